@@ -1,0 +1,35 @@
+/*
+ * body.h - the body of an answer, handed out piece by piece.
+ *
+ * A body is a source of bytes: the receiver asks for the next piece when it has
+ * room. A source that would have to read a disk says BODY_WAITS, and is asked
+ * again on a worker thread, where it may. At most one thread asks at a time.
+ */
+#ifndef BROKER_BASE_BODY_H
+#define BROKER_BASE_BODY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/buf.h"
+#include "proto/slice.h"
+
+enum body_result {
+    BODY_DATA,   /* *piece is lent until the next call on this body */
+    BODY_END,
+    BODY_WAITS,  /* nothing in memory: ask again with may_block */
+    BODY_FAILED  /* the rest cannot be had: cut the connection */
+};
+
+struct body {
+    uint64_t size; /* bytes in all, known before the first piece */
+    enum body_result (*next)(struct body *body, bool may_block,
+                             struct slice *piece);
+    void (*free)(struct body *body); /* at the end, or when nobody wants it */
+};
+
+/* A body of bytes in memory; takes over what `text` holds (text is empty
+ * afterwards). NULL: no memory, or text->failed. */
+struct body *body_of_buf(struct buf *text);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * clock.h - what time it is.
+ */
+#ifndef BROKER_BASE_CLOCK_H
+#define BROKER_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Microseconds since 1970, UTC; may be set back by the administrator. */
+int64_t clock_now_us(void);
+
+/* Microseconds since some moment; never goes back. For waiting and measuring. */
+int64_t clock_steady_us(void);
+
+/* For tests: clock_now_us answers what `now` answers; NULL: the real one again.
+ * Not while other threads ask. */
+void clock_replace(int64_t (*now)(void));
+
+#endif

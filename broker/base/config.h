@@ -1,0 +1,57 @@
+/*
+ * config.h - the broker's options: one row each, in config.c, gives name, type,
+ * limits, default and help; command line, configuration file and --help come
+ * from these rows.
+ *
+ * The file (--config FILE) is INI with one KEY = VALUE a line, the keys being
+ * the options' names without "--"; a command-line option wins.
+ */
+#ifndef BROKER_BASE_CONFIG_H
+#define BROKER_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "broker/base/diag.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct config {
+    char listen_host[256];   /* an address or name to listen on */
+    unsigned listen_port;    /* 0: any free one */
+    char data[4096];         /* directory */
+    char public_url[512];    /* without a slash at the end; "": from listen */
+    unsigned threads;        /* service threads; default: one per core */
+    uint64_t rotate_entries; /* 1 to 50,000 */
+    uint64_t rotate_bytes;   /* 65,536 to 52,428,800, header and footer counted */
+    int64_t rotate_age_us;   /* 0: never by age */
+    uint64_t index_lists;    /* closed lists in the index: 1 to 49,999 */
+    uint64_t max_body;       /* bytes of one post */
+    uint64_t ingest_bytes;   /* bytes of all posts being read or committed */
+    uint64_t tail_bytes;     /* bytes of recent batches kept in memory */
+    uint64_t message_bytes;  /* largest message */
+    int64_t linger_us;       /* how long a commit waits for company */
+    int64_t heartbeat_us;
+    int64_t request_timeout_us; /* a request must have arrived by then */
+    bool insecure_open;      /* open although not on loopback */
+    enum diag_level log_level;
+    bool check;              /* --check: look at the options, then end */
+};
+
+enum config_wish {
+    CONFIG_RUN,
+    CONFIG_HELP,    /* --help: config_help was asked for */
+    CONFIG_VERSION  /* --version */
+};
+
+/* Defaults, then the file, then the command line; the command line wins.
+ * STATUS_INVALID: `why` names the option, and file and line where it stood. */
+MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
+                                   enum config_wish *wish, struct problem *why);
+
+/* What --help prints. */
+void config_help(FILE *to);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * db.h - SQLite with our settings, errors as a status.
+ *
+ * A connection belongs to one thread at a time. Statements are prepared once
+ * and kept.
+ */
+#ifndef BROKER_BASE_DB_H
+#define BROKER_BASE_DB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlite3.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct db {
+    sqlite3 *handle; /* NULL: not open */
+};
+
+enum db_mode {
+    DB_WRITER, /* creates the file; WAL, synchronous=FULL, page_size 16384,
+                  secure_delete off, no auto-vacuum, no automatic checkpoint */
+    DB_READER
+};
+
+MUST_CHECK enum status db_open(struct db *db, const char *path,
+                               enum db_mode mode, struct problem *why);
+void db_close(struct db *db); /* its statements are finalised before */
+
+/* Runs the SQL texts of `steps` from PRAGMA user_version on, in one
+ * transaction, and counts user_version up. STATUS_INVALID: the file is newer
+ * than `n_steps`. */
+MUST_CHECK enum status db_migrate(struct db *db, const char *const *steps,
+                                  int n_steps, struct problem *why);
+
+MUST_CHECK enum status db_exec(struct db *db, const char *sql,
+                               struct problem *why);
+MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
+                                  const char *sql, struct problem *why);
+
+/* What an SQLite result means: STATUS_BUSY for SQLITE_FULL, SQLITE_BUSY and
+ * SQLITE_LOCKED, STATUS_MEMORY, else STATUS_IO; writes "cannot WHAT: ...". */
+MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
+                                  struct problem *why);
+
+/* sqlite3_step: STATUS_OK with *row set, or the error; reset is the caller's. */
+MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement, bool *row,
+                               const char *what, struct problem *why);
+
+/* Steps to the end, expecting no row, and resets. */
+MUST_CHECK enum status db_run(struct db *db, sqlite3_stmt *statement,
+                              const char *what, struct problem *why);
+
+struct slice db_column(sqlite3_stmt *statement, int column);
+
+#endif

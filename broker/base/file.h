@@ -1,0 +1,54 @@
+/*
+ * file.h - files that are there whole or not at all.
+ */
+#ifndef BROKER_BASE_FILE_H
+#define BROKER_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Creates `dir` and the folders above it where they are missing, and makes the
+ * new names durable. */
+MUST_CHECK enum status file_make_dirs(const char *dir, struct problem *why);
+
+/* Takes the one lock of a directory: creates DIR/lock and locks it until
+ * file_unlock or the end of the process. STATUS_BUSY: another process has it;
+ * `why` names its pid where known. */
+MUST_CHECK enum status file_lock(const char *dir, int *lock,
+                                 struct problem *why);
+void file_unlock(int lock);
+
+/* A file being made: written to NAME.new, which file_finish renames.
+ *
+ *     file_begin -> file_append ... -> file_finish
+ *                                   -> file_abandon
+ */
+struct file_new {
+    int dir_fd;
+    int fd;
+    char name[256];
+    char temp[260];
+};
+
+MUST_CHECK enum status file_begin(struct file_new *f, int dir_fd,
+                                  const char *name, struct problem *why);
+MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
+                                   struct problem *why);
+
+/* Bytes, then name: on disk when it returns, except that the caller must still
+ * fsync the directory (once for all that a round made: file_sync_dir) before it
+ * forgets what the file now holds (R-149). The file is closed either way. */
+MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
+void file_abandon(struct file_new *f);
+
+MUST_CHECK enum status file_sync_dir(int dir_fd, struct problem *why);
+
+/* Bytes free for us on the file system of `fd`; 0 if that cannot be known. */
+uint64_t file_free_bytes(int fd);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * request.h - one HTTP request, from its headers to its answer.
+ *
+ *     on_request --+--> request_answer                      refused or answered
+ *                  +--> request_receive --> on_data ... on_end --> request_answer
+ *                  +--> request_accept_stream               a WebSocket
+ *
+ * Exactly one answer is owed; it may come later, on the service thread. When
+ * the connection is gone, on_gone is called instead of anything else, once, and
+ * the request must not be touched afterwards. After request_answer the request
+ * belongs to net: no further callback comes, except on_gone where on_gone is set
+ * and the answer was not yet given.
+ *
+ * Other threads never hold a request: they hold a ticket (request_ticket), which
+ * the service thread turns back into the request, or into NULL if it has gone.
+ */
+#ifndef BROKER_NET_REQUEST_H
+#define BROKER_NET_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/net/server.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct response;
+struct stream;
+
+enum method {
+    METHOD_GET,
+    METHOD_HEAD,
+    METHOD_POST,
+    METHOD_PUT,
+    METHOD_DELETE,
+    METHOD_OPTIONS,
+    METHOD_OTHER
+};
+
+enum method request_method(const struct request *rq);
+
+/* As sent, not decoded: "/sets/demo/changes". Lent until the answer. */
+struct slice request_path(const struct request *rq);
+
+/* What stands behind "?"; empty if nothing. Lent until the answer. */
+struct slice request_query(const struct request *rq);
+
+/* The value of query parameter `name`, percent-decoded ('+' is a space) into
+ * memory of the request. false: not there. STATUS-like result through *is_bad:
+ * true if its escapes are malformed (then the function returns true, too). */
+bool request_parameter(struct request *rq, const char *name, struct slice *value,
+                       bool *is_bad);
+
+/* A header's value, without the white space around it; false: not sent. Name in
+ * lower case: one of "host" "origin" "content-type" "content-encoding" "accept"
+ * "accept-encoding" "authorization" "if-none-match" "if-modified-since"
+ * "idempotency-key" "last-event-id" "user-agent" "x-forwarded-for"
+ * "sec-websocket-protocol". Valid during on_request only. */
+bool request_header(struct request *rq, const char *name, struct slice *value);
+
+/* The announced length of the body; 0 if none. */
+uint64_t request_content_length(const struct request *rq);
+
+/* Did it ask to become a WebSocket? Then only request_answer (a refusal) or
+ * request_accept_stream are allowed, within on_request. */
+bool request_is_upgrade(const struct request *rq);
+
+struct service *request_service(const struct request *rq);
+
+/* The handler's own data. */
+void request_set_user(struct request *rq, void *user);
+void *request_user(const struct request *rq);
+
+struct request_handlers {
+    void (*on_data)(struct request *rq, struct slice bytes);
+    void (*on_end)(struct request *rq);  /* the whole body was handed over */
+    void (*on_gone)(struct request *rq); /* see above; free what user holds */
+};
+
+/* Accepts the body. Called in on_request; `handlers` lives on. After on_data has
+ * answered (a refusal) no more data is handed over: the rest of the body is
+ * drained for a short while, so that the answer is read, then the connection is
+ * closed. */
+void request_receive(struct request *rq, const struct request_handlers *handlers);
+
+/* For answers that come later without a body to receive (GET): on_gone only. */
+void request_defer(struct request *rq, const struct request_handlers *handlers);
+
+/* Gives the answer: response.h. Takes over what `response` holds. */
+void request_answer(struct request *rq, struct response *response);
+
+/* A name for other threads. */
+struct ticket {
+    struct service *service;
+    uint32_t slot;
+    uint32_t generation;
+};
+
+struct ticket request_ticket(struct request *rq);
+
+/* On the ticket's service thread only. NULL: it has gone. */
+struct request *ticket_request(struct ticket ticket);
+
+/* Accepts the upgrade: stream.h. `subprotocol` is NULL if none was asked for. */
+struct stream_handlers;
+void request_accept_stream(struct request *rq, const char *subprotocol,
+                           const struct stream_handlers *handlers, void *user);
+
+#endif

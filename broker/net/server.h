@@ -1,0 +1,99 @@
+/*
+ * server.h - bytes on the wire: listeners and service threads.
+ *
+ * N service threads; each has its own libuv loop, its own libwebsockets context
+ * and its own SO_REUSEPORT listener. A connection lives and dies on the thread
+ * that accepted it; everything in request.h, response.h and stream.h is called
+ * on that thread, and calls back on it. The only calls other threads may make
+ * are those that say "any thread".
+ *
+ * libwebsockets is included in this folder only. What it does badly, and what
+ * keeps it from doing it, stands in server.c and request.c.
+ */
+#ifndef BROKER_NET_SERVER_H
+#define BROKER_NET_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/base/list.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct server;
+struct service; /* one service thread */
+struct request;
+
+struct server_options {
+    const char *host;
+    unsigned port; /* 0: any free one, the same for all threads */
+    unsigned threads;
+    int64_t request_timeout_us; /* headers and body must be here by then; a body
+                                   gets one more second per 64 KiB announced */
+
+    /* Called once per request, when its headers are there: decides, and either
+     * answers or sets the request's handlers (request.h). */
+    void (*on_request)(struct request *rq, void *user);
+
+    /* Called on each service thread after it was woken by service_wake, and
+     * once a second. Both may be NULL. */
+    void (*on_wake)(struct service *service, void *user);
+    void (*on_second)(struct service *service, void *user);
+    void *user;
+};
+
+/* Listens and starts the threads. `why` says what could not be bound. */
+MUST_CHECK enum status server_open(struct server **server,
+                                   const struct server_options *options,
+                                   struct problem *why);
+
+/* The port that is listened on. */
+unsigned server_port(const struct server *server);
+
+/* Stops accepting; requests that come on kept connections are answered 503 and
+ * their connections closed. Open streams get stream_close(1001, "...") by the
+ * owner of the streams, not here. Any thread. */
+void server_stop_accepting(struct server *server);
+
+/* Waits until all requests are answered and all bytes are sent, at most
+ * `wait_us`; then cuts what is left, ends the threads and frees the server.
+ * NULL is allowed. */
+void server_close(struct server *server, int64_t wait_us);
+
+/* Service threads */
+
+unsigned server_threads(const struct server *server);
+struct service *server_service(struct server *server, unsigned n);
+
+/* A number from 0 to server_threads() - 1. */
+unsigned service_number(const struct service *service);
+
+/* A pointer of the caller's, per thread. */
+void service_set_user(struct service *service, void *user);
+void *service_user(const struct service *service);
+
+/* Makes on_wake run soon on that thread. Any thread; calls are merged; none is
+ * lost: what was done before the call is seen by an on_wake after it. */
+void service_wake(struct service *service);
+
+/* A thing to be done on a service thread; lives inside its owner's struct. */
+struct task {
+    struct list node;
+    void (*run)(struct task *task);
+};
+
+/* Runs task->run on that thread. Any thread; in order per caller. When the
+ * server ends, what was posted still runs, before the threads are joined. */
+void service_post(struct service *service, struct task *task);
+
+/* A thing that may block: `work` runs on the worker pool, then `done` on the
+ * service thread. Called on that service thread. Always comes to `done`. */
+struct job {
+    void (*work)(struct job *job);
+    void (*done)(struct job *job);
+    void *handle; /* net's own */
+};
+
+void service_work(struct service *service, struct job *job);
+
+#endif

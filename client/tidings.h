@@ -1,0 +1,148 @@
+/*
+ * tidings.h - libtidings: publish changes to a set, follow the changes of a set.
+ *
+ * A handle is used by one thread at a time; td_stop may be called from any
+ * thread or a signal handler.
+ */
+#ifndef TIDINGS_H
+#define TIDINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TD_API __attribute__((visibility("default")))
+
+enum td_status {
+    TD_OK = 0,
+    TD_STOPPED, /* by td_stop, or by a callback */
+    TD_INVALID, /* an argument is malformed; nothing was sent */
+    TD_REFUSED, /* the broker said no (4xx); td_problem says why */
+    TD_GONE,    /* the position is of another epoch or no longer retained */
+    TD_UNREACHABLE, /* no connection, or it broke; or the broker is busy (5xx) */
+    TD_BROKEN,  /* the broker's answer cannot be right: a gap that cannot be
+                   filled, a digest that does not match */
+    TD_MEMORY
+};
+
+struct td_client;
+
+/*
+ * Makes a handle.
+ *
+ * Memory   td_close frees it. NULL: no memory.
+ * Thread   the first call of the process must not race with another.
+ */
+TD_API struct td_client *td_open(void);
+TD_API void td_close(struct td_client *client); /* NULL is allowed */
+
+/*
+ * Why the last call failed: a sentence, UTF-8, "" if it did not.
+ *
+ * Memory   lent until the next call with this handle.
+ */
+TD_API const char *td_problem(const struct td_client *client);
+
+/*
+ * Makes a running td_publish or td_follow return TD_STOPPED soon.
+ *
+ * Thread   any; also from a signal handler.
+ */
+TD_API void td_stop(struct td_client *client);
+
+/* The broker's answer to a post. */
+struct td_receipt {
+    uint64_t first;      /* seq of the post's first entry */
+    uint64_t last;       /* and of its last */
+    char position[64];   /* of the last: "epoch-seq" */
+    char datetime[32];   /* its event time, W3C Datetime */
+};
+
+/*
+ * Posts changes and returns when they are durable.
+ *
+ * client      from td_open.
+ * set_url     "http(s)://host:port/sets/NAME", UTF-8.
+ * type        "application/xml" or "application/json".
+ * body, size  the document, bytes.
+ * receipt     filled on TD_OK; may be NULL.
+ *
+ * Memory   all arguments are borrowed until return.
+ * Thread   blocks.
+ * Errors   TD_INVALID      set_url is malformed; nothing was sent.
+ *          TD_REFUSED      nothing was kept; td_problem says which entry and why.
+ *          TD_UNREACHABLE  no answer: it may or may not have been kept.
+ * Spec     R-140, R-294. Since 0.1.
+ */
+TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
+                                 const char *type, const void *body, size_t size,
+                                 struct td_receipt *receipt);
+
+/* What td_follow hands over: one message, in the form that was asked for. */
+struct td_message {
+    const char *set;      /* its name */
+    uint64_t after;       /* the message covers the entries after this seq ... */
+    uint64_t last;        /* ... up to this one */
+    const char *position; /* of `last`: store it when the message is applied */
+    const char *digest;   /* of the log up to `last`: "sha-256:..." */
+    size_t n_changes;     /* 0: a heartbeat */
+    const struct td_change *changes;
+};
+
+/* A change. Strings are UTF-8, terminated; NULL where nothing was given. */
+struct td_change {
+    uint64_t seq;
+    const char *datetime; /* event time, W3C Datetime */
+    const char *change;   /* "created", "updated", "deleted" */
+    const char *loc;
+    const char *text;     /* the entry as it came: a JSON object, or <url>...
+                             with the namespaces rs and td undeclared */
+    size_t text_size;
+};
+
+enum td_form {
+    TD_JSON,
+    TD_XML
+};
+
+struct td_follow_options {
+    const char *after;   /* "epoch-seq", or "0" for the beginning; NULL: from now
+                            on */
+    enum td_form form;   /* of td_change.text and on the wire */
+    unsigned idle_ms;    /* silence after which the connection is held to be dead;
+                            0: three heartbeats of the broker, 60,000 until told */
+};
+
+/* Return 0 to go on; anything else ends td_follow with TD_STOPPED. */
+typedef int td_message_fn(const struct td_message *message, void *user);
+
+/*
+ * Follows a set: hands over every change after a position, first those missed,
+ * then each new one as it is committed. Connects by WebSocket, reconnects by
+ * itself with growing pauses (0.2 s to 30 s, spread by chance); every message's
+ * coverage is checked: a repeat is dropped, a gap is filled by pulling exactly
+ * that range from the change memory. Returns only when stopped or refused.
+ *
+ * Memory   all arguments are borrowed until return; the message, until
+ *          on_message returns.
+ * Thread   blocks; on_message runs on the calling thread.
+ * Errors   TD_STOPPED  by td_stop or by on_message.
+ *          TD_GONE     `after` is of another epoch or no longer retained.
+ *          TD_REFUSED  400, 401, 403, 404 ...; td_problem says why. A set that
+ *                      does not exist yet is refused with 404.
+ *          TD_INVALID  set_url or after is malformed; nothing was sent.
+ *          TD_BROKEN   see above.
+ * Spec     R-309, R-342 to R-345. Since 0.1.
+ */
+TD_API enum td_status td_follow(struct td_client *client, const char *set_url,
+                                const struct td_follow_options *options,
+                                td_message_fn *on_message, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

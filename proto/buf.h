@@ -1,0 +1,52 @@
+/*
+ * buf.h - bytes that grow, up to a maximum given at birth.
+ *
+ * A failed append (over the maximum, or no memory) is remembered in `failed`,
+ * and every later append does nothing: check once, at the end.
+ */
+#ifndef PROTO_BUF_H
+#define PROTO_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/slice.h"
+
+struct buf {
+    char *data; /* NULL until something was added; not terminated */
+    size_t size;
+    size_t capacity;
+    size_t max;
+    bool failed;
+};
+
+void buf_init(struct buf *b, size_t max);
+void buf_fini(struct buf *b);
+
+/* Empties it and forgets a failure; keeps the memory. */
+void buf_clear(struct buf *b);
+
+/* Room for `size` more bytes, to be filled and then added to b->size by the
+ * caller; NULL (and failed) when there is none. */
+char *buf_room(struct buf *b, size_t size);
+
+void buf_add(struct buf *b, const void *data, size_t size);
+void buf_add_slice(struct buf *b, struct slice s);
+void buf_add_text(struct buf *b, const char *text);
+void buf_add_number(struct buf *b, uint64_t number);
+void buf_add_format(struct buf *b, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Lower-case hexadecimal. */
+void buf_add_hex(struct buf *b, const uint8_t *bytes, size_t size);
+
+#define BUF_ADD(b, literal) buf_add((b), (literal), sizeof(literal) - 1)
+
+static inline struct slice
+buf_slice(const struct buf *b)
+{
+    return (struct slice){b->data, b->size};
+}
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * datetime.h - W3C Datetime <-> microseconds since 1970-01-01T00:00:00Z.
+ *
+ * What we write is complete UTC (R-012, R-013). What we read may have an offset
+ * and any number of decimals, of which those after the sixth are cut. Years
+ * 0000 to 9999; no leap seconds (":60" is refused); 24:00 is refused.
+ */
+#ifndef PROTO_DATETIME_H
+#define PROTO_DATETIME_H
+
+#include <stdint.h>
+
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* "2026-04-01T18:10:00.125000Z" */
+#define DATETIME_SIZE 27
+
+/* No time at all. */
+#define DATETIME_NONE INT64_MIN
+
+/* Writes exactly DATETIME_SIZE bytes, six decimals, not terminated. `us` is
+ * between the years 0000 and 9999. */
+void datetime_write(char *to, int64_t us);
+
+/* Writes the shortest complete form ("2026-04-01T18:10:00Z", decimals without
+ * trailing zeros), at most DATETIME_SIZE bytes, and returns how many. */
+size_t datetime_write_short(char *to, int64_t us);
+
+/* Reads a complete datetime: date, time with seconds, "Z" or an offset.
+ * STATUS_INVALID if it is anything else or names no real moment. */
+MUST_CHECK enum status datetime_read(struct slice text, int64_t *us);
+
+/* Reads the shorter forms as well (YYYY, YYYY-MM, YYYY-MM-DD, without seconds),
+ * as a Sitemap's lastmod may have them: the first moment they name, in UTC. */
+MUST_CHECK enum status datetime_read_any(struct slice text, int64_t *us);
+
+#endif

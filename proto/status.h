@@ -1,0 +1,27 @@
+/*
+ * status.h - how a function says that it could not do what it was asked.
+ *
+ * 0 is success. Whoever knows the reason writes it into a struct problem
+ * (problem.h); those in between only pass the status on.
+ */
+#ifndef PROTO_STATUS_H
+#define PROTO_STATUS_H
+
+#define MUST_CHECK __attribute__((warn_unused_result))
+
+enum status {
+    STATUS_OK = 0,
+    STATUS_AGAIN,       /* not without waiting for a disk: ask where that may be */
+    STATUS_MEMORY,      /* no memory left */
+    STATUS_IO,          /* the system refused: a disk, a socket */
+    STATUS_MALFORMED,   /* not of the form it claims to be */
+    STATUS_INVALID,     /* well-formed, but not acceptable */
+    STATUS_TOO_LARGE,   /* over a limit */
+    STATUS_UNSUPPORTED, /* a media type or a method nobody here reads */
+    STATUS_NOT_FOUND,   /* no such thing */
+    STATUS_GONE,        /* it was there, or belongs to another epoch */
+    STATUS_BUSY,        /* no room now, later perhaps */
+    STATUS_STOPPED      /* the process is ending */
+};
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * uri.h - absolute URIs and set names.
+ */
+#ifndef PROTO_URI_H
+#define PROTO_URI_H
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* characters, not bytes. */
+#define URI_CHARACTERS_MIN 12
+#define URI_CHARACTERS_MAX 2048
+
+/* Longest name of a set, in bytes. */
+#define SET_NAME_MAX 64
+
+/* Is `text` an absolute URI or IRI: a scheme, ":" and something after it,
+ * without white space and control characters, valid UTF-8; "http" and "https"
+ * with "//" and a host; at most URI_CHARACTERS_MAX characters? `what` names it
+ * in the problem ("loc", "href"). STATUS_INVALID if not. */
+MUST_CHECK enum status uri_check(struct slice text, const char *what,
+                                 struct problem *why);
+
+/* a URI of at least URI_CHARACTERS_MIN characters. */
+MUST_CHECK enum status uri_check_loc(struct slice text, struct problem *why);
+
+/* [a-z0-9][a-z0-9._-]{0,63} */
+bool set_name_is_valid(struct slice name);
+
+/* Percent-decodes `text` into `to`, which has room for text.size bytes, and
+ * returns the size; -1 for a bad escape or a NUL. '+' stays '+'. */
+long uri_decode(struct slice text, char *to);
+
+#endif
