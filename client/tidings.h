@@ -1,5 +1,5 @@
 /*
- * tidings.h - libtidings: publish changes to a set, follow the changes of a set.
+ * tidings.h - libtidings: publish changes to a set, follow a set's changes.
  *
  * A handle is used by one thread at a time; td_stop may be called from any
  * thread or a signal handler.
@@ -18,13 +18,13 @@ extern "C" {
 
 enum td_status {
     TD_OK = 0,
-    TD_STOPPED, /* by td_stop, or by a callback */
-    TD_INVALID, /* an argument is malformed; nothing was sent */
-    TD_REFUSED, /* the broker said no (4xx); td_problem says why */
-    TD_GONE,    /* the position is of another epoch or no longer retained */
-    TD_UNREACHABLE, /* no connection, or it broke; or the broker is busy (5xx) */
-    TD_BROKEN,  /* the broker's answer cannot be right: a gap that cannot be
-                   filled, a digest that does not match */
+    TD_STOPPED,     /* by td_stop, or by a callback */
+    TD_INVALID,     /* an argument is malformed; nothing was sent */
+    TD_REFUSED,     /* the broker said no (4xx); td_problem says why */
+    TD_GONE,        /* the position is of another epoch or no longer retained */
+    TD_UNREACHABLE, /* no connection, or it broke; or the broker is busy */
+    TD_BROKEN,      /* the broker's answer cannot be right: a gap that cannot be
+                       filled, a digest that does not match */
     TD_MEMORY
 };
 
@@ -47,22 +47,27 @@ TD_API void td_close(struct td_client *client); /* NULL is allowed */
 TD_API const char *td_problem(const struct td_client *client);
 
 /*
- * Makes a running td_publish or td_follow return TD_STOPPED soon.
+ * Makes the running td_publish or td_follow return TD_STOPPED soon or, if none
+ * runs, the next one at once: a stop is used up by the call that it ends, and
+ * never lost. While a host's name is being looked up, soon is when the resolver
+ * answers.
  *
- * Thread   any; also from a signal handler.
+ * Memory   client must not be closed before it returns.
+ * Thread   any; also from a signal handler (it only writes to a descriptor).
  */
 TD_API void td_stop(struct td_client *client);
 
 /* The broker's answer to a post. */
 struct td_receipt {
-    uint64_t first;      /* seq of the post's first entry */
-    uint64_t last;       /* and of its last */
-    char position[64];   /* of the last: "epoch-seq" */
-    char datetime[32];   /* its event time, W3C Datetime */
+    uint64_t first;    /* seq of the post's first entry */
+    uint64_t last;     /* and of its last */
+    char position[64]; /* of the last: "epoch-seq" */
+    char datetime[32]; /* its event time, W3C Datetime */
 };
 
 /*
- * Posts changes and returns when they are durable.
+ * Posts changes and returns when they are durable. Redirects are not followed,
+ * proxies named in the environment are not used; the same holds for td_follow.
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
@@ -73,22 +78,26 @@ struct td_receipt {
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
  * Errors   TD_INVALID      set_url is malformed; nothing was sent.
- *          TD_REFUSED      nothing was kept; td_problem says which entry and why.
- *          TD_UNREACHABLE  no answer: it may or may not have been kept.
+ *          TD_REFUSED      nothing was kept; td_problem says which entry, why:
+ *                          "422: entry 3, line 9: loc is not an absolute URI".
+ *          TD_UNREACHABLE  no answer: it may or may not have been kept. Or a
+ *                          status such as 503 in td_problem: nothing was kept.
+ *          TD_STOPPED      by td_stop: it may or may not have been kept.
+ *          TD_BROKEN       200, but no receipt: kept, or this is no broker.
  * Spec     R-140, R-294. Since 0.1.
  */
 TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
-                                 const char *type, const void *body, size_t size,
-                                 struct td_receipt *receipt);
+                                 const char *type, const void *body,
+                                 size_t size, struct td_receipt *receipt);
 
 /* What td_follow hands over: one message, in the form that was asked for. */
 struct td_message {
-    const char *set;      /* its name */
-    uint64_t after;       /* the message covers the entries after this seq ... */
-    uint64_t last;        /* ... up to this one */
+    const char *set; /* its name */
+    uint64_t after;  /* the message covers the entries after this seq ... */
+    uint64_t last;   /* ... up to this one */
     const char *position; /* of `last`: store it when the message is applied */
-    const char *digest;   /* of the log up to `last`: "sha-256:..." */
-    size_t n_changes;     /* 0: a heartbeat */
+    const char *digest;   /* of the log up to `last`; NULL: untold */
+    size_t n_changes;     /* 0: a heartbeat; else last - after */
     const struct td_change *changes;
 };
 
@@ -98,22 +107,23 @@ struct td_change {
     const char *datetime; /* event time, W3C Datetime */
     const char *change;   /* "created", "updated", "deleted" */
     const char *loc;
-    const char *text;     /* the entry as it came: a JSON object, or <url>...
-                             with the namespaces rs and td undeclared */
+    const char *text; /* the entry as it came: a JSON object, or the line
+                         <url>...</url> with rs and td undeclared */
     size_t text_size;
 };
 
-enum td_form {
-    TD_JSON,
-    TD_XML
-};
+enum td_form { TD_JSON, TD_XML };
 
 struct td_follow_options {
-    const char *after;   /* "epoch-seq", or "0" for the beginning; NULL: from now
-                            on */
-    enum td_form form;   /* of td_change.text and on the wire */
-    unsigned idle_ms;    /* silence after which the connection is held to be dead;
-                            0: three heartbeats of the broker, 60,000 until told */
+    const char *after; /* "epoch-seq", or "0" for the beginning; NULL: from now
+                          on. "From now on" is settled by the first message, a
+                          heartbeat: store its position too */
+    enum td_form form; /* of td_change.text and on the wire */
+    unsigned idle_ms;  /* silence after which the connection is held to be dead;
+                          0: three heartbeats of the broker, 60,000 until told */
+    /* Called when there is no connection, with the reason and the milliseconds
+     * until the next attempt; NULL: nobody asks. */
+    void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
 };
 
 /* Return 0 to go on; anything else ends td_follow with TD_STOPPED. */
@@ -121,20 +131,38 @@ typedef int td_message_fn(const struct td_message *message, void *user);
 
 /*
  * Follows a set: hands over every change after a position, first those missed,
- * then each new one as it is committed. Connects by WebSocket, reconnects by
- * itself with growing pauses (0.2 s to 30 s, spread by chance); every message's
- * coverage is checked: a repeat is dropped, a gap is filled by pulling exactly
- * that range from the change memory. Returns only when stopped or refused.
+ * then each new one as it is committed, each at least once and in order. It
+ * connects by WebSocket and goes on until it is stopped or refused: a broker
+ * that is away, from the first attempt on, is asked again after growing pauses
+ * (0.2 s to 30 s, spread by chance; short again once a message came).
+ *
+ * Every message's coverage is checked: a repeat is dropped; of an overlap only
+ * what is new is handed over; a gap is filled by pulling what is missing, in
+ * TD_JSON from the change memory, in TD_XML by asking the stream again from the
+ * last position. Where two messages meet, their digests must; in TD_XML every
+ * entry is checked against them.
+ *
+ * client      from td_open.
+ * set_url     "http(s)://host:port/sets/NAME", UTF-8, at most 1,024 bytes, host
+ *             and port at most 116.
+ * options     NULL: all zero.
+ * on_message  called for every message, heartbeats included. Store
+ *             message->position when it is applied. It must not use this
+ * client, td_stop excepted; to publish, open another. user        given to
+ * on_message and on_trouble as it is.
  *
  * Memory   all arguments are borrowed until return; the message, until
  *          on_message returns.
  * Thread   blocks; on_message runs on the calling thread.
  * Errors   TD_STOPPED  by td_stop or by on_message.
- *          TD_GONE     `after` is of another epoch or no longer retained.
+ *          TD_GONE     the position is of another epoch or no longer retained.
  *          TD_REFUSED  400, 401, 403, 404 ...; td_problem says why. A set that
  *                      does not exist yet is refused with 404.
  *          TD_INVALID  set_url or after is malformed; nothing was sent.
- *          TD_BROKEN   see above.
+ *          TD_BROKEN   what came cannot be right: no message, or one of more
+ *                      than 16 MiB, a gap that cannot be filled, a digest that
+ *                      does not match.
+ *          TD_MEMORY   no memory, or no descriptors.
  * Spec     R-309, R-342 to R-345. Since 0.1.
  */
 TD_API enum td_status td_follow(struct td_client *client, const char *set_url,

@@ -31,8 +31,27 @@ void buf_clear(struct buf *b);
  * caller; NULL (and failed) when there is none. */
 char *buf_room(struct buf *b, size_t size);
 
-void buf_add(struct buf *b, const void *data, size_t size);
-void buf_add_slice(struct buf *b, struct slice s);
+/* What buf_add does where there is no room yet. */
+void buf_add_more(struct buf *b, const void *data, size_t size);
+
+/* Inline because a fragment is put together from some thirty short pieces. */
+static inline void
+buf_add(struct buf *b, const void *data, size_t size)
+{
+    if (size > 0 && size <= b->capacity - b->size && !b->failed) {
+        memcpy(b->data + b->size, data, size);
+        b->size += size;
+    } else {
+        buf_add_more(b, data, size);
+    }
+}
+
+static inline void
+buf_add_slice(struct buf *b, struct slice s)
+{
+    buf_add(b, s.data, s.size);
+}
+
 void buf_add_text(struct buf *b, const char *text);
 void buf_add_number(struct buf *b, uint64_t number);
 void buf_add_format(struct buf *b, const char *format, ...)

@@ -67,4 +67,7 @@ bool is_media_type(struct slice text);
 /* a registered relation's form, or an absolute URI. */
 bool is_relation(struct slice text);
 
+/* A name of XML without a colon: what a prefix or an attribute's name may be. */
+bool is_ncname(struct slice text);
+
 #endif

@@ -15,10 +15,10 @@
 #include "proto/slice.h"
 
 enum body_result {
-    BODY_DATA,   /* *piece is lent until the next call on this body */
+    BODY_DATA, /* *piece is lent until the next call on this body */
     BODY_END,
-    BODY_WAITS,  /* nothing in memory: ask again with may_block */
-    BODY_FAILED  /* the rest cannot be had: cut the connection */
+    BODY_WAITS, /* nothing in memory: ask again with may_block */
+    BODY_FAILED /* the rest cannot be had: cut the connection */
 };
 
 struct body {

@@ -9,7 +9,7 @@
 /* Microseconds since 1970, UTC; may be set back by the administrator. */
 int64_t clock_now_us(void);
 
-/* Microseconds since some moment; never goes back. For waiting and measuring. */
+/* Microseconds since some moment; never goes back: for waiting, measuring. */
 int64_t clock_steady_us(void);
 
 /* For tests: clock_now_us answers what `now` answers; NULL: the real one again.

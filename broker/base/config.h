@@ -4,7 +4,9 @@
  * from these rows.
  *
  * The file (--config FILE) is INI with one KEY = VALUE a line, the keys being
- * the options' names without "--"; a command-line option wins.
+ * the options' names without "--"; a command-line option wins. A flag's value
+ * is yes or no. There are no sections; a line has at most 198 bytes (libinih's
+ * limit); lines that begin with # or ;, and what follows " ;", are comments.
  */
 #ifndef BROKER_BASE_CONFIG_H
 #define BROKER_BASE_CONFIG_H
@@ -23,9 +25,9 @@ struct config {
     unsigned listen_port;    /* 0: any free one */
     char data[4096];         /* directory */
     char public_url[512];    /* without a slash at the end; "": from listen */
-    unsigned threads;        /* service threads; default: one per core */
+    uint64_t threads;        /* service threads; default: one per core */
     uint64_t rotate_entries; /* 1 to 50,000 */
-    uint64_t rotate_bytes;   /* 65,536 to 52,428,800, header and footer counted */
+    uint64_t rotate_bytes;   /* 512 KiB to 50 MiB, header and footer counted */
     int64_t rotate_age_us;   /* 0: never by age */
     uint64_t index_lists;    /* closed lists in the index: 1 to 49,999 */
     uint64_t max_body;       /* bytes of one post */
@@ -35,15 +37,15 @@ struct config {
     int64_t linger_us;       /* how long a commit waits for company */
     int64_t heartbeat_us;
     int64_t request_timeout_us; /* a request must have arrived by then */
-    bool insecure_open;      /* open although not on loopback */
+    bool insecure_open;         /* open although not on loopback */
     enum diag_level log_level;
-    bool check;              /* --check: look at the options, then end */
+    bool check; /* --check: look at the options, then end */
 };
 
 enum config_wish {
     CONFIG_RUN,
-    CONFIG_HELP,    /* --help: config_help was asked for */
-    CONFIG_VERSION  /* --version */
+    CONFIG_HELP,   /* --help: config_help was asked for */
+    CONFIG_VERSION /* --version */
 };
 
 /* Defaults, then the file, then the command line; the command line wins.

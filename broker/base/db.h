@@ -46,9 +46,10 @@ MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
 MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
                                   struct problem *why);
 
-/* sqlite3_step: STATUS_OK with *row set, or the error; reset is the caller's. */
-MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement, bool *row,
-                               const char *what, struct problem *why);
+/* sqlite3_step: STATUS_OK with *row set, or the error; the caller resets. */
+MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement,
+                               bool *row, const char *what,
+                               struct problem *why);
 
 /* Steps to the end, expecting no row, and resets. */
 MUST_CHECK enum status db_run(struct db *db, sqlite3_stmt *statement,

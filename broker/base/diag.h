@@ -11,12 +11,7 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-enum diag_level {
-    DIAG_ERROR,
-    DIAG_WARNING,
-    DIAG_INFO,
-    DIAG_DEBUG
-};
+enum diag_level { DIAG_ERROR, DIAG_WARNING, DIAG_INFO, DIAG_DEBUG };
 
 /* Lines above `level` are not written. Before threads start. */
 void diag_set_level(enum diag_level level);

@@ -15,7 +15,7 @@ struct list {
 };
 
 /* The struct of type `type` whose member `member` is `node`. */
-#define list_entry(node, type, member)                                         \
+#define list_entry(node, type, member) \
     ((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 static inline void
@@ -37,6 +37,12 @@ list_append(struct list *l, struct list *node)
     node->next = l;
     l->prev->next = node;
     l->prev = node;
+}
+
+static inline void
+list_prepend(struct list *l, struct list *node)
+{
+    list_append(l->next, node);
 }
 
 static inline void
@@ -68,8 +74,8 @@ list_move(struct list *to, struct list *from)
 }
 
 /* Walks `l`; the node at hand may be removed, others may not. */
-#define list_foreach(node, after, l)                                           \
-    for ((node) = (l)->next, (after) = (node)->next; (node) != (l);            \
+#define list_foreach(node, after, l)                                \
+    for ((node) = (l)->next, (after) = (node)->next; (node) != (l); \
          (node) = (after), (after) = (node)->next)
 
 #endif

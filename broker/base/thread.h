@@ -40,14 +40,15 @@ MUST_CHECK enum status thread_start(struct thread *t, const char *name,
                                     void (*run)(struct thread *t), void *user,
                                     struct problem *why);
 
-/* Any thread. */
+/* Any thread, between thread_start and thread_stop. */
 void thread_wake(struct thread *t);
 
 /* The thread's own: sleeps until woken, or `wait_us` microseconds have passed
  * (negative: no limit). false: it is to end now. */
 bool thread_wait(struct thread *t, int64_t wait_us);
 
-/* Asks it to stop and waits until it has ended. Harmless if it never started. */
+/* Asks it to stop and waits until it has ended. Harmless if it never started.
+ */
 void thread_stop(struct thread *t);
 
 #endif

@@ -1,18 +1,20 @@
 /*
  * request.h - one HTTP request, from its headers to its answer.
  *
- *     on_request --+--> request_answer                      refused or answered
- *                  +--> request_receive --> on_data ... on_end --> request_answer
- *                  +--> request_accept_stream               a WebSocket
+ *     on_request -+-> request_answer                   refused or answered
+ *                 +-> request_receive -> on_data ... on_end -> request_answer
+ *                 +-> request_defer -> ... -> request_answer      later
+ *                 +-> request_accept_stream                a WebSocket
  *
  * Exactly one answer is owed; it may come later, on the service thread. When
  * the connection is gone, on_gone is called instead of anything else, once, and
  * the request must not be touched afterwards. After request_answer the request
- * belongs to net: no further callback comes, except on_gone where on_gone is set
- * and the answer was not yet given.
+ * belongs to net: no further callback comes, except on_gone where on_gone is
+ * set and the answer was not yet given.
  *
- * Other threads never hold a request: they hold a ticket (request_ticket), which
- * the service thread turns back into the request, or into NULL if it has gone.
+ * Other threads never hold a request: they hold a ticket (request_ticket),
+ * which the service thread turns back into the request, or into NULL if it has
+ * gone.
  */
 #ifndef BROKER_NET_REQUEST_H
 #define BROKER_NET_REQUEST_H
@@ -48,8 +50,8 @@ struct slice request_query(const struct request *rq);
 /* The value of query parameter `name`, percent-decoded ('+' is a space) into
  * memory of the request. false: not there. STATUS-like result through *is_bad:
  * true if its escapes are malformed (then the function returns true, too). */
-bool request_parameter(struct request *rq, const char *name, struct slice *value,
-                       bool *is_bad);
+bool request_parameter(struct request *rq, const char *name,
+                       struct slice *value, bool *is_bad);
 
 /* A header's value, without the white space around it; false: not sent. Name in
  * lower case: one of "host" "origin" "content-type" "content-encoding" "accept"
@@ -77,11 +79,12 @@ struct request_handlers {
     void (*on_gone)(struct request *rq); /* see above; free what user holds */
 };
 
-/* Accepts the body. Called in on_request; `handlers` lives on. After on_data has
- * answered (a refusal) no more data is handed over: the rest of the body is
+/* Accepts the body. Called in on_request; `handlers` lives on. After on_data
+ * has answered (a refusal) no more data is handed over: the rest of the body is
  * drained for a short while, so that the answer is read, then the connection is
  * closed. */
-void request_receive(struct request *rq, const struct request_handlers *handlers);
+void request_receive(struct request *rq,
+                     const struct request_handlers *handlers);
 
 /* For answers that come later without a body to receive (GET): on_gone only. */
 void request_defer(struct request *rq, const struct request_handlers *handlers);
@@ -101,7 +104,8 @@ struct ticket request_ticket(struct request *rq);
 /* On the ticket's service thread only. NULL: it has gone. */
 struct request *ticket_request(struct ticket ticket);
 
-/* Accepts the upgrade: stream.h. `subprotocol` is NULL if none was asked for. */
+/* Accepts the upgrade: stream.h. `subprotocol` is NULL if none was asked for.
+ */
 struct stream_handlers;
 void request_accept_stream(struct request *rq, const char *subprotocol,
                            const struct stream_handlers *handlers, void *user);

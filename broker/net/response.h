@@ -28,21 +28,26 @@ struct response {
 };
 
 /* Only status and type; no body, no headers. */
-void response_init(struct response *r, unsigned status, const char *content_type);
+void response_init(struct response *r, unsigned status,
+                   const char *content_type);
 
 /* Adds a header line; value must not contain control characters (such a header
  * is left out). */
 void response_header(struct response *r, const char *name, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 
-/* The HTTP status that goes with a status of ours: 400 malformed, 404, 410, 413,
- * 415, 422 invalid, 503 busy and stopped, 500 else. */
+/* The HTTP status that goes with a status of ours: 400 malformed, 404, 410,
+ * 413, 415, 422 invalid, 503 busy and stopped, 500 else. */
 unsigned response_status_of(enum status status);
+
+/* The reason phrase: "Not Found". */
+const char *response_reason(unsigned status);
 
 /* Answers with application/problem+json (RFC 9457): type "about:blank", title
  * (the reason phrase), status, detail (why->text), and entry and line where
  * known. 503 carries Retry-After: 1; 405 needs `allow`, else NULL. `members` is
- * put in front of the last brace as it is (",\"earliest\":\"...\""), or NULL. */
+ * put in front of the last brace as it is (",\"earliest\":\"...\""), or NULL.
+ */
 void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
                             const char *members);

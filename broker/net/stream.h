@@ -21,8 +21,8 @@
 
 struct stream;
 
-/* Largest frame that may be written at once, its header included: what libwebsockets may
- * have to keep of a slow client. */
+/* Largest frame that may be written at once, its header included: what
+ * libwebsockets may have to keep of a slow client. */
 #define STREAM_FRAME_MAX 65536
 
 /* Longest header of a frame that the server sends. */

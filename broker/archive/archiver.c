@@ -1,0 +1,61 @@
+#include "broker/archive/archiver.h"
+
+#include <stdlib.h>
+
+#include "broker/archive/rotate.h"
+#include "broker/base/thread.h"
+
+/* How often lists are looked at for their age. */
+#define ROUND_US 1000000
+
+struct archiver {
+    struct thread thread;
+    struct registry *registry;
+};
+
+static void
+archiver_run(struct thread *t)
+{
+    struct archiver *a = t->user;
+    int64_t wait_us = 0; /* lists that a crash left without a file come first */
+
+    while (thread_wait(t, wait_us)) {
+        rotate_by_age(a->registry);
+        /* After each file the thread looks whether it is to end. */
+        wait_us = rotate_file_one(a->registry) ? 0 : ROUND_US;
+    }
+}
+
+enum status
+archiver_open(struct archiver **archiver, struct registry *registry,
+              struct problem *why)
+{
+    struct archiver *a = calloc(1, sizeof(*a));
+    enum status rc;
+
+    if (!a)
+        return problem(why, STATUS_MEMORY, "no memory for the archive");
+    a->registry = registry;
+    rc = thread_start(&a->thread, "archive", archiver_run, a, why);
+    if (rc) {
+        free(a);
+        return rc;
+    }
+    *archiver = a;
+    return STATUS_OK;
+}
+
+void
+archiver_wake(struct archiver *a)
+{
+    thread_wake(&a->thread);
+}
+
+void
+archiver_close(struct archiver *a)
+{
+    if (!a)
+        return;
+    thread_stop(&a->thread);
+    free(a);
+}

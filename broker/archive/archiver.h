@@ -1,0 +1,26 @@
+/*
+ * archiver.h - the archive thread: what is due, in which order.
+ *
+ * It may lag; nothing waits for it. What it has not done when the process ends,
+ * it finds again at the next start.
+ */
+#ifndef BROKER_ARCHIVE_ARCHIVER_H
+#define BROKER_ARCHIVE_ARCHIVER_H
+
+#include "broker/sets/registry.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct archiver;
+
+MUST_CHECK enum status archiver_open(struct archiver **archiver,
+                                     struct registry *registry,
+                                     struct problem *why);
+
+/* There is a list to file. Any thread. */
+void archiver_wake(struct archiver *archiver);
+
+/* Ends the thread after what it is writing. NULL is allowed. */
+void archiver_close(struct archiver *archiver);
+
+#endif

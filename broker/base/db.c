@@ -1,0 +1,240 @@
+#include "broker/base/db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* How long a reader or the writer waits for a lock that SQLite needs for
+ * moments only (recovery, the start of a WAL); all else never waits. */
+#define BUSY_MS 5000
+
+enum status
+db_problem(struct db *db, int result, const char *what, struct problem *why)
+{
+    int last = sqlite3_extended_errcode(db->handle); /* NULL: no memory */
+    const char *reason = last == result || (last & 0xff) == result
+                             ? sqlite3_errmsg(db->handle)
+                             : sqlite3_errstr(result);
+
+    problem_set(why, "cannot %s: %s", what, reason);
+    if (result == SQLITE_IOERR_NOMEM)
+        return STATUS_MEMORY;
+    switch (result & 0xff) {
+    case SQLITE_FULL:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return STATUS_BUSY;
+    case SQLITE_NOMEM:
+        return STATUS_MEMORY;
+    default:
+        return STATUS_IO;
+    }
+}
+
+/* The same for a statement that is its own description: its beginning is. */
+static enum status
+sql_problem(struct db *db, int result, const char *sql, struct problem *why)
+{
+    char what[PROBLEM_QUOTE_MAX + 16];
+
+    snprintf(what, sizeof(what), "run \"%s\"",
+             problem_quote(slice_of(sql)).text);
+    return db_problem(db, result, what, why);
+}
+
+enum status
+db_exec(struct db *db, const char *sql, struct problem *why)
+{
+    int result = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+
+    return result ? sql_problem(db, result, sql, why) : STATUS_OK;
+}
+
+enum status
+db_prepare(struct db *db, sqlite3_stmt **statement, const char *sql,
+           struct problem *why)
+{
+    int result = sqlite3_prepare_v3(db->handle, sql, -1,
+                                    SQLITE_PREPARE_PERSISTENT, statement, NULL);
+
+    return result ? sql_problem(db, result, sql, why) : STATUS_OK;
+}
+
+enum status
+db_step(struct db *db, sqlite3_stmt *statement, bool *row, const char *what,
+        struct problem *why)
+{
+    int result = sqlite3_step(statement);
+
+    *row = result == SQLITE_ROW;
+    if (result == SQLITE_ROW || result == SQLITE_DONE)
+        return STATUS_OK;
+    return db_problem(db, result, what, why);
+}
+
+enum status
+db_run(struct db *db, sqlite3_stmt *statement, const char *what,
+       struct problem *why)
+{
+    bool row;
+    enum status rc = db_step(db, statement, &row, what, why);
+
+    if (!rc && row)
+        rc = problem(why, STATUS_IO, "cannot %s: a row came back", what);
+    sqlite3_reset(statement); /* repeats the error of the step */
+    return rc;
+}
+
+struct slice
+db_column(sqlite3_stmt *statement, int column)
+{
+    /* In this order: the size is that of the form last asked for. */
+    const char *data = sqlite3_column_blob(statement, column);
+
+    return (struct slice){data,
+                          (size_t)sqlite3_column_bytes(statement, column)};
+}
+
+/* The first column of the one row that `sql` answers with, cut to `size`. */
+static enum status
+ask(struct db *db, const char *sql, char *answer, size_t size,
+    struct problem *why)
+{
+    sqlite3_stmt *statement = NULL;
+    bool row = false;
+    enum status rc = db_prepare(db, &statement, sql, why);
+
+    answer[0] = '\0';
+    if (!rc)
+        rc = db_step(db, statement, &row, sql, why);
+    if (!rc && row)
+        snprintf(answer, size, "%.*s", SLICE_ARG(db_column(statement, 0)));
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+/*
+ * WAL with synchronous=FULL: a commit is one append and one fsync, and what was
+ * acknowledged is there after a crash (R-149). Checkpoints are made when the
+ * log wants them. Pages of 16 KiB suit rows that are batches.
+ */
+static enum status
+settle_writer(struct db *db, struct problem *why)
+{
+    static const char *const before[] = {
+        /* These two have effect only while the file is empty. */
+        "PRAGMA page_size=16384",
+        "PRAGMA auto_vacuum=NONE",
+        "PRAGMA secure_delete=OFF",
+    };
+    static const char *const after[] = {
+        "PRAGMA synchronous=FULL",
+        "PRAGMA wal_autocheckpoint=0",
+    };
+    char mode[16];
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < sizeof(before) / sizeof(before[0]); i++)
+        rc = db_exec(db, before[i], why);
+    if (!rc)
+        rc = ask(db, "PRAGMA journal_mode=WAL", mode, sizeof(mode), why);
+    for (size_t i = 0; !rc && i < sizeof(after) / sizeof(after[0]); i++)
+        rc = db_exec(db, after[i], why);
+    return rc;
+}
+
+/* Without WAL readers would stop the writer, and the writer readers. SQLite
+ * does not fail when it cannot have WAL; it says so. */
+static enum status
+check_wal(struct db *db, const char *path, struct problem *why)
+{
+    char mode[16];
+    enum status rc = ask(db, "PRAGMA journal_mode", mode, sizeof(mode), why);
+
+    if (!rc && strcmp(mode, "wal") != 0)
+        rc = problem(why, STATUS_IO, "%s: its journal mode is %s, not wal",
+                     path, mode);
+    return rc;
+}
+
+enum status
+db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
+{
+    int flags =
+        SQLITE_OPEN_NOMUTEX |
+        (mode == DB_READER ? SQLITE_OPEN_READONLY
+                           : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    char what[600];
+    enum status rc = STATUS_OK;
+    int result;
+
+    db->handle = NULL;
+    snprintf(what, sizeof(what), "open %s", path);
+    result = sqlite3_open_v2(path, &db->handle, flags, NULL);
+    if (result) {
+        rc = db_problem(db, result, what, why);
+        goto out;
+    }
+    sqlite3_extended_result_codes(db->handle, 1);
+    sqlite3_busy_timeout(db->handle, BUSY_MS);
+
+    if (mode == DB_WRITER)
+        rc = settle_writer(db, why);
+    if (!rc)
+        rc = check_wal(db, path, why);
+
+out:
+    if (rc)
+        db_close(db);
+    return rc;
+}
+
+void
+db_close(struct db *db)
+{
+    /* A statement that was forgotten keeps the file open, and is no more than
+     * that: the second version of close never fails. */
+    sqlite3_close_v2(db->handle);
+    db->handle = NULL;
+}
+
+/* The steps that are missing, within a transaction. */
+static enum status
+migrate(struct db *db, const char *const *steps, int n_steps,
+        struct problem *why)
+{
+    char text[64];
+    long version;
+    enum status rc = ask(db, "PRAGMA user_version", text, sizeof(text), why);
+
+    if (rc)
+        return rc;
+    version = strtol(text, NULL, 10);
+    if (version < 0 || version > n_steps)
+        return problem(why, STATUS_INVALID,
+                       "the database is of version %ld, and this program "
+                       "knows versions up to %d",
+                       version, n_steps);
+    for (long i = version; !rc && i < n_steps; i++)
+        rc = db_exec(db, steps[i], why);
+    if (!rc && version < n_steps) {
+        snprintf(text, sizeof(text), "PRAGMA user_version=%d", n_steps);
+        rc = db_exec(db, text, why);
+    }
+    return rc;
+}
+
+enum status
+db_migrate(struct db *db, const char *const *steps, int n_steps,
+           struct problem *why)
+{
+    enum status rc = db_exec(db, "BEGIN IMMEDIATE", why);
+
+    if (rc)
+        return rc;
+    rc = migrate(db, steps, n_steps, why);
+    if (!rc)
+        rc = db_exec(db, "COMMIT", why);
+    if (rc && !sqlite3_get_autocommit(db->handle))
+        sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}

@@ -1,0 +1,248 @@
+#include "broker/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* STATUS_IO, with errno as the reason. */
+static enum status
+failed(struct problem *why, const char *what, const char *name)
+{
+    problem_errno(why, what, name);
+    return STATUS_IO;
+}
+
+static int
+write_all(int fd, struct slice bytes)
+{
+    while (bytes.size > 0) {
+        ssize_t n = write(fd, bytes.data, bytes.size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        bytes.data += n;
+        bytes.size -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Directories */
+
+/* fsyncs the folder that `path` stands in. */
+static int
+sync_parent(const char *path)
+{
+    char parent[PATH_MAX];
+    char *slash;
+    int fd, rc, error;
+
+    snprintf(parent, sizeof(parent), "%s", path);
+    slash = strrchr(parent, '/');
+    if (!slash)
+        snprintf(parent, sizeof(parent), ".");
+    else
+        slash[slash == parent] = '\0'; /* "/" is the parent of "/a" */
+
+    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    rc = fsync(fd);
+    error = errno;
+    close(fd);
+    errno = error;
+    return rc;
+}
+
+/* One folder. One that stands already may have been made by a process that was
+ * killed before it could sync: its name is synced as well, if that is allowed.
+ */
+static int
+make_dir(const char *dir)
+{
+    struct stat st;
+
+    if (mkdir(dir, 0755) == 0)
+        return sync_parent(dir);
+    if (errno != EEXIST || stat(dir, &st))
+        return -1;
+    if (!S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        return -1;
+    }
+    (void)sync_parent(dir);
+    return 0;
+}
+
+enum status
+file_make_dirs(const char *dir, struct problem *why)
+{
+    char path[PATH_MAX];
+    size_t size = strlen(dir);
+
+    while (size > 1 && dir[size - 1] == '/')
+        size--;
+    if (size == 0 || size >= sizeof(path)) {
+        errno = size == 0 ? ENOENT : ENAMETOOLONG;
+        return failed(why, "cannot create the directory", dir);
+    }
+
+    /* The path, ended before each of its slashes in turn, then at its end. */
+    for (size_t i = 1; i <= size; i++) {
+        if (i < size && (dir[i] != '/' || dir[i - 1] == '/'))
+            continue;
+        memcpy(path, dir, i);
+        path[i] = '\0';
+        if (make_dir(path))
+            return failed(why, "cannot create the directory", path);
+    }
+    return STATUS_OK;
+}
+
+enum status
+file_sync_dir(int dir_fd, struct problem *why)
+{
+    if (fsync(dir_fd))
+        return failed(why, "cannot sync", "the directory");
+    return STATUS_OK;
+}
+
+/* The lock */
+
+/* DIR/lock holds the pid of the last owner, as text, with a line end. */
+static enum status
+busy(int fd, const char *dir, struct problem *why)
+{
+    char text[16] = "";
+    long pid = 0;
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+    if (n > 0)
+        pid = strtol(text, NULL, 10);
+    if (pid > 0)
+        return problem(why, STATUS_BUSY, "%s is in use by process %ld", dir,
+                       pid);
+    return problem(why, STATUS_BUSY, "%s is in use by another process", dir);
+}
+
+/*
+ * The lock is on the open file, not on its name or content: it ends with the
+ * process, however that ends, and what a dead owner wrote is without effect.
+ * The file stays; to remove it would let two owners lock two files of a name.
+ */
+enum status
+file_lock(const char *dir, int *lock, struct problem *why)
+{
+    enum status rc = STATUS_IO;
+    char path[PATH_MAX];
+    char pid[16];
+    int fd = -1;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        goto out;
+    }
+    fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (fd < 0)
+        goto out;
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno == EWOULDBLOCK)
+            rc = busy(fd, dir, why);
+        goto out;
+    }
+
+    /* For whoever is refused; a disk that is full is no reason to stop here. */
+    snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) == 0)
+        (void)write_all(fd, slice_of(pid));
+
+    *lock = fd;
+    return STATUS_OK;
+
+out:
+    if (rc == STATUS_IO)
+        problem_errno(why, "cannot lock", path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+void
+file_unlock(int lock)
+{
+    if (lock >= 0)
+        close(lock);
+}
+
+/* A file being made */
+
+enum status
+file_begin(struct file_new *f, int dir_fd, const char *name,
+           struct problem *why)
+{
+    *f = (struct file_new){.dir_fd = dir_fd, .fd = -1};
+    if (strlen(name) >= sizeof(f->name)) {
+        errno = ENAMETOOLONG;
+        return failed(why, "cannot write", name);
+    }
+    snprintf(f->name, sizeof(f->name), "%s", name);
+    snprintf(f->temp, sizeof(f->temp), "%s.new", name);
+
+    /* What a killed process left under this name is overwritten; a link that
+     * somebody put there is not followed. */
+    f->fd = openat(dir_fd, f->temp,
+                   O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (f->fd < 0)
+        return failed(why, "cannot write", name);
+    return STATUS_OK;
+}
+
+enum status
+file_append(struct file_new *f, struct slice bytes, struct problem *why)
+{
+    if (write_all(f->fd, bytes))
+        return failed(why, "cannot write", f->name);
+    return STATUS_OK;
+}
+
+enum status
+file_finish(struct file_new *f, struct problem *why)
+{
+    /* The order is the guarantee: bytes, then name, then, by the caller, the
+     * directory. */
+    if (fsync(f->fd) || renameat(f->dir_fd, f->temp, f->dir_fd, f->name)) {
+        problem_errno(why, "cannot write", f->name);
+        file_abandon(f);
+        return STATUS_IO;
+    }
+    close(f->fd);
+    f->fd = -1;
+    return STATUS_OK;
+}
+
+void
+file_abandon(struct file_new *f)
+{
+    if (f->fd < 0)
+        return;
+    close(f->fd);
+    f->fd = -1;
+    unlinkat(f->dir_fd, f->temp, 0);
+}
+
+uint64_t
+file_free_bytes(int fd)
+{
+    struct statvfs fs;
+
+    if (fstatvfs(fd, &fs))
+        return 0;
+    return (uint64_t)fs.f_bavail * fs.f_frsize;
+}

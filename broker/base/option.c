@@ -1,0 +1,288 @@
+#include "broker/base/option.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+
+#include "broker/base/diag.h"
+#include "proto/uri.h"
+
+static enum status
+not_a(struct problem *why, const char *text, const char *what)
+{
+    return problem(why, STATUS_INVALID, "\"%s\" is not %s",
+                   problem_quote(slice_of(text)).text, what);
+}
+
+/* Texts */
+
+static enum status
+read_text(const char *text, char *to, size_t room, struct problem *why)
+{
+    size_t size = strlen(text);
+
+    if (size == 0)
+        return problem(why, STATUS_INVALID, "is empty");
+    if (size >= room)
+        return problem(why, STATUS_INVALID, "is longer than %zu bytes",
+                       room - 1);
+    memcpy(to, text, size + 1);
+    return STATUS_OK;
+}
+
+static enum status
+read_url(const char *text, char *to, size_t room, struct problem *why)
+{
+    enum status rc = uri_check(slice_of(text), "it", why);
+
+    if (rc)
+        return rc;
+    if (!slice_starts(slice_of(text), "http://") &&
+        !slice_starts(slice_of(text), "https://"))
+        return not_a(why, text, "an http:// or https:// URL");
+    if (strpbrk(text, "?#"))
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" has a query or a fragment; paths are put "
+                       "behind it",
+                       problem_quote(slice_of(text)).text);
+    rc = read_text(text, to, room, why);
+    if (rc)
+        return rc;
+
+    for (size_t size = strlen(to); to[size - 1] == '/'; size--)
+        to[size - 1] = '\0';
+    return STATUS_OK;
+}
+
+/* Decimal digits up to the end of `text`; false: something else. */
+static bool
+read_port(const char *text, unsigned *port)
+{
+    size_t size = strspn(text, "0123456789");
+
+    if (size == 0 || size > 5 || text[size] != '\0')
+        return false;
+    *port = 0;
+    for (size_t i = 0; i < size; i++)
+        *port = *port * 10 + (unsigned)(text[i] - '0');
+    return *port <= UINT16_MAX;
+}
+
+/* HOST:PORT, or [ADDRESS]:PORT for an address that has colons itself. */
+static enum status
+read_listen(const char *text, char *to, size_t room, unsigned *port,
+            struct problem *why)
+{
+    static const char form[] =
+        "HOST:PORT, such as 127.0.0.1:8787 or [::1]:8787";
+    const char *host = text;
+    const char *colon = strrchr(text, ':');
+    size_t size;
+
+    if (!colon)
+        return not_a(why, text, form);
+    size = (size_t)(colon - host);
+    if (size > 2 && host[0] == '[' && host[size - 1] == ']') {
+        host++;
+        size -= 2;
+        if (!memchr(host, ':', size))
+            return not_a(why, text, form);
+    } else if (memchr(host, ':', size)) {
+        return not_a(why, text, form);
+    }
+
+    if (size == 0 || size >= room || !read_port(colon + 1, port))
+        return not_a(why, text, form);
+    for (size_t i = 0; i < size; i++)
+        if (host[i] <= ' ' || host[i] == 0x7f || strchr("[]/\\\"", host[i]))
+            return not_a(why, text, form);
+    snprintf(to, room, "%.*s", (int)size, host);
+    return STATUS_OK;
+}
+
+/* Numbers */
+
+/*
+ * Reads digits and at most `decimals` decimals as a whole number of the
+ * smallest unit ("0.25" with 6 is 250000), exactly: floating point would round.
+ * More decimals are refused, because to cut them could make 0 of something, and
+ * 0 often means never. Returns where the number ends, NULL if there is none. A
+ * number too large for the type becomes its maximum, which is over any limit.
+ */
+static const char *
+read_decimal(const char *text, int decimals, uint64_t *number)
+{
+    bool is_fraction = false;
+    const char *p;
+
+    *number = 0;
+    for (p = text;; p++) {
+        if (*p == '.' && p > text && !is_fraction && decimals > 0) {
+            is_fraction = true;
+            if (p[1] < '0' || p[1] > '9')
+                return NULL;
+            continue;
+        }
+        if (*p < '0' || *p > '9')
+            break;
+        if (is_fraction && decimals-- == 0)
+            return NULL;
+        if (__builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(*p - '0'), number))
+            *number = UINT64_MAX;
+    }
+    if (p == text)
+        return NULL;
+    for (; decimals > 0; decimals--)
+        if (__builtin_mul_overflow(*number, 10, number))
+            *number = UINT64_MAX;
+    return p;
+}
+
+static const char *
+read_suffix(const char *p, uint64_t *number)
+{
+    static const char suffixes[] = "KMG";
+    const char *found = *p ? strchr(suffixes, *p) : NULL;
+
+    if (!found)
+        return p;
+    if (__builtin_mul_overflow(*number, 1024ULL << 10 * (found - suffixes),
+                               number))
+        *number = UINT64_MAX;
+    return p + 1;
+}
+
+static enum status
+read_number(const struct option *o, const char *text, uint64_t *number,
+            struct problem *why)
+{
+    static const struct {
+        int decimals;
+        const char *form;
+    } numbers[] = {
+        [OPTION_COUNT] = {0, "a whole number"},
+        [OPTION_BYTES] = {0, "a number of bytes, such as 65536, 64K or 50M"},
+        [OPTION_SECONDS] = {6, "a number of seconds, such as 20 or 0.25"},
+        [OPTION_MILLISECONDS] = {3, "a number of milliseconds, such as 5 or "
+                                    "0.5"},
+    };
+
+    char limits[OPTION_LIMITS_SIZE];
+    char *to;
+    const char *end = read_decimal(text, numbers[o->type].decimals, number);
+
+    if (end && o->type == OPTION_BYTES)
+        end = read_suffix(end, number);
+    if (!end || *end)
+        return not_a(why, text, numbers[o->type].form);
+    if (*number >= o->min && *number <= o->max)
+        return STATUS_OK;
+
+    option_limits(o, limits, sizeof(limits));
+    to = strstr(limits, " to ");
+    return problem(why, STATUS_INVALID, "%s is not between %.*s and %s",
+                   problem_quote(slice_of(text)).text, (int)(to - limits),
+                   limits, to + 4);
+}
+
+/* Writes `number` as the texts of its type are written: "50M", "0.1". */
+static void
+write_number(enum option_type type, uint64_t number, char *to, size_t size)
+{
+    static const char suffixes[] = "KMG";
+    int suffix = -1;
+    uint64_t unit = type == OPTION_SECONDS ? 1000000 : 1000;
+    int n;
+
+    switch (type) {
+    case OPTION_BYTES:
+        while (number && number % 1024 == 0 && suffixes[suffix + 1]) {
+            number /= 1024;
+            suffix++;
+        }
+        snprintf(to, size, "%" PRIu64 "%.*s", number, suffix >= 0,
+                 suffixes + (suffix >= 0 ? suffix : 0));
+        return;
+    case OPTION_SECONDS:
+    case OPTION_MILLISECONDS:
+        n = snprintf(to, size, "%" PRIu64, number / unit);
+        if (number % unit) {
+            n += snprintf(to + n, size - (size_t)n, ".%0*" PRIu64,
+                          type == OPTION_SECONDS ? 6 : 3, number % unit);
+            while (to[n - 1] == '0')
+                to[--n] = '\0';
+        }
+        return;
+    default:
+        snprintf(to, size, "%" PRIu64, number);
+    }
+}
+
+void
+option_limits(const struct option *o, char *to, size_t size)
+{
+    char min[OPTION_LIMITS_SIZE / 2 - 4];
+    char max[sizeof(min)];
+
+    to[0] = '\0';
+    if (o->type < OPTION_COUNT || o->type > OPTION_MILLISECONDS)
+        return;
+    write_number(o->type, o->min, min, sizeof(min));
+    write_number(o->type, o->max, max, sizeof(max));
+    snprintf(to, size, "%s to %s", min, max);
+}
+
+/* Words */
+
+static enum status
+read_flag(const char *text, bool *flag, struct problem *why)
+{
+    *flag = slice_is(slice_of(text), "yes");
+    if (!*flag && !slice_is(slice_of(text), "no"))
+        return not_a(why, text, "yes or no");
+    return STATUS_OK;
+}
+
+static enum status
+read_level(const char *text, enum diag_level *level, struct problem *why)
+{
+    if (diag_level_of(slice_of(text), level))
+        return not_a(why, text, "error, warning, info or debug");
+    return STATUS_OK;
+}
+
+enum status
+option_read(const struct option *o, const char *text, void *values,
+            struct problem *why)
+{
+    void *value = (char *)values + o->offset;
+    uint64_t number;
+    enum status rc;
+
+    switch (o->type) {
+    case OPTION_TEXT:
+        return read_text(text, value, o->max, why);
+    case OPTION_LISTEN:
+        return read_listen(text, value, o->max,
+                           (unsigned *)(void *)((char *)values + o->port), why);
+    case OPTION_URL:
+        return read_url(text, value, o->max, why);
+    case OPTION_FLAG:
+        return read_flag(text, value, why);
+    case OPTION_LEVEL:
+        return read_level(text, value, why);
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+        return read_number(o, text, value, why);
+    case OPTION_SECONDS:
+    case OPTION_MILLISECONDS:
+        rc = read_number(o, text, &number, why);
+        if (!rc)
+            *(int64_t *)value = (int64_t)number;
+        return rc;
+    case OPTION_WISH:
+    case OPTION_FILE:
+        break;
+    }
+    return problem(why, STATUS_INVALID, "has no value");
+}

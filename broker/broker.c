@@ -1,0 +1,200 @@
+#include "broker/broker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/archive/archiver.h"
+#include "broker/http/http.h"
+#include "broker/net/server.h"
+#include "broker/push/subscribers.h"
+#include "broker/sets/registry.h"
+
+/* How long answers may take that are still going out when the broker ends. */
+#define FAREWELL_US 5000000
+
+struct broker {
+    const struct config *config;
+    char url[600];
+    char public_url[600];
+    struct registry *registry;
+    struct archiver *archiver;
+    struct push *push;
+    struct server *server;
+    struct http http;
+};
+
+/* Settings */
+
+static bool
+is_loopback(struct slice host)
+{
+    return slice_starts(host, "127.") || slice_is(host, "::1") ||
+           slice_is(host, "[::1]") || slice_is(host, "localhost");
+}
+
+static bool
+is_wildcard(const char *host)
+{
+    return !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
+}
+
+/* The host of "http://host:port/path", brackets included. */
+static struct slice
+host_of(const char *url)
+{
+    const char *from = strstr(url, "://");
+    size_t size;
+
+    from = from ? from + 3 : url;
+    size = *from == '[' ? strcspn(from, "]") + 1 : strcspn(from, ":/");
+    return (struct slice){from, size};
+}
+
+enum status
+broker_check(const struct config *config, struct problem *why)
+{
+    if (is_wildcard(config->listen_host) && !config->public_url[0])
+        return problem(why, STATUS_INVALID,
+                       "listening on %s needs --public-url: documents name "
+                       "themselves by it",
+                       config->listen_host);
+    if (config->insecure_open)
+        return STATUS_OK;
+    if (!is_loopback(slice_of(config->listen_host)))
+        return problem(why, STATUS_INVALID,
+                       "anyone who reaches %s could publish: give "
+                       "--insecure-open if that is wanted",
+                       config->listen_host);
+    if (config->public_url[0] && !is_loopback(host_of(config->public_url)))
+        return problem(why, STATUS_INVALID,
+                       "anyone who reaches %s could publish: give "
+                       "--insecure-open if that is wanted",
+                       config->public_url);
+    return STATUS_OK;
+}
+
+/* Callbacks upward */
+
+/* Log thread. No list ends before the archiver is there: nothing is posted. */
+static void
+on_closed(void *user)
+{
+    struct broker *b = user;
+
+    archiver_wake(b->archiver);
+}
+
+static void
+on_wake(struct service *service, void *user)
+{
+    struct broker *b = user;
+
+    push_on_wake(b->push, service);
+}
+
+static void
+on_second(struct service *service, void *user)
+{
+    struct broker *b = user;
+
+    push_on_second(b->push, service);
+}
+
+static void
+on_request(struct request *rq, void *user)
+{
+    struct broker *b = user;
+
+    http_on_request(rq, &b->http);
+}
+
+/* Opening and closing */
+
+/* The port may be known only now; then the URLs are, and the door opens. */
+static void
+open_door(struct broker *b)
+{
+    const struct config *config = b->config;
+    unsigned port = server_port(b->server);
+
+    snprintf(b->url, sizeof(b->url),
+             strchr(config->listen_host, ':') ? "http://[%s]:%u"
+                                              : "http://%s:%u",
+             config->listen_host, port);
+    snprintf(b->public_url, sizeof(b->public_url), "%s",
+             config->public_url[0] ? config->public_url : b->url);
+    http_init(&b->http, b->registry, b->push, config->listen_host, port);
+    atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
+}
+
+enum status
+broker_open(struct broker **broker, const struct config *config,
+            struct problem *why)
+{
+    struct broker *b = calloc(1, sizeof(*b));
+    struct registry_options sets = {
+        .config = config,
+        .public_url = b ? b->public_url : NULL,
+        .on_closed = on_closed,
+        .user = b,
+    };
+    struct server_options net = {
+        .host = config->listen_host,
+        .port = config->listen_port,
+        .threads = config->threads,
+        .request_timeout_us = config->request_timeout_us,
+        .on_request = on_request,
+        .on_wake = on_wake,
+        .on_second = on_second,
+        .user = b,
+    };
+    enum status rc;
+
+    if (!b)
+        return problem(why, STATUS_MEMORY, "no memory");
+    b->config = config;
+    atomic_init(&b->http.is_ready, false);
+    rc = broker_check(config, why);
+    if (!rc)
+        rc = registry_open(&b->registry, &sets, why);
+    if (!rc)
+        rc = archiver_open(&b->archiver, b->registry, why);
+    if (!rc)
+        rc = push_open(&b->push, b->registry, config->threads, why);
+    if (!rc)
+        rc = server_open(&b->server, &net, why);
+    if (rc) {
+        broker_close(b);
+        return rc;
+    }
+    open_door(b);
+    *broker = b;
+    return STATUS_OK;
+}
+
+const char *
+broker_url(const struct broker *b)
+{
+    return b->url;
+}
+
+/* The order: no new requests; subscribers are told; the server waits for
+ * answers, which the log still gives; then nobody is left who could ask, and
+ * the archive and the log end. */
+void
+broker_close(struct broker *b)
+{
+    if (!b)
+        return;
+    if (b->server) {
+        server_stop_accepting(b->server);
+        push_farewell(b->push, b->server);
+        registry_stop(b->registry);
+        server_close(b->server, FAREWELL_US);
+    }
+    push_close(b->push);
+    archiver_close(b->archiver);
+    registry_close(b->registry);
+    free(b);
+}

@@ -1,0 +1,30 @@
+/*
+ * broker.h - the roof: opens the floors in order, closes them in reverse.
+ */
+#ifndef BROKER_BROKER_H
+#define BROKER_BROKER_H
+
+#include "broker/base/config.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct broker;
+
+/* Opens everything and serves. `config` is lent as long as the broker lives.
+ * STATUS_INVALID: the settings do not go together (exit 2). */
+MUST_CHECK enum status broker_open(struct broker **broker,
+                                   const struct config *config,
+                                   struct problem *why);
+
+/* "http://127.0.0.1:8787": where it listens. */
+const char *broker_url(const struct broker *broker);
+
+/* Stops accepting, finishes what was begun, says farewell, closes everything;
+ * all with a deadline. NULL is allowed. */
+void broker_close(struct broker *broker);
+
+/* Do the settings go together? What --check answers. */
+MUST_CHECK enum status broker_check(const struct config *config,
+                                    struct problem *why);
+
+#endif

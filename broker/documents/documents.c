@@ -1,0 +1,81 @@
+#include "broker/documents/documents.h"
+
+#include <string.h>
+
+/* "{set}" stands for a set's name, "{list}" for the number of a Change List. */
+static const struct row {
+    const char *path;
+    document_open_fn *open;
+} documents[] = {
+    {"/.well-known/resourcesync", source_open},
+    {"/sets/{set}/capabilitylist.xml", source_set_open},
+    {"/sets/{set}/changelist.xml", changelist_current_open},
+    {"/sets/{set}/changes/{list}.xml", changelist_open},
+    {"/sets/{set}/changelist-archive.xml", archives_changelist_open},
+};
+
+/* The digits that name a list in its path: twelve, or more when twelve are not
+ * enough. Anything else would be a second address of the same document. */
+static enum status
+number_of(struct slice digits, uint64_t *number)
+{
+    *number = 0;
+    if (digits.size < 12 || digits.size > 19 ||
+        (digits.size > 12 && digits.data[0] == '0'))
+        return STATUS_NOT_FOUND;
+    for (size_t i = 0; i < digits.size; i++) {
+        if (digits.data[i] < '0' || digits.data[i] > '9')
+            return STATUS_NOT_FOUND;
+        *number = *number * 10 + (uint64_t)(digits.data[i] - '0');
+    }
+    return *number > 0 ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+/* Takes what stands before the next `end` (or all) off the front of `path`. */
+static struct slice
+take_until(struct slice *path, char end)
+{
+    const char *at = path->size ? memchr(path->data, end, path->size) : NULL;
+    size_t size = at ? (size_t)(at - path->data) : path->size;
+    struct slice taken = {path->data, size};
+
+    path->data += size;
+    path->size -= size;
+    return taken;
+}
+
+static bool
+row_matches(const struct row *row, struct slice path,
+            struct document_found *found)
+{
+    const char *pattern = row->path;
+
+    *found = (struct document_found){.open = row->open};
+    while (*pattern) {
+        if (!strncmp(pattern, "{set}", 5)) {
+            found->has_set = true;
+            found->set = take_until(&path, '/');
+            pattern += 5;
+        } else if (!strncmp(pattern, "{list}", 6)) {
+            if (number_of(take_until(&path, '.'), &found->number))
+                return false;
+            pattern += 6;
+        } else {
+            if (path.size == 0 || *path.data != *pattern)
+                return false;
+            path.data++;
+            path.size--;
+            pattern++;
+        }
+    }
+    return path.size == 0;
+}
+
+enum status
+documents_find(struct slice path, struct document_found *found)
+{
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
+        if (row_matches(&documents[i], path, found))
+            return STATUS_OK;
+    return STATUS_NOT_FOUND;
+}

@@ -1,0 +1,118 @@
+#include "broker/http/http.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+
+static void
+add_host(struct http *http, const char *host, unsigned port)
+{
+    const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u";
+    char *to = http->hosts[http->n_hosts++];
+
+    snprintf(to, sizeof(http->hosts[0]), format, host, port);
+}
+
+/* The host and port of a URL, as they stand in a Host header. */
+static struct slice
+authority_of(struct slice url)
+{
+    for (size_t i = 0; i + 2 < url.size; i++) {
+        if (memcmp(url.data + i, "://", 3))
+            continue;
+        url.data += i + 3;
+        url.size -= i + 3;
+        for (i = 0; i < url.size && url.data[i] != '/'; i++)
+            ;
+        return (struct slice){url.data, i};
+    }
+    return (struct slice){NULL, 0};
+}
+
+void
+http_init(struct http *http, struct registry *registry, struct push *push,
+          const char *listen_host, unsigned port)
+{
+    const char *public_url = registry_public_url(registry);
+    struct slice authority = authority_of(slice_of(public_url));
+
+    http->registry = registry;
+    http->push = push;
+    http->any_host = registry_config(registry)->insecure_open;
+    add_host(http, listen_host, port);
+    add_host(http, "localhost", port);
+    add_host(http, "127.0.0.1", port);
+    add_host(http, "::1", port);
+    snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%.*s",
+             SLICE_ARG(authority));
+}
+
+static bool
+is_ours(const struct http *http, struct slice host)
+{
+    for (unsigned i = 0; i < http->n_hosts; i++)
+        if (host.size == strlen(http->hosts[i]) &&
+            !strncasecmp(host.data, http->hosts[i], host.size))
+            return true;
+    return false;
+}
+
+/*
+ * A browser on this machine can be made to send requests here by any page it
+ * shows. What gives it away: a Host that is not ours (a name that was made to
+ * point here), or an Origin that is not ours. Other clients send neither.
+ */
+static bool
+may_come_in(const struct http *http, struct request *rq, struct problem *why)
+{
+    struct slice host = {NULL, 0}, origin;
+
+    request_header(rq, "host", &host);
+    if (!http->any_host && !is_ours(http, host)) {
+        problem_set(why,
+                    "this broker is open to its own machine only, and is not "
+                    "called \"%s\": give tidingsd --public-url if it should be",
+                    problem_quote(host).text);
+        return false;
+    }
+    if (!request_header(rq, "origin", &origin) ||
+        slice_equal(authority_of(origin), host))
+        return true;
+    problem_set(why, "requests from pages of \"%s\" are not let in",
+                problem_quote(origin).text);
+    return false;
+}
+
+void
+http_on_request(struct request *rq, void *user)
+{
+    struct http *http = user;
+    struct problem why = {""};
+    struct route_found found;
+
+    if (!atomic_load_explicit(&http->is_ready, memory_order_acquire)) {
+        problem_set(&why, "the broker is starting");
+        request_answer_problem(rq, 503, &why, NULL, NULL);
+        return;
+    }
+    if (!may_come_in(http, rq, &why)) {
+        request_answer_problem(rq, 403, &why, NULL, NULL);
+        return;
+    }
+    routes_find(request_method(rq), request_path(rq), &found);
+    if (!found.allow[0]) {
+        problem_set(&why, "there is nothing at \"%s\"",
+                    problem_quote(request_path(rq)).text);
+        request_answer_problem(rq, 404, &why, NULL, NULL);
+    } else if (!found.handler) {
+        problem_set(&why, "this address answers to %s", found.allow);
+        request_answer_problem(rq, 405, &why, found.allow, NULL);
+    } else if (request_is_upgrade(rq) && found.handler != handle_stream_get) {
+        problem_set(&why, "no WebSocket begins here");
+        request_answer_problem(rq, 400, &why, NULL, NULL);
+    } else {
+        found.handler(http, rq, found.set);
+    }
+}

@@ -1,0 +1,38 @@
+/*
+ * http.h - the door: what all handlers share, and who may come in.
+ */
+#ifndef BROKER_HTTP_HTTP_H
+#define BROKER_HTTP_HTTP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "broker/net/request.h"
+#include "broker/push/subscribers.h"
+#include "broker/sets/registry.h"
+#include "proto/slice.h"
+
+struct http {
+    struct registry *registry;
+    struct push *push;
+
+    /* Hosts that an open broker answers to, as they stand in a Host header:
+     * those of the listener and of the public URL, and loopback's names with
+     * its port. */
+    char hosts[6][300];
+    unsigned n_hosts;
+    bool any_host; /* --insecure-open: only Origins are looked at */
+
+    /* Until all floors stand, requests get 503. Release: whoever sees `true`
+     * sees the rest of this struct as it is then. */
+    atomic_bool is_ready;
+};
+
+/* Fills the hosts. `listen_host` and `port` as listened on. */
+void http_init(struct http *http, struct registry *registry, struct push *push,
+               const char *listen_host, unsigned port);
+
+/* The server's on_request; `user` is the struct http. */
+void http_on_request(struct request *rq, void *user);
+
+#endif

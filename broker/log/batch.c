@@ -1,0 +1,225 @@
+#include "broker/log/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct batch *
+batch_new(uint64_t after, int64_t before_us, const struct digest *before,
+          atomic_size_t *forms_account)
+{
+    struct batch *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return NULL;
+    atomic_init(&b->owners, 1);
+    atomic_init(&b->json, NULL);
+    b->first = after + 1;
+    b->last = after;
+    b->before_us = b->last_us = before_us;
+    b->before = b->digest = *before;
+    b->forms_account = forms_account;
+    return b;
+}
+
+/* `need` rounded up so that repeated growth costs a constant per byte. */
+static size_t
+grown(size_t have, size_t need)
+{
+    size_t doubled = have * 2;
+
+    return doubled > need ? doubled : need;
+}
+
+enum status
+batch_reserve(struct batch *b, size_t size, size_t n_entries)
+{
+    if (b->size + size > b->capacity) {
+        size_t capacity = grown(b->capacity, b->size + size);
+        char *bytes = realloc(b->bytes, capacity);
+
+        if (!bytes)
+            return STATUS_MEMORY;
+        b->bytes = bytes;
+        b->capacity = capacity;
+    }
+    if (b->n_entries + n_entries > b->n_capacity) {
+        size_t n = grown(b->n_capacity, b->n_entries + n_entries);
+        struct batch_entry *entries = realloc(b->entries, n * sizeof(*entries));
+
+        if (!entries)
+            return STATUS_MEMORY;
+        b->entries = entries;
+        b->n_capacity = n;
+    }
+    return STATUS_OK;
+}
+
+void
+batch_add(struct batch *b, const char *bytes, const struct fragment *f,
+          int64_t us)
+{
+    char *to = b->bytes + b->size;
+    size_t size = fragment_stamp(to, bytes, f, us, b->last + 1);
+
+    b->entries[b->n_entries++] =
+        (struct batch_entry){.offset = (uint32_t)b->size, .stamp = f->hole};
+    b->size += size;
+    b->last++;
+    b->last_us = us;
+    digest_add(&b->digest, (struct slice){to, size});
+}
+
+enum status
+batch_append(struct batch *b, struct slice fragments,
+             const struct digest *digest, struct problem *why)
+{
+    /* Most fragments have more than 128 bytes: a first guess, grown below. */
+    if (batch_reserve(b, fragments.size, fragments.size / 128 + 1))
+        return problem(why, STATUS_MEMORY, "no memory for a batch");
+    if (fragments.size > 0)
+        memcpy(b->bytes + b->size, fragments.data, fragments.size);
+
+    for (size_t end = b->size + fragments.size; b->size < end;) {
+        struct slice rest = {b->bytes + b->size, end - b->size};
+        struct fragment_view view;
+
+        if (fragment_view(rest, &view) || view.seq != b->last + 1)
+            return problem(why, STATUS_IO,
+                           "what is kept of entry %llu is damaged",
+                           (unsigned long long)(b->last + 1));
+        if (batch_reserve(b, 0, 1))
+            return problem(why, STATUS_MEMORY, "no memory for a batch");
+        b->entries[b->n_entries++] = (struct batch_entry){
+            .offset = (uint32_t)b->size, .stamp = view.stamp};
+        b->size += view.size;
+        b->last = view.seq;
+        b->last_us = view.us;
+    }
+    b->digest = *digest;
+    return STATUS_OK;
+}
+
+void
+batch_trim(struct batch *b)
+{
+    /* A smaller realloc that fails leaves the block as it was. */
+    if (b->capacity - b->size > b->size / 4) {
+        char *bytes = realloc(b->bytes, b->size ? b->size : 1);
+
+        if (bytes) {
+            b->bytes = bytes;
+            b->capacity = b->size;
+        }
+    }
+    if (b->n_capacity - b->n_entries > b->n_entries / 4) {
+        size_t n = b->n_entries ? b->n_entries : 1;
+        struct batch_entry *entries = realloc(b->entries, n * sizeof(*entries));
+
+        if (entries) {
+            b->entries = entries;
+            b->n_capacity = n;
+        }
+    }
+}
+
+struct batch *
+batch_ref(struct batch *b)
+{
+    /* Relaxed: whoever takes another reference already holds one. */
+    atomic_fetch_add_explicit(&b->owners, 1, memory_order_relaxed);
+    return b;
+}
+
+void
+batch_unref(struct batch *b)
+{
+    struct form *form;
+
+    /* Release: what this owner did with the batch is done before it is freed;
+     * acquire: the last owner sees that. */
+    if (!b ||
+        atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1)
+        return;
+    form = atomic_load_explicit(&b->json, memory_order_relaxed);
+    if (form && b->forms_account)
+        atomic_fetch_sub_explicit(b->forms_account, form->size,
+                                  memory_order_relaxed);
+    free(form);
+    free(b->entries);
+    free(b->bytes);
+    free(b);
+}
+
+size_t
+batch_weight(const struct batch *b)
+{
+    return sizeof(*b) + b->capacity + b->n_capacity * sizeof(*b->entries);
+}
+
+/* Where the entry after `seq` begins. */
+static size_t
+end_of(const struct batch *b, uint64_t seq)
+{
+    size_t n = (size_t)(seq - (b->first - 1));
+
+    return n == b->n_entries ? b->size : b->entries[n].offset;
+}
+
+struct slice
+batch_slice(const struct batch *b, uint64_t after, uint64_t last)
+{
+    size_t from = end_of(b, after);
+
+    return (struct slice){b->bytes + from, end_of(b, last) - from};
+}
+
+int64_t
+batch_time(const struct batch *b, uint64_t seq)
+{
+    const struct batch_entry *entry;
+
+    if (seq < b->first)
+        return b->before_us;
+    if (seq == b->last)
+        return b->last_us;
+    entry = &b->entries[seq - b->first];
+    return fragment_time(b->bytes + entry->offset, entry->stamp);
+}
+
+struct digest
+batch_digest(const struct batch *b, uint64_t seq)
+{
+    struct digest d;
+
+    if (seq == b->last)
+        return b->digest;
+    d = b->before;
+    for (uint64_t n = b->first; n <= seq; n++)
+        digest_add(&d, batch_slice(b, n - 1, n));
+    return d;
+}
+
+struct form *
+batch_form(const struct batch *b)
+{
+    /* Acquire: who sees the pointer also sees what it points at. */
+    return atomic_load_explicit(&b->json, memory_order_acquire);
+}
+
+struct form *
+batch_keep_form(struct batch *b, struct form *form)
+{
+    struct form *kept = NULL;
+
+    /* Release: publishes the form's bytes with the pointer. */
+    if (!atomic_compare_exchange_strong_explicit(&b->json, &kept, form,
+                                                 memory_order_release,
+                                                 memory_order_acquire)) {
+        free(form);
+        return kept;
+    }
+    if (b->forms_account)
+        atomic_fetch_add_explicit(b->forms_account, form->size,
+                                  memory_order_relaxed);
+    return form;
+}

@@ -1,0 +1,103 @@
+/*
+ * batch.h - consecutive entries of one set: one buffer, an index, owners
+ * counted.
+ *
+ * A batch is filled by one thread (batch_new, batch_add), then handed around
+ * and never changed again; the last batch_unref frees it. Batches come from a
+ * commit, from the store or from a closed list: nobody can tell which, and the
+ * bytes are the same, because fragments are copied everywhere as they are.
+ */
+#ifndef BROKER_LOG_BATCH_H
+#define BROKER_LOG_BATCH_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/fragment.h"
+#include "proto/hash.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Most fragment bytes of one batch, so that with header and footer it makes a
+ * message within 1 MiB. Below it there is always room for one fragment. */
+#define BATCH_BYTES_MAX 1000000
+
+struct batch_entry {
+    uint32_t offset; /* of the fragment, in bytes */
+    uint32_t stamp;  /* where its stamp begins, from its first byte */
+};
+
+/* The entries in another form, made on first demand and kept with the batch:
+ * one block of memory, freed with it. */
+struct form {
+    size_t size;            /* of the whole block, this struct included */
+    const char *bytes;      /* the entries, separators between them */
+    const uint32_t *starts; /* n_entries + 1 offsets into bytes */
+};
+
+struct batch {
+    atomic_uint owners;
+    uint64_t first;       /* seq of the first entry */
+    uint64_t last;        /* first - 1 while it is empty */
+    int64_t before_us;    /* T(first - 1) */
+    int64_t last_us;      /* T(last) */
+    struct digest before; /* d(first - 1) */
+    struct digest digest; /* d(last) */
+    uint64_t list;        /* a commit's batch: the list it belongs to */
+    uint64_t list_bytes;  /* and that list's fragment bytes up to its end */
+    char *bytes;
+    size_t size, capacity;
+    struct batch_entry *entries;
+    size_t n_entries, n_capacity;
+    _Atomic(struct form *) json;
+    atomic_size_t *forms_account; /* counts the bytes of forms; or NULL */
+};
+
+/* An empty batch for the entries after `after`. NULL: no memory. */
+struct batch *batch_new(uint64_t after, int64_t before_us,
+                        const struct digest *before,
+                        atomic_size_t *forms_account);
+
+/* Room for `size` more bytes and `n_entries` more entries. */
+MUST_CHECK enum status batch_reserve(struct batch *b, size_t size,
+                                     size_t n_entries);
+
+/* Copies a fragment in and fills its hole: the entry gets seq last + 1 and the
+ * event time `us`. Room was reserved (fragment_stamp's need). */
+void batch_add(struct batch *b, const char *bytes, const struct fragment *f,
+               int64_t us);
+
+/* Appends stamped fragments as they stand in a store or file; builds the index
+ * and checks that the seqs go on. The digest becomes `digest`, which the caller
+ * knows. STATUS_IO: the bytes are not what was written. */
+MUST_CHECK enum status batch_append(struct batch *b, struct slice fragments,
+                                    const struct digest *digest,
+                                    struct problem *why);
+
+/* Gives back memory that was reserved and not used. */
+void batch_trim(struct batch *b);
+
+struct batch *batch_ref(struct batch *b);
+void batch_unref(struct batch *b); /* NULL is allowed */
+
+/* Memory it holds, forms not counted. */
+size_t batch_weight(const struct batch *b);
+
+/* The fragments of the entries after `after` up to `last`, both within the
+ * batch (first - 1 <= after <= last <= b->last). */
+struct slice batch_slice(const struct batch *b, uint64_t after, uint64_t last);
+
+/* T(seq) and d(seq), for first - 1 <= seq <= last. */
+int64_t batch_time(const struct batch *b, uint64_t seq);
+struct digest batch_digest(const struct batch *b, uint64_t seq);
+
+/* The form that is kept, or NULL. */
+struct form *batch_form(const struct batch *b);
+
+/* Keeps `form` (malloc'd as one block) unless another thread was quicker, whose
+ * form is then returned and ours freed. */
+struct form *batch_keep_form(struct batch *b, struct form *form);
+
+#endif

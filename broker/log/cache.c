@@ -1,0 +1,143 @@
+#include "broker/log/cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "broker/base/list.h"
+
+/* A batch in the cache. */
+struct kept {
+    struct list node; /* most recently used first */
+    struct log_set *set;
+    struct batch *batch;
+};
+
+/* A read under way. On the stack of the thread that reads. */
+struct flight {
+    struct list node;
+    struct log_set *set;
+    uint64_t after;
+};
+
+struct cache {
+    pthread_mutex_t mutex;
+    pthread_cond_t landed; /* some flight has ended */
+    struct list kept;
+    struct list flights;
+    size_t bytes, max;
+};
+
+struct cache *
+cache_new(size_t max_bytes)
+{
+    struct cache *cache = calloc(1, sizeof(*cache));
+
+    if (!cache)
+        return NULL;
+    pthread_mutex_init(&cache->mutex, NULL);
+    pthread_cond_init(&cache->landed, NULL);
+    list_init(&cache->kept);
+    list_init(&cache->flights);
+    cache->max = max_bytes;
+    return cache;
+}
+
+static void
+drop(struct cache *cache, struct kept *kept)
+{
+    list_remove(&kept->node);
+    cache->bytes -= batch_weight(kept->batch);
+    batch_unref(kept->batch);
+    free(kept);
+}
+
+void
+cache_free(struct cache *cache)
+{
+    if (!cache)
+        return;
+    while (!list_is_empty(&cache->kept))
+        drop(cache, list_entry(cache->kept.next, struct kept, node));
+    pthread_cond_destroy(&cache->landed);
+    pthread_mutex_destroy(&cache->mutex);
+    free(cache);
+}
+
+/* A hundred or so entries of up to 1 MB: a walk costs less than the disk that
+ * it saves. The mutex is held. */
+static struct batch *
+find(struct cache *cache, const struct log_set *set, uint64_t after)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, &cache->kept) {
+        struct kept *kept = list_entry(node, struct kept, node);
+
+        if (kept->set == set && kept->batch->first <= after + 1 &&
+            after < kept->batch->last) {
+            list_remove(node);
+            list_prepend(&cache->kept, node);
+            return batch_ref(kept->batch);
+        }
+    }
+    return NULL;
+}
+
+static bool
+is_flying(const struct cache *cache, const struct log_set *set, uint64_t after)
+{
+    const struct list *node;
+
+    for (node = cache->flights.next; node != &cache->flights;
+         node = node->next) {
+        const struct flight *flight = (const struct flight *)(const void *)node;
+
+        if (flight->set == set && flight->after == after)
+            return true;
+    }
+    return false;
+}
+
+/* The mutex is held. Without memory the batch is simply not kept. */
+static void
+keep(struct cache *cache, struct log_set *set, struct batch *batch)
+{
+    struct kept *kept = malloc(sizeof(*kept));
+
+    if (!kept)
+        return;
+    *kept = (struct kept){.set = set, .batch = batch_ref(batch)};
+    list_prepend(&cache->kept, &kept->node);
+    cache->bytes += batch_weight(batch);
+    while (cache->bytes > cache->max && cache->kept.prev != &kept->node)
+        drop(cache, list_entry(cache->kept.prev, struct kept, node));
+}
+
+enum status
+cache_read(struct cache *cache, struct log_set *set, uint64_t after,
+           cache_load_fn *load, void *user, struct batch **batch,
+           struct problem *why)
+{
+    struct flight flight = {.set = set, .after = after};
+    enum status rc;
+
+    pthread_mutex_lock(&cache->mutex);
+    while (!(*batch = find(cache, set, after)) && is_flying(cache, set, after))
+        pthread_cond_wait(&cache->landed, &cache->mutex);
+    if (*batch) {
+        pthread_mutex_unlock(&cache->mutex);
+        return STATUS_OK;
+    }
+    list_append(&cache->flights, &flight.node);
+    pthread_mutex_unlock(&cache->mutex);
+
+    rc = load(user, set, after, batch, why);
+
+    pthread_mutex_lock(&cache->mutex);
+    list_remove(&flight.node);
+    if (!rc && *batch)
+        keep(cache, set, *batch);
+    pthread_cond_broadcast(&cache->landed);
+    pthread_mutex_unlock(&cache->mutex);
+    return rc;
+}

@@ -1,0 +1,40 @@
+/*
+ * cache.h - batches that were read from a disk, kept for the next reader.
+ *
+ * When many readers come back at once (a restart of everything), they ask for
+ * the same old batches at about the same time. One of them reads; the others
+ * wait for it and share the batch. Bounded in bytes; the least recently used
+ * goes first.
+ *
+ * Any thread that may block.
+ */
+#ifndef BROKER_LOG_CACHE_H
+#define BROKER_LOG_CACHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/batch.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct cache;
+struct log_set;
+
+struct cache *cache_new(size_t max_bytes); /* NULL: no memory */
+void cache_free(struct cache *cache);      /* NULL is allowed */
+
+/* Reads from the disk: see log_read. */
+typedef enum status cache_load_fn(void *user, struct log_set *set,
+                                  uint64_t after, struct batch **batch,
+                                  struct problem *why);
+
+/* The batch with entry `after` + 1, from the cache or else by `load`, which
+ * only one thread runs for the same entry at a time. *batch may become NULL, as
+ * by `load`. */
+MUST_CHECK enum status cache_read(struct cache *cache, struct log_set *set,
+                                  uint64_t after, cache_load_fn *load,
+                                  void *user, struct batch **batch,
+                                  struct problem *why);
+
+#endif

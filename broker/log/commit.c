@@ -1,0 +1,449 @@
+#include "broker/log/commit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <openssl/rand.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/log/set.h"
+#include "proto/document.h"
+
+/* A round takes posts until it has this many bytes, so that a commit stays
+ * short enough for those who come next; the post that crosses it is still
+ * taken. */
+#define ROUND_BYTES 8000000
+
+/* Makes room for one more element of an array; NULL: no memory. */
+static void *
+one_more(void *array, size_t *capacity, size_t n, size_t size)
+{
+    size_t larger;
+    void *new;
+
+    if (n < *capacity)
+        return array;
+    larger = *capacity ? *capacity * 2 : 16;
+    new = realloc(array, larger * size);
+    if (new)
+        *capacity = larger;
+    return new;
+}
+
+#define ONE_MORE(array, capacity, n) \
+    one_more((array), (capacity), (n), sizeof(*(array)))
+
+/* Stamping */
+
+static enum status
+random_epoch(char to[EPOCH_SIZE + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char bytes[EPOCH_SIZE / 2];
+
+    if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+        return STATUS_IO;
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        to[2 * i] = digits[bytes[i] >> 4];
+        to[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    to[EPOCH_SIZE] = '\0';
+    return STATUS_OK;
+}
+
+/* Begins the log of a set with its first post. */
+static enum status
+give_birth(struct committer *c, struct log_set *set)
+{
+    char epoch[EPOCH_SIZE + 1];
+    struct engine_birth *births =
+        ONE_MORE(c->births, &c->births_capacity, c->commit.n_births);
+
+    if (!births || random_epoch(epoch))
+        return STATUS_MEMORY;
+    c->births = births;
+    lists_start(&set->draft, epoch, clock_now_us());
+    births[c->commit.n_births++] = (struct engine_birth){
+        .name = set->name, .head = &set->draft, .id = &set->id};
+    return STATUS_OK;
+}
+
+/* The batch that is being filled gets no more entries. */
+static void
+finish_batch(struct log_set *set)
+{
+    struct batch *b = set->filling;
+
+    if (!b)
+        return;
+    b->list = set->draft.list;
+    b->list_bytes = set->draft.list_bytes;
+    set->draft.digest = b->digest;
+    batch_trim(b);
+    set->filling = NULL;
+}
+
+static enum status
+begin_batch(struct committer *c, struct log_set *set)
+{
+    struct batch **made = ONE_MORE(set->made, &set->made_capacity, set->n_made);
+    struct engine_batch *batches =
+        ONE_MORE(c->batches, &c->batches_capacity, c->commit.n_batches);
+
+    if (made)
+        set->made = made;
+    if (batches)
+        c->batches = batches;
+    if (!made || !batches)
+        return STATUS_MEMORY;
+    set->filling = batch_new(set->draft.last, set->draft.last_us,
+                             &set->draft.digest, &c->tails->forms);
+    if (!set->filling)
+        return STATUS_MEMORY;
+    made[set->n_made++] = set->filling;
+    batches[c->commit.n_batches++] =
+        (struct engine_batch){.set = &set->id, .batch = set->filling};
+    return STATUS_OK;
+}
+
+/* Ends the open list, which is not empty. Its header is made now and stored
+ * with the end, so that no later setting or version can change a closed list.
+ */
+static enum status
+end_list(struct committer *c, struct log_set *set)
+{
+    struct engine_end *ends =
+        ONE_MORE(c->ends, &c->ends_capacity, c->commit.n_ends);
+    struct engine_end *end;
+    struct buf header;
+
+    if (!ends)
+        return STATUS_MEMORY;
+    c->ends = ends;
+    finish_batch(set);
+    buf_init(&header, DOCUMENT_FRAME_MAX);
+    end = &ends[c->commit.n_ends++];
+    end->set = &set->id;
+    end->info = lists_end(&set->draft);
+    c->options->on_header(set, set->draft.epoch, &end->info, &header,
+                          c->options->user);
+    end->header = buf_slice(&header); /* freed by clear_round */
+    return header.failed ? STATUS_MEMORY : STATUS_OK;
+}
+
+/*
+ * The event time of an entry: the source's own where it is later than every
+ * time already told and not after now, else the acceptance time; strictly
+ * increasing in any case, also when the clock was set back (R-135, R-150).
+ */
+static int64_t
+event_time(const struct head *head, int64_t source_us, int64_t now_us)
+{
+    if (source_us > head->last_us && source_us <= now_us)
+        return source_us;
+    return now_us > head->last_us ? now_us : head->last_us + 1;
+}
+
+static enum status
+place(struct committer *c, struct log_set *set, const char *bytes,
+      const struct fragment *f, size_t expected, int64_t now_us)
+{
+    size_t size = f->size + FRAGMENT_STAMP_MAX, before;
+    int64_t us = event_time(&set->draft, f->datetime_us, now_us);
+
+    if (lists_must_end(&set->draft, &c->options->limits, size) &&
+        end_list(c, set))
+        return STATUS_MEMORY;
+    if (set->filling && set->filling->size + size > BATCH_BYTES_MAX)
+        finish_batch(set);
+    if (!set->filling) {
+        if (begin_batch(c, set) ||
+            batch_reserve(
+                set->filling,
+                expected < BATCH_BYTES_MAX ? expected : BATCH_BYTES_MAX, 16))
+            return STATUS_MEMORY;
+    }
+    if (batch_reserve(set->filling, size, 1))
+        return STATUS_MEMORY;
+
+    before = set->filling->size;
+    batch_add(set->filling, bytes, f, us);
+    if (lists_is_empty(&set->draft))
+        set->draft.list_first_us = us;
+    set->draft.last++;
+    set->draft.last_us = us;
+    set->draft.list_bytes += set->filling->size - before;
+    if (lists_is_full(&set->draft, &c->options->limits))
+        return end_list(c, set);
+    return STATUS_OK;
+}
+
+static enum status
+place_changes(struct committer *c, struct post *post, int64_t now_us)
+{
+    struct log_set *set = post->set;
+    size_t at = 0;
+    enum status rc = STATUS_OK;
+
+    if (!set->draft.exists)
+        rc = give_birth(c, set);
+    post->first = set->draft.last + 1;
+    for (size_t i = 0; !rc && i < post->n_fragments; i++) {
+        /* What this batch will take of the post, for one allocation. */
+        size_t expected = post->bytes.size - at +
+                          (post->n_fragments - i) * FRAGMENT_STAMP_MAX;
+
+        rc = place(c, set, post->bytes.data + at, &post->fragments[i], expected,
+                   now_us);
+        at += post->fragments[i].size;
+    }
+    post->last = set->draft.last;
+    post->last_us = set->draft.last_us;
+    memcpy(post->epoch, set->draft.epoch, sizeof(post->epoch));
+    return rc;
+}
+
+static enum status
+place_close(struct committer *c, struct post *post)
+{
+    const struct head *draft = &post->set->draft;
+    uint64_t wanted = post->list;
+
+    post->list = 0;
+    if (!draft->exists || lists_is_empty(draft) ||
+        (wanted && wanted != draft->list))
+        return STATUS_OK;
+    post->list = draft->list;
+    return end_list(c, post->set);
+}
+
+static enum status
+place_filed(struct committer *c, struct post *post)
+{
+    struct engine_filed *filed =
+        ONE_MORE(c->filed, &c->filed_capacity, c->commit.n_filed);
+
+    if (!filed)
+        return STATUS_MEMORY;
+    c->filed = filed;
+    filed[c->commit.n_filed++] =
+        (struct engine_filed){post->set->id, post->list, post->marks};
+    return STATUS_OK;
+}
+
+static enum status
+place_post(struct committer *c, struct post *post, int64_t now_us)
+{
+    if (list_is_empty(&post->set->touched))
+        list_append(&c->touched, &post->set->touched);
+    switch (post->kind) {
+    case POST_CHANGES:
+        return place_changes(c, post, now_us);
+    case POST_CLOSE:
+        return place_close(c, post);
+    case POST_FILED:
+        return place_filed(c, post);
+    }
+    return STATUS_OK;
+}
+
+/* Rounds */
+
+static void
+clear_round(struct committer *c)
+{
+    for (size_t i = 0; i < c->commit.n_ends; i++)
+        free((char *)(uintptr_t)c->ends[i].header.data);
+    memset(&c->commit, 0, sizeof(c->commit));
+}
+
+static void
+publish_set(struct committer *c, struct log_set *set)
+{
+    finish_batch(set);
+    list_remove(&set->touched);
+    tail_publish(c->tails, &set->tail, set->made, set->n_made, &set->draft);
+    set->n_made = 0;
+}
+
+/* Forgets what the round did to a set. */
+static void
+revert_set(struct log_set *set)
+{
+    list_remove(&set->touched);
+    for (size_t i = 0; i < set->n_made; i++)
+        batch_unref(set->made[i]);
+    set->n_made = 0;
+    set->filling = NULL;
+    tail_head(&set->tail, &set->draft);
+    if (!set->draft.exists)
+        set->id = 0;
+}
+
+/* Commits what the round placed, and makes it visible to everybody, or undoes
+ * it. *is_more: there are old batches to forget. */
+static enum status
+conclude(struct committer *c, enum status rc, bool *is_more,
+         struct problem *why)
+{
+    bool has_ended = c->commit.n_ends > 0;
+    struct list *node, *after;
+
+    if (rc) {
+        problem_set(why, "the broker has no memory left");
+        rc = STATUS_BUSY;
+    } else {
+        list_foreach (node, after, &c->touched)
+            finish_batch(list_entry(node, struct log_set, touched));
+        c->commit.births = c->births;
+        c->commit.batches = c->batches;
+        c->commit.ends = c->ends;
+        c->commit.filed = c->filed;
+        c->commit.forget = true;
+        rc = c->engine->ops->commit(c->engine, &c->commit, is_more, why);
+    }
+    if (rc == STATUS_IO) {
+        /* Nobody knows whether it is kept. No answer may go out and nothing be
+         * published; the next start finds out. */
+        diag(DIAG_ERROR, "log", "the outcome of a commit is unknown: %s",
+             why->text);
+        _exit(1);
+    }
+    list_foreach (node, after, &c->touched) {
+        struct log_set *set = list_entry(node, struct log_set, touched);
+
+        if (rc)
+            revert_set(set);
+        else
+            publish_set(c, set);
+    }
+    if (!rc && has_ended)
+        c->options->on_closed(c->options->user);
+    clear_round(c);
+    return rc;
+}
+
+/* Moves what was submitted to the waiting posts. false: there are none. */
+static bool
+take(struct committer *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    list_move(&c->waiting, &c->queue);
+    pthread_mutex_unlock(&c->mutex);
+    return !list_is_empty(&c->waiting);
+}
+
+/* One round; *is_more as by conclude. */
+static void
+commit_round(struct committer *c, bool *is_more)
+{
+    struct list round, *node, *after;
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+    int64_t now_us = clock_now_us();
+    size_t bytes = 0;
+
+    list_init(&round);
+    while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
+        struct post *post = list_entry(c->waiting.next, struct post, node);
+
+        list_remove(&post->node);
+        list_append(&round, &post->node);
+        rc = place_post(c, post, now_us);
+        bytes += post->bytes.size;
+    }
+    rc = conclude(c, rc, is_more, &why);
+    if (rc)
+        diag(DIAG_ERROR, "log", "cannot commit: %s", why.text);
+    list_foreach (node, after, &round) {
+        struct post *post = list_entry(node, struct post, node);
+
+        list_remove(node);
+        post->status = rc;
+        post->why = why;
+        post->done(post); /* the post may be gone now */
+    }
+}
+
+static void
+linger(int64_t us)
+{
+    struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+
+    if (us > 0)
+        nanosleep(&pause, NULL);
+}
+
+static void
+committer_run(struct thread *t)
+{
+    struct committer *c = t->user;
+    bool is_more = true;
+
+    while (thread_wait(t, is_more ? 0 : -1)) {
+        if (take(c)) {
+            linger(c->options->linger_us);
+            do
+                commit_round(c, &is_more);
+            while (take(c));
+        } else if (is_more) {
+            struct problem why = {""};
+
+            if (conclude(c, STATUS_OK, &is_more, &why))
+                is_more = false; /* again after the next post */
+        }
+        c->engine->ops->tidy(c->engine);
+    }
+    while (take(c))
+        commit_round(c, &is_more);
+}
+
+enum status
+committer_start(struct committer *c, struct problem *why)
+{
+    pthread_mutex_init(&c->mutex, NULL);
+    list_init(&c->queue);
+    list_init(&c->touched);
+    list_init(&c->waiting);
+    return thread_start(&c->thread, "log", committer_run, c, why);
+}
+
+enum status
+committer_submit(struct committer *c, struct post *post)
+{
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&c->mutex);
+    if (c->is_ending)
+        rc = STATUS_STOPPED;
+    else
+        list_append(&c->queue, &post->node);
+    pthread_mutex_unlock(&c->mutex);
+    if (!rc)
+        thread_wake(&c->thread);
+    return rc;
+}
+
+void
+committer_stop(struct committer *c)
+{
+    if (!c->thread.is_running)
+        return;
+    pthread_mutex_lock(&c->mutex);
+    c->is_ending = true; /* from here on the queue only shrinks */
+    pthread_mutex_unlock(&c->mutex);
+    thread_stop(&c->thread);
+}
+
+void
+committer_fini(struct committer *c)
+{
+    free(c->births);
+    free(c->batches);
+    free(c->ends);
+    free(c->filed);
+}

@@ -1,0 +1,63 @@
+/*
+ * commit.h - the log thread: takes what waits, stamps it, makes one transaction
+ * of it, publishes, answers.
+ *
+ * It is the only writer of the log, and the only one that gives seqs, event
+ * times and list numbers. Everything that waits when a round begins shares the
+ * round's one fsync. It never waits for a network or for another thread.
+ *
+ *     submit -> queue -> [ take -> stamp into batches -> engine commit ->
+ *                          publish (tail) -> post->done ] -> again
+ *
+ * What a crash leaves: before the commit, nothing; after it, everything, though
+ * nobody was answered: a source that did not get an answer does not know, and
+ * may post again.
+ */
+#ifndef BROKER_LOG_COMMIT_H
+#define BROKER_LOG_COMMIT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "broker/base/list.h"
+#include "broker/base/thread.h"
+#include "broker/log/engine.h"
+#include "broker/log/log.h"
+#include "broker/log/tail.h"
+
+struct committer {
+    struct engine *engine;
+    struct tails *tails;
+    const struct log_options *options;
+    struct thread thread;
+
+    pthread_mutex_t mutex; /* guards the next two */
+    struct list queue;     /* of posts */
+    bool is_ending;
+
+    /* The round's, the log thread's own. */
+    struct list touched; /* of sets */
+    struct list waiting; /* posts of later rounds */
+    struct engine_birth *births;
+    struct engine_batch *batches;
+    struct engine_end *ends;
+    struct engine_filed *filed;
+    size_t births_capacity, batches_capacity, ends_capacity, filed_capacity;
+    struct commit commit;
+};
+
+/* Starts the log thread; the other fields are set. */
+MUST_CHECK enum status committer_start(struct committer *c,
+                                       struct problem *why);
+
+/* See log_submit. */
+MUST_CHECK enum status committer_submit(struct committer *c, struct post *post);
+
+/* Takes no more, commits and answers what was taken, ends the thread. Harmless
+ * if it never started, or has stopped. */
+void committer_stop(struct committer *c);
+
+/* After committer_stop. */
+void committer_fini(struct committer *c);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * engine.h - the seam: what a durable store must do.
+ *
+ * An engine keeps batches, and where lists end, and tells after any crash
+ * exactly what it had said "kept" to. The log thread is the only one that
+ * commits; reads come from any thread that may wait for a disk.
+ *
+ * One row per engine: store_open (store.h), SQLite.
+ */
+#ifndef BROKER_LOG_ENGINE_H
+#define BROKER_LOG_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/batch.h"
+#include "broker/log/lists.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+#include "proto/uri.h"
+
+/* A set that begins. The engine gives it its id. */
+struct engine_birth {
+    const char *name;
+    const struct head *head; /* epoch and T(0) */
+    uint32_t *id;
+};
+
+struct engine_batch {
+    const uint32_t *set; /* the birth's id, where the set is new */
+    const struct batch *batch;
+};
+
+/* A list that ends; its header as it will stand for ever. */
+struct engine_end {
+    const uint32_t *set;
+    struct list_info info;
+    struct slice header;
+};
+
+/* A closed list whose file is on disk. */
+struct engine_filed {
+    uint32_t set;
+    uint64_t list;
+    struct slice marks;
+};
+
+/* What one transaction makes durable, all or nothing. */
+struct commit {
+    struct engine_birth *births;
+    size_t n_births;
+    struct engine_batch *batches;
+    size_t n_batches;
+    struct engine_end *ends;
+    size_t n_ends;
+    struct engine_filed *filed;
+    size_t n_filed;
+    /* Also forget some batches that closed lists' files hold: a slice of at
+     * most 1 MB, so that no commit waits long for it. */
+    bool forget;
+};
+
+struct engine {
+    struct engine_ops const *ops;
+};
+
+/* Receives one set of the log, at start. */
+typedef enum status engine_set_fn(uint32_t id, const char *name,
+                                  const struct head *head, void *user,
+                                  struct problem *why);
+
+struct engine_ops {
+    /* Tells every set with its head. */
+    enum status (*load)(struct engine *engine, engine_set_fn *on_set,
+                        void *user, struct problem *why);
+
+    /* STATUS_OK: kept. STATUS_BUSY: certainly not kept (no space, for example).
+     * STATUS_IO: nobody knows; the process must end. *is_more says whether
+     * there is more to forget. Log thread. */
+    enum status (*commit)(struct engine *engine, const struct commit *commit,
+                          bool *is_more, struct problem *why);
+
+    /* Things to be done between commits, when somebody is waiting for nothing.
+     * Log thread. */
+    void (*tidy)(struct engine *engine);
+
+    /* The entries from `after` + 1 on, as many as a batch may hold, in a new
+     * batch; NULL in *batch: it keeps no such entry. */
+    enum status (*read)(struct engine *engine, uint32_t set, uint64_t after,
+                        struct batch **batch, struct problem *why);
+
+    /* The closed lists from `number` on, at most *n; sets *n. */
+    enum status (*lists)(struct engine *engine, uint32_t set, uint64_t number,
+                         struct list_info *lists, size_t *n,
+                         struct problem *why);
+
+    /* Closed list `number`, with its header: STATUS_NOT_FOUND if there is none.
+     */
+    enum status (*list)(struct engine *engine, uint32_t set, uint64_t number,
+                        struct list_info *info, struct buf *header,
+                        struct problem *why);
+
+    /* The closed list with a file that holds entry `seq`, with the marks that
+     * were given when it was filed: STATUS_NOT_FOUND if there is none. */
+    enum status (*list_of)(struct engine *engine, uint32_t set, uint64_t seq,
+                           struct list_info *info, struct buf *marks,
+                           struct problem *why);
+
+    /* Some closed list that has no file yet: STATUS_NOT_FOUND if none. */
+    enum status (*unfiled)(struct engine *engine, uint32_t *set,
+                           struct list_info *info, struct buf *header,
+                           struct problem *why);
+
+    void (*close)(struct engine *engine);
+};
+
+#endif

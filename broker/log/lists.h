@@ -1,0 +1,73 @@
+/*
+ * lists.h - which entries are in which Change List.
+ *
+ * The log thread decides it, in the commit: a list ends when it is full, or on
+ * demand, and from that commit on it is closed for everybody. A list's `until`
+ * is the event time of its last entry, and the next one's `from`: so every time
+ * that is told is a function of a seq, and closing needs no clock. An entry
+ * exactly at the boundary belongs to the earlier list (I-01).
+ */
+#ifndef BROKER_LOG_LISTS_H
+#define BROKER_LOG_LISTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/buf.h"
+#include "proto/hash.h"
+#include "proto/position.h"
+
+/* The end of a set's log, and its open list. */
+struct head {
+    bool exists; /* false: no entry was ever committed */
+    char epoch[EPOCH_SIZE + 1];
+    int64_t created_us;        /* T(0) */
+    uint64_t last;             /* seq of the last entry; 0: none */
+    int64_t last_us;           /* T(last) */
+    struct digest digest;      /* d(last) */
+    uint64_t list;             /* number of the open list, from 1 */
+    uint64_t list_after;       /* seq before its first entry */
+    int64_t list_from_us;      /* T(list_after) */
+    struct digest list_before; /* d(list_after) */
+    uint64_t list_bytes;       /* its fragments */
+    int64_t list_first_us;     /* T of its first entry, while it has one */
+};
+
+/* A Change List. Of a closed one all is final. */
+struct list_info {
+    uint64_t number;
+    uint64_t after, last; /* the entries after `after` up to `last` */
+    int64_t from_us;
+    int64_t until_us;     /* DATETIME_NONE: open */
+    uint64_t bytes;       /* fragments, without header and footer */
+    struct digest before; /* d(after) */
+    struct digest digest; /* d(last) */
+    bool is_filed;        /* its file is on disk */
+};
+
+/* What a list may hold at most, from the settings. */
+struct list_limits {
+    uint64_t entries;
+    uint64_t bytes; /* largest header and the footer counted */
+};
+
+/* The head of a log without entries. */
+void lists_start(struct head *head, const char *epoch, int64_t created_us);
+
+/* Must the open list end before an entry of `size` bytes? */
+bool lists_must_end(const struct head *head, const struct list_limits *limits,
+                    size_t size);
+
+/* Is the open list full by count? Then it ends now, not with the next entry. */
+bool lists_is_full(const struct head *head, const struct list_limits *limits);
+
+bool lists_is_empty(const struct head *head);
+
+/* The open list as it stands. */
+struct list_info lists_open(const struct head *head);
+
+/* Ends the open list, which is not empty: describes it and begins the next. */
+struct list_info lists_end(struct head *head);
+
+#endif

@@ -1,0 +1,406 @@
+#include "broker/log/log.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/diag.h"
+#include "broker/base/file.h"
+#include "broker/log/cache.h"
+#include "broker/log/closed.h"
+#include "broker/log/commit.h"
+#include "broker/log/set.h"
+#include "broker/log/store.h"
+#include "proto/document.h"
+
+/* Batches read from the disk, kept for the next reader: some thirty of the
+ * largest. */
+#define CACHE_BYTES ((size_t)32 << 20)
+
+/* Marks of one list: 64 bytes each 256 KiB of at most 50 MB, and some. */
+#define MARKS_MAX 65536
+
+struct log {
+    struct log_options options;
+    char dir[4096];
+    int lock;
+    struct engine *engine;
+    struct tails tails;
+    struct cache *cache;
+    struct committer committer;
+
+    pthread_mutex_t mutex; /* guards sets */
+    struct list sets;
+};
+
+/* Sets */
+
+static struct log_set *
+set_new(struct log *log, const char *name, void *owner)
+{
+    struct log_set *set = calloc(1, sizeof(*set));
+
+    if (!set)
+        return NULL;
+    snprintf(set->name, sizeof(set->name), "%s", name);
+    set->owner = owner;
+    tail_init(&set->tail);
+    list_init(&set->touched);
+    pthread_mutex_lock(&log->mutex);
+    list_append(&log->sets, &set->node);
+    pthread_mutex_unlock(&log->mutex);
+    return set;
+}
+
+struct log_set *
+log_set_new(struct log *log, const char *name, void *owner)
+{
+    return set_new(log, name, owner);
+}
+
+const char *
+log_set_name(const struct log_set *set)
+{
+    return set->name;
+}
+
+void *
+log_set_owner(const struct log_set *set)
+{
+    return set->owner;
+}
+
+bool
+log_head(struct log_set *set, struct head *head)
+{
+    tail_head(&set->tail, head);
+    return head->exists;
+}
+
+/* Opening and closing */
+
+static enum status
+on_loaded(uint32_t id, const char *name, const struct head *head, void *user,
+          struct problem *why)
+{
+    struct log *log = user;
+    struct log_set *set = set_new(log, name, NULL);
+
+    if (set) {
+        set->id = id;
+        set->draft = set->tail.head = *head;
+        set->owner = log->options.on_set(set, log->options.user);
+    }
+    if (!set || !set->owner)
+        return problem(why, STATUS_MEMORY, "no memory for set %s", name);
+    return STATUS_OK;
+}
+
+enum status
+log_open(struct log **result, const struct log_options *options,
+         struct problem *why)
+{
+    struct log *log = calloc(1, sizeof(*log));
+    enum status rc;
+
+    if (!log)
+        return problem(why, STATUS_MEMORY, "no memory for the log");
+    log->options = *options;
+    snprintf(log->dir, sizeof(log->dir), "%s", options->dir);
+    log->lock = -1;
+    list_init(&log->sets);
+    pthread_mutex_init(&log->mutex, NULL);
+    tails_init(&log->tails, options->tail_bytes);
+
+    rc = file_make_dirs(log->dir, why);
+    if (!rc)
+        rc = file_lock(log->dir, &log->lock, why);
+    if (!rc)
+        rc = store_open(&log->engine, log->dir, &log->tails.forms, why);
+    if (!rc)
+        rc = log->engine->ops->load(log->engine, on_loaded, log, why);
+    if (!rc && !(log->cache = cache_new(CACHE_BYTES)))
+        rc = problem(why, STATUS_MEMORY, "no memory for the log");
+    if (!rc) {
+        log->committer.engine = log->engine;
+        log->committer.tails = &log->tails;
+        log->committer.options = &log->options;
+        rc = committer_start(&log->committer, why);
+    }
+    if (rc) {
+        log_close(log);
+        return rc;
+    }
+    *result = log;
+    return STATUS_OK;
+}
+
+void
+log_stop(struct log *log)
+{
+    committer_stop(&log->committer);
+}
+
+void
+log_close(struct log *log)
+{
+    if (!log)
+        return;
+    committer_stop(&log->committer);
+    committer_fini(&log->committer);
+    cache_free(log->cache);
+    while (!list_is_empty(&log->sets)) {
+        struct log_set *set = list_entry(log->sets.next, struct log_set, node);
+
+        list_remove(&set->node);
+        tail_fini(&set->tail);
+        free(set->made);
+        free(set);
+    }
+    if (log->engine)
+        log->engine->ops->close(log->engine);
+    if (log->lock >= 0)
+        file_unlock(log->lock);
+    tails_fini(&log->tails);
+    pthread_mutex_destroy(&log->mutex);
+    free(log);
+}
+
+enum status
+log_submit(struct log *log, struct post *post)
+{
+    return committer_submit(&log->committer, post);
+}
+
+/* Reading */
+
+/* The directory of a set's Change Lists, opened; it is made when `make`. */
+static enum status
+open_changes_dir(struct log *log, const struct log_set *set, bool make, int *fd,
+                 struct problem *why)
+{
+    char path[sizeof(log->dir) + SET_NAME_MAX + 32];
+    enum status rc = STATUS_OK;
+
+    snprintf(path, sizeof(path), "%s/sets/%s/changes", log->dir, set->name);
+    if (make)
+        rc = file_make_dirs(path, why);
+    *fd = rc ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!rc && *fd < 0) {
+        problem_errno(why, "cannot open", path);
+        rc = STATUS_IO;
+    }
+    return rc;
+}
+
+static enum status
+read_closed(struct log *log, struct log_set *set, uint64_t after,
+            struct batch **batch, struct problem *why)
+{
+    struct list_info info;
+    struct buf marks;
+    int dir_fd = -1;
+    enum status rc;
+
+    buf_init(&marks, MARKS_MAX);
+    rc = log->engine->ops->list_of(log->engine, set->id, after + 1, &info,
+                                   &marks, why);
+    if (!rc)
+        rc = open_changes_dir(log, set, false, &dir_fd, why);
+    if (!rc)
+        rc = closed_read(dir_fd, &info, buf_slice(&marks), after,
+                         &log->tails.forms, batch, why);
+    if (dir_fd >= 0)
+        close(dir_fd);
+    buf_fini(&marks);
+    return rc;
+}
+
+/*
+ * From the store, else from a closed list. Between the two looks the log thread
+ * may have let go of rows whose list was filed: so the store is asked first,
+ * and what it no longer has is in a file by then, because "filed" was committed
+ * before the first row went.
+ */
+static enum status
+read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
+          struct problem *why)
+{
+    struct log *log = user;
+    enum status rc =
+        log->engine->ops->read(log->engine, set->id, after, batch, why);
+
+    if (rc || *batch)
+        return rc;
+    rc = read_closed(log, set, after, batch, why);
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, STATUS_GONE,
+                       "entry %" PRIu64 " is no longer retained", after + 1);
+    return rc;
+}
+
+enum status
+log_read(struct log *log, struct log_set *set, uint64_t after,
+         enum log_patience patience, struct batch **batch, struct problem *why)
+{
+    uint64_t last;
+
+    *batch = tail_find(&set->tail, after, &last);
+    if (*batch || after == last)
+        return STATUS_OK;
+    if (after > last)
+        return problem(why, STATUS_GONE,
+                       "entry %" PRIu64 " is ahead of the log, which ends at "
+                       "%" PRIu64,
+                       after, last);
+    if (patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    return cache_read(log->cache, set, after, read_disk, log, batch, why);
+}
+
+enum status
+log_lists(struct log *log, struct log_set *set, uint64_t number,
+          struct list_info *lists, size_t *n, struct problem *why)
+{
+    return log->engine->ops->lists(log->engine, set->id, number, lists, n, why);
+}
+
+enum status
+log_list(struct log *log, struct log_set *set, uint64_t number,
+         struct list_info *info, struct buf *header, struct problem *why)
+{
+    return log->engine->ops->list(log->engine, set->id, number, info, header,
+                                  why);
+}
+
+/* Keeping */
+
+struct source {
+    struct log *log;
+    struct log_set *set;
+};
+
+static enum status
+next_of_list(void *user, uint64_t after, struct batch **batch,
+             struct problem *why)
+{
+    struct source *source = user;
+    struct log *log = source->log;
+    uint64_t last;
+
+    /* Not through the cache: what is filed is seldom asked for next. */
+    *batch = tail_find(&source->set->tail, after, &last);
+    if (*batch)
+        return STATUS_OK;
+    return log->engine->ops->read(log->engine, source->set->id, after, batch,
+                                  why);
+}
+
+/* A post whose outcome a thread waits for. */
+struct awaited {
+    struct post post;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_done;
+};
+
+static void
+on_awaited(struct post *post)
+{
+    struct awaited *a = list_entry(post, struct awaited, post);
+
+    pthread_mutex_lock(&a->mutex);
+    a->is_done = true;
+    pthread_cond_signal(&a->changed);
+    pthread_mutex_unlock(&a->mutex);
+}
+
+static enum status
+submit_filed(struct log *log, struct log_set *set, uint64_t number,
+             struct slice marks, struct problem *why)
+{
+    struct awaited a = {
+        .post = {.kind = POST_FILED,
+                 .set = set,
+                 .list = number,
+                 .marks = marks,
+                 .done = on_awaited},
+        .mutex = PTHREAD_MUTEX_INITIALIZER,
+        .changed = PTHREAD_COND_INITIALIZER,
+    };
+    enum status rc = log_submit(log, &a.post);
+
+    if (rc)
+        return problem(why, rc, "the log is ending");
+    pthread_mutex_lock(&a.mutex);
+    while (!a.is_done)
+        pthread_cond_wait(&a.changed, &a.mutex);
+    pthread_mutex_unlock(&a.mutex);
+    *why = a.post.why;
+    return a.post.status;
+}
+
+static struct log_set *
+set_of_id(struct log *log, uint32_t id)
+{
+    struct log_set *found = NULL;
+    struct list *node, *after;
+
+    pthread_mutex_lock(&log->mutex);
+    list_foreach (node, after, &log->sets) {
+        struct log_set *set = list_entry(node, struct log_set, node);
+        struct head head;
+
+        /* The id of a set that is being born is the log thread's. */
+        if (log_head(set, &head) && set->id == id) {
+            found = set;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return found;
+}
+
+enum status
+log_file_list(struct log *log, bool *is_done, struct problem *why)
+{
+    struct source source = {.log = log};
+    struct list_info info;
+    struct buf header, marks;
+    uint32_t id;
+    int dir_fd = -1;
+    enum status rc;
+
+    *is_done = false;
+    buf_init(&header, DOCUMENT_FRAME_MAX);
+    buf_init(&marks, MARKS_MAX);
+    rc = log->engine->ops->unfiled(log->engine, &id, &info, &header, why);
+    if (rc == STATUS_NOT_FOUND) {
+        *is_done = true;
+        rc = STATUS_OK;
+        goto out;
+    }
+    if (rc)
+        goto out;
+    source.set = set_of_id(log, id);
+    rc = open_changes_dir(log, source.set, true, &dir_fd, why);
+    if (!rc)
+        rc = closed_write(dir_fd, &info, buf_slice(&header), next_of_list,
+                          &source, &marks, why);
+    if (!rc)
+        rc = submit_filed(log, source.set, info.number, buf_slice(&marks), why);
+    if (!rc)
+        diag(DIAG_DEBUG, "log", "list %" PRIu64 " of %s is filed", info.number,
+             source.set->name);
+
+out:
+    if (dir_fd >= 0)
+        close(dir_fd);
+    buf_fini(&header);
+    buf_fini(&marks);
+    return rc;
+}

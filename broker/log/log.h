@@ -1,0 +1,126 @@
+/*
+ * log.h - the durable log: of every set, its entries in order.
+ *
+ * The entries of a set are numbered 1, 2, 3 ... without gaps and arrive in
+ * batches: what one commit made durable together. Everything that consumes
+ * changes is a cursor (cursor.h) in this sequence.
+ *
+ *     submit --> [log thread: stamp, commit, publish] --> tail --> cursors
+ *                                   |
+ *                                   +--> store (tidings.db) --> closed lists
+ *
+ * Threads: log_open and log_close belong to the thread that starts the broker;
+ * all else may be called from any thread, what says "may block" not from a
+ * service thread.
+ *
+ * This header is a seam: an engine (engine.h) is behind it, SQLite today.
+ * Callers must not assume that a batch was made in this process.
+ */
+#ifndef BROKER_LOG_LOG_H
+#define BROKER_LOG_LOG_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "broker/log/batch.h"
+#include "broker/log/lists.h"
+#include "broker/log/post.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct log;
+struct log_set; /* one set's log; lives as long as the log */
+
+/* Life cycle */
+
+struct log_options {
+    const char *dir; /* data directory; made if missing */
+    struct list_limits limits;
+    uint64_t tail_bytes; /* memory for recent batches of all sets */
+    int64_t linger_us;   /* how long a commit waits for company */
+
+    /* Told on log_open's thread of every set that exists; what it returns is
+     * the set's owner. NULL: no memory. */
+    void *(*on_set)(struct log_set *set, void *user);
+
+    /* The final header of the list that ends. Log thread. */
+    void (*on_header)(struct log_set *set, const char *epoch,
+                      const struct list_info *info, struct buf *header,
+                      void *user);
+
+    /* A list has ended: there is a file to write. Log thread; only to wake. */
+    void (*on_closed)(void *user);
+    void *user;
+};
+
+/* Opens the log in its directory, or creates it, and takes the directory's
+ * lock. Ends what a crash interrupted, so that every acknowledged entry is
+ * there (R-149). `*log` is the caller's, to be given to log_close. STATUS_BUSY:
+ * another broker has the directory. */
+MUST_CHECK enum status log_open(struct log **log,
+                                const struct log_options *options,
+                                struct problem *why);
+
+/* Takes no more posts; commits and answers those that were submitted. Reading
+ * goes on. The thread that closes. */
+void log_stop(struct log *log);
+
+/* log_stop, then frees the log: nobody reads any more. NULL is allowed. */
+void log_close(struct log *log);
+
+/* Sets */
+
+/* A set that does not exist yet: it begins with the first post that is
+ * committed. Until then it has no head. Names are the caller's to keep apart.
+ * NULL: no memory. */
+struct log_set *log_set_new(struct log *log, const char *name, void *owner);
+
+const char *log_set_name(const struct log_set *set);
+void *log_set_owner(const struct log_set *set);
+
+/* Copies the head; returns head->exists. */
+bool log_head(struct log_set *set, struct head *head);
+
+/* Writing */
+
+/* Hands `post` to the log thread and returns at once. `post->done` is called,
+ * on the log thread, when all is on disk or refused as a whole; until then the
+ * post is the log's. STATUS_STOPPED: the log is ending, nothing was taken. */
+MUST_CHECK enum status log_submit(struct log *log, struct post *post);
+
+/* Reading */
+
+enum log_patience {
+    LOG_MEMORY, /* answer STATUS_AGAIN rather than wait for a disk */
+    LOG_DISK    /* may block */
+};
+
+/* Sets `*batch` to a batch that holds entry `after` + 1 of `set`, or to NULL at
+ * the head. The caller owns one reference (batch_unref). The answer comes from
+ * memory, the store or a closed list; callers cannot tell which. STATUS_GONE:
+ * that entry is older than what is retained (R-345), or `after` is ahead of the
+ * log. */
+MUST_CHECK enum status log_read(struct log *log, struct log_set *set,
+                                uint64_t after, enum log_patience patience,
+                                struct batch **batch, struct problem *why);
+
+/* The closed lists from `number` on, at most *n; sets *n. May block. */
+MUST_CHECK enum status log_lists(struct log *log, struct log_set *set,
+                                 uint64_t number, struct list_info *lists,
+                                 size_t *n, struct problem *why);
+
+/* Closed list `number` with its final header. STATUS_NOT_FOUND. May block. */
+MUST_CHECK enum status log_list(struct log *log, struct log_set *set,
+                                uint64_t number, struct list_info *info,
+                                struct buf *header, struct problem *why);
+
+/* Keeping */
+
+/* Writes the file of one closed list that has none, byte for byte what was
+ * served from the log before, makes it durable, and lets the log forget those
+ * batches. *is_done: there was none to write. Archive thread; may block. */
+MUST_CHECK enum status log_file_list(struct log *log, bool *is_done,
+                                     struct problem *why);
+
+#endif

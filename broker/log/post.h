@@ -1,0 +1,55 @@
+/*
+ * post.h - what is handed to the log thread: a source's changes, and the other
+ * things that must happen in the order of the log.
+ */
+#ifndef BROKER_LOG_POST_H
+#define BROKER_LOG_POST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/base/list.h"
+#include "proto/buf.h"
+#include "proto/fragment.h"
+#include "proto/position.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct log_set;
+
+enum post_kind {
+    POST_CHANGES, /* append `fragments`; a set that is new begins with them */
+    POST_CLOSE, /* end the open list, unless it is empty or not number `list` */
+    POST_FILED  /* the file of closed list `list` is on disk: let go of its
+                   batches */
+};
+
+/* Lives inside its owner's struct. From log_submit to `done` it is the log's.
+ */
+struct post {
+    struct list node; /* the queue's */
+    enum post_kind kind;
+    struct log_set *set;
+
+    /* POST_CHANGES: fragments with holes, one after the other in `bytes`. */
+    struct buf bytes;
+    struct fragment *fragments;
+    size_t n_fragments;
+
+    /* POST_FILED; POST_CLOSE writes the number of the list that ended, 0: none.
+     */
+    uint64_t list;
+    struct slice marks; /* POST_FILED: where its blocks begin (closed.h) */
+
+    /* Called on the log thread when all is on disk, or refused as a whole. */
+    void (*done)(struct post *post);
+
+    /* The outcome, set before `done`. */
+    enum status status; /* STATUS_BUSY: the disk is full; STATUS_STOPPED */
+    struct problem why;
+    char epoch[EPOCH_SIZE + 1];
+    uint64_t first, last; /* the seqs that the entries got */
+    int64_t last_us;      /* T(last) */
+};
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * set.h - one set's log, as the files of this folder see it.
+ */
+#ifndef BROKER_LOG_SET_H
+#define BROKER_LOG_SET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/base/list.h"
+#include "broker/log/batch.h"
+#include "broker/log/tail.h"
+#include "proto/uri.h"
+
+struct log_set {
+    struct list node; /* in the log's list of all sets */
+    char name[SET_NAME_MAX + 1];
+    void *owner;
+    struct tail tail;
+
+    /* The log thread's own, from a post to its commit. */
+    uint32_t id;           /* 0: not born */
+    struct head draft;     /* the head this round leads to */
+    struct batch *filling; /* the batch that takes the next entry; or NULL */
+    struct batch **made;   /* this round's batches, `filling` the last */
+    size_t n_made, made_capacity;
+    struct list touched; /* in the round's list of sets; or alone */
+};
+
+#endif

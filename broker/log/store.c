@@ -1,0 +1,574 @@
+#include "broker/log/store.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/db.h"
+#include "broker/base/diag.h"
+#include "broker/base/file.h"
+#include "broker/base/thread.h"
+#include "broker/log/store_read.h"
+
+/* WAL bytes after which a checkpoint begins. */
+#define CHECKPOINT_BYTES 4194304
+
+/* Forgotten at most in one commit. */
+#define FORGET_BYTES 1000000
+#define FORGET_ROWS  256
+
+/*
+ * Below this many free bytes posts are refused, so that what frees space still
+ * fits: three of the largest commits (16 MB), the file of a list (50 MB, if
+ * nothing compresses), the WAL between checkpoints.
+ */
+#define RESERVE_BYTES ((uint64_t)110 << 20)
+
+/*
+ * To change what is stored: add a step here, never change one that was
+ * released. A batch stands alone: it carries its set, seqs, times, digests,
+ * list number and size, so that the last row is the head, and nothing is
+ * rewritten by a commit.
+ */
+static const char *const migrations[] = {
+    "CREATE TABLE sets(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
+    " epoch TEXT NOT NULL, created_us INTEGER NOT NULL);"
+    "CREATE TABLE batches(id INTEGER PRIMARY KEY, set_id INTEGER NOT NULL,"
+    " first INTEGER NOT NULL, last INTEGER NOT NULL,"
+    " before_us INTEGER NOT NULL, last_us INTEGER NOT NULL,"
+    " list INTEGER NOT NULL, list_bytes INTEGER NOT NULL,"
+    " before BLOB NOT NULL, digest BLOB NOT NULL, body BLOB NOT NULL);"
+    "CREATE INDEX batches_by_seq ON batches(set_id, first);"
+    "CREATE TABLE lists(id INTEGER PRIMARY KEY, set_id INTEGER NOT NULL,"
+    " number INTEGER NOT NULL, after INTEGER NOT NULL, last INTEGER NOT NULL,"
+    " from_us INTEGER NOT NULL, until_us INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, before BLOB NOT NULL, digest BLOB NOT NULL,"
+    " filed INTEGER NOT NULL DEFAULT 0, header BLOB NOT NULL, marks BLOB);"
+    "CREATE UNIQUE INDEX lists_by_number ON lists(set_id, number);"
+    "CREATE UNIQUE INDEX lists_by_seq ON lists(set_id, last);"
+    "CREATE INDEX lists_unfiled ON lists(id) WHERE filed = 0;",
+};
+
+enum write_statement {
+    W_BEGIN,
+    W_COMMIT,
+    W_ROLLBACK,
+    W_BIRTH,
+    W_BATCH,
+    W_END,
+    W_FILED,
+    W_FORGETTABLE,
+    W_FORGET,
+    W_STATEMENTS
+};
+
+static const char *const write_sql[W_STATEMENTS] = {
+    [W_BEGIN] = "BEGIN IMMEDIATE",
+    [W_COMMIT] = "COMMIT",
+    [W_ROLLBACK] = "ROLLBACK",
+    [W_BIRTH] = "INSERT INTO sets(name, epoch, created_us) VALUES(?, ?, ?)",
+    [W_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
+                " list, list_bytes, before, digest, body)"
+                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [W_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header)"
+              " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+    [W_FILED] = "UPDATE lists SET filed = 1, marks = ?3"
+                " WHERE set_id = ?1 AND number = ?2",
+    [W_FORGETTABLE] = "SELECT id, length(body) FROM batches WHERE set_id = ?1"
+                      " AND last <= ?2 ORDER BY first LIMIT ?3",
+    [W_FORGET] = "DELETE FROM batches WHERE id = ?",
+};
+
+/* What a closed list's file holds of a set, and the rows still do. */
+struct debt {
+    uint32_t set;
+    uint64_t upto;
+};
+
+struct store {
+    struct engine engine;
+    char path[4200];
+    int dir_fd;
+
+    /* The log thread's. */
+    struct db db;
+    sqlite3_stmt *statements[W_STATEMENTS];
+    struct debt *debts;
+    size_t n_debts, debts_capacity;
+
+    struct store_readers readers;
+
+    /* Checkpoints. wal_pages is told by SQLite after each commit, on the log
+     * thread. restart_due: the checkpoint thread has copied what it could; the
+     * log thread is to copy the rest between two commits, so that the next one
+     * writes the WAL from its beginning. Relaxed: a late look costs a round. */
+    struct thread checkpointer;
+    bool has_checkpointer;
+    atomic_bool restart_due;
+};
+
+static struct store *
+store_of(struct engine *engine)
+{
+    return (struct store *)(void *)engine;
+}
+
+static void
+bind_blob(sqlite3_stmt *s, int n, const void *bytes, size_t size)
+{
+    /* SQLITE_STATIC: the bytes outlive the step, which comes next. */
+    sqlite3_bind_blob64(s, n, size ? bytes : "", size, SQLITE_STATIC);
+}
+
+static void
+bind_digest(sqlite3_stmt *s, int n, const struct digest *digest)
+{
+    bind_blob(s, n, digest->bytes, DIGEST_SIZE);
+}
+
+/* Committing */
+
+static enum status
+insert_birth(struct store *s, const struct engine_birth *birth,
+             struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[W_BIRTH];
+    enum status rc;
+
+    sqlite3_bind_text(q, 1, birth->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 2, birth->head->epoch, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 3, birth->head->created_us);
+    rc = db_run(&s->db, q, "store a set", why);
+    *birth->id = (uint32_t)sqlite3_last_insert_rowid(s->db.handle);
+    return rc;
+}
+
+static enum status
+insert_batch(struct store *s, const struct engine_batch *entry,
+             struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[W_BATCH];
+    const struct batch *b = entry->batch;
+
+    store_bind_u64(q, 1, *entry->set);
+    store_bind_u64(q, 2, b->first);
+    store_bind_u64(q, 3, b->last);
+    sqlite3_bind_int64(q, 4, b->before_us);
+    sqlite3_bind_int64(q, 5, b->last_us);
+    store_bind_u64(q, 6, b->list);
+    store_bind_u64(q, 7, b->list_bytes);
+    bind_digest(q, 8, &b->before);
+    bind_digest(q, 9, &b->digest);
+    bind_blob(q, 10, b->bytes, b->size);
+    return db_run(&s->db, q, "store a batch", why);
+}
+
+static enum status
+insert_end(struct store *s, const struct engine_end *end, struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[W_END];
+
+    store_bind_u64(q, 1, *end->set);
+    store_bind_u64(q, 2, end->info.number);
+    store_bind_u64(q, 3, end->info.after);
+    store_bind_u64(q, 4, end->info.last);
+    sqlite3_bind_int64(q, 5, end->info.from_us);
+    sqlite3_bind_int64(q, 6, end->info.until_us);
+    store_bind_u64(q, 7, end->info.bytes);
+    bind_digest(q, 8, &end->info.before);
+    bind_digest(q, 9, &end->info.digest);
+    bind_blob(q, 10, end->header.data, end->header.size);
+    return db_run(&s->db, q, "store the end of a list", why);
+}
+
+static enum status
+update_filed(struct store *s, const struct engine_filed *filed,
+             struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[W_FILED];
+
+    store_bind_u64(q, 1, filed->set);
+    store_bind_u64(q, 2, filed->list);
+    bind_blob(q, 3, filed->marks.data, filed->marks.size);
+    return db_run(&s->db, q, "store that a list is filed", why);
+}
+
+/* Deletes a slice of what the first debt names; *is_paid: nothing was left. */
+static enum status
+forget_slice(struct store *s, bool *is_paid, struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[W_FORGETTABLE];
+    sqlite3_int64 ids[FORGET_ROWS];
+    size_t n = 0, bytes = 0;
+    bool row = false;
+    enum status rc;
+
+    store_bind_u64(q, 1, s->debts[0].set);
+    store_bind_u64(q, 2, s->debts[0].upto);
+    store_bind_u64(q, 3, FORGET_ROWS);
+    while (!(rc = db_step(&s->db, q, &row, "find old batches", why)) && row &&
+           (n == 0 || bytes < FORGET_BYTES)) {
+        ids[n++] = sqlite3_column_int64(q, 0);
+        bytes += (size_t)sqlite3_column_int64(q, 1);
+    }
+    sqlite3_reset(q);
+    *is_paid = n == 0;
+    for (size_t i = 0; !rc && i < n; i++) {
+        sqlite3_bind_int64(s->statements[W_FORGET], 1, ids[i]);
+        rc = db_run(&s->db, s->statements[W_FORGET], "forget a batch", why);
+    }
+    return rc;
+}
+
+static enum status
+apply(struct store *s, const struct commit *commit, bool *is_paid,
+      struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < commit->n_births; i++)
+        rc = insert_birth(s, &commit->births[i], why);
+    for (size_t i = 0; !rc && i < commit->n_batches; i++)
+        rc = insert_batch(s, &commit->batches[i], why);
+    for (size_t i = 0; !rc && i < commit->n_ends; i++)
+        rc = insert_end(s, &commit->ends[i], why);
+    for (size_t i = 0; !rc && i < commit->n_filed; i++)
+        rc = update_filed(s, &commit->filed[i], why);
+    if (!rc && commit->forget && s->n_debts > 0)
+        rc = forget_slice(s, is_paid, why);
+    return rc;
+}
+
+/* Remembers that the rows of a filed list can go; it was committed. */
+static enum status
+add_debt(struct store *s, uint32_t set, uint64_t upto)
+{
+    for (size_t i = 0; i < s->n_debts; i++) {
+        if (s->debts[i].set == set) {
+            s->debts[i].upto = upto;
+            return STATUS_OK;
+        }
+    }
+    if (s->n_debts == s->debts_capacity) {
+        size_t n = s->debts_capacity ? s->debts_capacity * 2 : 16;
+        struct debt *debts = realloc(s->debts, n * sizeof(*debts));
+
+        if (!debts)
+            return STATUS_MEMORY;
+        s->debts = debts;
+        s->debts_capacity = n;
+    }
+    s->debts[s->n_debts++] = (struct debt){set, upto};
+    return STATUS_OK;
+}
+
+static void
+note_filed(struct store *s, const struct engine_filed *filed)
+{
+    struct list_info info;
+    enum status rc = store_readers_list(&s->readers, filed->set, filed->list,
+                                        &info, NULL, NULL);
+
+    /* Rows that stay because of this are found again at the next start. */
+    if (rc || add_debt(s, filed->set, info.last))
+        diag(DIAG_WARNING, "store", "batches of list %" PRIu64 " stay",
+             filed->list);
+}
+
+static enum status
+store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
+             struct problem *why)
+{
+    struct store *s = store_of(engine);
+    bool is_paid = false;
+    enum status rc;
+
+    *is_more = s->n_debts > 0;
+    if (commit->n_batches > 0 && file_free_bytes(s->dir_fd) < RESERVE_BYTES)
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+
+    rc = db_run(&s->db, s->statements[W_BEGIN], "begin a commit", why);
+    if (rc)
+        return STATUS_BUSY;
+    rc = apply(s, commit, &is_paid, why);
+    if (!rc) {
+        rc = db_run(&s->db, s->statements[W_COMMIT], "commit", why);
+        /* A COMMIT that returned an I/O error was there after a restart
+         * (measured): only "full" and "busy" are certain refusals. */
+        if (rc && rc != STATUS_BUSY)
+            return STATUS_IO;
+    }
+    if (rc) {
+        if (!sqlite3_get_autocommit(s->db.handle) &&
+            db_run(&s->db, s->statements[W_ROLLBACK], "roll back", NULL))
+            return STATUS_IO;
+        return STATUS_BUSY;
+    }
+
+    if (is_paid)
+        s->debts[0] = s->debts[--s->n_debts];
+    for (size_t i = 0; i < commit->n_filed; i++)
+        note_filed(s, &commit->filed[i]);
+    *is_more = s->n_debts > 0;
+    return STATUS_OK;
+}
+
+/* Checkpoints */
+
+static int
+on_wal(void *user, sqlite3 *handle, const char *name, int pages)
+{
+    struct store *s = user;
+
+    (void)handle;
+    (void)name;
+    if ((int64_t)pages * 16384 >= CHECKPOINT_BYTES)
+        thread_wake(&s->checkpointer);
+    return SQLITE_OK;
+}
+
+static void
+checkpointer_run(struct thread *t)
+{
+    struct store *s = t->user;
+    struct db db = {NULL};
+    struct problem why = {""};
+
+    if (db_open(&db, s->path, DB_WRITER, &why)) {
+        diag(DIAG_ERROR, "store", "no checkpoints: %s", why.text);
+        return;
+    }
+    while (thread_wait(t, -1)) {
+        int in_log = 0, copied = 0;
+
+        sqlite3_wal_checkpoint_v2(db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                  &in_log, &copied);
+        atomic_store_explicit(&s->restart_due, true, memory_order_relaxed);
+    }
+    db_close(&db);
+}
+
+static void
+store_tidy(struct engine *engine)
+{
+    struct store *s = store_of(engine);
+
+    if (!atomic_exchange_explicit(&s->restart_due, false, memory_order_relaxed))
+        return;
+    /* What is left to copy is what came since the PASSIVE one. A reader that
+     * still looks at old pages makes it fail; the next round tries again. */
+    sqlite3_busy_timeout(s->db.handle, 0);
+    sqlite3_wal_checkpoint_v2(s->db.handle, NULL, SQLITE_CHECKPOINT_RESTART,
+                              NULL, NULL);
+    sqlite3_busy_timeout(s->db.handle, 5000);
+}
+
+/* Reading: any thread */
+
+static enum status
+store_read(struct engine *engine, uint32_t set, uint64_t after,
+           struct batch **batch, struct problem *why)
+{
+    return store_readers_read(&store_of(engine)->readers, set, after, batch,
+                              why);
+}
+
+static enum status
+store_lists(struct engine *engine, uint32_t set, uint64_t number,
+            struct list_info *lists, size_t *n, struct problem *why)
+{
+    return store_readers_lists(&store_of(engine)->readers, set, number, lists,
+                               n, why);
+}
+
+static enum status
+store_list(struct engine *engine, uint32_t set, uint64_t number,
+           struct list_info *info, struct buf *header, struct problem *why)
+{
+    return store_readers_list(&store_of(engine)->readers, set, number, info,
+                              header, why);
+}
+
+static enum status
+store_list_of(struct engine *engine, uint32_t set, uint64_t seq,
+              struct list_info *info, struct buf *marks, struct problem *why)
+{
+    return store_readers_list_of(&store_of(engine)->readers, set, seq, info,
+                                 marks, why);
+}
+
+static enum status
+store_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
+              struct buf *header, struct problem *why)
+{
+    return store_readers_unfiled(&store_of(engine)->readers, set, info, header,
+                                 why);
+}
+
+/* Starting and ending */
+
+/* The head that the last rows of a set lead to: the last batch, or, when that
+ * has gone to a file, the last closed list. */
+static enum status
+load_head(struct store *s, sqlite3_stmt *list, sqlite3_stmt *batch,
+          sqlite3_stmt *first, uint32_t id, struct head *head,
+          struct problem *why)
+{
+    bool row = false;
+    enum status rc;
+
+    store_bind_u64(list, 1, id);
+    rc = db_step(&s->db, list, &row, "read the last list", why);
+    if (!rc && row) {
+        struct list_info info = store_column_list(list);
+
+        head->list = info.number + 1;
+        head->last = head->list_after = info.last;
+        head->last_us = head->list_from_us = info.until_us;
+        head->digest = head->list_before = info.digest;
+    }
+    sqlite3_reset(list);
+    if (rc)
+        return rc;
+
+    store_bind_u64(batch, 1, id);
+    rc = db_step(&s->db, batch, &row, "read the last batch", why);
+    if (!rc && row && store_column_u64(batch, 0) > head->last) {
+        head->last = store_column_u64(batch, 0);
+        head->last_us = sqlite3_column_int64(batch, 1);
+        head->list_bytes = store_column_u64(batch, 2);
+        head->digest = store_column_digest(batch, 3);
+    }
+    sqlite3_reset(batch);
+    if (rc || head->last == head->list_after)
+        return rc;
+
+    /* The age of the open list counts from its first entry; the time of the
+     * first batch's end is near enough after a restart. */
+    store_bind_u64(first, 1, id);
+    store_bind_u64(first, 2, head->list_after);
+    rc = db_step(&s->db, first, &row, "read the open list", why);
+    if (!rc && row)
+        head->list_first_us = sqlite3_column_int64(first, 0);
+    sqlite3_reset(first);
+    return rc;
+}
+
+static enum status
+store_load(struct engine *engine, engine_set_fn *on_set, void *user,
+           struct problem *why)
+{
+    struct store *s = store_of(engine);
+    sqlite3_stmt *q[5] = {NULL};
+    static const char *const sql[5] = {
+        "SELECT id, name, epoch, created_us FROM sets",
+        "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
+        " ORDER BY number DESC LIMIT 1",
+        "SELECT last, last_us, list_bytes, digest FROM batches"
+        " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
+        "SELECT last_us FROM batches WHERE set_id = ? AND first > ?"
+        " ORDER BY first LIMIT 1",
+        "SELECT coalesce((SELECT last FROM lists WHERE set_id = ?1 AND"
+        " filed = 1 ORDER BY number DESC LIMIT 1), 0)",
+    };
+    bool row = false;
+    enum status rc = store_prepare(&s->db, q, sql, 5, why);
+
+    while (!rc && !(rc = db_step(&s->db, q[0], &row, "read the sets", why)) &&
+           row) {
+        uint32_t id = (uint32_t)store_column_u64(q[0], 0);
+        char epoch[EPOCH_SIZE + 1] = "";
+        struct head head;
+
+        memcpy(epoch, sqlite3_column_text(q[0], 2),
+               (size_t)sqlite3_column_bytes(q[0], 2) < sizeof(epoch)
+                   ? (size_t)sqlite3_column_bytes(q[0], 2)
+                   : EPOCH_SIZE);
+        lists_start(&head, epoch, sqlite3_column_int64(q[0], 3));
+        rc = load_head(s, q[1], q[2], q[3], id, &head, why);
+        if (!rc)
+            rc = on_set(id, (const char *)sqlite3_column_text(q[0], 1), &head,
+                        user, why);
+        if (rc)
+            break;
+        store_bind_u64(q[4], 1, id);
+        rc = db_step(&s->db, q[4], &row, "read the filed lists", why);
+        if (!rc && store_column_u64(q[4], 0) > 0)
+            rc = add_debt(s, id, store_column_u64(q[4], 0));
+        sqlite3_reset(q[4]);
+    }
+    store_finalize(q, 5);
+    return rc;
+}
+
+static void
+store_close(struct engine *engine)
+{
+    struct store *s = store_of(engine);
+
+    if (s->has_checkpointer)
+        thread_stop(&s->checkpointer);
+    store_readers_fini(&s->readers);
+    store_finalize(s->statements, W_STATEMENTS);
+    db_close(&s->db);
+    if (s->dir_fd >= 0)
+        close(s->dir_fd);
+    free(s->debts);
+    free(s);
+}
+
+static const struct engine_ops store_ops = {
+    .load = store_load,
+    .commit = store_commit,
+    .tidy = store_tidy,
+    .read = store_read,
+    .lists = store_lists,
+    .list = store_list,
+    .list_of = store_list_of,
+    .unfiled = store_unfiled,
+    .close = store_close,
+};
+
+enum status
+store_open(struct engine **engine, const char *dir,
+           atomic_size_t *forms_account, struct problem *why)
+{
+    struct store *s = calloc(1, sizeof(*s));
+    enum status rc;
+
+    if (!s)
+        return problem(why, STATUS_MEMORY, "no memory for the log");
+    s->engine.ops = &store_ops;
+    s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    atomic_init(&s->restart_due, false);
+    snprintf(s->path, sizeof(s->path), "%s/tidings.db", dir);
+    store_readers_init(&s->readers, s->path, forms_account);
+
+    rc = db_open(&s->db, s->path, DB_WRITER, why);
+    if (!rc)
+        rc = db_migrate(&s->db, migrations,
+                        sizeof(migrations) / sizeof(migrations[0]), why);
+    if (!rc) {
+        int result = sqlite3_wal_checkpoint_v2(
+            s->db.handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+
+        if (result != SQLITE_OK)
+            rc = db_problem(&s->db, result, "recover tidings.db", why);
+    }
+    if (!rc)
+        rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
+    if (!rc)
+        rc = thread_start(&s->checkpointer, "checkpoint", checkpointer_run, s,
+                          why);
+    if (rc) {
+        store_close(&s->engine);
+        return rc;
+    }
+    s->has_checkpointer = true;
+    sqlite3_wal_hook(s->db.handle, on_wal, s);
+    *engine = &s->engine;
+    return STATUS_OK;
+}

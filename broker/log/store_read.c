@@ -1,0 +1,307 @@
+#include "broker/log/store_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum read_statement {
+    R_BATCHES,
+    R_LISTS,
+    R_LIST,
+    R_LIST_OF,
+    R_UNFILED,
+    R_STATEMENTS
+};
+
+static const char *const read_sql[R_STATEMENTS] = {
+    [R_BATCHES] =
+        "SELECT first, last, before_us, last_us, before, digest, body"
+        " FROM batches WHERE set_id = ?1 AND first >= coalesce((SELECT"
+        " max(first) FROM batches WHERE set_id = ?1 AND first <= ?2), ?2)"
+        " ORDER BY first",
+    [R_LISTS] = "SELECT " LIST_COLUMNS " FROM lists"
+                " WHERE set_id = ? AND number >= ? ORDER BY number LIMIT ?",
+    [R_LIST] = "SELECT " LIST_COLUMNS ", header FROM lists"
+               " WHERE set_id = ? AND number = ?",
+    [R_LIST_OF] = "SELECT " LIST_COLUMNS ", marks FROM lists"
+                  " WHERE set_id = ? AND last >= ? ORDER BY last LIMIT 1",
+    [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
+                  " WHERE filed = 0 ORDER BY id LIMIT 1",
+};
+
+struct reader_connection {
+    struct db db;
+    sqlite3_stmt *statements[R_STATEMENTS];
+};
+
+enum status
+store_prepare(struct db *db, sqlite3_stmt **statements, const char *const *sql,
+              int n, struct problem *why)
+{
+    for (int i = 0; i < n; i++) {
+        enum status rc = db_prepare(db, &statements[i], sql[i], why);
+
+        if (rc)
+            return rc;
+    }
+    return STATUS_OK;
+}
+
+void
+store_finalize(sqlite3_stmt **statements, int n)
+{
+    for (int i = 0; i < n; i++)
+        sqlite3_finalize(statements[i]);
+}
+
+void
+store_bind_u64(sqlite3_stmt *s, int n, uint64_t number)
+{
+    sqlite3_bind_int64(s, n, (sqlite3_int64)number);
+}
+
+uint64_t
+store_column_u64(sqlite3_stmt *s, int n)
+{
+    return (uint64_t)sqlite3_column_int64(s, n);
+}
+
+struct digest
+store_column_digest(sqlite3_stmt *s, int n)
+{
+    struct slice bytes = db_column(s, n);
+    struct digest d = {{0}};
+
+    if (bytes.size == DIGEST_SIZE)
+        memcpy(d.bytes, bytes.data, DIGEST_SIZE);
+    return d;
+}
+
+struct list_info
+store_column_list(sqlite3_stmt *s)
+{
+    return (struct list_info){
+        .number = store_column_u64(s, 0),
+        .after = store_column_u64(s, 1),
+        .last = store_column_u64(s, 2),
+        .from_us = sqlite3_column_int64(s, 3),
+        .until_us = sqlite3_column_int64(s, 4),
+        .bytes = store_column_u64(s, 5),
+        .before = store_column_digest(s, 6),
+        .digest = store_column_digest(s, 7),
+        .is_filed = sqlite3_column_int(s, 8) != 0,
+    };
+}
+
+static void
+connection_free(struct reader_connection *c)
+{
+    if (!c)
+        return;
+    store_finalize(c->statements, R_STATEMENTS);
+    db_close(&c->db);
+    free(c);
+}
+
+static struct reader_connection *
+connection_take(struct store_readers *r, struct problem *why)
+{
+    struct reader_connection *c = NULL;
+
+    pthread_mutex_lock(&r->mutex);
+    if (r->n_idle > 0)
+        c = r->idle[--r->n_idle];
+    pthread_mutex_unlock(&r->mutex);
+    if (c)
+        return c;
+
+    c = calloc(1, sizeof(*c));
+    if (!c) {
+        problem_set(why, "no memory to read the log");
+        return NULL;
+    }
+    if (db_open(&c->db, r->path, DB_READER, why) ||
+        store_prepare(&c->db, c->statements, read_sql, R_STATEMENTS, why)) {
+        connection_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+/* Gives a connection back. Its statement is reset: no reader may hold up a
+ * checkpoint. */
+static void
+connection_give(struct store_readers *r, struct reader_connection *c,
+                sqlite3_stmt *q)
+{
+    sqlite3_reset(q);
+    sqlite3_clear_bindings(q);
+    pthread_mutex_lock(&r->mutex);
+    if (r->n_idle < STORE_READERS_MAX) {
+        r->idle[r->n_idle++] = c;
+        c = NULL;
+    }
+    pthread_mutex_unlock(&r->mutex);
+    connection_free(c);
+}
+
+/* Adds the batch of the row at hand to `*b`, which begins with the first. */
+static enum status
+add_row(struct store_readers *r, sqlite3_stmt *q, struct batch **b,
+        struct problem *why)
+{
+    struct digest digest = store_column_digest(q, 5);
+
+    if (!*b) {
+        struct digest before = store_column_digest(q, 4);
+
+        *b = batch_new(store_column_u64(q, 0) - 1, sqlite3_column_int64(q, 2),
+                       &before, r->forms_account);
+        if (!*b)
+            return problem(why, STATUS_MEMORY, "no memory for a batch");
+    }
+    return batch_append(*b, db_column(q, 6), &digest, why);
+}
+
+enum status
+store_readers_read(struct store_readers *r, uint32_t set, uint64_t after,
+                   struct batch **batch, struct problem *why)
+{
+    struct reader_connection *c = connection_take(r, why);
+    struct batch *b = NULL;
+    sqlite3_stmt *q;
+    bool row = false;
+    enum status rc;
+
+    *batch = NULL;
+    if (!c)
+        return STATUS_IO;
+    q = c->statements[R_BATCHES];
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, after + 1);
+    while (!(rc = db_step(&c->db, q, &row, "read the log", why)) && row) {
+        /* The first row may end before what is asked for (the rest has gone to
+         * a closed list), or begin after it (the same). */
+        if (!b && (store_column_u64(q, 1) <= after ||
+                   store_column_u64(q, 0) > after + 1))
+            break;
+        if (b &&
+            (store_column_u64(q, 0) != b->last + 1 ||
+             b->size + (size_t)sqlite3_column_bytes(q, 6) > BATCH_BYTES_MAX))
+            break;
+        rc = add_row(r, q, &b, why);
+        if (rc)
+            break;
+    }
+    connection_give(r, c, q);
+    if (rc) {
+        batch_unref(b);
+        return rc;
+    }
+    *batch = b;
+    return STATUS_OK;
+}
+
+enum status
+store_readers_lists(struct store_readers *r, uint32_t set, uint64_t number,
+                    struct list_info *lists, size_t *n, struct problem *why)
+{
+    struct reader_connection *c = connection_take(r, why);
+    size_t max = *n;
+    sqlite3_stmt *q;
+    bool row = false;
+    enum status rc;
+
+    *n = 0;
+    if (!c)
+        return STATUS_IO;
+    q = c->statements[R_LISTS];
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, number);
+    store_bind_u64(q, 3, max);
+    while (!(rc = db_step(&c->db, q, &row, "read the lists", why)) && row)
+        lists[(*n)++] = store_column_list(q);
+    connection_give(r, c, q);
+    return rc;
+}
+
+/* Runs a statement that gives one list; its last column but `set` goes to
+ * `extra`. */
+static enum status
+one_list(struct store_readers *r, enum read_statement statement, uint64_t a,
+         uint64_t b, struct list_info *info, struct buf *extra, uint32_t *set,
+         struct problem *why)
+{
+    struct reader_connection *c = connection_take(r, why);
+    sqlite3_stmt *q;
+    bool row = false;
+    enum status rc;
+
+    if (!c)
+        return STATUS_IO;
+    q = c->statements[statement];
+    if (!set) {
+        store_bind_u64(q, 1, a);
+        store_bind_u64(q, 2, b);
+    }
+    rc = db_step(&c->db, q, &row, "read a list", why);
+    if (!rc && !row)
+        rc = problem(why, STATUS_NOT_FOUND, "no such list");
+    if (!rc) {
+        *info = store_column_list(q);
+        if (extra) {
+            buf_add_slice(extra, db_column(q, 9));
+            if (extra->failed)
+                rc = problem(why, STATUS_MEMORY, "no memory for a list");
+        }
+        if (set)
+            *set = (uint32_t)store_column_u64(q, 10);
+    }
+    connection_give(r, c, q);
+    return rc;
+}
+
+enum status
+store_readers_list(struct store_readers *r, uint32_t set, uint64_t number,
+                   struct list_info *info, struct buf *header,
+                   struct problem *why)
+{
+    return one_list(r, R_LIST, set, number, info, header, NULL, why);
+}
+
+enum status
+store_readers_list_of(struct store_readers *r, uint32_t set, uint64_t seq,
+                      struct list_info *info, struct buf *marks,
+                      struct problem *why)
+{
+    enum status rc = one_list(r, R_LIST_OF, set, seq, info, marks, NULL, why);
+
+    if (!rc && (info->after >= seq || !info->is_filed))
+        rc = problem(why, STATUS_NOT_FOUND, "no such list");
+    return rc;
+}
+
+enum status
+store_readers_unfiled(struct store_readers *r, uint32_t *set,
+                      struct list_info *info, struct buf *header,
+                      struct problem *why)
+{
+    return one_list(r, R_UNFILED, 0, 0, info, header, set, why);
+}
+
+void
+store_readers_init(struct store_readers *r, const char *path,
+                   atomic_size_t *forms_account)
+{
+    memset(r, 0, sizeof(*r));
+    r->path = path;
+    r->forms_account = forms_account;
+    pthread_mutex_init(&r->mutex, NULL);
+}
+
+void
+store_readers_fini(struct store_readers *r)
+{
+    while (r->n_idle > 0)
+        connection_free(r->idle[--r->n_idle]);
+    pthread_mutex_destroy(&r->mutex);
+}

@@ -1,0 +1,167 @@
+#include "broker/log/tail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/log/cursor.h"
+
+void
+tail_init(struct tail *t)
+{
+    memset(t, 0, sizeof(*t));
+    pthread_mutex_init(&t->mutex, NULL);
+    list_init(&t->watches);
+}
+
+void
+tail_fini(struct tail *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        batch_unref(t->ring[(t->start + i) % t->capacity]);
+    free(t->ring);
+    pthread_mutex_destroy(&t->mutex);
+}
+
+void
+tails_init(struct tails *all, size_t max_bytes)
+{
+    memset(all, 0, sizeof(*all));
+    all->max = max_bytes;
+    atomic_init(&all->forms, 0);
+}
+
+void
+tails_fini(struct tails *all)
+{
+    free(all->queue);
+}
+
+/* Doubles a ring of pointers when it is full; its first element moves to 0. */
+static enum status
+ring_grow(void ***ring, size_t *capacity, size_t *start, size_t count)
+{
+    size_t larger = *capacity ? *capacity * 2 : 8;
+    void **new;
+
+    if (count < *capacity)
+        return STATUS_OK;
+    new = malloc(larger * sizeof(*new));
+    if (!new)
+        return STATUS_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        new[i] = (*ring)[(*start + i) % *capacity];
+    free(*ring);
+    *ring = new;
+    *capacity = larger;
+    *start = 0;
+    return STATUS_OK;
+}
+
+/* Drops the oldest batch of `t`. Its mutex is held. */
+static void
+drop_oldest(struct tails *all, struct tail *t)
+{
+    struct batch *b = t->ring[t->start];
+
+    t->start = (t->start + 1) % t->capacity;
+    t->count--;
+    all->bytes -= batch_weight(b);
+    batch_unref(b);
+}
+
+/* Adds a batch to both rings. The mutex of `t` is held. */
+static void
+add(struct tails *all, struct tail *t, struct batch *b)
+{
+    if (ring_grow((void ***)&t->ring, &t->capacity, &t->start, t->count) ||
+        ring_grow((void ***)&all->queue, &all->capacity, &all->start,
+                  all->count)) {
+        /* What a ring holds is consecutive: without this one, what came before
+         * it must go too. Its places in the queue are skipped when they come.
+         */
+        while (t->count > 0)
+            drop_oldest(all, t);
+        batch_unref(b);
+        return;
+    }
+    t->ring[(t->start + t->count++) % t->capacity] = b;
+    all->queue[(all->start + all->count++) % all->capacity] = t;
+    all->bytes += batch_weight(b);
+}
+
+/* Keeps the promise of `max`: the oldest batch of any set goes first. */
+static void
+evict(struct tails *all)
+{
+    while (all->count > 0 &&
+           all->bytes +
+                   atomic_load_explicit(&all->forms, memory_order_relaxed) >
+               all->max) {
+        struct tail *t = all->queue[all->start];
+
+        all->start = (all->start + 1) % all->capacity;
+        all->count--;
+        pthread_mutex_lock(&t->mutex);
+        if (t->count > 0)
+            drop_oldest(all, t);
+        pthread_mutex_unlock(&t->mutex);
+    }
+}
+
+void
+tail_publish(struct tails *all, struct tail *t, struct batch **batches,
+             size_t n, const struct head *head)
+{
+    struct list *node, *after;
+
+    pthread_mutex_lock(&t->mutex);
+    t->head = *head;
+    for (size_t i = 0; i < n; i++)
+        add(all, t, batches[i]);
+    list_foreach (node, after, &t->watches) {
+        struct watch *watch = list_entry(node, struct watch, node);
+
+        watch->wake(watch);
+    }
+    pthread_mutex_unlock(&t->mutex);
+    evict(all);
+}
+
+void
+tail_head(struct tail *t, struct head *head)
+{
+    pthread_mutex_lock(&t->mutex);
+    *head = t->head;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+/* The batch of the ring that holds `seq`: the first one that ends at or after
+ * it. The mutex is held, the ring is not empty and does not begin after it. */
+static struct batch *
+search(const struct tail *t, uint64_t seq)
+{
+    size_t low = 0, high = t->count - 1;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (t->ring[(t->start + middle) % t->capacity]->last < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return t->ring[(t->start + low) % t->capacity];
+}
+
+struct batch *
+tail_find(struct tail *t, uint64_t after, uint64_t *last)
+{
+    struct batch *found = NULL;
+
+    pthread_mutex_lock(&t->mutex);
+    *last = t->head.last;
+    if (after < *last && t->count > 0 && t->ring[t->start]->first <= after + 1)
+        found = batch_ref(search(t, after + 1));
+    pthread_mutex_unlock(&t->mutex);
+    return found;
+}

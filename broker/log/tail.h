@@ -1,0 +1,65 @@
+/*
+ * tail.h - the end of a set's log in memory: its head and its last batches.
+ *
+ * One publisher, the log thread; many readers. Everything of a tail is guarded
+ * by its mutex, held for a copy of the head and a reference to a batch, never
+ * for I/O. The batches of all tails together are bounded in bytes: the oldest
+ * of any set goes first, so a busy set cannot push out more than the settings
+ * allow, and an idle set costs nothing.
+ *
+ * No wake is lost: a publisher changes the head and calls the watches under one
+ * hold of the mutex. Whoever adds a watch and then looks at the head has either
+ * seen the new head, or is woken.
+ */
+#ifndef BROKER_LOG_TAIL_H
+#define BROKER_LOG_TAIL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/base/list.h"
+#include "broker/log/batch.h"
+#include "broker/log/lists.h"
+#include "proto/status.h"
+
+struct watch;
+
+struct tail {
+    pthread_mutex_t mutex;
+    struct head head;
+    struct batch **ring; /* `count` batches from `start` on, seqs consecutive */
+    size_t capacity, start, count;
+    struct list watches;
+};
+
+/* The tails of all sets; the log thread's. */
+struct tails {
+    struct tail **queue; /* whose batch came when: oldest first */
+    size_t capacity, start, count;
+    size_t bytes; /* weight of the batches in all rings */
+    size_t max;
+    atomic_size_t forms; /* bytes of forms, kept by any batch in memory */
+};
+
+void tail_init(struct tail *t);
+void tail_fini(struct tail *t);
+
+void tails_init(struct tails *all, size_t max_bytes);
+void tails_fini(struct tails *all);
+
+/* Makes `n` batches and the head they lead to visible at once, and wakes. Takes
+ * over the references. Log thread. Without memory for the ring the batches are
+ * dropped from memory only: readers find them in the store. */
+void tail_publish(struct tails *all, struct tail *t, struct batch **batches,
+                  size_t n, const struct head *head);
+
+/* Copies the head. Any thread. */
+void tail_head(struct tail *t, struct head *head);
+
+/* The batch that holds entry `after` + 1, with a reference, or NULL; *last is
+ * the head's last at that moment. Any thread. */
+struct batch *tail_find(struct tail *t, uint64_t after, uint64_t *last);
+
+#endif

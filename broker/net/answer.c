@@ -1,0 +1,283 @@
+/*
+ * answer.c - sends answers: the head, and a body as the client takes it.
+ *
+ *     request_answer --> answer_send --> room left? next piece, or done
+ *                          ^   ^   |
+ *           HTTP_WRITEABLE-+   |   +--> not in memory: job on the worker pool
+ *                              +------------- job done
+ */
+#include <stdio.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/net/connection.h"
+#include "broker/net/exchange.h"
+#include "broker/net/response.h"
+#include "broker/net/service.h"
+#include "proto/buf.h"
+
+/* Given to the library at once: what it does not send it has to copy. */
+#define WRITE_MAX 65536
+
+/* Then the other connections get their turn. */
+#define WRITES_AT_ONCE 4
+
+/* A body that is no longer goes along with the head. */
+#define SMALL_BODY (SCRATCH_SIZE - 4096)
+
+/* The head */
+
+static size_t
+compose_head(struct request *rq, const struct response *r, uint64_t size)
+{
+    struct service *s = rq->service;
+    const char *connection = "";
+    int n = 0;
+
+    if (rq->is_closing)
+        connection = "Connection: close\r\n";
+    else if (rq->is_1_0)
+        connection = "Connection: keep-alive\r\n";
+
+    n = snprintf(s->scratch, SCRATCH_SIZE,
+                 "HTTP/1.1 %u %s\r\n"
+                 "Date: %s\r\n"
+                 "X-Content-Type-Options: nosniff\r\n"
+                 "%s",
+                 r->status, response_reason(r->status), s->date, connection);
+    if (r->status != 204) /* RFC 9110 section 8.6 forbids it there */
+        n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
+                      "Content-Length: %llu\r\n", (unsigned long long)size);
+    if (r->content_type)
+        n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
+                      "Content-Type: %s\r\n", r->content_type);
+    n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n, "%.*s\r\n",
+                  (int)r->headers_size, r->headers);
+    return (size_t)n;
+}
+
+/* The body */
+
+/* Asks the body for its next piece. */
+static enum body_result
+next_piece(struct request *rq, bool may_block)
+{
+    return rq->body->next(rq->body, may_block, &rq->piece);
+}
+
+static void
+drop_body(struct request *rq)
+{
+    if (rq->body)
+        rq->body->free(rq->body);
+    rq->body = NULL;
+    rq->piece = (struct slice){NULL, 0};
+}
+
+/* On the worker pool. The request is this job's alone until it is done. */
+static void
+work(struct job *job)
+{
+    struct request *rq = list_entry(job, struct request, job);
+
+    rq->result = next_piece(rq, true);
+}
+
+static void
+work_done(struct job *job)
+{
+    struct request *rq = list_entry(job, struct request, job);
+    struct connection *c = rq->connection;
+
+    rq->is_working = false;
+    if (!c) {
+        request_free(rq);
+        return;
+    }
+    c->deadline_us = clock_steady_us() + PROGRESS_US;
+    if (answer_send(c) < 0)
+        connection_kill(c);
+}
+
+/* What the body says next. BODY_WAITS: the worker pool has been asked. */
+static enum body_result
+advance(struct request *rq)
+{
+    enum body_result result = rq->result;
+
+    rq->result = BODY_WAITS;
+    if (result == BODY_WAITS)
+        result = next_piece(rq, false);
+    if (result == BODY_DATA && rq->piece.size > rq->left)
+        result = BODY_FAILED; /* more than was announced */
+    if (result == BODY_END && rq->left)
+        result = BODY_FAILED;
+    if (result == BODY_WAITS) {
+        rq->is_working = true;
+        rq->connection->deadline_us = 0;
+        rq->job = (struct job){work, work_done, NULL};
+        service_work(rq->service, &rq->job);
+    }
+    return result;
+}
+
+/* Writes at most WRITE_MAX bytes of the piece at hand. */
+static bool
+write_some(struct connection *c)
+{
+    struct request *rq = c->request;
+    size_t n = rq->piece.size < WRITE_MAX ? rq->piece.size : WRITE_MAX;
+
+    if (!connection_write(c, rq->piece.data, n))
+        return false;
+    rq->piece.data += n;
+    rq->piece.size -= n;
+    rq->left -= n;
+    return true;
+}
+
+/* All is given away. The connection goes on, or ends so that the client can
+ * read what it was sent. */
+static int
+finish(struct connection *c)
+{
+    struct request *rq = c->request;
+    bool is_coming = rq->has_body && !rq->is_complete;
+
+    if (!rq->is_closing)
+        return exchange_next(c);
+    if (rq->is_upgrade)
+        return -1;
+    if (!is_coming && !rq->is_open_ended && !connection_has_unread(c))
+        return -1;
+    if (!is_coming) /* the library would not read it */
+        connection_hold(c);
+    c->request = NULL;
+    request_free(rq);
+    connection_linger(c);
+    return 0;
+}
+
+int
+answer_send(struct connection *c)
+{
+    struct request *rq = c->request;
+
+    for (int i = 0; i < WRITES_AT_ONCE && rq->body && !rq->is_working; i++) {
+        enum body_result result = BODY_DATA;
+
+        if (connection_is_choked(c))
+            break;
+        if (!rq->piece.size)
+            result = advance(rq);
+        if (result == BODY_FAILED) {
+            diag(DIAG_WARNING, "net", "an answer could not be read to its end");
+            return -1;
+        }
+        if (result == BODY_END)
+            drop_body(rq);
+        else if (result == BODY_DATA && !write_some(c))
+            return -1;
+    }
+    if (rq->is_working)
+        return 0;
+    if (rq->body || connection_is_choked(c)) {
+        c->deadline_us = clock_steady_us() + PROGRESS_US;
+        lws_callback_on_writable(c->wsi);
+        return 0;
+    }
+    return finish(c);
+}
+
+/* Fills the rest of the scratch with a small body, as far as it is in memory;
+ * returns the new size. */
+static size_t
+gather(struct request *rq, size_t size)
+{
+    char *scratch = rq->service->scratch;
+
+    while (rq->body && rq->left <= SCRATCH_SIZE - size) {
+        enum body_result result = next_piece(rq, false);
+
+        if (result != BODY_DATA || rq->piece.size > rq->left) {
+            rq->result = result; /* for advance */
+            break;
+        }
+        memcpy(scratch + size, rq->piece.data, rq->piece.size);
+        size += rq->piece.size;
+        rq->left -= rq->piece.size;
+        rq->piece.size = 0;
+    }
+    return size;
+}
+
+/* A text that does not fit beside the head becomes a body. */
+static bool
+keep_text(struct request *rq, struct slice text)
+{
+    struct buf copy;
+
+    buf_init(&copy, text.size);
+    buf_add_slice(&copy, text);
+    rq->body = body_of_buf(&copy);
+    buf_fini(&copy);
+    return rq->body != NULL;
+}
+
+/* Takes over the body; false: no memory. */
+static bool
+take_body(struct request *rq, struct response *r, size_t *size)
+{
+    rq->result = BODY_WAITS;
+    rq->body = r->body;
+    r->body = NULL;
+    if (rq->method == METHOD_HEAD) {
+        drop_body(rq);
+        return true;
+    }
+    if (!rq->body && r->text.size > SMALL_BODY && !keep_text(rq, r->text))
+        return false;
+    if (rq->body) {
+        rq->left = rq->body->size;
+        if (rq->left <= SMALL_BODY)
+            *size = gather(rq, *size);
+    } else if (r->text.size) {
+        memcpy(rq->service->scratch + *size, r->text.data, r->text.size);
+        *size += r->text.size;
+    }
+    return true;
+}
+
+void
+request_answer(struct request *rq, struct response *r)
+{
+    struct connection *c = rq->connection;
+    size_t size = 0;
+
+    if (rq->is_answered || !c || c->phase == PHASE_GONE) {
+        if (r->body)
+            r->body->free(r->body);
+        r->body = NULL;
+        rq->is_answered = true;
+        return;
+    }
+    rq->is_answered = true;
+    rq->handlers = NULL;
+    ticket_drop(rq);
+    if (r->close || rq->is_upgrade || (rq->has_body && !rq->is_complete) ||
+        atomic_load(&rq->service->server->is_stopping))
+        rq->is_closing = true;
+
+    connection_enter(c, PHASE_ANSWER, clock_steady_us() + PROGRESS_US);
+    size = compose_head(rq, r, r->body ? r->body->size : r->text.size);
+    if (!take_body(rq, r, &size)) {
+        connection_kill(c);
+        return;
+    }
+    if (!connection_write(c, rq->service->scratch, size))
+        return;
+
+    /* Within a callback of this connection, its end goes on from here. */
+    if (c->inside == INSIDE_NOTHING && answer_send(c) < 0)
+        connection_kill(c);
+}

@@ -1,0 +1,197 @@
+#include "broker/net/connection.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "broker/base/clock.h"
+#include "broker/net/exchange.h"
+#include "broker/net/service.h"
+#include "broker/net/socket.h"
+
+struct connection *
+connection_of(struct lws *wsi)
+{
+    return lws_get_opaque_user_data(wsi);
+}
+
+int
+connection_new(struct lws *wsi)
+{
+    struct service *service = lws_context_user(lws_get_context(wsi));
+    struct connection *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return -1;
+    c->wsi = wsi;
+    c->service = service;
+    list_append(&service->timed, &c->node);
+    connection_enter(c, PHASE_HEAD,
+                     clock_steady_us() +
+                         service->server->options.request_timeout_us);
+    lws_set_opaque_user_data(wsi, c);
+    return 0;
+}
+
+void
+connection_gone(struct connection *c)
+{
+    connection_enter(c, PHASE_GONE, 0);
+    if (c->request)
+        exchange_gone(c);
+    if (c->stream)
+        stream_gone(c);
+}
+
+void
+connection_free(struct connection *c)
+{
+    connection_gone(c);
+    lws_set_opaque_user_data(c->wsi, NULL);
+    list_remove(&c->node);
+    free(c);
+}
+
+void
+connection_set_busy(struct connection *c, bool is_busy)
+{
+    if (c->is_busy != is_busy)
+        c->service->n_busy += is_busy ? 1 : -1;
+    c->is_busy = is_busy;
+}
+
+void
+connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
+{
+    static const struct {
+        bool is_timed, is_busy;
+    } phases[] = {
+        [PHASE_HEAD] = {true, false},    [PHASE_BODY] = {true, true},
+        [PHASE_HANDLER] = {true, true},  [PHASE_ANSWER] = {true, true},
+        [PHASE_LINGER] = {true, false},  [PHASE_STREAM] = {false, false},
+        [PHASE_FAREWELL] = {true, true}, [PHASE_GONE] = {false, false},
+    };
+
+    if (phases[phase].is_timed != phases[c->phase].is_timed) {
+        list_remove(&c->node);
+        list_append(phases[phase].is_timed ? &c->service->timed
+                                           : &c->service->untimed,
+                    &c->node);
+    }
+    c->phase = phase;
+    c->deadline_us = deadline_us;
+    connection_set_busy(c, phases[phase].is_busy);
+}
+
+void
+connection_kill(struct connection *c)
+{
+    if (c->phase == PHASE_GONE)
+        return;
+    connection_enter(c, PHASE_GONE, 0);
+    lws_set_timeout(c->wsi, PENDING_TIMEOUT_CLOSE_SEND, LWS_TO_KILL_ASYNC);
+    /* The library looks at its timers only after some event of its own. */
+    if (c->service->context)
+        lws_cancel_service(c->service->context);
+}
+
+void
+connection_hold(struct connection *c)
+{
+    if (!c->is_held)
+        lws_rx_flow_control(c->wsi, 0);
+    c->is_held = true;
+}
+
+void
+connection_release(struct connection *c)
+{
+    if (c->is_held)
+        lws_rx_flow_control(c->wsi, 1);
+    c->is_held = false;
+}
+
+/* LWS_WRITE_HTTP sends bytes as they are, in every role, and never writes into
+ * them, whatever its prototype says. */
+bool
+connection_write(struct connection *c, const void *data, size_t size)
+{
+    if (c->phase == PHASE_GONE)
+        return false;
+    if (lws_write(c->wsi, (unsigned char *)data, size, LWS_WRITE_HTTP) < 0) {
+        connection_kill(c);
+        return false;
+    }
+    return true;
+}
+
+bool
+connection_is_choked(const struct connection *c)
+{
+    return lws_partial_buffered(c->wsi);
+}
+
+static int
+fd_of(const struct connection *c)
+{
+    return (int)lws_get_socket_fd(c->wsi);
+}
+
+bool
+connection_has_unread(const struct connection *c)
+{
+    return socket_has_unread(fd_of(c));
+}
+
+void
+connection_linger(struct connection *c)
+{
+    shutdown(fd_of(c), SHUT_WR);
+    connection_enter(c, PHASE_LINGER, clock_steady_us() + LINGER_US);
+}
+
+/* Has the client acknowledged anything since it was last asked? */
+static bool
+has_progress(struct connection *c)
+{
+    uint64_t before = c->acked;
+
+    c->acked = socket_acked(fd_of(c));
+    return c->acked > before;
+}
+
+void
+connection_check(struct connection *c, int64_t now_us)
+{
+    bool is_late = c->deadline_us && now_us >= c->deadline_us;
+
+    switch (c->phase) {
+    case PHASE_HEAD:
+    case PHASE_FAREWELL:
+        if (is_late)
+            connection_kill(c);
+        break;
+    case PHASE_BODY:
+        if (is_late)
+            exchange_timed_out(c);
+        break;
+    case PHASE_HANDLER:
+        /* Nothing is read meanwhile, so nobody would hear of the end. */
+        if (socket_is_ended(fd_of(c)))
+            connection_kill(c);
+        break;
+    case PHASE_ANSWER:
+        if (is_late && !has_progress(c))
+            connection_kill(c);
+        else if (is_late)
+            c->deadline_us = now_us + PROGRESS_US;
+        break;
+    case PHASE_LINGER:
+        if (is_late ||
+            (c->is_held && !socket_drain(fd_of(c), &c->drained, LINGER_BYTES)))
+            connection_kill(c);
+        break;
+    case PHASE_STREAM:
+    case PHASE_GONE:
+        break;
+    }
+}

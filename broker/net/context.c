@@ -1,0 +1,124 @@
+/*
+ * context.c - the library's context of a service thread: every setting of it.
+ */
+#include <string.h>
+#include <sys/resource.h>
+
+#include "broker/base/diag.h"
+#include "broker/net/connection.h"
+#include "broker/net/exchange.h"
+#include "broker/net/service.h"
+#include "broker/net/stream.h"
+
+/* All headers of a request. The library closes without a word when they are
+ * longer, so there is room left above HEADER_MAX in which to answer 431. */
+#define HEADER_DATA (2 * HEADER_MAX)
+
+/* Requests whose headers are being read, per thread; more wait. */
+#define HEADER_POOL 4096
+
+/* Longer than any deadline of ours: the library's timers are to stay quiet. */
+#define NEVER_S 100000
+
+/* What a WebSocket client sends arrives in pieces of this size. It is memory of
+ * each connection; control frames must fit (125 bytes). */
+#define RECEIVE_SIZE 256
+
+/* At least the largest frame, and the largest piece of an answer: with less,
+ * the library copies the rest of every write. */
+#define SEND_SIZE (STREAM_FRAME_MAX + 65536)
+
+/* Above this the library takes the limit for a mistake, and 2,560 instead. */
+#define FILES_MAX 1048576
+
+/* A name with a space cannot be asked for as a subprotocol. The first is for
+ * everything that is not a WebSocket with a subprotocol. */
+static const struct lws_protocols protocols[] = {
+    {"tidings http", connection_dispatch, 0, RECEIVE_SIZE, 0, NULL, SEND_SIZE},
+    {"tidings listener", listeners_dispatch, 0, 0, 0, NULL, 0},
+    {"resourcesync.json", connection_dispatch, 0, RECEIVE_SIZE, 0, NULL,
+     SEND_SIZE},
+    {"resourcesync.xml", connection_dispatch, 0, RECEIVE_SIZE, 0, NULL,
+     SEND_SIZE},
+    {NULL, NULL, 0, 0, 0, NULL, 0},
+};
+
+const char *const *
+context_subprotocols(void)
+{
+    static const char *const names[] = {"resourcesync.json", "resourcesync.xml",
+                                        NULL};
+
+    return names;
+}
+
+/* While a context is made, its complaints matter: the reason why it cannot. */
+static _Thread_local enum diag_level complaint_level = DIAG_DEBUG;
+
+/* In operation they do not: the library reports every broken client as an error
+ * of its own. */
+static void
+write_log(int level, const char *line)
+{
+    (void)level;
+    diag(complaint_level, "net", "libwebsockets: %.*s",
+         (int)strcspn(line, "\n"), line);
+}
+
+/* The library makes tables by the limit of open files. */
+static void
+limit_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur <= FILES_MAX)
+        return;
+    files.rlim_cur = FILES_MAX;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
+enum status
+context_init(struct service *service, struct problem *why)
+{
+    /* No pings and no hanging up on silence: a client that does not read for
+     * minutes is not lost, and one that vanished is found by TCP. */
+    static const lws_retry_bo_t no_pings = {.secs_since_valid_ping = 0};
+    static struct lws_token_limits limits;
+    void *loops[] = {&service->loop};
+    struct lws_context_creation_info info = {
+        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
+        .protocols = protocols,
+        .user = service,
+        .options = LWS_SERVER_OPTION_LIBUV |
+                   /* unknown methods: LWS_CALLBACK_RAW_RX, else a bare 403 */
+                   LWS_SERVER_OPTION_FALLBACK_TO_APPLY_LISTEN_ACCEPT_CONFIG,
+        .foreign_loops = loops,
+        .alpn = "http/1.1",
+        .pt_serv_buf_size = 65536,
+        .max_http_header_pool2 = HEADER_POOL,
+        .max_http_header_data2 = HEADER_DATA,
+        .token_limits = &limits,
+        .timeout_secs = NEVER_S,
+        .timeout_secs_ah_idle = NEVER_S,
+        .keepalive_timeout = NEVER_S,
+        .retry_and_idle_policy = &no_pings,
+    };
+
+    /* Contexts are made one after another, before any thread runs. */
+    for (size_t i = 0; i < WSI_TOKEN_COUNT; i++)
+        limits.token_limit[i] = HEADER_MAX;
+    limit_files();
+    lws_set_log_level(LLL_ERR | LLL_WARN, write_log);
+
+    complaint_level = DIAG_WARNING;
+    service->context = lws_create_context(&info);
+    complaint_level = DIAG_DEBUG;
+    /* With a foreign loop a failed context may come back half made. */
+    if (service->context)
+        service->vhost = lws_get_vhost_by_name(service->context, "default");
+    if (!service->vhost)
+        return problem(why, STATUS_IO,
+                       "libwebsockets does not start; is the package "
+                       "libwebsockets-evlib-uv installed?");
+    return STATUS_OK;
+}

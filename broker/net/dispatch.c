@@ -1,0 +1,103 @@
+/*
+ * dispatch.c - where libwebsockets calls back about connections.
+ *
+ * Every role it can change to, and every way in that it has and we do not want,
+ * ends here: CONNECT and unknown methods become raw sockets, h2c and unknown
+ * upgrades reach LWS_CALLBACK_HTTP_CONFIRM_UPGRADE.
+ */
+#include "broker/net/connection.h"
+#include "broker/net/exchange.h"
+
+/* What looks like no method that the library knows. It has been read without
+ * its headers, so nothing can be said about the rest of it. */
+static int
+refuse_raw(struct lws *wsi)
+{
+    static const char answer[] = "HTTP/1.1 501 Not Implemented\r\n"
+                                 "X-Content-Type-Options: nosniff\r\n"
+                                 "Connection: close\r\n"
+                                 "Content-Type: application/problem+json\r\n"
+                                 "Content-Length: 89\r\n\r\n"
+                                 "{\"type\":\"about:blank\",\"title\":\"Not "
+                                 "Implemented\",\"status\":501,"
+                                 "\"detail\":\"no such method\"}";
+
+    lws_write(wsi, (unsigned char *)answer, sizeof(answer) - 1, LWS_WRITE_HTTP);
+    return -1;
+}
+
+static int
+dispatch(struct connection *c, enum lws_callback_reasons reason, void *in,
+         size_t size)
+{
+    switch (reason) {
+    case LWS_CALLBACK_HTTP:
+        return exchange_begin(c);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        return exchange_upgrade(c);
+    case LWS_CALLBACK_HTTP_BODY:
+        return exchange_body(c, in, size);
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION:
+        return exchange_body_end(c);
+    case LWS_CALLBACK_HTTP_WRITEABLE:
+        return exchange_writable(c);
+    case LWS_CALLBACK_ESTABLISHED:
+        return stream_opened(c);
+    case LWS_CALLBACK_RECEIVE:
+        return stream_received(c, size);
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+        return stream_writable(c);
+    case LWS_CALLBACK_RAW_RX:
+    case LWS_CALLBACK_RAW_WRITEABLE:
+        return refuse_raw(c->wsi);
+    case LWS_CALLBACK_CLOSED_HTTP:
+    case LWS_CALLBACK_CLOSED:
+    case LWS_CALLBACK_RAW_CLOSE:
+        connection_gone(c);
+        return 0;
+    case LWS_CALLBACK_WSI_DESTROY:
+        connection_free(c);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+int
+connection_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
+                    void *user, void *in, size_t size)
+{
+    struct connection *c = NULL;
+    int rc = 0;
+
+    (void)user;
+    switch (reason) {
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        return connection_new(wsi);
+    case LWS_CALLBACK_HTTP:
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+    case LWS_CALLBACK_HTTP_BODY:
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION:
+    case LWS_CALLBACK_HTTP_WRITEABLE:
+    case LWS_CALLBACK_ESTABLISHED:
+    case LWS_CALLBACK_RECEIVE:
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+    case LWS_CALLBACK_RAW_RX:
+    case LWS_CALLBACK_RAW_WRITEABLE:
+    case LWS_CALLBACK_CLOSED_HTTP:
+    case LWS_CALLBACK_CLOSED:
+    case LWS_CALLBACK_RAW_CLOSE:
+    case LWS_CALLBACK_WSI_DESTROY:
+        break; /* these, and no others, are about a connection */
+    default:
+        return 0;
+    }
+
+    c = connection_of(wsi);
+    if (!c) /* destroyed before it was one */
+        return reason == LWS_CALLBACK_WSI_DESTROY ? 0 : -1;
+    rc = dispatch(c, reason, in, size);
+    if (rc < 0 && c->phase != PHASE_FAREWELL)
+        connection_enter(c, PHASE_GONE, 0); /* closed by what we return */
+    return rc;
+}

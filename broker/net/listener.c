@@ -1,0 +1,293 @@
+#include "broker/net/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/diag.h"
+#include "broker/net/connection.h"
+#include "broker/net/service.h"
+
+#define BACKLOG 4096
+
+/* Accepted in one go; then the connections that are there get their turn. */
+#define ACCEPT_AT_ONCE 64
+
+/* A free port is sought on the first address; another may have it in use. */
+#define PORT_TRIES 20
+
+/* A peer that has vanished is noticed after 60 + 6 * 10 seconds. */
+#define KEEPALIVE_IDLE_S     60
+#define KEEPALIVE_INTERVAL_S 10
+#define KEEPALIVE_COUNT      6
+
+/* The name of the protocol in the context, context.c. */
+static const char protocol[] = "tidings listener";
+
+/* Addresses */
+
+static void
+set_port(struct sockaddr_storage *at, unsigned port)
+{
+    if (at->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)at)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)at)->sin_port = htons((uint16_t)port);
+}
+
+static unsigned
+port_of(const struct sockaddr_storage *at)
+{
+    return ntohs(at->ss_family == AF_INET6
+                     ? ((const struct sockaddr_in6 *)at)->sin6_port
+                     : ((const struct sockaddr_in *)at)->sin_port);
+}
+
+/* A socket bound to address number `i`; -1 and errno if that cannot be. Options
+ * of a listening socket are those of the connections it accepts. */
+static int
+bound_socket(const struct addresses *a, unsigned i, bool is_shared)
+{
+    static const int on = 1, idle = KEEPALIVE_IDLE_S,
+                     interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
+    const struct sockaddr *at = (const struct sockaddr *)&a->at[i];
+    int fd =
+        socket(at->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = 0;
+
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    if (at->sa_family == AF_INET6 && a->n > 1)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+
+    if ((is_shared &&
+         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on))) ||
+        bind(fd, at, a->size[i])) {
+        error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+/* Asks all addresses for `port`, or for any (0), and leaves out those that this
+ * machine does not have. Not shared: with SO_REUSEPORT a second broker would
+ * get the port too, and half of the connections. 0, or an errno. */
+static int
+try_port(struct addresses *a, unsigned *port)
+{
+    unsigned n = a->n;
+    int error = 0, missing = EADDRNOTAVAIL;
+    int fds[ADDRESSES_MAX];
+
+    a->n = 0;
+    for (unsigned i = 0; i < n && !error; i++) {
+        socklen_t size = sizeof(a->at[i]);
+        struct addresses one = {.n = n};
+
+        one.at[0] = a->at[i];
+        one.size[0] = a->size[i];
+        set_port(&one.at[0], *port);
+        fds[a->n] = bound_socket(&one, 0, false);
+        if (fds[a->n] < 0 &&
+            (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT)) {
+            missing = errno;
+            continue;
+        }
+        if (fds[a->n] < 0) {
+            error = errno;
+            break;
+        }
+        getsockname(fds[a->n], (struct sockaddr *)&one.at[0], &size);
+        *port = port_of(&one.at[0]);
+        a->at[a->n] = one.at[0];
+        a->size[a->n++] = one.size[0];
+    }
+    for (unsigned i = 0; i < a->n; i++)
+        close(fds[i]);
+    if (!error && !a->n)
+        error = missing;
+    return error;
+}
+
+enum status
+addresses_find(struct addresses *a, const char *host, unsigned *port,
+               struct problem *why)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE};
+    struct addrinfo *all = NULL;
+    struct addresses found = {.n = 0};
+    char name[256], where[300];
+    size_t size = strlen(host);
+    int error = 0;
+
+    if (size > 2 && host[0] == '[' && host[size - 1] == ']')
+        snprintf(name, sizeof(name), "%.*s", (int)size - 2, host + 1);
+    else
+        snprintf(name, sizeof(name), "%s", host);
+    snprintf(where, sizeof(where), "%s port %u", host, *port);
+
+    error = getaddrinfo(name, NULL, &hints, &all);
+    if (error)
+        return problem(why, STATUS_IO, "cannot listen on %s: %s", where,
+                       gai_strerror(error));
+    for (struct addrinfo *i = all; i && found.n < ADDRESSES_MAX;
+         i = i->ai_next) {
+        memcpy(&found.at[found.n], i->ai_addr, i->ai_addrlen);
+        found.size[found.n++] = i->ai_addrlen;
+    }
+    freeaddrinfo(all);
+
+    for (int tries = 0; tries < PORT_TRIES; tries++) {
+        unsigned wanted = *port;
+
+        *a = found;
+        error = try_port(a, &wanted);
+        if (!error) {
+            *port = wanted;
+            return STATUS_OK;
+        }
+        if (*port)
+            break;
+    }
+    errno = error;
+    problem_errno(why, "cannot listen on", where);
+    return STATUS_IO;
+}
+
+/* Listening */
+
+enum status
+listeners_open(struct service *service, const struct addresses *addresses,
+               struct problem *why)
+{
+    struct listeners *l = &service->listeners;
+
+    for (unsigned i = 0; i < addresses->n; i++) {
+        lws_sock_file_fd_type file = {.filefd = -1};
+
+        file.filefd = bound_socket(addresses, i, true);
+        if (file.filefd < 0 || listen(file.filefd, BACKLOG)) {
+            problem_errno(why, "cannot listen on",
+                          service->server->options.host);
+            if (file.filefd >= 0)
+                close(file.filefd);
+            return STATUS_IO;
+        }
+        l->wsi[i] = lws_adopt_descriptor_vhost(
+            service->vhost, LWS_ADOPT_RAW_FILE_DESC, file, protocol, NULL);
+        if (!l->wsi[i]) {
+            close(file.filefd);
+            return problem(why, STATUS_MEMORY, "no memory for a listener");
+        }
+        l->n++;
+    }
+    l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return STATUS_OK;
+}
+
+void
+listeners_resume(struct service *service)
+{
+    struct listeners *l = &service->listeners;
+
+    if (!l->is_paused)
+        return;
+    l->is_paused = false;
+    for (unsigned i = 0; i < l->n; i++)
+        if (l->wsi[i])
+            lws_rx_flow_control(l->wsi[i], 1);
+}
+
+void
+listeners_close(struct service *service)
+{
+    struct listeners *l = &service->listeners;
+
+    for (unsigned i = 0; i < l->n; i++) {
+        if (!l->wsi[i])
+            continue;
+        lws_set_timeout(l->wsi[i], PENDING_TIMEOUT_CLOSE_SEND,
+                        LWS_TO_KILL_ASYNC);
+        lws_cancel_service(service->context);
+        l->wsi[i] = NULL;
+    }
+}
+
+/* No descriptor is left. The spare one makes room to take one connection and
+ * hang up, so that its client need not wait; the others wait in the backlog
+ * until the next second. Without the pause the loop would spin. */
+static void
+pause_accepting(struct service *service, struct lws *wsi, int fd)
+{
+    struct listeners *l = &service->listeners;
+    int refused = -1;
+
+    if (l->spare >= 0)
+        close(l->spare);
+    refused = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    if (refused >= 0)
+        close(refused);
+    l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (!l->is_paused)
+        diag(DIAG_WARNING, "net", "out of file descriptors: not accepting");
+    l->is_paused = true;
+    lws_rx_flow_control(wsi, 0);
+}
+
+static void
+accept_some(struct service *service, struct lws *wsi)
+{
+    int listener = (int)lws_get_socket_fd(wsi);
+
+    for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct lws *client = NULL;
+
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+                       errno == ENOMEM)) {
+            pause_accepting(service, wsi, listener);
+            return;
+        }
+        if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (fd < 0)
+            continue; /* that connection has failed, not the listener */
+
+        /* Closes fd when it fails. */
+        client = lws_adopt_socket_vhost(service->vhost, fd);
+        if (client)
+            lws_set_timeout(client, NO_PENDING_TIMEOUT, 0); /* connection.c */
+    }
+}
+
+int
+listeners_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
+                   void *user, void *in, size_t size)
+{
+    struct service *service = NULL;
+
+    (void)user;
+    (void)in;
+    (void)size;
+    if (reason != LWS_CALLBACK_RAW_RX_FILE)
+        return 0;
+    service = lws_context_user(lws_get_context(wsi));
+    if (!atomic_load(&service->server->is_stopping))
+        accept_some(service, wsi);
+    return 0;
+}

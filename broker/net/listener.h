@@ -1,0 +1,56 @@
+/*
+ * listener.h - listening sockets and accepting. For this folder only.
+ *
+ * Each service thread has its own socket on each address, joined by
+ * SO_REUSEPORT: the kernel spreads the connections, no lock is shared.
+ */
+#ifndef BROKER_NET_LISTENER_H
+#define BROKER_NET_LISTENER_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include <libwebsockets.h>
+
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* "localhost" has two; a name with more is not listened on in full. */
+#define ADDRESSES_MAX 4
+
+struct service;
+
+struct addresses {
+    struct sockaddr_storage at[ADDRESSES_MAX];
+    socklen_t size[ADDRESSES_MAX];
+    unsigned n;
+};
+
+/* Finds the addresses of `host` that can be listened on, and a port that is
+ * free on all of them if *port is 0. */
+MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
+                                      unsigned *port, struct problem *why);
+
+struct listeners {
+    struct lws *wsi[ADDRESSES_MAX]; /* NULL: closed */
+    unsigned n;
+    int spare;      /* a descriptor kept for the moment when there is none */
+    bool is_paused; /* out of descriptors; until the next second */
+};
+
+/* Listens on `addresses` within the service's context. */
+MUST_CHECK enum status listeners_open(struct service *service,
+                                      const struct addresses *addresses,
+                                      struct problem *why);
+
+/* Accepting goes on after a pause. */
+void listeners_resume(struct service *service);
+
+/* The sockets are closed by libwebsockets, a moment later. */
+void listeners_close(struct service *service);
+
+/* libwebsockets calls back about a listening socket. */
+int listeners_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
+                       void *user, void *in, size_t size);
+
+#endif

@@ -1,0 +1,241 @@
+#include "broker/net/request.h"
+
+#include <stdlib.h>
+
+#include "broker/net/connection.h"
+#include "broker/net/exchange.h"
+#include "broker/net/service.h"
+
+/* Slots are added so many at a time. */
+#define SLOTS_AT_ONCE 64
+
+/* Memory of a request */
+
+struct memory {
+    struct memory *next;
+    char bytes[];
+};
+
+char *
+request_memory(struct request *rq, size_t size)
+{
+    struct memory *m = malloc(sizeof(*m) + size);
+
+    if (!m)
+        return NULL;
+    m->next = rq->memory;
+    rq->memory = m;
+    return m->bytes;
+}
+
+void
+request_free(struct request *rq)
+{
+    struct memory *next = NULL;
+
+    ticket_drop(rq);
+    if (rq->body)
+        rq->body->free(rq->body);
+    for (struct memory *m = rq->memory; m; m = next) {
+        next = m->next;
+        free(m);
+    }
+    free(rq);
+}
+
+/* Tickets */
+
+/* More free slots; false: no memory. */
+static bool
+add_slots(struct service *s)
+{
+    uint32_t n = s->n_slots + SLOTS_AT_ONCE;
+    struct slot *slots = realloc(s->slots, n * sizeof(*slots));
+
+    if (!slots)
+        return false;
+    memset(slots + s->n_slots, 0, SLOTS_AT_ONCE * sizeof(*slots));
+    /* The first of all is the one that no ticket names. */
+    for (uint32_t i = n - 1; i >= s->n_slots && i > 0; i--) {
+        slots[i].next_free = s->free_slot;
+        s->free_slot = i;
+    }
+    s->slots = slots;
+    s->n_slots = n;
+    return true;
+}
+
+struct ticket
+request_ticket(struct request *rq)
+{
+    struct service *s = rq->service;
+
+    if (!rq->slot && rq->connection && !rq->is_answered &&
+        (s->free_slot || add_slots(s))) {
+        rq->slot = s->free_slot;
+        s->free_slot = s->slots[rq->slot].next_free;
+        s->slots[rq->slot].request = rq;
+    }
+    return (struct ticket){s, rq->slot,
+                           rq->slot ? s->slots[rq->slot].generation : 0};
+}
+
+void
+ticket_drop(struct request *rq)
+{
+    struct service *s = rq->service;
+    struct slot *slot = NULL;
+
+    if (!rq->slot)
+        return;
+    slot = &s->slots[rq->slot];
+    slot->request = NULL;
+    slot->generation++; /* tickets of this use name nothing from now on */
+    slot->next_free = s->free_slot;
+    s->free_slot = rq->slot;
+    rq->slot = 0;
+}
+
+struct request *
+ticket_request(struct ticket ticket)
+{
+    const struct slot *slot = NULL;
+
+    if (!ticket.slot)
+        return NULL;
+    slot = &ticket.service->slots[ticket.slot];
+    return slot->generation == ticket.generation ? slot->request : NULL;
+}
+
+/* Parameters */
+
+static int
+hex_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes into `to`; false: a bad escape. */
+static bool
+decode(struct slice from, char *to, size_t *size)
+{
+    *size = 0;
+    for (size_t i = 0; i < from.size; i++) {
+        char c = from.data[i];
+
+        if (c == '+') {
+            c = ' ';
+        } else if (c == '%') {
+            int high = i + 2 < from.size ? hex_of(from.data[i + 1]) : -1;
+            int low = i + 2 < from.size ? hex_of(from.data[i + 2]) : -1;
+
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        to[(*size)++] = c;
+    }
+    return true;
+}
+
+bool
+request_parameter(struct request *rq, const char *name, struct slice *value,
+                  bool *is_bad)
+{
+    struct slice rest = rq->query;
+
+    *is_bad = false;
+    while (rest.size) {
+        const char *end = memchr(rest.data, '&', rest.size);
+        struct slice one = {rest.data,
+                            end ? (size_t)(end - rest.data) : rest.size};
+        const char *equals = memchr(one.data, '=', one.size);
+        struct slice key = {one.data,
+                            equals ? (size_t)(equals - one.data) : one.size};
+        char *decoded = NULL;
+
+        rest.data += one.size + (end ? 1 : 0);
+        rest.size -= one.size + (end ? 1 : 0);
+        if (!slice_is(key, name))
+            continue;
+        *value = (struct slice){"", 0};
+        one.size -= key.size + (equals ? 1 : 0);
+        one.data += key.size + (equals ? 1 : 0);
+        decoded = request_memory(rq, one.size + 1);
+        if (!decoded || !decode(one, decoded, &value->size)) {
+            *is_bad = true;
+            value->size = 0;
+            return true;
+        }
+        value->data = decoded;
+        return true;
+    }
+    return false;
+}
+
+/* The handler's side */
+
+void
+request_receive(struct request *rq, const struct request_handlers *handlers)
+{
+    rq->handlers = handlers;
+    rq->is_receiving = true;
+}
+
+void
+request_defer(struct request *rq, const struct request_handlers *handlers)
+{
+    rq->handlers = handlers;
+}
+
+enum method
+request_method(const struct request *rq)
+{
+    return rq->method;
+}
+
+struct slice
+request_path(const struct request *rq)
+{
+    return rq->path;
+}
+
+struct slice
+request_query(const struct request *rq)
+{
+    return rq->query;
+}
+
+uint64_t
+request_content_length(const struct request *rq)
+{
+    return rq->content_length;
+}
+
+bool
+request_is_upgrade(const struct request *rq)
+{
+    return rq->is_upgrade;
+}
+
+struct service *
+request_service(const struct request *rq)
+{
+    return rq->service;
+}
+
+void
+request_set_user(struct request *rq, void *user)
+{
+    rq->user = user;
+}
+
+void *
+request_user(const struct request *rq)
+{
+    return rq->user;
+}

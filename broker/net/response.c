@@ -1,0 +1,171 @@
+#include "broker/net/response.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "proto/buf.h"
+#include "proto/json.h"
+
+#define PROBLEM_MAX 16384
+
+void
+response_init(struct response *r, unsigned status, const char *content_type)
+{
+    r->status = status;
+    r->content_type = content_type;
+    r->text = (struct slice){NULL, 0};
+    r->body = NULL;
+    r->close = false;
+    r->headers_size = 0;
+    r->headers[0] = '\0';
+}
+
+void
+response_header(struct response *r, const char *name, const char *format, ...)
+{
+    char value[RESPONSE_HEADERS_MAX];
+    size_t room = sizeof(r->headers) - r->headers_size;
+    va_list args;
+    int n = 0;
+
+    va_start(args, format);
+    n = vsnprintf(value, sizeof(value), format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof(value))
+        return;
+    for (const char *c = value; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return;
+
+    n = snprintf(r->headers + r->headers_size, room, "%s: %s\r\n", name, value);
+    if (n > 0 && (size_t)n < room)
+        r->headers_size += (size_t)n;
+}
+
+unsigned
+response_status_of(enum status status)
+{
+    switch (status) {
+    case STATUS_OK:
+        return 200;
+    case STATUS_MALFORMED:
+        return 400;
+    case STATUS_NOT_FOUND:
+        return 404;
+    case STATUS_GONE:
+        return 410;
+    case STATUS_TOO_LARGE:
+        return 413;
+    case STATUS_UNSUPPORTED:
+        return 415;
+    case STATUS_INVALID:
+        return 422;
+    case STATUS_BUSY:
+    case STATUS_STOPPED:
+        return 503;
+    case STATUS_AGAIN:
+    case STATUS_MEMORY:
+    case STATUS_IO:
+        return 500;
+    }
+    return 500;
+}
+
+/* {"type":"about:blank","title":"Unprocessable Content","status":422,
+ *  "detail":"no loc","entry":3,"line":17 MEMBERS} */
+static void
+write_problem(struct buf *to, unsigned status, const struct problem *why,
+              const char *members)
+{
+    BUF_ADD(to, "{\"type\":\"about:blank\",\"title\":");
+    json_string(to, slice_of(response_reason(status)));
+    BUF_ADD(to, ",\"status\":");
+    buf_add_number(to, status);
+    if (why && why->text[0]) {
+        BUF_ADD(to, ",\"detail\":");
+        json_string(to, slice_of(why->text));
+    }
+    if (why && why->entry) {
+        BUF_ADD(to, ",\"entry\":");
+        buf_add_number(to, why->entry);
+    }
+    if (why && why->line) {
+        BUF_ADD(to, ",\"line\":");
+        buf_add_number(to, why->line);
+    }
+    if (members)
+        buf_add_text(to, members);
+    BUF_ADD(to, "}");
+}
+
+void
+request_answer_problem(struct request *rq, unsigned status,
+                       const struct problem *why, const char *allow,
+                       const char *members)
+{
+    struct response r;
+    struct buf text;
+
+    response_init(&r, status, "application/problem+json");
+    if (status == 503)
+        response_header(&r, "Retry-After", "1");
+    if (allow)
+        response_header(&r, "Allow", "%s", allow);
+
+    buf_init(&text, PROBLEM_MAX);
+    write_problem(&text, status, why, members);
+    if (!text.failed)
+        r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    buf_fini(&text);
+}
+
+const char *
+response_reason(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {201, "Created"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {206, "Partial Content"},
+        {301, "Moved Permanently"},
+        {302, "Found"},
+        {303, "See Other"},
+        {304, "Not Modified"},
+        {307, "Temporary Redirect"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {411, "Length Required"},
+        {412, "Precondition Failed"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {416, "Range Not Satisfiable"},
+        {421, "Misdirected Request"},
+        {422, "Unprocessable Content"},
+        {426, "Upgrade Required"},
+        {428, "Precondition Required"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {507, "Insufficient Storage"},
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    return "Unknown";
+}

@@ -1,0 +1,100 @@
+#include "broker/net/server.h"
+
+#include <stdlib.h>
+
+#include "broker/base/clock.h"
+#include "broker/net/listener.h"
+#include "broker/net/service.h"
+
+/* Ends all services, as far as they were made. */
+static void
+end(struct server *server, int64_t cut_at_us)
+{
+    for (unsigned i = 0; i < server->n_services; i++)
+        if (server->services[i].server)
+            service_end(&server->services[i], cut_at_us);
+    for (unsigned i = 0; i < server->n_services; i++)
+        service_fini(&server->services[i]);
+    free(server);
+}
+
+enum status
+server_open(struct server **server, const struct server_options *options,
+            struct problem *why)
+{
+    unsigned n = options->threads ? options->threads : 1;
+    struct server *s = calloc(1, sizeof(*s) + n * sizeof(s->services[0]));
+    struct addresses addresses;
+    enum status rc = STATUS_OK;
+
+    *server = NULL;
+    if (!s)
+        return problem(why, STATUS_MEMORY, "no memory for a server");
+    s->options = *options;
+    s->n_services = n;
+    s->port = options->port;
+    rc = addresses_find(&addresses, options->host, &s->port, why);
+    for (unsigned i = 0; i < n && !rc; i++)
+        rc = service_init(&s->services[i], s, i, &addresses, why);
+    for (unsigned i = 0; i < n && !rc; i++)
+        rc = service_start(&s->services[i], why);
+    if (rc) {
+        end(s, 0);
+        return rc;
+    }
+    *server = s;
+    return STATUS_OK;
+}
+
+void
+server_close(struct server *server, int64_t wait_us)
+{
+    if (!server)
+        return;
+    server_stop_accepting(server);
+    end(server, clock_steady_us() + wait_us);
+}
+
+unsigned
+server_port(const struct server *server)
+{
+    return server->port;
+}
+
+void
+server_stop_accepting(struct server *server)
+{
+    atomic_store(&server->is_stopping, true);
+    for (unsigned i = 0; i < server->n_services; i++)
+        service_poke(&server->services[i]);
+}
+
+unsigned
+server_threads(const struct server *server)
+{
+    return server->n_services;
+}
+
+struct service *
+server_service(struct server *server, unsigned n)
+{
+    return &server->services[n];
+}
+
+unsigned
+service_number(const struct service *service)
+{
+    return service->number;
+}
+
+void
+service_set_user(struct service *service, void *user)
+{
+    service->user = user;
+}
+
+void *
+service_user(const struct service *service)
+{
+    return service->user;
+}

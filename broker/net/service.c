@@ -1,0 +1,309 @@
+#include "broker/net/service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/net/connection.h"
+
+#define SECOND_MS 1000
+
+/* How often a service that is ending looks whether it may. */
+#define ENDING_MS 10
+
+/* The end
+
+     running --service_end--> ending --not busy, or too late--> cut
+                                                                 |
+     uv_run returns <-- handles closed <-- no jobs, mailbox empty
+ */
+
+static void
+cut(struct service *s)
+{
+    struct lws_context *context = s->context;
+
+    s->context = NULL;
+    lws_context_destroy(context); /* its connections go as the loop goes on */
+}
+
+/* Is the mailbox empty, and to stay so? */
+static bool
+close_mailbox(struct service *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->is_ended = list_is_empty(&s->mailbox);
+    pthread_mutex_unlock(&s->mutex);
+    return s->is_ended;
+}
+
+static void
+end_if_possible(struct service *s)
+{
+    bool is_ending = false;
+    int64_t cut_at_us = 0;
+
+    pthread_mutex_lock(&s->mutex);
+    is_ending = s->is_ending;
+    cut_at_us = s->cut_at_us;
+    pthread_mutex_unlock(&s->mutex);
+    if (!is_ending || s->is_closed)
+        return;
+
+    if (s->context && (!s->n_busy || clock_steady_us() >= cut_at_us))
+        cut(s);
+    if (s->context || s->n_jobs || !close_mailbox(s))
+        return;
+    s->is_closed = true;
+    uv_close((uv_handle_t *)&s->timer, NULL);
+    uv_close((uv_handle_t *)&s->end_timer, NULL);
+    uv_close((uv_handle_t *)&s->async, NULL);
+}
+
+/* Once a second */
+
+static void
+write_date(struct service *s)
+{
+    time_t now = clock_now_us() / 1000000;
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    strftime(s->date, sizeof(s->date), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+}
+
+/* A check may end in a handler, which may change any connection: so walk a list
+ * of our own, from which whatever changes disappears. */
+static void
+check_connections(struct service *s)
+{
+    int64_t now_us = clock_steady_us();
+    struct list batch, *node = NULL;
+
+    list_init(&batch);
+    list_move(&batch, &s->timed);
+    while ((node = list_first(&batch))) {
+        list_remove(node);
+        list_append(&s->timed, node);
+        connection_check(list_entry(node, struct connection, node), now_us);
+    }
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    struct server_options *options = &s->server->options;
+
+    write_date(s);
+    if (s->context) {
+        check_connections(s);
+        listeners_resume(s);
+        if (options->on_second)
+            options->on_second(s, options->user);
+    }
+    end_if_possible(s);
+}
+
+static void
+on_end_timer(uv_timer_t *timer)
+{
+    end_if_possible(timer->data);
+}
+
+/* Wakes and tasks */
+
+static void
+run_tasks(struct service *s)
+{
+    struct list tasks, *node = NULL;
+
+    list_init(&tasks);
+    pthread_mutex_lock(&s->mutex);
+    list_move(&tasks, &s->mailbox);
+    pthread_mutex_unlock(&s->mutex);
+    while ((node = list_first(&tasks))) {
+        struct task *task = list_entry(node, struct task, node);
+
+        list_remove(node);
+        task->run(task); /* which may free it */
+    }
+}
+
+static void
+on_async(uv_async_t *async)
+{
+    struct service *s = async->data;
+    struct server_options *options = &s->server->options;
+    bool is_ending = false;
+
+    if (s->context && atomic_load(&s->server->is_stopping))
+        listeners_close(s);
+    run_tasks(s);
+    /* Cleared before on_wake looks. A wake that found it set, and so did not
+     * send, is before this exchange in the order of all exchanges, which
+     * therefore sees what its thread did before the wake; one that comes after
+     * finds it clear and sends again. */
+    if (atomic_exchange(&s->is_wanted, false) && options->on_wake)
+        options->on_wake(s, options->user);
+
+    pthread_mutex_lock(&s->mutex);
+    is_ending = s->is_ending;
+    pthread_mutex_unlock(&s->mutex);
+    if (is_ending && !s->is_closed &&
+        !uv_is_active((uv_handle_t *)&s->end_timer))
+        uv_timer_start(&s->end_timer, on_end_timer, 0, ENDING_MS);
+}
+
+void
+service_poke(struct service *s)
+{
+    /* The mutex keeps the handle alive: it is closed after is_ended is set. */
+    pthread_mutex_lock(&s->mutex);
+    if (!s->is_ended)
+        uv_async_send(&s->async);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void
+service_wake(struct service *s)
+{
+    /* Only the first of several asks the system; the order: on_async. */
+    if (!atomic_exchange(&s->is_wanted, true))
+        service_poke(s);
+}
+
+void
+service_post(struct service *s, struct task *task)
+{
+    pthread_mutex_lock(&s->mutex);
+    list_append(&s->mailbox, &task->node);
+    if (!s->is_ended)
+        uv_async_send(&s->async);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* Jobs */
+
+static void
+on_work(uv_work_t *handle)
+{
+    struct job *job = handle->data;
+
+    job->work(job);
+}
+
+static void
+on_work_done(uv_work_t *handle, int status)
+{
+    struct job *job = handle->data;
+    struct service *s = handle->loop->data;
+
+    (void)status; /* nothing is ever cancelled */
+    job->handle = NULL;
+    free(handle);
+    s->n_jobs--;
+    job->done(job); /* which may free it */
+    end_if_possible(s);
+}
+
+void
+service_work(struct service *s, struct job *job)
+{
+    uv_work_t *handle = malloc(sizeof(*handle));
+
+    if (handle)
+        handle->data = job; /* first: the worker may begin at once */
+    if (!handle || uv_queue_work(&s->loop, handle, on_work, on_work_done)) {
+        /* No memory: rather block than never come to an end. */
+        free(handle);
+        job->work(job);
+        job->done(job);
+        return;
+    }
+    job->handle = handle;
+    s->n_jobs++;
+}
+
+/* Life */
+
+static void
+run(struct thread *thread)
+{
+    struct service *s = thread->user;
+
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+}
+
+enum status
+service_init(struct service *s, struct server *server, unsigned number,
+             const struct addresses *addresses, struct problem *why)
+{
+    s->server = server;
+    s->number = number;
+    s->listeners.spare = -1;
+    list_init(&s->timed);
+    list_init(&s->untimed);
+    list_init(&s->mailbox);
+    pthread_mutex_init(&s->mutex, NULL);
+    write_date(s);
+
+    if (uv_loop_init(&s->loop))
+        return problem(why, STATUS_IO, "cannot make an event loop");
+    s->loop.data = s;
+    s->has_loop = true;
+    if (uv_async_init(&s->loop, &s->async, on_async)) {
+        s->has_loop = false;
+        uv_loop_close(&s->loop);
+        return problem(why, STATUS_IO, "cannot make an event loop");
+    }
+    uv_timer_init(&s->loop, &s->timer);
+    uv_timer_init(&s->loop, &s->end_timer);
+    s->async.data = s->timer.data = s->end_timer.data = s;
+    uv_timer_start(&s->timer, on_timer, SECOND_MS, SECOND_MS);
+
+    if (context_init(s, why))
+        return STATUS_IO;
+    return listeners_open(s, addresses, why);
+}
+
+enum status
+service_start(struct service *s, struct problem *why)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "net %u", s->number);
+    return thread_start(&s->thread, name, run, s, why);
+}
+
+void
+service_end(struct service *s, int64_t cut_at_us)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->is_ending = true;
+    s->cut_at_us = cut_at_us;
+    pthread_mutex_unlock(&s->mutex);
+    service_poke(s);
+}
+
+void
+service_fini(struct service *s)
+{
+    if (!s->server)
+        return; /* never made */
+    if (s->thread.is_running)
+        thread_stop(&s->thread);
+    else if (s->has_loop)
+        uv_run(&s->loop, UV_RUN_DEFAULT); /* service_end was called before */
+    if (s->has_loop && uv_loop_close(&s->loop))
+        diag(DIAG_ERROR, "net", "an event loop has not come to its end");
+    /* What came too late for the thread; nobody else is here any more. */
+    run_tasks(s);
+    if (s->listeners.spare >= 0)
+        close(s->listeners.spare);
+    pthread_mutex_destroy(&s->mutex);
+    free(s->slots);
+}

@@ -1,0 +1,117 @@
+/*
+ * service.h - one service thread: its loop, its context, what it keeps.
+ *
+ * For this folder only. Everything in a struct service belongs to its thread,
+ * except what stands under "Other threads".
+ *
+ *     uv_loop --+-- lws_context -- listeners, connections (dispatch.c)
+ *               +-- async        wakes, posted tasks, the end
+ *               +-- timer        once a second: deadlines, on_second
+ *               +-- worker pool  service_work
+ */
+#ifndef BROKER_NET_SERVICE_H
+#define BROKER_NET_SERVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include <libwebsockets.h>
+
+#include "broker/base/list.h"
+#include "broker/base/thread.h"
+#include "broker/net/listener.h"
+#include "broker/net/request.h"
+#include "broker/net/server.h"
+
+/* The head of an answer and a body that goes along with it in one write. */
+#define SCRATCH_SIZE (36 * 1024)
+
+/* What a ticket names: a place in the service's table, and which use of it. */
+struct slot {
+    struct request *request; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free; /* 0: none */
+};
+
+struct service {
+    struct server *server;
+    unsigned number;
+    void *user;
+    struct thread thread;
+
+    uv_loop_t loop;
+    uv_async_t async;
+    uv_timer_t timer;
+    uv_timer_t end_timer;        /* runs while the service is ending */
+    struct lws_context *context; /* NULL once cut */
+    struct lws_vhost *vhost;
+    struct listeners listeners;
+
+    /* All connections are in one of these: those that service_second looks at,
+     * and the streams, which have no deadlines. */
+    struct list timed;
+    struct list untimed;
+
+    /* Connections that the end waits for: see connection_set_busy. */
+    unsigned n_busy;
+
+    unsigned n_jobs; /* given to the worker pool and not yet done */
+    bool has_loop;   /* the loop and its handles were made */
+    bool is_closed;  /* the handles of the loop are being closed */
+
+    struct slot *slots; /* the first is never used */
+    uint32_t n_slots;
+    uint32_t free_slot;
+
+    char date[32]; /* the Date header of this second */
+    char scratch[SCRATCH_SIZE];
+
+    /* Other threads */
+
+    atomic_bool is_wanted; /* service_wake has asked, on_wake not yet run */
+    pthread_mutex_t mutex; /* over all below */
+    struct list mailbox;
+    bool is_ended; /* the async handle must not be used any more */
+    bool is_ending;
+    int64_t cut_at_us; /* steady clock: no longer than this */
+};
+
+struct server {
+    struct server_options options;
+    unsigned port;
+    unsigned n_services;
+    atomic_bool is_stopping; /* nothing new is accepted or answered */
+    struct service services[];
+};
+
+/* Makes loop, context and listeners; the thread is not started yet. On failure
+ * service_fini is still due. */
+MUST_CHECK enum status service_init(struct service *service,
+                                    struct server *server, unsigned number,
+                                    const struct addresses *addresses,
+                                    struct problem *why);
+
+MUST_CHECK enum status service_start(struct service *service,
+                                     struct problem *why);
+
+/* Lets the thread end, not later than `cut_at_us`. */
+void service_end(struct service *service, int64_t cut_at_us);
+
+/* Waits for the end of the thread and frees what is left. */
+void service_fini(struct service *service);
+
+/* Makes the service look at what has changed. Any thread. */
+void service_poke(struct service *service);
+
+/* context.c */
+
+MUST_CHECK enum status context_init(struct service *service,
+                                    struct problem *why);
+
+/* The subprotocols that can be accepted; NULL ends them. */
+const char *const *context_subprotocols(void);
+
+#endif

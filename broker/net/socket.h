@@ -1,0 +1,24 @@
+/*
+ * socket.h - what the kernel knows of a connection. For this folder only.
+ */
+#ifndef BROKER_NET_SOCKET_H
+#define BROKER_NET_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How many bytes the peer has acknowledged in all. */
+uint64_t socket_acked(int fd);
+
+/* Are there bytes that nobody has read yet? */
+bool socket_has_unread(int fd);
+
+/* Has the peer ended the connection, as far as that shows before its unread
+ * bytes are read? */
+bool socket_is_ended(int fd);
+
+/* Reads and drops what is there, and adds up to *drained. false: the connection
+ * is at its end, or *drained at `max`. */
+bool socket_drain(int fd, uint64_t *drained, uint64_t max);
+
+#endif

@@ -1,0 +1,227 @@
+#include "broker/net/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <libwebsockets.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/net/connection.h"
+#include "broker/net/exchange.h"
+#include "broker/net/service.h"
+
+/* What a client may send in one message; we read none of it. */
+#define MESSAGE_MAX 65536
+
+#define REASON_MAX 123
+
+struct stream {
+    struct connection *connection;
+    const struct stream_handlers *handlers;
+    void *user;
+    bool is_accepted; /* libwebsockets will say what we would say */
+    bool is_waiting;  /* for room */
+    bool is_closing;  /* nothing may be written any more */
+    unsigned code;
+    char *reason;
+    size_t received; /* of the client's message at hand */
+};
+
+/* The library answers with the first of the client's subprotocols that stands
+ * in its table of protocols (context.c); other than that cannot be said. */
+static bool
+is_what_is_said(struct request *rq, const char *subprotocol)
+{
+    const char *const *known = context_subprotocols();
+    struct slice list = {NULL, 0};
+
+    if (!request_header(rq, "sec-websocket-protocol", &list))
+        return !subprotocol;
+    while (list.size) {
+        size_t skip = 0, size = 0;
+
+        while (skip < list.size && strchr(" \t,", list.data[skip]))
+            skip++;
+        while (skip + size < list.size &&
+               !strchr(" \t,", list.data[skip + size]))
+            size++;
+        for (size_t i = 0; known[i]; i++)
+            if (slice_is((struct slice){list.data + skip, size}, known[i]))
+                return subprotocol && !strcmp(subprotocol, known[i]);
+        list.data += skip + size;
+        list.size -= skip + size;
+    }
+    return false;
+}
+
+void
+request_accept_stream(struct request *rq, const char *subprotocol,
+                      const struct stream_handlers *handlers, void *user)
+{
+    struct connection *c = rq->connection;
+    struct stream *stream = calloc(1, sizeof(*stream));
+
+    rq->is_answered = true;
+    ticket_drop(rq);
+    if (!stream) {
+        connection_kill(c);
+        handlers->on_gone(NULL, user);
+        return;
+    }
+    stream->connection = c;
+    stream->handlers = handlers;
+    stream->user = user;
+    stream->is_accepted = is_what_is_said(rq, subprotocol);
+    if (!stream->is_accepted)
+        diag(DIAG_ERROR, "net", "a subprotocol that cannot be chosen");
+    c->stream = stream;
+}
+
+bool
+stream_is_accepted(const struct connection *c)
+{
+    return c->stream->is_accepted;
+}
+
+/* What the library calls back for */
+
+int
+stream_opened(struct connection *c)
+{
+    struct stream *s = c->stream;
+
+    if (!s || c->phase != PHASE_STREAM)
+        return -1;
+    s->handlers->on_open(s, s->user);
+    return c->phase == PHASE_GONE ? -1 : 0;
+}
+
+int
+stream_received(struct connection *c, size_t size)
+{
+    struct stream *s = c->stream;
+
+    if (!s || c->phase == PHASE_GONE)
+        return -1;
+    if (lws_is_first_fragment(c->wsi))
+        s->received = 0;
+    s->received += size;
+    if (s->received <= MESSAGE_MAX || s->is_closing)
+        return 0;
+
+    s->is_closing = true;
+    connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
+    lws_close_reason(c->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);
+    return -1;
+}
+
+int
+stream_writable(struct connection *c)
+{
+    struct stream *s = c->stream;
+
+    if (!s || c->phase == PHASE_GONE)
+        return -1;
+    if (s->code) {
+        lws_close_reason(c->wsi, (enum lws_close_status)s->code,
+                         (unsigned char *)s->reason,
+                         s->reason ? strlen(s->reason) : 0);
+        s->code = 0;
+        return -1; /* sends the frame, and waits for that of the client */
+    }
+    if (s->is_waiting) {
+        s->is_waiting = false;
+        connection_set_busy(c, false);
+        s->handlers->on_room(s, s->user);
+    }
+    return c->phase == PHASE_GONE ? -1 : 0;
+}
+
+void
+stream_gone(struct connection *c)
+{
+    struct stream *s = c->stream;
+
+    c->stream = NULL;
+    s->handlers->on_gone(s, s->user);
+    free(s->reason);
+    free(s);
+}
+
+/* The owner's side */
+
+enum stream_result
+stream_write(struct stream *stream, const void *frame, size_t size)
+{
+    struct connection *c = stream->connection;
+
+    if (stream->is_closing || !connection_write(c, frame, size))
+        return STREAM_DEAD;
+    if (!connection_is_choked(c))
+        return STREAM_SENT;
+    stream_want_room(stream);
+    return STREAM_CHOKED;
+}
+
+void
+stream_want_room(struct stream *stream)
+{
+    struct connection *c = stream->connection;
+
+    if (c->phase != PHASE_STREAM)
+        return;
+    stream->is_waiting = true;
+    connection_set_busy(c, true);
+    lws_callback_on_writable(c->wsi);
+}
+
+/* The library sends a close frame on its way out of SERVER_WRITEABLE, which
+ * does not come before all is sent that was begun. Whoever does not read, or
+ * does not answer, is cut when the farewell takes too long (connection_check).
+ */
+void
+stream_close(struct stream *stream, unsigned code, const char *reason)
+{
+    struct connection *c = stream->connection;
+
+    if (stream->is_closing || c->phase != PHASE_STREAM)
+        return;
+    stream->is_closing = true;
+    stream->is_waiting = false;
+    stream->code = code;
+    stream->reason = reason ? strndup(reason, REASON_MAX) : NULL;
+    connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
+    lws_callback_on_writable(c->wsi);
+}
+
+struct service *
+stream_service(const struct stream *stream)
+{
+    return stream->connection->service;
+}
+
+/*
+ *  0                   1                   2                   3
+ * +-+-+-+-+-------+-+-------------+-------------------------------+
+ * |F|R|R|R| opcode|M| Payload len |    Extended payload length    |
+ * |I|S|S|S|  (4)  |A|     (7)     |             (16/64)           |
+ * |N|V|V|V|       |S|             |   (if payload len==126/127)   |
+ * +-+-+-+-+-------+-+-------------+-------------------------------+
+ */
+size_t
+stream_frame_header(uint8_t to[STREAM_FRAME_HEADER_MAX], size_t size,
+                    bool is_first, bool is_last)
+{
+    size_t n = 2;
+
+    to[0] = (uint8_t)((is_last ? 0x80 : 0) | (is_first ? 1 : 0));
+    if (size < 126) {
+        to[1] = (uint8_t)size;
+        return n;
+    }
+    to[1] = size < 65536 ? 126 : 127;
+    for (int shift = size < 65536 ? 8 : 56; shift >= 0; shift -= 8)
+        to[n++] = (uint8_t)((uint64_t)size >> shift);
+    return n;
+}

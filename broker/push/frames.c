@@ -1,0 +1,146 @@
+#include "broker/push/frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A message may be a little over --message-bytes when one entry is that large;
+ * its JSON form is bounded by the limits of an entry. */
+#define MESSAGE_MAX ((size_t)64 << 20)
+
+void
+frames_init(struct frames *frames)
+{
+    memset(frames, 0, sizeof(*frames));
+}
+
+void
+frames_fini(struct frames *frames)
+{
+    for (size_t i = 0; i < FRAMES_KEPT; i++)
+        frame_unref(frames->kept[i]);
+}
+
+static enum status
+compose(struct buf *message, const struct frame_wish *wish,
+        enum log_patience patience, uint64_t *last, struct problem *why)
+{
+    const struct message_wish content = {
+        .set = wish->set,
+        .form = wish->transport->form,
+        .after = wish->after,
+        .upto = wish->upto,
+        .max_bytes = registry_config(wish->set->registry)->message_bytes,
+        .patience = patience,
+    };
+
+    *last = wish->after;
+    if (wish->is_heartbeat)
+        return message_heartbeat(message, wish->set, wish->transport->form,
+                                 wish->after, patience, why);
+    return message_write(message, &content, last, why);
+}
+
+enum status
+frame_make(struct frame **result, const struct frame_wish *wish,
+           enum log_patience patience, struct problem *why)
+{
+    struct frame *frame = NULL;
+    struct buf message, wire;
+    uint64_t last;
+    enum status rc;
+
+    buf_init(&message, MESSAGE_MAX);
+    buf_init(&wire, MESSAGE_MAX);
+    rc = compose(&message, wish, patience, &last, why);
+    if (rc)
+        goto out;
+    wish->transport->wrap(&wire, buf_slice(&message));
+    frame = calloc(1, sizeof(*frame));
+    if (!frame || wire.failed) {
+        free(frame);
+        rc = problem(why, STATUS_MEMORY, "no memory for a message");
+        goto out;
+    }
+    frame->owners = 1;
+    frame->wish = *wish;
+    frame->last = last;
+    frame->size = wire.size;
+    frame->data = wire.data;
+    wire.data = NULL;
+    wire.size = wire.capacity = 0;
+    *result = frame;
+
+out:
+    buf_fini(&message);
+    buf_fini(&wire);
+    return rc;
+}
+
+static bool
+serves(const struct frame *frame, const struct frame_wish *wish)
+{
+    return frame->wish.set == wish->set &&
+           frame->wish.transport == wish->transport &&
+           frame->wish.after == wish->after &&
+           (wish->upto == UINT64_MAX || wish->upto == frame->last);
+}
+
+struct frame *
+frames_find(struct frames *frames, const struct frame_wish *wish)
+{
+    if (wish->is_heartbeat)
+        return NULL;
+    for (size_t i = 1; i <= FRAMES_KEPT; i++) { /* the newest first */
+        struct frame *frame =
+            frames->kept[(frames->next + FRAMES_KEPT - i) % FRAMES_KEPT];
+
+        if (frame && serves(frame, wish))
+            return frame_ref(frame);
+    }
+    return NULL;
+}
+
+static void
+drop(struct frames *frames, size_t n)
+{
+    if (!frames->kept[n])
+        return;
+    frames->kept_bytes -= frames->kept[n]->size;
+    frame_unref(frames->kept[n]);
+    frames->kept[n] = NULL;
+}
+
+void
+frames_adopt(struct frames *frames, struct frame *frame)
+{
+    frame->account = &frames->bytes;
+    frames->bytes += frame->size;
+    /* A frame without entries says that there was nothing at that moment. */
+    if (frame->wish.is_heartbeat || frame->last == frame->wish.after)
+        return;
+    drop(frames, frames->next);
+    frames->kept[frames->next] = frame_ref(frame);
+    frames->kept_bytes += frame->size;
+    frames->next = (frames->next + 1) % FRAMES_KEPT;
+    for (size_t i = 0;
+         i + 1 < FRAMES_KEPT && frames->kept_bytes > FRAMES_KEPT_BYTES; i++)
+        drop(frames, (frames->next + i) % FRAMES_KEPT);
+}
+
+struct frame *
+frame_ref(struct frame *frame)
+{
+    frame->owners++;
+    return frame;
+}
+
+void
+frame_unref(struct frame *frame)
+{
+    if (!frame || --frame->owners > 0)
+        return;
+    if (frame->account)
+        *frame->account -= frame->size;
+    free(frame->data);
+    free(frame);
+}

@@ -1,0 +1,74 @@
+/*
+ * frames.h - messages ready to be sent, shared by all subscribers of a thread
+ * that stand at the same place.
+ *
+ * A frame is made once per thread, place and transport, and sent to everybody
+ * as it is. A few recent ones are kept, so that subscribers that come to the
+ * same place a little later find it. Each frame counts in the thread's budget
+ * while it lives; what it says is a function of the log, so a subscriber that
+ * cannot send for long may let go of it and have it made again.
+ *
+ * All of it belongs to one service thread, except that frame_make may run on
+ * the worker pool.
+ */
+#ifndef BROKER_PUSH_FRAMES_H
+#define BROKER_PUSH_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/push/transports.h"
+#include "broker/sets/message.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Frames kept for those who come a little later. */
+#define FRAMES_KEPT       32
+#define FRAMES_KEPT_BYTES ((size_t)4 << 20)
+
+/* Which frame is wanted. */
+struct frame_wish {
+    struct set *set;
+    const struct transport *transport;
+    uint64_t after;    /* the entries after this one ... */
+    uint64_t upto;     /* ... to exactly this one; UINT64_MAX: as many as fit */
+    bool is_heartbeat; /* at `after`; never kept */
+};
+
+struct frame {
+    unsigned owners;
+    struct frame_wish wish;
+    uint64_t last; /* the last entry it covers */
+    size_t size;
+    char *data;
+    size_t *account; /* the thread's budget that counts it; or NULL */
+};
+
+struct frames {
+    struct frame *kept[FRAMES_KEPT]; /* a ring: `next` is the oldest */
+    size_t next;
+    size_t kept_bytes;
+    size_t bytes; /* of all frames of the thread that live */
+};
+
+void frames_init(struct frames *frames);
+void frames_fini(struct frames *frames);
+
+/* Makes a frame, with one owner. STATUS_AGAIN as by message_write. */
+MUST_CHECK enum status frame_make(struct frame **frame,
+                                  const struct frame_wish *wish,
+                                  enum log_patience patience,
+                                  struct problem *why);
+
+/* The frame that is kept for a wish, with a reference; or NULL. */
+struct frame *frames_find(struct frames *frames, const struct frame_wish *wish);
+
+/* Counts a new frame in the budget, and keeps it for others unless it is a
+ * heartbeat. */
+void frames_adopt(struct frames *frames, struct frame *frame);
+
+struct frame *frame_ref(struct frame *frame);
+void frame_unref(struct frame *frame); /* NULL is allowed */
+
+#endif

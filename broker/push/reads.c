@@ -1,0 +1,113 @@
+#include "broker/push/reads.h"
+
+#include <stdlib.h>
+
+#include "broker/base/diag.h"
+
+/* A frame being made, or about to be. */
+struct read {
+    struct job job;
+    struct list node;
+    struct list waiters;
+    struct reads *reads;
+    struct service *service;
+    struct frame_wish wish;
+    bool is_running;
+    struct frame *frame;
+    enum status status;
+    struct problem why;
+};
+
+void
+reads_init(struct reads *reads,
+           void (*on_read)(struct frame *, enum status, struct list *, void *),
+           void *user)
+{
+    list_init(&reads->under_way);
+    reads->n_running = 0;
+    reads->on_read = on_read;
+    reads->user = user;
+}
+
+/* Worker pool. */
+static void
+work(struct job *job)
+{
+    struct read *r = list_entry(job, struct read, job);
+
+    r->status = frame_make(&r->frame, &r->wish, LOG_DISK, &r->why);
+}
+
+static void
+start(struct reads *reads)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, &reads->under_way) {
+        struct read *r = list_entry(node, struct read, node);
+
+        if (reads->n_running >= READS_MAX)
+            break;
+        if (r->is_running)
+            continue;
+        r->is_running = true;
+        reads->n_running++;
+        service_work(r->service, &r->job);
+    }
+}
+
+static void
+done(struct job *job)
+{
+    struct read *r = list_entry(job, struct read, job);
+    struct reads *reads = r->reads;
+
+    list_remove(&r->node);
+    reads->n_running--;
+    if (r->status && r->status != STATUS_GONE)
+        diag(DIAG_ERROR, "push", "cannot read for subscribers of %s: %s",
+             r->wish.set->name, r->why.text);
+    reads->on_read(r->frame, r->status, &r->waiters, reads->user);
+    frame_unref(r->frame);
+    free(r);
+    start(reads);
+}
+
+static struct read *
+find(struct reads *reads, const struct frame_wish *wish)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, &reads->under_way) {
+        struct read *r = list_entry(node, struct read, node);
+
+        if (r->wish.set == wish->set && r->wish.transport == wish->transport &&
+            r->wish.after == wish->after && r->wish.upto == wish->upto &&
+            r->wish.is_heartbeat == wish->is_heartbeat)
+            return r;
+    }
+    return NULL;
+}
+
+enum status
+reads_begin(struct reads *reads, struct service *service,
+            const struct frame_wish *wish, struct list *waiter)
+{
+    struct read *r = find(reads, wish);
+
+    if (!r) {
+        r = calloc(1, sizeof(*r));
+        if (!r)
+            return STATUS_MEMORY;
+        r->reads = reads;
+        r->service = service;
+        r->wish = *wish;
+        r->job.work = work;
+        r->job.done = done;
+        list_init(&r->waiters);
+        list_append(&reads->under_way, &r->node);
+    }
+    list_append(&r->waiters, waiter);
+    start(reads);
+    return STATUS_OK;
+}

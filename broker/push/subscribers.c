@@ -1,0 +1,516 @@
+#include "broker/push/subscribers.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/clock.h"
+#include "broker/net/response.h"
+#include "broker/net/stream.h"
+#include "broker/push/frames.h"
+#include "broker/push/places.h"
+#include "broker/push/reads.h"
+#include "broker/push/websocket.h"
+
+#define CLOSE_GOING_AWAY    1001
+#define CLOSE_FAILED        1011
+#define CLOSE_POSITION_GONE 4410
+
+/* Bytes of frames per thread above which a subscriber that cannot send lets go
+ * of its frame and has it made again later. */
+#define FRAMES_BUDGET ((size_t)16 << 20)
+
+enum state {
+    READING, /* its frame is being made; in that read's list */
+    WRITING, /* has a frame, or is to get one when there is room */
+    WAITING, /* at the head; in its set's waiting list */
+    CLOSING
+};
+
+struct subscriber {
+    struct list node;      /* see state */
+    struct list idle_node; /* in the thread's idle list, by last_sent_us */
+    struct push_thread *thread;
+    struct place *place;
+    struct stream *stream;
+    const struct transport *transport;
+    struct frame *frame; /* being sent */
+    size_t offset;       /* bytes of it that were handed to the stream */
+    uint64_t after;      /* the last entry that was sent whole */
+    uint64_t upto;       /* after letting go: the frame ended here */
+    size_t frame_size;   /* and had this size */
+    int64_t last_sent_us;
+    enum state state;
+    bool is_greeted; /* the first heartbeat was made */
+    char *gone;      /* close reason, before it was opened */
+};
+
+struct push_thread {
+    struct push *push;
+    struct places places;
+    struct reads reads;
+    struct frames frames;
+    struct list idle; /* of subscribers: least recently sent to first */
+    struct task farewell;
+    bool is_ending;
+};
+
+struct push {
+    struct registry *registry;
+    unsigned n_threads;
+    atomic_uint n_subscribers; /* relaxed: a figure */
+    struct push_thread threads[];
+};
+
+/* Sending */
+
+static void
+close_with(struct subscriber *s, unsigned code, const char *reason)
+{
+    list_remove(&s->node);
+    s->state = CLOSING;
+    stream_close(s->stream, code, reason);
+}
+
+static void
+close_gone(struct subscriber *s)
+{
+    char reason[124];
+    struct head head;
+
+    log_head(s->place->set->log, &head);
+    snprintf(reason, sizeof(reason), "position gone; earliest %s-0",
+             head.epoch);
+    close_with(s, CLOSE_POSITION_GONE, reason);
+}
+
+/* What it needs next cannot be had. */
+static void
+close_failed(struct subscriber *s, enum status rc)
+{
+    if (rc == STATUS_GONE)
+        close_gone(s);
+    else
+        close_with(s, CLOSE_FAILED, "the broker cannot read its log");
+}
+
+static void
+sent_now(struct subscriber *s, int64_t now_us)
+{
+    s->last_sent_us = now_us;
+    list_remove(&s->idle_node);
+    list_append(&s->thread->idle, &s->idle_node);
+}
+
+/* Lets go of a frame that cannot be sent now, when the thread has too many.
+ * Where it was in it is enough to go on: see message.h. */
+static void
+let_go(struct subscriber *s)
+{
+    if (s->thread->frames.bytes <= FRAMES_BUDGET || s->frame->wish.is_heartbeat)
+        return;
+    s->upto = s->frame->last;
+    s->frame_size = s->frame->size;
+    frame_unref(s->frame);
+    s->frame = NULL;
+}
+
+enum sent {
+    SENT_PART,   /* on_room comes, or on_gone */
+    SENT_CHOKED, /* whole, but nothing may follow until on_room */
+    SENT_WHOLE
+};
+
+/* Sends what is left of the frame. */
+static enum sent
+send_frame(struct subscriber *s, int64_t now_us)
+{
+    enum stream_result sent = STREAM_SENT;
+
+    while (s->offset < s->frame->size) {
+        struct slice piece = websocket_frame_at(
+            (struct slice){s->frame->data, s->frame->size}, s->offset);
+
+        sent = stream_write(s->stream, piece.data, piece.size);
+        if (sent == STREAM_DEAD) {
+            s->state = CLOSING;
+            return SENT_PART;
+        }
+        s->offset += piece.size;
+        if (sent == STREAM_CHOKED && s->offset < s->frame->size) {
+            let_go(s);
+            return SENT_PART;
+        }
+    }
+    sent_now(s, now_us);
+    s->after = s->frame->last;
+    frame_unref(s->frame);
+    s->frame = NULL;
+    s->offset = 0;
+    s->upto = 0;
+    return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
+}
+
+/* Gives the subscriber a frame to send. */
+static void
+give_frame(struct subscriber *s, struct frame *frame)
+{
+    s->frame = frame_ref(frame);
+    s->state = WRITING;
+}
+
+static struct frame_wish
+wish_of(const struct subscriber *s)
+{
+    return (struct frame_wish){
+        .set = s->place->set,
+        .transport = s->transport,
+        .after = s->after,
+        .upto = s->upto ? s->upto : UINT64_MAX,
+        .is_heartbeat = !s->is_greeted,
+    };
+}
+
+/* Moving on */
+
+/* Finds or makes the frame that `s` needs next. false: it waits for a read, or
+ * is being closed. */
+static bool
+next_frame(struct subscriber *s)
+{
+    struct frames *frames = &s->thread->frames;
+    struct frame_wish wish = wish_of(s);
+    struct frame *frame = frames_find(frames, &wish);
+    struct problem why = {""};
+    enum status rc;
+
+    if (!frame) {
+        rc = frame_make(&frame, &wish, LOG_MEMORY, &why);
+        if (rc == STATUS_AGAIN) {
+            s->state = READING;
+            list_remove(&s->node);
+            rc = reads_begin(&s->thread->reads, stream_service(s->stream),
+                             &wish, &s->node);
+            if (!rc)
+                return false;
+        }
+        if (rc) {
+            close_failed(s, rc);
+            return false;
+        }
+        frames_adopt(frames, frame);
+    }
+    give_frame(s, frame);
+    frame_unref(frame);
+    return true;
+}
+
+/* A frame that was made again must be the one that was let go. */
+static bool
+is_same_frame(const struct subscriber *s)
+{
+    return !s->upto ||
+           (s->frame->last == s->upto && s->frame->size == s->frame_size);
+}
+
+/* As far as this thread knows: a later commit has marked the set, and the mark
+ * has not been taken yet. */
+static bool
+is_at_head(const struct subscriber *s)
+{
+    return s->after >= s->place->last;
+}
+
+/*
+ * Sends what the subscriber has, and decides what comes next. One message a
+ * call: one that lags goes on when its turn comes in the event loop, so that it
+ * holds up nobody.
+ */
+static void
+advance(struct subscriber *s)
+{
+    int64_t now_us = clock_steady_us();
+    bool was_greeting;
+    enum sent sent;
+
+    if (s->state == CLOSING)
+        return;
+    if (!s->frame && !next_frame(s))
+        return;
+    if (!is_same_frame(s)) {
+        close_with(s, CLOSE_FAILED, "the message cannot be completed");
+        return;
+    }
+    was_greeting = s->frame->wish.is_heartbeat;
+    sent = send_frame(s, now_us);
+    if (sent == SENT_PART)
+        return;
+    if (was_greeting)
+        s->is_greeted = true;
+
+    if (sent == SENT_CHOKED) {
+        s->state = WRITING;
+    } else if (is_at_head(s)) {
+        s->state = WAITING;
+        list_append(&s->place->waiting, &s->node);
+    } else {
+        s->state = WRITING;
+        stream_want_room(s->stream);
+    }
+}
+
+/* A read has ended. */
+static void
+on_read(struct frame *frame, enum status rc, struct list *waiters, void *user)
+{
+    struct push_thread *t = user;
+
+    if (!rc)
+        frames_adopt(&t->frames, frame);
+    while (!list_is_empty(waiters)) {
+        struct subscriber *s =
+            list_entry(waiters->next, struct subscriber, node);
+
+        list_remove(&s->node);
+        if (rc) {
+            close_failed(s, rc);
+        } else {
+            give_frame(s, frame);
+            advance(s);
+        }
+    }
+}
+
+/* Sends the news to those who waited at the head. */
+static void
+serve_waiting(struct place *p)
+{
+    struct list all;
+
+    list_init(&all);
+    list_move(&all, &p->waiting);
+    while (!list_is_empty(&all)) {
+        struct subscriber *s = list_entry(all.next, struct subscriber, node);
+
+        list_remove(&s->node);
+        if (is_at_head(s)) {
+            list_append(&p->waiting, &s->node);
+        } else {
+            s->state = WRITING;
+            advance(s);
+        }
+    }
+}
+
+void
+push_on_wake(struct push *push, struct service *service)
+{
+    struct push_thread *t = &push->threads[service_number(service)];
+    struct place *p;
+
+    while ((p = places_take_marked(&t->places)))
+        serve_waiting(p);
+}
+
+/* Heartbeats: one frame per set, form and tick for all who are at the head. */
+
+static void
+send_heartbeat(struct subscriber *s)
+{
+    struct place *p = s->place;
+    struct frame **shared = &p->heartbeat[s->transport->form];
+    const struct frame_wish wish = {
+        .set = p->set,
+        .transport = s->transport,
+        .after = s->after,
+        .upto = UINT64_MAX,
+        .is_heartbeat = true,
+    };
+
+    if (*shared && ((*shared)->wish.after != s->after ||
+                    (*shared)->wish.transport != s->transport)) {
+        frame_unref(*shared);
+        *shared = NULL;
+    }
+    if (!*shared) {
+        if (frame_make(shared, &wish, LOG_MEMORY, NULL))
+            return; /* the head has moved on: news is coming anyway */
+        frames_adopt(&s->thread->frames, *shared);
+    }
+    list_remove(&s->node);
+    give_frame(s, *shared);
+    advance(s);
+}
+
+void
+push_on_second(struct push *push, struct service *service)
+{
+    struct push_thread *t = &push->threads[service_number(service)];
+    int64_t now_us = clock_steady_us();
+    int64_t interval_us = registry_config(push->registry)->heartbeat_us;
+
+    places_new_tick(&t->places);
+    while (!list_is_empty(&t->idle)) {
+        struct subscriber *s =
+            list_entry(t->idle.next, struct subscriber, idle_node);
+
+        if (now_us - s->last_sent_us < interval_us)
+            break;
+        sent_now(s, now_us); /* also who cannot be sent to: asked again later */
+        if (s->state == WAITING)
+            send_heartbeat(s);
+    }
+}
+
+/* Connections */
+
+static void
+on_open(struct stream *stream, void *user)
+{
+    struct subscriber *s = user;
+
+    s->stream = stream;
+    s->last_sent_us = clock_steady_us();
+    list_append(&s->thread->idle, &s->idle_node);
+    s->state = WRITING;
+    if (s->gone)
+        close_with(s, CLOSE_POSITION_GONE, s->gone);
+    else if (s->thread->is_ending)
+        close_with(s, CLOSE_GOING_AWAY, "the broker is ending");
+    else
+        advance(s);
+}
+
+static void
+on_room(struct stream *stream, void *user)
+{
+    struct subscriber *s = user;
+
+    (void)stream;
+    if (s->state == WRITING) {
+        if (!s->frame && s->is_greeted && !s->upto && is_at_head(s)) {
+            s->state = WAITING;
+            list_append(&s->place->waiting, &s->node);
+            return;
+        }
+        advance(s);
+    }
+}
+
+static void
+on_gone(struct stream *stream, void *user)
+{
+    struct subscriber *s = user;
+
+    (void)stream;
+    list_remove(&s->node);
+    list_remove(&s->idle_node);
+    frame_unref(s->frame);
+    atomic_fetch_sub_explicit(&s->thread->push->n_subscribers, 1,
+                              memory_order_relaxed);
+    places_leave(s->place);
+    free(s->gone);
+    free(s);
+}
+
+static const struct stream_handlers stream_handlers = {
+    .on_open = on_open,
+    .on_room = on_room,
+    .on_gone = on_gone,
+};
+
+void
+push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
+{
+    struct service *service = request_service(rq);
+    struct push_thread *t = &push->threads[service_number(service)];
+    struct subscriber *s = calloc(1, sizeof(*s));
+
+    if (s)
+        s->place = places_enter(&t->places, service, wish->set);
+    if (!s || !s->place) {
+        struct problem why = {"the broker has no memory left"};
+
+        free(s);
+        request_answer_problem(rq, 503, &why, NULL, NULL);
+        return;
+    }
+    s->thread = t;
+    list_init(&s->node);
+    list_init(&s->idle_node);
+    s->transport = wish->transport;
+    s->after = wish->after;
+    s->gone = wish->gone ? strdup(wish->gone) : NULL;
+    atomic_fetch_add_explicit(&push->n_subscribers, 1, memory_order_relaxed);
+    request_accept_stream(rq,
+                          wish->is_named ? wish->transport->subprotocol : NULL,
+                          &stream_handlers, s);
+}
+
+static void
+say_farewell(struct task *task)
+{
+    struct push_thread *t = list_entry(task, struct push_thread, farewell);
+    struct list *node, *next;
+
+    t->is_ending = true;
+    list_foreach (node, next, &t->idle) {
+        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
+
+        if (s->state != CLOSING)
+            close_with(s, CLOSE_GOING_AWAY, "the broker is ending");
+    }
+}
+
+void
+push_farewell(struct push *push, struct server *server)
+{
+    for (unsigned i = 0; i < push->n_threads; i++) {
+        push->threads[i].farewell.run = say_farewell;
+        service_post(server_service(server, i), &push->threads[i].farewell);
+    }
+}
+
+unsigned
+push_count(const struct push *push)
+{
+    return atomic_load_explicit(&push->n_subscribers, memory_order_relaxed);
+}
+
+enum status
+push_open(struct push **result, struct registry *registry, unsigned threads,
+          struct problem *why)
+{
+    struct push *push =
+        calloc(1, sizeof(*push) + threads * sizeof(push->threads[0]));
+
+    if (!push)
+        return problem(why, STATUS_MEMORY, "no memory for subscribers");
+    push->registry = registry;
+    push->n_threads = threads;
+    atomic_init(&push->n_subscribers, 0);
+    for (unsigned i = 0; i < threads; i++) {
+        struct push_thread *t = &push->threads[i];
+
+        t->push = push;
+        places_init(&t->places);
+        reads_init(&t->reads, on_read, t);
+        frames_init(&t->frames);
+        list_init(&t->idle);
+    }
+    *result = push;
+    return STATUS_OK;
+}
+
+void
+push_close(struct push *push)
+{
+    if (!push)
+        return;
+    for (unsigned i = 0; i < push->n_threads; i++) {
+        frames_fini(&push->threads[i].frames);
+        places_fini(&push->threads[i].places);
+    }
+    free(push);
+}

@@ -1,0 +1,66 @@
+/*
+ * subscribers.h - the connected clients: each is a cursor in the log of a set.
+ *
+ * A subscriber at the head of the log waits in its set's list on its thread; a
+ * commit marks the set on every thread that has such a list and wakes the
+ * thread, which sends the same frame to all who stand at the same place. One
+ * that lags is served message by message, merged as large as they may be, from
+ * memory or by the worker pool. A slow one costs a few hundred bytes, however
+ * far behind it is:
+ *
+ *                +----------- next message ------------+
+ *                v                                     |
+ *    open --> READING --> WRITING --> (sent whole) --> at the head? --> WAITING
+ *              ^   job      |  ^                                          |
+ *              |            v  | on_room                                  |
+ *              +-- let go --+--+               commit marks the set ------+
+ *
+ * Everything here belongs to one service thread, except what is marked.
+ */
+#ifndef BROKER_PUSH_SUBSCRIBERS_H
+#define BROKER_PUSH_SUBSCRIBERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/net/request.h"
+#include "broker/net/server.h"
+#include "broker/push/transports.h"
+#include "broker/sets/registry.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct push;
+
+MUST_CHECK enum status push_open(struct push **push, struct registry *registry,
+                                 unsigned threads, struct problem *why);
+
+/* After the server has been closed. NULL is allowed. */
+void push_close(struct push *push);
+
+/* What a client asked for. */
+struct push_wish {
+    struct set *set;
+    const struct transport *transport;
+    bool is_named;    /* tell it the subprotocol */
+    uint64_t after;   /* the position where it starts */
+    const char *gone; /* not NULL: that position cannot be served; close with
+                         4410 and this reason (at most 123 bytes) */
+};
+
+/* Accepts a WebSocket; within on_request. */
+void push_accept(struct push *push, struct request *rq,
+                 const struct push_wish *wish);
+
+/* The server's on_wake and on_second. */
+void push_on_wake(struct push *push, struct service *service);
+void push_on_second(struct push *push, struct service *service);
+
+/* Says farewell to all subscribers of all threads: close code 1001. Any thread,
+ * once. */
+void push_farewell(struct push *push, struct server *server);
+
+/* How many are connected. Any thread. */
+unsigned push_count(const struct push *push);
+
+#endif

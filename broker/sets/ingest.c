@@ -1,0 +1,172 @@
+#include "broker/sets/ingest.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/formats.h"
+#include "proto/fragment.h"
+
+struct ingest {
+    struct registry *registry;
+    const struct format *format;
+    struct reader *reader;
+    struct slice set_name;
+    char name[SET_NAME_MAX];
+    struct set *set;
+    struct post post;
+    size_t fragments_capacity;
+    size_t reserved; /* of the budget */
+    void (*on_done)(struct ingest *ingest, void *user);
+    void *user;
+};
+
+/* Makes the reservation at least what the ingest holds. */
+static enum status
+reserve(struct ingest *in, struct problem *why)
+{
+    size_t held = in->post.bytes.capacity +
+                  in->fragments_capacity * sizeof(*in->post.fragments);
+
+    if (held <= in->reserved)
+        return STATUS_OK;
+    if (!registry_reserve(in->registry, held - in->reserved))
+        return problem(why, STATUS_BUSY,
+                       "too much is being posted at the moment");
+    in->reserved = held;
+    return STATUS_OK;
+}
+
+static enum status
+on_change(const struct change *change, void *user, struct problem *why)
+{
+    struct ingest *in = user;
+    struct post *post = &in->post;
+    enum status rc;
+
+    if (post->n_fragments == in->fragments_capacity) {
+        size_t n = in->fragments_capacity ? in->fragments_capacity * 2 : 16;
+        struct fragment *fragments =
+            realloc(post->fragments, n * sizeof(*fragments));
+
+        if (!fragments)
+            return problem(why, STATUS_BUSY, "the broker has no memory left");
+        post->fragments = fragments;
+        in->fragments_capacity = n;
+    }
+    rc = fragment_write(&post->bytes, change,
+                        &post->fragments[post->n_fragments], why);
+    if (rc)
+        return rc;
+    post->n_fragments++;
+    return reserve(in, why);
+}
+
+enum status
+ingest_begin(struct ingest **ingest, struct registry *registry,
+             struct slice set_name, struct slice content_type,
+             uint64_t content_length, struct problem *why)
+{
+    const struct config *config = registry_config(registry);
+    const struct format *format;
+    struct ingest *in;
+
+    if (!set_name_is_valid(set_name))
+        return problem(why, STATUS_NOT_FOUND,
+                       "no set can be called \"%s\": a name is 1 to 64 of a-z "
+                       "0-9 . _ - and begins with a letter or digit",
+                       problem_quote(set_name).text);
+    format = format_of(content_type);
+    if (!format)
+        return problem(why, STATUS_UNSUPPORTED,
+                       "changes are read as %s in UTF-8, not as \"%s\"",
+                       formats_offered(), problem_quote(content_type).text);
+    if (content_length > config->max_body)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a post has at most %" PRIu64 " bytes, not %" PRIu64,
+                       config->max_body, content_length);
+    if (!registry_reserve(registry, (size_t)content_length))
+        return problem(why, STATUS_BUSY,
+                       "too much is being posted at the moment");
+
+    in = calloc(1, sizeof(*in));
+    if (in)
+        in->reader = registry_take_reader(registry, format, on_change, in);
+    if (!in || !in->reader) {
+        registry_release(registry, (size_t)content_length);
+        free(in);
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    }
+    in->registry = registry;
+    in->format = format;
+    in->reserved = (size_t)content_length;
+    memcpy(in->name, set_name.data, set_name.size);
+    in->set_name = (struct slice){in->name, set_name.size};
+    in->post.kind = POST_CHANGES;
+    /* A fragment can be a few times larger than the entry that was posted (five
+     * characters for an ampersand, say); the budget bounds the rest. */
+    buf_init(&in->post.bytes, (size_t)config->ingest_bytes);
+    *ingest = in;
+    return STATUS_OK;
+}
+
+enum status
+ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
+{
+    return reader_feed(in->reader, bytes, why);
+}
+
+static void
+on_committed(struct post *post)
+{
+    struct ingest *in = list_entry(post, struct ingest, post);
+
+    in->on_done(in, in->user);
+}
+
+enum status
+ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
+           void *user, struct problem *why)
+{
+    enum status rc = reader_end(in->reader, why);
+
+    if (rc)
+        return rc;
+    registry_give_reader(in->registry, in->format, in->reader);
+    in->reader = NULL;
+    in->set = registry_make(in->registry, in->set_name);
+    if (!in->set)
+        return problem(why, STATUS_BUSY, "there are too many sets");
+    in->post.set = in->set->log;
+    in->post.done = on_committed;
+    in->on_done = on_done;
+    in->user = user;
+    rc = log_submit(registry_log(in->registry), &in->post);
+    if (rc)
+        return problem(why, rc, "the broker is ending");
+    return STATUS_OK;
+}
+
+const struct post *
+ingest_post(const struct ingest *in)
+{
+    return &in->post;
+}
+
+const struct set *
+ingest_set(const struct ingest *in)
+{
+    return in->set;
+}
+
+void
+ingest_free(struct ingest *in)
+{
+    if (!in)
+        return;
+    registry_give_reader(in->registry, in->format, in->reader);
+    registry_release(in->registry, in->reserved);
+    buf_fini(&in->post.bytes);
+    free(in->post.fragments);
+    free(in);
+}

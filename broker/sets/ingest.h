@@ -1,0 +1,51 @@
+/*
+ * ingest.h - the one way in: a post's bytes become fragments, and the log's.
+ *
+ *     ingest_begin -> ingest_feed ... -> ingest_end --> on_done -> ingest_free
+ *           |              |                |
+ *           +--------------+----------------+-- refused: nothing is kept --> ^
+ *
+ * One thread at a time; on_done is called on the log thread. Whatever is
+ * posted, no more than one entry of it is held parsed, and all posts together
+ * are bounded by the ingest budget: announced bytes are reserved at the start,
+ * and what the fragments need beyond them as they grow.
+ */
+#ifndef BROKER_SETS_INGEST_H
+#define BROKER_SETS_INGEST_H
+
+#include <stdint.h>
+
+#include "broker/log/post.h"
+#include "broker/sets/registry.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct ingest;
+
+/* STATUS_NOT_FOUND: no set can have that name; STATUS_UNSUPPORTED: nobody reads
+ * that media type; STATUS_TOO_LARGE: over --max-body; STATUS_BUSY: the budget
+ * is exhausted. */
+MUST_CHECK enum status
+ingest_begin(struct ingest **ingest, struct registry *registry,
+             struct slice set_name, struct slice content_type,
+             uint64_t content_length, struct problem *why);
+
+/* Reads some more of the body. After an error only ingest_free. */
+MUST_CHECK enum status ingest_feed(struct ingest *ingest, struct slice bytes,
+                                   struct problem *why);
+
+/* The body is whole: hands its entries to the log. On success the ingest is the
+ * log's until on_done, which gets it back with its outcome. */
+MUST_CHECK enum status ingest_end(struct ingest *ingest,
+                                  void (*on_done)(struct ingest *ingest,
+                                                  void *user),
+                                  void *user, struct problem *why);
+
+/* The outcome, and whom it belongs to. */
+const struct post *ingest_post(const struct ingest *ingest);
+const struct set *ingest_set(const struct ingest *ingest);
+
+void ingest_free(struct ingest *ingest); /* NULL is allowed */
+
+#endif

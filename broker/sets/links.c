@@ -1,0 +1,35 @@
+#include "broker/sets/links.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What follows the public URL and, where a set is named, "/sets/NAME". */
+static const char *const paths[] = {
+    [LINK_DESCRIPTION] = "/.well-known/resourcesync",
+    [LINK_CAPABILITYLIST] = "/capabilitylist.xml",
+    [LINK_CHANGELIST] = "/changelist.xml",
+    [LINK_LIST] = "/changes/%012" PRIu64 ".xml",
+    [LINK_CHANGELIST_ARCHIVE] = "/changelist-archive.xml",
+    [LINK_MEMORY] = "/changes?after=",
+};
+
+struct link_text
+link_to(const char *public_url, enum link_kind kind, const char *set,
+        const char *epoch, uint64_t number)
+{
+    struct link_text link;
+    int n;
+
+    if (set)
+        n = snprintf(link.text, sizeof(link.text), "%s/sets/%s", public_url,
+                     set);
+    else
+        n = snprintf(link.text, sizeof(link.text), "%s", public_url);
+    n += snprintf(link.text + n, sizeof(link.text) - (size_t)n, paths[kind],
+                  number);
+    if (epoch)
+        n += snprintf(link.text + n, sizeof(link.text) - (size_t)n,
+                      "%s-%" PRIu64, epoch, number);
+    link.size = (size_t)n;
+    return link;
+}

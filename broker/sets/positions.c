@@ -1,0 +1,52 @@
+#include "broker/sets/positions.h"
+
+#include <inttypes.h>
+
+#include "broker/sets/links.h"
+#include "proto/json.h"
+
+enum status
+positions_judge(const struct head *head, struct slice text, uint64_t *seq,
+                struct problem *why)
+{
+    struct position p;
+
+    if (position_read(text, &p))
+        return problem(why, STATUS_MALFORMED,
+                       "\"%s\" is not a position: that is EPOCH-SEQ, or a seq",
+                       problem_quote(text).text);
+    if (p.epoch[0] != '\0' && !slice_is(slice_of(p.epoch), head->epoch))
+        return problem(why, STATUS_GONE,
+                       "position %s-%" PRIu64 " belongs to another log: the "
+                       "set's epoch is %s",
+                       p.epoch, p.seq, head->epoch);
+    if (p.seq > head->last)
+        return problem(why, STATUS_GONE,
+                       "position %" PRIu64 " is ahead of the log, which ends "
+                       "at %" PRIu64,
+                       p.seq, head->last);
+    *seq = p.seq;
+    return STATUS_OK;
+}
+
+void
+positions_earliest(const struct head *head, char to[POSITION_MAX])
+{
+    position_write(to, head->epoch, 0);
+}
+
+void
+positions_members(const struct set *set, const struct head *head,
+                  struct buf *to)
+{
+    struct link_text restart = link_to(registry_public_url(set->registry),
+                                       LINK_CAPABILITYLIST, set->name, NULL, 0);
+    char earliest[POSITION_MAX], last[POSITION_MAX];
+
+    positions_earliest(head, earliest);
+    position_write(last, head->epoch, head->last);
+    buf_add_format(to, ",\"earliest\":\"%s\",\"last\":\"%s\",\"restart\":",
+                   earliest, last);
+    json_string(to, link_slice(&restart));
+    buf_add(to, "", 1);
+}

@@ -1,0 +1,56 @@
+/*
+ * cli.h - what the commands of `tidings` have in common.
+ */
+#ifndef CLIENT_CLI_CLI_H
+#define CLIENT_CLI_CLI_H
+
+#include "client/tidings.h"
+
+/* How the program ends; --help tells them. */
+enum exit_code {
+    EXIT_GOOD = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_GONE = 3
+};
+
+/* One row per option of a command. */
+struct option_row {
+    const char *name;     /* without "--" */
+    const char *argument; /* what its value is called; NULL: it has none */
+    const char *help;
+};
+
+/* The command line after the command: what was given for each row of its
+ * options (NULL: nothing; "" where there is no value), and the rest. */
+struct arguments {
+    const char *const *options;
+    int n_operands;
+    char *const *operands;
+};
+
+/* One row per command. */
+struct command {
+    const char *name;
+    const char *operands;
+    const char *help;
+    const char *more; /* paragraphs after the options; NULL: none */
+    const struct option_row *options; /* the last one has no name */
+    enum exit_code (*run)(const struct arguments *arguments);
+};
+
+extern const struct command publish_command;
+extern const struct command follow_command;
+
+/* "tidings: ..." on standard error, one line. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for a command line that makes no sense; returns EXIT_USAGE. */
+enum exit_code bad_usage(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* How the program ends after a call that ended with `rc`; says why if that is
+ * not good. */
+enum exit_code exit_of(const struct td_client *client, enum td_status rc);
+
+#endif

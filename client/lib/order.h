@@ -1,0 +1,54 @@
+/*
+ * order.h - where a follower stands in the log, and what to make of a message.
+ *
+ * Pure: no sockets. A message that covers (after, last] is judged by the
+ * position P of the last change handed over:
+ *
+ *     after = P             new, or a heartbeat
+ *     after < P, last > P   new from the entry after P on
+ *     after < P, last <= P  a repeat
+ *     after > P             a gap: (P, after] is missing
+ *
+ * Two that meet in a seq meet in the digest too; where both digests are known,
+ * and in XML over all entries between, that is proven.
+ */
+#ifndef CLIENT_LIB_ORDER_H
+#define CLIENT_LIB_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/lib/incoming.h"
+#include "proto/hash.h"
+#include "proto/position.h"
+#include "proto/problem.h"
+
+struct order {
+    bool is_placed;     /* else the first message tells where we begin */
+    struct position at; /* epoch "" until a message told it */
+    bool has_digest;
+    struct digest digest; /* d(at.seq) */
+};
+
+/* Begins after `after`, "epoch-seq" or a plain seq; NULL: where the first
+ * message says. STATUS_MALFORMED: it is neither. */
+MUST_CHECK enum status order_init(struct order *order, const char *after);
+
+enum verdict {
+    VERDICT_NEW,
+    VERDICT_REPEAT,
+    VERDICT_GAP,
+    VERDICT_GONE,  /* the log we followed is no more */
+    VERDICT_BROKEN /* cannot be right; `why` says more */
+};
+
+/* Changes nothing, except that the first message gives the order its place and
+ * epoch. VERDICT_NEW: the changes from `*first` on are new. */
+enum verdict order_judge(struct order *order, const struct incoming *message,
+                         size_t *first, struct problem *why);
+
+/* Moves to the end of a message judged as new. */
+void order_advance(struct order *order, const struct incoming *message);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * scan.h - cuts JSON text into its pieces, lent, as they stand.
+ *
+ * For text that proto/ has read without complaint: it checks no more than it
+ * needs to stay inside the text.
+ */
+#ifndef CLIENT_LIB_SCAN_H
+#define CLIENT_LIB_SCAN_H
+
+#include <stdbool.h>
+
+#include "proto/slice.h"
+
+/* Looks up a member of an object by its name, which has no escapes. */
+bool scan_member(struct slice object, const char *name, struct slice *value);
+
+/* The next element of an array: `rest` begins as the array itself. False at its
+ * end, or where it is none. */
+bool scan_element(struct slice *rest, struct slice *value);
+
+#endif

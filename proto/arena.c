@@ -1,0 +1,71 @@
+#include "proto/arena.h"
+
+#include <stdlib.h>
+
+/* The entries of nearly all posts fit in one block, so that reading them
+ * allocates nothing. */
+#define BLOCK_SIZE 8192
+
+struct arena_block {
+    struct arena_block *older;
+    size_t size;
+    char bytes[];
+};
+
+/* The bounds of no block at all: pointers that may be compared. */
+static char none[1];
+
+void
+arena_init(struct arena *arena, size_t max)
+{
+    *arena = (struct arena){.at = none, .end = none, .max = max};
+}
+
+static void
+use(struct arena *arena, struct arena_block *block)
+{
+    arena->blocks = block;
+    arena->at = block->bytes;
+    arena->end = block->bytes + block->size;
+}
+
+void
+arena_fini(struct arena *arena)
+{
+    arena_clear(arena);
+    free(arena->blocks);
+    arena_init(arena, arena->max);
+}
+
+void
+arena_clear(struct arena *arena)
+{
+    while (arena->blocks && arena->blocks->older) {
+        struct arena_block *older = arena->blocks->older;
+
+        free(arena->blocks);
+        arena->blocks = older;
+    }
+    if (arena->blocks)
+        use(arena, arena->blocks);
+    arena->used = 0;
+}
+
+char *
+arena_take_more(struct arena *arena, size_t size)
+{
+    size_t capacity = size > BLOCK_SIZE ? size : BLOCK_SIZE;
+    struct arena_block *block;
+
+    if (size > arena->max - arena->used)
+        return NULL;
+    block = malloc(sizeof(*block) + capacity);
+    if (!block)
+        return NULL;
+    block->older = arena->blocks;
+    block->size = capacity;
+    use(arena, block);
+    arena->at += size;
+    arena->used += size;
+    return block->bytes;
+}

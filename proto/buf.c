@@ -1,0 +1,144 @@
+#include "proto/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/number.h"
+
+/* The first growth: most answers and every fragment of usual size fit. */
+#define CAPACITY_FIRST 1024
+
+void
+buf_init(struct buf *b, size_t max)
+{
+    *b = (struct buf){.max = max};
+}
+
+void
+buf_fini(struct buf *b)
+{
+    free(b->data);
+    *b = (struct buf){.max = b->max};
+}
+
+void
+buf_clear(struct buf *b)
+{
+    b->size = 0;
+    b->failed = false;
+}
+
+char *
+buf_room(struct buf *b, size_t size)
+{
+    size_t capacity = b->capacity;
+    char *data;
+
+    if (b->failed)
+        return NULL;
+    if (size <= capacity - b->size && b->data)
+        return b->data + b->size;
+    if (size > b->max - b->size)
+        goto fail;
+
+    capacity = capacity > b->max / 2 ? b->max : capacity * 2;
+    if (capacity < CAPACITY_FIRST)
+        capacity = CAPACITY_FIRST < b->max ? CAPACITY_FIRST : b->max;
+    if (capacity - b->size < size)
+        capacity = b->size + size;
+
+    data = realloc(b->data, capacity > 0 ? capacity : 1);
+    if (!data)
+        goto fail;
+    b->data = data;
+    b->capacity = capacity;
+    return data + b->size;
+
+fail:
+    b->failed = true;
+    return NULL;
+}
+
+void
+buf_add_more(struct buf *b, const void *data, size_t size)
+{
+    char *to;
+
+    if (size == 0)
+        return;
+    to = buf_room(b, size);
+    if (!to)
+        return;
+    memcpy(to, data, size);
+    b->size += size;
+}
+
+void
+buf_add_text(struct buf *b, const char *text)
+{
+    buf_add(b, text, strlen(text));
+}
+
+void
+buf_add_number(struct buf *b, uint64_t number)
+{
+    char text[NUMBER_SIZE_MAX];
+
+    buf_add(b, text, number_write(text, number));
+}
+
+void
+buf_add_format(struct buf *b, const char *format, ...)
+{
+    va_list arguments;
+    char *to;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (size < 0)
+        b->failed = true;
+    if (size <= 0)
+        return;
+
+    /* vsnprintf ends with a NUL, which needs room but is not kept. */
+    to = buf_room(b, (size_t)size);
+    if (to && b->capacity - b->size == (size_t)size) {
+        char *copy = malloc((size_t)size + 1);
+
+        if (!copy) {
+            b->failed = true;
+            return;
+        }
+        va_start(arguments, format);
+        vsnprintf(copy, (size_t)size + 1, format, arguments);
+        va_end(arguments);
+        buf_add(b, copy, (size_t)size);
+        free(copy);
+    } else if (to) {
+        va_start(arguments, format);
+        vsnprintf(to, (size_t)size + 1, format, arguments);
+        va_end(arguments);
+        b->size += (size_t)size;
+    }
+}
+
+void
+buf_add_hex(struct buf *b, const uint8_t *bytes, size_t size)
+{
+    static const char digits[] = "0123456789abcdef";
+    char *to;
+
+    if (size > SIZE_MAX / 2)
+        b->failed = true;
+    to = buf_room(b, size * 2);
+    if (!to)
+        return;
+    for (size_t i = 0; i < size; i++) {
+        *to++ = digits[bytes[i] >> 4];
+        *to++ = digits[bytes[i] & 15];
+    }
+    b->size += size * 2;
+}

@@ -1,0 +1,200 @@
+#include "proto/document.h"
+
+#include "proto/number.h"
+
+#define XML_DECLARATION "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+#define NAMESPACES                                                            \
+    " xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\" xmlns:td=\"" NS_TIDINGS \
+    "\">\n"
+
+/* What each root is written with. */
+static const struct root {
+    struct slice open;
+    struct slice close;
+    struct slice entry_open;
+    struct slice entry_close;
+} roots[] = {
+    [DOCUMENT_URLSET] =
+        {
+            .open = SLICE(XML_DECLARATION "<urlset" NAMESPACES),
+            .close = SLICE("</urlset>\n"),
+            .entry_open = SLICE("<url><loc>"),
+            .entry_close = SLICE("</url>\n"),
+        },
+    [DOCUMENT_SITEMAPINDEX] =
+        {
+            .open = SLICE(XML_DECLARATION "<sitemapindex" NAMESPACES),
+            .close = SLICE("</sitemapindex>\n"),
+            .entry_open = SLICE("<sitemap><loc>"),
+            .entry_close = SLICE("</sitemap>\n"),
+        },
+};
+
+/* How many bytes a byte takes beyond its own when it stands in XML. */
+static const unsigned char extra[256] = {
+    ['&'] = 4,  ['<'] = 3,  ['>'] = 3,  ['"'] = 5,
+    ['\t'] = 3, ['\n'] = 4, ['\r'] = 4,
+};
+
+static const char *
+reference_of(char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\t':
+        return "&#9;";
+    case '\n':
+        return "&#10;";
+    default:
+        return "&#13;";
+    }
+}
+
+void
+xml_escape(struct buf *to, struct slice text)
+{
+    size_t more = 0;
+    char *p;
+
+    for (size_t i = 0; i < text.size; i++)
+        more += extra[(unsigned char)text.data[i]];
+    if (more == 0) {
+        buf_add_slice(to, text);
+        return;
+    }
+
+    p = buf_room(to, text.size + more);
+    if (!p)
+        return;
+    to->size += text.size + more;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        size_t size = extra[(unsigned char)c];
+
+        if (size == 0) {
+            *p++ = c;
+        } else {
+            memcpy(p, reference_of(c), size + 1);
+            p += size + 1;
+        }
+    }
+}
+
+static void
+add_time(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    if (us == DATETIME_NONE)
+        return;
+    datetime_write(text, us);
+    buf_add_text(to, name);
+    buf_add(to, text, sizeof(text));
+    BUF_ADD(to, "\"");
+}
+
+static void
+add_digest(struct buf *to, const struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, digest);
+    BUF_ADD(to, " td:digest=\"");
+    buf_add(to, text, sizeof(text));
+    BUF_ADD(to, "\"");
+}
+
+static void
+add_coverage(struct buf *to, const struct coverage *coverage)
+{
+    if (coverage->epoch[0]) {
+        BUF_ADD(to, " td:epoch=\"");
+        buf_add_text(to, coverage->epoch);
+        BUF_ADD(to, "\"");
+    }
+    BUF_ADD(to, " td:after=\"");
+    buf_add_number(to, coverage->after);
+    BUF_ADD(to, "\" td:last=\"");
+    buf_add_number(to, coverage->last);
+    BUF_ADD(to, "\"");
+    if (coverage->has_digest)
+        add_digest(to, &coverage->digest);
+    add_time(to, " td:now=\"", coverage->now_us);
+    if (coverage->heartbeat_us > 0) {
+        char seconds[SECONDS_SIZE_MAX];
+
+        BUF_ADD(to, " td:heartbeat=\"");
+        buf_add(to, seconds, seconds_write(seconds, coverage->heartbeat_us));
+        BUF_ADD(to, "\"");
+    }
+}
+
+void
+document_header(struct buf *to, const struct document_head *head)
+{
+    buf_add_slice(to, roots[head->root].open);
+    for (size_t i = 0; i < head->n_links; i++) {
+        const struct document_link *link = &head->links[i];
+
+        BUF_ADD(to, "<rs:ln rel=\"");
+        xml_escape(to, slice_of(link->rel));
+        BUF_ADD(to, "\" href=\"");
+        xml_escape(to, link->href);
+        BUF_ADD(to, "\"");
+        if (link->digest)
+            add_digest(to, link->digest);
+        BUF_ADD(to, "/>\n");
+    }
+
+    BUF_ADD(to, "<rs:md capability=\"");
+    buf_add_text(to, capability_name(head->capability));
+    BUF_ADD(to, "\"");
+    add_time(to, " from=\"", head->from_us);
+    add_time(to, " until=\"", head->until_us);
+    if (head->coverage)
+        add_coverage(to, head->coverage);
+    BUF_ADD(to, "/>\n");
+}
+
+struct slice
+document_footer_of(enum document_root root)
+{
+    return roots[root].close;
+}
+
+void
+document_footer(struct buf *to, enum document_root root)
+{
+    buf_add_slice(to, roots[root].close);
+}
+
+void
+document_entry(struct buf *to, enum document_root root,
+               const struct document_entry *entry)
+{
+    buf_add_slice(to, roots[root].entry_open);
+    xml_escape(to, entry->loc);
+    BUF_ADD(to, "</loc>");
+    if (entry->has_capability || entry->from_us != DATETIME_NONE ||
+        entry->until_us != DATETIME_NONE || entry->digest) {
+        BUF_ADD(to, "<rs:md");
+        if (entry->has_capability) {
+            BUF_ADD(to, " capability=\"");
+            buf_add_text(to, capability_name(entry->capability));
+            BUF_ADD(to, "\"");
+        }
+        add_time(to, " from=\"", entry->from_us);
+        add_time(to, " until=\"", entry->until_us);
+        if (entry->digest)
+            add_digest(to, entry->digest);
+        BUF_ADD(to, "/>");
+    }
+    buf_add_slice(to, roots[root].entry_close);
+}

@@ -1,0 +1,380 @@
+#include "proto/json_parse.h"
+
+#include <stdlib.h>
+#include <yajl/yajl_parse.h>
+
+#include "proto/entry.h"
+
+/* How much yajl gets at once: after each piece, what it holds is looked at. */
+#define PIECE_SIZE 16384
+
+/*
+ * Looks for lone surrogates in the raw text:
+ *
+ *   TEXT --\--> ESCAPE --u--> HEX (4 digits) --high--> HIGH --\--> HIGH_ESCAPE
+ *    ^            |              |                                     |
+ *    +------------+----other-----+----------low----- HEX <-----u-------+
+ *
+ * A backslash stands in strings only; elsewhere yajl refuses it.
+ */
+enum escape {
+    ESCAPE_NONE,
+    ESCAPE_BEGUN,
+    ESCAPE_HEX,
+    ESCAPE_HIGH,
+    ESCAPE_HIGH_BEGUN
+};
+
+struct json_parse {
+    yajl_handle yajl;
+    json_event_fn *on_event;
+    void *user;
+
+    enum status rc;
+    uint64_t line;      /* of the first byte of the piece, or of the failure */
+    struct slice piece; /* what yajl is reading */
+    size_t since;       /* bytes of earlier pieces since the last value */
+    size_t last;        /* where in the piece the last value was */
+    int depth;
+    struct problem *why; /* of the call that is going on */
+
+    enum escape escape;
+    bool is_after_high; /* the escape has to be a low surrogate */
+    unsigned n_hex;
+    unsigned hex;
+};
+
+static uint64_t
+count_lines(struct slice text)
+{
+    uint64_t n = 0;
+
+    while (text.size > 0) {
+        const char *p = memchr(text.data, '\n', text.size);
+
+        if (!p)
+            break;
+        n++;
+        text.size -= (size_t)(p + 1 - text.data);
+        text.data = p + 1;
+    }
+    return n;
+}
+
+static enum status
+event(struct json_parse *json, enum json_event event, struct slice text)
+{
+    json->since = 0;
+    json->last = yajl_get_bytes_consumed(json->yajl);
+    json->rc = json->on_event(json->user, event, text, json->why);
+    return json->rc;
+}
+
+static int
+on_other(void *data)
+{
+    return !event(data, JSON_OTHER, SLICE("null"));
+}
+
+static int
+on_boolean(void *data, int value)
+{
+    return !event(data, JSON_OTHER, value ? SLICE("true") : SLICE("false"));
+}
+
+static int
+on_number(void *data, const char *text, size_t size)
+{
+    return !event(data, JSON_NUMBER, (struct slice){text, size});
+}
+
+/* What XML cannot carry, JSON must not bring: control characters but tab, LF
+ * and CR, and U+FFFE and U+FFFF. */
+static bool
+is_xml_text(struct slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+
+        if (c >= 0x20 && c != 0xef)
+            continue;
+        if (c < 0x20 && c != '\t' && c != '\n' && c != '\r')
+            return false;
+        if (c == 0xef && text.size - i >= 3 &&
+            (!memcmp(text.data + i, "\xef\xbf\xbe", 3) ||
+             !memcmp(text.data + i, "\xef\xbf\xbf", 3)))
+            return false;
+    }
+    return true;
+}
+
+static int
+text_event(struct json_parse *json, enum json_event kind, struct slice text)
+{
+    if (is_xml_text(text))
+        return !event(json, kind, text);
+    json->rc = problem(json->why, STATUS_INVALID,
+                       "a character that XML cannot carry: \"%s\"",
+                       problem_quote(text).text);
+    return 0;
+}
+
+static int
+on_string(void *data, const unsigned char *text, size_t size)
+{
+    return text_event(data, JSON_STRING,
+                      (struct slice){(const char *)text, size});
+}
+
+static int
+on_key(void *data, const unsigned char *text, size_t size)
+{
+    return text_event(data, JSON_KEY, (struct slice){(const char *)text, size});
+}
+
+static int
+down(struct json_parse *json, enum json_event kind)
+{
+    if (++json->depth <= JSON_DEPTH_MAX)
+        return !event(json, kind, (struct slice){NULL, 0});
+    json->rc = problem(json->why, STATUS_INVALID, "nested deeper than %d",
+                       JSON_DEPTH_MAX);
+    return 0;
+}
+
+static int
+up(struct json_parse *json, enum json_event kind)
+{
+    json->depth--;
+    return !event(json, kind, (struct slice){NULL, 0});
+}
+
+static int
+on_object(void *data)
+{
+    return down(data, JSON_OBJECT);
+}
+
+static int
+on_object_end(void *data)
+{
+    return up(data, JSON_OBJECT_END);
+}
+
+static int
+on_array(void *data)
+{
+    return down(data, JSON_ARRAY);
+}
+
+static int
+on_array_end(void *data)
+{
+    return up(data, JSON_ARRAY_END);
+}
+
+static const yajl_callbacks callbacks = {
+    .yajl_null = on_other,
+    .yajl_boolean = on_boolean,
+    .yajl_number = on_number,
+    .yajl_string = on_string,
+    .yajl_start_map = on_object,
+    .yajl_map_key = on_key,
+    .yajl_end_map = on_object_end,
+    .yajl_start_array = on_array,
+    .yajl_end_array = on_array_end,
+};
+
+struct json_parse *
+json_parse_new(json_event_fn *on_event, void *user)
+{
+    struct json_parse *json = calloc(1, sizeof(*json));
+
+    if (!json)
+        return NULL;
+    json->on_event = on_event;
+    json->user = user;
+    if (json_parse_reset(json)) {
+        json_parse_free(json);
+        return NULL;
+    }
+    return json;
+}
+
+void
+json_parse_free(struct json_parse *json)
+{
+    if (!json)
+        return;
+    if (json->yajl)
+        yajl_free(json->yajl);
+    free(json);
+}
+
+/* yajl has no reset; a new parser is four small allocations. */
+enum status
+json_parse_reset(struct json_parse *json)
+{
+    json_event_fn *on_event = json->on_event;
+    void *user = json->user;
+
+    if (json->yajl)
+        yajl_free(json->yajl);
+    *json = (struct json_parse){
+        .yajl = yajl_alloc(&callbacks, NULL, json),
+        .on_event = on_event,
+        .user = user,
+        .line = 1,
+    };
+    return json->yajl ? STATUS_OK : STATUS_MEMORY;
+}
+
+/* One step of the picture above; false at a surrogate without the other. */
+static bool
+escape_step(struct json_parse *json, char c)
+{
+    int digit;
+
+    switch (json->escape) {
+    case ESCAPE_NONE:
+        if (c == '\\')
+            json->escape = ESCAPE_BEGUN;
+        return true;
+    case ESCAPE_HIGH:
+        json->escape = ESCAPE_HIGH_BEGUN;
+        return c == '\\';
+    case ESCAPE_BEGUN:
+    case ESCAPE_HIGH_BEGUN:
+        json->is_after_high = json->escape == ESCAPE_HIGH_BEGUN;
+        json->escape = c == 'u' ? ESCAPE_HEX : ESCAPE_NONE;
+        json->n_hex = 0;
+        json->hex = 0;
+        return c == 'u' || !json->is_after_high;
+    case ESCAPE_HEX:
+        break;
+    }
+
+    digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+    json->hex = json->hex << 4 | ((unsigned)digit & 15);
+    if (++json->n_hex < 4)
+        return true;
+    if (json->is_after_high || json->hex < 0xd800 || json->hex > 0xdfff) {
+        json->escape = ESCAPE_NONE;
+        return !json->is_after_high ||
+               (json->hex >= 0xdc00 && json->hex <= 0xdfff);
+    }
+    json->escape = ESCAPE_HIGH;
+    return json->hex < 0xdc00;
+}
+
+/* Before yajl sees the piece, so that nothing of what it would make of a lone
+ * surrogate is handed over. */
+static enum status
+check_surrogates(struct json_parse *json)
+{
+    struct slice text = json->piece;
+    size_t i = 0;
+
+    while (i < text.size) {
+        if (json->escape == ESCAPE_NONE) {
+            const char *p = memchr(text.data + i, '\\', text.size - i);
+
+            if (!p)
+                break;
+            i = (size_t)(p - text.data);
+        }
+        if (!escape_step(json, text.data[i++])) {
+            text.size = i;
+            json->line += count_lines(text);
+            return problem(json->why, STATUS_INVALID,
+                           "half of a surrogate pair in a string");
+        }
+    }
+    return STATUS_OK;
+}
+
+/* yajl's reason, which is two lines, as one. */
+static enum status
+syntax_error(struct json_parse *json)
+{
+    unsigned char *text = yajl_get_error(json->yajl, 0, NULL, 0);
+    struct slice reason = slice_of((const char *)text);
+    enum status rc;
+
+    while (reason.size > 0 && reason.data[reason.size - 1] == '\n')
+        reason.size--;
+    rc = problem(json->why, STATUS_MALFORMED, "not JSON: %s",
+                 text ? problem_quote(reason).text : "unreadable");
+    if (text)
+        yajl_free_error(json->yajl, text);
+    return rc;
+}
+
+static void
+parse(struct json_parse *json)
+{
+    struct slice piece = json->piece;
+    yajl_status status;
+
+    json->rc = check_surrogates(json);
+    if (json->rc)
+        return;
+    json->last = 0;
+    status =
+        yajl_parse(json->yajl, (const unsigned char *)piece.data, piece.size);
+    if (status != yajl_status_ok && !json->rc)
+        json->rc = syntax_error(json);
+    if (json->rc) {
+        size_t at = yajl_get_bytes_consumed(json->yajl);
+
+        piece.size = at < piece.size ? at : piece.size;
+        json->line += count_lines(piece);
+        return;
+    }
+    json->line += count_lines(piece);
+    json->since += piece.size - json->last;
+    if (json->since > ENTRY_BYTES_MAX)
+        json->rc =
+            problem(json->why, STATUS_INVALID,
+                    "a string or space of more than %d bytes", ENTRY_BYTES_MAX);
+}
+
+enum status
+json_parse_feed(struct json_parse *json, struct slice bytes,
+                struct problem *why)
+{
+    json->why = why;
+    while (bytes.size > 0 && !json->rc) {
+        json->piece = bytes;
+        if (json->piece.size > PIECE_SIZE)
+            json->piece.size = PIECE_SIZE;
+        bytes.data += json->piece.size;
+        bytes.size -= json->piece.size;
+        parse(json);
+    }
+    json->why = NULL;
+    return json->rc;
+}
+
+enum status
+json_parse_end(struct json_parse *json, struct problem *why)
+{
+    json->why = why;
+    if (!json->rc && yajl_complete_parse(json->yajl) != yajl_status_ok &&
+        !json->rc)
+        json->rc = syntax_error(json);
+    json->why = NULL;
+    return json->rc;
+}
+
+uint64_t
+json_parse_line(const struct json_parse *json)
+{
+    return json->line;
+}
+
+size_t
+json_parse_held(const struct json_parse *json)
+{
+    return json->since;
+}

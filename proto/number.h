@@ -1,0 +1,96 @@
+/*
+ * number.h - decimal numbers without sign, as they stand in headers, URLs and
+ * attributes.
+ */
+#ifndef PROTO_NUMBER_H
+#define PROTO_NUMBER_H
+
+#include <stdint.h>
+
+#include "proto/slice.h"
+
+/* Digits of UINT64_MAX. */
+#define NUMBER_SIZE_MAX 20
+
+/* Reads 1 to NUMBER_SIZE_MAX digits and nothing else; false if there is
+ * anything else, or the number does not fit. */
+static inline bool
+number_read(struct slice text, uint64_t *number)
+{
+    uint64_t n = 0;
+
+    if (text.size == 0 || text.size > NUMBER_SIZE_MAX)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned digit = (unsigned char)text.data[i] - '0';
+
+        if (digit > 9 || __builtin_mul_overflow(n, 10, &n) ||
+            __builtin_add_overflow(n, digit, &n))
+            return false;
+    }
+    *number = n;
+    return true;
+}
+
+/* Writes at most NUMBER_SIZE_MAX digits, not terminated, and returns how
+ * many. */
+static inline size_t
+number_write(char *to, uint64_t number)
+{
+    char digits[NUMBER_SIZE_MAX];
+    size_t at = sizeof(digits);
+
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+
+    memcpy(to, digits + at, sizeof(digits) - at);
+    return sizeof(digits) - at;
+}
+
+/* Longest number of seconds: "9223372036854.775807". */
+#define SECONDS_SIZE_MAX 20
+
+/* Writes `us` microseconds (not negative) as seconds with as many decimals as
+ * they need, and returns the size. */
+static inline size_t
+seconds_write(char *to, int64_t us)
+{
+    uint64_t decimals = (uint64_t)us % 1000000;
+    size_t size = number_write(to, (uint64_t)us / 1000000);
+
+    if (decimals > 0) {
+        to[size++] = '.';
+        for (uint64_t unit = 100000; decimals > 0; unit /= 10) {
+            to[size++] = (char)('0' + decimals / unit);
+            decimals %= unit;
+        }
+    }
+    return size;
+}
+
+/* Reads seconds with at most six decimals. */
+static inline bool
+seconds_read(struct slice text, int64_t *us)
+{
+    const char *dot = text.size > 0 ? memchr(text.data, '.', text.size) : NULL;
+    struct slice whole = text;
+    struct slice decimals = {NULL, 0};
+    uint64_t seconds;
+    uint64_t fraction = 0;
+
+    if (dot) {
+        whole.size = (size_t)(dot - text.data);
+        decimals = (struct slice){dot + 1, text.size - whole.size - 1};
+        if (decimals.size > 6 || !number_read(decimals, &fraction))
+            return false;
+        for (size_t i = decimals.size; i < 6; i++)
+            fraction *= 10;
+    }
+    if (!number_read(whole, &seconds) || seconds > INT64_MAX / 1000000 - 1)
+        return false;
+    *us = (int64_t)(seconds * 1000000 + fraction);
+    return true;
+}
+
+#endif

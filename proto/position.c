@@ -1,0 +1,37 @@
+#include "proto/position.h"
+
+#include "proto/number.h"
+
+enum status
+position_read(struct slice text, struct position *p)
+{
+    struct position result = {.seq = 0};
+
+    if (text.size > EPOCH_SIZE && text.data[EPOCH_SIZE] == '-') {
+        for (size_t i = 0; i < EPOCH_SIZE; i++) {
+            char c = text.data[i];
+
+            if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+                return STATUS_MALFORMED;
+        }
+        memcpy(result.epoch, text.data, EPOCH_SIZE);
+        text.data += EPOCH_SIZE + 1;
+        text.size -= EPOCH_SIZE + 1;
+    }
+    if (!number_read(text, &result.seq))
+        return STATUS_MALFORMED;
+    *p = result;
+    return STATUS_OK;
+}
+
+size_t
+position_write(char to[POSITION_MAX], const char *epoch, uint64_t seq)
+{
+    size_t size = strnlen(epoch, EPOCH_SIZE);
+
+    memcpy(to, epoch, size);
+    to[size++] = '-';
+    size += number_write(to + size, seq);
+    to[size] = '\0';
+    return size;
+}

@@ -1,0 +1,186 @@
+#include "proto/uri.h"
+
+#include <stdint.h>
+#include <strings.h>
+
+#include "proto/utf8.h"
+
+/* What a byte is in a URI. Bytes of longer characters are looked at one
+ * character at a time; all else is decided by this table. */
+enum {
+    PLAIN = 0,
+    SCHEME, /* may stand in a scheme: letters, digits, "+-." */
+    REFUSED,
+    LONG
+};
+
+static const unsigned char kind_of[256] = {
+    [0 ... 0x20] = REFUSED, /* controls and the space */
+    [0x7f] = REFUSED,       ['0' ... '9'] = SCHEME, ['A' ... 'Z'] = SCHEME,
+    ['a' ... 'z'] = SCHEME, ['+'] = SCHEME,         ['-'] = SCHEME,
+    ['.'] = SCHEME,         [0x80 ... 0xff] = LONG,
+};
+
+static bool
+is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Counts the characters; -1 if one of them may not stand in a URI. */
+static long
+count_characters(struct slice text)
+{
+    long count = 0;
+
+    for (size_t i = 0; i < text.size; count++) {
+        unsigned char kind = kind_of[(unsigned char)text.data[i]];
+
+        if (kind <= SCHEME) {
+            i++;
+        } else if (kind == LONG) {
+            uint32_t c = 0;
+            size_t size = utf8_read(text.data + i, text.size - i, &c);
+
+            /* U+0080 to U+009F are controls too; XML has no U+FFFE, U+FFFF. */
+            if (size == 0 || c < 0xa0 || c == 0xfffe || c == 0xffff)
+                return -1;
+            i += size;
+        } else {
+            return -1;
+        }
+    }
+    return count;
+}
+
+/* "//" and a host, where the scheme needs them. */
+static bool
+has_host(struct slice rest)
+{
+    size_t start = 2;
+
+    if (!slice_starts(rest, "//"))
+        return false;
+    for (size_t i = 2; i < rest.size; i++) {
+        char c = rest.data[i];
+
+        if (c == '@')
+            start = i + 1;
+        if (c == '/' || c == '?' || c == '#') {
+            rest.size = i;
+            break;
+        }
+    }
+    return start < rest.size && rest.data[start] != ':';
+}
+
+static enum status
+check(struct slice text, const char *what, long least, struct problem *why)
+{
+    size_t scheme = 0;
+    struct slice rest;
+    long count;
+
+    if (text.size == 0)
+        return problem(why, STATUS_INVALID, "%s: empty", what);
+
+    /* Before the bytes are counted, so that a huge one costs nothing. */
+    if (text.size > 4 * URI_CHARACTERS_MAX)
+        goto too_long;
+    count = count_characters(text);
+    if (count < 0)
+        return problem(why, STATUS_INVALID,
+                       "%s: white space, a control character or invalid UTF-8 "
+                       "in \"%s\"",
+                       what, problem_quote(text).text);
+    if (count > URI_CHARACTERS_MAX)
+        goto too_long;
+
+    while (scheme < text.size &&
+           kind_of[(unsigned char)text.data[scheme]] == SCHEME)
+        scheme++;
+    if (!is_letter(text.data[0]) || scheme + 1 >= text.size ||
+        text.data[scheme] != ':')
+        return problem(why, STATUS_INVALID, "%s: not an absolute URI: \"%s\"",
+                       what, problem_quote(text).text);
+
+    rest = (struct slice){text.data + scheme + 1, text.size - scheme - 1};
+    if (((scheme == 4 && !strncasecmp(text.data, "http", 4)) ||
+         (scheme == 5 && !strncasecmp(text.data, "https", 5))) &&
+        !has_host(rest))
+        return problem(why, STATUS_INVALID, "%s: no host in \"%s\"", what,
+                       problem_quote(text).text);
+
+    if (count < least)
+        return problem(why, STATUS_INVALID,
+                       "%s: shorter than %ld characters: \"%s\"", what, least,
+                       problem_quote(text).text);
+    return STATUS_OK;
+
+too_long:
+    return problem(why, STATUS_INVALID, "%s: longer than %d characters: \"%s\"",
+                   what, URI_CHARACTERS_MAX, problem_quote(text).text);
+}
+
+enum status
+uri_check(struct slice text, const char *what, struct problem *why)
+{
+    return check(text, what, 0, why);
+}
+
+enum status
+uri_check_loc(struct slice text, struct problem *why)
+{
+    return check(text, "loc", URI_CHARACTERS_MIN, why);
+}
+
+bool
+set_name_is_valid(struct slice name)
+{
+    if (name.size == 0 || name.size > SET_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+              (i > 0 && (c == '.' || c == '_' || c == '-'))))
+            return false;
+    }
+    return true;
+}
+
+static int
+hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+long
+uri_decode(struct slice text, char *to)
+{
+    char *start = to;
+
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+
+        if (c == '%') {
+            int high = i + 2 < text.size ? hex_value(text.data[i + 1]) : -1;
+            int low = i + 2 < text.size ? hex_value(text.data[i + 2]) : -1;
+
+            if (high < 0 || low < 0)
+                return -1;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        if (c == '\0')
+            return -1;
+        *to++ = c;
+    }
+    return to - start;
+}

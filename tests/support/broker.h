@@ -1,0 +1,79 @@
+/*
+ * broker.h - the real broker of this build, for a test: on a free port of the
+ * loopback address, with a directory of its own.
+ *
+ *     struct broker b;
+ *
+ *     broker_open(&b, "--rotate-entries", "3", NULL);
+ *     ... b.url is where it is ...
+ *     broker_stop(&b);       it ended well
+ *     broker_restart(&b);    same directory, same options, same port
+ *     broker_close(&b);
+ *
+ * Or as fixture of a test, with no options: broker_setup, broker_teardown,
+ * broker_of(state).
+ *
+ * What a broker says on standard error is kept in a file, and printed when the
+ * test program ends if a test of it failed. A broker dies with the test that
+ * started it, also when that is killed.
+ */
+#ifndef TESTS_SUPPORT_BROKER_H
+#define TESTS_SUPPORT_BROKER_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "tests/support/tempdir.h"
+
+/* How long it may take to be ready, and to end, before that is a failure. */
+#define BROKER_WAIT_MS 30000
+
+/* Arguments of one broker, the program's name and ours included. */
+#define BROKER_ARGUMENTS_MAX 40
+
+struct broker {
+    struct tempdir dir;
+    char data[300]; /* its data directory; not there before the first start */
+    char url[64];   /* "http://127.0.0.1:40123", no slash at the end */
+    unsigned port;
+    pid_t pid;     /* 0: not running */
+    int out;       /* its standard output; its end tells that it ended */
+    char log[300]; /* what it says on standard error */
+    char listen[64];
+    const char *arguments[BROKER_ARGUMENTS_MAX];
+};
+
+/* Starts a broker; behind `b` its options, then NULL. They are lent until
+ * broker_close. --listen and --data are given already. Fails the test if it is
+ * not ready in time. */
+void broker_open(struct broker *b, ...) __attribute__((sentinel));
+
+/* Ends it if it still runs, and removes its directory. */
+void broker_close(struct broker *b);
+
+/* SIGTERM; fails the test if it does not end with 0 in time. */
+void broker_stop(struct broker *b);
+
+/* SIGKILL: no chance to write another byte. */
+void broker_kill9(struct broker *b);
+
+/* Starts it again after one of the two. */
+void broker_restart(struct broker *b);
+
+/* Waits for its end and returns the exit status; 128 and the signal's number if
+ * one killed it. Fails the test if it does not end in time. */
+int broker_wait(struct broker *b);
+
+/* Resident memory, in KiB. */
+size_t broker_rss_kib(const struct broker *b);
+
+int broker_setup(void **state);
+int broker_teardown(void **state);
+struct broker *broker_of(void **state);
+
+/* Runs the broker's program to its end with the given arguments, then NULL, and
+ * returns its exit status. `said` becomes what it wrote on standard output and
+ * standard error, cut to `size` and terminated. */
+int broker_run(char *said, size_t size, ...) __attribute__((sentinel));
+
+#endif

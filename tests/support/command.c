@@ -1,0 +1,119 @@
+/*
+ * command.c - a program run by a test.
+ */
+#include "tests/support/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+void
+command_start(struct command *c, const char *const *argv)
+{
+    int in[2];
+    int out[2];
+    int err[2];
+
+    memset(c, 0, sizeof(*c));
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    c->pid = fork();
+    assert_true(c->pid >= 0);
+    if (c->pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        dup2(err[1], 2);
+        execv(argv[0], (char *const *)argv);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    close(err[1]);
+    c->in = in[1];
+    c->out = out[0];
+    c->err = err[0];
+}
+
+static void
+shut(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void
+command_give(struct command *c, const char *text)
+{
+    size_t size = strlen(text);
+
+    assert_int_equal(write(c->in, text, size), size);
+    shut(&c->in);
+}
+
+/* Reads what there is, at least a byte; false at the end. */
+static int
+read_more(int fd, char *text, size_t room)
+{
+    size_t used = strlen(text);
+    ssize_t n;
+
+    assert_true(used + 1 < room);
+    do
+        n = read(fd, text + used, room - used - 1);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return 0;
+    text[used + (size_t)n] = '\0';
+    return 1;
+}
+
+const char *
+command_line(struct command *c)
+{
+    size_t used = 0;
+
+    for (;;) {
+        assert_true(used + 1 < sizeof(c->out_text));
+        if (read(c->out, c->out_text + used, 1) != 1)
+            fail_msg("no line came, only \"%.*s\"", (int)used, c->out_text);
+        if (c->out_text[used] == '\n')
+            break;
+        used++;
+    }
+    c->out_text[used] = '\0';
+    return c->out_text;
+}
+
+void
+command_deafen(struct command *c)
+{
+    shut(&c->out);
+}
+
+int
+command_end(struct command *c)
+{
+    int status = 0;
+
+    shut(&c->in);
+    c->out_text[0] = '\0';
+    if (c->out >= 0)
+        while (read_more(c->out, c->out_text, sizeof(c->out_text)))
+            ;
+    while (read_more(c->err, c->err_text, sizeof(c->err_text)))
+        ;
+    shut(&c->out);
+    shut(&c->err);
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -1,0 +1,36 @@
+/*
+ * command.h - a program run by a test: what it is given, what it says, how it
+ * ends.
+ */
+#ifndef TESTS_SUPPORT_COMMAND_H
+#define TESTS_SUPPORT_COMMAND_H
+
+#include <sys/types.h>
+
+struct command {
+    pid_t pid;
+    int in; /* its standard streams; -1: closed */
+    int out;
+    int err;
+    char out_text[65536]; /* what the last call read */
+    char err_text[65536];
+};
+
+/* Starts argv[0] with the arguments argv, NULL at their end. */
+void command_start(struct command *c, const char *const *argv);
+
+/* Gives it `text`, then the end of its standard input. */
+void command_give(struct command *c, const char *text);
+
+/* Waits for one more line of its standard output and returns it, without the
+ * newline; lent until the next call. Fails the test where none comes. */
+const char *command_line(struct command *c);
+
+/* Closes its standard output: who writes there gets EPIPE. */
+void command_deafen(struct command *c);
+
+/* Reads all that it still says and waits for its end. The exit status, or 128
+ * and the number of the signal that killed it. */
+int command_end(struct command *c);
+
+#endif

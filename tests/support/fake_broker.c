@@ -1,0 +1,427 @@
+/*
+ * fake_broker.c - scenes on raw sockets.
+ */
+#include "tests/support/fake_broker.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#define SCENES_MAX  16
+#define STEPS_MAX   32
+#define REQUEST_MAX 65536
+
+enum step_kind { STEP_FRAME, STEP_RAW, STEP_WAIT, STEP_HOLD };
+
+struct step {
+    enum step_kind kind;
+    unsigned char first_byte; /* of a frame: FIN and opcode */
+    struct slice bytes;
+};
+
+enum scene_kind { SCENE_NOTHING, SCENE_ANSWER, SCENE_STREAM };
+
+struct scene {
+    enum scene_kind kind;
+    unsigned status;
+    const char *type;
+    const char *body;
+    struct step steps[STEPS_MAX];
+    size_t n_steps;
+    char farewell[128];
+    char request[REQUEST_MAX]; /* under the lock */
+    int fd;                    /* of the thread; -1: not open */
+};
+
+struct fake_broker {
+    int listener;
+    char url[64];
+    struct scene *scenes[SCENES_MAX];
+    size_t n_scenes;
+    pthread_t thread;
+    bool is_started;
+    sem_t go;
+    pthread_mutex_t lock;
+};
+
+/* Telling it what to do */
+
+static struct scene *
+add_scene(struct fake_broker *b, enum scene_kind kind)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+
+    assert_non_null(scene);
+    assert_true(b->n_scenes < SCENES_MAX);
+    scene->kind = kind;
+    scene->fd = -1;
+    b->scenes[b->n_scenes++] = scene;
+    return scene;
+}
+
+static void
+add_step(struct fake_broker *b, enum step_kind kind, unsigned char first_byte,
+         struct slice bytes)
+{
+    struct scene *scene = b->scenes[b->n_scenes - 1];
+
+    assert_int_equal(scene->kind, SCENE_STREAM);
+    assert_true(scene->n_steps < STEPS_MAX);
+    scene->steps[scene->n_steps++] = (struct step){kind, first_byte, bytes};
+}
+
+void
+fake_answer(struct fake_broker *b, unsigned status, const char *type,
+            const char *body)
+{
+    struct scene *scene = add_scene(b, SCENE_ANSWER);
+
+    scene->status = status;
+    scene->type = type;
+    scene->body = body;
+}
+
+void
+fake_stream(struct fake_broker *b)
+{
+    add_scene(b, SCENE_STREAM);
+}
+
+void
+fake_nothing(struct fake_broker *b)
+{
+    add_scene(b, SCENE_NOTHING);
+}
+
+void
+fake_send(struct fake_broker *b, struct slice message)
+{
+    add_step(b, STEP_FRAME, 0x81, message);
+}
+
+void
+fake_send_part(struct fake_broker *b, struct slice part, bool is_first,
+               bool is_last)
+{
+    unsigned char opcode = is_first ? 1 : 0;
+
+    add_step(b, STEP_FRAME, (unsigned char)(opcode | (is_last ? 0x80 : 0)),
+             part);
+}
+
+void
+fake_send_binary(struct fake_broker *b, struct slice message)
+{
+    add_step(b, STEP_FRAME, 0x82, message);
+}
+
+void
+fake_ping(struct fake_broker *b)
+{
+    add_step(b, STEP_FRAME, 0x89, SLICE("are you there"));
+}
+
+void
+fake_close(struct fake_broker *b, unsigned code, const char *reason)
+{
+    struct scene *scene = b->scenes[b->n_scenes - 1];
+    int size = snprintf(scene->farewell, sizeof(scene->farewell), "%c%c%s",
+                        (int)(code >> 8), (int)(code & 0xff), reason);
+
+    add_step(b, STEP_FRAME, 0x88,
+             (struct slice){scene->farewell, (size_t)size});
+}
+
+void
+fake_raw(struct fake_broker *b, struct slice bytes)
+{
+    add_step(b, STEP_RAW, 0, bytes);
+}
+
+void
+fake_wait(struct fake_broker *b)
+{
+    add_step(b, STEP_WAIT, 0, SLICE(""));
+}
+
+void
+fake_hold(struct fake_broker *b)
+{
+    add_step(b, STEP_HOLD, 0, SLICE(""));
+}
+
+/* Doing it; a client that went away ends a scene early, which is no fault. */
+
+static bool
+send_all(int fd, const void *bytes, size_t size)
+{
+    const char *at = bytes;
+
+    while (size) {
+        ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
+
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool
+send_frame(int fd, unsigned char first_byte, struct slice payload)
+{
+    unsigned char head[10] = {first_byte};
+    size_t size = 2;
+
+    if (payload.size < 126)
+        head[1] = (unsigned char)payload.size;
+    else if (payload.size < 65536) {
+        head[1] = 126;
+        head[2] = (unsigned char)(payload.size >> 8);
+        head[3] = (unsigned char)payload.size;
+        size = 4;
+    } else {
+        head[1] = 127;
+        for (int i = 0; i < 8; i++)
+            head[2 + i] =
+                (unsigned char)((uint64_t)payload.size >> (56 - 8 * i));
+        size = 10;
+    }
+    return send_all(fd, head, size) && send_all(fd, payload.data, payload.size);
+}
+
+static size_t
+body_size_of(const char *head)
+{
+    const char *at = strcasestr(head, "\r\nContent-Length:");
+
+    return at ? strtoul(at + 17, NULL, 10) : 0;
+}
+
+static void
+read_request(struct fake_broker *b, struct scene *scene)
+{
+    char *text = calloc(1, REQUEST_MAX);
+    size_t size = 0;
+    const char *end = NULL;
+
+    while (text && size < REQUEST_MAX - 1) {
+        ssize_t n = recv(scene->fd, text + size, REQUEST_MAX - 1 - size, 0);
+
+        if (n <= 0)
+            break;
+        size += (size_t)n;
+        end = strstr(text, "\r\n\r\n");
+        if (end && size >= (size_t)(end + 4 - text) + body_size_of(text))
+            break;
+    }
+    pthread_mutex_lock(&b->lock);
+    if (text)
+        memcpy(scene->request, text, REQUEST_MAX);
+    pthread_mutex_unlock(&b->lock);
+    free(text);
+}
+
+static void
+answer(const struct scene *scene)
+{
+    char head[512];
+    int size = snprintf(head, sizeof(head),
+                        "HTTP/1.1 %u Scripted\r\nContent-Type: %s\r\n"
+                        "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+                        scene->status, scene->type, strlen(scene->body));
+
+    if (send_all(scene->fd, head, (size_t)size))
+        send_all(scene->fd, scene->body, strlen(scene->body));
+}
+
+/* A header's value, from its first to its last character. */
+static struct slice
+header_of(const char *request, const char *name)
+{
+    const char *at = strcasestr(request, name);
+
+    if (!at)
+        return SLICE("");
+    at += strlen(name);
+    at += strspn(at, ": ");
+    return (struct slice){at, strcspn(at, "\r\n")};
+}
+
+static bool
+shake_hands(const struct scene *scene)
+{
+    struct slice key = header_of(scene->request, "\r\nSec-WebSocket-Key");
+    struct slice protocol =
+        header_of(scene->request, "\r\nSec-WebSocket-Protocol");
+    unsigned char digest[SHA_DIGEST_LENGTH];
+    char accept[64];
+    char text[512];
+    int size =
+        snprintf(text, sizeof(text), "%.*s258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
+                 SLICE_ARG(key));
+
+    SHA1((unsigned char *)text, (size_t)size, digest);
+    EVP_EncodeBlock((unsigned char *)accept, digest, sizeof(digest));
+    size = snprintf(text, sizeof(text),
+                    "HTTP/1.1 101 Switching Protocols\r\n"
+                    "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                    "Sec-WebSocket-Accept: %s\r\n"
+                    "Sec-WebSocket-Protocol: %.*s\r\n\r\n",
+                    accept, SLICE_ARG(protocol));
+    return send_all(scene->fd, text, (size_t)size);
+}
+
+/* Returns whether the connection is to stay. */
+static bool
+play_stream(struct fake_broker *b, const struct scene *scene)
+{
+    if (!shake_hands(scene))
+        return false;
+    for (size_t i = 0; i < scene->n_steps; i++) {
+        const struct step *step = &scene->steps[i];
+        bool is_good = true;
+
+        switch (step->kind) {
+        case STEP_FRAME:
+            is_good = send_frame(scene->fd, step->first_byte, step->bytes);
+            break;
+        case STEP_RAW:
+            is_good = send_all(scene->fd, step->bytes.data, step->bytes.size);
+            break;
+        case STEP_WAIT:
+            sem_wait(&b->go);
+            break;
+        case STEP_HOLD:
+            return true;
+        }
+        if (!is_good)
+            return false;
+    }
+    return false;
+}
+
+/* Reads to the client's end first: closing on unread bytes would take away what
+ * the client has not read yet. */
+static void
+hang_up(struct scene *scene)
+{
+    char unread[4096];
+
+    shutdown(scene->fd, SHUT_WR);
+    while (recv(scene->fd, unread, sizeof(unread), 0) > 0)
+        ;
+    close(scene->fd);
+    scene->fd = -1;
+}
+
+static void *
+play(void *user)
+{
+    struct fake_broker *b = user;
+
+    for (size_t i = 0; i < b->n_scenes; i++) {
+        struct scene *scene = b->scenes[i];
+        bool stays = false;
+
+        scene->fd = accept(b->listener, NULL, NULL);
+        if (scene->fd < 0)
+            return NULL;
+        if (scene->kind != SCENE_NOTHING)
+            read_request(b, scene);
+        if (scene->kind == SCENE_ANSWER)
+            answer(scene);
+        if (scene->kind == SCENE_STREAM)
+            stays = play_stream(b, scene);
+        if (!stays)
+            hang_up(scene);
+    }
+    return NULL;
+}
+
+/* Its life */
+
+struct fake_broker *
+fake_broker_new(void)
+{
+    struct fake_broker *b = calloc(1, sizeof(*b));
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+
+    assert_non_null(b);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    b->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(b->listener >= 0);
+    assert_int_equal(
+        bind(b->listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(
+        getsockname(b->listener, (struct sockaddr *)&address, &size), 0);
+    snprintf(b->url, sizeof(b->url), "http://127.0.0.1:%d/sets/news",
+             ntohs(address.sin_port));
+    sem_init(&b->go, 0, 0);
+    pthread_mutex_init(&b->lock, NULL);
+    return b;
+}
+
+void
+fake_broker_start(struct fake_broker *b)
+{
+    assert_int_equal(listen(b->listener, SCENES_MAX), 0);
+    assert_int_equal(pthread_create(&b->thread, NULL, play, b), 0);
+    b->is_started = true;
+}
+
+void
+fake_broker_free(struct fake_broker *b)
+{
+    if (b->is_started) {
+        shutdown(b->listener, SHUT_RDWR); /* ends accept */
+        pthread_join(b->thread, NULL);
+    }
+    close(b->listener);
+    for (size_t i = 0; i < b->n_scenes; i++) {
+        if (b->scenes[i]->fd >= 0)
+            close(b->scenes[i]->fd);
+        free(b->scenes[i]);
+    }
+    sem_destroy(&b->go);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+const char *
+fake_broker_url(const struct fake_broker *b)
+{
+    return b->url;
+}
+
+void
+fake_go(struct fake_broker *b)
+{
+    sem_post(&b->go);
+}
+
+const char *
+fake_request(struct fake_broker *b, size_t i)
+{
+    const char *text;
+
+    pthread_mutex_lock(&b->lock);
+    text = i < b->n_scenes ? b->scenes[i]->request : "";
+    pthread_mutex_unlock(&b->lock);
+    return text;
+}

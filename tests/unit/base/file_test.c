@@ -1,0 +1,284 @@
+#include "broker/base/file.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tempdir.h"
+
+/* Directories */
+
+static void
+directories_are_made_with_all_that_is_above_them(void **state)
+{
+    char path[300];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/a//b/c/", tempdir_path(state));
+
+    assert_int_equal(file_make_dirs(path, NULL), STATUS_OK);
+    assert_int_equal(file_make_dirs(path, NULL), STATUS_OK);
+
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(S_ISDIR(st.st_mode));
+}
+
+static void
+a_relative_directory_is_made_where_the_process_is(void **state)
+{
+    int before = open(".", O_RDONLY | O_DIRECTORY);
+    struct stat st;
+
+    assert_int_equal(fchdir(tempdir_fd(state)), 0);
+
+    assert_int_equal(file_make_dirs("data", NULL), STATUS_OK);
+    assert_int_equal(file_make_dirs("./data/sets", NULL), STATUS_OK);
+
+    assert_int_equal(fchdir(before), 0);
+    close(before);
+    assert_int_equal(fstatat(tempdir_fd(state), "data/sets", &st, 0), 0);
+}
+
+static void
+a_file_in_the_way_is_named(void **state)
+{
+    struct problem why = {.text = ""};
+    char path[300], want[400];
+
+    tempdir_write(tempdir_fd(state), "a", "");
+    snprintf(path, sizeof(path), "%s/a", tempdir_path(state));
+    snprintf(want, sizeof(want),
+             "cannot create the directory %s: Not a directory", path);
+
+    assert_int_equal(file_make_dirs(path, &why), STATUS_IO);
+
+    assert_string_equal(why.text, want);
+}
+
+static void
+an_empty_name_is_no_directory(void **state)
+{
+    (void)state;
+
+    assert_int_equal(file_make_dirs("", NULL), STATUS_IO);
+}
+
+/* The lock */
+
+/* A process that takes the lock of `dir`, says so on `said`, and holds it until
+ * it is killed. */
+static pid_t
+other_owner(const char *dir, int said[2])
+{
+    pid_t pid;
+
+    assert_int_equal(pipe(said), 0);
+    pid = fork();
+    if (pid == 0) {
+        int lock;
+        bool has = !file_lock(dir, &lock, NULL);
+
+        if (write(said[1], has ? "y" : "n", 1) == 1)
+            pause();
+        _exit(0);
+    }
+    close(said[1]);
+    return pid;
+}
+
+static void
+a_directory_has_one_owner_and_a_dead_one_does_not_count(void **state)
+{
+    const char *dir = tempdir_path(state);
+    struct problem why = {.text = ""};
+    char want[400];
+    char said = '?';
+    int pipe_fds[2];
+    int lock = -1;
+    pid_t pid = other_owner(dir, pipe_fds);
+
+    assert_int_equal(read(pipe_fds[0], &said, 1), 1);
+    assert_int_equal(said, 'y');
+    snprintf(want, sizeof(want), "%s is in use by process %d", dir, (int)pid);
+
+    assert_int_equal(file_lock(dir, &lock, &why), STATUS_BUSY);
+    assert_string_equal(why.text, want);
+
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(pipe_fds[0]);
+    assert_int_equal(file_lock(dir, &lock, NULL), STATUS_OK);
+    snprintf(want, sizeof(want), "%d\n", (int)getpid());
+    assert_file(tempdir_fd(state), "lock", want);
+    file_unlock(lock);
+}
+
+static void
+a_lock_given_back_can_be_taken_again(void **state)
+{
+    const char *dir = tempdir_path(state);
+    int lock = -1;
+
+    assert_int_equal(file_lock(dir, &lock, NULL), STATUS_OK);
+    file_unlock(lock);
+    assert_int_equal(file_lock(dir, &lock, NULL), STATUS_OK);
+    file_unlock(lock);
+}
+
+static void
+a_lock_needs_its_directory(void **state)
+{
+    struct problem why = {.text = ""};
+    char path[300], want[400];
+    int lock = -1;
+
+    snprintf(path, sizeof(path), "%s/none", tempdir_path(state));
+    snprintf(want, sizeof(want),
+             "cannot lock %s/lock: No such file or directory", path);
+
+    assert_int_equal(file_lock(path, &lock, &why), STATUS_IO);
+
+    assert_string_equal(why.text, want);
+}
+
+/* A file being made */
+
+/* readers see the old file or the new one, whole. */
+static void
+a_file_is_there_when_it_is_finished_and_not_before(void **state)
+{
+    int dir = tempdir_fd(state);
+    struct file_new f;
+
+    tempdir_write(dir, "list", "old");
+
+    assert_int_equal(file_begin(&f, dir, "list", NULL), STATUS_OK);
+    assert_int_equal(file_append(&f, SLICE("new "), NULL), STATUS_OK);
+    assert_int_equal(file_append(&f, SLICE("list"), NULL), STATUS_OK);
+    assert_file(dir, "list", "old");
+    assert_int_equal(file_finish(&f, NULL), STATUS_OK);
+    assert_int_equal(file_sync_dir(dir, NULL), STATUS_OK);
+
+    assert_file(dir, "list", "new list");
+    assert_no_file(dir, "list.new");
+}
+
+static void
+an_abandoned_file_leaves_nothing(void **state)
+{
+    int dir = tempdir_fd(state);
+    struct file_new f;
+
+    assert_int_equal(file_begin(&f, dir, "list", NULL), STATUS_OK);
+    assert_int_equal(file_append(&f, SLICE("half"), NULL), STATUS_OK);
+    file_abandon(&f);
+    file_abandon(&f);
+
+    assert_no_file(dir, "list");
+    assert_no_file(dir, "list.new");
+}
+
+/* What a killed process has left is neither kept nor in the way. */
+static void
+leftovers_are_overwritten(void **state)
+{
+    int dir = tempdir_fd(state);
+    struct file_new f;
+
+    tempdir_write(dir, "list.new", "much longer than what comes now");
+
+    assert_int_equal(file_begin(&f, dir, "list", NULL), STATUS_OK);
+    assert_int_equal(file_append(&f, SLICE("short"), NULL), STATUS_OK);
+    assert_int_equal(file_finish(&f, NULL), STATUS_OK);
+
+    assert_file(dir, "list", "short");
+}
+
+static void
+a_link_in_the_place_of_the_new_file_is_not_followed(void **state)
+{
+    int dir = tempdir_fd(state);
+    struct file_new f;
+
+    tempdir_write(dir, "precious", "kept");
+    assert_int_equal(symlinkat("precious", dir, "list.new"), 0);
+
+    assert_int_equal(file_begin(&f, dir, "list", NULL), STATUS_IO);
+
+    file_abandon(&f);
+    assert_file(dir, "precious", "kept");
+}
+
+/* a failed write leaves nothing half done, and says what failed. */
+static void
+a_failed_finish_leaves_nothing_behind(void **state)
+{
+    int dir = tempdir_fd(state);
+    struct problem why = {.text = ""};
+    struct file_new f;
+
+    assert_int_equal(mkdirat(dir, "list", 0755), 0);
+
+    assert_int_equal(file_begin(&f, dir, "list", NULL), STATUS_OK);
+    assert_int_equal(file_append(&f, SLICE("new"), NULL), STATUS_OK);
+    assert_int_equal(file_finish(&f, &why), STATUS_IO);
+
+    assert_string_equal(why.text, "cannot write list: Is a directory");
+    assert_no_file(dir, "list.new");
+}
+
+static void
+a_name_that_is_too_long_is_refused(void **state)
+{
+    char name[400];
+    struct file_new f;
+
+    memset(name, 'x', sizeof(name));
+    for (size_t size = 252; size < sizeof(name); size++) {
+        name[size] = '\0';
+        assert_int_equal(file_begin(&f, tempdir_fd(state), name, NULL),
+                         STATUS_IO);
+        file_abandon(&f);
+        name[size] = 'x';
+    }
+}
+
+static void
+free_bytes_are_known_of_a_directory_and_0_of_nothing(void **state)
+{
+    assert_true(file_free_bytes(tempdir_fd(state)) > 0);
+    assert_int_equal(file_free_bytes(-1), 0);
+}
+
+#define IN_TEMPDIR(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_TEMPDIR(directories_are_made_with_all_that_is_above_them),
+        IN_TEMPDIR(a_relative_directory_is_made_where_the_process_is),
+        IN_TEMPDIR(a_file_in_the_way_is_named),
+        cmocka_unit_test(an_empty_name_is_no_directory),
+        IN_TEMPDIR(a_directory_has_one_owner_and_a_dead_one_does_not_count),
+        IN_TEMPDIR(a_lock_given_back_can_be_taken_again),
+        IN_TEMPDIR(a_lock_needs_its_directory),
+        IN_TEMPDIR(a_file_is_there_when_it_is_finished_and_not_before),
+        IN_TEMPDIR(an_abandoned_file_leaves_nothing),
+        IN_TEMPDIR(leftovers_are_overwritten),
+        IN_TEMPDIR(a_link_in_the_place_of_the_new_file_is_not_followed),
+        IN_TEMPDIR(a_failed_finish_leaves_nothing_behind),
+        IN_TEMPDIR(a_name_that_is_too_long_is_refused),
+        IN_TEMPDIR(free_bytes_are_known_of_a_directory_and_0_of_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/*
+ * main_test.c - the command line of `tidings`.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/command.h"
+
+#define TIDINGS BIN_DIR "/tidings"
+
+/* Runs it to its end and returns its exit status. */
+static int
+run(struct command *c, const char *const *argv)
+{
+    command_start(c, argv);
+    return command_end(c);
+}
+
+#define RUN(c, ...) run(c, (const char *const[]){TIDINGS, __VA_ARGS__, NULL})
+
+/* Design section 4: tidings --version. */
+static void
+tells_its_version(void **state)
+{
+    struct command *c = *state;
+
+    assert_int_equal(RUN(c, "--version"), 0);
+    assert_string_equal(c->out_text, "tidings " TIDINGS_VERSION "\n");
+}
+
+/* only what works is advertised. */
+static void
+helps_with_what_there_is(void **state)
+{
+    struct command *c = *state;
+
+    assert_int_equal(RUN(c, "--help"), 0);
+    assert_non_null(strstr(c->out_text, "tidings publish SET-URL"));
+    assert_non_null(strstr(c->out_text, "tidings follow SET-URL"));
+    assert_null(strstr(c->out_text, "sync"));
+    assert_non_null(strstr(c->out_text, "3 the position is gone"));
+
+    assert_int_equal(RUN(c, "publish", "--help"), 0);
+    assert_non_null(strstr(c->out_text, "--media-type TYPE"));
+    assert_int_equal(RUN(c, "follow", "--help"), 0);
+    assert_non_null(strstr(c->out_text, "--from-start"));
+    assert_string_equal(c->err_text, "");
+}
+
+/* Design section 4: bad usage is 2, with one line on standard error. */
+static void
+refuses_bad_usage(void **state)
+{
+    struct command *c = *state;
+    static const char *const lines[][6] = {
+        {TIDINGS, NULL},
+        {TIDINGS, "sync", NULL},
+        {TIDINGS, "--help", "more", NULL},
+        {TIDINGS, "publish", NULL},
+        {TIDINGS, "publish", "--speed", NULL},
+        {TIDINGS, "publish", "--type", NULL},
+        {TIDINGS, "publish", "http://example.com/sets/news", "a", "b", NULL},
+        {TIDINGS, "publish", "http://example.com/sets/news", "--lastmod=x",
+         NULL},
+        {TIDINGS, "publish", "http://example.com/sets/news", "--change=moved",
+         "http://example.com/a", NULL},
+        {TIDINGS, "publish", "http://example.com/sets/news", "--change=created",
+         NULL},
+        {TIDINGS, "follow", NULL},
+        {TIDINGS, "follow", "here", NULL},
+        {TIDINGS, "follow", "http://example.com/sets/news", "--count=0", NULL},
+        {TIDINGS, "follow", "http://example.com/sets/news", "--count=-1", NULL},
+        {TIDINGS, "follow", "http://example.com/sets/news", "--format=csv",
+         NULL},
+        {TIDINGS, "follow", "http://example.com/sets/news", "--after=x", NULL},
+        {TIDINGS, "follow", "http://example.com/sets/news", "--after=0",
+         "--from-start", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        size_t size;
+
+        if (run(c, lines[i]) != 2)
+            fail_msg("line %zu is not refused", i);
+        size = strlen(c->err_text);
+        assert_memory_equal(c->err_text, "tidings: ", 9);
+        assert_ptr_equal(strchr(c->err_text, '\n'), c->err_text + size - 1);
+        assert_string_equal(c->out_text, "");
+    }
+}
+
+static int
+set_stage(void **state)
+{
+    *state = malloc(sizeof(struct command));
+    return *state ? 0 : -1;
+}
+
+static int
+clear_stage(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(tells_its_version, set_stage,
+                                        clear_stage),
+        cmocka_unit_test_setup_teardown(helps_with_what_there_is, set_stage,
+                                        clear_stage),
+        cmocka_unit_test_setup_teardown(refuses_bad_usage, set_stage,
+                                        clear_stage),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

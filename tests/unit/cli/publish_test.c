@@ -1,0 +1,204 @@
+/*
+ * publish_test.c - tidings publish, as a shell sees it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/command.h"
+#include "tests/support/fake_broker.h"
+
+#define TIDINGS BIN_DIR "/tidings"
+
+struct stage {
+    struct fake_broker *broker;
+    struct command command;
+    char path[64];
+};
+
+static int
+set_stage(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    s->broker = fake_broker_new();
+    *state = s;
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    fake_broker_free(s->broker);
+    if (s->path[0])
+        unlink(s->path);
+    free(s);
+    return 0;
+}
+
+static void
+accept_a_post(struct stage *s)
+{
+    fake_answer(s->broker, 200, "application/json",
+                "{\"set\":\"news\",\"first\":1,\"last\":3,"
+                "\"position\":\"0123456789abcdef-3\","
+                "\"datetime\":\"2026-01-01T00:00:03.000000Z\"}");
+}
+
+/* Runs tidings publish URL with up to six more arguments and `input`. */
+static int
+publish(struct stage *s, const char *const *more, const char *input)
+{
+    const char *argv[10] = {TIDINGS, "publish", fake_broker_url(s->broker)};
+
+    for (size_t i = 0; i < 6 && more[i]; i++)
+        argv[3 + i] = more[i];
+    command_start(&s->command, argv);
+    command_give(&s->command, input);
+    return command_end(&s->command);
+}
+
+#define PUBLISH(s, input, ...) \
+    publish(s, (const char *const[]){__VA_ARGS__, NULL, NULL}, input)
+
+static void
+assert_posted(struct stage *s, size_t i, const char *type, const char *body)
+{
+    const char *request = fake_request(s->broker, i);
+    char line[100];
+
+    snprintf(line, sizeof(line), "\r\nContent-Type: %s\r\n", type);
+    assert_non_null(strstr(request, line));
+    assert_string_equal(strstr(request, "\r\n\r\n") + 4, body);
+}
+
+/* R-294: a post that is durable is one line that scripts can read. */
+static void
+prints_one_line(void **state)
+{
+    struct stage *s = *state;
+
+    accept_a_post(s);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(PUBLISH(s, " [{}]", "-"), 0);
+
+    assert_string_equal(s->command.out_text,
+                        "first=1 last=3 position=0123456789abcdef-3 "
+                        "datetime=2026-01-01T00:00:03.000000Z\n");
+    assert_string_equal(s->command.err_text, "");
+    assert_posted(s, 0, "application/json", " [{}]");
+}
+
+/* Design section 4: the type is told, or by name, or by the first character. */
+static void
+finds_out_the_type(void **state)
+{
+    struct stage *s = *state;
+
+    for (int i = 0; i < 5; i++)
+        accept_a_post(s);
+    fake_broker_start(s->broker);
+    strcpy(s->path, "/tmp/publish_test_XXXXXX.json");
+    close(mkstemps(s->path, 5));
+
+    assert_int_equal(PUBLISH(s, "\n<urlset/>", NULL), 0);
+    assert_int_equal(PUBLISH(s, "\xef\xbb\xbf{}", NULL), 0);
+    assert_int_equal(PUBLISH(s, "?", "--type", "xml"), 0);
+    assert_int_equal(PUBLISH(s, "<a/>", "-", "--type=json"), 0);
+    assert_int_equal(PUBLISH(s, "", s->path), 0);
+
+    assert_posted(s, 0, "application/xml", "\n<urlset/>");
+    assert_posted(s, 1, "application/json", "\xef\xbb\xbf{}");
+    assert_posted(s, 2, "application/xml", "?");
+    assert_posted(s, 3, "application/json", "<a/>");
+    assert_posted(s, 4, "application/json", "");
+}
+
+/* Design section 4: what cannot be told is asked for; nothing is sent. */
+static void
+asks_for_a_type_it_cannot_find_out(void **state)
+{
+    struct stage *s = *state;
+
+    assert_int_equal(PUBLISH(s, "", NULL), 2);
+    assert_int_equal(PUBLISH(s, "loc,change\n", NULL), 2);
+    assert_int_equal(PUBLISH(s, "{}", "--type=csv"), 2);
+    assert_int_equal(PUBLISH(s, "", "/no/such/file.xml"), 1);
+    assert_non_null(strstr(s->command.err_text, "No such file"));
+}
+
+/* Design section 4: --change makes the document, each LOC an entry. */
+static void
+makes_a_document_from_options(void **state)
+{
+    struct stage *s = *state;
+
+    accept_a_post(s);
+    accept_a_post(s);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(PUBLISH(s, "", "--change=deleted", "http://e.com/\"a\\\n",
+                             "http://e.com/b"),
+                     0);
+    assert_int_equal(PUBLISH(s, "", "--change=created",
+                             "--lastmod=2026-01-01T00:00:00Z",
+                             "--hash=sha-256:ab", "--length=3",
+                             "--media-type=text/csv", "http://e.com/c"),
+                     0);
+
+    assert_posted(s, 0, "application/json",
+                  "[{\"loc\":\"http://e.com/\\\"a\\\\\\u000a\","
+                  "\"change\":\"deleted\"},\n"
+                  "{\"loc\":\"http://e.com/b\",\"change\":\"deleted\"}]\n");
+    assert_posted(s, 1, "application/json",
+                  "[{\"loc\":\"http://e.com/c\",\"change\":\"created\","
+                  "\"lastmod\":\"2026-01-01T00:00:00Z\","
+                  "\"hash\":{\"sha-256\":\"ab\"},\"length\":3,"
+                  "\"type\":\"text/csv\"}]\n");
+}
+
+/* R-294: a refusal is one line on standard error and status 1. */
+static void
+tells_why_it_was_refused(void **state)
+{
+    struct stage *s = *state;
+
+    fake_answer(s->broker, 422, "application/problem+json",
+                "{\"detail\":\"loc is not an absolute URI\",\"entry\":3,"
+                "\"line\":9}");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(PUBLISH(s, "[]", NULL), 1);
+
+    assert_string_equal(s->command.out_text, "");
+    assert_string_equal(
+        s->command.err_text,
+        "tidings: 422: entry 3, line 9: loc is not an absolute URI\n");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(prints_one_line),
+        TEST(finds_out_the_type),
+        TEST(asks_for_a_type_it_cannot_find_out),
+        TEST(makes_a_document_from_options),
+        TEST(tells_why_it_was_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

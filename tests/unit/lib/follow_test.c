@@ -1,0 +1,939 @@
+/*
+ * follow_test.c - td_follow against a broker that does as it is told.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/support/fake_broker.h"
+#include "tests/support/history.h"
+
+#define EPOCH       "0123456789abcdef"
+#define OTHER_EPOCH "fedcba9876543210"
+
+/* What a test has: a broker to be told, and what on_message saw. */
+struct stage {
+    struct fake_broker *broker;
+    struct history history;
+    struct history other; /* of a log made anew */
+    struct td_client *client;
+    struct td_follow_options options;
+    uint64_t until;  /* on_message ends it with this entry */
+    char seen[1024]; /* "1 2 3 h " */
+    char last_text[1024];
+    char position[64];
+    char digest[128];
+    unsigned troubles;
+    char trouble[512];
+    bool starts_on_trouble;
+    sem_t heard;
+};
+
+static int
+set_stage(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    s->broker = fake_broker_new();
+    s->client = td_open();
+    assert_non_null(s->client);
+    history_init(&s->history, EPOCH);
+    history_init(&s->other, OTHER_EPOCH);
+    sem_init(&s->heard, 0, 0);
+    *state = s;
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    td_close(s->client);
+    fake_broker_free(s->broker);
+    history_fini(&s->history);
+    history_fini(&s->other);
+    sem_destroy(&s->heard);
+    free(s);
+    return 0;
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct stage *s = user;
+    size_t used = strlen(s->seen);
+
+    assert_string_equal(message->set, "news");
+    if (!message->n_changes) {
+        assert_int_equal(message->after, message->last);
+        snprintf(s->seen + used, sizeof(s->seen) - used, "h ");
+    }
+    for (size_t i = 0; i < message->n_changes; i++) {
+        const struct td_change *change = &message->changes[i];
+
+        assert_int_equal(change->seq, message->after + 1 + i);
+        assert_int_equal(strlen(change->text), change->text_size);
+        snprintf(s->last_text, sizeof(s->last_text), "%s", change->text);
+        used = strlen(s->seen);
+        snprintf(s->seen + used, sizeof(s->seen) - used, "%llu ",
+                 (unsigned long long)change->seq);
+    }
+    snprintf(s->position, sizeof(s->position), "%s", message->position);
+    snprintf(s->digest, sizeof(s->digest), "%s",
+             message->digest ? message->digest : "");
+    sem_post(&s->heard);
+    return s->until && message->n_changes && message->last >= s->until;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    struct stage *s = user;
+
+    (void)pause_ms;
+    s->troubles++;
+    snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+    if (s->starts_on_trouble)
+        fake_broker_start(s->broker);
+    s->starts_on_trouble = false;
+}
+
+static enum td_status
+follow(struct stage *s, const char *after, enum td_form form, uint64_t until)
+{
+    s->options.after = after;
+    s->options.form = form;
+    s->options.on_trouble = on_trouble;
+    s->until = until;
+    return td_follow(s->client, fake_broker_url(s->broker), &s->options,
+                     on_message, s);
+}
+
+static struct slice
+json(struct stage *s, uint64_t after, uint64_t last)
+{
+    return history_json(&s->history, after, last);
+}
+
+static struct slice
+xml(struct stage *s, uint64_t after, uint64_t last)
+{
+    return history_xml(&s->history, after, last);
+}
+
+/* Asks for the stream at `position` was connection `i`? */
+static void
+assert_asked(struct stage *s, size_t i, const char *line)
+{
+    const char *request = fake_request(s->broker, i);
+
+    if (strncmp(request, line, strlen(line)))
+        fail_msg("connection %zu asked \"%.120s\", not \"%s\"", i, request,
+                 line);
+}
+
+/* The good way */
+
+/* R-342: what was missed, then what is new, each once and in order. */
+static void
+hands_over_every_change_in_order(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 2));
+    fake_send(s->broker, json(s, 2, 5));
+    fake_send(s->broker, json(s, 5, 6));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, EPOCH "-2", TD_JSON, 6), TD_STOPPED);
+
+    assert_string_equal(s->seen, "h 3 4 5 6 ");
+    assert_string_equal(s->position, EPOCH "-6");
+    assert_asked(s, 0, "GET /sets/news/stream?after=" EPOCH "-2 HTTP/1.1");
+    assert_non_null(strstr(fake_request(s->broker, 0), "resourcesync.json"));
+    assert_null(strstr(fake_request(s->broker, 0), "resourcesync.xml"));
+}
+
+/* R-309: the text of a change is the entry as it came. */
+static void
+hands_over_json_as_it_came(void **state)
+{
+    struct stage *s = *state;
+    static const char message[] =
+        "{ \"set\":\"news\", \"epoch\":\"" EPOCH "\", \"after\":0, \"last\":1,"
+        " \"from\":\"2026-01-01T00:00:00Z\","
+        " \"until\":\"2026-01-01T00:00:01Z\",\n"
+        " \"changes\": [ {\"loc\":\"http://example.com/\\u00e9]}\\\"\", "
+        "\"change\":\"updated\", \"datetime\":\"2026-01-01T00:00:01Z\","
+        " \"seq\":1} ] }\n";
+
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE(message));
+    fake_broker_start(s->broker);
+
+    (void)follow(s, "0", TD_JSON, 1);
+
+    assert_string_equal(s->last_text,
+                        "{\"loc\":\"http://example.com/\\u00e9]}\\\"\", "
+                        "\"change\":\"updated\", "
+                        "\"datetime\":\"2026-01-01T00:00:01Z\", \"seq\":1}");
+}
+
+/* R-309: in XML the line, from <url> to </url>. */
+static void
+hands_over_xml_as_it_came(void **state)
+{
+    struct stage *s = *state;
+    char *line = s->history.fragments[2];
+
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 0, 2));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_XML, 2), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 ");
+    assert_int_equal(strlen(s->last_text), s->history.sizes[2] - 1);
+    assert_memory_equal(s->last_text, line, s->history.sizes[2] - 1);
+    assert_memory_equal(s->digest, "sha-256:", 8);
+    assert_int_equal(strlen(s->digest), 72 - 1 + (s->digest[71] != '\0'));
+    assert_non_null(strstr(fake_request(s->broker, 0), "resourcesync.xml"));
+}
+
+/* R-342: "from now on" is settled by the first message: what comes while the
+ * connection is lost is not missed. */
+static void
+from_now_on_begins_with_the_first_message(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 7, 7));
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 7, 9));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 9), TD_STOPPED);
+
+    assert_string_equal(s->seen, "h 8 9 ");
+    assert_asked(s, 0, "GET /sets/news/stream HTTP/1.1");
+    assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-7 HTTP/1.1");
+}
+
+/* R-291: a message may come in many fragments, pings between them. */
+static void
+reads_a_message_in_fragments(void **state)
+{
+    struct stage *s = *state;
+    struct slice whole = json(s, 0, 20);
+
+    fake_stream(s->broker);
+    for (size_t at = 0; at < whole.size; at += 1000) {
+        size_t left = whole.size - at;
+        struct slice part = {whole.data + at, left < 1000 ? left : 1000};
+
+        fake_send_part(s->broker, part, at == 0, left <= 1000);
+        fake_ping(s->broker);
+    }
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 20), TD_STOPPED);
+
+    assert_string_equal(s->position, EPOCH "-20");
+}
+
+/* Repeats and gaps */
+
+/* R-344: each change once, though the broker repeats itself. */
+static void
+drops_a_repeat(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 3));
+    fake_send(s->broker, json(s, 0, 3));
+    fake_send(s->broker, json(s, 1, 2));
+    fake_send(s->broker, json(s, 2, 2));
+    fake_send(s->broker, json(s, 3, 4));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 ");
+}
+
+/* R-344: of a message that begins too early only what is new. */
+static void
+takes_what_is_new_of_an_overlap(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 0, 3));
+    fake_send(s->broker, xml(s, 1, 5));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_XML, 5), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 5 ");
+}
+
+/* R-309: a hole is filled from the change memory, page by page, before what
+ * follows it. */
+static void
+fills_a_gap_from_the_change_memory(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, json(s, 5, 6));
+    fake_send(s->broker, json(s, 6, 7));
+    fake_hold(s->broker);
+    fake_answer(s->broker, 200, "application/json", json(s, 1, 3).data);
+    fake_answer(s->broker, 200, "application/json", json(s, 3, 5).data);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 7), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 5 6 7 ");
+    assert_asked(s, 1, "GET /sets/news/changes?after=" EPOCH "-1 HTTP/1.1");
+    assert_asked(s, 2, "GET /sets/news/changes?after=" EPOCH "-3 HTTP/1.1");
+    assert_int_equal(s->troubles, 0);
+}
+
+/* R-309: a page that reaches past the hole is no reason to repeat anything. */
+static void
+repeats_nothing_when_a_page_reaches_past_the_gap(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, json(s, 3, 6));
+    fake_send(s->broker, json(s, 6, 8));
+    fake_hold(s->broker);
+    fake_answer(s->broker, 200, "application/json", json(s, 1, 5).data);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 8), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 5 6 7 8 ");
+}
+
+/* R-309: in XML the stream itself is asked again, from the last position. */
+static void
+fills_a_gap_in_xml_by_asking_again(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 0, 1));
+    fake_send(s->broker, xml(s, 2, 3));
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 1, 1));
+    fake_send(s->broker, xml(s, 1, 3));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_XML, 3), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 h 2 3 ");
+    assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-1 HTTP/1.1");
+}
+
+/* R-309: a hole that stays is told, not jumped over. */
+static void
+tells_of_a_gap_that_cannot_be_filled(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, json(s, 2, 3));
+    fake_hold(s->broker);
+    fake_answer(s->broker, 200, "application/json", json(s, 1, 1).data);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_BROKEN);
+
+    assert_string_equal(s->seen, "1 ");
+    assert_string_equal(td_problem(s->client),
+                        "a gap after 1 that cannot be filled");
+}
+
+/* R-309: the same in XML. */
+static void
+tells_of_a_gap_in_xml_that_cannot_be_filled(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 0, 1));
+    fake_send(s->broker, xml(s, 2, 3));
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 2, 3));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_XML, 3), TD_BROKEN);
+
+    assert_string_equal(s->seen, "1 ");
+}
+
+/* R-345: when the missing entries are no longer kept, the follower hears it. */
+static void
+a_gap_that_is_no_longer_retained_is_gone(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, json(s, 2, 3));
+    fake_hold(s->broker);
+    fake_answer(s->broker, 410, "application/problem+json",
+                "{\"status\":410,\"detail\":\"the earliest is 2\"}");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_GONE);
+
+    assert_string_equal(td_problem(s->client), "410: the earliest is 2");
+}
+
+/* R-309: a page that cannot be had now is a lost connection, not a lost
+ * change. */
+static void
+connects_again_when_the_change_memory_is_away(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, json(s, 2, 3));
+    fake_hold(s->broker);
+    fake_answer(s->broker, 503, "application/problem+json", "{}");
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 1, 3));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 ");
+}
+
+/* Positions that are gone */
+
+/* R-345: a log made anew is told, its entries are not mistaken for ours. */
+static void
+another_epoch_is_gone(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, history_json(&s->other, 4, 5));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, EPOCH "-4", TD_JSON, 5), TD_GONE);
+
+    assert_string_equal(s->seen, "");
+    assert_non_null(strstr(td_problem(s->client), OTHER_EPOCH));
+}
+
+/* R-345: close code 4410, with the reason in the broker's words. */
+static void
+close_4410_is_gone(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 2));
+    fake_close(s->broker, 4410, "earliest " EPOCH "-40");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, EPOCH "-2", TD_JSON, 9), TD_GONE);
+
+    assert_non_null(
+        strstr(td_problem(s->client), "4410 earliest " EPOCH "-40"));
+}
+
+/* R-345: the same, told by the handshake. */
+static void
+handshake_410_is_gone(void **state)
+{
+    struct stage *s = *state;
+    static const char body[] = "{\"detail\":\"ahead of the log\"}";
+
+    fake_answer(s->broker, 410, "application/problem+json", body);
+    fake_answer(s->broker, 410, "application/problem+json", body);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, EPOCH "-2", TD_JSON, 9), TD_GONE);
+
+    assert_string_equal(td_problem(s->client), "410: ahead of the log");
+}
+
+/* Histories that cannot be right */
+
+/* R-309: in XML every entry is proven by the digest. */
+static void
+a_changed_entry_breaks_the_digest(void **state)
+{
+    struct stage *s = *state;
+    char *spoilt = history_copy(&s->history, xml(s, 1, 3));
+
+    *strstr(spoilt, "n=3") = 'm';
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 0, 1));
+    fake_send(s->broker, slice_of(spoilt));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_XML, 3), TD_BROKEN);
+
+    assert_string_equal(s->seen, "1 ");
+    assert_non_null(strstr(td_problem(s->client), "digest at 3"));
+}
+
+/* R-309: so is the part of a message that begins too early. */
+static void
+a_changed_entry_in_an_overlap_breaks_the_digest(void **state)
+{
+    struct stage *s = *state;
+    char *spoilt = history_copy(&s->history, xml(s, 1, 4));
+
+    *strstr(spoilt, "n=4") = 'm';
+    fake_stream(s->broker);
+    fake_send(s->broker, xml(s, 0, 2));
+    fake_send(s->broker, slice_of(spoilt));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_XML, 4), TD_BROKEN);
+
+    assert_string_equal(s->seen, "1 2 ");
+}
+
+/* R-309: a broker that comes back with another past is found out by its first
+ * heartbeat, in JSON too. */
+static void
+another_past_breaks_the_digest(void **state)
+{
+    struct stage *s = *state;
+    char *spoilt = history_copy(&s->history, json(s, 2, 2));
+    char *digit = strstr(spoilt, "sha-256:") + strlen("sha-256:");
+
+    *digit = *digit == '0' ? '1' : '0';
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_stream(s->broker);
+    fake_send(s->broker, slice_of(spoilt));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 9), TD_BROKEN);
+
+    assert_string_equal(s->seen, "1 2 ");
+}
+
+/* R-344: a message whose entries are not those it says it covers: another one
+ * among them, one too few, one too many. */
+static void
+entries_must_be_those_covered(void **state)
+{
+    struct stage *s = *state;
+    char *other = history_copy(&s->history, json(s, 0, 3));
+    char *fewer = history_copy(&s->history, json(s, 0, 3));
+    char *more = history_copy(&s->history, json(s, 0, 3));
+    char *spoilt[] = {other, fewer, more};
+
+    memcpy(strstr(other, "\"seq\":2"), "\"seq\":9", 7);
+    memcpy(strstr(fewer, "\"last\":3"), "\"last\":4", 8);
+    memcpy(strstr(more, "\"last\":3"), "\"last\":2", 8);
+    for (size_t i = 0; i < 3; i++) {
+        fake_stream(s->broker);
+        fake_send(s->broker, slice_of(spoilt[i]));
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(follow(s, "0", TD_JSON, 9), TD_BROKEN);
+
+    assert_string_equal(s->seen, "");
+}
+
+/* R-344: what is no message ends it, with a reason. */
+static void
+garbage_is_broken(void **state)
+{
+    struct stage *s = *state;
+    static const char *const garbage[] = {
+        "", "hello", "{", "[]", "{}", "{\"changes\":[]}", "\xff\xfe{}",
+    };
+
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        fake_stream(s->broker);
+        fake_send(s->broker, slice_of(garbage[i]));
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        assert_int_equal(follow(s, "0", TD_JSON, 3), TD_BROKEN);
+        assert_string_not_equal(td_problem(s->client), "");
+    }
+    assert_string_equal(s->seen, "");
+}
+
+/* R-344: the same in XML; a Change List is no notification. */
+static void
+garbage_in_xml_is_broken(void **state)
+{
+    struct stage *s = *state;
+    char *list = history_copy(&s->history, xml(s, 0, 2));
+    char *word = strstr(list, "change-notification");
+    const char *garbage[] = {"", "<urlset", "<a/>", list};
+
+    memcpy(word, "changelist\"        ", 19);
+    word[19] = ' ';
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        fake_stream(s->broker);
+        fake_send(s->broker, slice_of(garbage[i]));
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++)
+        assert_int_equal(follow(s, "0", TD_XML, 3), TD_BROKEN);
+    assert_string_equal(s->seen, "");
+}
+
+/* R-344: messages are text. */
+static void
+a_binary_message_is_broken(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send_binary(s->broker, json(s, 0, 1));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_BROKEN);
+}
+
+/* R-344: memory is bounded, whatever the broker sends. */
+static void
+an_endless_message_is_broken(void **state)
+{
+    struct stage *s = *state;
+    static char space[1 << 20];
+
+    memset(space, ' ', sizeof(space));
+    fake_stream(s->broker);
+    for (int i = 0; i < 20; i++)
+        fake_send_part(s->broker, (struct slice){space, sizeof(space)}, i == 0,
+                       false);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_BROKEN);
+
+    assert_non_null(strstr(td_problem(s->client), "16777216"));
+}
+
+/* Connections that end */
+
+/* R-343: after a farewell it goes on from its position. */
+static void
+goes_on_after_a_farewell(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_close(s->broker, 1001, "restart");
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 4));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 ");
+    assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-2 HTTP/1.1");
+    assert_non_null(strstr(s->trouble, "1001 restart"));
+}
+
+/* R-343: a connection that breaks in the middle of a message loses and repeats
+ * nothing. */
+static void
+goes_on_after_half_a_message(void **state)
+{
+    struct stage *s = *state;
+    struct slice whole = json(s, 2, 4);
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_send_part(s->broker, (struct slice){whole.data, whole.size / 2}, true,
+                   false);
+    fake_stream(s->broker);
+    fake_send(s->broker, whole);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 ");
+    assert_int_equal(s->troubles, 1);
+}
+
+/* R-343: so does one that breaks the rules of WebSocket. */
+static void
+goes_on_after_a_broken_frame(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_raw(s->broker, SLICE("\xff\x01\x02\x03\x04"));
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 3));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 ");
+}
+
+/* R-343: quiet can be told from dead: without heartbeats it connects anew. */
+static void
+goes_on_after_silence(void **state)
+{
+    struct stage *s = *state;
+
+    s->options.idle_ms = 100;
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_hold(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 3));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 ");
+    assert_string_equal(s->trouble, "silence for 0.1 s");
+}
+
+/* R-343: a broker that is away or busy is asked again, from the first attempt
+ * on. */
+static void
+goes_on_until_the_broker_is_there(void **state)
+{
+    struct stage *s = *state;
+
+    s->starts_on_trouble = true;
+    fake_nothing(s->broker);
+    fake_answer(s->broker, 503, "application/problem+json", "{}");
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 ");
+    assert_int_equal(s->troubles, 3);
+}
+
+/* Refusals */
+
+/* R-345: a set that does not exist: at once, and in the broker's words. */
+static void
+an_unknown_set_is_refused(void **state)
+{
+    struct stage *s = *state;
+    static const char body[] =
+        "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,"
+        "\"detail\":\"there is no set \\\"news\\\"\"}";
+
+    fake_answer(s->broker, 404, "application/problem+json", body);
+    fake_answer(s->broker, 404, "application/problem+json", body);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+
+    assert_string_equal(td_problem(s->client), "404: there is no set \"news\"");
+    assert_asked(s, 1, "GET /sets/news/stream HTTP/1.1");
+}
+
+/* R-345: when the reason cannot be had, the status is told. */
+static void
+a_refusal_without_a_reason_is_told_as_it_is(void **state)
+{
+    struct stage *s = *state;
+
+    fake_answer(s->broker, 403, "text/plain", "no");
+    fake_answer(s->broker, 200, "text/plain", "yes");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+
+    assert_string_equal(td_problem(s->client), "403: the broker refused");
+}
+
+/* R-345: the second answer may even be a stream. */
+static void
+a_refusal_that_is_taken_back_is_told_as_it_was(void **state)
+{
+    struct stage *s = *state;
+
+    fake_answer(s->broker, 404, "text/plain", "no");
+    fake_stream(s->broker);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+
+    assert_string_equal(td_problem(s->client), "404: the broker refused");
+}
+
+/* R-345: something else lives at that address. */
+static void
+an_answer_that_is_no_stream_is_refused(void **state)
+{
+    struct stage *s = *state;
+
+    fake_answer(s->broker, 200, "text/html", "<p>hello");
+    fake_answer(s->broker, 301, "text/html\r\nLocation: http://127.0.0.1:1/",
+                "");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+    assert_memory_equal(td_problem(s->client), "301", 3);
+}
+
+/* R-345: malformed arguments are not sent. */
+static void
+malformed_arguments_are_invalid(void **state)
+{
+    struct stage *s = *state;
+    static const char *const urls[] = {
+        "",
+        "news",
+        "ftp://example.com/sets/news",
+        "http://example.com",
+        "http://example.com/",
+        "http://example.com/sets/News",
+        "http://example.com/sets/news?x",
+        "http://example.com/sets/news#x",
+        "http://me:secret@example.com/sets/news",
+        "http://example.com/sets/ne ws",
+    };
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        assert_int_equal(td_follow(s->client, urls[i], NULL, on_message, s),
+                         TD_INVALID);
+        assert_string_not_equal(td_problem(s->client), "");
+    }
+    assert_int_equal(follow(s, "yesterday", TD_JSON, 1), TD_INVALID);
+    assert_int_equal(follow(s, "", TD_JSON, 1), TD_INVALID);
+}
+
+/* Stopping */
+
+/* R-343: td_stop before the call ends it at once, and is then used up. */
+static void
+a_stop_is_never_lost(void **state)
+{
+    struct stage *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    td_stop(s->client);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
+    assert_string_equal(s->seen, "");
+    assert_string_equal(td_problem(s->client), "");
+
+    fake_broker_start(s->broker);
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
+    assert_string_equal(s->seen, "1 ");
+}
+
+static void *
+stop_when_heard(void *user)
+{
+    struct stage *s = user;
+
+    sem_wait(&s->heard);
+    td_stop(s->client);
+    return NULL;
+}
+
+/* R-343: from another thread, while it waits for the next message. */
+static void
+stops_while_it_waits(void **state)
+{
+    struct stage *s = *state;
+    pthread_t thread;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 3, 3));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    assert_int_equal(pthread_create(&thread, NULL, stop_when_heard, s), 0);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 0), TD_STOPPED);
+
+    pthread_join(thread, NULL);
+    assert_string_equal(s->seen, "h ");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(hands_over_every_change_in_order),
+        TEST(hands_over_json_as_it_came),
+        TEST(hands_over_xml_as_it_came),
+        TEST(from_now_on_begins_with_the_first_message),
+        TEST(reads_a_message_in_fragments),
+        TEST(drops_a_repeat),
+        TEST(takes_what_is_new_of_an_overlap),
+        TEST(fills_a_gap_from_the_change_memory),
+        TEST(repeats_nothing_when_a_page_reaches_past_the_gap),
+        TEST(fills_a_gap_in_xml_by_asking_again),
+        TEST(tells_of_a_gap_that_cannot_be_filled),
+        TEST(tells_of_a_gap_in_xml_that_cannot_be_filled),
+        TEST(a_gap_that_is_no_longer_retained_is_gone),
+        TEST(connects_again_when_the_change_memory_is_away),
+        TEST(another_epoch_is_gone),
+        TEST(close_4410_is_gone),
+        TEST(handshake_410_is_gone),
+        TEST(a_changed_entry_breaks_the_digest),
+        TEST(a_changed_entry_in_an_overlap_breaks_the_digest),
+        TEST(another_past_breaks_the_digest),
+        TEST(entries_must_be_those_covered),
+        TEST(garbage_is_broken),
+        TEST(garbage_in_xml_is_broken),
+        TEST(a_binary_message_is_broken),
+        TEST(an_endless_message_is_broken),
+        TEST(goes_on_after_a_farewell),
+        TEST(goes_on_after_half_a_message),
+        TEST(goes_on_after_a_broken_frame),
+        TEST(goes_on_after_silence),
+        TEST(goes_on_until_the_broker_is_there),
+        TEST(an_unknown_set_is_refused),
+        TEST(a_refusal_without_a_reason_is_told_as_it_is),
+        TEST(a_refusal_that_is_taken_back_is_told_as_it_was),
+        TEST(an_answer_that_is_no_stream_is_refused),
+        TEST(malformed_arguments_are_invalid),
+        TEST(a_stop_is_never_lost),
+        TEST(stops_while_it_waits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

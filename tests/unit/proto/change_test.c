@@ -1,0 +1,185 @@
+#include "proto/change.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define MD5 "md5:d41d8cd98f00b204e9800998ecf8427e"
+
+static struct change
+sample(void)
+{
+    struct change change;
+
+    change_init(&change);
+    change.loc = SLICE("http://example.com/a");
+    change.kind = CHANGE_CREATED;
+    return change;
+}
+
+static struct link
+sample_link(void)
+{
+    return (struct link){
+        .rel = SLICE("via"),
+        .href = SLICE("http://example.com/b"),
+        .modified_us = DATETIME_NONE,
+        .length = LENGTH_NONE,
+    };
+}
+
+static void
+assert_bad(const struct change *change, const char *sentence)
+{
+    struct problem why = {""};
+
+    assert_int_equal(change_check(change, &why), STATUS_INVALID);
+    assert_string_equal(why.text, sentence);
+}
+
+static void
+accepts_what_is_right(void **state)
+{
+    struct link link = sample_link();
+    struct change change = sample();
+
+    (void)state;
+    assert_int_equal(change_check(&change, NULL), 0);
+
+    link.rel = SLICE(REL_PATCH);
+    link.type = SLICE("text/x-diff");
+    change.links = &link;
+    change.n_links = 1;
+    change.hash = SLICE(MD5);
+    change.length = 0;
+    change.type = SLICE("text/csv");
+    change.encoding = SLICE("gzip, br");
+    change.changefreq = SLICE("never");
+    change.priority = SLICE("1.0");
+    change.tags = SLICE("a b");
+    assert_int_equal(change_check(&change, NULL), 0);
+}
+
+/* */
+static void
+lets_a_deleted_resource_have_no_representation(void **state)
+{
+    struct change change = sample();
+
+    (void)state;
+    change.kind = CHANGE_DELETED;
+    change.lastmod_us = 0;
+    assert_int_equal(change_check(&change, NULL), 0);
+
+    change.hash = SLICE(MD5);
+    assert_bad(&change, "hash: a deleted resource has none");
+    change.hash.size = 0;
+    change.length = 0;
+    assert_bad(&change, "length: a deleted resource has none");
+    change.length = LENGTH_NONE;
+    change.type = SLICE("a/b");
+    assert_bad(&change, "type: a deleted resource has none");
+    change.type.size = 0;
+    change.encoding = SLICE("gzip");
+    assert_bad(&change, "encoding: a deleted resource has none");
+}
+
+/* */
+static void
+refuses_links_that_lead_nowhere(void **state)
+{
+    struct link link = sample_link();
+    struct change change = sample();
+
+    (void)state;
+    change.links = &link;
+    change.n_links = 1;
+
+    link.rel.size = 0;
+    assert_bad(&change, "link: no rel");
+    link.rel = SLICE("a b");
+    assert_bad(&change, "rel: neither a relation's name nor an absolute URI: "
+                        "\"a b\"");
+    link = sample_link();
+    link.href.size = 0;
+    assert_bad(&change, "link: no href");
+    link.href = SLICE("b");
+    assert_bad(&change, "href: not an absolute URI: \"b\"");
+    link = sample_link();
+    link.rel = SLICE(REL_PATCH);
+    assert_bad(&change, "link: a patch needs a type");
+    link = sample_link();
+    link.pri = 1000000;
+    assert_bad(&change, "pri: not from 1 to 999999: 1000000");
+    link = sample_link();
+    link.type = SLICE("text");
+    assert_bad(&change, "type: not a media type: \"text\"");
+}
+
+static void
+refuses_values_out_of_form(void **state)
+{
+    static char tag[TAG_MAX + 1];
+    struct change change = sample();
+    struct problem why;
+
+    (void)state;
+    change.loc.size = 0;
+    assert_bad(&change, "no loc");
+    change.loc = SLICE("urn:a");
+    assert_bad(&change, "loc: shorter than 12 characters: \"urn:a\"");
+
+    change = sample();
+    change.encoding = SLICE("gz\nip");
+    assert_bad(&change, "encoding: not a content coding: \"gz?ip\"");
+
+    change = sample();
+    memset(tag, 'a', sizeof(tag));
+    change.tags = (struct slice){tag, TAG_MAX};
+    assert_int_equal(change_check(&change, NULL), 0);
+    change.tags.size++;
+    assert_int_equal(change_check(&change, &why), STATUS_INVALID);
+    change.tags = SLICE("a  b");
+    assert_bad(&change, "tags: not of 1 to 128 bytes: \"\"");
+    change.tags = SLICE("a ");
+    assert_bad(&change, "tags: one is empty");
+}
+
+/* */
+static void
+refuses_attributes_that_are_not_foreign(void **state)
+{
+    static const char *const ours[] = {NS_SITEMAP, NS_RS, NS_TIDINGS, ""};
+    struct change change = sample();
+    struct attribute attributes[] = {
+        {SLICE("urn:x"), SLICE("x"), SLICE("a"), SLICE("1")},
+        {SLICE("urn:y"), SLICE("x"), SLICE("a"), SLICE("1")},
+    };
+
+    (void)state;
+    change.attributes = attributes;
+    change.n_attributes = 2;
+    assert_int_equal(change_check(&change, NULL), 0);
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        attributes[1].ns = slice_of(ours[i]);
+        assert_int_equal(change_check(&change, NULL), STATUS_INVALID);
+    }
+    attributes[1].ns = SLICE("urn:x");
+    assert_bad(&change, "attribute \"a\" is given twice");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accepts_what_is_right),
+        cmocka_unit_test(lets_a_deleted_resource_have_no_representation),
+        cmocka_unit_test(refuses_links_that_lead_nowhere),
+        cmocka_unit_test(refuses_values_out_of_form),
+        cmocka_unit_test(refuses_attributes_that_are_not_foreign),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+#include "proto/document.h"
+
+#include "tests/unit/proto/reading.h"
+
+#define ROOT(name)                                           \
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<" name     \
+    " xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\"" \
+    " xmlns:rs=\"http://www.openarchives.org/rs/terms/\""    \
+    " xmlns:td=\"urn:tidings:1\">\n"
+
+static void
+assert_holds(struct buf *b, const char *text)
+{
+    assert_false(b->failed);
+    buf_add(b, "", 1);
+    assert_string_equal(b->data, text);
+    buf_clear(b);
+}
+
+/* R-001 to R-006 */
+static void
+writes_a_header_with_links_before_the_md(void **state)
+{
+    struct digest digest = {{0xab}};
+    struct document_link links[] = {
+        {"up", SLICE("http://example.com/c?a&b"), NULL},
+        {"prev", SLICE("http://example.com/1"), &digest},
+    };
+    struct coverage coverage = {
+        .epoch = "0123456789abcdef",
+        .after = 6,
+        .last = UINT64_MAX,
+        .has_digest = true,
+        .digest = digest,
+        .now_us = DATETIME_NONE,
+    };
+    struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_CHANGELIST,
+        .links = links,
+        .n_links = 2,
+        .from_us = 0,
+        .until_us = 1,
+        .coverage = &coverage,
+    };
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, DOCUMENT_FRAME_MAX);
+    document_header(&b, &head);
+    document_footer(&b, DOCUMENT_URLSET);
+    assert_holds(
+        &b, ROOT("urlset") "<rs:ln rel=\"up\" "
+                           "href=\"http://example.com/c?a&amp;b\"/>\n"
+                           "<rs:ln rel=\"prev\" href=\"http://example.com/1\" "
+                           "td:digest=\"sha-256:"
+                           "ab0000000000000000000000000000000000000000000000000"
+                           "0000000000000\"/>\n"
+                           "<rs:md capability=\"changelist\" "
+                           "from=\"1970-01-01T00:00:00.000000Z\""
+                           " until=\"1970-01-01T00:00:00.000001Z\" "
+                           "td:epoch=\"0123456789abcdef\""
+                           " td:after=\"6\" td:last=\"18446744073709551615\" "
+                           "td:digest=\"sha-256:"
+                           "ab0000000000000000000000000000000000000000000000000"
+                           "0000000000000\"/>\n"
+                           "</urlset>\n");
+    buf_fini(&b);
+}
+
+static void
+tells_the_clock_in_a_heartbeat(void **state)
+{
+    struct coverage coverage = {
+        .now_us = 0,
+        .heartbeat_us = 20500000,
+    };
+    struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_CHANGE_NOTIFICATION,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .coverage = &coverage,
+    };
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, DOCUMENT_FRAME_MAX);
+    document_header(&b, &head);
+    assert_holds(
+        &b,
+        ROOT(
+            "urlset") "<rs:md capability=\"change-notification\" td:after=\"0\""
+                      " td:last=\"0\" td:now=\"1970-01-01T00:00:00.000000Z\""
+                      " td:heartbeat=\"20.5\"/>\n");
+    buf_fini(&b);
+}
+
+/* R-160, R-044 */
+static void
+writes_entries_that_name_documents(void **state)
+{
+    struct document_head head = {
+        .root = DOCUMENT_SITEMAPINDEX,
+        .capability = CAP_CHANGELIST,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+    };
+    struct document_entry entry = {
+        .loc = SLICE("http://example.com/1"),
+        .from_us = 0,
+        .until_us = DATETIME_NONE,
+    };
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, DOCUMENT_FRAME_MAX);
+    document_header(&b, &head);
+    document_entry(&b, DOCUMENT_SITEMAPINDEX, &entry);
+    document_footer(&b, DOCUMENT_SITEMAPINDEX);
+    assert_holds(
+        &b,
+        ROOT("sitemapindex") "<rs:md capability=\"changelist\"/>\n"
+                             "<sitemap><loc>http://example.com/1</loc><rs:md"
+                             " from=\"1970-01-01T00:00:00.000000Z\"/></"
+                             "sitemap>\n"
+                             "</sitemapindex>\n");
+
+    entry.from_us = DATETIME_NONE;
+    document_entry(&b, DOCUMENT_URLSET, &entry);
+    entry.has_capability = 1;
+    entry.capability = CAP_CAPABILITYLIST;
+    document_entry(&b, DOCUMENT_URLSET, &entry);
+    assert_holds(&b, "<url><loc>http://example.com/1</loc></url>\n"
+                     "<url><loc>http://example.com/1</loc><rs:md"
+                     " capability=\"capabilitylist\"/></url>\n");
+    buf_fini(&b);
+}
+
+static void
+keeps_a_frame_within_its_limit(void **state)
+{
+    static char href[700];
+    struct digest digest = {{1}};
+    struct document_link links[5];
+    struct coverage coverage = {
+        .epoch = "0123456789abcdef",
+        .after = UINT64_MAX,
+        .last = UINT64_MAX,
+        .has_digest = true,
+        .now_us = 0,
+        .heartbeat_us = INT64_MAX,
+    };
+    struct document_head head = {
+        .root = DOCUMENT_SITEMAPINDEX,
+        .capability = CAP_FRAMEWORK_NOTIFICATION,
+        .links = links,
+        .n_links = 5,
+        .from_us = 0,
+        .until_us = 0,
+        .coverage = &coverage,
+    };
+    struct buf b;
+
+    (void)state;
+    memset(href, 'a', sizeof(href));
+    for (size_t i = 0; i < 5; i++)
+        links[i] = (struct document_link){
+            "describedby", {href, sizeof(href)}, &digest};
+    buf_init(&b, DOCUMENT_FRAME_MAX);
+    document_header(&b, &head);
+    document_footer(&b, DOCUMENT_SITEMAPINDEX);
+    assert_false(b.failed);
+    buf_fini(&b);
+}
+
+/* R-024 */
+static void
+escapes_what_would_be_markup(void **state)
+{
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1000);
+    xml_escape(&b, SLICE("a&<>\"'\t\r\n\xc3\xa5"));
+    xml_escape(&b, (struct slice){NULL, 0});
+    assert_holds(&b, "a&amp;&lt;&gt;&quot;'&#9;&#13;&#10;\xc3\xa5");
+    buf_fini(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_a_header_with_links_before_the_md),
+        cmocka_unit_test(tells_the_clock_in_a_heartbeat),
+        cmocka_unit_test(writes_entries_that_name_documents),
+        cmocka_unit_test(keeps_a_frame_within_its_limit),
+        cmocka_unit_test(escapes_what_would_be_markup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,309 @@
+#include "proto/formats.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "tests/unit/proto/reading.h"
+
+#define XML_ENTRY \
+    "<url><loc>http://example.com/a</loc><rs:md change='created'/></url>"
+#define JSON_ENTRY "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}"
+
+static void
+finds_the_reader_of_a_media_type(void **state)
+{
+    const struct format *xml = format_of(SLICE("application/xml"));
+    const struct format *json = format_of(SLICE("application/json"));
+
+    (void)state;
+    assert_non_null(xml);
+    assert_non_null(json);
+    assert_ptr_not_equal(xml, json);
+    assert_ptr_equal(format_of(SLICE("Application/XML; charset=UTF-8")), xml);
+    assert_ptr_equal(format_of(SLICE(" application/json ;charset=\"utf-8\" ")),
+                     json);
+    assert_non_null(format_of(SLICE("text/xml;a=b;c")));
+    assert_null(format_of(SLICE("application/xml; charset=iso-8859-1")));
+    assert_null(format_of(SLICE("application/xml;a=b; CharSet=\"utf-16\"")));
+    assert_null(format_of(SLICE("application/xmlx")));
+    assert_null(format_of(SLICE("text/plain")));
+    assert_null(format_of(SLICE("")));
+    assert_null(format_of((struct slice){NULL, 0}));
+    assert_string_equal(formats_offered(), "application/xml, application/json");
+}
+
+static struct slice
+times(struct buf *b, const char *head, const char *entry, const char *between,
+      size_t n, const char *foot)
+{
+    buf_init(b, 1 << 26);
+    buf_add_text(b, head);
+    for (size_t i = 0; i < n; i++) {
+        buf_add_text(b, i == 0 ? "" : between);
+        buf_add_text(b, entry);
+    }
+    buf_add_text(b, foot);
+    assert_false(b->failed);
+    return buf_slice(b);
+}
+
+static void
+assert_most(const char *type, struct slice bytes, enum status expected)
+{
+    struct reading reading = {.rc = STATUS_OK};
+    struct reader *reader = reader_new(format_of(slice_of(type)), READER_POST,
+                                       2, describe_each, &reading);
+
+    buf_init(&reading.text, 10000);
+    feed_in_steps(reader, &reading, bytes, 10);
+    assert_int_equal(reading.rc, expected);
+    assert_int_equal(reading.n, 2);
+    if (expected) {
+        assert_string_equal(reading.why.text, "more than 2 entries");
+        /* After an error nothing more is read. */
+        assert_int_equal(reader_feed(reader, bytes, NULL), expected);
+        assert_int_equal(reader_end(reader, NULL), expected);
+    }
+    reader_free(reader);
+    reading_fini(&reading);
+}
+
+/* R-026 */
+static void
+reads_no_more_entries_than_allowed(void **state)
+{
+    struct buf b;
+
+    (void)state;
+    assert_most(XML, times(&b, XML_HEAD, XML_ENTRY, "", 2, "</urlset>"),
+                STATUS_OK);
+    buf_fini(&b);
+    assert_most(XML, times(&b, XML_HEAD, XML_ENTRY, "", 3, "</urlset>"),
+                STATUS_TOO_LARGE);
+    buf_fini(&b);
+    assert_most(JSON, times(&b, "[", JSON_ENTRY, ",", 2, "]"), STATUS_OK);
+    buf_fini(&b);
+    assert_most(JSON, times(&b, "[", JSON_ENTRY, ",", 3, "]"),
+                STATUS_TOO_LARGE);
+    buf_fini(&b);
+}
+
+static enum status
+refuse(const struct change *change, void *user, struct problem *why)
+{
+    (void)change;
+    (void)user;
+    return problem(why, STATUS_BUSY, "not now");
+}
+
+static void
+ends_with_what_the_receiver_says(void **state)
+{
+    static const struct {
+        const char *type;
+        const char *document;
+    } documents[] = {
+        {XML, XML_HEAD "\n" XML_ENTRY "</urlset>"},
+        {JSON, "\n" JSON_ENTRY},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct problem why = {""};
+        struct reader *reader =
+            reader_new(format_of(slice_of(documents[i].type)), READER_POST, 2,
+                       refuse, NULL);
+
+        assert_int_equal(
+            reader_feed(reader, slice_of(documents[i].document), &why),
+            STATUS_BUSY);
+        assert_string_equal(why.text, "not now");
+        assert_int_equal(why.entry, 1);
+        assert_int_equal(why.line, 2);
+        assert_int_equal(
+            reader_feed(reader, slice_of(documents[i].document), NULL),
+            STATUS_BUSY);
+        reader_free(reader);
+    }
+}
+
+static void
+check_reuse(const char *type, const char *good, const char *bad)
+{
+    struct reading reading = {.rc = STATUS_OK};
+    struct reader *reader =
+        reader_new(format_of(slice_of(type)), READER_POST, 10, refuse, NULL);
+
+    buf_init(&reading.text, 1 << 20);
+    for (int i = 0; i < 100; i++) {
+        struct slice document = slice_of(i % 3 == 0 ? bad : good);
+
+        /* Documents that are abandoned leave nothing behind either. */
+        if (i % 5 == 0)
+            document.size /= 2;
+        reading.n = 0;
+        reader_reset(reader, describe_each, &reading);
+        reading.rc = reader_feed(reader, document, &reading.why);
+        if (i % 5 == 0)
+            continue;
+        if (!reading.rc)
+            reading.rc = reader_end(reader, &reading.why);
+        assert_int_equal(!reading.rc, i % 3 != 0);
+        if (i % 3 != 0)
+            assert_int_equal(reading.n, 1);
+    }
+    reader_free(reader);
+    reading_fini(&reading);
+}
+
+static void
+reads_one_document_after_the_other(void **state)
+{
+    (void)state;
+    check_reuse(XML, XML_HEAD XML_ENTRY "</urlset>",
+                XML_HEAD XML_ENTRY "<a></urlset>");
+    check_reuse(JSON, JSON_ENTRY, "[" JSON_ENTRY "}");
+}
+
+static void
+assert_bounded(const char *type, const char *head, const char *more,
+               const char *foot)
+{
+    struct buf b;
+    struct slice bytes =
+        times(&b, head, more, "", (1 << 20) / strlen(more), foot);
+    static const size_t steps[] = {1000, 1 << 22};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct reading reading = read_steps(type, READER_POST, bytes, steps[i]);
+
+        if (reading.rc != STATUS_INVALID && reading.rc != STATUS_MALFORMED)
+            fail_msg("%s %s: %d", head, more, reading.rc);
+        reading_fini(&reading);
+    }
+    buf_fini(&b);
+}
+
+/* Design section 5, rule 5: nothing grows with what is sent. */
+static void
+holds_no_more_than_one_entry(void **state)
+{
+    static const char head[] = XML_HEAD "<url><loc>http://example.com/";
+    static const char md[] =
+        XML_HEAD "<url><loc>http://example.com/a</loc><rs:md change='created'";
+
+    (void)state;
+    assert_bounded(XML, head, "aaaaaaaaaa", "</loc></url></urlset>");
+    assert_bounded(XML, head, "          ", "</loc></url></urlset>");
+    assert_bounded(XML, md, "          ", "/></url></urlset>");
+    assert_bounded(XML, md, " x:a='1'", "/></url></urlset>");
+    assert_bounded(XML, md, " x:a='1' ", "");
+    assert_bounded(XML, XML_HEAD "<!--", "aaaaaaaaaa", "--></urlset>");
+    assert_bounded(XML, XML_HEAD "<?a ", "aaaaaaaaaa", "?></urlset>");
+    assert_bounded(XML, XML_HEAD "<", "aaaaaaaaaa", "/></urlset>");
+    assert_bounded(XML,
+                   XML_HEAD "<url><loc>http://example.com/a</loc>"
+                            "<rs:md change='created'/>",
+                   "<rs:ln rel='via' href='http://example.com/b'/>",
+                   "</url></urlset>");
+    assert_bounded(XML, XML_HEAD, "<x:a>", "</urlset>");
+    assert_bounded(JSON, "{\"loc\":\"", "aaaaaaaaaa", "\"}");
+    assert_bounded(JSON, "{\"loc\":\"http://example.com/a\",\"tags\":[\"a\"",
+                   ",\"aaaaaaaaa\"", "]}");
+    assert_bounded(JSON, "{\"links\":[{}", ",{}         ", "]}");
+    assert_bounded(JSON, "[", "          ", "{");
+    assert_bounded(JSON, "{\"length\":", "1111111111", "}");
+    assert_bounded(JSON, "", "[", "");
+    assert_bounded(JSON, "{\"attributes\":[{}", ",{\"value\":\"a\"}", "]}");
+}
+
+static double
+seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A source at a byte a time costs no more than the square of nothing: the
+ * limit is a thousand times what is needed, a square would be far beyond. */
+static void
+is_not_slowed_down_by_what_trickles_in(void **state)
+{
+    static const struct {
+        const char *type;
+        const char *head;
+    } documents[] = {
+        {XML, XML_HEAD "<url><loc>http://example.com/a</loc>"
+                       "<rs:md change='created' x:a='"},
+        {XML, XML_HEAD "<!--"},
+        {JSON, "{\"loc\":\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+        struct buf b;
+        struct slice bytes =
+            times(&b, documents[i].head, "a", "", 400 * 1024, "");
+        double start = seconds();
+        struct reading reading =
+            read_steps(documents[i].type, READER_POST, bytes, 1);
+
+        assert_int_equal(reading.rc, STATUS_MALFORMED);
+        assert_true(seconds() - start < 20);
+        reading_fini(&reading);
+        buf_fini(&b);
+    }
+}
+
+static void *
+read_often(void *user)
+{
+    struct slice *bytes = user;
+
+    for (int i = 0; i < 200; i++) {
+        struct reading reading = read_steps(bytes->data[0] == '[' ? JSON : XML,
+                                            READER_POST, *bytes, 64);
+
+        if (reading.rc || reading.n != 100)
+            abort();
+        reading_fini(&reading);
+    }
+    return NULL;
+}
+
+static void
+reads_on_several_threads_at_once(void **state)
+{
+    pthread_t threads[4];
+    struct slice bytes[2];
+    struct buf b[2];
+
+    (void)state;
+    bytes[0] = times(&b[0], XML_HEAD, XML_ENTRY, "", 100, "</urlset>");
+    bytes[1] = times(&b[1], "[", JSON_ENTRY, ",", 100, "]");
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, read_often, &bytes[i % 2]), 0);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    buf_fini(&b[0]);
+    buf_fini(&b[1]);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_the_reader_of_a_media_type),
+        cmocka_unit_test(reads_no_more_entries_than_allowed),
+        cmocka_unit_test(ends_with_what_the_receiver_says),
+        cmocka_unit_test(reads_one_document_after_the_other),
+        cmocka_unit_test(holds_no_more_than_one_entry),
+        cmocka_unit_test(is_not_slowed_down_by_what_trickles_in),
+        cmocka_unit_test(reads_on_several_threads_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,426 @@
+#include "proto/fragment.h"
+
+#include <stdlib.h>
+
+#include "proto/document.h"
+#include "tests/unit/proto/reading.h"
+
+/* 2026-04-01T18:10:00.125Z */
+#define EVENT_US INT64_C(1775067000125000)
+
+static struct change
+sample(void)
+{
+    struct change change;
+
+    change_init(&change);
+    change.loc = SLICE("http://example.com/a?b=1&c=<2>");
+    change.kind = CHANGE_CREATED;
+    return change;
+}
+
+/* Writes and stamps; the result is terminated and the caller's. */
+static char *
+stamped(const struct change *change, int64_t us, uint64_t seq)
+{
+    struct buf b;
+    struct fragment f;
+    char *text;
+    size_t size;
+
+    buf_init(&b, FRAGMENT_MAX);
+    assert_int_equal(fragment_write(&b, change, &f, NULL), 0);
+    assert_int_equal(f.size, b.size);
+    text = malloc(f.size + FRAGMENT_STAMP_MAX + 1);
+    assert_non_null(text);
+    size = fragment_stamp(text, b.data, &f, us, seq);
+    assert_true(size <= f.size + FRAGMENT_STAMP_MAX);
+    text[size] = '\0';
+    buf_fini(&b);
+    return text;
+}
+
+static void
+assert_stamped(const struct change *change, const char *expected)
+{
+    char *text = stamped(change, EVENT_US, 7);
+
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* R-006, R-024: the byte form that every list and message holds. */
+static void
+writes_the_parts_of_an_entry_in_order(void **state)
+{
+    struct change change = sample();
+    struct attribute attribute = {SLICE("http://example.org/x"), SLICE("x"),
+                                  SLICE("id"), SLICE("\"4\"\t7\r\n")};
+    struct link link = {
+        .rel = SLICE("duplicate"),
+        .href = SLICE("http://example.org/a&b"),
+        .hash = SLICE("md5:d41d8cd98f00b204e9800998ecf8427e"),
+        .type = SLICE("text/csv"),
+        .encoding = SLICE("gzip"),
+        .modified_us = EVENT_US,
+        .length = 0,
+        .pri = 3,
+        .attributes = &attribute,
+        .n_attributes = 1,
+    };
+
+    (void)state;
+    change.datetime_us = INT64_C(1772323200000000);
+    change.lastmod_us = EVENT_US - 125000;
+    change.changefreq = SLICE("daily");
+    change.priority = SLICE("0.5");
+    change.hash = SLICE("md5:d41d8cd98f00b204e9800998ecf8427e");
+    change.length = 3;
+    change.type = SLICE("text/csv; a=\"b\"");
+    change.encoding = SLICE("br");
+    change.tags = SLICE("b a");
+    change.attributes = &attribute;
+    change.n_attributes = 1;
+    change.links = &link;
+    change.n_links = 1;
+
+    assert_stamped(
+        &change,
+        "<url><loc>http://example.com/a?b=1&amp;c=&lt;2&gt;</loc>"
+        "<lastmod>2026-04-01T18:10:00Z</lastmod>"
+        "<changefreq>daily</changefreq><priority>0.5</priority>"
+        "<rs:md change=\"created\" datetime=\"2026-04-01T18:10:00.125000Z\""
+        " td:seq=\"7\" td:datetime=\"2026-03-01T00:00:00Z\""
+        " hash=\"md5:d41d8cd98f00b204e9800998ecf8427e\" length=\"3\""
+        " type=\"text/csv; a=&quot;b&quot;\" encoding=\"br\" td:tags=\"b a\""
+        " xmlns:x=\"http://example.org/x\""
+        " x:id=\"&quot;4&quot;&#9;7&#13;&#10;\"/>"
+        "<rs:ln rel=\"duplicate\" href=\"http://example.org/a&amp;b\""
+        " modified=\"2026-04-01T18:10:00.125Z\" pri=\"3\""
+        " hash=\"md5:d41d8cd98f00b204e9800998ecf8427e\" length=\"0\""
+        " type=\"text/csv\" encoding=\"gzip\""
+        " xmlns:x=\"http://example.org/x\""
+        " x:id=\"&quot;4&quot;&#9;7&#13;&#10;\"/></url>\n");
+}
+
+/* Design section 1: td:datetime only where the event time is another. */
+static void
+tells_the_sources_time_where_it_differs(void **state)
+{
+    struct change change = sample();
+
+    (void)state;
+    change.loc = SLICE("http://example.com/a");
+    assert_stamped(&change,
+                   "<url><loc>http://example.com/a</loc><rs:md"
+                   " change=\"created\""
+                   " datetime=\"2026-04-01T18:10:00.125000Z\" td:seq=\"7\"/>"
+                   "</url>\n");
+    change.datetime_us = EVENT_US;
+    assert_stamped(&change,
+                   "<url><loc>http://example.com/a</loc><rs:md"
+                   " change=\"created\""
+                   " datetime=\"2026-04-01T18:10:00.125000Z\" td:seq=\"7\"/>"
+                   "</url>\n");
+}
+
+static struct attribute
+attribute(const char *ns, const char *prefix, const char *name)
+{
+    return (struct attribute){slice_of(ns), slice_of(prefix), slice_of(name),
+                              SLICE("v")};
+}
+
+/* R-005: whatever prefixes are wished for, the element is well-formed. */
+static void
+gives_every_foreign_namespace_a_prefix_of_its_own(void **state)
+{
+    struct change change = sample();
+    struct attribute attributes[] = {
+        attribute("urn:1", "y", "a"),   attribute("urn:2", "y", "a"),
+        attribute("urn:3", "", "a"),    attribute("urn:4", "rs", "a"),
+        attribute("urn:5", "td", "a"),  attribute("urn:6", "xmlns", "a"),
+        attribute("urn:7", "ns1", "a"), attribute("urn:1", "q", "b"),
+        attribute(NS_XML, "z", "lang"), attribute("urn:8", "a b", "a"),
+        attribute("urn:9", "xml", "a"), attribute("urn:10", "ns9", "a"),
+    };
+
+    (void)state;
+    change.loc = SLICE("http://example.com/a");
+    change.attributes = attributes;
+    change.n_attributes = sizeof(attributes) / sizeof(attributes[0]);
+    assert_stamped(
+        &change,
+        "<url><loc>http://example.com/a</loc><rs:md change=\"created\""
+        " datetime=\"2026-04-01T18:10:00.125000Z\" td:seq=\"7\""
+        " xmlns:y=\"urn:1\" y:a=\"v\" xmlns:ns1=\"urn:2\" ns1:a=\"v\""
+        " xmlns:ns2=\"urn:3\" ns2:a=\"v\" xmlns:ns3=\"urn:4\" ns3:a=\"v\""
+        " xmlns:ns4=\"urn:5\" ns4:a=\"v\" xmlns:ns5=\"urn:6\" ns5:a=\"v\""
+        " xmlns:ns6=\"urn:7\" ns6:a=\"v\" y:b=\"v\" xml:lang=\"v\""
+        " xmlns:ns7=\"urn:8\" ns7:a=\"v\" xmlns:ns8=\"urn:9\" ns8:a=\"v\""
+        " xmlns:ns9=\"urn:10\" ns9:a=\"v\"/></url>\n");
+}
+
+static void
+is_read_back_without_parsing(void **state)
+{
+    struct change change = sample();
+    struct fragment_view view;
+    struct slice text;
+    char *bytes;
+
+    (void)state;
+    change.kind = CHANGE_DELETED;
+    change.lastmod_us = 0;
+    change.datetime_us = 1;
+    bytes = stamped(&change, EVENT_US, UINT64_MAX);
+    text = slice_of(bytes);
+
+    assert_int_equal(fragment_view(text, &view), 0);
+    assert_true(slice_is(view.loc, "http://example.com/a?b=1&amp;c=&lt;2&gt;"));
+    assert_int_equal(view.kind, CHANGE_DELETED);
+    assert_true(view.seq == UINT64_MAX);
+    assert_true(view.us == EVENT_US);
+    assert_int_equal(view.size, text.size);
+    assert_memory_equal(bytes + view.stamp, " datetime=\"", 11);
+    assert_true(fragment_time(bytes, view.stamp) == EVENT_US);
+    free(bytes);
+}
+
+static void
+sees_where_a_fragment_ends(void **state)
+{
+    struct change change = sample();
+    char *one = stamped(&change, EVENT_US, 1);
+    size_t size = strlen(one);
+    struct fragment_view view;
+    struct buf two;
+
+    (void)state;
+    buf_init(&two, 10000);
+    buf_add(&two, one, size);
+    buf_add(&two, one, size);
+    assert_int_equal(fragment_view(buf_slice(&two), &view), 0);
+    assert_int_equal(view.size, size);
+    buf_fini(&two);
+    free(one);
+}
+
+/* Whatever is cut off or overwritten: no view, and no look outside. */
+static void
+does_not_take_anything_else_for_a_fragment(void **state)
+{
+    struct change change = sample();
+    char *whole;
+    size_t size;
+    struct fragment_view view;
+
+    (void)state;
+    change.datetime_us = 1;
+    change.length = 1;
+    whole = stamped(&change, EVENT_US, 12);
+    size = strlen(whole);
+    for (size_t n = 0; n < size; n++) {
+        char *part = malloc(n + 1);
+
+        assert_non_null(part);
+        memcpy(part, whole, n);
+        assert_int_equal(fragment_view((struct slice){part, n}, &view),
+                         STATUS_MALFORMED);
+        part[n] = '\n';
+        if (n + 1 < size)
+            assert_int_equal(fragment_view((struct slice){part, n + 1}, &view),
+                             STATUS_MALFORMED);
+        free(part);
+    }
+    for (size_t n = 0; n < size; n++) {
+        char *copy = malloc(size);
+
+        assert_non_null(copy);
+        memcpy(copy, whole, size);
+        copy[n] = '\n';
+        (void)!fragment_view((struct slice){copy, size}, &view);
+        copy[n] = '"';
+        (void)!fragment_view((struct slice){copy, size}, &view);
+        copy[n] = '<';
+        (void)!fragment_view((struct slice){copy, size}, &view);
+        free(copy);
+    }
+    assert_int_equal(fragment_view((struct slice){NULL, 0}, &view),
+                     STATUS_MALFORMED);
+    assert_int_equal(fragment_view(SLICE("<url><loc></url>\n"), &view),
+                     STATUS_MALFORMED);
+    free(whole);
+}
+
+static void
+refuses_an_entry_that_is_too_long(void **state)
+{
+    static char value[FRAGMENT_MAX];
+    struct change change = sample();
+    struct attribute a = attribute("urn:1", "y", "a");
+    struct problem why = {""};
+    struct fragment f;
+    struct buf b;
+
+    (void)state;
+    memset(value, '&', sizeof(value));
+    a.value = (struct slice){value, sizeof(value) / 5};
+    change.attributes = &a;
+    change.n_attributes = 1;
+    buf_init(&b, 4 * FRAGMENT_MAX);
+    BUF_ADD(&b, "x");
+
+    assert_int_equal(fragment_write(&b, &change, &f, &why), STATUS_INVALID);
+    assert_true(why.text[0]);
+    assert_int_equal(b.size, 1);
+
+    a.value.size -= 80;
+    assert_int_equal(fragment_write(&b, &change, &f, &why), 0);
+    assert_true(f.size + FRAGMENT_STAMP_MAX <= FRAGMENT_MAX);
+    buf_fini(&b);
+}
+
+static void
+leaves_a_full_buffer_as_it_was(void **state)
+{
+    struct change change = sample();
+    struct fragment f;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 200);
+    assert_int_equal(fragment_write(&b, &change, &f, NULL), 0);
+    assert_int_equal(fragment_write(&b, &change, &f, NULL), 0);
+    assert_int_equal(fragment_write(&b, &change, &f, NULL), STATUS_BUSY);
+    assert_int_equal(b.size, 2 * f.size);
+    assert_false(b.failed);
+    buf_fini(&b);
+}
+
+/* Collects stamped fragments. */
+struct collected {
+    struct buf bytes;
+    uint64_t seq;
+};
+
+static enum status
+collect(const struct change *change, void *user, struct problem *why)
+{
+    struct collected *c = user;
+    struct fragment f;
+    struct buf b;
+    char *to;
+    enum status rc;
+
+    buf_init(&b, FRAGMENT_MAX);
+    rc = fragment_write(&b, change, &f, why);
+    if (!rc) {
+        to = buf_room(&c->bytes, f.size + FRAGMENT_STAMP_MAX);
+        assert_non_null(to);
+        c->bytes.size += fragment_stamp(to, b.data, &f,
+                                        EVENT_US + (int64_t)c->seq, c->seq + 1);
+        c->seq++;
+    }
+    buf_fini(&b);
+    return rc;
+}
+
+static void
+assert_round_trip(const char *name)
+{
+    struct slice bytes = load(name);
+    struct collected c = {.seq = 0};
+    struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_CHANGELIST,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+    };
+    struct reader *reader =
+        reader_new(format_of(SLICE(XML)), READER_POST, 100, collect, &c);
+    struct buf document;
+    struct reading again;
+    struct reading first = read_all(XML, bytes);
+    char *a;
+    char *b;
+
+    buf_init(&c.bytes, 1 << 20);
+    buf_init(&document, 1 << 20);
+    assert_int_equal(reader_feed(reader, bytes, NULL), 0);
+    assert_int_equal(reader_end(reader, NULL), 0);
+    reader_free(reader);
+    document_header(&document, &head);
+    buf_add_slice(&document, buf_slice(&c.bytes));
+    document_footer(&document, DOCUMENT_URLSET);
+
+    again = read_steps(XML, READER_MESSAGE, buf_slice(&document), 50);
+    assert_string_equal(again.why.text, "");
+    assert_int_equal(again.n, first.n);
+
+    /* Equal but for the stamp: line by line, from after the seq, or the
+     * lastmod, on. */
+    a = first.text.data;
+    b = again.text.data;
+    while (*a && *b) {
+        char *datetime = strstr(a, " datetime=[");
+        char *end = strchr(a, '\n');
+
+        if (datetime && datetime < end) {
+            char *seq;
+
+            assert_memory_equal(a, b, (size_t)(datetime - a));
+            b = strstr(b, " source=[");
+            assert_non_null(b);
+            a = datetime + strlen(" datetime=");
+            b += strlen(" source=");
+            seq = strstr(b, " seq=");
+            assert_non_null(seq);
+            assert_memory_equal(a, b, (size_t)(seq - b));
+            a += seq - b;
+            b = strpbrk(seq + 1, " \n");
+            end = strchr(a, '\n');
+        }
+        assert_memory_equal(a, b, (size_t)(end - a + 1));
+        b += end - a + 1;
+        a = end + 1;
+    }
+    assert_string_equal(a, b);
+
+    reading_fini(&first);
+    reading_fini(&again);
+    buf_fini(&c.bytes);
+    buf_fini(&document);
+    free((char *)bytes.data);
+}
+
+/* R-253, R-024: what was posted comes out again. */
+static void
+loses_nothing_on_the_way_through_a_document(void **state)
+{
+    (void)state;
+    assert_round_trip("odd/cdata-and-references.xml");
+    assert_round_trip("odd/links.xml");
+    assert_round_trip("odd/type-parameters.xml");
+    assert_round_trip("odd/several-hashes.xml");
+    assert_round_trip("relations.xml");
+    assert_round_trip("foreign-and-escaped.xml");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_the_parts_of_an_entry_in_order),
+        cmocka_unit_test(tells_the_sources_time_where_it_differs),
+        cmocka_unit_test(gives_every_foreign_namespace_a_prefix_of_its_own),
+        cmocka_unit_test(is_read_back_without_parsing),
+        cmocka_unit_test(sees_where_a_fragment_ends),
+        cmocka_unit_test(does_not_take_anything_else_for_a_fragment),
+        cmocka_unit_test(refuses_an_entry_that_is_too_long),
+        cmocka_unit_test(leaves_a_full_buffer_as_it_was),
+        cmocka_unit_test(loses_nothing_on_the_way_through_a_document),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+#include "proto/json_change.h"
+#include "tests/unit/proto/reading.h"
+
+#define A "\"loc\":\"http://example.com/a\",\"change\":\"created\""
+
+static void
+assert_bad(const char *document, const char *sentence)
+{
+    assert_refused(JSON, document, STATUS_INVALID, sentence);
+}
+
+/* Design section 4 */
+static void
+reads_every_member(void **state)
+{
+    static const char document[] =
+        "[{\"loc\":\"http://example.com/\\u00e5\\\"\",\"change\":\"updated\","
+        "\"datetime\":\"2026-04-01T18:10:00Z\",\"lastmod\":\"2026\","
+        "\"hash\":{\"sha256\":\"abababababababababababababababab"
+        "abababababababababababababababab\","
+        "\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"},"
+        "\"length\":9223372036854775807,\"type\":\"text/csv\","
+        "\"encoding\":\"gzip\",\"changefreq\":\"daily\",\"priority\":0.5,"
+        "\"tags\":[\"b\",\"a\"],\"seq\":7,\"sourceDatetime\":\"x\","
+        "\"links\":[{\"rel\":\"via\",\"href\":\"http://example.com/b\","
+        "\"pri\":1,\"modified\":\"2026-04-01T18:10:00Z\","
+        "\"hash\":{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"},"
+        "\"length\":0,\"type\":\"a/b\",\"encoding\":\"br\","
+        "\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"n\",\"value\":\"\"}]}],"
+        "\"attributes\":[{\"name\":\"m\",\"value\":\"1\",\"ns\":\"urn:y\"},"
+        "{\"ns\":\"urn:tidings:1\",\"name\":\"seq\",\"value\":\"1\"}]},"
+        "{" A ",\"priority\":\"1.0\",\"links\":[],\"tags\":[]}]\n ";
+
+    (void)state;
+    for (size_t step = 1; step < 40; step++) {
+        struct reading reading =
+            read_steps(JSON, READER_POST, SLICE(document), step);
+
+        assert_string_equal(reading.why.text, "");
+        assert_string_equal(
+            reading.text.data,
+            "updated [http://example.com/\xc3\xa5\"]"
+            " datetime=[2026-04-01T18:10:00Z] lastmod=[2026-01-01T00:00:00Z]"
+            " changefreq=[daily] priority=[0.5]"
+            " hash=[sha-256:abababababababababababababababab"
+            "abababababababababababababababab"
+            " md5:d41d8cd98f00b204e9800998ecf8427e]"
+            " length=9223372036854775807 type=[text/csv] encoding=[gzip]"
+            " tags=[b a] {urn:y}m=[1]\n"
+            "  via [http://example.com/b] pri=1 modified=[2026-04-01T18:10:00Z]"
+            " hash=[md5:d41d8cd98f00b204e9800998ecf8427e] length=0 type=[a/b]"
+            " encoding=[br] {urn:x}n=[]\n"
+            "created [http://example.com/a] priority=[1.0]\n");
+        reading_fini(&reading);
+    }
+    assert_reads(JSON, "{" A "}", "created [http://example.com/a]\n");
+}
+
+static void
+refuses_members_that_are_unknown_wrong_or_given_twice(void **state)
+{
+    (void)state;
+
+    assert_bad("{" A ",\"path\":\"/a\"}",
+               "unknown member \"path\" in the change");
+    assert_bad("{" A ",\"loc\":\"http://example.com/b\"}", "loc: given twice");
+    assert_bad("{\"loc\":null}", "loc: must not be true, false or null");
+    assert_bad("{\"loc\":1}", "loc: must not be a number");
+    assert_bad("{\"loc\":{}}", "loc: must not be an object");
+    assert_bad("{\"loc\":[]}", "loc: must not be an array");
+    assert_bad("{\"length\":\"1\"}", "length: must not be a string");
+    assert_bad("{\"hash\":\"md5:\"}", "hash: must not be a string");
+    assert_bad("{\"hash\":{}}", "hash: empty");
+    assert_bad("{\"hash\":{\"md5\":[]}}", "hash: must not hold an array");
+    assert_bad("{\"hash\":{\"md5:d41d8cd98f00b204e9800998ecf8427e sha-1\":"
+               "\"da39a3ee5e6b4b0d3255bfef95601890afd80709\"}}",
+               NULL);
+    assert_bad("{\"hash\":{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e md5:\"}}",
+               NULL);
+    assert_bad("{\"hash\":{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\","
+               "\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"}}",
+               "hash: md5 is given twice");
+    assert_bad("{\"tags\":[1]}", "tags: must not hold a number");
+    assert_bad("{\"tags\":[\"a b\"]}", NULL);
+    assert_bad("{\"tags\":[\"\"]}", NULL);
+    assert_bad("{\"links\":[[]]}", "links: must not hold an array");
+    assert_bad("{\"links\":[{\"tags\":[]}]}",
+               "unknown member \"tags\" in the link");
+    assert_bad("{\"attributes\":[{\"prefix\":\"\"}]}",
+               "unknown member \"prefix\" in the attribute");
+    assert_bad("[[]]", "changes: must not hold an array");
+    assert_bad("[1]", "changes: must not hold a number");
+    assert_bad("\"a\"", "the document: must not hold a string");
+    assert_bad("{}", "no change: created, updated or deleted?");
+    assert_bad("{\"change\":\"created\"}", "no loc");
+    assert_bad("[]", "no entries");
+    assert_bad("{\"set\":\"a\",\"changes\":[]}",
+               "unknown member \"set\" in the change");
+}
+
+/* R-018, R-019 */
+static void
+refuses_numbers_that_are_not_whole(void **state)
+{
+    (void)state;
+
+    assert_bad("{\"length\":1.0}", "length: not a number of bytes: \"1.0\"");
+    assert_bad("{\"length\":1e3}", "length: not a number of bytes: \"1e3\"");
+    assert_bad("{\"length\":-1}", "length: not a number of bytes: \"-1\"");
+    assert_bad("{\"length\":9223372036854775808}",
+               "length: not a number of bytes: \"9223372036854775808\"");
+    assert_bad("{\"links\":[{\"pri\":0}]}", "pri: not from 1 to 999999: \"0\"");
+    assert_bad("{\"links\":[{\"pri\":1000000}]}",
+               "pri: not from 1 to 999999: \"1000000\"");
+    assert_bad("{" A ",\"priority\":1e-1}",
+               "priority: not a decimal from 0.0 to 1.0: \"1e-1\"");
+}
+
+/* R-005, R-024: whatever is accepted can be written as XML. */
+static void
+refuses_what_xml_cannot_carry(void **state)
+{
+    static const char *const texts[] = {
+        "\\u0000",    "\\u0001",        "\\u001f",        "\\ufffe",
+        "\\uffff",    "\\ud800",        "\\udc00",        "\\ud800a",
+        "\\ud800\\n", "\\ud800\\u0041", "\\ud800\\ud800", "\xef\xbf\xbf",
+        "\\ud83d",
+    };
+    char document[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        for (size_t step = 1; step < 8; step++) {
+            struct reading reading;
+
+            snprintf(document, sizeof(document),
+                     "{" A ",\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"n\","
+                     "\"value\":\"%s\"}]}",
+                     texts[i]);
+            reading = read_steps(JSON, READER_POST, slice_of(document), step);
+            if (reading.rc != STATUS_INVALID)
+                fail_msg("%s: %d", texts[i], reading.rc);
+            assert_int_equal(reading.n, 0);
+            reading_fini(&reading);
+        }
+
+    for (size_t step = 1; step < 8; step++) {
+        struct reading reading = read_steps(
+            JSON, READER_POST,
+            SLICE("{" A ",\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"n\","
+                  "\"value\":\"\\ud83d\\uDE00\\\\ud800\\t\\n\\r\\u007f\"}]}"),
+            step);
+
+        assert_string_equal(reading.text.data,
+                            "created [http://example.com/a]"
+                            " {urn:x}n=[\xf0\x9f\x98\x80\\ud800\t\n\r\x7f]\n");
+        reading_fini(&reading);
+    }
+    assert_bad("{" A ",\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"a:b\"}]}",
+               "attributes: not an attribute's name: \"a:b\"");
+    assert_bad("{" A ",\"attributes\":[{\"name\":\"a\"}]}",
+               "attribute \"a\": not in a foreign namespace: \"\"");
+    assert_bad("{" A ",\"attributes\":[{\"ns\":\"" NS_RS "\",\"name\":\"a\"}]}",
+               NULL);
+    assert_bad("{" A ",\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"a\"},"
+               "{\"ns\":\"urn:x\",\"name\":\"a\"}]}",
+               "attribute \"a\" is given twice");
+}
+
+static void
+says_where_the_syntax_is_wrong(void **state)
+{
+    struct reading reading = read_all(JSON, SLICE("[\n{" A "},\n{]"));
+
+    (void)state;
+    assert_int_equal(reading.rc, STATUS_MALFORMED);
+    assert_true(!strncmp(reading.why.text, "not JSON: ", 10));
+    assert_null(strchr(reading.why.text, '\n'));
+    assert_int_equal(reading.why.line, 3);
+    assert_int_equal(reading.why.entry, 2);
+    reading_fini(&reading);
+
+    assert_refused(JSON, "", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, " ", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, "{" A "", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, "{" A "}{", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, "{" A "} x", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, "{" A ",\"type\":\"\xff\"}", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, "// a\n{" A "}", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, "<urlset/>", STATUS_MALFORMED, NULL);
+}
+
+static void
+says_which_entry_and_line_is_wrong(void **state)
+{
+    struct reading reading =
+        read_all(JSON, SLICE("[{" A "},\n{" A "},\n\n{" A ",\"length\":-1}]"));
+
+    (void)state;
+    assert_int_equal(reading.why.entry, 3);
+    assert_int_equal(reading.why.line, 4);
+    reading_fini(&reading);
+}
+
+/* R-001 */
+static void
+never_accepts_a_part_of_a_document(void **state)
+{
+    static const char document[] = "[{" A ",\"tags\":[\"a\"]},{" A "}]";
+
+    (void)state;
+    for (size_t size = 0; size < sizeof(document) - 1; size++) {
+        struct reading reading = read_all(JSON, (struct slice){document, size});
+
+        assert_int_equal(reading.rc, STATUS_MALFORMED);
+        reading_fini(&reading);
+    }
+}
+
+static void
+reads_the_messages_it_wrote(void **state)
+{
+    struct coverage coverage = {
+        .set = "gauges",
+        .epoch = "0123456789abcdef",
+        .after = 6,
+        .last = 7,
+        .from_us = 0,
+        .until_us = 1000000,
+        .has_digest = true,
+        .digest = {{0xab, 0xcd}},
+        .now_us = 2000000,
+        .heartbeat_us = 1500000,
+    };
+    struct change change;
+    struct reading reading;
+    struct buf b;
+
+    (void)state;
+    change_init(&change);
+    change.loc = SLICE("http://example.com/\"\\\xc3\xa5");
+    change.kind = CHANGE_DELETED;
+    change.seq = 7;
+    change.datetime_us = 500000;
+    change.source_us = 1;
+    buf_init(&b, 10000);
+    json_message_begin(&b, &coverage, SLICE("http://example.com/n"));
+    json_change(&b, &change);
+    json_message_end(&b);
+    assert_true(slice_is(
+        buf_slice(&b),
+        "{\"set\":\"gauges\",\"epoch\":\"0123456789abcdef\",\"after\":6,"
+        "\"last\":7,\"from\":\"1970-01-01T00:00:00.000000Z\","
+        "\"until\":\"1970-01-01T00:00:01.000000Z\",\"digest\":\"sha-256:"
+        "abcd000000000000000000000000000000000000000000000000000000000000\","
+        "\"now\":\"1970-01-01T00:00:02.000000Z\",\"heartbeat\":1.5,"
+        "\"next\":\"http://example.com/n\",\"changes\":["
+        "{\"loc\":\"http://example.com/\\\"\\\\\xc3\xa5\","
+        "\"change\":\"deleted\",\"datetime\":\"1970-01-01T00:00:00.500000Z\","
+        "\"sourceDatetime\":\"1970-01-01T00:00:00.000001Z\",\"seq\":7}]}\n"));
+
+    reading = read_steps(JSON, READER_MESSAGE, buf_slice(&b), 7);
+    assert_string_equal(reading.why.text, "");
+    assert_string_equal(reading.text.data,
+                        "deleted [http://example.com/\"\\\xc3\xa5]"
+                        " datetime=[1970-01-01T00:00:00.5Z]"
+                        " source=[1970-01-01T00:00:00.000001Z] seq=7\n");
+    assert_string_equal(reading.coverage.set, "gauges");
+    assert_string_equal(reading.coverage.epoch, "0123456789abcdef");
+    assert_int_equal(reading.coverage.after, 6);
+    assert_int_equal(reading.coverage.last, 7);
+    assert_int_equal(reading.coverage.from_us, 0);
+    assert_int_equal(reading.coverage.until_us, 1000000);
+    assert_true(reading.coverage.has_digest);
+    assert_int_equal(reading.coverage.digest.bytes[1], 0xcd);
+    assert_int_equal(reading.coverage.now_us, 2000000);
+    assert_int_equal(reading.coverage.heartbeat_us, 1500000);
+    assert_int_equal(reading.capability, -1);
+    reading_fini(&reading);
+    buf_fini(&b);
+}
+
+static void
+reads_a_heartbeat(void **state)
+{
+    struct reading reading =
+        read_steps(JSON, READER_MESSAGE,
+                   SLICE("{\"after\":3,\"last\":3,\"changes\":[]}"), 100);
+
+    (void)state;
+    assert_int_equal(reading.rc, 0);
+    assert_int_equal(reading.n, 0);
+    assert_int_equal(reading.coverage.last, 3);
+    reading_fini(&reading);
+}
+
+static enum status
+to_json(const struct change *change, void *user, struct problem *why)
+{
+    struct buf *b = user;
+
+    (void)why;
+    buf_add_text(b, b->size == 0 ? "[" : ",");
+    json_change(b, change);
+    return STATUS_OK;
+}
+
+static void
+assert_same_as_json(const char *name)
+{
+    struct slice bytes = load(name);
+    struct reading xml = read_all(XML, bytes);
+    struct reading json;
+    struct buf b;
+    struct reader *reader;
+
+    buf_init(&b, 1 << 20);
+    reader = reader_new(format_of(SLICE(XML)), READER_POST, 100, to_json, &b);
+    assert_int_equal(reader_feed(reader, bytes, NULL), 0);
+    assert_int_equal(reader_end(reader, NULL), 0);
+    reader_free(reader);
+    BUF_ADD(&b, "]");
+
+    json = read_all(JSON, buf_slice(&b));
+    assert_string_equal(json.why.text, "");
+    assert_string_equal(json.text.data, xml.text.data);
+    reading_fini(&xml);
+    reading_fini(&json);
+    buf_fini(&b);
+    free((char *)bytes.data);
+}
+
+/* R-253: the two forms say the same. */
+static void
+loses_nothing_between_xml_and_json(void **state)
+{
+    (void)state;
+    assert_same_as_json("odd/links.xml");
+    assert_same_as_json("odd/several-hashes.xml");
+    assert_same_as_json("odd/type-parameters.xml");
+    assert_same_as_json("odd/cdata-and-references.xml");
+    assert_same_as_json("odd/old-lastmod.xml");
+    assert_same_as_json("relations.xml");
+    assert_same_as_json("foreign-and-escaped.xml");
+    assert_same_as_json("change-list-closed.xml");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_member),
+        cmocka_unit_test(refuses_members_that_are_unknown_wrong_or_given_twice),
+        cmocka_unit_test(refuses_numbers_that_are_not_whole),
+        cmocka_unit_test(refuses_what_xml_cannot_carry),
+        cmocka_unit_test(says_where_the_syntax_is_wrong),
+        cmocka_unit_test(says_which_entry_and_line_is_wrong),
+        cmocka_unit_test(never_accepts_a_part_of_a_document),
+        cmocka_unit_test(reads_the_messages_it_wrote),
+        cmocka_unit_test(reads_a_heartbeat),
+        cmocka_unit_test(loses_nothing_between_xml_and_json),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

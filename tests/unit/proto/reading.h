@@ -1,0 +1,215 @@
+/*
+ * reading.h - for tests of the readers: bytes in, every change as text out.
+ */
+#ifndef TESTS_UNIT_PROTO_READING_H
+#define TESTS_UNIT_PROTO_READING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "proto/buf.h"
+#include "proto/formats.h"
+
+#define XML  "application/xml"
+#define JSON "application/json"
+
+#define XML_HEAD                                                  \
+    "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS             \
+    "' xmlns:td='" NS_TIDINGS "' xmlns:x='http://example.org/x'>" \
+    "<rs:md capability='changelist'/>"
+
+/* What came out of a document. */
+struct reading {
+    enum status rc;
+    struct problem why;
+    size_t n;        /* changes */
+    struct buf text; /* all of them, described */
+    struct coverage coverage;
+    int capability;
+};
+
+static inline void
+describe_text(struct buf *to, const char *name, struct slice text)
+{
+    if (text.size > 0)
+        buf_add_format(to, " %s=[%.*s]", name, SLICE_ARG(text));
+}
+
+static inline void
+describe_time(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    if (us == DATETIME_NONE)
+        return;
+    describe_text(to, name,
+                  (struct slice){text, datetime_write_short(text, us)});
+}
+
+/* Without the prefixes, which are only wishes. */
+static inline void
+describe_attributes(struct buf *to, const struct attribute *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_add_format(to, " {%.*s}%.*s=[%.*s]", SLICE_ARG(a[i].ns),
+                       SLICE_ARG(a[i].name), SLICE_ARG(a[i].value));
+}
+
+static inline void
+describe(struct buf *to, const struct change *change)
+{
+    buf_add_format(to, "%s [%.*s]", change_kind_name(change->kind),
+                   SLICE_ARG(change->loc));
+    describe_time(to, "datetime", change->datetime_us);
+    describe_time(to, "source", change->source_us);
+    describe_time(to, "lastmod", change->lastmod_us);
+    if (change->seq > 0)
+        buf_add_format(to, " seq=%llu", (unsigned long long)change->seq);
+    describe_text(to, "changefreq", change->changefreq);
+    describe_text(to, "priority", change->priority);
+    describe_text(to, "hash", change->hash);
+    if (change->length != LENGTH_NONE)
+        buf_add_format(to, " length=%llu", (unsigned long long)change->length);
+    describe_text(to, "type", change->type);
+    describe_text(to, "encoding", change->encoding);
+    describe_text(to, "tags", change->tags);
+    describe_attributes(to, change->attributes, change->n_attributes);
+    for (size_t i = 0; i < change->n_links; i++) {
+        const struct link *link = &change->links[i];
+
+        buf_add_format(to, "\n  %.*s [%.*s]", SLICE_ARG(link->rel),
+                       SLICE_ARG(link->href));
+        if (link->pri > 0)
+            buf_add_format(to, " pri=%u", (unsigned)link->pri);
+        describe_time(to, "modified", link->modified_us);
+        describe_text(to, "hash", link->hash);
+        if (link->length != LENGTH_NONE)
+            buf_add_format(to, " length=%llu",
+                           (unsigned long long)link->length);
+        describe_text(to, "type", link->type);
+        describe_text(to, "encoding", link->encoding);
+        describe_attributes(to, link->attributes, link->n_attributes);
+    }
+    BUF_ADD(to, "\n");
+}
+
+static inline enum status
+describe_each(const struct change *change, void *user, struct problem *why)
+{
+    struct reading *reading = user;
+
+    (void)why;
+    reading->n++;
+    describe(&reading->text, change);
+    return STATUS_OK;
+}
+
+/* Feeds `step` bytes at a time, each from memory of its own, so that a look
+ * beyond it is found by the address sanitizer. */
+static inline void
+feed_in_steps(struct reader *reader, struct reading *reading,
+              struct slice bytes, size_t step)
+{
+    for (size_t at = 0; at < bytes.size && !reading->rc; at += step) {
+        size_t size = bytes.size - at < step ? bytes.size - at : step;
+        char *copy = malloc(size);
+
+        assert_non_null(copy);
+        memcpy(copy, bytes.data + at, size);
+        reading->rc =
+            reader_feed(reader, (struct slice){copy, size}, &reading->why);
+        free(copy);
+    }
+    if (!reading->rc)
+        reading->rc = reader_end(reader, &reading->why);
+}
+
+static inline struct reading
+read_steps(const char *type, enum reader_use use, struct slice bytes,
+           size_t step)
+{
+    struct reading reading = {.rc = STATUS_OK};
+    const struct format *format = format_of(slice_of(type));
+    struct reader *reader;
+
+    assert_non_null(format);
+    buf_init(&reading.text, 1 << 26);
+    reader = reader_new(format, use, 50000, describe_each, &reading);
+    assert_non_null(reader);
+    feed_in_steps(reader, &reading, bytes, step);
+    reading.coverage = *reader_coverage(reader);
+    reading.capability = reader_capability(reader);
+    reader_free(reader);
+    buf_add(&reading.text, "", 1); /* terminated */
+    assert_false(reading.text.failed);
+    return reading;
+}
+
+static inline struct reading
+read_all(const char *type, struct slice bytes)
+{
+    return read_steps(type, READER_POST, bytes, bytes.size);
+}
+
+static inline void
+reading_fini(struct reading *reading)
+{
+    buf_fini(&reading->text);
+}
+
+/* The document is refused with this status and, if `text` is not NULL, this
+ * sentence. */
+static inline void
+assert_refused(const char *type, const char *document, enum status rc,
+               const char *text)
+{
+    struct reading reading = read_all(type, slice_of(document));
+
+    if (text)
+        assert_string_equal(reading.why.text, text);
+    assert_int_equal(reading.rc, rc);
+    assert_true(reading.why.text[0]);
+    reading_fini(&reading);
+}
+
+/* The document is accepted, and this is what it says. */
+static inline void
+assert_reads(const char *type, const char *document, const char *text)
+{
+    struct reading reading = read_all(type, slice_of(document));
+
+    assert_string_equal(reading.why.text, "");
+    assert_int_equal(reading.rc, STATUS_OK);
+    assert_string_equal(reading.text.data, text);
+    reading_fini(&reading);
+}
+
+/* A file of tests/spec/examples; the caller frees its data. */
+static inline struct slice
+load(const char *name)
+{
+    char path[512];
+    char *data = NULL;
+    long size;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/examples/%s", SPEC_DIR, name);
+    file = fopen(path, "rb");
+    if (!file)
+        fail_msg("cannot read %s", path);
+    fseek(file, 0, SEEK_END);
+    size = ftell(file);
+    rewind(file);
+    data = malloc((size_t)size + 1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, (size_t)size, file), size);
+    fclose(file);
+    return (struct slice){data, (size_t)size};
+}
+
+#endif
