@@ -31,9 +31,10 @@ enum td_status {
 struct td_client;
 
 /*
- * Makes a handle.
+ * Makes a handle. The process ignores SIGPIPE from the first td_follow on:
+ * libwebsockets needs that.
  *
- * Memory   td_close frees it. NULL: no memory.
+ * Memory   td_close frees it. NULL: no memory, or no descriptors.
  * Thread   the first call of the process must not race with another.
  */
 TD_API struct td_client *td_open(void);

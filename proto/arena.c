@@ -40,7 +40,9 @@ arena_fini(struct arena *arena)
 void
 arena_clear(struct arena *arena)
 {
-    while (arena->blocks && arena->blocks->older) {
+    /* A block that was made for one large piece is not kept either. */
+    while (arena->blocks &&
+           (arena->blocks->older || arena->blocks->size > BLOCK_SIZE)) {
         struct arena_block *older = arena->blocks->older;
 
         free(arena->blocks);
@@ -48,6 +50,8 @@ arena_clear(struct arena *arena)
     }
     if (arena->blocks)
         use(arena, arena->blocks);
+    else
+        arena->at = arena->end = none;
     arena->used = 0;
 }
 

@@ -14,7 +14,7 @@ struct arena_block;
 struct arena {
     char *at;                   /* next free byte */
     char *end;                  /* of the block in use */
-    struct arena_block *blocks; /* newest first; the oldest is kept */
+    struct arena_block *blocks; /* newest first */
     size_t used;                /* bytes given since arena_clear */
     size_t max;
 };

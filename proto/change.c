@@ -54,6 +54,11 @@ check_attributes(const struct attribute *attributes, size_t n,
                            "\"%s\"",
                            problem_quote(a->name).text,
                            problem_quote(a->ns).text);
+        if (a->ns.size > CHANGE_NS_MAX)
+            return problem(why, STATUS_INVALID,
+                           "attribute \"%s\": its namespace has more than %d "
+                           "bytes",
+                           problem_quote(a->name).text, CHANGE_NS_MAX);
         if (!is_ncname(a->name))
             return problem(why, STATUS_INVALID,
                            "attributes: not an attribute's name: \"%s\"",

@@ -19,9 +19,13 @@
 /* No length given. */
 #define LENGTH_NONE UINT64_MAX
 
-/* Most links, and most foreign attributes, of one entry together. */
-#define CHANGE_LINKS_MAX 256
-#define CHANGE_ATTRIBUTES_MAX 256
+/* Most links of an entry; most foreign attributes of it and its links together;
+ * and the longest name of a namespace, in bytes, which the JSON form repeats
+ * with each attribute: so no form of an entry is much larger than its fragment
+ * may be. */
+#define CHANGE_LINKS_MAX      256
+#define CHANGE_ATTRIBUTES_MAX 64
+#define CHANGE_NS_MAX         1024
 
 /* Longest tag, in bytes (design section 4). */
 #define TAG_MAX 128
@@ -52,12 +56,13 @@ struct link {
 struct change {
     struct slice loc;
     enum change_kind kind;
-    int64_t datetime_us; /* the event's time as the source told it, or
-                            DATETIME_NONE; in our own documents the event time */
-    int64_t source_us;   /* td:datetime: what the source had told, where the
-                            event time differs; else DATETIME_NONE */
-    uint64_t seq;        /* td:seq in our own documents; 0: none */
-    int64_t lastmod_us;  /* the resource's own, or DATETIME_NONE */
+    int64_t
+        datetime_us;    /* the event's time as the source told it, or
+                           DATETIME_NONE; in our own documents the event time */
+    int64_t source_us;  /* td:datetime: what the source had told, where the
+                           event time differs; else DATETIME_NONE */
+    uint64_t seq;       /* td:seq in our own documents; 0: none */
+    int64_t lastmod_us; /* the resource's own, or DATETIME_NONE */
     struct slice changefreq;
     struct slice priority;
     struct slice hash; /* normalised list; empty if none */

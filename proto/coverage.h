@@ -16,16 +16,16 @@
 #include "proto/uri.h"
 
 struct coverage {
-    char set[SET_NAME_MAX + 1];  /* "" in XML documents */
-    char epoch[EPOCH_SIZE + 1];  /* "" if the document tells none */
-    uint64_t after;              /* the entries after this one ... */
-    uint64_t last;               /* ... up to this one */
-    int64_t from_us;             /* T(after), or DATETIME_NONE */
-    int64_t until_us;            /* T(last), or DATETIME_NONE */
+    char set[SET_NAME_MAX + 1]; /* "" in XML documents */
+    char epoch[EPOCH_SIZE + 1]; /* "" if the document tells none */
+    uint64_t after;             /* the entries after this one ... */
+    uint64_t last;              /* ... up to this one */
+    int64_t from_us;            /* T(after), or DATETIME_NONE */
+    int64_t until_us;           /* T(last), or DATETIME_NONE */
     bool has_digest;
-    struct digest digest;        /* d(last) */
-    int64_t now_us;              /* heartbeats: the clock; else DATETIME_NONE */
-    int64_t heartbeat_us;        /* heartbeats: the interval; else 0 */
+    struct digest digest; /* d(last) */
+    int64_t now_us;       /* heartbeats: the clock; else DATETIME_NONE */
+    int64_t heartbeat_us; /* heartbeats: the interval; else 0 */
 };
 
 #endif

@@ -30,12 +30,13 @@ days_of(int year, int month, int day)
     return (int64_t)era * 146097 + day_of_era - 719468;
 }
 
-/* The way back. `days` is not before 0000-01-01. */
+/* The way back, from the days since 0000-01-01. */
 static void
-date_of(int64_t days, unsigned *year, unsigned *month, unsigned *day)
+date_of(unsigned days, unsigned *year, unsigned *month, unsigned *day)
 {
-    /* 0000-01-01 lies in the era before: one era is added and taken away. */
-    unsigned since = (unsigned)(days + 719468 + 146097);
+    /* 0000-01-01 lies in the era before: one era, less the 60 days up to
+     * March, is added, and the era is taken away again. */
+    unsigned since = days + 146097 - 60;
     unsigned era = since / 146097;
     unsigned day_of_era = since % 146097;
     unsigned year_of_era = (day_of_era - day_of_era / 1460 +
@@ -50,34 +51,35 @@ date_of(int64_t days, unsigned *year, unsigned *month, unsigned *day)
     *year = year_of_era + era * 400 - 400 + (*month <= 2);
 }
 
-static void
-put(char *to, unsigned number, int digits)
+static inline void
+put(char *to, unsigned number)
 {
-    while (digits-- > 0) {
-        to[digits] = (char)('0' + number % 10);
-        number /= 10;
-    }
+    to[0] = (char)('0' + number / 10);
+    to[1] = (char)('0' + number % 10);
 }
 
 void
 datetime_write(char *to, int64_t us)
 {
-    int64_t since = us - YEAR_0000_US;
+    uint64_t since = (uint64_t)(us - YEAR_0000_US);
+    unsigned decimals = (unsigned)(since % SECOND_US);
     unsigned seconds = (unsigned)(since / SECOND_US % DAY_S);
     unsigned year;
     unsigned month;
     unsigned day;
 
-    date_of(since / SECOND_US / DAY_S + YEAR_0000_US / SECOND_US / DAY_S, &year,
-            &month, &day);
+    date_of((unsigned)(since / SECOND_US / DAY_S), &year, &month, &day);
     memcpy(to, "0000-00-00T00:00:00.000000Z", DATETIME_SIZE);
-    put(to, year, 4);
-    put(to + 5, month, 2);
-    put(to + 8, day, 2);
-    put(to + 11, seconds / 3600, 2);
-    put(to + 14, seconds / 60 % 60, 2);
-    put(to + 17, seconds % 60, 2);
-    put(to + 20, (unsigned)(since % SECOND_US), 6);
+    put(to, year / 100);
+    put(to + 2, year % 100);
+    put(to + 5, month);
+    put(to + 8, day);
+    put(to + 11, seconds / 3600);
+    put(to + 14, seconds / 60 % 60);
+    put(to + 17, seconds % 60);
+    put(to + 20, decimals / 10000);
+    put(to + 22, decimals / 100 % 100);
+    put(to + 24, decimals % 100);
 }
 
 size_t
@@ -98,76 +100,55 @@ datetime_write_short(char *to, int64_t us)
     return size;
 }
 
-/* Reads exactly `digits` digits. */
-static bool
-take(struct slice *text, int digits, int *number)
+/* The number that two digits make; -1 if they are none. */
+static inline int
+two(const char *p)
 {
-    int n = 0;
+    unsigned tens = (unsigned char)p[0] - '0';
+    unsigned ones = (unsigned char)p[1] - '0';
 
-    if (text->size < (size_t)digits)
-        return false;
-    for (int i = 0; i < digits; i++) {
-        unsigned digit = (unsigned char)text->data[i] - '0';
-
-        if (digit > 9)
-            return false;
-        n = n * 10 + (int)digit;
-    }
-    text->data += digits;
-    text->size -= (size_t)digits;
-    *number = n;
-    return true;
-}
-
-static bool
-take_char(struct slice *text, char c)
-{
-    if (text->size == 0 || text->data[0] != c)
-        return false;
-    text->data++;
-    text->size--;
-    return true;
+    return tens > 9 || ones > 9 ? -1 : (int)(tens * 10 + ones);
 }
 
 /* "Z" or an offset, and nothing after it. */
 static bool
-take_zone(struct slice *text, int *minutes)
+read_zone(const char *p, size_t size, int *minutes)
 {
-    bool is_east;
     int h;
     int m;
 
     *minutes = 0;
-    if (take_char(text, 'Z'))
-        return text->size == 0;
-    is_east = text->size > 0 && text->data[0] == '+';
-    if (!take_char(text, is_east ? '+' : '-') || !take(text, 2, &h) ||
-        !take_char(text, ':') || !take(text, 2, &m) || m > 59 ||
-        h * 60 + m > OFFSET_MAX_MINUTES)
+    if (size == 1)
+        return *p == 'Z';
+    if (size != 6 || (*p != '+' && *p != '-') || p[3] != ':')
         return false;
-    *minutes = is_east ? h * 60 + m : -(h * 60 + m);
-    return text->size == 0;
+    h = two(p + 1);
+    m = two(p + 4);
+    if (h < 0 || m < 0 || m > 59 || h * 60 + m > OFFSET_MAX_MINUTES)
+        return false;
+    *minutes = *p == '+' ? h * 60 + m : -(h * 60 + m);
+    return true;
 }
 
-static bool
-take_decimals(struct slice *text, int *us)
+/* The microseconds of a fraction; `*size` is where it ends, 0 if there is no
+ * digit. */
+static int
+read_decimals(const char *p, size_t *size)
 {
+    size_t n = 0;
     int scale = 100000;
-    bool has_one = false;
+    int us = 0;
 
-    *us = 0;
-    while (text->size > 0) {
-        unsigned digit = (unsigned char)text->data[0] - '0';
+    for (; n < *size; n++) {
+        unsigned digit = (unsigned char)p[n] - '0';
 
         if (digit > 9)
             break;
-        *us += (int)digit * scale;
+        us += (int)digit * scale;
         scale /= 10;
-        has_one = true;
-        text->data++;
-        text->size--;
     }
-    return has_one;
+    *size = n;
+    return us;
 }
 
 static int
@@ -179,52 +160,77 @@ days_in_month(int year, int month)
     return days[month - 1] + (month == 2 && is_leap);
 }
 
+/* "Thh:mm" and what follows it: the microseconds since the day began in UTC. */
+static bool
+read_time(const char *p, size_t size, bool is_complete, int64_t *us)
+{
+    int hour = two(p + 1);
+    int minute = two(p + 4);
+    int second = 0;
+    int decimals = 0;
+    int offset;
+
+    if (p[0] != 'T' || p[3] != ':' || hour < 0 || hour > 23 || minute < 0 ||
+        minute > 59)
+        return false;
+    p += 6;
+    size -= 6;
+    if (p[0] == ':' && size > 3) {
+        second = two(p + 1);
+        if (second < 0 || second > 59)
+            return false;
+        p += 3;
+        size -= 3;
+        if (p[0] == '.') {
+            size_t digits = size - 1;
+
+            decimals = read_decimals(p + 1, &digits);
+            if (digits == 0)
+                return false;
+            p += 1 + digits;
+            size -= 1 + digits;
+        }
+    } else if (is_complete) {
+        return false;
+    }
+    if (size == 0 || !read_zone(p, size, &offset))
+        return false;
+    *us = ((hour * 60 + minute - offset) * INT64_C(60) + second) * SECOND_US +
+          decimals;
+    return true;
+}
+
+/* The forms are told apart by their size: YYYY, YYYY-MM, YYYY-MM-DD, and those
+ * with a time, of which "YYYY-MM-DDThh:mmZ" is the shortest. */
 static enum status
 read_text(struct slice text, bool is_complete, int64_t *us)
 {
+    const char *p = text.data;
+    size_t size = text.size;
+    int64_t time = 0;
+    int64_t result;
+    int century;
     int year;
     int month = 1;
     int day = 1;
-    int hour = 0;
-    int minute = 0;
-    int second = 0;
-    int decimals = 0;
-    int offset = 0;
-    int64_t result;
 
-    if (!take(&text, 4, &year))
+    if (size < 17 && (is_complete || (size != 4 && size != 7 && size != 10)))
         return STATUS_INVALID;
-    if (text.size == 0 && !is_complete)
-        goto out;
-    if (!take_char(&text, '-') || !take(&text, 2, &month) || month < 1 ||
-        month > 12)
+    century = two(p);
+    year = two(p + 2);
+    if (size > 4)
+        month = p[4] == '-' ? two(p + 5) : -1;
+    if (size > 7)
+        day = p[7] == '-' ? two(p + 8) : -1;
+    if (century < 0 || year < 0 || month < 1 || month > 12 || day < 1)
         return STATUS_INVALID;
-    if (text.size == 0 && !is_complete)
-        goto out;
-    if (!take_char(&text, '-') || !take(&text, 2, &day) || day < 1 ||
-        day > days_in_month(year, month))
+    year += century * 100;
+    if (day > days_in_month(year, month))
         return STATUS_INVALID;
-    if (text.size == 0 && !is_complete)
-        goto out;
-
-    if (!take_char(&text, 'T') || !take(&text, 2, &hour) || hour > 23 ||
-        !take_char(&text, ':') || !take(&text, 2, &minute) || minute > 59)
-        return STATUS_INVALID;
-    if (take_char(&text, ':')) {
-        if (!take(&text, 2, &second) || second > 59)
-            return STATUS_INVALID;
-        if (take_char(&text, '.') && !take_decimals(&text, &decimals))
-            return STATUS_INVALID;
-    } else if (is_complete) {
-        return STATUS_INVALID;
-    }
-    if (!take_zone(&text, &offset))
+    if (size > 10 && !read_time(p + 10, size - 10, is_complete, &time))
         return STATUS_INVALID;
 
-out:
-    result = ((days_of(year, month, day) * 24 + hour) * 60 + minute - offset) *
-                 60 * SECOND_US +
-             second * SECOND_US + decimals;
+    result = days_of(year, month, day) * DAY_S * SECOND_US + time;
     if (result < YEAR_0000_US || result > YEAR_9999_END_US)
         return STATUS_INVALID;
     *us = result;

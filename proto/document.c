@@ -1,6 +1,7 @@
 #include "proto/document.h"
 
 #include "proto/number.h"
+#include "proto/swar.h"
 
 #define XML_DECLARATION "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 #define NAMESPACES                                                            \
@@ -57,18 +58,27 @@ reference_of(char c)
     }
 }
 
+/* "<" and ">" differ in one bit, and so do "&" and the quote. */
+static inline uint64_t
+is_special(uint64_t v)
+{
+    return swar_below(v, 0x20) | swar_equal(v | SWAR_ONES * 2, '>') |
+           swar_equal(v | SWAR_ONES * 4, '&');
+}
+
 void
 xml_escape(struct buf *to, struct slice text)
 {
     size_t more = 0;
     char *p;
 
-    for (size_t i = 0; i < text.size; i++)
-        more += extra[(unsigned char)text.data[i]];
-    if (more == 0) {
+    if (swar_none(text, is_special, ' ')) {
         buf_add_slice(to, text);
         return;
     }
+
+    for (size_t i = 0; i < text.size; i++)
+        more += extra[(unsigned char)text.data[i]];
 
     p = buf_room(to, text.size + more);
     if (!p)

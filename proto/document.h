@@ -18,10 +18,7 @@
  * 700 bytes and the root. List limits count it. */
 #define DOCUMENT_FRAME_MAX 5120
 
-enum document_root {
-    DOCUMENT_URLSET,
-    DOCUMENT_SITEMAPINDEX
-};
+enum document_root { DOCUMENT_URLSET, DOCUMENT_SITEMAPINDEX };
 
 struct document_link {
     const char *rel;
@@ -50,8 +47,8 @@ struct document_entry {
     struct slice loc;
     int has_capability; /* write `capability`? */
     enum capability capability;
-    int64_t from_us;  /* or DATETIME_NONE */
-    int64_t until_us; /* or DATETIME_NONE */
+    int64_t from_us;             /* or DATETIME_NONE */
+    int64_t until_us;            /* or DATETIME_NONE */
     const struct digest *digest; /* td:digest; or NULL */
 };
 

@@ -142,7 +142,7 @@ entry_attribute(struct entry *entry, struct entry_attributes to,
 }
 
 enum status
-value_length(struct slice text, uint64_t *length, struct problem *why)
+entry_length(struct slice text, uint64_t *length, struct problem *why)
 {
     if (!number_read(text, length) || *length > INT64_MAX)
         return problem(why, STATUS_INVALID,
@@ -152,7 +152,7 @@ value_length(struct slice text, uint64_t *length, struct problem *why)
 }
 
 enum status
-value_pri(struct slice text, uint32_t *pri, struct problem *why)
+entry_pri(struct slice text, uint32_t *pri, struct problem *why)
 {
     uint64_t number;
 
@@ -164,7 +164,7 @@ value_pri(struct slice text, uint32_t *pri, struct problem *why)
 }
 
 enum status
-value_time(const char *name, struct slice text, int64_t *us,
+entry_time(const char *name, struct slice text, int64_t *us,
            struct problem *why)
 {
     if (datetime_read(text, us))
@@ -175,7 +175,7 @@ value_time(const char *name, struct slice text, int64_t *us,
 }
 
 enum status
-value_lastmod(struct slice text, int64_t *us, struct problem *why)
+entry_lastmod(struct slice text, int64_t *us, struct problem *why)
 {
     if (datetime_read_any(text, us))
         return problem(why, STATUS_INVALID,

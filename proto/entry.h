@@ -66,13 +66,13 @@ MUST_CHECK enum status entry_attribute(struct entry *entry,
                                        struct problem *why);
 
 /* Values that need no memory. */
-MUST_CHECK enum status value_length(struct slice text, uint64_t *length,
+MUST_CHECK enum status entry_length(struct slice text, uint64_t *length,
                                     struct problem *why);
-MUST_CHECK enum status value_pri(struct slice text, uint32_t *pri,
+MUST_CHECK enum status entry_pri(struct slice text, uint32_t *pri,
                                  struct problem *why);
-MUST_CHECK enum status value_time(const char *name, struct slice text,
+MUST_CHECK enum status entry_time(const char *name, struct slice text,
                                   int64_t *us, struct problem *why);
-MUST_CHECK enum status value_lastmod(struct slice text, int64_t *us,
+MUST_CHECK enum status entry_lastmod(struct slice text, int64_t *us,
                                      struct problem *why);
 
 #endif

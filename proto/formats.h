@@ -3,10 +3,11 @@
  *
  * A reader is fed bytes as they arrive and hands over one checked change after
  * the other; it never holds more than one entry. It may be used again after
- * reader_reset, which keeps the parser's memory (measured: a new libxml2 context
- * costs 0.4 us per document). One thread at a time.
+ * reader_reset, which keeps the parser's memory (measured: a new libxml2
+ * context costs 0.4 us per document). One thread at a time.
  *
- *     reader_new -> reader_feed ... reader_end -> reader_reset -> reader_feed ...
+ *     reader_new -> reader_feed ... reader_end -> reader_reset -> reader_feed
+ * ...
  */
 #ifndef PROTO_FORMATS_H
 #define PROTO_FORMATS_H
@@ -30,9 +31,9 @@ const char *formats_offered(void);
 
 /* What a reader is for. */
 enum reader_use {
-    READER_POST,    /* a source's post: strict, td:* but tags dropped */
-    READER_MESSAGE  /* a message or document of a broker: td:* is read, and
-                       heartbeats without entries are fine */
+    READER_POST,   /* a source's post: strict, td:* but tags dropped */
+    READER_MESSAGE /* a message or document of a broker: td:* is read, and
+                      heartbeats without entries are fine */
 };
 
 /* At most `max_entries` changes go to `on_change`. NULL: no memory. */
@@ -44,8 +45,8 @@ void reader_free(struct reader *reader); /* NULL is allowed */
 void reader_reset(struct reader *reader, change_fn *on_change, void *user);
 
 /* STATUS_MALFORMED, STATUS_INVALID, STATUS_TOO_LARGE (more than max_entries) or
- * what on_change returned; `why` then names entry and line where known. After an
- * error only reader_reset and reader_free are allowed. */
+ * what on_change returned; `why` then names entry and line where known. After
+ * an error only reader_reset and reader_free are allowed. */
 MUST_CHECK enum status reader_feed(struct reader *reader, struct slice bytes,
                                    struct problem *why);
 MUST_CHECK enum status reader_end(struct reader *reader, struct problem *why);

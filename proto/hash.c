@@ -1,24 +1,29 @@
-/* SHA256_Init and its like are deprecated in favour of EVP, which looks up the
- * algorithm, allocates a context and dispatches through a provider on every
- * call. There is one digest per entry and it is on the log thread's way: see
- * the figures above digest_add. */
+/* SHA256_Init and its like are deprecated in favour of EVP, which dispatches
+ * through a provider on every call. There is one digest per entry, on the way
+ * of the log thread; measured for one of 290 bytes: 0.24 us, with EVP 0.28
+ * (context kept, which digest_add has no place for) or 0.48 (context made
+ * anew). */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "proto/hash.h"
 
 #include <openssl/sha.h>
 
+#include "proto/swar.h"
+
 #define DIGEST_PREFIX "sha-256:"
 
 /* R-017, and how the standard's own examples spell it (I-04). */
 static const struct algorithm {
-    const char *spelling;
-    const char *name;
+    struct slice spelling;
+    struct slice name;
     size_t digits;
 } algorithms[] = {
-    {"md5", "md5", 32},         {"sha-1", "sha-1", 40},
-    {"sha-256", "sha-256", 64}, {"sha1", "sha-1", 40},
-    {"sha256", "sha-256", 64},
+    {SLICE("sha-256"), SLICE("sha-256"), 64},
+    {SLICE("sha256"), SLICE("sha-256"), 64},
+    {SLICE("md5"), SLICE("md5"), 32},
+    {SLICE("sha-1"), SLICE("sha-1"), 40},
+    {SLICE("sha1"), SLICE("sha-1"), 40},
 };
 
 #define N_ALGORITHMS (sizeof(algorithms) / sizeof(algorithms[0]))
@@ -54,16 +59,33 @@ digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d)
     }
 }
 
+/* The value of a hexadecimal digit plus one; 0 for everything else. */
+static const unsigned char hex[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
+    ['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+    ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16, ['A'] = 11, ['B'] = 12,
+    ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
+
 static int
 hex_value(char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+    return (int)hex[(unsigned char)c] - 1;
+}
+
+/* Not 0 if a byte is no hexadecimal digit. Bytes below 128 plus 128 - c have
+ * their high bit set exactly if they are c or more. */
+static inline uint64_t
+is_no_hex(uint64_t v)
+{
+    uint64_t low = v & ~SWAR_HIGHS;
+    uint64_t letter = low | SWAR_ONES * 0x20;
+    uint64_t digits =
+        (low + SWAR_ONES * (128 - '0')) & ~(low + SWAR_ONES * (128 - '9' - 1));
+    uint64_t letters = (letter + SWAR_ONES * (128 - 'a')) &
+                       ~(letter + SWAR_ONES * (128 - 'f' - 1));
+
+    return (~(digits | letters) | v) & SWAR_HIGHS;
 }
 
 enum status
@@ -96,7 +118,7 @@ static const struct algorithm *
 algorithm_of(struct slice spelling)
 {
     for (size_t i = 0; i < N_ALGORITHMS; i++)
-        if (slice_is(spelling, algorithms[i].spelling))
+        if (slice_equal(spelling, algorithms[i].spelling))
             return &algorithms[i];
     return NULL;
 }
@@ -105,18 +127,25 @@ algorithm_of(struct slice spelling)
 static struct slice
 take_word(struct slice *text)
 {
+    const char *p = text->data;
+    size_t left = text->size;
     struct slice word;
 
-    while (text->size > 0 && is_space(text->data[0])) {
-        text->data++;
-        text->size--;
+    while (left > 0 && is_space(*p)) {
+        p++;
+        left--;
     }
-    word = (struct slice){text->data, 0};
-    while (text->size > 0 && !is_space(text->data[0])) {
-        text->data++;
-        text->size--;
-        word.size++;
+    word = (struct slice){p, left};
+    while (left >= 8 && !swar_below(swar_load(p), ' ' + 1)) {
+        p += 8;
+        left -= 8;
     }
+    while (left > 0 && !is_space(*p)) {
+        p++;
+        left--;
+    }
+    word.size -= left;
+    *text = (struct slice){p, left};
     return word;
 }
 
@@ -154,25 +183,24 @@ hash_normalise(struct buf *to, struct slice text, struct problem *why)
         /* All spellings of an algorithm have the same number of digits. */
         bit = 1u << algorithm->digits / 8;
         if (seen & bit) {
-            problem_set(why, "hash: %s is given twice", algorithm->name);
+            problem_set(why, "hash: %s is given twice", algorithm->name.data);
             goto out;
         }
         seen |= bit;
         if (digits.size != algorithm->digits) {
             problem_set(why, "hash: %s has %zu digits, not %zu",
-                        algorithm->name, algorithm->digits, digits.size);
+                        algorithm->name.data, algorithm->digits, digits.size);
             goto out;
         }
-        for (size_t i = 0; i < digits.size; i++)
-            if (hex_value(digits.data[i]) < 0) {
-                problem_set(why, "hash: not hexadecimal: \"%s\"",
-                            problem_quote(digits).text);
-                goto out;
-            }
+        if (!swar_none(digits, is_no_hex, '0')) {
+            problem_set(why, "hash: not hexadecimal: \"%s\"",
+                        problem_quote(digits).text);
+            goto out;
+        }
 
         if (to->size > start)
             BUF_ADD(to, " ");
-        buf_add_text(to, algorithm->name);
+        buf_add_slice(to, algorithm->name);
         BUF_ADD(to, ":");
         buf_add_slice(to, digits);
     }

@@ -1,5 +1,7 @@
 #include "proto/json.h"
 
+#include "proto/swar.h"
+
 /* How many bytes a byte takes beyond its own in a JSON string. */
 static const unsigned char extra[256] = {
     [0 ... 0x1f] = 5, /* as \u00XX */
@@ -23,14 +25,21 @@ escape(char *to, char c)
     return to + 5;
 }
 
+static inline uint64_t
+is_special(uint64_t v)
+{
+    return swar_below(v, 0x20) | swar_equal(v, '"') | swar_equal(v, '\\');
+}
+
 void
 json_string(struct buf *to, struct slice text)
 {
     size_t more = 2;
     char *p;
 
-    for (size_t i = 0; i < text.size; i++)
-        more += extra[(unsigned char)text.data[i]];
+    if (!swar_none(text, is_special, ' '))
+        for (size_t i = 0; i < text.size; i++)
+            more += extra[(unsigned char)text.data[i]];
     p = buf_room(to, text.size + more);
     if (!p)
         return;

@@ -8,7 +8,8 @@
  *              "attributes":[...]}],
  *    "attributes":[{"ns":"...","name":"...","value":"..."}],"seq":7}
  *
- * and, with the source's own time where it differs, "sourceDatetime". A message:
+ * and, with the source's own time where it differs, "sourceDatetime". A
+ * message:
  *
  *   {"set":"...","epoch":"...","after":0,"last":2,"from":"...","until":"...",
  *    "digest":"sha-256:...","changes":[...]}

@@ -4,6 +4,7 @@
 #include <yajl/yajl_parse.h>
 
 #include "proto/entry.h"
+#include "proto/swar.h"
 
 /* How much yajl gets at once: after each piece, what it holds is looked at. */
 #define PIECE_SIZE 16384
@@ -88,11 +89,19 @@ on_number(void *data, const char *text, size_t size)
     return !event(data, JSON_NUMBER, (struct slice){text, size});
 }
 
+static inline uint64_t
+is_suspect(uint64_t v)
+{
+    return swar_below(v, 0x20) | swar_equal(v, 0xef);
+}
+
 /* What XML cannot carry, JSON must not bring: control characters but tab, LF
  * and CR, and U+FFFE and U+FFFF. */
 static bool
 is_xml_text(struct slice text)
 {
+    if (swar_none(text, is_suspect, ' '))
+        return true;
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.data[i];
 

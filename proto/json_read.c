@@ -2,161 +2,22 @@
 
 #include <stdlib.h>
 
-#include "proto/json_parse.h"
-#include "proto/number.h"
-
-/* Which value of an object is meant. */
-enum member_id {
-    M_LOC,
-    M_CHANGE,
-    M_DATETIME,
-    M_SOURCE_DATETIME,
-    M_LASTMOD,
-    M_HASH,
-    M_LENGTH,
-    M_TYPE,
-    M_ENCODING,
-    M_CHANGEFREQ,
-    M_PRIORITY,
-    M_TAGS,
-    M_LINKS,
-    M_ATTRIBUTES,
-    M_SEQ,
-    M_REL,
-    M_HREF,
-    M_PRI,
-    M_MODIFIED,
-    M_NS,
-    M_NAME,
-    M_VALUE,
-    M_SET,
-    M_EPOCH,
-    M_AFTER,
-    M_LAST,
-    M_FROM,
-    M_UNTIL,
-    M_DIGEST,
-    M_NOW,
-    M_HEARTBEAT,
-    M_NEXT,
-    M_CHANGES
-};
-
-/* Values a member may have; a set, because priority is a string or a number. */
-enum {
-    IS_STRING = 1 << JSON_STRING,
-    IS_NUMBER = 1 << JSON_NUMBER,
-    IS_OBJECT = 1 << JSON_OBJECT,
-    IS_ARRAY = 1 << JSON_ARRAY
-};
-
-struct member {
-    const char *name;
-    size_t size;
-    enum member_id id;
-    unsigned values;
-};
-
-#define MEMBER(name, id, values)                 \
-    {                                            \
-        (name), sizeof(name) - 1, (id), (values) \
-    }
-
-static const struct member change_members[] = {
-    MEMBER("loc", M_LOC, IS_STRING),
-    MEMBER("change", M_CHANGE, IS_STRING),
-    MEMBER("datetime", M_DATETIME, IS_STRING),
-    MEMBER("lastmod", M_LASTMOD, IS_STRING),
-    MEMBER("hash", M_HASH, IS_OBJECT),
-    MEMBER("length", M_LENGTH, IS_NUMBER),
-    MEMBER("type", M_TYPE, IS_STRING),
-    MEMBER("encoding", M_ENCODING, IS_STRING),
-    MEMBER("changefreq", M_CHANGEFREQ, IS_STRING),
-    MEMBER("priority", M_PRIORITY, IS_STRING | IS_NUMBER),
-    MEMBER("tags", M_TAGS, IS_ARRAY),
-    MEMBER("links", M_LINKS, IS_ARRAY),
-    MEMBER("attributes", M_ATTRIBUTES, IS_ARRAY),
-    MEMBER("seq", M_SEQ, IS_NUMBER),
-    MEMBER("sourceDatetime", M_SOURCE_DATETIME, IS_STRING),
-};
-
-static const struct member link_members[] = {
-    MEMBER("rel", M_REL, IS_STRING),
-    MEMBER("href", M_HREF, IS_STRING),
-    MEMBER("pri", M_PRI, IS_NUMBER),
-    MEMBER("modified", M_MODIFIED, IS_STRING),
-    MEMBER("hash", M_HASH, IS_OBJECT),
-    MEMBER("length", M_LENGTH, IS_NUMBER),
-    MEMBER("type", M_TYPE, IS_STRING),
-    MEMBER("encoding", M_ENCODING, IS_STRING),
-    MEMBER("attributes", M_ATTRIBUTES, IS_ARRAY),
-};
-
-static const struct member attribute_members[] = {
-    MEMBER("ns", M_NS, IS_STRING),
-    MEMBER("name", M_NAME, IS_STRING),
-    MEMBER("value", M_VALUE, IS_STRING),
-};
-
-static const struct member message_members[] = {
-    MEMBER("set", M_SET, IS_STRING),
-    MEMBER("epoch", M_EPOCH, IS_STRING),
-    MEMBER("after", M_AFTER, IS_NUMBER),
-    MEMBER("last", M_LAST, IS_NUMBER),
-    MEMBER("from", M_FROM, IS_STRING),
-    MEMBER("until", M_UNTIL, IS_STRING),
-    MEMBER("digest", M_DIGEST, IS_STRING),
-    MEMBER("now", M_NOW, IS_STRING),
-    MEMBER("heartbeat", M_HEARTBEAT, IS_NUMBER),
-    MEMBER("next", M_NEXT, IS_STRING),
-    MEMBER("changes", M_CHANGES, IS_ARRAY),
-};
+#include "proto/json_members.h"
+#include "proto/swar.h"
 
 /*
  * Where the parser stands. A value of an object belongs to the member whose key
  * came before it; arrays have one kind of value each:
  *
- *   TOP --[--> CHANGES --{--> CHANGE --hash--> HASH
- *    |  \--{-->  "                   --tags--> TAGS
- *    |                               --links--> LINKS --{--> LINK
- *    +-{--> MESSAGE --changes--> CHANGES        (LINK has HASH, ATTRIBUTES too)
- *                                    --attributes--> ATTRIBUTES --{-->
- * ATTRIBUTE
+ *   TOP --{--> MESSAGE --"changes"--> CHANGES      in a message
+ *   TOP --[--> CHANGES                             in both
+ *   TOP --{--> CHANGE                              in a post
+ *
+ *   CHANGES --{--> CHANGE --"tags"--> TAGS
+ *                  CHANGE --"links"--> LINKS --{--> LINK
+ *                  CHANGE, LINK --"hash"--> HASH
+ *                  CHANGE, LINK --"attributes"--> ATTRIBUTES --{--> ATTRIBUTE
  */
-enum place {
-    PLACE_TOP,
-    PLACE_CHANGES,
-    PLACE_MESSAGE,
-    PLACE_CHANGE,
-    PLACE_HASH,
-    PLACE_TAGS,
-    PLACE_LINKS,
-    PLACE_LINK,
-    PLACE_ATTRIBUTES,
-    PLACE_ATTRIBUTE
-};
-
-/* The members of each place that is an object with known ones, and what an
- * array is called in a problem. */
-static const struct {
-    const struct member *members;
-    size_t n;
-    const char *name;
-} places[] = {
-
-#define MEMBERS(array) (array), sizeof(array) / sizeof((array)[0])
-    [PLACE_TOP] = {NULL, 0, "the document"},
-    [PLACE_CHANGES] = {NULL, 0, "changes"},
-    [PLACE_MESSAGE] = {MEMBERS(message_members), "the message"},
-    [PLACE_CHANGE] = {MEMBERS(change_members), "the change"},
-    [PLACE_HASH] = {NULL, 0, "hash"},
-    [PLACE_TAGS] = {NULL, 0, "tags"},
-    [PLACE_LINKS] = {NULL, 0, "links"},
-    [PLACE_LINK] = {MEMBERS(link_members), "the link"},
-    [PLACE_ATTRIBUTES] = {NULL, 0, "attributes"},
-    [PLACE_ATTRIBUTE] = {MEMBERS(attribute_members), "the attribute"},
-};
-
 struct level {
     enum place place;
     uint32_t seen;               /* members of this object, a bit each */
@@ -164,70 +25,43 @@ struct level {
 };
 
 struct json_read {
-    struct reader *reader;
+    struct json_target target;
     struct json_parse *parse;
 
     /* TOP, MESSAGE, CHANGES, CHANGE, LINKS, LINK, ATTRIBUTES, ATTRIBUTE */
     struct level levels[8];
     struct level *level;
 
-    struct link *link;          /* the one that is being read, or NULL */
-    struct attribute attribute; /* likewise */
-    struct buf list;            /* hash or tags, as XML writes them */
+    struct buf list; /* hash or tags, as XML writes them */
 };
 
-/* Where the values of a change or link go that both have. */
-struct common {
-    struct slice *hash;
-    struct slice *type;
-    struct slice *encoding;
-    uint64_t *length;
-    struct entry_attributes attributes;
-};
-
-static struct common
-common_of(struct json_read *j)
+static inline uint64_t
+is_space_or_less(uint64_t v)
 {
-    struct change *change = &j->reader->entry.change;
-    struct link *link = j->link;
-
-    if (link)
-        return (struct common){
-            &link->hash,
-            &link->type,
-            &link->encoding,
-            &link->length,
-            {&link->attributes, &link->n_attributes},
-        };
-    return (struct common){
-        &change->hash,
-        &change->type,
-        &change->encoding,
-        &change->length,
-        {&change->attributes, &change->n_attributes},
-    };
+    return swar_below(v, ' ' + 1);
 }
 
 static enum status
 on_key(struct json_read *j, struct slice name, struct problem *why)
 {
     struct level *level = j->level;
-    const struct member *members = places[level->place].members;
+    const struct member *members = json_places[level->place].members;
 
     if (level->place == PLACE_HASH) {
         /* hash_normalise judges the name, if it is one word. */
-        for (size_t i = 0; i < name.size; i++)
-            if (name.data[i] <= ' ' || name.data[i] == ':')
-                return problem(why, STATUS_INVALID,
-                               "hash: unknown algorithm \"%s\"",
-                               problem_quote(name).text);
+        if (!swar_none(name, is_space_or_less, 'a') ||
+            memchr(name.data, ':', name.size))
+            return problem(why, STATUS_INVALID,
+                           "hash: unknown algorithm \"%s\"",
+                           problem_quote(name).text);
         BUF_ADD(&j->list, " ");
         buf_add_slice(&j->list, name);
         BUF_ADD(&j->list, ":");
         return STATUS_OK;
     }
-    for (size_t i = 0; i < places[level->place].n; i++) {
+    for (size_t i = 0; i < json_places[level->place].n; i++) {
         if (name.size != members[i].size ||
+            name.data[0] != members[i].name[0] ||
             memcmp(name.data, members[i].name, name.size))
             continue;
         if (level->seen & 1u << i)
@@ -238,7 +72,7 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
         return STATUS_OK;
     }
     return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s",
-                   problem_quote(name).text, places[level->place].name);
+                   problem_quote(name).text, json_places[level->place].name);
 }
 
 static enum status
@@ -252,16 +86,9 @@ wrong_value(struct json_read *j, enum json_event event, struct problem *why)
     const struct member *member = j->level->member;
 
     return problem(why, STATUS_INVALID, "%s: must not %s %s",
-                   member ? member->name : places[j->level->place].name,
-                   places[j->level->place].members ? "be" : "hold",
+                   member ? member->name : json_places[j->level->place].name,
+                   json_places[j->level->place].members ? "be" : "hold",
                    names[event]);
-}
-
-static enum status
-bad_value(const struct json_read *j, struct slice text, struct problem *why)
-{
-    return problem(why, STATUS_INVALID, "%s: bad value \"%s\"",
-                   j->level->member->name, problem_quote(text).text);
 }
 
 static void
@@ -274,8 +101,8 @@ static enum status
 begin_change(struct json_read *j, struct problem *why)
 {
     go_down(j, PLACE_CHANGE);
-    j->link = NULL;
-    return reader_entry_begin(j->reader, why);
+    j->target.link = NULL;
+    return reader_entry_begin(j->target.reader, why);
 }
 
 static enum status
@@ -283,7 +110,7 @@ on_object(struct json_read *j, struct problem *why)
 {
     switch (j->level->place) {
     case PLACE_TOP:
-        if (j->reader->use == READER_MESSAGE) {
+        if (j->target.reader->use == READER_MESSAGE) {
             go_down(j, PLACE_MESSAGE);
             return STATUS_OK;
         }
@@ -292,10 +119,10 @@ on_object(struct json_read *j, struct problem *why)
         return begin_change(j, why);
     case PLACE_LINKS:
         go_down(j, PLACE_LINK);
-        return entry_link(&j->reader->entry, &j->link, why);
+        return entry_link(&j->target.reader->entry, &j->target.link, why);
     case PLACE_ATTRIBUTES:
         go_down(j, PLACE_ATTRIBUTE);
-        j->attribute = (struct attribute){.ns = {NULL, 0}};
+        j->target.attribute = (struct attribute){.ns = {NULL, 0}};
         return STATUS_OK;
     case PLACE_CHANGE:
     case PLACE_LINK:
@@ -325,7 +152,7 @@ on_array(struct json_read *j, struct problem *why)
     switch (member->id) {
     case M_CHANGES:
         go_down(j, PLACE_CHANGES);
-        return reader_interval(j->reader, why);
+        return reader_interval(j->target.reader, why);
     case M_TAGS:
         buf_clear(&j->list);
         go_down(j, PLACE_TAGS);
@@ -343,35 +170,37 @@ on_array(struct json_read *j, struct problem *why)
 static enum status
 end_attribute(struct json_read *j, struct problem *why)
 {
-    if (slice_is(j->attribute.ns, NS_TIDINGS))
+    if (slice_is(j->target.attribute.ns, NS_TIDINGS))
         return STATUS_OK;
-    return entry_attribute(&j->reader->entry, common_of(j).attributes,
-                           &j->attribute, why);
+    return entry_attribute(&j->target.reader->entry,
+                           json_common(&j->target).attributes,
+                           &j->target.attribute, why);
 }
 
 static enum status
 on_end(struct json_read *j, struct problem *why)
 {
-    struct entry *entry = &j->reader->entry;
+    struct entry *entry = &j->target.reader->entry;
     enum place place = j->level->place;
 
     j->level--;
     switch (place) {
     case PLACE_CHANGE:
-        return reader_entry_end(j->reader, why);
+        return reader_entry_end(j->target.reader, why);
     case PLACE_LINK:
-        j->link = NULL;
+        j->target.link = NULL;
         return STATUS_OK;
     case PLACE_ATTRIBUTE:
         return end_attribute(j, why);
     case PLACE_HASH:
         if (j->list.failed)
             return problem(why, STATUS_INVALID, "hash: too many or too long");
-        return entry_hash(entry, buf_slice(&j->list), common_of(j).hash, why);
+        return entry_hash(entry, buf_slice(&j->list),
+                          json_common(&j->target).hash, why);
     case PLACE_TAGS:
         return entry_copy(entry, buf_slice(&j->list), &entry->change.tags, why);
     case PLACE_MESSAGE:
-        return reader_interval(j->reader, why);
+        return reader_interval(j->target.reader, why);
     default:
         return STATUS_OK;
     }
@@ -380,10 +209,9 @@ on_end(struct json_read *j, struct problem *why)
 static enum status
 add_tag(struct json_read *j, struct slice text, struct problem *why)
 {
-    bool is_good = text.size > 0 && text.size <= TAG_MAX;
+    bool is_good = text.size > 0 && text.size <= TAG_MAX &&
+                   swar_none(text, is_space_or_less, 'a');
 
-    for (size_t i = 0; is_good && i < text.size; i++)
-        is_good = (unsigned char)text.data[i] > ' ';
     if (is_good && j->list.size > 0)
         BUF_ADD(&j->list, " ");
     buf_add_slice(&j->list, text);
@@ -397,109 +225,11 @@ add_tag(struct json_read *j, struct slice text, struct problem *why)
 static enum status
 add_digits(struct json_read *j, struct slice text, struct problem *why)
 {
-    for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] <= ' ')
-            return problem(why, STATUS_INVALID, "hash: not hexadecimal: \"%s\"",
-                           problem_quote(text).text);
+    if (!swar_none(text, is_space_or_less, 'a'))
+        return problem(why, STATUS_INVALID, "hash: not hexadecimal: \"%s\"",
+                       problem_quote(text).text);
     buf_add_slice(&j->list, text);
     return STATUS_OK;
-}
-
-static enum status
-message_value(struct json_read *j, struct slice text, struct problem *why)
-{
-    struct coverage *coverage = &j->reader->coverage;
-    bool is_good = true;
-
-    switch (j->level->member->id) {
-    case M_SET:
-        is_good = set_name_is_valid(text);
-        if (is_good)
-            memcpy(coverage->set, text.data, text.size);
-        break;
-    case M_EPOCH:
-        is_good = text.size == EPOCH_SIZE;
-        if (is_good)
-            memcpy(coverage->epoch, text.data, EPOCH_SIZE);
-        break;
-    case M_AFTER:
-        is_good = number_read(text, &coverage->after);
-        break;
-    case M_LAST:
-        is_good = number_read(text, &coverage->last);
-        break;
-    case M_FROM:
-        return value_time("from", text, &coverage->from_us, why);
-    case M_UNTIL:
-        return value_time("until", text, &coverage->until_us, why);
-    case M_DIGEST:
-        is_good = !digest_read(text, &coverage->digest);
-        coverage->has_digest = is_good;
-        break;
-    case M_NOW:
-        return value_time("now", text, &coverage->now_us, why);
-    case M_HEARTBEAT:
-        is_good = seconds_read(text, &coverage->heartbeat_us);
-        break;
-    default: /* next: where to go on is not what was said */
-        break;
-    }
-    return is_good ? STATUS_OK : bad_value(j, text, why);
-}
-
-static enum status
-change_value(struct json_read *j, struct slice text, struct problem *why)
-{
-    struct entry *entry = &j->reader->entry;
-    struct change *change = &entry->change;
-    struct common common = common_of(j);
-    bool is_message = j->reader->use == READER_MESSAGE;
-    uint64_t seq;
-
-    switch (j->level->member->id) {
-    case M_LOC:
-        return entry_text(entry, "loc", text, &change->loc, why);
-    case M_CHANGE:
-        return entry_kind(entry, text, why);
-    case M_DATETIME:
-        return value_time("datetime", text, &change->datetime_us, why);
-    case M_SOURCE_DATETIME:
-        if (!is_message)
-            return STATUS_OK;
-        return value_time("sourceDatetime", text, &change->source_us, why);
-    case M_LASTMOD:
-        return value_lastmod(text, &change->lastmod_us, why);
-    case M_LENGTH:
-        return value_length(text, common.length, why);
-    case M_TYPE:
-        return entry_text(entry, "type", text, common.type, why);
-    case M_ENCODING:
-        return entry_text(entry, "encoding", text, common.encoding, why);
-    case M_CHANGEFREQ:
-        return entry_text(entry, "changefreq", text, &change->changefreq, why);
-    case M_PRIORITY:
-        return entry_text(entry, "priority", text, &change->priority, why);
-    case M_SEQ:
-        if (!number_read(text, &seq))
-            return bad_value(j, text, why);
-        if (is_message)
-            change->seq = seq;
-        return STATUS_OK;
-    case M_REL:
-        return entry_text(entry, "rel", text, &j->link->rel, why);
-    case M_HREF:
-        return entry_text(entry, "href", text, &j->link->href, why);
-    case M_PRI:
-        return value_pri(text, &j->link->pri, why);
-    case M_MODIFIED:
-        return value_time("modified", text, &j->link->modified_us, why);
-    case M_NS:
-        return entry_text(entry, "ns", text, &j->attribute.ns, why);
-    case M_NAME:
-        return entry_text(entry, "name", text, &j->attribute.name, why);
-    default: /* an attribute's value, which may be empty */
-        return entry_copy(entry, text, &j->attribute.value, why);
-    }
 }
 
 static enum status
@@ -515,8 +245,8 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     if (!member || !(member->values & 1u << event))
         return wrong_value(j, event, why);
     if (j->level->place == PLACE_MESSAGE)
-        return message_value(j, text, why);
-    return change_value(j, text, why);
+        return json_message_value(&j->target, member, text, why);
+    return json_change_value(&j->target, member, text, why);
 }
 
 static enum status
@@ -555,7 +285,7 @@ begin(struct json_read *j)
 {
     j->level = j->levels;
     *j->level = (struct level){.place = PLACE_TOP};
-    j->link = NULL;
+    j->target.link = NULL;
 }
 
 static void *
@@ -565,7 +295,7 @@ json_open(struct reader *reader)
 
     if (!j)
         return NULL;
-    j->reader = reader;
+    j->target.reader = reader;
     buf_init(&j->list, ENTRY_BYTES_MAX);
     begin(j);
     j->parse = json_parse_new(on_event, j);

@@ -42,8 +42,8 @@ const char *const md_words[N_WORDS] = {
 
 /* An attribute that may not be where it is. Its name is the document's. */
 enum status
-refuse_attribute(const char *element, const struct xml_attribute *attribute,
-                 const char *reason, struct problem *why)
+md_refuse(const char *element, const struct xml_attribute *attribute,
+          const char *reason, struct problem *why)
 {
     return problem(why, STATUS_INVALID, "%s: attribute \"%s%s%s\" %s", element,
                    attribute->prefix
@@ -65,7 +65,7 @@ document_tidings(struct md_reader *md, const struct xml_attribute *a,
     if (md->reader->use != READER_MESSAGE)
         return STATUS_OK;
     if (is_word(md, a->name, W_EPOCH)) {
-        is_good = value.size == EPOCH_SIZE;
+        is_good = epoch_is_valid(value);
         if (is_good)
             memcpy(coverage->epoch, value.data, EPOCH_SIZE);
     } else if (is_word(md, a->name, W_AFTER)) {
@@ -74,14 +74,14 @@ document_tidings(struct md_reader *md, const struct xml_attribute *a,
         is_good = number_read(value, &coverage->last);
     } else if (is_word(md, a->name, W_DIGEST)) {
         is_good = !digest_read(value, &coverage->digest);
-        coverage->has_digest = true;
+        coverage->has_digest = is_good;
     } else if (is_word(md, a->name, W_NOW)) {
         is_good = !datetime_read(value, &coverage->now_us);
     } else if (is_word(md, a->name, W_HEARTBEAT)) {
         is_good = seconds_read(value, &coverage->heartbeat_us);
     }
     if (!is_good)
-        return refuse_attribute("rs:md", a, "has a bad value", why);
+        return md_refuse("rs:md", a, "has a bad value", why);
     return STATUS_OK;
 }
 
@@ -99,7 +99,7 @@ md_read_document(struct md_reader *md, const struct xml_element *element,
         if (is_word(md, a->ns, W_NS_TIDINGS)) {
             rc = document_tidings(md, a, why);
         } else if (a->ns && is_ours(md, a->ns)) {
-            rc = refuse_attribute("rs:md", a, "must not have a prefix", why);
+            rc = md_refuse("rs:md", a, "must not have a prefix", why);
         } else if (a->ns) {
             continue;
         } else if (is_word(md, a->name, W_CAPABILITY)) {
@@ -117,15 +117,15 @@ md_read_document(struct md_reader *md, const struct xml_element *element,
             else
                 reader->capability = (int)capability;
         } else if (is_word(md, a->name, W_FROM)) {
-            rc = value_time("from", value, &reader->coverage.from_us, why);
+            rc = entry_time("from", value, &reader->coverage.from_us, why);
         } else if (is_word(md, a->name, W_UNTIL)) {
-            rc = value_time("until", value, &reader->coverage.until_us, why);
+            rc = entry_time("until", value, &reader->coverage.until_us, why);
         } else if (is_word(md, a->name, W_AT) ||
                    is_word(md, a->name, W_COMPLETED)) {
-            rc = refuse_attribute(
-                "rs:md", a, "is for lists of resources, not of changes", why);
+            rc = md_refuse("rs:md", a,
+                           "is for lists of resources, not of changes", why);
         } else {
-            rc = refuse_attribute("rs:md", a, "is not for a document", why);
+            rc = md_refuse("rs:md", a, "is not for a document", why);
         }
     }
     if (!rc && reader->capability < 0)
@@ -164,9 +164,9 @@ entry_tidings(struct md_reader *md, const struct xml_attribute *a,
     if (md->reader->use != READER_MESSAGE)
         return STATUS_OK;
     if (is_word(md, a->name, W_SEQ) && !number_read(xml_value(a), &change->seq))
-        return refuse_attribute("rs:md", a, "is not a number", why);
+        return md_refuse("rs:md", a, "is not a number", why);
     if (is_word(md, a->name, W_DATETIME))
-        return value_time("td:datetime", xml_value(a), &change->source_us, why);
+        return entry_time("td:datetime", xml_value(a), &change->source_us, why);
     return STATUS_OK;
 }
 
@@ -187,24 +187,23 @@ md_read_entry(struct md_reader *md, const struct xml_element *element,
             if (is_word(md, a->ns, W_NS_TIDINGS))
                 rc = entry_tidings(md, a, why);
             else if (is_ours(md, a->ns))
-                rc =
-                    refuse_attribute("rs:md", a, "must not have a prefix", why);
+                rc = md_refuse("rs:md", a, "must not have a prefix", why);
             else
                 rc = foreign_attribute(md, a, to, why);
         } else if (is_word(md, a->name, W_CHANGE)) {
             rc = entry_kind(entry, value, why);
         } else if (is_word(md, a->name, W_DATETIME)) {
-            rc = value_time("datetime", value, &change->datetime_us, why);
+            rc = entry_time("datetime", value, &change->datetime_us, why);
         } else if (is_word(md, a->name, W_HASH)) {
             rc = entry_hash(entry, value, &change->hash, why);
         } else if (is_word(md, a->name, W_LENGTH)) {
-            rc = value_length(value, &change->length, why);
+            rc = entry_length(value, &change->length, why);
         } else if (is_word(md, a->name, W_TYPE)) {
             rc = entry_text(entry, "type", value, &change->type, why);
         } else if (is_word(md, a->name, W_ENCODING)) {
             rc = entry_text(entry, "encoding", value, &change->encoding, why);
         } else {
-            rc = refuse_attribute("rs:md", a, "is not for a change", why);
+            rc = md_refuse("rs:md", a, "is not for a change", why);
         }
     }
     return rc;
@@ -224,8 +223,7 @@ link_attributes(struct md_reader *md, const struct xml_element *element,
 
         if (a->ns) {
             if (is_ours(md, a->ns))
-                rc =
-                    refuse_attribute("rs:ln", a, "must not have a prefix", why);
+                rc = md_refuse("rs:ln", a, "must not have a prefix", why);
             else if (!is_word(md, a->ns, W_NS_TIDINGS))
                 rc = foreign_attribute(md, a, to, why);
         } else if (is_word(md, a->name, W_REL)) {
@@ -235,17 +233,17 @@ link_attributes(struct md_reader *md, const struct xml_element *element,
         } else if (is_word(md, a->name, W_TYPE)) {
             rc = entry_text(entry, "type", value, &link->type, why);
         } else if (is_word(md, a->name, W_PRI)) {
-            rc = value_pri(value, &link->pri, why);
+            rc = entry_pri(value, &link->pri, why);
         } else if (is_word(md, a->name, W_MODIFIED)) {
-            rc = value_time("modified", value, &link->modified_us, why);
+            rc = entry_time("modified", value, &link->modified_us, why);
         } else if (is_word(md, a->name, W_HASH)) {
             rc = entry_hash(entry, value, &link->hash, why);
         } else if (is_word(md, a->name, W_LENGTH)) {
-            rc = value_length(value, &link->length, why);
+            rc = entry_length(value, &link->length, why);
         } else if (is_word(md, a->name, W_ENCODING)) {
             rc = entry_text(entry, "encoding", value, &link->encoding, why);
         } else {
-            rc = refuse_attribute("rs:ln", a, "is not for a change", why);
+            rc = md_refuse("rs:ln", a, "is not for a change", why);
         }
     }
     return rc;

@@ -94,9 +94,8 @@ MUST_CHECK enum status ln_read_entry(struct md_reader *md,
                                      struct problem *why);
 
 /* "ELEMENT: attribute "NAME" REASON" */
-MUST_CHECK enum status refuse_attribute(const char *element,
-                                        const struct xml_attribute *attribute,
-                                        const char *reason,
-                                        struct problem *why);
+MUST_CHECK enum status md_refuse(const char *element,
+                                 const struct xml_attribute *attribute,
+                                 const char *reason, struct problem *why);
 
 #endif

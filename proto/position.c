@@ -2,18 +2,28 @@
 
 #include "proto/number.h"
 
+bool
+epoch_is_valid(struct slice text)
+{
+    if (text.size != EPOCH_SIZE)
+        return false;
+    for (size_t i = 0; i < EPOCH_SIZE; i++) {
+        char c = text.data[i];
+
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return true;
+}
+
 enum status
 position_read(struct slice text, struct position *p)
 {
     struct position result = {.seq = 0};
 
     if (text.size > EPOCH_SIZE && text.data[EPOCH_SIZE] == '-') {
-        for (size_t i = 0; i < EPOCH_SIZE; i++) {
-            char c = text.data[i];
-
-            if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-                return STATUS_MALFORMED;
-        }
+        if (!epoch_is_valid((struct slice){text.data, EPOCH_SIZE}))
+            return STATUS_MALFORMED;
         memcpy(result.epoch, text.data, EPOCH_SIZE);
         text.data += EPOCH_SIZE + 1;
         text.size -= EPOCH_SIZE + 1;

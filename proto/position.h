@@ -20,6 +20,8 @@ struct position {
     uint64_t seq;
 };
 
+bool epoch_is_valid(struct slice text);
+
 /* Reads "epoch-seq" or a plain seq. STATUS_MALFORMED: neither. */
 MUST_CHECK enum status position_read(struct slice text, struct position *p);
 

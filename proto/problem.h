@@ -15,9 +15,10 @@
 #define PROBLEM_QUOTE_MAX 80
 
 struct problem {
-    char text[512];  /* UTF-8, no full stop at the end */
-    uint64_t entry;  /* which entry of the input, from 1; 0: none in particular */
-    uint64_t line;   /* which line of the input, from 1; 0: unknown */
+    char text[512]; /* UTF-8, no full stop at the end */
+    uint64_t
+        entry;     /* which entry of the input, from 1; 0: none in particular */
+    uint64_t line; /* which line of the input, from 1; 0: unknown */
 };
 
 /* Writes the sentence; a text that is too long is cut. */

@@ -11,9 +11,9 @@
 
 enum status {
     STATUS_OK = 0,
-    STATUS_AGAIN,       /* not without waiting for a disk: ask where that may be */
-    STATUS_MEMORY,      /* no memory left */
-    STATUS_IO,          /* the system refused: a disk, a socket */
+    STATUS_AGAIN,  /* not without waiting for a disk: ask where that may be */
+    STATUS_MEMORY, /* no memory left */
+    STATUS_IO,     /* the system refused: a disk, a socket */
     STATUS_MALFORMED,   /* not of the form it claims to be */
     STATUS_INVALID,     /* well-formed, but not acceptable */
     STATUS_TOO_LARGE,   /* over a limit */

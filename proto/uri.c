@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <strings.h>
 
+#include "proto/swar.h"
 #include "proto/utf8.h"
 
 /* What a byte is in a URI. Bytes of longer characters are looked at one
@@ -27,12 +28,20 @@ is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+static inline uint64_t
+is_not_plain(uint64_t v)
+{
+    return (v & SWAR_HIGHS) | swar_below(v, 0x21) | swar_equal(v, 0x7f);
+}
+
 /* Counts the characters; -1 if one of them may not stand in a URI. */
 static long
 count_characters(struct slice text)
 {
     long count = 0;
 
+    if (swar_none(text, is_not_plain, 'a'))
+        return (long)text.size;
     for (size_t i = 0; i < text.size; count++) {
         unsigned char kind = kind_of[(unsigned char)text.data[i]];
 
@@ -105,9 +114,8 @@ check(struct slice text, const char *what, long least, struct problem *why)
                        what, problem_quote(text).text);
 
     rest = (struct slice){text.data + scheme + 1, text.size - scheme - 1};
-    if (((scheme == 4 && !strncasecmp(text.data, "http", 4)) ||
-         (scheme == 5 && !strncasecmp(text.data, "https", 5))) &&
-        !has_host(rest))
+    if (scheme >= 4 && scheme <= 5 &&
+        !strncasecmp(text.data, "https", scheme) && !has_host(rest))
         return problem(why, STATUS_INVALID, "%s: no host in \"%s\"", what,
                        problem_quote(text).text);
 

@@ -42,7 +42,7 @@ check_plain(const struct urlset *u, const struct xml_element *element,
 
         if (!is_word(&u->md, element->name, W_URLSET) || !a->ns ||
             is_ours(&u->md, a->ns))
-            return refuse_attribute(name, a, "is not allowed", why);
+            return md_refuse(name, a, "is not allowed", why);
     }
     return STATUS_OK;
 }
@@ -197,7 +197,7 @@ end_text(struct urlset *u, struct problem *why)
     case W_LOC:
         return entry_text(entry, "loc", text, &change->loc, why);
     case W_LASTMOD:
-        return value_lastmod(text, &change->lastmod_us, why);
+        return entry_lastmod(text, &change->lastmod_us, why);
     case W_CHANGEFREQ:
         return entry_text(entry, "changefreq", text, &change->changefreq, why);
     default:

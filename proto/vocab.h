@@ -9,21 +9,17 @@
 #include "proto/status.h"
 
 #define NS_SITEMAP "http://www.sitemaps.org/schemas/sitemap/0.9"
-#define NS_RS "http://www.openarchives.org/rs/terms/"
+#define NS_RS      "http://www.openarchives.org/rs/terms/"
 #define NS_TIDINGS "urn:tidings:1"
-#define NS_XML "http://www.w3.org/XML/1998/namespace"
+#define NS_XML     "http://www.w3.org/XML/1998/namespace"
 
 #define REL_PATCH "http://www.openarchives.org/rs/terms/patch"
 
 /* no document has more. */
 #define DOCUMENT_ENTRIES_MAX 50000
-#define DOCUMENT_BYTES_MAX 52428800
+#define DOCUMENT_BYTES_MAX   52428800
 
-enum change_kind {
-    CHANGE_CREATED,
-    CHANGE_UPDATED,
-    CHANGE_DELETED
-};
+enum change_kind { CHANGE_CREATED, CHANGE_UPDATED, CHANGE_DELETED };
 
 /* "created", "updated", "deleted". */
 const char *change_kind_name(enum change_kind kind);
@@ -67,7 +63,8 @@ bool is_media_type(struct slice text);
 /* a registered relation's form, or an absolute URI. */
 bool is_relation(struct slice text);
 
-/* A name of XML without a colon: what a prefix or an attribute's name may be. */
+/* A name of XML without a colon: what a prefix or an attribute's name may be.
+ */
 bool is_ncname(struct slice text);
 
 #endif

@@ -194,8 +194,11 @@ open_context(struct xml *xml)
     for (size_t i = 0; i < xml->n_names; i++) {
         xml->names[i] = xmlDictLookup(xml->context->dict,
                                       (const xmlChar *)xml->words[i], -1);
-        if (!xml->names[i])
+        if (!xml->names[i]) {
+            xmlFreeParserCtxt(xml->context);
+            xml->context = NULL;
             return STATUS_MEMORY;
+        }
     }
     return STATUS_OK;
 }

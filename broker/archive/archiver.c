@@ -19,6 +19,8 @@ archiver_run(struct thread *t)
     struct archiver *a = t->user;
     int64_t wait_us = 0; /* lists that a crash left without a file come first */
 
+    thread_lower_priority();
+
     while (thread_wait(t, wait_us)) {
         rotate_by_age(a->registry);
         /* After each file the thread looks whether it is to end. */

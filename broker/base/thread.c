@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "broker/base/clock.h"
 
@@ -137,4 +139,13 @@ thread_stop(struct thread *t)
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->mutex);
     t->is_running = false;
+}
+
+void
+thread_lower_priority(void)
+{
+    /* On Linux this is the thread's own. It is a wish: a failure changes
+     * nothing that anyone is promised. */
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), 10))
+        return;
 }

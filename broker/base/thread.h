@@ -51,4 +51,8 @@ bool thread_wait(struct thread *t, int64_t wait_us);
  */
 void thread_stop(struct thread *t);
 
+/* The calling thread's own: from now on others come first where they compete
+ * for a processor. */
+void thread_lower_priority(void);
+
 #endif

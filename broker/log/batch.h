@@ -20,9 +20,10 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Most fragment bytes of one batch, so that with header and footer it makes a
- * message within 1 MiB. Below it there is always room for one fragment. */
-#define BATCH_BYTES_MAX 1000000
+/* Most fragment bytes of one batch: a quarter of a message, which merges
+ * several; where a batch ends the digest is known, so it is also where a closed
+ * list's file can be entered. A fragment always fits. */
+#define BATCH_BYTES_MAX 262144
 
 struct batch_entry {
     uint32_t offset; /* of the fragment, in bytes */

@@ -14,8 +14,8 @@
 #include "broker/base/file.h"
 #include "proto/document.h"
 
-/* Plain bytes after which a block ends, at the next entry boundary. */
-#define BLOCK_BYTES 262144
+/* Plain bytes after which a block ends with the batch at hand. */
+#define BLOCK_BYTES 131072
 
 /* The file is written in steps of this size. */
 #define STEP_BYTES 1048576
@@ -140,43 +140,55 @@ compress_slice(struct writer *w, struct slice plain, int flush)
     return STATUS_OK;
 }
 
-/* Ends a block before the entry after `seq`, and remembers where. */
+/* Ends a block: the next one begins with the entry after `seq`. */
 static enum status
-end_block(struct writer *w, struct buf *marks, const struct batch *b,
-          uint64_t seq)
+end_block(struct writer *w, struct buf *marks, uint64_t seq, int64_t us,
+          const struct digest *digest)
 {
     enum status rc = compress_slice(w, (struct slice){NULL, 0}, Z_FULL_FLUSH);
     struct mark m = {
         .after = seq,
-        .after_us = batch_time(b, seq),
+        .after_us = us,
         .at = w->written + w->out.size,
         .plain = w->plain,
-        .digest = batch_digest(b, seq),
+        .digest = *digest,
     };
 
     mark_add(marks, &m);
     return rc;
 }
 
-/* Writes the entries of one batch up to `last`, in blocks. */
+/* Writes the entries, in blocks that end where batches do: there the digest is
+ * known, and need not be made again. */
 static enum status
-write_entries(struct writer *w, const struct batch *b, uint64_t after,
-              uint64_t last, uint64_t *block_begins, struct buf *marks)
+write_entries(struct writer *w, const struct list_info *info,
+              closed_source_fn *source, void *user, struct buf *marks)
 {
-    enum status rc = STATUS_OK;
+    uint64_t after = info->after, block_begins = w->plain;
+    enum status rc = end_block(w, marks, after, info->from_us, &info->before);
 
-    while (!rc && after < last) {
-        uint64_t to = after;
-        size_t size = 0;
+    while (!rc && after < info->last) {
+        struct batch *b = NULL;
 
-        while (to < last && w->plain + size - *block_begins < BLOCK_BYTES)
-            size = batch_slice(b, after, ++to).size;
-        rc = compress_slice(w, batch_slice(b, after, to), Z_NO_FLUSH);
-        after = to;
-        if (!rc && w->plain - *block_begins >= BLOCK_BYTES) {
-            rc = end_block(w, marks, b, after);
-            *block_begins = w->plain;
+        rc = source(user, after, &b, w->why);
+        if (!rc && !b)
+            rc = problem(w->why, STATUS_IO, "entry %" PRIu64 " is missing",
+                         after + 1);
+        if (!rc && b->last < info->last) {
+            rc = compress_slice(w, batch_slice(b, after, b->last), Z_NO_FLUSH);
+            after = b->last;
+            if (!rc && w->plain - block_begins >= BLOCK_BYTES) {
+                rc = end_block(w, marks, after, b->last_us, &b->digest);
+                block_begins = w->plain;
+            }
+        } else if (!rc) {
+            rc = compress_slice(w, batch_slice(b, after, info->last),
+                                Z_NO_FLUSH);
+            after = info->last;
+            if (!rc)
+                rc = end_block(w, marks, after, info->until_us, &info->digest);
         }
+        batch_unref(b);
     }
     return rc;
 }
@@ -185,39 +197,14 @@ static enum status
 write_list(struct writer *w, const struct list_info *info, struct slice header,
            closed_source_fn *source, void *user, struct buf *marks)
 {
-    struct batch *b = NULL;
-    uint64_t after = info->after, block_begins = 0;
     enum status rc = compress_slice(w, header, Z_NO_FLUSH);
 
-    while (!rc && after < info->last) {
-        uint64_t last;
-
-        rc = source(user, after, &b, w->why);
-        if (rc)
-            break;
-        if (!b) {
-            rc = problem(w->why, STATUS_IO, "entry %" PRIu64 " is missing",
-                         after + 1);
-            break;
-        }
-        last = b->last < info->last ? b->last : info->last;
-        if (after == info->after) {
-            rc = end_block(w, marks, b, after);
-            block_begins = w->plain;
-        }
-        if (!rc)
-            rc = write_entries(w, b, after, last, &block_begins, marks);
-        after = last;
-        if (!rc && after == info->last && w->plain > block_begins)
-            rc = end_block(w, marks, b, after);
-        batch_unref(b);
-        b = NULL;
-    }
+    if (!rc)
+        rc = write_entries(w, info, source, user, marks);
     if (!rc)
         rc = compress_slice(w, document_footer_of(DOCUMENT_URLSET), Z_FINISH);
     if (!rc)
         rc = flush_out(w);
-    batch_unref(b);
     return rc;
 }
 
@@ -321,6 +308,20 @@ out:
     return rc;
 }
 
+/* Are these the entries that the marks' digests stand for? A disk that gave
+ * other bytes must not rewrite history; inflate alone would let some pass. */
+static bool
+is_genuine(const struct batch *b, const struct mark *to)
+{
+    struct digest d;
+
+    if (b->n_entries == 0 || b->last != to->after)
+        return false;
+    d = batch_digest(b, b->last - 1);
+    digest_add(&d, batch_slice(b, b->last - 1, b->last));
+    return !memcmp(d.bytes, to->digest.bytes, DIGEST_SIZE);
+}
+
 enum status
 closed_read(int dir_fd, const struct list_info *info, struct slice marks,
             uint64_t after, atomic_size_t *forms_account, struct batch **batch,
@@ -336,7 +337,7 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
 
     closed_name(name, info->number);
     strcat(name, ".gz");
-    buf_init(&plain, BLOCK_BYTES + FRAGMENT_MAX);
+    buf_init(&plain, BLOCK_BYTES + BATCH_BYTES_MAX);
     if (n_marks < 2) {
         rc = problem(why, STATUS_IO, "list %s has no marks", name);
         goto out;
@@ -357,7 +358,7 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
     b = batch_new(from.after, from.after_us, &from.digest, forms_account);
     rc = b ? batch_append(b, buf_slice(&plain), &to.digest, why)
            : problem(why, STATUS_MEMORY, "no memory for a batch");
-    if (!rc && b->last != to.after)
+    if (!rc && !is_genuine(b, &to))
         rc = problem(why, STATUS_IO, "%s is damaged", name);
 
 out:

@@ -17,11 +17,11 @@
 #include "broker/log/store.h"
 #include "proto/document.h"
 
-/* Batches read from the disk, kept for the next reader: some thirty of the
+/* Batches read from the disk, kept for the next reader: a hundred of the
  * largest. */
 #define CACHE_BYTES ((size_t)32 << 20)
 
-/* Marks of one list: 64 bytes each 256 KiB of at most 50 MB, and some. */
+/* Marks of one list: 64 bytes each 128 KiB of at most 50 MB, and some. */
 #define MARKS_MAX 65536
 
 struct log {

@@ -151,7 +151,7 @@ finish(struct connection *c)
     if (!is_coming && !rq->is_open_ended && !connection_has_unread(c))
         return -1;
     if (!is_coming) /* the library would not read it */
-        connection_hold(c);
+        connection_set_flow(c, FLOW_HELD);
     c->request = NULL;
     request_free(rq);
     connection_linger(c);
@@ -163,6 +163,9 @@ answer_send(struct connection *c)
 {
     struct request *rq = c->request;
 
+    /* A long one waits for its turn, in which nothing is read any more. */
+    if (rq->body && c->inside != INSIDE_WRITABLE && c->flow != FLOW_QUIET)
+        return connection_await_room(c) ? 0 : -1;
     for (int i = 0; i < WRITES_AT_ONCE && rq->body && !rq->is_working; i++) {
         enum body_result result = BODY_DATA;
 
@@ -183,8 +186,7 @@ answer_send(struct connection *c)
         return 0;
     if (rq->body || connection_is_choked(c)) {
         c->deadline_us = clock_steady_us() + PROGRESS_US;
-        lws_callback_on_writable(c->wsi);
-        return 0;
+        return connection_await_room(c) ? 0 : -1;
     }
     return finish(c);
 }

@@ -24,6 +24,7 @@ connection_new(struct lws *wsi)
         return -1;
     c->wsi = wsi;
     c->service = service;
+    list_init(&c->ready);
     list_append(&service->timed, &c->node);
     connection_enter(c, PHASE_HEAD,
                      clock_steady_us() +
@@ -36,6 +37,7 @@ void
 connection_gone(struct connection *c)
 {
     connection_enter(c, PHASE_GONE, 0);
+    list_remove(&c->ready);
     if (c->request)
         exchange_gone(c);
     if (c->stream)
@@ -94,20 +96,32 @@ connection_kill(struct connection *c)
         lws_cancel_service(c->service->context);
 }
 
+/* lws_rx_flow_control(0) stops the reading, but then the library does not look
+ * at room to write either, and the loop spins on it. What is needed in between
+ * it does not offer; but a callback for HTTP_WRITEABLE that returns 1 may leave
+ * a permission to read pending, not carried out. */
 void
-connection_hold(struct connection *c)
+connection_set_flow(struct connection *c, enum flow flow)
 {
-    if (!c->is_held)
-        lws_rx_flow_control(c->wsi, 0);
-    c->is_held = true;
-}
-
-void
-connection_release(struct connection *c)
-{
-    if (c->is_held)
+    if (flow == c->flow)
+        return;
+    switch (flow) {
+    case FLOW_OPEN:
+        if (c->flow == FLOW_QUIET)
+            lws_rx_flow_control(c->wsi, 0); /* withdraws the pending one */
         lws_rx_flow_control(c->wsi, 1);
-    c->is_held = false;
+        break;
+    case FLOW_HELD:
+        lws_rx_flow_control(c->wsi, 0);
+        break;
+    case FLOW_QUIET:
+        lws_rx_flow_control(c->wsi, LWS_RXFLOW_REASON_APPLIES_DISABLE |
+                                        LWS_RXFLOW_REASON_USER_BOOL |
+                                        LWS_RXFLOW_REASON_FLAG_PROCESS_NOW);
+        lws_rx_flow_control(c->wsi, 1);
+        break;
+    }
+    c->flow = flow;
 }
 
 /* LWS_WRITE_HTTP sends bytes as they are, in every role, and never writes into
@@ -140,6 +154,31 @@ bool
 connection_has_unread(const struct connection *c)
 {
     return socket_has_unread(fd_of(c));
+}
+
+static bool
+is_unread_or_ended(const struct connection *c)
+{
+    return socket_has_unread(fd_of(c)) || socket_is_ended(fd_of(c));
+}
+
+void
+connection_set_ready(struct connection *c)
+{
+    list_remove(&c->ready);
+    list_append(&c->service->ready, &c->ready);
+}
+
+bool
+connection_await_room(struct connection *c)
+{
+    if (c->flow == FLOW_HELD && connection_is_choked(c) &&
+        is_unread_or_ended(c))
+        return false;
+    if (c->flow == FLOW_HELD)
+        connection_set_flow(c, FLOW_OPEN); /* and quiet at the first chance */
+    lws_callback_on_writable(c->wsi);
+    return true;
 }
 
 void
@@ -180,14 +219,18 @@ connection_check(struct connection *c, int64_t now_us)
             connection_kill(c);
         break;
     case PHASE_ANSWER:
-        if (is_late && !has_progress(c))
+        /* Not quiet yet, since there was no room to write: whoever sends more
+         * without reading would keep the loop turning. */
+        if (c->flow == FLOW_OPEN && is_unread_or_ended(c))
+            connection_kill(c);
+        else if (is_late && !has_progress(c))
             connection_kill(c);
         else if (is_late)
             c->deadline_us = now_us + PROGRESS_US;
         break;
     case PHASE_LINGER:
-        if (is_late ||
-            (c->is_held && !socket_drain(fd_of(c), &c->drained, LINGER_BYTES)))
+        if (is_late || (c->flow == FLOW_HELD &&
+                        !socket_drain(fd_of(c), &c->drained, LINGER_BYTES)))
             connection_kill(c);
         break;
     case PHASE_STREAM:

@@ -67,15 +67,24 @@ enum inside {
     INSIDE_WRITABLE /* there is room to write */
 };
 
+/* What is read. While an answer is owed or sent nothing may be: libwebsockets
+ * would turn in its loop without taking it. */
+enum flow {
+    FLOW_OPEN,
+    FLOW_HELD, /* nothing is read, and nobody hears of room to write either */
+    FLOW_QUIET /* nothing is read */
+};
+
 struct connection {
-    struct list node; /* service->timed or ->untimed */
+    struct list node;  /* service->timed or ->untimed */
+    struct list ready; /* service->ready, or none */
     struct lws *wsi;
     struct service *service;
     struct request *request; /* NULL: none at hand */
     struct stream *stream;   /* NULL: not a WebSocket */
     enum phase phase;
     enum inside inside;
-    bool is_held; /* reads nothing: rx flow control */
+    enum flow flow;
     bool is_busy; /* counted in service->n_busy */
     /* "POST ": how the head of the request began, until the first bytes of its
      * body were seen; see is_own_head in exchange.c. */
@@ -83,6 +92,8 @@ struct connection {
     int64_t deadline_us;
     uint64_t acked;   /* PHASE_ANSWER: bytes the client has acknowledged */
     uint64_t drained; /* PHASE_LINGER: bytes read and dropped */
+    uint64_t turn;    /* see is_looping in exchange.c */
+    unsigned n_turns;
 };
 
 /* 0, or -1: close it (no memory). */
@@ -108,9 +119,9 @@ void connection_set_busy(struct connection *c, bool is_busy);
 /* Ends it, soon: its callbacks come later, never from within this call. */
 void connection_kill(struct connection *c);
 
-/* Reads nothing more until connection_release. */
-void connection_hold(struct connection *c);
-void connection_release(struct connection *c);
+/* Changes what is read; FLOW_QUIET only within INSIDE_WRITABLE, whose callback
+ * then has to return 1. */
+void connection_set_flow(struct connection *c, enum flow flow);
 
 /* Writes bytes as they are; libwebsockets keeps what the socket does not take.
  * false: the connection is dead, and killed. */
@@ -118,6 +129,13 @@ bool connection_write(struct connection *c, const void *data, size_t size);
 
 /* Is something kept back, so that nothing more should be written? */
 bool connection_is_choked(const struct connection *c);
+
+/* The answer goes on soon, outside of all callbacks of the library. */
+void connection_set_ready(struct connection *c);
+
+/* Asks for HTTP_WRITEABLE. false: the client does not read, but sends on, or
+ * has gone; not to be waited for. */
+bool connection_await_room(struct connection *c);
 
 /* Ends what is sent, and reads what still comes for a short while, so that the
  * client can read its answer: closed with unread bytes, a socket is reset, and

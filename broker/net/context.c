@@ -52,17 +52,13 @@ context_subprotocols(void)
     return names;
 }
 
-/* While a context is made, its complaints matter: the reason why it cannot. */
-static _Thread_local enum diag_level complaint_level = DIAG_DEBUG;
-
-/* In operation they do not: the library reports every broken client as an error
- * of its own. */
+/* While contexts are made, complaints matter: the reason why they cannot be. */
 static void
 write_log(int level, const char *line)
 {
     (void)level;
-    diag(complaint_level, "net", "libwebsockets: %.*s",
-         (int)strcspn(line, "\n"), line);
+    diag(DIAG_WARNING, "net", "libwebsockets: %.*s", (int)strcspn(line, "\n"),
+         line);
 }
 
 /* The library makes tables by the limit of open files. */
@@ -102,17 +98,19 @@ context_init(struct service *service, struct problem *why)
         .timeout_secs_ah_idle = NEVER_S,
         .keepalive_timeout = NEVER_S,
         .retry_and_idle_policy = &no_pings,
+        .pcontext = &service->remains,
     };
 
     /* Contexts are made one after another, before any thread runs. */
     for (size_t i = 0; i < WSI_TOKEN_COUNT; i++)
         limits.token_limit[i] = HEADER_MAX;
     limit_files();
-    lws_set_log_level(LLL_ERR | LLL_WARN, write_log);
 
-    complaint_level = DIAG_WARNING;
-    service->context = lws_create_context(&info);
-    complaint_level = DIAG_DEBUG;
+    /* Silent in operation: the library reports every broken client as an error
+     * of its own, and composes the lines of all threads in one buffer. */
+    lws_set_log_level(LLL_ERR | LLL_WARN, write_log);
+    service->context = service->remains = lws_create_context(&info);
+    lws_set_log_level(0, write_log);
     /* With a foreign loop a failed context may come back half made. */
     if (service->context)
         service->vhost = lws_get_vhost_by_name(service->context, "default");
@@ -121,4 +119,13 @@ context_init(struct service *service, struct problem *why)
                        "libwebsockets does not start; is the package "
                        "libwebsockets-evlib-uv installed?");
     return STATUS_OK;
+}
+
+/* With a foreign loop lws_context_destroy only begins, and nothing in the loop
+ * goes on to the end; called again, it does. */
+void
+context_fini(struct service *service)
+{
+    if (service->remains)
+        lws_context_destroy(service->remains);
 }

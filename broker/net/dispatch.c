@@ -5,24 +5,32 @@
  * ends here: CONNECT and unknown methods become raw sockets, h2c and unknown
  * upgrades reach LWS_CALLBACK_HTTP_CONFIRM_UPGRADE.
  */
+#include <stdio.h>
+
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
+#include "broker/net/service.h"
 
-/* What looks like no method that the library knows. It has been read without
- * its headers, so nothing can be said about the rest of it. */
+#define NO_METHOD                                                             \
+    "{\"type\":\"about:blank\",\"title\":\"Not Implemented\",\"status\":501," \
+    "\"detail\":\"no such method\"}"
+
+/* What begins like no method that the library knows. Of the rest of it nobody
+ * knows how much is here. */
 static int
-refuse_raw(struct lws *wsi)
+refuse_raw(struct connection *c)
 {
-    static const char answer[] = "HTTP/1.1 501 Not Implemented\r\n"
-                                 "X-Content-Type-Options: nosniff\r\n"
-                                 "Connection: close\r\n"
-                                 "Content-Type: application/problem+json\r\n"
-                                 "Content-Length: 89\r\n\r\n"
-                                 "{\"type\":\"about:blank\",\"title\":\"Not "
-                                 "Implemented\",\"status\":501,"
-                                 "\"detail\":\"no such method\"}";
+    char answer[512];
+    int n = snprintf(answer, sizeof(answer),
+                     "HTTP/1.1 501 Not Implemented\r\n"
+                     "Date: %s\r\n"
+                     "X-Content-Type-Options: nosniff\r\n"
+                     "Connection: close\r\n"
+                     "Content-Length: %zu\r\n"
+                     "Content-Type: application/problem+json\r\n\r\n%s",
+                     c->service->date, sizeof(NO_METHOD) - 1, NO_METHOD);
 
-    lws_write(wsi, (unsigned char *)answer, sizeof(answer) - 1, LWS_WRITE_HTTP);
+    connection_write(c, answer, (size_t)n);
     return -1;
 }
 
@@ -45,11 +53,13 @@ dispatch(struct connection *c, enum lws_callback_reasons reason, void *in,
         return stream_opened(c);
     case LWS_CALLBACK_RECEIVE:
         return stream_received(c, size);
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
+        return stream_closing(c);
     case LWS_CALLBACK_SERVER_WRITEABLE:
         return stream_writable(c);
     case LWS_CALLBACK_RAW_RX:
     case LWS_CALLBACK_RAW_WRITEABLE:
-        return refuse_raw(c->wsi);
+        return refuse_raw(c);
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_CLOSED:
     case LWS_CALLBACK_RAW_CLOSE:
@@ -81,6 +91,7 @@ connection_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
     case LWS_CALLBACK_HTTP_WRITEABLE:
     case LWS_CALLBACK_ESTABLISHED:
     case LWS_CALLBACK_RECEIVE:
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
     case LWS_CALLBACK_SERVER_WRITEABLE:
     case LWS_CALLBACK_RAW_RX:
     case LWS_CALLBACK_RAW_WRITEABLE:
@@ -97,7 +108,7 @@ connection_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
     if (!c) /* destroyed before it was one */
         return reason == LWS_CALLBACK_WSI_DESTROY ? 0 : -1;
     rc = dispatch(c, reason, in, size);
-    if (rc < 0 && c->phase != PHASE_FAREWELL)
+    if (rc < 0)
         connection_enter(c, PHASE_GONE, 0); /* closed by what we return */
     return rc;
 }

@@ -11,7 +11,7 @@
  *   longer call back. Under libuv only: the library closes twice, and libuv
  *   frees late.
  * - Bytes that come while an answer is pending: nothing is read meanwhile
- *   (connection_hold), or the loop would spin.
+ *   (connection_set_flow), or the loop would spin.
  * - lws_http_transaction_completed before the body is through, or with bytes
  *   still unsent, defers itself into states of its own: never done.
  * - -1 with bytes still unsent makes it wait without reading: never done, but
@@ -66,26 +66,7 @@ exchange_next(struct connection *c)
     if (lws_http_transaction_completed(c->wsi))
         return -1;
     lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-    connection_release(c);
-    return 0;
-}
-
-/* The handler owes the answer, perhaps for long. */
-static void
-await_handler(struct connection *c)
-{
-    connection_hold(c);
-    connection_enter(c, PHASE_HANDLER, 0);
-}
-
-static int
-end_body(struct connection *c)
-{
-    struct request *rq = c->request;
-
-    rq->is_complete = true;
-    await_handler(c);
-    rq->handlers->on_end(rq);
+    connection_set_flow(c, FLOW_OPEN);
     return 0;
 }
 
@@ -102,6 +83,17 @@ await_body(struct connection *c)
 
         connection_write(c, go_on, sizeof(go_on) - 1);
     }
+}
+
+/* The body is here. */
+static void
+end_body(struct connection *c)
+{
+    struct request *rq = c->request;
+
+    rq->is_complete = true;
+    connection_enter(c, PHASE_HANDLER, 0);
+    rq->handlers->on_end(rq);
 }
 
 /* Asks the handler, unless the answer is clear without it. */
@@ -141,16 +133,19 @@ exchange_begin(struct connection *c)
     else if (!is_gone(c) && !rq->is_answered && rq->is_receiving)
         end_body(c);
     else if (!is_gone(c) && !rq->is_answered)
-        await_handler(c);
+        connection_enter(c, PHASE_HANDLER, 0);
     c->inside = INSIDE_NOTHING;
 
     if (is_gone(c))
         return -1;
-    if (rq->is_answered)
-        return answer_send(c);
-    /* A long wait for the answer need not keep the library's copy of the
-     * headers; while a body is read, it must. */
-    if (!rq->has_body && rq->method != METHOD_OTHER)
+    if (rq->is_answered && answer_send(c) < 0)
+        return -1;
+    if (c->phase == PHASE_HANDLER)
+        connection_set_flow(c, FLOW_HELD);
+    /* What follows may take long: the library need not keep the headers, except
+     * where it is to read a body (it would think that it reads a head). */
+    if ((c->phase == PHASE_HANDLER || c->phase == PHASE_ANSWER) &&
+        !rq->has_body && !rq->is_open_ended)
         lws_http_headers_detach(c->wsi);
     return 0;
 }
@@ -244,29 +239,45 @@ exchange_body(struct connection *c, const void *data, size_t size)
     return rq->is_answered ? answer_send(c) : 0;
 }
 
+/* While an answer is owed or sent, bytes that come make the library say again
+ * that the body is complete: once, each time it looks. If it says so a hundred
+ * times within one turn of the event loop, it is in a loop of its own. */
+static bool
+is_looping(struct connection *c)
+{
+    uint64_t turn = uv_now(&c->service->loop);
+
+    if (c->turn != turn)
+        c->n_turns = 0;
+    c->turn = turn;
+    return ++c->n_turns > 100;
+}
+
 int
 exchange_body_end(struct connection *c)
 {
     struct request *rq = c->request;
 
-    if (c->phase == PHASE_BODY) {
-        c->inside = INSIDE_BODY;
-        end_body(c);
-        c->inside = INSIDE_NOTHING;
-        if (is_gone(c))
-            return -1;
-        if (rq->is_answered) /* goes on when there is room: see above */
-            lws_callback_on_writable(c->wsi);
-        return 0;
-    }
+    if (is_gone(c))
+        return -1;
     if (c->phase == PHASE_LINGER)
-        return c->is_held ? 0 : -1;
-    if (c->phase == PHASE_ANSWER && rq && rq->has_body && !rq->is_complete) {
-        rq->is_complete = true; /* a refusal, and the body is through */
-        return 0;
-    }
-    /* For a length of 0 the library calls, after exchange_begin did. */
-    return rq && rq->has_length && !rq->content_length ? 0 : -1;
+        return c->flow == FLOW_HELD ? 0 : -1;
+    if (c->phase == PHASE_ANSWER && rq->has_body)
+        rq->is_complete = true; /* of a refused one, too */
+    if (c->phase != PHASE_BODY)
+        return is_looping(c) ? -1 : 0;
+
+    c->inside = INSIDE_BODY;
+    end_body(c);
+    c->inside = INSIDE_NOTHING;
+    if (is_gone(c))
+        return -1;
+    /* Nothing is read before the answer is through: the next request would come
+     * out of the library's buffer, where its body is not safe. */
+    connection_set_flow(c, FLOW_HELD);
+    if (rq->is_answered)
+        connection_set_ready(c);
+    return 0;
 }
 
 int
@@ -279,9 +290,17 @@ exchange_writable(struct connection *c)
     if (c->phase != PHASE_ANSWER)
         return 0;
     c->inside = INSIDE_WRITABLE;
+    connection_set_flow(c, FLOW_QUIET);
     rc = answer_send(c);
     c->inside = INSIDE_NOTHING;
-    return rc;
+    return !rc && c->flow == FLOW_QUIET ? 1 : rc;
+}
+
+void
+exchange_ready(struct connection *c)
+{
+    if (c->phase == PHASE_ANSWER && answer_send(c) < 0)
+        connection_kill(c);
 }
 
 void

@@ -64,6 +64,9 @@ int exchange_body(struct connection *c, const void *data, size_t size);
 int exchange_body_end(struct connection *c);
 int exchange_writable(struct connection *c);
 
+/* Goes on with an answer that was given within the reading of the body. */
+void exchange_ready(struct connection *c);
+
 /* The connection is gone. */
 void exchange_gone(struct connection *c);
 
@@ -111,6 +114,7 @@ bool stream_is_accepted(const struct connection *c);
 
 int stream_opened(struct connection *c);
 int stream_received(struct connection *c, size_t size);
+int stream_closing(struct connection *c);
 int stream_writable(struct connection *c);
 void stream_gone(struct connection *c);
 

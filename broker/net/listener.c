@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
 #include "broker/net/service.h"
@@ -25,6 +26,9 @@
 #define KEEPALIVE_IDLE_S     60
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT      6
+
+/* A lasting shortage is reported so often. */
+#define TELL_AGAIN_US 60000000
 
 /* The name of the protocol in the context, context.c. */
 static const char protocol[] = "tidings listener";
@@ -243,8 +247,10 @@ pause_accepting(struct service *service, struct lws *wsi, int fd)
         close(refused);
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    if (!l->is_paused)
+    if (!l->told_us || clock_steady_us() - l->told_us > TELL_AGAIN_US) {
         diag(DIAG_WARNING, "net", "out of file descriptors: not accepting");
+        l->told_us = clock_steady_us();
+    }
     l->is_paused = true;
     lws_rx_flow_control(wsi, 0);
 }

@@ -8,6 +8,7 @@
 #define BROKER_NET_LISTENER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include <libwebsockets.h>
@@ -34,8 +35,9 @@ MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
 struct listeners {
     struct lws *wsi[ADDRESSES_MAX]; /* NULL: closed */
     unsigned n;
-    int spare;      /* a descriptor kept for the moment when there is none */
-    bool is_paused; /* out of descriptors; until the next second */
+    int spare;       /* a descriptor kept for the moment when there is none */
+    bool is_paused;  /* out of descriptors; until the next second */
+    int64_t told_us; /* when that was last reported */
 };
 
 /* Listens on `addresses` within the service's context. */

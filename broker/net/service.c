@@ -8,6 +8,7 @@
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
+#include "broker/net/exchange.h"
 
 #define SECOND_MS 1000
 
@@ -58,6 +59,7 @@ end_if_possible(struct service *s)
     if (s->context || s->n_jobs || !close_mailbox(s))
         return;
     s->is_closed = true;
+    uv_close((uv_handle_t *)&s->check, NULL);
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->end_timer, NULL);
     uv_close((uv_handle_t *)&s->async, NULL);
@@ -112,6 +114,18 @@ static void
 on_end_timer(uv_timer_t *timer)
 {
     end_if_possible(timer->data);
+}
+
+static void
+on_check(uv_check_t *check)
+{
+    struct service *s = check->data;
+    struct list *node = NULL;
+
+    while ((node = list_first(&s->ready))) {
+        list_remove(node);
+        exchange_ready(list_entry(node, struct connection, ready));
+    }
 }
 
 /* Wakes and tasks */
@@ -236,6 +250,7 @@ run(struct thread *thread)
     struct service *s = thread->user;
 
     uv_run(&s->loop, UV_RUN_DEFAULT);
+    context_fini(s);
 }
 
 enum status
@@ -247,6 +262,7 @@ service_init(struct service *s, struct server *server, unsigned number,
     s->listeners.spare = -1;
     list_init(&s->timed);
     list_init(&s->untimed);
+    list_init(&s->ready);
     list_init(&s->mailbox);
     pthread_mutex_init(&s->mutex, NULL);
     write_date(s);
@@ -260,9 +276,11 @@ service_init(struct service *s, struct server *server, unsigned number,
         uv_loop_close(&s->loop);
         return problem(why, STATUS_IO, "cannot make an event loop");
     }
+    uv_check_init(&s->loop, &s->check);
     uv_timer_init(&s->loop, &s->timer);
     uv_timer_init(&s->loop, &s->end_timer);
-    s->async.data = s->timer.data = s->end_timer.data = s;
+    s->async.data = s->check.data = s->timer.data = s->end_timer.data = s;
+    uv_check_start(&s->check, on_check);
     uv_timer_start(&s->timer, on_timer, SECOND_MS, SECOND_MS);
 
     if (context_init(s, why))
@@ -297,7 +315,7 @@ service_fini(struct service *s)
     if (s->thread.is_running)
         thread_stop(&s->thread);
     else if (s->has_loop)
-        uv_run(&s->loop, UV_RUN_DEFAULT); /* service_end was called before */
+        run(&(struct thread){.user = s}); /* service_end was called before */
     if (s->has_loop && uv_loop_close(&s->loop))
         diag(DIAG_ERROR, "net", "an event loop has not come to its end");
     /* What came too late for the thread; nobody else is here any more. */

@@ -6,6 +6,7 @@
  *
  *     uv_loop --+-- lws_context -- listeners, connections (dispatch.c)
  *               +-- async        wakes, posted tasks, the end
+ *               +-- check        after each round: answers that go on
  *               +-- timer        once a second: deadlines, on_second
  *               +-- worker pool  service_work
  */
@@ -44,9 +45,11 @@ struct service {
 
     uv_loop_t loop;
     uv_async_t async;
+    uv_check_t check;
     uv_timer_t timer;
     uv_timer_t end_timer;        /* runs while the service is ending */
     struct lws_context *context; /* NULL once cut */
+    struct lws_context *remains; /* the same; the library clears it */
     struct lws_vhost *vhost;
     struct listeners listeners;
 
@@ -54,6 +57,7 @@ struct service {
      * and the streams, which have no deadlines. */
     struct list timed;
     struct list untimed;
+    struct list ready; /* see connection_set_ready */
 
     /* Connections that the end waits for: see connection_set_busy. */
     unsigned n_busy;
@@ -110,6 +114,9 @@ void service_poke(struct service *service);
 
 MUST_CHECK enum status context_init(struct service *service,
                                     struct problem *why);
+
+/* Frees what is left of it after its loop has come to its end. */
+void context_fini(struct service *service);
 
 /* The subprotocols that can be accepted; NULL ends them. */
 const char *const *context_subprotocols(void);

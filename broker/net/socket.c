@@ -6,14 +6,24 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-uint64_t
-socket_acked(int fd)
+/* <netinet/tcp.h> has their names, but not beside <linux/tcp.h>. */
+#define STATE_CLOSED     7
+#define STATE_CLOSE_WAIT 8
+
+static struct tcp_info
+info_of(int fd)
 {
     struct tcp_info info = {.tcpi_bytes_acked = 0};
     socklen_t size = sizeof(info);
 
     getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
-    return info.tcpi_bytes_acked;
+    return info;
+}
+
+uint64_t
+socket_acked(int fd)
+{
+    return info_of(fd).tcpi_bytes_acked;
 }
 
 bool
@@ -24,19 +34,13 @@ socket_has_unread(int fd)
     return !ioctl(fd, FIONREAD, &n) && n > 0;
 }
 
-/* recv said `n`: may there be more, later? */
-static bool
-is_open(ssize_t n)
-{
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
 bool
 socket_is_ended(int fd)
 {
-    char byte = 0;
+    struct tcp_info info = info_of(fd);
 
-    return !is_open(recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT));
+    return info.tcpi_state == STATE_CLOSE_WAIT ||
+           info.tcpi_state == STATE_CLOSED;
 }
 
 bool
@@ -48,7 +52,7 @@ socket_drain(int fd, uint64_t *drained, uint64_t max)
         ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 
         if (n <= 0)
-            return is_open(n);
+            return n < 0 && (errno == EAGAIN || errno == EINTR);
         *drained += (uint64_t)n;
     }
     return false;

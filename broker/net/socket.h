@@ -13,8 +13,8 @@ uint64_t socket_acked(int fd);
 /* Are there bytes that nobody has read yet? */
 bool socket_has_unread(int fd);
 
-/* Has the peer ended the connection, as far as that shows before its unread
- * bytes are read? */
+/* Has the peer ended the connection, at least its sending, or reset it? Also
+ * where there are unread bytes before the end. */
 bool socket_is_ended(int fd);
 
 /* Reads and drops what is there, and adds up to *drained. false: the connection

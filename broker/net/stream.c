@@ -20,12 +20,12 @@ struct stream {
     struct connection *connection;
     const struct stream_handlers *handlers;
     void *user;
-    bool is_accepted; /* libwebsockets will say what we would say */
-    bool is_waiting;  /* for room */
-    bool is_closing;  /* nothing may be written any more */
-    unsigned code;
-    char *reason;
-    size_t received; /* of the client's message at hand */
+    bool is_accepted;     /* libwebsockets will say what we would say */
+    bool is_waiting;      /* for room */
+    bool is_closing;      /* nothing may be written any more */
+    size_t received;      /* of the client's message at hand */
+    uint8_t *farewell;    /* a close frame; NULL: none */
+    size_t farewell_size; /* 0: sent */
 };
 
 /* The library answers with the first of the client's subprotocols that stands
@@ -84,6 +84,19 @@ stream_is_accepted(const struct connection *c)
     return c->stream->is_accepted;
 }
 
+/* The library has ways of its own to close, but they give up what is still to
+ * be sent, and as Debian builds it (with _DEBUG) also the close frame. */
+static void
+send_farewell(struct stream *s)
+{
+    if (connection_is_choked(s->connection)) {
+        lws_callback_on_writable(s->connection->wsi);
+        return;
+    }
+    connection_write(s->connection, s->farewell, s->farewell_size);
+    s->farewell_size = 0;
+}
+
 /* What the library calls back for */
 
 int
@@ -107,13 +120,21 @@ stream_received(struct connection *c, size_t size)
     if (lws_is_first_fragment(c->wsi))
         s->received = 0;
     s->received += size;
-    if (s->received <= MESSAGE_MAX || s->is_closing)
-        return 0;
+    if (s->received > MESSAGE_MAX && !s->is_closing)
+        stream_close(s, 1009, "a message is over 64 KB");
+    return 0;
+}
 
-    s->is_closing = true;
+/* The client has sent a close frame: the answer to ours, or its own, which the
+ * library answers (0) when all is sent that was begun. */
+int
+stream_closing(struct connection *c)
+{
+    if (c->phase != PHASE_STREAM)
+        return -1;
+    c->stream->is_closing = true;
     connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
-    lws_close_reason(c->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);
-    return -1;
+    return 0;
 }
 
 int
@@ -123,13 +144,8 @@ stream_writable(struct connection *c)
 
     if (!s || c->phase == PHASE_GONE)
         return -1;
-    if (s->code) {
-        lws_close_reason(c->wsi, (enum lws_close_status)s->code,
-                         (unsigned char *)s->reason,
-                         s->reason ? strlen(s->reason) : 0);
-        s->code = 0;
-        return -1; /* sends the frame, and waits for that of the client */
-    }
+    if (s->farewell_size)
+        send_farewell(s);
     if (s->is_waiting) {
         s->is_waiting = false;
         connection_set_busy(c, false);
@@ -145,7 +161,7 @@ stream_gone(struct connection *c)
 
     c->stream = NULL;
     s->handlers->on_gone(s, s->user);
-    free(s->reason);
+    free(s->farewell);
     free(s);
 }
 
@@ -176,23 +192,34 @@ stream_want_room(struct stream *stream)
     lws_callback_on_writable(c->wsi);
 }
 
-/* The library sends a close frame on its way out of SERVER_WRITEABLE, which
- * does not come before all is sent that was begun. Whoever does not read, or
- * does not answer, is cut when the farewell takes too long (connection_check).
- */
 void
 stream_close(struct stream *stream, unsigned code, const char *reason)
 {
     struct connection *c = stream->connection;
+    size_t size = reason ? strlen(reason) : 0;
 
     if (stream->is_closing || c->phase != PHASE_STREAM)
         return;
     stream->is_closing = true;
     stream->is_waiting = false;
-    stream->code = code;
-    stream->reason = reason ? strndup(reason, REASON_MAX) : NULL;
+    /* Whoever does not read, or does not answer, is cut by connection_check. */
     connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
-    lws_callback_on_writable(c->wsi);
+
+    if (size > REASON_MAX)
+        size = REASON_MAX;
+    stream->farewell = malloc(4 + size);
+    if (!stream->farewell) {
+        connection_kill(c);
+        return;
+    }
+    stream->farewell[0] = 0x88; /* the last fragment of a close frame */
+    stream->farewell[1] = (uint8_t)(2 + size);
+    stream->farewell[2] = (uint8_t)(code >> 8);
+    stream->farewell[3] = (uint8_t)code;
+    if (size)
+        memcpy(stream->farewell + 4, reason, size);
+    stream->farewell_size = 4 + size;
+    send_farewell(stream);
 }
 
 struct service *

@@ -7,7 +7,6 @@
 #include "client/lib/catchup.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "client/lib/fetch.h"
 #include "proto/vocab.h"

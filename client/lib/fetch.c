@@ -3,7 +3,6 @@
  */
 #include "client/lib/fetch.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -167,6 +166,7 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
         goto out;
     rc = perform(client, multi, &result);
     curl_multi_remove_handle(multi, easy);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* it is ours */
     if (rc)
         goto out;
 

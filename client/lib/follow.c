@@ -10,7 +10,6 @@
  * for what follows our position, which is the same pull by another door.
  */
 #include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "client/lib/catchup.h"

@@ -5,11 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +24,7 @@ command_start(struct command *c, const char *const *argv)
     int in[2];
     int out[2];
     int err[2];
+    pid_t parent = getpid();
 
     memset(c, 0, sizeof(*c));
     assert_int_equal(pipe2(in, O_CLOEXEC), 0);
@@ -29,6 +33,9 @@ command_start(struct command *c, const char *const *argv)
     c->pid = fork();
     assert_true(c->pid >= 0);
     if (c->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* it dies with the test */
+        if (getppid() != parent)
+            _exit(125);
         dup2(in[0], 0);
         dup2(out[1], 1);
         dup2(err[1], 2);
@@ -60,14 +67,32 @@ command_give(struct command *c, const char *text)
     shut(&c->in);
 }
 
+/* Waits until there is something to read, or the end of it. */
+static void
+await_output(struct command *c, int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    int n;
+
+    do
+        n = poll(&poll_fd, 1, COMMAND_WAIT_MS);
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        return;
+    kill(c->pid, SIGKILL);
+    fail_msg("the program said nothing for %d ms, and did not end",
+             COMMAND_WAIT_MS);
+}
+
 /* Reads what there is, at least a byte; false at the end. */
 static int
-read_more(int fd, char *text, size_t room)
+read_more(struct command *c, int fd, char *text, size_t room)
 {
     size_t used = strlen(text);
     ssize_t n;
 
     assert_true(used + 1 < room);
+    await_output(c, fd);
     do
         n = read(fd, text + used, room - used - 1);
     while (n < 0 && errno == EINTR);
@@ -84,6 +109,7 @@ command_line(struct command *c)
 
     for (;;) {
         assert_true(used + 1 < sizeof(c->out_text));
+        await_output(c, c->out);
         if (read(c->out, c->out_text + used, 1) != 1)
             fail_msg("no line came, only \"%.*s\"", (int)used, c->out_text);
         if (c->out_text[used] == '\n')
@@ -108,9 +134,9 @@ command_end(struct command *c)
     shut(&c->in);
     c->out_text[0] = '\0';
     if (c->out >= 0)
-        while (read_more(c->out, c->out_text, sizeof(c->out_text)))
+        while (read_more(c, c->out, c->out_text, sizeof(c->out_text)))
             ;
-    while (read_more(c->err, c->err_text, sizeof(c->err_text)))
+    while (read_more(c, c->err, c->err_text, sizeof(c->err_text)))
         ;
     shut(&c->out);
     shut(&c->err);

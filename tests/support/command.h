@@ -1,11 +1,14 @@
 /*
  * command.h - a program run by a test: what it is given, what it says, how it
- * ends.
+ * ends. It dies with the test that started it.
  */
 #ifndef TESTS_SUPPORT_COMMAND_H
 #define TESTS_SUPPORT_COMMAND_H
 
 #include <sys/types.h>
+
+/* Silence after which a program that is waited for is held to be stuck. */
+#define COMMAND_WAIT_MS 60000
 
 struct command {
     pid_t pid;

@@ -42,8 +42,9 @@ struct scene {
     struct step steps[STEPS_MAX];
     size_t n_steps;
     char farewell[128];
-    char request[REQUEST_MAX]; /* under the lock */
-    int fd;                    /* of the thread; -1: not open */
+    /* Under the lock: */
+    char request[REQUEST_MAX];
+    int fd; /* -1: not open; only the thread changes it */
 };
 
 struct fake_broker {
@@ -318,15 +319,17 @@ play_stream(struct fake_broker *b, const struct scene *scene)
 /* Reads to the client's end first: closing on unread bytes would take away what
  * the client has not read yet. */
 static void
-hang_up(struct scene *scene)
+hang_up(struct fake_broker *b, struct scene *scene)
 {
     char unread[4096];
 
     shutdown(scene->fd, SHUT_WR);
     while (recv(scene->fd, unread, sizeof(unread), 0) > 0)
         ;
+    pthread_mutex_lock(&b->lock);
     close(scene->fd);
     scene->fd = -1;
+    pthread_mutex_unlock(&b->lock);
 }
 
 static void *
@@ -337,10 +340,13 @@ play(void *user)
     for (size_t i = 0; i < b->n_scenes; i++) {
         struct scene *scene = b->scenes[i];
         bool stays = false;
+        int fd = accept(b->listener, NULL, NULL);
 
-        scene->fd = accept(b->listener, NULL, NULL);
-        if (scene->fd < 0)
+        if (fd < 0)
             return NULL;
+        pthread_mutex_lock(&b->lock);
+        scene->fd = fd;
+        pthread_mutex_unlock(&b->lock);
         if (scene->kind != SCENE_NOTHING)
             read_request(b, scene);
         if (scene->kind == SCENE_ANSWER)
@@ -348,8 +354,9 @@ play(void *user)
         if (scene->kind == SCENE_STREAM)
             stays = play_stream(b, scene);
         if (!stays)
-            hang_up(scene);
+            hang_up(b, scene);
     }
+    shutdown(b->listener, SHUT_RDWR); /* nobody waits in the queue */
     return NULL;
 }
 
@@ -385,13 +392,27 @@ fake_broker_start(struct fake_broker *b)
     b->is_started = true;
 }
 
+/* Ends whatever the thread waits for: after a test that failed, too. */
+static void
+end_play(struct fake_broker *b)
+{
+    shutdown(b->listener, SHUT_RDWR);
+    pthread_mutex_lock(&b->lock);
+    for (size_t i = 0; i < b->n_scenes; i++) {
+        if (b->scenes[i]->fd >= 0)
+            shutdown(b->scenes[i]->fd, SHUT_RDWR);
+        for (size_t k = 0; k < STEPS_MAX; k++)
+            sem_post(&b->go);
+    }
+    pthread_mutex_unlock(&b->lock);
+    pthread_join(b->thread, NULL);
+}
+
 void
 fake_broker_free(struct fake_broker *b)
 {
-    if (b->is_started) {
-        shutdown(b->listener, SHUT_RDWR); /* ends accept */
-        pthread_join(b->thread, NULL);
-    }
+    if (b->is_started)
+        end_play(b);
     close(b->listener);
     for (size_t i = 0; i < b->n_scenes; i++) {
         if (b->scenes[i]->fd >= 0)

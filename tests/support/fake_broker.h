@@ -25,7 +25,7 @@ struct fake_broker;
 /* It has a port, but does not listen yet. */
 struct fake_broker *fake_broker_new(void);
 
-/* Waits until the scenes that were begun are over. */
+/* Ends the scenes that are left. */
 void fake_broker_free(struct fake_broker *b);
 
 void fake_broker_start(struct fake_broker *b);

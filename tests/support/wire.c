@@ -22,6 +22,7 @@
 struct wire {
     int fd;
     int wait_ms;
+    char host[128];  /* as a Host header names the peer */
     size_t from, to; /* what was read and not yet asked for */
     char buffer[65536];
     char *body; /* of the last answer or frame */
@@ -87,6 +88,7 @@ connect_with(const char *host, unsigned port, int receive_buffer)
     }
     w->fd = fd;
     w->wait_ms = WIRE_WAIT_MS;
+    snprintf(w->host, sizeof(w->host), "%s:%u", host, port);
     return w;
 }
 
@@ -340,9 +342,9 @@ wire_request(struct wire *w, const char *method, const char *path,
     if (body)
         snprintf(length, sizeof(length), "Content-Length: %zu\r\n",
                  strlen(body));
-    return wire_send_format(
-               w, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n%s", method,
-               path, headers ? headers : "", length, body ? body : "") &&
+    return wire_send_format(w, "%s %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n%s",
+                            method, path, w->host, headers ? headers : "",
+                            length, body ? body : "") &&
            wire_answer(w, a, !strcmp(method, "HEAD"));
 }
 
@@ -355,11 +357,11 @@ wire_upgrade(struct wire *w, const char *path, const char *subprotocols,
 
     return wire_send_format(
                w,
-               "GET %s HTTP/1.1\r\nHost: localhost\r\n"
+               "GET %s HTTP/1.1\r\nHost: %s\r\n"
                "Upgrade: websocket\r\nConnection: Upgrade\r\n"
                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
                "Sec-WebSocket-Version: 13\r\n%s%s%s\r\n",
-               path, subprotocols ? "Sec-WebSocket-Protocol: " : "",
+               path, w->host, subprotocols ? "Sec-WebSocket-Protocol: " : "",
                subprotocols ? subprotocols : "", subprotocols ? "\r\n" : "") &&
            wire_answer(w, a, false) && a->status == 101 &&
            wire_header(a, "Sec-WebSocket-Accept", value, sizeof(value)) &&

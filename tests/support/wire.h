@@ -27,7 +27,7 @@ struct wire;
 
 /* Connections */
 
-/* NULL: refused, or nobody there. */
+/* NULL: refused, or nobody there. HOST:PORT is what requests name as Host. */
 struct wire *wire_connect(const char *host, unsigned port);
 
 /* The same with a small receive buffer: what the peer sends soon gets stuck

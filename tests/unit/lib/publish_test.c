@@ -75,8 +75,24 @@ gives_the_receipt(void **state)
     request = fake_request(s->broker, 0);
     assert_memory_equal(request, "POST /sets/news/changes HTTP/1.1\r\n", 34);
     assert_non_null(strstr(request, "\r\nContent-Type: application/json\r\n"));
-    assert_null(strstr(request, "Expect:"));
     assert_string_equal(strstr(request, "\r\n\r\n"), "\r\n\r\n[1,2,3]");
+}
+
+/* R-294: a large post does not wait for a 100 Continue, which may not come. */
+static void
+sends_a_large_post_at_once(void **state)
+{
+    struct stage *s = *state;
+    static char body[3 << 20];
+
+    memset(body, ' ', sizeof(body) - 1);
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(publish(s, "application/json", body), TD_OK);
+
+    assert_non_null(strstr(fake_request(s->broker, 0), "Content-Length: 3145"));
+    assert_null(strstr(fake_request(s->broker, 0), "Expect:"));
 }
 
 /* R-294: nobody need want the receipt; a slash at the end does not matter. */
@@ -108,7 +124,7 @@ tells_which_entry_was_refused(void **state)
                 "\"status\":422,\"detail\":\"loc is not an absolute URI: "
                 "\\\"caf\\u00e9\\\"\",\"entry\":3,\"line\":9}");
     fake_answer(s->broker, 400, "application/problem+json",
-                "{\"detail\":\"unexpected end\",\"line\":12}");
+                "{\"detail\":\"unexpected\\nend\",\"line\":12}");
     fake_answer(s->broker, 415, "application/problem+json",
                 "{\"title\":\"Unsupported Media Type\"}");
     fake_answer(s->broker, 403, "text/html", "<h1>no</h1>");
@@ -173,7 +189,8 @@ needs_a_whole_receipt(void **state)
         "{\"first\":1,\"last\":2,\"position\":\"x\"}",
         "{\"first\":-1,\"last\":2,\"position\":\"x\",\"datetime\":\"y\"}",
         "{\"first\":\"1\",\"last\":2,\"position\":\"x\",\"datetime\":\"y\"}",
-        "{\"a\":{\"first\":1,\"last\":2,\"position\":\"\"}}",
+        ("{\"a\":{\"first\":1,\"last\":2,"
+         "\"position\":\"x\",\"datetime\":\"y\"}}"),
     };
 
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
@@ -215,6 +232,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(gives_the_receipt),
+        TEST(sends_a_large_post_at_once),
         TEST(needs_no_receipt),
         TEST(tells_which_entry_was_refused),
         TEST(tells_when_nobody_can_answer),

@@ -10,25 +10,25 @@
  *     GET    /never          no answer
  *     POST   /echo           200 and the body (PUT too)
  *     POST   /later          200 and its size, from another thread, by ticket
- *     POST   /refuse         413 before the body, /refuse-data at its first byte
- *     GET    /stream         a WebSocket; what it does: served_on_open and so on
+ *     POST   /refuse         413 before the body, /refuse-data at its first
+ * byte GET    /stream         a WebSocket; what it does: served_on_open and so
+ * on
  */
 #ifndef TESTS_UNIT_NET_SERVED_H
 #define TESTS_UNIT_NET_SERVED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"

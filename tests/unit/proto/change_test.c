@@ -153,6 +153,7 @@ refuses_attributes_that_are_not_foreign(void **state)
 {
     static const char *const ours[] = {NS_SITEMAP, NS_RS, NS_TIDINGS, ""};
     struct change change = sample();
+    char ns[CHANGE_NS_MAX + 1];
     struct attribute attributes[] = {
         {SLICE("urn:x"), SLICE("x"), SLICE("a"), SLICE("1")},
         {SLICE("urn:y"), SLICE("x"), SLICE("a"), SLICE("1")},
@@ -168,6 +169,12 @@ refuses_attributes_that_are_not_foreign(void **state)
     }
     attributes[1].ns = SLICE("urn:x");
     assert_bad(&change, "attribute \"a\" is given twice");
+    memset(ns, 'n', sizeof(ns));
+    attributes[1].ns = (struct slice){ns, sizeof(ns)};
+    assert_bad(&change,
+               "attribute \"a\": its namespace has more than 1024 bytes");
+    attributes[1].ns.size--;
+    assert_int_equal(change_check(&change, NULL), STATUS_OK);
 }
 
 int

@@ -217,6 +217,109 @@ holds_no_more_than_one_entry(void **state)
     assert_bounded(JSON, "{\"attributes\":[{}", ",{\"value\":\"a\"}", "]}");
 }
 
+/* ... and says so as soon as it is too much, not when it has ended. */
+static void
+refuses_what_does_not_end(void **state)
+{
+    static const struct {
+        const char *type;
+        const char *head;
+        const char *more;
+        const char *sentence;
+    } documents[] = {
+        {XML, XML_HEAD "<!--", "a",
+         "a tag, comment or text of more than 524288 bytes"},
+        {XML, XML_HEAD "<x:a x:b='", "a",
+         "a tag, comment or text of more than 524288 bytes"},
+        {XML, XML_HEAD "<url><loc>http://example.com/", "a",
+         "loc: more than 16384 bytes"},
+        {XML, XML_HEAD "<url><loc>", " ", "loc: more than 16384 bytes"},
+        {XML,
+         XML_HEAD "<url><loc>http://example.com/a</loc>"
+                  "<rs:md change='created'/>",
+         "<rs:ln rel='via' href='http://example.com/b'/>",
+         "more than 256 links"},
+        {JSON, "{\"loc\":\"", "a",
+         "a string or space of more than 524288 bytes"},
+        {JSON, "[", " ", "a string or space of more than 524288 bytes"},
+        {JSON, "{\"length\":", "1",
+         "a string or space of more than 524288 bytes"},
+        {JSON, "{\"links\":[{}", ",{}", "more than 256 links"},
+        {JSON, "{\"attributes\":[{}", ",{}", "more than 64 foreign attributes"},
+        {JSON, "", "[", "changes: must not hold an array"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+        struct reading reading = {.rc = STATUS_OK};
+        struct reader *reader =
+            reader_new(format_of(slice_of(documents[i].type)), READER_POST, 10,
+                       describe_each, &reading);
+        struct buf b;
+        struct slice bytes = times(&b, documents[i].head, documents[i].more, "",
+                                   (1 << 20) / strlen(documents[i].more), "");
+
+        assert_int_equal(reader_feed(reader, bytes, &reading.why),
+                         STATUS_INVALID);
+        assert_string_equal(reading.why.text, documents[i].sentence);
+        reader_free(reader);
+        buf_fini(&b);
+    }
+}
+
+/* What is copied out of an entry is bounded, and each piece on its own is
+ * right. */
+static void
+refuses_an_entry_of_many_large_pieces(void **state)
+{
+    static char value[200 * 1024];
+    struct buf b;
+    struct reading reading;
+
+    (void)state;
+    memset(value, 'a', sizeof(value));
+    buf_init(&b, 1 << 20);
+    BUF_ADD(&b, "{\"loc\":\"http://example.com/a\",\"change\":\"created\","
+                "\"attributes\":[");
+    for (int i = 0; i < 3; i++) {
+        buf_add_format(&b, "%s{\"ns\":\"urn:x\",\"name\":\"a%d\",\"value\":\"",
+                       i > 0 ? "," : "", i);
+        buf_add(&b, value, sizeof(value));
+        BUF_ADD(&b, "\"}");
+    }
+    BUF_ADD(&b, "]}");
+    reading = read_all(JSON, buf_slice(&b));
+
+    assert_int_equal(reading.rc, STATUS_INVALID);
+    assert_string_equal(reading.why.text,
+                        "the entry has more than 524288 bytes");
+    reading_fini(&reading);
+    buf_fini(&b);
+}
+
+/* Each attribute is compared with all before it: a crowd of them is refused
+ * before the parser sees the end of the tag. */
+static void
+refuses_a_tag_with_a_crowd_of_attributes(void **state)
+{
+    struct reading reading;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 20);
+    buf_add_text(&b, XML_HEAD "<x:a");
+    for (int i = 0; i < 20000; i++)
+        buf_add_format(&b, " x:a%d=''", i);
+    BUF_ADD(&b, "/></urlset>");
+    reading = read_steps(XML, READER_POST, buf_slice(&b), 1400);
+
+    assert_int_equal(reading.rc, STATUS_INVALID);
+    assert_string_equal(reading.why.text,
+                        "a tag with more than 8192 attributes");
+    reading_fini(&reading);
+    buf_fini(&b);
+}
+
 static double
 seconds(void)
 {
@@ -226,8 +329,8 @@ seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* A source at a byte a time costs no more than the square of nothing: the
- * limit is a thousand times what is needed, a square would be far beyond. */
+/* A byte at a time, each looked at once or a few times takes a fraction of a
+ * second; everything looked at again for each byte would take minutes. */
 static void
 is_not_slowed_down_by_what_trickles_in(void **state)
 {
@@ -301,6 +404,9 @@ main(void)
         cmocka_unit_test(ends_with_what_the_receiver_says),
         cmocka_unit_test(reads_one_document_after_the_other),
         cmocka_unit_test(holds_no_more_than_one_entry),
+        cmocka_unit_test(refuses_what_does_not_end),
+        cmocka_unit_test(refuses_an_entry_of_many_large_pieces),
+        cmocka_unit_test(refuses_a_tag_with_a_crowd_of_attributes),
         cmocka_unit_test(is_not_slowed_down_by_what_trickles_in),
         cmocka_unit_test(reads_on_several_threads_at_once),
     };

@@ -161,6 +161,29 @@ gives_every_foreign_namespace_a_prefix_of_its_own(void **state)
         " xmlns:ns9=\"urn:10\" ns9:a=\"v\"/></url>\n");
 }
 
+/* A prefix that is made up may be somebody's wish already. */
+static void
+makes_up_no_prefix_that_is_taken(void **state)
+{
+    struct change change = sample();
+    struct attribute attributes[] = {
+        attribute("urn:1", "ns1", "a"),
+        attribute("urn:2", "ns2", "a"),
+        attribute("urn:3", "", "a"),
+    };
+
+    (void)state;
+    change.loc = SLICE("http://example.com/a");
+    change.attributes = attributes;
+    change.n_attributes = 3;
+    assert_stamped(
+        &change,
+        "<url><loc>http://example.com/a</loc><rs:md change=\"created\""
+        " datetime=\"2026-04-01T18:10:00.125000Z\" td:seq=\"7\""
+        " xmlns:ns1=\"urn:1\" ns1:a=\"v\" xmlns:ns2=\"urn:2\" ns2:a=\"v\""
+        " xmlns:ns3=\"urn:3\" ns3:a=\"v\"/></url>\n");
+}
+
 static void
 is_read_back_without_parsing(void **state)
 {
@@ -414,6 +437,7 @@ main(void)
         cmocka_unit_test(writes_the_parts_of_an_entry_in_order),
         cmocka_unit_test(tells_the_sources_time_where_it_differs),
         cmocka_unit_test(gives_every_foreign_namespace_a_prefix_of_its_own),
+        cmocka_unit_test(makes_up_no_prefix_that_is_taken),
         cmocka_unit_test(is_read_back_without_parsing),
         cmocka_unit_test(sees_where_a_fragment_ends),
         cmocka_unit_test(does_not_take_anything_else_for_a_fragment),

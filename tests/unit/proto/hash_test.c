@@ -72,6 +72,26 @@ refuses_hashes_that_are_none(void **state)
                "hash: not hexadecimal: \"g41d8cd98f00b204e9800998ecf8427e\"");
 }
 
+/* every byte, in every place of the eight that are looked at at once. */
+static void
+knows_hexadecimal_digits(void **state)
+{
+    (void)state;
+    for (int c = '!'; c < 256; c++)
+        for (size_t i = 0; i < 8; i++) {
+            char text[] = "md5:" MD5;
+            struct buf b;
+            bool is_digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
+                            (c >= 'A' && c <= 'F');
+
+            text[4 + i] = (char)c;
+            buf_init(&b, 100);
+            if (!hash_normalise(&b, slice_of(text), NULL) != is_digit)
+                fail_msg("byte %d at %zu", c, i);
+            buf_fini(&b);
+        }
+}
+
 static void
 walks_a_list(void **state)
 {
@@ -125,6 +145,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(normalises_lists_of_hashes),
         cmocka_unit_test(refuses_hashes_that_are_none),
+        cmocka_unit_test(knows_hexadecimal_digits),
         cmocka_unit_test(walks_a_list),
         cmocka_unit_test(chains_digests),
     };

@@ -124,7 +124,7 @@ refuses_what_xml_cannot_carry(void **state)
         "\\u0000",    "\\u0001",        "\\u001f",        "\\ufffe",
         "\\uffff",    "\\ud800",        "\\udc00",        "\\ud800a",
         "\\ud800\\n", "\\ud800\\u0041", "\\ud800\\ud800", "\xef\xbf\xbf",
-        "\\ud83d",
+        "\\ud83d",    "\\udc00\\udc00",
     };
     char document[256];
 
@@ -280,6 +280,43 @@ reads_the_messages_it_wrote(void **state)
     buf_fini(&b);
 }
 
+/* in a message too, wherever its times stand. */
+static void
+refuses_a_message_outside_its_interval(void **state)
+{
+    static const struct {
+        const char *document;
+        const char *sentence;
+    } bad[] = {
+        {"{\"until\":\"2026-01-01T00:00:00Z\","
+         "\"from\":\"2026-01-02T00:00:00Z\",\"changes\":[]}",
+         "until: before from"},
+        {"{\"changes\":[],\"until\":\"2026-01-01T00:00:00Z\","
+         "\"from\":\"2026-01-02T00:00:00Z\"}",
+         "until: before from"},
+        {"{\"from\":\"2026-01-02T00:00:00Z\",\"changes\":[{" A
+         ",\"datetime\":\"2026-01-01T00:00:00Z\"}]}",
+         "datetime: before the document's from"},
+        {"{\"epoch\":\"0123456789ABCDEF\"}",
+         "epoch: bad value \"0123456789ABCDEF\""},
+        {"{\"set\":\"A\"}", "set: bad value \"A\""},
+        {"{\"after\":-1}", "after: bad value \"-1\""},
+        {"{\"heartbeat\":1e3}", "heartbeat: bad value \"1e3\""},
+        {"{\"digest\":\"sha-256:\"}", "digest: bad value \"sha-256:\""},
+        {"{" A "}", "unknown member \"loc\" in the message"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct reading reading =
+            read_steps(JSON, READER_MESSAGE, slice_of(bad[i].document), 1000);
+
+        assert_int_equal(reading.rc, STATUS_INVALID);
+        assert_string_equal(reading.why.text, bad[i].sentence);
+        reading_fini(&reading);
+    }
+}
+
 static void
 reads_a_heartbeat(void **state)
 {
@@ -357,6 +394,7 @@ main(void)
         cmocka_unit_test(says_which_entry_and_line_is_wrong),
         cmocka_unit_test(never_accepts_a_part_of_a_document),
         cmocka_unit_test(reads_the_messages_it_wrote),
+        cmocka_unit_test(refuses_a_message_outside_its_interval),
         cmocka_unit_test(reads_a_heartbeat),
         cmocka_unit_test(loses_nothing_between_xml_and_json),
     };

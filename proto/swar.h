@@ -1,0 +1,61 @@
+/*
+ * swar.h - eight bytes looked at in one step.
+ *
+ * Nearly all text here is plain: no markup, no control character, nothing
+ * beyond ASCII. These say so at an eighth of the price of a loop over bytes
+ * (measured: a third of the time of reading an entry went into such loops).
+ */
+#ifndef PROTO_SWAR_H
+#define PROTO_SWAR_H
+
+#include <stdint.h>
+
+#include "proto/slice.h"
+
+#define SWAR_ONES  UINT64_C(0x0101010101010101)
+#define SWAR_HIGHS UINT64_C(0x8080808080808080)
+
+static inline uint64_t
+swar_load(const char *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+/* Not 0 if a byte is below `limit`, which is at most 128. */
+static inline uint64_t
+swar_below(uint64_t v, unsigned char limit)
+{
+    return (v - SWAR_ONES * limit) & ~v & SWAR_HIGHS;
+}
+
+/* Not 0 if a byte is `c`. */
+static inline uint64_t
+swar_equal(uint64_t v, unsigned char c)
+{
+    return swar_below(v ^ SWAR_ONES * c, 1);
+}
+
+/* Is `test`, a function of eight bytes, 0 everywhere in `text`? A shorter text
+ * is filled up with `filler`, for which `test` has to be 0. */
+static inline bool
+swar_none(struct slice text, uint64_t (*test)(uint64_t v), char filler)
+{
+    size_t i = 0;
+    char last[8];
+
+    for (; i + 8 <= text.size; i += 8)
+        if (test(swar_load(text.data + i)))
+            return false;
+    if (i == text.size)
+        return true;
+    if (text.size >= 8)
+        return !test(swar_load(text.data + text.size - 8));
+    memset(last, filler, sizeof(last));
+    memcpy(last, text.data, text.size);
+    return !test(swar_load(last));
+}
+
+#endif

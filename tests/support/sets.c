@@ -1,0 +1,177 @@
+#include "tests/support/sets.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/sets/ingest.h"
+#include "tests/support/posts.h"
+
+void
+sets_configure(struct sets *s, const char *dir)
+{
+    char program[] = "tidingsd", option[] = "--data", path[4096];
+    char *argv[] = {program, option, path, NULL};
+    struct problem why = {""};
+    enum config_wish wish;
+
+    memset(s, 0, sizeof(*s));
+    snprintf(path, sizeof(path), "%s", dir);
+    if (config_read(&s->config, 3, argv, &wish, &why))
+        fail_msg("%s", why.text);
+}
+
+void
+sets_open(struct sets *s)
+{
+    const struct registry_options options = {.config = &s->config,
+                                             .public_url = SETS_URL};
+    struct problem why = {""};
+
+    if (registry_open(&s->registry, &options, &why))
+        fail_msg("%s", why.text);
+}
+
+void
+sets_close(struct sets *s)
+{
+    registry_close(s->registry);
+    s->registry = NULL;
+}
+
+/* Who waits for an ingest. */
+struct waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_done;
+};
+
+static void
+on_done(struct ingest *ingest, void *user)
+{
+    struct waiter *w = user;
+
+    (void)ingest;
+    pthread_mutex_lock(&w->mutex);
+    w->is_done = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static enum status
+feed(struct ingest *in, struct slice body, size_t step, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t at = 0; !rc && at < body.size; at += step) {
+        size_t rest = body.size - at;
+
+        if (step == 0)
+            return ingest_feed(in, body, why);
+        rc = ingest_feed(
+            in, (struct slice){body.data + at, rest < step ? rest : step}, why);
+    }
+    return rc;
+}
+
+struct sets_outcome
+sets_post_body(struct sets *s, const char *name, const char *type,
+               struct slice body, size_t step)
+{
+    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                       .changed = PTHREAD_COND_INITIALIZER};
+    struct sets_outcome o = {STATUS_OK, {""}, 0, 0};
+    struct ingest *in = NULL;
+
+    o.rc = ingest_begin(&in, s->registry, slice_of(name), slice_of(type),
+                        body.size, &o.why);
+    if (!o.rc)
+        o.rc = feed(in, body, step, &o.why);
+    if (!o.rc)
+        o.rc = ingest_end(in, on_done, &w, &o.why);
+    if (!o.rc) {
+        pthread_mutex_lock(&w.mutex);
+        while (!w.is_done)
+            pthread_cond_wait(&w.changed, &w.mutex);
+        pthread_mutex_unlock(&w.mutex);
+        o.rc = ingest_post(in)->status;
+        o.first = ingest_post(in)->first;
+        o.last = ingest_post(in)->last;
+        o.why = ingest_post(in)->why;
+    }
+    ingest_free(in);
+    return o;
+}
+
+static struct set *
+submit(struct sets *s, const char *name, struct posted *p)
+{
+    struct set *set = registry_make(s->registry, slice_of(name));
+
+    assert_non_null(set);
+    p->post.set = set->log;
+    assert_int_equal(log_submit(registry_log(s->registry), &p->post),
+                     STATUS_OK);
+    assert_int_equal(posts_wait(p), STATUS_OK);
+    posts_end(p);
+    return set;
+}
+
+struct set *
+sets_post(struct sets *s, const char *name, unsigned from, unsigned n)
+{
+    return sets_post_heavy(s, name, from, n, 0);
+}
+
+struct set *
+sets_post_heavy(struct sets *s, const char *name, unsigned from, unsigned n,
+                size_t weight)
+{
+    struct posted p;
+
+    posts_begin(&p, POST_CHANGES, NULL);
+    for (unsigned i = 0; i < n; i++)
+        posts_add(&p, from + i, weight);
+    return submit(s, name, &p);
+}
+
+struct set *
+sets_find(struct sets *s, const char *name)
+{
+    struct set *set = registry_find(s->registry, slice_of(name), NULL);
+
+    assert_non_null(set);
+    return set;
+}
+
+struct head
+sets_head(struct sets *s, const char *name)
+{
+    struct head head;
+
+    assert_non_null(registry_find(s->registry, slice_of(name), &head));
+    return head;
+}
+
+void
+sets_rotate(struct sets *s, const char *name)
+{
+    struct posted p;
+
+    posts_begin(&p, POST_CLOSE, NULL);
+    assert_non_null(submit(s, name, &p));
+}
+
+void
+sets_file_all(struct sets *s)
+{
+    struct problem why = {""};
+    bool is_done = false;
+
+    while (!is_done)
+        if (log_file_list(registry_log(s->registry), &is_done, &why))
+            fail_msg("%s", why.text);
+}

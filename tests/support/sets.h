@@ -1,0 +1,66 @@
+/*
+ * sets.h - a registry of a test's own: configured, opened in a directory,
+ * posted to as a client would.
+ *
+ *     sets_configure -> (change s.config) -> sets_open ... sets_close
+ *                                               ^-------------+
+ */
+#ifndef TESTS_SUPPORT_SETS_H
+#define TESTS_SUPPORT_SETS_H
+
+#include <stdint.h>
+
+#include "broker/base/config.h"
+#include "broker/log/post.h"
+#include "broker/sets/registry.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+#define SETS_URL "http://example.org"
+
+struct sets {
+    struct config config;
+    struct registry *registry;
+};
+
+/* What a post came to. */
+struct sets_outcome {
+    enum status rc;
+    struct problem why;
+    uint64_t first, last;
+};
+
+/* The defaults, and `dir` for the data. */
+void sets_configure(struct sets *s, const char *dir);
+void sets_open(struct sets *s);
+void sets_close(struct sets *s);
+
+/* Posts `body`, fed in pieces of `step` bytes (0: whole), and waits. */
+struct sets_outcome sets_post_body(struct sets *s, const char *name,
+                                   const char *type, struct slice body,
+                                   size_t step);
+
+/* Posts `n` updates of http://example.com/r/FROM ..., each of which must be
+ * accepted; returns the set. */
+struct set *sets_post(struct sets *s, const char *name, unsigned from,
+                      unsigned n);
+
+/* The same, each entry made `weight` bytes heavy or more by its links. */
+struct set *sets_post_heavy(struct sets *s, const char *name, unsigned from,
+                            unsigned n, size_t weight);
+
+/* The set of that name, which must exist. */
+struct set *sets_find(struct sets *s, const char *name);
+
+/* Its head. */
+struct head sets_head(struct sets *s, const char *name);
+
+/* Closes the open list, which must not be empty. */
+void sets_rotate(struct sets *s, const char *name);
+
+/* Writes the files of all closed lists. */
+void sets_file_all(struct sets *s);
+
+#endif

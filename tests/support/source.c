@@ -1,0 +1,129 @@
+#include "tests/support/source.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/jsonpath.h"
+
+void
+source_entries(struct buf *to, unsigned from, size_t n, size_t entry_size)
+{
+    BUF_ADD(to, "[");
+    for (size_t i = 0; i < n; i++) {
+        buf_add_format(to,
+                       "%s{\"loc\":\"http://example.com/r/%u\","
+                       "\"change\":\"created\"",
+                       i ? "," : "", from + (unsigned)i);
+        if (entry_size > 0) {
+            char *filling;
+
+            BUF_ADD(to, ",\"attributes\":[{\"ns\":\"urn:example\","
+                        "\"name\":\"filling\",\"value\":\"");
+            filling = buf_room(to, entry_size);
+            assert_non_null(filling);
+            memset(filling, 'x', entry_size);
+            to->size += entry_size;
+            BUF_ADD(to, "\"}]");
+        }
+        BUF_ADD(to, "}");
+    }
+    BUF_ADD(to, "]");
+    assert_false(to->failed);
+}
+
+static void
+read_receipt(struct receipt *r, struct slice text, const char *set)
+{
+    struct jsonpath j;
+    const char *dash;
+
+    jsonpath_open(&j, text);
+    assert_string_equal(jsonpath_text(&j, "set"), set);
+    r->first = jsonpath_number(&j, "first");
+    r->last = jsonpath_number(&j, "last");
+    snprintf(r->set, sizeof(r->set), "%s", set);
+    snprintf(r->position, sizeof(r->position), "%s",
+             jsonpath_text(&j, "position"));
+    snprintf(r->datetime, sizeof(r->datetime), "%s",
+             jsonpath_text(&j, "datetime"));
+    jsonpath_close(&j);
+
+    dash = strrchr(r->position, '-');
+    assert_non_null(dash);
+    assert_int_equal(strtoull(dash + 1, NULL, 10), r->last);
+    assert_true(r->first >= 1 && r->first <= r->last);
+}
+
+long
+source_send(struct http *h, const char *set, const char *type,
+            struct slice body, struct receipt *receipt)
+{
+    struct receipt unwanted;
+    char path[128];
+
+    snprintf(path, sizeof(path), "/sets/%s/changes", set);
+    if (http_post(h, path, type, body) == 200)
+        read_receipt(receipt ? receipt : &unwanted, buf_slice(&h->body), set);
+    return h->status;
+}
+
+struct receipt
+source_post(struct http *h, const char *set, unsigned from, size_t n,
+            size_t entry_size)
+{
+    struct receipt r;
+    struct buf body;
+
+    buf_init(&body, (size_t)64 << 20);
+    source_entries(&body, from, n, entry_size);
+    if (source_send(h, set, "application/json", buf_slice(&body), &r) != 200)
+        fail_msg("%ld %s%.*s", h->status, h->error,
+                 SLICE_ARG(buf_slice(&h->body)));
+    assert_int_equal(r.last - r.first + 1, n);
+    buf_fini(&body);
+    return r;
+}
+
+void
+source_rotate(struct http *h, const char *set)
+{
+    struct jsonpath j;
+    char path[128];
+
+    snprintf(path, sizeof(path), "/sets/%s/rotate", set);
+    assert_int_equal(http_request(h, "POST", path, NULL, (struct slice){"", 0}),
+                     200);
+    jsonpath_open(&j, buf_slice(&h->body));
+    assert_true(jsonpath_number(&j, "closed") >= 1);
+    jsonpath_close(&j);
+}
+
+long
+source_send_file(struct http *h, const char *set, const char *name)
+{
+    char path[512], bytes[65536];
+    struct buf body;
+    FILE *file;
+    size_t n;
+    long status;
+
+    snprintf(path, sizeof(path), SPEC_DIR "/examples/%s", name);
+    file = fopen(path, "re");
+    if (!file)
+        fail_msg("cannot read %s", path);
+    buf_init(&body, (size_t)64 << 20);
+    buf_add(&body, "", 1); /* so that an empty file is a body, too */
+    body.size = 0;
+    while ((n = fread(bytes, 1, sizeof(bytes), file)) > 0)
+        buf_add(&body, bytes, n);
+    fclose(file);
+    assert_false(body.failed);
+    status = source_send(h, set, "application/xml", buf_slice(&body), NULL);
+    buf_fini(&body);
+    return status;
+}

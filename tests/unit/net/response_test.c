@@ -1,0 +1,311 @@
+#include "tests/unit/net/served.h"
+
+#define HEAD_END "Host: a\r\n\r\n"
+
+static void
+response_of(struct response *r, unsigned status)
+{
+    response_init(r, status, "text/plain");
+}
+
+static void
+adds_header_lines(void **state)
+{
+    struct response r;
+
+    (void)state;
+    response_of(&r, 200);
+    response_header(&r, "ETag", "\"%d\"", 7);
+    response_header(&r, "Link", "<%s>; rel=\"next\"", "http://a/");
+
+    assert_int_equal(r.headers_size, strlen(r.headers));
+    assert_string_equal(r.headers,
+                        "ETag: \"7\"\r\nLink: <http://a/>; rel=\"next\"\r\n");
+}
+
+static void
+leaves_out_headers_that_would_break_the_answer(void **state)
+{
+    struct response r;
+    char text[2000];
+
+    (void)state;
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    response_of(&r, 200);
+    response_header(&r, "A", "x\r\nSet-Cookie: y");
+    response_header(&r, "B", "%s", text);
+    response_header(&r, "C", "\x7f");
+    response_header(&r, "D", "tab\there");
+    assert_int_equal(r.headers_size, 0);
+
+    for (int i = 0; i < 200; i++)
+        response_header(&r, "E", "0123456789");
+    assert_true(r.headers_size <= RESPONSE_HEADERS_MAX);
+    assert_true(r.headers_size % strlen("E: 0123456789\r\n") == 0);
+}
+
+static void
+has_a_status_for_every_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(response_status_of(STATUS_OK), 200);
+    assert_int_equal(response_status_of(STATUS_MALFORMED), 400);
+    assert_int_equal(response_status_of(STATUS_INVALID), 422);
+    assert_int_equal(response_status_of(STATUS_TOO_LARGE), 413);
+    assert_int_equal(response_status_of(STATUS_UNSUPPORTED), 415);
+    assert_int_equal(response_status_of(STATUS_NOT_FOUND), 404);
+    assert_int_equal(response_status_of(STATUS_GONE), 410);
+    assert_int_equal(response_status_of(STATUS_BUSY), 503);
+    assert_int_equal(response_status_of(STATUS_STOPPED), 503);
+    assert_int_equal(response_status_of(STATUS_MEMORY), 500);
+    assert_int_equal(response_status_of(STATUS_IO), 500);
+}
+
+static void
+answer_with_a_problem(struct request *rq, void *user)
+{
+    struct problem why = {"no \"loc\"", 3, 17};
+
+    (void)user;
+    if (slice_is(request_path(rq), "/busy"))
+        request_answer_problem(rq, 503, &why, NULL, ",\"earliest\":\"e-1\"");
+    else if (slice_is(request_path(rq), "/method"))
+        request_answer_problem(rq, 405, NULL, "GET, PUT", NULL);
+    else
+        request_answer_problem(rq, 422, &why, NULL, NULL);
+}
+
+/* RFC 9457. */
+static void
+answers_with_a_problem(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+    char value[64];
+
+    (void)state;
+    assert_true(wire_request(w, "GET", "/", NULL, NULL, &a));
+    assert_int_equal(a.status, 422);
+    assert_true(wire_header(&a, "Content-Type", value, sizeof(value)));
+    assert_string_equal(value, "application/problem+json");
+    assert_string_equal(a.body, "{\"type\":\"about:blank\","
+                                "\"title\":\"Unprocessable Content\","
+                                "\"status\":422,\"detail\":\"no \\\"loc\\\"\","
+                                "\"entry\":3,\"line\":17}");
+
+    assert_true(wire_request(w, "GET", "/busy", NULL, NULL, &a));
+    assert_true(wire_header(&a, "Retry-After", value, sizeof(value)));
+    assert_string_equal(value, "1");
+    assert_string_equal(a.body,
+                        "{\"type\":\"about:blank\","
+                        "\"title\":\"Service Unavailable\",\"status\":503,"
+                        "\"detail\":\"no \\\"loc\\\"\",\"entry\":3,\"line\":17,"
+                        "\"earliest\":\"e-1\"}");
+
+    assert_true(wire_request(w, "GET", "/method", NULL, NULL, &a));
+    assert_true(wire_header(&a, "Allow", value, sizeof(value)));
+    assert_string_equal(value, "GET, PUT");
+    assert_string_equal(a.body, "{\"type\":\"about:blank\","
+                                "\"title\":\"Method Not Allowed\","
+                                "\"status\":405}");
+    wire_close(w);
+}
+
+static int
+open_problems(void **state)
+{
+    served_open(state);
+    server_close(served.server, 0);
+    served.options.on_request = answer_with_a_problem;
+    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
+    served.port = server_port(served.server);
+    return 0;
+}
+
+static void
+assert_is_pattern(const char *body, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (body[i] != served_byte(i))
+            fail_msg("byte %zu of %zu is wrong", i, size);
+}
+
+/* Sizes about the limits: of what goes along with the head, of one write, of
+ * what a socket takes. */
+static void
+sends_bodies_of_all_sizes(void **state)
+{
+    static const size_t sizes[] = {0,      1,       1000,    32767,
+                                   32768,  32769,   33000,   65535,
+                                   131072, 1000000, 20000000};
+    static const char *const paths[] = {"/big", "/pool"};
+    struct wire *w = served_connect();
+    struct wire_answer a;
+    char path[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (size_t j = 0; j < 2; j++) {
+            snprintf(path, sizeof(path), "%s?size=%zu", paths[j], sizes[i]);
+            assert_true(wire_request(w, "GET", path, NULL, NULL, &a));
+            assert_int_equal(a.status, 200);
+            assert_int_equal(a.body_size, sizes[i]);
+            assert_is_pattern(a.body, a.body_size);
+        }
+    }
+    wire_close(w);
+}
+
+static void
+sends_only_the_head_for_head(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+    char value[64];
+
+    (void)state;
+    assert_true(wire_request(w, "HEAD", "/big?size=5000000", NULL, NULL, &a));
+    assert_int_equal(a.status, 200);
+    assert_true(wire_header(&a, "Content-Length", value, sizeof(value)));
+    assert_string_equal(value, "5000000");
+    assert_int_equal(atomic_load(&served.n_bodies), 0);
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    assert_string_equal(a.body, "hello");
+    wire_close(w);
+}
+
+static void
+cuts_the_connection_where_a_body_is_not_what_was_announced(void **state)
+{
+    static const char *const paths[] = {
+        "/short?size=100", "/short?size=1000000", "/broken?size=100",
+        "/broken?size=1000000"};
+    struct wire_answer a;
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct wire *w = served_connect();
+
+        assert_false(wire_request(w, "GET", paths[i], NULL, NULL, &a));
+        assert_true(wire_is_ended(w));
+        wire_close(w);
+    }
+    assert_true(served_wait(&served.n_bodies, 0));
+    served_assert_alive();
+}
+
+/* Slow readers, many at once, and a quick one between them. */
+static void
+serves_others_while_some_do_not_read(void **state)
+{
+    struct wire *w[10];
+    struct wire_answer a;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        w[i] = wire_connect_narrow("127.0.0.1", served.port);
+        assert_true(wire_send_text(
+            w[i], i % 2 ? "GET /pool?size=30000000 HTTP/1.1\r\n" HEAD_END
+                        : "GET /big?size=30000000 HTTP/1.1\r\n" HEAD_END));
+    }
+    assert_true(served_wait(&served.n_bodies, 10));
+    served_assert_alive();
+    for (int i = 0; i < 2; i++) {
+        assert_true(wire_answer(w[i], &a, false));
+        assert_int_equal(a.body_size, 30000000);
+        assert_is_pattern(a.body, a.body_size);
+    }
+    for (int i = 0; i < 10; i++)
+        wire_close(w[i]);
+    assert_true(served_wait(&served.n_bodies, 0));
+}
+
+static void
+frees_a_body_whose_client_has_gone(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+        char some[1000];
+
+        assert_true(
+            wire_send_text(w, "GET /pool?size=30000000 HTTP/1.1\r\n" HEAD_END));
+        assert_true(wire_read(w, some, sizeof(some)));
+        if (i % 2)
+            wire_close(w);
+        else
+            wire_abort(w);
+    }
+
+    assert_true(served_wait(&served.n_bodies, 0));
+}
+
+/* Who pipelines behind a long answer gets all, in order. */
+static void
+answers_what_came_during_a_long_answer(void **state)
+{
+    struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(
+        wire_send_text(w, "GET /big?size=9000000 HTTP/1.1\r\n" HEAD_END));
+    assert_true(wire_answer_head(w, &a));
+    assert_true(wire_send_text(w, "GET /small HTTP/1.1\r\n" HEAD_END));
+    served_assert_alive();
+    for (size_t left = 9000000; left;) {
+        char some[65536];
+        size_t n = left < sizeof(some) ? left : sizeof(some);
+
+        assert_true(wire_read(w, some, n));
+        left -= n;
+    }
+    assert_true(wire_answer(w, &a, false));
+    assert_string_equal(a.body, "hello");
+    wire_close(w);
+}
+
+static void
+answers_what_is_pipelined_behind_a_long_answer(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(wire_send_text(w, "GET /big?size=90000 HTTP/1.1\r\n" HEAD_END
+                                  "GET /pool?size=900000 HTTP/1.1\r\n" HEAD_END
+                                  "GET /small HTTP/1.1\r\n" HEAD_END));
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.body_size, 90000);
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.body_size, 900000);
+    assert_is_pattern(a.body, a.body_size);
+    assert_true(wire_answer(w, &a, false));
+    assert_string_equal(a.body, "hello");
+    wire_close(w);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, served_open, served_close)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adds_header_lines),
+        cmocka_unit_test(leaves_out_headers_that_would_break_the_answer),
+        cmocka_unit_test(has_a_status_for_every_failure),
+        cmocka_unit_test_setup_teardown(answers_with_a_problem, open_problems,
+                                        served_close),
+        TEST(sends_bodies_of_all_sizes),
+        TEST(sends_only_the_head_for_head),
+        TEST(cuts_the_connection_where_a_body_is_not_what_was_announced),
+        TEST(serves_others_while_some_do_not_read),
+        TEST(frees_a_body_whose_client_has_gone),
+        TEST(answers_what_came_during_a_long_answer),
+        TEST(answers_what_is_pipelined_behind_a_long_answer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

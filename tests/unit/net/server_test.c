@@ -1,0 +1,488 @@
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/net/served.h"
+
+#define HEAD_END "Host: a\r\n\r\n"
+
+static void
+opens_and_closes_again_and_again(void **state)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        served_open_with(1 + i % 3, 10000000);
+        assert_int_equal(server_threads(served.server), 1 + i % 3);
+        assert_int_equal(service_number(server_service(served.server, i % 3)),
+                         i % 3);
+        if (i % 2)
+            served_assert_alive();
+        served_close(state);
+    }
+    server_close(NULL, 0);
+}
+
+static void
+listens_on_addresses_and_names(void **state)
+{
+    static const struct {
+        const char *host, *from;
+    } cases[] = {{"127.0.0.1", "127.0.0.1"}, {"localhost", "localhost"},
+                 {"localhost", "127.0.0.1"}, {"::1", "::1"},
+                 {"[::1]", "::1"},           {"0.0.0.0", "127.0.0.1"},
+                 {"::", "127.0.0.1"},        {"::", "::1"}};
+    struct wire_answer a;
+    int v6 = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 here = {.sin6_family = AF_INET6,
+                                .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    bool has_v6 = !bind(v6, (struct sockaddr *)&here, sizeof(here));
+
+    (void)state;
+    close(v6);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct server_options options = {.host = cases[i].host,
+                                         .threads = 2,
+                                         .request_timeout_us = 1000000,
+                                         .on_request = served_on_request};
+        struct problem why = {"", 0, 0};
+        struct server *server = NULL;
+        struct wire *w = NULL;
+
+        if (!has_v6 && strchr(cases[i].host, ':'))
+            continue;
+        if (server_open(&server, &options, &why))
+            fail_msg("%s", why.text);
+        for (int n = 0; n < 4; n++) {
+            w = wire_connect(cases[i].from, server_port(server));
+            assert_non_null(w);
+            assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+            wire_close(w);
+        }
+        server_close(server, 1000000);
+    }
+}
+
+static void
+says_what_cannot_be_listened_on(void **state)
+{
+    struct server_options options = {.host = "127.0.0.1",
+                                     .port = served.port,
+                                     .threads = 2,
+                                     .request_timeout_us = 1000000,
+                                     .on_request = served_on_request};
+    struct problem why = {"", 0, 0};
+    struct server *server = NULL;
+
+    (void)state;
+    /* A second broker must not share the port of the first. */
+    assert_int_equal(server_open(&server, &options, &why), STATUS_IO);
+    assert_null(server);
+    assert_non_null(strstr(why.text, "127.0.0.1 port "));
+    assert_non_null(strstr(why.text, "Address already in use"));
+
+    options.host = "192.0.2.1";
+    assert_int_equal(server_open(&server, &options, &why), STATUS_IO);
+    assert_non_null(strstr(why.text, "Cannot assign requested address"));
+    options.host = "no such host.invalid";
+    assert_int_equal(server_open(&server, &options, NULL), STATUS_IO);
+    served_assert_alive();
+}
+
+static void
+takes_its_port_again_at_once(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    server_close(served.server, 1000000);
+    served.options.port = served.port;
+    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    served_assert_alive();
+}
+
+/* Wakes, tasks, jobs */
+
+static void
+wakes_each_service(void **state)
+{
+    unsigned before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 100; i++) {
+        before = atomic_load(&served.n_wakes);
+        service_wake(server_service(served.server, i % 2));
+        while (atomic_load(&served.n_wakes) == before)
+            poll(NULL, 0, 1);
+    }
+}
+
+static atomic_uint n_told, n_seen;
+static atomic_bool is_lost;
+
+static void
+look(struct service *service, void *user)
+{
+    (void)service;
+    (void)user;
+    atomic_store(&n_seen, atomic_load(&n_told));
+}
+
+static void *
+tell(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 20000; i++) {
+        atomic_fetch_add(&n_told, 1);
+        service_wake(server_service(served.server, 0));
+    }
+    return NULL;
+}
+
+/* What was done before a wake is seen by an on_wake after it. */
+static void
+loses_no_wake(void **state)
+{
+    pthread_t tellers[3];
+
+    server_close(served.server, 0);
+    served.options.on_wake = look;
+    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
+    (void)state;
+    atomic_store(&n_told, 0);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&tellers[i], NULL, tell, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(tellers[i], NULL);
+
+    assert_true(served_wait(&n_seen, 60000));
+}
+
+struct numbered {
+    struct task task;
+    unsigned number;
+    pthread_t on;
+};
+
+static atomic_uint next_number;
+
+static void
+count_task(struct task *task)
+{
+    struct numbered *t = list_entry(task, struct numbered, task);
+
+    t->on = pthread_self();
+    if (t->number != atomic_fetch_add(&next_number, 1))
+        atomic_store(&is_lost, true);
+}
+
+static void
+runs_tasks_in_order(void **state)
+{
+    static struct numbered tasks[1000];
+
+    (void)state;
+    atomic_store(&next_number, 0);
+    for (unsigned i = 0; i < 1000; i++) {
+        tasks[i] = (struct numbered){.task = {.run = count_task}, .number = i};
+        service_post(server_service(served.server, 1), &tasks[i].task);
+    }
+
+    assert_true(served_wait(&next_number, 1000));
+    assert_false(atomic_load(&is_lost));
+    assert_false(pthread_equal(tasks[0].on, pthread_self()));
+    assert_true(pthread_equal(tasks[0].on, tasks[999].on));
+}
+
+static void
+runs_what_was_posted_before_the_end(void **state)
+{
+    static struct numbered tasks[100];
+
+    (void)state;
+    atomic_store(&next_number, 0);
+    for (unsigned i = 0; i < 100; i++) {
+        tasks[i] = (struct numbered){.task = {.run = count_task}, .number = i};
+        service_post(server_service(served.server, 0), &tasks[i].task);
+    }
+    server_close(served.server, 0);
+    served.server = NULL;
+
+    assert_int_equal(atomic_load(&next_number), 100);
+}
+
+struct errand {
+    struct task task;
+    struct job job;
+    struct service *service;
+    pthread_t asked, worked, done;
+    atomic_uint stage;
+    int pipe[2]; /* the work waits for the other end to be closed */
+};
+
+static void
+do_work(struct job *job)
+{
+    struct errand *e = list_entry(job, struct errand, job);
+    char byte = 0;
+
+    e->worked = pthread_self();
+    atomic_store(&e->stage, 1);
+    (void)!read(e->pipe[0], &byte, 1);
+}
+
+static void
+work_is_done(struct job *job)
+{
+    struct errand *e = list_entry(job, struct errand, job);
+
+    e->done = pthread_self();
+    atomic_store(&e->stage, 2);
+}
+
+static void
+ask_for_work(struct task *task)
+{
+    struct errand *e = list_entry(task, struct errand, task);
+
+    e->asked = pthread_self();
+    e->job = (struct job){do_work, work_is_done, NULL};
+    service_work(e->service, &e->job);
+}
+
+static void
+start_errand(struct errand *e)
+{
+    *e = (struct errand){.task = {.run = ask_for_work}};
+    assert_int_equal(pipe(e->pipe), 0);
+    e->service = server_service(served.server, 0);
+    service_post(e->service, &e->task);
+    assert_true(served_wait(&e->stage, 1));
+}
+
+static void
+works_elsewhere_and_comes_back(void **state)
+{
+    struct errand e;
+
+    (void)state;
+    start_errand(&e);
+    served_assert_alive(); /* while it is at work */
+    close(e.pipe[1]);
+
+    assert_true(served_wait(&e.stage, 2));
+    assert_false(pthread_equal(e.asked, e.worked));
+    assert_true(pthread_equal(e.asked, e.done));
+    close(e.pipe[0]);
+}
+
+static void *
+close_later(void *argument)
+{
+    struct errand *e = argument;
+    struct wire *w = NULL;
+
+    /* As soon as nobody listens any more. */
+    while ((w = wire_connect("127.0.0.1", served.port))) {
+        wire_close(w);
+        poll(NULL, 0, 1);
+    }
+    close(e->pipe[1]);
+    return NULL;
+}
+
+static void
+waits_for_a_job_at_the_end(void **state)
+{
+    struct errand e;
+    pthread_t closer;
+
+    (void)state;
+    start_errand(&e);
+    pthread_create(&closer, NULL, close_later, &e);
+    server_close(served.server, 0);
+    served.server = NULL;
+
+    assert_int_equal(atomic_load(&e.stage), 2);
+    pthread_join(closer, NULL);
+    close(e.pipe[0]);
+}
+
+static void
+comes_by_once_a_second(void **state)
+{
+    (void)state;
+    while (atomic_load(&served.n_seconds) < 4)
+        poll(NULL, 0, 10);
+}
+
+/* The end */
+
+static void
+refuses_on_kept_connections_when_stopping(void **state)
+{
+    struct wire *w = served_connect(), *late = NULL;
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    server_stop_accepting(served.server);
+
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    assert_int_equal(a.status, 503);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    while ((late = wire_connect("127.0.0.1", served.port)))
+        wire_close(late);
+}
+
+static void *
+answer_soon(void *unused)
+{
+    struct wire *w = NULL;
+
+    (void)unused;
+    while ((w = wire_connect("127.0.0.1", served.port))) {
+        wire_close(w);
+        poll(NULL, 0, 1);
+    }
+    served_pause(false);
+    return NULL;
+}
+
+static void
+waits_at_the_end_until_all_is_answered(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire *slow = wire_connect_narrow("127.0.0.1", served.port);
+    struct wire_answer a;
+    pthread_t answerer;
+
+    (void)state;
+    served_pause(true);
+    assert_true(wire_send_text(w, "POST /later HTTP/1.1\r\nContent-Length: 3"
+                                  "\r\n" HEAD_END "abc"));
+    assert_true(wire_send_text(slow, "GET /small HTTP/1.1\r\n" HEAD_END));
+    assert_true(served_wait(&served.n_open, 1));
+    pthread_create(&answerer, NULL, answer_soon, NULL);
+    server_close(served.server, 10000000);
+    served.server = NULL;
+    pthread_join(answerer, NULL);
+
+    assert_true(wire_answer(w, &a, false));
+    assert_string_equal(a.body, "later 3");
+    assert_true(wire_is_ended(w));
+    assert_int_equal(atomic_load(&served.n_gone), 0);
+    wire_close(w);
+    wire_close(slow);
+}
+
+static void
+cuts_at_the_end_what_takes_too_long(void **state)
+{
+    struct wire *never = served_connect();
+    struct wire *stuck = wire_connect_narrow("127.0.0.1", served.port);
+    struct wire *half = served_connect();
+    int64_t start_us = clock_steady_us();
+
+    (void)state;
+    assert_true(wire_send_text(never, "GET /never HTTP/1.1\r\n" HEAD_END));
+    assert_true(
+        wire_send_text(stuck, "GET /pool?size=50000000 HTTP/1.1\r\n" HEAD_END));
+    assert_true(wire_send_text(half, "POST /echo HTTP/1.1\r\nContent-Length: 9"
+                                     "\r\n" HEAD_END "abc"));
+    assert_true(served_wait(&served.n_open, 2));
+    assert_true(served_wait(&served.n_bodies, 1));
+    server_close(served.server, 300000);
+    served.server = NULL;
+
+    assert_true(clock_steady_us() - start_us < 5000000);
+    assert_int_equal(atomic_load(&served.n_gone), 2);
+    wire_close(never);
+    wire_close(stuck);
+    wire_close(half);
+}
+
+/* Out of descriptors: nothing spins, nothing is lost, and it goes on. In a
+ * process of its own, for whose limit the server's own descriptors count. */
+static void
+be_out_of_descriptors(void)
+{
+    struct rlimit files = {200, 200};
+    struct wire *w[400];
+    struct wire_answer a;
+    struct rusage before, after;
+    int first = 0, n = 0;
+
+    served_open_with(2, 60000000);
+    first = open("/dev/null", O_RDONLY);
+    files.rlim_cur = (rlim_t)first + 60;
+    setrlimit(RLIMIT_NOFILE, &files);
+
+    for (n = 0; n < 400; n++) {
+        w[n] = wire_connect("127.0.0.1", served.port);
+        if (!w[n])
+            break; /* no descriptor for the client's end either */
+    }
+    getrusage(RUSAGE_SELF, &before);
+    poll(NULL, 0, 1500);
+    getrusage(RUSAGE_SELF, &after);
+    if (after.ru_utime.tv_sec + after.ru_stime.tv_sec >
+        before.ru_utime.tv_sec + before.ru_stime.tv_sec)
+        _exit(3); /* it has been spinning */
+
+    while (n)
+        wire_close(w[--n]);
+    poll(NULL, 0, 1500);
+    w[0] = wire_connect("127.0.0.1", served.port);
+    if (!w[0] || !wire_request(w[0], "GET", "/small", NULL, NULL, &a))
+        _exit(4);
+    wire_close(w[0]);
+    server_close(served.server, 0);
+    _exit(0);
+}
+
+static void
+goes_on_after_being_out_of_descriptors(void **state)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    (void)state;
+    if (!child)
+        be_out_of_descriptors();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, served_open, served_close)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goes_on_after_being_out_of_descriptors),
+        cmocka_unit_test(opens_and_closes_again_and_again),
+        cmocka_unit_test(listens_on_addresses_and_names),
+        TEST(says_what_cannot_be_listened_on),
+        TEST(takes_its_port_again_at_once),
+        TEST(wakes_each_service),
+        TEST(loses_no_wake),
+        TEST(runs_tasks_in_order),
+        TEST(runs_what_was_posted_before_the_end),
+        TEST(works_elsewhere_and_comes_back),
+        TEST(waits_for_a_job_at_the_end),
+        TEST(comes_by_once_a_second),
+        TEST(refuses_on_kept_connections_when_stopping),
+        TEST(waits_at_the_end_until_all_is_answered),
+        TEST(cuts_at_the_end_what_takes_too_long),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
