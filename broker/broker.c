@@ -1,5 +1,6 @@
 #include "broker/broker.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,21 @@ struct broker {
 
 /* Settings */
 
+/* An address, or the one name that means it: "127.example.org" may be
+ * anybody's. */
 static bool
 is_loopback(struct slice host)
 {
-    return slice_starts(host, "127.") || slice_is(host, "::1") ||
-           slice_is(host, "[::1]") || slice_is(host, "localhost");
+    char text[INET_ADDRSTRLEN];
+    struct in_addr address;
+
+    if (slice_is(host, "::1") || slice_is(host, "[::1]") ||
+        slice_is(host, "localhost"))
+        return true;
+    return snprintf(text, sizeof(text), "%.*s", SLICE_ARG(host)) <
+               (int)sizeof(text) &&
+           inet_pton(AF_INET, text, &address) == 1 &&
+           ntohl(address.s_addr) >> 24 == 127;
 }
 
 static bool
@@ -124,7 +135,7 @@ open_door(struct broker *b)
              config->listen_host, port);
     snprintf(b->public_url, sizeof(b->public_url), "%s",
              config->public_url[0] ? config->public_url : b->url);
-    http_init(&b->http, b->registry, b->push, config->listen_host, port);
+    http_init(&b->http, b->registry, b->push, config->listen_host);
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
 }
 

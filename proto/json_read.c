@@ -32,6 +32,11 @@ struct json_read {
     struct level levels[8];
     struct level *level;
 
+    /* A member that a message has and we do not know: a later broker may say
+     * more. Its value is not looked at. */
+    bool is_skipping;
+    unsigned skipped_depth; /* containers of it that are open */
+
     struct buf list; /* hash or tags, as XML writes them */
 };
 
@@ -69,6 +74,10 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
                            members[i].name);
         level->seen |= 1u << i;
         level->member = &members[i];
+        return STATUS_OK;
+    }
+    if (j->target.reader->use == READER_MESSAGE) {
+        j->is_skipping = true;
         return STATUS_OK;
     }
     return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s",
@@ -249,12 +258,27 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     return json_change_value(&j->target, member, text, why);
 }
 
+/* Part of a value that is not looked at. */
+static void
+skip(struct json_read *j, enum json_event event)
+{
+    if (event == JSON_OBJECT || event == JSON_ARRAY)
+        j->skipped_depth++;
+    else if (event == JSON_OBJECT_END || event == JSON_ARRAY_END)
+        j->skipped_depth--;
+    j->is_skipping = j->skipped_depth > 0;
+}
+
 static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
 {
     struct json_read *j = user;
 
+    if (j->is_skipping) {
+        skip(j, event);
+        return STATUS_OK;
+    }
     switch (event) {
     case JSON_KEY:
         return on_key(j, text, why);
@@ -285,6 +309,8 @@ begin(struct json_read *j)
 {
     j->level = j->levels;
     *j->level = (struct level){.place = PLACE_TOP};
+    j->is_skipping = false;
+    j->skipped_depth = 0;
     j->target.link = NULL;
 }
 

@@ -55,6 +55,8 @@ row_matches(const struct row *row, struct slice path,
         if (!strncmp(pattern, "{set}", 5)) {
             found->has_set = true;
             found->set = take_until(&path, '/');
+            if (found->set.size == 0)
+                return false;
             pattern += 5;
         } else if (!strncmp(pattern, "{list}", 6)) {
             if (number_of(take_until(&path, '.'), &found->number))

@@ -6,16 +6,7 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 
-static void
-add_host(struct http *http, const char *host, unsigned port)
-{
-    const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u";
-    char *to = http->hosts[http->n_hosts++];
-
-    snprintf(to, sizeof(http->hosts[0]), format, host, port);
-}
-
-/* The host and port of a URL, as they stand in a Host header. */
+/* What stands between "://" and the next slash of a URL: host and port. */
 static struct slice
 authority_of(struct slice url)
 {
@@ -31,27 +22,51 @@ authority_of(struct slice url)
     return (struct slice){NULL, 0};
 }
 
+/* The host of "host:port", the brackets of an IPv6 address included. */
+static struct slice
+host_of(struct slice authority)
+{
+    char end = authority.size && *authority.data == '[' ? ']' : ':';
+    const char *at =
+        authority.size ? memchr(authority.data, end, authority.size) : NULL;
+
+    if (at)
+        authority.size = (size_t)(at - authority.data) + (end == ']');
+    return authority;
+}
+
+static void
+add_host(struct http *http, struct slice host)
+{
+    bool is_bare_ipv6 = host.size && *host.data != '[' &&
+                        memchr(host.data, ':', host.size) != NULL;
+
+    snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]),
+             is_bare_ipv6 ? "[%.*s]" : "%.*s", SLICE_ARG(host));
+}
+
 void
 http_init(struct http *http, struct registry *registry, struct push *push,
-          const char *listen_host, unsigned port)
+          const char *listen_host)
 {
-    const char *public_url = registry_public_url(registry);
-    struct slice authority = authority_of(slice_of(public_url));
+    struct slice url = slice_of(registry_public_url(registry));
 
     http->registry = registry;
     http->push = push;
     http->any_host = registry_config(registry)->insecure_open;
-    add_host(http, listen_host, port);
-    add_host(http, "localhost", port);
-    add_host(http, "127.0.0.1", port);
-    add_host(http, "::1", port);
-    snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%.*s",
-             SLICE_ARG(authority));
+    add_host(http, slice_of(listen_host));
+    add_host(http, SLICE("localhost"));
+    add_host(http, SLICE("127.0.0.1"));
+    add_host(http, SLICE("::1"));
+    add_host(http, host_of(authority_of(url)));
 }
 
+/* Whatever the port: what a page can forge is the name. */
 static bool
-is_ours(const struct http *http, struct slice host)
+is_ours(const struct http *http, struct slice authority)
 {
+    struct slice host = host_of(authority);
+
     for (unsigned i = 0; i < http->n_hosts; i++)
         if (host.size == strlen(http->hosts[i]) &&
             !strncasecmp(host.data, http->hosts[i], host.size))

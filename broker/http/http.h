@@ -16,10 +16,9 @@ struct http {
     struct registry *registry;
     struct push *push;
 
-    /* Hosts that an open broker answers to, as they stand in a Host header:
-     * those of the listener and of the public URL, and loopback's names with
-     * its port. */
-    char hosts[6][300];
+    /* Hosts that an open broker answers to, without ports: that of the
+     * listener, that of the public URL, and loopback's names. */
+    char hosts[5][300];
     unsigned n_hosts;
     bool any_host; /* --insecure-open: only Origins are looked at */
 
@@ -28,9 +27,9 @@ struct http {
     atomic_bool is_ready;
 };
 
-/* Fills the hosts. `listen_host` and `port` as listened on. */
+/* Fills in all but is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
-               const char *listen_host, unsigned port);
+               const char *listen_host);
 
 /* The server's on_request; `user` is the struct http. */
 void http_on_request(struct request *rq, void *user);

@@ -8,7 +8,6 @@
  */
 #include <stdio.h>
 
-#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
@@ -94,7 +93,7 @@ work_done(struct job *job)
         request_free(rq);
         return;
     }
-    c->deadline_us = clock_steady_us() + PROGRESS_US;
+    connection_set_progress(c);
     if (answer_send(c) < 0)
         connection_kill(c);
 }
@@ -136,6 +135,14 @@ write_some(struct connection *c)
     return true;
 }
 
+static int
+await_room(struct connection *c)
+{
+    connection_set_progress(c);
+    connection_await_room(c);
+    return 0;
+}
+
 /* All is given away. The connection goes on, or ends so that the client can
  * read what it was sent. */
 static int
@@ -144,14 +151,16 @@ finish(struct connection *c)
     struct request *rq = c->request;
     bool is_coming = rq->has_body && !rq->is_complete;
 
+    /* The library waits for room before it reads the next request, and turns in
+     * its loop when the next is there, but no room. */
     if (!rq->is_closing)
-        return exchange_next(c);
+        return connection_is_full(c) ? await_room(c) : exchange_next(c);
     if (rq->is_upgrade)
         return -1;
     if (!is_coming && !rq->is_open_ended && !connection_has_unread(c))
         return -1;
-    if (!is_coming) /* the library would not read it */
-        connection_set_flow(c, FLOW_HELD);
+    /* What is not a body the library would not read. */
+    connection_set_flow(c, is_coming ? FLOW_OPEN : FLOW_HELD);
     c->request = NULL;
     request_free(rq);
     connection_linger(c);
@@ -165,7 +174,7 @@ answer_send(struct connection *c)
 
     /* A long one waits for its turn, in which nothing is read any more. */
     if (rq->body && c->inside != INSIDE_WRITABLE && c->flow != FLOW_QUIET)
-        return connection_await_room(c) ? 0 : -1;
+        return await_room(c);
     for (int i = 0; i < WRITES_AT_ONCE && rq->body && !rq->is_working; i++) {
         enum body_result result = BODY_DATA;
 
@@ -184,10 +193,8 @@ answer_send(struct connection *c)
     }
     if (rq->is_working)
         return 0;
-    if (rq->body || connection_is_choked(c)) {
-        c->deadline_us = clock_steady_us() + PROGRESS_US;
-        return connection_await_room(c) ? 0 : -1;
-    }
+    if (rq->body || connection_is_choked(c))
+        return await_room(c);
     return finish(c);
 }
 
@@ -270,7 +277,8 @@ request_answer(struct request *rq, struct response *r)
         atomic_load(&rq->service->server->is_stopping))
         rq->is_closing = true;
 
-    connection_enter(c, PHASE_ANSWER, clock_steady_us() + PROGRESS_US);
+    connection_enter(c, PHASE_ANSWER, 0);
+    connection_set_progress(c);
     size = compose_head(rq, r, r->body ? r->body->size : r->text.size);
     if (!take_body(rq, r, &size)) {
         connection_kill(c);

@@ -85,6 +85,14 @@ connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
 }
 
 void
+connection_set_progress(struct connection *c)
+{
+    int64_t stall_us = c->service->server->options.stall_timeout_us;
+
+    c->deadline_us = clock_steady_us() + (stall_us ? stall_us : STALL_US);
+}
+
+void
 connection_kill(struct connection *c)
 {
     if (c->phase == PHASE_GONE)
@@ -144,6 +152,13 @@ connection_is_choked(const struct connection *c)
     return lws_partial_buffered(c->wsi);
 }
 
+void
+connection_flush(struct connection *c)
+{
+    if (connection_is_choked(c))
+        connection_write(c, NULL, 0);
+}
+
 static int
 fd_of(const struct connection *c)
 {
@@ -156,12 +171,6 @@ connection_has_unread(const struct connection *c)
     return socket_has_unread(fd_of(c));
 }
 
-static bool
-is_unread_or_ended(const struct connection *c)
-{
-    return socket_has_unread(fd_of(c)) || socket_is_ended(fd_of(c));
-}
-
 void
 connection_set_ready(struct connection *c)
 {
@@ -170,15 +179,29 @@ connection_set_ready(struct connection *c)
 }
 
 bool
+connection_is_full(const struct connection *c)
+{
+    return lws_send_pipe_choked(c->wsi);
+}
+
+/* Three ways, since the library cannot be told to look at room to write only,
+ * and a client that sends on without reading would keep its loop turning: quiet
+ * already; where there is room now, open for the one turn in which it becomes
+ * quiet (exchange_writable); else not through the library at all. */
+void
 connection_await_room(struct connection *c)
 {
-    if (c->flow == FLOW_HELD && connection_is_choked(c) &&
-        is_unread_or_ended(c))
-        return false;
-    if (c->flow == FLOW_HELD)
-        connection_set_flow(c, FLOW_OPEN); /* and quiet at the first chance */
-    lws_callback_on_writable(c->wsi);
-    return true;
+    if (c->flow == FLOW_QUIET) {
+        lws_callback_on_writable(c->wsi);
+    } else if (!connection_is_full(c)) {
+        connection_set_flow(c, FLOW_OPEN);
+        lws_callback_on_writable(c->wsi);
+    } else {
+        connection_set_flow(c, FLOW_HELD);
+        list_remove(&c->ready);
+        list_append(&c->service->blocked, &c->ready);
+        service_watch_blocked(c->service);
+    }
 }
 
 void
@@ -219,14 +242,10 @@ connection_check(struct connection *c, int64_t now_us)
             connection_kill(c);
         break;
     case PHASE_ANSWER:
-        /* Not quiet yet, since there was no room to write: whoever sends more
-         * without reading would keep the loop turning. */
-        if (c->flow == FLOW_OPEN && is_unread_or_ended(c))
-            connection_kill(c);
-        else if (is_late && !has_progress(c))
-            connection_kill(c);
+        if (c->deadline_us && has_progress(c))
+            connection_set_progress(c);
         else if (is_late)
-            c->deadline_us = now_us + PROGRESS_US;
+            connection_kill(c);
         break;
     case PHASE_LINGER:
         if (is_late || (c->flow == FLOW_HELD &&

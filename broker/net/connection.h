@@ -37,8 +37,8 @@ struct stream;
 /* A kept connection may be silent for so long between two requests. */
 #define IDLE_US 75000000
 
-/* An answer of which the client has taken nothing for so long is given up. */
-#define PROGRESS_US 60000000
+/* The default of server_options.stall_timeout_us. */
+#define STALL_US 60000000
 
 /* After a refusal, what still comes is read for so long and up to so much. */
 #define LINGER_US    2000000
@@ -77,7 +77,7 @@ enum flow {
 
 struct connection {
     struct list node;  /* service->timed or ->untimed */
-    struct list ready; /* service->ready, or none */
+    struct list ready; /* service->ready or ->blocked, or none */
     struct lws *wsi;
     struct service *service;
     struct request *request; /* NULL: none at hand */
@@ -113,11 +113,18 @@ void connection_free(struct connection *c);
 void connection_enter(struct connection *c, enum phase phase,
                       int64_t deadline_us);
 
+/* The client has taken some of its answer, or only now gets any: it has time
+ * again. */
+void connection_set_progress(struct connection *c);
+
 /* Should the end of the server wait for it? */
 void connection_set_busy(struct connection *c, bool is_busy);
 
 /* Ends it, soon: its callbacks come later, never from within this call. */
 void connection_kill(struct connection *c);
+
+/* Tries to send what is kept back. */
+void connection_flush(struct connection *c);
 
 /* Changes what is read; FLOW_QUIET only within INSIDE_WRITABLE, whose callback
  * then has to return 1. */
@@ -133,9 +140,11 @@ bool connection_is_choked(const struct connection *c);
 /* The answer goes on soon, outside of all callbacks of the library. */
 void connection_set_ready(struct connection *c);
 
-/* Asks for HTTP_WRITEABLE. false: the client does not read, but sends on, or
- * has gone; not to be waited for. */
-bool connection_await_room(struct connection *c);
+/* The answer goes on when there is room to write. */
+void connection_await_room(struct connection *c);
+
+/* Is there none now? Costs a system call. */
+bool connection_is_full(const struct connection *c);
 
 /* Ends what is sent, and reads what still comes for a short while, so that the
  * client can read its answer: closed with unread bytes, a socket is reset, and

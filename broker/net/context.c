@@ -111,9 +111,11 @@ context_init(struct service *service, struct problem *why)
     lws_set_log_level(LLL_ERR | LLL_WARN, write_log);
     service->context = service->remains = lws_create_context(&info);
     lws_set_log_level(0, write_log);
-    /* With a foreign loop a failed context may come back half made. */
+    /* With a foreign loop a failed context comes back, half destroyed. */
     if (service->context)
         service->vhost = lws_get_vhost_by_name(service->context, "default");
+    if (!service->vhost)
+        service->context = NULL;
     if (!service->vhost)
         return problem(why, STATUS_IO,
                        "libwebsockets does not start; is the package "

@@ -3,19 +3,22 @@
  *
  * What libwebsockets 4.1.6 does badly, and what keeps it from doing it here:
  *
- * - A request with a body that was read together with the request before it
- * gets its own head as its body, and then lws_http_action loops for ever. Three
- *   things stand against it: is_own_head ends the connection at the first such
- *   byte; a second "the body is complete" ends it too; and a transaction is
- *   never completed within the reading of a body, after which the loop would no
- *   longer call back. Under libuv only: the library closes twice, and libuv
- *   frees late.
- * - Bytes that come while an answer is pending: nothing is read meanwhile
- *   (connection_set_flow), or the loop would spin.
- * - lws_http_transaction_completed before the body is through, or with bytes
- *   still unsent, defers itself into states of its own: never done.
- * - -1 with bytes still unsent makes it wait without reading: never done, but
- *   for the few bytes of a refusal.
+ * A request with a body that was read together with the request before it gets
+ * its own head as its body, and then lws_http_action loops for ever. Three
+ * things stand against it: is_own_head ends the connection at the first such
+ * byte; is_looping, when a complete body is told again and again; and a
+ * transaction is never completed within the reading of a body
+ * (connection_set_ready), after which the loop would no longer call back. Under
+ * libuv only: the library closes twice, and libuv frees late.
+ *
+ * Bytes that come while an answer is pending make it turn in its loop: nothing
+ * is read meanwhile (connection_set_flow).
+ *
+ * lws_http_transaction_completed before the body is through, or with bytes
+ * still unsent, defers itself into states of its own: never done.
+ *
+ * A return of -1 with bytes still unsent makes it wait without reading: never
+ * done, but for the few bytes of a refusal.
  */
 #include "broker/net/exchange.h"
 

@@ -12,6 +12,11 @@
  * belongs to net: no further callback comes, except on_gone where on_gone is
  * set and the answer was not yet given.
  *
+ * net answers by itself what no handler needs to see: a head it does not trust
+ * (400, 411, 431, 501), and requests that come while the server is stopping or
+ * with their body behind another request's (503). A method without a name here
+ * is METHOD_OTHER if it is PATCH; anything else is answered 501.
+ *
  * Other threads never hold a request: they hold a ticket (request_ticket),
  * which the service thread turns back into the request, or into NULL if it has
  * gone.
@@ -41,15 +46,18 @@ enum method {
 
 enum method request_method(const struct request *rq);
 
-/* As sent, not decoded: "/sets/demo/changes". Lent until the answer. */
+/* "/sets/demo/changes": percent-encoded where necessary and nowhere else,
+ * without "//", "/./" and "/../", however it was sent (%2F is a "/", too). Lent
+ * until the answer. */
 struct slice request_path(const struct request *rq);
 
-/* What stands behind "?"; empty if nothing. Lent until the answer. */
+/* What stands behind "?", in the same spelling; empty if nothing. Lent until
+ * the answer. */
 struct slice request_query(const struct request *rq);
 
-/* The value of query parameter `name`, percent-decoded ('+' is a space) into
- * memory of the request. false: not there. STATUS-like result through *is_bad:
- * true if its escapes are malformed (then the function returns true, too). */
+/* The value of query parameter `name`, the first of that name, percent-decoded
+ * ('+' is a space) into memory of the request. false: not there. *is_bad: its
+ * escapes are malformed (then the function returns true, too). */
 bool request_parameter(struct request *rq, const char *name,
                        struct slice *value, bool *is_bad);
 
@@ -104,8 +112,9 @@ struct ticket request_ticket(struct request *rq);
 /* On the ticket's service thread only. NULL: it has gone. */
 struct request *ticket_request(struct ticket ticket);
 
-/* Accepts the upgrade: stream.h. `subprotocol` is NULL if none was asked for.
- */
+/* Accepts the upgrade: stream.h. `subprotocol` has to be the first of those
+ * asked for that is "resourcesync.json" or "resourcesync.xml"; NULL if none was
+ * asked for. Where others only were asked for, answer instead. */
 struct stream_handlers;
 void request_accept_stream(struct request *rq, const char *subprotocol,
                            const struct stream_handlers *handlers, void *user);

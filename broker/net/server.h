@@ -31,6 +31,9 @@ struct server_options {
     int64_t request_timeout_us; /* headers and body must be here by then; a body
                                    gets one more second per 64 KiB announced */
 
+    int64_t stall_timeout_us; /* an answer of which the client takes nothing for
+                                 so long is given up; 0: 60 seconds */
+
     /* Called once per request, when its headers are there: decides, and either
      * answers or sets the request's handlers (request.h). */
     void (*on_request)(struct request *rq, void *user);

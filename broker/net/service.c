@@ -12,6 +12,9 @@
 
 #define SECOND_MS 1000
 
+/* How often connections are looked at that cannot wait for room otherwise. */
+#define BLOCKED_MS 50
+
 /* How often a service that is ending looks whether it may. */
 #define ENDING_MS 10
 
@@ -62,6 +65,7 @@ end_if_possible(struct service *s)
     uv_close((uv_handle_t *)&s->check, NULL);
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->end_timer, NULL);
+    uv_close((uv_handle_t *)&s->blocked_timer, NULL);
     uv_close((uv_handle_t *)&s->async, NULL);
 }
 
@@ -126,6 +130,36 @@ on_check(uv_check_t *check)
         list_remove(node);
         exchange_ready(list_entry(node, struct connection, ready));
     }
+}
+
+static void
+on_blocked_timer(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    struct list batch, *node = NULL;
+
+    list_init(&batch);
+    list_move(&batch, &s->blocked);
+    while ((node = list_first(&batch))) {
+        struct connection *c = list_entry(node, struct connection, ready);
+
+        list_remove(node);
+        connection_flush(c);
+        if (connection_is_full(c))
+            list_append(&s->blocked, node);
+        else
+            exchange_ready(c);
+    }
+    if (list_is_empty(&s->blocked))
+        uv_timer_stop(timer);
+}
+
+void
+service_watch_blocked(struct service *s)
+{
+    if (!uv_is_active((uv_handle_t *)&s->blocked_timer))
+        uv_timer_start(&s->blocked_timer, on_blocked_timer, BLOCKED_MS,
+                       BLOCKED_MS);
 }
 
 /* Wakes and tasks */
@@ -263,8 +297,10 @@ service_init(struct service *s, struct server *server, unsigned number,
     list_init(&s->timed);
     list_init(&s->untimed);
     list_init(&s->ready);
+    list_init(&s->blocked);
     list_init(&s->mailbox);
     pthread_mutex_init(&s->mutex, NULL);
+    s->is_ended = true; /* until there is a handle */
     write_date(s);
 
     if (uv_loop_init(&s->loop))
@@ -276,10 +312,13 @@ service_init(struct service *s, struct server *server, unsigned number,
         uv_loop_close(&s->loop);
         return problem(why, STATUS_IO, "cannot make an event loop");
     }
+    s->is_ended = false;
     uv_check_init(&s->loop, &s->check);
     uv_timer_init(&s->loop, &s->timer);
     uv_timer_init(&s->loop, &s->end_timer);
-    s->async.data = s->check.data = s->timer.data = s->end_timer.data = s;
+    uv_timer_init(&s->loop, &s->blocked_timer);
+    s->async.data = s->check.data = s->timer.data = s;
+    s->end_timer.data = s->blocked_timer.data = s;
     uv_check_start(&s->check, on_check);
     uv_timer_start(&s->timer, on_timer, SECOND_MS, SECOND_MS);
 

@@ -48,6 +48,7 @@ struct service {
     uv_check_t check;
     uv_timer_t timer;
     uv_timer_t end_timer;        /* runs while the service is ending */
+    uv_timer_t blocked_timer;    /* runs while there are any */
     struct lws_context *context; /* NULL once cut */
     struct lws_context *remains; /* the same; the library clears it */
     struct lws_vhost *vhost;
@@ -57,7 +58,8 @@ struct service {
      * and the streams, which have no deadlines. */
     struct list timed;
     struct list untimed;
-    struct list ready; /* see connection_set_ready */
+    struct list ready;   /* see connection_set_ready */
+    struct list blocked; /* see connection_await_room */
 
     /* Connections that the end waits for: see connection_set_busy. */
     unsigned n_busy;
@@ -106,6 +108,9 @@ void service_end(struct service *service, int64_t cut_at_us);
 
 /* Waits for the end of the thread and frees what is left. */
 void service_fini(struct service *service);
+
+/* There is a connection in `blocked`. */
+void service_watch_blocked(struct service *service);
 
 /* Makes the service look at what has changed. Any thread. */
 void service_poke(struct service *service);

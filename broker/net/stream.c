@@ -20,12 +20,10 @@ struct stream {
     struct connection *connection;
     const struct stream_handlers *handlers;
     void *user;
-    bool is_accepted;     /* libwebsockets will say what we would say */
-    bool is_waiting;      /* for room */
-    bool is_closing;      /* nothing may be written any more */
-    size_t received;      /* of the client's message at hand */
-    uint8_t *farewell;    /* a close frame; NULL: none */
-    size_t farewell_size; /* 0: sent */
+    bool is_accepted; /* libwebsockets will say what we would say */
+    bool is_waiting;  /* for room */
+    bool is_closing;  /* nothing may be written any more */
+    size_t received;  /* of the client's message at hand */
 };
 
 /* The library answers with the first of the client's subprotocols that stands
@@ -84,19 +82,6 @@ stream_is_accepted(const struct connection *c)
     return c->stream->is_accepted;
 }
 
-/* The library has ways of its own to close, but they give up what is still to
- * be sent, and as Debian builds it (with _DEBUG) also the close frame. */
-static void
-send_farewell(struct stream *s)
-{
-    if (connection_is_choked(s->connection)) {
-        lws_callback_on_writable(s->connection->wsi);
-        return;
-    }
-    connection_write(s->connection, s->farewell, s->farewell_size);
-    s->farewell_size = 0;
-}
-
 /* What the library calls back for */
 
 int
@@ -144,8 +129,6 @@ stream_writable(struct connection *c)
 
     if (!s || c->phase == PHASE_GONE)
         return -1;
-    if (s->farewell_size)
-        send_farewell(s);
     if (s->is_waiting) {
         s->is_waiting = false;
         connection_set_busy(c, false);
@@ -161,7 +144,6 @@ stream_gone(struct connection *c)
 
     c->stream = NULL;
     s->handlers->on_gone(s, s->user);
-    free(s->farewell);
     free(s);
 }
 
@@ -192,11 +174,16 @@ stream_want_room(struct stream *stream)
     lws_callback_on_writable(c->wsi);
 }
 
+/* The library has ways of its own to close, but they give up what is still to
+ * be sent, and as Debian builds it (with _DEBUG) the close frame as well. A
+ * frame that is written goes behind what it keeps back. */
 void
 stream_close(struct stream *stream, unsigned code, const char *reason)
 {
     struct connection *c = stream->connection;
-    size_t size = reason ? strlen(reason) : 0;
+    size_t size = reason ? strnlen(reason, REASON_MAX) : 0;
+    uint8_t frame[4 + REASON_MAX] = {0x88, (uint8_t)(2 + size),
+                                     (uint8_t)(code >> 8), (uint8_t)code};
 
     if (stream->is_closing || c->phase != PHASE_STREAM)
         return;
@@ -204,22 +191,9 @@ stream_close(struct stream *stream, unsigned code, const char *reason)
     stream->is_waiting = false;
     /* Whoever does not read, or does not answer, is cut by connection_check. */
     connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
-
-    if (size > REASON_MAX)
-        size = REASON_MAX;
-    stream->farewell = malloc(4 + size);
-    if (!stream->farewell) {
-        connection_kill(c);
-        return;
-    }
-    stream->farewell[0] = 0x88; /* the last fragment of a close frame */
-    stream->farewell[1] = (uint8_t)(2 + size);
-    stream->farewell[2] = (uint8_t)(code >> 8);
-    stream->farewell[3] = (uint8_t)code;
     if (size)
-        memcpy(stream->farewell + 4, reason, size);
-    stream->farewell_size = 4 + size;
-    send_farewell(stream);
+        memcpy(frame + 4, reason, size);
+    connection_write(c, frame, 4 + size);
 }
 
 struct service *

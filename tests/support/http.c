@@ -139,10 +139,14 @@ http_header(struct http *h, const char *name)
         if ((size_t)(next - line) > size && line[size] == ':' &&
             !strncasecmp(line, name, size)) {
             const char *value = line + size + 1;
+            const char *stop = next; /* the headers are not terminated */
 
-            value += strspn(value, " \t");
-            snprintf(h->value, sizeof(h->value), "%.*s",
-                     (int)strcspn(value, "\r\n"), value);
+            while (value < stop && (*value == ' ' || *value == '\t'))
+                value++;
+            while (stop > value && (stop[-1] == '\r' || stop[-1] == '\n'))
+                stop--;
+            snprintf(h->value, sizeof(h->value), "%.*s", (int)(stop - value),
+                     value);
             return h->value;
         }
         line = next;

@@ -127,11 +127,11 @@ posts_batch(const struct posted *p, uint64_t after, const struct digest *before,
     size_t at = 0;
 
     assert_non_null(b);
-    assert_int_equal(batch_reserve(b,
-                                   post->bytes.size +
-                                       post->n_fragments * FRAGMENT_STAMP_MAX,
-                                   post->n_fragments),
-                     STATUS_OK);
+    assert_int_equal(
+        batch_reserve(b,
+                      post->bytes.size + post->n_fragments * FRAGMENT_STAMP_MAX,
+                      post->n_fragments),
+        STATUS_OK);
     for (size_t i = 0; i < post->n_fragments; i++) {
         batch_add(b, post->bytes.data + at, &post->fragments[i],
                   POSTS_TIME(b->last + 1));

@@ -186,6 +186,7 @@ publishers_start(struct publishers *p, unsigned n, const struct broker *b,
         m->entries = calloc(PUBLISHERS_POST_MAX, sizeof(*m->entries));
         assert_non_null(m->entries);
         assert_int_equal(pthread_create(&m->thread, NULL, run, m), 0);
+        m->is_started = true;
     }
 }
 
@@ -234,6 +235,16 @@ publishers_await_seq(struct publishers *p, uint64_t seq, char position[64])
     pthread_mutex_unlock(&p->lock);
 }
 
+static void
+join_all(struct publishers *p)
+{
+    for (unsigned i = 0; i < p->n; i++)
+        if (p->each[i].is_started)
+            pthread_join(p->each[i].thread, NULL);
+    for (unsigned i = 0; i < p->n; i++)
+        p->each[i].is_started = false;
+}
+
 void
 publishers_join(struct publishers *p)
 {
@@ -246,25 +257,21 @@ publishers_join(struct publishers *p)
     pthread_mutex_unlock(&p->lock);
     if (!is_in_time)
         fail_msg("publishers did not end within %d ms", PUBLISHERS_WAIT_MS);
-    for (unsigned i = 0; i < p->n; i++)
-        pthread_join(p->each[i].thread, NULL);
+    join_all(p);
     for (unsigned i = 0; i < p->n; i++)
         if (p->each[i].why.text[0])
             fail_msg("publisher %u: %s", i, p->each[i].why.text);
 }
 
 void
-publishers_stop(struct publishers *p)
+publishers_fini(struct publishers *p)
 {
+    if (p->n == 0)
+        return;
     pthread_mutex_lock(&p->lock);
     p->is_stopping = true;
     pthread_mutex_unlock(&p->lock);
-    publishers_join(p);
-}
-
-void
-publishers_fini(struct publishers *p)
-{
+    join_all(p);
     for (unsigned i = 0; i < p->n; i++)
         free(p->each[i].entries);
     pthread_cond_destroy(&p->changed);

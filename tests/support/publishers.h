@@ -3,7 +3,7 @@
  *
  *     publishers_start(&p, 4, &broker, "demo", next, user);
  *     publishers_await(&p, 100);     until there are a hundred answers
- *     publishers_stop(&p);           or publishers_join: until all have ended
+ *     publishers_join(&p);           until all have ended
  *     ... p.journal ...
  *     publishers_fini(&p);
  *
@@ -37,6 +37,7 @@ struct publisher {
     struct publishers *all;
     unsigned who;
     pthread_t thread;
+    bool is_started;
     struct posted *entries; /* the post at work, or in doubt */
     size_t n_doubt;         /* entries of a post without answer; 0: none */
     struct problem why;     /* what went wrong; "": nothing */
@@ -81,8 +82,7 @@ void publishers_await_seq(struct publishers *p, uint64_t seq,
  * the test where one had a wrong answer. */
 void publishers_join(struct publishers *p);
 
-/* The same after telling them that the post at work is the last one. */
-void publishers_stop(struct publishers *p);
+/* Also ends those that still run, after the post at work. All zero is fine. */
 void publishers_fini(struct publishers *p);
 
 #endif

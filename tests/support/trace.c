@@ -195,8 +195,10 @@ trace_document(struct trace *t, const struct xmldoc *d, struct problem *why)
 
     /* A heartbeat where a receiver begins tells the digest to go on from. */
     if (t->after > 0 && t->last == t->after && d->last == t->after &&
-        d->n_entries == 0)
+        d->n_entries == 0) {
         t->has_digests = !digest_read(slice_of(d->digest), &t->start);
+        snprintf(t->start_time, sizeof(t->start_time), "%s", d->until);
+    }
     before = trace_digest(t, d->after);
     if (before)
         digest = *before;
@@ -255,6 +257,20 @@ out:
     return is_good;
 }
 
+/* What it was told where it began is what the other one has there. */
+static bool
+is_same_start(const struct trace *t, const struct trace *other,
+              struct problem *why)
+{
+    const struct trace_entry *e = trace_at(other, t->after);
+
+    if (!e || !t->start_time[0] || !strcmp(t->start_time, e->datetime))
+        return true;
+    problem_set(why, "T(%" PRIu64 ") was told as %s, but is %s", t->after,
+                t->start_time, e->datetime);
+    return false;
+}
+
 bool
 trace_is_same(const struct trace *a, const struct trace *b, struct problem *why)
 {
@@ -265,6 +281,8 @@ trace_is_same(const struct trace *a, const struct trace *b, struct problem *why)
                     a->last, b->last);
         return false;
     }
+    if (!is_same_start(a, b, why) || !is_same_start(b, a, why))
+        return false;
     for (uint64_t seq = first; seq <= a->last; seq++) {
         const struct trace_entry *e = trace_at(a, seq), *f = trace_at(b, seq);
 

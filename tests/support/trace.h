@@ -33,7 +33,8 @@ struct trace {
     uint64_t last;  /* the last entry heard; `after`: none so far */
     char epoch[17]; /* "": not told yet */
     bool has_digests;
-    struct digest start;         /* d(after), if it has digests */
+    struct digest start;                /* d(after), if it has digests */
+    char start_time[DATETIME_SIZE + 1]; /* T(after), where a heartbeat told */
     struct trace_entry *entries; /* entry seq is entries[seq - after - 1] */
     size_t capacity;
     size_t n_repeats;

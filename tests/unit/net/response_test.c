@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
@@ -266,6 +268,115 @@ answers_what_came_during_a_long_answer(void **state)
     wire_close(w);
 }
 
+/* What the process has worked, in milliseconds. */
+static long
+worked_ms(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000 +
+           (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1000;
+}
+
+/* Is there, soon, half a second in which hardly anything is done? */
+static bool
+comes_to_rest(void)
+{
+    for (int i = 0; i < 20; i++) {
+        long before = worked_ms();
+
+        poll(NULL, 0, 500);
+        if (worked_ms() - before < 100)
+            return true;
+    }
+    return false;
+}
+
+/* Whoever sends and sends and does not read costs nothing, and gets all its
+ * answers when it reads at last. */
+static void
+waits_without_work_for_a_client_that_does_not_read(void **state)
+{
+    static const char *const paths[] = {"/small", "/big?size=30000",
+                                        "/big?size=40000", "/pool?size=20000",
+                                        "/later"};
+
+    enum { N = 20000 };
+    struct wire_answer a;
+    char request[100];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+        int n = 0;
+
+        snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\n" HEAD_END,
+                 paths[i]);
+        wire_set_wait(w, 100);
+        while (n < N && wire_send_text(w, request))
+            n++;
+        wire_set_wait(w, WIRE_WAIT_MS);
+        served_assert_alive();
+        assert_true(comes_to_rest());
+
+        for (int k = 0; k < n && k < 2000; k++) {
+            assert_true(wire_answer(w, &a, false));
+            assert_int_equal(a.status, 200);
+        }
+        wire_close(w);
+    }
+    assert_true(served_wait(&served.n_bodies, 0));
+}
+
+static int
+open_strict(void **state)
+{
+    served_open(state);
+    server_close(served.server, 0);
+    served.options.stall_timeout_us = 500000;
+    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
+    served.port = server_port(served.server);
+    return 0;
+}
+
+static void
+gives_up_an_answer_that_stalls(void **state)
+{
+    static const char *const paths[] = {"/big?size=30000000",
+                                        "/pool?size=30000000"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+
+        assert_true(
+            wire_send_format(w, "GET %s HTTP/1.1\r\n" HEAD_END, paths[i]));
+        assert_true(served_wait(&served.n_bodies, 1));
+        assert_true(served_wait(&served.n_bodies, 0));
+        wire_close(w);
+    }
+}
+
+/* Slow, but never silent. */
+static void
+lets_a_slow_reader_have_its_time(void **state)
+{
+    struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+    int64_t end_us = clock_steady_us() + 4000000;
+    char some[2000];
+
+    (void)state;
+    assert_true(
+        wire_send_text(w, "GET /big?size=30000000 HTTP/1.1\r\n" HEAD_END));
+    while (clock_steady_us() < end_us) {
+        assert_true(wire_read(w, some, sizeof(some)));
+        poll(NULL, 0, 20);
+    }
+    assert_int_equal(atomic_load(&served.n_bodies), 1);
+    wire_close(w);
+    assert_true(served_wait(&served.n_bodies, 0));
+}
+
 static void
 answers_what_is_pipelined_behind_a_long_answer(void **state)
 {
@@ -305,6 +416,11 @@ main(void)
         TEST(frees_a_body_whose_client_has_gone),
         TEST(answers_what_came_during_a_long_answer),
         TEST(answers_what_is_pipelined_behind_a_long_answer),
+        TEST(waits_without_work_for_a_client_that_does_not_read),
+        cmocka_unit_test_setup_teardown(gives_up_an_answer_that_stalls,
+                                        open_strict, served_close),
+        cmocka_unit_test_setup_teardown(lets_a_slow_reader_have_its_time,
+                                        open_strict, served_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

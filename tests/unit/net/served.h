@@ -58,6 +58,7 @@ struct served {
     atomic_uint n_gone;     /* on_gone calls */
     atomic_uint n_open;     /* requests whose answer is owed */
     atomic_uint n_bodies;   /* answers' bodies not freed yet */
+    atomic_uint n_tickets;  /* tickets that were looked up */
     atomic_uint n_wakes;
     atomic_uint n_seconds;
 
@@ -65,7 +66,7 @@ struct served {
     pthread_t other;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct served_request *queue;
+    struct served_request *queue, **queue_end;
     bool is_paused; /* answers nothing for now */
     bool is_ending;
 };
@@ -163,6 +164,7 @@ served_answer_later(struct task *task)
     }
     buf_fini(&kept->body);
     free(kept);
+    atomic_fetch_add(&served.n_tickets, 1);
 }
 
 static inline void *
@@ -179,6 +181,8 @@ served_other(void *unused)
         if (!kept)
             break;
         served.queue = kept->next;
+        if (!kept->next)
+            served.queue_end = &served.queue;
         pthread_mutex_unlock(&served.mutex);
         service_post(kept->ticket.service, &kept->task);
         pthread_mutex_lock(&served.mutex);
@@ -204,8 +208,9 @@ served_send_to_other(struct request *rq, struct served_request *kept)
     kept->ticket = request_ticket(rq);
     kept->task = (struct task){.run = served_answer_later};
     pthread_mutex_lock(&served.mutex);
-    kept->next = served.queue;
-    served.queue = kept;
+    kept->next = NULL;
+    *served.queue_end = kept;
+    served.queue_end = &kept->next;
     pthread_cond_signal(&served.changed);
     pthread_mutex_unlock(&served.mutex);
 }
@@ -407,6 +412,7 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
     struct problem why = {"", 0, 0};
 
     memset(&served, 0, sizeof(served));
+    served.queue_end = &served.queue;
     pthread_mutex_init(&served.mutex, NULL);
     pthread_cond_init(&served.changed, NULL);
     served.options = (struct server_options){

@@ -1,0 +1,388 @@
+/*
+ * floor.c - the floor: a server that does nothing but the unavoidable.
+ *
+ *     bench_floor [--log FILE]
+ *
+ * HTTP/1.1 and WebSocket on one thread, as much of both as the benchmarks
+ * speak. The body of a post goes as one frame to all who are connected as a
+ * WebSocket: no sets, no history, nothing is parsed or stamped.
+ *
+ *     no option    one send() per post and subscriber, then the answer
+ *     --log FILE   what one turn of the loop brought is appended to FILE with
+ *                  one write() and one fdatasync(), then answered; its frames
+ *                  go out with one send() per subscriber
+ *
+ * What a socket does not take is copied into that connection's own queue,
+ * without a bound. Listens on a free port, which it prints.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#include "tests/bench/bench.h"
+
+#define EVENTS_MAX 512
+#define POSTS_MAX  1024 /* in one turn */
+
+/* Bytes that grow as needed; those before `from` are done with. */
+struct bytes {
+    char *data;
+    size_t from, size, capacity;
+};
+
+struct connection {
+    int fd;
+    bool is_websocket;
+    size_t place; /* in subscribers */
+    struct bytes in;
+    struct bytes out; /* what the socket did not take */
+};
+
+/* A post of this turn: where its body is in floor.log. */
+struct post {
+    struct connection *by;
+    size_t offset, size;
+};
+
+struct server {
+    int epoll;
+    int listener;
+    int log_fd; /* -1: no log */
+    struct connection **subscribers;
+    size_t n_subscribers, subscribers_capacity;
+    struct bytes log;    /* what goes to the file in this turn */
+    struct bytes frames; /* what goes to all subscribers */
+    struct post posts[POSTS_MAX];
+    size_t n_posts;
+};
+
+static const char accepted[] = "HTTP/1.1 204 No Content\r\n\r\n";
+
+/* Room for `more` bytes behind what is there. */
+static void
+bytes_need(struct bytes *b, size_t more)
+{
+    if (b->size + more <= b->capacity)
+        return;
+    b->capacity = (b->size + more) * 2;
+    b->data = bench_memory(realloc(b->data, b->capacity));
+}
+
+static void
+bytes_add(struct bytes *b, const void *data, size_t size)
+{
+    bytes_need(b, size);
+    memcpy(b->data + b->size, data, size);
+    b->size += size;
+}
+
+static void
+bytes_clear(struct bytes *b)
+{
+    b->from = b->size = 0;
+}
+
+static void
+want_room(struct server *s, struct connection *c, bool is_wanted)
+{
+    struct epoll_event on = {.events = EPOLLIN | (is_wanted ? EPOLLOUT : 0),
+                             .data.ptr = c};
+
+    epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &on);
+}
+
+static void
+send_bytes(struct server *s, struct connection *c, const void *data,
+           size_t size)
+{
+    ssize_t n = 0;
+
+    if (c->out.size == 0) {
+        n = send(c->fd, data, size, MSG_NOSIGNAL);
+        if (n == (ssize_t)size)
+            return;
+        if (n < 0)
+            n = 0; /* no room; one that is dead is seen by epoll */
+        want_room(s, c, true);
+    }
+    bytes_add(&c->out, (const char *)data + n, size - (size_t)n);
+}
+
+static void
+send_queued(struct server *s, struct connection *c)
+{
+    while (c->out.from < c->out.size) {
+        ssize_t n = send(c->fd, c->out.data + c->out.from,
+                         c->out.size - c->out.from, MSG_NOSIGNAL);
+
+        if (n <= 0)
+            return;
+        c->out.from += (size_t)n;
+    }
+    free(c->out.data);
+    c->out = (struct bytes){NULL};
+    want_room(s, c, false);
+}
+
+/* Fan-out */
+
+static void
+add_frame(struct server *s, const char *data, size_t size)
+{
+    unsigned char header[10] = {0x81};
+    size_t n = 2;
+
+    if (size < 126) {
+        header[1] = (unsigned char)size;
+    } else {
+        header[1] = size < 65536 ? 126 : 127;
+        for (int shift = size < 65536 ? 8 : 56; shift >= 0; shift -= 8)
+            header[n++] = (unsigned char)(size >> shift);
+    }
+    bytes_add(&s->frames, header, n);
+    bytes_add(&s->frames, data, size);
+}
+
+static void
+send_frames(struct server *s)
+{
+    for (size_t i = 0; s->frames.size > 0 && i < s->n_subscribers; i++)
+        send_bytes(s, s->subscribers[i], s->frames.data, s->frames.size);
+    bytes_clear(&s->frames);
+}
+
+/* Posts */
+
+/* Makes the posts of this turn durable, and answers them. */
+static void
+commit(struct server *s)
+{
+    for (size_t done = 0; done < s->log.size;) {
+        ssize_t n = write(s->log_fd, s->log.data + done, s->log.size - done);
+
+        if (n < 0)
+            bench_fail("floor: cannot write: %s", strerror(errno));
+        done += (size_t)n;
+    }
+    if (fdatasync(s->log_fd))
+        bench_fail("floor: fdatasync: %s", strerror(errno));
+    for (size_t i = 0; i < s->n_posts; i++) {
+        const struct post *p = &s->posts[i];
+
+        if (s->n_subscribers > 0)
+            add_frame(s, s->log.data + p->offset, p->size);
+        if (p->by)
+            send_bytes(s, p->by, accepted, strlen(accepted));
+    }
+    s->n_posts = 0;
+    bytes_clear(&s->log);
+    send_frames(s);
+}
+
+static void
+take_post(struct server *s, struct connection *c, const char *body, size_t size)
+{
+    if (s->log_fd < 0) {
+        add_frame(s, body, size);
+        send_frames(s);
+        send_bytes(s, c, accepted, strlen(accepted));
+        return;
+    }
+    if (s->n_posts == POSTS_MAX)
+        commit(s);
+    s->posts[s->n_posts++] = (struct post){c, s->log.size, size};
+    bytes_add(&s->log, body, size);
+}
+
+static void
+upgrade(struct server *s, struct connection *c, const char *head)
+{
+    const char *name = "sec-websocket-key:", *at = strcasestr(head, name);
+    unsigned char digest[SHA_DIGEST_LENGTH];
+    char key[128], accept[64], answer[256];
+    int n;
+
+    if (!at || sscanf(at + strlen(name), " %60[^\r\n ]", key) != 1)
+        bench_fail("floor: this is no WebSocket: %s", head);
+    strcat(key, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    SHA1((const unsigned char *)key, strlen(key), digest);
+    EVP_EncodeBlock((unsigned char *)accept, digest, sizeof(digest));
+    n = snprintf(answer, sizeof(answer),
+                 "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                 "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+                 accept);
+    send_bytes(s, c, answer, (size_t)n);
+
+    if (s->n_subscribers == s->subscribers_capacity) {
+        s->subscribers_capacity = s->subscribers_capacity * 2 + 1024;
+        s->subscribers = bench_memory(
+            realloc(s->subscribers,
+                    s->subscribers_capacity * sizeof(struct connection *)));
+    }
+    c->is_websocket = true;
+    c->place = s->n_subscribers;
+    s->subscribers[s->n_subscribers++] = c;
+}
+
+/* Takes one request from what has come; false: it is not whole. */
+static bool
+take_request(struct server *s, struct connection *c)
+{
+    char *head = c->in.data + c->in.from, *length, *end;
+    size_t size = c->in.size - c->in.from, head_size, body_size = 0;
+
+    end = memmem(head, size, "\r\n\r\n", 4);
+    if (!end)
+        return false;
+    *end = '\0';
+    head_size = (size_t)(end + 4 - head);
+    length = strcasestr(head, "content-length:");
+    if (length)
+        body_size = strtoul(length + strlen("content-length:"), NULL, 10);
+    if (size < head_size + body_size) {
+        *end = '\r';
+        bytes_need(&c->in, head_size + body_size - size);
+        return false;
+    }
+    if (head[0] == 'P')
+        take_post(s, c, head + head_size, body_size);
+    else
+        upgrade(s, c, head);
+    c->in.from += head_size + body_size;
+    return c->in.from < c->in.size;
+}
+
+/* Connections */
+
+static void
+drop(struct server *s, struct connection *c)
+{
+    if (c->is_websocket) {
+        struct connection *last = s->subscribers[--s->n_subscribers];
+
+        s->subscribers[c->place] = last;
+        last->place = c->place;
+    }
+    for (size_t i = 0; i < s->n_posts; i++)
+        if (s->posts[i].by == c)
+            s->posts[i].by = NULL;
+    close(c->fd);
+    free(c->in.data);
+    free(c->out.data);
+    free(c);
+}
+
+static void
+on_readable(struct server *s, struct connection *c)
+{
+    ssize_t n;
+
+    bytes_need(&c->in, 4096);
+    n = recv(c->fd, c->in.data + c->in.size, c->in.capacity - c->in.size, 0);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) {
+        drop(s, c);
+        return;
+    }
+    c->in.size += (size_t)n;
+    while (!c->is_websocket && take_request(s, c))
+        ;
+    if (c->is_websocket) { /* what a subscriber says is not looked at */
+        free(c->in.data);
+        c->in = (struct bytes){NULL};
+    } else if (c->in.from == c->in.size) {
+        bytes_clear(&c->in);
+    }
+}
+
+static void
+accept_all(struct server *s)
+{
+    int fd, on = 1;
+
+    while ((fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
+        struct connection *c = bench_memory(calloc(1, sizeof(*c)));
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        c->fd = fd;
+        epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event);
+    }
+}
+
+static void
+listen_anywhere(struct server *s)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct epoll_event on = {.events = EPOLLIN};
+    socklen_t size = sizeof(at);
+
+    s->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    s->epoll = epoll_create1(0);
+    if (bind(s->listener, (struct sockaddr *)&at, size) ||
+        listen(s->listener, 4096) ||
+        getsockname(s->listener, (struct sockaddr *)&at, &size) ||
+        epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &on))
+        bench_fail("floor: cannot listen: %s", strerror(errno));
+    printf("floor: ready at http://127.0.0.1:%u/\n", ntohs(at.sin_port));
+    fflush(stdout);
+}
+
+static void
+serve(struct server *s)
+{
+    struct epoll_event events[EVENTS_MAX];
+
+    for (;;) {
+        int n = epoll_wait(s->epoll, events, EVENTS_MAX, -1);
+
+        for (int i = 0; i < n; i++) {
+            struct connection *c = events[i].data.ptr;
+
+            if (!c) {
+                accept_all(s);
+                continue;
+            }
+            if (events[i].events & EPOLLOUT)
+                send_queued(s, c);
+            if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+                on_readable(s, c);
+        }
+        if (s->n_posts > 0)
+            commit(s);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct server s = {.log_fd = -1};
+
+    if (argc == 3 && strcmp(argv[1], "--log") == 0) {
+        s.log_fd = open(argv[2], O_WRONLY | O_CREAT | O_APPEND, 0644);
+        if (s.log_fd < 0)
+            bench_fail("floor: %s: %s", argv[2], strerror(errno));
+    } else if (argc != 1) {
+        fputs("usage: bench_floor [--log FILE]\n", stderr);
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    bench_allow_files();
+    listen_anywhere(&s);
+    serve(&s);
+    return 0;
+}

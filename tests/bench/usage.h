@@ -1,0 +1,41 @@
+/*
+ * usage.h - what a process has used so far, as the kernel tells in /proc.
+ *
+ * CPU is that of all threads, user and system, in ns; each thread's own is kept
+ * too, under its name without a number ("net 0" and "net 1" are "net"). A
+ * thread that ended is forgotten by the kernel: the difference of two usages
+ * lacks what it did.
+ */
+#ifndef TESTS_BENCH_USAGE_H
+#define TESTS_BENCH_USAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define USAGE_NAMES_MAX 16
+
+struct usage {
+    uint64_t at_ns;  /* when it was taken */
+    uint64_t cpu_ns; /* of all threads */
+
+    struct {
+        char name[16];
+        uint64_t cpu_ns;
+    } threads[USAGE_NAMES_MAX];
+
+    unsigned n_threads;
+    uint64_t flushes; /* cache flushes of all disks of the machine */
+};
+
+void usage_take(struct usage *usage, pid_t pid);
+
+/* Prints "cpu_us=" (µs per each of `n`), the same by thread as "NAME_us=",
+ * "core_pct=" (share of one core) and "flushes_s=", for what was used between
+ * two usages. */
+void usage_print(const struct usage *from, const struct usage *to, uint64_t n);
+
+/* Resident memory, in KiB. */
+size_t usage_rss_kib(pid_t pid);
+
+#endif

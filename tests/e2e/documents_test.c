@@ -1,0 +1,434 @@
+/*
+ * documents_test.c - the documents of a broker: what each of them must have,
+ * and that all are reached from the Source Description and lead back to it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/broker.h"
+#include "tests/support/http.h"
+#include "tests/support/schema.h"
+#include "tests/support/source.h"
+#include "tests/support/xpath.h"
+
+#define DESCRIPTION "/.well-known/resourcesync"
+
+/* Three sets: "alpha" has its first list, "beta" three closed ones and an open
+ * one, "gamma" a closed one and an empty open one. */
+struct stage {
+    struct broker broker;
+    struct http http;
+};
+
+static int
+set_up(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    *state = s;
+    broker_open(&s->broker, "--rotate-entries", "5", "--index-lists", "2",
+                NULL);
+    http_open(&s->http, s->broker.url);
+    source_post(&s->http, "alpha", 0, 3, 0);
+    source_post(&s->http, "beta", 0, 17, 0);
+    source_post(&s->http, "gamma", 0, 2, 0);
+    source_rotate(&s->http, "gamma");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct stage *s = *state;
+
+    http_close(&s->http);
+    broker_stop(&s->broker);
+    broker_close(&s->broker);
+    free(s);
+    return 0;
+}
+
+static void
+get(struct stage *s, const char *path, struct xpath *x)
+{
+    if (http_get(&s->http, path) != 200)
+        fail_msg("%s: %ld", path, s->http.status);
+    xpath_open(x, buf_slice(&s->http.body));
+}
+
+/* Every document */
+
+/* All values of an expression are complete times in UTC. */
+static void
+assert_times(struct xpath *x, const char *expression)
+{
+    char bad[512];
+
+    snprintf(bad, sizeof(bad),
+             "not((%s)[translate(substring(., 1, 19), '123456789', "
+             "'000000000') != '0000-00-00T00:00:00' or "
+             "substring(., string-length(.)) != 'Z'])",
+             expression);
+    assert_xpath(x, bad);
+}
+
+/* R-001 to R-016, as far as one document shows them. */
+static void
+check_document(struct stage *s, struct xpath *x)
+{
+    struct slice body = buf_slice(&s->http.body);
+
+    assert_true(
+        slice_starts(body, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"));
+    assert_null(memmem(body.data, body.size, "<!DOCTYPE", 9));
+    assert_in_range(body.size, 1, 52428800); /* R-027 */
+    assert_valid(body);                      /* R-028 */
+    assert_xpath(x, "/s:urlset or /s:sitemapindex");
+    assert_xpath_count(x, "/*/rs:md[@capability]", 1); /* R-003 */
+    assert_xpath_count(x, "/*/rs:md", 1);
+    /* R-002, R-355: no names but the Sitemap's and ResourceSync's. */
+    assert_xpath_count(x, "//*[not(self::s:* or self::rs:*)]", 0);
+    assert_xpath_count(x, "//rs:*[not(self::rs:md or self::rs:ln)]", 0);
+    /* R-005: what is ours is an attribute with our prefix. */
+    assert_xpath_count(x,
+                       "//rs:*/@*[namespace-uri() != '' and "
+                       "namespace-uri() != 'urn:tidings:1']",
+                       0);
+    assert_xpath_count(x, "/*/*[preceding-sibling::s:*][self::rs:*]", 0);
+    assert_xpath(x, "count(/*/s:*) = count(/*/s:*/s:loc)"); /* R-007 */
+    assert_xpath_count(x, "/*/s:*/@*", 0);                  /* R-008 */
+    assert_xpath_count(x, "/*/s:*[count(rs:md) > 1]", 0);   /* R-009 */
+    assert_xpath_count(x, "//rs:ln[not(@rel and @href)]", 0);
+    assert_xpath_count(x, "//rs:ln[not(contains(@href, '://'))]", 0);
+    assert_times(x, "//@from | //@until | //@datetime | //s:lastmod");
+    assert_xpath_count(x, "//@at | //@completed", 0); /* R-014 */
+    assert_xpath(x, "count(/*/s:*) <= 50000");        /* R-026 */
+    if (strcmp(xpath_get(x, "string(/*/rs:md/@capability)"), "changelist") ||
+        xpath_count(x, "/s:sitemapindex") > 0)
+        assert_xpath_count(x, "//@change", 0);  /* R-016 */
+    if (xpath_count(x, "/*/rs:md[@until]") > 0) /* R-015 */
+        assert_true(strcmp(xpath_get(x, "string(/*/rs:md/@from)"),
+                           xpath_get(x, "string(/*/rs:md/@until)")) <= 0);
+}
+
+/* R-025 */
+static void
+check_headers(struct stage *s, const char *path)
+{
+    char *headers;
+    size_t size;
+
+    assert_string_equal(http_header(&s->http, "Content-Type"),
+                        "application/xml");
+    assert_int_equal(
+        strtoull(http_header(&s->http, "Content-Length"), NULL, 10),
+        s->http.body.size);
+    size = s->http.headers.size;
+    headers = malloc(size);
+    assert_non_null(headers);
+    memcpy(headers, s->http.headers.data, size);
+    assert_int_equal(
+        http_request(&s->http, "HEAD", path, NULL, (struct slice){NULL, 0}),
+        200);
+    assert_int_equal(s->http.body.size, 0);
+    assert_true(slice_equal((struct slice){headers, size},
+                            buf_slice(&s->http.headers)));
+    free(headers);
+}
+
+/* The walk */
+
+struct walk {
+    struct stage *stage;
+    char paths[64][128];
+    size_t n;
+};
+
+static size_t
+place_of(const struct walk *w, const char *path)
+{
+    size_t i = 0;
+
+    while (i < w->n && strcmp(w->paths[i], path) != 0)
+        i++;
+    return i;
+}
+
+/* R-264: an address of ours begins with the public URL. */
+static const char *
+path_of(struct stage *s, const char *url)
+{
+    size_t size = strlen(s->broker.url);
+
+    if (strncmp(url, s->broker.url, size) != 0 || url[size] != '/')
+        fail_msg("not an address of ours: %s", url);
+    return url + size;
+}
+
+static void
+note(struct walk *w, const char *path)
+{
+    if (place_of(w, path) < w->n)
+        return;
+    assert_true(w->n < 64);
+    snprintf(w->paths[w->n++], sizeof(w->paths[0]), "%s", path);
+}
+
+/* Notes all that the nodes name. */
+static void
+note_all(struct walk *w, struct xpath *x, const char *expression)
+{
+    size_t n = xpath_count(x, expression);
+
+    for (size_t i = 1; i <= n; i++) {
+        char one[160];
+
+        snprintf(one, sizeof(one), "string((%s)[%zu])", expression, i);
+        note(w, path_of(w->stage, xpath_get(x, one)));
+    }
+}
+
+/* R-031: up, and up again, is the Source Description. */
+static void
+climb(struct stage *s, const char *from)
+{
+    char path[128];
+    int steps = 0;
+
+    snprintf(path, sizeof(path), "%s", from);
+    while (strcmp(path, DESCRIPTION) != 0) {
+        struct xpath x;
+
+        assert_in_range(++steps, 1, 2);
+        get(s, path, &x);
+        assert_xpath_count(&x, "/*/rs:ln[@rel='up']", 1);
+        snprintf(path, sizeof(path), "%s",
+                 path_of(s, xpath_get(&x, "string(/*/rs:ln/@href)")));
+        xpath_close(&x);
+    }
+}
+
+static void
+walk(struct walk *w, struct stage *s)
+{
+    *w = (struct walk){.stage = s};
+    note(w, DESCRIPTION);
+    for (size_t i = 0; i < w->n; i++) {
+        struct xpath x;
+
+        get(s, w->paths[i], &x);
+        check_document(s, &x);
+        note_all(w, &x, "/*/rs:ln/@href");
+        /* What a Change List lists is not ours. */
+        if (!xpath_count(&x, "/s:urlset/rs:md[@capability='changelist']"))
+            note_all(w, &x, "/*/s:*/s:loc");
+        xpath_close(&x);
+        check_headers(s, w->paths[i]);
+        climb(s, w->paths[i]);
+    }
+}
+
+/* R-001 to R-033, R-263: everything is found from the top, is as it must be,
+ * and leads back. */
+static void
+every_document_is_reached_is_right_and_leads_back(void **state)
+{
+    static const char *const wanted[] = {
+        DESCRIPTION,
+        "/sets/alpha/capabilitylist.xml",
+        "/sets/alpha/changelist.xml",
+        "/sets/beta/capabilitylist.xml",
+        "/sets/beta/changelist.xml",
+        "/sets/beta/changelist-archive.xml",
+        "/sets/beta/changes/000000000001.xml",
+        "/sets/beta/changes/000000000002.xml",
+        "/sets/beta/changes/000000000003.xml",
+        "/sets/beta/changes/000000000004.xml",
+        "/sets/gamma/capabilitylist.xml",
+        "/sets/gamma/changelist.xml",
+        "/sets/gamma/changelist-archive.xml",
+        "/sets/gamma/changes/000000000001.xml",
+        "/sets/gamma/changes/000000000002.xml",
+    };
+    size_t n = sizeof(wanted) / sizeof(wanted[0]);
+    struct walk w;
+
+    walk(&w, *state);
+    for (size_t i = 0; i < n; i++)
+        if (place_of(&w, wanted[i]) == w.n)
+            fail_msg("not reached: %s", wanted[i]);
+    assert_int_equal(w.n, n);
+}
+
+/* Source Description and Capability Lists */
+
+/* R-040 to R-044, R-047 */
+static void
+the_source_description_names_every_set_once(void **state)
+{
+    static const char *const sets[] = {"alpha", "beta", "gamma"};
+    struct stage *s = *state;
+    struct xpath x, list;
+
+    get(s, DESCRIPTION, &x);
+    assert_xpath_text(&x, "string(/s:urlset/rs:md/@capability)", "description");
+    assert_xpath_count(&x, "/s:urlset/s:url", 3);
+    assert_xpath_count(&x, "//s:lastmod", 0);
+    for (size_t i = 0; i < 3; i++) {
+        char url[256], path[128], expression[512];
+
+        snprintf(path, sizeof(path), "/sets/%s/capabilitylist.xml", sets[i]);
+        snprintf(url, sizeof(url), "%s%s", s->broker.url, path);
+        snprintf(expression, sizeof(expression),
+                 "/s:urlset/s:url[s:loc='%s'][rs:md/@capability="
+                 "'capabilitylist']",
+                 url);
+        assert_xpath_count(&x, expression, 1);
+        get(s, path, &list);
+        assert_xpath_text(&list, "string(/s:urlset/rs:md/@capability)",
+                          "capabilitylist");
+        xpath_close(&list);
+    }
+    xpath_close(&x);
+}
+
+/* R-049 */
+static void
+a_new_set_is_in_the_source_description_at_once(void **state)
+{
+    struct stage *s = *state;
+
+    for (unsigned i = 0; i < 20; i++) {
+        struct xpath x;
+        char set[16], expression[128];
+
+        snprintf(set, sizeof(set), "new-%u", i);
+        snprintf(expression, sizeof(expression),
+                 "/s:urlset/s:url[contains(s:loc, '/sets/%s/')]", set);
+        get(s, DESCRIPTION, &x);
+        assert_xpath_count(&x, expression, 0);
+        xpath_close(&x);
+        source_post(&s->http, set, 0, 1, 0);
+
+        get(s, DESCRIPTION, &x);
+        assert_xpath_count(&x, expression, 1);
+        assert_xpath_count(&x, "/s:urlset/s:url", 4 + i);
+        xpath_close(&x);
+    }
+}
+
+/* R-060, R-061, R-063 to R-066, R-071, R-222: what is there, and only that. */
+static void
+a_capability_list_names_what_there_is(void **state)
+{
+    static const struct {
+        const char *path;
+        size_t n;
+    } lists[] = {{"/sets/alpha/capabilitylist.xml", 1},
+                 {"/sets/beta/capabilitylist.xml", 2},
+                 {"/sets/gamma/capabilitylist.xml", 2}};
+    struct stage *s = *state;
+    char up[128];
+
+    snprintf(up, sizeof(up), "%s" DESCRIPTION, s->broker.url);
+    for (size_t i = 0; i < 3; i++) {
+        struct xpath x, target;
+
+        get(s, lists[i].path, &x);
+        assert_xpath(&x, "/s:urlset/rs:md[@capability='capabilitylist']");
+        assert_xpath_text(&x, "string(/s:urlset/rs:ln[@rel='up']/@href)", up);
+        assert_xpath_count(&x, "/s:urlset/s:url", lists[i].n);
+        assert_xpath_count(&x, "//s:lastmod", 0);
+        assert_xpath_count(&x,
+                           "/s:urlset/s:url/rs:md[@capability=../"
+                           "following-sibling::s:url/rs:md/@capability]",
+                           0);
+        for (size_t k = 1; k <= lists[i].n; k++) {
+            char loc[64], capability[96];
+
+            snprintf(loc, sizeof(loc), "string(/s:urlset/s:url[%zu]/s:loc)", k);
+            snprintf(capability, sizeof(capability),
+                     "string(/s:urlset/s:url[%zu]/rs:md/@capability)", k);
+            get(s, path_of(s, xpath_get(&x, loc)), &target);
+            assert_xpath_text(&target, "string(/*/rs:md/@capability)",
+                              xpath_get(&x, capability));
+            xpath_close(&target);
+        }
+        xpath_close(&x);
+    }
+}
+
+/* R-384, R-162: the fixed address is the list while there is one, the index
+ * from the first rotation on. */
+static void
+the_fixed_address_is_a_list_first_and_then_an_index(void **state)
+{
+    struct stage *s = *state;
+    struct buf list;
+    struct xpath x;
+
+    buf_init(&list, 1 << 20);
+    assert_int_equal(http_get(&s->http, "/sets/alpha/changelist.xml"), 200);
+    buf_add_slice(&list, buf_slice(&s->http.body));
+    assert_int_equal(http_get(&s->http, "/sets/alpha/changes/000000000001.xml"),
+                     200);
+    assert_true(slice_equal(buf_slice(&list), buf_slice(&s->http.body)));
+    assert_int_equal(http_get(&s->http, "/sets/alpha/changelist-archive.xml"),
+                     404);
+    get(s, "/sets/alpha/changelist.xml", &x);
+    assert_xpath_count(&x, "/s:urlset/s:url", 3);
+    assert_xpath_count(&x, "/s:urlset/rs:md[@until]", 0);
+    xpath_close(&x);
+
+    source_rotate(&s->http, "alpha");
+
+    get(s, "/sets/alpha/changelist.xml", &x);
+    assert_xpath_count(&x, "/s:sitemapindex/s:sitemap", 2);
+    xpath_close(&x);
+    get(s, "/sets/alpha/changelist-archive.xml", &x);
+    assert_xpath_count(&x, "/s:urlset/s:url", 1);
+    xpath_close(&x);
+    buf_fini(&list);
+}
+
+/* R-029, I-07: an open list without entries is a list. */
+static void
+an_empty_open_list_is_served(void **state)
+{
+    struct stage *s = *state;
+    struct xpath x;
+
+    get(s, "/sets/gamma/changes/000000000002.xml", &x);
+    check_document(s, &x);
+    assert_xpath_count(&x, "/s:urlset/s:url", 0);
+    assert_xpath_count(&x, "/s:urlset/rs:md[@from][not(@until)]", 1);
+    xpath_close(&x);
+    assert_int_equal(http_get(&s->http, "/sets/gamma/changes/000000000003.xml"),
+                     404);
+    assert_int_equal(http_get(&s->http, "/sets/gamma/changes/2.xml"), 404);
+}
+
+#define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGED(every_document_is_reached_is_right_and_leads_back),
+        STAGED(the_source_description_names_every_set_once),
+        STAGED(a_new_set_is_in_the_source_description_at_once),
+        STAGED(a_capability_list_names_what_there_is),
+        STAGED(the_fixed_address_is_a_list_first_and_then_an_index),
+        STAGED(an_empty_open_list_is_served),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/*
+ * slow_test.c - those who do not read cost nothing: not the others, not memory,
+ * not themselves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/broker.h"
+#include "tests/support/crowd.h"
+#include "tests/support/http.h"
+#include "tests/support/source.h"
+#include "tests/support/xpath.h"
+
+#define SUBSCRIBERS 1000
+#define STALLED     50
+
+/* What is kept in memory; what the stalled ones miss is far more. */
+#define TAIL_BYTES    "8M"
+#define GROWTH_KIB    ((64 + 8) * 1024)
+#define ENTRIES_MAX   4096
+#define PATIENCE_MS   60000
+#define BODY_START    "/>\n<url>"
+#define BODY_END_SIZE strlen("</urlset>\n")
+
+/* A sanitizer keeps what is freed, and shadows all memory: a figure of it says
+ * nothing of the broker. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED 0
+#endif
+
+/* The most that the system buffers for a socket on the sending side. */
+static size_t
+send_buffer_max(void)
+{
+    FILE *file = fopen("/proc/sys/net/ipv4/tcp_wmem", "re");
+    size_t smallest, usual, largest;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu %zu %zu", &smallest, &usual, &largest),
+                     3);
+    fclose(file);
+    return largest;
+}
+
+/* The entries of the open Change List, as bytes. */
+static struct slice
+entries_of_list(struct http *h)
+{
+    struct slice list;
+    const char *start;
+
+    assert_int_equal(http_get(h, "/sets/news/changes/000000000001.xml"), 200);
+    list = buf_slice(&h->body);
+    start = memmem(list.data, list.size, BODY_START, strlen(BODY_START));
+    assert_non_null(start);
+    start += 3;
+    return (struct slice){start, (size_t)(list.data + list.size - start) -
+                                     BODY_END_SIZE};
+}
+
+/* R-310: 1,000 subscribers, 50 of them not reading: the others get everything
+ * at once, memory stays bounded, the 50 get everything when they read again. */
+static void
+who_does_not_read_costs_nobody_anything(void **state)
+{
+    /* 20 of 30 KB, 10 of 300 KB, 20 of 1 MB, mixed. */
+    static const struct {
+        size_t n, size;
+    } posts[] = {{10, 3000}, {16, 65000}, {10, 3000}, {10, 30000}, {16, 65000}};
+    struct crowd *c = crowd_new(SUBSCRIBERS, ENTRIES_MAX);
+    size_t before_kib, most_kib = 0;
+    struct broker b;
+    struct http h;
+    uint64_t last = 1;
+
+    (void)state;
+    broker_open(&b, "--tail-bytes", TAIL_BYTES, "--heartbeat", "3600", NULL);
+    http_open(&h, b.url);
+    source_post(&h, "news", 0, 1, 0);
+    /* Every tenth reads JSON; the stalled ones are of both forms. */
+    for (size_t i = 0; i < SUBSCRIBERS; i++)
+        crowd_join(c, b.port, "/sets/news/stream?after=0",
+                   i % 10 == 3 ? NOTICE_JSON : NOTICE_XML, i < STALLED);
+    crowd_read_until(c, last, PATIENCE_MS);
+    for (size_t i = 0; i < STALLED; i++)
+        crowd_stop_reading(c, i);
+    before_kib = broker_rss_kib(&b);
+
+    for (unsigned i = 0; i < 50; i++) {
+        size_t kib;
+
+        last =
+            source_post(&h, "news", i, posts[i % 5].n, posts[i % 5].size).last;
+        crowd_read_until(c, last, PATIENCE_MS);
+        kib = broker_rss_kib(&b);
+        most_kib = kib > most_kib ? kib : most_kib;
+    }
+    print_message("the broker grew from %zu KiB to %zu KiB\n", before_kib,
+                  most_kib);
+    if (!IS_SANITIZED)
+        assert_in_range(most_kib, 0, before_kib + GROWTH_KIB);
+
+    /* They were truly stalled: more was sent than all buffers take. */
+    for (size_t i = 0; i < STALLED; i++) {
+        assert_int_equal(crowd_last(c, i), 1);
+        assert_true(crowd_text(c, NOTICE_XML).size >
+                    send_buffer_max() + crowd_unread(c, i) + 65536);
+    }
+    for (size_t i = 0; i < STALLED; i++)
+        crowd_read_again(c, i);
+    crowd_read_until(c, last, PATIENCE_MS);
+    for (size_t i = 0; i < SUBSCRIBERS; i++)
+        assert_int_equal(crowd_last(c, i), last);
+
+    /* Nobody was closed, and what all of them got is the Change List. */
+    crowd_read_until(c, source_post(&h, "news", 0, 1, 0).last, PATIENCE_MS);
+    assert_true(slice_equal(crowd_text(c, NOTICE_XML), entries_of_list(&h)));
+    {
+        struct xpath x;
+
+        xpath_open(&x, buf_slice(&h.body));
+        assert_xpath_text(&x, "/s:urlset/rs:md/@td:digest",
+                          crowd_digest(c, last + 1));
+        assert_xpath_count(&x, "/s:urlset/s:url", last + 1);
+        xpath_close(&x);
+    }
+    crowd_free(c);
+    http_close(&h);
+    broker_stop(&b);
+    broker_close(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_does_not_read_costs_nobody_anything),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,15 @@
+/*
+ * bodies.h - takes a body (broker/base/body.h) to its end.
+ */
+#ifndef TESTS_SUPPORT_BODIES_H
+#define TESTS_SUPPORT_BODIES_H
+
+#include "broker/base/body.h"
+#include "proto/buf.h"
+
+/* Appends all pieces, checks that they are as many bytes as the body said, and
+ * frees it. Asks with may_block only after BODY_WAITS; returns how often that
+ * was. BODY_FAILED fails the test. */
+unsigned bodies_read(struct body *body, struct buf *to);
+
+#endif

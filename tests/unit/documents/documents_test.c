@@ -1,0 +1,206 @@
+#include "broker/documents/documents.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/bodies.h"
+#include "tests/support/schema.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/support/xpath.h"
+
+static void
+assert_found(const char *path, document_open_fn *open, const char *set,
+             uint64_t number)
+{
+    struct document_found found;
+
+    assert_int_equal(documents_find(slice_of(path), &found), STATUS_OK);
+    assert_ptr_equal(found.open, open);
+    assert_int_equal(found.has_set, set != NULL);
+    if (set)
+        assert_true(slice_is(found.set, set));
+    assert_int_equal(found.number, number);
+}
+
+/* Design section 4: every address of the table is its document's. */
+static void
+finds_each_document_by_its_path(void **state)
+{
+    (void)state;
+    assert_found("/.well-known/resourcesync", source_open, NULL, 0);
+    assert_found("/sets/demo/capabilitylist.xml", source_set_open, "demo", 0);
+    assert_found("/sets/demo/changelist.xml", changelist_current_open, "demo",
+                 0);
+    assert_found("/sets/demo/changelist-archive.xml", archives_changelist_open,
+                 "demo", 0);
+    assert_found("/sets/demo/changes/000000000001.xml", changelist_open, "demo",
+                 1);
+    assert_found("/sets/a.b-c_d/changes/000000000120.xml", changelist_open,
+                 "a.b-c_d", 120);
+    assert_found("/sets/demo/changes/1234567890123.xml", changelist_open,
+                 "demo", 1234567890123);
+    assert_found("/sets/demo/changes/9999999999999999999.xml", changelist_open,
+                 "demo", UINT64_C(9999999999999999999));
+}
+
+/* a list has one address; whatever else is asked for is not there. */
+static void
+finds_nothing_elsewhere(void **state)
+{
+    static const char *const paths[] = {
+        "",
+        "/",
+        "/sets",
+        "/sets/",
+        "/sets/demo",
+        "/sets/demo/",
+        "/sets//capabilitylist.xml",
+        "/sets//changes/000000000001.xml",
+        "/sets/demo/capabilitylist",
+        "/sets/demo/capabilitylist.xml/",
+        "/sets/demo/capabilitylist.xml.gz",
+        "/sets/demo/x/capabilitylist.xml",
+        "/Sets/demo/capabilitylist.xml",
+        "//sets/demo/capabilitylist.xml",
+        "/.well-known/resourcesync/",
+        "/.well-known/resource",
+        "/sets/demo/changes/",
+        "/sets/demo/changes/.xml",
+        "/sets/demo/changes/1.xml",
+        "/sets/demo/changes/00000000001.xml",
+        "/sets/demo/changes/000000000000.xml",
+        "/sets/demo/changes/0000000000001.xml",
+        "/sets/demo/changes/00000000000a.xml",
+        "/sets/demo/changes/-00000000001.xml",
+        "/sets/demo/changes/ 00000000001.xml",
+        "/sets/demo/changes/000000000001",
+        "/sets/demo/changes/000000000001.xml.gz",
+        "/sets/demo/changes/000000000001.XML",
+        "/sets/demo/changes/99999999999999999999.xml",
+        "/sets/demo/changes/18446744073709551617.xml",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct document_found found;
+
+        if (!documents_find(slice_of(paths[i]), &found))
+            fail_msg("\"%s\" is found", paths[i]);
+    }
+}
+
+static void
+open_source(struct sets *s, struct xpath *x, struct buf *text)
+{
+    const struct document_wish wish = {.registry = s->registry,
+                                       .patience = LOG_MEMORY};
+    struct body *body;
+
+    assert_int_equal(source_open(&wish, &body, NULL), STATUS_OK);
+    buf_init(text, SIZE_MAX);
+    bodies_read(body, text);
+    assert_valid(buf_slice(text));
+    xpath_open(x, buf_slice(text));
+}
+
+/* R-040, R-042, R-044, R-049: an entry for each set, in one Source Description,
+ * from its first post on. */
+static void
+describes_the_source(void **state)
+{
+    struct xpath x;
+    struct buf text;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    sets_open(&s);
+    open_source(&s, &x, &text);
+    assert_xpath_count(&x, "/s:urlset/rs:md[@capability='description']", 1);
+    assert_xpath_count(&x, "/s:urlset/s:url", 0);
+    xpath_close(&x);
+    buf_fini(&text);
+
+    sets_post(&s, "b", 1, 1);
+    sets_post(&s, "a", 1, 1);
+    assert_non_null(registry_make(s.registry, SLICE("unborn")));
+    open_source(&s, &x, &text);
+    assert_xpath_count(
+        &x, "/s:urlset/s:url[rs:md/@capability='capabilitylist']", 2);
+    assert_xpath_text(&x, "/s:urlset/s:url[1]/s:loc",
+                      SETS_URL "/sets/a/capabilitylist.xml");
+    assert_xpath_count(&x, "//s:lastmod", 0);
+    assert_xpath_count(&x, "//@from | //@until | //@td:*", 0);
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+static void
+open_capabilities(struct sets *s, struct xpath *x, struct buf *text)
+{
+    const struct document_wish wish = {.registry = s->registry,
+                                       .set = sets_find(s, "demo"),
+                                       .head = sets_head(s, "demo"),
+                                       .patience = LOG_MEMORY};
+    struct body *body;
+
+    assert_int_equal(source_set_open(&wish, &body, NULL), STATUS_OK);
+    buf_init(text, SIZE_MAX);
+    bodies_read(body, text);
+    assert_valid(buf_slice(text));
+    xpath_open(x, buf_slice(text));
+    assert_xpath_text(x, "/s:urlset/rs:ln[@rel='up']/@href",
+                      SETS_URL "/.well-known/resourcesync");
+}
+
+/* Design rule 7, R-222: only what exists is listed: the archive from the first
+ * closed list on. */
+static void
+lists_the_capabilities_that_a_set_has(void **state)
+{
+    struct xpath x;
+    struct buf text;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 2);
+    open_capabilities(&s, &x, &text);
+    assert_xpath_count(&x, "/s:urlset/s:url", 1);
+    assert_xpath_text(&x,
+                      "/s:urlset/s:url[rs:md/@capability='changelist']/s:loc",
+                      SETS_URL "/sets/demo/changelist.xml");
+    xpath_close(&x);
+    buf_fini(&text);
+
+    sets_rotate(&s, "demo");
+    open_capabilities(&s, &x, &text);
+    assert_xpath_count(&x, "/s:urlset/s:url", 2);
+    assert_xpath_text(
+        &x, "/s:urlset/s:url[rs:md/@capability='changelist-archive']/s:loc",
+        SETS_URL "/sets/demo/changelist-archive.xml");
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_each_document_by_its_path),
+        cmocka_unit_test(finds_nothing_elsewhere),
+        TEST(describes_the_source),
+        TEST(lists_the_capabilities_that_a_set_has),
+    };
+
+    return cmocka_run_group_tests_name("documents", tests, NULL, NULL);
+}

@@ -1,0 +1,333 @@
+#include "broker/documents/listing.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/bodies.h"
+#include "tests/support/schema.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/support/xpath.h"
+
+static struct document_wish
+wish_of(struct sets *s, enum log_patience patience)
+{
+    return (struct document_wish){
+        .registry = s->registry,
+        .set = sets_find(s, "demo"),
+        .head = sets_head(s, "demo"),
+        .patience = patience,
+    };
+}
+
+static void
+open_document(struct sets *s, document_open_fn *open, struct xpath *x,
+              struct buf *text)
+{
+    const struct document_wish wish = wish_of(s, LOG_DISK);
+    struct body *body;
+
+    assert_int_equal(open(&wish, &body, NULL), STATUS_OK);
+    buf_init(text, SIZE_MAX);
+    bodies_read(body, text);
+    assert_valid(buf_slice(text));
+    xpath_open(x, buf_slice(text));
+}
+
+/* Six lists of two entries; the last, open one has one. */
+static void
+open_with(struct sets *s, void **state, uint64_t index_lists)
+{
+    sets_configure(s, tempdir_path(state));
+    s->config.rotate_entries = 2;
+    s->config.index_lists = index_lists;
+    sets_open(s);
+    sets_post(s, "demo", 1, 11);
+}
+
+static void
+assert_loc(struct xpath *x, const char *element, unsigned place,
+           unsigned number)
+{
+    char question[80], loc[100];
+
+    snprintf(question, sizeof(question), "/*/s:%s[%u]/s:loc", element, place);
+    snprintf(loc, sizeof(loc), SETS_URL "/sets/demo/changes/%012u.xml", number);
+    assert_xpath_text(x, question, loc);
+}
+
+/* R-384: while a set has one Change List, the fixed address is that list. */
+static void
+serves_the_only_list_at_the_fixed_address(void **state)
+{
+    struct document_wish wish;
+    struct xpath x;
+    struct buf text, list;
+    struct body *body;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 3);
+    open_document(&s, changelist_current_open, &x, &text);
+    assert_xpath_count(&x, "/s:urlset/s:url", 3);
+    wish = wish_of(&s, LOG_MEMORY);
+    wish.number = 1;
+    buf_init(&list, SIZE_MAX);
+    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    bodies_read(body, &list);
+    assert_true(slice_equal(buf_slice(&text), buf_slice(&list)));
+    xpath_close(&x);
+    buf_fini(&text);
+    buf_fini(&list);
+    sets_close(&s);
+}
+
+/* R-160 to R-169: the index: links up and to the archive, lists in order, each
+ * with its own times, the open one last and alone without `until`. */
+static void
+lists_closed_lists_and_the_open_one_in_the_index(void **state)
+{
+    struct xpath x;
+    struct buf text;
+    struct sets s;
+
+    open_with(&s, state, 1000);
+    open_document(&s, changelist_current_open, &x, &text);
+    assert_xpath_count(&x, "/s:sitemapindex/rs:md[@capability='changelist']",
+                       1);
+    assert_xpath_count(&x, "/s:sitemapindex/rs:md/@until", 0);
+    assert_xpath_text(&x, "/*/rs:ln[@rel='up']/@href",
+                      SETS_URL "/sets/demo/capabilitylist.xml");
+    assert_xpath_text(&x, "/*/rs:ln[@rel='archives']/@href",
+                      SETS_URL "/sets/demo/changelist-archive.xml");
+    assert_xpath_count(&x, "/*/s:sitemap", 6);
+    for (unsigned i = 1; i <= 6; i++)
+        assert_loc(&x, "sitemap", i, i);
+    assert_xpath_count(&x, "/*/s:sitemap[position() < 6]/rs:md[@from][@until]",
+                       5);
+    assert_xpath_count(&x, "/*/s:sitemap[6]/rs:md[@from][not(@until)]", 1);
+    assert_xpath(&x, "/*/rs:md/@from = /*/s:sitemap[1]/rs:md/@from");
+    for (unsigned i = 1; i < 6; i++) {
+        char question[120];
+
+        snprintf(question, sizeof(question),
+                 "/*/s:sitemap[%u]/rs:md/@until = /*/s:sitemap[%u]/rs:md/@from",
+                 i, i + 1);
+        assert_xpath(&x, question);
+    }
+    assert_xpath_count(&x, "//s:lastmod", 0);
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* R-166, R-171, R-224: the index keeps so many closed lists as it is set to;
+ * those that left it are in the archive. */
+static void
+moves_old_lists_to_the_archive(void **state)
+{
+    struct xpath x;
+    struct buf text;
+    struct sets s;
+
+    open_with(&s, state, 3);
+    open_document(&s, changelist_current_open, &x, &text);
+    assert_xpath_count(&x, "/*/s:sitemap", 4);
+    assert_loc(&x, "sitemap", 1, 3);
+    assert_loc(&x, "sitemap", 4, 6);
+    assert_xpath(&x, "/*/rs:md/@from = /*/s:sitemap[1]/rs:md/@from");
+    xpath_close(&x);
+    buf_fini(&text);
+
+    open_document(&s, archives_changelist_open, &x, &text);
+    assert_xpath_count(&x, "/s:urlset/s:url", 5);
+    for (unsigned i = 1; i <= 5; i++)
+        assert_loc(&x, "url", i, i);
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* R-210 to R-218: the archive: closed lists only, in order, with times and the
+ * digest of each. */
+static void
+archives_every_closed_list(void **state)
+{
+    struct xpath x;
+    struct buf text;
+    struct sets s;
+
+    open_with(&s, state, 1000);
+    open_document(&s, archives_changelist_open, &x, &text);
+    assert_xpath_count(&x, "/s:urlset/rs:md[@capability='changelist-archive']",
+                       1);
+    assert_xpath_text(&x, "/*/rs:ln[@rel='up']/@href",
+                      SETS_URL "/sets/demo/capabilitylist.xml");
+    assert_xpath_count(&x, "/*/rs:ln", 1);
+    assert_xpath_count(&x, "/*/s:url/rs:md[@from][@until][@td:digest]", 5);
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* R-165, R-215: what a listing says of a list is what the list says itself. */
+static void
+tells_of_each_list_what_the_list_tells(void **state)
+{
+    struct xpath index;
+    struct buf text;
+    struct sets s;
+
+    open_with(&s, state, 1000);
+    open_document(&s, changelist_current_open, &index, &text);
+    for (unsigned i = 1; i <= 6; i++) {
+        static const char *const members[] = {"from", "until"};
+        struct document_wish wish = wish_of(&s, LOG_DISK);
+        struct buf list;
+        struct xpath x;
+        struct body *body;
+
+        wish.number = i;
+        buf_init(&list, SIZE_MAX);
+        assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+        bodies_read(body, &list);
+        xpath_open(&x, buf_slice(&list));
+        for (size_t k = 0; k < 2; k++) {
+            char mine[80], its[80];
+
+            snprintf(mine, sizeof(mine), "/*/s:sitemap[%u]/rs:md/@%s", i,
+                     members[k]);
+            snprintf(its, sizeof(its), "/*/rs:md/@%s", members[k]);
+            assert_xpath_text(&x, its, xpath_get(&index, mine));
+        }
+        if (i < 6) {
+            char mine[80];
+
+            snprintf(mine, sizeof(mine), "/*/s:sitemap[%u]/rs:md/@td:digest",
+                     i);
+            assert_xpath_text(&x, "/*/rs:md/@td:digest",
+                              xpath_get(&index, mine));
+        }
+        xpath_close(&x);
+        buf_fini(&list);
+    }
+    xpath_close(&index);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* R-222: no archive before there is something in it. */
+static void
+has_no_archive_before_a_list_is_closed(void **state)
+{
+    struct document_wish wish;
+    struct problem why = {""};
+    struct body *body;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 3);
+    wish = wish_of(&s, LOG_DISK);
+    assert_int_equal(archives_changelist_open(&wish, &body, &why),
+                     STATUS_NOT_FOUND);
+    assert_string_equal(why.text, "no Change List of this set is closed yet");
+    sets_close(&s);
+}
+
+/* R-170: a listing is of the moment of its head, whatever was closed since. */
+static void
+is_of_the_moment_it_was_asked_at(void **state)
+{
+    struct document_wish wish;
+    struct xpath x;
+    struct buf text;
+    struct body *body;
+    struct sets s;
+
+    open_with(&s, state, 1000);
+    wish = wish_of(&s, LOG_DISK);
+    sets_post(&s, "demo", 12, 20);
+    buf_init(&text, SIZE_MAX);
+    assert_int_equal(changelist_current_open(&wish, &body, NULL), STATUS_OK);
+    bodies_read(body, &text);
+    xpath_open(&x, buf_slice(&text));
+    assert_xpath_count(&x, "/*/s:sitemap", 6);
+    assert_xpath_count(&x, "/*/s:sitemap/rs:md[not(@until)]", 1);
+    assert_xpath_count(&x, "/*/s:sitemap[6]/rs:md[not(@until)]", 1);
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* More lists than are read at once are all there. */
+static void
+lists_many_lists(void **state)
+{
+    struct xpath x;
+    struct buf text;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.rotate_entries = 1;
+    s.config.index_lists = 500;
+    sets_open(&s);
+    for (int i = 0; i < 6; i++)
+        sets_post(&s, "demo", 1, 100);
+    open_document(&s, archives_changelist_open, &x, &text);
+    assert_xpath_count(&x, "/*/s:url", 600);
+    for (unsigned i = 1; i <= 600; i += 37)
+        assert_loc(&x, "url", i, i);
+    xpath_close(&x);
+    buf_fini(&text);
+    open_document(&s, changelist_current_open, &x, &text);
+    assert_xpath_count(&x, "/*/s:sitemap", 501);
+    assert_loc(&x, "sitemap", 1, 101);
+    assert_loc(&x, "sitemap", 501, 601);
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* Design section 3: rows are read where that may wait. */
+static void
+says_when_it_would_wait_for_a_disk(void **state)
+{
+    struct document_wish wish;
+    struct body *body;
+    struct sets s;
+
+    open_with(&s, state, 1000);
+    wish = wish_of(&s, LOG_MEMORY);
+    assert_int_equal(changelist_current_open(&wish, &body, NULL), STATUS_AGAIN);
+    assert_int_equal(archives_changelist_open(&wish, &body, NULL),
+                     STATUS_AGAIN);
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(serves_the_only_list_at_the_fixed_address),
+        TEST(lists_closed_lists_and_the_open_one_in_the_index),
+        TEST(moves_old_lists_to_the_archive),
+        TEST(archives_every_closed_list),
+        TEST(tells_of_each_list_what_the_list_tells),
+        TEST(has_no_archive_before_a_list_is_closed),
+        TEST(is_of_the_moment_it_was_asked_at),
+        TEST(lists_many_lists),
+        TEST(says_when_it_would_wait_for_a_disk),
+    };
+
+    return cmocka_run_group_tests_name("listing", tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+#include "broker/documents/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/formats.h"
+#include "tests/support/bodies.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+/* The entries of a page. */
+struct page {
+    uint64_t first, last, n;
+    bool is_wrong;
+    struct buf text;
+};
+
+static enum status
+on_change(const struct change *change, void *user, struct problem *why)
+{
+    struct page *p = user;
+
+    (void)why;
+    if (p->n++ == 0)
+        p->first = change->seq;
+    else
+        p->is_wrong |= change->seq != p->last + 1;
+    p->last = change->seq;
+    return STATUS_OK;
+}
+
+/* The page after `after`; *next is where the next one begins. */
+static struct page
+open_page(struct set *set, uint64_t after, uint64_t *next)
+{
+    struct page p = {.n = 0};
+    struct reader *reader = reader_new(format_of(SLICE("application/json")),
+                                       READER_MESSAGE, SIZE_MAX, on_change, &p);
+    struct body *body;
+
+    buf_init(&p.text, SIZE_MAX);
+    assert_int_equal(memory_open(set, after, LOG_DISK, &body, next, NULL),
+                     STATUS_OK);
+    bodies_read(body, &p.text);
+    assert_int_equal(reader_feed(reader, buf_slice(&p.text), NULL), STATUS_OK);
+    assert_int_equal(reader_end(reader, NULL), STATUS_OK);
+    assert_int_equal(reader_coverage(reader)->after, after);
+    assert_int_equal(reader_coverage(reader)->last, *next);
+    reader_free(reader);
+    return p;
+}
+
+static void
+assert_next(const struct page *p, const struct head *head, uint64_t seq)
+{
+    char next[200];
+
+    snprintf(next, sizeof(next),
+             "\"next\":\"" SETS_URL "/sets/demo/changes?after=%s-%llu\"",
+             head->epoch, (unsigned long long)seq);
+    assert_non_null(memmem(p->text.data, p->text.size, next, strlen(next)));
+}
+
+static void
+open_in(struct sets *s, void **state)
+{
+    sets_configure(s, tempdir_path(state));
+    sets_open(s);
+}
+
+/* exactly the events after N; `next` names the last one included. */
+static void
+gives_exactly_the_entries_after_a_position(void **state)
+{
+    struct head head;
+    struct set *set;
+    struct page p;
+    struct sets s;
+    uint64_t next;
+
+    open_in(&s, state);
+    set = sets_post(&s, "demo", 1, 22);
+    head = sets_head(&s, "demo");
+    p = open_page(set, 20, &next);
+    assert_int_equal(p.n, 2);
+    assert_int_equal(p.first, 21);
+    assert_int_equal(p.last, 22);
+    assert_int_equal(next, 22);
+    assert_next(&p, &head, 22);
+    buf_fini(&p.text);
+    sets_close(&s);
+}
+
+/* at the head the page is empty and its `next` equals its `self`. */
+static void
+is_empty_at_the_head_and_names_itself(void **state)
+{
+    struct head head;
+    struct set *set;
+    struct page p;
+    struct sets s;
+    uint64_t next;
+
+    open_in(&s, state);
+    set = sets_post(&s, "demo", 1, 5);
+    head = sets_head(&s, "demo");
+    p = open_page(set, 5, &next);
+    assert_int_equal(p.n, 0);
+    assert_int_equal(next, 5);
+    assert_next(&p, &head, 5);
+    buf_fini(&p.text);
+    sets_close(&s);
+}
+
+/* R-344: following `next` yields every event once, in pages within the limits,
+ * over closed lists and a restart. */
+static void
+yields_every_entry_once_page_by_page(void **state)
+{
+    uint64_t after = 0, pages = 0;
+    struct set *set;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.rotate_entries = 3000;
+    s.config.message_bytes = (uint64_t)512 << 10;
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 10000);
+    sets_file_all(&s);
+    sets_close(&s);
+    sets_open(&s);
+    set = sets_post(&s, "demo", 10001, 2000);
+    while (after < 12000) {
+        uint64_t next;
+        struct page p = open_page(set, after, &next);
+
+        assert_false(p.is_wrong);
+        assert_int_equal(p.first, after + 1);
+        assert_int_equal(p.last, next);
+        assert_true(p.text.size <= s.config.message_bytes);
+        after = next;
+        pages++;
+        buf_fini(&p.text);
+    }
+    assert_int_equal(after, 12000);
+    assert_in_range(pages, 3, 12);
+    sets_close(&s);
+}
+
+/* Design section 3: what is not in memory is read elsewhere. */
+static void
+says_when_it_would_wait_for_a_disk(void **state)
+{
+    struct body *body = NULL;
+    struct sets s;
+    uint64_t next;
+
+    open_in(&s, state);
+    sets_post(&s, "demo", 1, 5);
+    sets_close(&s);
+    sets_open(&s);
+    assert_int_equal(
+        memory_open(sets_find(&s, "demo"), 2, LOG_MEMORY, &body, &next, NULL),
+        STATUS_AGAIN);
+    assert_null(body);
+    sets_close(&s);
+}
+
+/* ahead of the log is an error. */
+static void
+refuses_the_future(void **state)
+{
+    struct problem why = {""};
+    struct body *body = NULL;
+    struct sets s;
+    uint64_t next;
+
+    open_in(&s, state);
+    assert_int_equal(memory_open(sets_post(&s, "demo", 1, 5), 6, LOG_DISK,
+                                 &body, &next, &why),
+                     STATUS_GONE);
+    assert_null(body);
+    assert_string_equal(why.text,
+                        "entry 6 is ahead of the log, which ends at 5");
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(gives_exactly_the_entries_after_a_position),
+        TEST(is_empty_at_the_head_and_names_itself),
+        TEST(yields_every_entry_once_page_by_page),
+        TEST(says_when_it_would_wait_for_a_disk),
+        TEST(refuses_the_future),
+    };
+
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}

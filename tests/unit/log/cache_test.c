@@ -1,0 +1,356 @@
+#include "broker/log/cache.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/log/set.h"
+#include "tests/support/posts.h"
+
+#define BATCHES 6
+#define EACH    4
+
+/* A disk: what a cache reads from, and what it was asked for. */
+struct disk {
+    struct batch *batches[BATCHES];
+    struct log_set a, b;
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t changed;
+    unsigned reads;
+    unsigned failures;      /* so many reads fail first */
+    unsigned arriving;      /* threads about to ask */
+    unsigned wait_arriving; /* a read waits for so many */
+    struct log_set *gate;   /* reads of this set wait until is_open */
+    bool is_open;
+};
+
+static void
+disk_open(struct disk *disk)
+{
+    memset(disk, 0, sizeof(*disk));
+    posts_chain(disk->batches, BATCHES, EACH);
+    pthread_mutex_init(&disk->mutex, NULL);
+    pthread_cond_init(&disk->changed, NULL);
+}
+
+static void
+disk_close(struct disk *disk)
+{
+    for (size_t i = 0; i < BATCHES; i++)
+        batch_unref(disk->batches[i]);
+    pthread_cond_destroy(&disk->changed);
+    pthread_mutex_destroy(&disk->mutex);
+}
+
+static enum status
+load(void *user, struct log_set *set, uint64_t after, struct batch **batch,
+     struct problem *why)
+{
+    struct disk *disk = user;
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&disk->mutex);
+    disk->reads++;
+    pthread_cond_broadcast(&disk->changed);
+    while (disk->arriving < disk->wait_arriving ||
+           (set == disk->gate && !disk->is_open))
+        pthread_cond_wait(&disk->changed, &disk->mutex);
+    if (disk->failures > 0) {
+        disk->failures--;
+        rc = STATUS_IO;
+    }
+    pthread_mutex_unlock(&disk->mutex);
+
+    *batch = NULL;
+    if (rc)
+        return problem(why, rc, "the disk is broken");
+    for (int i = 0; i < 100; i++)
+        sched_yield(); /* who asks meanwhile must find the flight */
+    if (after < BATCHES * EACH)
+        *batch = batch_ref(disk->batches[after / EACH]);
+    return STATUS_OK;
+}
+
+/* Reads and asserts what comes. */
+static void
+read_one(struct cache *cache, struct disk *disk, struct log_set *set,
+         uint64_t after)
+{
+    struct batch *b;
+
+    assert_int_equal(cache_read(cache, set, after, load, disk, &b, NULL),
+                     STATUS_OK);
+    assert_ptr_equal(b, disk->batches[after / EACH]);
+    batch_unref(b);
+}
+
+/* log.md, reading: what was read serves the next readers, at any entry. */
+static void
+reads_a_batch_once_for_all_its_entries(void **state)
+{
+    struct cache *cache = cache_new(1 << 20);
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    for (uint64_t after = EACH; after < 2 * EACH; after++)
+        read_one(cache, &disk, &disk.a, after);
+    assert_int_equal(disk.reads, 1);
+    read_one(cache, &disk, &disk.a, EACH - 1);
+    assert_int_equal(disk.reads, 2);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+/* Entry 5 of one set is not entry 5 of another. */
+static void
+keeps_sets_apart(void **state)
+{
+    struct cache *cache = cache_new(1 << 20);
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    read_one(cache, &disk, &disk.a, 0);
+    read_one(cache, &disk, &disk.b, 0);
+    assert_int_equal(disk.reads, 2);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+/* Design rule 8: bounded in bytes; the least recently used goes first. */
+static void
+lets_go_of_the_least_recently_used(void **state)
+{
+    struct cache *cache;
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    cache = cache_new(3 * batch_weight(disk.batches[BATCHES - 1]));
+    read_one(cache, &disk, &disk.a, 0 * EACH);
+    read_one(cache, &disk, &disk.a, 1 * EACH);
+    read_one(cache, &disk, &disk.a, 2 * EACH);
+    read_one(cache, &disk, &disk.a, 0 * EACH); /* used again */
+    assert_int_equal(disk.reads, 3);
+    read_one(cache, &disk, &disk.a, 3 * EACH); /* the second goes */
+    read_one(cache, &disk, &disk.a, 0 * EACH);
+    read_one(cache, &disk, &disk.a, 2 * EACH);
+    assert_int_equal(disk.reads, 4);
+    read_one(cache, &disk, &disk.a, 1 * EACH);
+    assert_int_equal(disk.reads, 5);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+/* Even a batch that is larger than the cache serves who comes next. */
+static void
+keeps_the_last_batch_however_large(void **state)
+{
+    struct cache *cache = cache_new(1);
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    read_one(cache, &disk, &disk.a, 0);
+    read_one(cache, &disk, &disk.a, 1);
+    assert_int_equal(disk.reads, 1);
+    read_one(cache, &disk, &disk.a, EACH);
+    read_one(cache, &disk, &disk.a, 0);
+    assert_int_equal(disk.reads, 3);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+/* What failed is tried again by the next reader, and so is what was not there.
+ */
+static void
+keeps_neither_failures_nor_nothing(void **state)
+{
+    struct cache *cache = cache_new(1 << 20);
+    struct problem why = {""};
+    struct batch *b;
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    disk.failures = 1;
+    assert_int_equal(cache_read(cache, &disk.a, 0, load, &disk, &b, &why),
+                     STATUS_IO);
+    assert_string_equal(why.text, "the disk is broken");
+    read_one(cache, &disk, &disk.a, 0);
+    assert_int_equal(disk.reads, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            cache_read(cache, &disk.a, BATCHES * EACH, load, &disk, &b, NULL),
+            STATUS_OK);
+        assert_null(b);
+    }
+    assert_int_equal(disk.reads, 4);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+/* A batch that is in use outlives the cache. */
+static void
+lends_batches_that_outlive_it(void **state)
+{
+    struct cache *cache = cache_new(1 << 20);
+    struct batch *b;
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    assert_int_equal(cache_read(cache, &disk.a, 0, load, &disk, &b, NULL),
+                     STATUS_OK);
+    cache_free(cache);
+    disk_close(&disk);
+    assert_int_equal(b->last, EACH);
+    batch_unref(b);
+}
+
+/* Threads */
+
+#define THREADS 5
+
+struct asker {
+    pthread_t id;
+    struct cache *cache;
+    struct disk *disk;
+    struct log_set *set;
+    uint64_t after;
+    struct batch *got;
+    enum status rc;
+};
+
+static void *
+ask(void *user)
+{
+    struct asker *a = user;
+
+    pthread_mutex_lock(&a->disk->mutex);
+    a->disk->arriving++;
+    pthread_cond_broadcast(&a->disk->changed);
+    pthread_mutex_unlock(&a->disk->mutex);
+    a->rc =
+        cache_read(a->cache, a->set, a->after, load, a->disk, &a->got, NULL);
+    return NULL;
+}
+
+static void
+start(struct asker *a, struct cache *cache, struct disk *disk,
+      struct log_set *set, uint64_t after)
+{
+    *a = (struct asker){
+        .cache = cache, .disk = disk, .set = set, .after = after};
+    assert_int_equal(pthread_create(&a->id, NULL, ask, a), 0);
+}
+
+/* log.md, reading: one flight per block. The read begins before the others ask,
+ * and ends after all of them were about to. */
+static void
+reads_once_for_all_who_ask_at_the_same_time(void **state)
+{
+    struct asker askers[THREADS];
+    struct cache *cache = cache_new(1 << 20);
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    disk.wait_arriving = THREADS;
+    for (int i = 0; i < THREADS; i++)
+        start(&askers[i], cache, &disk, &disk.a, 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(askers[i].id, NULL);
+        assert_int_equal(askers[i].rc, STATUS_OK);
+        assert_ptr_equal(askers[i].got, disk.batches[0]);
+        batch_unref(askers[i].got);
+    }
+    assert_int_equal(disk.reads, 1);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+/* When the one who reads fails, the others try themselves: one after the other,
+ * until one succeeds. */
+static void
+lets_the_others_try_when_a_read_fails(void **state)
+{
+    struct asker askers[THREADS];
+    struct cache *cache = cache_new(1 << 20);
+    unsigned n_failed = 0;
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    disk.wait_arriving = THREADS;
+    disk.failures = 2;
+    for (int i = 0; i < THREADS; i++)
+        start(&askers[i], cache, &disk, &disk.a, 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(askers[i].id, NULL);
+        n_failed += askers[i].rc == STATUS_IO;
+        if (!askers[i].rc)
+            assert_ptr_equal(askers[i].got, disk.batches[0]);
+        batch_unref(askers[i].got);
+    }
+    assert_int_equal(n_failed, 2);
+    assert_int_equal(disk.reads, 3);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+/* Design rule 6: a read that takes long holds up nobody who wants another
+ * entry, nor the same seq of another set. */
+static void
+does_not_hold_up_who_wants_something_else(void **state)
+{
+    struct cache *cache = cache_new(1 << 20);
+    struct asker slow;
+    struct disk disk;
+
+    (void)state;
+    disk_open(&disk);
+    disk.gate = &disk.a;
+    start(&slow, cache, &disk, &disk.a, 0);
+    pthread_mutex_lock(&disk.mutex);
+    while (disk.reads == 0)
+        pthread_cond_wait(&disk.changed, &disk.mutex);
+    pthread_mutex_unlock(&disk.mutex);
+
+    read_one(cache, &disk, &disk.b, 0); /* while the other one waits */
+    read_one(cache, &disk, &disk.b, EACH);
+
+    pthread_mutex_lock(&disk.mutex);
+    disk.is_open = true;
+    pthread_cond_broadcast(&disk.changed);
+    pthread_mutex_unlock(&disk.mutex);
+    pthread_join(slow.id, NULL);
+    assert_ptr_equal(slow.got, disk.batches[0]);
+    batch_unref(slow.got);
+    cache_free(cache);
+    disk_close(&disk);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_a_batch_once_for_all_its_entries),
+        cmocka_unit_test(keeps_sets_apart),
+        cmocka_unit_test(lets_go_of_the_least_recently_used),
+        cmocka_unit_test(keeps_the_last_batch_however_large),
+        cmocka_unit_test(keeps_neither_failures_nor_nothing),
+        cmocka_unit_test(lends_batches_that_outlive_it),
+        cmocka_unit_test(reads_once_for_all_who_ask_at_the_same_time),
+        cmocka_unit_test(lets_the_others_try_when_a_read_fails),
+        cmocka_unit_test(does_not_hold_up_who_wants_something_else),
+    };
+
+    return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
+}

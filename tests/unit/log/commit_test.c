@@ -1,0 +1,422 @@
+#include "broker/log/commit.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/log/cursor.h"
+#include "tests/unit/log/rounds.h"
+
+/* Exits with 0 if the post is answered. */
+static void
+post_with_an_unknown_outcome(void)
+{
+    struct world *w = world_open(50000, 0);
+    struct posted p;
+
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.is_unknown = true;
+    pthread_mutex_unlock(&w->fake.mutex);
+    posts_begin(&p, POST_CHANGES, &w->a);
+    posts_add_many(&p, 1, 1);
+    submit(w, &p);
+    posts_wait(&p);
+    _exit(0);
+}
+
+/* log.md, commit: when nobody knows whether a commit is kept, nobody is
+ * answered, nothing is published, and the process ends with 1. */
+static void
+ends_the_process_when_the_outcome_is_unknown(void **state)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0)
+        post_with_an_unknown_outcome();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+/* log.md, commit: everything that waits shares one transaction; a set that is
+ * new is told before its batches, and they carry its id. */
+static void
+commits_all_that_waits_together(void **state)
+{
+    struct world *w = world_open(50000, 0);
+    struct posted held, p[4];
+    struct fake *f = &w->fake;
+
+    (void)state;
+    posts_begin(&held, POST_CHANGES, &w->a);
+    posts_add_many(&held, 1, 1);
+    hold(w, &held);
+    for (int i = 0; i < 4; i++) {
+        posts_begin(&p[i], POST_CHANGES, i % 2 ? &w->b : &w->a);
+        posts_add_many(&p[i], 1, 3);
+        submit(w, &p[i]);
+    }
+    set_shut(w, false);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(posts_wait(&p[i]), STATUS_OK);
+        posts_end(&p[i]);
+    }
+    assert_int_equal(posts_wait(&held), STATUS_OK);
+    assert_int_equal(p[0].post.first, 2);
+    assert_int_equal(p[2].post.first, 5);
+    assert_int_equal(p[2].post.last, 7);
+    assert_int_equal(p[1].post.first, 1);
+    assert_int_equal(p[3].post.last, 6);
+    assert_string_equal(p[0].post.epoch, held.post.epoch);
+    assert_string_not_equal(p[1].post.epoch, held.post.epoch);
+
+    /* One batch each: consecutive entries of one commit and set. */
+    pthread_mutex_lock(&f->mutex);
+    assert_int_equal(f->n_batches, 3);
+    assert_int_equal(f->in_commit[1], f->in_commit[2]);
+    assert_int_equal(f->sets[0], 1);
+    assert_int_equal(f->sets[1], 1);
+    assert_int_equal(f->sets[2], 2);
+    assert_int_equal(f->batches[1]->first, 2);
+    assert_int_equal(f->batches[1]->last, 7);
+    assert_int_equal(f->batches[2]->last, 6);
+    assert_int_equal(f->n_births, 2);
+    assert_string_equal(f->births[1], "b");
+    pthread_mutex_unlock(&f->mutex);
+    posts_end(&held);
+    world_close(w);
+}
+
+/* Design rule 1: nothing is visible and nobody answered before the commit. */
+static void
+publishes_and_answers_after_the_commit(void **state)
+{
+    struct world *w = world_open(50000, 0);
+    struct posted p;
+    struct head head;
+    struct batch *b;
+    uint64_t last;
+
+    (void)state;
+    posts_begin(&p, POST_CHANGES, &w->a);
+    posts_add_many(&p, 1, 2);
+    hold(w, &p);
+    tail_head(&w->a.tail, &head);
+    assert_false(head.exists);
+    assert_false(posts_is_done(&p));
+    set_shut(w, false);
+    assert_int_equal(posts_wait(&p), STATUS_OK);
+    tail_head(&w->a.tail, &head);
+    assert_true(head.exists);
+    assert_int_equal(head.last, 2);
+    b = tail_find(&w->a.tail, 1, &last);
+    assert_ptr_equal(b, w->fake.batches[0]);
+    assert_memory_equal(head.digest.bytes, b->digest.bytes, DIGEST_SIZE);
+    batch_unref(b);
+    posts_end(&p);
+    world_close(w);
+}
+
+/* Design rule 5, log.md: what an engine refuses was never there. */
+static void
+takes_a_refused_commit_back_whole(void **state)
+{
+    struct world *w = world_open(4, 0);
+    struct posted p[2];
+    struct head before, after;
+    uint64_t first;
+
+    (void)state;
+    assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
+    tail_head(&w->a.tail, &before);
+    refuse(w, 1);
+    posts_begin(&p[0], POST_CHANGES, &w->a);
+    posts_add_many(&p[0], 1, 6); /* would end two lists */
+    submit(w, &p[0]);
+    assert_int_equal(posts_wait(&p[0]), STATUS_BUSY);
+    assert_string_equal(p[0].post.why.text, "the disk is full");
+    tail_head(&w->a.tail, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    assert_int_equal(atomic_load(&w->n_closed), 0);
+    posts_end(&p[0]);
+
+    assert_int_equal(post(w, &w->a, 2, &first), STATUS_OK);
+    assert_int_equal(first, 4);
+    tail_head(&w->a.tail, &after);
+    assert_int_equal(after.last, 5);
+    assert_int_equal(after.list, 2);
+    assert_int_equal(atomic_load(&w->n_closed), 1);
+    assert_int_equal(w->fake.n_ends, 1);
+    assert_string_equal(w->fake.headers[0], "a 0 to 4");
+    assert_int_equal(w->fake.batches[1]->first, 4);
+    assert_memory_equal(w->fake.batches[1]->before.bytes, before.digest.bytes,
+                        DIGEST_SIZE);
+    world_close(w);
+}
+
+/* All or nothing: whoever shares a refused commit is refused. */
+static void
+refuses_every_post_of_a_refused_round(void **state)
+{
+    struct world *w = world_open(50000, 0);
+    struct posted held, p[3];
+
+    (void)state;
+    posts_begin(&held, POST_CHANGES, &w->a);
+    posts_add_many(&held, 1, 1);
+    hold(w, &held);
+    refuse(w, 2);
+    for (int i = 0; i < 3; i++) {
+        posts_begin(&p[i], i == 2 ? POST_CLOSE : POST_CHANGES,
+                    i == 1 ? &w->b : &w->a);
+        if (i < 2)
+            posts_add_many(&p[i], 1, 2);
+        submit(w, &p[i]);
+    }
+    set_shut(w, false);
+    assert_int_equal(posts_wait(&held), STATUS_BUSY);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(posts_wait(&p[i]), STATUS_BUSY);
+        posts_end(&p[i]);
+    }
+    assert_int_equal(w->fake.n_batches, 0);
+    posts_end(&held);
+    world_close(w);
+}
+
+/* A set whose first commit is refused does not exist, and is born again by the
+ * next one. */
+static void
+bears_a_set_again_after_its_birth_was_refused(void **state)
+{
+    struct world *w = world_open(50000, 0);
+    struct head head;
+    uint64_t first;
+
+    (void)state;
+    refuse(w, 1);
+    assert_int_equal(post(w, &w->a, 2, NULL), STATUS_BUSY);
+    tail_head(&w->a.tail, &head);
+    assert_false(head.exists);
+    assert_int_equal(post(w, &w->b, 1, NULL), STATUS_OK);
+
+    assert_int_equal(post(w, &w->a, 2, &first), STATUS_OK);
+    assert_int_equal(first, 1);
+    tail_head(&w->a.tail, &head);
+    assert_true(head.exists);
+    assert_int_equal(head.last, 2);
+    assert_int_equal(w->fake.n_births, 3);
+    assert_string_equal(w->fake.births[0], "a");
+    assert_string_equal(w->fake.births[2], "a");
+    assert_int_equal(w->fake.sets[0], 2);
+    assert_int_equal(w->fake.sets[1], 3);
+    world_close(w);
+}
+
+/* log.md, ending: what was submitted is committed and answered; nothing is
+ * taken after that. */
+static void
+commits_what_was_submitted_before_it_ends(void **state)
+{
+    struct world *w = world_open(50000, 0);
+    struct posted held, p[3];
+
+    (void)state;
+    posts_begin(&held, POST_CHANGES, &w->a);
+    posts_add_many(&held, 1, 1);
+    hold(w, &held);
+    for (int i = 0; i < 3; i++) {
+        posts_begin(&p[i], POST_CHANGES, &w->a);
+        posts_add_many(&p[i], 1, 1);
+        submit(w, &p[i]);
+    }
+    set_shut(w, false);
+    committer_stop(&w->committer);
+    for (int i = 0; i < 3; i++) {
+        assert_true(posts_is_done(&p[i]));
+        assert_int_equal(p[i].post.status, STATUS_OK);
+        assert_int_equal(p[i].post.first, 2 + i);
+    }
+    assert_int_equal(committer_submit(&w->committer, &p[0].post),
+                     STATUS_STOPPED);
+    for (int i = 0; i < 3; i++)
+        posts_end(&p[i]);
+    posts_end(&held);
+    world_close(w);
+}
+
+struct counter {
+    struct watch watch;
+    atomic_uint wakes;
+};
+
+static void
+count_wake(struct watch *watch)
+{
+    struct counter *c = list_entry(watch, struct counter, watch);
+
+    atomic_fetch_add(&c->wakes, 1);
+}
+
+/* log.md, reading: a commit wakes those who watch the sets it changed, once,
+ * and nobody else; one that was refused wakes nobody. */
+static void
+wakes_who_watches_the_sets_that_changed(void **state)
+{
+    struct counter c = {.watch.wake = count_wake};
+    struct world *w = world_open(50000, 0);
+
+    (void)state;
+    atomic_init(&c.wakes, 0);
+    cursor_watch(&w->a, &c.watch);
+    assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
+    assert_int_equal(atomic_load(&c.wakes), 1);
+    assert_int_equal(post(w, &w->b, 1, NULL), STATUS_OK);
+    refuse(w, 1);
+    assert_int_equal(post(w, &w->a, 1, NULL), STATUS_BUSY);
+    assert_int_equal(atomic_load(&c.wakes), 1);
+    cursor_unwatch(&w->a, &c.watch);
+    world_close(w);
+}
+
+static void *
+stop(void *user)
+{
+    struct world *w = user;
+
+    committer_stop(&w->committer);
+    return NULL;
+}
+
+static bool
+is_stopping(struct thread *t)
+{
+    bool answer;
+
+    pthread_mutex_lock(&t->mutex);
+    answer = t->is_stopping;
+    pthread_mutex_unlock(&t->mutex);
+    return answer;
+}
+
+static void
+set_held(struct world *w, bool is_held)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.is_held = is_held;
+    pthread_cond_broadcast(&w->fake.changed);
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+/* Also what comes between the last round and the wish to end. */
+static void
+commits_what_was_submitted_between_two_rounds(void **state)
+{
+    struct world *w = world_open(50000, 0);
+    struct posted p[2];
+    pthread_t stopper;
+
+    (void)state;
+    posts_begin(&p[0], POST_CHANGES, &w->a);
+    posts_begin(&p[1], POST_CHANGES, &w->a);
+    posts_add_many(&p[0], 1, 1);
+    posts_add_many(&p[1], 2, 1);
+    set_held(w, true);
+    submit(w, &p[0]);
+    wait_for(w, &w->fake.n_tidied, 2);
+    submit(w, &p[1]);
+    assert_int_equal(pthread_create(&stopper, NULL, stop, w), 0);
+    while (!is_stopping(&w->committer.thread))
+        sched_yield();
+    set_held(w, false);
+    pthread_join(stopper, NULL);
+    assert_true(posts_is_done(&p[1]));
+    assert_int_equal(p[1].post.status, STATUS_OK);
+    assert_int_equal(p[1].post.first, 2);
+    posts_end(&p[0]);
+    posts_end(&p[1]);
+    world_close(w);
+}
+
+#define POSTERS 4
+#define ROUNDS  50
+
+struct poster {
+    pthread_t id;
+    struct world *world;
+    struct log_set *set;
+    uint64_t firsts[ROUNDS];
+};
+
+static void *
+post_often(void *user)
+{
+    struct poster *p = user;
+
+    for (int i = 0; i < ROUNDS; i++)
+        if (post(p->world, p->set, 2, &p->firsts[i]))
+            p->firsts[i] = 0;
+    return NULL;
+}
+
+/* R-135, R-340: posts from several threads get seqs of their own, in the order
+ * in which each thread was answered. */
+static void
+numbers_the_posts_of_many_threads(void **state)
+{
+    struct world *w = world_open(30, 0);
+    struct poster posters[POSTERS];
+    bool seen[POSTERS * ROUNDS + 1] = {false};
+
+    (void)state;
+    for (int i = 0; i < POSTERS; i++) {
+        posters[i] = (struct poster){.world = w, .set = &w->a};
+        assert_int_equal(
+            pthread_create(&posters[i].id, NULL, post_often, &posters[i]), 0);
+    }
+    for (int i = 0; i < POSTERS; i++) {
+        uint64_t before = 0;
+
+        pthread_join(posters[i].id, NULL);
+        for (int k = 0; k < ROUNDS; k++) {
+            uint64_t first = posters[i].firsts[k];
+
+            assert_true(first > before && first % 2 == 1);
+            assert_in_range(first / 2, 0, POSTERS * ROUNDS - 1);
+            assert_false(seen[first / 2]);
+            seen[first / 2] = true;
+            before = first;
+        }
+    }
+    committer_stop(&w->committer);
+    assert_batches_are_sound(&w->fake);
+    assert_int_equal(w->fake.n_ends, POSTERS * ROUNDS * 2 / 30);
+    world_close(w);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_the_process_when_the_outcome_is_unknown),
+        cmocka_unit_test(commits_all_that_waits_together),
+        cmocka_unit_test(publishes_and_answers_after_the_commit),
+        cmocka_unit_test(takes_a_refused_commit_back_whole),
+        cmocka_unit_test(refuses_every_post_of_a_refused_round),
+        cmocka_unit_test(bears_a_set_again_after_its_birth_was_refused),
+        cmocka_unit_test(wakes_who_watches_the_sets_that_changed),
+        cmocka_unit_test(commits_what_was_submitted_before_it_ends),
+        cmocka_unit_test(commits_what_was_submitted_between_two_rounds),
+        cmocka_unit_test(numbers_the_posts_of_many_threads),
+    };
+
+    return cmocka_run_group_tests_name("commit", tests, NULL, NULL);
+}

@@ -1,0 +1,319 @@
+/*
+ * rounds.h - for tests of the log thread: a thread with two sets, before an
+ * engine that keeps everything in memory, waits where it is told to, and
+ * refuses as often as it is told to.
+ */
+#ifndef TESTS_UNIT_LOG_ROUNDS_H
+#define TESTS_UNIT_LOG_ROUNDS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/log/commit.h"
+#include "broker/log/set.h"
+#include "proto/document.h"
+#include "tests/support/posts.h"
+
+#define KEPT_MAX 512
+
+/* The engine. */
+struct fake {
+    struct engine engine;
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t changed;
+    bool is_shut;       /* commits wait */
+    unsigned n_waiting; /* that wait */
+    unsigned n_commits; /* that were asked for */
+    unsigned n_idle;    /* of these, without anything to keep */
+    unsigned n_tidied;
+    unsigned acceptances; /* so many commits are accepted, */
+    unsigned refusals;    /* and then so many refused */
+    unsigned to_forget;   /* so many commits have more to forget */
+    bool is_held;         /* the thread stays between two rounds */
+    bool is_unknown;      /* commits end with STATUS_IO */
+    bool is_wrong;        /* a commit was not as it must be */
+    uint32_t last_id;
+    char births[8][SET_NAME_MAX + 1]; /* kept and refused */
+    unsigned n_births;
+    /* What was kept: */
+    struct batch *batches[KEPT_MAX];
+    uint32_t sets[KEPT_MAX];
+    unsigned in_commit[KEPT_MAX]; /* which commit it came with */
+    unsigned n_batches;
+    struct list_info ends[16];
+    char headers[16][64];
+    unsigned n_ends;
+    uint64_t filed;
+    char marks[16];
+};
+
+static inline enum status
+fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
+            struct problem *why)
+{
+    struct fake *f = (struct fake *)(void *)engine;
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&f->mutex);
+    f->n_waiting++;
+    pthread_cond_broadcast(&f->changed);
+    while (f->is_shut)
+        pthread_cond_wait(&f->changed, &f->mutex);
+    f->n_waiting--;
+    f->n_commits++;
+    f->n_idle += commit->n_batches + commit->n_ends + commit->n_filed == 0;
+    f->is_wrong |= !commit->forget;
+    for (size_t i = 0; i < commit->n_births; i++) {
+        snprintf(f->births[f->n_births++], sizeof(f->births[0]), "%s",
+                 commit->births[i].name);
+        f->is_wrong |= *commit->births[i].id != 0;
+        *commit->births[i].id = ++f->last_id;
+    }
+    if (f->is_unknown)
+        rc = problem(why, STATUS_IO, "the disk went away");
+    else if (f->acceptances > 0)
+        f->acceptances--;
+    else if (f->refusals > 0 && f->refusals--)
+        rc = problem(why, STATUS_BUSY, "the disk is full");
+    for (size_t i = 0; !rc && i < commit->n_batches; i++) {
+        f->sets[f->n_batches] = *commit->batches[i].set;
+        f->in_commit[f->n_batches] = f->n_commits;
+        f->batches[f->n_batches++] =
+            batch_ref((struct batch *)(uintptr_t)commit->batches[i].batch);
+    }
+    for (size_t i = 0; !rc && i < commit->n_ends; i++) {
+        snprintf(f->headers[f->n_ends], sizeof(f->headers[0]), "%.*s",
+                 SLICE_ARG(commit->ends[i].header));
+        f->ends[f->n_ends++] = commit->ends[i].info;
+    }
+    for (size_t i = 0; !rc && i < commit->n_filed; i++) {
+        f->filed = commit->filed[i].list;
+        snprintf(f->marks, sizeof(f->marks), "%.*s",
+                 SLICE_ARG(commit->filed[i].marks));
+    }
+    *is_more = f->to_forget > 0 && --f->to_forget > 0;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
+    return rc;
+}
+
+static inline void
+fake_tidy(struct engine *engine)
+{
+    struct fake *f = (struct fake *)(void *)engine;
+
+    pthread_mutex_lock(&f->mutex);
+    f->n_tidied++;
+    pthread_cond_broadcast(&f->changed);
+    while (f->is_held)
+        pthread_cond_wait(&f->changed, &f->mutex);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+static const struct engine_ops fake_ops = {
+    .commit = fake_commit,
+    .tidy = fake_tidy,
+};
+
+/* A log thread with its engine and two sets. */
+struct world {
+    struct fake fake;
+    struct committer committer;
+    struct tails tails;
+    struct log_options options;
+    struct log_set a, b;
+    atomic_uint n_closed;
+};
+
+static inline void
+on_header(struct log_set *set, const char *epoch, const struct list_info *info,
+          struct buf *header, void *user)
+{
+    (void)user;
+    (void)epoch;
+    buf_add_format(header, "%s %llu to %llu", set->name,
+                   (unsigned long long)info->after,
+                   (unsigned long long)info->last);
+}
+
+static inline void
+on_closed(void *user)
+{
+    struct world *w = user;
+
+    atomic_fetch_add(&w->n_closed, 1);
+}
+
+static inline void
+begin_set(struct log_set *set, const char *name)
+{
+    snprintf(set->name, sizeof(set->name), "%s", name);
+    tail_init(&set->tail);
+    list_init(&set->touched);
+}
+
+static inline unsigned
+count(struct world *w, const unsigned *counter)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&w->fake.mutex);
+    n = *counter;
+    pthread_mutex_unlock(&w->fake.mutex);
+    return n;
+}
+
+static inline void
+wait_for(struct world *w, const unsigned *counter, unsigned n)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    while (*counter < n)
+        pthread_cond_wait(&w->fake.changed, &w->fake.mutex);
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+static inline struct world *
+world_open(uint64_t entries, unsigned to_forget)
+{
+    struct world *w = calloc(1, sizeof(*w));
+
+    assert_non_null(w);
+    w->fake.engine.ops = &fake_ops;
+    w->fake.to_forget = to_forget;
+    pthread_mutex_init(&w->fake.mutex, NULL);
+    pthread_cond_init(&w->fake.changed, NULL);
+    tails_init(&w->tails, SIZE_MAX);
+    begin_set(&w->a, "a");
+    begin_set(&w->b, "b");
+    atomic_init(&w->n_closed, 0);
+    w->options = (struct log_options){
+        .limits = {entries, DOCUMENT_BYTES_MAX},
+        .on_header = on_header,
+        .on_closed = on_closed,
+        .user = w,
+    };
+    w->committer.engine = &w->fake.engine;
+    w->committer.tails = &w->tails;
+    w->committer.options = &w->options;
+    assert_int_equal(committer_start(&w->committer, NULL), STATUS_OK);
+    /* It begins with a look whether there is something to forget. */
+    wait_for(w, &w->fake.n_tidied, 1);
+    return w;
+}
+
+static inline void
+world_close(struct world *w)
+{
+    committer_stop(&w->committer);
+    committer_fini(&w->committer);
+    assert_false(w->fake.is_wrong);
+    tail_fini(&w->a.tail);
+    tail_fini(&w->b.tail);
+    free(w->a.made);
+    free(w->b.made);
+    tails_fini(&w->tails);
+    for (unsigned i = 0; i < w->fake.n_batches; i++)
+        batch_unref(w->fake.batches[i]);
+    pthread_cond_destroy(&w->fake.changed);
+    pthread_mutex_destroy(&w->fake.mutex);
+    free(w);
+}
+
+static inline void
+submit(struct world *w, struct posted *p)
+{
+    assert_int_equal(committer_submit(&w->committer, &p->post), STATUS_OK);
+}
+
+/* Posts `n` light entries and waits. */
+static inline enum status
+post(struct world *w, struct log_set *set, unsigned n, uint64_t *first)
+{
+    struct posted p;
+    enum status rc;
+
+    posts_begin(&p, POST_CHANGES, set);
+    posts_add_many(&p, 1, n);
+    submit(w, &p);
+    rc = posts_wait(&p);
+    if (first)
+        *first = p.post.first;
+    posts_end(&p);
+    return rc;
+}
+
+static inline void
+set_shut(struct world *w, bool is_shut)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.is_shut = is_shut;
+    pthread_cond_broadcast(&w->fake.changed);
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+/* Has a round under way, which holds on before its commit, with `first`. */
+static inline void
+hold(struct world *w, struct posted *first)
+{
+    set_shut(w, true);
+    submit(w, first);
+    pthread_mutex_lock(&w->fake.mutex);
+    while (w->fake.n_waiting == 0)
+        pthread_cond_wait(&w->fake.changed, &w->fake.mutex);
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+static inline void
+refuse(struct world *w, unsigned n)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.acceptances = 0;
+    w->fake.refusals = n;
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+/* Every batch is at most BATCH_BYTES_MAX, follows the one before in seq, time
+ * and digest, and lies in one list, whose number and size it carries. */
+static inline void
+assert_batches_are_sound(const struct fake *f)
+{
+    struct digest digest = f->batches[0]->before;
+    uint64_t last = 0, list = 1, list_bytes = 0;
+    int64_t us = f->batches[0]->before_us;
+    unsigned ends = 0;
+
+    for (unsigned i = 0; i < f->n_batches; i++) {
+        const struct batch *b = f->batches[i];
+
+        assert_true(b->size <= BATCH_BYTES_MAX);
+        assert_int_equal(b->first, last + 1);
+        assert_int_equal(b->before_us, us);
+        assert_memory_equal(b->before.bytes, digest.bytes, DIGEST_SIZE);
+        for (uint64_t n = b->first; n <= b->last; n++)
+            digest_add(&digest, batch_slice(b, n - 1, n));
+        assert_memory_equal(b->digest.bytes, digest.bytes, DIGEST_SIZE);
+        last = b->last;
+        us = b->last_us;
+        list_bytes += b->size;
+        assert_int_equal(b->list, list);
+        assert_int_equal(b->list_bytes, list_bytes);
+        if (ends < f->n_ends && f->ends[ends].last <= last) {
+            assert_int_equal(f->ends[ends].last, last);
+            assert_int_equal(f->ends[ends].bytes, list_bytes);
+            assert_int_equal(f->ends[ends].until_us, us);
+            assert_memory_equal(f->ends[ends].digest.bytes, digest.bytes,
+                                DIGEST_SIZE);
+            list = f->ends[ends++].number + 1;
+            list_bytes = 0;
+        }
+    }
+    assert_int_equal(ends, f->n_ends);
+}
+
+#endif

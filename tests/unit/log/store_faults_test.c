@@ -1,0 +1,241 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "broker/log/store.h"
+#include "tests/unit/log/stored.h"
+
+/* A disk that can be full: stands before SQLite's own, and fails what is
+ * written to a WAL. */
+static sqlite3_vfs disk;
+static sqlite3_io_methods wal_methods;
+static const sqlite3_io_methods *real_methods; /* set before threads start */
+static atomic_int fails_with;  /* an SQLite result; 0: writes succeed */
+static atomic_int writes_left; /* that succeed before they fail */
+
+static int
+wal_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
+{
+    if (atomic_load(&fails_with) && atomic_fetch_sub(&writes_left, 1) <= 0)
+        return atomic_load(&fails_with);
+    return real_methods->xWrite(file, bytes, size, at);
+}
+
+static int
+disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+          int *out_flags)
+{
+    sqlite3_vfs *real = sqlite3_vfs_find("unix");
+    int result = real->xOpen(vfs, name, file, flags, out_flags);
+
+    if (result == SQLITE_OK && (flags & SQLITE_OPEN_WAL)) {
+        if (!real_methods) {
+            wal_methods = *file->pMethods;
+            wal_methods.xWrite = wal_write;
+            real_methods = file->pMethods;
+        }
+        file->pMethods = &wal_methods;
+    }
+    return result;
+}
+
+static int
+disk_setup(void **state)
+{
+    (void)state;
+    disk = *sqlite3_vfs_find("unix");
+    disk.zName = "failing";
+    disk.xOpen = disk_open;
+    return sqlite3_vfs_register(&disk, 1);
+}
+
+static void
+disk_fails(int result, int after_writes)
+{
+    atomic_store(&writes_left, after_writes);
+    atomic_store(&fails_with, result);
+}
+
+/* What the file system says is free, for the broker's reserve; 0: the truth. */
+static uint64_t free_bytes;
+
+int
+fstatvfs(int fd, struct statvfs *fs)
+{
+    (void)fd;
+    memset(fs, 0, sizeof(*fs));
+    fs->f_frsize = 1;
+    fs->f_bavail = free_bytes ? free_bytes : (uint64_t)1 << 40;
+    return 0;
+}
+
+/* log.md, commit: a full disk is a clean refusal, at whichever write it comes:
+ * nothing is kept, readers see what was there, and the next commit works. */
+static void
+refuses_cleanly_when_the_disk_is_full(void **state)
+{
+    struct problem why = {""};
+    struct world w;
+    unsigned n_refused = 0;
+    enum status rc;
+
+    world_open(&w, state, 12, 100);
+    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    do {
+        disk_fails(SQLITE_FULL, (int)n_refused);
+        rc = commit_batches(&w, 1, 12, &why);
+        disk_fails(0, 0);
+        if (rc) {
+            assert_int_equal(rc, STATUS_BUSY);
+            assert_non_null(strstr(why.text, "full"));
+            assert_int_equal(read_on(&w, 0), 100);
+            n_refused++;
+        }
+    } while (rc);
+    assert_true(n_refused >= 10);
+    assert_int_equal(read_on(&w, 0), 1200);
+    reopen(&w);
+    assert_int_equal(w.head.last, 1200);
+    assert_int_equal(read_on(&w, 0), 1200);
+    world_close(&w);
+}
+
+/* The birth of a set is refused with its first batch. */
+static void
+bears_no_set_when_the_disk_is_full(void **state)
+{
+    struct world w;
+
+    world_open(&w, state, 2, 10);
+    disk_fails(SQLITE_FULL, 0);
+    assert_int_equal(commit_batches(&w, 0, 2, NULL), STATUS_BUSY);
+    disk_fails(0, 0);
+    reopen(&w);
+    assert_int_equal(w.n_loaded, 0);
+    assert_int_equal(commit_batches(&w, 0, 2, NULL), STATUS_OK);
+    reopen(&w);
+    assert_int_equal(w.n_loaded, 1);
+    assert_int_equal(read_on(&w, 0), 20);
+    world_close(&w);
+}
+
+/* A commit that cannot be applied to its end is taken back, and holds up
+ * nothing: here a set is born that is there already. */
+static void
+takes_back_what_it_could_not_apply(void **state)
+{
+    struct head head;
+    struct world w;
+    uint32_t id = 0;
+    struct engine_birth births[] = {{"b", &head, &id}, {"a", &head, &id}};
+    const struct commit commit = {.births = births, .n_births = 2};
+    bool is_more;
+
+    world_open(&w, state, 2, 10);
+    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
+    assert_int_equal(w.engine->ops->commit(w.engine, &commit, &is_more, NULL),
+                     STATUS_BUSY);
+    assert_int_equal(commit_batches(&w, 1, 2, NULL), STATUS_OK);
+    assert_int_equal(ask(&w, "SELECT count(*) FROM sets"), 1);
+    assert_int_equal(read_on(&w, 0), 20);
+    world_close(&w);
+}
+
+/* log.md, commit (measured): after an I/O error nobody knows; the next start
+ * finds all of the commit, or nothing. */
+static void
+does_not_know_after_an_io_error(void **state)
+{
+    struct problem why = {""};
+    struct world w;
+
+    world_open(&w, state, 4, 100);
+    assert_int_equal(commit_batches(&w, 0, 2, NULL), STATUS_OK);
+    disk_fails(SQLITE_IOERR_WRITE, 1);
+    assert_int_equal(commit_batches(&w, 2, 4, &why), STATUS_IO);
+    assert_non_null(strstr(why.text, "commit"));
+    disk_fails(0, 0);
+    reopen(&w);
+    assert_true(w.head.last == 200 || w.head.last == 400);
+    assert_int_equal(read_on(&w, 0), w.head.last);
+    world_close(&w);
+}
+
+/* log.md, commit: below the reserve posts are refused, while what frees space
+ * goes on. */
+static void
+keeps_a_reserve_for_what_frees_space(void **state)
+{
+    struct problem why = {""};
+    struct list_info info;
+    struct world w;
+
+    world_open(&w, state, 3, 10);
+    assert_int_equal(commit_batches(&w, 0, 2, NULL), STATUS_OK);
+    free_bytes = (uint64_t)100 << 20;
+    assert_int_equal(commit_batches(&w, 2, 3, &why), STATUS_BUSY);
+    assert_string_equal(why.text, "the disk is nearly full");
+    info = list_of(&w, 1, 0, 2);
+    commit_end(&w, &info, "header");
+    commit_filed(&w, 1, SLICE("marks"), true);
+    while (commit_nothing(&w))
+        ;
+    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 0);
+    free_bytes = 0;
+    assert_int_equal(commit_batches(&w, 2, 3, NULL), STATUS_OK);
+    world_close(&w);
+}
+
+/* what a disk did to a row is said, not served. */
+static void
+says_which_entry_is_damaged(void **state)
+{
+    struct problem why = {""};
+    char path[400];
+    struct batch *b;
+    struct world w;
+    struct db db;
+
+    world_open(&w, state, 3, 10);
+    assert_int_equal(commit_batches(&w, 0, 3, NULL), STATUS_OK);
+    snprintf(path, sizeof(path), "%s/tidings.db", w.dir);
+    assert_int_equal(db_open(&db, path, DB_WRITER, NULL), STATUS_OK);
+    assert_int_equal(db_exec(&db,
+                             "UPDATE batches SET body = substr(body, 2)"
+                             " WHERE first = 11",
+                             NULL),
+                     STATUS_OK);
+    db_close(&db);
+    assert_int_equal(w.engine->ops->read(w.engine, w.set, 10, &b, &why),
+                     STATUS_IO);
+    assert_null(b);
+    assert_string_equal(why.text, "what is kept of entry 11 is damaged");
+    assert_int_equal(w.engine->ops->read(w.engine, w.set, 20, &b, NULL), 0);
+    batch_unref(b);
+    world_close(&w);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(refuses_cleanly_when_the_disk_is_full),
+        TEST(bears_no_set_when_the_disk_is_full),
+        TEST(takes_back_what_it_could_not_apply),
+        TEST(does_not_know_after_an_io_error),
+        TEST(keeps_a_reserve_for_what_frees_space),
+        TEST(says_which_entry_is_damaged),
+    };
+
+    return cmocka_run_group_tests_name("store_faults", tests, disk_setup, NULL);
+}

@@ -1,0 +1,211 @@
+/*
+ * stored.h - for tests of the store: one in a directory of the test's own, and
+ * a log that is to be committed to it.
+ */
+#ifndef TESTS_UNIT_LOG_STORED_H
+#define TESTS_UNIT_LOG_STORED_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/base/db.h"
+#include "broker/log/store.h"
+#include "tests/support/posts.h"
+#include "tests/support/tempdir.h"
+
+/* A store with one set and what is to be committed next. */
+struct world {
+    const char *dir;
+    struct engine *engine;
+    atomic_size_t forms;
+    uint32_t set;
+    struct head head; /* as loaded */
+    unsigned n_loaded;
+    struct batch *chain[64];
+    size_t n_chain;
+};
+
+static inline enum status
+on_set(uint32_t id, const char *name, const struct head *head, void *user,
+       struct problem *why)
+{
+    struct world *w = user;
+
+    (void)why;
+    if (!strcmp(name, "a")) {
+        w->set = id;
+        w->head = *head;
+    }
+    w->n_loaded++;
+    return STATUS_OK;
+}
+
+static inline void
+reopen(struct world *w)
+{
+    struct problem why = {""};
+
+    if (w->engine)
+        w->engine->ops->close(w->engine);
+    w->engine = NULL;
+    w->n_loaded = 0;
+    if (store_open(&w->engine, w->dir, &w->forms, &why) ||
+        w->engine->ops->load(w->engine, on_set, w, &why))
+        fail_msg("%s", why.text);
+}
+
+static inline void
+world_open(struct world *w, void **state, size_t n, unsigned each)
+{
+    uint64_t bytes = 0;
+
+    memset(w, 0, sizeof(*w));
+    w->dir = tempdir_path(state);
+    w->n_chain = n;
+    posts_chain(w->chain, n, each);
+    for (size_t i = 0; i < n; i++) {
+        w->chain[i]->list = 1;
+        w->chain[i]->list_bytes = bytes += w->chain[i]->size;
+    }
+    reopen(w);
+}
+
+static inline void
+world_close(struct world *w)
+{
+    w->engine->ops->close(w->engine);
+    for (size_t i = 0; i < w->n_chain; i++)
+        batch_unref(w->chain[i]);
+}
+
+/* Commits batches `from` to `to` - 1, with the set's birth before the first. */
+static inline enum status
+commit_batches(struct world *w, size_t from, size_t to, struct problem *why)
+{
+    struct engine_batch batches[64];
+    struct head head;
+    struct engine_birth birth = {"a", &head, &w->set};
+    struct commit commit = {.births = &birth,
+                            .n_births = from == 0,
+                            .batches = batches,
+                            .n_batches = to - from,
+                            .forget = true};
+    bool is_more;
+
+    lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
+    for (size_t i = from; i < to; i++)
+        batches[i - from] = (struct engine_batch){&w->set, w->chain[i]};
+    return w->engine->ops->commit(w->engine, &commit, &is_more, why);
+}
+
+/* List `number`: chain[from] to chain[to - 1]. */
+static inline struct list_info
+list_of(const struct world *w, uint64_t number, size_t from, size_t to)
+{
+    return (struct list_info){
+        .number = number,
+        .after = w->chain[from]->first - 1,
+        .last = w->chain[to - 1]->last,
+        .from_us = w->chain[from]->before_us,
+        .until_us = w->chain[to - 1]->last_us,
+        .bytes = 4711,
+        .before = w->chain[from]->before,
+        .digest = w->chain[to - 1]->digest,
+    };
+}
+
+static inline void
+commit_end(struct world *w, const struct list_info *info, const char *header)
+{
+    struct engine_end end = {&w->set, *info, slice_of(header)};
+    struct commit commit = {.ends = &end, .n_ends = 1, .forget = true};
+    bool is_more;
+
+    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
+                     STATUS_OK);
+}
+
+static inline bool
+commit_filed(struct world *w, uint64_t list, struct slice marks, bool forget)
+{
+    struct engine_filed filed = {w->set, list, marks};
+    struct commit commit = {.filed = &filed, .n_filed = 1, .forget = forget};
+    bool is_more;
+
+    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
+                     STATUS_OK);
+    return is_more;
+}
+
+static inline bool
+commit_nothing(struct world *w)
+{
+    const struct commit commit = {.forget = true};
+    bool is_more;
+
+    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
+                     STATUS_OK);
+    return is_more;
+}
+
+/* Reads on from `after`, and compares with the chain; returns where it ends. */
+static uint64_t
+read_on(struct world *w, uint64_t after)
+{
+    for (;;) {
+        struct batch *b;
+        size_t i = 0;
+
+        assert_int_equal(
+            w->engine->ops->read(w->engine, w->set, after, &b, NULL),
+            STATUS_OK);
+        if (!b)
+            return after;
+        assert_in_range(after + 1, b->first, b->last);
+        assert_true(b->size <= BATCH_BYTES_MAX);
+        while (w->chain[i]->first != b->first)
+            i++;
+        assert_int_equal(b->before_us, w->chain[i]->before_us);
+        assert_memory_equal(b->before.bytes, w->chain[i]->before.bytes,
+                            DIGEST_SIZE);
+        for (; i < w->n_chain && w->chain[i]->last <= b->last; i++) {
+            const struct batch *c = w->chain[i];
+
+            assert_true(slice_equal(batch_slice(b, c->first - 1, c->last),
+                                    batch_slice(c, c->first - 1, c->last)));
+        }
+        assert_int_equal(w->chain[i - 1]->last, b->last);
+        assert_int_equal(b->last_us, w->chain[i - 1]->last_us);
+        assert_memory_equal(b->digest.bytes, w->chain[i - 1]->digest.bytes,
+                            DIGEST_SIZE);
+        after = b->last;
+        batch_unref(b);
+    }
+}
+
+/* A number from the database, by a connection of the test's own. */
+static inline int64_t
+ask(struct world *w, const char *sql)
+{
+    char path[400];
+    struct db db;
+    sqlite3_stmt *q;
+    bool row;
+    int64_t n;
+
+    snprintf(path, sizeof(path), "%s/tidings.db", w->dir);
+    assert_int_equal(db_open(&db, path, DB_READER, NULL), STATUS_OK);
+    assert_int_equal(db_prepare(&db, &q, sql, NULL), STATUS_OK);
+    assert_int_equal(db_step(&db, q, &row, sql, NULL), STATUS_OK);
+    n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    db_close(&db);
+    return n;
+}
+
+#endif

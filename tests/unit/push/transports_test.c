@@ -1,0 +1,108 @@
+#include "broker/push/transports.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* An offer of subprotocols comes to this one; NULL: to none. */
+static void
+assert_chosen(const char *offer, const char *subprotocol)
+{
+    bool is_named = false;
+    const struct transport *t =
+        transports_of_websocket(true, slice_of(offer), &is_named);
+
+    assert_true(is_named);
+    if (!subprotocol) {
+        assert_null(t);
+        return;
+    }
+    assert_non_null(t);
+    assert_string_equal(t->subprotocol, subprotocol);
+    assert_non_null(t->wrap);
+}
+
+/* Design section 4: no subprotocol asked for means JSON, and none is told. */
+static void
+speaks_json_to_who_asks_for_nothing(void **state)
+{
+    bool is_named = true;
+    const struct transport *t =
+        transports_of_websocket(false, (struct slice){NULL, 0}, &is_named);
+
+    (void)state;
+    assert_non_null(t);
+    assert_int_equal(t->form, MESSAGE_JSON);
+    assert_false(is_named);
+}
+
+/* The client's order counts, not ours. */
+static void
+takes_the_first_of_the_clients_list_that_it_speaks(void **state)
+{
+    (void)state;
+    assert_chosen("resourcesync.xml", "resourcesync.xml");
+    assert_chosen("resourcesync.json", "resourcesync.json");
+    assert_chosen("resourcesync.xml, resourcesync.json", "resourcesync.xml");
+    assert_chosen("resourcesync.json,resourcesync.xml", "resourcesync.json");
+    assert_chosen("chat, resourcesync.xml", "resourcesync.xml");
+    assert_chosen(" ,\t, resourcesync.json ,", "resourcesync.json");
+}
+
+/* RFC 6455: names are compared whole and with their case; to speak something
+ * that was not asked for would break the connection. */
+static void
+speaks_nothing_that_was_not_asked_for(void **state)
+{
+    (void)state;
+    assert_chosen("", NULL);
+    assert_chosen(" , ", NULL);
+    assert_chosen("chat", NULL);
+    assert_chosen("resourcesync", NULL);
+    assert_chosen("resourcesync.xml2", NULL);
+    assert_chosen("resourcesync.XML", NULL);
+    assert_chosen("xresourcesync.xml", NULL);
+}
+
+/* Each subprotocol has its form. */
+static void
+knows_the_form_of_each(void **state)
+{
+    bool is_named;
+
+    (void)state;
+    assert_int_equal(
+        transports_of_websocket(true, SLICE("resourcesync.xml"), &is_named)
+            ->form,
+        MESSAGE_XML);
+    assert_int_equal(
+        transports_of_websocket(true, SLICE("resourcesync.json"), &is_named)
+            ->form,
+        MESSAGE_JSON);
+}
+
+/* What an error offers is what is spoken. */
+static void
+offers_what_it_speaks(void **state)
+{
+    (void)state;
+    assert_chosen(TRANSPORTS_OFFERED, "resourcesync.json");
+    assert_string_equal(TRANSPORTS_OFFERED,
+                        "resourcesync.json, resourcesync.xml");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(speaks_json_to_who_asks_for_nothing),
+        cmocka_unit_test(takes_the_first_of_the_clients_list_that_it_speaks),
+        cmocka_unit_test(speaks_nothing_that_was_not_asked_for),
+        cmocka_unit_test(knows_the_form_of_each),
+        cmocka_unit_test(offers_what_it_speaks),
+    };
+
+    return cmocka_run_group_tests_name("transports", tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+#include "broker/push/websocket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/net/stream.h"
+
+/* A frame, read as RFC 6455 section 5.2 says. */
+struct frame {
+    bool fin;
+    unsigned opcode;
+    size_t size; /* with its header */
+    struct slice payload;
+};
+
+static struct frame
+parse(struct slice bytes)
+{
+    const uint8_t *b = (const uint8_t *)bytes.data;
+    struct frame f = {.fin = b[0] & 0x80, .opcode = b[0] & 0x0f};
+    size_t header = 2, payload = b[1] & 0x7f;
+
+    assert_int_equal(b[0] & 0x70, 0); /* no extension */
+    assert_int_equal(b[1] & 0x80, 0); /* a server does not mask */
+    if (payload == 126) {
+        header = 4;
+        payload = (size_t)b[2] << 8 | b[3];
+        assert_true(payload > 125); /* the shortest form there is */
+    } else if (payload == 127) {
+        header = 10;
+        payload = 0;
+        for (int i = 2; i < 10; i++)
+            payload = payload << 8 | b[i];
+        assert_true(payload > 65535);
+    }
+    assert_true(header + payload <= bytes.size);
+    f.size = header + payload;
+    f.payload = (struct slice){bytes.data + header, payload};
+    return f;
+}
+
+/* Wraps a message of `size` bytes; checks every frame, and that they hold the
+ * message. Returns how many there are. */
+static unsigned
+assert_wrapped(size_t size)
+{
+    struct buf message, wire, unwrapped;
+    unsigned n = 0;
+
+    buf_init(&message, SIZE_MAX);
+    buf_init(&wire, SIZE_MAX);
+    buf_init(&unwrapped, SIZE_MAX);
+    for (size_t i = 0; i < size; i++)
+        buf_add(&message, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
+    websocket_wrap(&wire, buf_slice(&message));
+    assert_false(wire.failed);
+    for (size_t at = 0; at < wire.size; n++) {
+        struct slice rest = {wire.data + at, wire.size - at};
+        struct frame f = parse(rest);
+        struct slice told = websocket_frame_at(buf_slice(&wire), at);
+
+        assert_true(f.size <= STREAM_FRAME_MAX);
+        assert_int_equal(f.opcode, at == 0 ? 1 : 0);
+        assert_int_equal(f.fin, f.size == rest.size);
+        assert_true(f.fin || f.size == STREAM_FRAME_MAX);
+        assert_ptr_equal(told.data, rest.data);
+        assert_int_equal(told.size, f.size);
+        buf_add_slice(&unwrapped, f.payload);
+        at += f.size;
+    }
+    assert_true(slice_equal(buf_slice(&unwrapped), buf_slice(&message)));
+    buf_fini(&message);
+    buf_fini(&wire);
+    buf_fini(&unwrapped);
+    return n;
+}
+
+/* log.md, memory: fragments of at most 64 KB, all but the last exactly that. */
+static void
+cuts_a_message_into_full_frames_and_a_rest(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 4; n++) {
+        assert_int_equal(assert_wrapped(65532 * n - 1), n);
+        assert_int_equal(assert_wrapped(65532 * n), n);
+        assert_int_equal(assert_wrapped(65532 * n + 1), n + 1);
+    }
+    assert_int_equal(assert_wrapped(1000000), 16);
+}
+
+/* RFC 6455: the shortest header that tells the size. */
+static void
+heads_a_short_message_by_its_size(void **state)
+{
+    (void)state;
+    assert_int_equal(assert_wrapped(1), 1);
+    assert_int_equal(assert_wrapped(125), 1);
+    assert_int_equal(assert_wrapped(126), 1);
+    assert_int_equal(assert_wrapped(127), 1);
+    assert_int_equal(assert_wrapped(65531), 1);
+}
+
+/* A message of nothing is one frame of nothing. */
+static void
+wraps_an_empty_message(void **state)
+{
+    struct buf wire;
+
+    (void)state;
+    buf_init(&wire, 100);
+    websocket_wrap(&wire, (struct slice){"", 0});
+    assert_int_equal(wire.size, 2);
+    assert_memory_equal(wire.data, "\x81\0", 2);
+    buf_fini(&wire);
+}
+
+/* Frames are appended: what stands before them stays. */
+static void
+appends_to_what_is_there(void **state)
+{
+    struct buf wire;
+
+    (void)state;
+    buf_init(&wire, 100);
+    websocket_wrap(&wire, SLICE("one"));
+    websocket_wrap(&wire, SLICE("two"));
+    assert_int_equal(wire.size, 10);
+    assert_memory_equal(wire.data, "\x81\x03one\x81\x03two", 10);
+    buf_fini(&wire);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cuts_a_message_into_full_frames_and_a_rest),
+        cmocka_unit_test(heads_a_short_message_by_its_size),
+        cmocka_unit_test(wraps_an_empty_message),
+        cmocka_unit_test(appends_to_what_is_there),
+    };
+
+    return cmocka_run_group_tests_name("websocket", tests, NULL, NULL);
+}

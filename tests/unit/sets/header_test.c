@@ -1,0 +1,173 @@
+#include "broker/sets/header.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/datetime.h"
+#include "proto/document.h"
+#include "tests/support/schema.h"
+#include "tests/support/xpath.h"
+
+#define URL   "http://example.org"
+#define EPOCH "0123456789abcdef"
+
+static struct list_info
+list_of(uint64_t number, bool is_closed)
+{
+    struct list_info info = {
+        .number = number,
+        .after = 10,
+        .last = 20,
+        .from_us = 1000000,
+        .until_us = is_closed ? 2000000 : DATETIME_NONE,
+    };
+
+    memset(info.before.bytes, 0xbb, DIGEST_SIZE);
+    memset(info.digest.bytes, 0xdd, DIGEST_SIZE);
+    return info;
+}
+
+/* Header and footer make a document. */
+static void
+open_document(struct xpath *x, struct buf *text, const char *url,
+              const char *set, const struct list_info *info)
+{
+    buf_init(text, DOCUMENT_FRAME_MAX);
+    header_write(text, url, set, EPOCH, info);
+    document_footer(text, DOCUMENT_URLSET);
+    assert_false(text->failed);
+    assert_valid(buf_slice(text));
+    xpath_open(x, buf_slice(text));
+    assert_xpath_count(x, "/s:urlset/rs:md[@capability='changelist']", 1);
+    assert_xpath_text(x, "/s:urlset/rs:ln[@rel='up']/@href",
+                      URL "/sets/demo/capabilitylist.xml");
+}
+
+/* R-130, R-131, R-138: the first list, while it is open: no index exists yet,
+ * nothing before it and no `until`. */
+static void
+links_the_first_open_list_upward_only(void **state)
+{
+    struct list_info info = list_of(1, false);
+    struct xpath x;
+    struct buf text;
+
+    (void)state;
+    open_document(&x, &text, URL, "demo", &info);
+    assert_xpath_text(&x, "/s:urlset/rs:md/@from",
+                      "1970-01-01T00:00:01.000000Z");
+    assert_xpath_count(&x, "/s:urlset/rs:md/@until", 0);
+    assert_xpath_count(&x, "/s:urlset/rs:ln", 1);
+    xpath_close(&x);
+    buf_fini(&text);
+}
+
+/* closed, it has an index, a next one and an `until`. */
+static void
+links_a_closed_list_to_its_index_and_the_next(void **state)
+{
+    struct list_info info = list_of(1, true);
+    struct xpath x;
+    struct buf text;
+
+    (void)state;
+    open_document(&x, &text, URL, "demo", &info);
+    assert_xpath_text(&x, "/s:urlset/rs:md/@until",
+                      "1970-01-01T00:00:02.000000Z");
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='index']/@href",
+                      URL "/sets/demo/changelist.xml");
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='next']/@href",
+                      URL "/sets/demo/changes/000000000002.xml");
+    assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='prev']", 0);
+    assert_xpath_count(&x, "/s:urlset/rs:ln", 3);
+    xpath_close(&x);
+    buf_fini(&text);
+}
+
+/* R-346, design.md section 1: the list before is named with its digest. */
+static void
+links_a_later_list_to_the_one_before(void **state)
+{
+    struct list_info open = list_of(8, false), closed = list_of(8, true);
+    struct xpath x;
+    struct buf text;
+
+    (void)state;
+    open_document(&x, &text, URL, "demo", &open);
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='prev']/@href",
+                      URL "/sets/demo/changes/000000000007.xml");
+    assert_xpath(&x, "starts-with(/s:urlset/rs:ln[@rel='prev']/@td:digest,"
+                     " 'sha-256:bbbb')");
+    assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='index']", 1);
+    assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='next']", 0);
+    xpath_close(&x);
+    buf_fini(&text);
+
+    open_document(&x, &text, URL, "demo", &closed);
+    assert_xpath_count(&x, "/s:urlset/rs:ln", 4);
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='next']/@href",
+                      URL "/sets/demo/changes/000000000009.xml");
+    xpath_close(&x);
+    buf_fini(&text);
+}
+
+/* design.md section 1: a list says what it covers, and carries the digest of
+ * its last event. */
+static void
+says_which_part_of_the_log_it_is(void **state)
+{
+    struct list_info info = list_of(2, true);
+    struct xpath x;
+    struct buf text;
+
+    (void)state;
+    open_document(&x, &text, URL, "demo", &info);
+    assert_xpath_text(&x, "/s:urlset/rs:md/@td:epoch", EPOCH);
+    assert_xpath_text(&x, "/s:urlset/rs:md/@td:after", "10");
+    assert_xpath_text(&x, "/s:urlset/rs:md/@td:last", "20");
+    assert_xpath(&x, "starts-with(/s:urlset/rs:md/@td:digest, 'sha-256:dddd')");
+    assert_xpath_count(&x, "/s:urlset/rs:md/@td:now", 0);
+    assert_xpath_count(&x, "/s:urlset/rs:md/@td:heartbeat", 0);
+    xpath_close(&x);
+    buf_fini(&text);
+}
+
+/* list limits count on it: the longest header, footer included. */
+static void
+keeps_within_the_largest_frame(void **state)
+{
+    char url[512], name[SET_NAME_MAX + 1];
+    struct list_info info = list_of(UINT64_MAX - 1, true);
+    struct buf text;
+
+    (void)state;
+    memset(url, 'u', sizeof(url) - 1);
+    memset(name, 'n', sizeof(name) - 1);
+    url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
+    info.after = UINT64_MAX - 1;
+    info.last = UINT64_MAX;
+    buf_init(&text, SIZE_MAX);
+    header_write(&text, url, name, EPOCH, &info);
+    document_footer(&text, DOCUMENT_URLSET);
+    assert_true(text.size <= DOCUMENT_FRAME_MAX);
+    buf_fini(&text);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_the_first_open_list_upward_only),
+        cmocka_unit_test(links_a_closed_list_to_its_index_and_the_next),
+        cmocka_unit_test(links_a_later_list_to_the_one_before),
+        cmocka_unit_test(says_which_part_of_the_log_it_is),
+        cmocka_unit_test(keeps_within_the_largest_frame),
+    };
+
+    return cmocka_run_group_tests_name("header", tests, NULL, NULL);
+}

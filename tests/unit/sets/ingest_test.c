@@ -1,0 +1,457 @@
+#include "broker/sets/ingest.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/vocab.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+#define JSON "application/json"
+#define XML  "application/xml"
+
+#define ENTRY(n) "{\"loc\":\"http://example.com/" n "\",\"change\":\"updated\"}"
+
+#define XML_HEAD                                           \
+    "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS "'>" \
+    "<rs:md capability='changelist'/>"
+#define XML_ENTRY(n)                           \
+    "<url><loc>http://example.com/" n "</loc>" \
+    "<rs:md change='updated'/></url>"
+
+static void
+open_in(struct sets *s, void **state)
+{
+    sets_configure(s, tempdir_path(state));
+    sets_open(s);
+}
+
+static struct sets_outcome
+post(struct sets *s, const char *type, const char *body)
+{
+    return sets_post_body(s, "demo", type, slice_of(body), 0);
+}
+
+/* Nothing of the budget is reserved by anybody. */
+static void
+assert_budget_is_whole(struct sets *s)
+{
+    assert_true(registry_reserve(s->registry, s->config.ingest_bytes));
+    registry_release(s->registry, s->config.ingest_bytes);
+}
+
+/* All fragments of the set; *last is its last seq. */
+static void
+read_all(struct sets *s, const char *name, struct buf *to)
+{
+    struct set *set = sets_find(s, name);
+    uint64_t after = 0;
+
+    buf_clear(to);
+    for (;;) {
+        struct batch *b;
+
+        assert_int_equal(log_read(registry_log(s->registry), set->log, after,
+                                  LOG_DISK, &b, NULL),
+                         STATUS_OK);
+        if (!b)
+            return;
+        buf_add_slice(to, batch_slice(b, after, b->last));
+        after = b->last;
+        batch_unref(b);
+    }
+}
+
+static size_t
+count(const struct buf *text, const char *what)
+{
+    const char *at = text->data, *end = text->data + text->size;
+    size_t n = 0;
+
+    while ((at = memmem(at, (size_t)(end - at), what, strlen(what)))) {
+        at += strlen(what);
+        n++;
+    }
+    return n;
+}
+
+/* Design section 4: XML, and a JSON object or array, become entries in order.
+ */
+static void
+takes_changes_in_every_format(void **state)
+{
+    struct sets_outcome o;
+    struct buf all;
+    struct sets s;
+
+    open_in(&s, state);
+    buf_init(&all, SIZE_MAX);
+    o = post(&s, JSON, ENTRY("1"));
+    assert_int_equal(o.rc, STATUS_OK);
+    assert_int_equal(o.first, 1);
+    o = post(&s, JSON "; charset=utf-8", "[" ENTRY("2") "," ENTRY("3") "]");
+    assert_int_equal(o.first, 2);
+    assert_int_equal(o.last, 3);
+    o = post(&s, XML, XML_HEAD XML_ENTRY("4") XML_ENTRY("5") "</urlset>");
+    assert_int_equal(o.rc, STATUS_OK);
+    assert_int_equal(o.last, 5);
+    read_all(&s, "demo", &all);
+    assert_int_equal(count(&all, "<url>"), 5);
+    for (char n = '1'; n <= '5'; n++) {
+        char loc[] = "<loc>http://example.com/0</loc>";
+
+        loc[24] = n;
+        assert_int_equal(count(&all, loc), 1);
+    }
+    assert_budget_is_whole(&s);
+    buf_fini(&all);
+    sets_close(&s);
+}
+
+/* A body may come in any pieces. */
+static void
+does_not_care_how_a_body_is_cut(void **state)
+{
+    static const char xml[] =
+        XML_HEAD XML_ENTRY("a") XML_ENTRY("%C3%A9") "</urlset>";
+    static const char json[] = "[" ENTRY("a") "," ENTRY("\xc3\xa9") "]";
+    struct sets s;
+
+    open_in(&s, state);
+    for (size_t step = 1; step < 10; step += 2) {
+        assert_int_equal(
+            sets_post_body(&s, "demo", XML, slice_of(xml), step).rc, STATUS_OK);
+        assert_int_equal(
+            sets_post_body(&s, "demo", JSON, slice_of(json), step).rc,
+            STATUS_OK);
+    }
+    assert_int_equal(sets_head(&s, "demo").last, 20);
+    sets_close(&s);
+}
+
+static void
+assert_refused(struct sets *s, const char *type, const char *body,
+               enum status rc)
+{
+    struct sets_outcome o = post(s, type, body);
+
+    assert_int_equal(o.rc, rc);
+    assert_true(o.why.text[0] != '\0');
+    assert_budget_is_whole(s);
+}
+
+/* Design rule 5: bad input is refused whole, leaves no entry, no set and
+ * nothing reserved. */
+static void
+refuses_a_bad_post_whole(void **state)
+{
+    struct sets s;
+
+    open_in(&s, state);
+    assert_refused(&s, JSON, "[" ENTRY("1") "," ENTRY("2") ",{}]",
+                   STATUS_INVALID);
+    assert_refused(&s, JSON, "[" ENTRY("1") "," ENTRY("2"), STATUS_MALFORMED);
+    assert_refused(&s, XML, XML_HEAD XML_ENTRY("1") "<url/></urlset>",
+                   STATUS_INVALID);
+    assert_refused(&s, XML, XML_HEAD XML_ENTRY("1"), STATUS_MALFORMED);
+    assert_refused(&s, XML, "", STATUS_MALFORMED);
+    assert_refused(&s, JSON, "", STATUS_MALFORMED);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+
+    assert_int_equal(post(&s, JSON, ENTRY("1")).first, 1);
+    assert_refused(&s, JSON, "[" ENTRY("2") ",{}]", STATUS_INVALID);
+    assert_int_equal(sets_head(&s, "demo").last, 1);
+    sets_close(&s);
+}
+
+/* A post without entries creates no set: one exists from its first entry on. */
+static void
+refuses_a_post_without_entries(void **state)
+{
+    struct sets s;
+
+    open_in(&s, state);
+    assert_refused(&s, JSON, "[]", STATUS_INVALID);
+    assert_refused(&s, XML, XML_HEAD "</urlset>", STATUS_INVALID);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    sets_close(&s);
+}
+
+/* A problem names the entry at fault (design section 4). */
+static void
+says_which_entry_is_at_fault(void **state)
+{
+    struct sets_outcome o;
+    struct sets s;
+
+    open_in(&s, state);
+    o = post(&s, JSON, "[" ENTRY("1") "," ENTRY("2") ",{\"loc\":\"x\"}]");
+    assert_int_equal(o.rc, STATUS_INVALID);
+    assert_int_equal(o.why.entry, 3);
+    sets_close(&s);
+}
+
+/* Design section 4: set names; 404 for one that no set can have. */
+static void
+refuses_names_that_no_set_can_have(void **state)
+{
+    static const char *const bad[] = {"", "A", "-a", ".a", "a b", "a/b"};
+    struct sets s;
+
+    open_in(&s, state);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(
+            sets_post_body(&s, bad[i], JSON, SLICE(ENTRY("1")), 0).rc,
+            STATUS_NOT_FOUND);
+    sets_close(&s);
+}
+
+/* Design section 4: 415 says what is read. */
+static void
+refuses_media_types_that_nobody_reads(void **state)
+{
+    struct sets_outcome o;
+    struct sets s;
+
+    open_in(&s, state);
+    o = post(&s, "text/plain", ENTRY("1"));
+    assert_int_equal(o.rc, STATUS_UNSUPPORTED);
+    assert_non_null(strstr(o.why.text, "application/xml, application/json"));
+    assert_non_null(strstr(o.why.text, "\"text/plain\""));
+    assert_int_equal(post(&s, "", ENTRY("1")).rc, STATUS_UNSUPPORTED);
+    assert_int_equal(post(&s, "application/xml; charset=latin1", "").rc,
+                     STATUS_UNSUPPORTED);
+    sets_close(&s);
+}
+
+/* log.md, memory: what is announced is judged and reserved before a byte of it
+ * came. */
+static void
+judges_the_announced_length_at_once(void **state)
+{
+    struct problem why = {""};
+    struct ingest *a, *b = NULL;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.max_body = 1000000;
+    s.config.ingest_bytes = 1500000;
+    sets_open(&s);
+    assert_int_equal(
+        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 1000001, &why),
+        STATUS_TOO_LARGE);
+    assert_string_equal(why.text,
+                        "a post has at most 1000000 bytes, not 1000001");
+    assert_int_equal(
+        ingest_begin(&a, s.registry, SLICE("demo"), SLICE(JSON), 1000000, &why),
+        STATUS_OK);
+    assert_int_equal(
+        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 600000, &why),
+        STATUS_BUSY);
+    assert_string_equal(why.text, "too much is being posted at the moment");
+    assert_null(b);
+    ingest_free(a);
+    assert_budget_is_whole(&s);
+    sets_close(&s);
+}
+
+/* log.md, memory: the reservation grows with the fragments: a body that was
+ * announced small, or not at all, cannot hold more than the budget. */
+static void
+grows_its_reservation_with_the_fragments(void **state)
+{
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+    struct ingest *in;
+    struct sets s;
+    unsigned n = 0;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.ingest_bytes = 1 << 20;
+    sets_open(&s);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, &why),
+        STATUS_OK);
+    rc = ingest_feed(in, SLICE("[" ENTRY("0")), &why);
+    while (!rc) {
+        rc = ingest_feed(in, SLICE("," ENTRY("&&&&&&&&&&&&&&&&")), &why);
+        assert_true(++n < 20000); /* 100 bytes each at least */
+    }
+    assert_int_equal(rc, STATUS_BUSY);
+    assert_true(n > 1000);
+    /* Another one finds no room, until this one goes. */
+    assert_false(registry_reserve(s.registry, (1 << 20) - 1000));
+    ingest_free(in);
+    assert_budget_is_whole(&s);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    sets_close(&s);
+}
+
+/* A post that breaks off is as if it had never begun. */
+static void
+forgets_a_post_that_breaks_off(void **state)
+{
+    struct ingest *in;
+    struct sets s;
+
+    open_in(&s, state);
+    ingest_free(NULL);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(XML), 5000, NULL),
+        STATUS_OK);
+    assert_int_equal(
+        ingest_feed(in, SLICE(XML_HEAD XML_ENTRY("1") "<url><lo"), NULL),
+        STATUS_OK);
+    ingest_free(in);
+    assert_budget_is_whole(&s);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    assert_int_equal(post(&s, XML, XML_HEAD XML_ENTRY("2") "</urlset>").first,
+                     1);
+    sets_close(&s);
+}
+
+/* one post has at most as many entries as a document. */
+static void
+refuses_more_entries_than_a_document_has(void **state)
+{
+    struct sets_outcome o;
+    struct buf body;
+    struct sets s;
+
+    open_in(&s, state);
+    buf_init(&body, SIZE_MAX);
+    BUF_ADD(&body, "[");
+    for (int i = 0; i < 50000; i++)
+        BUF_ADD(&body, ENTRY("1") ",");
+    BUF_ADD(&body, ENTRY("2") "]");
+    o = sets_post_body(&s, "demo", JSON, buf_slice(&body), 65536);
+    assert_int_equal(o.rc, STATUS_TOO_LARGE);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    assert_budget_is_whole(&s);
+    buf_fini(&body);
+    sets_close(&s);
+}
+
+static void
+never(struct ingest *ingest, void *user)
+{
+    (void)ingest;
+    *(bool *)user = true;
+}
+
+/* log.md, ending: once the log takes no more, a post is refused and told so. */
+static void
+refuses_posts_when_the_log_is_ending(void **state)
+{
+    struct problem why = {""};
+    bool is_called = false;
+    struct ingest *in;
+    struct sets s;
+
+    open_in(&s, state);
+    registry_stop(s.registry);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 100, NULL),
+        STATUS_OK);
+    assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), NULL), STATUS_OK);
+    assert_int_equal(ingest_end(in, never, &is_called, &why), STATUS_STOPPED);
+    assert_string_equal(why.text, "the broker is ending");
+    assert_false(is_called);
+    ingest_free(in);
+    assert_budget_is_whole(&s);
+    sets_close(&s);
+}
+
+#define THREADS 4
+#define POSTS   25
+
+struct poster {
+    pthread_t id;
+    struct sets *s;
+    unsigned number;
+    bool is_wrong;
+};
+
+static void *
+post_often(void *user)
+{
+    struct poster *p = user;
+    char body[200];
+
+    snprintf(body, sizeof(body), "[" ENTRY("t%u") "," ENTRY("t%u") "]",
+             p->number, p->number);
+    for (int i = 0; i < POSTS; i++) {
+        bool is_bad = i % 5 == 4;
+        struct sets_outcome o =
+            sets_post_body(p->s, i % 2 ? "odd" : "even", JSON,
+                           is_bad ? SLICE("[{}]") : slice_of(body), 16);
+
+        p->is_wrong |=
+            is_bad ? o.rc != STATUS_INVALID : o.rc || o.last != o.first + 1;
+    }
+    return NULL;
+}
+
+/* Any number of posts at once: each is whole, none is mixed with another. */
+static void
+takes_posts_from_many_threads(void **state)
+{
+    struct poster posters[THREADS];
+    struct buf all;
+    struct sets s;
+
+    open_in(&s, state);
+    buf_init(&all, SIZE_MAX);
+    for (unsigned i = 0; i < THREADS; i++) {
+        posters[i] = (struct poster){.s = &s, .number = i};
+        assert_int_equal(
+            pthread_create(&posters[i].id, NULL, post_often, &posters[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(posters[i].id, NULL);
+        assert_false(posters[i].is_wrong);
+    }
+    read_all(&s, "even", &all);
+    assert_int_equal(count(&all, "<url>"), THREADS * 10 * 2);
+    for (char n = '0'; n < '0' + THREADS; n++) {
+        char loc[] = "/t0</loc>";
+
+        loc[2] = n;
+        assert_int_equal(count(&all, loc), 10 * 2);
+    }
+    assert_budget_is_whole(&s);
+    buf_fini(&all);
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(takes_changes_in_every_format),
+        TEST(does_not_care_how_a_body_is_cut),
+        TEST(refuses_a_bad_post_whole),
+        TEST(refuses_a_post_without_entries),
+        TEST(says_which_entry_is_at_fault),
+        TEST(refuses_names_that_no_set_can_have),
+        TEST(refuses_media_types_that_nobody_reads),
+        TEST(judges_the_announced_length_at_once),
+        TEST(grows_its_reservation_with_the_fragments),
+        TEST(forgets_a_post_that_breaks_off),
+        TEST(refuses_more_entries_than_a_document_has),
+        TEST(refuses_posts_when_the_log_is_ending),
+        TEST(takes_posts_from_many_threads),
+    };
+
+    return cmocka_run_group_tests_name("ingest", tests, NULL, NULL);
+}

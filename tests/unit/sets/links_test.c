@@ -1,0 +1,94 @@
+#include "broker/sets/links.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/uri.h"
+
+#define URL "http://example.org:8787/base"
+
+static void
+assert_link(enum link_kind kind, const char *set, const char *epoch,
+            uint64_t number, const char *text)
+{
+    struct link_text link = link_to(URL, kind, set, epoch, number);
+
+    assert_string_equal(link.text, text);
+    assert_int_equal(link.size, strlen(text));
+}
+
+/* every URL begins with the public one. design.md section 4. */
+static void
+puts_every_path_behind_the_public_url(void **state)
+{
+    (void)state;
+    assert_link(LINK_DESCRIPTION, NULL, NULL, 0,
+                URL "/.well-known/resourcesync");
+    assert_link(LINK_CAPABILITYLIST, "demo", NULL, 0,
+                URL "/sets/demo/capabilitylist.xml");
+    assert_link(LINK_CHANGELIST, "demo", NULL, 0,
+                URL "/sets/demo/changelist.xml");
+    assert_link(LINK_CHANGELIST_ARCHIVE, "demo", NULL, 0,
+                URL "/sets/demo/changelist-archive.xml");
+}
+
+/* numbers are zero-padded, so that lists stand in order. */
+static void
+pads_the_numbers_of_lists(void **state)
+{
+    (void)state;
+    assert_link(LINK_LIST, "demo", NULL, 1,
+                URL "/sets/demo/changes/000000000001.xml");
+    assert_link(LINK_LIST, "demo", NULL, 1234567890123,
+                URL "/sets/demo/changes/1234567890123.xml");
+}
+
+/* change memory is asked by position. */
+static void
+names_a_position_in_change_memory(void **state)
+{
+    (void)state;
+    assert_link(LINK_MEMORY, "demo", "0123456789abcdef", 0,
+                URL "/sets/demo/changes?after=0123456789abcdef-0");
+    assert_link(
+        LINK_MEMORY, "demo", "0123456789abcdef", UINT64_MAX,
+        URL "/sets/demo/changes?after=0123456789abcdef-18446744073709551615");
+}
+
+/* LINK_MAX: the longest public URL and name, and the longest path. */
+static void
+has_room_for_the_longest(void **state)
+{
+    char url[512], name[SET_NAME_MAX + 1];
+
+    (void)state;
+    memset(url, 'u', sizeof(url) - 1);
+    memset(name, 'n', sizeof(name) - 1);
+    url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
+    for (int kind = LINK_DESCRIPTION; kind <= LINK_MEMORY; kind++) {
+        struct link_text link = link_to(
+            url, (enum link_kind)kind, name,
+            kind == LINK_MEMORY ? "0123456789abcdef" : NULL, UINT64_MAX);
+
+        assert_true(link.size < LINK_MAX);
+        assert_int_equal(strlen(link.text), link.size);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(puts_every_path_behind_the_public_url),
+        cmocka_unit_test(pads_the_numbers_of_lists),
+        cmocka_unit_test(names_a_position_in_change_memory),
+        cmocka_unit_test(has_room_for_the_longest),
+    };
+
+    return cmocka_run_group_tests_name("links", tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "broker/sets/message.h"
+#include "tests/unit/sets/messages.h"
+
+/* R-291, log.md: a message keeps within its bytes, unless one entry alone is
+ * larger; following `last` gives every entry once. */
+static void
+keeps_within_its_bytes(void **state)
+{
+    struct sets s;
+    struct set *set;
+    struct buf text;
+
+    sets_configure(&s, tempdir_path(state));
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 300);
+    sets_post_heavy(&s, "demo", 301, 3, 30000);
+    sets_post(&s, "demo", 304, 1);
+    set = sets_post_heavy(&s, "demo", 305, 12, 3000);
+    buf_init(&text, SIZE_MAX);
+    for (size_t f = 0; f < 2; f++)
+        for (size_t max = 6000; max < 200000; max = max * 3 / 2) {
+            uint64_t after = 0;
+
+            while (after < 316) {
+                uint64_t last = write_on(&text, set, forms[f], after, max);
+
+                assert_true(last > after);
+                assert_true(text.size <= max || last == after + 1);
+                assert_covers(&s, set, &text, forms[f], after, last);
+                after = last;
+            }
+            assert_int_equal(after, 316);
+        }
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* A message is as large as it may be: one more entry would not fit. */
+static void
+takes_as_much_as_fits(void **state)
+{
+    struct sets s;
+    struct set *set = open_in(&s, state, 30, 7);
+    struct buf text, more;
+
+    buf_init(&text, SIZE_MAX);
+    buf_init(&more, SIZE_MAX);
+    for (size_t f = 0; f < 2; f++) {
+        uint64_t last = write_on(&text, set, forms[f], 3, 20000), wider;
+
+        assert_in_range(last, 4, 209);
+        assert_int_equal(write_message(&more, set, forms[f], 3, last + 1, MIB,
+                                       LOG_MEMORY, &wider),
+                         STATUS_OK);
+        /* 4,096 bytes are set aside for what stands around the entries. */
+        assert_true(more.size + 4096 > 20000);
+        assert_true(text.size + 4096 + 300 > 20000);
+    }
+    buf_fini(&text);
+    buf_fini(&more);
+    sets_close(&s);
+}
+
+/* at most 50,000 entries, over lists and batches. */
+static void
+keeps_within_the_entries_of_a_document(void **state)
+{
+    struct sets s;
+    struct set *set = open_in(&s, state, 2, 30000);
+    struct buf text;
+    uint64_t last;
+
+    buf_init(&text, SIZE_MAX);
+    for (size_t f = 0; f < 2; f++) {
+        last = write_on(&text, set, forms[f], 0, 64 * MIB);
+        assert_int_equal(last, 50000);
+        assert_covers(&s, set, &text, forms[f], 0, 50000);
+        last = write_on(&text, set, forms[f], 20000, 64 * MIB);
+        assert_int_equal(last, 60000);
+    }
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* message.h: the bytes are a function of set, form and seqs: the same from
+ * memory, from the store, and from the file, however each cuts its batches. */
+static void
+has_the_same_bytes_from_every_tier(void **state)
+{
+    static const uint64_t ranges[][2] = {
+        {0, 999},   {0, 700},   {1, 2},     {499, 501}, {500, 500},
+        {333, 800}, {500, 999}, {998, 999}, {0, 1},     {123, 456}};
+
+    enum { N = sizeof(ranges) / sizeof(ranges[0]) };
+    struct buf memory[2][N], text;
+    struct set *set;
+    struct sets s;
+    uint64_t last;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.rotate_entries = 500;
+    sets_open(&s);
+    for (unsigned i = 0; i < 37; i++)
+        set = sets_post(&s, "demo", 27 * i, 27);
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < N; i++) {
+            buf_init(&memory[f][i], SIZE_MAX);
+            assert_int_equal(write_message(&memory[f][i], set, forms[f],
+                                           ranges[i][0], ranges[i][1], MIB,
+                                           LOG_MEMORY, &last),
+                             STATUS_OK);
+            assert_int_equal(last, ranges[i][1]);
+        }
+
+    buf_init(&text, SIZE_MAX);
+    for (int tier = 0; tier < 2; tier++) { /* store, then files */
+        sets_close(&s);
+        sets_open(&s);
+        set = sets_find(&s, "demo");
+        for (size_t f = 0; f < 2; f++)
+            for (size_t i = 0; i < N; i++) {
+                assert_int_equal(write_message(&text, set, forms[f],
+                                               ranges[i][0], ranges[i][1], MIB,
+                                               LOG_DISK, &last),
+                                 STATUS_OK);
+                assert_int_equal(last, ranges[i][1]);
+                assert_true(
+                    slice_equal(buf_slice(&text), buf_slice(&memory[f][i])));
+            }
+        sets_file_all(&s);
+        sets_post(&s, "other", 1, 1); /* commits, which forget */
+    }
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < N; i++)
+            buf_fini(&memory[f][i]);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* Also where it ends when it is cut by bytes. */
+static void
+is_cut_at_the_same_entry_from_every_tier(void **state)
+{
+    uint64_t ends[2][40];
+    struct buf text;
+    struct set *set;
+    struct sets s;
+
+    set = open_in(&s, state, 33, 11);
+    buf_init(&text, SIZE_MAX);
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < 40; i++)
+            ends[f][i] = write_on(&text, set, forms[f], 9 * i, 9000 + 777 * i);
+    sets_close(&s);
+    sets_open(&s);
+    set = sets_find(&s, "demo");
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < 40; i++)
+            assert_int_equal(
+                write_on(&text, set, forms[f], 9 * i, 9000 + 777 * i),
+                ends[f][i]);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(keeps_within_its_bytes),
+        TEST(takes_as_much_as_fits),
+        TEST(keeps_within_the_entries_of_a_document),
+        TEST(has_the_same_bytes_from_every_tier),
+        TEST(is_cut_at_the_same_entry_from_every_tier),
+    };
+
+    return cmocka_run_group_tests_name("message_limits", tests, NULL, NULL);
+}

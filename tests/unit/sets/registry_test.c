@@ -1,0 +1,315 @@
+#include "broker/sets/registry.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+static void
+open_in(struct sets *s, void **state)
+{
+    sets_configure(s, tempdir_path(state));
+    sets_open(s);
+}
+
+/* registry.h: a set exists from the commit of its first post on. */
+static void
+finds_a_set_once_its_first_post_is_committed(void **state)
+{
+    struct set *set;
+    struct head head;
+    struct sets s;
+
+    open_in(&s, state);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    set = registry_make(s.registry, SLICE("demo"));
+    assert_non_null(set);
+    assert_ptr_equal(registry_make(s.registry, SLICE("demo")), set);
+    assert_null(registry_find(s.registry, SLICE("demo"), &head));
+
+    assert_ptr_equal(sets_post(&s, "demo", 1, 3), set);
+    assert_ptr_equal(registry_find(s.registry, SLICE("demo"), &head), set);
+    assert_int_equal(head.last, 3);
+    assert_string_equal(set->name, "demo");
+    assert_ptr_equal(set->registry, s.registry);
+    sets_close(&s);
+}
+
+/* sets are there again after a restart. */
+static void
+finds_its_sets_again_after_a_restart(void **state)
+{
+    struct head before, after;
+    struct sets s;
+
+    open_in(&s, state);
+    sets_post(&s, "b", 1, 2);
+    sets_post(&s, "a", 1, 5);
+    before = sets_head(&s, "a");
+    sets_close(&s);
+
+    sets_open(&s);
+    after = sets_head(&s, "a");
+    assert_string_equal(after.epoch, before.epoch);
+    assert_int_equal(after.last, 5);
+    assert_int_equal(sets_head(&s, "b").last, 2);
+    assert_null(registry_find(s.registry, SLICE("c"), NULL));
+    sets_close(&s);
+}
+
+/* A name is found whole: neither a beginning of it nor more of it. */
+static void
+tells_similar_names_apart(void **state)
+{
+    static const char *const names[] = {"ab",  "a", "abc", "a-b",
+                                        "a.b", "b", "a0"};
+    struct sets s;
+    unsigned n = sizeof(names) / sizeof(names[0]);
+
+    open_in(&s, state);
+    for (unsigned i = 0; i < n; i++)
+        sets_post(&s, names[i], 1, i + 1);
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(sets_head(&s, names[i]).last, i + 1);
+        assert_string_equal(sets_find(&s, names[i])->name, names[i]);
+    }
+    assert_null(registry_find(s.registry, SLICE("abcd"), NULL));
+    assert_null(registry_find(s.registry, SLICE("a-"), NULL));
+    assert_null(registry_find(s.registry, SLICE(""), NULL));
+    assert_null(registry_find(s.registry, SLICE("A"), NULL));
+    sets_close(&s);
+}
+
+struct walk {
+    char names[128];
+    unsigned left;
+};
+
+static bool
+note(struct set *set, void *user)
+{
+    struct walk *w = user;
+
+    strcat(w->names, set->name);
+    strcat(w->names, " ");
+    return --w->left > 0;
+}
+
+/* Those that exist, in order of names, until it is enough. */
+static void
+walks_existing_sets_in_order_of_names(void **state)
+{
+    struct walk all = {"", 100}, two = {"", 2};
+    struct sets s;
+
+    open_in(&s, state);
+    sets_post(&s, "c", 1, 1);
+    sets_post(&s, "a.b", 1, 1);
+    sets_post(&s, "a", 1, 1);
+    assert_non_null(registry_make(s.registry, SLICE("b"))); /* no post yet */
+    registry_each(s.registry, note, &all);
+    assert_string_equal(all.names, "a a.b c ");
+    registry_each(s.registry, note, &two);
+    assert_string_equal(two.names, "a a.b ");
+    sets_close(&s);
+}
+
+/* A name longer than any set's makes no set. */
+static void
+makes_no_set_of_a_name_that_is_too_long(void **state)
+{
+    char name[SET_NAME_MAX + 2];
+    struct sets s;
+
+    open_in(&s, state);
+    memset(name, 'n', sizeof(name));
+    assert_null(
+        registry_make(s.registry, (struct slice){name, SET_NAME_MAX + 1}));
+    assert_non_null(
+        registry_make(s.registry, (struct slice){name, SET_NAME_MAX}));
+    sets_close(&s);
+}
+
+/* Design rule 8: the budget is never exceeded, and what is released can be
+ * reserved again. */
+static void
+reserves_no_more_than_its_budget(void **state)
+{
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.ingest_bytes = 1000;
+    sets_open(&s);
+    assert_true(registry_reserve(s.registry, 600));
+    assert_false(registry_reserve(s.registry, 401));
+    assert_true(registry_reserve(s.registry, 400));
+    assert_false(registry_reserve(s.registry, 1));
+    registry_release(s.registry, 600);
+    assert_true(registry_reserve(s.registry, 600));
+    registry_release(s.registry, 1000);
+    assert_true(registry_reserve(s.registry, 1000));
+    sets_close(&s);
+}
+
+static enum status
+ignore(const struct change *change, void *user, struct problem *why)
+{
+    unsigned *n = user;
+
+    (void)change;
+    (void)why;
+    ++*n;
+    return STATUS_OK;
+}
+
+#define BODY "{\"loc\":\"http://example.com/\",\"change\":\"created\"}"
+
+/* registry.h: readers are used again, each by its format, whatever became of
+ * the post before. */
+static void
+keeps_readers_for_the_next_post(void **state)
+{
+    const struct format *json = format_of(SLICE("application/json"));
+    const struct format *xml = format_of(SLICE("application/xml"));
+    struct reader *first, *second;
+    unsigned n = 0, other = 0;
+    struct sets s;
+
+    open_in(&s, state);
+    first = registry_take_reader(s.registry, json, ignore, &n);
+    assert_non_null(first);
+    assert_int_not_equal(reader_feed(first, SLICE("{]"), NULL), STATUS_OK);
+    registry_give_reader(s.registry, json, first);
+
+    second = registry_take_reader(s.registry, xml, ignore, &n);
+    assert_ptr_not_equal(second, first);
+    assert_ptr_equal(registry_take_reader(s.registry, json, ignore, &other),
+                     first);
+    assert_int_equal(reader_feed(first, SLICE(BODY), NULL), STATUS_OK);
+    assert_int_equal(reader_end(first, NULL), STATUS_OK);
+    assert_int_equal(other, 1);
+    assert_int_equal(n, 0);
+    registry_give_reader(s.registry, json, first);
+    registry_give_reader(s.registry, xml, second);
+    registry_give_reader(s.registry, xml, NULL);
+    sets_close(&s);
+}
+
+#define READERS 100
+
+/* A burst of posts leaves no more readers than are wanted again; all of them
+ * are freed. */
+static void
+frees_readers_that_are_too_many(void **state)
+{
+    const struct format *json = format_of(SLICE("application/json"));
+    struct reader *readers[READERS];
+    unsigned n = 0;
+    struct sets s;
+
+    open_in(&s, state);
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = registry_take_reader(s.registry, json, ignore, &n);
+        for (int k = 0; k < i; k++)
+            assert_ptr_not_equal(readers[i], readers[k]);
+    }
+    for (int i = 0; i < READERS; i++)
+        registry_give_reader(s.registry, json, readers[i]);
+    sets_close(&s);
+}
+
+#define THREADS 4
+#define NAMES   40
+
+struct maker {
+    pthread_t id;
+    struct registry *registry;
+    struct set *made[NAMES];
+};
+
+static void *
+make_all(void *user)
+{
+    struct maker *m = user;
+
+    for (unsigned i = 0; i < NAMES; i++) {
+        unsigned at = (i * 7) % NAMES;
+        struct walk w = {"", 3};
+        char name[16];
+
+        snprintf(name, sizeof(name), "s%u", at);
+        m->made[at] = registry_make(m->registry, slice_of(name));
+        registry_find(m->registry, slice_of(name), NULL);
+        registry_each(m->registry, note, &w);
+    }
+    return NULL;
+}
+
+/* Any thread: one name is one set, whoever asks first. */
+static void
+makes_each_set_once_for_all_threads(void **state)
+{
+    struct maker makers[THREADS];
+    struct sets s;
+
+    open_in(&s, state);
+    for (int i = 0; i < THREADS; i++) {
+        makers[i] = (struct maker){.registry = s.registry};
+        assert_int_equal(
+            pthread_create(&makers[i].id, NULL, make_all, &makers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(makers[i].id, NULL);
+    for (int i = 0; i < NAMES; i++)
+        for (int k = 0; k < THREADS; k++) {
+            assert_non_null(makers[k].made[i]);
+            assert_ptr_equal(makers[k].made[i], makers[0].made[i]);
+        }
+    sets_close(&s);
+}
+
+/* Design section 4: the settings of the log are the configuration's. */
+static void
+rotates_lists_as_it_is_configured(void **state)
+{
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.rotate_entries = 4;
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 9);
+    assert_int_equal(sets_head(&s, "demo").list, 3);
+    assert_ptr_equal(registry_config(s.registry), &s.config);
+    assert_string_equal(registry_public_url(s.registry), SETS_URL);
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(finds_a_set_once_its_first_post_is_committed),
+        TEST(finds_its_sets_again_after_a_restart),
+        TEST(tells_similar_names_apart),
+        TEST(walks_existing_sets_in_order_of_names),
+        TEST(makes_no_set_of_a_name_that_is_too_long),
+        TEST(reserves_no_more_than_its_budget),
+        TEST(keeps_readers_for_the_next_post),
+        TEST(frees_readers_that_are_too_many),
+        TEST(makes_each_set_once_for_all_threads),
+        TEST(rotates_lists_as_it_is_configured),
+    };
+
+    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+}
