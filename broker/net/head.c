@@ -392,8 +392,9 @@ head_refuse(struct request *rq)
     bool takes_body = rq->method == METHOD_POST || rq->method == METHOD_PUT;
 
     rq->has_body = is_number && rq->content_length;
-    /* The library waits for a body here; nobody knows how long. */
-    if (rq->method == METHOD_OTHER && !rq->has_length)
+    /* No length means no body (RFC 9112 section 6.3), but the library waits for
+     * one here; nobody knows how long. */
+    if ((takes_body || rq->method == METHOD_OTHER) && !rq->has_length)
         rq->is_open_ended = rq->is_closing = true;
 
     if (is_too_long(c))
@@ -403,8 +404,6 @@ head_refuse(struct request *rq)
         return refuse(rq, 501, "Transfer-Encoding is not understood here");
     if (!is_number || other_header(rq, "content-length :", &value))
         return refuse(rq, 400, "Content-Length is not one plain number");
-    if (takes_body && !rq->has_length)
-        return refuse(rq, 411, "a body needs a Content-Length");
     if (!takes_body && rq->method != METHOD_OTHER && rq->content_length)
         return refuse(rq, 400, "this method takes no body");
     if (!rq->is_upgrade)

@@ -95,7 +95,7 @@ write_problem(struct buf *to, unsigned status, const struct problem *why,
     }
     if (members)
         buf_add_text(to, members);
-    BUF_ADD(to, "}");
+    BUF_ADD(to, "}\n");
 }
 
 void
@@ -147,7 +147,6 @@ response_reason(unsigned status)
         {408, "Request Timeout"},
         {409, "Conflict"},
         {410, "Gone"},
-        {411, "Length Required"},
         {412, "Precondition Failed"},
         {413, "Content Too Large"},
         {415, "Unsupported Media Type"},

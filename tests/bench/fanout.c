@@ -32,6 +32,7 @@ struct settings {
     size_t entries; /* of a publish */
     size_t bytes;   /* of an entry */
     struct pace pace;
+    double fill_seconds; /* publishing before anybody subscribes */
     double warm_seconds;
     double stall_seconds; /* 0: nobody stalls */
     int server_core;
@@ -57,6 +58,7 @@ static const char usage_text[] =
     "  --outstanding N   with --rate 0: publishes not yet with everybody (16)\n"
     "  --publishers N    connections that publish (4)\n"
     "  --seconds S       how long is measured (4)\n"
+    "  --fill S          how long is published before anybody subscribes (0)\n"
     "  --warm S          how long is published before that (0.5)\n"
     "  --slow S          one in 20 does not read for S seconds; sets "
     "--seconds\n"
@@ -94,6 +96,9 @@ set_option(struct settings *s, char which, const char *name, const char *text)
         break;
     case 's':
         s->pace.seconds = bench_number(name, text, 0.1, 600);
+        break;
+    case 'f':
+        s->fill_seconds = bench_number(name, text, 0, 600);
         break;
     case 'w':
         s->warm_seconds = bench_number(name, text, 0, 600);
@@ -134,6 +139,7 @@ parse(struct settings *s, int argc, char **argv)
         {"outstanding", required_argument, NULL, 't'},
         {"publishers", required_argument, NULL, 'p'},
         {"seconds", required_argument, NULL, 's'},
+        {"fill", required_argument, NULL, 'f'},
         {"warm", required_argument, NULL, 'w'},
         {"slow", required_argument, NULL, 'x'},
         {"idle", no_argument, NULL, 'i'},
@@ -196,6 +202,18 @@ subscribe(struct crowd *c, const struct settings *s, pid_t pid)
     after = usage_rss_kib(pid);
     printf(" idle_bytes=%.0f",
            ((double)after - (double)before) * 1024 / (double)rest);
+}
+
+/* As fast as it is answered. A set is there once something was posted to it. */
+static void
+fill(struct crowd *c, double seconds)
+{
+    struct pace pace = {.seconds = seconds};
+
+    publisher_post(&c->publishers[0], bench_now_ns());
+    crowd_drain(c);
+    crowd_publish(c, &pace);
+    crowd_drain(c);
 }
 
 static void
@@ -302,9 +320,7 @@ main(int argc, char **argv)
     bench_pin(settings.own_core);
     crowd_open(crowd, server.port, settings.publishers, settings.form,
                settings.entries, settings.bytes);
-    /* A set is there once something was posted to it. */
-    publisher_post(&crowd->publishers[0], bench_now_ns());
-    crowd_drain(crowd);
+    fill(crowd, settings.fill_seconds);
 
     printf("%s", settings.label);
     subscribe(crowd, &settings, server.pid);

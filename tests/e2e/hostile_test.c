@@ -324,7 +324,7 @@ requests_that_are_none_are_refused(void **state)
         {"POST " CHANGES " HTTP/1.1\r\n%s"
          "Transfer-Encoding: chunked\r\n\r\n1\r\n3\r\n0\r\n\r\n",
          501},
-        {"POST " CHANGES " HTTP/1.1\r\n%s\r\n", 411},
+        {"POST " CHANGES " HTTP/1.1\r\n%s\r\n", 415}, /* no body, no type */
         {"POST " CHANGES " HTTP/1.1\r\n%sContent-Length: -1\r\n\r\n", 400},
         {"POST " CHANGES " HTTP/1.1\r\n%sContent-Length: +5\r\n\r\n", 400},
         {"POST " CHANGES " HTTP/1.1\r\n%sContent-Length: 5x\r\n\r\n", 400},
