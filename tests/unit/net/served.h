@@ -480,4 +480,43 @@ served_assert_alive(void)
     }
 }
 
+/* Sends `text` on a new connection. */
+static inline struct wire *
+served_sent(const char *text)
+{
+    struct wire *w = served_connect();
+
+    assert_true(wire_send_text(w, text));
+    return w;
+}
+
+static inline void
+served_assert_answer(struct wire *w, unsigned status)
+{
+    struct wire_answer a;
+
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.status, status);
+}
+
+/* `text` is answered with `status`, and the connection closed; the server goes
+ * on with others. */
+static inline void
+served_assert_refused(const char *text, unsigned status)
+{
+    struct wire *w = served_sent(text);
+    struct wire_answer a;
+    char value[64];
+
+    if (!wire_answer(w, &a, false))
+        fail_msg("no answer to %s", text);
+    if (a.status != status)
+        fail_msg("%u is the answer to %s", a.status, text);
+    assert_true(wire_header(&a, "Connection", value, sizeof(value)));
+    assert_string_equal(value, "close");
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    served_assert_alive();
+}
+
 #endif

@@ -1,0 +1,253 @@
+#include "tests/unit/net/served.h"
+
+#define HEAD_END "Host: a\r\n\r\n"
+#define GET      "GET /small HTTP/1.1\r\n" HEAD_END
+
+static void
+knows_the_methods(void **state)
+{
+    static const char *const answered[] = {"GET", "HEAD", "DELETE", "OPTIONS"};
+    struct wire *w = served_connect();
+    struct wire_answer a;
+    char value[64];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(wire_request(w, answered[i], "/small", NULL, NULL, &a));
+        assert_int_equal(a.status, 200);
+        assert_true(wire_header(&a, "Content-Length", value, sizeof(value)));
+        assert_string_equal(value, "5");
+    }
+    wire_close(w);
+}
+
+static void
+leaves_methods_nobody_knows_to_the_handler(void **state)
+{
+    struct wire_answer a;
+    char value[64];
+    struct wire *w = served_connect();
+
+    (void)state;
+    assert_true(wire_request(w, "PATCH", "/small", NULL, "body", &a));
+    assert_int_equal(a.status, 405);
+    assert_true(wire_header(&a, "Allow", value, sizeof(value)));
+    assert_string_equal(value, "GET, POST");
+    wire_close(w);
+    served_assert_refused("PATCH /small HTTP/1.1\r\n" HEAD_END, 405);
+    served_assert_refused("TRACE /small HTTP/1.1\r\n" HEAD_END, 501);
+    served_assert_refused("BREW /small HTTP/1.1\r\n" HEAD_END, 501);
+    served_assert_refused("CONNECT a:80 HTTP/1.1\r\n" HEAD_END, 501);
+    served_assert_refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 501);
+    served_assert_refused("\x16\x03\x01\x02\x01 a TLS client", 501);
+}
+
+static void
+tells_what_was_asked(void **state)
+{
+    struct wire *w =
+        served_sent("GET /head/../head?a=x%20y%26z&b=%3D+&c HTTP/1.1\r\n"
+                    "Origin: http://o\r\nContent-Type:  text/xml \r\n"
+                    "Idempotency-Key: k 1\r\nLast-Event-ID: e-2\r\n"
+                    "If-None-Match: \"t\"\r\n"
+                    "Authorization: Bearer q\r\n"
+                    "X-Forwarded-For: 1.2.3.4\r\n"
+                    "Accept-Encoding: gzip, br\r\n"
+                    "Accept: text/html\r\nAccept: */*\r\n" HEAD_END);
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(wire_answer(w, &a, false));
+
+    assert_string_equal(a.body, "path=/head\n"
+                                "query=a=x%20y%26z&b==%20&c\n"
+                                "a=x y&z\n"
+                                "host=a\n"
+                                "origin=http://o\n"
+                                "content-type=text/xml\n"
+                                "accept=text/html,  */*\n"
+                                "idempotency-key=k 1\n"
+                                "last-event-id=e-2\n"
+                                "if-none-match=\"t\"\n"
+                                "authorization=Bearer q\n"
+                                "x-forwarded-for=1.2.3.4\n"
+                                "accept-encoding=gzip, br\n");
+    wire_close(w);
+}
+
+static void
+refuses_a_body_it_cannot_trust(void **state)
+{
+    (void)state;
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nContent-Length: +1\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nContent-Length: 3x\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nContent-Length: x\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nContent-Length: 99999999999999999999"
+        "\r\n" HEAD_END "abc",
+        400);
+    served_assert_refused("POST /echo HTTP/1.1\r\nContent-Length: 3\r\n"
+                          "Content-Length: 5\r\n" HEAD_END "abcde",
+                          400);
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nContent-Length : 3\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "GET /small HTTP/1.1\r\nContent-Length : 3\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "GET /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "DELETE /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400);
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
+        "3\r\nabc\r\n0\r\n\r\n",
+        501);
+    served_assert_refused(
+        "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+        "Content-Length: 3\r\n" HEAD_END "abc",
+        501);
+    served_assert_refused(
+        "GET /small HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
+        "0\r\n\r\n",
+        501);
+    assert_int_equal(atomic_load(&served.n_open), 0);
+}
+
+static void
+takes_a_length_of_zero_where_there_is_no_body(void **state)
+{
+    struct wire *w = served_sent(
+        "GET /small HTTP/1.1\r\nContent-Length: 0\r\n" HEAD_END GET);
+
+    (void)state;
+    served_assert_answer(w, 200);
+    served_assert_answer(w, 200);
+    wire_close(w);
+}
+
+/* What the library refuses itself, in its own words. */
+static void
+assert_forbidden(const char *text)
+{
+    struct wire *w = served_sent(text);
+    char answer[13] = "";
+
+    assert_true(wire_read(w, answer, 12));
+    assert_string_equal(answer, "HTTP/1.0 403");
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    served_assert_alive();
+}
+
+static void
+refuses_upgrades_to_anything_else(void **state)
+{
+    (void)state;
+    served_assert_refused(
+        "GET /small HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings"
+        "\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n" HEAD_END,
+        400);
+    served_assert_refused("POST /echo HTTP/1.1\r\nConnection: Upgrade\r\n"
+                          "Upgrade: websocket\r\nContent-Length: 3\r\n" HEAD_END
+                          "abc",
+                          400);
+    assert_forbidden("GET /small HTTP/1.1\r\nConnection: Upgrade\r\n"
+                     "Upgrade: foo\r\n" HEAD_END);
+}
+
+static void
+refuses_malformed_targets(void **state)
+{
+    (void)state;
+    assert_forbidden("GET /sm%zzall HTTP/1.1\r\n" HEAD_END);
+    assert_forbidden("GET /small?a=%4 HTTP/1.1\r\n" HEAD_END);
+    assert_forbidden("GET http://a/small HTTP/1.1\r\n" HEAD_END);
+}
+
+static void
+refuses_headers_that_are_too_long(void **state)
+{
+    struct wire *w = NULL;
+    char *text = malloc(200000);
+
+    (void)state;
+    memset(text, 'a', 200000);
+    text[9000] = '\0';
+    w = served_connect();
+    wire_send_format(w, "GET /small HTTP/1.1\r\nCookie: %s\r\n" HEAD_END, text);
+    served_assert_answer(w, 431);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    w = served_connect();
+    wire_send_format(w, "GET /%s HTTP/1.1\r\n" HEAD_END, text);
+    served_assert_answer(w, 431);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+
+    text[9000] = 'a';
+    text[199999] = '\0';
+    w = served_connect();
+    wire_send_format(w, "GET /small HTTP/1.1\r\nX-Long: %s\r\n" HEAD_END, text);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+
+    text[7000] = '\0';
+    w = served_connect();
+    wire_send_format(w, "GET /small HTTP/1.1\r\nCookie: %s\r\n" HEAD_END, text);
+    served_assert_answer(w, 200);
+    wire_close(w);
+    free(text);
+    served_assert_alive();
+}
+
+static void
+follows_the_rules_of_http_1_0(void **state)
+{
+    struct wire *w = served_sent("GET /small HTTP/1.0\r\n\r\n");
+    struct wire_answer a;
+    char value[64];
+
+    (void)state;
+    served_assert_answer(w, 200);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+
+    w = served_sent("GET /small HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_true(wire_answer(w, &a, false));
+    assert_true(wire_header(&a, "Connection", value, sizeof(value)));
+    assert_string_equal(value, "keep-alive");
+    assert_true(wire_send_text(w, "GET /small HTTP/1.0\r\n\r\n"));
+    served_assert_answer(w, 200);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+
+    served_assert_refused(
+        "GET /small HTTP/1.1\r\nConnection: close\r\n" HEAD_END, 200);
+    served_assert_refused(
+        "GET /small HTTP/1.1\r\nConnection: TE, Close\r\n" HEAD_END, 200);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, served_open, served_close)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(knows_the_methods),
+        TEST(leaves_methods_nobody_knows_to_the_handler),
+        TEST(tells_what_was_asked),
+        TEST(refuses_a_body_it_cannot_trust),
+        TEST(takes_a_length_of_zero_where_there_is_no_body),
+        TEST(refuses_upgrades_to_anything_else),
+        TEST(refuses_malformed_targets),
+        TEST(refuses_headers_that_are_too_long),
+        TEST(follows_the_rules_of_http_1_0),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
