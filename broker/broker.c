@@ -14,6 +14,10 @@
 /* How long answers may take that are still going out when the broker ends. */
 #define FAREWELL_US 5000000
 
+/* How often subscribers are looked at who may need a heartbeat: or four times
+ * within its interval, if that is shorter. */
+#define TICK_US 1000000
+
 struct broker {
     const struct config *config;
     char url[600];
@@ -70,6 +74,12 @@ broker_check(const struct config *config, struct problem *why)
                        "listening on %s needs --public-url: documents name "
                        "themselves by it",
                        config->listen_host);
+    /* Each would take several bytes in the headers of lists, whose size has a
+     * limit. */
+    if (strpbrk(config->public_url, "&<>\"'"))
+        return problem(why, STATUS_INVALID,
+                       "--public-url: without & < > \" ' please: %s",
+                       config->public_url);
     if (config->insecure_open)
         return STATUS_OK;
     if (!is_loopback(slice_of(config->listen_host)))
@@ -87,7 +97,8 @@ broker_check(const struct config *config, struct problem *why)
 
 /* Callbacks upward */
 
-/* Log thread. No list ends before the archiver is there: nothing is posted. */
+/* Log thread. Requests are let in, and lists closed by age, only when the
+ * archiver is there. */
 static void
 on_closed(void *user)
 {
@@ -105,11 +116,11 @@ on_wake(struct service *service, void *user)
 }
 
 static void
-on_second(struct service *service, void *user)
+on_tick(struct service *service, void *user)
 {
     struct broker *b = user;
 
-    push_on_second(b->push, service);
+    push_on_tick(b->push, service);
 }
 
 static void
@@ -122,9 +133,9 @@ on_request(struct request *rq, void *user)
 
 /* Opening and closing */
 
-/* The port may be known only now; then the URLs are, and the door opens. */
+/* The port may be known only now; then the URLs are. */
 static void
-open_door(struct broker *b)
+name_urls(struct broker *b)
 {
     const struct config *config = b->config;
     unsigned port = server_port(b->server);
@@ -136,7 +147,27 @@ open_door(struct broker *b)
     snprintf(b->public_url, sizeof(b->public_url), "%s",
              config->public_url[0] ? config->public_url : b->url);
     http_init(&b->http, b->registry, b->push, config->listen_host);
-    atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
+}
+
+/* The archive thread comes last: what it closes gets headers with the public
+ * URL, for ever, and a start that fails must not have closed anything. */
+static enum status
+open_floors(struct broker *b, const struct registry_options *sets,
+            const struct server_options *net, struct problem *why)
+{
+    enum status rc = broker_check(b->config, why);
+
+    if (!rc)
+        rc = registry_open(&b->registry, sets, why);
+    if (!rc)
+        rc =
+            push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
+    if (!rc)
+        rc = server_open(&b->server, net, why);
+    if (rc)
+        return rc;
+    name_urls(b);
+    return archiver_open(&b->archiver, b->registry, why);
 }
 
 enum status
@@ -157,7 +188,9 @@ broker_open(struct broker **broker, const struct config *config,
         .request_timeout_us = config->request_timeout_us,
         .on_request = on_request,
         .on_wake = on_wake,
-        .on_second = on_second,
+        .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4
+                                                      : TICK_US,
+        .on_tick = on_tick,
         .user = b,
     };
     enum status rc;
@@ -166,20 +199,12 @@ broker_open(struct broker **broker, const struct config *config,
         return problem(why, STATUS_MEMORY, "no memory");
     b->config = config;
     atomic_init(&b->http.is_ready, false);
-    rc = broker_check(config, why);
-    if (!rc)
-        rc = registry_open(&b->registry, &sets, why);
-    if (!rc)
-        rc = archiver_open(&b->archiver, b->registry, why);
-    if (!rc)
-        rc = push_open(&b->push, b->registry, config->threads, why);
-    if (!rc)
-        rc = server_open(&b->server, &net, why);
+    rc = open_floors(b, &sets, &net, why);
     if (rc) {
         broker_close(b);
         return rc;
     }
-    open_door(b);
+    atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;
 }
@@ -190,9 +215,12 @@ broker_url(const struct broker *b)
     return b->url;
 }
 
-/* The order: no new requests; subscribers are told; the server waits for
- * answers, which the log still gives; then nobody is left who could ask, and
- * the archive and the log end. */
+/*
+ * The order: no new requests, subscribers are told; the log commits and answers
+ * what it has, for its answers need the server's threads, and what it closes
+ * wakes the archive; the server sends the answers, and ends with nobody left
+ * who could ask; then the archive ends, and the log's files are closed.
+ */
 void
 broker_close(struct broker *b)
 {
@@ -201,9 +229,10 @@ broker_close(struct broker *b)
     if (b->server) {
         server_stop_accepting(b->server);
         push_farewell(b->push, b->server);
-        registry_stop(b->registry);
-        server_close(b->server, FAREWELL_US);
     }
+    if (b->registry)
+        registry_stop(b->registry);
+    server_close(b->server, FAREWELL_US);
     push_close(b->push);
     archiver_close(b->archiver);
     registry_close(b->registry);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "broker/archive/rotate.h"
+#include "broker/base/clock.h"
 #include "broker/base/thread.h"
 
 /* How often lists are looked at for their age. */
@@ -10,7 +11,7 @@
 
 struct archiver {
     struct thread thread;
-    struct registry *registry;
+    struct rotation rotation;
 };
 
 static void
@@ -18,13 +19,18 @@ archiver_run(struct thread *t)
 {
     struct archiver *a = t->user;
     int64_t wait_us = 0; /* lists that a crash left without a file come first */
+    int64_t looked_us = 0;
 
     thread_lower_priority();
-
     while (thread_wait(t, wait_us)) {
-        rotate_by_age(a->registry);
+        int64_t now_us = clock_steady_us();
+
+        if (now_us - looked_us >= ROUND_US) {
+            rotate_by_age(&a->rotation);
+            looked_us = now_us;
+        }
         /* After each file the thread looks whether it is to end. */
-        wait_us = rotate_file_one(a->registry) ? 0 : ROUND_US;
+        wait_us = rotate_file_one(&a->rotation) ? 0 : ROUND_US;
     }
 }
 
@@ -37,14 +43,14 @@ archiver_open(struct archiver **archiver, struct registry *registry,
 
     if (!a)
         return problem(why, STATUS_MEMORY, "no memory for the archive");
-    a->registry = registry;
+    rotation_init(&a->rotation, registry);
+    *archiver = a; /* first: what the thread closes wakes it */
     rc = thread_start(&a->thread, "archive", archiver_run, a, why);
     if (rc) {
+        *archiver = NULL;
         free(a);
-        return rc;
     }
-    *archiver = a;
-    return STATUS_OK;
+    return rc;
 }
 
 void

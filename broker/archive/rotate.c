@@ -4,14 +4,25 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/log/post.h"
 
+/* One list to be closed. */
+struct asked {
+    struct post post;
+    struct rotation *rotation;
+};
+
+/* Log thread. */
 static void
 on_closed(struct post *post)
 {
+    struct asked *a = list_entry(post, struct asked, post);
+
     if (post->status)
         diag(DIAG_WARNING, "archive", "a list could not be closed: %s",
              post->why.text);
-    free(post);
+    atomic_fetch_sub_explicit(&a->rotation->n_asked, 1, memory_order_relaxed);
+    free(a);
 }
 
 /* The part of a tenth of the age by which this set's lists close later: the
@@ -27,50 +38,58 @@ spread(const struct head *head, int64_t age_us)
 }
 
 static bool
-close_if_old(struct set *set, void *user)
+close_if_old(struct set *set, const struct head *head, void *user)
 {
-    int64_t now_us = *(const int64_t *)user;
+    struct rotation *rotation = user;
     int64_t age_us = registry_config(set->registry)->rotate_age_us;
-    struct post *post;
-    struct head head;
+    struct asked *a;
 
-    if (!log_head(set->log, &head) || lists_is_empty(&head) ||
-        now_us - head.list_first_us < age_us + spread(&head, age_us))
+    if (lists_is_empty(head) ||
+        clock_now_us() - head->list_first_us < age_us + spread(head, age_us))
         return true;
-    post = calloc(1, sizeof(*post));
-    if (!post)
+    a = calloc(1, sizeof(*a));
+    if (!a)
         return false;
-    post->kind = POST_CLOSE;
-    post->set = set->log;
-    post->list = head.list; /* not the next one, if this comes twice */
-    post->done = on_closed;
-    if (log_submit(registry_log(set->registry), post)) {
-        free(post);
+    a->rotation = rotation;
+    a->post.kind = POST_CLOSE;
+    a->post.set = set->log;
+    a->post.list = head->list; /* not the next one, if this comes late */
+    a->post.done = on_closed;
+    atomic_fetch_add_explicit(&rotation->n_asked, 1, memory_order_relaxed);
+    if (log_submit(registry_log(set->registry), &a->post)) {
+        atomic_fetch_sub_explicit(&rotation->n_asked, 1, memory_order_relaxed);
+        free(a);
         return false;
     }
     return true;
 }
 
 void
-rotate_by_age(struct registry *registry)
+rotation_init(struct rotation *rotation, struct registry *registry)
 {
-    int64_t now_us = clock_now_us();
+    rotation->registry = registry;
+    atomic_init(&rotation->n_asked, 0);
+}
 
-    if (registry_config(registry)->rotate_age_us > 0)
-        registry_each(registry, close_if_old, &now_us);
+void
+rotate_by_age(struct rotation *rotation)
+{
+    if (registry_config(rotation->registry)->rotate_age_us > 0 &&
+        atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
+        registry_each(rotation->registry, close_if_old, rotation);
 }
 
 bool
-rotate_file_one(struct registry *registry)
+rotate_file_one(struct rotation *rotation)
 {
     struct problem why = {""};
     bool is_done = true;
+    enum status rc =
+        log_file_list(registry_log(rotation->registry), &is_done, &why);
 
-    if (log_file_list(registry_log(registry), &is_done, &why)) {
+    if (rc && rc != STATUS_STOPPED)
         diag(DIAG_WARNING, "archive",
              "a closed list could not be filed, and will be tried again: %s",
              why.text);
-        return false;
-    }
-    return !is_done;
+    return !rc && !is_done;
 }

@@ -1,23 +1,31 @@
 /*
- * rotate.h - asks for a list to be closed by age or on demand; files what
- * closed.
+ * rotate.h - asks for lists to be closed by age; files what closed.
  *
- * Archive thread, except rotate_demand.
+ * Archive thread.
  */
 #ifndef BROKER_ARCHIVE_ROTATE_H
 #define BROKER_ARCHIVE_ROTATE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
-#include "broker/log/post.h"
 #include "broker/sets/registry.h"
+
+struct rotation {
+    struct registry *registry;
+    /* Closes that were asked for and not yet answered. Relaxed: while a disk
+     * stalls, no more are asked for; a late look costs a second. */
+    atomic_uint n_asked;
+};
+
+void rotation_init(struct rotation *rotation, struct registry *registry);
 
 /* Asks the log to close every open list whose first entry is older than
  * --rotate-age, spread by up to a tenth of it so that many sets that began
  * together do not end together. */
-void rotate_by_age(struct registry *registry);
+void rotate_by_age(struct rotation *rotation);
 
 /* Files one closed list. false: there was none, or it could not be done now. */
-bool rotate_file_one(struct registry *registry);
+bool rotate_file_one(struct rotation *rotation);
 
 #endif

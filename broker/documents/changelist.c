@@ -6,11 +6,17 @@
  * before and after its file exists, and nobody waits for the file.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "broker/base/diag.h"
 #include "broker/documents/listing.h"
 #include "broker/sets/header.h"
 #include "broker/sets/links.h"
 #include "proto/document.h"
+
+/* Entries are lent in pieces of this size, copied: a batch that a slow reader
+ * held would be hundreds of kilobytes. */
+#define PIECE_BYTES 65536
 
 struct list_body {
     struct body body;
@@ -21,26 +27,51 @@ struct list_body {
     enum { AT_HEADER, AT_ENTRIES, AT_FOOTER, AT_END } at;
 
     uint64_t after, last; /* the entries still to come */
-    struct batch *batch;  /* the piece that is lent lies in it */
+    size_t offset;        /* bytes of them that were lent already */
+    char *piece;
 };
+
+/* Lends the next bytes of the entries that a batch holds. The same bytes follow
+ * `after` whatever batch they are found in, but another one may end sooner. */
+static void
+lend(struct list_body *l, const struct batch *b, struct slice *piece)
+{
+    uint64_t last = b->last < l->last ? b->last : l->last;
+    struct slice bytes = batch_slice(b, l->after, last);
+    size_t offset = l->offset < bytes.size ? l->offset : bytes.size;
+    size_t size = bytes.size - offset;
+
+    if (size > PIECE_BYTES)
+        size = PIECE_BYTES;
+    memcpy(l->piece, bytes.data + offset, size);
+    *piece = (struct slice){l->piece, size};
+    l->offset += size;
+    if (l->offset >= bytes.size) {
+        l->after = last;
+        l->offset -= bytes.size;
+    }
+}
 
 static enum body_result
 next_entries(struct list_body *l, bool may_block, struct slice *piece)
 {
-    uint64_t last;
-    enum status rc;
+    *piece = (struct slice){NULL, 0};
+    while (piece->size == 0 && l->after < l->last) {
+        struct problem why = {"the entries end too soon"};
+        struct batch *b = NULL;
+        enum status rc = log_read(l->log, l->set, l->after,
+                                  may_block ? LOG_DISK : LOG_MEMORY, &b, &why);
 
-    batch_unref(l->batch);
-    l->batch = NULL;
-    rc = log_read(l->log, l->set, l->after, may_block ? LOG_DISK : LOG_MEMORY,
-                  &l->batch, NULL);
-    if (rc == STATUS_AGAIN)
-        return BODY_WAITS;
-    if (rc || !l->batch)
-        return BODY_FAILED;
-    last = l->batch->last < l->last ? l->batch->last : l->last;
-    *piece = batch_slice(l->batch, l->after, last);
-    l->after = last;
+        if (rc == STATUS_AGAIN)
+            return BODY_WAITS;
+        if (rc || !b) {
+            diag(DIAG_ERROR, "documents", "a list of %s breaks off: %s",
+                 log_set_name(l->set), why.text);
+            return BODY_FAILED;
+        }
+        lend(l, b, piece);
+        batch_unref(b);
+    }
     return BODY_DATA;
 }
 
@@ -74,8 +105,8 @@ list_body_free(struct body *body)
 {
     struct list_body *l = (struct list_body *)(void *)body;
 
-    batch_unref(l->batch);
     buf_fini(&l->header);
+    free(l->piece);
     free(l);
 }
 
@@ -96,6 +127,7 @@ changelist_open(const struct document_wish *wish, struct body **body,
     if (!l)
         return problem(why, STATUS_MEMORY, "no memory for a document");
     buf_init(&l->header, DOCUMENT_FRAME_MAX);
+    l->piece = malloc(PIECE_BYTES);
     if (wish->number < wish->head.list) {
         rc =
             log_list(log, wish->set->log, wish->number, &info, &l->header, why);
@@ -104,7 +136,7 @@ changelist_open(const struct document_wish *wish, struct body **body,
         header_write(&l->header, registry_public_url(wish->registry),
                      wish->set->name, wish->head.epoch, &info);
     }
-    if (!rc && l->header.failed)
+    if (!rc && (l->header.failed || !l->piece))
         rc = problem(why, STATUS_MEMORY, "no memory for a document");
     if (rc) {
         list_body_free(&l->body);

@@ -1,14 +1,22 @@
 #include "broker/documents/listing.h"
 
+#include <stdlib.h>
+
+#include "broker/documents/pieces.h"
 #include "broker/sets/links.h"
 #include "proto/vocab.h"
 
-/* Rows read at once. */
-#define STEP 256
+struct listing {
+    struct pieces pieces;
+    struct document_wish document;
+    enum document_root root;
+    uint64_t next, last; /* numbers of the lists still to come */
+    bool is_ended;       /* the footer was written */
+};
 
 static void
 write_header(struct buf *text, const struct listing_wish *wish,
-             const struct list_info *first)
+             int64_t first_from_us)
 {
     const struct document_wish *d = wish->document;
     struct link_text up = link_to(registry_public_url(d->registry),
@@ -19,7 +27,7 @@ write_header(struct buf *text, const struct listing_wish *wish,
         .capability = wish->capability,
         .links = links,
         .n_links = 1,
-        .from_us = wish->has_from ? first->from_us : DATETIME_NONE,
+        .from_us = wish->has_from ? first_from_us : DATETIME_NONE,
         .until_us = DATETIME_NONE,
     };
 
@@ -29,12 +37,12 @@ write_header(struct buf *text, const struct listing_wish *wish,
     document_header(text, &head);
 }
 
-/* `from` and `until` are the list's own. */
+/* `from` and `until` are the list's own (R-165, R-215). Every closed list's
+ * entry has the same size: numbers, times and digests have a fixed width. */
 static void
-write_entry(struct buf *text, const struct listing_wish *wish,
-            const struct list_info *info)
+write_entry(struct buf *text, const struct document_wish *d,
+            enum document_root root, const struct list_info *info)
 {
-    const struct document_wish *d = wish->document;
     struct link_text loc = link_to(registry_public_url(d->registry), LINK_LIST,
                                    d->set->name, NULL, info->number);
     struct document_entry entry = {
@@ -44,63 +52,109 @@ write_entry(struct buf *text, const struct listing_wish *wish,
         .digest = info->until_us == DATETIME_NONE ? NULL : &info->digest,
     };
 
-    document_entry(text, wish->root, &entry);
+    document_entry(text, root, &entry);
 }
 
-/* All lists that the head knows are in the store, or are the open one: what
- * this reads is of one moment, whatever is closed meanwhile (R-170). */
+/* The closed lists from `next` on, as many as a piece has, or the open one. All
+ * lists that the head knows are in the store, or are the open one: so the whole
+ * is of one moment, whatever is closed meanwhile (R-170). */
 static enum status
-write_lists(struct buf *text, const struct listing_wish *wish,
-            struct problem *why)
+read_lists(const struct listing *l, struct list_info *infos, size_t *n)
 {
-    const struct document_wish *d = wish->document;
-    struct list_info infos[STEP];
-    uint64_t next = wish->first;
+    const struct document_wish *d = &l->document;
+    enum status rc;
 
-    while (next <= wish->last) {
-        size_t n = STEP;
-
-        if (next == d->head.list) {
-            infos[0] = lists_open(&d->head);
-            n = 1;
-        } else {
-            enum status rc;
-
-            if (d->head.list - next < n)
-                n = (size_t)(d->head.list - next);
-            rc = log_lists(registry_log(d->registry), d->set->log, next, infos,
-                           &n, why);
-            if (rc)
-                return rc;
-            if (n == 0)
-                return problem(why, STATUS_IO, "a list has no row");
-        }
-        if (next == wish->first)
-            write_header(text, wish, &infos[0]);
-        for (size_t i = 0; i < n && infos[i].number <= wish->last; i++)
-            write_entry(text, wish, &infos[i]);
-        next += n;
+    if (l->next == d->head.list) {
+        infos[0] = lists_open(&d->head);
+        *n = 1;
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    *n = PIECES_STEP;
+    if (d->head.list - l->next < *n)
+        *n = (size_t)(d->head.list - l->next);
+    if (l->last - l->next + 1 < *n)
+        *n = (size_t)(l->last - l->next + 1);
+    rc = log_lists(registry_log(d->registry), d->set->log, l->next, infos, n,
+                   NULL);
+    return rc || *n > 0 ? rc : STATUS_IO;
+}
+
+static enum status
+fill(struct pieces *pieces)
+{
+    struct listing *l = (struct listing *)(void *)pieces;
+    struct list_info infos[PIECES_STEP];
+    size_t n = 0;
+    enum status rc;
+
+    if (l->next > l->last) {
+        if (!l->is_ended)
+            document_footer(&pieces->text, l->root);
+        l->is_ended = true;
+        return STATUS_OK;
+    }
+    rc = read_lists(l, infos, &n);
+    for (size_t i = 0; !rc && i < n; i++)
+        write_entry(&pieces->text, &l->document, l->root, &infos[i]);
+    l->next += n;
+    return rc;
+}
+
+static void
+listing_free(struct pieces *pieces)
+{
+    free(pieces);
+}
+
+/* Measures the whole with the first entry, which `text` takes for a moment. */
+static uint64_t
+size_of(struct listing *l, struct list_info sample)
+{
+    struct buf *text = &l->pieces.text;
+    uint64_t n_closed = l->last - l->next + 1, size = text->size;
+    size_t header = text->size;
+
+    if (l->last == l->document.head.list) {
+        struct list_info open = lists_open(&l->document.head);
+
+        n_closed--;
+        write_entry(text, &l->document, l->root, &open);
+        size += text->size - header;
+        text->size = header;
+    }
+    if (n_closed > 0) {
+        sample.until_us = sample.from_us;
+        write_entry(text, &l->document, l->root, &sample);
+        size += n_closed * (text->size - header);
+        text->size = header;
+    }
+    return size + document_footer_of(l->root).size;
 }
 
 enum status
 listing_open(const struct listing_wish *wish, struct body **body,
              struct problem *why)
 {
-    struct buf text;
-    enum status rc;
+    struct list_info infos[PIECES_STEP];
+    struct listing *l;
+    size_t n = 0;
 
     if (wish->document->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    buf_init(&text, DOCUMENT_BYTES_MAX);
-    rc = write_lists(&text, wish, why);
-    if (!rc) {
-        document_footer(&text, wish->root);
-        *body = body_of_buf(&text);
-        if (!*body)
-            rc = problem(why, STATUS_MEMORY, "no memory for a document");
+    l = calloc(1, sizeof(*l));
+    if (!l)
+        return problem(why, STATUS_MEMORY, "no memory for a document");
+    pieces_init(&l->pieces, fill, listing_free, true);
+    l->document = *wish->document;
+    l->root = wish->root;
+    l->next = wish->first;
+    l->last = wish->last;
+    if (read_lists(l, infos, &n)) {
+        l->pieces.body.free(&l->pieces.body);
+        return problem(why, STATUS_IO, "the lists cannot be read");
     }
-    buf_fini(&text);
-    return rc;
+    write_header(&l->pieces.text, wish, infos[0].from_us);
+    l->pieces.body.size = size_of(l, infos[0]);
+    *body = &l->pieces.body;
+    return STATUS_OK;
 }

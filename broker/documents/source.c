@@ -1,32 +1,31 @@
 /*
  * source.c - Source Description and Capability Lists: only what works.
  */
+#include <stdlib.h>
+
 #include "broker/documents/documents.h"
+#include "broker/documents/pieces.h"
 #include "broker/sets/links.h"
 #include "proto/document.h"
 #include "proto/vocab.h"
 
-struct listing {
-    struct buf *text;
+/* The Source Description: the sets that exist when it is opened. A set's struct
+ * lives as long as the registry. */
+struct description {
+    struct pieces pieces;
     const char *public_url;
+    struct set **sets;
+    size_t n, capacity;
+    size_t next;
+    bool is_ended; /* the footer was written */
+    bool failed;   /* no memory for all sets */
 };
 
-/* Hands the finished text over as a body. */
-static enum status
-finish(struct buf *text, struct body **body, struct problem *why)
+static void
+write_set(struct buf *text, const char *public_url, const struct set *set)
 {
-    document_footer(text, DOCUMENT_URLSET);
-    *body = body_of_buf(text);
-    return *body ? STATUS_OK
-                 : problem(why, STATUS_MEMORY, "no memory for a document");
-}
-
-static bool
-add_set(struct set *set, void *user)
-{
-    struct listing *listing = user;
     struct link_text loc =
-        link_to(listing->public_url, LINK_CAPABILITYLIST, set->name, NULL, 0);
+        link_to(public_url, LINK_CAPABILITYLIST, set->name, NULL, 0);
     struct document_entry entry = {
         .loc = link_slice(&loc),
         .has_capability = 1,
@@ -35,11 +34,56 @@ add_set(struct set *set, void *user)
         .until_us = DATETIME_NONE,
     };
 
-    document_entry(listing->text, DOCUMENT_URLSET, &entry);
+    document_entry(text, DOCUMENT_URLSET, &entry);
+}
+
+static enum status
+fill(struct pieces *pieces)
+{
+    struct description *d = (struct description *)(void *)pieces;
+    size_t end = d->n - d->next < PIECES_STEP ? d->n : d->next + PIECES_STEP;
+
+    if (d->next == d->n) {
+        if (!d->is_ended)
+            document_footer(&pieces->text, DOCUMENT_URLSET);
+        d->is_ended = true;
+        return STATUS_OK;
+    }
+    while (d->next < end)
+        write_set(&pieces->text, d->public_url, d->sets[d->next++]);
+    return STATUS_OK;
+}
+
+static void
+description_free(struct pieces *pieces)
+{
+    struct description *d = (struct description *)(void *)pieces;
+
+    free(d->sets);
+    free(d);
+}
+
+static bool
+add_set(struct set *set, const struct head *head, void *user)
+{
+    struct description *d = user;
+
+    (void)head;
+    if (d->n == d->capacity) {
+        size_t n = d->capacity ? d->capacity * 2 : 64;
+        struct set **sets = realloc(d->sets, n * sizeof(*sets));
+
+        d->failed = !sets;
+        if (!sets)
+            return false;
+        d->sets = sets;
+        d->capacity = n;
+    }
+    d->sets[d->n++] = set;
     return true;
 }
 
-/* The Source Description: one entry per set. */
+/* One entry per set. */
 enum status
 source_open(const struct document_wish *wish, struct body **body,
             struct problem *why)
@@ -50,16 +94,33 @@ source_open(const struct document_wish *wish, struct body **body,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
     };
-    struct buf text;
-    struct listing listing = {&text, registry_public_url(wish->registry)};
-    enum status rc;
+    struct description *d;
+    struct buf *text;
+    size_t header;
 
-    buf_init(&text, DOCUMENT_BYTES_MAX);
-    document_header(&text, &head);
-    registry_each(wish->registry, add_set, &listing);
-    rc = finish(&text, body, why);
-    buf_fini(&text);
-    return rc;
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN; /* no disk is read, but there may be many sets */
+    d = calloc(1, sizeof(*d));
+    if (!d)
+        return problem(why, STATUS_MEMORY, "no memory for a document");
+    text = &d->pieces.text;
+    pieces_init(&d->pieces, fill, description_free, false);
+    d->public_url = registry_public_url(wish->registry);
+    registry_each(wish->registry, add_set, d);
+    document_header(text, &head);
+    header = text->size;
+    d->pieces.body.size = header + document_footer_of(DOCUMENT_URLSET).size;
+    for (size_t i = 0; i < d->n; i++) { /* each written once to be measured */
+        write_set(text, d->public_url, d->sets[i]);
+        d->pieces.body.size += text->size - header;
+        text->size = header;
+    }
+    if (d->failed || text->failed) {
+        d->pieces.body.free(&d->pieces.body);
+        return problem(why, STATUS_MEMORY, "no memory for a document");
+    }
+    *body = &d->pieces.body;
+    return STATUS_OK;
 }
 
 static void
@@ -96,7 +157,6 @@ source_set_open(const struct document_wish *wish, struct body **body,
         .until_us = DATETIME_NONE,
     };
     struct buf text;
-    enum status rc;
 
     buf_init(&text, DOCUMENT_BYTES_MAX);
     document_header(&text, &head);
@@ -106,7 +166,9 @@ source_set_open(const struct document_wish *wish, struct body **body,
         add_capability(&text,
                        link_to(url, LINK_CHANGELIST_ARCHIVE, set, NULL, 0),
                        CAP_CHANGELIST_ARCHIVE);
-    rc = finish(&text, body, why);
+    document_footer(&text, DOCUMENT_URLSET);
+    *body = body_of_buf(&text);
     buf_fini(&text);
-    return rc;
+    return *body ? STATUS_OK
+                 : problem(why, STATUS_MEMORY, "no memory for a document");
 }

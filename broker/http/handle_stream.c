@@ -1,8 +1,6 @@
 /*
  * handle_stream.c - hands a connection to push.
  */
-#include <stdio.h>
-
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/subscribers.h"
@@ -10,12 +8,11 @@
 
 /* Where the stream begins: ?after=, or now. A position that cannot be served is
  * told on the open WebSocket (a browser would not see the status of a refused
- * one); `gone` has room for that. */
+ * one). */
 static enum status
 wanted_position(struct request *rq, const struct head *head,
-                struct push_wish *wish, char gone[124], struct problem *why)
+                struct push_wish *wish, struct problem *why)
 {
-    char earliest[POSITION_MAX];
     struct slice text;
     bool is_bad = false;
     enum status rc;
@@ -28,9 +25,7 @@ wanted_position(struct request *rq, const struct head *head,
     rc = positions_judge(head, text, &wish->after, why);
     if (rc != STATUS_GONE)
         return rc;
-    positions_earliest(head, earliest);
-    snprintf(gone, 124, "position gone; earliest %s", earliest);
-    wish->gone = gone;
+    wish->is_gone = true;
     return STATUS_OK;
 }
 
@@ -40,7 +35,6 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
     struct slice offer = {NULL, 0};
     struct push_wish wish = {NULL};
     struct problem why = {""};
-    char gone[124];
     struct head head;
     bool has_offer;
 
@@ -60,7 +54,7 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
                     "here; " TRANSPORTS_OFFERED " are",
                     problem_quote(offer).text);
         request_answer_problem(rq, 400, &why, NULL, NULL);
-    } else if (wanted_position(rq, &head, &wish, gone, &why)) {
+    } else if (wanted_position(rq, &head, &wish, &why)) {
         routes_answer_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
     } else {
         push_accept(http->push, rq, &wish);

@@ -93,7 +93,10 @@ may_come_in(const struct http *http, struct request *rq, struct problem *why)
         return false;
     }
     if (!request_header(rq, "origin", &origin) ||
-        slice_equal(authority_of(origin), host))
+        slice_equal(authority_of(origin), host) ||
+        slice_equal(
+            authority_of(origin),
+            authority_of(slice_of(registry_public_url(http->registry)))))
         return true;
     problem_set(why, "requests from pages of \"%s\" are not let in",
                 problem_quote(origin).text);

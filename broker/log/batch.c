@@ -213,7 +213,7 @@ batch_keep_form(struct batch *b, struct form *form)
 
     /* Release: publishes the form's bytes with the pointer. */
     if (!atomic_compare_exchange_strong_explicit(&b->json, &kept, form,
-                                                 memory_order_release,
+                                                 memory_order_acq_rel,
                                                  memory_order_acquire)) {
         free(form);
         return kept;

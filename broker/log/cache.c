@@ -5,9 +5,13 @@
 
 #include "broker/base/list.h"
 
+/* Small sets have small batches, many of them: they are looked for by set. */
+#define BUCKETS 1024
+
 /* A batch in the cache. */
 struct kept {
-    struct list node; /* most recently used first */
+    struct list node;        /* most recently used first */
+    struct list bucket_node; /* with others of the same set */
     struct log_set *set;
     struct batch *batch;
 };
@@ -23,12 +27,27 @@ struct cache {
     pthread_mutex_t mutex;
     pthread_cond_t landed; /* some flight has ended */
     struct list kept;
+    struct list buckets[BUCKETS]; /* the same, by set */
     struct list flights;
     size_t bytes, max;
+    const atomic_size_t *forms;
 };
 
+static struct list *
+bucket_of(struct cache *cache, const struct log_set *set)
+{
+    /* The middle bits of the address: structs lie some hundred bytes apart. */
+    return &cache->buckets[((uintptr_t)set >> 6) % BUCKETS];
+}
+
+static size_t
+weight(const struct kept *kept)
+{
+    return batch_weight(kept->batch) + sizeof(*kept);
+}
+
 struct cache *
-cache_new(size_t max_bytes)
+cache_new(size_t max_bytes, const atomic_size_t *forms)
 {
     struct cache *cache = calloc(1, sizeof(*cache));
 
@@ -38,7 +57,10 @@ cache_new(size_t max_bytes)
     pthread_cond_init(&cache->landed, NULL);
     list_init(&cache->kept);
     list_init(&cache->flights);
+    for (size_t i = 0; i < BUCKETS; i++)
+        list_init(&cache->buckets[i]);
     cache->max = max_bytes;
+    cache->forms = forms;
     return cache;
 }
 
@@ -46,7 +68,8 @@ static void
 drop(struct cache *cache, struct kept *kept)
 {
     list_remove(&kept->node);
-    cache->bytes -= batch_weight(kept->batch);
+    list_remove(&kept->bucket_node);
+    cache->bytes -= weight(kept);
     batch_unref(kept->batch);
     free(kept);
 }
@@ -63,20 +86,19 @@ cache_free(struct cache *cache)
     free(cache);
 }
 
-/* A hundred or so entries of up to 1 MB: a walk costs less than the disk that
- * it saves. The mutex is held. */
+/* The mutex is held. */
 static struct batch *
 find(struct cache *cache, const struct log_set *set, uint64_t after)
 {
     struct list *node, *next;
 
-    list_foreach (node, next, &cache->kept) {
-        struct kept *kept = list_entry(node, struct kept, node);
+    list_foreach (node, next, bucket_of(cache, set)) {
+        struct kept *kept = list_entry(node, struct kept, bucket_node);
 
         if (kept->set == set && kept->batch->first <= after + 1 &&
             after < kept->batch->last) {
-            list_remove(node);
-            list_prepend(&cache->kept, node);
+            list_remove(&kept->node);
+            list_prepend(&cache->kept, &kept->node);
             return batch_ref(kept->batch);
         }
     }
@@ -108,8 +130,12 @@ keep(struct cache *cache, struct log_set *set, struct batch *batch)
         return;
     *kept = (struct kept){.set = set, .batch = batch_ref(batch)};
     list_prepend(&cache->kept, &kept->node);
-    cache->bytes += batch_weight(batch);
-    while (cache->bytes > cache->max && cache->kept.prev != &kept->node)
+    list_prepend(bucket_of(cache, set), &kept->bucket_node);
+    cache->bytes += weight(kept);
+    while (cache->bytes +
+                   atomic_load_explicit(cache->forms, memory_order_relaxed) >
+               cache->max &&
+           cache->kept.prev != &kept->node)
         drop(cache, list_entry(cache->kept.prev, struct kept, node));
 }
 

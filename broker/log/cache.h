@@ -11,6 +11,7 @@
 #ifndef BROKER_LOG_CACHE_H
 #define BROKER_LOG_CACHE_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,8 +22,10 @@
 struct cache;
 struct log_set;
 
-struct cache *cache_new(size_t max_bytes); /* NULL: no memory */
-void cache_free(struct cache *cache);      /* NULL is allowed */
+/* `forms` counts the forms of the batches that `load` makes: they count in
+ * `max_bytes`, too. NULL: no memory. */
+struct cache *cache_new(size_t max_bytes, const atomic_size_t *forms);
+void cache_free(struct cache *cache); /* NULL is allowed */
 
 /* Reads from the disk: see log_read. */
 typedef enum status cache_load_fn(void *user, struct log_set *set,

@@ -173,7 +173,7 @@ place(struct committer *c, struct log_set *set, const char *bytes,
     before = set->filling->size;
     batch_add(set->filling, bytes, f, us);
     if (lists_is_empty(&set->draft))
-        set->draft.list_first_us = us;
+        set->draft.list_first_us = now_us; /* its age counts from here */
     set->draft.last++;
     set->draft.last_us = us;
     set->draft.list_bytes += set->filling->size - before;
@@ -266,6 +266,7 @@ publish_set(struct committer *c, struct log_set *set)
 {
     finish_batch(set);
     list_remove(&set->touched);
+    atomic_store_explicit(&set->public_id, set->id, memory_order_relaxed);
     tail_publish(c->tails, &set->tail, set->made, set->n_made, &set->draft);
     set->n_made = 0;
 }
@@ -327,14 +328,34 @@ conclude(struct committer *c, enum status rc, bool *is_more,
     return rc;
 }
 
-/* Moves what was submitted to the waiting posts. false: there are none. */
+/* Does any post wait for a round? */
 static bool
+is_waiting(struct committer *c)
+{
+    bool is;
+
+    pthread_mutex_lock(&c->mutex);
+    is = !list_is_empty(&c->queue);
+    pthread_mutex_unlock(&c->mutex);
+    return is || !list_is_empty(&c->waiting);
+}
+
+/* Moves what was submitted to the waiting posts. */
+static void
 take(struct committer *c)
 {
     pthread_mutex_lock(&c->mutex);
     list_move(&c->waiting, &c->queue);
     pthread_mutex_unlock(&c->mutex);
-    return !list_is_empty(&c->waiting);
+}
+
+/* There is no room for changes; what frees room (a list's end, a file) goes on.
+ */
+static void
+refuse(struct post *post)
+{
+    post->status = problem(&post->why, STATUS_BUSY, "the disk is nearly full");
+    post->done(post);
 }
 
 /* One round; *is_more as by conclude. */
@@ -345,16 +366,22 @@ commit_round(struct committer *c, bool *is_more)
     struct problem why = {""};
     enum status rc = STATUS_OK;
     int64_t now_us = clock_now_us();
+    bool has_room;
     size_t bytes = 0;
 
     list_init(&round);
+    has_room = !c->engine->ops->has_room || c->engine->ops->has_room(c->engine);
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
         struct post *post = list_entry(c->waiting.next, struct post, node);
 
         list_remove(&post->node);
+        if (!has_room && post->kind == POST_CHANGES) {
+            refuse(post);
+            continue;
+        }
         list_append(&round, &post->node);
         rc = place_post(c, post, now_us);
-        bytes += post->bytes.size;
+        bytes += post->bytes.size + DOCUMENT_FRAME_MAX;
     }
     rc = conclude(c, rc, is_more, &why);
     if (rc)
@@ -369,12 +396,18 @@ commit_round(struct committer *c, bool *is_more)
     }
 }
 
+/* Waits a little for company, unless the log is ending. */
 static void
-linger(int64_t us)
+linger(struct committer *c)
 {
+    int64_t us = c->options->linger_us;
     struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+    bool is_ending;
 
-    if (us > 0)
+    pthread_mutex_lock(&c->mutex);
+    is_ending = c->is_ending;
+    pthread_mutex_unlock(&c->mutex);
+    if (us > 0 && !is_ending)
         nanosleep(&pause, NULL);
 }
 
@@ -385,11 +418,13 @@ committer_run(struct thread *t)
     bool is_more = true;
 
     while (thread_wait(t, is_more ? 0 : -1)) {
-        if (take(c)) {
-            linger(c->options->linger_us);
-            do
+        if (is_waiting(c)) {
+            do {
+                linger(c);
+                take(c);
                 commit_round(c, &is_more);
-            while (take(c));
+                c->engine->ops->tidy(c->engine);
+            } while (is_waiting(c));
         } else if (is_more) {
             struct problem why = {""};
 
@@ -398,8 +433,10 @@ committer_run(struct thread *t)
         }
         c->engine->ops->tidy(c->engine);
     }
-    while (take(c))
+    while (is_waiting(c)) {
+        take(c);
         commit_round(c, &is_more);
+    }
 }
 
 enum status

@@ -76,14 +76,17 @@ struct engine_ops {
     enum status (*load)(struct engine *engine, engine_set_fn *on_set,
                         void *user, struct problem *why);
 
+    /* Is there room for posts, so that what frees room still fits afterwards?
+     * NULL: always. Log thread. */
+    bool (*has_room)(struct engine *engine);
+
     /* STATUS_OK: kept. STATUS_BUSY: certainly not kept (no space, for example).
      * STATUS_IO: nobody knows; the process must end. *is_more says whether
      * there is more to forget. Log thread. */
     enum status (*commit)(struct engine *engine, const struct commit *commit,
                           bool *is_more, struct problem *why);
 
-    /* Things to be done between commits, when somebody is waiting for nothing.
-     * Log thread. */
+    /* Things to be done between commits. Log thread. */
     void (*tidy)(struct engine *engine);
 
     /* The entries from `after` + 1 on, as many as a batch may hold, in a new
@@ -108,7 +111,8 @@ struct engine_ops {
                            struct list_info *info, struct buf *marks,
                            struct problem *why);
 
-    /* Some closed list that has no file yet: STATUS_NOT_FOUND if none. */
+    /* A closed list that has no file yet, each once in turn: STATUS_NOT_FOUND
+     * when there are no more, and then from the beginning. One thread. */
     enum status (*unfiled)(struct engine *engine, uint32_t *set,
                            struct list_info *info, struct buf *header,
                            struct problem *why);

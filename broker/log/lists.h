@@ -31,7 +31,7 @@ struct head {
     int64_t list_from_us;      /* T(list_after) */
     struct digest list_before; /* d(list_after) */
     uint64_t list_bytes;       /* its fragments */
-    int64_t list_first_us;     /* T of its first entry, while it has one */
+    int64_t list_first_us;     /* when its first entry was accepted */
 };
 
 /* A Change List. Of a closed one all is final. */

@@ -30,6 +30,7 @@ struct log {
     int lock;
     struct engine *engine;
     struct tails tails;
+    atomic_size_t disk_forms; /* bytes of forms kept by batches from a disk */
     struct cache *cache;
     struct committer committer;
 
@@ -92,6 +93,7 @@ on_loaded(uint32_t id, const char *name, const struct head *head, void *user,
 
     if (set) {
         set->id = id;
+        atomic_store_explicit(&set->public_id, id, memory_order_relaxed);
         set->draft = set->tail.head = *head;
         set->owner = log->options.on_set(set, log->options.user);
     }
@@ -115,15 +117,16 @@ log_open(struct log **result, const struct log_options *options,
     list_init(&log->sets);
     pthread_mutex_init(&log->mutex, NULL);
     tails_init(&log->tails, options->tail_bytes);
+    atomic_init(&log->disk_forms, 0);
 
     rc = file_make_dirs(log->dir, why);
     if (!rc)
         rc = file_lock(log->dir, &log->lock, why);
     if (!rc)
-        rc = store_open(&log->engine, log->dir, &log->tails.forms, why);
+        rc = store_open(&log->engine, log->dir, &log->disk_forms, why);
     if (!rc)
         rc = log->engine->ops->load(log->engine, on_loaded, log, why);
-    if (!rc && !(log->cache = cache_new(CACHE_BYTES)))
+    if (!rc && !(log->cache = cache_new(CACHE_BYTES, &log->disk_forms)))
         rc = problem(why, STATUS_MEMORY, "no memory for the log");
     if (!rc) {
         log->committer.engine = log->engine;
@@ -213,7 +216,7 @@ read_closed(struct log *log, struct log_set *set, uint64_t after,
         rc = open_changes_dir(log, set, false, &dir_fd, why);
     if (!rc)
         rc = closed_read(dir_fd, &info, buf_slice(&marks), after,
-                         &log->tails.forms, batch, why);
+                         &log->disk_forms, batch, why);
     if (dir_fd >= 0)
         close(dir_fd);
     buf_fini(&marks);
@@ -353,10 +356,7 @@ set_of_id(struct log *log, uint32_t id)
     pthread_mutex_lock(&log->mutex);
     list_foreach (node, after, &log->sets) {
         struct log_set *set = list_entry(node, struct log_set, node);
-        struct head head;
-
-        /* The id of a set that is being born is the log thread's. */
-        if (log_head(set, &head) && set->id == id) {
+        if (atomic_load_explicit(&set->public_id, memory_order_relaxed) == id) {
             found = set;
             break;
         }
@@ -387,6 +387,11 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (rc)
         goto out;
     source.set = set_of_id(log, id);
+    if (!source.set) {
+        /* Committed, but not yet published: its list's end will wake us. */
+        *is_done = true;
+        goto out;
+    }
     rc = open_changes_dir(log, source.set, true, &dir_fd, why);
     if (!rc)
         rc = closed_write(dir_fd, &info, buf_slice(&header), next_of_list,

@@ -19,7 +19,6 @@
 #ifndef BROKER_LOG_LOG_H
 #define BROKER_LOG_LOG_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 
 #include "broker/log/batch.h"

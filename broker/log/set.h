@@ -4,6 +4,7 @@
 #ifndef BROKER_LOG_SET_H
 #define BROKER_LOG_SET_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,10 @@ struct log_set {
     char name[SET_NAME_MAX + 1];
     void *owner;
     struct tail tail;
+
+    /* The id, once the set is published; 0 before. Relaxed: it never changes
+     * again, and what else is read of the set comes from its tail. */
+    _Atomic(uint32_t) public_id;
 
     /* The log thread's own, from a post to its commit. */
     uint32_t id;           /* 0: not born */

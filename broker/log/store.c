@@ -13,19 +13,28 @@
 #include "broker/base/thread.h"
 #include "broker/log/store_read.h"
 
-/* WAL bytes after which a checkpoint begins. */
+/* As db_open makes them. */
+#define PAGE_BYTES 16384
+
+/* WAL bytes after which a checkpoint begins; and after which the log thread
+ * waits a little for it rather than let the WAL grow on. */
 #define CHECKPOINT_BYTES 4194304
+#define WAL_LONG_BYTES   (16 * (int64_t)CHECKPOINT_BYTES)
+#define WAL_WAIT_MS      50
 
 /* Forgotten at most in one commit. */
 #define FORGET_BYTES 1000000
 #define FORGET_ROWS  256
 
 /*
- * Below this many free bytes posts are refused, so that what frees space still
- * fits: three of the largest commits (16 MB), the file of a list (50 MB, if
- * nothing compresses), the WAL between checkpoints.
+ * Below this many bytes posts are refused, so that what frees space still fits:
+ * three of the largest commits (16 MB), the file of a list (50 MB, if nothing
+ * compresses), the WAL between checkpoints. Pages that the database has free
+ * count, for it never shrinks; but the WAL and the file need a disk that is
+ * free.
  */
-#define RESERVE_BYTES ((uint64_t)110 << 20)
+#define RESERVE_BYTES   ((uint64_t)110 << 20)
+#define FREE_DISK_BYTES ((uint64_t)64 << 20)
 
 /*
  * To change what is stored: add a step here, never change one that was
@@ -49,7 +58,7 @@ static const char *const migrations[] = {
     " filed INTEGER NOT NULL DEFAULT 0, header BLOB NOT NULL, marks BLOB);"
     "CREATE UNIQUE INDEX lists_by_number ON lists(set_id, number);"
     "CREATE UNIQUE INDEX lists_by_seq ON lists(set_id, last);"
-    "CREATE INDEX lists_unfiled ON lists(id) WHERE filed = 0;",
+    "CREATE INDEX lists_unfiled ON lists(set_id, number) WHERE filed = 0;",
 };
 
 enum write_statement {
@@ -62,6 +71,8 @@ enum write_statement {
     W_FILED,
     W_FORGETTABLE,
     W_FORGET,
+    W_FILED_UP_TO,
+    W_FREE_PAGES,
     W_STATEMENTS
 };
 
@@ -80,6 +91,11 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_FORGETTABLE] = "SELECT id, length(body) FROM batches WHERE set_id = ?1"
                       " AND last <= ?2 ORDER BY first LIMIT ?3",
     [W_FORGET] = "DELETE FROM batches WHERE id = ?",
+    [W_FILED_UP_TO] =
+        "SELECT coalesce((SELECT after FROM lists WHERE set_id = ?1 AND"
+        " filed = 0 ORDER BY number LIMIT 1), (SELECT last FROM lists"
+        " WHERE set_id = ?1 ORDER BY number DESC LIMIT 1), 0)",
+    [W_FREE_PAGES] = "PRAGMA freelist_count",
 };
 
 /* What a closed list's file holds of a set, and the rows still do. */
@@ -101,12 +117,13 @@ struct store {
 
     struct store_readers readers;
 
-    /* Checkpoints. wal_pages is told by SQLite after each commit, on the log
+    /* Checkpoints. wal_bytes is told by SQLite after each commit, on the log
      * thread. restart_due: the checkpoint thread has copied what it could; the
      * log thread is to copy the rest between two commits, so that the next one
      * writes the WAL from its beginning. Relaxed: a late look costs a round. */
     struct thread checkpointer;
-    bool has_checkpointer;
+    struct db checkpoint_db; /* the checkpoint thread's */
+    int64_t wal_bytes;
     atomic_bool restart_due;
 };
 
@@ -265,17 +282,42 @@ add_debt(struct store *s, uint32_t set, uint64_t upto)
     return STATUS_OK;
 }
 
-static void
-note_filed(struct store *s, const struct engine_filed *filed)
+/* Notes what of a set can be forgotten: the rows up to its first list without a
+ * file, whatever was filed after that one. */
+static enum status
+note_filed(struct store *s, uint32_t set, struct problem *why)
 {
-    struct list_info info;
-    enum status rc = store_readers_list(&s->readers, filed->set, filed->list,
-                                        &info, NULL, NULL);
+    sqlite3_stmt *q = s->statements[W_FILED_UP_TO];
+    uint64_t upto = 0;
+    bool row = false;
+    enum status rc;
 
-    /* Rows that stay because of this are found again at the next start. */
-    if (rc || add_debt(s, filed->set, info.last))
-        diag(DIAG_WARNING, "store", "batches of list %" PRIu64 " stay",
-             filed->list);
+    store_bind_u64(q, 1, set);
+    rc = db_step(&s->db, q, &row, "read the filed lists", why);
+    if (!rc && row)
+        upto = store_column_u64(q, 0);
+    sqlite3_reset(q);
+    if (!rc && upto > 0 && add_debt(s, set, upto))
+        rc = problem(why, STATUS_MEMORY, "no memory for a set");
+    return rc;
+}
+
+static bool
+store_has_room(struct engine *engine)
+{
+    struct store *s = store_of(engine);
+    uint64_t free_bytes = file_free_bytes(s->dir_fd);
+    bool row = false;
+
+    if (free_bytes >= RESERVE_BYTES || free_bytes < FREE_DISK_BYTES)
+        return free_bytes >= RESERVE_BYTES;
+    if (!db_step(&s->db, s->statements[W_FREE_PAGES], &row,
+                 "count the free pages", NULL) &&
+        row)
+        free_bytes +=
+            store_column_u64(s->statements[W_FREE_PAGES], 0) * PAGE_BYTES;
+    sqlite3_reset(s->statements[W_FREE_PAGES]);
+    return free_bytes >= RESERVE_BYTES;
 }
 
 static enum status
@@ -287,9 +329,6 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     enum status rc;
 
     *is_more = s->n_debts > 0;
-    if (commit->n_batches > 0 && file_free_bytes(s->dir_fd) < RESERVE_BYTES)
-        return problem(why, STATUS_BUSY, "the disk is nearly full");
-
     rc = db_run(&s->db, s->statements[W_BEGIN], "begin a commit", why);
     if (rc)
         return STATUS_BUSY;
@@ -310,8 +349,10 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
 
     if (is_paid)
         s->debts[0] = s->debts[--s->n_debts];
+    /* Rows that stay because of a failure here are found at the next start. */
     for (size_t i = 0; i < commit->n_filed; i++)
-        note_filed(s, &commit->filed[i]);
+        if (note_filed(s, commit->filed[i].set, why))
+            diag(DIAG_WARNING, "store", "old batches stay: %s", why->text);
     *is_more = s->n_debts > 0;
     return STATUS_OK;
 }
@@ -325,7 +366,11 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
 
     (void)handle;
     (void)name;
-    if ((int64_t)pages * 16384 >= CHECKPOINT_BYTES)
+    s->wal_bytes = (int64_t)pages * PAGE_BYTES;
+    /* Not while a RESTART is due: two checkpoints would be in each other's way.
+     */
+    if (s->wal_bytes >= CHECKPOINT_BYTES &&
+        !atomic_load_explicit(&s->restart_due, memory_order_relaxed))
         thread_wake(&s->checkpointer);
     return SQLITE_OK;
 }
@@ -334,21 +379,12 @@ static void
 checkpointer_run(struct thread *t)
 {
     struct store *s = t->user;
-    struct db db = {NULL};
-    struct problem why = {""};
 
-    if (db_open(&db, s->path, DB_WRITER, &why)) {
-        diag(DIAG_ERROR, "store", "no checkpoints: %s", why.text);
-        return;
-    }
     while (thread_wait(t, -1)) {
-        int in_log = 0, copied = 0;
-
-        sqlite3_wal_checkpoint_v2(db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
-                                  &in_log, &copied);
+        sqlite3_wal_checkpoint_v2(s->checkpoint_db.handle, NULL,
+                                  SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         atomic_store_explicit(&s->restart_due, true, memory_order_relaxed);
     }
-    db_close(&db);
 }
 
 static void
@@ -359,8 +395,10 @@ store_tidy(struct engine *engine)
     if (!atomic_exchange_explicit(&s->restart_due, false, memory_order_relaxed))
         return;
     /* What is left to copy is what came since the PASSIVE one. A reader that
-     * still looks at old pages makes it fail; the next round tries again. */
-    sqlite3_busy_timeout(s->db.handle, 0);
+     * still looks at old pages makes it fail; the next checkpoint tries again,
+     * and waits for the reader when the WAL has become long. */
+    sqlite3_busy_timeout(s->db.handle,
+                         s->wal_bytes >= WAL_LONG_BYTES ? WAL_WAIT_MS : 0);
     sqlite3_wal_checkpoint_v2(s->db.handle, NULL, SQLITE_CHECKPOINT_RESTART,
                               NULL, NULL);
     sqlite3_busy_timeout(s->db.handle, 5000);
@@ -462,20 +500,18 @@ store_load(struct engine *engine, engine_set_fn *on_set, void *user,
            struct problem *why)
 {
     struct store *s = store_of(engine);
-    sqlite3_stmt *q[5] = {NULL};
-    static const char *const sql[5] = {
-        "SELECT id, name, epoch, created_us FROM sets",
+    sqlite3_stmt *q[4] = {NULL};
+    static const char *const sql[4] = {
+        "SELECT id, name, epoch, created_us FROM sets ORDER BY name",
         "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
         " ORDER BY number DESC LIMIT 1",
         "SELECT last, last_us, list_bytes, digest FROM batches"
         " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
         "SELECT last_us FROM batches WHERE set_id = ? AND first > ?"
         " ORDER BY first LIMIT 1",
-        "SELECT coalesce((SELECT last FROM lists WHERE set_id = ?1 AND"
-        " filed = 1 ORDER BY number DESC LIMIT 1), 0)",
     };
     bool row = false;
-    enum status rc = store_prepare(&s->db, q, sql, 5, why);
+    enum status rc = store_prepare(&s->db, q, sql, 4, why);
 
     while (!rc && !(rc = db_step(&s->db, q[0], &row, "read the sets", why)) &&
            row) {
@@ -494,13 +530,9 @@ store_load(struct engine *engine, engine_set_fn *on_set, void *user,
                         user, why);
         if (rc)
             break;
-        store_bind_u64(q[4], 1, id);
-        rc = db_step(&s->db, q[4], &row, "read the filed lists", why);
-        if (!rc && store_column_u64(q[4], 0) > 0)
-            rc = add_debt(s, id, store_column_u64(q[4], 0));
-        sqlite3_reset(q[4]);
+        rc = note_filed(s, id, why);
     }
-    store_finalize(q, 5);
+    store_finalize(q, 4);
     return rc;
 }
 
@@ -509,10 +541,10 @@ store_close(struct engine *engine)
 {
     struct store *s = store_of(engine);
 
-    if (s->has_checkpointer)
-        thread_stop(&s->checkpointer);
+    thread_stop(&s->checkpointer);
     store_readers_fini(&s->readers);
     store_finalize(s->statements, W_STATEMENTS);
+    db_close(&s->checkpoint_db);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
@@ -522,6 +554,7 @@ store_close(struct engine *engine)
 
 static const struct engine_ops store_ops = {
     .load = store_load,
+    .has_room = store_has_room,
     .commit = store_commit,
     .tidy = store_tidy,
     .read = store_read,
@@ -547,7 +580,12 @@ store_open(struct engine **engine, const char *dir,
     snprintf(s->path, sizeof(s->path), "%s/tidings.db", dir);
     store_readers_init(&s->readers, s->path, forms_account);
 
-    rc = db_open(&s->db, s->path, DB_WRITER, why);
+    if (s->dir_fd < 0) {
+        problem_errno(why, "cannot open", dir);
+        rc = STATUS_IO;
+    } else {
+        rc = db_open(&s->db, s->path, DB_WRITER, why);
+    }
     if (!rc)
         rc = db_migrate(&s->db, migrations,
                         sizeof(migrations) / sizeof(migrations[0]), why);
@@ -561,13 +599,14 @@ store_open(struct engine **engine, const char *dir,
     if (!rc)
         rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
     if (!rc)
+        rc = db_open(&s->checkpoint_db, s->path, DB_WRITER, why);
+    if (!rc)
         rc = thread_start(&s->checkpointer, "checkpoint", checkpointer_run, s,
                           why);
     if (rc) {
         store_close(&s->engine);
         return rc;
     }
-    s->has_checkpointer = true;
     sqlite3_wal_hook(s->db.handle, on_wal, s);
     *engine = &s->engine;
     return STATUS_OK;

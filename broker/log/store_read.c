@@ -25,7 +25,8 @@ static const char *const read_sql[R_STATEMENTS] = {
     [R_LIST_OF] = "SELECT " LIST_COLUMNS ", marks FROM lists"
                   " WHERE set_id = ? AND last >= ? ORDER BY last LIMIT 1",
     [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
-                  " WHERE filed = 0 ORDER BY id LIMIT 1",
+                  " WHERE filed = 0 AND set_id > ? ORDER BY set_id, number"
+                  " LIMIT 1",
 };
 
 struct reader_connection {
@@ -224,8 +225,8 @@ store_readers_lists(struct store_readers *r, uint32_t set, uint64_t number,
     return rc;
 }
 
-/* Runs a statement that gives one list; its last column but `set` goes to
- * `extra`. */
+/* Runs a statement that gives one list, and `extra` in the column after it;
+ * with `set` it is the unfiled one of the smallest row after `a`. */
 static enum status
 one_list(struct store_readers *r, enum read_statement statement, uint64_t a,
          uint64_t b, struct list_info *info, struct buf *extra, uint32_t *set,
@@ -239,10 +240,9 @@ one_list(struct store_readers *r, enum read_statement statement, uint64_t a,
     if (!c)
         return STATUS_IO;
     q = c->statements[statement];
-    if (!set) {
-        store_bind_u64(q, 1, a);
+    store_bind_u64(q, 1, a);
+    if (!set)
         store_bind_u64(q, 2, b);
-    }
     rc = db_step(&c->db, q, &row, "read a list", why);
     if (!rc && !row)
         rc = problem(why, STATUS_NOT_FOUND, "no such list");
@@ -253,8 +253,10 @@ one_list(struct store_readers *r, enum read_statement statement, uint64_t a,
             if (extra->failed)
                 rc = problem(why, STATUS_MEMORY, "no memory for a list");
         }
-        if (set)
+        if (set) {
             *set = (uint32_t)store_column_u64(q, 10);
+            r->unfiled_after = *set;
+        }
     }
     connection_give(r, c, q);
     return rc;
@@ -285,7 +287,16 @@ store_readers_unfiled(struct store_readers *r, uint32_t *set,
                       struct list_info *info, struct buf *header,
                       struct problem *why)
 {
-    return one_list(r, R_UNFILED, 0, 0, info, header, set, why);
+    enum status rc =
+        one_list(r, R_UNFILED, r->unfiled_after, 0, info, header, set, why);
+
+    /* Sets take turns, so that one whose list cannot be filed does not hold up
+     * the others; within a set, lists are filed in order. */
+    if (rc == STATUS_NOT_FOUND && r->unfiled_after > 0) {
+        r->unfiled_after = 0;
+        rc = one_list(r, R_UNFILED, 0, 0, info, header, set, why);
+    }
+    return rc;
 }
 
 void

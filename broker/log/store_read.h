@@ -28,6 +28,7 @@ struct store_readers {
     pthread_mutex_t mutex; /* guards the next two */
     struct reader_connection *idle[STORE_READERS_MAX];
     size_t n_idle;
+    uint64_t unfiled_after; /* the set that store_readers_unfiled gave last */
 };
 
 void store_readers_init(struct store_readers *r, const char *path,

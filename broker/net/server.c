@@ -1,5 +1,6 @@
 #include "broker/net/server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/base/clock.h"
@@ -18,6 +19,18 @@ end(struct server *server, int64_t cut_at_us)
     free(server);
 }
 
+/* The worker pool is the process's: each thread's reads for its subscribers
+ * (two at once, push/reads.h) and as much again for documents must find a
+ * place. libuv looks when the pool is first used. */
+static void
+size_pool(unsigned n_services)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", 4 * n_services);
+    setenv("UV_THREADPOOL_SIZE", text, 0);
+}
+
 enum status
 server_open(struct server **server, const struct server_options *options,
             struct problem *why)
@@ -32,6 +45,7 @@ server_open(struct server **server, const struct server_options *options,
         return problem(why, STATUS_MEMORY, "no memory for a server");
     s->options = *options;
     s->n_services = n;
+    size_pool(n);
     s->port = options->port;
     rc = addresses_find(&addresses, options->host, &s->port, why);
     for (unsigned i = 0; i < n && !rc; i++)

@@ -39,9 +39,10 @@ struct server_options {
     void (*on_request)(struct request *rq, void *user);
 
     /* Called on each service thread after it was woken by service_wake, and
-     * once a second. Both may be NULL. */
+     * every tick_us. Both may be NULL. */
     void (*on_wake)(struct service *service, void *user);
-    void (*on_second)(struct service *service, void *user);
+    void (*on_tick)(struct service *service, void *user);
+    int64_t tick_us; /* 0: a second */
     void *user;
 };
 
@@ -78,6 +79,10 @@ void *service_user(const struct service *service);
 /* Makes on_wake run soon on that thread. Any thread; calls are merged; none is
  * lost: what was done before the call is seen by an on_wake after it. */
 void service_wake(struct service *service);
+
+/* The same, about `wait_us` (up to a second) from now, rounded up to
+ * milliseconds. Called on that thread. */
+void service_wake_later(struct service *service, int64_t wait_us);
 
 /* A thing to be done on a service thread; lives inside its owner's struct. */
 struct task {

@@ -66,6 +66,8 @@ end_if_possible(struct service *s)
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->end_timer, NULL);
     uv_close((uv_handle_t *)&s->blocked_timer, NULL);
+    uv_close((uv_handle_t *)&s->tick_timer, NULL);
+    uv_close((uv_handle_t *)&s->wake_timer, NULL);
     uv_close((uv_handle_t *)&s->async, NULL);
 }
 
@@ -102,16 +104,37 @@ static void
 on_timer(uv_timer_t *timer)
 {
     struct service *s = timer->data;
-    struct server_options *options = &s->server->options;
 
     write_date(s);
     if (s->context) {
         check_connections(s);
         listeners_resume(s);
-        if (options->on_second)
-            options->on_second(s, options->user);
     }
     end_if_possible(s);
+}
+
+static void
+on_tick_timer(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    struct server_options *options = &s->server->options;
+
+    if (s->context && options->on_tick)
+        options->on_tick(s, options->user);
+}
+
+static void
+on_wake_timer(uv_timer_t *timer)
+{
+    service_wake(timer->data);
+}
+
+void
+service_wake_later(struct service *s, int64_t wait_us)
+{
+    if (!s->is_ended)
+        uv_timer_start(&s->wake_timer, on_wake_timer,
+                       (uint64_t)(wait_us + 999) / 1000, 0);
 }
 
 static void
@@ -291,6 +314,10 @@ enum status
 service_init(struct service *s, struct server *server, unsigned number,
              const struct addresses *addresses, struct problem *why)
 {
+    int64_t tick_us = server->options.tick_us;
+    uint64_t tick_ms =
+        tick_us ? (uint64_t)(tick_us + 999) / 1000 : (uint64_t)SECOND_MS;
+
     s->server = server;
     s->number = number;
     s->listeners.spare = -1;
@@ -317,10 +344,14 @@ service_init(struct service *s, struct server *server, unsigned number,
     uv_timer_init(&s->loop, &s->timer);
     uv_timer_init(&s->loop, &s->end_timer);
     uv_timer_init(&s->loop, &s->blocked_timer);
+    uv_timer_init(&s->loop, &s->tick_timer);
+    uv_timer_init(&s->loop, &s->wake_timer);
     s->async.data = s->check.data = s->timer.data = s;
     s->end_timer.data = s->blocked_timer.data = s;
+    s->tick_timer.data = s->wake_timer.data = s;
     uv_check_start(&s->check, on_check);
     uv_timer_start(&s->timer, on_timer, SECOND_MS, SECOND_MS);
+    uv_timer_start(&s->tick_timer, on_tick_timer, tick_ms, tick_ms);
 
     if (context_init(s, why))
         return STATUS_IO;

@@ -7,7 +7,7 @@
  *     uv_loop --+-- lws_context -- listeners, connections (dispatch.c)
  *               +-- async        wakes, posted tasks, the end
  *               +-- check        after each round: answers that go on
- *               +-- timer        once a second: deadlines, on_second
+ *               +-- timer        once a second: deadlines
  *               +-- worker pool  service_work
  */
 #ifndef BROKER_NET_SERVICE_H
@@ -49,6 +49,8 @@ struct service {
     uv_timer_t timer;
     uv_timer_t end_timer;        /* runs while the service is ending */
     uv_timer_t blocked_timer;    /* runs while there are any */
+    uv_timer_t tick_timer;       /* on_tick */
+    uv_timer_t wake_timer;       /* service_wake_later */
     struct lws_context *context; /* NULL once cut */
     struct lws_context *remains; /* the same; the library clears it */
     struct lws_vhost *vhost;

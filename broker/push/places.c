@@ -8,6 +8,7 @@ places_init(struct places *places)
     places->service = NULL;
     list_init(&places->all);
     list_init(&places->marked);
+    list_init(&places->taken);
     pthread_mutex_init(&places->mutex, NULL);
 }
 
@@ -99,14 +100,22 @@ places_leave(struct place *p)
     free(p);
 }
 
+void
+places_take(struct places *places)
+{
+    pthread_mutex_lock(&places->mutex);
+    list_move(&places->taken, &places->marked);
+    pthread_mutex_unlock(&places->mutex);
+}
+
 struct place *
-places_take_marked(struct places *places)
+places_next(struct places *places)
 {
     struct place *p = NULL;
     struct list *node;
 
     pthread_mutex_lock(&places->mutex);
-    node = list_first(&places->marked);
+    node = list_first(&places->taken);
     if (node) {
         list_remove(node);
         p = list_entry(node, struct place, marked_node);

@@ -22,8 +22,10 @@
 struct places {
     struct service *service; /* NULL until the first place */
     struct list all;
-    pthread_mutex_t mutex; /* guards the next, and marked_node of each place */
+    pthread_mutex_t
+        mutex; /* guards the next two, and marked_node of each place */
     struct list marked;
+    struct list taken; /* marks being served */
 };
 
 /* A set on one thread. */
@@ -50,8 +52,11 @@ struct place *places_enter(struct places *places, struct service *service,
 /* One subscriber less; the last one closes the place. */
 void places_leave(struct place *place);
 
-/* The next place that was marked, its head looked at; NULL: no more. */
-struct place *places_take_marked(struct places *places);
+/* Takes all marks that are there; then places_next gives the marked places one
+ * by one, their heads looked at, and NULL at the end. What is marked meanwhile
+ * waits for the next wake: serving one busy set cannot hold the thread. */
+void places_take(struct places *places);
+struct place *places_next(struct places *places);
 
 /* Throws away the heartbeats of the last tick. */
 void places_new_tick(struct places *places);

@@ -12,7 +12,6 @@ struct read {
     struct reads *reads;
     struct service *service;
     struct frame_wish wish;
-    bool is_running;
     struct frame *frame;
     enum status status;
     struct problem why;
@@ -23,7 +22,8 @@ reads_init(struct reads *reads,
            void (*on_read)(struct frame *, enum status, struct list *, void *),
            void *user)
 {
-    list_init(&reads->under_way);
+    list_init(&reads->queued);
+    list_init(&reads->running);
     reads->n_running = 0;
     reads->on_read = on_read;
     reads->user = user;
@@ -38,19 +38,23 @@ work(struct job *job)
     r->status = frame_make(&r->frame, &r->wish, LOG_DISK, &r->why);
 }
 
+/* Begins what may run. From the front each time: what is begun may end at once,
+ * when there is no memory for a job, and change the list. */
 static void
 start(struct reads *reads)
 {
-    struct list *node, *next;
+    struct list *node;
 
-    list_foreach (node, next, &reads->under_way) {
+    while (reads->n_running < READS_MAX &&
+           (node = list_first(&reads->queued))) {
         struct read *r = list_entry(node, struct read, node);
 
-        if (reads->n_running >= READS_MAX)
-            break;
-        if (r->is_running)
+        list_remove(node);
+        if (list_is_empty(&r->waiters)) { /* they have gone meanwhile */
+            free(r);
             continue;
-        r->is_running = true;
+        }
+        list_append(&reads->running, node);
         reads->n_running++;
         service_work(r->service, &r->job);
     }
@@ -74,11 +78,11 @@ done(struct job *job)
 }
 
 static struct read *
-find(struct reads *reads, const struct frame_wish *wish)
+find(const struct list *reads, const struct frame_wish *wish)
 {
     struct list *node, *next;
 
-    list_foreach (node, next, &reads->under_way) {
+    list_foreach (node, next, reads) {
         struct read *r = list_entry(node, struct read, node);
 
         if (r->wish.set == wish->set && r->wish.transport == wish->transport &&
@@ -93,8 +97,10 @@ enum status
 reads_begin(struct reads *reads, struct service *service,
             const struct frame_wish *wish, struct list *waiter)
 {
-    struct read *r = find(reads, wish);
+    struct read *r = find(&reads->running, wish);
 
+    if (!r)
+        r = find(&reads->queued, wish);
     if (!r) {
         r = calloc(1, sizeof(*r));
         if (!r)
@@ -105,7 +111,7 @@ reads_begin(struct reads *reads, struct service *service,
         r->job.work = work;
         r->job.done = done;
         list_init(&r->waiters);
-        list_append(&reads->under_way, &r->node);
+        list_append(&reads->queued, &r->node);
     }
     list_append(&r->waiters, waiter);
     start(reads);

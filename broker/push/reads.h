@@ -2,9 +2,10 @@
  * reads.h - frames that are made at the worker pool, because what they say is
  * not in memory, or is large to convert.
  *
- * Those who wish for the same frame share one read. Of one service thread at
- * most READS_MAX run at once, so that some of the pool stays free for documents
- * when everybody comes back at the same time.
+ * Those who wish for the same frame share one read; one that nobody waits for
+ * any more is not begun. Of one service thread at most READS_MAX run at once:
+ * half of the worker pool (net/server.c) stays free for documents when
+ * everybody comes back at the same time.
  */
 #ifndef BROKER_PUSH_READS_H
 #define BROKER_PUSH_READS_H
@@ -17,7 +18,7 @@
 
 /* The reads of one service thread; all calls and callbacks on it. */
 struct reads {
-    struct list under_way;
+    struct list queued, running;
     unsigned n_running;
 
     /* A read has ended: `frame` is lent, or NULL when `rc` says why not.

@@ -12,6 +12,7 @@
 #include "broker/push/places.h"
 #include "broker/push/reads.h"
 #include "broker/push/websocket.h"
+#include "broker/sets/positions.h"
 
 #define CLOSE_GOING_AWAY    1001
 #define CLOSE_FAILED        1011
@@ -43,7 +44,7 @@ struct subscriber {
     int64_t last_sent_us;
     enum state state;
     bool is_greeted; /* the first heartbeat was made */
-    char *gone;      /* close reason, before it was opened */
+    bool is_gone;    /* the position that it asked for cannot be served */
 };
 
 struct push_thread {
@@ -76,12 +77,12 @@ close_with(struct subscriber *s, unsigned code, const char *reason)
 static void
 close_gone(struct subscriber *s)
 {
-    char reason[124];
+    char earliest[POSITION_MAX], reason[124];
     struct head head;
 
     log_head(s->place->set->log, &head);
-    snprintf(reason, sizeof(reason), "position gone; earliest %s-0",
-             head.epoch);
+    positions_earliest(&head, earliest);
+    snprintf(reason, sizeof(reason), "position gone; earliest %s", earliest);
     close_with(s, CLOSE_POSITION_GONE, reason);
 }
 
@@ -309,7 +310,8 @@ push_on_wake(struct push *push, struct service *service)
     struct push_thread *t = &push->threads[service_number(service)];
     struct place *p;
 
-    while ((p = places_take_marked(&t->places)))
+    places_take(&t->places);
+    while ((p = places_next(&t->places)))
         serve_waiting(p);
 }
 
@@ -344,7 +346,7 @@ send_heartbeat(struct subscriber *s)
 }
 
 void
-push_on_second(struct push *push, struct service *service)
+push_on_tick(struct push *push, struct service *service)
 {
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us();
@@ -374,8 +376,8 @@ on_open(struct stream *stream, void *user)
     s->last_sent_us = clock_steady_us();
     list_append(&s->thread->idle, &s->idle_node);
     s->state = WRITING;
-    if (s->gone)
-        close_with(s, CLOSE_POSITION_GONE, s->gone);
+    if (s->is_gone)
+        close_gone(s);
     else if (s->thread->is_ending)
         close_with(s, CLOSE_GOING_AWAY, "the broker is ending");
     else
@@ -410,7 +412,6 @@ on_gone(struct stream *stream, void *user)
     atomic_fetch_sub_explicit(&s->thread->push->n_subscribers, 1,
                               memory_order_relaxed);
     places_leave(s->place);
-    free(s->gone);
     free(s);
 }
 
@@ -441,7 +442,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     list_init(&s->idle_node);
     s->transport = wish->transport;
     s->after = wish->after;
-    s->gone = wish->gone ? strdup(wish->gone) : NULL;
+    s->is_gone = wish->is_gone;
     atomic_fetch_add_explicit(&push->n_subscribers, 1, memory_order_relaxed);
     request_accept_stream(rq,
                           wish->is_named ? wish->transport->subprotocol : NULL,

@@ -42,19 +42,19 @@ void push_close(struct push *push);
 struct push_wish {
     struct set *set;
     const struct transport *transport;
-    bool is_named;    /* tell it the subprotocol */
-    uint64_t after;   /* the position where it starts */
-    const char *gone; /* not NULL: that position cannot be served; close with
-                         4410 and this reason (at most 123 bytes) */
+    bool is_named;  /* tell it the subprotocol */
+    uint64_t after; /* the position where it starts */
+    bool is_gone;   /* that position cannot be served: close with 4410, the
+                       reason naming the earliest */
 };
 
 /* Accepts a WebSocket; within on_request. */
 void push_accept(struct push *push, struct request *rq,
                  const struct push_wish *wish);
 
-/* The server's on_wake and on_second. */
+/* The server's on_wake and on_tick. */
 void push_on_wake(struct push *push, struct service *service);
-void push_on_second(struct push *push, struct service *service);
+void push_on_tick(struct push *push, struct service *service);
 
 /* Says farewell to all subscribers of all threads: close code 1001. Any thread,
  * once. */

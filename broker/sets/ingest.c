@@ -7,6 +7,12 @@
 #include "proto/formats.h"
 #include "proto/fragment.h"
 
+/* What a post costs before its first entry: parser, structs. */
+#define HELD_AT_LEAST 16384
+
+/* Reserved in one go, so that not every entry asks. */
+#define RESERVE_STEP 65536
+
 struct ingest {
     struct registry *registry;
     const struct format *format;
@@ -25,15 +31,18 @@ struct ingest {
 static enum status
 reserve(struct ingest *in, struct problem *why)
 {
-    size_t held = in->post.bytes.capacity +
-                  in->fragments_capacity * sizeof(*in->post.fragments);
+    size_t held = HELD_AT_LEAST + in->post.bytes.size +
+                  in->post.n_fragments * sizeof(*in->post.fragments);
 
     if (held <= in->reserved)
         return STATUS_OK;
-    if (!registry_reserve(in->registry, held - in->reserved))
+    held -= in->reserved;
+    if (in->post.n_fragments > 0)
+        held += RESERVE_STEP;
+    if (!registry_reserve(in->registry, BUDGET_POSTS, held))
         return problem(why, STATUS_BUSY,
                        "too much is being posted at the moment");
-    in->reserved = held;
+    in->reserved += held;
     return STATUS_OK;
 }
 
@@ -70,6 +79,7 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     const struct config *config = registry_config(registry);
     const struct format *format;
     struct ingest *in;
+    enum status rc;
 
     if (!set_name_is_valid(set_name))
         return problem(why, STATUS_NOT_FOUND,
@@ -85,29 +95,29 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
         return problem(why, STATUS_TOO_LARGE,
                        "a post has at most %" PRIu64 " bytes, not %" PRIu64,
                        config->max_body, content_length);
-    if (!registry_reserve(registry, (size_t)content_length))
-        return problem(why, STATUS_BUSY,
-                       "too much is being posted at the moment");
 
     in = calloc(1, sizeof(*in));
-    if (in)
-        in->reader = registry_take_reader(registry, format, on_change, in);
-    if (!in || !in->reader) {
-        registry_release(registry, (size_t)content_length);
-        free(in);
+    if (!in)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
-    }
     in->registry = registry;
     in->format = format;
-    in->reserved = (size_t)content_length;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
     in->post.kind = POST_CHANGES;
     /* A fragment can be a few times larger than the entry that was posted (five
      * characters for an ampersand, say); the budget bounds the rest. */
     buf_init(&in->post.bytes, (size_t)config->ingest_bytes);
-    *ingest = in;
-    return STATUS_OK;
+    rc = reserve(in, why);
+    if (!rc) {
+        in->reader = registry_take_reader(registry, format, on_change, in);
+        if (!in->reader)
+            rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+    }
+    if (rc)
+        ingest_free(in);
+    else
+        *ingest = in;
+    return rc;
 }
 
 enum status
@@ -136,7 +146,9 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     in->reader = NULL;
     in->set = registry_make(in->registry, in->set_name);
     if (!in->set)
-        return problem(why, STATUS_BUSY, "there are too many sets");
+        return problem(why, STATUS_INVALID,
+                       "this broker has as many sets as it can hold: %d",
+                       SETS_MAX);
     in->post.set = in->set->log;
     in->post.done = on_committed;
     in->on_done = on_done;
@@ -165,7 +177,7 @@ ingest_free(struct ingest *in)
     if (!in)
         return;
     registry_give_reader(in->registry, in->format, in->reader);
-    registry_release(in->registry, in->reserved);
+    registry_release(in->registry, BUDGET_POSTS, in->reserved);
     buf_fini(&in->post.bytes);
     free(in->post.fragments);
     free(in);

@@ -7,8 +7,9 @@
  *
  * One thread at a time; on_done is called on the log thread. Whatever is
  * posted, no more than one entry of it is held parsed, and all posts together
- * are bounded by the ingest budget: announced bytes are reserved at the start,
- * and what the fragments need beyond them as they grow.
+ * are bounded by the ingest budget: it counts what a post holds, as that grows.
+ * (Not what it announces: a few connections that announce much and send nothing
+ * would keep everybody else out.)
  */
 #ifndef BROKER_SETS_INGEST_H
 #define BROKER_SETS_INGEST_H

@@ -18,7 +18,7 @@
 #define MERGE_MAX 4096
 
 /* Most bytes around the entries of a message. */
-#define ENVELOPE_MAX 4096
+#define ENVELOPE_MAX DOCUMENT_FRAME_MAX
 
 /* The JSON form of a batch */
 
@@ -212,7 +212,9 @@ gather(struct assembly *a, struct problem *why)
         part.last = whole;
         if (!rc)
             cut(a, &part, cursor.after - wish->after);
-        if (rc || part.last == part.after || add_part(a, &part)) {
+        if (!rc && part.last > part.after && add_part(a, &part))
+            rc = problem(why, STATUS_MEMORY, "no memory for a message");
+        if (rc || part.last == part.after) {
             batch_unref(part.batch);
             break;
         }
@@ -223,12 +225,15 @@ gather(struct assembly *a, struct problem *why)
         if (part.last < whole)
             break;
     }
-    /* What comes next can come in the next message. */
-    return a->n_parts > 0 ? STATUS_OK : rc;
+    /* What comes next can come in the next message, unless this one was to end
+     * at a certain entry. */
+    if (a->n_parts == 0 ||
+        (wish->upto != UINT64_MAX && cursor.after < wish->upto))
+        return rc;
+    return STATUS_OK;
 }
 
-/* The coverage of a message that ends at `seq`, a place in the log of which
- * `batch` holds the entry or, when it is NULL, the head or the beginning. */
+/* The coverage of a message of the set; its ends are still to be filled in. */
 static struct coverage
 coverage_at(const struct set *set, const struct head *head)
 {
@@ -371,8 +376,6 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
         return problem(why, STATUS_NOT_FOUND, "no such set");
     rc = gather(&a, why);
     if (!rc && a.n_parts == 0) {
-        /* The head may have moved since it was looked at: then the message
-         * would be empty though something follows. Its `last` says so. */
         *last = wish->after;
         rc = write_empty(to, wish, &head, false, why);
     } else if (!rc) {

@@ -7,6 +7,10 @@
 #include "broker/sets/header.h"
 #include "proto/vocab.h"
 
+/* Pages of change memory held for clients that read slowly: a hundred or so of
+ * the largest. Who comes then is asked to come again. */
+#define ANSWERS_BYTES ((size_t)128 << 20)
+
 /* Readers kept, of all formats: more posts than this are seldom read at once.
  */
 #define READERS_KEPT 64
@@ -30,8 +34,9 @@ struct registry {
     struct kept_reader readers[READERS_KEPT];
     size_t n_readers;
 
-    /* Relaxed: a sum; it orders nothing. */
-    atomic_size_t reserved;
+    /* Relaxed: sums; they order nothing. */
+    atomic_size_t reserved[BUDGETS];
+    size_t limits[BUDGETS];
 };
 
 /* Where `name` stands, or belongs: the first set that is not before it. */
@@ -143,7 +148,10 @@ registry_open(struct registry **registry,
     r->options = *options;
     pthread_rwlock_init(&r->lock, NULL);
     pthread_mutex_init(&r->readers_mutex, NULL);
-    atomic_init(&r->reserved, 0);
+    r->limits[BUDGET_POSTS] = (size_t)config->ingest_bytes;
+    r->limits[BUDGET_ANSWERS] = ANSWERS_BYTES;
+    for (int i = 0; i < BUDGETS; i++)
+        atomic_init(&r->reserved[i], 0);
     rc = log_open(&r->log, &log_options, why);
     if (rc) {
         registry_close(r);
@@ -231,7 +239,8 @@ registry_make(struct registry *r, struct slice name)
 }
 
 void
-registry_each(struct registry *r, bool (*fn)(struct set *set, void *user),
+registry_each(struct registry *r,
+              bool (*fn)(struct set *set, const struct head *head, void *user),
               void *user)
 {
     size_t n;
@@ -246,7 +255,7 @@ registry_each(struct registry *r, bool (*fn)(struct set *set, void *user),
     for (size_t i = 0; sets && i < n; i++) {
         struct head head;
 
-        if (log_head(sets[i]->log, &head) && !fn(sets[i], user))
+        if (log_head(sets[i]->log, &head) && !fn(sets[i], &head, user))
             break;
     }
     free(sets);
@@ -289,19 +298,20 @@ registry_give_reader(struct registry *r, const struct format *format,
 }
 
 bool
-registry_reserve(struct registry *r, size_t bytes)
+registry_reserve(struct registry *r, enum budget budget, size_t bytes)
 {
-    size_t sum =
-        atomic_fetch_add_explicit(&r->reserved, bytes, memory_order_relaxed);
+    size_t sum = atomic_fetch_add_explicit(&r->reserved[budget], bytes,
+                                           memory_order_relaxed);
 
-    if (sum + bytes <= r->options.config->ingest_bytes)
+    if (sum + bytes <= r->limits[budget])
         return true;
-    registry_release(r, bytes);
+    registry_release(r, budget, bytes);
     return false;
 }
 
 void
-registry_release(struct registry *r, size_t bytes)
+registry_release(struct registry *r, enum budget budget, size_t bytes)
 {
-    atomic_fetch_sub_explicit(&r->reserved, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&r->reserved[budget], bytes,
+                              memory_order_relaxed);
 }

@@ -62,10 +62,12 @@ struct set *registry_find(struct registry *registry, struct slice name,
  * NULL: no memory, or SETS_MAX are there. The name is valid. */
 struct set *registry_make(struct registry *registry, struct slice name);
 
-/* Calls `fn` for every set that exists, in order of names, until it returns
- * false. No lock is held meanwhile. */
+/* Calls `fn` for every set that exists, with its head, in order of names, until
+ * it returns false. No lock is held meanwhile. */
 void registry_each(struct registry *registry,
-                   bool (*fn)(struct set *set, void *user), void *user);
+                   bool (*fn)(struct set *set, const struct head *head,
+                              void *user),
+                   void *user);
 
 /* Readers are kept between posts: a new parser costs more than a small post. */
 struct reader *registry_take_reader(struct registry *registry,
@@ -74,9 +76,17 @@ struct reader *registry_take_reader(struct registry *registry,
 void registry_give_reader(struct registry *registry,
                           const struct format *format, struct reader *reader);
 
-/* The ingest budget: bytes of all posts that are being read or committed.
- * false: it is exhausted, nothing was reserved. */
-bool registry_reserve(struct registry *registry, size_t bytes);
-void registry_release(struct registry *registry, size_t bytes);
+/* What many clients together may make the broker hold. */
+enum budget {
+    BUDGET_POSTS,   /* posts that are read or committed: --ingest-bytes */
+    BUDGET_ANSWERS, /* pages of change memory that are being sent */
+    BUDGETS
+};
+
+/* false: the budget is exhausted, nothing was reserved. */
+bool registry_reserve(struct registry *registry, enum budget budget,
+                      size_t bytes);
+void registry_release(struct registry *registry, enum budget budget,
+                      size_t bytes);
 
 #endif

@@ -29,6 +29,11 @@ struct disk {
     bool is_open;
 };
 
+static const atomic_size_t no_forms;
+
+/* More than the cache needs besides a batch, less than a batch. */
+#define KEPT_MAX 100
+
 static void
 disk_open(struct disk *disk)
 {
@@ -93,7 +98,7 @@ read_one(struct cache *cache, struct disk *disk, struct log_set *set,
 static void
 reads_a_batch_once_for_all_its_entries(void **state)
 {
-    struct cache *cache = cache_new(1 << 20);
+    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct disk disk;
 
     (void)state;
@@ -111,7 +116,7 @@ reads_a_batch_once_for_all_its_entries(void **state)
 static void
 keeps_sets_apart(void **state)
 {
-    struct cache *cache = cache_new(1 << 20);
+    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct disk disk;
 
     (void)state;
@@ -132,7 +137,8 @@ lets_go_of_the_least_recently_used(void **state)
 
     (void)state;
     disk_open(&disk);
-    cache = cache_new(3 * batch_weight(disk.batches[BATCHES - 1]));
+    cache = cache_new(3 * (batch_weight(disk.batches[BATCHES - 1]) + KEPT_MAX),
+                      &no_forms);
     read_one(cache, &disk, &disk.a, 0 * EACH);
     read_one(cache, &disk, &disk.a, 1 * EACH);
     read_one(cache, &disk, &disk.a, 2 * EACH);
@@ -152,7 +158,7 @@ lets_go_of_the_least_recently_used(void **state)
 static void
 keeps_the_last_batch_however_large(void **state)
 {
-    struct cache *cache = cache_new(1);
+    struct cache *cache = cache_new(1, &no_forms);
     struct disk disk;
 
     (void)state;
@@ -172,7 +178,7 @@ keeps_the_last_batch_however_large(void **state)
 static void
 keeps_neither_failures_nor_nothing(void **state)
 {
-    struct cache *cache = cache_new(1 << 20);
+    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct problem why = {""};
     struct batch *b;
     struct disk disk;
@@ -200,7 +206,7 @@ keeps_neither_failures_nor_nothing(void **state)
 static void
 lends_batches_that_outlive_it(void **state)
 {
-    struct cache *cache = cache_new(1 << 20);
+    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct batch *b;
     struct disk disk;
 
@@ -257,7 +263,7 @@ static void
 reads_once_for_all_who_ask_at_the_same_time(void **state)
 {
     struct asker askers[THREADS];
-    struct cache *cache = cache_new(1 << 20);
+    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct disk disk;
 
     (void)state;
@@ -282,7 +288,7 @@ static void
 lets_the_others_try_when_a_read_fails(void **state)
 {
     struct asker askers[THREADS];
-    struct cache *cache = cache_new(1 << 20);
+    struct cache *cache = cache_new(1 << 20, &no_forms);
     unsigned n_failed = 0;
     struct disk disk;
 
@@ -310,7 +316,7 @@ lets_the_others_try_when_a_read_fails(void **state)
 static void
 does_not_hold_up_who_wants_something_else(void **state)
 {
-    struct cache *cache = cache_new(1 << 20);
+    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct asker slow;
     struct disk disk;
 

@@ -94,7 +94,7 @@ answers_with_a_problem(void **state)
     assert_string_equal(a.body, "{\"type\":\"about:blank\","
                                 "\"title\":\"Unprocessable Content\","
                                 "\"status\":422,\"detail\":\"no \\\"loc\\\"\","
-                                "\"entry\":3,\"line\":17}");
+                                "\"entry\":3,\"line\":17}\n");
 
     assert_true(wire_request(w, "GET", "/busy", NULL, NULL, &a));
     assert_true(wire_header(&a, "Retry-After", value, sizeof(value)));
@@ -103,7 +103,7 @@ answers_with_a_problem(void **state)
                         "{\"type\":\"about:blank\","
                         "\"title\":\"Service Unavailable\",\"status\":503,"
                         "\"detail\":\"no \\\"loc\\\"\",\"entry\":3,\"line\":17,"
-                        "\"earliest\":\"e-1\"}");
+                        "\"earliest\":\"e-1\"}\n");
 
     assert_true(wire_request(w, "GET", "/method", NULL, NULL, &a));
     assert_true(wire_header(&a, "Allow", value, sizeof(value)));

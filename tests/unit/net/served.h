@@ -397,7 +397,7 @@ served_on_wake(struct service *service, void *user)
 }
 
 static inline void
-served_on_second(struct service *service, void *user)
+served_on_tick(struct service *service, void *user)
 {
     (void)service;
     (void)user;
@@ -421,7 +421,7 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
         .request_timeout_us = request_timeout_us,
         .on_request = served_on_request,
         .on_wake = served_on_wake,
-        .on_second = served_on_second,
+        .on_tick = served_on_tick,
     };
     pthread_create(&served.other, NULL, served_other, NULL);
     assert_int_equal(server_open(&served.server, &served.options, &why), 0);

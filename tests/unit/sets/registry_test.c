@@ -94,10 +94,11 @@ struct walk {
 };
 
 static bool
-note(struct set *set, void *user)
+note(struct set *set, const struct head *head, void *user)
 {
     struct walk *w = user;
 
+    assert_true(head->exists);
     strcat(w->names, set->name);
     strcat(w->names, " ");
     return --w->left > 0;
@@ -148,14 +149,14 @@ reserves_no_more_than_its_budget(void **state)
     sets_configure(&s, tempdir_path(state));
     s.config.ingest_bytes = 1000;
     sets_open(&s);
-    assert_true(registry_reserve(s.registry, 600));
-    assert_false(registry_reserve(s.registry, 401));
-    assert_true(registry_reserve(s.registry, 400));
-    assert_false(registry_reserve(s.registry, 1));
-    registry_release(s.registry, 600);
-    assert_true(registry_reserve(s.registry, 600));
-    registry_release(s.registry, 1000);
-    assert_true(registry_reserve(s.registry, 1000));
+    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 600));
+    assert_false(registry_reserve(s.registry, BUDGET_POSTS, 401));
+    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 400));
+    assert_false(registry_reserve(s.registry, BUDGET_POSTS, 1));
+    registry_release(s.registry, BUDGET_POSTS, 600);
+    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 600));
+    registry_release(s.registry, BUDGET_POSTS, 1000);
+    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 1000));
     sets_close(&s);
 }
 
