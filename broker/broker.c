@@ -123,6 +123,16 @@ on_tick(struct service *service, void *user)
     push_on_tick(b->push, service);
 }
 
+/* What came in during one turn of the loop goes to the log in one go. */
+static void
+on_turn(struct service *service, void *user)
+{
+    struct broker *b = user;
+
+    (void)service;
+    log_wake(registry_log(b->registry));
+}
+
 static void
 on_request(struct request *rq, void *user)
 {
@@ -191,6 +201,7 @@ broker_open(struct broker **broker, const struct config *config,
         .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4
                                                       : TICK_US,
         .on_tick = on_tick,
+        .on_turn = on_turn,
         .user = b,
     };
     enum status rc;

@@ -446,11 +446,12 @@ committer_start(struct committer *c, struct problem *why)
     list_init(&c->queue);
     list_init(&c->touched);
     list_init(&c->waiting);
+    atomic_init(&c->is_owed_a_wake, false);
     return thread_start(&c->thread, "log", committer_run, c, why);
 }
 
 enum status
-committer_submit(struct committer *c, struct post *post)
+committer_submit(struct committer *c, struct post *post, bool wake)
 {
     enum status rc = STATUS_OK;
 
@@ -460,9 +461,20 @@ committer_submit(struct committer *c, struct post *post)
     else
         list_append(&c->queue, &post->node);
     pthread_mutex_unlock(&c->mutex);
-    if (!rc)
+    if (!rc && wake)
         thread_wake(&c->thread);
+    else if (!rc)
+        atomic_store(&c->is_owed_a_wake, true);
     return rc;
+}
+
+void
+committer_wake(struct committer *c)
+{
+    /* A look first: most turns of most loops have nothing to say. */
+    if (atomic_load_explicit(&c->is_owed_a_wake, memory_order_relaxed) &&
+        atomic_exchange(&c->is_owed_a_wake, false))
+        thread_wake(&c->thread);
 }
 
 void

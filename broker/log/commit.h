@@ -17,6 +17,7 @@
 #define BROKER_LOG_COMMIT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "broker/base/list.h"
@@ -30,6 +31,10 @@ struct committer {
     struct tails *tails;
     const struct log_options *options;
     struct thread thread;
+
+    /* Posts are in the queue for which nobody has woken the thread. Who sets it
+     * also clears it, later; another one who clears it wakes. */
+    atomic_bool is_owed_a_wake;
 
     pthread_mutex_t mutex; /* guards the next two */
     struct list queue;     /* of posts */
@@ -50,8 +55,10 @@ struct committer {
 MUST_CHECK enum status committer_start(struct committer *c,
                                        struct problem *why);
 
-/* See log_submit. */
-MUST_CHECK enum status committer_submit(struct committer *c, struct post *post);
+/* See log_submit, log_submit_later and log_wake. */
+MUST_CHECK enum status committer_submit(struct committer *c, struct post *post,
+                                        bool wake);
+void committer_wake(struct committer *c);
 
 /* Takes no more, commits and answers what was taken, ends the thread. Harmless
  * if it never started, or has stopped. */

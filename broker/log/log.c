@@ -176,7 +176,19 @@ log_close(struct log *log)
 enum status
 log_submit(struct log *log, struct post *post)
 {
-    return committer_submit(&log->committer, post);
+    return committer_submit(&log->committer, post, true);
+}
+
+enum status
+log_submit_later(struct log *log, struct post *post)
+{
+    return committer_submit(&log->committer, post, false);
+}
+
+void
+log_wake(struct log *log)
+{
+    committer_wake(&log->committer);
 }
 
 /* Reading */

@@ -88,6 +88,13 @@ bool log_head(struct log_set *set, struct head *head);
  * post is the log's. STATUS_STOPPED: the log is ending, nothing was taken. */
 MUST_CHECK enum status log_submit(struct log *log, struct post *post);
 
+/* The same, but the log thread may sleep on until log_wake: who takes in many
+ * posts at once lets them share one commit. */
+MUST_CHECK enum status log_submit_later(struct log *log, struct post *post);
+
+/* Wakes the log thread if there are posts of log_submit_later. */
+void log_wake(struct log *log);
+
 /* Reading */
 
 enum log_patience {

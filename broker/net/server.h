@@ -43,6 +43,10 @@ struct server_options {
     void (*on_wake)(struct service *service, void *user);
     void (*on_tick)(struct service *service, void *user);
     int64_t tick_us; /* 0: a second */
+
+    /* Called at the end of each turn of a service thread's loop, when all that
+     * came in has been looked at. May be NULL. */
+    void (*on_turn)(struct service *service, void *user);
     void *user;
 };
 

@@ -144,6 +144,13 @@ on_end_timer(uv_timer_t *timer)
 }
 
 static void
+end_turn(struct service *s)
+{
+    if (s->server->options.on_turn)
+        s->server->options.on_turn(s, s->server->options.user);
+}
+
+static void
 on_check(uv_check_t *check)
 {
     struct service *s = check->data;
@@ -153,6 +160,7 @@ on_check(uv_check_t *check)
         list_remove(node);
         exchange_ready(list_entry(node, struct connection, ready));
     }
+    end_turn(s);
 }
 
 static void
@@ -175,6 +183,7 @@ on_blocked_timer(uv_timer_t *timer)
     }
     if (list_is_empty(&s->blocked))
         uv_timer_stop(timer);
+    end_turn(s); /* the loop sleeps before its check comes round */
 }
 
 void

@@ -153,7 +153,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     in->post.done = on_committed;
     in->on_done = on_done;
     in->user = user;
-    rc = log_submit(registry_log(in->registry), &in->post);
+    rc = log_submit_later(registry_log(in->registry), &in->post);
     if (rc)
         return problem(why, rc, "the broker is ending");
     return STATUS_OK;

@@ -36,8 +36,9 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
 MUST_CHECK enum status ingest_feed(struct ingest *ingest, struct slice bytes,
                                    struct problem *why);
 
-/* The body is whole: hands its entries to the log. On success the ingest is the
- * log's until on_done, which gets it back with its outcome. */
+/* The body is whole: hands its entries to the log, which log_wake sets to work.
+ * On success the ingest is the log's until on_done, which gets it back with its
+ * outcome. */
 MUST_CHECK enum status ingest_end(struct ingest *ingest,
                                   void (*on_done)(struct ingest *ingest,
                                                   void *user),

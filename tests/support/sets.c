@@ -92,6 +92,7 @@ sets_post_body(struct sets *s, const char *name, const char *type,
         o.rc = feed(in, body, step, &o.why);
     if (!o.rc)
         o.rc = ingest_end(in, on_done, &w, &o.why);
+    log_wake(registry_log(s->registry));
     if (!o.rc) {
         pthread_mutex_lock(&w.mutex);
         while (!w.is_done)

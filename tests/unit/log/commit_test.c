@@ -245,7 +245,7 @@ commits_what_was_submitted_before_it_ends(void **state)
         assert_int_equal(p[i].post.status, STATUS_OK);
         assert_int_equal(p[i].post.first, 2 + i);
     }
-    assert_int_equal(committer_submit(&w->committer, &p[0].post),
+    assert_int_equal(committer_submit(&w->committer, &p[0].post, true),
                      STATUS_STOPPED);
     for (int i = 0; i < 3; i++)
         posts_end(&p[i]);

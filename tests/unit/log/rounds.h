@@ -228,7 +228,8 @@ world_close(struct world *w)
 static inline void
 submit(struct world *w, struct posted *p)
 {
-    assert_int_equal(committer_submit(&w->committer, &p->post), STATUS_OK);
+    assert_int_equal(committer_submit(&w->committer, &p->post, true),
+                     STATUS_OK);
 }
 
 /* Posts `n` light entries and waits. */

@@ -110,7 +110,7 @@ answers_with_a_problem(void **state)
     assert_string_equal(value, "GET, PUT");
     assert_string_equal(a.body, "{\"type\":\"about:blank\","
                                 "\"title\":\"Method Not Allowed\","
-                                "\"status\":405}");
+                                "\"status\":405}\n");
     wire_close(w);
 }
 
