@@ -144,8 +144,7 @@ thread_stop(struct thread *t)
 void
 thread_lower_priority(void)
 {
-    /* On Linux this is the thread's own. It is a wish: a failure changes
-     * nothing that anyone is promised. */
-    if (setpriority(PRIO_PROCESS, (id_t)gettid(), 10))
-        return;
+    /* On Linux this is the thread's own. A wish: if it is refused, nothing that
+     * anyone was promised changes. */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/db.h"
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
@@ -35,6 +36,11 @@
  */
 #define RESERVE_BYTES   ((uint64_t)110 << 20)
 #define FREE_DISK_BYTES ((uint64_t)64 << 20)
+
+/* With so much free, the next look is due when it could be gone at the
+ * earliest. */
+#define PLENTY_BYTES ((uint64_t)1 << 30)
+#define PLENTY_US    100000
 
 /*
  * To change what is stored: add a step here, never change one that was
@@ -112,6 +118,7 @@ struct store {
     /* The log thread's. */
     struct db db;
     sqlite3_stmt *statements[W_STATEMENTS];
+    int64_t plenty_until_us; /* of disk space */
     struct debt *debts;
     size_t n_debts, debts_capacity;
 
@@ -306,9 +313,15 @@ static bool
 store_has_room(struct engine *engine)
 {
     struct store *s = store_of(engine);
-    uint64_t free_bytes = file_free_bytes(s->dir_fd);
+    uint64_t free_bytes;
     bool row = false;
 
+    /* While there is plenty, one look in a while will do. */
+    if (clock_steady_us() < s->plenty_until_us)
+        return true;
+    free_bytes = file_free_bytes(s->dir_fd);
+    if (free_bytes >= PLENTY_BYTES)
+        s->plenty_until_us = clock_steady_us() + PLENTY_US;
     if (free_bytes >= RESERVE_BYTES || free_bytes < FREE_DISK_BYTES)
         return free_bytes >= RESERVE_BYTES;
     if (!db_step(&s->db, s->statements[W_FREE_PAGES], &row,

@@ -10,6 +10,9 @@
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384
 
+/* Room for fragments that is made at once. */
+#define ROOM_AT_ONCE ((uint64_t)1 << 20)
+
 /* Reserved in one go, so that not every entry asks. */
 #define RESERVE_STEP 65536
 
@@ -107,6 +110,12 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     /* A fragment can be a few times larger than the entry that was posted (five
      * characters for an ampersand, say); the budget bounds the rest. */
     buf_init(&in->post.bytes, (size_t)config->ingest_bytes);
+    /* Fragments are about as large as what was posted: no growing in steps. A
+     * wish: without memory it grows, or fails, later. */
+    buf_room(&in->post.bytes, content_length < ROOM_AT_ONCE
+                                  ? (size_t)content_length
+                                  : (size_t)ROOM_AT_ONCE);
+    buf_clear(&in->post.bytes);
     rc = reserve(in, why);
     if (!rc) {
         in->reader = registry_take_reader(registry, format, on_change, in);
