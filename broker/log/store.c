@@ -11,17 +11,11 @@
 #include "broker/base/db.h"
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
-#include "broker/base/thread.h"
+#include "broker/log/checkpoint.h"
 #include "broker/log/store_read.h"
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
-
-/* WAL bytes after which a checkpoint begins; and after which the log thread
- * waits a little for it rather than let the WAL grow on. */
-#define CHECKPOINT_BYTES 4194304
-#define WAL_LONG_BYTES   (16 * (int64_t)CHECKPOINT_BYTES)
-#define WAL_WAIT_MS      50
 
 /* Forgotten at most in one commit. */
 #define FORGET_BYTES 1000000
@@ -124,14 +118,7 @@ struct store {
 
     struct store_readers readers;
 
-    /* Checkpoints. wal_bytes is told by SQLite after each commit, on the log
-     * thread. restart_due: the checkpoint thread has copied what it could; the
-     * log thread is to copy the rest between two commits, so that the next one
-     * writes the WAL from its beginning. Relaxed: a late look costs a round. */
-    struct thread checkpointer;
-    struct db checkpoint_db; /* the checkpoint thread's */
-    int64_t wal_bytes;
-    atomic_bool restart_due;
+    struct checkpoint checkpoint;
 };
 
 static struct store *
@@ -370,51 +357,10 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     return STATUS_OK;
 }
 
-/* Checkpoints */
-
-static int
-on_wal(void *user, sqlite3 *handle, const char *name, int pages)
-{
-    struct store *s = user;
-
-    (void)handle;
-    (void)name;
-    s->wal_bytes = (int64_t)pages * PAGE_BYTES;
-    /* Not while a RESTART is due: two checkpoints would be in each other's way.
-     */
-    if (s->wal_bytes >= CHECKPOINT_BYTES &&
-        !atomic_load_explicit(&s->restart_due, memory_order_relaxed))
-        thread_wake(&s->checkpointer);
-    return SQLITE_OK;
-}
-
-static void
-checkpointer_run(struct thread *t)
-{
-    struct store *s = t->user;
-
-    while (thread_wait(t, -1)) {
-        sqlite3_wal_checkpoint_v2(s->checkpoint_db.handle, NULL,
-                                  SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-        atomic_store_explicit(&s->restart_due, true, memory_order_relaxed);
-    }
-}
-
 static void
 store_tidy(struct engine *engine)
 {
-    struct store *s = store_of(engine);
-
-    if (!atomic_exchange_explicit(&s->restart_due, false, memory_order_relaxed))
-        return;
-    /* What is left to copy is what came since the PASSIVE one. A reader that
-     * still looks at old pages makes it fail; the next checkpoint tries again,
-     * and waits for the reader when the WAL has become long. */
-    sqlite3_busy_timeout(s->db.handle,
-                         s->wal_bytes >= WAL_LONG_BYTES ? WAL_WAIT_MS : 0);
-    sqlite3_wal_checkpoint_v2(s->db.handle, NULL, SQLITE_CHECKPOINT_RESTART,
-                              NULL, NULL);
-    sqlite3_busy_timeout(s->db.handle, 5000);
+    checkpoint_complete(&store_of(engine)->checkpoint);
 }
 
 /* Reading: any thread */
@@ -554,10 +500,9 @@ store_close(struct engine *engine)
 {
     struct store *s = store_of(engine);
 
-    thread_stop(&s->checkpointer);
+    checkpoint_stop(&s->checkpoint);
     store_readers_fini(&s->readers);
     store_finalize(s->statements, W_STATEMENTS);
-    db_close(&s->checkpoint_db);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
@@ -589,7 +534,6 @@ store_open(struct engine **engine, const char *dir,
         return problem(why, STATUS_MEMORY, "no memory for the log");
     s->engine.ops = &store_ops;
     s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    atomic_init(&s->restart_due, false);
     snprintf(s->path, sizeof(s->path), "%s/tidings.db", dir);
     store_readers_init(&s->readers, s->path, forms_account);
 
@@ -602,25 +546,14 @@ store_open(struct engine **engine, const char *dir,
     if (!rc)
         rc = db_migrate(&s->db, migrations,
                         sizeof(migrations) / sizeof(migrations[0]), why);
-    if (!rc) {
-        int result = sqlite3_wal_checkpoint_v2(
-            s->db.handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-
-        if (result != SQLITE_OK)
-            rc = db_problem(&s->db, result, "recover tidings.db", why);
-    }
     if (!rc)
         rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
     if (!rc)
-        rc = db_open(&s->checkpoint_db, s->path, DB_WRITER, why);
-    if (!rc)
-        rc = thread_start(&s->checkpointer, "checkpoint", checkpointer_run, s,
-                          why);
+        rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     if (rc) {
         store_close(&s->engine);
         return rc;
     }
-    sqlite3_wal_hook(s->db.handle, on_wal, s);
     *engine = &s->engine;
     return STATUS_OK;
 }

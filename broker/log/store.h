@@ -1,14 +1,9 @@
 /*
  * store.h - the engine of today: tidings.db, SQLite.
  *
- * One writing connection, the log thread's; one for checkpoints, their
- * thread's; a few for readers, each in one hand at a time.
- *
- * WAL with synchronous=FULL: a COMMIT that returned is on disk. Checkpoints are
- * made by a thread of their own (PASSIVE, every 4 MB of log), then the log
- * thread makes a RESTART between commits; automatic ones would hold up commits
- * (p99 8.4 ms instead of 3.5 ms, measured), PASSIVE alone lets the WAL grow
- * without end.
+ * One writing connection, the log thread's; one for checkpoints (checkpoint.h);
+ * a few for readers (store_read.h), each in one hand at a time. WAL with
+ * synchronous=FULL: a COMMIT that returned is on disk.
  */
 #ifndef BROKER_LOG_STORE_H
 #define BROKER_LOG_STORE_H

@@ -1,0 +1,85 @@
+#include "broker/log/checkpoint.h"
+
+/* As db_open makes them. */
+#define PAGE_BYTES 16384
+
+/* WAL bytes after which a checkpoint begins; and after which the writer waits a
+ * little for it rather than let the WAL grow on. */
+#define CHECKPOINT_BYTES 4194304
+#define WAL_LONG_BYTES   (16 * (int64_t)CHECKPOINT_BYTES)
+#define WAL_WAIT_MS      50
+
+/* Otherwise, as db_open sets it. */
+#define BUSY_MS 5000
+
+/* SQLite, after a commit: so many pages are in the log. */
+static int
+on_wal(void *user, sqlite3 *handle, const char *name, int pages)
+{
+    struct checkpoint *c = user;
+
+    (void)handle;
+    (void)name;
+    c->wal_bytes = (int64_t)pages * PAGE_BYTES;
+    /* Not while a RESTART is due: two checkpoints would be in each other's
+     * way. */
+    if (c->wal_bytes >= CHECKPOINT_BYTES &&
+        !atomic_load_explicit(&c->is_restart_due, memory_order_relaxed))
+        thread_wake(&c->thread);
+    return SQLITE_OK;
+}
+
+static void
+run(struct thread *t)
+{
+    struct checkpoint *c = t->user;
+
+    while (thread_wait(t, -1)) {
+        sqlite3_wal_checkpoint_v2(c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                  NULL, NULL);
+        atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);
+    }
+}
+
+enum status
+checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
+                 struct problem *why)
+{
+    int result = sqlite3_wal_checkpoint_v2(
+        writer->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    enum status rc;
+
+    if (result != SQLITE_OK)
+        return db_problem(writer, result, "recover tidings.db", why);
+    c->writer = writer;
+    atomic_init(&c->is_restart_due, false);
+    rc = db_open(&c->db, path, DB_WRITER, why);
+    if (!rc)
+        rc = thread_start(&c->thread, "checkpoint", run, c, why);
+    if (!rc)
+        sqlite3_wal_hook(writer->handle, on_wal, c);
+    return rc;
+}
+
+void
+checkpoint_stop(struct checkpoint *c)
+{
+    thread_stop(&c->thread);
+    db_close(&c->db);
+}
+
+void
+checkpoint_complete(struct checkpoint *c)
+{
+    if (!atomic_exchange_explicit(&c->is_restart_due, false,
+                                  memory_order_relaxed))
+        return;
+    /* What is left to copy is what came since the PASSIVE one. A reader that
+     * still looks at old pages makes it fail; the next checkpoint tries again,
+     * and waits for the reader when the WAL has become long. */
+    sqlite3_busy_timeout(c->writer->handle,
+                         c->wal_bytes >= WAL_LONG_BYTES ? WAL_WAIT_MS : 0);
+    sqlite3_wal_checkpoint_v2(c->writer->handle, NULL,
+                              SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    sqlite3_busy_timeout(c->writer->handle, BUSY_MS);
+}
