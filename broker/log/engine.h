@@ -111,8 +111,8 @@ struct engine_ops {
                            struct list_info *info, struct buf *marks,
                            struct problem *why);
 
-    /* A closed list that has no file yet, each once in turn: STATUS_NOT_FOUND
-     * when there are no more, and then from the beginning. One thread. */
+    /* The first list of a set that has no file yet, sets taking turns:
+     * STATUS_NOT_FOUND if there is none. One thread. */
     enum status (*unfiled)(struct engine *engine, uint32_t *set,
                            struct list_info *info, struct buf *header,
                            struct problem *why);

@@ -166,6 +166,30 @@ answers_to_its_public_name(void **state)
     broker_close(&b);
 }
 
+/* Its own pages may use it whatever Host the request names: behind a proxy that
+ * is another than in the address of the page. */
+static void
+lets_in_pages_of_its_public_url(void **state)
+{
+    static const struct visitor own[] = {
+        {"127.0.0.1:%u", "http://localhost:1", true},
+        {"localhost:%u", "http://localhost:1", true},
+        {"localhost:1", "http://localhost:1", true},
+        {"127.0.0.1:%u", "http://localhost:2", false},
+        {"127.0.0.1:%u", "http://localhost", false},
+        {"example.org", "http://localhost:1", false},
+    };
+    struct broker b;
+
+    (void)state;
+    broker_open(&b, "--public-url", "http://localhost:1", NULL);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        assert_int_equal(visit(&b, &own[i], "GET /healthz HTTP/1.1", "\r\n"),
+                         own[i].is_let_in ? 200 : 403);
+    broker_stop(&b);
+    broker_close(&b);
+}
+
 /* --insecure-open is for brokers with other names; pages of others still may
  * not use it. */
 static void
@@ -327,6 +351,7 @@ main(void)
         WITH_BROKER(lets_in_nobody_from_elsewhere),
         WITH_BROKER(says_why_it_lets_nobody_in),
         cmocka_unit_test(answers_to_its_public_name),
+        cmocka_unit_test(lets_in_pages_of_its_public_url),
         cmocka_unit_test(an_insecure_broker_has_any_name_but_no_foreign_pages),
         IN_DIRECTORY(does_not_listen_to_all_without_being_told_twice),
         IN_DIRECTORY(checks_options_without_doing_anything),

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -64,6 +65,11 @@ tear_down(void **state)
 
 /* While it is connected */
 
+/* So many heartbeats in a row, each 0.2 s after the other, arrive within so
+ * many seconds. */
+#define HEARTBEATS   12
+#define HEARTBEATS_S 5
+
 static void
 expect_heartbeats(struct follower *f, uint64_t last)
 {
@@ -98,6 +104,34 @@ sends_heartbeats_when_nothing_happens(void **state)
         expect_heartbeats(&f, 4 + i);
         follower_close(&f);
     }
+}
+
+static double
+now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* R-309: an interval below a second is kept: one heartbeat a second would need
+ * more than twice the time. */
+static void
+beats_as_often_as_it_says(void **state)
+{
+    struct stage *s = *state;
+    struct follower f;
+    double begin_s = now_s();
+
+    follower_open(&f, s->broker.port, "/sets/news/stream", NULL);
+    for (int i = 0; i < 1 + HEARTBEATS; i++) { /* the first is the greeting */
+        follower_next(&f);
+        assert_int_equal(f.notice.n, 0);
+        assert_string_equal(f.notice.heartbeat, "0.2");
+    }
+    assert_true(now_s() - begin_s < HEARTBEATS_S);
+    follower_close(&f);
 }
 
 static void
@@ -246,6 +280,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sends_heartbeats_when_nothing_happens,
                                         set_up_busy, tear_down),
+        cmocka_unit_test_setup_teardown(beats_as_often_as_it_says, set_up_busy,
+                                        tear_down),
         QUIET(answers_pings_with_what_was_in_them),
         QUIET(goes_on_whatever_the_client_sends),
         QUIET(does_not_listen_to_long_stories),

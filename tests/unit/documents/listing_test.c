@@ -295,6 +295,45 @@ lists_many_lists(void **state)
     sets_close(&s);
 }
 
+/* Design rule 6: a long listing is made as it is read: whoever is slow holds a
+ * part of it. The parts are the whole: its size, all lists, each in its place.
+ */
+static void
+hands_out_a_long_listing_in_parts(void **state)
+{
+    struct document_wish wish;
+    struct xpath x;
+    struct buf text;
+    struct body *body;
+    struct slice piece;
+    enum body_result result;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.rotate_entries = 1;
+    sets_open(&s);
+    for (int i = 0; i < 7; i++)
+        sets_post(&s, "demo", 1, 100);
+    wish = wish_of(&s, LOG_DISK);
+    assert_int_equal(archives_changelist_open(&wish, &body, NULL), STATUS_OK);
+    buf_init(&text, SIZE_MAX);
+    while ((result = body->next(body, true, &piece)) == BODY_DATA) {
+        assert_true(piece.size <= body->size / 2);
+        buf_add_slice(&text, piece);
+    }
+    assert_int_equal(result, BODY_END);
+    assert_int_equal(text.size, body->size);
+    body->free(body);
+
+    xpath_open(&x, buf_slice(&text));
+    assert_xpath_count(&x, "/s:urlset/s:url", 700);
+    for (unsigned i = 1; i <= 700; i++)
+        assert_loc(&x, "url", i, i);
+    xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
 /* Design section 3: rows are read where that may wait. */
 static void
 says_when_it_would_wait_for_a_disk(void **state)
@@ -326,6 +365,7 @@ main(void)
         TEST(has_no_archive_before_a_list_is_closed),
         TEST(is_of_the_moment_it_was_asked_at),
         TEST(lists_many_lists),
+        TEST(hands_out_a_long_listing_in_parts),
         TEST(says_when_it_would_wait_for_a_disk),
     };
 

@@ -8,13 +8,129 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "broker/log/cursor.h"
 #include "broker/log/log.h"
 #include "tests/support/logs.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
+
+/* How long the log thread waits for a look that does not come to an end. */
+#define LOOK_S 10
+
+/* What the log thread meets when it tells of a commit: it stays there, after
+ * the commit, with those sets still to be published that come later in it. */
+struct gate {
+    struct watch watch;
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t changed;
+    unsigned n_met;    /* how often it came here */
+    unsigned n_passed; /* and may go on */
+    struct log *log;
+    enum status rc; /* what the look between the two came to */
+    bool is_done;
+};
+
+static void
+on_wake(struct watch *watch)
+{
+    struct gate *g = list_entry(watch, struct gate, watch);
+    struct timespec end;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += LOOK_S;
+    pthread_mutex_lock(&g->mutex);
+    g->n_met++;
+    pthread_cond_broadcast(&g->changed);
+    while (g->n_passed < g->n_met &&
+           !pthread_cond_timedwait(&g->changed, &g->mutex, &end))
+        ;
+    pthread_mutex_unlock(&g->mutex);
+}
+
+static void
+await(struct gate *g, unsigned n)
+{
+    pthread_mutex_lock(&g->mutex);
+    while (g->n_met < n)
+        pthread_cond_wait(&g->changed, &g->mutex);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+static void
+pass(struct gate *g)
+{
+    pthread_mutex_lock(&g->mutex);
+    g->n_passed++;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+static void *
+look(void *user)
+{
+    struct gate *g = user;
+
+    g->rc = log_file_list(g->log, &g->is_done, NULL);
+    pass(g);
+    return NULL;
+}
+
+static void
+submit(struct logs *l, struct posted *p, struct log_set *set, unsigned n)
+{
+    posts_begin(p, POST_CHANGES, set);
+    posts_add_many(p, 1, n);
+    assert_int_equal(log_submit(l->log, &p->post), STATUS_OK);
+}
+
+/* Design rule 4: between the commit that begins a set, and closes its first
+ * list, and the moment when the set is published, whoever files finds the list
+ * and leaves it for later. */
+static void
+a_list_is_not_filed_before_its_set_is_published(void **state)
+{
+    struct gate g = {.watch.wake = on_wake,
+                     .mutex = PTHREAD_MUTEX_INITIALIZER,
+                     .changed = PTHREAD_COND_INITIALIZER};
+    struct log_set *born, *watched;
+    struct list_info info;
+    struct posted p[3];
+    struct logs l;
+    pthread_t id;
+    size_t n = 1;
+
+    logs_open(&l, tempdir_path(state), 3);
+    g.log = l.log;
+    born = logs_set(&l, "born");
+    watched = logs_set(&l, "watched");
+    cursor_watch(watched, &g.watch);
+    submit(&l, &p[0], watched, 1);
+    await(&g, 1); /* so that the next two share a commit */
+    submit(&l, &p[1], watched, 1);
+    submit(&l, &p[2], born, 3);
+    pass(&g);
+    await(&g, 2);
+
+    assert_int_equal(pthread_create(&id, NULL, look, &g), 0);
+    pthread_join(id, NULL);
+    assert_int_equal(g.rc, STATUS_OK);
+    assert_true(g.is_done);
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(posts_wait(&p[i]), STATUS_OK);
+        posts_end(&p[i]);
+    }
+    cursor_unwatch(watched, &g.watch);
+    logs_file_all(&l);
+    assert_int_equal(log_lists(l.log, born, 1, &info, &n, NULL), STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_true(info.is_filed);
+    logs_close(&l);
+}
 
 #define SETS 300
 
@@ -42,12 +158,32 @@ file_all_the_time(void *user)
     return NULL;
 }
 
-/* Design rule 4: a set is there for the archive's thread from the commit on
- * that begins it, also when that commit closes its first list. */
+/* Posts one entry to each set, all of them new. */
 static void
-sets_begin_with_a_full_list_while_lists_are_filed(void **state)
+begin_sets(struct logs *l, struct log_set **sets)
 {
     static struct posted posts[SETS];
+
+    for (int i = 0; i < SETS; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "s%d", i);
+        sets[i] = log_set_new(l->log, name, l);
+        assert_non_null(sets[i]);
+        submit(l, &posts[i], sets[i], 1);
+        if (i % 10 == 9) /* so that there are many commits */
+            posts_wait(&posts[i]);
+    }
+    for (int i = 0; i < SETS; i++) {
+        assert_int_equal(posts_wait(&posts[i]), STATUS_OK);
+        posts_end(&posts[i]);
+    }
+}
+
+/* The same for many sets, whenever they begin. */
+static void
+many_sets_begin_with_a_full_list_while_lists_are_filed(void **state)
+{
     struct log_set *sets[SETS];
     struct filer filer = {.is_wrong = false};
     struct logs l;
@@ -57,22 +193,7 @@ sets_begin_with_a_full_list_while_lists_are_filed(void **state)
     atomic_init(&filer.is_over, false);
     assert_int_equal(pthread_create(&filer.id, NULL, file_all_the_time, &filer),
                      0);
-    for (int i = 0; i < SETS; i++) {
-        char name[16];
-
-        snprintf(name, sizeof(name), "s%d", i);
-        sets[i] = log_set_new(l.log, name, &l);
-        assert_non_null(sets[i]);
-        posts_begin(&posts[i], POST_CHANGES, sets[i]);
-        posts_add_many(&posts[i], 1, 1);
-        assert_int_equal(log_submit(l.log, &posts[i].post), STATUS_OK);
-        if (i % 10 == 9) /* so that there are many commits */
-            assert_int_equal(posts_wait(&posts[i]), STATUS_OK);
-    }
-    for (int i = 0; i < SETS; i++) {
-        assert_int_equal(posts_wait(&posts[i]), STATUS_OK);
-        posts_end(&posts[i]);
-    }
+    begin_sets(&l, sets);
     atomic_store(&filer.is_over, true);
     pthread_join(filer.id, NULL);
     assert_false(filer.is_wrong);
@@ -91,13 +212,15 @@ sets_begin_with_a_full_list_while_lists_are_filed(void **state)
     logs_close(&l);
 }
 
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            sets_begin_with_a_full_list_while_lists_are_filed, tempdir_setup,
-            tempdir_teardown),
+        TEST(a_list_is_not_filed_before_its_set_is_published),
+        TEST(many_sets_begin_with_a_full_list_while_lists_are_filed),
     };
 
     return cmocka_run_group_tests_name("births", tests, NULL, NULL);

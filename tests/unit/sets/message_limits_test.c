@@ -170,6 +170,32 @@ is_cut_at_the_same_entry_from_every_tier(void **state)
     sets_close(&s);
 }
 
+/* message.h: who names the end gets that or STATUS_AGAIN: a page of change
+ * memory, or a frame that is made again, is not shorter because the form of its
+ * last part has to be made first. */
+static void
+says_again_rather_than_end_before_its_end(void **state)
+{
+    struct sets s;
+    struct set *set = open_in(&s, state, 1, 5);
+    struct buf text;
+    uint64_t last;
+
+    sets_post(&s, "demo", 6, 600);
+    buf_init(&text, SIZE_MAX);
+    assert_int_equal(
+        write_message(&text, set, MESSAGE_JSON, 0, 605, MIB, LOG_MEMORY, &last),
+        STATUS_AGAIN);
+    assert_int_equal(text.size, 0);
+    assert_int_equal(
+        write_message(&text, set, MESSAGE_JSON, 0, 605, MIB, LOG_DISK, &last),
+        STATUS_OK);
+    assert_int_equal(last, 605);
+    assert_covers(&s, set, &text, MESSAGE_JSON, 0, 605);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -182,6 +208,7 @@ main(void)
         TEST(keeps_within_the_entries_of_a_document),
         TEST(has_the_same_bytes_from_every_tier),
         TEST(is_cut_at_the_same_entry_from_every_tier),
+        TEST(says_again_rather_than_end_before_its_end),
     };
 
     return cmocka_run_group_tests_name("message_limits", tests, NULL, NULL);

@@ -1,0 +1,202 @@
+/*
+ * changelist_pieces_test.c - a Change List that is read piece by piece, while
+ * it moves from memory to the store to its file.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "broker/base/db.h"
+#include "broker/documents/documents.h"
+#include "tests/support/bodies.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+#define PIECE_MAX 65536 /* what a slow reader holds, design rule 6 */
+
+/* How many rows of set "demo" the store has. */
+static int64_t
+count_rows(void **state)
+{
+    char path[400];
+    sqlite3_stmt *q;
+    struct db db;
+    int64_t n;
+    bool row;
+
+    snprintf(path, sizeof(path), "%s/tidings.db", tempdir_path(state));
+    assert_int_equal(db_open(&db, path, DB_READER, NULL), STATUS_OK);
+    assert_int_equal(db_prepare(&db, &q,
+                                "SELECT count(*) FROM batches WHERE set_id ="
+                                " (SELECT id FROM sets WHERE name = 'demo')",
+                                NULL),
+                     STATUS_OK);
+    assert_int_equal(db_step(&db, q, &row, "count", NULL), STATUS_OK);
+    n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    db_close(&db);
+    return n;
+}
+
+static struct body *
+open_list(struct sets *s)
+{
+    const struct document_wish wish = {
+        .registry = s->registry,
+        .set = sets_find(s, "demo"),
+        .head = sets_head(s, "demo"),
+        .number = 1,
+        .patience = LOG_MEMORY,
+    };
+    struct body *body;
+
+    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    return body;
+}
+
+/* A list of 300 KB in entries that no piece ends with, which memory has room
+ * for until another set is posted to; its bytes are `whole`. */
+static struct body *
+open_heavy(struct sets *s, void **state, struct buf *whole)
+{
+    sets_configure(s, tempdir_path(state));
+    s->config.tail_bytes = 400000;
+    sets_open(s);
+    sets_post_heavy(s, "demo", 1, 10, 30000);
+    buf_init(whole, SIZE_MAX);
+    bodies_read(open_list(s), whole);
+    assert_true(whole->size > 300000);
+    return open_list(s);
+}
+
+static void
+evict(struct sets *s)
+{
+    struct batch *b;
+
+    sets_post_heavy(s, "other", 1, 20, 30000);
+    assert_int_equal(log_read(registry_log(s->registry),
+                              sets_find(s, "demo")->log, 0, LOG_MEMORY, &b,
+                              NULL),
+                     STATUS_AGAIN);
+}
+
+/* Closes and files the list, and has the log forget what the file holds. */
+static void
+file_and_forget(struct sets *s, void **state)
+{
+    sets_rotate(s, "demo");
+    sets_file_all(s);
+    for (int i = 0; count_rows(state) > 0; i++) {
+        assert_true(i < 100);
+        sets_post(s, "other", 1, 1); /* a commit, which forgets */
+    }
+}
+
+/* Appends the next `n` pieces, or all that come; returns how many. */
+static unsigned
+read_pieces(struct body *body, struct buf *text, unsigned n)
+{
+    enum body_result result;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        struct slice piece;
+
+        result = body->next(body, false, &piece);
+        if (result == BODY_WAITS)
+            result = body->next(body, true, &piece);
+        if (result == BODY_END)
+            break;
+        assert_int_equal(result, BODY_DATA);
+        assert_true(piece.size <= PIECE_MAX);
+        buf_add_slice(text, piece);
+    }
+    return i;
+}
+
+/* Design rule 6: in pieces, each of which is all that a slow reader holds. */
+static void
+hands_out_a_large_list_in_pieces(void **state)
+{
+    struct buf whole, text;
+    struct body *body;
+    struct sets s;
+
+    body = open_heavy(&s, state, &whole);
+    buf_init(&text, SIZE_MAX);
+    assert_in_range(read_pieces(body, &text, 1000), 6, 20);
+    assert_int_equal(text.size, body->size);
+    assert_true(slice_equal(buf_slice(&text), buf_slice(&whole)));
+    body->free(body);
+    buf_fini(&text);
+    buf_fini(&whole);
+    sets_close(&s);
+}
+
+/* The same bytes, wherever the pieces come from: memory, rows, the file. */
+static void
+goes_on_with_a_list_that_has_moved_between_pieces(void **state)
+{
+    struct buf whole, text;
+    struct body *body;
+    struct sets s;
+
+    body = open_heavy(&s, state, &whole);
+    buf_init(&text, SIZE_MAX);
+    assert_int_equal(read_pieces(body, &text, 2), 2);
+    evict(&s);
+    assert_int_equal(read_pieces(body, &text, 1), 1);
+    file_and_forget(&s, state);
+    read_pieces(body, &text, 1000);
+    assert_int_equal(text.size, body->size);
+    assert_true(slice_equal(buf_slice(&text), buf_slice(&whole)));
+    body->free(body);
+    buf_fini(&text);
+    buf_fini(&whole);
+    sets_close(&s);
+}
+
+/* The same when all of it has gone to the file after the first piece. */
+static void
+goes_on_with_a_list_that_was_filed_after_a_piece(void **state)
+{
+    for (unsigned n = 1; n <= 5; n++) {
+        struct buf whole, text;
+        struct body *body;
+        struct sets s;
+
+        body = open_heavy(&s, state, &whole);
+        buf_init(&text, SIZE_MAX);
+        assert_int_equal(read_pieces(body, &text, n), n);
+        file_and_forget(&s, state);
+        evict(&s);
+        read_pieces(body, &text, 1000);
+        assert_int_equal(text.size, body->size);
+        assert_true(slice_equal(buf_slice(&text), buf_slice(&whole)));
+        body->free(body);
+        buf_fini(&text);
+        buf_fini(&whole);
+        sets_close(&s);
+        tempdir_teardown(state);
+        tempdir_setup(state);
+    }
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(hands_out_a_large_list_in_pieces),
+        TEST(goes_on_with_a_list_that_has_moved_between_pieces),
+        TEST(goes_on_with_a_list_that_was_filed_after_a_piece),
+    };
+
+    return cmocka_run_group_tests_name("changelist pieces", tests, NULL, NULL);
+}

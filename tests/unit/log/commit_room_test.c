@@ -1,0 +1,271 @@
+/*
+ * commit_room_test.c - rounds while the engine has no room, rounds that follow
+ * one another, and rounds that wait for company.
+ */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "broker/log/commit.h"
+#include "tests/unit/log/rounds.h"
+
+/* An engine that may have no room. */
+
+static atomic_bool is_full;
+
+static bool
+has_room(struct engine *engine)
+{
+    (void)engine;
+    return !atomic_load(&is_full);
+}
+
+static const struct engine_ops narrow_ops = {
+    .has_room = has_room,
+    .commit = fake_commit,
+    .tidy = fake_tidy,
+};
+
+static struct world *
+narrow_open(void)
+{
+    struct world *w = world_open(50000, 0);
+
+    atomic_store(&is_full, false);
+    w->fake.engine.ops = &narrow_ops; /* read when the next post is there */
+    return w;
+}
+
+static void
+assert_refused(struct posted *p)
+{
+    assert_int_equal(posts_wait(p), STATUS_BUSY);
+    assert_string_equal(p->post.why.text, "the disk is nearly full");
+    posts_end(p);
+}
+
+/* Design rule 5: a full disk heals, for a list's end and a file are not refused
+ * with the changes that they share a round with. */
+static void
+does_what_frees_room_when_there_is_none_for_changes(void **state)
+{
+    struct world *w = narrow_open();
+    struct posted held, changes[3], end, filed;
+    struct fake *f = &w->fake;
+    struct head head;
+    unsigned n_commits;
+
+    (void)state;
+    posts_begin(&held, POST_CHANGES, &w->a);
+    posts_add_many(&held, 1, 4);
+    hold(w, &held);
+    n_commits = count(w, &f->n_commits) + 1; /* when that one is done */
+    for (int i = 0; i < 3; i++) {
+        posts_begin(&changes[i], POST_CHANGES, i == 1 ? &w->b : &w->a);
+        posts_add_many(&changes[i], 1, 2);
+    }
+    posts_begin(&end, POST_CLOSE, &w->a);
+    posts_begin(&filed, POST_FILED, &w->a);
+    filed.post.list = 1;
+    filed.post.marks = SLICE("marks");
+    submit(w, &changes[0]);
+    submit(w, &end);
+    submit(w, &changes[1]);
+    submit(w, &filed);
+    submit(w, &changes[2]);
+    atomic_store(&is_full, true);
+    set_shut(w, false);
+
+    assert_int_equal(posts_wait(&held), STATUS_OK);
+    for (int i = 0; i < 3; i++)
+        assert_refused(&changes[i]);
+    assert_int_equal(posts_wait(&end), STATUS_OK);
+    assert_int_equal(end.post.list, 1);
+    assert_int_equal(posts_wait(&filed), STATUS_OK);
+    assert_int_equal(count(w, &f->n_commits), n_commits + 1);
+    pthread_mutex_lock(&f->mutex);
+    assert_int_equal(f->n_batches, 1);
+    assert_int_equal(f->n_births, 1);
+    assert_int_equal(f->n_ends, 1);
+    assert_string_equal(f->headers[0], "a 0 to 4");
+    assert_int_equal(f->filed, 1);
+    assert_string_equal(f->marks, "marks");
+    pthread_mutex_unlock(&f->mutex);
+    tail_head(&w->a.tail, &head);
+    assert_int_equal(head.last, 4);
+    assert_int_equal(head.list, 2);
+    assert_int_equal(atomic_load(&w->n_closed), 1);
+    posts_end(&held);
+    posts_end(&end);
+    posts_end(&filed);
+    world_close(w);
+}
+
+/* Who was refused leaves nothing behind, and is let in when there is room. */
+static void
+takes_changes_again_when_there_is_room(void **state)
+{
+    struct world *w = narrow_open();
+    struct head head;
+    uint64_t first;
+
+    (void)state;
+    assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
+    atomic_store(&is_full, true);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(post(w, &w->a, 2, NULL), STATUS_BUSY);
+        assert_int_equal(post(w, &w->b, 2, NULL), STATUS_BUSY);
+    }
+    tail_head(&w->a.tail, &head);
+    assert_int_equal(head.last, 3);
+    tail_head(&w->b.tail, &head);
+    assert_false(head.exists);
+
+    atomic_store(&is_full, false);
+    assert_int_equal(post(w, &w->a, 2, &first), STATUS_OK);
+    assert_int_equal(first, 4);
+    assert_int_equal(post(w, &w->b, 2, &first), STATUS_OK);
+    assert_int_equal(first, 1);
+    assert_int_equal(w->fake.n_births, 2);
+    world_close(w);
+}
+
+static void
+set_held(struct world *w, bool is_held)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.is_held = is_held;
+    pthread_cond_broadcast(&w->fake.changed);
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+/* log.md, commit: checkpoints are completed between two rounds also when the
+ * second one waits already, or the WAL would grow as long as anybody posts. */
+static void
+tidies_after_each_round_though_posts_wait(void **state)
+{
+    struct world *w = world_open(50000, 0);
+    struct posted first, second;
+    unsigned n_tidied;
+
+    (void)state;
+    posts_begin(&first, POST_CHANGES, &w->a);
+    posts_add_many(&first, 1, 1);
+    hold(w, &first);
+    posts_begin(&second, POST_CHANGES, &w->a);
+    posts_add_many(&second, 2, 1);
+    submit(w, &second);
+    n_tidied = count(w, &w->fake.n_tidied);
+    set_held(w, true);
+    set_shut(w, false);
+
+    wait_for(w, &w->fake.n_tidied, n_tidied + 1);
+    assert_true(posts_is_done(&first));
+    assert_false(posts_is_done(&second));
+    set_held(w, false);
+    assert_int_equal(posts_wait(&second), STATUS_OK);
+    posts_end(&first);
+    posts_end(&second);
+    world_close(w);
+}
+
+/* Company */
+
+#define LINGER_US 200000
+#define GROUP     4
+
+static struct world *
+lingering_open(void)
+{
+    struct world *w = world_open(50000, 0);
+
+    w->options.linger_us = LINGER_US; /* read when the next post is there */
+    return w;
+}
+
+/* Submits a group, not all at once: that is who lingering is for. */
+static void
+submit_group(struct world *w, struct posted *group)
+{
+    for (int i = 0; i < GROUP; i++) {
+        poll(NULL, 0, 2);
+        posts_begin(&group[i], POST_CHANGES, &w->a);
+        posts_add_many(&group[i], 1, 1);
+        submit(w, &group[i]);
+    }
+}
+
+static void
+await_group(struct posted *group)
+{
+    for (int i = 0; i < GROUP; i++) {
+        assert_int_equal(posts_wait(&group[i]), STATUS_OK);
+        posts_end(&group[i]);
+    }
+}
+
+/* --linger: who comes while a commit waits for company is that company: one
+ * commit for a group, or, where this thread was kept waiting, a few more; not
+ * one for the first and one for the others. */
+static void
+posts_that_come_while_a_commit_lingers_share_it(void **state)
+{
+    struct world *w = lingering_open();
+    unsigned before = count(w, &w->fake.n_commits), n;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct posted group[GROUP];
+
+        submit_group(w, group);
+        await_group(group);
+    }
+    n = count(w, &w->fake.n_commits) - before;
+    assert_in_range(n, 5, 8);
+    world_close(w);
+}
+
+/* The same for those who had to wait for the round before. */
+static void
+a_round_that_follows_another_lingers_too(void **state)
+{
+    struct world *w = lingering_open();
+    unsigned before = count(w, &w->fake.n_commits), n;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct posted held, early[GROUP], late[GROUP];
+
+        posts_begin(&held, POST_CHANGES, &w->a);
+        posts_add_many(&held, 1, 1);
+        hold(w, &held);
+        submit_group(w, early);
+        set_shut(w, false);
+        assert_int_equal(posts_wait(&held), STATUS_OK);
+        submit_group(w, late);
+        await_group(early);
+        await_group(late);
+        posts_end(&held);
+    }
+    n = count(w, &w->fake.n_commits) - before;
+    assert_in_range(n, 6, 8);
+    world_close(w);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(does_what_frees_room_when_there_is_none_for_changes),
+        cmocka_unit_test(takes_changes_again_when_there_is_room),
+        cmocka_unit_test(tidies_after_each_round_though_posts_wait),
+        cmocka_unit_test(posts_that_come_while_a_commit_lingers_share_it),
+        cmocka_unit_test(a_round_that_follows_another_lingers_too),
+    };
+
+    return cmocka_run_group_tests_name("commit room", tests, NULL, NULL);
+}

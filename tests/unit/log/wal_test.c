@@ -1,0 +1,112 @@
+/*
+ * wal_test.c - the write-ahead log of the store under a load that never pauses.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "broker/log/log.h"
+#include "tests/support/logs.h"
+#include "tests/support/posts.h"
+#include "tests/support/tempdir.h"
+
+/* Posts of 100 KB, 120 MB in all. Few at a time: small commits come faster than
+ * what was committed before can be copied behind them. */
+#define POSTERS 2
+#define SETS    2
+#define TIMES   600
+#define ENTRIES 10
+#define WEIGHT  10000
+
+/* What is written is much more than this. */
+#define WAL_MAX ((off_t)80 << 20)
+
+/* A source that never pauses: its post is submitted again before the log thread
+ * has looked whether there are more. */
+struct poster {
+    struct posted posted;
+    void (*done)(struct post *post);
+    struct log *log;
+    unsigned left; /* how often it is still to be submitted */
+    unsigned n_failed;
+};
+
+/* Log thread. */
+static void
+post_again(struct post *post)
+{
+    struct posted *posted = list_entry(post, struct posted, post);
+    struct poster *p = list_entry(posted, struct poster, posted);
+
+    p->n_failed += post->status != STATUS_OK;
+    if (p->left-- == 0 || log_submit(p->log, post))
+        p->done(post);
+}
+
+static void
+start(struct poster *p, struct log *log, struct log_set *set)
+{
+    *p = (struct poster){.log = log, .left = TIMES - 1};
+    posts_begin(&p->posted, POST_CHANGES, set);
+    for (unsigned i = 0; i < ENTRIES; i++)
+        posts_add(&p->posted, i, WEIGHT);
+    p->done = p->posted.post.done;
+    p->posted.post.done = post_again;
+    assert_int_equal(log_submit(log, &p->posted.post), STATUS_OK);
+}
+
+/* log.md, commit: checkpoints are completed while posts wait, so the WAL does
+ * not grow with what is written. Its file keeps its largest size. */
+static void
+stays_small_while_posts_wait_all_the_time(void **state)
+{
+    struct poster posters[POSTERS];
+    struct log_set *sets[SETS];
+    struct stat st;
+    char path[400];
+    struct logs l;
+
+    logs_open(&l, tempdir_path(state), 50000);
+    for (int i = 0; i < SETS; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "s%d", i);
+        sets[i] = logs_set(&l, name);
+    }
+    for (int i = 0; i < POSTERS; i++)
+        start(&posters[i], l.log, sets[i % SETS]);
+    for (int i = 0; i < POSTERS; i++) {
+        assert_int_equal(posts_wait(&posters[i].posted), STATUS_OK);
+        assert_int_equal(posters[i].n_failed, 0);
+        posts_end(&posters[i].posted);
+    }
+    for (int i = 0; i < SETS; i++) {
+        struct head head;
+
+        assert_true(log_head(sets[i], &head));
+        assert_int_equal(head.last, POSTERS / SETS * TIMES * ENTRIES);
+    }
+
+    snprintf(path, sizeof(path), "%s/tidings.db-wal", tempdir_path(state));
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size > 0);
+    if (st.st_size >= WAL_MAX)
+        fail_msg("the WAL has %lld bytes", (long long)st.st_size);
+    logs_close(&l);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            stays_small_while_posts_wait_all_the_time, tempdir_setup,
+            tempdir_teardown),
+    };
+
+    return cmocka_run_group_tests_name("wal", tests, NULL, NULL);
+}
