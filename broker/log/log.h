@@ -76,7 +76,6 @@ void log_close(struct log *log);
 struct log_set *log_set_new(struct log *log, const char *name, void *owner);
 
 const char *log_set_name(const struct log_set *set);
-void *log_set_owner(const struct log_set *set);
 
 /* Copies the head; returns head->exists. */
 bool log_head(struct log_set *set, struct head *head);

@@ -100,15 +100,3 @@ service_number(const struct service *service)
 {
     return service->number;
 }
-
-void
-service_set_user(struct service *service, void *user)
-{
-    service->user = user;
-}
-
-void *
-service_user(const struct service *service)
-{
-    return service->user;
-}

@@ -76,10 +76,6 @@ struct service *server_service(struct server *server, unsigned n);
 /* A number from 0 to server_threads() - 1. */
 unsigned service_number(const struct service *service);
 
-/* A pointer of the caller's, per thread. */
-void service_set_user(struct service *service, void *user);
-void *service_user(const struct service *service);
-
 /* Makes on_wake run soon on that thread. Any thread; calls are merged; none is
  * lost: what was done before the call is seen by an on_wake after it. */
 void service_wake(struct service *service);

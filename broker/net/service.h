@@ -40,7 +40,6 @@ struct slot {
 struct service {
     struct server *server;
     unsigned number;
-    void *user;
     struct thread thread;
 
     uv_loop_t loop;

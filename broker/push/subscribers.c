@@ -1,6 +1,5 @@
 #include "broker/push/subscribers.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +53,6 @@ struct subscriber {
 };
 
 struct push_thread {
-    struct push *push;
     struct places places;
     struct reads reads;
     struct frames frames;
@@ -67,7 +65,6 @@ struct push_thread {
 struct push {
     struct registry *registry;
     unsigned n_threads;
-    atomic_uint n_subscribers; /* relaxed: a figure */
     struct push_thread threads[];
 };
 
@@ -426,8 +423,6 @@ on_gone(struct stream *stream, void *user)
     list_remove(&s->node);
     list_remove(&s->idle_node);
     frame_unref(s->frame);
-    atomic_fetch_sub_explicit(&s->thread->push->n_subscribers, 1,
-                              memory_order_relaxed);
     places_leave(s->place);
     free(s);
 }
@@ -460,7 +455,6 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     s->transport = wish->transport;
     s->after = wish->after;
     s->is_gone = wish->is_gone;
-    atomic_fetch_add_explicit(&push->n_subscribers, 1, memory_order_relaxed);
     request_accept_stream(rq,
                           wish->is_named ? wish->transport->subprotocol : NULL,
                           &stream_handlers, s);
@@ -490,12 +484,6 @@ push_farewell(struct push *push, struct server *server)
     }
 }
 
-unsigned
-push_count(const struct push *push)
-{
-    return atomic_load_explicit(&push->n_subscribers, memory_order_relaxed);
-}
-
 enum status
 push_open(struct push **result, struct registry *registry, unsigned threads,
           struct problem *why)
@@ -507,11 +495,9 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         return problem(why, STATUS_MEMORY, "no memory for subscribers");
     push->registry = registry;
     push->n_threads = threads;
-    atomic_init(&push->n_subscribers, 0);
     for (unsigned i = 0; i < threads; i++) {
         struct push_thread *t = &push->threads[i];
 
-        t->push = push;
         places_init(&t->places);
         reads_init(&t->reads, on_read, t);
         frames_init(&t->frames);

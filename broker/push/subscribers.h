@@ -60,7 +60,4 @@ void push_on_tick(struct push *push, struct service *service);
  * once. */
 void push_farewell(struct push *push, struct server *server);
 
-/* How many are connected. Any thread. */
-unsigned push_count(const struct push *push);
-
 #endif
