@@ -229,8 +229,9 @@ broker_url(const struct broker *b)
 /*
  * The order: no new requests, subscribers are told; the log commits and answers
  * what it has, for its answers need the server's threads, and what it closes
- * wakes the archive; the server sends the answers, and ends with nobody left
- * who could ask; then the archive ends, and the log's files are closed.
+ * wakes the archive; the archive ends, so that no other thread opens files when
+ * the server does; the server sends the answers, and ends with nobody left who
+ * could ask; then the log's files are closed.
  */
 void
 broker_close(struct broker *b)
@@ -243,9 +244,9 @@ broker_close(struct broker *b)
     }
     if (b->registry)
         registry_stop(b->registry);
+    archiver_close(b->archiver);
     server_close(b->server, FAREWELL_US);
     push_close(b->push);
-    archiver_close(b->archiver);
     registry_close(b->registry);
     free(b);
 }

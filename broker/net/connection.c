@@ -100,8 +100,7 @@ connection_kill(struct connection *c)
     connection_enter(c, PHASE_GONE, 0);
     lws_set_timeout(c->wsi, PENDING_TIMEOUT_CLOSE_SEND, LWS_TO_KILL_ASYNC);
     /* The library looks at its timers only after some event of its own. */
-    if (c->service->context)
-        lws_cancel_service(c->service->context);
+    lws_cancel_service(c->service->context);
 }
 
 /* lws_rx_flow_control(0) stops the reading, but then the library does not look

@@ -98,7 +98,7 @@ context_init(struct service *service, struct problem *why)
         .timeout_secs_ah_idle = NEVER_S,
         .keepalive_timeout = NEVER_S,
         .retry_and_idle_policy = &no_pings,
-        .pcontext = &service->remains,
+        .pcontext = &service->context,
     };
 
     /* Contexts are made one after another, before any thread runs. */
@@ -109,13 +109,11 @@ context_init(struct service *service, struct problem *why)
     /* Silent in operation: the library reports every broken client as an error
      * of its own, and composes the lines of all threads in one buffer. */
     lws_set_log_level(LLL_ERR | LLL_WARN, write_log);
-    service->context = service->remains = lws_create_context(&info);
+    service->context = lws_create_context(&info);
     lws_set_log_level(0, write_log);
     /* With a foreign loop a failed context comes back, half destroyed. */
     if (service->context)
         service->vhost = lws_get_vhost_by_name(service->context, "default");
-    if (!service->vhost)
-        service->context = NULL;
     if (!service->vhost)
         return problem(why, STATUS_IO,
                        "libwebsockets does not start; is the package "
@@ -126,8 +124,15 @@ context_init(struct service *service, struct problem *why)
 /* With a foreign loop lws_context_destroy only begins, and nothing in the loop
  * goes on to the end; called again, it does. */
 void
-context_fini(struct service *service)
+context_begin_end(struct service *service)
 {
-    if (service->remains)
-        lws_context_destroy(service->remains);
+    if (service->vhost) /* else it has begun by itself */
+        lws_context_destroy(service->context);
+}
+
+void
+context_end(struct service *service)
+{
+    if (service->context)
+        lws_context_destroy(service->context);
 }

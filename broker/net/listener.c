@@ -198,6 +198,7 @@ listeners_open(struct service *service, const struct addresses *addresses,
             return problem(why, STATUS_MEMORY, "no memory for a listener");
         }
         l->n++;
+        l->n_open++;
     }
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return STATUS_OK;
@@ -290,9 +291,14 @@ listeners_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
     (void)user;
     (void)in;
     (void)size;
-    if (reason != LWS_CALLBACK_RAW_RX_FILE)
+    if (reason != LWS_CALLBACK_RAW_RX_FILE &&
+        reason != LWS_CALLBACK_RAW_CLOSE_FILE)
         return 0;
     service = lws_context_user(lws_get_context(wsi));
+    if (reason == LWS_CALLBACK_RAW_CLOSE_FILE) {
+        service->listeners.n_open--; /* its descriptor goes in this turn */
+        return 0;
+    }
     if (!atomic_load(&service->server->is_stopping))
         accept_some(service, wsi);
     return 0;

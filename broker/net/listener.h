@@ -35,6 +35,7 @@ MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
 struct listeners {
     struct lws *wsi[ADDRESSES_MAX]; /* NULL: closed */
     unsigned n;
+    unsigned n_open; /* not yet closed by the library */
     int spare;       /* a descriptor kept for the moment when there is none */
     bool is_paused;  /* out of descriptors; until the next second */
     int64_t told_us; /* when that was last reported */

@@ -15,6 +15,8 @@ end(struct server *server, int64_t cut_at_us)
         if (server->services[i].server)
             service_end(&server->services[i], cut_at_us);
     for (unsigned i = 0; i < server->n_services; i++)
+        service_join(&server->services[i]);
+    for (unsigned i = 0; i < server->n_services; i++)
         service_fini(&server->services[i]);
     free(server);
 }

@@ -65,7 +65,8 @@ void server_stop_accepting(struct server *server);
 
 /* Waits until all requests are answered and all bytes are sent, at most
  * `wait_us`; then cuts what is left, ends the threads and frees the server.
- * NULL is allowed. */
+ * Nobody else in the process opens files by then (service.c, "The end"). NULL
+ * is allowed. */
 void server_close(struct server *server, int64_t wait_us);
 
 /* Service threads */

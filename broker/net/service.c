@@ -18,20 +18,48 @@
 /* How often a service that is ending looks whether it may. */
 #define ENDING_MS 10
 
-/* The end
+/* Sockets that were cut are gone at once; should one not be, the context
+ * takes it along. */
+#define GONE_US 1000000
+
+/*
+ * The end
 
      running --service_end--> ending --not busy, or too late--> cut
                                                                  |
-     uv_run returns <-- handles closed <-- no jobs, mailbox empty
+     thread joined <-- loop left <-- no sockets, no jobs, mailbox empty
+
+ * The context goes afterwards, in service_fini, when every thread of the server
+ * has been joined: while it is destroyed the library closes the descriptor of
+ * its event pipe twice, and whatever another thread had opened meanwhile under
+ * the same number would be closed with it.
  */
 
 static void
 cut(struct service *s)
 {
-    struct lws_context *context = s->context;
+    struct list *lists[] = {&s->timed, &s->untimed};
 
-    s->context = NULL;
-    lws_context_destroy(context); /* its connections go as the loop goes on */
+    for (size_t i = 0; i < 2; i++) {
+        struct list all, *node = NULL;
+
+        list_init(&all);
+        list_move(&all, lists[i]);
+        while ((node = list_first(&all))) {
+            struct connection *c = list_entry(node, struct connection, node);
+
+            list_remove(node);
+            list_append(lists[i], node);
+            connection_kill(c);
+        }
+    }
+}
+
+static bool
+has_sockets(const struct service *s)
+{
+    return s->listeners.n_open > 0 || !list_is_empty(&s->timed) ||
+           !list_is_empty(&s->untimed);
 }
 
 /* Is the mailbox empty, and to stay so? */
@@ -47,28 +75,27 @@ close_mailbox(struct service *s)
 static void
 end_if_possible(struct service *s)
 {
+    int64_t now_us = clock_steady_us(), cut_at_us = 0;
     bool is_ending = false;
-    int64_t cut_at_us = 0;
 
     pthread_mutex_lock(&s->mutex);
     is_ending = s->is_ending;
     cut_at_us = s->cut_at_us;
     pthread_mutex_unlock(&s->mutex);
-    if (!is_ending || s->is_closed)
+    if (!is_ending || s->is_ended)
         return;
 
-    if (s->context && (!s->n_busy || clock_steady_us() >= cut_at_us))
+    if (!s->is_cut && (!s->n_busy || now_us >= cut_at_us)) {
+        s->is_cut = true;
+        s->gone_at_us = now_us + GONE_US;
         cut(s);
-    if (s->context || s->n_jobs || !close_mailbox(s))
+    }
+    if (!s->is_cut)
         return;
-    s->is_closed = true;
-    uv_close((uv_handle_t *)&s->check, NULL);
-    uv_close((uv_handle_t *)&s->timer, NULL);
-    uv_close((uv_handle_t *)&s->end_timer, NULL);
-    uv_close((uv_handle_t *)&s->blocked_timer, NULL);
-    uv_close((uv_handle_t *)&s->tick_timer, NULL);
-    uv_close((uv_handle_t *)&s->wake_timer, NULL);
-    uv_close((uv_handle_t *)&s->async, NULL);
+    if (now_us < s->gone_at_us && has_sockets(s))
+        return;
+    if (!s->n_jobs && close_mailbox(s))
+        uv_stop(&s->loop);
 }
 
 /* Once a second */
@@ -106,10 +133,8 @@ on_timer(uv_timer_t *timer)
     struct service *s = timer->data;
 
     write_date(s);
-    if (s->context) {
-        check_connections(s);
-        listeners_resume(s);
-    }
+    check_connections(s);
+    listeners_resume(s);
     end_if_possible(s);
 }
 
@@ -119,7 +144,7 @@ on_tick_timer(uv_timer_t *timer)
     struct service *s = timer->data;
     struct server_options *options = &s->server->options;
 
-    if (s->context && options->on_tick)
+    if (!s->is_cut && options->on_tick)
         options->on_tick(s, options->user);
 }
 
@@ -220,7 +245,7 @@ on_async(uv_async_t *async)
     struct server_options *options = &s->server->options;
     bool is_ending = false;
 
-    if (s->context && atomic_load(&s->server->is_stopping))
+    if (atomic_load(&s->server->is_stopping))
         listeners_close(s);
     run_tasks(s);
     /* Cleared before on_wake looks. A wake that found it set, and so did not
@@ -233,8 +258,7 @@ on_async(uv_async_t *async)
     pthread_mutex_lock(&s->mutex);
     is_ending = s->is_ending;
     pthread_mutex_unlock(&s->mutex);
-    if (is_ending && !s->is_closed &&
-        !uv_is_active((uv_handle_t *)&s->end_timer))
+    if (is_ending && !uv_is_active((uv_handle_t *)&s->end_timer))
         uv_timer_start(&s->end_timer, on_end_timer, 0, ENDING_MS);
 }
 
@@ -316,7 +340,6 @@ run(struct thread *thread)
     struct service *s = thread->user;
 
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    context_fini(s);
 }
 
 enum status
@@ -387,16 +410,37 @@ service_end(struct service *s, int64_t cut_at_us)
 }
 
 void
+service_join(struct service *s)
+{
+    if (s->thread.is_running)
+        thread_stop(&s->thread);
+}
+
+/* Everything that is left of the loop is closed by a last run of it. */
+static void
+close_loop(struct service *s)
+{
+    uv_close((uv_handle_t *)&s->check, NULL);
+    uv_close((uv_handle_t *)&s->timer, NULL);
+    uv_close((uv_handle_t *)&s->end_timer, NULL);
+    uv_close((uv_handle_t *)&s->blocked_timer, NULL);
+    uv_close((uv_handle_t *)&s->tick_timer, NULL);
+    uv_close((uv_handle_t *)&s->wake_timer, NULL);
+    uv_close((uv_handle_t *)&s->async, NULL);
+    context_begin_end(s);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    context_end(s);
+    if (uv_loop_close(&s->loop))
+        diag(DIAG_ERROR, "net", "an event loop has not come to its end");
+}
+
+void
 service_fini(struct service *s)
 {
     if (!s->server)
         return; /* never made */
-    if (s->thread.is_running)
-        thread_stop(&s->thread);
-    else if (s->has_loop)
-        run(&(struct thread){.user = s}); /* service_end was called before */
-    if (s->has_loop && uv_loop_close(&s->loop))
-        diag(DIAG_ERROR, "net", "an event loop has not come to its end");
+    if (s->has_loop)
+        close_loop(s);
     /* What came too late for the thread; nobody else is here any more. */
     run_tasks(s);
     if (s->listeners.spare >= 0)

@@ -50,8 +50,7 @@ struct service {
     uv_timer_t blocked_timer;    /* runs while there are any */
     uv_timer_t tick_timer;       /* on_tick */
     uv_timer_t wake_timer;       /* service_wake_later */
-    struct lws_context *context; /* NULL once cut */
-    struct lws_context *remains; /* the same; the library clears it */
+    struct lws_context *context; /* the library clears it in the end */
     struct lws_vhost *vhost;
     struct listeners listeners;
 
@@ -65,9 +64,10 @@ struct service {
     /* Connections that the end waits for: see connection_set_busy. */
     unsigned n_busy;
 
-    unsigned n_jobs; /* given to the worker pool and not yet done */
-    bool has_loop;   /* the loop and its handles were made */
-    bool is_closed;  /* the handles of the loop are being closed */
+    unsigned n_jobs;    /* given to the worker pool and not yet done */
+    bool has_loop;      /* the loop and its handles were made */
+    bool is_cut;        /* at the end: all connections have been killed */
+    int64_t gone_at_us; /* and waited for so long */
 
     struct slot *slots; /* the first is never used */
     uint32_t n_slots;
@@ -107,7 +107,10 @@ MUST_CHECK enum status service_start(struct service *service,
 /* Lets the thread end, not later than `cut_at_us`. */
 void service_end(struct service *service, int64_t cut_at_us);
 
-/* Waits for the end of the thread and frees what is left. */
+/* Waits for the end of the thread. */
+void service_join(struct service *service);
+
+/* Frees what is left. No thread that opens files runs any more. */
 void service_fini(struct service *service);
 
 /* There is a connection in `blocked`. */
@@ -121,8 +124,10 @@ void service_poke(struct service *service);
 MUST_CHECK enum status context_init(struct service *service,
                                     struct problem *why);
 
-/* Frees what is left of it after its loop has come to its end. */
-void context_fini(struct service *service);
+/* Begins to take the context down, and frees what is left of it after a last
+ * run of its loop. Without a context both do nothing. */
+void context_begin_end(struct service *service);
+void context_end(struct service *service);
 
 /* The subprotocols that can be accepted; NULL ends them. */
 const char *const *context_subprotocols(void);
