@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Which test covers which requirement: writes tests/spec/coverage.md from the
+# citations (R-001) in the tests, the requirements (tests/spec/requirements.md)
+# and the reasons why some are not covered (tests/spec/uncovered.txt).
+#
+#   tools/coverage.sh          writes the table
+#   tools/coverage.sh --check  ends with 1 if the table is not what it would write
+#
+# Either way it ends with 1, and says so, if a requirement is neither cited nor
+# in uncovered.txt, is in both, or if a test cites one that does not exist.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+table=tests/spec/coverage.md
+written=$(mktemp)
+trap 'rm -f "$written"' EXIT
+
+# "R-003 tests/unit/proto/document_test.c name_of_test": one line a citation. One
+# that stands before a function, or in it, is that function's.
+# shellcheck disable=SC2016 # awk expands its own
+citations() {
+    find tests -name '*_test.c' -o -path 'tests/support/*.[ch]' \
+        -o -path 'tests/unit/*.h' | LC_ALL=C sort | xargs awk '
+        function cite(text,   from, to) {
+            while (match(text, /R-[0-9][0-9][0-9]/)) {
+                from = substr(text, RSTART + 2, 3)
+                text = substr(text, RSTART + 5)
+                to = from
+                if (match(text, /^( to |–)R-[0-9][0-9][0-9]/)) {
+                    to = substr(text, RLENGTH - 2, 3)
+                    text = substr(text, RLENGTH + 1)
+                }
+                for (; from + 0 <= to + 0; from++)
+                    waiting[sprintf("R-%03d", from)] = 1
+            }
+        }
+        function give(to,   number) {
+            for (number in waiting)
+                print number, FILENAME, to
+            delete waiting
+        }
+        FNR == 1 { delete waiting; name = "" }
+        { cite($0) }
+        match($0, /^[a-z_0-9]+\(/) { name = substr($0, 1, RLENGTH - 1) }
+        /^}/ { give(name); name = "" }
+        name == "" && /;$/ { give("-") }' | LC_ALL=C sort -u
+}
+
+write() {
+    cat <<'TEXT'
+# Requirements and the tests that cover them
+
+Written by `tools/coverage.sh` from the citations in the tests; do not edit. What
+the numbers stand for: [requirements.md](requirements.md). A test of the name
+`e2e/push: heartbeats_say_that_it_is_alive` is that function in
+`tests/e2e/push_test.c`; `support/...` are checks that several tests make.
+Requirements of the same kind without a test, and why: at the end.
+
+TEXT
+    awk '
+        function problem(text) {
+            print "tools/coverage.sh: " text > "/dev/stderr"
+            failed = 1
+        }
+        function cell(text) {
+            gsub(/\|/, "\\|", text)
+            return text
+        }
+        function plain(test) {
+            sub(/^tests\//, "", test)
+            sub(/(_test)?\.[ch]$/, "", test)
+            return test
+        }
+        FILENAME == ARGV[1] && match($0, /^- \*\*R-[0-9][0-9][0-9]\*\* /) {
+            number = substr($0, 5, 5)
+            split(substr($0, RLENGTH + 1), piece, " · ")
+            text = substr($0, index($0, " · " piece[2] " · ") + \
+                              length(" · " piece[2] " · "))
+            sub(/ *\*Test:\*.*/, "", text)
+            strength[number] = piece[1]
+            what[number] = text
+            numbers[++n] = number
+            next
+        }
+        FILENAME == ARGV[2] && /^R-/ {
+            from = to = substr($1, 3, 3)
+            if ($1 ~ /^R-[0-9][0-9][0-9]-R-/)
+                to = substr($1, 9, 3)
+            reason = $0
+            sub(/^[^ ]+ +/, "", reason)
+            for (i = from + 0; i <= to + 0; i++)
+                if (sprintf("R-%03d", i) in what)
+                    why[sprintf("R-%03d", i)] = reason
+            next
+        }
+        FILENAME == ARGV[3] {
+            if (!($1 in what)) {
+                problem($2 " cites " $1 ", which does not exist")
+                next
+            }
+            test = plain($2)
+            if (!(($1, test) in seen)) {
+                order[$1, ++files[$1]] = test
+                seen[$1, test] = $3
+            } else {
+                seen[$1, test] = seen[$1, test] ", " $3
+            }
+        }
+        END {
+            for (i = 1; i <= n; i++) {
+                number = numbers[i]
+                if (!files[number] && !(number in why))
+                    problem(number " has neither a test nor a reason: " \
+                            what[number])
+                if (files[number] && number in why)
+                    problem(number " has a test, and a reason to have none")
+                if (!files[number])
+                    continue
+                covered++
+                line = "| " number " | " strength[number] " | " \
+                       cell(what[number]) " | "
+                for (j = 1; j <= files[number]; j++) {
+                    test = order[number, j]
+                    line = line (j > 1 ? "<br>" : "") test ": " \
+                           seen[number, test]
+                }
+                rows = rows line " |\n"
+            }
+            print covered " of " n " requirements have a test.\n"
+            print "| number | strength | what | tests |"
+            print "| --- | --- | --- | --- |"
+            printf "%s", rows
+            print "\n## Not covered\n"
+            print "| number | strength | what | why |"
+            print "| --- | --- | --- | --- |"
+            for (i = 1; i <= n; i++) {
+                number = numbers[i]
+                if (!files[number] && number in why)
+                    print "| " number " | " strength[number] " | " \
+                          cell(what[number]) " | " cell(why[number]) " |"
+            }
+            exit failed
+        }' tests/spec/requirements.md tests/spec/uncovered.txt <(citations)
+}
+
+rc=0
+write >"$written" || rc=1
+if [ "${1:-}" = --check ]; then
+    if ! cmp -s "$written" "$table"; then
+        echo "$table is not up to date: run tools/coverage.sh" >&2
+        rc=1
+    fi
+else
+    cp "$written" "$table"
+fi
+grep -m1 'requirements have a test' "$written"
+exit "$rc"
