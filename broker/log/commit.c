@@ -204,6 +204,8 @@ place_changes(struct committer *c, struct post *post, int64_t now_us)
     post->last = set->draft.last;
     post->last_us = set->draft.last_us;
     memcpy(post->epoch, set->draft.epoch, sizeof(post->epoch));
+    if (!rc && post->key.size > 0)
+        rc = keys_add(&c->keys, post);
     return rc;
 }
 
@@ -259,6 +261,7 @@ clear_round(struct committer *c)
     for (size_t i = 0; i < c->commit.n_ends; i++)
         free((char *)(uintptr_t)c->ends[i].header.data);
     memset(&c->commit, 0, sizeof(c->commit));
+    keys_clear(&c->keys);
 }
 
 static void
@@ -304,6 +307,8 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         c->commit.batches = c->batches;
         c->commit.ends = c->ends;
         c->commit.filed = c->filed;
+        c->commit.keys = c->keys.made;
+        c->commit.n_keys = c->keys.n;
         c->commit.forget = true;
         rc = c->engine->ops->commit(c->engine, &c->commit, is_more, why);
     }
@@ -355,7 +360,32 @@ static void
 refuse(struct post *post)
 {
     post->status = problem(&post->why, STATUS_BUSY, "the disk is nearly full");
-    post->done(post);
+}
+
+/* What a post comes to before it is placed: a repeat needs no room. */
+static enum keys_verdict
+judge(struct committer *c, struct post *post, bool has_room)
+{
+    enum keys_verdict verdict = KEYS_NEW;
+
+    post->status = STATUS_OK;
+    if (post->kind != POST_CHANGES)
+        return KEYS_NEW;
+    if (post->key.size > 0)
+        verdict = keys_judge(&c->keys, c->engine, post);
+    if (verdict == KEYS_NEW && !has_room) {
+        refuse(post);
+        verdict = KEYS_SETTLED;
+    }
+    return verdict;
+}
+
+/* What a post adds to a transaction, about. */
+static size_t
+weight_of(const struct post *post)
+{
+    return post->bytes.size + DOCUMENT_FRAME_MAX +
+           (post->key.size > 0 ? KEYS_COMMIT_BYTES : 0);
 }
 
 /* One round; *is_more as by conclude. */
@@ -375,13 +405,19 @@ commit_round(struct committer *c, bool *is_more)
         struct post *post = list_entry(c->waiting.next, struct post, node);
 
         list_remove(&post->node);
-        if (!has_room && post->kind == POST_CHANGES) {
-            refuse(post);
-            continue;
+        bytes += weight_of(post);
+        switch (judge(c, post, has_room)) {
+        case KEYS_NEW:
+            list_append(&round, &post->node);
+            rc = place_post(c, post, now_us);
+            break;
+        case KEYS_ROUND:
+            list_append(&round, &post->node);
+            break;
+        case KEYS_SETTLED:
+            post->done(post); /* the post may be gone now */
+            break;
         }
-        list_append(&round, &post->node);
-        rc = place_post(c, post, now_us);
-        bytes += post->bytes.size + DOCUMENT_FRAME_MAX;
     }
     rc = conclude(c, rc, is_more, &why);
     if (rc)
@@ -390,8 +426,10 @@ commit_round(struct committer *c, bool *is_more)
         struct post *post = list_entry(node, struct post, node);
 
         list_remove(node);
-        post->status = rc;
-        post->why = why;
+        if (rc) { /* else what it was judged to be */
+            post->status = rc;
+            post->why = why;
+        }
         post->done(post); /* the post may be gone now */
     }
 }
@@ -495,4 +533,5 @@ committer_fini(struct committer *c)
     free(c->batches);
     free(c->ends);
     free(c->filed);
+    keys_fini(&c->keys);
 }

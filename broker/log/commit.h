@@ -11,7 +11,7 @@
  *
  * What a crash leaves: before the commit, nothing; after it, everything, though
  * nobody was answered: a source that did not get an answer does not know, and
- * may post again.
+ * may post again, with the key that it gave the post (keys.h).
  */
 #ifndef BROKER_LOG_COMMIT_H
 #define BROKER_LOG_COMMIT_H
@@ -23,6 +23,7 @@
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
 #include "broker/log/engine.h"
+#include "broker/log/keys.h"
 #include "broker/log/log.h"
 #include "broker/log/tail.h"
 
@@ -47,6 +48,7 @@ struct committer {
     struct engine_batch *batches;
     struct engine_end *ends;
     struct engine_filed *filed;
+    struct keys keys;
     size_t births_capacity, batches_capacity, ends_capacity, filed_capacity;
     struct commit commit;
 };

@@ -47,6 +47,14 @@ struct engine_filed {
     struct slice marks;
 };
 
+/* A post that came with a key, and its outcome (keys.h). */
+struct engine_key {
+    struct digest id;      /* of the set's epoch and the key */
+    struct digest entries; /* of what was posted */
+    uint64_t first, last;
+    int64_t last_us;
+};
+
 /* What one transaction makes durable, all or nothing. */
 struct commit {
     struct engine_birth *births;
@@ -57,6 +65,8 @@ struct commit {
     size_t n_ends;
     struct engine_filed *filed;
     size_t n_filed;
+    const struct engine_key *keys;
+    size_t n_keys;
     /* Also forget some batches that closed lists' files hold: a slice of at
      * most 1 MB, so that no commit waits long for it. */
     bool forget;
@@ -79,6 +89,14 @@ struct engine_ops {
     /* Is there room for posts, so that what frees room still fits afterwards?
      * NULL: always. Log thread. */
     bool (*has_room)(struct engine *engine);
+
+    /* The post that was kept with key `id`, for KEYS_KEPT_US at least; then
+     * STATUS_NOT_FOUND. Log thread. */
+    enum status (*find_key)(struct engine *engine, const struct digest *id,
+                            struct engine_key *found, struct problem *why);
+
+    /* Is there room for `n` keys in the next commit? Log thread. */
+    bool (*has_key_room)(struct engine *engine, size_t n);
 
     /* STATUS_OK: kept. STATUS_BUSY: certainly not kept (no space, for example).
      * STATUS_IO: nobody knows; the process must end. *is_more says whether

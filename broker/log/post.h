@@ -11,6 +11,7 @@
 #include "broker/base/list.h"
 #include "proto/buf.h"
 #include "proto/fragment.h"
+#include "proto/hash.h"
 #include "proto/position.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -36,6 +37,11 @@ struct post {
     struct fragment *fragments;
     size_t n_fragments;
 
+    /* POST_CHANGES: the source's key for this post, lent; empty: it has none.
+     * And a digest of its entries: a repeat has the same (keys.h). */
+    struct slice key;
+    struct digest entries;
+
     /* POST_FILED; POST_CLOSE writes the number of the list that ended, 0: none.
      */
     uint64_t list;
@@ -45,7 +51,8 @@ struct post {
     void (*done)(struct post *post);
 
     /* The outcome, set before `done`. */
-    enum status status; /* STATUS_BUSY: the disk is full; STATUS_STOPPED */
+    enum status status; /* STATUS_BUSY: the disk is full; STATUS_INVALID: the
+                           key was given to other entries */
     struct problem why;
     char epoch[EPOCH_SIZE + 1];
     uint64_t first, last; /* the seqs that the entries got */

@@ -12,6 +12,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
 #include "broker/log/checkpoint.h"
+#include "broker/log/store_keys.h"
 #include "broker/log/store_read.h"
 
 /* As db_open makes them. */
@@ -59,6 +60,7 @@ static const char *const migrations[] = {
     "CREATE UNIQUE INDEX lists_by_number ON lists(set_id, number);"
     "CREATE UNIQUE INDEX lists_by_seq ON lists(set_id, last);"
     "CREATE INDEX lists_unfiled ON lists(set_id, number) WHERE filed = 0;",
+    store_keys_tables,
 };
 
 enum write_statement {
@@ -116,6 +118,7 @@ struct store {
     struct debt *debts;
     size_t n_debts, debts_capacity;
 
+    struct store_keys keys;
     struct store_readers readers;
 
     struct checkpoint checkpoint;
@@ -248,6 +251,8 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
         rc = insert_end(s, &commit->ends[i], why);
     for (size_t i = 0; !rc && i < commit->n_filed; i++)
         rc = update_filed(s, &commit->filed[i], why);
+    if (!rc)
+        rc = store_keys_apply(&s->keys, commit->keys, commit->n_keys, why);
     if (!rc && commit->forget && s->n_debts > 0)
         rc = forget_slice(s, is_paid, why);
     return rc;
@@ -347,6 +352,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
         return STATUS_BUSY;
     }
 
+    store_keys_committed(&s->keys);
     if (is_paid)
         s->debts[0] = s->debts[--s->n_debts];
     /* Rows that stay because of a failure here are found at the next start. */
@@ -355,6 +361,19 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
             diag(DIAG_WARNING, "store", "old batches stay: %s", why->text);
     *is_more = s->n_debts > 0;
     return STATUS_OK;
+}
+
+static enum status
+store_find_key(struct engine *engine, const struct digest *id,
+               struct engine_key *found, struct problem *why)
+{
+    return store_keys_find(&store_of(engine)->keys, id, found, why);
+}
+
+static bool
+store_has_key_room(struct engine *engine, size_t n)
+{
+    return store_keys_has_room(&store_of(engine)->keys, n);
 }
 
 static void
@@ -503,6 +522,7 @@ store_close(struct engine *engine)
     checkpoint_stop(&s->checkpoint);
     store_readers_fini(&s->readers);
     store_finalize(s->statements, W_STATEMENTS);
+    store_keys_close(&s->keys);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
@@ -513,6 +533,8 @@ store_close(struct engine *engine)
 static const struct engine_ops store_ops = {
     .load = store_load,
     .has_room = store_has_room,
+    .find_key = store_find_key,
+    .has_key_room = store_has_key_room,
     .commit = store_commit,
     .tidy = store_tidy,
     .read = store_read,
@@ -548,6 +570,8 @@ store_open(struct engine **engine, const char *dir,
                         sizeof(migrations) / sizeof(migrations[0]), why);
     if (!rc)
         rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
+    if (!rc)
+        rc = store_keys_open(&s->keys, &s->db, why);
     if (!rc)
         rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     if (rc) {

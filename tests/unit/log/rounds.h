@@ -51,6 +51,11 @@ struct fake {
     unsigned n_ends;
     uint64_t filed;
     char marks[16];
+    struct engine_key keys[KEPT_MAX];
+    unsigned n_keys;
+    unsigned n_finds;    /* that were asked for */
+    bool is_out_of_keys; /* there is no room for more */
+    bool is_blind;       /* keys cannot be looked up */
 };
 
 static inline enum status
@@ -97,6 +102,8 @@ fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
         snprintf(f->marks, sizeof(f->marks), "%.*s",
                  SLICE_ARG(commit->filed[i].marks));
     }
+    for (size_t i = 0; !rc && i < commit->n_keys; i++)
+        f->keys[f->n_keys++] = commit->keys[i];
     *is_more = f->to_forget > 0 && --f->to_forget > 0;
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->mutex);
@@ -116,7 +123,42 @@ fake_tidy(struct engine *engine)
     pthread_mutex_unlock(&f->mutex);
 }
 
+static inline enum status
+fake_find_key(struct engine *engine, const struct digest *id,
+              struct engine_key *found, struct problem *why)
+{
+    struct fake *f = (struct fake *)(void *)engine;
+    enum status rc = STATUS_NOT_FOUND;
+
+    pthread_mutex_lock(&f->mutex);
+    f->n_finds++;
+    for (unsigned i = 0; i < f->n_keys; i++)
+        if (!memcmp(f->keys[i].id.bytes, id->bytes, DIGEST_SIZE)) {
+            *found = f->keys[i];
+            rc = STATUS_OK;
+        }
+    if (f->is_blind)
+        rc = problem(why, STATUS_IO, "the disk went away");
+    pthread_mutex_unlock(&f->mutex);
+    return rc;
+}
+
+static inline bool
+fake_has_key_room(struct engine *engine, size_t n)
+{
+    struct fake *f = (struct fake *)(void *)engine;
+    bool has_room;
+
+    pthread_mutex_lock(&f->mutex);
+    f->is_wrong |= n == 0;
+    has_room = !f->is_out_of_keys;
+    pthread_mutex_unlock(&f->mutex);
+    return has_room;
+}
+
 static const struct engine_ops fake_ops = {
+    .find_key = fake_find_key,
+    .has_key_room = fake_has_key_room,
     .commit = fake_commit,
     .tidy = fake_tidy,
 };

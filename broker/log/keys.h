@@ -1,0 +1,70 @@
+/*
+ * keys.h - idempotency: a post with a key is kept once, however often it comes.
+ *
+ * A source that lost the answer to its post does not know whether it was kept.
+ * If it gave the post a key, it may post it again: the repeat is not kept, and
+ * has the outcome of the first.
+ *
+ *     take -> keys_judge -+-> KEYS_NEW      placed; keys_add; kept with the
+ *                         |                 batches, in one transaction
+ *                         +-> KEYS_ROUND    its first is in this round:
+ * answered |                 after the commit, as that is
+ *                         +-> KEYS_SETTLED  answered at once, from the engine
+ *
+ * What makes it certain: the log thread alone places posts, and it looks first
+ * among the keys of the round at work, then among those the engine keeps, so
+ * nothing can come in between. The key is committed with the batches, all or
+ * nothing: after a crash both are there or neither. A refused round forgets
+ * its keys with its batches: a post that was refused leaves no key.
+ *
+ * A key belongs to one log of a set: what is kept is a digest of the epoch and
+ * the key, so that a set that is made again knows nothing of keys before. (A
+ * source's token will be a third part of it.) The digest of the entries tells a
+ * repeat from another post that took the same key.
+ *
+ * The log thread's.
+ */
+#ifndef BROKER_LOG_KEYS_H
+#define BROKER_LOG_KEYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/engine.h"
+#include "broker/log/post.h"
+#include "proto/status.h"
+
+/* So long is a key kept at least. */
+#define KEYS_KEPT_US ((int64_t)24 * 3600 * 1000000)
+
+/* So many keys are kept of KEYS_KEPT_US, of all sets: 46 posts a second, day
+ * and night. A million are 130 MB of tidings.db (measured); until they have
+ * gone there are twice as many. */
+#define KEYS_MAX 4000000
+
+/* What a key adds to a transaction: a page of 16 KiB, somewhere (measured:
+ * 17.7 KB of WAL, 40 us, among a million). */
+#define KEYS_COMMIT_BYTES 16384
+
+/* The keys of the round at work. */
+struct keys {
+    struct engine_key *made;
+    size_t n, capacity;
+};
+
+enum keys_verdict { KEYS_NEW, KEYS_ROUND, KEYS_SETTLED };
+
+/* Looks at a post with a key, before it is placed. Unless it is new its outcome
+ * is written into it: that of the first, or STATUS_INVALID (the key was given
+ * to other entries), STATUS_BUSY (no room for more keys) or what kept the
+ * engine from looking. */
+MUST_CHECK enum keys_verdict
+keys_judge(const struct keys *keys, struct engine *engine, struct post *post);
+
+/* Notes the outcome of a post that was new, and placed. STATUS_MEMORY. */
+MUST_CHECK enum status keys_add(struct keys *keys, const struct post *post);
+
+void keys_clear(struct keys *keys); /* the round is over */
+void keys_fini(struct keys *keys);
+
+#endif

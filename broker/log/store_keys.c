@@ -1,0 +1,182 @@
+#include "broker/log/store_keys.h"
+
+#include "broker/base/clock.h"
+#include "broker/log/keys.h"
+#include "broker/log/store_read.h"
+
+/* One row of keys_state, for ever. */
+#define TABLE(n)                                        \
+    "CREATE TABLE keys_" n "(id INTEGER PRIMARY KEY,"   \
+    " key BLOB NOT NULL UNIQUE, entries BLOB NOT NULL," \
+    " first INTEGER NOT NULL, last INTEGER NOT NULL,"   \
+    " last_us INTEGER NOT NULL);"
+
+const char store_keys_tables[] =
+    TABLE("0") TABLE("1") "CREATE TABLE keys_state(current INTEGER NOT NULL,"
+                          " since_us INTEGER NOT NULL);"
+                          "INSERT INTO keys_state VALUES(0, 0);";
+
+/* Of the statements that there are two of, the second is table 1's. */
+enum { K_FIND, K_INSERT = 2, K_EMPTY = 4, K_STATE = 6, K_SAVE, K_STATEMENTS };
+
+#define FIND(n) \
+    "SELECT entries, first, last, last_us FROM keys_" n " WHERE key = ?"
+#define INSERT(n)                                                \
+    "INSERT INTO keys_" n "(key, entries, first, last, last_us)" \
+    " VALUES(?, ?, ?, ?, ?)"
+
+static const char *const sql[K_STATEMENTS] = {
+    [K_FIND] = FIND("0"),
+    [K_FIND + 1] = FIND("1"),
+    [K_INSERT] = INSERT("0"),
+    [K_INSERT + 1] = INSERT("1"),
+    [K_EMPTY] = "DELETE FROM keys_0",
+    [K_EMPTY + 1] = "DELETE FROM keys_1",
+    [K_STATE] = "SELECT current, since_us,"
+                " coalesce((SELECT max(id) FROM keys_0), 0),"
+                " coalesce((SELECT max(id) FROM keys_1), 0) FROM keys_state",
+    [K_SAVE] = "UPDATE keys_state SET current = ?, since_us = ?",
+};
+
+_Static_assert(K_STATEMENTS == sizeof(((struct store_keys *)0)->statements) /
+                                   sizeof(sqlite3_stmt *),
+               "a place for each statement");
+
+enum status
+store_keys_open(struct store_keys *k, struct db *db, struct problem *why)
+{
+    bool row = false;
+    sqlite3_stmt *q;
+    enum status rc;
+
+    k->db = db;
+    rc = store_prepare(db, k->statements, sql, K_STATEMENTS, why);
+    if (rc)
+        return rc;
+    q = k->statements[K_STATE];
+    rc = db_step(db, q, &row, "read the state of the keys", why);
+    if (!rc && !row)
+        rc = problem(why, STATUS_IO, "the state of the keys is not there");
+    if (!rc) {
+        k->state.current = sqlite3_column_int(q, 0) != 0;
+        k->state.since_us = sqlite3_column_int64(q, 1);
+        k->state.n[0] = store_column_u64(q, 2);
+        k->state.n[1] = store_column_u64(q, 3);
+        k->next = k->state;
+    }
+    sqlite3_reset(q);
+    return rc;
+}
+
+void
+store_keys_close(struct store_keys *k)
+{
+    store_finalize(k->statements, K_STATEMENTS);
+}
+
+enum status
+store_keys_find(struct store_keys *k, const struct digest *id,
+                struct engine_key *found, struct problem *why)
+{
+    bool row = false;
+    enum status rc = STATUS_OK;
+
+    for (int i = 0; !rc && !row && i < 2; i++) {
+        int table = i ? !k->state.current : k->state.current;
+        sqlite3_stmt *q = k->statements[K_FIND + table];
+
+        if (!k->state.n[table])
+            continue;
+        sqlite3_bind_blob(q, 1, id->bytes, DIGEST_SIZE, SQLITE_STATIC);
+        rc = db_step(k->db, q, &row, "look up a key", why);
+        if (!rc && row)
+            *found = (struct engine_key){
+                .id = *id,
+                .entries = store_column_digest(q, 0),
+                .first = store_column_u64(q, 1),
+                .last = store_column_u64(q, 2),
+                .last_us = sqlite3_column_int64(q, 3),
+            };
+        sqlite3_reset(q);
+    }
+    return rc || row ? rc : STATUS_NOT_FOUND;
+}
+
+/* Is the time of the current table over, or the clock before it? While there
+ * are no keys, and none of `n` come, it does not matter. */
+static bool
+is_swap_due(const struct store_keys_state *s, int64_t now_us, size_t n)
+{
+    return s->n[0] + s->n[1] + n > 0 &&
+           (now_us < s->since_us || now_us - s->since_us >= KEYS_KEPT_US);
+}
+
+bool
+store_keys_has_room(const struct store_keys *k, size_t n)
+{
+    const struct store_keys_state *s = &k->state;
+    int64_t now_us = clock_now_us();
+
+    return s->n[s->current] + n <= KEYS_MAX ||
+           (is_swap_due(s, now_us, n) && now_us >= s->since_us);
+}
+
+/* Swaps the tables; or, where the clock was set back, begins the time of the
+ * current one anew. */
+static enum status
+swap(struct store_keys *k, int64_t now_us, struct problem *why)
+{
+    struct store_keys_state *s = &k->next;
+    sqlite3_stmt *save = k->statements[K_SAVE];
+    enum status rc = STATUS_OK;
+
+    if (now_us >= s->since_us) {
+        s->current = !s->current;
+        rc = db_run(k->db, k->statements[K_EMPTY + s->current],
+                    "forget old keys", why);
+        s->n[s->current] = 0;
+    }
+    s->since_us = now_us;
+    if (rc)
+        return rc;
+    sqlite3_bind_int(save, 1, s->current);
+    sqlite3_bind_int64(save, 2, now_us);
+    return db_run(k->db, save, "store the state of the keys", why);
+}
+
+/* Two keys that are equal cannot both be stored: the second fails, and with it
+ * the transaction. */
+static enum status
+insert(struct store_keys *k, const struct engine_key *key, struct problem *why)
+{
+    sqlite3_stmt *q = k->statements[K_INSERT + k->next.current];
+
+    sqlite3_bind_blob(q, 1, key->id.bytes, DIGEST_SIZE, SQLITE_STATIC);
+    sqlite3_bind_blob(q, 2, key->entries.bytes, DIGEST_SIZE, SQLITE_STATIC);
+    store_bind_u64(q, 3, key->first);
+    store_bind_u64(q, 4, key->last);
+    sqlite3_bind_int64(q, 5, key->last_us);
+    k->next.n[k->next.current]++;
+    return db_run(k->db, q, "store a key", why);
+}
+
+enum status
+store_keys_apply(struct store_keys *k, const struct engine_key *keys, size_t n,
+                 struct problem *why)
+{
+    int64_t now_us = clock_now_us();
+    enum status rc = STATUS_OK;
+
+    k->next = k->state;
+    if (is_swap_due(&k->next, now_us, n))
+        rc = swap(k, now_us, why);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = insert(k, &keys[i], why);
+    return rc;
+}
+
+void
+store_keys_committed(struct store_keys *k)
+{
+    k->state = k->next;
+}
