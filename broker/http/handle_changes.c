@@ -130,6 +130,20 @@ static const struct request_handlers post_handlers = {
     .on_gone = on_post_gone,
 };
 
+/* Gives the post its Idempotency-Key, if it came with one. */
+static enum status
+set_key(struct request *rq, struct ingest *ingest, struct problem *why)
+{
+    struct slice value;
+    struct key key;
+    enum status rc;
+
+    if (!request_header(rq, "idempotency-key", &value))
+        return STATUS_OK;
+    rc = key_read(value, &key, why);
+    return rc ? rc : ingest_set_key(ingest, &key, why);
+}
+
 void
 handle_changes_post(struct http *http, struct request *rq, struct slice set)
 {
@@ -149,6 +163,8 @@ handle_changes_post(struct http *http, struct request *rq, struct slice set)
     else
         rc = ingest_begin(&p->ingest, http->registry, set, type,
                           request_content_length(rq), &why);
+    if (!rc)
+        rc = set_key(rq, p->ingest, &why);
     if (rc) {
         refuse(rq, p, rc, &why);
         return;

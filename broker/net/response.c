@@ -52,6 +52,8 @@ response_status_of(enum status status)
         return 400;
     case STATUS_NOT_FOUND:
         return 404;
+    case STATUS_RUNNING:
+        return 409;
     case STATUS_GONE:
         return 410;
     case STATUS_TOO_LARGE:
@@ -107,7 +109,7 @@ request_answer_problem(struct request *rq, unsigned status,
     struct buf text;
 
     response_init(&r, status, "application/problem+json");
-    if (status == 503)
+    if (status == 503 || status == 409)
         response_header(&r, "Retry-After", "1");
     if (allow)
         response_header(&r, "Allow", "%s", allow);

@@ -36,8 +36,8 @@ void response_init(struct response *r, unsigned status,
 void response_header(struct response *r, const char *name, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 
-/* The HTTP status that goes with a status of ours: 400 malformed, 404, 410,
- * 413, 415, 422 invalid, 503 busy and stopped, 500 else. */
+/* The HTTP status that goes with a status of ours: 400 malformed, 404, 409
+ * running, 410, 413, 415, 422 invalid, 503 busy and stopped, 500 else. */
 unsigned response_status_of(enum status status);
 
 /* The reason phrase: "Not Found". */
@@ -45,8 +45,9 @@ const char *response_reason(unsigned status);
 
 /* Answers with application/problem+json (RFC 9457): type "about:blank", title
  * (the reason phrase), status, detail (why->text), and entry and line where
- * known. 503 carries Retry-After: 1; 405 needs `allow`, else NULL. `members` is
- * put in front of the last brace as it is (",\"earliest\":\"...\""), or NULL.
+ * known. 409 and 503 carry Retry-After: 1; 405 needs `allow`, else NULL.
+ * `members` is put in front of the last brace as it is
+ * (",\"earliest\":\"...\""), or NULL.
  */
 void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,

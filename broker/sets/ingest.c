@@ -24,6 +24,8 @@ struct ingest {
     char name[SET_NAME_MAX];
     struct set *set;
     struct post post;
+    struct key key;
+    struct running_post running;
     size_t fragments_capacity;
     size_t reserved; /* of the budget */
     void (*on_done)(struct ingest *ingest, void *user);
@@ -49,11 +51,31 @@ reserve(struct ingest *in, struct problem *why)
     return STATUS_OK;
 }
 
+/* Adds the entry that begins at `start`, the last one, to the digest of all:
+ * its bytes without a stamp, and the source's time. These are what was posted
+ * as the reader understood it, so that it does not matter in which format, and
+ * in which spelling, a repeat comes. (A namespace prefix counts, as it is
+ * kept.) A time has 8 bytes, and no entry is as short: nobody is taken for the
+ * other.
+ */
+static void
+digest_entry(struct post *post, size_t start)
+{
+    const struct fragment *f = &post->fragments[post->n_fragments];
+    struct slice time = {(const char *)&f->datetime_us, sizeof(f->datetime_us)};
+
+    digest_add(&post->entries,
+               (struct slice){post->bytes.data + start, f->size});
+    if (f->datetime_us != DATETIME_NONE)
+        digest_add(&post->entries, time);
+}
+
 static enum status
 on_change(const struct change *change, void *user, struct problem *why)
 {
     struct ingest *in = user;
     struct post *post = &in->post;
+    size_t start = post->bytes.size;
     enum status rc;
 
     if (post->n_fragments == in->fragments_capacity) {
@@ -70,6 +92,8 @@ on_change(const struct change *change, void *user, struct problem *why)
                         &post->fragments[post->n_fragments], why);
     if (rc)
         return rc;
+    if (post->key.size > 0)
+        digest_entry(post, start);
     post->n_fragments++;
     return reserve(in, why);
 }
@@ -130,6 +154,24 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
 }
 
 enum status
+ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
+{
+    struct slice text;
+
+    in->key = *key;
+    text = key_slice(&in->key);
+    in->running.set = in->set_name;
+    in->running.key = text;
+    if (!running_begin(registry_running(in->registry), &in->running))
+        return problem(why, STATUS_RUNNING,
+                       "a post with the Idempotency-Key \"%s\" is at work",
+                       problem_quote(text).text);
+    in->post.key = text;
+    digest_start(&in->post.entries, SLICE(""));
+    return STATUS_OK;
+}
+
+enum status
 ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
 {
     return reader_feed(in->reader, bytes, why);
@@ -140,6 +182,8 @@ on_committed(struct post *post)
 {
     struct ingest *in = list_entry(post, struct ingest, post);
 
+    /* Before anybody is told: who then repeats it does not find it running. */
+    running_end(registry_running(in->registry), &in->running);
     in->on_done(in, in->user);
 }
 
@@ -185,6 +229,7 @@ ingest_free(struct ingest *in)
 {
     if (!in)
         return;
+    running_end(registry_running(in->registry), &in->running);
     registry_give_reader(in->registry, in->format, in->reader);
     registry_release(in->registry, BUDGET_POSTS, in->reserved);
     buf_fini(&in->post.bytes);

@@ -18,6 +18,7 @@
 
 #include "broker/log/post.h"
 #include "broker/sets/registry.h"
+#include "proto/key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -31,6 +32,13 @@ MUST_CHECK enum status
 ingest_begin(struct ingest **ingest, struct registry *registry,
              struct slice set_name, struct slice content_type,
              uint64_t content_length, struct problem *why);
+
+/* Gives the post a key, before its body is read: it is kept once, however often
+ * it comes (keys.h). STATUS_RUNNING: another post to the set with that key is
+ * being read or committed; only ingest_free. */
+MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
+                                      const struct key *key,
+                                      struct problem *why);
 
 /* Reads some more of the body. After an error only ingest_free. */
 MUST_CHECK enum status ingest_feed(struct ingest *ingest, struct slice bytes,

@@ -14,6 +14,7 @@
 
 #include "broker/base/config.h"
 #include "broker/log/log.h"
+#include "broker/sets/running.h"
 #include "proto/formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -75,6 +76,9 @@ struct reader *registry_take_reader(struct registry *registry,
                                     change_fn *on_change, void *user);
 void registry_give_reader(struct registry *registry,
                           const struct format *format, struct reader *reader);
+
+/* The posts with a key that are at work. */
+struct running *registry_running(struct registry *registry);
 
 /* What many clients together may make the broker hold. */
 enum budget {

@@ -1,0 +1,67 @@
+#include "broker/sets/running.h"
+
+#include <stdint.h>
+
+void
+running_init(struct running *r)
+{
+    pthread_mutex_init(&r->mutex, NULL);
+    for (int i = 0; i < RUNNING_LISTS; i++)
+        list_init(&r->lists[i]);
+}
+
+void
+running_fini(struct running *r)
+{
+    pthread_mutex_destroy(&r->mutex);
+}
+
+/* FNV-1a. Who chooses keys that meet in one list makes it as long as there are
+ * posts at work at most. */
+static uint32_t
+mix(uint32_t hash, struct slice text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        hash = (hash ^ (unsigned char)text.data[i]) * 16777619u;
+    return hash;
+}
+
+static struct list *
+list_for(struct running *r, const struct running_post *post)
+{
+    return &r->lists[mix(mix(2166136261u, post->set), post->key) %
+                     RUNNING_LISTS];
+}
+
+bool
+running_begin(struct running *r, struct running_post *post)
+{
+    struct list *list = list_for(r, post);
+    struct list *node, *after;
+    bool is_there = false;
+
+    pthread_mutex_lock(&r->mutex);
+    list_foreach (node, after, list) {
+        struct running_post *p = list_entry(node, struct running_post, node);
+
+        if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set)) {
+            is_there = true;
+            break;
+        }
+    }
+    if (!is_there)
+        list_append(list, &post->node);
+    pthread_mutex_unlock(&r->mutex);
+    return !is_there;
+}
+
+void
+running_end(struct running *r, struct running_post *post)
+{
+    if (!post->node.next)
+        return;
+    pthread_mutex_lock(&r->mutex);
+    list_remove(&post->node);
+    pthread_mutex_unlock(&r->mutex);
+    post->node.next = NULL;
+}

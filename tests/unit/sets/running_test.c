@@ -1,0 +1,98 @@
+#include "broker/sets/running.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct running_post
+named(const char *set, const char *key)
+{
+    return (struct running_post){.set = slice_of(set), .key = slice_of(key)};
+}
+
+/* One post of a set with a key at a time; others do not matter. */
+static void
+holds_one_post_of_a_set_and_key(void **state)
+{
+    struct running_post first = named("a", "k"), again = named("a", "k"),
+                        other_key = named("a", "l"),
+                        other_set = named("b", "k"), shifted = named("ak", "");
+    struct running r;
+
+    (void)state;
+    running_init(&r);
+    assert_true(running_begin(&r, &first));
+    assert_false(running_begin(&r, &again));
+    running_end(&r, &again); /* it never began: `first` still runs */
+    assert_false(running_begin(&r, &again));
+    assert_true(running_begin(&r, &other_key));
+    assert_true(running_begin(&r, &other_set));
+    assert_true(running_begin(&r, &shifted));
+
+    running_end(&r, &first);
+    running_end(&r, &first);
+    assert_true(running_begin(&r, &again));
+    assert_false(running_begin(&r, &first));
+    running_end(&r, &again);
+    running_end(&r, &other_key);
+    running_end(&r, &other_set);
+    running_end(&r, &shifted);
+    running_fini(&r);
+}
+
+struct race {
+    struct running running;
+    atomic_int n_inside;
+    atomic_bool is_wrong;
+};
+
+static void *
+enter_and_leave(void *user)
+{
+    struct race *race = user;
+
+    for (int i = 0; i < 20000; i++) {
+        struct running_post post = named("a", "k");
+
+        if (!running_begin(&race->running, &post))
+            continue;
+        if (atomic_fetch_add(&race->n_inside, 1))
+            atomic_store(&race->is_wrong, true);
+        atomic_fetch_sub(&race->n_inside, 1);
+        running_end(&race->running, &post);
+    }
+    return NULL;
+}
+
+/* However many threads read posts. */
+static void
+holds_one_among_many_threads(void **state)
+{
+    struct race race = {.n_inside = 0};
+    pthread_t threads[4];
+
+    (void)state;
+    running_init(&race.running);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, enter_and_leave, &race), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_false(atomic_load(&race.is_wrong));
+    running_fini(&race.running);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds_one_post_of_a_set_and_key),
+        cmocka_unit_test(holds_one_among_many_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
