@@ -174,6 +174,8 @@ ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
 enum status
 ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
 {
+    if (in->post.key.size > 0)
+        running_heard(&in->running);
     return reader_feed(in->reader, bytes, why);
 }
 
@@ -206,6 +208,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     in->post.done = on_committed;
     in->on_done = on_done;
     in->user = user;
+    running_whole(&in->running);
     rc = log_submit_later(registry_log(in->registry), &in->post);
     if (rc)
         return problem(why, rc, "the broker is ending");

@@ -1,6 +1,6 @@
 #include "broker/sets/running.h"
 
-#include <stdint.h>
+#include "broker/base/clock.h"
 
 void
 running_init(struct running *r)
@@ -33,6 +33,16 @@ list_for(struct running *r, const struct running_post *post)
                      RUNNING_LISTS];
 }
 
+static bool
+is_silent(struct running_post *post)
+{
+    int64_t heard_us =
+        atomic_load_explicit(&post->heard_us, memory_order_relaxed);
+
+    return heard_us != INT64_MAX &&
+           clock_steady_us() - heard_us >= RUNNING_SILENCE_US;
+}
+
 bool
 running_begin(struct running *r, struct running_post *post)
 {
@@ -40,12 +50,15 @@ running_begin(struct running *r, struct running_post *post)
     struct list *node, *after;
     bool is_there = false;
 
+    running_heard(post);
     pthread_mutex_lock(&r->mutex);
     list_foreach (node, after, list) {
         struct running_post *p = list_entry(node, struct running_post, node);
 
         if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set)) {
-            is_there = true;
+            is_there = !is_silent(p);
+            if (!is_there)
+                list_remove(node); /* it is alone from now on */
             break;
         }
     }
@@ -53,6 +66,19 @@ running_begin(struct running *r, struct running_post *post)
         list_append(list, &post->node);
     pthread_mutex_unlock(&r->mutex);
     return !is_there;
+}
+
+void
+running_heard(struct running_post *post)
+{
+    atomic_store_explicit(&post->heard_us, clock_steady_us(),
+                          memory_order_relaxed);
+}
+
+void
+running_whole(struct running_post *post)
+{
+    atomic_store_explicit(&post->heard_us, INT64_MAX, memory_order_relaxed);
 }
 
 void

@@ -44,6 +44,36 @@ holds_one_post_of_a_set_and_key(void **state)
     running_fini(&r);
 }
 
+/* A connection that is dead without a word does not lock its source out; a post
+ * that is whole is at work until the log has answered. */
+static void
+a_repeat_takes_over_from_a_silent_post(void **state)
+{
+    struct running_post first = named("a", "k"), again = named("a", "k"),
+                        third = named("a", "k");
+    struct running r;
+
+    (void)state;
+    running_init(&r);
+    assert_true(running_begin(&r, &first));
+    first.heard_us -= RUNNING_SILENCE_US;
+    running_heard(&first);
+    assert_false(running_begin(&r, &again));
+    first.heard_us -= RUNNING_SILENCE_US;
+    assert_true(running_begin(&r, &again));
+    running_heard(&first); /* it goes on after all */
+    assert_false(running_begin(&r, &third));
+    running_end(&r, &first);
+    assert_false(running_begin(&r, &third));
+
+    running_whole(&again);
+    assert_false(running_begin(&r, &third));
+    running_end(&r, &again);
+    assert_true(running_begin(&r, &third));
+    running_end(&r, &third);
+    running_fini(&r);
+}
+
 struct race {
     struct running running;
     atomic_int n_inside;
@@ -91,6 +121,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds_one_post_of_a_set_and_key),
+        cmocka_unit_test(a_repeat_takes_over_from_a_silent_post),
         cmocka_unit_test(holds_one_among_many_threads),
     };
 

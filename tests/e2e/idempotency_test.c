@@ -1,0 +1,397 @@
+/*
+ * idempotency_test.c - a post with an Idempotency-Key is kept once, however
+ * often it comes, and every repeat gets the first one's answer.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/broker.h"
+#include "tests/support/http.h"
+#include "tests/support/notice.h"
+#include "tests/support/refusal.h"
+#include "tests/support/source.h"
+#include "tests/support/wire.h"
+
+#define CHANGES "/sets/news/changes"
+#define JSON    "application/json"
+#define XML     "application/xml"
+
+#define TWO                                                                 \
+    "[{\"loc\":\"http://example.com/a?b&c\",\"change\":\"created\","        \
+    "\"datetime\":\"2020-01-01T00:00:00Z\",\"length\":3,"                   \
+    "\"links\":[{\"rel\":\"related\",\"href\":\"http://example.com/z\"}]}," \
+    "{\"loc\":\"http://example.com/b\",\"change\":\"deleted\"}]"
+
+#define TWO_IN_XML                                                       \
+    "<?xml version='1.0'?>\n<s:urlset xmlns:s="                          \
+    "'http://www.sitemaps.org/schemas/sitemap/0.9'"                      \
+    " xmlns:r='http://www.openarchives.org/rs/terms/'>\n"                \
+    "<r:md capability='changelist'/>\n"                                  \
+    "<s:url><r:md length='3' change='created'"                           \
+    " datetime='2020-01-01T01:00:00.000+01:00'/>"                        \
+    "<s:loc>http://example.com/a?b&#38;c</s:loc>"                        \
+    "<r:ln href='http://example.com/z' rel='related'/></s:url>\n"        \
+    "<s:url><s:loc>http://example.com/b</s:loc><r:md change='deleted'/>" \
+    "</s:url></s:urlset>"
+
+struct stage {
+    struct broker broker;
+    struct http http;
+    struct buf answer; /* the first one's */
+};
+
+static int
+set_up(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    *state = s;
+    broker_open(&s->broker, NULL);
+    http_open(&s->http, s->broker.url);
+    buf_init(&s->answer, 4096);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct stage *s = *state;
+
+    buf_fini(&s->answer);
+    http_close(&s->http);
+    broker_stop(&s->broker);
+    broker_close(&s->broker);
+    free(s);
+    return 0;
+}
+
+static long
+post(struct stage *s, const char *path, const char *key, const char *type,
+     const char *body)
+{
+    char type_line[100], key_line[700];
+    const char *const headers[] = {type_line, key_line, NULL};
+
+    snprintf(type_line, sizeof(type_line), "Content-Type: %s", type);
+    snprintf(key_line, sizeof(key_line), "Idempotency-Key: %s", key);
+    return http_request(&s->http, "POST", path, headers, slice_of(body));
+}
+
+/* Posts it for the first time. */
+static void
+post_first(struct stage *s, const char *key, const char *type, const char *body)
+{
+    assert_int_equal(post(s, CHANGES, key, type, body), 200);
+    buf_clear(&s->answer);
+    buf_add_slice(&s->answer, buf_slice(&s->http.body));
+}
+
+/* Posts it again, and gets the same answer, byte for byte. */
+static void
+assert_repeat(struct stage *s, const char *key, const char *type,
+              const char *body)
+{
+    assert_int_equal(post(s, CHANGES, key, type, body), 200);
+    assert_string_equal(http_header(&s->http, "Content-Type"), JSON);
+    assert_true(slice_equal(buf_slice(&s->http.body), buf_slice(&s->answer)));
+}
+
+/* The log of the set has exactly `n` entries. */
+static void
+assert_kept(struct stage *s, uint64_t n)
+{
+    struct notice notice;
+
+    assert_int_equal(http_get(&s->http, CHANGES "?after=0"), 200);
+    notice_read(&notice, NOTICE_JSON, buf_slice(&s->http.body));
+    notice_check(&notice);
+    assert_int_equal(notice.last, n);
+    notice_free(&notice);
+}
+
+/* Design section 4: a retry is harmless, and what others post meanwhile does
+ * not matter. */
+static void
+a_repeat_gets_the_same_answer_and_posts_nothing(void **state)
+{
+    struct stage *s = *state;
+
+    post_first(s, "abc", JSON, TWO);
+    assert_repeat(s, "abc", JSON, TWO);
+    source_post(&s->http, "news", 1, 3, 0);
+    assert_repeat(s, "abc", JSON, TWO);
+    assert_repeat(s, "\"abc\"", JSON, TWO);
+    assert_kept(s, 5);
+
+    /* Without a key, or with another one, it is another post. */
+    assert_int_equal(source_send(&s->http, "news", JSON, SLICE(TWO), NULL),
+                     200);
+    assert_int_equal(post(s, CHANGES, "abcd", JSON, TWO), 200);
+    assert_int_equal(post(s, "/sets/other/changes", "abc", JSON, TWO), 200);
+    assert_kept(s, 9);
+}
+
+/* What counts is what was said, not how: formats, prefixes, spellings of times,
+ * order of attributes. */
+static void
+the_same_changes_in_another_format_are_a_repeat(void **state)
+{
+    struct stage *s = *state;
+
+    post_first(s, "from-json", JSON, TWO);
+    assert_repeat(s, "from-json", XML, TWO_IN_XML);
+    post_first(s, "from-xml", XML, TWO_IN_XML);
+    assert_repeat(s, "from-xml", JSON, TWO);
+    assert_kept(s, 4);
+}
+
+/* Issue 3, point 1: also across a restart. R-149: and after a crash, in which
+ * all that was acknowledged is kept, keys as well. */
+static void
+a_key_is_kept_over_restart_and_crash(void **state)
+{
+    struct stage *s = *state;
+
+    post_first(s, "first", JSON, TWO);
+    broker_stop(&s->broker);
+    broker_restart(&s->broker);
+    assert_repeat(s, "first", JSON, TWO);
+
+    post_first(s, "second", JSON, TWO);
+    broker_kill9(&s->broker);
+    broker_restart(&s->broker);
+    assert_repeat(s, "second", JSON, TWO);
+    post(s, CHANGES, "second", JSON,
+         "{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}");
+    assert_refused(&s->http, 422, "\"second\"");
+    assert_int_equal(post(s, CHANGES, "first", JSON, TWO), 200);
+    assert_kept(s, 4);
+}
+
+/* The same key with other entries is refused, and the problem says which key;
+ * the smallest difference counts. */
+static void
+a_key_with_other_entries_is_refused(void **state)
+{
+    static const char *const others[] = {
+        "{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}",
+        "{\"loc\":\"http://example.com/b\",\"change\":\"created\"}",
+        ("{\"loc\":\"http://example.com/a\",\"change\":\"created\","
+         "\"datetime\":\"2020-01-01T00:00:00Z\"}"),
+        ("[{\"loc\":\"http://example.com/a\",\"change\":\"created\"},"
+         "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}]"),
+    };
+    struct stage *s = *state;
+    const char *body =
+        "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}";
+
+    post_first(s, "k/17", JSON, body);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        post(s, CHANGES, "k/17", JSON, others[i]);
+        assert_refused(&s->http, 422, "\"k/17\"");
+    }
+    assert_repeat(s, "k/17", JSON, body);
+    assert_kept(s, 1);
+}
+
+/* A key is 1 to 255 visible ASCII characters; what else comes in the header is
+ * malformed, and the problem says so. */
+static void
+what_is_no_key_is_malformed(void **state)
+{
+    struct stage *s = *state;
+    char key[300];
+
+    source_post(&s->http, "news", 1, 1, 0);
+    memset(key, 'k', sizeof(key));
+    key[256] = '\0';
+    post(s, CHANGES, key, JSON, TWO);
+    assert_refused(&s->http, 400, "1 to 255 visible ASCII");
+    post(s, CHANGES, "a b", JSON, TWO);
+    assert_refused(&s->http, 400, "\"a b\"");
+    post(s, CHANGES, "\"ab", JSON, TWO);
+    assert_refused(&s->http, 400, "quoted");
+    post(s, CHANGES, "\"\"", JSON, TWO);
+    assert_refused(&s->http, 400, "Idempotency-Key");
+    assert_kept(s, 1);
+    key[255] = '\0';
+    assert_int_equal(post(s, CHANGES, key, JSON, TWO), 200);
+    assert_kept(s, 3);
+}
+
+/* Begins a post of `size` bytes and waits until the broker wants its body. */
+static struct wire *
+begin_post(struct stage *s, const char *key, size_t size)
+{
+    struct wire *w = wire_connect("127.0.0.1", s->broker.port);
+    struct wire_answer a;
+
+    assert_non_null(w);
+    assert_true(
+        wire_send_format(w,
+                         "POST " CHANGES " HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+                         "Content-Type: " JSON "\r\nContent-Length: %zu\r\n"
+                         "Idempotency-Key: %s\r\nExpect: 100-continue\r\n\r\n",
+                         s->broker.port, size, key));
+    assert_true(wire_answer_head(w, &a));
+    assert_int_equal(a.status, 100);
+    return w;
+}
+
+/* Issue 3, point 1: while the first is running, a repeat is told to come again;
+ * its key is free, or its answer there, when that has ended. */
+static void
+a_repeat_of_a_running_post_is_told_to_ask_again(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w = begin_post(s, "slow", strlen(TWO));
+    struct wire_answer a;
+
+    post(s, CHANGES, "slow", JSON, TWO);
+    assert_refused(&s->http, 409, "\"slow\"");
+    assert_string_equal(http_header(&s->http, "Retry-After"), "1");
+    assert_true(wire_send(w, TWO, 20));
+    post(s, CHANGES, "slow", JSON, "not even JSON");
+    assert_refused(&s->http, 409, "\"slow\"");
+    assert_int_equal(post(s, CHANGES, "other", JSON, TWO), 200);
+
+    assert_true(wire_send_text(w, &TWO[20]));
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.status, 200);
+    buf_add(&s->answer, a.body, a.body_size);
+    assert_repeat(s, "slow", JSON, TWO);
+    assert_kept(s, 4);
+    wire_close(w);
+}
+
+/* Until the broker knows that a post has ended: while it is running, 409. */
+static void
+post_when_it_has_ended(struct stage *s, const char *key)
+{
+    long status;
+
+    do
+        status = post(s, CHANGES, key, JSON, TWO);
+    while (status == 409);
+    assert_int_equal(status, 200);
+}
+
+/* A post whose connection went away in the middle leaves its key free. */
+static void
+a_post_that_broke_off_leaves_no_key(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w = begin_post(s, "broken", strlen(TWO));
+
+    assert_true(wire_send(w, TWO, 20));
+    wire_abort(w);
+    post_when_it_has_ended(s, "broken");
+    assert_kept(s, 2);
+}
+
+/* Design rule 5: nothing of a refused post is kept, its key neither. */
+static void
+a_refused_post_leaves_no_key(void **state)
+{
+    struct stage *s = *state;
+
+    post(s, CHANGES, "k", JSON, "[{\"loc\":\"http://example.com/a\",");
+    assert_refused(&s->http, 400, "");
+    post(s, CHANGES, "k", JSON, "{\"loc\":\"nowhere\",\"change\":\"created\"}");
+    assert_refused(&s->http, 422, "loc");
+    post(s, CHANGES, "k", "text/csv", TWO);
+    assert_refused(&s->http, 415, "");
+
+    post_first(s, "k", JSON, TWO);
+    assert_repeat(s, "k", JSON, TWO);
+    assert_kept(s, 2);
+}
+
+/* Posts until the answer is not "running". */
+struct repeater {
+    struct stage *stage;
+    pthread_barrier_t *barrier;
+    pthread_t thread;
+    unsigned status;
+    char body[300];
+};
+
+static void *
+repeat(void *user)
+{
+    struct repeater *r = user;
+    struct wire *w = wire_connect("127.0.0.1", r->stage->broker.port);
+    struct wire_answer a;
+
+    pthread_barrier_wait(r->barrier);
+    do {
+        if (!wire_request(w, "POST", CHANGES,
+                          "Content-Type: " JSON "\r\n"
+                          "Idempotency-Key: crowd\r\n",
+                          TWO, &a))
+            break;
+        r->status = a.status;
+        snprintf(r->body, sizeof(r->body), "%s", a.body);
+        if (a.status == 409) { /* it was refused before its body was read */
+            wire_close(w);
+            w = wire_connect("127.0.0.1", r->stage->broker.port);
+        }
+    } while (a.status == 409);
+    wire_close(w);
+    return NULL;
+}
+
+/* However many come at once, by however many connections: one is kept, and all
+ * get its answer. */
+static void
+twenty_repeats_at_once_are_kept_once(void **state)
+{
+    struct stage *s = *state;
+    struct repeater repeaters[20];
+    pthread_barrier_t barrier;
+
+    pthread_barrier_init(&barrier, NULL, 20);
+    for (int i = 0; i < 20; i++) {
+        repeaters[i] = (struct repeater){.stage = s, .barrier = &barrier};
+        assert_int_equal(
+            pthread_create(&repeaters[i].thread, NULL, repeat, &repeaters[i]),
+            0);
+    }
+    for (int i = 0; i < 20; i++)
+        pthread_join(repeaters[i].thread, NULL);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(repeaters[i].status, 200);
+        assert_string_equal(repeaters[i].body, repeaters[0].body);
+    }
+    assert_kept(s, 2);
+    pthread_barrier_destroy(&barrier);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_repeat_gets_the_same_answer_and_posts_nothing),
+        TEST(the_same_changes_in_another_format_are_a_repeat),
+        TEST(a_key_is_kept_over_restart_and_crash),
+        TEST(a_key_with_other_entries_is_refused),
+        TEST(what_is_no_key_is_malformed),
+        TEST(a_repeat_of_a_running_post_is_told_to_ask_again),
+        TEST(a_post_that_broke_off_leaves_no_key),
+        TEST(a_refused_post_leaves_no_key),
+        TEST(twenty_repeats_at_once_are_kept_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
