@@ -57,6 +57,7 @@ has_a_status_for_every_failure(void **state)
     assert_int_equal(response_status_of(STATUS_TOO_LARGE), 413);
     assert_int_equal(response_status_of(STATUS_UNSUPPORTED), 415);
     assert_int_equal(response_status_of(STATUS_NOT_FOUND), 404);
+    assert_int_equal(response_status_of(STATUS_RUNNING), 409);
     assert_int_equal(response_status_of(STATUS_GONE), 410);
     assert_int_equal(response_status_of(STATUS_BUSY), 503);
     assert_int_equal(response_status_of(STATUS_STOPPED), 503);
