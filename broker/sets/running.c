@@ -39,8 +39,7 @@ is_silent(struct running_post *post)
     int64_t heard_us =
         atomic_load_explicit(&post->heard_us, memory_order_relaxed);
 
-    return heard_us != INT64_MAX &&
-           clock_steady_us() - heard_us >= RUNNING_SILENCE_US;
+    return clock_steady_us() - heard_us >= RUNNING_SILENCE_US;
 }
 
 bool

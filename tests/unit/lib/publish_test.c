@@ -385,13 +385,16 @@ does_not_repeat_what_may_be_kept_without_a_key(void **state)
     struct stage *s = *state;
 
     fake_silence(s->broker);
+    fake_answer(s->broker, 504, "text/plain\r\nRetry-After: 1", "");
     fake_answer(s->broker, 200, "application/json", RECEIPT);
     fake_broker_start(s->broker);
     s->options.key = "";
 
-    assert_int_equal(publish(s, "application/json", "[]"), TD_UNREACHABLE);
-    assert_non_null(strstr(td_problem(s->client), IN_DOUBT));
-    assert_string_equal(fake_request(s->broker, 1), "");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(publish(s, "application/json", "[]"), TD_UNREACHABLE);
+        assert_non_null(strstr(td_problem(s->client), IN_DOUBT));
+    }
+    assert_string_equal(fake_request(s->broker, 2), "");
 }
 
 /* td_stop ends a post that waits for its answer. */

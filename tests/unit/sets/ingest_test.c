@@ -1,6 +1,7 @@
 #include "broker/sets/ingest.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -435,6 +436,73 @@ takes_posts_from_many_threads(void **state)
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
+static struct ingest *
+begin_with_key(struct sets *s, const char *key, enum status *rc)
+{
+    struct ingest *in = NULL;
+    struct key k;
+
+    assert_int_equal(
+        ingest_begin(&in, s->registry, SLICE("demo"), SLICE(JSON), 100, NULL),
+        STATUS_OK);
+    assert_int_equal(key_read(slice_of(key), &k, NULL), STATUS_OK);
+    *rc = ingest_set_key(in, &k, NULL);
+    return in;
+}
+
+/* What a repeat comes to when the first is answered. */
+struct again {
+    struct sets *sets;
+    enum status rc;
+    sem_t is_done;
+};
+
+static void
+begin_again(struct ingest *in, void *user)
+{
+    struct again *a = user;
+
+    ingest_free(begin_with_key(a->sets, "k", &a->rc));
+    ingest_free(in);
+    sem_post(&a->is_done);
+}
+
+/* Issue 3, point 1: a post with a key is at work from its headers until the log
+ * has answered; who repeats it on hearing the answer does not find it running.
+ */
+static void
+a_key_is_at_work_until_the_log_has_answered(void **state)
+{
+    struct again again = {.rc = STATUS_IO};
+    struct ingest *first;
+    enum status rc;
+    struct sets s;
+
+    open_in(&s, state);
+    again.sets = &s;
+    sem_init(&again.is_done, 0, 0);
+    first = begin_with_key(&s, "k", &rc);
+    assert_int_equal(rc, STATUS_OK);
+    ingest_free(begin_with_key(&s, "k", &rc));
+    assert_int_equal(rc, STATUS_RUNNING);
+    assert_int_equal(ingest_feed(first, SLICE(ENTRY("1")), NULL), STATUS_OK);
+    ingest_free(begin_with_key(&s, "k", &rc));
+    assert_int_equal(rc, STATUS_RUNNING);
+
+    assert_int_equal(ingest_end(first, begin_again, &again, NULL), STATUS_OK);
+    log_wake(registry_log(s.registry));
+    sem_wait(&again.is_done);
+    assert_int_equal(again.rc, STATUS_OK);
+
+    first = begin_with_key(&s, "k", &rc); /* and one that is given up */
+    ingest_free(first);
+    ingest_free(begin_with_key(&s, "k", &rc));
+    assert_int_equal(rc, STATUS_OK);
+    assert_budget_is_whole(&s);
+    sem_destroy(&again.is_done);
+    sets_close(&s);
+}
+
 int
 main(void)
 {
@@ -442,6 +510,7 @@ main(void)
         TEST(takes_changes_in_every_format),
         TEST(does_not_care_how_a_body_is_cut),
         TEST(refuses_a_bad_post_whole),
+        TEST(a_key_is_at_work_until_the_log_has_answered),
         TEST(refuses_a_post_without_entries),
         TEST(says_which_entry_is_at_fault),
         TEST(refuses_names_that_no_set_can_have),
