@@ -3,8 +3,10 @@
  * often it comes, and every repeat gets the first one's answer.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "client/tidings.h"
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
 #include "tests/support/notice.h"
@@ -23,6 +26,11 @@
 #define CHANGES "/sets/news/changes"
 #define JSON    "application/json"
 #define XML     "application/xml"
+
+/* Of the sources that post while the broker is killed. */
+#define SOURCES    4
+#define POSTS_EACH 200
+#define KILLS      10
 
 #define TWO                                                                 \
     "[{\"loc\":\"http://example.com/a?b&c\",\"change\":\"created\","        \
@@ -376,6 +384,99 @@ twenty_repeats_at_once_are_kept_once(void **state)
     pthread_barrier_destroy(&barrier);
 }
 
+/* A source that posts one entry after the other, each until it has an answer.
+ */
+struct source {
+    const struct broker *broker;
+    unsigned number;
+    pthread_t thread;
+    sem_t *answers; /* one more for each that is answered */
+    bool is_well_answered;
+};
+
+static void *
+post_all(void *user)
+{
+    struct source *source = user;
+    struct td_client *client = td_open();
+    struct td_receipt receipt;
+    char url[100];
+    unsigned n = 0;
+
+    snprintf(url, sizeof(url), "%s/sets/news", source->broker->url);
+    source->is_well_answered = client != NULL;
+    while (source->is_well_answered && n < POSTS_EACH) {
+        char body[128], key[32];
+        const struct td_publish_options options = {.key = key};
+        enum td_status rc;
+
+        snprintf(body, sizeof(body),
+                 "{\"loc\":\"http://example.com/%u/%u\","
+                 "\"change\":\"created\"}",
+                 source->number, n);
+        snprintf(key, sizeof(key), "%u/%u", source->number, n);
+        do /* a broker that is away refuses connections at once */
+            rc = td_publish(client, url, JSON, body, strlen(body), &options,
+                            &receipt);
+        while (rc == TD_UNREACHABLE);
+        source->is_well_answered = rc == TD_OK && receipt.first == receipt.last;
+        n++;
+        sem_post(source->answers);
+    }
+    while (n++ < POSTS_EACH) /* nobody waits for what went wrong */
+        sem_post(source->answers);
+    td_close(client);
+    return NULL;
+}
+
+/* R-149, design rule 1: killed in the middle of it, again and again, it keeps
+ * each post once, in the order of its source, because whoever got no answer
+ * asked again with the key that the post had. */
+static void
+every_post_is_kept_once_over_crashes(void **state)
+{
+    struct stage *s = *state;
+    struct source sources[SOURCES];
+    unsigned next[SOURCES] = {0};
+    struct notice notice;
+    sem_t answers;
+
+    td_close(td_open()); /* the first of the process */
+    sem_init(&answers, 0, 0);
+    for (unsigned i = 0; i < SOURCES; i++) {
+        sources[i] = (struct source){
+            .broker = &s->broker, .number = i, .answers = &answers};
+        assert_int_equal(
+            pthread_create(&sources[i].thread, NULL, post_all, &sources[i]), 0);
+    }
+    for (int kill = 0; kill < KILLS; kill++) {
+        for (int i = 0; i < SOURCES * POSTS_EACH / (KILLS + 1); i++)
+            sem_wait(&answers);
+        broker_kill9(&s->broker);
+        broker_restart(&s->broker);
+    }
+    for (int i = 0; i < SOURCES; i++) {
+        pthread_join(sources[i].thread, NULL);
+        assert_true(sources[i].is_well_answered);
+    }
+
+    assert_int_equal(http_get(&s->http, CHANGES "?after=0"), 200);
+    notice_read(&notice, NOTICE_JSON, buf_slice(&s->http.body));
+    notice_check(&notice);
+    assert_int_equal(notice.n, SOURCES * POSTS_EACH);
+    for (size_t i = 0; i < notice.n; i++) {
+        unsigned source, number;
+
+        assert_int_equal(sscanf(notice.entries[i].loc,
+                                "http://example.com/%u/%u", &source, &number),
+                         2);
+        assert_in_range(source, 0, SOURCES - 1);
+        assert_int_equal(number, next[source]++);
+    }
+    notice_free(&notice);
+    sem_destroy(&answers);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -391,6 +492,7 @@ main(void)
         TEST(a_post_that_broke_off_leaves_no_key),
         TEST(a_refused_post_leaves_no_key),
         TEST(twenty_repeats_at_once_are_kept_once),
+        TEST(every_post_is_kept_once_over_crashes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
