@@ -26,10 +26,21 @@ struct body {
     enum body_result (*next)(struct body *body, bool may_block,
                              struct slice *piece);
     void (*free)(struct body *body); /* at the end, or when nobody wants it */
+    /* Begins at byte `first` (< size) instead: called at most once, before the
+     * first piece, and reads nothing by itself. NULL: only by reading on. */
+    void (*seek)(struct body *body, uint64_t first);
 };
 
 /* A body of bytes in memory; takes over what `text` holds (text is empty
  * afterwards). NULL: no memory, or text->failed. */
 struct body *body_of_buf(struct buf *text);
+
+/* The first `size` bytes of an open file, which is taken over and read on
+ * worker threads only. NULL: no memory; then the file is still the caller's. */
+struct body *body_of_file(int fd, uint64_t size);
+
+/* `size` bytes of `whole` from `first` on, all within it; takes over `whole`.
+ * NULL: no memory; then `whole` is still the caller's. */
+struct body *body_part(struct body *whole, uint64_t first, uint64_t size);
 
 #endif

@@ -5,8 +5,8 @@
 #include "broker/documents/listing.h"
 
 enum status
-archives_changelist_open(const struct document_wish *wish, struct body **body,
-                         struct problem *why)
+archives_changelist_open(const struct document_wish *wish,
+                         struct document *document, struct problem *why)
 {
     uint64_t last = wish->head.list - 1;
     struct listing_wish listing = {
@@ -24,5 +24,5 @@ archives_changelist_open(const struct document_wish *wish, struct body **body,
      * document, which has a limit (R-226); they keep their addresses. */
     if (last > DOCUMENT_ENTRIES_MAX)
         listing.first = last - DOCUMENT_ENTRIES_MAX + 1;
-    return listing_open(&listing, body, why);
+    return listing_open(&listing, document, why);
 }

@@ -7,6 +7,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "broker/base/diag.h"
 #include "broker/documents/listing.h"
@@ -22,13 +24,15 @@ struct list_body {
     struct body body;
     struct log *log;
     struct log_set *set;
+    struct list_info info;
     struct buf header;
 
-    enum { AT_HEADER, AT_ENTRIES, AT_FOOTER, AT_END } at;
+    enum { AT_HEADER, AT_PLACE, AT_ENTRIES, AT_FOOTER, AT_END } at;
 
+    uint64_t skip;        /* bytes of the part at hand not to be lent */
     uint64_t after, last; /* the entries still to come */
-    size_t offset;        /* bytes of them that were lent already */
-    char *piece;
+    uint64_t offset;      /* bytes of them that were lent already */
+    char *piece;          /* NULL: nothing was lent yet */
 };
 
 /* Lends the next bytes of the entries that a batch holds. The same bytes follow
@@ -38,7 +42,7 @@ lend(struct list_body *l, const struct batch *b, struct slice *piece)
 {
     uint64_t last = b->last < l->last ? b->last : l->last;
     struct slice bytes = batch_slice(b, l->after, last);
-    size_t offset = l->offset < bytes.size ? l->offset : bytes.size;
+    size_t offset = l->offset < bytes.size ? (size_t)l->offset : bytes.size;
     size_t size = bytes.size - offset;
 
     if (size > PIECE_BYTES)
@@ -56,6 +60,8 @@ static enum body_result
 next_entries(struct list_body *l, bool may_block, struct slice *piece)
 {
     *piece = (struct slice){NULL, 0};
+    if (!l->piece && !(l->piece = malloc(PIECE_BYTES)))
+        return BODY_FAILED;
     while (piece->size == 0 && l->after < l->last) {
         struct problem why = {"the entries end too soon"};
         struct batch *b = NULL;
@@ -75,6 +81,36 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
     return BODY_DATA;
 }
 
+/* Finds the entry that the reading begins with, so that what stands before it
+ * need not be read. */
+static enum body_result
+find_place(struct list_body *l, bool may_block)
+{
+    struct problem why = {""};
+    uint64_t at = 0;
+
+    if (!may_block)
+        return BODY_WAITS;
+    if (log_seek(l->log, l->set, &l->info, l->skip, &l->after, &at, &why)) {
+        diag(DIAG_ERROR, "documents", "a part of a list of %s is not found: %s",
+             log_set_name(l->set), why.text);
+        return BODY_FAILED;
+    }
+    l->offset = l->skip - at;
+    l->at = AT_ENTRIES;
+    return BODY_DATA;
+}
+
+/* What is left of a part of the document that is in memory. */
+static struct slice
+rest_of(struct list_body *l, struct slice part)
+{
+    part.data += l->skip;
+    part.size -= (size_t)l->skip;
+    l->skip = 0;
+    return part;
+}
+
 static enum body_result
 list_body_next(struct body *body, bool may_block, struct slice *piece)
 {
@@ -82,22 +118,42 @@ list_body_next(struct body *body, bool may_block, struct slice *piece)
 
     switch (l->at) {
     case AT_HEADER:
-        *piece = buf_slice(&l->header);
+        *piece = rest_of(l, buf_slice(&l->header));
         l->at = AT_ENTRIES;
         return BODY_DATA;
+    case AT_PLACE:
+        if (find_place(l, may_block) != BODY_DATA)
+            return may_block ? BODY_FAILED : BODY_WAITS;
+        /* fall through */
     case AT_ENTRIES:
         if (l->after < l->last)
             return next_entries(l, may_block, piece);
         l->at = AT_FOOTER;
         /* fall through */
     case AT_FOOTER:
-        *piece = document_footer_of(DOCUMENT_URLSET);
+        *piece = rest_of(l, document_footer_of(DOCUMENT_URLSET));
         l->at = AT_END;
         return BODY_DATA;
     case AT_END:
         break;
     }
     return BODY_END;
+}
+
+static void
+list_body_seek(struct body *body, uint64_t first)
+{
+    struct list_body *l = (struct list_body *)(void *)body;
+
+    l->skip = first;
+    if (first < l->header.size)
+        return;
+    l->at = AT_PLACE;
+    l->skip -= l->header.size;
+    if (l->skip < l->info.bytes)
+        return;
+    l->at = AT_FOOTER;
+    l->skip -= l->info.bytes;
 }
 
 static void
@@ -110,14 +166,65 @@ list_body_free(struct body *body)
     free(l);
 }
 
+/* The gzip of a closed list: its file, and when that was made. The time is kept
+ * by the file system, and later than the closing. Without a file that can be
+ * read there is no gzip; the list itself may still be had from memory. */
+static void
+open_file(struct document *document, struct list_body *l)
+{
+    struct problem why = {""};
+    struct stat st;
+    int fd = -1;
+
+    if (log_list_file(l->log, l->set, l->info.number, &fd, &why)) {
+        diag(DIAG_ERROR, "documents", "a list of %s: %s", log_set_name(l->set),
+             why.text);
+        return;
+    }
+    if (!fstat(fd, &st)) {
+        document->modified_us = (int64_t)st.st_mtim.tv_sec * 1000000;
+        document->gzip = body_of_file(fd, (uint64_t)st.st_size);
+    }
+    if (!document->gzip)
+        close(fd);
+}
+
+static enum status
+read_header(struct list_body *l, const struct document_wish *wish,
+            struct problem *why)
+{
+    if (wish->number < wish->head.list)
+        return log_list(l->log, l->set, wish->number, &l->info, &l->header,
+                        why);
+    l->info = lists_open(&wish->head);
+    header_write(&l->header, registry_public_url(wish->registry),
+                 wish->set->name, wish->head.epoch, &l->info);
+    return l->header.failed
+               ? problem(why, STATUS_MEMORY, "no memory for a document")
+               : STATUS_OK;
+}
+
+/* The tag is made from header and digest, which are all that the bytes depend
+ * on: the header names epoch, first and last entry, and the digest proves them.
+ * So it is the same before and after the file is there (log.md). */
+static void
+describe(struct document *document, const struct list_body *l)
+{
+    *document = (struct document){
+        .tag = l->info.digest,
+        .modified_us = DATETIME_NONE,
+        .is_final = l->info.until_us != DATETIME_NONE,
+        .may_be_packed = true,
+    };
+    digest_add(&document->tag, buf_slice(&l->header));
+}
+
 enum status
-changelist_open(const struct document_wish *wish, struct body **body,
+changelist_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)
 {
-    struct log *log = registry_log(wish->registry);
-    struct list_info info;
     struct list_body *l;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     if (wish->number > wish->head.list)
         return problem(why, STATUS_NOT_FOUND, "there is no such Change List");
@@ -127,40 +234,57 @@ changelist_open(const struct document_wish *wish, struct body **body,
     if (!l)
         return problem(why, STATUS_MEMORY, "no memory for a document");
     buf_init(&l->header, DOCUMENT_FRAME_MAX);
-    l->piece = malloc(PIECE_BYTES);
-    if (wish->number < wish->head.list) {
-        rc =
-            log_list(log, wish->set->log, wish->number, &info, &l->header, why);
-    } else {
-        info = lists_open(&wish->head);
-        header_write(&l->header, registry_public_url(wish->registry),
-                     wish->set->name, wish->head.epoch, &info);
-    }
-    if (!rc && (l->header.failed || !l->piece))
-        rc = problem(why, STATUS_MEMORY, "no memory for a document");
+    l->log = registry_log(wish->registry);
+    l->set = wish->set->log;
+    rc = read_header(l, wish, why);
     if (rc) {
         list_body_free(&l->body);
         return rc;
     }
-    l->log = log;
-    l->set = wish->set->log;
-    l->after = info.after;
-    l->last = info.last;
-    l->body.size =
-        l->header.size + info.bytes + document_footer_of(DOCUMENT_URLSET).size;
-    l->body.next = list_body_next;
-    l->body.free = list_body_free;
-    *body = &l->body;
+    l->after = l->info.after;
+    l->last = l->info.last;
+    l->body = (struct body){
+        .size = l->header.size + l->info.bytes +
+                document_footer_of(DOCUMENT_URLSET).size,
+        .next = list_body_next,
+        .free = list_body_free,
+        .seek = list_body_seek,
+    };
+    describe(document, l);
+    document->body = &l->body;
+    if (l->info.is_filed)
+        open_file(document, l);
     return STATUS_OK;
+}
+
+/* A list at an address that does not stay with it. */
+static enum status
+open_elsewhere(const struct document_wish *wish, uint64_t number,
+               struct document *document, struct problem *why)
+{
+    struct document_wish list = *wish;
+    enum status rc;
+
+    list.number = number;
+    rc = changelist_open(&list, document, why);
+    document->may_be_packed = false;
+    return rc;
+}
+
+/* The open list, for those who want the newest whatever its number. */
+enum status
+changelist_latest_open(const struct document_wish *wish,
+                       struct document *document, struct problem *why)
+{
+    return open_elsewhere(wish, wish->head.list, document, why);
 }
 
 /* The capability's fixed address: the Change List itself while there is one,
  * the Change List Index from the first rotation on (R-384). */
 enum status
-changelist_current_open(const struct document_wish *wish, struct body **body,
-                        struct problem *why)
+changelist_current_open(const struct document_wish *wish,
+                        struct document *document, struct problem *why)
 {
-    struct document_wish list = *wish;
     struct link_text archive =
         link_to(registry_public_url(wish->registry), LINK_CHANGELIST_ARCHIVE,
                 wish->set->name, NULL, 0);
@@ -176,7 +300,6 @@ changelist_current_open(const struct document_wish *wish, struct body **body,
     };
 
     if (wish->head.list > 1)
-        return listing_open(&index, body, why);
-    list.number = 1;
-    return changelist_open(&list, body, why);
+        return listing_open(&index, document, why);
+    return open_elsewhere(wish, 1, document, why);
 }

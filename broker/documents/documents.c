@@ -2,16 +2,22 @@
 
 #include <string.h>
 
+#include "proto/datetime.h"
+
 /* "{set}" stands for a set's name, "{list}" for the number of a Change List. */
 static const struct row {
     const char *path;
     document_open_fn *open;
+    const char *content_type;
 } documents[] = {
-    {"/.well-known/resourcesync", source_open},
-    {"/sets/{set}/capabilitylist.xml", source_set_open},
-    {"/sets/{set}/changelist.xml", changelist_current_open},
-    {"/sets/{set}/changes/{list}.xml", changelist_open},
-    {"/sets/{set}/changelist-archive.xml", archives_changelist_open},
+    {"/.well-known/resourcesync", source_open, "application/xml"},
+    {"/sets/{set}/capabilitylist.xml", source_set_open, "application/xml"},
+    {"/sets/{set}/changelist.xml", changelist_current_open, "application/xml"},
+    {"/sets/{set}/changes/latest.xml", changelist_latest_open,
+     "application/xml"},
+    {"/sets/{set}/changes/{list}.xml", changelist_open, "application/xml"},
+    {"/sets/{set}/changelist-archive.xml", archives_changelist_open,
+     "application/xml"},
 };
 
 /* The digits that name a list in its path: twelve, or more when twelve are not
@@ -50,7 +56,10 @@ row_matches(const struct row *row, struct slice path,
 {
     const char *pattern = row->path;
 
-    *found = (struct document_found){.open = row->open};
+    *found = (struct document_found){
+        .open = row->open,
+        .content_type = row->content_type,
+    };
     while (*pattern) {
         if (!strncmp(pattern, "{set}", 5)) {
             found->has_set = true;
@@ -80,4 +89,31 @@ documents_find(struct slice path, struct document_found *found)
         if (row_matches(&documents[i], path, found))
             return STATUS_OK;
     return STATUS_NOT_FOUND;
+}
+
+void
+document_close(struct document *document)
+{
+    if (document->body)
+        document->body->free(document->body);
+    if (document->gzip)
+        document->gzip->free(document->gzip);
+    document->body = document->gzip = NULL;
+}
+
+enum status
+document_of_text(struct document *document, struct buf *text,
+                 struct problem *why)
+{
+    struct digest tag;
+
+    digest_start(&tag, buf_slice(text));
+    *document = (struct document){
+        .body = body_of_buf(text),
+        .tag = tag,
+        .modified_us = DATETIME_NONE,
+    };
+    return document->body
+               ? STATUS_OK
+               : problem(why, STATUS_MEMORY, "no memory for a document");
 }

@@ -9,6 +9,8 @@
 #include "broker/base/body.h"
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
+#include "proto/buf.h"
+#include "proto/hash.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -22,14 +24,37 @@ struct document_wish {
     enum log_patience patience;
 };
 
-/* Opens a document: its body is the caller's. STATUS_AGAIN: ask again with
+/* A document that was opened. Its bodies are read by their receiver, or closed
+ * unread; until the first piece is asked for they cost next to nothing. */
+struct document {
+    struct body *body; /* as it is */
+    struct body *gzip; /* as a gzip file; NULL: there is none */
+
+    /* Two documents of one address with the same tag have the same bytes, in
+     * whatever process they were made; it says nothing of `gzip`'s. */
+    struct digest tag;
+
+    /* When it became what it will be for ever, which no copy of an earlier
+     * state can be younger than; DATETIME_NONE: not known, or it still changes.
+     * (An event's time will not do: a source may name it, and a list changes
+     * once more when it closes.) */
+    int64_t modified_us;
+    bool is_final;      /* it never changes again */
+    bool may_be_packed; /* there is a gzip, or will be one day */
+};
+
+void document_close(struct document *document);
+
+/* Opens a document, which is the caller's then. STATUS_AGAIN: ask again with
  * LOG_DISK; STATUS_NOT_FOUND. */
 typedef enum status document_open_fn(const struct document_wish *wish,
-                                     struct body **body, struct problem *why);
+                                     struct document *document,
+                                     struct problem *why);
 
 /* A document that a path names. */
 struct document_found {
     document_open_fn *open;
+    const char *content_type;
     bool has_set;
     struct slice set; /* as it stands in the path */
     uint64_t number;
@@ -39,9 +64,15 @@ struct document_found {
 MUST_CHECK enum status documents_find(struct slice path,
                                       struct document_found *found);
 
+/* The document whose bytes are in `text`, which is empty afterwards: its tag is
+ * their digest. */
+MUST_CHECK enum status document_of_text(struct document *document,
+                                        struct buf *text, struct problem *why);
+
 document_open_fn source_open;
 document_open_fn source_set_open;
 document_open_fn changelist_current_open;
+document_open_fn changelist_latest_open;
 document_open_fn changelist_open;
 document_open_fn archives_changelist_open;
 

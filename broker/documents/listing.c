@@ -1,5 +1,7 @@
 #include "broker/documents/listing.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/documents/pieces.h"
@@ -131,8 +133,30 @@ size_of(struct listing *l, struct list_info sample)
     return size + document_footer_of(l->root).size;
 }
 
+/* All that the bytes depend on: which lists, of which history (whose digest up
+ * to the open list proves every closed one's), under which public URL (in the
+ * header), and how this program writes. */
+static struct digest
+tag_of(const struct listing *l)
+{
+    const struct head *head = &l->document.head;
+    struct digest tag;
+    char text[256];
+    int n;
+
+    digest_start(&tag, buf_slice(&l->pieces.text));
+    n = snprintf(text, sizeof(text),
+                 "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64 " %" PRId64,
+                 TIDINGS_VERSION, head->epoch, l->next, l->last,
+                 head->list_after, head->list_from_us);
+    digest_add(&tag, (struct slice){text, (size_t)n});
+    digest_add(&tag, (struct slice){(const char *)head->list_before.bytes,
+                                    DIGEST_SIZE});
+    return tag;
+}
+
 enum status
-listing_open(const struct listing_wish *wish, struct body **body,
+listing_open(const struct listing_wish *wish, struct document *document,
              struct problem *why)
 {
     struct list_info infos[PIECES_STEP];
@@ -155,6 +179,10 @@ listing_open(const struct listing_wish *wish, struct body **body,
     }
     write_header(&l->pieces.text, wish, infos[0].from_us);
     l->pieces.body.size = size_of(l, infos[0]);
-    *body = &l->pieces.body;
+    *document = (struct document){
+        .body = &l->pieces.body,
+        .tag = tag_of(l),
+        .modified_us = DATETIME_NONE,
+    };
     return STATUS_OK;
 }

@@ -21,6 +21,7 @@ struct listing_wish {
 
 /* Opens it. May block: reads the lists' rows. */
 MUST_CHECK enum status listing_open(const struct listing_wish *wish,
-                                    struct body **body, struct problem *why);
+                                    struct document *document,
+                                    struct problem *why);
 
 #endif

@@ -85,7 +85,7 @@ add_set(struct set *set, const struct head *head, void *user)
 
 /* One entry per set. */
 enum status
-source_open(const struct document_wish *wish, struct body **body,
+source_open(const struct document_wish *wish, struct document *document,
             struct problem *why)
 {
     const struct document_head head = {
@@ -95,6 +95,7 @@ source_open(const struct document_wish *wish, struct body **body,
         .until_us = DATETIME_NONE,
     };
     struct description *d;
+    struct digest tag;
     struct buf *text;
     size_t header;
 
@@ -109,17 +110,25 @@ source_open(const struct document_wish *wish, struct body **body,
     registry_each(wish->registry, add_set, d);
     document_header(text, &head);
     header = text->size;
+    digest_start(&tag, buf_slice(text));
     d->pieces.body.size = header + document_footer_of(DOCUMENT_URLSET).size;
-    for (size_t i = 0; i < d->n; i++) { /* each written once to be measured */
+    for (size_t i = 0; i < d->n;
+         i++) { /* each written once to be measured, and proven by the tag */
         write_set(text, d->public_url, d->sets[i]);
         d->pieces.body.size += text->size - header;
+        digest_add(&tag,
+                   (struct slice){text->data + header, text->size - header});
         text->size = header;
     }
     if (d->failed || text->failed) {
         d->pieces.body.free(&d->pieces.body);
         return problem(why, STATUS_MEMORY, "no memory for a document");
     }
-    *body = &d->pieces.body;
+    *document = (struct document){
+        .body = &d->pieces.body,
+        .tag = tag,
+        .modified_us = DATETIME_NONE,
+    };
     return STATUS_OK;
 }
 
@@ -141,7 +150,7 @@ add_capability(struct buf *text, struct link_text loc,
 /* The Capability List of a set. The archive is there from the first closed list
  * on, and listed from then on (R-071, R-222). */
 enum status
-source_set_open(const struct document_wish *wish, struct body **body,
+source_set_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)
 {
     const char *url = registry_public_url(wish->registry);
@@ -157,6 +166,7 @@ source_set_open(const struct document_wish *wish, struct body **body,
         .until_us = DATETIME_NONE,
     };
     struct buf text;
+    enum status rc;
 
     buf_init(&text, DOCUMENT_BYTES_MAX);
     document_header(&text, &head);
@@ -167,8 +177,7 @@ source_set_open(const struct document_wish *wish, struct body **body,
                        link_to(url, LINK_CHANGELIST_ARCHIVE, set, NULL, 0),
                        CAP_CHANGELIST_ARCHIVE);
     document_footer(&text, DOCUMENT_URLSET);
-    *body = body_of_buf(&text);
+    rc = document_of_text(document, &text, why);
     buf_fini(&text);
-    return *body ? STATUS_OK
-                 : problem(why, STATUS_MEMORY, "no memory for a document");
+    return rc;
 }

@@ -1,36 +1,152 @@
 /*
  * handle_documents.c - GET and HEAD of every document.
+ *
+ * What a document is, its own code says; what of it is sent, conditional.h.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/documents/documents.h"
 #include "broker/http/routes.h"
+#include "broker/net/conditional.h"
+#include "broker/net/date.h"
 #include "broker/net/response.h"
+#include "proto/datetime.h"
 
-/* A document that is opened at the worker pool. */
+/* A document that is asked for, and perhaps opened at the worker pool. */
 struct opening {
     struct job job;
     struct ticket ticket;
-    document_open_fn *open;
+    struct document_found found;
     struct document_wish wish;
-    struct body *body;
+    struct conditions conditions; /* lent by the request */
+    struct document document;
     enum status status;
     struct problem why;
 };
 
+/* The ETags: that of gzip is another one, as its bytes are others. */
+#define ETAG_SIZE 48
+
 static void
-answer(struct request *rq, enum status rc, struct body *body,
-       const struct problem *why)
+write_etag(char to[ETAG_SIZE], const struct digest *tag, const char *coding)
 {
+    char text[DIGEST_TEXT_SIZE];
+    const char *digits = text + sizeof("sha-256:") - 1;
+
+    /* Half of the digest: nobody finds two documents with the same 128 bits. */
+    digest_write(text, tag);
+    snprintf(to, ETAG_SIZE, "\"%.32s%s\"", digits, coding);
+}
+
+/* What goes along with 200, 206 and 304 alike (RFC 9110 section 15.4.5). */
+static void
+add_validators(struct response *r, const struct document *document,
+               const char *etag)
+{
+    response_header(r, "ETag", "%s", etag);
+    if (document->modified_us != DATETIME_NONE) {
+        char date[DATE_SIZE];
+
+        date_write(date, document->modified_us / 1000000);
+        response_header(r, "Last-Modified", "%s", date);
+    }
+    response_header(r, "Cache-Control", "%s",
+                    document->is_final ? "public, max-age=31536000, immutable"
+                                       : "no-cache");
+}
+
+/* Moves what is to be sent into the answer; false: no memory. */
+static bool
+add_body(struct response *r, struct document *document,
+         const struct verdict *verdict)
+{
+    struct body **chosen = verdict->is_gzip ? &document->gzip : &document->body;
+
+    r->body = *chosen;
+    if (verdict->status == 206)
+        r->body = body_part(*chosen, verdict->first, verdict->size);
+    if (r->body)
+        *chosen = NULL;
+    return r->body != NULL;
+}
+
+static void
+refuse(struct request *rq, struct response *r, const struct document *document)
+{
+    struct problem why = {""};
+
+    if (r->status == 406)
+        problem_set(&why, "this document is not there compressed, and "
+                          "Accept-Encoding refuses identity");
+    else if (r->status == 412)
+        problem_set(&why, "the document is not the one that If-Match or "
+                          "If-Unmodified-Since names");
+    else
+        problem_set(&why, "the document has %llu bytes only",
+                    (unsigned long long)document->body->size);
+    response_answer_problem(rq, r, &why, NULL);
+}
+
+static void
+answer_document(struct request *rq, struct opening *o)
+{
+    struct document *document = &o->document;
+    char etag[ETAG_SIZE], gzip_etag[ETAG_SIZE];
+    const struct validators validators = {
+        .etag = etag,
+        .gzip_etag = document->gzip ? gzip_etag : NULL,
+        .modified = document->modified_us == DATETIME_NONE
+                        ? DATE_NONE
+                        : document->modified_us / 1000000,
+        .size = document->body->size,
+    };
+    struct verdict verdict;
     struct response r;
 
-    if (rc) {
-        routes_answer_failure(rq, rc, why, NULL, NULL);
+    write_etag(etag, &document->tag, "");
+    write_etag(gzip_etag, &document->tag, "-gzip");
+    verdict = conditional_judge(&o->conditions, &validators);
+
+    response_init(&r, verdict.status, NULL);
+    if (document->may_be_packed)
+        response_header(&r, "Vary", "Accept-Encoding");
+    if (verdict.status == 416)
+        response_header(&r, "Content-Range", "bytes */%llu",
+                        (unsigned long long)validators.size);
+    if (verdict.status >= 400) {
+        refuse(rq, &r, document);
         return;
     }
-    response_init(&r, 200, "application/xml");
-    r.body = body;
-    request_answer(rq, &r);
+    add_validators(&r, document, verdict.is_gzip ? gzip_etag : etag);
+    if (verdict.status == 304) {
+        request_answer(rq, &r);
+        return;
+    }
+    r.content_type = o->found.content_type;
+    if (verdict.is_gzip)
+        response_header(&r, "Content-Encoding", "gzip");
+    response_header(&r, "Accept-Ranges", "bytes");
+    if (verdict.status == 206)
+        response_header(&r, "Content-Range", "bytes %llu-%llu/%llu",
+                        (unsigned long long)verdict.first,
+                        (unsigned long long)(verdict.first + verdict.size - 1),
+                        (unsigned long long)validators.size);
+    if (add_body(&r, document, &verdict))
+        request_answer(rq, &r);
+    else
+        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+}
+
+static void
+answer(struct request *rq, struct opening *o)
+{
+    if (o->status) {
+        routes_answer_failure(rq, o->status, &o->why, NULL, NULL);
+        return;
+    }
+    answer_document(rq, o);
+    document_close(&o->document);
 }
 
 static void
@@ -38,7 +154,7 @@ open_work(struct job *job)
 {
     struct opening *o = list_entry(job, struct opening, job);
 
-    o->status = o->open(&o->wish, &o->body, &o->why);
+    o->status = o->found.open(&o->wish, &o->document, &o->why);
 }
 
 static void
@@ -48,9 +164,9 @@ open_done(struct job *job)
     struct request *rq = ticket_request(o->ticket);
 
     if (rq)
-        answer(rq, o->status, o->body, &o->why);
-    else if (o->body)
-        o->body->free(o->body);
+        answer(rq, o);
+    else if (!o->status)
+        document_close(&o->document);
     free(o);
 }
 
@@ -64,17 +180,15 @@ on_gone(struct request *rq)
 static const struct request_handlers handlers = {.on_gone = on_gone};
 
 static void
-open_later(struct request *rq, document_open_fn *open,
-           const struct document_wish *wish)
+open_later(struct request *rq, const struct opening *asked)
 {
-    struct opening *o = calloc(1, sizeof(*o));
+    struct opening *o = malloc(sizeof(*o));
 
     if (!o) {
         routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
         return;
     }
-    o->open = open;
-    o->wish = *wish;
+    *o = *asked;
     o->wish.patience = LOG_DISK;
     o->ticket = request_ticket(rq);
     o->job.work = open_work;
@@ -86,23 +200,21 @@ open_later(struct request *rq, document_open_fn *open,
 void
 handle_documents_get(struct http *http, struct request *rq, struct slice name)
 {
-    struct document_wish wish = {.registry = http->registry,
-                                 .patience = LOG_MEMORY};
-    struct document_found found;
-    struct problem why = {""};
-    struct body *body = NULL;
-    enum status rc = documents_find(request_path(rq), &found);
+    struct opening o = {
+        .wish = {.registry = http->registry, .patience = LOG_MEMORY}};
 
-    if (!rc && found.has_set) {
-        wish.set = routes_set(http, rq, name, &wish.head);
-        if (!wish.set)
+    o.status = documents_find(request_path(rq), &o.found);
+    if (!o.status && o.found.has_set) {
+        o.wish.set = routes_set(http, rq, name, &o.wish.head);
+        if (!o.wish.set)
             return;
     }
-    wish.number = found.number;
-    if (!rc)
-        rc = found.open(&wish, &body, &why);
-    if (rc == STATUS_AGAIN)
-        open_later(rq, found.open, &wish);
+    o.wish.number = o.found.number;
+    o.conditions = conditional_read(rq);
+    if (!o.status)
+        o.status = o.found.open(&o.wish, &o.document, &o.why);
+    if (o.status == STATUS_AGAIN)
+        open_later(rq, &o);
     else
-        answer(rq, rc, body, &why);
+        answer(rq, &o);
 }

@@ -248,6 +248,29 @@ out:
     return rc;
 }
 
+bool
+closed_seek(struct slice marks, uint64_t offset, uint64_t *after, uint64_t *at)
+{
+    size_t n_marks = marks.size / MARK_SIZE, low = 0, high;
+    uint64_t header;
+
+    if (n_marks == 0)
+        return false;
+    header = mark_of(marks, 0).plain;
+    high = n_marks - 1;
+    while (low < high) {
+        size_t middle = (low + high + 1) / 2;
+
+        if (mark_of(marks, middle).plain - header <= offset)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    *after = mark_of(marks, low).after;
+    *at = mark_of(marks, low).plain - header;
+    return true;
+}
+
 /* The number of the block that holds entry `seq`: marks are ordered. */
 static size_t
 block_of(struct slice marks, size_t n_blocks, uint64_t seq)
@@ -323,6 +346,20 @@ is_genuine(const struct batch *b, const struct mark *to)
 }
 
 enum status
+closed_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
+{
+    char name[CLOSED_NAME_MAX + 3];
+
+    closed_name(name, number);
+    strcat(name, ".gz");
+    *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (*fd >= 0)
+        return STATUS_OK;
+    problem_errno(why, "cannot read", name);
+    return STATUS_IO;
+}
+
+enum status
 closed_read(int dir_fd, const struct list_info *info, struct slice marks,
             uint64_t after, atomic_size_t *forms_account, struct batch **batch,
             struct problem *why)
@@ -346,12 +383,9 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
     from = mark_of(marks, n);
     to = mark_of(marks, n + 1);
 
-    fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        problem_errno(why, "cannot read", name);
-        rc = STATUS_IO;
+    rc = closed_open(dir_fd, info->number, &fd, why);
+    if (rc)
         goto out;
-    }
     rc = inflate_block(fd, name, &from, &to, &plain, why);
     if (rc)
         goto out;

@@ -38,6 +38,15 @@ MUST_CHECK enum status closed_write(int dir_fd, const struct list_info *info,
                                     closed_source_fn *source, void *user,
                                     struct buf *marks, struct problem *why);
 
+/* Opens the file of list `number` in `dir_fd`; the caller closes it. */
+MUST_CHECK enum status closed_open(int dir_fd, uint64_t number, int *fd,
+                                   struct problem *why);
+
+/* The block that holds byte `offset` of the list's fragments: the seq before
+ * its first entry, and its offset. false: there are no marks. */
+bool closed_seek(struct slice marks, uint64_t offset, uint64_t *after,
+                 uint64_t *at);
+
 /* Reads the block of the file in `dir_fd` that holds entry `after` + 1. */
 MUST_CHECK enum status closed_read(int dir_fd, const struct list_info *info,
                                    struct slice marks, uint64_t after,

@@ -129,6 +129,13 @@ struct engine_ops {
                            struct list_info *info, struct buf *marks,
                            struct problem *why);
 
+    /* A place in a list between two of its batches, as near before `offset`
+     * bytes of fragments as it knows one: sets *after to the seq before it and
+     * *at to its offset. Leaves them alone where it knows none. */
+    enum status (*seek)(struct engine *engine, uint32_t set,
+                        const struct list_info *info, uint64_t offset,
+                        uint64_t *after, uint64_t *at, struct problem *why);
+
     /* The first list of a set that has no file yet, sets taking turns:
      * STATUS_NOT_FOUND if there is none. One thread. */
     enum status (*unfiled)(struct engine *engine, uint32_t *set,

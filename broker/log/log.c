@@ -286,6 +286,45 @@ log_list(struct log *log, struct log_set *set, uint64_t number,
                                   why);
 }
 
+enum status
+log_list_file(struct log *log, struct log_set *set, uint64_t number, int *fd,
+              struct problem *why)
+{
+    int dir_fd = -1;
+    enum status rc = open_changes_dir(log, set, false, &dir_fd, why);
+
+    if (rc)
+        return rc;
+    rc = closed_open(dir_fd, number, fd, why);
+    close(dir_fd);
+    return rc;
+}
+
+/* The file first, as its list's rows go when it is there. Between the two looks
+ * they may go: then nobody knows a place, and the beginning will do. */
+enum status
+log_seek(struct log *log, struct log_set *set, const struct list_info *info,
+         uint64_t offset, uint64_t *after, uint64_t *at, struct problem *why)
+{
+    struct list_info filed = {.after = UINT64_MAX};
+    struct buf marks;
+    enum status rc = STATUS_OK;
+
+    *after = info->after;
+    *at = 0;
+    buf_init(&marks, MARKS_MAX);
+    if (info->last > info->after)
+        rc = log->engine->ops->list_of(log->engine, set->id, info->last, &filed,
+                                       &marks, NULL);
+    if (!rc && filed.after == info->after)
+        closed_seek(buf_slice(&marks), offset, after, at);
+    else if (rc == STATUS_NOT_FOUND)
+        rc = log->engine->ops->seek(log->engine, set->id, info, offset, after,
+                                    at, why);
+    buf_fini(&marks);
+    return rc;
+}
+
 /* Keeping */
 
 struct source {

@@ -120,6 +120,20 @@ MUST_CHECK enum status log_list(struct log *log, struct log_set *set,
                                 uint64_t number, struct list_info *info,
                                 struct buf *header, struct problem *why);
 
+/* Opens the gzip file of closed list `number`, which is filed; the caller
+ * closes it. May block. */
+MUST_CHECK enum status log_list_file(struct log *log, struct log_set *set,
+                                     uint64_t number, int *fd,
+                                     struct problem *why);
+
+/* Where to begin reading for byte `offset` of the list's fragments: entry
+ * *after + 1, whose first byte is at *at <= offset. Near it where marks or
+ * batches tell, else the list's beginning. May block. */
+MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
+                                const struct list_info *info, uint64_t offset,
+                                uint64_t *after, uint64_t *at,
+                                struct problem *why);
+
 /* Keeping */
 
 /* Writes the file of one closed list that has none, byte for byte what was

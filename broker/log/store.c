@@ -417,6 +417,14 @@ store_list_of(struct engine *engine, uint32_t set, uint64_t seq,
 }
 
 static enum status
+store_seek(struct engine *engine, uint32_t set, const struct list_info *info,
+           uint64_t offset, uint64_t *after, uint64_t *at, struct problem *why)
+{
+    return store_readers_seek(&store_of(engine)->readers, set, info, offset,
+                              after, at, why);
+}
+
+static enum status
 store_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
               struct buf *header, struct problem *why)
 {
@@ -541,6 +549,7 @@ static const struct engine_ops store_ops = {
     .lists = store_lists,
     .list = store_list,
     .list_of = store_list_of,
+    .seek = store_seek,
     .unfiled = store_unfiled,
     .close = store_close,
 };

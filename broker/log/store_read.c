@@ -8,6 +8,7 @@ enum read_statement {
     R_LISTS,
     R_LIST,
     R_LIST_OF,
+    R_SEEK,
     R_UNFILED,
     R_STATEMENTS
 };
@@ -24,6 +25,9 @@ static const char *const read_sql[R_STATEMENTS] = {
                " WHERE set_id = ? AND number = ?",
     [R_LIST_OF] = "SELECT " LIST_COLUMNS ", marks FROM lists"
                   " WHERE set_id = ? AND last >= ? ORDER BY last LIMIT 1",
+    [R_SEEK] = "SELECT last, list_bytes FROM batches WHERE set_id = ?"
+               " AND first > ? AND first <= ? AND list_bytes <= ?"
+               " ORDER BY first DESC LIMIT 1",
     [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
                   " WHERE filed = 0 AND set_id > ? ORDER BY set_id, number"
                   " LIMIT 1",
@@ -279,6 +283,32 @@ store_readers_list_of(struct store_readers *r, uint32_t set, uint64_t seq,
 
     if (!rc && (info->after >= seq || !info->is_filed))
         rc = problem(why, STATUS_NOT_FOUND, "no such list");
+    return rc;
+}
+
+enum status
+store_readers_seek(struct store_readers *r, uint32_t set,
+                   const struct list_info *info, uint64_t offset,
+                   uint64_t *after, uint64_t *at, struct problem *why)
+{
+    struct reader_connection *c = connection_take(r, why);
+    sqlite3_stmt *q;
+    bool row = false;
+    enum status rc;
+
+    if (!c)
+        return STATUS_IO;
+    q = c->statements[R_SEEK];
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, info->after);
+    store_bind_u64(q, 3, info->last);
+    store_bind_u64(q, 4, offset);
+    rc = db_step(&c->db, q, &row, "read the log", why);
+    if (!rc && row) {
+        *after = store_column_u64(q, 0);
+        *at = store_column_u64(q, 1);
+    }
+    connection_give(r, c, q);
     return rc;
 }
 

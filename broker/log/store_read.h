@@ -53,6 +53,10 @@ MUST_CHECK enum status store_readers_list_of(struct store_readers *r,
                                              struct list_info *info,
                                              struct buf *marks,
                                              struct problem *why);
+MUST_CHECK enum status store_readers_seek(struct store_readers *r, uint32_t set,
+                                          const struct list_info *info,
+                                          uint64_t offset, uint64_t *after,
+                                          uint64_t *at, struct problem *why);
 MUST_CHECK enum status store_readers_unfiled(struct store_readers *r,
                                              uint32_t *set,
                                              struct list_info *info,

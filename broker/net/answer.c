@@ -44,7 +44,9 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
                  "X-Content-Type-Options: nosniff\r\n"
                  "%s",
                  r->status, response_reason(r->status), s->date, connection);
-    if (r->status != 204) /* RFC 9110 section 8.6 forbids it there */
+    /* RFC 9110 section 8.6 forbids it in 204, and in 304 it would be that of
+     * what is not sent. */
+    if (r->status != 204 && r->status != 304)
         n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
                       "Content-Length: %llu\r\n", (unsigned long long)size);
     if (r->content_type)

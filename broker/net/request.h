@@ -64,8 +64,9 @@ bool request_parameter(struct request *rq, const char *name,
 /* A header's value, without the white space around it; false: not sent. Name in
  * lower case: one of "host" "origin" "content-type" "content-encoding" "accept"
  * "accept-encoding" "authorization" "if-none-match" "if-modified-since"
- * "idempotency-key" "last-event-id" "user-agent" "x-forwarded-for"
- * "sec-websocket-protocol". Valid during on_request only. */
+ * "if-match" "if-unmodified-since" "if-range" "range" "idempotency-key"
+ * "last-event-id" "user-agent" "x-forwarded-for" "sec-websocket-protocol". To
+ * be called during on_request only; the value is lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
 
 /* The announced length of the body; 0 if none. */

@@ -106,19 +106,27 @@ request_answer_problem(struct request *rq, unsigned status,
                        const char *members)
 {
     struct response r;
-    struct buf text;
 
-    response_init(&r, status, "application/problem+json");
+    response_init(&r, status, NULL);
     if (status == 503 || status == 409)
         response_header(&r, "Retry-After", "1");
     if (allow)
         response_header(&r, "Allow", "%s", allow);
+    response_answer_problem(rq, &r, why, members);
+}
 
+void
+response_answer_problem(struct request *rq, struct response *r,
+                        const struct problem *why, const char *members)
+{
+    struct buf text;
+
+    r->content_type = "application/problem+json";
     buf_init(&text, PROBLEM_MAX);
-    write_problem(&text, status, why, members);
+    write_problem(&text, r->status, why, members);
     if (!text.failed)
-        r.text = buf_slice(&text);
-    request_answer(rq, &r);
+        r->text = buf_slice(&text);
+    request_answer(rq, r);
     buf_fini(&text);
 }
 

@@ -53,4 +53,8 @@ void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
                             const char *members);
 
+/* The same with status and headers of the caller's. */
+void response_answer_problem(struct request *rq, struct response *r,
+                             const struct problem *why, const char *members);
+
 #endif

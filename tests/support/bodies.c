@@ -33,3 +33,18 @@ bodies_read(struct body *body, struct buf *to)
     body->free(body);
     return waits;
 }
+
+enum status
+bodies_open(document_open_fn *open, const struct document_wish *wish,
+            struct body **body, struct problem *why)
+{
+    struct document document = {NULL};
+    enum status rc = open(wish, &document, why);
+
+    if (rc)
+        return rc;
+    *body = document.body;
+    document.body = NULL;
+    document_close(&document);
+    return STATUS_OK;
+}

@@ -1,9 +1,15 @@
 #include "broker/base/body.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
+
+#include "tests/support/bodies.h"
+#include "tests/support/tempdir.h"
 
 static void
 a_body_in_memory_hands_out_its_bytes_once_and_ends(void **state)
@@ -78,6 +84,138 @@ a_text_that_was_cut_is_no_body(void **state)
     buf_fini(&text);
 }
 
+/* A body of three pieces of three bytes that says BODY_WAITS before each. */
+struct halting {
+    struct body body;
+    unsigned at;
+    bool is_freed;
+};
+
+static enum body_result
+halting_next(struct body *body, bool may_block, struct slice *piece)
+{
+    struct halting *h = (struct halting *)body;
+
+    if (h->at == 9)
+        return BODY_END;
+    if (!may_block)
+        return BODY_WAITS;
+    *piece = (struct slice){"012345678" + h->at, 3};
+    h->at += 3;
+    return BODY_DATA;
+}
+
+static void
+halting_free(struct body *body)
+{
+    ((struct halting *)body)->is_freed = true;
+}
+
+/* Reads `body`, which must not say more than its size. */
+static void
+assert_says(struct body *body, const char *wanted)
+{
+    struct buf text;
+
+    buf_init(&text, 100);
+    bodies_read(body, &text);
+    buf_add(&text, "", 1);
+    assert_string_equal(text.data, wanted);
+    buf_fini(&text);
+}
+
+static void
+a_part_is_what_stands_there_of_the_whole(void **state)
+{
+    (void)state;
+    for (unsigned first = 0; first < 9; first++)
+        for (unsigned size = 1; size <= 9 - first; size++) {
+            struct halting h = {
+                {9, halting_next, halting_free, NULL}, 0, false};
+            char wanted[10] = "012345678";
+
+            wanted[first + size] = '\0';
+            assert_says(body_part(&h.body, first, size), wanted + first);
+            assert_true(h.is_freed);
+        }
+}
+
+/* What is skipped may be much: that is for a worker thread. */
+static void
+a_part_is_not_looked_for_where_others_wait(void **state)
+{
+    struct buf text;
+    struct slice piece;
+    struct body *part;
+
+    (void)state;
+    buf_init(&text, 100);
+    buf_add_text(&text, "hello");
+    part = body_part(body_of_buf(&text), 1, 3);
+
+    assert_int_equal(part->next(part, false, &piece), BODY_WAITS);
+    assert_int_equal(part->next(part, true, &piece), BODY_DATA);
+    assert_true(slice_is(piece, "ell"));
+    assert_int_equal(part->next(part, false, &piece), BODY_END);
+    part->free(part);
+}
+
+static struct body *
+open_file(void **state, uint64_t size)
+{
+    int fd = openat(tempdir_fd(state), "file", O_RDONLY);
+    struct body *body;
+
+    assert_true(fd >= 0);
+    body = body_of_file(fd, size);
+    assert_non_null(body);
+    return body;
+}
+
+static void
+a_file_is_read_in_pieces_by_those_who_may_wait(void **state)
+{
+    size_t size = 200000;
+    char *text = malloc(size + 1);
+    struct slice piece;
+    struct body *body;
+
+    assert_non_null(text);
+    for (size_t i = 0; i < size; i++)
+        text[i] = (char)('a' + i % 23);
+    text[size] = '\0';
+    tempdir_write(tempdir_fd(state), "file", text);
+
+    body = open_file(state, size);
+    assert_int_equal(body->next(body, false, &piece), BODY_WAITS);
+    assert_int_equal(body->next(body, true, &piece), BODY_DATA);
+    assert_true(piece.size < size);
+    body->free(body);
+
+    body = body_part(open_file(state, size), 100001, 99000);
+    assert_int_equal(body->next(body, true, &piece), BODY_DATA);
+    assert_memory_equal(piece.data, text + 100001, piece.size);
+    body->free(body);
+    free(text);
+}
+
+/* A file that is shorter than it was is not padded. */
+static void
+a_file_that_is_cut_fails(void **state)
+{
+    struct slice piece;
+    struct body *body;
+
+    tempdir_write(tempdir_fd(state), "file", "abc");
+    body = open_file(state, 4);
+    assert_int_equal(body->next(body, true, &piece), BODY_DATA);
+    assert_int_equal(body->next(body, true, &piece), BODY_FAILED);
+    body->free(body);
+}
+
+#define IN_DIR(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+
 int
 main(void)
 {
@@ -86,6 +224,10 @@ main(void)
         cmocka_unit_test(the_buffer_is_empty_afterwards_and_of_use_again),
         cmocka_unit_test(an_empty_body_ends_at_once),
         cmocka_unit_test(a_text_that_was_cut_is_no_body),
+        cmocka_unit_test(a_part_is_what_stands_there_of_the_whole),
+        cmocka_unit_test(a_part_is_not_looked_for_where_others_wait),
+        IN_DIR(a_file_is_read_in_pieces_by_those_who_may_wait),
+        IN_DIR(a_file_that_is_cut_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

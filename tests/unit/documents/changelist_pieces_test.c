@@ -53,7 +53,8 @@ open_list(struct sets *s)
     };
     struct body *body;
 
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     return body;
 }
 

@@ -34,7 +34,8 @@ read_list(struct sets *s, uint64_t number, struct buf *text)
     struct body *body;
 
     buf_clear(text);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     return bodies_read(body, text);
 }
 
@@ -61,7 +62,8 @@ serves_the_open_list_from_memory(void **state)
     sets_post(&s, "demo", 1, 3);
     sets_post(&s, "demo", 1, 2); /* the same resources again */
     wish = wish_for(&s, 1, LOG_MEMORY);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     assert_int_equal(bodies_read(body, &text), 0);
     assert_valid(buf_slice(&text));
     xpath_open(&x, buf_slice(&text));
@@ -97,7 +99,8 @@ keeps_to_the_moment_it_was_asked_at(void **state)
     buf_init(&rest, SIZE_MAX);
     sets_post(&s, "demo", 1, 3);
     wish = wish_for(&s, 1, LOG_MEMORY);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     assert_int_equal(body->next(body, false, &piece), BODY_DATA);
     buf_add_slice(&text, piece);
     body->size -= piece.size;
@@ -199,10 +202,12 @@ serves_no_list_that_is_not_there(void **state)
     open_with(&s, state, 4);
     sets_post(&s, "demo", 1, 9);
     wish = wish_for(&s, 4, LOG_DISK);
-    assert_int_equal(changelist_open(&wish, &body, &why), STATUS_NOT_FOUND);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, &why),
+                     STATUS_NOT_FOUND);
     assert_string_equal(why.text, "there is no such Change List");
     wish = wish_for(&s, 1000000, LOG_MEMORY);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_NOT_FOUND);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_NOT_FOUND);
     sets_close(&s);
 }
 
@@ -241,11 +246,13 @@ says_when_it_would_wait_for_a_disk(void **state)
     buf_init(&text, SIZE_MAX);
     sets_post(&s, "demo", 1, 6);
     wish = wish_for(&s, 1, LOG_MEMORY);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_AGAIN);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_AGAIN);
     sets_close(&s);
     sets_open(&s); /* with nothing in memory */
     wish = wish_for(&s, 2, LOG_MEMORY);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     assert_int_equal(bodies_read(body, &text), 1);
     assert_non_null(memmem(text.data, text.size, "td:seq=\"6\"", 10));
     assert_int_equal(read_list(&s, 1, &text), 1);
@@ -267,7 +274,8 @@ can_be_given_up_in_the_middle(void **state)
         struct slice piece;
         struct body *body;
 
-        assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+        assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                         STATUS_OK);
         for (int i = 0; i < pieces; i++)
             assert_int_equal(body->next(body, false, &piece), BODY_DATA);
         body->free(body);
@@ -296,7 +304,8 @@ fails_when_the_file_is_gone(void **state)
              tempdir_path(state));
     assert_int_equal(unlink(path), 0);
     wish = wish_for(&s, 1, LOG_DISK);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     assert_int_equal(body->next(body, false, &piece), BODY_DATA);
     assert_int_equal(body->next(body, true, &piece), BODY_FAILED);
     body->free(body);

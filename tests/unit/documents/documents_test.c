@@ -102,9 +102,10 @@ open_source(struct sets *s, struct xpath *x, struct buf *text)
     struct body *body;
 
     /* There may be many sets: not on a thread that others wait for. */
-    assert_int_equal(source_open(&wish, &body, NULL), STATUS_AGAIN);
+    assert_int_equal(bodies_open(source_open, &wish, &body, NULL),
+                     STATUS_AGAIN);
     wish.patience = LOG_DISK;
-    assert_int_equal(source_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(source_open, &wish, &body, NULL), STATUS_OK);
     buf_init(text, SIZE_MAX);
     bodies_read(body, text);
     assert_valid(buf_slice(text));
@@ -152,7 +153,8 @@ open_capabilities(struct sets *s, struct xpath *x, struct buf *text)
                                        .patience = LOG_MEMORY};
     struct body *body;
 
-    assert_int_equal(source_set_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(source_set_open, &wish, &body, NULL),
+                     STATUS_OK);
     buf_init(text, SIZE_MAX);
     bodies_read(body, text);
     assert_valid(buf_slice(text));

@@ -32,7 +32,7 @@ open_document(struct sets *s, document_open_fn *open, struct xpath *x,
     const struct document_wish wish = wish_of(s, LOG_DISK);
     struct body *body;
 
-    assert_int_equal(open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(open, &wish, &body, NULL), STATUS_OK);
     buf_init(text, SIZE_MAX);
     bodies_read(body, text);
     assert_valid(buf_slice(text));
@@ -79,7 +79,8 @@ serves_the_only_list_at_the_fixed_address(void **state)
     wish = wish_of(&s, LOG_MEMORY);
     wish.number = 1;
     buf_init(&list, SIZE_MAX);
-    assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     bodies_read(body, &list);
     assert_true(slice_equal(buf_slice(&text), buf_slice(&list)));
     xpath_close(&x);
@@ -195,7 +196,8 @@ tells_of_each_list_what_the_list_tells(void **state)
 
         wish.number = i;
         buf_init(&list, SIZE_MAX);
-        assert_int_equal(changelist_open(&wish, &body, NULL), STATUS_OK);
+        assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
+                         STATUS_OK);
         bodies_read(body, &list);
         xpath_open(&x, buf_slice(&list));
         for (size_t k = 0; k < 2; k++) {
@@ -235,7 +237,7 @@ has_no_archive_before_a_list_is_closed(void **state)
     sets_open(&s);
     sets_post(&s, "demo", 1, 3);
     wish = wish_of(&s, LOG_DISK);
-    assert_int_equal(archives_changelist_open(&wish, &body, &why),
+    assert_int_equal(bodies_open(archives_changelist_open, &wish, &body, &why),
                      STATUS_NOT_FOUND);
     assert_string_equal(why.text, "no Change List of this set is closed yet");
     sets_close(&s);
@@ -255,7 +257,8 @@ is_of_the_moment_it_was_asked_at(void **state)
     wish = wish_of(&s, LOG_DISK);
     sets_post(&s, "demo", 12, 20);
     buf_init(&text, SIZE_MAX);
-    assert_int_equal(changelist_current_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(changelist_current_open, &wish, &body, NULL),
+                     STATUS_OK);
     bodies_read(body, &text);
     xpath_open(&x, buf_slice(&text));
     assert_xpath_count(&x, "/*/s:sitemap", 6);
@@ -315,7 +318,8 @@ hands_out_a_long_listing_in_parts(void **state)
     for (int i = 0; i < 7; i++)
         sets_post(&s, "demo", 1, 100);
     wish = wish_of(&s, LOG_DISK);
-    assert_int_equal(archives_changelist_open(&wish, &body, NULL), STATUS_OK);
+    assert_int_equal(bodies_open(archives_changelist_open, &wish, &body, NULL),
+                     STATUS_OK);
     buf_init(&text, SIZE_MAX);
     while ((result = body->next(body, true, &piece)) == BODY_DATA) {
         assert_true(piece.size <= body->size / 2);
@@ -344,8 +348,9 @@ says_when_it_would_wait_for_a_disk(void **state)
 
     open_with(&s, state, 1000);
     wish = wish_of(&s, LOG_MEMORY);
-    assert_int_equal(changelist_current_open(&wish, &body, NULL), STATUS_AGAIN);
-    assert_int_equal(archives_changelist_open(&wish, &body, NULL),
+    assert_int_equal(bodies_open(changelist_current_open, &wish, &body, NULL),
+                     STATUS_AGAIN);
+    assert_int_equal(bodies_open(archives_changelist_open, &wish, &body, NULL),
                      STATUS_AGAIN);
     sets_close(&s);
 }

@@ -1,0 +1,324 @@
+#include "broker/net/conditional.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "broker/net/date.h"
+
+static bool
+is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static struct slice
+trimmed(struct slice s)
+{
+    while (s.size && is_space(s.data[0])) {
+        s.data++;
+        s.size--;
+    }
+    while (s.size && is_space(s.data[s.size - 1]))
+        s.size--;
+    return s;
+}
+
+/* Takes what stands before the next `end`, or all, off the front of `rest`. */
+static struct slice
+take(struct slice *rest, char end)
+{
+    const char *at = rest->size ? memchr(rest->data, end, rest->size) : NULL;
+    size_t size = at ? (size_t)(at - rest->data) : rest->size;
+    struct slice taken = {rest->data, size};
+
+    rest->data += size + (at != NULL);
+    rest->size -= size + (at != NULL);
+    return trimmed(taken);
+}
+
+static bool
+is_word(struct slice s, const char *word)
+{
+    return s.size == strlen(word) && !strncasecmp(s.data, word, s.size);
+}
+
+struct conditions
+conditional_read(struct request *rq)
+{
+    struct conditions c = {.is_get = request_method(rq) == METHOD_GET};
+
+    request_header(rq, "accept-encoding", &c.accept_encoding);
+    request_header(rq, "if-match", &c.if_match);
+    request_header(rq, "if-unmodified-since", &c.if_unmodified_since);
+    request_header(rq, "if-none-match", &c.if_none_match);
+    request_header(rq, "if-modified-since", &c.if_modified_since);
+    request_header(rq, "if-range", &c.if_range);
+    request_header(rq, "range", &c.range);
+    return c;
+}
+
+/* Content codings (section 12.5.3) */
+
+#define NOT_LISTED (-1)
+
+/* "1", "0.8", "0.125" in thousandths; -1: not a weight. */
+static int
+weight_of(struct slice text)
+{
+    int value = 0, scale = 1000;
+
+    if (!text.size || text.size > 5 || text.data[0] < '0' ||
+        text.data[0] > '1' || (text.size > 1 && text.data[1] != '.'))
+        return -1;
+    value = (text.data[0] - '0') * scale;
+    for (size_t i = 2; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return -1;
+        scale /= 10;
+        value += (text.data[i] - '0') * scale;
+    }
+    return value > 1000 ? -1 : value;
+}
+
+/* The weight of an element such as "gzip;q=0.5"; *coding is "gzip". An element
+ * that is not well-formed says nothing. */
+static int
+read_coding(struct slice element, struct slice *coding)
+{
+    int weight = 1000;
+
+    *coding = take(&element, ';');
+    while (element.size) {
+        struct slice parameter = take(&element, ';');
+        struct slice name = take(&parameter, '=');
+
+        if (is_word(name, "q"))
+            weight = weight_of(trimmed(parameter));
+    }
+    return weight < 0 ? NOT_LISTED : weight;
+}
+
+struct codings {
+    int gzip, identity, any;
+};
+
+static struct codings
+read_codings(struct slice list)
+{
+    struct codings c = {NOT_LISTED, NOT_LISTED, NOT_LISTED};
+
+    while (list.size) {
+        struct slice coding = {NULL, 0};
+        int weight = read_coding(take(&list, ','), &coding);
+
+        if (is_word(coding, "gzip") || is_word(coding, "x-gzip"))
+            c.gzip = weight;
+        else if (is_word(coding, "identity"))
+            c.identity = weight;
+        else if (is_word(coding, "*"))
+            c.any = weight;
+    }
+    return c;
+}
+
+/* Whoever can take gzip and does not like identity better gets it. */
+static bool
+wants_gzip(const struct codings *c)
+{
+    int weight = c->gzip == NOT_LISTED ? c->any : c->gzip;
+
+    return weight > 0 && weight >= c->identity;
+}
+
+/* Identity need not be listed: it has to be refused. */
+static bool
+takes_identity(const struct codings *c)
+{
+    return c->identity == NOT_LISTED ? c->any != 0 : c->identity > 0;
+}
+
+/* Validators (sections 8.8.3 and 13.1) */
+
+/* Takes the next entity tag of a list, quotes included. */
+static bool
+next_tag(struct slice *list, struct slice *tag, bool *is_weak)
+{
+    const char *end;
+
+    while (list->size && (is_space(*list->data) || *list->data == ',')) {
+        list->data++;
+        list->size--;
+    }
+    *is_weak = list->size > 1 && !memcmp(list->data, "W/", 2);
+    if (*is_weak) {
+        list->data += 2;
+        list->size -= 2;
+    }
+    if (list->size < 2 || *list->data != '"')
+        return false;
+    end = memchr(list->data + 1, '"', list->size - 1);
+    if (!end)
+        return false;
+    *tag = (struct slice){list->data, (size_t)(end + 1 - list->data)};
+    list->data += tag->size;
+    list->size -= tag->size;
+    return true;
+}
+
+/* Is `etag`, which is strong, in the list? */
+static bool
+names(struct slice list, const char *etag, bool weak_will_do)
+{
+    struct slice tag = {NULL, 0};
+    bool is_weak = false;
+
+    if (!etag)
+        return false;
+    while (next_tag(&list, &tag, &is_weak))
+        if (slice_is(tag, etag) && (weak_will_do || !is_weak))
+            return true;
+    return false;
+}
+
+/* Steps 1 and 2 of section 13.2.2. */
+static bool
+may_go_on(const struct conditions *c, const struct validators *v)
+{
+    int64_t since;
+
+    if (c->if_match.size)
+        return slice_is(c->if_match, "*") ||
+               names(c->if_match, v->etag, false) ||
+               names(c->if_match, v->gzip_etag, false);
+    if (!c->if_unmodified_since.size || v->modified == DATE_NONE)
+        return true;
+    since = date_read(c->if_unmodified_since);
+    return since == DATE_NONE || v->modified <= since;
+}
+
+/* Steps 3 and 4: has the client what would be sent? A copy that came as
+ * identity, before there was a gzip, is as good as ever: so identity is what is
+ * selected for whoever names its ETag. */
+static bool
+is_there_already(const struct conditions *c, const struct validators *v,
+                 bool takes_plain, bool *is_gzip)
+{
+    int64_t since;
+
+    if (c->if_none_match.size) {
+        if (slice_is(c->if_none_match, "*"))
+            return true;
+        if (*is_gzip && names(c->if_none_match, v->gzip_etag, true))
+            return true;
+        if (!takes_plain || !names(c->if_none_match, v->etag, true))
+            return false;
+        *is_gzip = false;
+        return true;
+    }
+    if (!c->if_modified_since.size || v->modified == DATE_NONE)
+        return false;
+    since = date_read(c->if_modified_since);
+    return since != DATE_NONE && v->modified <= since;
+}
+
+/* Ranges (section 14) */
+
+struct range {
+    enum { RANGE_NONE, RANGE_BYTES, RANGE_OUTSIDE } kind;
+
+    uint64_t first, size;
+};
+
+/* A number; what does not fit is the largest. false: it is none. */
+static bool
+read_number(struct slice digits, uint64_t *n)
+{
+    *n = 0;
+    if (!digits.size)
+        return false;
+    for (size_t i = 0; i < digits.size; i++) {
+        unsigned digit = (unsigned)(digits.data[i] - '0');
+
+        if (digits.data[i] < '0' || digits.data[i] > '9')
+            return false;
+        *n = *n > (UINT64_MAX - digit) / 10 ? UINT64_MAX : *n * 10 + digit;
+    }
+    return true;
+}
+
+/* "bytes=100-199", "bytes=100-", "bytes=-100"; several, and what is not
+ * understood, is RANGE_NONE: then all is sent. */
+static struct range
+read_range(struct slice text, uint64_t size)
+{
+    struct range none = {RANGE_NONE, 0, 0}, outside = {RANGE_OUTSIDE, 0, 0};
+    struct slice unit = take(&text, '='), from;
+    uint64_t first, last;
+
+    text = trimmed(text);
+    if (!is_word(unit, "bytes") || !text.size ||
+        !memchr(text.data, '-', text.size) || memchr(text.data, ',', text.size))
+        return none;
+    from = take(&text, '-');
+    text = trimmed(text);
+    if (!from.size) {
+        if (!read_number(text, &last))
+            return none;
+        if (last == 0 || size == 0)
+            return outside;
+        if (last > size)
+            last = size;
+        return (struct range){RANGE_BYTES, size - last, last};
+    }
+    if (!read_number(from, &first))
+        return none;
+    last = UINT64_MAX;
+    if (text.size && (!read_number(text, &last) || last < first))
+        return none;
+    if (first >= size)
+        return outside;
+    if (last >= size)
+        last = size - 1;
+    return (struct range){RANGE_BYTES, first, last - first + 1};
+}
+
+/* Is what the client has a part of still the same? A date does as a strong
+ * validator here: what has one was made once and never changes. */
+static bool
+is_same(struct slice if_range, const struct validators *v)
+{
+    if (!if_range.size)
+        return true;
+    if (*if_range.data == '"' || *if_range.data == 'W')
+        return slice_is(if_range, v->etag);
+    return v->modified != DATE_NONE && date_read(if_range) == v->modified;
+}
+
+struct verdict
+conditional_judge(const struct conditions *c, const struct validators *v)
+{
+    struct codings codings = read_codings(c->accept_encoding);
+    struct verdict verdict = {.status = 200};
+    struct range range = {RANGE_NONE, 0, 0};
+    bool takes_plain = takes_identity(&codings);
+
+    if (c->is_get && c->range.size && takes_plain)
+        range = read_range(c->range, v->size);
+    verdict.is_gzip =
+        v->gzip_etag && wants_gzip(&codings) && range.kind == RANGE_NONE;
+    if (!verdict.is_gzip && !takes_plain) {
+        verdict.status = 406;
+        return verdict;
+    }
+
+    if (!may_go_on(c, v)) {
+        verdict.status = 412;
+    } else if (is_there_already(c, v, takes_plain, &verdict.is_gzip)) {
+        verdict.status = 304;
+    } else if (range.kind != RANGE_NONE && is_same(c->if_range, v)) {
+        verdict.status = range.kind == RANGE_OUTSIDE ? 416 : 206;
+        verdict.first = range.first;
+        verdict.size = range.size;
+    }
+    return verdict;
+}

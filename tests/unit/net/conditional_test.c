@@ -1,0 +1,350 @@
+#include "broker/net/conditional.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "broker/net/date.h"
+
+#define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"
+#define MADE   "Sun, 06 Nov 1994 08:49:37 GMT"
+#define LATER  "Sun, 06 Nov 1994 08:49:38 GMT"
+
+#define A    "\"a\""
+#define GZIP "\"a-gzip\""
+#define B    "\"b\""
+
+/* A document with everything: the closed list whose file is there. */
+static const struct validators closed = {A, GZIP, 784111777, 1000};
+
+/* One that is there as it is only, and has no time: an open list. */
+static const struct validators open = {A, NULL, DATE_NONE, 1000};
+
+/* A request's headers, NULL: not sent; and what it comes to. */
+struct row {
+    struct {
+        const char *accept_encoding, *if_match, *if_unmodified_since,
+            *if_none_match, *if_modified_since, *if_range, *range;
+        bool is_head;
+    } sent;
+    struct verdict wanted;
+};
+
+static struct slice
+slice_or_none(const char *text)
+{
+    return text ? slice_of(text) : (struct slice){NULL, 0};
+}
+
+static void
+check(const struct row *rows, size_t n, const struct validators *v)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct row *r = &rows[i];
+        const struct conditions c = {
+            .is_get = !r->sent.is_head,
+            .accept_encoding = slice_or_none(r->sent.accept_encoding),
+            .if_match = slice_or_none(r->sent.if_match),
+            .if_unmodified_since = slice_or_none(r->sent.if_unmodified_since),
+            .if_none_match = slice_or_none(r->sent.if_none_match),
+            .if_modified_since = slice_or_none(r->sent.if_modified_since),
+            .if_range = slice_or_none(r->sent.if_range),
+            .range = slice_or_none(r->sent.range),
+        };
+        struct verdict is = conditional_judge(&c, v);
+
+        if (is.status != r->wanted.status || is.is_gzip != r->wanted.is_gzip ||
+            is.first != r->wanted.first || is.size != r->wanted.size)
+            fail_msg("row %zu: %u %s %llu+%llu", i, is.status,
+                     is.is_gzip ? "gzip" : "identity",
+                     (unsigned long long)is.first, (unsigned long long)is.size);
+    }
+}
+
+#define CHECK(rows, v) check(rows, sizeof(rows) / sizeof((rows)[0]), v)
+
+#define WHOLE            \
+    {                    \
+        200, false, 0, 0 \
+    }
+#define PACKED          \
+    {                   \
+        200, true, 0, 0 \
+    }
+#define NOT_MODIFIED     \
+    {                    \
+        304, false, 0, 0 \
+    }
+#define FAILED           \
+    {                    \
+        412, false, 0, 0 \
+    }
+
+/* RFC 9110 section 12.5.3 */
+static void
+negotiates_the_content_coding(void **state)
+{
+    static const struct row rows[] = {
+        {{NULL}, WHOLE},
+        {{""}, WHOLE},
+        {{"identity"}, WHOLE},
+        {{"gzip"}, PACKED},
+        {{"x-gzip"}, PACKED},
+        {{"GZip"}, PACKED},
+        {{"deflate, gzip, br, zstd"}, PACKED},
+        {{"deflate, br"}, WHOLE},
+        {{"*"}, PACKED},
+        {{"gzip;q=0"}, WHOLE},
+        {{"gzip;q=0.000"}, WHOLE},
+        {{"gzip ; q=0.001"}, PACKED},
+        {{"gzip;q=0, *"}, WHOLE},
+        {{"*;q=0, gzip;q=0.5"}, PACKED},
+        {{"identity;q=0, gzip"}, PACKED},
+        {{"identity;q=0"}, {406}},
+        {{"identity; Q=0"}, {406}},
+        {{"*;q=0"}, {406}},
+        {{"*;q=0, identity"}, WHOLE},
+        {{"identity;q=0, deflate"}, {406}},
+        {{"identity;q=0, *"}, PACKED},
+        {{"gzip;q=0.5, identity"}, WHOLE},
+        {{"gzip;q=0.5, identity;q=0.4"}, PACKED},
+        {{"gzip;q=0.5, identity;q=0.5"}, PACKED},
+        {{"gzip;q=1.0, identity; q=0.5, *;q=0"}, PACKED},
+        {{"gzip;q=2"}, WHOLE}, /* not a weight: it says nothing */
+        {{"gzip;q=1.001"}, WHOLE},
+        {{"gzip;q=0.1234"}, WHOLE},
+        {{"gzip;q="}, WHOLE},
+        {{"gzip;q=x, identity"}, WHOLE},
+        {{"gzip;level=9"}, PACKED},
+        {{",, gzip ,"}, PACKED},
+        {{"gzipped"}, WHOLE},
+        {{";q=0"}, WHOLE},
+    };
+    static const struct row without[] = {
+        {{"gzip"}, WHOLE},
+        {{"gzip, identity;q=0"}, {406}},
+        {{"gzip, *;q=0"}, {406}},
+        {{"identity;q=0.001"}, WHOLE},
+    };
+
+    (void)state;
+    CHECK(rows, &closed);
+    CHECK(without, &open);
+}
+
+#define IF_MATCH(text)     \
+    {                      \
+        .if_match = (text) \
+    }
+#define IF_NONE_MATCH(text)     \
+    {                           \
+        .if_none_match = (text) \
+    }
+#define IF_MODIFIED_SINCE(text)     \
+    {                               \
+        .if_modified_since = (text) \
+    }
+#define IF_UNMODIFIED_SINCE(text)     \
+    {                                 \
+        .if_unmodified_since = (text) \
+    }
+
+/* RFC 9110 sections 13.1.2 and 8.8.3.2: the weak comparison. */
+static void
+an_etag_that_is_known_need_not_be_answered(void **state)
+{
+    static const struct row rows[] = {
+        {IF_NONE_MATCH(A), NOT_MODIFIED},
+        {IF_NONE_MATCH("W/" A), NOT_MODIFIED},
+        {IF_NONE_MATCH("*"), NOT_MODIFIED},
+        {IF_NONE_MATCH(B), WHOLE},
+        {IF_NONE_MATCH(B ", " A), NOT_MODIFIED},
+        {IF_NONE_MATCH(B "," A "," B), NOT_MODIFIED},
+        {IF_NONE_MATCH(" ,, " B " , W/" A " ,"), NOT_MODIFIED},
+        {IF_NONE_MATCH("\"x,y\", " A), NOT_MODIFIED},
+        {IF_NONE_MATCH("\"*\""), WHOLE},
+        {IF_NONE_MATCH("a"), WHOLE},
+        {IF_NONE_MATCH("\"a"), WHOLE},
+        {IF_NONE_MATCH("\"A\""), WHOLE},
+        {IF_NONE_MATCH("w/" A), WHOLE},
+        {IF_NONE_MATCH("\""), WHOLE},
+        {IF_NONE_MATCH("W/"), WHOLE},
+        {IF_NONE_MATCH(GZIP), WHOLE}, /* of another representation */
+        {{.if_none_match = GZIP, .accept_encoding = "gzip"}, {304, true, 0, 0}},
+        /* What came as identity before there was a gzip is still good. */
+        {{.if_none_match = A, .accept_encoding = "gzip"}, NOT_MODIFIED},
+        {{.if_none_match = A ", " GZIP, .accept_encoding = "gzip"},
+         {304, true, 0, 0}},
+        {{.if_none_match = A, .accept_encoding = "gzip, identity;q=0"}, PACKED},
+        {{.if_none_match = B, .accept_encoding = "gzip"}, PACKED},
+        {{.if_none_match = A, .is_head = true}, NOT_MODIFIED},
+        {{.if_none_match = A, .accept_encoding = "identity;q=0"}, {406}},
+    };
+
+    (void)state;
+    CHECK(rows, &closed);
+}
+
+/* RFC 9110 section 13.1.3 */
+static void
+a_copy_that_is_no_older_need_not_be_answered(void **state)
+{
+    static const struct row rows[] = {
+        {IF_MODIFIED_SINCE(BEFORE), WHOLE},
+        {IF_MODIFIED_SINCE(MADE), NOT_MODIFIED},
+        {IF_MODIFIED_SINCE(LATER), NOT_MODIFIED},
+        {IF_MODIFIED_SINCE("yesterday"), WHOLE},
+        {{.if_modified_since = MADE, .accept_encoding = "gzip"},
+         {304, true, 0, 0}},
+        /* An ETag says more: the date is not looked at beside it. */
+        {{.if_modified_since = LATER, .if_none_match = B}, WHOLE},
+        {{.if_modified_since = BEFORE, .if_none_match = A}, NOT_MODIFIED},
+    };
+    static const struct row without[] = {
+        {IF_MODIFIED_SINCE(LATER), WHOLE},
+        {IF_UNMODIFIED_SINCE(BEFORE), WHOLE},
+    };
+
+    (void)state;
+    CHECK(rows, &closed);
+    CHECK(without, &open);
+}
+
+/* RFC 9110 sections 13.1.1, 13.1.4 and 13.2.2: what must hold comes first. */
+static void
+refuses_where_a_precondition_fails(void **state)
+{
+    static const struct row rows[] = {
+        {IF_MATCH(A), WHOLE},
+        {IF_MATCH("*"), WHOLE},
+        {IF_MATCH(B ", " A), WHOLE},
+        {IF_MATCH(GZIP), WHOLE}, /* it is one of the current ones */
+        {IF_MATCH(B), FAILED},
+        {IF_MATCH("W/" A), FAILED}, /* the strong comparison */
+        {{.if_match = B, .if_none_match = A}, FAILED},
+        {{.if_match = B, .range = "bytes=0-9"}, FAILED},
+        {{.if_match = A, .if_none_match = A}, NOT_MODIFIED},
+        {IF_UNMODIFIED_SINCE(BEFORE), FAILED},
+        {IF_UNMODIFIED_SINCE(MADE), WHOLE},
+        {IF_UNMODIFIED_SINCE(LATER), WHOLE},
+        {IF_UNMODIFIED_SINCE("never"), WHOLE},
+        {{.if_unmodified_since = BEFORE, .if_match = A}, WHOLE},
+        {{.if_unmodified_since = BEFORE, .accept_encoding = "gzip"},
+         {412, true, 0, 0}},
+    };
+
+    (void)state;
+    CHECK(rows, &closed);
+}
+
+#define RANGE(text)     \
+    {                   \
+        .range = (text) \
+    }
+#define PART(from, n)       \
+    {                       \
+        206, false, from, n \
+    }
+#define OUTSIDE          \
+    {                    \
+        416, false, 0, 0 \
+    }
+
+/* RFC 9110 section 14 */
+static void
+gives_the_range_that_is_asked_for(void **state)
+{
+    static const struct row rows[] = {
+        {RANGE("bytes=0-0"), PART(0, 1)},
+        {RANGE("bytes=0-99"), PART(0, 100)},
+        {RANGE("bytes=100-199"), PART(100, 100)},
+        {RANGE("bytes=0-"), PART(0, 1000)},
+        {RANGE("bytes=999-"), PART(999, 1)},
+        {RANGE("bytes=990-5000"), PART(990, 10)},
+        {RANGE("bytes=990-99999999999999999999999"), PART(990, 10)},
+        {RANGE("bytes=-1"), PART(999, 1)},
+        {RANGE("bytes=-1000"), PART(0, 1000)},
+        {RANGE("bytes=-5000"), PART(0, 1000)},
+        {RANGE("Bytes = 1 - 2"), PART(1, 2)},
+        {RANGE("bytes=1000-"), OUTSIDE},
+        {RANGE("bytes=1000-1001"), OUTSIDE},
+        {RANGE("bytes=99999999999999999999999-"), OUTSIDE},
+        {RANGE("bytes=-0"), OUTSIDE},
+        /* Several, and what is not understood: all of it. */
+        {RANGE("bytes=0-1,5-6"), WHOLE},
+        {RANGE("bytes=0-1,"), WHOLE},
+        {RANGE("bytes=2-1"), WHOLE},
+        {RANGE("bytes="), WHOLE},
+        {RANGE("bytes=-"), WHOLE},
+        {RANGE("bytes=a-b"), WHOLE},
+        {RANGE("bytes=1"), WHOLE},
+        {RANGE("bytes=--1"), WHOLE},
+        {RANGE("bytes=+1-2"), WHOLE},
+        {RANGE("bytes=1-2-3"), WHOLE},
+        {RANGE("bytes 0-1"), WHOLE},
+        {RANGE("0-1"), WHOLE},
+        {RANGE("entries=0-1"), WHOLE},
+        {{.range = "bytes=0-1", .is_head = true}, WHOLE},
+        /* A part is always of identity. */
+        {{.range = "bytes=0-1", .accept_encoding = "gzip"}, PART(0, 2)},
+        {{.range = "bytes=5000-", .accept_encoding = "gzip"}, OUTSIDE},
+        {{.range = "bytes=0-1,3-4", .accept_encoding = "gzip"}, PACKED},
+        {{.range = "bytes=0-1", .accept_encoding = "gzip, identity;q=0"},
+         PACKED},
+        {{.range = "bytes=0-1", .if_none_match = A}, NOT_MODIFIED},
+    };
+
+    (void)state;
+    CHECK(rows, &closed);
+}
+
+/* RFC 9110 section 13.1.5: the rest of what is no longer there would not fit.
+ */
+static void
+gives_a_range_of_what_the_client_knows_only(void **state)
+{
+#define IF_RANGE(text)                           \
+    {                                            \
+        .range = "bytes=0-1", .if_range = (text) \
+    }
+    static const struct row rows[] = {
+        {IF_RANGE(A), PART(0, 2)},
+        {IF_RANGE(B), WHOLE},
+        {IF_RANGE("W/" A), WHOLE},
+        {IF_RANGE(GZIP), WHOLE},
+        {IF_RANGE(MADE), PART(0, 2)},
+        {IF_RANGE(BEFORE), WHOLE},
+        {IF_RANGE(LATER), WHOLE},
+        {IF_RANGE("a"), WHOLE},
+        {{.if_range = B}, WHOLE},
+        {{.range = "bytes=5000-", .if_range = B}, WHOLE},
+        {{.range = "bytes=5000-", .if_range = A}, OUTSIDE},
+    };
+    static const struct row without[] = {
+        {IF_RANGE(A), PART(0, 2)},
+        {IF_RANGE(MADE), WHOLE},
+    };
+
+    (void)state;
+    CHECK(rows, &closed);
+    CHECK(without, &open);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(negotiates_the_content_coding),
+        cmocka_unit_test(an_etag_that_is_known_need_not_be_answered),
+        cmocka_unit_test(a_copy_that_is_no_older_need_not_be_answered),
+        cmocka_unit_test(refuses_where_a_precondition_fails),
+        cmocka_unit_test(gives_the_range_that_is_asked_for),
+        cmocka_unit_test(gives_a_range_of_what_the_client_knows_only),
+    };
+
+    return cmocka_run_group_tests_name("conditional", tests, NULL, NULL);
+}
