@@ -97,6 +97,7 @@ find_place(struct list_body *l, bool may_block)
         return BODY_FAILED;
     }
     l->offset = l->skip - at;
+    l->skip = 0;
     l->at = AT_ENTRIES;
     return BODY_DATA;
 }

@@ -110,6 +110,22 @@ http_request(struct http *h, const char *method, const char *path,
 }
 
 long
+http_ask(struct http *h, const char *method, const char *path, ...)
+{
+    const char *headers[16];
+    size_t n = 0;
+    va_list lines;
+
+    va_start(lines, path);
+    do {
+        assert_true(n < sizeof(headers) / sizeof(headers[0]));
+        headers[n] = va_arg(lines, const char *);
+    } while (headers[n++]);
+    va_end(lines);
+    return http_request(h, method, path, headers, (struct slice){NULL, 0});
+}
+
+long
 http_get(struct http *h, const char *path)
 {
     return http_request(h, "GET", path, NULL, (struct slice){NULL, 0});

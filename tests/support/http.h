@@ -47,6 +47,10 @@ long http_post(struct http *h, const char *path, const char *type,
 long http_request(struct http *h, const char *method, const char *path,
                   const char *const *headers, struct slice body);
 
+/* The same without a body; header lines behind `path`, then NULL. */
+long http_ask(struct http *h, const char *method, const char *path, ...)
+    __attribute__((sentinel));
+
 /* The value of the answer's header `name`, whatever the case; NULL: it has
  * none. Lent until the next call. */
 const char *http_header(struct http *h, const char *name);

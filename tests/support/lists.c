@@ -120,6 +120,23 @@ lists_await_file(const struct lists *l, unsigned number)
     }
 }
 
+void
+lists_await_gzip(struct lists *l, unsigned number)
+{
+    int64_t end_ms = now_ms() + LISTS_WAIT_MS;
+
+    for (;;) {
+        assert_int_equal(http_ask(&l->http, "GET", lists_path(l, number),
+                                  "Accept-Encoding: gzip", NULL),
+                         200);
+        if (http_header(&l->http, "Content-Encoding"))
+            return;
+        if (now_ms() > end_ms)
+            fail_msg("list %u is no gzip after %d ms", number, LISTS_WAIT_MS);
+        poll(NULL, 0, LISTS_LOOK_MS);
+    }
+}
+
 /* How many closed lists the index names; 0 where there is none yet. */
 static size_t
 count_closed(struct lists *l)

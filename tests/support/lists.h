@@ -63,6 +63,10 @@ void lists_clear(struct lists *l);
 bool lists_has_file(const struct lists *l, unsigned number);
 void lists_await_file(const struct lists *l, unsigned number);
 
+/* Waits until closed list `number` is served from its file: as gzip to whoever
+ * asks for that. l->http has the answer. */
+void lists_await_gzip(struct lists *l, unsigned number);
+
 /* Waits until `n` lists are closed, which walk_all finds; more are a failure.
  */
 void lists_await_closed(struct lists *l, size_t n);

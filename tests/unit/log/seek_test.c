@@ -1,0 +1,100 @@
+/*
+ * seek_test.c - where in a list to begin reading, so that what stands before it
+ * need not be read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+#define BATCHES 40
+#define ENTRIES 5
+#define WEIGHT  10000
+
+/* The place for each of many offsets is one between two entries, before the
+ * offset, and less than `near` bytes before it. */
+static void
+assert_places(struct sets *s, const struct list_info *info, uint64_t near)
+{
+    struct log *log = registry_log(s->registry);
+    struct log_set *set = sets_find(s, "demo")->log;
+
+    for (uint64_t offset = 0; offset < info->bytes; offset += 7919) {
+        uint64_t after = 0, at = 0, is_at = 0;
+
+        assert_int_equal(log_seek(log, set, info, offset, &after, &at, NULL),
+                         STATUS_OK);
+        assert_true(at <= offset);
+        assert_true(offset - at < near);
+
+        /* `at` is where entry after + 1 begins. */
+        for (uint64_t seq = info->after; seq < after;) {
+            struct batch *b;
+
+            assert_int_equal(log_read(log, set, seq, LOG_DISK, &b, NULL),
+                             STATUS_OK);
+            if (b->last < after) {
+                is_at += batch_slice(b, seq, b->last).size;
+                seq = b->last;
+            } else {
+                is_at += batch_slice(b, seq, after).size;
+                seq = after;
+            }
+            batch_unref(b);
+        }
+        assert_int_equal(is_at, at);
+    }
+}
+
+static void
+finds_a_place_near_every_byte_of_a_list(void **state)
+{
+    struct list_info info;
+    struct head head;
+    struct buf header;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 3); /* so that the list does not begin at 1 */
+    sets_rotate(&s, "demo");
+    for (unsigned i = 0; i < BATCHES; i++)
+        sets_post_heavy(&s, "demo", 1 + i * ENTRIES, ENTRIES, WEIGHT);
+
+    head = sets_head(&s, "demo");
+    info = lists_open(&head);
+    assert_true(info.bytes > BATCHES * ENTRIES * WEIGHT);
+    assert_places(&s, &info, info.bytes / BATCHES + 1000);
+
+    sets_rotate(&s, "demo");
+    buf_init(&header, SIZE_MAX);
+    assert_int_equal(log_list(registry_log(s.registry),
+                              sets_find(&s, "demo")->log, 2, &info, &header,
+                              NULL),
+                     STATUS_OK);
+    assert_places(&s, &info, info.bytes / BATCHES + 1000);
+    sets_file_all(&s);
+    assert_places(&s, &info, 131072 + info.bytes / BATCHES + 1000);
+    sets_close(&s);
+
+    sets_open(&s);
+    assert_places(&s, &info, 131072 + info.bytes / BATCHES + 1000);
+    buf_fini(&header);
+    sets_close(&s);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(finds_a_place_near_every_byte_of_a_list,
+                                        tempdir_setup, tempdir_teardown),
+    };
+
+    return cmocka_run_group_tests_name("seek", tests, NULL, NULL);
+}
