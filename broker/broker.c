@@ -9,6 +9,7 @@
 #include "broker/http/http.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
+#include "broker/sets/public_url.h"
 #include "broker/sets/registry.h"
 
 /* How long answers may take that are still going out when the broker ends. */
@@ -177,6 +178,7 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (rc)
         return rc;
     name_urls(b);
+    public_url_remember(b->config->data, b->public_url);
     return archiver_open(&b->archiver, b->registry, why);
 }
 

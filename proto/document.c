@@ -158,6 +158,11 @@ document_header(struct buf *to, const struct document_head *head)
         BUF_ADD(to, "\" href=\"");
         xml_escape(to, link->href);
         BUF_ADD(to, "\"");
+        if (link->type) {
+            BUF_ADD(to, " type=\"");
+            xml_escape(to, slice_of(link->type));
+            BUF_ADD(to, "\"");
+        }
         if (link->digest)
             add_digest(to, link->digest);
         BUF_ADD(to, "/>\n");
@@ -205,6 +210,11 @@ document_entry(struct buf *to, enum document_root root,
         if (entry->digest)
             add_digest(to, entry->digest);
         BUF_ADD(to, "/>");
+    }
+    if (entry->describedby.size) {
+        BUF_ADD(to, "<rs:ln rel=\"describedby\" href=\"");
+        xml_escape(to, entry->describedby);
+        BUF_ADD(to, "\"/>");
     }
     buf_add_slice(to, roots[root].entry_close);
 }

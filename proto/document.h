@@ -24,6 +24,7 @@ struct document_link {
     const char *rel;
     struct slice href;
     const struct digest *digest; /* written as td:digest; or NULL */
+    const char *type;            /* media type; or NULL */
 };
 
 struct document_head {
@@ -50,6 +51,7 @@ struct document_entry {
     int64_t from_us;             /* or DATETIME_NONE */
     int64_t until_us;            /* or DATETIME_NONE */
     const struct digest *digest; /* td:digest; or NULL */
+    struct slice describedby;    /* a link of that relation; empty: none */
 };
 
 void document_entry(struct buf *to, enum document_root root,

@@ -57,7 +57,8 @@ static const struct option rows[] = {
     {"rotate-age", "SECONDS", SECONDS(rotate_age_us, 0, 3650 * DAY), "86400",
      "close a Change List at this age; 0 is never"},
     {"index-lists", "N", COUNT(index_lists, 1, 49999), "1000",
-     "closed lists in the Change List Index; older ones are in the archive"},
+     "closed lists in the Change List Index, and in one document of the "
+     "archive, which has an index when there are more"},
 
     {"max-body", "BYTES", BYTES(max_body, KIB, GIB), "50M",
      "largest body of a request"},

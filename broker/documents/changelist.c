@@ -290,12 +290,14 @@ changelist_current_open(const struct document_wish *wish,
         link_to(registry_public_url(wish->registry), LINK_CHANGELIST_ARCHIVE,
                 wish->set->name, NULL, 0);
     uint64_t closed = registry_config(wish->registry)->index_lists;
+    uint64_t oldest = listing_oldest(&wish->head);
     struct listing_wish index = {
         .document = wish,
         .root = DOCUMENT_SITEMAPINDEX,
         .capability = CAP_CHANGELIST,
         .archives = archive.text,
-        .first = wish->head.list > closed ? wish->head.list - closed : 1,
+        .first = wish->head.list > closed + oldest ? wish->head.list - closed
+                                                   : oldest,
         .last = wish->head.list,
         .has_from = true,
     };

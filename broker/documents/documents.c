@@ -4,12 +4,15 @@
 
 #include "proto/datetime.h"
 
-/* "{set}" stands for a set's name, "{list}" for the number of a Change List. */
+/* "{set}" stands for a set's name, "{list}" for the number of a Change List,
+ * "{last}" for that of the last of several. */
 static const struct row {
     const char *path;
     document_open_fn *open;
     const char *content_type;
 } documents[] = {
+    {"/", landing_open, "text/html; charset=utf-8"},
+    {"/robots.txt", landing_robots_open, "text/plain; charset=utf-8"},
     {"/.well-known/resourcesync", source_open, "application/xml"},
     {"/sets/{set}/capabilitylist.xml", source_set_open, "application/xml"},
     {"/sets/{set}/changelist.xml", changelist_current_open, "application/xml"},
@@ -17,6 +20,8 @@ static const struct row {
      "application/xml"},
     {"/sets/{set}/changes/{list}.xml", changelist_open, "application/xml"},
     {"/sets/{set}/changelist-archive.xml", archives_changelist_open,
+     "application/xml"},
+    {"/sets/{set}/changelist-archive/{list}-{last}.xml", archives_part_open,
      "application/xml"},
 };
 
@@ -68,9 +73,13 @@ row_matches(const struct row *row, struct slice path,
                 return false;
             pattern += 5;
         } else if (!strncmp(pattern, "{list}", 6)) {
-            if (number_of(take_until(&path, '.'), &found->number))
-                return false;
             pattern += 6;
+            if (number_of(take_until(&path, *pattern), &found->number))
+                return false;
+        } else if (!strncmp(pattern, "{last}", 6)) {
+            pattern += 6;
+            if (number_of(take_until(&path, *pattern), &found->last))
+                return false;
         } else {
             if (path.size == 0 || *path.data != *pattern)
                 return false;

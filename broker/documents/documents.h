@@ -20,9 +20,12 @@ struct document_wish {
     struct registry *registry;
     struct set *set;  /* NULL for documents of the whole Source */
     struct head head; /* the set's, at one moment: the document is of it */
-    uint64_t number;  /* of a Change List */
+    uint64_t number;  /* of a Change List, or the first of several */
+    uint64_t last;    /* the last of several */
     enum log_patience patience;
 };
+
+#define DOCUMENT_COVERED_MAX 900
 
 /* A document that was opened. Its bodies are read by their receiver, or closed
  * unread; until the first piece is asked for they cost next to nothing. */
@@ -41,6 +44,10 @@ struct document {
     int64_t modified_us;
     bool is_final;      /* it never changes again */
     bool may_be_packed; /* there is a gzip, or will be one day */
+
+    /* Capability Lists that cover it, beside its own set's: a Link header's
+     * value; "": none. */
+    char covered_by[DOCUMENT_COVERED_MAX];
 };
 
 void document_close(struct document *document);
@@ -57,7 +64,7 @@ struct document_found {
     const char *content_type;
     bool has_set;
     struct slice set; /* as it stands in the path */
-    uint64_t number;
+    uint64_t number, last;
 };
 
 /* STATUS_NOT_FOUND: no document can be there. */
@@ -75,5 +82,8 @@ document_open_fn changelist_current_open;
 document_open_fn changelist_latest_open;
 document_open_fn changelist_open;
 document_open_fn archives_changelist_open;
+document_open_fn archives_part_open;
+document_open_fn landing_open;
+document_open_fn landing_robots_open;
 
 #endif

@@ -23,7 +23,9 @@ write_header(struct buf *text, const struct listing_wish *wish,
     const struct document_wish *d = wish->document;
     struct link_text up = link_to(registry_public_url(d->registry),
                                   LINK_CAPABILITYLIST, d->set->name, NULL, 0);
-    struct document_link links[2] = {{"up", link_slice(&up), NULL}};
+    struct link_text latest = link_to(registry_public_url(d->registry),
+                                      LINK_LATEST, d->set->name, NULL, 0);
+    struct document_link links[4] = {{"up", link_slice(&up), NULL}};
     struct document_head head = {
         .root = wish->root,
         .capability = wish->capability,
@@ -36,6 +38,11 @@ write_header(struct buf *text, const struct listing_wish *wish,
     if (wish->archives)
         links[head.n_links++] =
             (struct document_link){"archives", slice_of(wish->archives), NULL};
+    if (wish->index)
+        links[head.n_links++] =
+            (struct document_link){"index", slice_of(wish->index), NULL};
+    links[head.n_links++] = /* */
+        (struct document_link){"last", link_slice(&latest), NULL};
     document_header(text, &head);
 }
 

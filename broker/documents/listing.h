@@ -14,10 +14,19 @@ struct listing_wish {
     enum document_root root;
     enum capability capability;
     const char *archives; /* URL of the archive to link to; or NULL */
+    const char *index;    /* URL of the index it is under; or NULL */
     uint64_t first;       /* number of the first list */
     uint64_t last;        /* number of the last, which may be the open one */
     bool has_from;        /* `from` of the first one on the root */
 };
+
+/* The oldest list that is still there. */
+static inline uint64_t
+listing_oldest(const struct head *head)
+{
+    (void)head; /* lists are never dropped */
+    return 1;
+}
 
 /* Opens it. May block: reads the lists' rows. */
 MUST_CHECK enum status listing_open(const struct listing_wish *wish,

@@ -9,6 +9,9 @@
 #include "proto/document.h"
 #include "proto/vocab.h"
 
+/* Rows of links_channels at most. */
+#define CHANNELS_MAX 16
+
 /* The Source Description: the sets that exist when it is opened. A set's struct
  * lives as long as the registry. */
 struct description {
@@ -26,12 +29,14 @@ write_set(struct buf *text, const char *public_url, const struct set *set)
 {
     struct link_text loc =
         link_to(public_url, LINK_CAPABILITYLIST, set->name, NULL, 0);
+    struct link_text about = registry_described_by(set);
     struct document_entry entry = {
         .loc = link_slice(&loc),
         .has_capability = 1,
         .capability = CAP_CAPABILITYLIST,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
+        .describedby = link_slice(&about),
     };
 
     document_entry(text, DOCUMENT_URLSET, &entry);
@@ -83,14 +88,21 @@ add_set(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-/* One entry per set. */
+/* One entry per set (R-042, R-044, R-046). The landing page tells people of the
+ * Source (R-045). */
 enum status
 source_open(const struct document_wish *wish, struct document *document,
             struct problem *why)
 {
+    struct link_text about = link_to(registry_public_url(wish->registry),
+                                     LINK_LANDING, NULL, NULL, 0);
+    const struct document_link describedby = {"describedby", link_slice(&about),
+                                              NULL};
     const struct document_head head = {
         .root = DOCUMENT_URLSET,
         .capability = CAP_DESCRIPTION,
+        .links = &describedby,
+        .n_links = 1,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
     };
@@ -147,6 +159,38 @@ add_capability(struct buf *text, struct link_text loc,
     document_entry(text, DOCUMENT_URLSET, &entry);
 }
 
+/* The root's links: upward, to what people read (R-061, R-062), and to every
+ * channel, so that push and pull are found together (R-347, R-353). */
+static void
+write_root(struct buf *text, const char *url, const struct set *set)
+{
+    struct link_text up = link_to(url, LINK_DESCRIPTION, NULL, NULL, 0);
+    struct link_text about = registry_described_by(set);
+    struct link_text targets[CHANNELS_MAX];
+    struct document_link links[CHANNELS_MAX + 2] = {
+        {"up", link_slice(&up), NULL}};
+    struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_CAPABILITYLIST,
+        .links = links,
+        .n_links = 1,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+    };
+
+    if (about.size)
+        links[head.n_links++] =
+            (struct document_link){"describedby", link_slice(&about), NULL};
+    for (size_t i = 0; i < CHANNELS_MAX && links_channels[i].rel; i++) {
+        const struct channel *c = &links_channels[i];
+
+        targets[i] = link_to(url, c->kind, set->name, NULL, 0);
+        links[head.n_links++] = (struct document_link){
+            c->rel, link_slice(&targets[i]), NULL, c->type};
+    }
+    document_header(text, &head);
+}
+
 /* The Capability List of a set. The archive is there from the first closed list
  * on, and listed from then on (R-071, R-222). */
 enum status
@@ -155,21 +199,11 @@ source_set_open(const struct document_wish *wish, struct document *document,
 {
     const char *url = registry_public_url(wish->registry);
     const char *set = wish->set->name;
-    struct link_text up = link_to(url, LINK_DESCRIPTION, NULL, NULL, 0);
-    struct document_link links[] = {{"up", link_slice(&up), NULL}};
-    const struct document_head head = {
-        .root = DOCUMENT_URLSET,
-        .capability = CAP_CAPABILITYLIST,
-        .links = links,
-        .n_links = 1,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-    };
     struct buf text;
     enum status rc;
 
     buf_init(&text, DOCUMENT_BYTES_MAX);
-    document_header(&text, &head);
+    write_root(&text, url, wish->set);
     add_capability(&text, link_to(url, LINK_CHANGELIST, set, NULL, 0),
                    CAP_CHANGELIST);
     if (wish->head.list > 1)

@@ -5,12 +5,14 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "broker/documents/documents.h"
 #include "broker/http/routes.h"
 #include "broker/net/conditional.h"
 #include "broker/net/date.h"
 #include "broker/net/response.h"
+#include "broker/sets/links.h"
 #include "proto/datetime.h"
 
 /* A document that is asked for, and perhaps opened at the worker pool. */
@@ -54,6 +56,27 @@ add_validators(struct response *r, const struct document *document,
     response_header(r, "Cache-Control", "%s",
                     document->is_final ? "public, max-age=31536000, immutable"
                                        : "no-cache");
+}
+
+/* Where the Capability List is that covers the document (R-261). A page of ours
+ * runs nothing and loads nothing. */
+static void
+add_discovery(struct response *r, const struct opening *o)
+{
+    const struct set *set = o->wish.set;
+
+    if (set) {
+        struct link_text list =
+            link_to(registry_public_url(o->wish.registry), LINK_CAPABILITYLIST,
+                    set->name, NULL, 0);
+
+        response_header(r, "Link", "<%s>; rel=\"resourcesync\"", list.text);
+    } else if (o->document.covered_by[0]) {
+        response_header(r, "Link", "%s", o->document.covered_by);
+    }
+    if (!strncmp(o->found.content_type, "text/html", 9))
+        response_header(r, "Content-Security-Policy",
+                        "default-src 'none'; style-src 'unsafe-inline'");
 }
 
 /* Moves what is to be sent into the answer; false: no memory. */
@@ -127,6 +150,7 @@ answer_document(struct request *rq, struct opening *o)
     if (verdict.is_gzip)
         response_header(&r, "Content-Encoding", "gzip");
     response_header(&r, "Accept-Ranges", "bytes");
+    add_discovery(&r, o);
     if (verdict.status == 206)
         response_header(&r, "Content-Range", "bytes %llu-%llu/%llu",
                         (unsigned long long)verdict.first,
@@ -210,6 +234,7 @@ handle_documents_get(struct http *http, struct request *rq, struct slice name)
             return;
     }
     o.wish.number = o.found.number;
+    o.wish.last = o.found.last;
     o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = o.found.open(&o.wish, &o.document, &o.why);

@@ -17,7 +17,8 @@ header_write(struct buf *to, const char *public_url, const char *set,
         link_to(public_url, LINK_LIST, set, NULL, info->number - 1);
     struct link_text next =
         link_to(public_url, LINK_LIST, set, NULL, info->number + 1);
-    struct document_link links[4];
+    struct link_text latest = link_to(public_url, LINK_LATEST, set, NULL, 0);
+    struct document_link links[5];
     struct coverage coverage = {
         .after = info->after,
         .last = info->last,
@@ -47,5 +48,7 @@ header_write(struct buf *to, const char *public_url, const char *set,
     if (is_closed)
         links[head.n_links++] =
             (struct document_link){"next", link_slice(&next), NULL};
+    links[head.n_links++] =
+        (struct document_link){"last", link_slice(&latest), NULL};
     document_header(to, &head);
 }

@@ -11,7 +11,9 @@
 #include "proto/buf.h"
 
 /* Appends it. `info->until_us` tells whether the list is closed: then it has an
- * index from now on (R-132) and a next one. */
+ * index from now on (R-132) and a next one. Its links `prev`, `next` and `last`
+ * make the lists walkable both ways, and from any of them to the newest, at an
+ * address that does not move (R-346). */
 void header_write(struct buf *to, const char *public_url, const char *set,
                   const char *epoch, const struct list_info *info);
 

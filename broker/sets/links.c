@@ -11,6 +11,16 @@ static const char *const paths[] = {
     [LINK_LIST] = "/changes/%012" PRIu64 ".xml",
     [LINK_CHANGELIST_ARCHIVE] = "/changelist-archive.xml",
     [LINK_MEMORY] = "/changes?after=",
+    [LINK_LANDING] = "/",
+    [LINK_LATEST] = "/changes/latest.xml",
+    [LINK_CHANGES] = "/changes",
+    [LINK_STREAM] = "/stream",
+};
+
+const struct channel links_channels[] = {
+    {"urn:tidings:1:memory", LINK_CHANGES, "application/json"},
+    {"urn:tidings:1:stream", LINK_STREAM, NULL},
+    {NULL, LINK_DESCRIPTION, NULL},
 };
 
 struct link_text
@@ -30,6 +40,20 @@ link_to(const char *public_url, enum link_kind kind, const char *set,
     if (epoch)
         n += snprintf(link.text + n, sizeof(link.text) - (size_t)n,
                       "%s-%" PRIu64, epoch, number);
+    link.size = (size_t)n;
+    return link;
+}
+
+struct link_text
+link_to_archive(const char *public_url, const char *set, uint64_t first,
+                uint64_t last)
+{
+    struct link_text link;
+    int n = snprintf(link.text, sizeof(link.text),
+                     "%s/sets/%s/changelist-archive/%012" PRIu64 "-%012" PRIu64
+                     ".xml",
+                     public_url, set, first, last);
+
     link.size = (size_t)n;
     return link;
 }

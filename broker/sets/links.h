@@ -20,7 +20,11 @@ enum link_kind {
     LINK_CHANGELIST, /* the capability's fixed address */
     LINK_LIST,       /* Change List `number` */
     LINK_CHANGELIST_ARCHIVE,
-    LINK_MEMORY /* change memory: the entries after seq `number` */
+    LINK_MEMORY, /* change memory: the entries after seq `number` */
+    LINK_LANDING,
+    LINK_LATEST,  /* the open list, whatever its number */
+    LINK_CHANGES, /* change memory from its beginning; POST: changes */
+    LINK_STREAM
 };
 
 struct link_text {
@@ -32,6 +36,22 @@ struct link_text {
  * `epoch` where no position is. */
 struct link_text link_to(const char *public_url, enum link_kind kind,
                          const char *set, const char *epoch, uint64_t number);
+
+/* The document of the Change List Archive that has the lists `first` to
+ * `last`, as far as they are closed. */
+struct link_text link_to_archive(const char *public_url, const char *set,
+                                 uint64_t first, uint64_t last);
+
+/* Where a set's changes can be had beside its documents: what the Capability
+ * List and the set's JSON name, so that nobody has to build a path (R-353). */
+struct channel {
+    const char *rel; /* an absolute URI */
+    enum link_kind kind;
+    const char *type; /* media type; NULL: none alone says it */
+};
+
+/* In links.c, one row each; a row with rel NULL is the end. */
+extern const struct channel links_channels[];
 
 static inline struct slice
 link_slice(const struct link_text *link)

@@ -14,6 +14,7 @@
 
 #include "broker/base/config.h"
 #include "broker/log/log.h"
+#include "broker/sets/links.h"
 #include "broker/sets/running.h"
 #include "proto/formats.h"
 #include "proto/problem.h"
@@ -54,6 +55,10 @@ void registry_close(struct registry *registry);
 struct log *registry_log(struct registry *registry);
 const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);
+
+/* Where the set is described for people (R-046, R-062), a URL; size 0: nobody
+ * said so. */
+struct link_text registry_described_by(const struct set *set);
 
 /* The set of that name, if it exists; *head (may be NULL) is its head. */
 struct set *registry_find(struct registry *registry, struct slice name,

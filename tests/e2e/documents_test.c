@@ -226,7 +226,10 @@ walk(struct walk *w, struct stage *s)
 
         get(s, w->paths[i], &x);
         check_document(s, &x);
-        note_all(w, &x, "/*/rs:ln/@href");
+        /* Not pages for people, and not what is no document. */
+        note_all(w, &x,
+                 "/*/rs:ln[@rel!='describedby' and"
+                 " not(starts-with(@rel, 'urn:'))]/@href");
         /* What a Change List lists is not ours. */
         if (!xpath_count(&x, "/s:urlset/rs:md[@capability='changelist']"))
             note_all(w, &x, "/*/s:*/s:loc");
@@ -245,9 +248,13 @@ every_document_is_reached_is_right_and_leads_back(void **state)
         DESCRIPTION,
         "/sets/alpha/capabilitylist.xml",
         "/sets/alpha/changelist.xml",
+        "/sets/alpha/changes/latest.xml",
         "/sets/beta/capabilitylist.xml",
         "/sets/beta/changelist.xml",
         "/sets/beta/changelist-archive.xml",
+        "/sets/beta/changelist-archive/000000000001-000000000002.xml",
+        "/sets/beta/changelist-archive/000000000003-000000000004.xml",
+        "/sets/beta/changes/latest.xml",
         "/sets/beta/changes/000000000001.xml",
         "/sets/beta/changes/000000000002.xml",
         "/sets/beta/changes/000000000003.xml",
@@ -255,6 +262,7 @@ every_document_is_reached_is_right_and_leads_back(void **state)
         "/sets/gamma/capabilitylist.xml",
         "/sets/gamma/changelist.xml",
         "/sets/gamma/changelist-archive.xml",
+        "/sets/gamma/changes/latest.xml",
         "/sets/gamma/changes/000000000001.xml",
         "/sets/gamma/changes/000000000002.xml",
     };

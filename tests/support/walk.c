@@ -164,7 +164,20 @@ take_list(struct walk *w, size_t i, const struct xmldoc_entry *e)
         assert_string_equal(list->from, w->lists[i - 1].until);
 }
 
-/* all closed lists, in order. */
+/* The lists of an archive, or of the part of one that index `path` names. */
+static void
+take_archive(struct walk *w, const struct xmldoc *d, const char *path)
+{
+    assert_false(d->is_index);
+    assert_link(w, d, "up", w->capabilitylist);
+    assert_link(w, d, "index", path);
+    for (size_t i = 0; i < d->n_entries; i++) {
+        assert_string_not_equal(d->entries[i].until, "");
+        take_list(w, w->n_lists++, &d->entries[i]);
+    }
+}
+
+/* all closed lists, in order. */
 static void
 read_archive(struct walk *w, const char *path)
 {
@@ -173,13 +186,24 @@ read_archive(struct walk *w, const char *path)
 
     snprintf(url, sizeof(url), "%s%s", w->urls[0], path);
     read_document(&d, walk_get(w, url), "changelist-archive");
-    assert_false(d.is_index);
-    assert_link(w, &d, "up", w->capabilitylist);
-    for (size_t i = 0; i < d.n_entries; i++) {
-        assert_string_not_equal(d.entries[i].until, "");
-        take_list(w, i, &d.entries[i]);
+    if (!d.is_index)
+        take_archive(w, &d, NULL);
+    for (size_t i = 0; d.is_index && i < d.n_entries; i++) {
+        const struct xmldoc_entry *e = &d.entries[i];
+        size_t first = w->n_lists;
+        struct xmldoc part;
+
+        assert_link(w, &d, "up", w->capabilitylist);
+        snprintf(url, sizeof(url), "%s", e->loc);
+        read_document(&part, walk_get(w, url), "changelist-archive");
+        take_archive(w, &part, path);
+        assert_string_equal(w->lists[first].from, e->from);
+        if (i + 1 < d.n_entries || e->until[0]) {
+            assert_string_equal(w->lists[w->n_lists - 1].until, e->until);
+            assert_string_equal(w->lists[w->n_lists - 1].digest, e->digest);
+        }
+        xmldoc_free(&part);
     }
-    w->n_lists = d.n_entries;
     xmldoc_free(&d);
 }
 
@@ -235,6 +259,9 @@ check_list(struct walk *w, size_t i, const struct xmldoc *d,
     assert_link(w, d, "index", w->n_lists > 1 ? changelist : NULL);
     assert_link(w, d, "prev", prev ? path_of(w, prev->url) : NULL);
     assert_link(w, d, "next", is_closed ? path_of(w, list[1].url) : NULL);
+    assert_non_null(xmldoc_link(d, "last"));
+    assert_non_null(
+        strstr(xmldoc_link(d, "last")->href, "/changes/latest.xml"));
     if (prev)
         assert_string_equal(xmldoc_link(d, "prev")->digest, prev->digest);
 

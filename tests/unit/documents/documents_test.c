@@ -32,7 +32,13 @@ static void
 finds_each_document_by_its_path(void **state)
 {
     (void)state;
+    assert_found("/", landing_open, NULL, 0);
+    assert_found("/robots.txt", landing_robots_open, NULL, 0);
     assert_found("/.well-known/resourcesync", source_open, NULL, 0);
+    assert_found("/sets/demo/changes/latest.xml", changelist_latest_open,
+                 "demo", 0);
+    assert_found("/sets/demo/changelist-archive/000000000001-000000001000.xml",
+                 archives_part_open, "demo", 1);
     assert_found("/sets/demo/capabilitylist.xml", source_set_open, "demo", 0);
     assert_found("/sets/demo/changelist.xml", changelist_current_open, "demo",
                  0);
@@ -54,7 +60,7 @@ finds_nothing_elsewhere(void **state)
 {
     static const char *const paths[] = {
         "",
-        "/",
+        "/robots.txt/",
         "/sets",
         "/sets/",
         "/sets/demo",
@@ -83,6 +89,13 @@ finds_nothing_elsewhere(void **state)
         "/sets/demo/changes/000000000001.XML",
         "/sets/demo/changes/99999999999999999999.xml",
         "/sets/demo/changes/18446744073709551617.xml",
+        "/sets/demo/changelist-archive/",
+        "/sets/demo/changelist-archive/000000000001.xml",
+        "/sets/demo/changelist-archive/000000000001-.xml",
+        "/sets/demo/changelist-archive/-000000001000.xml",
+        "/sets/demo/changelist-archive/000000000000-000000001000.xml",
+        "/sets/demo/changelist-archive/000000000001-1000.xml",
+        "/sets/demo/changelist-archive/000000000001-000000001000",
     };
 
     (void)state;

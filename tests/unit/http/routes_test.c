@@ -96,7 +96,6 @@ finds_nothing_elsewhere(void **state)
 {
     static const char *const paths[] = {
         "",
-        "/",
         "/healthz/",
         "/Healthz",
         "/sets",

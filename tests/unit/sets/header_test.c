@@ -46,12 +46,14 @@ open_document(struct xpath *x, struct buf *text, const char *url,
     assert_xpath_count(x, "/s:urlset/rs:md[@capability='changelist']", 1);
     assert_xpath_text(x, "/s:urlset/rs:ln[@rel='up']/@href",
                       URL "/sets/demo/capabilitylist.xml");
+    assert_xpath_text(x, "/s:urlset/rs:ln[@rel='last']/@href", /* */
+                      URL "/sets/demo/changes/latest.xml");
 }
 
 /* R-130, R-131, R-138: the first list, while it is open: no index exists yet,
  * nothing before it and no `until`. */
 static void
-links_the_first_open_list_upward_only(void **state)
+links_the_first_open_list_upward_and_to_itself(void **state)
 {
     struct list_info info = list_of(1, false);
     struct xpath x;
@@ -62,7 +64,7 @@ links_the_first_open_list_upward_only(void **state)
     assert_xpath_text(&x, "/s:urlset/rs:md/@from",
                       "1970-01-01T00:00:01.000000Z");
     assert_xpath_count(&x, "/s:urlset/rs:md/@until", 0);
-    assert_xpath_count(&x, "/s:urlset/rs:ln", 1);
+    assert_xpath_count(&x, "/s:urlset/rs:ln", 2);
     xpath_close(&x);
     buf_fini(&text);
 }
@@ -84,7 +86,7 @@ links_a_closed_list_to_its_index_and_the_next(void **state)
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='next']/@href",
                       URL "/sets/demo/changes/000000000002.xml");
     assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='prev']", 0);
-    assert_xpath_count(&x, "/s:urlset/rs:ln", 3);
+    assert_xpath_count(&x, "/s:urlset/rs:ln", 4);
     xpath_close(&x);
     buf_fini(&text);
 }
@@ -109,7 +111,7 @@ links_a_later_list_to_the_one_before(void **state)
     buf_fini(&text);
 
     open_document(&x, &text, URL, "demo", &closed);
-    assert_xpath_count(&x, "/s:urlset/rs:ln", 4);
+    assert_xpath_count(&x, "/s:urlset/rs:ln", 5);
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='next']/@href",
                       URL "/sets/demo/changes/000000000009.xml");
     xpath_close(&x);
@@ -162,7 +164,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_the_first_open_list_upward_only),
+        cmocka_unit_test(links_the_first_open_list_upward_and_to_itself),
         cmocka_unit_test(links_a_closed_list_to_its_index_and_the_next),
         cmocka_unit_test(links_a_later_list_to_the_one_before),
         cmocka_unit_test(says_which_part_of_the_log_it_is),

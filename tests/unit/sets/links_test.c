@@ -60,6 +60,31 @@ names_a_position_in_change_memory(void **state)
         URL "/sets/demo/changes?after=0123456789abcdef-18446744073709551615");
 }
 
+/* a part of an archive says in its address which lists it has. */
+static void
+names_the_lists_of_a_part_of_the_archive(void **state)
+{
+    struct link_text link = link_to_archive(URL, "demo", 1001, 2000);
+
+    (void)state;
+    assert_string_equal(link.text, URL "/sets/demo/changelist-archive/"
+                                       "000000001001-000000002000.xml");
+    assert_int_equal(link.size, strlen(link.text));
+}
+
+/* relations of our own are absolute URIs, each once. */
+static void
+names_every_channel_once(void **state)
+{
+    (void)state;
+    for (const struct channel *c = links_channels; c->rel; c++) {
+        assert_memory_equal(c->rel, "urn:tidings:1:", 14);
+        for (const struct channel *d = links_channels; d < c; d++)
+            assert_string_not_equal(c->rel, d->rel);
+    }
+    assert_string_equal(links_channels[0].rel, "urn:tidings:1:memory");
+}
+
 /* LINK_MAX: the longest public URL and name, and the longest path. */
 static void
 has_room_for_the_longest(void **state)
@@ -70,7 +95,7 @@ has_room_for_the_longest(void **state)
     memset(url, 'u', sizeof(url) - 1);
     memset(name, 'n', sizeof(name) - 1);
     url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
-    for (int kind = LINK_DESCRIPTION; kind <= LINK_MEMORY; kind++) {
+    for (int kind = LINK_DESCRIPTION; kind <= LINK_STREAM; kind++) {
         struct link_text link = link_to(
             url, (enum link_kind)kind, name,
             kind == LINK_MEMORY ? "0123456789abcdef" : NULL, UINT64_MAX);
@@ -78,6 +103,8 @@ has_room_for_the_longest(void **state)
         assert_true(link.size < LINK_MAX);
         assert_int_equal(strlen(link.text), link.size);
     }
+    assert_true(link_to_archive(url, name, UINT64_MAX, UINT64_MAX).size <
+                LINK_MAX);
 }
 
 int
@@ -87,6 +114,8 @@ main(void)
         cmocka_unit_test(puts_every_path_behind_the_public_url),
         cmocka_unit_test(pads_the_numbers_of_lists),
         cmocka_unit_test(names_a_position_in_change_memory),
+        cmocka_unit_test(names_the_lists_of_a_part_of_the_archive),
+        cmocka_unit_test(names_every_channel_once),
         cmocka_unit_test(has_room_for_the_longest),
     };
 

@@ -1,0 +1,214 @@
+/*
+ * landing.c - what people and crawlers find first: a page at / (R-045, R-260),
+ * and /robots.txt (R-262, R-263).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/documents/documents.h"
+#include "broker/sets/links.h"
+#include "proto/document.h"
+
+/* Sets that the page names; the Source Description has all of them. */
+#define PAGE_SETS 100
+
+/* What a crawler reads of a robots.txt at least (RFC 9309 section 2.5). */
+#define ROBOTS_BYTES ((size_t)500 * 1024)
+
+struct page {
+    const char *url;
+    struct buf links; /* for the head of the page */
+    struct buf rows;  /* the table of sets */
+    char *covered_by; /* the Link header */
+    size_t covered_size;
+    uint64_t n_sets;
+};
+
+static void
+add_href(struct buf *to, const char *before, struct link_text link,
+         const char *after)
+{
+    buf_add_text(to, before);
+    xml_escape(to, link_slice(&link));
+    buf_add_text(to, after);
+}
+
+/* As many sets as fit: each is one more value of the header. */
+static void
+add_covering(struct page *p, const struct link_text *list)
+{
+    size_t room = DOCUMENT_COVERED_MAX - p->covered_size;
+    int n = snprintf(p->covered_by + p->covered_size, room,
+                     "%s<%s>; rel=\"resourcesync\"",
+                     p->covered_size ? ", " : "", list->text);
+
+    if (n > 0 && (size_t)n < room)
+        p->covered_size += (size_t)n;
+    p->covered_by[p->covered_size] = '\0';
+}
+
+static bool
+add_set(struct set *set, const struct head *head, void *user)
+{
+    struct page *p = user;
+    struct link_text list =
+        link_to(p->url, LINK_CAPABILITYLIST, set->name, NULL, 0);
+    struct link_text about = registry_described_by(set);
+    char time[DATETIME_SIZE + 1] = "";
+
+    if (++p->n_sets > PAGE_SETS)
+        return true; /* counted all the same */
+    if (head->last > 0)
+        time[datetime_write_short(time, head->last_us)] = '\0';
+    add_covering(p, &list);
+    add_href(&p->links, "<link rel=\"resourcesync\" href=\"", list, "\">\n");
+    buf_add_format(&p->rows,
+                   "<tr><td>%s</td><td class=\"n\">%" PRIu64
+                   "</td><td>%s</td><td>",
+                   set->name, head->last, time);
+    add_href(&p->rows, "<a href=\"", list, "\">capabilities</a> ");
+    add_href(&p->rows, "<a href=\"",
+             link_to(p->url, LINK_CHANGELIST, set->name, NULL, 0),
+             "\">changes</a>");
+    if (about.size)
+        add_href(&p->rows, " <a href=\"", about, "\">about</a>");
+    BUF_ADD(&p->rows, "</td></tr>\n");
+    return true;
+}
+
+static void
+write_top(struct buf *to, const struct page *p, struct link_text source)
+{
+    BUF_ADD(to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
+                "<meta charset=\"utf-8\">\n"
+                "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                "<title>Tidings: what changed</title>\n");
+    buf_add_slice(to, buf_slice(&p->links));
+    BUF_ADD(to, "<style>\n"
+                "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;"
+                "margin:3rem auto;padding:0 1rem;color:#1b1f24;"
+                "background:#fff}\n"
+                "h1{font-weight:600;margin-bottom:0}\n"
+                "h2{font-size:1.1rem;margin-top:2.5rem}\n"
+                "table{border-collapse:collapse;width:100%}\n"
+                "th,td{text-align:left;padding:.35rem .75rem .35rem 0;"
+                "border-bottom:1px solid #d8dee4}\n"
+                ".n{text-align:right;font-variant-numeric:tabular-nums}\n"
+                "pre{background:#f4f6f8;padding:.75rem;overflow-x:auto}\n"
+                "a{color:#0a58ca}\n"
+                "@media(prefers-color-scheme:dark){body{color:#e6e9ec;"
+                "background:#16191d}pre{background:#22272e}"
+                "th,td{border-color:#3a414a}a{color:#7ab2ff}}\n"
+                "</style>\n</head>\n<body>\n<h1>Tidings</h1>\n"
+                "<p>What changed, as ResourceSync Change Lists and as a "
+                "stream. ");
+    add_href(to, "The <a href=\"", source,
+             "\">Source Description</a> names every set.</p>\n");
+}
+
+static void
+write_sets(struct buf *to, const struct page *p)
+{
+    BUF_ADD(to, "<h2>Sets</h2>\n");
+    if (p->n_sets == 0) {
+        BUF_ADD(to, "<p>None yet: a set begins with its first change.</p>\n");
+        return;
+    }
+    BUF_ADD(to, "<table>\n<tr><th>Set</th><th class=\"n\">Changes</th>"
+                "<th>Last one</th><th></th></tr>\n");
+    buf_add_slice(to, buf_slice(&p->rows));
+    BUF_ADD(to, "</table>\n");
+    if (p->n_sets > PAGE_SETS)
+        buf_add_format(to, "<p>And %" PRIu64 " more.</p>\n",
+                       p->n_sets - PAGE_SETS);
+}
+
+static void
+write_usage(struct buf *to, const char *url)
+{
+    struct link_text changes = link_to(url, LINK_CHANGES, "NAME", NULL, 0);
+
+    BUF_ADD(to, "<h2>Follow a set</h2>\n<pre>tidings follow ");
+    xml_escape(to, slice_of(url));
+    BUF_ADD(to, "/sets/NAME --from-start</pre>\n"
+                "<p>Or pull what came after a position, as JSON:</p>\n");
+    add_href(to, "<pre>curl '", changes, "?after=0'</pre>\n");
+    BUF_ADD(to, "<h2>Tell of a change</h2>\n<pre>tidings publish ");
+    xml_escape(to, slice_of(url));
+    BUF_ADD(to, "/sets/NAME --change updated http://example.com/a</pre>\n"
+                "</body>\n</html>\n");
+}
+
+enum status
+landing_open(const struct document_wish *wish, struct document *document,
+             struct problem *why)
+{
+    char covered_by[DOCUMENT_COVERED_MAX] = "";
+    struct page p = {
+        .url = registry_public_url(wish->registry),
+        .covered_by = covered_by,
+    };
+    struct buf text;
+    enum status rc;
+
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN; /* there may be many sets */
+    buf_init(&text, DOCUMENT_BYTES_MAX);
+    buf_init(&p.links, DOCUMENT_BYTES_MAX);
+    buf_init(&p.rows, DOCUMENT_BYTES_MAX);
+    registry_each(wish->registry, add_set, &p);
+    write_top(&text, &p, link_to(p.url, LINK_DESCRIPTION, NULL, NULL, 0));
+    write_sets(&text, &p);
+    write_usage(&text, p.url);
+    text.failed = text.failed || p.links.failed || p.rows.failed;
+    rc = document_of_text(document, &text, why);
+    if (!rc)
+        memcpy(document->covered_by, covered_by, sizeof(covered_by));
+    buf_fini(&text);
+    buf_fini(&p.links);
+    buf_fini(&p.rows);
+    return rc;
+}
+
+/* /robots.txt */
+
+struct robots {
+    const char *url;
+    struct buf text;
+};
+
+/* A Change List is a Sitemap, too, and so is its index: from it a crawler gets
+ * to everything else of the set. */
+static bool
+add_sitemap(struct set *set, const struct head *head, void *user)
+{
+    struct robots *r = user;
+    struct link_text list =
+        link_to(r->url, LINK_CHANGELIST, set->name, NULL, 0);
+
+    (void)head;
+    if (r->text.size + list.size + sizeof("Sitemap: \n") > ROBOTS_BYTES)
+        return false;
+    BUF_ADD(&r->text, "Sitemap: ");
+    buf_add_slice(&r->text, link_slice(&list));
+    BUF_ADD(&r->text, "\n");
+    return true;
+}
+
+enum status
+landing_robots_open(const struct document_wish *wish, struct document *document,
+                    struct problem *why)
+{
+    struct robots r = {.url = registry_public_url(wish->registry)};
+    enum status rc;
+
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    buf_init(&r.text, ROBOTS_BYTES);
+    BUF_ADD(&r.text, "User-agent: *\nDisallow:\n");
+    registry_each(wish->registry, add_sitemap, &r);
+    rc = document_of_text(document, &r.text, why);
+    buf_fini(&r.text);
+    return rc;
+}

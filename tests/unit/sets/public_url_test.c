@@ -1,0 +1,81 @@
+#include "broker/sets/public_url.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tempdir.h"
+
+#define OLD "https://old.example/base"
+#define NEW "https://new.example"
+
+/* What it says on standard error. */
+static void
+remember(void **state, const char *url, char said[2000])
+{
+    int saved = dup(STDERR_FILENO);
+    FILE *file = tmpfile();
+    size_t n;
+
+    assert_non_null(file);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    public_url_remember(tempdir_path(state), url);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    n = fread(said, 1, 1999, file);
+    said[n] = '\0';
+    fclose(file);
+}
+
+/* */
+static void
+warns_of_another_url_once_and_names_both(void **state)
+{
+    char said[2000];
+
+    remember(state, OLD, said);
+    assert_string_equal(said, "");
+    assert_file(tempdir_fd(state), "public-url", OLD "\n");
+    remember(state, OLD, said);
+    assert_string_equal(said, "");
+    remember(state, NEW, said);
+    assert_non_null(strstr(said, OLD));
+    assert_non_null(strstr(said, NEW));
+    assert_file(tempdir_fd(state), "public-url", NEW "\n");
+    remember(state, NEW, said);
+    assert_string_equal(said, "");
+}
+
+/* Nothing depends on it but the warning. */
+static void
+says_so_when_it_cannot_remember(void **state)
+{
+    char said[2000];
+
+    assert_int_equal(mkdirat(tempdir_fd(state), "public-url", 0755), 0);
+    remember(state, OLD, said);
+    assert_non_null(strstr(said, "the public URL is not remembered"));
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(warns_of_another_url_once_and_names_both),
+        TEST(says_so_when_it_cannot_remember),
+    };
+
+    return cmocka_run_group_tests_name("public_url", tests, NULL, NULL);
+}
