@@ -24,7 +24,7 @@
 static long
 ask(struct http *h, const char *path, const char *range, const char *more)
 {
-    char line[TEXT_MAX];
+    char line[TEXT_MAX + 20];
 
     snprintf(line, sizeof(line), "Range: bytes=%s", range);
     return http_ask(h, "GET", path, line, more, NULL);
