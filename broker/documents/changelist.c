@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/documents/listing.h"
 #include "broker/sets/header.h"
@@ -167,9 +168,23 @@ list_body_free(struct body *body)
     free(l);
 }
 
-/* The gzip of a closed list: its file, and when that was made. The time is kept
- * by the file system, and later than the closing. Without a file that can be
- * read there is no gzip; the list itself may still be had from memory. */
+/*
+ * When a list became final, for HTTP, whose dates have whole seconds: the first
+ * one that began after its file was written, and so after it was closed. Every
+ * copy of the open list has an earlier date, even one of the same second. The
+ * file system keeps it. Until that second has begun no time can be told (RFC
+ * 9110 section 8.8.2.1).
+ */
+static int64_t
+final_since(const struct stat *st)
+{
+    int64_t us = ((int64_t)st->st_mtim.tv_sec + 1) * 1000000;
+
+    return us <= clock_now_us() ? us : DATETIME_NONE;
+}
+
+/* The gzip of a closed list: its file. Without one that can be read there is no
+ * gzip; the list itself may still be had from memory. */
 static void
 open_file(struct document *document, struct list_body *l)
 {
@@ -183,7 +198,7 @@ open_file(struct document *document, struct list_body *l)
         return;
     }
     if (!fstat(fd, &st)) {
-        document->modified_us = (int64_t)st.st_mtim.tv_sec * 1000000;
+        document->modified_us = final_since(&st);
         document->gzip = body_of_file(fd, (uint64_t)st.st_size);
     }
     if (!document->gzip)

@@ -37,10 +37,10 @@ struct document {
      * whatever process they were made; it says nothing of `gzip`'s. */
     struct digest tag;
 
-    /* When it became what it will be for ever, which no copy of an earlier
-     * state can be younger than; DATETIME_NONE: not known, or it still changes.
-     * (An event's time will not do: a source may name it, and a list changes
-     * once more when it closes.) */
+    /* A whole second by which it was what it will be for ever, and before which
+     * every copy of an earlier state was made; DATETIME_NONE: not known, or it
+     * still changes. (An event's time will not do: a source may name it, and a
+     * list changes once more when it closes.) */
     int64_t modified_us;
     bool is_final;      /* it never changes again */
     bool may_be_packed; /* there is a gzip, or will be one day */

@@ -152,10 +152,8 @@ tag_of(const struct listing *l)
     int n;
 
     digest_start(&tag, buf_slice(&l->pieces.text));
-    n = snprintf(text, sizeof(text),
-                 "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64 " %" PRId64,
-                 TIDINGS_VERSION, head->epoch, l->next, l->last,
-                 head->list_after, head->list_from_us);
+    n = snprintf(text, sizeof(text), "%s %s %" PRIu64 "-%" PRIu64,
+                 TIDINGS_VERSION, head->epoch, l->next, l->last);
     digest_add(&tag, (struct slice){text, (size_t)n});
     digest_add(&tag, (struct slice){(const char *)head->list_before.bytes,
                                     DIGEST_SIZE});

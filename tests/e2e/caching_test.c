@@ -309,6 +309,13 @@ a_date_never_hides_that_a_list_was_closed(void **state)
     source_post(&l->http, LISTS_SET, 4, 1, 0);
     assert_int_equal(http_ask(&l->http, "GET", LATEST, date, NULL), 200);
     assert_non_null(memmem(l->http.body.data, l->http.body.size, "/r/4<", 5));
+
+    /* All entries were there, and the same second may be at work. */
+    line_of(&l->http, "If-Modified-Since", "Date", date);
+    source_rotate(&l->http, LISTS_SET);
+    lists_await_gzip(l, 1);
+    assert_int_equal(http_ask(&l->http, "GET", lists_path(l, 1), date, NULL),
+                     200);
 }
 
 /* Reads the file of a list. */
@@ -437,8 +444,12 @@ a_connection_goes_on_after_304(void **state)
 static void
 curl(struct command *c, const char *const *more, const char *url)
 {
-    const char *argv[16] = {"/usr/bin/curl", "-sS", "--noproxy",
-                            "*",    "-w",  "%{http_code} %{size_download}"};
+    const char *argv[16] = {"/usr/bin/curl",
+                            "-sS",
+                            "--noproxy",
+                            "*",
+                            "-w",
+                            "%{http_code} %{size_download}"};
     size_t n = 6;
 
     while (*more)

@@ -129,7 +129,8 @@ lists_await_gzip(struct lists *l, unsigned number)
         assert_int_equal(http_ask(&l->http, "GET", lists_path(l, number),
                                   "Accept-Encoding: gzip", NULL),
                          200);
-        if (http_header(&l->http, "Content-Encoding"))
+        if (http_header(&l->http, "Content-Encoding") &&
+            http_header(&l->http, "Last-Modified"))
             return;
         if (now_ms() > end_ms)
             fail_msg("list %u is no gzip after %d ms", number, LISTS_WAIT_MS);

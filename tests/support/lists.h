@@ -64,7 +64,8 @@ bool lists_has_file(const struct lists *l, unsigned number);
 void lists_await_file(const struct lists *l, unsigned number);
 
 /* Waits until closed list `number` is served from its file: as gzip to whoever
- * asks for that. l->http has the answer. */
+ * asks for that, and with a Last-Modified, which comes a second later. l->http
+ * has the answer. */
 void lists_await_gzip(struct lists *l, unsigned number);
 
 /* Waits until `n` lists are closed, which walk_all finds; more are a failure.
