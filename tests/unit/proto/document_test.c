@@ -188,6 +188,52 @@ escapes_what_would_be_markup(void **state)
     buf_fini(&b);
 }
 
+/* R-022, R-046, R-353: a link may tell the type of what is there, an entry
+ * where it is described; what is not there is not written. */
+static void
+links_tell_types_and_entries_where_they_are_described(void **state)
+{
+    const struct document_link link = {
+        .rel = "urn:tidings:1:memory",
+        .href = SLICE("http://example.com/m"),
+        .type = "application/json",
+    };
+    const struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_DESCRIPTION,
+        .links = &link,
+        .n_links = 1,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+    };
+    const struct document_entry entry = {
+        .loc = SLICE("http://example.com/c"),
+        .has_capability = 1,
+        .capability = CAP_CAPABILITYLIST,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .describedby = SLICE("http://example.com/about?a&b"),
+    };
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, DOCUMENT_FRAME_MAX);
+    document_header(&b, &head);
+    document_entry(&b, DOCUMENT_URLSET, &entry);
+    document_footer(&b, DOCUMENT_URLSET);
+    assert_holds(&b,
+                 ROOT("urlset") "<rs:ln rel=\"urn:tidings:1:memory\" "
+                                "href=\"http://example.com/m\" "
+                                "type=\"application/json\"/>\n"
+                                "<rs:md capability=\"description\"/>\n"
+                                "<url><loc>http://example.com/c</loc>"
+                                "<rs:md capability=\"capabilitylist\"/>"
+                                "<rs:ln rel=\"describedby\" "
+                                "href=\"http://example.com/about?a&amp;b\"/>"
+                                "</url>\n</urlset>\n");
+    buf_fini(&b);
+}
+
 int
 main(void)
 {
@@ -195,6 +241,7 @@ main(void)
         cmocka_unit_test(writes_a_header_with_links_before_the_md),
         cmocka_unit_test(tells_the_clock_in_a_heartbeat),
         cmocka_unit_test(writes_entries_that_name_documents),
+        cmocka_unit_test(links_tell_types_and_entries_where_they_are_described),
         cmocka_unit_test(keeps_a_frame_within_its_limit),
         cmocka_unit_test(escapes_what_would_be_markup),
     };
