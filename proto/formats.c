@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "proto/json_read.h"
+#include "proto/ndjson_read.h"
 #include "proto/reader.h"
 #include "proto/urlset_read.h"
 
@@ -17,6 +18,9 @@ static const struct format formats[] = {
     {"application/xml", &urlset_parser},
     {"text/xml", &urlset_parser},
     {"application/json", &json_parser},
+    {"application/x-ndjson", &ndjson_parser},
+    {"application/ndjson", &ndjson_parser},
+    {"application/jsonl", &ndjson_parser},
 };
 
 #define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
@@ -24,7 +28,7 @@ static const struct format formats[] = {
 const char *
 formats_offered(void)
 {
-    return "application/xml, application/json";
+    return "application/xml, application/json, application/x-ndjson";
 }
 
 static bool

@@ -22,11 +22,12 @@ struct format;
 struct reader;
 
 /* The format of a Content-Type, parameters ignored except that a charset other
- * than UTF-8 is refused (NULL). application/xml, text/xml; application/json.
- * NULL: none here reads it. */
+ * than UTF-8 is refused (NULL). application/xml, text/xml; application/json;
+ * application/x-ndjson and its other names, application/ndjson and
+ * application/jsonl. NULL: none here reads it. */
 const struct format *format_of(struct slice content_type);
 
-/* What a 415 answer offers: "application/xml, application/json". */
+/* What a 415 answer offers: one media type of each format, commas between. */
 const char *formats_offered(void);
 
 /* What a reader is for. */

@@ -28,7 +28,7 @@ enum {
 };
 
 static const struct option_row options[] = {
-    [OPTION_TYPE] = {"type", "xml|json",
+    [OPTION_TYPE] = {"type", "xml|json|ndjson",
                      "of FILE; else told by its name or its first character"},
     [OPTION_CHANGE] = {"change", "KIND",
                        "created, updated or deleted; operands are LOCs"},
@@ -84,6 +84,7 @@ ends_with(const char *name, const char *end)
 
 static const char xml_type[] = "application/xml";
 static const char json_type[] = "application/json";
+static const char ndjson_type[] = "application/x-ndjson";
 
 /* The media type of a document; NULL: it cannot be told. */
 static const char *
@@ -93,12 +94,16 @@ type_of(const char *told, const char *name, const char *text, size_t size)
 
     if (told && !strcmp(told, "xml"))
         return xml_type;
+    if (told && !strcmp(told, "ndjson"))
+        return ndjson_type;
     if (told)
         return strcmp(told, "json") ? NULL : json_type;
     if (ends_with(name, ".xml"))
         return xml_type;
     if (ends_with(name, ".json"))
         return json_type;
+    if (ends_with(name, ".ndjson") || ends_with(name, ".jsonl"))
+        return ndjson_type;
 
     if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
         i = 3; /* a byte order mark */
@@ -284,7 +289,7 @@ post_file(const struct arguments *arguments)
     if (type)
         code = post(arguments, type, text, size);
     else if (arguments->options[OPTION_TYPE])
-        code = bad_usage("--type is xml or json");
+        code = bad_usage("--type is xml, json or ndjson");
     else
         code = bad_usage("%s is neither XML nor JSON at first sight; "
                          "--type tells",

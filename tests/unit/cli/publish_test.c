@@ -106,7 +106,7 @@ finds_out_the_type(void **state)
 {
     struct stage *s = *state;
 
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 7; i++)
         accept_a_post(s);
     fake_broker_start(s->broker);
     strcpy(s->path, "/tmp/publish_test_XXXXXX.json");
@@ -117,12 +117,19 @@ finds_out_the_type(void **state)
     assert_int_equal(PUBLISH(s, "?", "--type", "xml"), 0);
     assert_int_equal(PUBLISH(s, "<a/>", "-", "--type=json"), 0);
     assert_int_equal(PUBLISH(s, "", s->path), 0);
+    assert_int_equal(PUBLISH(s, "{}\n{}\n", "--type", "ndjson"), 0);
+    unlink(s->path);
+    strcpy(s->path, "/tmp/publish_test_XXXXXX.jsonl");
+    close(mkstemps(s->path, 6));
+    assert_int_equal(PUBLISH(s, "", s->path), 0);
 
     assert_posted(s, 0, "application/xml", "\n<urlset/>");
     assert_posted(s, 1, "application/json", "\xef\xbb\xbf{}");
     assert_posted(s, 2, "application/xml", "?");
     assert_posted(s, 3, "application/json", "<a/>");
     assert_posted(s, 4, "application/json", "");
+    assert_posted(s, 5, "application/x-ndjson", "{}\n{}\n");
+    assert_posted(s, 6, "application/x-ndjson", "");
 }
 
 /* Design section 4: what cannot be told is asked for; nothing is sent. */

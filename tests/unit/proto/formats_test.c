@@ -25,11 +25,16 @@ finds_the_reader_of_a_media_type(void **state)
     assert_non_null(format_of(SLICE("text/xml;a=b;c")));
     assert_null(format_of(SLICE("application/xml; charset=iso-8859-1")));
     assert_null(format_of(SLICE("application/xml;a=b; CharSet=\"utf-16\"")));
+    assert_non_null(format_of(SLICE("application/x-ndjson;charset=UTF-8")));
+    assert_non_null(format_of(SLICE("application/ndjson")));
+    assert_non_null(format_of(SLICE("application/jsonl")));
     assert_null(format_of(SLICE("application/xmlx")));
     assert_null(format_of(SLICE("text/plain")));
     assert_null(format_of(SLICE("")));
     assert_null(format_of((struct slice){NULL, 0}));
-    assert_string_equal(formats_offered(), "application/xml, application/json");
+    assert_string_equal(
+        formats_offered(),
+        "application/xml, application/json, application/x-ndjson");
 }
 
 static struct slice
@@ -86,6 +91,11 @@ reads_no_more_entries_than_allowed(void **state)
     assert_most(JSON, times(&b, "[", JSON_ENTRY, ",", 3, "]"),
                 STATUS_TOO_LARGE);
     buf_fini(&b);
+    assert_most(NDJSON, times(&b, "", JSON_ENTRY, "\n", 2, "\n"), STATUS_OK);
+    buf_fini(&b);
+    assert_most(NDJSON, times(&b, "", JSON_ENTRY, "\n", 3, ""),
+                STATUS_TOO_LARGE);
+    buf_fini(&b);
 }
 
 static enum status
@@ -105,10 +115,11 @@ ends_with_what_the_receiver_says(void **state)
     } documents[] = {
         {XML, XML_HEAD "\n" XML_ENTRY "</urlset>"},
         {JSON, "\n" JSON_ENTRY},
+        {NDJSON, "\n" JSON_ENTRY},
     };
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct problem why = {""};
         struct reader *reader =
             reader_new(format_of(slice_of(documents[i].type)), READER_POST, 2,
@@ -163,6 +174,7 @@ reads_one_document_after_the_other(void **state)
     check_reuse(XML, XML_HEAD XML_ENTRY "</urlset>",
                 XML_HEAD XML_ENTRY "<a></urlset>");
     check_reuse(JSON, JSON_ENTRY, "[" JSON_ENTRY "}");
+    check_reuse(NDJSON, JSON_ENTRY, JSON_ENTRY "\n" JSON_ENTRY "}");
 }
 
 static void
@@ -215,6 +227,10 @@ holds_no_more_than_one_entry(void **state)
     assert_bounded(JSON, "{\"length\":", "1111111111", "}");
     assert_bounded(JSON, "", "[", "");
     assert_bounded(JSON, "{\"attributes\":[{}", ",{\"value\":\"a\"}", "]}");
+    assert_bounded(NDJSON, "\n{\"loc\":\"", "aaaaaaaaaa", "\"}");
+    assert_bounded(NDJSON, "{\"loc\":", "          ", "\"}");
+    assert_bounded(NDJSON, "", "          ", "");
+    assert_bounded(NDJSON, "", "\r\n", "");
 }
 
 /* ... and says so as soon as it is too much, not when it has ended. */
@@ -247,6 +263,7 @@ refuses_what_does_not_end(void **state)
         {JSON, "{\"links\":[{}", ",{}", "more than 256 links"},
         {JSON, "{\"attributes\":[{}", ",{}", "more than 64 foreign attributes"},
         {JSON, "", "[", "changes: must not hold an array"},
+        {NDJSON, "{", " ", "a string or space of more than 524288 bytes"},
     };
 
     (void)state;
@@ -342,6 +359,7 @@ is_not_slowed_down_by_what_trickles_in(void **state)
                        "<rs:md change='created' x:a='"},
         {XML, XML_HEAD "<!--"},
         {JSON, "{\"loc\":\""},
+        {NDJSON, "\n{\"loc\":\""},
     };
 
     (void)state;

@@ -15,8 +15,9 @@
 #include "proto/buf.h"
 #include "proto/formats.h"
 
-#define XML  "application/xml"
-#define JSON "application/json"
+#define XML    "application/xml"
+#define JSON   "application/json"
+#define NDJSON "application/x-ndjson"
 
 #define XML_HEAD                                                  \
     "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS             \

@@ -1,0 +1,20 @@
+/*
+ * ndjson_read.h - reads NDJSON: one JSON entry a line.
+ *
+ *   {"loc":"http://example.com/a","change":"created"}
+ *   {"loc":"http://example.com/b","change":"updated","length":3}
+ *
+ * Each line is what a JSON post of one entry is (json_change.h). Lines of white
+ * space alone are passed over; a last line needs no line feed; CR LF ends a
+ * line as well. For posts only: no message is written so, and none is read.
+ *
+ * No line is kept: its bytes go to the JSON reader as they come.
+ */
+#ifndef PROTO_NDJSON_READ_H
+#define PROTO_NDJSON_READ_H
+
+#include "proto/reader.h"
+
+extern const struct parser ndjson_parser;
+
+#endif
