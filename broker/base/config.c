@@ -61,7 +61,7 @@ static const struct option rows[] = {
      "archive, which has an index when there are more"},
 
     {"max-body", "BYTES", BYTES(max_body, KIB, GIB), "50M",
-     "largest body of a request"},
+     "largest body of a request, also when inflated"},
     {"ingest-bytes", "BYTES", BYTES(ingest_bytes, MIB, 1024 * GIB), "256M",
      "memory for all posts at work; what needs more is answered 503"},
     {"tail-bytes", "BYTES", BYTES(tail_bytes, MIB, 1024 * GIB), "64M",

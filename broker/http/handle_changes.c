@@ -15,11 +15,19 @@
 
 /* POST: the body is read as it arrives; the answer comes back from the log
  * thread. The ingest outlives a connection that breaks meanwhile: what was
- * whole is committed all the same, only nobody is told. */
+ * whole is committed all the same, only nobody is told.
+ *
+ * Where the ingest is behind what has arrived, a task takes it on, step by
+ * step, with other connections in between. It is the thread's own, so it either
+ * comes before the end of the request, or finds the posting without an ingest.
+ */
 struct posting {
-    struct task task; /* from the log thread to the connection's */
+    struct task task; /* from the log thread, or this one, to this one */
     struct ticket ticket;
     struct ingest *ingest;
+    struct request *rq; /* while is_behind */
+    bool is_behind;     /* the task is out to catch up */
+    bool is_whole;      /* the body has arrived */
 };
 
 static void
@@ -28,7 +36,9 @@ posting_free(struct posting *p)
     if (!p)
         return;
     ingest_free(p->ingest);
-    free(p);
+    p->ingest = NULL;
+    if (!p->is_behind)
+        free(p);
 }
 
 /* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."} */
@@ -92,21 +102,10 @@ refuse(struct request *rq, struct posting *p, enum status rc,
     routes_answer_failure(rq, rc, why, NULL, NULL);
 }
 
+/* The body was read to its end: the log's turn. */
 static void
-on_data(struct request *rq, struct slice bytes)
+finish(struct request *rq, struct posting *p)
 {
-    struct posting *p = request_user(rq);
-    struct problem why = {""};
-    enum status rc = ingest_feed(p->ingest, bytes, &why);
-
-    if (rc)
-        refuse(rq, p, rc, &why);
-}
-
-static void
-on_end(struct request *rq)
-{
-    struct posting *p = request_user(rq);
     struct problem why = {""};
     enum status rc;
 
@@ -116,6 +115,61 @@ on_end(struct request *rq)
     rc = ingest_end(p->ingest, on_committed, p, &why);
     if (rc)
         refuse(rq, p, rc, &why);
+}
+
+static void
+go_on(struct request *rq, struct posting *p)
+{
+    if (p->is_behind)
+        return;
+    if (ingest_is_behind(p->ingest)) {
+        p->is_behind = true;
+        p->rq = rq;
+        service_post(request_service(rq), &p->task);
+    } else if (p->is_whole) {
+        finish(rq, p);
+    }
+}
+
+static void
+on_behind(struct task *task)
+{
+    struct posting *p = list_entry(task, struct posting, task);
+    struct problem why = {""};
+    enum status rc;
+
+    p->is_behind = false;
+    if (!p->ingest) { /* refused meanwhile, or the connection is gone */
+        posting_free(p);
+        return;
+    }
+    rc = ingest_catch_up(p->ingest, &why);
+    if (rc)
+        refuse(p->rq, p, rc, &why);
+    else
+        go_on(p->rq, p);
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct posting *p = request_user(rq);
+    struct problem why = {""};
+    enum status rc = ingest_feed(p->ingest, bytes, &why);
+
+    if (rc)
+        refuse(rq, p, rc, &why);
+    else
+        go_on(rq, p);
+}
+
+static void
+on_end(struct request *rq)
+{
+    struct posting *p = request_user(rq);
+
+    p->is_whole = true;
+    go_on(rq, p);
 }
 
 static void
@@ -150,25 +204,27 @@ handle_changes_post(struct http *http, struct request *rq, struct slice set)
     struct slice type = {NULL, 0}, encoding;
     struct posting *p = calloc(1, sizeof(*p));
     struct problem why = {""};
+    const char *allow = NULL;
     enum status rc = STATUS_OK;
 
     request_header(rq, "content-type", &type);
     if (!p)
         rc = problem(&why, STATUS_BUSY, "the broker has no memory left");
-    else if (request_header(rq, "content-encoding", &encoding) &&
-             !slice_is(encoding, "identity"))
-        rc = problem(&why, STATUS_UNSUPPORTED,
-                     "a post is read without Content-Encoding, not as \"%s\"",
-                     problem_quote(encoding).text);
     else
         rc = ingest_begin(&p->ingest, http->registry, set, type,
                           request_content_length(rq), &why);
+    if (!rc && request_header(rq, "content-encoding", &encoding)) {
+        rc = ingest_decode(p->ingest, encoding, &why);
+        allow = rc == STATUS_UNSUPPORTED ? INGEST_CODINGS : NULL;
+    }
     if (!rc)
         rc = set_key(rq, p->ingest, &why);
     if (rc) {
-        refuse(rq, p, rc, &why);
+        posting_free(p);
+        request_answer_problem(rq, response_status_of(rc), &why, allow, NULL);
         return;
     }
+    p->task.run = on_behind;
     request_set_user(rq, p);
     request_receive(rq, &post_handlers);
 }

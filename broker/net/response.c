@@ -111,7 +111,8 @@ request_answer_problem(struct request *rq, unsigned status,
     if (status == 503 || status == 409)
         response_header(&r, "Retry-After", "1");
     if (allow)
-        response_header(&r, "Allow", "%s", allow);
+        response_header(&r, status == 415 ? "Accept-Encoding" : "Allow", "%s",
+                        allow);
     response_answer_problem(rq, &r, why, members);
 }
 

@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "broker/sets/gunzip.h"
 #include "proto/formats.h"
 #include "proto/fragment.h"
 
@@ -20,6 +22,7 @@ struct ingest {
     struct registry *registry;
     const struct format *format;
     struct reader *reader;
+    struct gunzip *gunzip; /* NULL: the body is as it is */
     struct slice set_name;
     char name[SET_NAME_MAX];
     struct set *set;
@@ -39,6 +42,8 @@ reserve(struct ingest *in, struct problem *why)
     size_t held = HELD_AT_LEAST + in->post.bytes.size +
                   in->post.n_fragments * sizeof(*in->post.fragments);
 
+    if (in->gunzip)
+        held += gunzip_held(in->gunzip);
     if (held <= in->reserved)
         return STATUS_OK;
     held -= in->reserved;
@@ -153,6 +158,37 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     return rc;
 }
 
+static enum status
+on_inflated(struct slice bytes, void *user, struct problem *why)
+{
+    struct ingest *in = user;
+
+    return reader_feed(in->reader, bytes, why);
+}
+
+static bool
+is_coding(struct slice coding, const char *name)
+{
+    return coding.size == strlen(name) &&
+           !strncasecmp(coding.data, name, coding.size);
+}
+
+enum status
+ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
+{
+    if (is_coding(coding, "identity"))
+        return STATUS_OK;
+    if (!is_coding(coding, "gzip") && !is_coding(coding, "x-gzip"))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "a post is read as it is, or in %s; not in \"%s\"",
+                       INGEST_CODINGS, problem_quote(coding).text);
+    in->gunzip =
+        gunzip_new(registry_config(in->registry)->max_body, on_inflated, in);
+    if (!in->gunzip)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    return reserve(in, why);
+}
+
 enum status
 ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
 {
@@ -174,9 +210,26 @@ ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
 enum status
 ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
 {
+    enum status rc;
+
     if (in->post.key.size > 0)
         running_heard(&in->running);
-    return reader_feed(in->reader, bytes, why);
+    if (!in->gunzip)
+        return reader_feed(in->reader, bytes, why);
+    rc = gunzip_feed(in->gunzip, bytes, why);
+    return rc ? rc : reserve(in, why);
+}
+
+bool
+ingest_is_behind(const struct ingest *in)
+{
+    return in->gunzip && gunzip_is_behind(in->gunzip);
+}
+
+enum status
+ingest_catch_up(struct ingest *in, struct problem *why)
+{
+    return in->gunzip ? gunzip_step(in->gunzip, why) : STATUS_OK;
 }
 
 static void
@@ -193,10 +246,14 @@ enum status
 ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
            void *user, struct problem *why)
 {
-    enum status rc = reader_end(in->reader, why);
+    enum status rc = in->gunzip ? gunzip_end(in->gunzip, why) : STATUS_OK;
 
+    if (!rc)
+        rc = reader_end(in->reader, why);
     if (rc)
         return rc;
+    gunzip_free(in->gunzip);
+    in->gunzip = NULL;
     registry_give_reader(in->registry, in->format, in->reader);
     in->reader = NULL;
     in->set = registry_make(in->registry, in->set_name);
@@ -233,6 +290,7 @@ ingest_free(struct ingest *in)
     if (!in)
         return;
     running_end(registry_running(in->registry), &in->running);
+    gunzip_free(in->gunzip);
     registry_give_reader(in->registry, in->format, in->reader);
     registry_release(in->registry, BUDGET_POSTS, in->reserved);
     buf_fini(&in->post.bytes);

@@ -5,6 +5,13 @@
  *           |              |                |
  *           +--------------+----------------+-- refused: nothing is kept --> ^
  *
+ * A body in gzip is announced by ingest_decode after ingest_begin, and inflated
+ * on the way. It is the one place that knows both limits of a post, on its size
+ * and on what all posts hold, and every source of bytes comes through it. As
+ * gzip can make a thousand bytes of one, such an ingest may be behind what it
+ * was fed; it catches up in steps, each in a turn of the caller's loop, so that
+ * nobody waits for a whole body that came in one packet.
+ *
  * One thread at a time; on_done is called on the log thread. Whatever is
  * posted, no more than one entry of it is held parsed, and all posts together
  * are bounded by the ingest budget: it counts what a post holds, as that grows.
@@ -14,6 +21,7 @@
 #ifndef BROKER_SETS_INGEST_H
 #define BROKER_SETS_INGEST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/log/post.h"
@@ -33,6 +41,15 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
              struct slice set_name, struct slice content_type,
              uint64_t content_length, struct problem *why);
 
+/* The Content-Encodings that are read. */
+#define INGEST_CODINGS "gzip"
+
+/* The body has this Content-Encoding: "gzip" or "x-gzip"; "identity" is none
+ * (RFC 9110 section 8.4.1). Before its first byte. --max-body is then the limit
+ * of what comes out, too. STATUS_UNSUPPORTED: another coding, or several. */
+MUST_CHECK enum status ingest_decode(struct ingest *ingest, struct slice coding,
+                                     struct problem *why);
+
 /* Gives the post a key, before its body is read: it is kept once, however often
  * it comes (keys.h). STATUS_RUNNING: another post to the set with that key is
  * being read or committed; only ingest_free. */
@@ -40,13 +57,21 @@ MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
                                       const struct key *key,
                                       struct problem *why);
 
-/* Reads some more of the body. After an error only ingest_free. */
+/* Reads some more of the body. STATUS_TOO_LARGE: more than --max-body came out
+ * of it. After an error only ingest_free. */
 MUST_CHECK enum status ingest_feed(struct ingest *ingest, struct slice bytes,
                                    struct problem *why);
 
-/* The body is whole: hands its entries to the log, which log_wake sets to work.
- * On success the ingest is the log's until on_done, which gets it back with its
- * outcome. */
+/* Is some of what was fed not read yet? Only of a body in gzip. */
+bool ingest_is_behind(const struct ingest *ingest);
+
+/* Reads some of it. Errors as those of ingest_feed. */
+MUST_CHECK enum status ingest_catch_up(struct ingest *ingest,
+                                       struct problem *why);
+
+/* The body is whole, and nothing of it is behind: hands its entries to the log,
+ * which log_wake sets to work. On success the ingest is the log's until
+ * on_done, which gets it back with its outcome. */
 MUST_CHECK enum status ingest_end(struct ingest *ingest,
                                   void (*on_done)(struct ingest *ingest,
                                                   void *user),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "proto/vocab.h"
+#include "tests/support/gzip.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 
@@ -296,6 +297,88 @@ grows_its_reservation_with_the_fragments(void **state)
     sets_close(&s);
 }
 
+static struct ingest *
+begin_coded(struct sets *s, const char *coding)
+{
+    struct ingest *in = NULL;
+
+    assert_int_equal(ingest_begin(&in, s->registry, SLICE("demo"),
+                                  SLICE("application/x-ndjson"), 0, NULL),
+                     STATUS_OK);
+    assert_int_equal(ingest_decode(in, slice_of(coding), NULL), STATUS_OK);
+    return in;
+}
+
+/* Design section 3: what one packet can become is read in many small steps, and
+ * --max-body ends it. */
+static void
+catches_up_with_gzip_in_steps(void **state)
+{
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+    struct ingest *in;
+    unsigned n = 0;
+    struct buf zip;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.max_body = 8 << 20;
+    sets_open(&s);
+    buf_init(&zip, SIZE_MAX);
+    gzip_add_bomb(&zip, '\n', (size_t)64 << 20);
+
+    in = begin_coded(&s, "gzip");
+    assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_OK);
+    for (; !rc && ingest_is_behind(in); n++)
+        rc = ingest_catch_up(in, &why);
+    assert_int_equal(rc, STATUS_TOO_LARGE);
+    assert_true(n >= 16 && n <= 40);
+    ingest_free(in);
+
+    in = begin_coded(&s, "identity");
+    assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), &why), STATUS_OK);
+    assert_false(ingest_is_behind(in));
+    ingest_free(in);
+
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        STATUS_OK);
+    assert_int_equal(ingest_decode(in, SLICE("br"), &why), STATUS_UNSUPPORTED);
+    assert_string_equal(why.text, "a post is read as it is, or in gzip; not "
+                                  "in \"br\"");
+    ingest_free(in);
+    assert_budget_is_whole(&s);
+    buf_fini(&zip);
+    sets_close(&s);
+}
+
+/* log.md, memory: what waits to be inflated is held, so it is counted. */
+static void
+reserves_what_waits_to_be_inflated(void **state)
+{
+    struct problem why = {""};
+    size_t others;
+    struct ingest *in;
+    struct buf zip;
+    struct sets s;
+
+    open_in(&s, state);
+    buf_init(&zip, SIZE_MAX);
+    gzip_add_bomb(&zip, '\n', (size_t)200 << 20);
+    assert_true(zip.size > 150000);
+    others = s.config.ingest_bytes - 150000;
+    assert_true(registry_reserve(s.registry, BUDGET_POSTS, others));
+    in = begin_coded(&s, "gzip");
+
+    assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_BUSY);
+
+    ingest_free(in);
+    registry_release(s.registry, BUDGET_POSTS, others);
+    assert_budget_is_whole(&s);
+    buf_fini(&zip);
+    sets_close(&s);
+}
+
 /* A post that breaks off is as if it had never begun. */
 static void
 forgets_a_post_that_breaks_off(void **state)
@@ -517,6 +600,8 @@ main(void)
         TEST(refuses_media_types_that_nobody_reads),
         TEST(judges_the_announced_length_at_once),
         TEST(grows_its_reservation_with_the_fragments),
+        TEST(catches_up_with_gzip_in_steps),
+        TEST(reserves_what_waits_to_be_inflated),
         TEST(forgets_a_post_that_breaks_off),
         TEST(refuses_more_entries_than_a_document_has),
         TEST(refuses_posts_when_the_log_is_ending),

@@ -1,0 +1,56 @@
+#include "tests/support/gzip.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <zlib.h>
+
+/* Writes what comes out of `size` bytes, which are `bytes` again and again. */
+static void
+add_member(struct buf *to, struct slice bytes, size_t size)
+{
+    z_stream z = {.zalloc = Z_NULL};
+    size_t given = 0;
+    int code = Z_OK;
+
+    assert_int_equal(
+        deflateInit2(&z, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY),
+        Z_OK);
+    while (code != Z_STREAM_END) {
+        char *out = buf_room(to, 65536);
+        size_t n = size - given < bytes.size ? size - given : bytes.size;
+
+        assert_non_null(out);
+        if (z.avail_in == 0) {
+            z.next_in = (unsigned char *)(uintptr_t)bytes.data;
+            z.avail_in = (unsigned)n;
+            given += n;
+        }
+        z.next_out = (unsigned char *)out;
+        z.avail_out = 65536;
+        code = deflate(&z, given == size ? Z_FINISH : Z_NO_FLUSH);
+        assert_true(code == Z_OK || code == Z_STREAM_END ||
+                    code == Z_BUF_ERROR);
+        to->size += 65536 - z.avail_out;
+    }
+    deflateEnd(&z);
+}
+
+void
+gzip_add(struct buf *to, struct slice bytes)
+{
+    add_member(to, bytes, bytes.size);
+}
+
+void
+gzip_add_bomb(struct buf *to, char byte, size_t size)
+{
+    static char block[65536];
+
+    memset(block, byte, sizeof(block));
+    add_member(to, (struct slice){block, sizeof(block)}, size);
+}
