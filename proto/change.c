@@ -1,6 +1,7 @@
 #include "proto/change.h"
 
 #include "proto/uri.h"
+#include "proto/xml.h"
 
 void
 change_init(struct change *change)
@@ -37,12 +38,35 @@ check_encoding(struct slice encoding, struct problem *why)
     return STATUS_OK;
 }
 
+/* What the XML reader refuses, JSON must not bring: a fragment that cannot be
+ * read back would be in the log for good. */
+static enum status
+check_namespace(const struct attribute *a, struct problem *why)
+{
+    char ns[CHANGE_NS_MAX + 1];
+
+    if (a->ns.size > CHANGE_NS_MAX)
+        return problem(why, STATUS_INVALID,
+                       "attribute \"%s\": its namespace has more than %d "
+                       "bytes",
+                       problem_quote(a->name).text, CHANGE_NS_MAX);
+    memcpy(ns, a->ns.data, a->ns.size);
+    ns[a->ns.size] = '\0';
+    if (!xml_is_namespace(ns))
+        return problem(why, STATUS_INVALID,
+                       "attribute \"%s\": its namespace is not a URI: \"%s\"",
+                       problem_quote(a->name).text, problem_quote(a->ns).text);
+    return STATUS_OK;
+}
+
 /* R-005. Both formats can name our own namespaces or a name that is none; only
  * JSON can name an attribute twice, which would not be well-formed in XML. */
 static enum status
 check_attributes(const struct attribute *attributes, size_t n,
                  struct problem *why)
 {
+    enum status rc = STATUS_OK;
+
     for (size_t i = 0; i < n; i++) {
         const struct attribute *a = &attributes[i];
 
@@ -54,11 +78,11 @@ check_attributes(const struct attribute *attributes, size_t n,
                            "\"%s\"",
                            problem_quote(a->name).text,
                            problem_quote(a->ns).text);
-        if (a->ns.size > CHANGE_NS_MAX)
-            return problem(why, STATUS_INVALID,
-                           "attribute \"%s\": its namespace has more than %d "
-                           "bytes",
-                           problem_quote(a->name).text, CHANGE_NS_MAX);
+        /* Attributes of one namespace mostly stand together. */
+        if (i == 0 || !slice_equal(a->ns, attributes[i - 1].ns))
+            rc = check_namespace(a, why);
+        if (rc)
+            return rc;
         if (!is_ncname(a->name))
             return problem(why, STATUS_INVALID,
                            "attributes: not an attribute's name: \"%s\"",

@@ -61,6 +61,7 @@ const struct json_place json_places[] = {
 
 #define MEMBERS(array) (array), sizeof(array) / sizeof((array)[0])
     [PLACE_TOP] = {NULL, 0, "the document"},
+    [PLACE_OBJECT] = {NULL, 0, "the document"},
     [PLACE_CHANGES] = {NULL, 0, "changes"},
     [PLACE_MESSAGE] = {MEMBERS(message_members), "the message"},
     [PLACE_CHANGE] = {MEMBERS(change_members), "the change"},
@@ -110,6 +111,12 @@ json_message_value(struct json_target *target, const struct member *member,
 {
     struct coverage *coverage = &target->reader->coverage;
     bool is_good = true;
+
+    /* Posted again, it covers nothing of the set it is posted to; in between
+     * what times its entries are is as true as ever. */
+    if (target->reader->use == READER_POST && member->id != M_FROM &&
+        member->id != M_UNTIL)
+        return STATUS_OK;
 
     switch (member->id) {
     case M_SET:

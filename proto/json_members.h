@@ -66,6 +66,7 @@ struct member {
  * may stand. */
 enum place {
     PLACE_TOP,
+    PLACE_OBJECT, /* not known yet: a message or a change */
     PLACE_CHANGES,
     PLACE_MESSAGE,
     PLACE_CHANGE,

@@ -9,10 +9,10 @@
  * Where the parser stands. A value of an object belongs to the member whose key
  * came before it; arrays have one kind of value each:
  *
- *   TOP --{--> MESSAGE --"changes"--> CHANGES      in a message
- *   TOP --[--> CHANGES                             in both
- *   TOP --{--> CHANGE                              in a post
+ *   TOP --{--> OBJECT, which its first member makes a MESSAGE or a CHANGE
+ *   TOP --[--> CHANGES
  *
+ *   MESSAGE --"changes"--> CHANGES
  *   CHANGES --{--> CHANGE --"tags"--> TAGS
  *                  CHANGE --"links"--> LINKS --{--> LINK
  *                  CHANGE, LINK --"hash"--> HASH
@@ -27,8 +27,10 @@ struct level {
 struct json_read {
     struct json_target target;
     struct json_parse *parse;
+    bool is_entry; /* the document is one entry */
 
-    /* TOP, MESSAGE, CHANGES, CHANGE, LINKS, LINK, ATTRIBUTES, ATTRIBUTE */
+    /* TOP, MESSAGE, CHANGES, CHANGE, LINKS, LINK, ATTRIBUTES, ATTRIBUTE; an
+     * OBJECT becomes one of them */
     struct level levels[8];
     struct level *level;
 
@@ -46,34 +48,76 @@ is_space_or_less(uint64_t v)
     return swar_below(v, ' ' + 1);
 }
 
+/* An algorithm: hash_normalise judges the name, if it is one word. */
+static enum status
+on_hash_key(struct json_read *j, struct slice name, struct problem *why)
+{
+    if (!swar_none(name, is_space_or_less, 'a') ||
+        memchr(name.data, ':', name.size))
+        return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
+                       problem_quote(name).text);
+    BUF_ADD(&j->list, " ");
+    buf_add_slice(&j->list, name);
+    BUF_ADD(&j->list, ":");
+    return STATUS_OK;
+}
+
+/* The member of `place` with that name; NULL: it has none. */
+static const struct member *
+find_member(enum place place, struct slice name)
+{
+    const struct member *members = json_places[place].members;
+
+    for (size_t i = 0; i < json_places[place].n; i++)
+        if (name.size == members[i].size &&
+            name.data[0] == members[i].name[0] &&
+            !memcmp(name.data, members[i].name, name.size))
+            return &members[i];
+    return NULL;
+}
+
+static enum status
+begin_change(struct json_read *j, struct problem *why)
+{
+    j->level->place = PLACE_CHANGE;
+    j->target.link = NULL;
+    return reader_entry_begin(j->target.reader, why);
+}
+
+/* What is a post's only object? A message and a change have no member in
+ * common. */
+static enum status
+decide(struct json_read *j, struct slice name, struct problem *why)
+{
+    if (!find_member(PLACE_MESSAGE, name))
+        return begin_change(j, why);
+    j->level->place = PLACE_MESSAGE;
+    return STATUS_OK;
+}
+
 static enum status
 on_key(struct json_read *j, struct slice name, struct problem *why)
 {
     struct level *level = j->level;
-    const struct member *members = json_places[level->place].members;
+    const struct member *member;
+    uint32_t bit;
 
-    if (level->place == PLACE_HASH) {
-        /* hash_normalise judges the name, if it is one word. */
-        if (!swar_none(name, is_space_or_less, 'a') ||
-            memchr(name.data, ':', name.size))
-            return problem(why, STATUS_INVALID,
-                           "hash: unknown algorithm \"%s\"",
-                           problem_quote(name).text);
-        BUF_ADD(&j->list, " ");
-        buf_add_slice(&j->list, name);
-        BUF_ADD(&j->list, ":");
-        return STATUS_OK;
+    if (level->place == PLACE_HASH)
+        return on_hash_key(j, name, why);
+    if (level->place == PLACE_OBJECT) {
+        enum status rc = decide(j, name, why);
+
+        if (rc)
+            return rc;
     }
-    for (size_t i = 0; i < json_places[level->place].n; i++) {
-        if (name.size != members[i].size ||
-            name.data[0] != members[i].name[0] ||
-            memcmp(name.data, members[i].name, name.size))
-            continue;
-        if (level->seen & 1u << i)
+    member = find_member(level->place, name);
+    if (member) {
+        bit = 1u << (member - json_places[level->place].members);
+        if (level->seen & bit)
             return problem(why, STATUS_INVALID, "%s: given twice",
-                           members[i].name);
-        level->seen |= 1u << i;
-        level->member = &members[i];
+                           member->name);
+        level->seen |= bit;
+        level->member = member;
         return STATUS_OK;
     }
     if (j->target.reader->use == READER_MESSAGE) {
@@ -107,24 +151,18 @@ go_down(struct json_read *j, enum place place)
 }
 
 static enum status
-begin_change(struct json_read *j, struct problem *why)
-{
-    go_down(j, PLACE_CHANGE);
-    j->target.link = NULL;
-    return reader_entry_begin(j->target.reader, why);
-}
-
-static enum status
 on_object(struct json_read *j, struct problem *why)
 {
     switch (j->level->place) {
     case PLACE_TOP:
-        if (j->target.reader->use == READER_MESSAGE) {
-            go_down(j, PLACE_MESSAGE);
+        if (!j->is_entry) {
+            go_down(j, j->target.reader->use == READER_MESSAGE ? PLACE_MESSAGE
+                                                               : PLACE_OBJECT);
             return STATUS_OK;
         }
-        return begin_change(j, why);
+        /* fall through */
     case PLACE_CHANGES:
+        go_down(j, PLACE_CHANGE);
         return begin_change(j, why);
     case PLACE_LINKS:
         go_down(j, PLACE_LINK);
@@ -191,11 +229,16 @@ on_end(struct json_read *j, struct problem *why)
 {
     struct entry *entry = &j->target.reader->entry;
     enum place place = j->level->place;
+    enum status rc = STATUS_OK;
 
+    if (place == PLACE_OBJECT) { /* {} */
+        rc = begin_change(j, why);
+        place = PLACE_CHANGE;
+    }
     j->level--;
     switch (place) {
     case PLACE_CHANGE:
-        return reader_entry_end(j->target.reader, why);
+        return rc ? rc : reader_entry_end(j->target.reader, why);
     case PLACE_LINK:
         j->target.link = NULL;
         return STATUS_OK;
@@ -330,6 +373,14 @@ json_open(struct reader *reader)
         return NULL;
     }
     return j;
+}
+
+void
+json_read_entries(void *state)
+{
+    struct json_read *j = state;
+
+    j->is_entry = true;
 }
 
 static enum status

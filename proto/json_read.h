@@ -1,7 +1,8 @@
 /*
  * json_read.h - reads changes and messages in their JSON form (json_change.h).
  *
- * A post is one change or an array of them; a message is what
+ * A post is one change, an array of them, or a message, of which only the
+ * entries and the times around them are read; a message is what
  * json_message_begin wrote, or an array of changes. Members that nobody knows
  * and members given twice are refused: a source learns of its mistake.
  */
@@ -11,5 +12,9 @@
 #include "proto/reader.h"
 
 extern const struct parser json_parser;
+
+/* For ndjson_read.c: a document of json_parser's `parser` is one entry, never a
+ * message. */
+void json_read_entries(void *parser);
 
 #endif

@@ -17,8 +17,8 @@ is_space(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The line's first byte that says something. A JSON document may be an array as
- * well, or stretch over lines; a line is an entry. */
+/* The line's first byte that says something: a JSON document may be an array as
+ * well, but a line is an entry. */
 static enum status
 begin_line(struct ndjson *n, char first, struct problem *why)
 {
@@ -93,6 +93,7 @@ ndjson_open(struct reader *reader)
         ndjson_close(n);
         return NULL;
     }
+    json_read_entries(n->json);
     return n;
 }
 

@@ -6,6 +6,7 @@
 
 #include <libxml/parser.h>
 #include <libxml/parserInternals.h>
+#include <libxml/uri.h>
 #include <libxml/xmlerror.h>
 
 #include "proto/entry.h"
@@ -363,6 +364,15 @@ enum status
 xml_end(struct xml *xml, struct problem *why)
 {
     return guarded(xml, (struct slice){NULL, 0}, 1, why);
+}
+
+bool
+xml_is_namespace(const char *ns)
+{
+    xmlURIPtr uri = xmlParseURI(ns);
+
+    xmlFreeURI(uri); /* NULL is allowed */
+    return uri != NULL;
 }
 
 uint64_t

@@ -14,6 +14,7 @@
 #ifndef PROTO_XML_H
 #define PROTO_XML_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/problem.h"
@@ -64,6 +65,10 @@ MUST_CHECK enum status xml_reset(struct xml *xml);
 MUST_CHECK enum status xml_feed(struct xml *xml, struct slice bytes,
                                 struct problem *why);
 MUST_CHECK enum status xml_end(struct xml *xml, struct problem *why);
+
+/* Can `ns` be the name of a namespace, as this parser judges it when it reads a
+ * declaration: is it a URI reference (RFC 3986)? Terminated. */
+bool xml_is_namespace(const char *ns);
 
 /* The line it stands in, or stood in when it failed. */
 uint64_t xml_line(const struct xml *xml);

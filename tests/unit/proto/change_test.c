@@ -177,6 +177,35 @@ refuses_attributes_that_are_not_foreign(void **state)
     assert_int_equal(change_check(&change, NULL), STATUS_OK);
 }
 
+/* Its declaration has to be read back from the fragment, by a parser to which
+ * it is a URI reference (found by unit/proto/roundtrip). */
+static void
+refuses_a_namespace_that_xml_would_not_read_back(void **state)
+{
+    static const char *const good[] = {
+        "urn:x", "http://example.com/?a='1'&b=%C3%A5#c", "x", "../x", "x:",
+    };
+    static const char *const bad[] = {
+        "a b", " ", "\xc3\xa5", "http://[", "1:a", "%", "a\tb", "<x>",
+    };
+    struct attribute attribute = {SLICE(""), SLICE(""), SLICE("a"), SLICE("")};
+    struct change change = sample();
+
+    (void)state;
+    change.attributes = &attribute;
+    change.n_attributes = 1;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        attribute.ns = slice_of(good[i]);
+        assert_int_equal(change_check(&change, NULL), STATUS_OK);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        attribute.ns = slice_of(bad[i]);
+        assert_int_equal(change_check(&change, NULL), STATUS_INVALID);
+    }
+    attribute.ns = SLICE("a b");
+    assert_bad(&change, "attribute \"a\": its namespace is not a URI: \"a b\"");
+}
+
 int
 main(void)
 {
@@ -186,6 +215,7 @@ main(void)
         cmocka_unit_test(refuses_links_that_lead_nowhere),
         cmocka_unit_test(refuses_values_out_of_form),
         cmocka_unit_test(refuses_attributes_that_are_not_foreign),
+        cmocka_unit_test(refuses_a_namespace_that_xml_would_not_read_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

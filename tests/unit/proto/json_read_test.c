@@ -94,8 +94,40 @@ refuses_members_that_are_unknown_wrong_or_given_twice(void **state)
     assert_bad("{}", "no change: created, updated or deleted?");
     assert_bad("{\"change\":\"created\"}", "no loc");
     assert_bad("[]", "no entries");
-    assert_bad("{\"set\":\"a\",\"changes\":[]}",
-               "unknown member \"set\" in the change");
+    assert_bad("{" A ",\"set\":\"a\"}", "unknown member \"set\" in the change");
+    assert_bad("[{\"set\":\"a\"}]", "unknown member \"set\" in the change");
+    assert_bad("{\"set\":\"a\"," A "}",
+               "unknown member \"loc\" in the message");
+    assert_bad("{\"set\":\"a\",\"changes\":[]}", "no entries");
+    assert_bad("{\"after\":1,\"last\":2}", "no entries");
+    assert_bad("{\"changes\":[{" A "}],\"changes\":[{" A "}]}",
+               "changes: given twice");
+}
+
+/* Design section 4: a message posted again is its entries; what it says of
+ * another log is dropped, but its times must hold (R-292). */
+static void
+reads_the_entries_of_a_message_that_is_posted(void **state)
+{
+    (void)state;
+    assert_reads(JSON,
+                 "{\"set\":\"A\",\"epoch\":\"?\",\"after\":-1,\"last\":1e9,"
+                 "\"from\":\"2026-01-01T00:00:00Z\","
+                 "\"until\":\"2026-01-02T00:00:00Z\",\"digest\":\"none\","
+                 "\"now\":\"\",\"heartbeat\":-2,\"next\":\"\",\"changes\":"
+                 "[{" A ",\"datetime\":\"2026-01-02T00:00:00Z\",\"seq\":7,"
+                 "\"sourceDatetime\":\"?\"},{" A "}]}",
+                 "created [http://example.com/a]"
+                 " datetime=[2026-01-02T00:00:00Z]\n"
+                 "created [http://example.com/a]\n");
+    assert_bad("{\"from\":\"2026-01-02T00:00:00Z\",\"changes\":[{" A
+               ",\"datetime\":\"2026-01-01T00:00:00Z\"}]}",
+               "datetime: before the document's from");
+    assert_bad("{\"from\":\"2026-01-02T00:00:00Z\","
+               "\"until\":\"2026-01-01T00:00:00Z\",\"changes\":[{" A "}]}",
+               "until: before from");
+    assert_bad("{\"set\":null,\"changes\":[{" A "}]}",
+               "set: must not be true, false or null");
 }
 
 /* */
@@ -406,6 +438,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_member),
         cmocka_unit_test(refuses_members_that_are_unknown_wrong_or_given_twice),
+        cmocka_unit_test(reads_the_entries_of_a_message_that_is_posted),
         cmocka_unit_test(refuses_numbers_that_are_not_whole),
         cmocka_unit_test(refuses_what_xml_cannot_carry),
         cmocka_unit_test(says_where_the_syntax_is_wrong),

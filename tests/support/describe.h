@@ -1,0 +1,14 @@
+/*
+ * describe.h - a change as text, for tests: whatever it says, one line for the
+ * change and one for each link, so that two of them can be compared.
+ */
+#ifndef TESTS_SUPPORT_DESCRIBE_H
+#define TESTS_SUPPORT_DESCRIBE_H
+
+#include "proto/buf.h"
+#include "proto/change.h"
+
+/* All but the prefixes, which are only wishes. */
+void describe(struct buf *to, const struct change *change);
+
+#endif
