@@ -1,0 +1,21 @@
+#include "proto/fragment.h"
+
+#include "tests/fuzz/fuzz.h"
+
+/* Fragments are read from the disk: what is taken for one lies within what is
+ * there, and so does all that is said about it. */
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice text = {(const char *)data, size};
+    struct fragment_view view;
+
+    if (fragment_view(text, &view))
+        return 0;
+    FUZZ_ASSERT(view.size <= size && text.data[view.size - 1] == '\n');
+    FUZZ_ASSERT(view.loc.data > text.data);
+    FUZZ_ASSERT(view.loc.data + view.loc.size < text.data + view.size);
+    FUZZ_ASSERT(view.stamp < view.size);
+    FUZZ_ASSERT(fragment_time(text.data, view.stamp) == view.us);
+    return 0;
+}

@@ -1,0 +1,124 @@
+#include "tests/fuzz/fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/utf8.h"
+#include "tests/support/again.h"
+#include "tests/support/describe.h"
+
+/* More than any input here can hold. */
+#define ENTRIES_MAX 50000
+
+void
+fuzz_fail(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "%s:%d: not true: %s\n", file, line, what);
+    abort();
+}
+
+struct slice
+fuzz_take(struct slice *rest, size_t size)
+{
+    struct slice taken = {rest->data, size < rest->size ? size : rest->size};
+
+    rest->data += taken.size;
+    rest->size -= taken.size;
+    return taken;
+}
+
+void
+fuzz_check_problem(const struct problem *why)
+{
+    struct slice text = slice_of(why->text);
+
+    FUZZ_ASSERT(text.size > 0);
+    while (text.size > 0) {
+        uint32_t c = 0;
+        size_t size = utf8_read(text.data, text.size, &c);
+
+        FUZZ_ASSERT(size > 0);
+        FUZZ_ASSERT(c >= 0x20 && (c < 0x7f || c >= 0xa0));
+        fuzz_take(&text, size);
+    }
+}
+
+static enum status
+describe_each(const struct change *change, void *user, struct problem *why)
+{
+    (void)why;
+    describe(user, change);
+    return STATUS_OK;
+}
+
+/* Reads `step` bytes at a time. */
+static enum status
+read_in_steps(const char *type, enum reader_use use, struct slice document,
+              size_t step, change_fn *on_change, void *user,
+              struct problem *why)
+{
+    struct reader *reader = reader_new(format_of(slice_of(type)), use,
+                                       ENTRIES_MAX, on_change, user);
+    enum status rc = STATUS_OK;
+
+    FUZZ_ASSERT(reader);
+    while (!rc && document.size > 0)
+        rc = reader_feed(reader, fuzz_take(&document, step), why);
+    if (!rc)
+        rc = reader_end(reader, why);
+    reader_free(reader);
+    return rc;
+}
+
+static enum status
+add_both(const struct change *change, void *user, struct problem *why)
+{
+    void **both = user;
+
+    describe(both[1], change);
+    return again_add(change, both[0], why);
+}
+
+static void
+check_again(struct again *a)
+{
+    const char *fault = again_check(a);
+
+    if (!fault)
+        return;
+    fprintf(stderr, "%s: not\n%.*sor\n%.*sbut\n%.*s\n", fault,
+            SLICE_ARG(buf_slice(&a->told)), SLICE_ARG(buf_slice(&a->posted)),
+            SLICE_ARG(buf_slice(&a->got)));
+    abort();
+}
+
+void
+fuzz_reading(const char *type, enum reader_use use, struct slice document)
+{
+    struct problem why = {""}, why_in_steps = {""};
+    struct buf whole, parts;
+    struct again a;
+    void *both[] = {&a, &whole};
+    size_t step = 1 + document.size % 61;
+    enum status rc, rc_in_steps;
+
+    buf_init(&whole, SIZE_MAX);
+    buf_init(&parts, SIZE_MAX);
+    again_open(&a);
+    rc = read_in_steps(type, use, document, SIZE_MAX, add_both, both, &why);
+    rc_in_steps = read_in_steps(type, use, document, step, describe_each,
+                                &parts, &why_in_steps);
+    if (rc)
+        fuzz_check_problem(&why);
+    if (rc_in_steps)
+        fuzz_check_problem(&why_in_steps);
+    FUZZ_ASSERT(!rc == !rc_in_steps);
+    if (!rc) {
+        FUZZ_ASSERT(slice_equal(buf_slice(&whole), buf_slice(&parts)));
+        if (a.n > 0) /* nothing cannot be posted */
+            check_again(&a);
+    }
+    again_close(&a);
+    buf_fini(&parts);
+    buf_fini(&whole);
+}
