@@ -71,7 +71,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_init(&pieces, SIZE_MAX);
     buf_init(&whole, SIZE_MAX);
     rc = inflate_in_steps(bytes, 1 + size % 61, &parts);
-    FUZZ_ASSERT(inflate_in_steps(bytes, SIZE_MAX, &pieces) == rc);
+    /* Of two faults, what was let out in between decides which comes first. */
+    FUZZ_ASSERT(!inflate_in_steps(bytes, SIZE_MAX, &pieces) == !rc);
     FUZZ_ASSERT(inflate_whole(bytes, &whole) == !rc);
     if (!rc) {
         FUZZ_ASSERT(slice_equal(buf_slice(&parts), buf_slice(&whole)));
