@@ -36,9 +36,10 @@ struct xml {
     xml_name *names;
     size_t n_names;
 
-    enum status rc; /* what ended the reading */
-    uint64_t line;  /* where that was */
-    size_t n_first; /* bytes of the beginning that were looked at, up to 4 */
+    enum status rc;    /* what ended the reading */
+    uint64_t line;     /* where that was */
+    size_t n_first;    /* bytes of the beginning that were looked at, up to 4 */
+    size_t n_brackets; /* see parse_piece */
     int depth;
     struct problem *why; /* of the call that is going on */
 };
@@ -210,6 +211,7 @@ begin(struct xml *xml)
     xml->rc = STATUS_OK;
     xml->line = 0;
     xml->n_first = 0;
+    xml->n_brackets = 0;
     xml->depth = 0;
 
     /* NOENT is what makes "&amp;" in an attribute arrive as "&"; other entities
@@ -318,6 +320,31 @@ parse(struct xml *xml, struct slice bytes, int is_end)
         stop(xml, problem(xml->why, STATUS_MALFORMED, "not well-formed"));
 }
 
+/*
+ * Text must not have "]]>" in it, but the parser finds it only where it sees
+ * all three at once, and it takes the beginning of a long text before the rest
+ * has come. What is accepted must not depend on how the bytes were cut, so
+ * brackets at the end of a piece wait for what follows them.
+ */
+static void
+parse_piece(struct xml *xml, struct slice piece)
+{
+    char joined[2 + PIECE_SIZE];
+    size_t n = 0;
+
+    if (xml->n_brackets > 0) {
+        memset(joined, ']', xml->n_brackets);
+        memcpy(joined + xml->n_brackets, piece.data, piece.size);
+        piece = (struct slice){joined, xml->n_brackets + piece.size};
+    }
+    while (n < 2 && n < piece.size && piece.data[piece.size - 1 - n] == ']')
+        n++;
+    xml->n_brackets = n;
+    piece.size -= n;
+    if (piece.size > 0)
+        parse(xml, piece, 0);
+}
+
 /* The library's handler for errors without a parser belongs to the thread, on
  * which others may use the library too: it is borrowed and given back. */
 static enum status
@@ -340,14 +367,14 @@ guarded(struct xml *xml, struct slice bytes, int is_end, struct problem *why)
         bytes.data += piece.size;
         bytes.size -= piece.size;
         if (!rc) {
-            parse(xml, piece, 0);
+            parse_piece(xml, piece);
             rc = xml->rc ? xml->rc : look_at_held(xml);
         }
         if (rc)
             stop(xml, rc);
     }
     if (is_end && !xml->rc)
-        parse(xml, (struct slice){"", 0}, 1);
+        parse(xml, (struct slice){"]]", xml->n_brackets}, 1);
 
     xml->why = NULL;
     xmlSetStructuredErrorFunc(context, function);

@@ -341,6 +341,47 @@ reads_a_list_without_entries_as_a_message_only(void **state)
     free((char *)bytes.data);
 }
 
+/* R-001: "]]>" in text is not well-formed, wherever the bytes are cut (found by
+ * fuzz/urlset_read: the parser takes long text as it comes). */
+static void
+refuses_the_end_of_a_cdata_section_in_text(void **state)
+{
+    static const char *const texts[] = {"]]>", "]]]>", "]]>]]", "a]]]]]]>"};
+    static const char *const good[] = {
+        "]]&gt;",         "]>", "]]", "]]]", "]&#93;>", "<![CDATA[]]]>",
+        "]<![CDATA[]>]]>"};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 20);
+    for (size_t i = 0;
+         i < sizeof(texts) / sizeof(texts[0]) + sizeof(good) / sizeof(good[0]);
+         i++) {
+        bool is_good = i >= sizeof(texts) / sizeof(texts[0]);
+        const char *text =
+            is_good ? good[i - sizeof(texts) / sizeof(texts[0])] : texts[i];
+
+        buf_clear(&b);
+        buf_add_text(&b, XML_HEAD "<url><loc>http://example.com/");
+        for (int n = 0; n < 600; n++)
+            BUF_ADD(&b, "a");
+        buf_add_text(&b, text);
+        for (int n = 0; n < 20; n++)
+            BUF_ADD(&b, "a");
+        BUF_ADD(&b, "</loc><rs:md change='created'/></url></urlset>");
+        for (size_t step = 1; step <= b.size; step++) {
+            struct reading reading =
+                read_steps(XML, READER_POST, buf_slice(&b), step);
+
+            if (reading.rc != (is_good ? STATUS_OK : STATUS_MALFORMED))
+                fail_msg("\"%s\" in steps of %d: %d %s", text, (int)step,
+                         (int)reading.rc, reading.why.text);
+            reading_fini(&reading);
+        }
+    }
+    buf_fini(&b);
+}
+
 int
 main(void)
 {
@@ -359,6 +400,7 @@ main(void)
         cmocka_unit_test(reads_coverage_and_stamps_of_a_message),
         cmocka_unit_test(refuses_coverage_that_is_none),
         cmocka_unit_test(reads_a_list_without_entries_as_a_message_only),
+        cmocka_unit_test(refuses_the_end_of_a_cdata_section_in_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
