@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <yajl/yajl_parse.h>
 
+#include "proto/bom.h"
 #include "proto/entry.h"
 #include "proto/swar.h"
 
@@ -37,6 +38,7 @@ struct json_parse {
     size_t since;       /* bytes of earlier pieces since the last value */
     size_t last;        /* where in the piece the last value was */
     int depth;
+    unsigned bom;        /* bytes of it that were there: bom.h */
     struct problem *why; /* of the call that is going on */
 
     enum escape escape;
@@ -353,6 +355,9 @@ json_parse_feed(struct json_parse *json, struct slice bytes,
                 struct problem *why)
 {
     json->why = why;
+    if (!json->rc && !bom_skip(&json->bom, &bytes))
+        json->rc = problem(why, STATUS_MALFORMED,
+                           "not JSON: it begins with half a byte order mark");
     while (bytes.size > 0 && !json->rc) {
         json->piece = bytes;
         if (json->piece.size > PIECE_SIZE)

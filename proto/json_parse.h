@@ -3,7 +3,8 @@
  *
  * What yajl lets through is stopped here: strings with characters that XML
  * cannot carry, and lone surrogates, which it silently replaces. Nesting and
- * the size of a token are bounded. It counts lines, which yajl does not.
+ * the size of a token are bounded. It counts lines, which yajl does not, and
+ * passes over a byte order mark.
  *
  *     json_parse_new -> json_parse_feed ... json_parse_end -> json_parse_reset
  */

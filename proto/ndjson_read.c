@@ -2,11 +2,13 @@
 
 #include <stdlib.h>
 
+#include "proto/bom.h"
 #include "proto/json_read.h"
 
 struct ndjson {
     struct reader *reader;
     void *json;    /* json_parser's: reads the line as a document of its own */
+    unsigned bom;  /* bytes of it that were there: bom.h */
     uint64_t line; /* that it stands in */
     bool is_in_line; /* something but white space of the line was there */
 };
@@ -75,6 +77,7 @@ ndjson_close(void *state)
 static void
 begin(struct ndjson *n)
 {
+    n->bom = 0;
     n->line = 1;
     n->is_in_line = false;
 }
@@ -110,6 +113,9 @@ ndjson_feed(void *state, struct slice bytes, struct problem *why)
 {
     struct ndjson *n = state;
 
+    if (!bom_skip(&n->bom, &bytes))
+        return problem(why, STATUS_MALFORMED,
+                       "not NDJSON: it begins with half a byte order mark");
     while (bytes.size > 0) {
         const char *end = memchr(bytes.data, '\n', bytes.size);
         struct slice part = {bytes.data,

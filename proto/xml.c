@@ -9,6 +9,7 @@
 #include <libxml/uri.h>
 #include <libxml/xmlerror.h>
 
+#include "proto/bom.h"
 #include "proto/entry.h"
 
 /* How much the parser gets at once: between two pieces what it holds is looked
@@ -38,6 +39,7 @@ struct xml {
 
     enum status rc;    /* what ended the reading */
     uint64_t line;     /* where that was */
+    unsigned bom;      /* bytes of it that were there: bom.h */
     size_t n_first;    /* bytes of the beginning that were looked at, up to 4 */
     size_t n_brackets; /* see parse_piece */
     int depth;
@@ -210,6 +212,7 @@ begin(struct xml *xml)
 {
     xml->rc = STATUS_OK;
     xml->line = 0;
+    xml->bom = 0;
     xml->n_first = 0;
     xml->n_brackets = 0;
     xml->depth = 0;
@@ -279,8 +282,8 @@ look_at_first(struct xml *xml, struct slice bytes)
         if (c == 0 || c == 0xfe || c == 0xff)
             return problem(xml->why, STATUS_MALFORMED,
                            "the encoding is not UTF-8");
-        if (xml->n_first++ == 0 && c != '<' && c != 0xef && c != ' ' &&
-            c != '\t' && c != '\n' && c != '\r')
+        if (xml->n_first++ == 0 && c != '<' && c != ' ' && c != '\t' &&
+            c != '\n' && c != '\r')
             return problem(xml->why, STATUS_MALFORMED,
                            "not XML: it does not begin with \"<\"");
     }
@@ -358,6 +361,10 @@ guarded(struct xml *xml, struct slice bytes, int is_end, struct problem *why)
     xmlSetStructuredErrorFunc(NULL, on_stray_error);
     xml->why = why;
 
+    /* The library takes a mark from a new parser, but not after a reset. */
+    if (!bom_skip(&xml->bom, &bytes))
+        stop(xml, problem(why, STATUS_MALFORMED,
+                          "not XML: it begins with half a byte order mark"));
     while (bytes.size > 0 && !xml->rc) {
         struct slice piece = bytes;
         enum status rc = look_at_first(xml, bytes);

@@ -53,21 +53,14 @@ describe_each(const struct change *change, void *user, struct problem *why)
 
 /* Reads `step` bytes at a time. */
 static enum status
-read_in_steps(const char *type, enum reader_use use, struct slice document,
-              size_t step, change_fn *on_change, void *user,
+read_in_steps(struct reader *reader, struct slice document, size_t step,
               struct problem *why)
 {
-    struct reader *reader = reader_new(format_of(slice_of(type)), use,
-                                       ENTRIES_MAX, on_change, user);
     enum status rc = STATUS_OK;
 
-    FUZZ_ASSERT(reader);
     while (!rc && document.size > 0)
         rc = reader_feed(reader, fuzz_take(&document, step), why);
-    if (!rc)
-        rc = reader_end(reader, why);
-    reader_free(reader);
-    return rc;
+    return rc ? rc : reader_end(reader, why);
 }
 
 static enum status
@@ -100,14 +93,18 @@ fuzz_reading(const char *type, enum reader_use use, struct slice document)
     struct again a;
     void *both[] = {&a, &whole};
     size_t step = 1 + document.size % 61;
+    struct reader *reader =
+        reader_new(format_of(slice_of(type)), use, ENTRIES_MAX, add_both, both);
     enum status rc, rc_in_steps;
 
+    FUZZ_ASSERT(reader);
     buf_init(&whole, SIZE_MAX);
     buf_init(&parts, SIZE_MAX);
     again_open(&a);
-    rc = read_in_steps(type, use, document, SIZE_MAX, add_both, both, &why);
-    rc_in_steps = read_in_steps(type, use, document, step, describe_each,
-                                &parts, &why_in_steps);
+    rc = read_in_steps(reader, document, SIZE_MAX, &why);
+    reader_reset(reader, describe_each, &parts);
+    rc_in_steps = read_in_steps(reader, document, step, &why_in_steps);
+    reader_free(reader);
     if (rc)
         fuzz_check_problem(&why);
     if (rc_in_steps)

@@ -36,10 +36,10 @@ struct slice fuzz_take(struct slice *rest, size_t size);
 void fuzz_check_problem(const struct problem *why);
 
 /*
- * Reads a document in one piece and again in small ones. It is accepted both
- * times, with the same entries, or not at all; what is accepted goes every way
- * that an entry goes (tests/support/again.h) and comes back; what is refused
- * has a reason.
+ * Reads a document in one piece, and again, by the same reader, in small ones.
+ * It is accepted both times, with the same entries, or not at all; what is
+ * accepted goes every way that an entry goes (tests/support/again.h) and comes
+ * back; what is refused has a reason.
  */
 void fuzz_reading(const char *type, enum reader_use use, struct slice document);
 

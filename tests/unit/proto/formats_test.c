@@ -173,6 +173,11 @@ reads_one_document_after_the_other(void **state)
     (void)state;
     check_reuse(XML, XML_HEAD XML_ENTRY "</urlset>",
                 XML_HEAD XML_ENTRY "<a></urlset>");
+    /* Found by fuzz/urlset_read: only a new parser knew the mark. */
+    check_reuse(XML, "\xef\xbb\xbf" XML_HEAD XML_ENTRY "</urlset>",
+                "\xef\xbb" XML_HEAD XML_ENTRY "</urlset>");
+    check_reuse(JSON, "\xef\xbb\xbf" JSON_ENTRY, "\xef\xbb" JSON_ENTRY);
+    check_reuse(NDJSON, "\xef\xbb\xbf" JSON_ENTRY, "\xef\xbb" JSON_ENTRY);
     check_reuse(JSON, JSON_ENTRY, "[" JSON_ENTRY "}");
     check_reuse(NDJSON, JSON_ENTRY, JSON_ENTRY "\n" JSON_ENTRY "}");
 }

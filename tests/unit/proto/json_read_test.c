@@ -199,6 +199,27 @@ refuses_what_xml_cannot_carry(void **state)
                "attribute \"a\" is given twice");
 }
 
+/* RFC 8259 section 8.1: a byte order mark may be passed over. */
+static void
+passes_over_a_byte_order_mark(void **state)
+{
+    (void)state;
+    for (size_t step = 1; step < 6; step++) {
+        struct reading reading =
+            read_steps(JSON, READER_POST, SLICE("\xef\xbb\xbf\n{" A "}"), step);
+
+        assert_int_equal(reading.rc, STATUS_OK);
+        assert_int_equal(reading.n, 1);
+        reading_fini(&reading);
+    }
+    assert_refused(JSON, "\xef\xbb\xbf\xef\xbb\xbf{" A "}", STATUS_MALFORMED,
+                   NULL);
+    assert_refused(JSON, "\xef\xbb{" A "}", STATUS_MALFORMED,
+                   "not JSON: it begins with half a byte order mark");
+    assert_refused(JSON, "\xef", STATUS_MALFORMED, NULL);
+    assert_refused(JSON, "\xef\xbb\xbf", STATUS_MALFORMED, NULL);
+}
+
 static void
 says_where_the_syntax_is_wrong(void **state)
 {
@@ -441,6 +462,7 @@ main(void)
         cmocka_unit_test(reads_the_entries_of_a_message_that_is_posted),
         cmocka_unit_test(refuses_numbers_that_are_not_whole),
         cmocka_unit_test(refuses_what_xml_cannot_carry),
+        cmocka_unit_test(passes_over_a_byte_order_mark),
         cmocka_unit_test(says_where_the_syntax_is_wrong),
         cmocka_unit_test(says_which_entry_and_line_is_wrong),
         cmocka_unit_test(never_accepts_a_part_of_a_document),

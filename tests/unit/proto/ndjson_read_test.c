@@ -15,6 +15,7 @@ reads_one_entry_a_line(void **state)
         ENTRY("a1") "\r\n" ENTRY("b2") "\r\n",
         "\n\r\n \t\n" ENTRY("a1") "\n\n\n \r\n" ENTRY("b2") "\n \n\n",
         "  " ENTRY("a1") "\t \n\t" ENTRY("b2") "  ",
+        "\xef\xbb\xbf" ENTRY("a1") "\n" ENTRY("b2") "\n",
     };
 
     (void)state;
@@ -72,7 +73,9 @@ names_the_line_that_is_wrong(void **state)
          "not NDJSON: the line does not begin with \"{\""},
         {ENTRY("a1") "\n" ENTRY("b2") "\n\"a\"\n", STATUS_MALFORMED, 0, 3,
          "not NDJSON: the line does not begin with \"{\""},
-        {"\xef\xbb\xbf" ENTRY("a1"), STATUS_MALFORMED, 0, 1,
+        {"\xef\xbb" ENTRY("a1"), STATUS_MALFORMED, 0, 1,
+         "not NDJSON: it begins with half a byte order mark"},
+        {ENTRY("a1") "\n\xef\xbb\xbf" ENTRY("a1"), STATUS_MALFORMED, 0, 2,
          "not NDJSON: the line does not begin with \"{\""},
         {ENTRY("a1") "\n" ENTRY("b2") " " ENTRY("c3") "\n", STATUS_MALFORMED, 0,
          2, NULL},
