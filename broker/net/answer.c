@@ -44,9 +44,12 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
                  "X-Content-Type-Options: nosniff\r\n"
                  "%s",
                  r->status, response_reason(r->status), s->date, connection);
+    if (r->is_long && !rq->is_1_0)
+        n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
+                       "Transfer-Encoding: chunked\r\n");
     /* RFC 9110 section 8.6 forbids it in 204, and in 304 it would be that of
      * what is not sent. */
-    if (r->status != 204 && r->status != 304)
+    if (r->status != 204 && r->status != 304 && !r->is_long)
         n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
                       "Content-Length: %llu\r\n", (unsigned long long)size);
     if (r->content_type)
@@ -198,6 +201,21 @@ answer_send(struct connection *c)
     if (rq->body || connection_is_choked(c))
         return await_room(c);
     return finish(c);
+}
+
+void
+answer_begin_long(struct request *rq, const struct response *r,
+                  struct slice opening)
+{
+    char *scratch = rq->service->scratch;
+    size_t size;
+
+    rq->is_closing = true;
+    size = compose_head(rq, r, 0);
+    if (opening.size > SCRATCH_SIZE - size)
+        opening.size = 0;
+    memcpy(scratch + size, opening.data, opening.size);
+    connection_write(rq->connection, scratch, size + opening.size);
 }
 
 /* Fills the rest of the scratch with a small body, as far as it is in memory;

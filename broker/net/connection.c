@@ -67,10 +67,11 @@ connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
     static const struct {
         bool is_timed, is_busy;
     } phases[] = {
-        [PHASE_HEAD] = {true, false},    [PHASE_BODY] = {true, true},
-        [PHASE_HANDLER] = {true, true},  [PHASE_ANSWER] = {true, true},
-        [PHASE_LINGER] = {true, false},  [PHASE_STREAM] = {false, false},
-        [PHASE_FAREWELL] = {true, true}, [PHASE_GONE] = {false, false},
+        [PHASE_HEAD] = {true, false},   [PHASE_BODY] = {true, true},
+        [PHASE_HANDLER] = {true, true}, [PHASE_ANSWER] = {true, true},
+        [PHASE_LINGER] = {true, false}, [PHASE_STREAM] = {false, false},
+        [PHASE_LONG] = {true, false},   [PHASE_FAREWELL] = {true, true},
+        [PHASE_GONE] = {false, false},
     };
 
     if (phases[phase].is_timed != phases[c->phase].is_timed) {
@@ -236,6 +237,7 @@ connection_check(struct connection *c, int64_t now_us)
             exchange_timed_out(c);
         break;
     case PHASE_HANDLER:
+    case PHASE_LONG:
         /* Nothing is read meanwhile, so nobody would hear of the end. */
         if (socket_is_ended(fd_of(c)))
             connection_kill(c);

@@ -9,10 +9,11 @@
  *       |    |            +--- refused early -------------+--> PHASE_LINGER
  *       |    +--> PHASE_HANDLER (no body) ...
  *       +--> PHASE_STREAM --> PHASE_FAREWELL --> closed
+ *       +--> PHASE_LONG ----> PHASE_FAREWELL --> PHASE_LINGER
  *
- * connection_enter alone changes the phase. Every phase but HANDLER and STREAM
- * has a deadline, which service_second looks at: the library's own timers are
- * in one sorted list per thread, too slow to be touched for each request.
+ * connection_enter alone changes the phase. Every phase but HANDLER, STREAM and
+ * LONG has a deadline, which service_second looks at: the library's own timers
+ * are in one sorted list per thread, too slow to be touched for each request.
  *
  * A connection belongs to its service thread. libwebsockets knows it as the
  * opaque user data of its struct lws, which survives from request to request
@@ -44,7 +45,8 @@ struct stream;
 #define LINGER_US    2000000
 #define LINGER_BYTES (1024 * 1024)
 
-/* A farewell (WebSocket close) that is not answered. */
+/* A farewell (WebSocket close) that is not answered, or the end of a long
+ * answer that is not taken. */
 #define FAREWELL_US 5000000
 
 enum phase {
@@ -54,7 +56,8 @@ enum phase {
     PHASE_ANSWER,   /* the answer is being sent */
     PHASE_LINGER,   /* answered for good; reads what still comes */
     PHASE_STREAM,   /* a WebSocket */
-    PHASE_FAREWELL, /* being closed with a close frame */
+    PHASE_LONG,     /* an answer without a known end: stream.h */
+    PHASE_FAREWELL, /* being closed with a close frame, or last bytes */
     PHASE_GONE      /* closed, or as good as */
 };
 
@@ -81,7 +84,7 @@ struct connection {
     struct lws *wsi;
     struct service *service;
     struct request *request; /* NULL: none at hand */
-    struct stream *stream;   /* NULL: not a WebSocket */
+    struct stream *stream;   /* NULL: neither WebSocket nor long answer */
     enum phase phase;
     enum inside inside;
     enum flow flow;

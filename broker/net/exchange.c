@@ -123,7 +123,7 @@ exchange_begin(struct connection *c)
     struct request *rq = NULL;
 
     lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-    if (is_gone(c) || c->request)
+    if (is_gone(c) || c->request || c->stream)
         return -1;
     rq = c->request = head_read(c, false);
     if (!rq)
@@ -141,6 +141,13 @@ exchange_begin(struct connection *c)
 
     if (is_gone(c))
         return -1;
+    if (c->stream) {
+        request_free(rq);
+        c->request = NULL;
+        lws_http_headers_detach(c->wsi);
+        stream_await_opening(c);
+        return 0;
+    }
     if (rq->is_answered && answer_send(c) < 0)
         return -1;
     if (c->phase == PHASE_HANDLER)
@@ -290,11 +297,15 @@ exchange_writable(struct connection *c)
 
     if (is_gone(c))
         return -1;
-    if (c->phase != PHASE_ANSWER)
+    if (c->phase != PHASE_ANSWER && !c->stream)
         return 0;
     c->inside = INSIDE_WRITABLE;
-    connection_set_flow(c, FLOW_QUIET);
-    rc = answer_send(c);
+    if (c->stream) {
+        rc = stream_writable(c);
+    } else {
+        connection_set_flow(c, FLOW_QUIET);
+        rc = answer_send(c);
+    }
     c->inside = INSIDE_NOTHING;
     return !rc && c->flow == FLOW_QUIET ? 1 : rc;
 }
@@ -302,7 +313,9 @@ exchange_writable(struct connection *c)
 void
 exchange_ready(struct connection *c)
 {
-    if (c->phase == PHASE_ANSWER && answer_send(c) < 0)
+    if (c->phase == PHASE_LONG)
+        stream_await_opening(c);
+    else if (c->phase == PHASE_ANSWER && answer_send(c) < 0)
         connection_kill(c);
 }
 

@@ -18,6 +18,7 @@
 
 struct connection;
 struct memory;
+struct response;
 
 struct request {
     struct connection *connection; /* NULL: gone */
@@ -103,6 +104,11 @@ void ticket_drop(struct request *rq);
 
 /* answer.c */
 
+/* Sends the head of an answer without a known length, and the first bytes of
+ * its body. The connection ends with it. */
+void answer_begin_long(struct request *rq, const struct response *r,
+                       struct slice opening);
+
 /* Sends the rest of an answer as far as there is room, and then goes on. */
 int answer_send(struct connection *c);
 
@@ -111,6 +117,9 @@ int answer_send(struct connection *c);
 /* The handler has accepted the upgrade; libwebsockets goes on with it. false:
  * it would answer otherwise than the handler said. */
 bool stream_is_accepted(const struct connection *c);
+
+/* A long answer has begun: waits for the room in which it opens. */
+void stream_await_opening(struct connection *c);
 
 int stream_opened(struct connection *c);
 int stream_received(struct connection *c, size_t size);

@@ -222,6 +222,12 @@ request_is_upgrade(const struct request *rq)
     return rq->is_upgrade;
 }
 
+bool
+request_is_1_0(const struct request *rq)
+{
+    return rq->is_1_0;
+}
+
 struct service *
 request_service(const struct request *rq)
 {

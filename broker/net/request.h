@@ -5,6 +5,8 @@
  *                 +-> request_receive -> on_data ... on_end -> request_answer
  *                 +-> request_defer -> ... -> request_answer      later
  *                 +-> request_accept_stream                a WebSocket
+ *                 +-> request_accept_long                  an answer without
+ * end
  *
  * Exactly one answer is owed; it may come later, on the service thread. When
  * the connection is gone, on_gone is called instead of anything else, once, and
@@ -76,6 +78,10 @@ uint64_t request_content_length(const struct request *rq);
  * request_accept_stream are allowed, within on_request. */
 bool request_is_upgrade(const struct request *rq);
 
+/* Did it come by HTTP/1.0? Then an answer without a known length is not
+ * chunked. */
+bool request_is_1_0(const struct request *rq);
+
 struct service *request_service(const struct request *rq);
 
 /* The handler's own data. */
@@ -119,5 +125,14 @@ struct request *ticket_request(struct ticket ticket);
 struct stream_handlers;
 void request_accept_stream(struct request *rq, const char *subprotocol,
                            const struct stream_handlers *handlers, void *user);
+
+/* Begins an answer of which nobody knows the end, within on_request of a GET:
+ * its head, and `opening`, the first bytes of its body (less than 1 KB,
+ * copied). From there it is a stream: stream.h. The body goes out as it is
+ * written: what is not request_is_1_0 is told that it is chunked, and has to
+ * be. The connection ends with the answer. */
+void request_accept_long(struct request *rq, const struct response *head,
+                         struct slice opening,
+                         const struct stream_handlers *handlers, void *user);
 
 #endif

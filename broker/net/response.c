@@ -16,6 +16,7 @@ response_init(struct response *r, unsigned status, const char *content_type)
     r->text = (struct slice){NULL, 0};
     r->body = NULL;
     r->close = false;
+    r->is_long = false;
     r->headers_size = 0;
     r->headers[0] = '\0';
 }

@@ -1,7 +1,8 @@
 /*
  * response.h - an answer.
  *
- * Content-Length is always sent; HEAD gets the headers alone.
+ * Content-Length is always sent, except with the head of a long answer (see
+ * request_accept_long); HEAD gets the headers alone.
  */
 #ifndef BROKER_NET_RESPONSE_H
 #define BROKER_NET_RESPONSE_H
@@ -23,6 +24,8 @@ struct response {
     struct slice text;        /* a body in memory; copied */
     struct body *body;        /* or this one, which the response takes over */
     bool close;               /* end the connection after it */
+    bool is_long;             /* the head of an answer without a known end; in
+                                 request_answer for HEAD only */
     size_t headers_size;
     char headers[RESPONSE_HEADERS_MAX]; /* "Name: value\r\n"... */
 };

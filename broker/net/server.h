@@ -82,7 +82,8 @@ unsigned service_number(const struct service *service);
 void service_wake(struct service *service);
 
 /* The same, about `wait_us` (up to a second) from now, rounded up to
- * milliseconds. Called on that thread. */
+ * milliseconds; of several calls the one that is due first counts. Called on
+ * that thread. */
 void service_wake_later(struct service *service, int64_t wait_us);
 
 /* A thing to be done on a service thread; lives inside its owner's struct. */

@@ -157,9 +157,12 @@ on_wake_timer(uv_timer_t *timer)
 void
 service_wake_later(struct service *s, int64_t wait_us)
 {
-    if (!s->is_ended)
-        uv_timer_start(&s->wake_timer, on_wake_timer,
-                       (uint64_t)(wait_us + 999) / 1000, 0);
+    uint64_t wait_ms = (uint64_t)(wait_us + 999) / 1000;
+
+    if (s->is_ended || (uv_is_active((uv_handle_t *)&s->wake_timer) &&
+                        uv_timer_get_due_in(&s->wake_timer) <= wait_ms))
+        return;
+    uv_timer_start(&s->wake_timer, on_wake_timer, wait_ms, 0);
 }
 
 static void

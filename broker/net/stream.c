@@ -21,6 +21,8 @@ struct stream {
     const struct stream_handlers *handlers;
     void *user;
     bool is_accepted; /* libwebsockets will say what we would say */
+    bool is_long;     /* an HTTP answer */
+    bool is_open;     /* HTTP: on_open was called */
     bool is_waiting;  /* for room */
     bool is_closing;  /* nothing may be written any more */
     size_t received;  /* of the client's message at hand */
@@ -53,9 +55,9 @@ is_what_is_said(struct request *rq, const char *subprotocol)
     return false;
 }
 
-void
-request_accept_stream(struct request *rq, const char *subprotocol,
-                      const struct stream_handlers *handlers, void *user)
+/* The stream that answers a request; NULL: no memory, and all is said. */
+static struct stream *
+begin(struct request *rq, const struct stream_handlers *handlers, void *user)
 {
     struct connection *c = rq->connection;
     struct stream *stream = calloc(1, sizeof(*stream));
@@ -65,15 +67,40 @@ request_accept_stream(struct request *rq, const char *subprotocol,
     if (!stream) {
         connection_kill(c);
         handlers->on_gone(NULL, user);
-        return;
+        return NULL;
     }
     stream->connection = c;
     stream->handlers = handlers;
     stream->user = user;
+    c->stream = stream;
+    return stream;
+}
+
+void
+request_accept_stream(struct request *rq, const char *subprotocol,
+                      const struct stream_handlers *handlers, void *user)
+{
+    struct stream *stream = begin(rq, handlers, user);
+
+    if (!stream)
+        return;
     stream->is_accepted = is_what_is_said(rq, subprotocol);
     if (!stream->is_accepted)
         diag(DIAG_ERROR, "net", "a subprotocol that cannot be chosen");
-    c->stream = stream;
+}
+
+void
+request_accept_long(struct request *rq, const struct response *head,
+                    struct slice opening,
+                    const struct stream_handlers *handlers, void *user)
+{
+    struct stream *stream = begin(rq, handlers, user);
+
+    if (!stream)
+        return;
+    stream->is_long = true;
+    connection_enter(rq->connection, PHASE_LONG, 0);
+    answer_begin_long(rq, head, opening);
 }
 
 bool
@@ -122,6 +149,25 @@ stream_closing(struct connection *c)
     return 0;
 }
 
+/* Nothing of a client's is read during a long answer, and this is the only way
+ * to hear of room to write all the same: open for one turn, in whose callback
+ * the reading stops (FLOW_QUIET). It stays so to the end: nothing that the
+ * client sends can turn the library's loop. So a long answer opens, and is
+ * written to, only after that turn. */
+void
+stream_await_opening(struct connection *c)
+{
+    connection_await_room(c);
+}
+
+/* All is sent that was to be sent. */
+static void
+end_long(struct connection *c)
+{
+    connection_set_flow(c, FLOW_HELD);
+    connection_linger(c);
+}
+
 int
 stream_writable(struct connection *c)
 {
@@ -129,10 +175,18 @@ stream_writable(struct connection *c)
 
     if (!s || c->phase == PHASE_GONE)
         return -1;
-    if (s->is_waiting) {
+    if (c->phase == PHASE_LONG)
+        connection_set_flow(c, FLOW_QUIET);
+    if (s->is_long && !s->is_open) {
+        s->is_open = true;
+        s->handlers->on_open(s, s->user);
+    } else if (s->is_waiting) {
         s->is_waiting = false;
         connection_set_busy(c, false);
         s->handlers->on_room(s, s->user);
+    } else if (s->is_long && c->phase == PHASE_FAREWELL &&
+               !connection_is_choked(c)) {
+        end_long(c);
     }
     return c->phase == PHASE_GONE ? -1 : 0;
 }
@@ -167,7 +221,7 @@ stream_want_room(struct stream *stream)
 {
     struct connection *c = stream->connection;
 
-    if (c->phase != PHASE_STREAM)
+    if (c->phase != PHASE_STREAM && c->phase != PHASE_LONG)
         return;
     stream->is_waiting = true;
     connection_set_busy(c, true);
@@ -194,6 +248,39 @@ stream_close(struct stream *stream, unsigned code, const char *reason)
     if (size)
         memcpy(frame + 4, reason, size);
     connection_write(c, frame, 4 + size);
+}
+
+void
+stream_end(struct stream *stream, const void *last, size_t size)
+{
+    struct connection *c = stream->connection;
+
+    if (stream->is_closing || c->phase != PHASE_LONG)
+        return;
+    stream->is_closing = true;
+    stream->is_waiting = false;
+    /* Whoever does not take it is cut by connection_check. */
+    connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
+    /* The end comes with the callback: held while the library still waits for
+     * room, the connection would turn its loop. */
+    if (!size || connection_write(c, last, size))
+        lws_callback_on_writable(c->wsi);
+}
+
+size_t
+stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t n = 0;
+    int shift = 60;
+
+    while (shift > 0 && !(size >> shift))
+        shift -= 4;
+    for (; shift >= 0; shift -= 4)
+        to[n++] = hex[(size >> shift) & 15];
+    to[n++] = '\r';
+    to[n++] = '\n';
+    return n;
 }
 
 struct service *

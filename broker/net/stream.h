@@ -1,5 +1,11 @@
 /*
- * stream.h - long answers: a WebSocket, from acceptance to farewell.
+ * stream.h - long answers: a WebSocket, from acceptance to farewell, and an
+ * HTTP answer without a known end (request_accept_long), for which holds the
+ * same.
+ *
+ * What a client sends behind the request for a long HTTP answer is never read:
+ * the connection ends with the answer. That the client has gone is seen within
+ * a second, or when it is written to.
  *
  * All calls and callbacks on the stream's service thread.
  *
@@ -21,9 +27,15 @@
 
 struct stream;
 
-/* Largest frame that may be written at once, its header included: what
+/* Largest frame or chunk that may be written at once, its header included: what
  * libwebsockets may have to keep of a slow client. */
 #define STREAM_FRAME_MAX 65536
+
+/* Around the bytes of a chunk (RFC 9112 section 7.1): its size before them, a
+ * line's end behind. The last chunk, with which an answer ends, is empty. */
+#define STREAM_CHUNK_HEADER_MAX 18
+#define STREAM_CHUNK_END        "\r\n"
+#define STREAM_CHUNK_LAST       "0\r\n\r\n"
 
 /* Longest header of a frame that the server sends. */
 #define STREAM_FRAME_HEADER_MAX 10
@@ -42,8 +54,9 @@ enum stream_result {
     STREAM_DEAD    /* on_gone will come, later */
 };
 
-/* Writes one whole frame, its header included (stream_frame_header), as it is;
- * never writes into it: it may be shared by all threads. */
+/* Writes one whole frame, its header included (stream_frame_header), or one
+ * whole chunk, as it is; never writes into it: it may be shared by all threads.
+ */
 enum stream_result stream_write(struct stream *stream, const void *frame,
                                 size_t size);
 
@@ -52,12 +65,21 @@ enum stream_result stream_write(struct stream *stream, const void *frame,
 size_t stream_frame_header(uint8_t to[STREAM_FRAME_HEADER_MAX], size_t size,
                            bool is_first, bool is_last);
 
+/* Composes the header of a chunk of `size` bytes, 1 at least; returns its size.
+ */
+size_t stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size);
+
 /* Asks for on_room. */
 void stream_want_room(struct stream *stream);
 
-/* Sends a close frame with `code` and `reason` (at most 123 bytes), then ends;
- * on_gone comes later. Nothing may be written after it. */
+/* WebSocket: sends a close frame with `code` and `reason` (at most 123 bytes),
+ * then ends; on_gone comes later. Nothing may be written after it. */
 void stream_close(struct stream *stream, unsigned code, const char *reason);
+
+/* HTTP: sends the last bytes of the answer, then ends; on_gone comes later.
+ * Nothing may be written after it. Without the last chunk the client is told
+ * that the answer is not whole. */
+void stream_end(struct stream *stream, const void *last, size_t size);
 
 struct service *stream_service(const struct stream *stream);
 
