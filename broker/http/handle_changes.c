@@ -12,6 +12,7 @@
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
 #include "proto/json.h"
+#include "proto/number.h"
 
 /* POST: the body is read as it arrives; the answer comes back from the log
  * thread. The ingest outlives a connection that breaks meanwhile: what was
@@ -312,8 +313,30 @@ wanted_position(struct request *rq, const struct head *head, uint64_t *after,
     return positions_judge(head, text, after, why);
 }
 
-void
-handle_changes_get(struct http *http, struct request *rq, struct slice name)
+/* Reads ?wait=; absent means 0. Longer than allowed is refused: cut in silence,
+ * the client would take its own time-out for too short or the broker for
+ * broken.
+ */
+static enum status
+wanted_wait(struct request *rq, int64_t *wait_us, struct problem *why)
+{
+    struct slice text;
+    bool is_bad = false;
+
+    *wait_us = 0;
+    if (!request_parameter(rq, "wait", &text, &is_bad))
+        return STATUS_OK;
+    if (is_bad || !seconds_read(text, wait_us) || *wait_us > POLLS_WAIT_MAX_US)
+        return problem(why, STATUS_MALFORMED,
+                       "\"%s\" is not a time to wait: that is 0 to %d seconds",
+                       problem_quote(text).text,
+                       (int)(POLLS_WAIT_MAX_US / 1000000));
+    return STATUS_OK;
+}
+
+/* Answers with what is after a position. */
+static void
+answer_page(struct request *rq, struct set *set, uint64_t after)
 {
     struct reading *r = calloc(1, sizeof(*r)), now;
     enum status rc;
@@ -322,15 +345,10 @@ handle_changes_get(struct http *http, struct request *rq, struct slice name)
         routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
         return;
     }
-    r->set = routes_set(http, rq, name, &r->head);
-    if (!r->set) {
-        free(r);
-        return;
-    }
-    rc = wanted_position(rq, &r->head, &r->after, &r->why);
-    if (!rc)
-        rc = memory_open(r->set, r->after, LOG_MEMORY, &r->body, &r->last,
-                         &r->why);
+    r->set = set;
+    r->after = after;
+    log_head(set->log, &r->head);
+    rc = memory_open(set, after, LOG_MEMORY, &r->body, &r->last, &r->why);
     if (rc == STATUS_AGAIN) {
         r->ticket = request_ticket(rq);
         r->job.work = read_work;
@@ -343,4 +361,50 @@ handle_changes_get(struct http *http, struct request *rq, struct slice name)
     now = *r;
     free(r);
     answer_memory(rq, &now);
+}
+
+/* A request that waits. */
+struct waiting {
+    struct set *set;
+    uint64_t after;
+};
+
+static void
+on_resumed(struct request *rq, void *user)
+{
+    struct waiting *w = user;
+
+    if (rq)
+        answer_page(rq, w->set, w->after);
+    free(w);
+}
+
+void
+handle_changes_get(struct http *http, struct request *rq, struct slice name)
+{
+    struct poll_wish wish = {.resume = on_resumed};
+    struct problem why = {""};
+    struct waiting *w = NULL;
+    struct head head;
+    enum status rc;
+
+    wish.set = routes_set(http, rq, name, &head);
+    if (!wish.set)
+        return;
+    rc = wanted_position(rq, &head, &wish.after, &why);
+    if (!rc)
+        rc = wanted_wait(rq, &wish.wait_us, &why);
+    if (rc) {
+        routes_answer_failure(rq, rc, &why, wish.set, &head);
+        return;
+    }
+    if (wish.wait_us > 0 && wish.after == head.last)
+        w = malloc(sizeof(*w));
+    if (!w) { /* without memory nobody waits */
+        answer_page(rq, wish.set, wish.after);
+        return;
+    }
+    *w = (struct waiting){wish.set, wish.after};
+    wish.user = w;
+    push_wait(http->push, rq, &wish);
 }

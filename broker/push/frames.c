@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/position.h"
+
 /* A message may be a little over --message-bytes when one entry is that large;
  * its JSON form is bounded by the limits of an entry. */
 #define MESSAGE_MAX ((size_t)64 << 20)
@@ -40,6 +42,20 @@ compose(struct buf *message, const struct frame_wish *wish,
     return message_write(message, &content, last, why);
 }
 
+/* Puts what the transport says around the message. */
+static void
+wrap(struct buf *wire, const struct frame_wish *wish, struct slice message,
+     uint64_t last)
+{
+    char position[POSITION_MAX];
+    struct envelope envelope = {position, wish->is_heartbeat};
+    struct head head;
+
+    log_head(wish->set->log, &head);
+    position_write(position, head.epoch, last);
+    wish->transport->wrap(wire, message, &envelope);
+}
+
 enum status
 frame_make(struct frame **result, const struct frame_wish *wish,
            enum log_patience patience, struct problem *why)
@@ -54,7 +70,7 @@ frame_make(struct frame **result, const struct frame_wish *wish,
     rc = compose(&message, wish, patience, &last, why);
     if (rc)
         goto out;
-    wish->transport->wrap(&wire, buf_slice(&message));
+    wrap(&wire, wish, buf_slice(&message), last);
     frame = calloc(1, sizeof(*frame));
     if (!frame || wire.failed) {
         free(frame);

@@ -75,6 +75,7 @@ places_enter(struct places *places, struct service *service, struct set *set)
         p->watch.wake = on_commit;
         list_init(&p->marked_node);
         list_init(&p->waiting);
+        list_init(&p->polls);
         list_append(&places->all, &p->node);
         cursor_watch(set->log, &p->watch);
         look_at_head(p); /* after the watch is there: see cursor.h */
@@ -94,7 +95,7 @@ places_leave(struct place *p)
     pthread_mutex_lock(&places->mutex);
     list_remove(&p->marked_node);
     pthread_mutex_unlock(&places->mutex);
-    for (size_t i = 0; i < MESSAGE_FORMS; i++)
+    for (size_t i = 0; i < TRANSPORTS; i++)
         frame_unref(p->heartbeat[i]);
     list_remove(&p->node);
     free(p);
@@ -134,7 +135,7 @@ places_new_tick(struct places *places)
     list_foreach (node, next, &places->all) {
         struct place *p = list_entry(node, struct place, node);
 
-        for (size_t i = 0; i < MESSAGE_FORMS; i++) {
+        for (size_t i = 0; i < TRANSPORTS; i++) {
             frame_unref(p->heartbeat[i]);
             p->heartbeat[i] = NULL;
         }

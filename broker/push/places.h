@@ -36,10 +36,11 @@ struct place {
     struct places *places;
     struct set *set;
     struct list waiting; /* subscribers at the head */
+    struct list polls;   /* requests that wait for more: longpoll.h */
     uint64_t last;       /* the head's, when it was looked at after the last
                             mark was taken */
     unsigned n_subscribers;
-    struct frame *heartbeat[MESSAGE_FORMS]; /* of this tick, at the head */
+    struct frame *heartbeat[TRANSPORTS]; /* of this tick, at the head */
 };
 
 void places_init(struct places *places);

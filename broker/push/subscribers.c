@@ -10,12 +10,10 @@
 #include "broker/push/frames.h"
 #include "broker/push/places.h"
 #include "broker/push/reads.h"
-#include "broker/push/websocket.h"
 #include "broker/sets/positions.h"
 
-#define CLOSE_GOING_AWAY    1001
-#define CLOSE_FAILED        1011
-#define CLOSE_POSITION_GONE 4410
+/* Most bytes of what is told with a position that is gone. */
+#define MEMBERS_MAX 4096
 
 /* Bytes of frames per thread above which a subscriber that cannot send lets go
  * of its frame and has it made again later. */
@@ -56,6 +54,7 @@ struct push_thread {
     struct places places;
     struct reads reads;
     struct frames frames;
+    struct polls polls;
     struct list idle; /* of subscribers: least recently sent to first */
     int64_t gather_until_us;
     struct task farewell;
@@ -71,23 +70,37 @@ struct push {
 /* Sending */
 
 static void
-close_with(struct subscriber *s, unsigned code, const char *reason)
+close_telling(struct subscriber *s, unsigned code, const char *reason,
+              const char *members)
 {
+    const struct ending ending = {code, reason, members, s->offset > 0};
+
     list_remove(&s->node);
     s->state = CLOSING;
-    stream_close(s->stream, code, reason);
+    s->transport->close(s->stream, &ending);
+}
+
+static void
+close_with(struct subscriber *s, unsigned code, const char *reason)
+{
+    close_telling(s, code, reason, NULL);
 }
 
 static void
 close_gone(struct subscriber *s)
 {
     char earliest[POSITION_MAX], reason[124];
+    struct buf members;
     struct head head;
 
     log_head(s->place->set->log, &head);
     positions_earliest(&head, earliest);
     snprintf(reason, sizeof(reason), "position gone; earliest %s", earliest);
-    close_with(s, CLOSE_POSITION_GONE, reason);
+    buf_init(&members, MEMBERS_MAX);
+    positions_members(s->place->set, &head, &members);
+    close_telling(s, CLOSE_POSITION_GONE, reason,
+                  members.failed ? NULL : members.data);
+    buf_fini(&members);
 }
 
 /* What it needs next cannot be had. */
@@ -134,7 +147,7 @@ send_frame(struct subscriber *s, int64_t now_us)
     enum stream_result sent = STREAM_SENT;
 
     while (s->offset < s->frame->size) {
-        struct slice piece = websocket_frame_at(
+        struct slice piece = transports_piece(
             (struct slice){s->frame->data, s->frame->size}, s->offset);
 
         sent = stream_write(s->stream, piece.data, piece.size);
@@ -320,22 +333,26 @@ push_on_wake(struct push *push, struct service *service)
         return;
     }
     places_take(&t->places);
-    while ((p = places_next(&t->places)))
+    while ((p = places_next(&t->places))) {
         serve_waiting(p);
+        polls_serve(&t->polls, p);
+    }
     cost_us = clock_steady_us() - now_us;
     if (cost_us >= GATHER_FROM_US)
         t->gather_until_us =
             now_us + cost_us +
             (cost_us < GATHER_MAX_US ? cost_us : GATHER_MAX_US);
+    polls_go_on(&t->polls, service);
 }
 
-/* Heartbeats: one frame per set, form and tick for all who are at the head. */
+/* Heartbeats: one frame per set, transport and tick for all who are at the
+ * head. */
 
 static void
 send_heartbeat(struct subscriber *s)
 {
     struct place *p = s->place;
-    struct frame **shared = &p->heartbeat[s->transport->form];
+    struct frame **shared = &p->heartbeat[transports_number(s->transport)];
     const struct frame_wish wish = {
         .set = p->set,
         .transport = s->transport,
@@ -344,8 +361,7 @@ send_heartbeat(struct subscriber *s)
         .is_heartbeat = true,
     };
 
-    if (*shared && ((*shared)->wish.after != s->after ||
-                    (*shared)->wish.transport != s->transport)) {
+    if (*shared && (*shared)->wish.after != s->after) {
         frame_unref(*shared);
         *shared = NULL;
     }
@@ -455,9 +471,15 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     s->transport = wish->transport;
     s->after = wish->after;
     s->is_gone = wish->is_gone;
-    request_accept_stream(rq,
-                          wish->is_named ? wish->transport->subprotocol : NULL,
-                          &stream_handlers, s);
+    s->transport->accept(rq, s->transport, wish->is_named, &stream_handlers, s);
+}
+
+void
+push_wait(struct push *push, struct request *rq, const struct poll_wish *wish)
+{
+    struct push_thread *t = &push->threads[service_number(request_service(rq))];
+
+    polls_wait(&t->polls, &t->places, rq, wish);
 }
 
 static void
@@ -473,6 +495,7 @@ say_farewell(struct task *task)
         if (s->state != CLOSING)
             close_with(s, CLOSE_GOING_AWAY, "the broker is ending");
     }
+    polls_end(&t->polls, t->places.service);
 }
 
 void
@@ -501,6 +524,7 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         places_init(&t->places);
         reads_init(&t->reads, on_read, t);
         frames_init(&t->frames);
+        polls_init(&t->polls);
         list_init(&t->idle);
     }
     *result = push;

@@ -25,6 +25,7 @@
 
 #include "broker/net/request.h"
 #include "broker/net/server.h"
+#include "broker/push/longpoll.h"
 #include "broker/push/transports.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
@@ -48,16 +49,20 @@ struct push_wish {
                        reason naming the earliest */
 };
 
-/* Accepts a WebSocket; within on_request. */
+/* Accepts a WebSocket or an event stream; within on_request. */
 void push_accept(struct push *push, struct request *rq,
                  const struct push_wish *wish);
+
+/* Lets a request wait until its set has more; within on_request. */
+void push_wait(struct push *push, struct request *rq,
+               const struct poll_wish *wish);
 
 /* The server's on_wake and on_tick. */
 void push_on_wake(struct push *push, struct service *service);
 void push_on_tick(struct push *push, struct service *service);
 
-/* Says farewell to all subscribers of all threads: close code 1001. Any thread,
- * once. */
+/* Says farewell to all subscribers of all threads: close code 1001. Requests
+ * that wait are resumed. Any thread, once. */
 void push_farewell(struct push *push, struct server *server);
 
 #endif

@@ -1,10 +1,19 @@
 #include "broker/push/transports.h"
 
+#include "broker/push/eventsource.h"
 #include "broker/push/websocket.h"
 
-static const struct transport transports[] = {
-    {"resourcesync.json", MESSAGE_JSON, websocket_wrap},
-    {"resourcesync.xml", MESSAGE_XML, websocket_wrap},
+/* An event stream carries JSON only: the lines of XML would have to be taken
+ * apart, and put together again by every client. */
+static const struct transport transports[TRANSPORTS] = {
+    {"resourcesync.json", MESSAGE_JSON, websocket_accept, websocket_wrap,
+     websocket_close},
+    {"resourcesync.xml", MESSAGE_XML, websocket_accept, websocket_wrap,
+     websocket_close},
+    {NULL, MESSAGE_JSON, eventsource_accept, eventsource_wrap_chunked,
+     eventsource_close_chunked},
+    {NULL, MESSAGE_JSON, eventsource_accept, eventsource_wrap_plain,
+     eventsource_close_plain},
 };
 
 /* The next name of a comma-separated list. */
@@ -35,8 +44,30 @@ transports_of_websocket(bool has_offer, struct slice offer, bool *is_named)
     if (!has_offer)
         return &transports[0];
     while ((name = next_name(&offer)).size > 0)
-        for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
-            if (slice_is(name, transports[i].subprotocol))
+        for (size_t i = 0; i < TRANSPORTS; i++)
+            if (transports[i].subprotocol &&
+                slice_is(name, transports[i].subprotocol))
                 return &transports[i];
     return NULL;
+}
+
+const struct transport *
+transports_of_events(bool is_1_0)
+{
+    return &transports[is_1_0 ? 3 : 2];
+}
+
+size_t
+transports_number(const struct transport *transport)
+{
+    return (size_t)(transport - transports);
+}
+
+struct slice
+transports_piece(struct slice wrapped, size_t offset)
+{
+    size_t rest = wrapped.size - offset;
+
+    return (struct slice){wrapped.data + offset,
+                          rest < STREAM_FRAME_MAX ? rest : STREAM_FRAME_MAX};
 }

@@ -5,17 +5,57 @@
 #ifndef BROKER_PUSH_TRANSPORTS_H
 #define BROKER_PUSH_TRANSPORTS_H
 
+#include "broker/net/request.h"
+#include "broker/net/stream.h"
 #include "broker/sets/message.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
-struct transport {
-    const char *subprotocol; /* what the client asks for, and is told */
-    enum message_form form;
+/* How many rows there are. */
+#define TRANSPORTS 4
 
-    /* Appends a message as it goes out on the wire. */
-    void (*wrap)(struct buf *to, struct slice message);
+struct transport;
+
+/* What a transport may say around a message. */
+struct envelope {
+    const char *position; /* after the message */
+    bool is_heartbeat;
+};
+
+/* Why a stream ends. The codes are those of RFC 6455 section 7.4, and one of
+ * our own. */
+#define CLOSE_GOING_AWAY    1001
+#define CLOSE_FAILED        1011
+#define CLOSE_POSITION_GONE 4410
+
+struct ending {
+    unsigned code;
+    const char *reason;  /* at most 123 bytes */
+    const char *members; /* more, as JSON: ",\"earliest\":...", or NULL */
+    bool is_within;      /* a frame was sent in part */
+};
+
+/* Accepts the request, and says so; `handlers` from then on. */
+typedef void accept_fn(struct request *rq, const struct transport *transport,
+                       bool is_named, const struct stream_handlers *handlers,
+                       void *user);
+
+/* Appends a message as it goes out on the wire: the pieces of it that
+ * transports_piece cuts are what may be written at once. */
+typedef void wrap_fn(struct buf *to, struct slice message,
+                     const struct envelope *envelope);
+
+/* Says why, as far as that is possible, and ends the stream. */
+typedef void close_fn(struct stream *stream, const struct ending *ending);
+
+struct transport {
+    const char *subprotocol; /* of a WebSocket: what the client asks for, and is
+                                told; NULL: it is none */
+    enum message_form form;
+    accept_fn *accept;
+    wrap_fn *wrap;
+    close_fn *close;
 };
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
@@ -24,6 +64,16 @@ struct transport {
  * none of them is spoken here. */
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool *is_named);
+
+/* The transport of an event stream. */
+const struct transport *transports_of_events(bool is_1_0);
+
+/* Its number, below TRANSPORTS. */
+size_t transports_number(const struct transport *transport);
+
+/* The piece of a wrapped message that begins at `offset`, a sum of sizes of
+ * pieces before: all but the last have exactly STREAM_FRAME_MAX bytes. */
+struct slice transports_piece(struct slice wrapped, size_t offset);
 
 /* "resourcesync.json, resourcesync.xml", for an error's text. */
 #define TRANSPORTS_OFFERED "resourcesync.json, resourcesync.xml"

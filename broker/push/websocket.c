@@ -7,10 +7,21 @@
 #define PAYLOAD_MAX (STREAM_FRAME_MAX - 4)
 
 void
-websocket_wrap(struct buf *to, struct slice message)
+websocket_accept(struct request *rq, const struct transport *transport,
+                 bool is_named, const struct stream_handlers *handlers,
+                 void *user)
+{
+    request_accept_stream(rq, is_named ? transport->subprotocol : NULL,
+                          handlers, user);
+}
+
+void
+websocket_wrap(struct buf *to, struct slice message,
+               const struct envelope *envelope)
 {
     bool is_first = true;
 
+    (void)envelope; /* the message says it all itself */
     do {
         size_t size =
             message.size < PAYLOAD_MAX ? message.size : (size_t)PAYLOAD_MAX;
@@ -26,11 +37,8 @@ websocket_wrap(struct buf *to, struct slice message)
     } while (message.size > 0);
 }
 
-struct slice
-websocket_frame_at(struct slice frames, size_t offset)
+void
+websocket_close(struct stream *stream, const struct ending *ending)
 {
-    size_t rest = frames.size - offset;
-
-    return (struct slice){frames.data + offset,
-                          rest < STREAM_FRAME_MAX ? rest : STREAM_FRAME_MAX};
+    stream_close(stream, ending->code, ending->reason);
 }

@@ -10,13 +10,12 @@
 #ifndef BROKER_PUSH_WEBSOCKET_H
 #define BROKER_PUSH_WEBSOCKET_H
 
-#include "proto/buf.h"
-#include "proto/slice.h"
+#include "broker/push/transports.h"
 
-/* Appends the frames of `message`, one after the other. */
-void websocket_wrap(struct buf *to, struct slice message);
-
-/* The frame that begins at `offset`, a sum of sizes of frames before. */
-struct slice websocket_frame_at(struct slice frames, size_t offset);
+/* As struct transport says; a close frame may stand between the frames of a
+ * message. */
+accept_fn websocket_accept;
+wrap_fn websocket_wrap;
+close_fn websocket_close;
 
 #endif

@@ -113,7 +113,7 @@ holds_the_message_as_it_goes_out(void **state)
     assert_int_equal(frame->owners, 1);
     content.set = w.set;
     assert_int_equal(message_write(&message, &content, &last, NULL), STATUS_OK);
-    websocket_wrap(&wire, buf_slice(&message));
+    websocket_wrap(&wire, buf_slice(&message), NULL);
     assert_int_equal(frame->size, wire.size);
     assert_memory_equal(frame->data, wire.data, wire.size);
     frame_unref(frame);

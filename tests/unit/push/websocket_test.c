@@ -57,12 +57,12 @@ assert_wrapped(size_t size)
     buf_init(&unwrapped, SIZE_MAX);
     for (size_t i = 0; i < size; i++)
         buf_add(&message, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
-    websocket_wrap(&wire, buf_slice(&message));
+    websocket_wrap(&wire, buf_slice(&message), NULL);
     assert_false(wire.failed);
     for (size_t at = 0; at < wire.size; n++) {
         struct slice rest = {wire.data + at, wire.size - at};
         struct frame f = parse(rest);
-        struct slice told = websocket_frame_at(buf_slice(&wire), at);
+        struct slice told = transports_piece(buf_slice(&wire), at);
 
         assert_true(f.size <= STREAM_FRAME_MAX);
         assert_int_equal(f.opcode, at == 0 ? 1 : 0);
@@ -113,7 +113,7 @@ wraps_an_empty_message(void **state)
 
     (void)state;
     buf_init(&wire, 100);
-    websocket_wrap(&wire, (struct slice){"", 0});
+    websocket_wrap(&wire, (struct slice){"", 0}, NULL);
     assert_int_equal(wire.size, 2);
     assert_memory_equal(wire.data, "\x81\0", 2);
     buf_fini(&wire);
@@ -127,8 +127,8 @@ appends_to_what_is_there(void **state)
 
     (void)state;
     buf_init(&wire, 100);
-    websocket_wrap(&wire, SLICE("one"));
-    websocket_wrap(&wire, SLICE("two"));
+    websocket_wrap(&wire, SLICE("one"), NULL);
+    websocket_wrap(&wire, SLICE("two"), NULL);
     assert_int_equal(wire.size, 10);
     assert_memory_equal(wire.data, "\x81\x03one\x81\x03two", 10);
     buf_fini(&wire);

@@ -1,0 +1,52 @@
+/*
+ * eventsource.h - messages as server-sent events (HTML, section 9.2), the body
+ * of an HTTP answer without end.
+ *
+ *     retry: 2417
+ *
+ *     id: 9f2c5b7d01e4a683-2
+ *     event: heartbeat
+ *     data: {"set":"demo","epoch":"9f2c5b7d01e4a683","after":2,"last":2,...}
+ *
+ *     id: 9f2c5b7d01e4a683-4
+ *     event: changes
+ *     data: {"set":"demo","epoch":"9f2c5b7d01e4a683","after":2,"last":4,...}
+ *
+ * `data` is the JSON message, on one line. `id` is the position behind it, with
+ * heartbeats too, so that whoever connects again says in Last-Event-ID how far
+ * it has come. A client takes both only with the empty line behind them: an
+ * event that was cut off counts for nothing, and comes again.
+ *
+ * The last event, unless the connection breaks, is one of
+ *
+ *     event: farewell    the broker ends: connect again
+ *     event: failed      the broker cannot go on: connect again
+ *     event: gone        the position cannot be served: its data says which can
+ *
+ * After each of them an EventSource connects again by itself. For `gone` that
+ * would be a loop without end, as it would ask for the same position; so that
+ * event gives it another "position", EVENTSOURCE_GONE_ID, and a request with
+ * that one is answered 204, which HTML gives the meaning "do not connect
+ * again".
+ *
+ * The bytes go out as chunks (HTTP/1.1) or as they are (HTTP/1.0), in pieces of
+ * at most STREAM_FRAME_MAX bytes as in websocket.h.
+ */
+#ifndef BROKER_PUSH_EVENTSOURCE_H
+#define BROKER_PUSH_EVENTSOURCE_H
+
+#include "broker/push/transports.h"
+
+/* No position looks like it. */
+#define EVENTSOURCE_GONE_ID "gone"
+
+/* The head of the answer, also for HEAD. */
+struct response;
+void eventsource_head(struct response *r);
+
+/* As struct transport says. */
+accept_fn eventsource_accept;
+wrap_fn eventsource_wrap_chunked, eventsource_wrap_plain;
+close_fn eventsource_close_chunked, eventsource_close_plain;
+
+#endif

@@ -1,0 +1,168 @@
+#include "broker/push/longpoll.h"
+
+#include <stdlib.h>
+
+#include "broker/base/clock.h"
+
+struct poll {
+    struct list node;  /* in its place's list, or alone */
+    struct list timed; /* in a slot, or in the list of those who are due */
+    struct polls *polls;
+    struct place *place;
+    struct request *request;
+    uint64_t after;
+    void (*resume)(struct request *rq, void *user);
+    void *user;
+};
+
+void
+polls_init(struct polls *polls)
+{
+    for (size_t i = 0; i < POLLS_SLOTS; i++)
+        list_init(&polls->slots[i]);
+    list_init(&polls->due);
+    polls->slot = 0;
+    polls->n = 0;
+    polls->is_ending = false;
+}
+
+static void
+set_due(struct poll *poll)
+{
+    list_remove(&poll->node);
+    list_remove(&poll->timed);
+    list_append(&poll->polls->due, &poll->timed);
+}
+
+/* Gives the request back; NULL: it is gone. */
+static void
+resume(struct poll *poll, struct request *rq)
+{
+    poll->polls->n--;
+    list_remove(&poll->node);
+    list_remove(&poll->timed);
+    places_leave(poll->place);
+    if (rq)
+        request_set_user(rq, NULL);
+    poll->resume(rq, poll->user);
+    free(poll);
+}
+
+static void
+on_gone(struct request *rq)
+{
+    resume(request_user(rq), NULL);
+}
+
+static const struct request_handlers handlers = {.on_gone = on_gone};
+
+void
+polls_wait(struct polls *polls, struct places *places, struct request *rq,
+           const struct poll_wish *wish)
+{
+    struct service *service = request_service(rq);
+    int64_t now_us = clock_steady_us(), slot;
+    struct place *place = NULL;
+    struct poll *poll = NULL;
+
+    if (!polls->is_ending)
+        poll = calloc(1, sizeof(*poll));
+    if (poll)
+        place = places_enter(places, service, wish->set);
+    if (!place) { /* without memory it gets what there is now */
+        free(poll);
+        wish->resume(rq, wish->user);
+        return;
+    }
+    poll->polls = polls;
+    poll->place = place;
+    poll->request = rq;
+    poll->after = wish->after;
+    poll->resume = wish->resume;
+    poll->user = wish->user;
+    if (polls->n++ == 0) {
+        polls->slot = now_us / POLLS_SLOT_US;
+        service_wake_later(service, POLLS_SLOT_US);
+    }
+    slot = (now_us + wish->wait_us) / POLLS_SLOT_US;
+    list_append(&polls->slots[slot % POLLS_SLOTS], &poll->timed);
+    request_set_user(rq, poll);
+    request_defer(rq, &handlers);
+
+    /* A commit since the handler looked: the place has seen it, or is marked
+     * and will. */
+    if (place->last > poll->after) {
+        list_init(&poll->node);
+        set_due(poll);
+        service_wake(service);
+    } else {
+        list_append(&place->polls, &poll->node);
+    }
+}
+
+void
+polls_serve(struct polls *polls, struct place *place)
+{
+    struct list *node, *next;
+
+    (void)polls;
+    list_foreach (node, next, &place->polls) {
+        struct poll *poll = list_entry(node, struct poll, node);
+
+        if (poll->after < place->last)
+            set_due(poll);
+    }
+}
+
+/* Those whose time is over are due. The service may have slept for longer than
+ * the ring is long; then every slot is looked at once. */
+static void
+look_at_time(struct polls *polls)
+{
+    int64_t now = clock_steady_us() / POLLS_SLOT_US; /* not over yet */
+    int64_t from = polls->slot;
+
+    if (now - from > POLLS_SLOTS)
+        from = now - POLLS_SLOTS;
+    for (; from < now; from++) {
+        struct list *slot = &polls->slots[from % POLLS_SLOTS];
+        struct list *node;
+
+        while ((node = list_first(slot)))
+            set_due(list_entry(node, struct poll, timed));
+    }
+    polls->slot = now;
+}
+
+void
+polls_go_on(struct polls *polls, struct service *service)
+{
+    struct list *node;
+
+    if (!polls->n)
+        return;
+    look_at_time(polls);
+    for (int i = 0; i < POLLS_AT_ONCE && (node = list_first(&polls->due));
+         i++) {
+        struct poll *poll = list_entry(node, struct poll, timed);
+
+        resume(poll, poll->request);
+    }
+    if (!list_is_empty(&polls->due))
+        service_wake(service);
+    else if (polls->n)
+        service_wake_later(service, POLLS_SLOT_US);
+}
+
+void
+polls_end(struct polls *polls, struct service *service)
+{
+    polls->is_ending = true;
+    for (size_t i = 0; i < POLLS_SLOTS; i++) {
+        struct list *node;
+
+        while ((node = list_first(&polls->slots[i])))
+            set_due(list_entry(node, struct poll, timed));
+    }
+    polls_go_on(polls, service);
+}
