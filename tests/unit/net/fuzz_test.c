@@ -104,6 +104,8 @@ add_piece(struct buf *to)
         "GET /big?size=200000 HTTP/1.1\r\n" HEAD_END,
         "GET /pool?size=200000 HTTP/1.1\r\n" HEAD_END,
         "GET /broken?size=200000 HTTP/1.1\r\n" HEAD_END,
+        "GET /long HTTP/1.1\r\n" HEAD_END,
+        "GET /long HTTP/1.0\r\nConnection: keep-alive\r\n" HEAD_END,
         "POST /echo HTTP/1.1\r\n" HEAD_END,
         "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
         "3\r\nabc\r\n0\r\n\r\n",
@@ -135,7 +137,7 @@ add_piece(struct buf *to)
         add_frame(to);
         break;
     case 8:
-        buf_add_text(to, texts[chance(14)]);
+        buf_add_text(to, texts[chance(16)]);
         break;
     default:
         if (chance(2)) {
@@ -164,7 +166,17 @@ ignore(struct stream *stream, void *user)
     (void)user;
 }
 
+static void
+greet_long(struct stream *stream, void *user)
+{
+    (void)user;
+    stream_write(stream, "2\r\nhi\r\n", 7);
+    if (!(service_number(stream_service(stream)) % 2))
+        stream_end(stream, STREAM_CHUNK_LAST, strlen(STREAM_CHUNK_LAST));
+}
+
 static const struct stream_handlers streams = {greet, ignore, ignore};
+static const struct stream_handlers longs = {greet_long, ignore, ignore};
 
 /* One connection: a few pieces, cut at a few places, its end polite or not. */
 static void
@@ -204,6 +216,7 @@ open_with_streams(void **state)
 {
     served_open(state);
     served.stream_handlers = &streams;
+    served.long_handlers = &longs;
     return 0;
 }
 

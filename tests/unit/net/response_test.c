@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 
 #include "tests/unit/net/served.h"
 
@@ -269,31 +268,6 @@ answers_what_came_during_a_long_answer(void **state)
     wire_close(w);
 }
 
-/* What the process has worked, in milliseconds. */
-static long
-worked_ms(void)
-{
-    struct rusage r;
-
-    getrusage(RUSAGE_SELF, &r);
-    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000 +
-           (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1000;
-}
-
-/* Is there, soon, half a second in which hardly anything is done? */
-static bool
-comes_to_rest(void)
-{
-    for (int i = 0; i < 20; i++) {
-        long before = worked_ms();
-
-        poll(NULL, 0, 500);
-        if (worked_ms() - before < 100)
-            return true;
-    }
-    return false;
-}
-
 /* Whoever sends and sends and does not read costs nothing, and gets all its
  * answers when it reads at last. */
 static void
@@ -319,7 +293,7 @@ waits_without_work_for_a_client_that_does_not_read(void **state)
             n++;
         wire_set_wait(w, WIRE_WAIT_MS);
         served_assert_alive();
-        assert_true(comes_to_rest());
+        assert_true(served_comes_to_rest());
 
         for (int k = 0; k < n && k < 2000; k++) {
             assert_true(wire_answer(w, &a, false));

@@ -8,6 +8,8 @@
  *     GET    /short, /broken a body that ends too early, or fails
  *     GET    /later          200 "later", from another thread, by ticket
  *     GET    /never          no answer
+ *     GET    /long           an answer without end; begins with "first\n", then
+ *                            what long_handlers do
  *     POST   /echo           200 and the body (PUT too)
  *     POST   /later          200 and its size, from another thread, by ticket
  *     POST   /refuse         413 before the body, /refuse-data at its first
@@ -27,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -53,6 +56,7 @@ struct served {
     unsigned port;
     struct server_options options;
     const struct stream_handlers *stream_handlers;
+    const struct stream_handlers *long_handlers;
 
     atomic_uint n_requests; /* on_request calls */
     atomic_uint n_gone;     /* on_gone calls */
@@ -339,6 +343,23 @@ served_stream(struct request *rq)
 }
 
 static inline void
+served_long(struct request *rq)
+{
+    struct response r;
+
+    response_init(&r, 200, "text/plain");
+    r.is_long = true;
+    if (request_method(rq) == METHOD_HEAD)
+        request_answer(rq, &r);
+    else if (request_is_1_0(rq))
+        request_accept_long(rq, &r, SLICE("first\n"), served.long_handlers,
+                            NULL);
+    else
+        request_accept_long(rq, &r, SLICE("6\r\nfirst\n\r\n"),
+                            served.long_handlers, NULL);
+}
+
+static inline void
 served_on_request(struct request *rq, void *user)
 {
     struct slice path = request_path(rq);
@@ -353,6 +374,11 @@ served_on_request(struct request *rq, void *user)
     }
     if (method == METHOD_OTHER) {
         request_answer_problem(rq, 405, NULL, "GET, POST", NULL);
+        return;
+    }
+    if (slice_is(path, "/long") &&
+        (method == METHOD_GET || method == METHOD_HEAD)) {
+        served_long(rq);
         return;
     }
     if (slice_is(path, "/refuse")) {
@@ -455,6 +481,32 @@ served_close(void **state)
     return 0;
 }
 
+/* Runs `run` on the first service thread, and waits for it. */
+struct served_errand {
+    struct task task;
+    void (*run)(void);
+    atomic_uint is_done;
+};
+
+static inline void
+served_run_errand(struct task *task)
+{
+    struct served_errand *errand = list_entry(task, struct served_errand, task);
+
+    errand->run();
+    atomic_store(&errand->is_done, 1);
+}
+
+static inline void
+served_on_service(void (*run)(void))
+{
+    struct served_errand errand = {.task = {.run = served_run_errand},
+                                   .run = run};
+
+    service_post(server_service(served.server, 0), &errand.task);
+    assert_true(served_wait(&errand.is_done, 1));
+}
+
 static inline struct wire *
 served_connect(void)
 {
@@ -478,6 +530,31 @@ served_assert_alive(void)
         assert_string_equal(a.body, "hello");
         wire_close(w);
     }
+}
+
+/* What the process has worked, in milliseconds. */
+static inline long
+served_worked_ms(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000 +
+           (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1000;
+}
+
+/* Is there, soon, half a second in which hardly anything is done? */
+static inline bool
+served_comes_to_rest(void)
+{
+    for (int i = 0; i < 20; i++) {
+        long before = served_worked_ms();
+
+        poll(NULL, 0, 500);
+        if (served_worked_ms() - before < 100)
+            return true;
+    }
+    return false;
 }
 
 /* Sends `text` on a new connection. */

@@ -70,31 +70,6 @@ close_streams(void **state)
     return 0;
 }
 
-/* Runs `run` on the service thread, and waits for it. */
-struct errand {
-    struct task task;
-    void (*run)(void);
-    atomic_uint is_done;
-};
-
-static void
-run_errand(struct task *task)
-{
-    struct errand *errand = list_entry(task, struct errand, task);
-
-    errand->run();
-    atomic_store(&errand->is_done, 1);
-}
-
-static void
-on_service(void (*run)(void))
-{
-    struct errand errand = {.task = {.run = run_errand}, .run = run};
-
-    service_post(server_service(served.server, 0), &errand.task);
-    assert_true(served_wait(&errand.is_done, 1));
-}
-
 static struct wire *
 opened(const char *subprotocols)
 {
@@ -309,7 +284,7 @@ writes_from_anywhere_on_its_thread(void **state)
     (void)state;
     assert_message(w, "welcome");
     for (int i = 0; i < 10; i++)
-        on_service(write_from_outside);
+        served_on_service(write_from_outside);
     for (int i = 0; i < 10; i++)
         assert_message(w, "from outside");
     wire_close(w);
@@ -379,7 +354,7 @@ closes_with_code_and_reason(void **state)
 
     (void)state;
     assert_message(w, "welcome");
-    on_service(close_4410);
+    served_on_service(close_4410);
     assert_closed(w, 4410, "position is gone");
     assert_true(wire_send_frame(w, WIRE_CLOSE, true, "\x11\x3a", 2));
     assert_false(wire_frame(w, &f));
@@ -396,7 +371,7 @@ cuts_who_does_not_answer_a_close(void **state)
 
     (void)state;
     assert_message(w, "welcome");
-    on_service(close_4410);
+    served_on_service(close_4410);
     assert_closed(w, 4410, "position is gone");
     assert_true(wire_is_ended(w));
     assert_true(clock_steady_us() - start_us < 8000000);
@@ -468,7 +443,7 @@ says_when_there_is_room_again(void **state)
     assert_true(served_wait(&n_opened, 1));
 
     for (unsigned round = 1; round <= 3; round++) {
-        on_service(write_until_choked);
+        served_on_service(write_until_choked);
         assert_true(is_choked);
         assert_int_equal(atomic_load(&n_rooms), round - 1);
         served_assert_alive();
@@ -496,7 +471,7 @@ gives_room_when_asked(void **state)
     struct wire *w = opened(NULL);
 
     (void)state;
-    on_service(want_room);
+    served_on_service(want_room);
     assert_true(served_wait(&n_rooms, 1));
     wire_close(w);
 }
@@ -516,8 +491,8 @@ closes_behind_what_was_begun(void **state)
     w = wire_connect_narrow("127.0.0.1", served.port);
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
     assert_true(served_wait(&n_opened, 1));
-    on_service(write_until_choked);
-    on_service(close_4410);
+    served_on_service(write_until_choked);
+    served_on_service(close_4410);
 
     while (wire_frame(w, &f) && f.opcode == WIRE_TEXT)
         n++;
@@ -540,8 +515,8 @@ cuts_who_does_not_even_read(void **state)
     w = wire_connect_narrow("127.0.0.1", served.port);
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
     assert_true(served_wait(&n_opened, 1));
-    on_service(write_until_choked);
-    on_service(close_4410);
+    served_on_service(write_until_choked);
+    served_on_service(close_4410);
 
     assert_true(served_wait(&n_gone, 1));
     assert_true(clock_steady_us() - start_us < 8000000);

@@ -93,6 +93,44 @@ offers_what_it_speaks(void **state)
                         "resourcesync.json, resourcesync.xml");
 }
 
+/* Who understands no chunks gets none; both get JSON, and no subprotocol finds
+ * an event stream. */
+static void
+speaks_events_to_both_versions_of_http(void **state)
+{
+    const struct transport *chunked = transports_of_events(false);
+    const struct transport *plain = transports_of_events(true);
+
+    (void)state;
+    assert_ptr_not_equal(chunked, plain);
+    assert_int_equal(chunked->form, MESSAGE_JSON);
+    assert_int_equal(plain->form, MESSAGE_JSON);
+    assert_null(chunked->subprotocol);
+    assert_null(plain->subprotocol);
+    assert_ptr_not_equal(chunked->wrap, plain->wrap);
+}
+
+/* A heartbeat is shared by number: no two transports have the same. */
+static void
+numbers_them_all(void **state)
+{
+    bool is_named;
+    const struct transport *all[TRANSPORTS] = {
+        transports_of_websocket(true, SLICE("resourcesync.json"), &is_named),
+        transports_of_websocket(true, SLICE("resourcesync.xml"), &is_named),
+        transports_of_events(false),
+        transports_of_events(true),
+    };
+    unsigned seen = 0;
+
+    (void)state;
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        assert_in_range(transports_number(all[i]), 0, TRANSPORTS - 1);
+        seen |= 1u << transports_number(all[i]);
+    }
+    assert_int_equal(seen, (1u << TRANSPORTS) - 1);
+}
+
 int
 main(void)
 {
@@ -102,6 +140,8 @@ main(void)
         cmocka_unit_test(speaks_nothing_that_was_not_asked_for),
         cmocka_unit_test(knows_the_form_of_each),
         cmocka_unit_test(offers_what_it_speaks),
+        cmocka_unit_test(speaks_events_to_both_versions_of_http),
+        cmocka_unit_test(numbers_them_all),
     };
 
     return cmocka_run_group_tests_name("transports", tests, NULL, NULL);

@@ -1,0 +1,418 @@
+/* Answers without a known end. */
+#include "tests/unit/net/served.h"
+
+#define REQUEST "GET /long HTTP/1.1\r\nHost: a\r\n\r\n"
+#define OLD     "GET /long HTTP/1.0\r\nHost: a\r\n\r\n"
+#define FIRST   "6\r\nfirst\n\r\n"
+
+static atomic_uint n_opened, n_gone, n_rooms;
+static struct stream *last; /* of one stream at a time; on its service thread */
+
+static void
+count_gone(struct stream *stream, void *user)
+{
+    (void)stream;
+    (void)user;
+    last = NULL;
+    atomic_fetch_add(&n_gone, 1);
+}
+
+static void
+count_room(struct stream *stream, void *user)
+{
+    (void)stream;
+    (void)user;
+    atomic_fetch_add(&n_rooms, 1);
+}
+
+static void
+keep(struct stream *stream, void *user)
+{
+    (void)user;
+    last = stream;
+    atomic_fetch_add(&n_opened, 1);
+}
+
+static void
+end_at_once(struct stream *stream, void *user)
+{
+    keep(stream, user);
+    stream_write(stream, "2\r\nhi\r\n", 7);
+    stream_end(stream, STREAM_CHUNK_LAST, strlen(STREAM_CHUNK_LAST));
+}
+
+static const struct stream_handlers quiet = {keep, count_room, count_gone};
+static const struct stream_handlers brief = {end_at_once, count_room,
+                                             count_gone};
+
+static int
+open_longs(void **state)
+{
+    (void)state;
+    served_open_with(1, 10000000);
+    served.long_handlers = &quiet;
+    last = NULL;
+    atomic_store(&n_opened, 0);
+    atomic_store(&n_gone, 0);
+    atomic_store(&n_rooms, 0);
+    return 0;
+}
+
+static int
+close_longs(void **state)
+{
+    served_close(state);
+    assert_int_equal(atomic_load(&n_opened), atomic_load(&n_gone));
+    return 0;
+}
+
+static void
+assert_bytes(struct wire *w, const char *bytes)
+{
+    char some[100] = "";
+
+    assert_true(strlen(bytes) < sizeof(some));
+    assert_true(wire_read(w, some, strlen(bytes)));
+    assert_string_equal(some, bytes);
+}
+
+/* Sends `text`, which ends in a request for a long answer, and reads its head
+ * and first bytes. */
+static void
+begin(struct wire *w, const char *text)
+{
+    unsigned n = atomic_load(&n_opened);
+    struct wire_answer a;
+
+    assert_true(wire_send_text(w, text));
+    assert_true(wire_answer_head(w, &a));
+    assert_int_equal(a.status, 200);
+    assert_bytes(w, FIRST);
+    assert_true(served_wait(&n_opened, n + 1));
+}
+
+static struct wire *
+begun(const char *text)
+{
+    struct wire *w = served_connect();
+
+    begin(w, text);
+    return w;
+}
+
+static void
+write_some(void)
+{
+    assert_int_equal(stream_write(last, "4\r\nsome\r\n", 9), STREAM_SENT);
+}
+
+static void
+end_all(void)
+{
+    stream_end(last, STREAM_CHUNK_LAST, strlen(STREAM_CHUNK_LAST));
+    stream_end(last, "again", 5);
+    assert_int_equal(stream_write(last, "too late", 8), STREAM_DEAD);
+}
+
+/* RFC 9112 section 6: chunks only for who knows them; never a length. */
+static void
+says_how_its_body_comes(void **state)
+{
+    struct wire_answer a;
+    char value[64];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct wire *w = served_sent(i ? OLD : REQUEST);
+
+        assert_true(wire_answer_head(w, &a));
+        assert_int_equal(a.status, 200);
+        assert_false(wire_header(&a, "Content-Length", value, sizeof(value)));
+        assert_true(wire_header(&a, "Connection", value, sizeof(value)));
+        assert_string_equal(value, "close");
+        assert_int_equal(
+            wire_header(&a, "Transfer-Encoding", value, sizeof(value)), !i);
+        if (!i)
+            assert_string_equal(value, "chunked");
+        assert_bytes(w, i ? "first\n" : FIRST);
+        wire_close(w);
+    }
+    assert_true(served_wait(&n_gone, 2));
+}
+
+/* HEAD gets the same head, and the connection goes on. */
+static void
+sends_only_the_head_for_head(void **state)
+{
+    struct wire *w = served_sent("HEAD /long HTTP/1.1\r\nHost: a\r\n\r\n");
+    struct wire_answer a;
+    char value[64];
+
+    (void)state;
+    assert_true(wire_answer(w, &a, true));
+    assert_int_equal(a.status, 200);
+    assert_false(wire_header(&a, "Content-Length", value, sizeof(value)));
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    assert_string_equal(a.body, "hello");
+    wire_close(w);
+    assert_int_equal(atomic_load(&n_opened), 0);
+}
+
+static void
+writes_from_anywhere_on_its_thread(void **state)
+{
+    struct wire *w = begun(REQUEST);
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        served_on_service(write_some);
+    for (int i = 0; i < 10; i++)
+        assert_bytes(w, "4\r\nsome\r\n");
+    wire_close(w);
+}
+
+static void
+begins_on_a_kept_connection_and_cut_anywhere(void **state)
+{
+    struct wire_answer a;
+
+    (void)state;
+    for (size_t at = 1; at < strlen(REQUEST); at += 3) {
+        struct wire *w = served_connect();
+
+        assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+        assert_true(wire_send(w, REQUEST, at));
+        served_assert_alive();
+        begin(w, REQUEST + at);
+        served_on_service(write_some);
+        assert_bytes(w, "4\r\nsome\r\n");
+        wire_close(w);
+        assert_true(served_wait(&n_gone, atomic_load(&n_opened)));
+    }
+}
+
+static void
+ends_with_its_last_bytes(void **state)
+{
+    struct wire *w = begun(REQUEST);
+
+    (void)state;
+    served_on_service(write_some);
+    served_on_service(end_all);
+    assert_bytes(w, "4\r\nsome\r\n0\r\n\r\n");
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    assert_true(served_wait(&n_gone, 1));
+}
+
+static void
+may_end_when_it_opens(void **state)
+{
+    struct wire *w = NULL;
+
+    (void)state;
+    served.long_handlers = &brief;
+    w = begun(REQUEST);
+    assert_bytes(w, "2\r\nhi\r\n0\r\n\r\n");
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    assert_true(served_wait(&n_gone, 1));
+}
+
+/* Whatever stands behind the request is not read, not answered, and costs
+ * nothing: not in the packet of the request, and not as much as the client can
+ * send. The answer goes on, and its end is read to the end. */
+static void
+never_reads_what_is_behind_the_request(void **state)
+{
+    static const char *const behind[] = {
+        REQUEST, "GET /small HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+        "nonsense\r\n\r\n", "\r\n"};
+    char text[500], more[10000];
+
+    (void)state;
+    memset(more, 'x', sizeof(more));
+    for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+        struct wire *w;
+
+        snprintf(text, sizeof(text), REQUEST "%s", behind[i]);
+        w = begun(text);
+        wire_set_wait(w, 100);
+        while (wire_send(w, more, sizeof(more)))
+            ;
+        wire_set_wait(w, WIRE_WAIT_MS);
+        served_assert_alive();
+        assert_true(served_comes_to_rest());
+        served_on_service(write_some);
+        assert_bytes(w, "4\r\nsome\r\n");
+        served_on_service(end_all);
+        assert_bytes(w, "0\r\n\r\n");
+        wire_close(w);
+        assert_true(served_wait(&n_gone, (unsigned)i + 1));
+    }
+    assert_int_equal(atomic_load(&n_opened), 5);
+}
+
+static void
+hears_of_clients_that_vanish(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct wire *w = begun(REQUEST);
+
+        if (i % 3 == 0)
+            wire_send_text(w, "something behind it");
+        if (i % 2)
+            wire_abort(w);
+        else
+            wire_close(w);
+    }
+    assert_true(served_wait(&n_gone, 20));
+}
+
+/* Full speed, until the socket takes no more. */
+static char large[STREAM_FRAME_MAX];
+static atomic_uint n_written;
+static bool is_choked;
+
+static void
+write_until_choked(void)
+{
+    enum stream_result result = STREAM_SENT;
+
+    for (int i = 0; i < 1000 && result == STREAM_SENT; i++) {
+        result = stream_write(last, large, sizeof(large));
+        atomic_fetch_add(&n_written, 1);
+    }
+    is_choked = result == STREAM_CHOKED;
+}
+
+/* A long answer to a client with a small receive buffer. */
+static struct wire *
+begun_narrow(void)
+{
+    struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+
+    assert_non_null(w);
+    memset(large, 'y', sizeof(large));
+    atomic_store(&n_written, 0);
+    begin(w, REQUEST);
+    return w;
+}
+
+static void
+read_large(struct wire *w)
+{
+    static char some[sizeof(large)];
+
+    for (unsigned i = atomic_load(&n_written); i; i--) {
+        assert_true(wire_read(w, some, sizeof(some)));
+        assert_memory_equal(some, large, sizeof(some));
+    }
+}
+
+static void
+says_when_there_is_room_again(void **state)
+{
+    struct wire *w = begun_narrow();
+
+    (void)state;
+    for (unsigned round = 1; round <= 3; round++) {
+        served_on_service(write_until_choked);
+        assert_true(is_choked);
+        assert_int_equal(atomic_load(&n_rooms), round - 1);
+        served_assert_alive();
+        assert_true(served_comes_to_rest());
+        read_large(w);
+        assert_true(served_wait(&n_rooms, round));
+        atomic_store(&n_written, 0);
+    }
+    wire_close(w);
+}
+
+/* An end behind bytes that are stuck: these first, whole. */
+static void
+ends_behind_what_was_begun(void **state)
+{
+    struct wire *w = begun_narrow();
+
+    (void)state;
+    served_on_service(write_until_choked);
+    served_on_service(end_all);
+    read_large(w);
+    assert_bytes(w, "0\r\n\r\n");
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    assert_true(served_wait(&n_gone, 1));
+}
+
+static void
+cuts_who_does_not_even_read(void **state)
+{
+    struct wire *w = begun_narrow();
+
+    (void)state;
+    served_on_service(write_until_choked);
+    served_on_service(end_all);
+    assert_true(served_wait(&n_gone, 1));
+    wire_close(w);
+}
+
+/* To write to who has gone is no failure. */
+static void
+outlives_a_write_to_who_has_gone(void **state)
+{
+    struct wire *w = begun_narrow();
+
+    (void)state;
+    served_on_service(write_until_choked);
+    wire_abort(w);
+    assert_true(served_wait(&n_gone, 1));
+    served_assert_alive();
+}
+
+static void
+composes_chunk_headers(void **state)
+{
+    static const struct {
+        size_t size;
+        const char *header;
+    } cases[] = {{1, "1\r\n"},         {15, "f\r\n"},
+                 {16, "10\r\n"},       {65528, "fff8\r\n"},
+                 {65536, "10000\r\n"}, {SIZE_MAX, "ffffffffffffffff\r\n"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char header[STREAM_CHUNK_HEADER_MAX];
+        size_t n = stream_chunk_header(header, cases[i].size);
+
+        assert_int_equal(n, strlen(cases[i].header));
+        assert_memory_equal(header, cases[i].header, n);
+    }
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, open_longs, close_longs)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(composes_chunk_headers),
+        TEST(says_how_its_body_comes),
+        TEST(sends_only_the_head_for_head),
+        TEST(writes_from_anywhere_on_its_thread),
+        TEST(begins_on_a_kept_connection_and_cut_anywhere),
+        TEST(ends_with_its_last_bytes),
+        TEST(may_end_when_it_opens),
+        TEST(never_reads_what_is_behind_the_request),
+        TEST(hears_of_clients_that_vanish),
+        TEST(says_when_there_is_room_again),
+        TEST(ends_behind_what_was_begun),
+        TEST(cuts_who_does_not_even_read),
+        TEST(outlives_a_write_to_who_has_gone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

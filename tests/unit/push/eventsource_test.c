@@ -1,0 +1,139 @@
+#include "broker/push/eventsource.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct envelope news = {"0123456789abcdef-7", false};
+
+/* Takes the body of a chunked answer apart (RFC 9112 section 7.1), from `at`
+ * on; returns where the next chunk begins. */
+static size_t
+take_chunk(struct slice wire, size_t at, struct buf *to)
+{
+    size_t size = 0, digits = 0;
+
+    for (;; at++, digits++) {
+        const char *hex = "0123456789abcdef";
+        const char *digit =
+            wire.data[at] == '\r' ? NULL : strchr(hex, wire.data[at]);
+
+        assert_true(at < wire.size);
+        if (!digit)
+            break;
+        size = size * 16 + (size_t)(digit - hex);
+    }
+    assert_true(digits > 0);
+    assert_true(size > 0); /* that would be the last */
+    assert_memory_equal(wire.data + at, "\r\n", 2);
+    assert_true(at + 2 + size + 2 <= wire.size);
+    buf_add(to, wire.data + at + 2, size);
+    assert_memory_equal(wire.data + at + 2 + size, "\r\n", 2);
+    return at + 2 + size + 2;
+}
+
+/* Wraps a message of `size` bytes in chunks; checks every one, and that they
+ * hold the event. Returns how many there are. */
+static unsigned
+assert_chunked(size_t size)
+{
+    struct buf message, wire, plain, event;
+    unsigned n = 0;
+
+    buf_init(&message, SIZE_MAX);
+    buf_init(&wire, SIZE_MAX);
+    buf_init(&plain, SIZE_MAX);
+    buf_init(&event, SIZE_MAX);
+    for (size_t i = 0; i < size; i++)
+        buf_add(&message, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
+    eventsource_wrap_chunked(&wire, buf_slice(&message), &news);
+    eventsource_wrap_plain(&plain, buf_slice(&message), &news);
+    assert_false(wire.failed);
+    for (size_t at = 0; at < wire.size; n++) {
+        struct slice told = transports_piece(buf_slice(&wire), at);
+        size_t next = take_chunk(buf_slice(&wire), at, &event);
+
+        assert_int_equal(told.size, next - at);
+        assert_true(next == wire.size || next - at == STREAM_FRAME_MAX);
+        at = next;
+    }
+    assert_true(slice_equal(buf_slice(&event), buf_slice(&plain)));
+    buf_fini(&message);
+    buf_fini(&wire);
+    buf_fini(&plain);
+    buf_fini(&event);
+    return n;
+}
+
+/* Design section 4: `id: POSITION`, `event: changes`, `data:` the message, and
+ * an empty line. */
+static void
+writes_a_message_as_an_event(void **state)
+{
+    struct buf wire;
+
+    (void)state;
+    buf_init(&wire, 1000);
+    eventsource_wrap_plain(&wire, SLICE("{\"changes\":[]}\n"), &news);
+    buf_add(&wire, "", 1);
+    assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"
+                                   "event: changes\n"
+                                   "data: {\"changes\":[]}\n"
+                                   "\n");
+    buf_fini(&wire);
+}
+
+/* R-309: quiet can be told from dead; who connects again after it loses
+ * nothing. */
+static void
+writes_a_heartbeat_with_its_position(void **state)
+{
+    static const struct envelope quiet = {"0123456789abcdef-7", true};
+    struct buf wire;
+
+    (void)state;
+    buf_init(&wire, 1000);
+    eventsource_wrap_plain(&wire, SLICE("{}\n"), &quiet);
+    buf_add(&wire, "", 1);
+    assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"
+                                   "event: heartbeat\n"
+                                   "data: {}\n"
+                                   "\n");
+    buf_fini(&wire);
+}
+
+/* One chunk for what fits in one; full ones and a rest for what does not. */
+static void
+cuts_an_event_into_full_chunks_and_a_rest(void **state)
+{
+    const size_t around =
+        strlen("id: 0123456789abcdef-7\nevent: changes\ndata: \n\n");
+    const size_t full = STREAM_FRAME_MAX - strlen("fff8\r\n\r\n");
+
+    (void)state;
+    assert_int_equal(assert_chunked(1), 1);
+    assert_int_equal(assert_chunked(1000), 1);
+    for (size_t n = 1; n <= 4; n++) {
+        assert_int_equal(assert_chunked(full * n - around - 1), n);
+        assert_int_equal(assert_chunked(full * n - around), n);
+        assert_int_equal(assert_chunked(full * n - around + 1), n + 1);
+        assert_int_equal(assert_chunked(full * n), n + 1);
+    }
+    assert_int_equal(assert_chunked(1000000), 16);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_a_message_as_an_event),
+        cmocka_unit_test(writes_a_heartbeat_with_its_position),
+        cmocka_unit_test(cuts_an_event_into_full_chunks_and_a_rest),
+    };
+
+    return cmocka_run_group_tests_name("eventsource", tests, NULL, NULL);
+}
