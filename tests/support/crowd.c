@@ -57,16 +57,19 @@ struct text {
 };
 
 enum phase {
-    AT_ANSWER, /* of the handshake */
-    AT_FRAME,  /* its header */
-    AT_PAYLOAD
+    AT_ANSWER, /* of the handshake, or the head */
+    AT_FRAME,  /* its header, or a chunk's */
+    AT_PAYLOAD,
+    AT_END /* of a chunk */
 };
 
 struct member {
     int fd;
     enum notice_form form;
+    bool is_events;
     bool is_reading;
     bool is_greeted;
+    char byte; /* the last of the event at hand */
     enum phase phase;
 
     unsigned char frame[10]; /* header of the frame at hand */
@@ -143,9 +146,9 @@ crowd_free(struct crowd *c)
     free(c);
 }
 
-size_t
-crowd_join(struct crowd *c, unsigned port, const char *path,
-           enum notice_form form, bool is_narrow)
+static size_t
+join(struct crowd *c, unsigned port, enum notice_form form, bool is_narrow,
+     const char *request)
 {
     struct member *m = &c->members[c->n];
     struct sockaddr_in to = {
@@ -153,8 +156,8 @@ crowd_join(struct crowd *c, unsigned port, const char *path,
         .sin_port = htons((uint16_t)port),
         .sin_addr = {htonl(INADDR_LOOPBACK)},
     };
-    int size = 4096, n;
-    char request[512];
+    int size = 4096;
+    ssize_t n = (ssize_t)strlen(request);
 
     assert_true(c->n < c->max);
     *m = (struct member){.form = form};
@@ -164,16 +167,41 @@ crowd_join(struct crowd *c, unsigned port, const char *path,
         assert_int_equal(
             setsockopt(m->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
     assert_int_equal(connect(m->fd, (struct sockaddr *)&to, sizeof(to)), 0);
-    n = snprintf(request, sizeof(request),
-                 "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
-                 "Upgrade: websocket\r\nConnection: Upgrade\r\n"
-                 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-                 "Sec-WebSocket-Version: 13\r\n"
-                 "Sec-WebSocket-Protocol: %s\r\n\r\n",
-                 path, port, forms[form].subprotocol);
     assert_int_equal(send(m->fd, request, (size_t)n, MSG_NOSIGNAL), n);
     crowd_read_again(c, c->n);
     return c->n++;
+}
+
+size_t
+crowd_join(struct crowd *c, unsigned port, const char *path,
+           enum notice_form form, bool is_narrow)
+{
+    char request[512];
+
+    snprintf(request, sizeof(request),
+             "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+             "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+             "Sec-WebSocket-Version: 13\r\n"
+             "Sec-WebSocket-Protocol: %s\r\n\r\n",
+             path, port, forms[form].subprotocol);
+    return join(c, port, form, is_narrow, request);
+}
+
+size_t
+crowd_join_events(struct crowd *c, unsigned port, const char *path,
+                  bool is_narrow)
+{
+    char request[512];
+    size_t number;
+
+    snprintf(request, sizeof(request),
+             "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+             "Accept: text/event-stream\r\n\r\n",
+             path, port);
+    number = join(c, port, NOTICE_JSON, is_narrow, request);
+    c->members[number].is_events = true;
+    return number;
 }
 
 /* Who has all that is waited for? */
@@ -316,8 +344,9 @@ take_answer(struct member *m, const char *bytes, size_t size)
             memcmp(m->head + m->head_size - 4, "\r\n\r\n", 4))
             continue;
         m->head[m->head_size] = '\0';
-        if (strncmp(m->head, "HTTP/1.1 101 ", 13) != 0)
-            fail_msg("no WebSocket: %s", m->head);
+        if (strncmp(m->head, m->is_events ? "HTTP/1.1 200 " : "HTTP/1.1 101 ",
+                    13) != 0)
+            fail_msg("no stream: %s", m->head);
         m->phase = AT_FRAME;
         m->head_size = 0;
         return i + 1;
@@ -349,6 +378,86 @@ take_frame(struct member *m, const char *bytes)
     return 1;
 }
 
+/* The same of a chunk: "fff8\r\n". */
+static size_t
+take_chunk(struct member *m, const char *bytes)
+{
+    assert_true(m->frame_size < sizeof(m->frame) - 1);
+    m->frame[m->frame_size++] = (unsigned char)*bytes;
+    if (*bytes != '\n')
+        return 1;
+    m->frame[m->frame_size] = '\0';
+    m->payload_left = strtoull((char *)m->frame, NULL, 16);
+    assert_true(m->payload_left > 0 &&
+                m->frame_size + m->payload_left + 2 <= 65536);
+    m->frame_size = 0;
+    m->phase = AT_PAYLOAD;
+    return 1;
+}
+
+/* The line's end behind a chunk. */
+static size_t
+take_end(struct member *m, const char *bytes)
+{
+    assert_int_equal(*bytes, "\r\n"[m->frame_size++]);
+    if (m->frame_size == 2) {
+        m->frame_size = 0;
+        m->phase = AT_FRAME;
+    }
+    return 1;
+}
+
+/* Bytes of events, up to the end of one at most. The data have no lines, so an
+ * empty line ends an event; its first one is as good as the line's end behind a
+ * message of a WebSocket. */
+static size_t
+take_event(struct crowd *c, struct member *m, const char *bytes, size_t size)
+{
+    size_t n = 0, head;
+    bool is_end = false;
+
+    while (n < size && !is_end) {
+        const char *line = memchr(bytes + n, '\n', size - n);
+        char before;
+
+        if (!line) {
+            n = size;
+            m->byte = bytes[n - 1];
+            break;
+        }
+        n = (size_t)(line - bytes) + 1;
+        before = n > 1 ? bytes[n - 2] : m->byte;
+        is_end = before == '\n';
+        m->byte = '\n';
+    }
+    size = n - is_end;
+    head = m->is_in_entries ? 0 : take_head(c, m, bytes, size);
+    if (m->is_in_entries)
+        take_entries(c, m, bytes + head, size - head);
+    if (is_end) {
+        if (m->is_in_entries)
+            end_message(c, m);
+        else
+            assert_memory_equal(m->head, "retry: ", 7);
+        m->head_size = 0;
+        m->byte = 0;
+    }
+    return n;
+}
+
+static size_t
+take_events(struct crowd *c, struct member *m, const char *bytes, size_t size)
+{
+    size_t n = size < m->payload_left ? size : (size_t)m->payload_left;
+
+    for (size_t at = 0; at < n;)
+        at += take_event(c, m, bytes + at, n - at);
+    m->payload_left -= n;
+    if (m->payload_left == 0)
+        m->phase = AT_END;
+    return n;
+}
+
 static size_t
 take_payload(struct crowd *c, struct member *m, const char *bytes, size_t size)
 {
@@ -370,9 +479,17 @@ static void
 take(struct crowd *c, struct member *m, const char *bytes, size_t size)
 {
     while (size > 0) {
-        size_t n = m->phase == AT_ANSWER  ? take_answer(m, bytes, size)
-                   : m->phase == AT_FRAME ? take_frame(m, bytes)
-                                          : take_payload(c, m, bytes, size);
+        size_t n;
+
+        if (m->phase == AT_ANSWER)
+            n = take_answer(m, bytes, size);
+        else if (m->phase == AT_FRAME)
+            n = m->is_events ? take_chunk(m, bytes) : take_frame(m, bytes);
+        else if (m->phase == AT_PAYLOAD)
+            n = m->is_events ? take_events(c, m, bytes, size)
+                             : take_payload(c, m, bytes, size);
+        else
+            n = take_end(m, bytes);
 
         bytes += n;
         size -= n;

@@ -31,6 +31,10 @@ void crowd_free(struct crowd *c);
 size_t crowd_join(struct crowd *c, unsigned port, const char *path,
                   enum notice_form form, bool is_narrow);
 
+/* The same as an EventSource, which gets JSON. */
+size_t crowd_join_events(struct crowd *c, unsigned port, const char *path,
+                         bool is_narrow);
+
 /* From now on nobody reads what it gets; and again. */
 void crowd_stop_reading(struct crowd *c, size_t number);
 void crowd_read_again(struct crowd *c, size_t number);
