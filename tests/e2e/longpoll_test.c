@@ -1,0 +1,355 @@
+/*
+ * longpoll_test.c - change memory that waits: a request with wait= is answered
+ * when there is more, or when its time is over.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/support/broker.h"
+#include "tests/support/http.h"
+#include "tests/support/notice.h"
+#include "tests/support/source.h"
+#include "tests/support/wire.h"
+
+#define CHANGES "/sets/news/changes"
+
+/* Longer than any test. */
+#define LONG "300"
+
+#define CROWD 1000
+
+/* A broker whose set "news" has three entries. */
+struct stage {
+    struct broker broker;
+    struct http http;
+};
+
+static int
+set_up(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    *state = s;
+    broker_open(&s->broker, "--threads", "2", "--rotate-entries", "10", NULL);
+    http_open(&s->http, s->broker.url);
+    source_post(&s->http, "news", 1, 3, 0);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct stage *s = *state;
+
+    http_close(&s->http);
+    if (s->broker.pid)
+        broker_stop(&s->broker);
+    broker_close(&s->broker);
+    free(s);
+    return 0;
+}
+
+static void
+ask(struct wire *w, const char *query)
+{
+    assert_non_null(w);
+    assert_true(wire_send_format(
+        w, "GET " CHANGES "?%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", query));
+}
+
+/* Asks on a new connection. */
+static struct wire *
+asked(const struct stage *s, const char *query)
+{
+    struct wire *w = wire_connect("127.0.0.1", s->broker.port);
+
+    ask(w, query);
+    return w;
+}
+
+/* The answer is a page with the entries after `after` up to `last`. */
+static void
+expect_page(struct wire *w, uint64_t after, uint64_t last)
+{
+    struct wire_answer a;
+    struct notice n = {.n = 0};
+    char tail[32];
+
+    assert_true(wire_answer(w, &a, false));
+    if (a.status != 200)
+        fail_msg("status %u: %s", a.status, a.body);
+    notice_read(&n, NOTICE_JSON, (struct slice){a.body, a.body_size});
+    assert_int_equal(n.after, after);
+    assert_int_equal(n.last, last);
+    assert_int_equal(n.n, last - after);
+    snprintf(tail, sizeof(tail), "-%u", (unsigned)last);
+    assert_non_null(n.next);
+    assert_true(strlen(n.next) > strlen(tail));
+    assert_string_equal(n.next + strlen(n.next) - strlen(tail), tail);
+    notice_free(&n);
+}
+
+/* Is there no answer so far? */
+static bool
+is_waiting(struct wire *w)
+{
+    char byte;
+    bool is_silent;
+
+    wire_set_wait(w, 0);
+    is_silent = wire_read_some(w, &byte, 1) < 0;
+    wire_set_wait(w, WIRE_WAIT_MS);
+    return is_silent;
+}
+
+static double
+now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* what is there is answered at once; what comes, when it comes. */
+static void
+is_answered_when_there_is_more(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w = asked(s, "after=1&wait=" LONG);
+
+    expect_page(w, 1, 3);
+    for (uint64_t last = 3; last < 9; last += 2) {
+        char query[64];
+
+        snprintf(query, sizeof(query), "after=%u&wait=" LONG, (unsigned)last);
+        ask(w, query);
+        assert_int_equal(http_get(&s->http, "/healthz"), 200);
+        assert_true(is_waiting(w));
+        source_post(&s->http, "news", 0, 2, 0);
+        expect_page(w, last, last + 2);
+    }
+    wire_close(w);
+}
+
+/* R-343: when the time is over, the page is empty and `next` is where it
+ * was. */
+static void
+is_answered_empty_when_the_time_is_over(void **state)
+{
+    static const struct {
+        const char *query;
+        double least_s;
+    } cases[] = {{"after=3&wait=0", 0},
+                 {"after=3&wait=0.3", 0.3},
+                 {"after=3&wait=1", 1},
+                 {"after=3&wait=0.000001", 0}};
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < 4; i++) {
+        double start_s = now_s();
+        struct wire *w = asked(s, cases[i].query);
+
+        expect_page(w, 3, 3);
+        assert_true(now_s() - start_s >= cases[i].least_s);
+        wire_close(w);
+    }
+}
+
+/* Each waits for its own time, whoever asks before and after it. */
+static void
+waits_for_each_as_long_as_it_asked(void **state)
+{
+    static const char *const waits[] = {"250", "1.5", "0.5", "300", "1"};
+    static const int over[] = {2, 4, 1};
+    struct stage *s = *state;
+    double start_s = now_s();
+    struct wire *w[5];
+
+    for (int i = 0; i < 5; i++) {
+        char query[64];
+
+        snprintf(query, sizeof(query), "after=3&wait=%s", waits[i]);
+        w[i] = asked(s, query);
+    }
+    for (int i = 0; i < 3; i++) {
+        expect_page(w[over[i]], 3, 3);
+        assert_true(now_s() - start_s >= strtod(waits[over[i]], NULL));
+    }
+    assert_true(is_waiting(w[0]));
+    assert_true(is_waiting(w[3]));
+    for (int i = 0; i < 5; i++)
+        wire_close(w[i]);
+}
+
+static void
+refuses_what_is_no_time_to_wait(void **state)
+{
+    static const char *const waits[] = {
+        "", "x", "-1", "300.1", "1e2", "%zz", "99999999999999999999", "1."};
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        char path[128];
+        long status;
+
+        snprintf(path, sizeof(path), CHANGES "?after=3&wait=%s", waits[i]);
+        status = http_get(&s->http, path);
+        if (status != 400 && strcmp(waits[i], "%zz")) /* the library's 403 */
+            fail_msg("wait=%s: %ld", waits[i], status);
+    }
+    assert_int_equal(http_get(&s->http, CHANGES "?after=3&wait=301"), 400);
+    assert_non_null(
+        memmem(s->http.body.data, s->http.body.size, "0 to 300 seconds", 16));
+}
+
+/* what cannot be served is not waited for. */
+static void
+does_not_wait_for_what_cannot_come(void **state)
+{
+    struct stage *s = *state;
+
+    assert_int_equal(http_get(&s->http, CHANGES "?after=4&wait=" LONG), 410);
+    assert_int_equal(http_get(&s->http, CHANGES "?after=x&wait=" LONG), 400);
+    assert_int_equal(http_get(&s->http, "/sets/none/changes?wait=" LONG), 404);
+}
+
+/* A set's polls are its own. */
+static void
+hears_of_its_own_set_only(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w = asked(s, "after=3&wait=" LONG);
+
+    source_post(&s->http, "other", 1, 5, 0);
+    source_post(&s->http, "other", 1, 5, 0);
+    assert_true(is_waiting(w));
+    source_post(&s->http, "news", 1, 1, 0);
+    expect_page(w, 3, 4);
+    wire_close(w);
+}
+
+/* Lists that close meanwhile change nothing. */
+static void
+goes_on_across_a_rotation(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w = asked(s, "after=3&wait=" LONG);
+
+    source_rotate(&s->http, "news");
+    assert_true(is_waiting(w));
+    source_post(&s->http, "news", 1, 20, 0);
+    expect_page(w, 3, 23);
+    wire_close(w);
+}
+
+/* R-310: one commit wakes them all, each with the whole of it; those that have
+ * gone are forgotten, and those that wait cost little. */
+static void
+wakes_a_crowd_and_forgets_who_has_gone(void **state)
+{
+    static struct wire *w[CROWD];
+    struct stage *s = *state;
+    struct rlimit files;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    for (int i = 0; i < CROWD; i++)
+        w[i] = asked(s, "after=3&wait=" LONG);
+    for (int i = 0; i < CROWD; i += 3)
+        wire_abort(w[i]);
+    for (int i = 1; i < CROWD; i += 3)
+        wire_close(w[i]);
+    assert_int_equal(source_post(&s->http, "news", 1, 9, 0).last, 12);
+    for (int i = 2; i < CROWD; i += 3) {
+        expect_page(w[i], 3, 12);
+        ask(w[i], "after=12&wait=" LONG);
+    }
+    source_post(&s->http, "news", 1, 1, 0);
+    for (int i = 2; i < CROWD; i += 3) {
+        expect_page(w[i], 12, 13);
+        wire_close(w[i]);
+    }
+}
+
+/* The next request of the connection waits behind it. */
+static void
+answers_what_is_pipelined_behind_it_afterwards(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w = wire_connect("127.0.0.1", s->broker.port);
+    struct wire_answer a;
+
+    assert_non_null(w);
+    assert_true(
+        wire_send_text(w, "GET " CHANGES "?after=3&wait=" LONG " HTTP/1.1\r\n"
+                          "Host: 127.0.0.1\r\n\r\n"
+                          "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
+    assert_int_equal(http_get(&s->http, "/healthz"), 200);
+    assert_true(is_waiting(w));
+    source_post(&s->http, "news", 1, 1, 0);
+    expect_page(w, 3, 4);
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.status, 200);
+    wire_close(w);
+}
+
+/* Nobody waits for a broker that ends. */
+static void
+is_answered_when_the_broker_ends(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w[20];
+
+    for (int i = 0; i < 20; i++)
+        w[i] = asked(s, "after=3&wait=" LONG);
+    /* They wait when a later request of each thread is answered. */
+    for (int i = 0; i < 20; i++) {
+        struct wire *other = asked(s, "after=0");
+
+        expect_page(other, 0, 3);
+        wire_close(other);
+    }
+    kill(s->broker.pid, SIGTERM);
+    for (int i = 0; i < 20; i++) {
+        expect_page(w[i], 3, 3);
+        assert_true(wire_is_ended(w[i]));
+        wire_close(w[i]);
+    }
+    assert_int_equal(broker_wait(&s->broker), 0);
+    broker_restart(&s->broker);
+    assert_int_equal(http_get(&s->http, CHANGES "?after=3&wait=0.1"), 200);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(is_answered_when_there_is_more),
+        TEST(is_answered_empty_when_the_time_is_over),
+        TEST(waits_for_each_as_long_as_it_asked),
+        TEST(refuses_what_is_no_time_to_wait),
+        TEST(does_not_wait_for_what_cannot_come),
+        TEST(hears_of_its_own_set_only),
+        TEST(goes_on_across_a_rotation),
+        TEST(wakes_a_crowd_and_forgets_who_has_gone),
+        TEST(answers_what_is_pipelined_behind_it_afterwards),
+        TEST(is_answered_when_the_broker_ends),
+    };
+
+    return cmocka_run_group_tests_name("longpoll", tests, NULL, NULL);
+}
