@@ -1,0 +1,290 @@
+#include "broker/push/longpoll.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/base/clock.h"
+#include "broker/net/response.h"
+#include "broker/net/server.h"
+#include "proto/number.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/support/wire.h"
+
+#define LONG_US 300000000
+
+/* A server of one thread, each of whose requests waits: GET /SET?AFTER waits
+ * for more in that set for `wait_us`, and is answered with the head's seq. */
+struct world {
+    struct sets sets;
+    struct places places;
+    struct polls polls;
+    struct server *server;
+    int64_t wait_us; /* before the request */
+    struct task ending;
+    atomic_uint n_asked, n_gone;
+};
+
+/* One at a time: its polls are large. */
+static struct world world;
+
+static void
+on_resumed(struct request *rq, void *user)
+{
+    struct set *set = user;
+    struct response r;
+    struct head head;
+    char text[32];
+
+    if (!rq) {
+        atomic_fetch_add(&world.n_gone, 1);
+        return;
+    }
+    log_head(set->log, &head);
+    snprintf(text, sizeof(text), "%u", (unsigned)head.last);
+    response_init(&r, 200, "text/plain");
+    r.text = slice_of(text);
+    request_answer(rq, &r);
+}
+
+static void
+on_request(struct request *rq, void *user)
+{
+    struct slice path = request_path(rq);
+    struct head head;
+    struct poll_wish wish = {.wait_us = world.wait_us, .resume = on_resumed};
+
+    (void)user;
+    wish.set =
+        registry_find(world.sets.registry,
+                      (struct slice){path.data + 1, path.size - 1}, &head);
+    assert_non_null(wish.set);
+    wish.user = wish.set;
+    assert_true(number_read(request_query(rq), &wish.after));
+    polls_wait(&world.polls, &world.places, rq, &wish);
+    atomic_fetch_add(&world.n_asked, 1);
+}
+
+static void
+on_wake(struct service *service, void *user)
+{
+    struct place *p;
+
+    (void)user;
+    places_take(&world.places);
+    while ((p = places_next(&world.places)))
+        polls_serve(&world.polls, p);
+    polls_go_on(&world.polls, service);
+}
+
+static int
+set_up(void **state)
+{
+    struct server_options options = {.host = "127.0.0.1",
+                                     .threads = 1,
+                                     .request_timeout_us = 10000000,
+                                     .on_request = on_request,
+                                     .on_wake = on_wake};
+
+    assert_int_equal(tempdir_setup(state), 0);
+    memset(&world, 0, sizeof(world));
+    sets_configure(&world.sets, tempdir_path(state));
+    sets_open(&world.sets);
+    sets_post(&world.sets, "demo", 0, 3);
+    sets_post(&world.sets, "other", 0, 3);
+    places_init(&world.places);
+    polls_init(&world.polls);
+    world.wait_us = LONG_US;
+    assert_int_equal(server_open(&world.server, &options, NULL), 0);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    server_close(world.server, 0);
+    assert_int_equal(world.polls.n, 0); /* each was resumed, once */
+    assert_true(list_is_empty(&world.places.all));
+    places_fini(&world.places);
+    sets_close(&world.sets);
+    return tempdir_teardown(state);
+}
+
+static void
+await(atomic_uint *count, unsigned wanted)
+{
+    int64_t end_us = clock_steady_us() + 10000000;
+
+    while (atomic_load(count) != wanted) {
+        assert_true(clock_steady_us() < end_us);
+        poll(NULL, 0, 1);
+    }
+}
+
+/* Lets a request wait. */
+static struct wire *
+asked(const char *target, int64_t wait_us)
+{
+    struct wire *w = wire_connect("127.0.0.1", server_port(world.server));
+    unsigned n = atomic_load(&world.n_asked);
+
+    assert_non_null(w);
+    world.wait_us = wait_us;
+    assert_true(
+        wire_send_format(w, "GET /%s HTTP/1.1\r\nHost: a\r\n\r\n", target));
+    await(&world.n_asked, n + 1);
+    return w;
+}
+
+static void
+expect(struct wire *w, const char *seq)
+{
+    struct wire_answer a;
+
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.status, 200);
+    assert_string_equal(a.body, seq);
+    wire_close(w);
+}
+
+static void
+assert_waiting(struct wire *w)
+{
+    char byte;
+
+    wire_set_wait(w, 0);
+    assert_int_equal(wire_read_some(w, &byte, 1), -1);
+    wire_set_wait(w, WIRE_WAIT_MS);
+}
+
+static void
+resumes_when_its_set_has_more(void **state)
+{
+    struct wire *w[3] = {asked("demo?3", LONG_US), asked("other?3", LONG_US),
+                         asked("demo?4", LONG_US)}; /* ahead: waits longer */
+
+    (void)state;
+    sets_post(&world.sets, "demo", 3, 1);
+    expect(w[0], "4");
+    assert_waiting(w[1]);
+    assert_waiting(w[2]);
+    sets_post(&world.sets, "demo", 4, 1);
+    expect(w[2], "5");
+    sets_post(&world.sets, "other", 3, 2);
+    expect(w[1], "5");
+}
+
+/* What was committed before it came to wait, it does not wait for; whether or
+ * not others of the set wait already. */
+static void
+does_not_wait_for_what_is_there(void **state)
+{
+    struct wire *other;
+
+    (void)state;
+    expect(asked("demo?2", LONG_US), "3");
+    other = asked("demo?3", LONG_US);
+    expect(asked("demo?0", LONG_US), "3");
+    assert_waiting(other);
+    sets_post(&world.sets, "demo", 3, 1);
+    expect(other, "4");
+}
+
+/* Never before its time, however times are mixed. */
+static void
+resumes_when_the_time_is_over(void **state)
+{
+    static const int64_t waits_us[] = {700000, 1, 400000, POLLS_SLOT_US,
+                                       POLLS_SLOT_US * 2};
+    int64_t start_us = clock_steady_us();
+    struct wire *w[5], *longest = asked("demo?3", POLLS_WAIT_MAX_US);
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        w[i] = asked("demo?3", waits_us[i]);
+    for (int i = 4; i >= 0; i--) {
+        expect(w[i], "3");
+        assert_true(clock_steady_us() - start_us >= waits_us[i]);
+    }
+    assert_waiting(longest);
+    wire_close(longest);
+    await(&world.n_gone, 1);
+}
+
+/* More than are resumed at once; all the same each is. */
+static void
+resumes_a_crowd(void **state)
+{
+    enum { N = 2 * POLLS_AT_ONCE + 10 };
+    static struct wire *w[N];
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        w[i] = asked("demo?3", LONG_US);
+    sets_post(&world.sets, "demo", 3, 1);
+    for (int i = 0; i < N; i++)
+        expect(w[i], "4");
+}
+
+static void
+forgets_who_has_gone(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        struct wire *w = asked(i % 2 ? "demo?3" : "other?3", LONG_US);
+
+        if (i % 3)
+            wire_close(w);
+        else
+            wire_abort(w);
+    }
+    await(&world.n_gone, 10);
+    sets_post(&world.sets, "demo", 3, 1);
+}
+
+static void
+end(struct task *task)
+{
+    (void)task;
+    polls_end(&world.polls, server_service(world.server, 0));
+}
+
+static void
+resumes_all_at_the_end_and_lets_nobody_wait_after_it(void **state)
+{
+    struct wire *w[20];
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        w[i] = asked(i % 2 ? "demo?3" : "other?3", LONG_US);
+    world.ending.run = end;
+    service_post(server_service(world.server, 0), &world.ending);
+    for (int i = 0; i < 20; i++)
+        expect(w[i], "3");
+    expect(asked("demo?3", LONG_US), "3");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(resumes_when_its_set_has_more),
+        TEST(does_not_wait_for_what_is_there),
+        TEST(resumes_when_the_time_is_over),
+        TEST(resumes_a_crowd),
+        TEST(forgets_who_has_gone),
+        TEST(resumes_all_at_the_end_and_lets_nobody_wait_after_it),
+    };
+
+    return cmocka_run_group_tests_name("longpoll", tests, NULL, NULL);
+}
