@@ -25,6 +25,10 @@
 #define STREAM     "/sets/news/stream"
 #define FROM_START STREAM "?after=0"
 
+#define POST                                                  \
+    "POST /sets/news/changes HTTP/1.1\r\nHost: 127.0.0.1\r\n" \
+    "Content-Length: 5\r\n\r\nabcde"
+
 /* A broker whose set "news" has three entries. */
 struct stage {
     struct broker broker;
@@ -328,9 +332,7 @@ static void
 is_not_disturbed_by_what_is_sent_behind_the_request(void **state)
 {
     static const char *const behind[] = {
-        "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-        "POST /sets/news/changes HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        "Content-Length: 5\r\n\r\nabcde",
+        "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", POST,
         "\x16\x03\x01 nonsense \r\n\r\n"};
     struct stage *s = *state;
 

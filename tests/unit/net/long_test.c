@@ -183,7 +183,7 @@ begins_on_a_kept_connection_and_cut_anywhere(void **state)
         assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
         assert_true(wire_send(w, REQUEST, at));
         served_assert_alive();
-        begin(w, REQUEST + at);
+        begin(w, &REQUEST[at]);
         served_on_service(write_some);
         assert_bytes(w, "4\r\nsome\r\n");
         wire_close(w);
