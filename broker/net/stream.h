@@ -5,7 +5,8 @@
  *
  * What a client sends behind the request for a long HTTP answer is never read:
  * the connection ends with the answer. That the client has gone is seen within
- * a second, or when it is written to.
+ * a second, or when it is written to; one that only ends its sending counts as
+ * gone, too.
  *
  * All calls and callbacks on the stream's service thread.
  *

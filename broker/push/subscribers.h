@@ -45,8 +45,8 @@ struct push_wish {
     const struct transport *transport;
     bool is_named;  /* tell it the subprotocol */
     uint64_t after; /* the position where it starts */
-    bool is_gone;   /* that position cannot be served: close with 4410, the
-                       reason naming the earliest */
+    bool is_gone;   /* that position cannot be served: close with 4410 or
+                       `event: gone`, naming the earliest */
 };
 
 /* Accepts a WebSocket or an event stream; within on_request. */
@@ -61,8 +61,8 @@ void push_wait(struct push *push, struct request *rq,
 void push_on_wake(struct push *push, struct service *service);
 void push_on_tick(struct push *push, struct service *service);
 
-/* Says farewell to all subscribers of all threads: close code 1001. Requests
- * that wait are resumed. Any thread, once. */
+/* Says farewell to all subscribers of all threads: close code 1001, or `event:
+ * farewell`. Requests that wait are resumed. Any thread, once. */
 void push_farewell(struct push *push, struct server *server);
 
 #endif
