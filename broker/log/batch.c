@@ -186,6 +186,22 @@ batch_time(const struct batch *b, uint64_t seq)
     return fragment_time(b->bytes + entry->offset, entry->stamp);
 }
 
+uint64_t
+batch_seq_at(const struct batch *b, int64_t us)
+{
+    uint64_t low = b->first - 1, high = b->last;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low + 1) / 2;
+
+        if (batch_time(b, middle) <= us)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 struct digest
 batch_digest(const struct batch *b, uint64_t seq)
 {

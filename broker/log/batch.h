@@ -94,6 +94,9 @@ struct slice batch_slice(const struct batch *b, uint64_t after, uint64_t last);
 int64_t batch_time(const struct batch *b, uint64_t seq);
 struct digest batch_digest(const struct batch *b, uint64_t seq);
 
+/* The last seq whose time is not after `us`, which is not before before_us. */
+uint64_t batch_seq_at(const struct batch *b, int64_t us);
+
 /* The form that is kept, or NULL. */
 struct form *batch_form(const struct batch *b);
 
