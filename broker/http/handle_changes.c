@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "broker/documents/memory.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/ingest.h"
 #include "broker/sets/links.h"
-#include "broker/sets/positions.h"
+#include "proto/accept.h"
 #include "proto/json.h"
 
 /* POST: the body is read as it arrives; the answer comes back from the log
@@ -162,34 +163,63 @@ handle_changes_post(struct http *http, struct request *rq, struct slice set)
 struct reading {
     struct job job;
     struct ticket ticket;
-    struct set *set;
+    struct memory_wish wish;
+    struct filter_class *filter; /* the wish's, entered */
+    const char *type;
     struct head head;
-    uint64_t after, last;
-    struct body *body;
+    struct memory_page page;
     enum status status;
     struct problem why;
 };
 
+/* What the memory can be had as; of equals the first. */
+static const struct memory_type {
+    const char *name;
+    enum message_form form;
+} memory_types[] = {
+    {"application/json", MESSAGE_JSON},
+    {"application/xml", MESSAGE_XML},
+    {"text/xml", MESSAGE_XML},
+};
+
+#define N_TYPES (sizeof(memory_types) / sizeof(memory_types[0]))
+
 /* links `self` and `next`. */
+static void
+add_links(struct response *answer, const struct reading *r)
+{
+    const struct set *set = r->wish.set;
+    const char *url = registry_public_url(set->registry);
+    struct slice filter = {NULL, 0};
+    struct buf links;
+
+    if (r->filter)
+        filter = filter_text(&r->filter->filter);
+    buf_init(&links, RESPONSE_HEADERS_MAX);
+    BUF_ADD(&links, "<");
+    link_memory(&links, url, set->name, r->head.epoch, r->page.after, filter);
+    BUF_ADD(&links, ">; rel=\"self\", <");
+    link_memory(&links, url, set->name, r->head.epoch, r->page.last, filter);
+    BUF_ADD(&links, ">; rel=\"next\"");
+    response_header(answer, "Link", "%.*s", (int)links.size,
+                    links.data ? links.data : "");
+    buf_fini(&links);
+}
+
 static void
 answer_memory(struct request *rq, const struct reading *r)
 {
-    const char *url = registry_public_url(r->set->registry);
-    struct link_text self =
-        link_to(url, LINK_MEMORY, r->set->name, r->head.epoch, r->after);
-    struct link_text next =
-        link_to(url, LINK_MEMORY, r->set->name, r->head.epoch, r->last);
     struct response answer;
 
     if (r->status) {
-        routes_answer_failure(rq, r->status, &r->why, r->set, &r->head);
+        routes_answer_failure(rq, r->status, &r->why, r->wish.set, &r->head);
         return;
     }
-    response_init(&answer, 200, "application/json");
-    response_header(&answer, "Link", "<%s>; rel=\"self\", <%s>; rel=\"next\"",
-                    self.text, next.text);
+    response_init(&answer, 200, r->type);
+    add_links(&answer, r);
     response_header(&answer, "Cache-Control", "no-cache");
-    answer.body = r->body;
+    response_header(&answer, "Vary", "Accept");
+    answer.body = r->page.body;
     request_answer(rq, &answer);
 }
 
@@ -198,8 +228,15 @@ read_work(struct job *job)
 {
     struct reading *r = list_entry(job, struct reading, job);
 
-    r->status =
-        memory_open(r->set, r->after, LOG_DISK, &r->body, &r->last, &r->why);
+    r->wish.patience = LOG_DISK;
+    r->status = memory_open(&r->wish, &r->page, &r->why);
+}
+
+static void
+reading_free(struct reading *r)
+{
+    filters_leave(r->filter);
+    free(r);
 }
 
 static void
@@ -210,9 +247,9 @@ read_done(struct job *job)
 
     if (rq)
         answer_memory(rq, r);
-    else if (r->body)
-        r->body->free(r->body);
-    free(r);
+    else if (r->page.body)
+        r->page.body->free(r->page.body);
+    reading_free(r);
 }
 
 /* A request that waits for a job: the ticket tells the job that it is gone. */
@@ -224,42 +261,68 @@ on_get_gone(struct request *rq)
 
 static const struct request_handlers get_handlers = {.on_gone = on_get_gone};
 
-/* Reads ?after=; absent means from the beginning. */
-static enum status
-wanted_position(struct request *rq, const struct head *head, uint64_t *after,
-                struct problem *why)
+/* Chooses the form; answers 406 and returns false if there is none. */
+static bool
+choose_form(struct request *rq, struct reading *r)
 {
-    struct slice text;
-    bool is_bad = false;
+    const char *names[N_TYPES];
+    struct slice accept = {NULL, 0};
+    struct problem why = {""};
+    int chosen;
 
-    *after = 0;
-    if (!request_parameter(rq, "after", &text, &is_bad))
-        return STATUS_OK;
-    if (is_bad)
-        return problem(why, STATUS_MALFORMED, "the query has a bad escape");
-    return positions_judge(head, text, after, why);
+    for (size_t i = 0; i < N_TYPES; i++)
+        names[i] = memory_types[i].name;
+    request_header(rq, "accept", &accept);
+    chosen = accept_choose(accept, names, N_TYPES);
+    if (chosen >= 0) {
+        r->type = memory_types[chosen].name;
+        r->wish.form = memory_types[chosen].form;
+        return true;
+    }
+    problem_set(&why,
+                "changes are served as application/json or application/xml, "
+                "not as \"%s\"",
+                problem_quote(accept).text);
+    request_answer_problem(rq, 406, &why, NULL, NULL);
+    return false;
+}
+
+/* Reads the query; no position means from the beginning. */
+static enum status
+read_wish(struct request *rq, struct reading *r)
+{
+    struct query query;
+    enum status rc = query_read(rq, &r->head, &query, &r->why);
+
+    if (rc)
+        return rc;
+    r->wish.after = query.has_after ? query.after : 0;
+    r->wish.has_since = query.has_since;
+    r->wish.since_us = query.since_us;
+    rc = filters_enter(registry_filters(r->wish.set->registry), &query.filter,
+                       &r->filter, &r->why);
+    r->wish.filter = r->filter;
+    return rc;
 }
 
 void
 handle_changes_get(struct http *http, struct request *rq, struct slice name)
 {
-    struct reading *r = calloc(1, sizeof(*r)), now;
-    enum status rc;
+    struct reading *r = calloc(1, sizeof(*r));
 
     if (!r) {
         routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
         return;
     }
-    r->set = routes_set(http, rq, name, &r->head);
-    if (!r->set) {
+    r->wish.set = routes_set(http, rq, name, &r->head);
+    if (!r->wish.set || !choose_form(rq, r)) {
         free(r);
         return;
     }
-    rc = wanted_position(rq, &r->head, &r->after, &r->why);
-    if (!rc)
-        rc = memory_open(r->set, r->after, LOG_MEMORY, &r->body, &r->last,
-                         &r->why);
-    if (rc == STATUS_AGAIN) {
+    r->status = read_wish(rq, r);
+    if (!r->status)
+        r->status = memory_open(&r->wish, &r->page, &r->why); /* LOG_MEMORY */
+    if (r->status == STATUS_AGAIN) {
         r->ticket = request_ticket(rq);
         r->job.work = read_work;
         r->job.done = read_done;
@@ -267,8 +330,6 @@ handle_changes_get(struct http *http, struct request *rq, struct slice name)
         service_work(request_service(rq), &r->job);
         return;
     }
-    r->status = rc;
-    now = *r;
-    free(r);
-    answer_memory(rq, &now);
+    answer_memory(rq, r);
+    reading_free(r);
 }

@@ -1,32 +1,29 @@
 /*
  * handle_stream.c - hands a connection to push.
  */
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/subscribers.h"
-#include "broker/sets/positions.h"
 
-/* Where the stream begins: ?after=, or now. A position that cannot be served is
- * told on the open WebSocket (a browser would not see the status of a refused
- * one). */
+/* Where the stream begins: ?after=, ?since= or now; and its filter. A position
+ * that cannot be served is told on the open WebSocket (a browser would not see
+ * the status of a refused one). */
 static enum status
-wanted_position(struct request *rq, const struct head *head,
-                struct push_wish *wish, struct problem *why)
+read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
+          struct problem *why)
 {
-    struct slice text;
-    bool is_bad = false;
-    enum status rc;
+    struct query query;
+    enum status rc = query_read(rq, head, &query, why);
 
-    wish->after = head->last;
-    if (!request_parameter(rq, "after", &text, &is_bad))
-        return STATUS_OK;
-    if (is_bad)
-        return problem(why, STATUS_MALFORMED, "the query has a bad escape");
-    rc = positions_judge(head, text, &wish->after, why);
-    if (rc != STATUS_GONE)
+    wish->is_gone = rc == STATUS_GONE;
+    if (rc && !wish->is_gone)
         return rc;
-    wish->is_gone = true;
-    return STATUS_OK;
+    wish->after = query.has_after && !wish->is_gone ? query.after : head->last;
+    wish->has_since = query.has_since;
+    wish->since_us = query.since_us;
+    return filters_enter(registry_filters(wish->set->registry), &query.filter,
+                         &wish->filter, why);
 }
 
 void
@@ -37,6 +34,7 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
     struct problem why = {""};
     struct head head;
     bool has_offer;
+    enum status rc;
 
     if (!request_is_upgrade(rq)) {
         problem_set(&why, "a stream is a WebSocket: ask with Upgrade");
@@ -54,8 +52,8 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
                     "here; " TRANSPORTS_OFFERED " are",
                     problem_quote(offer).text);
         request_answer_problem(rq, 400, &why, NULL, NULL);
-    } else if (wanted_position(rq, &head, &wish, &why)) {
-        routes_answer_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
+    } else if ((rc = read_wish(rq, &head, &wish, &why))) {
+        routes_answer_failure(rq, rc, &why, NULL, NULL);
     } else {
         push_accept(http->push, rq, &wish);
     }

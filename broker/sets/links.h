@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/buf.h"
 #include "proto/slice.h"
 
 /* Longest URL: a public URL of 511 bytes, a set's name, a path. */
@@ -32,6 +33,11 @@ struct link_text {
  * `epoch` where no position is. */
 struct link_text link_to(const char *public_url, enum link_kind kind,
                          const char *set, const char *epoch, uint64_t number);
+
+/* Appends the URL of the change memory after seq `number`, with the text of a
+ * filter (may be empty). */
+void link_memory(struct buf *to, const char *public_url, const char *set,
+                 const char *epoch, uint64_t number, struct slice filter);
 
 static inline struct slice
 link_slice(const struct link_text *link)

@@ -34,6 +34,8 @@ struct registry {
     struct kept_reader readers[READERS_KEPT];
     size_t n_readers;
 
+    struct filters filters;
+
     /* Relaxed: sums; they order nothing. */
     atomic_size_t reserved[BUDGETS];
     size_t limits[BUDGETS];
@@ -148,6 +150,7 @@ registry_open(struct registry **registry,
     r->options = *options;
     pthread_rwlock_init(&r->lock, NULL);
     pthread_mutex_init(&r->readers_mutex, NULL);
+    filters_init(&r->filters);
     r->limits[BUDGET_POSTS] = (size_t)config->ingest_bytes;
     r->limits[BUDGET_ANSWERS] = ANSWERS_BYTES;
     for (int i = 0; i < BUDGETS; i++)
@@ -178,6 +181,7 @@ registry_close(struct registry *r)
     for (size_t i = 0; i < r->n_readers; i++)
         reader_free(r->readers[i].reader);
     free(r->sets);
+    filters_fini(&r->filters);
     pthread_mutex_destroy(&r->readers_mutex);
     pthread_rwlock_destroy(&r->lock);
     free(r);
@@ -199,6 +203,12 @@ const char *
 registry_public_url(const struct registry *r)
 {
     return r->options.public_url;
+}
+
+struct filters *
+registry_filters(struct registry *r)
+{
+    return &r->filters;
 }
 
 struct set *

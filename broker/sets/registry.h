@@ -14,6 +14,7 @@
 
 #include "broker/base/config.h"
 #include "broker/log/log.h"
+#include "broker/sets/filters.h"
 #include "proto/formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -53,6 +54,7 @@ void registry_close(struct registry *registry);
 struct log *registry_log(struct registry *registry);
 const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);
+struct filters *registry_filters(struct registry *registry);
 
 /* The set of that name, if it exists; *head (may be NULL) is its head. */
 struct set *registry_find(struct registry *registry, struct slice name,
