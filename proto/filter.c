@@ -426,7 +426,7 @@ is_type_end(struct slice rest)
 static bool
 has_type(const struct filter *f, struct slice type)
 {
-    for (size_t i = 0; i < f->n[FILTER_TYPE]; i++) {
+    for (size_t i = 0; type.size > 0 && i < f->n[FILTER_TYPE]; i++) {
         struct slice wanted = escaped_of(f, &f->values[FILTER_TYPE][i]);
         struct slice rest;
 
@@ -436,9 +436,8 @@ has_type(const struct filter *f, struct slice type)
         rest.data = type.data + wanted.size;
         rest.size = type.size - wanted.size;
         /* "image/" or "" of a type with a star: any that begins so. */
-        if (wanted.size == 0 || wanted.data[wanted.size - 1] == '/'
-                ? type.size > 0
-                : is_type_end(rest))
+        if (wanted.size == 0 || wanted.data[wanted.size - 1] == '/' ||
+            is_type_end(rest))
             return true;
     }
     return false;

@@ -336,21 +336,27 @@ a_page_looks_at_so_much_and_says_how_far(void **state)
 
 #define READERS 100
 
-/* Design section 5, rule 8: a hundred readers with a hundred filters cost what
- * they cost, not a hundred times the log. */
+/* The tail, and what allocation leaves behind. Without bounds a batch would
+ * have its forms for a hundred classes. */
+#define GROWTH_KIB (40 * 1024)
+
+/* Design section 5, rule 8: a hundred filters, each of two readers, so that
+ * what they let through is worth keeping, do not cost a hundred times the log.
+ */
 static void
 a_hundred_filters_are_bounded(void **state)
 {
     struct lists *l = *state;
-    static struct follower f[READERS];
+    static struct follower f[2 * READERS];
     size_t before, after;
     struct buf body;
     char path[128];
 
     LISTS_OPEN(l, "--tail-bytes", "8388608");
     source_post(&l->http, SET, 1, 1, 0);
-    for (unsigned i = 0; i < READERS; i++) {
-        snprintf(path, sizeof(path), "/sets/" SET "/stream?tag=t%u&tag=all", i);
+    for (unsigned i = 0; i < 2 * READERS; i++) {
+        snprintf(path, sizeof(path), "/sets/" SET "/stream?tag=t%u&tag=all",
+                 i / 2);
         follower_open(&f[i], l->broker.port, path,
                       i % 2 ? "resourcesync.json" : "resourcesync.xml");
         follower_next(&f[i]);
@@ -370,7 +376,7 @@ a_hundred_filters_are_bounded(void **state)
         assert_int_equal(source_send(&l->http, SET, "application/json",
                                      buf_slice(&body), NULL),
                          200);
-        for (unsigned i = 0; i < READERS; i++) {
+        for (unsigned i = 0; i < 2 * READERS; i++) {
             size_t n = 0;
 
             while (f[i].notice.last < 1 + post * 1000 + 501)
@@ -380,9 +386,10 @@ a_hundred_filters_are_bounded(void **state)
     }
     after = broker_rss_kib(&l->broker);
     print_message("%zu KiB before, %zu KiB after\n", before, after);
-    assert_true(after < before + 100 * 1024);
+    if (!IS_SANITIZED)
+        assert_in_range(after, 0, before + GROWTH_KIB);
     buf_fini(&body);
-    for (unsigned i = 0; i < READERS; i++)
+    for (unsigned i = 0; i < 2 * READERS; i++)
         follower_close(&f[i]);
 }
 
