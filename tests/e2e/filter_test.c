@@ -219,6 +219,27 @@ a_quiet_filter_is_told_how_far_it_is(void **state)
     follower_close(&all);
 }
 
+/* The same where its last message ended so long ago that the entry is not in
+ * memory any more: it is told all the same. */
+static void
+a_quiet_filter_is_told_when_its_place_is_on_a_disk(void **state)
+{
+    struct lists *l = *state;
+    struct follower f;
+    uint64_t last = 1;
+
+    LISTS_OPEN(l, "--heartbeat", "1", "--tail-bytes", "1048576");
+    source_post(&l->http, SET, 1, 1, 0);
+    follower_open(&f, l->broker.port, "/sets/" SET "/stream?change=deleted",
+                  "resourcesync.json");
+    assert_int_equal(follower_next(&f)->last, 1);
+    for (unsigned i = 0; i < 20; i++)
+        last = source_post(&l->http, SET, 2 + i * 1000, 1000, 200).last;
+    follower_until(&f, last);
+    assert_int_equal(f.n_messages, 0);
+    follower_close(&f);
+}
+
 /* Takes a line, "SEQ ..."; a crash may repeat lines. */
 static uint64_t
 get_line(struct got *g, const char *line)
@@ -497,6 +518,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_way_lets_through_the_same_entries),
         TEST(a_quiet_filter_is_told_how_far_it_is),
+        TEST(a_quiet_filter_is_told_when_its_place_is_on_a_disk),
         TEST(a_filtered_follower_that_is_killed_goes_on),
         TEST(a_laggard_passes_over_what_it_does_not_get),
         TEST(a_page_looks_at_so_much_and_says_how_far),
