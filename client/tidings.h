@@ -125,7 +125,8 @@ struct td_message {
     uint64_t last;   /* ... up to this one */
     const char *position; /* of `last`: store it when the message is applied */
     const char *digest;   /* of the log up to `last`; NULL: untold */
-    size_t n_changes;     /* 0: a heartbeat; else last - after */
+    size_t n_changes;     /* 0: a heartbeat, or nothing passed the filters; else
+                             last - after without filters */
     const struct td_change *changes;
 };
 
@@ -142,10 +143,23 @@ struct td_change {
 
 enum td_form { TD_JSON, TD_XML };
 
+/* Which changes are wanted. Filters of the same name are alternatives, of each
+ * name one must hold. */
+struct td_filter {
+    const char *name;  /* "change", "prefix" (of loc), "type", "tag" */
+    const char *value; /* "deleted"; "http://..."; "image/png", a star as
+                          subtype for all of image; a tag */
+};
+
 struct td_follow_options {
     const char *after; /* "epoch-seq", or "0" for the beginning; NULL: from now
                           on. "From now on" is settled by the first message, a
                           heartbeat: store its position too */
+    const char *since; /* W3C Datetime: begin with what happened later; `after`
+                          is then NULL. NULL: none */
+    const struct td_filter *filters;
+    size_t n_filters;  /* 0: all changes; at most 32 of a name, and together
+                          1,024 bytes percent-encoded */
     enum td_form form; /* of td_change.text and on the wire */
     unsigned idle_ms;  /* silence after which the connection is held to be dead;
                           0: three heartbeats of the broker, 60,000 until told */
@@ -165,10 +179,11 @@ typedef int td_message_fn(const struct td_message *message, void *user);
  * (0.2 s to 30 s, spread by chance; short again once a message came).
  *
  * Every message's coverage is checked: a repeat is dropped; of an overlap only
- * what is new is handed over; a gap is filled by pulling what is missing, in
- * TD_JSON from the change memory, in TD_XML by asking the stream again from the
- * last position. Where two messages meet, their digests must; in TD_XML every
- * entry is checked against them.
+ * what is new is handed over; a gap is filled by pulling what is missing from
+ * the change memory. Where two messages meet, their digests must; in TD_XML
+ * every entry is checked against them. With filters all of this holds, too,
+ * except that no entry can be checked: a message also covers what did not pass,
+ * so that its position is the one to store.
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8, at most 1,024 bytes, host
@@ -186,12 +201,13 @@ typedef int td_message_fn(const struct td_message *message, void *user);
  *          TD_GONE     the position is of another epoch or no longer retained.
  *          TD_REFUSED  400, 401, 403, 404 ...; td_problem says why. A set that
  *                      does not exist yet is refused with 404.
- *          TD_INVALID  set_url or after is malformed; nothing was sent.
+ *          TD_INVALID  set_url, after, since or a filter is malformed; nothing
+ *                      was sent.
  *          TD_BROKEN   what came cannot be right: no message, or one of more
  *                      than 16 MiB, a gap that cannot be filled, a digest that
  *                      does not match.
  *          TD_MEMORY   no memory, or no descriptors.
- * Spec     R-309, R-342 to R-345. Since 0.1.
+ * Spec     R-309, R-342 to R-345, R-349. Since 0.1.
  */
 TD_API enum td_status td_follow(struct td_client *client, const char *set_url,
                                 const struct td_follow_options *options,

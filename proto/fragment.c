@@ -325,3 +325,56 @@ fragment_time(const char *fragment, uint32_t stamp)
         return DATETIME_NONE;
     return us;
 }
+
+/* In front of the stamp stands the end of the kind's name, and a quote. All
+ * three names are as long. */
+enum change_kind
+fragment_kind(const char *fragment, uint32_t stamp)
+{
+    switch (fragment[stamp - SIZE("created\"")]) {
+    case 'c':
+        return CHANGE_CREATED;
+    case 'u':
+        return CHANGE_UPDATED;
+    default:
+        return CHANGE_DELETED;
+    }
+}
+
+struct slice
+fragment_from_loc(struct slice fragment)
+{
+    return (struct slice){fragment.data + SIZE(OPEN),
+                          fragment.size - SIZE(OPEN)};
+}
+
+/* From the stamp on, the rest of the rs:md is ` NAME="VALUE"` again and again,
+ * quotes in values escaped, then "/>". */
+void
+fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
+                struct slice *tags)
+{
+    const char *p = fragment.data + stamp;
+    const char *end = fragment.data + fragment.size;
+
+    *type = *tags = (struct slice){NULL, 0};
+    while (p < end && *p == ' ') {
+        const char *equals = memchr(p, '=', (size_t)(end - p));
+        struct slice name = {p + 1, 0}, value;
+        const char *quote;
+
+        if (!equals || end - equals < 2)
+            return;
+        name.size = (size_t)(equals - name.data);
+        value.data = equals + 2;
+        quote = memchr(value.data, '"', (size_t)(end - value.data));
+        if (!quote)
+            return;
+        value.size = (size_t)(quote - value.data);
+        if (slice_is(name, "type"))
+            *type = value;
+        else if (slice_is(name, "td:tags"))
+            *tags = value;
+        p = quote + 1;
+    }
+}

@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "broker/sets/message.h"
-
 /* A page, counted in the answers' budget until its reader has it. */
 struct page {
     struct body body;
@@ -36,37 +34,49 @@ page_free(struct body *body)
 }
 
 enum status
-memory_open(struct set *set, uint64_t after, enum log_patience patience,
-            struct body **body, uint64_t *last, struct problem *why)
+memory_open(const struct memory_wish *wish, struct memory_page *page,
+            struct problem *why)
 {
-    const struct message_wish wish = {
-        .set = set,
-        .form = MESSAGE_JSON,
-        .after = after,
+    struct registry *registry = wish->set->registry;
+    struct message_wish message = {
+        .set = wish->set,
+        .form = wish->form,
+        .after = wish->after,
         .upto = UINT64_MAX,
-        .max_bytes = registry_config(set->registry)->message_bytes,
-        .patience = patience,
+        .filter = wish->filter,
+        .reached = wish->reached,
+        .is_silent = wish->is_silent,
+        .max_bytes = registry_config(registry)->message_bytes,
+        .patience = wish->patience,
         .has_next = true,
     };
-    struct page *p = calloc(1, sizeof(*p));
-    enum status rc;
+    struct page *p;
+    enum status rc = STATUS_OK;
 
+    if (wish->has_since)
+        rc = log_since(registry_log(registry), wish->set->log, wish->since_us,
+                       wish->patience, &message.after, why);
+    if (rc)
+        return rc;
+    p = calloc(1, sizeof(*p));
     if (!p)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
     buf_init(&p->text, (size_t)1 << 30);
-    rc = message_write(&p->text, &wish, last, why);
-    if (!rc &&
-        !registry_reserve(set->registry, BUDGET_ANSWERS, p->text.capacity))
+    rc = message_write(&p->text, &message, &page->last, why);
+    if (!rc && p->text.size > 0 &&
+        !registry_reserve(registry, BUDGET_ANSWERS, p->text.capacity))
         rc = problem(why, STATUS_BUSY, "too much is being read at the moment");
-    if (rc) {
+    page->body = NULL;
+    page->after = message.after;
+    if (rc || p->text.size == 0) {
         buf_fini(&p->text);
         free(p);
         return rc;
     }
-    p->registry = set->registry;
+    p->registry = registry;
     p->body.size = p->text.size;
     p->body.next = page_next;
     p->body.free = page_free;
-    *body = &p->body;
+    page->body = &p->body;
     return STATUS_OK;
 }

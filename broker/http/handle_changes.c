@@ -1,20 +1,16 @@
 /*
- * handle_changes.c - POST changes; GET change memory.
+ * handle_changes.c - POST changes.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/documents/memory.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/ingest.h"
-#include "broker/sets/links.h"
-#include "broker/sets/positions.h"
 #include "proto/json.h"
-#include "proto/number.h"
 
-/* POST: the body is read as it arrives; the answer comes back from the log
+/* The body is read as it arrives; the answer comes back from the log
  * thread. The ingest outlives a connection that breaks meanwhile: what was
  * whole is committed all the same, only nobody is told.
  *
@@ -228,183 +224,4 @@ handle_changes_post(struct http *http, struct request *rq, struct slice set)
     p->task.run = on_behind;
     request_set_user(rq, p);
     request_receive(rq, &post_handlers);
-}
-
-/* GET: change memory. From memory at once, else by way of the worker pool. */
-
-struct reading {
-    struct job job;
-    struct ticket ticket;
-    struct set *set;
-    struct head head;
-    uint64_t after, last;
-    struct body *body;
-    enum status status;
-    struct problem why;
-};
-
-/* links `self` and `next`. */
-static void
-answer_memory(struct request *rq, const struct reading *r)
-{
-    const char *url = registry_public_url(r->set->registry);
-    struct link_text self =
-        link_to(url, LINK_MEMORY, r->set->name, r->head.epoch, r->after);
-    struct link_text next =
-        link_to(url, LINK_MEMORY, r->set->name, r->head.epoch, r->last);
-    struct response answer;
-
-    if (r->status) {
-        routes_answer_failure(rq, r->status, &r->why, r->set, &r->head);
-        return;
-    }
-    response_init(&answer, 200, "application/json");
-    response_header(&answer, "Link", "<%s>; rel=\"self\", <%s>; rel=\"next\"",
-                    self.text, next.text);
-    response_header(&answer, "Cache-Control", "no-cache");
-    answer.body = r->body;
-    request_answer(rq, &answer);
-}
-
-static void
-read_work(struct job *job)
-{
-    struct reading *r = list_entry(job, struct reading, job);
-
-    r->status =
-        memory_open(r->set, r->after, LOG_DISK, &r->body, &r->last, &r->why);
-}
-
-static void
-read_done(struct job *job)
-{
-    struct reading *r = list_entry(job, struct reading, job);
-    struct request *rq = ticket_request(r->ticket);
-
-    if (rq)
-        answer_memory(rq, r);
-    else if (r->body)
-        r->body->free(r->body);
-    free(r);
-}
-
-/* A request that waits for a job: the ticket tells the job that it is gone. */
-static void
-on_get_gone(struct request *rq)
-{
-    (void)rq;
-}
-
-static const struct request_handlers get_handlers = {.on_gone = on_get_gone};
-
-/* Reads ?after=; absent means from the beginning. */
-static enum status
-wanted_position(struct request *rq, const struct head *head, uint64_t *after,
-                struct problem *why)
-{
-    struct slice text;
-    bool is_bad = false;
-
-    *after = 0;
-    if (!request_parameter(rq, "after", &text, &is_bad))
-        return STATUS_OK;
-    if (is_bad)
-        return problem(why, STATUS_MALFORMED, "the query has a bad escape");
-    return positions_judge(head, text, after, why);
-}
-
-/* Reads ?wait=; absent means 0. Longer than allowed is refused: cut in silence,
- * the client would take its own time-out for too short or the broker for
- * broken.
- */
-static enum status
-wanted_wait(struct request *rq, int64_t *wait_us, struct problem *why)
-{
-    struct slice text;
-    bool is_bad = false;
-
-    *wait_us = 0;
-    if (!request_parameter(rq, "wait", &text, &is_bad))
-        return STATUS_OK;
-    if (is_bad || !seconds_read(text, wait_us) || *wait_us > POLLS_WAIT_MAX_US)
-        return problem(why, STATUS_MALFORMED,
-                       "\"%s\" is not a time to wait: that is 0 to %d seconds",
-                       problem_quote(text).text,
-                       (int)(POLLS_WAIT_MAX_US / 1000000));
-    return STATUS_OK;
-}
-
-/* Answers with what is after a position. */
-static void
-answer_page(struct request *rq, struct set *set, uint64_t after)
-{
-    struct reading *r = calloc(1, sizeof(*r)), now;
-    enum status rc;
-
-    if (!r) {
-        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
-        return;
-    }
-    r->set = set;
-    r->after = after;
-    log_head(set->log, &r->head);
-    rc = memory_open(set, after, LOG_MEMORY, &r->body, &r->last, &r->why);
-    if (rc == STATUS_AGAIN) {
-        r->ticket = request_ticket(rq);
-        r->job.work = read_work;
-        r->job.done = read_done;
-        request_defer(rq, &get_handlers);
-        service_work(request_service(rq), &r->job);
-        return;
-    }
-    r->status = rc;
-    now = *r;
-    free(r);
-    answer_memory(rq, &now);
-}
-
-/* A request that waits. */
-struct waiting {
-    struct set *set;
-    uint64_t after;
-};
-
-static void
-on_resumed(struct request *rq, void *user)
-{
-    struct waiting *w = user;
-
-    if (rq)
-        answer_page(rq, w->set, w->after);
-    free(w);
-}
-
-void
-handle_changes_get(struct http *http, struct request *rq, struct slice name)
-{
-    struct poll_wish wish = {.resume = on_resumed};
-    struct problem why = {""};
-    struct waiting *w = NULL;
-    struct head head;
-    enum status rc;
-
-    wish.set = routes_set(http, rq, name, &head);
-    if (!wish.set)
-        return;
-    rc = wanted_position(rq, &head, &wish.after, &why);
-    if (!rc)
-        rc = wanted_wait(rq, &wish.wait_us, &why);
-    if (rc) {
-        routes_answer_failure(rq, rc, &why, wish.set, &head);
-        return;
-    }
-    if (wish.wait_us > 0 && wish.after == head.last)
-        w = malloc(sizeof(*w));
-    if (!w) { /* without memory nobody waits */
-        answer_page(rq, wish.set, wish.after);
-        return;
-    }
-    *w = (struct waiting){wish.set, wish.after};
-    wish.user = w;
-    push_wait(http->push, rq, &wish);
 }

@@ -1,37 +1,42 @@
 /*
  * handle_stream.c - hands a connection to push.
  */
-#include "broker/http/accept.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/eventsource.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
+#include "proto/accept.h"
 
-/* Where the stream begins: ?after=, or now. An EventSource that was cut off
- * asks for the same URL again, and says in Last-Event-ID how far it has come:
- * that counts. A position that cannot be served is told on the open stream (a
- * browser would not see the status of a refused one). */
+/* Where the stream begins: ?after=, ?since= or now; and its filter. An
+ * EventSource that was cut off asks for the same URL again, and says in
+ * Last-Event-ID how far it has come: that counts. A position that cannot be
+ * served is told on the open stream (a browser would not see the status of a
+ * refused one). */
 static enum status
-wanted_position(struct request *rq, const struct head *head,
-                struct push_wish *wish, struct problem *why)
+read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
+          struct problem *why)
 {
-    struct slice text;
-    bool is_bad = false;
-    enum status rc;
+    struct slice id = {NULL, 0};
+    struct query query;
+    enum status rc = query_read(rq, head, &query, why);
 
-    wish->after = head->last;
-    if ((request_is_upgrade(rq) ||
-         !request_header(rq, "last-event-id", &text) || !text.size) &&
-        !request_parameter(rq, "after", &text, &is_bad))
-        return STATUS_OK;
-    if (is_bad)
-        return problem(why, STATUS_MALFORMED, "the query has a bad escape");
-    rc = positions_judge(head, text, &wish->after, why);
-    if (rc != STATUS_GONE)
+    if (!request_is_upgrade(rq))
+        request_header(rq, "last-event-id", &id);
+    if (id.size > 0 && (!rc || rc == STATUS_GONE)) {
+        rc = positions_judge(head, id, &query.after, why);
+        query.has_after = true;
+        query.has_since = false;
+    }
+    wish->is_gone = rc == STATUS_GONE;
+    if (rc && !wish->is_gone)
         return rc;
-    wish->is_gone = true;
-    return STATUS_OK;
+    wish->after = query.has_after && !wish->is_gone ? query.after : head->last;
+    wish->has_since = query.has_since;
+    wish->since_us = query.since_us;
+    return filters_enter(registry_filters(wish->set->registry), &query.filter,
+                         &wish->filter, why);
 }
 
 static bool
@@ -82,6 +87,7 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
     struct problem why = {""};
     struct response r;
     struct head head;
+    enum status rc;
 
     if (!request_is_upgrade(rq) && !is_for_events(rq)) {
         problem_set(&why, "a stream is a WebSocket (ask with Upgrade) or an "
@@ -95,9 +101,9 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
     if (!request_is_upgrade(rq) && was_told(rq)) {
         response_init(&r, 204, NULL);
         request_answer(rq, &r);
-    } else if (wanted_transport(rq, &wish, &why) ||
-               wanted_position(rq, &head, &wish, &why)) {
-        routes_answer_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
+    } else if ((rc = wanted_transport(rq, &wish, &why)) ||
+               (rc = read_wish(rq, &head, &wish, &why))) {
+        routes_answer_failure(rq, rc, &why, NULL, NULL);
     } else if (request_method(rq) == METHOD_HEAD) {
         eventsource_head(&r);
         request_answer(rq, &r);

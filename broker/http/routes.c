@@ -15,7 +15,7 @@ static const struct route {
     handler_fn *handler;
 } routes[] = {
     {METHOD_GET, "/healthz", handle_health_get},
-    {METHOD_GET, "/sets/{set}/changes", handle_changes_get},
+    {METHOD_GET, "/sets/{set}/changes", handle_memory_get},
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post},
     {METHOD_POST, "/sets/{set}/rotate", handle_sets_rotate},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get},

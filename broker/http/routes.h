@@ -13,7 +13,7 @@ typedef void handler_fn(struct http *http, struct request *rq,
                         struct slice set);
 
 handler_fn handle_changes_post;
-handler_fn handle_changes_get;
+handler_fn handle_memory_get;
 handler_fn handle_documents_get;
 handler_fn handle_sets_rotate;
 handler_fn handle_stream_get;

@@ -12,7 +12,7 @@ batch_new(uint64_t after, int64_t before_us, const struct digest *before,
     if (!b)
         return NULL;
     atomic_init(&b->owners, 1);
-    atomic_init(&b->json, NULL);
+    atomic_init(&b->forms, NULL);
     b->first = after + 1;
     b->last = after;
     b->before_us = b->last_us = before_us;
@@ -133,18 +133,23 @@ batch_ref(struct batch *b)
 void
 batch_unref(struct batch *b)
 {
-    struct form *form;
+    struct form *form, *next;
+    size_t forms = 0;
 
     /* Release: what this owner did with the batch is done before it is freed;
      * acquire: the last owner sees that. */
     if (!b ||
         atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1)
         return;
-    form = atomic_load_explicit(&b->json, memory_order_relaxed);
-    if (form && b->forms_account)
-        atomic_fetch_sub_explicit(b->forms_account, form->size,
+    for (form = atomic_load_explicit(&b->forms, memory_order_relaxed); form;
+         form = next) {
+        next = form->next;
+        forms += form->size;
+        free(form);
+    }
+    if (forms > 0 && b->forms_account)
+        atomic_fetch_sub_explicit(b->forms_account, forms,
                                   memory_order_relaxed);
-    free(form);
     free(b->entries);
     free(b->bytes);
     free(b);
@@ -186,6 +191,22 @@ batch_time(const struct batch *b, uint64_t seq)
     return fragment_time(b->bytes + entry->offset, entry->stamp);
 }
 
+uint64_t
+batch_seq_at(const struct batch *b, int64_t us)
+{
+    uint64_t low = b->first - 1, high = b->last;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low + 1) / 2;
+
+        if (batch_time(b, middle) <= us)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 struct digest
 batch_digest(const struct batch *b, uint64_t seq)
 {
@@ -199,25 +220,47 @@ batch_digest(const struct batch *b, uint64_t seq)
     return d;
 }
 
-struct form *
-batch_form(const struct batch *b)
+/*
+ * Forms are a list to which threads only ever add at the front, so it is read
+ * without a lock: whoever sees a form's address (acquire) also sees what its
+ * maker wrote before it was put there (release), its `next` included. Nothing
+ * is taken out before the last owner frees all of them. A thread that comes too
+ * late looks through what was added meanwhile and tries again: so no key is
+ * there twice, and the bounds hold for the list as it was at that moment, which
+ * is the list the form is put in front of.
+ */
+const struct form *
+batch_form(const struct batch *b, uint64_t key)
 {
-    /* Acquire: who sees the pointer also sees what it points at. */
-    return atomic_load_explicit(&b->json, memory_order_acquire);
+    const struct form *form =
+        atomic_load_explicit(&b->forms, memory_order_acquire);
+
+    while (form && form->key != key)
+        form = form->next;
+    return form;
 }
 
-struct form *
-batch_keep_form(struct batch *b, struct form *form)
+const struct form *
+batch_keep_form(struct batch *b, struct form *form, bool must_keep)
 {
-    struct form *kept = NULL;
+    struct form *front = atomic_load_explicit(&b->forms, memory_order_acquire);
 
-    /* Release: publishes the form's bytes with the pointer. */
-    if (!atomic_compare_exchange_strong_explicit(&b->json, &kept, form,
-                                                 memory_order_acq_rel,
-                                                 memory_order_acquire)) {
-        free(form);
-        return kept;
-    }
+    do {
+        size_t bytes = form->size, n = 1;
+
+        for (const struct form *kept = front; kept; kept = kept->next) {
+            if (kept->key == form->key) {
+                free(form);
+                return kept;
+            }
+            bytes += kept->size;
+            n++;
+        }
+        if (!must_keep && (n > BATCH_FORMS_MAX || bytes > BATCH_FORMS_BYTES))
+            return NULL;
+        form->next = front;
+    } while (!atomic_compare_exchange_weak_explicit(
+        &b->forms, &front, form, memory_order_acq_rel, memory_order_acquire));
     if (b->forms_account)
         atomic_fetch_add_explicit(b->forms_account, form->size,
                                   memory_order_relaxed);

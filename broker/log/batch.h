@@ -11,6 +11,7 @@
 #define BROKER_LOG_BATCH_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,13 +31,24 @@ struct batch_entry {
     uint32_t stamp;  /* where its stamp begins, from its first byte */
 };
 
-/* The entries in another form, made on first demand and kept with the batch:
- * one block of memory, freed with it. */
+/* Entries of a batch in another form, made on first demand and kept with the
+ * batch: one block of memory, freed with it. What it is of is the business of
+ * those who make it (sets/selection.h): they give it a key. */
 struct form {
-    size_t size;            /* of the whole block, this struct included */
-    const char *bytes;      /* the entries, separators between them */
-    const uint32_t *starts; /* n_entries + 1 offsets into bytes */
+    struct form *next;       /* the batch's own */
+    uint64_t key;            /* equal keys: equal forms */
+    size_t size;             /* of the whole block, this struct included */
+    size_t n;                /* entries that it has */
+    const uint32_t *entries; /* which: indexes, ascending; NULL: all */
+    const char *bytes;       /* the entries, separators between them; or NULL */
+    const uint32_t *starts;  /* n + 1 offsets into bytes */
 };
+
+/* What a batch keeps of forms that it need not keep: so many, and so many bytes
+ * of them. A hundred filters of a hundred readers must not make a batch of many
+ * times its size. */
+#define BATCH_FORMS_MAX   32
+#define BATCH_FORMS_BYTES (2 * (size_t)BATCH_BYTES_MAX)
 
 struct batch {
     atomic_uint owners;
@@ -52,7 +64,7 @@ struct batch {
     size_t size, capacity;
     struct batch_entry *entries;
     size_t n_entries, n_capacity;
-    _Atomic(struct form *) json;
+    _Atomic(struct form *) forms; /* the one made last; see batch_keep_form */
     atomic_size_t *forms_account; /* counts the bytes of forms; or NULL */
 };
 
@@ -94,11 +106,16 @@ struct slice batch_slice(const struct batch *b, uint64_t after, uint64_t last);
 int64_t batch_time(const struct batch *b, uint64_t seq);
 struct digest batch_digest(const struct batch *b, uint64_t seq);
 
-/* The form that is kept, or NULL. */
-struct form *batch_form(const struct batch *b);
+/* The last seq whose time is not after `us`, which is not before before_us. */
+uint64_t batch_seq_at(const struct batch *b, int64_t us);
 
-/* Keeps `form` (malloc'd as one block) unless another thread was quicker, whose
- * form is then returned and ours freed. */
-struct form *batch_keep_form(struct batch *b, struct form *form);
+/* The form with that key, lent by the batch; NULL: none is kept. Any thread. */
+const struct form *batch_form(const struct batch *b, uint64_t key);
+
+/* Keeps `form` (malloc'd as one block) and lends it; or, if another thread was
+ * quicker, lends that one's and frees ours. NULL: there is no room for one more
+ * that need not be kept; then it stays the caller's. Any thread. */
+const struct form *batch_keep_form(struct batch *b, struct form *form,
+                                   bool must_keep);
 
 #endif

@@ -135,6 +135,13 @@ tail_head(struct tail *t, struct head *head)
     pthread_mutex_unlock(&t->mutex);
 }
 
+/* Batch `n` of the ring. The mutex is held. */
+static struct batch *
+at(const struct tail *t, size_t n)
+{
+    return t->ring[(t->start + n) % t->capacity];
+}
+
 /* The batch of the ring that holds `seq`: the first one that ends at or after
  * it. The mutex is held, the ring is not empty and does not begin after it. */
 static struct batch *
@@ -145,12 +152,12 @@ search(const struct tail *t, uint64_t seq)
     while (low < high) {
         size_t middle = (low + high) / 2;
 
-        if (t->ring[(t->start + middle) % t->capacity]->last < seq)
+        if (at(t, middle)->last < seq)
             low = middle + 1;
         else
             high = middle;
     }
-    return t->ring[(t->start + low) % t->capacity];
+    return at(t, low);
 }
 
 struct batch *
@@ -162,6 +169,28 @@ tail_find(struct tail *t, uint64_t after, uint64_t *last)
     *last = t->head.last;
     if (after < *last && t->count > 0 && t->ring[t->start]->first <= after + 1)
         found = batch_ref(search(t, after + 1));
+    pthread_mutex_unlock(&t->mutex);
+    return found;
+}
+
+struct batch *
+tail_find_time(struct tail *t, int64_t us)
+{
+    struct batch *found = NULL;
+    size_t low = 0, high;
+
+    pthread_mutex_lock(&t->mutex);
+    high = t->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (at(t, middle)->last_us <= us)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < t->count && at(t, low)->before_us <= us)
+        found = batch_ref(at(t, low));
     pthread_mutex_unlock(&t->mutex);
     return found;
 }

@@ -62,4 +62,8 @@ void tail_head(struct tail *t, struct head *head);
  * the head's last at that moment. Any thread. */
 struct batch *tail_find(struct tail *t, uint64_t after, uint64_t *last);
 
+/* The first batch that ends later than `us`, with a reference, or NULL: no
+ * batch here does, or earlier ones could. Any thread. */
+struct batch *tail_find_time(struct tail *t, int64_t us);
+
 #endif

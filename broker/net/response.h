@@ -15,8 +15,9 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Room for further header lines of one answer. */
-#define RESPONSE_HEADERS_MAX 1500
+/* Room for further header lines of one answer: two links of at most 1,800 bytes
+ * (change memory's, with a filter), and others. */
+#define RESPONSE_HEADERS_MAX 4608
 
 struct response {
     unsigned status;

@@ -26,20 +26,29 @@ static enum status
 compose(struct buf *message, const struct frame_wish *wish,
         enum log_patience patience, uint64_t *last, struct problem *why)
 {
-    const struct message_wish content = {
+    struct message_wish content = {
         .set = wish->set,
         .form = wish->transport->form,
         .after = wish->after,
         .upto = wish->upto,
+        .filter = wish->filter,
+        .reached = wish->reached,
+        .is_silent = wish->filter != NULL,
         .max_bytes = registry_config(wish->set->registry)->message_bytes,
         .patience = patience,
     };
 
-    *last = wish->after;
-    if (wish->is_heartbeat)
-        return message_heartbeat(message, wish->set, wish->transport->form,
-                                 wish->after, patience, why);
-    return message_write(message, &content, last, why);
+    enum status rc = STATUS_OK;
+
+    if (!wish->is_heartbeat)
+        return message_write(message, &content, last, why);
+    if (wish->has_since) {
+        rc = log_since(registry_log(wish->set->registry), wish->set->log,
+                       wish->since_us, patience, &content.after, why);
+        content.reached = content.after;
+    }
+    *last = content.reached > content.after ? content.reached : content.after;
+    return rc ? rc : message_heartbeat(message, &content, why);
 }
 
 /* Puts what the transport says around the message. */
@@ -70,7 +79,8 @@ frame_make(struct frame **result, const struct frame_wish *wish,
     rc = compose(&message, wish, patience, &last, why);
     if (rc)
         goto out;
-    wrap(&wire, wish, buf_slice(&message), last);
+    if (message.size > 0)
+        wrap(&wire, wish, buf_slice(&message), last);
     frame = calloc(1, sizeof(*frame));
     if (!frame || wire.failed) {
         free(frame);
@@ -79,6 +89,7 @@ frame_make(struct frame **result, const struct frame_wish *wish,
     }
     frame->owners = 1;
     frame->wish = *wish;
+    frame->filter_id = wish->filter ? wish->filter->id : 0;
     frame->last = last;
     frame->size = wire.size;
     frame->data = wire.data;
@@ -92,12 +103,23 @@ out:
     return rc;
 }
 
+/* Where a reader begins to look. */
+static uint64_t
+start_of(const struct frame_wish *wish)
+{
+    return wish->reached > wish->after ? wish->reached : wish->after;
+}
+
+/* What is empty serves all who begin to look there, wherever the last message
+ * that they got ended. */
 static bool
 serves(const struct frame *frame, const struct frame_wish *wish)
 {
     return frame->wish.set == wish->set &&
            frame->wish.transport == wish->transport &&
-           frame->wish.after == wish->after &&
+           frame->filter_id == (wish->filter ? wish->filter->id : 0) &&
+           start_of(&frame->wish) == start_of(wish) &&
+           (frame->wish.after == wish->after || frame->size == 0) &&
            (wish->upto == UINT64_MAX || wish->upto == frame->last);
 }
 
@@ -132,7 +154,7 @@ frames_adopt(struct frames *frames, struct frame *frame)
     frame->account = &frames->bytes;
     frames->bytes += frame->size;
     /* A frame without entries says that there was nothing at that moment. */
-    if (frame->wish.is_heartbeat || frame->last == frame->wish.after)
+    if (frame->wish.is_heartbeat || frame->last == start_of(&frame->wish))
         return;
     drop(frames, frames->next);
     frames->kept[frames->next] = frame_ref(frame);

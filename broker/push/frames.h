@@ -8,6 +8,9 @@
  * while it lives; what it says is a function of the log, so a subscriber that
  * cannot send for long may let go of it and have it made again.
  *
+ * The frame of a part of the log that a filter lets nothing through of is
+ * empty: it is not sent, but tells how far that part reaches.
+ *
  * All of it belongs to one service thread, except that frame_make may run on
  * the worker pool.
  */
@@ -31,16 +34,21 @@
 struct frame_wish {
     struct set *set;
     const struct transport *transport;
-    uint64_t after;    /* the entries after this one ... */
-    uint64_t upto;     /* ... to exactly this one; UINT64_MAX: as many as fit */
-    bool is_heartbeat; /* at `after`; never kept */
+    uint64_t after; /* the entries after this one ... */
+    uint64_t upto;  /* ... to exactly this one; UINT64_MAX: as many as fit */
+    struct filter_class *filter; /* lent; NULL: all pass */
+    uint64_t reached;            /* as in a message's wish: see message.h */
+    bool is_heartbeat;           /* at `after`, or `reached`; never kept */
+    bool has_since;   /* a heartbeat at the last entry that is not later than */
+    int64_t since_us; /* ... this: where the stream starts */
 };
 
 struct frame {
     unsigned owners;
-    struct frame_wish wish;
-    uint64_t last; /* the last entry it covers */
-    size_t size;
+    struct frame_wish wish; /* of its filter only the address is looked at */
+    uint64_t filter_id;     /* 0: none; an address may be another's, later */
+    uint64_t last;          /* the last entry it covers */
+    size_t size;            /* 0: nothing passes, nothing is sent */
     char *data;
     size_t *account; /* the thread's budget that counts it; or NULL */
 };

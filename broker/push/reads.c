@@ -51,6 +51,7 @@ start(struct reads *reads)
 
         list_remove(node);
         if (list_is_empty(&r->waiters)) { /* they have gone meanwhile */
+            filter_class_unref(r->wish.filter);
             free(r);
             continue;
         }
@@ -73,6 +74,7 @@ done(struct job *job)
              r->wish.set->name, r->why.text);
     reads->on_read(r->frame, r->status, &r->waiters, reads->user);
     frame_unref(r->frame);
+    filter_class_unref(r->wish.filter);
     free(r);
     start(reads);
 }
@@ -87,7 +89,11 @@ find(const struct list *reads, const struct frame_wish *wish)
 
         if (r->wish.set == wish->set && r->wish.transport == wish->transport &&
             r->wish.after == wish->after && r->wish.upto == wish->upto &&
-            r->wish.is_heartbeat == wish->is_heartbeat)
+            r->wish.filter == wish->filter &&
+            r->wish.reached == wish->reached &&
+            r->wish.is_heartbeat == wish->is_heartbeat &&
+            r->wish.has_since == wish->has_since &&
+            r->wish.since_us == wish->since_us)
             return r;
     }
     return NULL;
@@ -108,6 +114,7 @@ reads_begin(struct reads *reads, struct service *service,
         r->reads = reads;
         r->service = service;
         r->wish = *wish;
+        filter_class_ref(wish->filter); /* all who wait may go */
         r->job.work = work;
         r->job.done = done;
         list_init(&r->waiters);

@@ -41,13 +41,18 @@ struct subscriber {
     const struct transport *transport;
     struct frame *frame; /* being sent */
     size_t offset;       /* bytes of it that were handed to the stream */
-    uint64_t after;      /* the last entry that was sent whole */
-    uint64_t upto;       /* after letting go: the frame ended here */
-    size_t frame_size;   /* and had this size */
+    uint64_t after;      /* what was sent whole covers up to this entry */
+    uint64_t reached;    /* beyond it, up to this one, nothing passes */
+    struct filter_class *filter; /* or NULL */
+    int64_t since_us;            /* where it starts, if has_since */
+    uint64_t upto;               /* after letting go: the frame ended here */
+    size_t frame_size;           /* and had this size */
     int64_t last_sent_us;
     enum state state;
     bool is_greeted; /* the first heartbeat was made */
     bool is_gone;    /* the position that it asked for cannot be served */
+    bool has_since;  /* until it is greeted */
+    bool is_due;     /* gets a heartbeat next: it has long got nothing */
 };
 
 struct push_thread {
@@ -134,6 +139,15 @@ let_go(struct subscriber *s)
     s->frame = NULL;
 }
 
+static void
+drop_frame(struct subscriber *s)
+{
+    frame_unref(s->frame);
+    s->frame = NULL;
+    s->offset = 0;
+    s->upto = 0;
+}
+
 enum sent {
     SENT_PART,   /* on_room comes, or on_gone */
     SENT_CHOKED, /* whole, but nothing may follow until on_room */
@@ -162,11 +176,9 @@ send_frame(struct subscriber *s, int64_t now_us)
         }
     }
     sent_now(s, now_us);
-    s->after = s->frame->last;
-    frame_unref(s->frame);
-    s->frame = NULL;
-    s->offset = 0;
-    s->upto = 0;
+    s->after = s->reached = s->frame->last;
+    s->is_due = false;
+    drop_frame(s);
     return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
 }
 
@@ -186,7 +198,11 @@ wish_of(const struct subscriber *s)
         .transport = s->transport,
         .after = s->after,
         .upto = s->upto ? s->upto : UINT64_MAX,
-        .is_heartbeat = !s->is_greeted,
+        .filter = s->filter,
+        .reached = s->reached,
+        .is_heartbeat = !s->is_greeted || (s->is_due && !s->upto),
+        .has_since = s->has_since,
+        .since_us = s->since_us,
     };
 }
 
@@ -237,7 +253,7 @@ is_same_frame(const struct subscriber *s)
 static bool
 is_at_head(const struct subscriber *s)
 {
-    return s->after >= s->place->last;
+    return s->reached >= s->place->last;
 }
 
 /*
@@ -249,8 +265,7 @@ static void
 advance(struct subscriber *s)
 {
     int64_t now_us = clock_steady_us();
-    bool was_greeting;
-    enum sent sent;
+    enum sent sent = SENT_WHOLE;
 
     if (s->state == CLOSING)
         return;
@@ -260,12 +275,20 @@ advance(struct subscriber *s)
         close_with(s, CLOSE_FAILED, "the message cannot be completed");
         return;
     }
-    was_greeting = s->frame->wish.is_heartbeat;
-    sent = send_frame(s, now_us);
-    if (sent == SENT_PART)
-        return;
-    if (was_greeting)
-        s->is_greeted = true;
+    if (s->frame->size == 0) { /* nothing passes: only further on */
+        s->reached = s->frame->last;
+        drop_frame(s);
+    } else {
+        bool was_greeting = s->frame->wish.is_heartbeat;
+
+        sent = send_frame(s, now_us);
+        if (sent == SENT_PART)
+            return;
+        if (was_greeting) {
+            s->is_greeted = true;
+            s->has_since = false;
+        }
+    }
 
     if (sent == SENT_CHOKED) {
         s->state = WRITING;
@@ -358,16 +381,27 @@ send_heartbeat(struct subscriber *s)
         .transport = s->transport,
         .after = s->after,
         .upto = UINT64_MAX,
+        .reached = s->reached,
         .is_heartbeat = true,
     };
 
-    if (*shared && (*shared)->wish.after != s->after) {
+    if (*shared && ((*shared)->wish.after != s->after ||
+                    (*shared)->wish.reached != s->reached)) {
         frame_unref(*shared);
         *shared = NULL;
     }
     if (!*shared) {
-        if (frame_make(shared, &wish, LOG_MEMORY, NULL))
-            return; /* the head has moved on: news is coming anyway */
+        if (frame_make(shared, &wish, LOG_MEMORY, NULL)) {
+            /* The head has moved on: news is coming anyway, but perhaps none
+             * that passes; where its last message ended may be on a disk. */
+            s->is_due = s->filter != NULL;
+            if (s->is_due) {
+                list_remove(&s->node);
+                s->state = WRITING;
+                advance(s);
+            }
+            return;
+        }
         frames_adopt(&s->thread->frames, *shared);
     }
     list_remove(&s->node);
@@ -392,6 +426,8 @@ push_on_tick(struct push *push, struct service *service)
         sent_now(s, now_us); /* also who cannot be sent to: asked again later */
         if (s->state == WAITING)
             send_heartbeat(s);
+        else if (s->filter) /* it may be passing over what it does not get */
+            s->is_due = true;
     }
 }
 
@@ -439,6 +475,7 @@ on_gone(struct stream *stream, void *user)
     list_remove(&s->node);
     list_remove(&s->idle_node);
     frame_unref(s->frame);
+    filters_leave(s->filter);
     places_leave(s->place);
     free(s);
 }
@@ -462,6 +499,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
         struct problem why = {"the broker has no memory left"};
 
         free(s);
+        filters_leave(wish->filter);
         request_answer_problem(rq, 503, &why, NULL, NULL);
         return;
     }
@@ -469,7 +507,10 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     list_init(&s->node);
     list_init(&s->idle_node);
     s->transport = wish->transport;
-    s->after = wish->after;
+    s->after = s->reached = wish->after;
+    s->filter = wish->filter;
+    s->has_since = wish->has_since;
+    s->since_us = wish->since_us;
     s->is_gone = wish->is_gone;
     s->transport->accept(rq, s->transport, wish->is_named, &stream_handlers, s);
 }

@@ -6,7 +6,10 @@
  * thread, which sends the same frame to all who stand at the same place. One
  * that lags is served message by message, merged as large as they may be, from
  * memory or by the worker pool. A slow one costs a few hundred bytes, however
- * far behind it is:
+ * far behind it is. One with a filter looks at so much of the log a turn, too,
+ * and sends nothing where nothing passes: it is only further on. Where that
+ * lasts for a heartbeat's interval it gets one that covers what was passed over
+ * (message.h):
  *
  *                +----------- next message ------------+
  *                v                                     |
@@ -43,10 +46,13 @@ void push_close(struct push *push);
 struct push_wish {
     struct set *set;
     const struct transport *transport;
-    bool is_named;  /* tell it the subprotocol */
-    uint64_t after; /* the position where it starts */
-    bool is_gone;   /* that position cannot be served: close with 4410 or
-                       `event: gone`, naming the earliest */
+    bool is_named;    /* tell it the subprotocol */
+    uint64_t after;   /* the position where it starts */
+    bool is_gone;     /* that position cannot be served: close with 4410 or
+                         `event: gone`, naming the earliest */
+    bool has_since;   /* start behind the last entry not later than since_us, */
+    int64_t since_us; /* ... instead of after `after` */
+    struct filter_class *filter; /* entered (filters.h); push leaves it */
 };
 
 /* Accepts a WebSocket or an event stream; within on_request. */

@@ -57,3 +57,16 @@ link_to_archive(const char *public_url, const char *set, uint64_t first,
     link.size = (size_t)n;
     return link;
 }
+
+void
+link_memory(struct buf *to, const char *public_url, const char *set,
+            const char *epoch, uint64_t number, struct slice filter)
+{
+    struct link_text link =
+        link_to(public_url, LINK_MEMORY, set, epoch, number);
+
+    buf_add_slice(to, link_slice(&link));
+    if (filter.size > 0)
+        BUF_ADD(to, "&");
+    buf_add_slice(to, filter);
+}

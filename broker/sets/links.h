@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/buf.h"
 #include "proto/slice.h"
 
 /* Longest URL: a public URL of 511 bytes, a set's name, a path. */
@@ -52,6 +53,11 @@ struct channel {
 
 /* In links.c, one row each; a row with rel NULL is the end. */
 extern const struct channel links_channels[];
+
+/* Appends the URL of the change memory after seq `number`, with the text of a
+ * filter (may be empty). */
+void link_memory(struct buf *to, const char *public_url, const char *set,
+                 const char *epoch, uint64_t number, struct slice filter);
 
 static inline struct slice
 link_slice(const struct link_text *link)

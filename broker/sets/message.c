@@ -5,13 +5,10 @@
 
 #include "broker/base/clock.h"
 #include "broker/sets/links.h"
+#include "broker/sets/selection.h"
 #include "proto/document.h"
-#include "proto/formats.h"
 #include "proto/json_change.h"
 #include "proto/vocab.h"
-
-/* A larger form is not made on a thread that others wait for. */
-#define FORM_AT_ONCE_BYTES 65536
 
 /* Batches merged in one message at most: of the smallest kind, one entry each,
  * this many make a good message. */
@@ -20,123 +17,18 @@
 /* Most bytes around the entries of a message. */
 #define ENVELOPE_MAX DOCUMENT_FRAME_MAX
 
-/* The JSON form of a batch */
-
-struct form_maker {
-    struct buf bytes;
-    uint32_t *starts;
-    size_t n, max;
-};
-
-static enum status
-add_json(const struct change *change, void *user, struct problem *why)
-{
-    struct form_maker *m = user;
-
-    if (m->n == m->max)
-        return problem(why, STATUS_IO, "a batch has more entries than it says");
-    m->starts[m->n++] = (uint32_t)m->bytes.size;
-    json_change(&m->bytes, change);
-    BUF_ADD(&m->bytes, ",");
-    return STATUS_OK;
-}
-
-/* Reads the fragments back and writes them as JSON. */
-static enum status
-convert(const struct batch *b, struct form_maker *m, struct problem *why)
-{
-    const struct document_head head = {
-        .root = DOCUMENT_URLSET,
-        .capability = CAP_CHANGELIST,
-        .from_us = b->before_us,
-        .until_us = DATETIME_NONE,
-    };
-    struct reader *reader = reader_new(format_of(SLICE("application/xml")),
-                                       READER_MESSAGE, SIZE_MAX, add_json, m);
-    struct buf header;
-    enum status rc;
-
-    buf_init(&header, DOCUMENT_FRAME_MAX);
-    document_header(&header, &head);
-    rc = !reader || header.failed
-             ? problem(why, STATUS_MEMORY, "no memory for a message")
-             : reader_feed(reader, buf_slice(&header), why);
-    if (!rc)
-        rc = reader_feed(reader, (struct slice){b->bytes, b->size}, why);
-    if (!rc)
-        rc = reader_feed(reader, document_footer_of(DOCUMENT_URLSET), why);
-    if (!rc)
-        rc = reader_end(reader, why);
-    if (!rc && m->bytes.failed)
-        rc = problem(why, STATUS_MEMORY, "no memory for a message");
-    reader_free(reader);
-    buf_fini(&header);
-    return rc;
-}
-
-/* The JSON form of a batch, made if nobody has yet; lent by the batch. */
-static enum status
-json_form(struct batch *b, enum log_patience patience, struct form **result,
-          struct problem *why)
-{
-    size_t n = b->n_entries, starts_size = (n + 1) * sizeof(uint32_t);
-    struct form_maker m = {.max = n};
-    struct form *form;
-    enum status rc;
-
-    *result = batch_form(b);
-    if (*result)
-        return STATUS_OK;
-    if (patience == LOG_MEMORY && b->size > FORM_AT_ONCE_BYTES)
-        return STATUS_AGAIN;
-
-    buf_init(&m.bytes, (size_t)1 << 30);
-    m.starts = malloc(starts_size);
-    if (!m.starts)
-        return problem(why, STATUS_MEMORY, "no memory for a message");
-    rc = convert(b, &m, why);
-    if (!rc) {
-        m.starts[n] = (uint32_t)m.bytes.size;
-        form = malloc(sizeof(*form) + starts_size + m.bytes.size);
-        if (form) {
-            char *starts = (char *)(form + 1);
-
-            memcpy(starts, m.starts, starts_size);
-            memcpy(starts + starts_size, m.bytes.data, m.bytes.size);
-            form->size = sizeof(*form) + starts_size + m.bytes.size;
-            form->starts = (const uint32_t *)(void *)starts;
-            form->bytes = starts + starts_size;
-            *result = batch_keep_form(b, form);
-        } else {
-            rc = problem(why, STATUS_MEMORY, "no memory for a message");
-        }
-    }
-    free(m.starts);
-    buf_fini(&m.bytes);
-    return rc;
-}
-
-/* The entries of a batch after `after` up to `last`, in a form, with separators
- * but none at the end. */
-static struct slice
-entries_of(const struct batch *b, const struct form *form, uint64_t after,
-           uint64_t last)
-{
-    uint32_t from, to;
-
-    if (!form)
-        return batch_slice(b, after, last);
-    from = form->starts[after + 1 - b->first];
-    to = form->starts[last + 1 - b->first];
-    return (struct slice){form->bytes + from, to > from ? to - from - 1 : 0};
-}
+/* What a filtered message looks at of the log at most, in bytes of fragments:
+ * what takes a millisecond or less in memory (measured: 5 to 65 ns for an
+ * entry of 300 bytes), and from a disk as long as a large message. */
+#define SCAN_MEMORY_BYTES ((size_t)1 << 20)
+#define SCAN_DISK_BYTES   ((size_t)8 << 20)
 
 /* A message being put together */
 
+/* What it has of a batch. */
 struct part {
-    struct batch *batch;
-    struct form *form; /* NULL in XML */
-    uint64_t after, last;
+    struct selection selection;
+    size_t from, n; /* entries of the selection */
 };
 
 struct assembly {
@@ -144,6 +36,12 @@ struct assembly {
     struct part *parts;
     size_t n_parts, capacity;
     size_t bytes;
+    size_t n_entries;
+    size_t scanned;    /* bytes of fragments that were looked at */
+    uint64_t start;    /* looks at the entries after this one ... */
+    uint64_t last;     /* ... and has come up to this one ... */
+    struct batch *end; /* ... which this batch has; NULL: nowhere yet */
+    int64_t start_us;  /* T(start), if end is there */
 };
 
 static enum status
@@ -162,30 +60,73 @@ add_part(struct assembly *a, const struct part *part)
     return STATUS_OK;
 }
 
-/* Cuts what a batch gives so that the message stays within its limits; at least
- * one entry stays in the first part. */
-static void
-cut(const struct assembly *a, struct part *part, uint64_t count)
+/* Takes of a batch what stays within the message's limits, at least one entry
+ * in all; returns up to which seq that is. What follows does not pass up to the
+ * next entry that does. */
+static uint64_t
+fill(struct assembly *a, struct part *part, uint64_t whole)
 {
-    uint64_t low = part->after + (a->n_parts == 0), high = part->last;
-    size_t room = a->wish->max_bytes - a->bytes;
+    const struct selection *s = &part->selection;
+    bool is_json = a->wish->form == MESSAGE_JSON;
+    size_t max = DOCUMENT_ENTRIES_MAX - a->n_entries, n, size;
 
-    if (high - part->after > DOCUMENT_ENTRIES_MAX - count)
-        high = part->after + (DOCUMENT_ENTRIES_MAX - count);
-    if (entries_of(part->batch, part->form, part->after, high).size <= room) {
-        part->last = high;
-        return;
+    part->from = selection_after(s, a->last);
+    n = selection_after(s, whole) - part->from;
+    part->n = selection_fit(s, part->from, n < max ? n : max,
+                            a->wish->max_bytes - a->bytes, &size);
+    if (part->n == 0 && n > 0 && a->n_entries == 0) {
+        part->n = 1;
+        selection_fit(s, part->from, 1, SIZE_MAX, &size);
     }
-    while (low < high) {
-        uint64_t middle = low + (high - low + 1) / 2;
+    a->n_entries += part->n;
+    if (part->n > 0)
+        a->bytes += size + is_json; /* the comma between two parts */
+    return part->n == n ? whole : selection_seq(s, part->from + part->n) - 1;
+}
 
-        if (entries_of(part->batch, part->form, part->after, middle).size <=
-            room)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    part->last = low;
+/* Looks at one more batch. *is_full: no more fits. */
+static enum status
+add_batch(struct assembly *a, struct batch *b, bool *is_full,
+          struct problem *why)
+{
+    const struct message_wish *wish = a->wish;
+    struct part part = {.from = 0};
+    uint64_t whole = b->last < wish->upto ? b->last : wish->upto, last;
+    enum status rc = selection_make(&part.selection, b, wish->filter,
+                                    wish->form, wish->patience, why);
+
+    if (rc)
+        return rc;
+    last = fill(a, &part, whole);
+    *is_full = last < whole;
+    if (part.n > 0 && add_part(a, &part))
+        rc = problem(why, STATUS_MEMORY, "no memory for a message");
+    if (rc || part.n == 0)
+        selection_fini(&part.selection);
+    else
+        batch_ref(b); /* the part's */
+    if (rc || last == a->last)
+        return rc;
+
+    if (!a->end)
+        a->start_us = batch_time(b, a->start);
+    batch_unref(a->end);
+    a->end = batch_ref(b);
+    a->last = last;
+    a->scanned += b->size;
+    return STATUS_OK;
+}
+
+/* Has a filtered message looked at enough? One that is to end at a certain
+ * entry was within the limits when it was first made. */
+static bool
+has_scanned_enough(const struct assembly *a)
+{
+    const struct message_wish *wish = a->wish;
+
+    return wish->filter && wish->upto == UINT64_MAX &&
+           a->scanned >= (wish->patience == LOG_MEMORY ? SCAN_MEMORY_BYTES
+                                                       : SCAN_DISK_BYTES);
 }
 
 /* Collects the batches that the message is made of. */
@@ -194,41 +135,28 @@ gather(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
     struct cursor cursor = {registry_log(wish->set->registry), wish->set->log,
-                            wish->after};
+                            a->start};
+    bool is_full = false;
     enum status rc = STATUS_OK;
 
     a->bytes = ENVELOPE_MAX;
-    while (cursor.after < wish->upto && a->n_parts < MERGE_MAX &&
-           a->bytes < wish->max_bytes) {
-        struct part part = {.after = cursor.after};
-        uint64_t whole;
+    while (a->last < wish->upto && a->n_parts < MERGE_MAX && !is_full &&
+           a->bytes < wish->max_bytes && !has_scanned_enough(a)) {
+        struct batch *b;
 
-        rc = cursor_next(&cursor, wish->patience, &part.batch, why);
-        if (rc || !part.batch)
+        cursor.after = a->last;
+        rc = cursor_next(&cursor, wish->patience, &b, why);
+        if (rc || !b)
             break;
-        if (wish->form == MESSAGE_JSON)
-            rc = json_form(part.batch, wish->patience, &part.form, why);
-        whole = part.batch->last < wish->upto ? part.batch->last : wish->upto;
-        part.last = whole;
-        if (!rc)
-            cut(a, &part, cursor.after - wish->after);
-        if (!rc && part.last > part.after && add_part(a, &part))
-            rc = problem(why, STATUS_MEMORY, "no memory for a message");
-        if (rc || part.last == part.after) {
-            batch_unref(part.batch);
-            break;
-        }
-        a->bytes +=
-            entries_of(part.batch, part.form, part.after, part.last).size +
-            (part.form != NULL); /* the comma between two parts */
-        cursor.after = part.last;
-        if (part.last < whole)
+        rc = add_batch(a, b, &is_full, why);
+        batch_unref(b);
+        if (rc)
             break;
     }
     /* What comes next can come in the next message, unless this one was to end
      * at a certain entry. */
-    if (a->n_parts == 0 ||
-        (wish->upto != UINT64_MAX && cursor.after < wish->upto))
+    if (a->last == a->start ||
+        (wish->upto != UINT64_MAX && a->last < wish->upto))
         return rc;
     return STATUS_OK;
 }
@@ -244,28 +172,59 @@ coverage_at(const struct set *set, const struct head *head)
     return c;
 }
 
+/* The two links of a page of change memory (R-342, R-343); none has a `prev`:
+ * pages begin where their readers say. */
+struct page_links {
+    struct buf self, next;
+};
+
+static void
+page_links_init(struct page_links *links, const struct message_wish *wish,
+                const struct coverage *c)
+{
+    const char *public_url = registry_public_url(wish->set->registry);
+    struct slice filter = {NULL, 0};
+
+    if (wish->filter)
+        filter = filter_text(&wish->filter->filter);
+    buf_init(&links->self, LINK_MAX + 1 + FILTER_TEXT_MAX);
+    buf_init(&links->next, LINK_MAX + 1 + FILTER_TEXT_MAX);
+    if (!wish->has_next)
+        return;
+    link_memory(&links->self, public_url, wish->set->name, c->epoch, c->after,
+                filter);
+    link_memory(&links->next, public_url, wish->set->name, c->epoch, c->last,
+                filter);
+}
+
+static void
+page_links_fini(struct page_links *links)
+{
+    buf_fini(&links->self);
+    buf_fini(&links->next);
+}
+
 static void
 open_message(struct buf *to, const struct message_wish *wish,
              const struct coverage *c)
 {
-    const char *public_url = registry_public_url(wish->set->registry);
+    struct page_links page;
 
+    page_links_init(&page, wish, c);
     if (wish->form == MESSAGE_JSON) {
-        struct link_text next = {.size = 0};
-
-        if (wish->has_next)
-            next = link_to(public_url, LINK_MEMORY, wish->set->name, c->epoch,
-                           c->last);
-        json_message_begin(to, c, link_slice(&next));
+        json_message_begin(to, c, buf_slice(&page.next));
     } else {
         struct link_text up =
-            link_to(public_url, LINK_CAPABILITYLIST, wish->set->name, NULL, 0);
-        struct document_link links[] = {{"up", link_slice(&up), NULL}};
+            link_to(registry_public_url(wish->set->registry),
+                    LINK_CAPABILITYLIST, wish->set->name, NULL, 0);
+        struct document_link links[] = {{"up", link_slice(&up), NULL},
+                                        {"self", buf_slice(&page.self), NULL},
+                                        {"next", buf_slice(&page.next), NULL}};
         struct document_head head = {
             .root = DOCUMENT_URLSET,
             .capability = CAP_CHANGE_NOTIFICATION,
             .links = links,
-            .n_links = 1,
+            .n_links = wish->has_next ? 3 : 1,
             .from_us = c->from_us,
             .until_us = c->until_us,
             .coverage = c,
@@ -273,6 +232,7 @@ open_message(struct buf *to, const struct message_wish *wish,
 
         document_header(to, &head);
     }
+    page_links_fini(&page);
 }
 
 static void
@@ -284,7 +244,21 @@ close_message(struct buf *to, enum message_form form)
         document_footer(to, DOCUMENT_URLSET);
 }
 
-/* T(seq) and d(seq), whatever tier holds that entry. */
+/* The batch that has entry `seq`, whatever tier holds it. */
+static enum status
+batch_of(struct set *set, uint64_t seq, enum log_patience patience,
+         struct batch **b, struct problem *why)
+{
+    enum status rc = log_read(registry_log(set->registry), set->log, seq - 1,
+                              patience, b, why);
+
+    if (!rc && !*b)
+        rc = problem(why, STATUS_GONE, "entry %llu is ahead of the log",
+                     (unsigned long long)seq);
+    return rc;
+}
+
+/* T(seq) and d(seq). */
 static enum status
 look_up(struct set *set, const struct head *head, uint64_t seq,
         enum log_patience patience, int64_t *us, struct digest *digest,
@@ -303,11 +277,7 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
         digest_start(digest, slice_of(head->epoch));
         return STATUS_OK;
     }
-    rc = log_read(registry_log(set->registry), set->log, seq - 1, patience, &b,
-                  why);
-    if (!rc && !b)
-        rc = problem(why, STATUS_GONE, "entry %llu is ahead of the log",
-                     (unsigned long long)seq);
+    rc = batch_of(set, seq, patience, &b, why);
     if (rc)
         return rc;
     *us = batch_time(b, seq);
@@ -316,87 +286,118 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
     return STATUS_OK;
 }
 
+/* T(seq), where entry seq + 1 is there: also if entry seq is not, any more. */
 static enum status
-write_empty(struct buf *to, const struct message_wish *wish,
-            const struct head *head, bool is_heartbeat, struct problem *why)
+look_up_time(struct set *set, uint64_t seq, enum log_patience patience,
+             int64_t *us, struct problem *why)
 {
-    struct coverage c = coverage_at(wish->set, head);
-    enum status rc = look_up(wish->set, head, wish->after, wish->patience,
-                             &c.until_us, &c.digest, why);
+    struct batch *b;
+    enum status rc = batch_of(set, seq + 1, patience, &b, why);
 
     if (rc)
         return rc;
-    c.from_us = c.until_us;
-    c.after = c.last = wish->after;
-    if (is_heartbeat) {
-        c.now_us = clock_now_us();
-        c.heartbeat_us = registry_config(wish->set->registry)->heartbeat_us;
+    *us = batch_time(b, seq);
+    batch_unref(b);
+    return STATUS_OK;
+}
+
+/* What a message covers that ends where `a` does. */
+static enum status
+cover(const struct assembly *a, const struct head *head, struct coverage *c,
+      struct problem *why)
+{
+    const struct message_wish *wish = a->wish;
+    enum status rc = STATUS_OK;
+
+    *c = coverage_at(wish->set, head);
+    c->after = wish->after;
+    c->last = a->last;
+    if (a->end) {
+        c->until_us = batch_time(a->end, c->last);
+        c->digest = batch_digest(a->end, c->last);
+    } else {
+        rc = look_up(wish->set, head, c->last, wish->patience, &c->until_us,
+                     &c->digest, why);
     }
-    open_message(to, wish, &c);
-    close_message(to, wish->form);
+    if (c->after == c->last)
+        c->from_us = c->until_us;
+    else if (a->end && c->after == a->start)
+        c->from_us = a->start_us;
+    else if (!rc)
+        rc =
+            look_up_time(wish->set, c->after, wish->patience, &c->from_us, why);
+    return rc;
+}
+
+static enum status
+write_all(struct buf *to, const struct assembly *a, const struct coverage *c,
+          struct problem *why)
+{
+    enum message_form form = a->wish->form;
+
+    open_message(to, a->wish, c);
+    for (size_t i = 0; i < a->n_parts; i++) {
+        const struct part *part = &a->parts[i];
+
+        if (i > 0 && form == MESSAGE_JSON)
+            BUF_ADD(to, ",");
+        selection_write(to, &part->selection, part->from, part->n);
+    }
+    close_message(to, form);
     return to->failed ? problem(why, STATUS_MEMORY, "no memory for a message")
                       : STATUS_OK;
 }
 
-static enum status
-write_parts(struct buf *to, const struct assembly *a, const struct head *head,
-            struct problem *why)
+static struct assembly
+assembly_of(const struct message_wish *wish)
 {
-    const struct part *first = &a->parts[0], *last = &a->parts[a->n_parts - 1];
-    struct coverage c = coverage_at(a->wish->set, head);
+    uint64_t start = wish->reached > wish->after ? wish->reached : wish->after;
 
-    c.after = first->after;
-    c.last = last->last;
-    c.from_us = batch_time(first->batch, first->after);
-    c.until_us = batch_time(last->batch, last->last);
-    c.digest = batch_digest(last->batch, last->last);
-    open_message(to, a->wish, &c);
-    for (size_t i = 0; i < a->n_parts; i++) {
-        const struct part *part = &a->parts[i];
-
-        if (i > 0 && a->wish->form == MESSAGE_JSON)
-            BUF_ADD(to, ",");
-        buf_add_slice(
-            to, entries_of(part->batch, part->form, part->after, part->last));
-    }
-    close_message(to, a->wish->form);
-    return to->failed ? problem(why, STATUS_MEMORY, "no memory for a message")
-                      : STATUS_OK;
+    return (struct assembly){.wish = wish, .start = start, .last = start};
 }
 
 enum status
 message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
               struct problem *why)
 {
-    struct assembly a = {.wish = wish};
+    struct assembly a = assembly_of(wish);
+    struct coverage c;
     struct head head;
     enum status rc;
 
     if (!log_head(wish->set->log, &head))
         return problem(why, STATUS_NOT_FOUND, "no such set");
     rc = gather(&a, why);
-    if (!rc && a.n_parts == 0) {
-        *last = wish->after;
-        rc = write_empty(to, wish, &head, false, why);
-    } else if (!rc) {
-        *last = a.parts[a.n_parts - 1].last;
-        rc = write_parts(to, &a, &head, why);
+    *last = a.last;
+    if (!rc && (a.n_parts > 0 || !wish->is_silent)) {
+        rc = cover(&a, &head, &c, why);
+        if (!rc)
+            rc = write_all(to, &a, &c, why);
     }
-    for (size_t i = 0; i < a.n_parts; i++)
-        batch_unref(a.parts[i].batch);
+    for (size_t i = 0; i < a.n_parts; i++) {
+        batch_unref(a.parts[i].selection.batch);
+        selection_fini(&a.parts[i].selection);
+    }
     free(a.parts);
+    batch_unref(a.end);
     return rc;
 }
 
 enum status
-message_heartbeat(struct buf *to, struct set *set, enum message_form form,
-                  uint64_t seq, enum log_patience patience, struct problem *why)
+message_heartbeat(struct buf *to, const struct message_wish *wish,
+                  struct problem *why)
 {
-    struct message_wish wish = {
-        .set = set, .form = form, .after = seq, .patience = patience};
+    struct assembly a = assembly_of(wish);
+    struct coverage c;
     struct head head;
+    enum status rc;
 
-    if (!log_head(set->log, &head))
+    if (!log_head(wish->set->log, &head))
         return problem(why, STATUS_NOT_FOUND, "no such set");
-    return write_empty(to, &wish, &head, true, why);
+    rc = cover(&a, &head, &c, why);
+    if (rc)
+        return rc;
+    c.now_us = clock_now_us();
+    c.heartbeat_us = registry_config(wish->set->registry)->heartbeat_us;
+    return write_all(to, &a, &c, why);
 }

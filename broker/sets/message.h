@@ -2,10 +2,27 @@
  * message.h - a part of a set's log as a notification, in a form.
  *
  * A message is header + entries + footer. Its bytes are a function of the set,
- * the form and the two seqs it covers, whoever makes it and whenever: so it can
- * be thrown away and made again. The XML entries are the fragments as they are;
- * the JSON entries are made from them when somebody first asks, and kept with
- * the batch.
+ * the form, the filter and the two seqs it covers, whoever makes it and
+ * whenever: so it can be thrown away and made again. The XML entries are the
+ * fragments as they are; the JSON entries are made from them when somebody
+ * first asks, and kept with the batch (selection.h).
+ *
+ * With a filter a message still covers all of (after, last], though it has only
+ * the entries that pass: their seqs grow, within what is covered. What a
+ * receiver has to do is the same as without one: a message continues at
+ * position P if its `after` is P, whatever is in it, and then P is its `last`.
+ * So every message of a filtered stream begins where the one before ended, a
+ * heartbeat, too: while nothing passes, nothing is sent, and then
+ *
+ *     heartbeat  after=7   last=7        where the stream starts
+ *     (8 ... 90 do not pass: silence)
+ *     heartbeat  after=7   last=90       no entries: there are none up to 90
+ *     (91 ... 94 do not pass)
+ *     message    after=90  last=97       entries 95 and 97
+ *
+ * A heartbeat of an unfiltered stream has after = last. That digests are those
+ * of the whole log proves that two parties saw the same history; entry by entry
+ * only who gets all of them can check it.
  *
  * Any thread.
  */
@@ -30,26 +47,33 @@ enum message_form {
 struct message_wish {
     struct set *set;
     enum message_form form;
-    uint64_t after;   /* covers the entries after this one ... */
-    uint64_t upto;    /* ... but none after this one; UINT64_MAX: no limit */
+    uint64_t after; /* covers the entries after this one ... */
+    uint64_t upto;  /* ... but none after this one; UINT64_MAX: no limit */
+    const struct filter_class *filter; /* lent; NULL: all entries pass */
+    uint64_t reached; /* beyond `after`: none up to this one passes */
+    bool is_silent;   /* nothing is to be written where no entry passes */
     size_t max_bytes; /* a message with more than one entry keeps within it */
     enum log_patience patience;
-    bool has_next; /* JSON: with a `next` member (change memory) */
+    bool has_next; /* a page of change memory: JSON with a `next` member, XML
+                      with links `self` and `next` */
 };
 
 /* Appends the message that covers as much as it may hold, and sets *last to the
  * last entry it covers: `after` itself at the head of the log, where it has no
- * entries. STATUS_AGAIN: not without waiting for a disk, or for the making of a
- * large form; STATUS_GONE as by log_read. */
+ * entries. With a filter it looks at so much of the log at most, not to keep
+ * others waiting: then it may cover a part that nothing passes, with no entry;
+ * if it is to be silent there, nothing is appended, and the next wish goes on
+ * with `reached` = *last. STATUS_AGAIN: not without waiting for a disk, or for
+ * the making of a large form; STATUS_GONE as by log_read. */
 MUST_CHECK enum status message_write(struct buf *to,
                                      const struct message_wish *wish,
                                      uint64_t *last, struct problem *why);
 
-/* Appends a heartbeat at position `seq`: no entries, the clock, the interval
- * (R-309: quiet can be told from dead). */
-MUST_CHECK enum status message_heartbeat(struct buf *to, struct set *set,
-                                         enum message_form form, uint64_t seq,
-                                         enum log_patience patience,
+/* Appends a heartbeat: it covers the wish's `after` up to `reached` (`after`
+ * itself, if that is larger), no entries, the clock, the interval (R-309: quiet
+ * can be told from dead). */
+MUST_CHECK enum status message_heartbeat(struct buf *to,
+                                         const struct message_wish *wish,
                                          struct problem *why);
 
 #endif

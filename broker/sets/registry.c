@@ -35,6 +35,7 @@ struct registry {
     size_t n_readers;
 
     struct running running;
+    struct filters filters;
 
     /* Relaxed: sums; they order nothing. */
     atomic_size_t reserved[BUDGETS];
@@ -151,6 +152,7 @@ registry_open(struct registry **registry,
     pthread_rwlock_init(&r->lock, NULL);
     pthread_mutex_init(&r->readers_mutex, NULL);
     running_init(&r->running);
+    filters_init(&r->filters);
     r->limits[BUDGET_POSTS] = (size_t)config->ingest_bytes;
     r->limits[BUDGET_ANSWERS] = ANSWERS_BYTES;
     for (int i = 0; i < BUDGETS; i++)
@@ -181,6 +183,7 @@ registry_close(struct registry *r)
     for (size_t i = 0; i < r->n_readers; i++)
         reader_free(r->readers[i].reader);
     free(r->sets);
+    filters_fini(&r->filters);
     pthread_mutex_destroy(&r->readers_mutex);
     running_fini(&r->running);
     pthread_rwlock_destroy(&r->lock);
@@ -218,6 +221,12 @@ registry_described_by(const struct set *set)
 
     (void)set; /* sets have no settings of their own yet */
     return link;
+}
+
+struct filters *
+registry_filters(struct registry *r)
+{
+    return &r->filters;
 }
 
 struct set *

@@ -14,6 +14,7 @@
 
 #include "broker/base/config.h"
 #include "broker/log/log.h"
+#include "broker/sets/filters.h"
 #include "broker/sets/links.h"
 #include "broker/sets/running.h"
 #include "proto/formats.h"
@@ -55,6 +56,7 @@ void registry_close(struct registry *registry);
 struct log *registry_log(struct registry *registry);
 const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);
+struct filters *registry_filters(struct registry *registry);
 
 /* Where the set is described for people (R-046, R-062), a URL; size 0: nobody
  * said so. */

@@ -21,10 +21,19 @@ struct option_row {
     const char *help;
 };
 
+/* An option as it was given. */
+struct given {
+    int option; /* number of its row */
+    const char *value;
+};
+
 /* The command line after the command: what was given for each row of its
- * options (NULL: nothing; "" where there is no value), and the rest. */
+ * options, the last time (NULL: nothing; "" where there is no value), every
+ * time, in order, and the rest. */
 struct arguments {
     const char *const *options;
+    const struct given *all;
+    size_t n_all;
     int n_operands;
     char *const *operands;
 };

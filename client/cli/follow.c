@@ -14,6 +14,11 @@
 enum {
     OPTION_AFTER,
     OPTION_FROM_START,
+    OPTION_SINCE,
+    OPTION_CHANGE,
+    OPTION_PREFIX,
+    OPTION_TYPE,
+    OPTION_TAG,
     OPTION_FORMAT,
     OPTION_STATE,
     OPTION_COUNT,
@@ -24,6 +29,13 @@ static const struct option_row options[] = {
     [OPTION_AFTER] = {"after", "POSITION", "begin after this position"},
     [OPTION_FROM_START] = {"from-start", NULL,
                            "begin at the beginning; else from now on"},
+    [OPTION_SINCE] = {"since", "DATETIME",
+                      "begin with what happened later than that"},
+    [OPTION_CHANGE] = {"change", "KIND",
+                       "only created, updated or deleted ones"},
+    [OPTION_PREFIX] = {"prefix", "URL", "only of resources that begin so"},
+    [OPTION_TYPE] = {"type", "TYPE", "only of this media type, or of TYPE/*"},
+    [OPTION_TAG] = {"tag", "TAG", "only with this tag"},
     [OPTION_FORMAT] = {"format", "text|json|xml", "what a line is; text"},
     [OPTION_STATE] = {"state", "FILE", "keep the position there"},
     [OPTION_COUNT] = {"count", "N", "end after N changes"},
@@ -42,6 +54,7 @@ struct follow {
     bool has_count;
     unsigned long long left; /* of --count */
     enum exit_code code;     /* why the callback ended it */
+    struct td_filter *filters;
 };
 
 /* For the signal handler, which cannot be given anything. */
@@ -142,6 +155,25 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     say("%s; again in %.1f s", why, pause_ms / 1000.0);
 }
 
+/* Takes the filters that were given, each as often as it was. */
+static bool
+read_filters(const struct arguments *arguments, struct follow *f,
+             struct td_follow_options *how)
+{
+    f->filters = calloc(arguments->n_all + 1, sizeof(*f->filters));
+    if (!f->filters)
+        return false;
+    for (size_t i = 0; i < arguments->n_all; i++) {
+        int option = arguments->all[i].option;
+
+        if (option >= OPTION_CHANGE && option <= OPTION_TAG)
+            f->filters[how->n_filters++] = (struct td_filter){
+                options[option].name, arguments->all[i].value};
+    }
+    how->filters = f->filters;
+    return true;
+}
+
 /* Sets up `f` and `how` from the command line. */
 static enum exit_code
 read_arguments(const struct arguments *arguments, struct follow *f,
@@ -154,8 +186,11 @@ read_arguments(const struct arguments *arguments, struct follow *f,
 
     if (arguments->n_operands != 1)
         return bad_usage("follow needs one SET-URL; see tidings follow --help");
-    if (given[OPTION_AFTER] && given[OPTION_FROM_START])
-        return bad_usage("--after and --from-start contradict each other");
+    if ((given[OPTION_AFTER] != NULL) + (given[OPTION_FROM_START] != NULL) +
+            (given[OPTION_SINCE] != NULL) >
+        1)
+        return bad_usage(
+            "--after, --from-start and --since contradict each other");
     while (i < N_FORMATS && strcmp(formats[i].name, format))
         i++;
     if (i == N_FORMATS)
@@ -171,6 +206,11 @@ read_arguments(const struct arguments *arguments, struct follow *f,
         f->has_count = true;
     }
     how->after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
+    how->since = given[OPTION_SINCE];
+    if (!read_filters(arguments, f, how)) {
+        say("no memory");
+        return EXIT_FAILED;
+    }
     if (given[OPTION_VERBOSE])
         how->on_trouble = on_trouble;
 
@@ -180,8 +220,10 @@ read_arguments(const struct arguments *arguments, struct follow *f,
 
         if (found < 0)
             return EXIT_FAILED;
-        if (found)
+        if (found) {
             how->after = f->start;
+            how->since = NULL;
+        }
         strcpy(f->position, f->start);
     }
     return EXIT_GOOD;
@@ -206,11 +248,12 @@ run(const struct arguments *arguments)
     enum exit_code code = read_arguments(arguments, &f, &how);
 
     if (code)
-        return code;
+        goto out;
     followed = td_open();
     if (!followed) {
         say("no memory or descriptors left");
-        return EXIT_FAILED;
+        code = EXIT_FAILED;
+        goto out;
     }
     catch_signals();
     code = exit_of(followed, td_follow(followed, arguments->operands[0], &how,
@@ -219,6 +262,8 @@ run(const struct arguments *arguments)
         code = f.code;
 
     /* The handle is left to the end of the process: a signal may still come. */
+out:
+    free(f.filters);
     return code;
 }
 
@@ -232,8 +277,12 @@ const struct command follow_command = {
             "It goes on until it is\ninterrupted (exit status 0); while the "
             "broker is away it tries again.\nWith --state the position is "
             "kept after each message's lines are written,\nand read at the "
-            "start if FILE is there: then --after and --from-start mean\n"
-            "the first start only. A crash may repeat lines, it loses none.\n",
+            "start if FILE is there: then --after, --from-start and\n"
+            "--since mean the first start only. A crash may repeat lines, it "
+            "loses none.\n"
+            "--change, --prefix, --type and --tag may be given several times: "
+            "one of those of\na name must hold, of each name. What does not "
+            "pass is not printed, nothing is\nmissed by it.\n",
     .options = options,
     .run = run,
 };

@@ -10,6 +10,9 @@
 
 #define OPTIONS_MAX 16
 
+/* Options given at most: all the filters that there may be, and others. */
+#define GIVEN_MAX 160
+
 static const struct command *const commands[] = {
     &publish_command,
     &follow_command,
@@ -97,7 +100,8 @@ run(const struct command *command, int argc, char **argv)
 {
     struct option longs[OPTIONS_MAX + 2] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
-    struct arguments arguments = {.options = given};
+    struct given all[GIVEN_MAX];
+    struct arguments arguments = {.options = given, .all = all};
     int n = 0;
     int chosen;
 
@@ -118,7 +122,10 @@ run(const struct command *command, int argc, char **argv)
             help_command(command);
             return EXIT_GOOD;
         }
+        if (arguments.n_all == GIVEN_MAX)
+            return bad_usage("more than %d options", GIVEN_MAX);
         given[chosen] = optarg ? optarg : "";
+        all[arguments.n_all++] = (struct given){chosen, given[chosen]};
     }
     arguments.n_operands = argc - optind;
     arguments.operands = argv + optind;

@@ -9,13 +9,15 @@
 #include <stdio.h>
 
 #include "client/lib/fetch.h"
+#include "proto/filter.h"
 #include "proto/vocab.h"
 
 enum td_status
-catchup_init(struct catchup *catchup)
+catchup_init(struct catchup *catchup, enum td_form form, const char *filter)
 {
     buf_init(&catchup->body, 0);
-    return incoming_init(&catchup->message, TD_JSON);
+    catchup->filter = filter;
+    return incoming_init(&catchup->message, form);
 }
 
 void
@@ -29,17 +31,21 @@ enum td_status
 catchup_page(struct catchup *catchup, struct td_client *client,
              const struct set_url *url, const struct position *after)
 {
-    static const char *const headers[] = {"Accept: application/json", NULL};
+    const char *headers[] = {catchup->message.form == TD_XML
+                                 ? "Accept: application/xml"
+                                 : "Accept: application/json",
+                             NULL};
     char position[POSITION_MAX];
-    char target[SET_URL_MAX + sizeof("/changes?after=") + POSITION_MAX];
+    char target[SET_URL_MAX + sizeof("/changes?after=&") + POSITION_MAX +
+                FILTER_TEXT_MAX];
     struct fetch_request request = {target, headers, NULL, DOCUMENT_BYTES_MAX};
     struct fetch_answer answer;
     struct problem why = {.text = ""};
     enum td_status rc;
 
     position_write(position, after->epoch, after->seq);
-    snprintf(target, sizeof(target), "%s/changes?after=%s", url->text,
-             position);
+    snprintf(target, sizeof(target), "%s/changes?after=%s%s", url->text,
+             position, catchup->filter);
     rc = fetch_run(client, &request, &answer);
     buf_fini(&catchup->body);
     catchup->body = answer.body;

@@ -12,11 +12,13 @@
 
 struct catchup {
     struct incoming message; /* the page that was read last */
+    const char *filter;      /* what stands behind "after=": "&tag=a", or "" */
     struct buf body;         /* its bytes */
 };
 
 /* TD_MEMORY */
-enum td_status catchup_init(struct catchup *catchup);
+enum td_status catchup_init(struct catchup *catchup, enum td_form form,
+                            const char *filter);
 void catchup_fini(struct catchup *catchup);
 
 /* Gets and reads the page that follows `after`. TD_REFUSED, TD_GONE,

@@ -5,9 +5,7 @@
  *        ^                           |
  *        +--------- pause <----------+  lost, or the broker ended it
  *
- * A gap is filled in JSON by the change memory, on the spot. The change memory
- * knows no XML yet, so there a gap ends the connection, and the next one asks
- * for what follows our position, which is the same pull by another door.
+ * A gap is filled by the change memory, on the spot.
  */
 #include <stdio.h>
 
@@ -19,6 +17,8 @@
 #include "client/lib/order.h"
 #include "client/lib/pause.h"
 #include "client/lib/set_url.h"
+#include "proto/datetime.h"
+#include "proto/filter.h"
 
 /* Most milliseconds between two connections. */
 #define PAUSE_LAST 30000
@@ -37,7 +37,11 @@
 #define CLOSE_GOING_AWAY 1001
 #define CLOSE_GONE       4410
 
-#define TARGET_MAX (SET_URL_MAX + sizeof("/stream?after=") + POSITION_MAX)
+/* libwebsockets' limit for a request line is 2,048 bytes. */
+#define TARGET_MAX 2000
+
+/* "since=" and a datetime, each byte of which may be escaped. */
+#define SINCE_MAX 128
 
 struct follower {
     struct td_client *client;
@@ -49,13 +53,13 @@ struct follower {
     struct order order;
     struct incoming message;
     struct catchup catchup;
+    char since[SINCE_MAX]; /* "since=..." as it stands in a query; or "" */
+    char filter[FILTER_TEXT_MAX + 2]; /* "&tag=a", or "" */
 
     unsigned idle_ms;
     unsigned pause_ms;
     bool is_heard;          /* this connection delivered a message */
     bool has_farewell;      /* it was ended by a broker that goes away */
-    bool has_gap;           /* XML: the connection before ended by a gap ... */
-    uint64_t gap_after;     /* ... after this seq */
     enum td_status verdict; /* why on_stream_message ended the connection */
 };
 
@@ -85,8 +89,8 @@ deliver(struct follower *f, struct incoming *message, size_t first)
     return f->on_message(&m, f->user) ? TD_STOPPED : TD_OK;
 }
 
-/* JSON: pulls what is missing up to `upto`. Pages may reach further: what then
- * comes by the stream as well is a repeat. */
+/* Pulls what is missing up to `upto`. Pages may reach further: what then comes
+ * by the stream as well is a repeat. */
 static enum td_status
 pull(struct follower *f, uint64_t upto)
 {
@@ -122,21 +126,6 @@ pull(struct follower *f, uint64_t upto)
     return TD_OK;
 }
 
-/* XML: once for each position, another connection may fill the gap. */
-static enum td_status
-connect_for_gap(struct follower *f)
-{
-    unsigned long long after = f->order.at.seq;
-
-    if (f->has_gap && f->gap_after == after)
-        return client_fail(f->client, TD_BROKEN,
-                           "a gap after %llu that cannot be filled", after);
-    f->has_gap = true;
-    f->gap_after = after;
-    return client_fail(f->client, TD_UNREACHABLE,
-                       "a gap after %llu: asking again", after);
-}
-
 static enum td_status
 take(struct follower *f, struct incoming *message)
 {
@@ -150,8 +139,6 @@ take(struct follower *f, struct incoming *message)
     case VERDICT_REPEAT:
         return TD_OK;
     case VERDICT_GAP:
-        if (message->form == TD_XML)
-            return connect_for_gap(f);
         rc = pull(f, message->coverage.after);
         return rc ? rc : take(f, message); /* no gap any more */
     case VERDICT_GONE:
@@ -232,12 +219,28 @@ refused(struct follower *f, const char *target, const char *protocol,
     return rc;
 }
 
+/* Where the stream begins: after our place, once we have one. */
+static void
+write_target(const struct follower *f, char target[TARGET_MAX])
+{
+    const struct position *at = &f->order.at;
+    char start[SINCE_MAX] = "";
+
+    if (!f->order.is_placed)
+        memcpy(start, f->since, sizeof(start));
+    else
+        snprintf(start, sizeof(start), "after=%s%s%llu", at->epoch,
+                 at->epoch[0] ? "-" : "", (unsigned long long)at->seq);
+    snprintf(target, TARGET_MAX, "%s/stream%s%s%s", f->url.path,
+             start[0] || f->filter[0] ? "?" : "", start,
+             start[0] ? f->filter : f->filter + (f->filter[0] != '\0'));
+}
+
 /* One connection; TD_UNREACHABLE: another one may go on. */
 static enum td_status
 connect_once(struct follower *f)
 {
     char target[TARGET_MAX];
-    char position[POSITION_MAX];
     struct connection_end end = {.how = CONNECTION_MEMORY};
     struct connection_plan plan = {
         .url = &f->url,
@@ -249,17 +252,7 @@ connect_once(struct follower *f)
         .user = f,
     };
 
-    if (!f->order.is_placed)
-        snprintf(target, sizeof(target), "%s/stream", f->url.path);
-    else if (!f->order.at.epoch[0])
-        snprintf(target, sizeof(target), "%s/stream?after=%llu", f->url.path,
-                 (unsigned long long)f->order.at.seq);
-    else {
-        position_write(position, f->order.at.epoch, f->order.at.seq);
-        snprintf(target, sizeof(target), "%s/stream?after=%s", f->url.path,
-                 position);
-    }
-
+    write_target(f, target);
     connection_run(f->client, &plan, &end);
     switch (end.how) {
     case CONNECTION_STOPPED:
@@ -317,6 +310,55 @@ follow(struct follower *f)
     }
 }
 
+/* Makes the query's "since=" of a datetime. */
+static enum td_status
+read_since(struct follower *f, const char *since)
+{
+    int64_t us;
+    size_t n = strlen("since=");
+
+    if (!since)
+        return TD_OK;
+    if (f->options->after || strlen(since) > (SINCE_MAX - n) / 3 - 1 ||
+        datetime_read_any(slice_of(since), &us))
+        return client_fail(f->client, TD_INVALID,
+                           "not a W3C Datetime, or with a position: \"%.80s\"",
+                           since);
+    memcpy(f->since, "since=", n);
+    for (const char *c = since; *c; c++)
+        n += (size_t)sprintf(f->since + n, *c == '+' ? "%%%02X" : "%c",
+                             (unsigned char)*c);
+    return TD_OK;
+}
+
+/* Makes the query's part that filters. */
+static enum td_status
+read_filters(struct follower *f, const struct td_filter *filters, size_t n)
+{
+    struct problem why = {.text = ""};
+    struct filter filter = {.text_size = 0};
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = filter_add(&filter, slice_of(filters[i].name),
+                        slice_of(filters[i].value), &why);
+    if (!rc)
+        rc = filter_seal(&filter, &why);
+    if (rc)
+        return client_fail(f->client,
+                           rc == STATUS_MEMORY ? TD_MEMORY : TD_INVALID, "%s",
+                           why.text);
+    f->order.is_filtered = filter.text_size > 0;
+    if (f->order.is_filtered)
+        snprintf(f->filter, sizeof(f->filter), "&%.*s",
+                 SLICE_ARG(filter_text(&filter)));
+    if (strlen(f->url.path) + strlen(f->filter) >
+        TARGET_MAX - SINCE_MAX - strlen("/stream?"))
+        return client_fail(f->client, TD_INVALID,
+                           "the filters are too long for the URL of a stream");
+    return TD_OK;
+}
+
 enum td_status
 td_follow(struct td_client *client, const char *set_url,
           const struct td_follow_options *options, td_message_fn *on_message,
@@ -332,17 +374,20 @@ td_follow(struct td_client *client, const char *set_url,
 
     client_begin(client);
     rc = set_url_read(client, set_url, &f.url);
+    if (!rc && order_init(&f.order, f.options->after))
+        rc = client_fail(client, TD_INVALID,
+                         "not a position, EPOCH-SEQ: \"%.80s\"",
+                         f.options->after);
+    if (!rc)
+        rc = read_since(&f, f.options->since);
+    if (!rc)
+        rc = read_filters(&f, f.options->filters, f.options->n_filters);
     if (rc)
         return client_end(client, rc);
-    if (order_init(&f.order, f.options->after))
-        return client_end(client,
-                          client_fail(client, TD_INVALID,
-                                      "not a position, EPOCH-SEQ: \"%.80s\"",
-                                      f.options->after));
     f.idle_ms = f.options->idle_ms ? f.options->idle_ms : IDLE_DEFAULT;
 
     rc = incoming_init(&f.message, f.options->form);
-    if (catchup_init(&f.catchup))
+    if (catchup_init(&f.catchup, f.options->form, f.filter))
         rc = TD_MEMORY;
     rc = rc ? client_fail(client, rc, "no memory") : follow(&f);
     incoming_fini(&f.message);

@@ -5,19 +5,37 @@
 
 #include <string.h>
 
-/* Exactly the entries after+1 to last, in order: streams are not filtered. */
+/* Exactly the entries after+1 to last, in order; if filtered, some of them. */
 static bool
-is_complete(const struct incoming *message)
+is_complete(const struct order *order, const struct incoming *message)
 {
     const struct coverage *covers = &message->coverage;
+    uint64_t before = covers->after;
 
     if (covers->last < covers->after ||
-        covers->last - covers->after != message->n_changes)
+        (!order->is_filtered &&
+         covers->last - covers->after != message->n_changes))
         return false;
-    for (size_t i = 0; i < message->n_changes; i++)
-        if (message->changes[i].seq != covers->after + 1 + i)
+    for (size_t i = 0; i < message->n_changes; i++) {
+        uint64_t seq = message->changes[i].seq;
+
+        if (seq <= before || seq > covers->last ||
+            (!order->is_filtered && seq != before + 1))
             return false;
+        before = seq;
+    }
     return true;
+}
+
+/* The first change after entry `seq`. */
+static size_t
+first_after(const struct incoming *message, uint64_t seq)
+{
+    size_t i = 0;
+
+    while (i < message->n_changes && message->changes[i].seq <= seq)
+        i++;
+    return i;
 }
 
 /* At the beginning of a log its digest is known. */
@@ -54,7 +72,7 @@ is_same_history(const struct order *order, const struct incoming *message,
     if (covers->last < order->at.seq)
         return true;
     if (covers->last > order->at.seq) {
-        if (message->form != TD_XML)
+        if (message->form != TD_XML || order->is_filtered)
             return true;
         for (size_t i = first; i < message->n_changes; i++)
             digest_add(&d, incoming_fragment(message, i));
@@ -88,7 +106,7 @@ order_judge(struct order *order, const struct incoming *message, size_t *first,
                     covers->epoch, order->at.epoch);
         return VERDICT_GONE;
     }
-    if (!is_complete(message)) {
+    if (!is_complete(order, message)) {
         problem_set(why,
                     "a message says that it covers %llu to %llu, but its "
                     "entries are others",
@@ -101,7 +119,7 @@ order_judge(struct order *order, const struct incoming *message, size_t *first,
     if (covers->after > order->at.seq)
         return VERDICT_GAP;
     if (covers->last > order->at.seq)
-        *first = (size_t)(order->at.seq - covers->after);
+        *first = first_after(message, order->at.seq);
     if (!is_same_history(order, message, *first)) {
         problem_set(why,
                     "the digest at %llu does not match: it is another history",

@@ -11,6 +11,9 @@
  *
  * Two that meet in a seq meet in the digest too; where both digests are known,
  * and in XML over all entries between, that is proven.
+ *
+ * With filters a message has some of the entries that it covers, none perhaps;
+ * all else is the same.
  */
 #ifndef CLIENT_LIB_ORDER_H
 #define CLIENT_LIB_ORDER_H
@@ -25,6 +28,7 @@
 #include "proto/problem.h"
 
 struct order {
+    bool is_filtered;   /* set after order_init */
     bool is_placed;     /* else the first message tells where we begin */
     struct position at; /* epoch "" until a message told it */
     bool has_digest;

@@ -18,6 +18,8 @@ open_with(struct follower *f, struct wire *w, const char *path,
     char echoed[64];
 
     *f = (struct follower){.wire = w, .form = NOTICE_JSON};
+    f->is_filtered = strstr(path, "change=") || strstr(path, "prefix=") ||
+                     strstr(path, "type=") || strstr(path, "tag=");
     assert_non_null(w);
     buf_init(&f->text, TEXT_MAX);
     if (!wire_upgrade(w, path, subprotocol, &a))
@@ -98,7 +100,10 @@ take_message(struct follower *f)
     struct notice before = f->notice;
 
     notice_read(&f->notice, f->form, buf_slice(&f->text));
-    notice_check(&f->notice);
+    if (f->is_filtered)
+        notice_check_filtered(&f->notice);
+    else
+        notice_check(&f->notice);
     if (f->has_notice) {
         notice_check_chain(&before, &f->notice);
     } else {

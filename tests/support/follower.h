@@ -30,6 +30,7 @@
 struct follower {
     struct wire *wire;
     enum notice_form form;
+    bool is_filtered;     /* the path asks for some entries only */
     struct buf text;      /* the last message as it came */
     struct notice notice; /* and what it says */
     bool has_notice;

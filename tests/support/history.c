@@ -103,9 +103,11 @@ keep(struct history *h, struct buf *text)
 }
 
 struct slice
-history_json(struct history *h, uint64_t after, uint64_t last)
+history_json_every(struct history *h, uint64_t after, uint64_t last,
+                   uint64_t every)
 {
     struct coverage covers;
+    bool is_first = true;
     struct buf text;
 
     cover(h, &covers, after, last);
@@ -115,9 +117,12 @@ history_json(struct history *h, uint64_t after, uint64_t last)
         struct change change;
         char loc[100];
 
+        if (seq % every)
+            continue;
         describe(&change, loc, sizeof(loc), seq);
-        if (seq > after + 1)
+        if (!is_first)
             BUF_ADD(&text, ",");
+        is_first = false;
         json_change(&text, &change);
     }
     json_message_end(&text);
@@ -125,7 +130,14 @@ history_json(struct history *h, uint64_t after, uint64_t last)
 }
 
 struct slice
-history_xml(struct history *h, uint64_t after, uint64_t last)
+history_json(struct history *h, uint64_t after, uint64_t last)
+{
+    return history_json_every(h, after, last, 1);
+}
+
+struct slice
+history_xml_every(struct history *h, uint64_t after, uint64_t last,
+                  uint64_t every)
 {
     struct coverage covers;
     struct document_head head = {.root = DOCUMENT_URLSET,
@@ -139,9 +151,16 @@ history_xml(struct history *h, uint64_t after, uint64_t last)
     buf_init(&text, 1 << 20);
     document_header(&text, &head);
     for (uint64_t seq = after + 1; seq <= last; seq++)
-        buf_add(&text, h->fragments[seq], h->sizes[seq]);
+        if (seq % every == 0)
+            buf_add(&text, h->fragments[seq], h->sizes[seq]);
     document_footer(&text, DOCUMENT_URLSET);
     return keep(h, &text);
+}
+
+struct slice
+history_xml(struct history *h, uint64_t after, uint64_t last)
+{
+    return history_xml_every(h, after, last, 1);
 }
 
 char *

@@ -34,6 +34,13 @@ void history_fini(struct history *h);
 struct slice history_json(struct history *h, uint64_t after, uint64_t last);
 struct slice history_xml(struct history *h, uint64_t after, uint64_t last);
 
+/* The same, with those of the entries only whose seq `every` divides: as a
+ * filter would have it. */
+struct slice history_json_every(struct history *h, uint64_t after,
+                                uint64_t last, uint64_t every);
+struct slice history_xml_every(struct history *h, uint64_t after, uint64_t last,
+                               uint64_t every);
+
 /* A copy that may be spoilt, lent by the history. */
 char *history_copy(struct history *h, struct slice message);
 

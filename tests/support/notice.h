@@ -51,6 +51,10 @@ void notice_free(struct notice *n);
  * heartbeats only. */
 void notice_check(const struct notice *n);
 
+/* The same of a message with a filter: some of the entries that it covers, none
+ * perhaps (R-349). */
+void notice_check_filtered(const struct notice *n);
+
 /* Fails the test unless `next` begins where `n` ends: after, from. */
 void notice_check_chain(const struct notice *n, const struct notice *next);
 

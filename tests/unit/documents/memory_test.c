@@ -41,12 +41,14 @@ open_page(struct set *set, uint64_t after, uint64_t *next)
     struct page p = {.n = 0};
     struct reader *reader = reader_new(format_of(SLICE("application/json")),
                                        READER_MESSAGE, SIZE_MAX, on_change, &p);
-    struct body *body;
+    const struct memory_wish wish = {
+        .set = set, .form = MESSAGE_JSON, .after = after, .patience = LOG_DISK};
+    struct memory_page made;
 
     buf_init(&p.text, SIZE_MAX);
-    assert_int_equal(memory_open(set, after, LOG_DISK, &body, next, NULL),
-                     STATUS_OK);
-    bodies_read(body, &p.text);
+    assert_int_equal(memory_open(&wish, &made, NULL), STATUS_OK);
+    *next = made.last;
+    bodies_read(made.body, &p.text);
     assert_int_equal(reader_feed(reader, buf_slice(&p.text), NULL), STATUS_OK);
     assert_int_equal(reader_end(reader, NULL), STATUS_OK);
     assert_int_equal(reader_coverage(reader)->after, after);
@@ -156,18 +158,17 @@ yields_every_entry_once_page_by_page(void **state)
 static void
 says_when_it_would_wait_for_a_disk(void **state)
 {
-    struct body *body = NULL;
+    struct memory_wish wish = {.form = MESSAGE_JSON, .after = 2};
+    struct memory_page page = {NULL};
     struct sets s;
-    uint64_t next;
 
     open_in(&s, state);
     sets_post(&s, "demo", 1, 5);
     sets_close(&s);
     sets_open(&s);
-    assert_int_equal(
-        memory_open(sets_find(&s, "demo"), 2, LOG_MEMORY, &body, &next, NULL),
-        STATUS_AGAIN);
-    assert_null(body);
+    wish.set = sets_find(&s, "demo");
+    assert_int_equal(memory_open(&wish, &page, NULL), STATUS_AGAIN);
+    assert_null(page.body);
     sets_close(&s);
 }
 
@@ -175,16 +176,16 @@ says_when_it_would_wait_for_a_disk(void **state)
 static void
 refuses_the_future(void **state)
 {
+    struct memory_wish wish = {
+        .form = MESSAGE_JSON, .after = 6, .patience = LOG_DISK};
+    struct memory_page page = {NULL};
     struct problem why = {""};
-    struct body *body = NULL;
     struct sets s;
-    uint64_t next;
 
     open_in(&s, state);
-    assert_int_equal(memory_open(sets_post(&s, "demo", 1, 5), 6, LOG_DISK,
-                                 &body, &next, &why),
-                     STATUS_GONE);
-    assert_null(body);
+    wish.set = sets_post(&s, "demo", 1, 5);
+    assert_int_equal(memory_open(&wish, &page, &why), STATUS_GONE);
+    assert_null(page.body);
     assert_string_equal(why.text,
                         "entry 6 is ahead of the log, which ends at 5");
     sets_close(&s);

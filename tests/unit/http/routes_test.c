@@ -32,7 +32,7 @@ finds_the_handler_of_a_method_and_path(void **state)
     assert_route(METHOD_GET, "/healthz", handle_health_get, "");
     assert_route(METHOD_POST, "/sets/demo/changes", handle_changes_post,
                  "demo");
-    assert_route(METHOD_GET, "/sets/demo/changes", handle_changes_get, "demo");
+    assert_route(METHOD_GET, "/sets/demo/changes", handle_memory_get, "demo");
     assert_route(METHOD_POST, "/sets/a.b-c_d/rotate", handle_sets_rotate,
                  "a.b-c_d");
     assert_route(METHOD_GET, "/sets/demo/stream", handle_stream_get, "demo");
@@ -57,7 +57,7 @@ answers_head_where_it_answers_get(void **state)
 {
     (void)state;
     assert_route(METHOD_HEAD, "/healthz", handle_health_get, "");
-    assert_route(METHOD_HEAD, "/sets/demo/changes", handle_changes_get, "demo");
+    assert_route(METHOD_HEAD, "/sets/demo/changes", handle_memory_get, "demo");
     assert_route(METHOD_HEAD, "/sets/demo/changelist.xml", handle_documents_get,
                  "demo");
 }

@@ -194,24 +194,25 @@ repeats_nothing_when_a_page_reaches_past_the_gap(void **state)
     assert_string_equal(s->seen, "1 2 3 4 5 6 7 8 ");
 }
 
-/* in XML the stream itself is asked again, from the last position. */
+/* in XML as well. */
 static void
-fills_a_gap_in_xml_by_asking_again(void **state)
+fills_a_gap_in_xml_from_the_change_memory(void **state)
 {
     struct stage *s = *state;
 
     fake_stream(s->broker);
     fake_send(s->broker, xml(s, 0, 1));
     fake_send(s->broker, xml(s, 2, 3));
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 1, 1));
-    fake_send(s->broker, xml(s, 1, 3));
+    fake_hold(s->broker);
+    fake_answer(s->broker, 200, "application/xml", xml(s, 1, 2).data);
     fake_broker_start(s->broker);
 
     assert_int_equal(follow(s, "0", TD_XML, 3), TD_STOPPED);
 
-    assert_string_equal(s->seen, "1 h 2 3 ");
-    assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-1 HTTP/1.1");
+    assert_string_equal(s->seen, "1 2 3 ");
+    assert_asked(s, 1, "GET /sets/news/changes?after=" EPOCH "-1 HTTP/1.1");
+    assert_non_null(
+        strstr(fake_request(s->broker, 1), "\r\nAccept: application/xml\r\n"));
 }
 
 /* a hole that stays is told, not jumped over. */
@@ -243,13 +244,15 @@ tells_of_a_gap_in_xml_that_cannot_be_filled(void **state)
     fake_stream(s->broker);
     fake_send(s->broker, xml(s, 0, 1));
     fake_send(s->broker, xml(s, 2, 3));
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 2, 3));
+    fake_hold(s->broker);
+    fake_answer(s->broker, 200, "application/xml", xml(s, 2, 3).data);
     fake_broker_start(s->broker);
 
     assert_int_equal(follow(s, "0", TD_XML, 3), TD_BROKEN);
 
     assert_string_equal(s->seen, "1 ");
+    assert_string_equal(td_problem(s->client),
+                        "a gap after 1 that cannot be filled");
 }
 
 /* when the missing entries are no longer kept, the follower hears it. */
@@ -521,7 +524,7 @@ main(void)
         TEST(takes_what_is_new_of_an_overlap),
         TEST(fills_a_gap_from_the_change_memory),
         TEST(repeats_nothing_when_a_page_reaches_past_the_gap),
-        TEST(fills_a_gap_in_xml_by_asking_again),
+        TEST(fills_a_gap_in_xml_from_the_change_memory),
         TEST(tells_of_a_gap_that_cannot_be_filled),
         TEST(tells_of_a_gap_in_xml_that_cannot_be_filled),
         TEST(a_gap_that_is_no_longer_retained_is_gone),

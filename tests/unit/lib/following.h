@@ -82,13 +82,15 @@ on_message(const struct td_message *message, void *user)
 
     assert_string_equal(message->set, "news");
     if (!message->n_changes) {
-        assert_int_equal(message->after, message->last);
+        if (!s->options.n_filters)
+            assert_int_equal(message->after, message->last);
         snprintf(s->seen + used, sizeof(s->seen) - used, "h ");
     }
     for (size_t i = 0; i < message->n_changes; i++) {
         const struct td_change *change = &message->changes[i];
 
-        assert_int_equal(change->seq, message->after + 1 + i);
+        if (!s->options.n_filters)
+            assert_int_equal(change->seq, message->after + 1 + i);
         assert_int_equal(strlen(change->text), change->text_size);
         snprintf(s->last_text, sizeof(s->last_text), "%s", change->text);
         used = strlen(s->seen);

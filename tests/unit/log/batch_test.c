@@ -230,7 +230,7 @@ can_be_trimmed_while_it_is_empty(void **state)
 }
 
 static struct form *
-form_of(size_t extra, char mark)
+form_of(uint64_t key, size_t extra, char mark)
 {
     struct form *form = malloc(sizeof(*form) + extra);
     char *bytes;
@@ -238,7 +238,8 @@ form_of(size_t extra, char mark)
     assert_non_null(form);
     bytes = (char *)(form + 1);
     memset(bytes, mark, extra);
-    *form = (struct form){.size = sizeof(*form) + extra, .bytes = bytes};
+    *form = (struct form){
+        .key = key, .size = sizeof(*form) + extra, .bytes = bytes};
     return form;
 }
 
@@ -249,20 +250,56 @@ keeps_the_first_form_and_counts_it_while_it_lives(void **state)
 {
     atomic_size_t account;
     struct batch *b;
-    struct form *first = form_of(1000, 'a'), *second = form_of(500, 'b');
+    struct form *first = form_of(1, 1000, 'a'), *second = form_of(1, 500, 'b');
     size_t size = first->size;
 
     (void)state;
     atomic_init(&account, 0);
     b = make(0, 1, &account);
-    assert_null(batch_form(b));
-    assert_ptr_equal(batch_keep_form(b, first), first);
-    assert_ptr_equal(batch_keep_form(b, second), first);
-    assert_ptr_equal(batch_form(b), first);
+    assert_null(batch_form(b, 1));
+    assert_ptr_equal(batch_keep_form(b, first, true), first);
+    assert_ptr_equal(batch_keep_form(b, second, true), first);
+    assert_ptr_equal(batch_form(b, 1), first);
     assert_int_equal(atomic_load(&account), size);
     batch_ref(b);
     batch_unref(b);
     assert_int_equal(atomic_load(&account), size);
+    batch_unref(b);
+    assert_int_equal(atomic_load(&account), 0);
+}
+
+/* A form for each key; those that need not be kept are bounded in number and
+ * bytes. */
+static void
+keeps_forms_by_key_within_bounds(void **state)
+{
+    atomic_size_t account;
+    struct form *large = form_of(3, BATCH_FORMS_BYTES, 'l');
+    struct form *own;
+    uint64_t key = 100;
+    struct batch *b;
+
+    (void)state;
+    atomic_init(&account, 0);
+    b = make(0, 1, &account);
+    assert_null(batch_keep_form(b, large, false)); /* stays ours */
+    assert_ptr_equal(batch_keep_form(b, large, true), large);
+    assert_ptr_equal(batch_form(b, 3), large);
+    own = form_of(4, 1, 'o');
+    assert_null(batch_keep_form(b, own, false)); /* no bytes are left */
+    free(own);
+    batch_unref(b);
+    assert_int_equal(atomic_load(&account), 0);
+
+    b = make(0, 1, &account);
+    while (batch_keep_form(b, own = form_of(key, 8, 'x'), false))
+        assert_ptr_equal(batch_form(b, key++), own);
+    assert_int_equal(key, 100 + BATCH_FORMS_MAX);
+    free(own);
+    assert_ptr_equal(batch_keep_form(b, form_of(101, 8, 'y'), false),
+                     batch_form(b, 101)); /* it is there already */
+    assert_int_equal(batch_form(b, 101)->bytes[0], 'x');
+    assert_null(batch_form(b, 99));
     batch_unref(b);
     assert_int_equal(atomic_load(&account), 0);
 }
@@ -273,7 +310,7 @@ struct racer {
     pthread_t id;
     struct batch *batch;
     char mark;
-    struct form *kept;
+    const struct form *kept;
     char seen;
 };
 
@@ -284,8 +321,8 @@ race(void *user)
 
     for (int i = 0; i < 1000; i++)
         batch_unref(batch_ref(r->batch));
-    r->kept = batch_keep_form(r->batch, form_of(64, r->mark));
-    r->seen = batch_form(r->batch)->bytes[63];
+    r->kept = batch_keep_form(r->batch, form_of(1, 64, r->mark), true);
+    r->seen = batch_form(r->batch, 1)->bytes[63];
     batch_unref(r->batch);
     return NULL;
 }
@@ -340,6 +377,7 @@ main(void)
         cmocka_unit_test(gives_back_what_it_did_not_use),
         cmocka_unit_test(can_be_trimmed_while_it_is_empty),
         cmocka_unit_test(keeps_the_first_form_and_counts_it_while_it_lives),
+        cmocka_unit_test(keeps_forms_by_key_within_bounds),
         cmocka_unit_test(is_shared_by_threads_that_make_the_form_at_once),
         cmocka_unit_test(has_room_for_the_largest_fragment),
     };

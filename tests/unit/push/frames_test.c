@@ -361,6 +361,127 @@ makes_no_frame_ahead_of_the_log(void **state)
     world_close(&w);
 }
 
+static struct filter_class *
+enter(struct world *w, const char *query)
+{
+    struct filter_class *class;
+    struct filter f;
+
+    assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
+    assert_int_equal(
+        filters_enter(registry_filters(w->sets.registry), &f, &class, NULL),
+        STATUS_OK);
+    return class;
+}
+
+/* frames.h: where nothing passes the frame is empty, and serves all of its
+ * class who look on from there, wherever their last message ended. */
+static void
+an_empty_frame_serves_its_class(void **state)
+{
+    struct filter_class *none, *other;
+    struct frame_wish wish, theirs;
+    struct frame *frame;
+    struct world w;
+
+    world_open(&w, state, 5);
+    none = enter(&w, "change=deleted");
+    other = enter(&w, "change=created");
+    wish = wish_for(&w, "resourcesync.xml", 1, UINT64_MAX);
+    wish.filter = none;
+    wish.reached = 3;
+    frame = make(&wish);
+    assert_int_equal(frame->size, 0);
+    assert_int_equal(frame->last, 5);
+    frames_adopt(&w.frames, frame);
+    frame_unref(frame);
+
+    assert_true(is_kept(&w, &wish));
+    theirs = wish;
+    theirs.after = 2;
+    assert_true(is_kept(&w, &theirs));
+    theirs.after = 3;
+    theirs.reached = 0;
+    assert_true(is_kept(&w, &theirs));
+    theirs.after = 4;
+    assert_false(is_kept(&w, &theirs));
+    theirs = wish;
+    theirs.reached = 2;
+    assert_false(is_kept(&w, &theirs));
+    theirs = wish;
+    theirs.filter = other;
+    assert_false(is_kept(&w, &theirs));
+    theirs.filter = NULL;
+    assert_false(is_kept(&w, &theirs));
+    filters_leave(none);
+    filters_leave(other);
+    world_close(&w);
+}
+
+/* A frame with entries says where it begins: it is for who is there. */
+static void
+a_filtered_frame_serves_who_stands_where_it_begins(void **state)
+{
+    struct filter_class *all;
+    struct frame_wish wish, theirs;
+    struct frame *frame;
+    struct world w;
+
+    world_open(&w, state, 5);
+    all = enter(&w, "change=updated&change=created");
+    wish = wish_for(&w, "resourcesync.json", 1, UINT64_MAX);
+    wish.filter = all;
+    frame = make(&wish);
+    assert_true(frame->size > 0);
+    frames_adopt(&w.frames, frame);
+    frame_unref(frame);
+    assert_true(is_kept(&w, &wish));
+    theirs = wish;
+    theirs.after = 0;
+    theirs.reached = 1;
+    assert_false(is_kept(&w, &theirs));
+    theirs = wish;
+    theirs.upto = 5;
+    assert_true(is_kept(&w, &theirs));
+    theirs.upto = 4;
+    assert_false(is_kept(&w, &theirs));
+
+    filters_leave(all); /* the frame stays, its class's address may be new */
+    all = enter(&w, "change=updated&change=created");
+    wish.filter = all;
+    assert_false(is_kept(&w, &wish));
+    filters_leave(all);
+    world_close(&w);
+}
+
+/* since=: the greeting is at the last entry that is not later. */
+static void
+a_greeting_finds_its_moment(void **state)
+{
+    struct frame_wish wish;
+    struct frame *frame;
+    struct batch *b;
+    struct world w;
+    int64_t us;
+
+    world_open(&w, state, 5);
+    assert_int_equal(log_read(registry_log(w.sets.registry), w.set->log, 2,
+                              LOG_DISK, &b, NULL),
+                     STATUS_OK);
+    us = batch_time(b, 3);
+    batch_unref(b);
+    wish = wish_for(&w, "resourcesync.xml", 5, UINT64_MAX);
+    wish.is_heartbeat = true;
+    wish.has_since = true;
+    wish.since_us = us;
+    frame = make(&wish);
+    assert_int_equal(frame->last, 3);
+    assert_non_null(
+        memmem(frame->data, frame->size, "td:after=\"3\" td:last=\"3\"", 24));
+    frame_unref(frame);
+    world_close(&w);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -380,6 +501,9 @@ main(void)
         TEST(counts_a_frame_until_its_last_owner_lets_go),
         TEST(is_the_same_when_it_is_made_again),
         TEST(makes_no_frame_ahead_of_the_log),
+        TEST(an_empty_frame_serves_its_class),
+        TEST(a_filtered_frame_serves_who_stands_where_it_begins),
+        TEST(a_greeting_finds_its_moment),
     };
 
     return cmocka_run_group_tests_name("frames", tests, NULL, NULL);

@@ -107,6 +107,26 @@ has_room_for_the_longest(void **state)
                 LINK_MAX);
 }
 
+/* pages of change memory keep their filter. */
+static void
+names_pages_with_their_filter(void **state)
+{
+    struct buf to;
+
+    (void)state;
+    buf_init(&to, 200);
+    link_memory(&to, "http://e.org", "a", "0123456789abcdef", 7,
+                SLICE("change=deleted&tag=x"));
+    assert_true(slice_is(buf_slice(&to),
+                         "http://e.org/sets/a/changes?after="
+                         "0123456789abcdef-7&change=deleted&tag=x"));
+    buf_clear(&to);
+    link_memory(&to, "http://e.org", "a", "0123456789abcdef", 0, SLICE(""));
+    assert_true(slice_is(buf_slice(&to), "http://e.org/sets/a/changes?after="
+                                         "0123456789abcdef-0"));
+    buf_fini(&to);
+}
+
 int
 main(void)
 {
@@ -117,6 +137,7 @@ main(void)
         cmocka_unit_test(names_the_lists_of_a_part_of_the_archive),
         cmocka_unit_test(names_every_channel_once),
         cmocka_unit_test(has_room_for_the_longest),
+        cmocka_unit_test(names_pages_with_their_filter),
     };
 
     return cmocka_run_group_tests_name("links", tests, NULL, NULL);

@@ -168,12 +168,10 @@ refuses_what_the_log_does_not_have(void **state)
         assert_int_equal(write_message(&text, unborn, forms[f], 0, UINT64_MAX,
                                        MIB, LOG_DISK, &last),
                          STATUS_NOT_FOUND);
-        assert_int_equal(
-            message_heartbeat(&text, set, forms[f], 4, LOG_DISK, NULL),
-            STATUS_GONE);
-        assert_int_equal(
-            message_heartbeat(&text, unborn, forms[f], 0, LOG_DISK, NULL),
-            STATUS_NOT_FOUND);
+        assert_int_equal(write_heartbeat(&text, set, forms[f], 4, LOG_DISK),
+                         STATUS_GONE);
+        assert_int_equal(write_heartbeat(&text, unborn, forms[f], 0, LOG_DISK),
+                         STATUS_NOT_FOUND);
         assert_int_equal(text.size, 0);
     }
     buf_fini(&text);
@@ -204,7 +202,7 @@ beats_at_any_position(void **state)
 
             buf_clear(&text);
             assert_int_equal(
-                message_heartbeat(&text, set, forms[f], seq, LOG_MEMORY, NULL),
+                write_heartbeat(&text, set, forms[f], seq, LOG_MEMORY),
                 STATUS_OK);
             assert_covers(&s, set, &text, forms[f], seq, seq);
             r = receive(&text, forms[f]);
@@ -242,17 +240,14 @@ says_again_rather_than_wait_for_a_disk(void **state)
         assert_int_equal(write_message(&text, set, forms[f], 4, UINT64_MAX, MIB,
                                        LOG_MEMORY, &last),
                          STATUS_AGAIN);
-        assert_int_equal(
-            message_heartbeat(&text, set, forms[f], 4, LOG_MEMORY, NULL),
-            STATUS_AGAIN);
+        assert_int_equal(write_heartbeat(&text, set, forms[f], 4, LOG_MEMORY),
+                         STATUS_AGAIN);
         assert_int_equal(text.size, 0);
-        assert_int_equal(
-            message_heartbeat(&text, set, forms[f], 12, LOG_MEMORY, NULL),
-            STATUS_OK);
+        assert_int_equal(write_heartbeat(&text, set, forms[f], 12, LOG_MEMORY),
+                         STATUS_OK);
         buf_clear(&text);
-        assert_int_equal(
-            message_heartbeat(&text, set, forms[f], 0, LOG_MEMORY, NULL),
-            STATUS_OK);
+        assert_int_equal(write_heartbeat(&text, set, forms[f], 0, LOG_MEMORY),
+                         STATUS_OK);
         assert_int_equal(write_on(&text, set, forms[f], 4, MIB), 12);
     }
     buf_fini(&text);

@@ -38,6 +38,16 @@ write_message(struct buf *to, struct set *set, enum message_form form,
     return message_write(to, &wish, last, NULL);
 }
 
+static inline enum status
+write_heartbeat(struct buf *to, struct set *set, enum message_form form,
+                uint64_t seq, enum log_patience patience)
+{
+    const struct message_wish wish = {
+        .set = set, .form = form, .after = seq, .patience = patience};
+
+    return message_heartbeat(to, &wish, NULL);
+}
+
 /* The whole of what follows `after`. */
 static uint64_t
 write_on(struct buf *to, struct set *set, enum message_form form,

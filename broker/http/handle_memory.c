@@ -1,0 +1,289 @@
+/*
+ * handle_memory.c - GET change memory: what comes after a position, at once or
+ * as soon as there is something.
+ *
+ *     read_or_wait --> page? --> answered
+ *       ^    |  |       |
+ *       |    |  +--+    | none, and there is time
+ *       |    v job ^    v
+ *       +---- resumed <-- waits (push/longpoll.h)
+ */
+#include <stdlib.h>
+
+#include "broker/base/clock.h"
+#include "broker/documents/memory.h"
+#include "broker/http/query.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+#include "broker/push/subscribers.h"
+#include "broker/sets/links.h"
+#include "proto/accept.h"
+#include "proto/number.h"
+
+struct reading {
+    struct job job;
+    struct ticket ticket;
+    struct http *http;
+    int64_t wait_until_us; /* steady clock; 0: not at all */
+    struct memory_wish wish;
+    struct filter_class *filter; /* the wish's, entered */
+    const char *type;
+    struct head head;
+    struct memory_page page;
+    enum status status;
+    struct problem why;
+};
+
+/* What the memory can be had as; of equals the first. */
+static const struct memory_type {
+    const char *name;
+    enum message_form form;
+} memory_types[] = {
+    {"application/json", MESSAGE_JSON},
+    {"application/xml", MESSAGE_XML},
+    {"text/xml", MESSAGE_XML},
+};
+
+#define N_TYPES (sizeof(memory_types) / sizeof(memory_types[0]))
+
+static void read_or_wait(struct request *rq, struct reading *r);
+
+/* links `self` and `next`. */
+static void
+add_links(struct response *answer, const struct reading *r)
+{
+    const struct set *set = r->wish.set;
+    const char *url = registry_public_url(set->registry);
+    struct slice filter = {NULL, 0};
+    struct buf links;
+
+    if (r->filter)
+        filter = filter_text(&r->filter->filter);
+    buf_init(&links, RESPONSE_HEADERS_MAX);
+    BUF_ADD(&links, "<");
+    link_memory(&links, url, set->name, r->head.epoch, r->page.after, filter);
+    BUF_ADD(&links, ">; rel=\"self\", <");
+    link_memory(&links, url, set->name, r->head.epoch, r->page.last, filter);
+    BUF_ADD(&links, ">; rel=\"next\"");
+    response_header(answer, "Link", "%.*s", (int)links.size,
+                    links.data ? links.data : "");
+    buf_fini(&links);
+}
+
+static void
+answer_memory(struct request *rq, const struct reading *r)
+{
+    struct response answer;
+
+    if (r->status) {
+        routes_answer_failure(rq, r->status, &r->why, r->wish.set, &r->head);
+        return;
+    }
+    response_init(&answer, 200, r->type);
+    add_links(&answer, r);
+    response_header(&answer, "Cache-Control", "no-cache");
+    response_header(&answer, "Vary", "Accept");
+    answer.body = r->page.body;
+    request_answer(rq, &answer);
+}
+
+static void
+reading_free(struct reading *r)
+{
+    filters_leave(r->filter);
+    free(r);
+}
+
+static void
+read_work(struct job *job)
+{
+    struct reading *r = list_entry(job, struct reading, job);
+
+    r->wish.patience = LOG_DISK;
+    r->status = memory_open(&r->wish, &r->page, &r->why);
+}
+
+static void
+on_resumed(struct request *rq, void *user)
+{
+    struct reading *r = user;
+
+    if (!rq) {
+        reading_free(r);
+        return;
+    }
+    log_head(r->wish.set->log, &r->head);
+    if (r->head.last <= r->wish.reached)
+        r->wait_until_us = 0; /* time is over, or the broker ends */
+    read_or_wait(rq, r);
+}
+
+/* Waits until the log goes on beyond where it was read, or time is over. */
+static void
+wait_for_more(struct request *rq, struct reading *r, uint64_t beyond)
+{
+    struct poll_wish wish = {
+        .set = r->wish.set,
+        .after = beyond,
+        .wait_us = r->wait_until_us - clock_steady_us(),
+        .resume = on_resumed,
+        .user = r,
+    };
+
+    if (wish.wait_us < 0)
+        wish.wait_us = 0;
+    push_wait(r->http->push, rq, &wish);
+}
+
+/* What was read is answered; nothing, while there is time, is waited on: what
+ * was looked at is not looked at again, but the page that comes in the end
+ * covers it. */
+static void
+end(struct request *rq, struct reading *r)
+{
+    if (r->status || r->page.body) {
+        answer_memory(rq, r);
+        reading_free(r);
+        return;
+    }
+    r->wish.after = r->page.after;
+    r->wish.has_since = false;
+    r->wish.reached = r->page.last;
+    wait_for_more(rq, r, r->page.last);
+}
+
+static void
+read_done(struct job *job)
+{
+    struct reading *r = list_entry(job, struct reading, job);
+    struct request *rq = ticket_request(r->ticket);
+
+    if (rq) {
+        end(rq, r);
+        return;
+    }
+    if (!r->status && r->page.body)
+        r->page.body->free(r->page.body);
+    reading_free(r);
+}
+
+/* A request that waits for a job: the ticket tells the job that it is gone. */
+static void
+on_get_gone(struct request *rq)
+{
+    (void)rq;
+}
+
+static const struct request_handlers get_handlers = {.on_gone = on_get_gone};
+
+/* Chooses the form; answers 406 and returns false if there is none. */
+static bool
+choose_form(struct request *rq, struct reading *r)
+{
+    const char *names[N_TYPES];
+    struct slice accept = {NULL, 0};
+    struct problem why = {""};
+    int chosen;
+
+    for (size_t i = 0; i < N_TYPES; i++)
+        names[i] = memory_types[i].name;
+    request_header(rq, "accept", &accept);
+    chosen = accept_choose(accept, names, N_TYPES);
+    if (chosen >= 0) {
+        r->type = memory_types[chosen].name;
+        r->wish.form = memory_types[chosen].form;
+        return true;
+    }
+    problem_set(&why,
+                "changes are served as application/json or application/xml, "
+                "not as \"%s\"",
+                problem_quote(accept).text);
+    request_answer_problem(rq, 406, &why, NULL, NULL);
+    return false;
+}
+
+/* Reads the query; no position means from the beginning. */
+static enum status
+read_wish(struct request *rq, struct reading *r)
+{
+    struct query query;
+    enum status rc = query_read(rq, &r->head, &query, &r->why);
+
+    if (rc)
+        return rc;
+    r->wish.after = query.has_after ? query.after : 0;
+    r->wish.has_since = query.has_since;
+    r->wish.since_us = query.since_us;
+    rc = filters_enter(registry_filters(r->wish.set->registry), &query.filter,
+                       &r->filter, &r->why);
+    r->wish.filter = r->filter;
+    return rc;
+}
+
+/* Reads ?wait=; absent means 0. Longer than allowed is refused: cut in silence,
+ * the client would take its own time-out for too short or the broker for
+ * broken.
+ */
+static enum status
+wanted_wait(struct request *rq, int64_t *wait_us, struct problem *why)
+{
+    struct slice text;
+    bool is_bad = false;
+
+    *wait_us = 0;
+    if (!request_parameter(rq, "wait", &text, &is_bad))
+        return STATUS_OK;
+    if (is_bad || !seconds_read(text, wait_us) || *wait_us > POLLS_WAIT_MAX_US)
+        return problem(why, STATUS_MALFORMED,
+                       "\"%s\" is not a time to wait: that is 0 to %d seconds",
+                       problem_quote(text).text,
+                       (int)(POLLS_WAIT_MAX_US / 1000000));
+    return STATUS_OK;
+}
+
+/* From memory at once, else by way of the worker pool. */
+static void
+read_or_wait(struct request *rq, struct reading *r)
+{
+    r->wish.is_silent = clock_steady_us() < r->wait_until_us;
+    r->wish.patience = LOG_MEMORY;
+    r->status = memory_open(&r->wish, &r->page, &r->why);
+    if (r->status != STATUS_AGAIN) {
+        end(rq, r);
+        return;
+    }
+    r->ticket = request_ticket(rq);
+    r->job.work = read_work;
+    r->job.done = read_done;
+    request_defer(rq, &get_handlers);
+    service_work(request_service(rq), &r->job);
+}
+
+void
+handle_memory_get(struct http *http, struct request *rq, struct slice name)
+{
+    struct reading *r = calloc(1, sizeof(*r));
+    int64_t wait_us = 0;
+
+    if (!r) {
+        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        return;
+    }
+    r->http = http;
+    r->wish.set = routes_set(http, rq, name, &r->head);
+    if (!r->wish.set || !choose_form(rq, r)) {
+        reading_free(r);
+        return;
+    }
+    r->status = read_wish(rq, r);
+    if (!r->status)
+        r->status = wanted_wait(rq, &wait_us, &r->why);
+    if (r->status) {
+        answer_memory(rq, r);
+        reading_free(r);
+        return;
+    }
+    if (wait_us > 0)
+        r->wait_until_us = clock_steady_us() + wait_us;
+    read_or_wait(rq, r);
+}

@@ -1,0 +1,46 @@
+#include "broker/http/query.h"
+
+#include <stdlib.h>
+
+#include "broker/sets/positions.h"
+#include "proto/datetime.h"
+
+/* Reads ?after= and ?since=, decoded into `room`. */
+static enum status
+read_start(struct slice text, const struct head *head, struct query *q,
+           char *room, struct problem *why)
+{
+    struct slice after, since;
+    enum status rc =
+        filter_parameter(text, "since", room, &since, &q->has_since, why);
+
+    if (!rc && q->has_since && datetime_read_any(since, &q->since_us))
+        rc = problem(why, STATUS_MALFORMED, "since: not a W3C Datetime: \"%s\"",
+                     problem_quote(since).text);
+    if (!rc)
+        rc = filter_parameter(text, "after", room, &after, &q->has_after, why);
+    if (rc || !q->has_after)
+        return rc;
+    if (q->has_since)
+        return problem(why, STATUS_MALFORMED,
+                       "since and after contradict each other: give one");
+    return positions_judge(head, after, &q->after, why);
+}
+
+enum status
+query_read(struct request *rq, const struct head *head, struct query *q,
+           struct problem *why)
+{
+    struct slice text = request_query(rq);
+    char *room = malloc(text.size + 1);
+    enum status rc;
+
+    q->has_after = q->has_since = false;
+    if (!room)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    rc = filter_read(&q->filter, text, why);
+    if (!rc)
+        rc = read_start(text, head, q, room, why);
+    free(room);
+    return rc;
+}

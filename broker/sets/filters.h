@@ -1,0 +1,71 @@
+/*
+ * filters.h - filter classes: readers with equal filters are of one class.
+ *
+ * What a filter lets through of a batch is worked out once for a class that
+ * several readers are of, and kept with the batch (selection.h). How many
+ * classes there are at a time is limited; a class is gone with its last reader.
+ *
+ * Any thread.
+ */
+#ifndef BROKER_SETS_FILTERS_H
+#define BROKER_SETS_FILTERS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/base/list.h"
+#include "proto/filter.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Classes at a time: some 5 KB each, and a commit of a set is looked at once
+ * for each class that follows it. */
+#define FILTERS_MAX 1024
+
+struct filters {
+    pthread_mutex_t mutex; /* guards all, and owners of each class */
+    struct list all;
+    unsigned n;
+    uint64_t last_id;
+};
+
+struct filter_class {
+    struct list node;
+    struct filters *filters;
+    uint64_t id; /* from 1 on; never given twice */
+    unsigned owners;
+    atomic_uint readers;
+    struct filter filter;
+};
+
+void filters_init(struct filters *filters);
+void filters_fini(struct filters *filters); /* no class is left */
+
+/* One more reader with this sealed filter; sets *class to its class, or to NULL
+ * if the filter passes everything. STATUS_BUSY: there are FILTERS_MAX others,
+ * or no memory. */
+MUST_CHECK enum status filters_enter(struct filters *filters,
+                                     const struct filter *filter,
+                                     struct filter_class **class,
+                                     struct problem *why);
+
+/* One reader less. NULL is allowed. */
+void filters_leave(struct filter_class *class);
+
+/* Work for a reader that may have gone when it ends: keeps the class alive,
+ * without being a reader. NULL is allowed. */
+struct filter_class *filter_class_ref(struct filter_class *class);
+void filter_class_unref(struct filter_class *class);
+
+/* Have several readers use it? Only then it is worth while to keep what it lets
+ * through. */
+static inline bool
+filter_class_is_shared(const struct filter_class *class)
+{
+    /* Relaxed: an old number costs some work twice, or some memory. */
+    return atomic_load_explicit(&class->readers, memory_order_relaxed) > 1;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * selection.h - the entries of a batch that a reader gets, in a form.
+ *
+ * Which entries a filter lets through, and their JSON, are worked out at most
+ * once per batch and filter class, as far as that can be shared, and kept with
+ * the batch (batch.h says how that is done by several threads at once):
+ *
+ *   the JSON of all entries          always, when somebody first asks
+ *   which entries a class gets       if the class has several readers
+ *   the JSON of those entries        likewise, and only while nobody has asked
+ *                                    for that of all entries, which has it too
+ *
+ * and all of it within the batch's bounds; what is not kept is worked out for
+ * one message, and freed with the selection. The XML of an entry is its
+ * fragment, as it stands in the batch.
+ *
+ * A selection belongs to one thread and lends from the batch.
+ */
+#ifndef BROKER_SETS_SELECTION_H
+#define BROKER_SETS_SELECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/batch.h"
+#include "broker/log/log.h"
+#include "broker/sets/filters.h"
+#include "broker/sets/message.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct selection {
+    struct batch *batch;
+    size_t n; /* entries; numbered from 0 */
+
+    const uint32_t *entries; /* their indexes in the batch; NULL: all */
+    const struct form *json; /* NULL: XML */
+    bool is_dense;           /* their bytes follow each other */
+    struct form *own[2];     /* what the batch does not keep */
+};
+
+/* Selects what `filter` (NULL: none) lets through of a batch. STATUS_AGAIN: not
+ * at once (LOG_MEMORY), because its JSON is large to make. */
+MUST_CHECK enum status selection_make(struct selection *s, struct batch *b,
+                                      const struct filter_class *filter,
+                                      enum message_form form,
+                                      enum log_patience patience,
+                                      struct problem *why);
+void selection_fini(struct selection *s);
+
+/* The number of the first entry after `seq`, which is at least first - 1 of the
+ * batch; n: there is none. */
+size_t selection_after(const struct selection *s, uint64_t seq);
+
+/* The seq of entry `i`. */
+uint64_t selection_seq(const struct selection *s, size_t i);
+
+/* How many entries from `i` on, at most `max`, have no more than `room` bytes;
+ * *size is what they have, the separators between them included. */
+size_t selection_fit(const struct selection *s, size_t i, size_t max,
+                     size_t room, size_t *size);
+
+/* Appends `n` entries from `i` on, separators between them. */
+void selection_write(struct buf *to, const struct selection *s, size_t i,
+                     size_t n);
+
+#endif

@@ -1,0 +1,157 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "broker/log/log.h"
+#include "tests/support/logs.h"
+#include "tests/support/tempdir.h"
+
+/* T(seq), for every seq of the set. */
+static int64_t *
+times_of(struct logs *l, struct log_set *set)
+{
+    struct head head;
+    int64_t *us;
+
+    assert_true(log_head(set, &head));
+    us = malloc((head.last + 1) * sizeof(*us));
+    assert_non_null(us);
+    us[0] = head.created_us;
+    for (uint64_t seq = 1; seq <= head.last; seq++) {
+        struct batch *b;
+
+        assert_int_equal(log_read(l->log, set, seq - 1, LOG_DISK, &b, NULL),
+                         STATUS_OK);
+        us[seq] = batch_time(b, seq);
+        batch_unref(b);
+    }
+    return us;
+}
+
+static void
+assert_since(struct logs *l, struct log_set *set, int64_t us, uint64_t expected)
+{
+    struct problem why = {""};
+    uint64_t seq = UINT64_MAX;
+    enum status rc = log_since(l->log, set, us, LOG_DISK, &seq, &why);
+
+    if (rc)
+        fail_msg("%s", why.text);
+    assert_int_equal(seq, expected);
+}
+
+/* At, before and after the time of every entry. */
+static void
+assert_finds_all(struct logs *l, struct log_set *set, const int64_t *us,
+                 uint64_t last)
+{
+    for (uint64_t seq = 0; seq <= last; seq++) {
+        assert_since(l, set, us[seq], seq);
+        assert_since(l, set, us[seq] - 1, seq > 0 ? seq - 1 : 0);
+        if (seq == last || us[seq] + 1 < us[seq + 1])
+            assert_since(l, set, us[seq] + 1, seq);
+    }
+    assert_since(l, set, us[0] - 1000000000, 0);
+    assert_since(l, set, INT64_MIN + 1, 0);
+    assert_since(l, set, INT64_MAX, last);
+}
+
+/* design.md section 4, since=: the last event whose time is not later, in the
+ * tail, the store and the files of closed lists alike. */
+static void
+finds_every_moment_in_every_tier(void **state)
+{
+    struct log_set *set;
+    struct logs l;
+    int64_t *us;
+
+    logs_open(&l, tempdir_path(state), 7);
+    set = logs_set(&l, "a");
+    logs_post(&l, logs_set(&l, "b"), 1, 5, NULL, NULL); /* another's rows */
+    for (unsigned i = 0; i < 30; i++)
+        logs_post(&l, set, i, 1 + i % 3, NULL, NULL);
+    us = times_of(&l, set);
+    assert_finds_all(&l, set, us, 60);
+    logs_close(&l);
+
+    logs_open(&l, tempdir_path(state), 7); /* from the store, nothing filed */
+    assert_finds_all(&l, logs_set(&l, "a"), us, 60);
+    logs_file_all(&l);
+    assert_finds_all(&l, logs_set(&l, "a"), us, 60);
+    logs_close(&l);
+
+    logs_open(&l, tempdir_path(state), 7); /* from files, and some rows */
+    assert_finds_all(&l, logs_set(&l, "a"), us, 60);
+    logs_close(&l);
+    free(us);
+}
+
+/* A list of many blocks, and batches of many entries. */
+static void
+finds_a_moment_within_large_lists(void **state)
+{
+    struct log_set *set;
+    struct logs l;
+    int64_t *us;
+
+    logs_open(&l, tempdir_path(state), 5000);
+    set = logs_set(&l, "a");
+    logs_post(&l, set, 1, 12000, NULL, NULL);
+    us = times_of(&l, set);
+    logs_file_all(&l);
+    logs_close(&l);
+
+    logs_open(&l, tempdir_path(state), 5000);
+    set = logs_set(&l, "a");
+    for (uint64_t seq = 0; seq <= 12000; seq += seq % 7 == 0 ? 97 : 1)
+        assert_since(&l, set, us[seq], seq);
+    assert_since(&l, set, us[12000], 12000);
+    logs_close(&l);
+    free(us);
+}
+
+/* Design section 3: no service thread waits for a disk. */
+static void
+says_when_it_would_wait_for_a_disk(void **state)
+{
+    struct log_set *set;
+    struct logs l;
+    uint64_t seq;
+    int64_t *us;
+
+    logs_open(&l, tempdir_path(state), 7);
+    set = logs_set(&l, "a");
+    logs_post(&l, set, 1, 5, NULL, NULL);
+    us = times_of(&l, set);
+    assert_int_equal(log_since(l.log, set, us[2], LOG_MEMORY, &seq, NULL), 0);
+    assert_int_equal(seq, 2);
+    logs_close(&l);
+
+    logs_open(&l, tempdir_path(state), 7);
+    set = logs_set(&l, "a");
+    assert_int_equal(log_since(l.log, set, us[2], LOG_MEMORY, &seq, NULL),
+                     STATUS_AGAIN);
+    assert_int_equal(log_since(l.log, set, us[5], LOG_MEMORY, &seq, NULL), 0);
+    assert_int_equal(seq, 5);
+    logs_close(&l);
+    free(us);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(finds_every_moment_in_every_tier),
+        TEST(finds_a_moment_within_large_lists),
+        TEST(says_when_it_would_wait_for_a_disk),
+    };
+
+    return cmocka_run_group_tests_name("since", tests, NULL, NULL);
+}
