@@ -64,6 +64,8 @@ main(int argc, char **argv)
 
     if (!rc && wish == CONFIG_RUN)
         rc = broker_check(&config, &why);
+    if (!rc && wish == CONFIG_RUN && config.check)
+        rc = broker_check_surroundings(&config, &why);
     if (rc) {
         fprintf(stderr, "tidingsd: %s\n", why.text);
         return EXIT_USAGE;
@@ -73,11 +75,18 @@ main(int argc, char **argv)
     case CONFIG_HELP:
         config_help(stdout);
         return EXIT_SUCCESS;
+    case CONFIG_EXAMPLE:
+        config_example(stdout);
+        return EXIT_SUCCESS;
     case CONFIG_VERSION:
         printf("tidingsd %s\n", TIDINGS_VERSION);
         return EXIT_SUCCESS;
     case CONFIG_RUN:
         break;
     }
-    return config.check ? EXIT_SUCCESS : serve(&config);
+    if (config.check) {
+        printf("tidingsd: settings are good\n");
+        return EXIT_SUCCESS;
+    }
+    return serve(&config);
 }
