@@ -19,8 +19,8 @@ on_closed(struct post *post)
     struct asked *a = list_entry(post, struct asked, post);
 
     if (post->status)
-        diag(DIAG_WARNING, "archive", "a list could not be closed: %s",
-             post->why.text);
+        DIAG(DIAG_WARNING, "archive", "a list could not be closed",
+             diag_text("error", post->why.text));
     atomic_fetch_sub_explicit(&a->rotation->n_asked, 1, memory_order_relaxed);
     free(a);
 }
@@ -88,8 +88,8 @@ rotate_file_one(struct rotation *rotation)
         log_file_list(registry_log(rotation->registry), &is_done, &why);
 
     if (rc && rc != STATUS_STOPPED)
-        diag(DIAG_WARNING, "archive",
-             "a closed list could not be filed, and will be tried again: %s",
-             why.text);
+        DIAG(DIAG_WARNING, "archive",
+             "a closed list could not be filed, and will be tried again",
+             diag_text("error", why.text));
     return !rc && !is_done;
 }

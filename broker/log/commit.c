@@ -310,8 +310,8 @@ conclude(struct committer *c, enum status rc, bool *is_more,
     if (rc == STATUS_IO) {
         /* Nobody knows whether it is kept. No answer may go out and nothing be
          * published; the next start finds out. */
-        diag(DIAG_ERROR, "log", "the outcome of a commit is unknown: %s",
-             why->text);
+        DIAG(DIAG_ERROR, "log", "the outcome of a commit is unknown",
+             diag_text("error", why->text));
         _exit(1);
     }
     list_foreach (node, after, &c->touched) {
@@ -385,7 +385,7 @@ commit_round(struct committer *c, bool *is_more)
     }
     rc = conclude(c, rc, is_more, &why);
     if (rc)
-        diag(DIAG_ERROR, "log", "cannot commit: %s", why.text);
+        DIAG(DIAG_ERROR, "log", "cannot commit", diag_text("error", why.text));
     list_foreach (node, after, &round) {
         struct post *post = list_entry(node, struct post, node);
 

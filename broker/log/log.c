@@ -405,8 +405,9 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (!rc)
         rc = submit_filed(log, source.set, info.number, buf_slice(&marks), why);
     if (!rc)
-        diag(DIAG_DEBUG, "log", "list %" PRIu64 " of %s is filed", info.number,
-             source.set->name);
+        DIAG(DIAG_DEBUG, "log", "a list is filed",
+             diag_text("set", source.set->name),
+             diag_number("list", info.number));
 
 out:
     if (dir_fd >= 0)

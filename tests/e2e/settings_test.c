@@ -223,6 +223,47 @@ the_example_is_a_file_for_config(void **state)
     assert_string_equal(said, GOOD);
 }
 
+/* Diagnostics are logfmt, a line each, from the first to the last. */
+static void
+diagnostics_tell_of_the_start_and_the_end(void **state)
+{
+    static const char *const parts[] = {
+        " level=info part=broker msg=\"starting\" version=" TIDINGS_VERSION
+        " pid=",
+        " level=info part=broker msg=\"ready\" url=http://127.0.0.1:",
+        " level=info part=broker msg=\"ending\" signal=SIGTERM\n",
+        " level=info part=broker msg=\"ended\"\n",
+    };
+    struct ini *ini = *state;
+    struct broker b;
+    char line[4096], said[4096];
+    unsigned n = 0;
+    FILE *log;
+
+    broker_open(&b, NULL);
+    broker_stop(&b);
+    log = fopen(b.log, "re");
+    assert_non_null(log);
+    while (n < 4 && fgets(line, sizeof(line), log)) {
+        assert_memory_equal(line, "time=20", 7);
+        n += strstr(line, parts[n]) != NULL;
+    }
+    assert_int_equal(n, 4);
+    fclose(log);
+    broker_close(&b);
+
+    assert_int_equal(broker_run(said, sizeof(said), "--log-level", "error",
+                                "--listen", "127.0.0.1:0", "--data",
+                                "/proc/none", NULL),
+                     1);
+    assert_memory_equal(said, "time=20", 7);
+    assert_non_null(strstr(said, " level=error part=broker msg=\"cannot "
+                                 "start\" error=\"cannot create the "
+                                 "directory /proc/none: "));
+    assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
+    assert_int_equal(access(ini->data, F_OK), -1);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, ini_setup, ini_teardown)
 
@@ -235,6 +276,7 @@ main(void)
         TEST(check_says_in_a_line_that_all_is_well_and_writes_nothing),
         TEST(check_finds_what_would_not_work),
         TEST(the_example_is_a_file_for_config),
+        TEST(diagnostics_tell_of_the_start_and_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
