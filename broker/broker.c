@@ -230,6 +230,7 @@ broker_open(struct broker **broker, const struct config *config,
         broker_close(b);
         return rc;
     }
+    b->http.archiver = b->archiver;
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;

@@ -4,6 +4,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/log/post.h"
 
 /* One list to be closed. */
@@ -69,6 +70,7 @@ rotation_init(struct rotation *rotation, struct registry *registry)
 {
     rotation->registry = registry;
     atomic_init(&rotation->n_asked, 0);
+    atomic_init(&rotation->n_failures, 0);
 }
 
 void
@@ -87,9 +89,15 @@ rotate_file_one(struct rotation *rotation)
     enum status rc =
         log_file_list(registry_log(rotation->registry), &is_done, &why);
 
-    if (rc && rc != STATUS_STOPPED)
+    if (!rc)
+        atomic_store_explicit(&rotation->n_failures, 0, memory_order_relaxed);
+    if (rc && rc != STATUS_STOPPED) {
+        metrics_add(METRIC_FILES_FAILED, 1);
+        atomic_fetch_add_explicit(&rotation->n_failures, 1,
+                                  memory_order_relaxed);
         DIAG(DIAG_WARNING, "archive",
              "a closed list could not be filed, and will be tried again",
              diag_text("error", why.text));
+    }
     return !rc && !is_done;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "broker/base/clock.h"
+#include "broker/base/metrics.h"
 #include "proto/datetime.h"
 #include "proto/utf8.h"
 
@@ -111,6 +112,8 @@ may_speak(enum diag_level level, const char *part, const char *msg,
         p->suppressed++;
     }
     pthread_mutex_unlock(&mutex);
+    if (!may)
+        metrics_add_label(METRIC_DIAGNOSTICS_SUPPRESSED, level, 1);
     return may;
 }
 
@@ -245,6 +248,7 @@ write_line(enum diag_level level, const char *part, const char *msg,
      * there is nobody to tell. */
     written = write(STDERR_FILENO, line.text, line.size);
     (void)written;
+    metrics_add_label(METRIC_DIAGNOSTICS, level, 1);
     errno = saved;
 }
 

@@ -11,6 +11,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/service.h"
 
@@ -262,6 +263,7 @@ pause_accepting(struct service *service, struct lws *wsi, int fd)
     struct listeners *l = &service->listeners;
     int refused = -1;
 
+    metrics_add(METRIC_ACCEPT_PAUSES, 1);
     if (l->spare >= 0)
         close(l->spare);
     refused = accept4(fd, NULL, NULL, SOCK_CLOEXEC);

@@ -39,7 +39,8 @@ struct frame_wish {
 struct frame {
     unsigned owners;
     struct frame_wish wish;
-    uint64_t last; /* the last entry it covers */
+    uint64_t last;        /* the last entry it covers */
+    int64_t committed_us; /* of its first entry: see batch.h */
     size_t size;
     char *data;
     size_t *account; /* the thread's budget that counts it; or NULL */

@@ -2,9 +2,9 @@
 
 #include "broker/push/websocket.h"
 
-static const struct transport transports[] = {
-    {"resourcesync.json", MESSAGE_JSON, websocket_wrap},
-    {"resourcesync.xml", MESSAGE_XML, websocket_wrap},
+static const struct transport transports[TRANSPORTS] = {
+    {"resourcesync.json", MESSAGE_JSON, websocket_wrap, "websocket-json"},
+    {"resourcesync.xml", MESSAGE_XML, websocket_wrap, "websocket-xml"},
 };
 
 /* The next name of a comma-separated list. */
@@ -35,8 +35,20 @@ transports_of_websocket(bool has_offer, struct slice offer, bool *is_named)
     if (!has_offer)
         return &transports[0];
     while ((name = next_name(&offer)).size > 0)
-        for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
+        for (size_t i = 0; i < TRANSPORTS; i++)
             if (slice_is(name, transports[i].subprotocol))
                 return &transports[i];
     return NULL;
+}
+
+size_t
+transports_number(const struct transport *transport)
+{
+    return (size_t)(transport - transports);
+}
+
+const char *
+transports_label(size_t number)
+{
+    return transports[number].label;
 }

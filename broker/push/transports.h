@@ -10,12 +10,17 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
+/* How many rows there are. */
+#define TRANSPORTS 2
+
 struct transport {
     const char *subprotocol; /* what the client asks for, and is told */
     enum message_form form;
 
     /* Appends a message as it goes out on the wire. */
     void (*wrap)(struct buf *to, struct slice message);
+
+    const char *label; /* in the metrics; each has its own */
 };
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
@@ -24,6 +29,12 @@ struct transport {
  * none of them is spoken here. */
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool *is_named);
+
+/* Its number, below TRANSPORTS. */
+size_t transports_number(const struct transport *transport);
+
+/* What the metrics call that one. */
+const char *transports_label(size_t number);
 
 /* "resourcesync.json, resourcesync.xml", for an error's text. */
 #define TRANSPORTS_OFFERED "resourcesync.json, resourcesync.xml"

@@ -93,6 +93,25 @@ offers_what_it_speaks(void **state)
                         "resourcesync.json, resourcesync.xml");
 }
 
+/* Issue 3, point 6: subscribers per transport. Two rows with one label would be
+ * one time series twice. */
+static void
+each_has_its_own_label_in_the_metrics(void **state)
+{
+    bool is_named;
+
+    (void)state;
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        assert_non_null(transports_label(i));
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(transports_label(i), transports_label(j));
+    }
+    assert_string_equal(
+        transports_label(transports_number(transports_of_websocket(
+            true, SLICE("resourcesync.xml"), &is_named))),
+        "websocket-xml");
+}
+
 int
 main(void)
 {
@@ -102,6 +121,7 @@ main(void)
         cmocka_unit_test(speaks_nothing_that_was_not_asked_for),
         cmocka_unit_test(knows_the_form_of_each),
         cmocka_unit_test(offers_what_it_speaks),
+        cmocka_unit_test(each_has_its_own_label_in_the_metrics),
     };
 
     return cmocka_run_group_tests_name("transports", tests, NULL, NULL);
