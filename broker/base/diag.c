@@ -152,10 +152,13 @@ is_unsafe(uint32_t c)
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
+/* Room for one character: "\\u2028", or four bytes. */
+#define ESCAPE_SIZE 16
+
 /* Writes the next character of `text` as it stands in quotes, and returns how
  * many bytes of `text` that were. */
 static size_t
-escape(const char *text, size_t size, char to[8])
+escape(const char *text, size_t size, char to[ESCAPE_SIZE])
 {
     uint32_t c = 0;
     size_t n = utf8_read(text, size, &c);
@@ -165,13 +168,13 @@ escape(const char *text, size_t size, char to[8])
         return 1;
     }
     if (c == '"' || c == '\\')
-        snprintf(to, 8, "\\%c", (int)c);
+        snprintf(to, ESCAPE_SIZE, "\\%c", (int)c);
     else if (c == '\n')
         memcpy(to, "\\n", 3);
     else if (is_unsafe(c))
-        snprintf(to, 8, "\\u%04x", (unsigned)c);
+        snprintf(to, ESCAPE_SIZE, "\\u%04x", (unsigned)c);
     else
-        snprintf(to, 8, "%.*s", (int)n, text);
+        snprintf(to, ESCAPE_SIZE, "%.*s", (int)n, text);
     return n;
 }
 
@@ -184,7 +187,7 @@ add_quoted(struct line *line, const char *text)
 
     add(line, "\"", 1);
     while (left > 0) {
-        char c[8];
+        char c[ESCAPE_SIZE];
         size_t n = escape(text, left, c);
 
         if (line->size + strlen(c) > end) {
