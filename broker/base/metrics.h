@@ -17,7 +17,8 @@
  * is atomic, only slower). Relaxed throughout: a sum that orders nothing.
  * Whoever reads adds the copies up; what is added meanwhile may be in it or
  * not, but nothing is lost, and a histogram's count is the sum of its buckets
- * by construction. An addition costs some 5 ns; a post costs some 10,000.
+ * by construction. An addition costs some 6 ns, a post of one entry 40,000
+ * (measured).
  *
  * Any thread, always.
  */
