@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/archive/archiver.h"
+#include "broker/base/file.h"
 #include "broker/http/http.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
@@ -93,6 +94,20 @@ broker_check(const struct config *config, struct problem *why)
                        "anyone who reaches %s could publish: give "
                        "--insecure-open if that is wanted",
                        config->public_url);
+    return STATUS_OK;
+}
+
+enum status
+broker_check_surroundings(const struct config *config, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = server_check_host(config->listen_host, &inner);
+
+    if (rc)
+        return problem(why, rc, "--listen: %s", inner.text);
+    rc = file_check_dir(config->data, &inner);
+    if (rc)
+        return problem(why, rc, "--data: %s", inner.text);
     return STATUS_OK;
 }
 
@@ -217,6 +232,7 @@ broker_open(struct broker **broker, const struct config *config,
         broker_close(b);
         return rc;
     }
+    b->http.archiver = b->archiver;
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;

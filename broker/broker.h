@@ -23,8 +23,14 @@ const char *broker_url(const struct broker *broker);
  * all with a deadline. NULL is allowed. */
 void broker_close(struct broker *broker);
 
-/* Do the settings go together? What --check answers. */
+/* Do the settings go together? */
 MUST_CHECK enum status broker_check(const struct config *config,
                                     struct problem *why);
+
+/* What --check looks at besides: has the host to listen on an address, could
+ * the data directory be used? Nothing is written, no socket and no database is
+ * opened: another broker may be at work with the same settings. */
+MUST_CHECK enum status broker_check_surroundings(const struct config *config,
+                                                 struct problem *why);
 
 #endif

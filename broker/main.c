@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "broker/base/config.h"
 #include "broker/base/diag.h"
@@ -24,6 +25,15 @@ raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* What the command line or the file says will not do: told to whoever typed it,
+ * before there is anything to be diagnosed. */
+static int
+bad_usage(const struct problem *why)
+{
+    fprintf(stderr, "tidingsd: %s\n", why->text);
+    return EXIT_USAGE;
+}
+
 static int
 serve(const struct config *config)
 {
@@ -41,16 +51,27 @@ serve(const struct config *config)
     signal(SIGPIPE, SIG_IGN);
     raise_descriptors();
 
+    DIAG(DIAG_INFO, "broker", "starting", diag_text("version", TIDINGS_VERSION),
+         diag_number("pid", (uint64_t)getpid()),
+         diag_text("data", config->data));
     rc = broker_open(&broker, config, &why);
+    if (rc == STATUS_INVALID)
+        return bad_usage(&why);
     if (rc) {
-        fprintf(stderr, "tidingsd: %s\n", why.text);
-        return rc == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+        DIAG(DIAG_ERROR, "broker", "cannot start",
+             diag_text("error", why.text));
+        return EXIT_FAILED;
     }
+    DIAG(DIAG_INFO, "broker", "ready", diag_text("url", broker_url(broker)),
+         diag_number("threads", config->threads));
     printf("tidingsd: ready at %s/\n", broker_url(broker));
     fflush(stdout);
     sigwait(&signals, &signal_number);
-    diag(DIAG_INFO, "broker", "ending");
+    DIAG(DIAG_INFO, "broker", "ending",
+         diag_text("signal", signal_number == SIGINT ? "SIGINT" : "SIGTERM"));
     broker_close(broker);
+    diag(DIAG_INFO, "broker", "ended");
+    diag_end();
     return EXIT_SUCCESS;
 }
 
@@ -64,14 +85,17 @@ main(int argc, char **argv)
 
     if (!rc && wish == CONFIG_RUN)
         rc = broker_check(&config, &why);
-    if (rc) {
-        fprintf(stderr, "tidingsd: %s\n", why.text);
-        return EXIT_USAGE;
-    }
+    if (!rc && wish == CONFIG_RUN && config.check)
+        rc = broker_check_surroundings(&config, &why);
+    if (rc)
+        return bad_usage(&why);
     diag_set_level(config.log_level);
     switch (wish) {
     case CONFIG_HELP:
         config_help(stdout);
+        return EXIT_SUCCESS;
+    case CONFIG_EXAMPLE:
+        config_example(stdout);
         return EXIT_SUCCESS;
     case CONFIG_VERSION:
         printf("tidingsd %s\n", TIDINGS_VERSION);
@@ -79,5 +103,9 @@ main(int argc, char **argv)
     case CONFIG_RUN:
         break;
     }
-    return config.check ? EXIT_SUCCESS : serve(&config);
+    if (config.check) {
+        printf("tidingsd: settings are good\n");
+        return EXIT_SUCCESS;
+    }
+    return serve(&config);
 }

@@ -59,6 +59,12 @@ archiver_wake(struct archiver *a)
     thread_wake(&a->thread);
 }
 
+unsigned
+archiver_failures(struct archiver *a)
+{
+    return atomic_load_explicit(&a->rotation.n_failures, memory_order_relaxed);
+}
+
 void
 archiver_close(struct archiver *a)
 {

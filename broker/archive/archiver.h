@@ -20,6 +20,10 @@ MUST_CHECK enum status archiver_open(struct archiver **archiver,
 /* There is a list to file. Any thread. */
 void archiver_wake(struct archiver *archiver);
 
+/* How often in a row a closed list could not be written to its file; 0: all is
+ * well. Any thread. */
+unsigned archiver_failures(struct archiver *archiver);
+
 /* Ends the thread after what it is writing. NULL is allowed. */
 void archiver_close(struct archiver *archiver);
 

@@ -4,6 +4,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/log/post.h"
 
 /* One list to be closed. */
@@ -19,8 +20,8 @@ on_closed(struct post *post)
     struct asked *a = list_entry(post, struct asked, post);
 
     if (post->status)
-        diag(DIAG_WARNING, "archive", "a list could not be closed: %s",
-             post->why.text);
+        DIAG(DIAG_WARNING, "archive", "a list could not be closed",
+             diag_text("error", post->why.text));
     atomic_fetch_sub_explicit(&a->rotation->n_asked, 1, memory_order_relaxed);
     free(a);
 }
@@ -69,6 +70,7 @@ rotation_init(struct rotation *rotation, struct registry *registry)
 {
     rotation->registry = registry;
     atomic_init(&rotation->n_asked, 0);
+    atomic_init(&rotation->n_failures, 0);
 }
 
 void
@@ -87,9 +89,15 @@ rotate_file_one(struct rotation *rotation)
     enum status rc =
         log_file_list(registry_log(rotation->registry), &is_done, &why);
 
-    if (rc && rc != STATUS_STOPPED)
-        diag(DIAG_WARNING, "archive",
-             "a closed list could not be filed, and will be tried again: %s",
-             why.text);
+    if (!rc)
+        atomic_store_explicit(&rotation->n_failures, 0, memory_order_relaxed);
+    if (rc && rc != STATUS_STOPPED) {
+        metrics_add(METRIC_FILES_FAILED, 1);
+        atomic_fetch_add_explicit(&rotation->n_failures, 1,
+                                  memory_order_relaxed);
+        DIAG(DIAG_WARNING, "archive",
+             "a closed list could not be filed, and will be tried again",
+             diag_text("error", why.text));
+    }
     return !rc && !is_done;
 }

@@ -16,6 +16,9 @@ struct rotation {
     /* Closes that were asked for and not yet answered. Relaxed: while a disk
      * stalls, no more are asked for; a late look costs a second. */
     atomic_uint n_asked;
+    /* Attempts to file a list that have failed since the last success. Relaxed:
+     * a figure for who watches. */
+    atomic_uint n_failures;
 };
 
 void rotation_init(struct rotation *rotation, struct registry *registry);

@@ -16,4 +16,7 @@ int64_t clock_steady_us(void);
  * Not while other threads ask. */
 void clock_replace(int64_t (*now)(void));
 
+/* The same for clock_steady_us. */
+void clock_replace_steady(int64_t (*now)(void));
+
 #endif

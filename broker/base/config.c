@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "broker/base/option.h"
+#include "broker/base/suggest.h"
 
 #define KIB    1024ULL
 #define MIB    (1024 * KIB)
@@ -82,13 +83,24 @@ static const struct option rows[] = {
      "let everyone publish, although others than this host can connect"},
     {"log-level", "LEVEL", LEVEL(log_level), "info",
      "error, warning, info or debug"},
-    {"check", NULL, FLAG(check), "no", "look at the options, then end"},
+    {"check", NULL, FLAG(check), "no",
+     "look at the options, the address and the data directory, write nothing, "
+     "then end"},
+    {"example", NULL, WISH(CONFIG_EXAMPLE), NULL,
+     "print a configuration file with every option and its default, then end"},
     {"version", NULL, WISH(CONFIG_VERSION), NULL,
      "say which version this is, then end"},
     {"help", NULL, WISH(CONFIG_HELP), NULL, "print this, then end"},
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+/* To add an option: a row above, its member in config.h, then
+ *
+ *     tidingsd --help > broker/options.txt
+ *     tidingsd --example > broker/tidingsd.ini
+ *
+ * The test unit/base/config compares both. */
 
 /* What the command line says; NULL: nothing. */
 struct given {
@@ -104,6 +116,25 @@ row_of(struct slice name)
     while (i < N_ROWS && !slice_is(name, rows[i].name))
         i++;
     return i;
+}
+
+/* There is no option of that name; `mark` as below, `otherwise` is said where
+ * nothing like it is known either. */
+static enum status
+unknown(struct problem *why, const char *mark, struct slice name,
+        const char *otherwise)
+{
+    struct suggestion s;
+
+    suggest_begin(&s, name);
+    for (size_t i = 0; i < N_ROWS; i++)
+        suggest_consider(&s, rows[i].name);
+    if (s.nearest)
+        return problem(why, STATUS_INVALID,
+                       "%s%s: there is no such option; did you mean %s%s?",
+                       mark, problem_quote(name).text, mark, s.nearest);
+    return problem(why, STATUS_INVALID, "%s%s: there is no such option%s", mark,
+                   problem_quote(name).text, otherwise);
 }
 
 /* Reads the value of a row; `mark` stands before the name: "--" or nothing. */
@@ -155,9 +186,7 @@ read_arguments(struct given *given, int argc, char **argv,
         name = (struct slice){argument + 2, size - 2};
         row = row_of(name);
         if (row == N_ROWS)
-            return problem(why, STATUS_INVALID,
-                           "--%s: there is no such option; --help lists them",
-                           problem_quote(name).text);
+            return unknown(why, "--", name, "; --help lists them");
         if (given->values[row])
             return problem(why, STATUS_INVALID, "--%s: is there twice",
                            rows[row].name);
@@ -187,11 +216,13 @@ read_arguments(struct given *given, int argc, char **argv,
 
 /* The file */
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
 struct reading {
     FILE *file;
     const char *path;
-    unsigned line; /* the one at hand, from 1 */
-    bool is_there[N_ROWS];
+    unsigned line;            /* the one at hand, from 1 */
+    unsigned line_of[N_ROWS]; /* where a row's option stood; 0: not yet */
     struct config *config;
     enum status rc;
     struct problem *why;
@@ -213,7 +244,9 @@ static char *
 next_line(char *line, int size, void *stream)
 {
     struct reading *r = stream;
+    char text[PROBLEM_QUOTE_MAX + 40];
     size_t length, blanks;
+    struct slice section;
 
     if (r->rc || !fgets(line, size, r->file))
         return NULL;
@@ -223,30 +256,37 @@ next_line(char *line, int size, void *stream)
         (void)at_line(r, r->line, "this line is too long, or has a NUL");
         return NULL;
     }
-    blanks = strspn(line, " \t");
+    blanks = r->line == 1 && slice_starts(slice_of(line), BYTE_ORDER_MARK)
+                 ? strlen(BYTE_ORDER_MARK)
+                 : 0;
+    blanks += strspn(line + blanks, " \t");
     memmove(line, line + blanks, length - blanks + 1);
-    return line;
+    if (line[0] != '[')
+        return line;
+    /* libinih tells of a section only when a key comes in it. */
+    section = (struct slice){line + 1, strcspn(line + 1, "]\r\n")};
+    snprintf(text, sizeof(text), "[%s]: there are no sections",
+             problem_quote(section).text);
+    (void)at_line(r, r->line, text);
+    return NULL;
 }
 
 static enum status
-take_key(struct reading *r, const char *section, const char *key,
-         const char *value, struct problem *why)
+take_key(struct reading *r, const char *key, const char *value,
+         struct problem *why)
 {
     size_t row = row_of(slice_of(key));
 
-    if (section[0])
-        return problem(why, STATUS_INVALID, "[%s]: there are no sections",
-                       problem_quote(slice_of(section)).text);
     if (row == N_ROWS)
-        return problem(why, STATUS_INVALID, "%s: there is no such option",
-                       problem_quote(slice_of(key)).text);
+        return unknown(why, "", slice_of(key), "");
     if (rows[row].type <= OPTION_FILE)
         return problem(why, STATUS_INVALID,
                        "%s: stands on the command line only", rows[row].name);
-    if (r->is_there[row])
-        return problem(why, STATUS_INVALID, "%s: is there twice",
-                       rows[row].name);
-    r->is_there[row] = true;
+    if (r->line_of[row])
+        return problem(why, STATUS_INVALID,
+                       "%s: is there twice, first in line %u", rows[row].name,
+                       r->line_of[row]);
+    r->line_of[row] = r->line;
     return read_row(row, "", value, r->config, why);
 }
 
@@ -256,7 +296,8 @@ take_line(void *user, const char *section, const char *key, const char *value)
     struct reading *r = user;
     struct problem inner = {.text = ""};
 
-    if (take_key(r, section, key, value, &inner))
+    (void)section; /* next_line lets none pass */
+    if (take_key(r, key, value, &inner))
         (void)at_line(r, r->line, inner.text);
     return !r->rc;
 }
@@ -312,21 +353,23 @@ config_read(struct config *config, int argc, char **argv,
 
 /* Help */
 
-#define HELP_WIDTH  80
+#define TEXT_WIDTH  80
 #define HELP_COLUMN 29
 
-/* Writes `text` from column `column` on, broken at blanks, each new line
- * indented to HELP_COLUMN. */
+/* Writes `text` from column `column` on, broken at blanks; each new line begins
+ * with `indent`. */
 static void
-print_wrapped(FILE *to, const char *text, size_t column)
+print_wrapped(FILE *to, const char *text, size_t column, const char *indent)
 {
-    while (*text) {
+    bool is_first = true; /* of its line */
+
+    for (; *text; is_first = false) {
         size_t word = strcspn(text, " ");
 
-        if (column + 1 + word > HELP_WIDTH) {
-            fprintf(to, "\n%*s", HELP_COLUMN, "");
-            column = HELP_COLUMN;
-        } else if (column > HELP_COLUMN) {
+        if (!is_first && column + 1 + word > TEXT_WIDTH) {
+            fprintf(to, "\n%s", indent);
+            column = strlen(indent);
+        } else if (!is_first) {
             fputc(' ', to);
             column++;
         }
@@ -338,25 +381,38 @@ print_wrapped(FILE *to, const char *text, size_t column)
     fputc('\n', to);
 }
 
+/* What a row does, its limits and its default. */
+static void
+describe(const struct option *o, char *to, size_t size)
+{
+    char limits[OPTION_LIMITS_SIZE];
+    bool has_default = o->standard && o->argument;
+
+    option_limits(o, limits, sizeof(limits));
+    if (limits[0] || has_default)
+        snprintf(to, size, "%s (%s%s%s%s)", o->help, limits,
+                 limits[0] && has_default ? "; " : "",
+                 has_default ? "default " : "", has_default ? o->standard : "");
+    else
+        snprintf(to, size, "%s", o->help);
+}
+
 static void
 print_row(FILE *to, const struct option *o)
 {
-    char limits[OPTION_LIMITS_SIZE];
-    char text[256];
-    bool has_default = o->standard && o->argument;
+    char text[256], indent[HELP_COLUMN + 1];
     int n = fprintf(to, "  --%s%s%s", o->name, o->argument ? " " : "",
                     o->argument ? o->argument : "");
 
     fprintf(to, "%*s", HELP_COLUMN - n, "");
-    option_limits(o, limits, sizeof(limits));
-    if (limits[0] || has_default)
-        snprintf(text, sizeof(text), "%s (%s%s%s%s)", o->help, limits,
-                 limits[0] && has_default ? "; " : "",
-                 has_default ? "default " : "", has_default ? o->standard : "");
-    else
-        snprintf(text, sizeof(text), "%s", o->help);
-    print_wrapped(to, text, HELP_COLUMN);
+    snprintf(indent, sizeof(indent), "%*s", HELP_COLUMN, "");
+    describe(o, text, sizeof(text));
+    print_wrapped(to, text, HELP_COLUMN, indent);
 }
+
+#define VALUES                                                         \
+    "BYTES may end in K, M or G (1024 each); SECONDS and MS may have " \
+    "decimals."
 
 void
 config_help(FILE *to)
@@ -367,7 +423,31 @@ config_help(FILE *to)
                 "subscribers.\n\n");
     for (size_t i = 0; i < N_ROWS; i++)
         print_row(to, &rows[i]);
-    fprintf(to, "\nBYTES may end in K, M or G (1024 each); SECONDS and MS may "
-                "have decimals.\n\"--name=value\" is the same as \"--name "
-                "value\".\n");
+    fprintf(to, "\n" VALUES
+                "\n\"--name=value\" is the same as \"--name value\".\n");
+}
+
+void
+config_example(FILE *to)
+{
+    fprintf(to,
+            "# Configuration of tidingsd: tidingsd --config FILE. Every option "
+            "stands here\n# with its default; remove the # before a name to "
+            "change it. An option of the\n# command line wins over the one "
+            "here; tidingsd --config FILE --check looks\n# whether all is "
+            "well.\n#\n# " VALUES "\n");
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct option *o = &rows[i];
+        char text[256], unit[32] = "";
+
+        if (o->type <= OPTION_FILE)
+            continue; /* on the command line only */
+        describe(o, text, sizeof(text));
+        if (o->argument)
+            snprintf(unit, sizeof(unit), "%s: ", o->argument);
+        fprintf(to, "\n# %s", unit);
+        print_wrapped(to, text, strlen("# ") + strlen(unit), "# ");
+        fprintf(to, "#%s = %s\n", o->name,
+                o->standard ? o->standard : o->argument);
+    }
 }

@@ -1,12 +1,14 @@
 /*
  * config.h - the broker's options: one row each, in config.c, gives name, type,
- * limits, default and help; command line, configuration file and --help come
- * from these rows.
+ * limits, default and help; command line, configuration file, --help and the
+ * example of a file come from these rows.
  *
  * The file (--config FILE) is INI with one KEY = VALUE a line, the keys being
  * the options' names without "--"; a command-line option wins. A flag's value
- * is yes or no. There are no sections; a line has at most 198 bytes (libinih's
- * limit); lines that begin with # or ;, and what follows " ;", are comments.
+ * is yes or no. There are no sections; no option stands there twice; for what
+ * is not known the error says what may have been meant. A line has at most 198
+ * bytes (libinih's limit). Lines that begin with # or ; are comments, and so is
+ * what follows a blank and a ;.
  */
 #ifndef BROKER_BASE_CONFIG_H
 #define BROKER_BASE_CONFIG_H
@@ -45,8 +47,9 @@ struct config {
 
 enum config_wish {
     CONFIG_RUN,
-    CONFIG_HELP,   /* --help: config_help was asked for */
-    CONFIG_VERSION /* --version */
+    CONFIG_HELP,    /* --help: config_help was asked for */
+    CONFIG_EXAMPLE, /* --example: config_example was */
+    CONFIG_VERSION  /* --version */
 };
 
 /* Defaults, then the file, then the command line; the command line wins.
@@ -56,5 +59,10 @@ MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
 
 /* What --help prints. */
 void config_help(FILE *to);
+
+/* What --example prints: a file for --config with every option in it, as a
+ * comment, with its default; where there is none, with what --help calls its
+ * value. */
+void config_example(FILE *to);
 
 #endif

@@ -1,20 +1,33 @@
 #include "broker/base/diag.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "broker/base/clock.h"
+#include "broker/base/metrics.h"
 #include "proto/datetime.h"
+#include "proto/utf8.h"
 
-/* Room for the longest problem (problem.h) with some words around it; small
- * enough that a pipe takes the line in one piece (PIPE_BUF is 4,096). */
-#define LINE_SIZE_MAX 1000
+/* Room for a sentence before it is escaped: one that is longer is cut in its
+ * line. */
+#define MSG_MAX (DIAG_LINE_MAX + 8)
+
+/* Kept free at a line's end for " suppressed=18446744073709551615". */
+#define TAIL_SIZE 32
 
 /* "2026-11-20T07:43:00.123": datetime_write's six decimals, cut to three. */
 #define TIME_SIZE 23
+
+#define MINUTE_US 60000000
+
+/* Places that are told apart; there are some dozens. What comes when the table
+ * is full shares the last one. */
+#define PLACES_MAX 128
 
 static enum diag_level loudest = DIAG_INFO;
 
@@ -37,67 +50,253 @@ diag_level_of(struct slice name, enum diag_level *level)
     return STATUS_INVALID;
 }
 
-/* A line must stay one line, and must not command the operator's terminal:
- * C0 controls, DEL, and in UTF-8 the C1 controls (C2 80 to C2 9F). */
-static void
-replace_controls(unsigned char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        bool is_c1 = text[i] == 0xc2 && i + 1 < size && text[i + 1] >= 0x80 &&
-                     text[i + 1] < 0xa0;
+/* How often a place speaks */
 
-        if (text[i] < 0x20 || text[i] == 0x7f || is_c1)
-            text[i] = '?';
-        if (is_c1)
-            text[++i] = '?';
+struct place {
+    const char *msg; /* NULL: free */
+    const char *part;
+    enum diag_level level;
+    int64_t minute_us; /* when its minute began */
+    unsigned n;        /* lines in it */
+    uint64_t suppressed;
+};
+
+/* Whoever has something to say holds this for a look at the table; the line is
+ * written outside. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct place places[PLACES_MAX];
+
+/* The mutex is held. Literals are compared by where they are: a place always
+ * comes with the same ones. */
+static struct place *
+place_of(enum diag_level level, const char *part, const char *msg)
+{
+    size_t i = 0;
+
+    while (i < PLACES_MAX - 1 && places[i].msg &&
+           !(places[i].msg == msg && places[i].part == part &&
+             places[i].level == level))
+        i++;
+    if (!places[i].msg) {
+        places[i].msg = msg;
+        places[i].part = part;
+        places[i].level = level;
     }
+    return &places[i];
 }
 
-/* The size to cut `text` to, so that it is at most `max` and ends with a whole
- * UTF-8 character. */
-static size_t
-cut_size(const char *text, size_t max)
+/* May it speak? *suppressed: how often it was not let. */
+static bool
+may_speak(enum diag_level level, const char *part, const char *msg,
+          uint64_t *suppressed)
 {
-    while (max > 0 && ((unsigned char)text[max] & 0xc0) == 0x80)
-        max--;
-    return max;
+    int64_t now_us = clock_steady_us();
+    struct place *p;
+    bool may;
+
+    *suppressed = 0;
+    if (loudest == DIAG_DEBUG)
+        return true;
+    pthread_mutex_lock(&mutex);
+    p = place_of(level, part, msg);
+    if (p->n == 0 || now_us - p->minute_us >= MINUTE_US) {
+        p->minute_us = now_us;
+        p->n = 0;
+    }
+    may = p->n < DIAG_BURST;
+    if (may) {
+        p->n++;
+        *suppressed = p->suppressed;
+        p->suppressed = 0;
+    } else {
+        p->suppressed++;
+    }
+    pthread_mutex_unlock(&mutex);
+    if (!may)
+        metrics_add_label(METRIC_DIAGNOSTICS_SUPPRESSED, level, 1);
+    return may;
 }
 
-void
-diag(enum diag_level level, const char *area, const char *format, ...)
-{
-    static const char dots[] = "...";
-    int saved = errno;
-    char line[LINE_SIZE_MAX + 2]; /* one more, then NUL or "\n" */
-    char now[DATETIME_SIZE];
+/* Lines */
+
+struct line {
     size_t size;
-    ssize_t written;
-    int n;
-    va_list args;
+    char text[DIAG_LINE_MAX + 1];
+};
 
-    if (level > loudest)
+static void
+add(struct line *line, const char *bytes, size_t size)
+{
+    memcpy(line->text + line->size, bytes, size);
+    line->size += size;
+}
+
+static bool
+is_plain(const char *text)
+{
+    if (!*text)
+        return false;
+    for (; *text; text++)
+        if (*text <= ' ' || *text >= 0x7f || strchr("\"=\\", *text))
+            return false;
+    return true;
+}
+
+/* Must it not stand in a line as it is? Controls (C0, DEL, C1), line and
+ * paragraph separators, and what turns the direction of the text that follows.
+ */
+static bool
+is_unsafe(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+/* Room for one character: "\\u2028", or four bytes. */
+#define ESCAPE_SIZE 16
+
+/* Writes the next character of `text` as it stands in quotes, and returns how
+ * many bytes of `text` that were. */
+static size_t
+escape(const char *text, size_t size, char to[ESCAPE_SIZE])
+{
+    uint32_t c = 0;
+    size_t n = utf8_read(text, size, &c);
+
+    if (n == 0) {
+        memcpy(to, "\xef\xbf\xbd", 4);
+        return 1;
+    }
+    if (c == '"' || c == '\\')
+        snprintf(to, ESCAPE_SIZE, "\\%c", (int)c);
+    else if (c == '\n')
+        memcpy(to, "\\n", 3);
+    else if (is_unsafe(c))
+        snprintf(to, ESCAPE_SIZE, "\\u%04x", (unsigned)c);
+    else
+        snprintf(to, ESCAPE_SIZE, "%.*s", (int)n, text);
+    return n;
+}
+
+static void
+add_quoted(struct line *line, const char *text)
+{
+    static const char cut[] = "...\"";
+    size_t end = DIAG_LINE_MAX - TAIL_SIZE - (sizeof(cut) - 1);
+    size_t left = strlen(text);
+
+    add(line, "\"", 1);
+    while (left > 0) {
+        char c[ESCAPE_SIZE];
+        size_t n = escape(text, left, c);
+
+        if (line->size + strlen(c) > end) {
+            add(line, cut, sizeof(cut) - 1);
+            return;
+        }
+        add(line, c, strlen(c));
+        text += n;
+        left -= n;
+    }
+    add(line, "\"", 1);
+}
+
+/* Adds " name=value", unless not even the beginning of it fits. */
+static void
+add_key(struct line *line, const struct diag_key *key)
+{
+    size_t room = DIAG_LINE_MAX - TAIL_SIZE - line->size;
+    char number[24];
+    const char *text = key->text;
+    size_t name_size = strlen(key->name);
+
+    if (!text) {
+        snprintf(number, sizeof(number), "%" PRIu64, key->number);
+        text = number;
+    }
+    if (room < name_size + 40)
         return;
+    add(line, " ", 1);
+    add(line, key->name, name_size);
+    add(line, "=", 1);
+    if (is_plain(text) && strlen(text) <= room - name_size - 2)
+        add(line, text, strlen(text));
+    else
+        add_quoted(line, text);
+}
+
+static void
+write_line(enum diag_level level, const char *part, const char *msg,
+           const struct diag_key *keys, uint64_t suppressed)
+{
+    int saved = errno;
+    struct line line;
+    char now[DATETIME_SIZE];
+    ssize_t written;
 
     datetime_write(now, clock_now_us());
-    size = (size_t)snprintf(line, sizeof(line), "%.*sZ %-5s %.32s: ", TIME_SIZE,
-                            now, names[level], area);
-    va_start(args, format);
-    n = vsnprintf(line + size, sizeof(line) - size, format, args);
-    va_end(args);
-    if (n > 0)
-        size += (size_t)n;
-    if (size > LINE_SIZE_MAX) {
-        size = cut_size(line, LINE_SIZE_MAX - (sizeof(dots) - 1));
-        memcpy(line + size, dots, sizeof(dots) - 1);
-        size += sizeof(dots) - 1;
-    }
-
-    replace_controls((unsigned char *)line, size);
-    line[size++] = '\n';
+    line.size =
+        (size_t)snprintf(line.text, sizeof(line.text),
+                         "time=%.*sZ level=%s part=%.32s msg=", TIME_SIZE, now,
+                         names[level], part);
+    add_quoted(&line, msg);
+    for (; keys && keys->name; keys++)
+        add_key(&line, keys);
+    if (suppressed)
+        line.size += (size_t)snprintf(line.text + line.size, TAIL_SIZE + 1,
+                                      " suppressed=%" PRIu64, suppressed);
+    line.text[line.size++] = '\n';
 
     /* One write, so that lines of several threads do not mix. If it fails,
      * there is nobody to tell. */
-    written = write(STDERR_FILENO, line, size);
+    written = write(STDERR_FILENO, line.text, line.size);
     (void)written;
+    metrics_add_label(METRIC_DIAGNOSTICS, level, 1);
     errno = saved;
+}
+
+void
+diag(enum diag_level level, const char *part, const char *format, ...)
+{
+    int saved = errno;
+    uint64_t suppressed;
+    char msg[MSG_MAX];
+    va_list args;
+
+    if (level > loudest || !may_speak(level, part, format, &suppressed))
+        return;
+    va_start(args, format);
+    vsnprintf(msg, sizeof(msg), format, args);
+    va_end(args);
+    write_line(level, part, msg, NULL, suppressed);
+    errno = saved;
+}
+
+void
+diag_keys(enum diag_level level, const char *part, const char *msg,
+          const struct diag_key *keys)
+{
+    uint64_t suppressed;
+
+    if (level <= loudest && may_speak(level, part, msg, &suppressed))
+        write_line(level, part, msg, keys, suppressed);
+}
+
+void
+diag_end(void)
+{
+    for (size_t i = 0; i < PLACES_MAX; i++) {
+        struct place p;
+
+        pthread_mutex_lock(&mutex);
+        p = places[i];
+        places[i].n = 0;
+        places[i].suppressed = 0;
+        pthread_mutex_unlock(&mutex);
+        if (p.suppressed)
+            write_line(
+                p.level, p.part, "lines were left out",
+                (const struct diag_key[]){diag_text("of", p.msg), {NULL}},
+                p.suppressed);
+    }
 }

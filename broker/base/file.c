@@ -36,21 +36,31 @@ write_all(int fd, struct slice bytes)
 
 /* Directories */
 
+/* The folder that `path` stands in. */
+static void
+parent_of(const char *path, char parent[PATH_MAX])
+{
+    size_t size = strlen(path);
+    char *slash;
+
+    while (size > 1 && path[size - 1] == '/')
+        size--;
+    snprintf(parent, PATH_MAX, "%.*s", (int)size, path);
+    slash = strrchr(parent, '/');
+    if (!slash)
+        snprintf(parent, PATH_MAX, ".");
+    else
+        slash[slash == parent] = '\0'; /* "/" is the parent of "/a" */
+}
+
 /* fsyncs the folder that `path` stands in. */
 static int
 sync_parent(const char *path)
 {
     char parent[PATH_MAX];
-    char *slash;
     int fd, rc, error;
 
-    snprintf(parent, sizeof(parent), "%s", path);
-    slash = strrchr(parent, '/');
-    if (!slash)
-        snprintf(parent, sizeof(parent), ".");
-    else
-        slash[slash == parent] = '\0'; /* "/" is the parent of "/a" */
-
+    parent_of(path, parent);
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -103,6 +113,31 @@ file_make_dirs(const char *dir, struct problem *why)
         if (make_dir(path))
             return failed(why, "cannot create the directory", path);
     }
+    return STATUS_OK;
+}
+
+enum status
+file_check_dir(const char *dir, struct problem *why)
+{
+    char path[PATH_MAX], parent[PATH_MAX];
+    struct stat found;
+
+    if (strlen(dir) >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return failed(why, "cannot create the directory", dir);
+    }
+    /* Up to the first that is there: the rest would be made in it. */
+    snprintf(path, sizeof(path), "%s", dir);
+    while (stat(path, &found)) {
+        if (errno != ENOENT)
+            return failed(why, "cannot use the directory", path);
+        parent_of(path, parent);
+        memcpy(path, parent, sizeof(path));
+    }
+    if (!S_ISDIR(found.st_mode))
+        errno = ENOTDIR;
+    if (!S_ISDIR(found.st_mode) || access(path, R_OK | W_OK | X_OK))
+        return failed(why, "cannot use the directory", path);
     return STATUS_OK;
 }
 

@@ -16,6 +16,10 @@
  * new names durable. */
 MUST_CHECK enum status file_make_dirs(const char *dir, struct problem *why);
 
+/* Could file_make_dirs make `dir`, and files be made in it? Looks only, writes
+ * nothing; the answer may be another one by the time it is tried. */
+MUST_CHECK enum status file_check_dir(const char *dir, struct problem *why);
+
 /* Takes the one lock of a directory: creates DIR/lock and locks it until
  * file_unlock or the end of the process. STATUS_BUSY: another process has it;
  * `why` names its pid where known. */

@@ -72,8 +72,9 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
         if (rc == STATUS_AGAIN)
             return BODY_WAITS;
         if (rc || !b) {
-            diag(DIAG_ERROR, "documents", "a list of %s breaks off: %s",
-                 log_set_name(l->set), why.text);
+            DIAG(DIAG_ERROR, "documents", "a list breaks off",
+                 diag_text("set", log_set_name(l->set)),
+                 diag_text("error", why.text));
             return BODY_FAILED;
         }
         lend(l, b, piece);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/metrics.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/ingest.h"
@@ -62,6 +63,13 @@ answer_posted(struct request *rq, const struct set *set,
     buf_fini(&text);
 }
 
+static void
+count_rejected(enum status rc)
+{
+    metrics_add_label(METRIC_POSTS_REJECTED,
+                      metrics_code(response_status_of(rc)), 1);
+}
+
 /* Service thread: the log has answered. */
 static void
 on_answered(struct task *task)
@@ -70,6 +78,8 @@ on_answered(struct task *task)
     const struct post *post = ingest_post(p->ingest);
     struct request *rq = ticket_request(p->ticket);
 
+    if (post->status)
+        count_rejected(post->status);
     if (rq) {
         request_set_user(rq, NULL);
         if (post->status)
@@ -94,6 +104,7 @@ static void
 refuse(struct request *rq, struct posting *p, enum status rc,
        const struct problem *why)
 {
+    count_rejected(rc);
     request_set_user(rq, NULL);
     posting_free(p);
     routes_answer_failure(rq, rc, why, NULL, NULL);
@@ -172,6 +183,8 @@ on_end(struct request *rq)
 static void
 on_post_gone(struct request *rq)
 {
+    if (request_user(rq)) /* else the log has it */
+        metrics_add(METRIC_POSTS_INCOMPLETE, 1);
     posting_free(request_user(rq));
 }
 
@@ -217,6 +230,7 @@ handle_changes_post(struct http *http, struct request *rq, struct slice set)
     if (!rc)
         rc = set_key(rq, p->ingest, &why);
     if (rc) {
+        count_rejected(rc);
         posting_free(p);
         request_answer_problem(rq, response_status_of(rc), &why, allow, NULL);
         return;

@@ -1,8 +1,11 @@
 /*
- * handle_health.c - is the process alive?
+ * handle_health.c - does the process answer? And: does it take posts?
  */
+#include <inttypes.h>
+
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
+#include "proto/json.h"
 
 void
 handle_health_get(struct http *http, struct request *rq, struct slice set)
@@ -14,4 +17,90 @@ handle_health_get(struct http *http, struct request *rq, struct slice set)
     response_init(&r, 200, "text/plain");
     r.text = SLICE("ok\n");
     request_answer(rq, &r);
+}
+
+/* A list is tried once a second: what fails so often is no passing trouble. */
+#define FILES_FAILED_MAX 3
+
+/* The clock may be a little behind the log by right: event times are told apart
+ * by a microsecond each, and NTP slews. */
+#define AHEAD_MAX_US 1000000
+
+#define REASONS_MAX 2
+
+/* Why posts are refused, or soon will be. */
+static size_t
+reasons_of(struct http *http, const struct log_health *health,
+           struct problem reasons[REASONS_MAX])
+{
+    unsigned n_failed = archiver_failures(http->archiver);
+    size_t n = 0;
+
+    if (!health->has_room)
+        problem_set(&reasons[n++],
+                    "the disk is nearly full: posts are refused");
+    if (n_failed >= FILES_FAILED_MAX)
+        problem_set(&reasons[n++],
+                    "closed Change Lists cannot be written to their files (%u "
+                    "attempts): the log only grows",
+                    n_failed);
+    return n;
+}
+
+/* The detail names all reasons, the member `reasons` each by itself. */
+static void
+answer_unready(struct request *rq, const struct problem *reasons, size_t n)
+{
+    struct problem why = {"not ready"};
+    struct buf members;
+
+    buf_init(&members, 4096);
+    BUF_ADD(&members, ",\"reasons\":[");
+    for (size_t i = 0; i < n; i++) {
+        struct problem before = why;
+
+        problem_set(&why, "%s%s %s", before.text, i ? ";" : ":",
+                    reasons[i].text);
+        if (i)
+            BUF_ADD(&members, ",");
+        json_string(&members, slice_of(reasons[i].text));
+    }
+    buf_add(&members, "]", 2); /* terminated */
+    request_answer_problem(rq, 503, &why, NULL,
+                           members.failed ? NULL : members.data);
+    buf_fini(&members);
+}
+
+/* 200 "ready", with a line for what should be known although it keeps nobody
+ * from posting: event times stay in order whatever the clock says (R-135).
+ * While the broker starts and ends, whoever asks is told so before this is
+ * called. */
+void
+handle_ready_get(struct http *http, struct request *rq, struct slice set)
+{
+    struct problem reasons[REASONS_MAX];
+    struct log_health health;
+    struct response r;
+    struct buf text;
+    size_t n;
+
+    (void)set;
+    log_health(registry_log(http->registry), &health);
+    n = reasons_of(http, &health, reasons);
+    if (n > 0) {
+        answer_unready(rq, reasons, n);
+        return;
+    }
+    buf_init(&text, 1024);
+    BUF_ADD(&text, "ready\n");
+    if (health.ahead_us > AHEAD_MAX_US)
+        buf_add_format(&text,
+                       "warning: the last event time is %" PRId64
+                       " s ahead of the clock; was it set back?\n",
+                       health.ahead_us / 1000000);
+    response_init(&r, 200, "text/plain");
+    response_header(&r, "Cache-Control", "no-store");
+    r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    buf_fini(&text);
 }

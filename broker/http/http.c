@@ -111,6 +111,12 @@ http_on_request(struct request *rq, void *user)
     struct route_found found;
 
     if (!atomic_load_explicit(&http->is_ready, memory_order_acquire)) {
+        /* Who asks whether the process answers has its answer. */
+        if (slice_is(request_path(rq), "/healthz") &&
+            request_method(rq) == METHOD_GET) {
+            handle_health_get(NULL, rq, (struct slice){NULL, 0});
+            return;
+        }
         problem_set(&why, "the broker is starting");
         request_answer_problem(rq, 503, &why, NULL, NULL);
         return;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "broker/archive/archiver.h"
 #include "broker/net/request.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/registry.h"
@@ -15,6 +16,7 @@
 struct http {
     struct registry *registry;
     struct push *push;
+    struct archiver *archiver; /* from the moment when is_ready is true */
 
     /* Hosts that an open broker answers to, without ports: that of the
      * listener, that of the public URL, and loopback's names. */
@@ -27,7 +29,7 @@ struct http {
     atomic_bool is_ready;
 };
 
-/* Fills in all but is_ready. */
+/* Fills in all but archiver and is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);
 

@@ -15,6 +15,8 @@ static const struct route {
     handler_fn *handler;
 } routes[] = {
     {METHOD_GET, "/healthz", handle_health_get},
+    {METHOD_GET, "/metrics", handle_metrics_get},
+    {METHOD_GET, "/readyz", handle_ready_get},
     {METHOD_GET, "/sets/{set}/changes", handle_memory_get},
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post},
     {METHOD_POST, "/sets/{set}/rotate", handle_sets_rotate},

@@ -18,6 +18,8 @@ handler_fn handle_documents_get;
 handler_fn handle_sets_rotate;
 handler_fn handle_stream_get;
 handler_fn handle_health_get;
+handler_fn handle_metrics_get;
+handler_fn handle_ready_get;
 
 /* What a path and a method come to. */
 struct route_found {

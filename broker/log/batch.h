@@ -56,6 +56,8 @@ struct batch {
     uint64_t last;        /* first - 1 while it is empty */
     int64_t before_us;    /* T(first - 1) */
     int64_t last_us;      /* T(last) */
+    int64_t committed_us; /* on the steady clock, for metrics; 0: not now, or
+                             not here */
     struct digest before; /* d(first - 1) */
     struct digest digest; /* d(last) */
     uint64_t list;        /* a commit's batch: the list it belongs to */

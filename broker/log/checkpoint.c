@@ -1,5 +1,7 @@
 #include "broker/log/checkpoint.h"
 
+#include "broker/base/metrics.h"
+
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
 
@@ -21,6 +23,7 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
     (void)handle;
     (void)name;
     c->wal_bytes = (int64_t)pages * PAGE_BYTES;
+    metrics_set(METRIC_WAL, c->wal_bytes);
     /* Not while a RESTART is due: two checkpoints would be in each other's
      * way. */
     if (c->wal_bytes >= CHECKPOINT_BYTES &&
@@ -37,6 +40,7 @@ run(struct thread *t)
     while (thread_wait(t, -1)) {
         sqlite3_wal_checkpoint_v2(c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
                                   NULL, NULL);
+        metrics_add(METRIC_CHECKPOINTS, 1);
         atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);
     }
 }

@@ -10,6 +10,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/log/set.h"
 #include "proto/document.h"
 
@@ -17,6 +18,11 @@
  * short enough for those who come next; the post that crosses it is still
  * taken. */
 #define ROUND_BYTES 8000000
+
+/* While nothing is posted, how often the log looks for room: so that who asks
+ * whether posts are taken (log_health) hears of a disk that fills up, and of
+ * one that was given room again. */
+#define LOOK_US 1000000
 
 /* Makes room for one more element of an array; NULL: no memory. */
 static void *
@@ -270,6 +276,12 @@ publish_set(struct committer *c, struct log_set *set)
     finish_batch(set);
     list_remove(&set->touched);
     atomic_store_explicit(&set->public_id, set->id, memory_order_relaxed);
+    for (size_t i = 0; i < set->n_made; i++)
+        set->made[i]->committed_us = c->committed_us;
+    if (set->draft.last_us >
+        atomic_load_explicit(&c->latest_us, memory_order_relaxed))
+        atomic_store_explicit(&c->latest_us, set->draft.last_us,
+                              memory_order_relaxed);
     tail_publish(c->tails, &set->tail, set->made, set->n_made, &set->draft);
     set->n_made = 0;
 }
@@ -286,6 +298,26 @@ revert_set(struct log_set *set)
     tail_head(&set->tail, &set->draft);
     if (!set->draft.exists)
         set->id = 0;
+}
+
+/* The engine's commit, timed and counted. */
+static enum status
+engine_commit(struct committer *c, bool *is_more, struct problem *why)
+{
+    int64_t began_us = clock_steady_us();
+    enum status rc =
+        c->engine->ops->commit(c->engine, &c->commit, is_more, why);
+
+    c->committed_us = clock_steady_us();
+    if (c->commit.n_batches > 0)
+        metrics_observe_us(METRIC_COMMIT_TIME, c->committed_us - began_us);
+    if (rc) {
+        metrics_add(METRIC_COMMITS_FAILED, 1);
+        return rc;
+    }
+    metrics_add(METRIC_LISTS_CLOSED, (int64_t)c->commit.n_ends);
+    metrics_add(METRIC_FILES_WRITTEN, (int64_t)c->commit.n_filed);
+    return rc;
 }
 
 /* Commits what the round placed, and makes it visible to everybody, or undoes
@@ -310,13 +342,13 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         c->commit.keys = c->keys.made;
         c->commit.n_keys = c->keys.n;
         c->commit.forget = true;
-        rc = c->engine->ops->commit(c->engine, &c->commit, is_more, why);
+        rc = engine_commit(c, is_more, why);
     }
     if (rc == STATUS_IO) {
         /* Nobody knows whether it is kept. No answer may go out and nothing be
          * published; the next start finds out. */
-        diag(DIAG_ERROR, "log", "the outcome of a commit is unknown: %s",
-             why->text);
+        DIAG(DIAG_ERROR, "log", "the outcome of a commit is unknown",
+             diag_text("error", why->text));
         _exit(1);
     }
     list_foreach (node, after, &c->touched) {
@@ -388,6 +420,29 @@ weight_of(const struct post *post)
            (post->key.size > 0 ? KEYS_COMMIT_BYTES : 0);
 }
 
+static void
+count_round(const struct committer *c, size_t n_posts, size_t n_entries)
+{
+    metrics_add(METRIC_POSTS, (int64_t)n_posts);
+    metrics_add(METRIC_ENTRIES, (int64_t)n_entries);
+    metrics_set(METRIC_TAIL,
+                (int64_t)(c->tails->bytes +
+                          atomic_load_explicit(&c->tails->forms,
+                                               memory_order_relaxed)));
+}
+
+/* Asks the engine whether posts have room, and remembers it for others. */
+static bool
+look_for_room(struct committer *c)
+{
+    bool has_room =
+        !c->engine->ops->has_room || c->engine->ops->has_room(c->engine);
+
+    atomic_store_explicit(&c->has_room, has_room, memory_order_relaxed);
+    metrics_set(METRIC_LOG_ROOM, has_room);
+    return has_room;
+}
+
 /* One round; *is_more as by conclude. */
 static void
 commit_round(struct committer *c, bool *is_more)
@@ -397,10 +452,10 @@ commit_round(struct committer *c, bool *is_more)
     enum status rc = STATUS_OK;
     int64_t now_us = clock_now_us();
     bool has_room;
-    size_t bytes = 0;
+    size_t bytes = 0, n_posts = 0, n_entries = 0;
 
     list_init(&round);
-    has_room = !c->engine->ops->has_room || c->engine->ops->has_room(c->engine);
+    has_room = look_for_room(c);
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
         struct post *post = list_entry(c->waiting.next, struct post, node);
 
@@ -410,6 +465,8 @@ commit_round(struct committer *c, bool *is_more)
         case KEYS_NEW:
             list_append(&round, &post->node);
             rc = place_post(c, post, now_us);
+            n_posts += post->kind == POST_CHANGES;
+            n_entries += post->n_fragments;
             break;
         case KEYS_ROUND:
             list_append(&round, &post->node);
@@ -421,7 +478,9 @@ commit_round(struct committer *c, bool *is_more)
     }
     rc = conclude(c, rc, is_more, &why);
     if (rc)
-        diag(DIAG_ERROR, "log", "cannot commit: %s", why.text);
+        DIAG(DIAG_ERROR, "log", "cannot commit", diag_text("error", why.text));
+    else
+        count_round(c, n_posts, n_entries);
     list_foreach (node, after, &round) {
         struct post *post = list_entry(node, struct post, node);
 
@@ -455,7 +514,7 @@ committer_run(struct thread *t)
     struct committer *c = t->user;
     bool is_more = true;
 
-    while (thread_wait(t, is_more ? 0 : -1)) {
+    while (thread_wait(t, is_more ? 0 : LOOK_US)) {
         if (is_waiting(c)) {
             do {
                 linger(c);
@@ -463,10 +522,11 @@ committer_run(struct thread *t)
                 commit_round(c, &is_more);
                 c->engine->ops->tidy(c->engine);
             } while (is_waiting(c));
-        } else if (is_more) {
+        } else {
             struct problem why = {""};
 
-            if (conclude(c, STATUS_OK, &is_more, &why))
+            (void)look_for_room(c);
+            if (is_more && conclude(c, STATUS_OK, &is_more, &why))
                 is_more = false; /* again after the next post */
         }
         c->engine->ops->tidy(c->engine);
@@ -485,6 +545,7 @@ committer_start(struct committer *c, struct problem *why)
     list_init(&c->touched);
     list_init(&c->waiting);
     atomic_init(&c->is_owed_a_wake, false);
+    atomic_init(&c->has_room, true);
     return thread_start(&c->thread, "log", committer_run, c, why);
 }
 

@@ -37,13 +37,19 @@ struct committer {
      * also clears it, later; another one who clears it wakes. */
     atomic_bool is_owed_a_wake;
 
+    /* What log_health tells: written by the log thread, read by any. Relaxed:
+     * each says something by itself. */
+    atomic_bool has_room;
+    _Atomic(int64_t) latest_us; /* the last event time of any set */
+
     pthread_mutex_t mutex; /* guards the next two */
     struct list queue;     /* of posts */
     bool is_ending;
 
     /* The round's, the log thread's own. */
-    struct list touched; /* of sets */
-    struct list waiting; /* posts of later rounds */
+    int64_t committed_us; /* on the steady clock */
+    struct list touched;  /* of sets */
+    struct list waiting;  /* posts of later rounds */
     struct engine_birth *births;
     struct engine_batch *batches;
     struct engine_end *ends;

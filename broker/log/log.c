@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
 #include "broker/log/cache.h"
@@ -89,6 +90,8 @@ on_loaded(uint32_t id, const char *name, const struct head *head, void *user,
         set->id = id;
         atomic_store_explicit(&set->public_id, id, memory_order_relaxed);
         set->draft = set->tail.head = *head;
+        if (head->last_us > atomic_load(&log->committer.latest_us))
+            atomic_store(&log->committer.latest_us, head->last_us);
         set->owner = log->options.on_set(set, log->options.user);
     }
     if (!set || !set->owner)
@@ -183,6 +186,18 @@ void
 log_wake(struct log *log)
 {
     committer_wake(&log->committer);
+}
+
+void
+log_health(struct log *log, struct log_health *health)
+{
+    int64_t latest_us =
+        atomic_load_explicit(&log->committer.latest_us, memory_order_relaxed);
+    int64_t now_us = clock_now_us();
+
+    health->has_room =
+        atomic_load_explicit(&log->committer.has_room, memory_order_relaxed);
+    health->ahead_us = latest_us > now_us ? latest_us - now_us : 0;
 }
 
 /* Reading */
@@ -444,8 +459,9 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (!rc)
         rc = submit_filed(log, source.set, info.number, buf_slice(&marks), why);
     if (!rc)
-        diag(DIAG_DEBUG, "log", "list %" PRIu64 " of %s is filed", info.number,
-             source.set->name);
+        DIAG(DIAG_DEBUG, "log", "a list is filed",
+             diag_text("set", source.set->name),
+             diag_number("list", info.number));
 
 out:
     if (dir_fd >= 0)

@@ -19,6 +19,7 @@
 #ifndef BROKER_LOG_LOG_H
 #define BROKER_LOG_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/log/batch.h"
@@ -93,6 +94,17 @@ MUST_CHECK enum status log_submit_later(struct log *log, struct post *post);
 
 /* Wakes the log thread if there are posts of log_submit_later. */
 void log_wake(struct log *log);
+
+/* How the log is, for whoever watches over it. */
+struct log_health {
+    bool has_room;    /* posts are not refused for want of room on the disk; as
+                         of the last second */
+    int64_t ahead_us; /* how far the last event time of any set is ahead of the
+                         clock: it was set back, or too much was posted */
+};
+
+/* Any thread; never blocks. */
+void log_health(struct log *log, struct log_health *health);
 
 /* Reading */
 

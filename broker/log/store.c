@@ -358,7 +358,8 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     /* Rows that stay because of a failure here are found at the next start. */
     for (size_t i = 0; i < commit->n_filed; i++)
         if (note_filed(s, commit->filed[i].set, why))
-            diag(DIAG_WARNING, "store", "old batches stay: %s", why->text);
+            DIAG(DIAG_WARNING, "log", "old batches stay",
+                 diag_text("error", why->text));
     *is_more = s->n_debts > 0;
     return STATUS_OK;
 }

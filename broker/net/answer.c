@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/response.h"
@@ -292,6 +293,7 @@ request_answer(struct request *rq, struct response *r)
     }
     rq->is_answered = true;
     rq->handlers = NULL;
+    metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
     ticket_drop(rq);
     if (r->close || rq->is_upgrade || (rq->has_body && !rq->is_complete) ||
         atomic_load(&rq->service->server->is_stopping))

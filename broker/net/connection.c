@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "broker/base/clock.h"
+#include "broker/base/metrics.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/socket.h"
@@ -30,6 +31,8 @@ connection_new(struct lws *wsi)
                      clock_steady_us() +
                          service->server->options.request_timeout_us);
     lws_set_opaque_user_data(wsi, c);
+    metrics_add(METRIC_CONNECTIONS, 1);
+    metrics_add(METRIC_ACCEPTED, 1);
     return 0;
 }
 
@@ -50,6 +53,7 @@ connection_free(struct connection *c)
     connection_gone(c);
     lws_set_opaque_user_data(c->wsi, NULL);
     list_remove(&c->node);
+    metrics_add(METRIC_CONNECTIONS, -1);
     free(c);
 }
 
@@ -143,6 +147,7 @@ connection_write(struct connection *c, const void *data, size_t size)
         connection_kill(c);
         return false;
     }
+    metrics_add(METRIC_SENT, (int64_t)size);
     return true;
 }
 

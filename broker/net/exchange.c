@@ -25,6 +25,7 @@
 #include <strings.h>
 
 #include "broker/base/clock.h"
+#include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/response.h"
 #include "broker/net/service.h"
@@ -231,6 +232,7 @@ exchange_body(struct connection *c, const void *data, size_t size)
     if (is_first && is_own_head(c, data, size))
         return refuse_pipelined(c);
     c->own_head = NULL;
+    metrics_add(METRIC_RECEIVED, (int64_t)size);
     lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
 
     if (c->phase == PHASE_LINGER || c->phase == PHASE_ANSWER) {

@@ -11,6 +11,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/service.h"
 
@@ -126,15 +127,15 @@ try_port(struct addresses *a, unsigned *port)
     return error;
 }
 
-enum status
-addresses_find(struct addresses *a, const char *host, unsigned *port,
-               struct problem *why)
+/* Looks `host` up; opens nothing. */
+static enum status
+look_up(struct addresses *found, const char *host, const char *where,
+        struct problem *why)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE};
     struct addrinfo *all = NULL;
-    struct addresses found = {.n = 0};
-    char name[256], where[300];
+    char name[256];
     size_t size = strlen(host);
     int error = 0;
 
@@ -142,19 +143,33 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
         snprintf(name, sizeof(name), "%.*s", (int)size - 2, host + 1);
     else
         snprintf(name, sizeof(name), "%s", host);
-    snprintf(where, sizeof(where), "%s port %u", host, *port);
-
     error = getaddrinfo(name, NULL, &hints, &all);
     if (error)
         return problem(why, STATUS_IO, "cannot listen on %s: %s", where,
                        gai_strerror(error));
-    for (struct addrinfo *i = all; i && found.n < ADDRESSES_MAX;
+    found->n = 0;
+    for (struct addrinfo *i = all; i && found->n < ADDRESSES_MAX;
          i = i->ai_next) {
-        memcpy(&found.at[found.n], i->ai_addr, i->ai_addrlen);
-        found.size[found.n++] = i->ai_addrlen;
+        memcpy(&found->at[found->n], i->ai_addr, i->ai_addrlen);
+        found->size[found->n++] = i->ai_addrlen;
     }
     freeaddrinfo(all);
+    return STATUS_OK;
+}
 
+enum status
+addresses_find(struct addresses *a, const char *host, unsigned *port,
+               struct problem *why)
+{
+    struct addresses found;
+    char where[300];
+    enum status rc;
+    int error = 0;
+
+    snprintf(where, sizeof(where), "%s port %u", host, *port);
+    rc = look_up(&found, host, where, why);
+    if (rc)
+        return rc;
     for (int tries = 0; tries < PORT_TRIES; tries++) {
         unsigned wanted = *port;
 
@@ -170,6 +185,14 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
     errno = error;
     problem_errno(why, "cannot listen on", where);
     return STATUS_IO;
+}
+
+enum status
+server_check_host(const char *host, struct problem *why)
+{
+    struct addresses found;
+
+    return look_up(&found, host, host, why);
 }
 
 /* Listening */
@@ -241,6 +264,7 @@ pause_accepting(struct service *service, struct lws *wsi, int fd)
     struct listeners *l = &service->listeners;
     int refused = -1;
 
+    metrics_add(METRIC_ACCEPT_PAUSES, 1);
     if (l->spare >= 0)
         close(l->spare);
     refused = accept4(fd, NULL, NULL, SOCK_CLOEXEC);

@@ -55,6 +55,10 @@ MUST_CHECK enum status server_open(struct server **server,
                                    const struct server_options *options,
                                    struct problem *why);
 
+/* Has `host` an address? Looks it up, opens no socket: another server may be
+ * using it. */
+MUST_CHECK enum status server_check_host(const char *host, struct problem *why);
+
 /* The port that is listened on. */
 unsigned server_port(const struct server *server);
 

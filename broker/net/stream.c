@@ -7,6 +7,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
@@ -132,6 +133,7 @@ stream_received(struct connection *c, size_t size)
     if (lws_is_first_fragment(c->wsi))
         s->received = 0;
     s->received += size;
+    metrics_add(METRIC_RECEIVED, (int64_t)size);
     if (s->received > MESSAGE_MAX && !s->is_closing)
         stream_close(s, 1009, "a message is over 64 KB");
     return 0;

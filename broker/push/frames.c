@@ -65,6 +65,24 @@ wrap(struct buf *wire, const struct frame_wish *wish, struct slice message,
     wish->transport->wrap(wire, message, &envelope);
 }
 
+/* When the first entry of a message was committed; 0: that is not known, for it
+ * is no longer in memory. */
+static int64_t
+commit_time(const struct frame_wish *wish, uint64_t last)
+{
+    struct batch *b = NULL;
+    int64_t us = 0;
+
+    if (wish->is_heartbeat || last == wish->after ||
+        log_read(registry_log(wish->set->registry), wish->set->log, wish->after,
+                 LOG_MEMORY, &b, NULL))
+        return 0;
+    if (b)
+        us = b->committed_us;
+    batch_unref(b);
+    return us;
+}
+
 enum status
 frame_make(struct frame **result, const struct frame_wish *wish,
            enum log_patience patience, struct problem *why)
@@ -91,6 +109,7 @@ frame_make(struct frame **result, const struct frame_wish *wish,
     frame->wish = *wish;
     frame->filter_id = wish->filter ? wish->filter->id : 0;
     frame->last = last;
+    frame->committed_us = commit_time(wish, last);
     frame->size = wire.size;
     frame->data = wire.data;
     wire.data = NULL;

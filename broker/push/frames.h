@@ -48,6 +48,7 @@ struct frame {
     struct frame_wish wish; /* of its filter only the address is looked at */
     uint64_t filter_id;     /* 0: none; an address may be another's, later */
     uint64_t last;          /* the last entry it covers */
+    int64_t committed_us;   /* of its first entry: see batch.h */
     size_t size;            /* 0: nothing passes, nothing is sent */
     char *data;
     size_t *account; /* the thread's budget that counts it; or NULL */

@@ -70,8 +70,9 @@ done(struct job *job)
     list_remove(&r->node);
     reads->n_running--;
     if (r->status && r->status != STATUS_GONE)
-        diag(DIAG_ERROR, "push", "cannot read for subscribers of %s: %s",
-             r->wish.set->name, r->why.text);
+        DIAG(DIAG_ERROR, "push", "cannot read for subscribers",
+             diag_text("set", r->wish.set->name),
+             diag_text("error", r->why.text));
     reads->on_read(r->frame, r->status, &r->waiters, reads->user);
     frame_unref(r->frame);
     filter_class_unref(r->wish.filter);

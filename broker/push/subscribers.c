@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "broker/base/clock.h"
+#include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/net/stream.h"
 #include "broker/push/frames.h"
+#include "broker/push/lags.h"
 #include "broker/push/places.h"
 #include "broker/push/reads.h"
 #include "broker/sets/positions.h"
@@ -47,6 +49,7 @@ struct subscriber {
     int64_t since_us;            /* where it starts, if has_since */
     uint64_t upto;               /* after letting go: the frame ended here */
     size_t frame_size;           /* and had this size */
+    int64_t opened_us;
     int64_t last_sent_us;
     enum state state;
     bool is_greeted; /* the first heartbeat was made */
@@ -61,6 +64,7 @@ struct push_thread {
     struct frames frames;
     struct polls polls;
     struct list idle; /* of subscribers: least recently sent to first */
+    struct lags lags;
     int64_t gather_until_us;
     struct task farewell;
     bool is_ending;
@@ -148,6 +152,17 @@ drop_frame(struct subscriber *s)
     s->upto = 0;
 }
 
+/* The frame is with the socket, to its last byte. What was committed before the
+ * subscriber came is no news: how old it is says nothing of us. */
+static void
+count_sent(const struct subscriber *s, int64_t now_us)
+{
+    metrics_add_label(METRIC_MESSAGES, transports_number(s->transport), 1);
+    if (s->frame->committed_us > s->opened_us)
+        metrics_observe_us(METRIC_PUSH_LATENCY,
+                           now_us - s->frame->committed_us);
+}
+
 enum sent {
     SENT_PART,   /* on_room comes, or on_gone */
     SENT_CHOKED, /* whole, but nothing may follow until on_room */
@@ -156,9 +171,10 @@ enum sent {
 
 /* Sends what is left of the frame. */
 static enum sent
-send_frame(struct subscriber *s, int64_t now_us)
+send_frame(struct subscriber *s)
 {
     enum stream_result sent = STREAM_SENT;
+    int64_t now_us;
 
     while (s->offset < s->frame->size) {
         struct slice piece = transports_piece(
@@ -175,7 +191,9 @@ send_frame(struct subscriber *s, int64_t now_us)
             return SENT_PART;
         }
     }
+    now_us = clock_steady_us();
     sent_now(s, now_us);
+    count_sent(s, now_us);
     s->after = s->reached = s->frame->last;
     s->is_due = false;
     drop_frame(s);
@@ -264,7 +282,6 @@ is_at_head(const struct subscriber *s)
 static void
 advance(struct subscriber *s)
 {
-    int64_t now_us = clock_steady_us();
     enum sent sent = SENT_WHOLE;
 
     if (s->state == CLOSING)
@@ -281,7 +298,7 @@ advance(struct subscriber *s)
     } else {
         bool was_greeting = s->frame->wish.is_heartbeat;
 
-        sent = send_frame(s, now_us);
+        sent = send_frame(s);
         if (sent == SENT_PART)
             return;
         if (was_greeting) {
@@ -409,6 +426,35 @@ send_heartbeat(struct subscriber *s)
     advance(s);
 }
 
+static void
+look_at_lags(struct push_thread *t, int64_t now_us)
+{
+    struct list *node, *next;
+
+    if (!lags_begin(&t->lags, now_us))
+        return;
+    list_foreach (node, next, &t->idle) {
+        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
+
+        lags_add(&t->lags, s->transport,
+                 is_at_head(s) ? 0 : s->place->last - s->after);
+    }
+    lags_end(&t->lags);
+}
+
+void
+push_measure(struct push *push)
+{
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        struct lag found = {0, 0};
+
+        for (unsigned n = 0; n < push->n_threads; n++)
+            lags_collect(&push->threads[n].lags, i, &found);
+        metrics_set_label(METRIC_LAG, i, (int64_t)found.sum);
+        metrics_set_label(METRIC_LAG_MAX, i, (int64_t)found.max);
+    }
+}
+
 void
 push_on_tick(struct push *push, struct service *service)
 {
@@ -416,6 +462,7 @@ push_on_tick(struct push *push, struct service *service)
     int64_t now_us = clock_steady_us();
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
 
+    look_at_lags(t, now_us);
     places_new_tick(&t->places);
     while (!list_is_empty(&t->idle)) {
         struct subscriber *s =
@@ -439,7 +486,7 @@ on_open(struct stream *stream, void *user)
     struct subscriber *s = user;
 
     s->stream = stream;
-    s->last_sent_us = clock_steady_us();
+    s->opened_us = s->last_sent_us = clock_steady_us();
     list_append(&s->thread->idle, &s->idle_node);
     s->state = WRITING;
     if (s->is_gone)
@@ -472,6 +519,7 @@ on_gone(struct stream *stream, void *user)
     struct subscriber *s = user;
 
     (void)stream;
+    metrics_add_label(METRIC_SUBSCRIBERS, transports_number(s->transport), -1);
     list_remove(&s->node);
     list_remove(&s->idle_node);
     frame_unref(s->frame);
@@ -507,6 +555,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     list_init(&s->node);
     list_init(&s->idle_node);
     s->transport = wish->transport;
+    metrics_add_label(METRIC_SUBSCRIBERS, transports_number(s->transport), 1);
     s->after = s->reached = wish->after;
     s->filter = wish->filter;
     s->has_since = wish->has_since;
@@ -559,6 +608,8 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         return problem(why, STATUS_MEMORY, "no memory for subscribers");
     push->registry = registry;
     push->n_threads = threads;
+    for (size_t i = 0; i < TRANSPORTS; i++)
+        metrics_name(LABEL_TRANSPORT, i, transports_label(i));
     for (unsigned i = 0; i < threads; i++) {
         struct push_thread *t = &push->threads[i];
 

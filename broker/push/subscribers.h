@@ -67,6 +67,10 @@ void push_wait(struct push *push, struct request *rq,
 void push_on_wake(struct push *push, struct service *service);
 void push_on_tick(struct push *push, struct service *service);
 
+/* Makes the metrics of how far subscribers are behind what they were a second
+ * ago. Any thread. */
+void push_measure(struct push *push);
+
 /* Says farewell to all subscribers of all threads: close code 1001, or `event:
  * farewell`. Requests that wait are resumed. Any thread, once. */
 void push_farewell(struct push *push, struct server *server);

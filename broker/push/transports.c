@@ -7,13 +7,13 @@
  * apart, and put together again by every client. */
 static const struct transport transports[TRANSPORTS] = {
     {"resourcesync.json", MESSAGE_JSON, websocket_accept, websocket_wrap,
-     websocket_close},
+     websocket_close, "websocket-json"},
     {"resourcesync.xml", MESSAGE_XML, websocket_accept, websocket_wrap,
-     websocket_close},
+     websocket_close, "websocket-xml"},
     {NULL, MESSAGE_JSON, eventsource_accept, eventsource_wrap_chunked,
-     eventsource_close_chunked},
+     eventsource_close_chunked, "eventsource"},
     {NULL, MESSAGE_JSON, eventsource_accept, eventsource_wrap_plain,
-     eventsource_close_plain},
+     eventsource_close_plain, "eventsource-1.0"},
 };
 
 /* The next name of a comma-separated list. */
@@ -70,4 +70,10 @@ transports_piece(struct slice wrapped, size_t offset)
 
     return (struct slice){wrapped.data + offset,
                           rest < STREAM_FRAME_MAX ? rest : STREAM_FRAME_MAX};
+}
+
+const char *
+transports_label(size_t number)
+{
+    return transports[number].label;
 }

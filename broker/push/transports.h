@@ -56,6 +56,7 @@ struct transport {
     accept_fn *accept;
     wrap_fn *wrap;
     close_fn *close;
+    const char *label; /* in the metrics; each has its own */
 };
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
@@ -70,6 +71,9 @@ const struct transport *transports_of_events(bool is_1_0);
 
 /* Its number, below TRANSPORTS. */
 size_t transports_number(const struct transport *transport);
+
+/* What the metrics call that one. */
+const char *transports_label(size_t number);
 
 /* The piece of a wrapped message that begins at `offset`, a sum of sizes of
  * pieces before: all but the last have exactly STREAM_FRAME_MAX bytes. */

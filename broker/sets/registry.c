@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/metrics.h"
 #include "broker/sets/header.h"
 #include "proto/vocab.h"
 
@@ -342,4 +343,32 @@ registry_release(struct registry *r, enum budget budget, size_t bytes)
 {
     atomic_fetch_sub_explicit(&r->reserved[budget], bytes,
                               memory_order_relaxed);
+}
+
+static bool
+count_set(struct set *set, const struct head *head, void *user)
+{
+    int64_t *n = user;
+
+    (void)set;
+    (void)head;
+    (*n)++;
+    return true;
+}
+
+void
+registry_measure(struct registry *r)
+{
+    struct log_health health;
+    int64_t n_sets = 0;
+
+    registry_each(r, count_set, &n_sets);
+    metrics_set(METRIC_SETS, n_sets);
+    metrics_set(METRIC_INGEST,
+                (int64_t)atomic_load_explicit(&r->reserved[BUDGET_POSTS],
+                                              memory_order_relaxed));
+    metrics_set(METRIC_INGEST_LIMIT, (int64_t)r->limits[BUDGET_POSTS]);
+    metrics_set(METRIC_TAIL_LIMIT, (int64_t)r->options.config->tail_bytes);
+    log_health(r->log, &health);
+    metrics_set(METRIC_LOG_AHEAD, health.ahead_us);
 }

@@ -100,4 +100,8 @@ bool registry_reserve(struct registry *registry, enum budget budget,
 void registry_release(struct registry *registry, enum budget budget,
                       size_t bytes);
 
+/* Makes the metrics of the budget for posts, and of the number of sets, what
+ * they are now. Any thread. */
+void registry_measure(struct registry *registry);
+
 #endif

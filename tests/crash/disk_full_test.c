@@ -18,6 +18,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -213,6 +214,34 @@ fill_up(struct stage *s)
     assert_in_range(s->last, 1000, UINT64_MAX); /* some lists have closed */
 }
 
+/* Issue 3, point 6: who asks whether posts are taken hears of it, and again
+ * when they are, although nobody posts meanwhile. */
+static void
+await_ready(struct stage *s, bool is_ready)
+{
+    struct http *h = &s->lists.http;
+    struct timespec pause = {0, LISTS_LOOK_MS * 1000000};
+    struct jsonpath j;
+    long want = is_ready ? 200 : 503;
+    int left_ms = LISTS_WAIT_MS;
+
+    while (http_get(h, "/readyz") != want && left_ms > 0) {
+        nanosleep(&pause, NULL);
+        left_ms -= LISTS_LOOK_MS;
+    }
+    assert_int_equal(h->status, want);
+    if (!is_ready) {
+        jsonpath_open(&j, buf_slice(&h->body));
+        assert_string_equal(jsonpath_text(&j, "detail"),
+                            "not ready: the disk is nearly full: posts are "
+                            "refused");
+        assert_string_equal(jsonpath_text(&j, "reasons.0"),
+                            "the disk is nearly full: posts are refused");
+        jsonpath_close(&j);
+    }
+    assert_int_equal(http_get(h, "/healthz"), 200);
+}
+
 /* All that was acknowledged can be pulled and is pushed, and nothing else. */
 static void
 assert_all_there(struct stage *s)
@@ -251,7 +280,13 @@ posts_are_refused_before_the_disk_is_full_and_taken_again_after(void **state)
 
     if (!has_disk)
         skip();
+    await_ready(s, true);
     fill_up(s);
+    await_ready(s, false);
+    drop_ballast("full");
+    await_ready(s, true);
+    assert_true(add_ballast("full", (off_t)free_bytes() - TOO_LITTLE));
+    await_ready(s, false);
     assert_int_equal(post(s), 503);
     assert_all_there(s);
 

@@ -1,5 +1,6 @@
 #include "broker/base/config.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -395,14 +396,19 @@ an_error_in_the_file_names_its_line(void **state)
     refused_in_file(state, "\n# here\nrotate-entries = 0\nmore = bad\n",
                     "3: rotate-entries: 0 is not between 1 and 50000");
     refused_in_file(state, "mqtt = x\n", "1: mqtt: there is no such option");
-    refused_in_file(state, "data = a\n\ndata = a\n", "3: data: is there twice");
+    refused_in_file(state, "data = a\n\ndata = a\n",
+                    "3: data: is there twice, first in line 1");
     refused_in_file(state, "data\n", "1: this is not NAME = VALUE");
     refused_in_file(state, "nonsense\nrotate-entries = 0\n",
                     "1: this is not NAME = VALUE");
     refused_in_file(state, "data = a\n[broker\n",
-                    "2: this is not NAME = VALUE");
-    refused_in_file(state, "[broker]\ndata = a\n",
                     "2: [broker]: there are no sections");
+    refused_in_file(state, "[broker]\ndata = a\n",
+                    "1: [broker]: there are no sections");
+    refused_in_file(state, "data = a\n\n  [br\x1b[oker] ; empty\n",
+                    "3: [br?[oker]: there are no sections");
+    refused_in_file(state, "\xef\xbb\xbf[broker]\n",
+                    "1: [broker]: there are no sections");
     refused_in_file(state, "data =\n", "1: data: is empty");
     refused_in_file(state, "check = true\n",
                     "1: check: \"true\" is not yes or no");
@@ -416,6 +422,138 @@ an_error_in_the_file_names_its_line(void **state)
     memcpy(line, "data = ", 7);
     line[sizeof(line) - 1] = '\0';
     refused_in_file(state, line, "1: this line is too long, or has a NUL");
+}
+
+/* Issue 3, point 6: unknown keys are errors with a suggestion; the same on the
+ * command line. */
+static void
+what_was_misspelt_is_told_what_was_meant(void **state)
+{
+    static const struct {
+        const char *written, *meant;
+    } words[] = {
+        {"rotat-age", "rotate-age"},
+        {"rotate_age", "rotate-age"},
+        {"Rotate-Age", "rotate-age"},
+        {"something-else", NULL},
+        {"lsiten", "listen"},
+        {"dta", "data"},
+        {"dir", NULL},
+        {"rotate-entires", "rotate-entries"},
+        {"request-timout", "request-timeout"},
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        char line[100], want[200], option[100];
+
+        snprintf(option, sizeof(option), "--%s", words[i].written);
+        if (words[i].meant)
+            snprintf(want, sizeof(want),
+                     "%s: there is no such option; did you mean --%s?", option,
+                     words[i].meant);
+        else
+            snprintf(want, sizeof(want),
+                     "%s: there is no such option; --help lists them", option);
+        REFUSED(want, option, "1");
+
+        snprintf(line, sizeof(line), "# here\n%s = 1\n", words[i].written);
+        if (words[i].meant)
+            snprintf(want, sizeof(want),
+                     "2: %s: there is no such option; did you mean %s?",
+                     words[i].written, words[i].meant);
+        else
+            snprintf(want, sizeof(want), "2: %s: there is no such option",
+                     words[i].written);
+        refused_in_file(state, line, want);
+    }
+}
+
+static void
+a_byte_order_mark_is_no_part_of_the_first_key(void **state)
+{
+    struct config config;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini", "\xef\xbb\xbf heartbeat = 5\n");
+
+    READ(&config, "--config", path);
+
+    assert_int_equal(config.heartbeat_us, 5000000);
+}
+
+/* The example of a file. */
+
+static size_t
+print_example(char *to, size_t size)
+{
+    FILE *file = fmemopen(to, size, "w");
+
+    config_example(file);
+    fclose(file);
+    return strlen(to);
+}
+
+/* To mend it: tidingsd --example > broker/tidingsd.ini */
+static void
+the_example_stands_in_tidingsd_ini(void **state)
+{
+    char text[16384] = "", stored[16384] = "";
+    FILE *from = fopen(SPEC_DIR "/../../broker/tidingsd.ini", "re");
+
+    (void)state;
+    assert_non_null(from);
+
+    print_example(text, sizeof(text));
+
+    assert_true(fread(stored, 1, sizeof(stored) - 1, from) > 0);
+    fclose(from);
+    assert_string_equal(text, stored);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        assert_in_range(strlen(line), 1, 80);
+}
+
+/* As it stands it says nothing; with the marks taken away, the defaults. Every
+ * option that --help names is in it, but for those of the command line. */
+static void
+the_example_says_the_defaults_of_all_options(void **state)
+{
+    char help[16384] = "", text[16384] = "", path[300], *line, *rest = NULL;
+    FILE *to = fmemopen(help, sizeof(help), "w");
+    struct config defaults, same;
+    unsigned n = 0;
+    int fd;
+
+    config_help(to);
+    fclose(to);
+    print_example(text, sizeof(text));
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini", text);
+    READ(&defaults, "--config", path);
+
+    fd = openat(tempdir_fd(state), "t.ini", O_WRONLY | O_TRUNC | O_CLOEXEC);
+    for (line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char name[64], option[80];
+        size_t size = strcspn(line, " =");
+
+        if (line[0] != '#' || size < 2)
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)size - 1, line + 1);
+        snprintf(option, sizeof(option), "\n  --%s ", name);
+        assert_non_null(strstr(help, option));
+        n++;
+        /* These two have no default that could be written. */
+        if (strcmp(name, "public-url") && strcmp(name, "threads"))
+            dprintf(fd, "%s\n", line + 1);
+    }
+    close(fd);
+    READ(&same, "--config", path);
+
+    assert_memory_equal(&same, &defaults, sizeof(same));
+    for (const char *at = help; (at = strstr(at, "\n  --")); at++)
+        n--;
+    assert_int_equal(n, (unsigned)-4); /* config, example, version, help */
 }
 
 static void
@@ -456,13 +594,12 @@ static void
 help_names_every_option_within_80_columns(void **state)
 {
     static const char *const names[] = {
-        "config",        "listen",          "data",
-        "public-url",    "threads",         "rotate-bytes",
-        "rotate-age",    "rotate-entries",  "index-lists",
-        "max-body",      "linger",          "ingest-bytes",
-        "tail-bytes",    "heartbeat",       "log-level",
-        "message-bytes", "request-timeout", "insecure-open",
-        "check",         "version",         "help",
+        "config",          "listen",        "data",       "public-url",
+        "threads",         "rotate-bytes",  "rotate-age", "rotate-entries",
+        "index-lists",     "max-body",      "linger",     "ingest-bytes",
+        "tail-bytes",      "heartbeat",     "log-level",  "message-bytes",
+        "request-timeout", "insecure-open", "check",      "example",
+        "version",         "help",
     };
     char text[8192] = "";
     FILE *to = fmemopen(text, sizeof(text), "w");
@@ -532,6 +669,10 @@ main(void)
             help_and_version_are_wishes_and_the_rest_is_not_looked_at),
         IN_TEMPDIR(a_file_has_one_option_a_line_and_the_command_line_wins),
         IN_TEMPDIR(an_error_in_the_file_names_its_line),
+        IN_TEMPDIR(what_was_misspelt_is_told_what_was_meant),
+        IN_TEMPDIR(a_byte_order_mark_is_no_part_of_the_first_key),
+        cmocka_unit_test(the_example_stands_in_tidingsd_ini),
+        IN_TEMPDIR(the_example_says_the_defaults_of_all_options),
         IN_TEMPDIR(a_line_of_198_bytes_is_read_whole),
         IN_TEMPDIR(a_file_that_cannot_be_read_is_named),
         cmocka_unit_test(help_names_every_option_within_80_columns),

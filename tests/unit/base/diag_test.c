@@ -68,17 +68,34 @@ assert_caught(void **state, const char *text)
     assert_file(c->dir.fd, "stderr", text);
 }
 
+#define AT "time=2026-10-20T07:43:00.123Z "
+
+/* Issue 3, point 6: one line each, logfmt. */
 static void
-a_line_has_time_level_area_and_text(void **state)
+a_line_has_time_level_part_and_text(void **state)
 {
     diag(DIAG_INFO, "log", "list %d of set %s is closed", 3, "demo");
     diag(DIAG_WARNING, "net", "slow");
     diag(DIAG_ERROR, "net", "gone");
 
-    assert_caught(state, "2026-10-20T07:43:00.123Z info  log: list 3 of set "
-                         "demo is closed\n"
-                         "2026-10-20T07:43:00.123Z warning net: slow\n"
-                         "2026-10-20T07:43:00.123Z error net: gone\n");
+    assert_caught(
+        state,
+        AT "level=info part=log msg=\"list 3 of set demo is closed\"\n" AT
+           "level=warning part=net msg=\"slow\"\n" AT
+           "level=error part=net msg=\"gone\"\n");
+}
+
+static void
+keys_follow_the_text(void **state)
+{
+    DIAG(DIAG_INFO, "log", "a list is filed", diag_text("set", "a.b-c_d"),
+         diag_number("list", UINT64_MAX), diag_text("empty", ""));
+    diag(DIAG_INFO, "log", "no keys");
+
+    assert_caught(state,
+                  AT "level=info part=log msg=\"a list is filed\" "
+                     "set=a.b-c_d list=18446744073709551615 "
+                     "empty=\"\"\n" AT "level=info part=log msg=\"no keys\"\n");
 }
 
 static void
@@ -87,28 +104,60 @@ lines_above_the_level_are_not_written(void **state)
     diag(DIAG_DEBUG, "net", "unseen");
     diag_set_level(DIAG_ERROR);
     diag(DIAG_WARNING, "net", "unseen");
+    DIAG(DIAG_WARNING, "net", "unseen", diag_number("n", 1));
     diag_set_level(DIAG_DEBUG);
     diag(DIAG_DEBUG, "net", "seen");
 
-    assert_caught(state, "2026-10-20T07:43:00.123Z debug net: seen\n");
+    assert_caught(state, AT "level=debug part=net msg=\"seen\"\n");
 }
 
+/* What somebody else has written cannot end a line, begin a key, command the
+ * terminal or turn the text round. */
 static void
-control_characters_become_question_marks(void **state)
+hostile_bytes_stay_within_their_value(void **state)
 {
-    diag(DIAG_INFO, "net", "%s", "a\nb\x1b[2J\x7f\tc \xc2\x9b \xc3\xa9");
+    static const struct {
+        const char *bytes, *written;
+    } values[] = {
+        {"plain/1.0", "plain/1.0"},
+        {"two words", "\"two words\""},
+        {"a=b", "\"a=b\""},
+        {"\" level=info", "\"\\\" level=info\""},
+        {"back\\slash", "\"back\\\\slash\""},
+        {"a\nb\r\tc", "\"a\\nb\\u000d\\u0009c\""},
+        {"\x1b[2J\x7f", "\"\\u001b[2J\\u007f\""},
+        {"\xc2\x9b", "\"\\u009b\""},
+        {"caf\xc3\xa9", "\"caf\xc3\xa9\""},
+        {"\xff\xc0\xaf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+        {"\xe2\x80\xa8\xe2\x80\xae", "\"\\u2028\\u202e\""},
+    };
 
-    assert_caught(state, "2026-10-20T07:43:00.123Z info  net: "
-                         "a?b?[2J??c ?? \xc3\xa9\n");
+    char want[4096] = "";
+
+    diag_set_level(DIAG_DEBUG); /* nothing is left out */
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        size_t size = strlen(want);
+
+        DIAG(DIAG_INFO, "net", "m", diag_text("k", values[i].bytes),
+             diag_number("n", i));
+        snprintf(want + size, sizeof(want) - size,
+                 AT "level=info part=net msg=\"m\" k=%s n=%zu\n",
+                 values[i].written, i);
+    }
+    diag(DIAG_INFO, "net", "%s", "a\nb\"");
+    strcat(want, AT "level=info part=net msg=\"a\\nb\\\"\"\n");
+
+    assert_caught(state, want);
 }
 
 static void
 a_long_line_is_cut_at_a_whole_character(void **state)
 {
-    static const char head[] = "2026-10-20T07:43:00.123Z info  net: ";
+    static const char head[] = AT "level=info part=net msg=\"";
+    static const char *const tails[] = {"\xe2\x82\xac...\"\n", "\\n...\"\n"};
     struct caught *c = *state;
-    char text[3001];
-    char lines[3][1100];
+    char text[6001];
+    char lines[5][DIAG_LINE_MAX + 100];
     FILE *file;
 
     for (size_t i = 0; i < sizeof(text) - 1; i += 3)
@@ -116,22 +165,89 @@ a_long_line_is_cut_at_a_whole_character(void **state)
     text[sizeof(text) - 1] = '\0';
 
     /* Three, so that the limit falls on each byte of a character. */
+    diag_set_level(DIAG_DEBUG);
     diag(DIAG_INFO, "net", "%s", text);
     diag(DIAG_INFO, "net", "x%s", text);
     diag(DIAG_INFO, "net", "xx%s", text);
+    DIAG(DIAG_INFO, "net", "m", diag_text("k", text), diag_number("gone", 1));
+    memset(text, '\n', sizeof(text) - 1);
+    DIAG(DIAG_INFO, "net", "m", diag_text("k", text), diag_number("gone", 1));
 
     dup2(c->real, STDERR_FILENO);
     file = fdopen(dup(c->file), "r");
     assert_non_null(file);
     rewind(file);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         assert_non_null(fgets(lines[i], sizeof(lines[i]), file));
-        assert_in_range(strlen(lines[i]), 990, 1010);
-        assert_string_equal(lines[i] + strlen(lines[i]) - 7,
-                            "\xe2\x82\xac...\n");
+        assert_in_range(strlen(lines[i]), DIAG_LINE_MAX - 50, DIAG_LINE_MAX);
+        assert_string_equal(lines[i] + strlen(lines[i]) - strlen(tails[i / 4]),
+                            tails[i / 4]);
         assert_memory_equal(lines[i], head, sizeof(head) - 1);
     }
     fclose(file);
+}
+
+/* Of a place, DIAG_BURST lines a minute; the others are counted. */
+
+static int64_t steady_us;
+
+static int64_t
+a_steady_moment(void)
+{
+    return steady_us;
+}
+
+static void
+complain(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        DIAG(DIAG_WARNING, "net", "again", diag_number("n", i));
+}
+
+static void
+a_flood_is_counted_and_not_written(void **state)
+{
+    char want[4096] = "";
+
+    steady_us = 1000000000;
+    clock_replace_steady(a_steady_moment);
+    complain(DIAG_BURST + 5);
+    diag(DIAG_WARNING, "net", "of another place");
+    steady_us += 59999999;
+    complain(1);
+    steady_us += 1; /* a minute after the first */
+    complain(2);
+    complain(DIAG_BURST);
+    diag_end();
+    diag_end();
+    clock_replace_steady(NULL);
+
+    for (unsigned i = 0; i < DIAG_BURST; i++)
+        sprintf(want + strlen(want),
+                AT "level=warning part=net msg=\"again\" n=%u\n", i);
+    strcat(want, AT "level=warning part=net msg=\"of another place\"\n");
+    strcat(want, AT "level=warning part=net msg=\"again\" n=0 suppressed=6\n");
+    strcat(want, AT "level=warning part=net msg=\"again\" n=1\n");
+    for (unsigned i = 0; i < DIAG_BURST - 2; i++)
+        sprintf(want + strlen(want),
+                AT "level=warning part=net msg=\"again\" n=%u\n", i);
+    strcat(want, AT "level=warning part=net msg=\"lines were left out\" "
+                    "of=again suppressed=2\n");
+    assert_caught(state, want);
+}
+
+static void
+at_debug_nothing_is_left_out(void **state)
+{
+    char want[4096] = "";
+
+    diag_set_level(DIAG_DEBUG);
+    for (unsigned i = 0; i < 3 * DIAG_BURST; i++) {
+        diag(DIAG_INFO, "net", "all");
+        strcat(want, AT "level=info part=net msg=\"all\"\n");
+    }
+
+    assert_caught(state, want);
 }
 
 static void
@@ -164,6 +280,7 @@ lines_of_several_threads_do_not_mix(void **state)
     int n = 0;
     FILE *file;
 
+    diag_set_level(DIAG_DEBUG); /* nothing is left out */
     for (int i = 0; i < 4; i++)
         assert_int_equal(
             pthread_create(&threads[i], NULL, write_lines, areas[i]), 0);
@@ -175,8 +292,9 @@ lines_of_several_threads_do_not_mix(void **state)
     assert_non_null(file);
     rewind(file);
     for (; fgets(line, sizeof(line), file); n++) {
-        assert_memory_equal(line, "2026-10-20T07:43:00.123Z info  ", 31);
-        assert_string_equal(line + 32, ": ------------------------------\n");
+        assert_memory_equal(line, AT "level=info part=", strlen(AT) + 16);
+        assert_string_equal(line + strlen(AT) + 17,
+                            " msg=\"------------------------------\"\n");
     }
     fclose(file);
     assert_int_equal(n, 400);
@@ -203,10 +321,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        CATCHING(a_line_has_time_level_area_and_text),
+        CATCHING(a_line_has_time_level_part_and_text),
+        CATCHING(keys_follow_the_text),
         CATCHING(lines_above_the_level_are_not_written),
-        CATCHING(control_characters_become_question_marks),
+        CATCHING(hostile_bytes_stay_within_their_value),
         CATCHING(a_long_line_is_cut_at_a_whole_character),
+        CATCHING(a_flood_is_counted_and_not_written),
+        CATCHING(at_debug_nothing_is_left_out),
         CATCHING(errno_is_what_it_was),
         CATCHING(lines_of_several_threads_do_not_mix),
         cmocka_unit_test(levels_are_read_by_name),

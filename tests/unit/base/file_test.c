@@ -257,6 +257,29 @@ free_bytes_are_known_of_a_directory_and_0_of_nothing(void **state)
     assert_int_equal(file_free_bytes(-1), 0);
 }
 
+/* Issue 3, point 6: what --check looks at; R-149 is file_make_dirs' own. */
+static void
+says_whether_a_directory_could_be_used_and_makes_nothing(void **state)
+{
+    char path[400], want[500];
+    struct problem why = {.text = ""};
+
+    assert_int_equal(file_check_dir(tempdir_path(state), NULL), STATUS_OK);
+    snprintf(path, sizeof(path), "%s/a//b/", tempdir_path(state));
+    assert_int_equal(file_check_dir(path, NULL), STATUS_OK);
+    assert_no_file(tempdir_fd(state), "a");
+    assert_int_equal(file_check_dir("not-here/b", NULL), STATUS_OK);
+    assert_int_equal(file_check_dir("/not-here", NULL),
+                     geteuid() ? STATUS_IO : STATUS_OK);
+
+    tempdir_write(tempdir_fd(state), "file", "");
+    snprintf(path, sizeof(path), "%s/file", tempdir_path(state));
+    snprintf(want, sizeof(want), "cannot use the directory %s: Not a directory",
+             path);
+    assert_int_equal(file_check_dir(path, &why), STATUS_IO);
+    assert_string_equal(why.text, want);
+}
+
 #define IN_TEMPDIR(test) \
     cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
 
@@ -268,6 +291,7 @@ main(void)
         IN_TEMPDIR(a_relative_directory_is_made_where_the_process_is),
         IN_TEMPDIR(a_file_in_the_way_is_named),
         cmocka_unit_test(an_empty_name_is_no_directory),
+        IN_TEMPDIR(says_whether_a_directory_could_be_used_and_makes_nothing),
         IN_TEMPDIR(a_directory_has_one_owner_and_a_dead_one_does_not_count),
         IN_TEMPDIR(a_lock_given_back_can_be_taken_again),
         IN_TEMPDIR(a_lock_needs_its_directory),

@@ -10,6 +10,7 @@
 
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/support/wire.h"
 
 static void
 open_with(struct sets *s, void **state, const char *public_url)
@@ -120,6 +121,44 @@ answers_to_any_name_when_it_is_told_to(void **state)
     sets_close(&s);
 }
 
+static unsigned
+ask(unsigned port, const char *path, const char *part)
+{
+    struct wire *w = wire_connect("127.0.0.1", port);
+    struct wire_answer a;
+
+    assert_non_null(w);
+    assert_true(wire_request(w, "GET", path, NULL, NULL, &a));
+    assert_non_null(strstr(a.body, part));
+    wire_close(w);
+    return a.status;
+}
+
+/* Issue 3, point 6: until all floors stand the process answers, but is not
+ * ready, and nothing else is looked at. */
+static void
+while_it_starts_it_says_so(void **state)
+{
+    struct http http = {.n_hosts = 0};
+    struct server_options options = {
+        .host = "127.0.0.1",
+        .threads = 1,
+        .request_timeout_us = 30000000,
+        .on_request = http_on_request,
+        .user = &http,
+    };
+    struct server *server = NULL;
+
+    (void)state;
+    assert_int_equal(server_open(&server, &options, NULL), STATUS_OK);
+    assert_int_equal(ask(server_port(server), "/healthz", "ok\n"), 200);
+    assert_int_equal(
+        ask(server_port(server), "/readyz", "the broker is starting"), 503);
+    assert_int_equal(
+        ask(server_port(server), "/metrics", "the broker is starting"), 503);
+    server_close(server, 1000000);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -132,6 +171,7 @@ main(void)
         TEST(puts_an_ipv6_listener_in_brackets),
         TEST(has_room_for_the_longest_names),
         TEST(answers_to_any_name_when_it_is_told_to),
+        cmocka_unit_test(while_it_starts_it_says_so),
     };
 
     return cmocka_run_group_tests_name("http", tests, NULL, NULL);

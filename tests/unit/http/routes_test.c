@@ -30,6 +30,8 @@ finds_the_handler_of_a_method_and_path(void **state)
 {
     (void)state;
     assert_route(METHOD_GET, "/healthz", handle_health_get, "");
+    assert_route(METHOD_GET, "/readyz", handle_ready_get, "");
+    assert_route(METHOD_GET, "/metrics", handle_metrics_get, "");
     assert_route(METHOD_POST, "/sets/demo/changes", handle_changes_post,
                  "demo");
     assert_route(METHOD_GET, "/sets/demo/changes", handle_memory_get, "demo");

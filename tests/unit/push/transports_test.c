@@ -131,6 +131,25 @@ numbers_them_all(void **state)
     assert_int_equal(seen, (1u << TRANSPORTS) - 1);
 }
 
+/* Issue 3, point 6: subscribers per transport. Two rows with one label would be
+ * one time series twice. */
+static void
+each_has_its_own_label_in_the_metrics(void **state)
+{
+    bool is_named;
+
+    (void)state;
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        assert_non_null(transports_label(i));
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(transports_label(i), transports_label(j));
+    }
+    assert_string_equal(
+        transports_label(transports_number(transports_of_websocket(
+            true, SLICE("resourcesync.xml"), &is_named))),
+        "websocket-xml");
+}
+
 int
 main(void)
 {
@@ -142,6 +161,7 @@ main(void)
         cmocka_unit_test(offers_what_it_speaks),
         cmocka_unit_test(speaks_events_to_both_versions_of_http),
         cmocka_unit_test(numbers_them_all),
+        cmocka_unit_test(each_has_its_own_label_in_the_metrics),
     };
 
     return cmocka_run_group_tests_name("transports", tests, NULL, NULL);

@@ -1,0 +1,225 @@
+#include "broker/base/metrics.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+#define ROW(id, kind, label, text, help) \
+    [METRIC_##id] = {text, help, kind, label},
+
+static const struct row {
+    const char *name;
+    const char *help;
+    enum metric_kind kind;
+    enum metric_label label;
+} rows[METRICS] = {METRIC_ROWS(ROW)};
+
+#undef ROW
+
+static const char *const label_names[METRIC_LABELS] = {
+    [LABEL_CODE] = "code",
+    [LABEL_TRANSPORT] = "transport",
+    [LABEL_LEVEL] = "level",
+    [LABEL_VERSION] = "version",
+};
+
+/* NULL ends them. */
+static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
+    [LABEL_CODE] = {"200", "206", "304", "400", "403", "404", "405",  "406",
+                    "408", "409", "410", "412", "413", "415", "416",  "422",
+                    "426", "429", "431", "500", "501", "503", "other"},
+    [LABEL_LEVEL] = {"error", "warning", "info", "debug"},
+    [LABEL_VERSION] = {TIDINGS_VERSION},
+};
+
+/* Upper ends of a histogram's buckets: from a push within one machine to a disk
+ * that has nearly stopped. */
+static const int64_t bounds_us[] = {
+    100,   250,    500,    1000,   2500,    5000,    10000,   25000,
+    50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000,
+};
+
+/* A row's cells: one a value of its label; of a histogram one a bucket, one for
+ * what is beyond the last, and the sum in microseconds. */
+enum { BEYOND = N(bounds_us), SUM, HISTOGRAM_CELLS };
+
+#define CELLS METRIC_VALUES_MAX
+_Static_assert(HISTOGRAM_CELLS <= CELLS, "a histogram has too many buckets");
+
+struct shard {
+    _Alignas(64) _Atomic(uint64_t) cells[METRICS][CELLS];
+};
+
+static struct shard shards[METRIC_SHARDS];
+static _Atomic(uint64_t) known[METRICS][CELLS]; /* metrics_set */
+
+/* Counting */
+
+static void
+add(enum metric metric, size_t cell, uint64_t n)
+{
+    static atomic_uint n_threads;
+    static _Thread_local struct shard *mine;
+
+    if (!mine)
+        mine = &shards[atomic_fetch_add_explicit(&n_threads, 1,
+                                                 memory_order_relaxed) %
+                       METRIC_SHARDS];
+    atomic_fetch_add_explicit(&mine->cells[metric][cell], n,
+                              memory_order_relaxed);
+}
+
+void
+metrics_add(enum metric metric, int64_t n)
+{
+    add(metric, 0, (uint64_t)n);
+}
+
+void
+metrics_add_label(enum metric metric, size_t value, int64_t n)
+{
+    add(metric, value, (uint64_t)n);
+}
+
+void
+metrics_observe_us(enum metric metric, int64_t us)
+{
+    size_t bucket = 0;
+
+    while (bucket < BEYOND && us > bounds_us[bucket])
+        bucket++;
+    add(metric, bucket, 1);
+    add(metric, SUM, us > 0 ? (uint64_t)us : 0);
+}
+
+void
+metrics_set(enum metric metric, int64_t value)
+{
+    metrics_set_label(metric, 0, value);
+}
+
+void
+metrics_set_label(enum metric metric, size_t value, int64_t n)
+{
+    atomic_store_explicit(&known[metric][value], (uint64_t)n,
+                          memory_order_relaxed);
+}
+
+size_t
+metrics_code(unsigned status)
+{
+    const char *const *values = label_values[LABEL_CODE];
+    const char digits[] = {(char)('0' + status / 100 % 10),
+                           (char)('0' + status / 10 % 10),
+                           (char)('0' + status % 10)};
+    size_t i = 0;
+
+    while (values[i + 1] && memcmp(values[i], digits, sizeof(digits)) != 0)
+        i++;
+    return i; /* the last one is "other" */
+}
+
+void
+metrics_name(enum metric_label label, size_t value, const char *name)
+{
+    if (value < METRIC_VALUES_MAX)
+        label_values[label][value] = name;
+}
+
+/* Writing */
+
+static uint64_t
+read_cell(enum metric metric, size_t cell)
+{
+    uint64_t sum =
+        atomic_load_explicit(&known[metric][cell], memory_order_relaxed);
+
+    for (size_t i = 0; i < METRIC_SHARDS; i++)
+        sum += atomic_load_explicit(&shards[i].cells[metric][cell],
+                                    memory_order_relaxed);
+    return sum;
+}
+
+static void
+write_seconds(struct buf *to, uint64_t us)
+{
+    buf_add_format(to, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000,
+                   us % 1000000);
+}
+
+/*
+ * # HELP tidings_commit_duration_seconds Time of a transaction ...
+ * # TYPE tidings_commit_duration_seconds histogram
+ * tidings_commit_duration_seconds_bucket{le="0.0001"} 0
+ * ...
+ * tidings_commit_duration_seconds_bucket{le="+Inf"} 12
+ * tidings_commit_duration_seconds_sum 0.031234
+ * tidings_commit_duration_seconds_count 12
+ */
+static void
+write_histogram(struct buf *to, enum metric metric)
+{
+    const char *name = rows[metric].name;
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < BEYOND; i++) {
+        count += read_cell(metric, i);
+        buf_add_format(to, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+                       (double)bounds_us[i] / 1e6, count);
+    }
+    count += read_cell(metric, BEYOND);
+    buf_add_format(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum ", name,
+                   count, name);
+    write_seconds(to, read_cell(metric, SUM));
+    buf_add_format(to, "%s_count %" PRIu64 "\n", name, count);
+}
+
+static void
+write_value(struct buf *to, enum metric metric, size_t cell)
+{
+    enum metric_kind kind = rows[metric].kind;
+    uint64_t value = read_cell(metric, cell);
+
+    /* What one copy has gained and another lost may be read in between. */
+    if ((kind == GAUGE || kind == GAUGE_SECONDS) && (int64_t)value < 0)
+        value = 0;
+    if (kind == COUNTER_SECONDS || kind == GAUGE_SECONDS)
+        write_seconds(to, value);
+    else
+        buf_add_format(to, "%" PRIu64 "\n", value);
+}
+
+void
+metrics_write(struct buf *to)
+{
+    static const char *const types[] = {
+        [COUNTER] = "counter",
+        [COUNTER_SECONDS] = "counter",
+        [GAUGE] = "gauge",
+        [GAUGE_SECONDS] = "gauge",
+        [HISTOGRAM_SECONDS] = "histogram",
+    };
+
+    for (int m = 0; m < METRICS; m++) {
+        const struct row *row = &rows[m];
+        const char *const *values = label_values[row->label];
+
+        buf_add_format(to, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help,
+                       row->name, types[row->kind]);
+        if (row->kind == HISTOGRAM_SECONDS) {
+            write_histogram(to, m);
+        } else if (!row->label) {
+            buf_add_format(to, "%s ", row->name);
+            write_value(to, m, 0);
+        } else {
+            for (size_t i = 0; values[i]; i++) {
+                buf_add_format(to, "%s{%s=\"%s\"} ", row->name,
+                               label_names[row->label], values[i]);
+                write_value(to, m, i);
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+/*
+ * metrics.h - what the broker counts, for GET /metrics: one row each, below.
+ *
+ * To add a metric: a row in METRIC_ROWS, and a metrics_add (or _observe_us,
+ * _set) where the thing happens. Names and units are Prometheus' convention:
+ * tidings_, what is counted, the base unit (seconds, bytes), _total for what
+ * only grows. Help is one sentence without a full stop, " and \ not in it.
+ *
+ * No metric has a label for the set. A broker may have 50,000 of them, whoever
+ * may post can make new ones, and each would be a time series for ever; what is
+ * particular to a set stands in its own documents. Every label here has values
+ * that are known at the start.
+ *
+ * How it is counted: each thread adds to one of METRIC_SHARDS copies of all
+ * cells, which it keeps for life, so that threads do not fight for a cache line
+ * (two may share a copy when there are more threads than copies: the addition
+ * is atomic, only slower). Relaxed throughout: a sum that orders nothing.
+ * Whoever reads adds the copies up; what is added meanwhile may be in it or
+ * not, but nothing is lost, and a histogram's count is the sum of its buckets
+ * by construction. An addition costs some 6 ns, a post of one entry 40,000
+ * (measured).
+ *
+ * Any thread, always.
+ */
+#ifndef BROKER_BASE_METRICS_H
+#define BROKER_BASE_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/buf.h"
+
+/* The names of labels; their values: metrics.c, or metrics_name. */
+enum metric_label {
+    LABEL_NONE,
+    LABEL_CODE,      /* HTTP status */
+    LABEL_TRANSPORT, /* of push/transports.c */
+    LABEL_LEVEL,     /* of diagnostics */
+    LABEL_VERSION,
+    METRIC_LABELS
+};
+
+/* What it is, and in what it is counted; seconds are counted in microseconds.
+ */
+enum metric_kind {
+    COUNTER,
+    COUNTER_SECONDS,
+    GAUGE,
+    GAUGE_SECONDS,
+    HISTOGRAM_SECONDS
+};
+
+/* clang-format off */
+#define METRIC_ROWS(ROW) \
+    ROW(BUILD_INFO, GAUGE, LABEL_VERSION, "tidings_build_info", \
+        "Always 1; the label says which version this is") \
+    \
+    ROW(POSTS, COUNTER, LABEL_NONE, "tidings_posts_total", \
+        "Posts of changes that were committed") \
+    ROW(ENTRIES, COUNTER, LABEL_NONE, "tidings_entries_total", \
+        "Change entries that were committed") \
+    ROW(POSTS_REJECTED, COUNTER, LABEL_CODE, "tidings_posts_rejected_total", \
+        "Posts of changes that were refused, by the status of the answer") \
+    ROW(POSTS_INCOMPLETE, COUNTER, LABEL_NONE, \
+        "tidings_posts_incomplete_total", \
+        "Posts of changes that did not arrive whole") \
+    ROW(INGEST, GAUGE, LABEL_NONE, "tidings_ingest_bytes", \
+        "Memory that posts at work hold") \
+    ROW(INGEST_LIMIT, GAUGE, LABEL_NONE, "tidings_ingest_limit_bytes", \
+        "Memory that posts at work may hold (--ingest-bytes)") \
+    \
+    ROW(COMMIT_TIME, HISTOGRAM_SECONDS, LABEL_NONE, \
+        "tidings_commit_duration_seconds", \
+        "Time of a transaction that keeps entries, the fsync included") \
+    ROW(COMMITS_FAILED, COUNTER, LABEL_NONE, "tidings_commits_failed_total", \
+        "Transactions of the log that were not kept") \
+    ROW(LOG_AHEAD, GAUGE_SECONDS, LABEL_NONE, "tidings_log_ahead_seconds", \
+        "How far the last event time of any set is ahead of the clock") \
+    ROW(LOG_ROOM, GAUGE, LABEL_NONE, "tidings_log_has_room", \
+        "1 while the disk has room for posts, else 0") \
+    ROW(SETS, GAUGE, LABEL_NONE, "tidings_sets", "Sets") \
+    ROW(TAIL, GAUGE, LABEL_NONE, "tidings_tail_bytes", \
+        "Memory that the latest changes of all sets hold") \
+    ROW(TAIL_LIMIT, GAUGE, LABEL_NONE, "tidings_tail_limit_bytes", \
+        "Memory that they may hold (--tail-bytes)") \
+    ROW(WAL, GAUGE, LABEL_NONE, "tidings_wal_bytes", \
+        "Size of the database's write-ahead log after the last commit") \
+    ROW(CHECKPOINTS, COUNTER, LABEL_NONE, "tidings_checkpoints_total", \
+        "Checkpoints of the database's write-ahead log") \
+    ROW(LISTS_CLOSED, COUNTER, LABEL_NONE, "tidings_lists_closed_total", \
+        "Change Lists that were closed") \
+    ROW(FILES_WRITTEN, COUNTER, LABEL_NONE, \
+        "tidings_list_files_written_total", \
+        "Closed Change Lists that were written to their files") \
+    ROW(FILES_FAILED, COUNTER, LABEL_NONE, "tidings_list_files_failed_total", \
+        "Attempts to write a closed Change List to its file that failed") \
+    \
+    ROW(PUSH_LATENCY, HISTOGRAM_SECONDS, LABEL_NONE, \
+        "tidings_push_latency_seconds", \
+        "From the commit of entries to the handing over of the message to a " \
+        "subscriber's socket, for subscribers connected at the commit") \
+    ROW(MESSAGES, COUNTER, LABEL_TRANSPORT, "tidings_messages_sent_total", \
+        "Messages sent to subscribers, heartbeats included") \
+    ROW(SUBSCRIBERS, GAUGE, LABEL_TRANSPORT, "tidings_subscribers", \
+        "Connected subscribers") \
+    ROW(LAG, GAUGE, LABEL_TRANSPORT, "tidings_subscriber_lag_entries", \
+        "Entries that subscribers are behind, all together") \
+    ROW(LAG_MAX, GAUGE, LABEL_TRANSPORT, "tidings_subscriber_lag_max_entries", \
+        "Entries that the last subscriber is behind") \
+    \
+    ROW(CONNECTIONS, GAUGE, LABEL_NONE, "tidings_connections", \
+        "Open connections, subscribers included") \
+    ROW(ACCEPTED, COUNTER, LABEL_NONE, "tidings_connections_accepted_total", \
+        "Connections that were accepted") \
+    ROW(ACCEPT_PAUSES, COUNTER, LABEL_NONE, "tidings_accept_pauses_total", \
+        "Pauses of accepting for want of file descriptors") \
+    ROW(RESPONSES, COUNTER, LABEL_CODE, "tidings_http_responses_total", \
+        "Answers, by status") \
+    ROW(RECEIVED, COUNTER, LABEL_NONE, "tidings_received_bytes_total", \
+        "Bytes of bodies and WebSocket messages that were received") \
+    ROW(SENT, COUNTER, LABEL_NONE, "tidings_sent_bytes_total", \
+        "Bytes that were given to sockets, headers included") \
+    \
+    ROW(DIAGNOSTICS, COUNTER, LABEL_LEVEL, "tidings_diagnostics_total", \
+        "Diagnostic lines that were written") \
+    ROW(DIAGNOSTICS_SUPPRESSED, COUNTER, LABEL_LEVEL, \
+        "tidings_diagnostics_suppressed_total", \
+        "Diagnostic lines that were left out because they repeated") \
+    \
+    ROW(PROCESS_CPU, COUNTER_SECONDS, LABEL_NONE, \
+        "process_cpu_seconds_total", \
+        "Total user and system CPU time spent in seconds") \
+    ROW(PROCESS_FDS, GAUGE, LABEL_NONE, "process_open_fds", \
+        "Number of open file descriptors") \
+    ROW(PROCESS_FDS_MAX, GAUGE, LABEL_NONE, "process_max_fds", \
+        "Maximum number of open file descriptors") \
+    ROW(PROCESS_RESIDENT, GAUGE, LABEL_NONE, "process_resident_memory_bytes", \
+        "Resident memory size in bytes") \
+    ROW(PROCESS_VIRTUAL, GAUGE, LABEL_NONE, "process_virtual_memory_bytes", \
+        "Virtual memory size in bytes") \
+    ROW(PROCESS_START, GAUGE_SECONDS, LABEL_NONE, \
+        "process_start_time_seconds", \
+        "Start time of the process since unix epoch in seconds")
+/* clang-format on */
+
+#define METRIC_NAME(name, kind, label, text, help) METRIC_##name,
+
+enum metric {
+    METRIC_ROWS(METRIC_NAME) METRICS /* how many there are */
+};
+
+#undef METRIC_NAME
+
+/* Values of one label. */
+#define METRIC_VALUES_MAX 24
+
+#define METRIC_SHARDS 16
+
+/* Adds `n`, to a gauge also less than nothing. _label: to the row's cell of
+ * value number `value` of its label. */
+void metrics_add(enum metric metric, int64_t n);
+void metrics_add_label(enum metric metric, size_t value, int64_t n);
+
+/* Counts one thing that took so long, in a histogram. */
+void metrics_observe_us(enum metric metric, int64_t us);
+
+/* Makes it this, whatever it was: for what is known and not counted. Not
+ * together with metrics_add on the same row. */
+void metrics_set(enum metric metric, int64_t value);
+void metrics_set_label(enum metric metric, size_t value, int64_t n);
+
+/* The number of an HTTP status among the values of LABEL_CODE; what has none is
+ * "other". */
+size_t metrics_code(unsigned status);
+
+/* Calls value number `value` of a label `name`, which is plain and lives for
+ * ever. Before anybody reads. */
+void metrics_name(enum metric_label label, size_t value, const char *name);
+
+/* Appends all of it as Prometheus' text format 0.0.4. */
+#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+void metrics_write(struct buf *to);
+
+#endif

@@ -1,0 +1,246 @@
+/*
+ * metrics_test.c - what GET /metrics tells of a broker at work.
+ *
+ * Issue 3, point 6. Each text is read strictly (tests/support/samples.h).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/lists.h"
+#include "tests/support/samples.h"
+#include "tests/support/source.h"
+#include "tests/support/stream.h"
+
+#define JSON "{transport=\"websocket-json\"}"
+#define XML  "{transport=\"websocket-xml\"}"
+
+static struct samples now;
+
+static void
+assert_value(const char *series, double value)
+{
+    double is = samples_value(&now, series);
+
+    if (is != value)
+        fail_msg("%s is %g, not %g", series, is, value);
+}
+
+static void
+posts_and_entries_are_counted_and_refusals_by_their_status(void **state)
+{
+    struct lists *l = *state;
+    struct wire *w;
+
+    LISTS_OPEN(l, "--max-body", "64K");
+    source_post(&l->http, LISTS_SET, 1, 3, 0);
+    source_post(&l->http, LISTS_SET, 4, 2, 0);
+    assert_int_equal(http_post(&l->http, "/sets/news/changes",
+                               "application/json", SLICE("{")),
+                     400);
+    assert_int_equal(http_post(&l->http, "/sets/news/changes",
+                               "application/json", SLICE("{\"loc\":\"x\"}")),
+                     422);
+    assert_int_equal(
+        http_post(&l->http, "/sets/news/changes", "text/css", SLICE("x")), 415);
+    assert_int_equal(http_get(&l->http, "/nowhere"), 404);
+    w = wire_connect("127.0.0.1", l->broker.port);
+    assert_true(wire_send_text(w, "POST /sets/news/changes HTTP/1.1\r\n"
+                                  "Host: localhost\r\n"
+                                  "Content-Type: application/json\r\n"
+                                  "Content-Length: 10\r\n\r\n["));
+    samples_await_least(&now, &l->http, "tidings_ingest_bytes", 1);
+    wire_close(w);
+    samples_await_least(&now, &l->http, "tidings_posts_incomplete_total", 1);
+    samples_await_most(&now, &l->http, "tidings_ingest_bytes", 0);
+
+    assert_value("tidings_build_info{version=\"" TIDINGS_VERSION "\"}", 1);
+    assert_value("tidings_posts_total", 2);
+    assert_value("tidings_entries_total", 5);
+    assert_value("tidings_posts_rejected_total{code=\"400\"}", 1);
+    assert_value("tidings_posts_rejected_total{code=\"422\"}", 1);
+    assert_value("tidings_posts_rejected_total{code=\"415\"}", 1);
+    assert_value("tidings_posts_rejected_total{code=\"404\"}", 0);
+    assert_value("tidings_posts_incomplete_total", 1);
+    assert_value("tidings_http_responses_total{code=\"404\"}", 1);
+    assert_value("tidings_commit_duration_seconds_count", 2);
+    assert_true(samples_value(&now, "tidings_commit_duration_seconds_sum") > 0);
+    assert_value("tidings_commits_failed_total", 0);
+    assert_value("tidings_log_has_room", 1);
+    assert_value("tidings_log_ahead_seconds", 0);
+    assert_value("tidings_sets", 1);
+    assert_value("tidings_ingest_limit_bytes", 256 << 20);
+    assert_value("tidings_tail_limit_bytes", 64 << 20);
+    assert_true(samples_value(&now, "tidings_tail_bytes") > 5 * 80);
+    assert_true(samples_value(&now, "tidings_wal_bytes") > 0);
+}
+
+static void
+lists_are_counted_when_they_close_and_when_they_are_filed(void **state)
+{
+    struct lists *l = *state;
+
+    LISTS_OPEN(l, "--rotate-entries", "3");
+    lists_obstruct(l);
+    source_post(&l->http, LISTS_SET, 1, 7, 0);
+    samples_await_least(&now, &l->http, "tidings_list_files_failed_total", 1);
+    assert_value("tidings_lists_closed_total", 2);
+    assert_value("tidings_list_files_written_total", 0);
+    assert_value("tidings_diagnostics_total{level=\"warning\"}",
+                 samples_value(&now, "tidings_list_files_failed_total"));
+
+    lists_clear(l);
+    samples_await_least(&now, &l->http, "tidings_list_files_written_total", 2);
+    assert_value("tidings_list_files_written_total", 2);
+    assert_value("tidings_lists_closed_total", 2);
+}
+
+/* From the commit to the socket, of those who were there. */
+static void
+messages_to_subscribers_are_counted_and_timed(void **state)
+{
+    struct lists *l = *state;
+    struct problem why = {""};
+    struct wire *live, *late;
+    struct trace t;
+
+    LISTS_OPEN(l, "--heartbeat", "3600");
+    live = wire_connect("127.0.0.1", l->broker.port);
+    trace_init(&t);
+    source_post(&l->http, LISTS_SET, 1, 1, 0);
+    assert_true(stream_open(live, LISTS_SET, NULL, &why));
+    samples_await_least(&now, &l->http, "tidings_messages_sent_total" XML, 1);
+    assert_value("tidings_subscribers" XML, 1);
+    assert_value("tidings_subscribers" JSON, 0);
+    assert_value("tidings_push_latency_seconds_count", 0); /* a heartbeat */
+
+    source_post(&l->http, LISTS_SET, 2, 4, 0);
+    samples_await_least(&now, &l->http, "tidings_push_latency_seconds_count",
+                        1);
+    assert_value("tidings_messages_sent_total" XML, 2);
+    assert_value("tidings_push_latency_seconds_count", 1);
+    assert_true(samples_value(&now, "tidings_push_latency_seconds_sum") > 0);
+
+    /* Who comes later gets the same, but that is no latency. */
+    late = wire_connect("127.0.0.1", l->broker.port);
+    assert_true(stream_open(late, LISTS_SET, "0", &why));
+    assert_true(stream_read(late, &t, 5, NULL, &why));
+    samples_await_least(&now, &l->http, "tidings_messages_sent_total" XML, 4);
+    assert_value("tidings_subscribers" XML, 2);
+    assert_value("tidings_push_latency_seconds_count", 1);
+
+    wire_close(live);
+    wire_close(late);
+    samples_await_most(&now, &l->http, "tidings_subscribers" XML, 0);
+    trace_fini(&t);
+}
+
+/* A subscriber that does not read is behind, and then no more. */
+static void
+who_is_behind_is_seen(void **state)
+{
+    struct lists *l = *state;
+    struct problem why = {""};
+    struct wire *slow;
+    struct trace t;
+    unsigned last = 0;
+
+    LISTS_OPEN(l, "--threads", "1");
+    trace_init(&t);
+    source_post(&l->http, LISTS_SET, ++last, 1, 0);
+    slow = wire_connect_narrow("127.0.0.1", l->broker.port);
+    assert_true(stream_open(slow, LISTS_SET, "0", &why));
+    for (int i = 0; i < 10; i++, last += 100)
+        source_post(&l->http, LISTS_SET, last + 1, 100, 10000);
+    samples_await_least(&now, &l->http, "tidings_subscriber_lag_entries" XML,
+                        100);
+    assert_value("tidings_subscriber_lag_max_entries" XML,
+                 samples_value(&now, "tidings_subscriber_lag_entries" XML));
+    assert_value("tidings_subscriber_lag_entries" JSON, 0);
+
+    assert_true(stream_read(slow, &t, last, NULL, &why));
+    samples_await_most(&now, &l->http, "tidings_subscriber_lag_entries" XML, 0);
+    assert_value("tidings_subscriber_lag_max_entries" XML, 0);
+    wire_close(slow);
+    trace_fini(&t);
+}
+
+static void
+connections_and_bytes_are_counted(void **state)
+{
+    struct lists *l = *state;
+    struct samples *before = malloc(sizeof(*before));
+    struct wire *wires[3];
+    struct buf body;
+
+    assert_non_null(before);
+    LISTS_OPEN(l, "--threads", "2");
+    samples_get(before, &l->http);
+    for (int i = 0; i < 3; i++)
+        assert_non_null(wires[i] = wire_connect("127.0.0.1", l->broker.port));
+    samples_await_least(&now, &l->http, "tidings_connections",
+                        samples_value(before, "tidings_connections") + 3);
+    assert_value("tidings_connections_accepted_total",
+                 samples_value(before, "tidings_connections_accepted_total") +
+                     3);
+    for (int i = 0; i < 3; i++)
+        wire_close(wires[i]);
+    samples_await_most(&now, &l->http, "tidings_connections",
+                       samples_value(before, "tidings_connections"));
+
+    buf_init(&body, 1 << 20);
+    source_entries(&body, 1, 100, 1000);
+    samples_get(before, &l->http);
+    assert_int_equal(source_send(&l->http, LISTS_SET, "application/json",
+                                 buf_slice(&body), NULL),
+                     200);
+    samples_get(&now, &l->http);
+    assert_value("tidings_received_bytes_total",
+                 samples_value(before, "tidings_received_bytes_total") +
+                     (double)body.size);
+    assert_true(samples_value(&now, "tidings_sent_bytes_total") >
+                samples_value(before, "tidings_sent_bytes_total") + 10000);
+    buf_fini(&body);
+    free(before);
+}
+
+/* As other GETs: an open broker answers to its own names only. */
+static void
+strangers_are_told_nothing(void **state)
+{
+    static const char *const foreign[] = {"Host: example.org", NULL};
+    struct lists *l = *state;
+
+    LISTS_OPEN(l, "--threads", "1");
+    assert_int_equal(http_request(&l->http, "GET", "/metrics", foreign,
+                                  (struct slice){NULL, 0}),
+                     403);
+    assert_int_equal(http_request(&l->http, "GET", "/readyz", foreign,
+                                  (struct slice){NULL, 0}),
+                     403);
+    assert_int_equal(http_request(&l->http, "HEAD", "/metrics", NULL,
+                                  (struct slice){NULL, 0}),
+                     200);
+    assert_int_equal(l->http.body.size, 0);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(posts_and_entries_are_counted_and_refusals_by_their_status),
+        TEST(lists_are_counted_when_they_close_and_when_they_are_filed),
+        TEST(messages_to_subscribers_are_counted_and_timed),
+        TEST(who_is_behind_is_seen),
+        TEST(connections_and_bytes_are_counted),
+        TEST(strangers_are_told_nothing),
+    };
+
+    return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
+}

@@ -1,0 +1,46 @@
+/*
+ * samples.h - what GET /metrics says, read strictly.
+ *
+ * Knows nothing of the broker's tables: the rules are those of Prometheus' text
+ * format 0.0.4 and of its naming conventions, as promtool checks them.
+ */
+#ifndef TESTS_SUPPORT_SAMPLES_H
+#define TESTS_SUPPORT_SAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/slice.h"
+#include "tests/support/http.h"
+
+#define SAMPLES_MAX 1000
+
+struct sample {
+    char series[200]; /* as it stands: NAME or NAME{LABEL="VALUE",...} */
+    double value;
+};
+
+struct samples {
+    struct sample all[SAMPLES_MAX];
+    size_t n;
+};
+
+/* Reads a whole text; fails the test where it breaks a rule. */
+void samples_read(struct samples *s, struct slice text);
+
+/* GET /metrics: asserts status and type, then reads. */
+void samples_get(struct samples *s, struct http *h);
+
+/* The value of a series; fails the test if there is none. */
+double samples_value(const struct samples *s, const char *series);
+
+/* Asks again and again until a series has at least (`most`: at most) that
+ * value, which it must within SAMPLES_WAIT_MS. */
+#define SAMPLES_WAIT_MS 30000
+
+void samples_await_least(struct samples *s, struct http *h, const char *series,
+                         double least);
+void samples_await_most(struct samples *s, struct http *h, const char *series,
+                        double most);
+
+#endif
