@@ -41,10 +41,11 @@ static bool
 close_if_old(struct set *set, const struct head *head, void *user)
 {
     struct rotation *rotation = user;
-    int64_t age_us = registry_config(set->registry)->rotate_age_us;
+    int64_t age_us =
+        atomic_load_explicit(&set->rotate_age_us, memory_order_relaxed);
     struct asked *a;
 
-    if (lists_is_empty(head) ||
+    if (age_us == 0 || lists_is_empty(head) ||
         clock_now_us() - head->list_first_us < age_us + spread(head, age_us))
         return true;
     a = calloc(1, sizeof(*a));
@@ -74,8 +75,7 @@ rotation_init(struct rotation *rotation, struct registry *registry)
 void
 rotate_by_age(struct rotation *rotation)
 {
-    if (registry_config(rotation->registry)->rotate_age_us > 0 &&
-        atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
         registry_each(rotation->registry, close_if_old, rotation);
 }
 

@@ -21,7 +21,7 @@ struct rotation {
 void rotation_init(struct rotation *rotation, struct registry *registry);
 
 /* Asks the log to close every open list whose first entry is older than
- * --rotate-age, spread by up to a tenth of it so that many sets that began
+ * its set allows, spread by up to a tenth of it so that many sets that began
  * together do not end together. */
 void rotate_by_age(struct rotation *rotation);
 

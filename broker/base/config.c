@@ -309,6 +309,14 @@ config_read(struct config *config, int argc, char **argv,
     return rc;
 }
 
+const struct option *
+config_option(const char *name)
+{
+    size_t row = row_of(slice_of(name));
+
+    return row < N_ROWS ? &rows[row] : NULL;
+}
+
 /* Help */
 
 #define HELP_WIDTH  80

@@ -53,6 +53,11 @@ enum config_wish {
 MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
                                    enum config_wish *wish, struct problem *why);
 
+/* The row of an option ("rotate-age"), for who gives the same kind of value in
+ * another place: type, limits, default. NULL: there is none. */
+struct option;
+const struct option *config_option(const char *name);
+
 /* What --help prints. */
 void config_help(FILE *to);
 

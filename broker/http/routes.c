@@ -19,6 +19,9 @@ static const struct route {
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post},
     {METHOD_POST, "/sets/{set}/rotate", handle_sets_rotate},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get},
+    {METHOD_GET, "/sets", handle_sets_get},
+    {METHOD_GET, "/sets/{set}", handle_set_get},
+    {METHOD_PUT, "/sets/{set}", handle_set_put},
 };
 
 static const char *const method_names[] = {

@@ -18,6 +18,9 @@ handler_fn handle_documents_get;
 handler_fn handle_sets_rotate;
 handler_fn handle_stream_get;
 handler_fn handle_health_get;
+handler_fn handle_sets_get;
+handler_fn handle_set_get;
+handler_fn handle_set_put;
 
 /* What a path and a method come to. */
 struct route_found {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zlib.h>
@@ -94,6 +95,24 @@ void
 closed_name(char to[CLOSED_NAME_MAX], uint64_t number)
 {
     snprintf(to, CLOSED_NAME_MAX, "%012" PRIu64 ".xml", number);
+}
+
+/* The name of its file. */
+static void
+file_name(char to[CLOSED_NAME_MAX + 3], uint64_t number)
+{
+    closed_name(to, number);
+    strcat(to, ".gz");
+}
+
+uint64_t
+closed_size(int dir_fd, uint64_t number)
+{
+    char name[CLOSED_NAME_MAX + 3];
+    struct stat st;
+
+    file_name(name, number);
+    return fstatat(dir_fd, name, &st, 0) ? 0 : (uint64_t)st.st_size;
 }
 
 /* A list being written. */
@@ -218,8 +237,7 @@ closed_write(int dir_fd, const struct list_info *info, struct slice header,
     char name[CLOSED_NAME_MAX + 3];
     enum status rc;
 
-    closed_name(name, info->number);
-    strcat(name, ".gz");
+    file_name(name, info->number);
     buf_init(&w.out, 2 * (size_t)STEP_BYTES);
     rc = file_begin(&w.file, dir_fd, name, why);
     if (rc)
@@ -335,8 +353,7 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
     enum status rc;
     int fd = -1;
 
-    closed_name(name, info->number);
-    strcat(name, ".gz");
+    file_name(name, info->number);
     buf_init(&plain, BLOCK_BYTES + BATCH_BYTES_MAX);
     if (n_marks < 2) {
         rc = problem(why, STATUS_IO, "list %s has no marks", name);

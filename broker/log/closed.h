@@ -38,6 +38,9 @@ MUST_CHECK enum status closed_write(int dir_fd, const struct list_info *info,
                                     closed_source_fn *source, void *user,
                                     struct buf *marks, struct problem *why);
 
+/* The size of a list's file in `dir_fd`; 0 if there is none. */
+uint64_t closed_size(int dir_fd, uint64_t number);
+
 /* Reads the block of the file in `dir_fd` that holds entry `after` + 1. */
 MUST_CHECK enum status closed_read(int dir_fd, const struct list_info *info,
                                    struct slice marks, uint64_t after,

@@ -57,7 +57,7 @@ random_epoch(char to[EPOCH_SIZE + 1])
 
 /* Begins the log of a set with its first post. */
 static enum status
-give_birth(struct committer *c, struct log_set *set)
+give_birth(struct committer *c, struct log_set *set, struct post *post)
 {
     char epoch[EPOCH_SIZE + 1];
     struct engine_birth *births =
@@ -69,7 +69,14 @@ give_birth(struct committer *c, struct log_set *set)
     lists_start(&set->draft, epoch, clock_now_us());
     births[c->commit.n_births++] = (struct engine_birth){
         .name = set->name, .head = &set->draft, .id = &set->id};
+    post->is_birth = true;
     return STATUS_OK;
+}
+
+static const struct list_limits *
+limits_of(const struct committer *c, const struct log_set *set)
+{
+    return set->limits.entries ? &set->limits : &c->options->limits;
 }
 
 /* The batch that is being filled gets no more entries. */
@@ -155,7 +162,7 @@ place(struct committer *c, struct log_set *set, const char *bytes,
     size_t size = f->size + FRAGMENT_STAMP_MAX, before;
     int64_t us = event_time(&set->draft, f->datetime_us, now_us);
 
-    if (lists_must_end(&set->draft, &c->options->limits, size) &&
+    if (lists_must_end(&set->draft, limits_of(c, set), size) &&
         end_list(c, set))
         return STATUS_MEMORY;
     if (set->filling && set->filling->size + size > BATCH_BYTES_MAX)
@@ -177,7 +184,7 @@ place(struct committer *c, struct log_set *set, const char *bytes,
     set->draft.last++;
     set->draft.last_us = us;
     set->draft.list_bytes += set->filling->size - before;
-    if (lists_is_full(&set->draft, &c->options->limits))
+    if (lists_is_full(&set->draft, limits_of(c, set)))
         return end_list(c, set);
     return STATUS_OK;
 }
@@ -190,7 +197,7 @@ place_changes(struct committer *c, struct post *post, int64_t now_us)
     enum status rc = STATUS_OK;
 
     if (!set->draft.exists)
-        rc = give_birth(c, set);
+        rc = give_birth(c, set, post);
     post->first = set->draft.last + 1;
     for (size_t i = 0; !rc && i < post->n_fragments; i++) {
         /* What this batch will take of the post, for one allocation. */
@@ -230,8 +237,27 @@ place_filed(struct committer *c, struct post *post)
     if (!filed)
         return STATUS_MEMORY;
     c->filed = filed;
-    filed[c->commit.n_filed++] =
-        (struct engine_filed){post->set->id, post->list, post->marks};
+    post->set->draft.file_bytes += post->file_bytes;
+    filed[c->commit.n_filed++] = (struct engine_filed){
+        post->set->id, post->list, post->marks, post->set->draft.file_bytes};
+    return STATUS_OK;
+}
+
+static enum status
+place_settings(struct committer *c, struct post *post, int64_t now_us)
+{
+    struct log_set *set = post->set;
+    struct engine_settings *settings =
+        ONE_MORE(c->settings, &c->settings_capacity, c->commit.n_settings);
+
+    if (!settings)
+        return STATUS_MEMORY;
+    c->settings = settings;
+    if (!set->draft.exists && give_birth(c, set, post))
+        return STATUS_MEMORY;
+    set->draft.changed_us = now_us;
+    settings[c->commit.n_settings++] =
+        (struct engine_settings){&set->id, post->settings, now_us};
     return STATUS_OK;
 }
 
@@ -247,6 +273,8 @@ place_post(struct committer *c, struct post *post, int64_t now_us)
         return place_close(c, post);
     case POST_FILED:
         return place_filed(c, post);
+    case POST_SETTINGS:
+        return place_settings(c, post, now_us);
     }
     return STATUS_OK;
 }
@@ -304,6 +332,7 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         c->commit.batches = c->batches;
         c->commit.ends = c->ends;
         c->commit.filed = c->filed;
+        c->commit.settings = c->settings;
         c->commit.forget = true;
         rc = c->engine->ops->commit(c->engine, &c->commit, is_more, why);
     }
@@ -392,7 +421,9 @@ commit_round(struct committer *c, bool *is_more)
         list_remove(node);
         post->status = rc;
         post->why = why;
-        post->done(post); /* the post may be gone now */
+        if (!rc && post->kind == POST_SETTINGS)
+            post->set->limits = post->limits; /* from the next round on */
+        post->done(post);                     /* the post may be gone now */
     }
 }
 
@@ -495,4 +526,5 @@ committer_fini(struct committer *c)
     free(c->batches);
     free(c->ends);
     free(c->filed);
+    free(c->settings);
 }

@@ -47,7 +47,9 @@ struct committer {
     struct engine_batch *batches;
     struct engine_end *ends;
     struct engine_filed *filed;
-    size_t births_capacity, batches_capacity, ends_capacity, filed_capacity;
+    struct engine_settings *settings;
+    size_t births_capacity, batches_capacity, ends_capacity, filed_capacity,
+        settings_capacity;
     struct commit commit;
 };
 

@@ -45,6 +45,14 @@ struct engine_filed {
     uint32_t set;
     uint64_t list;
     struct slice marks;
+    uint64_t file_bytes; /* of all files of the set now */
+};
+
+/* New settings of a set, instead of those it has. */
+struct engine_settings {
+    const uint32_t *set;
+    struct slice text;
+    int64_t changed_us;
 };
 
 /* What one transaction makes durable, all or nothing. */
@@ -57,6 +65,8 @@ struct commit {
     size_t n_ends;
     struct engine_filed *filed;
     size_t n_filed;
+    struct engine_settings *settings;
+    size_t n_settings;
     /* Also forget some batches that closed lists' files hold: a slice of at
      * most 1 MB, so that no commit waits long for it. */
     bool forget;
@@ -66,9 +76,16 @@ struct engine {
     struct engine_ops const *ops;
 };
 
-/* Receives one set of the log, at start. */
-typedef enum status engine_set_fn(uint32_t id, const char *name,
-                                  const struct head *head, void *user,
+/* A set as it is kept. */
+struct engine_set {
+    uint32_t id;
+    const char *name;
+    struct head head;
+    struct slice settings; /* as they were given; empty: never */
+};
+
+/* Receives one set of the log, at start. `set` is lent. */
+typedef enum status engine_set_fn(const struct engine_set *set, void *user,
                                   struct problem *why);
 
 struct engine_ops {

@@ -20,9 +20,10 @@
 
 /* The end of a set's log, and its open list. */
 struct head {
-    bool exists; /* false: no entry was ever committed */
+    bool exists; /* false: nothing of the set was ever committed */
     char epoch[EPOCH_SIZE + 1];
     int64_t created_us;        /* T(0) */
+    int64_t changed_us;        /* when its settings were; 0: never */
     uint64_t last;             /* seq of the last entry; 0: none */
     int64_t last_us;           /* T(last) */
     struct digest digest;      /* d(last) */
@@ -32,6 +33,7 @@ struct head {
     struct digest list_before; /* d(list_after) */
     uint64_t list_bytes;       /* its fragments */
     int64_t list_first_us;     /* when its first entry was accepted */
+    uint64_t file_bytes;       /* of all files of closed lists */
 };
 
 /* A Change List. Of a closed one all is final. */

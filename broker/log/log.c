@@ -79,20 +79,22 @@ log_head(struct log_set *set, struct head *head)
 /* Opening and closing */
 
 static enum status
-on_loaded(uint32_t id, const char *name, const struct head *head, void *user,
-          struct problem *why)
+on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
 {
     struct log *log = user;
-    struct log_set *set = set_new(log, name, NULL);
+    struct log_set *set = set_new(log, loaded->name, NULL);
 
     if (set) {
-        set->id = id;
-        atomic_store_explicit(&set->public_id, id, memory_order_relaxed);
-        set->draft = set->tail.head = *head;
-        set->owner = log->options.on_set(set, log->options.user);
+        set->id = loaded->id;
+        atomic_store_explicit(&set->public_id, loaded->id,
+                              memory_order_relaxed);
+        set->draft = set->tail.head = loaded->head;
+        set->owner = log->options.on_set(set, loaded->settings, &set->limits,
+                                         log->options.user);
     }
     if (!set || !set->owner)
-        return problem(why, STATUS_MEMORY, "no memory for set %s", name);
+        return problem(why, STATUS_MEMORY, "no memory for set %s",
+                       loaded->name);
     return STATUS_OK;
 }
 
@@ -328,21 +330,19 @@ on_awaited(struct post *post)
     pthread_mutex_unlock(&a->mutex);
 }
 
+/* Submits a copy of `post` and waits for its outcome. */
 static enum status
-submit_filed(struct log *log, struct log_set *set, uint64_t number,
-             struct slice marks, struct problem *why)
+submit_awaited(struct log *log, const struct post *post, struct problem *why)
 {
     struct awaited a = {
-        .post = {.kind = POST_FILED,
-                 .set = set,
-                 .list = number,
-                 .marks = marks,
-                 .done = on_awaited},
+        .post = *post,
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .changed = PTHREAD_COND_INITIALIZER,
     };
-    enum status rc = log_submit(log, &a.post);
+    enum status rc;
 
+    a.post.done = on_awaited;
+    rc = log_submit(log, &a.post);
     if (rc)
         return problem(why, rc, "the log is ending");
     pthread_mutex_lock(&a.mutex);
@@ -351,6 +351,18 @@ submit_filed(struct log *log, struct log_set *set, uint64_t number,
     pthread_mutex_unlock(&a.mutex);
     *why = a.post.why;
     return a.post.status;
+}
+
+/* Tells the log that the file of a list is there, and how large it is. */
+static enum status
+submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
+             struct slice marks, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_FILED, .set = set, .list = number, .marks = marks};
+
+    post.file_bytes = closed_size(dir_fd, number);
+    return submit_awaited(log, &post, why);
 }
 
 static struct log_set *
@@ -403,7 +415,8 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
         rc = closed_write(dir_fd, &info, buf_slice(&header), next_of_list,
                           &source, &marks, why);
     if (!rc)
-        rc = submit_filed(log, source.set, info.number, buf_slice(&marks), why);
+        rc = submit_filed(log, source.set, dir_fd, info.number,
+                          buf_slice(&marks), why);
     if (!rc)
         diag(DIAG_DEBUG, "log", "list %" PRIu64 " of %s is filed", info.number,
              source.set->name);

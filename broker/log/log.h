@@ -39,9 +39,11 @@ struct log_options {
     uint64_t tail_bytes; /* memory for recent batches of all sets */
     int64_t linger_us;   /* how long a commit waits for company */
 
-    /* Told on log_open's thread of every set that exists; what it returns is
-     * the set's owner. NULL: no memory. */
-    void *(*on_set)(struct log_set *set, void *user);
+    /* Told on log_open's thread of every set that exists, with the settings
+     * that were kept; it may say what they mean for the set's lists. What it
+     * returns is the set's owner. NULL: no memory. */
+    void *(*on_set)(struct log_set *set, struct slice settings,
+                    struct list_limits *limits, void *user);
 
     /* The final header of the list that ends. Log thread. */
     void (*on_header)(struct log_set *set, const char *epoch,

@@ -23,6 +23,10 @@ struct log_set {
      * again, and what else is read of the set comes from its tail. */
     _Atomic(uint32_t) public_id;
 
+    /* When its lists are full; all zero: as the log's options say. The log
+     * thread's, once that runs. */
+    struct list_limits limits;
+
     /* The log thread's own, from a post to its commit. */
     uint32_t id;           /* 0: not born */
     struct head draft;     /* the head this round leads to */

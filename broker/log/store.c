@@ -13,6 +13,7 @@
 #include "broker/base/file.h"
 #include "broker/log/checkpoint.h"
 #include "broker/log/store_read.h"
+#include "broker/log/store_sets.h"
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
@@ -59,13 +60,13 @@ static const char *const migrations[] = {
     "CREATE UNIQUE INDEX lists_by_number ON lists(set_id, number);"
     "CREATE UNIQUE INDEX lists_by_seq ON lists(set_id, last);"
     "CREATE INDEX lists_unfiled ON lists(set_id, number) WHERE filed = 0;",
+    STORE_SETS_STEP_SETTINGS,
 };
 
 enum write_statement {
     W_BEGIN,
     W_COMMIT,
     W_ROLLBACK,
-    W_BIRTH,
     W_BATCH,
     W_END,
     W_FILED,
@@ -80,7 +81,6 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_BEGIN] = "BEGIN IMMEDIATE",
     [W_COMMIT] = "COMMIT",
     [W_ROLLBACK] = "ROLLBACK",
-    [W_BIRTH] = "INSERT INTO sets(name, epoch, created_us) VALUES(?, ?, ?)",
     [W_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
                 " list, list_bytes, before, digest, body)"
                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -112,6 +112,7 @@ struct store {
     /* The log thread's. */
     struct db db;
     sqlite3_stmt *statements[W_STATEMENTS];
+    struct store_sets sets;
     int64_t plenty_until_us; /* of disk space */
     struct debt *debts;
     size_t n_debts, debts_capacity;
@@ -141,21 +142,6 @@ bind_digest(sqlite3_stmt *s, int n, const struct digest *digest)
 }
 
 /* Committing */
-
-static enum status
-insert_birth(struct store *s, const struct engine_birth *birth,
-             struct problem *why)
-{
-    sqlite3_stmt *q = s->statements[W_BIRTH];
-    enum status rc;
-
-    sqlite3_bind_text(q, 1, birth->name, -1, SQLITE_STATIC);
-    sqlite3_bind_text(q, 2, birth->head->epoch, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 3, birth->head->created_us);
-    rc = db_run(&s->db, q, "store a set", why);
-    *birth->id = (uint32_t)sqlite3_last_insert_rowid(s->db.handle);
-    return rc;
-}
 
 static enum status
 insert_batch(struct store *s, const struct engine_batch *entry,
@@ -200,11 +186,16 @@ update_filed(struct store *s, const struct engine_filed *filed,
              struct problem *why)
 {
     sqlite3_stmt *q = s->statements[W_FILED];
+    enum status rc;
 
     store_bind_u64(q, 1, filed->set);
     store_bind_u64(q, 2, filed->list);
     bind_blob(q, 3, filed->marks.data, filed->marks.size);
-    return db_run(&s->db, q, "store that a list is filed", why);
+    rc = db_run(&s->db, q, "store that a list is filed", why);
+    if (!rc)
+        rc =
+            store_sets_file_bytes(&s->sets, filed->set, filed->file_bytes, why);
+    return rc;
 }
 
 /* Deletes a slice of what the first debt names; *is_paid: nothing was left. */
@@ -241,13 +232,15 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < commit->n_births; i++)
-        rc = insert_birth(s, &commit->births[i], why);
+        rc = store_sets_birth(&s->sets, &commit->births[i], why);
     for (size_t i = 0; !rc && i < commit->n_batches; i++)
         rc = insert_batch(s, &commit->batches[i], why);
     for (size_t i = 0; !rc && i < commit->n_ends; i++)
         rc = insert_end(s, &commit->ends[i], why);
     for (size_t i = 0; !rc && i < commit->n_filed; i++)
         rc = update_filed(s, &commit->filed[i], why);
+    for (size_t i = 0; !rc && i < commit->n_settings; i++)
+        rc = store_sets_settings(&s->sets, &commit->settings[i], why);
     if (!rc && commit->forget && s->n_debts > 0)
         rc = forget_slice(s, is_paid, why);
     return rc;
@@ -407,51 +400,20 @@ store_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
 
 /* Starting and ending */
 
-/* The head that the last rows of a set lead to: the last batch, or, when that
- * has gone to a file, the last closed list. */
+/* One set that was loaded: what of it can be forgotten is noted. */
+struct loading {
+    struct store *store;
+    engine_set_fn *on_set;
+    void *user;
+};
+
 static enum status
-load_head(struct store *s, sqlite3_stmt *list, sqlite3_stmt *batch,
-          sqlite3_stmt *first, uint32_t id, struct head *head,
-          struct problem *why)
+on_loaded(const struct engine_set *set, void *user, struct problem *why)
 {
-    bool row = false;
-    enum status rc;
+    struct loading *l = user;
+    enum status rc = l->on_set(set, l->user, why);
 
-    store_bind_u64(list, 1, id);
-    rc = db_step(&s->db, list, &row, "read the last list", why);
-    if (!rc && row) {
-        struct list_info info = store_column_list(list);
-
-        head->list = info.number + 1;
-        head->last = head->list_after = info.last;
-        head->last_us = head->list_from_us = info.until_us;
-        head->digest = head->list_before = info.digest;
-    }
-    sqlite3_reset(list);
-    if (rc)
-        return rc;
-
-    store_bind_u64(batch, 1, id);
-    rc = db_step(&s->db, batch, &row, "read the last batch", why);
-    if (!rc && row && store_column_u64(batch, 0) > head->last) {
-        head->last = store_column_u64(batch, 0);
-        head->last_us = sqlite3_column_int64(batch, 1);
-        head->list_bytes = store_column_u64(batch, 2);
-        head->digest = store_column_digest(batch, 3);
-    }
-    sqlite3_reset(batch);
-    if (rc || head->last == head->list_after)
-        return rc;
-
-    /* The age of the open list counts from its first entry; the time of the
-     * first batch's end is near enough after a restart. */
-    store_bind_u64(first, 1, id);
-    store_bind_u64(first, 2, head->list_after);
-    rc = db_step(&s->db, first, &row, "read the open list", why);
-    if (!rc && row)
-        head->list_first_us = sqlite3_column_int64(first, 0);
-    sqlite3_reset(first);
-    return rc;
+    return rc ? rc : note_filed(l->store, set->id, why);
 }
 
 static enum status
@@ -459,40 +421,9 @@ store_load(struct engine *engine, engine_set_fn *on_set, void *user,
            struct problem *why)
 {
     struct store *s = store_of(engine);
-    sqlite3_stmt *q[4] = {NULL};
-    static const char *const sql[4] = {
-        "SELECT id, name, epoch, created_us FROM sets ORDER BY name",
-        "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
-        " ORDER BY number DESC LIMIT 1",
-        "SELECT last, last_us, list_bytes, digest FROM batches"
-        " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
-        "SELECT last_us FROM batches WHERE set_id = ? AND first > ?"
-        " ORDER BY first LIMIT 1",
-    };
-    bool row = false;
-    enum status rc = store_prepare(&s->db, q, sql, 4, why);
+    struct loading l = {s, on_set, user};
 
-    while (!rc && !(rc = db_step(&s->db, q[0], &row, "read the sets", why)) &&
-           row) {
-        uint32_t id = (uint32_t)store_column_u64(q[0], 0);
-        char epoch[EPOCH_SIZE + 1] = "";
-        struct head head;
-
-        memcpy(epoch, sqlite3_column_text(q[0], 2),
-               (size_t)sqlite3_column_bytes(q[0], 2) < sizeof(epoch)
-                   ? (size_t)sqlite3_column_bytes(q[0], 2)
-                   : EPOCH_SIZE);
-        lists_start(&head, epoch, sqlite3_column_int64(q[0], 3));
-        rc = load_head(s, q[1], q[2], q[3], id, &head, why);
-        if (!rc)
-            rc = on_set(id, (const char *)sqlite3_column_text(q[0], 1), &head,
-                        user, why);
-        if (rc)
-            break;
-        rc = note_filed(s, id, why);
-    }
-    store_finalize(q, 4);
-    return rc;
+    return store_sets_load(&s->sets, on_loaded, &l, why);
 }
 
 static void
@@ -503,6 +434,7 @@ store_close(struct engine *engine)
     checkpoint_stop(&s->checkpoint);
     store_readers_fini(&s->readers);
     store_finalize(s->statements, W_STATEMENTS);
+    store_sets_fini(&s->sets);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
@@ -548,6 +480,8 @@ store_open(struct engine **engine, const char *dir,
                         sizeof(migrations) / sizeof(migrations[0]), why);
     if (!rc)
         rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
+    if (!rc)
+        rc = store_sets_init(&s->sets, &s->db, why);
     if (!rc)
         rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     if (rc) {

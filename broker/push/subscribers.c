@@ -68,6 +68,16 @@ struct push {
     struct push_thread threads[];
 };
 
+/* Who is connected, for the set's description. */
+static void
+count(struct subscriber *s, int n)
+{
+    atomic_uint *counter =
+        &s->place->set->subscribers[transports_number(s->transport)];
+
+    atomic_fetch_add_explicit(counter, (unsigned)n, memory_order_relaxed);
+}
+
 /* Sending */
 
 static void
@@ -423,6 +433,7 @@ on_gone(struct stream *stream, void *user)
     list_remove(&s->node);
     list_remove(&s->idle_node);
     frame_unref(s->frame);
+    count(s, -1);
     places_leave(s->place);
     free(s);
 }
@@ -455,6 +466,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     s->transport = wish->transport;
     s->after = wish->after;
     s->is_gone = wish->is_gone;
+    count(s, 1);
     request_accept_stream(rq,
                           wish->is_named ? wish->transport->subprotocol : NULL,
                           &stream_handlers, s);

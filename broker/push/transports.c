@@ -40,3 +40,20 @@ transports_of_websocket(bool has_offer, struct slice offer, bool *is_named)
                 return &transports[i];
     return NULL;
 }
+
+unsigned
+transports_number(const struct transport *transport)
+{
+    return (unsigned)(transport - transports);
+}
+
+const char *
+transports_name(unsigned n)
+{
+    _Static_assert(sizeof(transports) / sizeof(transports[0]) <=
+                       SET_TRANSPORTS_MAX,
+                   "each is counted");
+    return n < sizeof(transports) / sizeof(transports[0])
+               ? transports[n].subprotocol
+               : NULL;
+}

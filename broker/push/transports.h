@@ -25,6 +25,11 @@ struct transport {
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool *is_named);
 
+/* The number of a transport, from 0, and the name of number `n`, by which its
+ * subscribers are counted (set->subscribers); NULL: there are no more. */
+unsigned transports_number(const struct transport *transport);
+const char *transports_name(unsigned n);
+
 /* "resourcesync.json, resourcesync.xml", for an error's text. */
 #define TRANSPORTS_OFFERED "resourcesync.json, resourcesync.xml"
 

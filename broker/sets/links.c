@@ -11,6 +11,9 @@ static const char *const paths[] = {
     [LINK_LIST] = "/changes/%012" PRIu64 ".xml",
     [LINK_CHANGELIST_ARCHIVE] = "/changelist-archive.xml",
     [LINK_MEMORY] = "/changes?after=",
+    [LINK_SET] = "",
+    [LINK_POST] = "/changes",
+    [LINK_STREAM] = "/stream",
 };
 
 struct link_text
@@ -30,6 +33,17 @@ link_to(const char *public_url, enum link_kind kind, const char *set,
     if (epoch)
         n += snprintf(link.text + n, sizeof(link.text) - (size_t)n,
                       "%s-%" PRIu64, epoch, number);
+    link.size = (size_t)n;
+    return link;
+}
+
+struct link_text
+link_to_sets(const char *public_url, const char *after)
+{
+    struct link_text link;
+    int n = snprintf(link.text, sizeof(link.text), "%s/sets%s%s", public_url,
+                     after ? "?after=" : "", after ? after : "");
+
     link.size = (size_t)n;
     return link;
 }

@@ -20,7 +20,10 @@ enum link_kind {
     LINK_CHANGELIST, /* the capability's fixed address */
     LINK_LIST,       /* Change List `number` */
     LINK_CHANGELIST_ARCHIVE,
-    LINK_MEMORY /* change memory: the entries after seq `number` */
+    LINK_MEMORY, /* change memory: the entries after seq `number` */
+    LINK_SET,    /* what the set is, as JSON */
+    LINK_POST,  /* where changes are posted; change memory from its beginning */
+    LINK_STREAM /* WebSocket */
 };
 
 struct link_text {
@@ -32,6 +35,9 @@ struct link_text {
  * `epoch` where no position is. */
 struct link_text link_to(const char *public_url, enum link_kind kind,
                          const char *set, const char *epoch, uint64_t number);
+
+/* All sets, as JSON, from the first name behind `after` on; NULL: all. */
+struct link_text link_to_sets(const char *public_url, const char *after);
 
 static inline struct slice
 link_slice(const struct link_text *link)

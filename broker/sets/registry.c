@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/diag.h"
 #include "broker/sets/header.h"
+#include "broker/sets/settings.h"
 #include "proto/vocab.h"
 
 /* Pages of change memory held for clients that read slowly: a hundred or so of
@@ -29,6 +31,8 @@ struct registry {
     pthread_rwlock_t lock;
     struct set **sets; /* ordered by name */
     size_t n_sets, capacity;
+
+    pthread_mutex_t settings_mutex; /* guards the settings of all sets */
 
     pthread_mutex_t readers_mutex;
     struct kept_reader readers[READERS_KEPT];
@@ -90,6 +94,7 @@ insert(struct registry *r, size_t place, struct log_set *log)
         return NULL;
     set->registry = r;
     set->log = log;
+    atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
     if (log)
         set->name = log_set_name(log);
     memmove(&r->sets[place + 1], &r->sets[place],
@@ -99,12 +104,59 @@ insert(struct registry *r, size_t place, struct log_set *log)
     return set;
 }
 
+void
+registry_set_settings(struct set *set, struct settings *settings)
+{
+    struct registry *r = set->registry;
+    struct settings *old;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    old = set->settings;
+    set->settings = settings;
+    pthread_mutex_unlock(&r->settings_mutex);
+    free(old);
+    atomic_store_explicit(&set->rotate_age_us, settings->rotate_age_us,
+                          memory_order_relaxed);
+}
+
+void
+registry_settings(const struct set *set, struct settings *settings)
+{
+    struct registry *r = set->registry;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    if (set->settings)
+        *settings = *set->settings;
+    else
+        settings_start(settings, r->options.config);
+    pthread_mutex_unlock(&r->settings_mutex);
+}
+
+/* A broker that reads its own settings back may know less than the one that
+ * wrote them; the set is served all the same. */
 static void *
-on_set(struct log_set *log, void *user)
+on_set(struct log_set *log, struct slice text, struct list_limits *limits,
+       void *user)
 {
     struct registry *r = user;
+    struct set *set = insert(r, place_of(r, slice_of(log_set_name(log))), log);
+    struct settings *settings;
+    struct problem why = {""};
 
-    return insert(r, place_of(r, slice_of(log_set_name(log))), log);
+    if (!set || text.size == 0)
+        return set;
+    settings = calloc(1, sizeof(*settings));
+    if (!settings)
+        return NULL;
+    if (settings_read(settings, r->options.config, text, &why)) {
+        diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
+             set->name, why.text);
+        free(settings);
+        return set;
+    }
+    *limits = settings_limits(settings);
+    registry_set_settings(set, settings);
+    return set;
 }
 
 static void
@@ -147,6 +199,7 @@ registry_open(struct registry **registry,
         return problem(why, STATUS_MEMORY, "no memory for the sets");
     r->options = *options;
     pthread_rwlock_init(&r->lock, NULL);
+    pthread_mutex_init(&r->settings_mutex, NULL);
     pthread_mutex_init(&r->readers_mutex, NULL);
     r->limits[BUDGET_POSTS] = (size_t)config->ingest_bytes;
     r->limits[BUDGET_ANSWERS] = ANSWERS_BYTES;
@@ -173,12 +226,15 @@ registry_close(struct registry *r)
     if (!r)
         return;
     log_close(r->log);
-    for (size_t i = 0; i < r->n_sets; i++)
+    for (size_t i = 0; i < r->n_sets; i++) {
+        free(r->sets[i]->settings);
         free(r->sets[i]);
+    }
     for (size_t i = 0; i < r->n_readers; i++)
         reader_free(r->readers[i].reader);
     free(r->sets);
     pthread_mutex_destroy(&r->readers_mutex);
+    pthread_mutex_destroy(&r->settings_mutex);
     pthread_rwlock_destroy(&r->lock);
     free(r);
 }
@@ -259,6 +315,27 @@ registry_each(struct registry *r,
             break;
     }
     free(sets);
+}
+
+bool
+registry_page(struct registry *r, struct slice after, struct set **sets,
+              struct head *heads, size_t *n)
+{
+    size_t max = *n, i;
+
+    *n = 0;
+    pthread_rwlock_rdlock(&r->lock);
+    i = place_of(r, after);
+    for (; i < r->n_sets && *n < max; i++) {
+        struct set *set = r->sets[i];
+
+        if (slice_is(after, set->name) || !log_head(set->log, &heads[*n]))
+            continue;
+        sets[(*n)++] = set;
+    }
+    max = r->n_sets;
+    pthread_rwlock_unlock(&r->lock);
+    return i < max;
 }
 
 struct reader *

@@ -1,9 +1,9 @@
 /*
  * registry.h - the sets, by name; what all who serve them share.
  *
- * A set exists from the commit of its first post on. Its struct is made a
- * little earlier, when that post is handed to the log, and lives as long as the
- * registry. Any thread.
+ * A set exists from the commit of its first post or of its first settings on.
+ * Its struct is made a little earlier, when these are handed to the log, and
+ * lives as long as the registry. Any thread.
  */
 #ifndef BROKER_SETS_REGISTRY_H
 #define BROKER_SETS_REGISTRY_H
@@ -22,12 +22,26 @@
 /* Sets that may be there at most: what one Source Description holds. */
 #define SETS_MAX 50000
 
+/* Ways of pushing that subscribers are counted by. */
+#define SET_TRANSPORTS_MAX 8
+
 struct registry;
+struct settings;
 
 struct set {
     struct registry *registry;
     struct log_set *log;
     const char *name;
+
+    struct settings *settings; /* the registry's: registry_settings */
+
+    /* In effect, for who looks at all sets often. Relaxed: a late look costs a
+     * round. */
+    _Atomic(int64_t) rotate_age_us;
+
+    /* Connected now, by transport; push counts them. Relaxed: they are told,
+     * and order nothing. */
+    atomic_uint subscribers[SET_TRANSPORTS_MAX];
 };
 
 struct registry_options {
@@ -68,6 +82,19 @@ void registry_each(struct registry *registry,
                    bool (*fn)(struct set *set, const struct head *head,
                               void *user),
                    void *user);
+
+/* The sets that exist, in order of names from the first one after `after` on,
+ * with their heads: at most *n; sets *n. true: there are more. */
+bool registry_page(struct registry *registry, struct slice after,
+                   struct set **sets, struct head *heads, size_t *n);
+
+/* Copies the settings of a set, what is in effect: settings.h. Title and
+ * description (the URL of the links `describedby`) are "" where none is given;
+ * head.changed_us tells when they were changed. */
+void registry_settings(const struct set *set, struct settings *settings);
+
+/* The settings that were committed; takes them over. Log thread. */
+void registry_set_settings(struct set *set, struct settings *settings);
 
 /* Readers are kept between posts: a new parser costs more than a small post. */
 struct reader *registry_take_reader(struct registry *registry,

@@ -1,0 +1,161 @@
+#include "broker/log/store_sets.h"
+
+#include <string.h>
+
+#include "broker/log/store_read.h"
+
+enum { S_BIRTH, S_SETTINGS, S_FILE_BYTES };
+
+static const char *const sql[STORE_SETS_STATEMENTS] = {
+    [S_BIRTH] = "INSERT INTO sets(name, epoch, created_us) VALUES(?, ?, ?)",
+    [S_SETTINGS] = "UPDATE sets SET settings = ?2, changed_us = ?3"
+                   " WHERE id = ?1",
+    [S_FILE_BYTES] = "UPDATE sets SET file_bytes = ?2 WHERE id = ?1",
+};
+
+enum status
+store_sets_init(struct store_sets *s, struct db *db, struct problem *why)
+{
+    s->db = db;
+    return store_prepare(db, s->statements, sql, STORE_SETS_STATEMENTS, why);
+}
+
+void
+store_sets_fini(struct store_sets *s)
+{
+    store_finalize(s->statements, STORE_SETS_STATEMENTS);
+}
+
+/* Committing */
+
+enum status
+store_sets_birth(struct store_sets *s, const struct engine_birth *birth,
+                 struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[S_BIRTH];
+    enum status rc;
+
+    sqlite3_bind_text(q, 1, birth->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 2, birth->head->epoch, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 3, birth->head->created_us);
+    rc = db_run(s->db, q, "store a set", why);
+    *birth->id = (uint32_t)sqlite3_last_insert_rowid(s->db->handle);
+    return rc;
+}
+
+enum status
+store_sets_settings(struct store_sets *s,
+                    const struct engine_settings *settings, struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[S_SETTINGS];
+
+    store_bind_u64(q, 1, *settings->set);
+    sqlite3_bind_text64(q, 2, settings->text.size ? settings->text.data : "",
+                        settings->text.size, SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(q, 3, settings->changed_us);
+    return db_run(s->db, q, "store the settings of a set", why);
+}
+
+enum status
+store_sets_file_bytes(struct store_sets *s, uint32_t set, uint64_t bytes,
+                      struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[S_FILE_BYTES];
+
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, bytes);
+    return db_run(s->db, q, "store the size of a set", why);
+}
+
+/* Loading */
+
+/* The head that the last rows of a set lead to: the last batch, or, when that
+ * has gone to a file, the last closed list. */
+static enum status
+load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
+          sqlite3_stmt *first, uint32_t id, struct head *head,
+          struct problem *why)
+{
+    bool row = false;
+    enum status rc;
+
+    store_bind_u64(list, 1, id);
+    rc = db_step(s->db, list, &row, "read the last list", why);
+    if (!rc && row) {
+        struct list_info info = store_column_list(list);
+
+        head->list = info.number + 1;
+        head->last = head->list_after = info.last;
+        head->last_us = head->list_from_us = info.until_us;
+        head->digest = head->list_before = info.digest;
+    }
+    sqlite3_reset(list);
+    if (rc)
+        return rc;
+
+    store_bind_u64(batch, 1, id);
+    rc = db_step(s->db, batch, &row, "read the last batch", why);
+    if (!rc && row && store_column_u64(batch, 0) > head->last) {
+        head->last = store_column_u64(batch, 0);
+        head->last_us = sqlite3_column_int64(batch, 1);
+        head->list_bytes = store_column_u64(batch, 2);
+        head->digest = store_column_digest(batch, 3);
+    }
+    sqlite3_reset(batch);
+    if (rc || head->last == head->list_after)
+        return rc;
+
+    /* The age of the open list counts from its first entry; the time of the
+     * first batch's end is near enough after a restart. */
+    store_bind_u64(first, 1, id);
+    store_bind_u64(first, 2, head->list_after);
+    rc = db_step(s->db, first, &row, "read the open list", why);
+    if (!rc && row)
+        head->list_first_us = sqlite3_column_int64(first, 0);
+    sqlite3_reset(first);
+    return rc;
+}
+
+static void
+copy_epoch(char to[EPOCH_SIZE + 1], struct slice epoch)
+{
+    memset(to, 0, EPOCH_SIZE + 1);
+    memcpy(to, epoch.data, epoch.size < EPOCH_SIZE ? epoch.size : EPOCH_SIZE);
+}
+
+enum status
+store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
+                struct problem *why)
+{
+    sqlite3_stmt *q[4] = {NULL};
+    static const char *const load_sql[4] = {
+        "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes"
+        " FROM sets ORDER BY name",
+        "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
+        " ORDER BY number DESC LIMIT 1",
+        "SELECT last, last_us, list_bytes, digest FROM batches"
+        " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
+        "SELECT last_us FROM batches WHERE set_id = ? AND first > ?"
+        " ORDER BY first LIMIT 1",
+    };
+    bool row = false;
+    enum status rc = store_prepare(s->db, q, load_sql, 4, why);
+
+    while (!rc && !(rc = db_step(s->db, q[0], &row, "read the sets", why)) &&
+           row) {
+        struct engine_set set = {.id = (uint32_t)store_column_u64(q[0], 0)};
+        char epoch[EPOCH_SIZE + 1];
+
+        copy_epoch(epoch, db_column(q[0], 2));
+        lists_start(&set.head, epoch, sqlite3_column_int64(q[0], 3));
+        set.head.changed_us = sqlite3_column_int64(q[0], 5);
+        set.head.file_bytes = store_column_u64(q[0], 6);
+        rc = load_head(s, q[1], q[2], q[3], set.id, &set.head, why);
+        set.name = (const char *)sqlite3_column_text(q[0], 1);
+        set.settings = db_column(q[0], 4);
+        if (!rc)
+            rc = on_set(&set, user, why);
+    }
+    store_finalize(q, 4);
+    return rc;
+}
