@@ -31,6 +31,8 @@ archiver_run(struct thread *t)
         }
         /* After each file the thread looks whether it is to end. */
         wait_us = rotate_file_one(&a->rotation) ? 0 : ROUND_US;
+        if (rotate_purge_some(&a->rotation))
+            wait_us = 0;
     }
 }
 

@@ -18,7 +18,7 @@ on_closed(struct post *post)
 {
     struct asked *a = list_entry(post, struct asked, post);
 
-    if (post->status)
+    if (post->status && post->status != STATUS_GONE) /* the set was removed */
         diag(DIAG_WARNING, "archive", "a list could not be closed: %s",
              post->why.text);
     atomic_fetch_sub_explicit(&a->rotation->n_asked, 1, memory_order_relaxed);
@@ -90,6 +90,22 @@ rotate_file_one(struct rotation *rotation)
     if (rc && rc != STATUS_STOPPED)
         diag(DIAG_WARNING, "archive",
              "a closed list could not be filed, and will be tried again: %s",
+             why.text);
+    return !rc && !is_done;
+}
+
+bool
+rotate_purge_some(struct rotation *rotation)
+{
+    struct problem why = {""};
+    bool is_done = true;
+    enum status rc =
+        log_purge(registry_log(rotation->registry), &is_done, &why);
+
+    if (rc && rc != STATUS_STOPPED)
+        diag(DIAG_WARNING, "archive",
+             "what was removed is still on the disk, and will be tried again: "
+             "%s",
              why.text);
     return !rc && !is_done;
 }

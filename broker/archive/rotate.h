@@ -25,6 +25,10 @@ void rotation_init(struct rotation *rotation, struct registry *registry);
  * together do not end together. */
 void rotate_by_age(struct rotation *rotation);
 
+/* Takes some of what was let go off the disk. false: there was nothing due, or
+ * it could not be done now. */
+bool rotate_purge_some(struct rotation *rotation);
+
 /* Files one closed list. false: there was none, or it could not be done now. */
 bool rotate_file_one(struct rotation *rotation);
 

@@ -56,6 +56,8 @@ static const struct option rows[] = {
      "close a Change List at this size"},
     {"rotate-age", "SECONDS", SECONDS(rotate_age_us, 0, 3650 * DAY), "86400",
      "close a Change List at this age; 0 is never"},
+    {"remove-grace", "SECONDS", SECONDS(remove_grace_us, 0, 3650 * DAY), "300",
+     "files of a removed set stay for so long, for who is reading them"},
     {"index-lists", "N", COUNT(index_lists, 1, 49999), "1000",
      "closed lists in the Change List Index; older ones are in the archive"},
 

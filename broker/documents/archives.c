@@ -13,16 +13,16 @@ archives_changelist_open(const struct document_wish *wish, struct body **body,
         .document = wish,
         .root = DOCUMENT_URLSET,
         .capability = CAP_CHANGELIST_ARCHIVE,
-        .first = 1,
+        .first = wish->head.first_list,
         .last = last,
     };
 
-    if (last == 0)
+    if (last < wish->head.first_list)
         return problem(why, STATUS_NOT_FOUND,
                        "no Change List of this set is closed yet");
     /* Lists are never dropped, so after this many the oldest must leave the
      * document, which has a limit (R-226); they keep their addresses. */
-    if (last > DOCUMENT_ENTRIES_MAX)
+    if (last - listing.first >= DOCUMENT_ENTRIES_MAX)
         listing.first = last - DOCUMENT_ENTRIES_MAX + 1;
     return listing_open(&listing, body, why);
 }

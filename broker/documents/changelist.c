@@ -121,6 +121,8 @@ changelist_open(const struct document_wish *wish, struct body **body,
 
     if (wish->number > wish->head.list)
         return problem(why, STATUS_NOT_FOUND, "there is no such Change List");
+    if (wish->number < wish->head.first_list)
+        return problem(why, STATUS_GONE, "this Change List is no longer kept");
     if (wish->number < wish->head.list && wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     l = calloc(1, sizeof(*l));
@@ -170,13 +172,15 @@ changelist_current_open(const struct document_wish *wish, struct body **body,
         .root = DOCUMENT_SITEMAPINDEX,
         .capability = CAP_CHANGELIST,
         .archives = archive.text,
-        .first = wish->head.list > closed ? wish->head.list - closed : 1,
+        .first = wish->head.list - wish->head.first_list > closed
+                     ? wish->head.list - closed
+                     : wish->head.first_list,
         .last = wish->head.list,
         .has_from = true,
     };
 
-    if (wish->head.list > 1)
+    if (wish->head.list > wish->head.start_list)
         return listing_open(&index, body, why);
-    list.number = 1;
+    list.number = wish->head.list;
     return changelist_open(&list, body, why);
 }

@@ -162,7 +162,7 @@ source_set_open(const struct document_wish *wish, struct body **body,
     document_header(&text, &head);
     add_capability(&text, link_to(url, LINK_CHANGELIST, set, NULL, 0),
                    CAP_CHANGELIST);
-    if (wish->head.list > 1)
+    if (wish->head.list > wish->head.first_list)
         add_capability(&text,
                        link_to(url, LINK_CHANGELIST_ARCHIVE, set, NULL, 0),
                        CAP_CHANGELIST_ARCHIVE);

@@ -73,7 +73,7 @@ add_links(struct buf *to, const struct set *set, const struct head *head)
         {"capabilitylist", LINK_CAPABILITYLIST, "application/xml", true},
         {"changelist", LINK_CHANGELIST, "application/xml", true},
         {"changelist-archive", LINK_CHANGELIST_ARCHIVE, "application/xml",
-         head->list > 1},
+         head->list > head->first_list},
         {"changes", LINK_POST, "application/json", true},
         {"stream", LINK_STREAM, NULL, true},
     };
@@ -138,7 +138,7 @@ describe_set(struct buf *to, const struct set *set, const struct head *head)
                    ",\"bytes\":%" PRIu64 ",\"closed\":%" PRIu64
                    ",\"fileBytes\":%" PRIu64 "}",
                    head->list, head->last - head->list_after, head->list_bytes,
-                   head->list - 1, head->file_bytes);
+                   head->list - head->first_list, head->file_bytes);
     add_subscribers(to, set);
     add_links(to, set, head);
     BUF_ADD(to, "}\n");

@@ -1,5 +1,5 @@
 /*
- * handle_set.c - PUT and GET a set; GET all sets.
+ * handle_set.c - PUT, GET and DELETE a set; GET all sets.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -194,6 +194,94 @@ handle_set_put(struct http *http, struct request *rq, struct slice name)
     buf_init(&p->body, SETTINGS_BYTES_MAX);
     request_set_user(rq, p);
     request_receive(rq, &put_handlers);
+}
+
+/* DELETE: 204 when the removal is on disk. */
+struct removing {
+    struct task task; /* from the log thread to the connection's */
+    struct ticket ticket;
+    struct alteration *alteration;
+};
+
+static void
+on_removed(struct task *task)
+{
+    struct removing *d = list_entry(task, struct removing, task);
+    const struct post *post = &d->alteration->post;
+    struct request *rq = ticket_request(d->ticket);
+    struct response r;
+
+    if (rq && post->status) {
+        routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
+    } else if (rq) {
+        response_init(&r, 204, NULL);
+        request_answer(rq, &r);
+    }
+    alter_free(d->alteration);
+    free(d);
+}
+
+/* Log thread. */
+static void
+on_removal(struct alteration *alteration, void *user)
+{
+    struct removing *d = user;
+
+    d->alteration = alteration;
+    service_post(d->ticket.service, &d->task);
+}
+
+static void
+ignore_data(struct request *rq, struct slice bytes)
+{
+    (void)rq;
+    (void)bytes; /* nothing is asked for in it */
+}
+
+static void
+begin_removal(struct request *rq)
+{
+    struct removing *d = calloc(1, sizeof(*d));
+    struct problem why = {"the broker has no memory left"};
+    enum status rc = STATUS_BUSY;
+
+    if (d) {
+        d->task.run = on_removed;
+        d->ticket = request_ticket(rq);
+        rc = alter_remove(request_user(rq), on_removal, d, &why);
+    }
+    if (rc) {
+        free(d);
+        routes_answer_failure(rq, rc, &why, NULL, NULL);
+    }
+}
+
+static void
+ignore_gone(struct request *rq)
+{
+    (void)rq; /* the ticket tells the log's answer */
+}
+
+static const struct request_handlers delete_handlers = {
+    .on_data = ignore_data,
+    .on_end = begin_removal,
+    .on_gone = ignore_gone,
+};
+
+void
+handle_set_delete(struct http *http, struct request *rq, struct slice name)
+{
+    struct set *set = routes_set(http, rq, name, NULL);
+    struct problem why = {"a removal has no body to speak of"};
+
+    if (!set)
+        return;
+    if (request_content_length(rq) > 1024) {
+        routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
+        return;
+    }
+    request_set_user(rq, set);
+    request_receive(rq, &delete_handlers);
 }
 
 /* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"} */

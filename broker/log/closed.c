@@ -97,9 +97,8 @@ closed_name(char to[CLOSED_NAME_MAX], uint64_t number)
     snprintf(to, CLOSED_NAME_MAX, "%012" PRIu64 ".xml", number);
 }
 
-/* The name of its file. */
-static void
-file_name(char to[CLOSED_NAME_MAX + 3], uint64_t number)
+void
+closed_file(char to[CLOSED_FILE_MAX], uint64_t number)
 {
     closed_name(to, number);
     strcat(to, ".gz");
@@ -108,10 +107,10 @@ file_name(char to[CLOSED_NAME_MAX + 3], uint64_t number)
 uint64_t
 closed_size(int dir_fd, uint64_t number)
 {
-    char name[CLOSED_NAME_MAX + 3];
+    char name[CLOSED_FILE_MAX];
     struct stat st;
 
-    file_name(name, number);
+    closed_file(name, number);
     return fstatat(dir_fd, name, &st, 0) ? 0 : (uint64_t)st.st_size;
 }
 
@@ -234,10 +233,10 @@ closed_write(int dir_fd, const struct list_info *info, struct slice header,
 {
     struct writer w = {.why = why};
     gz_header plain_header = {.os = 255}; /* no time, no name, no system */
-    char name[CLOSED_NAME_MAX + 3];
+    char name[CLOSED_FILE_MAX];
     enum status rc;
 
-    file_name(name, info->number);
+    closed_file(name, info->number);
     buf_init(&w.out, 2 * (size_t)STEP_BYTES);
     rc = file_begin(&w.file, dir_fd, name, why);
     if (rc)
@@ -346,14 +345,14 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
             struct problem *why)
 {
     size_t n_marks = marks.size / MARK_SIZE, n;
-    char name[CLOSED_NAME_MAX + 3];
+    char name[CLOSED_FILE_MAX];
     struct buf plain;
     struct mark from, to;
     struct batch *b = NULL;
     enum status rc;
     int fd = -1;
 
-    file_name(name, info->number);
+    closed_file(name, info->number);
     buf_init(&plain, BLOCK_BYTES + BATCH_BYTES_MAX);
     if (n_marks < 2) {
         rc = problem(why, STATUS_IO, "list %s has no marks", name);

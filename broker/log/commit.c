@@ -67,6 +67,8 @@ give_birth(struct committer *c, struct log_set *set, struct post *post)
         return STATUS_MEMORY;
     c->births = births;
     lists_start(&set->draft, epoch, clock_now_us());
+    if (set->start_list)
+        lists_number(&set->draft, set->start_list);
     births[c->commit.n_births++] = (struct engine_birth){
         .name = set->name, .head = &set->draft, .id = &set->id};
     post->is_birth = true;
@@ -261,9 +263,52 @@ place_settings(struct committer *c, struct post *post, int64_t now_us)
     return STATUS_OK;
 }
 
+/* The set ends with this commit. Its open list ends without becoming a closed
+ * one; its number was told, and is not given again. */
+static enum status
+place_removal(struct committer *c, struct post *post, int64_t now_us)
+{
+    struct head *draft = &post->set->draft;
+    struct engine_removal *removals =
+        ONE_MORE(c->removals, &c->removals_capacity, c->commit.n_removals);
+
+    if (!removals)
+        return STATUS_MEMORY;
+    c->removals = removals;
+    removals[c->commit.n_removals++] = (struct engine_removal){
+        .set = post->set->id,
+        .name = post->set->name,
+        .first = draft->first_list,
+        .last = draft->list - 1,
+        .next_list = draft->list + 1,
+        .removed_us = now_us,
+        .due_us = now_us + post->grace_us,
+    };
+    draft->exists = false;
+    draft->is_removed = true;
+    draft->changed_us = now_us;
+    return STATUS_OK;
+}
+
+static enum status
+place_purge(struct committer *c, struct post *post)
+{
+    struct engine_purge *purges =
+        ONE_MORE(c->purges, &c->purges_capacity, c->commit.n_purges);
+
+    if (!purges)
+        return STATUS_MEMORY;
+    c->purges = purges;
+    purges[c->commit.n_purges++] =
+        (struct engine_purge){post->trash, post->list};
+    return STATUS_OK;
+}
+
 static enum status
 place_post(struct committer *c, struct post *post, int64_t now_us)
 {
+    if (post->kind == POST_PURGED)
+        return place_purge(c, post);
     if (list_is_empty(&post->set->touched))
         list_append(&c->touched, &post->set->touched);
     switch (post->kind) {
@@ -275,6 +320,10 @@ place_post(struct committer *c, struct post *post, int64_t now_us)
         return place_filed(c, post);
     case POST_SETTINGS:
         return place_settings(c, post, now_us);
+    case POST_REMOVE:
+        return place_removal(c, post, now_us);
+    case POST_PURGED:
+        break;
     }
     return STATUS_OK;
 }
@@ -297,6 +346,8 @@ publish_set(struct committer *c, struct log_set *set)
     atomic_store_explicit(&set->public_id, set->id, memory_order_relaxed);
     tail_publish(c->tails, &set->tail, set->made, set->n_made, &set->draft);
     set->n_made = 0;
+    if (set->draft.is_removed)
+        tail_empty(c->tails, &set->tail);
 }
 
 /* Forgets what the round did to a set. */
@@ -333,6 +384,8 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         c->commit.ends = c->ends;
         c->commit.filed = c->filed;
         c->commit.settings = c->settings;
+        c->commit.removals = c->removals;
+        c->commit.purges = c->purges;
         c->commit.forget = true;
         rc = c->engine->ops->commit(c->engine, &c->commit, is_more, why);
     }
@@ -387,6 +440,24 @@ refuse(struct post *post)
     post->done(post);
 }
 
+/* The set has ended before this came. Who posted may post to a new one. */
+static void
+refuse_removed(struct post *post)
+{
+    post->status = problem(&post->why, STATUS_GONE, "the set %s was removed",
+                           post->set->name);
+    post->done(post);
+}
+
+/* Does this round end the set that `post` is for? Then it is for the next round
+ * to say so, when the removal is certain. */
+static bool
+must_wait(const struct post *post)
+{
+    return post->set && post->set->draft.is_removed &&
+           !list_is_empty(&post->set->touched);
+}
+
 /* One round; *is_more as by conclude. */
 static void
 commit_round(struct committer *c, bool *is_more)
@@ -403,8 +474,15 @@ commit_round(struct committer *c, bool *is_more)
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
         struct post *post = list_entry(c->waiting.next, struct post, node);
 
+        if (must_wait(post))
+            break;
         list_remove(&post->node);
-        if (!has_room && post->kind == POST_CHANGES) {
+        if (post->set && post->set->draft.is_removed) {
+            refuse_removed(post);
+            continue;
+        }
+        if (!has_room &&
+            (post->kind == POST_CHANGES || post->kind == POST_SETTINGS)) {
             refuse(post);
             continue;
         }
@@ -527,4 +605,6 @@ committer_fini(struct committer *c)
     free(c->ends);
     free(c->filed);
     free(c->settings);
+    free(c->removals);
+    free(c->purges);
 }

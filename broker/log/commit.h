@@ -48,8 +48,10 @@ struct committer {
     struct engine_end *ends;
     struct engine_filed *filed;
     struct engine_settings *settings;
+    struct engine_removal *removals;
+    struct engine_purge *purges;
     size_t births_capacity, batches_capacity, ends_capacity, filed_capacity,
-        settings_capacity;
+        settings_capacity, removals_capacity, purges_capacity;
     struct commit commit;
 };
 

@@ -55,6 +55,33 @@ struct engine_settings {
     int64_t changed_us;
 };
 
+/* A set that ends. Its name and its lists' numbers are remembered for ever: a
+ * list's address is never given to other bytes. Rows and files of lists `first`
+ * to `last` become trash. */
+struct engine_removal {
+    uint32_t set;
+    const char *name;
+    uint64_t first, last;
+    uint64_t next_list; /* a set of this name goes on with it */
+    int64_t removed_us;
+    int64_t due_us; /* when the trash may go */
+};
+
+/* What nobody is told of any more, but may still be reading. */
+struct engine_trash {
+    uint32_t id;
+    uint32_t set;
+    char name[SET_NAME_MAX + 1];
+    uint64_t first, last; /* files of closed lists; first > last: none */
+};
+
+/* The files up to list `upto` of a piece of trash are off the disk: so may its
+ * rows, a slice at a time. */
+struct engine_purge {
+    uint32_t trash;
+    uint64_t upto;
+};
+
 /* What one transaction makes durable, all or nothing. */
 struct commit {
     struct engine_birth *births;
@@ -67,6 +94,10 @@ struct commit {
     size_t n_filed;
     struct engine_settings *settings;
     size_t n_settings;
+    struct engine_removal *removals;
+    size_t n_removals;
+    struct engine_purge *purges;
+    size_t n_purges;
     /* Also forget some batches that closed lists' files hold: a slice of at
      * most 1 MB, so that no commit waits long for it. */
     bool forget;
@@ -82,6 +113,8 @@ struct engine_set {
     const char *name;
     struct head head;
     struct slice settings; /* as they were given; empty: never */
+    int64_t removed_us;    /* 0: it exists. Else id is 0, and of head only
+                              `list` counts, the next one's number */
 };
 
 /* Receives one set of the log, at start. `set` is lent. */
@@ -89,7 +122,7 @@ typedef enum status engine_set_fn(const struct engine_set *set, void *user,
                                   struct problem *why);
 
 struct engine_ops {
-    /* Tells every set with its head. */
+    /* Tells every set with its head, and every name whose set was removed. */
     enum status (*load)(struct engine *engine, engine_set_fn *on_set,
                         void *user, struct problem *why);
 
@@ -133,6 +166,10 @@ struct engine_ops {
     enum status (*unfiled)(struct engine *engine, uint32_t *set,
                            struct list_info *info, struct buf *header,
                            struct problem *why);
+
+    /* The first trash that is due: STATUS_NOT_FOUND if none is. */
+    enum status (*trash)(struct engine *engine, int64_t now_us,
+                         struct engine_trash *trash, struct problem *why);
 
     void (*close)(struct engine *engine);
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
 #include "broker/log/cache.h"
@@ -15,6 +16,7 @@
 #include "broker/log/commit.h"
 #include "broker/log/set.h"
 #include "broker/log/store.h"
+#include "broker/log/trash.h"
 #include "proto/document.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the
@@ -36,6 +38,9 @@ struct log {
 
     pthread_mutex_t mutex; /* guards sets */
     struct list sets;
+
+    struct log_set **by_id; /* see set_of_id */
+    size_t n_by_id;
 };
 
 /* Sets */
@@ -63,6 +68,16 @@ log_set_new(struct log *log, const char *name, void *owner)
     return set_new(log, name, owner);
 }
 
+struct log_set *
+log_set_again(struct log *log, const char *name, uint64_t list, void *owner)
+{
+    struct log_set *set = set_new(log, name, owner);
+
+    if (set)
+        set->start_list = list;
+    return set;
+}
+
 const char *
 log_set_name(const struct log_set *set)
 {
@@ -82,7 +97,15 @@ static enum status
 on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
 {
     struct log *log = user;
-    struct log_set *set = set_new(log, loaded->name, NULL);
+    struct log_set *set;
+
+    if (loaded->removed_us)
+        return log->options.on_removed
+                   ? log->options.on_removed(loaded->name, loaded->head.list,
+                                             loaded->removed_us,
+                                             log->options.user)
+                   : STATUS_OK;
+    set = set_new(log, loaded->name, NULL);
 
     if (set) {
         set->id = loaded->id;
@@ -164,6 +187,7 @@ log_close(struct log *log)
         log->engine->ops->close(log->engine);
     if (log->lock >= 0)
         file_unlock(log->lock);
+    free(log->by_id);
     tails_fini(&log->tails);
     pthread_mutex_destroy(&log->mutex);
     free(log);
@@ -365,22 +389,45 @@ submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
     return submit_awaited(log, &post, why);
 }
 
+static enum status
+note_id(struct log *log, struct log_set *set, uint32_t id)
+{
+    if (id >= log->n_by_id) {
+        size_t n = (size_t)id + id / 2 + 64;
+        struct log_set **by_id = realloc(log->by_id, n * sizeof(*by_id));
+
+        if (!by_id)
+            return STATUS_MEMORY;
+        memset(by_id + log->n_by_id, 0, (n - log->n_by_id) * sizeof(*by_id));
+        log->by_id = by_id;
+        log->n_by_id = n;
+    }
+    if (id)
+        log->by_id[id] = set;
+    return STATUS_OK;
+}
+
+/* The set with that id. Ids are small numbers, given in order, so a table knows
+ * them; one that is not in it yet was published since the last look at all
+ * sets, which is rare. The table is the archive thread's. */
 static struct log_set *
 set_of_id(struct log *log, uint32_t id)
 {
-    struct log_set *found = NULL;
     struct list *node, *after;
 
+    if (id < log->n_by_id && log->by_id[id])
+        return log->by_id[id];
     pthread_mutex_lock(&log->mutex);
     list_foreach (node, after, &log->sets) {
         struct log_set *set = list_entry(node, struct log_set, node);
-        if (atomic_load_explicit(&set->public_id, memory_order_relaxed) == id) {
-            found = set;
+
+        if (note_id(
+                log, set,
+                atomic_load_explicit(&set->public_id, memory_order_relaxed)))
             break;
-        }
     }
     pthread_mutex_unlock(&log->mutex);
-    return found;
+    return id < log->n_by_id ? log->by_id[id] : NULL;
 }
 
 enum status
@@ -417,6 +464,10 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (!rc)
         rc = submit_filed(log, source.set, dir_fd, info.number,
                           buf_slice(&marks), why);
+    if (rc == STATUS_GONE) {
+        rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
+        goto out;
+    }
     if (!rc)
         diag(DIAG_DEBUG, "log", "list %" PRIu64 " of %s is filed", info.number,
              source.set->name);
@@ -426,5 +477,28 @@ out:
         close(dir_fd);
     buf_fini(&header);
     buf_fini(&marks);
+    return rc;
+}
+
+enum status
+log_purge(struct log *log, bool *is_done, struct problem *why)
+{
+    struct engine_trash trash;
+    struct post post = {.kind = POST_PURGED};
+    enum status rc =
+        log->engine->ops->trash(log->engine, clock_now_us(), &trash, why);
+
+    *is_done = rc == STATUS_NOT_FOUND;
+    if (rc)
+        return *is_done ? STATUS_OK : rc;
+    rc = trash_unlink(log->dir, &trash, &post.list, why);
+    if (rc)
+        return rc;
+    post.trash = trash.id;
+    rc = submit_awaited(log, &post, why);
+    if (!rc)
+        diag(DIAG_DEBUG, "log",
+             "of removed %s, lists up to %" PRIu64 " are gone", trash.name,
+             post.list);
     return rc;
 }

@@ -23,7 +23,11 @@ enum post_kind {
     POST_CLOSE, /* end the open list, unless it is empty or not number `list` */
     POST_FILED, /* the file of closed list `list` is on disk: let go of its
                    batches */
-    POST_SETTINGS /* keep `settings`; a set that is new begins with them */
+    POST_SETTINGS, /* keep `settings`; a set that is new begins with them */
+    POST_REMOVE,   /* the set ends: whatever is posted to it behind this gets
+                      STATUS_GONE */
+    POST_PURGED /* files of what was let go are off the disk: `list` the last of
+                   them, `trash` what they belonged to. Has no set */
 };
 
 /* Lives inside its owner's struct. From log_submit to `done` it is the log's.
@@ -44,6 +48,9 @@ struct post {
     struct slice marks;  /* POST_FILED: where its blocks begin (closed.h) */
     uint64_t file_bytes; /* POST_FILED: the size of the file */
 
+    uint32_t trash;   /* POST_PURGED */
+    int64_t grace_us; /* POST_REMOVE: files and rows stay for so long */
+
     /* POST_SETTINGS: a text that the log keeps and does not read, and the
      * limits that it means for the lists, from the next commit on. */
     struct slice settings;
@@ -53,7 +60,8 @@ struct post {
     void (*done)(struct post *post);
 
     /* The outcome, set before `done`. */
-    enum status status; /* STATUS_BUSY: the disk is full; STATUS_STOPPED */
+    enum status status; /* STATUS_BUSY: the disk is full; STATUS_GONE: the set
+                           was removed; STATUS_STOPPED */
     struct problem why;
     char epoch[EPOCH_SIZE + 1];
     uint64_t first, last; /* the seqs that the entries got */

@@ -61,6 +61,7 @@ static const char *const migrations[] = {
     "CREATE UNIQUE INDEX lists_by_seq ON lists(set_id, last);"
     "CREATE INDEX lists_unfiled ON lists(set_id, number) WHERE filed = 0;",
     STORE_SETS_STEP_SETTINGS,
+    STORE_SETS_STEP_REMOVAL,
 };
 
 enum write_statement {
@@ -198,18 +199,21 @@ update_filed(struct store *s, const struct engine_filed *filed,
     return rc;
 }
 
-/* Deletes a slice of what the first debt names; *is_paid: nothing was left. */
+/* Deletes a slice of the batches of a set up to `upto`; *is_paid: nothing was
+ * left. */
 static enum status
-forget_slice(struct store *s, bool *is_paid, struct problem *why)
+forget_slice(void *user, uint32_t set, uint64_t upto, bool *is_paid,
+             struct problem *why)
 {
+    struct store *s = user;
     sqlite3_stmt *q = s->statements[W_FORGETTABLE];
     sqlite3_int64 ids[FORGET_ROWS];
     size_t n = 0, bytes = 0;
     bool row = false;
     enum status rc;
 
-    store_bind_u64(q, 1, s->debts[0].set);
-    store_bind_u64(q, 2, s->debts[0].upto);
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, upto);
     store_bind_u64(q, 3, FORGET_ROWS);
     while (!(rc = db_step(&s->db, q, &row, "find old batches", why)) && row &&
            (n == 0 || bytes < FORGET_BYTES)) {
@@ -241,8 +245,13 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
         rc = update_filed(s, &commit->filed[i], why);
     for (size_t i = 0; !rc && i < commit->n_settings; i++)
         rc = store_sets_settings(&s->sets, &commit->settings[i], why);
+    for (size_t i = 0; !rc && i < commit->n_removals; i++)
+        rc = store_sets_removal(&s->sets, &commit->removals[i], why);
+    for (size_t i = 0; !rc && i < commit->n_purges; i++)
+        rc = store_sets_purge(&s->sets, &commit->purges[i], forget_slice, s,
+                              why);
     if (!rc && commit->forget && s->n_debts > 0)
-        rc = forget_slice(s, is_paid, why);
+        rc = forget_slice(s, s->debts[0].set, s->debts[0].upto, is_paid, why);
     return rc;
 }
 
@@ -398,6 +407,13 @@ store_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
                                  why);
 }
 
+static enum status
+store_trash(struct engine *engine, int64_t now_us, struct engine_trash *trash,
+            struct problem *why)
+{
+    return store_readers_trash(&store_of(engine)->readers, now_us, trash, why);
+}
+
 /* Starting and ending */
 
 /* One set that was loaded: what of it can be forgotten is noted. */
@@ -413,7 +429,7 @@ on_loaded(const struct engine_set *set, void *user, struct problem *why)
     struct loading *l = user;
     enum status rc = l->on_set(set, l->user, why);
 
-    return rc ? rc : note_filed(l->store, set->id, why);
+    return rc || set->removed_us ? rc : note_filed(l->store, set->id, why);
 }
 
 static enum status
@@ -452,6 +468,7 @@ static const struct engine_ops store_ops = {
     .list = store_list,
     .list_of = store_list_of,
     .unfiled = store_unfiled,
+    .trash = store_trash,
     .close = store_close,
 };
 

@@ -4,20 +4,53 @@
 
 #include "broker/log/store_read.h"
 
-enum { S_BIRTH, S_SETTINGS, S_FILE_BYTES };
+enum {
+    S_BIRTH,
+    S_SETTINGS,
+    S_FILE_BYTES,
+    S_NEXT_ID,
+    S_REMOVE,
+    S_TOMBSTONE,
+    S_TRASH,
+    S_TRASH_OF,
+    S_FORGET_LISTS,
+    S_TRASH_STEP,
+    S_TRASH_GONE
+};
 
 static const char *const sql[STORE_SETS_STATEMENTS] = {
-    [S_BIRTH] = "INSERT INTO sets(name, epoch, created_us) VALUES(?, ?, ?)",
+    [S_BIRTH] = "INSERT INTO sets(id, name, epoch, created_us, start_list)"
+                " VALUES(?, ?, ?, ?, ?)",
     [S_SETTINGS] = "UPDATE sets SET settings = ?2, changed_us = ?3"
                    " WHERE id = ?1",
     [S_FILE_BYTES] = "UPDATE sets SET file_bytes = ?2 WHERE id = ?1",
+    [S_NEXT_ID] = "SELECT 1 + max((SELECT coalesce(max(id), 0) FROM sets),"
+                  " (SELECT coalesce(max(set_id), 0) FROM trash))",
+    [S_REMOVE] = "DELETE FROM sets WHERE id = ?",
+    [S_TOMBSTONE] = "INSERT OR REPLACE INTO tombstones(name, list, removed_us)"
+                    " VALUES(?, ?, ?)",
+    [S_TRASH] = "INSERT INTO trash(set_id, name, first, last, is_whole, due_us)"
+                " VALUES(?, ?, ?, ?, ?, ?)",
+    [S_TRASH_OF] = "SELECT set_id, is_whole FROM trash WHERE id = ?",
+    [S_FORGET_LISTS] = "DELETE FROM lists WHERE set_id = ?1 AND number <= ?2",
+    [S_TRASH_STEP] = "UPDATE trash SET first = ?2 WHERE id = ?1",
+    [S_TRASH_GONE] = "DELETE FROM trash WHERE id = ?1 AND first > last",
 };
 
 enum status
 store_sets_init(struct store_sets *s, struct db *db, struct problem *why)
 {
+    bool row = false;
+    enum status rc;
+
     s->db = db;
-    return store_prepare(db, s->statements, sql, STORE_SETS_STATEMENTS, why);
+    rc = store_prepare(db, s->statements, sql, STORE_SETS_STATEMENTS, why);
+    if (!rc)
+        rc = db_step(db, s->statements[S_NEXT_ID], &row, "read the sets", why);
+    if (!rc && row)
+        s->next_id = (uint32_t)store_column_u64(s->statements[S_NEXT_ID], 0);
+    sqlite3_reset(s->statements[S_NEXT_ID]);
+    return rc;
 }
 
 void
@@ -33,13 +66,88 @@ store_sets_birth(struct store_sets *s, const struct engine_birth *birth,
                  struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_BIRTH];
+
+    *birth->id = s->next_id++; /* not given again if the commit fails */
+    store_bind_u64(q, 1, *birth->id);
+    sqlite3_bind_text(q, 2, birth->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 3, birth->head->epoch, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 4, birth->head->created_us);
+    store_bind_u64(q, 5, birth->head->start_list);
+    return db_run(s->db, q, "store a set", why);
+}
+
+static enum status
+insert_trash(struct store_sets *s, uint32_t set, const char *name,
+             uint64_t first, uint64_t last, bool is_whole, int64_t due_us,
+             struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[S_TRASH];
+
+    store_bind_u64(q, 1, set);
+    sqlite3_bind_text(q, 2, name, -1, SQLITE_STATIC);
+    store_bind_u64(q, 3, first);
+    store_bind_u64(q, 4, last);
+    sqlite3_bind_int(q, 5, is_whole);
+    sqlite3_bind_int64(q, 6, due_us);
+    return db_run(s->db, q, "store what may go", why);
+}
+
+enum status
+store_sets_removal(struct store_sets *s, const struct engine_removal *removal,
+                   struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[S_REMOVE];
     enum status rc;
 
-    sqlite3_bind_text(q, 1, birth->name, -1, SQLITE_STATIC);
-    sqlite3_bind_text(q, 2, birth->head->epoch, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 3, birth->head->created_us);
-    rc = db_run(s->db, q, "store a set", why);
-    *birth->id = (uint32_t)sqlite3_last_insert_rowid(s->db->handle);
+    store_bind_u64(q, 1, removal->set);
+    rc = db_run(s->db, q, "remove a set", why);
+    if (rc)
+        return rc;
+    q = s->statements[S_TOMBSTONE];
+    sqlite3_bind_text(q, 1, removal->name, -1, SQLITE_STATIC);
+    store_bind_u64(q, 2, removal->next_list);
+    sqlite3_bind_int64(q, 3, removal->removed_us);
+    rc = db_run(s->db, q, "remember a removed set", why);
+    if (rc)
+        return rc;
+    return insert_trash(s, removal->set, removal->name, removal->first,
+                        removal->last, true, removal->due_us, why);
+}
+
+enum status
+store_sets_purge(struct store_sets *s, const struct engine_purge *purge,
+                 store_forget_fn *forget, void *user, struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[S_TRASH_OF];
+    bool row = false, is_whole = false, is_paid = true;
+    uint32_t set = 0;
+    enum status rc;
+
+    store_bind_u64(q, 1, purge->trash);
+    rc = db_step(s->db, q, &row, "read what may go", why);
+    if (!rc && row) {
+        set = (uint32_t)store_column_u64(q, 0);
+        is_whole = sqlite3_column_int(q, 1) != 0;
+    }
+    sqlite3_reset(q);
+    if (rc || !row)
+        return rc;
+
+    q = s->statements[S_FORGET_LISTS];
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, purge->upto);
+    rc = db_run(s->db, q, "forget lists", why);
+    if (!rc && is_whole)
+        rc = forget(user, set, INT64_MAX, &is_paid, why);
+    q = s->statements[S_TRASH_STEP];
+    store_bind_u64(q, 1, purge->trash);
+    store_bind_u64(q, 2, purge->upto + 1);
+    if (!rc)
+        rc = db_run(s->db, q, "store what may go", why);
+    q = s->statements[S_TRASH_GONE];
+    store_bind_u64(q, 1, purge->trash);
+    if (!rc && is_paid)
+        rc = db_run(s->db, q, "store what has gone", why);
     return rc;
 }
 
@@ -123,14 +231,40 @@ copy_epoch(char to[EPOCH_SIZE + 1], struct slice epoch)
     memcpy(to, epoch.data, epoch.size < EPOCH_SIZE ? epoch.size : EPOCH_SIZE);
 }
 
+/* The names whose sets were removed, those that were made again included: a set
+ * that is there goes before its tombstone. */
+static enum status
+load_tombstones(struct store_sets *s, engine_set_fn *on_set, void *user,
+                struct problem *why)
+{
+    sqlite3_stmt *q = NULL;
+    bool row = false;
+    enum status rc = db_prepare(
+        s->db, &q,
+        "SELECT name, list, removed_us FROM tombstones ORDER BY name", why);
+
+    while (!rc && !(rc = db_step(s->db, q, &row, "read the sets", why)) &&
+           row) {
+        struct engine_set set = {
+            .name = (const char *)sqlite3_column_text(q, 0),
+            .head = {.is_removed = true, .list = store_column_u64(q, 1)},
+            .removed_us = sqlite3_column_int64(q, 2),
+        };
+
+        rc = on_set(&set, user, why);
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
 enum status
 store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
                 struct problem *why)
 {
     sqlite3_stmt *q[4] = {NULL};
     static const char *const load_sql[4] = {
-        "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes"
-        " FROM sets ORDER BY name",
+        "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
+        " start_list FROM sets ORDER BY name",
         "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
         " ORDER BY number DESC LIMIT 1",
         "SELECT last, last_us, list_bytes, digest FROM batches"
@@ -148,6 +282,7 @@ store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
 
         copy_epoch(epoch, db_column(q[0], 2));
         lists_start(&set.head, epoch, sqlite3_column_int64(q[0], 3));
+        lists_number(&set.head, store_column_u64(q[0], 7));
         set.head.changed_us = sqlite3_column_int64(q[0], 5);
         set.head.file_bytes = store_column_u64(q[0], 6);
         rc = load_head(s, q[1], q[2], q[3], set.id, &set.head, why);
@@ -157,5 +292,5 @@ store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
             rc = on_set(&set, user, why);
     }
     store_finalize(q, 4);
-    return rc;
+    return rc ? rc : load_tombstones(s, on_set, user, why);
 }

@@ -38,6 +38,7 @@ struct place {
     struct list waiting; /* subscribers at the head */
     uint64_t last;       /* the head's, when it was looked at after the last
                             mark was taken */
+    bool is_removed;     /* told with `last`: the set has ended */
     unsigned n_subscribers;
     struct frame *heartbeat[MESSAGE_FORMS]; /* of this tick, at the head */
 };

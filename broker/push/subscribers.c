@@ -15,6 +15,7 @@
 
 #define CLOSE_GOING_AWAY    1001
 #define CLOSE_FAILED        1011
+#define CLOSE_SET_REMOVED   4404
 #define CLOSE_POSITION_GONE 4410
 
 /* Bytes of frames per thread above which a subscriber that cannot send lets go
@@ -100,11 +101,24 @@ close_gone(struct subscriber *s)
     close_with(s, CLOSE_POSITION_GONE, reason);
 }
 
+/* The set has ended: nothing more comes, and a new one of its name is another
+ * log. */
+static void
+close_removed(struct subscriber *s)
+{
+    close_with(s, CLOSE_SET_REMOVED, "the set was removed");
+}
+
 /* What it needs next cannot be had. */
 static void
 close_failed(struct subscriber *s, enum status rc)
 {
-    if (rc == STATUS_GONE)
+    struct head head;
+
+    log_head(s->place->set->log, &head);
+    if (head.is_removed)
+        close_removed(s);
+    else if (rc == STATUS_GONE)
         close_gone(s);
     else
         close_with(s, CLOSE_FAILED, "the broker cannot read its log");
@@ -318,6 +332,21 @@ serve_waiting(struct place *p)
     }
 }
 
+/* Says farewell to all subscribers of a set that has ended, wherever they are
+ * in it. Rare, so it may look at all of the thread's. */
+static void
+serve_removal(struct push_thread *t, const struct place *p)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, &t->idle) {
+        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
+
+        if (s->place == p && s->state != CLOSING)
+            close_removed(s);
+    }
+}
+
 void
 push_on_wake(struct push *push, struct service *service)
 {
@@ -330,8 +359,12 @@ push_on_wake(struct push *push, struct service *service)
         return;
     }
     places_take(&t->places);
-    while ((p = places_next(&t->places)))
-        serve_waiting(p);
+    while ((p = places_next(&t->places))) {
+        if (p->is_removed)
+            serve_removal(t, p);
+        else
+            serve_waiting(p);
+    }
     cost_us = clock_steady_us() - now_us;
     if (cost_us >= GATHER_FROM_US)
         t->gather_until_us =
@@ -404,6 +437,8 @@ on_open(struct stream *stream, void *user)
         close_gone(s);
     else if (s->thread->is_ending)
         close_with(s, CLOSE_GOING_AWAY, "the broker is ending");
+    else if (s->place->is_removed)
+        close_removed(s);
     else
         advance(s);
 }

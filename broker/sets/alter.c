@@ -27,34 +27,45 @@ alter_free(struct alteration *a)
     free(a);
 }
 
-/* Log thread. Commits are answered in their order, so the settings that are
- * published last are those that were committed last. */
-static void
-on_committed(struct post *post)
-{
-    struct alteration *a = list_entry(post, struct alteration, post);
-
-    if (!post->status) {
-        registry_set_settings(a->set, a->settings);
-        a->settings = NULL;
-    }
-    a->on_done(a, a->user);
-}
-
 static enum status
 submit(struct alteration *a, struct problem *why)
 {
-    struct slice name = slice_of(a->name);
-    enum status rc;
+    enum status rc = log_submit(registry_log(a->registry), &a->post);
 
-    a->set = registry_make(a->registry, name);
+    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+}
+
+/* Gives the settings to the set of that name as it is now. */
+static enum status
+submit_settings(struct alteration *a, struct problem *why)
+{
+    a->set = registry_make(a->registry, slice_of(a->name));
     if (!a->set)
         return problem(why, STATUS_INVALID,
                        "this broker has as many sets as it can hold: %d",
                        SETS_MAX);
     a->post.set = a->set->log;
-    rc = log_submit(registry_log(a->registry), &a->post);
-    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+    return submit(a, why);
+}
+
+/* Log thread. Commits are answered in their order, so the settings that are
+ * published last are those that were committed last. */
+static void
+on_settings(struct post *post)
+{
+    struct alteration *a = list_entry(post, struct alteration, post);
+
+    /* The set was removed while this waited: it begins again with it. */
+    if (post->status == STATUS_GONE) {
+        post->status = submit_settings(a, &post->why);
+        if (!post->status)
+            return;
+    }
+    if (!post->status) {
+        registry_set_settings(a->set, a->settings);
+        a->settings = NULL;
+    }
+    a->on_done(a, a->user);
 }
 
 enum status
@@ -90,10 +101,43 @@ alter_settings(struct registry *registry, struct slice name, struct slice body,
     a->post.kind = POST_SETTINGS;
     a->post.settings = buf_slice(&a->text);
     a->post.limits = settings_limits(a->settings);
-    a->post.done = on_committed;
-    rc = submit(a, why);
+    a->post.done = on_settings;
+    rc = submit_settings(a, why);
 
 out:
+    if (rc)
+        alter_free(a);
+    return rc;
+}
+
+static void
+on_removal(struct post *post)
+{
+    struct alteration *a = list_entry(post, struct alteration, post);
+
+    if (!post->status)
+        registry_set_removed(a->set);
+    a->on_done(a, a->user);
+}
+
+enum status
+alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
+             void *user, struct problem *why)
+{
+    struct alteration *a = calloc(1, sizeof(*a));
+    enum status rc;
+
+    if (!a)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    a->registry = set->registry;
+    a->set = set;
+    a->on_done = on_done;
+    a->user = user;
+    a->post.kind = POST_REMOVE;
+    a->post.set = set->log;
+    a->post.grace_us = registry_config(set->registry)->remove_grace_us;
+    a->post.done = on_removal;
+    rc = submit(a, why);
     if (rc)
         alter_free(a);
     return rc;

@@ -1,8 +1,10 @@
 /*
- * alter.h - a set is created or configured: through the log's queue, so that it
- * has its place among the posts, and is durable before it is answered.
+ * alter.h - a set is created, configured or removed: through the log's queue,
+ * so that it has its place among the posts, and is durable before it is
+ * answered.
  *
- *     alter_settings --> [log thread: commit] --> on_done --> alter_free
+ *     alter_settings, alter_remove --> [log thread: commit] --> on_done -->
+ * alter_free
  */
 #ifndef BROKER_SETS_ALTER_H
 #define BROKER_SETS_ALTER_H
@@ -35,6 +37,13 @@ MUST_CHECK enum status
 alter_settings(struct registry *registry, struct slice name, struct slice body,
                void (*on_done)(struct alteration *, void *), void *user,
                struct problem *why);
+
+/* Removes a set that exists. What was posted before is committed before; who
+ * posts after it makes a new set of that name. STATUS_GONE in the outcome:
+ * somebody else has removed it. */
+MUST_CHECK enum status
+alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
+             void *user, struct problem *why);
 
 void alter_free(struct alteration *alteration); /* NULL is allowed */
 

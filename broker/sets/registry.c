@@ -1,6 +1,7 @@
 #include "broker/sets/registry.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,12 @@
  */
 #define READERS_KEPT 64
 
+/* A name whose set was removed; it stays when the set is made again. */
+struct tombstone {
+    char name[SET_NAME_MAX + 1];
+    uint64_t list; /* the number of the next one's first list */
+};
+
 struct kept_reader {
     const struct format *format;
     struct reader *reader;
@@ -31,6 +38,11 @@ struct registry {
     pthread_rwlock_t lock;
     struct set **sets; /* ordered by name */
     size_t n_sets, capacity;
+    struct tombstone **tombstones; /* ordered by name */
+    size_t n_tombstones, tombstones_capacity;
+    struct set *removed; /* a chain of those that were, in this process */
+    size_t n_made;       /* structs of sets, and tombstones that were read */
+    int64_t removed_us;  /* the last removal */
 
     pthread_mutex_t settings_mutex; /* guards the settings of all sets */
 
@@ -43,15 +55,29 @@ struct registry {
     size_t limits[BUDGETS];
 };
 
-/* Where `name` stands, or belongs: the first set that is not before it. */
-static size_t
-place_of(const struct registry *r, struct slice name)
+static const char *
+name_of_set(const void *element)
 {
-    size_t low = 0, high = r->n_sets;
+    return ((const struct set *)element)->name;
+}
+
+static const char *
+name_of_tombstone(const void *element)
+{
+    return ((const struct tombstone *)element)->name;
+}
+
+/* Where `name` stands, or belongs, in an array of pointers to things with
+ * names: the first one that is not before it. */
+static size_t
+place_in(void *const *array, size_t n, const char *(*name_of)(const void *),
+         struct slice name)
+{
+    size_t low = 0, high = n;
 
     while (low < high) {
         size_t middle = (low + high) / 2;
-        const char *other = r->sets[middle]->name;
+        const char *other = name_of(array[middle]);
         size_t size = strlen(other);
         int order =
             memcmp(other, name.data, size < name.size ? size : name.size);
@@ -64,12 +90,49 @@ place_of(const struct registry *r, struct slice name)
     return low;
 }
 
+static size_t
+place_of(const struct registry *r, struct slice name)
+{
+    return place_in((void *const *)r->sets, r->n_sets, name_of_set, name);
+}
+
+static struct tombstone *
+tombstone_of(const struct registry *r, struct slice name)
+{
+    size_t place = place_in((void *const *)r->tombstones, r->n_tombstones,
+                            name_of_tombstone, name);
+
+    if (place < r->n_tombstones && slice_is(name, r->tombstones[place]->name))
+        return r->tombstones[place];
+    return NULL;
+}
+
 static struct set *
 set_at(const struct registry *r, size_t place, struct slice name)
 {
     if (place < r->n_sets && slice_is(name, r->sets[place]->name))
         return r->sets[place];
     return NULL;
+}
+
+/* Puts an element at its place of an array of pointers. */
+static enum status
+put_at(void ***array, size_t *n, size_t *capacity, size_t place, void *element)
+{
+    if (*n == *capacity) {
+        size_t larger = *capacity ? *capacity * 2 : 64;
+        void **new = realloc(*array, larger * sizeof(*new));
+
+        if (!new)
+            return STATUS_MEMORY;
+        *array = new;
+        *capacity = larger;
+    }
+    memmove(&(*array)[place + 1], &(*array)[place],
+            (*n - place) * sizeof(**array));
+    (*array)[place] = element;
+    (*n)++;
+    return STATUS_OK;
 }
 
 /* Adds a set at its place; the lock is held for writing, or nobody else is
@@ -79,29 +142,54 @@ insert(struct registry *r, size_t place, struct log_set *log)
 {
     struct set *set = calloc(1, sizeof(*set));
 
-    if (set && r->n_sets == r->capacity) {
-        size_t n = r->capacity ? r->capacity * 2 : 64;
-        struct set **sets = realloc(r->sets, n * sizeof(*sets));
-
-        if (!sets) {
-            free(set);
-            return NULL;
-        }
-        r->sets = sets;
-        r->capacity = n;
-    }
     if (!set)
         return NULL;
     set->registry = r;
     set->log = log;
+    set->name = log_set_name(log);
     atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
-    if (log)
-        set->name = log_set_name(log);
-    memmove(&r->sets[place + 1], &r->sets[place],
-            (r->n_sets - place) * sizeof(*r->sets));
-    r->sets[place] = set;
-    r->n_sets++;
+    if (put_at((void ***)&r->sets, &r->n_sets, &r->capacity, place, set)) {
+        free(set);
+        return NULL;
+    }
+    r->n_made++;
     return set;
+}
+
+/* Remembers that the set of that name was removed; likewise. */
+static enum status
+bury(struct registry *r, const char *name, uint64_t list, int64_t removed_us)
+{
+    struct slice key = slice_of(name);
+    struct tombstone *t = tombstone_of(r, key);
+
+    if (!t) {
+        t = calloc(1, sizeof(*t));
+        if (!t)
+            return STATUS_MEMORY;
+        snprintf(t->name, sizeof(t->name), "%s", name);
+        if (put_at((void ***)&r->tombstones, &r->n_tombstones,
+                   &r->tombstones_capacity,
+                   place_in((void *const *)r->tombstones, r->n_tombstones,
+                            name_of_tombstone, key),
+                   t)) {
+            free(t);
+            return STATUS_MEMORY;
+        }
+    }
+    t->list = list;
+    if (removed_us > r->removed_us)
+        r->removed_us = removed_us;
+    return STATUS_OK;
+}
+
+static enum status
+on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
+{
+    struct registry *r = user;
+
+    r->n_made++;
+    return bury(r, name, list, removed_us);
 }
 
 void
@@ -189,6 +277,7 @@ registry_open(struct registry **registry,
         .tail_bytes = config->tail_bytes,
         .linger_us = config->linger_us,
         .on_set = on_set,
+        .on_removed = on_removed,
         .on_header = on_header,
         .on_closed = on_closed,
         .user = r,
@@ -230,6 +319,15 @@ registry_close(struct registry *r)
         free(r->sets[i]->settings);
         free(r->sets[i]);
     }
+    for (size_t i = 0; i < r->n_tombstones; i++)
+        free(r->tombstones[i]);
+    while (r->removed) {
+        struct set *set = r->removed;
+
+        r->removed = set->next_removed;
+        free(set);
+    }
+    free(r->tombstones);
     for (size_t i = 0; i < r->n_readers; i++)
         reader_free(r->readers[i].reader);
     free(r->sets);
@@ -284,14 +382,74 @@ registry_make(struct registry *r, struct slice name)
     pthread_rwlock_wrlock(&r->lock);
     place = place_of(r, name);
     set = set_at(r, place, name);
-    if (!set && r->n_sets < SETS_MAX) {
-        struct log_set *log = log_set_new(r->log, text, NULL);
+    if (!set && r->n_sets < SETS_MAX && r->n_made < SETS_MADE_MAX) {
+        const struct tombstone *t = tombstone_of(r, name);
+        struct log_set *log = t ? log_set_again(r->log, text, t->list, NULL)
+                                : log_set_new(r->log, text, NULL);
 
         if (log)
             set = insert(r, place, log);
     }
     pthread_rwlock_unlock(&r->lock);
     return set;
+}
+
+bool
+registry_was_removed(struct registry *r, struct slice name)
+{
+    struct head head = {.exists = false};
+    struct set *set;
+    bool is;
+
+    pthread_rwlock_rdlock(&r->lock);
+    set = set_at(r, place_of(r, name), name);
+    if (set)
+        log_head(set->log, &head);
+    /* Committed, and published by the log a moment before the registry hears of
+     * it: removed. On its way to being made again: still removed. */
+    is = !head.exists && (head.is_removed || tombstone_of(r, name));
+    pthread_rwlock_unlock(&r->lock);
+    return is;
+}
+
+int64_t
+registry_removed_us(struct registry *r)
+{
+    int64_t us;
+
+    pthread_rwlock_rdlock(&r->lock);
+    us = r->removed_us;
+    pthread_rwlock_unlock(&r->lock);
+    return us;
+}
+
+void
+registry_set_removed(struct set *set)
+{
+    struct registry *r = set->registry;
+    struct slice name = slice_of(set->name);
+    struct settings *settings;
+    struct head head;
+    size_t place;
+
+    log_head(set->log, &head);
+    pthread_rwlock_wrlock(&r->lock);
+    /* Without memory for its tombstone the set stays where it is: it does not
+     * exist, but its name is not free before the next start. */
+    if (!bury(r, set->name, head.list + 1, head.changed_us)) {
+        place = place_of(r, name);
+        memmove(&r->sets[place], &r->sets[place + 1],
+                (--r->n_sets - place) * sizeof(*r->sets));
+        set->next_removed = r->removed;
+        r->removed = set;
+    }
+    pthread_rwlock_unlock(&r->lock);
+
+    pthread_mutex_lock(&r->settings_mutex);
+    settings = set->settings;
+    set->settings = NULL;
+    pthread_mutex_unlock(&r->settings_mutex);
+    free(settings);
 }
 
 void

@@ -4,6 +4,18 @@
  * A set exists from the commit of its first post or of its first settings on.
  * Its struct is made a little earlier, when these are handed to the log, and
  * lives as long as the registry. Any thread.
+ *
+ *     (no such set) --registry_make, commit--> exists --removal--> removed
+ *            ^                                   ^                    |
+ *            |                                   +--- registry_make --+
+ *            +-- never again: a removed name is remembered
+ *
+ * A set that is made again is another struct set with another log_set:
+ * requests, subscribers and bodies of the old one may still be at work, and
+ * must find the old one's bytes or nothing. Nobody counts who holds a struct
+ * set, so a removed one is kept, without its batches and settings; how many
+ * there may be in one life of the process is limited (SETS_MADE_MAX, some 100
+ * MB), so that making and removing sets in turn does not grow without bound.
  */
 #ifndef BROKER_SETS_REGISTRY_H
 #define BROKER_SETS_REGISTRY_H
@@ -22,6 +34,9 @@
 /* Sets that may be there at most: what one Source Description holds. */
 #define SETS_MAX 50000
 
+/* Sets that are made or remembered as removed in one life of the process. */
+#define SETS_MADE_MAX 200000
+
 /* Ways of pushing that subscribers are counted by. */
 #define SET_TRANSPORTS_MAX 8
 
@@ -34,6 +49,7 @@ struct set {
     const char *name;
 
     struct settings *settings; /* the registry's: registry_settings */
+    struct set *next_removed;  /* likewise */
 
     /* In effect, for who looks at all sets often. Relaxed: a late look costs a
      * round. */
@@ -75,6 +91,17 @@ struct set *registry_find(struct registry *registry, struct slice name,
 /* The set of that name, which a post is about to create if it does not exist.
  * NULL: no memory, or SETS_MAX are there. The name is valid. */
 struct set *registry_make(struct registry *registry, struct slice name);
+
+/* Was the set of that name removed, and not made again? Then what it had is
+ * gone, which is more than not found. */
+bool registry_was_removed(struct registry *registry, struct slice name);
+
+/* When the last set was removed, microseconds; 0: never. With created_us and
+ * changed_us of the heads it tells when the sets changed as a whole. */
+int64_t registry_removed_us(struct registry *registry);
+
+/* The removal of a set was committed. Log thread. */
+void registry_set_removed(struct set *set);
 
 /* Calls `fn` for every set that exists, with its head, in order of names, until
  * it returns false. No lock is held meanwhile. */

@@ -39,6 +39,7 @@ finds_the_handler_of_a_method_and_path(void **state)
     assert_route(METHOD_GET, "/sets", handle_sets_get, "");
     assert_route(METHOD_GET, "/sets/demo", handle_set_get, "demo");
     assert_route(METHOD_PUT, "/sets/demo", handle_set_put, "demo");
+    assert_route(METHOD_DELETE, "/sets/demo", handle_set_delete, "demo");
     assert_route(METHOD_PUT, "/sets/changes", handle_set_put, "changes");
 }
 
@@ -91,7 +92,7 @@ says_which_methods_an_address_answers_to(void **state)
     assert_allows("/sets/demo/rotate", "POST", 1);
     assert_allows("/sets/demo/stream", "GET, HEAD", 2);
     assert_allows("/sets", "GET, HEAD", 2);
-    assert_allows("/sets/demo", "GET, HEAD, PUT", 3);
+    assert_allows("/sets/demo", "GET, HEAD, PUT, DELETE", 4);
     assert_allows("/sets/demo/changelist.xml", "GET, HEAD", 2);
     assert_allows("/.well-known/resourcesync", "GET, HEAD", 2);
 }
