@@ -224,7 +224,7 @@ on_get_gone(struct request *rq)
 
 static const struct request_handlers get_handlers = {.on_gone = on_get_gone};
 
-/* Reads ?after=; absent means from the beginning. */
+/* Reads ?after=; absent means from the beginning of what is retained. */
 static enum status
 wanted_position(struct request *rq, const struct head *head, uint64_t *after,
                 struct problem *why)
@@ -232,7 +232,7 @@ wanted_position(struct request *rq, const struct head *head, uint64_t *after,
     struct slice text;
     bool is_bad = false;
 
-    *after = 0;
+    *after = head->earliest;
     if (!request_parameter(rq, "after", &text, &is_bad))
         return STATUS_OK;
     if (is_bad)

@@ -290,6 +290,36 @@ place_removal(struct committer *c, struct post *post, int64_t now_us)
     return STATUS_OK;
 }
 
+/* The set's history begins later from this commit on, for everybody at once. */
+static enum status
+place_retirement(struct committer *c, struct post *post, int64_t now_us)
+{
+    struct head *draft = &post->set->draft;
+    struct engine_retirement *retirements = ONE_MORE(
+        c->retirements, &c->retirements_capacity, c->commit.n_retirements);
+
+    if (!retirements)
+        return STATUS_MEMORY;
+    c->retirements = retirements;
+    if (post->list <= draft->first_list || post->list > draft->list)
+        return STATUS_OK; /* somebody else was faster */
+    draft->file_bytes -= post->file_bytes < draft->file_bytes
+                             ? post->file_bytes
+                             : draft->file_bytes;
+    retirements[c->commit.n_retirements++] = (struct engine_retirement){
+        .set = post->set->id,
+        .name = post->set->name,
+        .first = draft->first_list,
+        .last = post->list - 1,
+        .earliest = post->after,
+        .file_bytes = draft->file_bytes,
+        .due_us = now_us + post->grace_us,
+    };
+    draft->first_list = post->list;
+    draft->earliest = post->after;
+    return STATUS_OK;
+}
+
 static enum status
 place_purge(struct committer *c, struct post *post)
 {
@@ -322,6 +352,8 @@ place_post(struct committer *c, struct post *post, int64_t now_us)
         return place_settings(c, post, now_us);
     case POST_REMOVE:
         return place_removal(c, post, now_us);
+    case POST_RETIRE:
+        return place_retirement(c, post, now_us);
     case POST_PURGED:
         break;
     }
@@ -386,6 +418,7 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         c->commit.settings = c->settings;
         c->commit.removals = c->removals;
         c->commit.purges = c->purges;
+        c->commit.retirements = c->retirements;
         c->commit.forget = true;
         rc = c->engine->ops->commit(c->engine, &c->commit, is_more, why);
     }
@@ -607,4 +640,5 @@ committer_fini(struct committer *c)
     free(c->settings);
     free(c->removals);
     free(c->purges);
+    free(c->retirements);
 }

@@ -50,8 +50,10 @@ struct committer {
     struct engine_settings *settings;
     struct engine_removal *removals;
     struct engine_purge *purges;
+    struct engine_retirement *retirements;
     size_t births_capacity, batches_capacity, ends_capacity, filed_capacity,
-        settings_capacity, removals_capacity, purges_capacity;
+        settings_capacity, removals_capacity, purges_capacity,
+        retirements_capacity;
     struct commit commit;
 };
 

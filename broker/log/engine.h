@@ -67,6 +67,16 @@ struct engine_removal {
     int64_t due_us; /* when the trash may go */
 };
 
+/* Lists that are no longer retained: `first` to `last` become trash. */
+struct engine_retirement {
+    uint32_t set;
+    const char *name;
+    uint64_t first, last;
+    uint64_t earliest;   /* seq of the last entry that goes */
+    uint64_t file_bytes; /* of the files that stay */
+    int64_t due_us;
+};
+
 /* What nobody is told of any more, but may still be reading. */
 struct engine_trash {
     uint32_t id;
@@ -96,6 +106,8 @@ struct commit {
     size_t n_settings;
     struct engine_removal *removals;
     size_t n_removals;
+    struct engine_retirement *retirements;
+    size_t n_retirements;
     struct engine_purge *purges;
     size_t n_purges;
     /* Also forget some batches that closed lists' files hold: a slice of at

@@ -32,7 +32,9 @@ struct head {
     uint64_t list;             /* number of the open list */
     uint64_t start_list;       /* its first: 1, or what a removed set of this
                                   name had come to */
-    uint64_t first_list;       /* the oldest that is there */
+    uint64_t first_list;       /* the oldest that is retained */
+    uint64_t earliest;         /* seq before its first entry: who has read less
+                                  is told that the rest is gone */
     uint64_t list_after;       /* seq before its first entry */
     int64_t list_from_us;      /* T(list_after) */
     struct digest list_before; /* d(list_after) */

@@ -481,6 +481,28 @@ out:
 }
 
 enum status
+log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
+           size_t n, int64_t grace_us, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_RETIRE,
+        .set = set,
+        .list = lists[n - 1].number + 1,
+        .after = lists[n - 1].last,
+        .grace_us = grace_us,
+    };
+    int dir_fd = -1;
+    enum status rc = open_changes_dir(log, set, false, &dir_fd, why);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        post.file_bytes += closed_size(dir_fd, lists[i].number);
+    close(dir_fd);
+    return submit_awaited(log, &post, why);
+}
+
+enum status
 log_purge(struct log *log, bool *is_done, struct problem *why)
 {
     struct engine_trash trash;
@@ -497,8 +519,7 @@ log_purge(struct log *log, bool *is_done, struct problem *why)
     post.trash = trash.id;
     rc = submit_awaited(log, &post, why);
     if (!rc)
-        diag(DIAG_DEBUG, "log",
-             "of removed %s, lists up to %" PRIu64 " are gone", trash.name,
-             post.list);
+        diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
+             trash.name, post.list);
     return rc;
 }

@@ -140,6 +140,14 @@ MUST_CHECK enum status log_list(struct log *log, struct log_set *set,
 MUST_CHECK enum status log_file_list(struct log *log, bool *is_done,
                                      struct problem *why);
 
+/* Retains no more of a set than what follows its `n` oldest lists, which are
+ * closed and filed: from one commit on its history begins later, for everybody.
+ * Files and rows go `grace_us` later, because somebody may be reading them.
+ * Archive thread; may block. */
+MUST_CHECK enum status log_retire(struct log *log, struct log_set *set,
+                                  const struct list_info *lists, size_t n,
+                                  int64_t grace_us, struct problem *why);
+
 /* Takes some of what was let go off the disk, if its time has come: files, then
  * rows. *is_done: nothing is due. Archive thread; may block. */
 MUST_CHECK enum status log_purge(struct log *log, bool *is_done,

@@ -26,8 +26,10 @@ enum post_kind {
     POST_SETTINGS, /* keep `settings`; a set that is new begins with them */
     POST_REMOVE,   /* the set ends: whatever is posted to it behind this gets
                       STATUS_GONE */
+    POST_RETIRE, /* of the set, retain no list before `list`, which begins after
+                    entry `after`; `file_bytes` go with the others */
     POST_PURGED /* files of what was let go are off the disk: `list` the last of
-                   them, `trash` what they belonged to. Has no set */
+                  them, `trash` what they belonged to. Has no set */
 };
 
 /* Lives inside its owner's struct. From log_submit to `done` it is the log's.
@@ -46,10 +48,12 @@ struct post {
      */
     uint64_t list;
     struct slice marks;  /* POST_FILED: where its blocks begin (closed.h) */
-    uint64_t file_bytes; /* POST_FILED: the size of the file */
+    uint64_t after;      /* POST_RETIRE */
+    uint64_t file_bytes; /* POST_FILED, POST_RETIRE: the size of files */
 
     uint32_t trash;   /* POST_PURGED */
-    int64_t grace_us; /* POST_REMOVE: files and rows stay for so long */
+    int64_t grace_us; /* POST_REMOVE, POST_RETIRE: files and rows stay for so
+                         long */
 
     /* POST_SETTINGS: a text that the log keeps and does not read, and the
      * limits that it means for the lists, from the next commit on. */

@@ -62,6 +62,7 @@ static const char *const migrations[] = {
     "CREATE INDEX lists_unfiled ON lists(set_id, number) WHERE filed = 0;",
     STORE_SETS_STEP_SETTINGS,
     STORE_SETS_STEP_REMOVAL,
+    STORE_SETS_STEP_RETENTION,
 };
 
 enum write_statement {
@@ -247,6 +248,8 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
         rc = store_sets_settings(&s->sets, &commit->settings[i], why);
     for (size_t i = 0; !rc && i < commit->n_removals; i++)
         rc = store_sets_removal(&s->sets, &commit->removals[i], why);
+    for (size_t i = 0; !rc && i < commit->n_retirements; i++)
+        rc = store_sets_retirement(&s->sets, &commit->retirements[i], why);
     for (size_t i = 0; !rc && i < commit->n_purges; i++)
         rc = store_sets_purge(&s->sets, &commit->purges[i], forget_slice, s,
                               why);

@@ -15,7 +15,8 @@ enum {
     S_TRASH_OF,
     S_FORGET_LISTS,
     S_TRASH_STEP,
-    S_TRASH_GONE
+    S_TRASH_GONE,
+    S_RETIRE
 };
 
 static const char *const sql[STORE_SETS_STATEMENTS] = {
@@ -32,8 +33,14 @@ static const char *const sql[STORE_SETS_STATEMENTS] = {
     [S_TRASH] = "INSERT INTO trash(set_id, name, first, last, is_whole, due_us)"
                 " VALUES(?, ?, ?, ?, ?, ?)",
     [S_TRASH_OF] = "SELECT set_id, is_whole FROM trash WHERE id = ?",
-    [S_FORGET_LISTS] = "DELETE FROM lists WHERE set_id = ?1 AND number <= ?2",
+    /* The last list of a set that is there stays: it tells where its log goes
+     * on when no batch is left. */
+    [S_FORGET_LISTS] = "DELETE FROM lists WHERE set_id = ?1 AND number <= ?2"
+                       " AND (?3 OR number < (SELECT max(number) FROM lists"
+                       " WHERE set_id = ?1))",
     [S_TRASH_STEP] = "UPDATE trash SET first = ?2 WHERE id = ?1",
+    [S_RETIRE] = "UPDATE sets SET first_list = ?2, earliest = ?3,"
+                 " file_bytes = ?4 WHERE id = ?1",
     [S_TRASH_GONE] = "DELETE FROM trash WHERE id = ?1 AND first > last",
 };
 
@@ -115,6 +122,25 @@ store_sets_removal(struct store_sets *s, const struct engine_removal *removal,
 }
 
 enum status
+store_sets_retirement(struct store_sets *s,
+                      const struct engine_retirement *retirement,
+                      struct problem *why)
+{
+    sqlite3_stmt *q = s->statements[S_RETIRE];
+    enum status rc;
+
+    store_bind_u64(q, 1, retirement->set);
+    store_bind_u64(q, 2, retirement->last + 1);
+    store_bind_u64(q, 3, retirement->earliest);
+    store_bind_u64(q, 4, retirement->file_bytes);
+    rc = db_run(s->db, q, "store what is retained", why);
+    if (rc)
+        return rc;
+    return insert_trash(s, retirement->set, retirement->name, retirement->first,
+                        retirement->last, false, retirement->due_us, why);
+}
+
+enum status
 store_sets_purge(struct store_sets *s, const struct engine_purge *purge,
                  store_forget_fn *forget, void *user, struct problem *why)
 {
@@ -136,6 +162,7 @@ store_sets_purge(struct store_sets *s, const struct engine_purge *purge,
     q = s->statements[S_FORGET_LISTS];
     store_bind_u64(q, 1, set);
     store_bind_u64(q, 2, purge->upto);
+    sqlite3_bind_int(q, 3, is_whole);
     rc = db_run(s->db, q, "forget lists", why);
     if (!rc && is_whole)
         rc = forget(user, set, INT64_MAX, &is_paid, why);
@@ -264,7 +291,7 @@ store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
     sqlite3_stmt *q[4] = {NULL};
     static const char *const load_sql[4] = {
         "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
-        " start_list FROM sets ORDER BY name",
+        " start_list, first_list, earliest FROM sets ORDER BY name",
         "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
         " ORDER BY number DESC LIMIT 1",
         "SELECT last, last_us, list_bytes, digest FROM batches"
@@ -283,6 +310,9 @@ store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
         copy_epoch(epoch, db_column(q[0], 2));
         lists_start(&set.head, epoch, sqlite3_column_int64(q[0], 3));
         lists_number(&set.head, store_column_u64(q[0], 7));
+        if (store_column_u64(q[0], 8))
+            set.head.first_list = store_column_u64(q[0], 8);
+        set.head.earliest = store_column_u64(q[0], 9);
         set.head.changed_us = sqlite3_column_int64(q[0], 5);
         set.head.file_bytes = store_column_u64(q[0], 6);
         rc = load_head(s, q[1], q[2], q[3], set.id, &set.head, why);

@@ -29,7 +29,12 @@
     " is_whole INTEGER NOT NULL, due_us INTEGER NOT NULL);"                 \
     "CREATE INDEX trash_by_due ON trash(due_us);"
 
-enum { STORE_SETS_STATEMENTS = 11 };
+/* first_list 0: start_list. */
+#define STORE_SETS_STEP_RETENTION                                        \
+    "ALTER TABLE sets ADD COLUMN first_list INTEGER NOT NULL DEFAULT 0;" \
+    "ALTER TABLE sets ADD COLUMN earliest INTEGER NOT NULL DEFAULT 0;"
+
+enum { STORE_SETS_STATEMENTS = 12 };
 
 struct store_sets {
     struct db *db;    /* lent */
@@ -58,6 +63,11 @@ store_sets_settings(struct store_sets *s,
 MUST_CHECK enum status store_sets_removal(struct store_sets *s,
                                           const struct engine_removal *removal,
                                           struct problem *why);
+
+MUST_CHECK enum status
+store_sets_retirement(struct store_sets *s,
+                      const struct engine_retirement *retirement,
+                      struct problem *why);
 
 /* Forgets the rows of the lists whose files are gone, and of a removed set some
  * batches as well: `forget` deletes a slice of those up to a seq, and tells

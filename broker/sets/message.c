@@ -303,8 +303,10 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
         digest_start(digest, slice_of(head->epoch));
         return STATUS_OK;
     }
-    rc = log_read(registry_log(set->registry), set->log, seq - 1, patience, &b,
-                  why);
+    /* Entry `seq` itself may be the last that is no longer retained; the batch
+     * of the next one tells as well. */
+    rc = log_read(registry_log(set->registry), set->log,
+                  seq == head->earliest ? seq : seq - 1, patience, &b, why);
     if (!rc && !b)
         rc = problem(why, STATUS_GONE, "entry %llu is ahead of the log",
                      (unsigned long long)seq);
@@ -314,6 +316,17 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
     *digest = batch_digest(b, seq);
     batch_unref(b);
     return STATUS_OK;
+}
+
+/* A reader that retention has left behind is told so, also while the entries
+ * can still be had: where one ends there is the same for all (R-345). */
+static enum status
+check_retained(const struct head *head, uint64_t after, struct problem *why)
+{
+    if (after >= head->earliest)
+        return STATUS_OK;
+    return problem(why, STATUS_GONE, "entry %llu is no longer retained",
+                   (unsigned long long)after + 1);
 }
 
 static enum status
@@ -374,7 +387,9 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
 
     if (!log_head(wish->set->log, &head))
         return problem(why, STATUS_NOT_FOUND, "no such set");
-    rc = gather(&a, why);
+    rc = check_retained(&head, wish->after, why);
+    if (!rc)
+        rc = gather(&a, why);
     if (!rc && a.n_parts == 0) {
         *last = wish->after;
         rc = write_empty(to, wish, &head, false, why);
@@ -396,7 +411,10 @@ message_heartbeat(struct buf *to, struct set *set, enum message_form form,
         .set = set, .form = form, .after = seq, .patience = patience};
     struct head head;
 
+    enum status rc;
+
     if (!log_head(set->log, &head))
         return problem(why, STATUS_NOT_FOUND, "no such set");
-    return write_empty(to, &wish, &head, true, why);
+    rc = check_retained(&head, seq, why);
+    return rc ? rc : write_empty(to, &wish, &head, true, why);
 }

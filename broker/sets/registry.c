@@ -148,6 +148,8 @@ insert(struct registry *r, size_t place, struct log_set *log)
     set->log = log;
     set->name = log_set_name(log);
     atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
+    atomic_init(&set->retain_lists, r->options.config->retain_lists);
+    atomic_init(&set->retain_age_us, r->options.config->retain_age_us);
     if (put_at((void ***)&r->sets, &r->n_sets, &r->capacity, place, set)) {
         free(set);
         return NULL;
@@ -198,13 +200,17 @@ registry_set_settings(struct set *set, struct settings *settings)
     struct registry *r = set->registry;
     struct settings *old;
 
+    atomic_store_explicit(&set->rotate_age_us, settings->rotate_age_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->retain_lists, settings->retain_lists,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->retain_age_us, settings->retain_age_us,
+                          memory_order_relaxed);
     pthread_mutex_lock(&r->settings_mutex);
     old = set->settings;
     set->settings = settings;
     pthread_mutex_unlock(&r->settings_mutex);
     free(old);
-    atomic_store_explicit(&set->rotate_age_us, settings->rotate_age_us,
-                          memory_order_relaxed);
 }
 
 void

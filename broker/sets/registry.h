@@ -54,6 +54,13 @@ struct set {
     /* In effect, for who looks at all sets often. Relaxed: a late look costs a
      * round. */
     _Atomic(int64_t) rotate_age_us;
+    _Atomic(uint64_t) retain_lists;
+    _Atomic(int64_t) retain_age_us;
+
+    /* The archive thread's: the oldest list that it looked at, and when that
+     * ended, so that it need not look again. */
+    uint64_t oldest_list;
+    int64_t oldest_until_us;
 
     /* Connected now, by transport; push counts them. Relaxed: they are told,
      * and order nothing. */

@@ -30,6 +30,8 @@ static const struct row {
     {"rotateEntries", "rotate-entries", AT(rotate_entries, uint64_t)},
     {"rotateBytes", "rotate-bytes", AT(rotate_bytes, uint64_t)},
     {"rotateAge", "rotate-age", AT(rotate_age_us, int64_t)},
+    {"retainLists", "retain-lists", AT(retain_lists, uint64_t)},
+    {"retainAge", "retain-age", AT(retain_age_us, int64_t)},
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))

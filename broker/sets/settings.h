@@ -2,7 +2,8 @@
  * settings.h - a set's settings <-> JSON: one row each, in settings.c.
  *
  *     {"title":"Demo","description":"http://example.org/about",
- *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600}
+ *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600,
+ *      "retainLists":100,"retainAge":2592000}
  *
  * What is not given is as the broker's option of that name (rotateAge:
  * --rotate-age) says, also after a restart with another one. An absent title or
@@ -35,6 +36,8 @@ struct settings {
     uint64_t rotate_entries;
     uint64_t rotate_bytes;
     int64_t rotate_age_us;
+    uint64_t retain_lists; /* 0: all */
+    int64_t retain_age_us; /* 0: for ever */
 };
 
 /* None given. */

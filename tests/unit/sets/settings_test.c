@@ -48,7 +48,8 @@ reads_back_what_it_writes(void **state)
 {
     static const char text[] =
         "{\"title\":\"D\\\"emo\",\"description\":\"https://example.org/a?b=c\","
-        "\"rotateEntries\":1000,\"rotateBytes\":1048576,\"rotateAge\":0.25}";
+        "\"rotateEntries\":1000,\"rotateBytes\":1048576,\"rotateAge\":0.25,"
+        "\"retainLists\":10,\"retainAge\":0}";
     struct settings settings;
     struct problem why;
 
