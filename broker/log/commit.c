@@ -10,6 +10,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/log/endings.h"
 #include "broker/log/set.h"
 #include "proto/document.h"
 
@@ -17,25 +18,6 @@
  * short enough for those who come next; the post that crosses it is still
  * taken. */
 #define ROUND_BYTES 8000000
-
-/* Makes room for one more element of an array; NULL: no memory. */
-static void *
-one_more(void *array, size_t *capacity, size_t n, size_t size)
-{
-    size_t larger;
-    void *new;
-
-    if (n < *capacity)
-        return array;
-    larger = *capacity ? *capacity * 2 : 16;
-    new = realloc(array, larger * size);
-    if (new)
-        *capacity = larger;
-    return new;
-}
-
-#define ONE_MORE(array, capacity, n) \
-    one_more((array), (capacity), (n), sizeof(*(array)))
 
 /* Stamping */
 
@@ -263,82 +245,11 @@ place_settings(struct committer *c, struct post *post, int64_t now_us)
     return STATUS_OK;
 }
 
-/* The set ends with this commit. Its open list ends without becoming a closed
- * one; its number was told, and is not given again. */
-static enum status
-place_removal(struct committer *c, struct post *post, int64_t now_us)
-{
-    struct head *draft = &post->set->draft;
-    struct engine_removal *removals =
-        ONE_MORE(c->removals, &c->removals_capacity, c->commit.n_removals);
-
-    if (!removals)
-        return STATUS_MEMORY;
-    c->removals = removals;
-    removals[c->commit.n_removals++] = (struct engine_removal){
-        .set = post->set->id,
-        .name = post->set->name,
-        .first = draft->first_list,
-        .last = draft->list - 1,
-        .next_list = draft->list + 1,
-        .removed_us = now_us,
-        .due_us = now_us + post->grace_us,
-    };
-    draft->exists = false;
-    draft->is_removed = true;
-    draft->changed_us = now_us;
-    return STATUS_OK;
-}
-
-/* The set's history begins later from this commit on, for everybody at once. */
-static enum status
-place_retirement(struct committer *c, struct post *post, int64_t now_us)
-{
-    struct head *draft = &post->set->draft;
-    struct engine_retirement *retirements = ONE_MORE(
-        c->retirements, &c->retirements_capacity, c->commit.n_retirements);
-
-    if (!retirements)
-        return STATUS_MEMORY;
-    c->retirements = retirements;
-    if (post->list <= draft->first_list || post->list > draft->list)
-        return STATUS_OK; /* somebody else was faster */
-    draft->file_bytes -= post->file_bytes < draft->file_bytes
-                             ? post->file_bytes
-                             : draft->file_bytes;
-    retirements[c->commit.n_retirements++] = (struct engine_retirement){
-        .set = post->set->id,
-        .name = post->set->name,
-        .first = draft->first_list,
-        .last = post->list - 1,
-        .earliest = post->after,
-        .file_bytes = draft->file_bytes,
-        .due_us = now_us + post->grace_us,
-    };
-    draft->first_list = post->list;
-    draft->earliest = post->after;
-    return STATUS_OK;
-}
-
-static enum status
-place_purge(struct committer *c, struct post *post)
-{
-    struct engine_purge *purges =
-        ONE_MORE(c->purges, &c->purges_capacity, c->commit.n_purges);
-
-    if (!purges)
-        return STATUS_MEMORY;
-    c->purges = purges;
-    purges[c->commit.n_purges++] =
-        (struct engine_purge){post->trash, post->list};
-    return STATUS_OK;
-}
-
 static enum status
 place_post(struct committer *c, struct post *post, int64_t now_us)
 {
     if (post->kind == POST_PURGED)
-        return place_purge(c, post);
+        return endings_purge(c, post);
     if (list_is_empty(&post->set->touched))
         list_append(&c->touched, &post->set->touched);
     switch (post->kind) {
@@ -351,9 +262,9 @@ place_post(struct committer *c, struct post *post, int64_t now_us)
     case POST_SETTINGS:
         return place_settings(c, post, now_us);
     case POST_REMOVE:
-        return place_removal(c, post, now_us);
+        return endings_removal(c, post, now_us);
     case POST_RETIRE:
-        return place_retirement(c, post, now_us);
+        return endings_retirement(c, post, now_us);
     case POST_PURGED:
         break;
     }

@@ -118,6 +118,8 @@ struct store {
     int64_t plenty_until_us; /* of disk space */
     struct debt *debts;
     size_t n_debts, debts_capacity;
+    size_t *debt_of; /* by set: the place in `debts`, from 1; 0: none */
+    size_t n_debt_of;
 
     struct store_readers readers;
 
@@ -262,11 +264,20 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
 static enum status
 add_debt(struct store *s, uint32_t set, uint64_t upto)
 {
-    for (size_t i = 0; i < s->n_debts; i++) {
-        if (s->debts[i].set == set) {
-            s->debts[i].upto = upto;
-            return STATUS_OK;
-        }
+    if (set >= s->n_debt_of) {
+        size_t n = (size_t)set + set / 2 + 64;
+        size_t *debt_of = realloc(s->debt_of, n * sizeof(*debt_of));
+
+        if (!debt_of)
+            return STATUS_MEMORY;
+        memset(debt_of + s->n_debt_of, 0,
+               (n - s->n_debt_of) * sizeof(*debt_of));
+        s->debt_of = debt_of;
+        s->n_debt_of = n;
+    }
+    if (s->debt_of[set]) {
+        s->debts[s->debt_of[set] - 1].upto = upto;
+        return STATUS_OK;
     }
     if (s->n_debts == s->debts_capacity) {
         size_t n = s->debts_capacity ? s->debts_capacity * 2 : 16;
@@ -278,7 +289,18 @@ add_debt(struct store *s, uint32_t set, uint64_t upto)
         s->debts_capacity = n;
     }
     s->debts[s->n_debts++] = (struct debt){set, upto};
+    s->debt_of[set] = s->n_debts;
     return STATUS_OK;
+}
+
+/* The first debt is paid; the last takes its place. */
+static void
+drop_debt(struct store *s)
+{
+    s->debt_of[s->debts[0].set] = 0;
+    s->debts[0] = s->debts[--s->n_debts];
+    if (s->n_debts > 0)
+        s->debt_of[s->debts[0].set] = 1;
 }
 
 /* Notes what of a set can be forgotten: the rows up to its first list without a
@@ -353,7 +375,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     }
 
     if (is_paid)
-        s->debts[0] = s->debts[--s->n_debts];
+        drop_debt(s);
     /* Rows that stay because of a failure here are found at the next start. */
     for (size_t i = 0; i < commit->n_filed; i++)
         if (note_filed(s, commit->filed[i].set, why))
@@ -458,6 +480,7 @@ store_close(struct engine *engine)
     if (s->dir_fd >= 0)
         close(s->dir_fd);
     free(s->debts);
+    free(s->debt_of);
     free(s);
 }
 
