@@ -29,8 +29,8 @@ static const char *const read_sql[R_STATEMENTS] = {
     [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
                   " WHERE filed = 0 AND set_id > ? AND set_id IN"
                   " (SELECT id FROM sets) ORDER BY set_id, number LIMIT 1",
-    [R_TRASH] = "SELECT id, set_id, name, first, last FROM trash"
-                " WHERE due_us <= ? ORDER BY due_us LIMIT 1",
+    [R_TRASH] = ("SELECT id, set_id, name, first, last FROM trash"
+                 " WHERE due_us <= ? ORDER BY due_us LIMIT 1"),
 };
 
 struct reader_connection {
