@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "broker/archive/retain.h"
 #include "broker/archive/rotate.h"
 #include "broker/base/clock.h"
 #include "broker/base/thread.h"
@@ -27,10 +28,13 @@ archiver_run(struct thread *t)
 
         if (now_us - looked_us >= ROUND_US) {
             rotate_by_age(&a->rotation);
+            retain_all(a->rotation.registry);
             looked_us = now_us;
         }
         /* After each file the thread looks whether it is to end. */
         wait_us = rotate_file_one(&a->rotation) ? 0 : ROUND_US;
+        if (rotate_purge_some(&a->rotation))
+            wait_us = 0;
     }
 }
 

@@ -19,7 +19,7 @@ on_closed(struct post *post)
 {
     struct asked *a = list_entry(post, struct asked, post);
 
-    if (post->status)
+    if (post->status && post->status != STATUS_GONE) /* the set was removed */
         DIAG(DIAG_WARNING, "archive", "a list could not be closed",
              diag_text("error", post->why.text));
     atomic_fetch_sub_explicit(&a->rotation->n_asked, 1, memory_order_relaxed);
@@ -42,10 +42,11 @@ static bool
 close_if_old(struct set *set, const struct head *head, void *user)
 {
     struct rotation *rotation = user;
-    int64_t age_us = registry_config(set->registry)->rotate_age_us;
+    int64_t age_us =
+        atomic_load_explicit(&set->rotate_age_us, memory_order_relaxed);
     struct asked *a;
 
-    if (lists_is_empty(head) ||
+    if (age_us == 0 || lists_is_empty(head) ||
         clock_now_us() - head->list_first_us < age_us + spread(head, age_us))
         return true;
     a = calloc(1, sizeof(*a));
@@ -76,8 +77,7 @@ rotation_init(struct rotation *rotation, struct registry *registry)
 void
 rotate_by_age(struct rotation *rotation)
 {
-    if (registry_config(rotation->registry)->rotate_age_us > 0 &&
-        atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
         registry_each(rotation->registry, close_if_old, rotation);
 }
 
@@ -99,5 +99,20 @@ rotate_file_one(struct rotation *rotation)
              "a closed list could not be filed, and will be tried again",
              diag_text("error", why.text));
     }
+    return !rc && !is_done;
+}
+
+bool
+rotate_purge_some(struct rotation *rotation)
+{
+    struct problem why = {""};
+    bool is_done = true;
+    enum status rc =
+        log_purge(registry_log(rotation->registry), &is_done, &why);
+
+    if (rc && rc != STATUS_STOPPED)
+        DIAG(DIAG_WARNING, "archive",
+             "what was removed is still on the disk, and will be tried again",
+             diag_text("error", why.text));
     return !rc && !is_done;
 }

@@ -24,9 +24,13 @@ struct rotation {
 void rotation_init(struct rotation *rotation, struct registry *registry);
 
 /* Asks the log to close every open list whose first entry is older than
- * --rotate-age, spread by up to a tenth of it so that many sets that began
+ * its set allows, spread by up to a tenth of it so that many sets that began
  * together do not end together. */
 void rotate_by_age(struct rotation *rotation);
+
+/* Takes some of what was let go off the disk. false: there was nothing due, or
+ * it could not be done now. */
+bool rotate_purge_some(struct rotation *rotation);
 
 /* Files one closed list. false: there was none, or it could not be done now. */
 bool rotate_file_one(struct rotation *rotation);

@@ -57,6 +57,12 @@ static const struct option rows[] = {
      "close a Change List at this size"},
     {"rotate-age", "SECONDS", SECONDS(rotate_age_us, 0, 3650 * DAY), "86400",
      "close a Change List at this age; 0 is never"},
+    {"retain-lists", "N", COUNT(retain_lists, 0, 1000000), "0",
+     "closed Change Lists kept of a set, the latest; 0 is all"},
+    {"retain-age", "SECONDS", SECONDS(retain_age_us, 0, 36500 * DAY), "0",
+     "closed Change Lists are kept for so long; 0 is for ever"},
+    {"remove-grace", "SECONDS", SECONDS(remove_grace_us, 0, 3650 * DAY), "300",
+     "files of removed sets and lists stay for so long, for who reads them"},
     {"index-lists", "N", COUNT(index_lists, 1, 49999), "1000",
      "closed lists in the Change List Index, and in one document of the "
      "archive, which has an index when there are more"},
@@ -349,6 +355,14 @@ config_read(struct config *config, int argc, char **argv,
         if (given.values[i] && i != file)
             rc = read_row(i, "--", given.values[i], config, why);
     return rc;
+}
+
+const struct option *
+config_option(const char *name)
+{
+    size_t row = row_of(slice_of(name));
+
+    return row < N_ROWS ? &rows[row] : NULL;
 }
 
 /* Help */

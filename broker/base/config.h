@@ -31,6 +31,9 @@ struct config {
     uint64_t rotate_entries; /* 1 to 50,000 */
     uint64_t rotate_bytes;   /* 512 KiB to 50 MiB, header and footer counted */
     int64_t rotate_age_us;   /* 0: never by age */
+    uint64_t retain_lists;   /* closed lists kept at most; 0: all */
+    int64_t retain_age_us;   /* closed lists are kept so long; 0: for ever */
+    int64_t remove_grace_us; /* how long what was let go stays on disk */
     uint64_t index_lists;    /* closed lists in the index, and in a document of
                                 the archive: 1 to 49,999 */
     uint64_t max_body;       /* bytes of one post */
@@ -56,6 +59,11 @@ enum config_wish {
  * STATUS_INVALID: `why` names the option, and file and line where it stood. */
 MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
                                    enum config_wish *wish, struct problem *why);
+
+/* The row of an option ("rotate-age"), for who gives the same kind of value in
+ * another place: type, limits, default. NULL: there is none. */
+struct option;
+const struct option *config_option(const char *name);
 
 /* What --help prints. */
 void config_help(FILE *to);

@@ -44,7 +44,7 @@ lists_in_part(const struct document_wish *wish)
 static bool
 has_index(const struct document_wish *wish)
 {
-    return wish->head.list - listing_oldest(&wish->head) > lists_in_part(wish);
+    return wish->head.list - wish->head.first_list > lists_in_part(wish);
 }
 
 static struct link_text
@@ -60,7 +60,7 @@ open_lists(const struct document_wish *wish, uint64_t first, uint64_t last,
            struct document *document, struct problem *why)
 {
     struct link_text index = link_to_whole(wish);
-    uint64_t oldest = listing_oldest(&wish->head);
+    uint64_t oldest = wish->head.first_list;
     struct listing_wish listing = {
         .document = wish,
         .root = DOCUMENT_URLSET,
@@ -252,7 +252,7 @@ open_index(const struct document_wish *wish, struct document *document,
     pieces_init(&x->pieces, fill, index_free, true);
     x->document = *wish;
     x->size = lists_in_part(wish);
-    x->first = listing_oldest(&wish->head);
+    x->first = wish->head.first_list;
     x->last = wish->head.list - 1;
     write_header(&x->pieces.text, wish);
     if (measure(x, &tag) || x->pieces.text.failed) {
@@ -271,7 +271,7 @@ enum status
 archives_changelist_open(const struct document_wish *wish,
                          struct document *document, struct problem *why)
 {
-    if (wish->head.list == 1)
+    if (wish->head.list == wish->head.first_list)
         return problem(why, STATUS_NOT_FOUND,
                        "no Change List of this set is closed yet");
     if (has_index(wish))

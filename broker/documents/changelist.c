@@ -245,6 +245,8 @@ changelist_open(const struct document_wish *wish, struct document *document,
 
     if (wish->number > wish->head.list)
         return problem(why, STATUS_NOT_FOUND, "there is no such Change List");
+    if (wish->number < wish->head.first_list)
+        return problem(why, STATUS_GONE, "this Change List is no longer kept");
     if (wish->number < wish->head.list && wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     l = calloc(1, sizeof(*l));
@@ -306,7 +308,7 @@ changelist_current_open(const struct document_wish *wish,
         link_to(registry_public_url(wish->registry), LINK_CHANGELIST_ARCHIVE,
                 wish->set->name, NULL, 0);
     uint64_t closed = registry_config(wish->registry)->index_lists;
-    uint64_t oldest = listing_oldest(&wish->head);
+    uint64_t oldest = wish->head.first_list;
     struct listing_wish index = {
         .document = wish,
         .root = DOCUMENT_SITEMAPINDEX,
@@ -318,7 +320,7 @@ changelist_current_open(const struct document_wish *wish,
         .has_from = true,
     };
 
-    if (wish->head.list > 1)
+    if (wish->head.list > wish->head.start_list)
         return listing_open(&index, document, why);
-    return open_elsewhere(wish, 1, document, why);
+    return open_elsewhere(wish, wish->head.list, document, why);
 }

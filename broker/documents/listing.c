@@ -85,7 +85,9 @@ read_lists(const struct listing *l, struct list_info *infos, size_t *n)
         *n = (size_t)(l->last - l->next + 1);
     rc = log_lists(registry_log(d->registry), d->set->log, l->next, infos, n,
                    NULL);
-    return rc || *n > 0 ? rc : STATUS_IO;
+    if (!rc && (*n == 0 || infos[0].number != l->next))
+        rc = STATUS_IO; /* a slow reader: they have gone meanwhile */
+    return rc;
 }
 
 static enum status

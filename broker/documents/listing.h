@@ -20,14 +20,6 @@ struct listing_wish {
     bool has_from;        /* `from` of the first one on the root */
 };
 
-/* The oldest list that is still there. */
-static inline uint64_t
-listing_oldest(const struct head *head)
-{
-    (void)head; /* lists are never dropped */
-    return 1;
-}
-
 /* Opens it. May block: reads the lists' rows. */
 MUST_CHECK enum status listing_open(const struct listing_wish *wish,
                                     struct document *document,

@@ -206,7 +206,7 @@ source_set_open(const struct document_wish *wish, struct document *document,
     write_root(&text, url, wish->set);
     add_capability(&text, link_to(url, LINK_CHANGELIST, set, NULL, 0),
                    CAP_CHANGELIST);
-    if (wish->head.list > 1)
+    if (wish->head.list > wish->head.first_list)
         add_capability(&text,
                        link_to(url, LINK_CHANGELIST_ARCHIVE, set, NULL, 0),
                        CAP_CHANGELIST_ARCHIVE);

@@ -107,12 +107,18 @@ static void
 on_resumed(struct request *rq, void *user)
 {
     struct reading *r = user;
+    struct set *set = NULL;
 
-    if (!rq) {
+    if (rq) /* which answers if the set was removed */
+        set = routes_set(r->http, rq, slice_of(r->wish.set->name), &r->head);
+    if (set && set != r->wish.set) {
+        problem_set(&r->why, "the set was removed, and made again");
+        routes_answer_failure(rq, STATUS_GONE, &r->why, set, &r->head);
+    }
+    if (set != r->wish.set) {
         reading_free(r);
         return;
     }
-    log_head(r->wish.set->log, &r->head);
     if (r->head.last <= r->wish.reached)
         r->wait_until_us = 0; /* time is over, or the broker ends */
     read_or_wait(rq, r);
@@ -202,7 +208,7 @@ choose_form(struct request *rq, struct reading *r)
     return false;
 }
 
-/* Reads the query; no position means from the beginning. */
+/* Reads the query; no position means from the beginning of what is retained. */
 static enum status
 read_wish(struct request *rq, struct reading *r)
 {
@@ -211,7 +217,7 @@ read_wish(struct request *rq, struct reading *r)
 
     if (rc)
         return rc;
-    r->wish.after = query.has_after ? query.after : 0;
+    r->wish.after = query.has_after ? query.after : r->head.earliest;
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
     rc = filters_enter(registry_filters(r->wish.set->registry), &query.filter,

@@ -21,6 +21,10 @@ static const struct route {
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post},
     {METHOD_POST, "/sets/{set}/rotate", handle_sets_rotate},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get},
+    {METHOD_GET, "/sets", handle_sets_get},
+    {METHOD_GET, "/sets/{set}", handle_set_get},
+    {METHOD_PUT, "/sets/{set}", handle_set_put},
+    {METHOD_DELETE, "/sets/{set}", handle_set_delete},
 };
 
 static const char *const method_names[] = {
@@ -93,8 +97,14 @@ routes_set(struct http *http, struct request *rq, struct slice name,
 
     if (set)
         return set;
-    problem_set(&why, "there is no set \"%s\"", problem_quote(name).text);
-    request_answer_problem(rq, 404, &why, NULL, NULL);
+    if (registry_was_removed(http->registry, name)) {
+        problem_set(&why, "the set \"%s\" was removed",
+                    problem_quote(name).text);
+        request_answer_problem(rq, 410, &why, NULL, NULL);
+    } else {
+        problem_set(&why, "there is no set \"%s\"", problem_quote(name).text);
+        request_answer_problem(rq, 404, &why, NULL, NULL);
+    }
     return NULL;
 }
 

@@ -20,6 +20,10 @@ handler_fn handle_stream_get;
 handler_fn handle_health_get;
 handler_fn handle_metrics_get;
 handler_fn handle_ready_get;
+handler_fn handle_sets_get;
+handler_fn handle_set_get;
+handler_fn handle_set_put;
+handler_fn handle_set_delete;
 
 /* What a path and a method come to. */
 struct route_found {
@@ -31,8 +35,8 @@ struct route_found {
 void routes_find(enum method method, struct slice path,
                  struct route_found *found);
 
-/* The set that a handler was called for, with its head; answers 404 and returns
- * NULL if it does not exist. */
+/* The set that a handler was called for, with its head; answers 404, or 410 if
+ * it was removed, and returns NULL if it does not exist. */
 struct set *routes_set(struct http *http, struct request *rq, struct slice name,
                        struct head *head);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zlib.h>
@@ -94,6 +95,23 @@ void
 closed_name(char to[CLOSED_NAME_MAX], uint64_t number)
 {
     snprintf(to, CLOSED_NAME_MAX, "%012" PRIu64 ".xml", number);
+}
+
+void
+closed_file(char to[CLOSED_FILE_MAX], uint64_t number)
+{
+    closed_name(to, number);
+    strcat(to, ".gz");
+}
+
+uint64_t
+closed_size(int dir_fd, uint64_t number)
+{
+    char name[CLOSED_FILE_MAX];
+    struct stat st;
+
+    closed_file(name, number);
+    return fstatat(dir_fd, name, &st, 0) ? 0 : (uint64_t)st.st_size;
 }
 
 /* A list being written. */
@@ -215,11 +233,10 @@ closed_write(int dir_fd, const struct list_info *info, struct slice header,
 {
     struct writer w = {.why = why};
     gz_header plain_header = {.os = 255}; /* no time, no name, no system */
-    char name[CLOSED_NAME_MAX + 3];
+    char name[CLOSED_FILE_MAX];
     enum status rc;
 
-    closed_name(name, info->number);
-    strcat(name, ".gz");
+    closed_file(name, info->number);
     buf_init(&w.out, 2 * (size_t)STEP_BYTES);
     rc = file_begin(&w.file, dir_fd, name, why);
     if (rc)
@@ -365,15 +382,14 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
             struct problem *why)
 {
     size_t n_marks = marks.size / MARK_SIZE, n;
-    char name[CLOSED_NAME_MAX + 3];
+    char name[CLOSED_FILE_MAX];
     struct buf plain;
     struct mark from, to;
     struct batch *b = NULL;
     enum status rc;
     int fd = -1;
 
-    closed_name(name, info->number);
-    strcat(name, ".gz");
+    closed_file(name, info->number);
     buf_init(&plain, BLOCK_BYTES + BATCH_BYTES_MAX);
     if (n_marks < 2) {
         rc = problem(why, STATUS_IO, "list %s has no marks", name);

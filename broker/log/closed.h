@@ -38,6 +38,14 @@ MUST_CHECK enum status closed_write(int dir_fd, const struct list_info *info,
                                     closed_source_fn *source, void *user,
                                     struct buf *marks, struct problem *why);
 
+/* The name of its file. */
+#define CLOSED_FILE_MAX (CLOSED_NAME_MAX + 3)
+
+void closed_file(char to[CLOSED_FILE_MAX], uint64_t number);
+
+/* The size of a list's file in `dir_fd`; 0 if there is none. */
+uint64_t closed_size(int dir_fd, uint64_t number);
+
 /* Opens the file of list `number` in `dir_fd`; the caller closes it. */
 MUST_CHECK enum status closed_open(int dir_fd, uint64_t number, int *fd,
                                    struct problem *why);

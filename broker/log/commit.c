@@ -11,6 +11,7 @@
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "broker/log/endings.h"
 #include "broker/log/set.h"
 #include "proto/document.h"
 
@@ -23,25 +24,6 @@
  * whether posts are taken (log_health) hears of a disk that fills up, and of
  * one that was given room again. */
 #define LOOK_US 1000000
-
-/* Makes room for one more element of an array; NULL: no memory. */
-static void *
-one_more(void *array, size_t *capacity, size_t n, size_t size)
-{
-    size_t larger;
-    void *new;
-
-    if (n < *capacity)
-        return array;
-    larger = *capacity ? *capacity * 2 : 16;
-    new = realloc(array, larger * size);
-    if (new)
-        *capacity = larger;
-    return new;
-}
-
-#define ONE_MORE(array, capacity, n) \
-    one_more((array), (capacity), (n), sizeof(*(array)))
 
 /* Stamping */
 
@@ -63,7 +45,7 @@ random_epoch(char to[EPOCH_SIZE + 1])
 
 /* Begins the log of a set with its first post. */
 static enum status
-give_birth(struct committer *c, struct log_set *set)
+give_birth(struct committer *c, struct log_set *set, struct post *post)
 {
     char epoch[EPOCH_SIZE + 1];
     struct engine_birth *births =
@@ -73,9 +55,18 @@ give_birth(struct committer *c, struct log_set *set)
         return STATUS_MEMORY;
     c->births = births;
     lists_start(&set->draft, epoch, clock_now_us());
+    if (set->start_list)
+        lists_number(&set->draft, set->start_list);
     births[c->commit.n_births++] = (struct engine_birth){
         .name = set->name, .head = &set->draft, .id = &set->id};
+    post->is_birth = true;
     return STATUS_OK;
+}
+
+static const struct list_limits *
+limits_of(const struct committer *c, const struct log_set *set)
+{
+    return set->limits.entries ? &set->limits : &c->options->limits;
 }
 
 /* The batch that is being filled gets no more entries. */
@@ -161,7 +152,7 @@ place(struct committer *c, struct log_set *set, const char *bytes,
     size_t size = f->size + FRAGMENT_STAMP_MAX, before;
     int64_t us = event_time(&set->draft, f->datetime_us, now_us);
 
-    if (lists_must_end(&set->draft, &c->options->limits, size) &&
+    if (lists_must_end(&set->draft, limits_of(c, set), size) &&
         end_list(c, set))
         return STATUS_MEMORY;
     if (set->filling && set->filling->size + size > BATCH_BYTES_MAX)
@@ -183,7 +174,7 @@ place(struct committer *c, struct log_set *set, const char *bytes,
     set->draft.last++;
     set->draft.last_us = us;
     set->draft.list_bytes += set->filling->size - before;
-    if (lists_is_full(&set->draft, &c->options->limits))
+    if (lists_is_full(&set->draft, limits_of(c, set)))
         return end_list(c, set);
     return STATUS_OK;
 }
@@ -196,7 +187,7 @@ place_changes(struct committer *c, struct post *post, int64_t now_us)
     enum status rc = STATUS_OK;
 
     if (!set->draft.exists)
-        rc = give_birth(c, set);
+        rc = give_birth(c, set, post);
     post->first = set->draft.last + 1;
     for (size_t i = 0; !rc && i < post->n_fragments; i++) {
         /* What this batch will take of the post, for one allocation. */
@@ -238,14 +229,35 @@ place_filed(struct committer *c, struct post *post)
     if (!filed)
         return STATUS_MEMORY;
     c->filed = filed;
-    filed[c->commit.n_filed++] =
-        (struct engine_filed){post->set->id, post->list, post->marks};
+    post->set->draft.file_bytes += post->file_bytes;
+    filed[c->commit.n_filed++] = (struct engine_filed){
+        post->set->id, post->list, post->marks, post->set->draft.file_bytes};
+    return STATUS_OK;
+}
+
+static enum status
+place_settings(struct committer *c, struct post *post, int64_t now_us)
+{
+    struct log_set *set = post->set;
+    struct engine_settings *settings =
+        ONE_MORE(c->settings, &c->settings_capacity, c->commit.n_settings);
+
+    if (!settings)
+        return STATUS_MEMORY;
+    c->settings = settings;
+    if (!set->draft.exists && give_birth(c, set, post))
+        return STATUS_MEMORY;
+    set->draft.changed_us = now_us;
+    settings[c->commit.n_settings++] =
+        (struct engine_settings){&set->id, post->settings, now_us};
     return STATUS_OK;
 }
 
 static enum status
 place_post(struct committer *c, struct post *post, int64_t now_us)
 {
+    if (post->kind == POST_PURGED)
+        return endings_purge(c, post);
     if (list_is_empty(&post->set->touched))
         list_append(&c->touched, &post->set->touched);
     switch (post->kind) {
@@ -255,6 +267,14 @@ place_post(struct committer *c, struct post *post, int64_t now_us)
         return place_close(c, post);
     case POST_FILED:
         return place_filed(c, post);
+    case POST_SETTINGS:
+        return place_settings(c, post, now_us);
+    case POST_REMOVE:
+        return endings_removal(c, post, now_us);
+    case POST_RETIRE:
+        return endings_retirement(c, post, now_us);
+    case POST_PURGED:
+        break;
     }
     return STATUS_OK;
 }
@@ -284,6 +304,8 @@ publish_set(struct committer *c, struct log_set *set)
                               memory_order_relaxed);
     tail_publish(c->tails, &set->tail, set->made, set->n_made, &set->draft);
     set->n_made = 0;
+    if (set->draft.is_removed)
+        tail_empty(c->tails, &set->tail);
 }
 
 /* Forgets what the round did to a set. */
@@ -341,6 +363,10 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         c->commit.filed = c->filed;
         c->commit.keys = c->keys.made;
         c->commit.n_keys = c->keys.n;
+        c->commit.settings = c->settings;
+        c->commit.removals = c->removals;
+        c->commit.purges = c->purges;
+        c->commit.retirements = c->retirements;
         c->commit.forget = true;
         rc = engine_commit(c, is_more, why);
     }
@@ -401,7 +427,7 @@ judge(struct committer *c, struct post *post, bool has_room)
     enum keys_verdict verdict = KEYS_NEW;
 
     post->status = STATUS_OK;
-    if (post->kind != POST_CHANGES)
+    if (post->kind != POST_CHANGES && post->kind != POST_SETTINGS)
         return KEYS_NEW;
     if (post->key.size > 0)
         verdict = keys_judge(&c->keys, c->engine, post);
@@ -443,6 +469,24 @@ look_for_room(struct committer *c)
     return has_room;
 }
 
+/* The set has ended before this came. Who posted may post to a new one. */
+static void
+refuse_removed(struct post *post)
+{
+    post->status = problem(&post->why, STATUS_GONE, "the set %s was removed",
+                           post->set->name);
+    post->done(post);
+}
+
+/* Does this round end the set that `post` is for? Then it is for the next round
+ * to say so, when the removal is certain. */
+static bool
+must_wait(const struct post *post)
+{
+    return post->set && post->set->draft.is_removed &&
+           !list_is_empty(&post->set->touched);
+}
+
 /* One round; *is_more as by conclude. */
 static void
 commit_round(struct committer *c, bool *is_more)
@@ -459,7 +503,13 @@ commit_round(struct committer *c, bool *is_more)
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
         struct post *post = list_entry(c->waiting.next, struct post, node);
 
+        if (must_wait(post))
+            break;
         list_remove(&post->node);
+        if (post->set && post->set->draft.is_removed) {
+            refuse_removed(post);
+            continue;
+        }
         bytes += weight_of(post);
         switch (judge(c, post, has_room)) {
         case KEYS_NEW:
@@ -489,7 +539,9 @@ commit_round(struct committer *c, bool *is_more)
             post->status = rc;
             post->why = why;
         }
-        post->done(post); /* the post may be gone now */
+        if (!rc && post->kind == POST_SETTINGS)
+            post->set->limits = post->limits; /* from the next round on */
+        post->done(post);                     /* the post may be gone now */
     }
 }
 
@@ -595,4 +647,8 @@ committer_fini(struct committer *c)
     free(c->ends);
     free(c->filed);
     keys_fini(&c->keys);
+    free(c->settings);
+    free(c->removals);
+    free(c->purges);
+    free(c->retirements);
 }

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
@@ -55,9 +56,34 @@ struct committer {
     struct engine_end *ends;
     struct engine_filed *filed;
     struct keys keys;
-    size_t births_capacity, batches_capacity, ends_capacity, filed_capacity;
+    struct engine_settings *settings;
+    struct engine_removal *removals;
+    struct engine_purge *purges;
+    struct engine_retirement *retirements;
+    size_t births_capacity, batches_capacity, ends_capacity, filed_capacity,
+        settings_capacity, removals_capacity, purges_capacity,
+        retirements_capacity;
     struct commit commit;
 };
+
+/* Makes room for one more element of an array; NULL: no memory. */
+static inline void *
+one_more(void *array, size_t *capacity, size_t n, size_t size)
+{
+    size_t larger;
+    void *new;
+
+    if (n < *capacity)
+        return array;
+    larger = *capacity ? *capacity * 2 : 16;
+    new = realloc(array, larger * size);
+    if (new)
+        *capacity = larger;
+    return new;
+}
+
+#define ONE_MORE(array, capacity, n) \
+    one_more((array), (capacity), (n), sizeof(*(array)))
 
 /* Starts the log thread; the other fields are set. */
 MUST_CHECK enum status committer_start(struct committer *c,

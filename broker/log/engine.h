@@ -45,6 +45,51 @@ struct engine_filed {
     uint32_t set;
     uint64_t list;
     struct slice marks;
+    uint64_t file_bytes; /* of all files of the set now */
+};
+
+/* New settings of a set, instead of those it has. */
+struct engine_settings {
+    const uint32_t *set;
+    struct slice text;
+    int64_t changed_us;
+};
+
+/* A set that ends. Its name and its lists' numbers are remembered for ever: a
+ * list's address is never given to other bytes. Rows and files of lists `first`
+ * to `last` become trash. */
+struct engine_removal {
+    uint32_t set;
+    const char *name;
+    uint64_t first, last;
+    uint64_t next_list; /* a set of this name goes on with it */
+    int64_t removed_us;
+    int64_t due_us; /* when the trash may go */
+};
+
+/* Lists that are no longer retained: `first` to `last` become trash. */
+struct engine_retirement {
+    uint32_t set;
+    const char *name;
+    uint64_t first, last;
+    uint64_t earliest;   /* seq of the last entry that goes */
+    uint64_t file_bytes; /* of the files that stay */
+    int64_t due_us;
+};
+
+/* What nobody is told of any more, but may still be reading. */
+struct engine_trash {
+    uint32_t id;
+    uint32_t set;
+    char name[SET_NAME_MAX + 1];
+    uint64_t first, last; /* files of closed lists; first > last: none */
+};
+
+/* The files up to list `upto` of a piece of trash are off the disk: so may its
+ * rows, a slice at a time. */
+struct engine_purge {
+    uint32_t trash;
+    uint64_t upto;
 };
 
 /* A post that came with a key, and its outcome (keys.h). */
@@ -67,6 +112,14 @@ struct commit {
     size_t n_filed;
     const struct engine_key *keys;
     size_t n_keys;
+    struct engine_settings *settings;
+    size_t n_settings;
+    struct engine_removal *removals;
+    size_t n_removals;
+    struct engine_retirement *retirements;
+    size_t n_retirements;
+    struct engine_purge *purges;
+    size_t n_purges;
     /* Also forget some batches that closed lists' files hold: a slice of at
      * most 1 MB, so that no commit waits long for it. */
     bool forget;
@@ -76,13 +129,22 @@ struct engine {
     struct engine_ops const *ops;
 };
 
-/* Receives one set of the log, at start. */
-typedef enum status engine_set_fn(uint32_t id, const char *name,
-                                  const struct head *head, void *user,
+/* A set as it is kept. */
+struct engine_set {
+    uint32_t id;
+    const char *name;
+    struct head head;
+    struct slice settings; /* as they were given; empty: never */
+    int64_t removed_us;    /* 0: it exists. Else id is 0, and of head only
+                              `list` counts, the next one's number */
+};
+
+/* Receives one set of the log, at start. `set` is lent. */
+typedef enum status engine_set_fn(const struct engine_set *set, void *user,
                                   struct problem *why);
 
 struct engine_ops {
-    /* Tells every set with its head. */
+    /* Tells every set with its head, and every name whose set was removed. */
     enum status (*load)(struct engine *engine, engine_set_fn *on_set,
                         void *user, struct problem *why);
 
@@ -141,6 +203,10 @@ struct engine_ops {
     enum status (*unfiled)(struct engine *engine, uint32_t *set,
                            struct list_info *info, struct buf *header,
                            struct problem *why);
+
+    /* The first trash that is due: STATUS_NOT_FOUND if none is. */
+    enum status (*trash)(struct engine *engine, int64_t now_us,
+                         struct engine_trash *trash, struct problem *why);
 
     void (*close)(struct engine *engine);
 };

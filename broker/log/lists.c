@@ -12,9 +12,15 @@ lists_start(struct head *head, const char *epoch, int64_t created_us)
     memcpy(head->epoch, epoch, EPOCH_SIZE);
     head->exists = true;
     head->created_us = head->last_us = head->list_from_us = created_us;
-    head->list = 1;
+    lists_number(head, 1);
     digest_start(&head->digest, slice_of(head->epoch));
     head->list_before = head->digest;
+}
+
+void
+lists_number(struct head *head, uint64_t number)
+{
+    head->list = head->start_list = head->first_list = number;
 }
 
 bool

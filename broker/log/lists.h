@@ -20,18 +20,27 @@
 
 /* The end of a set's log, and its open list. */
 struct head {
-    bool exists; /* false: no entry was ever committed */
+    bool exists;     /* false: nothing of the set was ever committed, or it was
+                        removed */
+    bool is_removed; /* the rest is as it was at the end */
     char epoch[EPOCH_SIZE + 1];
     int64_t created_us;        /* T(0) */
+    int64_t changed_us;        /* when its settings were; 0: never */
     uint64_t last;             /* seq of the last entry; 0: none */
     int64_t last_us;           /* T(last) */
     struct digest digest;      /* d(last) */
-    uint64_t list;             /* number of the open list, from 1 */
+    uint64_t list;             /* number of the open list */
+    uint64_t start_list;       /* its first: 1, or what a removed set of this
+                                  name had come to */
+    uint64_t first_list;       /* the oldest that is retained */
+    uint64_t earliest;         /* seq before its first entry: who has read less
+                                  is told that the rest is gone */
     uint64_t list_after;       /* seq before its first entry */
     int64_t list_from_us;      /* T(list_after) */
     struct digest list_before; /* d(list_after) */
     uint64_t list_bytes;       /* its fragments */
     int64_t list_first_us;     /* when its first entry was accepted */
+    uint64_t file_bytes;       /* of all files of closed lists */
 };
 
 /* A Change List. Of a closed one all is final. */
@@ -54,6 +63,9 @@ struct list_limits {
 
 /* The head of a log without entries. */
 void lists_start(struct head *head, const char *epoch, int64_t created_us);
+
+/* Numbers its lists from `number` on instead of 1. */
+void lists_number(struct head *head, uint64_t number);
 
 /* Must the open list end before an entry of `size` bytes? */
 bool lists_must_end(const struct head *head, const struct list_limits *limits,

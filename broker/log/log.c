@@ -16,6 +16,7 @@
 #include "broker/log/commit.h"
 #include "broker/log/set.h"
 #include "broker/log/store.h"
+#include "broker/log/trash.h"
 #include "proto/document.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the
@@ -37,6 +38,9 @@ struct log {
 
     pthread_mutex_t mutex; /* guards sets */
     struct list sets;
+
+    struct log_set **by_id; /* see set_of_id */
+    size_t n_by_id;
 };
 
 /* Sets */
@@ -64,6 +68,16 @@ log_set_new(struct log *log, const char *name, void *owner)
     return set_new(log, name, owner);
 }
 
+struct log_set *
+log_set_again(struct log *log, const char *name, uint64_t list, void *owner)
+{
+    struct log_set *set = set_new(log, name, owner);
+
+    if (set)
+        set->start_list = list;
+    return set;
+}
+
 const char *
 log_set_name(const struct log_set *set)
 {
@@ -80,22 +94,32 @@ log_head(struct log_set *set, struct head *head)
 /* Opening and closing */
 
 static enum status
-on_loaded(uint32_t id, const char *name, const struct head *head, void *user,
-          struct problem *why)
+on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
 {
     struct log *log = user;
-    struct log_set *set = set_new(log, name, NULL);
+    struct log_set *set;
+
+    if (loaded->removed_us)
+        return log->options.on_removed
+                   ? log->options.on_removed(loaded->name, loaded->head.list,
+                                             loaded->removed_us,
+                                             log->options.user)
+                   : STATUS_OK;
+    set = set_new(log, loaded->name, NULL);
 
     if (set) {
-        set->id = id;
-        atomic_store_explicit(&set->public_id, id, memory_order_relaxed);
-        set->draft = set->tail.head = *head;
-        if (head->last_us > atomic_load(&log->committer.latest_us))
-            atomic_store(&log->committer.latest_us, head->last_us);
-        set->owner = log->options.on_set(set, log->options.user);
+        set->id = loaded->id;
+        atomic_store_explicit(&set->public_id, loaded->id,
+                              memory_order_relaxed);
+        set->draft = set->tail.head = loaded->head;
+        if (loaded->head.last_us > atomic_load(&log->committer.latest_us))
+            atomic_store(&log->committer.latest_us, loaded->head.last_us);
+        set->owner = log->options.on_set(set, loaded->settings, &set->limits,
+                                         log->options.user);
     }
     if (!set || !set->owner)
-        return problem(why, STATUS_MEMORY, "no memory for set %s", name);
+        return problem(why, STATUS_MEMORY, "no memory for set %s",
+                       loaded->name);
     return STATUS_OK;
 }
 
@@ -165,6 +189,7 @@ log_close(struct log *log)
         log->engine->ops->close(log->engine);
     if (log->lock >= 0)
         file_unlock(log->lock);
+    free(log->by_id);
     tails_fini(&log->tails);
     pthread_mutex_destroy(&log->mutex);
     free(log);
@@ -382,21 +407,19 @@ on_awaited(struct post *post)
     pthread_mutex_unlock(&a->mutex);
 }
 
+/* Submits a copy of `post` and waits for its outcome. */
 static enum status
-submit_filed(struct log *log, struct log_set *set, uint64_t number,
-             struct slice marks, struct problem *why)
+submit_awaited(struct log *log, const struct post *post, struct problem *why)
 {
     struct awaited a = {
-        .post = {.kind = POST_FILED,
-                 .set = set,
-                 .list = number,
-                 .marks = marks,
-                 .done = on_awaited},
+        .post = *post,
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .changed = PTHREAD_COND_INITIALIZER,
     };
-    enum status rc = log_submit(log, &a.post);
+    enum status rc;
 
+    a.post.done = on_awaited;
+    rc = log_submit(log, &a.post);
     if (rc)
         return problem(why, rc, "the log is ending");
     pthread_mutex_lock(&a.mutex);
@@ -407,22 +430,57 @@ submit_filed(struct log *log, struct log_set *set, uint64_t number,
     return a.post.status;
 }
 
+/* Tells the log that the file of a list is there, and how large it is. */
+static enum status
+submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
+             struct slice marks, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_FILED, .set = set, .list = number, .marks = marks};
+
+    post.file_bytes = closed_size(dir_fd, number);
+    return submit_awaited(log, &post, why);
+}
+
+static enum status
+note_id(struct log *log, struct log_set *set, uint32_t id)
+{
+    if (id >= log->n_by_id) {
+        size_t n = (size_t)id + id / 2 + 64;
+        struct log_set **by_id = realloc(log->by_id, n * sizeof(*by_id));
+
+        if (!by_id)
+            return STATUS_MEMORY;
+        memset(by_id + log->n_by_id, 0, (n - log->n_by_id) * sizeof(*by_id));
+        log->by_id = by_id;
+        log->n_by_id = n;
+    }
+    if (id)
+        log->by_id[id] = set;
+    return STATUS_OK;
+}
+
+/* The set with that id. Ids are small numbers, given in order, so a table knows
+ * them; one that is not in it yet was published since the last look at all
+ * sets, which is rare. The table is the archive thread's. */
 static struct log_set *
 set_of_id(struct log *log, uint32_t id)
 {
-    struct log_set *found = NULL;
     struct list *node, *after;
 
+    if (id < log->n_by_id && log->by_id[id])
+        return log->by_id[id];
     pthread_mutex_lock(&log->mutex);
     list_foreach (node, after, &log->sets) {
         struct log_set *set = list_entry(node, struct log_set, node);
-        if (atomic_load_explicit(&set->public_id, memory_order_relaxed) == id) {
-            found = set;
+
+        if (note_id(
+                log, set,
+                atomic_load_explicit(&set->public_id, memory_order_relaxed)))
             break;
-        }
     }
     pthread_mutex_unlock(&log->mutex);
-    return found;
+    return id < log->n_by_id ? log->by_id[id] : NULL;
 }
 
 enum status
@@ -457,7 +515,12 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
         rc = closed_write(dir_fd, &info, buf_slice(&header), next_of_list,
                           &source, &marks, why);
     if (!rc)
-        rc = submit_filed(log, source.set, info.number, buf_slice(&marks), why);
+        rc = submit_filed(log, source.set, dir_fd, info.number,
+                          buf_slice(&marks), why);
+    if (rc == STATUS_GONE) {
+        rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
+        goto out;
+    }
     if (!rc)
         DIAG(DIAG_DEBUG, "log", "a list is filed",
              diag_text("set", source.set->name),
@@ -468,5 +531,49 @@ out:
         close(dir_fd);
     buf_fini(&header);
     buf_fini(&marks);
+    return rc;
+}
+
+enum status
+log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
+           size_t n, int64_t grace_us, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_RETIRE,
+        .set = set,
+        .list = lists[n - 1].number + 1,
+        .after = lists[n - 1].last,
+        .grace_us = grace_us,
+    };
+    int dir_fd = -1;
+    enum status rc = open_changes_dir(log, set, false, &dir_fd, why);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        post.file_bytes += closed_size(dir_fd, lists[i].number);
+    close(dir_fd);
+    return submit_awaited(log, &post, why);
+}
+
+enum status
+log_purge(struct log *log, bool *is_done, struct problem *why)
+{
+    struct engine_trash trash;
+    struct post post = {.kind = POST_PURGED};
+    enum status rc =
+        log->engine->ops->trash(log->engine, clock_now_us(), &trash, why);
+
+    *is_done = rc == STATUS_NOT_FOUND;
+    if (rc)
+        return *is_done ? STATUS_OK : rc;
+    rc = trash_unlink(log->dir, &trash, &post.list, why);
+    if (rc)
+        return rc;
+    post.trash = trash.id;
+    rc = submit_awaited(log, &post, why);
+    if (!rc)
+        diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
+             trash.name, post.list);
     return rc;
 }

@@ -40,9 +40,16 @@ struct log_options {
     uint64_t tail_bytes; /* memory for recent batches of all sets */
     int64_t linger_us;   /* how long a commit waits for company */
 
-    /* Told on log_open's thread of every set that exists; what it returns is
-     * the set's owner. NULL: no memory. */
-    void *(*on_set)(struct log_set *set, void *user);
+    /* Told on log_open's thread of every set that exists, with the settings
+     * that were kept; it may say what they mean for the set's lists. What it
+     * returns is the set's owner. NULL: no memory. */
+    void *(*on_set)(struct log_set *set, struct slice settings,
+                    struct list_limits *limits, void *user);
+
+    /* Told likewise of every name whose set was removed, and with which number
+     * a set of that name goes on with its lists. May be NULL. */
+    enum status (*on_removed)(const char *name, uint64_t list,
+                              int64_t removed_us, void *user);
 
     /* The final header of the list that ends. Log thread. */
     void (*on_header)(struct log_set *set, const char *epoch,
@@ -75,6 +82,11 @@ void log_close(struct log *log);
  * committed. Until then it has no head. Names are the caller's to keep apart.
  * NULL: no memory. */
 struct log_set *log_set_new(struct log *log, const char *name, void *owner);
+
+/* The same for a name whose set was removed: its lists are numbered from
+ * `list` on. */
+struct log_set *log_set_again(struct log *log, const char *name, uint64_t list,
+                              void *owner);
 
 const char *log_set_name(const struct log_set *set);
 
@@ -160,5 +172,18 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
  * batches. *is_done: there was none to write. Archive thread; may block. */
 MUST_CHECK enum status log_file_list(struct log *log, bool *is_done,
                                      struct problem *why);
+
+/* Retains no more of a set than what follows its `n` oldest lists, which are
+ * closed and filed: from one commit on its history begins later, for everybody.
+ * Files and rows go `grace_us` later, because somebody may be reading them.
+ * Archive thread; may block. */
+MUST_CHECK enum status log_retire(struct log *log, struct log_set *set,
+                                  const struct list_info *lists, size_t n,
+                                  int64_t grace_us, struct problem *why);
+
+/* Takes some of what was let go off the disk, if its time has come: files, then
+ * rows. *is_done: nothing is due. Archive thread; may block. */
+MUST_CHECK enum status log_purge(struct log *log, bool *is_done,
+                                 struct problem *why);
 
 #endif

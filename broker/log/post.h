@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "broker/base/list.h"
+#include "broker/log/lists.h"
 #include "proto/buf.h"
 #include "proto/fragment.h"
 #include "proto/hash.h"
@@ -21,8 +22,15 @@ struct log_set;
 enum post_kind {
     POST_CHANGES, /* append `fragments`; a set that is new begins with them */
     POST_CLOSE, /* end the open list, unless it is empty or not number `list` */
-    POST_FILED  /* the file of closed list `list` is on disk: let go of its
+    POST_FILED, /* the file of closed list `list` is on disk: let go of its
                    batches */
+    POST_SETTINGS, /* keep `settings`; a set that is new begins with them */
+    POST_REMOVE,   /* the set ends: whatever is posted to it behind this gets
+                      STATUS_GONE */
+    POST_RETIRE, /* of the set, retain no list before `list`, which begins after
+                    entry `after`; `file_bytes` go with the others */
+    POST_PURGED /* files of what was let go are off the disk: `list` the last of
+                  them, `trash` what they belonged to. Has no set */
 };
 
 /* Lives inside its owner's struct. From log_submit to `done` it is the log's.
@@ -45,18 +53,31 @@ struct post {
     /* POST_FILED; POST_CLOSE writes the number of the list that ended, 0: none.
      */
     uint64_t list;
-    struct slice marks; /* POST_FILED: where its blocks begin (closed.h) */
+    struct slice marks;  /* POST_FILED: where its blocks begin (closed.h) */
+    uint64_t after;      /* POST_RETIRE */
+    uint64_t file_bytes; /* POST_FILED, POST_RETIRE: the size of files */
+
+    uint32_t trash;   /* POST_PURGED */
+    int64_t grace_us; /* POST_REMOVE, POST_RETIRE: files and rows stay for so
+                         long */
+
+    /* POST_SETTINGS: a text that the log keeps and does not read, and the
+     * limits that it means for the lists, from the next commit on. */
+    struct slice settings;
+    struct list_limits limits;
 
     /* Called on the log thread when all is on disk, or refused as a whole. */
     void (*done)(struct post *post);
 
     /* The outcome, set before `done`. */
     enum status status; /* STATUS_BUSY: the disk is full; STATUS_INVALID: the
-                           key was given to other entries */
+                           key was given to other entries; STATUS_GONE: the set
+                           was removed; STATUS_STOPPED */
     struct problem why;
     char epoch[EPOCH_SIZE + 1];
     uint64_t first, last; /* the seqs that the entries got */
     int64_t last_us;      /* T(last) */
+    bool is_birth;        /* the set began with this post */
 };
 
 #endif

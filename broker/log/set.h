@@ -20,8 +20,17 @@ struct log_set {
     struct tail tail;
 
     /* The id, once the set is published; 0 before. Relaxed: it never changes
-     * again, and what else is read of the set comes from its tail. */
+     * again (a set that is made again after its removal is another log_set,
+     * with another id: who still reads the old one can only miss, and never
+     * get the new one's bytes), and what else is read of the set comes from its
+     * tail. */
     _Atomic(uint32_t) public_id;
+
+    uint64_t start_list; /* number of its first list; 0: 1 */
+
+    /* When its lists are full; all zero: as the log's options say. The log
+     * thread's, once that runs. */
+    struct list_limits limits;
 
     /* The log thread's own, from a post to its commit. */
     uint32_t id;           /* 0: not born */

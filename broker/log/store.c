@@ -14,6 +14,7 @@
 #include "broker/log/checkpoint.h"
 #include "broker/log/store_keys.h"
 #include "broker/log/store_read.h"
+#include "broker/log/store_sets.h"
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
@@ -61,13 +62,15 @@ static const char *const migrations[] = {
     "CREATE UNIQUE INDEX lists_by_seq ON lists(set_id, last);"
     "CREATE INDEX lists_unfiled ON lists(set_id, number) WHERE filed = 0;",
     store_keys_tables,
+    STORE_SETS_STEP_SETTINGS,
+    STORE_SETS_STEP_REMOVAL,
+    STORE_SETS_STEP_RETENTION,
 };
 
 enum write_statement {
     W_BEGIN,
     W_COMMIT,
     W_ROLLBACK,
-    W_BIRTH,
     W_BATCH,
     W_END,
     W_FILED,
@@ -82,7 +85,6 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_BEGIN] = "BEGIN IMMEDIATE",
     [W_COMMIT] = "COMMIT",
     [W_ROLLBACK] = "ROLLBACK",
-    [W_BIRTH] = "INSERT INTO sets(name, epoch, created_us) VALUES(?, ?, ?)",
     [W_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
                 " list, list_bytes, before, digest, body)"
                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -114,9 +116,12 @@ struct store {
     /* The log thread's. */
     struct db db;
     sqlite3_stmt *statements[W_STATEMENTS];
+    struct store_sets sets;
     int64_t plenty_until_us; /* of disk space */
     struct debt *debts;
     size_t n_debts, debts_capacity;
+    size_t *debt_of; /* by set: the place in `debts`, from 1; 0: none */
+    size_t n_debt_of;
 
     struct store_keys keys;
     struct store_readers readers;
@@ -144,21 +149,6 @@ bind_digest(sqlite3_stmt *s, int n, const struct digest *digest)
 }
 
 /* Committing */
-
-static enum status
-insert_birth(struct store *s, const struct engine_birth *birth,
-             struct problem *why)
-{
-    sqlite3_stmt *q = s->statements[W_BIRTH];
-    enum status rc;
-
-    sqlite3_bind_text(q, 1, birth->name, -1, SQLITE_STATIC);
-    sqlite3_bind_text(q, 2, birth->head->epoch, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 3, birth->head->created_us);
-    rc = db_run(&s->db, q, "store a set", why);
-    *birth->id = (uint32_t)sqlite3_last_insert_rowid(s->db.handle);
-    return rc;
-}
 
 static enum status
 insert_batch(struct store *s, const struct engine_batch *entry,
@@ -203,25 +193,33 @@ update_filed(struct store *s, const struct engine_filed *filed,
              struct problem *why)
 {
     sqlite3_stmt *q = s->statements[W_FILED];
+    enum status rc;
 
     store_bind_u64(q, 1, filed->set);
     store_bind_u64(q, 2, filed->list);
     bind_blob(q, 3, filed->marks.data, filed->marks.size);
-    return db_run(&s->db, q, "store that a list is filed", why);
+    rc = db_run(&s->db, q, "store that a list is filed", why);
+    if (!rc)
+        rc =
+            store_sets_file_bytes(&s->sets, filed->set, filed->file_bytes, why);
+    return rc;
 }
 
-/* Deletes a slice of what the first debt names; *is_paid: nothing was left. */
+/* Deletes a slice of the batches of a set up to `upto`; *is_paid: nothing was
+ * left. */
 static enum status
-forget_slice(struct store *s, bool *is_paid, struct problem *why)
+forget_slice(void *user, uint32_t set, uint64_t upto, bool *is_paid,
+             struct problem *why)
 {
+    struct store *s = user;
     sqlite3_stmt *q = s->statements[W_FORGETTABLE];
     sqlite3_int64 ids[FORGET_ROWS];
     size_t n = 0, bytes = 0;
     bool row = false;
     enum status rc;
 
-    store_bind_u64(q, 1, s->debts[0].set);
-    store_bind_u64(q, 2, s->debts[0].upto);
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, upto);
     store_bind_u64(q, 3, FORGET_ROWS);
     while (!(rc = db_step(&s->db, q, &row, "find old batches", why)) && row &&
            (n == 0 || bytes < FORGET_BYTES)) {
@@ -244,7 +242,7 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < commit->n_births; i++)
-        rc = insert_birth(s, &commit->births[i], why);
+        rc = store_sets_birth(&s->sets, &commit->births[i], why);
     for (size_t i = 0; !rc && i < commit->n_batches; i++)
         rc = insert_batch(s, &commit->batches[i], why);
     for (size_t i = 0; !rc && i < commit->n_ends; i++)
@@ -253,8 +251,17 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
         rc = update_filed(s, &commit->filed[i], why);
     if (!rc)
         rc = store_keys_apply(&s->keys, commit->keys, commit->n_keys, why);
+    for (size_t i = 0; !rc && i < commit->n_settings; i++)
+        rc = store_sets_settings(&s->sets, &commit->settings[i], why);
+    for (size_t i = 0; !rc && i < commit->n_removals; i++)
+        rc = store_sets_removal(&s->sets, &commit->removals[i], why);
+    for (size_t i = 0; !rc && i < commit->n_retirements; i++)
+        rc = store_sets_retirement(&s->sets, &commit->retirements[i], why);
+    for (size_t i = 0; !rc && i < commit->n_purges; i++)
+        rc = store_sets_purge(&s->sets, &commit->purges[i], forget_slice, s,
+                              why);
     if (!rc && commit->forget && s->n_debts > 0)
-        rc = forget_slice(s, is_paid, why);
+        rc = forget_slice(s, s->debts[0].set, s->debts[0].upto, is_paid, why);
     return rc;
 }
 
@@ -262,11 +269,20 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
 static enum status
 add_debt(struct store *s, uint32_t set, uint64_t upto)
 {
-    for (size_t i = 0; i < s->n_debts; i++) {
-        if (s->debts[i].set == set) {
-            s->debts[i].upto = upto;
-            return STATUS_OK;
-        }
+    if (set >= s->n_debt_of) {
+        size_t n = (size_t)set + set / 2 + 64;
+        size_t *debt_of = realloc(s->debt_of, n * sizeof(*debt_of));
+
+        if (!debt_of)
+            return STATUS_MEMORY;
+        memset(debt_of + s->n_debt_of, 0,
+               (n - s->n_debt_of) * sizeof(*debt_of));
+        s->debt_of = debt_of;
+        s->n_debt_of = n;
+    }
+    if (s->debt_of[set]) {
+        s->debts[s->debt_of[set] - 1].upto = upto;
+        return STATUS_OK;
     }
     if (s->n_debts == s->debts_capacity) {
         size_t n = s->debts_capacity ? s->debts_capacity * 2 : 16;
@@ -278,7 +294,18 @@ add_debt(struct store *s, uint32_t set, uint64_t upto)
         s->debts_capacity = n;
     }
     s->debts[s->n_debts++] = (struct debt){set, upto};
+    s->debt_of[set] = s->n_debts;
     return STATUS_OK;
+}
+
+/* The first debt is paid; the last takes its place. */
+static void
+drop_debt(struct store *s)
+{
+    s->debt_of[s->debts[0].set] = 0;
+    s->debts[0] = s->debts[--s->n_debts];
+    if (s->n_debts > 0)
+        s->debt_of[s->debts[0].set] = 1;
 }
 
 /* Notes what of a set can be forgotten: the rows up to its first list without a
@@ -354,7 +381,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
 
     store_keys_committed(&s->keys);
     if (is_paid)
-        s->debts[0] = s->debts[--s->n_debts];
+        drop_debt(s);
     /* Rows that stay because of a failure here are found at the next start. */
     for (size_t i = 0; i < commit->n_filed; i++)
         if (note_filed(s, commit->filed[i].set, why))
@@ -433,53 +460,29 @@ store_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
                                  why);
 }
 
+static enum status
+store_trash(struct engine *engine, int64_t now_us, struct engine_trash *trash,
+            struct problem *why)
+{
+    return store_readers_trash(&store_of(engine)->readers, now_us, trash, why);
+}
+
 /* Starting and ending */
 
-/* The head that the last rows of a set lead to: the last batch, or, when that
- * has gone to a file, the last closed list. */
+/* One set that was loaded: what of it can be forgotten is noted. */
+struct loading {
+    struct store *store;
+    engine_set_fn *on_set;
+    void *user;
+};
+
 static enum status
-load_head(struct store *s, sqlite3_stmt *list, sqlite3_stmt *batch,
-          sqlite3_stmt *first, uint32_t id, struct head *head,
-          struct problem *why)
+on_loaded(const struct engine_set *set, void *user, struct problem *why)
 {
-    bool row = false;
-    enum status rc;
+    struct loading *l = user;
+    enum status rc = l->on_set(set, l->user, why);
 
-    store_bind_u64(list, 1, id);
-    rc = db_step(&s->db, list, &row, "read the last list", why);
-    if (!rc && row) {
-        struct list_info info = store_column_list(list);
-
-        head->list = info.number + 1;
-        head->last = head->list_after = info.last;
-        head->last_us = head->list_from_us = info.until_us;
-        head->digest = head->list_before = info.digest;
-    }
-    sqlite3_reset(list);
-    if (rc)
-        return rc;
-
-    store_bind_u64(batch, 1, id);
-    rc = db_step(&s->db, batch, &row, "read the last batch", why);
-    if (!rc && row && store_column_u64(batch, 0) > head->last) {
-        head->last = store_column_u64(batch, 0);
-        head->last_us = sqlite3_column_int64(batch, 1);
-        head->list_bytes = store_column_u64(batch, 2);
-        head->digest = store_column_digest(batch, 3);
-    }
-    sqlite3_reset(batch);
-    if (rc || head->last == head->list_after)
-        return rc;
-
-    /* The age of the open list counts from its first entry; the time of the
-     * first batch's end is near enough after a restart. */
-    store_bind_u64(first, 1, id);
-    store_bind_u64(first, 2, head->list_after);
-    rc = db_step(&s->db, first, &row, "read the open list", why);
-    if (!rc && row)
-        head->list_first_us = sqlite3_column_int64(first, 0);
-    sqlite3_reset(first);
-    return rc;
+    return rc || set->removed_us ? rc : note_filed(l->store, set->id, why);
 }
 
 static enum status
@@ -487,40 +490,9 @@ store_load(struct engine *engine, engine_set_fn *on_set, void *user,
            struct problem *why)
 {
     struct store *s = store_of(engine);
-    sqlite3_stmt *q[4] = {NULL};
-    static const char *const sql[4] = {
-        "SELECT id, name, epoch, created_us FROM sets ORDER BY name",
-        "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
-        " ORDER BY number DESC LIMIT 1",
-        "SELECT last, last_us, list_bytes, digest FROM batches"
-        " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
-        "SELECT last_us FROM batches WHERE set_id = ? AND first > ?"
-        " ORDER BY first LIMIT 1",
-    };
-    bool row = false;
-    enum status rc = store_prepare(&s->db, q, sql, 4, why);
+    struct loading l = {s, on_set, user};
 
-    while (!rc && !(rc = db_step(&s->db, q[0], &row, "read the sets", why)) &&
-           row) {
-        uint32_t id = (uint32_t)store_column_u64(q[0], 0);
-        char epoch[EPOCH_SIZE + 1] = "";
-        struct head head;
-
-        memcpy(epoch, sqlite3_column_text(q[0], 2),
-               (size_t)sqlite3_column_bytes(q[0], 2) < sizeof(epoch)
-                   ? (size_t)sqlite3_column_bytes(q[0], 2)
-                   : EPOCH_SIZE);
-        lists_start(&head, epoch, sqlite3_column_int64(q[0], 3));
-        rc = load_head(s, q[1], q[2], q[3], id, &head, why);
-        if (!rc)
-            rc = on_set(id, (const char *)sqlite3_column_text(q[0], 1), &head,
-                        user, why);
-        if (rc)
-            break;
-        rc = note_filed(s, id, why);
-    }
-    store_finalize(q, 4);
-    return rc;
+    return store_sets_load(&s->sets, on_loaded, &l, why);
 }
 
 static void
@@ -532,10 +504,12 @@ store_close(struct engine *engine)
     store_readers_fini(&s->readers);
     store_finalize(s->statements, W_STATEMENTS);
     store_keys_close(&s->keys);
+    store_sets_fini(&s->sets);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
     free(s->debts);
+    free(s->debt_of);
     free(s);
 }
 
@@ -552,6 +526,7 @@ static const struct engine_ops store_ops = {
     .list_of = store_list_of,
     .seek = store_seek,
     .unfiled = store_unfiled,
+    .trash = store_trash,
     .close = store_close,
 };
 
@@ -582,6 +557,8 @@ store_open(struct engine **engine, const char *dir,
         rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
     if (!rc)
         rc = store_keys_open(&s->keys, &s->db, why);
+    if (!rc)
+        rc = store_sets_init(&s->sets, &s->db, why);
     if (!rc)
         rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     if (rc) {

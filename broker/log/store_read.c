@@ -1,5 +1,6 @@
 #include "broker/log/store_read.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum read_statement {
     R_LIST_OF,
     R_SEEK,
     R_UNFILED,
+    R_TRASH,
     R_STATEMENTS
 };
 
@@ -29,8 +31,10 @@ static const char *const read_sql[R_STATEMENTS] = {
                " AND first > ? AND first <= ? AND list_bytes <= ?"
                " ORDER BY first DESC LIMIT 1",
     [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
-                  " WHERE filed = 0 AND set_id > ? ORDER BY set_id, number"
-                  " LIMIT 1",
+                  " WHERE filed = 0 AND set_id > ? AND set_id IN"
+                  " (SELECT id FROM sets) ORDER BY set_id, number LIMIT 1",
+    [R_TRASH] = ("SELECT id, set_id, name, first, last FROM trash"
+                 " WHERE due_us <= ? ORDER BY due_us LIMIT 1"),
 };
 
 struct reader_connection {
@@ -326,6 +330,34 @@ store_readers_unfiled(struct store_readers *r, uint32_t *set,
         r->unfiled_after = 0;
         rc = one_list(r, R_UNFILED, 0, 0, info, header, set, why);
     }
+    return rc;
+}
+
+enum status
+store_readers_trash(struct store_readers *r, int64_t now_us,
+                    struct engine_trash *trash, struct problem *why)
+{
+    struct reader_connection *c = connection_take(r, why);
+    sqlite3_stmt *q;
+    bool row = false;
+    enum status rc;
+
+    if (!c)
+        return STATUS_IO;
+    q = c->statements[R_TRASH];
+    sqlite3_bind_int64(q, 1, now_us);
+    rc = db_step(&c->db, q, &row, "read what may go", why);
+    if (!rc && !row)
+        rc = problem(why, STATUS_NOT_FOUND, "nothing may go");
+    if (!rc) {
+        trash->id = (uint32_t)store_column_u64(q, 0);
+        trash->set = (uint32_t)store_column_u64(q, 1);
+        snprintf(trash->name, sizeof(trash->name), "%.*s",
+                 SLICE_ARG(db_column(q, 2)));
+        trash->first = store_column_u64(q, 3);
+        trash->last = store_column_u64(q, 4);
+    }
+    connection_give(r, c, q);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 
 #include "broker/base/db.h"
 #include "broker/log/batch.h"
+#include "broker/log/engine.h"
 #include "broker/log/lists.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -62,6 +63,11 @@ MUST_CHECK enum status store_readers_unfiled(struct store_readers *r,
                                              struct list_info *info,
                                              struct buf *header,
                                              struct problem *why);
+
+MUST_CHECK enum status store_readers_trash(struct store_readers *r,
+                                           int64_t now_us,
+                                           struct engine_trash *trash,
+                                           struct problem *why);
 
 /* What rows look like, for readers and the writer alike */
 

@@ -128,6 +128,18 @@ tail_publish(struct tails *all, struct tail *t, struct batch **batches,
 }
 
 void
+tail_empty(struct tails *all, struct tail *t)
+{
+    pthread_mutex_lock(&t->mutex);
+    while (t->count > 0)
+        drop_oldest(all, t); /* its places in the queue are skipped */
+    free(t->ring);
+    t->ring = NULL;
+    t->capacity = t->start = 0;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+void
 tail_head(struct tail *t, struct head *head)
 {
     pthread_mutex_lock(&t->mutex);

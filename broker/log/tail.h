@@ -55,6 +55,9 @@ void tails_fini(struct tails *all);
 void tail_publish(struct tails *all, struct tail *t, struct batch **batches,
                   size_t n, const struct head *head);
 
+/* Drops the batches of `t` from memory. Log thread. */
+void tail_empty(struct tails *all, struct tail *t);
+
 /* Copies the head. Any thread. */
 void tail_head(struct tail *t, struct head *head);
 

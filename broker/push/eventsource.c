@@ -133,6 +133,22 @@ eventsource_accept(struct request *rq, const struct transport *transport,
 
 /* Closing */
 
+/* Who comes back after "removed" gets 410, or the set that was made anew. */
+static const char *
+event_of(unsigned code)
+{
+    switch (code) {
+    case CLOSE_POSITION_GONE:
+        return "gone";
+    case CLOSE_SET_REMOVED:
+        return "removed";
+    case CLOSE_GOING_AWAY:
+        return "farewell";
+    default:
+        return "failed";
+    }
+}
+
 /* The event that says why, and then `last`. Within an event there is nothing to
  * be said: it would become part of that event. There the answer ends without
  * its last chunk, as what it is: cut off. */
@@ -141,9 +157,7 @@ end(struct stream *stream, const struct ending *ending, add_fn *add,
     const char *last)
 {
     bool is_gone = ending->code == CLOSE_POSITION_GONE;
-    const char *event = is_gone                            ? "gone"
-                        : ending->code == CLOSE_GOING_AWAY ? "farewell"
-                                                           : "failed";
+    const char *event = event_of(ending->code);
     struct buf text, wire;
     struct slice part;
 

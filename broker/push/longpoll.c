@@ -91,7 +91,7 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
 
     /* A commit since the handler looked: the place has seen it, or is marked
      * and will. */
-    if (place->last > poll->after) {
+    if (place->is_removed || place->last > poll->after) {
         list_init(&poll->node);
         set_due(poll);
         service_wake(service);
@@ -109,7 +109,7 @@ polls_serve(struct polls *polls, struct place *place)
     list_foreach (node, next, &place->polls) {
         struct poll *poll = list_entry(node, struct poll, node);
 
-        if (poll->after < place->last)
+        if (place->is_removed || poll->after < place->last)
             set_due(poll);
     }
 }

@@ -41,6 +41,7 @@ look_at_head(struct place *p)
 
     log_head(p->set->log, &head);
     p->last = head.last;
+    p->is_removed = head.is_removed;
 }
 
 static struct place *

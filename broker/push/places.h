@@ -39,6 +39,7 @@ struct place {
     struct list polls;   /* requests that wait for more: longpoll.h */
     uint64_t last;       /* the head's, when it was looked at after the last
                             mark was taken */
+    bool is_removed;     /* told with `last`: the set has ended */
     unsigned n_subscribers;
     struct frame *heartbeat[TRANSPORTS]; /* of this tick, at the head */
 };

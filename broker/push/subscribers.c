@@ -76,6 +76,17 @@ struct push {
     struct push_thread threads[];
 };
 
+/* Who is connected, for the metrics and the set's description. */
+static void
+count(struct subscriber *s, int n)
+{
+    size_t transport = transports_number(s->transport);
+
+    metrics_add_label(METRIC_SUBSCRIBERS, transport, n);
+    atomic_fetch_add_explicit(&s->place->set->subscribers[transport],
+                              (unsigned)n, memory_order_relaxed);
+}
+
 /* Sending */
 
 static void
@@ -112,11 +123,24 @@ close_gone(struct subscriber *s)
     buf_fini(&members);
 }
 
+/* The set has ended: nothing more comes, and a new one of its name is another
+ * log. */
+static void
+close_removed(struct subscriber *s)
+{
+    close_with(s, CLOSE_SET_REMOVED, "the set was removed");
+}
+
 /* What it needs next cannot be had. */
 static void
 close_failed(struct subscriber *s, enum status rc)
 {
-    if (rc == STATUS_GONE)
+    struct head head;
+
+    log_head(s->place->set->log, &head);
+    if (head.is_removed)
+        close_removed(s);
+    else if (rc == STATUS_GONE)
         close_gone(s);
     else
         close_with(s, CLOSE_FAILED, "the broker cannot read its log");
@@ -361,6 +385,21 @@ serve_waiting(struct place *p)
     }
 }
 
+/* Says farewell to all subscribers of a set that has ended, wherever they are
+ * in it. Rare, so it may look at all of the thread's. */
+static void
+serve_removal(struct push_thread *t, const struct place *p)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, &t->idle) {
+        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
+
+        if (s->place == p && s->state != CLOSING)
+            close_removed(s);
+    }
+}
+
 void
 push_on_wake(struct push *push, struct service *service)
 {
@@ -374,7 +413,10 @@ push_on_wake(struct push *push, struct service *service)
     }
     places_take(&t->places);
     while ((p = places_next(&t->places))) {
-        serve_waiting(p);
+        if (p->is_removed)
+            serve_removal(t, p);
+        else
+            serve_waiting(p);
         polls_serve(&t->polls, p);
     }
     cost_us = clock_steady_us() - now_us;
@@ -493,6 +535,8 @@ on_open(struct stream *stream, void *user)
         close_gone(s);
     else if (s->thread->is_ending)
         close_with(s, CLOSE_GOING_AWAY, "the broker is ending");
+    else if (s->place->is_removed)
+        close_removed(s);
     else
         advance(s);
 }
@@ -519,11 +563,11 @@ on_gone(struct stream *stream, void *user)
     struct subscriber *s = user;
 
     (void)stream;
-    metrics_add_label(METRIC_SUBSCRIBERS, transports_number(s->transport), -1);
     list_remove(&s->node);
     list_remove(&s->idle_node);
     frame_unref(s->frame);
     filters_leave(s->filter);
+    count(s, -1);
     places_leave(s->place);
     free(s);
 }
@@ -555,12 +599,12 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     list_init(&s->node);
     list_init(&s->idle_node);
     s->transport = wish->transport;
-    metrics_add_label(METRIC_SUBSCRIBERS, transports_number(s->transport), 1);
     s->after = s->reached = wish->after;
     s->filter = wish->filter;
     s->has_since = wish->has_since;
     s->since_us = wish->since_us;
     s->is_gone = wish->is_gone;
+    count(s, 1);
     s->transport->accept(rq, s->transport, wish->is_named, &stream_handlers, s);
 }
 

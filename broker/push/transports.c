@@ -75,5 +75,6 @@ transports_piece(struct slice wrapped, size_t offset)
 const char *
 transports_label(size_t number)
 {
+    _Static_assert(TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");
     return transports[number].label;
 }

@@ -23,10 +23,11 @@ struct envelope {
     bool is_heartbeat;
 };
 
-/* Why a stream ends. The codes are those of RFC 6455 section 7.4, and one of
+/* Why a stream ends. The codes are those of RFC 6455 section 7.4, and two of
  * our own. */
 #define CLOSE_GOING_AWAY    1001
 #define CLOSE_FAILED        1011
+#define CLOSE_SET_REMOVED   4404
 #define CLOSE_POSITION_GONE 4410
 
 struct ending {
@@ -72,7 +73,7 @@ const struct transport *transports_of_events(bool is_1_0);
 /* Its number, below TRANSPORTS. */
 size_t transports_number(const struct transport *transport);
 
-/* What the metrics call that one. */
+/* What the metrics and a set's JSON call that one. */
 const char *transports_label(size_t number);
 
 /* The piece of a wrapped message that begins at `offset`, a sum of sizes of

@@ -39,10 +39,10 @@ header_write(struct buf *to, const char *public_url, const char *set,
 
     memcpy(coverage.epoch, epoch, sizeof(coverage.epoch));
     links[head.n_links++] = (struct document_link){"up", link_slice(&up), NULL};
-    if (is_closed || info->number > 1)
+    if (is_closed || info->after > 0)
         links[head.n_links++] =
             (struct document_link){"index", link_slice(&index), NULL};
-    if (info->number > 1)
+    if (info->after > 0) /* else the log begins here */
         links[head.n_links++] =
             (struct document_link){"prev", link_slice(&prev), &info->before};
     if (is_closed)

@@ -232,11 +232,35 @@ ingest_catch_up(struct ingest *in, struct problem *why)
     return in->gunzip ? gunzip_step(in->gunzip, why) : STATUS_OK;
 }
 
+/* Hands the post to the set of its name as it is now. */
+static enum status
+submit(struct ingest *in, struct problem *why)
+{
+    enum status rc;
+
+    in->set = registry_make(in->registry, in->set_name);
+    if (!in->set)
+        return problem(why, STATUS_INVALID,
+                       "this broker has as many sets as it can hold: %d",
+                       SETS_MAX);
+    in->post.set = in->set->log;
+    rc = log_submit_later(registry_log(in->registry), &in->post);
+    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+}
+
 static void
 on_committed(struct post *post)
 {
     struct ingest *in = list_entry(post, struct ingest, post);
 
+    /* The set was removed while the post waited: it comes after the removal,
+     * and begins a new one. This is the log thread, so it needs no wake: it
+     * looks at its queue before it sleeps. */
+    if (post->status == STATUS_GONE) {
+        post->status = submit(in, &post->why);
+        if (!post->status)
+            return;
+    }
     /* Before anybody is told: who then repeats it does not find it running. */
     running_end(registry_running(in->registry), &in->running);
     in->on_done(in, in->user);
@@ -256,20 +280,11 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     in->gunzip = NULL;
     registry_give_reader(in->registry, in->format, in->reader);
     in->reader = NULL;
-    in->set = registry_make(in->registry, in->set_name);
-    if (!in->set)
-        return problem(why, STATUS_INVALID,
-                       "this broker has as many sets as it can hold: %d",
-                       SETS_MAX);
-    in->post.set = in->set->log;
     in->post.done = on_committed;
     in->on_done = on_done;
     in->user = user;
     running_whole(&in->running);
-    rc = log_submit_later(registry_log(in->registry), &in->post);
-    if (rc)
-        return problem(why, rc, "the broker is ending");
-    return STATUS_OK;
+    return submit(in, why);
 }
 
 const struct post *

@@ -15,11 +15,14 @@ static const char *const paths[] = {
     [LINK_LATEST] = "/changes/latest.xml",
     [LINK_CHANGES] = "/changes",
     [LINK_STREAM] = "/stream",
+    [LINK_SET] = "",
 };
 
 const struct channel links_channels[] = {
     {"urn:tidings:1:memory", LINK_CHANGES, "application/json"},
-    {"urn:tidings:1:stream", LINK_STREAM, NULL},
+    {"urn:tidings:1:stream", LINK_STREAM, NULL}, /* WebSocket */
+    {"urn:tidings:1:events", LINK_STREAM, "text/event-stream"},
+    {"urn:tidings:1:set", LINK_SET, "application/json"},
     {NULL, LINK_DESCRIPTION, NULL},
 };
 
@@ -40,6 +43,17 @@ link_to(const char *public_url, enum link_kind kind, const char *set,
     if (epoch)
         n += snprintf(link.text + n, sizeof(link.text) - (size_t)n,
                       "%s-%" PRIu64, epoch, number);
+    link.size = (size_t)n;
+    return link;
+}
+
+struct link_text
+link_to_sets(const char *public_url, const char *after)
+{
+    struct link_text link;
+    int n = snprintf(link.text, sizeof(link.text), "%s/sets%s%s", public_url,
+                     after ? "?after=" : "", after ? after : "");
+
     link.size = (size_t)n;
     return link;
 }

@@ -25,7 +25,8 @@ enum link_kind {
     LINK_LANDING,
     LINK_LATEST,  /* the open list, whatever its number */
     LINK_CHANGES, /* change memory from its beginning; POST: changes */
-    LINK_STREAM
+    LINK_STREAM,
+    LINK_SET /* what the set is, as JSON */
 };
 
 struct link_text {
@@ -58,6 +59,8 @@ extern const struct channel links_channels[];
  * filter (may be empty). */
 void link_memory(struct buf *to, const char *public_url, const char *set,
                  const char *epoch, uint64_t number, struct slice filter);
+/* All sets, as JSON, from the first name behind `after` on; NULL: all. */
+struct link_text link_to_sets(const char *public_url, const char *after);
 
 static inline struct slice
 link_slice(const struct link_text *link)

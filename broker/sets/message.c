@@ -277,13 +277,27 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
         digest_start(digest, slice_of(head->epoch));
         return STATUS_OK;
     }
-    rc = batch_of(set, seq, patience, &b, why);
+    /* Entry `seq` itself may be the last that is no longer retained; the batch
+     * of the next one tells as well. */
+    rc =
+        batch_of(set, seq == head->earliest ? seq + 1 : seq, patience, &b, why);
     if (rc)
         return rc;
     *us = batch_time(b, seq);
     *digest = batch_digest(b, seq);
     batch_unref(b);
     return STATUS_OK;
+}
+
+/* A reader that retention has left behind is told so, also while the entries
+ * can still be had: where one ends there is the same for all (R-345). */
+static enum status
+check_retained(const struct head *head, uint64_t after, struct problem *why)
+{
+    if (after >= head->earliest)
+        return STATUS_OK;
+    return problem(why, STATUS_GONE, "entry %llu is no longer retained",
+                   (unsigned long long)after + 1);
 }
 
 /* T(seq), where entry seq + 1 is there: also if entry seq is not, any more. */
@@ -367,7 +381,9 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
 
     if (!log_head(wish->set->log, &head))
         return problem(why, STATUS_NOT_FOUND, "no such set");
-    rc = gather(&a, why);
+    rc = check_retained(&head, wish->after, why);
+    if (!rc)
+        rc = gather(&a, why);
     *last = a.last;
     if (!rc && (a.n_parts > 0 || !wish->is_silent)) {
         rc = cover(&a, &head, &c, why);
@@ -394,7 +410,9 @@ message_heartbeat(struct buf *to, const struct message_wish *wish,
 
     if (!log_head(wish->set->log, &head))
         return problem(why, STATUS_NOT_FOUND, "no such set");
-    rc = cover(&a, &head, &c, why);
+    rc = check_retained(&head, wish->after, why);
+    if (!rc)
+        rc = cover(&a, &head, &c, why);
     if (rc)
         return rc;
     c.now_us = clock_now_us();

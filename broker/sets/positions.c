@@ -25,6 +25,11 @@ positions_judge(const struct head *head, struct slice text, uint64_t *seq,
                        "position %" PRIu64 " is ahead of the log, which ends "
                        "at %" PRIu64,
                        p.seq, head->last);
+    if (p.seq < head->earliest)
+        return problem(why, STATUS_GONE,
+                       "what follows position %" PRIu64 " is no longer "
+                       "retained: the earliest is %" PRIu64,
+                       p.seq, head->earliest);
     *seq = p.seq;
     return STATUS_OK;
 }
@@ -32,7 +37,7 @@ positions_judge(const struct head *head, struct slice text, uint64_t *seq,
 void
 positions_earliest(const struct head *head, char to[POSITION_MAX])
 {
-    position_write(to, head->epoch, 0);
+    position_write(to, head->epoch, head->earliest);
 }
 
 void

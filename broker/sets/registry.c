@@ -1,11 +1,14 @@
 #include "broker/sets/registry.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/header.h"
+#include "broker/sets/settings.h"
 #include "proto/vocab.h"
 
 /* Pages of change memory held for clients that read slowly: a hundred or so of
@@ -15,6 +18,12 @@
 /* Readers kept, of all formats: more posts than this are seldom read at once.
  */
 #define READERS_KEPT 64
+
+/* A name whose set was removed; it stays when the set is made again. */
+struct tombstone {
+    char name[SET_NAME_MAX + 1];
+    uint64_t list; /* the number of the next one's first list */
+};
 
 struct kept_reader {
     const struct format *format;
@@ -30,6 +39,13 @@ struct registry {
     pthread_rwlock_t lock;
     struct set **sets; /* ordered by name */
     size_t n_sets, capacity;
+    struct tombstone **tombstones; /* ordered by name */
+    size_t n_tombstones, tombstones_capacity;
+    struct set *removed; /* a chain of those that were, in this process */
+    size_t n_made;       /* structs of sets, and tombstones that were read */
+    int64_t removed_us;  /* the last removal */
+
+    pthread_mutex_t settings_mutex; /* guards the settings of all sets */
 
     pthread_mutex_t readers_mutex;
     struct kept_reader readers[READERS_KEPT];
@@ -43,15 +59,29 @@ struct registry {
     size_t limits[BUDGETS];
 };
 
-/* Where `name` stands, or belongs: the first set that is not before it. */
-static size_t
-place_of(const struct registry *r, struct slice name)
+static const char *
+name_of_set(const void *element)
 {
-    size_t low = 0, high = r->n_sets;
+    return ((const struct set *)element)->name;
+}
+
+static const char *
+name_of_tombstone(const void *element)
+{
+    return ((const struct tombstone *)element)->name;
+}
+
+/* Where `name` stands, or belongs, in an array of pointers to things with
+ * names: the first one that is not before it. */
+static size_t
+place_in(void *const *array, size_t n, const char *(*name_of)(const void *),
+         struct slice name)
+{
+    size_t low = 0, high = n;
 
     while (low < high) {
         size_t middle = (low + high) / 2;
-        const char *other = r->sets[middle]->name;
+        const char *other = name_of(array[middle]);
         size_t size = strlen(other);
         int order =
             memcmp(other, name.data, size < name.size ? size : name.size);
@@ -64,12 +94,49 @@ place_of(const struct registry *r, struct slice name)
     return low;
 }
 
+static size_t
+place_of(const struct registry *r, struct slice name)
+{
+    return place_in((void *const *)r->sets, r->n_sets, name_of_set, name);
+}
+
+static struct tombstone *
+tombstone_of(const struct registry *r, struct slice name)
+{
+    size_t place = place_in((void *const *)r->tombstones, r->n_tombstones,
+                            name_of_tombstone, name);
+
+    if (place < r->n_tombstones && slice_is(name, r->tombstones[place]->name))
+        return r->tombstones[place];
+    return NULL;
+}
+
 static struct set *
 set_at(const struct registry *r, size_t place, struct slice name)
 {
     if (place < r->n_sets && slice_is(name, r->sets[place]->name))
         return r->sets[place];
     return NULL;
+}
+
+/* Puts an element at its place of an array of pointers. */
+static enum status
+put_at(void ***array, size_t *n, size_t *capacity, size_t place, void *element)
+{
+    if (*n == *capacity) {
+        size_t larger = *capacity ? *capacity * 2 : 64;
+        void **new = realloc(*array, larger * sizeof(*new));
+
+        if (!new)
+            return STATUS_MEMORY;
+        *array = new;
+        *capacity = larger;
+    }
+    memmove(&(*array)[place + 1], &(*array)[place],
+            (*n - place) * sizeof(**array));
+    (*array)[place] = element;
+    (*n)++;
+    return STATUS_OK;
 }
 
 /* Adds a set at its place; the lock is held for writing, or nobody else is
@@ -79,36 +146,115 @@ insert(struct registry *r, size_t place, struct log_set *log)
 {
     struct set *set = calloc(1, sizeof(*set));
 
-    if (set && r->n_sets == r->capacity) {
-        size_t n = r->capacity ? r->capacity * 2 : 64;
-        struct set **sets = realloc(r->sets, n * sizeof(*sets));
-
-        if (!sets) {
-            free(set);
-            return NULL;
-        }
-        r->sets = sets;
-        r->capacity = n;
-    }
     if (!set)
         return NULL;
     set->registry = r;
     set->log = log;
-    if (log)
-        set->name = log_set_name(log);
-    memmove(&r->sets[place + 1], &r->sets[place],
-            (r->n_sets - place) * sizeof(*r->sets));
-    r->sets[place] = set;
-    r->n_sets++;
+    set->name = log_set_name(log);
+    atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
+    atomic_init(&set->retain_lists, r->options.config->retain_lists);
+    atomic_init(&set->retain_age_us, r->options.config->retain_age_us);
+    if (put_at((void ***)&r->sets, &r->n_sets, &r->capacity, place, set)) {
+        free(set);
+        return NULL;
+    }
+    r->n_made++;
     return set;
 }
 
-static void *
-on_set(struct log_set *log, void *user)
+/* Remembers that the set of that name was removed; likewise. */
+static enum status
+bury(struct registry *r, const char *name, uint64_t list, int64_t removed_us)
+{
+    struct slice key = slice_of(name);
+    struct tombstone *t = tombstone_of(r, key);
+
+    if (!t) {
+        t = calloc(1, sizeof(*t));
+        if (!t)
+            return STATUS_MEMORY;
+        snprintf(t->name, sizeof(t->name), "%s", name);
+        if (put_at((void ***)&r->tombstones, &r->n_tombstones,
+                   &r->tombstones_capacity,
+                   place_in((void *const *)r->tombstones, r->n_tombstones,
+                            name_of_tombstone, key),
+                   t)) {
+            free(t);
+            return STATUS_MEMORY;
+        }
+    }
+    t->list = list;
+    if (removed_us > r->removed_us)
+        r->removed_us = removed_us;
+    return STATUS_OK;
+}
+
+static enum status
+on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
 {
     struct registry *r = user;
 
-    return insert(r, place_of(r, slice_of(log_set_name(log))), log);
+    r->n_made++;
+    return bury(r, name, list, removed_us);
+}
+
+void
+registry_set_settings(struct set *set, struct settings *settings)
+{
+    struct registry *r = set->registry;
+    struct settings *old;
+
+    atomic_store_explicit(&set->rotate_age_us, settings->rotate_age_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->retain_lists, settings->retain_lists,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->retain_age_us, settings->retain_age_us,
+                          memory_order_relaxed);
+    pthread_mutex_lock(&r->settings_mutex);
+    old = set->settings;
+    set->settings = settings;
+    pthread_mutex_unlock(&r->settings_mutex);
+    free(old);
+}
+
+void
+registry_settings(const struct set *set, struct settings *settings)
+{
+    struct registry *r = set->registry;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    if (set->settings)
+        *settings = *set->settings;
+    else
+        settings_start(settings, r->options.config);
+    pthread_mutex_unlock(&r->settings_mutex);
+}
+
+/* A broker that reads its own settings back may know less than the one that
+ * wrote them; the set is served all the same. */
+static void *
+on_set(struct log_set *log, struct slice text, struct list_limits *limits,
+       void *user)
+{
+    struct registry *r = user;
+    struct set *set = insert(r, place_of(r, slice_of(log_set_name(log))), log);
+    struct settings *settings;
+    struct problem why = {""};
+
+    if (!set || text.size == 0)
+        return set;
+    settings = calloc(1, sizeof(*settings));
+    if (!settings)
+        return NULL;
+    if (settings_read(settings, r->options.config, text, &why)) {
+        diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
+             set->name, why.text);
+        free(settings);
+        return set;
+    }
+    *limits = settings_limits(settings);
+    registry_set_settings(set, settings);
+    return set;
 }
 
 static void
@@ -141,6 +287,7 @@ registry_open(struct registry **registry,
         .tail_bytes = config->tail_bytes,
         .linger_us = config->linger_us,
         .on_set = on_set,
+        .on_removed = on_removed,
         .on_header = on_header,
         .on_closed = on_closed,
         .user = r,
@@ -151,6 +298,7 @@ registry_open(struct registry **registry,
         return problem(why, STATUS_MEMORY, "no memory for the sets");
     r->options = *options;
     pthread_rwlock_init(&r->lock, NULL);
+    pthread_mutex_init(&r->settings_mutex, NULL);
     pthread_mutex_init(&r->readers_mutex, NULL);
     running_init(&r->running);
     filters_init(&r->filters);
@@ -179,14 +327,26 @@ registry_close(struct registry *r)
     if (!r)
         return;
     log_close(r->log);
-    for (size_t i = 0; i < r->n_sets; i++)
+    for (size_t i = 0; i < r->n_sets; i++) {
+        free(r->sets[i]->settings);
         free(r->sets[i]);
+    }
+    for (size_t i = 0; i < r->n_tombstones; i++)
+        free(r->tombstones[i]);
+    while (r->removed) {
+        struct set *set = r->removed;
+
+        r->removed = set->next_removed;
+        free(set);
+    }
+    free(r->tombstones);
     for (size_t i = 0; i < r->n_readers; i++)
         reader_free(r->readers[i].reader);
     free(r->sets);
     filters_fini(&r->filters);
     pthread_mutex_destroy(&r->readers_mutex);
     running_fini(&r->running);
+    pthread_mutex_destroy(&r->settings_mutex);
     pthread_rwlock_destroy(&r->lock);
     free(r);
 }
@@ -218,9 +378,14 @@ registry_running(struct registry *r)
 struct link_text
 registry_described_by(const struct set *set)
 {
+    struct registry *r = set->registry;
     struct link_text link = {.size = 0};
 
-    (void)set; /* sets have no settings of their own yet */
+    pthread_mutex_lock(&r->settings_mutex);
+    if (set->settings)
+        link.size = (size_t)snprintf(link.text, sizeof(link.text), "%s",
+                                     set->settings->description);
+    pthread_mutex_unlock(&r->settings_mutex);
     return link;
 }
 
@@ -257,14 +422,74 @@ registry_make(struct registry *r, struct slice name)
     pthread_rwlock_wrlock(&r->lock);
     place = place_of(r, name);
     set = set_at(r, place, name);
-    if (!set && r->n_sets < SETS_MAX) {
-        struct log_set *log = log_set_new(r->log, text, NULL);
+    if (!set && r->n_sets < SETS_MAX && r->n_made < SETS_MADE_MAX) {
+        const struct tombstone *t = tombstone_of(r, name);
+        struct log_set *log = t ? log_set_again(r->log, text, t->list, NULL)
+                                : log_set_new(r->log, text, NULL);
 
         if (log)
             set = insert(r, place, log);
     }
     pthread_rwlock_unlock(&r->lock);
     return set;
+}
+
+bool
+registry_was_removed(struct registry *r, struct slice name)
+{
+    struct head head = {.exists = false};
+    struct set *set;
+    bool is;
+
+    pthread_rwlock_rdlock(&r->lock);
+    set = set_at(r, place_of(r, name), name);
+    if (set)
+        log_head(set->log, &head);
+    /* Committed, and published by the log a moment before the registry hears of
+     * it: removed. On its way to being made again: still removed. */
+    is = !head.exists && (head.is_removed || tombstone_of(r, name));
+    pthread_rwlock_unlock(&r->lock);
+    return is;
+}
+
+int64_t
+registry_removed_us(struct registry *r)
+{
+    int64_t us;
+
+    pthread_rwlock_rdlock(&r->lock);
+    us = r->removed_us;
+    pthread_rwlock_unlock(&r->lock);
+    return us;
+}
+
+void
+registry_set_removed(struct set *set)
+{
+    struct registry *r = set->registry;
+    struct slice name = slice_of(set->name);
+    struct settings *settings;
+    struct head head;
+    size_t place;
+
+    log_head(set->log, &head);
+    pthread_rwlock_wrlock(&r->lock);
+    /* Without memory for its tombstone the set stays where it is: it does not
+     * exist, but its name is not free before the next start. */
+    if (!bury(r, set->name, head.list + 1, head.changed_us)) {
+        place = place_of(r, name);
+        memmove(&r->sets[place], &r->sets[place + 1],
+                (--r->n_sets - place) * sizeof(*r->sets));
+        set->next_removed = r->removed;
+        r->removed = set;
+    }
+    pthread_rwlock_unlock(&r->lock);
+
+    pthread_mutex_lock(&r->settings_mutex);
+    settings = set->settings;
+    set->settings = NULL;
+    pthread_mutex_unlock(&r->settings_mutex);
+    free(settings);
 }
 
 void
@@ -288,6 +513,27 @@ registry_each(struct registry *r,
             break;
     }
     free(sets);
+}
+
+bool
+registry_page(struct registry *r, struct slice after, struct set **sets,
+              struct head *heads, size_t *n)
+{
+    size_t max = *n, i;
+
+    *n = 0;
+    pthread_rwlock_rdlock(&r->lock);
+    i = place_of(r, after);
+    for (; i < r->n_sets && *n < max; i++) {
+        struct set *set = r->sets[i];
+
+        if (slice_is(after, set->name) || !log_head(set->log, &heads[*n]))
+            continue;
+        sets[(*n)++] = set;
+    }
+    max = r->n_sets;
+    pthread_rwlock_unlock(&r->lock);
+    return i < max;
 }
 
 struct reader *

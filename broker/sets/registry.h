@@ -1,9 +1,21 @@
 /*
  * registry.h - the sets, by name; what all who serve them share.
  *
- * A set exists from the commit of its first post on. Its struct is made a
- * little earlier, when that post is handed to the log, and lives as long as the
- * registry. Any thread.
+ * A set exists from the commit of its first post or of its first settings on.
+ * Its struct is made a little earlier, when these are handed to the log, and
+ * lives as long as the registry. Any thread.
+ *
+ *     (no such set) --registry_make, commit--> exists --removal--> removed
+ *            ^                                   ^                    |
+ *            |                                   +--- registry_make --+
+ *            +-- never again: a removed name is remembered
+ *
+ * A set that is made again is another struct set with another log_set:
+ * requests, subscribers and bodies of the old one may still be at work, and
+ * must find the old one's bytes or nothing. Nobody counts who holds a struct
+ * set, so a removed one is kept, without its batches and settings; how many
+ * there may be in one life of the process is limited (SETS_MADE_MAX, some 100
+ * MB), so that making and removing sets in turn does not grow without bound.
  */
 #ifndef BROKER_SETS_REGISTRY_H
 #define BROKER_SETS_REGISTRY_H
@@ -25,12 +37,37 @@
 /* Sets that may be there at most: what one Source Description holds. */
 #define SETS_MAX 50000
 
+/* Sets that are made or remembered as removed in one life of the process. */
+#define SETS_MADE_MAX 200000
+
+/* Ways of pushing that subscribers are counted by. */
+#define SET_TRANSPORTS_MAX 8
+
 struct registry;
+struct settings;
 
 struct set {
     struct registry *registry;
     struct log_set *log;
     const char *name;
+
+    struct settings *settings; /* the registry's: registry_settings */
+    struct set *next_removed;  /* likewise */
+
+    /* In effect, for who looks at all sets often. Relaxed: a late look costs a
+     * round. */
+    _Atomic(int64_t) rotate_age_us;
+    _Atomic(uint64_t) retain_lists;
+    _Atomic(int64_t) retain_age_us;
+
+    /* The archive thread's: the oldest list that it looked at, and when that
+     * ended, so that it need not look again. */
+    uint64_t oldest_list;
+    int64_t oldest_until_us;
+
+    /* Connected now, by transport; push counts them. Relaxed: they are told,
+     * and order nothing. */
+    atomic_uint subscribers[SET_TRANSPORTS_MAX];
 };
 
 struct registry_options {
@@ -70,12 +107,36 @@ struct set *registry_find(struct registry *registry, struct slice name,
  * NULL: no memory, or SETS_MAX are there. The name is valid. */
 struct set *registry_make(struct registry *registry, struct slice name);
 
+/* Was the set of that name removed, and not made again? Then what it had is
+ * gone, which is more than not found. */
+bool registry_was_removed(struct registry *registry, struct slice name);
+
+/* When the last set was removed, microseconds; 0: never. With created_us and
+ * changed_us of the heads it tells when the sets changed as a whole. */
+int64_t registry_removed_us(struct registry *registry);
+
+/* The removal of a set was committed. Log thread. */
+void registry_set_removed(struct set *set);
+
 /* Calls `fn` for every set that exists, with its head, in order of names, until
  * it returns false. No lock is held meanwhile. */
 void registry_each(struct registry *registry,
                    bool (*fn)(struct set *set, const struct head *head,
                               void *user),
                    void *user);
+
+/* The sets that exist, in order of names from the first one after `after` on,
+ * with their heads: at most *n; sets *n. true: there are more. */
+bool registry_page(struct registry *registry, struct slice after,
+                   struct set **sets, struct head *heads, size_t *n);
+
+/* Copies the settings of a set, what is in effect: settings.h. Title and
+ * description (the URL of the links `describedby`) are "" where none is given;
+ * head.changed_us tells when they were changed. */
+void registry_settings(const struct set *set, struct settings *settings);
+
+/* The settings that were committed; takes them over. Log thread. */
+void registry_set_settings(struct set *set, struct settings *settings);
 
 /* Readers are kept between posts: a new parser costs more than a small post. */
 struct reader *registry_take_reader(struct registry *registry,

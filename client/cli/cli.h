@@ -50,6 +50,7 @@ struct command {
 
 extern const struct command publish_command;
 extern const struct command follow_command;
+extern const struct command set_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -16,6 +16,7 @@
 static const struct command *const commands[] = {
     &publish_command,
     &follow_command,
+    &set_command,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

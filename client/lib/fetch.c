@@ -105,6 +105,8 @@ set_options(CURL *easy, const struct fetch_request *request,
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
                          request->body->size ? request->body->data : "");
     }
+    if (request->method)
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
 /* "Expect:" keeps libcurl from waiting a second for a 100 Continue. */

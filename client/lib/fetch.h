@@ -28,6 +28,7 @@ struct fetch_request {
     const char *const *headers; /* "Name: value" each, NULL at the end */
     const struct slice *body;   /* a POST with this body; NULL: a GET */
     size_t max_bytes;           /* of the answer's body */
+    const char *method;         /* another one; NULL: as the body says */
 };
 
 struct fetch_answer {

@@ -26,6 +26,7 @@ struct settings {
     unsigned publishers;
     size_t entries; /* of a post */
     size_t bytes;   /* of an entry */
+    unsigned sets;
     double seconds;
     double warm_seconds;
     int server_core;
@@ -47,6 +48,7 @@ static const char usage_text[] =
     "  --publishers N    connections, one post in flight on each (16)\n"
     "  --entries N       entries of a post (100)\n"
     "  --bytes N         of an entry, about (300)\n"
+    "  --sets N          posted to in turn by each publisher (1)\n"
     "  --json            posts JSON instead of XML\n"
     "  --seconds S       how long is measured (4)\n"
     "  --warm S          how long is posted before that (0.5)\n"
@@ -61,6 +63,7 @@ parse(struct settings *s, int argc, char **argv)
         {"publishers", required_argument, NULL, 'p'},
         {"entries", required_argument, NULL, 'n'},
         {"bytes", required_argument, NULL, 'b'},
+        {"sets", required_argument, NULL, 'm'},
         {"json", no_argument, NULL, 'j'},
         {"seconds", required_argument, NULL, 's'},
         {"warm", required_argument, NULL, 'w'},
@@ -76,6 +79,7 @@ parse(struct settings *s, int argc, char **argv)
                            .publishers = 16,
                            .entries = 100,
                            .bytes = 300,
+                           .sets = 1,
                            .seconds = 4,
                            .warm_seconds = 0.5,
                            .own_core = 1};
@@ -92,6 +96,9 @@ parse(struct settings *s, int argc, char **argv)
             break;
         case 'b':
             s->bytes = (size_t)bench_number(name, optarg, ENTRY_BYTES_MIN, 4e3);
+            break;
+        case 'm':
+            s->sets = (unsigned)bench_number(name, optarg, 1, 50000);
             break;
         case 'j':
             s->form = FORM_JSON;
@@ -137,7 +144,7 @@ connect_all(struct load *l, unsigned port)
         struct epoll_event on = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
                                  .data.ptr = p};
 
-        publisher_open(p, i, port, s->form, s->entries, s->bytes);
+        publisher_open_sets(p, i, port, s->form, s->entries, s->bytes, s->sets);
         if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, p->fd, &on))
             bench_fail("epoll: %s", strerror(errno));
     }
@@ -187,7 +194,7 @@ report(const struct load *l, const struct usage *from, const struct usage *to)
     printf("%s entries_s=%.0f posts_s=%.0f", l->settings->label,
            (double)l->acknowledged / took_s, (double)l->answers.n / took_s);
     usage_print(from, to, l->acknowledged);
-    printf(" p50_us=%.0f p99_us=%.0f max_us=%.0f\n",
+    printf(" p50_us=%.0f p99_us=%.0f max_us=%.0f",
            histogram_us(&l->answers, 0.5), histogram_us(&l->answers, 0.99),
            histogram_us(&l->answers, 1));
 }
@@ -199,10 +206,15 @@ main(int argc, char **argv)
     struct server server;
     struct usage from, to;
     struct load *load = bench_memory(calloc(1, sizeof(*load)));
+    size_t ready_kib;
+    double ready_ms;
 
     parse(&settings, argc, argv);
     load->settings = &settings;
+    ready_ms = (double)bench_now_ns() / 1e6;
     server_start(&server, settings.server, settings.server_core);
+    ready_ms = (double)bench_now_ns() / 1e6 - ready_ms;
+    ready_kib = usage_rss_kib(server.pid);
     bench_pin(settings.own_core);
     connect_all(load, server.port);
     post_for(load, settings.warm_seconds);
@@ -213,6 +225,8 @@ main(int argc, char **argv)
     post_for(load, settings.seconds);
     usage_take(&to, server.pid);
     report(load, &from, &to);
+    printf(" ready_ms=%.0f ready_kib=%zu rss_kib=%zu\n", ready_ms, ready_kib,
+           usage_rss_kib(server.pid));
 
     for (unsigned i = 0; i < settings.publishers; i++)
         publisher_close(&load->publishers[i]);

@@ -76,10 +76,11 @@ make_request(struct publisher *p, unsigned port, const struct layout *l,
 
     p->request = bench_memory(malloc(room + 512));
     p->size = (size_t)sprintf(p->request,
-                              "POST /sets/bench/changes HTTP/1.1\r\n"
+                              "POST /sets/bench%s/changes HTTP/1.1\r\n"
                               "Host: 127.0.0.1:%u\r\nContent-Type: %s\r\n"
                               "Content-Length: %zu\r\n\r\n",
-                              port, l->type, (size_t)(end - body));
+                              p->sets > 1 ? "00000" : "", port, l->type,
+                              (size_t)(end - body));
     memcpy(p->request + p->size, body, (size_t)(end - body));
     p->size += (size_t)(end - body);
     p->request[p->size] = '\0';
@@ -102,8 +103,20 @@ void
 publisher_open(struct publisher *p, unsigned number, unsigned port,
                enum form form, size_t entries, size_t bytes)
 {
-    *p = (struct publisher){.number = number, .entries = entries};
+    publisher_open_sets(p, number, port, form, entries, bytes, 1);
+}
+
+void
+publisher_open_sets(struct publisher *p, unsigned number, unsigned port,
+                    enum form form, size_t entries, size_t bytes, unsigned sets)
+{
+    *p = (struct publisher){.number = number,
+                            .entries = entries,
+                            .sets = sets,
+                            .next_set = number * (sets / PUBLISHERS_MAX)};
     make_request(p, port, &layouts[form], bytes);
+    if (sets > 1)
+        p->set_digits = p->request + strlen("POST /sets/bench");
     find_marks(p);
     p->fd = socket_connect(port, 0);
     socket_set_nonblocking(p->fd);
@@ -147,6 +160,8 @@ publisher_post(struct publisher *p, uint64_t time_ns)
 {
     char time[20];
 
+    if (p->set_digits)
+        put_digits(p->set_digits, 5, p->next_set++ % p->sets);
     put_digits(time, 19, time_ns);
     for (size_t i = 0; i < p->entries; i++) {
         char *at = p->request + p->marks[i];

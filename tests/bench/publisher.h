@@ -35,6 +35,9 @@ struct publisher {
     uint64_t posted_ns; /* the time it was stamped with */
     uint64_t count;     /* entries posted so far */
     size_t entries;     /* of a post */
+    unsigned sets;      /* that it posts to in turn; 1: the set "bench" alone */
+    unsigned next_set;
+    char *set_digits; /* in the request; NULL: one set */
     char *request;
     size_t size;
     size_t *marks; /* offsets of the digits in the request */
@@ -46,6 +49,12 @@ struct publisher {
 /* Connects to the server and makes the request: `entries` of `bytes` each. */
 void publisher_open(struct publisher *p, unsigned number, unsigned port,
                     enum form form, size_t entries, size_t bytes);
+
+/* The same, posting to the sets "bench00000" and so on in turn; each publisher
+ * begins with another one. */
+void publisher_open_sets(struct publisher *p, unsigned number, unsigned port,
+                         enum form form, size_t entries, size_t bytes,
+                         unsigned sets);
 void publisher_close(struct publisher *p);
 
 /* Begins a post; its entries are stamped with `time_ns`. */

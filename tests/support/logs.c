@@ -12,9 +12,13 @@
 #include "proto/document.h"
 
 static void *
-on_set(struct log_set *set, void *user)
+on_set(struct log_set *set, struct slice settings, struct list_limits *limits,
+       void *user)
 {
     struct logs *l = user;
+
+    (void)settings;
+    (void)limits;
 
     assert_true(l->n_sets < 8);
     l->sets[l->n_sets++] = set;

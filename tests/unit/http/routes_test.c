@@ -38,6 +38,11 @@ finds_the_handler_of_a_method_and_path(void **state)
     assert_route(METHOD_POST, "/sets/a.b-c_d/rotate", handle_sets_rotate,
                  "a.b-c_d");
     assert_route(METHOD_GET, "/sets/demo/stream", handle_stream_get, "demo");
+    assert_route(METHOD_GET, "/sets", handle_sets_get, "");
+    assert_route(METHOD_GET, "/sets/demo", handle_set_get, "demo");
+    assert_route(METHOD_PUT, "/sets/demo", handle_set_put, "demo");
+    assert_route(METHOD_DELETE, "/sets/demo", handle_set_delete, "demo");
+    assert_route(METHOD_PUT, "/sets/changes", handle_set_put, "changes");
 }
 
 /* Documents are GET, each at its path. */
@@ -88,6 +93,8 @@ says_which_methods_an_address_answers_to(void **state)
     assert_allows("/sets/demo/changes", "GET, HEAD, POST", 3);
     assert_allows("/sets/demo/rotate", "POST", 1);
     assert_allows("/sets/demo/stream", "GET, HEAD", 2);
+    assert_allows("/sets", "GET, HEAD", 2);
+    assert_allows("/sets/demo", "GET, HEAD, PUT, DELETE", 4);
     assert_allows("/sets/demo/changelist.xml", "GET, HEAD", 2);
     assert_allows("/.well-known/resourcesync", "GET, HEAD", 2);
 }
@@ -100,11 +107,8 @@ finds_nothing_elsewhere(void **state)
         "",
         "/healthz/",
         "/Healthz",
-        "/sets",
         "/sets/",
-        "/sets/demo",
         "/sets//changes",
-        "/sets/changes",
         "/sets/demo/changes/",
         "/sets/demo//changes",
         "/sets/demo/x/changes",

@@ -31,15 +31,14 @@ struct world {
 };
 
 static inline enum status
-on_set(uint32_t id, const char *name, const struct head *head, void *user,
-       struct problem *why)
+on_set(const struct engine_set *set, void *user, struct problem *why)
 {
     struct world *w = user;
 
     (void)why;
-    if (!strcmp(name, "a")) {
-        w->set = id;
-        w->head = *head;
+    if (!strcmp(set->name, "a")) {
+        w->set = set->id;
+        w->head = set->head;
     }
     w->n_loaded++;
     return STATUS_OK;

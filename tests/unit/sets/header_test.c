@@ -21,8 +21,8 @@ list_of(uint64_t number, bool is_closed)
 {
     struct list_info info = {
         .number = number,
-        .after = 10,
-        .last = 20,
+        .after = (number - 1) * 10,
+        .last = number * 10,
         .from_us = 1000000,
         .until_us = is_closed ? 2000000 : DATETIME_NONE,
     };

@@ -95,7 +95,7 @@ has_room_for_the_longest(void **state)
     memset(url, 'u', sizeof(url) - 1);
     memset(name, 'n', sizeof(name) - 1);
     url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
-    for (int kind = LINK_DESCRIPTION; kind <= LINK_STREAM; kind++) {
+    for (int kind = LINK_DESCRIPTION; kind <= LINK_SET; kind++) {
         struct link_text link = link_to(
             url, (enum link_kind)kind, name,
             kind == LINK_MEMORY ? "0123456789abcdef" : NULL, UINT64_MAX);

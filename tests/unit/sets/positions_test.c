@@ -64,6 +64,29 @@ refuses_other_epochs_and_the_future(void **state)
                   "ends at 20");
 }
 
+/* a position before the earliest would miss entries silently. */
+static void
+refuses_what_is_no_longer_retained(void **state)
+{
+    struct head head = head_at(20);
+    struct problem why = {""};
+    uint64_t seq = 99;
+    char earliest[POSITION_MAX];
+
+    (void)state;
+    head.earliest = 8;
+    assert_int_equal(positions_judge(&head, SLICE(EPOCH "-7"), &seq, &why),
+                     STATUS_GONE);
+    assert_string_equal(why.text, "what follows position 7 is no longer "
+                                  "retained: the earliest is 8");
+    assert_int_equal(positions_judge(&head, SLICE("0"), &seq, &why),
+                     STATUS_GONE);
+    assert_int_equal(positions_judge(&head, SLICE("8"), &seq, &why), STATUS_OK);
+    assert_int_equal(seq, 8);
+    positions_earliest(&head, earliest);
+    assert_string_equal(earliest, EPOCH "-8");
+}
+
 /* Design section 4: what is no position at all is malformed. */
 static void
 refuses_what_is_no_position(void **state)
@@ -119,6 +142,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_positions_and_plain_seqs),
         cmocka_unit_test(refuses_other_epochs_and_the_future),
+        cmocka_unit_test(refuses_what_is_no_longer_retained),
         cmocka_unit_test(refuses_what_is_no_position),
         cmocka_unit_test_setup_teardown(tells_where_to_go_on, tempdir_setup,
                                         tempdir_teardown),

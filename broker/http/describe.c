@@ -1,0 +1,138 @@
+#include "broker/http/describe.h"
+
+#include <inttypes.h>
+
+#include "broker/push/transports.h"
+#include "broker/sets/links.h"
+#include "broker/sets/positions.h"
+#include "broker/sets/settings.h"
+#include "proto/datetime.h"
+#include "proto/hash.h"
+#include "proto/json.h"
+
+static void
+add_text(struct buf *to, const char *name, const char *text)
+{
+    buf_add_format(to, ",\"%s\":", name);
+    json_string(to, slice_of(text));
+}
+
+static void
+add_time(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    datetime_write(text, us);
+    buf_add_format(to, ",\"%s\":\"%.*s\"", name, DATETIME_SIZE, text);
+}
+
+/* What every description of a set begins with. */
+static void
+add_identity(struct buf *to, const struct set *set, const struct head *head,
+             const struct settings *settings)
+{
+    char position[POSITION_MAX];
+
+    position_write(position, head->epoch, head->last);
+    BUF_ADD(to, "{\"name\":");
+    json_string(to, slice_of(set->name));
+    if (settings->title[0])
+        add_text(to, "title", settings->title);
+    if (settings->description[0])
+        add_text(to, "description", settings->description);
+    add_text(to, "position", position);
+    add_time(to, "datetime", head->last_us);
+}
+
+void
+describe_entry(struct buf *to, const struct set *set, const struct head *head)
+{
+    struct link_text self = link_to(registry_public_url(set->registry),
+                                    LINK_SET, set->name, NULL, 0);
+    struct settings settings;
+
+    registry_settings(set, &settings);
+    add_identity(to, set, head, &settings);
+    add_text(to, "href", self.text);
+    BUF_ADD(to, "}");
+}
+
+static void
+add_link(struct buf *to, const struct set *set, const char *rel,
+         enum link_kind kind, const char *type)
+{
+    struct link_text link =
+        link_to(registry_public_url(set->registry), kind,
+                kind == LINK_DESCRIPTION ? NULL : set->name, NULL, 0);
+
+    buf_add_format(to, "%s{\"rel\":\"%s\",\"href\":",
+                   to->data[to->size - 1] == '[' ? "" : ",", rel);
+    json_string(to, link_slice(&link));
+    if (type)
+        add_text(to, "type", type);
+    BUF_ADD(to, "}");
+}
+
+/* The documents by their capabilities, then the channels: what a client follows
+ * instead of building paths. Only what works now. */
+static void
+add_links(struct buf *to, const struct set *set, const struct head *head)
+{
+    const char *xml = "application/xml";
+
+    BUF_ADD(to, ",\"links\":[");
+    add_link(to, set, "self", LINK_SET, "application/json");
+    add_link(to, set, "up", LINK_DESCRIPTION, xml);
+    add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, xml);
+    add_link(to, set, "changelist", LINK_CHANGELIST, xml);
+    if (head->list > head->first_list)
+        add_link(to, set, "changelist-archive", LINK_CHANGELIST_ARCHIVE, xml);
+    for (const struct channel *c = links_channels; c->rel; c++)
+        add_link(to, set, c->rel, c->kind, c->type);
+    BUF_ADD(to, "]");
+}
+
+/* {"websocket-json":2,"websocket-xml":0,...} */
+static void
+add_subscribers(struct buf *to, const struct set *set)
+{
+    const char *before = ",\"subscribers\":{";
+
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        unsigned n =
+            atomic_load_explicit(&set->subscribers[i], memory_order_relaxed);
+
+        buf_add_format(to, "%s\"%s\":%u", before, transports_label(i), n);
+        before = ",";
+    }
+    BUF_ADD(to, "}");
+}
+
+void
+describe_set(struct buf *to, const struct set *set, const struct head *head)
+{
+    struct settings settings;
+    char earliest[POSITION_MAX];
+
+    registry_settings(set, &settings);
+    positions_earliest(head, earliest);
+    add_identity(to, set, head, &settings);
+    add_text(to, "epoch", head->epoch);
+    buf_add_format(to,
+                   ",\"last\":%" PRIu64 ",\"digest\":\"sha-256:", head->last);
+    buf_add_hex(to, head->digest.bytes, DIGEST_SIZE);
+    BUF_ADD(to, "\"");
+    add_time(to, "created", head->created_us);
+    add_text(to, "earliest", earliest);
+    BUF_ADD(to, ",\"settings\":");
+    settings_write(to, &settings, true);
+    buf_add_format(to,
+                   ",\"lists\":{\"open\":%" PRIu64 ",\"entries\":%" PRIu64
+                   ",\"bytes\":%" PRIu64 ",\"closed\":%" PRIu64
+                   ",\"fileBytes\":%" PRIu64 "}",
+                   head->list, head->last - head->list_after, head->list_bytes,
+                   head->list - head->first_list, head->file_bytes);
+    add_subscribers(to, set);
+    add_links(to, set, head);
+    BUF_ADD(to, "}\n");
+}

@@ -1,0 +1,86 @@
+/*
+ * store_sets.h - the sets in tidings.db: a row each, with what is rewritten
+ * seldom: settings, sizes. A commit of entries touches no row of a set.
+ *
+ * The log thread's, on its connection.
+ */
+#ifndef BROKER_LOG_STORE_SETS_H
+#define BROKER_LOG_STORE_SETS_H
+
+#include "broker/base/db.h"
+#include "broker/log/engine.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Steps of the database's versions (store.c has them all, in order). */
+#define STORE_SETS_STEP_SETTINGS                                         \
+    "ALTER TABLE sets ADD COLUMN settings TEXT NOT NULL DEFAULT '';"     \
+    "ALTER TABLE sets ADD COLUMN changed_us INTEGER NOT NULL DEFAULT 0;" \
+    "ALTER TABLE sets ADD COLUMN file_bytes INTEGER NOT NULL DEFAULT 0;"
+
+/* A removed set leaves a tombstone, by name, and trash, by id: ids are never
+ * given twice while rows of them are left, names are. */
+#define STORE_SETS_STEP_REMOVAL                                             \
+    "ALTER TABLE sets ADD COLUMN start_list INTEGER NOT NULL DEFAULT 1;"    \
+    "CREATE TABLE tombstones(name TEXT PRIMARY KEY, list INTEGER NOT NULL," \
+    " removed_us INTEGER NOT NULL);"                                        \
+    "CREATE TABLE trash(id INTEGER PRIMARY KEY, set_id INTEGER NOT NULL,"   \
+    " name TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"   \
+    " is_whole INTEGER NOT NULL, due_us INTEGER NOT NULL);"                 \
+    "CREATE INDEX trash_by_due ON trash(due_us);"
+
+/* first_list 0: start_list. */
+#define STORE_SETS_STEP_RETENTION                                        \
+    "ALTER TABLE sets ADD COLUMN first_list INTEGER NOT NULL DEFAULT 0;" \
+    "ALTER TABLE sets ADD COLUMN earliest INTEGER NOT NULL DEFAULT 0;"
+
+enum { STORE_SETS_STATEMENTS = 12 };
+
+struct store_sets {
+    struct db *db;    /* lent */
+    uint32_t next_id; /* of a set */
+    sqlite3_stmt *statements[STORE_SETS_STATEMENTS];
+};
+
+/* Prepares what is needed; `db` has all steps. */
+MUST_CHECK enum status store_sets_init(struct store_sets *s, struct db *db,
+                                       struct problem *why);
+void store_sets_fini(struct store_sets *s); /* harmless before it */
+
+/* Tells every set with its head: see struct engine_ops. */
+MUST_CHECK enum status store_sets_load(struct store_sets *s,
+                                       engine_set_fn *on_set, void *user,
+                                       struct problem *why);
+
+/* Parts of a commit, within its transaction. */
+MUST_CHECK enum status store_sets_birth(struct store_sets *s,
+                                        const struct engine_birth *birth,
+                                        struct problem *why);
+MUST_CHECK enum status
+store_sets_settings(struct store_sets *s,
+                    const struct engine_settings *settings,
+                    struct problem *why);
+MUST_CHECK enum status store_sets_removal(struct store_sets *s,
+                                          const struct engine_removal *removal,
+                                          struct problem *why);
+
+MUST_CHECK enum status
+store_sets_retirement(struct store_sets *s,
+                      const struct engine_retirement *retirement,
+                      struct problem *why);
+
+/* Forgets the rows of the lists whose files are gone, and of a removed set some
+ * batches as well: `forget` deletes a slice of those up to a seq, and tells
+ * whether none was left. */
+typedef enum status store_forget_fn(void *user, uint32_t set, uint64_t upto,
+                                    bool *is_paid, struct problem *why);
+
+MUST_CHECK enum status store_sets_purge(struct store_sets *s,
+                                        const struct engine_purge *purge,
+                                        store_forget_fn *forget, void *user,
+                                        struct problem *why);
+MUST_CHECK enum status store_sets_file_bytes(struct store_sets *s, uint32_t set,
+                                             uint64_t bytes,
+                                             struct problem *why);
+
+#endif

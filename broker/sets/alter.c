@@ -1,0 +1,144 @@
+#include "broker/sets/alter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/sets/settings.h"
+#include "proto/uri.h"
+
+enum status
+alter_check_name(struct slice name, struct problem *why)
+{
+    if (set_name_is_valid(name))
+        return STATUS_OK;
+    return problem(why, STATUS_NOT_FOUND,
+                   "no set can be called \"%s\": a name is 1 to 64 of a-z 0-9 "
+                   ". _ - and begins with a letter or digit",
+                   problem_quote(name).text);
+}
+
+void
+alter_free(struct alteration *a)
+{
+    if (!a)
+        return;
+    buf_fini(&a->text);
+    free(a->settings);
+    free(a);
+}
+
+static enum status
+submit(struct alteration *a, struct problem *why)
+{
+    enum status rc = log_submit(registry_log(a->registry), &a->post);
+
+    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+}
+
+/* Gives the settings to the set of that name as it is now. */
+static enum status
+submit_settings(struct alteration *a, struct problem *why)
+{
+    a->set = registry_make(a->registry, slice_of(a->name));
+    if (!a->set)
+        return problem(why, STATUS_INVALID,
+                       "this broker has as many sets as it can hold: %d",
+                       SETS_MAX);
+    a->post.set = a->set->log;
+    return submit(a, why);
+}
+
+/* Log thread. Commits are answered in their order, so the settings that are
+ * published last are those that were committed last. */
+static void
+on_settings(struct post *post)
+{
+    struct alteration *a = list_entry(post, struct alteration, post);
+
+    /* The set was removed while this waited: it begins again with it. */
+    if (post->status == STATUS_GONE) {
+        post->status = submit_settings(a, &post->why);
+        if (!post->status)
+            return;
+    }
+    if (!post->status) {
+        registry_set_settings(a->set, a->settings);
+        a->settings = NULL;
+    }
+    a->on_done(a, a->user);
+}
+
+enum status
+alter_settings(struct registry *registry, struct slice name, struct slice body,
+               void (*on_done)(struct alteration *, void *), void *user,
+               struct problem *why)
+{
+    struct alteration *a = NULL;
+    enum status rc = alter_check_name(name, why);
+
+    if (rc)
+        return rc;
+    a = calloc(1, sizeof(*a));
+    if (a)
+        a->settings = calloc(1, sizeof(*a->settings));
+    if (!a || !a->settings) {
+        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        goto out;
+    }
+    buf_init(&a->text, SETTINGS_BYTES_MAX);
+    memcpy(a->name, name.data, name.size);
+    a->registry = registry;
+    a->on_done = on_done;
+    a->user = user;
+    rc = settings_read(a->settings, registry_config(registry), body, why);
+    if (rc)
+        goto out;
+    settings_write(&a->text, a->settings, false);
+    if (a->text.failed) {
+        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        goto out;
+    }
+    a->post.kind = POST_SETTINGS;
+    a->post.settings = buf_slice(&a->text);
+    a->post.limits = settings_limits(a->settings);
+    a->post.done = on_settings;
+    rc = submit_settings(a, why);
+
+out:
+    if (rc)
+        alter_free(a);
+    return rc;
+}
+
+static void
+on_removal(struct post *post)
+{
+    struct alteration *a = list_entry(post, struct alteration, post);
+
+    if (!post->status)
+        registry_set_removed(a->set);
+    a->on_done(a, a->user);
+}
+
+enum status
+alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
+             void *user, struct problem *why)
+{
+    struct alteration *a = calloc(1, sizeof(*a));
+    enum status rc;
+
+    if (!a)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    a->registry = set->registry;
+    a->set = set;
+    a->on_done = on_done;
+    a->user = user;
+    a->post.kind = POST_REMOVE;
+    a->post.set = set->log;
+    a->post.grace_us = registry_config(set->registry)->remove_grace_us;
+    a->post.done = on_removal;
+    rc = submit(a, why);
+    if (rc)
+        alter_free(a);
+    return rc;
+}

@@ -1,0 +1,305 @@
+#include "broker/sets/settings.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/option.h"
+#include "proto/json.h"
+#include "proto/json_parse.h"
+#include "proto/uri.h"
+
+/* Where a member is; does not compile if it is not a `type`. */
+#define AT(member, type)                                \
+    _Generic(&((struct settings *)NULL)->member, type * \
+             : offsetof(struct settings, member))
+
+/* `option` is the broker's option of which a number has kind, limits and
+ * default; a text has none. */
+static const struct row {
+    const char *name;
+    const char *option;
+    size_t offset;
+    size_t room; /* of a text */
+    bool is_url;
+} rows[] = {
+    {"title", NULL, offsetof(struct settings, title), SETTINGS_TITLE_MAX + 1},
+    {"description", NULL, offsetof(struct settings, description),
+     SETTINGS_URL_MAX + 1, true},
+    {"rotateEntries", "rotate-entries", AT(rotate_entries, uint64_t)},
+    {"rotateBytes", "rotate-bytes", AT(rotate_bytes, uint64_t)},
+    {"rotateAge", "rotate-age", AT(rotate_age_us, int64_t)},
+    {"retainLists", "retain-lists", AT(retain_lists, uint64_t)},
+    {"retainAge", "retain-age", AT(retain_age_us, int64_t)},
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+/* The option of a row, made to put its value into struct settings. */
+static struct option
+option_of(const struct row *row)
+{
+    struct option option = *config_option(row->option);
+
+    option.offset = row->offset;
+    return option;
+}
+
+void
+settings_start(struct settings *settings, const struct config *config)
+{
+    memset(settings, 0, sizeof(*settings));
+    /* In struct config and here a number takes 64 bits, whatever its kind. */
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (rows[i].option)
+            memcpy((char *)settings + rows[i].offset,
+                   (const char *)config + config_option(rows[i].option)->offset,
+                   sizeof(uint64_t));
+}
+
+/* Reading */
+
+struct reading {
+    struct settings *settings;
+    unsigned depth;
+    const struct row *row; /* whose value comes next */
+};
+
+/* The distance of two short names: letters to change, add or leave out. Case,
+ * "-" and "_" do not count. */
+static size_t
+distance(const char *a, const char *b)
+{
+    size_t costs[32], n = 0;
+
+    for (const char *q = b; *q && n < 31; q++, n++)
+        costs[n] = n;
+    costs[n] = n;
+    for (size_t i = 1; *a; a++) {
+        size_t corner = costs[0];
+
+        if (*a == '-' || *a == '_')
+            continue;
+        costs[0] = i++;
+        for (size_t j = 1; j <= n; j++) {
+            size_t above = costs[j];
+            size_t best = corner + (tolower((unsigned char)*a) !=
+                                    tolower((unsigned char)b[j - 1]));
+
+            if (above + 1 < best)
+                best = above + 1;
+            if (costs[j - 1] + 1 < best)
+                best = costs[j - 1] + 1;
+            costs[j] = best;
+            corner = above;
+        }
+    }
+    return costs[n];
+}
+
+static enum status
+unknown_member(struct slice name, struct problem *why)
+{
+    const struct row *nearest = NULL;
+    struct problem_quote quote = problem_quote(name);
+    size_t least = 4;
+
+    for (size_t i = 0; i < N_ROWS; i++) {
+        size_t d = distance(quote.text, rows[i].name);
+
+        if (d < least) {
+            least = d;
+            nearest = &rows[i];
+        }
+    }
+    if (nearest)
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" is no setting of a set; is \"%s\" meant?",
+                       quote.text, nearest->name);
+    return problem(why, STATUS_INVALID, "\"%s\" is no setting of a set",
+                   quote.text);
+}
+
+static enum status
+take_member(struct reading *r, struct slice name, struct problem *why)
+{
+    size_t i = 0;
+
+    while (i < N_ROWS && !slice_is(name, rows[i].name))
+        i++;
+    if (i == N_ROWS)
+        return unknown_member(name, why);
+    if (r->settings->given & 1u << i)
+        return problem(why, STATUS_INVALID, "%s: is there twice", rows[i].name);
+    r->settings->given |= 1u << i;
+    r->row = &rows[i];
+    return STATUS_OK;
+}
+
+static enum status
+take_text(struct reading *r, struct slice text, struct problem *why)
+{
+    const struct row *row = r->row;
+    char *to = (char *)r->settings + row->offset;
+
+    if (text.size >= row->room)
+        return problem(why, STATUS_INVALID, "%s: is longer than %zu bytes",
+                       row->name, row->room - 1);
+    if (row->is_url) {
+        enum status rc = uri_check(text, row->name, why);
+
+        if (rc)
+            return rc;
+        if (!slice_starts(text, "http://") && !slice_starts(text, "https://"))
+            return problem(why, STATUS_INVALID,
+                           "%s: \"%s\" is not an http:// or https:// URL",
+                           row->name, problem_quote(text).text);
+    }
+    memcpy(to, text.data, text.size);
+    to[text.size] = '\0';
+    return STATUS_OK;
+}
+
+static enum status
+take_number(struct reading *r, struct slice digits, struct problem *why)
+{
+    struct option option = option_of(r->row);
+    struct problem inner = {""};
+    char text[64];
+    enum status rc;
+
+    snprintf(text, sizeof(text), "%.*s", SLICE_ARG(digits));
+    if (digits.size >= sizeof(text))
+        return problem(why, STATUS_INVALID, "%s: has too many digits",
+                       r->row->name);
+    rc = option_read(&option, text, r->settings, &inner);
+    return rc ? problem(why, rc, "%s: %s", r->row->name, inner.text) : rc;
+}
+
+static enum status
+take_value(struct reading *r, enum json_event event, struct slice text,
+           struct problem *why)
+{
+    bool is_number = r->row->option != NULL;
+
+    if (event == JSON_STRING && !is_number)
+        return take_text(r, text, why);
+    if (event == JSON_NUMBER && is_number)
+        return take_number(r, text, why);
+    return problem(why, STATUS_INVALID, "%s: is a %s", r->row->name,
+                   is_number ? "number" : "string");
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct reading *r = user;
+
+    if (r->depth == 0) {
+        r->depth = 1;
+        if (event == JSON_OBJECT)
+            return STATUS_OK;
+        return problem(why, STATUS_INVALID,
+                       "settings are a JSON object, such as "
+                       "{\"title\":\"...\"}");
+    }
+    if (event == JSON_OBJECT_END)
+        return STATUS_OK; /* the only one: an object is no value */
+    if (event == JSON_KEY)
+        return take_member(r, text, why);
+    return take_value(r, event, text, why);
+}
+
+static bool
+is_blank(struct slice text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (!memchr(" \t\r\n", text.data[i], 4))
+            return false;
+    return true;
+}
+
+enum status
+settings_read(struct settings *settings, const struct config *config,
+              struct slice text, struct problem *why)
+{
+    struct reading r = {.settings = settings};
+    struct json_parse *json;
+    enum status rc;
+
+    settings_start(settings, config);
+    if (is_blank(text))
+        return STATUS_OK;
+    json = json_parse_new(on_event, &r);
+    if (!json)
+        return problem(why, STATUS_MEMORY, "no memory for settings");
+    rc = json_parse_feed(json, text, why);
+    if (!rc)
+        rc = json_parse_end(json, why);
+    if (rc && why)
+        why->line = json_parse_line(json);
+    json_parse_free(json);
+    return rc;
+}
+
+/* Writing */
+
+/* Microseconds as seconds, without zeros at the end: "86400", "0.25". */
+static void
+write_seconds(struct buf *to, int64_t us)
+{
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%" PRId64 ".%06" PRId64, us / 1000000,
+                     us % 1000000);
+
+    while (text[n - 1] == '0')
+        n--;
+    if (text[n - 1] == '.')
+        n--;
+    buf_add(to, text, (size_t)n);
+}
+
+static void
+write_value(struct buf *to, const struct settings *settings,
+            const struct row *row)
+{
+    const char *at = (const char *)settings + row->offset;
+
+    if (!row->option) {
+        json_string(to, slice_of(at));
+    } else if (config_option(row->option)->type == OPTION_SECONDS) {
+        int64_t us;
+
+        memcpy(&us, at, sizeof(us));
+        write_seconds(to, us);
+    } else {
+        uint64_t number;
+
+        memcpy(&number, at, sizeof(number));
+        buf_add_number(to, number);
+    }
+}
+
+void
+settings_write(struct buf *to, const struct settings *settings, bool all)
+{
+    const char *before = "{";
+
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (all ? !rows[i].option : !(settings->given & 1u << i))
+            continue;
+        buf_add_format(to, "%s\"%s\":", before, rows[i].name);
+        write_value(to, settings, &rows[i]);
+        before = ",";
+    }
+    buf_add_text(to, *before == '{' ? "{}" : "}");
+}
+
+struct list_limits
+settings_limits(const struct settings *settings)
+{
+    return (struct list_limits){settings->rotate_entries,
+                                settings->rotate_bytes};
+}

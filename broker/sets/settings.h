@@ -1,0 +1,60 @@
+/*
+ * settings.h - a set's settings <-> JSON: one row each, in settings.c.
+ *
+ *     {"title":"Demo","description":"http://example.org/about",
+ *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600,
+ *      "retainLists":100,"retainAge":2592000}
+ *
+ * What is not given is as the broker's option of that name (rotateAge:
+ * --rotate-age) says, also after a restart with another one. An absent title or
+ * description is "".
+ */
+#ifndef BROKER_SETS_SETTINGS_H
+#define BROKER_SETS_SETTINGS_H
+
+#include <stdint.h>
+
+#include "broker/base/config.h"
+#include "broker/log/lists.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Bytes of the two texts. */
+#define SETTINGS_TITLE_MAX 256
+#define SETTINGS_URL_MAX   512
+
+/* The largest document that is read: all members, everything escaped. */
+#define SETTINGS_BYTES_MAX 16384
+
+struct settings {
+    unsigned given; /* a bit per row, in order; the other numbers are the
+                       options' */
+    char title[SETTINGS_TITLE_MAX + 1];
+    char description[SETTINGS_URL_MAX + 1]; /* URL: `describedby` */
+    uint64_t rotate_entries;
+    uint64_t rotate_bytes;
+    int64_t rotate_age_us;
+    uint64_t retain_lists; /* 0: all */
+    int64_t retain_age_us; /* 0: for ever */
+};
+
+/* None given. */
+void settings_start(struct settings *settings, const struct config *config);
+
+/* Reads the JSON object `text`; nothing but white space is one without members.
+ * STATUS_MALFORMED: no JSON object. STATUS_INVALID: `why` names the member, and
+ * the one that was perhaps meant. */
+MUST_CHECK enum status settings_read(struct settings *settings,
+                                     const struct config *config,
+                                     struct slice text, struct problem *why);
+
+/* Appends the object of what was given, or, of what is in effect, with `all`
+ * (then without title and description). */
+void settings_write(struct buf *to, const struct settings *settings, bool all);
+
+/* When lists end. */
+struct list_limits settings_limits(const struct settings *settings);
+
+#endif

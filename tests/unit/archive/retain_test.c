@@ -1,0 +1,135 @@
+#include "broker/archive/retain.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+/* A set of `n` closed lists, two entries each, all filed. */
+static void
+open_lists(struct sets *s, void **state, unsigned n)
+{
+    sets_configure(s, tempdir_path(state));
+    s->config.rotate_entries = 2;
+    s->config.remove_grace_us = 0;
+    sets_open(s);
+    sets_post(s, "demo", 1, 2 * n);
+    sets_file_all(s);
+}
+
+static void
+assert_begins(struct sets *s, uint64_t list, uint64_t earliest)
+{
+    struct head head = sets_head(s, "demo");
+
+    assert_int_equal(head.first_list, list);
+    assert_int_equal(head.earliest, earliest);
+}
+
+/* The default: everything, for ever. */
+static void
+retains_everything_unless_told_otherwise(void **state)
+{
+    struct sets s;
+
+    open_lists(&s, state, 5);
+    retain_all(s.registry);
+    assert_begins(&s, 1, 0);
+    sets_close(&s);
+}
+
+/* the oldest go, in one step for all who look; never more. */
+static void
+lets_the_oldest_lists_go_by_number(void **state)
+{
+    struct sets s;
+
+    open_lists(&s, state, 5);
+    atomic_store(&sets_find(&s, "demo")->retain_lists, 3);
+    retain_all(s.registry);
+    assert_begins(&s, 3, 4);
+    retain_all(s.registry);
+    assert_begins(&s, 3, 4);
+    atomic_store(&sets_find(&s, "demo")->retain_lists, 1);
+    retain_all(s.registry);
+    assert_begins(&s, 5, 8);
+    sets_close(&s);
+    sets_open(&s);
+    assert_begins(&s, 5, 8);
+    sets_close(&s);
+}
+
+/* A list without a file cannot go: its rows are all there is of it. */
+static void
+keeps_what_is_not_filed(void **state)
+{
+    struct sets s;
+
+    open_lists(&s, state, 2);
+    sets_post(&s, "demo", 5, 6); /* lists 3 to 5, without files */
+    atomic_store(&sets_find(&s, "demo")->retain_lists, 1);
+    retain_all(s.registry);
+    assert_begins(&s, 3, 4);
+    retain_all(s.registry);
+    assert_begins(&s, 3, 4);
+    sets_file_all(&s);
+    retain_all(s.registry);
+    assert_begins(&s, 5, 8);
+    sets_close(&s);
+}
+
+/* By age, and not before it; the open list stays in any case. */
+static void
+lets_old_lists_go_by_age(void **state)
+{
+    struct set *set;
+    struct sets s;
+
+    open_lists(&s, state, 3);
+    set = sets_find(&s, "demo");
+    atomic_store(&set->retain_age_us, INT64_C(3600000000));
+    retain_all(s.registry);
+    assert_begins(&s, 1, 0);
+    assert_int_equal(set->oldest_list, 1); /* it need not look again */
+    sets_post(&s, "demo", 7, 1);
+    atomic_store(&set->retain_age_us, 1);
+    retain_all(s.registry);
+    assert_begins(&s, 4, 6);
+    assert_int_equal(sets_head(&s, "demo").file_bytes, 0);
+    sets_close(&s);
+}
+
+/* More than one step's worth goes step by step, the oldest first. */
+static void
+goes_on_where_it_stopped(void **state)
+{
+    struct sets s;
+
+    open_lists(&s, state, 300);
+    atomic_store(&sets_find(&s, "demo")->retain_lists, 10);
+    retain_all(s.registry);
+    assert_begins(&s, 257, 512);
+    retain_all(s.registry);
+    assert_begins(&s, 291, 580);
+    sets_close(&s);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(retains_everything_unless_told_otherwise),
+        TEST(lets_the_oldest_lists_go_by_number),
+        TEST(keeps_what_is_not_filed),
+        TEST(lets_old_lists_go_by_age),
+        TEST(goes_on_where_it_stopped),
+    };
+
+    return cmocka_run_group_tests_name("retain", tests, NULL, NULL);
+}

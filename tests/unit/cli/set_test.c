@@ -1,0 +1,155 @@
+/*
+ * set_test.c - tidings set, as a shell sees it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/command.h"
+#include "tests/support/fake_broker.h"
+
+#define TIDINGS BIN_DIR "/tidings"
+
+static struct command command;
+
+/* Runs tidings set with these arguments. */
+static int
+run_set(const char *const *more)
+{
+    const char *argv[12] = {TIDINGS, "set"};
+
+    for (size_t i = 0; i < 9 && more[i]; i++)
+        argv[2 + i] = more[i];
+    command_start(&command, argv);
+    command_give(&command, "");
+    return command_end(&command);
+}
+
+#define SET(...) run_set((const char *const[]){__VA_ARGS__, NULL})
+
+static void
+assert_begins(const char *text, const char *with)
+{
+    if (strncmp(text, with, strlen(with)))
+        fail_msg("\"%s\" does not begin with \"%s\"", text, with);
+}
+
+/* Design section 4: PUT with what was given, as JSON. */
+static void
+creates_and_changes(void **state)
+{
+    struct fake_broker *b = fake_broker_new();
+    const char *url = fake_broker_url(b), *request;
+
+    (void)state;
+    fake_answer(b, 201, "application/json", "{}");
+    fake_answer(b, 200, "application/json", "{}");
+    fake_broker_start(b);
+    assert_int_equal(SET("create", url, "--title", "A \"b\" \\", "--rotate-age",
+                         "0.5", "--retain-lists", "7"),
+                     0);
+    assert_string_equal(command.out_text, "created\n");
+    request = fake_request(b, 0);
+    assert_begins(request, "PUT /sets/news HTTP/1.1\r\n");
+    assert_non_null(strstr(request, "\r\nContent-Type: application/json\r\n"));
+    assert_string_equal(strstr(request, "\r\n\r\n") + 4,
+                        "{\"title\":\"A \\\"b\\\" \\\\\",\"rotateAge\":0.5,"
+                        "\"retainLists\":7}");
+
+    assert_int_equal(SET("create", url), 0);
+    assert_string_equal(command.out_text, "changed\n");
+    assert_string_equal(strstr(fake_request(b, 1), "\r\n\r\n") + 4, "{}");
+    fake_broker_free(b);
+}
+
+static void
+shows_a_set(void **state)
+{
+    static const char text[] =
+        "{\"name\":\"news\",\"last\":7,\"lists\":{\"open\":2,\"closed\":1},"
+        "\"links\":[{\"rel\":\"self\",\"href\":\"http://a/b\",\"type\":\"c\"},"
+        "{\"rel\":\"stream\",\"href\":\"http://a/s\"}]}\n";
+    struct fake_broker *b = fake_broker_new();
+
+    (void)state;
+    fake_answer(b, 200, "application/json", text);
+    fake_answer(b, 200, "application/json", text);
+    fake_answer(b, 200, "text/html", "<html/>");
+    fake_broker_start(b);
+    assert_int_equal(SET("show", fake_broker_url(b)), 0);
+    assert_string_equal(command.out_text,
+                        "name                     news\n"
+                        "last                     7\n"
+                        "lists.open               2\n"
+                        "lists.closed             1\n"
+                        "link self                http://a/b\n"
+                        "link stream              http://a/s\n");
+    assert_int_equal(SET("show", "--json", fake_broker_url(b)), 0);
+    assert_string_equal(command.out_text, text);
+    assert_int_equal(SET("show", fake_broker_url(b)), 1);
+    assert_non_null(strstr(command.err_text, "no description of a set"));
+    fake_broker_free(b);
+}
+
+/* Exit statuses as the other commands have them. */
+static void
+deletes_a_set(void **state)
+{
+    static const char gone[] = "{\"title\":\"Gone\",\"status\":410,"
+                               "\"detail\":\"the set was removed\"}";
+    static const char missing[] = "{\"title\":\"Not Found\",\"status\":404,"
+                                  "\"detail\":\"there is no set\"}";
+    struct fake_broker *b = fake_broker_new();
+
+    (void)state;
+    fake_answer(b, 204, "text/plain", "");
+    fake_answer(b, 410, "application/problem+json", gone);
+    fake_answer(b, 404, "application/problem+json", missing);
+    fake_broker_start(b);
+    assert_int_equal(SET("delete", fake_broker_url(b)), 0);
+    assert_string_equal(command.out_text, "deleted\n");
+    assert_begins(fake_request(b, 0), "DELETE /sets/news HTTP/1.1\r\n");
+    assert_int_equal(SET("delete", fake_broker_url(b)), 3);
+    assert_string_equal(command.err_text,
+                        "tidings: 410: the set was removed\n");
+    assert_int_equal(SET("delete", fake_broker_url(b)), 1);
+    assert_string_equal(command.err_text, "tidings: 404: there is no set\n");
+    fake_broker_free(b);
+}
+
+static void
+refuses_what_makes_no_sense(void **state)
+{
+    (void)state;
+    assert_int_equal(SET("create"), 2);
+    assert_int_equal(SET("rename", "http://127.0.0.1:1/sets/a"), 2);
+    assert_int_equal(SET("show", "http://127.0.0.1:1/sets/a", "x"), 2);
+    assert_int_equal(SET("show", "http://127.0.0.1:1/sets/a", "--title", "x"),
+                     2);
+    assert_int_equal(SET("delete", "http://127.0.0.1:1/sets/a", "--json"), 2);
+    assert_int_equal(SET("delete", "127.0.0.1:1/sets/a"), 2);
+    assert_int_equal(
+        SET("create", "http://127.0.0.1:1/sets/a", "--rotate-entries", "x"), 2);
+    assert_int_equal(
+        SET("create", "http://127.0.0.1:1/sets/a", "--rotate-age", "1."), 2);
+    assert_string_equal(command.err_text,
+                        "tidings: --rotate-age is a number\n");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(creates_and_changes),
+        cmocka_unit_test(shows_a_set),
+        cmocka_unit_test(deletes_a_set),
+        cmocka_unit_test(refuses_what_makes_no_sense),
+    };
+
+    return cmocka_run_group_tests_name("set", tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+#include "broker/sets/alter.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/sets/settings.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+/* What an alteration came to. */
+struct outcome {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_done;
+    enum status status;
+    bool is_birth;
+    struct set *set;
+};
+
+#define OUTCOME                             \
+    {                                       \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, \
+        .changed = PTHREAD_COND_INITIALIZER \
+    }
+
+static void
+on_done(struct alteration *a, void *user)
+{
+    struct outcome *o = user;
+
+    pthread_mutex_lock(&o->mutex);
+    o->status = a->post.status;
+    o->is_birth = a->post.is_birth;
+    o->set = a->set;
+    o->is_done = true;
+    pthread_cond_signal(&o->changed);
+    pthread_mutex_unlock(&o->mutex);
+    alter_free(a);
+}
+
+static enum status
+wait_for(struct outcome *o)
+{
+    pthread_mutex_lock(&o->mutex);
+    while (!o->is_done)
+        pthread_cond_wait(&o->changed, &o->mutex);
+    pthread_mutex_unlock(&o->mutex);
+    return o->status;
+}
+
+static struct outcome
+put(struct sets *s, const char *name, const char *settings)
+{
+    struct outcome o = OUTCOME;
+
+    assert_int_equal(alter_settings(s->registry, slice_of(name),
+                                    slice_of(settings), on_done, &o, NULL),
+                     STATUS_OK);
+    assert_int_equal(wait_for(&o), STATUS_OK);
+    return o;
+}
+
+static void
+end_set(struct sets *s, const char *name)
+{
+    struct outcome o = OUTCOME;
+
+    assert_int_equal(alter_remove(sets_find(s, name), on_done, &o, NULL),
+                     STATUS_OK);
+    assert_int_equal(wait_for(&o), STATUS_OK);
+}
+
+static void
+open_in(struct sets *s, void **state)
+{
+    sets_configure(s, tempdir_path(state));
+    sets_open(s);
+}
+
+/* Who looks at the settings sees those of the last commit, after a restart,
+ * too. */
+static void
+publishes_what_was_committed(void **state)
+{
+    struct settings settings;
+    struct outcome o;
+    struct sets s;
+
+    open_in(&s, state);
+    o = put(&s, "demo", "{\"title\":\"A\",\"rotateAge\":5}");
+    assert_true(o.is_birth);
+    o = put(&s, "demo", "{\"title\":\"B\",\"rotateEntries\":2}");
+    assert_false(o.is_birth);
+    for (int round = 0; round < 2; round++) {
+        registry_settings(sets_find(&s, "demo"), &settings);
+        assert_string_equal(settings.title, "B");
+        assert_int_equal(settings.rotate_entries, 2);
+        assert_int_equal(settings.rotate_age_us, s.config.rotate_age_us);
+        assert_int_equal(atomic_load(&sets_find(&s, "demo")->rotate_age_us),
+                         s.config.rotate_age_us);
+        assert_true(sets_head(&s, "demo").changed_us >=
+                    sets_head(&s, "demo").created_us);
+        sets_close(&s);
+        sets_open(&s);
+    }
+    sets_post(&s, "demo", 1, 4);
+    assert_int_equal(sets_head(&s, "demo").list, 3);
+    sets_close(&s);
+}
+
+/* registry.h: a set that is made again is another struct; the old one stays as
+ * it was, for who still reads it. */
+static void
+makes_another_set_after_a_removal(void **state)
+{
+    struct set *before, *after;
+    struct head head;
+    struct sets s;
+
+    open_in(&s, state);
+    before = sets_post(&s, "demo", 1, 3);
+    sets_rotate(&s, "demo");
+    assert_false(registry_was_removed(s.registry, SLICE("demo")));
+    assert_int_equal(registry_removed_us(s.registry), 0);
+    end_set(&s, "demo");
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    assert_true(registry_was_removed(s.registry, SLICE("demo")));
+    assert_true(registry_removed_us(s.registry) > 0);
+    assert_false(registry_was_removed(s.registry, SLICE("other")));
+
+    after = sets_post(&s, "demo", 1, 1);
+    assert_ptr_not_equal(after, before);
+    assert_false(registry_was_removed(s.registry, SLICE("demo")));
+    assert_int_equal(sets_head(&s, "demo").start_list, 3);
+    assert_int_equal(sets_head(&s, "demo").last, 1);
+    assert_false(log_head(before->log, &head));
+    assert_int_equal(head.last, 3);
+
+    end_set(&s, "demo");
+    sets_close(&s);
+    sets_open(&s);
+    assert_true(registry_was_removed(s.registry, SLICE("demo")));
+    assert_true(registry_removed_us(s.registry) > 0);
+    sets_post(&s, "demo", 1, 1);
+    assert_int_equal(sets_head(&s, "demo").start_list, 4);
+    sets_close(&s);
+}
+
+/* A publisher that never stops, and a set that is removed again and again under
+ * it: every post is answered, and lands in one set or the next. */
+struct posting {
+    struct sets *sets;
+    atomic_bool is_over;
+    unsigned n_refused;
+};
+
+static void *
+post_on(void *user)
+{
+    static const char body[] =
+        "[{\"loc\":\"http://example.com/r/1\",\"change\":\"updated\"}]";
+    struct posting *p = user;
+
+    while (!atomic_load(&p->is_over))
+        p->n_refused += sets_post_body(p->sets, "demo", "application/json",
+                                       slice_of(body), 0)
+                            .rc != STATUS_OK;
+    return NULL;
+}
+
+static void
+posts_that_wait_behind_a_removal_begin_a_new_set(void **state)
+{
+    struct posting p[2];
+    pthread_t threads[2];
+    struct sets s;
+    unsigned n_removed = 0;
+
+    open_in(&s, state);
+    sets_post(&s, "demo", 1, 1);
+    for (int i = 0; i < 2; i++) {
+        p[i].sets = &s;
+        p[i].n_refused = 0;
+        atomic_init(&p[i].is_over, false);
+        assert_int_equal(pthread_create(&threads[i], NULL, post_on, &p[i]), 0);
+    }
+    while (n_removed < 50) {
+        struct set *set = registry_find(s.registry, SLICE("demo"), NULL);
+        struct outcome o = OUTCOME;
+
+        if (!set)
+            continue;
+        assert_int_equal(alter_remove(set, on_done, &o, NULL), STATUS_OK);
+        n_removed += wait_for(&o) == STATUS_OK;
+    }
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&p[i].is_over, true);
+        pthread_join(threads[i], NULL);
+        assert_int_equal(p[i].n_refused, 0);
+    }
+    sets_close(&s);
+}
+
+/* Settings, too. */
+static void
+settings_that_wait_behind_a_removal_begin_a_new_set(void **state)
+{
+    struct outcome settings = OUTCOME, removal = OUTCOME;
+    struct set *before;
+    struct sets s;
+
+    open_in(&s, state);
+    before = sets_post(&s, "demo", 1, 1);
+    assert_int_equal(alter_remove(before, on_done, &removal, NULL), STATUS_OK);
+    assert_int_equal(alter_settings(s.registry, SLICE("demo"),
+                                    SLICE("{\"title\":\"B\"}"), on_done,
+                                    &settings, NULL),
+                     STATUS_OK);
+    assert_int_equal(wait_for(&removal), STATUS_OK);
+    assert_int_equal(wait_for(&settings), STATUS_OK);
+    assert_true(settings.is_birth);
+    assert_ptr_not_equal(settings.set, before);
+    assert_ptr_equal(sets_find(&s, "demo"), settings.set);
+    sets_close(&s);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(publishes_what_was_committed),
+        TEST(makes_another_set_after_a_removal),
+        TEST(posts_that_wait_behind_a_removal_begin_a_new_set),
+        TEST(settings_that_wait_behind_a_removal_begin_a_new_set),
+    };
+
+    return cmocka_run_group_tests_name("alter", tests, NULL, NULL);
+}

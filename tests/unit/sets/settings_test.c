@@ -1,0 +1,181 @@
+#include "broker/sets/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sets.h"
+
+static struct config
+standard_config(void)
+{
+    struct sets s;
+
+    sets_configure(&s, "unused");
+    return s.config;
+}
+
+static enum status
+read_text(struct settings *settings, const char *text, struct problem *why)
+{
+    struct config config = standard_config();
+
+    *why = (struct problem){""};
+    return settings_read(settings, &config, slice_of(text), why);
+}
+
+static void
+assert_written(const struct settings *settings, bool all, const char *text)
+{
+    struct buf b;
+
+    buf_init(&b, SETTINGS_BYTES_MAX);
+    settings_write(&b, settings, all);
+    buf_add(&b, "", 1);
+    assert_false(b.failed);
+    assert_string_equal(b.data, text);
+    buf_fini(&b);
+}
+
+/* What was given is written as it was; what was not, as the options say. */
+static void
+reads_back_what_it_writes(void **state)
+{
+    static const char text[] =
+        "{\"title\":\"D\\\"emo\",\"description\":\"https://example.org/a?b=c\","
+        "\"rotateEntries\":1000,\"rotateBytes\":1048576,\"rotateAge\":0.25,"
+        "\"retainLists\":10,\"retainAge\":0}";
+    struct settings settings;
+    struct problem why;
+
+    (void)state;
+    assert_int_equal(read_text(&settings, text, &why), STATUS_OK);
+    assert_string_equal(settings.title, "D\"emo");
+    assert_string_equal(settings.description, "https://example.org/a?b=c");
+    assert_int_equal(settings.rotate_age_us, 250000);
+    assert_int_equal(settings_limits(&settings).entries, 1000);
+    assert_int_equal(settings_limits(&settings).bytes, 1048576);
+    assert_written(&settings, false, text);
+}
+
+/* An absent member takes the broker's default. */
+static void
+takes_the_options_for_what_is_not_given(void **state)
+{
+    static const char *const nothing[] = {"", " \r\n\t", "{}", " { } "};
+    struct config config = standard_config();
+    struct settings settings;
+    struct problem why = {""};
+
+    (void)state;
+    config.rotate_entries = 7;
+    config.rotate_age_us = 1500000;
+    for (size_t i = 0; i < sizeof(nothing) / sizeof(nothing[0]); i++) {
+        assert_int_equal(
+            settings_read(&settings, &config, slice_of(nothing[i]), &why),
+            STATUS_OK);
+        assert_int_equal(settings.given, 0);
+        assert_written(&settings, false, "{}");
+        assert_int_equal(settings.rotate_entries, 7);
+        assert_int_equal(settings.rotate_bytes, config.rotate_bytes);
+        assert_int_equal(settings.rotate_age_us, 1500000);
+    }
+}
+
+static void
+assert_refused(const char *text, enum status rc, const char *part)
+{
+    struct settings settings;
+    struct problem why;
+
+    assert_int_equal(read_text(&settings, text, &why), rc);
+    if (!strstr(why.text, part))
+        fail_msg("\"%s\" has no \"%s\"", why.text, part);
+}
+
+/* The same limits as the options', and each refusal names the member. */
+static void
+checks_every_value(void **state)
+{
+    char text[4096];
+
+    (void)state;
+    assert_refused("{\"rotateEntries\":0}", STATUS_INVALID,
+                   "rotateEntries: 0 is not between 1 and 50000");
+    assert_refused("{\"rotateEntries\":50001}", STATUS_INVALID,
+                   "rotateEntries: 50001 is not between");
+    assert_refused("{\"rotateEntries\":1.5}", STATUS_INVALID,
+                   "rotateEntries: \"1.5\" is not a whole number");
+    assert_refused("{\"rotateEntries\":-1}", STATUS_INVALID, "rotateEntries: ");
+    assert_refused("{\"rotateEntries\":1e3}", STATUS_INVALID,
+                   "rotateEntries: ");
+    assert_refused("{\"rotateEntries\":\"5\"}", STATUS_INVALID,
+                   "rotateEntries: is a number");
+    assert_refused("{\"rotateEntries\":[5]}", STATUS_INVALID,
+                   "rotateEntries: is a number");
+    assert_refused("{\"rotateBytes\":1024}", STATUS_INVALID,
+                   "rotateBytes: 1024 is not between 512K and 50M");
+    assert_refused("{\"rotateAge\":315360001}", STATUS_INVALID, "rotateAge: ");
+    assert_refused("{\"title\":5}", STATUS_INVALID, "title: is a string");
+    assert_refused("{\"title\":null}", STATUS_INVALID, "title: is a string");
+    assert_refused("{\"title\":{}}", STATUS_INVALID, "title: is a string");
+    assert_refused("{\"description\":\"about\"}", STATUS_INVALID,
+                   "description");
+    assert_refused("{\"description\":\"ftp://example.org/\"}", STATUS_INVALID,
+                   "description: \"ftp://example.org/\" is not an http://");
+    assert_refused("{\"title\":\"a\",\"title\":\"b\"}", STATUS_INVALID,
+                   "title: is there twice");
+    snprintf(text, sizeof(text), "{\"title\":\"%0257d\"}", 0);
+    assert_refused(text, STATUS_INVALID, "title: is longer than 256 bytes");
+    snprintf(text, sizeof(text), "{\"rotateAge\":%0100d}", 0);
+    assert_refused(text, STATUS_MALFORMED, "");
+    snprintf(text, sizeof(text), "{\"rotateAge\":1%0100d}", 0);
+    assert_refused(text, STATUS_INVALID, "rotateAge: has too many digits");
+}
+
+/* Unknown members are errors, with what was perhaps meant. */
+static void
+suggests_the_member_that_was_meant(void **state)
+{
+    (void)state;
+    assert_refused("{\"rotate-entries\":5}", STATUS_INVALID,
+                   "is \"rotateEntries\" meant?");
+    assert_refused("{\"rotateage\":5}", STATUS_INVALID,
+                   "is \"rotateAge\" meant?");
+    assert_refused("{\"titel\":5}", STATUS_INVALID, "is \"title\" meant?");
+    assert_refused("{\"discription\":5}", STATUS_INVALID,
+                   "is \"description\" meant?");
+    assert_refused("{\"somethingElse\":5}", STATUS_INVALID,
+                   "\"somethingElse\" is no setting of a set");
+    assert_refused("{\"\":5}", STATUS_INVALID, "\"\" is no setting of a set");
+}
+
+static void
+refuses_what_is_no_object(void **state)
+{
+    (void)state;
+    assert_refused("[]", STATUS_INVALID, "a JSON object");
+    assert_refused("5", STATUS_INVALID, "a JSON object");
+    assert_refused("{\"title\":\"a\"", STATUS_MALFORMED, "");
+    assert_refused("{\"title\":\"a\"} x", STATUS_MALFORMED, "");
+    assert_refused("title=a", STATUS_MALFORMED, "");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_back_what_it_writes),
+        cmocka_unit_test(takes_the_options_for_what_is_not_given),
+        cmocka_unit_test(checks_every_value),
+        cmocka_unit_test(suggests_the_member_that_was_meant),
+        cmocka_unit_test(refuses_what_is_no_object),
+    };
+
+    return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
+}
