@@ -73,12 +73,16 @@ struct td_receipt {
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
  * type        "application/xml" or "application/json".
+ * key         the header Idempotency-Key: 1 to 255 visible ASCII characters
+ *             without quotes and backslashes, chosen anew for each post and the
+ *             same whenever it is repeated; NULL: none. With it, a post whose
+ *             answer was lost may be repeated and is kept once.
  * body, size  the document, bytes.
  * receipt     filled on TD_OK; may be NULL.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
- * Errors   TD_INVALID      set_url is malformed; nothing was sent.
+ * Errors   TD_INVALID      set_url or key is malformed; nothing was sent.
  *          TD_REFUSED      nothing was kept; td_problem says which entry, why:
  *                          "422: entry 3, line 9: loc is not an absolute URI".
  *          TD_UNREACHABLE  no answer: it may or may not have been kept. Or a
@@ -88,8 +92,21 @@ struct td_receipt {
  * Spec     R-140, R-294. Since 0.1.
  */
 TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
-                                 const char *type, const void *body,
-                                 size_t size, struct td_receipt *receipt);
+                                 const char *type, const char *key,
+                                 const void *body, size_t size,
+                                 struct td_receipt *receipt);
+
+/*
+ * The HTTP status that the last call's last request was answered with; 0: there
+ * was no answer. For programs that judge a refusal by themselves.
+ *
+ * retry_after_s  set to the seconds of the answer's Retry-After, 0 if it had
+ *                none; may be NULL.
+ *
+ * Thread   as the handle. Since 0.1.
+ */
+TD_API unsigned td_answered(const struct td_client *client,
+                            unsigned *retry_after_s);
 
 /* What td_follow hands over: one message, in the form that was asked for. */
 struct td_message {

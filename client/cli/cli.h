@@ -21,10 +21,19 @@ struct option_row {
     const char *help;
 };
 
-/* The command line after the command: what was given for each row of its
- * options (NULL: nothing; "" where there is no value), and the rest. */
+/* An option as it was given. */
+struct given {
+    int row;
+    const char *value; /* "" where there is none */
+};
+
+/* The command line after the command: what was given last for each row of its
+ * options (NULL: nothing; "" where there is no value), all that was given in
+ * order, and the rest. */
 struct arguments {
     const char *const *options;
+    const struct given *given;
+    size_t n_given;
     int n_operands;
     char *const *operands;
 };
@@ -41,6 +50,7 @@ struct command {
 
 extern const struct command publish_command;
 extern const struct command follow_command;
+extern const struct command watch_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -48,6 +58,9 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a command line that makes no sense; returns EXIT_USAGE. */
 enum exit_code bad_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
+
+/* "first=1 last=3 position=... datetime=..." on standard output, one line. */
+void print_receipt(const struct td_receipt *receipt);
 
 /* How the program ends after a call that ended with `rc`; says why if that is
  * not good. */

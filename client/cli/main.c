@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/cli.h"
@@ -13,6 +14,7 @@
 static const struct command *const commands[] = {
     &publish_command,
     &follow_command,
+    &watch_command,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -48,6 +50,15 @@ bad_usage(const char *format, ...)
     vsay(format, args);
     va_end(args);
     return EXIT_USAGE;
+}
+
+void
+print_receipt(const struct td_receipt *receipt)
+{
+    printf("first=%llu last=%llu position=%s datetime=%s\n",
+           (unsigned long long)receipt->first,
+           (unsigned long long)receipt->last, receipt->position,
+           receipt->datetime);
 }
 
 enum exit_code
@@ -91,16 +102,35 @@ help_command(const struct command *command)
     fputs(exit_help, stdout);
 }
 
+/* An option that ends it: unknown ('?'), without its value (':'), or --help. */
+static enum exit_code
+no_run(const struct command *command, int chosen, const char *option)
+{
+    if (chosen == ':')
+        return bad_usage("%s needs a value", option);
+    if (chosen == '?')
+        return bad_usage("no such option: %s; see tidings %s --help", option,
+                         command->name);
+    help_command(command);
+    return EXIT_GOOD;
+}
+
 /* Runs a command with what follows its name. */
 static enum exit_code
 run(const struct command *command, int argc, char **argv)
 {
     struct option longs[OPTIONS_MAX + 2] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
-    struct arguments arguments = {.options = given};
+    struct given *in_order = calloc((size_t)argc, sizeof(in_order[0]));
+    struct arguments arguments = {.options = given, .given = in_order};
+    enum exit_code code;
     int n = 0;
     int chosen;
 
+    if (!in_order) {
+        say("no memory");
+        return EXIT_FAILED;
+    }
     for (; command->options[n].name && n < OPTIONS_MAX; n++)
         longs[n] =
             (struct option){command->options[n].name,
@@ -109,20 +139,18 @@ run(const struct command *command, int argc, char **argv)
 
     opterr = 0;
     while ((chosen = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
-        if (chosen == ':')
-            return bad_usage("%s needs a value", argv[optind - 1]);
-        if (chosen == '?')
-            return bad_usage("no such option: %s; see tidings %s --help",
-                             argv[optind - 1], command->name);
-        if (chosen == n) {
-            help_command(command);
-            return EXIT_GOOD;
+        if (chosen == ':' || chosen == '?' || chosen == n) {
+            free(in_order);
+            return no_run(command, chosen, argv[optind - 1]);
         }
         given[chosen] = optarg ? optarg : "";
+        in_order[arguments.n_given++] = (struct given){chosen, given[chosen]};
     }
     arguments.n_operands = argc - optind;
     arguments.operands = argv + optind;
-    return command->run(&arguments);
+    code = command->run(&arguments);
+    free(in_order);
+    return code;
 }
 
 int

@@ -209,13 +209,10 @@ post(const char *set_url, const char *type, const char *text, size_t size)
         say("no memory or descriptors left");
         return EXIT_FAILED;
     }
-    code = exit_of(client,
-                   td_publish(client, set_url, type, text, size, &receipt));
+    code = exit_of(
+        client, td_publish(client, set_url, type, NULL, text, size, &receipt));
     if (code == EXIT_GOOD)
-        printf("first=%llu last=%llu position=%s datetime=%s\n",
-               (unsigned long long)receipt.first,
-               (unsigned long long)receipt.last, receipt.position,
-               receipt.datetime);
+        print_receipt(&receipt);
     td_close(client);
     return code;
 }

@@ -155,6 +155,7 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
     char error[CURL_ERROR_SIZE] = "";
     CURLcode result = CURLE_OK;
     long status = 0;
+    curl_off_t retry_after_s = 0;
     enum td_status rc = TD_MEMORY;
 
     answer->status = 0;
@@ -179,6 +180,11 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
                          error[0] ? error : curl_easy_strerror(result));
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     answer->status = (unsigned)status;
+    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    client->status = rc ? 0 : answer->status;
+    client->retry_after_s = retry_after_s > 0 && retry_after_s < INT32_MAX
+                                ? (unsigned)retry_after_s
+                                : 0;
 
 out:
     if (rc == TD_MEMORY)

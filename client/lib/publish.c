@@ -1,8 +1,8 @@
 /*
  * publish.c - posts changes.
  *
- * A post whose answer was lost is not repeated: the broker cannot yet tell that
- * it is the same one.
+ * A post whose answer was lost is not repeated here: whoever gave it a key may
+ * do so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,8 @@
 
 /* {"set":"...","first":1,"last":3,"position":"...","datetime":"..."} */
 #define ANSWER_BYTES_MAX 65536
+
+#define KEY_MAX 255
 
 static enum td_status
 read_receipt(struct td_client *client, struct slice body,
@@ -50,15 +52,30 @@ is_plain(const char *text)
     return true;
 }
 
+/* What may stand in a header as it is, bare. */
+static bool
+is_key(const char *key)
+{
+    size_t size = strlen(key);
+
+    for (const char *p = key; *p; p++)
+        if (*p <= ' ' || *p >= 0x7f || *p == '"' || *p == '\\')
+            return false;
+    return size >= 1 && size <= KEY_MAX;
+}
+
 enum td_status
 td_publish(struct td_client *client, const char *set_url, const char *type,
-           const void *body, size_t size, struct td_receipt *receipt)
+           const char *key, const void *body, size_t size,
+           struct td_receipt *receipt)
 {
     struct set_url url;
     struct slice bytes = {body, size};
     char target[SET_URL_MAX + sizeof("/changes")];
     char content_type[256];
-    const char *headers[] = {content_type, "Accept: application/json", NULL};
+    char key_line[KEY_MAX + sizeof("Idempotency-Key: ")];
+    const char *headers[] = {content_type, "Accept: application/json",
+                             key ? key_line : NULL, NULL};
     struct fetch_request request = {target, headers, &bytes, ANSWER_BYTES_MAX};
     struct fetch_answer answer;
     struct td_receipt unwanted;
@@ -71,6 +88,11 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
     if (!type || strlen(type) > 200 || !is_plain(type))
         return client_end(client,
                           client_fail(client, TD_INVALID, "not a media type"));
+    if (key && !is_key(key))
+        return client_end(
+            client, client_fail(client, TD_INVALID, "not an idempotency key"));
+    if (key)
+        snprintf(key_line, sizeof(key_line), "Idempotency-Key: %s", key);
     snprintf(target, sizeof(target), "%s/changes", url.text);
     snprintf(content_type, sizeof(content_type), "Content-Type: %s", type);
 

@@ -51,7 +51,7 @@ clear_stage(void **state)
 static enum td_status
 publish(struct stage *s, const char *type, const char *body)
 {
-    return td_publish(s->client, fake_broker_url(s->broker), type, body,
+    return td_publish(s->client, fake_broker_url(s->broker), type, NULL, body,
                       strlen(body), &s->receipt);
 }
 
@@ -107,7 +107,8 @@ needs_no_receipt(void **state)
     strcat(strcpy(url, fake_broker_url(s->broker)), "/");
 
     assert_int_equal(
-        td_publish(s->client, url, "application/xml", "<a/>", 4, NULL), TD_OK);
+        td_publish(s->client, url, "application/xml", NULL, "<a/>", 4, NULL),
+        TD_OK);
 
     assert_memory_equal(fake_request(s->broker, 0), "POST /sets/news/changes ",
                         24);
@@ -207,8 +208,9 @@ malformed_arguments_are_invalid(void **state)
 {
     struct stage *s = *state;
 
-    assert_int_equal(td_publish(s->client, "news", "text/xml", "", 0, NULL),
-                     TD_INVALID);
+    assert_int_equal(
+        td_publish(s->client, "news", "text/xml", NULL, "", 0, NULL),
+        TD_INVALID);
     assert_int_equal(publish(s, "text/xml\r\nX: y", ""), TD_INVALID);
 }
 
