@@ -55,9 +55,11 @@ locs_write(char to[LOCS_MAX + 1], const char *base, const char *path)
         return false;
     memcpy(to, base, n);
     for (const unsigned char *p = (const unsigned char *)path; *p; p++) {
-        if (n + 3 > LOCS_MAX)
+        bool stays = is_unreserved(*p) || *p == '/';
+
+        if (n + (stays ? 1 : 3) > LOCS_MAX)
             return false;
-        if (is_unreserved(*p) || *p == '/') {
+        if (stays) {
             to[n++] = (char)*p;
         } else {
             to[n++] = '%';
