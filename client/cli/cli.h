@@ -4,6 +4,8 @@
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
+#include <stdio.h>
+
 #include "client/tidings.h"
 
 /* How the program ends; --help tells them. */
@@ -51,6 +53,7 @@ struct command {
 extern const struct command publish_command;
 extern const struct command follow_command;
 extern const struct command watch_command;
+extern const struct command get_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -58,6 +61,9 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a command line that makes no sense; returns EXIT_USAGE. */
 enum exit_code bad_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
+
+/* `text` (UTF-8) as a JSON string, quotes included. */
+void put_json_string(FILE *to, const char *text);
 
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);

@@ -15,6 +15,7 @@ static const struct command *const commands[] = {
     &publish_command,
     &follow_command,
     &watch_command,
+    &get_command,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -50,6 +51,20 @@ bad_usage(const char *format, ...)
     vsay(format, args);
     va_end(args);
     return EXIT_USAGE;
+}
+
+void
+put_json_string(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            fprintf(to, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            fprintf(to, "\\u%04x", *text);
+        else
+            fputc(*text, to);
+    fputc('"', to);
 }
 
 void

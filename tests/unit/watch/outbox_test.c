@@ -207,7 +207,7 @@ writes_entries_as_the_broker_reads_them(void **state)
     assert_int_equal(s->n_posted, 3);
 }
 
-/* Issue 3, point 5; R-140: whatever was answered, or nothing: the same bytes
+/* Issue 3, point 5; R-149: whatever was answered, or nothing: the same bytes
  * with the same key, until the receipt is there. */
 static void
 repeats_the_same_post_until_it_is_answered(void **state)
@@ -285,7 +285,7 @@ waits_longer_each_time(void **state)
     assert_non_null(strstr(s->warning, "again in"));
 }
 
-/* 503 with Retry-After. */
+/* Design section 4: 503 with Retry-After. */
 static void
 waits_as_long_as_it_is_asked_to(void **state)
 {
