@@ -66,6 +66,18 @@ struct td_receipt {
     char datetime[32]; /* its event time, W3C Datetime */
 };
 
+struct td_publish_options {
+    const char *key; /* what the post is called: 1 to 255 visible ASCII
+                        characters, of no other post to this set within 24
+                        hours; NULL: 128 random bits; "": it has none */
+    int retry_ms;    /* no attempt begins later than this after the call; 0:
+                        60,000; negative: one attempt. At most 12 hours */
+    /* Called before each further attempt, with what went wrong and the
+     * milliseconds until then; NULL: nobody asks. */
+    void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
+    void *user;
+};
+
 /*
  * Posts changes and returns when they are durable. Redirects are not followed,
  * proxies named in the environment are not used; the same holds for td_follow.
@@ -73,27 +85,37 @@ struct td_receipt {
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
  * type        "application/xml" or "application/json".
- * key         the header Idempotency-Key: 1 to 255 visible ASCII characters
- *             without quotes and backslashes, chosen anew for each post and the
- *             same whenever it is repeated; NULL: none. With it, a post whose
- *             answer was lost may be repeated and is kept once.
  * body, size  the document, bytes.
+ * options     NULL: all zero.
  * receipt     filled on TD_OK; may be NULL.
+ *
+ * The broker keeps a key once: a repeat of a post with the same key and the
+ * same changes is not kept again, and has the first one's answer, for 24 hours
+ * at least. So a post whose answer was lost (the connection broke, or was
+ * silent for 120 s; 502, 504) is repeated with its key, and so is what the
+ * broker asks to repeat (Retry-After, with 409: it is still at work, 429,
+ * 503), after growing pauses, for retry_ms; an attempt at work is not cut
+ * short. Who cannot be reached is told so at once, unless an answer was lost
+ * before. A caller that gives the key itself, and the same changes, may call
+ * again after any failure, in another process too. Without a key what may have
+ * been kept is not repeated.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
- * Errors   TD_INVALID      set_url or key is malformed; nothing was sent.
+ * Errors   TD_INVALID      set_url, type or key is malformed; nothing was sent.
  *          TD_REFUSED      nothing was kept; td_problem says which entry, why:
  *                          "422: entry 3, line 9: loc is not an absolute URI".
- *          TD_UNREACHABLE  no answer: it may or may not have been kept. Or a
- *                          status such as 503 in td_problem: nothing was kept.
+ *          TD_UNREACHABLE  no answer, or one such as 503: nothing was kept, or
+ *                          td_problem ends with "; the post may or may not have
+ *                          been kept", because an answer was lost.
  *          TD_STOPPED      by td_stop: it may or may not have been kept.
  *          TD_BROKEN       200, but no receipt: kept, or this is no broker.
  * Spec     R-140, R-294. Since 0.1.
  */
 TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
-                                 const char *type, const char *key,
-                                 const void *body, size_t size,
+                                 const char *type, const void *body,
+                                 size_t size,
+                                 const struct td_publish_options *options,
                                  struct td_receipt *receipt);
 
 /*

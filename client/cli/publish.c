@@ -12,13 +12,19 @@
 /* What is posted is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)
 
+/* Seconds of --retry: as many as the library takes. */
+#define RETRY_MOST 43200
+
 enum {
     OPTION_TYPE,
     OPTION_CHANGE,
     OPTION_LASTMOD,
     OPTION_HASH,
     OPTION_LENGTH,
-    OPTION_MEDIA_TYPE
+    OPTION_MEDIA_TYPE,
+    OPTION_KEY,
+    OPTION_RETRY,
+    OPTION_VERBOSE
 };
 
 static const struct option_row options[] = {
@@ -31,6 +37,11 @@ static const struct option_row options[] = {
     [OPTION_LENGTH] = {"length", "BYTES", "length of its representation"},
     [OPTION_MEDIA_TYPE] = {"media-type", "TYPE",
                            "media type of its representation"},
+    [OPTION_KEY] = {"key", "KEY",
+                    "kept once, however often it is posted; else a random one"},
+    [OPTION_RETRY] = {"retry", "SECONDS",
+                      "how long to go on when it is not answered (default 60)"},
+    [OPTION_VERBOSE] = {"verbose", NULL, "say why it tries again"},
     {NULL, NULL, NULL},
 };
 
@@ -184,19 +195,51 @@ make_document(const struct arguments *arguments, char **text, size_t *size)
 
 /* The command */
 
-static enum exit_code
-post(const char *set_url, const char *type, const char *text, size_t size)
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
 {
-    struct td_client *client = td_open();
+    (void)user;
+    say("%s; again in %.1f s", why, pause_ms / 1000.0);
+}
+
+/* Reads --retry: seconds, with decimals or without. */
+static bool
+read_retry(const char *text, int *retry_ms)
+{
+    double seconds;
+
+    if (!is_made_of(text, "0123456789.") || strlen(text) > 12 ||
+        strchr(text, '.') != strrchr(text, '.') || !strcmp(text, "."))
+        return false;
+    seconds = strtod(text, NULL);
+    *retry_ms = seconds > 0 ? (int)(seconds * 1000 + 1) : -1;
+    return seconds <= RETRY_MOST;
+}
+
+static enum exit_code
+post(const struct arguments *arguments, const char *type, const char *text,
+     size_t size)
+{
+    const char *const *given = arguments->options;
+    struct td_publish_options how = {.key = given[OPTION_KEY]};
+    struct td_client *client;
     struct td_receipt receipt;
     enum exit_code code;
 
+    if (how.key && !how.key[0])
+        return bad_usage("--key is 1 to 255 visible ASCII characters");
+    if (given[OPTION_RETRY] && !read_retry(given[OPTION_RETRY], &how.retry_ms))
+        return bad_usage("--retry is a number of seconds from 0 to %d",
+                         RETRY_MOST);
+    if (given[OPTION_VERBOSE])
+        how.on_trouble = on_trouble;
+    client = td_open();
     if (!client) {
         say("no memory or descriptors left");
         return EXIT_FAILED;
     }
-    code = exit_of(
-        client, td_publish(client, set_url, type, NULL, text, size, &receipt));
+    code = exit_of(client, td_publish(client, arguments->operands[0], type,
+                                      text, size, &how, &receipt));
     if (code == EXIT_GOOD)
         print_receipt(&receipt);
     td_close(client);
@@ -222,7 +265,7 @@ post_file(const struct arguments *arguments)
     }
     type = type_of(arguments->options[OPTION_TYPE], name, text, size);
     if (type)
-        code = post(arguments->operands[0], type, text, size);
+        code = post(arguments, type, text, size);
     else if (arguments->options[OPTION_TYPE])
         code = bad_usage("--type is xml or json");
     else
@@ -260,7 +303,7 @@ run(const struct arguments *arguments)
     if (fault)
         return bad_usage("%s", fault);
     if (make_document(arguments, &text, &size))
-        code = post(arguments->operands[0], json_type, text, size);
+        code = post(arguments, json_type, text, size);
     else
         say("no memory");
     free(text);
@@ -277,7 +320,10 @@ const struct command publish_command = {
             "  first=1 last=3 position=0123456789abcdef-3 datetime=...Z\n\n"
             "the numbers of the first and the last entry, and the position "
             "and event\ntime of the last. A post is kept whole or not at "
-            "all.\n",
+            "all. If its answer\nis lost it is posted again, with the same "
+            "key, so that it is kept once; also\nwhen the broker asks to come "
+            "again. After a failure, and with --key, the same\ncommand may be "
+            "given again. --retry 0 tries once.\n",
     .options = options,
     .run = run,
 };

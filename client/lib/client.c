@@ -26,8 +26,8 @@ set_up(void)
     connection_set_up();
 }
 
-static int64_t
-now_ms(void)
+int64_t
+client_now_ms(void)
 {
     struct timespec t;
 
@@ -78,13 +78,13 @@ bool
 client_wait(struct td_client *client, unsigned ms)
 {
     struct pollfd fd = {.fd = client->stop_fd, .events = POLLIN};
-    int64_t end = now_ms() + ms;
+    int64_t end = client_now_ms() + ms;
     int64_t left = ms;
     int n;
 
     do {
         n = poll(&fd, 1, (int)left);
-        left = end - now_ms();
+        left = end - client_now_ms();
     } while (n == 0 ? left > 0 : n < 0 && errno == EINTR && left > 0);
     return n > 0;
 }

@@ -5,6 +5,7 @@
 #define CLIENT_LIB_CLIENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "client/tidings.h"
 
@@ -30,6 +31,9 @@ enum td_status client_end(struct td_client *client, enum td_status rc);
 enum td_status client_fail(struct td_client *client, enum td_status rc,
                            const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Milliseconds since some moment; never goes back. */
+int64_t client_now_ms(void);
 
 /* Waits `ms` milliseconds; true as soon as td_stop was called. */
 bool client_wait(struct td_client *client, unsigned ms);

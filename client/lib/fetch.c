@@ -15,6 +15,9 @@
 #define CONNECT_SECONDS 20L
 #define SILENCE_SECONDS 120L
 
+/* Seconds; their milliseconds fit into an unsigned. */
+#define RETRY_AFTER_MOST 1000000
+
 struct fetcher {
     CURLM *multi;
     CURL *easy;
@@ -154,11 +157,13 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
     struct curl_slist *headers = list_of(request->headers);
     char error[CURL_ERROR_SIZE] = "";
     CURLcode result = CURLE_OK;
-    long status = 0;
-    curl_off_t retry_after_s = 0;
+    long status = 0, sent = 0;
+    curl_off_t retry_after = 0;
     enum td_status rc = TD_MEMORY;
 
     answer->status = 0;
+    answer->is_sent = false;
+    answer->retry_after_s = 0;
     buf_init(&answer->body, request->max_bytes);
     if (!headers)
         goto out;
@@ -168,6 +173,8 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
     rc = perform(client, multi, &result);
     curl_multi_remove_handle(multi, easy);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* it is ours */
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent);
+    answer->is_sent = sent > 0;
     if (rc)
         goto out;
 
@@ -180,11 +187,13 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
                          error[0] ? error : curl_easy_strerror(result));
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     answer->status = (unsigned)status;
-    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &retry_after);
+    if (retry_after > 0)
+        answer->retry_after_s = retry_after < RETRY_AFTER_MOST
+                                    ? (unsigned)retry_after
+                                    : RETRY_AFTER_MOST;
     client->status = rc ? 0 : answer->status;
-    client->retry_after_s = retry_after_s > 0 && retry_after_s < INT32_MAX
-                                ? (unsigned)retry_after_s
-                                : 0;
+    client->retry_after_s = answer->retry_after_s;
 
 out:
     if (rc == TD_MEMORY)

@@ -8,6 +8,7 @@
 #ifndef CLIENT_LIB_FETCH_H
 #define CLIENT_LIB_FETCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "client/lib/client.h"
@@ -31,7 +32,9 @@ struct fetch_request {
 
 struct fetch_answer {
     unsigned status;
-    struct buf body; /* the caller's: buf_fini, whatever was returned */
+    bool is_sent;           /* some of the request left: it may have arrived */
+    unsigned retry_after_s; /* the broker asks to come again then; 0: not */
+    struct buf body;        /* the caller's: buf_fini, whatever was returned */
 };
 
 /* TD_OK: there is an answer, whatever its status. TD_UNREACHABLE, TD_STOPPED,

@@ -10,7 +10,6 @@
  * for what follows our position, which is the same pull by another door.
  */
 #include <stdio.h>
-#include <sys/random.h>
 
 #include "client/lib/catchup.h"
 #include "client/lib/client.h"
@@ -18,11 +17,11 @@
 #include "client/lib/fetch.h"
 #include "client/lib/incoming.h"
 #include "client/lib/order.h"
+#include "client/lib/pause.h"
 #include "client/lib/set_url.h"
 
-/* Milliseconds between two connections: doubled from first to last. */
-#define PAUSE_FIRST 200
-#define PAUSE_LAST  30000
+/* Most milliseconds between two connections. */
+#define PAUSE_LAST 30000
 
 /* A broker that ends leaves all its clients at once: they come back spread
  * over this many milliseconds. */
@@ -284,32 +283,21 @@ connect_once(struct follower *f)
     return client_fail(f->client, TD_MEMORY, "%s", end.reason);
 }
 
-/* A number from 0 to `below` - 1, by chance. */
-static unsigned
-chance(unsigned below)
-{
-    unsigned n = 0;
-
-    if (getrandom(&n, sizeof(n), GRND_NONBLOCK) != sizeof(n))
-        n = 0;
-    return n % below;
-}
-
 /* Waits before the next connection; true: td_stop was called. */
 static bool
 pause_between(struct follower *f)
 {
+    bool is_farewell;
     unsigned ms;
 
     if (f->is_heard)
         f->pause_ms = PAUSE_FIRST;
-    if (f->has_farewell && f->pause_ms < PAUSE_FAREWELL)
-        ms = chance(PAUSE_FAREWELL);
-    else
-        ms = f->pause_ms / 2 + chance(f->pause_ms);
+    is_farewell = f->has_farewell && f->pause_ms < PAUSE_FAREWELL;
+    ms = pause_take(&f->pause_ms, PAUSE_LAST);
+    if (is_farewell)
+        ms = pause_chance(PAUSE_FAREWELL);
     if (f->options->on_trouble)
         f->options->on_trouble(f->client->problem, ms, f->user);
-    f->pause_ms = f->pause_ms > PAUSE_LAST / 2 ? PAUSE_LAST : f->pause_ms * 2;
     return client_wait(f->client, ms);
 }
 

@@ -224,6 +224,8 @@ pause_of(unsigned *pause_ms, unsigned retry_after_s)
 static enum outbox_result
 send_post(struct outbox *outbox, const struct ledger_post *post)
 {
+    /* One attempt: here is waited and heard what changes. */
+    const struct td_publish_options how = {.key = post->key, .retry_ms = -1};
     unsigned pause_ms = PAUSE_FIRST_MS;
 
     for (;;) {
@@ -231,7 +233,7 @@ send_post(struct outbox *outbox, const struct ledger_post *post)
         unsigned retry_after_s;
         enum td_status rc =
             td_publish(outbox->client, outbox->set_url, "application/json",
-                       post->key, post->body, post->size, &receipt);
+                       post->body, post->size, &how, &receipt);
         unsigned status = td_answered(outbox->client, &retry_after_s);
         char text[1200];
         unsigned ms;

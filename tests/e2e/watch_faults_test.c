@@ -167,7 +167,6 @@ loses_nothing_when_it_is_killed(void **state)
     uint64_t random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
 
     print_message("TIDINGS_SEED=%" PRIu64 "\n", random);
-    w->fold.has_repeats = !watched_has_keys(w);
     for (unsigned i = 0; i < ROUNDS; i++) {
         pid_t churner = start_churner(w->dir, next_random(&random));
 
@@ -397,8 +396,7 @@ posts_everything_to_a_set_that_is_new(void **state)
     snprintf(command, sizeof(command), "rm -r '%s'", w->broker.data);
     assert_int_equal(system(command), 0);
     broker_restart(&w->broker);
-    fold_close(&w->fold);
-    fold_open(&w->fold, w->broker.url, "files", WATCHED_BASE);
+    fold_forget(&w->fold);
     watched_write(w, "c", "c");
     WATCHED_START_PLAINLY(w);
     fold_await(&w->fold, w->dir);

@@ -32,7 +32,7 @@ struct step {
     struct slice bytes;
 };
 
-enum scene_kind { SCENE_NOTHING, SCENE_ANSWER, SCENE_STREAM };
+enum scene_kind { SCENE_NOTHING, SCENE_SILENCE, SCENE_ANSWER, SCENE_STREAM };
 
 struct scene {
     enum scene_kind kind;
@@ -105,6 +105,12 @@ void
 fake_nothing(struct fake_broker *b)
 {
     add_scene(b, SCENE_NOTHING);
+}
+
+void
+fake_silence(struct fake_broker *b)
+{
+    add_scene(b, SCENE_SILENCE);
 }
 
 void

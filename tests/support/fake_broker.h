@@ -42,6 +42,9 @@ void fake_stream(struct fake_broker *b);
 /* Accepts and closes, without a word. */
 void fake_nothing(struct fake_broker *b);
 
+/* Reads the request, and closes without a word. */
+void fake_silence(struct fake_broker *b);
+
 /* Steps of a stream. */
 
 void fake_send(struct fake_broker *b, struct slice message);

@@ -41,9 +41,17 @@ release(void *node)
 }
 
 void
-fold_close(struct fold *f)
+fold_forget(struct fold *f)
 {
     tdestroy(f->by_loc, release);
+    f->by_loc = NULL;
+    f->last = 0;
+}
+
+void
+fold_close(struct fold *f)
+{
+    fold_forget(f);
     http_close(&f->http);
 }
 

@@ -50,6 +50,9 @@ void fold_open(struct fold *f, const char *url, const char *set,
                const char *base);
 void fold_close(struct fold *f);
 
+/* Begins again with the first entry: the set is another one. */
+void fold_forget(struct fold *f);
+
 /* Reads what is new. A set that is not there yet has nothing. */
 void fold_read(struct fold *f);
 

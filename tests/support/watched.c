@@ -20,6 +20,29 @@
 
 #define TIDINGS BIN_DIR "/tidings"
 
+/* Does the broker answer a repeated post with the first answer? */
+static bool
+has_keys(struct watched *w)
+{
+    static const char *const headers[] = {"Content-Type: application/json",
+                                          "Idempotency-Key: watched", NULL};
+    static const struct slice body = {
+        "{\"loc\":\"http://example.com/key\",\"change\":\"created\"}", 51};
+    uint64_t seq[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct jsonpath j;
+
+        assert_int_equal(http_request(&w->fold.http, "POST",
+                                      "/sets/keys/changes", headers, body),
+                         200);
+        jsonpath_open(&j, buf_slice(&w->fold.http.body));
+        seq[i] = jsonpath_number(&j, "first");
+        jsonpath_close(&j);
+    }
+    return seq[0] == seq[1];
+}
+
 int
 watched_setup(void **state)
 {
@@ -33,6 +56,7 @@ watched_setup(void **state)
     assert_int_equal(mkdir(w->dir, 0755), 0);
     snprintf(w->set_url, sizeof(w->set_url), "%s/sets/files", w->broker.url);
     fold_open(&w->fold, w->broker.url, "files", WATCHED_BASE);
+    w->fold.has_repeats = !has_keys(w);
     return 0;
 }
 
@@ -123,26 +147,4 @@ watched_mark(struct watched *w)
     snprintf(name, sizeof(name), "mark-%u", ++n);
     watched_write(w, name, name);
     fold_await_change(&w->fold, name, "created");
-}
-
-bool
-watched_has_keys(struct watched *w)
-{
-    static const char *const headers[] = {"Content-Type: application/json",
-                                          "Idempotency-Key: watched", NULL};
-    static const struct slice body = {
-        "{\"loc\":\"http://example.com/key\",\"change\":\"created\"}", 51};
-    uint64_t seq[2];
-
-    for (int i = 0; i < 2; i++) {
-        struct jsonpath j;
-
-        assert_int_equal(http_request(&w->fold.http, "POST",
-                                      "/sets/keys/changes", headers, body),
-                         200);
-        jsonpath_open(&j, buf_slice(&w->fold.http.body));
-        seq[i] = jsonpath_number(&j, "first");
-        jsonpath_close(&j);
-    }
-    return seq[0] == seq[1];
 }

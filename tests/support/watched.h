@@ -60,7 +60,4 @@ void watched_stop(struct watched *w);
  * the order in which they were heard of. */
 void watched_mark(struct watched *w);
 
-/* Does the broker answer a repeated post with the first answer? */
-bool watched_has_keys(struct watched *w);
-
 #endif

@@ -187,6 +187,57 @@ tells_why_it_was_refused(void **state)
         "tidings: 422: entry 3, line 9: loc is not an absolute URI\n");
 }
 
+/* Issue 3, point 1: a lost answer is asked for again, with the same key; a key
+ * of the caller's own is the post's. */
+static void
+repeats_a_post_whose_answer_was_lost(void **state)
+{
+    struct stage *s = *state;
+
+    fake_silence(s->broker);
+    accept_a_post(s);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(PUBLISH(s, "[{}]", "--key=mine", "--verbose"), 0);
+
+    assert_non_null(strstr(s->command.err_text, "; again in 0."));
+    for (size_t i = 0; i < 2; i++) {
+        assert_posted(s, i, "application/json", "[{}]");
+        assert_non_null(strstr(fake_request(s->broker, i),
+                               "\r\nIdempotency-Key: \"mine\"\r\n"));
+    }
+}
+
+/* --retry 0: once; the line says that the outcome is open. */
+static void
+tries_once_if_told_so(void **state)
+{
+    struct stage *s = *state;
+
+    fake_silence(s->broker);
+    accept_a_post(s);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(PUBLISH(s, "[{}]", "--retry=0"), 1);
+    assert_non_null(strstr(s->command.err_text,
+                           "; the post may or may not have been kept\n"));
+    assert_string_equal(fake_request(s->broker, 1), "");
+}
+
+/* What is no number of seconds, and no key, is not sent. */
+static void
+refuses_bad_keys_and_times(void **state)
+{
+    static const char *const bad[] = {
+        "--retry=x", "--retry=-1",    "--retry=1.2.3", "--retry=.",
+        "--retry=",  "--retry=43201", "--key=",        "--key=a b",
+    };
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(PUBLISH(s, "[{}]", bad[i]), 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
 int
@@ -198,6 +249,9 @@ main(void)
         TEST(asks_for_a_type_it_cannot_find_out),
         TEST(makes_a_document_from_options),
         TEST(tells_why_it_was_refused),
+        TEST(repeats_a_post_whose_answer_was_lost),
+        TEST(tries_once_if_told_so),
+        TEST(refuses_bad_keys_and_times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

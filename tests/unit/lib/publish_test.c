@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,12 @@
     "\"position\":\"0123456789abcdef-9\","      \
     "\"datetime\":\"2026-01-01T00:00:09.000001Z\"}"
 
+#define IN_DOUBT "; the post may or may not have been kept"
+
 struct stage {
     struct fake_broker *broker;
     struct td_client *client;
+    struct td_publish_options options;
     struct td_receipt receipt;
 };
 
@@ -51,8 +55,8 @@ clear_stage(void **state)
 static enum td_status
 publish(struct stage *s, const char *type, const char *body)
 {
-    return td_publish(s->client, fake_broker_url(s->broker), type, NULL, body,
-                      strlen(body), &s->receipt);
+    return td_publish(s->client, fake_broker_url(s->broker), type, body,
+                      strlen(body), &s->options, &s->receipt);
 }
 
 /* R-294: the receipt of a post that is durable. */
@@ -107,7 +111,7 @@ needs_no_receipt(void **state)
     strcat(strcpy(url, fake_broker_url(s->broker)), "/");
 
     assert_int_equal(
-        td_publish(s->client, url, "application/xml", NULL, "<a/>", 4, NULL),
+        td_publish(s->client, url, "application/xml", "<a/>", 4, NULL, NULL),
         TD_OK);
 
     assert_memory_equal(fake_request(s->broker, 0), "POST /sets/news/changes ",
@@ -159,10 +163,12 @@ tells_when_nobody_can_answer(void **state)
     fake_broker_start(s->broker);
     assert_int_equal(publish(s, "application/xml", "<a/>"), TD_UNREACHABLE);
     assert_string_equal(td_problem(s->client), "503: the disk is full");
+    s->options.retry_ms = -1;
     assert_int_equal(publish(s, "application/xml", "<a/>"), TD_UNREACHABLE);
+    assert_non_null(strstr(td_problem(s->client), IN_DOUBT));
 }
 
-/* R-294: a post is never sent twice, and never elsewhere. */
+/* R-294: a post is never sent elsewhere. */
 static void
 follows_no_redirect(void **state)
 {
@@ -209,9 +215,186 @@ malformed_arguments_are_invalid(void **state)
     struct stage *s = *state;
 
     assert_int_equal(
-        td_publish(s->client, "news", "text/xml", NULL, "", 0, NULL),
+        td_publish(s->client, "news", "text/xml", "", 0, NULL, NULL),
         TD_INVALID);
     assert_int_equal(publish(s, "text/xml\r\nX: y", ""), TD_INVALID);
+    s->options.key = "a b";
+    assert_int_equal(publish(s, "text/xml", ""), TD_INVALID);
+    s->options.key = "a\r\nX: y";
+    assert_int_equal(publish(s, "text/xml", ""), TD_INVALID);
+}
+
+/* The key that request `i` came with, into `key`; "": none. */
+static const char *
+key_of(struct stage *s, size_t i, char key[600])
+{
+    static const char name[] = "\r\nIdempotency-Key: ";
+    const char *line = strstr(fake_request(s->broker, i), name);
+
+    key[0] = '\0';
+    if (line)
+        sscanf(line + strlen(name), "%599[^\r]", key);
+    return key;
+}
+
+/* Issue 3, point 1: each post has a key of its own, 128 bits by chance. */
+static void
+gives_each_post_a_key(void **state)
+{
+    struct stage *s = *state;
+    char keys[2][600];
+
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(publish(s, "application/json", "[]"), TD_OK);
+        assert_int_equal(strlen(key_of(s, i, keys[i])), 34);
+        assert_int_equal(strspn(keys[i] + 1, "0123456789abcdef"), 32);
+        assert_int_equal(keys[i][0], '"');
+        assert_int_equal(keys[i][33], '"');
+    }
+    assert_string_not_equal(keys[0], keys[1]);
+}
+
+/* A caller that has its own key gives it; one that wants none has none. */
+static void
+takes_the_callers_key(void **state)
+{
+    struct stage *s = *state;
+    char key[600];
+
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_broker_start(s->broker);
+
+    s->options.key = "a/\"b\\c";
+    assert_int_equal(publish(s, "application/json", "[]"), TD_OK);
+    s->options.key = "";
+    assert_int_equal(publish(s, "application/json", "[]"), TD_OK);
+
+    assert_string_equal(key_of(s, 0, key), "\"a/\\\"b\\\\c\"");
+    assert_string_equal(key_of(s, 1, key), "");
+}
+
+/* What went wrong, in order. */
+struct troubles {
+    unsigned n;
+    char why[4][300];
+    unsigned pause_ms[4];
+    unsigned stop_at; /* calls td_stop at so many; 0: never */
+    struct td_client *client;
+};
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    struct troubles *t = user;
+
+    if (t->n < 4) {
+        snprintf(t->why[t->n], sizeof(t->why[0]), "%s", why);
+        t->pause_ms[t->n] = pause_ms;
+    }
+    if (++t->n == t->stop_at)
+        td_stop(t->client);
+}
+
+/* Issue 3, point 1: a lost answer does not leave it open whether the post was
+ * kept: it is asked for again with the same key, and so is what the broker asks
+ * to repeat. */
+static void
+repeats_a_post_whose_answer_was_lost(void **state)
+{
+    struct stage *s = *state;
+    struct troubles troubles = {.n = 0};
+    char keys[4][600];
+
+    fake_silence(s->broker);
+    fake_answer(s->broker, 409, "application/problem+json\r\nRetry-After: 1",
+                "{\"detail\":\"it is at work\"}");
+    fake_answer(s->broker, 503, "application/problem+json\r\nRetry-After: 1",
+                "{\"detail\":\"too much\"}");
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_broker_start(s->broker);
+    s->options.on_trouble = on_trouble;
+    s->options.user = &troubles;
+
+    assert_int_equal(publish(s, "application/json", "[1,2]"), TD_OK);
+
+    assert_int_equal(s->receipt.last, 9);
+    assert_string_equal(td_problem(s->client), "");
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(key_of(s, i, keys[i]), keys[0]);
+        assert_string_equal(strstr(fake_request(s->broker, i), "\r\n\r\n"),
+                            "\r\n\r\n[1,2]");
+    }
+    assert_int_equal(strlen(keys[0]), 34);
+    assert_int_equal(troubles.n, 3);
+    assert_string_equal(troubles.why[1], "409: it is at work");
+    assert_string_equal(troubles.why[2], "503: too much");
+    assert_in_range(troubles.pause_ms[0], 100, 300);
+    assert_in_range(troubles.pause_ms[1], 1000, 1000);
+}
+
+/* While it is open whether the post was kept, a broker that is away is asked
+ * again, too: it may be starting. */
+static void
+asks_on_while_the_outcome_is_open(void **state)
+{
+    struct stage *s = *state;
+    struct troubles troubles = {.stop_at = 3, .client = s->client};
+
+    fake_silence(s->broker); /* and then it has gone */
+    fake_broker_start(s->broker);
+    s->options.on_trouble = on_trouble;
+    s->options.user = &troubles;
+
+    assert_int_equal(publish(s, "application/json", "[]"), TD_STOPPED);
+    assert_int_equal(troubles.n, 3);
+}
+
+/* Bounded: no attempt begins after retry_ms. What is told then says that the
+ * outcome is open. */
+static void
+gives_up_in_time(void **state)
+{
+    struct stage *s = *state;
+    struct troubles troubles = {.n = 0};
+
+    fake_silence(s->broker);
+    fake_answer(s->broker, 503, "application/problem+json\r\nRetry-After: 9",
+                "{\"detail\":\"too much\"}");
+    fake_broker_start(s->broker);
+    s->options.on_trouble = on_trouble;
+    s->options.user = &troubles;
+
+    s->options.retry_ms = 1;
+    assert_int_equal(publish(s, "application/json", "[]"), TD_UNREACHABLE);
+    assert_non_null(strstr(td_problem(s->client), IN_DOUBT));
+    s->options.retry_ms = 8999;
+    assert_int_equal(publish(s, "application/json", "[]"), TD_UNREACHABLE);
+    assert_string_equal(td_problem(s->client), "503: too much");
+    assert_int_equal(troubles.n, 0);
+}
+
+/* Without a key what may have been kept is not sent twice. */
+static void
+does_not_repeat_what_may_be_kept_without_a_key(void **state)
+{
+    struct stage *s = *state;
+
+    fake_silence(s->broker);
+    fake_answer(s->broker, 504, "text/plain\r\nRetry-After: 1", "");
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_broker_start(s->broker);
+    s->options.key = "";
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(publish(s, "application/json", "[]"), TD_UNREACHABLE);
+        assert_non_null(strstr(td_problem(s->client), IN_DOUBT));
+    }
+    assert_string_equal(fake_request(s->broker, 2), "");
 }
 
 /* R-294: td_stop ends a post that waits for its answer. */
@@ -241,6 +424,12 @@ main(void)
         TEST(follows_no_redirect),
         TEST(needs_a_whole_receipt),
         TEST(malformed_arguments_are_invalid),
+        TEST(gives_each_post_a_key),
+        TEST(takes_the_callers_key),
+        TEST(repeats_a_post_whose_answer_was_lost),
+        TEST(asks_on_while_the_outcome_is_open),
+        TEST(gives_up_in_time),
+        TEST(does_not_repeat_what_may_be_kept_without_a_key),
         TEST(stops),
     };
 
