@@ -536,6 +536,8 @@ may_be_empty(struct watch *w)
         return ledger_failed(w);
     if (!n_posted)
         return true;
+    if (!tree_is_there(&w->tree))
+        return gone(w);
     trouble_set(&w->trouble,
                 "%s has no files, but %llu were posted: is a file system not "
                 "mounted? with --allow-empty they are posted as deleted",

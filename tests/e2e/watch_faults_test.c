@@ -29,10 +29,11 @@
 
 #include "tests/support/watched.h"
 
-#define ROUNDS        12
+#define ROUNDS        16
 #define CHURN_FILES   40
 #define CHURN_FOLDERS 4
-#define KILL_MAX_MS   400
+#define KILL_MAX_MS   800
+#define LOOKS_MAX     100000 /* at the broker, without a pause */
 
 /* Asserts that the watch ends by itself, with status 1 and these words, and
  * that it posted nothing more than `n` entries. */
@@ -157,6 +158,18 @@ end_process(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* Until the broker has entries that it had not: the watch has not heard of it
+ * yet, or has not written it down. */
+static void
+await_entry(struct watched *w)
+{
+    uint64_t before = w->fold.last;
+
+    for (unsigned i = 0; i < LOOKS_MAX && w->fold.last == before; i++)
+        fold_read(&w->fold);
+    assert_true(w->fold.last > before);
+}
+
 /* Issue 3, point 5: SIGKILL at any moment, while files change: in the end the
  * set says what the directory holds. */
 static void
@@ -170,8 +183,12 @@ loses_nothing_when_it_is_killed(void **state)
     for (unsigned i = 0; i < ROUNDS; i++) {
         pid_t churner = start_churner(w->dir, next_random(&random));
 
+        fold_read(&w->fold); /* what the round before has posted */
         watched_begin(w, (const char *const[]){NULL});
-        poll(NULL, 0, (int)(next_random(&random) % KILL_MAX_MS));
+        if (i % 2)
+            await_entry(w);
+        else
+            poll(NULL, 0, (int)(next_random(&random) % KILL_MAX_MS));
         kill(w->command.pid, SIGKILL);
         assert_int_equal(command_end(&w->command), 128 + SIGKILL);
         end_process(churner);
