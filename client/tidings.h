@@ -180,6 +180,18 @@ TD_API enum td_status td_set_get(struct td_client *client, const char *set_url,
 TD_API enum td_status td_set_delete(struct td_client *client,
                                     const char *set_url);
 
+/*
+ * The HTTP status that the last call's last request was answered with; 0: there
+ * was no answer. For programs that judge a refusal by themselves.
+ *
+ * retry_after_s  set to the seconds of the answer's Retry-After, 0 if it had
+ *                none; may be NULL.
+ *
+ * Thread   as the handle. Since 0.1.
+ */
+TD_API unsigned td_answered(const struct td_client *client,
+                            unsigned *retry_after_s);
+
 /* What td_follow hands over: one message, in the form that was asked for. */
 struct td_message {
     const char *set; /* its name */
@@ -274,6 +286,55 @@ typedef int td_message_fn(const struct td_message *message, void *user);
 TD_API enum td_status td_follow(struct td_client *client, const char *set_url,
                                 const struct td_follow_options *options,
                                 td_message_fn *on_message, void *user);
+
+/* A channel or document of a set. Strings are UTF-8; NULL where nothing was
+ * told. */
+struct td_item {
+    const char *rel; /* a capability of Z39.99 ("changelist"), or a relation */
+    const char *href;
+    const char *type;
+    const char *from; /* W3C Datetime */
+    const char *until;
+};
+
+/* What a set offers, as far as its server told. */
+struct td_offer {
+    const char *set_url;
+    const char *title;
+    const char *position; /* of the last entry */
+    const char *earliest; /* the first position that can be followed from */
+    const char *digest;   /* of the log up to the last entry */
+    const char *from;     /* where the change lists begin */
+    uint64_t n_lists;     /* change lists, open and closed; 0: untold */
+    const struct td_item *items;
+    size_t n_items;
+    const char *description; /* the set's own JSON object, not terminated */
+    size_t description_size;
+};
+
+typedef void td_offer_fn(const struct td_offer *offer, void *user);
+
+/*
+ * Finds out what a set offers: from its description (JSON), its Capability List
+ * and its Change List, by the links from one to the other. A server that lacks
+ * some of them is no error.
+ *
+ * client      from td_open.
+ * set_url     "http(s)://host:port/sets/NAME", UTF-8.
+ * on_offer    called once, on TD_OK.
+ *
+ * Memory   all arguments are borrowed until return; the offer, until on_offer
+ *          returns.
+ * Thread   blocks; on_offer runs on the calling thread.
+ * Errors   TD_INVALID      set_url is malformed; nothing was sent.
+ *          TD_REFUSED      the server knows of no such set.
+ *          TD_UNREACHABLE  no answer, or 503 and the like.
+ *          TD_BROKEN       a document cannot be read.
+ *          TD_STOPPED, TD_MEMORY
+ * Spec     R-041 to R-044, R-353. Since 0.1.
+ */
+TD_API enum td_status td_describe(struct td_client *client, const char *set_url,
+                                  td_offer_fn *on_offer, void *user);
 
 #ifdef __cplusplus
 }

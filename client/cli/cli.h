@@ -4,6 +4,8 @@
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
+#include <stdio.h>
+
 #include "client/tidings.h"
 
 /* How the program ends; --help tells them. */
@@ -23,17 +25,17 @@ struct option_row {
 
 /* An option as it was given. */
 struct given {
-    int option; /* number of its row */
-    const char *value;
+    int row;
+    const char *value; /* "" where there is none */
 };
 
-/* The command line after the command: what was given for each row of its
- * options, the last time (NULL: nothing; "" where there is no value), every
- * time, in order, and the rest. */
+/* The command line after the command: what was given last for each row of its
+ * options (NULL: nothing; "" where there is no value), all that was given in
+ * order, and the rest. */
 struct arguments {
     const char *const *options;
-    const struct given *all;
-    size_t n_all;
+    const struct given *given;
+    size_t n_given;
     int n_operands;
     char *const *operands;
 };
@@ -51,6 +53,8 @@ struct command {
 extern const struct command publish_command;
 extern const struct command follow_command;
 extern const struct command set_command;
+extern const struct command watch_command;
+extern const struct command get_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -58,6 +62,12 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a command line that makes no sense; returns EXIT_USAGE. */
 enum exit_code bad_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
+
+/* `text` (UTF-8) as a JSON string, quotes included. */
+void put_json_string(FILE *to, const char *text);
+
+/* "first=1 last=3 position=... datetime=..." on standard output, one line. */
+void print_receipt(const struct td_receipt *receipt);
 
 /* How the program ends after a call that ended with `rc`; says why if that is
  * not good. */

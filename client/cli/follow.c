@@ -160,15 +160,15 @@ static bool
 read_filters(const struct arguments *arguments, struct follow *f,
              struct td_follow_options *how)
 {
-    f->filters = calloc(arguments->n_all + 1, sizeof(*f->filters));
+    f->filters = calloc(arguments->n_given + 1, sizeof(*f->filters));
     if (!f->filters)
         return false;
-    for (size_t i = 0; i < arguments->n_all; i++) {
-        int option = arguments->all[i].option;
+    for (size_t i = 0; i < arguments->n_given; i++) {
+        int option = arguments->given[i].row;
 
         if (option >= OPTION_CHANGE && option <= OPTION_TAG)
             f->filters[how->n_filters++] = (struct td_filter){
-                options[option].name, arguments->all[i].value};
+                options[option].name, arguments->given[i].value};
     }
     how->filters = f->filters;
     return true;

@@ -4,19 +4,16 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/cli.h"
 
 #define OPTIONS_MAX 16
 
-/* Options given at most: all the filters that there may be, and others. */
-#define GIVEN_MAX 160
-
 static const struct command *const commands[] = {
-    &publish_command,
-    &follow_command,
-    &set_command,
+    &publish_command, &follow_command, &set_command,
+    &watch_command,   &get_command,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -52,6 +49,29 @@ bad_usage(const char *format, ...)
     vsay(format, args);
     va_end(args);
     return EXIT_USAGE;
+}
+
+void
+put_json_string(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            fprintf(to, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            fprintf(to, "\\u%04x", *text);
+        else
+            fputc(*text, to);
+    fputc('"', to);
+}
+
+void
+print_receipt(const struct td_receipt *receipt)
+{
+    printf("first=%llu last=%llu position=%s datetime=%s\n",
+           (unsigned long long)receipt->first,
+           (unsigned long long)receipt->last, receipt->position,
+           receipt->datetime);
 }
 
 enum exit_code
@@ -95,17 +115,35 @@ help_command(const struct command *command)
     fputs(exit_help, stdout);
 }
 
+/* An option that ends it: unknown ('?'), without its value (':'), or --help. */
+static enum exit_code
+no_run(const struct command *command, int chosen, const char *option)
+{
+    if (chosen == ':')
+        return bad_usage("%s needs a value", option);
+    if (chosen == '?')
+        return bad_usage("no such option: %s; see tidings %s --help", option,
+                         command->name);
+    help_command(command);
+    return EXIT_GOOD;
+}
+
 /* Runs a command with what follows its name. */
 static enum exit_code
 run(const struct command *command, int argc, char **argv)
 {
     struct option longs[OPTIONS_MAX + 2] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
-    struct given all[GIVEN_MAX];
-    struct arguments arguments = {.options = given, .all = all};
+    struct given *in_order = calloc((size_t)argc, sizeof(in_order[0]));
+    struct arguments arguments = {.options = given, .given = in_order};
+    enum exit_code code;
     int n = 0;
     int chosen;
 
+    if (!in_order) {
+        say("no memory");
+        return EXIT_FAILED;
+    }
     for (; command->options[n].name && n < OPTIONS_MAX; n++)
         longs[n] =
             (struct option){command->options[n].name,
@@ -114,23 +152,18 @@ run(const struct command *command, int argc, char **argv)
 
     opterr = 0;
     while ((chosen = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
-        if (chosen == ':')
-            return bad_usage("%s needs a value", argv[optind - 1]);
-        if (chosen == '?')
-            return bad_usage("no such option: %s; see tidings %s --help",
-                             argv[optind - 1], command->name);
-        if (chosen == n) {
-            help_command(command);
-            return EXIT_GOOD;
+        if (chosen == ':' || chosen == '?' || chosen == n) {
+            free(in_order);
+            return no_run(command, chosen, argv[optind - 1]);
         }
-        if (arguments.n_all == GIVEN_MAX)
-            return bad_usage("more than %d options", GIVEN_MAX);
         given[chosen] = optarg ? optarg : "";
-        all[arguments.n_all++] = (struct given){chosen, given[chosen]};
+        in_order[arguments.n_given++] = (struct given){chosen, given[chosen]};
     }
     arguments.n_operands = argc - optind;
     arguments.operands = argv + optind;
-    return command->run(&arguments);
+    code = command->run(&arguments);
+    free(in_order);
+    return code;
 }
 
 int

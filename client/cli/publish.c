@@ -119,26 +119,12 @@ type_of(const char *told, const char *name, const char *text, size_t size)
 /* Making: --change and LOCs */
 
 static void
-put_string(FILE *to, const char *text)
-{
-    fputc('"', to);
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            fprintf(to, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            fprintf(to, "\\u%04x", *text);
-        else
-            fputc(*text, to);
-    fputc('"', to);
-}
-
-static void
 put_member(FILE *to, const char *name, const char *text)
 {
     if (!text)
         return;
     fprintf(to, ",\"%s\":", name);
-    put_string(to, text);
+    put_json_string(to, text);
 }
 
 /* {"loc":"...","change":"...","lastmod":"...","hash":{"sha-256":"..."},
@@ -150,13 +136,13 @@ put_change(FILE *to, const struct arguments *arguments, const char *loc)
     const char *hash = given[OPTION_HASH];
 
     fputs("{\"loc\":", to);
-    put_string(to, loc);
+    put_json_string(to, loc);
     put_member(to, "change", given[OPTION_CHANGE]);
     put_member(to, "lastmod", given[OPTION_LASTMOD]);
     if (hash) {
         fprintf(to, ",\"hash\":{\"%.*s\":", (int)(strchr(hash, ':') - hash),
                 hash);
-        put_string(to, strchr(hash, ':') + 1);
+        put_json_string(to, strchr(hash, ':') + 1);
         fputc('}', to);
     }
     if (given[OPTION_LENGTH])
@@ -260,10 +246,7 @@ post(const struct arguments *arguments, const char *type, const char *text,
     code = exit_of(client, td_publish(client, arguments->operands[0], type,
                                       text, size, &how, &receipt));
     if (code == EXIT_GOOD)
-        printf("first=%llu last=%llu position=%s datetime=%s\n",
-               (unsigned long long)receipt.first,
-               (unsigned long long)receipt.last, receipt.position,
-               receipt.datetime);
+        print_receipt(&receipt);
     td_close(client);
     return code;
 }

@@ -39,6 +39,8 @@ void
 client_begin(struct td_client *client)
 {
     client->problem[0] = '\0';
+    client->status = 0;
+    client->retry_after_s = 0;
 }
 
 enum td_status
@@ -119,6 +121,14 @@ const char *
 td_problem(const struct td_client *client)
 {
     return client->problem;
+}
+
+unsigned
+td_answered(const struct td_client *client, unsigned *retry_after_s)
+{
+    if (retry_after_s)
+        *retry_after_s = client->retry_after_s;
+    return client->status;
 }
 
 /* Only a write: whatever it interrupts may be anywhere, in malloc too. The

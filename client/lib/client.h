@@ -16,6 +16,8 @@ struct td_client {
      * waits in this library waits for it too, so it is both flag and wake. */
     int stop_fd;
     struct fetcher *fetcher;
+    unsigned status; /* of the last answer of this call; 0: none */
+    unsigned retry_after_s;
     char problem[1024];
 };
 

@@ -194,6 +194,8 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
         answer->retry_after_s = retry_after < RETRY_AFTER_MOST
                                     ? (unsigned)retry_after
                                     : RETRY_AFTER_MOST;
+    client->status = rc ? 0 : answer->status;
+    client->retry_after_s = answer->retry_after_s;
 
 out:
     if (rc == TD_MEMORY)

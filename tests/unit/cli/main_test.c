@@ -43,6 +43,8 @@ helps_with_what_there_is(void **state)
     assert_int_equal(RUN(c, "--help"), 0);
     assert_non_null(strstr(c->out_text, "tidings publish SET-URL"));
     assert_non_null(strstr(c->out_text, "tidings follow SET-URL"));
+    assert_non_null(strstr(c->out_text, "tidings watch DIR SET-URL"));
+    assert_non_null(strstr(c->out_text, "tidings get SET-URL"));
     assert_null(strstr(c->out_text, "sync"));
     assert_non_null(strstr(c->out_text, "3 the position is gone"));
 
@@ -50,6 +52,10 @@ helps_with_what_there_is(void **state)
     assert_non_null(strstr(c->out_text, "--media-type TYPE"));
     assert_int_equal(RUN(c, "follow", "--help"), 0);
     assert_non_null(strstr(c->out_text, "--from-start"));
+    assert_int_equal(RUN(c, "watch", "--help"), 0);
+    assert_non_null(strstr(c->out_text, "--exclude GLOB"));
+    assert_int_equal(RUN(c, "get", "--help"), 0);
+    assert_non_null(strstr(c->out_text, "--json"));
     assert_string_equal(c->err_text, "");
 }
 
@@ -72,6 +78,12 @@ refuses_bad_usage(void **state)
          "http://example.com/a", NULL},
         {TIDINGS, "publish", "http://example.com/sets/news", "--change=created",
          NULL},
+        {TIDINGS, "get", NULL},
+        {TIDINGS, "get", "here", NULL},
+        {TIDINGS, "watch", "/tmp", NULL},
+        {TIDINGS, "watch", "/tmp", "http://example.com/sets/news", NULL},
+        {TIDINGS, "watch", "/", "http://example.com/sets/news",
+         "--base-uri=data/", NULL},
         {TIDINGS, "follow", NULL},
         {TIDINGS, "follow", "here", NULL},
         {TIDINGS, "follow", "http://example.com/sets/news", "--count=0", NULL},

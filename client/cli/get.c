@@ -1,0 +1,213 @@
+/*
+ * get.c - tidings get: what a set offers.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+
+enum { OPTION_JSON };
+
+static const struct option_row options[] = {
+    [OPTION_JSON] = {"json", NULL, "as one JSON object"},
+    {NULL, NULL, NULL},
+};
+
+struct get {
+    bool is_json;
+    struct td_client *client;
+    char position[64]; /* by the stream, where the set does not tell */
+};
+
+/* For people: KEY VALUE. */
+
+static void
+print_line(const char *key, const char *value)
+{
+    if (value)
+        printf("%-20s %s\n", key, value);
+}
+
+/* Of another's text nothing reaches the terminal but what can be read. */
+static void
+print_plain(const char *text)
+{
+    for (; text && *text; text++)
+        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
+static void
+print_item(const struct td_item *item)
+{
+    char key[80];
+
+    snprintf(key, sizeof(key), "%s", item->rel);
+    for (char *p = key; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+    printf("%-20s %s", key, item->href);
+    if (item->type)
+        fputs("  ", stdout);
+    print_plain(item->type);
+    if (item->from)
+        fputs("  from ", stdout);
+    print_plain(item->from);
+    if (item->until)
+        fputs("  until ", stdout);
+    print_plain(item->until);
+    putchar('\n');
+}
+
+static void
+print_text(const struct td_offer *offer, const char *position)
+{
+    print_line("set", offer->set_url);
+    if (offer->title) {
+        printf("%-20s ", "title");
+        print_plain(offer->title);
+        putchar('\n');
+    }
+    print_line("position", position);
+    print_line("earliest", offer->earliest);
+    print_line("digest", offer->digest);
+    print_line("from", offer->from);
+    if (offer->n_lists)
+        printf("%-20s %" PRIu64 "\n", "lists", offer->n_lists);
+    for (size_t i = 0; i < offer->n_items; i++)
+        print_item(&offer->items[i]);
+}
+
+/* For machines:
+ *
+ *   {"set":"http://...","title":"...","position":"...","earliest":"...",
+ *    "digest":"...","from":"...","lists":2,
+ *    "links":[{"rel":"changelist","href":"...","type":"...","from":"..."}],
+ *    "description":{...}}
+ */
+
+static void
+put_member(const char *before, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    printf("%s\"%s\":", before, name);
+    put_json_string(stdout, value);
+}
+
+static void
+print_json(const struct td_offer *offer, const char *position)
+{
+    put_member("{", "set", offer->set_url);
+    put_member(",", "title", offer->title);
+    put_member(",", "position", position);
+    put_member(",", "earliest", offer->earliest);
+    put_member(",", "digest", offer->digest);
+    put_member(",", "from", offer->from);
+    if (offer->n_lists)
+        printf(",\"lists\":%" PRIu64, offer->n_lists);
+    fputs(",\"links\":[", stdout);
+    for (size_t i = 0; i < offer->n_items; i++) {
+        const struct td_item *item = &offer->items[i];
+
+        put_member(i ? ",{" : "{", "rel", item->rel);
+        put_member(",", "href", item->href);
+        put_member(",", "type", item->type);
+        put_member(",", "from", item->from);
+        put_member(",", "until", item->until);
+        putchar('}');
+    }
+    putchar(']');
+    if (offer->description) {
+        size_t size = offer->description_size;
+
+        while (size && strchr(" \r\n\t", offer->description[size - 1]))
+            size--;
+        printf(",\"description\":%.*s", (int)size, offer->description);
+    }
+    puts("}");
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct get *get = user;
+
+    snprintf(get->position, sizeof(get->position), "%s", message->position);
+    return 1;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    struct get *get = user;
+
+    (void)why;
+    (void)pause_ms;
+    td_stop(get->client);
+}
+
+/* Where the set's last entry is: what a stream begins with. A server without
+ * streams has told all it will. */
+static void
+ask_position(struct get *get, const char *set_url)
+{
+    struct td_follow_options how = {.on_trouble = on_trouble};
+    struct td_client *client = td_open();
+
+    if (!client)
+        return;
+    get->client = client;
+    if (td_follow(client, set_url, &how, on_message, get) != TD_STOPPED)
+        get->position[0] = '\0';
+    td_close(client);
+}
+
+static void
+on_offer(const struct td_offer *offer, void *user)
+{
+    struct get *get = user;
+    const char *position = offer->position;
+
+    if (!position) {
+        ask_position(get, offer->set_url);
+        position = get->position[0] ? get->position : NULL;
+    }
+    if (get->is_json)
+        print_json(offer, position);
+    else
+        print_text(offer, position);
+}
+
+static enum exit_code
+run(const struct arguments *arguments)
+{
+    struct get get = {.is_json = arguments->options[OPTION_JSON] != NULL};
+    struct td_client *client;
+    enum exit_code code;
+
+    if (arguments->n_operands != 1)
+        return bad_usage("get needs one SET-URL; see tidings get --help");
+    client = td_open();
+    if (!client) {
+        say("no memory or descriptors left");
+        return EXIT_FAILED;
+    }
+    code = exit_of(client,
+                   td_describe(client, arguments->operands[0], on_offer, &get));
+    td_close(client);
+    return code;
+}
+
+const struct command get_command = {
+    .name = "get",
+    .operands = "SET-URL [--json]",
+    .help = "Tells what a set offers: its position, documents and channels.",
+    .more = "A line is a name and a value; documents and channels go by their "
+            "capability\nor link relation. What the server does not tell is "
+            "left out. With --json the\nset's own description is in "
+            "\"description\".\n",
+    .options = options,
+    .run = run,
+};

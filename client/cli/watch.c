@@ -1,0 +1,175 @@
+/*
+ * watch.c - tidings watch: posts what changes in a directory.
+ */
+#include "client/watch/watch.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "client/watch/locs.h"
+
+enum {
+    OPTION_BASE_URI,
+    OPTION_STATE,
+    OPTION_EXCLUDE,
+    OPTION_ONCE,
+    OPTION_ALLOW_EMPTY
+};
+
+static const struct option_row options[] = {
+    [OPTION_BASE_URI] = {"base-uri", "URI/",
+                         "what stands before each file's path; ends with /"},
+    [OPTION_STATE] = {"state", "FOLDER",
+                      "keep what was posted there; DIR/" LOCS_STATE_NAME},
+    [OPTION_EXCLUDE] = {"exclude", "GLOB", "leave out; may be repeated"},
+    [OPTION_ONCE] = {"once", NULL, "compare, post, end"},
+    [OPTION_ALLOW_EMPTY] = {"allow-empty", NULL,
+                            "begin with an empty DIR all the same"},
+    {NULL, NULL, NULL},
+};
+
+/* For the signal handler, which cannot be given anything. */
+static struct watch *watched;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    watch_stop(watched);
+}
+
+static void
+catch_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_signal};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGPIPE, &ignore, NULL); /* writing tells it too */
+    sigaction(SIGIO, &ignore, NULL);   /* of a lease: filehash.h */
+}
+
+/* Lines are for whoever waits for them; that nobody does is no reason to stop
+ * watching. */
+static void
+on_ready(unsigned n_folders, void *user)
+{
+    printf("tidings: watching %s (%u folder%s)\n", (const char *)user,
+           n_folders, n_folders == 1 ? "" : "s");
+    fflush(stdout);
+}
+
+static void
+on_posted(const struct td_receipt *receipt, size_t n_entries, void *user)
+{
+    (void)n_entries;
+    (void)user;
+    print_receipt(receipt);
+    fflush(stdout);
+}
+
+static void
+on_warning(const char *text, void *user)
+{
+    (void)user;
+    say("%s", text);
+}
+
+static enum exit_code
+watch(const struct watch_options *how)
+{
+    enum watch_end end;
+
+    watched = watch_new(how);
+    if (!watched) {
+        say("no memory or descriptors left");
+        return EXIT_FAILED;
+    }
+    catch_signals();
+    end = watch_run(watched);
+    if (end != WATCH_GOOD)
+        say("%s", watch_trouble(watched));
+
+    /* The handle is left to the end of the process: a signal may still come. */
+    return end == WATCH_GOOD    ? EXIT_GOOD
+           : end == WATCH_USAGE ? EXIT_USAGE
+                                : EXIT_FAILED;
+}
+
+static enum exit_code
+run(const struct arguments *arguments)
+{
+    const char *const *given = arguments->options;
+    char state[PATH_MAX];
+    const char **excludes;
+    struct watch_options how = {
+        .base_uri = given[OPTION_BASE_URI],
+        .state = given[OPTION_STATE],
+        .is_once = given[OPTION_ONCE] != NULL,
+        .allow_empty = given[OPTION_ALLOW_EMPTY] != NULL,
+        .on_ready = on_ready,
+        .on_posted = on_posted,
+        .on_warning = on_warning,
+    };
+    enum exit_code code;
+
+    if (arguments->n_operands != 2)
+        return bad_usage("watch needs a DIR and a SET-URL; see tidings watch "
+                         "--help");
+    if (!how.base_uri)
+        return bad_usage("watch needs --base-uri, the URI of DIR, such as "
+                         "http://example.com/data/");
+    how.dir = arguments->operands[0];
+    how.set_url = arguments->operands[1];
+    how.user = arguments->operands[0];
+    if (!how.state && snprintf(state, sizeof(state), "%s/" LOCS_STATE_NAME,
+                               how.dir) >= (int)sizeof(state))
+        return bad_usage("the name of DIR is too long");
+    if (!how.state)
+        how.state = state;
+
+    excludes = calloc(arguments->n_given + 1, sizeof(excludes[0]));
+    if (!excludes) {
+        say("no memory");
+        return EXIT_FAILED;
+    }
+    for (size_t i = 0; i < arguments->n_given; i++)
+        if (arguments->given[i].row == OPTION_EXCLUDE)
+            excludes[how.n_excludes++] = arguments->given[i].value;
+    how.excludes = excludes;
+    code = watch(&how);
+    free(excludes);
+    return code;
+}
+
+const struct command watch_command = {
+    .name = "watch",
+    .operands = "DIR SET-URL --base-uri URI/ ...",
+    .help = "Posts each change of the files in DIR and below: what changed "
+            "since the last\nwatch first, then, until it is interrupted, what "
+            "changes.",
+    .more =
+        "A file DIR/a b.csv is the resource URI/a%20b.csv, with SHA-256, "
+        "length, media\ntype and lastmod. It is posted when it is closed; "
+        "renamed, it is deleted and\ncreated; touched, it is what it was. "
+        "Symbolic links are neither followed nor\npublished, hidden files "
+        "are; folders called " LOCS_STATE_NAME " never.\n\n"
+        "A GLOB with \"*\", \"?\" and \"[...]\" leaves out what it matches: a "
+        "name of a file or\nfolder anywhere (*.tmp), or a path from DIR on "
+        "(build/*.o). What was posted and\nis left out now is posted as "
+        "deleted.\n\n"
+        "It prints a line when everything is watched, and one for each post:\n"
+        "\n  tidings: watching DIR (3 folders)\n"
+        "  first=1 last=3 position=0123456789abcdef-3 datetime=...Z\n\n"
+        "While the broker is away it tries again; with --once it fails. A "
+        "crash at any\nmoment loses no change. A DIR that is gone, or empty "
+        "at the start although files\nof it were posted, is a failure, and "
+        "nothing is posted as deleted.\n",
+    .options = options,
+    .run = run,
+};

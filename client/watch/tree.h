@@ -1,0 +1,66 @@
+/*
+ * tree.h - the watched directory, as it is on the disk.
+ *
+ * Nothing is reached through a symbolic link: a path is opened name by name.
+ * The directory is opened by its name for a while and must then be the one it
+ * was at the start: where another one stands under that name (a file system was
+ * unmounted, the directory was replaced), nothing can be said about any file.
+ */
+#ifndef CLIENT_WATCH_TREE_H
+#define CLIENT_WATCH_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "client/watch/locs.h"
+#include "client/watch/trouble.h"
+
+struct tree {
+    const char *dir; /* lent */
+    dev_t dev;
+    ino_t ino;
+    int root;   /* -1: not open at the moment */
+    int parent; /* the folder that was asked for last; -1: none */
+    char parent_path[LOCS_PATH_MAX + 1];
+};
+
+/* False: there is no such directory; `why` says why. */
+bool tree_open(struct tree *tree, const char *dir, struct trouble *why);
+void tree_close(struct tree *tree);
+
+/* Lets go of all descriptors, so that what is asked next is asked anew, and
+ * that the file system can be unmounted. */
+void tree_rest(struct tree *tree);
+
+/* Is the directory there, and the one it was? */
+bool tree_is_there(struct tree *tree);
+
+enum tree_result {
+    TREE_FOUND,
+    TREE_ABSENT, /* no such path, or through a link */
+    TREE_GONE,   /* the directory itself is not there */
+    TREE_FAILED  /* errno says why: nothing is known */
+};
+
+/* Opens the folder `path` ("" is the directory) for reading its entries. `*fd`
+ * is the caller's. */
+enum tree_result tree_folder(struct tree *tree, const char *path, int *fd);
+
+/* Looks at `path`; `*dir_fd`, lent until the next call, and `*name` are where
+ * it stands. */
+enum tree_result tree_look(struct tree *tree, const char *path, struct stat *st,
+                           int *dir_fd, const char **name);
+
+/* The names in a folder, in byte order, without "." and "..". */
+struct tree_names {
+    char **names;
+    size_t n;
+    char *text;
+};
+
+/* False: errno says why. Closes `fd`. */
+bool tree_names_read(struct tree_names *names, int fd);
+void tree_names_free(struct tree_names *names);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * watch.h - a directory's files as a set: what changes on the disk is posted.
+ *
+ *     inotify --> dirty paths --> look at each --> outbox --> the broker
+ *                     ^            |     ^           |
+ *                     |            v     |           v
+ *       all of them: at the start  disk against ledger (what was posted)
+ *
+ * A change is a difference between the disk and the ledger; inotify only tells
+ * where to look first. So nothing depends on when something was heard, or
+ * whether: a queue that ran over, a crash, a month without a watch all end in
+ * comparing everything. Memory is a path per folder, the names of one folder at
+ * a time, a post, and the bounded list of dirty paths.
+ *
+ * One thread; it waits for the disk and the broker, and hears what changes
+ * meanwhile when it is done (the kernel's queue is bounded, and tells when it
+ * ran over).
+ */
+#ifndef CLIENT_WATCH_WATCH_H
+#define CLIENT_WATCH_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/tidings.h"
+
+struct watch_options {
+    const char *dir;
+    const char *set_url;
+    const char *base_uri;
+    const char *state;           /* a folder; made if it is not there */
+    const char *const *excludes; /* globs: locs_is_excluded */
+    size_t n_excludes;
+    bool is_once;     /* compare, post, end; a broker that is away is an end */
+    bool allow_empty; /* to begin with a directory without files, and tell of
+                         all that was posted that it is deleted */
+
+    /* All folders are watched; not with is_once. */
+    void (*on_ready)(unsigned n_folders, void *user);
+    void (*on_posted)(const struct td_receipt *receipt, size_t n_entries,
+                      void *user);
+    void (*on_warning)(const char *text, void *user);
+    void *user;
+};
+
+enum watch_end {
+    WATCH_GOOD,   /* stopped; or all is posted, with is_once */
+    WATCH_FAILED, /* watch_trouble says why */
+    WATCH_USAGE
+};
+
+struct watch;
+
+/* NULL: no memory, or no descriptors. All options are borrowed. */
+struct watch *watch_new(const struct watch_options *options);
+void watch_free(struct watch *watch);
+
+/* Watches until it is stopped or cannot go on. */
+enum watch_end watch_run(struct watch *watch);
+
+const char *watch_trouble(const struct watch *watch);
+
+/* From any thread or a signal handler: watch_run ends soon, with all that was
+ * posted recorded. */
+void watch_stop(struct watch *watch);
+
+#endif

@@ -1,0 +1,443 @@
+/*
+ * watch_faults_test.c - tidings watch while things go wrong: nothing is lost,
+ * nothing is posted twice, and nothing is told to be deleted that is only away.
+ *
+ * The moments of the kills are random; the seed is printed, and TIDINGS_SEED=N
+ * repeats the choices of a run.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/watched.h"
+
+#define ROUNDS        16
+#define CHURN_FILES   40
+#define CHURN_FOLDERS 4
+#define KILL_MAX_MS   800
+#define LOOKS_MAX     100000 /* at the broker, without a pause */
+
+/* Asserts that the watch ends by itself, with status 1 and these words, and
+ * that it posted nothing more than `n` entries. */
+static void
+assert_ends(struct watched *w, const char *words, uint64_t n)
+{
+    assert_int_equal(command_end(&w->command), 1);
+    if (!strstr(w->command.err_text, words))
+        fail_msg("\"%s\" is not in: %s", words, w->command.err_text);
+    fold_read(&w->fold);
+    assert_int_equal(w->fold.last, n);
+}
+
+/* Issue 3, point 5: while the broker is away, changes wait; the last state of
+ * each file is posted, once, when it is back. */
+static void
+waits_for_a_broker_that_is_away(void **state)
+{
+    struct watched *w = *state;
+
+    watched_write(w, "a", "a");
+    watched_write(w, "b", "b");
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+
+    broker_stop(&w->broker);
+    watched_write(w, "a", "a changed");
+    watched_write(w, "c", "c");
+    watched_unlink(w, "b");
+    watched_mkdir(w, "folder");
+    watched_write(w, "folder/d", "d");
+    broker_restart(&w->broker);
+    fold_await(&w->fold, w->dir);
+    assert_int_equal(fold_count(&w->fold, "c"), 1);
+    watched_stop(w);
+
+    /* And it can be told to end while it waits. */
+    broker_stop(&w->broker);
+    WATCHED_START_PLAINLY(w);
+    watched_write(w, "e", "e");
+    watched_stop(w);
+    assert_int_equal(WATCHED_RUN(w, "--once"), 1);
+    broker_restart(&w->broker);
+    assert_int_equal(WATCHED_RUN(w, "--once"), 0);
+    fold_await(&w->fold, w->dir);
+    assert_int_equal(fold_count(&w->fold, "e"), 1);
+}
+
+/* Random numbers: the same for the same seed. */
+static uint32_t
+next_random(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*random >> 33);
+}
+
+/* One random change of the tree; most of them fail where there is nothing to
+ * change, which is fine. */
+static void
+churn_once(const char *dir, uint64_t *random)
+{
+    char a[400], b[400], text[40];
+    unsigned folder = next_random(random) % CHURN_FOLDERS;
+    unsigned other = next_random(random) % CHURN_FOLDERS;
+    unsigned file = next_random(random) % CHURN_FILES;
+    int fd;
+
+    snprintf(a, sizeof(a), "%s/d%u/f%u", dir, folder, file);
+    snprintf(b, sizeof(b), "%s/d%u/f%u", dir, other,
+             next_random(random) % CHURN_FILES);
+    switch (next_random(random) % 12) {
+    case 0:
+        unlink(a);
+        break;
+    case 1:
+        rename(a, b);
+        break;
+    case 2:
+        a[strrchr(a, '/') - a] = '\0';
+        snprintf(b, sizeof(b), "%s/d%u/moved", dir, other);
+        rename(a, b);
+        break;
+    case 3:
+        snprintf(a, sizeof(a), "%s/d%u/moved", dir, folder);
+        snprintf(b, sizeof(b), "%s/d%u", dir, other);
+        rename(a, b);
+        break;
+    default:
+        snprintf(b, sizeof(b), "%s/d%u", dir, folder);
+        mkdir(b, 0755);
+        fd = open(a, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+        if (fd < 0)
+            break;
+        snprintf(text, sizeof(text), "%u", next_random(random));
+        if (write(fd, text, strlen(text)) < 0)
+            abort();
+        close(fd);
+    }
+}
+
+static pid_t
+start_churner(const char *dir, uint64_t random)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == parent) {
+        churn_once(dir, &random);
+        poll(NULL, 0, (int)(next_random(&random) % 3));
+    }
+    _exit(0);
+}
+
+static void
+end_process(pid_t pid)
+{
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Until the broker has entries that it had not: the watch has not heard of it
+ * yet, or has not written it down. */
+static void
+await_entry(struct watched *w)
+{
+    uint64_t before = w->fold.last;
+
+    for (unsigned i = 0; i < LOOKS_MAX && w->fold.last == before; i++)
+        fold_read(&w->fold);
+    assert_true(w->fold.last > before);
+}
+
+/* Issue 3, point 5: SIGKILL at any moment, while files change: in the end the
+ * set says what the directory holds. */
+static void
+loses_nothing_when_it_is_killed(void **state)
+{
+    struct watched *w = *state;
+    const char *seed = getenv("TIDINGS_SEED");
+    uint64_t random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+
+    print_message("TIDINGS_SEED=%" PRIu64 "\n", random);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        pid_t churner = start_churner(w->dir, next_random(&random));
+
+        fold_read(&w->fold); /* what the round before has posted */
+        watched_begin(w, (const char *const[]){NULL});
+        if (i % 2)
+            await_entry(w);
+        else
+            poll(NULL, 0, (int)(next_random(&random) % KILL_MAX_MS));
+        kill(w->command.pid, SIGKILL);
+        assert_int_equal(command_end(&w->command), 128 + SIGKILL);
+        end_process(churner);
+    }
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+    watched_stop(w);
+}
+
+/* Issue 3, point 5: a queue that runs over means looking at everything. */
+static void
+looks_at_everything_when_the_queue_ran_over(void **state)
+{
+    struct watched *w = *state;
+    FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
+    unsigned max = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%u", &max), 1);
+    fclose(f);
+    if (max > 100000)
+        skip();
+    watched_mkdir(w, "gone");
+    watched_write(w, "gone/a", "a");
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+
+    assert_int_equal(kill(w->command.pid, SIGSTOP), 0);
+    for (unsigned i = 0; i < max; i++) /* two news each, never merged */
+        watched_write(w, i % 2 ? "odd" : "even", "full");
+    watched_mkdir(w, "new");
+    watched_write(w, "new/b", "b");
+    watched_move(w, "gone", "../gone");
+    watched_write(w, "late", "late");
+    assert_int_equal(kill(w->command.pid, SIGCONT), 0);
+    fold_await(&w->fold, w->dir);
+    assert_string_equal(fold_of(&w->fold, "gone/a")->change, "deleted");
+
+    /* And new folders are watched. */
+    watched_write(w, "new/b", "changed");
+    fold_await_change(&w->fold, "new/b", "updated");
+    watched_stop(w);
+}
+
+/* In the folder above the directory, which must not be named by it. */
+static void
+move_above(struct watched *w, const char *from, const char *to)
+{
+    assert_int_equal(renameat(w->home.fd, from, w->home.fd, to), 0);
+}
+
+/* Issue 3, point 5: a directory that is gone says nothing of its files: moved
+ * away, removed with all that is in it, or another one in its place. */
+static void
+ends_when_the_directory_is_gone(void **state)
+{
+    struct watched *w = *state;
+    char command[1200];
+
+    watched_mkdir(w, "folder");
+    watched_write(w, "folder/a", "a");
+    watched_write(w, "b", "b");
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+    move_above(w, "files", "moved");
+    assert_ends(w, "was removed, moved or unmounted", 2);
+
+    /* Moved while it did not listen, with another one in its place. */
+    move_above(w, "moved", "files");
+    WATCHED_START_PLAINLY(w);
+    assert_int_equal(kill(w->command.pid, SIGSTOP), 0);
+    move_above(w, "files", "moved");
+    watched_mkdir(w, "");
+    watched_write(w, "b", "another b");
+    assert_int_equal(kill(w->command.pid, SIGCONT), 0);
+    assert_ends(w, "was removed, moved or unmounted", 2);
+
+    snprintf(command, sizeof(command), "rm -r '%s' && mv '%s/moved' '%s'",
+             w->dir, w->home.path, w->dir);
+    assert_int_equal(system(command), 0);
+    WATCHED_START_PLAINLY(w);
+    assert_int_equal(kill(w->command.pid, SIGSTOP), 0);
+    snprintf(command, sizeof(command), "rm -r '%s'", w->dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(kill(w->command.pid, SIGCONT), 0);
+    assert_ends(w, "was removed, moved or unmounted", 2);
+
+    WATCHED_BEGIN(w, "--once");
+    assert_ends(w, "No such file or directory", 2);
+}
+
+/* Issue 3, point 5: an empty directory where files were posted is refused: a
+ * file system may not be mounted. */
+static void
+does_not_believe_an_empty_directory(void **state)
+{
+    struct watched *w = *state;
+    char outside[400];
+
+    snprintf(outside, sizeof(outside), "%s/state", w->home.path);
+    watched_write(w, "a", "a");
+    assert_int_equal(WATCHED_RUN(w, "--once", "--state", outside), 0);
+    watched_unlink(w, "a");
+    watched_mkdir(w, "lost+found");
+
+    WATCHED_BEGIN(w, "--once", "--state", outside);
+    assert_ends(w, "--allow-empty", 1);
+    WATCHED_BEGIN(w, "--state", outside);
+    assert_ends(w, "--allow-empty", 1);
+
+    assert_int_equal(
+        WATCHED_RUN(w, "--once", "--state", outside, "--allow-empty"), 0);
+    fold_await_change(&w->fold, "a", "deleted");
+}
+
+/* Issue 3, point 5: unmounted while it is watched, and not mounted at the next
+ * start. */
+static void
+does_not_believe_a_mount_point(void **state)
+{
+    struct watched *w = *state;
+    char outside[400];
+
+    if (unshare(CLONE_NEWNS) ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("tmpfs", w->dir, "tmpfs", 0, "size=1m"))
+        skip();
+    snprintf(outside, sizeof(outside), "%s/state", w->home.path);
+    watched_write(w, "a", "a");
+    WATCHED_START(w, "--state", outside);
+    fold_await_change(&w->fold, "a", "created");
+    watched_mark(w);
+    fold_await(&w->fold, w->dir);
+
+    while (umount(w->dir)) { /* busy while a file is being read */
+        assert_int_equal(errno, EBUSY);
+        poll(NULL, 0, 10);
+    }
+    assert_ends(w, "unmounted", 2);
+    WATCHED_BEGIN(w, "--state", outside);
+    assert_ends(w, "is a file system not mounted?", 2);
+}
+
+/* Issue 3, point 5: no more watches: which setting, and how much it is. */
+static void
+names_the_limit_of_watches(void **state)
+{
+    struct watched *w = *state;
+    const char *argv[] = {"/usr/bin/unshare",
+                          "--user",
+                          "--map-root-user",
+                          "/bin/sh",
+                          "-c",
+                          "echo 3 > /proc/sys/user/max_inotify_watches || exit "
+                          "77; exec \"$0\" watch \"$1\" \"$2\" --base-uri "
+                          "http://example.com/",
+                          BIN_DIR "/tidings",
+                          w->dir,
+                          w->set_url,
+                          NULL};
+    char name[20];
+    int status;
+
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(name, sizeof(name), "d%u", i);
+        watched_mkdir(w, name);
+    }
+    command_start(&w->command, argv);
+    status = command_end(&w->command);
+    if (status == 77 || strstr(w->command.err_text, "unshare"))
+        skip();
+    assert_int_equal(status, 1);
+    assert_non_null(strstr(w->command.err_text, "fs.inotify.max_user_watches"));
+    assert_string_equal(w->command.out_text, "");
+}
+
+/* Issue 3, point 5: one watch per state; and a state belongs to one set. */
+static void
+keeps_its_state_to_itself(void **state)
+{
+    struct watched *w = *state;
+    struct command second;
+    char command[1200];
+    const char *argv[] = {BIN_DIR "/tidings", "watch", w->dir, NULL,
+                          "--base-uri",       NULL,    NULL};
+
+    watched_write(w, "a", "a");
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+    argv[3] = w->set_url;
+    argv[5] = WATCHED_BASE;
+    command_start(&second, argv);
+    assert_int_equal(command_end(&second), 1);
+    assert_non_null(strstr(second.err_text, "another tidings watch"));
+    watched_stop(w);
+
+    argv[5] = "http://example.com/elsewhere/";
+    command_start(&second, argv);
+    assert_int_equal(command_end(&second), 1);
+    assert_non_null(strstr(second.err_text, "choose another --state"));
+
+    /* Without its state it would post everything again some day. */
+    WATCHED_START_PLAINLY(w);
+    snprintf(command, sizeof(command), "rm -r '%s/.tidings'", w->dir);
+    assert_int_equal(system(command), 0);
+    assert_ends(w, "was removed", 1);
+}
+
+/* Issue 3, point 5: a set that was made anew knows nothing of earlier posts. */
+static void
+posts_everything_to_a_set_that_is_new(void **state)
+{
+    struct watched *w = *state;
+    char command[1200];
+
+    watched_write(w, "a", "a");
+    watched_write(w, "b", "b");
+    assert_int_equal(WATCHED_RUN(w, "--once"), 0);
+    fold_await(&w->fold, w->dir);
+
+    broker_stop(&w->broker);
+    snprintf(command, sizeof(command), "rm -r '%s'", w->broker.data);
+    assert_int_equal(system(command), 0);
+    broker_restart(&w->broker);
+    fold_forget(&w->fold);
+    watched_write(w, "c", "c");
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+    watched_stop(w);
+    assert_non_null(strstr(w->command.err_text, "made anew"));
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, watched_setup, watched_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(waits_for_a_broker_that_is_away),
+        TEST(loses_nothing_when_it_is_killed),
+        TEST(looks_at_everything_when_the_queue_ran_over),
+        TEST(ends_when_the_directory_is_gone),
+        TEST(does_not_believe_an_empty_directory),
+        TEST(names_the_limit_of_watches),
+        TEST(keeps_its_state_to_itself),
+        TEST(posts_everything_to_a_set_that_is_new),
+        TEST(does_not_believe_a_mount_point),
+    };
+
+    return cmocka_run_group_tests_name("watch faults", tests, NULL, NULL);
+}

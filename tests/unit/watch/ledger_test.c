@@ -1,0 +1,320 @@
+/*
+ * ledger_test.c - what was posted, and what a crash leaves of a post.
+ */
+#include "client/watch/ledger.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tempdir.h"
+
+#define SET  "http://127.0.0.1:8787/sets/files"
+#define BASE "http://example.com/"
+
+static struct ledger *
+open_ledger(void **state)
+{
+    struct trouble why = {""};
+    struct ledger *l = ledger_open(tempdir_path(state), SET, BASE, &why);
+
+    if (!l)
+        fail_msg("%s", why.text);
+    return l;
+}
+
+/* What a crash does: what is not committed is not there any more. */
+static struct ledger *
+crash(void **state, struct ledger *l)
+{
+    ledger_close(l);
+    return open_ledger(state);
+}
+
+static struct filemark
+mark_of(int n)
+{
+    struct filemark mark = {.size = n,
+                            .mtime_ns = -n,
+                            .ctime_ns = n * 10,
+                            .ino = UINT64_MAX - (uint64_t)n};
+
+    memset(mark.sha256, n, sizeof(mark.sha256));
+    return mark;
+}
+
+static void
+add(struct ledger *l, const char *path, int n)
+{
+    struct filemark mark = mark_of(n);
+
+    assert_true(ledger_add(l, path, n ? &mark : NULL));
+}
+
+#define assert_known(l, path, n)                                             \
+    do {                                                                     \
+        if (known(l, path) != n)                                             \
+            fail_msg("%s is not as %d, but as %d", path, n, known(l, path)); \
+    } while (0)
+
+/* Which mark_of it is known as; 0: not known. */
+static int
+known(struct ledger *l, const char *path)
+{
+    struct filemark mark;
+    struct filemark wanted;
+    bool is_known;
+
+    assert_true(ledger_file(l, path, &is_known, &mark));
+    if (!is_known)
+        return 0;
+    wanted = mark_of((int)mark.size);
+    assert_memory_equal(mark.sha256, wanted.sha256, sizeof(mark.sha256));
+    assert_int_equal(mark.mtime_ns, wanted.mtime_ns);
+    assert_int_equal(mark.ctime_ns, wanted.ctime_ns);
+    assert_true(mark.ino == wanted.ino);
+    return (int)mark.size;
+}
+
+static void
+post(struct ledger *l)
+{
+    bool is_new_log;
+
+    assert_true(ledger_seal(l, "[]", 2, 1));
+    assert_true(ledger_posted(l, "epoch", &is_new_log));
+    assert_false(is_new_log);
+}
+
+static bool
+unfinished(struct ledger *l, struct ledger_post *found)
+{
+    bool is_there;
+
+    assert_true(ledger_unfinished(l, found, &is_there));
+    return is_there;
+}
+
+/* Issue 3, point 5; R-149: a crash at each point of a post. */
+static void
+neither_loses_nor_doubles_a_post(void **state)
+{
+    struct ledger *l = open_ledger(state);
+    struct ledger_post first;
+    struct ledger_post again;
+    bool is_new_log;
+
+    add(l, "old", 1);
+    add(l, "gone", 2);
+    post(l);
+
+    /* Before it is sealed: nothing of it is left, it is found anew. */
+    add(l, "old", 3);
+    add(l, "gone", 0);
+    assert_known(l, "old", 3);
+    assert_known(l, "gone", 0);
+    l = crash(state, l);
+    assert_known(l, "old", 1);
+    assert_known(l, "gone", 2);
+    assert_false(unfinished(l, &first));
+
+    /* Sealed, sent or not: the same bytes with the same key. */
+    add(l, "old", 3);
+    add(l, "gone", 0);
+    add(l, "new", 4);
+    assert_true(ledger_seal(l, "[the \0 body]", 12, 3));
+    assert_true(unfinished(l, &first));
+    l = crash(state, l);
+    assert_true(unfinished(l, &again));
+    assert_string_equal(first.key, again.key);
+    assert_int_equal(strlen(first.key), 32);
+    assert_int_equal(again.size, 12);
+    assert_memory_equal(again.body, "[the \0 body]", 12);
+    assert_int_equal(again.n_entries, 3);
+    free(again.body);
+
+    /* Answered: the files are so, nothing is left to do. */
+    assert_true(ledger_posted(l, "epoch", &is_new_log));
+    l = crash(state, l);
+    assert_false(unfinished(l, &again));
+    assert_known(l, "old", 3);
+    assert_known(l, "gone", 0);
+    assert_known(l, "new", 4);
+
+    /* The next post has a key of its own. */
+    add(l, "new", 5);
+    assert_true(ledger_seal(l, "[]", 2, 1));
+    assert_true(unfinished(l, &again));
+    assert_string_not_equal(first.key, again.key);
+    free(first.body);
+    free(again.body);
+    ledger_close(l);
+}
+
+/* What was refused whole is not posted: it is found anew. */
+static void
+forgets_what_was_refused(void **state)
+{
+    struct ledger *l = open_ledger(state);
+    struct ledger_post found;
+
+    add(l, "a", 1);
+    post(l);
+    add(l, "a", 2);
+    assert_true(ledger_seal(l, "[]", 2, 1));
+    assert_true(ledger_drop(l));
+    l = crash(state, l);
+    assert_false(unfinished(l, &found));
+    assert_known(l, "a", 1);
+
+    add(l, "a", 2);
+    assert_true(ledger_undo(l));
+    assert_known(l, "a", 1);
+    ledger_close(l);
+}
+
+/* Only size and times: kept with the next save. */
+static void
+notes_what_was_only_touched(void **state)
+{
+    struct ledger *l = open_ledger(state);
+    struct filemark mark = mark_of(1);
+    bool is_known;
+
+    add(l, "a", 1);
+    post(l);
+    mark.mtime_ns = 77;
+    assert_true(ledger_note(l, "a", &mark));
+    assert_true(ledger_save(l));
+    l = crash(state, l);
+    assert_true(ledger_file(l, "a", &is_known, &mark));
+    assert_int_equal(mark.mtime_ns, 77);
+    ledger_close(l);
+}
+
+/* In byte order, below a folder, with what is being posted. */
+static void
+goes_through_the_paths_below_a_folder(void **state)
+{
+    static const char *const in_order[] = {"a",     "a b",    "a/b",
+                                           "a/b/c", "a/\xff", "a0"};
+    struct ledger *l = open_ledger(state);
+    char path[LOCS_PATH_MAX + 1] = "";
+    bool is_there;
+    size_t n = 0;
+
+    for (size_t i = 0; i < 6; i += 2)
+        add(l, in_order[i], 1);
+    post(l);
+    for (size_t i = 1; i < 6; i += 2)
+        add(l, in_order[i], 2);
+    add(l, "a/b", 0);
+
+    for (;;) {
+        assert_true(ledger_next(l, "", path, &is_there));
+        if (!is_there)
+            break;
+        assert_string_equal(path, in_order[n++]);
+    }
+    assert_int_equal(n, 6);
+
+    path[0] = '\0';
+    n = 0;
+    while (ledger_next(l, "a/", path, &is_there) && is_there)
+        assert_string_equal(path, in_order[2 + n++]);
+    assert_int_equal(n, 3);
+    path[0] = '\0';
+    assert_true(ledger_next(l, "b/", path, &is_there));
+    assert_false(is_there);
+    ledger_close(l);
+}
+
+/* The set's log is another one: what was posted to the old one is not in it. */
+static void
+forgets_what_another_log_has(void **state)
+{
+    struct ledger *l = open_ledger(state);
+    bool is_new_log;
+
+    add(l, "a", 1);
+    post(l);
+    add(l, "b", 2);
+    assert_true(ledger_seal(l, "[]", 2, 1));
+    assert_true(ledger_posted(l, "another", &is_new_log));
+    assert_true(is_new_log);
+    assert_known(l, "a", 0);
+    assert_known(l, "b", 2);
+    ledger_close(l);
+}
+
+static void
+refuses(void **state, const char *set_url, const char *base, const char *words)
+{
+    struct trouble why = {""};
+
+    assert_null(ledger_open(tempdir_path(state), set_url, base, &why));
+    if (!strstr(why.text, words))
+        fail_msg("%s", why.text);
+}
+
+/* One process at a time; one set and one base URI for good. */
+static void
+belongs_to_one_watch(void **state)
+{
+    struct ledger *l = open_ledger(state);
+
+    refuses(state, SET, BASE, "another tidings watch");
+    ledger_close(l);
+    l = open_ledger(state);
+    add(l, "a", 1);
+    assert_true(ledger_seal(l, "[]", 2, 1));
+    ledger_close(l);
+    refuses(state, SET "2", BASE, "choose another --state");
+    refuses(state, SET, BASE "b/", "choose another --state");
+
+    /* Nothing was ever posted: it is nobody's again. */
+    l = open_ledger(state);
+    assert_true(ledger_drop(l));
+    ledger_close(l);
+    l = ledger_open(tempdir_path(state), SET "2", BASE, &(struct trouble){""});
+    assert_non_null(l);
+    ledger_close(l);
+}
+
+/* A damaged state is told, and left as it is. */
+static void
+says_that_it_is_damaged(void **state)
+{
+    char noise[4000];
+
+    memset(noise, 'x', sizeof(noise));
+    noise[sizeof(noise) - 1] = '\0';
+    tempdir_write(tempdir_fd(state), "watch.db", noise);
+    refuses(state, SET, BASE, "not a database");
+    assert_file(tempdir_fd(state), "watch.db", noise);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(neither_loses_nor_doubles_a_post),
+        TEST(forgets_what_was_refused),
+        TEST(notes_what_was_only_touched),
+        TEST(goes_through_the_paths_below_a_folder),
+        TEST(forgets_what_another_log_has),
+        TEST(belongs_to_one_watch),
+        TEST(says_that_it_is_damaged),
+    };
+
+    return cmocka_run_group_tests_name("ledger", tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/*
+ * locs_test.c - which files are published, and under which URI.
+ */
+#include "client/watch/locs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* R-007; RFC 3986, section 2.3: unreserved characters and "/" stay. */
+static void
+encodes_all_but_unreserved_characters(void **state)
+{
+    static const char *const rows[][2] = {
+        {"a.html", "a.html"},
+        {"a/b/c", "a/b/c"},
+        {"azAZ09-._~", "azAZ09-._~"},
+        {"a b", "a%20b"},
+        {"50%", "50%25"},
+        {"a?b#c", "a%3Fb%23c"},
+        {"a+b&c=d;e,f", "a%2Bb%26c%3Dd%3Be%2Cf"},
+        {"\"quoted\\", "%22quoted%5C"},
+        {"{[(:@!$*')]}", "%7B%5B%28%3A%40%21%24%2A%27%29%5D%7D"},
+        {"caf\xc3\xa9", "caf%C3%A9"},
+        {"\xff\xfe/\x80", "%FF%FE/%80"},
+        {"\x01\n\x7f", "%01%0A%7F"},
+        {"..x/.y", "..x/.y"},
+    };
+    char loc[LOCS_MAX + 1];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(locs_write(loc, "http://example.com/d/", rows[i][0]));
+        assert_memory_equal(loc, "http://example.com/d/", 21);
+        assert_string_equal(loc + 21, rows[i][1]);
+    }
+}
+
+/* R-007: 12 to 2,048 characters. */
+static void
+refuses_locs_that_are_too_short_or_too_long(void **state)
+{
+    char loc[LOCS_MAX + 1];
+    char path[LOCS_MAX];
+
+    (void)state;
+    assert_false(locs_write(loc, "http://a/", "bc"));
+    assert_true(locs_write(loc, "http://a/", "bcd"));
+
+    memset(path, 'a', sizeof(path));
+    path[LOCS_MAX - 9] = '\0';
+    assert_true(locs_write(loc, "http://a/", path));
+    assert_int_equal(strlen(loc), LOCS_MAX);
+    path[LOCS_MAX - 9] = 'a';
+    path[LOCS_MAX - 8] = '\0';
+    assert_false(locs_write(loc, "http://a/", path));
+
+    memset(path, '%', 700);
+    path[700] = '\0';
+    assert_false(locs_write(loc, "http://a/", path));
+    path[679] = '\0';
+    assert_true(locs_write(loc, "http://a/", path));
+}
+
+/* Issue 3, point 5: an absolute http or https URI that ends with "/". */
+static void
+says_what_is_wrong_with_a_base_uri(void **state)
+{
+    static const char *const good[] = {
+        "http://example.com/",         "https://example.com/a/b/",
+        "http://example.com:8080/",    "http://[::1]:80/a/",
+        "http://example.com/a%20b/c/",
+    };
+    static const char *const bad[][2] = {
+        {"", "absolute"},
+        {"files/", "absolute"},
+        {"ftp://example.com/", "absolute"},
+        {"HTTP://example.com/", "absolute"},
+        {"http:///a/", "host"},
+        {"http://", "host"},
+        {"http://example.com", "\"/\""},
+        {"http://example.com/data", "\"/\""},
+        {"http://example.com/a?b=/", "query"},
+        {"http://example.com/#a/", "fragment"},
+        {"http://example.com/a b/", "percent-encoded"},
+        {"http://example.com/\"/", "percent-encoded"},
+        {"http://example.com/\\/", "percent-encoded"},
+        {"http://example.com/\xc3\xa9/", "percent-encoded"},
+        {"http://example.com/\n/", "percent-encoded"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_null(locs_fault(good[i]));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *fault = locs_fault(bad[i][0]);
+
+        if (!fault || !strstr(fault, bad[i][1]))
+            fail_msg("\"%s\": %s", bad[i][0], fault ? fault : "is fine");
+    }
+}
+
+/* Issue 3, point 5: --exclude, by name anywhere and by path. */
+static void
+excludes_by_name_and_by_path(void **state)
+{
+    static const char *const globs[] = {"*.tmp", "build/*.o", ".git", "x?"};
+
+    static const struct {
+        const char *path;
+        bool is_excluded;
+    } rows[] = {
+        {"a.tmp", true},        {"a/b.tmp", true},
+        {"a.tmp/b", true},      {".tmp", true},
+        {"a.tmpl", false},      {"build/a.o", true},
+        {"src/a.o", false},     {"src/build/a.o", false},
+        {"build/a/b.o", false}, {".git", true},
+        {".git/config", true},  {"a/.git/b/c", true},
+        {".gitignore", false},  {"x1/a", true},
+        {"x12/a", false},       {".tidings/watch.db", true},
+        {"a/.tidings", true},   {".tidings2", false},
+        {"a.tm\xff", false},    {"\xff.tmp", true},
+    };
+
+    char path[LOCS_PATH_MAX + 2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (locs_is_excluded(globs, 4, rows[i].path) != rows[i].is_excluded)
+            fail_msg("%s", rows[i].path);
+    assert_false(locs_is_excluded(NULL, 0, "a.tmp"));
+
+    memset(path, 'a', sizeof(path));
+    path[LOCS_PATH_MAX + 1] = '\0';
+    assert_true(locs_is_excluded(NULL, 0, path));
+    path[LOCS_PATH_MAX] = '\0';
+    assert_false(locs_is_excluded(NULL, 0, path));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(encodes_all_but_unreserved_characters),
+        cmocka_unit_test(refuses_locs_that_are_too_short_or_too_long),
+        cmocka_unit_test(says_what_is_wrong_with_a_base_uri),
+        cmocka_unit_test(excludes_by_name_and_by_path),
+    };
+
+    return cmocka_run_group_tests_name("locs", tests, NULL, NULL);
+}
