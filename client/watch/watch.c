@@ -20,14 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/watch/dirty.h"
-#include "client/watch/filehash.h"
-#include "client/watch/ledger.h"
+#include "client/watch/inside.h"
 #include "client/watch/locs.h"
-#include "client/watch/mediatypes.h"
-#include "client/watch/outbox.h"
-#include "client/watch/tree.h"
-#include "client/watch/watches.h"
+#include "client/watch/looks.h"
 
 /* What happens in one go (a file written and renamed, a folder unpacked) is
  * looked at when it has been quiet for a moment, but not put off for long. */
@@ -42,34 +37,10 @@
  * 16,384 news by default. */
 #define LOOKS_PER_HEARING 256
 
-struct watch {
-    struct watch_options options;
-    struct td_client *client;
-    int stop_fd; /* an eventfd, readable when it is to stop */
-    atomic_bool is_stopped;
-
-    struct tree tree;
-    struct stat state; /* of the folder where the ledger is */
-    struct ledger *ledger;
-    struct watches *watches; /* NULL: is_once */
-    struct mediatypes *types;
-    struct filehasher *hasher;
-    struct filehash hash;
-    struct dirty dirty;
-    struct outbox outbox;
-
-    bool needs_scan;  /* what has to be looked at is not known: all */
-    bool is_gone;     /* the directory */
-    bool is_usage;    /* the trouble is the caller's */
-    uint64_t n_files; /* seen by this scan */
-    unsigned n_looks;
-    struct trouble trouble;
-};
-
 /* Saying */
 
-static void __attribute__((format(printf, 2, 3)))
-warn(struct watch *w, const char *format, ...)
+void
+watch_warn(struct watch *w, const char *format, ...)
 {
     struct trouble text = {""};
     char plain[sizeof(text.text)];
@@ -82,15 +53,15 @@ warn(struct watch *w, const char *format, ...)
     w->options.on_warning(text.text, w->options.user);
 }
 
-static bool
-ledger_failed(struct watch *w)
+bool
+watch_ledger_failed(struct watch *w)
 {
     trouble_set(&w->trouble, "%s", ledger_trouble(w->ledger));
     return false;
 }
 
-static bool
-gone(struct watch *w)
+bool
+watch_gone(struct watch *w)
 {
     w->is_gone = true;
     return false;
@@ -114,8 +85,8 @@ on_news(enum watches_news news, const char *path, void *user)
 }
 
 /* Takes in what there is to hear; may the watch go on? */
-static bool
-hear(struct watch *w)
+bool
+watch_hear(struct watch *w)
 {
     if (w->watches && !watches_read(w->watches, &w->trouble))
         return false;
@@ -151,15 +122,15 @@ wait_hearing(unsigned ms, void *user)
     int64_t end = now_ms() + ms;
 
     tree_rest(&w->tree);
-    while (hear(w) && now_ms() < end)
+    while (watch_hear(w) && now_ms() < end)
         poll_news(w, end - now_ms());
-    return !hear(w);
+    return !watch_hear(w);
 }
 
 static bool
 should_stop(void *user)
 {
-    return !hear(user);
+    return !watch_hear(user);
 }
 
 /* Posting */
@@ -190,374 +161,22 @@ static bool
 flush(struct watch *w)
 {
     if (outbox_is_empty(&w->outbox))
-        return ledger_save(w->ledger) || ledger_failed(w);
+        return ledger_save(w->ledger) || watch_ledger_failed(w);
     if (w->outbox.n_deleted) {
-        if (!hear(w))
+        if (!watch_hear(w))
             return false;
         if (!tree_is_there(&w->tree))
-            return gone(w);
+            return watch_gone(w);
     }
     return outbox_seal(&w->outbox) && deliver(w);
 }
 
-/* After each look at a file. */
-static bool
-go_on(struct watch *w)
+bool
+watch_go_on(struct watch *w)
 {
     if (outbox_is_due(&w->outbox) && !flush(w))
         return false;
-    return ++w->n_looks % LOOKS_PER_HEARING || hear(w);
-}
-
-/* Looking: a file */
-
-static bool
-tell(struct watch *w, const char *change, const char *path, const char *loc,
-     const struct filemark *mark, const char *type)
-{
-    return outbox_add(&w->outbox, change, path, loc, mark, type) && go_on(w);
-}
-
-/* Nothing, if nothing was posted of it. */
-static bool
-tell_deleted(struct watch *w, const char *path)
-{
-    struct filemark mark;
-    char loc[LOCS_MAX + 1];
-    bool is_known;
-
-    if (!ledger_file(w->ledger, path, &is_known, &mark))
-        return ledger_failed(w);
-    return !is_known || !locs_write(loc, w->options.base_uri, path) ||
-           tell(w, "deleted", path, loc, NULL, NULL);
-}
-
-static bool
-tell_content(struct watch *w, const char *path, const char *name, bool is_known,
-             const struct filemark *known)
-{
-    const struct filemark *mark = &w->hash.mark;
-    char loc[LOCS_MAX + 1];
-
-    /* Only touched: the resource is what it was. */
-    if (is_known && known->size == mark->size &&
-        !memcmp(known->sha256, mark->sha256, sizeof(mark->sha256)))
-        return ledger_note(w->ledger, path, mark) ? go_on(w) : ledger_failed(w);
-
-    if (!locs_write(loc, w->options.base_uri, path)) {
-        warn(w,
-             "\"%s\" is not published: its URI would not have %d to %d "
-             "bytes",
-             path, LOCS_MIN, LOCS_MAX);
-        return true;
-    }
-    return tell(w, is_known ? "updated" : "created", path, loc, mark,
-                mediatypes_of(w->types, name, w->hash.head, w->hash.head_size));
-}
-
-static bool
-look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
-             const struct stat *st)
-{
-    struct filemark known;
-    bool is_known;
-
-    w->n_files++;
-    if (!ledger_file(w->ledger, path, &is_known, &known))
-        return ledger_failed(w);
-    if (is_known && filemark_is_of(&known, st))
-        return go_on(w);
-
-    switch (filehash_read(w->hasher, dir_fd, name, &w->hash)) {
-    case FILEHASH_READ:
-        return tell_content(w, path, name, is_known, &known);
-    case FILEHASH_WRITTEN:
-        /* Its closing will be heard. */
-        if (!w->watches)
-            warn(w, "\"%s\" is being written; left for the next time", path);
-        return true;
-    case FILEHASH_FAILED:
-        warn(w, "cannot read \"%s\": %s", path, strerror(errno));
-        return true;
-    case FILEHASH_GONE: /* will be heard, or found by the sweep */
-        return true;
-    case FILEHASH_STOPPED:
-        break;
-    }
-    return false;
-}
-
-/* Looking: folders */
-
-static bool
-is_excluded(const struct watch *w, const char *path)
-{
-    return locs_is_excluded(w->options.excludes, w->options.n_excludes, path);
-}
-
-/* Is there surely no file of that path that is published? */
-static bool
-is_absent(struct watch *w, const char *path, bool *is_absent)
-{
-    struct stat st;
-    int dir_fd;
-    const char *name;
-
-    *is_absent = is_excluded(w, path);
-    if (*is_absent)
-        return true;
-    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case TREE_FOUND:
-        *is_absent = !S_ISREG(st.st_mode);
-        return true;
-    case TREE_ABSENT:
-        *is_absent = true;
-        return true;
-    case TREE_FAILED:
-        return true;
-    case TREE_GONE:
-        break;
-    }
-    return gone(w);
-}
-
-/* Tells of all that was posted and whose path begins with `prefix`, whether it
- * is deleted. */
-static bool
-sweep(struct watch *w, const char *prefix)
-{
-    char path[LOCS_PATH_MAX + 1] = "";
-    bool is_there;
-    bool is_gone;
-
-    for (;;) {
-        if (!ledger_next(w->ledger, prefix, path, &is_there))
-            return ledger_failed(w);
-        if (!is_there)
-            return true;
-        if (!is_absent(w, path, &is_gone))
-            return false;
-        if (!(is_gone ? tell_deleted(w, path) : go_on(w)))
-            return false;
-    }
-}
-
-/* What was posted of a folder of that path. */
-static bool
-sweep_below(struct watch *w, const char *path)
-{
-    char prefix[LOCS_PATH_MAX + 2];
-
-    snprintf(prefix, sizeof(prefix), "%s/", path);
-    return sweep(w, prefix);
-}
-
-/* Folders that wait for being read. */
-struct folders {
-    char **paths;
-    size_t n;
-    size_t room;
-};
-
-static bool
-push(struct watch *w, struct folders *folders, const char *path)
-{
-    if (folders->n == folders->room) {
-        size_t room = folders->room ? 2 * folders->room : 64;
-        char **paths = realloc(folders->paths, room * sizeof(paths[0]));
-
-        if (!paths)
-            goto no_memory;
-        folders->paths = paths;
-        folders->room = room;
-    }
-    folders->paths[folders->n] = strdup(path);
-    if (folders->paths[folders->n]) {
-        folders->n++;
-        return true;
-    }
-
-no_memory:
-    trouble_set(&w->trouble, "no memory");
-    return false;
-}
-
-/* One name in a folder. */
-static bool
-look_at_name(struct watch *w, struct folders *folders, const char *folder,
-             const char *entry, bool with_files)
-{
-    char path[LOCS_PATH_MAX + NAME_MAX + 2];
-    struct stat st;
-    int dir_fd;
-    const char *name;
-
-    snprintf(path, sizeof(path), "%s%s%s", folder, folder[0] ? "/" : "", entry);
-    if (strlen(path) > LOCS_PATH_MAX) {
-        if (with_files)
-            warn(w, "\"%s\" is not published: its path is too long", path);
-        return true;
-    }
-    if (is_excluded(w, path))
-        return true;
-    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case TREE_FOUND:
-        if (S_ISDIR(st.st_mode))
-            return push(w, folders, path);
-        return !with_files || !S_ISREG(st.st_mode) ||
-               look_at_file(w, path, dir_fd, name, &st);
-    case TREE_FAILED:
-        if (with_files)
-            warn(w, "cannot look at \"%s\": %s", path, strerror(errno));
-        return true;
-    case TREE_ABSENT:
-        return true;
-    case TREE_GONE:
-        break;
-    }
-    return gone(w);
-}
-
-/* Opens a folder and watches it, before its names are read: what comes in
- * later is heard of, what was there before is read. `*fd` -1: passed over. */
-static bool
-enter(struct watch *w, const char *path, bool with_files, int *fd)
-{
-    struct stat st;
-
-    switch (tree_folder(&w->tree, path, fd)) {
-    case TREE_FOUND:
-        break;
-    case TREE_ABSENT:
-        return true;
-    case TREE_FAILED:
-        if (with_files)
-            warn(w, "cannot read \"%s\": %s", path, strerror(errno));
-        return true;
-    case TREE_GONE:
-        return gone(w);
-    }
-    if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
-        st.st_ino == w->state.st_ino) {
-        close(*fd); /* the ledger is never published */
-        *fd = -1;
-        return true;
-    }
-    if (!w->watches || watches_add(w->watches, *fd, path, &w->trouble))
-        return true;
-    close(*fd);
-    *fd = -1;
-    return false;
-}
-
-static bool
-scan_folder(struct watch *w, struct folders *folders, const char *path,
-            bool with_files)
-{
-    struct tree_names names;
-    bool is_good;
-    int fd;
-
-    if (!enter(w, path, with_files, &fd))
-        return false;
-    if (fd < 0)
-        return true;
-    if (!tree_names_read(&names, fd)) {
-        warn(w, "cannot read \"%s\": %s", path, strerror(errno));
-        return true;
-    }
-    is_good = hear(w);
-    for (size_t i = 0; i < names.n && is_good; i++)
-        is_good = look_at_name(w, folders, path, names.names[i], with_files);
-    tree_names_free(&names);
-    return is_good;
-}
-
-/* All folders from `path` on; with_files also their files, and what was posted
- * before and is no more. */
-static bool
-scan(struct watch *w, const char *path, bool with_files)
-{
-    struct folders folders = {NULL};
-    bool is_good = push(w, &folders, path);
-
-    tree_rest(&w->tree);
-    while (is_good && folders.n) {
-        char *next = folders.paths[--folders.n];
-
-        is_good = scan_folder(w, &folders, next, with_files);
-        free(next);
-    }
-    while (folders.n)
-        free(folders.paths[--folders.n]);
-    free(folders.paths);
-    return is_good;
-}
-
-/* A path of which something was heard. */
-static bool
-look_at(struct watch *w, const char *path)
-{
-    struct stat st;
-    int dir_fd;
-    const char *name;
-
-    tree_rest(&w->tree);
-    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case TREE_FOUND:
-        if (S_ISDIR(st.st_mode))
-            return tell_deleted(w, path) && scan(w, path, true) &&
-                   sweep_below(w, path);
-        if (S_ISREG(st.st_mode))
-            return look_at_file(w, path, dir_fd, name, &st) &&
-                   sweep_below(w, path);
-        return tell_deleted(w, path) && sweep_below(w, path);
-    case TREE_ABSENT:
-        return tell_deleted(w, path) && sweep_below(w, path);
-    case TREE_FAILED:
-        warn(w, "cannot look at \"%s\": %s", path, strerror(errno));
-        return true;
-    case TREE_GONE:
-        break;
-    }
-    return gone(w);
-}
-
-/* A mount point whose file system is not mounted is an empty directory. Only at
- * the start: later, the directory is known to be the one it was. */
-static bool
-may_be_empty(struct watch *w)
-{
-    uint64_t n_posted;
-
-    if (w->n_files || w->options.allow_empty)
-        return true;
-    if (!ledger_count(w->ledger, &n_posted))
-        return ledger_failed(w);
-    if (!n_posted)
-        return true;
-    if (!tree_is_there(&w->tree))
-        return gone(w);
-    trouble_set(&w->trouble,
-                "%s has no files, but %llu were posted: is a file system not "
-                "mounted? with --allow-empty they are posted as deleted",
-                w->options.dir, (unsigned long long)n_posted);
-    return false;
-}
-
-static bool
-look_at_all(struct watch *w, bool is_start)
-{
-    w->needs_scan = false;
-    w->n_files = 0;
-    dirty_clear(&w->dirty);
-    if (w->watches)
-        watches_begin_round(w->watches);
-    if (!scan(w, "", true) || (is_start && !may_be_empty(w)) || !sweep(w, ""))
-        return false;
-    if (w->watches)
-        watches_end_round(w->watches);
-    return true;
+    return ++w->n_looks % LOOKS_PER_HEARING || watch_hear(w);
 }
 
 /* Running */
@@ -566,10 +185,10 @@ look_at_all(struct watch *w, bool is_start)
 static bool
 look_round(struct watch *w)
 {
-    if (!hear(w))
+    if (!watch_hear(w))
         return false;
     if (!tree_is_there(&w->tree))
-        return gone(w);
+        return watch_gone(w);
     tree_rest(&w->tree);
     if (ledger_is_kept(w->ledger))
         return true;
@@ -585,7 +204,7 @@ wait_for_news(struct watch *w)
     tree_rest(&w->tree);
     if (poll_news(w, LOOK_ROUND_MS)) {
         end = now_ms() + SETTLE_MS;
-        while (hear(w) && now_ms() < end && poll_news(w, QUIET_MS))
+        while (watch_hear(w) && now_ms() < end && poll_news(w, QUIET_MS))
             ;
     }
     return look_round(w);
@@ -597,12 +216,12 @@ look_at_next(struct watch *w, bool *is_quiet)
     char path[LOCS_PATH_MAX + 1];
 
     *is_quiet = false;
-    if (!hear(w))
+    if (!watch_hear(w))
         return false;
     if (w->needs_scan)
-        return look_at_all(w, false);
+        return looks_at_all(w, false);
     if (dirty_take(&w->dirty, path))
-        return look_at(w, path);
+        return looks_at(w, path);
     *is_quiet = true;
     return flush(w);
 }
@@ -613,11 +232,11 @@ run(struct watch *w)
     bool is_quiet = false;
 
     if (w->watches) {
-        if (!scan(w, "", false))
+        if (!looks_at_folders(w))
             return false;
         w->options.on_ready(watches_count(w->watches), w->options.user);
     }
-    if (!deliver(w) || !look_at_all(w, true))
+    if (!deliver(w) || !looks_at_all(w, true))
         return false;
     for (;;) {
         if (!look_at_next(w, &is_quiet))

@@ -1,0 +1,60 @@
+/*
+ * inside.h - a watch, for this folder only: what watch.c, which hears and
+ * posts, shares with looks.c, which looks.
+ */
+#ifndef CLIENT_WATCH_INSIDE_H
+#define CLIENT_WATCH_INSIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "client/watch/dirty.h"
+#include "client/watch/filehash.h"
+#include "client/watch/ledger.h"
+#include "client/watch/mediatypes.h"
+#include "client/watch/outbox.h"
+#include "client/watch/tree.h"
+#include "client/watch/trouble.h"
+#include "client/watch/watch.h"
+#include "client/watch/watches.h"
+
+struct watch {
+    struct watch_options options;
+    struct td_client *client;
+    int stop_fd; /* an eventfd, readable when it is to stop */
+    atomic_bool is_stopped;
+
+    struct tree tree;
+    struct stat state; /* of the folder where the ledger is */
+    struct ledger *ledger;
+    struct watches *watches; /* NULL: is_once */
+    struct mediatypes *types;
+    struct filehasher *hasher;
+    struct filehash hash;
+    struct dirty dirty;
+    struct outbox outbox;
+
+    bool needs_scan;  /* what has to be looked at is not known: all */
+    bool is_gone;     /* the directory */
+    bool is_usage;    /* the trouble is the caller's */
+    uint64_t n_files; /* seen by this scan */
+    unsigned n_looks;
+    struct trouble trouble;
+};
+
+/* Takes in what there is to hear; may the watch go on? */
+bool watch_hear(struct watch *w);
+
+/* After each look at a file: posts when that is due, hears now and then. */
+bool watch_go_on(struct watch *w);
+
+void watch_warn(struct watch *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The watch ends; both return false. */
+bool watch_ledger_failed(struct watch *w);
+bool watch_gone(struct watch *w);
+
+#endif

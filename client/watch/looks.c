@@ -1,0 +1,372 @@
+#include "client/watch/looks.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/watch/inside.h"
+#include "client/watch/locs.h"
+
+/* A file */
+
+static bool
+tell(struct watch *w, const char *change, const char *path, const char *loc,
+     const struct filemark *mark, const char *type)
+{
+    return outbox_add(&w->outbox, change, path, loc, mark, type) &&
+           watch_go_on(w);
+}
+
+/* Nothing, if nothing was posted of it. */
+static bool
+tell_deleted(struct watch *w, const char *path)
+{
+    struct filemark mark;
+    char loc[LOCS_MAX + 1];
+    bool is_known;
+
+    if (!ledger_file(w->ledger, path, &is_known, &mark))
+        return watch_ledger_failed(w);
+    return !is_known || !locs_write(loc, w->options.base_uri, path) ||
+           tell(w, "deleted", path, loc, NULL, NULL);
+}
+
+static bool
+tell_content(struct watch *w, const char *path, const char *name, bool is_known,
+             const struct filemark *known)
+{
+    const struct filemark *mark = &w->hash.mark;
+    char loc[LOCS_MAX + 1];
+
+    /* Only touched: the resource is what it was. */
+    if (is_known && known->size == mark->size &&
+        !memcmp(known->sha256, mark->sha256, sizeof(mark->sha256)))
+        return ledger_note(w->ledger, path, mark) ? watch_go_on(w)
+                                                  : watch_ledger_failed(w);
+
+    if (!locs_write(loc, w->options.base_uri, path)) {
+        watch_warn(w,
+                   "\"%s\" is not published: its URI would not have %d to %d "
+                   "bytes",
+                   path, LOCS_MIN, LOCS_MAX);
+        return true;
+    }
+    return tell(w, is_known ? "updated" : "created", path, loc, mark,
+                mediatypes_of(w->types, name, w->hash.head, w->hash.head_size));
+}
+
+static bool
+look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
+             const struct stat *st)
+{
+    struct filemark known;
+    bool is_known;
+
+    w->n_files++;
+    if (!ledger_file(w->ledger, path, &is_known, &known))
+        return watch_ledger_failed(w);
+    if (is_known && filemark_is_of(&known, st))
+        return watch_go_on(w);
+
+    switch (filehash_read(w->hasher, dir_fd, name, &w->hash)) {
+    case FILEHASH_READ:
+        return tell_content(w, path, name, is_known, &known);
+    case FILEHASH_WRITTEN:
+        /* Its closing will be heard. */
+        if (!w->watches)
+            watch_warn(w, "\"%s\" is being written; left for the next time",
+                       path);
+        return true;
+    case FILEHASH_FAILED:
+        watch_warn(w, "cannot read \"%s\": %s", path, strerror(errno));
+        return true;
+    case FILEHASH_GONE: /* will be heard, or found by the sweep */
+        return true;
+    case FILEHASH_STOPPED:
+        break;
+    }
+    return false;
+}
+
+/* Folders */
+
+static bool
+is_excluded(const struct watch *w, const char *path)
+{
+    return locs_is_excluded(w->options.excludes, w->options.n_excludes, path);
+}
+
+/* Is there surely no file of that path that is published? */
+static bool
+is_absent(struct watch *w, const char *path, bool *is_absent)
+{
+    struct stat st;
+    int dir_fd;
+    const char *name;
+
+    *is_absent = is_excluded(w, path);
+    if (*is_absent)
+        return true;
+    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case TREE_FOUND:
+        *is_absent = !S_ISREG(st.st_mode);
+        return true;
+    case TREE_ABSENT:
+        *is_absent = true;
+        return true;
+    case TREE_FAILED:
+        return true;
+    case TREE_GONE:
+        break;
+    }
+    return watch_gone(w);
+}
+
+/* Tells of all that was posted and whose path begins with `prefix`, whether it
+ * is deleted. */
+static bool
+sweep(struct watch *w, const char *prefix)
+{
+    char path[LOCS_PATH_MAX + 1] = "";
+    bool is_there;
+    bool is_gone;
+
+    for (;;) {
+        if (!ledger_next(w->ledger, prefix, path, &is_there))
+            return watch_ledger_failed(w);
+        if (!is_there)
+            return true;
+        if (!is_absent(w, path, &is_gone))
+            return false;
+        if (!(is_gone ? tell_deleted(w, path) : watch_go_on(w)))
+            return false;
+    }
+}
+
+/* What was posted of a folder of that path. */
+static bool
+sweep_below(struct watch *w, const char *path)
+{
+    char prefix[LOCS_PATH_MAX + 2];
+
+    snprintf(prefix, sizeof(prefix), "%s/", path);
+    return sweep(w, prefix);
+}
+
+/* Folders that wait for being read. */
+struct folders {
+    char **paths;
+    size_t n;
+    size_t room;
+};
+
+static bool
+push(struct watch *w, struct folders *folders, const char *path)
+{
+    if (folders->n == folders->room) {
+        size_t room = folders->room ? 2 * folders->room : 64;
+        char **paths = realloc(folders->paths, room * sizeof(paths[0]));
+
+        if (!paths)
+            goto no_memory;
+        folders->paths = paths;
+        folders->room = room;
+    }
+    folders->paths[folders->n] = strdup(path);
+    if (folders->paths[folders->n]) {
+        folders->n++;
+        return true;
+    }
+
+no_memory:
+    trouble_set(&w->trouble, "no memory");
+    return false;
+}
+
+/* One name in a folder. */
+static bool
+look_at_name(struct watch *w, struct folders *folders, const char *folder,
+             const char *entry, bool with_files)
+{
+    char path[LOCS_PATH_MAX + NAME_MAX + 2];
+    struct stat st;
+    int dir_fd;
+    const char *name;
+
+    snprintf(path, sizeof(path), "%s%s%s", folder, folder[0] ? "/" : "", entry);
+    if (strlen(path) > LOCS_PATH_MAX) {
+        if (with_files)
+            watch_warn(w, "\"%s\" is not published: its path is too long",
+                       path);
+        return true;
+    }
+    if (is_excluded(w, path))
+        return true;
+    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case TREE_FOUND:
+        if (S_ISDIR(st.st_mode))
+            return push(w, folders, path);
+        return !with_files || !S_ISREG(st.st_mode) ||
+               look_at_file(w, path, dir_fd, name, &st);
+    case TREE_FAILED:
+        if (with_files)
+            watch_warn(w, "cannot look at \"%s\": %s", path, strerror(errno));
+        return true;
+    case TREE_ABSENT:
+        return true;
+    case TREE_GONE:
+        break;
+    }
+    return watch_gone(w);
+}
+
+/* Opens a folder and watches it, before its names are read: what comes in
+ * later is heard of, what was there before is read. `*fd` -1: passed over. */
+static bool
+enter(struct watch *w, const char *path, bool with_files, int *fd)
+{
+    struct stat st;
+
+    switch (tree_folder(&w->tree, path, fd)) {
+    case TREE_FOUND:
+        break;
+    case TREE_ABSENT:
+        return true;
+    case TREE_FAILED:
+        if (with_files)
+            watch_warn(w, "cannot read \"%s\": %s", path, strerror(errno));
+        return true;
+    case TREE_GONE:
+        return watch_gone(w);
+    }
+    if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
+        st.st_ino == w->state.st_ino) {
+        close(*fd); /* the ledger is never published */
+        *fd = -1;
+        return true;
+    }
+    if (!w->watches || watches_add(w->watches, *fd, path, &w->trouble))
+        return true;
+    close(*fd);
+    *fd = -1;
+    return false;
+}
+
+static bool
+scan_folder(struct watch *w, struct folders *folders, const char *path,
+            bool with_files)
+{
+    struct tree_names names;
+    bool is_good;
+    int fd;
+
+    if (!enter(w, path, with_files, &fd))
+        return false;
+    if (fd < 0)
+        return true;
+    if (!tree_names_read(&names, fd)) {
+        watch_warn(w, "cannot read \"%s\": %s", path, strerror(errno));
+        return true;
+    }
+    is_good = watch_hear(w);
+    for (size_t i = 0; i < names.n && is_good; i++)
+        is_good = look_at_name(w, folders, path, names.names[i], with_files);
+    tree_names_free(&names);
+    return is_good;
+}
+
+/* All folders from `path` on; with_files also their files, and what was posted
+ * before and is no more. */
+static bool
+scan(struct watch *w, const char *path, bool with_files)
+{
+    struct folders folders = {NULL};
+    bool is_good = push(w, &folders, path);
+
+    tree_rest(&w->tree);
+    while (is_good && folders.n) {
+        char *next = folders.paths[--folders.n];
+
+        is_good = scan_folder(w, &folders, next, with_files);
+        free(next);
+    }
+    while (folders.n)
+        free(folders.paths[--folders.n]);
+    free(folders.paths);
+    return is_good;
+}
+
+/* A path of which something was heard. */
+bool
+looks_at(struct watch *w, const char *path)
+{
+    struct stat st;
+    int dir_fd;
+    const char *name;
+
+    tree_rest(&w->tree);
+    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case TREE_FOUND:
+        if (S_ISDIR(st.st_mode))
+            return tell_deleted(w, path) && scan(w, path, true) &&
+                   sweep_below(w, path);
+        if (S_ISREG(st.st_mode))
+            return look_at_file(w, path, dir_fd, name, &st) &&
+                   sweep_below(w, path);
+        return tell_deleted(w, path) && sweep_below(w, path);
+    case TREE_ABSENT:
+        return tell_deleted(w, path) && sweep_below(w, path);
+    case TREE_FAILED:
+        watch_warn(w, "cannot look at \"%s\": %s", path, strerror(errno));
+        return true;
+    case TREE_GONE:
+        break;
+    }
+    return watch_gone(w);
+}
+
+/* A mount point whose file system is not mounted is an empty directory. Only at
+ * the start: later, the directory is known to be the one it was. */
+static bool
+may_be_empty(struct watch *w)
+{
+    uint64_t n_posted;
+
+    if (w->n_files || w->options.allow_empty)
+        return true;
+    if (!ledger_count(w->ledger, &n_posted))
+        return watch_ledger_failed(w);
+    if (!n_posted)
+        return true;
+    if (!tree_is_there(&w->tree))
+        return watch_gone(w);
+    trouble_set(&w->trouble,
+                "%s has no files, but %llu were posted: is a file system not "
+                "mounted? with --allow-empty they are posted as deleted",
+                w->options.dir, (unsigned long long)n_posted);
+    return false;
+}
+
+bool
+looks_at_all(struct watch *w, bool is_start)
+{
+    w->needs_scan = false;
+    w->n_files = 0;
+    dirty_clear(&w->dirty);
+    if (w->watches)
+        watches_begin_round(w->watches);
+    if (!scan(w, "", true) || (is_start && !may_be_empty(w)) || !sweep(w, ""))
+        return false;
+    if (w->watches)
+        watches_end_round(w->watches);
+    return true;
+}
+
+bool
+looks_at_folders(struct watch *w)
+{
+    return scan(w, "", false);
+}
