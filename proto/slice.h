@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct slice {
@@ -43,6 +44,21 @@ slice_starts(struct slice a, const char *text)
     size_t size = strlen(text);
 
     return a.size >= size && !memcmp(a.data, text, size);
+}
+
+/* A copy, terminated, the caller's; NULL: no memory. (strndup looks for the end
+ * of a string, which lent bytes do not have.) */
+static inline char *
+slice_dup(struct slice s)
+{
+    char *text = malloc(s.size + 1);
+
+    if (text) {
+        if (s.size > 0)
+            memcpy(text, s.data, s.size);
+        text[s.size] = '\0';
+    }
+    return text;
 }
 
 #endif

@@ -50,7 +50,7 @@ struct offer {
 static char *
 copy(struct slice text)
 {
-    return text.size ? strndup(text.data, text.size) : NULL;
+    return text.size ? slice_dup(text) : NULL;
 }
 
 static bool

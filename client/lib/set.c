@@ -128,7 +128,7 @@ on_event(void *user, enum json_event event, struct slice text,
         break;
     }
     begin_value(p);
-    value = strndup(text.size ? text.data : "", text.size);
+    value = slice_dup(text);
     if (!value)
         return STATUS_MEMORY;
     p->on_member(p->path, value, p->user);
@@ -172,8 +172,7 @@ td_set_get(struct td_client *client, const char *set_url,
     if (!rc && on_member)
         rc = read_members(client, buf_slice(&answer.body), on_member, user);
     if (!rc && json) {
-        *json =
-            strndup(answer.body.size ? answer.body.data : "", answer.body.size);
+        *json = slice_dup(buf_slice(&answer.body));
         if (!*json)
             rc = client_fail(client, TD_MEMORY, "no memory");
     }
