@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/cli.h"
@@ -85,6 +86,8 @@ help_command(const struct command *command)
                  o->argument ? o->argument : "");
         printf("  %-24s %s\n", left, o->help);
     }
+    printf("  %-24s %s\n", "--cacert FILE",
+           "trust these certificates as well, PEM; also CURL_CA_BUNDLE=FILE");
     printf("  %-24s %s\n\n", "--help", "print this");
     if (command->more)
         printf("%s\n", command->more);
@@ -95,7 +98,7 @@ help_command(const struct command *command)
 static enum exit_code
 run(const struct command *command, int argc, char **argv)
 {
-    struct option longs[OPTIONS_MAX + 2] = {{0}};
+    struct option longs[OPTIONS_MAX + 3] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
     struct arguments arguments = {.options = given};
     int n = 0;
@@ -106,6 +109,7 @@ run(const struct command *command, int argc, char **argv)
             (struct option){command->options[n].name,
                             command->options[n].argument != NULL, NULL, n};
     longs[n] = (struct option){"help", no_argument, NULL, n};
+    longs[n + 1] = (struct option){"cacert", required_argument, NULL, n + 1};
 
     opterr = 0;
     while ((chosen = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
@@ -117,6 +121,10 @@ run(const struct command *command, int argc, char **argv)
         if (chosen == n) {
             help_command(command);
             return EXIT_GOOD;
+        }
+        if (chosen > n) { /* the library looks there */
+            setenv("CURL_CA_BUNDLE", optarg, 1);
+            continue;
         }
         given[chosen] = optarg ? optarg : "";
     }
