@@ -37,6 +37,8 @@
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
 #include "proto/buf.h"
+#include "tests/support/certificate.h"
+#include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
 
 /* What a handler keeps of a request. */
@@ -73,6 +75,11 @@ struct served {
 
 /* One at a time. */
 static struct served served;
+
+/* Do the tests speak TLS? */
+static bool served_is_tls;
+static struct tempdir served_dir;
+static struct certificate served_certificate;
 
 /* Waits until `*count` is `wanted`; false: not within 10 seconds. */
 static inline bool
@@ -423,6 +430,10 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
         .on_wake = served_on_wake,
         .on_tick = served_on_tick,
     };
+    if (served_is_tls) {
+        served.options.tls_cert = served_certificate.cert;
+        served.options.tls_key = served_certificate.key;
+    }
     pthread_create(&served.other, NULL, served_other, NULL);
     assert_int_equal(server_open(&served.server, &served.options, &why), 0);
     served.port = server_port(served.server);
@@ -455,13 +466,56 @@ served_close(void **state)
     return 0;
 }
 
+/* The handshake, if there is to be one. */
+static inline bool
+served_greet(struct wire *w)
+{
+    return !served_is_tls || wire_start_tls(w, 0);
+}
+
+static inline struct wire *
+served_greeted(struct wire *w)
+{
+    assert_non_null(w);
+    assert_true(served_greet(w));
+    return w;
+}
+
 static inline struct wire *
 served_connect(void)
 {
-    struct wire *w = wire_connect("127.0.0.1", served.port);
+    return served_greeted(wire_connect("127.0.0.1", served.port));
+}
 
-    assert_non_null(w);
-    return w;
+static inline struct wire *
+served_connect_narrow(void)
+{
+    return served_greeted(wire_connect_narrow("127.0.0.1", served.port));
+}
+
+/* Runs the tests twice: in the open, and over TLS. */
+#define served_run(tests)                                              \
+    (cmocka_run_group_tests_name("plain", tests, NULL, NULL) +         \
+     cmocka_run_group_tests_name("over TLS", tests, served_set_up_tls, \
+                                 served_tear_down_tls))
+
+static inline int
+served_set_up_tls(void **state)
+{
+    (void)state;
+    tempdir_open(&served_dir);
+    certificate_make(&served_certificate, served_dir.path, NULL);
+    served_is_tls = true;
+    return 0;
+}
+
+static inline int
+served_tear_down_tls(void **state)
+{
+    (void)state;
+    served_is_tls = false;
+    tempdir_close(&served_dir);
+    return 0;
 }
 
 /* Does the server still answer, on every thread? */
