@@ -117,12 +117,12 @@ context_init(struct service *service, struct problem *why)
     };
 
     /* What does not begin like TLS goes the way of unknown methods, and hears
-     * why; the library peeks at the first byte. No certificates of others are
-     * needed: nobody is called from here. */
-    if (service->server->tls)
+     * why; the library peeks at the first byte. */
+    if (service->server->tls) {
         info.options |= LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX |
-                        LWS_SERVER_OPTION_ALLOW_NON_SSL_ON_SSL_PORT |
-                        LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS;
+                        LWS_SERVER_OPTION_ALLOW_NON_SSL_ON_SSL_PORT;
+        info.provided_client_ssl_ctx = tls_client_ctx(service->server->tls);
+    }
 
     /* Contexts are made one after another, before any thread runs. */
     for (size_t i = 0; i < WSI_TOKEN_COUNT; i++)

@@ -69,6 +69,8 @@ dispatch(struct connection *c, enum lws_callback_reasons reason, void *in,
     case LWS_CALLBACK_SERVER_WRITEABLE:
         return stream_writable(c);
     case LWS_CALLBACK_RAW_RX:
+        /* Of what is no TLS the library tells first that nothing was read. */
+        return size ? refuse_raw(c) : 0;
     case LWS_CALLBACK_RAW_WRITEABLE:
         return refuse_raw(c);
     case LWS_CALLBACK_CLOSED_HTTP:
@@ -116,8 +118,11 @@ connection_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
     }
 
     c = connection_of(wsi);
-    if (!c) /* destroyed before it was one */
-        return reason == LWS_CALLBACK_WSI_DESTROY ? 0 : -1;
+    if (!c) /* destroyed before it was one, or raw before it is one */
+        return reason == LWS_CALLBACK_WSI_DESTROY ||
+                       (reason == LWS_CALLBACK_RAW_RX && !size)
+                   ? 0
+                   : -1;
     rc = dispatch(c, reason, in, size);
     if (rc < 0)
         connection_enter(c, PHASE_GONE, 0); /* closed by what we return */

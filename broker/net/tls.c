@@ -22,6 +22,7 @@ struct tls {
     X509 *cert;
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
+    SSL_CTX *tried; /* all of it was tried out on this one */
     /* The same in every thread's SSL_CTX: a client that comes back may be
      * accepted by another thread. They live as long as the process. */
     unsigned char ticket_keys[TICKET_KEYS_SIZE];
@@ -132,23 +133,21 @@ read_key(struct tls *tls, const char *path, struct problem *why)
                      "%s: the private key is encrypted; nobody is there to be "
                      "asked for the password",
                      path);
-    else if (!tls->key && is_end_of_pem())
-        rc = problem(why, STATUS_IO, "%s: there is no private key in it", path);
     else if (!tls->key)
-        rc = problem(why, STATUS_IO, "%s: not a private key: %s", path,
-                     reason());
+        rc =
+            problem(why, STATUS_IO,
+                    "%s: there is no private key in it that can be read", path);
     ERR_clear_error();
     fclose(file);
     return rc;
 }
 
-/* Tries all of it on an SSL_CTX of its own, whose ticket keys become those of
- * all. */
+/* Tries all of it on an SSL_CTX, whose ticket keys become those of all. */
 static enum status
 try_out(struct tls *tls, const char *cert_path, const char *key_path,
         struct problem *why)
 {
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *ctx = tls->tried = SSL_CTX_new(TLS_server_method());
     enum status rc = STATUS_OK;
 
     if (!ctx || SSL_CTX_get_tlsext_ticket_keys(ctx, tls->ticket_keys,
@@ -161,7 +160,6 @@ try_out(struct tls *tls, const char *cert_path, const char *key_path,
     else if (!tls_apply(tls, ctx))
         rc = problem(why, STATUS_IO, "%s: OpenSSL refuses the certificate: %s",
                      cert_path, reason());
-    SSL_CTX_free(ctx);
     ERR_clear_error();
     return rc;
 }
@@ -197,6 +195,7 @@ tls_close(struct tls *tls)
 {
     if (!tls)
         return;
+    SSL_CTX_free(tls->tried);
     X509_free(tls->cert);
     sk_X509_pop_free(tls->chain, X509_free);
     EVP_PKEY_free(tls->key);
@@ -221,6 +220,12 @@ tls_apply(const struct tls *tls, void *ssl_ctx)
                                           TICKET_KEYS_SIZE) == 1 &&
            SSL_CTX_use_cert_and_key(ctx, tls->cert, tls->key, tls->chain, 1) ==
                1;
+}
+
+void *
+tls_client_ctx(const struct tls *tls)
+{
+    return tls->tried;
 }
 
 bool

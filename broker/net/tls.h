@@ -45,6 +45,11 @@ void tls_close(struct tls *tls);
  * protocols. false: OpenSSL does not take them (the error is in its queue). */
 bool tls_apply(const struct tls *tls, void *ssl_ctx);
 
+/* An SSL_CTX for the library's client side, which nobody here uses: its own it
+ * would fill with the system's certificates, and leak when there are several
+ * contexts. Lent as long as `tls` lives. */
+void *tls_client_ctx(const struct tls *tls);
+
 /* Does the connection speak TLS? */
 bool tls_is_used(struct lws *wsi);
 
