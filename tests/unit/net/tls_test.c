@@ -302,6 +302,151 @@ does_not_turn_for_keys_that_cannot_be_changed(void **state)
     served_assert_alive();
 }
 
+/* One frame of a stream is one record, and so one system call; a large one is
+ * as few as its size allows. */
+static void
+tell(struct stream *stream, void *user)
+{
+    static const char large[STREAM_FRAME_MAX] = {(char)0x82, 126, 0xff,
+                                                 (char)0xfc};
+
+    (void)user;
+    stream_write(stream, "\x81\x02hi", 4);
+    stream_write(stream, large, sizeof(large));
+}
+
+static const struct stream_handlers telling = {tell, ignore, ignore};
+
+static void
+makes_as_few_records_as_can_be(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+    struct wire_frame f;
+    unsigned before = 0;
+
+    (void)state;
+    served.stream_handlers = &telling;
+    /* Tickets and answer, in records of their own. */
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    before = wire_records(w);
+    assert_true(wire_upgrade(w, "/stream", NULL, &a));
+    assert_true(wire_frame(w, &f));
+    assert_true(wire_frame(w, &f));
+    assert_int_equal(f.size, STREAM_FRAME_MAX - 4);
+    assert_int_equal(wire_records(w) - before,
+                     1 + 1 + STREAM_FRAME_MAX / SSL3_RT_MAX_PLAIN_LENGTH);
+    wire_close(w);
+}
+
+/* Ends: a client can tell a good one from a cut */
+
+static void
+assert_good_end(struct wire *w)
+{
+    assert_true(wire_is_ended(w));
+    assert_true(wire_end_is_said(w));
+    wire_close(w);
+}
+
+static void
+says_the_end_of_a_connection(void **state)
+{
+    static const char *const texts[] = {
+        "GET /small HTTP/1.0\r\n" HEAD_END,
+        "GET /small HTTP/1.1\r\nConnection: close\r\n" HEAD_END,
+        "BREW / HTTP/1.1\r\n" HEAD_END,
+        "CONNECT a:1 HTTP/1.1\r\n" HEAD_END,
+        "POST /refuse HTTP/1.1\r\nContent-Length: 5\r\n" HEAD_END,
+        "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
+        "3\r\nabc\r\n0\r\n\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct wire *w = served_sent(texts[i]);
+        struct wire_answer a;
+
+        if (!wire_answer(w, &a, false))
+            fail_msg("no answer to %s", texts[i]);
+        if (!wire_is_ended(w) || !wire_end_is_said(w))
+            fail_msg("no end of %s", texts[i]);
+        wire_close(w);
+    }
+}
+
+/* There is room for the body only when all of it was read: then for the end. */
+static void
+says_the_end_to_a_slow_reader(void **state)
+{
+    struct wire *w = served_connect_narrow();
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(wire_send_text(w, "GET /big?size=20000000 HTTP/1.1\r\n"
+                                  "Connection: close\r\n" HEAD_END));
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.body_size, 20000000);
+    assert_good_end(w);
+}
+
+static void
+says_the_end_of_who_is_too_slow(void **state)
+{
+    (void)state;
+    assert_good_end(served_sent("GET /small HT"));
+}
+
+static void
+bid_farewell(struct stream *stream, void *user)
+{
+    (void)user;
+    stream_close(stream, 1001, "over");
+}
+
+static const struct stream_handlers parting = {bid_farewell, ignore, ignore};
+static const struct stream_handlers silent = {ignore, ignore, ignore};
+
+static void
+says_the_end_of_a_stream(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+    struct wire_frame f;
+
+    (void)state;
+    served.stream_handlers = &parting;
+    assert_true(wire_upgrade(w, "/stream", NULL, &a));
+    assert_true(wire_frame(w, &f));
+    assert_int_equal(wire_close_code(&f), 1001);
+    assert_true(wire_send_frame(w, WIRE_CLOSE, true, f.payload, f.size));
+    assert_good_end(w);
+}
+
+static void
+says_the_end_when_the_server_ends(void **state)
+{
+    struct wire *kept = served_connect(), *stream = served_connect(),
+                *cut = served_connect_narrow();
+    struct wire_answer a;
+
+    (void)state;
+    served.stream_handlers = &silent;
+    assert_true(wire_request(kept, "GET", "/small", NULL, NULL, &a));
+    assert_true(wire_upgrade(stream, "/stream", NULL, &a));
+    assert_true(
+        wire_send_text(cut, "GET /big?size=20000000 HTTP/1.1\r\n" HEAD_END));
+    assert_true(wire_answer_head(cut, &a));
+    server_close(served.server, 100000);
+    served.server = NULL;
+
+    assert_good_end(kept);
+    assert_good_end(stream);
+    assert_true(wire_is_ended(cut));
+    assert_false(wire_end_is_said(cut));
+    wire_close(cut);
+}
+
 static int
 open_soon(void **state)
 {
@@ -329,6 +474,18 @@ main(void)
                                         served_close),
         cmocka_unit_test_setup_teardown(does_not_negotiate_again, served_open,
                                         served_close),
+        cmocka_unit_test_setup_teardown(makes_as_few_records_as_can_be,
+                                        served_open, served_close),
+        cmocka_unit_test_setup_teardown(says_the_end_of_a_connection,
+                                        served_open, served_close),
+        cmocka_unit_test_setup_teardown(says_the_end_to_a_slow_reader,
+                                        served_open, served_close),
+        cmocka_unit_test_setup_teardown(says_the_end_of_who_is_too_slow,
+                                        open_soon, served_close),
+        cmocka_unit_test_setup_teardown(says_the_end_of_a_stream, served_open,
+                                        served_close),
+        cmocka_unit_test_setup_teardown(says_the_end_when_the_server_ends,
+                                        served_open, served_close),
         cmocka_unit_test_setup_teardown(
             does_not_turn_for_keys_that_cannot_be_changed, served_open,
             served_close),
