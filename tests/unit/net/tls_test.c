@@ -128,12 +128,15 @@ tells_who_speaks_no_tls(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct wire *w = wire_connect("127.0.0.1", served.port);
         struct wire_answer a;
+        char byte = 0;
 
+        if (i % 2)
+            poll(NULL, 0, 50); /* other ways in the library, both are good */
         assert_true(wire_send_text(w, texts[i]));
         assert_true(wire_answer(w, &a, false));
         assert_int_equal(a.status, 400);
         assert_non_null(strstr(a.body, "this port speaks TLS only"));
-        assert_true(wire_is_ended(w));
+        assert_int_equal(recv(wire_fd(w), &byte, 1, 0), 0); /* no reset */
         wire_close(w);
     }
     assert_int_equal(atomic_load(&served.n_requests), 0);
@@ -230,6 +233,20 @@ answers_within_a_record(void **state)
     }
 }
 
+/* OpenSSL's last word on a handshake that was begun. */
+static int
+handshake(struct wire *w)
+{
+    for (;;) {
+        struct pollfd p = {.fd = wire_fd(w), .events = POLLIN};
+        int n = SSL_do_handshake(wire_tls(w));
+
+        if (n == 1 || SSL_get_error(wire_tls(w), n) != SSL_ERROR_WANT_READ)
+            return n;
+        assert_int_equal(poll(&p, 1, WIRE_WAIT_MS), 1);
+    }
+}
+
 static void
 does_not_negotiate_again(void **state)
 {
@@ -240,11 +257,7 @@ does_not_negotiate_again(void **state)
     assert_true(wire_start_tls(w, TLS1_2_VERSION));
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
     assert_int_equal(SSL_renegotiate(wire_tls(w)), 1);
-    (void)wire_send_text(w, "GET /small HTTP/1.1\r\n" HEAD_END);
-    (void)wire_answer(w, &a, false);
-    assert_int_equal(SSL_total_renegotiations(wire_tls(w)), 1); /* asked */
-    assert_false(SSL_get_state(wire_tls(w)) == TLS_ST_OK &&
-                 SSL_num_renegotiations(wire_tls(w)) > 1);
+    assert_int_not_equal(handshake(w), 1);
     wire_abort(w);
     served_assert_alive();
 }
