@@ -8,9 +8,10 @@
  * SSL_CTX gets what was read (context.c).
  *
  * What is where, in bytes: OpenSSL asks the kernel for one record at a time,
- * head then body, and the library takes up to 64 KB at once, more than any
- * record: nothing waits inside OpenSSL but a record of which a part is still to
- * come. So the kernel's word that there is something to read is enough.
+ * head then body, and the library takes all of it: up to 64 KB at once, or of a
+ * WebSocket in steps, as long as SSL_pending says so. Nothing waits inside
+ * OpenSSL but a record of which a part is still to come; so the kernel's word
+ * that there is something to read is enough.
  *
  * A write is one SSL_write of at most 64 KB (stream.h, answer.c), made into
  * records of 16 KB. Without SSL_MODE_ENABLE_PARTIAL_WRITE, which would end it

@@ -118,6 +118,23 @@ take_farewell(struct connection *c, const unsigned char *bytes, size_t size)
                (int)(size - 2), (const char *)bytes + 2);
 }
 
+/* The library cuts the name of the host at its first colon, and an address of
+ * IPv6 with it: here it is whole. Addresses are not to be told (RFC 6066
+ * section 3). */
+static void
+on_handshake(const SSL *ssl, int where, int unused)
+{
+    struct connection *c = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    X509_VERIFY_PARAM *expected = SSL_get0_param((SSL *)ssl);
+
+    (void)unused;
+    if (!(where & SSL_CB_HANDSHAKE_START) ||
+        !X509_VERIFY_PARAM_set1_ip_asc(expected, c->plan->url->host))
+        return;
+    X509_VERIFY_PARAM_set1_host(expected, NULL, 0);
+    SSL_set_tlsext_host_name((SSL *)ssl, NULL);
+}
+
 /* Who is trusted: the system's certificates (the library has put them there)
  * and those of a file. */
 static void
@@ -126,6 +143,8 @@ set_trust(struct connection *c, SSL_CTX *ctx)
     const char *file = client_ca_file();
 
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+    SSL_CTX_set_app_data(ctx, c);
+    SSL_CTX_set_info_callback(ctx, on_handshake);
     if (file && SSL_CTX_load_verify_file(ctx, file) != 1)
         finish(c, CONNECTION_LOST, 0, "cannot read certificates from %s", file);
 }

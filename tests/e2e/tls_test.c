@@ -329,6 +329,33 @@ a_certificate_must_be_of_that_host_and_time(void **state)
     }
 }
 
+/* The address in the URL is what the certificate must be of, in IPv6 as well:
+ * of "::1" it is, of "::2" it is not. */
+static void
+an_address_of_ipv6_is_a_name(void **state)
+{
+    static const struct {
+        struct certificate_wish wish;
+        int status;
+    } cases[] = {{{.names = "IP:::1"}, 0}, {{.names = "IP:::2"}, 124}};
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        broker_stop(&s->broker);
+        certificate_make(&s->certificate, s->dir.path, &cases[i].wish);
+        snprintf(s->broker.listen, sizeof(s->broker.listen), "[::1]:%u",
+                 s->broker.port);
+        broker_restart(&s->broker);
+        snprintf(s->set_url, sizeof(s->set_url), "%s/sets/" SET, s->broker.url);
+        assert_int_equal(RUN(s, TIDINGS, "publish", s->set_url, "--retry", "0",
+                             "--change", "created", "http://example.com/1"),
+                         cases[i].status != 0);
+        assert_int_equal(RUN(s, "/usr/bin/timeout", "2", TIDINGS, "follow",
+                             s->set_url, "--from-start", "--count", "1"),
+                         cases[i].status);
+    }
+}
+
 /* Crowds */
 
 #define SUBSCRIBERS 200
@@ -442,6 +469,7 @@ main(void)
         STAGED(follow_goes_on_after_a_crash),
         STAGED(a_certificate_that_nobody_vouches_for_is_told),
         STAGED(a_certificate_must_be_of_that_host_and_time),
+        STAGED(an_address_of_ipv6_is_a_name),
         STAGED(who_does_not_read_costs_nobody_anything),
         STAGED(half_a_handshake_costs_nobody_anything),
         STAGED(says_farewell_and_the_end),
