@@ -27,6 +27,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -493,11 +495,36 @@ served_connect_narrow(void)
     return served_greeted(wire_connect_narrow("127.0.0.1", served.port));
 }
 
-/* Runs the tests twice: in the open, and over TLS. */
-#define served_run(tests)                                              \
-    (cmocka_run_group_tests_name("plain", tests, NULL, NULL) +         \
-     cmocka_run_group_tests_name("over TLS", tests, served_set_up_tls, \
-                                 served_tear_down_tls))
+/* Runs the tests twice: in the open, and over TLS; each time in a process of
+ * its own, for the threads of the worker pool stay, and some tests fork. */
+#define served_run(tests)                                                    \
+    (served_is_child()                                                       \
+         ? cmocka_run_group_tests_name("plain", tests, NULL, NULL)           \
+         : served_child_status() + cmocka_run_group_tests_name(              \
+                                       "over TLS", tests, served_set_up_tls, \
+                                       served_tear_down_tls))
+
+static pid_t served_child;
+
+static inline bool
+served_is_child(void)
+{
+    fflush(stdout);
+    fflush(stderr);
+    served_child = fork();
+    return served_child == 0;
+}
+
+/* Waits for its end; 0: all its tests have passed. */
+static inline int
+served_child_status(void)
+{
+    int status = 1;
+
+    if (served_child < 0 || waitpid(served_child, &status, 0) < 0)
+        return 1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
 
 static inline int
 served_set_up_tls(void **state)

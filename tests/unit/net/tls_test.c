@@ -121,7 +121,7 @@ speaks_1_2_and_1_3_only(void **state)
 static void
 tells_who_speaks_no_tls(void **state)
 {
-    static const char *const texts[] = {"GET / HTTP/1.1\r\n" HEAD_END,
+    static const char *const texts[] = {"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
                                         "POST / HTTP/1.1\r\n", "hello\r\n"};
 
     (void)state;
