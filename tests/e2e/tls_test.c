@@ -23,6 +23,7 @@
 #include "tests/support/command.h"
 #include "tests/support/crowd.h"
 #include "tests/support/follower.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/walk.h"
 
@@ -362,13 +363,6 @@ an_address_of_ipv6_is_a_name(void **state)
 #define STALLED     20
 #define GROWTH_KIB  ((64 + 8) * 1024)
 #define PATIENCE_MS 60000
-
-/* A sanitizer keeps what is freed. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#else
-#define IS_SANITIZED 0
-#endif
 
 /* R-310 over TLS, where a write that is not taken is kept whole. */
 static void
