@@ -71,6 +71,11 @@ host_of(const char *url)
 enum status
 broker_check(const struct config *config, struct problem *why)
 {
+    if (!config->tls_cert[0] != !config->tls_key[0])
+        return problem(why, STATUS_INVALID,
+                       "--tls-%s is missing: TLS needs "
+                       "both --tls-cert and --tls-key",
+                       config->tls_cert[0] ? "key" : "cert");
     if (is_wildcard(config->listen_host) && !config->public_url[0])
         return problem(why, STATUS_INVALID,
                        "listening on %s needs --public-url: documents name "
@@ -167,9 +172,8 @@ name_urls(struct broker *b)
     unsigned port = server_port(b->server);
 
     snprintf(b->url, sizeof(b->url),
-             strchr(config->listen_host, ':') ? "http://[%s]:%u"
-                                              : "http://%s:%u",
-             config->listen_host, port);
+             strchr(config->listen_host, ':') ? "%s://[%s]:%u" : "%s://%s:%u",
+             config->tls_cert[0] ? "https" : "http", config->listen_host, port);
     snprintf(b->public_url, sizeof(b->public_url), "%s",
              config->public_url[0] ? config->public_url : b->url);
     http_init(&b->http, b->registry, b->push, config->listen_host);
@@ -212,6 +216,8 @@ broker_open(struct broker **broker, const struct config *config,
         .host = config->listen_host,
         .port = config->listen_port,
         .threads = config->threads,
+        .tls_cert = config->tls_cert[0] ? config->tls_cert : NULL,
+        .tls_key = config->tls_key[0] ? config->tls_key : NULL,
         .request_timeout_us = config->request_timeout_us,
         .on_request = on_request,
         .on_wake = on_wake,

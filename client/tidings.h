@@ -31,8 +31,10 @@ enum td_status {
 struct td_client;
 
 /*
- * Makes a handle. The process ignores SIGPIPE from the first td_follow on:
- * libwebsockets needs that.
+ * Makes a handle. Over https the system's certificates are trusted, and those
+ * in the file (PEM) that CURL_CA_BUNDLE or SSL_CERT_FILE of the environment
+ * names; there is no way not to look at them. The process ignores SIGPIPE from
+ * the first td_follow on: libwebsockets needs that.
  *
  * Memory   td_close frees it. NULL: no memory, or no descriptors.
  * Thread   the first call of the process must not race with another.

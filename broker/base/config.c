@@ -47,6 +47,10 @@ static const struct option rows[] = {
      "the data directory, made when missing"},
     {"public-url", "URL", URL(public_url, 500 + 1), NULL,
      "what clients put before the paths; the address listened on if not given"},
+    {"tls-cert", "FILE", TEXT(tls_cert), NULL,
+     "certificate and its chain, PEM: speak https and wss, nothing else"},
+    {"tls-key", "FILE", TEXT(tls_key), NULL,
+     "its private key, PEM, not encrypted"},
     {"threads", "N", COUNT(threads, 1, 64), NULL,
      "service threads; one per core if not given"},
 

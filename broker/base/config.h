@@ -27,6 +27,8 @@ struct config {
     unsigned listen_port;    /* 0: any free one */
     char data[4096];         /* directory */
     char public_url[512];    /* without a slash at the end; "": from listen */
+    char tls_cert[4096];     /* file; "": no TLS */
+    char tls_key[4096];      /* file; "" as well, or both are given */
     uint64_t threads;        /* service threads; default: one per core */
     uint64_t rotate_entries; /* 1 to 50,000 */
     uint64_t rotate_bytes;   /* 512 KiB to 50 MiB, header and footer counted */

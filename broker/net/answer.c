@@ -158,9 +158,12 @@ finish(struct connection *c)
     bool is_coming = rq->has_body && !rq->is_complete;
 
     /* The library waits for room before it reads the next request, and turns in
-     * its loop when the next is there, but no room. */
+     * its loop when the next is there, but no room. The end of a TLS connection
+     * is a record that needs room as well. */
+    if ((!rq->is_closing || connection_is_tls(c)) && connection_is_full(c))
+        return await_room(c);
     if (!rq->is_closing)
-        return connection_is_full(c) ? await_room(c) : exchange_next(c);
+        return exchange_next(c);
     if (rq->is_upgrade)
         return -1;
     if (!is_coming && !rq->is_open_ended && !connection_has_unread(c))

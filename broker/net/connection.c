@@ -8,6 +8,7 @@
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/socket.h"
+#include "broker/net/tls.h"
 
 struct connection *
 connection_of(struct lws *wsi)
@@ -100,8 +101,14 @@ connection_set_progress(struct connection *c)
 void
 connection_kill(struct connection *c)
 {
+    /* A cut answer must not look like a whole one; else it is a good end. */
+    bool is_good = c->phase == PHASE_HEAD || c->phase == PHASE_STREAM ||
+                   c->phase == PHASE_FAREWELL;
+
     if (c->phase == PHASE_GONE)
         return;
+    if (is_good && !connection_is_choked(c))
+        tls_say_end(c->wsi);
     connection_enter(c, PHASE_GONE, 0);
     lws_set_timeout(c->wsi, PENDING_TIMEOUT_CLOSE_SEND, LWS_TO_KILL_ASYNC);
     /* The library looks at its timers only after some event of its own. */
@@ -173,7 +180,13 @@ fd_of(const struct connection *c)
 bool
 connection_has_unread(const struct connection *c)
 {
-    return socket_has_unread(fd_of(c));
+    return socket_has_unread(fd_of(c)) || tls_has_unread(c->wsi);
+}
+
+bool
+connection_is_tls(const struct connection *c)
+{
+    return tls_is_used(c->wsi);
 }
 
 void
@@ -212,6 +225,7 @@ connection_await_room(struct connection *c)
 void
 connection_linger(struct connection *c)
 {
+    tls_say_end(c->wsi);
     shutdown(fd_of(c), SHUT_WR);
     connection_enter(c, PHASE_LINGER, clock_steady_us() + LINGER_US);
 }

@@ -149,6 +149,9 @@ void connection_await_room(struct connection *c);
 /* Is there none now? Costs a system call. */
 bool connection_is_full(const struct connection *c);
 
+/* Does it speak TLS? Then its end is something to be sent, too. */
+bool connection_is_tls(const struct connection *c);
+
 /* Ends what is sent, and reads what still comes for a short while, so that the
  * client can read its answer: closed with unread bytes, a socket is reset, and
  * what was sent may be lost. */

@@ -9,6 +9,7 @@
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/stream.h"
+#include "broker/net/tls.h"
 
 /* All headers of a request. The library closes without a word when they are
  * longer, so there is room left above HEADER_MAX in which to answer 431. */
@@ -31,10 +32,24 @@
 /* Above this the library takes the limit for a mistake, and 2,560 instead. */
 #define FILES_MAX 1048576
 
+/* The first of the protocols is also asked for the certificate, once, while the
+ * context is made. */
+static int
+first_dispatch(struct lws *wsi, enum lws_callback_reasons reason, void *user,
+               void *in, size_t size)
+{
+    const struct service *service = NULL;
+
+    if (reason != LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS)
+        return connection_dispatch(wsi, reason, user, in, size);
+    service = lws_context_user(lws_get_context(wsi));
+    return tls_apply(service->server->tls, user) ? 0 : -1;
+}
+
 /* A name with a space cannot be asked for as a subprotocol. The first is for
  * everything that is not a WebSocket with a subprotocol. */
 static const struct lws_protocols protocols[] = {
-    {"tidings http", connection_dispatch, 0, RECEIVE_SIZE, 0, NULL, SEND_SIZE},
+    {"tidings http", first_dispatch, 0, RECEIVE_SIZE, 0, NULL, SEND_SIZE},
     {"tidings listener", listeners_dispatch, 0, 0, 0, NULL, 0},
     {"resourcesync.json", connection_dispatch, 0, RECEIVE_SIZE, 0, NULL,
      SEND_SIZE},
@@ -100,6 +115,14 @@ context_init(struct service *service, struct problem *why)
         .retry_and_idle_policy = &no_pings,
         .pcontext = &service->context,
     };
+
+    /* What does not begin like TLS goes the way of unknown methods, and hears
+     * why; the library peeks at the first byte. */
+    if (service->server->tls) {
+        info.options |= LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX |
+                        LWS_SERVER_OPTION_ALLOW_NON_SSL_ON_SSL_PORT;
+        info.provided_client_ssl_ctx = tls_client_ctx(service->server->tls);
+    }
 
     /* Contexts are made one after another, before any thread runs. */
     for (size_t i = 0; i < WSI_TOKEN_COUNT; i++)

@@ -6,31 +6,42 @@
  * upgrades reach LWS_CALLBACK_HTTP_CONFIRM_UPGRADE.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
+#include "broker/net/tls.h"
 
-#define NO_METHOD                                                             \
-    "{\"type\":\"about:blank\",\"title\":\"Not Implemented\",\"status\":501," \
-    "\"detail\":\"no such method\"}"
+#define PROBLEM(status, title, detail)                                      \
+    "{\"type\":\"about:blank\",\"title\":\"" title "\",\"status\":" #status \
+    ",\"detail\":\"" detail "\"}"
 
-/* What begins like no method that the library knows. Of the rest of it nobody
- * knows how much is here. */
+#define NO_METHOD PROBLEM(501, "Not Implemented", "no such method")
+#define NO_TLS                  \
+    PROBLEM(400, "Bad Request", \
+            "this port speaks TLS only: ask for https:// or wss://")
+
+/* What begins like no method that the library knows, or not like TLS where that
+ * is spoken. Of the rest of it nobody knows how much is here. */
 static int
 refuse_raw(struct connection *c)
 {
+    bool is_plain = c->service->server->tls && !tls_is_used(c->wsi);
+    const char *problem = is_plain ? NO_TLS : NO_METHOD;
     char answer[512];
     int n = snprintf(answer, sizeof(answer),
-                     "HTTP/1.1 501 Not Implemented\r\n"
+                     "HTTP/1.1 %s\r\n"
                      "Date: %s\r\n"
                      "X-Content-Type-Options: nosniff\r\n"
                      "Connection: close\r\n"
                      "Content-Length: %zu\r\n"
                      "Content-Type: application/problem+json\r\n\r\n%s",
-                     c->service->date, sizeof(NO_METHOD) - 1, NO_METHOD);
+                     is_plain ? "400 Bad Request" : "501 Not Implemented",
+                     c->service->date, strlen(problem), problem);
 
     connection_write(c, answer, (size_t)n);
+    tls_say_end(c->wsi); /* the library does not, of a raw socket */
     return -1;
 }
 
@@ -58,6 +69,8 @@ dispatch(struct connection *c, enum lws_callback_reasons reason, void *in,
     case LWS_CALLBACK_SERVER_WRITEABLE:
         return stream_writable(c);
     case LWS_CALLBACK_RAW_RX:
+        /* Of what is no TLS the library tells first that nothing was read. */
+        return size ? refuse_raw(c) : 0;
     case LWS_CALLBACK_RAW_WRITEABLE:
         return refuse_raw(c);
     case LWS_CALLBACK_CLOSED_HTTP:
@@ -105,8 +118,11 @@ connection_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
     }
 
     c = connection_of(wsi);
-    if (!c) /* destroyed before it was one */
-        return reason == LWS_CALLBACK_WSI_DESTROY ? 0 : -1;
+    if (!c) /* destroyed before it was one, or raw before it is one */
+        return reason == LWS_CALLBACK_WSI_DESTROY ||
+                       (reason == LWS_CALLBACK_RAW_RX && !size)
+                   ? 0
+                   : -1;
     rc = dispatch(c, reason, in, size);
     if (rc < 0)
         connection_enter(c, PHASE_GONE, 0); /* closed by what we return */

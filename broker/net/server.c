@@ -6,6 +6,7 @@
 #include "broker/base/clock.h"
 #include "broker/net/listener.h"
 #include "broker/net/service.h"
+#include "broker/net/tls.h"
 
 /* Ends all services, as far as they were made. */
 static void
@@ -18,6 +19,7 @@ end(struct server *server, int64_t cut_at_us)
         service_join(&server->services[i]);
     for (unsigned i = 0; i < server->n_services; i++)
         service_fini(&server->services[i]);
+    tls_close(server->tls);
     free(server);
 }
 
@@ -49,7 +51,10 @@ server_open(struct server **server, const struct server_options *options,
     s->n_services = n;
     size_pool(n);
     s->port = options->port;
-    rc = addresses_find(&addresses, options->host, &s->port, why);
+    if (options->tls_cert)
+        rc = tls_open(&s->tls, options->tls_cert, options->tls_key, why);
+    if (!rc)
+        rc = addresses_find(&addresses, options->host, &s->port, why);
     for (unsigned i = 0; i < n && !rc; i++)
         rc = service_init(&s->services[i], s, i, &addresses, why);
     for (unsigned i = 0; i < n && !rc; i++)

@@ -28,8 +28,15 @@ struct server_options {
     const char *host;
     unsigned port; /* 0: any free one, the same for all threads */
     unsigned threads;
-    int64_t request_timeout_us; /* headers and body must be here by then; a body
-                                   gets one more second per 64 KiB announced */
+
+    /* PEM files: certificate with its chain, private key. With them all
+     * connections speak TLS; both NULL: none does. */
+    const char *tls_cert;
+    const char *tls_key;
+
+    int64_t request_timeout_us; /* TLS handshake, headers and body must be here
+                                   by then; a body gets one more second per 64
+                                   KiB announced */
 
     int64_t stall_timeout_us; /* an answer of which the client takes nothing for
                                  so long is given up; 0: 60 seconds */
@@ -50,7 +57,8 @@ struct server_options {
     void *user;
 };
 
-/* Listens and starts the threads. `why` says what could not be bound. */
+/* Listens and starts the threads. `why` says what could not be bound, or which
+ * file has no certificate or key. */
 MUST_CHECK enum status server_open(struct server **server,
                                    const struct server_options *options,
                                    struct problem *why);

@@ -30,6 +30,8 @@
 /* The head of an answer and a body that goes along with it in one write. */
 #define SCRATCH_SIZE (36 * 1024)
 
+struct tls;
+
 /* What a ticket names: a place in the service's table, and which use of it. */
 struct slot {
     struct request *request; /* NULL: free */
@@ -88,6 +90,7 @@ struct service {
 
 struct server {
     struct server_options options;
+    struct tls *tls; /* NULL: none */
     unsigned port;
     unsigned n_services;
     atomic_bool is_stopping; /* nothing new is accepted or answered */

@@ -109,6 +109,8 @@ help_command(const struct command *command)
                  o->argument ? o->argument : "");
         printf("  %-24s %s\n", left, o->help);
     }
+    printf("  %-24s %s\n", "--cacert FILE",
+           "trust these certificates as well, PEM; also CURL_CA_BUNDLE=FILE");
     printf("  %-24s %s\n\n", "--help", "print this");
     if (command->more)
         printf("%s\n", command->more);
@@ -132,7 +134,7 @@ no_run(const struct command *command, int chosen, const char *option)
 static enum exit_code
 run(const struct command *command, int argc, char **argv)
 {
-    struct option longs[OPTIONS_MAX + 2] = {{0}};
+    struct option longs[OPTIONS_MAX + 3] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
     struct given *in_order = calloc((size_t)argc, sizeof(in_order[0]));
     struct arguments arguments = {.options = given, .given = in_order};
@@ -149,12 +151,17 @@ run(const struct command *command, int argc, char **argv)
             (struct option){command->options[n].name,
                             command->options[n].argument != NULL, NULL, n};
     longs[n] = (struct option){"help", no_argument, NULL, n};
+    longs[n + 1] = (struct option){"cacert", required_argument, NULL, n + 1};
 
     opterr = 0;
     while ((chosen = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
         if (chosen == ':' || chosen == '?' || chosen == n) {
             free(in_order);
             return no_run(command, chosen, argv[optind - 1]);
+        }
+        if (chosen > n) { /* the library looks there */
+            setenv("CURL_CA_BUNDLE", optarg, 1);
+            continue;
         }
         given[chosen] = optarg ? optarg : "";
         in_order[arguments.n_given++] = (struct given){chosen, given[chosen]};

@@ -35,6 +35,16 @@ client_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+const char *
+client_ca_file(void)
+{
+    const char *file = getenv("CURL_CA_BUNDLE");
+
+    if (!file || !file[0])
+        file = getenv("SSL_CERT_FILE");
+    return file && file[0] ? file : NULL;
+}
+
 void
 client_begin(struct td_client *client)
 {

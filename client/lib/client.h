@@ -32,6 +32,11 @@ enum td_status client_fail(struct td_client *client, enum td_status rc,
                            const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The file with further certificates to trust, as curl's users name it:
+ * CURL_CA_BUNDLE or SSL_CERT_FILE of the environment. NULL: none, the system's
+ * are enough. */
+const char *client_ca_file(void);
+
 /* Milliseconds since some moment; never goes back. */
 int64_t client_now_ms(void);
 

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include <libwebsockets.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 
 #include "proto/buf.h"
 
@@ -28,7 +30,8 @@ struct connection {
     struct connection_end *end;
     struct buf message;
     struct lws_context *context;
-    unsigned status; /* of the answer to the handshake; 0: none yet */
+    unsigned status;      /* of the answer to the handshake; 0: none yet */
+    const char *distrust; /* why the certificate is not good; NULL: it is */
     bool is_over;
 };
 
@@ -96,6 +99,9 @@ fail_to_connect(struct connection *c, const char *why, size_t size)
 {
     if (c->status)
         finish(c, CONNECTION_REFUSED, c->status, "the broker opened no stream");
+    else if (c->distrust)
+        finish(c, CONNECTION_LOST, 0, "the certificate of %s is not good: %s",
+               c->plan->url->authority, c->distrust);
     else
         finish(c, CONNECTION_LOST, 0, "cannot connect to %s%s%.*s",
                c->plan->url->authority, size ? ": " : "", (int)size,
@@ -112,18 +118,56 @@ take_farewell(struct connection *c, const unsigned char *bytes, size_t size)
                (int)(size - 2), (const char *)bytes + 2);
 }
 
+/* The library cuts the name of the host at its first colon, and an address of
+ * IPv6 with it: here it is whole. Addresses are not to be told (RFC 6066
+ * section 3). */
+static void
+on_handshake(const SSL *ssl, int where, int unused)
+{
+    struct connection *c = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    X509_VERIFY_PARAM *expected = SSL_get0_param((SSL *)ssl);
+
+    (void)unused;
+    if (!(where & SSL_CB_HANDSHAKE_START) ||
+        !X509_VERIFY_PARAM_set1_ip_asc(expected, c->plan->url->host))
+        return;
+    X509_VERIFY_PARAM_set1_host(expected, NULL, 0);
+    SSL_set_tlsext_host_name((SSL *)ssl, NULL);
+}
+
+/* Who is trusted: the system's certificates (the library has put them there)
+ * and those of a file. */
+static void
+set_trust(struct connection *c, SSL_CTX *ctx)
+{
+    const char *file = client_ca_file();
+
+    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+    SSL_CTX_set_app_data(ctx, c);
+    SSL_CTX_set_info_callback(ctx, on_handshake);
+    if (file && SSL_CTX_load_verify_file(ctx, file) != 1)
+        finish(c, CONNECTION_LOST, 0, "cannot read certificates from %s", file);
+}
+
 static int
 on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user,
          void *in, size_t size)
 {
     struct connection *c = lws_context_user(lws_get_context(wsi));
 
-    (void)user;
     if (c->is_over)
         return 0;
     switch (reason) {
     case LWS_CALLBACK_RAW_RX_FILE: /* the eventfd of td_stop */
         finish(c, CONNECTION_STOPPED, 0, "%s", "");
+        return 0;
+    case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_CLIENT_VERIFY_CERTS:
+        set_trust(c, user);
+        return 0;
+    case LWS_CALLBACK_OPENSSL_PERFORM_SERVER_CERT_VERIFICATION:
+        if (!size) /* it was found bad, and stays bad */
+            c->distrust = X509_verify_cert_error_string(
+                X509_STORE_CTX_get_error((X509_STORE_CTX *)user));
         return 0;
     case LWS_CALLBACK_CLIENT_HTTP_REDIRECT: /* not followed */
         c->status = (unsigned)size;
@@ -201,6 +245,7 @@ begin(struct connection *c)
     info.protocol = c->plan->subprotocol;
     info.local_protocol_name = "resourcesync";
     info.ietf_version_or_minus_one = -1;
+    info.alpn = "http/1.1";
     info.ssl_connection = c->plan->url->is_tls ? LCCSCF_USE_SSL : 0;
     if (!lws_client_connect_via_info(&info))
         fail_to_connect(c, NULL, 0);
@@ -226,7 +271,9 @@ connection_run(struct td_client *client, const struct connection_plan *plan,
 
     buf_init(&c.message, CONNECTION_MESSAGE_MAX);
     c.context = make_context(&c, protocols);
-    if (!c.context || !adopt_stop(c.context, client->stop_fd))
+    if (c.is_over)
+        ; /* already known not to come about */
+    else if (!c.context || !adopt_stop(c.context, client->stop_fd))
         finish(&c, CONNECTION_MEMORY, 0, "no memory or descriptors left");
     else
         begin(&c);

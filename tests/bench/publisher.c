@@ -125,7 +125,7 @@ publisher_open_sets(struct publisher *p, unsigned number, unsigned port,
 void
 publisher_close(struct publisher *p)
 {
-    close(p->fd);
+    socket_close(p->fd);
     free(p->request);
     free(p->marks);
 }
@@ -144,8 +144,7 @@ static void
 send_rest(struct publisher *p)
 {
     while (p->sent < p->size) {
-        ssize_t n =
-            send(p->fd, p->request + p->sent, p->size - p->sent, MSG_NOSIGNAL);
+        ssize_t n = socket_send(p->fd, p->request + p->sent, p->size - p->sent);
 
         if (n < 0 && errno == EAGAIN)
             return;
@@ -207,7 +206,7 @@ publisher_on_event(struct publisher *p)
         send_rest(p);
     for (;;) {
         size_t room = sizeof(p->answer) - 1 - p->received;
-        ssize_t n = recv(p->fd, p->answer + p->received, room, 0);
+        ssize_t n = socket_receive(p->fd, p->answer + p->received, room);
 
         if (n < 0 && errno == EAGAIN)
             return false;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/socket.h"
 
 #define READY_MS 30000
 #define END_MS   30000
@@ -28,7 +29,7 @@ read_some(struct server *s, char *to, size_t size, int wait_ms)
 static void
 wait_until_ready(struct server *s)
 {
-    static const char place[] = "http://127.0.0.1:";
+    static const char place[] = "://127.0.0.1:";
     char line[512] = "";
     size_t size = 0;
 
@@ -43,6 +44,8 @@ wait_until_ready(struct server *s)
     }
     if (!strstr(line, place))
         bench_fail("the server said \"%s\"", line);
+    if (strstr(line, "https://"))
+        socket_use_tls();
     s->port = (unsigned)strtoul(strstr(line, place) + strlen(place), NULL, 10);
 }
 

@@ -2,7 +2,8 @@
  * server.h - the server that is measured: started, pinned to its core, ended.
  *
  * Any program will do that prints a line with "http://127.0.0.1:PORT/" once it
- * is ready and ends after SIGTERM: tidingsd, or the floor.
+ * is ready and ends after SIGTERM: tidingsd, or the floor. With "https://" all
+ * connections are over TLS.
  */
 #ifndef TESTS_BENCH_SERVER_H
 #define TESTS_BENCH_SERVER_H

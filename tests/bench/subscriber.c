@@ -142,7 +142,7 @@ send_pong(const struct subscriber *s, const struct frame *ping)
     if (ping->payload_size > 125)
         bench_fail("a ping of %zu bytes came", ping->payload_size);
     memcpy(pong + 6, ping->payload, ping->payload_size);
-    send(s->fd, pong, 6 + ping->payload_size, MSG_NOSIGNAL);
+    socket_send(s->fd, pong, 6 + ping->payload_size);
 }
 
 static void
@@ -213,7 +213,7 @@ ask(const struct subscriber *s, unsigned port, const char *subprotocol)
                      port, subprotocol ? "Sec-WebSocket-Protocol: " : "",
                      subprotocol ? subprotocol : "", subprotocol ? "\r\n" : "");
 
-    if (send(s->fd, request, (size_t)n, MSG_NOSIGNAL) != n)
+    if (socket_send(s->fd, request, (size_t)n) != n)
         bench_fail("cannot subscribe: %s", strerror(errno));
 }
 
@@ -225,7 +225,8 @@ wait_for_answer(struct subscriber *s)
     char *end = NULL;
 
     while (!end) {
-        ssize_t n = recv(s->fd, read_buffer + size, READ_BYTES - 1 - size, 0);
+        ssize_t n =
+            socket_receive(s->fd, read_buffer + size, READ_BYTES - 1 - size);
 
         if (n <= 0)
             bench_fail("no answer to a subscriber: %s", strerror(errno));
@@ -255,7 +256,7 @@ subscriber_close(struct subscriber *s)
 {
     if (s->fd < 0)
         return;
-    close(s->fd);
+    socket_close(s->fd);
     s->fd = -1;
     rest_free(&s->frame);
     rest_free(&s->message);
@@ -264,7 +265,7 @@ subscriber_close(struct subscriber *s)
 bool
 subscriber_read(struct subscriber *s)
 {
-    ssize_t n = recv(s->fd, read_buffer, READ_BYTES, 0);
+    ssize_t n = socket_receive(s->fd, read_buffer, READ_BYTES);
     uint64_t before = s->receipts->entries;
 
     if (n < 0 && errno == EAGAIN)

@@ -14,6 +14,7 @@
 #include "tests/support/broker.h"
 #include "tests/support/crowd.h"
 #include "tests/support/http.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
 

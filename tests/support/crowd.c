@@ -2,8 +2,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #include "proto/buf.h"
 
@@ -65,6 +69,7 @@ enum phase {
 
 struct member {
     int fd;
+    SSL *ssl; /* NULL: plain */
     enum notice_form form;
     bool is_events;
     bool is_reading;
@@ -89,6 +94,7 @@ struct member {
 
 struct crowd {
     int epoll;
+    SSL_CTX *tls; /* NULL: plain */
     size_t n, max;
     struct member *members;
     uint64_t entries_max;
@@ -134,8 +140,11 @@ crowd_new(size_t max, uint64_t entries_max)
 void
 crowd_free(struct crowd *c)
 {
-    for (size_t i = 0; i < c->n; i++)
+    for (size_t i = 0; i < c->n; i++) {
+        SSL_free(c->members[i].ssl);
         close(c->members[i].fd);
+    }
+    SSL_CTX_free(c->tls);
     for (size_t i = 0; i < 2; i++) {
         buf_fini(&c->texts[i].bytes);
         free(c->texts[i].ends);
@@ -144,6 +153,24 @@ crowd_free(struct crowd *c)
     free(c->members);
     free(c->digests);
     free(c);
+}
+
+void
+crowd_speak_tls(struct crowd *c)
+{
+    signal(SIGPIPE, SIG_IGN);
+    c->tls = SSL_CTX_new(TLS_client_method());
+    assert_non_null(c->tls);
+    SSL_CTX_set_mode(c->tls, SSL_MODE_RELEASE_BUFFERS);
+}
+
+static void
+start_tls(struct crowd *c, struct member *m)
+{
+    m->ssl = SSL_new(c->tls);
+    assert_non_null(m->ssl);
+    SSL_set_fd(m->ssl, m->fd);
+    assert_int_equal(SSL_connect(m->ssl), 1);
 }
 
 static size_t
@@ -167,7 +194,12 @@ join(struct crowd *c, unsigned port, enum notice_form form, bool is_narrow,
         assert_int_equal(
             setsockopt(m->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
     assert_int_equal(connect(m->fd, (struct sockaddr *)&to, sizeof(to)), 0);
-    assert_int_equal(send(m->fd, request, (size_t)n, MSG_NOSIGNAL), n);
+    if (c->tls)
+        start_tls(c, m);
+    assert_int_equal(m->ssl ? SSL_write(m->ssl, request, (int)n)
+                            : send(m->fd, request, (size_t)n, MSG_NOSIGNAL),
+                     n);
+    assert_int_equal(fcntl(m->fd, F_SETFL, O_NONBLOCK), 0);
     crowd_read_again(c, c->n);
     return c->n++;
 }
@@ -519,6 +551,21 @@ crowd_read_again(struct crowd *c, size_t number)
     m->is_reading = true;
 }
 
+/* As recv. A buffer that is larger than a record leaves nothing in the SSL. */
+static ssize_t
+receive(struct member *m, char *to, size_t size)
+{
+    int n = 0, error = 0;
+
+    if (!m->ssl)
+        return recv(m->fd, to, size, MSG_DONTWAIT);
+    ERR_clear_error();
+    n = SSL_read(m->ssl, to, (int)size);
+    error = SSL_get_error(m->ssl, n);
+    errno = error == SSL_ERROR_WANT_READ ? EAGAIN : EPIPE;
+    return n;
+}
+
 void
 crowd_read_until(struct crowd *c, uint64_t last, int wait_ms)
 {
@@ -536,7 +583,7 @@ crowd_read_until(struct crowd *c, uint64_t last, int wait_ms)
         assert_true(n > 0 || errno == EINTR);
         for (int i = 0; i < n; i++) {
             struct member *m = events[i].data.ptr;
-            ssize_t size = recv(m->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+            ssize_t size = receive(m, bytes, sizeof(bytes));
 
             if (size <= 0 && errno != EAGAIN)
                 fail_msg("subscriber %td was closed after entry %llu",

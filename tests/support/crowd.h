@@ -26,6 +26,9 @@ struct crowd;
 struct crowd *crowd_new(size_t max, uint64_t entries_max);
 void crowd_free(struct crowd *c);
 
+/* From now on they connect over TLS. */
+void crowd_speak_tls(struct crowd *c);
+
 /* Connects one more to the stream at `path`. `is_narrow`: with a small receive
  * buffer. Returns its number, from 0. */
 size_t crowd_join(struct crowd *c, unsigned port, const char *path,

@@ -51,6 +51,16 @@ follower_open_narrow(struct follower *f, unsigned port, const char *path,
 }
 
 void
+follower_open_tls(struct follower *f, unsigned port, const char *path,
+                  const char *subprotocol)
+{
+    struct wire *w = wire_connect("127.0.0.1", port);
+
+    assert_true(w && wire_start_tls(w, 0));
+    open_with(f, w, path, subprotocol);
+}
+
+void
 follower_close(struct follower *f)
 {
     wire_close(f->wire);

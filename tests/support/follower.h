@@ -48,6 +48,10 @@ void follower_open(struct follower *f, unsigned port, const char *path,
 /* The same with a small receive buffer. */
 void follower_open_narrow(struct follower *f, unsigned port, const char *path,
                           const char *subprotocol);
+
+/* Over TLS. */
+void follower_open_tls(struct follower *f, unsigned port, const char *path,
+                       const char *subprotocol);
 void follower_close(struct follower *f);
 
 /* The next message, lent until the next call. Fails the test if none comes. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <strings.h>
 
 #include <cmocka.h>
@@ -82,6 +83,8 @@ http_request(struct http *h, const char *method, const char *path,
 
     curl_easy_reset(h->handle); /* keeps the connection */
     curl_easy_setopt(h->handle, CURLOPT_URL, url);
+    if (getenv("CURL_CA_BUNDLE"))
+        curl_easy_setopt(h->handle, CURLOPT_CAINFO, getenv("CURL_CA_BUNDLE"));
     curl_easy_setopt(h->handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h->handle, CURLOPT_PROXY, "");
     curl_easy_setopt(h->handle, CURLOPT_PATH_AS_IS, 1L);

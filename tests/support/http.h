@@ -9,6 +9,7 @@
  *     ... buf_slice(&h.body) ...
  *     http_close(&h);
  *
+ * Over https it trusts CURL_CA_BUNDLE of the environment, as the programs do.
  * It keeps its connection between requests. Nothing is followed, decoded or
  * repeated: a test sees what was sent. An answer stays until the next request.
  */

@@ -2,10 +2,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,11 +18,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
 /* Longest body or message that is read. */
 #define BODY_MAX ((size_t)256 << 20)
 
 struct wire {
     int fd;
+    SSL *ssl; /* NULL: plain */
+    unsigned n_records;
     int wait_ms;
     char host[128];  /* as a Host header names the peer */
     size_t from, to; /* what was read and not yet asked for */
@@ -92,6 +99,40 @@ connect_with(const char *host, unsigned port, int receive_buffer)
     return w;
 }
 
+/* recv and send, over TLS or not; errno is set as by them. */
+
+static ssize_t
+tls_result(const struct wire *w, int n)
+{
+    int error = SSL_get_error(w->ssl, n);
+
+    if (n > 0)
+        return n;
+    errno = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE
+                ? EAGAIN
+                : EPIPE;
+    return error == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
+static ssize_t
+receive(struct wire *w)
+{
+    if (!w->ssl)
+        return recv(w->fd, w->buffer, sizeof(w->buffer), MSG_DONTWAIT);
+    ERR_clear_error();
+    return tls_result(w, SSL_read(w->ssl, w->buffer, sizeof(w->buffer)));
+}
+
+static ssize_t
+transmit(struct wire *w, const void *data, size_t size)
+{
+    if (!w->ssl)
+        return send(w->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ERR_clear_error();
+    return tls_result(
+        w, SSL_write(w->ssl, data, size < 1 << 30 ? (int)size : 1 << 30));
+}
+
 /* Reads until `end_ms` into the empty buffer. As wire_read_some. */
 static long
 fill(struct wire *w, int64_t end_ms)
@@ -99,9 +140,9 @@ fill(struct wire *w, int64_t end_ms)
     ssize_t n = 0;
 
     do {
-        if (!wait_for(w, POLLIN, end_ms))
+        if (!(w->ssl && SSL_pending(w->ssl)) && !wait_for(w, POLLIN, end_ms))
             return -1;
-        n = recv(w->fd, w->buffer, sizeof(w->buffer), MSG_DONTWAIT);
+        n = receive(w);
     } while (n < 0 && (errno == EAGAIN || errno == EINTR));
     if (n <= 0)
         return 0;
@@ -158,14 +199,99 @@ wire_connect_narrow(const char *host, unsigned port)
     return connect_with(host, port, 4096);
 }
 
+/* The head of each record passes here. */
+static void
+count_record(int is_sent, int version, int type, const void *bytes, size_t size,
+             SSL *ssl, void *user)
+{
+    struct wire *w = user;
+
+    (void)version;
+    (void)bytes;
+    (void)size;
+    (void)ssl;
+    if (!is_sent && type == SSL3_RT_HEADER)
+        w->n_records++;
+}
+
+bool
+wire_start_tls(struct wire *w, int version)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    int64_t end_ms = now_ms() + w->wait_ms;
+    int n = 0, error = SSL_ERROR_NONE;
+
+    signal(SIGPIPE, SIG_IGN);
+    if (!ctx)
+        return false;
+    /* Old versions are there to be refused. */
+    if (version)
+        SSL_CTX_set_security_level(ctx, 0);
+    SSL_CTX_set_min_proto_version(ctx, version ? version : TLS1_2_VERSION);
+    SSL_CTX_set_max_proto_version(ctx, version);
+    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    w->ssl = SSL_new(ctx);
+    SSL_CTX_free(ctx);
+    if (!w->ssl)
+        return false;
+    SSL_set_fd(w->ssl, w->fd);
+    SSL_set_msg_callback(w->ssl, count_record);
+    SSL_set_msg_callback_arg(w->ssl, w);
+    fcntl(w->fd, F_SETFL, fcntl(w->fd, F_GETFL) | O_NONBLOCK);
+    do {
+        ERR_clear_error();
+        n = SSL_connect(w->ssl);
+        if (n == 1)
+            return true;
+        error = SSL_get_error(w->ssl, n);
+    } while ((error == SSL_ERROR_WANT_READ && wait_for(w, POLLIN, end_ms)) ||
+             (error == SSL_ERROR_WANT_WRITE && wait_for(w, POLLOUT, end_ms)));
+    return false;
+}
+
+void *
+wire_tls(const struct wire *w)
+{
+    return w->ssl;
+}
+
+unsigned
+wire_records(const struct wire *w)
+{
+    return w->n_records;
+}
+
+bool
+wire_end_is_said(const struct wire *w)
+{
+    return w->ssl && (SSL_get_shutdown(w->ssl) & SSL_RECEIVED_SHUTDOWN);
+}
+
+static void
+say_end(struct wire *w)
+{
+    if (w->ssl && SSL_is_init_finished(w->ssl))
+        SSL_shutdown(w->ssl);
+    ERR_clear_error();
+}
+
+static void
+drop(struct wire *w)
+{
+    SSL_free(w->ssl);
+    close(w->fd);
+    free(w->body);
+    free(w);
+}
+
 void
 wire_close(struct wire *w)
 {
     if (!w)
         return;
-    close(w->fd);
-    free(w->body);
-    free(w);
+    say_end(w);
+    drop(w);
 }
 
 void
@@ -174,12 +300,13 @@ wire_abort(struct wire *w)
     struct linger at_once = {.l_onoff = 1};
 
     setsockopt(w->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-    wire_close(w);
+    drop(w);
 }
 
 void
 wire_shut(struct wire *w)
 {
+    say_end(w);
     shutdown(w->fd, SHUT_WR);
 }
 
@@ -206,7 +333,7 @@ wire_send(struct wire *w, const void *data, size_t size)
 
         if (!wait_for(w, POLLOUT, end_ms))
             return false;
-        n = send(w->fd, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = transmit(w, from, size);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return false;
         if (n > 0) {

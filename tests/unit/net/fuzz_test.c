@@ -1,5 +1,6 @@
 /* Requests and frames, whole and broken, one behind the other and cut anywhere:
  * whatever comes, the server answers the next one. */
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/unit/net/served.h"
@@ -182,12 +183,17 @@ static const struct stream_handlers longs = {greet_long, ignore, ignore};
 static void
 talk(void)
 {
-    struct wire *w = served_connect();
+    /* Over TLS some do not begin it, and some go on without it. */
+    bool is_rude = served_is_tls && !chance(10);
+    struct wire *w =
+        is_rude ? wire_connect("127.0.0.1", served.port) : served_connect();
     struct buf text;
     size_t at = 0;
     char some[4096];
 
     buf_init(&text, TEXT_MAX);
+    if (is_rude && chance(2))
+        buf_add(&text, "\x16\x03\x01\x00", 1 + chance(4));
     for (unsigned n = 1 + chance(5); n; n--)
         add_piece(&text);
     wire_set_wait(w, 200);
@@ -202,6 +208,9 @@ talk(void)
         if (chance(3) == 0)
             usleep(chance(2000)); /* another cut, not a wait for something */
     }
+    if (served_is_tls && !chance(20))
+        (void)!send(wire_fd(w), text.data, text.size,
+                    MSG_NOSIGNAL | MSG_DONTWAIT);
     wire_set_wait(w, chance(3) ? 0 : 20);
     wire_read_some(w, some, sizeof(some));
     if (chance(4))
@@ -246,5 +255,5 @@ main(void)
                                         open_with_streams, served_close),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return served_run(tests);
 }

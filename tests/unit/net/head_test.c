@@ -249,5 +249,5 @@ main(void)
         TEST(follows_the_rules_of_http_1_0),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return served_run(tests);
 }

@@ -292,7 +292,7 @@ write_until_choked(void)
 static struct wire *
 begun_narrow(void)
 {
-    struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+    struct wire *w = served_connect_narrow();
 
     assert_non_null(w);
     memset(large, 'y', sizeof(large));
@@ -414,5 +414,5 @@ main(void)
         TEST(outlives_a_write_to_who_has_gone),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return served_run(tests);
 }

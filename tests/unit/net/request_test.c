@@ -358,5 +358,5 @@ main(void)
         TEST(finds_no_request_by_the_ticket_of_one_that_has_gone),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return served_run(tests);
 }

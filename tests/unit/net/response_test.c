@@ -206,7 +206,7 @@ serves_others_while_some_do_not_read(void **state)
 
     (void)state;
     for (int i = 0; i < 10; i++) {
-        w[i] = wire_connect_narrow("127.0.0.1", served.port);
+        w[i] = served_connect_narrow();
         assert_true(wire_send_text(
             w[i], i % 2 ? "GET /pool?size=30000000 HTTP/1.1\r\n" HEAD_END
                         : "GET /big?size=30000000 HTTP/1.1\r\n" HEAD_END));
@@ -228,7 +228,7 @@ frees_a_body_whose_client_has_gone(void **state)
 {
     (void)state;
     for (int i = 0; i < 40; i++) {
-        struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+        struct wire *w = served_connect_narrow();
         char some[1000];
 
         assert_true(
@@ -247,7 +247,7 @@ frees_a_body_whose_client_has_gone(void **state)
 static void
 answers_what_came_during_a_long_answer(void **state)
 {
-    struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+    struct wire *w = served_connect_narrow();
     struct wire_answer a;
 
     (void)state;
@@ -283,7 +283,7 @@ waits_without_work_for_a_client_that_does_not_read(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+        struct wire *w = served_connect_narrow();
         int n = 0;
 
         snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\n" HEAD_END,
@@ -322,7 +322,7 @@ gives_up_an_answer_that_stalls(void **state)
                                         "/pool?size=30000000"};
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+        struct wire *w = served_connect_narrow();
 
         assert_true(
             wire_send_format(w, "GET %s HTTP/1.1\r\n" HEAD_END, paths[i]));
@@ -336,7 +336,7 @@ gives_up_an_answer_that_stalls(void **state)
 static void
 lets_a_slow_reader_have_its_time(void **state)
 {
-    struct wire *w = wire_connect_narrow("127.0.0.1", served.port);
+    struct wire *w = served_connect_narrow();
     int64_t end_us = clock_steady_us() + 4000000;
     char some[2000];
 
@@ -398,5 +398,5 @@ main(void)
                                         open_strict, served_close),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return served_run(tests);
 }

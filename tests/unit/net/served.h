@@ -30,6 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -40,6 +42,8 @@
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
 #include "proto/buf.h"
+#include "tests/support/certificate.h"
+#include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
 
 /* What a handler keeps of a request. */
@@ -77,6 +81,11 @@ struct served {
 
 /* One at a time. */
 static struct served served;
+
+/* Do the tests speak TLS? */
+static bool served_is_tls;
+static struct tempdir served_dir;
+static struct certificate served_certificate;
 
 /* Waits until `*count` is `wanted`; false: not within 10 seconds. */
 static inline bool
@@ -449,6 +458,10 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
         .on_wake = served_on_wake,
         .on_tick = served_on_tick,
     };
+    if (served_is_tls) {
+        served.options.tls_cert = served_certificate.cert;
+        served.options.tls_key = served_certificate.key;
+    }
     pthread_create(&served.other, NULL, served_other, NULL);
     assert_int_equal(server_open(&served.server, &served.options, &why), 0);
     served.port = server_port(served.server);
@@ -507,13 +520,81 @@ served_on_service(void (*run)(void))
     assert_true(served_wait(&errand.is_done, 1));
 }
 
+/* The handshake, if there is to be one. */
+static inline bool
+served_greet(struct wire *w)
+{
+    return !served_is_tls || wire_start_tls(w, 0);
+}
+
+static inline struct wire *
+served_greeted(struct wire *w)
+{
+    assert_non_null(w);
+    assert_true(served_greet(w));
+    return w;
+}
+
 static inline struct wire *
 served_connect(void)
 {
-    struct wire *w = wire_connect("127.0.0.1", served.port);
+    return served_greeted(wire_connect("127.0.0.1", served.port));
+}
 
-    assert_non_null(w);
-    return w;
+static inline struct wire *
+served_connect_narrow(void)
+{
+    return served_greeted(wire_connect_narrow("127.0.0.1", served.port));
+}
+
+/* Runs the tests twice: in the open, and over TLS; each time in a process of
+ * its own, for the threads of the worker pool stay, and some tests fork. */
+#define served_run(tests)                                                    \
+    (served_is_child()                                                       \
+         ? cmocka_run_group_tests_name("plain", tests, NULL, NULL)           \
+         : served_child_status() + cmocka_run_group_tests_name(              \
+                                       "over TLS", tests, served_set_up_tls, \
+                                       served_tear_down_tls))
+
+static pid_t served_child;
+
+static inline bool
+served_is_child(void)
+{
+    fflush(stdout);
+    fflush(stderr);
+    served_child = fork();
+    return served_child == 0;
+}
+
+/* Waits for its end; 0: all its tests have passed. */
+static inline int
+served_child_status(void)
+{
+    int status = 1;
+
+    if (served_child < 0 || waitpid(served_child, &status, 0) < 0)
+        return 1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static inline int
+served_set_up_tls(void **state)
+{
+    (void)state;
+    tempdir_open(&served_dir);
+    certificate_make(&served_certificate, served_dir.path, NULL);
+    served_is_tls = true;
+    return 0;
+}
+
+static inline int
+served_tear_down_tls(void **state)
+{
+    (void)state;
+    served_is_tls = false;
+    tempdir_close(&served_dir);
+    return 0;
 }
 
 /* Does the server still answer, on every thread? */

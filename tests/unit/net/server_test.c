@@ -383,7 +383,7 @@ static void
 cuts_at_the_end_what_takes_too_long(void **state)
 {
     struct wire *never = served_connect();
-    struct wire *stuck = wire_connect_narrow("127.0.0.1", served.port);
+    struct wire *stuck = served_connect_narrow();
     struct wire *half = served_connect();
     int64_t start_us = clock_steady_us();
 
@@ -456,14 +456,17 @@ goes_on_after_being_out_of_descriptors(void **state)
     close(end[0]);
     assert_int_equal(read(port[0], &served.port, sizeof(served.port)),
                      sizeof(served.port));
-    for (int i = 0; i < N; i++)
-        w[i] = served_connect();
+    for (int i = 0; i < N; i++) {
+        w[i] = wire_connect("127.0.0.1", served.port);
+        assert_non_null(w[i]);
+    }
     poll(NULL, 0, 1500); /* time for it to do the wrong thing */
 
     for (int i = 0; i < FIRST; i++)
         wire_close(w[i]);
     for (int i = FIRST; i < N; i++) {
-        if (!wire_request(w[i], "GET", "/small", NULL, NULL, &a))
+        if (!served_greet(w[i]) ||
+            !wire_request(w[i], "GET", "/small", NULL, NULL, &a))
             n_lost++;
         wire_close(w[i]);
     }
@@ -499,5 +502,5 @@ main(void)
         TEST(cuts_at_the_end_what_takes_too_long),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return served_run(tests);
 }

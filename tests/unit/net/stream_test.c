@@ -438,7 +438,7 @@ says_when_there_is_room_again(void **state)
     served.stream_handlers = &quiet;
     memset(large, 'y', sizeof(large));
     atomic_store(&n_written, 0);
-    w = wire_connect_narrow("127.0.0.1", served.port);
+    w = served_connect_narrow();
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
     assert_true(served_wait(&n_opened, 1));
 
@@ -488,7 +488,7 @@ closes_behind_what_was_begun(void **state)
     (void)state;
     served.stream_handlers = &quiet;
     atomic_store(&n_written, 0);
-    w = wire_connect_narrow("127.0.0.1", served.port);
+    w = served_connect_narrow();
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
     assert_true(served_wait(&n_opened, 1));
     served_on_service(write_until_choked);
@@ -512,7 +512,7 @@ cuts_who_does_not_even_read(void **state)
 
     (void)state;
     served.stream_handlers = &quiet;
-    w = wire_connect_narrow("127.0.0.1", served.port);
+    w = served_connect_narrow();
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
     assert_true(served_wait(&n_opened, 1));
     served_on_service(write_until_choked);
@@ -549,5 +549,5 @@ main(void)
         TEST(cuts_who_does_not_even_read),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return served_run(tests);
 }
