@@ -158,11 +158,10 @@ a_public_url_loses_the_slashes_at_its_end(void **state)
 static void
 what_cannot_stand_before_a_path_is_no_public_url(void **state)
 {
-    const char *argv[] = {"tidingsd", "--public-url", NULL, NULL};
-    struct problem why = {.text = ""};
+    char url[600];
+    const char *argv[] = {"tidingsd", "--public-url", url, NULL};
     struct config config;
     enum config_wish wish;
-    char url[600];
 
     (void)state;
 
@@ -176,19 +175,62 @@ what_cannot_stand_before_a_path_is_no_public_url(void **state)
             "fragment; paths are put behind it",
             "--public-url", "http://example.org/#");
 
-    argv[2] = "example.org";
-    assert_int_equal(read_line(&config, &wish, &why, argv), STATUS_INVALID);
-    assert_true(slice_starts(slice_of(why.text), "--public-url: "));
+    REFUSED("--public-url: \"example.org\" is not a URL", "--public-url",
+            "example.org");
+    REFUSED("--public-url: \"http://a.org/b c\" is not a URL", "--public-url",
+            "http://a.org/b c");
+    REFUSED("--public-url: is empty", "--public-url", "");
+    REFUSED("--public-url: \"http://\" is not a URL", "--public-url",
+            "http://");
 
     memset(url, 'a', sizeof(url));
     memcpy(url, "http://", 7);
     url[500] = '\0';
-    argv[2] = url;
     assert_int_equal(read_line(&config, &wish, NULL, argv), STATUS_OK);
     assert_string_equal(config.public_url, url);
     url[500] = 'a';
     url[501] = '\0';
     REFUSED("--public-url: is longer than 500 bytes", "--public-url", url);
+}
+
+/* Whoever reads documents connects there; and whether a broker is open depends
+ * on it, so that nothing may only look like a host. */
+static void
+a_public_url_names_a_host_and_maybe_a_port(void **state)
+{
+    static const char *const wrong[] = {
+        "http://localhost:80@example.org/",
+        "http://a:b@example.org",
+        "http://@example.org",
+        "http://example.org:",
+        "http://example.org:x/",
+        "http://example.org:65536/",
+        "http://example.org:080808/",
+        "http://[::1",
+        "http://[::1/]",
+        "http://[::1]x/",
+        "http://[::1]:x",
+        "http://exa[mple.org/",
+    };
+    static const char *const right[] = {
+        "http://[::1]",
+        "https://[::1]:8787/a",
+        "http://a.org:65535",
+        "http://a.org/~me@home:8/",
+    };
+    struct config config;
+    char want[200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        snprintf(want, sizeof(want),
+                 "--public-url: \"%s\" has something else than HOST or "
+                 "HOST:PORT before its path",
+                 wrong[i]);
+        REFUSED(want, "--public-url", wrong[i]);
+    }
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++)
+        READ(&config, "--public-url", right[i]);
 }
 
 static void
@@ -659,6 +701,7 @@ main(void)
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(a_public_url_loses_the_slashes_at_its_end),
         cmocka_unit_test(what_cannot_stand_before_a_path_is_no_public_url),
+        cmocka_unit_test(a_public_url_names_a_host_and_maybe_a_port),
         cmocka_unit_test(bytes_may_end_in_a_unit),
         cmocka_unit_test(times_may_have_decimals_and_are_exact),
         cmocka_unit_test(what_is_no_number_is_refused),
