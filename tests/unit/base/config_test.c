@@ -464,6 +464,46 @@ an_error_in_the_file_names_its_line(void **state)
     memcpy(line, "data = ", 7);
     line[sizeof(line) - 1] = '\0';
     refused_in_file(state, line, "1: this line is too long, or has a NUL");
+
+    /* What stands there is not what the words say. */
+    refused_in_file(state, " = 3\n", "1: this is not NAME = VALUE");
+    refused_in_file(state, "listen 127.0.0.1:8787\n",
+                    "1: this is not NAME = VALUE");
+    refused_in_file(state, "data = \"/srv/tidings\"\n",
+                    "1: data: a value has no quotes around it");
+    refused_in_file(state, "data = '/srv/tidings' ; here\n",
+                    "1: data: a value has no quotes around it");
+    refused_in_file(state, "threads = \"2\"\n",
+                    "1: threads: a value has no quotes around it");
+}
+
+/* Wherever it stands: what follows it must not be lost without a word. */
+static void
+a_nul_in_the_file_is_refused(void **state)
+{
+    static const struct {
+        struct slice text;
+        unsigned line;
+    } files[] = {
+        {SLICE("threads = 2\0\n"), 1},       {SLICE("threads = 2\0"), 1},
+        {SLICE("threads = 2\0data = x"), 1}, {SLICE("threads = 2\n\0"), 2},
+        {SLICE("\xff\xfet\0h\0r\0"), 1},
+    };
+
+    char path[300], want[400];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        FILE *to = fopen(path, "w");
+
+        assert_int_equal(fwrite(files[i].text.data, 1, files[i].text.size, to),
+                         files[i].text.size);
+        fclose(to);
+        snprintf(want, sizeof(want),
+                 "%s:%u: this line is too long, or has a NUL", path,
+                 files[i].line);
+        REFUSED(want, "--config", path);
+    }
 }
 
 /* Issue 3, point 6: unknown keys are errors with a suggestion; the same on the
@@ -712,6 +752,7 @@ main(void)
             help_and_version_are_wishes_and_the_rest_is_not_looked_at),
         IN_TEMPDIR(a_file_has_one_option_a_line_and_the_command_line_wins),
         IN_TEMPDIR(an_error_in_the_file_names_its_line),
+        IN_TEMPDIR(a_nul_in_the_file_is_refused),
         IN_TEMPDIR(what_was_misspelt_is_told_what_was_meant),
         IN_TEMPDIR(a_byte_order_mark_is_no_part_of_the_first_key),
         cmocka_unit_test(the_example_stands_in_tidingsd_ini),
