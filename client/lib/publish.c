@@ -1,10 +1,10 @@
 /*
  * publish.c - posts changes, each with a key of its own.
  *
- *     post --> answer ---------------------> told
- *      ^   \--> lost, or "come again" --+--> told: there is no time left
- *      |                               |
- *      +------------ pause <-----------+
+ *     post --+--> answer ------------------------> told
+ *      ^     +--> lost, or "come again" --+--> told: there is no time left
+ *      |                                  |
+ *      +-------------- pause <------------+
  *
  * The broker keeps a key once, and gives a repeat the first one's answer: so a
  * post whose answer was lost is repeated until there is one.
