@@ -34,6 +34,16 @@ bad_usage(const struct problem *why)
     return EXIT_USAGE;
 }
 
+/* The end of what only says something: it has to have got there. */
+static int
+end_saying(void)
+{
+    if (!fflush(stdout) && !ferror(stdout))
+        return EXIT_SUCCESS;
+    fprintf(stderr, "tidingsd: cannot write to standard output\n");
+    return EXIT_FAILED;
+}
+
 static int
 serve(const struct config *config)
 {
@@ -93,19 +103,19 @@ main(int argc, char **argv)
     switch (wish) {
     case CONFIG_HELP:
         config_help(stdout);
-        return EXIT_SUCCESS;
+        return end_saying();
     case CONFIG_EXAMPLE:
         config_example(stdout);
-        return EXIT_SUCCESS;
+        return end_saying();
     case CONFIG_VERSION:
         printf("tidingsd %s\n", TIDINGS_VERSION);
-        return EXIT_SUCCESS;
+        return end_saying();
     case CONFIG_RUN:
         break;
     }
     if (config.check) {
         printf("tidingsd: settings are good\n");
-        return EXIT_SUCCESS;
+        return end_saying();
     }
     return serve(&config);
 }

@@ -86,7 +86,7 @@ struct td_publish_options {
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
- * type        "application/xml" or "application/json".
+ * type        "application/xml", "application/json" or "application/x-ndjson".
  * body, size  the document, bytes.
  * options     NULL: all zero.
  * receipt     filled on TD_OK; may be NULL.
@@ -105,11 +105,12 @@ struct td_publish_options {
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
  * Errors   TD_INVALID      set_url, type or key is malformed; nothing was sent.
- *          TD_REFUSED      nothing was kept; td_problem says which entry, why:
- *                          "422: entry 3, line 9: loc is not an absolute URI".
- *          TD_UNREACHABLE  no answer, or one such as 503: nothing was kept, or
- *                          td_problem ends with "; the post may or may not have
- *                          been kept", because an answer was lost.
+ *          TD_REFUSED      td_problem says which entry, why: "422: entry 3,
+ *                          line 9: loc is not an absolute URI".
+ *          TD_UNREACHABLE  no answer, or one such as 503.
+ *                          With both nothing was kept, unless td_problem ends
+ *                          with "; the post may or may not have been kept":
+ *                          then an answer was lost before.
  *          TD_STOPPED      by td_stop: it may or may not have been kept.
  *          TD_BROKEN       200, but no receipt: kept, or this is no broker.
  * Spec     R-140, R-294. Since 0.1.

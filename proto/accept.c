@@ -2,20 +2,6 @@
 
 #include <strings.h>
 
-/* Without the white space around it. */
-static struct slice
-trim(struct slice s)
-{
-    while (s.size > 0 && (*s.data == ' ' || *s.data == '\t')) {
-        s.data++;
-        s.size--;
-    }
-    while (s.size > 0 &&
-           (s.data[s.size - 1] == ' ' || s.data[s.size - 1] == '\t'))
-        s.size--;
-    return s;
-}
-
 /* What stands before the next `separator` outside of quotes. */
 static struct slice
 take(struct slice *rest, char separator)
@@ -33,7 +19,7 @@ take(struct slice *rest, char separator)
     part.size = i;
     rest->data += i < rest->size ? i + 1 : i;
     rest->size -= i < rest->size ? i + 1 : i;
-    return trim(part);
+    return slice_trimmed(part);
 }
 
 /* "0", "0.5", "1.000" in thousandths; what is none counts as 1. */
@@ -89,7 +75,7 @@ accept_choose(struct slice header, const char *const *offers, size_t n)
 {
     int best = -1, best_weight = 0;
 
-    if (trim(header).size == 0)
+    if (slice_trimmed(header).size == 0)
         return n > 0 ? 0 : -1;
     for (size_t i = 0; i < n; i++) {
         struct slice rest = header;

@@ -1,7 +1,6 @@
 #include "proto/formats.h"
 
 #include <stdlib.h>
-#include <strings.h>
 
 #include "proto/json_read.h"
 #include "proto/ndjson_read.h"
@@ -32,59 +31,27 @@ formats_offered(void)
 }
 
 static bool
-is_same(struct slice a, const char *text)
-{
-    return a.size == strlen(text) && !strncasecmp(a.data, text, a.size);
-}
-
-static struct slice
-trim(struct slice text)
-{
-    while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && (text.data[text.size - 1] == ' ' ||
-                             text.data[text.size - 1] == '\t'))
-        text.size--;
-    return text;
-}
-
-/* The text up to `c`, which is skipped. */
-static struct slice
-take_until(struct slice *text, char c)
-{
-    const char *p = text->size > 0 ? memchr(text->data, c, text->size) : NULL;
-    struct slice taken = *text;
-
-    if (p)
-        taken.size = (size_t)(p - text->data);
-    text->data += taken.size + (p != NULL);
-    text->size -= taken.size + (p != NULL);
-    return taken;
-}
-
-static bool
 is_readable_parameter(struct slice parameter)
 {
-    struct slice name = take_until(&parameter, '=');
+    struct slice name = slice_take(&parameter, '=');
 
-    if (!is_same(trim(name), "charset"))
+    if (!slice_is_word(slice_trimmed(name), "charset"))
         return true;
-    parameter = trim(parameter);
-    return is_same(parameter, "utf-8") || is_same(parameter, "\"utf-8\"");
+    parameter = slice_trimmed(parameter);
+    return slice_is_word(parameter, "utf-8") ||
+           slice_is_word(parameter, "\"utf-8\"");
 }
 
 const struct format *
 format_of(struct slice content_type)
 {
-    struct slice type = trim(take_until(&content_type, ';'));
+    struct slice type = slice_trimmed(slice_take(&content_type, ';'));
 
     while (content_type.size > 0)
-        if (!is_readable_parameter(take_until(&content_type, ';')))
+        if (!is_readable_parameter(slice_take(&content_type, ';')))
             return NULL;
     for (size_t i = 0; i < N_FORMATS; i++)
-        if (is_same(type, formats[i].media_type))
+        if (slice_is_word(type, formats[i].media_type))
             return &formats[i];
     return NULL;
 }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct slice {
     const char *data; /* may be NULL when size is 0 */
@@ -59,6 +60,49 @@ slice_dup(struct slice s)
         text[s.size] = '\0';
     }
     return text;
+}
+
+/* Is it `word`, in whatever case? */
+static inline bool
+slice_is_word(struct slice a, const char *word)
+{
+    return a.size == strlen(word) &&
+           (a.size == 0 || !strncasecmp(a.data, word, a.size));
+}
+
+/* The white space that headers have around their parts (OWS, RFC 9110 section
+ * 5.6.3). */
+static inline bool
+slice_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static inline struct slice
+slice_trimmed(struct slice s)
+{
+    while (s.size > 0 && slice_is_blank(s.data[0])) {
+        s.data++;
+        s.size--;
+    }
+    while (s.size > 0 && slice_is_blank(s.data[s.size - 1]))
+        s.size--;
+    return s;
+}
+
+/* Takes what stands before the next `end` off the front of `rest`, and `end`
+ * with it; all where there is none. */
+static inline struct slice
+slice_take(struct slice *rest, char end)
+{
+    const char *at =
+        rest->size > 0 ? memchr(rest->data, end, rest->size) : NULL;
+    struct slice taken = {rest->data,
+                          at ? (size_t)(at - rest->data) : rest->size};
+
+    rest->data += taken.size + (at != NULL);
+    rest->size -= taken.size + (at != NULL);
+    return taken;
 }
 
 #endif

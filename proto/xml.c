@@ -43,6 +43,7 @@ struct xml {
     size_t n_first;    /* bytes of the beginning that were looked at, up to 4 */
     size_t n_brackets; /* see parse_piece */
     int depth;
+    bool has_root;       /* its root has begun */
     struct problem *why; /* of the call that is going on */
 };
 
@@ -103,6 +104,7 @@ on_start(void *data, const xmlChar *name, const xmlChar *prefix,
     (void)n_defaulted;
     if (xml->rc)
         return;
+    xml->has_root = true;
     if (++xml->depth > XML_DEPTH_MAX)
         rc = problem(xml->why, STATUS_MALFORMED, "elements nest deeper than %d",
                      XML_DEPTH_MAX);
@@ -158,6 +160,10 @@ on_error(void *data, xmlErrorPtr error)
         return;
     while (message.size > 0 && message.data[message.size - 1] == '\n')
         message.size--;
+    /* The library says "Extra content at the end of the document" of it. */
+    if (error->code == XML_ERR_DOCUMENT_END &&
+        (!xml->has_root || xml->depth > 0))
+        message = SLICE("it ends before its root does");
     stop(xml, problem(xml->why,
                       error->code == XML_ERR_NO_MEMORY ? STATUS_MEMORY
                                                        : STATUS_MALFORMED,
@@ -216,6 +222,7 @@ begin(struct xml *xml)
     xml->n_first = 0;
     xml->n_brackets = 0;
     xml->depth = 0;
+    xml->has_root = false;
 
     /* NOENT is what makes "&amp;" in an attribute arrive as "&"; other entities
      * there are none, since a DOCTYPE ends the reading. */

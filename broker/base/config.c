@@ -228,6 +228,8 @@ read_arguments(struct given *given, int argc, char **argv,
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
+#define NOT_A_LINE "this is not NAME = VALUE"
+
 struct reading {
     FILE *file;
     const char *path;
@@ -245,6 +247,23 @@ at_line(struct reading *r, unsigned line, const char *text)
     return r->rc;
 }
 
+/* As fgets, but whole lines only, without a NUL in them; STATUS_INVALID:
+ * something else. *length is 0 at the end of the file. */
+static enum status
+get_line(FILE *file, char *line, size_t size, size_t *length)
+{
+    int c = 0;
+
+    *length = 0;
+    while (c != '\n' && (c = getc(file)) != EOF) {
+        if (c == '\0' || *length + 1 == size)
+            return STATUS_INVALID;
+        line[(*length)++] = (char)c;
+    }
+    line[*length] = '\0';
+    return STATUS_OK;
+}
+
 /*
  * fgets for libinih, which would otherwise cut a long line without a word, and
  * would take an indented line for the rest of the one before. Ends the file
@@ -257,12 +276,15 @@ next_line(char *line, int size, void *stream)
     char text[PROBLEM_QUOTE_MAX + 40];
     size_t length, blanks;
     struct slice section;
+    enum status rc;
 
-    if (r->rc || !fgets(line, size, r->file))
+    if (r->rc)
+        return NULL;
+    rc = get_line(r->file, line, (size_t)size, &length);
+    if (!rc && length == 0)
         return NULL;
     r->line++;
-    length = strlen(line);
-    if (!memchr(line, '\n', length) && !feof(r->file)) {
+    if (rc) {
         (void)at_line(r, r->line, "this line is too long, or has a NUL");
         return NULL;
     }
@@ -281,12 +303,23 @@ next_line(char *line, int size, void *stream)
     return NULL;
 }
 
+static bool
+is_quoted(const char *value)
+{
+    size_t size = strlen(value);
+
+    return size > 1 && (*value == '"' || *value == '\'') &&
+           value[size - 1] == *value;
+}
+
 static enum status
 take_key(struct reading *r, const char *key, const char *value,
          struct problem *why)
 {
     size_t row = row_of(slice_of(key));
 
+    if (!*key || strpbrk(key, " \t"))
+        return problem(why, STATUS_INVALID, NOT_A_LINE);
     if (row == N_ROWS)
         return unknown(why, "", slice_of(key), "");
     if (rows[row].type <= OPTION_FILE)
@@ -297,6 +330,10 @@ take_key(struct reading *r, const char *key, const char *value,
                        "%s: is there twice, first in line %u", rows[row].name,
                        r->line_of[row]);
     r->line_of[row] = r->line;
+    /* They would be taken for part of it: of a directory's name, say. */
+    if (is_quoted(value))
+        return problem(why, STATUS_INVALID,
+                       "%s: a value has no quotes around it", rows[row].name);
     return read_row(row, "", value, r->config, why);
 }
 
@@ -330,7 +367,7 @@ read_file(struct config *config, const char *path, struct problem *why)
         r.rc = STATUS_INVALID;
     } else if (bad > 0 && (!r.rc || (unsigned)bad < r.line)) {
         /* libinih found it by itself. */
-        r.rc = at_line(&r, (unsigned)bad, "this is not NAME = VALUE");
+        r.rc = at_line(&r, (unsigned)bad, NOT_A_LINE);
     } else if (bad < 0) {
         r.rc = problem(why, STATUS_MEMORY, "no memory to read %s", path);
     }

@@ -129,7 +129,11 @@ file_check_dir(const char *dir, struct problem *why)
     /* Up to the first that is there: the rest would be made in it. */
     snprintf(path, sizeof(path), "%s", dir);
     while (stat(path, &found)) {
-        if (errno != ENOENT)
+        int error = errno;
+        bool is_link = !lstat(path, &found); /* that leads nowhere */
+
+        errno = error;
+        if (error != ENOENT || is_link)
             return failed(why, "cannot use the directory", path);
         parent_of(path, parent);
         memcpy(path, parent, sizeof(path));

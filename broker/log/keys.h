@@ -7,8 +7,8 @@
  *
  *     take -> keys_judge -+-> KEYS_NEW      placed; keys_add; kept with the
  *                         |                 batches, in one transaction
- *                         +-> KEYS_ROUND    its first is in this round:
- * answered |                 after the commit, as that is
+ *                         +-> KEYS_ROUND    answered after the commit, as its
+ *                         |                 first, which is in this round
  *                         +-> KEYS_SETTLED  answered at once, from the engine
  *
  * What makes it certain: the log thread alone places posts, and it looks first

@@ -1,45 +1,14 @@
 #include "broker/net/conditional.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "broker/net/date.h"
 
-static bool
-is_space(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static struct slice
-trimmed(struct slice s)
-{
-    while (s.size && is_space(s.data[0])) {
-        s.data++;
-        s.size--;
-    }
-    while (s.size && is_space(s.data[s.size - 1]))
-        s.size--;
-    return s;
-}
-
-/* Takes what stands before the next `end`, or all, off the front of `rest`. */
+/* Takes an element off a list, without the white space around it. */
 static struct slice
 take(struct slice *rest, char end)
 {
-    const char *at = rest->size ? memchr(rest->data, end, rest->size) : NULL;
-    size_t size = at ? (size_t)(at - rest->data) : rest->size;
-    struct slice taken = {rest->data, size};
-
-    rest->data += size + (at != NULL);
-    rest->size -= size + (at != NULL);
-    return trimmed(taken);
-}
-
-static bool
-is_word(struct slice s, const char *word)
-{
-    return s.size == strlen(word) && !strncasecmp(s.data, word, s.size);
+    return slice_trimmed(slice_take(rest, end));
 }
 
 struct conditions
@@ -92,8 +61,8 @@ read_coding(struct slice element, struct slice *coding)
         struct slice parameter = take(&element, ';');
         struct slice name = take(&parameter, '=');
 
-        if (is_word(name, "q"))
-            weight = weight_of(trimmed(parameter));
+        if (slice_is_word(name, "q"))
+            weight = weight_of(slice_trimmed(parameter));
     }
     return weight < 0 ? NOT_LISTED : weight;
 }
@@ -111,11 +80,11 @@ read_codings(struct slice list)
         struct slice coding = {NULL, 0};
         int weight = read_coding(take(&list, ','), &coding);
 
-        if (is_word(coding, "gzip") || is_word(coding, "x-gzip"))
+        if (slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip"))
             c.gzip = weight;
-        else if (is_word(coding, "identity"))
+        else if (slice_is_word(coding, "identity"))
             c.identity = weight;
-        else if (is_word(coding, "*"))
+        else if (slice_is_word(coding, "*"))
             c.any = weight;
     }
     return c;
@@ -145,7 +114,7 @@ next_tag(struct slice *list, struct slice *tag, bool *is_weak)
 {
     const char *end;
 
-    while (list->size && (is_space(*list->data) || *list->data == ',')) {
+    while (list->size && (slice_is_blank(*list->data) || *list->data == ',')) {
         list->data++;
         list->size--;
     }
@@ -255,12 +224,12 @@ read_range(struct slice text, uint64_t size)
     struct slice unit = take(&text, '='), from;
     uint64_t first, last;
 
-    text = trimmed(text);
-    if (!is_word(unit, "bytes") || !text.size ||
+    text = slice_trimmed(text);
+    if (!slice_is_word(unit, "bytes") || !text.size ||
         !memchr(text.data, '-', text.size) || memchr(text.data, ',', text.size))
         return none;
     from = take(&text, '-');
-    text = trimmed(text);
+    text = slice_trimmed(text);
     if (!from.size) {
         if (!read_number(text, &last))
             return none;

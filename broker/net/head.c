@@ -7,7 +7,6 @@
  * sent.
  */
 #include <stdlib.h>
-#include <strings.h>
 
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
@@ -76,24 +75,6 @@ other_header(struct request *rq, const char *name, struct slice *value)
     return true;
 }
 
-static bool
-is_space(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static struct slice
-trimmed(struct slice s)
-{
-    while (s.size && is_space(s.data[0])) {
-        s.data++;
-        s.size--;
-    }
-    while (s.size && is_space(s.data[s.size - 1]))
-        s.size--;
-    return s;
-}
-
 bool
 request_header(struct request *rq, const char *name, struct slice *value)
 {
@@ -130,7 +111,7 @@ request_header(struct request *rq, const char *name, struct slice *value)
         if (headers[i].other ? !other_header(rq, headers[i].other, value)
                              : !known_header(rq, headers[i].token, value))
             return false;
-        *value = trimmed(*value);
+        *value = slice_trimmed(*value);
         return true;
     }
     return false;
@@ -140,27 +121,10 @@ request_header(struct request *rq, const char *name, struct slice *value)
 static bool
 next_of(struct slice *list, struct slice *element)
 {
-    const char *comma = NULL;
-
     if (!list->size)
         return false;
-    comma = memchr(list->data, ',', list->size);
-    *element = (struct slice){list->data, comma ? (size_t)(comma - list->data)
-                                                : list->size};
-    list->data += element->size;
-    list->size -= element->size;
-    if (comma) {
-        list->data++;
-        list->size--;
-    }
-    *element = trimmed(*element);
+    *element = slice_trimmed(slice_take(list, ','));
     return true;
-}
-
-static bool
-is_word(struct slice s, const char *word)
-{
-    return s.size == strlen(word) && !strncasecmp(s.data, word, s.size);
 }
 
 static bool
@@ -169,7 +133,7 @@ list_has(struct slice list, const char *word)
     struct slice element = {NULL, 0};
 
     while (next_of(&list, &element))
-        if (is_word(element, word))
+        if (slice_is_word(element, word))
             return true;
     return false;
 }
@@ -286,7 +250,7 @@ read_length(struct request *rq)
     if (!known_header(rq, WSI_TOKEN_HTTP_CONTENT_LENGTH, &length))
         return true;
     rq->has_length = true;
-    length = trimmed(length);
+    length = slice_trimmed(length);
     if (!length.size || length.size > 15)
         return false;
     for (size_t i = 0; i < length.size; i++) {
@@ -322,7 +286,7 @@ head_read(struct connection *c, bool is_upgrade)
 
     rq->is_closing = !wants_to_stay(rq);
     rq->is_continue = known_header(rq, WSI_TOKEN_HTTP_EXPECT, &expect) &&
-                      is_word(trimmed(expect), "100-continue");
+                      slice_is_word(slice_trimmed(expect), "100-continue");
     return rq;
 }
 
@@ -350,7 +314,7 @@ is_good_handshake(struct request *rq)
         !known_header(rq, WSI_TOKEN_CONNECTION, &connection) ||
         connection.size > UPGRADE_HEADER_MAX ||
         !list_has(connection, "upgrade") ||
-        !known_header(rq, WSI_TOKEN_KEY, &key) || trimmed(key).size != 24)
+        !known_header(rq, WSI_TOKEN_KEY, &key) || slice_trimmed(key).size != 24)
         return false;
     if (!known_header(rq, WSI_TOKEN_PROTOCOL, &list))
         return true;
@@ -414,12 +378,12 @@ head_refuse(struct request *rq)
         return false;
 
     if (!known_header(rq, WSI_TOKEN_UPGRADE, &value) ||
-        !is_word(trimmed(value), "websocket"))
+        !slice_is_word(slice_trimmed(value), "websocket"))
         return refuse(rq, 400, "the only upgrade is to websocket");
     if (!is_good_handshake(rq))
         return refuse(rq, 400, "not a handshake of RFC 6455");
     if (!known_header(rq, WSI_TOKEN_VERSION, &value) ||
-        !slice_is(trimmed(value), "13"))
+        !slice_is(slice_trimmed(value), "13"))
         return refuse_version(rq);
     return false;
 }

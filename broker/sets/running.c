@@ -64,6 +64,7 @@ running_begin(struct running *r, struct running_post *post)
     if (!is_there)
         list_append(list, &post->node);
     pthread_mutex_unlock(&r->mutex);
+    post->has_begun = !is_there;
     return !is_there;
 }
 
@@ -83,10 +84,10 @@ running_whole(struct running_post *post)
 void
 running_end(struct running *r, struct running_post *post)
 {
-    if (!post->node.next)
+    if (!post->has_begun)
         return;
     pthread_mutex_lock(&r->mutex);
     list_remove(&post->node);
     pthread_mutex_unlock(&r->mutex);
-    post->node.next = NULL;
+    post->has_begun = false;
 }

@@ -42,8 +42,9 @@ struct running {
 /* Lives inside the post's struct: there are as many as posts. All zero: not at
  * work. */
 struct running_post {
-    struct list node;
+    struct list node;      /* the mutex's: its neighbours change it, too */
     struct slice set, key; /* lent until running_end */
+    bool has_begun;        /* whoever has the post asks this, not the node */
 
     /* By clock_steady_us; INT64_MAX: it is whole. Relaxed: a late look makes a
      * repeat ask once more. */

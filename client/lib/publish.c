@@ -1,10 +1,10 @@
 /*
  * publish.c - posts changes, each with a key of its own.
  *
- *     post --> answer ---------------------> told
- *      ^   \--> lost, or "come again" --+--> told: there is no time left
- *      |                               |
- *      +------------ pause <-----------+
+ *     post --+--> answer ------------------------> told
+ *      ^     +--> lost, or "come again" --+--> told: there is no time left
+ *      |                                  |
+ *      +-------------- pause <------------+
  *
  * The broker keeps a key once, and gives a repeat the first one's answer: so a
  * post whose answer was lost is repeated until there is one.
@@ -213,7 +213,9 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
     p.end_ms = client_now_ms() + retry_ms(p.options->retry_ms);
 
     rc = post(&p);
-    if (rc == TD_UNREACHABLE && p.is_open) {
+    /* Refused is what was sent last; what was not answered may be kept. */
+    if (p.is_open &&
+        (rc == TD_UNREACHABLE || rc == TD_REFUSED || rc == TD_GONE)) {
         char why[sizeof(client->problem)];
 
         snprintf(why, sizeof(why), "%s", client->problem);

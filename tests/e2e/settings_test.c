@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -264,6 +265,28 @@ diagnostics_tell_of_the_start_and_the_end(void **state)
     assert_int_equal(access(ini->data, F_OK), -1);
 }
 
+/* What was asked for and could not be said is a failure. */
+static void
+what_cannot_be_said_is_a_failure(void **state)
+{
+    static const char *const wishes[] = {"--help", "--version", "--example",
+                                         "--check"};
+    struct ini *ini = *state;
+
+    ini_write(ini, "data = %s\n");
+    for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++) {
+        char line[700];
+        int status;
+
+        snprintf(line, sizeof(line),
+                 "exec " BIN_DIR "/tidingsd %s --config %s > /dev/full 2>&1",
+                 wishes[i], ini->path);
+        status = system(line);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 1);
+    }
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, ini_setup, ini_teardown)
 
@@ -277,6 +300,7 @@ main(void)
         TEST(check_finds_what_would_not_work),
         TEST(the_example_is_a_file_for_config),
         TEST(diagnostics_tell_of_the_start_and_the_end),
+        TEST(what_cannot_be_said_is_a_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

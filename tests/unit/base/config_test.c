@@ -158,11 +158,10 @@ a_public_url_loses_the_slashes_at_its_end(void **state)
 static void
 what_cannot_stand_before_a_path_is_no_public_url(void **state)
 {
-    const char *argv[] = {"tidingsd", "--public-url", NULL, NULL};
-    struct problem why = {.text = ""};
+    char url[600];
+    const char *argv[] = {"tidingsd", "--public-url", url, NULL};
     struct config config;
     enum config_wish wish;
-    char url[600];
 
     (void)state;
 
@@ -176,19 +175,62 @@ what_cannot_stand_before_a_path_is_no_public_url(void **state)
             "fragment; paths are put behind it",
             "--public-url", "http://example.org/#");
 
-    argv[2] = "example.org";
-    assert_int_equal(read_line(&config, &wish, &why, argv), STATUS_INVALID);
-    assert_true(slice_starts(slice_of(why.text), "--public-url: "));
+    REFUSED("--public-url: \"example.org\" is not a URL", "--public-url",
+            "example.org");
+    REFUSED("--public-url: \"http://a.org/b c\" is not a URL", "--public-url",
+            "http://a.org/b c");
+    REFUSED("--public-url: is empty", "--public-url", "");
+    REFUSED("--public-url: \"http://\" is not a URL", "--public-url",
+            "http://");
 
     memset(url, 'a', sizeof(url));
     memcpy(url, "http://", 7);
     url[500] = '\0';
-    argv[2] = url;
     assert_int_equal(read_line(&config, &wish, NULL, argv), STATUS_OK);
     assert_string_equal(config.public_url, url);
     url[500] = 'a';
     url[501] = '\0';
     REFUSED("--public-url: is longer than 500 bytes", "--public-url", url);
+}
+
+/* Whoever reads documents connects there; and whether a broker is open depends
+ * on it, so that nothing may only look like a host. */
+static void
+a_public_url_names_a_host_and_maybe_a_port(void **state)
+{
+    static const char *const wrong[] = {
+        "http://localhost:80@example.org/",
+        "http://a:b@example.org",
+        "http://@example.org",
+        "http://example.org:",
+        "http://example.org:x/",
+        "http://example.org:65536/",
+        "http://example.org:080808/",
+        "http://[::1",
+        "http://[::1/]",
+        "http://[::1]x/",
+        "http://[::1]:x",
+        "http://exa[mple.org/",
+    };
+    static const char *const right[] = {
+        "http://[::1]",
+        "https://[::1]:8787/a",
+        "http://a.org:65535",
+        "http://a.org/~me@home:8/",
+    };
+    struct config config;
+    char want[200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        snprintf(want, sizeof(want),
+                 "--public-url: \"%s\" has something else than HOST or "
+                 "HOST:PORT before its path",
+                 wrong[i]);
+        REFUSED(want, "--public-url", wrong[i]);
+    }
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++)
+        READ(&config, "--public-url", right[i]);
 }
 
 static void
@@ -422,6 +464,46 @@ an_error_in_the_file_names_its_line(void **state)
     memcpy(line, "data = ", 7);
     line[sizeof(line) - 1] = '\0';
     refused_in_file(state, line, "1: this line is too long, or has a NUL");
+
+    /* What stands there is not what the words say. */
+    refused_in_file(state, " = 3\n", "1: this is not NAME = VALUE");
+    refused_in_file(state, "listen 127.0.0.1:8787\n",
+                    "1: this is not NAME = VALUE");
+    refused_in_file(state, "data = \"/srv/tidings\"\n",
+                    "1: data: a value has no quotes around it");
+    refused_in_file(state, "data = '/srv/tidings' ; here\n",
+                    "1: data: a value has no quotes around it");
+    refused_in_file(state, "threads = \"2\"\n",
+                    "1: threads: a value has no quotes around it");
+}
+
+/* Wherever it stands: what follows it must not be lost without a word. */
+static void
+a_nul_in_the_file_is_refused(void **state)
+{
+    static const struct {
+        struct slice text;
+        unsigned line;
+    } files[] = {
+        {SLICE("threads = 2\0\n"), 1},       {SLICE("threads = 2\0"), 1},
+        {SLICE("threads = 2\0data = x"), 1}, {SLICE("threads = 2\n\0"), 2},
+        {SLICE("\xff\xfet\0h\0r\0"), 1},
+    };
+
+    char path[300], want[400];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        FILE *to = fopen(path, "w");
+
+        assert_int_equal(fwrite(files[i].text.data, 1, files[i].text.size, to),
+                         files[i].text.size);
+        fclose(to);
+        snprintf(want, sizeof(want),
+                 "%s:%u: this line is too long, or has a NUL", path,
+                 files[i].line);
+        REFUSED(want, "--config", path);
+    }
 }
 
 /* Issue 3, point 6: unknown keys are errors with a suggestion; the same on the
@@ -660,6 +742,7 @@ main(void)
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(a_public_url_loses_the_slashes_at_its_end),
         cmocka_unit_test(what_cannot_stand_before_a_path_is_no_public_url),
+        cmocka_unit_test(a_public_url_names_a_host_and_maybe_a_port),
         cmocka_unit_test(bytes_may_end_in_a_unit),
         cmocka_unit_test(times_may_have_decimals_and_are_exact),
         cmocka_unit_test(what_is_no_number_is_refused),
@@ -670,6 +753,7 @@ main(void)
             help_and_version_are_wishes_and_the_rest_is_not_looked_at),
         IN_TEMPDIR(a_file_has_one_option_a_line_and_the_command_line_wins),
         IN_TEMPDIR(an_error_in_the_file_names_its_line),
+        IN_TEMPDIR(a_nul_in_the_file_is_refused),
         IN_TEMPDIR(what_was_misspelt_is_told_what_was_meant),
         IN_TEMPDIR(a_byte_order_mark_is_no_part_of_the_first_key),
         cmocka_unit_test(the_example_stands_in_tidingsd_ini),

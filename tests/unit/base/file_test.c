@@ -278,6 +278,17 @@ says_whether_a_directory_could_be_used_and_makes_nothing(void **state)
              path);
     assert_int_equal(file_check_dir(path, &why), STATUS_IO);
     assert_string_equal(why.text, want);
+
+    /* It could not be made: its name is taken. */
+    snprintf(path, sizeof(path), "%s/link", tempdir_path(state));
+    assert_int_equal(symlink("not-here", path), 0);
+    snprintf(want, sizeof(want),
+             "cannot use the directory %s: No such file or directory", path);
+    assert_int_equal(file_check_dir(path, &why), STATUS_IO);
+    assert_string_equal(why.text, want);
+    snprintf(path, sizeof(path), "%s/link/below", tempdir_path(state));
+    assert_int_equal(file_check_dir(path, &why), STATUS_IO);
+    assert_string_equal(why.text, want);
 }
 
 #define IN_TEMPDIR(test) \

@@ -378,6 +378,31 @@ gives_up_in_time(void **state)
     assert_int_equal(troubles.n, 0);
 }
 
+/* A refusal speaks of the repeat alone: a broker that was started again may
+ * refuse what it has kept before. */
+static void
+a_refusal_does_not_take_back_what_may_be_kept(void **state)
+{
+    struct stage *s = *state;
+    static const unsigned statuses[] = {403, 410};
+
+    for (size_t i = 0; i < 2; i++) {
+        fake_silence(s->broker);
+        fake_answer(s->broker, statuses[i], "application/problem+json",
+                    "{\"detail\":\"no\"}");
+    }
+    fake_answer(s->broker, 403, "application/problem+json",
+                "{\"detail\":\"no\"}");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(publish(s, "application/json", "[]"), TD_REFUSED);
+    assert_string_equal(td_problem(s->client), "403: no" IN_DOUBT);
+    assert_int_equal(publish(s, "application/json", "[]"), TD_GONE);
+    assert_string_equal(td_problem(s->client), "410: no" IN_DOUBT);
+    assert_int_equal(publish(s, "application/json", "[]"), TD_REFUSED);
+    assert_string_equal(td_problem(s->client), "403: no");
+}
+
 /* Without a key what may have been kept is not sent twice. */
 static void
 does_not_repeat_what_may_be_kept_without_a_key(void **state)
@@ -429,6 +454,7 @@ main(void)
         TEST(repeats_a_post_whose_answer_was_lost),
         TEST(asks_on_while_the_outcome_is_open),
         TEST(gives_up_in_time),
+        TEST(a_refusal_does_not_take_back_what_may_be_kept),
         TEST(does_not_repeat_what_may_be_kept_without_a_key),
         TEST(stops),
     };

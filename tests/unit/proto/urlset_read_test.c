@@ -382,6 +382,31 @@ refuses_the_end_of_a_cdata_section_in_text(void **state)
     buf_fini(&b);
 }
 
+/* An empty body, and one that was cut off, are told from one with something
+ * behind its end. */
+static void
+says_that_a_document_ends_too_early(void **state)
+{
+    static const char *const early[] = {
+        "",
+        " \n",
+        "\xef\xbb\xbf",
+        "<",
+        "<!-- nothing -->",
+        "<?xml version='1.0'?>",
+        XML_HEAD,
+        XML_HEAD "<url><loc>http://example.com/a",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++)
+        assert_refused(XML, early[i], STATUS_MALFORMED,
+                       "not well-formed: it ends before its root does");
+    assert_refused(XML, XML_HEAD "</urlset><a/>", STATUS_MALFORMED,
+                   "not well-formed: Extra content at the end of the "
+                   "document");
+}
+
 int
 main(void)
 {
@@ -400,6 +425,7 @@ main(void)
         cmocka_unit_test(reads_coverage_and_stamps_of_a_message),
         cmocka_unit_test(refuses_coverage_that_is_none),
         cmocka_unit_test(reads_a_list_without_entries_as_a_message_only),
+        cmocka_unit_test(says_that_a_document_ends_too_early),
         cmocka_unit_test(refuses_the_end_of_a_cdata_section_in_text),
     };
 

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -116,6 +117,53 @@ holds_one_among_many_threads(void **state)
     running_fini(&race.running);
 }
 
+struct crowd {
+    struct running *running;
+    const char *set;
+};
+
+static void *
+pass_through(void *user)
+{
+    const struct crowd *crowd = user;
+
+    for (int i = 0; i < 20000; i++) {
+        char key[16];
+        struct running_post post = {.set = slice_of(crowd->set)};
+
+        snprintf(key, sizeof(key), "%d", i % 1000);
+        post.key = slice_of(key);
+        if (running_begin(crowd->running, &post))
+            running_heard(&post);
+        running_end(crowd->running, &post);
+    }
+    return NULL;
+}
+
+/* Posts that have nothing to do with each other meet in a list all the same.
+ * (That no thread looks at what another one changes, ThreadSanitizer says.) */
+static void
+posts_of_different_sets_do_not_meet(void **state)
+{
+    struct running r;
+    struct crowd crowds[] = {{&r, "a"}, {&r, "b"}, {&r, "c"}, {&r, "d"}};
+    struct running_post post = named("a", "1");
+    pthread_t threads[4];
+
+    (void)state;
+    running_init(&r);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, pass_through, &crowds[i]), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < RUNNING_LISTS; i++)
+        assert_true(list_is_empty(&r.lists[i]));
+    assert_true(running_begin(&r, &post));
+    running_end(&r, &post);
+    running_fini(&r);
+}
+
 int
 main(void)
 {
@@ -123,6 +171,7 @@ main(void)
         cmocka_unit_test(holds_one_post_of_a_set_and_key),
         cmocka_unit_test(a_repeat_takes_over_from_a_silent_post),
         cmocka_unit_test(holds_one_among_many_threads),
+        cmocka_unit_test(posts_of_different_sets_do_not_meet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
