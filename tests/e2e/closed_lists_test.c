@@ -27,7 +27,7 @@ the_index_stays_small_and_the_archive_has_every_closed_list(void **state)
     }
 }
 
-/* R-139, R-223: the same bytes from the log, from the file, and by a broker
+/* R-139, R-151, R-223: the same bytes from the log, the file, and by a broker
  * that now has another name. */
 static void
 a_closed_list_keeps_its_bytes_whoever_serves_them(void **state)

@@ -221,6 +221,32 @@ starts_now_when_no_position_is_given(void **state)
     follower_close(&f);
 }
 
+/* R-282, R-341: a resource may be in several sets; each tells its own
+ * followers, by its own numbers. */
+static void
+tells_of_a_change_in_each_set_that_it_was_posted_to(void **state)
+{
+    struct stage *s = *state;
+    struct follower news, other;
+
+    source_post(&s->http, "other", 1, 1, 0);
+    follower_open(&news, s->broker.port, "/sets/news/stream", NULL);
+    follower_open(&other, s->broker.port, "/sets/other/stream", NULL);
+    follower_next(&news);
+    follower_next(&other);
+    source_post(&s->http, "news", 9, 1, 0);
+    source_post(&s->http, "other", 9, 1, 0);
+
+    assert_string_equal(follower_next(&news)->entries[0].loc,
+                        "http://example.com/r/9");
+    assert_int_equal(news.notice.entries[0].seq, 4);
+    assert_string_equal(follower_next(&other)->entries[0].loc,
+                        "http://example.com/r/9");
+    assert_int_equal(other.notice.entries[0].seq, 2);
+    follower_close(&other);
+    follower_close(&news);
+}
+
 /* What a client has mistyped is told at the handshake. */
 static void
 refuses_a_malformed_position_at_the_handshake(void **state)
@@ -305,6 +331,7 @@ main(void)
         STAGED(begins_with_a_heartbeat_where_it_starts),
         STAGED(takes_a_plain_seq_as_a_position),
         STAGED(starts_now_when_no_position_is_given),
+        STAGED(tells_of_a_change_in_each_set_that_it_was_posted_to),
         STAGED(refuses_a_malformed_position_at_the_handshake),
         STAGED(closes_with_4410_for_a_position_that_cannot_be_served),
         STAGED(answers_404_for_a_set_that_does_not_exist),

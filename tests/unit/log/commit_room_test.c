@@ -208,9 +208,9 @@ await_group(struct posted *group)
     }
 }
 
-/* --linger: who comes while a commit waits for company is that company: one
- * commit for a group, or, where this thread was kept waiting, a few more; not
- * one for the first and one for the others. */
+/* R-311, --linger: who comes while a commit waits for company is that company:
+ * one commit for a group, or, where this thread was kept waiting, a few more;
+ * not one for the first and one for the others. */
 static void
 posts_that_come_while_a_commit_lingers_share_it(void **state)
 {

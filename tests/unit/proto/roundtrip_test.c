@@ -1,6 +1,6 @@
 /*
  * What is posted comes out unchanged and in order, whichever format it came in
- * and in whichever form it is read: every row of terms.h (R-240 to R-254,
+ * and in whichever form it is read: every row of terms.h (R-240 to R-250,
  * R-024), and entries made up by chance.
  */
 #include "tests/support/again.h"
@@ -41,7 +41,7 @@ assert_comes_back(const char *type, const struct buf *document,
     again_close(&a);
 }
 
-/* each row by itself. */
+/* each row by itself. */
 static void
 every_term_comes_back(void **state)
 {
