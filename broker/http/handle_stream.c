@@ -105,6 +105,7 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
                (rc = read_wish(rq, &head, &wish, &why))) {
         routes_answer_failure(rq, rc, &why, NULL, NULL);
     } else if (request_method(rq) == METHOD_HEAD) {
+        filters_leave(wish.filter);
         eventsource_head(&r);
         request_answer(rq, &r);
     } else {
