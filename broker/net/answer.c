@@ -22,8 +22,12 @@
 /* Then the other connections get their turn. */
 #define WRITES_AT_ONCE 4
 
+/* Longest head: a status line, the lines that compose_head adds by itself, and
+ * the handler's. */
+#define HEAD_MAX (RESPONSE_HEADERS_MAX + 512)
+
 /* A body that is no longer goes along with the head. */
-#define SMALL_BODY (SCRATCH_SIZE - 4096)
+#define SMALL_BODY (SCRATCH_SIZE - HEAD_MAX)
 
 /* The head */
 
@@ -47,7 +51,7 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
                  r->status, response_reason(r->status), s->date, connection);
     if (r->is_long && !rq->is_1_0)
         n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
-                       "Transfer-Encoding: chunked\r\n");
+                      "Transfer-Encoding: chunked\r\n");
     /* RFC 9110 section 8.6 forbids it in 204, and in 304 it would be that of
      * what is not sent. */
     if (r->status != 204 && r->status != 304 && !r->is_long)
