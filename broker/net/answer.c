@@ -48,7 +48,8 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
                  "Date: %s\r\n"
                  "X-Content-Type-Options: nosniff\r\n"
                  "%s",
-                 r->status, response_reason(r->status), s->date, connection);
+                 r->status, response_reason(r->status), service_date(s),
+                 connection);
     if (r->is_long && !rq->is_1_0)
         n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
                       "Transfer-Encoding: chunked\r\n");

@@ -21,14 +21,15 @@ static int
 refuse_raw(struct connection *c)
 {
     char answer[512];
-    int n = snprintf(answer, sizeof(answer),
-                     "HTTP/1.1 501 Not Implemented\r\n"
-                     "Date: %s\r\n"
-                     "X-Content-Type-Options: nosniff\r\n"
-                     "Connection: close\r\n"
-                     "Content-Length: %zu\r\n"
-                     "Content-Type: application/problem+json\r\n\r\n%s",
-                     c->service->date, sizeof(NO_METHOD) - 1, NO_METHOD);
+    int n =
+        snprintf(answer, sizeof(answer),
+                 "HTTP/1.1 501 Not Implemented\r\n"
+                 "Date: %s\r\n"
+                 "X-Content-Type-Options: nosniff\r\n"
+                 "Connection: close\r\n"
+                 "Content-Length: %zu\r\n"
+                 "Content-Type: application/problem+json\r\n\r\n%s",
+                 service_date(c->service), sizeof(NO_METHOD) - 1, NO_METHOD);
 
     connection_write(c, answer, (size_t)n);
     return -1;

@@ -133,6 +133,60 @@ open_problems(void **state)
     return open_with(state, answer_with_a_problem);
 }
 
+/* The clock of the test. */
+static _Atomic int64_t test_us;
+
+static int64_t
+test_now(void)
+{
+    return atomic_load(&test_us);
+}
+
+/* Within this second, and it is set before there are threads that ask. */
+static int
+open_at(void **state)
+{
+    atomic_store(&test_us, INT64_C(784111777999999));
+    clock_replace(test_now);
+    return served_open(state);
+}
+
+static int
+close_at(void **state)
+{
+    int rc = served_close(state);
+
+    clock_replace(NULL);
+    return rc;
+}
+
+static void
+assert_date(struct wire *w, const char *date)
+{
+    struct wire_answer a;
+    char value[64];
+
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    assert_true(wire_header(&a, "Date", value, sizeof(value)));
+    assert_string_equal(value, date);
+}
+
+/* RFC 9110 sections 6.6.1, 8.8.2.1: the second of the answer, from its first
+ * moment on; also when the clock is set back. */
+static void
+tells_the_date_of_the_answer(void **state)
+{
+    struct wire *w = served_connect();
+
+    (void)state;
+    assert_date(w, "Sun, 06 Nov 1994 08:49:37 GMT");
+    atomic_fetch_add(&test_us, 1);
+    assert_date(w, "Sun, 06 Nov 1994 08:49:38 GMT");
+    atomic_store(&test_us, 0);
+    assert_date(w, "Thu, 01 Jan 1970 00:00:00 GMT");
+    wire_close(w);
+}
+
 #define TEXT_MAX (40 * 1024)
 
 /* As many bytes of text as the path says, and as many headers as there may be.
@@ -441,6 +495,8 @@ main(void)
         cmocka_unit_test(has_a_status_for_every_failure),
         cmocka_unit_test_setup_teardown(answers_with_a_problem, open_problems,
                                         served_close),
+        cmocka_unit_test_setup_teardown(tells_the_date_of_the_answer, open_at,
+                                        close_at),
         cmocka_unit_test_setup_teardown(
             sends_texts_of_all_sizes_behind_the_longest_head, open_texts,
             served_close),
