@@ -31,17 +31,26 @@
 
 /* The head */
 
+/* What is said of the connection. 426 has to name the protocol that is wanted
+ * (RFC 9110 section 15.5.22), to those who could speak it. */
+static const char *
+connection_lines(const struct request *rq, unsigned status)
+{
+    if (status == 426 && !rq->is_1_0)
+        return rq->is_closing ? "Upgrade: websocket\r\n"
+                                "Connection: upgrade, close\r\n"
+                              : "Upgrade: websocket\r\n"
+                                "Connection: upgrade\r\n";
+    if (rq->is_closing)
+        return "Connection: close\r\n";
+    return rq->is_1_0 ? "Connection: keep-alive\r\n" : "";
+}
+
 static size_t
 compose_head(struct request *rq, const struct response *r, uint64_t size)
 {
     struct service *s = rq->service;
-    const char *connection = "";
     int n = 0;
-
-    if (rq->is_closing)
-        connection = "Connection: close\r\n";
-    else if (rq->is_1_0)
-        connection = "Connection: keep-alive\r\n";
 
     n = snprintf(s->scratch, SCRATCH_SIZE,
                  "HTTP/1.1 %u %s\r\n"
@@ -49,7 +58,7 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
                  "X-Content-Type-Options: nosniff\r\n"
                  "%s",
                  r->status, response_reason(r->status), service_date(s),
-                 connection);
+                 connection_lines(rq, r->status));
     if (r->is_long && !rq->is_1_0)
         n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
                       "Transfer-Encoding: chunked\r\n");
