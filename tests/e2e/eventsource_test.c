@@ -514,6 +514,7 @@ tells_that_a_position_is_gone_once(void **state)
                          "Last-Event-ID: gone"),
                      204);
     assert_int_equal(s->http.body.size, 0);
+    assert_string_equal(http_header(&s->http, "Cache-Control"), "no-store");
 }
 
 /* Everybody is told, and the answer ends as a whole; the client comes back. */
