@@ -29,66 +29,42 @@ read_text(const char *text, char *to, size_t room, struct problem *why)
     return STATUS_OK;
 }
 
-/* Decimal digits; returns where they end, NULL: something else. */
-static const char *
-read_port(const char *text, unsigned *port)
-{
-    size_t size = strspn(text, "0123456789");
-
-    if (size == 0 || size > 5)
-        return NULL;
-    *port = 0;
-    for (size_t i = 0; i < size; i++)
-        *port = *port * 10 + (unsigned)(text[i] - '0');
-    return *port <= UINT16_MAX ? text + size : NULL;
-}
-
-/* Does a URL go on with HOST or HOST:PORT, HOST being a name or [ADDRESS]? No
- * user before it: that could look like a host ("localhost:80@example.org"), and
- * documents would tell it to everybody. */
-static bool
-is_host_and_port(const char *text)
-{
-    const char *end = text + strcspn(text, *text == '[' ? "]/" : ":/@[]");
-    unsigned port;
-
-    if (*text == '[' && *end++ != ']')
-        return false;
-    if (end > text && *end == ':')
-        end = read_port(end + 1, &port);
-    return end && end > text && (*end == '/' || *end == '\0');
-}
-
 static enum status
 read_url(const char *text, char *to, size_t room, struct problem *why)
 {
-    enum status rc = read_text(text, to, room, why);
-    const char *host = NULL;
+    enum status rc = uri_check(slice_of(text), "it", why);
 
     if (rc)
         return rc;
-    if (uri_check(slice_of(text), "URL", NULL))
-        return not_a(why, text, "a URL");
-    if (slice_starts(slice_of(text), "http://"))
-        host = text + strlen("http://");
-    else if (slice_starts(slice_of(text), "https://"))
-        host = text + strlen("https://");
-    else
+    if (!slice_starts(slice_of(text), "http://") &&
+        !slice_starts(slice_of(text), "https://"))
         return not_a(why, text, "an http:// or https:// URL");
     if (strpbrk(text, "?#"))
         return problem(why, STATUS_INVALID,
                        "\"%s\" has a query or a fragment; paths are put "
                        "behind it",
                        problem_quote(slice_of(text)).text);
-    if (!is_host_and_port(host))
-        return problem(why, STATUS_INVALID,
-                       "\"%s\" has something else than HOST or HOST:PORT "
-                       "before its path",
-                       problem_quote(slice_of(text)).text);
+    rc = read_text(text, to, room, why);
+    if (rc)
+        return rc;
 
     for (size_t size = strlen(to); to[size - 1] == '/'; size--)
         to[size - 1] = '\0';
     return STATUS_OK;
+}
+
+/* Decimal digits up to the end of `text`; false: something else. */
+static bool
+read_port(const char *text, unsigned *port)
+{
+    size_t size = strspn(text, "0123456789");
+
+    if (size == 0 || size > 5 || text[size] != '\0')
+        return false;
+    *port = 0;
+    for (size_t i = 0; i < size; i++)
+        *port = *port * 10 + (unsigned)(text[i] - '0');
+    return *port <= UINT16_MAX;
 }
 
 /* HOST:PORT, or [ADDRESS]:PORT for an address that has colons itself. */
@@ -100,7 +76,6 @@ read_listen(const char *text, char *to, size_t room, unsigned *port,
         "HOST:PORT, such as 127.0.0.1:8787 or [::1]:8787";
     const char *host = text;
     const char *colon = strrchr(text, ':');
-    const char *end;
     size_t size;
 
     if (!colon)
@@ -115,8 +90,7 @@ read_listen(const char *text, char *to, size_t room, unsigned *port,
         return not_a(why, text, form);
     }
 
-    end = read_port(colon + 1, port);
-    if (size == 0 || size >= room || !end || *end)
+    if (size == 0 || size >= room || !read_port(colon + 1, port))
         return not_a(why, text, form);
     for (size_t i = 0; i < size; i++)
         if (host[i] <= ' ' || host[i] == 0x7f || strchr("[]/\\\"", host[i]))
