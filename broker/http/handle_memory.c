@@ -113,14 +113,13 @@ on_resumed(struct request *rq, void *user)
         return;
     }
     log_head(r->wish.set->log, &r->head);
-    if (r->head.last <= r->wish.reached)
-        r->wait_until_us = 0; /* time is over, or the broker ends */
     read_or_wait(rq, r);
 }
 
-/* Waits until the log goes on beyond where it was read, or time is over. */
+/* Waits until the log goes on beyond `beyond` or time is over. Where nobody
+ * waits any more, it is answered what there is. */
 static void
-wait_for_more(struct request *rq, struct reading *r, uint64_t beyond)
+wait_on(struct request *rq, struct reading *r, uint64_t beyond)
 {
     struct poll_wish wish = {
         .set = r->wish.set,
@@ -132,7 +131,10 @@ wait_for_more(struct request *rq, struct reading *r, uint64_t beyond)
 
     if (wish.wait_us < 0)
         wish.wait_us = 0;
-    push_wait(r->http->push, rq, &wish);
+    if (push_wait(r->http->push, rq, &wish))
+        return;
+    r->wait_until_us = 0;
+    read_or_wait(rq, r);
 }
 
 /* What was read is answered; nothing, while there is time, is waited on: what
@@ -149,7 +151,7 @@ end(struct request *rq, struct reading *r)
     r->wish.after = r->page.after;
     r->wish.has_since = false;
     r->wish.reached = r->page.last;
-    wait_for_more(rq, r, r->page.last);
+    wait_on(rq, r, r->page.last);
 }
 
 static void

@@ -40,7 +40,7 @@ struct poll_wish {
     uint64_t after;
     int64_t wait_us; /* at most POLLS_WAIT_MAX_US */
 
-    /* Called once. The request is the callee's again, to be answered or
+    /* Called once, later. The request is the callee's again, to be answered or
      * deferred; NULL: its client has gone. */
     void (*resume)(struct request *rq, void *user);
     void *user;
@@ -56,10 +56,10 @@ struct polls {
 
 void polls_init(struct polls *polls);
 
-/* Lets a request wait; within on_request. It may be resumed within this call.
- */
-void polls_wait(struct polls *polls, struct places *places, struct request *rq,
-                const struct poll_wish *wish);
+/* Lets a request wait: within on_request, or when it has been resumed. false:
+ * nobody waits, at the end or without memory; it is still the caller's. */
+MUST_CHECK bool polls_wait(struct polls *polls, struct places *places,
+                           struct request *rq, const struct poll_wish *wish);
 
 /* There is more: those of the place that asked for it are due. */
 void polls_serve(struct polls *polls, struct place *place);

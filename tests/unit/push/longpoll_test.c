@@ -69,7 +69,8 @@ on_request(struct request *rq, void *user)
     assert_non_null(wish.set);
     wish.user = wish.set;
     assert_true(number_read(request_query(rq), &wish.after));
-    polls_wait(&world.polls, &world.places, rq, &wish);
+    if (!polls_wait(&world.polls, &world.places, rq, &wish))
+        on_resumed(rq, wish.user);
     atomic_fetch_add(&world.n_asked, 1);
 }
 
