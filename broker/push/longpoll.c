@@ -137,6 +137,7 @@ look_at_time(struct polls *polls)
 void
 polls_go_on(struct polls *polls, struct service *service)
 {
+    int64_t end_us = clock_steady_us() + POLLS_TURN_US;
     struct list *node;
 
     if (!polls->n)
@@ -147,6 +148,8 @@ polls_go_on(struct polls *polls, struct service *service)
         struct poll *poll = list_entry(node, struct poll, timed);
 
         resume(poll, poll->request);
+        if (clock_steady_us() >= end_us)
+            break;
     }
     if (!list_is_empty(&polls->due))
         service_wake(service);

@@ -7,9 +7,10 @@
  *                         +------ time is over ---+
  *
  * A waiting request costs no thread and no message: it is in two lists. Those
- * that are due are resumed POLLS_AT_ONCE at a time, and then the others of the
- * thread get their turn. Time is measured in slots of POLLS_SLOT_US: a request
- * waits up to one of them longer than it asked for.
+ * that are due are resumed POLLS_AT_ONCE at a time, or fewer if that takes
+ * long, and then the others of the thread get their turn. Time is measured in
+ * slots of POLLS_SLOT_US: a request waits up to one of them longer than it
+ * asked for.
  *
  * All of it belongs to one service thread.
  */
@@ -28,7 +29,10 @@
  * small. */
 #define POLLS_WAIT_MAX_US ((int64_t)300 * 1000000)
 
+/* So many at once, and none any more after so long: to resume one may be to
+ * write a large page. */
 #define POLLS_AT_ONCE 256
+#define POLLS_TURN_US 5000
 
 /* The slots are a ring; longer than the longest wait. */
 #define POLLS_SLOT_US ((int64_t)125000)
