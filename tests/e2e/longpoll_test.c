@@ -35,17 +35,31 @@ struct stage {
 };
 
 static int
-set_up(void **state)
+set_up_with(void **state, const char *rotate, const char *tail_bytes,
+            const char *message_bytes)
 {
     struct stage *s = calloc(1, sizeof(*s));
 
     assert_non_null(s);
     *state = s;
-    broker_open(&s->broker, "--threads", "2", "--rotate-entries", "10",
-                "--tail-bytes", "1048576", NULL);
+    broker_open(&s->broker, "--threads", "2", "--rotate-entries", rotate,
+                "--tail-bytes", tail_bytes, "--message-bytes", message_bytes,
+                NULL);
     http_open(&s->http, s->broker.url);
     source_post(&s->http, "news", 1, 3, 0);
     return 0;
+}
+
+static int
+set_up(void **state)
+{
+    return set_up_with(state, "10", "1M", "1M");
+}
+
+static int
+set_up_roomy(void **state)
+{
+    return set_up_with(state, "50000", "64M", "16M");
 }
 
 static int
@@ -430,6 +444,47 @@ wakes_a_crowd_and_forgets_who_has_gone(void **state)
     }
 }
 
+/* Pages of which the broker does not hold as many at a time (sets/registry.c).
+ */
+#define LARGE_CROWD 30
+#define LARGE_PAGE  12000000
+
+/* Rule 5: what a crowd is woken for may be large; there is no room for all of
+ * it at the same time where they read slowly, and whoever has time gets it a
+ * little later. */
+static void
+serves_a_crowd_that_is_woken_for_large_pages(void **state)
+{
+    static struct wire *w[LARGE_CROWD];
+    struct stage *s = *state;
+    struct buf page;
+
+    buf_init(&page, 2 * LARGE_PAGE);
+    for (int i = 0; i < LARGE_CROWD; i++) {
+        w[i] = wire_connect_narrow("127.0.0.1", s->broker.port);
+        assert_non_null(w[i]);
+        assert_true(wire_send_text(
+            w[i], "GET " CHANGES "?after=3&wait=" LONG " HTTP/1.1\r\n"
+                  "Host: 127.0.0.1\r\nAccept: application/xml\r\n\r\n"));
+    }
+    await_threads(s);
+    source_post(&s->http, "news", 1, 240, LARGE_PAGE / 240);
+    for (int i = 0; i < LARGE_CROWD; i++) {
+        struct wire_answer a;
+
+        assert_true(wire_answer(w[i], &a, false));
+        if (a.status != 200)
+            fail_msg("poll %d: status %u: %s", i, a.status, a.body);
+        if (i == 0)
+            buf_add(&page, a.body, a.body_size);
+        assert_true(
+            slice_equal((struct slice){a.body, a.body_size}, buf_slice(&page)));
+        wire_close(w[i]);
+    }
+    assert_true(page.size > LARGE_PAGE);
+    buf_fini(&page);
+}
+
 /* The next request of the connection waits behind it. */
 static void
 answers_what_is_pipelined_behind_it_afterwards(void **state)
@@ -490,6 +545,9 @@ main(void)
         TEST(hears_of_its_own_set_only),
         TEST(goes_on_across_a_rotation),
         TEST(wakes_a_crowd_and_forgets_who_has_gone),
+        cmocka_unit_test_setup_teardown(
+            serves_a_crowd_that_is_woken_for_large_pages, set_up_roomy,
+            tear_down),
         TEST(answers_what_is_pipelined_behind_it_afterwards),
         TEST(is_answered_when_the_broker_ends),
     };
