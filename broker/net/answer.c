@@ -226,6 +226,7 @@ answer_begin_long(struct request *rq, const struct response *r,
     size_t size;
 
     rq->is_closing = true;
+    metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
     size = compose_head(rq, r, 0);
     if (opening.size > SCRATCH_SIZE - size)
         opening.size = 0;
