@@ -62,7 +62,11 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     if (!p)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
     buf_init(&p->text, (size_t)1 << 30);
-    rc = message_write(&p->text, &message, &page->last, why);
+    /* Without room for the largest nothing is worked out in vain. */
+    if (!registry_has_room(registry, BUDGET_ANSWERS, message.max_bytes))
+        rc = problem(why, STATUS_BUSY, "too much is being read at the moment");
+    else
+        rc = message_write(&p->text, &message, &page->last, why);
     if (!rc && p->text.size > 0 &&
         !registry_reserve(registry, BUDGET_ANSWERS, p->text.capacity))
         rc = problem(why, STATUS_BUSY, "too much is being read at the moment");

@@ -4,7 +4,7 @@
  *
  *     read_or_wait --> page? --> answered
  *       ^    |  |       |
- *       |    |  +--+    | none, and there is time
+ *       |    |  +--+    | none, or no room, and there is time
  *       |    v job ^    v
  *       +---- resumed <-- waits (push/longpoll.h)
  */
@@ -19,6 +19,9 @@
 #include "broker/sets/links.h"
 #include "proto/accept.h"
 #include "proto/number.h"
+
+/* How often somebody who waits for room asks for it. */
+#define ROOM_WAIT_US POLLS_SLOT_US
 
 struct reading {
     struct job job;
@@ -119,14 +122,13 @@ on_resumed(struct request *rq, void *user)
         reading_free(r);
         return;
     }
-    if (r->head.last <= r->wish.reached)
-        r->wait_until_us = 0; /* time is over, or the broker ends */
     read_or_wait(rq, r);
 }
 
-/* Waits until the log goes on beyond where it was read, or time is over. */
+/* Waits until the log goes on beyond `beyond`, for `most_us` or until time is
+ * over. Where nobody waits any more, it is answered what there is. */
 static void
-wait_for_more(struct request *rq, struct reading *r, uint64_t beyond)
+wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
 {
     struct poll_wish wish = {
         .set = r->wish.set,
@@ -138,15 +140,25 @@ wait_for_more(struct request *rq, struct reading *r, uint64_t beyond)
 
     if (wish.wait_us < 0)
         wish.wait_us = 0;
-    push_wait(r->http->push, rq, &wish);
+    if (wish.wait_us > most_us)
+        wish.wait_us = most_us;
+    if (push_wait(r->http->push, rq, &wish))
+        return;
+    r->wait_until_us = 0;
+    read_or_wait(rq, r);
 }
 
 /* What was read is answered; nothing, while there is time, is waited on: what
  * was looked at is not looked at again, but the page that comes in the end
- * covers it. */
+ * covers it. A crowd that a large post wakes has no room for all its pages at
+ * the same time: whoever has time waits for room, too. */
 static void
 end(struct request *rq, struct reading *r)
 {
+    if (r->status == STATUS_BUSY && clock_steady_us() < r->wait_until_us) {
+        wait_on(rq, r, r->head.last, ROOM_WAIT_US);
+        return;
+    }
     if (r->status || r->page.body) {
         answer_memory(rq, r);
         reading_free(r);
@@ -155,7 +167,7 @@ end(struct request *rq, struct reading *r)
     r->wish.after = r->page.after;
     r->wish.has_since = false;
     r->wish.reached = r->page.last;
-    wait_for_more(rq, r, r->page.last);
+    wait_on(rq, r, r->page.last, INT64_MAX);
 }
 
 static void

@@ -99,12 +99,15 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
     if (!wish.set)
         return;
     if (!request_is_upgrade(rq) && was_told(rq)) {
+        /* For this one only: kept by a cache it would stop everybody. */
         response_init(&r, 204, NULL);
+        response_header(&r, "Cache-Control", "no-store");
         request_answer(rq, &r);
     } else if ((rc = wanted_transport(rq, &wish, &why)) ||
                (rc = read_wish(rq, &head, &wish, &why))) {
         routes_answer_failure(rq, rc, &why, NULL, NULL);
     } else if (request_method(rq) == METHOD_HEAD) {
+        filters_leave(wish.filter);
         eventsource_head(&r);
         request_answer(rq, &r);
     } else {

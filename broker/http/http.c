@@ -113,7 +113,8 @@ http_on_request(struct request *rq, void *user)
     if (!atomic_load_explicit(&http->is_ready, memory_order_acquire)) {
         /* Who asks whether the process answers has its answer. */
         if (slice_is(request_path(rq), "/healthz") &&
-            request_method(rq) == METHOD_GET) {
+            (request_method(rq) == METHOD_GET ||
+             request_method(rq) == METHOD_HEAD)) {
             handle_health_get(NULL, rq, (struct slice){NULL, 0});
             return;
         }

@@ -22,32 +22,46 @@
 /* Then the other connections get their turn. */
 #define WRITES_AT_ONCE 4
 
+/* Longest head: a status line, the lines that compose_head adds by itself, and
+ * the handler's. */
+#define HEAD_MAX (RESPONSE_HEADERS_MAX + 512)
+
 /* A body that is no longer goes along with the head. */
-#define SMALL_BODY (SCRATCH_SIZE - 4096)
+#define SMALL_BODY (SCRATCH_SIZE - HEAD_MAX)
 
 /* The head */
+
+/* What is said of the connection. 426 has to name the protocol that is wanted
+ * (RFC 9110 section 15.5.22), to those who could speak it. */
+static const char *
+connection_lines(const struct request *rq, unsigned status)
+{
+    if (status == 426 && !rq->is_1_0)
+        return rq->is_closing ? "Upgrade: websocket\r\n"
+                                "Connection: upgrade, close\r\n"
+                              : "Upgrade: websocket\r\n"
+                                "Connection: upgrade\r\n";
+    if (rq->is_closing)
+        return "Connection: close\r\n";
+    return rq->is_1_0 ? "Connection: keep-alive\r\n" : "";
+}
 
 static size_t
 compose_head(struct request *rq, const struct response *r, uint64_t size)
 {
     struct service *s = rq->service;
-    const char *connection = "";
     int n = 0;
-
-    if (rq->is_closing)
-        connection = "Connection: close\r\n";
-    else if (rq->is_1_0)
-        connection = "Connection: keep-alive\r\n";
 
     n = snprintf(s->scratch, SCRATCH_SIZE,
                  "HTTP/1.1 %u %s\r\n"
                  "Date: %s\r\n"
                  "X-Content-Type-Options: nosniff\r\n"
                  "%s",
-                 r->status, response_reason(r->status), s->date, connection);
+                 r->status, response_reason(r->status), service_date(s),
+                 connection_lines(rq, r->status));
     if (r->is_long && !rq->is_1_0)
         n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
-                       "Transfer-Encoding: chunked\r\n");
+                      "Transfer-Encoding: chunked\r\n");
     /* RFC 9110 section 8.6 forbids it in 204, and in 304 it would be that of
      * what is not sent. */
     if (r->status != 204 && r->status != 304 && !r->is_long)
@@ -215,6 +229,7 @@ answer_begin_long(struct request *rq, const struct response *r,
     size_t size;
 
     rq->is_closing = true;
+    metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
     size = compose_head(rq, r, 0);
     if (opening.size > SCRATCH_SIZE - size)
         opening.size = 0;

@@ -38,7 +38,7 @@ refuse_raw(struct connection *c)
                      "Content-Length: %zu\r\n"
                      "Content-Type: application/problem+json\r\n\r\n%s",
                      is_plain ? "400 Bad Request" : "501 Not Implemented",
-                     c->service->date, strlen(problem), problem);
+                     service_date(c->service), strlen(problem), problem);
 
     connection_write(c, answer, (size_t)n);
     tls_say_end(c->wsi); /* the library does not, of a raw socket */

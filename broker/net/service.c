@@ -2,12 +2,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
+#include "broker/net/date.h"
 #include "broker/net/exchange.h"
 
 #define SECOND_MS 1000
@@ -98,17 +98,21 @@ end_if_possible(struct service *s)
         uv_stop(&s->loop);
 }
 
-/* Once a second */
-
-static void
-write_date(struct service *s)
+/* Written when it is asked for: by a timer it would be up to a second behind,
+ * and a Last-Modified of this second later than the Date beside it (RFC 9110
+ * section 8.8.2.1). */
+const char *
+service_date(struct service *s)
 {
-    time_t now = clock_now_us() / 1000000;
-    struct tm utc;
+    int64_t now = clock_now_us() / 1000000;
 
-    gmtime_r(&now, &utc);
-    strftime(s->date, sizeof(s->date), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+    if (!s->date[0] || now != s->date_of)
+        date_write(s->date, now);
+    s->date_of = now;
+    return s->date;
 }
+
+/* Once a second */
 
 /* A check may end in a handler, which may change any connection: so walk a list
  * of our own, from which whatever changes disappears. */
@@ -132,7 +136,6 @@ on_timer(uv_timer_t *timer)
 {
     struct service *s = timer->data;
 
-    write_date(s);
     check_connections(s);
     listeners_resume(s);
     end_if_possible(s);
@@ -363,7 +366,6 @@ service_init(struct service *s, struct server *server, unsigned number,
     list_init(&s->mailbox);
     pthread_mutex_init(&s->mutex, NULL);
     s->is_ended = true; /* until there is a handle */
-    write_date(s);
 
     if (uv_loop_init(&s->loop))
         return problem(why, STATUS_IO, "cannot make an event loop");

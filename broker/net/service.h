@@ -23,6 +23,7 @@
 
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
+#include "broker/net/date.h"
 #include "broker/net/listener.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
@@ -75,7 +76,8 @@ struct service {
     uint32_t n_slots;
     uint32_t free_slot;
 
-    char date[32]; /* the Date header of this second */
+    char date[DATE_SIZE]; /* see service_date; "": none yet */
+    int64_t date_of;      /* the second that it names */
     char scratch[SCRATCH_SIZE];
 
     /* Other threads */
@@ -115,6 +117,9 @@ void service_join(struct service *service);
 
 /* Frees what is left. No thread that opens files runs any more. */
 void service_fini(struct service *service);
+
+/* The Date header of this second; lent until the next call. */
+const char *service_date(struct service *service);
 
 /* There is a connection in `blocked`. */
 void service_watch_blocked(struct service *service);

@@ -65,17 +65,25 @@ wrap(struct buf *wire, const struct frame_wish *wish, struct slice message,
     wish->transport->wrap(wire, message, &envelope);
 }
 
-/* When the first entry of a message was committed; 0: that is not known, for it
- * is no longer in memory. */
+/* Where a reader begins to look. */
+static uint64_t
+start_of(const struct frame_wish *wish)
+{
+    return wish->reached > wish->after ? wish->reached : wish->after;
+}
+
+/* When the first entry of a message was committed, or what was first looked at
+ * for it (what was passed over before is none of its); 0: that is not known,
+ * for it is no longer in memory. */
 static int64_t
 commit_time(const struct frame_wish *wish, uint64_t last)
 {
     struct batch *b = NULL;
     int64_t us = 0;
 
-    if (wish->is_heartbeat || last == wish->after ||
-        log_read(registry_log(wish->set->registry), wish->set->log, wish->after,
-                 LOG_MEMORY, &b, NULL))
+    if (wish->is_heartbeat || last == start_of(wish) ||
+        log_read(registry_log(wish->set->registry), wish->set->log,
+                 start_of(wish), LOG_MEMORY, &b, NULL))
         return 0;
     if (b)
         us = b->committed_us;
@@ -120,13 +128,6 @@ out:
     buf_fini(&message);
     buf_fini(&wire);
     return rc;
-}
-
-/* Where a reader begins to look. */
-static uint64_t
-start_of(const struct frame_wish *wish)
-{
-    return wish->reached > wish->after ? wish->reached : wish->after;
 }
 
 /* What is empty serves all who begin to look there, wherever the last message

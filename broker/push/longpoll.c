@@ -56,7 +56,7 @@ on_gone(struct request *rq)
 
 static const struct request_handlers handlers = {.on_gone = on_gone};
 
-void
+bool
 polls_wait(struct polls *polls, struct places *places, struct request *rq,
            const struct poll_wish *wish)
 {
@@ -69,10 +69,9 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
         poll = calloc(1, sizeof(*poll));
     if (poll)
         place = places_enter(places, service, wish->set);
-    if (!place) { /* without memory it gets what there is now */
+    if (!place) {
         free(poll);
-        wish->resume(rq, wish->user);
-        return;
+        return false;
     }
     poll->polls = polls;
     poll->place = place;
@@ -98,6 +97,7 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
     } else {
         list_append(&place->polls, &poll->node);
     }
+    return true;
 }
 
 void
@@ -137,6 +137,7 @@ look_at_time(struct polls *polls)
 void
 polls_go_on(struct polls *polls, struct service *service)
 {
+    int64_t end_us = clock_steady_us() + POLLS_TURN_US;
     struct list *node;
 
     if (!polls->n)
@@ -147,6 +148,8 @@ polls_go_on(struct polls *polls, struct service *service)
         struct poll *poll = list_entry(node, struct poll, timed);
 
         resume(poll, poll->request);
+        if (clock_steady_us() >= end_us)
+            break;
     }
     if (!list_is_empty(&polls->due))
         service_wake(service);

@@ -7,9 +7,10 @@
  *                         +------ time is over ---+
  *
  * A waiting request costs no thread and no message: it is in two lists. Those
- * that are due are resumed POLLS_AT_ONCE at a time, and then the others of the
- * thread get their turn. Time is measured in slots of POLLS_SLOT_US: a request
- * waits up to one of them longer than it asked for.
+ * that are due are resumed POLLS_AT_ONCE at a time, or fewer if that takes
+ * long, and then the others of the thread get their turn. Time is measured in
+ * slots of POLLS_SLOT_US: a request waits up to one of them longer than it
+ * asked for.
  *
  * All of it belongs to one service thread.
  */
@@ -28,7 +29,10 @@
  * small. */
 #define POLLS_WAIT_MAX_US ((int64_t)300 * 1000000)
 
+/* So many at once, and none any more after so long: to resume one may be to
+ * write a large page. */
 #define POLLS_AT_ONCE 256
+#define POLLS_TURN_US 5000
 
 /* The slots are a ring; longer than the longest wait. */
 #define POLLS_SLOT_US ((int64_t)125000)
@@ -40,7 +44,7 @@ struct poll_wish {
     uint64_t after;
     int64_t wait_us; /* at most POLLS_WAIT_MAX_US */
 
-    /* Called once. The request is the callee's again, to be answered or
+    /* Called once, later. The request is the callee's again, to be answered or
      * deferred; NULL: its client has gone. */
     void (*resume)(struct request *rq, void *user);
     void *user;
@@ -56,10 +60,10 @@ struct polls {
 
 void polls_init(struct polls *polls);
 
-/* Lets a request wait; within on_request. It may be resumed within this call.
- */
-void polls_wait(struct polls *polls, struct places *places, struct request *rq,
-                const struct poll_wish *wish);
+/* Lets a request wait: within on_request, or when it has been resumed. false:
+ * nobody waits, at the end or without memory; it is still the caller's. */
+MUST_CHECK bool polls_wait(struct polls *polls, struct places *places,
+                           struct request *rq, const struct poll_wish *wish);
 
 /* There is more: those of the place that asked for it are due. */
 void polls_serve(struct polls *polls, struct place *place);

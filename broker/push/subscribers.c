@@ -608,12 +608,12 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     s->transport->accept(rq, s->transport, wish->is_named, &stream_handlers, s);
 }
 
-void
+bool
 push_wait(struct push *push, struct request *rq, const struct poll_wish *wish)
 {
     struct push_thread *t = &push->threads[service_number(request_service(rq))];
 
-    polls_wait(&t->polls, &t->places, rq, wish);
+    return polls_wait(&t->polls, &t->places, rq, wish);
 }
 
 static void

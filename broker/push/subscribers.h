@@ -59,9 +59,9 @@ struct push_wish {
 void push_accept(struct push *push, struct request *rq,
                  const struct push_wish *wish);
 
-/* Lets a request wait until its set has more; within on_request. */
-void push_wait(struct push *push, struct request *rq,
-               const struct poll_wish *wish);
+/* Lets a request wait until its set has more: polls_wait. */
+MUST_CHECK bool push_wait(struct push *push, struct request *rq,
+                          const struct poll_wish *wish);
 
 /* The server's on_wake and on_tick. */
 void push_on_wake(struct push *push, struct service *service);

@@ -573,6 +573,14 @@ registry_give_reader(struct registry *r, const struct format *format,
 }
 
 bool
+registry_has_room(const struct registry *r, enum budget budget, size_t bytes)
+{
+    return atomic_load_explicit(&r->reserved[budget], memory_order_relaxed) +
+               bytes <=
+           r->limits[budget];
+}
+
+bool
 registry_reserve(struct registry *r, enum budget budget, size_t bytes)
 {
     size_t sum = atomic_fetch_add_explicit(&r->reserved[budget], bytes,

@@ -155,6 +155,10 @@ enum budget {
     BUDGETS
 };
 
+/* Could so much be reserved now? */
+bool registry_has_room(const struct registry *registry, enum budget budget,
+                       size_t bytes);
+
 /* false: the budget is exhausted, nothing was reserved. */
 bool registry_reserve(struct registry *registry, enum budget budget,
                       size_t bytes);

@@ -180,6 +180,24 @@ answers_head_with_the_head(void **state)
     assert_int_equal(http_get(&s->http, "/healthz"), 200);
 }
 
+/* sets/filters.h: so many may be in use at a time. */
+#define FILTERS_MAX 1024
+
+/* Nor is its filter in use afterwards. */
+static void
+keeps_nothing_of_a_head(void **state)
+{
+    struct stage *s = *state;
+    char path[100];
+
+    for (unsigned i = 0; i <= FILTERS_MAX; i++) {
+        snprintf(path, sizeof(path), STREAM "?tag=t%u", i);
+        assert_int_equal(
+            ask(s, "HEAD", path, "Accept: text/event-stream", NULL), 200);
+    }
+    assert_int_equal(http_get(&s->http, "/sets/news/changes?tag=other"), 200);
+}
+
 /* What no EventSource sends is refused before there is a stream; it takes that
  * for the end. */
 static void
@@ -228,6 +246,78 @@ goes_on_after_a_heartbeat(void **state)
     source_post(&s->http, "news", 4, 2, 0);
     events_again(&e, false);
     events_until(&e, 5);
+    events_close(&e);
+}
+
+/* Entry 3 goes, and comes, and so on: `n` times. */
+static void
+post_deleted(struct stage *s, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(
+            source_send(&s->http, "news", "application/json",
+                        SLICE("{\"loc\":\"http://example.com/r/3\","
+                              "\"change\":\"deleted\"}"),
+                        NULL),
+            200);
+}
+
+/* R-345, R-349: with a filter, too: from the end of what was covered on, also
+ * where that was told by a heartbeat, or the position of the URL has become
+ * older than the last one by far. */
+static void
+goes_on_with_its_filter(void **state)
+{
+    struct stage *s = *state;
+    struct events e;
+
+    events_open(&e, s->broker.port, FROM_START "&change=deleted", NULL);
+    while (events_next(&e)->last < 3)
+        assert_int_equal(e.notice.n, 0);
+    post_deleted(s, 2); /* 4, 5 */
+    source_post(&s->http, "news", 4, 3, 0);
+    while (e.notice.last < 8)
+        events_next(&e);
+    events_again(&e, false);
+    assert_int_equal(events_next(&e)->after, 8);
+
+    source_post(&s->http, "news", 4, 3, 0);
+    source_rotate(&s->http, "news");
+    events_again(&e, true);
+    post_deleted(s, 1); /* 12 */
+    while (events_next(&e)->n == 0)
+        ;
+    assert_int_equal(e.notice.n, 1);
+    assert_int_equal(e.notice.entries[0].seq, 12);
+
+    events_again(&e, false);
+    source_post(&s->http, "news", 4, 3, 0);
+    broker_kill9(&s->broker);
+    broker_restart(&s->broker);
+    post_deleted(s, 1); /* 16 */
+    events_again(&e, false);
+    while (events_next(&e)->n == 0)
+        ;
+    assert_int_equal(e.notice.last, 16);
+    assert_int_equal(e.notice.n, 1);
+    events_close(&e);
+}
+
+/* Of an URL whose own position has another epoch the filter counts all the
+ * same. */
+static void
+goes_on_with_its_filter_where_the_urls_position_is_gone(void **state)
+{
+    struct stage *s = *state;
+    struct events e;
+
+    post_deleted(s, 1);
+    events_open(&e, s->broker.port,
+                STREAM "?after=0123456789abcdef-1&change=deleted", "2");
+    assert_int_equal(events_next(&e)->after, 2);
+    assert_int_equal(events_next(&e)->after, 2);
+    assert_int_equal(e.notice.last, 4);
+    assert_int_equal(e.notice.n, 1);
     events_close(&e);
 }
 
@@ -424,6 +514,7 @@ tells_that_a_position_is_gone_once(void **state)
                          "Last-Event-ID: gone"),
                      204);
     assert_int_equal(s->http.body.size, 0);
+    assert_string_equal(http_header(&s->http, "Cache-Control"), "no-store");
 }
 
 /* Everybody is told, and the answer ends as a whole; the client comes back. */
@@ -535,9 +626,13 @@ main(void)
         TEST(speaks_http_1_0, set_up_quiet),
         TEST(is_given_to_who_asks_for_it_only, set_up_quiet),
         TEST(answers_head_with_the_head, set_up_quiet),
+        TEST(keeps_nothing_of_a_head, set_up_quiet),
         TEST(refuses_what_cannot_be_meant, set_up_quiet),
         TEST(goes_on_after_the_last_event_id, set_up_quiet),
         TEST(goes_on_after_a_heartbeat, set_up_quiet),
+        TEST(goes_on_with_its_filter, set_up_busy),
+        TEST(goes_on_with_its_filter_where_the_urls_position_is_gone,
+             set_up_quiet),
         TEST(loses_and_repeats_nothing_when_it_is_cut_off, set_up_rotating),
         TEST(catches_up_through_closed_lists, set_up_rotating),
         TEST(goes_on_after_kill_9, set_up_quiet),

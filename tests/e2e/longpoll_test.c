@@ -35,16 +35,31 @@ struct stage {
 };
 
 static int
-set_up(void **state)
+set_up_with(void **state, const char *rotate, const char *tail_bytes,
+            const char *message_bytes)
 {
     struct stage *s = calloc(1, sizeof(*s));
 
     assert_non_null(s);
     *state = s;
-    broker_open(&s->broker, "--threads", "2", "--rotate-entries", "10", NULL);
+    broker_open(&s->broker, "--threads", "2", "--rotate-entries", rotate,
+                "--tail-bytes", tail_bytes, "--message-bytes", message_bytes,
+                NULL);
     http_open(&s->http, s->broker.url);
     source_post(&s->http, "news", 1, 3, 0);
     return 0;
+}
+
+static int
+set_up(void **state)
+{
+    return set_up_with(state, "10", "1M", "1M");
+}
+
+static int
+set_up_roomy(void **state)
+{
+    return set_up_with(state, "50000", "64M", "16M");
 }
 
 static int
@@ -98,6 +113,48 @@ expect_page(struct wire *w, uint64_t after, uint64_t last)
     assert_true(strlen(n.next) > strlen(tail));
     assert_string_equal(n.next + strlen(n.next) - strlen(tail), tail);
     notice_free(&n);
+}
+
+/* The answer is a page of a filter, whose `next` ends with `tail`: it covers
+ * from `after` to `last`, and has the entries whose seqs are `seqs`, up to 0.
+ */
+static void
+expect_filtered(struct wire *w, uint64_t after, uint64_t last,
+                const uint64_t *seqs, const char *tail)
+{
+    struct wire_answer a;
+    struct notice n = {.n = 0};
+    char type[40] = "";
+    bool is_xml;
+
+    assert_true(wire_answer(w, &a, false));
+    if (a.status != 200)
+        fail_msg("status %u: %s", a.status, a.body);
+    wire_header(&a, "Content-Type", type, sizeof(type));
+    is_xml = !strcmp(type, "application/xml");
+    notice_read(&n, is_xml ? NOTICE_XML : NOTICE_JSON,
+                (struct slice){a.body, a.body_size});
+    notice_check_filtered(&n);
+    assert_int_equal(n.after, after);
+    assert_int_equal(n.last, last);
+    for (size_t i = 0; i < n.n; i++)
+        assert_int_equal(n.entries[i].seq, seqs[i]);
+    assert_int_equal(seqs[n.n], 0);
+    if (!is_xml) {
+        assert_true(strlen(n.next) > strlen(tail));
+        assert_string_equal(n.next + strlen(n.next) - strlen(tail), tail);
+    }
+    notice_free(&n);
+}
+
+static void
+post_deleted(struct stage *s)
+{
+    assert_int_equal(source_send(&s->http, "news", "application/json",
+                                 SLICE("{\"loc\":\"http://example.com/r/1\","
+                                       "\"change\":\"deleted\"}"),
+                                 NULL),
+                     200);
 }
 
 /* Is there no answer so far? */
@@ -225,6 +282,109 @@ does_not_wait_for_what_cannot_come(void **state)
     assert_int_equal(http_get(&s->http, "/sets/none/changes?wait=" LONG), 404);
 }
 
+/* Whoever has asked waits when a later request of each thread is answered. */
+static void
+await_threads(const struct stage *s)
+{
+    for (int i = 0; i < 20; i++) {
+        struct wire *other = asked(s, "after=0");
+        struct wire_answer a;
+
+        assert_true(wire_answer(other, &a, false));
+        wire_close(other);
+    }
+}
+
+/* R-344, R-349: what does not pass wakes it, but is no answer; the page that
+ * comes in the end covers it all the same, from the client's position on, also
+ * where that has left memory meanwhile, and in either form. */
+static void
+goes_on_waiting_where_nothing_passes(void **state)
+{
+    struct stage *s = *state;
+    struct wire *json = asked(s, "after=1&change=deleted&wait=" LONG);
+    struct wire *xml = wire_connect("127.0.0.1", s->broker.port);
+    uint64_t last = 3;
+
+    assert_non_null(xml);
+    assert_true(wire_send_text(
+        xml, "GET " CHANGES "?after=2&change=deleted&wait=" LONG " HTTP/1.1\r\n"
+             "Host: 127.0.0.1\r\nAccept: application/xml\r\n\r\n"));
+    for (unsigned i = 0; i < 30; i++) {
+        last = source_post(&s->http, "news", i, 1000, 300).last;
+        assert_int_equal(http_get(&s->http, "/healthz"), 200);
+        assert_true(is_waiting(json));
+        assert_true(is_waiting(xml));
+    }
+    assert_int_equal(last, 30003);
+    post_deleted(s);
+    expect_filtered(json, 1, 30004, (uint64_t[]){30004, 0},
+                    "-30004&change=deleted");
+    expect_filtered(xml, 2, 30004, (uint64_t[]){30004, 0}, NULL);
+
+    /* And on the same connection, further on. */
+    ask(json, "after=30004&change=deleted&wait=" LONG);
+    source_post(&s->http, "news", 1, 5, 0);
+    assert_true(is_waiting(json));
+    post_deleted(s);
+    expect_filtered(json, 30004, 30010, (uint64_t[]){30010, 0},
+                    "-30010&change=deleted");
+    wire_close(json);
+    wire_close(xml);
+}
+
+/* R-343, R-349: then it says how far it has looked, which is further than where
+ * the client was; so it does when the broker ends. */
+static void
+says_how_far_it_has_looked_when_nobody_waits_any_longer(void **state)
+{
+    struct stage *s = *state;
+    struct wire *w = asked(s, "after=1&change=deleted&wait=0.4");
+
+    expect_filtered(w, 1, 3, (uint64_t[]){0}, "-3&change=deleted");
+    ask(w, "after=1&change=deleted&wait=" LONG);
+    source_post(&s->http, "news", 4, 4, 0);
+    await_threads(s);
+    assert_true(is_waiting(w));
+    kill(s->broker.pid, SIGTERM);
+    expect_filtered(w, 1, 7, (uint64_t[]){0}, "-7&change=deleted");
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    assert_int_equal(broker_wait(&s->broker), 0);
+}
+
+/* The moment is looked up once: it waits after the entry that was the last one
+ * then, and its page begins there. */
+static void
+waits_for_what_comes_after_a_moment(void **state)
+{
+    struct stage *s = *state;
+    struct wire *past = asked(s, "since=2001-01-01&wait=" LONG), *now, *quiet;
+    struct receipt fourth;
+    char query[100];
+
+    expect_page(past, 0, 3);
+    fourth = source_post(&s->http, "news", 4, 1, 0);
+    now = asked(s, "since=9000&wait=" LONG);
+    assert_int_equal(http_get(&s->http, "/healthz"), 200);
+    assert_true(is_waiting(now));
+    snprintf(query, sizeof(query),
+             "since=%s&tag=none&change=deleted&wait=" LONG, fourth.datetime);
+    quiet = asked(s, query);
+    snprintf(query, sizeof(query), "since=%s&change=deleted&wait=" LONG,
+             fourth.datetime);
+    ask(past, query);
+    assert_true(is_waiting(past));
+    source_post(&s->http, "news", 5, 2, 0);
+    expect_page(now, 4, 6);
+    post_deleted(s);
+    expect_filtered(past, 4, 7, (uint64_t[]){7, 0}, "-7&change=deleted");
+    assert_true(is_waiting(quiet));
+    wire_close(past);
+    wire_close(now);
+    wire_close(quiet);
+}
+
 /* A set's polls are its own. */
 static void
 hears_of_its_own_set_only(void **state)
@@ -284,6 +444,47 @@ wakes_a_crowd_and_forgets_who_has_gone(void **state)
     }
 }
 
+/* Pages of which the broker does not hold as many at a time (sets/registry.c).
+ */
+#define LARGE_CROWD 30
+#define LARGE_PAGE  12000000
+
+/* Rule 5: what a crowd is woken for may be large; there is no room for all of
+ * it at the same time where they read slowly, and whoever has time gets it a
+ * little later. */
+static void
+serves_a_crowd_that_is_woken_for_large_pages(void **state)
+{
+    static struct wire *w[LARGE_CROWD];
+    struct stage *s = *state;
+    struct buf page;
+
+    buf_init(&page, 2 * LARGE_PAGE);
+    for (int i = 0; i < LARGE_CROWD; i++) {
+        w[i] = wire_connect_narrow("127.0.0.1", s->broker.port);
+        assert_non_null(w[i]);
+        assert_true(wire_send_text(
+            w[i], "GET " CHANGES "?after=3&wait=" LONG " HTTP/1.1\r\n"
+                  "Host: 127.0.0.1\r\nAccept: application/xml\r\n\r\n"));
+    }
+    await_threads(s);
+    source_post(&s->http, "news", 1, 240, LARGE_PAGE / 240);
+    for (int i = 0; i < LARGE_CROWD; i++) {
+        struct wire_answer a;
+
+        assert_true(wire_answer(w[i], &a, false));
+        if (a.status != 200)
+            fail_msg("poll %d: status %u: %s", i, a.status, a.body);
+        if (i == 0)
+            buf_add(&page, a.body, a.body_size);
+        assert_true(
+            slice_equal((struct slice){a.body, a.body_size}, buf_slice(&page)));
+        wire_close(w[i]);
+    }
+    assert_true(page.size > LARGE_PAGE);
+    buf_fini(&page);
+}
+
 /* The next request of the connection waits behind it. */
 static void
 answers_what_is_pipelined_behind_it_afterwards(void **state)
@@ -315,13 +516,7 @@ is_answered_when_the_broker_ends(void **state)
 
     for (int i = 0; i < 20; i++)
         w[i] = asked(s, "after=3&wait=" LONG);
-    /* They wait when a later request of each thread is answered. */
-    for (int i = 0; i < 20; i++) {
-        struct wire *other = asked(s, "after=0");
-
-        expect_page(other, 0, 3);
-        wire_close(other);
-    }
+    await_threads(s);
     kill(s->broker.pid, SIGTERM);
     for (int i = 0; i < 20; i++) {
         expect_page(w[i], 3, 3);
@@ -344,9 +539,15 @@ main(void)
         TEST(waits_for_each_as_long_as_it_asked),
         TEST(refuses_what_is_no_time_to_wait),
         TEST(does_not_wait_for_what_cannot_come),
+        TEST(goes_on_waiting_where_nothing_passes),
+        TEST(says_how_far_it_has_looked_when_nobody_waits_any_longer),
+        TEST(waits_for_what_comes_after_a_moment),
         TEST(hears_of_its_own_set_only),
         TEST(goes_on_across_a_rotation),
         TEST(wakes_a_crowd_and_forgets_who_has_gone),
+        cmocka_unit_test_setup_teardown(
+            serves_a_crowd_that_is_woken_for_large_pages, set_up_roomy,
+            tear_down),
         TEST(answers_what_is_pipelined_behind_it_afterwards),
         TEST(is_answered_when_the_broker_ends),
     };

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/events.h"
 #include "tests/support/lists.h"
 #include "tests/support/samples.h"
 #include "tests/support/source.h"
@@ -207,6 +208,48 @@ connections_and_bytes_are_counted(void **state)
     free(before);
 }
 
+/* An event stream is an answer, and a subscriber of its own kind. */
+static void
+event_streams_are_counted(void **state)
+{
+#define EVENTS     "{transport=\"eventsource\"}"
+#define EVENTS_1_0 "{transport=\"eventsource-1.0\"}"
+#define ANSWERED   "tidings_http_responses_total{code=\"200\"}"
+    struct lists *l = *state;
+    struct events e, old;
+    double before;
+
+    LISTS_OPEN(l, "--heartbeat", "3600");
+    source_post(&l->http, LISTS_SET, 1, 3, 0);
+    samples_get(&now, &l->http);
+    before = samples_value(&now, ANSWERED);
+    events_open(&e, l->broker.port, "/sets/" LISTS_SET "/stream?after=0", NULL);
+    events_until(&e, 3);
+    events_open_1_0(&old, l->broker.port, "/sets/" LISTS_SET "/stream");
+    events_next(&old);
+    samples_get(&now, &l->http);
+    assert_value(ANSWERED, before + 3); /* and the first /metrics */
+    assert_value("tidings_subscribers" EVENTS, 1);
+    assert_value("tidings_subscribers" EVENTS_1_0, 1);
+    /* Counted when it is sent: a moment after it is read, perhaps. */
+    samples_await_least(&now, &l->http, "tidings_messages_sent_total" EVENTS,
+                        2);
+    samples_await_least(&now, &l->http,
+                        "tidings_messages_sent_total" EVENTS_1_0, 1);
+    assert_value("tidings_messages_sent_total" EVENTS, 2);
+    assert_value("tidings_push_latency_seconds_count", 0);
+
+    source_post(&l->http, LISTS_SET, 4, 1, 0);
+    events_until(&e, 4);
+    events_until(&old, 4);
+    samples_await_least(&now, &l->http, "tidings_push_latency_seconds_count",
+                        2);
+    events_close(&e);
+    events_close(&old);
+    samples_await_most(&now, &l->http, "tidings_subscribers" EVENTS, 0);
+    samples_await_most(&now, &l->http, "tidings_subscribers" EVENTS_1_0, 0);
+}
+
 /* As other GETs: an open broker answers to its own names only. */
 static void
 strangers_are_told_nothing(void **state)
@@ -238,6 +281,7 @@ main(void)
         TEST(lists_are_counted_when_they_close_and_when_they_are_filed),
         TEST(messages_to_subscribers_are_counted_and_timed),
         TEST(who_is_behind_is_seen),
+        TEST(event_streams_are_counted),
         TEST(connections_and_bytes_are_counted),
         TEST(strangers_are_told_nothing),
     };

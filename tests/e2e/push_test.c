@@ -308,7 +308,8 @@ answers_404_for_a_set_that_does_not_exist(void **state)
     assert_int_equal(http_get(&s->http, "/sets/other/changelist.xml"), 404);
 }
 
-/* A stream is nothing that could be downloaded. */
+/* A stream is nothing that could be downloaded. RFC 9110 section 15.5.22: what
+ * to upgrade to is told. */
 static void
 asks_for_an_upgrade_where_none_was_tried(void **state)
 {
@@ -317,6 +318,8 @@ asks_for_an_upgrade_where_none_was_tried(void **state)
     assert_int_equal(http_get(&s->http, "/sets/news/stream"), 426);
     assert_string_equal(http_header(&s->http, "Content-Type"),
                         "application/problem+json");
+    assert_string_equal(http_header(&s->http, "Upgrade"), "websocket");
+    assert_string_equal(http_header(&s->http, "Connection"), "upgrade");
 }
 
 #define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

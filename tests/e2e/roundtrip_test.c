@@ -54,6 +54,8 @@ static const struct channel {
     {"JSON message", "/stream?after=0", "resourcesync.json", JSON, false},
     {"XML message of a closed list", "/stream?after=0", "resourcesync.xml", XML,
      true},
+    {"XML memory", "/changes?after=0", NULL, XML, false},
+    {"XML memory of a closed list", "/changes?after=0", NULL, XML, true},
 };
 
 #define N_CHANNELS (sizeof(channels) / sizeof(channels[0]))
@@ -75,10 +77,13 @@ fetch(struct broker *b, const char *set, const struct channel *channel,
         buf_add_slice(to, buf_slice(&f.text));
         follower_close(&f);
     } else {
+        char accept[100];
         struct http h;
 
         http_open(&h, b->url);
-        assert_int_equal(http_get(&h, path), 200);
+        snprintf(accept, sizeof(accept), "Accept: %s", channel->type);
+        assert_int_equal(http_ask(&h, "GET", path, accept, NULL), 200);
+        assert_string_equal(http_header(&h, "Content-Type"), channel->type);
         buf_add_slice(to, buf_slice(&h.body));
         http_close(&h);
     }

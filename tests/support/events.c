@@ -52,6 +52,8 @@ static void
 init(struct events *e, unsigned port, const char *path)
 {
     *e = (struct events){.port = port};
+    e->is_filtered = strstr(path, "change=") || strstr(path, "prefix=") ||
+                     strstr(path, "type=") || strstr(path, "tag=");
     snprintf(e->path, sizeof(e->path), "%s", path);
     buf_init(&e->data, DATA_MAX);
 }
@@ -217,7 +219,10 @@ take_message(struct events *e)
     char position[64];
 
     notice_read(&e->notice, NOTICE_JSON, buf_slice(&e->data));
-    notice_check(&e->notice);
+    if (e->is_filtered)
+        notice_check_filtered(&e->notice);
+    else
+        notice_check(&e->notice);
     snprintf(position, sizeof(position), "%s-%" PRIu64, e->notice.epoch,
              e->notice.last);
     assert_string_equal(e->last_id, position);

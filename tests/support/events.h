@@ -33,6 +33,7 @@ struct events {
     unsigned port;
     char path[200];
     bool is_narrow, is_1_0;
+    bool is_filtered; /* the path asks for some entries only */
     struct wire *wire;
     struct wire_answer answer;
     size_t chunk_left; /* bytes of the chunk at hand */

@@ -134,6 +134,20 @@ ask(unsigned port, const char *path, const char *part)
     return a.status;
 }
 
+static unsigned
+ask_head(unsigned port, const char *path)
+{
+    struct wire *w = wire_connect("127.0.0.1", port);
+    struct wire_answer a;
+
+    assert_non_null(w);
+    assert_true(
+        wire_send_format(w, "HEAD %s HTTP/1.1\r\nHost: a\r\n\r\n", path));
+    assert_true(wire_answer(w, &a, true));
+    wire_close(w);
+    return a.status;
+}
+
 /* Issue 3, point 6: until all floors stand the process answers, but is not
  * ready, and nothing else is looked at. */
 static void
@@ -152,6 +166,8 @@ while_it_starts_it_says_so(void **state)
     (void)state;
     assert_int_equal(server_open(&server, &options, NULL), STATUS_OK);
     assert_int_equal(ask(server_port(server), "/healthz", "ok\n"), 200);
+    assert_int_equal(ask_head(server_port(server), "/healthz"), 200);
+    assert_int_equal(ask_head(server_port(server), "/readyz"), 503);
     assert_int_equal(
         ask(server_port(server), "/readyz", "the broker is starting"), 503);
     assert_int_equal(

@@ -328,10 +328,18 @@ gives_a_range_of_what_the_client_knows_only(void **state)
         {IF_RANGE(A), PART(0, 2)},
         {IF_RANGE(MADE), WHOLE},
     };
+    /* "W" begins a weak ETag, and a Wednesday. */
+    static const struct validators midweek = {A, GZIP, 784370977, 1000};
+    static const struct row dates[] = {
+        {IF_RANGE("Wed, 09 Nov 1994 08:49:37 GMT"), PART(0, 2)},
+        {IF_RANGE("Wednesday, 09-Nov-94 08:49:37 GMT"), PART(0, 2)},
+        {IF_RANGE("W/" A), WHOLE},
+    };
 
     (void)state;
     CHECK(rows, &closed);
     CHECK(without, &open);
+    CHECK(dates, &midweek);
 }
 
 int

@@ -1,4 +1,5 @@
 
+#include "proto/number.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
@@ -114,15 +115,125 @@ answers_with_a_problem(void **state)
     wire_close(w);
 }
 
+/* A server with another handler. */
 static int
-open_problems(void **state)
+open_with(void **state, void (*on_request)(struct request *rq, void *user))
 {
     served_open(state);
     server_close(served.server, 0);
-    served.options.on_request = answer_with_a_problem;
+    served.options.on_request = on_request;
     assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
     served.port = server_port(served.server);
     return 0;
+}
+
+static int
+open_problems(void **state)
+{
+    return open_with(state, answer_with_a_problem);
+}
+
+/* The clock of the test. */
+static _Atomic int64_t test_us;
+
+static int64_t
+test_now(void)
+{
+    return atomic_load(&test_us);
+}
+
+/* Within this second, and it is set before there are threads that ask. */
+static int
+open_at(void **state)
+{
+    atomic_store(&test_us, INT64_C(784111777999999));
+    clock_replace(test_now);
+    return served_open(state);
+}
+
+static int
+close_at(void **state)
+{
+    int rc = served_close(state);
+
+    clock_replace(NULL);
+    return rc;
+}
+
+static void
+assert_date(struct wire *w, const char *date)
+{
+    struct wire_answer a;
+    char value[64];
+
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    assert_true(wire_header(&a, "Date", value, sizeof(value)));
+    assert_string_equal(value, date);
+}
+
+/* RFC 9110 sections 6.6.1, 8.8.2.1: the second of the answer, from its first
+ * moment on; also when the clock is set back. */
+static void
+tells_the_date_of_the_answer(void **state)
+{
+    struct wire *w = served_connect();
+
+    (void)state;
+    assert_date(w, "Sun, 06 Nov 1994 08:49:37 GMT");
+    atomic_fetch_add(&test_us, 1);
+    assert_date(w, "Sun, 06 Nov 1994 08:49:38 GMT");
+    atomic_store(&test_us, 0);
+    assert_date(w, "Thu, 01 Jan 1970 00:00:00 GMT");
+    wire_close(w);
+}
+
+#define TEXT_MAX (40 * 1024)
+
+/* As many bytes of text as the path says, and as many headers as there may be.
+ */
+static void
+answer_with_a_text(struct request *rq, void *user)
+{
+    static char text[TEXT_MAX];
+    struct slice path = request_path(rq);
+    struct response r;
+    uint64_t size;
+
+    (void)user;
+    assert_true(
+        number_read((struct slice){path.data + 1, path.size - 1}, &size));
+    memset(text, 't', sizeof(text));
+    response_init(&r, 200, "text/plain");
+    for (int i = 0; i < RESPONSE_HEADERS_MAX; i += 10)
+        response_header(&r, "E", "0123456789");
+    r.text = (struct slice){text, size};
+    request_answer(rq, &r);
+}
+
+static int
+open_texts(void **state)
+{
+    return open_with(state, answer_with_a_text);
+}
+
+/* Whether it goes along with the longest head or not. */
+static void
+sends_texts_of_all_sizes_behind_the_longest_head(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+
+    (void)state;
+    for (size_t size = 30000; size <= TEXT_MAX; size += 256) {
+        char path[20];
+
+        snprintf(path, sizeof(path), "/%zu", size);
+        assert_true(wire_request(w, "GET", path, NULL, NULL, &a));
+        assert_int_equal(a.status, 200);
+        assert_int_equal(a.body_size, size);
+        assert_int_equal(strspn(a.body, "t"), size);
+    }
+    wire_close(w);
 }
 
 static void
@@ -384,6 +495,11 @@ main(void)
         cmocka_unit_test(has_a_status_for_every_failure),
         cmocka_unit_test_setup_teardown(answers_with_a_problem, open_problems,
                                         served_close),
+        cmocka_unit_test_setup_teardown(tells_the_date_of_the_answer, open_at,
+                                        close_at),
+        cmocka_unit_test_setup_teardown(
+            sends_texts_of_all_sizes_behind_the_longest_head, open_texts,
+            served_close),
         TEST(sends_bodies_of_all_sizes),
         TEST(sends_only_the_head_for_head),
         TEST(cuts_the_connection_where_a_body_is_not_what_was_announced),

@@ -186,6 +186,14 @@ refuses_bad_handshakes(void **state)
         assert_true(wire_send_text(w, cases[i].text));
         assert_true(wire_answer_head(w, &a));
         assert_int_equal(a.status, cases[i].status);
+        if (a.status == 426) {
+            char value[64] = "";
+
+            wire_header(&a, "Upgrade", value, sizeof(value));
+            assert_string_equal(value, "websocket");
+            wire_header(&a, "Connection", value, sizeof(value));
+            assert_string_equal(value, "upgrade, close");
+        }
         assert_true(wire_is_ended(w));
         wire_close(w);
     }

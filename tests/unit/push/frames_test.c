@@ -454,6 +454,47 @@ a_filtered_frame_serves_who_stands_where_it_begins(void **state)
     world_close(&w);
 }
 
+static int64_t
+committed_us(const struct world *w, uint64_t seq)
+{
+    struct batch *b = NULL;
+    int64_t us;
+
+    assert_int_equal(log_read(registry_log(w->sets.registry), w->set->log,
+                              seq - 1, LOG_MEMORY, &b, NULL),
+                     STATUS_OK);
+    us = b->committed_us;
+    batch_unref(b);
+    return us;
+}
+
+/* metrics.h: how long a change took to its subscribers begins with its commit,
+ * not with that of something else that was passed over long ago. */
+static void
+a_frame_is_as_old_as_what_it_was_made_for(void **state)
+{
+    struct frame_wish wish;
+    struct frame *frame;
+    struct world w;
+
+    world_open(&w, state, 5);
+    assert_true(committed_us(&w, 2) < committed_us(&w, 5));
+    wish = wish_for(&w, "resourcesync.json", 1, UINT64_MAX);
+    frame = make(&wish);
+    assert_int_equal(frame->committed_us, committed_us(&w, 2));
+    frame_unref(frame);
+
+    wish.filter = enter(&w, "prefix=http://example.com/r/4");
+    wish.reached = 4;
+    frame = make(&wish);
+    assert_int_equal(frame->last, 5);
+    assert_true(frame->size > 0);
+    assert_int_equal(frame->committed_us, committed_us(&w, 5));
+    frame_unref(frame);
+    filters_leave(wish.filter);
+    world_close(&w);
+}
+
 /* since=: the greeting is at the last entry that is not later. */
 static void
 a_greeting_finds_its_moment(void **state)
@@ -503,6 +544,7 @@ main(void)
         TEST(makes_no_frame_ahead_of_the_log),
         TEST(an_empty_frame_serves_its_class),
         TEST(a_filtered_frame_serves_who_stands_where_it_begins),
+        TEST(a_frame_is_as_old_as_what_it_was_made_for),
         TEST(a_greeting_finds_its_moment),
     };
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -31,7 +32,22 @@ struct world {
     int64_t wait_us; /* before the request */
     struct task ending;
     atomic_uint n_asked, n_gone;
+    unsigned n_in_turn; /* resumed in this turn; and the most of any */
+    atomic_uint most_in_turn;
 };
+
+/* What resuming one costs, on a clock that is slow for all who ask. */
+static atomic_int_fast64_t cost_us, late_us;
+
+static int64_t
+late_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 +
+           atomic_load(&late_us);
+}
 
 /* One at a time: its polls are large. */
 static struct world world;
@@ -44,6 +60,9 @@ on_resumed(struct request *rq, void *user)
     struct head head;
     char text[32];
 
+    atomic_fetch_add(&late_us, atomic_load(&cost_us));
+    if (++world.n_in_turn > atomic_load(&world.most_in_turn))
+        atomic_store(&world.most_in_turn, world.n_in_turn);
     if (!rq) {
         atomic_fetch_add(&world.n_gone, 1);
         return;
@@ -69,7 +88,8 @@ on_request(struct request *rq, void *user)
     assert_non_null(wish.set);
     wish.user = wish.set;
     assert_true(number_read(request_query(rq), &wish.after));
-    polls_wait(&world.polls, &world.places, rq, &wish);
+    if (!polls_wait(&world.polls, &world.places, rq, &wish))
+        on_resumed(rq, wish.user);
     atomic_fetch_add(&world.n_asked, 1);
 }
 
@@ -79,6 +99,7 @@ on_wake(struct service *service, void *user)
     struct place *p;
 
     (void)user;
+    world.n_in_turn = 0;
     places_take(&world.places);
     while ((p = places_next(&world.places)))
         polls_serve(&world.polls, p);
@@ -232,6 +253,41 @@ resumes_a_crowd(void **state)
     sets_post(&world.sets, "demo", 3, 1);
     for (int i = 0; i < N; i++)
         expect(w[i], "4");
+    assert_in_range(atomic_load(&world.most_in_turn), 1, POLLS_AT_ONCE);
+}
+
+static int
+set_up_costly(void **state)
+{
+    atomic_store(&cost_us, POLLS_TURN_US);
+    clock_replace_steady(late_now); /* before there are threads */
+    return set_up(state);
+}
+
+static int
+tear_down_costly(void **state)
+{
+    int rc = tear_down(state);
+
+    clock_replace_steady(NULL);
+    atomic_store(&cost_us, 0);
+    return rc;
+}
+
+/* Where each takes its time, the others of the thread get their turn. */
+static void
+resumes_fewer_where_that_takes_long(void **state)
+{
+    enum { N = 20 };
+    struct wire *w[N];
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        w[i] = asked("demo?3", LONG_US);
+    sets_post(&world.sets, "demo", 3, 1);
+    for (int i = 0; i < N; i++)
+        expect(w[i], "4");
+    assert_int_equal(atomic_load(&world.most_in_turn), 1);
 }
 
 static void
@@ -282,6 +338,8 @@ main(void)
         TEST(does_not_wait_for_what_is_there),
         TEST(resumes_when_the_time_is_over),
         TEST(resumes_a_crowd),
+        cmocka_unit_test_setup_teardown(resumes_fewer_where_that_takes_long,
+                                        set_up_costly, tear_down_costly),
         TEST(forgets_who_has_gone),
         TEST(resumes_all_at_the_end_and_lets_nobody_wait_after_it),
     };
