@@ -7,8 +7,8 @@
  * the options' names without "--"; a command-line option wins. A flag's value
  * is yes or no; no value has quotes around it. There are no sections; no option
  * stands there twice; for what is not known the error says what may have been
- * meant. A line has at most 198 bytes (libinih's limit). Lines that begin with # or ; are comments, and so is
- * what follows a blank and a ;.
+ * meant. A line has at most 198 bytes (libinih's limit). Lines that begin with
+ * # or ; are comments, and so is what follows a blank and a ;.
  */
 #ifndef BROKER_BASE_CONFIG_H
 #define BROKER_BASE_CONFIG_H
