@@ -124,6 +124,9 @@ response_answer_problem(struct request *rq, struct response *r,
     struct buf text;
 
     r->content_type = "application/problem+json";
+    /* 404, 405 and 410 may be kept by caches that are told nothing (RFC 9110
+     * section 15.1): what is not there yet would stay away. */
+    response_header(r, "Cache-Control", "no-store");
     buf_init(&text, PROBLEM_MAX);
     write_problem(&text, r->status, why, members);
     if (!text.failed)

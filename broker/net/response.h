@@ -52,7 +52,7 @@ const char *response_reason(unsigned status);
  * known. 409 and 503 carry Retry-After: 1. `allow` is what could have been sent
  * instead: 405 needs methods, 415 of a coding has codings (Accept-Encoding, RFC
  * 9110 section 15.5.16); else NULL. `members` is put in front of the last brace
- * as it is (",\"earliest\":\"...\""), or NULL. */
+ * as it is (",\"earliest\":\"...\""), or NULL. No cache keeps it. */
 void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
                             const char *members);

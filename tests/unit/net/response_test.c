@@ -92,6 +92,8 @@ answers_with_a_problem(void **state)
     assert_int_equal(a.status, 422);
     assert_true(wire_header(&a, "Content-Type", value, sizeof(value)));
     assert_string_equal(value, "application/problem+json");
+    assert_true(wire_header(&a, "Cache-Control", value, sizeof(value)));
+    assert_string_equal(value, "no-store");
     assert_string_equal(a.body, "{\"type\":\"about:blank\","
                                 "\"title\":\"Unprocessable Content\","
                                 "\"status\":422,\"detail\":\"no \\\"loc\\\"\","
