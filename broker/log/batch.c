@@ -199,6 +199,18 @@ batch_digest(const struct batch *b, uint64_t seq)
     return d;
 }
 
+bool
+batch_is_genuine(const struct batch *b)
+{
+    struct digest d;
+
+    if (b->n_entries == 0)
+        return false;
+    d = batch_digest(b, b->last - 1);
+    digest_add(&d, batch_slice(b, b->last - 1, b->last));
+    return !memcmp(d.bytes, b->digest.bytes, DIGEST_SIZE);
+}
+
 struct form *
 batch_form(const struct batch *b)
 {

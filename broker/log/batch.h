@@ -11,6 +11,7 @@
 #define BROKER_LOG_BATCH_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -93,6 +94,10 @@ struct slice batch_slice(const struct batch *b, uint64_t after, uint64_t last);
 /* T(seq) and d(seq), for first - 1 <= seq <= last. */
 int64_t batch_time(const struct batch *b, uint64_t seq);
 struct digest batch_digest(const struct batch *b, uint64_t seq);
+
+/* Are the entries those that its digest stands for? For what comes from a disk:
+ * one that gives other bytes must not rewrite history. */
+bool batch_is_genuine(const struct batch *b);
 
 /* The form that is kept, or NULL. */
 struct form *batch_form(const struct batch *b);

@@ -20,6 +20,7 @@
 #ifndef TESTS_SUPPORT_BROKER_H
 #define TESTS_SUPPORT_BROKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -63,6 +64,10 @@ void broker_restart(struct broker *b);
 /* Waits for its end and returns the exit status; 128 and the signal's number if
  * one killed it. Fails the test if it does not end in time. */
 int broker_wait(struct broker *b);
+
+/* Has it (or one before it in the same directory) said that on standard error?
+ */
+bool broker_said(const struct broker *b, const char *part);
 
 /* Resident memory, in KiB. */
 size_t broker_rss_kib(const struct broker *b);
