@@ -62,6 +62,14 @@ server_open(struct server **server, const struct server_options *options,
     return STATUS_OK;
 }
 
+enum status
+server_check(const char *host, unsigned port, struct problem *why)
+{
+    struct addresses addresses;
+
+    return addresses_find(&addresses, host, &port, why);
+}
+
 void
 server_close(struct server *server, int64_t wait_us)
 {
