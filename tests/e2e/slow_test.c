@@ -14,6 +14,7 @@
 #include "tests/support/broker.h"
 #include "tests/support/crowd.h"
 #include "tests/support/http.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
 
@@ -27,19 +28,6 @@
 #define PATIENCE_MS   60000
 #define BODY_START    "/>\n<url>"
 #define BODY_END_SIZE strlen("</urlset>\n")
-
-/* A sanitizer keeps what is freed, and shadows all memory: a figure of it says
- * nothing of the broker. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
 
 /* The most that the system buffers for a socket on the sending side. */
 static size_t

@@ -143,11 +143,11 @@ crowd_free(struct crowd *c)
     free(c);
 }
 
-size_t
-crowd_join(struct crowd *c, unsigned port, const char *path,
-           enum notice_form form, bool is_narrow)
+/* Asks for the stream. */
+static void
+connect_member(struct member *m, unsigned port, const char *path,
+               bool is_narrow)
 {
-    struct member *m = &c->members[c->n];
     struct sockaddr_in to = {
         .sin_family = AF_INET,
         .sin_port = htons((uint16_t)port),
@@ -156,8 +156,6 @@ crowd_join(struct crowd *c, unsigned port, const char *path,
     int size = 4096, n;
     char request[512];
 
-    assert_true(c->n < c->max);
-    *m = (struct member){.form = form};
     m->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(m->fd >= 0);
     if (is_narrow)
@@ -170,10 +168,35 @@ crowd_join(struct crowd *c, unsigned port, const char *path,
                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
                  "Sec-WebSocket-Version: 13\r\n"
                  "Sec-WebSocket-Protocol: %s\r\n\r\n",
-                 path, port, forms[form].subprotocol);
+                 path, port, forms[m->form].subprotocol);
     assert_int_equal(send(m->fd, request, (size_t)n, MSG_NOSIGNAL), n);
+}
+
+size_t
+crowd_join(struct crowd *c, unsigned port, const char *path,
+           enum notice_form form, bool is_narrow)
+{
+    struct member *m = &c->members[c->n];
+
+    assert_true(c->n < c->max);
+    *m = (struct member){.form = form};
+    connect_member(m, port, path, is_narrow);
     crowd_read_again(c, c->n);
     return c->n++;
+}
+
+void
+crowd_rejoin(struct crowd *c, size_t number, unsigned port, const char *path)
+{
+    struct member *m = &c->members[number];
+    char from[256];
+
+    assert_false(m->is_in_entries);
+    close(m->fd); /* and no longer read */
+    *m = (struct member){.form = m->form, .last = m->last, .at = m->at};
+    snprintf(from, sizeof(from), "%s%llu", path, (unsigned long long)m->last);
+    connect_member(m, port, from, false);
+    crowd_read_again(c, number);
 }
 
 /* Who has all that is waited for? */
