@@ -274,6 +274,38 @@ a_file_that_cannot_be_written_is_written_later(void **state)
     assert_true(broker_said(&s->lists.broker, FILE_OF_LIST));
 }
 
+/* The same where there is no room for what the log says of a list: its end, or
+ * that it is filed. R-147, R-148 */
+static void
+a_list_is_closed_or_not_where_there_is_no_room(void **state)
+{
+    struct stage *s = *state;
+    unsigned n_closed = 0, n_refused = 0;
+
+    LISTS_OPEN(&s->lists, "--rotate-entries", "50000");
+    for (int n = 0; n < 16; n++) {
+        assert_int_equal(post(s), 200);
+        faults_arm_once(&s->faults, PLAN_WRITE, WAL, n, ENOSPC);
+        http_request(&s->lists.http, "POST", "/sets/" LISTS_SET "/rotate", NULL,
+                     (struct slice){"", 0});
+        if (s->lists.http.status == 200) {
+            n_closed++;
+            lists_await_file(&s->lists, n_closed);
+        } else {
+            assert_refused(&s->lists.http, 503, "full");
+            n_refused++;
+        }
+        assert_kept(s);
+        assert_int_equal(s->lists.walk.n_lists, n_closed + 1);
+        faults_disarm(&s->faults);
+    }
+    assert_true(n_refused >= 2 && n_closed >= 2);
+    lists_await_file(&s->lists, n_closed);
+    broker_stop(&s->lists.broker);
+    broker_restart(&s->lists.broker);
+    assert_kept(s);
+}
+
 /* R-149: a kill in the middle of a file, before it has its name, after it, and
  * around the commit that says that the file is there. */
 static void
@@ -333,6 +365,7 @@ main(void)
         TEST(a_write_that_comes_in_two_is_whole),
         TEST(a_start_that_cannot_recover_serves_nothing),
         TEST(a_file_that_cannot_be_written_is_written_later),
+        TEST(a_list_is_closed_or_not_where_there_is_no_room),
         TEST(a_kill_while_a_list_is_filed_changes_nothing),
     };
 
