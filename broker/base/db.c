@@ -177,9 +177,6 @@ db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
     sqlite3_extended_result_codes(db->handle, 1);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
 
-    if (mode == DB_READER) /* who only reads copies no WAL at the end either */
-        sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
-                          NULL);
     if (mode == DB_WRITER)
         rc = settle_writer(db, why);
     if (!rc)

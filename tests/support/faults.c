@@ -1,6 +1,7 @@
 #include "tests/support/faults.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* How long a fault may keep its test waiting, and how often that looks. */
+#define WAIT_MS 30000
+#define LOOK_MS 5
 
 /* The sanitizers want to be the first library. */
 #define ASAN "ASAN_OPTIONS"
@@ -96,6 +101,16 @@ int
 faults_met(const struct faults *f)
 {
     return atomic_load(&f->plan->n_met);
+}
+
+void
+faults_await(const struct faults *f)
+{
+    for (int left = WAIT_MS / LOOK_MS; faults_met(f) == 0; left--) {
+        if (left == 0)
+            fail_msg("no call met its fault within %d ms", WAIT_MS);
+        poll(NULL, 0, LOOK_MS);
+    }
 }
 
 void
