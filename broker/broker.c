@@ -171,7 +171,7 @@ open_floors(struct broker *b, const struct registry_options *sets,
     enum status rc = broker_check(b->config, why);
 
     if (!rc)
-        rc = server_check(net->host, net->port, why);
+        rc = server_check(net, why);
     if (!rc)
         rc = registry_open(&b->registry, sets, why);
     if (!rc)

@@ -226,11 +226,37 @@ the_limit_of_descriptors_stops_nobody_who_is_in(void **state)
     faults_close(&faults);
 }
 
+/* Too few for a start: said so at once, whatever would have run out first. */
+static void
+a_start_with_too_few_descriptors_says_so(void **state)
+{
+    struct faults faults;
+    struct tempdir dir;
+    char said[2000], data[300];
+
+    (void)state;
+    tempdir_open(&dir);
+    snprintf(data, sizeof(data), "%s/data", dir.path);
+    faults_open(&faults);
+    for (int n = 10; n <= 70; n += 6) {
+        faults_limit_files(&faults, n);
+        assert_int_equal(broker_run(said, sizeof(said), "--listen",
+                                    "127.0.0.1:0", "--data", data, "--threads",
+                                    "2", NULL),
+                         1);
+        assert_non_null(strstr(said, "files may be open"));
+    }
+    assert_int_not_equal(access(data, F_OK), 0);
+    faults_close(&faults);
+    tempdir_close(&dir);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_thousand_idle_connections_cost_little),
+        cmocka_unit_test(a_start_with_too_few_descriptors_says_so),
         cmocka_unit_test(the_limit_of_descriptors_stops_nobody_who_is_in),
     };
 
