@@ -179,14 +179,18 @@ name_urls(struct broker *b)
     http_init(&b->http, b->registry, b->push, config->listen_host);
 }
 
-/* The archive thread comes last: what it closes gets headers with the public
- * URL, for ever, and a start that fails must not have closed anything. */
+/* The address comes first: where it is in use nothing has been touched yet, nor
+ * made. The archive thread comes last: what it closes gets headers with the
+ * public URL, for ever, and a start that fails must not have closed anything.
+ */
 static enum status
 open_floors(struct broker *b, const struct registry_options *sets,
             const struct server_options *net, struct problem *why)
 {
     enum status rc = broker_check(b->config, why);
 
+    if (!rc)
+        rc = server_check(net, why);
     if (!rc)
         rc = registry_open(&b->registry, sets, why);
     if (!rc)

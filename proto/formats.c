@@ -6,6 +6,7 @@
 #include "proto/ndjson_read.h"
 #include "proto/reader.h"
 #include "proto/urlset_read.h"
+#include "proto/vocab.h"
 
 /* A format is one file that ends in a struct parser, and its rows here. */
 struct format {
@@ -54,6 +55,12 @@ format_of(struct slice content_type)
         if (slice_is_word(type, formats[i].media_type))
             return &formats[i];
     return NULL;
+}
+
+size_t
+format_entries_max(const struct format *format)
+{
+    return format->parser == &urlset_parser ? DOCUMENT_ENTRIES_MAX : SIZE_MAX;
 }
 
 static void

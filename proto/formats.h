@@ -30,6 +30,10 @@ const struct format *format_of(struct slice content_type);
 /* What a 415 answer offers: one media type of each format, commas between. */
 const char *formats_offered(void);
 
+/* Entries of one document, at most: of a Sitemap, R-026; the others are no
+ * documents of ResourceSync, and only their bytes are limited. */
+size_t format_entries_max(const struct format *format);
+
 /* What a reader is for. */
 enum reader_use {
     READER_POST,   /* a source's post: strict, td:* but tags dropped */

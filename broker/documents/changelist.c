@@ -5,6 +5,7 @@
  * memory, in the store, in the list's file. So a closed list has the same bytes
  * before and after its file exists, and nobody waits for the file.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -184,26 +185,61 @@ final_since(const struct stat *st)
     return us <= clock_now_us() ? us : DATETIME_NONE;
 }
 
-/* The gzip of a closed list: its file. Without one that can be read there is no
- * gzip; the list itself may still be had from memory. */
-static void
-open_file(struct document *document, struct list_body *l)
+/* Does the file end as the gzip of this list does: with its size (RFC 1952,
+ * ISIZE)? One that was cut, or is another one, does not. */
+static bool
+is_whole(int fd, const struct stat *st, const struct list_body *l)
 {
-    struct problem why = {""};
+    unsigned char end[4];
+
+    if (!S_ISREG(st->st_mode) || st->st_size < (off_t)sizeof(end) ||
+        pread(fd, end, sizeof(end), st->st_size - (off_t)sizeof(end)) !=
+            sizeof(end))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (end[i] != (unsigned char)(l->body.size >> (8 * i)))
+            return false;
+    return true;
+}
+
+/* The gzip of a closed list: its file. Without one that can be read there is no
+ * gzip; the list itself may still be had. */
+static bool
+open_file(struct document *document, struct list_body *l, struct problem *why)
+{
     struct stat st;
     int fd = -1;
 
-    if (log_list_file(l->log, l->set, l->info.number, &fd, &why)) {
-        diag(DIAG_ERROR, "documents", "a list of %s: %s", log_set_name(l->set),
-             why.text);
-        return;
+    if (log_list_file(l->log, l->set, l->info.number, &fd, why))
+        return false;
+    if (fstat(fd, &st) || !is_whole(fd, &st, l)) {
+        problem_set(why, "%012" PRIu64 ".xml.gz is damaged", l->info.number);
+        close(fd);
+        return false;
     }
-    if (!fstat(fd, &st)) {
-        document->modified_us = final_since(&st);
-        document->gzip = body_of_file(fd, (uint64_t)st.st_size);
-    }
+    document->modified_us = final_since(&st);
+    document->gzip = body_of_file(fd, (uint64_t)st.st_size);
     if (!document->gzip)
         close(fd);
+    return true;
+}
+
+/* Something is wrong with the file: can the list be had, from memory or from
+ * what is left? Its beginning and its end are asked for, so that most of what
+ * cannot be served is refused, rather than broken off. */
+static enum status
+check_entries(struct list_body *l, struct problem *why)
+{
+    const uint64_t after[] = {l->info.after, l->info.last - 1};
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; i < 2 && !rc; i++) {
+        struct batch *b = NULL;
+
+        rc = log_read(l->log, l->set, after[i], LOG_DISK, &b, why);
+        batch_unref(b);
+    }
+    return rc;
 }
 
 static enum status
@@ -240,6 +276,7 @@ enum status
 changelist_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)
 {
+    struct problem damage = {""};
     struct list_body *l;
     enum status rc;
 
@@ -271,9 +308,16 @@ changelist_open(const struct document_wish *wish, struct document *document,
     };
     describe(document, l);
     document->body = &l->body;
-    if (l->info.is_filed)
-        open_file(document, l);
-    return STATUS_OK;
+    if (l->info.is_filed && !open_file(document, l, &damage)) {
+        diag(DIAG_ERROR, "documents", "a list of %s: %s", log_set_name(l->set),
+             damage.text);
+        rc = check_entries(l, why);
+    }
+    if (rc) {
+        list_body_free(&l->body);
+        *document = (struct document){NULL};
+    }
+    return rc;
 }
 
 /* A list at an address that does not stay with it. */

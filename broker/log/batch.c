@@ -220,6 +220,18 @@ batch_digest(const struct batch *b, uint64_t seq)
     return d;
 }
 
+bool
+batch_is_genuine(const struct batch *b)
+{
+    struct digest d;
+
+    if (b->n_entries == 0)
+        return false;
+    d = batch_digest(b, b->last - 1);
+    digest_add(&d, batch_slice(b, b->last - 1, b->last));
+    return !memcmp(d.bytes, b->digest.bytes, DIGEST_SIZE);
+}
+
 /*
  * Forms are a list to which threads only ever add at the front, so it is read
  * without a lock: whoever sees a form's address (acquire) also sees what its

@@ -111,6 +111,10 @@ struct digest batch_digest(const struct batch *b, uint64_t seq);
 /* The last seq whose time is not after `us`, which is not before before_us. */
 uint64_t batch_seq_at(const struct batch *b, int64_t us);
 
+/* Are the entries those that its digest stands for? For what comes from a disk:
+ * one that gives other bytes must not rewrite history. */
+bool batch_is_genuine(const struct batch *b);
+
 /* The form with that key, lent by the batch; NULL: none is kept. Any thread. */
 const struct form *batch_form(const struct batch *b, uint64_t key);
 

@@ -348,20 +348,6 @@ out:
     return rc;
 }
 
-/* Are these the entries that the marks' digests stand for? A disk that gave
- * other bytes must not rewrite history; inflate alone would let some pass. */
-static bool
-is_genuine(const struct batch *b, const struct mark *to)
-{
-    struct digest d;
-
-    if (b->n_entries == 0 || b->last != to->after)
-        return false;
-    d = batch_digest(b, b->last - 1);
-    digest_add(&d, batch_slice(b, b->last - 1, b->last));
-    return !memcmp(d.bytes, to->digest.bytes, DIGEST_SIZE);
-}
-
 enum status
 closed_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
 {
@@ -408,7 +394,8 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
     b = batch_new(from.after, from.after_us, &from.digest, forms_account);
     rc = b ? batch_append(b, buf_slice(&plain), &to.digest, why)
            : problem(why, STATUS_MEMORY, "no memory for a batch");
-    if (!rc && !is_genuine(b, &to))
+    /* Inflate alone would let some damage pass. */
+    if (!rc && (b->last != to.after || !batch_is_genuine(b)))
         rc = problem(why, STATUS_IO, "%s is damaged", name);
 
 out:

@@ -280,12 +280,17 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
           struct problem *why)
 {
     struct log *log = user;
+    struct problem reason = {""};
     enum status rc =
-        log->engine->ops->read(log->engine, set->id, after, batch, why);
+        log->engine->ops->read(log->engine, set->id, after, batch, &reason);
 
-    if (rc || *batch)
-        return rc;
-    rc = read_closed(log, set, after, batch, why);
+    if (!rc && !*batch)
+        rc = read_closed(log, set, after, batch, &reason);
+    if (rc == STATUS_IO) /* whoever is to mend it does not read the answers */
+        diag(DIAG_ERROR, "log", "entry %" PRIu64 " of %s cannot be read: %s",
+             after + 1, set->name, reason.text);
+    if (rc && why)
+        *why = reason;
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_GONE,
                        "entry %" PRIu64 " is no longer retained", after + 1);

@@ -12,6 +12,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
 #include "broker/log/checkpoint.h"
+#include "broker/log/store_check.h"
 #include "broker/log/store_keys.h"
 #include "broker/log/store_read.h"
 #include "broker/log/store_sets.h"
@@ -530,11 +531,34 @@ static const struct engine_ops store_ops = {
     .close = store_close,
 };
 
+/* Nothing is written before the check has passed. */
+static enum status
+open_database(struct store *s, const char *dir, struct problem *why)
+{
+    enum status rc = store_check(dir, s->path, why);
+
+    if (!rc)
+        rc = db_open(&s->db, s->path, DB_WRITER, why);
+    if (!rc)
+        rc = db_migrate(&s->db, migrations,
+                        sizeof(migrations) / sizeof(migrations[0]), why);
+    if (!rc)
+        rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
+    if (!rc)
+        rc = store_keys_open(&s->keys, &s->db, why);
+    if (!rc)
+        rc = store_sets_init(&s->sets, &s->db, why);
+    if (!rc)
+        rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
+    return rc;
+}
+
 enum status
 store_open(struct engine **engine, const char *dir,
            atomic_size_t *forms_account, struct problem *why)
 {
     struct store *s = calloc(1, sizeof(*s));
+    struct problem reason = {""};
     enum status rc;
 
     if (!s)
@@ -548,19 +572,14 @@ store_open(struct engine **engine, const char *dir,
         problem_errno(why, "cannot open", dir);
         rc = STATUS_IO;
     } else {
-        rc = db_open(&s->db, s->path, DB_WRITER, why);
+        rc = open_database(s, dir, &reason);
+        if (rc == STATUS_INVALID)
+            rc = STATUS_IO; /* a newer database is no wrong option */
+        if (rc && strstr(reason.text, s->path))
+            problem_set(why, "%s", reason.text);
+        else if (rc) /* whoever reads it is to know which file it is */
+            problem_set(why, "%s: %s", s->path, reason.text);
     }
-    if (!rc)
-        rc = db_migrate(&s->db, migrations,
-                        sizeof(migrations) / sizeof(migrations[0]), why);
-    if (!rc)
-        rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
-    if (!rc)
-        rc = store_keys_open(&s->keys, &s->db, why);
-    if (!rc)
-        rc = store_sets_init(&s->sets, &s->db, why);
-    if (!rc)
-        rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     if (rc) {
         store_close(&s->engine);
         return rc;

@@ -202,6 +202,11 @@ store_readers_read(struct store_readers *r, uint32_t set, uint64_t after,
             break;
     }
     connection_give(r, c, q);
+    /* Before anybody gets it, and before it is filed for ever. */
+    if (!rc && b && !batch_is_genuine(b))
+        rc = problem(why, STATUS_IO,
+                     "what is kept of entries %llu to %llu is damaged",
+                     (unsigned long long)b->first, (unsigned long long)b->last);
     if (rc) {
         batch_unref(b);
         return rc;

@@ -41,9 +41,12 @@ struct stream;
 /* The default of server_options.stall_timeout_us. */
 #define STALL_US 60000000
 
-/* After a refusal, what still comes is read for so long and up to so much. */
+/* After a refusal, what still comes is read for so long and up to so much: more
+ * than both sides' buffers take (some 10 MB on Linux), which a client may have
+ * filled before it sees the answer. A reset then would take that away from it.
+ */
 #define LINGER_US    2000000
-#define LINGER_BYTES (1024 * 1024)
+#define LINGER_BYTES (16 * 1024 * 1024)
 
 /* A farewell (WebSocket close) that is not answered, or the end of a long
  * answer that is not taken. */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "broker/base/clock.h"
 #include "broker/net/listener.h"
@@ -22,6 +23,12 @@ end(struct server *server, int64_t cut_at_us)
     tls_close(server->tls);
     free(server);
 }
+
+/* What a broker has open before anybody connects, and some for reads and files
+ * (measured: 28 with two threads). With less, libraries end in the middle of
+ * their start, or never come to an end of it. */
+#define FILES_LEAST     48
+#define FILES_OF_THREAD 12
 
 /* The worker pool is the process's: each thread's reads for its subscribers
  * (two at once, push/reads.h) and as much again for documents must find a
@@ -65,6 +72,23 @@ server_open(struct server **server, const struct server_options *options,
     }
     *server = s;
     return STATUS_OK;
+}
+
+enum status
+server_check(const struct server_options *options, struct problem *why)
+{
+    rlim_t least = FILES_LEAST + FILES_OF_THREAD * options->threads;
+    struct addresses addresses;
+    struct rlimit files;
+    unsigned port = options->port;
+
+    if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < least)
+        return problem(why, STATUS_IO,
+                       "%llu files may be open, and at least %llu must be: see "
+                       "ulimit -n",
+                       (unsigned long long)files.rlim_cur,
+                       (unsigned long long)least);
+    return addresses_find(&addresses, options->host, &port, why);
 }
 
 void

@@ -70,6 +70,12 @@ MUST_CHECK enum status server_check_host(const char *host, struct problem *why);
 /* The port that is listened on. */
 unsigned server_port(const struct server *server);
 
+/* Can this address be listened on, and are there descriptors enough, as far as
+ * can be known now? Asked before anything else is done for a server:
+ * server_open looks again. */
+MUST_CHECK enum status server_check(const struct server_options *options,
+                                    struct problem *why);
+
 /* Stops accepting; requests that come on kept connections are answered 503 and
  * their connections closed. Open streams get stream_close(1001, "...") by the
  * owner of the streams, not here. Any thread. */

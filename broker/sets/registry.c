@@ -551,8 +551,8 @@ registry_take_reader(struct registry *r, const struct format *format,
     }
     pthread_mutex_unlock(&r->readers_mutex);
     if (!reader)
-        return reader_new(format, READER_POST, DOCUMENT_ENTRIES_MAX, on_change,
-                          user);
+        return reader_new(format, READER_POST, format_entries_max(format),
+                          on_change, user);
     reader_reset(reader, on_change, user);
     return reader;
 }

@@ -100,6 +100,9 @@ end_while_busy(int signal_number)
         do
             follower_next(&f[i]);
         while (f[i].notice.last < 100);
+    for (unsigned i = 0; i < POSTERS; i++) /* and all posters have begun */
+        while (atomic_load(&posters[i].n_acknowledged) == 0)
+            follower_next(&f[0]);
 
     kill(b.pid, signal_number);
     for (size_t i = 0; i < 6; i++) {

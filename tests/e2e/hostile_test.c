@@ -247,6 +247,28 @@ a_body_that_drips_is_cut_off(void **state)
     assert_all_threads_answer(b);
 }
 
+/* The same of a head: each byte of it comes in time, all of it does not. */
+static void
+a_head_that_drips_is_cut_off(void **state)
+{
+    struct broker *b = *state;
+    struct wire *w = connect_to(b);
+    struct pollfd p = {.fd = wire_fd(w), .events = POLLIN};
+    char byte;
+    int n = 0;
+
+    assert_true(wire_send_text(w, "POST " CHANGES " HTTP/1.1\r\nX: "));
+    while (poll(&p, 1, 50) == 0) {
+        assert_true(++n < PATIENCE_MS / 50);
+        assert_true(wire_send(w, "a", 1));
+    }
+    while (wire_read_some(w, &byte, 1) > 0)
+        ; /* an answer, or none */
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    assert_all_threads_answer(b);
+}
+
 /* Whatever has come is not kept, though the entry itself was whole. */
 static void
 a_body_that_stops_half_way_is_not_kept(void **state)
@@ -498,6 +520,7 @@ main(void)
         HOSTILE(a_body_that_looks_like_a_request_does_no_harm),
         HOSTILE(a_post_may_be_cut_anywhere),
         HOSTILE(a_body_that_drips_is_cut_off),
+        HOSTILE(a_head_that_drips_is_cut_off),
         HOSTILE(a_body_that_stops_half_way_is_not_kept),
         HOSTILE(a_head_that_stops_half_way_is_cut_off),
         HOSTILE(half_requests_do_not_keep_others_out),

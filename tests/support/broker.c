@@ -269,6 +269,20 @@ broker_restart(struct broker *b)
     start(b);
 }
 
+bool
+broker_said(const struct broker *b, const char *part)
+{
+    FILE *file = fopen(b->log, "re");
+    bool is_said = false;
+    char line[2048];
+
+    assert_non_null(file);
+    while (!is_said && fgets(line, sizeof(line), file))
+        is_said = strstr(line, part) != NULL;
+    fclose(file);
+    return is_said;
+}
+
 size_t
 broker_rss_kib(const struct broker *b)
 {

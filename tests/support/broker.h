@@ -20,6 +20,7 @@
 #ifndef TESTS_SUPPORT_BROKER_H
 #define TESTS_SUPPORT_BROKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -64,18 +65,9 @@ void broker_restart(struct broker *b);
  * one killed it. Fails the test if it does not end in time. */
 int broker_wait(struct broker *b);
 
-/* A sanitizer keeps what is freed, and shadows all memory: a figure of it says
- * nothing of the broker. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
+/* Has it (or one before it in the same directory) said that on standard error?
+ */
+bool broker_said(const struct broker *b, const char *part);
 
 /* Resident memory, in KiB. */
 size_t broker_rss_kib(const struct broker *b);

@@ -173,21 +173,19 @@ start_tls(struct crowd *c, struct member *m)
     assert_int_equal(SSL_connect(m->ssl), 1);
 }
 
-static size_t
-join(struct crowd *c, unsigned port, enum notice_form form, bool is_narrow,
-     const char *request)
+/* Asks for the stream. */
+static void
+connect_member(struct crowd *c, struct member *m, unsigned port,
+               const char *path, bool is_narrow)
 {
-    struct member *m = &c->members[c->n];
     struct sockaddr_in to = {
         .sin_family = AF_INET,
         .sin_port = htons((uint16_t)port),
         .sin_addr = {htonl(INADDR_LOOPBACK)},
     };
-    int size = 4096;
-    ssize_t n = (ssize_t)strlen(request);
+    int size = 4096, n;
+    char request[512];
 
-    assert_true(c->n < c->max);
-    *m = (struct member){.form = form};
     m->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(m->fd >= 0);
     if (is_narrow)
@@ -196,10 +194,34 @@ join(struct crowd *c, unsigned port, enum notice_form form, bool is_narrow,
     assert_int_equal(connect(m->fd, (struct sockaddr *)&to, sizeof(to)), 0);
     if (c->tls)
         start_tls(c, m);
-    assert_int_equal(m->ssl ? SSL_write(m->ssl, request, (int)n)
+    if (m->is_events)
+        n = snprintf(request, sizeof(request),
+                     "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+                     "Accept: text/event-stream\r\n\r\n",
+                     path, port);
+    else
+        n = snprintf(request, sizeof(request),
+                     "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+                     "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                     "Sec-WebSocket-Version: 13\r\n"
+                     "Sec-WebSocket-Protocol: %s\r\n\r\n",
+                     path, port, forms[m->form].subprotocol);
+    assert_int_equal(m->ssl ? SSL_write(m->ssl, request, n)
                             : send(m->fd, request, (size_t)n, MSG_NOSIGNAL),
                      n);
     assert_int_equal(fcntl(m->fd, F_SETFL, O_NONBLOCK), 0);
+}
+
+static size_t
+join(struct crowd *c, unsigned port, const char *path, enum notice_form form,
+     bool is_events, bool is_narrow)
+{
+    struct member *m = &c->members[c->n];
+
+    assert_true(c->n < c->max);
+    *m = (struct member){.form = form, .is_events = is_events};
+    connect_member(c, m, port, path, is_narrow);
     crowd_read_again(c, c->n);
     return c->n++;
 }
@@ -208,32 +230,32 @@ size_t
 crowd_join(struct crowd *c, unsigned port, const char *path,
            enum notice_form form, bool is_narrow)
 {
-    char request[512];
-
-    snprintf(request, sizeof(request),
-             "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
-             "Upgrade: websocket\r\nConnection: Upgrade\r\n"
-             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-             "Sec-WebSocket-Version: 13\r\n"
-             "Sec-WebSocket-Protocol: %s\r\n\r\n",
-             path, port, forms[form].subprotocol);
-    return join(c, port, form, is_narrow, request);
+    return join(c, port, path, form, false, is_narrow);
 }
 
 size_t
 crowd_join_events(struct crowd *c, unsigned port, const char *path,
                   bool is_narrow)
 {
-    char request[512];
-    size_t number;
+    return join(c, port, path, NOTICE_JSON, true, is_narrow);
+}
 
-    snprintf(request, sizeof(request),
-             "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
-             "Accept: text/event-stream\r\n\r\n",
-             path, port);
-    number = join(c, port, NOTICE_JSON, is_narrow, request);
-    c->members[number].is_events = true;
-    return number;
+void
+crowd_rejoin(struct crowd *c, size_t number, unsigned port, const char *path)
+{
+    struct member *m = &c->members[number];
+    char from[256];
+
+    assert_false(m->is_in_entries);
+    SSL_free(m->ssl);
+    close(m->fd); /* and no longer read */
+    *m = (struct member){.form = m->form,
+                         .is_events = m->is_events,
+                         .last = m->last,
+                         .at = m->at};
+    snprintf(from, sizeof(from), "%s%llu", path, (unsigned long long)m->last);
+    connect_member(c, m, port, from, false);
+    crowd_read_again(c, number);
 }
 
 /* Who has all that is waited for? */

@@ -37,6 +37,10 @@ size_t crowd_join(struct crowd *c, unsigned port, const char *path,
 /* The same as an EventSource, which gets JSON. */
 size_t crowd_join_events(struct crowd *c, unsigned port, const char *path,
                          bool is_narrow);
+/* Connects it anew, from where it is: `path` ends in "after=EPOCH-", and its
+ * seq is put behind that. At the end of a message only. */
+void crowd_rejoin(struct crowd *c, size_t number, unsigned port,
+                  const char *path);
 
 /* From now on nobody reads what it gets; and again. */
 void crowd_stop_reading(struct crowd *c, size_t number);

@@ -283,12 +283,14 @@ can_be_given_up_in_the_middle(void **state)
     sets_close(&s);
 }
 
-/* What cannot be read cuts the connection rather than the document. */
+/* What is known to be missing is refused; what is found to be so later cuts the
+ * connection rather than the document. */
 static void
 fails_when_the_file_is_gone(void **state)
 {
     char path[400];
     struct document_wish wish;
+    struct problem why = {""};
     struct slice piece;
     struct body *body;
     struct sets s;
@@ -302,13 +304,17 @@ fails_when_the_file_is_gone(void **state)
     sets_open(&s);
     snprintf(path, sizeof(path), "%s/sets/demo/changes/000000000001.xml.gz",
              tempdir_path(state));
-    assert_int_equal(unlink(path), 0);
     wish = wish_for(&s, 1, LOG_DISK);
     assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
                      STATUS_OK);
+    assert_int_equal(unlink(path), 0);
     assert_int_equal(body->next(body, false, &piece), BODY_DATA);
     assert_int_equal(body->next(body, true, &piece), BODY_FAILED);
     body->free(body);
+
+    assert_int_equal(bodies_open(changelist_open, &wish, &body, &why),
+                     STATUS_IO);
+    assert_non_null(strstr(why.text, "000000000001.xml.gz"));
     sets_close(&s);
 }
 

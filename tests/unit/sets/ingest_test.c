@@ -402,7 +402,8 @@ forgets_a_post_that_breaks_off(void **state)
     sets_close(&s);
 }
 
-/* one post has at most as many entries as a document. */
+/* R-026: a Sitemap has at most 50,000 entries. What is none may have more: it
+ * is split (R-291). */
 static void
 refuses_more_entries_than_a_document_has(void **state)
 {
@@ -412,13 +413,23 @@ refuses_more_entries_than_a_document_has(void **state)
 
     open_in(&s, state);
     buf_init(&body, SIZE_MAX);
+    BUF_ADD(&body, XML_HEAD);
+    for (int i = 0; i < 50000; i++)
+        BUF_ADD(&body, XML_ENTRY("1"));
+    BUF_ADD(&body, XML_ENTRY("2") "</urlset>");
+    o = sets_post_body(&s, "demo", XML, buf_slice(&body), 65536);
+    assert_int_equal(o.rc, STATUS_TOO_LARGE);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    assert_budget_is_whole(&s);
+
+    buf_clear(&body);
     BUF_ADD(&body, "[");
     for (int i = 0; i < 50000; i++)
         BUF_ADD(&body, ENTRY("1") ",");
     BUF_ADD(&body, ENTRY("2") "]");
     o = sets_post_body(&s, "demo", JSON, buf_slice(&body), 65536);
-    assert_int_equal(o.rc, STATUS_TOO_LARGE);
-    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    assert_int_equal(o.rc, STATUS_OK);
+    assert_int_equal(o.last, 50001);
     assert_budget_is_whole(&s);
     buf_fini(&body);
     sets_close(&s);

@@ -1,0 +1,134 @@
+/*
+ * start_test.c - starts that cannot be: where somebody else is already.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/broker.h"
+#include "tests/support/data.h"
+#include "tests/support/http.h"
+#include "tests/support/source.h"
+
+/* What the lock says: the pid of its last owner. */
+static void
+read_lock(const struct broker *b, char text[32])
+{
+    char path[400];
+    FILE *file;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/lock", b->data);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    n = fread(text, 1, 31, file);
+    text[n] = '\0';
+    fclose(file);
+}
+
+/* A directory as a crash left it, the latest posts in the WAL alone. */
+static void
+leave_after_crash(struct broker *b)
+{
+    struct http h;
+
+    broker_open(b, NULL);
+    http_open(&h, b->url);
+    source_post(&h, "news", 1, 10, 0);
+    broker_stop(b);
+    broker_restart(b);
+    source_post(&h, "news", 11, 10, 0);
+    http_close(&h);
+    broker_kill9(b);
+}
+
+/* Issue 3, faults: a clear error, exit status 1, nothing touched, and nothing
+ * made where nothing was. */
+static void
+an_address_in_use_leaves_the_directory_as_it_was(void **state)
+{
+    struct broker *other = broker_of(state), b;
+    char said[2000], listen[64], port[16], none[400], before[32], after[32];
+    struct digest sum, now;
+    struct stat st;
+
+    leave_after_crash(&b);
+    sum = data_sum(b.data);
+    read_lock(&b, before);
+    snprintf(port, sizeof(port), "port %u", other->port);
+    snprintf(listen, sizeof(listen), "127.0.0.1:%u", other->port);
+    assert_int_equal(broker_run(said, sizeof(said), "--listen", listen,
+                                "--data", b.data, NULL),
+                     1);
+    assert_non_null(strstr(said, "127.0.0.1"));
+    assert_non_null(strstr(said, port));
+    assert_non_null(strstr(said, "in use"));
+    now = data_sum(b.data);
+    assert_memory_equal(sum.bytes, now.bytes, DIGEST_SIZE);
+    read_lock(&b, after);
+    assert_string_equal(after, before);
+
+    snprintf(none, sizeof(none), "%s/none", b.dir.path);
+    assert_int_equal(broker_run(said, sizeof(said), "--listen", listen,
+                                "--data", none, NULL),
+                     1);
+    assert_int_not_equal(stat(none, &st), 0);
+
+    broker_restart(&b);
+    broker_stop(&b);
+    broker_close(&b);
+}
+
+/* The same; and the one that has it goes on. */
+static void
+a_second_broker_does_not_get_the_directory(void **state)
+{
+    struct broker *b = broker_of(state);
+    char said[2000], owner[64], before[32], after[32];
+    struct digest sum, now;
+    struct http h;
+
+    http_open(&h, b->url);
+    source_post(&h, "news", 1, 10, 0);
+    sum = data_sum(b->data);
+    read_lock(b, before);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(broker_run(said, sizeof(said), "--listen",
+                                    "127.0.0.1:0", "--data", b->data, NULL),
+                         1);
+        snprintf(owner, sizeof(owner), "in use by process %d", (int)b->pid);
+        assert_non_null(strstr(said, b->data));
+        assert_non_null(strstr(said, owner));
+    }
+    now = data_sum(b->data);
+    assert_memory_equal(sum.bytes, now.bytes, DIGEST_SIZE);
+    read_lock(b, after);
+    assert_string_equal(after, before);
+    assert_int_equal(source_post(&h, "news", 11, 1, 0).last, 11);
+
+    broker_kill9(b); /* the lock goes with its owner, however that goes */
+    broker_restart(b);
+    assert_int_equal(source_post(&h, "news", 12, 1, 0).last, 12);
+    http_close(&h);
+}
+
+#define WITH_BROKER(test) \
+    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_BROKER(an_address_in_use_leaves_the_directory_as_it_was),
+        WITH_BROKER(a_second_broker_does_not_get_the_directory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

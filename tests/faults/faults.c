@@ -1,0 +1,196 @@
+/*
+ * faults.c - a disk that fails and a clock that is set, for a program that
+ * knows nothing of it.
+ *
+ * Loaded with LD_PRELOAD, it stands before the C library's calls and lets them
+ * fail as the plan says (plan.h). Whatever the plan does not name goes through.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/faults/plan.h"
+
+/* Written before main, by one thread. */
+static struct plan *plan;
+
+/* The C library's own. POSIX lets a pointer to a function be got this way. */
+#define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
+
+static void __attribute__((constructor)) read_plan(void)
+{
+    const char *path = getenv(PLAN_VARIABLE);
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    void *at;
+
+    if (fd < 0)
+        return;
+    at = mmap(NULL, sizeof(*plan), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (at == MAP_FAILED)
+        return;
+    plan = at;
+    if (plan->n_files > 0) {
+        struct rlimit files = {(rlim_t)plan->n_files, (rlim_t)plan->n_files};
+
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+/* Whether a call meets its fault; *outcome is what. */
+static bool
+is_met(enum plan_call call, const char *path, int *outcome)
+{
+    if (!(plan->calls & (int)call) || !strstr(path, plan->name) ||
+        atomic_fetch_sub(&plan->skip, 1) > 0)
+        return false;
+    if (plan->is_once && !atomic_exchange(&plan->is_armed, 0))
+        return false; /* another thread was it */
+    atomic_fetch_add(&plan->n_met, 1);
+    *outcome = plan->outcome;
+    if (*outcome == PLAN_KILL)
+        kill(getpid(), SIGKILL);
+    return true;
+}
+
+static bool
+is_armed(void)
+{
+    return plan && atomic_load_explicit(&plan->is_armed, memory_order_acquire);
+}
+
+static bool
+is_met_by_fd(enum plan_call call, int fd, int *outcome)
+{
+    char link[32], path[PATH_MAX];
+    int error = errno;
+    ssize_t n;
+
+    if (!is_armed())
+        return false;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    n = readlink(link, path, sizeof(path) - 1);
+    errno = error;
+    path[n > 0 ? n : 0] = '\0';
+    return is_met(call, path, outcome);
+}
+
+static int
+fail_with(int outcome)
+{
+    errno = outcome;
+    return -1;
+}
+
+/* The calls: each goes through, or fails */
+
+ssize_t
+write(int fd, const void *bytes, size_t size)
+{
+    int outcome;
+
+    if (is_met_by_fd(PLAN_WRITE, fd, &outcome)) {
+        if (outcome != PLAN_SHORT)
+            return fail_with(outcome);
+        size = (size + 1) / 2;
+    }
+    return NEXT(write)(fd, bytes, size);
+}
+
+ssize_t
+pwrite(int fd, const void *bytes, size_t size, off_t at)
+{
+    int outcome;
+
+    if (is_met_by_fd(PLAN_WRITE, fd, &outcome)) {
+        if (outcome != PLAN_SHORT)
+            return fail_with(outcome);
+        size = (size + 1) / 2;
+    }
+    return NEXT(pwrite)(fd, bytes, size, at);
+}
+
+ssize_t
+pwrite64(int fd, const void *bytes, size_t size, off64_t at)
+{
+    return pwrite(fd, bytes, size, at);
+}
+
+int
+fsync(int fd)
+{
+    int outcome;
+
+    if (is_met_by_fd(PLAN_SYNC, fd, &outcome))
+        return fail_with(outcome);
+    return NEXT(fsync)(fd);
+}
+
+int
+fdatasync(int fd)
+{
+    int outcome;
+
+    if (is_met_by_fd(PLAN_SYNC, fd, &outcome))
+        return fail_with(outcome);
+    return NEXT(fdatasync)(fd);
+}
+
+int
+renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    int outcome;
+
+    if (is_armed() && is_met(PLAN_RENAME, to, &outcome))
+        return fail_with(outcome);
+    return NEXT(renameat)(from_dir, from, to_dir, to);
+}
+
+/* The clock of the day; the steady one is left alone */
+
+static int64_t
+shift_us(void)
+{
+    return plan ? atomic_load_explicit(&plan->clock_us, memory_order_relaxed)
+                : 0;
+}
+
+int
+clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int rc = NEXT(clock_gettime)(clock, now);
+
+    if (rc == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        now->tv_sec += shift_us() / 1000000;
+    return rc;
+}
+
+int
+gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    int rc = NEXT(gettimeofday)(now, zone);
+
+    now->tv_sec += shift_us() / 1000000;
+    return rc;
+}
+
+time_t
+time(time_t *to)
+{
+    time_t now = NEXT(time)(NULL) + shift_us() / 1000000;
+
+    if (to)
+        *to = now;
+    return now;
+}

@@ -1,0 +1,40 @@
+/*
+ * plan.h - which faults a broker is to meet: memory that a test and the broker
+ * it started share (tests/support/faults.h, tests/faults/faults.c).
+ */
+#ifndef TESTS_FAULTS_PLAN_H
+#define TESTS_FAULTS_PLAN_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Names the file of the plan, to the broker's environment. */
+#define PLAN_VARIABLE "TIDINGS_FAULTS"
+
+enum plan_call {
+    PLAN_WRITE = 1, /* write, pwrite */
+    PLAN_SYNC = 2,  /* fsync, fdatasync */
+    PLAN_RENAME = 4 /* counts by the new name */
+};
+
+/* What happens to a call, besides an errno as its result. */
+enum plan_act {
+    PLAN_KILL = -1, /* SIGKILL to the process, in place of the call */
+    PLAN_SHORT = -2 /* half of the bytes are written, and that is returned */
+};
+
+/* All zero: nothing fails. Filled in before `is_armed`, which is stored with
+ * release order and read with acquire order: who sees it sees the rest. */
+struct plan {
+    char name[64];    /* calls on files whose path has this in it */
+    int32_t calls;    /* enum plan_call, added up */
+    int32_t outcome;  /* an errno, or an enum plan_act */
+    int64_t is_once;  /* the next call succeeds again */
+    int64_t n_files;  /* limit of open files, from the start; 0: as it is */
+    atomic_int skip;  /* calls that succeed before the first that fails */
+    atomic_int n_met; /* calls that failed */
+    atomic_int is_armed;
+    _Atomic int64_t clock_us; /* added to the clock of the day */
+};
+
+#endif
