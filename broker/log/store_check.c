@@ -8,8 +8,8 @@
 
 #include "broker/base/db.h"
 
-/* 0.1 s for 400 MB that are in the cache of the system (measured); else what the
- * disk takes. */
+/* 0.1 s for 400 MB that are in the cache of the system (measured); else what
+ * the disk takes. */
 #define CHECKED_BYTES ((off_t)1 << 30)
 
 /* Ours, once the first step of store.c's migrations is done. */

@@ -25,6 +25,7 @@
 #include "tests/support/mixture.h"
 #include "tests/support/notice.h"
 #include "tests/support/schema.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
 
