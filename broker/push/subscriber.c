@@ -1,0 +1,260 @@
+#include "broker/push/subscriber.h"
+
+#include <stdio.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/metrics.h"
+#include "broker/sets/positions.h"
+
+/* Most bytes of what is told with a position that is gone. */
+#define MEMBERS_MAX 4096
+
+/* Bytes of frames per thread above which a subscriber that cannot send lets go
+ * of its frame and has it made again later. */
+#define FRAMES_BUDGET ((size_t)16 << 20)
+
+/* Closing */
+
+static void
+close_telling(struct subscriber *s, unsigned code, const char *reason,
+              const char *members)
+{
+    const struct ending ending = {code, reason, members, s->offset > 0};
+
+    list_remove(&s->node);
+    s->state = CLOSING;
+    s->transport->close(s->stream, &ending);
+}
+
+void
+subscriber_close(struct subscriber *s, unsigned code, const char *reason)
+{
+    close_telling(s, code, reason, NULL);
+}
+
+void
+subscriber_close_gone(struct subscriber *s)
+{
+    char earliest[POSITION_MAX], reason[124];
+    struct buf members;
+    struct head head;
+
+    log_head(s->place->set->log, &head);
+    positions_earliest(&head, earliest);
+    snprintf(reason, sizeof(reason), "position gone; earliest %s", earliest);
+    buf_init(&members, MEMBERS_MAX);
+    positions_members(s->place->set, &head, &members);
+    close_telling(s, CLOSE_POSITION_GONE, reason,
+                  members.failed ? NULL : members.data);
+    buf_fini(&members);
+}
+
+void
+subscriber_close_removed(struct subscriber *s)
+{
+    subscriber_close(s, CLOSE_SET_REMOVED, "the set was removed");
+}
+
+void
+subscriber_close_failed(struct subscriber *s, enum status rc)
+{
+    struct head head;
+
+    log_head(s->place->set->log, &head);
+    if (head.is_removed)
+        subscriber_close_removed(s);
+    else if (rc == STATUS_GONE)
+        subscriber_close_gone(s);
+    else
+        subscriber_close(s, CLOSE_FAILED, "the broker cannot read its log");
+}
+
+/* Sending */
+
+void
+subscriber_sent(struct subscriber *s, int64_t now_us)
+{
+    s->last_sent_us = now_us;
+    list_remove(&s->idle_node);
+    list_append(&s->thread->idle, &s->idle_node);
+}
+
+/* Lets go of a frame that cannot be sent now, when the thread has too many.
+ * Where it was in it is enough to go on: see message.h. */
+static void
+let_go(struct subscriber *s)
+{
+    if (s->thread->frames.bytes <= FRAMES_BUDGET || s->frame->wish.is_heartbeat)
+        return;
+    s->upto = s->frame->last;
+    s->frame_size = s->frame->size;
+    frame_unref(s->frame);
+    s->frame = NULL;
+}
+
+static void
+drop_frame(struct subscriber *s)
+{
+    frame_unref(s->frame);
+    s->frame = NULL;
+    s->offset = 0;
+    s->upto = 0;
+}
+
+/* The frame is with the socket, to its last byte. What was committed before the
+ * subscriber came is no news: how old it is says nothing of us. */
+static void
+count_sent(const struct subscriber *s, int64_t now_us)
+{
+    metrics_add_label(METRIC_MESSAGES, transports_number(s->transport), 1);
+    if (s->frame->committed_us > s->opened_us)
+        metrics_observe_us(METRIC_PUSH_LATENCY,
+                           now_us - s->frame->committed_us);
+}
+
+enum sent {
+    SENT_PART,   /* on_room comes, or on_gone */
+    SENT_CHOKED, /* whole, but nothing may follow until on_room */
+    SENT_WHOLE
+};
+
+/* Sends what is left of the frame. */
+static enum sent
+send_frame(struct subscriber *s)
+{
+    enum stream_result sent = STREAM_SENT;
+    int64_t now_us;
+
+    while (s->offset < s->frame->size) {
+        struct slice piece = transports_piece(
+            (struct slice){s->frame->data, s->frame->size}, s->offset);
+
+        sent = stream_write(s->stream, piece.data, piece.size);
+        if (sent == STREAM_DEAD) {
+            s->state = CLOSING;
+            return SENT_PART;
+        }
+        s->offset += piece.size;
+        if (sent == STREAM_CHOKED && s->offset < s->frame->size) {
+            let_go(s);
+            return SENT_PART;
+        }
+    }
+    now_us = clock_steady_us();
+    subscriber_sent(s, now_us);
+    count_sent(s, now_us);
+    s->after = s->reached = s->frame->last;
+    s->is_due = false;
+    drop_frame(s);
+    return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
+}
+
+void
+subscriber_give(struct subscriber *s, struct frame *frame)
+{
+    s->frame = frame_ref(frame);
+    s->state = WRITING;
+}
+
+static struct frame_wish
+wish_of(const struct subscriber *s)
+{
+    return (struct frame_wish){
+        .set = s->place->set,
+        .transport = s->transport,
+        .after = s->after,
+        .upto = s->upto ? s->upto : UINT64_MAX,
+        .filter = s->filter,
+        .reached = s->reached,
+        .is_heartbeat = !s->is_greeted || (s->is_due && !s->upto),
+        .has_since = s->has_since,
+        .since_us = s->since_us,
+    };
+}
+
+/* Moving on */
+
+/* Finds or makes the frame that `s` needs next. false: it waits for a read, or
+ * is being closed. */
+static bool
+next_frame(struct subscriber *s)
+{
+    struct frames *frames = &s->thread->frames;
+    struct frame_wish wish = wish_of(s);
+    struct frame *frame = frames_find(frames, &wish);
+    struct problem why = {""};
+    enum status rc;
+
+    if (!frame) {
+        rc = frame_make(&frame, &wish, LOG_MEMORY, &why);
+        if (rc == STATUS_AGAIN) {
+            s->state = READING;
+            list_remove(&s->node);
+            rc = reads_begin(&s->thread->reads, stream_service(s->stream),
+                             &wish, &s->node);
+            if (!rc)
+                return false;
+        }
+        if (rc) {
+            subscriber_close_failed(s, rc);
+            return false;
+        }
+        frames_adopt(frames, frame);
+    }
+    subscriber_give(s, frame);
+    frame_unref(frame);
+    return true;
+}
+
+/* A frame that was made again must be the one that was let go. */
+static bool
+is_same_frame(const struct subscriber *s)
+{
+    return !s->upto ||
+           (s->frame->last == s->upto && s->frame->size == s->frame_size);
+}
+
+bool
+subscriber_is_at_head(const struct subscriber *s)
+{
+    return s->reached >= s->place->last;
+}
+
+void
+subscriber_advance(struct subscriber *s)
+{
+    enum sent sent = SENT_WHOLE;
+
+    if (s->state == CLOSING)
+        return;
+    if (!s->frame && !next_frame(s))
+        return;
+    if (!is_same_frame(s)) {
+        subscriber_close(s, CLOSE_FAILED, "the message cannot be completed");
+        return;
+    }
+    if (s->frame->size == 0) { /* nothing passes: only further on */
+        s->reached = s->frame->last;
+        drop_frame(s);
+    } else {
+        bool was_greeting = s->frame->wish.is_heartbeat;
+
+        sent = send_frame(s);
+        if (sent == SENT_PART)
+            return;
+        if (was_greeting) {
+            s->is_greeted = true;
+            s->has_since = false;
+        }
+    }
+
+    if (sent == SENT_CHOKED) {
+        s->state = WRITING;
+    } else if (subscriber_is_at_head(s)) {
+        s->state = WAITING;
+        list_append(&s->place->waiting, &s->node);
+    } else {
+        s->state = WRITING;
+        stream_want_room(s->stream);
+    }
+}
