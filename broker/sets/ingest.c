@@ -147,7 +147,8 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     buf_clear(&in->post.bytes);
     rc = reserve(in, why);
     if (!rc) {
-        in->reader = registry_take_reader(registry, format, on_change, in);
+        in->reader =
+            readers_take(registry_readers(registry), format, on_change, in);
         if (!in->reader)
             rc = problem(why, STATUS_BUSY, "the broker has no memory left");
     }
@@ -278,7 +279,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
         return rc;
     gunzip_free(in->gunzip);
     in->gunzip = NULL;
-    registry_give_reader(in->registry, in->format, in->reader);
+    readers_give(registry_readers(in->registry), in->format, in->reader);
     in->reader = NULL;
     in->post.done = on_committed;
     in->on_done = on_done;
@@ -306,7 +307,7 @@ ingest_free(struct ingest *in)
         return;
     running_end(registry_running(in->registry), &in->running);
     gunzip_free(in->gunzip);
-    registry_give_reader(in->registry, in->format, in->reader);
+    readers_give(registry_readers(in->registry), in->format, in->reader);
     registry_release(in->registry, BUDGET_POSTS, in->reserved);
     buf_fini(&in->post.bytes);
     free(in->post.fragments);

@@ -15,19 +15,10 @@
  * the largest. Who comes then is asked to come again. */
 #define ANSWERS_BYTES ((size_t)128 << 20)
 
-/* Readers kept, of all formats: more posts than this are seldom read at once.
- */
-#define READERS_KEPT 64
-
 /* A name whose set was removed; it stays when the set is made again. */
 struct tombstone {
     char name[SET_NAME_MAX + 1];
     uint64_t list; /* the number of the next one's first list */
-};
-
-struct kept_reader {
-    const struct format *format;
-    struct reader *reader;
 };
 
 struct registry {
@@ -47,10 +38,7 @@ struct registry {
 
     pthread_mutex_t settings_mutex; /* guards the settings of all sets */
 
-    pthread_mutex_t readers_mutex;
-    struct kept_reader readers[READERS_KEPT];
-    size_t n_readers;
-
+    struct readers readers;
     struct running running;
     struct filters filters;
 
@@ -299,7 +287,7 @@ registry_open(struct registry **registry,
     r->options = *options;
     pthread_rwlock_init(&r->lock, NULL);
     pthread_mutex_init(&r->settings_mutex, NULL);
-    pthread_mutex_init(&r->readers_mutex, NULL);
+    readers_init(&r->readers);
     running_init(&r->running);
     filters_init(&r->filters);
     r->limits[BUDGET_POSTS] = (size_t)config->ingest_bytes;
@@ -340,11 +328,9 @@ registry_close(struct registry *r)
         free(set);
     }
     free(r->tombstones);
-    for (size_t i = 0; i < r->n_readers; i++)
-        reader_free(r->readers[i].reader);
     free(r->sets);
     filters_fini(&r->filters);
-    pthread_mutex_destroy(&r->readers_mutex);
+    readers_fini(&r->readers);
     running_fini(&r->running);
     pthread_mutex_destroy(&r->settings_mutex);
     pthread_rwlock_destroy(&r->lock);
@@ -367,6 +353,12 @@ const char *
 registry_public_url(const struct registry *r)
 {
     return r->options.public_url;
+}
+
+struct readers *
+registry_readers(struct registry *r)
+{
+    return &r->readers;
 }
 
 struct running *
@@ -534,42 +526,6 @@ registry_page(struct registry *r, struct slice after, struct set **sets,
     max = r->n_sets;
     pthread_rwlock_unlock(&r->lock);
     return i < max;
-}
-
-struct reader *
-registry_take_reader(struct registry *r, const struct format *format,
-                     change_fn *on_change, void *user)
-{
-    struct reader *reader = NULL;
-
-    pthread_mutex_lock(&r->readers_mutex);
-    for (size_t i = r->n_readers; i-- > 0 && !reader;) {
-        if (r->readers[i].format != format)
-            continue;
-        reader = r->readers[i].reader;
-        r->readers[i] = r->readers[--r->n_readers];
-    }
-    pthread_mutex_unlock(&r->readers_mutex);
-    if (!reader)
-        return reader_new(format, READER_POST, format_entries_max(format),
-                          on_change, user);
-    reader_reset(reader, on_change, user);
-    return reader;
-}
-
-void
-registry_give_reader(struct registry *r, const struct format *format,
-                     struct reader *reader)
-{
-    if (!reader)
-        return;
-    pthread_mutex_lock(&r->readers_mutex);
-    if (r->n_readers < READERS_KEPT) {
-        r->readers[r->n_readers++] = (struct kept_reader){format, reader};
-        reader = NULL;
-    }
-    pthread_mutex_unlock(&r->readers_mutex);
-    reader_free(reader);
 }
 
 bool

@@ -28,6 +28,7 @@
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
+#include "broker/sets/readers.h"
 #include "broker/sets/running.h"
 #include "proto/formats.h"
 #include "proto/problem.h"
@@ -138,12 +139,8 @@ void registry_settings(const struct set *set, struct settings *settings);
 /* The settings that were committed; takes them over. Log thread. */
 void registry_set_settings(struct set *set, struct settings *settings);
 
-/* Readers are kept between posts: a new parser costs more than a small post. */
-struct reader *registry_take_reader(struct registry *registry,
-                                    const struct format *format,
-                                    change_fn *on_change, void *user);
-void registry_give_reader(struct registry *registry,
-                          const struct format *format, struct reader *reader);
+/* The readers that posts take. */
+struct readers *registry_readers(struct registry *registry);
 
 /* The posts with a key that are at work. */
 struct running *registry_running(struct registry *registry);

@@ -160,73 +160,6 @@ reserves_no_more_than_its_budget(void **state)
     sets_close(&s);
 }
 
-static enum status
-ignore(const struct change *change, void *user, struct problem *why)
-{
-    unsigned *n = user;
-
-    (void)change;
-    (void)why;
-    ++*n;
-    return STATUS_OK;
-}
-
-#define BODY "{\"loc\":\"http://example.com/\",\"change\":\"created\"}"
-
-/* registry.h: readers are used again, each by its format, whatever became of
- * the post before. */
-static void
-keeps_readers_for_the_next_post(void **state)
-{
-    const struct format *json = format_of(SLICE("application/json"));
-    const struct format *xml = format_of(SLICE("application/xml"));
-    struct reader *first, *second;
-    unsigned n = 0, other = 0;
-    struct sets s;
-
-    open_in(&s, state);
-    first = registry_take_reader(s.registry, json, ignore, &n);
-    assert_non_null(first);
-    assert_int_not_equal(reader_feed(first, SLICE("{]"), NULL), STATUS_OK);
-    registry_give_reader(s.registry, json, first);
-
-    second = registry_take_reader(s.registry, xml, ignore, &n);
-    assert_ptr_not_equal(second, first);
-    assert_ptr_equal(registry_take_reader(s.registry, json, ignore, &other),
-                     first);
-    assert_int_equal(reader_feed(first, SLICE(BODY), NULL), STATUS_OK);
-    assert_int_equal(reader_end(first, NULL), STATUS_OK);
-    assert_int_equal(other, 1);
-    assert_int_equal(n, 0);
-    registry_give_reader(s.registry, json, first);
-    registry_give_reader(s.registry, xml, second);
-    registry_give_reader(s.registry, xml, NULL);
-    sets_close(&s);
-}
-
-#define READERS 100
-
-/* A burst of posts leaves no more readers than are wanted again; all of them
- * are freed. */
-static void
-frees_readers_that_are_too_many(void **state)
-{
-    const struct format *json = format_of(SLICE("application/json"));
-    struct reader *readers[READERS];
-    unsigned n = 0;
-    struct sets s;
-
-    open_in(&s, state);
-    for (int i = 0; i < READERS; i++) {
-        readers[i] = registry_take_reader(s.registry, json, ignore, &n);
-        for (int k = 0; k < i; k++)
-            assert_ptr_not_equal(readers[i], readers[k]);
-    }
-    for (int i = 0; i < READERS; i++)
-        registry_give_reader(s.registry, json, readers[i]);
-    sets_close(&s);
-}
-
 #define THREADS 4
 #define NAMES   40
 
@@ -306,8 +239,6 @@ main(void)
         TEST(walks_existing_sets_in_order_of_names),
         TEST(makes_no_set_of_a_name_that_is_too_long),
         TEST(reserves_no_more_than_its_budget),
-        TEST(keeps_readers_for_the_next_post),
-        TEST(frees_readers_that_are_too_many),
         TEST(makes_each_set_once_for_all_threads),
         TEST(rotates_lists_as_it_is_configured),
     };
