@@ -67,6 +67,17 @@ server_open(struct server **server, const struct server_options *options,
     return STATUS_OK;
 }
 
+enum status
+server_check_tls(const char *cert_path, const char *key_path,
+                 struct problem *why)
+{
+    struct tls *tls = NULL;
+    enum status rc = tls_open(&tls, cert_path, key_path, why);
+
+    tls_close(tls);
+    return rc;
+}
+
 void
 server_close(struct server *server, int64_t wait_us)
 {
