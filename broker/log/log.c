@@ -280,13 +280,21 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
           struct problem *why)
 {
     struct log *log = user;
+    struct head head;
     enum status rc =
         log->engine->ops->read(log->engine, set->id, after, batch, why);
 
     if (rc || *batch)
         return rc;
     rc = read_closed(log, set, after, batch, why);
-    if (rc == STATUS_NOT_FOUND)
+    if (!rc)
+        return rc;
+    /* Files of what was let go are taken before the rows that tell of them, and
+     * of a set's last list the row stays. */
+    tail_head(&set->tail, &head);
+    if (head.is_removed)
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    if (rc == STATUS_NOT_FOUND || after < head.earliest)
         return problem(why, STATUS_GONE,
                        "entry %" PRIu64 " is no longer retained", after + 1);
     return rc;

@@ -370,6 +370,17 @@ assembly_of(const struct message_wish *wish)
     return (struct assembly){.wish = wish, .start = start, .last = start};
 }
 
+/* The head of a set that is there. */
+static enum status
+look_at_set(const struct set *set, struct head *head, struct problem *why)
+{
+    if (log_head(set->log, head))
+        return STATUS_OK;
+    if (head->is_removed)
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    return problem(why, STATUS_NOT_FOUND, "no such set");
+}
+
 enum status
 message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
               struct problem *why)
@@ -377,11 +388,10 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
     struct assembly a = assembly_of(wish);
     struct coverage c;
     struct head head;
-    enum status rc;
+    enum status rc = look_at_set(wish->set, &head, why);
 
-    if (!log_head(wish->set->log, &head))
-        return problem(why, STATUS_NOT_FOUND, "no such set");
-    rc = check_retained(&head, wish->after, why);
+    if (!rc)
+        rc = check_retained(&head, wish->after, why);
     if (!rc)
         rc = gather(&a, why);
     *last = a.last;
@@ -406,11 +416,10 @@ message_heartbeat(struct buf *to, const struct message_wish *wish,
     struct assembly a = assembly_of(wish);
     struct coverage c;
     struct head head;
-    enum status rc;
+    enum status rc = look_at_set(wish->set, &head, why);
 
-    if (!log_head(wish->set->log, &head))
-        return problem(why, STATUS_NOT_FOUND, "no such set");
-    rc = check_retained(&head, wish->after, why);
+    if (!rc)
+        rc = check_retained(&head, wish->after, why);
     if (!rc)
         rc = cover(&a, &head, &c, why);
     if (rc)

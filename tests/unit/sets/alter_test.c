@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "broker/sets/message.h"
 #include "broker/sets/settings.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -231,6 +232,41 @@ settings_that_wait_behind_a_removal_begin_a_new_set(void **state)
     sets_close(&s);
 }
 
+/* Who was reading when the set was removed hears that it is gone, from whatever
+ * tier comes next: its rows and files may go at any moment. */
+static void
+a_reader_of_a_removed_set_hears_so(void **state)
+{
+    struct message_wish wish = {
+        .upto = UINT64_MAX, .max_bytes = 1 << 20, .patience = LOG_DISK};
+    struct problem why = {""};
+    struct batch *b = NULL;
+    struct buf text;
+    struct sets s;
+    uint64_t last;
+
+    open_in(&s, state);
+    s.config.remove_grace_us = 0;
+    wish.set = sets_post(&s, "demo", 1, 3);
+    sets_rotate(&s, "demo");
+    sets_file_all(&s);
+    end_set(&s, "demo");
+    buf_init(&text, 1 << 20);
+    assert_int_equal(message_write(&text, &wish, &last, &why), STATUS_GONE);
+    assert_string_equal(why.text, "the set demo was removed");
+    assert_int_equal(message_heartbeat(&text, &wish, &why), STATUS_GONE);
+    assert_int_equal(text.size, 0);
+    buf_fini(&text);
+    for (bool is_done = false; !is_done;)
+        assert_int_equal(log_purge(registry_log(s.registry), &is_done, &why),
+                         STATUS_OK);
+    assert_int_equal(log_read(registry_log(s.registry), wish.set->log, 0,
+                              LOG_DISK, &b, &why),
+                     STATUS_GONE);
+    assert_null(b);
+    sets_close(&s);
+}
+
 int
 main(void)
 {
@@ -241,6 +277,7 @@ main(void)
         TEST(makes_another_set_after_a_removal),
         TEST(posts_that_wait_behind_a_removal_begin_a_new_set),
         TEST(settings_that_wait_behind_a_removal_begin_a_new_set),
+        TEST(a_reader_of_a_removed_set_hears_so),
     };
 
     return cmocka_run_group_tests_name("alter", tests, NULL, NULL);
