@@ -267,6 +267,60 @@ a_reader_of_a_removed_set_hears_so(void **state)
     sets_close(&s);
 }
 
+/* Holds up the log thread until the test has submitted the rest. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+on_done_at_the_gate(struct alteration *a, void *user)
+{
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    on_done(a, user);
+}
+
+/* Log thread: somebody else takes the place that the removal made. */
+static void
+on_removed_taking(struct alteration *a, void *user)
+{
+    assert_non_null(registry_make(a->set->registry, SLICE("taken")));
+    on_done(a, user);
+}
+
+/* Settings that wait behind a removal are refused like others when their set
+ * finds no place any more. */
+static void
+settings_find_no_place_behind_a_removal(void **state)
+{
+    struct outcome first = OUTCOME, settings = OUTCOME, removal = OUTCOME;
+    struct sets s;
+
+    open_in(&s, state);
+    sets_post(&s, "demo", 1, 1);
+    for (unsigned i = 1; i < SETS_MAX; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "s%05u", i);
+        assert_non_null(registry_make(s.registry, slice_of(name)));
+    }
+    assert_null(registry_make(s.registry, SLICE("one-more")));
+    pthread_mutex_lock(&gate);
+    assert_int_equal(alter_settings(s.registry, SLICE("demo"), SLICE("{}"),
+                                    on_done_at_the_gate, &first, NULL),
+                     STATUS_OK);
+    assert_int_equal(
+        alter_remove(sets_find(&s, "demo"), on_removed_taking, &removal, NULL),
+        STATUS_OK);
+    assert_int_equal(alter_settings(s.registry, SLICE("demo"), SLICE("{}"),
+                                    on_done, &settings, NULL),
+                     STATUS_OK);
+    pthread_mutex_unlock(&gate);
+    assert_int_equal(wait_for(&first), STATUS_OK);
+    assert_int_equal(wait_for(&removal), STATUS_OK);
+    assert_int_equal(wait_for(&settings), STATUS_INVALID);
+    assert_null(settings.set);
+    sets_close(&s);
+}
+
 int
 main(void)
 {
@@ -278,6 +332,7 @@ main(void)
         TEST(posts_that_wait_behind_a_removal_begin_a_new_set),
         TEST(settings_that_wait_behind_a_removal_begin_a_new_set),
         TEST(a_reader_of_a_removed_set_hears_so),
+        TEST(settings_find_no_place_behind_a_removal),
     };
 
     return cmocka_run_group_tests_name("alter", tests, NULL, NULL);
