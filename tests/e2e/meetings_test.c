@@ -76,6 +76,16 @@ has_folder(const struct broker *b, const char *set)
     return access(path, F_OK) == 0;
 }
 
+static bool
+has_list(const struct broker *b, const char *set, unsigned list)
+{
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/sets/%s/changes/%012u.xml.gz", b->data,
+             set, list);
+    return access(path, F_OK) == 0;
+}
+
 /* Keys */
 
 /* Posts one entry with a key; the position that was told. */
@@ -559,6 +569,87 @@ an_archive_without_lists_is_not_named(void **state)
     broker_close(&b);
 }
 
+/* Asks for a document of some megabytes, and reads no more than its head. */
+static struct wire *
+begin_reading(const struct broker *b, const char *path, size_t *size)
+{
+    struct wire *w = wire_connect_narrow("127.0.0.1", b->port);
+    struct wire_answer a;
+    char length[32];
+
+    assert_non_null(w);
+    assert_true(wire_send_format(
+        w, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path));
+    assert_true(wire_answer_head(w, &a));
+    assert_int_equal(a.status, 200);
+    assert_true(wire_header(&a, "Content-Length", length, sizeof(length)));
+    assert_int_equal(sscanf(length, "%zu", size), 1);
+    return w;
+}
+
+/* Who reads a list when its set is removed gets the rest of it, as long as the
+ * grace period lasts; after that he is cut off. Never does he get bytes of the
+ * set that has the name then. */
+static void
+a_list_of_a_removed_set_is_read_to_its_end_or_cut_off(void **state)
+{
+    static const char *const graces[] = {"3600", "0"};
+
+    (void)state;
+    for (size_t round = 0; round < 4; round++) {
+        bool is_kept = round < 2, is_closed = round % 2;
+        size_t size, got = 0;
+        struct buf before;
+        struct broker b;
+        struct wire *w;
+        struct http h;
+        char etag[80], *body;
+        long n;
+
+        broker_open(&b, "--remove-grace", graces[round / 2], "--tail-bytes",
+                    "1M", NULL);
+        http_open(&h, b.url);
+        for (unsigned i = 0; i < 10; i++)
+            source_post(&h, "demo", i * 10, 10, 200000); /* 20 MB in all */
+        if (is_closed) {
+            source_rotate(&h, "demo");
+            while (!http_ask(&h, "GET", CHANGES "/000000000001.xml",
+                             "Accept-Encoding: gzip", NULL) ||
+                   !http_header(&h, "Content-Encoding"))
+                usleep(1000);
+        }
+        assert_int_equal(http_get(&h, CHANGES "/000000000001.xml"), 200);
+        snprintf(etag, sizeof(etag), "If-None-Match: %s",
+                 http_header(&h, "ETag"));
+        buf_init(&before, 64 << 20);
+        buf_add_slice(&before, buf_slice(&h.body));
+        w = begin_reading(&b, CHANGES "/000000000001.xml", &size);
+        assert_int_equal(size, before.size);
+        remove_demo(&h);
+        for (unsigned i = 0; i < 10; i++)
+            source_post(&h, "demo", 500 + i * 10, 10, 100000);
+        http_ask(&h, "GET", CHANGES "/000000000001.xml", etag, NULL);
+        assert_refused(&h, 410, "no longer kept");
+        if (!is_kept) /* the purge has begun; files go first, rows by slices */
+            while (is_closed && has_list(&b, "demo", 1))
+                usleep(1000);
+
+        body = malloc(size);
+        assert_non_null(body);
+        while (got < size &&
+               (n = wire_read_some(w, body + got, size - got)) > 0)
+            got += (size_t)n;
+        assert_memory_equal(body, before.data, got);
+        if (is_kept)
+            assert_int_equal(got, size);
+        free(body);
+        buf_fini(&before);
+        wire_close(w);
+        http_close(&h);
+        broker_close(&b);
+    }
+}
+
 #define SLOW_SETS 4096
 
 /* The Source Description names where each set is described (R-046). Who reads
@@ -766,6 +857,7 @@ main(void)
             an_archive_that_begins_within_a_part_names_every_list_once),
         cmocka_unit_test(a_time_before_the_earliest_is_gone),
         cmocka_unit_test(an_archive_without_lists_is_not_named),
+        cmocka_unit_test(a_list_of_a_removed_set_is_read_to_its_end_or_cut_off),
         TEST(a_description_that_changes_while_it_is_read_is_cut_off),
         TEST(limits_of_a_set_hold_while_it_is_posted_to),
         TEST(descriptions_are_named_wherever_a_set_is),
