@@ -290,14 +290,16 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
 }
 
 /* A reader that retention has left behind is told so, also while the entries
- * can still be had: where one ends there is the same for all (R-345). */
+ * can still be had: where one ends there is the same for all (R-345). One that
+ * has looked further than its last message, and found nothing that passes,
+ * misses nothing; only T(after) must still be known (cover). */
 static enum status
-check_retained(const struct head *head, uint64_t after, struct problem *why)
+check_retained(const struct head *head, uint64_t start, struct problem *why)
 {
-    if (after >= head->earliest)
+    if (start >= head->earliest)
         return STATUS_OK;
     return problem(why, STATUS_GONE, "entry %llu is no longer retained",
-                   (unsigned long long)after + 1);
+                   (unsigned long long)start + 1);
 }
 
 /* T(seq), where entry seq + 1 is there: also if entry seq is not, any more. */
@@ -391,7 +393,7 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
     enum status rc = look_at_set(wish->set, &head, why);
 
     if (!rc)
-        rc = check_retained(&head, wish->after, why);
+        rc = check_retained(&head, a.start, why);
     if (!rc)
         rc = gather(&a, why);
     *last = a.last;
@@ -419,7 +421,7 @@ message_heartbeat(struct buf *to, const struct message_wish *wish,
     enum status rc = look_at_set(wish->set, &head, why);
 
     if (!rc)
-        rc = check_retained(&head, wish->after, why);
+        rc = check_retained(&head, a.start, why);
     if (!rc)
         rc = cover(&a, &head, &c, why);
     if (rc)

@@ -17,6 +17,7 @@
 
 #include "tests/support/broker.h"
 #include "tests/support/events.h"
+#include "tests/support/follower.h"
 #include "tests/support/gzip.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
@@ -530,6 +531,54 @@ a_time_before_the_earliest_is_gone(void **state)
     broker_close(&b);
 }
 
+/* Filters */
+
+/* Retention goes past the last message of those whom nothing passes. They have
+ * looked at what went, and miss nothing: they stay. */
+static void
+who_gets_nothing_is_not_left_behind(void **state)
+{
+    static const char some[] =
+        "[{\"loc\":\"http://example.com/x/1\",\"change\":\"created\"}]";
+    struct wire_answer a;
+    struct jsonpath j;
+    struct follower f;
+    struct broker b;
+    struct wire *w;
+    struct http h;
+
+    (void)state;
+    broker_open(&b, "--rotate-entries", "2", "--heartbeat", "3600", NULL);
+    http_open(&h, b.url);
+    source_post(&h, "demo", 1, 1, 0);
+    follower_open(&f, b.port, "/sets/demo/stream?prefix=http://example.com/x/",
+                  NULL);
+    assert_int_equal(follower_next(&f)->last, 1);
+    w = ask_and_wait(&b, CHANGES "?after=1&wait=60"
+                                 "&prefix=http://example.com/x/");
+    for (unsigned i = 0; i < 12; i++)
+        source_post(&h, "demo", 1, 1, 0);
+    put_demo(&h, "{\"retainLists\":1}"); /* both have long been waiting */
+    wait_for_closed(&h, 1);
+    http_get(&h, CHANGES "?after=1");
+    assert_refused(&h, 410, "no longer retained");
+    assert_int_equal(http_post(&h, CHANGES, "application/json", SLICE(some)),
+                     200);
+    assert_int_equal(follower_next(&f)->last, 14);
+    assert_int_equal(f.notice.after, 1);
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.status, 200);
+    jsonpath_open(&j, (struct slice){a.body, a.body_size});
+    assert_int_equal(jsonpath_number(&j, "after"), 1);
+    assert_int_equal(jsonpath_number(&j, "last"), 14);
+    assert_int_equal(jsonpath_count(&j, "changes"), 1);
+    jsonpath_close(&j);
+    wire_close(w);
+    follower_close(&f);
+    http_close(&h);
+    broker_close(&b);
+}
+
 /* Documents */
 
 /* R-222: an archive is named while it is there: in the index, the Capability
@@ -856,6 +905,7 @@ main(void)
         cmocka_unit_test(
             an_archive_that_begins_within_a_part_names_every_list_once),
         cmocka_unit_test(a_time_before_the_earliest_is_gone),
+        cmocka_unit_test(who_gets_nothing_is_not_left_behind),
         cmocka_unit_test(an_archive_without_lists_is_not_named),
         cmocka_unit_test(a_list_of_a_removed_set_is_read_to_its_end_or_cut_off),
         TEST(a_description_that_changes_while_it_is_read_is_cut_off),
