@@ -113,6 +113,8 @@ broker_check_surroundings(const struct config *config, struct problem *why)
     rc = file_check_dir(config->data, &inner);
     if (rc)
         return problem(why, rc, "--data: %s", inner.text);
+    if (config->tls_cert[0])
+        return server_check_tls(config->tls_cert, config->tls_key, why);
     return STATUS_OK;
 }
 

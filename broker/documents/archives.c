@@ -70,6 +70,9 @@ open_lists(const struct document_wish *wish, uint64_t first, uint64_t last,
         .last = last < wish->head.list ? last : wish->head.list - 1,
     };
 
+    if (last < oldest)
+        return problem(why, STATUS_GONE,
+                       "these Change Lists are no longer kept");
     if (listing.first > listing.last)
         return problem(why, STATUS_NOT_FOUND,
                        "none of these Change Lists of this set is there and "

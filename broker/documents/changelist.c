@@ -353,11 +353,12 @@ changelist_current_open(const struct document_wish *wish,
                 wish->set->name, NULL, 0);
     uint64_t closed = registry_config(wish->registry)->index_lists;
     uint64_t oldest = wish->head.first_list;
+    bool has_archive = wish->head.list > oldest; /* archives.c */
     struct listing_wish index = {
         .document = wish,
         .root = DOCUMENT_SITEMAPINDEX,
         .capability = CAP_CHANGELIST,
-        .archives = archive.text,
+        .archives = has_archive ? archive.text : NULL,
         .first = wish->head.list > closed + oldest ? wish->head.list - closed
                                                    : oldest,
         .last = wish->head.list,

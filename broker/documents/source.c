@@ -2,6 +2,7 @@
  * source.c - Source Description and Capability Lists: only what works.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "broker/documents/documents.h"
 #include "broker/documents/pieces.h"
@@ -20,6 +21,9 @@ struct description {
     struct set **sets;
     size_t n, capacity;
     size_t next;
+    uint64_t left;       /* bytes of the entries still to come */
+    struct digest proof; /* becomes the tag when the last was written */
+    struct digest tag;
     bool is_ended; /* the footer was written */
     bool failed;   /* no memory for all sets */
 };
@@ -42,6 +46,23 @@ write_set(struct buf *text, const char *public_url, const struct set *set)
     document_entry(text, DOCUMENT_URLSET, &entry);
 }
 
+/* Appends the entry of a set, and adds it to the digest of all. */
+static struct slice
+add_entry(struct description *d, const struct set *set, struct digest *all)
+{
+    struct buf *text = &d->pieces.text;
+    size_t before = text->size;
+    struct slice entry;
+
+    write_set(text, d->public_url, set);
+    entry = (struct slice){text->data + before, text->size - before};
+    digest_add(all, entry);
+    return entry;
+}
+
+/* What is told of a set may be told otherwise, or the set removed, while
+ * somebody reads slowly. Then the bytes are not those that were measured and
+ * tagged: the answer is cut off, and asked for again. */
 static enum status
 fill(struct pieces *pieces)
 {
@@ -49,13 +70,20 @@ fill(struct pieces *pieces)
     size_t end = d->n - d->next < PIECES_STEP ? d->n : d->next + PIECES_STEP;
 
     if (d->next == d->n) {
+        if (memcmp(&d->proof, &d->tag, sizeof(d->tag)))
+            return STATUS_GONE;
         if (!d->is_ended)
             document_footer(&pieces->text, DOCUMENT_URLSET);
         d->is_ended = true;
         return STATUS_OK;
     }
-    while (d->next < end)
-        write_set(&pieces->text, d->public_url, d->sets[d->next++]);
+    while (d->next < end) {
+        struct slice entry = add_entry(d, d->sets[d->next++], &d->proof);
+
+        if (entry.size > d->left)
+            return STATUS_GONE;
+        d->left -= entry.size;
+    }
     return STATUS_OK;
 }
 
@@ -107,7 +135,6 @@ source_open(const struct document_wish *wish, struct document *document,
         .until_us = DATETIME_NONE,
     };
     struct description *d;
-    struct digest tag;
     struct buf *text;
     size_t header;
 
@@ -122,23 +149,21 @@ source_open(const struct document_wish *wish, struct document *document,
     registry_each(wish->registry, add_set, d);
     document_header(text, &head);
     header = text->size;
-    digest_start(&tag, buf_slice(text));
-    d->pieces.body.size = header + document_footer_of(DOCUMENT_URLSET).size;
-    for (size_t i = 0; i < d->n;
-         i++) { /* each written once to be measured, and proven by the tag */
-        write_set(text, d->public_url, d->sets[i]);
-        d->pieces.body.size += text->size - header;
-        digest_add(&tag,
-                   (struct slice){text->data + header, text->size - header});
+    digest_start(&d->proof, buf_slice(text));
+    d->tag = d->proof;
+    for (size_t i = 0; i < d->n; i++) { /* written once to be measured */
+        d->left += add_entry(d, d->sets[i], &d->tag).size;
         text->size = header;
     }
+    d->pieces.body.size =
+        header + d->left + document_footer_of(DOCUMENT_URLSET).size;
     if (d->failed || text->failed) {
         d->pieces.body.free(&d->pieces.body);
         return problem(why, STATUS_MEMORY, "no memory for a document");
     }
     *document = (struct document){
         .body = &d->pieces.body,
-        .tag = tag,
+        .tag = d->tag,
         .modified_us = DATETIME_NONE,
     };
     return STATUS_OK;

@@ -77,9 +77,14 @@ static void
 answer_memory(struct request *rq, const struct reading *r)
 {
     struct response answer;
+    struct head head;
 
     if (r->status) {
-        routes_answer_failure(rq, r->status, &r->why, r->wish.set, &r->head);
+        bool exists = log_head(r->wish.set->log, &head);
+
+        /* A set that was removed meanwhile has no position to restart at. */
+        routes_answer_failure(rq, r->status, &r->why,
+                              exists ? r->wish.set : NULL, &head);
         return;
     }
     response_init(&answer, 200, r->type);

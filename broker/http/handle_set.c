@@ -79,12 +79,13 @@ on_answered(struct task *task)
 
     if (rq) {
         request_set_user(rq, NULL);
-        log_head(p->alteration->set->log, &head);
-        if (post->status)
+        if (post->status) {
             routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
-        else
+        } else {
+            log_head(p->alteration->set->log, &head);
             answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set,
                        &head);
+        }
     }
     putting_free(p);
 }

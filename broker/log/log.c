@@ -281,11 +281,23 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
 {
     struct log *log = user;
     struct problem reason = {""};
+    struct head head;
     enum status rc =
         log->engine->ops->read(log->engine, set->id, after, batch, &reason);
 
-    if (!rc && !*batch)
+    if (!rc && !*batch) {
         rc = read_closed(log, set, after, batch, &reason);
+        /* Files of what was let go are taken before the rows that tell of them,
+         * and of a set's last list the row stays. */
+        if (rc) {
+            tail_head(&set->tail, &head);
+            if (head.is_removed)
+                return problem(why, STATUS_GONE, "the set %s was removed",
+                               set->name);
+            if (after < head.earliest)
+                rc = STATUS_NOT_FOUND;
+        }
+    }
     if (rc == STATUS_IO) /* whoever is to mend it does not read the answers */
         diag(DIAG_ERROR, "log", "entry %" PRIu64 " of %s cannot be read: %s",
              after + 1, set->name, reason.text);

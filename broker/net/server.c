@@ -91,6 +91,17 @@ server_check(const struct server_options *options, struct problem *why)
     return addresses_find(&addresses, options->host, &port, why);
 }
 
+enum status
+server_check_tls(const char *cert_path, const char *key_path,
+                 struct problem *why)
+{
+    struct tls *tls = NULL;
+    enum status rc = tls_open(&tls, cert_path, key_path, why);
+
+    tls_close(tls);
+    return rc;
+}
+
 void
 server_close(struct server *server, int64_t wait_us)
 {

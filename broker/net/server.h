@@ -67,6 +67,12 @@ MUST_CHECK enum status server_open(struct server **server,
  * using it. */
 MUST_CHECK enum status server_check_host(const char *host, struct problem *why);
 
+/* Can TLS be spoken with these files? Reads them, as server_open would. `why`
+ * names the one that cannot be used. */
+MUST_CHECK enum status server_check_tls(const char *cert_path,
+                                        const char *key_path,
+                                        struct problem *why);
+
 /* The port that is listened on. */
 unsigned server_port(const struct server *server);
 

@@ -39,11 +39,12 @@ submit(struct alteration *a, struct problem *why)
 static enum status
 submit_settings(struct alteration *a, struct problem *why)
 {
+    struct set *before = a->set;
+
     a->set = registry_make(a->registry, slice_of(a->name));
-    if (!a->set)
-        return problem(why, STATUS_INVALID,
-                       "this broker has as many sets as it can hold: %d",
-                       SETS_MAX);
+    /* The removed one again: there was no memory to bury it (registry.c). */
+    if (!a->set || a->set == before)
+        return registry_full(why);
     a->post.set = a->set->log;
     return submit(a, why);
 }

@@ -17,7 +17,7 @@
 
 struct alteration {
     struct post post; /* its outcome */
-    struct set *set;
+    struct set *set;  /* where that is not good, perhaps NULL */
 
     /* For this folder only. */
     struct registry *registry;

@@ -237,13 +237,13 @@ ingest_catch_up(struct ingest *in, struct problem *why)
 static enum status
 submit(struct ingest *in, struct problem *why)
 {
+    struct set *before = in->set;
     enum status rc;
 
     in->set = registry_make(in->registry, in->set_name);
-    if (!in->set)
-        return problem(why, STATUS_INVALID,
-                       "this broker has as many sets as it can hold: %d",
-                       SETS_MAX);
+    /* The removed one again: there was no memory to bury it (registry.c). */
+    if (!in->set || in->set == before)
+        return registry_full(why);
     in->post.set = in->set->log;
     rc = log_submit_later(registry_log(in->registry), &in->post);
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;

@@ -290,14 +290,16 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
 }
 
 /* A reader that retention has left behind is told so, also while the entries
- * can still be had: where one ends there is the same for all (R-345). */
+ * can still be had: where one ends there is the same for all (R-345). One that
+ * has looked further than its last message, and found nothing that passes,
+ * misses nothing; only T(after) must still be known (cover). */
 static enum status
-check_retained(const struct head *head, uint64_t after, struct problem *why)
+check_retained(const struct head *head, uint64_t start, struct problem *why)
 {
-    if (after >= head->earliest)
+    if (start >= head->earliest)
         return STATUS_OK;
     return problem(why, STATUS_GONE, "entry %llu is no longer retained",
-                   (unsigned long long)after + 1);
+                   (unsigned long long)start + 1);
 }
 
 /* T(seq), where entry seq + 1 is there: also if entry seq is not, any more. */
@@ -370,6 +372,17 @@ assembly_of(const struct message_wish *wish)
     return (struct assembly){.wish = wish, .start = start, .last = start};
 }
 
+/* The head of a set that is there. */
+static enum status
+look_at_set(const struct set *set, struct head *head, struct problem *why)
+{
+    if (log_head(set->log, head))
+        return STATUS_OK;
+    if (head->is_removed)
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    return problem(why, STATUS_NOT_FOUND, "no such set");
+}
+
 enum status
 message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
               struct problem *why)
@@ -377,11 +390,10 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
     struct assembly a = assembly_of(wish);
     struct coverage c;
     struct head head;
-    enum status rc;
+    enum status rc = look_at_set(wish->set, &head, why);
 
-    if (!log_head(wish->set->log, &head))
-        return problem(why, STATUS_NOT_FOUND, "no such set");
-    rc = check_retained(&head, wish->after, why);
+    if (!rc)
+        rc = check_retained(&head, a.start, why);
     if (!rc)
         rc = gather(&a, why);
     *last = a.last;
@@ -406,11 +418,10 @@ message_heartbeat(struct buf *to, const struct message_wish *wish,
     struct assembly a = assembly_of(wish);
     struct coverage c;
     struct head head;
-    enum status rc;
+    enum status rc = look_at_set(wish->set, &head, why);
 
-    if (!log_head(wish->set->log, &head))
-        return problem(why, STATUS_NOT_FOUND, "no such set");
-    rc = check_retained(&head, wish->after, why);
+    if (!rc)
+        rc = check_retained(&head, a.start, why);
     if (!rc)
         rc = cover(&a, &head, &c, why);
     if (rc)

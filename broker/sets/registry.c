@@ -426,6 +426,15 @@ registry_make(struct registry *r, struct slice name)
     return set;
 }
 
+enum status
+registry_full(struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "this broker has no room for another set: it holds %d at "
+                   "most, and remembers %d that it made or removed",
+                   SETS_MAX, SETS_MADE_MAX);
+}
+
 bool
 registry_was_removed(struct registry *r, struct slice name)
 {

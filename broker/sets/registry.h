@@ -105,8 +105,12 @@ struct set *registry_find(struct registry *registry, struct slice name,
                           struct head *head);
 
 /* The set of that name, which a post is about to create if it does not exist.
- * NULL: no memory, or SETS_MAX are there. The name is valid. */
+ * NULL: no memory, or SETS_MAX are there, or SETS_MADE_MAX were. The name is
+ * valid. */
 struct set *registry_make(struct registry *registry, struct slice name);
+
+/* Why there is none: tells both limits. */
+MUST_CHECK enum status registry_full(struct problem *why);
 
 /* Was the set of that name removed, and not made again? Then what it had is
  * gone, which is more than not found. */

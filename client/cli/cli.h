@@ -66,6 +66,10 @@ enum exit_code bad_usage(const char *format, ...)
 /* `text` (UTF-8) as a JSON string, quotes included. */
 void put_json_string(FILE *to, const char *text);
 
+/* Prints another's text: of it nothing reaches the terminal but what can be
+ * read, and none of it begins a line. NULL is no text. */
+void print_plain(const char *text);
+
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);
 

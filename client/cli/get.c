@@ -30,14 +30,6 @@ print_line(const char *key, const char *value)
         printf("%-20s %s\n", key, value);
 }
 
-/* Of another's text nothing reaches the terminal but what can be read. */
-static void
-print_plain(const char *text)
-{
-    for (; text && *text; text++)
-        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-}
-
 static void
 print_item(const struct td_item *item)
 {

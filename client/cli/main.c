@@ -66,6 +66,13 @@ put_json_string(FILE *to, const char *text)
 }
 
 void
+print_plain(const char *text)
+{
+    for (; text && *text; text++)
+        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
+void
 print_receipt(const struct td_receipt *receipt)
 {
     printf("first=%llu last=%llu position=%s datetime=%s\n",

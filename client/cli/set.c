@@ -42,20 +42,6 @@ static const char *const members[] = {
     "title",     "description", "rotateEntries", "rotateBytes",
     "rotateAge", "retainLists", "retainAge"};
 
-static void
-put_string(FILE *to, const char *text)
-{
-    fputc('"', to);
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            fprintf(to, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            fprintf(to, "\\u%04x", *text);
-        else
-            fputc(*text, to);
-    fputc('"', to);
-}
-
 /* Digits, at most one point within them: all else is for the broker to judge.
  */
 static int
@@ -88,7 +74,7 @@ settings_of(const struct arguments *arguments, size_t *size)
             continue;
         fprintf(to, "%s\"%s\":", before, members[i]);
         if (i <= OPTION_DESCRIPTION)
-            put_string(to, given);
+            put_json_string(to, given);
         else
             fputs(given, to);
         before = ",";
@@ -125,6 +111,17 @@ create(struct td_client *client, const struct arguments *arguments)
     return code;
 }
 
+static void
+print_value(const char *name, const char *value)
+{
+    size_t size = strlen(name);
+
+    print_plain(name);
+    printf("%*s ", size < 24 ? 24 - (int)size : 0, "");
+    print_plain(value);
+    putchar('\n');
+}
+
 /* A link is two values: its relation, then its address. */
 static void
 show_member(const char *path, const char *value, void *user)
@@ -133,11 +130,11 @@ show_member(const char *path, const char *value, void *user)
     size_t size = strlen(path);
 
     if (strncmp(path, "links.", 6)) {
-        printf("%-24s %s\n", path, value);
+        print_value(path, value);
     } else if (size > 4 && !strcmp(path + size - 4, ".rel")) {
         snprintf(rel, 64, "link %s", value);
     } else if (size > 5 && !strcmp(path + size - 5, ".href")) {
-        printf("%-24s %s\n", rel, value);
+        print_value(rel, value);
     }
 }
 

@@ -43,6 +43,7 @@ struct offer {
     char earliest[64];
     char digest[80];
     struct sitemap_head changes; /* of the Change List */
+    char refused[TEXT_MAX];      /* how the server refused to tell of the set */
 };
 
 /* Items: strings of the heap */
@@ -136,22 +137,20 @@ note(struct offer *o, const struct sitemap_entry *entry)
 
 /* Getting */
 
-/* `*is_there` is false where the server has no such document; what was read is
- * the caller's (buf_fini) in any case. */
+/* `*is_there` is false where the server has no such document; what was read,
+ * answer->body, is the caller's (buf_fini) in any case. */
 static enum td_status
 get(struct offer *o, const char *url, const char *accept, size_t max_bytes,
-    struct buf *body, bool *is_there)
+    struct fetch_answer *answer, bool *is_there)
 {
     const char *headers[] = {accept, NULL};
     struct fetch_request request = {url, headers, NULL, max_bytes};
-    struct fetch_answer answer;
-    enum td_status rc = fetch_run(o->client, &request, &answer);
+    enum td_status rc = fetch_run(o->client, &request, answer);
 
-    *body = answer.body;
-    *is_there = !rc && answer.status == 200;
-    if (rc || *is_there || fetch_meaning(answer.status) != TD_UNREACHABLE)
+    *is_there = !rc && answer->status == 200;
+    if (rc || *is_there || fetch_meaning(answer->status) != TD_UNREACHABLE)
         return rc;
-    return fetch_refused(o->client, &answer);
+    return fetch_refused(o->client, answer);
 }
 
 static enum td_status
@@ -159,15 +158,16 @@ get_document(struct offer *o, const char *url, struct sitemap_head *head,
              sitemap_fn *on_entry)
 {
     struct problem why = {.text = ""};
-    struct buf body;
+    struct fetch_answer answer;
     bool is_there;
     enum td_status rc = get(o, url, "Accept: application/xml",
-                            DOCUMENT_BYTES_MAX, &body, &is_there);
+                            DOCUMENT_BYTES_MAX, &answer, &is_there);
 
-    if (is_there && sitemap_read(buf_slice(&body), head, on_entry, o, &why))
+    if (is_there &&
+        sitemap_read(buf_slice(&answer.body), head, on_entry, o, &why))
         rc = client_fail(o->client, TD_BROKEN, "%s cannot be read: %s", url,
                          why.text);
-    buf_fini(&body);
+    buf_fini(&answer.body);
     return rc;
 }
 
@@ -219,12 +219,18 @@ take_description(struct offer *o)
 static enum td_status
 get_description(struct offer *o)
 {
+    struct fetch_answer answer;
     bool is_there;
     enum td_status rc = get(o, o->url.text, "Accept: application/json",
-                            JSON_MAX, &o->json, &is_there);
+                            JSON_MAX, &answer, &is_there);
 
+    o->json = answer.body;
     if (is_there && o->json.size && o->json.data[0] == '{')
         take_description(o);
+    if (!rc && !is_there) {
+        fetch_refused(o->client, &answer);
+        snprintf(o->refused, sizeof(o->refused), ": %s", td_problem(o->client));
+    }
     return rc;
 }
 
@@ -305,8 +311,8 @@ td_describe(struct td_client *client, const char *set_url,
     if (!rc)
         rc = get_documents(o);
     if (!rc && !o->told.n_items && !o->told.description)
-        rc = client_fail(client, TD_REFUSED, "there is no set at %s",
-                         o->url.text);
+        rc = client_fail(client, TD_REFUSED, "there is no set at %s%s",
+                         o->url.text, o->refused);
     if (!rc) {
         o->told.set_url = o->url.text;
         o->told.title = told(o->title);

@@ -132,6 +132,22 @@ says_that_there_is_no_such_set(void **state)
     assert_int_equal(get(s, NULL), 1);
     assert_string_equal(s->command.out_text, "");
     assert_non_null(strstr(s->command.err_text, "tidings: there is no set"));
+    assert_non_null(strstr(s->command.err_text, "404: there is no set \""));
+}
+
+/* Why there is none is told as the server says it. */
+static void
+says_that_a_set_was_removed(void **state)
+{
+    struct stage *s = *state;
+
+    source_post(&s->lists.http, LISTS_SET, 1, 1, 0);
+    assert_int_equal(
+        http_ask(&s->lists.http, "DELETE", "/sets/" LISTS_SET, NULL), 204);
+    assert_int_equal(get(s, NULL), 1);
+    assert_string_equal(s->command.out_text, "");
+    assert_non_null(strstr(s->command.err_text, "there is no set at http"));
+    assert_non_null(strstr(s->command.err_text, "was removed"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
@@ -142,6 +158,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(tells_what_a_set_offers),
         TEST(says_that_there_is_no_such_set),
+        TEST(says_that_a_set_was_removed),
     };
 
     return cmocka_run_group_tests_name("get", tests, NULL, NULL);

@@ -115,6 +115,19 @@ the_two_files_belong_together(void **state)
                            s->certificate.key, "--tls-key", s->certificate.key,
                            NULL),
                 1, said, "there is no certificate in it");
+    /* --check finds it before a start does, and writes nothing. */
+    assert_said(broker_run(said, sizeof(said), "--check", "--data",
+                           s->broker.data, "--tls-cert", s->certificate.cert,
+                           "--tls-key", "/no/such/key", NULL),
+                2, said, "/no/such/key: No such file");
+    assert_said(broker_run(said, sizeof(said), "--check", "--data",
+                           s->broker.data, "--tls-cert", s->certificate.key,
+                           "--tls-key", s->certificate.key, NULL),
+                2, said, "there is no certificate in it");
+    assert_said(broker_run(said, sizeof(said), "--check", "--data",
+                           s->broker.data, "--tls-cert", s->certificate.cert,
+                           "--tls-key", s->certificate.key, NULL),
+                0, said, "settings are good");
     /* TLS does not say who may publish. */
     assert_said(broker_run(said, sizeof(said), "--listen", "0.0.0.0:0",
                            "--public-url", "https://example.com", "--tls-cert",

@@ -29,6 +29,7 @@
 
 #include "tests/support/watched.h"
 
+#define RENAMES       10000
 #define ROUNDS        16
 #define CHURN_FILES   40
 #define CHURN_FOLDERS 4
@@ -421,6 +422,97 @@ posts_everything_to_a_set_that_is_new(void **state)
     assert_non_null(strstr(w->command.err_text, "made anew"));
 }
 
+/* The same while it watches: the set is removed behind its back. Whatever it
+ * hears of next begins the new set, which then gets all there is. */
+static void
+posts_everything_to_a_set_that_was_removed(void **state)
+{
+    struct watched *w = *state;
+
+    watched_write(w, "a", "a");
+    watched_write(w, "b", "b");
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+    for (int round = 0; round < 3; round++) {
+        char name[16];
+
+        assert_int_equal(http_ask(&w->fold.http, "DELETE", "/sets/files", NULL),
+                         204);
+        fold_forget(&w->fold);
+        snprintf(name, sizeof(name), "c%d", round);
+        watched_write(w, name, "c");
+        while (http_get(&w->fold.http, "/sets/files") == 410)
+            poll(NULL, 0, 5); /* ctest ends a test for which it stays away */
+        fold_await(&w->fold, w->dir);
+    }
+    watched_stop(w);
+    assert_non_null(strstr(w->command.err_text, "made anew"));
+}
+
+/* A file that no loc can name is passed over, and told; names and folders as
+ * long as locs allow are posted. In a loc, "%" takes three bytes. */
+static void
+passes_over_what_is_too_long_for_a_loc(void **state)
+{
+    struct watched *w = *state;
+    size_t room = 2048 - strlen(WATCHED_BASE) - 2 * (3 * 255 + 1);
+    char percents[256], path[800];
+
+    memset(percents, '%', 255);
+    percents[255] = '\0';
+    snprintf(path, sizeof(path), "%s", percents);
+    watched_mkdir(w, path);
+    snprintf(path, sizeof(path), "%s/%s", percents, percents);
+    watched_mkdir(w, path);
+    snprintf(path, sizeof(path), "%s/%s/%.*s%.*s", percents, percents,
+             (int)(room / 3), percents, (int)(room % 3), "aa");
+    watched_write(w, path, "just fits");
+    snprintf(path, sizeof(path), "%s/%s/%.*s%.*s", percents, percents,
+             (int)(room / 3), percents, (int)(room % 3) + 1, "aaa");
+    watched_write(w, path, "is a byte too long");
+    watched_write(w, "short", "s");
+    assert_int_equal(WATCHED_RUN(w, "--once"), 0);
+    assert_non_null(strstr(w->command.out_text, "first=1 last=2 "));
+    assert_non_null(strstr(w->command.err_text, "is not published: its URI"));
+    assert_int_equal(WATCHED_RUN(w, "--once"), 0);
+    assert_string_equal(w->command.out_text, "");
+}
+
+/* Each is a name that went and one that came; most are gone again before they
+ * are looked at. */
+static void
+keeps_up_with_many_renames(void **state)
+{
+    struct watched *w = *state;
+    char from[20] = "f0", to[20];
+
+    for (unsigned i = 0; i < 100; i++) {
+        char name[20];
+
+        snprintf(name, sizeof(name), "d%u", i);
+        watched_write(w, name, name);
+    }
+    watched_write(w, from, "f");
+    WATCHED_START_PLAINLY(w);
+    fold_await(&w->fold, w->dir);
+    for (unsigned i = 1; i <= RENAMES; i++) {
+        snprintf(to, sizeof(to), "f%u", i);
+        watched_move(w, from, to);
+        memcpy(from, to, sizeof(from));
+        if (i % 100 == 0) { /* names go round among those that stay */
+            char a[20], b[20];
+
+            snprintf(a, sizeof(a), "d%u", i / 100 % 100);
+            snprintf(b, sizeof(b), "d%u", (i / 100 + 1) % 100);
+            watched_move(w, a, b);
+            watched_write(w, a, "new");
+        }
+    }
+    fold_await(&w->fold, w->dir);
+    assert_int_equal(fold_count(&w->fold, from), 1);
+    watched_stop(w);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, watched_setup, watched_teardown)
 
@@ -436,6 +528,9 @@ main(void)
         TEST(names_the_limit_of_watches),
         TEST(keeps_its_state_to_itself),
         TEST(posts_everything_to_a_set_that_is_new),
+        TEST(posts_everything_to_a_set_that_was_removed),
+        TEST(passes_over_what_is_too_long_for_a_loc),
+        TEST(keeps_up_with_many_renames),
         TEST(does_not_believe_a_mount_point),
     };
 

@@ -79,7 +79,7 @@ watched_unlink(struct watched *w, const char *path)
 void
 watched_move(struct watched *w, const char *from, const char *to)
 {
-    char old[700];
+    char old[sizeof(w->path)];
 
     snprintf(old, sizeof(old), "%s", watched_at(w, from));
     assert_int_equal(rename(old, watched_at(w, to)), 0);

@@ -21,7 +21,7 @@ struct watched {
     char set_url[128];
     struct command command;
     struct fold fold;
-    char path[700]; /* what watched_at lends */
+    char path[1400]; /* what watched_at lends */
 };
 
 int watched_setup(void **state);

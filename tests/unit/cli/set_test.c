@@ -74,12 +74,16 @@ shows_a_set(void **state)
         "{\"name\":\"news\",\"last\":7,\"lists\":{\"open\":2,\"closed\":1},"
         "\"links\":[{\"rel\":\"self\",\"href\":\"http://a/b\",\"type\":\"c\"},"
         "{\"rel\":\"stream\",\"href\":\"http://a/s\"}]}\n";
+    static const char forged[] =
+        "{\"title\":\"a\\nlast 9\\u007f\",\"a\\tb\":1,"
+        "\"links\":[{\"rel\":\"x\\r\",\"href\":\"http://a/\\u007f\"}]}";
     struct fake_broker *b = fake_broker_new();
 
     (void)state;
     fake_answer(b, 200, "application/json", text);
     fake_answer(b, 200, "application/json", text);
     fake_answer(b, 200, "text/html", "<html/>");
+    fake_answer(b, 200, "application/json", forged);
     fake_broker_start(b);
     assert_int_equal(SET("show", fake_broker_url(b)), 0);
     assert_string_equal(command.out_text,
@@ -93,6 +97,12 @@ shows_a_set(void **state)
     assert_string_equal(command.out_text, text);
     assert_int_equal(SET("show", fake_broker_url(b)), 1);
     assert_non_null(strstr(command.err_text, "no description of a set"));
+    /* What a set is called cannot make a line, or move the cursor. */
+    assert_int_equal(SET("show", fake_broker_url(b)), 0);
+    assert_string_equal(command.out_text,
+                        "title                    a?last 9?\n"
+                        "a?b                      1\n"
+                        "link x?                  http://a/?\n");
     fake_broker_free(b);
 }
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "broker/sets/message.h"
 #include "broker/sets/settings.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -231,6 +232,95 @@ settings_that_wait_behind_a_removal_begin_a_new_set(void **state)
     sets_close(&s);
 }
 
+/* Who was reading when the set was removed hears that it is gone, from whatever
+ * tier comes next: its rows and files may go at any moment. */
+static void
+a_reader_of_a_removed_set_hears_so(void **state)
+{
+    struct message_wish wish = {
+        .upto = UINT64_MAX, .max_bytes = 1 << 20, .patience = LOG_DISK};
+    struct problem why = {""};
+    struct batch *b = NULL;
+    struct buf text;
+    struct sets s;
+    uint64_t last;
+
+    open_in(&s, state);
+    s.config.remove_grace_us = 0;
+    wish.set = sets_post(&s, "demo", 1, 3);
+    sets_rotate(&s, "demo");
+    sets_file_all(&s);
+    end_set(&s, "demo");
+    buf_init(&text, 1 << 20);
+    assert_int_equal(message_write(&text, &wish, &last, &why), STATUS_GONE);
+    assert_string_equal(why.text, "the set demo was removed");
+    assert_int_equal(message_heartbeat(&text, &wish, &why), STATUS_GONE);
+    assert_int_equal(text.size, 0);
+    buf_fini(&text);
+    for (bool is_done = false; !is_done;)
+        assert_int_equal(log_purge(registry_log(s.registry), &is_done, &why),
+                         STATUS_OK);
+    assert_int_equal(log_read(registry_log(s.registry), wish.set->log, 0,
+                              LOG_DISK, &b, &why),
+                     STATUS_GONE);
+    assert_null(b);
+    sets_close(&s);
+}
+
+/* Holds up the log thread until the test has submitted the rest. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+on_done_at_the_gate(struct alteration *a, void *user)
+{
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    on_done(a, user);
+}
+
+/* Log thread: somebody else takes the place that the removal made. */
+static void
+on_removed_taking(struct alteration *a, void *user)
+{
+    assert_non_null(registry_make(a->set->registry, SLICE("taken")));
+    on_done(a, user);
+}
+
+/* Settings that wait behind a removal are refused like others when their set
+ * finds no place any more. */
+static void
+settings_find_no_place_behind_a_removal(void **state)
+{
+    struct outcome first = OUTCOME, settings = OUTCOME, removal = OUTCOME;
+    struct sets s;
+
+    open_in(&s, state);
+    sets_post(&s, "demo", 1, 1);
+    for (unsigned i = 1; i < SETS_MAX; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "s%05u", i);
+        assert_non_null(registry_make(s.registry, slice_of(name)));
+    }
+    assert_null(registry_make(s.registry, SLICE("one-more")));
+    pthread_mutex_lock(&gate);
+    assert_int_equal(alter_settings(s.registry, SLICE("demo"), SLICE("{}"),
+                                    on_done_at_the_gate, &first, NULL),
+                     STATUS_OK);
+    assert_int_equal(
+        alter_remove(sets_find(&s, "demo"), on_removed_taking, &removal, NULL),
+        STATUS_OK);
+    assert_int_equal(alter_settings(s.registry, SLICE("demo"), SLICE("{}"),
+                                    on_done, &settings, NULL),
+                     STATUS_OK);
+    pthread_mutex_unlock(&gate);
+    assert_int_equal(wait_for(&first), STATUS_OK);
+    assert_int_equal(wait_for(&removal), STATUS_OK);
+    assert_int_equal(wait_for(&settings), STATUS_INVALID);
+    assert_null(settings.set);
+    sets_close(&s);
+}
+
 int
 main(void)
 {
@@ -241,6 +331,8 @@ main(void)
         TEST(makes_another_set_after_a_removal),
         TEST(posts_that_wait_behind_a_removal_begin_a_new_set),
         TEST(settings_that_wait_behind_a_removal_begin_a_new_set),
+        TEST(a_reader_of_a_removed_set_hears_so),
+        TEST(settings_find_no_place_behind_a_removal),
     };
 
     return cmocka_run_group_tests_name("alter", tests, NULL, NULL);
