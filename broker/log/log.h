@@ -138,8 +138,8 @@ MUST_CHECK enum status log_read(struct log *log, struct log_set *set,
  * is), so that what follows it is all that happened since: times grow strictly.
  * STATUS_GONE: the entry after it is no longer retained. */
 MUST_CHECK enum status log_since(struct log *log, struct log_set *set,
-                                int64_t us, enum log_patience patience,
-                                uint64_t *seq, struct problem *why);
+                                 int64_t us, enum log_patience patience,
+                                 uint64_t *seq, struct problem *why);
 
 /* The closed lists from `number` on, at most *n; sets *n. May block. */
 MUST_CHECK enum status log_lists(struct log *log, struct log_set *set,
