@@ -62,17 +62,26 @@ on_hash_key(struct json_read *j, struct slice name, struct problem *why)
     return STATUS_OK;
 }
 
-/* The member of `place` with that name; NULL: it has none. */
+static bool
+is_called(const struct member *member, struct slice name)
+{
+    return name.size == member->size && name.data[0] == member->name[0] &&
+           !memcmp(name.data, member->name, name.size);
+}
+
+/* The member of `place` with that name; NULL: it has none. `last` is the one
+ * before it (NULL: it is the first): most often it is the next of the table. */
 static const struct member *
-find_member(enum place place, struct slice name)
+find_member(enum place place, const struct member *last, struct slice name)
 {
     const struct member *members = json_places[place].members;
+    const struct member *end = members + json_places[place].n;
 
-    for (size_t i = 0; i < json_places[place].n; i++)
-        if (name.size == members[i].size &&
-            name.data[0] == members[i].name[0] &&
-            !memcmp(name.data, members[i].name, name.size))
-            return &members[i];
+    if (last && last + 1 < end && is_called(last + 1, name))
+        return last + 1;
+    for (const struct member *m = members; m < end; m++)
+        if (is_called(m, name))
+            return m;
     return NULL;
 }
 
@@ -89,7 +98,7 @@ begin_change(struct json_read *j, struct problem *why)
 static enum status
 decide(struct json_read *j, struct slice name, struct problem *why)
 {
-    if (!find_member(PLACE_MESSAGE, name))
+    if (!find_member(PLACE_MESSAGE, NULL, name))
         return begin_change(j, why);
     j->level->place = PLACE_MESSAGE;
     return STATUS_OK;
@@ -110,7 +119,7 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
         if (rc)
             return rc;
     }
-    member = find_member(level->place, name);
+    member = find_member(level->place, level->member, name);
     if (member) {
         bit = 1u << (member - json_places[level->place].members);
         if (level->seen & bit)
