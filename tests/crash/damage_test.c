@@ -282,7 +282,7 @@ zero_a_page(const char *path)
     overwrite(path, at, zeros, PAGE_SIZE);
 }
 
-/* Issue 3, faults; R-149: what is there is what is left to be rescued. */
+/* what is there is what is left to be rescued. */
 static void
 a_start_refuses_a_damaged_database_and_leaves_it(void **state)
 {
@@ -463,7 +463,7 @@ check_others(struct stage *s, const struct buf *lists)
     source_post(h, "other", 1, 1, 0);
 }
 
-/* Issue 3, faults: a clear diagnostic and an error for that document; others
+/* A clear diagnostic and an error for that document; others
  * are served, changes taken; nothing is written over; and it is there again
  * when the file is. R-139 */
 static void

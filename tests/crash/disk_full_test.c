@@ -214,7 +214,7 @@ fill_up(struct stage *s)
     assert_in_range(s->last, 1000, UINT64_MAX); /* some lists have closed */
 }
 
-/* Issue 3, point 6: who asks whether posts are taken hears of it, and again
+/* Who asks whether posts are taken hears of it, and again
  * when they are, although nobody posts meanwhile. */
 static void
 await_ready(struct stage *s, bool is_ready)

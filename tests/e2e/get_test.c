@@ -67,7 +67,7 @@ assert_line(struct stage *s, const char *key, const char *value)
         fail_msg("\"%s\" is not in:\n%s", line, s->command.out_text);
 }
 
-/* Issue 3, point 5. R-071, R-384: what the set offers, by its own links; each
+/* R-071, R-384: what the set offers, by its own links; each
  * of them works. */
 static void
 tells_what_a_set_offers(void **state)

@@ -162,7 +162,7 @@ the_same_changes_in_another_format_are_a_repeat(void **state)
     assert_kept(s, 4);
 }
 
-/* Issue 3, point 1: also across a restart. R-149: and after a crash, in which
+/* Also across a restart. R-149: and after a crash, in which
  * all that was acknowledged is kept, keys as well. */
 static void
 a_key_is_kept_over_restart_and_crash(void **state)
@@ -255,7 +255,7 @@ begin_post(struct stage *s, const char *key, size_t size)
     return w;
 }
 
-/* Issue 3, point 1: while the first is running, a repeat is told to come again;
+/* While the first is running, a repeat is told to come again;
  * its key is free, or its answer there, when that has ended. */
 static void
 a_repeat_of_a_running_post_is_told_to_ask_again(void **state)

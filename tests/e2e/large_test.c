@@ -191,7 +191,7 @@ peak_kib(const struct broker *b)
     return kib;
 }
 
-/* Issue 3, faults: a body as large as allowed, in every format; one byte more
+/* A body as large as allowed, in every format; one byte more
  * is refused whole; memory is bounded. R-027 */
 static void
 bodies_of_fifty_megabytes_are_taken(void **state)

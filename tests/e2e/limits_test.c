@@ -79,7 +79,7 @@ ask(int fd, unsigned port)
     assert_memory_equal(text, ok, sizeof(ok) - 1);
 }
 
-/* Issue 3, faults: memory for each is bounded, others are served, and each is
+/* Memory for each is bounded, others are served, and each is
  * still there when it asks again. */
 static void
 ten_thousand_idle_connections_cost_little(void **state)

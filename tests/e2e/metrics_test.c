@@ -1,7 +1,7 @@
 /*
  * metrics_test.c - what GET /metrics tells of a broker at work.
  *
- * Issue 3, point 6. Each text is read strictly (tests/support/samples.h).
+ * Each text is read strictly (tests/support/samples.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>

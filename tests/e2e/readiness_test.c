@@ -2,7 +2,7 @@
  * readiness_test.c - /healthz says that the process answers, /readyz that posts
  * are taken, or why they are not.
  *
- * Issue 3, point 6. A full disk: tests/crash/disk_full_test.c.
+ * A full disk: tests/crash/disk_full_test.c.
  */
 #include <setjmp.h>
 #include <signal.h>

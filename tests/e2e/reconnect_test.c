@@ -51,7 +51,7 @@ add_entries(struct http *h, unsigned n, struct buf *to)
     assert_false(to->failed);
 }
 
-/* Issue 3, faults; R-141, R-340: everybody comes back at once, each with a
+/* R-141, R-340: everybody comes back at once, each with a
  * position of its own, some far behind; nobody misses or hears twice. What is
  * asked for is no longer in memory, and partly in closed lists. */
 static void
@@ -107,7 +107,7 @@ all_come_back_at_once_after_a_restart(void **state)
     broker_close(&b);
 }
 
-/* Issue 3, faults: a process that was stopped, and goes on, gets everything;
+/* A process that was stopped, and goes on, gets everything;
  * meanwhile nobody waits for it. R-310 */
 static void
 a_reader_that_was_stopped_gets_everything(void **state)

@@ -1,7 +1,7 @@
 /*
  * settings_test.c - what the broker is told in a file, and how it looks at it.
  *
- * Issue 3, point 6: an INI file, every option documented, --check, unknown keys
+ * An INI file, every option documented, --check, unknown keys
  * are errors with a suggestion.
  */
 #include <dirent.h>

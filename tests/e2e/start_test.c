@@ -49,7 +49,7 @@ leave_after_crash(struct broker *b)
     broker_kill9(b);
 }
 
-/* Issue 3, faults: a clear error, exit status 1, nothing touched, and nothing
+/* A clear error, exit status 1, nothing touched, and nothing
  * made where nothing was. */
 static void
 an_address_in_use_leaves_the_directory_as_it_was(void **state)

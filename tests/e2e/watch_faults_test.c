@@ -48,7 +48,7 @@ assert_ends(struct watched *w, const char *words, uint64_t n)
     assert_int_equal(w->fold.last, n);
 }
 
-/* Issue 3, point 5: while the broker is away, changes wait; the last state of
+/* While the broker is away, changes wait; the last state of
  * each file is posted, once, when it is back. */
 static void
 waits_for_a_broker_that_is_away(void **state)
@@ -171,7 +171,7 @@ await_entry(struct watched *w)
     assert_true(w->fold.last > before);
 }
 
-/* Issue 3, point 5: SIGKILL at any moment, while files change: in the end the
+/* SIGKILL at any moment, while files change: in the end the
  * set says what the directory holds. */
 static void
 loses_nothing_when_it_is_killed(void **state)
@@ -199,7 +199,7 @@ loses_nothing_when_it_is_killed(void **state)
     watched_stop(w);
 }
 
-/* Issue 3, point 5: a queue that runs over means looking at everything. */
+/* A queue that runs over means looking at everything. */
 static void
 looks_at_everything_when_the_queue_ran_over(void **state)
 {
@@ -241,7 +241,7 @@ move_above(struct watched *w, const char *from, const char *to)
     assert_int_equal(renameat(w->home.fd, from, w->home.fd, to), 0);
 }
 
-/* Issue 3, point 5: a directory that is gone says nothing of its files: moved
+/* A directory that is gone says nothing of its files: moved
  * away, removed with all that is in it, or another one in its place. */
 static void
 ends_when_the_directory_is_gone(void **state)
@@ -281,7 +281,7 @@ ends_when_the_directory_is_gone(void **state)
     assert_ends(w, "No such file or directory", 2);
 }
 
-/* Issue 3, point 5: an empty directory where files were posted is refused: a
+/* An empty directory where files were posted is refused: a
  * file system may not be mounted. */
 static void
 does_not_believe_an_empty_directory(void **state)
@@ -305,7 +305,7 @@ does_not_believe_an_empty_directory(void **state)
     fold_await_change(&w->fold, "a", "deleted");
 }
 
-/* Issue 3, point 5: unmounted while it is watched, and not mounted at the next
+/* Unmounted while it is watched, and not mounted at the next
  * start. */
 static void
 does_not_believe_a_mount_point(void **state)
@@ -333,7 +333,7 @@ does_not_believe_a_mount_point(void **state)
     assert_ends(w, "is a file system not mounted?", 2);
 }
 
-/* Issue 3, point 5: no more watches: which setting, and how much it is. */
+/* No more watches: which setting, and how much it is. */
 static void
 names_the_limit_of_watches(void **state)
 {
@@ -366,7 +366,7 @@ names_the_limit_of_watches(void **state)
     assert_string_equal(w->command.out_text, "");
 }
 
-/* Issue 3, point 5: one watch per state; and a state belongs to one set. */
+/* One watch per state; and a state belongs to one set. */
 static void
 keeps_its_state_to_itself(void **state)
 {
@@ -398,7 +398,7 @@ keeps_its_state_to_itself(void **state)
     assert_ends(w, "was removed", 1);
 }
 
-/* Issue 3, point 5: a set that was made anew knows nothing of earlier posts. */
+/* A set that was made anew knows nothing of earlier posts. */
 static void
 posts_everything_to_a_set_that_is_new(void **state)
 {

@@ -15,7 +15,7 @@
 
 #include "tests/support/watched.h"
 
-/* Issue 3, point 5. R-012, R-017, R-018, R-022: what an entry tells of a file.
+/* R-012, R-017, R-018, R-022: what an entry tells of a file.
  */
 static void
 tells_what_a_file_is(void **state)
@@ -45,7 +45,7 @@ tells_what_a_file_is(void **state)
     watched_stop(s);
 }
 
-/* Issue 3, point 5: a rename is deleted and created; also of a folder. */
+/* A rename is deleted and created; also of a folder. */
 static void
 tells_of_renames(void **state)
 {
@@ -74,7 +74,7 @@ tells_of_renames(void **state)
     watched_stop(s);
 }
 
-/* Issue 3, point 5: folders that come with content, and go with it. */
+/* Folders that come with content, and go with it. */
 static void
 tells_of_folders_that_come_and_go(void **state)
 {
@@ -103,7 +103,7 @@ tells_of_folders_that_come_and_go(void **state)
     watched_stop(s);
 }
 
-/* Issue 3, point 5: what is written into a folder before it is watched. */
+/* What is written into a folder before it is watched. */
 static void
 misses_nothing_in_new_folders(void **state)
 {
@@ -129,7 +129,7 @@ misses_nothing_in_new_folders(void **state)
     watched_stop(s);
 }
 
-/* Issue 3, point 5: a half-written file is posted once, when closed; also one
+/* A half-written file is posted once, when closed; also one
  * that was begun before the watch, and one in a folder that is new. */
 static void
 posts_a_half_written_file_once(void **state)
@@ -161,7 +161,7 @@ posts_a_half_written_file_once(void **state)
     watched_stop(s);
 }
 
-/* Issue 3, point 5: at the start it compares with what it posted before. */
+/* At the start it compares with what it posted before. */
 static void
 tells_what_changed_meanwhile(void **state)
 {
@@ -196,7 +196,7 @@ tells_what_changed_meanwhile(void **state)
     fold_await(&s->fold, s->dir);
 }
 
-/* Issue 3, point 5: what was only touched is what it was. */
+/* What was only touched is what it was. */
 static void
 does_not_post_what_was_only_touched(void **state)
 {
@@ -215,7 +215,7 @@ does_not_post_what_was_only_touched(void **state)
     assert_int_equal(fold_count(&s->fold, "a"), 1);
 }
 
-/* Issue 3, point 5: symbolic links and special files are no files; every other
+/* Symbolic links and special files are no files; every other
  * name is one, whatever its bytes. */
 static void
 publishes_files_alone_and_all_of_them(void **state)
@@ -255,7 +255,7 @@ publishes_files_alone_and_all_of_them(void **state)
     fold_await(&s->fold, s->dir);
 }
 
-/* Issue 3, point 5: --exclude, and the state, are never published. */
+/* --exclude, and the state, are never published. */
 static void
 leaves_out_what_it_is_told_to(void **state)
 {

@@ -506,7 +506,7 @@ a_nul_in_the_file_is_refused(void **state)
     }
 }
 
-/* Issue 3, point 6: unknown keys are errors with a suggestion; the same on the
+/* Unknown keys are errors with a suggestion; the same on the
  * command line. */
 static void
 what_was_misspelt_is_told_what_was_meant(void **state)

@@ -70,7 +70,7 @@ assert_caught(void **state, const char *text)
 
 #define AT "time=2026-10-20T07:43:00.123Z "
 
-/* Issue 3, point 6: one line each, logfmt. */
+/* One line each, logfmt. */
 static void
 a_line_has_time_level_part_and_text(void **state)
 {

@@ -257,7 +257,7 @@ free_bytes_are_known_of_a_directory_and_0_of_nothing(void **state)
     assert_int_equal(file_free_bytes(-1), 0);
 }
 
-/* Issue 3, point 6: what --check looks at; R-149 is file_make_dirs' own. */
+/* What --check looks at; R-149 is file_make_dirs' own. */
 static void
 says_whether_a_directory_could_be_used_and_makes_nothing(void **state)
 {

@@ -36,7 +36,7 @@ assert_grown(const char *series, double by)
         fail_msg("%s has grown by %g", series, grown);
 }
 
-/* Issue 3, point 6: Prometheus text. What samples_read lets pass, promtool
+/* Prometheus text. What samples_read lets pass, promtool
  * does. */
 static void
 what_is_counted_is_written_by_the_rules_of_the_format(void **state)

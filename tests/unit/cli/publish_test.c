@@ -194,7 +194,7 @@ tells_why_it_was_refused(void **state)
         "tidings: 422: entry 3, line 9: loc is not an absolute URI\n");
 }
 
-/* Issue 3, point 1: a lost answer is asked for again, with the same key; a key
+/* A lost answer is asked for again, with the same key; a key
  * of the caller's own is the post's. */
 static void
 repeats_a_post_whose_answer_was_lost(void **state)

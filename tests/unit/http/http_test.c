@@ -148,7 +148,7 @@ ask_head(unsigned port, const char *path)
     return a.status;
 }
 
-/* Issue 3, point 6: until all floors stand the process answers, but is not
+/* Until all floors stand the process answers, but is not
  * ready, and nothing else is looked at. */
 static void
 while_it_starts_it_says_so(void **state)

@@ -237,7 +237,7 @@ key_of(struct stage *s, size_t i, char key[600])
     return key;
 }
 
-/* Issue 3, point 1: each post has a key of its own, 128 bits by chance. */
+/* Each post has a key of its own, 128 bits by chance. */
 static void
 gives_each_post_a_key(void **state)
 {
@@ -300,7 +300,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
         td_stop(t->client);
 }
 
-/* Issue 3, point 1: a lost answer does not leave it open whether the post was
+/* A lost answer does not leave it open whether the post was
  * kept: it is asked for again with the same key, and so is what the broker asks
  * to repeat. */
 static void

@@ -90,7 +90,7 @@ rows(struct world *w)
                   " (SELECT count(*) FROM keys_1)");
 }
 
-/* Issue 3, point 1: kept over a restart. */
+/* Kept over a restart. */
 static void
 keeps_keys_over_a_restart(void **state)
 {

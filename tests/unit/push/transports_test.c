@@ -131,7 +131,7 @@ numbers_them_all(void **state)
     assert_int_equal(seen, (1u << TRANSPORTS) - 1);
 }
 
-/* Issue 3, point 6: subscribers per transport. Two rows with one label would be
+/* Subscribers per transport. Two rows with one label would be
  * one time series twice. */
 static void
 each_has_its_own_label_in_the_metrics(void **state)

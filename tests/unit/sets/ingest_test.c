@@ -561,7 +561,7 @@ begin_again(struct ingest *in, void *user)
     sem_post(&a->is_done);
 }
 
-/* Issue 3, point 1: a post with a key is at work from its headers until the log
+/* A post with a key is at work from its headers until the log
  * has answered; who repeats it on hearing the answer does not find it running.
  */
 static void

@@ -101,7 +101,7 @@ unfinished(struct ledger *l, struct ledger_post *found)
     return is_there;
 }
 
-/* Issue 3, point 5; R-149: a crash at each point of a post. */
+/* a crash at each point of a post. */
 static void
 neither_loses_nor_doubles_a_post(void **state)
 {

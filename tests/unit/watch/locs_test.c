@@ -66,7 +66,7 @@ refuses_locs_that_are_too_short_or_too_long(void **state)
     assert_true(locs_write(loc, "http://a/", path));
 }
 
-/* Issue 3, point 5: an absolute http or https URI that ends with "/". */
+/* An absolute http or https URI that ends with "/". */
 static void
 says_what_is_wrong_with_a_base_uri(void **state)
 {
@@ -104,7 +104,7 @@ says_what_is_wrong_with_a_base_uri(void **state)
     }
 }
 
-/* Issue 3, point 5: --exclude, by name anywhere and by path. */
+/* --exclude, by name anywhere and by path. */
 static void
 excludes_by_name_and_by_path(void **state)
 {

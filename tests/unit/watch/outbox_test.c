@@ -207,7 +207,7 @@ writes_entries_as_the_broker_reads_them(void **state)
     assert_int_equal(s->n_posted, 3);
 }
 
-/* Issue 3, point 5; R-149: whatever was answered, or nothing: the same bytes
+/* R-149: whatever was answered, or nothing: the same bytes
  * with the same key, until the receipt is there. */
 static void
 repeats_the_same_post_until_it_is_answered(void **state)
