@@ -8,6 +8,7 @@
 
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
+#include "broker/sets/settings.h"
 #include "proto/document.h"
 
 /* Sets that the page names; the Source Description has all of them. */
@@ -56,6 +57,7 @@ add_set(struct set *set, const struct head *head, void *user)
         link_to(p->url, LINK_CAPABILITYLIST, set->name, NULL, 0);
     struct link_text about = registry_described_by(set);
     char time[DATETIME_SIZE + 1] = "";
+    struct settings settings;
 
     if (++p->n_sets > PAGE_SETS)
         return true; /* counted all the same */
@@ -63,8 +65,14 @@ add_set(struct set *set, const struct head *head, void *user)
         time[datetime_write_short(time, head->last_us)] = '\0';
     add_covering(p, &list);
     add_href(&p->links, "<link rel=\"resourcesync\" href=\"", list, "\">\n");
+    registry_settings(set, &settings);
+    BUF_ADD(&p->rows, "<tr><td>");
+    if (settings.title[0]) {
+        xml_escape(&p->rows, slice_of(settings.title));
+        BUF_ADD(&p->rows, "<br>");
+    }
     buf_add_format(&p->rows,
-                   "<tr><td>%s</td><td class=\"n\">%" PRIu64
+                   "<code>%s</code></td><td class=\"n\">%" PRIu64
                    "</td><td>%s</td><td>",
                    set->name, head->last, time);
     add_href(&p->rows, "<a href=\"", list, "\">capabilities</a> ");

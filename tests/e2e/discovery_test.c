@@ -121,6 +121,24 @@ the_landing_page_leads_to_every_set(void **state)
     xmlFreeDoc(page);
 }
 
+/* Whatever a set is called, it is text. */
+static void
+the_landing_page_shows_titles_as_text(void **state)
+{
+    static const char *const json[] = {"Content-Type: application/json", NULL};
+    struct lists *l = *state;
+
+    open_sets(l);
+    assert_int_equal(
+        http_request(&l->http, "PUT", "/sets/other", json,
+                     SLICE("{\"title\":\"<script>A & B</script>\"}")),
+        200);
+    assert_int_equal(http_get(&l->http, "/"), 200);
+    assert_non_null(memmem(l->http.body.data, l->http.body.size,
+                           "&lt;script&gt;A &amp; B&lt;/script&gt;<br>", 41));
+    assert_null(memmem(l->http.body.data, l->http.body.size, "<script", 7));
+}
+
 /* Follows the URLs of a Link header whose relation is "resourcesync"; returns
  * how many. */
 static size_t
@@ -435,6 +453,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_landing_page_leads_to_every_set),
+        TEST(the_landing_page_shows_titles_as_text),
         TEST(every_document_names_the_capability_list_that_covers_it),
         TEST(robots_txt_names_a_sitemap_of_each_set),
         TEST(the_source_description_leads_to_every_set_and_to_people),
