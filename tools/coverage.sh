@@ -82,6 +82,13 @@ TEXT
             numbers[++n] = number
             next
         }
+        FILENAME == ARGV[2] && /^partly R-/ {
+            lacks[$2] = $0
+            sub(/^partly [^ ]+ +/, "", lacks[$2])
+            if (!($2 in what))
+                problem($2 " does not exist")
+            next
+        }
         FILENAME == ARGV[2] && /^R-/ {
             from = to = substr($1, 3, 3)
             if ($1 ~ /^R-[0-9][0-9][0-9]-R-/)
@@ -135,9 +142,11 @@ TEXT
             print "| --- | --- | --- | --- |"
             for (i = 1; i <= n; i++) {
                 number = numbers[i]
-                if (!files[number] && number in why)
+                if (number in why || number in lacks)
                     print "| " number " | " strength[number] " | " \
-                          cell(what[number]) " | " cell(why[number]) " |"
+                          cell(what[number]) " | " \
+                          cell(number in why ? why[number] \
+                                             : "in part: " lacks[number]) " |"
             }
             exit failed
         }' tests/spec/requirements.md tests/spec/uncovered.txt <(citations)
