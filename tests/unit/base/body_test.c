@@ -100,7 +100,7 @@ halting_next(struct body *body, bool may_block, struct slice *piece)
         return BODY_END;
     if (!may_block)
         return BODY_WAITS;
-    *piece = (struct slice){"012345678" + h->at, 3};
+    *piece = (struct slice){&"012345678"[h->at], 3};
     h->at += 3;
     return BODY_DATA;
 }
