@@ -87,7 +87,7 @@ search(struct log *log, struct log_set *set, int64_t us, struct span *span,
 
 enum status
 log_since(struct log *log, struct log_set *set, int64_t us,
-         enum log_patience patience, uint64_t *seq, struct problem *why)
+          enum log_patience patience, uint64_t *seq, struct problem *why)
 {
     struct span span = {0, 0};
     struct batch *b;

@@ -24,8 +24,8 @@
 #include "tests/support/lists.h"
 #include "tests/support/mixture.h"
 #include "tests/support/notice.h"
-#include "tests/support/schema.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
 
