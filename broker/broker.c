@@ -274,8 +274,9 @@ broker_close(struct broker *b)
     }
     if (b->registry)
         registry_stop(b->registry);
-    archiver_close(b->archiver);
+    archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
+    archiver_close(b->archiver); /* /readyz asked it until now */
     push_close(b->push);
     registry_close(b->registry);
     free(b);

@@ -70,10 +70,15 @@ archiver_failures(struct archiver *a)
 }
 
 void
+archiver_stop(struct archiver *a)
+{
+    if (a)
+        thread_stop(&a->thread);
+}
+
+void
 archiver_close(struct archiver *a)
 {
-    if (!a)
-        return;
-    thread_stop(&a->thread);
+    archiver_stop(a);
     free(a);
 }

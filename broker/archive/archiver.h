@@ -24,7 +24,11 @@ void archiver_wake(struct archiver *archiver);
  * well. Any thread. */
 unsigned archiver_failures(struct archiver *archiver);
 
-/* Ends the thread after what it is writing. NULL is allowed. */
+/* Ends the thread after what it is writing; it can still be asked. NULL is
+ * allowed. */
+void archiver_stop(struct archiver *archiver);
+
+/* archiver_stop, then frees it: nobody asks any more. NULL is allowed. */
 void archiver_close(struct archiver *archiver);
 
 #endif
