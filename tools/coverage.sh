@@ -42,7 +42,7 @@ citations() {
         FNR == 1 { delete waiting; name = "" }
         { cite($0) }
         match($0, /^[a-z_0-9]+\(/) { name = substr($0, 1, RLENGTH - 1) }
-        /^}/ { give(name); name = "" }
+        /^}/ { give(name == "" ? "-" : name); name = "" }
         name == "" && /;$/ { give("-") }' | LC_ALL=C sort -u
 }
 
@@ -108,9 +108,10 @@ TEXT
             test = plain($2)
             if (!(($1, test) in seen)) {
                 order[$1, ++files[$1]] = test
-                seen[$1, test] = $3
-            } else {
-                seen[$1, test] = seen[$1, test] ", " $3
+                seen[$1, test] = $3 == "-" ? "" : ": " $3
+            } else if ($3 != "-") {
+                seen[$1, test] = seen[$1, test] \
+                                 (seen[$1, test] == "" ? ": " : ", ") $3
             }
         }
         END {
@@ -128,7 +129,7 @@ TEXT
                        cell(what[number]) " | "
                 for (j = 1; j <= files[number]; j++) {
                     test = order[number, j]
-                    line = line (j > 1 ? "<br>" : "") test ": " \
+                    line = line (j > 1 ? "<br>" : "") test \
                            seen[number, test]
                 }
                 rows = rows line " |\n"
