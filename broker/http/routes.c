@@ -92,12 +92,13 @@ struct set *
 routes_set(struct http *http, struct request *rq, struct slice name,
            struct head *head)
 {
-    struct set *set = registry_find(http->registry, name, head);
+    bool was_removed;
+    struct set *set = registry_look(http->registry, name, head, &was_removed);
     struct problem why = {""};
 
     if (set)
         return set;
-    if (registry_was_removed(http->registry, name)) {
+    if (was_removed) {
         problem_set(&why, "the set \"%s\" was removed",
                     problem_quote(name).text);
         request_answer_problem(rq, 410, &why, NULL, NULL);

@@ -387,18 +387,33 @@ registry_filters(struct registry *r)
     return &r->filters;
 }
 
+/* One look, under the lock: between two it could be removed, or made again. */
 struct set *
-registry_find(struct registry *r, struct slice name, struct head *head)
+registry_look(struct registry *r, struct slice name, struct head *head,
+              bool *was_removed)
 {
-    struct head unwanted;
+    struct head now = {.exists = false};
     struct set *set;
 
     pthread_rwlock_rdlock(&r->lock);
     set = set_at(r, place_of(r, name), name);
+    if (set)
+        log_head(set->log, &now);
+    /* Committed, and published by the log a moment before the registry hears of
+     * it: removed. On its way to being made again: still removed. */
+    *was_removed = !now.exists && (now.is_removed || tombstone_of(r, name));
     pthread_rwlock_unlock(&r->lock);
-    if (set && log_head(set->log, head ? head : &unwanted))
-        return set;
-    return NULL;
+    if (head)
+        *head = now;
+    return now.exists ? set : NULL;
+}
+
+struct set *
+registry_find(struct registry *r, struct slice name, struct head *head)
+{
+    bool was_removed;
+
+    return registry_look(r, name, head, &was_removed);
 }
 
 struct set *
@@ -433,24 +448,6 @@ registry_full(struct problem *why)
                    "this broker has no room for another set: it holds %d at "
                    "most, and remembers %d that it made or removed",
                    SETS_MAX, SETS_MADE_MAX);
-}
-
-bool
-registry_was_removed(struct registry *r, struct slice name)
-{
-    struct head head = {.exists = false};
-    struct set *set;
-    bool is;
-
-    pthread_rwlock_rdlock(&r->lock);
-    set = set_at(r, place_of(r, name), name);
-    if (set)
-        log_head(set->log, &head);
-    /* Committed, and published by the log a moment before the registry hears of
-     * it: removed. On its way to being made again: still removed. */
-    is = !head.exists && (head.is_removed || tombstone_of(r, name));
-    pthread_rwlock_unlock(&r->lock);
-    return is;
 }
 
 int64_t

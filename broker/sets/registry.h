@@ -104,6 +104,11 @@ struct link_text registry_described_by(const struct set *set);
 struct set *registry_find(struct registry *registry, struct slice name,
                           struct head *head);
 
+/* The same; *was_removed: it does not, but did, and was removed. Then what it
+ * had is gone, which is more than not found. */
+struct set *registry_look(struct registry *registry, struct slice name,
+                          struct head *head, bool *was_removed);
+
 /* The set of that name, which a post is about to create if it does not exist.
  * NULL: no memory, or SETS_MAX are there, or SETS_MADE_MAX were. The name is
  * valid. */
@@ -111,10 +116,6 @@ struct set *registry_make(struct registry *registry, struct slice name);
 
 /* Why there is none: tells both limits. */
 MUST_CHECK enum status registry_full(struct problem *why);
-
-/* Was the set of that name removed, and not made again? Then what it had is
- * gone, which is more than not found. */
-bool registry_was_removed(struct registry *registry, struct slice name);
 
 /* When the last set was removed, microseconds; 0: never. With created_us and
  * changed_us of the heads it tells when the sets changed as a whole. */

@@ -289,7 +289,8 @@ ignore(struct stream *stream, void *user)
 
 static const struct stream_handlers filling = {fill_up, ignore, ignore};
 
-/* Each request for new keys wants an answer, for which there is no room. */
+/* Each request for new keys wants an answer, for which there is no room. It may
+ * hang up on whoever asks for that, but not turn. */
 static void
 does_not_turn_for_keys_that_cannot_be_changed(void **state)
 {
@@ -304,9 +305,8 @@ does_not_turn_for_keys_that_cannot_be_changed(void **state)
     assert_true(served_wait((atomic_uint *)&n_told, 1));
     poll(NULL, 0, 100);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(SSL_key_update(wire_tls(w), SSL_KEY_UPDATE_REQUESTED),
-                         1);
-        assert_true(wire_send_frame(w, WIRE_TEXT, true, "abc", 3));
+        SSL_key_update(wire_tls(w), SSL_KEY_UPDATE_REQUESTED);
+        wire_send_frame(w, WIRE_TEXT, true, "abc", 3);
     }
     before = worked_ms();
     poll(NULL, 0, 1000); /* time for it to do the wrong thing */
