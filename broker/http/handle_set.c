@@ -233,13 +233,6 @@ on_removal(struct alteration *alteration, void *user)
 }
 
 static void
-ignore_data(struct request *rq, struct slice bytes)
-{
-    (void)rq;
-    (void)bytes; /* nothing is asked for in it */
-}
-
-static void
 begin_removal(struct request *rq)
 {
     struct removing *d = calloc(1, sizeof(*d));
@@ -257,32 +250,17 @@ begin_removal(struct request *rq)
     }
 }
 
-static void
-ignore_gone(struct request *rq)
-{
-    (void)rq; /* the ticket tells the log's answer */
-}
-
 static const struct request_handlers delete_handlers = {
-    .on_data = ignore_data,
+    .on_data = routes_ignore_data,
     .on_end = begin_removal,
-    .on_gone = ignore_gone,
+    .on_gone = routes_ignore_gone,
 };
 
 void
 handle_set_delete(struct http *http, struct request *rq, struct slice name)
 {
-    struct set *set = routes_set(http, rq, name, NULL);
-    struct problem why = {"a removal has no body to speak of"};
-
-    if (!set)
-        return;
-    if (request_content_length(rq) > 1024) {
-        routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
-        return;
-    }
-    request_set_user(rq, set);
-    request_receive(rq, &delete_handlers);
+    routes_receive_nothing(http, rq, name, &delete_handlers,
+                           "a removal has no body to speak of");
 }
 
 /* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"} */

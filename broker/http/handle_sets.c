@@ -68,13 +68,6 @@ on_closed(struct post *post)
 }
 
 static void
-on_data(struct request *rq, struct slice bytes)
-{
-    (void)rq;
-    (void)bytes; /* nothing is asked for in it */
-}
-
-static void
 on_end(struct request *rq)
 {
     struct closing *c = calloc(1, sizeof(*c));
@@ -98,30 +91,15 @@ on_end(struct request *rq)
     }
 }
 
-static void
-on_gone(struct request *rq)
-{
-    (void)rq; /* the ticket tells the log's answer */
-}
-
 static const struct request_handlers handlers = {
-    .on_data = on_data,
+    .on_data = routes_ignore_data,
     .on_end = on_end,
-    .on_gone = on_gone,
+    .on_gone = routes_ignore_gone,
 };
 
 void
 handle_sets_rotate(struct http *http, struct request *rq, struct slice name)
 {
-    struct set *set = routes_set(http, rq, name, NULL);
-    struct problem why = {"a rotation has no body to speak of"};
-
-    if (!set)
-        return;
-    if (request_content_length(rq) > 1024) {
-        routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
-        return;
-    }
-    request_set_user(rq, set);
-    request_receive(rq, &handlers);
+    routes_receive_nothing(http, rq, name, &handlers,
+                           "a rotation has no body to speak of");
 }

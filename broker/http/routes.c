@@ -7,6 +7,9 @@
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
 
+/* Bytes of a body in which nothing is asked for. */
+#define NOTHING_MAX 1024
+
 /* HEAD is allowed where GET is. Documents have rows of their own, in
  * documents.c: what is not here is looked for there. */
 static const struct route {
@@ -107,6 +110,38 @@ routes_set(struct http *http, struct request *rq, struct slice name,
         request_answer_problem(rq, 404, &why, NULL, NULL);
     }
     return NULL;
+}
+
+void
+routes_ignore_data(struct request *rq, struct slice bytes)
+{
+    (void)rq;
+    (void)bytes; /* nothing is asked for in it */
+}
+
+void
+routes_ignore_gone(struct request *rq)
+{
+    (void)rq; /* the ticket tells the log's answer */
+}
+
+void
+routes_receive_nothing(struct http *http, struct request *rq, struct slice name,
+                       const struct request_handlers *handlers,
+                       const char *why_not)
+{
+    struct set *set = routes_set(http, rq, name, NULL);
+    struct problem why = {""};
+
+    if (!set)
+        return;
+    if (request_content_length(rq) > NOTHING_MAX) {
+        problem_set(&why, "%s", why_not);
+        routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
+        return;
+    }
+    request_set_user(rq, set);
+    request_receive(rq, handlers);
 }
 
 void

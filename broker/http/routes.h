@@ -40,6 +40,16 @@ void routes_find(enum method method, struct slice path,
 struct set *routes_set(struct http *http, struct request *rq, struct slice name,
                        struct head *head);
 
+/* Receives a request to a set that says all in its path: `handlers` have the
+ * set as the request's user, and these two beside their on_end. A body that is
+ * more than an empty form is refused with `why_not`. */
+void routes_receive_nothing(struct http *http, struct request *rq,
+                            struct slice name,
+                            const struct request_handlers *handlers,
+                            const char *why_not);
+void routes_ignore_data(struct request *rq, struct slice bytes);
+void routes_ignore_gone(struct request *rq);
+
 /* Answers a failure: the HTTP status that goes with it, and for STATUS_GONE the
  * members that tell where to go on. `set` and `head` may be NULL. */
 void routes_answer_failure(struct request *rq, enum status rc,
