@@ -1,105 +1,334 @@
 /*
- * handle_sets.c - what is done to a set: its open list is closed on demand.
+ * handle_sets.c - PUT, GET and DELETE a set; GET all sets.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "broker/http/describe.h"
 #include "broker/http/routes.h"
-#include "broker/log/post.h"
 #include "broker/net/response.h"
+#include "broker/sets/alter.h"
 #include "broker/sets/links.h"
+#include "broker/sets/settings.h"
 #include "proto/json.h"
 
-struct closing {
-    struct post post;
-    struct task task;
+/* Largest description of a set: texts that are all escapes, and its links. */
+#define DESCRIPTION_MAX 32768
+
+/* Sets in one page of GET /sets: described without a disk, in a millisecond. */
+#define PAGE_SETS 1000
+
+/* PUT: the settings are read when they are whole. */
+struct putting {
+    struct task task; /* from the log thread to the connection's */
     struct ticket ticket;
-    struct set *set;
+    struct http *http;
+    char name[SET_NAME_MAX + 1];
+    struct buf body;
+    struct alteration *alteration;
 };
 
-/* {"set":"demo","closed":3,"list":"http://.../changes/000000000003.xml"}; null
- * and no list when the open list was empty: that is not closed. */
 static void
-answer_closed(struct request *rq, const struct closing *c)
+putting_free(struct putting *p)
 {
-    struct link_text list =
-        link_to(registry_public_url(c->set->registry), LINK_LIST, c->set->name,
-                NULL, c->post.list);
+    if (!p)
+        return;
+    buf_fini(&p->body);
+    alter_free(p->alteration);
+    free(p);
+}
+
+static void
+answer_set(struct request *rq, unsigned status, const struct set *set,
+           const struct head *head)
+{
+    struct link_text self = link_to(registry_public_url(set->registry),
+                                    LINK_SET, set->name, NULL, 0);
     struct response r;
     struct buf text;
 
-    buf_init(&text, 4096);
-    BUF_ADD(&text, "{\"set\":");
-    json_string(&text, slice_of(c->set->name));
-    if (c->post.list == 0) {
-        BUF_ADD(&text, ",\"closed\":null}\n");
-    } else {
-        buf_add_format(&text,
-                       ",\"closed\":%" PRIu64 ",\"list\":", c->post.list);
-        json_string(&text, link_slice(&list));
-        BUF_ADD(&text, "}\n");
-    }
-    response_init(&r, 200, "application/json");
+    buf_init(&text, DESCRIPTION_MAX);
+    describe_set(&text, set, head);
+    response_init(&r, status, "application/json");
+    response_header(&r, "Cache-Control", "no-cache");
+    if (status == 201)
+        response_header(&r, "Location", "%s", self.text);
     r.text = buf_slice(&text);
     request_answer(rq, &r);
     buf_fini(&text);
 }
 
+void
+handle_set_get(struct http *http, struct request *rq, struct slice name)
+{
+    struct head head;
+    struct set *set = routes_set(http, rq, name, &head);
+
+    if (set)
+        answer_set(rq, 200, set, &head);
+}
+
+/* Service thread: the log has answered. */
 static void
 on_answered(struct task *task)
 {
-    struct closing *c = list_entry(task, struct closing, task);
-    struct request *rq = ticket_request(c->ticket);
+    struct putting *p = list_entry(task, struct putting, task);
+    const struct post *post = &p->alteration->post;
+    struct request *rq = ticket_request(p->ticket);
+    struct head head;
 
-    if (rq && c->post.status)
-        routes_answer_failure(rq, c->post.status, &c->post.why, NULL, NULL);
-    else if (rq)
-        answer_closed(rq, c);
-    free(c);
+    if (rq) {
+        request_set_user(rq, NULL);
+        if (post->status) {
+            routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
+        } else {
+            log_head(p->alteration->set->log, &head);
+            answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set,
+                       &head);
+        }
+    }
+    putting_free(p);
 }
 
 /* Log thread. */
 static void
-on_closed(struct post *post)
+on_altered(struct alteration *alteration, void *user)
 {
-    struct closing *c = list_entry(post, struct closing, post);
+    struct putting *p = user;
 
-    service_post(c->ticket.service, &c->task);
+    p->alteration = alteration;
+    service_post(p->ticket.service, &p->task);
+}
+
+static void
+refuse(struct request *rq, struct putting *p, enum status rc,
+       const struct problem *why)
+{
+    request_set_user(rq, NULL);
+    putting_free(p);
+    routes_answer_failure(rq, rc, why, NULL, NULL);
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct putting *p = request_user(rq);
+    struct problem why = {""};
+
+    buf_add_slice(&p->body, bytes);
+    if (!p->body.failed)
+        return;
+    problem_set(&why, "settings have at most %d bytes", SETTINGS_BYTES_MAX);
+    refuse(rq, p, STATUS_TOO_LARGE, &why);
 }
 
 static void
 on_end(struct request *rq)
 {
-    struct closing *c = calloc(1, sizeof(*c));
+    struct putting *p = request_user(rq);
+    struct problem why = {""};
+    enum status rc;
+
+    p->task.run = on_answered;
+    p->ticket = request_ticket(rq);
+    request_set_user(rq, NULL); /* the log's now: nobody here frees it */
+    rc = alter_settings(p->http->registry, slice_of(p->name),
+                        buf_slice(&p->body), on_altered, p, &why);
+    if (rc)
+        refuse(rq, p, rc, &why);
+}
+
+static void
+on_gone(struct request *rq)
+{
+    putting_free(request_user(rq));
+}
+
+static const struct request_handlers put_handlers = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gone = on_gone,
+};
+
+/* A body has to be JSON; without one the type does not matter. */
+static enum status
+check_type(struct request *rq, struct problem *why)
+{
+    struct slice type = {NULL, 0};
+    const char *end;
+
+    request_header(rq, "content-type", &type);
+    end = type.size ? memchr(type.data, ';', type.size) : NULL;
+    if (end)
+        type.size = (size_t)(end - type.data);
+    while (type.size && strchr(" \t", type.data[type.size - 1]))
+        type.size--;
+    if (request_content_length(rq) == 0 || slice_is(type, "application/json"))
+        return STATUS_OK;
+    return problem(why, STATUS_UNSUPPORTED,
+                   "settings are read as application/json, not as \"%s\"",
+                   problem_quote(type).text);
+}
+
+void
+handle_set_put(struct http *http, struct request *rq, struct slice name)
+{
+    struct problem why = {"the broker has no memory left"};
+    struct putting *p = NULL;
+    enum status rc = alter_check_name(name, &why);
+
+    if (!rc)
+        rc = check_type(rq, &why);
+    if (!rc && request_content_length(rq) > SETTINGS_BYTES_MAX)
+        rc = problem(&why, STATUS_TOO_LARGE, "settings have at most %d bytes",
+                     SETTINGS_BYTES_MAX);
+    if (!rc) {
+        p = calloc(1, sizeof(*p));
+        rc = p ? STATUS_OK : STATUS_BUSY;
+    }
+    if (rc) {
+        refuse(rq, p, rc, &why);
+        return;
+    }
+    p->http = http;
+    memcpy(p->name, name.data, name.size);
+    buf_init(&p->body, SETTINGS_BYTES_MAX);
+    request_set_user(rq, p);
+    request_receive(rq, &put_handlers);
+}
+
+/* DELETE: 204 when the removal is on disk. */
+struct removing {
+    struct task task; /* from the log thread to the connection's */
+    struct ticket ticket;
+    struct alteration *alteration;
+};
+
+static void
+on_removed(struct task *task)
+{
+    struct removing *d = list_entry(task, struct removing, task);
+    const struct post *post = &d->alteration->post;
+    struct request *rq = ticket_request(d->ticket);
+    struct response r;
+
+    if (rq && post->status) {
+        routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
+    } else if (rq) {
+        response_init(&r, 204, NULL);
+        request_answer(rq, &r);
+    }
+    alter_free(d->alteration);
+    free(d);
+}
+
+/* Log thread. */
+static void
+on_removal(struct alteration *alteration, void *user)
+{
+    struct removing *d = user;
+
+    d->alteration = alteration;
+    service_post(d->ticket.service, &d->task);
+}
+
+static void
+begin_removal(struct request *rq)
+{
+    struct removing *d = calloc(1, sizeof(*d));
     struct problem why = {"the broker has no memory left"};
     enum status rc = STATUS_BUSY;
 
-    if (c) {
-        c->set = request_user(rq);
-        c->ticket = request_ticket(rq);
-        c->task.run = on_answered;
-        c->post.kind = POST_CLOSE;
-        c->post.set = c->set->log;
-        c->post.done = on_closed;
-        rc = log_submit(registry_log(c->set->registry), &c->post);
+    if (d) {
+        d->task.run = on_removed;
+        d->ticket = request_ticket(rq);
+        rc = alter_remove(request_user(rq), on_removal, d, &why);
     }
     if (rc) {
-        if (rc == STATUS_STOPPED)
-            problem_set(&why, "the broker is ending");
-        free(c);
+        free(d);
         routes_answer_failure(rq, rc, &why, NULL, NULL);
     }
 }
 
-static const struct request_handlers handlers = {
+static const struct request_handlers delete_handlers = {
     .on_data = routes_ignore_data,
-    .on_end = on_end,
+    .on_end = begin_removal,
     .on_gone = routes_ignore_gone,
 };
 
 void
-handle_sets_rotate(struct http *http, struct request *rq, struct slice name)
+handle_set_delete(struct http *http, struct request *rq, struct slice name)
 {
-    routes_receive_nothing(http, rq, name, &handlers,
-                           "a rotation has no body to speak of");
+    routes_receive_nothing(http, rq, name, &delete_handlers,
+                           "a removal has no body to speak of");
+}
+
+/* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"} */
+
+struct page {
+    struct set *sets[PAGE_SETS];
+    struct head heads[PAGE_SETS];
+};
+
+static void
+write_page(struct buf *to, struct http *http, const struct page *page, size_t n,
+           bool is_more)
+{
+    BUF_ADD(to, "{\"sets\":[");
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            BUF_ADD(to, ",\n");
+        describe_entry(to, page->sets[i], &page->heads[i]);
+    }
+    BUF_ADD(to, "]");
+    if (is_more && n > 0) {
+        struct link_text next = link_to_sets(
+            registry_public_url(http->registry), page->sets[n - 1]->name);
+
+        BUF_ADD(to, ",\"next\":");
+        json_string(to, link_slice(&next));
+    }
+    BUF_ADD(to, "}\n");
+}
+
+void
+handle_sets_get(struct http *http, struct request *rq, struct slice none)
+{
+    struct page *page = NULL;
+    struct slice after = {"", 0};
+    struct problem why = {""};
+    bool is_bad = false, is_more;
+    struct response r;
+    struct buf text;
+    size_t n = PAGE_SETS;
+
+    (void)none;
+    if (request_parameter(rq, "after", &after, &is_bad) &&
+        (is_bad || (after.size > 0 && !set_name_is_valid(after)))) {
+        problem_set(&why, "after: \"%s\" is not the name of a set",
+                    problem_quote(after).text);
+        routes_answer_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
+        return;
+    }
+    page = malloc(sizeof(*page));
+    buf_init(&text, (size_t)PAGE_SETS * DESCRIPTION_MAX);
+    if (page) {
+        is_more =
+            registry_page(http->registry, after, page->sets, page->heads, &n);
+        write_page(&text, http, page, n, is_more);
+    }
+    if (!page || text.failed) {
+        problem_set(&why, "the broker has no memory left");
+        routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+    } else {
+        response_init(&r, 200, "application/json");
+        response_header(&r, "Cache-Control", "no-cache");
+        r.body = body_of_buf(&text);
+        if (r.body)
+            request_answer(rq, &r);
+        else
+            routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+    }
+    free(page);
+    buf_fini(&text);
 }

@@ -22,7 +22,7 @@ static const struct route {
     {METHOD_GET, "/readyz", handle_ready_get},
     {METHOD_GET, "/sets/{set}/changes", handle_memory_get},
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post},
-    {METHOD_POST, "/sets/{set}/rotate", handle_sets_rotate},
+    {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get},
     {METHOD_GET, "/sets", handle_sets_get},
     {METHOD_GET, "/sets/{set}", handle_set_get},

@@ -15,7 +15,7 @@ typedef void handler_fn(struct http *http, struct request *rq,
 handler_fn handle_changes_post;
 handler_fn handle_memory_get;
 handler_fn handle_documents_get;
-handler_fn handle_sets_rotate;
+handler_fn handle_rotate_post;
 handler_fn handle_stream_get;
 handler_fn handle_health_get;
 handler_fn handle_metrics_get;

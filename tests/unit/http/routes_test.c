@@ -35,7 +35,7 @@ finds_the_handler_of_a_method_and_path(void **state)
     assert_route(METHOD_POST, "/sets/demo/changes", handle_changes_post,
                  "demo");
     assert_route(METHOD_GET, "/sets/demo/changes", handle_memory_get, "demo");
-    assert_route(METHOD_POST, "/sets/a.b-c_d/rotate", handle_sets_rotate,
+    assert_route(METHOD_POST, "/sets/a.b-c_d/rotate", handle_rotate_post,
                  "a.b-c_d");
     assert_route(METHOD_GET, "/sets/demo/stream", handle_stream_get, "demo");
     assert_route(METHOD_GET, "/sets", handle_sets_get, "");
