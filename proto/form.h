@@ -1,0 +1,44 @@
+/*
+ * form.h - application/x-www-form-urlencoded, both ways.
+ *
+ * Decoded exactly once (W-026): "+" is a space, "%2B" a plus.
+ */
+#ifndef PROTO_FORM_H
+#define PROTO_FORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Fields of one form (W-165). */
+#define FORM_FIELDS_MAX 64
+
+struct form_field {
+    struct slice name, value; /* decoded */
+};
+
+struct form_data {
+    char *bytes; /* the form's own: names and values lend from it */
+    size_t n;
+    struct form_field fields[FORM_FIELDS_MAX];
+};
+
+/* Decodes a body. STATUS_MALFORMED: a bad escape, a NUL, no UTF-8 (names the
+ * field), or too many fields; STATUS_MEMORY. An empty body is a form without
+ * fields. Always form_fini. */
+MUST_CHECK enum status form_read(struct form_data *form, struct slice body,
+                                 struct problem *why);
+void form_fini(struct form_data *form);
+
+/* The first field of that name. false: there is none, and *value is empty. */
+bool form_get(const struct form_data *form, const char *name, struct slice *value);
+
+/* Appends name=value, encoded, and "&" before it if the last byte of `to` is
+ * neither "?" nor "&" and there is one. */
+void form_add(struct buf *to, const char *name, struct slice value);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * weblink.h - the Link header (RFC 8288), both ways.
+ */
+#ifndef PROTO_WEBLINK_H
+#define PROTO_WEBLINK_H
+
+#include <stdbool.h>
+
+#include "proto/buf.h"
+#include "proto/slice.h"
+
+/* One link of a header; lends from it. */
+struct weblink {
+    struct slice target; /* between < and >, as it stands: perhaps relative */
+    struct slice rel;    /* words with blanks between them, without quotes */
+};
+
+/* Takes the next link off the front of `*rest`, the value of one Link header or
+ * of several joined by commas (W-007: quoted and unquoted values; a comma or
+ * semicolon within <> or quotes does not split). false: there is no more, or
+ * what is left is malformed. */
+bool weblink_next(struct slice *rest, struct weblink *link);
+
+/* Is `word` one of the words of link->rel, in whatever case (W-007)? */
+bool weblink_has_rel(const struct weblink *link, const char *word);
+
+/* The target of the first link in `header` with that rel; *n (may be NULL): how
+ * many links have it. false: none. */
+bool weblink_find(struct slice header, const char *rel, struct slice *target,
+                  size_t *n);
+
+/* Appends <target>; rel="rel", and ", " before it where `to` has something. */
+void weblink_add(struct buf *to, struct slice target, const char *rel);
+
+#endif

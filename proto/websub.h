@@ -1,0 +1,86 @@
+/*
+ * websub.h - the requests of W3C WebSub: read, checked, composed.
+ *
+ *     subscriber -> hub   POST hub.mode=subscribe&hub.topic=..&hub.callback=..
+ *     hub -> callback     GET ?hub.mode=subscribe&hub.topic=..&hub.challenge=..
+ *     source -> hub       POST hub.mode=publish&hub.url=..
+ *
+ * Pure: what a hub does with them is broker/hub.
+ */
+#ifndef PROTO_WEBSUB_H
+#define PROTO_WEBSUB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/buf.h"
+#include "proto/form.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Bytes of a topic or callback, and of a secret (W-023: 199 are accepted). */
+#define WEBSUB_URL_MAX    2048
+#define WEBSUB_SECRET_MAX 199
+
+/* Bytes of a challenge: 256 random bits in hexadecimal (W-053). */
+#define WEBSUB_CHALLENGE_SIZE 64
+
+enum websub_mode { WEBSUB_SUBSCRIBE, WEBSUB_UNSUBSCRIBE, WEBSUB_PUBLISH };
+
+/* "subscribe", "unsubscribe", "publish" */
+const char *websub_mode_name(enum websub_mode mode);
+
+/* Lends from the form. */
+struct websub_request {
+    enum websub_mode mode;
+    struct slice topic;    /* not of a publish: websub_next_topic */
+    struct slice callback; /* likewise; as given (W-051, W-080) */
+    struct slice secret;   /* size 0: none; an empty one is none, too (W-037) */
+    uint64_t lease_s;      /* 0: not asked for; what is too large for 64 bits is
+                              UINT64_MAX; of an unsubscription 0 (W-024) */
+};
+
+/* Reads a request. STATUS_MALFORMED: the problem names the parameter that is
+ * missing or empty (W-021), is there twice with different values, is no mode
+ * (W-022), no URL (W-027) or no lease (W-024: digits, not zero).
+ * STATUS_INVALID: the secret is too long (W-023). Parameters it does not know
+ * are left alone (W-025). */
+MUST_CHECK enum status websub_read(const struct form_data *form,
+                                   struct websub_request *request,
+                                   struct problem *why);
+
+/* The topics that a publish names: hub.url and hub.topic, each as often as it
+ * is there (W-121). *at begins at 0. false: no more. */
+bool websub_next_topic(const struct form_data *form, size_t *at,
+                       struct slice *topic);
+
+/* Can `url` be a topic or callback: http or https, absolute, at most
+ * WEBSUB_URL_MAX bytes, a host, a valid port, no user info, no control
+ * characters, blanks or fragment... (W-027, W-163)? `what` names it in the
+ * problem. STATUS_MALFORMED. */
+MUST_CHECK enum status websub_check_url(struct slice url, const char *what,
+                                        struct problem *why);
+
+/* Appends the URL as it is to be compared (W-026, RFC 3986 section 6.2.2):
+ * scheme and host in lower case, the default port left out, an empty path "/",
+ * unreserved characters decoded, other escapes in upper case. Never for the
+ * wire. `url` has passed websub_check_url. */
+void websub_comparable(struct buf *to, struct slice url);
+
+/* Appends "host:port" of a URL, lower case, the port always there; an IPv6
+ * address in its brackets: what limits per host go by. */
+void websub_authority(struct buf *to, struct slice url);
+
+/* Appends the URL of a verification: the callback byte for byte, then the
+ * parameters behind "?" or "&" (W-050-W-054). lease_s counts for subscribe
+ * only. A fragment does not go on the wire. */
+void websub_verification_url(struct buf *to, struct slice callback,
+                             enum websub_mode mode, struct slice topic,
+                             struct slice challenge, uint64_t lease_s);
+
+/* The same for hub.mode=denied; `reason` may be empty (W-041, R-303). */
+void websub_denial_url(struct buf *to, struct slice callback,
+                       struct slice topic, struct slice reason);
+
+#endif
