@@ -35,7 +35,8 @@ MUST_CHECK enum status form_read(struct form_data *form, struct slice body,
 void form_fini(struct form_data *form);
 
 /* The first field of that name. false: there is none, and *value is empty. */
-bool form_get(const struct form_data *form, const char *name, struct slice *value);
+bool form_get(const struct form_data *form, const char *name,
+              struct slice *value);
 
 /* Appends name=value, encoded, and "&" before it if the last byte of `to` is
  * neither "?" nor "&" and there is one. */

@@ -1,0 +1,52 @@
+/*
+ * hub.h - the WebSub hub: subscriptions to the topics of sets and relays, as
+ * the floors above see it.
+ *
+ * A subscription is a cursor in a topic's log, with one delivery in flight: no
+ * queue anywhere. All of it is the delivery thread's (net/caller.h); who wants
+ * something of it hands over an order:
+ *
+ *     order_new ... hub_submit --> [delivery thread: done, kept] -->
+ * order->done
+ *
+ * An order is answered when what it has changed is on disk (hub.db, records.h):
+ * a 202 outlives kill -9.
+ */
+#ifndef BROKER_HUB_HUB_H
+#define BROKER_HUB_HUB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/hub/order.h"
+#include "broker/net/address.h"
+#include "broker/sets/registry.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct hub;
+
+/* Opens DIR/hub.db, learns what is in it, and starts the delivery thread:
+ * cursors go on where they were. `allowed` is copied. */
+MUST_CHECK enum status hub_open(struct hub **hub, struct registry *registry,
+                                const struct networks *allowed,
+                                struct problem *why);
+
+/* Hands an order to the delivery thread, whose it is until order->done. Any
+ * thread. STATUS_STOPPED: the hub is ending; the order stays the caller's. */
+MUST_CHECK enum status hub_submit(struct hub *hub, struct order *order);
+
+/* Ends the thread: orders that were taken are answered, deliveries in flight
+ * are cut (their ranges are known and repeated at the next start), cursors are
+ * kept. Before registry_stop... the log can still be read, and before the
+ * server's threads end, for they carry answers. Harmless twice. */
+void hub_stop(struct hub *hub);
+
+/* hub_stop, frees. NULL is allowed. */
+void hub_close(struct hub *hub);
+
+/* A set was created, configured or removed: the hub looks at what that means
+ * for its topics. Any thread; only wakes. */
+void hub_sets_changed(struct hub *hub);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * verify.h - verification of intent: a request, a challenge, an answer judged;
+ * and denials.
+ *
+ * A request was answered 202 when it was kept in hub.db; from then on it comes
+ * to an end also after a crash: confirmed, failed, or denied (W-031, W-044). Of
+ * several requests for a pair the newest counts: an older one is dropped when a
+ * newer one comes, and what its callback still answers changes nothing (W-036).
+ * A challenge is used once (W-053): each try has its own. Tries: one, and a few
+ * more after errors of transport only (W-056).
+ *
+ * The delivery thread's.
+ */
+#ifndef BROKER_HUB_VERIFY_H
+#define BROKER_HUB_VERIFY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/hub/subscription.h"
+
+/* Requests that wait for their verification: per callback host, per requester,
+ * in all (W-164: more is 429). */
+#define REQUESTS_PER_HOST 100
+#define REQUESTS_PER_FROM 1000
+#define REQUESTS_MAX      10000
+
+struct request {
+    struct hub *hub;
+    uint64_t id;
+    struct list node;   /* all requests */
+    struct list by_key; /* table of pairs */
+    enum websub_mode mode;
+    struct topic *topic;
+    char *topic_url; /* as it was asked for (W-050) */
+    char *callback;
+    struct terms terms; /* of a subscribe */
+    bool has_after;
+    uint64_t after; /* where a new subscription begins: the head when the
+                       request was taken, or what it asked for */
+    int64_t taken_us;
+    char from[64];
+    unsigned tries;
+
+    /* verify.c's own. */
+    struct call call;
+    struct alarm alarm;
+    struct buf url;
+    char challenge[WEBSUB_CHALLENGE_SIZE + 1];
+    int64_t asked_us; /* the lease counts from here (W-054) */
+};
+
+/* Takes a request that is valid: STATUS_BUSY with http 429 where there are too
+ * many. It is verified once its record is kept (verify_turn). */
+struct order;
+MUST_CHECK enum status verify_take(struct hub *hub, struct order *order,
+                                   struct problem *why);
+
+/* One that was learnt at the start. */
+void verify_resume(struct request *request);
+
+/* At the end of a turn, when what it wrote is kept: calls out. */
+void verify_turn(struct hub *hub);
+
+/* Tells a callback that it is denied (W-041); a few tries, then given up. */
+void verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
+                 struct slice reason);
+
+#endif
