@@ -89,6 +89,46 @@ static const struct option rows[] = {
      SECONDS(request_timeout_us, SECOND / 10, 3600 * SECOND), "30",
      "how long a request may take to arrive"},
 
+    {"hub-lease-min", "SECONDS",
+     SECONDS(hub_lease_min_us, SECOND / 100, 90 * DAY), "300",
+     "shortest lease of a subscription; who asks for less gets this"},
+    {"hub-lease-default", "SECONDS",
+     SECONDS(hub_lease_default_us, SECOND / 100, 90 * DAY), "864000",
+     "lease of a subscription that asks for none"},
+    {"hub-lease-max", "SECONDS",
+     SECONDS(hub_lease_max_us, SECOND / 100, 90 * DAY), "2678400",
+     "longest lease; who asks for more gets this"},
+    {"hub-retry-first", "SECONDS",
+     SECONDS(hub_retry_first_us, SECOND / 1000, 3600 * SECOND), "1",
+     "pause after a delivery's first failure; it doubles with each"},
+    {"hub-retry-max", "SECONDS",
+     SECONDS(hub_retry_max_us, SECOND / 1000, 7 * DAY), "3600",
+     "longest pause between two tries of a delivery"},
+    {"hub-give-up", "SECONDS",
+     SECONDS(hub_give_up_us, SECOND / 1000, 365 * DAY), "86400",
+     "a delivery that has failed for so long is skipped"},
+    {"hub-timeout", "SECONDS",
+     SECONDS(hub_timeout_us, SECOND / 100, 600 * SECOND), "10",
+     "how long a callback may take to answer"},
+    {"hub-connections", "N", COUNT(hub_connections, 1, 100000), "1000",
+     "connections to callbacks at most"},
+    {"hub-host-connections", "N", COUNT(hub_host_connections, 1, 100000), "32",
+     "connections to one host and port of them"},
+    {"hub-body-bytes", "BYTES", BYTES(hub_body_bytes, MIB, 1024 * GIB), "64M",
+     "memory for the bodies of deliveries in flight"},
+    {"hub-signature", "METHOD", TEXT(hub_signature), "sha256",
+     "how deliveries are signed: sha1, sha256, sha384 or sha512"},
+    {"hub-trust-simple", NULL, FLAG(hub_trust_simple), "no",
+     "simple subscriptions hold at once, without a verification of intent"},
+    {"hub-subscriptions", "N", COUNT(hub_subscriptions, 1, 10000000), "100000",
+     "subscriptions at most, in all"},
+    {"relay-documents", "N", COUNT(relay_documents, 1, 1000000), "1000",
+     "documents kept of a relay, the latest"},
+    {"relay-bytes", "BYTES", BYTES(relay_bytes, MIB, 1024 * GIB), "256M",
+     "bytes of documents kept of a relay, the latest"},
+    {"allow-callbacks", "CIDR,...", TEXT(allow_callbacks), NULL,
+     "networks that may be called although they are not public"},
+
     {"insecure-open", NULL, FLAG(insecure_open), "no",
      "let everyone publish, although others than this host can connect"},
     {"log-level", "LEVEL", LEVEL(log_level), "info",
@@ -459,6 +499,9 @@ print_row(FILE *to, const struct option *o)
     int n = fprintf(to, "  --%s%s%s", o->name, o->argument ? " " : "",
                     o->argument ? o->argument : "");
 
+    /* A long name has a line of its own. */
+    if (n + 1 > HELP_COLUMN)
+        n = fprintf(to, "\n") - 1;
     fprintf(to, "%*s", HELP_COLUMN - n, "");
     snprintf(indent, sizeof(indent), "%*s", HELP_COLUMN, "");
     describe(o, text, sizeof(text));

@@ -45,7 +45,27 @@ struct config {
     int64_t linger_us;       /* how long a commit waits for company */
     int64_t heartbeat_us;
     int64_t request_timeout_us; /* a request must have arrived by then */
-    bool insecure_open;         /* open although not on loopback */
+
+    /* The hub */
+    int64_t hub_lease_min_us; /* min <= default <= max: broker_check looks */
+    int64_t hub_lease_default_us;
+    int64_t hub_lease_max_us;
+    int64_t hub_retry_first_us;
+    int64_t hub_retry_max_us;
+    int64_t hub_give_up_us;        /* of one delivery, from its first failure */
+    int64_t hub_timeout_us;        /* of one call */
+    uint64_t hub_connections;      /* to all callbacks */
+    uint64_t hub_host_connections; /* to one host and port */
+    uint64_t hub_body_bytes;       /* bodies of deliveries in flight */
+    char hub_signature[16];        /* name of a method, not judged yet */
+    bool hub_trust_simple;         /* no verification of intent */
+    uint64_t hub_subscriptions;    /* most of them, in all */
+    uint64_t relay_documents;      /* kept of a relay, the latest */
+    uint64_t relay_bytes;          /* likewise */
+    char allow_callbacks[2048];    /* for networks_read, not judged yet; "":
+                                      none */
+
+    bool insecure_open; /* open although not on loopback */
     enum diag_level log_level;
     bool check; /* --check: look at the options, then end */
 };

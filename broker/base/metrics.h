@@ -108,6 +108,36 @@ enum metric_kind {
     ROW(LAG_MAX, GAUGE, LABEL_TRANSPORT, "tidings_subscriber_lag_max_entries", \
         "Entries that the last subscriber is behind") \
     \
+    ROW(HUB_ATTEMPTS, COUNTER, LABEL_NONE, "tidings_hub_attempts_total", \
+        "Attempts to deliver to a callback") \
+    ROW(HUB_DELIVERIES, COUNTER, LABEL_NONE, "tidings_hub_deliveries_total", \
+        "Deliveries that a callback answered 2xx") \
+    ROW(HUB_FAILURES, COUNTER, LABEL_NONE, "tidings_hub_failures_total", \
+        "Attempts to deliver that failed") \
+    ROW(HUB_GIVEN_UP, COUNTER, LABEL_NONE, "tidings_hub_given_up_total", \
+        "Deliveries that were given up (--hub-give-up)") \
+    ROW(HUB_SKIPPED, COUNTER, LABEL_NONE, \
+        "tidings_hub_skipped_entries_total", \
+        "Entries that subscriptions were moved past, not delivered") \
+    ROW(HUB_VERIFICATIONS, COUNTER, LABEL_NONE, \
+        "tidings_hub_verifications_total", \
+        "Verifications of intent that callbacks confirmed") \
+    ROW(HUB_VERIFICATIONS_FAILED, COUNTER, LABEL_NONE, \
+        "tidings_hub_verifications_failed_total", \
+        "Verifications of intent that failed") \
+    ROW(HUB_SUBSCRIPTIONS, GAUGE, LABEL_NONE, "tidings_hub_subscriptions", \
+        "Subscriptions of callbacks that are active") \
+    ROW(HUB_IN_FLIGHT, GAUGE, LABEL_NONE, "tidings_hub_in_flight", \
+        "Deliveries that are under way") \
+    ROW(HUB_BODY_BYTES, GAUGE, LABEL_NONE, "tidings_hub_body_bytes", \
+        "Memory that bodies of deliveries under way hold") \
+    ROW(HUB_LATENCY, HISTOGRAM_SECONDS, LABEL_NONE, \
+        "tidings_hub_latency_seconds", \
+        "From the commit of entries to the callback's 2xx, for deliveries " \
+        "that succeed at the first try") \
+    ROW(HUB_LAG, GAUGE, LABEL_NONE, "tidings_hub_lag_max_entries", \
+        "Entries that the last subscription is behind") \
+    \
     ROW(CONNECTIONS, GAUGE, LABEL_NONE, "tidings_connections", \
         "Open connections, subscribers included") \
     ROW(ACCEPTED, COUNTER, LABEL_NONE, "tidings_connections_accepted_total", \

@@ -77,6 +77,22 @@ nothing_said_is_the_defaults(void **state)
     assert_int_equal(config.linger_us, 0);
     assert_int_equal(config.heartbeat_us, 20000000);
     assert_int_equal(config.request_timeout_us, 30000000);
+    assert_int_equal(config.hub_lease_min_us, 300 * INT64_C(1000000));
+    assert_int_equal(config.hub_lease_default_us, 864000 * INT64_C(1000000));
+    assert_int_equal(config.hub_lease_max_us, 2678400 * INT64_C(1000000));
+    assert_int_equal(config.hub_retry_first_us, 1000000);
+    assert_int_equal(config.hub_retry_max_us, 3600 * INT64_C(1000000));
+    assert_int_equal(config.hub_give_up_us, 86400 * INT64_C(1000000));
+    assert_int_equal(config.hub_timeout_us, 10000000);
+    assert_int_equal(config.hub_connections, 1000);
+    assert_int_equal(config.hub_host_connections, 32);
+    assert_int_equal(config.hub_body_bytes, 64 << 20);
+    assert_string_equal(config.hub_signature, "sha256");
+    assert_false(config.hub_trust_simple);
+    assert_int_equal(config.hub_subscriptions, 100000);
+    assert_int_equal(config.relay_documents, 1000);
+    assert_int_equal(config.relay_bytes, 256 << 20);
+    assert_string_equal(config.allow_callbacks, "");
     assert_false(config.insecure_open);
     assert_int_equal(config.log_level, DIAG_INFO);
     assert_false(config.check);
@@ -98,6 +114,35 @@ values_stand_behind_an_equals_sign_or_in_the_next_argument(void **state)
     assert_int_equal(config.log_level, DIAG_DEBUG);
     assert_true(config.check);
     assert_int_equal(config.threads, 64);
+}
+
+/* W-070, W-089: limits of the hub are settings; a test may have short ones. */
+static void
+times_of_the_hub_may_be_fractions(void **state)
+{
+    struct config config;
+
+    (void)state;
+
+    READ(&config, "--hub-lease-min=0.25", "--hub-retry-first=0.01",
+         "--hub-retry-max", "0.04", "--hub-give-up=0.5", "--hub-timeout=0.2",
+         "--hub-signature=sha512", "--hub-trust-simple", "--allow-callbacks",
+         "127.0.0.0/8,::1");
+
+    assert_int_equal(config.hub_lease_min_us, 250000);
+    assert_int_equal(config.hub_retry_first_us, 10000);
+    assert_int_equal(config.hub_retry_max_us, 40000);
+    assert_int_equal(config.hub_give_up_us, 500000);
+    assert_int_equal(config.hub_timeout_us, 200000);
+    assert_string_equal(config.hub_signature, "sha512");
+    assert_true(config.hub_trust_simple);
+    assert_string_equal(config.allow_callbacks, "127.0.0.0/8,::1");
+
+    /* No lease is for ever, or nearly: W-070. */
+    REFUSED("--hub-lease-min: 0 is not between 0.01 and 7776000",
+            "--hub-lease-min", "0");
+    REFUSED("--hub-lease-max: 7776001 is not between 0.01 and 7776000",
+            "--hub-lease-max", "7776001");
 }
 
 static void
@@ -627,7 +672,8 @@ the_example_says_the_defaults_of_all_options(void **state)
         n++;
         /* These have no default that could be written. */
         if (strcmp(name, "public-url") && strcmp(name, "threads") &&
-            strcmp(name, "tls-cert") && strcmp(name, "tls-key"))
+            strcmp(name, "tls-cert") && strcmp(name, "tls-key") &&
+            strcmp(name, "allow-callbacks"))
             dprintf(fd, "%s\n", line + 1);
     }
     close(fd);
@@ -684,7 +730,7 @@ help_names_every_option_within_80_columns(void **state)
         "request-timeout", "insecure-open", "check",      "example",
         "version",         "help",
     };
-    char text[8192] = "";
+    char text[16384] = "";
     FILE *to = fmemopen(text, sizeof(text), "w");
 
     (void)state;
@@ -713,7 +759,7 @@ help_names_every_option_within_80_columns(void **state)
 static void
 help_stands_in_options_txt_as_well(void **state)
 {
-    char text[8192] = "", stored[8192] = "";
+    char text[16384] = "", stored[16384] = "";
     FILE *to = fmemopen(text, sizeof(text), "w");
     FILE *from = fopen(SPEC_DIR "/../../broker/options.txt", "re");
 
@@ -738,6 +784,7 @@ main(void)
         cmocka_unit_test(nothing_said_is_the_defaults),
         cmocka_unit_test(
             values_stand_behind_an_equals_sign_or_in_the_next_argument),
+        cmocka_unit_test(times_of_the_hub_may_be_fractions),
         cmocka_unit_test(addresses_to_listen_on),
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(a_public_url_loses_the_slashes_at_its_end),
