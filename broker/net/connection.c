@@ -177,6 +177,12 @@ fd_of(const struct connection *c)
     return (int)lws_get_socket_fd(c->wsi);
 }
 
+void
+connection_peer(const struct connection *c, char *to, size_t size)
+{
+    socket_peer(fd_of(c), to, size);
+}
+
 bool
 connection_has_unread(const struct connection *c)
 {

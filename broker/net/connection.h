@@ -163,6 +163,9 @@ void connection_linger(struct connection *c);
 /* Has it sent bytes that nobody has read yet? */
 bool connection_has_unread(const struct connection *c);
 
+/* The address at its other end, without a port; "": not known. */
+void connection_peer(const struct connection *c, char *to, size_t size);
+
 /* Once a second: looks at the deadline, and whether the client is still there.
  */
 void connection_check(struct connection *c, int64_t now_us);

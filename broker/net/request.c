@@ -210,6 +210,14 @@ request_query(const struct request *rq)
     return rq->query;
 }
 
+void
+request_peer(const struct request *rq, char to[PEER_SIZE])
+{
+    to[0] = '\0';
+    if (rq->connection)
+        connection_peer(rq->connection, to, PEER_SIZE);
+}
+
 uint64_t
 request_content_length(const struct request *rq)
 {

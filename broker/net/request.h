@@ -63,13 +63,22 @@ struct slice request_query(const struct request *rq);
 bool request_parameter(struct request *rq, const char *name,
                        struct slice *value, bool *is_bad);
 
-/* A header's value, without the white space around it; false: not sent. Name in
+/* A header's value, without the white space around it, and where it was sent
+ * several times, all of them with commas between; false: not sent. Name in
  * lower case: one of "host" "origin" "content-type" "content-encoding" "accept"
  * "accept-encoding" "authorization" "if-none-match" "if-modified-since"
  * "if-match" "if-unmodified-since" "if-range" "range" "idempotency-key"
- * "last-event-id" "user-agent" "x-forwarded-for" "sec-websocket-protocol". To
- * be called during on_request only; the value is lent until the answer. */
+ * "last-event-id" "link" "user-agent" "x-forwarded-for"
+ * "sec-websocket-protocol". To be called during on_request only; the value is
+ * lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
+
+/* The address at the other end of the connection, without a port: "127.0.0.1",
+ * "2001:db8::1"; IPv4 as itself also on a socket of IPv6. "" if the connection
+ * is gone. */
+#define PEER_SIZE 64
+
+void request_peer(const struct request *rq, char to[PEER_SIZE]);
 
 /* The announced length of the body; 0 if none. */
 uint64_t request_content_length(const struct request *rq);

@@ -101,6 +101,17 @@ write_problem(struct buf *to, unsigned status, const struct problem *why,
     BUF_ADD(to, "}\n");
 }
 
+static void
+begin_refusal(struct response *r, unsigned status, const char *allow)
+{
+    response_init(r, status, NULL);
+    if (status == 503 || status == 409 || status == 429)
+        response_header(r, "Retry-After", status == 429 ? "10" : "1");
+    if (allow)
+        response_header(r, status == 415 ? "Accept-Encoding" : "Allow", "%s",
+                        allow);
+}
+
 void
 request_answer_problem(struct request *rq, unsigned status,
                        const struct problem *why, const char *allow,
@@ -108,13 +119,24 @@ request_answer_problem(struct request *rq, unsigned status,
 {
     struct response r;
 
-    response_init(&r, status, NULL);
-    if (status == 503 || status == 409)
-        response_header(&r, "Retry-After", "1");
-    if (allow)
-        response_header(&r, status == 415 ? "Accept-Encoding" : "Allow", "%s",
-                        allow);
+    begin_refusal(&r, status, allow);
     response_answer_problem(rq, &r, why, members);
+}
+
+void
+request_answer_sentence(struct request *rq, unsigned status,
+                        const struct problem *why, const char *allow)
+{
+    char text[sizeof(why->text) + 2];
+    struct response r;
+
+    begin_refusal(&r, status, allow);
+    r.content_type = "text/plain; charset=utf-8";
+    response_header(&r, "Cache-Control", "no-store");
+    snprintf(text, sizeof(text), "%s\n",
+             why && why->text[0] ? why->text : response_reason(status));
+    r.text = slice_of(text);
+    request_answer(rq, &r);
 }
 
 void

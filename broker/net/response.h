@@ -49,15 +49,21 @@ const char *response_reason(unsigned status);
 
 /* Answers with application/problem+json (RFC 9457): type "about:blank", title
  * (the reason phrase), status, detail (why->text), and entry and line where
- * known. 409 and 503 carry Retry-After: 1. `allow` is what could have been sent
- * instead: 405 needs methods, 415 of a coding has codings (Accept-Encoding, RFC
- * 9110 section 15.5.16); else NULL. `members` is put in front of the last brace
- * as it is (",\"earliest\":\"...\""), or NULL. No cache keeps it. */
+ * known. 409 and 503 carry Retry-After: 1, 429 10. `allow` is what could have
+ * been sent instead: 405 needs methods, 415 of a coding has codings
+ * (Accept-Encoding, RFC 9110 section 15.5.16); else NULL. `members` is put in
+ * front of the last brace as it is (",\"earliest\":\"...\""), or NULL. No cache
+ * keeps it. */
 void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
                             const char *members);
 
-/* The same with status and headers of the caller's. */
+/* The same as text/plain, for protocols that want it so: detail alone, a line.
+ */
+void request_answer_sentence(struct request *rq, unsigned status,
+                             const struct problem *why, const char *allow);
+
+/* request_answer_problem with status and headers of the caller's. */
 void response_answer_problem(struct request *rq, struct response *r,
                              const struct problem *why, const char *members);
 

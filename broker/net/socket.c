@@ -1,5 +1,6 @@
 #include "broker/net/socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/tcp.h> /* the C library's tcp_info lacks bytes_acked */
 #include <netinet/in.h>
@@ -56,4 +57,33 @@ socket_drain(int fd, uint64_t *drained, uint64_t max)
         *drained += (uint64_t)n;
     }
     return false;
+}
+
+void
+socket_peer(int fd, char *to, size_t size)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } peer = {.any = {.sa_family = AF_UNSPEC}};
+
+    socklen_t length = sizeof(peer);
+    int family = AF_UNSPEC;
+    const void *address = NULL;
+
+    to[0] = '\0';
+    if (getpeername(fd, &peer.any, &length))
+        return;
+    family = peer.any.sa_family;
+    if (family == AF_INET) {
+        address = &peer.v4.sin_addr;
+    } else if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr)) {
+        address = &peer.v6.sin6_addr.s6_addr[12];
+        family = AF_INET;
+    } else if (family == AF_INET6) {
+        address = &peer.v6.sin6_addr;
+    }
+    if (!address || !inet_ntop(family, address, to, (socklen_t)size))
+        to[0] = '\0';
 }

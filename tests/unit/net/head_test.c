@@ -75,6 +75,40 @@ tells_what_was_asked(void **state)
     wire_close(w);
 }
 
+/* W-007: several Link lines are one, with commas between. */
+static void
+joins_links_of_several_lines(void **state)
+{
+    struct wire *w = served_sent("GET /head HTTP/1.1\r\n"
+                                 "Link: <http://a/?b,c>; rel=\"self\"\r\n"
+                                 "link:<http://h>;rel=hub, <x>; rel=up\r\n"
+                                 "LINK: <y>; rel=z\r\n" HEAD_END);
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(wire_answer(w, &a, false));
+
+    assert_string_equal(a.body, "path=/head\nquery=\nhost=a\n"
+                                "link=<http://a/?b,c>; rel=\"self\","
+                                "<http://h>;rel=hub, <x>; rel=up, "
+                                "<y>; rel=z\n");
+    wire_close(w);
+}
+
+/* W-164: limits go by it. */
+static void
+tells_who_asks(void **state)
+{
+    struct wire *w = served_sent("GET /peer HTTP/1.1\r\n" HEAD_END);
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(wire_answer(w, &a, false));
+
+    assert_string_equal(a.body, "127.0.0.1");
+    wire_close(w);
+}
+
 static void
 refuses_a_body_it_cannot_trust(void **state)
 {
@@ -241,6 +275,8 @@ main(void)
         TEST(knows_the_methods),
         TEST(leaves_methods_nobody_knows_to_the_handler),
         TEST(tells_what_was_asked),
+        TEST(joins_links_of_several_lines),
+        TEST(tells_who_asks),
         TEST(refuses_a_body_it_cannot_trust),
         TEST(takes_a_length_of_zero_where_there_is_no_body),
         TEST(refuses_upgrades_to_anything_else),

@@ -3,6 +3,7 @@
  *
  *     GET    /small          200 "hello"; HEAD, DELETE, OPTIONS and others too
  *     GET    /head           the request as it was understood, a line each
+ *     GET    /peer           the address of who asks
  *     GET    /big?size=N     N bytes from memory
  *     GET    /pool?size=N    N bytes that have to be asked for on the pool
  *     GET    /short, /broken a body that ends too early, or fails
@@ -291,11 +292,17 @@ static const struct request_handlers served_handlers = {
 static inline void
 served_tell_head(struct request *rq)
 {
-    static const char *const names[] = {
-        "host",           "origin",          "content-type",
-        "accept",         "idempotency-key", "last-event-id",
-        "if-none-match",  "authorization",   "x-forwarded-for",
-        "accept-encoding"};
+    static const char *const names[] = {"host",
+                                        "origin",
+                                        "content-type",
+                                        "accept",
+                                        "idempotency-key",
+                                        "last-event-id",
+                                        "if-none-match",
+                                        "authorization",
+                                        "x-forwarded-for",
+                                        "accept-encoding",
+                                        "link"};
     struct slice value = {NULL, 0};
     struct buf text;
     bool is_bad = false;
@@ -310,6 +317,15 @@ served_tell_head(struct request *rq)
             buf_add_format(&text, "%s=%.*s\n", names[i], SLICE_ARG(value));
     served_answer_text(rq, 200, buf_slice(&text));
     buf_fini(&text);
+}
+
+static inline void
+served_tell_peer(struct request *rq)
+{
+    char peer[PEER_SIZE];
+
+    request_peer(rq, peer);
+    served_answer_text(rq, 200, slice_of(peer));
 }
 
 static inline void
@@ -396,6 +412,10 @@ served_on_request(struct request *rq, void *user)
     }
     if (slice_is(path, "/head")) {
         served_tell_head(rq);
+        return;
+    }
+    if (slice_is(path, "/peer")) {
+        served_tell_peer(rq);
         return;
     }
     if (slice_is(path, "/big") || slice_is(path, "/pool") ||
