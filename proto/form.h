@@ -1,7 +1,11 @@
 /*
  * form.h - application/x-www-form-urlencoded, both ways.
  *
- * Decoded exactly once (W-026): "+" is a space, "%2B" a plus.
+ *     hub.mode=subscribe&hub.topic=http%3A%2F%2Fa.example%2F%3Fq%3D1
+ *
+ * Decoded exactly once (W-026): "+" is a space, "%2B" a plus. Encoded so that
+ * it can stand in a body and in a query, whoever reads it there: all but the
+ * unreserved characters of RFC 3986 as escapes, the space, too.
  */
 #ifndef PROTO_FORM_H
 #define PROTO_FORM_H
@@ -23,13 +27,15 @@ struct form_field {
 
 struct form_data {
     char *bytes; /* the form's own: names and values lend from it */
-    size_t n;
+    size_t n_bytes;
+    size_t n; /* fields */
     struct form_field fields[FORM_FIELDS_MAX];
 };
 
 /* Decodes a body. STATUS_MALFORMED: a bad escape, a NUL, no UTF-8 (names the
  * field), or too many fields; STATUS_MEMORY. An empty body is a form without
- * fields. Always form_fini. */
+ * fields; nothing between two "&" is no field, a field without "=" is empty.
+ * Always form_fini, which wipes what was in it: it may have been a secret. */
 MUST_CHECK enum status form_read(struct form_data *form, struct slice body,
                                  struct problem *why);
 void form_fini(struct form_data *form);

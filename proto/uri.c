@@ -169,26 +169,40 @@ hex_value(char c)
     return -1;
 }
 
+bool
+uri_is_unreserved(char c)
+{
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+           c == '_' || c == '~';
+}
+
+int
+uri_escape(struct slice text)
+{
+    int high, low;
+
+    if (text.size < 3 || text.data[0] != '%')
+        return -1;
+    high = hex_value(text.data[1]);
+    low = hex_value(text.data[2]);
+    return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
 long
 uri_decode(struct slice text, char *to)
 {
     char *start = to;
 
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
+    while (text.size > 0) {
+        bool is_escape = text.data[0] == '%';
+        size_t taken = is_escape ? 3 : 1;
+        int c = is_escape ? uri_escape(text) : (unsigned char)text.data[0];
 
-        if (c == '%') {
-            int high = i + 2 < text.size ? hex_value(text.data[i + 1]) : -1;
-            int low = i + 2 < text.size ? hex_value(text.data[i + 2]) : -1;
-
-            if (high < 0 || low < 0)
-                return -1;
-            c = (char)(high << 4 | low);
-            i += 2;
-        }
-        if (c == '\0')
+        if (c <= 0) /* no escape, or a NUL */
             return -1;
-        *to++ = c;
+        *to++ = (char)c;
+        text.data += taken;
+        text.size -= taken;
     }
     return to - start;
 }

@@ -28,8 +28,17 @@ MUST_CHECK enum status uri_check_loc(struct slice text, struct problem *why);
 /* [a-z0-9][a-z0-9._-]{0,63} */
 bool set_name_is_valid(struct slice name);
 
-/* Percent-decodes `text` into `to`, which has room for text.size bytes, and
- * returns the size; -1 for a bad escape or a NUL. '+' stays '+'. */
+/* Percent-decodes `text` into `to`, which has room for text.size bytes or is
+ * where the text is, and returns the size; -1 for a bad escape or a NUL. '+'
+ * stays '+'. */
 long uri_decode(struct slice text, char *to);
+
+/* May `c` stand for itself everywhere (RFC 3986 section 2.3): letters, digits,
+ * "-._~"? */
+bool uri_is_unreserved(char c);
+
+/* The byte that the first three of `text` stand for, "%7E"; -1 if they are no
+ * escape. */
+int uri_escape(struct slice text);
 
 #endif
