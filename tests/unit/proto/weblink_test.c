@@ -1,0 +1,205 @@
+#include "proto/weblink.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* "target|rel", one line a link, so that a whole header is one comparison. */
+static void
+assert_links(const char *header, const char *expected)
+{
+    struct slice rest = slice_of(header);
+    struct weblink link;
+    struct buf b;
+
+    buf_init(&b, 4096);
+    while (weblink_next(&rest, &link)) {
+        buf_add_slice(&b, link.target);
+        BUF_ADD(&b, "|");
+        buf_add_slice(&b, link.rel);
+        BUF_ADD(&b, "\n");
+    }
+    if (!slice_is(buf_slice(&b), expected))
+        fail_msg("%s: \"%.*s\"", header, SLICE_ARG(buf_slice(&b)));
+    buf_fini(&b);
+}
+
+/* W-007 */
+static void
+reads_quoted_and_unquoted_values(void **state)
+{
+    (void)state;
+    assert_links("<http://a.example/hub>; rel=\"hub\"",
+                 "http://a.example/hub|hub\n");
+    assert_links("<http://a.example/hub>;rel=hub",
+                 "http://a.example/hub|hub\n");
+    assert_links("<a>; rel = hub ; title = \"x\"", "a|hub\n");
+    assert_links("<a>; REL=\"self hub\"", "a|self hub\n");
+}
+
+/* W-007: several lines equal one, joined by commas. */
+static void
+reads_several_links_of_one_line(void **state)
+{
+    (void)state;
+    assert_links("<a>; rel=hub,<b>;rel=\"self\" , <c>;rel=next",
+                 "a|hub\nb|self\nc|next\n");
+    assert_links(" ,, <a>; rel=hub ,\t, <b>,", "a|hub\nb|\n");
+}
+
+/* W-007 */
+static void
+a_comma_or_semicolon_within_does_not_split(void **state)
+{
+    (void)state;
+    assert_links("<http://a.example/x,y;z?q=\"r>; rel=hub, <b>; rel=self",
+                 "http://a.example/x,y;z?q=\"r|hub\nb|self\n");
+    assert_links("<a>; title=\"one, <x>; rel=hub\"; rel=self", "a|self\n");
+    assert_links("<a>; title=\"\\\", <x>\\\\\"; rel=self, <b>; rel=hub",
+                 "a|self\nb|hub\n");
+}
+
+/* W-007: they resolve against the URL of the answer, which is not known here.
+ */
+static void
+leaves_relative_targets_as_they_stand(void **state)
+{
+    (void)state;
+    assert_links("</hub>; rel=hub, <>; rel=self", "/hub|hub\n|self\n");
+}
+
+/* RFC 8288 section 3.3 */
+static void
+of_several_rels_the_first_counts(void **state)
+{
+    (void)state;
+    assert_links("<a>; rel=\"hub\"; rel=\"self\"", "a|hub\n");
+    assert_links("<a>; rel; rel=\"self\"", "a|\n");
+}
+
+static void
+takes_parameters_of_every_kind(void **state)
+{
+    (void)state;
+    assert_links("<a>", "a|\n");
+    assert_links("<a>;", "a|\n");
+    assert_links("<a>;;;rel=hub;", "a|hub\n");
+    assert_links("<a>; crossorigin; rel=hub; title*=UTF-8''%e2%82%ac",
+                 "a|hub\n");
+    assert_links("<a>; rel=", "a|\n");
+    assert_links("<a>; rel=\"\"", "a|\n");
+    assert_links("<a>; xrel=hub; relx=self", "a|\n");
+}
+
+static void
+ends_at_what_is_malformed(void **state)
+{
+    (void)state;
+    assert_links("", "");
+    assert_links("http://a.example/; rel=hub", "");
+    assert_links("<http://a.example/; rel=hub", "");
+    assert_links("<", "");
+    assert_links("<a>; rel=\"hub", "");
+    assert_links("<a>; rel=\"hub\\", "");
+    assert_links("<a>; rel=\"hub\\\"", "");
+    assert_links("<a>; rel=\"hub\"x, <b>; rel=self", "");
+    assert_links("<a> rel=hub", "");
+    assert_links("<a>; rel=hub, b; rel=self, <c>; rel=self", "a|hub\n");
+}
+
+/* W-007 */
+static void
+knows_the_words_of_a_rel_in_whatever_case(void **state)
+{
+    struct weblink link = {.rel = SLICE(" HUB\thttp://a.example/rel  self ")};
+
+    (void)state;
+    assert_true(weblink_has_rel(&link, "hub"));
+    assert_true(weblink_has_rel(&link, "Self"));
+    assert_true(weblink_has_rel(&link, "http://a.example/rel"));
+    assert_false(weblink_has_rel(&link, "hu"));
+    assert_false(weblink_has_rel(&link, "hubs"));
+    assert_false(weblink_has_rel(&link, ""));
+    link.rel = (struct slice){NULL, 0};
+    assert_false(weblink_has_rel(&link, "hub"));
+}
+
+/* W-083: whether there is exactly one can be seen. */
+static void
+finds_the_first_and_counts_them_all(void **state)
+{
+    struct slice header = SLICE("<a>; rel=next, <b>; rel=\"self hub\", "
+                                "<c>; rel=Hub, <d>; rel=hubs");
+    struct slice target;
+    size_t n = 9;
+
+    (void)state;
+    assert_true(weblink_find(header, "hub", &target, &n));
+    assert_true(slice_is(target, "b"));
+    assert_int_equal(n, 2);
+    assert_true(weblink_find(header, "self", &target, NULL));
+    assert_true(slice_is(target, "b"));
+    assert_false(weblink_find(header, "up", &target, &n));
+    assert_int_equal(target.size, 0);
+    assert_int_equal(n, 0);
+}
+
+/* RFC 8288 section 3.2: it tells of the anchor's hub. */
+static void
+does_not_find_links_of_another_resource(void **state)
+{
+    struct slice target;
+    size_t n;
+
+    (void)state;
+    assert_true(weblink_find(
+        SLICE("<a>; rel=hub; anchor=\"http://b.example/\", <c>; rel=hub"),
+        "hub", &target, &n));
+    assert_true(slice_is(target, "c"));
+    assert_int_equal(n, 1);
+}
+
+/* W-002, W-083 */
+static void
+writes_links_that_it_reads(void **state)
+{
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1000);
+
+    weblink_add(&b, SLICE("http://a.example/hub?x=1,2;3"), "hub");
+    weblink_add(&b, SLICE("http://a.example/topic"), "self");
+
+    assert_true(slice_is(buf_slice(&b),
+                         "<http://a.example/hub?x=1,2;3>; rel=\"hub\", "
+                         "<http://a.example/topic>; rel=\"self\""));
+    BUF_ADD(&b, "\0");
+    assert_links(b.data, "http://a.example/hub?x=1,2;3|hub\n"
+                         "http://a.example/topic|self\n");
+    buf_fini(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_quoted_and_unquoted_values),
+        cmocka_unit_test(reads_several_links_of_one_line),
+        cmocka_unit_test(a_comma_or_semicolon_within_does_not_split),
+        cmocka_unit_test(leaves_relative_targets_as_they_stand),
+        cmocka_unit_test(of_several_rels_the_first_counts),
+        cmocka_unit_test(takes_parameters_of_every_kind),
+        cmocka_unit_test(ends_at_what_is_malformed),
+        cmocka_unit_test(knows_the_words_of_a_rel_in_whatever_case),
+        cmocka_unit_test(finds_the_first_and_counts_them_all),
+        cmocka_unit_test(does_not_find_links_of_another_resource),
+        cmocka_unit_test(writes_links_that_it_reads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
