@@ -32,8 +32,10 @@ enum signature_method {
 /* "v1,", 44 characters of base64, NUL. */
 #define WEBHOOK_SIGNATURE_SIZE 48
 
-/* "sha1", "sha256", "sha384", "sha512" */
+/* "sha1", "sha256", "sha384", "sha512", in this case alone. */
 const char *signature_method_name(enum signature_method method);
+
+/* STATUS_INVALID: there is no such method. */
 MUST_CHECK enum status signature_method_of(struct slice name,
                                            enum signature_method *method);
 
@@ -50,18 +52,22 @@ void signer_free(struct signer *signer); /* NULL is allowed; wipes the key */
 MUST_CHECK enum status signer_sign(const struct signer *signer,
                                    struct slice body, char to[SIGNATURE_SIZE]);
 
-/* Is the secret in the format of Standard Webhooks? */
+/* Is the secret in the format of Standard Webhooks: "whsec_" and the base64,
+ * with its padding, of a key that is not empty? What only begins like it is a
+ * secret like any other. */
 bool signer_is_webhook(const struct signer *signer);
 
-/* "v1,base64" of "id.timestamp.body", if it is. */
+/* "v1,base64" of "id.timestamp.body"; the timestamp is not negative.
+ * STATUS_INVALID: the secret is not in that format; STATUS_MEMORY. */
 MUST_CHECK enum status signer_sign_webhook(const struct signer *signer,
                                            struct slice id, int64_t timestamp_s,
                                            struct slice body,
                                            char to[WEBHOOK_SIGNATURE_SIZE]);
 
 /* Is `header` (X-Hub-Signature) right for the body? In constant time; the
- * method is the one it names (W-104). STATUS_MALFORMED: no signature, unknown
- * method; STATUS_INVALID: it is wrong. */
+ * method is the one it names, the case of the digits does not matter (W-104).
+ * STATUS_MALFORMED: no signature, unknown method, not as many hexadecimal
+ * digits as it has; STATUS_INVALID: it is wrong; STATUS_MEMORY. */
 MUST_CHECK enum status signature_check(struct slice header, struct slice secret,
                                        struct slice body, struct problem *why);
 
