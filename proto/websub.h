@@ -37,15 +37,19 @@ struct websub_request {
     struct slice topic;    /* not of a publish: websub_next_topic */
     struct slice callback; /* likewise; as given (W-051, W-080) */
     struct slice secret;   /* size 0: none; an empty one is none, too (W-037) */
-    uint64_t lease_s;      /* 0: not asked for; what is too large for 64 bits is
-                              UINT64_MAX; of an unsubscription 0 (W-024) */
+    uint64_t lease_s;      /* 0: not asked for, or empty; what is too large for
+                              64 bits is UINT64_MAX; of an unsubscription 0
+                              (W-024) */
 };
 
 /* Reads a request. STATUS_MALFORMED: the problem names the parameter that is
  * missing or empty (W-021), is there twice with different values, is no mode
- * (W-022), no URL (W-027) or no lease (W-024: digits, not zero).
- * STATUS_INVALID: the secret is too long (W-023). Parameters it does not know
- * are left alone (W-025). */
+ * (W-022; in this case alone), no URL (W-027) or no lease (W-024: digits, not
+ * zero). STATUS_INVALID: the secret is too long (W-023). Parameters it does not
+ * know are left alone (W-025).
+ *
+ * A publish names at least one topic (W-122), and each is a URL, or it is
+ * STATUS_MALFORMED; nothing else in it is looked at. */
 MUST_CHECK enum status websub_read(const struct form_data *form,
                                    struct websub_request *request,
                                    struct problem *why);
@@ -56,25 +60,37 @@ bool websub_next_topic(const struct form_data *form, size_t *at,
                        struct slice *topic);
 
 /* Can `url` be a topic or callback: http or https, absolute, at most
- * WEBSUB_URL_MAX bytes, a host, a valid port, no user info, no control
- * characters, blanks or fragment... (W-027, W-163)? `what` names it in the
- * problem. STATUS_MALFORMED. */
+ * WEBSUB_URL_MAX bytes, ASCII without control characters, blanks and any of
+ * \"<> (W-027, W-163), so that it can stand in a request line and in a Link
+ * header as it is; a host, which is a name (IDN: in its "xn--" form), an IPv4
+ * address in whatever spelling, or an IPv6 address in brackets; no port, an
+ * empty one, or 1 to 65535; no user info; no fragment? Escapes are not looked
+ * at: they go out as they came in. `what` names it in the problem.
+ * STATUS_MALFORMED.
+ *
+ * Fragments are refused, not stripped: two callbacks that differ in nothing
+ * else would be two subscriptions (W-034) that get everything at the same URL
+ * and that no verification can tell apart. */
 MUST_CHECK enum status websub_check_url(struct slice url, const char *what,
                                         struct problem *why);
 
 /* Appends the URL as it is to be compared (W-026, RFC 3986 section 6.2.2):
  * scheme and host in lower case, the default port left out, an empty path "/",
- * unreserved characters decoded, other escapes in upper case. Never for the
- * wire. `url` has passed websub_check_url. */
+ * unreserved characters decoded, other escapes in upper case, a "%" that begins
+ * none as one. At most three times as long as the URL, and one byte. Never for
+ * the wire. `url` has passed websub_check_url. */
 void websub_comparable(struct buf *to, struct slice url);
 
 /* Appends "host:port" of a URL, lower case, the port always there; an IPv6
- * address in its brackets: what limits per host go by. */
+ * address in its brackets; an address as what it means, however it was spelled
+ * (W-161: "2130706433" is "127.0.0.1"): what limits per host go by. `url` has
+ * passed websub_check_url. */
 void websub_authority(struct buf *to, struct slice url);
 
-/* Appends the URL of a verification: the callback byte for byte, then the
- * parameters behind "?" or "&" (W-050-W-054). lease_s counts for subscribe
- * only. A fragment does not go on the wire. */
+/* Appends the URL of a verification: the callback byte for byte, whatever
+ * parameters it has, then these behind "?" or "&" (W-050-W-054). lease_s counts
+ * for subscribe only. The callback has passed websub_check_url, so that there
+ * is no fragment that they would get into. */
 void websub_verification_url(struct buf *to, struct slice callback,
                              enum websub_mode mode, struct slice topic,
                              struct slice challenge, uint64_t lease_s);
