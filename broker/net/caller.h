@@ -15,18 +15,21 @@
  * (credentials, proxies, netrc, cookies) is sent, HTTP and HTTPS only (W-162);
  * certificates are verified.
  *
- *     caller_start --> [waits for its turn] --> prepare --> CALL_READY --> done
- *                                                      \--> CALL_LATER ...
- * caller_go
- *                                                      \--> CALL_NOT --> done
- * not called
+ *     caller_start --> waits for its turn --> prepare: CALL_READY --> done
+ *                                                      CALL_LATER --> caller_go
+ *                                                      CALL_NOT, no `done`
  *
  * Turns: at most `connections` calls at once, at most `host_connections` to one
  * host and port; and calls marked suspect (the last one to the same callback
- * failed) are never more than half of `connections`, so that however many
- * callbacks hang, the others have room (W-092). Hosts take turns; within a host
- * it is first come, first served. A waiting call costs no more than its struct:
- * the body is given by `prepare`, when its turn has come.
+ * failed) are never more than half of either (or one, where the limit is one),
+ * so that however many callbacks hang, the others have room, also those at the
+ * same host (W-092). Hosts take turns; within a host it is first come, first
+ * served, among suspects and among the others. A waiting call costs no more
+ * than its struct: the body is given by `prepare`, when its turn has come.
+ *
+ * Descriptors: caller_files. Certificates are trusted that the authorities in
+ * the system's file vouch for (the one libcurl was built with), or those in
+ * the file that the environment names in SSL_CERT_FILE.
  */
 #ifndef BROKER_NET_CALLER_H
 #define BROKER_NET_CALLER_H
@@ -43,6 +46,16 @@
 #include "proto/status.h"
 
 struct caller;
+
+/* Names and values that a call may send. */
+#define CALL_HEADERS_MAX 24
+
+/* Bytes of an answer's headers, those of redirects and interim answers
+ * included; with more the call is CALL_BROKEN. */
+#define CALL_HEAD_MAX ((size_t)32 * 1024)
+
+/* A Retry-After is taken for no more than this: a day. */
+#define CALL_RETRY_AFTER_MAX_US ((int64_t)86400 * 1000000)
 
 struct caller_options {
     const char *name;               /* of the thread, at most 15 characters */
@@ -61,7 +74,12 @@ struct caller_options {
     void *user;
 };
 
-/* Starts the thread. */
+/* How many descriptors a caller has open at most, kept connections included,
+ * while names resolve quickly: each name that is being looked up takes up to
+ * four instead of one. */
+unsigned caller_files(unsigned connections, unsigned host_connections);
+
+/* Starts the thread. Fails where libcurl would resolve names on it. */
 MUST_CHECK enum status caller_open(struct caller **caller,
                                    const struct caller_options *options,
                                    struct problem *why);
@@ -70,12 +88,14 @@ MUST_CHECK enum status caller_open(struct caller **caller,
 void caller_wake(struct caller *caller);
 
 /* Runs task->run on the thread. Any thread; in order per caller of it. What was
- * posted before caller_stop still runs. */
+ * posted before caller_stop still runs; nobody may post once that has begun,
+ * but the tasks and jobs themselves. */
 void caller_post(struct caller *caller, struct task *task);
 
-/* Ends the thread: runs what was posted, then on_end; calls under way are cut
- * and not `done`; jobs are waited for. The thread that closes. Harmless twice;
- * then only caller_close is left. */
+/* Ends the thread: cuts all calls (none of them comes to `done`, nor one that
+ * is started from now on; no alarm rings), runs what was posted, waits for
+ * jobs, which come to their `done`, then runs on_end. The thread that closes.
+ * Harmless twice; then only caller_close is left. */
 void caller_stop(struct caller *caller);
 void caller_close(struct caller *caller); /* caller_stop, frees. NULL allowed */
 
@@ -92,15 +112,18 @@ enum call_failure {
     CALL_TLS,
     CALL_TIMEOUT,
     CALL_BROKEN, /* reset, malformed answer, anything else */
-    CALL_MEMORY
+    CALL_MEMORY  /* no memory or no descriptor left: not the other side's fault
+                  */
 };
 
-/* Lives inside its owner's struct; the caller's from caller_start to `done`. */
+/* Lives inside its owner's struct, all zero before its first use; the caller's
+ * from caller_start to `done`. */
 struct call {
     /* Set before caller_start. */
     enum call_method { CALL_GET, CALL_HEAD, CALL_POST } method;
 
-    const char *url;    /* lent until done */
+    const char *url; /* lent until done; sent as it is but for a fragment. With
+                        user info, blanks or control characters: refused */
     int64_t timeout_us; /* from its turn on */
     size_t max_answer;  /* bytes of the answer's body that are kept; when there
                            are more, reading ends: is_cut */
@@ -111,29 +134,33 @@ struct call {
                                                      is there */
     void (*done)(struct call *call); /* may start calls, also this one again */
 
-    const char *const *headers; /* "Name: value", NULL at the end; or NULL */
-    struct slice body;          /* CALL_POST */
+    const char *const *headers; /* "Name: value", NULL at the end; or NULL. One
+                                   with a control character: CALL_REFUSED
+                                   (W-163) */
+    struct slice body;          /* CALL_POST; give its Content-Type */
 
     /* The outcome. Lent until `done` returns. */
     enum call_failure failure;
-    unsigned status;        /* if CALL_ANSWERED */
+    unsigned status;        /* if CALL_ANSWERED; else 0 */
     int64_t retry_after_us; /* Retry-After (seconds or HTTP-date), from now; 0:
-                               none */
+                               none, or already past */
     struct slice answer;    /* of the body, at most max_answer bytes */
-    bool is_cut;
+    bool is_cut;            /* there was more; the connection was closed */
     struct slice content_type;        /* of the answer; or empty */
     struct slice etag, last_modified; /* likewise, as they stand */
     struct slice links;               /* all Link headers, joined by commas */
-    const char *final_url;            /* after redirects */
+    const char *final_url;            /* after redirects; NULL if not called */
     char why[160];                    /* a sentence, terminated: "the connection
                                          was refused" */
-    int64_t took_us;
+    int64_t took_us;                  /* since its turn */
 
     /* The caller's own. */
     struct list node;
     void *host;
     void *handle;
+    int64_t began_us;
     unsigned char state;
+    bool was_suspect;
 };
 
 /* Queues a call. Always comes to `done` (unless it is cancelled, or prepare
@@ -144,31 +171,36 @@ void caller_start(struct caller *caller, struct call *call);
  * (then `done` is not called). Its turn was kept. */
 void caller_go(struct caller *caller, struct call *call, bool ready);
 
-/* Gives up a call that is queued or under way: `done` is not called, the
- * connection is closed. */
+/* Gives up a call that is queued or under way, also in its own `prepare`:
+ * `done` is not called, the connection is closed. Harmless if it is neither. */
 void caller_cancel(struct caller *caller, struct call *call);
 
 /* Timers */
 
 /* Lives inside its owner's struct; all zero before its first use. */
 struct alarm {
-    struct list node; /* the caller's own, like what follows */
-    int64_t at_us;
-    uint64_t place;
     void (*ring)(struct alarm *alarm);
+
+    /* The caller's own. */
+    int64_t at_us;
+    struct alarm *child, *next, *prev;
+    bool is_set;
 };
 
-/* Rings once at `at_us` (steady clock) or soon after; set again, only the last
- * one counts. Tens of thousands may be set at once. */
+/* Rings once at `at_us` (steady clock) or soon after, never before this has
+ * returned; set again, only the last one counts. Tens of thousands may be set
+ * at once; needs no memory. */
 void caller_set_alarm(struct caller *caller, struct alarm *alarm,
                       int64_t at_us);
 void caller_clear_alarm(struct caller *caller, struct alarm *alarm);
+
+/* Jobs */
 
 /* A thing that may block: job->work on the worker pool, then job->done here
  * (server.h). Always comes to `done`. */
 void caller_work(struct caller *caller, struct job *job);
 
-/* How many calls are under way, and how many wait. */
+/* How many calls have had their turn and are not done, and how many wait. */
 void caller_count(const struct caller *caller, unsigned *under_way,
                   unsigned *waiting);
 

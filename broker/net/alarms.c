@@ -1,0 +1,150 @@
+/*
+ * Alarms are a pairing heap, whose links are in the alarms themselves: to set
+ * one takes no memory, so it cannot fail, and costs as much however many there
+ * are. One that is cleared costs a logarithm of their number, all in all.
+ *
+ * `child` is the first of those below, `next` the next beside it; `prev` the
+ * one before it, or for the first the one above.
+ */
+#include "broker/base/clock.h"
+#include "broker/net/calling.h"
+
+/* Rings of one timer; then the loop looks at its sockets. */
+#define RINGS_AT_ONCE 1024
+
+/* Both stand alone or on top, neither beside another. Either may be NULL. */
+static struct alarm *
+meld(struct alarm *a, struct alarm *b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (b->at_us < a->at_us) {
+        struct alarm *earlier = b;
+
+        b = a;
+        a = earlier;
+    }
+    b->prev = a;
+    b->next = a->child;
+    if (b->next)
+        b->next->prev = b;
+    a->child = b;
+    return a;
+}
+
+/* Takes the first of the row `*row` out of it. */
+static struct alarm *
+take(struct alarm **row)
+{
+    struct alarm *alarm = *row;
+
+    if (alarm) {
+        *row = alarm->next;
+        alarm->next = alarm->prev = NULL;
+    }
+    return alarm;
+}
+
+/* Makes one heap of a row: by twos from the left, then from the right. */
+static struct alarm *
+meld_row(struct alarm *row)
+{
+    struct alarm *pairs = NULL, *all = NULL, *a = NULL;
+
+    while ((a = take(&row))) {
+        a = meld(a, take(&row));
+        a->next = pairs;
+        pairs = a;
+    }
+    while ((a = take(&pairs)))
+        all = meld(all, a);
+    return all;
+}
+
+static void
+drop(struct alarms *alarms, struct alarm *alarm)
+{
+    struct alarm *below = meld_row(alarm->child);
+
+    if (alarm == alarms->first) {
+        alarms->first = below;
+    } else {
+        if (alarm->prev->child == alarm)
+            alarm->prev->child = alarm->next;
+        else
+            alarm->prev->next = alarm->next;
+        if (alarm->next)
+            alarm->next->prev = alarm->prev;
+        alarms->first = meld(alarms->first, below);
+    }
+    alarm->child = alarm->next = alarm->prev = NULL;
+    alarm->is_set = false;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+/* The timer may be early, never late: what is cleared leaves it as it is. */
+static void
+arm(struct alarms *alarms)
+{
+    int64_t at_us = alarms->first ? alarms->first->at_us : 0, wait_us;
+
+    if (!alarms->first || (uv_is_active((uv_handle_t *)&alarms->timer) &&
+                           alarms->due_us <= at_us))
+        return;
+    alarms->due_us = at_us;
+    wait_us = at_us - clock_steady_us();
+    uv_timer_start(&alarms->timer, on_timer,
+                   wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 0, 0);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    struct alarms *alarms = timer->data;
+    int64_t now_us = clock_steady_us();
+
+    for (unsigned i = 0;
+         i < RINGS_AT_ONCE && alarms->first && alarms->first->at_us <= now_us;
+         i++) {
+        struct alarm *alarm = alarms->first;
+
+        drop(alarms, alarm);
+        alarm->ring(alarm); /* which may free it */
+    }
+    arm(alarms);
+}
+
+void
+caller_set_alarm(struct caller *caller, struct alarm *alarm, int64_t at_us)
+{
+    struct alarms *alarms = &caller->alarms;
+
+    if (alarm->is_set)
+        drop(alarms, alarm);
+    alarm->at_us = at_us;
+    alarm->is_set = true;
+    alarms->first = meld(alarms->first, alarm);
+    if (!caller->is_cut)
+        arm(alarms);
+}
+
+void
+caller_clear_alarm(struct caller *caller, struct alarm *alarm)
+{
+    if (alarm->is_set)
+        drop(&caller->alarms, alarm);
+}
+
+void
+alarms_init(struct caller *caller)
+{
+    uv_timer_init(&caller->loop, &caller->alarms.timer);
+    caller->alarms.timer.data = &caller->alarms;
+}
+
+void
+alarms_fini(struct caller *caller)
+{
+    uv_timer_stop(&caller->alarms.timer);
+}

@@ -1,0 +1,542 @@
+/*
+ * Calls that are under way: libcurl.
+ *
+ * One multi handle keeps all its connections in one table of few buckets, so
+ * that with thousands of them each call pays for the others; therefore there
+ * are up to 64, and the host decides which one (measured with 2,000 callbacks:
+ * 20 instead of 40 us a call). They are made when first used: each has two
+ * descriptors of its own.
+ *
+ * libcurl says which descriptors it wants watched and when it wants to be
+ * called; both are told to the loop. A kept connection stays watched: most
+ * calls then change nothing, and cost no system call for it.
+ */
+#include "broker/net/calling.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/net/transfer.h"
+
+/* Calls at once for which one more shard is worth its memory, 40 KiB. */
+#define CALLS_OF_SHARD 16
+
+/* Connections that are kept for the next call, times those that are made at
+ * once. */
+#define KEPT_TIMES 4
+
+/* A descriptor that libcurl watches. */
+struct watch {
+    uv_poll_t poll;
+    struct calling *calling;
+    struct shard *shard;
+    int fd;
+    int wanted;   /* events, of libuv */
+    int active;   /* what the loop looks at: `wanted`, or more if that is 0 */
+    bool is_ours; /* opened here, closed here; else libcurl's own */
+    bool has_poll;
+};
+
+/* Descriptors */
+
+static unsigned
+shards_for(unsigned connections)
+{
+    unsigned n = 1;
+
+    while (n < SHARDS_MAX && n * CALLS_OF_SHARD < connections)
+        n *= 2;
+    return n;
+}
+
+unsigned
+caller_files(unsigned connections, unsigned host_connections)
+{
+    unsigned n_shards = shards_for(connections);
+
+    /* Two for each that is being made (IPv6 and IPv4 race); those kept; each
+     * shard's own two; the loop's. */
+    return 2 * connections + KEPT_TIMES * connections +
+           n_shards * (host_connections + 2) + 16;
+}
+
+/* How many a shard keeps: no more of all descriptors than a quarter. */
+static long
+kept_of_shard(const struct caller_options *options, unsigned n_shards)
+{
+    rlim_t kept = (rlim_t)KEPT_TIMES * options->connections;
+    struct rlimit files;
+
+    if (!getrlimit(RLIMIT_NOFILE, &files) && kept > files.rlim_cur / 4)
+        kept = files.rlim_cur / 4;
+    return (long)(kept / n_shards + options->host_connections);
+}
+
+/* Watching */
+
+static struct watch **
+watch_at(struct calling *g, int fd)
+{
+    size_t n = g->n_watches ? g->n_watches : 256;
+    struct watch **watches;
+
+    if ((size_t)fd < g->n_watches)
+        return &g->watches[fd];
+    while (n <= (size_t)fd)
+        n *= 2;
+    watches = realloc(g->watches, n * sizeof(struct watch *));
+    if (!watches)
+        return NULL;
+    memset(watches + g->n_watches, 0,
+           (n - g->n_watches) * sizeof(struct watch *));
+    g->watches = watches;
+    g->n_watches = n;
+    return &watches[fd];
+}
+
+static struct watch *
+watch_new(struct calling *g, int fd)
+{
+    struct watch **at = watch_at(g, fd), *w = at ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return NULL;
+    w->calling = g;
+    w->fd = fd;
+    *at = w;
+    return w;
+}
+
+static struct watch *
+watch_of(const struct calling *g, int fd)
+{
+    return fd >= 0 && (size_t)fd < g->n_watches ? g->watches[fd] : NULL;
+}
+
+static void
+on_poll_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+/* Before the descriptor is closed. */
+static void
+watch_free(struct watch *w)
+{
+    w->calling->watches[w->fd] = NULL;
+    if (w->has_poll)
+        uv_close((uv_handle_t *)&w->poll, on_poll_closed);
+    else
+        free(w);
+}
+
+static void
+touch(struct calling *g, struct shard *shard)
+{
+    if (list_is_empty(&shard->touched))
+        list_append(&g->touched, &shard->touched);
+}
+
+static void
+on_event(uv_poll_t *poll, int status, int events)
+{
+    struct watch *w = poll->data;
+    struct shard *shard = w->shard;
+    struct calling *g = w->calling;
+    int fd = w->fd, flags = 0, running = 0;
+
+    if (!w->wanted) { /* kept, and its other end has closed it */
+        uv_poll_stop(poll);
+        w->active = 0;
+        return;
+    }
+    if (status < 0) {
+        w->active = 0; /* the loop has stopped by itself */
+        flags = CURL_CSELECT_ERR;
+    }
+    if (events & UV_READABLE)
+        flags |= CURL_CSELECT_IN;
+    if (events & UV_WRITABLE)
+        flags |= CURL_CSELECT_OUT;
+    curl_multi_socket_action(shard->multi, fd, flags, &running);
+    touch(g, shard); /* the watch may be gone */
+}
+
+static void
+set_events(struct watch *w, int events)
+{
+    w->wanted = events;
+    if (events == w->active || !events)
+        return;
+    if (!uv_poll_start(&w->poll, events, on_event))
+        w->active = events;
+}
+
+static int
+on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user)
+{
+    struct shard *shard = user;
+    struct calling *g = &shard->caller->calling;
+    struct watch *w = watch_of(g, fd);
+
+    (void)easy;
+    (void)socket_user;
+    if (what == CURL_POLL_REMOVE) {
+        if (w && w->is_ours)
+            set_events(w, 0);
+        else if (w)
+            watch_free(w);
+        return 0;
+    }
+    if (!w)
+        w = watch_new(g, fd);
+    if (!w)
+        return 0; /* no memory: its deadline ends the call */
+    w->shard = shard;
+    if (!w->has_poll && uv_poll_init(&shard->caller->loop, &w->poll, fd))
+        return 0; /* likewise */
+    w->poll.data = w;
+    w->has_poll = true;
+    set_events(w, (what & CURL_POLL_IN ? UV_READABLE : 0) |
+                      (what & CURL_POLL_OUT ? UV_WRITABLE : 0));
+    return 0;
+}
+
+/* The address that is judged here is the one that is connected to. */
+curl_socket_t
+calling_open_socket(void *transfer, curlsocktype purpose,
+                    struct curl_sockaddr *address)
+{
+    struct transfer *t = transfer;
+    const void *in = address->family == AF_INET6
+                         ? (const char *)&address->addr +
+                               offsetof(struct sockaddr_in6, sin6_addr)
+                         : (const char *)&address->addr +
+                               offsetof(struct sockaddr_in, sin_addr);
+    struct watch *w = NULL;
+    int fd = -1;
+
+    (void)purpose;
+    if (!address_may_be_called(t->caller->options.allowed, &address->addr)) {
+        if (!inet_ntop(address->family, in, t->refused, sizeof(t->refused)))
+            snprintf(t->refused, sizeof(t->refused), "of an unknown kind");
+        return CURL_SOCKET_BAD;
+    }
+    fd = socket(address->family,
+                address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                address->protocol);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+            errno == ENOMEM) {
+            t->is_short = true;
+            DIAG(DIAG_WARNING, "net", "a call has no descriptor",
+                 diag_text("error", strerror(errno)));
+        }
+        return CURL_SOCKET_BAD;
+    }
+    w = watch_new(&t->caller->calling, fd);
+    if (!w) {
+        close(fd);
+        t->is_short = true;
+        return CURL_SOCKET_BAD;
+    }
+    w->is_ours = true;
+    t->n_opened++;
+    return fd;
+}
+
+int
+calling_close_socket(void *caller, curl_socket_t fd)
+{
+    struct watch *w = watch_of(&((struct caller *)caller)->calling, fd);
+
+    if (w)
+        watch_free(w);
+    return close(fd);
+}
+
+/* Time */
+
+static void
+set_due(struct shard *shard)
+{
+    if (list_is_empty(&shard->due))
+        list_append(&shard->caller->calling.due, &shard->due);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    set_due(timer->data);
+}
+
+static int
+on_time(CURLM *multi, long wait_ms, void *user)
+{
+    struct shard *shard = user;
+
+    (void)multi;
+    uv_timer_stop(&shard->timer);
+    if (wait_ms == 0)
+        set_due(shard);
+    else if (wait_ms > 0)
+        uv_timer_start(&shard->timer, on_timer, (uint64_t)wait_ms, 0);
+    return 0;
+}
+
+/* Shards */
+
+static bool
+shard_open(struct caller *caller, struct shard *shard)
+{
+    CURLM *multi = curl_multi_init();
+
+    if (!multi)
+        return false;
+    if (curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) ||
+        curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, shard) ||
+        curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_time) ||
+        curl_multi_setopt(multi, CURLMOPT_TIMERDATA, shard) ||
+        curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, caller->calling.kept)) {
+        curl_multi_cleanup(multi);
+        return false;
+    }
+    uv_timer_init(&caller->loop, &shard->timer);
+    shard->timer.data = shard;
+    shard->multi = multi;
+    return true;
+}
+
+/* Calls */
+
+/* Lets go of the transfer: the call is over, or never began. */
+static void
+put_back(struct caller *caller, struct transfer *t)
+{
+    transfer_clear(t);
+    list_prepend(&caller->calling.spare, &t->node);
+}
+
+static struct transfer *
+take_spare(struct caller *caller)
+{
+    struct list *node = list_first(&caller->calling.spare);
+
+    if (!node)
+        return transfer_new(caller);
+    list_remove(node);
+    return list_entry(node, struct transfer, node);
+}
+
+bool
+calling_begin(struct caller *caller, struct call *call)
+{
+    struct calling *g = &caller->calling;
+    const struct host *host = call->host;
+    struct shard *shard = &g->shards[host->hash & (g->n_shards - 1)];
+    struct transfer *t = NULL;
+
+    if (!shard->multi && !shard_open(caller, shard)) {
+        call_fail(call, CALL_MEMORY, "no memory");
+        return false;
+    }
+    t = take_spare(caller);
+    if (!t) {
+        call_fail(call, CALL_MEMORY, "no memory");
+        return false;
+    }
+    if (!transfer_set(t, call)) {
+        put_back(caller, t);
+        return false;
+    }
+    t->shard = shard;
+    if (curl_multi_add_handle(shard->multi, t->easy)) {
+        call_fail(call, CALL_MEMORY, "no memory");
+        put_back(caller, t);
+        return false;
+    }
+    call->handle = t;
+    return true;
+}
+
+void
+calling_stop(struct caller *caller, struct call *call)
+{
+    struct transfer *t = call->handle;
+
+    curl_multi_remove_handle(t->shard->multi, t->easy);
+    call->handle = NULL;
+    put_back(caller, t);
+}
+
+static void
+finish(struct caller *caller, struct transfer *t, CURLcode result)
+{
+    struct call *call = t->call;
+
+    /* Its connection may be used for the next call. */
+    curl_multi_remove_handle(t->shard->multi, t->easy);
+    transfer_tell(t, result);
+    call->handle = NULL;
+    turns_release(caller, call);
+    call->done(call); /* which may free or start it; t is what it lends from */
+    put_back(caller, t);
+}
+
+void
+calling_tell(struct caller *caller)
+{
+    struct list touched, *node;
+
+    list_init(&touched);
+    list_move(&touched, &caller->calling.touched);
+    while ((node = list_first(&touched))) {
+        struct shard *shard = list_entry(node, struct shard, touched);
+        CURLMsg *msg = NULL;
+        int n_left = 0;
+
+        list_remove(node);
+        while ((msg = curl_multi_info_read(shard->multi, &n_left))) {
+            CURLcode result = msg->data.result;
+            char *transfer = NULL;
+
+            /* The message is gone with the handle. */
+            curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &transfer);
+            finish(caller, (struct transfer *)(void *)transfer, result);
+        }
+    }
+}
+
+void
+calling_drive(struct caller *caller)
+{
+    struct list due, *node;
+
+    list_init(&due);
+    list_move(&due, &caller->calling.due);
+    while ((node = list_first(&due))) {
+        struct shard *shard = list_entry(node, struct shard, due);
+        int running = 0;
+
+        list_remove(node);
+        curl_multi_socket_action(shard->multi, CURL_SOCKET_TIMEOUT, 0,
+                                 &running);
+        touch(&caller->calling, shard);
+    }
+}
+
+bool
+calling_is_due(const struct calling *g)
+{
+    return !list_is_empty(&g->due) || !list_is_empty(&g->touched);
+}
+
+/* Trust */
+
+/* With libcurl's own way every shard would read and keep the file. */
+CURLcode
+calling_trust(CURL *easy, void *ssl_ctx, void *caller)
+{
+    (void)easy;
+    SSL_CTX_set1_cert_store(ssl_ctx,
+                            ((struct caller *)caller)->calling.trusted);
+    return CURLE_OK;
+}
+
+/* Without the file nobody is trusted; whoever has no HTTPS callbacks need not
+ * care. */
+static enum status
+read_trusted(struct calling *g, const struct curl_version_info_data *version,
+             struct problem *why)
+{
+    const char *path = getenv("SSL_CERT_FILE");
+
+    if (!path || !*path)
+        path = version->age >= CURLVERSION_SEVENTH ? version->cainfo : NULL;
+    if (!path)
+        path = X509_get_default_cert_file();
+    g->trusted = X509_STORE_new();
+    if (!g->trusted)
+        return problem(why, STATUS_MEMORY, "no memory for certificates");
+    if (X509_STORE_load_locations(g->trusted, path, NULL) != 1) {
+        ERR_clear_error();
+        DIAG(DIAG_WARNING, "net",
+             "no certificates of authorities: nobody can be called by HTTPS",
+             diag_text("file", path));
+    }
+    return STATUS_OK;
+}
+
+/* Life */
+
+enum status
+calling_init(struct caller *caller, struct problem *why)
+{
+    struct calling *g = &caller->calling;
+    const struct curl_version_info_data *version = NULL;
+
+    list_init(&g->due);
+    list_init(&g->touched);
+    list_init(&g->spare);
+    if (curl_global_init(CURL_GLOBAL_DEFAULT))
+        return problem(why, STATUS_IO, "libcurl cannot be used");
+    g->has_curl = true;
+    version = curl_version_info(CURLVERSION_NOW);
+    if (!(version->features & CURL_VERSION_ASYNCHDNS))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "libcurl %s was built without a resolver that does not "
+                       "block",
+                       version->version);
+
+    g->n_shards = shards_for(caller->options.connections);
+    g->kept = kept_of_shard(&caller->options, g->n_shards);
+    for (unsigned i = 0; i < g->n_shards; i++) {
+        g->shards[i].caller = caller;
+        list_init(&g->shards[i].due);
+        list_init(&g->shards[i].touched);
+    }
+    return read_trusted(g, version, why);
+}
+
+void
+calling_fini(struct caller *caller)
+{
+    struct calling *g = &caller->calling;
+    struct list *node;
+
+    while ((node = list_first(&g->spare))) {
+        list_remove(node);
+        transfer_free(list_entry(node, struct transfer, node));
+    }
+    for (unsigned i = 0; i < g->n_shards; i++) {
+        struct shard *shard = &g->shards[i];
+
+        if (!shard->multi)
+            continue;
+        curl_multi_cleanup(shard->multi); /* closes its connections */
+        uv_close((uv_handle_t *)&shard->timer, NULL);
+    }
+}
+
+void
+calling_free(struct caller *caller)
+{
+    struct calling *g = &caller->calling;
+
+    free(g->watches);
+    X509_STORE_free(g->trusted);
+    if (g->has_curl)
+        curl_global_cleanup();
+}

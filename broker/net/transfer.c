@@ -1,0 +1,435 @@
+#include "broker/net/transfer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/clock.h"
+#include "broker/net/calling.h"
+#include "broker/net/date.h"
+
+/* Pieces that an answer comes in, and a body is sent in that is too long to go
+ * along with its headers: many calls are under way at once. */
+#define READ_SIZE  4096L
+#define WRITE_SIZE 16384L
+
+/* An answer that was longer is forgotten with its memory. */
+#define KEPT_ANSWER_MAX ((size_t)16 * 1024)
+
+/* Bytes of all Link headers are no more than those of all headers, but for what
+ * joins them. */
+#define LINKS_MAX (2 * CALL_HEAD_MAX)
+
+/* What libcurl hands over */
+
+static size_t
+on_body(char *data, size_t one, size_t size, void *user)
+{
+    struct transfer *t = user;
+    size_t room = t->call->max_answer - t->answer.size;
+
+    (void)one;
+    buf_add(&t->answer, data, size < room ? size : room);
+    t->is_cut = size > room;
+    return t->is_cut || t->answer.failed ? 0 : size; /* 0: stop */
+}
+
+/* Once a line. It is libcurl that keeps them; a line that never ends it gives
+ * up at 100 KiB. */
+static size_t
+on_header(char *data, size_t one, size_t size, void *user)
+{
+    struct transfer *t = user;
+
+    (void)one;
+    t->head_size += size;
+    if (size > 5 && !memcmp(data, "HTTP/", 5)) {
+        t->n_heads++;
+        t->n_opened = 0; /* what is opened from here on is for a redirect */
+        t->refused[0] = '\0';
+    }
+    return t->head_size > CALL_HEAD_MAX ? 0 : size;
+}
+
+/* Life */
+
+/* Says what calls are like, all of them. */
+static bool
+set_constants(struct transfer *t)
+{
+    CURL *e = t->easy;
+    CURLcode rc = CURLE_OK;
+
+/* Worth a line each, to be read. */
+#define SET(option, value)                                     \
+    do {                                                       \
+        if (!rc)                                               \
+            rc = curl_easy_setopt(e, CURLOPT_##option, value); \
+    } while (0)
+
+    SET(PRIVATE, t);
+    SET(ERRORBUFFER, t->error);
+    SET(NOSIGNAL, 1L);
+    SET(USERAGENT, "tidings/" TIDINGS_VERSION);
+    SET(BUFFERSIZE, READ_SIZE);
+    SET(UPLOAD_BUFFERSIZE, WRITE_SIZE);
+    SET(WRITEFUNCTION, on_body);
+    SET(WRITEDATA, t);
+    SET(HEADERFUNCTION, on_header);
+    SET(HEADERDATA, t);
+
+    /* Whom to. A look-up that hangs is left behind, and not waited for. */
+    SET(OPENSOCKETFUNCTION, calling_open_socket);
+    SET(OPENSOCKETDATA, t);
+    SET(CLOSESOCKETFUNCTION, calling_close_socket);
+    SET(CLOSESOCKETDATA, t->caller);
+    SET(PROXY, "");
+    SET(QUICK_EXIT, 1L);
+    SET(PROTOCOLS_STR, "http,https");
+    SET(REDIR_PROTOCOLS_STR, "http,https");
+    SET(DISALLOW_USERNAME_IN_URL, 1L);
+    SET(NETRC, (long)CURL_NETRC_IGNORED);
+
+    /* As what. The URL goes out as it was given (W-080); the answer comes in as
+     * it was sent. */
+    SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(HTTP09_ALLOWED, 0L);
+    SET(PATH_AS_IS, 1L);
+    SET(HTTP_CONTENT_DECODING, 0L);
+
+    /* The authorities are read once for all calls: calling_trust. */
+    SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    SET(CAINFO, NULL);
+    SET(CAPATH, NULL);
+    SET(SSL_CTX_FUNCTION, calling_trust);
+    SET(SSL_CTX_DATA, t->caller);
+#undef SET
+    return !rc;
+}
+
+struct transfer *
+transfer_new(struct caller *caller)
+{
+    struct transfer *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    t->caller = caller;
+    list_init(&t->node);
+    buf_init(&t->answer, 0);
+    buf_init(&t->links, LINKS_MAX);
+    t->easy = curl_easy_init();
+    if (t->easy && set_constants(t))
+        return t;
+    transfer_free(t);
+    return NULL;
+}
+
+void
+transfer_free(struct transfer *t)
+{
+    curl_easy_cleanup(t->easy);
+    buf_fini(&t->answer);
+    buf_fini(&t->links);
+    free(t);
+}
+
+void
+transfer_clear(struct transfer *t)
+{
+    t->call = NULL;
+    t->shard = NULL;
+    if (t->answer.capacity > KEPT_ANSWER_MAX) {
+        buf_fini(&t->answer);
+        buf_init(&t->answer, 0);
+    }
+    buf_clear(&t->answer);
+    buf_clear(&t->links);
+    t->head_size = 0;
+    t->n_heads = t->n_opened = 0;
+    t->refused[0] = t->error[0] = '\0';
+    t->is_short = t->is_cut = false;
+}
+
+/* The request */
+
+static bool
+is_clean(const char *header)
+{
+    for (; *header; header++)
+        if ((unsigned char)*header < ' ' || *header == 0x7f)
+            return false;
+    return true;
+}
+
+/* Joins the headers to a list without a copy of any: libcurl only reads it. The
+ * first one takes away what makes a long body wait for "100 Continue". */
+static bool
+set_headers(struct transfer *t, struct call *call)
+{
+    static char no_expect[] = "Expect:";
+    const char *const *given = call->headers;
+    size_t n = 0;
+
+    t->headers[n++] = (struct curl_slist){no_expect, NULL};
+    for (; given && *given; given++) {
+        if (n > CALL_HEADERS_MAX) {
+            call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
+                      CALL_HEADERS_MAX);
+            return false;
+        }
+        if (!is_clean(*given)) {
+            call_fail(call, CALL_REFUSED,
+                      "a header to be sent has a control character");
+            return false;
+        }
+        t->headers[n++] = (struct curl_slist){(char *)(uintptr_t)*given, NULL};
+        t->headers[n - 2].next = &t->headers[n - 1];
+    }
+    return true;
+}
+
+static bool
+set_method(CURL *e, const struct call *call)
+{
+    switch (call->method) {
+    case CALL_GET:
+        return !curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);
+    case CALL_HEAD:
+        return !curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
+    case CALL_POST:
+        break;
+    }
+    return !curl_easy_setopt(e, CURLOPT_POST, 1L) &&
+           !curl_easy_setopt(e, CURLOPT_POSTFIELDS,
+                             call->body.size > 0 ? call->body.data : "") &&
+           !curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE,
+                             (curl_off_t)call->body.size);
+}
+
+bool
+transfer_set(struct transfer *t, struct call *call)
+{
+    CURL *e = t->easy;
+    int64_t left_us = call->timeout_us - (clock_steady_us() - call->began_us);
+
+    if (left_us <= 0) {
+        call_fail(call, CALL_TIMEOUT, "its time was over before it was sent");
+        return false;
+    }
+    if (!set_headers(t, call))
+        return false;
+    t->call = call;
+    t->answer.max = call->max_answer;
+    if (!set_method(e, call) || curl_easy_setopt(e, CURLOPT_URL, call->url) ||
+        curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers) ||
+        curl_easy_setopt(e, CURLOPT_TIMEOUT_MS,
+                         (long)((left_us + 999) / 1000)) ||
+        curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION,
+                         (long)(call->max_redirects > 0)) ||
+        curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects)) {
+        call_fail(call, CALL_MEMORY, "no memory");
+        return false;
+    }
+    return true;
+}
+
+/* The outcome */
+
+static struct slice
+header_of(CURL *e, const char *name)
+{
+    struct curl_header *header = NULL;
+
+    if (curl_easy_header(e, name, 0, CURLH_HEADER, -1, &header))
+        return (struct slice){NULL, 0};
+    return slice_of(header->value);
+}
+
+static struct slice
+links_of(struct transfer *t)
+{
+    struct curl_header *header = NULL;
+
+    for (size_t i = 0;
+         !curl_easy_header(t->easy, "Link", i, CURLH_HEADER, -1, &header);
+         i++) {
+        if (i > 0)
+            BUF_ADD(&t->links, ", ");
+        buf_add_text(&t->links, header->value);
+    }
+    return t->links.failed ? (struct slice){NULL, 0} : buf_slice(&t->links);
+}
+
+static int64_t
+retry_after_us(struct slice value)
+{
+    const int64_t max_s = CALL_RETRY_AFTER_MAX_US / 1000000;
+    int64_t wait_s = 0;
+    size_t i = 0;
+
+    for (; i < value.size && value.data[i] >= '0' && value.data[i] <= '9'; i++)
+        if (wait_s <= max_s)
+            wait_s = 10 * wait_s + value.data[i] - '0';
+    if (i < value.size) {
+        int64_t at_s = date_read(value);
+
+        if (at_s == DATE_NONE)
+            return 0;
+        wait_s = at_s - clock_now_us() / 1000000;
+    }
+    if (wait_s <= 0)
+        return 0;
+    return (wait_s < max_s ? wait_s : max_s) * 1000000;
+}
+
+static void
+tell_answer(struct transfer *t)
+{
+    struct call *call = t->call;
+    long status = 0;
+
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    call->failure = CALL_ANSWERED;
+    call->status = (unsigned)status;
+    call->answer = buf_slice(&t->answer);
+    call->is_cut = t->is_cut;
+    call->content_type = header_of(t->easy, "Content-Type");
+    call->etag = header_of(t->easy, "ETag");
+    call->last_modified = header_of(t->easy, "Last-Modified");
+    call->links = links_of(t);
+    call->retry_after_us = retry_after_us(header_of(t->easy, "Retry-After"));
+    if (t->links.failed)
+        call_fail(call, CALL_MEMORY, "no memory");
+}
+
+static void
+tell_unconnected(struct transfer *t)
+{
+    struct call *call = t->call;
+    long error = 0;
+
+    if (t->is_short) {
+        call_fail(call, CALL_MEMORY, "no descriptor is left for it");
+    } else if (t->refused[0] && t->n_opened == 0) {
+        call_fail(call, CALL_REFUSED, "its address %s may not be called",
+                  t->refused);
+    } else {
+        curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &error);
+        call_fail(call, CALL_UNCONNECTED, "it cannot be connected to: %s",
+                  error ? strerror((int)error) : "no answer");
+    }
+}
+
+static void
+tell_timeout(struct transfer *t)
+{
+    curl_off_t connected_us = 0;
+
+    curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+    call_fail(t->call, CALL_TIMEOUT, "no %s within %lld ms",
+              connected_us > 0 || t->n_heads > 0 ? "whole answer"
+                                                 : "connection",
+              (long long)t->call->timeout_us / 1000);
+}
+
+/* Where libcurl writes or keeps something, and could not. */
+static void
+tell_full(struct transfer *t)
+{
+    if (t->answer.failed)
+        call_fail(t->call, CALL_MEMORY, "no memory for the answer");
+    else
+        call_fail(t->call, CALL_BROKEN,
+                  "the answer's headers are longer than %zu bytes",
+                  CALL_HEAD_MAX);
+}
+
+static void
+tell_failure(struct transfer *t, CURLcode result)
+{
+    struct call *call = t->call;
+    curl_off_t first_us = 0;
+
+    switch (result) {
+    case CURLE_COULDNT_CONNECT:
+        tell_unconnected(t);
+        break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+        call_fail(call, CALL_UNRESOLVED, "its host has no address");
+        break;
+    case CURLE_OPERATION_TIMEDOUT:
+        tell_timeout(t);
+        break;
+    case CURLE_WRITE_ERROR:
+        tell_full(t);
+        break;
+    case CURLE_OUT_OF_MEMORY:
+        /* Also a header that never ends. */
+        curl_easy_getinfo(t->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
+        if (first_us > 0)
+            tell_full(t);
+        else
+            call_fail(call, CALL_MEMORY, "no memory");
+        break;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_LOGIN_DENIED: /* user info in the URL */
+        call_fail(call, CALL_REFUSED, "%s that can be called",
+                  t->n_heads > 0 ? "it redirects to a URL that is none"
+                                 : "the URL is none");
+        break;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        if (t->n_heads > 0)
+            call_fail(call, CALL_REFUSED,
+                      "it redirects to a URL that is none that can be called");
+        else
+            call_fail(call, CALL_BROKEN, "the answer is not of HTTP/1");
+        break;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+    case CURLE_PEER_FAILED_VERIFICATION:
+        call_fail(
+            call, CALL_TLS, "TLS: %s",
+            problem_quote(
+                slice_of(t->error[0] ? t->error : curl_easy_strerror(result)))
+                .text);
+        break;
+    case CURLE_TOO_MANY_REDIRECTS:
+        call_fail(call, CALL_BROKEN, "it redirects more than %u times",
+                  call->max_redirects);
+        break;
+    case CURLE_GOT_NOTHING:
+        call_fail(call, CALL_BROKEN,
+                  "the connection was closed without an answer");
+        break;
+    case CURLE_PARTIAL_FILE:
+        call_fail(call, CALL_BROKEN, "the answer ended early");
+        break;
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+        call_fail(call, CALL_BROKEN, "the connection was reset");
+        break;
+    default:
+        call_fail(call, CALL_BROKEN, "the call failed: %s",
+                  curl_easy_strerror(result));
+        break;
+    }
+}
+
+void
+transfer_tell(struct transfer *t, CURLcode result)
+{
+    struct call *call = t->call;
+    char *url = NULL;
+
+    curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
+    call->final_url = url;
+    call->took_us = clock_steady_us() - call->began_us;
+    if (!result || (result == CURLE_WRITE_ERROR && t->is_cut))
+        tell_answer(t);
+    else
+        tell_failure(t, result);
+}

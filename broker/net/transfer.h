@@ -1,0 +1,57 @@
+/*
+ * transfer.h - one call as libcurl makes it: its easy handle, what it is told
+ * to do and to leave, what came of it. For calling.c; the caller's thread.
+ */
+#ifndef BROKER_NET_TRANSFER_H
+#define BROKER_NET_TRANSFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <curl/curl.h>
+
+#include "broker/base/list.h"
+#include "broker/net/caller.h"
+#include "proto/buf.h"
+
+struct shard;
+
+struct transfer {
+    struct list node; /* while it is spare */
+    struct caller *caller;
+    struct shard *shard;
+    struct call *call;
+    CURL *easy;
+    struct curl_slist headers[CALL_HEADERS_MAX + 1];
+    struct buf answer;
+    struct buf links;
+    size_t head_size;  /* bytes of headers so far */
+    unsigned n_heads;  /* status lines so far */
+    unsigned n_opened; /* sockets since the last of them */
+    char refused[64];  /* an address that may not be called; or "" */
+    bool is_short;     /* no descriptor was left */
+    bool is_cut;       /* the answer is longer than wanted */
+    char error[CURL_ERROR_SIZE];
+};
+
+/* A transfer is used for one call after the other: what does not change is set
+ * once. NULL: no memory. */
+struct transfer *transfer_new(struct caller *caller);
+void transfer_free(struct transfer *transfer);
+
+/* Sets what is the call's. false: it failed, as it says. */
+MUST_CHECK bool transfer_set(struct transfer *transfer, struct call *call);
+
+/* Writes the outcome into the call: lent from the transfer. */
+void transfer_tell(struct transfer *transfer, CURLcode result);
+
+/* Nothing is lent any more: ready for the next call. */
+void transfer_clear(struct transfer *transfer);
+
+/* calling.c: opens and closes sockets, judged and watched. */
+curl_socket_t calling_open_socket(void *transfer, curlsocktype purpose,
+                                  struct curl_sockaddr *address);
+int calling_close_socket(void *caller, curl_socket_t fd);
+CURLcode calling_trust(CURL *easy, void *ssl_ctx, void *caller);
+
+#endif

@@ -1,0 +1,431 @@
+/*
+ * Whose turn it is.
+ *
+ *     ring of a kind --> host --> host --> host       each has one that waits,
+ *                         |                           and room for it
+ *                         +-- waiting: call, call, call
+ *
+ * The first host of a ring gives its first call, and goes to the end of the
+ * ring. The two rings, of suspects and of the others, are looked at in turns,
+ * that of the suspects only while they hold less than half.
+ */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "broker/base/clock.h"
+#include "broker/net/calling.h"
+
+/* Turns given in one round: each may cost a body. */
+#define TURNS_AT_ONCE 256
+
+/* Of a host, its port and a NUL: longer is no name (RFC 1035 section 2.3.4). */
+#define KEY_MAX 300
+
+void
+call_fail(struct call *call, enum call_failure failure, const char *format, ...)
+{
+    va_list args;
+
+    call->failure = failure;
+    va_start(args, format);
+    vsnprintf(call->why, sizeof(call->why), format, args);
+    va_end(args);
+}
+
+/* Hosts */
+
+/* Most that a limit leaves for suspects. */
+static unsigned
+half(unsigned limit)
+{
+    return limit > 1 ? limit / 2 : 1;
+}
+
+static bool
+has_bad_byte(const char *text, unsigned char least)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < least || *text == 0x7f)
+            return true;
+    return false;
+}
+
+/* Writes "host:port" of a URL, in lower case. false: it is none to be called.
+ * libcurl reads it more closely; this is to know whom the limits are for, and
+ * to keep out what nobody means well (W-163). */
+static bool
+write_key(char key[KEY_MAX], const char *url)
+{
+    bool is_https = !strncasecmp(url, "https://", 8);
+    const char *from = url + (is_https ? 8 : 7), *port = NULL;
+    size_t size = strcspn(from, "/?#\\");
+
+    if ((!is_https && strncasecmp(url, "http://", 7)) || has_bad_byte(url, '!'))
+        return false;
+    if (size == 0 || size > KEY_MAX - sizeof(":65535") ||
+        memchr(from, '@', size))
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        key[i] = (char)tolower((unsigned char)from[i]);
+        if (key[i] == ':')
+            port = key + i;
+        else if (key[i] == ']')
+            port = NULL;
+    }
+    key[size] = '\0';
+    if (port && !port[1])
+        key[--size] = '\0';
+    else if (port)
+        return true;
+    snprintf(key + size, KEY_MAX - size, is_https ? ":443" : ":80");
+    return true;
+}
+
+/* FNV-1a. Who chooses names that collide makes his own calls slower, no more
+ * than by as many as there are. */
+static uint32_t
+hash_of(const char *key)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *key; key++)
+        hash = (hash ^ (unsigned char)*key) * 16777619u;
+    return hash ^ hash >> 16;
+}
+
+static struct host *
+host_of(struct turns *t, const char *key)
+{
+    uint32_t hash = hash_of(key);
+    struct host **bucket = &t->hosts[hash % HOST_BUCKETS], *host = *bucket;
+
+    while (host && (host->hash != hash || strcmp(host->key, key) != 0))
+        host = host->next;
+    if (host)
+        return host;
+
+    host = calloc(1, sizeof(*host) + strlen(key) + 1);
+    if (!host)
+        return NULL;
+    host->hash = hash;
+    strcpy(host->key, key);
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        list_init(&host->waiting[kind]);
+        list_init(&host->turns[kind]);
+    }
+    host->next = *bucket;
+    *bucket = host;
+    return host;
+}
+
+static void
+drop_if_unused(struct turns *t, struct host *host)
+{
+    struct host **at = &t->hosts[host->hash % HOST_BUCKETS];
+
+    if (host->n_held > 0 || !list_is_empty(&host->waiting[SOUND]) ||
+        !list_is_empty(&host->waiting[SUSPECT]))
+        return;
+    while (*at != host)
+        at = &(*at)->next;
+    *at = host->next;
+    free(host);
+}
+
+static bool
+has_room(const struct turns *t, const struct host *host, enum kind kind)
+{
+    return host->n_held < t->host_connections &&
+           (kind == SOUND ||
+            host->n_held_of[SUSPECT] < half(t->host_connections));
+}
+
+/* Puts a host into the rings that it belongs to. After each change of it. */
+static void
+place(struct turns *t, struct host *host)
+{
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        if (list_is_empty(&host->waiting[kind]) || !has_room(t, host, kind))
+            list_remove(&host->turns[kind]);
+        else if (list_is_empty(&host->turns[kind]))
+            list_append(&t->rings[kind], &host->turns[kind]);
+    }
+    drop_if_unused(t, host);
+}
+
+/* Turns */
+
+static enum kind
+kind_of(const struct call *call)
+{
+    return call->was_suspect ? SUSPECT : SOUND;
+}
+
+static bool
+is_due(const struct turns *t, enum kind kind)
+{
+    return !list_is_empty(&t->rings[kind]) && t->n_held < t->connections &&
+           (kind == SOUND || t->n_held_of[SUSPECT] < half(t->connections));
+}
+
+bool
+turns_are_due(const struct turns *t)
+{
+    return is_due(t, SOUND) || is_due(t, SUSPECT) || !list_is_empty(&t->failed);
+}
+
+/* Takes the call out whose turn it is; NULL: it is nobody's. */
+static struct call *
+next_call(struct turns *t)
+{
+    enum kind kind = t->next, other = kind == SOUND ? SUSPECT : SOUND;
+    struct host *host;
+    struct call *call;
+
+    if (!is_due(t, kind))
+        kind = other;
+    if (!is_due(t, kind))
+        return NULL;
+    t->next = kind == SOUND ? SUSPECT : SOUND;
+
+    host = list_entry(list_first(&t->rings[kind]), struct host, turns[kind]);
+    call = list_entry(list_first(&host->waiting[kind]), struct call, node);
+    list_remove(&host->turns[kind]);
+    list_remove(&call->node);
+    list_append(&t->held, &call->node);
+    call->state = CALL_HELD;
+    t->n_waiting--;
+    t->n_held++;
+    t->n_held_of[kind]++;
+    host->n_held++;
+    host->n_held_of[kind]++;
+    place(t, host);
+    return call;
+}
+
+void
+turns_release(struct caller *caller, struct call *call)
+{
+    struct turns *t = &caller->turns;
+    struct host *host = call->host;
+    enum kind kind = kind_of(call);
+
+    list_remove(&call->node);
+    call->state = CALL_IDLE;
+    call->host = NULL;
+    t->n_held--;
+    t->n_held_of[kind]--;
+    host->n_held--;
+    host->n_held_of[kind]--;
+    place(t, host);
+}
+
+/* It is told at the end of the turn, never from within caller_start. */
+static void
+set_failed(struct turns *t, struct call *call)
+{
+    call->state = CALL_FAILED;
+    list_append(&t->failed, &call->node);
+}
+
+static void
+begin(struct caller *caller, struct call *call)
+{
+    if (calling_begin(caller, call)) {
+        call->state = CALL_GOING;
+        return;
+    }
+    turns_release(caller, call);
+    set_failed(&caller->turns, call);
+}
+
+static void
+go(struct caller *caller, struct call *call)
+{
+    struct turns *t = &caller->turns;
+    enum call_turn turn = CALL_READY;
+
+    call->began_us = clock_steady_us();
+    if (call->prepare) {
+        t->preparing = call;
+        turn = call->prepare(call);
+        if (!t->preparing)
+            return; /* cancelled, perhaps freed */
+        t->preparing = NULL;
+    }
+    if (turn == CALL_READY)
+        begin(caller, call);
+    else if (turn == CALL_NOT)
+        turns_release(caller, call);
+}
+
+void
+turns_give(struct caller *caller)
+{
+    struct call *call;
+
+    for (unsigned i = 0;
+         i < TURNS_AT_ONCE && (call = next_call(&caller->turns)); i++)
+        go(caller, call);
+}
+
+void
+turns_tell_failed(struct caller *caller)
+{
+    struct list failed, *node;
+
+    list_init(&failed);
+    list_move(&failed, &caller->turns.failed);
+    while ((node = list_first(&failed))) {
+        struct call *call = list_entry(node, struct call, node);
+
+        list_remove(node);
+        call->state = CALL_IDLE;
+        call->done(call); /* which may free it */
+    }
+}
+
+/* The user's side */
+
+static void
+clear_outcome(struct call *call)
+{
+    call->failure = CALL_BROKEN;
+    call->status = 0;
+    call->retry_after_us = 0;
+    call->answer = (struct slice){NULL, 0};
+    call->is_cut = false;
+    call->content_type = call->etag = call->last_modified = call->links =
+        call->answer;
+    call->final_url = NULL;
+    call->why[0] = '\0';
+    call->took_us = 0;
+}
+
+void
+caller_start(struct caller *caller, struct call *call)
+{
+    struct turns *t = &caller->turns;
+    char key[KEY_MAX];
+    struct host *host;
+
+    clear_outcome(call);
+    list_init(&call->node);
+    call->handle = NULL;
+    call->host = NULL;
+    call->state = CALL_IDLE;
+    if (caller->is_cut)
+        return;
+    if (!write_key(key, call->url)) {
+        call_fail(call, CALL_REFUSED, "the URL is none that can be called");
+        set_failed(t, call);
+        return;
+    }
+    host = host_of(t, key);
+    if (!host) {
+        call_fail(call, CALL_MEMORY, "no memory");
+        set_failed(t, call);
+        return;
+    }
+    call->host = host;
+    call->was_suspect = call->is_suspect;
+    call->state = CALL_WAITING;
+    list_append(&host->waiting[kind_of(call)], &call->node);
+    t->n_waiting++;
+    place(t, host);
+}
+
+void
+caller_go(struct caller *caller, struct call *call, bool ready)
+{
+    if (call->state != CALL_HELD)
+        return; /* cut */
+    if (ready)
+        begin(caller, call);
+    else
+        turns_release(caller, call);
+}
+
+void
+caller_cancel(struct caller *caller, struct call *call)
+{
+    struct turns *t = &caller->turns;
+
+    if (t->preparing == call)
+        t->preparing = NULL;
+    switch ((enum call_state)call->state) {
+    case CALL_IDLE:
+        break;
+    case CALL_FAILED:
+        list_remove(&call->node);
+        call->state = CALL_IDLE;
+        break;
+    case CALL_WAITING: {
+        struct host *host = call->host;
+
+        list_remove(&call->node);
+        call->state = CALL_IDLE;
+        call->host = NULL;
+        t->n_waiting--;
+        place(t, host);
+        break;
+    }
+    case CALL_GOING:
+        calling_stop(caller, call);
+        turns_release(caller, call);
+        break;
+    case CALL_HELD:
+        turns_release(caller, call);
+        break;
+    }
+}
+
+void
+caller_count(const struct caller *caller, unsigned *under_way,
+             unsigned *waiting)
+{
+    *under_way = caller->turns.n_held;
+    *waiting = caller->turns.n_waiting;
+}
+
+/* Life */
+
+void
+turns_init(struct turns *t, unsigned connections, unsigned host_connections)
+{
+    t->connections = connections ? connections : 1;
+    t->host_connections = host_connections ? host_connections : 1;
+    list_init(&t->held);
+    list_init(&t->failed);
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        list_init(&t->rings[kind]);
+}
+
+static void
+cancel_all(struct caller *caller, struct list *calls)
+{
+    struct list *node;
+
+    while ((node = list_first(calls)))
+        caller_cancel(caller, list_entry(node, struct call, node));
+}
+
+void
+turns_cut(struct caller *caller)
+{
+    struct turns *t = &caller->turns;
+
+    cancel_all(caller, &t->failed);
+    cancel_all(caller, &t->held);
+    for (size_t i = 0; i < HOST_BUCKETS; i++) {
+        /* A host is gone with its last call. */
+        while (t->hosts[i]) {
+            struct host *host = t->hosts[i];
+            enum kind kind = list_is_empty(&host->waiting[SOUND]);
+
+            caller_cancel(caller, list_entry(list_first(&host->waiting[kind]),
+                                             struct call, node));
+        }
+    }
+}
