@@ -115,20 +115,24 @@ ask(struct db *db, const char *sql, char *answer, size_t size,
 /*
  * WAL with synchronous=FULL: a commit is one append and one fsync, and what was
  * acknowledged is there after a crash (R-149). Checkpoints are made when the
- * log wants them. Pages of 16 KiB suit rows that are batches.
+ * log wants them. Pages of 16 KiB suit rows that are batches; where rows are
+ * small and change one by one, a commit writes as many whole pages as it has
+ * touched, and they are better small.
  */
 static enum status
-settle_writer(struct db *db, struct problem *why)
+settle_writer(struct db *db, enum db_mode mode_wanted, struct problem *why)
 {
-    static const char *const before[] = {
+    bool is_small = mode_wanted == DB_SMALL;
+    const char *const before[] = {
         /* These two have effect only while the file is empty. */
-        "PRAGMA page_size=16384",
+        is_small ? "PRAGMA page_size=4096" : "PRAGMA page_size=16384",
         "PRAGMA auto_vacuum=NONE",
         "PRAGMA secure_delete=OFF",
     };
-    static const char *const after[] = {
+    const char *const after[] = {
         "PRAGMA synchronous=FULL",
-        "PRAGMA wal_autocheckpoint=0",
+        is_small ? "PRAGMA wal_autocheckpoint=1000"
+                 : "PRAGMA wal_autocheckpoint=0",
     };
     char mode[16];
     enum status rc = STATUS_OK;
@@ -177,8 +181,8 @@ db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
     sqlite3_extended_result_codes(db->handle, 1);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
 
-    if (mode == DB_WRITER)
-        rc = settle_writer(db, why);
+    if (mode != DB_READER)
+        rc = settle_writer(db, mode, why);
     if (!rc)
         rc = check_wal(db, path, why);
 

@@ -23,6 +23,8 @@ struct db {
 enum db_mode {
     DB_WRITER, /* creates the file; WAL, synchronous=FULL, page_size 16384,
                   secure_delete off, no auto-vacuum, no automatic checkpoint */
+    DB_SMALL,  /* the same for small rows: page_size 4096, and a checkpoint
+                  whenever the WAL has 1,000 pages */
     DB_READER
 };
 

@@ -28,10 +28,16 @@ struct hub;
  * every try. As header `Tidings-Delivery`, and `webhook-id`. */
 #define DELIVERY_ID_SIZE 96
 
+/* Makes hub->deliveries, before there is a thread; frees it, and bodies, when
+ * there is none any more: all subscriptions were cut by then. */
+MUST_CHECK enum status deliver_open(struct hub *hub, struct problem *why);
+void deliver_close(struct hub *hub);
+
 /* A subscription is there (new, or learnt at the start): deliver to it. */
 void deliver_begin(struct subscription *s);
 
-/* It is to be freed, or its cursor moved: whatever is under way is cut. */
+/* It is to be freed, or its cursor moved (then deliver_begin follows): whatever
+ * is under way is cut. */
 void deliver_cut(struct subscription *s);
 
 /* Its terms were replaced: looks whether it is due now. What is in flight goes
@@ -42,7 +48,8 @@ void deliver_look(struct subscription *s);
 void deliver_wake(struct hub *hub);
 
 /* At the end of a turn, when the ranges that were fixed in it are kept: sends
- * them. */
+ * them. Not called at the end of a turn that was not kept: the hub writes its
+ * ranges again until they are. */
 void deliver_turn(struct hub *hub);
 
 #endif

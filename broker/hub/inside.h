@@ -13,8 +13,11 @@
 #include "broker/hub/subscription.h"
 #include "broker/hub/verify.h"
 #include "broker/net/caller.h"
+#include "proto/signature.h"
 
-struct engine; /* deliver.c: bodies, what is due */
+/* How often cursors that have moved are kept, and a turn that could not be kept
+ * is tried again. */
+#define HUB_TICK_US 1000000
 
 struct hub {
     struct registry *registry;
@@ -28,11 +31,23 @@ struct hub {
     struct requests *requests;           /* verify.c: tables, limits */
     struct deliveries *deliveries;       /* deliver.c */
     struct list answers; /* orders that are done when this turn is kept */
+    enum signature_method signature;
+    struct alarm tick;
+    int64_t again_us; /* steady: what could not be kept is tried again then */
 
     /* Other threads */
     atomic_bool is_dirty; /* some topic is: look at them */
     atomic_bool sets_changed;
-    atomic_bool is_stopping;
+    pthread_mutex_t mutex; /* between hub_submit and hub_stop */
+    bool is_stopping;
 };
+
+/* The order is done when what this turn writes is kept; if it is not, with 503
+ * instead of the outcome it has now. */
+void hub_answer(struct hub *hub, struct order *order);
+
+/* It is done now. */
+void hub_answer_now(struct order *order, enum status status,
+                    const struct problem *why);
 
 #endif

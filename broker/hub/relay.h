@@ -41,6 +41,11 @@ struct relay {
     struct topic *topic;        /* while it has subscriptions; or NULL */
 };
 
+/* Learns all relays from hub.db, before there is a thread; frees them, when
+ * there is none any more, after all subscriptions. */
+MUST_CHECK enum status relay_load(struct hub *hub, struct problem *why);
+void relay_close(struct hub *hub);
+
 /* The relay of that name, or with that topic (compared as W-026 says). */
 struct relay *relay_find(struct hub *hub, struct slice name);
 struct relay *relay_of_topic(struct hub *hub, struct slice url);

@@ -25,7 +25,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/list.h"
+#include "broker/hub/pairs.h"
 #include "broker/hub/topic.h"
 #include "broker/net/caller.h"
 #include "broker/sets/filters.h"
@@ -56,7 +58,7 @@ struct subscription {
     enum subscription_kind kind;
     struct topic *topic;
     struct list of_topic; /* topic->subscriptions */
-    struct list by_key;   /* the table of pairs (subscription.c) */
+    struct pair pair;     /* its key */
     char *callback;       /* as given: the wire's (W-080) */
     struct terms terms;
     int64_t created_us;
@@ -73,6 +75,11 @@ struct subscription {
     uint64_t range_last; /* the delivery (after, range_last] was tried at least
                             once, as it stands in hub.db; 0: none */
     bool has_moved;      /* since hub.db was told (once a second) */
+    bool is_range_stale; /* a renewal has changed what bodies look like while
+                            the range was tried: when that try has come to an
+                            end without success, range_last is 0 again
+                            (deliver.c), so that other bytes never go out under
+                            the same id */
 
     /* The engine's own (deliver.c). */
     struct list node; /* topic->resting, or another list of the engine */
@@ -89,23 +96,58 @@ struct subscription {
     char last_error[160];
 };
 
+/* The tables */
+
+/* For at most `max` subscriptions: struct hub's own. */
+struct subscriptions *subscriptions_new(size_t max);
+
+/* Frees them all, without ending them: the loop ends, or never began. NULL is
+ * allowed. */
+void subscriptions_free(struct subscriptions *all);
+
+size_t subscriptions_count(const struct hub *hub);
+
 /* The subscription of that pair; NULL: there is none. */
 struct subscription *subscription_find(struct hub *hub,
                                        const struct topic *topic,
                                        struct slice callback);
 struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 
+/* The first one with a greater id; NULL: there is none. `after` 0: the first.
+ */
+struct subscription *subscription_next(struct hub *hub, uint64_t after);
+
+/* Has the lease ended? Asked at the start of each try (W-072): the alarm may
+ * be late where the wall clock was set. */
+static inline bool
+subscription_is_over(const struct subscription *s)
+{
+    return clock_now_us() >= s->lease_end_us;
+}
+
+/* One that was learnt at the start; takes over record->terms. Nothing is
+ * delivered before subscription_resume, on the delivery thread. STATUS_MEMORY.
+ */
+struct record;
+MUST_CHECK enum status subscription_restore(struct hub *hub,
+                                            struct topic *topic,
+                                            struct record *record,
+                                            struct problem *why);
+void subscription_resume(struct subscription *s);
+
 /* A verified request: makes the subscription, or replaces the terms of the one
  * that is there (without interrupting its delivery: W-035). `after`: where a
  * new one begins, or, has_after, where an old one goes on. Takes over what
- * `terms` holds. Kept in hub.db with this turn's transaction. */
+ * `terms` holds, when it succeeds. Kept in hub.db with this turn's transaction.
+ * STATUS_BUSY: too many subscriptions, or different filters. */
 MUST_CHECK enum status
 subscription_confirm(struct hub *hub, struct topic *topic,
                      struct slice callback, enum subscription_kind kind,
                      struct terms *terms, int64_t lease_end_us, bool has_after,
                      uint64_t after, struct problem *why);
 
-/* Ends it: no delivery from now on (one in flight is cut), its row goes. */
+/* Ends it: no delivery from now on (one in flight is cut), its row goes, and
+ * it is freed. */
 enum subscription_end {
     END_UNSUBSCRIBED,
     END_EXPIRED,

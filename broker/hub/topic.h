@@ -46,6 +46,7 @@ struct topic {
     struct list subscriptions; /* all: subscription->of_topic */
     struct list resting;       /* those that have read everything, and wait:
                                   subscription->node */
+    unsigned n_requests;       /* verify.c: requests that wait for it */
 };
 
 /* The topic with that URL: of a set that exists, or of a relay. Compared as
@@ -61,7 +62,7 @@ MUST_CHECK enum status topic_of_relay(struct hub *hub, struct relay *relay,
                                       struct topic **topic,
                                       struct problem *why);
 
-/* Frees it if it has no subscriptions. */
+/* Frees it if it has no subscriptions, and no requests. */
 void topic_release(struct topic *topic);
 
 /* Appends its canonical URL (rel=self), and the URL of the hub that its

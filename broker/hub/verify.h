@@ -17,7 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/hub/pairs.h"
 #include "broker/hub/subscription.h"
+#include "broker/hub/tally.h"
 
 /* Requests that wait for their verification: per callback host, per requester,
  * in all (W-164: more is 429). */
@@ -28,8 +30,10 @@
 struct request {
     struct hub *hub;
     uint64_t id;
-    struct list node;   /* all requests */
-    struct list by_key; /* table of pairs */
+    struct list node; /* all requests */
+    struct list turn; /* fresh, or to be called at the end of this turn */
+    struct pair pair; /* its key */
+    struct tally *of_host, *of_from;
     enum websub_mode mode;
     struct topic *topic;
     char *topic_url; /* as it was asked for (W-050) */
@@ -56,13 +60,40 @@ struct order;
 MUST_CHECK enum status verify_take(struct hub *hub, struct order *order,
                                    struct problem *why);
 
-/* One that was learnt at the start. */
-void verify_resume(struct request *request);
+/* One that was learnt at the start; takes over record->terms. It is verified at
+ * the first verify_turn. */
+struct record;
+MUST_CHECK enum status verify_resume(struct hub *hub, struct topic *topic,
+                                     struct record *record,
+                                     struct problem *why);
 
 /* At the end of a turn, when what it wrote is kept: calls out. */
 void verify_turn(struct hub *hub);
 
-/* Tells a callback that it is denied (W-041); a few tries, then given up. */
+/* At the end of a turn that was not kept: those taken in it never were. */
+void verify_lost(struct hub *hub);
+
+/* The topic is no more: whoever waits for it is denied (W-044). */
+void verify_topic_gone(struct hub *hub, struct topic *topic);
+
+/* The operator's: it ends, and its callback is denied. */
+void verify_end(struct request *request);
+
+/* Those that wait, by id: the first one after `after`; or that one; NULL. */
+struct request *request_next(struct hub *hub, uint64_t after);
+struct request *request_by_id(struct hub *hub, uint64_t id);
+
+struct requests *requests_new(void);
+
+/* Frees all, without ending them: the loop ends, or never began. NULL is
+ * allowed. */
+void requests_free(struct requests *all);
+
+/* Tells a callback that it is denied (W-041); a few tries, then given up. Not
+ * remembered over a restart, and no more than DENIALS_MAX at a time: it is a
+ * courtesy (what ended has ended), and must not cost what deliveries need. */
+#define DENIALS_MAX 10000
+
 void verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
                  struct slice reason);
 
