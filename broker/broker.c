@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "broker/archive/archiver.h"
+#include "broker/base/diag.h"
 #include "broker/base/file.h"
 #include "broker/http/http.h"
+#include "broker/hub/hub.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/public_url.h"
 #include "broker/sets/registry.h"
+#include "proto/signature.h"
 
 /* How long answers may take that are still going out when the broker ends. */
 #define FAREWELL_US 5000000
@@ -27,6 +30,7 @@ struct broker {
     struct registry *registry;
     struct archiver *archiver;
     struct push *push;
+    struct hub *hub;
     struct server *server;
     struct http http;
 };
@@ -68,9 +72,41 @@ host_of(const char *url)
     return (struct slice){from, size};
 }
 
+/* The hub's settings, as far as one alone does not tell. */
+static enum status
+check_hub(const struct config *config, struct problem *why)
+{
+    struct problem inner = {""};
+    enum signature_method method;
+    struct networks networks;
+
+    if (config->hub_lease_min_us > config->hub_lease_default_us)
+        return problem(why, STATUS_INVALID,
+                       "--hub-lease-default is shorter than --hub-lease-min");
+    if (config->hub_lease_default_us > config->hub_lease_max_us)
+        return problem(why, STATUS_INVALID,
+                       "--hub-lease-default is longer than --hub-lease-max");
+    if (config->hub_retry_first_us > config->hub_retry_max_us)
+        return problem(why, STATUS_INVALID,
+                       "--hub-retry-first is longer than --hub-retry-max");
+    if (signature_method_of(slice_of(config->hub_signature), &method))
+        return problem(why, STATUS_INVALID,
+                       "--hub-signature: \"%s\" is not sha1, sha256, sha384 or "
+                       "sha512",
+                       problem_quote(slice_of(config->hub_signature)).text);
+    if (networks_read(slice_of(config->allow_callbacks), &networks, &inner))
+        return problem(why, STATUS_INVALID, "--allow-callbacks: %s",
+                       inner.text);
+    return STATUS_OK;
+}
+
 enum status
 broker_check(const struct config *config, struct problem *why)
 {
+    enum status rc = check_hub(config, why);
+
+    if (rc)
+        return rc;
     if (!config->tls_cert[0] != !config->tls_key[0])
         return problem(why, STATUS_INVALID,
                        "--tls-%s is missing: TLS needs "
@@ -130,6 +166,15 @@ on_closed(void *user)
     archiver_wake(b->archiver);
 }
 
+/* Log thread. Requests that change sets are let in when the hub is there. */
+static void
+on_changed(void *user)
+{
+    struct broker *b = user;
+
+    hub_sets_changed(b->hub);
+}
+
 static void
 on_wake(struct service *service, void *user)
 {
@@ -181,9 +226,33 @@ name_urls(struct broker *b)
     http_init(&b->http, b->registry, b->push, config->listen_host);
 }
 
+/* Whom the hub may call beside public addresses. An open broker can be reached
+ * by its own machine only, and those who may ask it for a call could make that
+ * themselves (design: "Open means"). */
+static enum status
+open_hub(struct broker *b, struct problem *why)
+{
+    struct networks allowed;
+    enum status rc =
+        networks_read(slice_of(b->config->allow_callbacks), &allowed, why);
+
+    if (rc)
+        return rc;
+    if (b->http.is_open) {
+        networks_add_loopback(&allowed);
+        diag(DIAG_INFO, "broker",
+             "callbacks on this machine are allowed: the broker is open to "
+             "nobody else");
+    }
+    return hub_open(&b->hub, b->registry, &allowed, why);
+}
+
 /* The address comes first: where it is in use nothing has been touched yet, nor
- * made. The archive thread comes last: what it closes gets headers with the
- * public URL, for ever, and a start that fails must not have closed anything.
+ * made. The hub comes when its deliveries can name themselves by the public
+ * URL, and the server listens: a callback may ask back at once (in the moment
+ * before the last floor stands it is told 503 and Retry-After, like anybody).
+ * The archive thread comes last: what it closes gets headers with the public
+ * URL, for ever, and a start that fails must not have closed anything.
  */
 static enum status
 open_floors(struct broker *b, const struct registry_options *sets,
@@ -204,7 +273,8 @@ open_floors(struct broker *b, const struct registry_options *sets,
         return rc;
     name_urls(b);
     public_url_remember(b->config->data, b->public_url);
-    return archiver_open(&b->archiver, b->registry, why);
+    rc = open_hub(b, why);
+    return rc ? rc : archiver_open(&b->archiver, b->registry, why);
 }
 
 enum status
@@ -216,6 +286,7 @@ broker_open(struct broker **broker, const struct config *config,
         .config = config,
         .public_url = b ? b->public_url : NULL,
         .on_closed = on_closed,
+        .on_changed = on_changed,
         .user = b,
     };
     struct server_options net = {
@@ -245,6 +316,7 @@ broker_open(struct broker **broker, const struct config *config,
         return rc;
     }
     b->http.archiver = b->archiver;
+    b->http.hub = b->hub;
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;
@@ -257,11 +329,15 @@ broker_url(const struct broker *b)
 }
 
 /*
- * The order: no new requests, subscribers are told; the log commits and answers
- * what it has, for its answers need the server's threads, and what it closes
- * wakes the archive; the archive ends, so that no other thread opens files when
- * the server does; the server sends the answers, and ends with nobody left who
- * could ask; then the log's files are closed.
+ * The order: no new requests, subscribers are told; the hub's thread ends, for
+ * it reads the log and may give it posts, and answers its orders, for which it
+ * needs the server's threads (who asks it from now on hears that the broker is
+ * ending; what it gave to the log is answered there); the log commits and
+ * answers what it has, for its answers need the server's threads, too, and what
+ * it closes wakes the archive; the archive ends, so that no other thread opens
+ * files when the server does; the server sends the answers, and ends with
+ * nobody left who could ask; then the hub is freed, which the log and requests
+ * could wake and ask until now, and the log's files are closed.
  */
 void
 broker_close(struct broker *b)
@@ -272,11 +348,14 @@ broker_close(struct broker *b)
         server_stop_accepting(b->server);
         push_farewell(b->push, b->server);
     }
+    if (b->hub)
+        hub_stop(b->hub);
     if (b->registry)
         registry_stop(b->registry);
     archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
     archiver_close(b->archiver); /* /readyz asked it until now */
+    hub_close(b->hub);
     push_close(b->push);
     registry_close(b->registry);
     free(b);

@@ -13,9 +13,11 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* Every subscriber is a descriptor: take as many as the system allows. */
+/* Every subscriber is a descriptor: take as many as the system allows. Of these
+ * the hub's connections get a quarter at most, so that however many callbacks
+ * hang, others can still connect. */
 static void
-raise_descriptors(void)
+share_descriptors(struct config *config)
 {
     struct rlimit limit;
 
@@ -23,6 +25,14 @@ raise_descriptors(void)
         return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit) ||
+        config->hub_connections <= limit.rlim_cur / 4)
+        return;
+    config->hub_connections = limit.rlim_cur / 4 ? limit.rlim_cur / 4 : 1;
+    DIAG(DIAG_WARNING, "broker",
+         "few files may be open (ulimit -n): the hub has fewer connections",
+         diag_number("files", limit.rlim_cur),
+         diag_number("hub_connections", config->hub_connections));
 }
 
 /* What the command line or the file says will not do: told to whoever typed it,
@@ -45,7 +55,7 @@ end_saying(void)
 }
 
 static int
-serve(const struct config *config)
+serve(struct config *config)
 {
     struct broker *broker = NULL;
     struct problem why = {""};
@@ -59,7 +69,7 @@ serve(const struct config *config)
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    raise_descriptors();
+    share_descriptors(config);
 
     DIAG(DIAG_INFO, "broker", "starting", diag_text("version", TIDINGS_VERSION),
          diag_number("pid", (uint64_t)getpid()),

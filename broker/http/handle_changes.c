@@ -209,7 +209,8 @@ set_key(struct request *rq, struct ingest *ingest, struct problem *why)
 }
 
 void
-handle_changes_post(struct http *http, struct request *rq, struct slice set)
+handle_changes_post(struct http *http, struct request *rq,
+                    const struct holes *holes)
 {
     struct slice type = {NULL, 0}, encoding;
     struct posting *p = calloc(1, sizeof(*p));
@@ -221,7 +222,7 @@ handle_changes_post(struct http *http, struct request *rq, struct slice set)
     if (!p)
         rc = problem(&why, STATUS_BUSY, "the broker has no memory left");
     else
-        rc = ingest_begin(&p->ingest, http->registry, set, type,
+        rc = ingest_begin(&p->ingest, http->registry, holes->name, type,
                           request_content_length(rq), &why);
     if (!rc && request_header(rq, "content-encoding", &encoding)) {
         rc = ingest_decode(p->ingest, encoding, &why);

@@ -222,14 +222,15 @@ open_later(struct request *rq, const struct opening *asked)
 }
 
 void
-handle_documents_get(struct http *http, struct request *rq, struct slice name)
+handle_documents_get(struct http *http, struct request *rq,
+                     const struct holes *holes)
 {
     struct opening o = {
         .wish = {.registry = http->registry, .patience = LOG_MEMORY}};
 
     o.status = documents_find(request_path(rq), &o.found);
     if (!o.status && o.found.has_set) {
-        o.wish.set = routes_set(http, rq, name, &o.wish.head);
+        o.wish.set = routes_set(http, rq, holes->name, &o.wish.head);
         if (!o.wish.set)
             return;
     }

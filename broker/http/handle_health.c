@@ -8,12 +8,13 @@
 #include "proto/json.h"
 
 void
-handle_health_get(struct http *http, struct request *rq, struct slice set)
+handle_health_get(struct http *http, struct request *rq,
+                  const struct holes *holes)
 {
     struct response r;
 
     (void)http;
-    (void)set;
+    (void)holes;
     response_init(&r, 200, "text/plain");
     r.text = SLICE("ok\n");
     request_answer(rq, &r);
@@ -76,7 +77,8 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
  * While the broker starts and ends, whoever asks is told so before this is
  * called. */
 void
-handle_ready_get(struct http *http, struct request *rq, struct slice set)
+handle_ready_get(struct http *http, struct request *rq,
+                 const struct holes *holes)
 {
     struct problem reasons[REASONS_MAX];
     struct log_health health;
@@ -84,7 +86,7 @@ handle_ready_get(struct http *http, struct request *rq, struct slice set)
     struct buf text;
     size_t n;
 
-    (void)set;
+    (void)holes;
     log_health(registry_log(http->registry), &health);
     n = reasons_of(http, &health, reasons);
     if (n > 0) {

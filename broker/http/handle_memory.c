@@ -283,7 +283,8 @@ read_or_wait(struct request *rq, struct reading *r)
 }
 
 void
-handle_memory_get(struct http *http, struct request *rq, struct slice name)
+handle_memory_get(struct http *http, struct request *rq,
+                  const struct holes *holes)
 {
     struct reading *r = calloc(1, sizeof(*r));
     int64_t wait_us = 0;
@@ -293,7 +294,7 @@ handle_memory_get(struct http *http, struct request *rq, struct slice name)
         return;
     }
     r->http = http;
-    r->wish.set = routes_set(http, rq, name, &r->head);
+    r->wish.set = routes_set(http, rq, holes->name, &r->head);
     if (!r->wish.set || !choose_form(rq, r)) {
         reading_free(r);
         return;

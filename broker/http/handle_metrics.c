@@ -60,11 +60,12 @@ on_gone(struct request *rq)
 static const struct request_handlers handlers = {.on_gone = on_gone};
 
 void
-handle_metrics_get(struct http *http, struct request *rq, struct slice set)
+handle_metrics_get(struct http *http, struct request *rq,
+                   const struct holes *holes)
 {
     struct scrape *s = calloc(1, sizeof(*s));
 
-    (void)set;
+    (void)holes;
     if (!s) {
         routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
         return;

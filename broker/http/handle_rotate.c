@@ -98,8 +98,9 @@ static const struct request_handlers handlers = {
 };
 
 void
-handle_rotate_post(struct http *http, struct request *rq, struct slice name)
+handle_rotate_post(struct http *http, struct request *rq,
+                   const struct holes *holes)
 {
-    routes_receive_nothing(http, rq, name, &handlers,
+    routes_receive_nothing(http, rq, holes->name, &handlers,
                            "a rotation has no body to speak of");
 }

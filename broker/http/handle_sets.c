@@ -59,10 +59,10 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
 }
 
 void
-handle_set_get(struct http *http, struct request *rq, struct slice name)
+handle_set_get(struct http *http, struct request *rq, const struct holes *holes)
 {
     struct head head;
-    struct set *set = routes_set(http, rq, name, &head);
+    struct set *set = routes_set(http, rq, holes->name, &head);
 
     if (set)
         answer_set(rq, 200, set, &head);
@@ -154,15 +154,8 @@ static const struct request_handlers put_handlers = {
 static enum status
 check_type(struct request *rq, struct problem *why)
 {
-    struct slice type = {NULL, 0};
-    const char *end;
+    struct slice type = routes_media_type(rq);
 
-    request_header(rq, "content-type", &type);
-    end = type.size ? memchr(type.data, ';', type.size) : NULL;
-    if (end)
-        type.size = (size_t)(end - type.data);
-    while (type.size && strchr(" \t", type.data[type.size - 1]))
-        type.size--;
     if (request_content_length(rq) == 0 || slice_is(type, "application/json"))
         return STATUS_OK;
     return problem(why, STATUS_UNSUPPORTED,
@@ -171,11 +164,11 @@ check_type(struct request *rq, struct problem *why)
 }
 
 void
-handle_set_put(struct http *http, struct request *rq, struct slice name)
+handle_set_put(struct http *http, struct request *rq, const struct holes *holes)
 {
     struct problem why = {"the broker has no memory left"};
     struct putting *p = NULL;
-    enum status rc = alter_check_name(name, &why);
+    enum status rc = alter_check_name(holes->name, &why);
 
     if (!rc)
         rc = check_type(rq, &why);
@@ -191,7 +184,7 @@ handle_set_put(struct http *http, struct request *rq, struct slice name)
         return;
     }
     p->http = http;
-    memcpy(p->name, name.data, name.size);
+    memcpy(p->name, holes->name.data, holes->name.size);
     buf_init(&p->body, SETTINGS_BYTES_MAX);
     request_set_user(rq, p);
     request_receive(rq, &put_handlers);
@@ -257,9 +250,10 @@ static const struct request_handlers delete_handlers = {
 };
 
 void
-handle_set_delete(struct http *http, struct request *rq, struct slice name)
+handle_set_delete(struct http *http, struct request *rq,
+                  const struct holes *holes)
 {
-    routes_receive_nothing(http, rq, name, &delete_handlers,
+    routes_receive_nothing(http, rq, holes->name, &delete_handlers,
                            "a removal has no body to speak of");
 }
 
@@ -292,7 +286,8 @@ write_page(struct buf *to, struct http *http, const struct page *page, size_t n,
 }
 
 void
-handle_sets_get(struct http *http, struct request *rq, struct slice none)
+handle_sets_get(struct http *http, struct request *rq,
+                const struct holes *holes)
 {
     struct page *page = NULL;
     struct slice after = {"", 0};
@@ -302,7 +297,7 @@ handle_sets_get(struct http *http, struct request *rq, struct slice none)
     struct buf text;
     size_t n = PAGE_SETS;
 
-    (void)none;
+    (void)holes;
     if (request_parameter(rq, "after", &after, &is_bad) &&
         (is_bad || (after.size > 0 && !set_name_is_valid(after)))) {
         problem_set(&why, "after: \"%s\" is not the name of a set",

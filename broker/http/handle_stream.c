@@ -81,7 +81,8 @@ wanted_transport(struct request *rq, struct push_wish *wish,
 }
 
 void
-handle_stream_get(struct http *http, struct request *rq, struct slice name)
+handle_stream_get(struct http *http, struct request *rq,
+                  const struct holes *holes)
 {
     struct push_wish wish = {NULL};
     struct problem why = {""};
@@ -95,7 +96,7 @@ handle_stream_get(struct http *http, struct request *rq, struct slice name)
         request_answer_problem(rq, 426, &why, NULL, NULL);
         return;
     }
-    wish.set = routes_set(http, rq, name, &head);
+    wish.set = routes_set(http, rq, holes->name, &head);
     if (!wish.set)
         return;
     if (!request_is_upgrade(rq) && was_told(rq)) {

@@ -54,6 +54,7 @@ http_init(struct http *http, struct registry *registry, struct push *push,
     http->registry = registry;
     http->push = push;
     http->any_host = registry_config(registry)->insecure_open;
+    http->is_open = !http->any_host; /* else broker_check has refused */
     add_host(http, slice_of(listen_host));
     add_host(http, SLICE("localhost"));
     add_host(http, SLICE("127.0.0.1"));
@@ -103,6 +104,17 @@ may_come_in(const struct http *http, struct request *rq, struct problem *why)
     return false;
 }
 
+/* Errors at the hub are told as text/plain: W-032. */
+static void
+refuse(struct request *rq, unsigned status, const struct problem *why,
+       const char *allow)
+{
+    if (slice_is(request_path(rq), "/hub"))
+        request_answer_sentence(rq, status, why, allow);
+    else
+        request_answer_problem(rq, status, why, allow, NULL);
+}
+
 void
 http_on_request(struct request *rq, void *user)
 {
@@ -115,29 +127,29 @@ http_on_request(struct request *rq, void *user)
         if (slice_is(request_path(rq), "/healthz") &&
             (request_method(rq) == METHOD_GET ||
              request_method(rq) == METHOD_HEAD)) {
-            handle_health_get(NULL, rq, (struct slice){NULL, 0});
+            handle_health_get(NULL, rq, &(struct holes){{NULL, 0}, {NULL, 0}});
             return;
         }
         problem_set(&why, "the broker is starting");
-        request_answer_problem(rq, 503, &why, NULL, NULL);
+        refuse(rq, 503, &why, NULL);
         return;
     }
     if (!may_come_in(http, rq, &why)) {
-        request_answer_problem(rq, 403, &why, NULL, NULL);
+        refuse(rq, 403, &why, NULL);
         return;
     }
     routes_find(request_method(rq), request_path(rq), &found);
     if (!found.allow[0]) {
         problem_set(&why, "there is nothing at \"%s\"",
                     problem_quote(request_path(rq)).text);
-        request_answer_problem(rq, 404, &why, NULL, NULL);
+        refuse(rq, 404, &why, NULL);
     } else if (!found.handler) {
         problem_set(&why, "this address answers to %s", found.allow);
-        request_answer_problem(rq, 405, &why, found.allow, NULL);
+        refuse(rq, 405, &why, found.allow);
     } else if (request_is_upgrade(rq) && found.handler != handle_stream_get) {
         problem_set(&why, "no WebSocket begins here");
-        request_answer_problem(rq, 400, &why, NULL, NULL);
+        refuse(rq, 400, &why, NULL);
     } else {
-        found.handler(http, rq, found.set);
+        found.handler(http, rq, &found.holes);
     }
 }

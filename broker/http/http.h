@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "broker/archive/archiver.h"
+#include "broker/hub/hub.h"
 #include "broker/net/request.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/registry.h"
@@ -17,6 +18,11 @@ struct http {
     struct registry *registry;
     struct push *push;
     struct archiver *archiver; /* from the moment when is_ready is true */
+    struct hub *hub;           /* likewise */
+
+    /* Can only this machine reach it: listener and public URL are loopback's,
+     * and --insecure-open is not given? */
+    bool is_open;
 
     /* Hosts that an open broker answers to, without ports: that of the
      * listener, that of the public URL, and loopback's names. */
@@ -29,7 +35,7 @@ struct http {
     atomic_bool is_ready;
 };
 
-/* Fills in all but archiver and is_ready. */
+/* Fills in all but archiver, hub and is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);
 

@@ -7,9 +7,6 @@
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
 
-/* Bytes of a body in which nothing is asked for. */
-#define NOTHING_MAX 1024
-
 /* HEAD is allowed where GET is. Documents have rows of their own, in
  * documents.c: what is not here is looked for there. */
 static const struct route {
@@ -20,14 +17,33 @@ static const struct route {
     {METHOD_GET, "/healthz", handle_health_get},
     {METHOD_GET, "/metrics", handle_metrics_get},
     {METHOD_GET, "/readyz", handle_ready_get},
-    {METHOD_GET, "/sets/{set}/changes", handle_memory_get},
-    {METHOD_POST, "/sets/{set}/changes", handle_changes_post},
-    {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post},
-    {METHOD_GET, "/sets/{set}/stream", handle_stream_get},
+    {METHOD_GET, "/sets/{name}/changes", handle_memory_get},
+    {METHOD_POST, "/sets/{name}/changes", handle_changes_post},
+    {METHOD_POST, "/sets/{name}/rotate", handle_rotate_post},
+    {METHOD_GET, "/sets/{name}/stream", handle_stream_get},
     {METHOD_GET, "/sets", handle_sets_get},
-    {METHOD_GET, "/sets/{set}", handle_set_get},
-    {METHOD_PUT, "/sets/{set}", handle_set_put},
-    {METHOD_DELETE, "/sets/{set}", handle_set_delete},
+    {METHOD_GET, "/sets/{name}", handle_set_get},
+    {METHOD_PUT, "/sets/{name}", handle_set_put},
+    {METHOD_DELETE, "/sets/{name}", handle_set_delete},
+
+    {METHOD_POST, "/hub", handle_hub_post},
+    {METHOD_POST, "/sets/{name}/subscribe", handle_subscribe_post},
+    {METHOD_GET, "/sets/{name}/subscriptions", handle_subscriptions_get},
+    {METHOD_GET, "/sets/{name}/subscriptions/{id}", handle_subscription_get},
+    {METHOD_DELETE, "/sets/{name}/subscriptions/{id}",
+     handle_subscription_delete},
+    {METHOD_POST, "/sets/{name}/subscriptions/{id}/redeliver",
+     handle_redeliver_post},
+    {METHOD_GET, "/relays", handle_relays_get},
+    {METHOD_GET, "/relays/{name}", handle_relay_get},
+    {METHOD_PUT, "/relays/{name}", handle_relay_put},
+    {METHOD_DELETE, "/relays/{name}", handle_relay_delete},
+    {METHOD_GET, "/relays/{name}/subscriptions", handle_subscriptions_get},
+    {METHOD_GET, "/relays/{name}/subscriptions/{id}", handle_subscription_get},
+    {METHOD_DELETE, "/relays/{name}/subscriptions/{id}",
+     handle_subscription_delete},
+    {METHOD_POST, "/relays/{name}/subscriptions/{id}/redeliver",
+     handle_redeliver_post},
 };
 
 static const char *const method_names[] = {
@@ -37,24 +53,31 @@ static const char *const method_names[] = {
     [METHOD_OTHER] = "",
 };
 
-/* Does `path` have the form of `pattern`? *set is what stands for "{set}". */
+/* Does `path` have the form of `pattern`? A hole is a whole segment, and not an
+ * empty one. */
 static bool
-matches(const char *pattern, struct slice path, struct slice *set)
+matches(const char *pattern, struct slice path, struct holes *holes)
 {
-    const char *hole = strchr(pattern, '{');
-    const char *rest = hole ? hole + strlen("{set}") : NULL;
-    size_t before = hole ? (size_t)(hole - pattern) : strlen(pattern);
+    *holes = (struct holes){{NULL, 0}, {NULL, 0}};
+    for (; *pattern; pattern++) {
+        struct slice rest = path;
+        size_t size = 1;
 
-    *set = (struct slice){NULL, 0};
-    if (!hole)
-        return slice_is(path, pattern);
-    if (path.size <= before + strlen(rest) ||
-        memcmp(path.data, pattern, before) ||
-        memcmp(path.data + path.size - strlen(rest), rest, strlen(rest)))
-        return false;
-    set->data = path.data + before;
-    set->size = path.size - before - strlen(rest);
-    return !memchr(set->data, '/', set->size);
+        if (*pattern == '{') {
+            struct slice *hole = pattern[1] == 'n' ? &holes->name : &holes->id;
+
+            *hole = slice_take(&rest, '/');
+            size = hole->size;
+            if (size == 0)
+                return false;
+            pattern += strcspn(pattern, "}");
+        } else if (path.size == 0 || *path.data != *pattern) {
+            return false;
+        }
+        path.data += size;
+        path.size -= size;
+    }
+    return path.size == 0;
 }
 
 static void
@@ -70,16 +93,16 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 {
     enum method wanted = method == METHOD_HEAD ? METHOD_GET : method;
     struct document_found document;
-    struct slice set;
+    struct holes holes;
 
     memset(found, 0, sizeof(*found));
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        if (!matches(routes[i].path, path, &set))
+        if (!matches(routes[i].path, path, &holes))
             continue;
         allow(found, routes[i].method);
         if (routes[i].method == wanted) {
             found->handler = routes[i].handler;
-            found->set = set;
+            found->holes = holes;
         }
     }
     if (found->allow[0] || documents_find(path, &document))
@@ -87,7 +110,7 @@ routes_find(enum method method, struct slice path, struct route_found *found)
     allow(found, METHOD_GET);
     if (wanted == METHOD_GET) {
         found->handler = handle_documents_get;
-        found->set = document.set;
+        found->holes.name = document.set;
     }
 }
 
@@ -110,6 +133,26 @@ routes_set(struct http *http, struct request *rq, struct slice name,
         request_answer_problem(rq, 404, &why, NULL, NULL);
     }
     return NULL;
+}
+
+struct slice
+routes_media_type(struct request *rq)
+{
+    struct slice type = {NULL, 0};
+
+    request_header(rq, "content-type", &type);
+    return slice_trimmed(slice_take(&type, ';'));
+}
+
+enum status
+routes_may_publish(const struct http *http, struct problem *why)
+{
+    if (http->is_open)
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "publishing to the hub, and relays, are for a broker that "
+                   "only its own machine can reach; this one was started with "
+                   "--insecure-open");
 }
 
 void
@@ -135,7 +178,7 @@ routes_receive_nothing(struct http *http, struct request *rq, struct slice name,
 
     if (!set)
         return;
-    if (request_content_length(rq) > NOTHING_MAX) {
+    if (request_content_length(rq) > ROUTES_NOTHING_MAX) {
         problem_set(&why, "%s", why_not);
         routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
         return;

@@ -8,9 +8,16 @@
 #include "broker/net/request.h"
 #include "proto/slice.h"
 
-/* `set` is what stands in the path for "{set}", or empty. */
+/* What stands in a path where its row has holes: "{name}", then "{id}"; empty
+ * where it has none. Without "/". */
+struct holes {
+    struct slice name; /* of a set or a relay, or what is none */
+    struct slice id;
+};
+
+/* The holes are lent until the answer. */
 typedef void handler_fn(struct http *http, struct request *rq,
-                        struct slice set);
+                        const struct holes *holes);
 
 handler_fn handle_changes_post;
 handler_fn handle_memory_get;
@@ -24,11 +31,21 @@ handler_fn handle_sets_get;
 handler_fn handle_set_get;
 handler_fn handle_set_put;
 handler_fn handle_set_delete;
+handler_fn handle_hub_post;
+handler_fn handle_subscribe_post;
+handler_fn handle_subscriptions_get;
+handler_fn handle_subscription_get;
+handler_fn handle_subscription_delete;
+handler_fn handle_redeliver_post;
+handler_fn handle_relays_get;
+handler_fn handle_relay_get;
+handler_fn handle_relay_put;
+handler_fn handle_relay_delete;
 
 /* What a path and a method come to. */
 struct route_found {
     handler_fn *handler; /* NULL: no such path, or not with this method */
-    struct slice set;
+    struct holes holes;
     char allow[64]; /* "" if the path does not exist, else its methods */
 };
 
@@ -39,6 +56,19 @@ void routes_find(enum method method, struct slice path,
  * it was removed, and returns NULL if it does not exist. */
 struct set *routes_set(struct http *http, struct request *rq, struct slice name,
                        struct head *head);
+
+/* The Content-Type without its parameters; empty: there is none. During
+ * on_request. */
+struct slice routes_media_type(struct request *rq);
+
+/* May anybody publish to the hub, and register relays? As long as there are no
+ * tokens: of an open broker only (W-124). What else is answered 403, with
+ * `why`. */
+MUST_CHECK enum status routes_may_publish(const struct http *http,
+                                          struct problem *why);
+
+/* Bytes of a body in which nothing is asked for. */
+#define ROUTES_NOTHING_MAX 1024
 
 /* Receives a request to a set that says all in its path: `handlers` have the
  * set as the request's user, and these two beside their on_end. A body that is

@@ -186,6 +186,13 @@ on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
     return bury(r, name, list, removed_us);
 }
 
+static void
+tell_changed(struct registry *r)
+{
+    if (r->options.on_changed)
+        r->options.on_changed(r->options.user);
+}
+
 void
 registry_set_settings(struct set *set, struct settings *settings)
 {
@@ -203,6 +210,7 @@ registry_set_settings(struct set *set, struct settings *settings)
     set->settings = settings;
     pthread_mutex_unlock(&r->settings_mutex);
     free(old);
+    tell_changed(r);
 }
 
 void
@@ -488,6 +496,7 @@ registry_set_removed(struct set *set)
     set->settings = NULL;
     pthread_mutex_unlock(&r->settings_mutex);
     free(settings);
+    tell_changed(r);
 }
 
 void

@@ -77,6 +77,11 @@ struct registry_options {
 
     /* A Change List has ended. Log thread; only to wake. May be NULL. */
     void (*on_closed)(void *user);
+
+    /* A set got settings, or was removed: that is committed, and what
+     * registry_find and registry_settings tell. Log thread; only to wake. May
+     * be NULL. */
+    void (*on_changed)(void *user);
     void *user;
 };
 

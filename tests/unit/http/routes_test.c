@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -20,7 +21,7 @@ assert_route(enum method method, const char *path, handler_fn *handler,
 
     routes_find(method, slice_of(path), &found);
     assert_ptr_equal(found.handler, handler);
-    assert_true(slice_is(found.set, set));
+    assert_true(slice_is(found.holes.name, set));
     assert_true(found.allow[0] != '\0');
 }
 
@@ -70,6 +71,44 @@ answers_head_where_it_answers_get(void **state)
 }
 
 static void
+assert_holes(enum method method, const char *path, handler_fn *handler,
+             const char *name, const char *id)
+{
+    struct route_found found;
+
+    routes_find(method, slice_of(path), &found);
+    assert_ptr_equal(found.handler, handler);
+    assert_true(slice_is(found.holes.name, name));
+    assert_true(slice_is(found.holes.id, id));
+}
+
+/* Design section 4: the hub, its subscriptions, and relays. */
+static void
+finds_the_hub_and_what_belongs_to_it(void **state)
+{
+    (void)state;
+    assert_route(METHOD_POST, "/hub", handle_hub_post, "");
+    assert_route(METHOD_POST, "/sets/demo/subscribe", handle_subscribe_post,
+                 "demo");
+    assert_route(METHOD_GET, "/relays", handle_relays_get, "");
+    assert_route(METHOD_GET, "/relays/feed", handle_relay_get, "feed");
+    assert_route(METHOD_PUT, "/relays/feed", handle_relay_put, "feed");
+    assert_route(METHOD_DELETE, "/relays/feed", handle_relay_delete, "feed");
+    for (int i = 0; i < 2; i++) {
+        const char *of = i ? "relays" : "sets";
+        char all[80], one[80], again[100];
+
+        snprintf(all, sizeof(all), "/%s/a/subscriptions", of);
+        snprintf(one, sizeof(one), "/%s/a/subscriptions/17", of);
+        snprintf(again, sizeof(again), "/%s/a/subscriptions/17/redeliver", of);
+        assert_holes(METHOD_GET, all, handle_subscriptions_get, "a", "");
+        assert_holes(METHOD_HEAD, one, handle_subscription_get, "a", "17");
+        assert_holes(METHOD_DELETE, one, handle_subscription_delete, "a", "17");
+        assert_holes(METHOD_POST, again, handle_redeliver_post, "a", "17");
+    }
+}
+
+static void
 assert_allows(const char *path, const char *allow, unsigned n_methods)
 {
     unsigned n = 0;
@@ -97,6 +136,13 @@ says_which_methods_an_address_answers_to(void **state)
     assert_allows("/sets/demo", "GET, HEAD, PUT, DELETE", 4);
     assert_allows("/sets/demo/changelist.xml", "GET, HEAD", 2);
     assert_allows("/.well-known/resourcesync", "GET, HEAD", 2);
+    assert_allows("/hub", "POST", 1); /* W-038 */
+    assert_allows("/sets/demo/subscribe", "POST", 1);
+    assert_allows("/sets/demo/subscriptions", "GET, HEAD", 2);
+    assert_allows("/sets/demo/subscriptions/1", "GET, HEAD, DELETE", 3);
+    assert_allows("/sets/demo/subscriptions/1/redeliver", "POST", 1);
+    assert_allows("/relays", "GET, HEAD", 2);
+    assert_allows("/relays/feed", "GET, HEAD, PUT, DELETE", 4);
 }
 
 /* 404: no method helps where there is nothing. */
@@ -119,6 +165,15 @@ finds_nothing_elsewhere(void **state)
         "/sets//changelist.xml",
         "/sets/demo/changes/000000000000.xml",
         "/sets/demo/changes?after=1",
+        "/hub/",
+        "/hubs",
+        "/sets/demo/subscriptions/",
+        "/sets/demo/subscriptions//redeliver",
+        "/sets/demo/subscriptions/1/",
+        "/sets/demo/subscriptions/1/2/redeliver",
+        "/sets//subscriptions/1",
+        "/relays/",
+        "/relays/feed/subscribe",
         "*",
     };
 
@@ -133,6 +188,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_the_handler_of_a_method_and_path),
         cmocka_unit_test(finds_documents_as_well),
+        cmocka_unit_test(finds_the_hub_and_what_belongs_to_it),
         cmocka_unit_test(answers_head_where_it_answers_get),
         cmocka_unit_test(says_which_methods_an_address_answers_to),
         cmocka_unit_test(finds_nothing_elsewhere),

@@ -89,8 +89,8 @@ joins_links_of_several_lines(void **state)
     assert_true(wire_answer(w, &a, false));
 
     assert_string_equal(a.body, "path=/head\nquery=\nhost=a\n"
-                                "link=<http://a/?b,c>; rel=\"self\","
-                                "<http://h>;rel=hub, <x>; rel=up, "
+                                "link=<http://a/?b,c>; rel=\"self\", "
+                                "<http://h>;rel=hub, <x>; rel=up,  "
                                 "<y>; rel=z\n");
     wire_close(w);
 }

@@ -1,0 +1,228 @@
+#include "broker/http/asking.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "broker/net/response.h"
+#include "broker/sets/registry.h"
+
+/* Reserved in one go, so that not every packet asks. */
+#define RESERVE_STEP 65536
+
+static void
+asking_free(struct asking *a)
+{
+    if (!a)
+        return;
+    registry_release(a->http->registry, BUDGET_POSTS, a->reserved);
+    buf_fini(&a->body);
+    order_free(a->order);
+    free(a);
+}
+
+static void
+answer_failure(struct request *rq, bool is_text, unsigned status,
+               const struct problem *why)
+{
+    if (is_text)
+        request_answer_sentence(rq, status, why, NULL);
+    else
+        request_answer_problem(rq, status, why, NULL, NULL);
+}
+
+struct asking *
+asking_new(struct http *http, struct request *rq, enum order_kind kind,
+           size_t max, bool is_text)
+{
+    struct asking *a = calloc(1, sizeof(*a));
+    struct problem why = {"the broker has no memory left"};
+
+    if (a) {
+        a->http = http;
+        a->is_text = is_text;
+        a->order = order_new(kind, max);
+    }
+    if (a && a->order)
+        return a;
+    free(a);
+    answer_failure(rq, is_text, 503, &why);
+    return NULL;
+}
+
+void
+asking_refuse_as(struct request *rq, struct asking *a, unsigned status,
+                 const struct problem *why)
+{
+    bool is_text = a && a->is_text;
+
+    request_set_user(rq, NULL);
+    answer_failure(rq, is_text, status, why);
+    asking_free(a);
+}
+
+void
+asking_refuse(struct request *rq, struct asking *a, enum status rc,
+              const struct problem *why)
+{
+    asking_refuse_as(rq, a, response_status_of(rc), why);
+}
+
+/* The way back */
+
+/* What was asked for is told as JSON, or there is nothing to tell. */
+static void
+answer_order(struct request *rq, struct asking *a)
+{
+    struct order *order = a->order;
+    struct problem why = {"the broker has no memory left"};
+    struct response r;
+
+    response_init(&r, order->http, NULL);
+    if (order->http == 201)
+        response_header(&r, "Location", "%s%.*s",
+                        registry_public_url(a->http->registry),
+                        SLICE_ARG(request_path(rq)));
+    if (order->text.size > 0 || order->text.failed) {
+        r.content_type = "application/json";
+        response_header(&r, "Cache-Control", "no-cache");
+        r.body = body_of_buf(&order->text);
+        if (!r.body) {
+            answer_failure(rq, a->is_text, 503, &why);
+            return;
+        }
+    }
+    request_answer(rq, &r);
+}
+
+/* Service thread. */
+static void
+on_answered(struct task *task)
+{
+    struct asking *a = list_entry(task, struct asking, task);
+    struct request *rq = ticket_request(a->ticket);
+    struct order *order = a->order;
+
+    if (order->http == 0)
+        order->http = response_status_of(order->status);
+    if (rq && (order->status || order->http >= 400))
+        answer_failure(rq, a->is_text, order->http, &order->why);
+    else if (rq)
+        answer_order(rq, a);
+    asking_free(a);
+}
+
+/* Delivery thread, or the log's. */
+static void
+on_done(struct order *order)
+{
+    struct asking *a = order->user;
+
+    service_post(a->ticket.service, &a->task);
+}
+
+void
+asking_submit(struct request *rq, struct asking *a)
+{
+    struct problem why = {"the broker is ending"};
+    enum status rc;
+
+    request_peer(rq, a->order->from);
+    a->task.run = on_answered;
+    a->ticket = request_ticket(rq);
+    a->order->done = on_done;
+    a->order->user = a;
+    request_set_user(rq, NULL); /* the hub's now: nobody here frees it */
+    rc = hub_submit(a->http->hub, a->order);
+    if (rc)
+        asking_refuse(rq, a, rc, &why);
+}
+
+/* The way in */
+
+static void
+on_gone(struct request *rq)
+{
+    asking_free(request_user(rq));
+}
+
+static const struct request_handlers deferred = {.on_gone = on_gone};
+
+void
+asking_defer(struct request *rq, struct asking *a)
+{
+    request_defer(rq, &deferred);
+    asking_submit(rq, a);
+}
+
+/* Makes the reservation what the body holds. */
+static bool
+reserve(struct asking *a)
+{
+    size_t more;
+
+    if (!a->is_counted || a->body.capacity <= a->reserved)
+        return true;
+    more = a->body.capacity - a->reserved + RESERVE_STEP;
+    if (!registry_reserve(a->http->registry, BUDGET_POSTS, more))
+        return false;
+    a->reserved += more;
+    return true;
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct asking *a = request_user(rq);
+    struct problem why = {"the broker has no memory left"};
+
+    buf_add_slice(&a->body, bytes);
+    if (a->body.failed) {
+        asking_refuse(rq, a, STATUS_BUSY, &why);
+    } else if (!reserve(a)) {
+        problem_set(&why, "too much is being posted at the moment");
+        asking_refuse(rq, a, STATUS_BUSY, &why);
+    }
+}
+
+static void
+on_end(struct request *rq)
+{
+    struct asking *a = request_user(rq);
+
+    if (a->whole)
+        a->whole(rq, a);
+    else
+        asking_submit(rq, a);
+}
+
+static const struct request_handlers received = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gone = on_gone,
+};
+
+void
+asking_take_body(struct asking *a)
+{
+    buf_fini(&a->order->body);
+    a->order->body = a->body;
+    buf_init(&a->body, 0);
+}
+
+void
+asking_receive(struct request *rq, struct asking *a, uint64_t max,
+               const char *what)
+{
+    struct problem why = {""};
+
+    /* The length is always announced, and kept to: net sees to it. */
+    if (request_content_length(rq) > max) {
+        problem_set(&why, "%s has at most %" PRIu64 " bytes, not %" PRIu64,
+                    what, max, request_content_length(rq));
+        asking_refuse(rq, a, STATUS_TOO_LARGE, &why);
+        return;
+    }
+    buf_init(&a->body, (size_t)max);
+    request_set_user(rq, a);
+    request_receive(rq, &received);
+}

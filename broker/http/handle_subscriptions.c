@@ -1,0 +1,123 @@
+/*
+ * handle_subscriptions.c - the subscriptions of a set or a relay, for who
+ * operates the broker: listed, shown, ended, sent back.
+ *
+ *     GET    /sets/demo/subscriptions?after=17
+ *     GET    /sets/demo/subscriptions/18
+ *     DELETE /sets/demo/subscriptions/18
+ *     POST   /sets/demo/subscriptions/18/redeliver?after=POSITION
+ */
+#include <string.h>
+
+#include "broker/http/asking.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+#include "broker/sets/registry.h"
+
+/* Decimal digits; false: no number of a subscription. */
+static bool
+read_id(struct slice text, uint64_t *id)
+{
+    *id = 0;
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] < '0' || text.data[i] > '9' ||
+            __builtin_mul_overflow(*id, 10, id) ||
+            __builtin_add_overflow(*id, (uint64_t)(text.data[i] - '0'), id))
+            return false;
+    return text.size > 0;
+}
+
+/* An order about the set or relay that the path names; NULL: answered. */
+static struct asking *
+ask(struct http *http, struct request *rq, const struct holes *holes,
+    enum order_kind kind, size_t max)
+{
+    bool is_relay = slice_starts(request_path(rq), "/relays/");
+    struct problem why = {""};
+    struct asking *a;
+
+    if (!is_relay && !routes_set(http, rq, holes->name, NULL))
+        return NULL;
+    if (is_relay && !set_name_is_valid(holes->name)) {
+        problem_set(&why, "there is no relay \"%s\"",
+                    problem_quote(holes->name).text);
+        request_answer_problem(rq, 404, &why, NULL, NULL);
+        return NULL;
+    }
+    a = asking_new(http, rq, kind, max, false);
+    if (!a)
+        return NULL;
+    memcpy(a->order->name, holes->name.data, holes->name.size);
+    a->order->is_relay = is_relay;
+    if (holes->id.size > 0 && !read_id(holes->id, &a->order->id)) {
+        problem_set(&why, "there is no subscription \"%s\"",
+                    problem_quote(holes->id).text);
+        asking_refuse(rq, a, STATUS_NOT_FOUND, &why);
+        return NULL;
+    }
+    return a;
+}
+
+void
+handle_subscriptions_get(struct http *http, struct request *rq,
+                         const struct holes *holes)
+{
+    struct asking *a = ask(http, rq, holes, ORDER_LIST, 0);
+    struct problem why = {""};
+    struct slice after;
+    bool is_bad;
+
+    if (!a)
+        return;
+    if (request_parameter(rq, "after", &after, &is_bad) &&
+        (is_bad || !read_id(after, &a->order->id))) {
+        problem_set(&why, "after: \"%s\" is not the number of a subscription",
+                    problem_quote(after).text);
+        asking_refuse(rq, a, STATUS_MALFORMED, &why);
+        return;
+    }
+    asking_defer(rq, a);
+}
+
+void
+handle_subscription_get(struct http *http, struct request *rq,
+                        const struct holes *holes)
+{
+    struct asking *a = ask(http, rq, holes, ORDER_SHOW, 0);
+
+    if (a)
+        asking_defer(rq, a);
+}
+
+void
+handle_subscription_delete(struct http *http, struct request *rq,
+                           const struct holes *holes)
+{
+    struct asking *a = ask(http, rq, holes, ORDER_END, 0);
+
+    if (a)
+        asking_receive(rq, a, ROUTES_NOTHING_MAX, "the end of a subscription");
+}
+
+void
+handle_redeliver_post(struct http *http, struct request *rq,
+                      const struct holes *holes)
+{
+    struct asking *a =
+        ask(http, rq, holes, ORDER_REDELIVER, request_query(rq).size);
+    struct problem why = {""};
+    struct slice after;
+    bool is_bad;
+
+    if (!a)
+        return;
+    if (!request_parameter(rq, "after", &after, &is_bad) || is_bad ||
+        after.size == 0) {
+        problem_set(&why, "after is missing: the position to deliver from");
+        asking_refuse(rq, a, STATUS_MALFORMED, &why);
+        return;
+    }
+    a->order->after = order_keep(a->order, after);
+    a->order->has_after = true;
+    asking_receive(rq, a, ROUTES_NOTHING_MAX, "a redelivery");
+}
