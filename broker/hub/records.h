@@ -91,11 +91,12 @@ void records_cursor(struct records *r, const struct subscription *s);
 /* Who keeps rows of another kind here (relay.c) adds a step to `steps`
  * (records.c), prepares statements of its own on records_db, and finalises them
  * before records_close. It runs them after records_touch, which begins the
- * transaction of this turn if nobody has; what fails is told to records_fail,
- * and then nothing of the turn is kept. `ended` of a hook tells, behind the
- * transaction, whether it was. */
+ * transaction of this turn if nobody has; false: this turn cannot be kept, and
+ * nothing may be written (it would stand outside of the transaction). What
+ * fails is told to records_fail, and then nothing of the turn is kept. `ended`
+ * of a hook tells, behind the transaction, whether it was. */
 struct db *records_db(struct records *r);
-void records_touch(struct records *r);
+bool records_touch(struct records *r);
 void records_fail(struct records *r, const struct problem *why);
 
 struct records_hook {

@@ -48,6 +48,7 @@ struct request {
 
     /* verify.c's own. */
     struct call call;
+    bool is_calling;
     struct alarm alarm;
     struct buf url;
     char challenge[WEBSUB_CHALLENGE_SIZE + 1];

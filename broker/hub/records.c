@@ -1,0 +1,657 @@
+/*
+ * records.c - the tables of hub.db, and its transactions.
+ *
+ *   subscriptions (id, kind, topic_kind, name, epoch, callback, ...)   rare
+ *   cursors       (id, after, range_last)              with every delivery
+ *   requests      (id, mode, topic_kind, name, epoch, topic_url, ...)
+ *
+ * A topic is told by its kind, the name of its set or relay, and the epoch of
+ * the log: a set of the same name that was made anew is another topic. Cursors
+ * stand apart because they change all the time and are small: some 200 share a
+ * page, and a commit writes whole pages.
+ *
+ * How firmly a commit is kept. `PRAGMA synchronous` can be set outside of a
+ * transaction only, so it has to be known before BEGIN. Therefore what needs no
+ * fsync, ranges, waits in memory as long as nothing else is written in the
+ * turn, and begins no transaction. Whatever else is written begins one with
+ * FULL, which takes the ranges that wait along; if there is none by the end of
+ * the turn, records_commit writes them in one of their own with NORMAL.
+ *
+ *   NORMAL   COMMIT appends to the WAL by write(): the kernel has it, and the
+ *            next open finds it, whatever kills the process.
+ *   FULL     COMMIT appends, then fsyncs the file of the WAL, which is all of
+ *            it: what NORMAL commits appended before is on disk as well, in
+ *            order. A power failure can only cut the end that follows the last
+ *            fsync, for SQLite reads a WAL up to its first frame with a wrong
+ *            checksum.
+ *
+ * Checkpoints are automatic, on this thread, when the WAL has 1,000 pages: two
+ * fsyncs and 4 MB, every some tens of thousands of deliveries. That is what a
+ * dozen commits of requests cost anyway, and a thread of its own would buy
+ * nothing: nobody waits for this thread but callbacks. A checkpoint that fails
+ * does not make its COMMIT fail, and is tried again with the next.
+ */
+#include "broker/hub/records.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+
+#include "broker/base/diag.h"
+#include "broker/hub/relay.h"
+#include "broker/hub/verify.h"
+
+static const char *const steps[] = {
+    "CREATE TABLE subscriptions("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
+    " topic_kind INTEGER NOT NULL, name TEXT NOT NULL, epoch TEXT NOT NULL,"
+    " callback TEXT NOT NULL, created INTEGER NOT NULL,"
+    " lease INTEGER NOT NULL, lease_end INTEGER NOT NULL, secret BLOB,"
+    " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL);"
+    "CREATE TABLE cursors("
+    " id INTEGER PRIMARY KEY, after INTEGER NOT NULL,"
+    " range_last INTEGER NOT NULL);"
+    "CREATE TABLE requests("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, mode INTEGER NOT NULL,"
+    " topic_kind INTEGER NOT NULL, name TEXT NOT NULL, epoch TEXT NOT NULL,"
+    " topic_url TEXT NOT NULL, callback TEXT NOT NULL,"
+    " taken INTEGER NOT NULL, lease INTEGER NOT NULL, secret BLOB,"
+    " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL,"
+    " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
+    " requester TEXT NOT NULL);",
+    /* A part that keeps rows of its own adds its step here, at the end. */
+};
+
+enum statement {
+    PUT_SUBSCRIPTION,
+    PUT_CURSOR,
+    END_SUBSCRIPTION,
+    END_CURSOR,
+    PUT_REQUEST,
+    END_REQUEST,
+    SET_RANGE,
+    STATEMENTS
+};
+
+static const char *const sql[STATEMENTS] = {
+    [PUT_SUBSCRIPTION] =
+        "INSERT OR REPLACE INTO subscriptions(id, topic_kind, name, epoch,"
+        " callback, lease, secret, filter, interval, is_simple, kind, created,"
+        " lease_end) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [PUT_CURSOR] = "INSERT OR REPLACE INTO cursors(id, after, range_last)"
+                   " VALUES(?,?,?)",
+    [END_SUBSCRIPTION] = "DELETE FROM subscriptions WHERE id=?",
+    [END_CURSOR] = "DELETE FROM cursors WHERE id=?",
+    [PUT_REQUEST] =
+        "INSERT OR REPLACE INTO requests(id, topic_kind, name, epoch,"
+        " callback, lease, secret, filter, interval, is_simple, mode,"
+        " topic_url, taken, has_after, after, requester)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [END_REQUEST] = "DELETE FROM requests WHERE id=?",
+    /* Not of one that has ended meanwhile. */
+    [SET_RANGE] = "UPDATE cursors SET after=?2, range_last=?3 WHERE id=?1",
+};
+
+struct range {
+    uint64_t id, after, last;
+};
+
+struct row {
+    enum records_row kind;
+    uint64_t id;
+};
+
+/* A growing array of ranges or rows. */
+struct array {
+    void *items;
+    size_t n, capacity;
+};
+
+struct records {
+    struct db db;
+    sqlite3_stmt *statements[STATEMENTS];
+    struct list hooks;
+    uint64_t last_id;
+    bool is_full; /* synchronous */
+
+    /* This turn */
+    bool is_open; /* a transaction is */
+    bool has_failed;
+    struct problem why;
+    struct array ranges;  /* that wait for the transaction */
+    struct array written; /* rows that this turn writes */
+
+    struct array behind; /* rows of turns that were not kept */
+};
+
+/* Room for one more item. NULL: no memory. */
+static void *
+array_add(struct array *a, size_t size)
+{
+    if (a->n == a->capacity) {
+        size_t capacity = a->capacity ? 2 * a->capacity : 64;
+        void *items = realloc(a->items, capacity * size);
+
+        if (!items)
+            return NULL;
+        a->items = items;
+        a->capacity = capacity;
+    }
+    return (char *)a->items + a->n++ * size;
+}
+
+/* Opening and closing */
+
+/* Before SQLite makes it with rights for everybody: there are secrets in it.
+ * (WAL and the like get the rights that the database has.) */
+static enum status
+make_private(const char *path, struct problem *why)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    enum status rc = STATUS_OK;
+
+    if (fd < 0 || fchmod(fd, 0600)) {
+        problem_errno(why, "cannot open", path);
+        rc = STATUS_IO;
+    }
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* The greatest id that was ever kept; what was given out and not kept, nobody
+ * was told of. */
+static enum status
+read_last_id(struct records *r, struct problem *why)
+{
+    sqlite3_stmt *statement = NULL;
+    bool row = false;
+    enum status rc =
+        db_prepare(&r->db, &statement,
+                   "SELECT coalesce(max(seq), 0) FROM sqlite_sequence", why);
+
+    if (!rc)
+        rc = db_step(&r->db, statement, &row, "read hub.db", why);
+    if (!rc && row)
+        r->last_id = (uint64_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+enum status
+records_open(struct records **records, const char *dir, struct problem *why)
+{
+    struct records *r = calloc(1, sizeof(*r));
+    char path[4200];
+    enum status rc;
+
+    if (!r)
+        return problem(why, STATUS_MEMORY, "no memory");
+    list_init(&r->hooks);
+    snprintf(path, sizeof(path), "%s/hub.db", dir);
+    rc = make_private(path, why);
+    if (!rc)
+        rc = db_open(&r->db, path, DB_SMALL, why);
+    if (!rc)
+        rc = db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
+    r->is_full = true; /* db_open's */
+    for (int i = 0; !rc && i < STATEMENTS; i++)
+        rc = db_prepare(&r->db, &r->statements[i], sql[i], why);
+    if (!rc)
+        rc = read_last_id(r, why);
+    if (rc) {
+        records_close(r);
+        return rc;
+    }
+    *records = r;
+    return STATUS_OK;
+}
+
+void
+records_close(struct records *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(r->statements[i]);
+    db_close(&r->db);
+    free(r->ranges.items);
+    free(r->written.items);
+    free(r->behind.items);
+    free(r);
+}
+
+uint64_t
+records_next_id(struct records *r)
+{
+    return ++r->last_id;
+}
+
+/* Reading */
+
+/* Columns 1 to 9 are the same of both. */
+#define COMMON_COLUMNS                                                  \
+    "id, topic_kind, name, epoch, callback, lease, secret, filter,"     \
+    " interval, is_simple"
+
+static enum status
+read_common(sqlite3_stmt *s, struct record *record, struct problem *why)
+{
+    struct slice secret = db_column(s, 6), filter = db_column(s, 7);
+
+    record->id = (uint64_t)sqlite3_column_int64(s, 0);
+    record->topic_kind = (enum topic_kind)sqlite3_column_int(s, 1);
+    record->name = db_column(s, 2);
+    record->epoch = db_column(s, 3);
+    record->callback = db_column(s, 4);
+    record->terms.lease_us = sqlite3_column_int64(s, 5);
+    if (secret.size > WEBSUB_SECRET_MAX)
+        return problem(why, STATUS_IO, "hub.db: a secret is too long");
+    if (secret.size > 0)
+        memcpy(record->terms.secret, secret.data, secret.size);
+    record->terms.secret_size = secret.size;
+    if (filter.size > 0) {
+        record->terms.filter = slice_dup(filter);
+        if (!record->terms.filter)
+            return problem(why, STATUS_MEMORY, "no memory");
+    }
+    record->terms.interval_us = sqlite3_column_int64(s, 8);
+    record->terms.is_simple = sqlite3_column_int(s, 9) != 0;
+    return STATUS_OK;
+}
+
+static void
+read_subscription(sqlite3_stmt *s, struct record *record)
+{
+    record->kind = (enum subscription_kind)sqlite3_column_int(s, 10);
+    record->created_us = sqlite3_column_int64(s, 11);
+    record->lease_end_us = sqlite3_column_int64(s, 12);
+    record->after = (uint64_t)sqlite3_column_int64(s, 13);
+    record->range_last = (uint64_t)sqlite3_column_int64(s, 14);
+}
+
+static void
+read_request(sqlite3_stmt *s, struct record *record)
+{
+    record->mode = (enum websub_mode)sqlite3_column_int(s, 10);
+    record->topic_url = db_column(s, 11);
+    record->taken_us = sqlite3_column_int64(s, 12);
+    record->has_after = sqlite3_column_int(s, 13) != 0;
+    record->after = (uint64_t)sqlite3_column_int64(s, 14);
+    record->from = db_column(s, 15);
+}
+
+static enum status
+each(struct records *r, const char *query,
+     void (*read)(sqlite3_stmt *s, struct record *record), record_fn *fn,
+     void *user, struct problem *why)
+{
+    sqlite3_stmt *statement = NULL;
+    bool row = true;
+    enum status rc = db_prepare(&r->db, &statement, query, why);
+
+    while (!rc) {
+        struct record record = {0};
+
+        rc = db_step(&r->db, statement, &row, "read hub.db", why);
+        if (rc || !row)
+            break;
+        rc = read_common(statement, &record, why);
+        if (!rc) {
+            read(statement, &record);
+            rc = fn(&record, user, why);
+        }
+        terms_fini(&record.terms);
+    }
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+enum status
+records_each_subscription(struct records *r, record_fn *fn, void *user,
+                          struct problem *why)
+{
+    return each(r,
+                "SELECT " COMMON_COLUMNS ", kind, created, lease_end, after,"
+                " range_last FROM subscriptions JOIN cursors USING(id)"
+                " ORDER BY id",
+                read_subscription, fn, user, why);
+}
+
+enum status
+records_each_request(struct records *r, record_fn *fn, void *user,
+                     struct problem *why)
+{
+    return each(r,
+                "SELECT " COMMON_COLUMNS ", mode, topic_url, taken, has_after,"
+                " after, requester FROM requests ORDER BY id",
+                read_request, fn, user, why);
+}
+
+/* Writing */
+
+void
+records_fail(struct records *r, const struct problem *why)
+{
+    if (!r->has_failed)
+        r->why = *why; /* the first is the reason, others follow from it */
+    r->has_failed = true;
+}
+
+/* Notes that this turn writes the row. If there is no memory for that, all rows
+ * would have to be written again should the turn not be kept. */
+static void
+note(struct records *r, enum records_row kind, uint64_t id)
+{
+    struct row *row = array_add(&r->written, sizeof(*row));
+
+    if (row) {
+        *row = (struct row){kind, id};
+    } else {
+        records_fail(r, &(struct problem){"the broker has no memory left"});
+        if (r->written.n > 0)
+            *(struct row *)r->written.items = (struct row){RECORDS_ALL, 0};
+    }
+}
+
+static void
+run(struct records *r, enum statement which)
+{
+    struct problem why = {""};
+
+    if (!r->has_failed &&
+        db_run(&r->db, r->statements[which], "write hub.db", &why))
+        records_fail(r, &why);
+    sqlite3_clear_bindings(r->statements[which]); /* a secret was lent */
+}
+
+static void
+write_range(struct records *r, uint64_t id, uint64_t after, uint64_t last)
+{
+    sqlite3_stmt *s = r->statements[SET_RANGE];
+
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)id);
+    sqlite3_bind_int64(s, 2, (sqlite3_int64)after);
+    sqlite3_bind_int64(s, 3, (sqlite3_int64)last);
+    run(r, SET_RANGE);
+}
+
+/* Begins the transaction, and writes the ranges that waited for it: so all
+ * stands in hub.db in the order in which it was told. */
+static void
+begin(struct records *r, bool is_full)
+{
+    struct problem why = {""};
+    const struct range *ranges = r->ranges.items;
+    enum status rc = STATUS_OK;
+
+    if (r->is_open || r->has_failed)
+        return;
+    if (is_full != r->is_full)
+        rc = db_exec(&r->db,
+                     is_full ? "PRAGMA synchronous=FULL"
+                             : "PRAGMA synchronous=NORMAL",
+                     &why);
+    if (!rc) {
+        r->is_full = is_full;
+        rc = db_exec(&r->db, "BEGIN IMMEDIATE", &why);
+    }
+    if (rc) {
+        records_fail(r, &why);
+        return;
+    }
+    r->is_open = true;
+    for (size_t i = 0; i < r->ranges.n; i++)
+        write_range(r, ranges[i].id, ranges[i].after, ranges[i].last);
+    r->ranges.n = 0;
+}
+
+struct db *
+records_db(struct records *r)
+{
+    return &r->db;
+}
+
+bool
+records_touch(struct records *r)
+{
+    begin(r, true);
+    return !r->has_failed;
+}
+
+void
+records_range(struct records *r, uint64_t id, uint64_t after,
+              uint64_t range_last)
+{
+    struct range *range;
+
+    note(r, RECORDS_SUBSCRIPTION, id);
+    if (r->is_open || r->has_failed) {
+        write_range(r, id, after, range_last);
+        return;
+    }
+    range = array_add(&r->ranges, sizeof(*range));
+    if (range)
+        *range = (struct range){id, after, range_last};
+    else
+        records_fail(r, &(struct problem){"the broker has no memory left"});
+}
+
+static void
+write_cursor(struct records *r, const struct subscription *s)
+{
+    sqlite3_stmt *to = r->statements[PUT_CURSOR];
+
+    sqlite3_bind_int64(to, 1, (sqlite3_int64)s->id);
+    sqlite3_bind_int64(to, 2, (sqlite3_int64)s->after);
+    sqlite3_bind_int64(to, 3,
+                       s->is_range_stale ? 0 : (sqlite3_int64)s->range_last);
+    run(r, PUT_CURSOR);
+}
+
+void
+records_cursor(struct records *r, const struct subscription *s)
+{
+    note(r, RECORDS_SUBSCRIPTION, s->id);
+    begin(r, true);
+    write_cursor(r, s);
+}
+
+static void
+bind_text(sqlite3_stmt *s, int at, const char *text)
+{
+    if (text)
+        sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, at);
+}
+
+/* Parameters 1 to 10. */
+static void
+bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
+            const char *callback, const struct terms *terms)
+{
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)id);
+    sqlite3_bind_int(s, 2, (int)topic->kind);
+    bind_text(s, 3,
+              topic->kind == TOPIC_RELAY ? topic->relay->name
+                                         : topic->set->name);
+    bind_text(s, 4, topic->epoch);
+    bind_text(s, 5, callback);
+    sqlite3_bind_int64(s, 6, terms->lease_us);
+    if (terms->secret_size > 0)
+        sqlite3_bind_blob(s, 7, terms->secret, (int)terms->secret_size,
+                          SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, 7);
+    bind_text(s, 8, terms->filter);
+    sqlite3_bind_int64(s, 9, terms->interval_us);
+    sqlite3_bind_int(s, 10, terms->is_simple);
+}
+
+void
+records_subscription(struct records *r, const struct subscription *s)
+{
+    sqlite3_stmt *to = r->statements[PUT_SUBSCRIPTION];
+
+    note(r, RECORDS_SUBSCRIPTION, s->id);
+    begin(r, true);
+    bind_common(to, s->id, s->topic, s->callback, &s->terms);
+    sqlite3_bind_int(to, 11, (int)s->kind);
+    sqlite3_bind_int64(to, 12, s->created_us);
+    sqlite3_bind_int64(to, 13, s->lease_end_us);
+    run(r, PUT_SUBSCRIPTION);
+    write_cursor(r, s);
+}
+
+void
+records_request(struct records *r, const struct request *request)
+{
+    sqlite3_stmt *to = r->statements[PUT_REQUEST];
+
+    note(r, RECORDS_REQUEST, request->id);
+    begin(r, true);
+    bind_common(to, request->id, request->topic, request->callback,
+                &request->terms);
+    sqlite3_bind_int(to, 11, (int)request->mode);
+    bind_text(to, 12, request->topic_url);
+    sqlite3_bind_int64(to, 13, request->taken_us);
+    sqlite3_bind_int(to, 14, request->has_after);
+    sqlite3_bind_int64(to, 15, (sqlite3_int64)request->after);
+    bind_text(to, 16, request->from);
+    run(r, PUT_REQUEST);
+}
+
+static void
+end(struct records *r, enum statement which, uint64_t id)
+{
+    sqlite3_bind_int64(r->statements[which], 1, (sqlite3_int64)id);
+    run(r, which);
+}
+
+void
+records_subscription_gone(struct records *r, uint64_t id)
+{
+    note(r, RECORDS_SUBSCRIPTION, id);
+    begin(r, true);
+    end(r, END_SUBSCRIPTION, id);
+    end(r, END_CURSOR, id);
+}
+
+void
+records_request_gone(struct records *r, uint64_t id)
+{
+    note(r, RECORDS_REQUEST, id);
+    begin(r, true);
+    end(r, END_REQUEST, id);
+}
+
+/* The end of a turn */
+
+void
+records_add_hook(struct records *r, struct records_hook *hook)
+{
+    list_append(&r->hooks, &hook->node);
+}
+
+bool
+records_is_begun(const struct records *r)
+{
+    return r->is_open || r->has_failed || r->written.n > 0;
+}
+
+static void
+tell(struct records *r, bool is_kept)
+{
+    struct list *node, *after;
+
+    r->written.n = 0;
+    r->ranges.n = 0;
+    r->is_open = r->has_failed = false;
+    list_foreach (node, after, &r->hooks) {
+        struct records_hook *hook = list_entry(node, struct records_hook, node);
+
+        hook->ended(hook, is_kept);
+    }
+}
+
+void
+records_rollback(struct records *r)
+{
+    const struct row *rows = r->written.items;
+
+    for (size_t i = 0; i < r->written.n; i++) {
+        struct row *row = array_add(&r->behind, sizeof(*row));
+
+        if (row) {
+            *row = rows[i];
+        } else if (r->behind.n > 0) {
+            *(struct row *)r->behind.items = (struct row){RECORDS_ALL, 0};
+            break;
+        }
+    }
+    if (!sqlite3_get_autocommit(r->db.handle))
+        sqlite3_exec(r->db.handle, "ROLLBACK", NULL, NULL, NULL);
+    tell(r, false);
+}
+
+enum status
+records_commit(struct records *r, struct problem *why)
+{
+    struct problem inner = {""};
+
+    if (!records_is_begun(r))
+        return STATUS_OK;
+    if (!r->is_open)
+        begin(r, false); /* nothing but ranges */
+    if (!r->has_failed && db_exec(&r->db, "COMMIT", &inner))
+        records_fail(r, &inner);
+    if (r->has_failed) {
+        if (why)
+            *why = r->why;
+        records_rollback(r);
+        return STATUS_BUSY;
+    }
+    tell(r, true);
+    return STATUS_OK;
+}
+
+bool
+records_is_behind(const struct records *r)
+{
+    return r->behind.n > 0;
+}
+
+static int
+compare_rows(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+void
+records_again(struct records *r,
+              void (*fn)(enum records_row row, uint64_t id, void *user),
+              void *user)
+{
+    struct array rows = r->behind;
+    const struct row *all = rows.items;
+
+    r->behind = (struct array){NULL, 0, 0};
+    if (rows.n > 0)
+        qsort(rows.items, rows.n, sizeof(*all), compare_rows);
+    for (size_t i = 0; i < rows.n; i++)
+        if (i == 0 || compare_rows(&all[i - 1], &all[i]))
+            fn(all[i].kind, all[i].id, user);
+    free(rows.items);
+}

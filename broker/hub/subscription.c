@@ -1,0 +1,513 @@
+#include "broker/hub/subscription.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <openssl/crypto.h>
+
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/hub/deliver.h"
+#include "broker/hub/inside.h"
+
+/* An alarm is set no further ahead than this: the wall clock, by which leases
+ * end, may be set meanwhile. */
+#define LEASE_LOOK_US 3600000000
+
+/* By id, in order: ids only grow, so that new ones stand at the end. One that
+ * has ended leaves an empty slot; they are closed up when half are empty. */
+struct slot {
+    uint64_t id;
+    struct subscription *s; /* NULL: it has ended */
+};
+
+struct subscriptions {
+    struct pairs pairs;
+    struct slot *slots;
+    size_t n_slots, capacity;
+    size_t n; /* that are there */
+};
+
+void
+terms_fini(struct terms *terms)
+{
+    free(terms->filter);
+    OPENSSL_cleanse(terms->secret, sizeof(terms->secret));
+    *terms = (struct terms){0};
+}
+
+/* Tables */
+
+struct subscriptions *
+subscriptions_new(size_t max)
+{
+    struct subscriptions *all = calloc(1, sizeof(*all));
+
+    if (all && pairs_init(&all->pairs, max)) {
+        free(all);
+        all = NULL;
+    }
+    return all;
+}
+
+size_t
+subscriptions_count(const struct hub *hub)
+{
+    return hub->subscriptions->n;
+}
+
+/* The first slot with an id that is not less. */
+static size_t
+slot_from(const struct subscriptions *all, uint64_t id)
+{
+    size_t from = 0, to = all->n_slots;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (all->slots[middle].id < id)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static void
+close_up(struct subscriptions *all)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < all->n_slots; i++)
+        if (all->slots[i].s)
+            all->slots[n++] = all->slots[i];
+    all->n_slots = n;
+}
+
+static enum status
+add_slot(struct subscriptions *all, struct subscription *s, struct problem *why)
+{
+    if (all->n_slots == all->capacity) {
+        size_t capacity = all->capacity ? 2 * all->capacity : 64;
+        struct slot *slots = realloc(all->slots, capacity * sizeof(*slots));
+
+        if (!slots)
+            return problem(why, STATUS_MEMORY, "the broker has no memory left");
+        all->slots = slots;
+        all->capacity = capacity;
+    }
+    all->slots[all->n_slots++] = (struct slot){s->id, s};
+    all->n++;
+    return STATUS_OK;
+}
+
+static void
+remove_slot(struct subscriptions *all, uint64_t id)
+{
+    all->slots[slot_from(all, id)].s = NULL;
+    all->n--;
+    if (all->n < all->n_slots / 2)
+        close_up(all);
+}
+
+struct subscription *
+subscription_find(struct hub *hub, const struct topic *topic,
+                  struct slice callback)
+{
+    struct pair *pair = pairs_find(&hub->subscriptions->pairs, topic, callback);
+
+    return pair ? list_entry(pair, struct subscription, pair) : NULL;
+}
+
+struct subscription *
+subscription_by_id(struct hub *hub, uint64_t id)
+{
+    const struct subscriptions *all = hub->subscriptions;
+    size_t i = slot_from(all, id);
+
+    return i < all->n_slots && all->slots[i].id == id ? all->slots[i].s : NULL;
+}
+
+struct subscription *
+subscription_next(struct hub *hub, uint64_t after)
+{
+    const struct subscriptions *all = hub->subscriptions;
+
+    if (after == UINT64_MAX)
+        return NULL;
+    for (size_t i = slot_from(all, after + 1); i < all->n_slots; i++)
+        if (all->slots[i].s)
+            return all->slots[i].s;
+    return NULL;
+}
+
+/* Terms in effect */
+
+/* What subscription_apply makes of terms. */
+struct effect {
+    struct signer *signer;
+    struct filter_class *filter;
+};
+
+static enum status
+make_filter(struct hub *hub, const struct terms *terms,
+            struct filter_class **class, struct problem *why)
+{
+    struct filter *filter;
+    enum status rc;
+
+    *class = NULL;
+    if (!terms->filter)
+        return STATUS_OK;
+    filter = malloc(sizeof(*filter)); /* too large for a stack of a thread */
+    if (!filter)
+        return problem(why, STATUS_MEMORY, "the broker has no memory left");
+    rc = filter_read(filter, slice_of(terms->filter), why);
+    if (!rc)
+        rc =
+            filters_enter(registry_filters(hub->registry), filter, class, why);
+    free(filter);
+    return rc;
+}
+
+static enum status
+make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
+            struct problem *why)
+{
+    enum status rc = make_filter(hub, terms, &effect->filter, why);
+
+    effect->signer = NULL;
+    if (rc || terms->secret_size == 0)
+        return rc;
+    effect->signer = signer_new(
+        hub->signature, (struct slice){terms->secret, terms->secret_size});
+    if (effect->signer)
+        return STATUS_OK;
+    filters_leave(effect->filter);
+    return problem(why, STATUS_MEMORY, "the broker has no memory left");
+}
+
+/* Moves what `terms` holds, and puts it into effect. */
+static void
+take_terms(struct subscription *s, struct terms *terms,
+           const struct effect *effect)
+{
+    struct signer *old_signer = s->signer;
+    struct filter_class *old_filter = s->filter;
+
+    terms_fini(&s->terms);
+    s->terms = *terms;
+    terms->filter = NULL; /* moved */
+    terms_fini(terms);
+    s->signer = effect->signer;
+    s->filter = effect->filter;
+    signer_free(old_signer);
+    filters_leave(old_filter);
+}
+
+/* Life */
+
+static void
+free_subscription(struct subscription *s)
+{
+    if (!list_is_empty(&s->of_topic))
+        list_remove(&s->of_topic);
+    pairs_leave(&s->pair);
+    terms_fini(&s->terms);
+    signer_free(s->signer);
+    filters_leave(s->filter);
+    free(s->callback);
+    free(s);
+}
+
+/* One in the tables, with its terms in effect; nothing is begun, nor kept. */
+static enum status
+make(struct hub *hub, uint64_t id, enum subscription_kind kind,
+     struct topic *topic, struct slice callback, struct terms *terms,
+     struct subscription **made, struct problem *why)
+{
+    struct subscription *s = calloc(1, sizeof(*s));
+    struct effect effect;
+    enum status rc;
+
+    if (!s)
+        return problem(why, STATUS_MEMORY, "the broker has no memory left");
+    s->hub = hub;
+    s->id = id;
+    s->kind = kind;
+    s->topic = topic;
+    list_init(&s->of_topic);
+    list_init(&s->node);
+    s->callback = slice_dup(callback);
+    rc = s->callback ? STATUS_OK
+                     : problem(why, STATUS_MEMORY,
+                               "the broker has no memory left");
+    if (!rc)
+        rc = pairs_enter(&hub->subscriptions->pairs, &s->pair, topic, callback,
+                         why);
+    if (!rc)
+        rc = make_effect(hub, terms, &effect, why);
+    if (!rc) {
+        take_terms(s, terms, &effect);
+        rc = add_slot(hub->subscriptions, s, why);
+    }
+    if (rc) {
+        free_subscription(s);
+        return rc;
+    }
+    list_append(&topic->subscriptions, &s->of_topic);
+    metrics_add(METRIC_HUB_SUBSCRIPTIONS, kind == SUBSCRIPTION_CALLBACK);
+    *made = s;
+    return STATUS_OK;
+}
+
+static void
+on_lease(struct alarm *alarm);
+
+static void
+set_lease_alarm(struct subscription *s)
+{
+    int64_t left;
+
+    if (s->kind == SUBSCRIPTION_HUB)
+        return;
+    left = s->lease_end_us - clock_now_us();
+    if (left > LEASE_LOOK_US)
+        left = LEASE_LOOK_US;
+    s->lease_alarm.ring = on_lease;
+    caller_set_alarm(s->hub->caller, &s->lease_alarm,
+                     clock_steady_us() + (left > 0 ? left : 0));
+}
+
+static void
+on_lease(struct alarm *alarm)
+{
+    struct subscription *s =
+        list_entry(alarm, struct subscription, lease_alarm);
+
+    if (subscription_is_over(s))
+        subscription_end(s, END_EXPIRED);
+    else
+        set_lease_alarm(s);
+}
+
+enum status
+subscription_restore(struct hub *hub, struct topic *topic,
+                     struct record *record, struct problem *why)
+{
+    struct subscription *s;
+    enum status rc = make(hub, record->id, record->kind, topic,
+                          record->callback, &record->terms, &s, why);
+
+    if (rc)
+        return rc;
+    s->created_us = record->created_us;
+    s->lease_end_us = record->lease_end_us;
+    s->after = s->reached = record->after;
+    s->range_last = record->range_last;
+    return STATUS_OK;
+}
+
+void
+subscription_resume(struct subscription *s)
+{
+    if (subscription_is_over(s)) {
+        subscription_end(s, END_EXPIRED);
+        return;
+    }
+    set_lease_alarm(s);
+    deliver_begin(s);
+}
+
+static bool
+is_same_text(const char *a, const char *b)
+{
+    return slice_equal(slice_of(a ? a : ""), slice_of(b ? b : ""));
+}
+
+/*
+ * The same pair again. Its delivery is not interrupted (W-035): what is on its
+ * way arrives as it was begun, signed with the secret of that moment. The next
+ * try has the new terms.
+ *
+ * Where they change what a body looks like, the range that was fixed must not
+ * be tried again under its id, for a try is the same bytes as the ones before:
+ * if nothing is on its way it is given up at once, else behind that try.
+ */
+static enum status
+renew(struct subscription *s, struct terms *terms, int64_t lease_end_us,
+      struct problem *why)
+{
+    bool is_other = !is_same_text(s->terms.filter, terms->filter) ||
+                    s->terms.is_simple != terms->is_simple;
+    struct effect effect;
+    enum status rc = make_effect(s->hub, terms, &effect, why);
+
+    if (rc)
+        return rc;
+    take_terms(s, terms, &effect);
+    s->lease_end_us = lease_end_us;
+    if (is_other) {
+        s->reached = s->after;
+        s->is_range_stale = s->delivery && s->range_last > 0;
+        if (!s->delivery)
+            s->range_last = 0;
+    }
+    return STATUS_OK;
+}
+
+static enum status
+create(struct hub *hub, struct topic *topic, struct slice callback,
+       enum subscription_kind kind, struct terms *terms, int64_t lease_end_us,
+       uint64_t after, struct subscription **made, struct problem *why)
+{
+    enum status rc;
+
+    if (hub->subscriptions->n >= hub->config->hub_subscriptions)
+        return problem(why, STATUS_BUSY,
+                       "there are %" PRIu64 " subscriptions, the most that "
+                       "there may be (--hub-subscriptions)",
+                       hub->config->hub_subscriptions);
+    rc = make(hub, records_next_id(hub->records), kind, topic, callback, terms,
+              made, why);
+    if (rc)
+        return rc;
+    (*made)->created_us = clock_now_us();
+    (*made)->lease_end_us = lease_end_us;
+    (*made)->after = (*made)->reached = after;
+    return STATUS_OK;
+}
+
+/*
+ * Memory is ahead of hub.db from here to the end of the turn, and beyond it
+ * where the disk fails; then the row is written again until it is there
+ * (hub.c). Nobody is told too early: a confirmation is told to nobody, and a
+ * delivery does not begin before its range is kept in a transaction, which then
+ * has this row, too.
+ */
+enum status
+subscription_confirm(struct hub *hub, struct topic *topic,
+                     struct slice callback, enum subscription_kind kind,
+                     struct terms *terms, int64_t lease_end_us, bool has_after,
+                     uint64_t after, struct problem *why)
+{
+    struct subscription *s = subscription_find(hub, topic, callback);
+    bool is_new = !s;
+    enum status rc = is_new ? create(hub, topic, callback, kind, terms,
+                                     lease_end_us, after, &s, why)
+                            : renew(s, terms, lease_end_us, why);
+
+    if (rc)
+        return rc;
+    set_lease_alarm(s);
+    if (!is_new && has_after) {
+        subscription_redeliver(s, after);
+        return STATUS_OK;
+    }
+    records_subscription(hub->records, s);
+    if (is_new)
+        deliver_begin(s);
+    else
+        deliver_look(s);
+    return STATUS_OK;
+}
+
+void
+subscription_redeliver(struct subscription *s, uint64_t after)
+{
+    deliver_cut(s);
+    s->after = s->reached = after;
+    s->range_last = 0;
+    s->is_range_stale = false;
+    s->failures = 0;
+    s->failing_since_us = 0;
+    s->has_moved = false;
+    records_subscription(s->hub->records, s);
+    deliver_begin(s);
+}
+
+/* What a callback is told; NULL: it knows. */
+static const char *
+reason_of(enum subscription_end how)
+{
+    switch (how) {
+    case END_DELETED:
+        return "the operator of the hub has ended the subscription";
+    case END_REMOVED:
+        return "the topic is no more";
+    default:
+        return NULL;
+    }
+}
+
+static const char *
+name_of(enum subscription_end how)
+{
+    static const char *const names[] = {
+        [END_UNSUBSCRIBED] = "unsubscribed", [END_EXPIRED] = "lease ended",
+        [END_GONE] = "410 Gone",             [END_DELETED] = "deleted",
+        [END_REMOVED] = "topic removed",
+    };
+
+    return names[how];
+}
+
+/*
+ * At once, also where its set was removed: what was left up to the end of the
+ * set's log can no longer be read (registry.h: a removed set has its old bytes
+ * or nothing), so nothing more is delivered, and the callback is told that it
+ * is denied.
+ */
+void
+subscription_end(struct subscription *s, enum subscription_end how)
+{
+    struct hub *hub = s->hub;
+    struct topic *topic = s->topic;
+    const char *reason = reason_of(how);
+
+    deliver_cut(s);
+    caller_clear_alarm(hub->caller, &s->lease_alarm);
+    records_subscription_gone(hub->records, s->id);
+    DIAG(DIAG_DEBUG, "hub", "a subscription has ended",
+         diag_number("id", s->id), diag_text("how", name_of(how)));
+    if (reason && s->kind == SUBSCRIPTION_CALLBACK) {
+        struct buf url;
+
+        buf_init(&url, 2 * WEBSUB_URL_MAX);
+        topic_write_url(&url, topic);
+        if (!url.failed)
+            verify_deny(hub, slice_of(s->callback), buf_slice(&url),
+                        slice_of(reason));
+        buf_fini(&url);
+    }
+    metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));
+    remove_slot(hub->subscriptions, s->id);
+    free_subscription(s);
+    topic_release(topic);
+}
+
+void
+subscriptions_free(struct subscriptions *all)
+{
+    if (!all)
+        return;
+    for (size_t i = 0; i < all->n_slots; i++) {
+        struct subscription *s = all->slots[i].s;
+        struct topic *topic;
+
+        if (!s)
+            continue;
+        topic = s->topic;
+        if (s->hub->caller) { /* else nothing was begun */
+            deliver_cut(s);
+            caller_clear_alarm(s->hub->caller, &s->lease_alarm);
+        }
+        metrics_add(METRIC_HUB_SUBSCRIPTIONS,
+                    -(s->kind == SUBSCRIPTION_CALLBACK));
+        free_subscription(s);
+        topic_release(topic);
+    }
+    pairs_fini(&all->pairs);
+    free(all->slots);
+    free(all);
+}
