@@ -36,7 +36,7 @@ void deliver_close(struct hub *hub);
 /* A subscription is there (new, or learnt at the start): deliver to it. */
 void deliver_begin(struct subscription *s);
 
-/* It is to be freed, or its cursor moved (then deliver_begin follows): whatever
+/* It is to be freed, or its cursor moved (then deliver_look follows): whatever
  * is under way is cut. */
 void deliver_cut(struct subscription *s);
 

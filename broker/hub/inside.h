@@ -38,9 +38,21 @@ struct hub {
     /* Other threads */
     atomic_bool is_dirty; /* some topic is: look at them */
     atomic_bool sets_changed;
-    pthread_mutex_t mutex; /* between hub_submit and hub_stop */
+    _Atomic(struct caller *) woken; /* hub_wake: NULL before there is one */
+    pthread_mutex_t mutex;          /* between hub_submit and hub_stop */
     bool is_stopping;
 };
+
+/* Makes the thread look at what is dirty. Any thread, also before there is a
+ * delivery thread: that looks at everything when it begins. */
+void hub_wake(struct hub *hub);
+
+/* Runs an order on the delivery thread; comes to hub_answer, hub_answer_now, or
+ * whoever else it is given to (running.c). */
+void hub_run(struct order *order);
+
+/* Does the topic belong to that set, or relay? */
+bool hub_topic_is(const struct topic *topic, const char *name, bool is_relay);
 
 /* The order is done when what this turn writes is kept; if it is not, with 503
  * instead of the outcome it has now. */

@@ -77,6 +77,9 @@ enum statement {
     PUT_REQUEST,
     END_REQUEST,
     SET_RANGE,
+    CLEAR_SUBSCRIPTIONS,
+    CLEAR_CURSORS,
+    CLEAR_REQUESTS,
     STATEMENTS
 };
 
@@ -97,6 +100,9 @@ static const char *const sql[STATEMENTS] = {
     [END_REQUEST] = "DELETE FROM requests WHERE id=?",
     /* Not of one that has ended meanwhile. */
     [SET_RANGE] = "UPDATE cursors SET after=?2, range_last=?3 WHERE id=?1",
+    [CLEAR_SUBSCRIPTIONS] = "DELETE FROM subscriptions",
+    [CLEAR_CURSORS] = "DELETE FROM cursors",
+    [CLEAR_REQUESTS] = "DELETE FROM requests",
 };
 
 struct range {
@@ -237,8 +243,8 @@ records_next_id(struct records *r)
 /* Reading */
 
 /* Columns 1 to 9 are the same of both. */
-#define COMMON_COLUMNS                                                  \
-    "id, topic_kind, name, epoch, callback, lease, secret, filter,"     \
+#define COMMON_COLUMNS                                              \
+    "id, topic_kind, name, epoch, callback, lease, secret, filter," \
     " interval, is_simple"
 
 static enum status
@@ -451,8 +457,7 @@ write_cursor(struct records *r, const struct subscription *s)
 
     sqlite3_bind_int64(to, 1, (sqlite3_int64)s->id);
     sqlite3_bind_int64(to, 2, (sqlite3_int64)s->after);
-    sqlite3_bind_int64(to, 3,
-                       s->is_range_stale ? 0 : (sqlite3_int64)s->range_last);
+    sqlite3_bind_int64(to, 3, (sqlite3_int64)s->range_last);
     run(r, PUT_CURSOR);
 }
 
@@ -629,6 +634,24 @@ records_is_behind(const struct records *r)
     return r->behind.n > 0;
 }
 
+void
+records_is_stale(struct records *r, enum records_row kind, uint64_t id)
+{
+    struct row *row = array_add(&r->behind, sizeof(*row));
+
+    if (row)
+        *row = (struct row){kind, id}; /* else the next start finds it again */
+}
+
+void
+records_clear(struct records *r)
+{
+    begin(r, true);
+    run(r, CLEAR_SUBSCRIPTIONS);
+    run(r, CLEAR_CURSORS);
+    run(r, CLEAR_REQUESTS);
+}
+
 static int
 compare_rows(const void *a, const void *b)
 {
@@ -650,8 +673,11 @@ records_again(struct records *r,
     r->behind = (struct array){NULL, 0, 0};
     if (rows.n > 0)
         qsort(rows.items, rows.n, sizeof(*all), compare_rows);
-    for (size_t i = 0; i < rows.n; i++)
-        if (i == 0 || compare_rows(&all[i - 1], &all[i]))
-            fn(all[i].kind, all[i].id, user);
+    if (rows.n > 0 && all[rows.n - 1].kind == RECORDS_ALL)
+        fn(RECORDS_ALL, 0, user);
+    else
+        for (size_t i = 0; i < rows.n; i++)
+            if (i == 0 || compare_rows(&all[i - 1], &all[i]))
+                fn(all[i].kind, all[i].id, user);
     free(rows.items);
 }

@@ -119,6 +119,12 @@ MUST_CHECK enum status records_commit(struct records *r, struct problem *why);
  * it is gone. (Those of records_touch are their owner's.) */
 enum records_row { RECORDS_SUBSCRIPTION, RECORDS_REQUEST, RECORDS_ALL };
 
+/* At the start: the row was read, and there is no such thing in memory. */
+void records_is_stale(struct records *r, enum records_row row, uint64_t id);
+
+/* RECORDS_ALL: before all there is is written. */
+void records_clear(struct records *r);
+
 bool records_is_behind(const struct records *r);
 void records_again(struct records *r,
                    void (*fn)(enum records_row row, uint64_t id, void *user),

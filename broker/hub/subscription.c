@@ -164,8 +164,7 @@ make_filter(struct hub *hub, const struct terms *terms,
         return problem(why, STATUS_MEMORY, "the broker has no memory left");
     rc = filter_read(filter, slice_of(terms->filter), why);
     if (!rc)
-        rc =
-            filters_enter(registry_filters(hub->registry), filter, class, why);
+        rc = filters_enter(registry_filters(hub->registry), filter, class, why);
     free(filter);
     return rc;
 }
@@ -239,9 +238,9 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     list_init(&s->of_topic);
     list_init(&s->node);
     s->callback = slice_dup(callback);
-    rc = s->callback ? STATUS_OK
-                     : problem(why, STATUS_MEMORY,
-                               "the broker has no memory left");
+    rc = s->callback
+             ? STATUS_OK
+             : problem(why, STATUS_MEMORY, "the broker has no memory left");
     if (!rc)
         rc = pairs_enter(&hub->subscriptions->pairs, &s->pair, topic, callback,
                          why);
@@ -261,8 +260,7 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     return STATUS_OK;
 }
 
-static void
-on_lease(struct alarm *alarm);
+static void on_lease(struct alarm *alarm);
 
 static void
 set_lease_alarm(struct subscription *s)
@@ -330,9 +328,8 @@ is_same_text(const char *a, const char *b)
  * way arrives as it was begun, signed with the secret of that moment. The next
  * try has the new terms.
  *
- * Where they change what a body looks like, the range that was fixed must not
- * be tried again under its id, for a try is the same bytes as the ones before:
- * if nothing is on its way it is given up at once, else behind that try.
+ * Where they change what a body looks like, a range that was fixed goes on in
+ * the new form, and under another id: the form is part of it (attempt.h).
  */
 static enum status
 renew(struct subscription *s, struct terms *terms, int64_t lease_end_us,
@@ -347,12 +344,8 @@ renew(struct subscription *s, struct terms *terms, int64_t lease_end_us,
         return rc;
     take_terms(s, terms, &effect);
     s->lease_end_us = lease_end_us;
-    if (is_other) {
-        s->reached = s->after;
-        s->is_range_stale = s->delivery && s->range_last > 0;
-        if (!s->delivery)
-            s->range_last = 0;
-    }
+    if (is_other)
+        s->reached = s->after; /* what passes the filter is other now */
     return STATUS_OK;
 }
 
@@ -418,12 +411,11 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     deliver_cut(s);
     s->after = s->reached = after;
     s->range_last = 0;
-    s->is_range_stale = false;
     s->failures = 0;
     s->failing_since_us = 0;
     s->has_moved = false;
     records_subscription(s->hub->records, s);
-    deliver_begin(s);
+    deliver_look(s);
 }
 
 /* What a callback is told; NULL: it knows. */
@@ -444,8 +436,10 @@ static const char *
 name_of(enum subscription_end how)
 {
     static const char *const names[] = {
-        [END_UNSUBSCRIBED] = "unsubscribed", [END_EXPIRED] = "lease ended",
-        [END_GONE] = "410 Gone",             [END_DELETED] = "deleted",
+        [END_UNSUBSCRIBED] = "unsubscribed",
+        [END_EXPIRED] = "lease ended",
+        [END_GONE] = "410 Gone",
+        [END_DELETED] = "deleted",
         [END_REMOVED] = "topic removed",
     };
 

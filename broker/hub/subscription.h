@@ -75,11 +75,6 @@ struct subscription {
     uint64_t range_last; /* the delivery (after, range_last] was tried at least
                             once, as it stands in hub.db; 0: none */
     bool has_moved;      /* since hub.db was told (once a second) */
-    bool is_range_stale; /* a renewal has changed what bodies look like while
-                            the range was tried: when that try has come to an
-                            end without success, range_last is 0 again
-                            (deliver.c), so that other bytes never go out under
-                            the same id */
 
     /* The engine's own (deliver.c). */
     struct list node; /* topic->resting, or another list of the engine */

@@ -12,9 +12,9 @@
  * turn that is not kept leaves the older one as it was, at work.
  *
  * An unsubscription is verified like a subscription, whether there is one or
- * not (W-062): the answer must not tell strangers who is subscribed, and whoever
- * waits for its verification gets it. Confirmed, it changes nothing where there
- * is nothing.
+ * not (W-062): the answer must not tell strangers who is subscribed, and
+ * whoever waits for its verification gets it. Confirmed, it changes nothing
+ * where there is nothing.
  *
  * A failure tells the callback nothing more: it knows what it answered.
  */
@@ -54,7 +54,6 @@ struct denial {
     struct list node;
     struct hub *hub;
     struct call call;
-    bool is_calling;
     struct alarm alarm;
     unsigned tries;
     struct buf url;
@@ -107,7 +106,6 @@ tell_denial(struct denial *d)
 {
     d->tries++;
     d->call.is_suspect = d->tries > 1;
-    d->is_calling = true;
     caller_start(d->hub->caller, &d->call);
 }
 
@@ -123,7 +121,6 @@ on_denial_told(struct call *call)
     struct denial *d = list_entry(call, struct denial, call);
     int64_t at = next_try(d->hub, call, d->tries);
 
-    d->is_calling = false;
     if (at > 0)
         caller_set_alarm(d->hub->caller, &d->alarm, at);
     else
@@ -170,8 +167,7 @@ forget(struct request *r)
     struct hub *hub = r->hub;
 
     if (hub->caller) { /* else nothing was begun */
-        if (r->is_calling)
-            caller_cancel(hub->caller, &r->call);
+        caller_cancel(hub->caller, &r->call);
         caller_clear_alarm(hub->caller, &r->alarm);
     }
     list_remove(&r->node);
@@ -279,7 +275,6 @@ on_answer(struct call *call)
     int64_t at = next_try(r->hub, call, r->tries);
     char reason[200];
 
-    r->is_calling = false;
     if (at > 0) {
         caller_set_alarm(r->hub->caller, &r->alarm, at);
     } else if (call->failure != CALL_ANSWERED) {
@@ -344,7 +339,6 @@ ask(struct request *r)
         .prepare = on_ready,
         .done = on_answer,
     };
-    r->is_calling = true;
     caller_start(r->hub->caller, &r->call);
 }
 
@@ -360,8 +354,8 @@ static void
 replace_older(struct request *r)
 {
     const struct pairs *pairs = &r->hub->requests->pairs;
-    struct pair *pair =
-        pairs_find(pairs, r->topic, slice_of(r->callback)), *next;
+    struct pair *pair = pairs_find(pairs, r->topic, slice_of(r->callback)),
+                *next;
 
     for (; pair; pair = next) {
         struct request *other = list_entry(pair, struct request, pair);
@@ -459,9 +453,8 @@ verify_resume(struct hub *hub, struct topic *topic, struct record *record,
               struct problem *why)
 {
     struct request *r;
-    enum status rc =
-        enter(hub, topic, record->topic_url, record->callback, record->from,
-              &record->terms, &r, why);
+    enum status rc = enter(hub, topic, record->topic_url, record->callback,
+                           record->from, &record->terms, &r, why);
 
     if (rc)
         return rc;
@@ -612,8 +605,8 @@ make_request(struct hub *hub, const struct order *order, struct topic *topic,
     r->taken_us = clock_now_us();
     list_append(&hub->requests->fresh, &r->turn);
     records_request(hub->records, r);
-    for (struct pair *pair = pairs_find(&hub->requests->pairs, topic,
-                                        order->request.callback);
+    for (struct pair *pair =
+             pairs_find(&hub->requests->pairs, topic, order->request.callback);
          pair; pair = pairs_same(&hub->requests->pairs, pair))
         if (list_entry(pair, struct request, pair) != r)
             records_request_gone(hub->records,
@@ -676,6 +669,14 @@ request_by_id(struct hub *hub, uint64_t id)
     return r && r->id == id ? r : NULL;
 }
 
+struct request *
+request_behind(struct hub *hub, const struct request *r)
+{
+    return r->node.next == &hub->requests->all
+               ? NULL
+               : list_entry(r->node.next, struct request, node);
+}
+
 void
 requests_free(struct requests *all)
 {
@@ -688,8 +689,7 @@ requests_free(struct requests *all)
     while ((node = list_first(&all->denials))) {
         struct denial *d = list_entry(node, struct denial, node);
 
-        if (d->is_calling)
-            caller_cancel(d->hub->caller, &d->call);
+        caller_cancel(d->hub->caller, &d->call);
         caller_clear_alarm(d->hub->caller, &d->alarm);
         free_denial(d);
     }

@@ -48,7 +48,6 @@ struct request {
 
     /* verify.c's own. */
     struct call call;
-    bool is_calling;
     struct alarm alarm;
     struct buf url;
     char challenge[WEBSUB_CHALLENGE_SIZE + 1];
@@ -83,6 +82,9 @@ void verify_end(struct request *request);
 /* Those that wait, by id: the first one after `after`; or that one; NULL. */
 struct request *request_next(struct hub *hub, uint64_t after);
 struct request *request_by_id(struct hub *hub, uint64_t id);
+
+/* The one that was taken next; NULL: `request` is the newest. */
+struct request *request_behind(struct hub *hub, const struct request *request);
 
 struct requests *requests_new(void);
 

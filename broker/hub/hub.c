@@ -1,0 +1,455 @@
+/*
+ * hub.c - the delivery thread, from its start to its end, and its turns.
+ *
+ * A turn of the loop: orders are run, calls come to their end, alarms ring, and
+ * all that is changed in memory is written to hub.db in one transaction. At the
+ * end of the turn it is committed, and only then anything is told to anybody:
+ *
+ *   records_commit --kept-----> orders are answered, requests are verified,
+ *        |                      deliveries whose range is kept are sent
+ *        +---not kept---------> orders are refused with 503, requests of this
+ *                               turn are forgotten, deliveries wait
+ *
+ * What if it is not kept? Memory is not rolled back: it is the truth, and
+ * hub.db is made equal to it, row by row, as soon as the disk lets us
+ * (records_again; with the next order, or a second later). That is sound
+ * because of what each change is:
+ *
+ *   a request taken      the one thing that is undone: its order is refused,
+ * and nothing else knows of it (verify.c) a request's end,     nobody was told.
+ * After a crash before it is kept the a confirmation       request is there
+ * again, and is verified again (W-074) a range              no delivery begins
+ * before it is kept: deliver_turn is not called while memory is ahead a cursor
+ * older in hub.db: after a crash a delivery is repeated a subscription's     no
+ * delivery from now on, whatever hub.db says; after a end crash its reason is
+ * there again, or it is: the lease ends again, the callback answers 410 again,
+ * the operator was told 503
+ */
+#include "broker/hub/hub.h"
+
+#include <stdlib.h>
+
+#include "broker/base/diag.h"
+#include "broker/hub/deliver.h"
+#include "broker/hub/foreign.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/relay.h"
+
+/* Turns */
+
+static void
+write_all(struct hub *hub)
+{
+    struct subscription *s;
+    struct request *r;
+
+    records_clear(hub->records);
+    for (s = subscription_next(hub, 0); s; s = subscription_next(hub, s->id))
+        records_subscription(hub->records, s);
+    for (r = request_next(hub, 0); r; r = request_behind(hub, r))
+        records_request(hub->records, r);
+}
+
+/* hub.db gets a row as it is in memory, or loses it. */
+static void
+write_again(enum records_row row, uint64_t id, void *user)
+{
+    struct hub *hub = user;
+    const struct subscription *s = NULL;
+    const struct request *r = NULL;
+
+    if (row == RECORDS_ALL)
+        write_all(hub);
+    else if (row == RECORDS_SUBSCRIPTION && (s = subscription_by_id(hub, id)))
+        records_subscription(hub->records, s);
+    else if (row == RECORDS_SUBSCRIPTION)
+        records_subscription_gone(hub->records, id);
+    else if ((r = request_by_id(hub, id)))
+        records_request(hub->records, r);
+    else
+        records_request_gone(hub->records, id);
+}
+
+/* Orders that came in this turn: their outcome stands, or is 503. */
+static void
+answer_orders(struct hub *hub, const struct problem *why)
+{
+    struct list *node;
+
+    while ((node = list_first(&hub->answers))) {
+        struct order *order = list_entry(node, struct order, task.node);
+
+        list_remove(node);
+        if (why) {
+            buf_clear(&order->text);
+            order->http = 503;
+            hub_answer_now(order, STATUS_BUSY, why);
+        } else {
+            order->done(order);
+        }
+    }
+}
+
+static void
+on_lost(struct hub *hub, const struct problem *reason)
+{
+    struct problem why;
+
+    problem_set(&why, "it cannot be kept: %s", reason->text);
+    verify_lost(hub);
+    answer_orders(hub, &why);
+}
+
+/* While nothing can be kept, a try a second is enough; but who waits for an
+ * answer gets one now. */
+static bool
+is_worth_a_try(const struct hub *hub)
+{
+    return !records_is_behind(hub->records) || !list_is_empty(&hub->answers) ||
+           clock_steady_us() >= hub->again_us;
+}
+
+static void
+end_turn(struct hub *hub)
+{
+    struct problem why = {""};
+
+    if (!is_worth_a_try(hub)) {
+        if (records_is_begun(hub->records))
+            records_rollback(hub->records);
+        verify_lost(hub);
+        return;
+    }
+    if (records_is_behind(hub->records))
+        records_again(hub->records, write_again, hub);
+    if (records_commit(hub->records, &why)) {
+        hub->again_us = clock_steady_us() + HUB_TICK_US;
+        DIAG(DIAG_ERROR, "hub", "hub.db was not written",
+             diag_text("why", why.text));
+        on_lost(hub, &why);
+        return;
+    }
+    answer_orders(hub, NULL);
+    verify_turn(hub);
+    deliver_turn(hub);
+    if (records_is_begun(hub->records))
+        hub_wake(hub); /* that is another turn's */
+}
+
+static void
+on_turn(struct caller *caller, void *user)
+{
+    (void)caller;
+    end_turn(user);
+}
+
+/* A topic whose set was removed: what belongs to it ends. */
+static void
+end_topic(struct hub *hub, struct topic *topic)
+{
+    struct list *node;
+
+    topic->n_requests++; /* it stays until all of it is done */
+    while ((node = list_first(&topic->subscriptions)))
+        subscription_end(list_entry(node, struct subscription, of_topic),
+                         END_REMOVED);
+    verify_topic_gone(hub, topic);
+    topic->n_requests--;
+    topic_release(topic);
+}
+
+static void
+look_at_sets(struct hub *hub)
+{
+    struct list *node, *after;
+    uint64_t head;
+
+    list_foreach (node, after, &hub->topics) {
+        struct topic *topic = list_entry(node, struct topic, node);
+
+        if (topic->kind != TOPIC_RELAY && !topic_head(topic, &head))
+            end_topic(hub, topic);
+    }
+}
+
+static void
+on_wake(struct caller *caller, void *user)
+{
+    struct hub *hub = user;
+
+    (void)caller;
+    if (atomic_exchange(&hub->sets_changed, false))
+        look_at_sets(hub);
+    deliver_wake(hub);
+}
+
+/* Cursors that have moved are kept: what they have delivered is not delivered
+ * again, whatever happens, but for the last second's. */
+static void
+keep_cursors(struct hub *hub)
+{
+    struct subscription *s;
+
+    for (s = subscription_next(hub, 0); s; s = subscription_next(hub, s->id)) {
+        if (!s->has_moved)
+            continue;
+        s->has_moved = false;
+        records_cursor(hub->records, s);
+    }
+}
+
+static void
+on_tick(struct alarm *alarm)
+{
+    struct hub *hub = list_entry(alarm, struct hub, tick);
+
+    keep_cursors(hub);
+    caller_set_alarm(hub->caller, alarm, clock_steady_us() + HUB_TICK_US);
+}
+
+/* From the thread's start to its end */
+
+static void
+on_begin(struct caller *caller, void *user)
+{
+    struct hub *hub = user;
+    struct subscription *s;
+    uint64_t id = 0;
+
+    hub->caller = caller;
+    while ((s = subscription_next(hub, id))) {
+        id = s->id; /* it may end here */
+        subscription_resume(s);
+    }
+    hub->tick.ring = on_tick;
+    caller_set_alarm(caller, &hub->tick, clock_steady_us() + HUB_TICK_US);
+    caller_wake(caller); /* a first turn */
+}
+
+/*
+ * No call comes to its end any more. What was posted has run: it is kept and
+ * answered like in every turn, and so are the cursors. Then all that may still
+ * call the caller goes, while there is one.
+ */
+static void
+on_end(struct caller *caller, void *user)
+{
+    struct hub *hub = user;
+    struct problem why = {"the broker is ending"};
+
+    (void)caller;
+    foreign_end(hub);
+    keep_cursors(hub);
+    hub->again_us = 0;
+    end_turn(hub);
+    answer_orders(hub, &why); /* none is left; but none may be forgotten */
+    subscriptions_free(hub->subscriptions);
+    requests_free(hub->requests);
+    hub->subscriptions = NULL;
+    hub->requests = NULL;
+}
+
+void
+hub_wake(struct hub *hub)
+{
+    struct caller *caller = atomic_load(&hub->woken);
+
+    if (caller)
+        caller_wake(caller);
+}
+
+void
+hub_sets_changed(struct hub *hub)
+{
+    atomic_store(&hub->sets_changed, true);
+    hub_wake(hub);
+}
+
+static void
+run(struct task *task)
+{
+    hub_run(list_entry(task, struct order, task));
+}
+
+enum status
+hub_submit(struct hub *hub, struct order *order)
+{
+    enum status rc = STATUS_STOPPED;
+
+    order->hub = hub;
+    order->task.run = run;
+
+    /* Under the lock: nobody may post once caller_stop has begun. */
+    pthread_mutex_lock(&hub->mutex);
+    if (!hub->is_stopping) {
+        caller_post(atomic_load(&hub->woken), &order->task);
+        rc = STATUS_OK;
+    }
+    pthread_mutex_unlock(&hub->mutex);
+    return rc;
+}
+
+/* Learning, before there is a thread */
+
+/* The topic that a row is of, if it is still there, and still the same: NULL
+ * with STATUS_OK if it is not. */
+static enum status
+find_topic(struct hub *hub, const struct record *record, struct topic **topic,
+           struct problem *why)
+{
+    enum status rc;
+
+    *topic = NULL;
+    if (record->topic_kind == TOPIC_RELAY) {
+        struct relay *relay = relay_find(hub, record->name);
+
+        rc = relay ? topic_of_relay(hub, relay, topic, why) : STATUS_OK;
+    } else {
+        struct set *set = registry_find(hub->registry, record->name, NULL);
+
+        rc = set ? topic_of_set(hub, record->topic_kind, set, topic, why)
+                 : STATUS_OK;
+    }
+    if (!rc && *topic &&
+        !slice_equal(slice_of((*topic)->epoch), record->epoch)) {
+        topic_release(*topic);
+        *topic = NULL;
+    }
+    return rc;
+}
+
+/* Where the topic is gone the row goes, too. Its callback was denied by who
+ * removed the set, unless that was killed in that moment. */
+static enum status
+on_subscription(struct record *record, void *user, struct problem *why)
+{
+    struct hub *hub = user;
+    struct topic *topic;
+    enum status rc = find_topic(hub, record, &topic, why);
+
+    if (rc)
+        return rc;
+    if (topic)
+        return subscription_restore(hub, topic, record, why);
+    records_is_stale(hub->records, RECORDS_SUBSCRIPTION, record->id);
+    return STATUS_OK;
+}
+
+static enum status
+on_request(struct record *record, void *user, struct problem *why)
+{
+    struct hub *hub = user;
+    struct topic *topic;
+    enum status rc = find_topic(hub, record, &topic, why);
+
+    if (rc)
+        return rc;
+    if (topic)
+        return verify_resume(hub, topic, record, why);
+    records_is_stale(hub->records, RECORDS_REQUEST, record->id);
+    return STATUS_OK;
+}
+
+static enum status
+learn(struct hub *hub, struct problem *why)
+{
+    enum status rc = records_open(&hub->records, hub->config->data, why);
+
+    if (!rc)
+        rc = deliver_open(hub, why);
+    if (!rc)
+        rc = relay_load(hub, why);
+    if (!rc)
+        rc = records_each_subscription(hub->records, on_subscription, hub, why);
+    if (!rc)
+        rc = records_each_request(hub->records, on_request, hub, why);
+    return rc;
+}
+
+static struct hub *
+hub_new(struct registry *registry, const struct networks *allowed)
+{
+    struct hub *hub = calloc(1, sizeof(*hub));
+
+    if (!hub)
+        return NULL;
+    hub->registry = registry;
+    hub->config = registry_config(registry);
+    hub->allowed = *allowed;
+    list_init(&hub->topics);
+    list_init(&hub->relays);
+    list_init(&hub->answers);
+    pthread_mutex_init(&hub->mutex, NULL);
+    hub->subscriptions = subscriptions_new(hub->config->hub_subscriptions);
+    hub->requests = requests_new();
+    if (hub->subscriptions && hub->requests)
+        return hub;
+    hub_close(hub);
+    return NULL;
+}
+
+enum status
+hub_open(struct hub **hub, struct registry *registry,
+         const struct networks *allowed, struct problem *why)
+{
+    struct hub *h = hub_new(registry, allowed);
+    struct caller *caller = NULL;
+    struct caller_options options = {
+        .name = "deliver",
+        .allowed = h ? &h->allowed : NULL,
+        .on_begin = on_begin,
+        .on_end = on_end,
+        .on_wake = on_wake,
+        .on_turn = on_turn,
+        .user = h,
+    };
+    enum status rc;
+
+    if (!h)
+        return problem(why, STATUS_MEMORY, "no memory for a hub");
+    options.connections = (unsigned)h->config->hub_connections;
+    options.host_connections = (unsigned)h->config->hub_host_connections;
+    rc = signature_method_of(slice_of(h->config->hub_signature), &h->signature);
+    if (rc)
+        rc = problem(why, rc, "--hub-signature: there is no method \"%s\"",
+                     h->config->hub_signature);
+    if (!rc)
+        rc = learn(h, why);
+    if (!rc)
+        rc = caller_open(&caller, &options, why);
+    if (rc) {
+        hub_close(h);
+        return rc;
+    }
+    atomic_store(&h->woken, caller);
+    *hub = h;
+    return STATUS_OK;
+}
+
+void
+hub_stop(struct hub *hub)
+{
+    struct caller *caller = atomic_load(&hub->woken);
+
+    pthread_mutex_lock(&hub->mutex);
+    hub->is_stopping = true;
+    pthread_mutex_unlock(&hub->mutex);
+    if (caller)
+        caller_stop(caller);
+}
+
+void
+hub_close(struct hub *hub)
+{
+    if (!hub)
+        return;
+    hub_stop(hub);
+    subscriptions_free(hub->subscriptions);
+    requests_free(hub->requests);
+    deliver_close(hub);
+    relay_close(hub);
+    caller_close(atomic_load(&hub->woken)); /* topics have woken it until now */
+    records_close(hub->records);
+    pthread_mutex_destroy(&hub->mutex);
+    free(hub);
+}

@@ -1,0 +1,163 @@
+#include "broker/hub/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "broker/hub/inside.h"
+#include "broker/hub/relay.h"
+#include "proto/datetime.h"
+#include "proto/json.h"
+
+/* The year 9999. */
+#define TIME_MAX_US 253402300799000000
+
+static void
+add_time(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    if (us <= 0 || us > TIME_MAX_US)
+        return;
+    buf_add_format(to, ",\"%s\":\"%.*s\"", name,
+                   (int)datetime_write_short(text, us), text);
+}
+
+static void
+add_text(struct buf *to, const char *name, struct slice text)
+{
+    buf_add_format(to, ",\"%s\":", name);
+    json_string(to, text);
+}
+
+static void
+add_flag(struct buf *to, const char *name, bool value)
+{
+    buf_add_format(to, ",\"%s\":%s", name, value ? "true" : "false");
+}
+
+static void
+add_number(struct buf *to, const char *name, uint64_t value)
+{
+    buf_add_format(to, ",\"%s\":%" PRIu64, name, value);
+}
+
+static void
+add_terms(struct buf *to, const struct terms *terms)
+{
+    if (terms->filter)
+        add_text(to, "filter", slice_of(terms->filter));
+    if (terms->interval_us > 0)
+        buf_add_format(to, ",\"interval\":%" PRId64 ".%06" PRId64,
+                       terms->interval_us / 1000000,
+                       terms->interval_us % 1000000);
+    add_flag(to, "hasSecret", terms->secret_size > 0);
+}
+
+static void
+add_place(struct buf *to, const struct subscription *s)
+{
+    char position[POSITION_MAX];
+    uint64_t head = 0;
+
+    position_write(position, s->topic->epoch, s->after);
+    add_text(to, "position", slice_of(position));
+    if (topic_head(s->topic, &head))
+        add_number(to, "lag", head > s->after ? head - s->after : 0);
+}
+
+/* Something is in flight, or was tried and waits for its next try. */
+static void
+add_pending(struct buf *to, const struct subscription *s)
+{
+    bool is_waiting = !s->delivery && s->failures > 0;
+
+    add_flag(to, "pending", s->delivery || is_waiting);
+    if (is_waiting && s->retry_alarm.at_us > 0)
+        add_time(to, "nextTry",
+                 clock_now_us() + s->retry_alarm.at_us - clock_steady_us());
+}
+
+void
+report_subscription(struct buf *to, const struct subscription *s)
+{
+    struct buf url;
+
+    buf_init(&url, 2 * WEBSUB_URL_MAX);
+    topic_write_url(&url, s->topic);
+    buf_add_format(to, "{\"id\":%" PRIu64, s->id);
+    add_text(to, "topic", buf_slice(&url));
+    buf_fini(&url);
+    add_text(to, "callback", slice_of(s->callback));
+    add_text(to, "kind",
+             slice_of(s->kind == SUBSCRIPTION_HUB ? "hub" : "callback"));
+    add_flag(to, "simple", s->terms.is_simple);
+    add_text(to, "state", SLICE("active"));
+    add_time(to, "created", s->created_us);
+    add_time(to, "leaseEnd", s->lease_end_us);
+    add_place(to, s);
+    add_pending(to, s);
+    add_number(to, "deliveries", s->n_deliveries);
+    add_number(to, "attempts", s->n_attempts);
+    add_number(to, "failures", s->n_failed);
+    add_number(to, "skipped", s->n_skipped);
+    add_time(to, "lastSuccess", s->last_success_us);
+    add_time(to, "lastFailure", s->last_failure_us);
+    if (s->last_status > 0)
+        add_number(to, "lastStatus", s->last_status);
+    if (s->last_error[0])
+        add_text(to, "lastError", slice_of(s->last_error));
+    add_terms(to, &s->terms);
+    BUF_ADD(to, "}");
+}
+
+void
+report_request(struct buf *to, const struct request *r)
+{
+    buf_add_format(to, "{\"id\":%" PRIu64, r->id);
+    add_text(to, "topic", slice_of(r->topic_url));
+    add_text(to, "callback", slice_of(r->callback));
+    add_text(to, "kind", SLICE("callback"));
+    add_flag(to, "simple", r->terms.is_simple);
+    add_text(to, "state", SLICE("pending"));
+    add_text(to, "mode", slice_of(websub_mode_name(r->mode)));
+    add_time(to, "requested", r->taken_us);
+    add_terms(to, &r->terms);
+    BUF_ADD(to, "}");
+}
+
+/* Subscriptions and requests share their ids, and each is in order of them: the
+ * list is the two, merged. */
+void
+report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
+            uint64_t after)
+{
+    struct subscription *s = subscription_next(hub, after);
+    struct request *r = request_next(hub, after);
+    uint64_t last = after;
+    size_t n = 0;
+
+    BUF_ADD(to, "{\"subscriptions\":[");
+    while (s || r) {
+        bool is_request = !s || (r && r->id < s->id);
+        bool is_ours =
+            hub_topic_is(is_request ? r->topic : s->topic, name, is_relay);
+
+        if (is_ours && n == REPORT_PAGE) {
+            buf_add_format(to, "],\"next\":%" PRIu64 "}\n", last);
+            return;
+        }
+        last = is_request ? r->id : s->id;
+        if (is_ours && n++ > 0)
+            BUF_ADD(to, ",\n");
+        if (is_request) {
+            if (is_ours)
+                report_request(to, r);
+            r = request_behind(hub, r);
+        } else {
+            if (is_ours)
+                report_subscription(to, s);
+            s = subscription_next(hub, last);
+        }
+    }
+    BUF_ADD(to, "]}\n");
+}
