@@ -82,5 +82,10 @@ retain_set(struct set *set, const struct head *head, void *user)
 void
 retain_all(struct registry *registry)
 {
+    struct set *framework = registry_framework_set(registry);
+    struct head head;
+
     registry_each(registry, retain_set, NULL);
+    if (log_head(framework->log, &head))
+        retain_set(framework, &head, NULL);
 }

@@ -3,8 +3,9 @@
  *
  * A set retains its latest `retainLists` closed lists, and those that ended
  * less than `retainAge` ago; 0 means all and for ever. What is not filed yet
- * stays. One commit moves the earliest position, the index and the archive
- * together (R-227); files go later (log_purge).
+ * stays; of the framework log a fixed number is retained. One commit moves the
+ * earliest position, the index and the archive together (R-227); files go later
+ * (log_purge).
  *
  * Archive thread.
  */
@@ -13,8 +14,8 @@
 
 #include "broker/sets/registry.h"
 
-/* Looks at all sets. Costs a look at the head for those that have nothing to
- * let go. */
+/* Looks at all sets, and the framework log. Costs a look at the head for those
+ * that have nothing to let go. */
 void retain_all(struct registry *registry);
 
 #endif

@@ -11,6 +11,7 @@
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
+#include "broker/log/await.h"
 #include "broker/log/cache.h"
 #include "broker/log/closed.h"
 #include "broker/log/commit.h"
@@ -405,48 +406,6 @@ next_of_list(void *user, uint64_t after, struct batch **batch,
                                   why);
 }
 
-/* A post whose outcome a thread waits for. */
-struct awaited {
-    struct post post;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool is_done;
-};
-
-static void
-on_awaited(struct post *post)
-{
-    struct awaited *a = list_entry(post, struct awaited, post);
-
-    pthread_mutex_lock(&a->mutex);
-    a->is_done = true;
-    pthread_cond_signal(&a->changed);
-    pthread_mutex_unlock(&a->mutex);
-}
-
-/* Submits a copy of `post` and waits for its outcome. */
-static enum status
-submit_awaited(struct log *log, const struct post *post, struct problem *why)
-{
-    struct awaited a = {
-        .post = *post,
-        .mutex = PTHREAD_MUTEX_INITIALIZER,
-        .changed = PTHREAD_COND_INITIALIZER,
-    };
-    enum status rc;
-
-    a.post.done = on_awaited;
-    rc = log_submit(log, &a.post);
-    if (rc)
-        return problem(why, rc, "the log is ending");
-    pthread_mutex_lock(&a.mutex);
-    while (!a.is_done)
-        pthread_cond_wait(&a.changed, &a.mutex);
-    pthread_mutex_unlock(&a.mutex);
-    *why = a.post.why;
-    return a.post.status;
-}
-
 /* Tells the log that the file of a list is there, and how large it is. */
 static enum status
 submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
@@ -456,7 +415,7 @@ submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
         .kind = POST_FILED, .set = set, .list = number, .marks = marks};
 
     post.file_bytes = closed_size(dir_fd, number);
-    return submit_awaited(log, &post, why);
+    return await_post(log, &post, why);
 }
 
 static enum status
@@ -570,7 +529,7 @@ log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
     for (size_t i = 0; i < n; i++)
         post.file_bytes += closed_size(dir_fd, lists[i].number);
     close(dir_fd);
-    return submit_awaited(log, &post, why);
+    return await_post(log, &post, why);
 }
 
 enum status
@@ -588,7 +547,7 @@ log_purge(struct log *log, bool *is_done, struct problem *why)
     if (rc)
         return rc;
     post.trash = trash.id;
-    rc = submit_awaited(log, &post, why);
+    rc = await_post(log, &post, why);
     if (!rc)
         diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
              trash.name, post.list);

@@ -83,6 +83,8 @@ begin_batch(struct committer *c, struct log_set *set)
                              &set->draft.digest, &c->tails->forms);
     if (!set->filling)
         return STATUS_MEMORY;
+    if (set->n_made == 0)
+        set->draft.commit_after = set->draft.last;
     made[set->n_made++] = set->filling;
     batches[c->commit.n_batches++] =
         (struct engine_batch){.set = &set->id, .batch = set->filling};

@@ -223,6 +223,7 @@ load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
         head->last = head->list_after = info.last;
         head->last_us = head->list_from_us = info.until_us;
         head->digest = head->list_before = info.digest;
+        head->commit_after = info.last - 1;
     }
     sqlite3_reset(list);
     if (rc)
@@ -236,6 +237,8 @@ load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
         head->list_bytes = store_column_u64(batch, 2);
         head->digest = store_column_digest(batch, 3);
     }
+    if (!rc && row && store_column_u64(batch, 0) == head->last)
+        head->commit_after = store_column_u64(batch, 4) - 1;
     sqlite3_reset(batch);
     if (rc || head->last == head->list_after)
         return rc;
@@ -294,7 +297,7 @@ store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
         " start_list, first_list, earliest FROM sets ORDER BY name",
         "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
         " ORDER BY number DESC LIMIT 1",
-        "SELECT last, last_us, list_bytes, digest FROM batches"
+        "SELECT last, last_us, list_bytes, digest, first FROM batches"
         " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
         "SELECT last_us FROM batches WHERE set_id = ? AND first > ?"
         " ORDER BY first LIMIT 1",

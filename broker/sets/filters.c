@@ -1,6 +1,10 @@
 #include "broker/sets/filters.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* No class that is among them gets so far, and no form has a key of it. */
+#define FILTER_ALONE (UINT64_MAX / 2)
 
 void
 filters_init(struct filters *filters)
@@ -74,6 +78,14 @@ filters_enter(struct filters *filters, const struct filter *filter,
                        "as many filters are in use as may be, %d", FILTERS_MAX);
     *result = class;
     return STATUS_OK;
+}
+
+void
+filter_class_alone(struct filter_class *class)
+{
+    memset(class, 0, sizeof(*class));
+    class->id = FILTER_ALONE;
+    atomic_init(&class->readers, 1);
 }
 
 struct filter_class *

@@ -59,6 +59,12 @@ void filters_leave(struct filter_class *class);
 struct filter_class *filter_class_ref(struct filter_class *class);
 void filter_class_unref(struct filter_class *class);
 
+/* A class that is not among them, in the caller's memory: its filter is still
+ * to be given (filter_add, filter_seal). It takes nobody's place, and nothing
+ * of it is kept with batches: for a filter that the broker itself reads with.
+ * It is neither entered nor left, and has no references. */
+void filter_class_alone(struct filter_class *class);
+
 /* Have several readers use it? Only then it is worth while to keep what it lets
  * through. */
 static inline bool

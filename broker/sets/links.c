@@ -16,6 +16,9 @@ static const char *const paths[] = {
     [LINK_CHANGES] = "/changes",
     [LINK_STREAM] = "/stream",
     [LINK_SET] = "",
+    [LINK_HUB] = "/hub",
+    [LINK_NOTIFICATIONS] = "/notifications",
+    [LINK_FRAMEWORK_NOTIFICATIONS] = "/framework-notifications",
 };
 
 const struct channel links_channels[] = {

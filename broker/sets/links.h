@@ -26,7 +26,11 @@ enum link_kind {
     LINK_LATEST,  /* the open list, whatever its number */
     LINK_CHANGES, /* change memory from its beginning; POST: changes */
     LINK_STREAM,
-    LINK_SET /* what the set is, as JSON */
+    LINK_SET,                    /* what the set is, as JSON */
+    LINK_HUB,                    /* names no set */
+    LINK_NOTIFICATIONS,          /* topic: what changes in the set */
+    LINK_FRAMEWORK_NOTIFICATIONS /* topic: what changes in how it is published
+                                    (R-281) */
 };
 
 struct link_text {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/base/clock.h"
+#include "broker/sets/channel.h"
 #include "broker/sets/links.h"
 #include "broker/sets/selection.h"
 #include "proto/document.h"
@@ -33,6 +34,7 @@ struct part {
 
 struct assembly {
     const struct message_wish *wish;
+    const struct filter_class *filter; /* the reader's, or the channel's */
     struct part *parts;
     size_t n_parts, capacity;
     size_t bytes;
@@ -92,8 +94,8 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
     const struct message_wish *wish = a->wish;
     struct part part = {.from = 0};
     uint64_t whole = b->last < wish->upto ? b->last : wish->upto, last;
-    enum status rc = selection_make(&part.selection, b, wish->filter,
-                                    wish->form, wish->patience, why);
+    enum status rc = selection_make(&part.selection, b, a->filter, wish->form,
+                                    wish->patience, why);
 
     if (rc)
         return rc;
@@ -124,7 +126,7 @@ has_scanned_enough(const struct assembly *a)
 {
     const struct message_wish *wish = a->wish;
 
-    return wish->filter && wish->upto == UINT64_MAX &&
+    return a->filter && wish->upto == UINT64_MAX &&
            a->scanned >= (wish->patience == LOG_MEMORY ? SCAN_MEMORY_BYTES
                                                        : SCAN_DISK_BYTES);
 }
@@ -134,8 +136,8 @@ static enum status
 gather(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
-    struct cursor cursor = {registry_log(wish->set->registry), wish->set->log,
-                            a->start};
+    struct cursor cursor = {registry_log(wish->set->registry),
+                            channel_log(wish), a->start};
     bool is_full = false;
     enum status rc = STATUS_OK;
 
@@ -222,9 +224,12 @@ open_message(struct buf *to, const struct message_wish *wish,
                                         {"next", buf_slice(&page.next), NULL}};
         struct document_head head = {
             .root = DOCUMENT_URLSET,
-            .capability = CAP_CHANGE_NOTIFICATION,
+            .capability = wish->is_framework ? CAP_FRAMEWORK_NOTIFICATION
+                                             : CAP_CHANGE_NOTIFICATION,
             .links = links,
-            .n_links = wish->has_next ? 3 : 1,
+            .n_links = wish->is_plain   ? 0
+                       : wish->has_next ? 3
+                                        : 1,
             .from_us = c->from_us,
             .until_us = c->until_us,
             .coverage = c,
@@ -246,11 +251,12 @@ close_message(struct buf *to, enum message_form form)
 
 /* The batch that has entry `seq`, whatever tier holds it. */
 static enum status
-batch_of(struct set *set, uint64_t seq, enum log_patience patience,
-         struct batch **b, struct problem *why)
+batch_of(const struct message_wish *wish, uint64_t seq, struct batch **b,
+         struct problem *why)
 {
-    enum status rc = log_read(registry_log(set->registry), set->log, seq - 1,
-                              patience, b, why);
+    enum status rc =
+        log_read(registry_log(wish->set->registry), channel_log(wish), seq - 1,
+                 wish->patience, b, why);
 
     if (!rc && !*b)
         rc = problem(why, STATUS_GONE, "entry %llu is ahead of the log",
@@ -260,9 +266,8 @@ batch_of(struct set *set, uint64_t seq, enum log_patience patience,
 
 /* T(seq) and d(seq). */
 static enum status
-look_up(struct set *set, const struct head *head, uint64_t seq,
-        enum log_patience patience, int64_t *us, struct digest *digest,
-        struct problem *why)
+look_up(const struct message_wish *wish, const struct head *head, uint64_t seq,
+        int64_t *us, struct digest *digest, struct problem *why)
 {
     struct batch *b;
     enum status rc;
@@ -279,8 +284,7 @@ look_up(struct set *set, const struct head *head, uint64_t seq,
     }
     /* Entry `seq` itself may be the last that is no longer retained; the batch
      * of the next one tells as well. */
-    rc =
-        batch_of(set, seq == head->earliest ? seq + 1 : seq, patience, &b, why);
+    rc = batch_of(wish, seq == head->earliest ? seq + 1 : seq, &b, why);
     if (rc)
         return rc;
     *us = batch_time(b, seq);
@@ -304,11 +308,11 @@ check_retained(const struct head *head, uint64_t start, struct problem *why)
 
 /* T(seq), where entry seq + 1 is there: also if entry seq is not, any more. */
 static enum status
-look_up_time(struct set *set, uint64_t seq, enum log_patience patience,
-             int64_t *us, struct problem *why)
+look_up_time(const struct message_wish *wish, uint64_t seq, int64_t *us,
+             struct problem *why)
 {
     struct batch *b;
-    enum status rc = batch_of(set, seq + 1, patience, &b, why);
+    enum status rc = batch_of(wish, seq + 1, &b, why);
 
     if (rc)
         return rc;
@@ -332,16 +336,14 @@ cover(const struct assembly *a, const struct head *head, struct coverage *c,
         c->until_us = batch_time(a->end, c->last);
         c->digest = batch_digest(a->end, c->last);
     } else {
-        rc = look_up(wish->set, head, c->last, wish->patience, &c->until_us,
-                     &c->digest, why);
+        rc = look_up(wish, head, c->last, &c->until_us, &c->digest, why);
     }
     if (c->after == c->last)
         c->from_us = c->until_us;
     else if (a->end && c->after == a->start)
         c->from_us = a->start_us;
     else if (!rc)
-        rc =
-            look_up_time(wish->set, c->after, wish->patience, &c->from_us, why);
+        rc = look_up_time(wish, c->after, &c->from_us, why);
     return rc;
 }
 
@@ -369,17 +371,20 @@ assembly_of(const struct message_wish *wish)
 {
     uint64_t start = wish->reached > wish->after ? wish->reached : wish->after;
 
-    return (struct assembly){.wish = wish, .start = start, .last = start};
+    return (struct assembly){
+        .wish = wish, .filter = wish->filter, .start = start, .last = start};
 }
 
 /* The head of a set that is there. */
 static enum status
-look_at_set(const struct set *set, struct head *head, struct problem *why)
+look_at_set(const struct message_wish *wish, struct head *head,
+            struct problem *why)
 {
-    if (log_head(set->log, head))
+    if (log_head(channel_log(wish), head))
         return STATUS_OK;
     if (head->is_removed)
-        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+        return problem(why, STATUS_GONE, "the set %s was removed",
+                       wish->set->name);
     return problem(why, STATUS_NOT_FOUND, "no such set");
 }
 
@@ -388,10 +393,15 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
               struct problem *why)
 {
     struct assembly a = assembly_of(wish);
+    struct filter_class channel;
     struct coverage c;
     struct head head;
-    enum status rc = look_at_set(wish->set, &head, why);
+    enum status rc = look_at_set(wish, &head, why);
 
+    if (!rc && wish->is_framework) {
+        rc = channel_filter(&channel, wish->set->name, why);
+        a.filter = &channel;
+    }
     if (!rc)
         rc = check_retained(&head, a.start, why);
     if (!rc)
@@ -418,7 +428,7 @@ message_heartbeat(struct buf *to, const struct message_wish *wish,
     struct assembly a = assembly_of(wish);
     struct coverage c;
     struct head head;
-    enum status rc = look_at_set(wish->set, &head, why);
+    enum status rc = look_at_set(wish, &head, why);
 
     if (!rc)
         rc = check_retained(&head, a.start, why);

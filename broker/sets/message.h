@@ -24,6 +24,15 @@
  * of the whole log proves that two parties saw the same history; entry by entry
  * only who gets all of them can check it.
  *
+ * A framework notification (R-320) is a message of another log, that of the
+ * framework events of all sets (registry_framework): seqs, times, epoch and
+ * digest are of that one, and its entries those that tell of this set or of the
+ * Source as a whole, as a filter of the broker's own picks them by their tags
+ * (announce.h). So all that is said of filtered messages holds: it covers more
+ * than it has, and `reached`, `is_silent` are to be used with it. It has no
+ * filter of the reader's (`filter` is NULL), is XML, and can be had of a set
+ * that was removed: that is told there, too.
+ *
  * Any thread.
  */
 #ifndef BROKER_SETS_MESSAGE_H
@@ -56,6 +65,8 @@ struct message_wish {
     enum log_patience patience;
     bool has_next; /* a page of change memory: JSON with a `next` member, XML
                       with links `self` and `next` */
+    bool is_framework; /* of the set's framework channel instead: below */
+    bool is_plain;     /* no links lead away from it; XML */
 };
 
 /* Appends the message that covers as much as it may hold, and sets *last to the

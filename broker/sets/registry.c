@@ -7,6 +7,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "broker/log/await.h"
 #include "broker/sets/header.h"
 #include "broker/sets/settings.h"
 #include "proto/vocab.h"
@@ -14,6 +15,12 @@
 /* Pages of change memory held for clients that read slowly: a hundred or so of
  * the largest. Who comes then is asked to come again. */
 #define ANSWERS_BYTES ((size_t)128 << 20)
+
+/* The log of framework events stands among those of the sets under a name that
+ * no set can have. What happened so long ago that nobody asks is let go of. */
+#define FRAMEWORK_NAME    "_framework"
+#define FRAMEWORK_ENTRIES 10000
+#define FRAMEWORK_LISTS   10
 
 /* A name whose set was removed; it stays when the set is made again. */
 struct tombstone {
@@ -35,6 +42,8 @@ struct registry {
     struct set *removed; /* a chain of those that were, in this process */
     size_t n_made;       /* structs of sets, and tombstones that were read */
     int64_t removed_us;  /* the last removal */
+
+    struct set *framework; /* in no table: it is none of the sets */
 
     pthread_mutex_t settings_mutex; /* guards the settings of all sets */
 
@@ -127,10 +136,8 @@ put_at(void ***array, size_t *n, size_t *capacity, size_t place, void *element)
     return STATUS_OK;
 }
 
-/* Adds a set at its place; the lock is held for writing, or nobody else is
- * there yet. */
 static struct set *
-insert(struct registry *r, size_t place, struct log_set *log)
+set_new(struct registry *r, struct log_set *log)
 {
     struct set *set = calloc(1, sizeof(*set));
 
@@ -142,6 +149,18 @@ insert(struct registry *r, size_t place, struct log_set *log)
     atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
     atomic_init(&set->retain_lists, r->options.config->retain_lists);
     atomic_init(&set->retain_age_us, r->options.config->retain_age_us);
+    return set;
+}
+
+/* Adds a set at its place; the lock is held for writing, or nobody else is
+ * there yet. */
+static struct set *
+insert(struct registry *r, size_t place, struct log_set *log)
+{
+    struct set *set = set_new(r, log);
+
+    if (!set)
+        return NULL;
     if (put_at((void ***)&r->sets, &r->n_sets, &r->capacity, place, set)) {
         free(set);
         return NULL;
@@ -226,6 +245,41 @@ registry_settings(const struct set *set, struct settings *settings)
     pthread_mutex_unlock(&r->settings_mutex);
 }
 
+/* The framework log: whatever the options are, it ends its lists by their
+ * number alone and retains a number of them. */
+static struct set *
+take_framework(struct registry *r, struct log_set *log,
+               struct list_limits *limits)
+{
+    struct set *set = log ? set_new(r, log) : NULL;
+
+    if (!set)
+        return NULL;
+    atomic_init(&set->rotate_age_us, 0);
+    atomic_init(&set->retain_lists, FRAMEWORK_LISTS);
+    atomic_init(&set->retain_age_us, 0);
+    *limits = (struct list_limits){FRAMEWORK_ENTRIES, DOCUMENT_BYTES_MAX};
+    r->framework = set;
+    return set;
+}
+
+/* Makes it, in a directory that has none yet. */
+static enum status
+make_framework(struct registry *r, struct problem *why)
+{
+    struct post post = {.kind = POST_SETTINGS};
+    enum status rc;
+
+    if (!take_framework(r, log_set_new(r->log, FRAMEWORK_NAME, NULL),
+                        &post.limits))
+        return problem(why, STATUS_MEMORY, "no memory for the sets");
+    post.set = r->framework->log;
+    rc = await_post(r->log, &post, why);
+    /* A full disk must not keep the broker from starting: then the log begins
+     * with the first event. */
+    return rc == STATUS_BUSY ? STATUS_OK : rc;
+}
+
 /* A broker that reads its own settings back may know less than the one that
  * wrote them; the set is served all the same. */
 static void *
@@ -233,10 +287,14 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
        void *user)
 {
     struct registry *r = user;
-    struct set *set = insert(r, place_of(r, slice_of(log_set_name(log))), log);
+    struct slice name = slice_of(log_set_name(log));
     struct settings *settings;
     struct problem why = {""};
+    struct set *set;
 
+    if (slice_is(name, FRAMEWORK_NAME))
+        return take_framework(r, log, limits);
+    set = insert(r, place_of(r, name), log);
     if (!set || text.size == 0)
         return set;
     settings = calloc(1, sizeof(*settings));
@@ -303,6 +361,8 @@ registry_open(struct registry **registry,
     for (int i = 0; i < BUDGETS; i++)
         atomic_init(&r->reserved[i], 0);
     rc = log_open(&r->log, &log_options, why);
+    if (!rc && !r->framework)
+        rc = make_framework(r, why);
     if (rc) {
         registry_close(r);
         return rc;
@@ -335,6 +395,7 @@ registry_close(struct registry *r)
         r->removed = set->next_removed;
         free(set);
     }
+    free(r->framework);
     free(r->tombstones);
     free(r->sets);
     filters_fini(&r->filters);
@@ -349,6 +410,18 @@ struct log *
 registry_log(struct registry *r)
 {
     return r->log;
+}
+
+struct set *
+registry_framework_set(struct registry *r)
+{
+    return r->framework;
+}
+
+struct log_set *
+registry_framework(struct registry *r)
+{
+    return r->framework->log;
 }
 
 const struct config *

@@ -97,6 +97,12 @@ void registry_stop(struct registry *registry);
 void registry_close(struct registry *registry);
 
 struct log *registry_log(struct registry *registry);
+/* The log of framework events of all sets (announce.h): kept, read and let go
+ * of as that of a set, but none of the sets. The second is what the archive
+ * thread treats it as. */
+struct log_set *registry_framework(struct registry *registry);
+struct set *registry_framework_set(struct registry *registry);
+
 const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);
 struct filters *registry_filters(struct registry *registry);

@@ -1,0 +1,16 @@
+/*
+ * await.h - a post whose outcome the thread waits for.
+ *
+ * Not from a service thread, nor from the log thread.
+ */
+#ifndef BROKER_LOG_AWAIT_H
+#define BROKER_LOG_AWAIT_H
+
+#include "broker/log/log.h"
+
+/* Submits a copy of `post`, whose `done` is ours, and returns its outcome.
+ * STATUS_STOPPED: the log is ending. */
+MUST_CHECK enum status await_post(struct log *log, const struct post *post,
+                                  struct problem *why);
+
+#endif

@@ -1,0 +1,136 @@
+#include "broker/sets/latest.h"
+
+#include "broker/sets/channel.h"
+#include "broker/sets/selection.h"
+
+/* Entries that are looked at in one step on the way back. */
+#define STEP_ENTRIES 1024
+
+/* What the message is to cover; last is 0: there is none. */
+struct range {
+    uint64_t after, last;
+};
+
+/* Changes */
+
+static struct range
+range_of_changes(const struct head *head)
+{
+    struct range range = {head->commit_after, head->last};
+
+    if (range.after < head->earliest) /* a part of it was let go */
+        range.after = head->earliest;
+    if (range.after == range.last)
+        range.last = 0;
+    return range;
+}
+
+/* Framework events */
+
+struct search {
+    const struct message_wish *wish;
+    struct filter_class channel;
+    struct range found;
+};
+
+/* The first entry of the round that entry `seq` is of, as far as the batch has
+ * it. */
+static uint64_t
+first_of_round(const struct batch *b, uint64_t seq)
+{
+    while (seq > b->first && batch_time(b, seq) == batch_time(b, seq - 1) + 1)
+        seq--;
+    return seq;
+}
+
+/* Looks for the last entry of a batch, up to `last`, that passes. */
+static enum status
+look_at(struct search *s, struct batch *b, uint64_t last, struct problem *why)
+{
+    struct selection selection;
+    enum status rc =
+        selection_make(&selection, b, &s->channel, MESSAGE_XML, LOG_DISK, why);
+    size_t n;
+
+    if (rc)
+        return rc;
+    n = selection_after(&selection, last);
+    if (n > 0) {
+        s->found.last = selection_seq(&selection, n - 1);
+        s->found.after = first_of_round(b, s->found.last) - 1;
+    }
+    selection_fini(&selection);
+    return STATUS_OK;
+}
+
+/* Likewise of the entries after `after` up to `last`. */
+static enum status
+look_through(struct search *s, uint64_t after, uint64_t last,
+             struct problem *why)
+{
+    struct cursor cursor = {registry_log(s->wish->set->registry),
+                            channel_log(s->wish), after};
+    enum status rc = STATUS_OK;
+
+    while (!rc && cursor.after < last) {
+        struct batch *b;
+
+        rc = cursor_next(&cursor, LOG_DISK, &b, why);
+        if (rc || !b)
+            break;
+        rc = look_at(s, b, b->last < last ? b->last : last, why);
+        cursor.after = b->last;
+        batch_unref(b);
+    }
+    return rc;
+}
+
+static enum status
+find_events(const struct message_wish *wish, const struct head *head,
+            struct range *range, struct problem *why)
+{
+    struct search s = {.wish = wish};
+    uint64_t last = head->last;
+    enum status rc = channel_filter(&s.channel, wish->set->name, why);
+
+    while (!rc && s.found.last == 0 && last > head->earliest) {
+        uint64_t after = last - head->earliest > STEP_ENTRIES
+                             ? last - STEP_ENTRIES
+                             : head->earliest;
+
+        rc = look_through(&s, after, last, why);
+        last = after;
+    }
+    *range = s.found;
+    return rc;
+}
+
+/* Both */
+
+enum status
+latest_write(struct buf *to, const struct message_wish *wish,
+             struct problem *why)
+{
+    struct message_wish part = *wish;
+    struct range range;
+    struct head head;
+    size_t before = to->size;
+    enum status rc = STATUS_OK;
+
+    log_head(channel_log(wish), &head);
+    if (wish->is_framework)
+        rc = find_events(wish, &head, &range, why);
+    else
+        range = range_of_changes(&head);
+    part.reached = 0;
+    part.filter = NULL;
+    part.is_silent = part.has_next = false;
+    part.patience = LOG_DISK;
+    part.upto = range.last;
+    /* Where one message ends is known when it was made. */
+    for (part.after = range.after; !rc && part.after < range.last;) {
+        to->size = before;
+        rc = message_write(to, &part, &part.after, why);
+    }
+    return rc;
+}
