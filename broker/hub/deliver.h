@@ -24,9 +24,10 @@
 
 struct hub;
 
-/* The id of a delivery: topic's epoch, subscription, after, last; the same for
- * every try. As header `Tidings-Delivery`, and `webhook-id`. */
-#define DELIVERY_ID_SIZE 96
+/* Life cycle: before the first subscription is there, and after the caller has
+ * stopped and the last one is gone. Sets hub->deliveries. */
+MUST_CHECK enum status deliver_open(struct hub *hub, struct problem *why);
+void deliver_close(struct hub *hub);
 
 /* Makes hub->deliveries, before there is a thread; frees it, and bodies, when
  * there is none any more: all subscriptions were cut by then. */
@@ -36,20 +37,23 @@ void deliver_close(struct hub *hub);
 /* A subscription is there (new, or learnt at the start): deliver to it. */
 void deliver_begin(struct subscription *s);
 
-/* It is to be freed, or its cursor moved (then deliver_look follows): whatever
- * is under way is cut. */
+/* It is to be freed, or its cursor moved: whatever is under way is cut, and its
+ * failures are forgotten. After a move deliver_look. */
 void deliver_cut(struct subscription *s);
 
-/* Its terms were replaced: looks whether it is due now. What is in flight goes
- * on as it is. */
+/* Its terms were replaced, or its cursor moved: looks whether it is due now,
+ * also when it was backing off. What is in flight goes on as it is. */
 void deliver_look(struct subscription *s);
 
 /* There may be something new in the topics that are dirty. */
 void deliver_wake(struct hub *hub);
 
 /* At the end of a turn, when the ranges that were fixed in it are kept: sends
- * them. Not called at the end of a turn that was not kept: the hub writes its
- * ranges again until they are. */
+ * them. Writes no records. */
 void deliver_turn(struct hub *hub);
+
+/* At the end of a turn of which nothing was kept: what was fixed in it is
+ * written again a second later, and goes when that is kept. */
+void deliver_unkept(struct hub *hub);
 
 #endif

@@ -15,10 +15,6 @@
 #include "broker/net/caller.h"
 #include "proto/signature.h"
 
-/* How often cursors that have moved are kept, and a turn that could not be kept
- * is tried again. */
-#define HUB_TICK_US 1000000
-
 struct hub {
     struct registry *registry;
     const struct config *config;
@@ -26,6 +22,8 @@ struct hub {
     struct caller *caller;
     struct records *records;
     struct list topics;
+    void *topic_tree;            /* topic.c: those of sets, by kind and set */
+    struct framework *framework; /* framework.c; NULL while no topic needs it */
     struct list relays;
     struct subscriptions *subscriptions; /* subscription.c: tables */
     struct requests *requests;           /* verify.c: tables, limits */
@@ -36,7 +34,8 @@ struct hub {
     int64_t again_us; /* steady: what could not be kept is tried again then */
 
     /* Other threads */
-    atomic_bool is_dirty; /* some topic is: look at them */
+    atomic_bool is_dirty;          /* something is new: deliver_wake */
+    _Atomic(struct topic *) dirty; /* topics that have news: topic.c */
     atomic_bool sets_changed;
     _Atomic(struct caller *) woken; /* hub_wake: NULL before there is one */
     pthread_mutex_t mutex;          /* between hub_submit and hub_stop */

@@ -74,6 +74,7 @@ struct subscription {
     uint64_t reached; /* beyond it: nothing up to this one passes the filter */
     uint64_t range_last; /* the delivery (after, range_last] was tried at least
                             once, as it stands in hub.db; 0: none */
+    uint32_t range_form; /* ... in this form: see attempt_form (deliver.c's) */
     bool has_moved;      /* since hub.db was told (once a second) */
 
     /* The engine's own (deliver.c). */

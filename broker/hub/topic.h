@@ -6,8 +6,12 @@
  *   TOPIC_FRAMEWORK   its Framework Notifications          likewise
  *   TOPIC_RELAY       documents of a foreign Source        relay.h
  *
- * A struct topic is there as long as it has subscriptions or is a relay; topics
- * nobody subscribed to cost nothing. The delivery thread's.
+ * A struct topic is there as long as it has subscriptions or requests; topics
+ * nobody subscribed to cost nothing. The delivery thread's, but topic_mark.
+ *
+ * How news comes to it: a set's log wakes the topic's watch, and all framework
+ * topics share one (framework.h); a relay says so itself. Each marks the topic,
+ * and the thread visits the marked ones only.
  */
 #ifndef BROKER_HUB_TOPIC_H
 #define BROKER_HUB_TOPIC_H
@@ -39,9 +43,12 @@ struct topic {
     struct relay *relay; /* of TOPIC_RELAY */
     char epoch[EPOCH_SIZE + 1];
 
-    /* Sets: woken by the log thread. */
-    struct watch watch;
-    atomic_bool is_dirty;
+    /* What is new in it is told to the delivery thread: topic_mark. */
+    struct watch watch;       /* of TOPIC_CHANGES */
+    atomic_bool is_dirty;     /* it is among hub->dirty ... */
+    struct topic *next_dirty; /* ... before this one */
+
+    unsigned n_requests; /* that wait for their verification (verify.c) */
 
     struct list subscriptions; /* all: subscription->of_topic */
     struct list resting;       /* those that have read everything, and wait:
@@ -62,8 +69,23 @@ MUST_CHECK enum status topic_of_relay(struct hub *hub, struct relay *relay,
                                       struct topic **topic,
                                       struct problem *why);
 
-/* Frees it if it has no subscriptions, and no requests. */
+/* Frees it if it has neither subscriptions nor requests. */
 void topic_release(struct topic *topic);
+
+/* The topic of that kind and set that is there already, or NULL. */
+struct topic *topic_look(struct hub *hub, enum topic_kind kind,
+                         const struct set *set);
+
+/* There is something new in it, which can be read: it is among the dirty ones,
+ * and the hub is woken. Any thread that keeps the topic alive; a set's watch
+ * calls it, and a relay that has taken in a document. */
+void topic_mark(struct topic *topic);
+
+/* Takes the topics that are dirty now; then topic_next_dirty gives one by one,
+ * and NULL at the end. Each is no longer dirty when it is given: look at its
+ * head now, not before. No topic is released meanwhile. */
+struct topic *topic_take_dirty(struct hub *hub);
+struct topic *topic_next_dirty(struct topic **taken);
 
 /* Appends its canonical URL (rel=self), and the URL of the hub that its
  * deliveries name (rel=hub). */

@@ -1,0 +1,211 @@
+#include "broker/hub/attempt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/clock.h"
+#include "broker/hub/inside.h"
+#include "broker/net/response.h"
+#include "broker/sets/links.h"
+#include "proto/signature.h"
+#include "proto/weblink.h"
+#include "proto/websub.h"
+
+/* All headers together: two URLs and another one in the longest. */
+#define HEADERS_MAX ((size_t)6 * WEBSUB_URL_MAX)
+
+/* FNV-1a: not a secret, only to tell one form from another. */
+static uint32_t
+digest_of(struct slice text, uint32_t digest)
+{
+    for (size_t i = 0; i < text.size; i++)
+        digest = (digest ^ (unsigned char)text.data[i]) * 16777619u;
+    return digest;
+}
+
+uint32_t
+attempt_form(const struct subscription *s)
+{
+    uint32_t digest = 2166136261u;
+
+    if (!s->filter && !s->terms.is_simple)
+        return 0;
+    if (s->filter)
+        digest = digest_of(filter_text(&s->filter->filter), digest);
+    if (s->terms.is_simple)
+        digest = digest_of(SLICE("|plain"), digest);
+    return digest ? digest : 1;
+}
+
+void
+attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
+           uint64_t after, uint64_t last)
+{
+    int size =
+        snprintf(to, DELIVERY_ID_SIZE, "%s.%" PRIu64 ".%" PRIu64 ".%" PRIu64,
+                 s->topic->epoch, s->id, after, last);
+
+    if (s->range_form != 0)
+        snprintf(to + size, DELIVERY_ID_SIZE - (size_t)size, ".%08" PRIx32,
+                 s->range_form);
+}
+
+/* Headers: each terminated in the text, one after the other. */
+
+static void
+end_header(struct attempt *a)
+{
+    buf_add(&a->text, "", 1);
+}
+
+static void
+add(struct attempt *a, const char *name, const char *value)
+{
+    buf_add_text(&a->text, name);
+    buf_add_text(&a->text, value);
+    end_header(a);
+}
+
+/* In one line (W-083). */
+static void
+add_links(struct attempt *a, const struct subscription *s)
+{
+    struct buf links, url;
+
+    buf_init(&links, HEADERS_MAX);
+    buf_init(&url, HEADERS_MAX);
+    if (s->kind == SUBSCRIPTION_HUB)
+        buf_add_text(&url, s->callback);
+    else
+        topic_write_hub(&url, s->topic);
+    weblink_add(&links, buf_slice(&url), "hub");
+    buf_clear(&url);
+    topic_write_url(&url, s->topic);
+    weblink_add(&links, buf_slice(&url), "self");
+    if (s->kind == SUBSCRIPTION_HUB && s->topic->set) {
+        struct link_text list =
+            link_to(registry_public_url(s->hub->registry), LINK_CAPABILITYLIST,
+                    s->topic->set->name, NULL, 0);
+
+        weblink_add(&links, link_slice(&list), "resourcesync");
+    }
+    BUF_ADD(&a->text, "Link: ");
+    buf_add_slice(&a->text, buf_slice(&links));
+    end_header(a);
+    a->text.failed |= links.failed || url.failed;
+    buf_fini(&links);
+    buf_fini(&url);
+}
+
+static enum status
+add_signatures(struct attempt *a, const struct subscription *s,
+               const struct shared_body *body, const char *id)
+{
+    int64_t now_s = clock_now_us() / 1000000;
+    char signature[SIGNATURE_SIZE], webhook[WEBHOOK_SIGNATURE_SIZE];
+
+    if (!s->signer)
+        return STATUS_OK;
+    if (signer_sign(s->signer, shared_body_slice(body), signature))
+        return STATUS_MEMORY;
+    add(a, "X-Hub-Signature: ", signature);
+    if (!signer_is_webhook(s->signer))
+        return STATUS_OK;
+    if (signer_sign_webhook(s->signer, slice_of(id), now_s,
+                            shared_body_slice(body), webhook))
+        return STATUS_MEMORY;
+    add(a, "webhook-id: ", id);
+    buf_add_format(&a->text, "webhook-timestamp: %" PRId64, now_s);
+    end_header(a);
+    add(a, "webhook-signature: ", webhook);
+    return STATUS_OK;
+}
+
+/* The text stands where it stays. */
+static void
+point(struct attempt *a)
+{
+    const char *at = a->text.data, *end = at + a->text.size;
+    size_t n = 0;
+
+    while (at < end && n < ATTEMPT_HEADERS_MAX) {
+        a->headers[n++] = at;
+        at += strlen(at) + 1;
+    }
+    a->headers[n] = NULL;
+}
+
+enum status
+attempt_make(struct attempt **result, const struct subscription *s,
+             const struct shared_body *body)
+{
+    struct attempt *a = calloc(1, sizeof(*a));
+    char id[DELIVERY_ID_SIZE];
+    enum status rc;
+
+    *result = NULL;
+    if (!a)
+        return STATUS_MEMORY;
+    buf_init(&a->text, HEADERS_MAX);
+    attempt_id(id, s, body->after, body->last);
+    add(a, "Content-Type: ", body->type);
+    add_links(a, s);
+    add(a, "Tidings-Delivery: ", id);
+    if (s->kind == SUBSCRIPTION_HUB)
+        add(a, "Idempotency-Key: ", id);
+    rc = add_signatures(a, s, body, id);
+    if (rc || a->text.failed) {
+        attempt_free(a);
+        return STATUS_MEMORY;
+    }
+    point(a);
+    *result = a;
+    return STATUS_OK;
+}
+
+void
+attempt_free(struct attempt *attempt)
+{
+    if (!attempt)
+        return;
+    buf_fini(&attempt->text);
+    free(attempt);
+}
+
+/* Answers */
+
+enum attempt_outcome
+attempt_judge(const struct call *call, enum subscription_kind kind)
+{
+    if (call->failure != CALL_ANSWERED)
+        return ATTEMPT_FAILED;
+    if (call->status >= 200 && call->status < 300)
+        return ATTEMPT_DELIVERED;
+    if (call->status == 410 && kind == SUBSCRIPTION_CALLBACK)
+        return ATTEMPT_ENDED;
+    return ATTEMPT_FAILED;
+}
+
+int64_t
+attempt_retry_after(const struct call *call)
+{
+    if (call->failure != CALL_ANSWERED ||
+        (call->status != 429 && call->status != 503))
+        return 0;
+    return call->retry_after_us;
+}
+
+void
+attempt_explain(const struct call *call, char *to, size_t size)
+{
+    bool is_redirect = call->status >= 300 && call->status < 400;
+
+    if (call->failure == CALL_ANSWERED)
+        snprintf(to, size, "%u %s%s", call->status,
+                 response_reason(call->status),
+                 is_redirect ? ": not followed" : "");
+    else
+        snprintf(to, size, "%s", call->why);
+}

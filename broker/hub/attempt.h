@@ -1,0 +1,77 @@
+/*
+ * attempt.h - one try of a delivery: what is sent with the body, and what the
+ * answer means.
+ *
+ *   to a callback                       to an external hub (R-293)
+ *   Content-Type: application/xml       Content-Type: application/xml
+ *   Link: <hub>; rel="hub",             Link: <that hub>; rel="hub",
+ *     <topic>; rel="self"  (one line)     <topic>; rel="self",
+ *                                         <...>; rel="resourcesync"
+ *   Tidings-Delivery: ID                Tidings-Delivery: ID
+ *                                       Idempotency-Key: ID
+ *   X-Hub-Signature: sha256=...         with a secret (W-100)
+ *   webhook-id: ID                      with one that begins with whsec_
+ *   webhook-timestamp: 1700000000       (W-106); the time of this try
+ *   webhook-signature: v1,...
+ *
+ * The ID is the same for every try, and two deliveries that differ have two:
+ *
+ *   9f86d081884c7d65.17.4710.4723           epoch, subscription, after, last
+ *   9f86d081884c7d65.17.4710.4723.5f3a09c1  and its form, where it is not the
+ *                                           plain range: a filter, no links
+ */
+#ifndef BROKER_HUB_ATTEMPT_H
+#define BROKER_HUB_ATTEMPT_H
+
+#include <stdint.h>
+
+#include "broker/hub/bodies.h"
+#include "broker/hub/subscription.h"
+#include "broker/net/caller.h"
+#include "proto/buf.h"
+#include "proto/status.h"
+
+#define DELIVERY_ID_SIZE 96
+
+#define ATTEMPT_HEADERS_MAX 10
+
+/* Bytes of an answer's body that are read, and ignored (W-085). */
+#define ATTEMPT_ANSWER_MAX 4096
+
+struct attempt {
+    struct buf text;
+    const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
+};
+
+/* In which form a subscription gets a range: 0: all of it, as it is; else a
+ * number of filter and links, that says whether they are the same as before. */
+uint32_t attempt_form(const struct subscription *s);
+
+/* Of the range (after, last] in the form it was fixed in, s->range_form.
+ * Terminated. */
+void attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
+                uint64_t after, uint64_t last);
+
+/* What is sent with the body. STATUS_MEMORY. */
+MUST_CHECK enum status attempt_make(struct attempt **attempt,
+                                    const struct subscription *s,
+                                    const struct shared_body *body);
+void attempt_free(struct attempt *attempt); /* NULL is allowed */
+
+enum attempt_outcome {
+    ATTEMPT_DELIVERED, /* any 2xx (W-085, R-297) */
+    ATTEMPT_ENDED,     /* 410 of a callback (W-086) */
+    ATTEMPT_FAILED     /* all else, redirects too (W-087) */
+};
+
+enum attempt_outcome attempt_judge(const struct call *call,
+                                   enum subscription_kind kind);
+
+/* How long the callback asks to be left alone: with 429 and 503 only (W-089);
+ * 0: it does not. */
+int64_t attempt_retry_after(const struct call *call);
+
+/* "503 Service Unavailable", "the connection was refused"; terminated. */
+void attempt_explain(const struct call *call, char *to, size_t size);
+
+#endif

@@ -1,0 +1,472 @@
+#include "broker/hub/topic.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/hub/framework.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/relay.h"
+#include "broker/sets/links.h"
+#include "broker/sets/message.h"
+#include "broker/sets/positions.h"
+#include "proto/uri.h"
+#include "proto/websub.h"
+
+/* Most bytes of a URL made comparable: an escape takes three for one. */
+#define COMPARABLE_MAX ((size_t)3 * WEBSUB_URL_MAX)
+
+#define XML "application/xml"
+
+/* News */
+
+/*
+ * hub->dirty is a stack that many push to and only the delivery thread takes,
+ * all at once: so no element comes back while somebody is about to push. Who
+ * finds is_dirty set need not push: the mark is taken off before the head is
+ * looked at, so what was committed before is seen (the head has a lock of its
+ * own; sequentially consistent, as this is once a commit).
+ */
+void
+topic_mark(struct topic *topic)
+{
+    struct hub *hub = topic->hub;
+    struct topic *first;
+
+    if (atomic_exchange(&topic->is_dirty, true))
+        return;
+    first = atomic_load(&hub->dirty);
+    do
+        topic->next_dirty = first;
+    while (!atomic_compare_exchange_weak(&hub->dirty, &first, topic));
+    atomic_store(&hub->is_dirty, true);
+    caller_wake(hub->caller);
+}
+
+struct topic *
+topic_take_dirty(struct hub *hub)
+{
+    return atomic_exchange(&hub->dirty, NULL);
+}
+
+struct topic *
+topic_next_dirty(struct topic **taken)
+{
+    struct topic *topic = *taken;
+
+    if (topic) {
+        *taken = topic->next_dirty; /* before it can be marked again */
+        atomic_store(&topic->is_dirty, false);
+    }
+    return topic;
+}
+
+/* Log thread, under the set's lock. */
+static void
+on_commit(struct watch *watch)
+{
+    topic_mark(list_entry(watch, struct topic, watch));
+}
+
+/* Takes a topic that is to be freed off the stack; nobody marks it any more. */
+static void
+forget_mark(struct topic *topic)
+{
+    struct topic *t = atomic_load(&topic->is_dirty)
+                          ? atomic_exchange(&topic->hub->dirty, NULL)
+                          : NULL;
+
+    while (t) {
+        struct topic *next = t->next_dirty;
+
+        if (t != topic) {
+            atomic_store(&t->is_dirty, false);
+            topic_mark(t);
+        }
+        t = next;
+    }
+}
+
+/* Those that are there */
+
+static int
+compare(const void *a, const void *b)
+{
+    const struct topic *x = a, *y = b;
+
+    if (x->set != y->set)
+        return (uintptr_t)x->set < (uintptr_t)y->set ? -1 : 1;
+    return (int)x->kind - (int)y->kind;
+}
+
+struct topic *
+topic_look(struct hub *hub, enum topic_kind kind, const struct set *set)
+{
+    struct topic key = {.kind = kind, .set = (struct set *)(uintptr_t)set};
+    void *found = tfind(&key, &hub->topic_tree, compare);
+
+    return found ? *(struct topic **)found : NULL;
+}
+
+static struct topic *
+make(struct hub *hub, enum topic_kind kind, const char *epoch)
+{
+    struct topic *topic = calloc(1, sizeof(*topic));
+
+    if (!topic)
+        return NULL;
+    topic->hub = hub;
+    topic->kind = kind;
+    memcpy(topic->epoch, epoch, sizeof(topic->epoch));
+    list_init(&topic->node);
+    list_init(&topic->subscriptions);
+    list_init(&topic->resting);
+    return topic;
+}
+
+/* The log that a set's topic reads. */
+static struct log_set *
+log_of(enum topic_kind kind, const struct set *set)
+{
+    return kind == TOPIC_FRAMEWORK ? registry_framework(set->registry)
+                                   : set->log;
+}
+
+/* Has it been told of news from now on. */
+static enum status
+listen_to(struct topic *topic, struct problem *why)
+{
+    if (topic->kind == TOPIC_FRAMEWORK)
+        return framework_enter(topic->hub, why);
+    topic->watch.wake = on_commit;
+    cursor_watch(topic->set->log, &topic->watch);
+    return STATUS_OK;
+}
+
+enum status
+topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
+             struct topic **result, struct problem *why)
+{
+    struct topic *topic = topic_look(hub, kind, set);
+    struct head head, head_of_set;
+    enum status rc;
+
+    *result = topic;
+    if (!log_head(set->log, &head_of_set))
+        return problem(why, STATUS_NOT_FOUND, "there is no set %s", set->name);
+    if (topic)
+        return STATUS_OK;
+    log_head(log_of(kind, set), &head);
+    topic = make(hub, kind, head.epoch);
+    if (!topic)
+        return problem(why, STATUS_MEMORY, "no memory for a topic");
+    topic->set = set;
+    rc = listen_to(topic, why);
+    if (!rc && !tsearch(topic, &hub->topic_tree, compare)) {
+        if (kind == TOPIC_FRAMEWORK)
+            framework_leave(hub);
+        else
+            cursor_unwatch(set->log, &topic->watch);
+        forget_mark(topic);
+        rc = problem(why, STATUS_MEMORY, "no memory for a topic");
+    }
+    if (rc) {
+        free(topic);
+        return rc;
+    }
+    list_append(&hub->topics, &topic->node);
+    *result = topic;
+    return STATUS_OK;
+}
+
+enum status
+topic_of_relay(struct hub *hub, struct relay *relay, struct topic **result,
+               struct problem *why)
+{
+    if (!relay->topic) {
+        struct topic *topic = make(hub, TOPIC_RELAY, relay->epoch);
+
+        if (!topic)
+            return problem(why, STATUS_MEMORY, "no memory for a topic");
+        topic->relay = relay;
+        relay->topic = topic;
+        list_append(&hub->topics, &topic->node);
+    }
+    *result = relay->topic;
+    return STATUS_OK;
+}
+
+void
+topic_release(struct topic *topic)
+{
+    if (!list_is_empty(&topic->subscriptions) || topic->n_requests > 0)
+        return;
+    switch (topic->kind) {
+    case TOPIC_CHANGES:
+        cursor_unwatch(topic->set->log, &topic->watch);
+        break;
+    case TOPIC_FRAMEWORK:
+        framework_leave(topic->hub);
+        break;
+    case TOPIC_RELAY:
+        topic->relay->topic = NULL;
+        break;
+    }
+    if (topic->set)
+        tdelete(topic, &topic->hub->topic_tree, compare);
+    list_remove(&topic->node);
+    forget_mark(topic);
+    free(topic);
+}
+
+/* By its URL */
+
+/* The set whose name begins `rest`, what follows ".../sets/"; the name is taken
+ * off. */
+static struct set *
+set_in(struct hub *hub, struct slice *rest)
+{
+    const char *slash =
+        rest->size > 0 ? memchr(rest->data, '/', rest->size) : NULL;
+    struct slice name = {rest->data,
+                         slash ? (size_t)(slash - rest->data) : rest->size};
+    struct set *set = set_name_is_valid(name)
+                          ? registry_find(hub->registry, name, NULL)
+                          : NULL;
+
+    rest->data += name.size;
+    rest->size -= name.size;
+    return set;
+}
+
+static enum status
+not_found(struct slice url, struct problem *why)
+{
+    return problem(why, STATUS_NOT_FOUND, "there is no topic \"%s\" here",
+                   problem_quote(url).text);
+}
+
+/* One of our own URLs: `rest` is what follows ".../sets/" in it, made
+ * comparable. */
+static enum status
+find_of_set(struct hub *hub, struct slice url, struct slice rest,
+            struct topic **topic, struct problem *why)
+{
+    const char *public_url = registry_public_url(hub->registry);
+    struct set *set = set_in(hub, &rest);
+    struct link_text changes, framework;
+
+    if (!set)
+        return not_found(url, why);
+    if (slice_is(rest, "/notifications"))
+        return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
+    if (slice_is(rest, "/framework-notifications"))
+        return topic_of_set(hub, TOPIC_FRAMEWORK, set, topic, why);
+    changes = link_to(public_url, LINK_NOTIFICATIONS, set->name, NULL, 0);
+    framework =
+        link_to(public_url, LINK_FRAMEWORK_NOTIFICATIONS, set->name, NULL, 0);
+    return problem(why, STATUS_INVALID,
+                   "\"%.60s\" is no topic: subscribe to %s, or, to hear of "
+                   "lists and descriptions, to %s",
+                   problem_quote(url).text, changes.text, framework.text);
+}
+
+/* Is `text` what begins with `prefix`? Then takes it off. */
+static bool
+take_prefix(struct slice *text, struct slice prefix)
+{
+    if (text->size < prefix.size ||
+        memcmp(text->data, prefix.data, prefix.size))
+        return false;
+    text->data += prefix.size;
+    text->size -= prefix.size;
+    return true;
+}
+
+static enum status
+find_own(struct hub *hub, struct slice url, struct topic **topic,
+         struct problem *why)
+{
+    const char *public_url = registry_public_url(hub->registry);
+    struct buf ours, theirs;
+    struct slice rest;
+    enum status rc;
+
+    buf_init(&ours, COMPARABLE_MAX);
+    buf_init(&theirs, COMPARABLE_MAX);
+    websub_comparable(&ours, slice_of(public_url));
+    websub_comparable(&theirs, url);
+    if (ours.size > 0 && ours.data[ours.size - 1] == '/')
+        ours.size--; /* what had no path got one */
+    rest = buf_slice(&theirs);
+    if (ours.failed || theirs.failed)
+        rc = problem(why, STATUS_MEMORY, "no memory for a topic");
+    else if (!take_prefix(&rest, buf_slice(&ours)) || !slice_starts(rest, "/"))
+        rc = not_found(url, why);
+    else if (take_prefix(&rest, SLICE("/sets/")))
+        rc = find_of_set(hub, url, rest, topic, why);
+    else
+        rc = problem(why, STATUS_INVALID,
+                     "\"%.60s\" is no topic: those are %s/sets/{set}"
+                     "/notifications and .../framework-notifications",
+                     problem_quote(url).text, public_url);
+    buf_fini(&ours);
+    buf_fini(&theirs);
+    return rc;
+}
+
+enum status
+topic_find(struct hub *hub, struct slice url, struct topic **topic,
+           struct problem *why)
+{
+    struct relay *relay = relay_of_topic(hub, url);
+
+    *topic = NULL;
+    if (relay)
+        return topic_of_relay(hub, relay, topic, why);
+    return find_own(hub, url, topic, why);
+}
+
+/* What it is called */
+
+static void
+write_link(struct buf *to, const struct topic *topic, enum link_kind kind)
+{
+    struct link_text link =
+        link_to(registry_public_url(topic->hub->registry), kind,
+                kind == LINK_HUB ? NULL : topic->set->name, NULL, 0);
+
+    buf_add_slice(to, link_slice(&link));
+}
+
+void
+topic_write_url(struct buf *to, const struct topic *topic)
+{
+    switch (topic->kind) {
+    case TOPIC_CHANGES:
+        write_link(to, topic, LINK_NOTIFICATIONS);
+        break;
+    case TOPIC_FRAMEWORK:
+        write_link(to, topic, LINK_FRAMEWORK_NOTIFICATIONS);
+        break;
+    case TOPIC_RELAY:
+        buf_add_text(to, topic->relay->topic_url);
+        break;
+    }
+}
+
+void
+topic_write_hub(struct buf *to, const struct topic *topic)
+{
+    if (topic->kind == TOPIC_RELAY)
+        buf_add_text(to, topic->relay->hub_url);
+    else
+        write_link(to, topic, LINK_HUB);
+}
+
+/* Reading */
+
+/* The head of its log; false: the set is gone. A framework topic ends with its
+ * set. */
+static bool
+look_at_head(const struct topic *topic, struct head *head)
+{
+    bool exists = log_head(topic->set->log, head);
+
+    if (topic->kind == TOPIC_FRAMEWORK)
+        log_head(registry_framework(topic->set->registry), head);
+    return exists;
+}
+
+bool
+topic_head(const struct topic *topic, uint64_t *last)
+{
+    struct head head;
+
+    if (topic->kind == TOPIC_RELAY) {
+        *last = topic->relay->last;
+        return true;
+    }
+    if (!look_at_head(topic, &head))
+        return false;
+    *last = head.last;
+    return true;
+}
+
+enum status
+topic_judge(const struct topic *topic, struct slice position, uint64_t *after,
+            struct problem *why)
+{
+    struct head head = {.exists = true};
+
+    if (topic->kind == TOPIC_RELAY) {
+        memcpy(head.epoch, topic->epoch, sizeof(head.epoch));
+        head.last = topic->relay->last;
+        head.earliest = topic->relay->earliest;
+    } else if (!look_at_head(topic, &head)) {
+        return problem(why, STATUS_NOT_FOUND, "there is no set %s",
+                       topic->set->name);
+    }
+    return positions_judge(&head, position, after, why);
+}
+
+static enum status
+read_relay(const struct topic *topic, const struct topic_wish *wish,
+           struct buf *to, const char **content_type, uint64_t *last,
+           struct problem *why)
+{
+    size_t before = to->size;
+    enum status rc =
+        relay_read(topic->relay, wish->after, to, content_type, why);
+
+    if (rc == STATUS_GONE)
+        *last = topic->relay->earliest;
+    else
+        *last = wish->after +
+                (to->size > before || wish->after < topic->relay->last);
+    return rc;
+}
+
+/* A range that was fixed is written whole, whatever the limit is meanwhile: it
+ * was within the limit of its time. */
+static enum status
+read_set(const struct topic *topic, const struct topic_wish *wish,
+         struct buf *to, uint64_t *last, struct problem *why)
+{
+    bool is_fixed = wish->upto != UINT64_MAX;
+    struct message_wish content = {
+        .set = topic->set,
+        .form = MESSAGE_XML,
+        .after = wish->after,
+        .upto = wish->upto,
+        .filter = topic->kind == TOPIC_CHANGES ? wish->filter : NULL,
+        .reached = wish->reached,
+        .is_silent = true,
+        .max_bytes = is_fixed
+                         ? SIZE_MAX
+                         : registry_config(topic->set->registry)->message_bytes,
+        .patience = wish->patience,
+        .is_framework = topic->kind == TOPIC_FRAMEWORK,
+        .is_plain = wish->is_plain,
+    };
+    struct head head;
+    enum status rc = message_write(to, &content, last, why);
+
+    if (rc != STATUS_GONE)
+        return rc;
+    if (!look_at_head(topic, &head))
+        return STATUS_NOT_FOUND; /* `why` says that it was removed */
+    *last = head.earliest;
+    return STATUS_GONE;
+}
+
+enum status
+topic_read(const struct topic *topic, const struct topic_wish *wish,
+           struct buf *to, const char **content_type, uint64_t *last,
+           struct problem *why)
+{
+    if (topic->kind == TOPIC_RELAY)
+        return read_relay(topic, wish, to, content_type, last, why);
+    *content_type = XML;
+    return read_set(topic, wish, to, last, why);
+}
