@@ -69,7 +69,10 @@ struct change {
     uint64_t length;   /* or LENGTH_NONE */
     struct slice type;
     struct slice encoding;
-    struct slice tags; /* td:tags, single spaces between */
+    struct slice tags;       /* td:tags, single spaces between */
+    struct slice capability; /* of the document that changed, in framework
+                                notifications (R-322); else empty. Written,
+                                never read */
     const struct attribute *attributes;
     size_t n_attributes;
     const struct link *links;

@@ -180,6 +180,7 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
     buf_add_text(out, change_kind_name(change->kind));
     BUF_ADD(out, "\"");
     hole = out->size;
+    ADD_ATTRIBUTE(out, "capability", change->capability);
     ADD_ATTRIBUTE(out, "hash", change->hash);
     add_length(out, change->length);
     ADD_ATTRIBUTE(out, "type", change->type);

@@ -15,8 +15,6 @@
  * told to caches as unchangeable all the same: it names lists under the public
  * URL of the day (R-264), and a list may be dropped.
  */
-#include "broker/documents/archives.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,27 +22,13 @@
 #include "broker/documents/listing.h"
 #include "broker/documents/pieces.h"
 #include "broker/sets/links.h"
+#include "broker/sets/parts.h"
 
-uint64_t
-archives_lists_in_part(uint64_t closed, uint64_t index_lists)
+static struct parts
+parts_now(const struct document_wish *wish)
 {
-    /* The index has a limit, too (R-226): before it is reached, its parts
-     * become as large as they may be. */
-    return closed / index_lists < DOCUMENT_ENTRIES_MAX ? index_lists
-                                                       : DOCUMENT_ENTRIES_MAX;
-}
-
-static uint64_t
-lists_in_part(const struct document_wish *wish)
-{
-    return archives_lists_in_part(wish->head.list - 1,
-                                  registry_config(wish->registry)->index_lists);
-}
-
-static bool
-has_index(const struct document_wish *wish)
-{
-    return wish->head.list - wish->head.first_list > lists_in_part(wish);
+    return parts_of(wish->head.first_list, wish->head.list,
+                    registry_config(wish->registry)->index_lists);
 }
 
 static struct link_text
@@ -65,7 +49,7 @@ open_lists(const struct document_wish *wish, uint64_t first, uint64_t last,
         .document = wish,
         .root = DOCUMENT_URLSET,
         .capability = CAP_CHANGELIST_ARCHIVE,
-        .index = has_index(wish) ? index.text : NULL,
+        .index = parts_now(wish).has_index ? index.text : NULL,
         .first = first < oldest ? oldest : first,
         .last = last < wish->head.list ? last : wish->head.list - 1,
     };
@@ -100,7 +84,7 @@ archives_part_open(const struct document_wish *wish, struct document *document,
 struct index {
     struct pieces pieces;
     struct document_wish document;
-    uint64_t size;        /* lists of a part */
+    struct parts parts;
     uint64_t first, last; /* numbers of the lists still to be named */
     bool is_ended;        /* the footer was written */
 };
@@ -122,8 +106,8 @@ static enum status
 write_part(struct buf *text, const struct index *x, uint64_t *next)
 {
     const struct document_wish *wish = &x->document;
-    uint64_t begin = (x->first - 1) / x->size * x->size + 1;
-    uint64_t end = begin + x->size - 1;
+    uint64_t begin = parts_begin(&x->parts, x->first);
+    uint64_t end = begin + x->parts.size - 1;
     struct list_info first, last;
     bool is_full = end <= x->last;
     struct link_text loc = link_to_archive(registry_public_url(wish->registry),
@@ -203,7 +187,7 @@ measure(struct index *x, struct digest *tag)
 {
     struct buf *text = &x->pieces.text;
     size_t header = text->size;
-    uint64_t n_full = x->last / x->size - (x->first - 1) / x->size;
+    uint64_t n_full = x->last / x->parts.size - (x->first - 1) / x->parts.size;
     struct index end = *x;
     char lists[128];
     enum status rc = STATUS_OK;
@@ -218,8 +202,8 @@ measure(struct index *x, struct digest *tag)
         x->pieces.body.size += n_full * (text->size - header);
         text->size = header;
     }
-    if (!rc && x->last % x->size != 0) {
-        end.first = x->last / x->size * x->size + 1;
+    if (!rc && x->last % x->parts.size != 0) {
+        end.first = x->last / x->parts.size * x->parts.size + 1;
         if (end.first < x->first)
             end.first = x->first;
         rc = write_part(text, &end, &next);
@@ -232,7 +216,7 @@ measure(struct index *x, struct digest *tag)
     /* Its lists are of this history (listing.c says why that is all). */
     n = snprintf(lists, sizeof(lists), "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
                  TIDINGS_VERSION, x->document.head.epoch, x->first, x->last,
-                 x->size);
+                 x->parts.size);
     digest_add(tag, (struct slice){lists, (size_t)n});
     digest_add(tag,
                (struct slice){(const char *)x->document.head.list_before.bytes,
@@ -254,7 +238,7 @@ open_index(const struct document_wish *wish, struct document *document,
         return problem(why, STATUS_MEMORY, "no memory for a document");
     pieces_init(&x->pieces, fill, index_free, true);
     x->document = *wish;
-    x->size = lists_in_part(wish);
+    x->parts = parts_now(wish);
     x->first = wish->head.first_list;
     x->last = wish->head.list - 1;
     write_header(&x->pieces.text, wish);
@@ -277,7 +261,7 @@ archives_changelist_open(const struct document_wish *wish,
     if (wish->head.list == wish->head.first_list)
         return problem(why, STATUS_NOT_FOUND,
                        "no Change List of this set is closed yet");
-    if (has_index(wish))
+    if (parts_now(wish).has_index)
         return open_index(wish, document, why);
     return open_lists(wish, 1, UINT64_MAX, document, why);
 }

@@ -29,6 +29,7 @@ clear_round(struct committer *c)
     for (size_t i = 0; i < c->commit.n_ends; i++)
         free((char *)(uintptr_t)c->ends[i].header.data);
     memset(&c->commit, 0, sizeof(c->commit));
+    c->n_facts = 0;
     keys_clear(&c->keys);
 }
 
@@ -84,6 +85,51 @@ engine_commit(struct committer *c, bool *is_more, struct problem *why)
     return rc;
 }
 
+enum status
+committer_note(struct committer *c, const struct log_fact *fact)
+{
+    const struct head *draft = &fact->set->draft;
+    struct log_fact *facts = ONE_MORE(c->facts, &c->facts_capacity, c->n_facts);
+
+    if (!facts)
+        return STATUS_MEMORY;
+    c->facts = facts;
+    facts[c->n_facts] = *fact;
+    facts[c->n_facts].first_list = draft->first_list;
+    facts[c->n_facts].open_list = draft->list;
+    c->n_facts++;
+    return STATUS_OK;
+}
+
+/* Places what is to be told of the round, when it has all else. */
+static enum status
+tell(struct committer *c, int64_t now_us)
+{
+    enum status rc = STATUS_OK;
+
+    if (c->n_facts > 0 && c->options->on_facts)
+        rc = c->options->on_facts(c->facts, c->n_facts, &c->told,
+                                  c->options->user);
+    return !rc && c->told ? stamping_place(c, c->told, now_us) : rc;
+}
+
+/* The last post of a round: its set was left out by conclude, so that nobody
+ * hears of what those who answer the posts before it have not taken in yet. */
+static void
+conclude_told(struct committer *c, enum status rc, const struct problem *why)
+{
+    struct post *told = c->told;
+
+    if (!told)
+        return;
+    c->told = NULL;
+    told->status = rc;
+    told->why = *why;
+    if (!rc)
+        publish_set(c, told->set);
+    told->done(told);
+}
+
 /* Commits what the round placed, and makes it visible to everybody, or undoes
  * it. *is_more: there are old batches to forget. */
 static enum status
@@ -124,7 +170,7 @@ conclude(struct committer *c, enum status rc, bool *is_more,
 
         if (rc)
             revert_set(set);
-        else
+        else if (!c->told || set != c->told->set)
             publish_set(c, set);
     }
     if (!rc && has_ended)
@@ -268,6 +314,8 @@ commit_round(struct committer *c, bool *is_more)
             break;
         }
     }
+    if (!rc)
+        rc = tell(c, now_us);
     rc = conclude(c, rc, is_more, &why);
     if (rc)
         DIAG(DIAG_ERROR, "log", "cannot commit", diag_text("error", why.text));
@@ -285,6 +333,7 @@ commit_round(struct committer *c, bool *is_more)
             post->set->limits = post->limits; /* from the next round on */
         post->done(post);                     /* the post may be gone now */
     }
+    conclude_told(c, rc, &why);
 }
 
 /* Waits a little for company, unless the log is ending. */
@@ -393,4 +442,5 @@ committer_fini(struct committer *c)
     free(c->removals);
     free(c->purges);
     free(c->retirements);
+    free(c->facts);
 }

@@ -9,6 +9,9 @@
  *     submit -> queue -> [ take -> stamp into batches -> engine commit ->
  *                          publish (tail) -> post->done ] -> again
  *
+ * What is to be told of the round itself (log_options.on_facts) is placed into
+ * it last, and published when all else is and was answered.
+ *
  * What a crash leaves: before the commit, nothing; after it, everything, though
  * nobody was answered: a source that did not get an answer does not know, and
  * may post again, with the key that it gave the post (keys.h).
@@ -60,6 +63,9 @@ struct committer {
     struct engine_removal *removals;
     struct engine_purge *purges;
     struct engine_retirement *retirements;
+    struct log_fact *facts; /* what there is to be told of the round */
+    size_t n_facts, facts_capacity;
+    struct post *told; /* what is told of it, the last of its posts; or NULL */
     size_t births_capacity, batches_capacity, ends_capacity, filed_capacity,
         settings_capacity, removals_capacity, purges_capacity,
         retirements_capacity;
@@ -84,6 +90,11 @@ one_more(void *array, size_t *capacity, size_t n, size_t size)
 
 #define ONE_MORE(array, capacity, n) \
     one_more((array), (capacity), (n), sizeof(*(array)))
+
+/* Notes a fact of the round, if anybody wants to hear of it; the set's draft
+ * has it already. */
+MUST_CHECK enum status committer_note(struct committer *c,
+                                      const struct log_fact *fact);
 
 /* Starts the log thread; the other fields are set. */
 MUST_CHECK enum status committer_start(struct committer *c,

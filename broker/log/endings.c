@@ -26,7 +26,8 @@ endings_removal(struct committer *c, struct post *post, int64_t now_us)
     draft->exists = false;
     draft->is_removed = true;
     draft->changed_us = now_us;
-    return STATUS_OK;
+    return committer_note(
+        c, &(struct log_fact){.kind = FACT_REMOVED, .set = post->set});
 }
 
 /* The set's history begins later from this commit on, for everybody at once. */
@@ -34,6 +35,7 @@ enum status
 endings_retirement(struct committer *c, struct post *post, int64_t now_us)
 {
     struct head *draft = &post->set->draft;
+    uint64_t first = draft->first_list;
     struct engine_retirement *retirements = ONE_MORE(
         c->retirements, &c->retirements_capacity, c->commit.n_retirements);
 
@@ -48,7 +50,7 @@ endings_retirement(struct committer *c, struct post *post, int64_t now_us)
     retirements[c->commit.n_retirements++] = (struct engine_retirement){
         .set = post->set->id,
         .name = post->set->name,
-        .first = draft->first_list,
+        .first = first,
         .last = post->list - 1,
         .earliest = post->after,
         .file_bytes = draft->file_bytes,
@@ -56,7 +58,9 @@ endings_retirement(struct committer *c, struct post *post, int64_t now_us)
     };
     draft->first_list = post->list;
     draft->earliest = post->after;
-    return STATUS_OK;
+    return committer_note(c, &(struct log_fact){.kind = FACT_RETIRED,
+                                                .set = post->set,
+                                                .list = first});
 }
 
 enum status

@@ -85,6 +85,12 @@ log_set_name(const struct log_set *set)
     return set->name;
 }
 
+void *
+log_set_owner(const struct log_set *set)
+{
+    return set->owner;
+}
+
 bool
 log_head(struct log_set *set, struct head *head)
 {

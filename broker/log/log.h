@@ -34,6 +34,24 @@ struct log_set; /* one set's log; lives as long as the log */
 
 /* Life cycle */
 
+/* What a commit brings about beside entries. */
+enum log_fact_kind {
+    FACT_BORN,     /* the set begins */
+    FACT_CLOSED,   /* list `list` ends, and the next one begins */
+    FACT_SETTINGS, /* it gets `settings` */
+    FACT_RETIRED,  /* the lists from `list` on to `first_list` - 1 go */
+    FACT_REMOVED   /* the set ends */
+};
+
+struct log_fact {
+    enum log_fact_kind kind;
+    struct log_set *set;
+    uint64_t list;
+    uint64_t first_list; /* the oldest that is retained, once it holds */
+    uint64_t open_list;  /* likewise, the number of the open one */
+    struct slice settings;
+};
+
 struct log_options {
     const char *dir; /* data directory; made if missing */
     struct list_limits limits;
@@ -55,6 +73,17 @@ struct log_options {
     void (*on_header)(struct log_set *set, const char *epoch,
                       const struct list_info *info, struct buf *header,
                       void *user);
+
+    /* What is to be told of the facts that a round comes to, in the order in
+     * which they came: a post of kind POST_CHANGES, lent until its `done`,
+     * which goes into the same transaction: so a crash leaves both or neither,
+     * and nothing is told that is not so, or so and not told. NULL: nothing is
+     * to be told. Its set is published last of all, when every other post was
+     * answered: who reads of a fact finds it so wherever he looks. What its own
+     * placing brings about (a list of its set that ends) is not told. Log
+     * thread; may be NULL. STATUS_MEMORY: the round fails. */
+    enum status (*on_facts)(const struct log_fact *facts, size_t n,
+                            struct post **post, void *user);
 
     /* A list has ended: there is a file to write. Log thread; only to wake. */
     void (*on_closed)(void *user);
@@ -89,6 +118,9 @@ struct log_set *log_set_again(struct log *log, const char *name, uint64_t list,
                               void *owner);
 
 const char *log_set_name(const struct log_set *set);
+
+/* What it was made with, or on_set returned. */
+void *log_set_owner(const struct log_set *set);
 
 /* Copies the head; returns head->exists. */
 bool log_head(struct log_set *set, struct head *head);

@@ -43,7 +43,7 @@ give_birth(struct committer *c, struct log_set *set, struct post *post)
     births[c->commit.n_births++] = (struct engine_birth){
         .name = set->name, .head = &set->draft, .id = &set->id};
     post->is_birth = true;
-    return STATUS_OK;
+    return committer_note(c, &(struct log_fact){.kind = FACT_BORN, .set = set});
 }
 
 static const struct list_limits *
@@ -113,7 +113,11 @@ end_list(struct committer *c, struct log_set *set)
     c->options->on_header(set, set->draft.epoch, &end->info, &header,
                           c->options->user);
     end->header = buf_slice(&header); /* freed by clear_round */
-    return header.failed ? STATUS_MEMORY : STATUS_OK;
+    if (header.failed)
+        return STATUS_MEMORY;
+    return committer_note(c, &(struct log_fact){.kind = FACT_CLOSED,
+                                                .set = set,
+                                                .list = end->info.number});
 }
 
 /*
@@ -234,7 +238,9 @@ place_settings(struct committer *c, struct post *post, int64_t now_us)
     set->draft.changed_us = now_us;
     settings[c->commit.n_settings++] =
         (struct engine_settings){&set->id, post->settings, now_us};
-    return STATUS_OK;
+    return committer_note(c, &(struct log_fact){.kind = FACT_SETTINGS,
+                                                .set = set,
+                                                .settings = post->settings});
 }
 
 enum status

@@ -1,5 +1,6 @@
 #include "broker/sets/latest.h"
 
+#include "broker/sets/announce.h"
 #include "broker/sets/channel.h"
 #include "broker/sets/selection.h"
 
@@ -85,14 +86,20 @@ look_through(struct search *s, uint64_t after, uint64_t last,
     return rc;
 }
 
+/* Where the last event is, is known of those since the start; before it, it is
+ * looked for from the end on, over other sets' events, and noted. */
 static enum status
 find_events(const struct message_wish *wish, const struct head *head,
             struct range *range, struct problem *why)
 {
     struct search s = {.wish = wish};
-    uint64_t last = head->last;
+    uint64_t last = head->last, known = announce_last(wish->set);
     enum status rc = channel_filter(&s.channel, wish->set->name, why);
 
+    if (!rc && known > head->earliest && known <= last)
+        rc = look_through(&s, known - 1, known, why);
+    if (known > 0 && known <= last)
+        last = head->earliest;
     while (!rc && s.found.last == 0 && last > head->earliest) {
         uint64_t after = last - head->earliest > STEP_ENTRIES
                              ? last - STEP_ENTRIES
@@ -102,6 +109,8 @@ find_events(const struct message_wish *wish, const struct head *head,
         last = after;
     }
     *range = s.found;
+    if (!rc && known == 0)
+        announce_found(wish->set, s.found.last ? s.found.last : 1);
     return rc;
 }
 

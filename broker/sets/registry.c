@@ -8,6 +8,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/await.h"
+#include "broker/sets/announce.h"
 #include "broker/sets/header.h"
 #include "broker/sets/settings.h"
 #include "proto/vocab.h"
@@ -44,6 +45,7 @@ struct registry {
     int64_t removed_us;  /* the last removal */
 
     struct set *framework; /* in no table: it is none of the sets */
+    struct announcer announcer;
 
     pthread_mutex_t settings_mutex; /* guards the settings of all sets */
 
@@ -137,28 +139,38 @@ put_at(void ***array, size_t *n, size_t *capacity, size_t place, void *element)
 }
 
 static struct set *
-set_new(struct registry *r, struct log_set *log)
+set_new(struct registry *r)
 {
     struct set *set = calloc(1, sizeof(*set));
 
     if (!set)
         return NULL;
     set->registry = r;
-    set->log = log;
-    set->name = log_set_name(log);
+    atomic_init(&set->last_event, 0);
     atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
     atomic_init(&set->retain_lists, r->options.config->retain_lists);
     atomic_init(&set->retain_age_us, r->options.config->retain_age_us);
     return set;
 }
 
-/* Adds a set at its place; the lock is held for writing, or nobody else is
- * there yet. */
+/* NULL, and the set freed: no memory for its log. */
 static struct set *
-insert(struct registry *r, size_t place, struct log_set *log)
+set_with_log(struct set *set, struct log_set *log)
 {
-    struct set *set = set_new(r, log);
+    if (!log) {
+        free(set);
+        return NULL;
+    }
+    set->log = log;
+    set->name = log_set_name(log);
+    return set;
+}
 
+/* Adds a set (NULL: none) at its place; the lock is held for writing, or nobody
+ * else is there yet. */
+static struct set *
+insert(struct registry *r, size_t place, struct set *set)
+{
     if (!set)
         return NULL;
     if (put_at((void ***)&r->sets, &r->n_sets, &r->capacity, place, set)) {
@@ -248,10 +260,9 @@ registry_settings(const struct set *set, struct settings *settings)
 /* The framework log: whatever the options are, it ends its lists by their
  * number alone and retains a number of them. */
 static struct set *
-take_framework(struct registry *r, struct log_set *log,
-               struct list_limits *limits)
+new_framework(struct registry *r, struct list_limits *limits)
 {
-    struct set *set = log ? set_new(r, log) : NULL;
+    struct set *set = set_new(r);
 
     if (!set)
         return NULL;
@@ -259,7 +270,6 @@ take_framework(struct registry *r, struct log_set *log,
     atomic_init(&set->retain_lists, FRAMEWORK_LISTS);
     atomic_init(&set->retain_age_us, 0);
     *limits = (struct list_limits){FRAMEWORK_ENTRIES, DOCUMENT_BYTES_MAX};
-    r->framework = set;
     return set;
 }
 
@@ -268,12 +278,15 @@ static enum status
 make_framework(struct registry *r, struct problem *why)
 {
     struct post post = {.kind = POST_SETTINGS};
+    struct set *set = new_framework(r, &post.limits);
     enum status rc;
 
-    if (!take_framework(r, log_set_new(r->log, FRAMEWORK_NAME, NULL),
-                        &post.limits))
+    if (set)
+        set = set_with_log(set, log_set_new(r->log, FRAMEWORK_NAME, set));
+    if (!set)
         return problem(why, STATUS_MEMORY, "no memory for the sets");
-    post.set = r->framework->log;
+    r->framework = set;
+    post.set = set->log;
     rc = await_post(r->log, &post, why);
     /* A full disk must not keep the broker from starting: then the log begins
      * with the first event. */
@@ -292,9 +305,14 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     struct problem why = {""};
     struct set *set;
 
-    if (slice_is(name, FRAMEWORK_NAME))
-        return take_framework(r, log, limits);
-    set = insert(r, place_of(r, name), log);
+    if (slice_is(name, FRAMEWORK_NAME)) {
+        set = new_framework(r, limits);
+        r->framework = set ? set_with_log(set, log) : NULL;
+        return r->framework;
+    }
+    set = set_new(r);
+    if (set)
+        set = insert(r, place_of(r, name), set_with_log(set, log));
     if (!set || text.size == 0)
         return set;
     settings = calloc(1, sizeof(*settings));
@@ -320,6 +338,14 @@ on_header(struct log_set *set, const char *epoch, const struct list_info *info,
     header_write(header, r->options.public_url, log_set_name(set), epoch, info);
 }
 
+static enum status
+on_facts(const struct log_fact *facts, size_t n, struct post **post, void *user)
+{
+    struct registry *r = user;
+
+    return announcer_tell(&r->announcer, facts, n, post);
+}
+
 static void
 on_closed(void *user)
 {
@@ -343,6 +369,7 @@ registry_open(struct registry **registry,
         .on_set = on_set,
         .on_removed = on_removed,
         .on_header = on_header,
+        .on_facts = on_facts,
         .on_closed = on_closed,
         .user = r,
     };
@@ -356,6 +383,7 @@ registry_open(struct registry **registry,
     readers_init(&r->readers);
     running_init(&r->running);
     filters_init(&r->filters);
+    announcer_init(&r->announcer, r);
     r->limits[BUDGET_POSTS] = (size_t)config->ingest_bytes;
     r->limits[BUDGET_ANSWERS] = ANSWERS_BYTES;
     for (int i = 0; i < BUDGETS; i++)
@@ -398,6 +426,7 @@ registry_close(struct registry *r)
     free(r->framework);
     free(r->tombstones);
     free(r->sets);
+    announcer_fini(&r->announcer);
     filters_fini(&r->filters);
     readers_fini(&r->readers);
     running_fini(&r->running);
@@ -422,6 +451,12 @@ struct log_set *
 registry_framework(struct registry *r)
 {
     return r->framework->log;
+}
+
+struct announcer *
+registry_announcer(struct registry *r)
+{
+    return &r->announcer;
 }
 
 const struct config *
@@ -512,11 +547,13 @@ registry_make(struct registry *r, struct slice name)
     set = set_at(r, place, name);
     if (!set && r->n_sets < SETS_MAX && r->n_made < SETS_MADE_MAX) {
         const struct tombstone *t = tombstone_of(r, name);
-        struct log_set *log = t ? log_set_again(r->log, text, t->list, NULL)
-                                : log_set_new(r->log, text, NULL);
 
-        if (log)
-            set = insert(r, place, log);
+        set = set_new(r);
+        if (set)
+            set = insert(
+                r, place,
+                set_with_log(set, t ? log_set_again(r->log, text, t->list, set)
+                                    : log_set_new(r->log, text, set)));
     }
     pthread_rwlock_unlock(&r->lock);
     return set;

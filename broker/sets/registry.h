@@ -44,6 +44,7 @@
 /* Ways of pushing that subscribers are counted by. */
 #define SET_TRANSPORTS_MAX 8
 
+struct announcer;
 struct registry;
 struct settings;
 
@@ -60,6 +61,9 @@ struct set {
     _Atomic(int64_t) rotate_age_us;
     _Atomic(uint64_t) retain_lists;
     _Atomic(int64_t) retain_age_us;
+
+    /* See announce_last. Relaxed: it says where to look. */
+    _Atomic(uint64_t) last_event;
 
     /* The archive thread's: the oldest list that it looked at, and when that
      * ended, so that it need not look again. */
@@ -102,6 +106,7 @@ struct log *registry_log(struct registry *registry);
  * thread treats it as. */
 struct log_set *registry_framework(struct registry *registry);
 struct set *registry_framework_set(struct registry *registry);
+struct announcer *registry_announcer(struct registry *registry);
 
 const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);

@@ -1,5 +1,3 @@
-#include "broker/documents/archives.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,31 +6,12 @@
 
 #include <cmocka.h>
 
+#include "broker/documents/documents.h"
 #include "tests/support/bodies.h"
 #include "tests/support/schema.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/xpath.h"
-
-/* R-026, R-226: neither the index of the archive nor a part of it ever has more
- * than 50,000 entries, and all lists are in one of them. */
-static void
-no_document_of_the_archive_has_too_many_entries(void **state)
-{
-    static const uint64_t settings[] = {1, 3, 1000, 49999};
-    static const uint64_t counts[] = {1,          49999,      50000,  50001,
-                                      2499999999, 2500000000, 1000000};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-        for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
-            uint64_t size = archives_lists_in_part(counts[k], settings[i]);
-
-            assert_in_range(size, 1, 50000);
-            assert_in_range((counts[k] + size - 1) / size, 1, 50000);
-        }
-    assert_int_equal(archives_lists_in_part(1000000, 1000), 1000);
-}
 
 /* `n` closed lists of one entry each. */
 static void
@@ -249,7 +228,6 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_document_of_the_archive_has_too_many_entries),
         TEST(the_archive_has_an_index_when_it_is_long),
         TEST(a_full_part_gets_no_other_lists),
         TEST(the_archive_is_one_document_while_it_is_short),

@@ -1,0 +1,407 @@
+#include "broker/sets/announce.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/base/diag.h"
+#include "broker/sets/channel.h"
+#include "broker/sets/links.h"
+#include "broker/sets/parts.h"
+#include "broker/sets/registry.h"
+#include "broker/sets/settings.h"
+#include "proto/change.h"
+#include "proto/fragment.h"
+
+/* Announcements */
+
+static void
+announcement_init(struct announcement *a, void (*done)(struct post *post))
+{
+    *a = (struct announcement){.post = {.kind = POST_CHANGES, .done = done}};
+    buf_init(&a->post.bytes, SIZE_MAX / 2);
+}
+
+static void
+announcement_fini(struct announcement *a)
+{
+    buf_fini(&a->post.bytes);
+    free(a->post.fragments);
+    free(a->about);
+}
+
+static enum status
+make_room(struct announcement *a)
+{
+    size_t larger = a->capacity ? a->capacity * 2 : 16;
+    struct fragment *fragments;
+    struct set **about;
+
+    if (a->post.n_fragments < a->capacity)
+        return STATUS_OK;
+    fragments = realloc(a->post.fragments, larger * sizeof(*fragments));
+    if (fragments)
+        a->post.fragments = fragments;
+    about = realloc(a->about, larger * sizeof(struct set *));
+    if (about)
+        a->about = about;
+    if (!fragments || !about)
+        return STATUS_MEMORY;
+    a->capacity = larger;
+    return STATUS_OK;
+}
+
+static enum status
+add(struct announcement *a, const struct event *event)
+{
+    char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
+    const struct link index = {
+        .rel = SLICE("index"),
+        .href = event->index,
+        .modified_us = DATETIME_NONE,
+        .length = LENGTH_NONE,
+    };
+    struct change change;
+
+    if (event->set)
+        snprintf(tag, sizeof(tag), CHANNEL_TAG_SET "%s", event->set->name);
+    change_init(&change);
+    change.loc = event->loc;
+    change.kind = event->change;
+    change.capability = slice_of(capability_name(event->capability));
+    change.tags = slice_of(tag);
+    change.links = &index;
+    change.n_links = event->index.size > 0;
+    if (make_room(a) ||
+        fragment_write(&a->post.bytes, &change,
+                       &a->post.fragments[a->post.n_fragments], NULL))
+        return STATUS_MEMORY;
+    a->about[a->post.n_fragments++] = event->set;
+    return STATUS_OK;
+}
+
+/* Notes where the events are. The last one of a channel is noted last: they
+ * come in the order of the log, all on its thread. */
+static void
+note(const struct announcement *a, struct announcer *announcer)
+{
+    for (size_t i = 0; i < a->post.n_fragments; i++)
+        atomic_store_explicit(a->about[i] ? &a->about[i]->last_event
+                                          : &announcer->source_event,
+                              a->post.first + i, memory_order_relaxed);
+}
+
+uint64_t
+announce_last(const struct set *set)
+{
+    uint64_t own = atomic_load_explicit(&set->last_event, memory_order_relaxed);
+    uint64_t source = atomic_load_explicit(
+        &registry_announcer(set->registry)->source_event, memory_order_relaxed);
+
+    return own > source ? own : source;
+}
+
+void
+announce_found(struct set *set, uint64_t seq)
+{
+    uint64_t unknown = 0; /* else the log thread knows better by now */
+
+    atomic_compare_exchange_strong_explicit(&set->last_event, &unknown, seq,
+                                            memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
+/* Events of other modules */
+
+struct submitted {
+    struct announcement announcement;
+    struct registry *registry;
+};
+
+static void
+submitted_free(struct submitted *s)
+{
+    announcement_fini(&s->announcement);
+    free(s);
+}
+
+/* Log thread. */
+static void
+on_submitted(struct post *post)
+{
+    struct submitted *s = list_entry(post, struct submitted, announcement.post);
+
+    if (post->status)
+        DIAG(DIAG_WARNING, "sets", "an event is not announced",
+             diag_text("error", post->why.text));
+    else
+        note(&s->announcement, registry_announcer(s->registry));
+    submitted_free(s);
+}
+
+enum status
+announce_submit(struct registry *registry, const struct event *event,
+                struct problem *why)
+{
+    struct submitted *s = calloc(1, sizeof(*s));
+    enum status rc = STATUS_MEMORY;
+
+    if (s) {
+        announcement_init(&s->announcement, on_submitted);
+        s->announcement.post.set = registry_framework(registry);
+        s->registry = registry;
+        rc = add(&s->announcement, event);
+    }
+    if (rc)
+        rc = problem(why, STATUS_BUSY, "no memory for an event");
+    else if (log_submit(registry_log(registry), &s->announcement.post))
+        rc = problem(why, STATUS_STOPPED, "the log is ending");
+    if (rc && s)
+        submitted_free(s);
+    return rc;
+}
+
+/* Events of a round */
+
+/* A set that facts are about, while what follows from them is put together. */
+struct subject {
+    struct announcement *to;
+    struct set *set; /* NULL: the Source */
+    const char *url;
+    uint64_t index_lists;
+};
+
+static enum status
+tell(const struct subject *s, enum change_kind change,
+     enum capability capability, const struct link_text *loc,
+     const struct link_text *index)
+{
+    const struct event event = {
+        .change = change,
+        .capability = capability,
+        .set = s->set,
+        .loc = link_slice(loc),
+        .index = index ? link_slice(index) : (struct slice){NULL, 0},
+    };
+
+    return add(s->to, &event);
+}
+
+static enum status
+tell_capability_list(const struct subject *s, enum change_kind change)
+{
+    struct link_text loc =
+        link_to(s->url, LINK_CAPABILITYLIST, s->set->name, NULL, 0);
+
+    return tell(s, change, CAP_CAPABILITYLIST, &loc, NULL);
+}
+
+static enum status
+tell_source(const struct subject *s)
+{
+    struct link_text loc = link_to(s->url, LINK_DESCRIPTION, NULL, NULL, 0);
+
+    return tell(s, CHANGE_UPDATED, CAP_DESCRIPTION, &loc, NULL);
+}
+
+/* A numbered list. Its index is that of the fixed address, which is one from
+ * the first closed list on, and so never told of itself (R-324, R-384). */
+static enum status
+tell_list(const struct subject *s, enum change_kind change, uint64_t number)
+{
+    struct link_text loc =
+        link_to(s->url, LINK_LIST, s->set->name, NULL, number);
+    struct link_text index =
+        link_to(s->url, LINK_CHANGELIST, s->set->name, NULL, 0);
+
+    return tell(s, change, CAP_CHANGELIST, &loc, &index);
+}
+
+static enum status
+tell_archive(const struct subject *s, enum change_kind change)
+{
+    struct link_text loc =
+        link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
+
+    return tell(s, change, CAP_CHANGELIST_ARCHIVE, &loc, NULL);
+}
+
+/* A part of an archive that has an index: its first list would be `begin`. */
+static enum status
+tell_part(const struct subject *s, enum change_kind change,
+          const struct parts *parts, uint64_t begin)
+{
+    struct link_text loc =
+        link_to_archive(s->url, s->set->name, begin, begin + parts->size - 1);
+    struct link_text index =
+        link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
+
+    return tell(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
+}
+
+/* The archive got the lists `from` to `last`; the oldest that it has is
+ * `oldest`. With the first it begins; when there are too many for one document,
+ * its address is that of an index, and what is new are the parts. */
+static enum status
+tell_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
+                   uint64_t last)
+{
+    struct parts before = parts_of(oldest, from, s->index_lists);
+    struct parts now = parts_of(oldest, last + 1, s->index_lists);
+    enum status rc = STATUS_OK;
+
+    if (!now.has_index)
+        return tell_archive(s,
+                            from == oldest ? CHANGE_CREATED : CHANGE_UPDATED);
+    for (uint64_t begin = parts_begin(&now, before.has_index ? from : oldest);
+         !rc && begin <= last; begin += now.size)
+        rc = tell_part(s,
+                       before.has_index && begin < from ? CHANGE_UPDATED
+                                                        : CHANGE_CREATED,
+                       &now, begin);
+    return rc;
+}
+
+/* Lists that a round closed one after the other: the first was there before,
+ * each of the others began with the one before it. */
+static enum status
+tell_closed(const struct subject *s, const struct log_fact *facts, size_t n)
+{
+    uint64_t oldest = facts->first_list, from = facts->list;
+    uint64_t last = facts[n - 1].list;
+    enum status rc = tell_list(s, CHANGE_UPDATED, from);
+
+    for (uint64_t number = from + 1; !rc && number <= last + 1; number++)
+        rc = tell_list(s, CHANGE_CREATED, number);
+    if (!rc)
+        rc = tell_grown_archive(s, oldest, from, last);
+    if (!rc && from == oldest) /* now it names the archive */
+        rc = tell_capability_list(s, CHANGE_UPDATED);
+    return rc;
+}
+
+/* Lists went. What had only such lists is not there any more; the Capability
+ * List says so of the archive, the index of a part. */
+static enum status
+tell_retired(const struct subject *s, const struct log_fact *fact)
+{
+    struct parts parts =
+        parts_of(fact->first_list, fact->open_list, s->index_lists);
+    uint64_t begin = parts_begin(&parts, fact->first_list);
+
+    if (fact->first_list == fact->open_list)
+        return tell_capability_list(s, CHANGE_UPDATED);
+    if (!parts.has_index)
+        return tell_archive(s, CHANGE_UPDATED);
+    return begin < fact->first_list
+               ? tell_part(s, CHANGE_UPDATED, &parts, begin)
+               : STATUS_OK;
+}
+
+/* Do these settings change what documents say of the set (R-046, R-062)? The
+ * registry knows what was committed: what settings of the same round change and
+ * others of it change back is told, though nobody could see it. */
+static bool
+describes_otherwise(const struct subject *s, const struct log_fact *fact)
+{
+    struct link_text now = registry_described_by(s->set);
+    struct settings *settings = calloc(1, sizeof(*settings));
+    bool is_other = false;
+
+    if (settings && !settings_read(settings, registry_config(s->set->registry),
+                                   fact->settings, NULL))
+        is_other =
+            !slice_equal(link_slice(&now), slice_of(settings->description));
+    free(settings);
+    return is_other;
+}
+
+/* What follows from the first of `n` facts, and those like it that come next:
+ * sets *taken. *is_source: the Source Description says something else. */
+static enum status
+tell_fact(const struct subject *s, const struct log_fact *facts, size_t n,
+          size_t *taken, bool *is_source)
+{
+    *taken = 1;
+    switch (facts->kind) {
+    case FACT_BORN:
+        *is_source = true;
+        /* The settings that it begins with are no news. */
+        if (n > 1 && facts[1].kind == FACT_SETTINGS &&
+            facts[1].set == facts->set)
+            *taken = 2;
+        return tell_capability_list(s, CHANGE_CREATED);
+    case FACT_CLOSED:
+        while (*taken < n && facts[*taken].kind == FACT_CLOSED &&
+               facts[*taken].set == facts->set)
+            ++*taken;
+        return tell_closed(s, facts, *taken);
+    case FACT_SETTINGS:
+        if (!describes_otherwise(s, facts))
+            break;
+        *is_source = true;
+        return tell_capability_list(s, CHANGE_UPDATED);
+    case FACT_RETIRED:
+        return tell_retired(s, facts);
+    case FACT_REMOVED:
+        *is_source = true;
+        return tell_capability_list(s, CHANGE_DELETED);
+    }
+    return STATUS_OK;
+}
+
+enum status
+announcer_tell(struct announcer *announcer, const struct log_fact *facts,
+               size_t n, struct post **post)
+{
+    struct registry *registry = announcer->registry;
+    struct announcement *a = &announcer->round;
+    struct subject s = {
+        .to = a,
+        .url = registry_public_url(registry),
+        .index_lists = registry_config(registry)->index_lists,
+    };
+    bool is_source = false;
+    enum status rc = STATUS_OK;
+
+    buf_clear(&a->post.bytes);
+    a->post.n_fragments = 0;
+    a->post.set = registry_framework(registry);
+    for (size_t i = 0, taken = 1; !rc && i < n; i += taken) {
+        taken = 1;
+        if (facts[i].set == a->post.set)
+            continue; /* it is told of nowhere */
+        s.set = log_set_owner(facts[i].set);
+        rc = tell_fact(&s, &facts[i], n - i, &taken, &is_source);
+    }
+    s.set = NULL;
+    if (!rc && is_source)
+        rc = tell_source(&s);
+    if (!rc && a->post.n_fragments > 0)
+        *post = &a->post;
+    return rc;
+}
+
+/* Log thread: the round was committed, or not. */
+static void
+on_told(struct post *post)
+{
+    struct announcer *announcer =
+        list_entry(post, struct announcer, round.post);
+
+    if (!post->status)
+        note(&announcer->round, announcer);
+}
+
+void
+announcer_init(struct announcer *announcer, struct registry *registry)
+{
+    announcer->registry = registry;
+    announcement_init(&announcer->round, on_told);
+    atomic_init(&announcer->source_event, 0);
+}
+
+void
+announcer_fini(struct announcer *announcer)
+{
+    announcement_fini(&announcer->round);
+}

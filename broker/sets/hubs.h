@@ -1,0 +1,22 @@
+/*
+ * hubs.h - the hubs that deliver what a set tells, in the order in which they
+ * are named (R-283, R-284): the broker's own first.
+ *
+ * Any thread.
+ */
+#ifndef BROKER_SETS_HUBS_H
+#define BROKER_SETS_HUBS_H
+
+#include "broker/sets/links.h"
+#include "broker/sets/registry.h"
+
+#define HUBS_MAX 1
+
+struct hubs {
+    struct link_text urls[HUBS_MAX];
+    size_t n;
+};
+
+void hubs_of(const struct set *set, struct hubs *hubs);
+
+#endif

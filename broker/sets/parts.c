@@ -1,0 +1,18 @@
+#include "broker/sets/parts.h"
+
+#include "proto/vocab.h"
+
+/* The index has a limit, too (R-226): before it is reached, its parts become as
+ * large as they may be. Numbers are never given again, so those of all lists
+ * that were closed count. */
+struct parts
+parts_of(uint64_t first_list, uint64_t open_list, uint64_t index_lists)
+{
+    uint64_t closed = open_list - 1;
+    struct parts parts = {.size = closed / index_lists < DOCUMENT_ENTRIES_MAX
+                                      ? index_lists
+                                      : DOCUMENT_ENTRIES_MAX};
+
+    parts.has_index = open_list - first_list > parts.size;
+    return parts;
+}
