@@ -146,26 +146,31 @@ add_coverage(struct buf *to, const struct coverage *coverage)
     }
 }
 
+static void
+add_link(struct buf *to, const struct document_link *link)
+{
+    BUF_ADD(to, "<rs:ln rel=\"");
+    xml_escape(to, slice_of(link->rel));
+    BUF_ADD(to, "\" href=\"");
+    xml_escape(to, link->href);
+    BUF_ADD(to, "\"");
+    if (link->type) {
+        BUF_ADD(to, " type=\"");
+        xml_escape(to, slice_of(link->type));
+        BUF_ADD(to, "\"");
+    }
+    if (link->digest)
+        add_digest(to, link->digest);
+    BUF_ADD(to, "/>");
+}
+
 void
 document_header(struct buf *to, const struct document_head *head)
 {
     buf_add_slice(to, roots[head->root].open);
     for (size_t i = 0; i < head->n_links; i++) {
-        const struct document_link *link = &head->links[i];
-
-        BUF_ADD(to, "<rs:ln rel=\"");
-        xml_escape(to, slice_of(link->rel));
-        BUF_ADD(to, "\" href=\"");
-        xml_escape(to, link->href);
-        BUF_ADD(to, "\"");
-        if (link->type) {
-            BUF_ADD(to, " type=\"");
-            xml_escape(to, slice_of(link->type));
-            BUF_ADD(to, "\"");
-        }
-        if (link->digest)
-            add_digest(to, link->digest);
-        BUF_ADD(to, "/>\n");
+        add_link(to, &head->links[i]);
+        BUF_ADD(to, "\n");
     }
 
     BUF_ADD(to, "<rs:md capability=\"");
@@ -211,10 +216,7 @@ document_entry(struct buf *to, enum document_root root,
             add_digest(to, entry->digest);
         BUF_ADD(to, "/>");
     }
-    if (entry->describedby.size) {
-        BUF_ADD(to, "<rs:ln rel=\"describedby\" href=\"");
-        xml_escape(to, entry->describedby);
-        BUF_ADD(to, "\"/>");
-    }
+    for (size_t i = 0; i < entry->n_links; i++)
+        add_link(to, &entry->links[i]);
     buf_add_slice(to, roots[root].entry_close);
 }

@@ -51,7 +51,8 @@ struct document_entry {
     int64_t from_us;             /* or DATETIME_NONE */
     int64_t until_us;            /* or DATETIME_NONE */
     const struct digest *digest; /* td:digest; or NULL */
-    struct slice describedby;    /* a link of that relation; empty: none */
+    const struct document_link *links;
+    size_t n_links;
 };
 
 void document_entry(struct buf *to, enum document_root root,

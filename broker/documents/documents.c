@@ -10,6 +10,7 @@ static const struct row {
     const char *path;
     document_open_fn *open;
     const char *content_type;
+    document_links_fn *links; /* or NULL */
 } documents[] = {
     {"/", landing_open, "text/html; charset=utf-8"},
     {"/robots.txt", landing_robots_open, "text/plain; charset=utf-8"},
@@ -23,6 +24,10 @@ static const struct row {
      "application/xml"},
     {"/sets/{set}/changelist-archive/{list}-{last}.xml", archives_part_open,
      "application/xml"},
+    {"/sets/{set}/notifications", topics_changes_open, "application/xml",
+     topics_changes_links},
+    {"/sets/{set}/framework-notifications", topics_framework_open,
+     "application/xml", topics_framework_links},
 };
 
 /* The digits that name a list in its path: twelve, or more when twelve are not
@@ -64,6 +69,7 @@ row_matches(const struct row *row, struct slice path,
     *found = (struct document_found){
         .open = row->open,
         .content_type = row->content_type,
+        .links = row->links,
     };
     while (*pattern) {
         if (!strncmp(pattern, "{set}", 5)) {

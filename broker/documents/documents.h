@@ -58,10 +58,15 @@ typedef enum status document_open_fn(const struct document_wish *wish,
                                      struct document *document,
                                      struct problem *why);
 
+/* Appends links to the value of the Link header, ", " between them. */
+typedef void document_links_fn(struct buf *to,
+                               const struct document_wish *wish);
+
 /* A document that a path names. */
 struct document_found {
     document_open_fn *open;
     const char *content_type;
+    document_links_fn *links; /* in front of those that all have; or NULL */
     bool has_set;
     struct slice set; /* as it stands in the path */
     uint64_t number, last;
@@ -83,6 +88,10 @@ document_open_fn changelist_latest_open;
 document_open_fn changelist_open;
 document_open_fn archives_changelist_open;
 document_open_fn archives_part_open;
+document_open_fn topics_changes_open;
+document_open_fn topics_framework_open;
+document_links_fn topics_changes_links;
+document_links_fn topics_framework_links;
 document_open_fn landing_open;
 document_open_fn landing_robots_open;
 

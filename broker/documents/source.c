@@ -6,6 +6,7 @@
 
 #include "broker/documents/documents.h"
 #include "broker/documents/pieces.h"
+#include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
 #include "proto/document.h"
 #include "proto/vocab.h"
@@ -34,13 +35,16 @@ write_set(struct buf *text, const char *public_url, const struct set *set)
     struct link_text loc =
         link_to(public_url, LINK_CAPABILITYLIST, set->name, NULL, 0);
     struct link_text about = registry_described_by(set);
+    const struct document_link describedby = {"describedby", link_slice(&about),
+                                              NULL};
     struct document_entry entry = {
         .loc = link_slice(&loc),
         .has_capability = 1,
         .capability = CAP_CAPABILITYLIST,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
-        .describedby = link_slice(&about),
+        .links = &describedby,
+        .n_links = about.size > 0,
     };
 
     document_entry(text, DOCUMENT_URLSET, &entry);
@@ -169,17 +173,25 @@ source_open(const struct document_wish *wish, struct document *document,
     return STATUS_OK;
 }
 
+/* `hubs`: where one can subscribe to it, if it is a topic; or NULL. */
 static void
 add_capability(struct buf *text, struct link_text loc,
-               enum capability capability)
+               enum capability capability, const struct hubs *hubs)
 {
+    struct document_link links[HUBS_MAX];
     struct document_entry entry = {
         .loc = link_slice(&loc),
         .has_capability = 1,
         .capability = capability,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
+        .links = links,
+        .n_links = hubs ? hubs->n : 0,
     };
+
+    for (size_t i = 0; i < entry.n_links; i++)
+        links[i] =
+            (struct document_link){"hub", link_slice(&hubs->urls[i]), NULL};
 
     document_entry(text, DOCUMENT_URLSET, &entry);
 }
@@ -216,7 +228,8 @@ write_root(struct buf *text, const char *url, const struct set *set)
     document_header(text, &head);
 }
 
-/* The Capability List of a set. The archive is there from the first closed list
+/* The Capability List of a set: its lists, and the topics of its two channels,
+ * which differ (R-281, R-321). The archive is there from the first closed list
  * on, and listed from then on (R-071, R-222). */
 enum status
 source_set_open(const struct document_wish *wish, struct document *document,
@@ -224,17 +237,24 @@ source_set_open(const struct document_wish *wish, struct document *document,
 {
     const char *url = registry_public_url(wish->registry);
     const char *set = wish->set->name;
+    struct hubs hubs;
     struct buf text;
     enum status rc;
 
+    hubs_of(wish->set, &hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_root(&text, url, wish->set);
     add_capability(&text, link_to(url, LINK_CHANGELIST, set, NULL, 0),
-                   CAP_CHANGELIST);
+                   CAP_CHANGELIST, NULL);
     if (wish->head.list > wish->head.first_list)
         add_capability(&text,
                        link_to(url, LINK_CHANGELIST_ARCHIVE, set, NULL, 0),
-                       CAP_CHANGELIST_ARCHIVE);
+                       CAP_CHANGELIST_ARCHIVE, NULL);
+    add_capability(&text, link_to(url, LINK_NOTIFICATIONS, set, NULL, 0),
+                   CAP_CHANGE_NOTIFICATION, &hubs);
+    add_capability(&text,
+                   link_to(url, LINK_FRAMEWORK_NOTIFICATIONS, set, NULL, 0),
+                   CAP_FRAMEWORK_NOTIFICATION, &hubs);
     document_footer(&text, DOCUMENT_URLSET);
     rc = document_of_text(document, &text, why);
     buf_fini(&text);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "broker/push/transports.h"
+#include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
 #include "broker/sets/settings.h"
@@ -58,6 +59,18 @@ describe_entry(struct buf *to, const struct set *set, const struct head *head)
 }
 
 static void
+add_href(struct buf *to, const char *rel, const struct link_text *href,
+         const char *type)
+{
+    buf_add_format(to, "%s{\"rel\":\"%s\",\"href\":",
+                   to->data[to->size - 1] == '[' ? "" : ",", rel);
+    json_string(to, link_slice(href));
+    if (type)
+        add_text(to, "type", type);
+    BUF_ADD(to, "}");
+}
+
+static void
 add_link(struct buf *to, const struct set *set, const char *rel,
          enum link_kind kind, const char *type)
 {
@@ -65,12 +78,22 @@ add_link(struct buf *to, const struct set *set, const char *rel,
         link_to(registry_public_url(set->registry), kind,
                 kind == LINK_DESCRIPTION ? NULL : set->name, NULL, 0);
 
-    buf_add_format(to, "%s{\"rel\":\"%s\",\"href\":",
-                   to->data[to->size - 1] == '[' ? "" : ",", rel);
-    json_string(to, link_slice(&link));
-    if (type)
-        add_text(to, "type", type);
-    BUF_ADD(to, "}");
+    add_href(to, rel, &link, type);
+}
+
+/* The topics of the channels, and where to subscribe to them. */
+static void
+add_topics(struct buf *to, const struct set *set)
+{
+    struct hubs hubs;
+
+    hubs_of(set, &hubs);
+    add_link(to, set, "change-notification", LINK_NOTIFICATIONS,
+             "application/xml");
+    add_link(to, set, "framework-notification", LINK_FRAMEWORK_NOTIFICATIONS,
+             "application/xml");
+    for (size_t i = 0; i < hubs.n; i++)
+        add_href(to, "hub", &hubs.urls[i], NULL);
 }
 
 /* The documents by their capabilities, then the channels: what a client follows
@@ -87,6 +110,7 @@ add_links(struct buf *to, const struct set *set, const struct head *head)
     add_link(to, set, "changelist", LINK_CHANGELIST, xml);
     if (head->list > head->first_list)
         add_link(to, set, "changelist-archive", LINK_CHANGELIST_ARCHIVE, xml);
+    add_topics(to, set);
     for (const struct channel *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
     BUF_ADD(to, "]");

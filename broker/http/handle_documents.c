@@ -58,22 +58,36 @@ add_validators(struct response *r, const struct document *document,
                                        : "no-cache");
 }
 
+/* The Link header, one line of all links (W-083): the document's own, then the
+ * Capability List that covers it (R-261). */
+static void
+add_links(struct response *r, const struct opening *o)
+{
+    struct link_text list =
+        link_to(registry_public_url(o->wish.registry), LINK_CAPABILITYLIST,
+                o->wish.set->name, NULL, 0);
+    struct buf text;
+
+    buf_init(&text, RESPONSE_HEADERS_MAX);
+    if (o->found.links) {
+        o->found.links(&text, &o->wish);
+        BUF_ADD(&text, ", ");
+    }
+    buf_add_format(&text, "<%s>; rel=\"resourcesync\"", list.text);
+    if (!text.failed)
+        response_header(r, "Link", "%.*s", (int)text.size, text.data);
+    buf_fini(&text);
+}
+
 /* Where the Capability List is that covers the document (R-261). A page of ours
  * runs nothing and loads nothing. */
 static void
 add_discovery(struct response *r, const struct opening *o)
 {
-    const struct set *set = o->wish.set;
-
-    if (set) {
-        struct link_text list =
-            link_to(registry_public_url(o->wish.registry), LINK_CAPABILITYLIST,
-                    set->name, NULL, 0);
-
-        response_header(r, "Link", "<%s>; rel=\"resourcesync\"", list.text);
-    } else if (o->document.covered_by[0]) {
+    if (o->wish.set)
+        add_links(r, o);
+    else if (o->document.covered_by[0])
         response_header(r, "Link", "%s", o->document.covered_by);
-    }
     if (!strncmp(o->found.content_type, "text/html", 9))
         response_header(r, "Content-Security-Policy",
                         "default-src 'none'; style-src 'unsafe-inline'");

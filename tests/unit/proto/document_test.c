@@ -206,13 +206,16 @@ links_tell_types_and_entries_where_they_are_described(void **state)
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
     };
+    const struct document_link about[] = {
+        {"describedby", SLICE("http://example.com/about?a&b")}};
     const struct document_entry entry = {
         .loc = SLICE("http://example.com/c"),
         .has_capability = 1,
         .capability = CAP_CAPABILITYLIST,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
-        .describedby = SLICE("http://example.com/about?a&b"),
+        .links = about,
+        .n_links = 1,
     };
     struct buf b;
 
