@@ -65,6 +65,7 @@ on_settings(struct post *post)
     if (!post->status) {
         registry_set_settings(a->set, a->settings);
         a->settings = NULL;
+        registry_tell_changed(a->registry);
     }
     a->on_done(a, a->user);
 }
@@ -116,8 +117,10 @@ on_removal(struct post *post)
 {
     struct alteration *a = list_entry(post, struct alteration, post);
 
-    if (!post->status)
+    if (!post->status) {
         registry_set_removed(a->set);
+        registry_tell_changed(a->registry);
+    }
     a->on_done(a, a->user);
 }
 

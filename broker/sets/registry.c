@@ -217,13 +217,6 @@ on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
     return bury(r, name, list, removed_us);
 }
 
-static void
-tell_changed(struct registry *r)
-{
-    if (r->options.on_changed)
-        r->options.on_changed(r->options.user);
-}
-
 void
 registry_set_settings(struct set *set, struct settings *settings)
 {
@@ -241,7 +234,6 @@ registry_set_settings(struct set *set, struct settings *settings)
     set->settings = settings;
     pthread_mutex_unlock(&r->settings_mutex);
     free(old);
-    tell_changed(r);
 }
 
 void
@@ -606,7 +598,13 @@ registry_set_removed(struct set *set)
     set->settings = NULL;
     pthread_mutex_unlock(&r->settings_mutex);
     free(settings);
-    tell_changed(r);
+}
+
+void
+registry_tell_changed(struct registry *r)
+{
+    if (r->options.on_changed)
+        r->options.on_changed(r->options.user);
 }
 
 void

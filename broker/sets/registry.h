@@ -140,6 +140,9 @@ int64_t registry_removed_us(struct registry *registry);
 /* The removal of a set was committed. Log thread. */
 void registry_set_removed(struct set *set);
 
+/* Calls on_changed. Log thread. */
+void registry_tell_changed(struct registry *registry);
+
 /* Calls `fn` for every set that exists, with its head, in order of names, until
  * it returns false. No lock is held meanwhile. */
 void registry_each(struct registry *registry,
