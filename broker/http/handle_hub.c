@@ -205,9 +205,9 @@ handle_hub_post(struct http *http, struct request *rq,
         receive_notification(http, rq, type, links);
     } else {
         problem_set(&why,
-                    "subscriptions come as %s, notifications with their media "
-                    "type and Link headers rel=\"self\" and rel=\"hub\"; this "
-                    "is \"%s\" without",
+                    "subscriptions come as %s, notifications with their own "
+                    "Content-Type and Link headers rel=\"self\" and "
+                    "rel=\"hub\"; the Content-Type is \"%s\"",
                     FORM_TYPE, problem_quote(type).text);
         request_answer_sentence(rq, 415, &why, NULL);
     }

@@ -264,9 +264,12 @@ a_bad_filter_position_or_interval_is_refused(void **state)
         const char *parameter, *name;
         long status;
     } bad[] = {
-        {"change=renamed", "change", 400},   {"prefix=", "prefix", 400},
-        {"after=3-x", "after", 400},         {"after=", "after", 400},
-        {"interval=-1", "interval", 400},    {"interval=x", "interval", 400},
+        {"change=renamed", "change", 400},
+        {"prefix=", "prefix", 400},
+        {"after=3-x", "\"3-x\" is not a position", 400},
+        {"after=", "is not a position", 400},
+        {"interval=-1", "interval", 400},
+        {"interval=x", "interval", 400},
         {"interval=86401", "interval", 400},
     };
 

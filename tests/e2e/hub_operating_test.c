@@ -210,7 +210,7 @@ what_is_not_there_is_404(void **state)
     } cases[] = {
         {"GET", "/sets/none/subscriptions", "none"},
         {"GET", "/sets/demo/subscriptions/1000000", "subscription"},
-        {"GET", "/sets/demo/subscriptions/x", "subscription \\\"x\\\""},
+        {"GET", "/sets/demo/subscriptions/x", "subscription \"x\""},
         {"GET", "/sets/demo/subscriptions/99999999999999999999",
          "subscription"},
         {"DELETE", "/sets/demo/subscriptions/1000000", "subscription"},
