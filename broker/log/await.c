@@ -40,6 +40,7 @@ await_post(struct log *log, const struct post *post, struct problem *why)
     while (!a.is_done)
         pthread_cond_wait(&a.changed, &a.mutex);
     pthread_mutex_unlock(&a.mutex);
-    *why = a.post.why;
+    if (why)
+        *why = a.post.why;
     return a.post.status;
 }

@@ -111,8 +111,9 @@ check_document(struct stage *s, struct xpath *x)
     assert_times(x, "//@from | //@until | //@datetime | //s:lastmod");
     assert_xpath_count(x, "//@at | //@completed", 0); /* R-014 */
     assert_xpath(x, "count(/*/s:*) <= 50000");        /* R-026 */
-    if (strcmp(xpath_get(x, "string(/*/rs:md/@capability)"), "changelist") ||
-        xpath_count(x, "/s:sitemapindex") > 0)
+    if (xpath_count(x, "/s:urlset/rs:md[@capability='changelist' or "
+                       "@capability='change-notification' or "
+                       "@capability='framework-notification']") == 0)
         assert_xpath_count(x, "//@change", 0);  /* R-016 */
     if (xpath_count(x, "/*/rs:md[@until]") > 0) /* R-015 */
         assert_true(strcmp(xpath_get(x, "string(/*/rs:md/@from)"),
@@ -230,8 +231,9 @@ walk(struct walk *w, struct stage *s)
         note_all(w, &x,
                  "/*/rs:ln[@rel!='describedby' and"
                  " not(starts-with(@rel, 'urn:'))]/@href");
-        /* What a Change List lists is not ours. */
-        if (!xpath_count(&x, "/s:urlset/rs:md[@capability='changelist']"))
+        /* What a Change List or a Change Notification lists is not ours. */
+        if (!xpath_count(&x, "/s:urlset/rs:md[@capability='changelist' or"
+                             " @capability='change-notification']"))
             note_all(w, &x, "/*/s:*/s:loc");
         xpath_close(&x);
         check_headers(s, w->paths[i]);
@@ -249,7 +251,11 @@ every_document_is_reached_is_right_and_leads_back(void **state)
         "/sets/alpha/capabilitylist.xml",
         "/sets/alpha/changelist.xml",
         "/sets/alpha/changes/latest.xml",
+        "/sets/alpha/notifications",
+        "/sets/alpha/framework-notifications",
         "/sets/beta/capabilitylist.xml",
+        "/sets/beta/notifications",
+        "/sets/beta/framework-notifications",
         "/sets/beta/changelist.xml",
         "/sets/beta/changelist-archive.xml",
         "/sets/beta/changelist-archive/000000000001-000000000002.xml",
@@ -260,6 +266,8 @@ every_document_is_reached_is_right_and_leads_back(void **state)
         "/sets/beta/changes/000000000003.xml",
         "/sets/beta/changes/000000000004.xml",
         "/sets/gamma/capabilitylist.xml",
+        "/sets/gamma/notifications",
+        "/sets/gamma/framework-notifications",
         "/sets/gamma/changelist.xml",
         "/sets/gamma/changelist-archive.xml",
         "/sets/gamma/changes/latest.xml",
@@ -340,9 +348,9 @@ a_capability_list_names_what_there_is(void **state)
     static const struct {
         const char *path;
         size_t n;
-    } lists[] = {{"/sets/alpha/capabilitylist.xml", 1},
-                 {"/sets/beta/capabilitylist.xml", 2},
-                 {"/sets/gamma/capabilitylist.xml", 2}};
+    } lists[] = {{"/sets/alpha/capabilitylist.xml", 3},
+                 {"/sets/beta/capabilitylist.xml", 4},
+                 {"/sets/gamma/capabilitylist.xml", 4}};
     struct stage *s = *state;
     char up[128];
 

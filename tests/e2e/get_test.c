@@ -101,7 +101,8 @@ tells_what_a_set_offers(void **state)
 
         snprintf(path, sizeof(path), "links.%zu.rel", i);
         if (!strcmp(jsonpath_text(&j, path), "urn:tidings:1:stream") ||
-            !strcmp(jsonpath_text(&j, path), "urn:tidings:1:events"))
+            !strcmp(jsonpath_text(&j, path), "urn:tidings:1:events") ||
+            !strcmp(jsonpath_text(&j, path), "hub"))
             continue; /* no document */
         snprintf(path, sizeof(path), "links.%zu.href", i);
         href = jsonpath_text(&j, path);

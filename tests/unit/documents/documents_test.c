@@ -44,6 +44,9 @@ finds_each_document_by_its_path(void **state)
                  0);
     assert_found("/sets/demo/changelist-archive.xml", archives_changelist_open,
                  "demo", 0);
+    assert_found("/sets/demo/notifications", topics_changes_open, "demo", 0);
+    assert_found("/sets/demo/framework-notifications", topics_framework_open,
+                 "demo", 0);
     assert_found("/sets/demo/changes/000000000001.xml", changelist_open, "demo",
                  1);
     assert_found("/sets/a.b-c_d/changes/000000000120.xml", changelist_open,
@@ -176,6 +179,31 @@ open_capabilities(struct sets *s, struct xpath *x, struct buf *text)
                       SETS_URL "/.well-known/resourcesync");
 }
 
+/* the topic of each channel, exactly so, with the hub. */
+static void
+assert_topics(struct xpath *x)
+{
+    static const char *const topics[][2] = {
+        {"change-notification", SETS_URL "/sets/demo/notifications"},
+        {"framework-notification",
+         SETS_URL "/sets/demo/framework-notifications"},
+    };
+
+    for (size_t i = 0; i < 2; i++) {
+        char path[120];
+
+        snprintf(path, sizeof(path),
+                 "/s:urlset/s:url[rs:md/@capability='%s']/s:loc", topics[i][0]);
+        assert_xpath_text(x, path, topics[i][1]);
+        snprintf(path, sizeof(path),
+                 "/s:urlset/s:url[rs:md/@capability='%s']"
+                 "/rs:ln[@rel='hub']/@href",
+                 topics[i][0]);
+        assert_xpath_text(x, path, SETS_URL "/hub");
+    }
+    assert_xpath_count(x, "//rs:ln[@rel='hub']", 2);
+}
+
 /* Design rule 7, R-222: only what exists is listed: the archive from the first
  * closed list on. */
 static void
@@ -189,7 +217,8 @@ lists_the_capabilities_that_a_set_has(void **state)
     sets_open(&s);
     sets_post(&s, "demo", 1, 2);
     open_capabilities(&s, &x, &text);
-    assert_xpath_count(&x, "/s:urlset/s:url", 1);
+    assert_xpath_count(&x, "/s:urlset/s:url", 3);
+    assert_topics(&x);
     assert_xpath_text(&x,
                       "/s:urlset/s:url[rs:md/@capability='changelist']/s:loc",
                       SETS_URL "/sets/demo/changelist.xml");
@@ -198,7 +227,8 @@ lists_the_capabilities_that_a_set_has(void **state)
 
     sets_rotate(&s, "demo");
     open_capabilities(&s, &x, &text);
-    assert_xpath_count(&x, "/s:urlset/s:url", 2);
+    assert_xpath_count(&x, "/s:urlset/s:url", 4);
+    assert_topics(&x);
     assert_xpath_text(
         &x, "/s:urlset/s:url[rs:md/@capability='changelist-archive']/s:loc",
         SETS_URL "/sets/demo/changelist-archive.xml");
