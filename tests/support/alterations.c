@@ -1,0 +1,67 @@
+#include "tests/support/alterations.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "broker/sets/alter.h"
+
+struct waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_done;
+    enum status status;
+};
+
+#define WAITER                              \
+    {                                       \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, \
+        .changed = PTHREAD_COND_INITIALIZER \
+    }
+
+static void
+on_done(struct alteration *a, void *user)
+{
+    struct waiter *w = user;
+
+    pthread_mutex_lock(&w->mutex);
+    w->status = a->post.status;
+    w->is_done = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+    alter_free(a);
+}
+
+static void
+wait_for(struct waiter *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    while (!w->is_done)
+        pthread_cond_wait(&w->changed, &w->mutex);
+    pthread_mutex_unlock(&w->mutex);
+    assert_int_equal(w->status, STATUS_OK);
+}
+
+void
+alterations_put(struct sets *s, const char *name, const char *settings)
+{
+    struct waiter w = WAITER;
+
+    assert_int_equal(alter_settings(s->registry, slice_of(name),
+                                    slice_of(settings), on_done, &w, NULL),
+                     STATUS_OK);
+    wait_for(&w);
+}
+
+void
+alterations_remove(struct sets *s, const char *name)
+{
+    struct waiter w = WAITER;
+
+    assert_int_equal(alter_remove(sets_find(s, name), on_done, &w, NULL),
+                     STATUS_OK);
+    wait_for(&w);
+}

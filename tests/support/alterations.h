@@ -1,0 +1,15 @@
+/*
+ * alterations.h - settings and removals of a test's own, waited for.
+ */
+#ifndef TESTS_SUPPORT_ALTERATIONS_H
+#define TESTS_SUPPORT_ALTERATIONS_H
+
+#include "tests/support/sets.h"
+
+/* Gives the set these settings, which must be accepted. */
+void alterations_put(struct sets *s, const char *name, const char *settings);
+
+/* Removes it; it must exist. */
+void alterations_remove(struct sets *s, const char *name);
+
+#endif

@@ -1,0 +1,102 @@
+#include "tests/support/channel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/log/await.h"
+#include "broker/sets/message.h"
+#include "tests/support/schema.h"
+#include "tests/support/xpath.h"
+
+/* A post behind all that were answered does nothing, but it comes after what is
+ * told of them. */
+uint64_t
+channel_last(struct sets *s)
+{
+    const struct post nothing = {
+        .kind = POST_CLOSE,
+        .set = registry_framework(s->registry),
+        .list = UINT64_MAX,
+    };
+    struct head head;
+
+    assert_int_equal(await_post(registry_log(s->registry), &nothing, NULL),
+                     STATUS_OK);
+    assert_true(log_head(registry_framework(s->registry), &head));
+    return head.last;
+}
+
+static const char *
+get(struct xpath *x, size_t i, const char *what)
+{
+    char question[120];
+
+    snprintf(question, sizeof(question), "string(/s:urlset/s:url[%zu]/%s)", i,
+             what);
+    return xpath_get(x, question);
+}
+
+/* What stands behind the host. */
+static const char *
+path_of(const char *url)
+{
+    const char *host = strstr(url, "://");
+    const char *path = host ? strchr(host + 3, '/') : NULL;
+
+    return path ? path : url;
+}
+
+void
+channel_lines(struct buf *to, struct slice message)
+{
+    struct xpath x;
+
+    assert_valid(message);
+    xpath_open(&x, message);
+    assert_xpath_count(
+        &x, "/s:urlset/rs:md[@capability='framework-notification']", 1);
+    for (size_t i = 1; i <= xpath_count(&x, "/s:urlset/s:url"); i++) {
+        const char *index = get(&x, i, "rs:ln[@rel='index']/@href");
+
+        buf_add_format(to, "%s %s %s%s%s\n", get(&x, i, "rs:md/@change"),
+                       get(&x, i, "rs:md/@capability"),
+                       path_of(get(&x, i, "s:loc")), *index ? " < " : "",
+                       path_of(index));
+    }
+    xpath_close(&x);
+}
+
+void
+channel_assert(struct sets *s, struct set *set, uint64_t after,
+               const char *lines, const char *file, int line)
+{
+    struct message_wish wish = {
+        .set = set,
+        .form = MESSAGE_XML,
+        .after = after,
+        .upto = UINT64_MAX,
+        .max_bytes = (size_t)1 << 24,
+        .patience = LOG_DISK,
+        .is_framework = true,
+    };
+    struct buf message, found;
+
+    wish.upto = channel_last(s);
+    buf_init(&message, SIZE_MAX);
+    buf_init(&found, SIZE_MAX);
+    assert_int_equal(message_write(&message, &wish, &after, NULL), STATUS_OK);
+    assert_int_equal(after, wish.upto);
+    channel_lines(&found, buf_slice(&message));
+    if (!slice_is(buf_slice(&found), lines)) {
+        print_message("found:\n%.*swanted:\n%s", (int)found.size, found.data,
+                      lines);
+        _fail(file, line);
+    }
+    buf_fini(&message);
+    buf_fini(&found);
+}

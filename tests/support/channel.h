@@ -1,0 +1,33 @@
+/*
+ * channel.h - a set's framework channel as text, for tests: a line for an
+ * event,
+ *
+ *     updated changelist /sets/demo/changes/000000000001.xml <
+ * /sets/demo/changelist.xml
+ *
+ * with the index that its document is under, if any; URLs without SETS_URL.
+ */
+#ifndef TESTS_SUPPORT_CHANNEL_H
+#define TESTS_SUPPORT_CHANNEL_H
+
+#include <stdint.h>
+
+#include "broker/sets/registry.h"
+#include "tests/support/sets.h"
+
+/* The seq of the last event of all channels, when what follows from everything
+ * that was answered is told. */
+uint64_t channel_last(struct sets *s);
+
+/* The channel of `set` behind entry `after` of the framework log has these
+ * lines, and no other; and its message is valid (R-320, R-322, R-324). */
+#define assert_channel(s, set, after, lines) \
+    channel_assert(s, set, after, lines, __FILE__, __LINE__)
+
+void channel_assert(struct sets *s, struct set *set, uint64_t after,
+                    const char *lines, const char *file, int line);
+
+/* The lines of a notification, appended. */
+void channel_lines(struct buf *to, struct slice message);
+
+#endif

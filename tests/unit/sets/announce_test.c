@@ -1,0 +1,392 @@
+#include "broker/sets/announce.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/log/await.h"
+#include "broker/sets/alter.h"
+#include "broker/sets/message.h"
+#include "tests/support/alterations.h"
+#include "tests/support/channel.h"
+#include "tests/support/posts.h"
+#include "tests/support/tempdir.h"
+
+#define LIST(number) "/sets/demo/changes/00000000000" #number ".xml"
+#define INDEX        " < /sets/demo/changelist.xml\n"
+#define ARCHIVE      "/sets/demo/changelist-archive.xml"
+#define PART(from, to)                                                   \
+    "/sets/demo/changelist-archive/00000000000" #from "-00000000000" #to \
+    ".xml < /sets/demo/changelist-archive.xml\n"
+#define CAPABILITIES   "capabilitylist /sets/demo/capabilitylist.xml\n"
+#define SOURCE_UPDATED "updated description /.well-known/resourcesync\n"
+
+static void
+open_with(struct sets *s, void **state, uint64_t rotate_entries,
+          uint64_t index_lists)
+{
+    sets_configure(s, tempdir_path(state));
+    s->config.rotate_entries = rotate_entries;
+    s->config.index_lists = index_lists;
+    s->config.remove_grace_us = 0;
+    sets_open(s);
+}
+
+/* R-323, R-326: a set that begins is told on its channel, and that the Source
+ * Description names it on everybody's. */
+static void
+a_new_set_is_told_to_itself_and_the_source_to_all(void **state)
+{
+    struct sets s;
+    struct set *demo, *other;
+    uint64_t before;
+
+    open_with(&s, state, 1000, 1000);
+    demo = sets_post(&s, "demo", 1, 3);
+    assert_channel(&s, demo, 0, "created " CAPABILITIES SOURCE_UPDATED);
+    before = channel_last(&s);
+    other = sets_post(&s, "other", 1, 3);
+    assert_channel(&s, demo, before, SOURCE_UPDATED);
+    assert_channel(&s, other, before,
+                   "created capabilitylist "
+                   "/sets/other/capabilitylist.xml\n" SOURCE_UPDATED);
+    before = channel_last(&s);
+    sets_post(&s, "demo", 4, 3);
+    assert_int_equal(channel_last(&s), before); /* changes are no news */
+    sets_close(&s);
+}
+
+/* R-323, R-324, R-328, R-384: one payload for what a rotation does; with the
+ * first one the archive begins, and the Capability List names it. */
+static void
+a_rotation_tells_of_both_lists_and_the_archive(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    open_with(&s, state, 1000, 1000);
+    demo = sets_post(&s, "demo", 1, 3);
+    before = channel_last(&s);
+    sets_rotate(&s, "demo");
+    assert_channel(&s, demo, before,
+                   "updated changelist " LIST(1) INDEX
+                   "created changelist " LIST(2) INDEX
+                   "created changelist-archive " ARCHIVE "\n"
+                   "updated " CAPABILITIES);
+    sets_post(&s, "demo", 4, 1);
+    before = channel_last(&s);
+    sets_rotate(&s, "demo");
+    assert_channel(&s, demo, before,
+                   "updated changelist " LIST(2) INDEX
+                   "created changelist " LIST(3) INDEX
+                   "updated changelist-archive " ARCHIVE "\n");
+    sets_close(&s);
+}
+
+/* Lists that begin and end in one commit are told once. */
+static void
+a_post_that_fills_several_lists_tells_each_once(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    open_with(&s, state, 2, 1000);
+    demo = sets_post(&s, "demo", 1, 1);
+    before = channel_last(&s);
+    sets_post(&s, "demo", 2, 6);
+    assert_channel(
+        &s, demo, before,
+        "updated changelist " LIST(1) INDEX "created changelist " LIST(2) INDEX
+        "created changelist " LIST(3) INDEX "created changelist " LIST(4) INDEX
+        "created changelist-archive " ARCHIVE "\n"
+        "updated " CAPABILITIES);
+    sets_close(&s);
+}
+
+/* where the archive has an index, its parts are told, under it. */
+static void
+a_long_archive_is_told_by_its_parts(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    open_with(&s, state, 1, 2);
+    demo = sets_post(&s, "demo", 1, 2);
+    before = channel_last(&s);
+    sets_post(&s, "demo", 3, 1); /* the third: there is an index now */
+    assert_channel(&s, demo, before,
+                   "updated changelist " LIST(3) INDEX
+                   "created changelist " LIST(4) INDEX
+                   "created changelist-archive " PART(
+                       1, 2) "created changelist-archive " PART(3, 4));
+    before = channel_last(&s);
+    sets_post(&s, "demo", 4, 1);
+    assert_channel(&s, demo, before,
+                   "updated changelist " LIST(4) INDEX
+                   "created changelist " LIST(5) INDEX
+                   "updated changelist-archive " PART(3, 4));
+    before = channel_last(&s);
+    sets_post(&s, "demo", 5, 1);
+    assert_channel(&s, demo, before,
+                   "updated changelist " LIST(5) INDEX
+                   "created changelist " LIST(6) INDEX
+                   "created changelist-archive " PART(5, 6));
+    sets_close(&s);
+}
+
+/* Lets go of the `n` oldest lists. */
+static void
+retire(struct sets *s, size_t n)
+{
+    struct head head = sets_head(s, "demo");
+    struct log_set *set = sets_find(s, "demo")->log;
+    struct list_info lists[8];
+
+    sets_file_all(s);
+    assert_int_equal(log_lists(registry_log(s->registry), set, head.first_list,
+                               lists, &n, NULL),
+                     STATUS_OK);
+    assert_int_equal(
+        log_retire(registry_log(s->registry), set, lists, n, 0, NULL),
+        STATUS_OK);
+}
+
+/* what goes is told by the document that named it. */
+static void
+lists_that_go_are_told_by_the_archive(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    open_with(&s, state, 1, 3);
+    demo = sets_post(&s, "demo", 1, 5);
+    before = channel_last(&s);
+    retire(&s, 1); /* four are left: two parts */
+    assert_channel(&s, demo, before, "updated changelist-archive " PART(1, 3));
+    before = channel_last(&s);
+    retire(&s, 1);
+    assert_channel(&s, demo, before,
+                   "updated changelist-archive " ARCHIVE "\n");
+    before = channel_last(&s);
+    retire(&s, 3);
+    assert_channel(&s, demo, before, "updated " CAPABILITIES);
+    before = channel_last(&s);
+    sets_post(&s, "demo", 6, 1);
+    assert_channel(&s, demo, before,
+                   "updated changelist " LIST(6) INDEX
+                   "created changelist " LIST(7) INDEX
+                   "created changelist-archive " ARCHIVE "\n"
+                   "updated " CAPABILITIES);
+    sets_close(&s);
+}
+
+/* settings are told where they change what a document says. */
+static void
+settings_are_told_if_documents_say_otherwise(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    open_with(&s, state, 1000, 1000);
+    alterations_put(&s, "demo", "{\"description\":\"http://example.org/a\"}");
+    demo = sets_find(&s, "demo");
+    assert_channel(&s, demo, 0, "created " CAPABILITIES SOURCE_UPDATED);
+    before = channel_last(&s);
+    alterations_put(&s, "demo",
+                    "{\"description\":\"http://example.org/a\","
+                    "\"title\":\"A\",\"retainLists\":7}");
+    assert_int_equal(channel_last(&s), before);
+    alterations_put(&s, "demo", "{\"description\":\"http://example.org/b\"}");
+    assert_channel(&s, demo, before, "updated " CAPABILITIES SOURCE_UPDATED);
+    before = channel_last(&s);
+    alterations_put(&s, "demo", "");
+    assert_channel(&s, demo, before, "updated " CAPABILITIES SOURCE_UPDATED);
+    sets_close(&s);
+}
+
+/* R-323, R-326: an end is told, too; whoever follows the channel hears of it
+ * though the set is not there, and of the one that is made again. */
+static void
+a_set_that_ends_is_told_on_its_own_channel(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    open_with(&s, state, 1000, 1000);
+    demo = sets_post(&s, "demo", 1, 3);
+    before = channel_last(&s);
+    alterations_remove(&s, "demo");
+    assert_channel(&s, demo, before, "deleted " CAPABILITIES SOURCE_UPDATED);
+    before = channel_last(&s);
+    sets_post(&s, "demo", 1, 1);
+    assert_channel(&s, demo, before, "created " CAPABILITIES SOURCE_UPDATED);
+    sets_close(&s);
+}
+
+/* "Any module can raise": about a set, or about the Source. */
+static void
+other_modules_raise_events(void **state)
+{
+    struct event event = {
+        .change = CHANGE_CREATED,
+        .capability = CAP_RESOURCEDUMP,
+        .loc = SLICE(SETS_URL "/sets/demo/resourcedump/2.xml"),
+        .index = SLICE(SETS_URL "/sets/demo/resourcedump.xml"),
+    };
+    struct sets s;
+    struct set *demo, *other;
+    uint64_t before;
+
+    open_with(&s, state, 1000, 1000);
+    demo = sets_post(&s, "demo", 1, 3);
+    other = sets_post(&s, "other", 1, 3);
+    before = channel_last(&s);
+    event.set = demo;
+    assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    event = (struct event){
+        .change = CHANGE_DELETED,
+        .capability = CAP_DESCRIPTION,
+        .loc = SLICE(SETS_URL "/a&b"),
+    };
+    assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    assert_channel(&s, demo, before,
+                   "created resourcedump /sets/demo/resourcedump/2.xml <"
+                   " /sets/demo/resourcedump.xml\n"
+                   "deleted description /a&b\n");
+    assert_channel(&s, other, before, "deleted description /a&b\n");
+    assert_int_equal(announce_last(demo), before + 2);
+    assert_int_equal(announce_last(other), before + 2);
+    registry_stop(s.registry);
+    assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_STOPPED);
+    sets_close(&s);
+}
+
+/* In one transaction with the fact: it is there after any end, and once. */
+static void
+what_was_told_is_told_once_whatever_process_reads(void **state)
+{
+    const char *lines =
+        "created " CAPABILITIES SOURCE_UPDATED "updated changelist " LIST(1)
+            INDEX "created changelist " LIST(2) INDEX
+        "created changelist-archive " ARCHIVE "\n"
+        "updated " CAPABILITIES;
+    struct sets s;
+    struct set *demo;
+    struct head head, then;
+
+    open_with(&s, state, 1000, 1000);
+    demo = sets_post(&s, "demo", 1, 3);
+    sets_rotate(&s, "demo");
+    assert_channel(&s, demo, 0, lines);
+    log_head(registry_framework(s.registry), &head);
+    for (int i = 0; i < 2; i++) {
+        sets_close(&s);
+        sets_open(&s);
+        demo = sets_find(&s, "demo");
+        assert_int_equal(announce_last(demo), 0); /* nobody has looked */
+        assert_channel(&s, demo, 0, lines);
+        log_head(registry_framework(s.registry), &then);
+        assert_string_equal(then.epoch, head.epoch);
+        assert_memory_equal(&then.digest, &head.digest, sizeof(head.digest));
+    }
+    sets_close(&s);
+}
+
+static bool
+note_name(struct set *set, const struct head *head, void *user)
+{
+    char *names = user;
+
+    (void)head;
+    strcat(names, set->name);
+    return true;
+}
+
+/* It is kept as a set is, and none. */
+static void
+the_framework_log_is_no_set(void **state)
+{
+    char names[200] = "";
+    struct set *page[4];
+    struct head heads[4];
+    size_t n = 4;
+    struct sets s;
+
+    open_with(&s, state, 1000, 1000);
+    sets_post(&s, "demo", 1, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_true(channel_last(&s) > 0);
+        assert_null(registry_find(s.registry, SLICE("_framework"), NULL));
+        names[0] = '\0';
+        registry_each(s.registry, note_name, names);
+        assert_string_equal(names, "demo");
+        n = 4;
+        assert_false(registry_page(s.registry, SLICE(""), page, heads, &n));
+        assert_int_equal(n, 1);
+        sets_close(&s);
+        sets_open(&s);
+    }
+    sets_close(&s);
+}
+
+/* Its lists end by number, whatever the options say, and nobody is told. */
+static void
+the_framework_log_ends_lists_of_its_own(void **state)
+{
+    struct event event = {
+        .change = CHANGE_UPDATED,
+        .capability = CAP_DESCRIPTION,
+        .loc = SLICE(SETS_URL "/"),
+    };
+    struct head head;
+    struct sets s;
+
+    open_with(&s, state, 3, 1000);
+    for (unsigned i = 0; i < 10001; i++)
+        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    assert_int_equal(channel_last(&s), 10001);
+    log_head(registry_framework(s.registry), &head);
+    assert_int_equal(head.list, 2);
+    assert_int_equal(head.list_after, 10000);
+    sets_close(&s);
+    sets_open(&s);
+    for (unsigned i = 0; i < 9999; i++)
+        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    assert_int_equal(channel_last(&s), 20000);
+    log_head(registry_framework(s.registry), &head);
+    assert_int_equal(head.list, 3);
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_new_set_is_told_to_itself_and_the_source_to_all),
+        TEST(a_rotation_tells_of_both_lists_and_the_archive),
+        TEST(a_post_that_fills_several_lists_tells_each_once),
+        TEST(a_long_archive_is_told_by_its_parts),
+        TEST(lists_that_go_are_told_by_the_archive),
+        TEST(settings_are_told_if_documents_say_otherwise),
+        TEST(a_set_that_ends_is_told_on_its_own_channel),
+        TEST(other_modules_raise_events),
+        TEST(what_was_told_is_told_once_whatever_process_reads),
+        TEST(the_framework_log_is_no_set),
+        TEST(the_framework_log_ends_lists_of_its_own),
+    };
+
+    return cmocka_run_group_tests_name("announce", tests, NULL, NULL);
+}
