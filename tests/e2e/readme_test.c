@@ -16,18 +16,19 @@
 #define HOST     "http://127.0.0.1:8787"
 #define PROGRAMS "build/release/bin"
 
-/* Copies `line` to `to`, the first `word` replaced. */
+/* Copies `line` to `to`, every `word` replaced. */
 static void
 replace(char *to, size_t size, const char *line, const char *word,
         const char *with)
 {
-    const char *at = strstr(line, word);
+    const char *at;
+    size_t n = 0;
 
-    if (!at)
-        snprintf(to, size, "%s", line);
-    else
-        snprintf(to, size, "%.*s%s%s", (int)(at - line), line, with,
-                 at + strlen(word));
+    for (; (at = strstr(line, word)); line = at + strlen(word))
+        n += (size_t)snprintf(to + n, size - n, "%.*s%s", (int)(at - line),
+                              line, with);
+    assert_true(n < size);
+    snprintf(to + n, size - n, "%s", line);
 }
 
 /* Runs it at the top of the checkout; its output is not empty. */
