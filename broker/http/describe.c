@@ -139,6 +139,7 @@ describe_set(struct buf *to, const struct set *set, const struct head *head)
     char earliest[POSITION_MAX];
 
     registry_settings(set, &settings);
+    settings.peers = registry_peers(set);
     positions_earliest(head, earliest);
     add_identity(to, set, head, &settings);
     add_text(to, "epoch", head->epoch);
@@ -150,6 +151,7 @@ describe_set(struct buf *to, const struct set *set, const struct head *head)
     add_text(to, "earliest", earliest);
     BUF_ADD(to, ",\"settings\":");
     settings_write(to, &settings, true);
+    settings_fini(&settings);
     buf_add_format(to,
                    ",\"lists\":{\"open\":%" PRIu64 ",\"entries\":%" PRIu64
                    ",\"bytes\":%" PRIu64 ",\"closed\":%" PRIu64

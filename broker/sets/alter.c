@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/sets/configured.h"
+#include "broker/sets/peers.h"
 #include "broker/sets/settings.h"
 #include "proto/uri.h"
 
@@ -23,7 +25,7 @@ alter_free(struct alteration *a)
     if (!a)
         return;
     buf_fini(&a->text);
-    free(a->settings);
+    settings_free(a->settings);
     free(a);
 }
 
@@ -70,6 +72,21 @@ on_settings(struct post *post)
     a->on_done(a, a->user);
 }
 
+/* What of the peers can be judged only with the other sets and our own URL in
+ * sight. The claim on the topic ends with the settings. */
+static enum status
+check_peers(const struct alteration *a, struct problem *why)
+{
+    struct registry *r = a->registry;
+    struct peers *peers = a->settings->peers;
+    enum status rc;
+
+    if (!peers)
+        return STATUS_OK;
+    rc = peers_check_foreign(peers, registry_public_url(r), why);
+    return rc ? rc : configured_claim(r, a->name, peers, why);
+}
+
 enum status
 alter_settings(struct registry *registry, struct slice name, struct slice body,
                void (*on_done)(struct alteration *, void *), void *user,
@@ -93,6 +110,8 @@ alter_settings(struct registry *registry, struct slice name, struct slice body,
     a->on_done = on_done;
     a->user = user;
     rc = settings_read(a->settings, registry_config(registry), body, why);
+    if (!rc)
+        rc = check_peers(a, why);
     if (rc)
         goto out;
     settings_write(&a->text, a->settings, false);

@@ -7,8 +7,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/log/await.h"
-#include "broker/sets/announce.h"
+#include "broker/sets/configured.h"
 #include "broker/sets/header.h"
 #include "broker/sets/settings.h"
 #include "proto/vocab.h"
@@ -44,11 +43,7 @@ struct registry {
     size_t n_made;       /* structs of sets, and tombstones that were read */
     int64_t removed_us;  /* the last removal */
 
-    struct set *framework; /* in no table: it is none of the sets */
-    struct announcer announcer;
-
-    pthread_mutex_t settings_mutex; /* guards the settings of all sets */
-
+    struct configured configured;
     struct readers readers;
     struct running running;
     struct filters filters;
@@ -217,74 +212,6 @@ on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
     return bury(r, name, list, removed_us);
 }
 
-void
-registry_set_settings(struct set *set, struct settings *settings)
-{
-    struct registry *r = set->registry;
-    struct settings *old;
-
-    atomic_store_explicit(&set->rotate_age_us, settings->rotate_age_us,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->retain_lists, settings->retain_lists,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->retain_age_us, settings->retain_age_us,
-                          memory_order_relaxed);
-    pthread_mutex_lock(&r->settings_mutex);
-    old = set->settings;
-    set->settings = settings;
-    pthread_mutex_unlock(&r->settings_mutex);
-    free(old);
-}
-
-void
-registry_settings(const struct set *set, struct settings *settings)
-{
-    struct registry *r = set->registry;
-
-    pthread_mutex_lock(&r->settings_mutex);
-    if (set->settings)
-        *settings = *set->settings;
-    else
-        settings_start(settings, r->options.config);
-    pthread_mutex_unlock(&r->settings_mutex);
-}
-
-/* The framework log: whatever the options are, it ends its lists by their
- * number alone and retains a number of them. */
-static struct set *
-new_framework(struct registry *r, struct list_limits *limits)
-{
-    struct set *set = set_new(r);
-
-    if (!set)
-        return NULL;
-    atomic_init(&set->rotate_age_us, 0);
-    atomic_init(&set->retain_lists, FRAMEWORK_LISTS);
-    atomic_init(&set->retain_age_us, 0);
-    *limits = (struct list_limits){FRAMEWORK_ENTRIES, DOCUMENT_BYTES_MAX};
-    return set;
-}
-
-/* Makes it, in a directory that has none yet. */
-static enum status
-make_framework(struct registry *r, struct problem *why)
-{
-    struct post post = {.kind = POST_SETTINGS};
-    struct set *set = new_framework(r, &post.limits);
-    enum status rc;
-
-    if (set)
-        set = set_with_log(set, log_set_new(r->log, FRAMEWORK_NAME, set));
-    if (!set)
-        return problem(why, STATUS_MEMORY, "no memory for the sets");
-    r->framework = set;
-    post.set = set->log;
-    rc = await_post(r->log, &post, why);
-    /* A full disk must not keep the broker from starting: then the log begins
-     * with the first event. */
-    return rc == STATUS_BUSY ? STATUS_OK : rc;
-}
-
 /* A broker that reads its own settings back may know less than the one that
  * wrote them; the set is served all the same. */
 static void *
@@ -313,9 +240,12 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     if (settings_read(settings, r->options.config, text, &why)) {
         diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
              set->name, why.text);
-        free(settings);
+        settings_free(settings);
         return set;
     }
+    if (configured_claim(r, set->name, settings->peers, &why))
+        diag(DIAG_WARNING, "sets", "%s takes nothing in: %s", set->name,
+             why.text);
     *limits = settings_limits(settings);
     registry_set_settings(set, settings);
     return set;
@@ -371,7 +301,7 @@ registry_open(struct registry **registry,
         return problem(why, STATUS_MEMORY, "no memory for the sets");
     r->options = *options;
     pthread_rwlock_init(&r->lock, NULL);
-    pthread_mutex_init(&r->settings_mutex, NULL);
+    configured_init(&r->configured, options->config);
     readers_init(&r->readers);
     running_init(&r->running);
     filters_init(&r->filters);
@@ -404,7 +334,7 @@ registry_close(struct registry *r)
         return;
     log_close(r->log);
     for (size_t i = 0; i < r->n_sets; i++) {
-        free(r->sets[i]->settings);
+        settings_free(r->sets[i]->settings);
         free(r->sets[i]);
     }
     for (size_t i = 0; i < r->n_tombstones; i++)
@@ -422,7 +352,7 @@ registry_close(struct registry *r)
     filters_fini(&r->filters);
     readers_fini(&r->readers);
     running_fini(&r->running);
-    pthread_mutex_destroy(&r->settings_mutex);
+    configured_fini(&r->configured);
     pthread_rwlock_destroy(&r->lock);
     free(r);
 }
@@ -463,6 +393,12 @@ registry_public_url(const struct registry *r)
     return r->options.public_url;
 }
 
+struct configured *
+registry_configured(struct registry *r)
+{
+    return &r->configured;
+}
+
 struct readers *
 registry_readers(struct registry *r)
 {
@@ -473,20 +409,6 @@ struct running *
 registry_running(struct registry *r)
 {
     return &r->running;
-}
-
-struct link_text
-registry_described_by(const struct set *set)
-{
-    struct registry *r = set->registry;
-    struct link_text link = {.size = 0};
-
-    pthread_mutex_lock(&r->settings_mutex);
-    if (set->settings)
-        link.size = (size_t)snprintf(link.text, sizeof(link.text), "%s",
-                                     set->settings->description);
-    pthread_mutex_unlock(&r->settings_mutex);
-    return link;
 }
 
 struct filters *
@@ -576,7 +498,6 @@ registry_set_removed(struct set *set)
 {
     struct registry *r = set->registry;
     struct slice name = slice_of(set->name);
-    struct settings *settings;
     struct head head;
     size_t place;
 
@@ -592,12 +513,7 @@ registry_set_removed(struct set *set)
         r->removed = set;
     }
     pthread_rwlock_unlock(&r->lock);
-
-    pthread_mutex_lock(&r->settings_mutex);
-    settings = set->settings;
-    set->settings = NULL;
-    pthread_mutex_unlock(&r->settings_mutex);
-    free(settings);
+    configured_swap(set, NULL);
 }
 
 void

@@ -44,9 +44,11 @@
 /* Ways of pushing that subscribers are counted by. */
 #define SET_TRANSPORTS_MAX 8
 
-struct announcer;
+struct configured;
+struct peers;
 struct registry;
 struct settings;
+struct upstream;
 
 struct set {
     struct registry *registry;
@@ -55,6 +57,9 @@ struct set {
 
     struct settings *settings; /* the registry's: registry_settings */
     struct set *next_removed;  /* likewise */
+    struct set *next_changed;  /* likewise: registry_next_changed */
+    bool is_changed;
+    uint64_t peers_after; /* the head when its hubs were settled */
 
     /* In effect, for who looks at all sets often. Relaxed: a late look costs a
      * round. */
@@ -157,11 +162,34 @@ bool registry_page(struct registry *registry, struct slice after,
 
 /* Copies the settings of a set, what is in effect: settings.h. Title and
  * description (the URL of the links `describedby`) are "" where none is given;
- * head.changed_us tells when they were changed. */
+ * head.changed_us tells when they were changed. Without its peers. */
 void registry_settings(const struct set *set, struct settings *settings);
+
+/* The foreign parties of a set: peers.h. A reference, to be given to
+ * peers_unref; NULL: it has none. Any thread. */
+struct peers *registry_peers(const struct set *set);
+
+/* Claims a foreign topic for `owner`, "set NAME" or "relay NAME": upstreams.h.
+ */
+MUST_CHECK enum status registry_claim(struct registry *registry,
+                                      struct slice url, const char *owner,
+                                      struct upstream **claim,
+                                      struct problem *why);
+
+/* The set with that upstream topic (compared as W-026 says; a valid URL); NULL:
+ * none. */
+struct set *registry_upstream(struct registry *registry, struct slice url);
+
+/* The next set whose peers have changed since it was last given out; at the
+ * start, each that has some. *after: the seq of its last entry when they did:
+ * a hub is to be told of what comes behind it. NULL: no more. */
+struct set *registry_next_changed(struct registry *registry, uint64_t *after);
 
 /* The settings that were committed; takes them over. Log thread. */
 void registry_set_settings(struct set *set, struct settings *settings);
+
+/* What of it stands in configured.c: settings, peers, upstream topics. */
+struct configured *registry_configured(struct registry *registry);
 
 /* The readers that posts take. */
 struct readers *registry_readers(struct registry *registry);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/base/option.h"
+#include "broker/sets/peers.h"
 #include "proto/json.h"
 #include "proto/json_parse.h"
 #include "proto/uri.h"
@@ -15,23 +16,30 @@
     _Generic(&((struct settings *)NULL)->member, type * \
              : offsetof(struct settings, member))
 
+/* What a value is; in JSON a string, a number, an array of strings. */
+enum row_kind { ROW_TEXT, ROW_URL, ROW_NUMBER, ROW_UPSTREAM, ROW_HUBS };
+
 /* `option` is the broker's option of which a number has kind, limits and
- * default; a text has none. */
+ * default. */
 static const struct row {
     const char *name;
+    enum row_kind kind;
     const char *option;
     size_t offset;
     size_t room; /* of a text */
-    bool is_url;
 } rows[] = {
-    {"title", NULL, offsetof(struct settings, title), SETTINGS_TITLE_MAX + 1},
-    {"description", NULL, offsetof(struct settings, description),
-     SETTINGS_URL_MAX + 1, true},
-    {"rotateEntries", "rotate-entries", AT(rotate_entries, uint64_t)},
-    {"rotateBytes", "rotate-bytes", AT(rotate_bytes, uint64_t)},
-    {"rotateAge", "rotate-age", AT(rotate_age_us, int64_t)},
-    {"retainLists", "retain-lists", AT(retain_lists, uint64_t)},
-    {"retainAge", "retain-age", AT(retain_age_us, int64_t)},
+    {"title", ROW_TEXT, NULL, offsetof(struct settings, title),
+     SETTINGS_TITLE_MAX + 1},
+    {"description", ROW_URL, NULL, offsetof(struct settings, description),
+     SETTINGS_URL_MAX + 1},
+    {"rotateEntries", ROW_NUMBER, "rotate-entries",
+     AT(rotate_entries, uint64_t)},
+    {"rotateBytes", ROW_NUMBER, "rotate-bytes", AT(rotate_bytes, uint64_t)},
+    {"rotateAge", ROW_NUMBER, "rotate-age", AT(rotate_age_us, int64_t)},
+    {"retainLists", ROW_NUMBER, "retain-lists", AT(retain_lists, uint64_t)},
+    {"retainAge", ROW_NUMBER, "retain-age", AT(retain_age_us, int64_t)},
+    {"upstreamTopic", ROW_UPSTREAM},
+    {"hubs", ROW_HUBS},
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -58,11 +66,26 @@ settings_start(struct settings *settings, const struct config *config)
                    sizeof(uint64_t));
 }
 
+void
+settings_fini(struct settings *settings)
+{
+    peers_unref(settings->peers);
+    settings->peers = NULL;
+}
+
+void
+settings_free(struct settings *settings)
+{
+    if (settings)
+        settings_fini(settings);
+    free(settings);
+}
+
 /* Reading */
 
 struct reading {
     struct settings *settings;
-    unsigned depth;
+    unsigned depth;        /* 1: in the object; 2: in an array */
     const struct row *row; /* whose value comes next */
 };
 
@@ -126,6 +149,8 @@ take_member(struct reading *r, struct slice name, struct problem *why)
 {
     size_t i = 0;
 
+    if (slice_is(name, "upstream_topic"))
+        name = SLICE("upstreamTopic");
     while (i < N_ROWS && !slice_is(name, rows[i].name))
         i++;
     if (i == N_ROWS)
@@ -146,7 +171,7 @@ take_text(struct reading *r, struct slice text, struct problem *why)
     if (text.size >= row->room)
         return problem(why, STATUS_INVALID, "%s: is longer than %zu bytes",
                        row->name, row->room - 1);
-    if (row->is_url) {
+    if (row->kind == ROW_URL) {
         enum status rc = uri_check(text, row->name, why);
 
         if (rc)
@@ -178,17 +203,54 @@ take_number(struct reading *r, struct slice digits, struct problem *why)
 }
 
 static enum status
+take_peer(struct reading *r, struct slice url, struct problem *why)
+{
+    struct settings *settings = r->settings;
+
+    if (!settings->peers)
+        settings->peers = peers_new();
+    if (!settings->peers)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    return r->row->kind == ROW_HUBS
+               ? peers_add_hub(settings->peers, url, why)
+               : peers_set_upstream(settings->peers, url, why);
+}
+
+static enum status
 take_value(struct reading *r, enum json_event event, struct slice text,
            struct problem *why)
 {
-    bool is_number = r->row->option != NULL;
+    static const char *const wants[] = {
+        [ROW_TEXT] = "string",          [ROW_URL] = "string",
+        [ROW_NUMBER] = "number",        [ROW_UPSTREAM] = "string",
+        [ROW_HUBS] = "list of strings",
+    };
 
-    if (event == JSON_STRING && !is_number)
-        return take_text(r, text, why);
-    if (event == JSON_NUMBER && is_number)
-        return take_number(r, text, why);
+    switch (r->row->kind) {
+    case ROW_TEXT:
+    case ROW_URL:
+        if (event == JSON_STRING)
+            return take_text(r, text, why);
+        break;
+    case ROW_NUMBER:
+        if (event == JSON_NUMBER)
+            return take_number(r, text, why);
+        break;
+    case ROW_UPSTREAM:
+        if (event == JSON_STRING)
+            return take_peer(r, text, why);
+        break;
+    case ROW_HUBS:
+        if (r->depth == 2 && event == JSON_STRING)
+            return take_peer(r, text, why);
+        if (r->depth == 1 ? event == JSON_ARRAY : event == JSON_ARRAY_END) {
+            r->depth = r->depth == 1 ? 2 : 1;
+            return STATUS_OK;
+        }
+        break;
+    }
     return problem(why, STATUS_INVALID, "%s: is a %s", r->row->name,
-                   is_number ? "number" : "string");
+                   wants[r->row->kind]);
 }
 
 static enum status
@@ -262,14 +324,21 @@ write_seconds(struct buf *to, int64_t us)
 }
 
 static void
-write_value(struct buf *to, const struct settings *settings,
-            const struct row *row)
+write_hubs(struct buf *to, const struct peers *peers)
 {
-    const char *at = (const char *)settings + row->offset;
+    BUF_ADD(to, "[");
+    for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
+        if (i > 0)
+            BUF_ADD(to, ",");
+        json_string(to, slice_of(peers->hubs[i]));
+    }
+    BUF_ADD(to, "]");
+}
 
-    if (!row->option) {
-        json_string(to, slice_of(at));
-    } else if (config_option(row->option)->type == OPTION_SECONDS) {
+static void
+write_number(struct buf *to, const char *at, const struct row *row)
+{
+    if (config_option(row->option)->type == OPTION_SECONDS) {
         int64_t us;
 
         memcpy(&us, at, sizeof(us));
@@ -282,13 +351,57 @@ write_value(struct buf *to, const struct settings *settings,
     }
 }
 
+static void
+write_value(struct buf *to, const struct settings *settings,
+            const struct row *row)
+{
+    const char *at = (const char *)settings + row->offset;
+
+    switch (row->kind) {
+    case ROW_TEXT:
+    case ROW_URL:
+        json_string(to, slice_of(at));
+        break;
+    case ROW_NUMBER:
+        write_number(to, at, row);
+        break;
+    case ROW_UPSTREAM:
+        json_string(to, slice_of(settings->peers->upstream));
+        break;
+    case ROW_HUBS:
+        write_hubs(to, settings->peers);
+        break;
+    }
+}
+
+/* Is a row to be written, if what is in effect is asked for? */
+static bool
+is_in_effect(const struct settings *settings, const struct row *row)
+{
+    const struct peers *peers = settings->peers;
+
+    switch (row->kind) {
+    case ROW_TEXT:
+    case ROW_URL:
+        return false;
+    case ROW_NUMBER:
+        return true;
+    case ROW_UPSTREAM:
+        return peers && peers->upstream;
+    case ROW_HUBS:
+        return peers && peers->n_hubs > 0;
+    }
+    return false;
+}
+
 void
 settings_write(struct buf *to, const struct settings *settings, bool all)
 {
     const char *before = "{";
 
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (all ? !rows[i].option : !(settings->given & 1u << i))
+        if (all ? !is_in_effect(settings, &rows[i])
+                : !(settings->given & 1u << i))
             continue;
         buf_add_format(to, "%s\"%s\":", before, rows[i].name);
         write_value(to, settings, &rows[i]);

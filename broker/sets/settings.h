@@ -3,7 +3,11 @@
  *
  *     {"title":"Demo","description":"http://example.org/about",
  *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600,
- *      "retainLists":100,"retainAge":2592000}
+ *      "retainLists":100,"retainAge":2592000,
+ *      "upstreamTopic":"https://a.example/sets/demo/notifications",
+ *      "hubs":["https://hub.example/"]}
+ *
+ * "upstream_topic" is read as "upstreamTopic".
  *
  * What is not given is as the broker's option of that name (rotateAge:
  * --rotate-age) says, also after a restart with another one. An absent title or
@@ -26,7 +30,9 @@
 #define SETTINGS_URL_MAX   512
 
 /* The largest document that is read: all members, everything escaped. */
-#define SETTINGS_BYTES_MAX 16384
+#define SETTINGS_BYTES_MAX 49152
+
+struct peers;
 
 struct settings {
     unsigned given; /* a bit per row, in order; the other numbers are the
@@ -38,20 +44,27 @@ struct settings {
     int64_t rotate_age_us;
     uint64_t retain_lists; /* 0: all */
     int64_t retain_age_us; /* 0: for ever */
+    struct peers *peers;   /* owned: upstreamTopic and hubs; NULL: none */
 };
 
 /* None given. */
 void settings_start(struct settings *settings, const struct config *config);
 
+/* Gives back its peers. */
+void settings_fini(struct settings *settings);
+
+/* Likewise, of settings on the heap. NULL is allowed. */
+void settings_free(struct settings *settings);
+
 /* Reads the JSON object `text`; nothing but white space is one without members.
  * STATUS_MALFORMED: no JSON object. STATUS_INVALID: `why` names the member, and
- * the one that was perhaps meant. */
+ * the one that was perhaps meant. Always settings_fini. */
 MUST_CHECK enum status settings_read(struct settings *settings,
                                      const struct config *config,
                                      struct slice text, struct problem *why);
 
 /* Appends the object of what was given, or, of what is in effect, with `all`
- * (then without title and description). */
+ * (then without title and description, and without peers that are none). */
 void settings_write(struct buf *to, const struct settings *settings, bool all);
 
 /* When lists end. */

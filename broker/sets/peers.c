@@ -1,0 +1,134 @@
+#include "broker/sets/peers.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/sets/upstreams.h"
+#include "proto/buf.h"
+#include "proto/websub.h"
+
+/* Three bytes for each, should all be escaped. */
+#define COMPARABLE_MAX (3 * WEBSUB_URL_MAX + 16)
+
+struct peers *
+peers_new(void)
+{
+    struct peers *p = calloc(1, sizeof(*p));
+
+    if (p)
+        atomic_init(&p->n_owners, 1);
+    return p;
+}
+
+struct peers *
+peers_ref(struct peers *p)
+{
+    /* Relaxed: who refs has a reference, or the lock under which it is lent. */
+    if (p)
+        atomic_fetch_add_explicit(&p->n_owners, 1, memory_order_relaxed);
+    return p;
+}
+
+void
+peers_unref(struct peers *p)
+{
+    /* Each owner's reading comes before the last one's freeing. */
+    if (!p ||
+        atomic_fetch_sub_explicit(&p->n_owners, 1, memory_order_acq_rel) > 1)
+        return;
+    upstream_release(p->claim);
+    for (unsigned i = 0; i < p->n_hubs; i++)
+        free(p->hubs[i]);
+    free(p->upstream);
+    free(p);
+}
+
+/* A URL that is wrong is a setting that is not acceptable, not a document that
+ * is malformed. */
+static enum status
+check_url(struct slice url, const char *what, struct problem *why)
+{
+    return websub_check_url(url, what, why) ? STATUS_INVALID : STATUS_OK;
+}
+
+enum status
+peers_set_upstream(struct peers *p, struct slice url, struct problem *why)
+{
+    enum status rc = check_url(url, "upstreamTopic", why);
+
+    if (rc)
+        return rc;
+    p->upstream = slice_dup(url);
+    return p->upstream ? STATUS_OK
+                       : problem(why, STATUS_BUSY,
+                                 "the broker has no memory "
+                                 "left");
+}
+
+/* Does a URL begin with another one (or, is_whole, is it the same)? */
+static bool
+begins_with(struct slice url, struct slice other, bool is_whole)
+{
+    struct buf a, b;
+    bool does;
+
+    buf_init(&a, COMPARABLE_MAX);
+    buf_init(&b, COMPARABLE_MAX);
+    websub_comparable(&a, url);
+    websub_comparable(&b, other);
+    does = a.size >= b.size && b.size > 0 && !memcmp(a.data, b.data, b.size) &&
+           (!is_whole || a.size == b.size);
+    buf_fini(&a);
+    buf_fini(&b);
+    return does;
+}
+
+enum status
+peers_add_hub(struct peers *p, struct slice url, struct problem *why)
+{
+    enum status rc;
+
+    if (p->n_hubs == PEERS_HUBS_MAX)
+        return problem(why, STATUS_INVALID, "hubs: there are more than %d",
+                       PEERS_HUBS_MAX);
+    if (url.size > PEERS_HUB_SIZE_MAX)
+        return problem(why, STATUS_INVALID, "hubs: a URL has at most %d bytes",
+                       PEERS_HUB_SIZE_MAX);
+    rc = check_url(url, "hubs", why);
+    for (unsigned i = 0; !rc && i < p->n_hubs; i++)
+        if (begins_with(url, slice_of(p->hubs[i]), true))
+            rc = problem(why, STATUS_INVALID, "hubs: \"%s\" is there twice",
+                         problem_quote(url).text);
+    if (rc)
+        return rc;
+    p->hubs[p->n_hubs] = slice_dup(url);
+    if (!p->hubs[p->n_hubs])
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    p->n_hubs++;
+    return STATUS_OK;
+}
+
+enum status
+peers_check_foreign(const struct peers *p, const char *public_url,
+                    struct problem *why)
+{
+    char ours[WEBSUB_URL_MAX];
+    struct slice hub, all;
+
+    all = (struct slice){
+        ours, (size_t)snprintf(ours, sizeof(ours), "%s/hub", public_url)};
+    hub = all;
+    all.size -= strlen("hub");
+    if (p->upstream && begins_with(slice_of(p->upstream), all, false))
+        return problem(why, STATUS_INVALID,
+                       "upstreamTopic: \"%s\" is of this broker itself",
+                       problem_quote(slice_of(p->upstream)).text);
+    for (unsigned i = 0; i < p->n_hubs; i++)
+        if (begins_with(slice_of(p->hubs[i]), hub, true))
+            return problem(why, STATUS_INVALID,
+                           "hubs: \"%s\" is this broker's own, which is told "
+                           "of every change anyway",
+                           problem_quote(slice_of(p->hubs[i])).text);
+    return STATUS_OK;
+}

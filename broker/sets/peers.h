@@ -1,0 +1,57 @@
+/*
+ * peers.h - the foreign parties of a set: the topic that its changes are taken
+ * from, and the hubs beside ours that are told of them.
+ *
+ *     "upstreamTopic":"https://a.example/sets/demo/notifications",
+ *     "hubs":["https://hub.example/","https://other.example/hub"]
+ *
+ * Few sets have any, so they are apart from the settings, on the heap. Made by
+ * settings_read, immutable from then on, owners counted.
+ */
+#ifndef BROKER_SETS_PEERS_H
+#define BROKER_SETS_PEERS_H
+
+#include <stdatomic.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct upstream;
+
+#define PEERS_HUBS_MAX 8
+
+/* Bytes of a hub's URL; a topic has WEBSUB_URL_MAX. */
+#define PEERS_HUB_SIZE_MAX 512
+
+struct peers {
+    atomic_uint n_owners;
+    char *upstream; /* as it was given; NULL: none */
+    char *hubs[PEERS_HUBS_MAX];
+    unsigned n_hubs;
+    struct upstream *claim; /* of `upstream` (upstreams.h), given back at the
+                               end; or NULL */
+};
+
+struct peers *peers_new(void); /* NULL: no memory */
+
+/* May be called once. STATUS_INVALID: no URL that can be a topic. */
+MUST_CHECK enum status peers_set_upstream(struct peers *peers, struct slice url,
+                                          struct problem *why);
+
+/* STATUS_INVALID: no http or https URL, too long, one too many, or there
+ * already (compared as W-026 says). */
+MUST_CHECK enum status peers_add_hub(struct peers *peers, struct slice url,
+                                     struct problem *why);
+
+/* Neither the topic nor a hub may be our own: what a set gives out would come
+ * back to it for ever. STATUS_INVALID. */
+MUST_CHECK enum status peers_check_foreign(const struct peers *peers,
+                                           const char *public_url,
+                                           struct problem *why);
+
+/* NULL is allowed. Any thread. */
+struct peers *peers_ref(struct peers *peers);
+void peers_unref(struct peers *peers);
+
+#endif
