@@ -28,6 +28,9 @@ struct hub {
     struct subscriptions *subscriptions; /* subscription.c: tables */
     struct requests *requests;           /* verify.c: tables, limits */
     struct deliveries *deliveries;       /* deliver.c */
+    struct relaying *relaying;           /* relay.c */
+    struct foreign *foreign;             /* foreign.c */
+    bool has_synced_hubs;                /* external.c: not only what changed */
     struct list answers; /* orders that are done when this turn is kept */
     enum signature_method signature;
     struct alarm tick;

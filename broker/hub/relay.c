@@ -1,0 +1,456 @@
+#include "broker/hub/relay.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <openssl/rand.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/topic.h"
+#include "broker/sets/upstreams.h"
+#include "proto/websub.h"
+
+/* Life */
+
+static void
+relay_free(struct relay *relay)
+{
+    if (!relay)
+        return;
+    upstream_release(relay->claim);
+    free(relay->topic_url);
+    free(relay->hub_url);
+    free(relay->new_hub_url);
+    free(relay->comparable);
+    free(relay);
+}
+
+static char *
+comparable_of(struct slice url)
+{
+    struct buf text;
+    char *copy;
+
+    buf_init(&text, 3 * WEBSUB_URL_MAX + 16);
+    websub_comparable(&text, url);
+    copy = text.failed ? NULL : slice_dup(buf_slice(&text));
+    buf_fini(&text);
+    return copy;
+}
+
+/* In no list yet. */
+static struct relay *
+relay_new(struct hub *hub, struct slice name, struct slice topic,
+          struct slice hub_url)
+{
+    struct relay *relay = calloc(1, sizeof(*relay));
+
+    if (!relay)
+        return NULL;
+    list_init(&relay->node);
+    list_init(&relay->changed);
+    relay->hub = hub;
+    memcpy(relay->name, name.data, name.size);
+    relay->topic_url = slice_dup(topic);
+    relay->hub_url = slice_dup(hub_url);
+    relay->comparable = comparable_of(topic);
+    if (!relay->topic_url || !relay->hub_url || !relay->comparable) {
+        relay_free(relay);
+        return NULL;
+    }
+    return relay;
+}
+
+static enum status
+claim_topic(struct relay *relay, struct problem *why)
+{
+    char owner[UPSTREAM_OWNER_MAX + 1];
+
+    snprintf(owner, sizeof(owner), "relay %s", relay->name);
+    return registry_claim(relay->hub->registry, slice_of(relay->topic_url),
+                          owner, &relay->claim, why);
+}
+
+static void
+settle(struct relay *relay, const struct documents_sum *sum)
+{
+    relay->kept = relay->draft = *sum;
+    relay->earliest = sum->earliest;
+    relay->last = sum->last;
+}
+
+static enum status
+on_relay(const struct relay_record *row, const struct documents_sum *sum,
+         void *user, struct problem *why)
+{
+    struct hub *hub = user;
+    struct problem inner = {""};
+    struct relay *relay;
+
+    if (!set_name_is_valid(row->name) || !epoch_is_valid(row->epoch) ||
+        websub_check_url(row->topic, "topic", why))
+        return problem(why, STATUS_INVALID,
+                       "hub.db: relay %" PRIu64 " is damaged", row->id);
+    relay = relay_new(hub, row->name, row->topic, row->hub);
+    if (!relay)
+        return problem(why, STATUS_MEMORY, "no memory for relays");
+    relay->id = row->id;
+    memcpy(relay->epoch, row->epoch.data, EPOCH_SIZE);
+    relay->state = RELAY_KEPT;
+    settle(relay, sum);
+    if (claim_topic(relay, &inner))
+        diag(DIAG_WARNING, "hub", "the relay %s gets nothing: %s", relay->name,
+             inner.text);
+    list_append(&hub->relays, &relay->node);
+    return STATUS_OK;
+}
+
+/* The end of a turn, and of a relay */
+
+/* What a relay that is gone leaves behind: its subscriptions, then its
+ * documents, some at a time. true: there is more. */
+static bool
+sweep(struct relaying *all, struct relay *relay)
+{
+    struct problem why = {""};
+    bool more = false;
+
+    if (relay->topic) {
+        struct topic *topic = relay->topic;
+        struct list *node;
+
+        topic->n_requests++; /* it stays until this is done */
+        while ((node = list_first(&topic->subscriptions)))
+            subscription_end(list_entry(node, struct subscription, of_topic),
+                             END_REMOVED);
+        verify_topic_gone(relay->hub, topic);
+        topic->n_requests--;
+        topic_release(topic);
+    }
+    records_touch(relay->hub->records);
+    if (relay_records_forget(all->records, relay->id, &more, &why))
+        records_fail(relay->hub->records, &why);
+    return more;
+}
+
+/* If a turn is lost here, the next start deletes what is left. */
+static void
+on_alarm(struct alarm *alarm)
+{
+    struct relaying *all = list_entry(alarm, struct relaying, alarm);
+    struct list *node, *after;
+    bool more = false;
+
+    list_foreach (node, after, &all->gone) {
+        struct relay *relay = list_entry(node, struct relay, node);
+
+        if (relay->id != 0 && !sweep(all, relay))
+            relay->id = 0;
+        more |= relay->id != 0;
+    }
+    if (more)
+        caller_set_alarm(all->hub->caller, &all->alarm,
+                         clock_steady_us() + 10000);
+}
+
+/* Nobody finds it any more, and its topic is anybody's. */
+static void
+bury(struct relaying *all, struct relay *relay)
+{
+    relay->state = RELAY_GONE;
+    upstream_release(relay->claim);
+    relay->claim = NULL;
+    list_remove(&relay->node);
+    list_append(&all->gone, &relay->node);
+    caller_set_alarm(all->hub->caller, &all->alarm, clock_steady_us());
+}
+
+static void
+on_kept(struct relaying *all, struct relay *relay)
+{
+    struct hub *hub = all->hub;
+
+    if (relay->new_hub_url) {
+        free(relay->hub_url);
+        relay->hub_url = relay->new_hub_url;
+        relay->new_hub_url = NULL;
+    }
+    if (relay->state == RELAY_LEAVING) {
+        bury(all, relay);
+        return;
+    }
+    relay->state = RELAY_KEPT;
+    if (relay->draft.last == relay->last) {
+        settle(relay, &relay->draft);
+        return;
+    }
+    settle(relay, &relay->draft);
+    if (relay->topic) {
+        /* Relaxed: this thread looks at them, after the wake. */
+        atomic_store_explicit(&relay->topic->is_dirty, true,
+                              memory_order_relaxed);
+        atomic_store_explicit(&hub->is_dirty, true, memory_order_relaxed);
+        caller_wake(hub->caller);
+    }
+}
+
+static void
+on_lost(struct relaying *all, struct relay *relay)
+{
+    free(relay->new_hub_url);
+    relay->new_hub_url = NULL;
+    if (relay->state == RELAY_NEW) {
+        relay->id = 0; /* it may be another one's now */
+        bury(all, relay);
+        return;
+    }
+    relay->state = RELAY_KEPT;
+    relay->draft = relay->kept;
+}
+
+static void
+on_ended(struct records_hook *hook, bool is_kept)
+{
+    struct relaying *all = list_entry(hook, struct relaying, hook);
+    struct list *node;
+
+    while ((node = list_first(&all->changed))) {
+        struct relay *relay = list_entry(node, struct relay, changed);
+
+        list_remove(node);
+        if (is_kept)
+            on_kept(all, relay);
+        else
+            on_lost(all, relay);
+    }
+}
+
+void
+relay_touch(struct relay *relay)
+{
+    records_touch(relay->hub->records);
+    list_remove(&relay->changed);
+    list_append(&relay->hub->relaying->changed, &relay->changed);
+}
+
+enum status
+relay_load(struct hub *hub, struct problem *why)
+{
+    struct relaying *all = calloc(1, sizeof(*all));
+    enum status rc;
+
+    if (!all)
+        return problem(why, STATUS_MEMORY, "no memory for relays");
+    hub->relaying = all;
+    all->hub = hub;
+    all->alarm.ring = on_alarm;
+    all->hook.ended = on_ended;
+    list_init(&hub->relays);
+    list_init(&all->changed);
+    list_init(&all->gone);
+    rc = relay_records_open(&all->records, records_db(hub->records), why);
+    if (!rc)
+        rc = relay_records_each(all->records, on_relay, hub, why);
+    if (!rc)
+        records_add_hook(hub->records, &all->hook);
+    return rc;
+}
+
+static void
+free_all(struct list *relays)
+{
+    struct list *node;
+
+    while ((node = list_first(relays))) {
+        list_remove(node);
+        relay_free(list_entry(node, struct relay, node));
+    }
+}
+
+void
+relay_close(struct hub *hub)
+{
+    struct relaying *all = hub->relaying;
+
+    if (!all)
+        return;
+    free_all(&hub->relays);
+    free_all(&all->gone);
+    relay_records_close(all->records);
+    free(all);
+    hub->relaying = NULL;
+}
+
+/* Finding */
+
+static bool
+is_there(const struct relay *relay)
+{
+    return relay->state == RELAY_KEPT || relay->state == RELAY_LEAVING;
+}
+
+/* Also one that is new. */
+static struct relay *
+find_name(struct hub *hub, struct slice name, size_t *n)
+{
+    struct relay *found = NULL;
+    struct list *node, *after;
+
+    *n = 0;
+    list_foreach (node, after, &hub->relays) {
+        struct relay *relay = list_entry(node, struct relay, node);
+
+        ++*n;
+        if (slice_is(name, relay->name))
+            found = relay;
+    }
+    return found;
+}
+
+struct relay *
+relay_find(struct hub *hub, struct slice name)
+{
+    size_t n;
+    struct relay *relay = find_name(hub, name, &n);
+
+    return relay && is_there(relay) ? relay : NULL;
+}
+
+struct relay *
+relay_of_topic(struct hub *hub, struct slice url)
+{
+    char *comparable = comparable_of(url);
+    struct relay *found = NULL;
+    struct list *node, *after;
+
+    list_foreach (node, after, &hub->relays) {
+        struct relay *relay = list_entry(node, struct relay, node);
+
+        if (comparable && is_there(relay) &&
+            !strcmp(comparable, relay->comparable))
+            found = relay;
+    }
+    free(comparable);
+    return found;
+}
+
+/* Making */
+
+static enum status
+random_epoch(char to[EPOCH_SIZE + 1], struct problem *why)
+{
+    unsigned char bytes[EPOCH_SIZE / 2];
+
+    if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+        return problem(why, STATUS_IO, "no random bytes to be had");
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+    return STATUS_OK;
+}
+
+static enum status
+make(struct relay *relay, struct problem *why)
+{
+    struct relay_record row;
+    enum status rc = claim_topic(relay, why);
+
+    /* Somebody else has it: a conflict, not a fault of what was asked for. */
+    if (rc)
+        return rc == STATUS_INVALID ? STATUS_RUNNING : rc;
+    rc = random_epoch(relay->epoch, why);
+    if (rc)
+        return rc;
+    row = (struct relay_record){
+        .name = slice_of(relay->name),
+        .topic = slice_of(relay->topic_url),
+        .hub = slice_of(relay->hub_url),
+        .epoch = slice_of(relay->epoch),
+    };
+    relay_touch(relay);
+    rc = relay_records_add(relay->hub->relaying->records, &row, why);
+    if (rc)
+        records_fail(relay->hub->records, why);
+    relay->id = row.id;
+    return STATUS_OK; /* what was to be kept and is not, is told at the end */
+}
+
+/* The hub's name is the one thing that can be changed. */
+static enum status
+change(struct relay *relay, struct slice topic, struct slice hub_url,
+       struct problem *why)
+{
+    char *comparable = comparable_of(topic), *new_hub_url;
+    bool is_other = !comparable || strcmp(comparable, relay->comparable) != 0;
+
+    free(comparable);
+    if (is_other)
+        return problem(why, STATUS_RUNNING,
+                       "the relay %s has another topic, \"%s\": a topic is a "
+                       "log of its own, so remove the relay first",
+                       relay->name,
+                       problem_quote(slice_of(relay->topic_url)).text);
+    if (slice_is(hub_url,
+                 relay->new_hub_url ? relay->new_hub_url : relay->hub_url))
+        return STATUS_OK;
+    new_hub_url = slice_dup(hub_url);
+    if (!new_hub_url)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    relay_touch(relay);
+    if (relay_records_set_hub(relay->hub->relaying->records, relay->id, hub_url,
+                              why))
+        records_fail(relay->hub->records, why);
+    free(relay->new_hub_url);
+    relay->new_hub_url = new_hub_url;
+    return STATUS_OK;
+}
+
+enum status
+relay_make(struct hub *hub, struct slice name, struct slice topic,
+           struct slice hub_url, struct relay **relay, bool *is_new,
+           struct problem *why)
+{
+    size_t n;
+    enum status rc;
+
+    *relay = find_name(hub, name, &n);
+    *is_new = !*relay;
+    if (*relay && (*relay)->state == RELAY_LEAVING)
+        return problem(why, STATUS_RUNNING, "the relay %s is being removed",
+                       (*relay)->name);
+    if (*relay)
+        return change(*relay, topic, hub_url, why);
+    if (n >= RELAYS_MAX)
+        return problem(why, STATUS_INVALID,
+                       "this broker has no room for another relay: it holds "
+                       "%d at most",
+                       RELAYS_MAX);
+    *relay = relay_new(hub, name, topic, hub_url);
+    if (!*relay)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    rc = make(*relay, why);
+    if (rc) {
+        relay_free(*relay);
+        *relay = NULL;
+        return rc;
+    }
+    list_append(&hub->relays, &(*relay)->node);
+    return STATUS_OK;
+}
+
+enum status
+relay_unmake(struct relay *relay, struct problem *why)
+{
+    struct problem inner = {""};
+
+    if (relay->state != RELAY_KEPT)
+        return problem(why, STATUS_RUNNING, "the relay %s is being removed",
+                       relay->name);
+    relay_touch(relay);
+    relay->state = RELAY_LEAVING;
+    if (relay_records_remove(relay->hub->relaying->records, relay->id, &inner))
+        records_fail(relay->hub->records, &inner);
+    return STATUS_OK;
+}

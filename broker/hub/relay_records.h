@@ -1,0 +1,123 @@
+/*
+ * relay_records.h - relays and their documents in hub.db (records.h).
+ *
+ * What writes here does so within the transaction of this turn: begun by
+ * records_touch, an error is told to records_fail by the caller. What reads
+ * sees what was written, also before it is kept.
+ *
+ * The delivery thread's.
+ */
+#ifndef BROKER_HUB_RELAY_RECORDS_H
+#define BROKER_HUB_RELAY_RECORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/base/db.h"
+#include "proto/buf.h"
+#include "proto/hash.h"
+#include "proto/key.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* A step of hub.db's migrations (records.c). `body` is the last column: the
+ * others are read without it. */
+#define RELAY_RECORDS_STEP                                                   \
+    "CREATE TABLE relays(id INTEGER PRIMARY KEY AUTOINCREMENT,"              \
+    " name TEXT NOT NULL UNIQUE, topic TEXT NOT NULL, hub TEXT NOT NULL,"    \
+    " epoch TEXT NOT NULL, last INTEGER NOT NULL DEFAULT 0);"                \
+    "CREATE TABLE documents(id INTEGER PRIMARY KEY, relay INTEGER NOT NULL," \
+    " seq INTEGER NOT NULL, received_us INTEGER NOT NULL,"                   \
+    " size INTEGER NOT NULL, digest BLOB NOT NULL, type TEXT NOT NULL,"      \
+    " key TEXT, body BLOB NOT NULL);"                                        \
+    "CREATE UNIQUE INDEX documents_by_seq ON documents(relay, seq);"         \
+    "CREATE INDEX documents_by_key ON documents(relay, key)"                 \
+    " WHERE key IS NOT NULL;"
+
+/* Longest media type that is kept. */
+#define DOCUMENT_TYPE_MAX 255
+
+struct relay_records;
+
+MUST_CHECK enum status relay_records_open(struct relay_records **records,
+                                          struct db *db, struct problem *why);
+void relay_records_close(struct relay_records *records); /* NULL is allowed */
+
+/* A relay, lent. */
+struct relay_record {
+    uint64_t id;
+    struct slice name, topic, hub, epoch;
+    uint64_t last;
+};
+
+/* What is kept of a relay's documents: those behind `earliest`. */
+struct documents_sum {
+    uint64_t earliest, last;
+    uint64_t bytes;
+    int64_t last_us; /* when the last one came; 0: none */
+    struct digest last_digest;
+};
+
+/* Every relay, in order of names. Documents of a relay that is no more are
+ * deleted first. */
+MUST_CHECK enum status
+relay_records_each(struct relay_records *records,
+                   enum status (*fn)(const struct relay_record *relay,
+                                     const struct documents_sum *sum,
+                                     void *user, struct problem *why),
+                   void *user, struct problem *why);
+
+/* Sets relay->id. */
+MUST_CHECK enum status relay_records_add(struct relay_records *records,
+                                         struct relay_record *relay,
+                                         struct problem *why);
+MUST_CHECK enum status relay_records_set_hub(struct relay_records *records,
+                                             uint64_t id, struct slice hub,
+                                             struct problem *why);
+
+/* The relay's own row; its documents go by relay_records_forget. */
+MUST_CHECK enum status relay_records_remove(struct relay_records *records,
+                                            uint64_t id, struct problem *why);
+
+struct document_record {
+    uint64_t relay, seq;
+    int64_t received_us;
+    struct digest digest;
+    struct slice type, key; /* key: empty is none */
+    struct slice body;
+};
+
+/* Adds a document, and makes its seq the relay's last. */
+MUST_CHECK enum status
+relay_records_add_document(struct relay_records *records,
+                           const struct document_record *document,
+                           struct problem *why);
+
+/* Deletes document `seq`, if it is there: its size is taken off *bytes. */
+MUST_CHECK enum status relay_records_drop(struct relay_records *records,
+                                          uint64_t relay, uint64_t seq,
+                                          uint64_t *bytes, struct problem *why);
+
+/* Deletes some documents of a relay that was removed: *more if there are more.
+ */
+MUST_CHECK enum status relay_records_forget(struct relay_records *records,
+                                            uint64_t relay, bool *more,
+                                            struct problem *why);
+
+/* Appends a document's body and writes its type, terminated. STATUS_NOT_FOUND.
+ */
+MUST_CHECK enum status relay_records_read(struct relay_records *records,
+                                          uint64_t relay, uint64_t seq,
+                                          struct buf *to,
+                                          char type[DOCUMENT_TYPE_MAX + 1],
+                                          struct problem *why);
+
+/* The document that was given this key: *found, and its digest. */
+MUST_CHECK enum status relay_records_find_key(struct relay_records *records,
+                                              uint64_t relay, struct slice key,
+                                              bool *found,
+                                              struct digest *digest,
+                                              struct problem *why);
+
+#endif
