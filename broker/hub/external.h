@@ -1,0 +1,20 @@
+/*
+ * external.h - foreign hubs that a set names in its settings ("hubs"): each
+ * gets every notification of both of the set's topics, as a fat ping (R-293,
+ * W-013), retried from a cursor of its own: a subscription of the kind
+ * SUBSCRIPTION_HUB, which the settings begin and end.
+ *
+ * The delivery thread's.
+ */
+#ifndef BROKER_HUB_EXTERNAL_H
+#define BROKER_HUB_EXTERNAL_H
+
+struct hub;
+
+/* Looks at the sets whose peers have changed since it was last called, and
+ * begins and ends subscriptions of hubs accordingly; the first time, which must
+ * be behind the start of all subscriptions that hub.db knows, also at those
+ * whose set names no hub any more. Kept with this turn's transaction. */
+void external_sync(struct hub *hub);
+
+#endif

@@ -1,0 +1,200 @@
+#include "broker/hub/fetch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/intake.h"
+
+/* Longest validator that is sent back. */
+#define VALIDATOR_MAX 1000
+
+static void begin(struct source *s);
+
+static void
+begin_waiting(struct foreign *f)
+{
+    struct list *node;
+
+    while (f->n_fetching < FETCHES_AT_ONCE &&
+           (node = list_first(&f->to_fetch))) {
+        list_remove(node);
+        begin(list_entry(node, struct source, fetch_node));
+    }
+}
+
+static void
+queue(struct source *s)
+{
+    list_remove(&s->fetch_node);
+    list_append(&s->foreign->to_fetch, &s->fetch_node);
+    begin_waiting(s->foreign);
+}
+
+/* Is the body that the validators are of what we have kept last? Only then may
+ * the Source say that there is nothing new. */
+static bool
+is_kept(const struct source *s, const struct target *target)
+{
+    const struct documents_sum *sum;
+
+    if (!target->relay)
+        return s->is_fetched_kept;
+    sum = &target->relay->kept;
+    return sum->last > sum->earliest &&
+           !memcmp(sum->last_digest.bytes, s->fetched.bytes, DIGEST_SIZE);
+}
+
+static void
+set_conditions(struct source *s, const struct target *target)
+{
+    size_t n = 0;
+
+    if (is_kept(s, target) && s->etag) {
+        snprintf(s->header[n], sizeof(s->header[n]), "If-None-Match: %s",
+                 s->etag);
+        s->headers[n] = s->header[n];
+        n++;
+    }
+    if (is_kept(s, target) && s->last_modified) {
+        snprintf(s->header[n], sizeof(s->header[n]), "If-Modified-Since: %s",
+                 s->last_modified);
+        s->headers[n] = s->header[n];
+        n++;
+    }
+    s->headers[n] = NULL;
+}
+
+static char *
+validator(struct slice value)
+{
+    return value.size > 0 && value.size <= VALIDATOR_MAX ? slice_dup(value)
+                                                         : NULL;
+}
+
+static void
+remember(struct source *s)
+{
+    free(s->etag);
+    free(s->last_modified);
+    s->etag = validator(s->get.etag);
+    s->last_modified = validator(s->get.last_modified);
+    digest_start(&s->fetched, s->get.answer);
+    s->is_fetched_kept = false;
+}
+
+static void
+on_retry(struct alarm *alarm)
+{
+    queue(list_entry(alarm, struct source, retry));
+}
+
+/* false: it is given up. */
+static bool
+try_again(struct source *s)
+{
+    const struct config *config = s->foreign->hub->config;
+    int64_t wait_us = config->hub_retry_first_us << s->fetch_tries;
+
+    if (++s->fetch_tries >= FETCH_TRIES) {
+        s->fetch_tries = 0;
+        return false;
+    }
+    s->retry.ring = on_retry;
+    caller_set_alarm(s->foreign->hub->caller, &s->retry,
+                     clock_steady_us() + wait_us);
+    return true;
+}
+
+/* What the answer brings. STATUS_AGAIN: it could be better another time. */
+static enum status
+take(struct source *s, struct problem *why)
+{
+    const struct call *call = &s->get;
+    struct target target = source_target(s->foreign->hub, slice_of(s->url));
+    struct slice type = call->content_type;
+    enum status rc;
+
+    if (target_is_none(&target) || call->status == 304)
+        return STATUS_OK;
+    if (call->failure == CALL_REFUSED)
+        return problem(why, STATUS_INVALID, "%s", call->why);
+    if (call->failure)
+        return problem(why, STATUS_AGAIN, "%s", call->why);
+    if (call->status != 200)
+        return problem(why, call->status >= 500 ? STATUS_AGAIN : STATUS_INVALID,
+                       "the answer is %u", call->status);
+    if (call->is_cut)
+        return problem(why, STATUS_TOO_LARGE,
+                       "it has more than %zu bytes (--max-body)",
+                       call->max_answer);
+    remember(s);
+    if (type.size == 0)
+        type = SLICE("application/octet-stream"); /* RFC 9110, 8.3 */
+    rc = intake_fetched(s, &target, type, call->answer, why);
+    return rc == STATUS_BUSY ? STATUS_AGAIN : rc;
+}
+
+static void
+on_get(struct call *call)
+{
+    struct source *s = list_entry(call, struct source, get);
+    struct problem why = {""};
+    enum status rc = take(s, &why);
+    bool again = false;
+
+    s->is_fetching = false;
+    s->foreign->n_fetching--;
+    if (rc == STATUS_AGAIN)
+        again = try_again(s);
+    else
+        s->fetch_tries = 0;
+    if (rc && !again)
+        diag(DIAG_WARNING, "hub", "%s is not fetched: %s", s->url, why.text);
+    if (s->is_fetch_wanted && !again) {
+        s->is_fetch_wanted = false;
+        queue(s);
+    }
+    begin_waiting(s->foreign);
+}
+
+static void
+begin(struct source *s)
+{
+    struct hub *hub = s->foreign->hub;
+    struct target target = source_target(hub, slice_of(s->url));
+
+    if (target_is_none(&target)) { /* meanwhile */
+        s->fetch_tries = 0;
+        return;
+    }
+    s->is_fetching = true;
+    s->is_fetch_wanted = false;
+    s->foreign->n_fetching++;
+    set_conditions(s, &target);
+    s->get = (struct call){
+        .method = CALL_GET,
+        .url = s->url,
+        .timeout_us = hub->config->hub_timeout_us,
+        .max_answer = (size_t)hub->config->max_body,
+        .max_redirects = SOURCE_REDIRECTS,
+        .done = on_get,
+        .headers = s->headers,
+    };
+    caller_start(hub->caller, &s->get);
+}
+
+void
+fetch_ping(struct source *s)
+{
+    if (s->is_fetching) {
+        s->is_fetch_wanted = true;
+        return;
+    }
+    /* What failed a moment ago is tried now, and as often as if it had not. */
+    caller_clear_alarm(s->foreign->hub->caller, &s->retry);
+    s->fetch_tries = 0;
+    queue(s);
+}

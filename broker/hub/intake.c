@@ -1,0 +1,366 @@
+#include "broker/hub/intake.h"
+
+#include <stdlib.h>
+
+#include "broker/base/diag.h"
+#include "broker/hub/inside.h"
+#include "broker/net/response.h"
+#include "broker/sets/ingest.h"
+
+/*
+ * A document for a set. From begin_next until its job is done it is the
+ * worker's, but `landed` and what stands below, which are this thread's; where
+ * the log has it, that may be done with it before the worker has said so.
+ */
+struct intake {
+    struct list node; /* source->intakes */
+    struct source *source;
+    struct set *set;
+    struct order *order; /* NULL: it was fetched */
+    struct buf copy;     /* then this is its body */
+    size_t reserved;     /* for it, of BUDGET_POSTS */
+    char *type;
+    struct slice body;
+    struct key key;
+    struct job job;
+    struct ingest *ingest;
+    bool is_in_log;
+    enum status status;
+    struct problem why;
+
+    struct list landed; /* foreign->committed */
+    bool is_begun, is_worked, has_landed;
+};
+
+static void
+intake_free(struct intake *in)
+{
+    struct registry *registry = in->source->foreign->hub->registry;
+
+    ingest_free(in->ingest);
+    if (in->reserved > 0)
+        registry_release(registry, BUDGET_POSTS, in->reserved);
+    buf_fini(&in->copy);
+    free(in->type);
+    free(in);
+}
+
+static void
+answer(struct order *order, enum status status, const struct problem *why)
+{
+    order->http = status ? response_status_of(status) : 200;
+    hub_answer_now(order, status, why);
+}
+
+/* On the way through the log */
+
+static void begin_next(struct source *source);
+
+static void
+finish(struct intake *in)
+{
+    struct source *s = in->source;
+
+    list_remove(&in->node);
+    if (in->order)
+        answer(in->order, in->status, &in->why);
+    else
+        s->is_fetched_kept = !in->status;
+    if (!in->order && in->status)
+        diag(DIAG_WARNING, "hub",
+             "what was fetched from %s is not taken in: "
+             "%s",
+             s->url, in->why.text);
+    intake_free(in);
+    begin_next(s);
+}
+
+/* The log has answered, and the worker is done: in whatever order. */
+static void
+finish_if_done(struct intake *in)
+{
+    if (in->is_worked && (!in->is_in_log || in->has_landed))
+        finish(in);
+}
+
+/* What came back from the log thread. */
+static void
+land(struct foreign *f)
+{
+    struct list landed, *node;
+
+    list_init(&landed);
+    pthread_mutex_lock(&f->mutex);
+    f->is_posted = false;
+    list_move(&landed, &f->committed);
+    pthread_mutex_unlock(&f->mutex);
+    while ((node = list_first(&landed))) {
+        struct intake *in = list_entry(node, struct intake, landed);
+        const struct post *post = ingest_post(in->ingest);
+
+        list_remove(node);
+        in->status = post->status;
+        in->why = post->why;
+        in->has_landed = true;
+        finish_if_done(in);
+    }
+}
+
+static void
+on_task(struct task *task)
+{
+    land(list_entry(task, struct foreign, task));
+}
+
+/* Log thread. The hub waits for it before it ends: n_in_log. */
+static void
+on_committed(struct ingest *ingest, void *user)
+{
+    struct intake *in = user;
+    struct foreign *f = in->source->foreign;
+
+    (void)ingest;
+    pthread_mutex_lock(&f->mutex);
+    list_append(&f->committed, &in->landed);
+    f->n_in_log--;
+    if (!f->is_posted && !f->is_ending) {
+        f->is_posted = true;
+        caller_post(f->hub->caller, &f->task);
+    }
+    pthread_cond_signal(&f->landed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+static void
+count_in_log(struct foreign *f, int more)
+{
+    pthread_mutex_lock(&f->mutex);
+    f->n_in_log += (unsigned)more;
+    pthread_cond_signal(&f->landed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+/* Worker. */
+static void
+work(struct job *job)
+{
+    struct intake *in = list_entry(job, struct intake, job);
+    struct foreign *f = in->source->foreign;
+    struct registry *registry = f->hub->registry;
+    struct problem *why = &in->why;
+    enum status rc =
+        ingest_begin(&in->ingest, registry, slice_of(in->set->name),
+                     slice_of(in->type), in->body.size, why);
+
+    if (!rc)
+        rc = ingest_set_key(in->ingest, &in->key, why);
+    if (!rc)
+        rc = ingest_feed(in->ingest, in->body, why);
+    in->status = rc;
+    if (rc)
+        return;
+    /* Before the log has it: then it is not this thread's any more. */
+    in->is_in_log = true;
+    count_in_log(f, 1);
+    rc = ingest_end(in->ingest, on_committed, in, why);
+    if (rc) {
+        count_in_log(f, -1);
+        in->is_in_log = false;
+        in->status = rc;
+        return;
+    }
+    log_wake(registry_log(registry));
+}
+
+static void
+on_worked(struct job *job)
+{
+    struct intake *in = list_entry(job, struct intake, job);
+
+    in->is_worked = true;
+    finish_if_done(in);
+}
+
+static void
+begin_next(struct source *s)
+{
+    struct list *node = list_first(&s->intakes);
+    struct intake *in;
+
+    if (!node)
+        return;
+    in = list_entry(node, struct intake, node);
+    if (in->is_begun)
+        return;
+    in->is_begun = true;
+    in->job.work = work;
+    in->job.done = on_worked;
+    caller_work(s->foreign->hub->caller, &in->job);
+}
+
+/* Beginning */
+
+/* A Change Notification is XML (R-293); what set of changes it holds and how it
+ * names its capability does not matter (W-144). */
+static enum status
+check_type(struct slice type, struct problem *why)
+{
+    struct slice rest = type, essence = slice_trimmed(slice_take(&rest, ';'));
+
+    if (slice_is_word(essence, "application/xml") ||
+        slice_is_word(essence, "text/xml"))
+        return STATUS_OK;
+    return problem(why, STATUS_UNSUPPORTED,
+                   "a Change Notification is application/xml, not \"%s\"",
+                   problem_quote(type).text);
+}
+
+/* The digest stands for the body: never another one's, so that a repeat is
+ * never refused for being different. */
+static void
+make_key(struct key *key, struct slice body)
+{
+    char text[DIGEST_TEXT_SIZE];
+    struct digest digest;
+
+    digest_start(&digest, body);
+    digest_write(text, &digest);
+    memcpy(key->text, text, DIGEST_TEXT_SIZE - 1);
+    key->size = DIGEST_TEXT_SIZE - 1;
+}
+
+/* Puts a document behind those that came before. */
+static enum status
+enter(struct source *s, struct set *set, struct slice type, struct slice key,
+      struct intake **intake, struct problem *why)
+{
+    struct key read = {.size = 0};
+    struct intake *in;
+    enum status rc = check_type(type, why);
+
+    if (!rc && key.size > 0)
+        rc = key_read(slice_trimmed(key), &read, why);
+    if (rc)
+        return rc;
+    in = calloc(1, sizeof(*in));
+    if (in)
+        in->type = slice_dup(type);
+    if (!in || !in->type) {
+        free(in);
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    }
+    in->source = s;
+    in->set = set;
+    in->key = read;
+    list_init(&in->landed);
+    list_append(&s->intakes, &in->node);
+    *intake = in;
+    return STATUS_OK;
+}
+
+static void
+set_body(struct intake *in, struct slice body)
+{
+    in->body = body;
+    if (in->key.size == 0)
+        make_key(&in->key, body);
+}
+
+void
+intake_order(struct source *s, const struct target *target, struct order *order)
+{
+    struct slice body = buf_slice(&order->body);
+    struct problem why = {""};
+    struct intake *in;
+    enum status rc;
+
+    if (target->relay) {
+        rc = relay_take(target->relay, order->content_type, order->key, body,
+                        &why);
+        order->status = rc;
+        order->why = why;
+        order->http = rc ? response_status_of(rc) : 200;
+        hub_answer(s->foreign->hub, order);
+        return;
+    }
+    rc = enter(s, target->set, order->content_type, order->key, &in, &why);
+    if (rc) {
+        answer(order, rc, &why);
+        return;
+    }
+    in->order = order;
+    set_body(in, body);
+    begin_next(s);
+}
+
+/* The order of the log is that of arrival, so it waits like the others: with a
+ * copy, as what was fetched is gone when the call is. */
+enum status
+intake_fetched(struct source *s, const struct target *target, struct slice type,
+               struct slice body, struct problem *why)
+{
+    struct registry *registry = s->foreign->hub->registry;
+    struct intake *in;
+    enum status rc;
+
+    if (target->relay)
+        return relay_take(target->relay, type, SLICE(""), body, why);
+    rc = enter(s, target->set, type, SLICE(""), &in, why);
+    if (rc)
+        return rc;
+    if (registry_reserve(registry, BUDGET_POSTS, body.size))
+        in->reserved = body.size;
+    buf_init(&in->copy, body.size);
+    if (in->reserved == body.size)
+        buf_add_slice(&in->copy, body);
+    if (in->copy.size != body.size) {
+        list_remove(&in->node);
+        intake_free(in);
+        return problem(why, STATUS_BUSY,
+                       "too much is being posted at the moment");
+    }
+    set_body(in, buf_slice(&in->copy));
+    begin_next(s);
+    return STATUS_OK;
+}
+
+/* Life */
+
+void
+intake_start(struct foreign *f)
+{
+    pthread_mutex_init(&f->mutex, NULL);
+    pthread_cond_init(&f->landed, NULL);
+    list_init(&f->committed);
+    f->task.run = on_task;
+}
+
+/* The log's thread goes on, and answers within a commit. The jobs are done, and
+ * no task runs any more: on_committed posts none from is_ending on, and one
+ * that it had posted before finds nothing. */
+void
+intake_end(struct foreign *f)
+{
+    pthread_mutex_lock(&f->mutex);
+    f->is_ending = true;
+    while (f->n_in_log > 0)
+        pthread_cond_wait(&f->landed, &f->mutex);
+    pthread_mutex_unlock(&f->mutex);
+    land(f);
+}
+
+void
+intakes_free(struct source *s)
+{
+    struct problem why = {"the broker is ending"};
+    struct list *node;
+
+    while ((node = list_first(&s->intakes))) {
+        struct intake *in = list_entry(node, struct intake, node);
+
+        list_remove(node);
+        if (in->order)
+            hub_answer_now(in->order, STATUS_STOPPED, &why);
+        intake_free(in);
+    }
+}
