@@ -1,0 +1,97 @@
+/*
+ * deny.c - callbacks are told that they are denied (W-041).
+ */
+#include <stdlib.h>
+
+#include "broker/base/diag.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/requests.h"
+
+struct denial {
+    struct list node;
+    struct hub *hub;
+    struct call call;
+    struct alarm alarm;
+    unsigned tries;
+    struct buf url;
+};
+
+static void
+free_denial(struct denial *d)
+{
+    list_remove(&d->node);
+    d->hub->requests->n_denials--;
+    buf_fini(&d->url);
+    free(d);
+}
+
+static void
+tell_denial(struct denial *d)
+{
+    d->tries++;
+    d->call.is_suspect = d->tries > 1;
+    caller_start(d->hub->caller, &d->call);
+}
+
+static void
+on_denial_alarm(struct alarm *alarm)
+{
+    tell_denial(list_entry(alarm, struct denial, alarm));
+}
+
+static void
+on_denial_told(struct call *call)
+{
+    struct denial *d = list_entry(call, struct denial, call);
+    int64_t at = request_next_try(d->hub, call, d->tries);
+
+    if (at > 0)
+        caller_set_alarm(d->hub->caller, &d->alarm, at);
+    else
+        free_denial(d);
+}
+
+void
+verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
+            struct slice reason)
+{
+    struct denial *d = NULL;
+
+    if (hub->requests->n_denials < DENIALS_MAX)
+        d = calloc(1, sizeof(*d));
+    if (!d) {
+        diag(DIAG_WARNING, "hub",
+             "a callback was not told that it is denied: too many are");
+        return;
+    }
+    d->hub = hub;
+    list_append(&hub->requests->denials, &d->node);
+    hub->requests->n_denials++;
+    buf_init(&d->url, REQUEST_URL_MAX);
+    websub_denial_url(&d->url, callback, topic_url, reason);
+    buf_add(&d->url, "", 1);
+    if (d->url.failed) {
+        free_denial(d);
+        return;
+    }
+    d->alarm.ring = on_denial_alarm;
+    d->call.method = CALL_GET;
+    d->call.url = d->url.data;
+    d->call.timeout_us = hub->config->hub_timeout_us;
+    d->call.done = on_denial_told;
+    tell_denial(d);
+}
+
+void
+deny_end(struct requests *all)
+{
+    struct list *node;
+
+    while ((node = list_first(&all->denials))) {
+        struct denial *d = list_entry(node, struct denial, node);
+
+        caller_cancel(d->hub->caller, &d->call);
+        caller_clear_alarm(d->hub->caller, &d->alarm);
+        free_denial(d);
+    }
+}

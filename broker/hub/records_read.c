@@ -1,0 +1,105 @@
+/*
+ * records_read.c - what hub.db has, at the start. The tables: records.c.
+ */
+#include <string.h>
+
+#include "broker/hub/records.h"
+
+/* Columns 1 to 9 are the same of both. */
+#define COMMON_COLUMNS                                              \
+    "id, topic_kind, name, epoch, callback, lease, secret, filter," \
+    " interval, is_simple"
+
+static enum status
+read_common(sqlite3_stmt *s, struct record *record, struct problem *why)
+{
+    struct slice secret = db_column(s, 6), filter = db_column(s, 7);
+
+    record->id = (uint64_t)sqlite3_column_int64(s, 0);
+    record->topic_kind = (enum topic_kind)sqlite3_column_int(s, 1);
+    record->name = db_column(s, 2);
+    record->epoch = db_column(s, 3);
+    record->callback = db_column(s, 4);
+    record->terms.lease_us = sqlite3_column_int64(s, 5);
+    if (secret.size > WEBSUB_SECRET_MAX)
+        return problem(why, STATUS_IO, "hub.db: a secret is too long");
+    if (secret.size > 0)
+        memcpy(record->terms.secret, secret.data, secret.size);
+    record->terms.secret_size = secret.size;
+    if (filter.size > 0) {
+        record->terms.filter = slice_dup(filter);
+        if (!record->terms.filter)
+            return problem(why, STATUS_MEMORY, "no memory");
+    }
+    record->terms.interval_us = sqlite3_column_int64(s, 8);
+    record->terms.is_simple = sqlite3_column_int(s, 9) != 0;
+    return STATUS_OK;
+}
+
+static void
+read_subscription(sqlite3_stmt *s, struct record *record)
+{
+    record->kind = (enum subscription_kind)sqlite3_column_int(s, 10);
+    record->created_us = sqlite3_column_int64(s, 11);
+    record->lease_end_us = sqlite3_column_int64(s, 12);
+    record->after = (uint64_t)sqlite3_column_int64(s, 13);
+    record->range_last = (uint64_t)sqlite3_column_int64(s, 14);
+}
+
+static void
+read_request(sqlite3_stmt *s, struct record *record)
+{
+    record->mode = (enum websub_mode)sqlite3_column_int(s, 10);
+    record->topic_url = db_column(s, 11);
+    record->taken_us = sqlite3_column_int64(s, 12);
+    record->has_after = sqlite3_column_int(s, 13) != 0;
+    record->after = (uint64_t)sqlite3_column_int64(s, 14);
+    record->from = db_column(s, 15);
+}
+
+static enum status
+each(struct records *r, const char *query,
+     void (*read)(sqlite3_stmt *s, struct record *record), record_fn *fn,
+     void *user, struct problem *why)
+{
+    sqlite3_stmt *statement = NULL;
+    bool row = true;
+    enum status rc = db_prepare(records_db(r), &statement, query, why);
+
+    while (!rc) {
+        struct record record = {0};
+
+        rc = db_step(records_db(r), statement, &row, "read hub.db", why);
+        if (rc || !row)
+            break;
+        rc = read_common(statement, &record, why);
+        if (!rc) {
+            read(statement, &record);
+            rc = fn(&record, user, why);
+        }
+        terms_fini(&record.terms);
+    }
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+enum status
+records_each_subscription(struct records *r, record_fn *fn, void *user,
+                          struct problem *why)
+{
+    return each(r,
+                "SELECT " COMMON_COLUMNS ", kind, created, lease_end, after,"
+                " range_last FROM subscriptions JOIN cursors USING(id)"
+                " ORDER BY id",
+                read_subscription, fn, user, why);
+}
+
+enum status
+records_each_request(struct records *r, record_fn *fn, void *user,
+                     struct problem *why)
+{
+    return each(r,
+                "SELECT " COMMON_COLUMNS ", mode, topic_url, taken, has_after,"
+                " after, requester FROM requests ORDER BY id",
+                read_request, fn, user, why);
+}

@@ -1,0 +1,50 @@
+/*
+ * requests.h - the tables of requests, for the files that verify.h is made of:
+ *
+ *   requests.c   the tables          verify.c   calling, judging, ending
+ *   take.c       from an order       deny.c     denials
+ */
+#ifndef BROKER_HUB_REQUESTS_H
+#define BROKER_HUB_REQUESTS_H
+
+#include "broker/hub/verify.h"
+
+/* In all, per request and per denial. */
+#define REQUEST_TRIES 3
+
+/* Two URLs, encoded, and some parameters. */
+#define REQUEST_URL_MAX (8 * WEBSUB_URL_MAX)
+
+#define REQUEST_HOST_MAX (WEBSUB_URL_MAX + 64)
+
+struct requests {
+    struct list all;   /* request->node, in order of ids */
+    struct list fresh; /* request->turn: taken in this turn */
+    struct list due;   /* request->turn: to be called at its end */
+    size_t n;
+    struct pairs pairs;
+    struct tallies hosts, froms;
+    struct list denials;
+    size_t n_denials;
+};
+
+/* In the tables, not in a list of the turn, without an id. Takes over what
+ * `terms` holds. STATUS_MEMORY. */
+MUST_CHECK enum status request_enter(struct hub *hub, struct topic *topic,
+                                     struct slice topic_url,
+                                     struct slice callback, struct slice from,
+                                     struct terms *terms, struct request **made,
+                                     struct problem *why);
+
+/* Out of all tables, and freed; what hub.db has of it is not touched. */
+void request_forget(struct request *request);
+
+/* A try that came to no answer: when is the next? 0: there is none. An address
+ * that may not be called is no error of transport. */
+int64_t request_next_try(const struct hub *hub, const struct call *call,
+                         unsigned tries);
+
+/* Forgets all denials. */
+void deny_end(struct requests *all);
+
+#endif
