@@ -29,7 +29,7 @@ on_commit(struct watch *watch)
     if (atomic_exchange(&f->has_news, true))
         return;
     atomic_store(&f->hub->is_dirty, true);
-    caller_wake(f->hub->caller);
+    hub_wake(f->hub);
 }
 
 enum status

@@ -97,6 +97,7 @@ on_lost(struct hub *hub, const struct problem *reason)
 
     problem_set(&why, "it cannot be kept: %s", reason->text);
     verify_lost(hub);
+    deliver_unkept(hub);
     answer_orders(hub, &why);
 }
 
@@ -118,6 +119,7 @@ end_turn(struct hub *hub)
         if (records_is_begun(hub->records))
             records_rollback(hub->records);
         verify_lost(hub);
+        deliver_unkept(hub);
         return;
     }
     if (records_is_behind(hub->records))

@@ -40,7 +40,7 @@ topic_mark(struct topic *topic)
         topic->next_dirty = first;
     while (!atomic_compare_exchange_weak(&hub->dirty, &first, topic));
     atomic_store(&hub->is_dirty, true);
-    caller_wake(hub->caller);
+    hub_wake(hub);
 }
 
 struct topic *
