@@ -107,7 +107,7 @@ hub_assert_refused(struct http *h, long status, const char *part)
 {
     const char *type = http_header(h, "Content-Type");
 
-    if (h->status != status || !type ||
+    if (h->status != status || !type || h->body.size == 0 ||
         strncmp(type, "text/plain", strlen("text/plain")) != 0 ||
         !memmem(h->body.data, h->body.size, part, strlen(part)))
         fail_msg("not %ld with \"%s\", but %ld %s%s: %.*s", status, part,
