@@ -31,6 +31,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/hub/deliver.h"
+#include "broker/hub/external.h"
 #include "broker/hub/foreign.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
@@ -182,6 +183,7 @@ on_wake(struct caller *caller, void *user)
     (void)caller;
     if (atomic_exchange(&hub->sets_changed, false))
         look_at_sets(hub);
+    external_sync(hub);
     deliver_wake(hub);
 }
 
@@ -360,6 +362,8 @@ learn(struct hub *hub, struct problem *why)
     if (!rc)
         rc = deliver_open(hub, why);
     if (!rc)
+        rc = foreign_open(hub, why);
+    if (!rc)
         rc = relay_load(hub, why);
     if (!rc)
         rc = records_each_subscription(hub->records, on_subscription, hub, why);
@@ -450,6 +454,7 @@ hub_close(struct hub *hub)
     requests_free(hub->requests);
     deliver_close(hub);
     relay_close(hub);
+    foreign_close(hub);
     caller_close(atomic_load(&hub->woken)); /* topics have woken it until now */
     records_close(hub->records);
     pthread_mutex_destroy(&hub->mutex);

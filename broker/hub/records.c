@@ -46,6 +46,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/hub/relay.h"
+#include "broker/hub/relay_records.h"
 #include "broker/hub/verify.h"
 
 static const char *const steps[] = {
@@ -66,6 +67,7 @@ static const char *const steps[] = {
     " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL,"
     " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
     " requester TEXT NOT NULL);",
+    RELAY_RECORDS_STEP,
     /* A part that keeps rows of its own adds its step here, at the end. */
 };
 

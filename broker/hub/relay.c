@@ -171,7 +171,7 @@ bury(struct relaying *all, struct relay *relay)
 static void
 on_kept(struct relaying *all, struct relay *relay)
 {
-    struct hub *hub = all->hub;
+    bool is_more = relay->draft.last != relay->last;
 
     if (relay->new_hub_url) {
         free(relay->hub_url);
@@ -183,18 +183,9 @@ on_kept(struct relaying *all, struct relay *relay)
         return;
     }
     relay->state = RELAY_KEPT;
-    if (relay->draft.last == relay->last) {
-        settle(relay, &relay->draft);
-        return;
-    }
     settle(relay, &relay->draft);
-    if (relay->topic) {
-        /* Relaxed: this thread looks at them, after the wake. */
-        atomic_store_explicit(&relay->topic->is_dirty, true,
-                              memory_order_relaxed);
-        atomic_store_explicit(&hub->is_dirty, true, memory_order_relaxed);
-        caller_wake(hub->caller);
-    }
+    if (is_more && relay->topic)
+        topic_mark(relay->topic);
 }
 
 static void

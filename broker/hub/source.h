@@ -81,6 +81,8 @@ struct source {
 
     /* intake.c: documents on their way into a set, the first one is at work. */
     struct list intakes;
+    bool has_taken, is_taken_fetched; /* the last one that a set's log has: */
+    struct digest taken;
 };
 
 /* Whose topic it is now: one of both, or none. */

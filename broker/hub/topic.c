@@ -385,7 +385,7 @@ topic_head(const struct topic *topic, uint64_t *last)
 
     if (topic->kind == TOPIC_RELAY) {
         *last = topic->relay->last;
-        return true;
+        return topic->relay->state != RELAY_GONE;
     }
     if (!look_at_head(topic, &head))
         return false;

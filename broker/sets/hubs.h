@@ -1,6 +1,7 @@
 /*
  * hubs.h - the hubs that deliver what a set tells, in the order in which they
- * are named (R-283, R-284): the broker's own first.
+ * are named (R-283, R-284, W-001): the broker's own first, then those of its
+ * settings.
  *
  * Any thread.
  */
@@ -8,9 +9,10 @@
 #define BROKER_SETS_HUBS_H
 
 #include "broker/sets/links.h"
+#include "broker/sets/peers.h"
 #include "broker/sets/registry.h"
 
-#define HUBS_MAX 1
+#define HUBS_MAX (1 + PEERS_HUBS_MAX)
 
 struct hubs {
     struct link_text urls[HUBS_MAX];
