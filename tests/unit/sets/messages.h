@@ -49,7 +49,7 @@ write_heartbeat(struct buf *to, struct set *set, enum message_form form,
 }
 
 /* The whole of what follows `after`. */
-static uint64_t
+static inline uint64_t
 write_on(struct buf *to, struct set *set, enum message_form form,
          uint64_t after, size_t max_bytes)
 {
