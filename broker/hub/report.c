@@ -57,12 +57,12 @@ static void
 add_place(struct buf *to, const struct subscription *s)
 {
     char position[POSITION_MAX];
-    uint64_t head = 0;
+    uint64_t head = 0, reached = s->reached > s->after ? s->reached : s->after;
 
     position_write(position, s->topic->epoch, s->after);
     add_text(to, "position", slice_of(position));
     if (topic_head(s->topic, &head))
-        add_number(to, "lag", head > s->after ? head - s->after : 0);
+        add_number(to, "lag", head > reached ? head - reached : 0);
 }
 
 /* Something is in flight, or was tried and waits for its next try. */

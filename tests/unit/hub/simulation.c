@@ -15,7 +15,7 @@
 #define ALARMS_MAX 16384
 
 struct problem sim_why;
-char sim_text[65536];
+char sim_text[SIM_TEXT_MAX];
 
 /* Clocks */
 
@@ -53,6 +53,9 @@ struct caller {
 };
 
 static struct caller *the_caller;
+bool sim_is_busy;
+
+enum { WAITS, IS_LATER, IS_READY };
 
 enum status
 caller_open(struct caller **caller, const struct caller_options *options,
@@ -122,13 +125,18 @@ caller_start(struct caller *c, struct call *call)
     if (c->has_stopped)
         return;
     assert_true(c->n_calls < CALLS_MAX);
+    call->state = WAITS;
     c->calls[c->n_calls++] = call;
+    atomic_store(&c->is_woken, true); /* another turn */
 }
 
 void
 caller_go(struct caller *c, struct call *call, bool ready)
 {
-    if (!ready)
+    assert_int_equal(call->state, IS_LATER);
+    if (ready)
+        call->state = IS_READY;
+    else
         caller_cancel(c, call);
 }
 
@@ -279,6 +287,30 @@ ring_one(struct caller *c, int64_t until_us)
     return true;
 }
 
+/* All that wait get their turn. */
+static void
+give_turns(struct caller *c)
+{
+    for (unsigned i = 0; !sim_is_busy && i < c->n_calls; i++) {
+        struct call *call = c->calls[i];
+
+        if (call->state != WAITS)
+            continue;
+        call->state = IS_LATER;
+        switch (call->prepare ? call->prepare(call) : CALL_READY) {
+        case CALL_READY:
+            call->state = IS_READY;
+            break;
+        case CALL_NOT:
+            caller_cancel(c, call);
+            break;
+        default:
+            break;
+        }
+        i = (unsigned)-1; /* it may have changed the others */
+    }
+}
+
 void
 sim_turn(struct simulation *sim)
 {
@@ -289,6 +321,7 @@ sim_turn(struct simulation *sim)
         run_posted(c);
         if (atomic_exchange(&c->is_woken, false))
             c->options.on_wake(c, c->options.user);
+        give_turns(c);
         c->options.on_turn(c, c->options.user);
     } while (atomic_load(&c->is_woken));
 }
@@ -315,8 +348,8 @@ simulation_prepare(struct simulation *sim)
     sets_configure(&sim->sets, sim->dir.path);
 }
 
-static void
-open_hub(struct simulation *sim)
+void
+simulation_reopen(struct simulation *sim)
 {
     struct networks allowed = {.n = 0};
     struct problem why = {""};
@@ -333,14 +366,47 @@ simulation_open(struct simulation *sim)
 {
     sets_open(&sim->sets);
     sets_post(&sim->sets, "demo", 1, 3);
-    open_hub(sim);
+    simulation_reopen(sim);
 }
 
 void
 simulation_restart(struct simulation *sim)
 {
     hub_close(sim->hub);
-    open_hub(sim);
+    simulation_reopen(sim);
+}
+
+/* hub.db as it stands now is put back once the hub has ended. */
+void
+simulation_crash(struct simulation *sim)
+{
+    static const char *const names[] = {"hub.db", "hub.db-wal"};
+    struct buf copies[2];
+    char path[300];
+    char bytes[65536];
+    size_t size;
+    FILE *file;
+
+    for (int i = 0; i < 2; i++) {
+        buf_init(&copies[i], 1 << 26);
+        snprintf(path, sizeof(path), "%s/%s", sim->dir.path, names[i]);
+        file = fopen(path, "r");
+        assert_non_null(file);
+        while ((size = fread(bytes, 1, sizeof(bytes), file)) > 0)
+            buf_add(&copies[i], bytes, size);
+        fclose(file);
+    }
+    hub_close(sim->hub);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s/%s", sim->dir.path, names[i]);
+        file = fopen(path, "w");
+        assert_non_null(file);
+        assert_int_equal(fwrite(copies[i].data, 1, copies[i].size, file),
+                         copies[i].size);
+        fclose(file);
+        buf_fini(&copies[i]);
+    }
+    simulation_reopen(sim);
 }
 
 void
@@ -427,6 +493,15 @@ sim_form(struct simulation *sim, const char *form)
 }
 
 unsigned
+sim_run(struct simulation *sim, struct order *order)
+{
+    order->done = on_done;
+    assert_int_equal(hub_submit(sim->hub, order), STATUS_OK);
+    sim_turn(sim);
+    return sim_outcome(order);
+}
+
+unsigned
 sim_order(struct simulation *sim, enum order_kind kind, uint64_t id,
           const char *after)
 {
@@ -436,10 +511,7 @@ sim_order(struct simulation *sim, enum order_kind kind, uint64_t id,
     order->id = id;
     if (after)
         order->after = order_keep(order, slice_of(after));
-    order->done = on_done;
-    assert_int_equal(hub_submit(sim->hub, order), STATUS_OK);
-    sim_turn(sim);
-    return sim_outcome(order);
+    return sim_run(sim, order);
 }
 
 void
@@ -463,6 +535,14 @@ sim_call(const char *url)
         if (!strncmp(the_caller->calls[i]->url, url, strlen(url)))
             return the_caller->calls[i];
     return NULL;
+}
+
+bool
+sim_is_sent(const char *url)
+{
+    const struct call *call = sim_call(url);
+
+    return call && call->state == IS_READY;
 }
 
 unsigned
@@ -489,13 +569,13 @@ sim_parameter(const struct call *call, const char *name)
     return value;
 }
 
-/* Its turn has come, if it has not yet. */
+/* Its turn has come, and it is out. */
 static void
-take_turn(struct call *call)
+take(struct call *call)
 {
+    assert_non_null(call);
+    assert_int_equal(call->state, IS_READY);
     caller_cancel(the_caller, call);
-    if (call->prepare)
-        assert_int_equal(call->prepare(call), CALL_READY);
 }
 
 void
@@ -503,8 +583,7 @@ sim_answer_only(struct call *call, unsigned status, const char *body)
 {
     size_t size = strlen(body);
 
-    assert_non_null(call);
-    take_turn(call);
+    take(call);
     call->failure = CALL_ANSWERED;
     call->status = status;
     call->is_cut = size > call->max_answer;
@@ -523,8 +602,7 @@ sim_answer(struct simulation *sim, struct call *call, unsigned status,
 void
 sim_fail(struct simulation *sim, struct call *call, enum call_failure failure)
 {
-    assert_non_null(call);
-    take_turn(call);
+    take(call);
     call->failure = failure;
     call->status = 0;
     call->answer = (struct slice){NULL, 0};

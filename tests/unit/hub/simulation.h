@@ -20,6 +20,8 @@
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 
+#define SIM_TEXT_MAX 2000000
+
 struct simulation {
     struct tempdir dir;
     struct sets sets;
@@ -31,9 +33,12 @@ void simulation_prepare(struct simulation *sim);
 void simulation_open(struct simulation *sim);
 void simulation_close(struct simulation *sim);
 
-/* The hub ends, and is opened anew on what hub.db has. Crash: it does not keep
- * what it would at an end. */
+/* The hub ends, and is opened anew on what hub.db has. Crash: what has not been
+ * kept by now is not kept at the end, either. Reopen: it was ended by the test.
+ */
 void simulation_restart(struct simulation *sim);
+void simulation_crash(struct simulation *sim);
+void simulation_reopen(struct simulation *sim);
 
 /* For cmocka: *state is a simulation that is open. */
 int simulation_setup(void **state);
@@ -44,6 +49,9 @@ void sim_pass(struct simulation *sim, int64_t us);
 
 /* The wall clock alone is set. */
 void sim_set_clock(int64_t us);
+
+/* No call gets its turn. */
+extern bool sim_is_busy;
 
 /* A turn of the loop: what was posted runs, then its end. */
 void sim_turn(struct simulation *sim);
@@ -57,10 +65,13 @@ extern struct problem sim_why;
 struct order *sim_submit(struct simulation *sim, const char *form);
 unsigned sim_outcome(struct order *order);
 
+/* Submits it and makes a turn; the order is freed. */
+unsigned sim_run(struct simulation *sim, struct order *order);
+
 /* Any order about the set "demo". The text stands in sim_text. */
 unsigned sim_order(struct simulation *sim, enum order_kind kind, uint64_t id,
                    const char *after);
-extern char sim_text[65536];
+extern char sim_text[SIM_TEXT_MAX];
 
 /* "hub.mode=subscribe&hub.topic=...&hub.callback=...MORE", 202 and the turn. */
 void sim_subscribe(struct simulation *sim, const char *callback,
@@ -69,6 +80,9 @@ void sim_subscribe(struct simulation *sim, const char *callback,
 /* The call under way whose URL begins with `url`; NULL: there is none. */
 struct call *sim_call(const char *url);
 unsigned sim_n_calls(void);
+
+/* Is it on its way: was it given its turn, and all that it sends? */
+bool sim_is_sent(const char *url);
 
 /* Its value of a parameter, decoded; "" if there is none. Good until the next
  * but three. */

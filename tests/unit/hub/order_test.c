@@ -1,0 +1,219 @@
+/*
+ * Forms posted to the hub, judged without it.
+ */
+#include "broker/hub/order.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MINIMAL                                              \
+    "hub.mode=subscribe&hub.topic=http://example.org/topic&" \
+    "hub.callback=http://a.example/cb"
+
+static struct problem why;
+
+/* An order that read the form; the caller's. */
+static struct order *
+read_form(const char *form)
+{
+    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+
+    why = (struct problem){""};
+    if (order_read_form(order, slice_of(form), &why))
+        fail_msg("%s: %s", form, why.text);
+    return order;
+}
+
+static void
+assert_refused(const char *form, enum status rc, const char *begins)
+{
+    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+
+    why = (struct problem){""};
+    assert_int_equal(order_read_form(order, slice_of(form), &why), rc);
+    if (strncmp(why.text, begins, strlen(begins)) != 0)
+        fail_msg("%s: \"%s\", and not \"%s...\"", form, why.text, begins);
+    order_free(order);
+}
+
+/* R-298, W-025 */
+static void
+a_subscription_may_ask_for_nothing_else(void **state)
+{
+    struct order *order = read_form(MINIMAL "&foo=1&hub.foo=2");
+
+    (void)state;
+    assert_int_equal(order->kind, ORDER_SUBSCRIBE);
+    assert_int_equal(order->request.mode, WEBSUB_SUBSCRIBE);
+    assert_int_equal(filter_text(&order->filter).size, 0);
+    assert_false(order->has_after);
+    assert_int_equal(order->interval_us, 0);
+    order_free(order);
+}
+
+static void
+filters_place_and_interval_are_read(void **state)
+{
+    struct order *order =
+        read_form(MINIMAL "&tag=b&tag=a&change=deleted&prefix=http%3A%2F%2Fx%2F"
+                          "&after=0123456789abcdef-7&interval=0.25");
+
+    (void)state;
+    assert_true(slice_is(filter_text(&order->filter),
+                         "change=deleted&prefix=http://x/&tag=a&tag=b"));
+    assert_true(order->has_after);
+    assert_true(slice_is(order->after, "0123456789abcdef-7"));
+    assert_int_equal(order->interval_us, 250000);
+    order_free(order);
+}
+
+static void
+an_interval_is_up_to_a_day(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t us; /* less than 0: refused */
+    } rows[] = {{"0", 0},
+                {"1", 1000000},
+                {"86400", 86400000000},
+                {"0.0000019", 1},
+                {"007.5", 7500000},
+                {"86400.000001", -1},
+                {"99999999999999999999999", -1},
+                {"", -1},
+                {".5", -1},
+                {"1.", -1},
+                {"-1", -1},
+                {"1e3", -1},
+                {"1.2.3", -1},
+                {"1%202", -1}};
+
+    char form[300];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(form, sizeof(form), MINIMAL "&interval=%s", rows[i].text);
+        if (rows[i].us < 0) {
+            assert_refused(form, STATUS_MALFORMED, "interval: ");
+        } else {
+            struct order *order = read_form(form);
+
+            assert_int_equal(order->interval_us, rows[i].us);
+            order_free(order);
+        }
+    }
+}
+
+/* W-021 to W-024, W-027, W-032 */
+static void
+what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    assert_refused("", STATUS_MALFORMED, "hub.mode");
+    assert_refused("hub.mode=subscribe&hub.callback=http://a.example/",
+                   STATUS_MALFORMED, "hub.topic");
+    assert_refused(MINIMAL "&hub.lease_seconds=x", STATUS_MALFORMED,
+                   "hub.lease_seconds");
+    assert_refused(MINIMAL "&change=vanished", STATUS_MALFORMED, "change");
+    assert_refused(MINIMAL "&type=text", STATUS_MALFORMED, "type");
+    assert_refused(MINIMAL "&after=1&after=2", STATUS_MALFORMED, "after: ");
+    assert_refused(MINIMAL "&interval=1&interval=2", STATUS_MALFORMED,
+                   "interval: ");
+}
+
+/* What it asks for besides does not matter. */
+static void
+an_unsubscription_has_nothing_to_ask_for(void **state)
+{
+    struct order *order =
+        read_form("hub.mode=unsubscribe&hub.topic=http://example.org/topic&"
+                  "hub.callback=http://a.example/cb&interval=x&change=y");
+
+    (void)state;
+    assert_int_equal(order->kind, ORDER_SUBSCRIBE);
+    assert_int_equal(order->request.mode, WEBSUB_UNSUBSCRIBE);
+    order_free(order);
+}
+
+/* W-121 */
+static void
+a_ping_is_an_order_of_its_own(void **state)
+{
+    struct order *order =
+        read_form("hub.mode=publish&hub.url=http://example.org/topic");
+
+    (void)state;
+    assert_int_equal(order->kind, ORDER_PUBLISH);
+    order_free(order);
+}
+
+/* */
+static void
+a_simple_subscription_has_a_callback_uri(void **state)
+{
+    static const char *const bad[] = {
+        "", "callbackuri=http://a.example/", "callbackURI=", "callbackURI=a.b",
+        "callbackURI=http://a.example/&callbackURI=http://b.example/"};
+    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+
+    (void)state;
+    assert_int_equal(
+        order_read_simple(order,
+                          SLICE("callbackURI=http%3A%2F%2Fa.example%2F%3Fx&"
+                                "tag=a&interval=1&hub.secret=x"),
+                          &why),
+        STATUS_OK);
+    assert_true(order->is_simple);
+    assert_int_equal(order->request.mode, WEBSUB_SUBSCRIBE);
+    assert_true(slice_is(order->request.callback, "http://a.example/?x"));
+    assert_int_equal(order->request.secret.size, 0);
+    assert_true(slice_is(filter_text(&order->filter), "tag=a"));
+    order_free(order);
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        order = order_new(ORDER_SUBSCRIBE, 0);
+        assert_int_equal(order_read_simple(order, slice_of(bad[i]), &why),
+                         STATUS_MALFORMED);
+        assert_non_null(strstr(why.text, "callbackURI"));
+        order_free(order);
+    }
+}
+
+static void
+what_is_kept_stays_where_it_is(void **state)
+{
+    struct order *order = order_new(ORDER_NOTIFY, 10);
+    struct slice a = order_keep(order, SLICE("hello"));
+    struct slice b = order_keep(order, SLICE("world"));
+
+    (void)state;
+    assert_true(slice_is(a, "hello"));
+    assert_true(slice_is(b, "world"));
+    assert_false(order->memory.failed);
+    assert_int_equal(order_keep(order, SLICE("!")).size, 0);
+    assert_true(order->memory.failed);
+    assert_true(slice_is(a, "hello"));
+    order_free(order);
+    order_free(NULL);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_subscription_may_ask_for_nothing_else),
+        cmocka_unit_test(filters_place_and_interval_are_read),
+        cmocka_unit_test(an_interval_is_up_to_a_day),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(an_unsubscription_has_nothing_to_ask_for),
+        cmocka_unit_test(a_ping_is_an_order_of_its_own),
+        cmocka_unit_test(a_simple_subscription_has_a_callback_uri),
+        cmocka_unit_test(what_is_kept_stays_where_it_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

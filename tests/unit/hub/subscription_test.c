@@ -1,0 +1,606 @@
+/*
+ * What a subscription is, from its confirmation to its end, and over a restart.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/sets/alter.h"
+#include "tests/unit/hub/simulation.h"
+
+#define CALLBACK "http://a.example/cb"
+#define TOPIC    "http://example.org/sets/demo/notifications"
+
+#define DAY_US 86400000000
+
+static void
+assert_secret(const struct subscription *s, const char *secret)
+{
+    assert_int_equal(s->terms.secret_size, strlen(secret));
+    assert_memory_equal(s->terms.secret, secret, strlen(secret));
+}
+
+/* The POST that is under way; its headers, joined. */
+static struct call *
+delivery(const char *callback, char headers[4096])
+{
+    struct call *call = sim_call(callback);
+
+    assert_non_null(call);
+    assert_int_equal(call->method, CALL_POST);
+    headers[0] = '\0';
+    for (size_t i = 0; call->headers && call->headers[i]; i++) {
+        strcat(headers, call->headers[i]);
+        strcat(headers, "\n");
+    }
+    return call;
+}
+
+/* A commit, which the log thread has told of: a turn sees it. */
+static void
+post(struct simulation *sim, unsigned from, unsigned n)
+{
+    sets_post(&sim->sets, "demo", from, n);
+    hub_wake(sim->hub);
+    sim_turn(sim);
+}
+
+/* It begins where the topic was when the request was taken, so that nothing
+ * between request and verification is missed. */
+static void
+begins_at_the_head_of_its_request(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim_subscribe(sim, CALLBACK, "");
+    sets_post(&sim->sets, "demo", 4, 2);
+    sim_confirm(sim, CALLBACK);
+
+    assert_int_equal(sim_find(sim, CALLBACK)->after, 3);
+}
+
+static void
+begins_where_it_wants_to(void **state)
+{
+    struct simulation *sim = *state;
+
+    assert_int_equal(sim_active(sim, CALLBACK, "&after=1")->after, 1);
+    assert_int_equal(
+        sim_form(sim, "hub.mode=subscribe&hub.topic=%s&hub.callback=" CALLBACK
+                      "&after=4"),
+        410);
+    assert_int_equal(
+        sim_form(sim, "hub.mode=subscribe&hub.topic=%s&hub.callback=" CALLBACK
+                      "&after=x"),
+        400);
+}
+
+/* W-034, W-026 */
+static void
+the_key_is_the_pair_of_topic_and_callback(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK "?x=1", "");
+
+    sim_active(sim, CALLBACK "?x=2", "");
+    assert_int_equal(subscriptions_count(sim->hub), 2);
+
+    sim_subscribe(sim, "HTTP://A.EXAMPLE:80/c%%62?x=1", "");
+    sim_confirm(sim, "HTTP://A.EXAMPLE:80/c");
+    assert_int_equal(subscriptions_count(sim->hub), 2);
+    assert_ptr_equal(sim_find(sim, CALLBACK "?x=1"), s);
+
+    sets_post(&sim->sets, "other", 1, 1);
+    assert_int_equal(sim_form(sim,
+                              "hub.mode=subscribe&hub.callback=" CALLBACK
+                              "?x=1&hub.topic="
+                              "http://example.org/sets/other/notifications"),
+                     202);
+    sim_confirm(sim, CALLBACK);
+    assert_int_equal(subscriptions_count(sim->hub), 3);
+}
+
+/* W-035, W-036, W-037, W-103 */
+static void
+a_renewal_replaces_all_terms_when_it_is_confirmed(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s =
+        sim_active(sim, CALLBACK, "&hub.secret=one&change=deleted&interval=2");
+    uint64_t id = s->id;
+
+    sim_subscribe(sim, CALLBACK, "&hub.secret=other&hub.lease_seconds=500");
+    assert_secret(s, "one");
+    sim_confirm(sim, CALLBACK);
+    assert_ptr_equal(sim_find(sim, CALLBACK), s);
+    assert_int_equal(s->id, id);
+    assert_secret(s, "other");
+    assert_null(s->terms.filter);
+    assert_null(s->filter);
+    assert_int_equal(s->terms.interval_us, 0);
+    assert_int_equal(s->lease_end_us, clock_now_us() + 500000000);
+    assert_int_equal(s->after, 3);
+
+    sim_subscribe(sim, CALLBACK, ""); /* no secret is new state, too */
+    sim_confirm(sim, CALLBACK);
+    assert_secret(s, "");
+    assert_null(s->signer);
+    simulation_restart(sim);
+    assert_secret(sim_find(sim, CALLBACK), "");
+}
+
+/* W-036, R-302 */
+static void
+a_renewal_that_fails_leaves_secret_and_lease(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "&hub.secret=one");
+    int64_t end_us = s->lease_end_us;
+
+    sim_pass(sim, DAY_US);
+    sim_subscribe(sim, CALLBACK, "&hub.secret=other&hub.lease_seconds=500");
+    sim_answer(sim, sim_call(CALLBACK), 404, "");
+
+    assert_ptr_equal(sim_find(sim, CALLBACK), s);
+    assert_secret(s, "one");
+    assert_int_equal(s->lease_end_us, end_us);
+    simulation_restart(sim);
+    assert_secret(sim_find(sim, CALLBACK), "one");
+    assert_int_equal(sim_find(sim, CALLBACK)->lease_end_us, end_us);
+}
+
+/* W-035: what is on its way arrives, and the next has the new secret (W-103).
+ */
+static void
+a_renewal_does_not_interrupt_a_delivery(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "");
+    char headers[4096];
+    struct call *call;
+
+    post(sim, 4, 1);
+    call = delivery(CALLBACK, headers);
+    assert_null(strstr(headers, "X-Hub-Signature"));
+    assert_int_equal(sim_form(sim, "hub.mode=subscribe&hub.topic=%s"
+                                   "&hub.callback=" CALLBACK "&hub.secret=one"),
+                     202);
+    sim_confirm(sim, CALLBACK "?hub.mode");
+    assert_ptr_equal(sim_call(CALLBACK), call);
+    sim_answer(sim, call, 200, "");
+    assert_int_equal(s->after, 4);
+    assert_int_equal(s->n_deliveries, 1);
+
+    post(sim, 5, 1);
+    delivery(CALLBACK, headers);
+    assert_non_null(strstr(headers, "X-Hub-Signature: sha256="));
+}
+
+static void
+a_renewal_may_go_to_another_place(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "");
+    char headers[4096];
+
+    sim_subscribe(sim, CALLBACK, "&after=1");
+    sim_confirm(sim, CALLBACK);
+
+    assert_int_equal(s->after, 1);
+    delivery(CALLBACK, headers);
+    assert_int_equal(s->range_last, 3);
+}
+
+/* W-072, R-300 */
+static void
+ends_with_its_lease(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim_active(sim, CALLBACK, "&hub.lease_seconds=300");
+    sim_pass(sim, 299000000);
+    assert_non_null(sim_find(sim, CALLBACK));
+    sim_pass(sim, 2000000);
+    assert_null(sim_find(sim, CALLBACK));
+
+    post(sim, 4, 1);
+    assert_int_equal(sim_n_calls(), 0);
+    simulation_restart(sim);
+    assert_null(sim_find(sim, CALLBACK));
+}
+
+/* W-072: a wall clock that was set ahead is seen within the hour; one that was
+ * set back does not end a lease early. */
+static void
+a_lease_goes_by_the_wall_clock(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "");
+
+    sim_set_clock(s->lease_end_us - 10 * DAY_US - 3600000000);
+    sim_pass(sim, 10 * DAY_US);
+    assert_non_null(sim_find(sim, CALLBACK));
+    sim_set_clock(s->lease_end_us);
+    assert_true(subscription_is_over(s));
+    sim_pass(sim, 3600000000);
+    assert_null(sim_find(sim, CALLBACK));
+}
+
+/* W-072 */
+static void
+a_lease_that_ended_while_there_was_no_broker_is_over(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim_active(sim, CALLBACK, "&hub.lease_seconds=300");
+    sets_post(&sim->sets, "demo", 4, 1);
+    hub_close(sim->hub);
+    sim_set_clock(clock_now_us() + 301000000);
+    simulation_reopen(sim);
+
+    assert_null(sim_find(sim, CALLBACK));
+    assert_int_equal(sim_n_calls(), 0);
+}
+
+/* W-074, R-149 */
+static void
+everything_is_there_after_a_restart(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s;
+    struct terms terms;
+    uint64_t id;
+    int64_t end_us, created_us;
+
+    sim_subscribe(sim, CALLBACK "?q=%%41",
+                  "&hub.secret=s%%20e&change=deleted&interval=1.5&after=2");
+    sim_confirm(sim, CALLBACK "?q=A");
+    s = sim_find(sim, CALLBACK "?q=A");
+    assert_non_null(s);
+    terms = s->terms;
+    id = s->id;
+    end_us = s->lease_end_us;
+    created_us = s->created_us;
+    simulation_restart(sim);
+
+    s = subscription_by_id(sim->hub, id);
+    assert_non_null(s);
+    assert_string_equal(s->callback, CALLBACK "?q=A");
+    assert_int_equal(s->terms.secret_size, terms.secret_size);
+    assert_memory_equal(s->terms.secret, terms.secret, terms.secret_size);
+    assert_string_equal(s->terms.filter, "change=deleted");
+    assert_int_equal(s->terms.interval_us, 1500000);
+    assert_int_equal(s->lease_end_us, end_us);
+    assert_int_equal(s->created_us, created_us);
+    assert_int_equal(s->after, 2);
+    assert_non_null(s->signer);
+    assert_non_null(s->filter);
+    assert_ptr_equal(
+        sim_find(sim, CALLBACK "?q=A"),
+        subscription_find(sim->hub, s->topic, slice_of(s->callback)));
+
+    /* Ids are never given twice. */
+    assert_true(sim_active(sim, "http://b.example/", "")->id > id);
+}
+
+/* W-091: the range that was tried is repeated, and is the same. */
+static void
+a_delivery_in_flight_is_repeated_after_a_crash(void **state)
+{
+    struct simulation *sim = *state;
+    char first[4096], second[4096];
+
+    sim_active(sim, CALLBACK, "");
+    post(sim, 4, 2);
+    delivery(CALLBACK, first);
+    sets_post(&sim->sets, "demo", 6, 1); /* which does not go with it */
+    simulation_restart(sim);
+
+    delivery(CALLBACK, second);
+    assert_string_equal(first, second);
+    assert_int_equal(sim_find(sim, CALLBACK)->range_last, 5);
+}
+
+/* The cursor is kept once a second. */
+static void
+a_cursor_is_kept_within_a_second(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim_active(sim, CALLBACK, "");
+    post(sim, 4, 1);
+    sim_answer(sim, sim_call(CALLBACK), 200, "");
+    sim_pass(sim, HUB_TICK_US);
+    simulation_crash(sim);
+
+    assert_int_equal(sim_find(sim, CALLBACK)->after, 4);
+    assert_int_equal(sim_n_calls(), 0);
+}
+
+/* W-086 */
+static void
+gone_ends_it(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim_active(sim, CALLBACK, "");
+    post(sim, 4, 1);
+    sim_answer(sim, sim_call(CALLBACK), 410, "");
+
+    assert_null(sim_find(sim, CALLBACK));
+    assert_int_equal(sim_n_calls(), 0); /* and it is not told so */
+    simulation_restart(sim);
+    assert_null(sim_find(sim, CALLBACK));
+}
+
+/* What is no longer in flight does not come back, either. */
+static void
+redelivery_goes_back_and_cuts_what_is_in_flight(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "");
+    char headers[4096];
+
+    post(sim, 4, 1);
+    assert_int_equal(sim_n_calls(), 1);
+    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id, "0"), 200);
+
+    assert_int_equal(sim_n_calls(), 1);
+    delivery(CALLBACK, headers);
+    assert_int_equal(s->after, 0);
+    assert_int_equal(s->range_last, 4);
+    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id, "9"), 410);
+    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id, "x"), 400);
+    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id + 1, "0"), 404);
+}
+
+static bool is_removed;
+
+static void
+on_removed(struct alteration *alteration, void *user)
+{
+    (void)user;
+    assert_int_equal(alteration->post.status, STATUS_OK);
+    alter_free(alteration);
+    __atomic_store_n(&is_removed, true, __ATOMIC_RELEASE);
+}
+
+static void
+remove_set(struct simulation *sim)
+{
+    struct problem why = {""};
+
+    __atomic_store_n(&is_removed, false, __ATOMIC_RELEASE);
+    assert_int_equal(
+        alter_remove(sets_find(&sim->sets, "demo"), on_removed, NULL, &why),
+        STATUS_OK);
+    log_wake(registry_log(sim->sets.registry));
+    while (!__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE))
+        ;
+}
+
+/* W-042, W-044: what waits is denied as well. */
+static void
+a_removed_set_ends_what_belongs_to_it(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim_active(sim, CALLBACK, "");
+    sim_subscribe(sim, "http://b.example/", "");
+    remove_set(sim);
+    hub_sets_changed(sim->hub);
+    sim_turn(sim);
+
+    assert_int_equal(subscriptions_count(sim->hub), 0);
+    assert_true(list_is_empty(&sim->hub->topics));
+    assert_int_equal(sim_n_calls(), 2);
+    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.mode"),
+                        "denied");
+    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.topic"), TOPIC);
+    assert_string_equal(
+        sim_parameter(sim_call("http://b.example/"), "hub.mode"), "denied");
+    simulation_restart(sim);
+    assert_int_equal(sim_n_calls(), 0);
+}
+
+/* A set of the same name that was made anew is another topic. */
+static void
+what_belonged_to_a_removed_set_is_not_the_new_ones(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim_active(sim, CALLBACK, "");
+    sim_subscribe(sim, "http://b.example/", "");
+    remove_set(sim);
+    sets_post(&sim->sets, "demo", 1, 9);
+    simulation_restart(sim);
+
+    assert_int_equal(subscriptions_count(sim->hub), 0);
+    assert_int_equal(sim_n_calls(), 0);
+    sim_active(sim, CALLBACK, "");
+    simulation_restart(sim); /* and the rows are gone */
+    assert_int_equal(subscriptions_count(sim->hub), 1);
+}
+
+static void
+too_many_subscriptions_are_refused(void **state)
+{
+    struct simulation *sim = *state;
+
+    sim->sets.config.hub_subscriptions = 2;
+    sim_active(sim, "http://a.example/", "");
+    sim_subscribe(sim, "http://b.example/", "");
+    sim_subscribe(sim, "http://c.example/", "");
+    sim_confirm(sim, "http://b.example/");
+    sim_confirm(sim, "http://c.example/"); /* one too many by now: denied */
+    assert_int_equal(subscriptions_count(sim->hub), 2);
+    assert_string_equal(
+        sim_parameter(sim_call("http://c.example/"), "hub.mode"), "denied");
+
+    assert_int_equal(sim_form(sim, "hub.mode=subscribe&hub.topic=%s"
+                                   "&hub.callback=http://d.example/"),
+                     503);
+    sim_active(sim, "http://a.example/", ""); /* a renewal is none */
+}
+
+/* R-350 */
+static void
+a_simple_subscription_is_verified_unless_it_is_trusted(void **state)
+{
+    struct simulation *sim = *state;
+
+    for (int is_trusted = 0; is_trusted < 2; is_trusted++) {
+        const char *callback =
+            is_trusted ? "http://b.example/" : "http://a.example/";
+        struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+        char form[100];
+
+        sim->sets.config.hub_trust_simple = is_trusted;
+        snprintf(form, sizeof(form), "callbackURI=%s", callback);
+        assert_int_equal(order_read_simple(order, slice_of(form), &sim_why),
+                         STATUS_OK);
+        strcpy(order->name, "demo");
+        assert_int_equal(sim_run(sim, order), 202);
+        if (!is_trusted)
+            sim_confirm(sim, callback);
+        assert_int_equal(sim_n_calls(), 0);
+        assert_true(sim_find(sim, callback)->terms.is_simple);
+    }
+    simulation_restart(sim);
+    assert_true(sim_find(sim, "http://b.example/")->terms.is_simple);
+    assert_int_equal(sim_n_calls(), 0);
+}
+
+/* Thousands: by id and by pair, with holes, page by page, after a restart. */
+static void
+many_are_found_by_id_and_by_pair(void **state)
+{
+    struct simulation *sim = *state;
+    unsigned n = 0;
+    uint64_t id = 0;
+    char callback[60];
+    const char *next;
+
+    for (int i = 0; i < 2500; i++) {
+        snprintf(callback, sizeof(callback), "http://h%d.example/cb", i);
+        sim_active(sim, callback, "");
+    }
+    for (int i = 0; i < 2500; i++) {
+        struct subscription *s = subscription_next(sim->hub, id);
+
+        id = s->id;
+        if (i % 3 != 0)
+            subscription_end(s, END_UNSUBSCRIBED);
+    }
+    sim_turn(sim);
+    simulation_restart(sim);
+    assert_int_equal(subscriptions_count(sim->hub), 834);
+    for (int i = 0; i < 2500; i++) {
+        struct topic *topic = subscription_next(sim->hub, 0)->topic;
+
+        snprintf(callback, sizeof(callback), "HTTP://H%d.example:80/cb", i);
+        assert_true(!subscription_find(sim->hub, topic, slice_of(callback)) ==
+                    (i % 3 != 0));
+    }
+
+    for (id = 0;; id = strtoull(next + 8, NULL, 10)) {
+        assert_int_equal(sim_order(sim, ORDER_LIST, id, NULL), 200);
+        for (const char *at = sim_text; (at = strstr(at, "{\"id\":")); at++)
+            n++;
+        next = strstr(sim_text, ",\"next\":");
+        if (!next)
+            break;
+    }
+    assert_int_equal(n, 834);
+}
+
+/* W-166 */
+static void
+a_report_tells_all_but_the_secret(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s =
+        sim_active(sim, CALLBACK, "&hub.secret=geheim&tag=a&interval=0.5");
+
+    sim_subscribe(sim, "http://b.example/", "&hub.secret=geheim");
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+    assert_non_null(strstr(sim_text, "\"callback\":\"" CALLBACK "\""));
+    assert_non_null(strstr(sim_text, "\"topic\":\"" TOPIC "\""));
+    assert_non_null(strstr(sim_text, "\"state\":\"active\""));
+    assert_non_null(strstr(sim_text, "\"leaseEnd\":\"2027-01-25T08:00:00Z\""));
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
+    assert_non_null(strstr(sim_text, "\"filter\":\"tag=a\",\"interval\":0.5"));
+    assert_non_null(strstr(sim_text, "\"hasSecret\":true"));
+
+    assert_int_equal(sim_order(sim, ORDER_LIST, 0, NULL), 200);
+    assert_non_null(
+        strstr(sim_text, "\"state\":\"pending\",\"mode\":\"subscribe\""));
+    assert_null(strstr(sim_text, "geheim"));
+}
+
+/* What does not pass its filter is not what it lags behind. */
+static void
+a_report_tells_no_lag_where_nothing_passes(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "&tag=none");
+
+    post(sim, 4, 2);
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
+}
+
+static void
+a_report_tells_what_fails(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "");
+
+    post(sim, 4, 2);
+    sim_answer(sim, sim_call(CALLBACK), 503, "");
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+
+    assert_non_null(strstr(sim_text, "\"lag\":2,\"pending\":true,"
+                                     "\"nextTry\":\"2027-01-15T08:00:0"));
+    assert_non_null(strstr(sim_text, "\"attempts\":1,\"failures\":1"));
+    assert_non_null(strstr(sim_text, "\"lastStatus\":503"));
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, simulation_setup, simulation_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(begins_at_the_head_of_its_request),
+        TEST(begins_where_it_wants_to),
+        TEST(the_key_is_the_pair_of_topic_and_callback),
+        TEST(a_renewal_replaces_all_terms_when_it_is_confirmed),
+        TEST(a_renewal_that_fails_leaves_secret_and_lease),
+        TEST(a_renewal_does_not_interrupt_a_delivery),
+        TEST(a_renewal_may_go_to_another_place),
+        TEST(ends_with_its_lease),
+        TEST(a_lease_goes_by_the_wall_clock),
+        TEST(a_lease_that_ended_while_there_was_no_broker_is_over),
+        TEST(everything_is_there_after_a_restart),
+        TEST(a_delivery_in_flight_is_repeated_after_a_crash),
+        TEST(a_cursor_is_kept_within_a_second),
+        TEST(gone_ends_it),
+        TEST(redelivery_goes_back_and_cuts_what_is_in_flight),
+        TEST(a_removed_set_ends_what_belongs_to_it),
+        TEST(what_belonged_to_a_removed_set_is_not_the_new_ones),
+        TEST(too_many_subscriptions_are_refused),
+        TEST(a_simple_subscription_is_verified_unless_it_is_trusted),
+        TEST(many_are_found_by_id_and_by_pair),
+        TEST(a_report_tells_all_but_the_secret),
+        TEST(a_report_tells_no_lag_where_nothing_passes),
+        TEST(a_report_tells_what_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
