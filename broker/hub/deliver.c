@@ -27,8 +27,9 @@ struct deliveries {
     struct list fixed;       /* their ranges were written in this turn */
     struct list unkept;      /* ... in one of which nothing was kept */
     struct alarm again;      /* writes those once more */
-    struct list ended;       /* to be freed when nobody is in a call's function
-                                any more */
+    bool is_again_set;
+    struct list ended; /* to be freed when nobody is in a call's function
+                          any more */
 };
 
 /*
@@ -675,6 +676,7 @@ write_again(struct alarm *alarm)
 {
     struct deliveries *all = list_entry(alarm, struct deliveries, again);
 
+    all->is_again_set = false;
     while (!list_is_empty(&all->unkept)) {
         struct delivery *d =
             list_entry(all->unkept.next, struct delivery, node);
@@ -692,7 +694,8 @@ deliver_unkept(struct hub *hub)
 
     free_ended(all);
     list_move(&all->unkept, &all->fixed);
-    if (!list_is_empty(&all->unkept)) {
+    if (!list_is_empty(&all->unkept) && !all->is_again_set) {
+        all->is_again_set = true;
         all->again.ring = write_again;
         caller_set_alarm(hub->caller, &all->again,
                          clock_steady_us() + PAUSE_US);

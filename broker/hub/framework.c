@@ -28,7 +28,6 @@ on_commit(struct watch *watch)
 
     if (atomic_exchange(&f->has_news, true))
         return;
-    atomic_store(&f->hub->is_dirty, true);
     hub_wake(f->hub);
 }
 

@@ -37,7 +37,6 @@ struct hub {
     int64_t again_us; /* steady: what could not be kept is tried again then */
 
     /* Other threads */
-    atomic_bool is_dirty;          /* something is new: deliver_wake */
     _Atomic(struct topic *) dirty; /* topics that have news: topic.c */
     atomic_bool sets_changed;
     _Atomic(struct caller *) woken; /* hub_wake: NULL before there is one */

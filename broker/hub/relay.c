@@ -171,8 +171,6 @@ bury(struct relaying *all, struct relay *relay)
 static void
 on_kept(struct relaying *all, struct relay *relay)
 {
-    bool is_more = relay->draft.last != relay->last;
-
     if (relay->new_hub_url) {
         free(relay->hub_url);
         relay->hub_url = relay->new_hub_url;
@@ -184,7 +182,7 @@ on_kept(struct relaying *all, struct relay *relay)
     }
     relay->state = RELAY_KEPT;
     settle(relay, &relay->draft);
-    if (is_more && relay->topic)
+    if (relay->topic)
         topic_mark(relay->topic);
 }
 

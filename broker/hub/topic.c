@@ -39,7 +39,6 @@ topic_mark(struct topic *topic)
     do
         topic->next_dirty = first;
     while (!atomic_compare_exchange_weak(&hub->dirty, &first, topic));
-    atomic_store(&hub->is_dirty, true);
     hub_wake(hub);
 }
 

@@ -328,7 +328,7 @@ turns(void)
 
     while (is_busy) {
         is_busy = false;
-        if (atomic_exchange(&e.hub.is_dirty, false)) {
+        if (atomic_exchange(&e.n_wakes, 0) > 0) {
             deliver_wake(&e.hub);
             is_busy = true;
         }
@@ -480,6 +480,7 @@ engine_start(void)
     clock_replace_steady(now_us);
     e.hub.registry = e.sets.registry;
     e.hub.config = &e.sets.config;
+    atomic_store(&e.hub.woken, (struct caller *)&e); /* only told of */
     list_init(&e.hub.topics);
     list_init(&e.hub.relays);
     assert_int_equal(deliver_open(&e.hub, &why), STATUS_OK);
