@@ -433,8 +433,11 @@ take(struct delivery *d, struct shared_body *body)
     struct subscription *s = d->s;
     struct deliveries *all = s->hub->deliveries;
 
-    if (body->size == 0 && s->range_last == 0)
+    if (body->size == 0 && s->range_last == 0) {
+        if (body->is_full && body->last == body->start)
+            return leave_for(d, PAUSE_US); /* there is more, but none came */
         return pass_over(d, body->last);
+    }
     if (s->range_last != 0 &&
         (body->size == 0 || body->last != s->range_last)) {
         /* The log is not what it was. It goes on with a range, and an id, of

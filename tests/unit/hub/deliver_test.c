@@ -485,7 +485,7 @@ repeats_the_range_after_a_restart(void **state)
     struct subscription *s;
 
     engine_open(state);
-    sets_post(&e.sets, "demo", 0, 50);
+    sets_post_heavy(&e.sets, "demo", 0, 50, 3000);
     s = subscribe("demo", "http://receiver.example/", 10);
     turns();
     assert_sent(last_sent(), 10, 50);
@@ -494,7 +494,7 @@ repeats_the_range_after_a_restart(void **state)
     e.n_calls = e.n_alarms = 0;
     e.last_id = 0;
     memset(&e.hub, 0, sizeof(e.hub));
-    e.sets.config.message_bytes = 4096;
+    e.sets.config.message_bytes = 64 << 10;
     engine_start();
     sets_post(&e.sets, "demo", 50, 5);
     s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
@@ -597,8 +597,6 @@ reads_what_is_not_in_memory_elsewhere(void **state)
     a = subscribe("demo", "http://receiver.example/a", 0);
     b = subscribe("demo", "http://receiver.example/b", 0);
     turns();
-    if (e.n_jobs_made == 0)
-        skip();
     assert_int_equal(e.n_jobs, 1);
     assert_int_equal(e.n_sent, 0);
     run_jobs();
@@ -613,7 +611,7 @@ reads_what_is_not_in_memory_elsewhere(void **state)
 static void
 can_be_cut_in_every_state(void **state)
 {
-    struct subscription *s;
+    struct subscription *s, *stays;
 
     engine_open(state);
     sets_post(&e.sets, "demo", 0, 5);
@@ -622,7 +620,7 @@ can_be_cut_in_every_state(void **state)
     e.n_calls = e.n_alarms = 0;
     memset(&e.hub, 0, sizeof(e.hub));
     engine_start();
-    subscribe("demo", "http://receiver.example/stays", 5);
+    stays = subscribe("demo", "http://receiver.example/stays", 5);
 
     s = subscribe("demo", "http://receiver.example/queued", 0);
     __wrap_subscription_end(s, END_UNSUBSCRIBED);
@@ -644,6 +642,7 @@ can_be_cut_in_every_state(void **state)
     finish(s, 500);
     __wrap_subscription_end(s, END_UNSUBSCRIBED);
     turns();
+    finish(stays, 200);
     assert_int_equal(e.n_calls, 0);
     assert_int_equal(e.n_alarms, 0);
     engine_close();
@@ -867,6 +866,14 @@ delivers_what_is_larger_than_the_budget(void **state)
     engine_close();
 }
 
+/* What a commit brought about is told after it was answered; the next one's
+ * answer comes later. */
+static void
+post_once_more(unsigned n)
+{
+    sets_post(&e.sets, "z", n, 1);
+}
+
 /* R-320, R-321, R-326: an event wakes the topic of its set only; the Source's
  * wakes all. */
 static void
@@ -879,6 +886,8 @@ wakes_the_framework_topic_that_an_event_concerns(void **state)
     engine_open(state);
     sets_post(&e.sets, "a", 0, 1);
     sets_post(&e.sets, "b", 0, 1);
+    post_once_more(0);
+    post_once_more(1);
     a = subscription_at(topic_for(TOPIC_FRAMEWORK, "a"),
                         "http://receiver.example/a", 0);
     b = subscription_at(topic_for(TOPIC_FRAMEWORK, "b"),
@@ -891,6 +900,7 @@ wakes_the_framework_topic_that_an_event_concerns(void **state)
     assert_int_equal(e.n_sent, 0);
 
     sets_rotate(&e.sets, "a");
+    post_once_more(2);
     turns();
     run_jobs();
     assert_true(is_under_way(a));
@@ -903,6 +913,7 @@ wakes_the_framework_topic_that_an_event_concerns(void **state)
     finish(a, 200);
 
     sets_rotate(&e.sets, "b");
+    post_once_more(3);
     n = e.n_sent;
     turns();
     run_jobs();
@@ -912,6 +923,7 @@ wakes_the_framework_topic_that_an_event_concerns(void **state)
     finish(b, 200);
 
     sets_post(&e.sets, "c", 0, 1); /* the Source Description */
+    post_once_more(4);
     n = e.n_sent;
     turns();
     run_jobs();
