@@ -137,9 +137,10 @@ latest_write(struct buf *to, const struct message_wish *wish,
     part.patience = LOG_DISK;
     part.upto = range.last;
     /* Where one message ends is known when it was made. */
-    for (part.after = range.after; !rc && part.after < range.last;) {
+    while (!rc && range.after < range.last) {
         to->size = before;
-        rc = message_write(to, &part, &part.after, why);
+        part.after = range.after;
+        rc = message_write(to, &part, &range.after, why);
     }
     return rc;
 }

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "broker/log/await.h"
+#include "broker/sets/announce.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 
@@ -118,6 +120,44 @@ goes_on_where_it_stopped(void **state)
     sets_close(&s);
 }
 
+/* The framework log is bounded whatever the options say: ten closed lists. */
+static void
+retains_a_fixed_number_of_the_framework_log(void **state)
+{
+    const struct event event = {.change = CHANGE_UPDATED,
+                                .capability = CAP_DESCRIPTION,
+                                .loc = SLICE(SETS_URL "/")};
+    struct head head;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.retain_lists = 2;
+    s.config.remove_grace_us = 0;
+    sets_open(&s);
+    for (unsigned i = 0; i < 12; i++) {
+        const struct post close = {.kind = POST_CLOSE,
+                                   .set = registry_framework(s.registry)};
+
+        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+        assert_int_equal(await_post(registry_log(s.registry), &close, NULL),
+                         STATUS_OK);
+    }
+    sets_file_all(&s);
+    retain_all(s.registry);
+    for (int i = 0; i < 2; i++) {
+        log_head(registry_framework(s.registry), &head);
+        assert_int_equal(head.list, 13);
+        assert_int_equal(head.first_list, 3);
+        assert_int_equal(head.earliest, 2);
+        sets_close(&s);
+        sets_open(&s);
+    }
+    retain_all(s.registry);
+    log_head(registry_framework(s.registry), &head);
+    assert_int_equal(head.first_list, 3);
+    sets_close(&s);
+}
+
 int
 main(void)
 {
@@ -129,6 +169,7 @@ main(void)
         TEST(keeps_what_is_not_filed),
         TEST(lets_old_lists_go_by_age),
         TEST(goes_on_where_it_stopped),
+        TEST(retains_a_fixed_number_of_the_framework_log),
     };
 
     return cmocka_run_group_tests_name("retain", tests, NULL, NULL);

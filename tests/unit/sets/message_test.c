@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "broker/base/clock.h"
+#include "tests/support/channel.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
 #include "tests/unit/sets/messages.h"
@@ -38,6 +39,91 @@ writes_a_change_notification(void **state)
                      " /s:urlset/rs:md/@until");
     assert_xpath_count(&x, "//@td:now | //@td:heartbeat", 0);
     xpath_close(&x);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* one for simple subscriptions says the same, and leads nowhere. */
+static void
+a_plain_message_has_no_links(void **state)
+{
+    struct sets s;
+    const struct message_wish wish = {
+        .set = open_in(&s, state, 1, 3),
+        .upto = UINT64_MAX,
+        .max_bytes = MIB,
+        .is_plain = true,
+    };
+    struct buf plain, text;
+    struct xpath x;
+    uint64_t last;
+
+    buf_init(&plain, SIZE_MAX);
+    buf_init(&text, SIZE_MAX);
+    assert_int_equal(message_write(&plain, &wish, &last, NULL), STATUS_OK);
+    write_on(&text, wish.set, MESSAGE_XML, 0, MIB);
+    assert_valid(buf_slice(&plain));
+    xpath_open(&x, buf_slice(&plain));
+    assert_xpath_count(&x, "/s:urlset/rs:ln", 0);
+    assert_xpath_count(&x, "/s:urlset/s:url", 3);
+    xpath_close(&x);
+    assert_memory_equal(receive(&plain, MESSAGE_XML).coverage.digest.bytes,
+                        receive(&text, MESSAGE_XML).coverage.digest.bytes,
+                        DIGEST_SIZE);
+    buf_fini(&plain);
+    buf_fini(&text);
+    sets_close(&s);
+}
+
+/* R-320 to R-322, R-325: a framework message covers a part of the framework
+ * log, and what the events of other sets would be is left out. */
+static void
+a_framework_message_is_of_the_framework_log(void **state)
+{
+    struct sets s;
+    struct message_wish wish = {
+        .set = open_in(&s, state, 1, 3),
+        .max_bytes = MIB,
+        .is_framework = true,
+    };
+    struct head head;
+    struct buf text;
+    struct xpath x;
+    uint64_t last;
+
+    sets_post(&s, "other", 1, 1);
+    wish.upto = channel_last(&s);
+    assert_true(log_head(registry_framework(s.registry), &head));
+    buf_init(&text, SIZE_MAX);
+    assert_int_equal(message_write(&text, &wish, &last, NULL), STATUS_OK);
+    assert_int_equal(last, 4);
+    assert_valid(buf_slice(&text));
+    xpath_open(&x, buf_slice(&text));
+    assert_xpath_text(&x, "/s:urlset/rs:md/@capability",
+                      "framework-notification");
+    assert_xpath_text(&x, "/s:urlset/rs:md/@td:epoch", head.epoch);
+    assert_xpath_text(&x, "/s:urlset/rs:md/@td:after", "0");
+    assert_xpath_text(&x, "/s:urlset/rs:md/@td:last", "4");
+    assert_xpath_count(&x, "/s:urlset/rs:md[@from][@until][@td:digest]", 1);
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='up']/@href",
+                      SETS_URL "/sets/demo/capabilitylist.xml");
+    assert_xpath_count(&x, "/s:urlset/s:url", 3);
+    assert_xpath_count(
+        &x, "/s:urlset/s:url/rs:md[@change][@capability][@datetime][@td:seq]",
+        3);
+    assert_xpath_count(&x, "//rs:md[@td:tags='set:demo']", 1);
+    assert_xpath_count(&x, "//rs:md[@td:tags='source']", 2);
+    xpath_close(&x);
+
+    /* At its head it says so, as any message does. */
+    wish.after = 4;
+    buf_clear(&text);
+    assert_int_equal(message_write(&text, &wish, &last, NULL), STATUS_OK);
+    assert_int_equal(last, 4);
+    wish.is_silent = true;
+    buf_clear(&text);
+    assert_int_equal(message_write(&text, &wish, &last, NULL), STATUS_OK);
+    assert_int_equal(text.size, 0);
     buf_fini(&text);
     sets_close(&s);
 }
@@ -384,6 +470,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(writes_a_change_notification),
+        TEST(a_plain_message_has_no_links),
+        TEST(a_framework_message_is_of_the_framework_log),
         TEST(writes_the_same_as_json),
         TEST(covers_exactly_what_it_says_over_any_batches),
         TEST(meets_in_time_where_it_meets_in_seq),

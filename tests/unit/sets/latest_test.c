@@ -1,0 +1,198 @@
+#include "broker/sets/latest.h"
+
+#include "broker/sets/announce.h"
+#include "tests/support/channel.h"
+#include "tests/unit/sets/messages.h"
+
+static void
+latest(struct buf *to, struct set *set, bool is_framework, size_t max_bytes)
+{
+    const struct message_wish wish = {
+        .set = set, .max_bytes = max_bytes, .is_framework = is_framework};
+
+    buf_clear(to);
+    assert_int_equal(latest_write(to, &wish, NULL), STATUS_OK);
+}
+
+/* The same bytes as a subscriber got who is at the head. */
+static void
+assert_is_message(struct set *set, uint64_t after, uint64_t last)
+{
+    struct buf found, wanted;
+    uint64_t end;
+
+    buf_init(&found, SIZE_MAX);
+    buf_init(&wanted, SIZE_MAX);
+    latest(&found, set, false, MIB);
+    assert_int_equal(write_message(&wanted, set, MESSAGE_XML, after, last, MIB,
+                                   LOG_DISK, &end),
+                     STATUS_OK);
+    assert_int_equal(end, last);
+    assert_true(slice_equal(buf_slice(&found), buf_slice(&wanted)));
+    buf_fini(&found);
+    buf_fini(&wanted);
+}
+
+/* R-285, W-148: what the last commit told, in this process and in the next. */
+static void
+is_what_the_last_commit_told(void **state)
+{
+    struct sets s;
+    struct set *set = open_in(&s, state, 3, 5);
+
+    assert_int_equal(sets_head(&s, "demo").commit_after, 10);
+    assert_is_message(set, 10, 15);
+    sets_rotate(&s, "demo"); /* tells no change */
+    assert_is_message(set, 10, 15);
+    sets_close(&s);
+    sets_open(&s);
+    assert_is_message(sets_find(&s, "demo"), 10, 15);
+    sets_post(&s, "demo", 15, 2);
+    assert_is_message(sets_find(&s, "demo"), 15, 17);
+    sets_close(&s);
+}
+
+/* Where only a closed list's file has the last entry, it is that entry. */
+static void
+is_the_last_entry_where_only_a_file_has_it(void **state)
+{
+    struct sets s;
+
+    open_in(&s, state, 1, 5);
+    sets_rotate(&s, "demo");
+    sets_file_all(&s);
+    channel_last(&s); /* one more commit: rows are let go of */
+    sets_close(&s);
+    sets_open(&s);
+    assert_int_equal(sets_head(&s, "demo").commit_after, 4);
+    assert_is_message(sets_find(&s, "demo"), 4, 5);
+    sets_close(&s);
+}
+
+/* of a commit that needs several messages, the last one. */
+static void
+is_the_last_message_of_a_large_commit(void **state)
+{
+    struct sets s;
+    struct set *set = open_in(&s, state, 1, 1);
+    uint64_t after = 1, last = 1;
+    struct buf found, message;
+
+    buf_init(&found, SIZE_MAX);
+    buf_init(&message, SIZE_MAX);
+    sets_post_heavy(&s, "demo", 1, 300, 3000);
+    for (unsigned n = 0; last < 301; n++) {
+        after = last;
+        last = write_on(&message, set, MESSAGE_XML, after, 100000);
+        assert_in_range(n, 0, 50);
+    }
+    assert_in_range(after, 200, 300);
+    latest(&found, set, false, 100000);
+    assert_true(slice_equal(buf_slice(&found), buf_slice(&message)));
+    buf_fini(&found);
+    buf_fini(&message);
+    sets_close(&s);
+}
+
+/* nothing before the first change, and when all is let go of. */
+static void
+is_nothing_where_nothing_is_there(void **state)
+{
+    struct list_info list;
+    struct buf found;
+    struct sets s;
+    struct set *set;
+    size_t n = 1;
+
+    buf_init(&found, SIZE_MAX);
+    set = open_in(&s, state, 1, 5);
+    sets_rotate(&s, "demo");
+    sets_file_all(&s);
+    assert_int_equal(
+        log_lists(registry_log(s.registry), set->log, 1, &list, &n, NULL),
+        STATUS_OK);
+    assert_int_equal(
+        log_retire(registry_log(s.registry), set->log, &list, 1, 0, NULL),
+        STATUS_OK);
+    latest(&found, set, false, MIB);
+    assert_int_equal(found.size, 0);
+
+    set = registry_make(s.registry, SLICE("never"));
+    latest(&found, set, false, MIB);
+    assert_int_equal(found.size, 0);
+    sets_close(&s);
+    buf_fini(&found);
+}
+
+static void
+assert_latest_events(struct set *set, const char *lines)
+{
+    struct buf message, found;
+
+    buf_init(&message, SIZE_MAX);
+    buf_init(&found, SIZE_MAX);
+    latest(&message, set, true, MIB);
+    if (message.size > 0)
+        channel_lines(&found, buf_slice(&message));
+    assert_true(slice_is(buf_slice(&found), lines));
+    buf_fini(&message);
+    buf_fini(&found);
+}
+
+#define CREATED(set) "created capabilitylist /sets/" set "/capabilitylist.xml\n"
+#define SOURCE       "updated description /.well-known/resourcesync\n"
+
+/* R-285, R-326: of a framework channel, what the last round told there, however
+ * much was told elsewhere meanwhile; found again in the next process. */
+static void
+is_the_last_round_that_told_something_on_the_channel(void **state)
+{
+    struct sets s;
+    struct set *demo = open_in(&s, state, 1, 5);
+
+    channel_last(&s);
+    assert_latest_events(demo, CREATED("demo") SOURCE);
+    sets_post(&s, "other", 1, 1);
+    channel_last(&s);
+    assert_latest_events(demo, SOURCE);
+    assert_latest_events(sets_find(&s, "other"), CREATED("other") SOURCE);
+    for (unsigned i = 0; i < 1500; i++) { /* more than are looked at at once */
+        sets_post(&s, "other", 1, 1);
+        sets_rotate(&s, "other");
+    }
+    channel_last(&s);
+    assert_latest_events(demo, SOURCE);
+    sets_close(&s);
+    sets_open(&s);
+    demo = sets_find(&s, "demo");
+    assert_latest_events(demo, SOURCE);
+    assert_int_equal(announce_last(demo), 4);
+    assert_latest_events(demo, SOURCE);
+    sets_rotate(&s, "demo");
+    channel_last(&s);
+    assert_latest_events(
+        demo, "updated changelist /sets/demo/changes/000000000001.xml"
+              " < /sets/demo/changelist.xml\n"
+              "created changelist /sets/demo/changes/000000000002.xml"
+              " < /sets/demo/changelist.xml\n"
+              "created changelist-archive /sets/demo/changelist-archive.xml\n"
+              "updated capabilitylist /sets/demo/capabilitylist.xml\n");
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(is_what_the_last_commit_told),
+        TEST(is_the_last_entry_where_only_a_file_has_it),
+        TEST(is_the_last_message_of_a_large_commit),
+        TEST(is_nothing_where_nothing_is_there),
+        TEST(is_the_last_round_that_told_something_on_the_channel),
+    };
+
+    return cmocka_run_group_tests_name("latest", tests, NULL, NULL);
+}
