@@ -72,31 +72,41 @@ channel_lines(struct buf *to, struct slice message)
 }
 
 void
-channel_assert(struct sets *s, struct set *set, uint64_t after,
-               const char *lines, const char *file, int line)
+channel_read(struct sets *s, struct set *set, uint64_t after, struct buf *lines)
 {
     struct message_wish wish = {
         .set = set,
         .form = MESSAGE_XML,
-        .after = after,
-        .upto = UINT64_MAX,
+        .upto = channel_last(s),
         .max_bytes = (size_t)1 << 24,
         .patience = LOG_DISK,
         .is_framework = true,
     };
-    struct buf message, found;
+    struct buf message;
 
-    wish.upto = channel_last(s);
     buf_init(&message, SIZE_MAX);
+    while (after < wish.upto) {
+        wish.after = after;
+        buf_clear(&message);
+        assert_int_equal(message_write(&message, &wish, &after, NULL),
+                         STATUS_OK);
+        channel_lines(lines, buf_slice(&message));
+    }
+    buf_fini(&message);
+}
+
+void
+channel_assert(struct sets *s, struct set *set, uint64_t after,
+               const char *lines, const char *file, int line)
+{
+    struct buf found;
+
     buf_init(&found, SIZE_MAX);
-    assert_int_equal(message_write(&message, &wish, &after, NULL), STATUS_OK);
-    assert_int_equal(after, wish.upto);
-    channel_lines(&found, buf_slice(&message));
+    channel_read(s, set, after, &found);
     if (!slice_is(buf_slice(&found), lines)) {
         print_message("found:\n%.*swanted:\n%s", (int)found.size, found.data,
                       lines);
         _fail(file, line);
     }
-    buf_fini(&message);
     buf_fini(&found);
 }

@@ -27,6 +27,11 @@ uint64_t channel_last(struct sets *s);
 void channel_assert(struct sets *s, struct set *set, uint64_t after,
                     const char *lines, const char *file, int line);
 
+/* Appends the lines of the channel of `set` behind entry `after` of the
+ * framework log. */
+void channel_read(struct sets *s, struct set *set, uint64_t after,
+                  struct buf *lines);
+
 /* The lines of a notification, appended. */
 void channel_lines(struct buf *to, struct slice message);
 
