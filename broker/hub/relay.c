@@ -187,13 +187,13 @@ on_kept(struct relaying *all, struct relay *relay)
 }
 
 static void
-on_lost(struct relaying *all, struct relay *relay)
+on_lost(struct relay *relay)
 {
     free(relay->new_hub_url);
     relay->new_hub_url = NULL;
     if (relay->state == RELAY_NEW) {
-        relay->id = 0; /* it may be another one's now */
-        bury(all, relay);
+        list_remove(&relay->node); /* nobody could find it yet */
+        relay_free(relay);
         return;
     }
     relay->state = RELAY_KEPT;
@@ -213,7 +213,7 @@ on_ended(struct records_hook *hook, bool is_kept)
         if (is_kept)
             on_kept(all, relay);
         else
-            on_lost(all, relay);
+            on_lost(relay);
     }
 }
 

@@ -1,0 +1,463 @@
+#include "broker/hub/relay.h"
+
+#include "broker/hub/inside.h"
+#include "tests/support/origin.h"
+#include "tests/unit/hub/asked.h"
+
+#define TOPIC "http://127.0.0.1:9/feed"
+
+static void
+assert_said(const struct told *t, unsigned http, const char *part)
+{
+    if (t->http != http || !strstr(t->status ? t->why.text : t->text, part))
+        fail_msg("%u \"%s\" is not %u with \"%s\"", t->http,
+                 t->status ? t->why.text : t->text, http, part);
+}
+
+/* Issue 4, point 5: PUT, GET, DELETE of /relays/{name}. */
+static void
+is_made_shown_listed_and_removed(void **state)
+{
+    struct asked a;
+    struct told t;
+
+    asked_configure(&a, state);
+    asked_open(&a);
+
+    t = asked_of_relay(&a, ORDER_RELAY_PUT, "news",
+                       "{\"topic\":\"" TOPIC "\"}");
+    assert_said(&t, 201,
+                "{\"name\":\"news\",\"topic\":\"" TOPIC
+                "\",\"hub\":\"" ASKED_HUB "\",\"epoch\":\"");
+    t = asked_of_relay(&a, ORDER_RELAY_SHOW, "news", "");
+    assert_said(&t, 200,
+                "\"last\":0,\"documents\":0,\"bytes\":0,"
+                "\"subscriptions\":0}");
+    t = asked_of_relay(&a, ORDER_RELAY_PUT, "news",
+                       "{\"hub\":\"https://b.example/hub\",\"topic\":\"" TOPIC
+                       "\"}");
+    assert_said(&t, 200, "\"hub\":\"https://b.example/hub\"");
+    t = asked_of_relay(&a, ORDER_RELAY_LIST, "", "");
+    assert_said(&t, 200, "{\"relays\":[{\"name\":\"news\"");
+    t = asked_of_relay(&a, ORDER_RELAY_REMOVE, "news", "");
+    assert_int_equal(t.http, 204);
+    t = asked_of_relay(&a, ORDER_RELAY_SHOW, "news", "");
+    assert_said(&t, 404, "there is no relay called \"news\"");
+    t = asked_of_relay(&a, ORDER_RELAY_REMOVE, "news", "");
+    assert_int_equal(t.http, 404);
+    t = asked_of_relay(&a, ORDER_RELAY_LIST, "", "");
+    assert_string_equal(t.text, "{\"relays\":[]}\n");
+
+    asked_close(&a);
+}
+
+static void
+assert_refused(struct asked *a, const char *body, unsigned http,
+               const char *part)
+{
+    struct told t = asked_of_relay(a, ORDER_RELAY_PUT, "bad", body);
+
+    assert_true(t.status != STATUS_OK);
+    assert_said(&t, http, part);
+}
+
+/* Each refusal names the member, and nothing of it is kept. */
+static void
+refuses_what_is_no_relay(void **state)
+{
+    struct asked a;
+    struct told t;
+
+    asked_configure(&a, state);
+    asked_open(&a);
+
+    assert_refused(&a, "", 400, "");
+    assert_refused(&a, "{", 400, "");
+    assert_refused(&a, "[]", 422, "a relay is a JSON object");
+    assert_refused(&a, "{}", 422, "topic: is missing");
+    assert_refused(&a, "{\"topic\":7}", 422, "topic: is a string");
+    assert_refused(&a, "{\"topic\":[\"" TOPIC "\"]}", 422,
+                   "topic: is a string");
+    assert_refused(&a, "{\"topic\":\"" TOPIC "\",\"topic\":\"" TOPIC "\"}", 422,
+                   "topic: is there twice");
+    assert_refused(&a, "{\"topik\":\"" TOPIC "\"}", 422,
+                   "\"topik\" is no setting of a relay; is \"topic\" meant?");
+    assert_refused(&a, "{\"colour\":\"\"}", 422,
+                   "\"colour\" is no setting of a relay");
+    assert_refused(&a, "{\"topic\":\"ftp://a.example/\"}", 422, "topic: ");
+    assert_refused(&a, "{\"topic\":\"http://u@a.example/\"}", 422, "topic: ");
+    assert_refused(&a, "{\"topic\":\"" TOPIC "\",\"hub\":\"/hub\"}", 422,
+                   "hub: ");
+    assert_refused(&a, "{\"topic\":\"" SETS_URL "/sets/x/notifications\"}", 422,
+                   "of this broker itself");
+    t = asked_of_relay(&a, ORDER_RELAY_PUT, "Bad/name",
+                       "{\"topic\":\"" TOPIC "\"}");
+    assert_said(&t, 404, "no relay can be called");
+    t = asked_of_relay(&a, ORDER_RELAY_LIST, "", "");
+    assert_string_equal(t.text, "{\"relays\":[]}\n");
+
+    asked_close(&a);
+}
+
+/* A topic is the log of one relay, or is taken in by one set; compared as W-026
+ * says. */
+static void
+a_topic_has_one_owner(void **state)
+{
+    struct problem why = {""};
+    struct asked a;
+    struct told t;
+
+    asked_configure(&a, state);
+    asked_open(&a);
+
+    asked_put_relay(&a, "one", "http://127.0.0.1:80/%7efeed", 201);
+    t = asked_of_relay(&a, ORDER_RELAY_PUT, "two",
+                       "{\"topic\":\"http://127.0.0.1/~feed\"}");
+    assert_said(&t, 409, "is the topic of relay one already");
+    t = asked_of_relay(&a, ORDER_RELAY_PUT, "one", "{\"topic\":\"" TOPIC "\"}");
+    assert_said(&t, 409, "the relay one has another topic");
+    assert_int_equal(asked_put_set(&a, "demo",
+                                   "{\"upstreamTopic\":"
+                                   "\"http://127.0.0.1/~feed\"}",
+                                   &why),
+                     STATUS_INVALID);
+    assert_non_null(strstr(why.text, "is the topic of relay one already"));
+
+    assert_int_equal(
+        asked_put_set(&a, "demo", "{\"upstreamTopic\":\"" TOPIC "\"}", &why),
+        STATUS_OK);
+    asked_put_relay(&a, "three", TOPIC, 409);
+    assert_int_equal(asked_put_set(&a, "demo", "{}", &why), STATUS_OK);
+    asked_put_relay(&a, "three", TOPIC, 201);
+
+    t = asked_of_relay(&a, ORDER_RELAY_REMOVE, "one", "");
+    assert_int_equal(t.http, 204);
+    asked_put_relay(&a, "two", "http://127.0.0.1/~feed", 201);
+
+    asked_close(&a);
+}
+
+/* Documents, by the hub's own functions: a hub without a thread, whose turns
+ * are the test's. */
+
+struct still {
+    struct sets sets;
+    struct hub hub;
+    struct relay *relay;
+};
+
+static void
+still_open(struct still *s)
+{
+    struct problem why = {""};
+
+    memset(&s->hub, 0, sizeof(s->hub));
+    sets_open(&s->sets);
+    s->hub.registry = s->sets.registry;
+    s->hub.config = &s->sets.config;
+    list_init(&s->hub.relays);
+    list_init(&s->hub.topics);
+    assert_int_equal(records_open(&s->hub.records, s->sets.config.data, &why),
+                     STATUS_OK);
+    assert_int_equal(relay_load(&s->hub, &why), STATUS_OK);
+    s->relay = relay_find(&s->hub, SLICE("news"));
+}
+
+static void
+still_close(struct still *s)
+{
+    relay_close(&s->hub);
+    records_close(s->hub.records);
+    sets_close(&s->sets);
+}
+
+static void
+still_make(struct still *s)
+{
+    struct problem why = {""};
+    bool is_new;
+
+    assert_int_equal(relay_make(&s->hub, SLICE("news"), SLICE(TOPIC),
+                                SLICE(ASKED_HUB), &s->relay, &is_new, &why),
+                     STATUS_OK);
+    assert_true(is_new);
+}
+
+static void
+keep(struct still *s)
+{
+    assert_int_equal(records_commit(s->hub.records, NULL), STATUS_OK);
+}
+
+static enum status
+take(struct still *s, const char *type, const char *key, struct slice body,
+     struct problem *why)
+{
+    *why = (struct problem){""};
+    return relay_take(s->relay, slice_of(type), slice_of(key), body, why);
+}
+
+static void
+assert_taken(struct still *s, const char *key, const char *body, uint64_t last)
+{
+    struct problem why;
+
+    assert_int_equal(take(s, "text/plain", key, slice_of(body), &why),
+                     STATUS_OK);
+    keep(s);
+    assert_int_equal(s->relay->last, last);
+}
+
+static void
+assert_document(struct still *s, uint64_t after, const char *type,
+                struct slice body)
+{
+    const char *got = NULL;
+    struct buf b;
+
+    buf_init(&b, SIZE_MAX);
+    assert_int_equal(relay_read(s->relay, after, &b, &got, NULL), STATUS_OK);
+    assert_string_equal(got, type);
+    assert_true(slice_equal(buf_slice(&b), body));
+    buf_fini(&b);
+}
+
+/* R-296: what goes out is what came in, byte for byte, whatever it is. */
+static void
+keeps_documents_as_they_are(void **state)
+{
+    static const char bytes[] = "\0\xff\r\n<not xml";
+    struct slice odd = {bytes, sizeof(bytes)};
+    const char *type = NULL;
+    struct problem why;
+    struct still s;
+    struct buf b;
+
+    sets_configure(&s.sets, tempdir_path(state));
+    still_open(&s);
+    still_make(&s);
+    keep(&s);
+
+    assert_int_equal(take(&s, " application/x-odd; a=\"b\" ", "", odd, &why),
+                     STATUS_OK);
+    assert_int_equal(take(&s, "text/plain", "", SLICE("two"), &why), STATUS_OK);
+    keep(&s);
+
+    assert_document(&s, 0, "application/x-odd; a=\"b\"", odd);
+    assert_document(&s, 1, "text/plain", SLICE("two"));
+    buf_init(&b, SIZE_MAX);
+    assert_int_equal(relay_read(s.relay, 2, &b, &type, &why), STATUS_OK);
+    assert_int_equal(b.size, 0);
+    buf_fini(&b);
+
+    still_close(&s);
+}
+
+/* What is not kept is not delivered, and nobody finds it. */
+static void
+shows_nothing_before_it_is_kept(void **state)
+{
+    struct problem why;
+    struct still s;
+
+    sets_configure(&s.sets, tempdir_path(state));
+    still_open(&s);
+    still_make(&s);
+    assert_null(relay_find(&s.hub, SLICE("news")));
+    assert_null(relay_of_topic(&s.hub, SLICE(TOPIC)));
+    records_rollback(s.hub.records);
+    assert_true(list_is_empty(&s.hub.relays));
+
+    still_make(&s);
+    keep(&s);
+    assert_ptr_equal(relay_find(&s.hub, SLICE("news")), s.relay);
+    assert_ptr_equal(relay_of_topic(&s.hub, SLICE(TOPIC)), s.relay);
+
+    assert_int_equal(take(&s, "text/plain", "", SLICE("lost"), &why),
+                     STATUS_OK);
+    assert_int_equal(s.relay->last, 0);
+    records_rollback(s.hub.records);
+    assert_int_equal(s.relay->last, 0);
+    assert_taken(&s, "", "kept", 1);
+    assert_document(&s, 0, "text/plain", SLICE("kept"));
+
+    assert_int_equal(relay_unmake(s.relay, &why), STATUS_OK);
+    assert_int_equal(relay_unmake(s.relay, &why), STATUS_RUNNING);
+    records_rollback(s.hub.records);
+    assert_taken(&s, "", "still there", 2);
+
+    still_close(&s);
+}
+
+/* A Source that does not hear our answer repeats what it has sent. */
+static void
+keeps_what_comes_again_once(void **state)
+{
+    struct problem why;
+    struct still s;
+
+    sets_configure(&s.sets, tempdir_path(state));
+    still_open(&s);
+    still_make(&s);
+    keep(&s);
+
+    assert_taken(&s, "", "a", 1);
+    assert_taken(&s, "", "a", 1);
+    assert_taken(&s, "", "b", 2);
+    assert_taken(&s, "", "a", 3);
+
+    assert_taken(&s, "k-1", "c", 4);
+    assert_taken(&s, "\"k-1\"", "c", 4);
+    assert_taken(&s, "k-2", "c", 5); /* the Source says that it is another */
+    assert_taken(&s, "k-1", "c", 5);
+    assert_int_equal(take(&s, "text/plain", "k-1", SLICE("d"), &why),
+                     STATUS_INVALID);
+    assert_non_null(strstr(why.text, "was given to another document"));
+
+    /* Twice in one turn. */
+    assert_int_equal(take(&s, "text/plain", "", SLICE("e"), &why), STATUS_OK);
+    assert_taken(&s, "", "e", 6);
+
+    still_close(&s);
+}
+
+static void
+refuses_what_could_not_be_passed_on(void **state)
+{
+    char type[400];
+    struct problem why;
+    struct still s;
+
+    sets_configure(&s.sets, tempdir_path(state));
+    s.sets.config.relay_bytes = 10;
+    still_open(&s);
+    still_make(&s);
+    keep(&s);
+
+    assert_int_equal(take(&s, "text/plain", "", SLICE(""), &why),
+                     STATUS_MALFORMED);
+    assert_int_equal(take(&s, "", "", SLICE("x"), &why), STATUS_MALFORMED);
+    assert_non_null(strstr(why.text, "no Content-Type"));
+    assert_int_equal(take(&s, "text", "", SLICE("x"), &why), STATUS_MALFORMED);
+    assert_int_equal(take(&s, "text/plain\r\nX: y", "", SLICE("x"), &why),
+                     STATUS_MALFORMED);
+    assert_non_null(strstr(why.text, "characters that no header can have"));
+    memset(type, 'a', sizeof(type) - 1);
+    type[sizeof(type) - 1] = '\0';
+    type[4] = '/';
+    assert_int_equal(take(&s, type, "", SLICE("x"), &why), STATUS_MALFORMED);
+    type[255] = '\0';
+    assert_int_equal(take(&s, type, "", SLICE("x"), &why), STATUS_OK);
+    assert_int_equal(take(&s, "text/plain", "a key", SLICE("y"), &why),
+                     STATUS_MALFORMED);
+    assert_int_equal(take(&s, "text/plain", "", SLICE("12345678901"), &why),
+                     STATUS_TOO_LARGE);
+    keep(&s);
+    assert_int_equal(s.relay->last, 1);
+
+    still_close(&s);
+}
+
+static void
+assert_gone(struct still *s, uint64_t after)
+{
+    const char *type = NULL;
+    struct problem why = {""};
+    struct buf b;
+
+    buf_init(&b, SIZE_MAX);
+    assert_int_equal(relay_read(s->relay, after, &b, &type, &why), STATUS_GONE);
+    assert_int_equal(b.size, 0);
+    buf_fini(&b);
+}
+
+/* --relay-documents and --relay-bytes; the latest document is there however
+ * large it is. */
+static void
+keeps_the_latest_documents(void **state)
+{
+    struct still s;
+
+    sets_configure(&s.sets, tempdir_path(state));
+    s.sets.config.relay_documents = 3;
+    s.sets.config.relay_bytes = 100;
+    still_open(&s);
+    still_make(&s);
+    keep(&s);
+
+    assert_taken(&s, "", "1", 1);
+    assert_taken(&s, "", "2", 2);
+    assert_taken(&s, "", "3", 3);
+    assert_int_equal(s.relay->earliest, 0);
+    assert_taken(&s, "", "4", 4);
+    assert_int_equal(s.relay->earliest, 1);
+    assert_gone(&s, 0);
+    assert_document(&s, 1, "text/plain", SLICE("2"));
+
+    s.sets.config.relay_bytes = 2;
+    assert_taken(&s, "", "56", 5);
+    assert_int_equal(s.relay->earliest, 4);
+    assert_gone(&s, 3);
+    assert_document(&s, 4, "text/plain", SLICE("56"));
+
+    still_close(&s);
+}
+
+/* R-149: epoch, documents, what they sum up to, keys: all as before. */
+static void
+is_the_same_after_a_restart(void **state)
+{
+    char epoch[EPOCH_SIZE + 1];
+    struct documents_sum sum;
+    struct problem why;
+    struct still s;
+
+    sets_configure(&s.sets, tempdir_path(state));
+    s.sets.config.relay_documents = 2;
+    still_open(&s);
+    still_make(&s);
+    keep(&s);
+    assert_taken(&s, "k-1", "one", 1);
+    assert_taken(&s, "k-2", "two", 2);
+    assert_taken(&s, "k-3", "three", 3);
+    memcpy(epoch, s.relay->epoch, sizeof(epoch));
+    sum = s.relay->kept;
+
+    still_close(&s);
+    still_open(&s);
+
+    assert_non_null(s.relay);
+    assert_string_equal(s.relay->epoch, epoch);
+    assert_int_equal(s.relay->earliest, 1);
+    assert_int_equal(s.relay->last, 3);
+    assert_memory_equal(&s.relay->kept, &sum, sizeof(sum));
+    assert_document(&s, 2, "text/plain", SLICE("three"));
+    assert_taken(&s, "k-2", "two", 3);
+    assert_taken(&s, "", "three", 3);
+    assert_taken(&s, "", "four", 4);
+    assert_int_equal(take(&s, "text/plain", "k-3", SLICE("x"), &why),
+                     STATUS_INVALID);
+
+    still_close(&s);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(is_made_shown_listed_and_removed),
+        TEST(refuses_what_is_no_relay),
+        TEST(a_topic_has_one_owner),
+        TEST(keeps_documents_as_they_are),
+        TEST(shows_nothing_before_it_is_kept),
+        TEST(keeps_what_comes_again_once),
+        TEST(refuses_what_could_not_be_passed_on),
+        TEST(keeps_the_latest_documents),
+        TEST(is_the_same_after_a_restart),
+    };
+
+    return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
+}
