@@ -66,6 +66,7 @@ format_entries_max(const struct format *format)
 static void
 begin(struct reader *reader)
 {
+    reader->takes_any_capability = false;
     reader->rc = STATUS_OK;
     reader->n_entries = 0;
     reader->is_in_entry = false;
@@ -122,6 +123,12 @@ reader_reset(struct reader *reader, change_fn *on_change, void *user)
     reader->user = user;
     begin(reader);
     reader->rc = reader->parser->reset(reader->state);
+}
+
+void
+reader_take_any_capability(struct reader *reader)
+{
+    reader->takes_any_capability = true;
 }
 
 /* Whatever went wrong, it went wrong here. */

@@ -49,6 +49,10 @@ void reader_free(struct reader *reader); /* NULL is allowed */
 /* Begins the next document; also changes whom the changes are handed to. */
 void reader_reset(struct reader *reader, change_fn *on_change, void *user);
 
+/* Takes a document of changes whatever its capability is called: deployments
+ * differ in what they call a notification (W-144). Until reader_reset. */
+void reader_take_any_capability(struct reader *reader);
+
 /* STATUS_MALFORMED, STATUS_INVALID, STATUS_TOO_LARGE (more than max_entries) or
  * what on_change returned; `why` then names entry and line where known. After
  * an error only reader_reset and reader_free are allowed. */

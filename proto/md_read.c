@@ -85,6 +85,28 @@ document_tidings(struct md_reader *md, const struct xml_attribute *a,
     return STATUS_OK;
 }
 
+static enum status
+document_capability(struct reader *reader, struct slice value,
+                    struct problem *why)
+{
+    enum capability capability = CAP_CHANGE_NOTIFICATION;
+    bool is_known = !capability_of(value, &capability);
+
+    if (!is_known && !reader->takes_any_capability)
+        return problem(why, STATUS_INVALID, "capability: unknown: \"%s\"",
+                       problem_quote(value).text);
+    if (capability != CAP_CHANGELIST && capability != CAP_CHANGE_NOTIFICATION) {
+        if (!reader->takes_any_capability)
+            return problem(why, STATUS_INVALID,
+                           "capability: neither changelist nor "
+                           "change-notification: \"%s\"",
+                           problem_quote(value).text);
+        capability = CAP_CHANGE_NOTIFICATION;
+    }
+    reader->capability = (int)capability;
+    return STATUS_OK;
+}
+
 enum status
 md_read_document(struct md_reader *md, const struct xml_element *element,
                  struct problem *why)
@@ -103,19 +125,7 @@ md_read_document(struct md_reader *md, const struct xml_element *element,
         } else if (a->ns) {
             continue;
         } else if (is_word(md, a->name, W_CAPABILITY)) {
-            enum capability capability;
-
-            if (capability_of(value, &capability))
-                rc = problem(why, STATUS_INVALID, "capability: unknown: \"%s\"",
-                             problem_quote(value).text);
-            else if (capability != CAP_CHANGELIST &&
-                     capability != CAP_CHANGE_NOTIFICATION)
-                rc = problem(why, STATUS_INVALID,
-                             "capability: neither changelist nor "
-                             "change-notification: \"%s\"",
-                             problem_quote(value).text);
-            else
-                reader->capability = (int)capability;
+            rc = document_capability(reader, value, why);
         } else if (is_word(md, a->name, W_FROM)) {
             rc = entry_time("from", value, &reader->coverage.from_us, why);
         } else if (is_word(md, a->name, W_UNTIL)) {

@@ -37,6 +37,7 @@ struct reader {
     size_t max_entries;
     change_fn *on_change;
     void *user;
+    bool takes_any_capability;
 
     /* The document so far */
     enum status rc;     /* what went wrong; nothing is read after it */

@@ -158,8 +158,10 @@ work(struct job *job)
         ingest_begin(&in->ingest, registry, slice_of(in->set->name),
                      slice_of(in->type), in->body.size, why);
 
-    if (!rc)
+    if (!rc) {
+        ingest_take_any_capability(in->ingest);
         rc = ingest_set_key(in->ingest, &in->key, why);
+    }
     if (!rc)
         rc = ingest_feed(in->ingest, in->body, why);
     in->status = rc;

@@ -190,6 +190,12 @@ ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
     return reserve(in, why);
 }
 
+void
+ingest_take_any_capability(struct ingest *in)
+{
+    reader_take_any_capability(in->reader);
+}
+
 enum status
 ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
 {

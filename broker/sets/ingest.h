@@ -50,6 +50,10 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
 MUST_CHECK enum status ingest_decode(struct ingest *ingest, struct slice coding,
                                      struct problem *why);
 
+/* The body is a notification of a foreign Source: its capability may be called
+ * anything (W-144). Before its first byte. */
+void ingest_take_any_capability(struct ingest *ingest);
+
 /* Gives the post a key, before its body is read: it is kept once, however often
  * it comes (keys.h). STATUS_RUNNING: another post to the set with that key is
  * being read or committed; only ingest_free. */
