@@ -47,8 +47,9 @@ on_header(char *data, size_t one, size_t size, void *user)
         t->n_heads++;
         t->n_opened = 0; /* what is opened from here on is for a redirect */
         t->refused[0] = '\0';
+        t->is_foreign = size < 7 || memcmp(data, "HTTP/1.", 7) != 0;
     }
-    return t->head_size > CALL_HEAD_MAX ? 0 : size;
+    return t->is_foreign || t->head_size > CALL_HEAD_MAX ? 0 : size;
 }
 
 /* Life */
@@ -148,7 +149,7 @@ transfer_clear(struct transfer *t)
     t->head_size = 0;
     t->n_heads = t->n_opened = 0;
     t->refused[0] = t->error[0] = '\0';
-    t->is_short = t->is_cut = false;
+    t->is_short = t->is_cut = t->is_foreign = false;
 }
 
 /* The request */
@@ -333,12 +334,20 @@ tell_timeout(struct transfer *t)
               (long long)t->call->timeout_us / 1000);
 }
 
-/* Where libcurl writes or keeps something, and could not. */
+static void
+tell_foreign(struct transfer *t)
+{
+    call_fail(t->call, CALL_BROKEN, "the answer is not of HTTP/1");
+}
+
+/* Where what came was not taken, or could not be kept. */
 static void
 tell_full(struct transfer *t)
 {
     if (t->answer.failed)
         call_fail(t->call, CALL_MEMORY, "no memory for the answer");
+    else if (t->is_foreign)
+        tell_foreign(t);
     else
         call_fail(t->call, CALL_BROKEN,
                   "the answer's headers are longer than %zu bytes",
@@ -383,7 +392,7 @@ tell_failure(struct transfer *t, CURLcode result)
             call_fail(call, CALL_REFUSED,
                       "it redirects to a URL that is none that can be called");
         else
-            call_fail(call, CALL_BROKEN, "the answer is not of HTTP/1");
+            tell_foreign(t);
         break;
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CERTPROBLEM:

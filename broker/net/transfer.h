@@ -31,6 +31,7 @@ struct transfer {
     char refused[64];  /* an address that may not be called; or "" */
     bool is_short;     /* no descriptor was left */
     bool is_cut;       /* the answer is longer than wanted */
+    bool is_foreign;   /* its version of HTTP is none that was asked for */
     char error[CURL_ERROR_SIZE];
 };
 

@@ -1,0 +1,586 @@
+/* What comes of a call, whatever is at the other end. Whose turn it is:
+ * caller_turns_test.c. */
+#include "broker/net/caller.h"
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/net/date.h"
+#include "tests/unit/net/called.h"
+#include "tests/unit/net/odd.h"
+
+#define LOOPBACK "127.0.0.0/8,::1"
+
+/* Long enough for a call that ends by itself, also on a slow machine; one that
+ * is to be ended by its deadline has this one. */
+#define DEADLINE_US 150000
+
+static struct odd odd;
+
+static int
+setup(void **state)
+{
+    (void)state;
+    odd_open(&odd);
+    called_open(8, 4, LOOPBACK);
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    called_close();
+    odd_close(&odd);
+    return 0;
+}
+
+static void
+get(struct trial *t, const char *path)
+{
+    trial_init(t, "http://127.0.0.1:%u%s", odd.port, path);
+    trial_run(t);
+}
+
+static void
+assert_outcome(const struct trial *t, enum call_failure failure,
+               const char *why)
+{
+    if (t->call.failure != failure || !strstr(t->call.why, why))
+        fail_msg("%s came to %d, %s", t->url, (int)t->call.failure,
+                 t->call.why);
+    if (failure)
+        assert_int_equal(t->call.status, 0);
+}
+
+/* Answers */
+
+static void
+gives_the_answer_and_what_it_says_of_itself(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    get(&t, "/facts");
+
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_int_equal(t.call.status, 200);
+    assert_string_equal(t.content_type, "text/xml; charset=utf-8");
+    assert_string_equal(t.etag, "W/\"a\"");
+    assert_string_equal(t.last_modified, "Sun, 06 Nov 1994 08:49:37 GMT");
+    assert_string_equal(t.links, "<a>; rel=hub, <b>; rel=self, <c>; rel=up");
+    assert_string_equal(t.final_url, t.url);
+    assert_string_equal(t.answer, "");
+    assert_true(t.call.took_us >= 0);
+}
+
+/* W-055, W-087: which status is a success others decide. */
+static void
+answers_of_every_class_are_answers(void **state)
+{
+    static const unsigned all[] = {200, 202, 204, 299, 300, 301, 302, 303, 307,
+                                   308, 400, 404, 410, 429, 500, 503, 599};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        char path[64];
+
+        snprintf(path, sizeof(path), "/status/%u", all[i]);
+        get(&t, path);
+        assert_outcome(&t, CALL_ANSWERED, "");
+        assert_int_equal(t.call.status, all[i]);
+        if (all[i] != 204)
+            assert_string_equal(t.answer, "hi");
+    }
+}
+
+static void
+reads_bodies_of_every_form(void **state)
+{
+    static const char *const paths[] = {"/ok", "/chunked", "/closed"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        get(&t, paths[i]);
+        assert_outcome(&t, CALL_ANSWERED, "");
+        assert_string_equal(t.answer, "hello");
+        assert_false(t.call.is_cut);
+        assert_string_equal(t.links, "");
+    }
+    get(&t, "/gzipped");
+    assert_string_equal(t.answer, "\x1f\x8b\x08");
+}
+
+/* W-089: as the header says, up to a day. */
+static int64_t
+in_november_1994(void)
+{
+    return (int64_t)784111777 * 1000000;
+}
+
+static void
+reads_retry_after_as_seconds_and_as_a_date(void **state)
+{
+    static const struct {
+        const char *path;
+        int64_t us;
+    } all[] = {{"/soon", 120000000}, {"/on-a-date", 60000000},
+               {"/past", 0},         {"/never", CALL_RETRY_AFTER_MAX_US},
+               {"/nonsense", 0},     {"/ok", 0}};
+    struct trial t;
+
+    (void)state;
+    called_close();
+    clock_replace(in_november_1994); /* no thread of the broker's looks now */
+    called_open(8, 4, LOOPBACK);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        get(&t, all[i].path);
+        assert_outcome(&t, CALL_ANSWERED, "");
+        assert_int_equal(t.call.retry_after_us, all[i].us);
+    }
+    called_close();
+    clock_replace(NULL);
+    called_open(8, 4, LOOPBACK);
+}
+
+/* Failures */
+
+static const struct {
+    const char *path;
+    enum call_failure failure;
+    const char *why;
+} faults[] = {
+    {"/nothing", CALL_BROKEN, "without an answer"},
+    {"/reset", CALL_BROKEN, "reset"},
+    {"/reset-in-body", CALL_BROKEN, "reset"},
+    {"/short", CALL_BROKEN, "ended early"},
+    {"/garbage", CALL_BROKEN, "not of HTTP/1"},
+    {"/http09", CALL_BROKEN, "not of HTTP/1"},
+    {"/http2", CALL_BROKEN, "not of HTTP/1"},
+    {"/bad-chunk", CALL_BROKEN, ""},
+    {"/bad-length", CALL_BROKEN, ""},
+    {"/endless-headers", CALL_BROKEN, "longer than 32768 bytes"},
+    {"/endless-line", CALL_BROKEN, "longer than 32768 bytes"},
+    {"/endless-status", CALL_BROKEN, ""},
+    {"/endless-interim", CALL_BROKEN, "longer than 32768 bytes"},
+    {"/endless-trailer", CALL_BROKEN, ""},
+};
+
+/* W-055, W-057, W-087: whatever it does, there is an end, and the next call to
+ * the same host is not the worse for it. */
+static void
+faults_of_the_other_end_are_failures(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        get(&t, faults[i].path);
+        assert_outcome(&t, faults[i].failure, faults[i].why);
+        get(&t, "/ok");
+        assert_outcome(&t, CALL_ANSWERED, "");
+        assert_string_equal(t.answer, "hello");
+    }
+}
+
+/* W-057: the deadline is one of the whole call. */
+static void
+no_trickle_outlives_the_deadline(void **state)
+{
+    static const char *const paths[] = {
+        "/hang", "/hang-in-body", "/trickling-status", "/trickling-headers",
+        "/trickling-body"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        unsigned n_left = odd_count(&odd, &odd.n_left);
+
+        trial_init(&t, "http://127.0.0.1:%u%s", odd.port, paths[i]);
+        t.call.timeout_us = DEADLINE_US;
+        trial_run(&t);
+        assert_outcome(&t, CALL_TIMEOUT, "no whole answer within 150 ms");
+        assert_true(t.call.took_us >= DEADLINE_US);
+        odd_await(&odd, &odd.n_left, n_left + 1);
+    }
+}
+
+/* W-057: at most so many bytes are read; what is there counts. */
+static void
+a_long_answer_is_cut(void **state)
+{
+    struct trial t;
+    unsigned n_left;
+
+    (void)state;
+    get(&t, "/endless-body");
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_int_equal(t.call.status, 200);
+    assert_true(t.call.is_cut);
+    assert_int_equal(strlen(t.answer), 4000);
+    odd_await(&odd, &odd.n_left, 1);
+
+    get(&t, "/endless-404");
+    assert_int_equal(t.call.status, 404);
+    assert_true(t.call.is_cut);
+    odd_await(&odd, &odd.n_left, 2);
+
+    n_left = odd_count(&odd, &odd.n_left);
+    trial_init(&t, "http://127.0.0.1:%u/ok", odd.port);
+    t.call.max_answer = 5;
+    trial_run(&t);
+    assert_false(t.call.is_cut);
+    assert_string_equal(t.answer, "hello");
+    assert_int_equal(odd_count(&odd, &odd.n_left), n_left);
+
+    t.call.max_answer = 4;
+    trial_run(&t);
+    assert_true(t.call.is_cut);
+    assert_string_equal(t.answer, "hell");
+
+    t.call.max_answer = 0;
+    trial_run(&t);
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_true(t.call.is_cut);
+    assert_string_equal(t.answer, "");
+}
+
+static void
+tells_who_cannot_be_connected_to(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* bound, and not listening */
+    struct trial t;
+
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    trial_init(&t, "http://127.0.0.1:%u/", ntohs(at.sin_port));
+    trial_run(&t);
+    close(fd);
+
+    assert_outcome(&t, CALL_UNCONNECTED, "Connection refused");
+}
+
+/* RFC 6761 section 6.4: no resolver may find it. */
+static void
+tells_who_has_no_address(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_init(&t, "http://nobody.invalid/");
+    trial_run(&t);
+
+    assert_outcome(&t, CALL_UNRESOLVED, "no address");
+}
+
+/* Whom */
+
+/* W-160, W-161: judged by what they mean. */
+static void
+no_spelling_hides_an_address(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1",
+                                        "2130706433",
+                                        "0x7f.1",
+                                        "0x7f000001",
+                                        "017700000001",
+                                        "127.1",
+                                        "0177.0.0.01",
+                                        "0",
+                                        "[::1]",
+                                        "[::ffff:127.0.0.1]",
+                                        "[::ffff:7f00:1]",
+                                        "[::127.0.0.1]",
+                                        "[64:ff9b::7f00:1]",
+                                        "[2002:7f00:1::]",
+                                        "localhost",
+                                        "LOCALHOST",
+                                        "localhost.",
+                                        "169.254.169.254",
+                                        "10.0.0.1",
+                                        "[fe80::1]",
+                                        "[fd00::1]"};
+    struct trial t;
+
+    (void)state;
+    called_close();
+    called_open(8, 4, "");
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        trial_init(&t, "http://%s:%u/ok", hosts[i], odd.port);
+        trial_run(&t);
+        if (!strcmp(hosts[i], "localhost.") &&
+            t.call.failure == CALL_UNRESOLVED)
+            continue; /* a matter of the resolver */
+        assert_outcome(&t, CALL_REFUSED, "may not be called");
+    }
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 0);
+}
+
+/* W-160: what is listed is allowed, in every spelling. */
+static void
+what_is_listed_may_be_called(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "2130706433",
+                                        "[::ffff:127.0.0.1]", "localhost"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        trial_init(&t, "http://%s:%u/ok", hosts[i], odd.port);
+        trial_run(&t);
+        assert_outcome(&t, CALL_ANSWERED, "");
+    }
+}
+
+/* W-163: and none of our own making goes out. */
+static void
+what_is_no_url_is_not_called(void **state)
+{
+    static const char *const urls[] = {"",
+                                       "http://",
+                                       "http:///x",
+                                       "http://?",
+                                       "127.0.0.1",
+                                       "/x",
+                                       "ftp://127.0.0.1/",
+                                       "file:///etc/passwd",
+                                       "gopher://127.0.0.1/",
+                                       "http://127.0.0.1:99999/",
+                                       "http://127.0.0.1:x/",
+                                       "http://user:word@127.0.0.1/",
+                                       "http://a@127.0.0.1/",
+                                       "http://127.0.0.1/a b",
+                                       "http://127.0.0.1/\r\nX: y",
+                                       "http://127.0.0.1/\x7f",
+                                       "http://127.0.0.1\t/",
+                                       "http://[::1/",
+                                       "http://\\127.0.0.1/"};
+    static const char *const headers[] = {"X-Name: a\r\nX-Other: b", NULL};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        trial_init(&t, "%s", urls[i]);
+        trial_run(&t);
+        assert_outcome(&t, CALL_REFUSED, "that can be called");
+    }
+    trial_init(&t, "http://127.0.0.1:%u/ok", odd.port);
+    t.call.headers = headers;
+    trial_run(&t);
+    assert_outcome(&t, CALL_REFUSED, "a control character");
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 0);
+}
+
+/* Redirects */
+
+/* W-055, W-087, W-162: none is followed that nobody asked for. */
+static void
+no_redirect_is_followed_unasked(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    get(&t, "/to?/ok");
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_int_equal(t.call.status, 302);
+    assert_int_equal(odd_count(&odd, &odd.n_requests), 1);
+}
+
+static void
+redirect(struct trial *t, unsigned most, const char *to)
+{
+    trial_init(t, "http://127.0.0.1:%u/to?%s", odd.port, to);
+    t->call.max_redirects = most;
+    trial_run(t);
+}
+
+static void
+redirects_are_followed_up_to_a_number(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    redirect(&t, 1, "/ok");
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_int_equal(t.call.status, 200);
+    assert_string_equal(t.answer, "hello");
+    assert_string_equal(t.links, "");
+    assert_non_null(strstr(t.final_url, "/ok"));
+
+    redirect(&t, 2, "/to?/ok");
+    assert_int_equal(t.call.status, 200);
+    redirect(&t, 1, "/to?/ok");
+    assert_outcome(&t, CALL_BROKEN, "more than 1 times");
+}
+
+/* W-160, W-162: each hop is judged. */
+static void
+no_redirect_leads_to_what_is_refused(void **state)
+{
+    static const char *const to[] = {
+        "http://10.0.0.1/",           "http://[::ffff:10.0.0.1]/",
+        "http://0x0a000001/",         "http://169.254.169.254/latest/",
+        "ftp://127.0.0.1/",           "file:///etc/a",
+        "http://user:word@127.0.0.1/"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
+        redirect(&t, 5, to[i]);
+        assert_outcome(&t, CALL_REFUSED, "called");
+    }
+}
+
+/* Requests */
+
+static void
+assert_sent(const char *text)
+{
+    pthread_mutex_lock(&odd.mutex);
+    if (!strstr(odd.last, text))
+        fail_msg("not sent: %s\nbut: %s", text, odd.last);
+    pthread_mutex_unlock(&odd.mutex);
+}
+
+static void
+assert_not_sent(const char *text)
+{
+    pthread_mutex_lock(&odd.mutex);
+    if (strcasestr(odd.last, text))
+        fail_msg("sent: %s\nin: %s", text, odd.last);
+    pthread_mutex_unlock(&odd.mutex);
+}
+
+/* W-162: nothing of ours is sent; W-080: the URL goes out as it was given. */
+static void
+sends_what_it_is_told_and_no_more(void **state)
+{
+    static const char *const headers[] = {"Content-Type: application/xml",
+                                          "Link: <http://h/>; rel=\"hub\"",
+                                          NULL};
+    static char body[200000];
+    struct trial t;
+
+    (void)state;
+    setenv("http_proxy", "http://127.0.0.1:1/", 1);
+    setenv("all_proxy", "http://127.0.0.1:1/", 1);
+    memset(body, 'b', sizeof(body));
+    trial_init(&t, "HTTP://127.0.0.1:%u/status/200/../a%%7Eb?c=%%41+d&e#f",
+               odd.port);
+    t.call.method = CALL_POST;
+    t.call.headers = headers;
+    t.call.body = SLICE("<a/>");
+    trial_run(&t);
+    assert_int_equal(t.call.status, 200);
+    assert_sent("POST /status/200/../a%7Eb?c=%41+d&e HTTP/1.1\r\n");
+    assert_sent("\r\nUser-Agent: tidings/" TIDINGS_VERSION "\r\n");
+    assert_sent("\r\nContent-Type: application/xml\r\n");
+    assert_sent("\r\nLink: <http://h/>; rel=\"hub\"\r\n");
+    assert_sent("\r\nContent-Length: 4\r\n");
+    assert_sent("\r\n\r\n<a/>");
+    assert_not_sent("Expect");
+    assert_not_sent("Cookie");
+    assert_not_sent("Authorization");
+    assert_not_sent("Accept-Encoding");
+
+    /* A long one waits for nobody's leave; an empty one is one. */
+    t.call.body = (struct slice){body, sizeof(body)};
+    trial_run(&t);
+    assert_int_equal(t.call.status, 200);
+    assert_sent("\r\nContent-Length: 200000\r\n");
+    assert_sent("bbbb");
+    assert_not_sent("Expect");
+    t.call.body = (struct slice){NULL, 0};
+    trial_run(&t);
+    assert_int_equal(t.call.status, 200);
+    assert_sent("\r\nContent-Length: 0\r\n");
+
+    /* What is left of one call is not in the next. */
+    t.call.method = CALL_GET;
+    t.call.headers = NULL;
+    trial_run(&t);
+    assert_int_equal(t.call.status, 200);
+    assert_sent("GET /status/200/../a%7Eb?c=%41+d&e HTTP/1.1\r\n");
+    assert_not_sent("Content-");
+    assert_not_sent("Link");
+    t.call.method = CALL_HEAD;
+    trial_run(&t);
+    assert_int_equal(t.call.status, 200);
+    assert_string_equal(t.answer, "");
+    assert_sent("HEAD /status/200");
+    unsetenv("http_proxy");
+    unsetenv("all_proxy");
+}
+
+static void
+too_many_headers_are_not_sent(void **state)
+{
+    const char *headers[CALL_HEADERS_MAX + 2] = {NULL};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < CALL_HEADERS_MAX; i++)
+        headers[i] = "X-Name: a";
+    trial_init(&t, "http://127.0.0.1:%u/ok", odd.port);
+    t.call.headers = headers;
+    trial_run(&t);
+    assert_outcome(&t, CALL_ANSWERED, "");
+
+    headers[CALL_HEADERS_MAX] = "X-Name: a";
+    trial_run(&t);
+    assert_outcome(&t, CALL_MEMORY, "more than 24 headers");
+}
+
+static void
+a_connection_is_kept_for_the_next_call(void **state)
+{
+    static const char *const paths[] = {"/ok",         "/empty", "/chunked",
+                                        "/status/404", "/facts", "/ok"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        get(&t, paths[i]);
+        assert_outcome(&t, CALL_ANSWERED, "");
+    }
+    trial_init(&t, "http://127.0.0.1:%u/empty", odd.port);
+    t.call.method = CALL_POST;
+    t.call.body = SLICE("a");
+    trial_run(&t);
+    assert_int_equal(t.call.status, 204);
+    assert_int_equal(odd_count(&odd, &odd.n_requests), 7);
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(gives_the_answer_and_what_it_says_of_itself),
+        TEST(answers_of_every_class_are_answers),
+        TEST(reads_bodies_of_every_form),
+        TEST(reads_retry_after_as_seconds_and_as_a_date),
+        TEST(faults_of_the_other_end_are_failures),
+        TEST(no_trickle_outlives_the_deadline),
+        TEST(a_long_answer_is_cut),
+        TEST(tells_who_cannot_be_connected_to),
+        TEST(tells_who_has_no_address),
+        TEST(no_spelling_hides_an_address),
+        TEST(what_is_listed_may_be_called),
+        TEST(what_is_no_url_is_not_called),
+        TEST(no_redirect_is_followed_unasked),
+        TEST(redirects_are_followed_up_to_a_number),
+        TEST(no_redirect_leads_to_what_is_refused),
+        TEST(sends_what_it_is_told_and_no_more),
+        TEST(too_many_headers_are_not_sent),
+        TEST(a_connection_is_kept_for_the_next_call),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
