@@ -155,6 +155,28 @@ called_cancel_now(void *user)
     caller_cancel(called.caller, &t->call);
 }
 
+struct called_counts {
+    unsigned under_way, waiting;
+};
+
+static inline void
+called_count_now(void *user)
+{
+    struct called_counts *c = user;
+
+    caller_count(called.caller, &c->under_way, &c->waiting);
+}
+
+static inline void
+assert_counts(unsigned under_way, unsigned waiting)
+{
+    struct called_counts c;
+
+    called_do(called_count_now, &c);
+    assert_int_equal(c.under_way, under_way);
+    assert_int_equal(c.waiting, waiting);
+}
+
 /* A GET with 10 minutes, 4,000 bytes and no redirects. */
 static inline void trial_init(struct trial *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -186,6 +208,15 @@ static inline void
 trial_wait(struct trial *t)
 {
     called_wait(&t->done);
+}
+
+static inline bool
+trial_is_done(struct trial *t)
+{
+    int n = 0;
+
+    sem_getvalue(&t->done, &n);
+    return n > 0;
 }
 
 /* Starts it and waits for its end. */

@@ -6,7 +6,8 @@
  *     /wait           hangs until odd_pass, then 204
  *     /to?URL         redirects there, 302
  *
- * One thread per connection; no sleeps but the pace of what trickles.
+ * It is there at every address of the machine: 127.0.0.2 is another host. One
+ * thread per connection; no sleeps but the pace of what trickles.
  */
 #ifndef TESTS_UNIT_NET_ODD_H
 #define TESTS_UNIT_NET_ODD_H
@@ -330,7 +331,7 @@ static inline void
 odd_open(struct odd *o)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+                             .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof(at);
 
     memset(o, 0, sizeof(*o));
@@ -375,9 +376,9 @@ odd_pass(struct odd *o, unsigned n)
     pthread_mutex_unlock(&o->mutex);
 }
 
-/* Waits until a counter has a value. */
-static inline void
-odd_await(struct odd *o, const unsigned *counter, unsigned wanted)
+/* Waits until a counter is `least` or more. */
+static inline unsigned
+odd_await_least(struct odd *o, const unsigned *counter, unsigned least)
 {
     struct timespec end;
     unsigned is;
@@ -386,11 +387,19 @@ odd_await(struct odd *o, const unsigned *counter, unsigned wanted)
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += ODD_WAIT_S;
     pthread_mutex_lock(&o->mutex);
-    while (*counter != wanted && !rc)
+    while (*counter < least && !rc)
         rc = pthread_cond_timedwait(&o->changed, &o->mutex, &end);
     is = *counter;
     pthread_mutex_unlock(&o->mutex);
-    assert_int_equal(is, wanted);
+    assert_true(is >= least);
+    return is;
+}
+
+/* Waits until a counter that grows has a value. */
+static inline void
+odd_await(struct odd *o, const unsigned *counter, unsigned wanted)
+{
+    assert_int_equal(odd_await_least(o, counter, wanted), wanted);
 }
 
 /* A counter as it stands. */
@@ -401,6 +410,18 @@ odd_count(struct odd *o, const unsigned *counter)
 
     pthread_mutex_lock(&o->mutex);
     is = *counter;
+    pthread_mutex_unlock(&o->mutex);
+    return is;
+}
+
+/* Was `text` part of the last request? */
+static inline bool
+odd_was_sent(struct odd *o, const char *text)
+{
+    bool is;
+
+    pthread_mutex_lock(&o->mutex);
+    is = strstr(o->last, text) != NULL;
     pthread_mutex_unlock(&o->mutex);
     return is;
 }
