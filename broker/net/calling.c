@@ -445,21 +445,10 @@ calling_is_due(const struct calling *g)
 
 /* Trust */
 
-/* With libcurl's own way every shard would read and keep the file. */
-CURLcode
-calling_trust(CURL *easy, void *ssl_ctx, void *caller)
-{
-    (void)easy;
-    SSL_CTX_set1_cert_store(ssl_ctx,
-                            ((struct caller *)caller)->calling.trusted);
-    return CURLE_OK;
-}
-
-/* Without the file nobody is trusted; whoever has no HTTPS callbacks need not
- * care. */
-static enum status
-read_trusted(struct calling *g, const struct curl_version_info_data *version,
-             struct problem *why)
+/* Which file says whom to trust; the one libcurl was built with, unless the
+ * environment names another. */
+static char *
+trusted_path(const struct curl_version_info_data *version)
 {
     const char *path = getenv("SSL_CERT_FILE");
 
@@ -467,16 +456,38 @@ read_trusted(struct calling *g, const struct curl_version_info_data *version,
         path = version->age >= CURLVERSION_SEVENTH ? version->cainfo : NULL;
     if (!path)
         path = X509_get_default_cert_file();
-    g->trusted = X509_STORE_new();
-    if (!g->trusted)
-        return problem(why, STATUS_MEMORY, "no memory for certificates");
-    if (X509_STORE_load_locations(g->trusted, path, NULL) != 1) {
+    return slice_dup(slice_of(path));
+}
+
+/* Without the file nobody is trusted. It is not read before there is somebody
+ * to be called by HTTPS: that takes some 20 ms, once, and some megabytes. */
+static struct x509_store_st *
+read_trusted(const char *path)
+{
+    X509_STORE *trusted = X509_STORE_new();
+
+    if (trusted && X509_STORE_load_locations(trusted, path, NULL) != 1) {
         ERR_clear_error();
         DIAG(DIAG_WARNING, "net",
              "no certificates of authorities: nobody can be called by HTTPS",
              diag_text("file", path));
     }
-    return STATUS_OK;
+    return trusted;
+}
+
+/* With libcurl's own way every shard would read and keep the file. */
+CURLcode
+calling_trust(CURL *easy, void *ssl_ctx, void *caller)
+{
+    struct calling *g = &((struct caller *)caller)->calling;
+
+    (void)easy;
+    if (!g->trusted)
+        g->trusted = read_trusted(g->trusted_path);
+    if (!g->trusted)
+        return CURLE_OUT_OF_MEMORY;
+    SSL_CTX_set1_cert_store(ssl_ctx, g->trusted);
+    return CURLE_OK;
 }
 
 /* Life */
@@ -507,7 +518,9 @@ calling_init(struct caller *caller, struct problem *why)
         list_init(&g->shards[i].due);
         list_init(&g->shards[i].touched);
     }
-    return read_trusted(g, version, why);
+    g->trusted_path = trusted_path(version);
+    return g->trusted_path ? STATUS_OK
+                           : problem(why, STATUS_MEMORY, "no memory");
 }
 
 void
@@ -536,6 +549,7 @@ calling_free(struct caller *caller)
     struct calling *g = &caller->calling;
 
     free(g->watches);
+    free(g->trusted_path);
     X509_STORE_free(g->trusted);
     if (g->has_curl)
         curl_global_cleanup();

@@ -83,9 +83,11 @@ struct shard {
 
 struct calling {
     bool has_curl;
-    unsigned n_shards;             /* a power of two */
-    long kept;                     /* connections that a shard keeps */
-    struct x509_store_st *trusted; /* authorities, OpenSSL's X509_STORE */
+    unsigned n_shards; /* a power of two */
+    long kept;         /* connections that a shard keeps */
+    char *trusted_path;
+    struct x509_store_st
+        *trusted; /* OpenSSL's X509_STORE; NULL: not read yet */
     struct shard shards[SHARDS_MAX];
     struct list due, touched;
     struct list spare;      /* transfers for the next call */

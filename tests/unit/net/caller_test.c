@@ -359,7 +359,10 @@ what_is_no_url_is_not_called(void **state)
                                        "http://127.0.0.1/\x7f",
                                        "http://127.0.0.1\t/",
                                        "http://[::1/",
-                                       "http://\\127.0.0.1/"};
+                                       "http://\\127.0.0.1/",
+                                       "http://a\\@127.0.0.1/",
+                                       "http:\\\\127.0.0.1/",
+                                       "http:/127.0.0.1/"};
     static const char *const headers[] = {"X-Name: a\r\nX-Other: b", NULL};
     struct trial t;
 

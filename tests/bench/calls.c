@@ -1,0 +1,250 @@
+/*
+ * calls.c - what a call costs: POSTs to callbacks that answer at once.
+ *
+ *     bench_calls [CALLBACKS [ROUNDS [BYTES [HOSTS]]]]
+ *
+ * One call in flight to each callback, over kept connections; 1,000 callbacks,
+ * 50 rounds, bodies of 2,000 bytes, each callback a host of its own unless told
+ * otherwise. The callbacks are a process of its own on core 0, the caller one
+ * thread on core 1. Prints CPU per call of the process that calls, without the
+ * first round, which connects.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/net/caller.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/usage.h"
+
+#define EVENTS_MAX 512
+#define FILES_MAX  65536
+
+/* The callbacks */
+
+/* What has come of the request of each descriptor: its head has an end, and its
+ * body is as long as all the others. */
+static struct request {
+    size_t size; /* of all so far */
+    size_t all;  /* 0: not known yet */
+} requests[FILES_MAX];
+
+static void
+answer(int epoll, int fd, size_t body_size)
+{
+    static const char answer_204[] = "HTTP/1.1 204 No Content\r\n\r\n";
+    static char bytes[65536];
+    struct request *r = &requests[fd];
+    ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+    const char *end = NULL;
+
+    if (n <= 0) {
+        epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+        close(fd);
+        *r = (struct request){0, 0};
+        return;
+    }
+    if (!r->all) {
+        end = memmem(bytes, (size_t)n, "\r\n\r\n", 4);
+        if (!end)
+            bench_fail("the head of a request did not come in one piece");
+        r->all = (size_t)(end - bytes) + 4 + body_size;
+    }
+    r->size += (size_t)n;
+    if (r->size < r->all)
+        return;
+    *r = (struct request){0, 0};
+    if (send(fd, answer_204, sizeof(answer_204) - 1, MSG_NOSIGNAL) < 0)
+        bench_fail("send: %s", strerror(errno));
+}
+
+static void
+greet(int epoll, int listener)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int on = 1, fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+
+    if (fd < 0 || fd >= FILES_MAX)
+        bench_fail("accept: %s", strerror(errno));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    event.data.fd = fd;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void
+serve(int listener, size_t body_size)
+{
+    struct epoll_event events[EVENTS_MAX],
+        event = {.events = EPOLLIN, .data.fd = listener};
+    int epoll = epoll_create1(0);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bench_pin(0);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
+    for (;;) {
+        int n = epoll_wait(epoll, events, EVENTS_MAX, -1);
+
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.fd == listener)
+                greet(epoll, listener);
+            else
+                answer(epoll, events[i].data.fd, body_size);
+        }
+    }
+}
+
+static int
+listen_everywhere(unsigned *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_ANY)};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (struct sockaddr *)&at, size) || listen(fd, 4096) ||
+        getsockname(fd, (struct sockaddr *)&at, &size))
+        bench_fail("cannot listen: %s", strerror(errno));
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* The caller */
+
+struct callback {
+    struct call call;
+    char url[64];
+    unsigned n_left;
+};
+
+static struct bench {
+    struct caller *caller;
+    struct callback *callbacks;
+    unsigned n_callbacks, rounds;
+    uint64_t n_done, n_failed, n_first;
+    struct usage from, to;
+    sem_t done;
+} bench;
+
+static void
+on_done(struct call *call)
+{
+    struct callback *c = list_entry(call, struct callback, call);
+
+    bench.n_done++;
+    if (call->failure || call->status != 204)
+        if (!bench.n_failed++)
+            fprintf(stderr, "%s: %u %s\n", c->url, call->status, call->why);
+    if (bench.n_done == bench.n_first)
+        usage_take(&bench.from, getpid());
+    if (--c->n_left > 0)
+        caller_start(bench.caller, call);
+    if (bench.n_done == (uint64_t)bench.n_callbacks * bench.rounds) {
+        usage_take(&bench.to, getpid());
+        sem_post(&bench.done);
+    }
+}
+
+static void
+start_all(struct task *task)
+{
+    (void)task;
+    for (unsigned i = 0; i < bench.n_callbacks; i++)
+        caller_start(bench.caller, &bench.callbacks[i].call);
+}
+
+static void
+make_callbacks(unsigned port, unsigned n_hosts, struct slice body)
+{
+    static const char *const headers[] = {
+        "Content-Type: application/xml",
+        "Link: <http://h.example/hub>; rel=\"hub\", <http://h.example/t>; "
+        "rel=\"self\"",
+        "X-Hub-Signature: sha256=0123456789012345678901234567890123456789",
+        NULL};
+
+    for (unsigned i = 0; i < bench.n_callbacks; i++) {
+        struct callback *c = &bench.callbacks[i];
+        unsigned host = i % n_hosts;
+
+        snprintf(c->url, sizeof(c->url), "http://127.1.%u.%u:%u/cb/%u",
+                 host >> 8 & 0xff, host & 0xff, port, i);
+        c->n_left = bench.rounds;
+        c->call = (struct call){.method = CALL_POST,
+                                .url = c->url,
+                                .timeout_us = 60000000,
+                                .max_answer = 4096,
+                                .done = on_done,
+                                .headers = headers,
+                                .body = body};
+    }
+}
+
+static unsigned
+argument(int argc, char **argv, int i, unsigned otherwise)
+{
+    return i < argc ? (unsigned)bench_number("an argument", argv[i], 1, 1e6)
+                    : otherwise;
+}
+
+int
+main(int argc, char **argv)
+{
+    unsigned n_callbacks = argument(argc, argv, 1, 1000);
+    unsigned rounds = argument(argc, argv, 2, 50) + 1;
+    unsigned n_bytes = argument(argc, argv, 3, 2000);
+    unsigned n_hosts = argument(argc, argv, 4, n_callbacks);
+    struct networks allowed = {.n = 0};
+    struct caller_options options = {.name = "calls",
+                                     .allowed = &allowed,
+                                     .connections = n_callbacks,
+                                     .host_connections =
+                                         (n_callbacks + n_hosts - 1) / n_hosts};
+    struct task task = {.run = start_all};
+    struct problem why = {"", 0, 0};
+    unsigned port = 0;
+    uint64_t n = (uint64_t)n_callbacks * (rounds - 1);
+    char *body = bench_memory(malloc(n_bytes));
+    int listener = -1;
+
+    bench_allow_files();
+    listener = listen_everywhere(&port);
+    if (!fork())
+        serve(listener, n_bytes);
+    close(listener);
+    bench_pin(1);
+
+    memset(body, 'b', n_bytes);
+    networks_add_loopback(&allowed);
+    sem_init(&bench.done, 0, 0);
+    bench.n_callbacks = bench.n_first = n_callbacks;
+    bench.rounds = rounds;
+    bench.callbacks =
+        bench_memory(calloc(n_callbacks, sizeof(struct callback)));
+    make_callbacks(port, n_hosts, (struct slice){body, n_bytes});
+    if (caller_open(&bench.caller, &options, &why))
+        bench_fail("%s", why.text);
+    caller_post(bench.caller, &task);
+    while (sem_wait(&bench.done))
+        continue;
+
+    printf("calls=%llu failed=%llu ", (unsigned long long)n,
+           (unsigned long long)bench.n_failed);
+    printf("calls_s=%.0f ",
+           (double)n * 1e9 / (double)(bench.to.at_ns - bench.from.at_ns));
+    usage_print(&bench.from, &bench.to, n);
+    printf(" rss_kib=%zu\n", usage_rss_kib(getpid()));
+    caller_close(bench.caller);
+    free(bench.callbacks);
+    free(body);
+    return bench.n_failed ? 1 : 0;
+}
