@@ -1,11 +1,11 @@
 /*
- * calling.h - what a caller is made of. For caller.c, turns.c, calling.c and
- * alarms.c only; everything here belongs to the caller's thread, except what
- * stands under "Other threads".
+ * calling.h - what a caller is made of. For the files named here only;
+ * everything here belongs to the caller's thread, except what stands under
+ * "Other threads".
  *
  *     turns.c    hosts with calls that wait, and whose turn it is
- *     calling.c  calls that are under way: libcurl
- *     alarms.c   timers
+ *     calling.c  calls that are under way: libcurl; with transfer.c
+ * (transfer.h), one of them, and watching.c, their descriptors alarms.c timers
  *     caller.c   the thread: its loop, its mailbox, its life
  *
  * The states of a call:
@@ -170,8 +170,17 @@ void calling_tell(struct caller *caller);
 /* Lets libcurl do what is due. */
 void calling_drive(struct caller *caller);
 
+/* The shard may have results. */
+void calling_touch(struct shard *shard);
+
 /* Can one of these two do something? */
 bool calling_is_due(const struct calling *calling);
+
+/* watching.c */
+
+/* Of libcurl: CURLMOPT_SOCKETFUNCTION, the shard is `user`. */
+int calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
+                      void *socket_user);
 
 /* alarms.c */
 

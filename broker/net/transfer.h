@@ -49,7 +49,8 @@ void transfer_tell(struct transfer *transfer, CURLcode result);
 /* Nothing is lent any more: ready for the next call. */
 void transfer_clear(struct transfer *transfer);
 
-/* calling.c: opens and closes sockets, judged and watched. */
+/* Of libcurl: opens a socket, once its address was judged, and closes it
+ * (watching.c); says whom to trust (calling.c). */
 curl_socket_t calling_open_socket(void *transfer, curlsocktype purpose,
                                   struct curl_sockaddr *address);
 int calling_close_socket(void *caller, curl_socket_t fd);

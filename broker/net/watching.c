@@ -1,0 +1,206 @@
+/*
+ * Which descriptors libcurl waits for, told to the loop; and the sockets of its
+ * connections, which are opened and closed here.
+ *
+ * A kept connection stays watched: most calls then change nothing, and cost no
+ * system call for it. When its other end closes it, the watch ends; libcurl
+ * finds out when it looks for a connection.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/base/diag.h"
+#include "broker/net/calling.h"
+#include "broker/net/transfer.h"
+
+/* A descriptor that libcurl watches. */
+struct watch {
+    uv_poll_t poll;
+    struct calling *calling;
+    struct shard *shard;
+    int fd;
+    int wanted;   /* events, of libuv */
+    int active;   /* what the loop looks at: `wanted`, or more if that is 0 */
+    bool is_ours; /* opened here, closed here; else libcurl's own */
+    bool has_poll;
+};
+
+static struct watch **
+watch_at(struct calling *g, int fd)
+{
+    size_t n = g->n_watches ? g->n_watches : 256;
+    struct watch **watches;
+
+    if ((size_t)fd < g->n_watches)
+        return &g->watches[fd];
+    while (n <= (size_t)fd)
+        n *= 2;
+    watches = realloc(g->watches, n * sizeof(struct watch *));
+    if (!watches)
+        return NULL;
+    memset(watches + g->n_watches, 0,
+           (n - g->n_watches) * sizeof(struct watch *));
+    g->watches = watches;
+    g->n_watches = n;
+    return &watches[fd];
+}
+
+static struct watch *
+watch_new(struct calling *g, int fd)
+{
+    struct watch **at = watch_at(g, fd), *w = at ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return NULL;
+    w->calling = g;
+    w->fd = fd;
+    *at = w;
+    return w;
+}
+
+static struct watch *
+watch_of(const struct calling *g, int fd)
+{
+    return fd >= 0 && (size_t)fd < g->n_watches ? g->watches[fd] : NULL;
+}
+
+static void
+on_poll_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+/* Before the descriptor is closed. */
+static void
+watch_free(struct watch *w)
+{
+    w->calling->watches[w->fd] = NULL;
+    if (w->has_poll)
+        uv_close((uv_handle_t *)&w->poll, on_poll_closed);
+    else
+        free(w);
+}
+
+static void
+on_event(uv_poll_t *poll, int status, int events)
+{
+    struct watch *w = poll->data;
+    struct shard *shard = w->shard;
+    int fd = w->fd, flags = 0, running = 0;
+
+    if (!w->wanted) { /* kept, and its other end has closed it */
+        uv_poll_stop(poll);
+        w->active = 0;
+        return;
+    }
+    if (status < 0) {
+        w->active = 0; /* the loop has stopped by itself */
+        flags = CURL_CSELECT_ERR;
+    }
+    if (events & UV_READABLE)
+        flags |= CURL_CSELECT_IN;
+    if (events & UV_WRITABLE)
+        flags |= CURL_CSELECT_OUT;
+    curl_multi_socket_action(shard->multi, fd, flags, &running);
+    calling_touch(shard); /* the watch may be gone */
+}
+
+static void
+set_events(struct watch *w, int events)
+{
+    w->wanted = events;
+    if (events == w->active || !events)
+        return;
+    if (!uv_poll_start(&w->poll, events, on_event))
+        w->active = events;
+}
+
+int
+calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
+                  void *socket_user)
+{
+    struct shard *shard = user;
+    struct calling *g = &shard->caller->calling;
+    struct watch *w = watch_of(g, fd);
+
+    (void)easy;
+    (void)socket_user;
+    if (what == CURL_POLL_REMOVE) {
+        if (w && w->is_ours)
+            set_events(w, 0);
+        else if (w)
+            watch_free(w);
+        return 0;
+    }
+    if (!w)
+        w = watch_new(g, fd);
+    if (!w)
+        return 0; /* no memory: its deadline ends the call */
+    w->shard = shard;
+    if (!w->has_poll && uv_poll_init(&shard->caller->loop, &w->poll, fd))
+        return 0; /* likewise */
+    w->poll.data = w;
+    w->has_poll = true;
+    set_events(w, (what & CURL_POLL_IN ? UV_READABLE : 0) |
+                      (what & CURL_POLL_OUT ? UV_WRITABLE : 0));
+    return 0;
+}
+
+/* The address that is judged here is the one that is connected to. */
+curl_socket_t
+calling_open_socket(void *transfer, curlsocktype purpose,
+                    struct curl_sockaddr *address)
+{
+    struct transfer *t = transfer;
+    const void *in = address->family == AF_INET6
+                         ? (const char *)&address->addr +
+                               offsetof(struct sockaddr_in6, sin6_addr)
+                         : (const char *)&address->addr +
+                               offsetof(struct sockaddr_in, sin_addr);
+    struct watch *w = NULL;
+    int fd = -1;
+
+    (void)purpose;
+    if (!address_may_be_called(t->caller->options.allowed, &address->addr)) {
+        if (!inet_ntop(address->family, in, t->refused, sizeof(t->refused)))
+            snprintf(t->refused, sizeof(t->refused), "of an unknown kind");
+        return CURL_SOCKET_BAD;
+    }
+    fd = socket(address->family,
+                address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                address->protocol);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+            errno == ENOMEM) {
+            t->is_short = true;
+            DIAG(DIAG_WARNING, "net", "a call has no descriptor",
+                 diag_text("error", strerror(errno)));
+        }
+        return CURL_SOCKET_BAD;
+    }
+    w = watch_new(&t->caller->calling, fd);
+    if (!w) {
+        close(fd);
+        t->is_short = true;
+        return CURL_SOCKET_BAD;
+    }
+    w->is_ours = true;
+    t->n_opened++;
+    return fd;
+}
+
+int
+calling_close_socket(void *caller, curl_socket_t fd)
+{
+    struct watch *w = watch_of(&((struct caller *)caller)->calling, fd);
+
+    if (w)
+        watch_free(w);
+    return close(fd);
+}

@@ -1,0 +1,208 @@
+/* Names, and a resolver that lies or hangs: it is replaced for this test. */
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include "tests/unit/net/called.h"
+#include "tests/unit/net/odd.h"
+
+static struct odd odd;
+
+/* What names resolve to, one answer after the other; the last one stays. */
+static struct name {
+    const char *name;
+    const char *addresses[3][3]; /* of an answer, NULL at the end */
+    atomic_uint n_asked;
+} names[] = {
+    {.name = "inside.test", .addresses = {{"10.0.0.1"}}},
+    {.name = "mapped.test", .addresses = {{"::ffff:10.0.0.1"}}},
+    {.name = "metadata.test", .addresses = {{"169.254.169.254", "fe80::1"}}},
+    {.name = "mixed.test", .addresses = {{"10.0.0.1", "127.0.0.1"}}},
+    {.name = "good.test", .addresses = {{"127.0.0.1"}}},
+    {.name = "turned.test", .addresses = {{"127.0.0.1"}, {"10.0.0.1"}}},
+    {.name = "slow.test", .addresses = {{"127.0.0.1"}}},
+};
+
+static sem_t slow_may_go_on, slow_has_gone;
+
+typedef int resolve(const char *, const char *, const struct addrinfo *,
+                    struct addrinfo **);
+
+static int
+add_address(const char *address, const char *service,
+            const struct addrinfo *hints, struct addrinfo **all)
+{
+    resolve *real = NULL;
+    struct addrinfo numeric = *hints, *one = NULL;
+    int rc;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    numeric.ai_family = AF_UNSPEC;
+    numeric.ai_flags = AI_NUMERICHOST;
+    rc = real(address, service, &numeric, &one);
+    while (*all)
+        all = &(*all)->ai_next;
+    *all = one;
+    return rc;
+}
+
+/* Stands before the C library's: libcurl's threads come here. */
+int
+getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+            struct addrinfo **all)
+{
+    struct name *name = NULL;
+    unsigned n;
+
+    *all = NULL;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcmp(names[i].name, node))
+            name = &names[i];
+    if (!name)
+        return EAI_NONAME;
+    n = atomic_fetch_add(&name->n_asked, 1);
+    if (!strcmp(node, "slow.test")) {
+        called_wait(&slow_may_go_on);
+        sem_post(&slow_has_gone);
+        return EAI_AGAIN;
+    }
+    while (n > 0 && (n > 2 || !name->addresses[n][0]))
+        n--;
+    for (size_t i = 0; name->addresses[n][i]; i++)
+        if (add_address(name->addresses[n][i], service, hints, all))
+            return EAI_FAIL;
+    return 0;
+}
+
+static int
+setup(void **state)
+{
+    (void)state;
+    odd_open(&odd);
+    called_open(4, 4, "127.0.0.0/8");
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    if (called.caller)
+        called_close();
+    odd_close(&odd);
+    return 0;
+}
+
+static struct name *
+name_of(const char *text)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcmp(names[i].name, text))
+            return &names[i];
+    fail();
+    return NULL;
+}
+
+static void
+get(struct trial *t, const char *host, const char *path)
+{
+    trial_init(t, "http://%s:%u%s", host, odd.port, path);
+    trial_run(t);
+}
+
+/* W-160: what counts is where a name leads. */
+static void
+names_of_refused_addresses_are_refused(void **state)
+{
+    static const char *const hosts[] = {"inside.test", "mapped.test",
+                                        "metadata.test"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        get(&t, hosts[i], "/ok");
+        assert_int_equal(t.call.failure, CALL_REFUSED);
+        assert_non_null(strstr(t.call.why, "may not be called"));
+    }
+    get(&t, "unknown.test", "/ok");
+    assert_int_equal(t.call.failure, CALL_UNRESOLVED);
+}
+
+static void
+of_several_addresses_one_that_is_allowed_is_called(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    get(&t, "good.test", "/ok");
+    assert_int_equal(t.call.status, 200);
+    get(&t, "mixed.test", "/ok");
+    assert_int_equal(t.call.status, 200);
+}
+
+/* W-160: no second look-up between the judgement and the connection; and a name
+ * that is looked up later is judged again. */
+static void
+a_name_that_turns_inside_is_not_followed(void **state)
+{
+    struct name *turned = name_of("turned.test");
+    struct trial t;
+
+    (void)state;
+    get(&t, "turned.test", "/closed");
+    assert_int_equal(t.call.status, 200);
+    assert_int_equal(turned->n_asked, 1);
+
+    called_close(); /* and forgets what it has looked up */
+    called_open(4, 4, "127.0.0.0/8");
+    get(&t, "turned.test", "/ok");
+    assert_int_equal(t.call.failure, CALL_REFUSED);
+    assert_int_equal(turned->n_asked, 2);
+}
+
+/* W-057, W-092: a resolver that hangs holds up neither the others, nor the call
+ * beyond its deadline, nor the end. */
+static void
+a_resolver_that_hangs_holds_up_nobody(void **state)
+{
+    struct trial slow, cancelled, cut, t;
+
+    (void)state;
+    sem_init(&slow_may_go_on, 0, 0);
+    sem_init(&slow_has_gone, 0, 0);
+    trial_init(&slow, "http://slow.test:%u/ok", odd.port);
+    trial_init(&cancelled, "%s", slow.url);
+    trial_init(&cut, "%s", slow.url);
+    slow.call.timeout_us = 150000;
+    trial_start(&slow);
+    trial_start(&cancelled);
+    trial_start(&cut);
+    get(&t, "good.test", "/ok");
+    assert_int_equal(t.call.status, 200);
+    trial_wait(&slow);
+    assert_int_equal(slow.call.failure, CALL_TIMEOUT);
+    assert_string_equal(slow.call.why, "no connection within 150 ms");
+    trial_cancel(&cancelled);
+    get(&t, "good.test", "/ok");
+    assert_int_equal(t.call.status, 200);
+    called_close();
+
+    for (unsigned i = 0; i < 3; i++)
+        sem_post(&slow_may_go_on);
+    for (unsigned i = 0; i < 3; i++) /* they were left behind */
+        called_wait(&slow_has_gone);
+    assert_int_equal(cancelled.place + cut.place, 0);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(names_of_refused_addresses_are_refused),
+        TEST(of_several_addresses_one_that_is_allowed_is_called),
+        TEST(a_name_that_turns_inside_is_not_followed),
+        TEST(a_resolver_that_hangs_holds_up_nobody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
