@@ -58,6 +58,7 @@ free_callback(struct callback *cb)
 {
     for (size_t i = 0; i < SEEN_KINDS; i++)
         free(cb->seen[i].all);
+    free(cb->id_sums);
     free(cb->target);
     free(cb->url);
     free(cb);

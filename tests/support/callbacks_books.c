@@ -172,17 +172,30 @@ take_id(struct seen *s, const char *head)
         strcpy(s->id, text);
 }
 
+/* `s` was appended to the deliveries. */
+static void
+note_id(struct callback *cb, const struct seen *s)
+{
+    const struct seens *d = &cb->seen[SEEN_DELIVERY];
+
+    cb->id_sums = callbacks_memory(
+        realloc(cb->id_sums, d->capacity * sizeof(*cb->id_sums)));
+    cb->id_sums[d->n - 1] = sum_of(slice_of(s->id));
+}
+
 /* The newest one before `s` with its id, accepted or not; NULL: none. */
 static struct seen *
 earlier_of(struct callback *cb, const struct seen *s, bool is_accepted)
 {
     struct seens *d = &cb->seen[SEEN_DELIVERY];
+    uint64_t sum = sum_of(slice_of(s->id));
 
     for (size_t i = d->n; i-- > 0;) {
         struct seen *other = d->all[i];
 
-        if (other->order < s->order && other->is_whole &&
-            (!is_accepted || other->is_accepted) && !strcmp(other->id, s->id))
+        if (cb->id_sums[i] == sum && other->order < s->order &&
+            other->is_whole && (!is_accepted || other->is_accepted) &&
+            !strcmp(other->id, s->id))
             return other;
     }
     return NULL;
@@ -260,6 +273,8 @@ callbacks_record(struct callbacks *c, struct meeting *m, unsigned connection,
         if (m->kind == SEEN_DELIVERY && is_whole)
             judge(c, cb, s, head, body);
         append(&cb->seen[m->kind], s);
+        if (m->kind == SEEN_DELIVERY)
+            note_id(cb, s);
     } else {
         c->n_strays++;
     }

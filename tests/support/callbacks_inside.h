@@ -32,6 +32,7 @@ struct callback {
 
     unsigned n_released;
     struct seens seen[SEEN_KINDS];
+    uint64_t *id_sums; /* of the deliveries, to look through them quickly */
     struct callback_journal journal;
 };
 

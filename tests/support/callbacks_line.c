@@ -46,6 +46,8 @@ line_end(struct line *l, bool is_reset)
 
     if (is_reset)
         setsockopt(l->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    /* Also while a process that the test just forks has it open, too. */
+    epoll_ctl(l->c->epoll, EPOLL_CTL_DEL, l->fd, NULL);
     close(l->fd);
     if (l->prev)
         l->prev->next = l->next;

@@ -91,6 +91,8 @@ look(struct callbacks *c)
     pthread_mutex_unlock(&c->lock);
     if (is_down != should_be_down) {
         if (should_be_down) {
+            epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->listener, NULL);
+            shutdown(c->listener, SHUT_RDWR);
             close(c->listener);
             c->listener = bind_port(c);
             end_all_lines(c);

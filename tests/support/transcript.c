@@ -60,15 +60,16 @@ number(uint64_t *to, struct slice head, const char *name)
 bool
 transcript_read(struct transcript_head *to, struct slice message)
 {
-    const char *first = memmem(message.data, message.size, entry_start,
-                               sizeof(entry_start) - 1);
     size_t end_size = sizeof(document_end) - 1;
     struct slice head;
+    const char *first;
 
     memset(to, 0, sizeof(*to));
     if (message.size < end_size ||
         memcmp(message.data + message.size - end_size, document_end, end_size))
         return false;
+    first = memmem(message.data, message.size, entry_start,
+                   sizeof(entry_start) - 1);
     if (!first)
         first = message.data + message.size - end_size;
     head = (struct slice){message.data, (size_t)(first - message.data)};

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/history.h"
+#include "tests/support/notice.h"
 #include "tests/support/wire.h"
 
 #define HOST "127.0.0.2"
@@ -304,6 +305,7 @@ entries_that_are_not_kept_are_compared(void **state)
     struct callback *other = callbacks_add(s->c, "/cb/2");
     struct slice whole = history_xml(&s->history, 3, 8);
     struct slice all, entries;
+    char digest[NOTICE_DIGEST_SIZE], told[NOTICE_DIGEST_SIZE] = "";
     char *spoilt = history_copy(&s->history, whole);
 
     assert_int_equal(deliver(s, "one", 0, 3), 200);
@@ -315,6 +317,15 @@ entries_that_are_not_kept_are_compared(void **state)
     assert_memory_equal(strstr(all.data, "<url>"), entries.data, entries.size);
     assert_string_equal(strstr(all.data, "<url>") + entries.size,
                         "</urlset>\n");
+    notice_digest_start(digest, s->history.epoch);
+    for (const char *at = entries.data; at < entries.data + entries.size;) {
+        const char *next = strstr(at, "</url>\n") + strlen("</url>\n");
+
+        notice_digest_add(digest, (struct slice){at, (size_t)(next - at)});
+        at = next;
+    }
+    digest_write(told, &s->history.digests[8]);
+    assert_string_equal(digest, told);
 
     assert_true(wire_request(s->w, "POST", "/cb/2", "Tidings-Delivery: 3\r\n",
                              whole.data, &s->a));
