@@ -83,19 +83,22 @@ drop(struct alarms *alarms, struct alarm *alarm)
 
 static void on_timer(uv_timer_t *timer);
 
-/* The timer may be early, never late: what is cleared leaves it as it is. */
+/* The timer may be early, never late: what is cleared leaves it as it is. While
+ * it rings it waits: libuv runs a timer that is due again at once, and before
+ * anything else. */
 static void
 arm(struct alarms *alarms)
 {
     int64_t at_us = alarms->first ? alarms->first->at_us : 0, wait_us;
 
-    if (!alarms->first || (uv_is_active((uv_handle_t *)&alarms->timer) &&
-                           alarms->due_us <= at_us))
+    if (!alarms->first || alarms->is_ringing ||
+        (uv_is_active((uv_handle_t *)&alarms->timer) &&
+         alarms->due_us <= at_us))
         return;
     alarms->due_us = at_us;
     wait_us = at_us - clock_steady_us();
     uv_timer_start(&alarms->timer, on_timer,
-                   wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 0, 0);
+                   wait_us > 1000 ? (uint64_t)(wait_us + 999) / 1000 : 1, 0);
 }
 
 static void
@@ -104,6 +107,7 @@ on_timer(uv_timer_t *timer)
     struct alarms *alarms = timer->data;
     int64_t now_us = clock_steady_us();
 
+    alarms->is_ringing = true;
     for (unsigned i = 0;
          i < RINGS_AT_ONCE && alarms->first && alarms->first->at_us <= now_us;
          i++) {
@@ -112,6 +116,7 @@ on_timer(uv_timer_t *timer)
         drop(alarms, alarm);
         alarm->ring(alarm); /* which may free it */
     }
+    alarms->is_ringing = false;
     arm(alarms);
 }
 

@@ -99,6 +99,7 @@ struct alarms {
     struct alarm *first;
     uv_timer_t timer;
     int64_t due_us; /* of the timer, if it is active */
+    bool is_ringing;
 };
 
 struct caller {

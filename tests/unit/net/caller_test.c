@@ -462,7 +462,7 @@ sends_what_it_is_told_and_no_more(void **state)
     static const char *const headers[] = {"Content-Type: application/xml",
                                           "Link: <http://h/>; rel=\"hub\"",
                                           NULL};
-    static char body[200000];
+    static char body[1100000];
     struct trial t;
 
     (void)state;
@@ -491,7 +491,7 @@ sends_what_it_is_told_and_no_more(void **state)
     t.call.body = (struct slice){body, sizeof(body)};
     trial_run(&t);
     assert_int_equal(t.call.status, 200);
-    assert_sent("\r\nContent-Length: 200000\r\n");
+    assert_sent("\r\nContent-Length: 1100000\r\n");
     assert_sent("bbbb");
     assert_not_sent("Expect");
     t.call.body = (struct slice){NULL, 0};
@@ -556,6 +556,23 @@ a_connection_is_kept_for_the_next_call(void **state)
     assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
 }
 
+/* Also when all callbacks are called one after the other. */
+static void
+connections_to_many_hosts_are_kept(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 30; i++) {
+            trial_init(&t, "http://127.0.3.%u:%u/ok", i, odd.port);
+            trial_run(&t);
+            assert_outcome(&t, CALL_ANSWERED, "");
+        }
+        assert_int_equal(odd_count(&odd, &odd.n_connections), 30);
+    }
+}
+
 int
 main(void)
 {
@@ -579,6 +596,7 @@ main(void)
         TEST(sends_what_it_is_told_and_no_more),
         TEST(too_many_headers_are_not_sent),
         TEST(a_connection_is_kept_for_the_next_call),
+        TEST(connections_to_many_hosts_are_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

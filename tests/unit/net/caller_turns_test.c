@@ -259,6 +259,27 @@ prepare_later(struct call *call)
     return CALL_LATER;
 }
 
+/* Though the first has room for more. */
+static void
+a_host_gives_one_call_then_the_next_host(void **state)
+{
+    static struct trial t[4];
+
+    (void)state;
+    called_open(2, 2, LOOPBACK);
+    for (unsigned i = 0; i < 4; i++) {
+        init(&t[i], i == 3 ? 2 : 1, "/ok");
+        t[i].call.prepare = prepare_later;
+    }
+    start_all(t, 4);
+
+    called_wait(&prepared);
+    called_wait(&prepared);
+    assert_counts(2, 2);
+    assert_int_equal(t[0].n_prepared, 1);
+    assert_int_equal(t[3].n_prepared, 1);
+}
+
 static enum call_turn
 prepare_not(struct call *call)
 {
@@ -570,6 +591,7 @@ main(void)
         TEST(suspects_leave_room_at_their_host),
         TEST(suspects_are_not_forgotten),
         TEST(hosts_take_turns),
+        TEST(a_host_gives_one_call_then_the_next_host),
         TEST(done_may_start_the_same_call_again),
         TEST(the_body_is_made_when_its_turn_has_come),
         TEST(what_is_made_later_keeps_its_turn),

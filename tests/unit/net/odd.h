@@ -31,7 +31,7 @@
 #include <cmocka.h>
 
 #define ODD_CONNECTIONS_MAX 512
-#define ODD_REQUEST_MAX     (256 * 1024)
+#define ODD_REQUEST_MAX     (2 * 1024 * 1024)
 #define ODD_WAIT_S          60
 
 struct odd {
