@@ -10,6 +10,7 @@
 #include "broker/sets/configured.h"
 #include "broker/sets/header.h"
 #include "broker/sets/settings.h"
+#include "broker/sets/table.h"
 #include "proto/vocab.h"
 
 /* Pages of change memory held for clients that read slowly: a hundred or so of
@@ -35,10 +36,8 @@ struct registry {
     /* Guards the table. Searched by every request, changed by a new set only.
      */
     pthread_rwlock_t lock;
-    struct set **sets; /* ordered by name */
-    size_t n_sets, capacity;
-    struct tombstone **tombstones; /* ordered by name */
-    size_t n_tombstones, tombstones_capacity;
+    struct table sets;
+    struct table tombstones;
     struct set *removed; /* a chain of those that were, in this process */
     size_t n_made;       /* structs of sets, and tombstones that were read */
     int64_t removed_us;  /* the last removal */
@@ -52,86 +51,6 @@ struct registry {
     atomic_size_t reserved[BUDGETS];
     size_t limits[BUDGETS];
 };
-
-static const char *
-name_of_set(const void *element)
-{
-    return ((const struct set *)element)->name;
-}
-
-static const char *
-name_of_tombstone(const void *element)
-{
-    return ((const struct tombstone *)element)->name;
-}
-
-/* Where `name` stands, or belongs, in an array of pointers to things with
- * names: the first one that is not before it. */
-static size_t
-place_in(void *const *array, size_t n, const char *(*name_of)(const void *),
-         struct slice name)
-{
-    size_t low = 0, high = n;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const char *other = name_of(array[middle]);
-        size_t size = strlen(other);
-        int order =
-            memcmp(other, name.data, size < name.size ? size : name.size);
-
-        if (order < 0 || (order == 0 && size < name.size))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static size_t
-place_of(const struct registry *r, struct slice name)
-{
-    return place_in((void *const *)r->sets, r->n_sets, name_of_set, name);
-}
-
-static struct tombstone *
-tombstone_of(const struct registry *r, struct slice name)
-{
-    size_t place = place_in((void *const *)r->tombstones, r->n_tombstones,
-                            name_of_tombstone, name);
-
-    if (place < r->n_tombstones && slice_is(name, r->tombstones[place]->name))
-        return r->tombstones[place];
-    return NULL;
-}
-
-static struct set *
-set_at(const struct registry *r, size_t place, struct slice name)
-{
-    if (place < r->n_sets && slice_is(name, r->sets[place]->name))
-        return r->sets[place];
-    return NULL;
-}
-
-/* Puts an element at its place of an array of pointers. */
-static enum status
-put_at(void ***array, size_t *n, size_t *capacity, size_t place, void *element)
-{
-    if (*n == *capacity) {
-        size_t larger = *capacity ? *capacity * 2 : 64;
-        void **new = realloc(*array, larger * sizeof(*new));
-
-        if (!new)
-            return STATUS_MEMORY;
-        *array = new;
-        *capacity = larger;
-    }
-    memmove(&(*array)[place + 1], &(*array)[place],
-            (*n - place) * sizeof(**array));
-    (*array)[place] = element;
-    (*n)++;
-    return STATUS_OK;
-}
 
 static struct set *
 set_new(struct registry *r)
@@ -161,14 +80,14 @@ set_with_log(struct set *set, struct log_set *log)
     return set;
 }
 
-/* Adds a set (NULL: none) at its place; the lock is held for writing, or nobody
- * else is there yet. */
+/* Adds a set (NULL: none); the lock is held for writing, or nobody else is
+ * there yet. */
 static struct set *
-insert(struct registry *r, size_t place, struct set *set)
+insert(struct registry *r, struct set *set)
 {
     if (!set)
         return NULL;
-    if (put_at((void ***)&r->sets, &r->n_sets, &r->capacity, place, set)) {
+    if (table_add(&r->sets, set->name, set)) {
         free(set);
         return NULL;
     }
@@ -180,19 +99,14 @@ insert(struct registry *r, size_t place, struct set *set)
 static enum status
 bury(struct registry *r, const char *name, uint64_t list, int64_t removed_us)
 {
-    struct slice key = slice_of(name);
-    struct tombstone *t = tombstone_of(r, key);
+    struct tombstone *t = table_find(&r->tombstones, slice_of(name));
 
     if (!t) {
         t = calloc(1, sizeof(*t));
         if (!t)
             return STATUS_MEMORY;
         snprintf(t->name, sizeof(t->name), "%s", name);
-        if (put_at((void ***)&r->tombstones, &r->n_tombstones,
-                   &r->tombstones_capacity,
-                   place_in((void *const *)r->tombstones, r->n_tombstones,
-                            name_of_tombstone, key),
-                   t)) {
+        if (table_add(&r->tombstones, t->name, t)) {
             free(t);
             return STATUS_MEMORY;
         }
@@ -231,7 +145,7 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     }
     set = set_new(r);
     if (set)
-        set = insert(r, place_of(r, name), set_with_log(set, log));
+        set = insert(r, set_with_log(set, log));
     if (!set || text.size == 0)
         return set;
     settings = calloc(1, sizeof(*settings));
@@ -333,12 +247,14 @@ registry_close(struct registry *r)
     if (!r)
         return;
     log_close(r->log);
-    for (size_t i = 0; i < r->n_sets; i++) {
-        settings_free(r->sets[i]->settings);
-        free(r->sets[i]);
+    for (size_t i = 0; i < r->sets.n; i++) {
+        struct set *set = r->sets.rows[i].thing;
+
+        free(set->settings);
+        free(set);
     }
-    for (size_t i = 0; i < r->n_tombstones; i++)
-        free(r->tombstones[i]);
+    for (size_t i = 0; i < r->tombstones.n; i++)
+        free(r->tombstones.rows[i].thing);
     while (r->removed) {
         struct set *set = r->removed;
 
@@ -346,8 +262,8 @@ registry_close(struct registry *r)
         free(set);
     }
     free(r->framework);
-    free(r->tombstones);
-    free(r->sets);
+    table_fini(&r->tombstones);
+    table_fini(&r->sets);
     announcer_fini(&r->announcer);
     filters_fini(&r->filters);
     readers_fini(&r->readers);
@@ -426,12 +342,13 @@ registry_look(struct registry *r, struct slice name, struct head *head,
     struct set *set;
 
     pthread_rwlock_rdlock(&r->lock);
-    set = set_at(r, place_of(r, name), name);
+    set = table_find(&r->sets, name);
     if (set)
         log_head(set->log, &now);
     /* Committed, and published by the log a moment before the registry hears of
      * it: removed. On its way to being made again: still removed. */
-    *was_removed = !now.exists && (now.is_removed || tombstone_of(r, name));
+    *was_removed =
+        !now.exists && (now.is_removed || table_find(&r->tombstones, name));
     pthread_rwlock_unlock(&r->lock);
     if (head)
         *head = now;
@@ -451,23 +368,21 @@ registry_make(struct registry *r, struct slice name)
 {
     char text[SET_NAME_MAX + 1] = "";
     struct set *set;
-    size_t place;
 
     if (name.size > SET_NAME_MAX)
         return NULL;
     memcpy(text, name.data, name.size);
     pthread_rwlock_wrlock(&r->lock);
-    place = place_of(r, name);
-    set = set_at(r, place, name);
-    if (!set && r->n_sets < SETS_MAX && r->n_made < SETS_MADE_MAX) {
-        const struct tombstone *t = tombstone_of(r, name);
+    set = table_find(&r->sets, name);
+    if (!set && r->sets.n < SETS_MAX && r->n_made < SETS_MADE_MAX) {
+        const struct tombstone *t = table_find(&r->tombstones, name);
 
         set = set_new(r);
         if (set)
-            set = insert(
-                r, place,
+            set =
                 set_with_log(set, t ? log_set_again(r->log, text, t->list, set)
-                                    : log_set_new(r->log, text, set)));
+                                    : log_set_new(r->log, text, set));
+        set = insert(r, set);
     }
     pthread_rwlock_unlock(&r->lock);
     return set;
@@ -497,18 +412,15 @@ void
 registry_set_removed(struct set *set)
 {
     struct registry *r = set->registry;
-    struct slice name = slice_of(set->name);
+    struct settings *settings;
     struct head head;
-    size_t place;
 
     log_head(set->log, &head);
     pthread_rwlock_wrlock(&r->lock);
     /* Without memory for its tombstone the set stays where it is: it does not
      * exist, but its name is not free before the next start. */
     if (!bury(r, set->name, head.list + 1, head.changed_us)) {
-        place = place_of(r, name);
-        memmove(&r->sets[place], &r->sets[place + 1],
-                (--r->n_sets - place) * sizeof(*r->sets));
+        table_remove(&r->sets, set->name);
         set->next_removed = r->removed;
         r->removed = set;
     }
@@ -532,10 +444,10 @@ registry_each(struct registry *r,
     struct set **sets;
 
     pthread_rwlock_rdlock(&r->lock);
-    n = r->n_sets;
-    sets = malloc((n ? n : 1) * sizeof(*sets));
-    if (sets && n > 0)
-        memcpy(sets, r->sets, n * sizeof(*sets));
+    n = r->sets.n;
+    sets = malloc((n ? n : 1) * sizeof(struct set *));
+    for (size_t i = 0; sets && i < n; i++)
+        sets[i] = r->sets.rows[i].thing;
     pthread_rwlock_unlock(&r->lock);
     for (size_t i = 0; sets && i < n; i++) {
         struct head head;
@@ -554,15 +466,15 @@ registry_page(struct registry *r, struct slice after, struct set **sets,
 
     *n = 0;
     pthread_rwlock_rdlock(&r->lock);
-    i = place_of(r, after);
-    for (; i < r->n_sets && *n < max; i++) {
-        struct set *set = r->sets[i];
+    i = table_place(&r->sets, after);
+    for (; i < r->sets.n && *n < max; i++) {
+        struct set *set = r->sets.rows[i].thing;
 
         if (slice_is(after, set->name) || !log_head(set->log, &heads[*n]))
             continue;
         sets[(*n)++] = set;
     }
-    max = r->n_sets;
+    max = r->sets.n;
     pthread_rwlock_unlock(&r->lock);
     return i < max;
 }

@@ -1,0 +1,72 @@
+#include "broker/sets/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+table_fini(struct table *table)
+{
+    free(table->rows);
+}
+
+size_t
+table_place(const struct table *table, struct slice name)
+{
+    size_t low = 0, high = table->n;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const char *other = table->rows[middle].name;
+        size_t size = strlen(other);
+        int order =
+            memcmp(other, name.data, size < name.size ? size : name.size);
+
+        if (order < 0 || (order == 0 && size < name.size))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void *
+table_find(const struct table *table, struct slice name)
+{
+    size_t place = table_place(table, name);
+
+    if (place < table->n && slice_is(name, table->rows[place].name))
+        return table->rows[place].thing;
+    return NULL;
+}
+
+enum status
+table_add(struct table *table, const char *name, void *thing)
+{
+    size_t place = table_place(table, slice_of(name));
+
+    if (table->n == table->capacity) {
+        size_t larger = table->capacity ? table->capacity * 2 : 64;
+        struct table_row *rows = realloc(table->rows, larger * sizeof(*rows));
+
+        if (!rows)
+            return STATUS_MEMORY;
+        table->rows = rows;
+        table->capacity = larger;
+    }
+    memmove(&table->rows[place + 1], &table->rows[place],
+            (table->n - place) * sizeof(*table->rows));
+    table->rows[place] = (struct table_row){name, thing};
+    table->n++;
+    return STATUS_OK;
+}
+
+void
+table_remove(struct table *table, const char *name)
+{
+    size_t place = table_place(table, slice_of(name));
+
+    if (place == table->n || strcmp(table->rows[place].name, name) != 0)
+        return;
+    memmove(&table->rows[place], &table->rows[place + 1],
+            (--table->n - place) * sizeof(*table->rows));
+}
