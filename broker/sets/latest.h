@@ -11,7 +11,7 @@
  * Of a framework channel it is what the last round that told something there
  * has told there. The log of framework events says so itself: the entries of a
  * round that have no times of their own follow each other by a microsecond
- * (stamping.c).
+ * (stamping.c). Rounds without such a gap between them are taken for one.
  *
  * Any thread that may block.
  */

@@ -107,6 +107,28 @@ are_limited_in_number(void **state)
     filters_fini(&filters);
 }
 
+/* One that is alone takes nobody's place, and is like none of them. */
+static void
+one_that_is_alone_is_not_among_them(void **state)
+{
+    struct filter_class alone, *other;
+    struct filters filters;
+
+    (void)state;
+    filters_init(&filters);
+    filter_class_alone(&alone);
+    assert_int_equal(filter_add(&alone.filter, SLICE("tag"), SLICE("a"), NULL),
+                     STATUS_OK);
+    assert_int_equal(filter_seal(&alone.filter, NULL), STATUS_OK);
+    assert_false(filter_class_is_shared(&alone));
+    other = enter(&filters, "tag=a");
+    assert_ptr_not_equal(other, &alone);
+    assert_int_not_equal(other->id, alone.id);
+    assert_int_equal(filters.n, 1);
+    filters_leave(other);
+    filters_fini(&filters);
+}
+
 int
 main(void)
 {
@@ -114,6 +136,7 @@ main(void)
         cmocka_unit_test(gives_equal_filters_one_class),
         cmocka_unit_test(lives_as_long_as_somebody_works_with_it),
         cmocka_unit_test(are_limited_in_number),
+        cmocka_unit_test(one_that_is_alone_is_not_among_them),
     };
 
     return cmocka_run_group_tests_name("filters", tests, NULL, NULL);

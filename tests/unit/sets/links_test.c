@@ -37,6 +37,18 @@ puts_every_path_behind_the_public_url(void **state)
                 URL "/sets/demo/changelist-archive.xml");
 }
 
+/* a topic for each channel of a set, one hub for all. */
+static void
+names_the_hub_and_two_topics(void **state)
+{
+    (void)state;
+    assert_link(LINK_HUB, NULL, NULL, 0, URL "/hub");
+    assert_link(LINK_NOTIFICATIONS, "demo", NULL, 0,
+                URL "/sets/demo/notifications");
+    assert_link(LINK_FRAMEWORK_NOTIFICATIONS, "demo", NULL, 0,
+                URL "/sets/demo/framework-notifications");
+}
+
 /* numbers are zero-padded, so that lists stand in order. */
 static void
 pads_the_numbers_of_lists(void **state)
@@ -95,7 +107,8 @@ has_room_for_the_longest(void **state)
     memset(url, 'u', sizeof(url) - 1);
     memset(name, 'n', sizeof(name) - 1);
     url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
-    for (int kind = LINK_DESCRIPTION; kind <= LINK_SET; kind++) {
+    for (int kind = LINK_DESCRIPTION; kind <= LINK_FRAMEWORK_NOTIFICATIONS;
+         kind++) {
         struct link_text link = link_to(
             url, (enum link_kind)kind, name,
             kind == LINK_MEMORY ? "0123456789abcdef" : NULL, UINT64_MAX);
@@ -132,6 +145,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(puts_every_path_behind_the_public_url),
+        cmocka_unit_test(names_the_hub_and_two_topics),
         cmocka_unit_test(pads_the_numbers_of_lists),
         cmocka_unit_test(names_a_position_in_change_memory),
         cmocka_unit_test(names_the_lists_of_a_part_of_the_archive),
