@@ -45,7 +45,7 @@ write_all(struct hub *hub)
     struct request *r;
 
     records_clear(hub->records);
-    for (s = subscription_next(hub, 0); s; s = subscription_next(hub, s->id))
+    for (s = subscription_next(hub, 0); s; s = subscription_behind(s))
         records_subscription(hub->records, s);
     for (r = request_next(hub, 0); r; r = request_behind(hub, r))
         records_request(hub->records, r);
@@ -194,7 +194,7 @@ keep_cursors(struct hub *hub)
 {
     struct subscription *s;
 
-    for (s = subscription_next(hub, 0); s; s = subscription_next(hub, s->id)) {
+    for (s = subscription_next(hub, 0); s; s = subscription_behind(s)) {
         if (!s->has_moved)
             continue;
         s->has_moved = false;
@@ -428,6 +428,7 @@ hub_open(struct hub **hub, struct registry *registry,
         return rc;
     }
     atomic_store(&h->woken, caller);
+    caller_wake(caller); /* who found nobody to wake has marked before */
     *hub = h;
     return STATUS_OK;
 }

@@ -156,7 +156,7 @@ report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
         } else {
             if (is_ours)
                 report_subscription(to, s);
-            s = subscription_next(hub, last);
+            s = subscription_behind(s);
         }
     }
     BUF_ADD(to, "]}\n");

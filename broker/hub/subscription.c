@@ -79,8 +79,11 @@ close_up(struct subscriptions *all)
     size_t n = 0;
 
     for (size_t i = 0; i < all->n_slots; i++)
-        if (all->slots[i].s)
-            all->slots[n++] = all->slots[i];
+        if (all->slots[i].s) {
+            all->slots[n] = all->slots[i];
+            all->slots[n].s->slot = n;
+            n++;
+        }
     all->n_slots = n;
 }
 
@@ -96,15 +99,16 @@ add_slot(struct subscriptions *all, struct subscription *s, struct problem *why)
         all->slots = slots;
         all->capacity = capacity;
     }
-    all->slots[all->n_slots++] = (struct slot){s->id, s};
+    s->slot = all->n_slots++;
+    all->slots[s->slot] = (struct slot){s->id, s};
     all->n++;
     return STATUS_OK;
 }
 
 static void
-remove_slot(struct subscriptions *all, uint64_t id)
+remove_slot(struct subscriptions *all, const struct subscription *s)
 {
-    all->slots[slot_from(all, id)].s = NULL;
+    all->slots[s->slot].s = NULL;
     all->n--;
     if (all->n < all->n_slots / 2)
         close_up(all);
@@ -128,17 +132,27 @@ subscription_by_id(struct hub *hub, uint64_t id)
     return i < all->n_slots && all->slots[i].id == id ? all->slots[i].s : NULL;
 }
 
+static struct subscription *
+first_from(const struct subscriptions *all, size_t i)
+{
+    while (i < all->n_slots && !all->slots[i].s)
+        i++;
+    return i < all->n_slots ? all->slots[i].s : NULL;
+}
+
 struct subscription *
 subscription_next(struct hub *hub, uint64_t after)
 {
     const struct subscriptions *all = hub->subscriptions;
 
-    if (after == UINT64_MAX)
-        return NULL;
-    for (size_t i = slot_from(all, after + 1); i < all->n_slots; i++)
-        if (all->slots[i].s)
-            return all->slots[i].s;
-    return NULL;
+    return after == UINT64_MAX ? NULL
+                               : first_from(all, slot_from(all, after + 1));
+}
+
+struct subscription *
+subscription_behind(const struct subscription *s)
+{
+    return first_from(s->hub->subscriptions, s->slot + 1);
 }
 
 /* Terms in effect */
@@ -475,7 +489,7 @@ subscription_end(struct subscription *s, enum subscription_end how)
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));
-    remove_slot(hub->subscriptions, s->id);
+    remove_slot(hub->subscriptions, s);
     free_subscription(s);
     topic_release(topic);
 }

@@ -59,6 +59,7 @@ struct subscription {
     struct topic *topic;
     struct list of_topic; /* topic->subscriptions */
     struct pair pair;     /* its key */
+    size_t slot;          /* its place in the table by id */
     char *callback;       /* as given: the wire's (W-080) */
     struct terms terms;
     int64_t created_us;
@@ -112,6 +113,9 @@ struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 /* The first one with a greater id; NULL: there is none. `after` 0: the first.
  */
 struct subscription *subscription_next(struct hub *hub, uint64_t after);
+
+/* The one behind it, in order of ids; NULL: it is the last. */
+struct subscription *subscription_behind(const struct subscription *s);
 
 /* Has the lease ended? Asked at the start of each try (W-072): the alarm may
  * be late where the wall clock was set. */

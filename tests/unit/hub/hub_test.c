@@ -1,0 +1,175 @@
+/*
+ * The hub with its thread: who opens and ends it, and who asks meanwhile.
+ */
+#include "broker/hub/hub.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/base/db.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+#define ASKERS 4
+#define ORDERS 300
+
+struct asking {
+    struct hub *hub;
+    unsigned n;
+    atomic_uint n_submitted, n_done, n_refused;
+    pthread_barrier_t *begin;
+};
+
+static void
+on_done(struct order *order)
+{
+    struct asking *a = order->user;
+
+    if (order->kind == ORDER_SUBSCRIBE &&
+        (order->status || order->http != 202) && order->http != 429 &&
+        order->http != 503)
+        abort();
+    order_free(order);
+    atomic_fetch_add(&a->n_done, 1);
+}
+
+static struct order *
+make_order(unsigned who, unsigned i)
+{
+    struct order *order;
+    char form[200];
+
+    if (i % 3 == 0) {
+        order = order_new(ORDER_LIST, 0);
+        strcpy(order->name, "demo");
+        return order;
+    }
+    order = order_new(ORDER_SUBSCRIBE, 0);
+    snprintf(form, sizeof(form),
+             "hub.mode=subscribe&hub.topic=" SETS_URL
+             "/sets/demo/notifications&hub.callback=http://127.0.0.1:9/%u/%u",
+             who, i);
+    if (order_read_form(order, slice_of(form), NULL))
+        abort();
+    return order;
+}
+
+static void *
+ask(void *user)
+{
+    struct asking *a = user;
+
+    pthread_barrier_wait(a->begin);
+    for (unsigned i = 0; i < ORDERS; i++) {
+        struct order *order = make_order(a->n, i);
+
+        order->done = on_done;
+        order->user = a;
+        atomic_fetch_add(&a->n_submitted, 1);
+        if (hub_submit(a->hub, order) == STATUS_STOPPED) {
+            order_free(order);
+            atomic_fetch_add(&a->n_refused, 1);
+        }
+    }
+    return NULL;
+}
+
+static void
+open_hub(struct sets *sets, struct hub **hub)
+{
+    struct networks allowed = {.n = 0};
+    struct problem why = {""};
+
+    if (hub_open(hub, sets->registry, &allowed, &why))
+        fail_msg("%s", why.text);
+}
+
+/* Every order comes back: done, or refused because the hub is ending. */
+static void
+every_order_is_answered_though_the_hub_ends_meanwhile(void **state)
+{
+    struct sets sets;
+    struct hub *hub;
+    pthread_t threads[ASKERS];
+    pthread_barrier_t begin;
+    struct asking askings[ASKERS];
+
+    sets_configure(&sets, tempdir_path(state));
+    sets_open(&sets);
+    sets_post(&sets, "demo", 1, 3);
+    for (int round = 0; round < 3; round++) {
+        open_hub(&sets, &hub);
+        pthread_barrier_init(&begin, NULL, ASKERS + 1);
+        for (unsigned i = 0; i < ASKERS; i++) {
+            memset(&askings[i], 0, sizeof(askings[i]));
+            askings[i].hub = hub;
+            askings[i].n = i;
+            askings[i].begin = &begin;
+            pthread_create(&threads[i], NULL, ask, &askings[i]);
+        }
+        pthread_barrier_wait(&begin);
+        sets_post(&sets, "demo", 1, 3); /* the log wakes it, too */
+        hub_sets_changed(hub);
+        hub_stop(hub);
+        hub_stop(hub);
+        for (unsigned i = 0; i < ASKERS; i++)
+            pthread_join(threads[i], NULL);
+        hub_close(hub);
+        pthread_barrier_destroy(&begin);
+        for (unsigned i = 0; i < ASKERS; i++)
+            assert_int_equal(askings[i].n_done + askings[i].n_refused,
+                             askings[i].n_submitted);
+    }
+    sets_close(&sets);
+}
+
+/* What cannot be opened leaves nothing behind, and says why. */
+static void
+what_cannot_be_opened_says_why(void **state)
+{
+    struct networks allowed = {.n = 0};
+    struct problem why = {""};
+    struct sets sets;
+    struct db db;
+    struct hub *hub;
+    char path[300];
+
+    sets_configure(&sets, tempdir_path(state));
+    sets_open(&sets);
+    strcpy(sets.config.hub_signature, "md5");
+    assert_int_equal(hub_open(&hub, sets.registry, &allowed, &why),
+                     STATUS_INVALID);
+    assert_string_equal(why.text,
+                        "--hub-signature: there is no method \"md5\"");
+
+    strcpy(sets.config.hub_signature, "sha512");
+    snprintf(path, sizeof(path), "%s/hub.db", tempdir_path(state));
+    assert_int_equal(db_open(&db, path, DB_SMALL, &why), STATUS_OK);
+    assert_int_equal(db_exec(&db, "PRAGMA user_version=99", &why), STATUS_OK);
+    db_close(&db);
+    assert_int_equal(hub_open(&hub, sets.registry, &allowed, &why),
+                     STATUS_INVALID);
+    assert_non_null(strstr(why.text, "version 99"));
+    hub_close(NULL);
+    sets_close(&sets);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            every_order_is_answered_though_the_hub_ends_meanwhile,
+            tempdir_setup, tempdir_teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_opened_says_why,
+                                        tempdir_setup, tempdir_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
