@@ -19,7 +19,8 @@ char sim_text[SIM_TEXT_MAX];
 
 /* Clocks */
 
-static int64_t now_us, steady_us;
+/* The log thread asks, too. */
+static _Atomic(int64_t) now_us, steady_us;
 
 static int64_t
 now(void)
@@ -344,6 +345,8 @@ simulation_prepare(struct simulation *sim)
 {
     now_us = 1800000000000000;
     steady_us = 1000000000;
+    clock_replace(now);
+    clock_replace_steady(steady);
     tempdir_open(&sim->dir);
     sets_configure(&sim->sets, sim->dir.path);
 }
@@ -354,8 +357,6 @@ simulation_reopen(struct simulation *sim)
     struct networks allowed = {.n = 0};
     struct problem why = {""};
 
-    clock_replace(now);
-    clock_replace_steady(steady);
     if (hub_open(&sim->hub, sim->sets.registry, &allowed, &why))
         fail_msg("%s", why.text);
     sim_turn(sim);
@@ -413,9 +414,9 @@ void
 simulation_close(struct simulation *sim)
 {
     hub_close(sim->hub);
+    sets_close(&sim->sets);
     clock_replace(NULL);
     clock_replace_steady(NULL);
-    sets_close(&sim->sets);
     tempdir_close(&sim->dir);
 }
 
