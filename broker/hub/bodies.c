@@ -122,11 +122,13 @@ shared_body_make(struct shared_body **result, const struct topic *topic,
 
 /* Finding */
 
-/* Those of one set at one place stand together; `after` tells enough. */
+/* Those that could serve the same wish stand together. */
 static struct list *
-bucket(struct bodies *bodies, const struct topic *topic, uint64_t start)
+bucket(struct bodies *bodies, const struct topic *topic, uint64_t filter,
+       uint64_t start)
 {
-    uint64_t key = start * 31 + (uint64_t)(uintptr_t)topic->set / 64 +
+    uint64_t key = start * 31 + filter * 7 +
+                   (uint64_t)(uintptr_t)topic->set / 64 +
                    (uint64_t)(unsigned char)topic->epoch[0];
 
     return &bodies->buckets[key % BODIES_BUCKETS];
@@ -150,7 +152,8 @@ struct shared_body *
 bodies_find(struct bodies *bodies, const struct topic *topic,
             const struct topic_wish *wish, uint64_t head)
 {
-    struct list *all = bucket(bodies, topic, start_of(wish)), *node, *next;
+    struct list *all = bucket(bodies, topic, filter_id(wish), start_of(wish)),
+                *node, *next;
 
     list_foreach (node, next, all) { /* the newest first */
         struct shared_body *body = list_entry(node, struct shared_body, node);
@@ -219,7 +222,8 @@ bodies_adopt(struct bodies *bodies, struct shared_body *body)
     struct topic key = {.set = (struct set *)(uintptr_t)body->set};
 
     memcpy(key.epoch, body->epoch, sizeof(key.epoch));
-    list_prepend(bucket(bodies, &key, body->start), &body->node);
+    list_prepend(bucket(bodies, &key, body->filter_id, body->start),
+                 &body->node);
     body->guards++;
 }
 

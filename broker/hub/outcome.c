@@ -1,0 +1,183 @@
+#include <openssl/rand.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/hub/backoff.h"
+#include "broker/hub/delivery.h"
+
+/* Moving the cursor without a delivery */
+
+void
+outcome_forget(struct subscription *s)
+{
+    s->failures = 0;
+    s->failing_since_us = 0;
+}
+
+void
+outcome_move(struct subscription *s, uint64_t after)
+{
+    s->after = s->reached = after;
+    s->range_last = 0;
+    s->has_moved = true;
+    outcome_forget(s);
+}
+
+static void
+count_skipped(struct subscription *s, uint64_t n)
+{
+    s->n_skipped += n;
+    metrics_add(METRIC_HUB_SKIPPED, (int64_t)n);
+}
+
+/* What follows the cursor is no longer retained: it goes on at the earliest,
+ * and the next message's `after` shows the hole. What a filter was known to let
+ * through nothing of is not missed. */
+void
+outcome_skip(struct subscription *s, uint64_t earliest)
+{
+    uint64_t start = subscription_start(s);
+
+    if (earliest < start)
+        earliest = start;
+    if (earliest > start) {
+        count_skipped(s, earliest - start);
+        DIAG(DIAG_WARNING, "hub",
+             "a subscription was behind what is retained and is moved on",
+             diag_text("callback", s->callback), diag_number("after", s->after),
+             diag_number("to", earliest));
+    }
+    outcome_move(s, earliest);
+}
+
+/* The callback had its time (W-090): only this range is given up, if there was
+ * one: a callback that cannot even be called has been shown none. */
+static void
+give_up(struct subscription *s, uint64_t entries)
+{
+    if (s->range_last == 0) {
+        outcome_forget(s);
+        return;
+    }
+    count_skipped(s, entries);
+    metrics_add(METRIC_HUB_GIVEN_UP, 1);
+    DIAG(DIAG_WARNING, "hub", "a delivery was given up",
+         diag_text("callback", s->callback), diag_number("after", s->after),
+         diag_number("last", s->range_last), diag_text("error", s->last_error));
+    outcome_move(s, s->range_last);
+}
+
+/* Outcomes */
+
+/* From the commit to the 2xx; what was committed before the subscription came
+ * is no news, and says nothing of us. */
+static void
+observe(const struct subscription *s, const struct shared_body *body)
+{
+    int64_t age_us = clock_now_us() - s->created_us;
+    int64_t took_us = clock_steady_us() - body->committed_us;
+
+    if (s->failures == 0 && body->committed_us > 0 && took_us < age_us)
+        metrics_observe_us(METRIC_HUB_LATENCY, took_us);
+}
+
+static void
+succeed(struct subscription *s, const struct call *call)
+{
+    s->n_deliveries++;
+    s->last_success_us = clock_now_us();
+    s->last_status = call->status;
+    s->last_error[0] = '\0';
+    metrics_add(METRIC_HUB_DELIVERIES, 1);
+    outcome_move(s, s->range_last);
+    delivery_go_on(s);
+}
+
+static uint32_t
+random_number(void)
+{
+    uint32_t number;
+
+    if (RAND_bytes((unsigned char *)&number, sizeof(number)) != 1)
+        return UINT32_MAX / 2; /* the middle will do: no secret */
+    return number;
+}
+
+/* A renewal may have brought another filter: then a range that was tried is no
+ * more, for it would have other bytes. What is fixed next has another id. That
+ * stands in hub.db with the new terms, or soon after. */
+void
+outcome_look_at_form(struct subscription *s)
+{
+    if (s->range_last == 0 || s->range_form == attempt_form(s))
+        return;
+    s->range_last = 0;
+    records_range(s->hub->records, s->id, s->after, 0);
+}
+
+/* It failed: it is tried again later, or was for the last time. */
+static void
+fail(struct subscription *s, const struct call *call, uint64_t entries)
+{
+    const struct config *config = s->hub->config;
+    struct backoff backoff = {config->hub_retry_first_us,
+                              config->hub_retry_max_us};
+    int64_t now_us = clock_steady_us(), end_us;
+
+    s->n_failed++;
+    s->failures++;
+    if (s->failing_since_us == 0)
+        s->failing_since_us = now_us;
+    s->last_failure_us = clock_now_us();
+    s->last_status = call->status;
+    attempt_explain(call, s->last_error, sizeof(s->last_error));
+    metrics_add(METRIC_HUB_FAILURES, 1);
+
+    end_us = s->failing_since_us + config->hub_give_up_us;
+    if (now_us >= end_us) {
+        give_up(s, entries);
+        delivery_go_on(s);
+        return;
+    }
+    outcome_look_at_form(s);
+    delivery_begin_at(
+        s, backoff_next(now_us,
+                        backoff_pause(&backoff, s->failures, random_number()),
+                        attempt_retry_after(call), end_us));
+}
+
+void
+outcome_done(struct call *call)
+{
+    struct delivery *d = list_entry(call, struct delivery, call);
+    struct subscription *s = d->s;
+    struct deliveries *all = s->hub->deliveries;
+    enum attempt_outcome outcome = attempt_judge(call, s->kind);
+    uint64_t entries = 0;
+
+    if (outcome == ATTEMPT_DELIVERED)
+        observe(s, d->body);
+    else if (d->body) /* it may have failed before its turn came */
+        entries = shared_body_entries(d->body);
+    delivery_end(d);
+    if (call->failure == CALL_MEMORY) { /* ours, not the callback's */
+        delivery_pause(s, DELIVERY_PAUSE_US);
+        prepare_starving(all);
+        return;
+    }
+    s->n_attempts++;
+    metrics_add(METRIC_HUB_ATTEMPTS, 1);
+    switch (outcome) {
+    case ATTEMPT_DELIVERED:
+        succeed(s, call);
+        break;
+    case ATTEMPT_ENDED:
+        subscription_end(s, END_GONE); /* it is freed */
+        break;
+    case ATTEMPT_FAILED:
+        fail(s, call, entries);
+        break;
+    }
+    prepare_starving(all);
+}

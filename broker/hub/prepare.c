@@ -1,0 +1,242 @@
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/hub/delivery.h"
+
+/* Its turn has come */
+
+/* It is not to be made now; its subscription goes on as was decided. */
+static enum call_turn
+leave(struct delivery *d)
+{
+    delivery_end(d);
+    return CALL_NOT;
+}
+
+/* It would be made, but something of ours failed. */
+static enum call_turn
+leave_for(struct delivery *d, int64_t pause_us)
+{
+    delivery_pause(d->s, pause_us);
+    return leave(d);
+}
+
+static struct topic_wish
+wish_of(const struct subscription *s)
+{
+    return (struct topic_wish){
+        .after = s->after,
+        .upto = s->range_last ? s->range_last : UINT64_MAX,
+        .filter = s->filter,
+        .reached = s->reached,
+        .is_plain = s->terms.is_simple,
+        .patience = LOG_MEMORY,
+    };
+}
+
+/* Headers and body are there. */
+enum call_turn
+prepare_send(struct delivery *d)
+{
+    if (attempt_make(&d->attempt, d->s, d->body))
+        return leave_for(d, DELIVERY_PAUSE_US);
+    d->call.headers = d->attempt->headers;
+    d->call.body = shared_body_slice(d->body);
+    d->is_going = true;
+    metrics_add(METRIC_HUB_IN_FLIGHT, 1);
+    if (d->s->failures == 0)
+        d->s->last_begun_us = clock_steady_us();
+    return CALL_READY;
+}
+
+/* The range is fixed, once for all tries. */
+static enum call_turn
+fix(struct delivery *d)
+{
+    struct subscription *s = d->s;
+    struct deliveries *all = s->hub->deliveries;
+
+    if (s->range_last == d->body->last)
+        return prepare_send(d); /* it stands in hub.db */
+    s->range_last = d->body->last;
+    s->range_form = attempt_form(s);
+    records_range(s->hub->records, s->id, s->after, s->range_last);
+    return delivery_wait_in(&all->fixed, d);
+}
+
+static enum call_turn
+load(struct delivery *d, struct topic_wish wish)
+{
+    struct deliveries *all = d->s->hub->deliveries;
+
+    wish.patience = LOG_DISK;
+    list_remove(&d->node);
+    if (loads_begin(&all->loads, d->s->topic, &wish, d->call.is_suspect,
+                    &d->node))
+        return leave_for(d, DELIVERY_PAUSE_US);
+    return CALL_LATER;
+}
+
+/* Nothing passes in what was looked at. A long way is looked through elsewhere,
+ * step by step. */
+static enum call_turn
+pass_over(struct delivery *d, uint64_t last)
+{
+    struct subscription *s = d->s;
+    uint64_t head;
+
+    if (last > s->reached)
+        s->reached = last;
+    if (topic_head(s->topic, &head) && s->reached < head &&
+        s->topic->kind != TOPIC_RELAY)
+        return load(d, wish_of(s));
+    leave(d);
+    delivery_go_on(s);
+    return CALL_NOT;
+}
+
+/* It has a body for what it wants. */
+static enum call_turn
+take(struct delivery *d, struct shared_body *body)
+{
+    struct subscription *s = d->s;
+    struct deliveries *all = s->hub->deliveries;
+
+    if (body->size == 0 && s->range_last == 0) {
+        if (body->is_full && body->last == body->start)
+            return leave_for(
+                d, DELIVERY_PAUSE_US); /* there is more, but none came */
+        return pass_over(d, body->last);
+    }
+    if (s->range_last != 0 &&
+        (body->size == 0 || body->last != s->range_last)) {
+        /* The log is not what it was. It goes on with a range, and an id, of
+         * its own. */
+        DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
+             diag_text("callback", s->callback), diag_number("after", s->after),
+             diag_number("last", s->range_last));
+        s->range_last = 0;
+        return leave_for(d, DELIVERY_PAUSE_US);
+    }
+    bodies_hold(&all->bodies, body, d->call.is_suspect);
+    d->body = body;
+    return fix(d);
+}
+
+/* It could not be read: for what reason, and what then. */
+static enum call_turn
+not_read(struct delivery *d, enum status rc, uint64_t last)
+{
+    struct subscription *s = d->s;
+
+    if (rc != STATUS_GONE)
+        return leave_for(
+            d, DELIVERY_PAUSE_US); /* or its set is gone, and it will be */
+    outcome_skip(s, last);
+    leave(d);
+    delivery_go_on(s);
+    return CALL_NOT;
+}
+
+/* Finds or makes the body. */
+static enum call_turn
+advance(struct delivery *d)
+{
+    struct subscription *s = d->s;
+    struct deliveries *all = s->hub->deliveries;
+    struct topic_wish wish = wish_of(s);
+    struct shared_body *body;
+    enum call_turn turn;
+    struct problem why = {""};
+    uint64_t head, last = 0;
+    enum status rc;
+
+    if (subscription_is_over(s)) /* its alarm ends it (W-072) */
+        return leave_for(d, DELIVERY_PAUSE_US);
+    if (!topic_head(s->topic, &head))
+        return leave_for(d, DELIVERY_PAUSE_US);
+    body = bodies_find(&all->bodies, s->topic, &wish, head);
+    if (!bodies_have_room(&all->bodies, body, d->call.is_suspect)) {
+        if (body)
+            bodies_settle(&all->bodies, body);
+        return delivery_wait_in(&all->starving[d->call.is_suspect], d);
+    }
+    if (!body) {
+        rc = shared_body_make(&body, s->topic, &wish, &last, &why);
+        if (rc == STATUS_AGAIN)
+            return load(d, wish);
+        if (rc && rc != STATUS_GONE && rc != STATUS_NOT_FOUND)
+            DIAG(DIAG_ERROR, "hub", "cannot read for a subscription",
+                 diag_text("callback", s->callback),
+                 diag_text("error", why.text));
+        if (rc)
+            return not_read(d, rc, last);
+        bodies_adopt(&all->bodies, body);
+    }
+    turn = take(d, body);
+    bodies_settle(&all->bodies, body);
+    return turn;
+}
+
+enum call_turn
+prepare_call(struct call *call)
+{
+    return advance(list_entry(call, struct delivery, call));
+}
+
+/* Tells the caller what was decided later than in `prepare`. */
+void
+prepare_tell(struct caller *caller, struct delivery *d, enum call_turn turn)
+{
+    if (turn != CALL_LATER)
+        caller_go(caller, &d->call, turn == CALL_READY);
+}
+
+/* A load has ended. */
+void
+prepare_loaded(struct shared_body *body, enum status rc, uint64_t last,
+               struct list *waiters, void *user)
+{
+    struct deliveries *all = user;
+    struct caller *caller = all->hub->caller;
+
+    if (body)
+        bodies_adopt(&all->bodies, body);
+    while (!list_is_empty(waiters)) {
+        struct delivery *d = list_entry(waiters->next, struct delivery, node);
+        struct topic_wish wish = wish_of(d->s);
+
+        list_remove(&d->node);
+        if (!body)
+            prepare_tell(caller, d, not_read(d, rc, last));
+        else if (!shared_body_serves(body, d->s->topic, &wish))
+            prepare_tell(caller, d,
+                         advance(d)); /* its terms are others meanwhile */
+        else if (d->call.is_suspect &&
+                 !bodies_have_room(&all->bodies, body, true))
+            delivery_wait_in(&all->starving[true], d);
+        else
+            prepare_tell(caller, d, take(d, body));
+    }
+    if (body)
+        bodies_settle(&all->bodies, body);
+}
+
+/* Some room was given back: who waits for it tries again, as long as there is;
+ * healthy ones first. */
+void
+prepare_starving(struct deliveries *all)
+{
+    for (int is_suspect = 0; is_suspect < 2; is_suspect++) {
+        struct list *list = &all->starving[is_suspect];
+
+        while (!list_is_empty(list) &&
+               bodies_have_room(&all->bodies, NULL, is_suspect)) {
+            struct delivery *d = list_entry(list->next, struct delivery, node);
+
+            list_remove(&d->node);
+            prepare_tell(all->hub->caller, d, advance(d));
+        }
+    }
+    loads_go_on(&all->loads);
+}

@@ -1,0 +1,81 @@
+#include "broker/hub/framework.h"
+
+#include "tests/unit/hub/engine.h"
+
+/* What a commit brought about is told after it was answered; the next one's
+ * answer comes later. */
+static void
+post_once_more(unsigned n)
+{
+    sets_post(&e.sets, "z", n, 1);
+}
+
+/* R-320, R-321, R-326: an event wakes the topic of its set only; the Source's
+ * wakes all. */
+static void
+wakes_the_framework_topic_that_an_event_concerns(void **state)
+{
+    struct subscription *a, *b;
+    uint64_t head;
+    size_t n;
+
+    engine_open(state);
+    sets_post(&e.sets, "a", 0, 1);
+    sets_post(&e.sets, "b", 0, 1);
+    post_once_more(0);
+    post_once_more(1);
+    a = subscription_at(topic_for(TOPIC_FRAMEWORK, "a"),
+                        "http://receiver.example/a", 0);
+    b = subscription_at(topic_for(TOPIC_FRAMEWORK, "b"),
+                        "http://receiver.example/b", 0);
+    assert_true(topic_head(a->topic, &head));
+    a->after = a->reached = b->after = b->reached = head;
+    deliver_begin(a);
+    deliver_begin(b);
+    turns();
+    assert_int_equal(e.n_sent, 0);
+
+    sets_rotate(&e.sets, "a");
+    post_once_more(2);
+    turns();
+    run_jobs();
+    assert_true(is_under_way(a));
+    assert_false(is_under_way(b));
+    assert_int_equal(e.n_calls, 1);
+    assert_int_equal(b->reached, head);
+    assert_string_equal(header(last_sent(), "Link"),
+                        "<" SETS_URL "/hub>; rel=\"hub\", <" SETS_URL
+                        "/sets/a/framework-notifications>; rel=\"self\"");
+    finish(a, 200);
+
+    sets_rotate(&e.sets, "b");
+    post_once_more(3);
+    n = e.n_sent;
+    turns();
+    run_jobs();
+    assert_int_equal(e.n_sent, n + 1);
+    assert_ptr_equal(last_sent()->s, b);
+    assert_true(b->reached > head); /* a's events are not looked at for b */
+    finish(b, 200);
+
+    sets_post(&e.sets, "c", 0, 1); /* the Source Description */
+    post_once_more(4);
+    n = e.n_sent;
+    turns();
+    run_jobs();
+    assert_int_equal(e.n_sent, n + 2);
+    engine_close();
+}
+
+#define TEST(function) \
+    cmocka_unit_test_setup_teardown(function, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(wakes_the_framework_topic_that_an_event_concerns),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
