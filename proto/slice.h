@@ -100,8 +100,10 @@ slice_take(struct slice *rest, char end)
     struct slice taken = {rest->data,
                           at ? (size_t)(at - rest->data) : rest->size};
 
-    rest->data += taken.size + (at != NULL);
-    rest->size -= taken.size + (at != NULL);
+    if (rest->size > 0) { /* nothing may be added to NULL, not even 0 */
+        rest->data += taken.size + (at != NULL);
+        rest->size -= taken.size + (at != NULL);
+    }
     return taken;
 }
 

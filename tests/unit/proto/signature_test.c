@@ -307,6 +307,9 @@ refuses_what_is_no_signature(void **state)
                          STATUS_MALFORMED);
         assert_string_equal(why.text, rows[i][1]);
     }
+    assert_int_equal(signature_check((struct slice){NULL, 0}, SLICE("Jefe"),
+                                     SLICE("a"), NULL),
+                     STATUS_MALFORMED);
 }
 
 /* W-104: each of its digits counts, and the secret, and the body. */

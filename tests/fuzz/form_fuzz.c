@@ -1,0 +1,191 @@
+#include "proto/form.h"
+
+#include "proto/utf8.h"
+#include "proto/websub.h"
+#include "tests/fuzz/fuzz.h"
+
+/* An escape takes three bytes for one. */
+#define ROOM (1u << 16)
+
+static bool
+is_text(struct slice text)
+{
+    while (text.size > 0) {
+        uint32_t c = 0;
+        size_t size = utf8_read(text.data, text.size, &c);
+
+        if (size == 0 || c == 0)
+            return false;
+        fuzz_take(&text, size);
+    }
+    return true;
+}
+
+/* What was read is written, and reads back equal. */
+static void
+check_again(const struct form_data *form)
+{
+    struct form_data again;
+    struct buf b;
+
+    buf_init(&b, ROOM);
+    for (size_t i = 0; i < form->n; i++) {
+        char *name = slice_dup(form->fields[i].name);
+
+        FUZZ_ASSERT(name);
+        form_add(&b, name, form->fields[i].value);
+        free(name);
+    }
+    FUZZ_ASSERT(!b.failed);
+    for (size_t i = 0; i < b.size; i++)
+        FUZZ_ASSERT(b.data[i] > ' ' && b.data[i] < 0x7f);
+
+    FUZZ_ASSERT(!form_read(&again, buf_slice(&b), NULL));
+    FUZZ_ASSERT(again.n == form->n);
+    for (size_t i = 0; i < form->n; i++) {
+        FUZZ_ASSERT(slice_equal(again.fields[i].name, form->fields[i].name));
+        FUZZ_ASSERT(slice_equal(again.fields[i].value, form->fields[i].value));
+    }
+    form_fini(&again);
+    buf_fini(&b);
+}
+
+static void
+check_comparable(struct slice url)
+{
+    struct buf first, second;
+
+    buf_init(&first, ROOM);
+    buf_init(&second, ROOM);
+    websub_comparable(&first, url);
+    FUZZ_ASSERT(!first.failed && first.size <= 3 * url.size + 1);
+    websub_comparable(&second, buf_slice(&first));
+    FUZZ_ASSERT(slice_equal(buf_slice(&first), buf_slice(&second)));
+    if (first.size <= WEBSUB_URL_MAX)
+        FUZZ_ASSERT(!websub_check_url(buf_slice(&first), "url", NULL));
+
+    /* Whose they are does not depend on how they are written. */
+    buf_clear(&second);
+    websub_authority(&second, url);
+    FUZZ_ASSERT(!second.failed && second.size <= 260);
+    url = buf_slice(&first);
+    buf_init(&first, ROOM);
+    websub_authority(&first, url);
+    FUZZ_ASSERT(slice_equal(buf_slice(&first), buf_slice(&second)));
+    free((char *)(uintptr_t)url.data);
+    buf_fini(&first);
+    buf_fini(&second);
+}
+
+/* All that is in it is lent of `parameters`, which are the last ones. */
+static void
+check_parameters(struct slice parameters, struct slice topic,
+                 struct slice challenge)
+{
+    struct form_data form;
+    struct slice value;
+
+    FUZZ_ASSERT(!form_read(&form, parameters, NULL));
+    FUZZ_ASSERT(form.n == 4);
+    FUZZ_ASSERT(form_get(&form, "hub.topic", &value));
+    FUZZ_ASSERT(slice_equal(value, topic));
+    FUZZ_ASSERT(form_get(&form, "hub.challenge", &value));
+    FUZZ_ASSERT(slice_equal(value, challenge));
+    form_fini(&form);
+}
+
+/* The callback stands in front, byte for byte, and what comes behind is one
+ * query, which can be called. */
+static void
+check_urls(struct slice callback, struct slice topic, struct slice challenge)
+{
+    const char *query = memchr(callback.data, '?', callback.size);
+    size_t offset = callback.size;
+    struct slice url;
+    struct buf b;
+
+    buf_init(&b, ROOM);
+    websub_verification_url(&b, callback, WEBSUB_SUBSCRIBE, topic, challenge,
+                            UINT64_MAX);
+    FUZZ_ASSERT(!b.failed);
+    url = buf_slice(&b);
+    FUZZ_ASSERT(!memcmp(url.data, callback.data, callback.size));
+    if (url.size <= WEBSUB_URL_MAX)
+        FUZZ_ASSERT(!websub_check_url(url, "url", NULL));
+
+    /* Between them: one "?", or one "&" unless there is one already. */
+    if (!query)
+        FUZZ_ASSERT(url.data[offset++] == '?');
+    else if (query + 1 < callback.data + callback.size &&
+             callback.data[callback.size - 1] != '&')
+        FUZZ_ASSERT(url.data[offset++] == '&');
+    fuzz_take(&url, offset);
+    FUZZ_ASSERT(slice_starts(url, "hub.mode=subscribe&hub.topic="));
+    check_parameters(url, topic, challenge);
+    buf_fini(&b);
+}
+
+static void
+check_request(const struct form_data *form)
+{
+    struct websub_request request;
+    struct problem why = {""};
+    struct slice topic;
+    size_t at = 0, topics = 0;
+
+    if (websub_read(form, &request, &why)) {
+        fuzz_check_problem(&why);
+        return;
+    }
+    if (request.mode == WEBSUB_PUBLISH) {
+        for (; websub_next_topic(form, &at, &topic); topics++)
+            check_comparable(topic);
+        FUZZ_ASSERT(topics > 0);
+        return;
+    }
+    FUZZ_ASSERT(request.secret.size <= WEBSUB_SECRET_MAX);
+    FUZZ_ASSERT(request.mode == WEBSUB_SUBSCRIBE || request.lease_s == 0);
+    check_comparable(request.topic);
+    check_comparable(request.callback);
+    check_urls(request.callback, request.topic, request.secret);
+}
+
+/* Few inputs are forms with a URL in them: all of it may be one, too. */
+static void
+check_url(struct slice url)
+{
+    struct problem why = {""};
+
+    if (websub_check_url(url, "url", &why)) {
+        fuzz_check_problem(&why);
+        return;
+    }
+    FUZZ_ASSERT(url.size <= WEBSUB_URL_MAX);
+    for (size_t i = 0; i < url.size; i++)
+        FUZZ_ASSERT(url.data[i] > ' ' && url.data[i] < 0x7f &&
+                    !memchr("\"<>\\#", url.data[i], 5));
+    check_comparable(url);
+    check_urls(url, url, SLICE("c"));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice body = {(const char *)data, size};
+    struct problem why = {""};
+    struct form_data form;
+
+    check_url(body);
+    if (form_read(&form, body, &why)) {
+        fuzz_check_problem(&why);
+    } else {
+        FUZZ_ASSERT(form.n <= FORM_FIELDS_MAX);
+        for (size_t i = 0; i < form.n; i++)
+            FUZZ_ASSERT(is_text(form.fields[i].name) &&
+                        is_text(form.fields[i].value));
+        check_again(&form);
+        check_request(&form);
+    }
+    form_fini(&form);
+    return 0;
+}
