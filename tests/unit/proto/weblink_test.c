@@ -88,6 +88,8 @@ takes_parameters_of_every_kind(void **state)
     assert_links("<a>", "a|\n");
     assert_links("<a>;", "a|\n");
     assert_links("<a>;;;rel=hub;", "a|hub\n");
+    assert_links("<a>; crossorigin, <b>; x=, <c>;, <d>; rel=hub",
+                 "a|\nb|\nc|\nd|hub\n");
     assert_links("<a>; crossorigin; rel=hub; title*=UTF-8''%e2%82%ac",
                  "a|hub\n");
     assert_links("<a>; rel=", "a|\n");

@@ -801,7 +801,7 @@ keeps_the_query_of_the_callback(void **state)
     }
 }
 
-/* W-041, R-303 */
+/* W-041 */
 static void
 a_denial_gives_its_reason(void **state)
 {
