@@ -116,6 +116,64 @@ publishes_what_was_committed(void **state)
     sets_close(&s);
 }
 
+static enum status
+refused_for(struct sets *s, const char *name, const char *text,
+            const char *part)
+{
+    struct problem why = {""};
+    enum status rc = alter_settings(s->registry, slice_of(name), slice_of(text),
+                                    NULL, NULL, &why);
+
+    assert_true(rc != STATUS_OK);
+    if (!strstr(why.text, part))
+        fail_msg("\"%s\" has no \"%s\"", why.text, part);
+    return rc;
+}
+
+#define UPSTREAM(url) "{\"upstreamTopic\":\"" url "\"}"
+
+static struct set *
+upstream(struct sets *s, const char *url)
+{
+    return registry_upstream(s->registry, slice_of(url));
+}
+
+/* A topic is taken in by one set; others, and our own, are refused (422). */
+static void
+a_foreign_topic_belongs_to_one_set(void **state)
+{
+    struct sets s;
+
+    open_in(&s, state);
+    (void)put(&s, "one", UPSTREAM("http://a.example/~t"));
+    for (int round = 0; round < 2; round++) {
+        assert_ptr_equal(upstream(&s, "http://A.example:80/%7et"),
+                         sets_find(&s, "one"));
+        assert_int_equal(refused_for(&s, "two",
+                                     UPSTREAM("http://a.example/%7Et"),
+                                     "upstreamTopic: \"http://a.example/%7Et\" "
+                                     "is the topic of set one already"),
+                         STATUS_INVALID);
+        (void)put(&s, "one", UPSTREAM("http://a.example/~t"));
+        sets_close(&s);
+        sets_open(&s);
+    }
+    (void)put(&s, "one", UPSTREAM("http://a.example/other"));
+    assert_null(upstream(&s, "http://a.example/~t"));
+    (void)put(&s, "two", UPSTREAM("http://a.example/~t"));
+    assert_ptr_equal(upstream(&s, "http://a.example/~t"), sets_find(&s, "two"));
+    (void)put(&s, "one", "{}");
+    assert_null(upstream(&s, "http://a.example/other"));
+
+    refused_for(&s, "one", UPSTREAM(SETS_URL "/sets/one/notifications"),
+                "is of this broker itself");
+    refused_for(&s, "one", UPSTREAM("HTTP://Example.ORG:80/x"),
+                "is of this broker itself");
+    refused_for(&s, "one", "{\"hubs\":[\"" SETS_URL "/hub\"]}",
+                "is this broker's own");
+    sets_close(&s);
+}
+
 static bool
 was_removed(struct sets *s, struct slice name)
 {
@@ -337,6 +395,7 @@ main(void)
     cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
     const struct CMUnitTest tests[] = {
         TEST(publishes_what_was_committed),
+        TEST(a_foreign_topic_belongs_to_one_set),
         TEST(makes_another_set_after_a_removal),
         TEST(posts_that_wait_behind_a_removal_begin_a_new_set),
         TEST(settings_that_wait_behind_a_removal_begin_a_new_set),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "broker/sets/peers.h"
 #include "tests/support/sets.h"
 
 static struct config
@@ -94,6 +95,7 @@ assert_refused(const char *text, enum status rc, const char *part)
     struct problem why;
 
     assert_int_equal(read_text(&settings, text, &why), rc);
+    settings_fini(&settings);
     if (!strstr(why.text, part))
         fail_msg("\"%s\" has no \"%s\"", why.text, part);
 }
@@ -166,10 +168,91 @@ refuses_what_is_no_object(void **state)
     assert_refused("title=a", STATUS_MALFORMED, "");
 }
 
+/* Foreign topic and hubs; they are told with what is in effect. */
+static void
+reads_back_the_peers_of_a_set(void **state)
+{
+    static const char given[] =
+        "{\"upstreamTopic\":\"https://a.example/t?x=%7E\","
+        "\"hubs\":[\"https://b.example/hub\",\"http://c.example/?a=b&c\"]}";
+    struct settings settings;
+    struct problem why;
+    struct buf b;
+
+    (void)state;
+    assert_int_equal(read_text(&settings, given, &why), STATUS_OK);
+    assert_string_equal(settings.peers->upstream, "https://a.example/t?x=%7E");
+    assert_int_equal(settings.peers->n_hubs, 2);
+    assert_written(&settings, false, given);
+    buf_init(&b, SETTINGS_BYTES_MAX);
+    settings_write(&b, &settings, true);
+    buf_add(&b, "", 1);
+    assert_non_null(strstr(b.data, given + 1));
+    buf_fini(&b);
+    settings_fini(&settings);
+
+    /* As the issue spells it. */
+    assert_int_equal(read_text(&settings,
+                               "{\"upstream_topic\":\"http://a.example/\"}",
+                               &why),
+                     STATUS_OK);
+    assert_written(&settings, false,
+                   "{\"upstreamTopic\":\"http://a.example/\"}");
+    settings_fini(&settings);
+
+    assert_int_equal(read_text(&settings, "{\"hubs\":[]}", &why), STATUS_OK);
+    assert_written(&settings, false, "{\"hubs\":[]}");
+    assert_null(settings.peers);
+    settings_fini(&settings);
+}
+
+static void
+checks_the_peers_of_a_set(void **state)
+{
+    char text[4096];
+    int n;
+
+    (void)state;
+    assert_refused("{\"upstreamTopic\":\"/t\"}", STATUS_INVALID,
+                   "upstreamTopic: ");
+    assert_refused("{\"upstreamTopic\":\"ftp://a.example/\"}", STATUS_INVALID,
+                   "upstreamTopic: ");
+    assert_refused("{\"upstreamTopic\":[\"http://a.example/\"]}",
+                   STATUS_INVALID, "upstreamTopic: is a string");
+    assert_refused("{\"upstreamTopic\":\"http://a.example/\","
+                   "\"upstream_topic\":\"http://a.example/\"}",
+                   STATUS_INVALID, "upstreamTopic: is there twice");
+    assert_refused("{\"upstreamtopik\":\"\"}", STATUS_INVALID,
+                   "is \"upstreamTopic\" meant?");
+    assert_refused("{\"hubs\":\"http://a.example/\"}", STATUS_INVALID,
+                   "hubs: is a list of strings");
+    assert_refused("{\"hubs\":[[\"http://a.example/\"]]}", STATUS_INVALID,
+                   "hubs: is a list of strings");
+    assert_refused("{\"hubs\":[7]}", STATUS_INVALID,
+                   "hubs: is a list of strings");
+    assert_refused("{\"hubs\":[{}]}", STATUS_INVALID,
+                   "hubs: is a list of strings");
+    assert_refused("{\"hubs\":[\"https://u:p@a.example/\"]}", STATUS_INVALID,
+                   "hubs: user info");
+    assert_refused("{\"hubs\":[\"http://a.example/~\","
+                   "\"HTTP://a.example:80/%7e\"]}",
+                   STATUS_INVALID, "is there twice");
+    snprintf(text, sizeof(text), "{\"hubs\":[\"http://a.example/%0496d\"]}", 0);
+    assert_refused(text, STATUS_INVALID, "hubs: a URL has at most 512 bytes");
+    n = snprintf(text, sizeof(text), "{\"hubs\":[\"http://a.example/\"");
+    for (int i = 0; i < 8; i++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n,
+                      ",\"http://a.example/%d\"", i);
+    snprintf(text + n, sizeof(text) - (size_t)n, "]}");
+    assert_refused(text, STATUS_INVALID, "hubs: there are more than 8");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_back_the_peers_of_a_set),
+        cmocka_unit_test(checks_the_peers_of_a_set),
         cmocka_unit_test(reads_back_what_it_writes),
         cmocka_unit_test(takes_the_options_for_what_is_not_given),
         cmocka_unit_test(checks_every_value),

@@ -1,0 +1,180 @@
+#include "broker/hub/external.h"
+
+#include "broker/base/clock.h"
+#include "tests/unit/hub/asked.h"
+
+#define ONE "http://127.0.0.1:1/one"
+#define TWO "http://127.0.0.1:1/two?a=b"
+
+static struct told
+list(struct asked *a, const char *name)
+{
+    struct order *order = order_new(ORDER_LIST, 0);
+
+    assert_non_null(order);
+    snprintf(order->name, sizeof(order->name), "%s", name);
+    return asked(a, order);
+}
+
+static unsigned
+count(const char *text, const char *part)
+{
+    unsigned n = 0;
+
+    while ((text = strstr(text, part))) {
+        text += strlen(part);
+        n++;
+    }
+    return n;
+}
+
+/* A hub is told of both topics of the set: two subscriptions each. The hub
+ * hears of settings when they are committed, in a turn of its own. */
+static void
+await_hubs(struct asked *a, const char *name, unsigned of_one, unsigned of_two)
+{
+    int64_t until = clock_steady_us() + 30000000;
+    struct told t;
+
+    do {
+        t = list(a, name);
+        assert_int_equal(t.http, 200);
+        if (count(t.text, "\"callback\":\"" ONE "\"") == of_one &&
+            count(t.text, "\"callback\":\"" TWO "\"") == of_two) {
+            assert_int_equal(count(t.text, "\"kind\":\"hub\""),
+                             of_one + of_two);
+            return;
+        }
+    } while (clock_steady_us() < until);
+    fail_msg("not %u and %u: %s", of_one, of_two, t.text);
+}
+
+static void
+put(struct asked *a, const char *name, const char *text)
+{
+    struct problem why = {""};
+
+    if (asked_put_set(a, name, text, &why))
+        fail_msg("%s", why.text);
+}
+
+/* Issue 4, point 6; W-013: settings begin and end them. */
+static void
+hubs_of_settings_are_subscriptions(void **state)
+{
+    struct asked a;
+
+    asked_configure(&a, state);
+    asked_open(&a);
+
+    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
+    put(&a, "other", "{}");
+    await_hubs(&a, "demo", 2, 0);
+    put(&a, "demo", "{\"hubs\":[\"" TWO "\",\"" ONE "\"]}");
+    await_hubs(&a, "demo", 2, 2);
+    put(&a, "demo", "{\"hubs\":[\"" TWO "\"],\"title\":\"Demo\"}");
+    await_hubs(&a, "demo", 0, 2);
+    put(&a, "demo", "{}");
+    await_hubs(&a, "demo", 0, 0);
+    await_hubs(&a, "other", 0, 0);
+
+    asked_close(&a);
+}
+
+/* R-149: they go on where they were; what the settings say is so. */
+static void
+they_are_there_after_a_restart(void **state)
+{
+    struct asked a;
+    struct told before, after;
+    char id[40];
+
+    asked_configure(&a, state);
+    asked_open(&a);
+    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
+    put(&a, "left", "{\"hubs\":[\"" TWO "\"]}");
+    await_hubs(&a, "demo", 2, 0);
+    await_hubs(&a, "left", 0, 2);
+    before = list(&a, "demo");
+    snprintf(id, sizeof(id), "%.12s", strstr(before.text, "\"id\":"));
+
+    /* The settings of `left` change while no hub is there. */
+    asked_close_hub(&a);
+    put(&a, "left", "{}");
+    put(&a, "new", "{\"hubs\":[\"" TWO "\"]}");
+    sets_close(&a.sets);
+    asked_open(&a);
+
+    await_hubs(&a, "demo", 2, 0);
+    await_hubs(&a, "left", 0, 0);
+    await_hubs(&a, "new", 0, 2);
+    after = list(&a, "demo");
+    assert_non_null(strstr(after.text, id));
+
+    asked_close(&a);
+}
+
+/* What is posted as soon as the settings are there is told, however late the
+ * hub's thread hears of them. */
+static void
+they_begin_where_the_settings_were_committed(void **state)
+{
+    struct asked a;
+    struct told t;
+
+    asked_configure(&a, state);
+    asked_open(&a);
+    (void)sets_post(&a.sets, "demo", 1, 3);
+
+    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
+    (void)sets_post(&a.sets, "demo", 4, 2);
+    await_hubs(&a, "demo", 2, 0);
+    t = list(&a, "demo");
+    assert_non_null(strstr(t.text, "-3\",\"lag\":2"));
+
+    asked_close(&a);
+}
+
+/* And end with it. */
+static void
+a_set_that_is_removed_tells_nobody(void **state)
+{
+    struct asked a;
+    struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
+    struct problem why = {""};
+
+    asked_configure(&a, state);
+    asked_open(&a);
+    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
+    await_hubs(&a, "demo", 2, 0);
+
+    assert_int_equal(
+        alter_remove(sets_find(&a.sets, "demo"), asked_on_altered, &s, &why),
+        STATUS_OK);
+    pthread_mutex_lock(&s.mutex);
+    while (!s.done)
+        pthread_cond_wait(&s.changed, &s.mutex);
+    pthread_mutex_unlock(&s.mutex);
+    alter_free(s.done);
+    hub_sets_changed(a.hub);
+    put(&a, "demo", "{}");
+    await_hubs(&a, "demo", 0, 0);
+
+    asked_close(&a);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(hubs_of_settings_are_subscriptions),
+        TEST(they_are_there_after_a_restart),
+        TEST(they_begin_where_the_settings_were_committed),
+        TEST(a_set_that_is_removed_tells_nobody),
+    };
+
+    return cmocka_run_group_tests_name("external", tests, NULL, NULL);
+}
