@@ -131,7 +131,7 @@ who_changes_its_mind_stays(void **state)
     hub_stage_end(s);
 }
 
-/* W-035: not interrupted, not doubled. */
+/* W-035, W-037: not interrupted, not doubled, not forgotten when it fails. */
 static void
 a_renewal_leaves_a_delivery_in_flight_alone(void **state)
 {
@@ -141,24 +141,29 @@ a_renewal_leaves_a_delivery_in_flight_alone(void **state)
     const struct seen *d;
     struct trace t;
 
-    CALLBACK_DOES(cb, SEEN_DELIVERY, {.waits = true, .times = 1});
+    CALLBACK_DOES(cb, SEEN_DELIVERY, {.waits = true, .status = 500, .times = 1},
+                  {.waits = true, .times = 1});
     hub_stage_post(s, 2);
-    callback_await(cb, SEEN_DELIVERY, 1);
-    for (size_t n = 2; n <= 4; n++) {
-        ask(s, cb, "subscribe", "new", NULL);
-        settle(s, cb, n);
+    for (size_t n = 1; n <= 2; n++) {
+        callback_await(cb, SEEN_DELIVERY, n);
+        ask(s, cb, "subscribe", n == 1 ? "new" : "newer", NULL);
+        settle(s, cb, n + 1);
+        hub_stage_post(s, 2);
+        callback_release(cb);
     }
-    hub_stage_post(s, 2);
-    callback_release(cb);
 
     d = callback_await(cb, SEEN_DELIVERY, 2);
-    assert_int_equal(d->after, 2);
+    assert_string_equal(d->id, callback_seen(cb, SEEN_DELIVERY, 0)->id);
+    seen_assert_same_body(d, callback_seen(cb, SEEN_DELIVERY, 0));
     seen_assert_signature(d, "sha256", "new");
-    callback_await_last(cb, 4);
+    d = callback_await(cb, SEEN_DELIVERY, 3);
+    assert_int_equal(d->after, 2);
+    seen_assert_signature(d, "sha256", "newer");
+    callback_await_last(cb, 6);
     hub_await_head(&s->http, HUB_SET, callback_url(cb));
     callback_trace(cb, &t);
     trace_fini(&t);
-    assert_int_equal(callback_count(cb, SEEN_DELIVERY), 2);
+    assert_int_equal(callback_count(cb, SEEN_DELIVERY), 3);
     assert_int_equal(callback_journal(cb).n_repeats, 0);
     hub_stage_end(s);
 }

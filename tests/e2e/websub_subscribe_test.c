@@ -44,14 +44,13 @@ static void
 the_callback_is_asked_with_a_challenge(void **state)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
+    struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
     char challenges[4][300];
-    struct callback *cb;
 
     for (unsigned i = 0; i < N(challenges); i++) {
         bool is_last = i + 1 == N(challenges);
         const struct seen *v;
 
-        cb = i ? cb : callbacks_add(s->callbacks, "/cb/1");
         hub_assert_taken(&s->http,
                          is_last ? HUB_UNSUBSCRIBE(&s->http, .set = HUB_SET,
                                                    .callback = callback_url(cb))
