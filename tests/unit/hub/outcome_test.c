@@ -1,3 +1,4 @@
+#include "broker/archive/retain.h"
 #include "broker/hub/delivery.h"
 #include "tests/unit/hub/engine.h"
 
@@ -245,6 +246,83 @@ has_another_id_when_the_filter_is_another(void **state)
     engine_close();
 }
 
+/* Lets go of all closed lists but the latest. */
+static void
+retire(const char *name)
+{
+    sets_rotate(&e.sets, name);
+    sets_file_all(&e.sets);
+    retain_all(e.sets.registry);
+}
+
+/* Retention does not wait for who is behind: the cursor is moved to the
+ * earliest, what is missed is counted, and the next message's `after` shows the
+ * hole. So it is with a range that was tried, and can be made no more. */
+static void
+goes_on_at_the_earliest_that_is_retained(void **state)
+{
+    struct subscription *s, *tried;
+
+    engine_configure(state);
+    e.sets.config.retain_lists = 1;
+    engine_start();
+    sets_post(&e.sets, "demo", 0, 4);
+    sets_rotate(&e.sets, "demo");
+    sets_post(&e.sets, "demo", 4, 2);
+    retire("demo"); /* list 1, of four, goes; list 2 stays */
+    sets_post(&e.sets, "demo", 6, 1);
+    assert_int_equal(sets_head(&e.sets, "demo").earliest, 4);
+
+    s = subscribe("demo", "http://receiver.example/", 0);
+    turns();
+    run_jobs();
+    assert_int_equal(s->n_skipped, 4);
+    assert_sent(last_sent(), 4, 7);
+    finish(s, 200);
+    tried = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
+                            "http://receiver.example/tried", 1);
+    tried->range_last = 3;
+    deliver_begin(tried);
+    turns();
+    run_jobs();
+    assert_int_equal(tried->n_skipped, 3);
+    assert_ptr_equal(last_sent()->s, tried);
+    assert_sent(last_sent(), 4, 7);
+    assert_int_equal(tried->failures, 0);
+    engine_close();
+}
+
+/* What nothing of passed is not missed when it goes. */
+static void
+does_not_count_as_skipped_what_did_not_pass(void **state)
+{
+    struct subscription *s;
+
+    engine_configure(state);
+    e.sets.config.retain_lists = 1;
+    engine_start();
+    sets_post(&e.sets, "demo", 0, 4);
+    s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
+                        "http://receiver.example/", 0);
+    set_filter(s, "prefix=http://example.com/r/77");
+    deliver_begin(s);
+    turns();
+    sets_rotate(&e.sets, "demo");
+    sets_post(&e.sets, "demo", 4, 2);
+    turns();
+    retire("demo");
+    turns();
+    assert_int_equal(s->reached, 6);
+    sets_post(&e.sets, "demo", 77, 1);
+    turns();
+    run_jobs();
+    assert_int_equal(s->n_skipped, 0);
+    assert_int_equal(e.n_sent, 1);
+    finish(s, 200);
+    assert_int_equal(s->after, 7);
+    engine_close();
+}
+
 #define TEST(function) \
     cmocka_unit_test_setup_teardown(function, tempdir_setup, tempdir_teardown)
 
@@ -261,6 +339,8 @@ main(void)
         TEST(counts_what_passes_as_skipped),
         TEST(ends_when_the_callback_is_gone),
         TEST(has_another_id_when_the_filter_is_another),
+        TEST(goes_on_at_the_earliest_that_is_retained),
+        TEST(does_not_count_as_skipped_what_did_not_pass),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
