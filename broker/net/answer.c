@@ -238,7 +238,8 @@ answer_begin_long(struct request *rq, const struct response *r,
 }
 
 /* Fills the rest of the scratch with a small body, as far as it is in memory;
- * returns the new size. */
+ * returns the new size. A body that is all there is done with: the client has
+ * its answer, and the connection has to be ready for the next request. */
 static size_t
 gather(struct request *rq, size_t size)
 {
@@ -256,6 +257,8 @@ gather(struct request *rq, size_t size)
         rq->left -= rq->piece.size;
         rq->piece.size = 0;
     }
+    if (rq->result == BODY_END && !rq->left)
+        drop_body(rq);
     return size;
 }
 

@@ -47,6 +47,18 @@ set_up(void **state)
 }
 
 static int
+set_up_small(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    *state = s;
+    broker_open(&s->broker, "--ingest-bytes", "1M", NULL);
+    http_open(&s->http, s->broker.url);
+    return 0;
+}
+
+static int
 tear_down(void **state)
 {
     struct stage *s = *state;
@@ -448,6 +460,57 @@ a_notification_says_what_it_is_of(void **state)
     free(big);
 }
 
+static uint64_t
+ingest_bytes(struct stage *s)
+{
+    static const char row[] = "\ntidings_ingest_bytes ";
+    const char *at;
+
+    assert_int_equal(http_get(&s->http, "/metrics"), 200);
+    at = memmem(s->http.body.data, s->http.body.size, row, strlen(row));
+    assert_non_null(at);
+    return strtoull(at + strlen(row), NULL, 10);
+}
+
+/* Notifications and posts have one budget (--ingest-bytes), which is given back
+ * also when a sender breaks off. */
+static void
+memory_of_notifications_is_bounded(void **state)
+{
+    struct stage *s = *state;
+    struct wire *held[4];
+    const size_t size = 400000;
+    static const char links[] = "Link: <http://example.org/t>; rel=self, "
+                                "<http://example.org/h>; rel=hub";
+    char *body = malloc(size);
+
+    memset(body, 'a', size);
+    for (size_t i = 0; i < 4; i++) {
+        held[i] = wire_connect("127.0.0.1", s->broker.port);
+        wire_send_format(held[i],
+                         "POST /hub HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                         "Content-Type: text/xml\r\n%s\r\n"
+                         "Content-Length: %zu\r\n\r\n",
+                         links, size);
+        wire_send(held[i], body, size - 1);
+    }
+    while (ingest_bytes(s) < 700000) /* at most 1 MiB, at least two of them */
+        ;
+    post_notification(s, "text/xml", links, (struct slice){body, size});
+    hub_assert_refused(&s->http, 503, "too much is being posted");
+    assert_non_null(http_header(&s->http, "Retry-After"));
+
+    for (size_t i = 0; i < 4; i++)
+        wire_abort(held[i]);
+    while (ingest_bytes(s) > 0)
+        ;
+    post_notification(s, "text/xml", links, (struct slice){body, size});
+    hub_assert_refused(&s->http, 403, "http://example.org/t");
+    while (ingest_bytes(s) > 0)
+        ;
+    free(body);
+}
+
 /* W-122: a ping names a topic. */
 static void
 a_ping_names_a_topic(void **state)
@@ -484,6 +547,8 @@ main(void)
         ON_STAGE(too_many_parameters_and_slow_senders_are_refused),
         ON_STAGE(too_many_requests_for_one_host_are_429),
         ON_STAGE(a_notification_says_what_it_is_of),
+        cmocka_unit_test_setup_teardown(memory_of_notifications_is_bounded,
+                                        set_up_small, tear_down),
         ON_STAGE(a_ping_names_a_topic),
     };
 

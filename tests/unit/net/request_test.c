@@ -50,6 +50,22 @@ hands_over_bodies_and_keeps_the_connection(void **state)
     wire_close(w);
 }
 
+/* The next request may come as soon as the answer is there to the last byte. */
+static void
+takes_the_next_request_behind_an_answer_with_a_body(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        assert_true(wire_request(w, "POST", "/later-echo", NULL, "body", &a));
+        assert_int_equal(a.status, 200);
+        assert_string_equal(a.body, "body");
+    }
+    wire_close(w);
+}
+
 static void
 hands_over_a_long_body_whole(void **state)
 {
@@ -344,6 +360,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(answers_and_keeps_the_connection),
         TEST(hands_over_bodies_and_keeps_the_connection),
+        TEST(takes_the_next_request_behind_an_answer_with_a_body),
         TEST(hands_over_a_long_body_whole),
         TEST(takes_requests_cut_anywhere),
         TEST(answers_pipelined_requests_without_bodies),

@@ -13,6 +13,7 @@
  *                            what long_handlers do
  *     POST   /echo           200 and the body (PUT too)
  *     POST   /later          200 and its size, from another thread, by ticket
+ *     POST   /later-echo     200 and the body as one of the answer, likewise
  *     POST   /refuse         413 before the body, /refuse-data at its first
  * byte GET    /stream         a WebSocket; what it does: served_on_open and so
  * on
@@ -53,6 +54,7 @@ struct served_request {
     struct ticket ticket;
     struct task task;
     bool is_later;
+    bool is_body; /* the answer is a body, not a text */
     struct served_request *next;
 };
 
@@ -174,6 +176,8 @@ served_answer_later(struct task *task)
         response_init(&r, 200, "text/plain");
         snprintf(text, sizeof(text), "later %zu", kept->body.size);
         r.text = slice_of(text);
+        if (kept->is_body)
+            r.body = body_of_buf(&kept->body);
         request_answer(rq, &r);
     }
     buf_fini(&kept->body);
@@ -431,7 +435,8 @@ served_on_request(struct request *rq, void *user)
 
     kept = calloc(1, sizeof(*kept));
     buf_init(&kept->body, 64 << 20);
-    kept->is_later = slice_is(path, "/later");
+    kept->is_body = slice_is(path, "/later-echo");
+    kept->is_later = kept->is_body || slice_is(path, "/later");
     request_set_user(rq, kept);
     atomic_fetch_add(&served.n_open, 1);
     if (method == METHOD_POST || method == METHOD_PUT) {
