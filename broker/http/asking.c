@@ -6,9 +6,6 @@
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 
-/* Reserved in one go, so that not every packet asks. */
-#define RESERVE_STEP 65536
-
 static void
 asking_free(struct asking *a)
 {
@@ -154,7 +151,8 @@ asking_defer(struct request *rq, struct asking *a)
     asking_submit(rq, a);
 }
 
-/* Makes the reservation what the body holds. */
+/* Makes the reservation what the body holds, whose memory grows in large steps.
+ */
 static bool
 reserve(struct asking *a)
 {
@@ -162,7 +160,7 @@ reserve(struct asking *a)
 
     if (!a->is_counted || a->body.capacity <= a->reserved)
         return true;
-    more = a->body.capacity - a->reserved + RESERVE_STEP;
+    more = a->body.capacity - a->reserved;
     if (!registry_reserve(a->http->registry, BUDGET_POSTS, more))
         return false;
     a->reserved += more;
