@@ -15,9 +15,9 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Room for further header lines of one answer: two links of at most 1,800 bytes
- * (change memory's, with a filter), and others. */
-#define RESPONSE_HEADERS_MAX 4608
+/* Room for further header lines of one answer: the links of a topic (eight
+ * foreign hubs of 512 bytes, three URLs of ours of 700), and others. */
+#define RESPONSE_HEADERS_MAX 7680
 
 struct response {
     unsigned status;

@@ -191,6 +191,35 @@ the_topic_names_both_hubs(void **state)
     assert_non_null(strstr(s->to_up.body.data, theirs));
 }
 
+/* The longest ones that a set can have. */
+static void
+all_hubs_of_a_set_fit_into_the_header(void **state)
+{
+    struct stage *s = *state;
+    char hub[513], text[6000] = "{\"hubs\":[", link[600];
+    size_t n;
+
+    for (int i = 0; i < 8; i++) {
+        snprintf(hub, sizeof(hub), "http://127.0.0.1:1/%d/%0491d", i, 0);
+        n = strlen(text);
+        snprintf(text + n, sizeof(text) - n, "%s\"%s\"", i ? "," : "", hub);
+    }
+    n = strlen(text);
+    snprintf(text + n, sizeof(text) - n, "]}");
+    assert_int_equal(strlen(hub), 512);
+    put(&s->to_up, "/sets/news", text);
+
+    assert_int_equal(
+        http_ask(&s->to_up, "HEAD", "/sets/news/notifications", NULL), 200);
+    buf_add(&s->to_up.headers, "", 1);
+    for (int i = 0; i < 8; i++) {
+        snprintf(link, sizeof(link),
+                 "<http://127.0.0.1:1/%d/%0491d>; rel=\"hub\"", i, 0);
+        assert_non_null(strstr(s->to_up.headers.data, link));
+    }
+    assert_non_null(strstr(s->to_up.headers.data, "rel=\"self\""));
+}
+
 /* A hub that is taken off the settings hears no more. */
 static void
 a_hub_that_is_not_named_any_more_is_told_nothing(void **state)
@@ -251,6 +280,7 @@ main(void)
         TEST(every_change_arrives_once_though_the_taker_is_killed),
         TEST(every_change_arrives_once_though_the_giver_is_killed),
         TEST(the_topic_names_both_hubs),
+        TEST(all_hubs_of_a_set_fit_into_the_header),
         TEST(a_hub_that_is_not_named_any_more_is_told_nothing),
         TEST(a_ping_makes_the_taker_fetch),
     };
