@@ -53,8 +53,8 @@ struct kept_range {
 static struct engine {
     struct sets sets;
     struct hub hub;
-    int64_t now_us;
-    unsigned connections; /* turns that the caller gives at once */
+    _Atomic int64_t now_us; /* the log asks, too */
+    unsigned connections;   /* turns that the caller gives at once */
 
     struct held_call calls[CALLS_MAX];
     size_t n_calls;

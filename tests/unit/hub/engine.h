@@ -221,8 +221,8 @@ engine_start(void)
 {
     struct problem why = {""};
 
+    clock_replace_steady(now_us); /* while nobody else asks */
     sets_open(&e.sets);
-    clock_replace_steady(now_us);
     e.hub.registry = e.sets.registry;
     e.hub.config = &e.sets.config;
     atomic_store(&e.hub.woken, (struct caller *)&e); /* only told of */
@@ -262,8 +262,8 @@ engine_stop(void)
         job->done(job);
     }
     deliver_close(&e.hub);
-    clock_replace_steady(NULL);
     sets_close(&e.sets);
+    clock_replace_steady(NULL);
 }
 
 static inline void
