@@ -81,8 +81,8 @@ MUST_CHECK enum status shared_body_make(struct shared_body **body,
                                         const struct topic *topic,
                                         const struct topic_wish *wish,
                                         uint64_t *last, struct problem *why);
-void shared_body_free(
-    struct shared_body *body); /* one that was not adopted; NULL allowed */
+/* One that was not adopted. NULL is allowed. */
+void shared_body_free(struct shared_body *body);
 
 /* Takes a new body in, with a guard. */
 void bodies_adopt(struct bodies *bodies, struct shared_body *body);

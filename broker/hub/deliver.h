@@ -13,6 +13,17 @@
  * who are at the same place (bodies.h) and made again when a retry's turn has
  * come: a subscription that backs off holds none.
  *
+ * How far a filter was found to let nothing through (`reached`) is not kept in
+ * hub.db: it saves work, and says nothing to anybody. After a restart that part
+ * is looked through once more, at the worker pool.
+ *
+ * What is given up, or was no longer retained, is counted in entries: with a
+ * filter, given up are those that pass; of what is not retained nobody knows
+ * which would have, so all count. A message's `after` shows either hole.
+ *
+ * How long a callback has been failing is not kept either: after a restart it
+ * has all of --hub-give-up again.
+ *
  * The delivery thread's.
  */
 #ifndef BROKER_HUB_DELIVER_H
