@@ -122,6 +122,21 @@ on_data(struct request *rq, struct slice bytes)
     refuse(rq, p, STATUS_TOO_LARGE, &why);
 }
 
+/* Foreign hubs are told without being asked whether they want it, so who may
+ * name some is who may publish. */
+static bool
+may_put(struct putting *p, struct problem *why)
+{
+    struct settings settings;
+    bool names_peers =
+        !settings_read(&settings, registry_config(p->http->registry),
+                       buf_slice(&p->body), NULL) &&
+        settings.peers;
+
+    settings_fini(&settings);
+    return !names_peers || !routes_may_publish(p->http, why);
+}
+
 static void
 on_end(struct request *rq)
 {
@@ -129,6 +144,12 @@ on_end(struct request *rq)
     struct problem why = {""};
     enum status rc;
 
+    if (!may_put(p, &why)) {
+        request_set_user(rq, NULL);
+        putting_free(p);
+        request_answer_problem(rq, 403, &why, NULL, NULL);
+        return;
+    }
     p->task.run = on_answered;
     p->ticket = request_ticket(rq);
     request_set_user(rq, NULL); /* the log's now: nobody here frees it */

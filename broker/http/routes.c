@@ -150,8 +150,9 @@ routes_may_publish(const struct http *http, struct problem *why)
     if (http->is_open)
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
-                   "publishing to the hub, and relays, are for a broker that "
-                   "only its own machine can reach; this one was started with "
+                   "publishing to the hub, relays, and sets with an "
+                   "upstreamTopic or hubs are for a broker that only its own "
+                   "machine can reach; this one was started with "
                    "--insecure-open");
 }
 

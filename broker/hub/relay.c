@@ -41,6 +41,17 @@ comparable_of(struct slice url)
     return copy;
 }
 
+/* What the Source calls us: what it was told to, or as we call ourselves now.
+ */
+static char *
+hub_url_of(const struct hub *hub, struct slice given)
+{
+    struct link_text ours =
+        link_to(registry_public_url(hub->registry), LINK_HUB, NULL, NULL, 0);
+
+    return slice_dup(given.size > 0 ? given : link_slice(&ours));
+}
+
 /* In no list yet. */
 static struct relay *
 relay_new(struct hub *hub, struct slice name, struct slice topic,
@@ -55,7 +66,7 @@ relay_new(struct hub *hub, struct slice name, struct slice topic,
     relay->hub = hub;
     memcpy(relay->name, name.data, name.size);
     relay->topic_url = slice_dup(topic);
-    relay->hub_url = slice_dup(hub_url);
+    relay->hub_url = hub_url_of(hub, hub_url);
     relay->comparable = comparable_of(topic);
     if (!relay->topic_url || !relay->hub_url || !relay->comparable) {
         relay_free(relay);
@@ -341,7 +352,7 @@ random_epoch(char to[EPOCH_SIZE + 1], struct problem *why)
 }
 
 static enum status
-make(struct relay *relay, struct problem *why)
+make(struct relay *relay, struct slice hub_url, struct problem *why)
 {
     struct relay_record row;
     enum status rc = claim_topic(relay, why);
@@ -355,7 +366,7 @@ make(struct relay *relay, struct problem *why)
     row = (struct relay_record){
         .name = slice_of(relay->name),
         .topic = slice_of(relay->topic_url),
-        .hub = slice_of(relay->hub_url),
+        .hub = hub_url,
         .epoch = slice_of(relay->epoch),
     };
     relay_touch(relay);
@@ -381,10 +392,7 @@ change(struct relay *relay, struct slice topic, struct slice hub_url,
                        "log of its own, so remove the relay first",
                        relay->name,
                        problem_quote(slice_of(relay->topic_url)).text);
-    if (slice_is(hub_url,
-                 relay->new_hub_url ? relay->new_hub_url : relay->hub_url))
-        return STATUS_OK;
-    new_hub_url = slice_dup(hub_url);
+    new_hub_url = hub_url_of(relay->hub, hub_url);
     if (!new_hub_url)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
     relay_touch(relay);
@@ -419,7 +427,7 @@ relay_make(struct hub *hub, struct slice name, struct slice topic,
     *relay = relay_new(hub, name, topic, hub_url);
     if (!*relay)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
-    rc = make(*relay, why);
+    rc = make(*relay, hub_url, why);
     if (rc) {
         relay_free(*relay);
         *relay = NULL;

@@ -119,7 +119,8 @@ void relay_touch(struct relay *relay);
 
 /* Makes a relay (then *relay is new), or finds it. STATUS_RUNNING: it has
  * another topic, or is being removed, or the topic is somebody else's;
- * STATUS_INVALID: there are RELAYS_MAX. URLs are valid. */
+ * STATUS_INVALID: there are RELAYS_MAX. URLs are valid; `hub_url` may be empty:
+ * our own. */
 MUST_CHECK enum status relay_make(struct hub *hub, struct slice name,
                                   struct slice topic, struct slice hub_url,
                                   struct relay **relay, bool *is_new,

@@ -107,17 +107,15 @@ read_json(struct reading *r, struct slice text, struct problem *why)
     return rc;
 }
 
-/* The hub that is not named is ours. Our own topics need no relay. */
+/* Our own topics need no relay. */
 static enum status
-complete(struct reading *r, const char *public_url, struct problem *why)
+check_topic(struct reading *r, const char *public_url, struct problem *why)
 {
     struct buf ours, topic;
     bool is_ours;
 
     if (!r->is_given[MEMBER_TOPIC])
         return problem(why, STATUS_INVALID, "topic: is missing");
-    if (!r->is_given[MEMBER_HUB])
-        buf_add_format(&r->urls[MEMBER_HUB], "%s/hub", public_url);
     buf_init(&ours, 3 * WEBSUB_URL_MAX + 16);
     buf_init(&topic, 3 * WEBSUB_URL_MAX + 16);
     websub_comparable(&ours, slice_of(public_url));
@@ -219,7 +217,7 @@ relay_put(struct order *order)
     if (!rc)
         rc = read_json(&r, buf_slice(&order->body), why);
     if (!rc)
-        rc = complete(&r, registry_public_url(hub->registry), why);
+        rc = check_topic(&r, registry_public_url(hub->registry), why);
     if (!rc && (r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed))
         rc = problem(why, STATUS_BUSY, "the broker has no memory left");
     if (!rc)

@@ -47,7 +47,8 @@ void relay_records_close(struct relay_records *records); /* NULL is allowed */
 /* A relay, lent. */
 struct relay_record {
     uint64_t id;
-    struct slice name, topic, hub, epoch;
+    struct slice name, topic, epoch;
+    struct slice hub; /* empty: our own, whatever that is */
     uint64_t last;
 };
 

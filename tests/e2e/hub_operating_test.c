@@ -102,8 +102,16 @@ publishing_is_for_an_open_broker(void **state)
     assert_refused(&s->http, 403, why);
     http_ask(&s->http, "DELETE", "/relays/feed", NULL);
     assert_refused(&s->http, 403, why);
+    http_request(&s->http, "PUT", "/sets/demo",
+                 (const char *[]){"Content-Type: " JSON, NULL},
+                 SLICE("{\"hubs\":[\"http://a.org/hub\"]}"));
+    assert_refused(&s->http, 403, why);
 
     /* All else works. */
+    http_request(&s->http, "PUT", "/sets/demo",
+                 (const char *[]){"Content-Type: " JSON, NULL},
+                 SLICE("{\"title\":\"Demo\"}"));
+    assert_int_equal(s->http.status, 200);
     forms_post(&s->http, "/hub",
                "hub.mode=subscribe&hub.topic=%s&hub.callback=" NOBODY,
                s->topic);

@@ -37,6 +37,9 @@ is_made_shown_listed_and_removed(void **state)
                        "{\"hub\":\"https://b.example/hub\",\"topic\":\"" TOPIC
                        "\"}");
     assert_said(&t, 200, "\"hub\":\"https://b.example/hub\"");
+    t = asked_of_relay(&a, ORDER_RELAY_PUT, "news",
+                       "{\"topic\":\"" TOPIC "\"}");
+    assert_said(&t, 200, "\"hub\":\"" ASKED_HUB "\"");
     t = asked_of_relay(&a, ORDER_RELAY_LIST, "", "");
     assert_said(&t, 200, "{\"relays\":[{\"name\":\"news\"");
     t = asked_of_relay(&a, ORDER_RELAY_REMOVE, "news", "");
@@ -429,6 +432,7 @@ is_the_same_after_a_restart(void **state)
 
     assert_non_null(s.relay);
     assert_string_equal(s.relay->epoch, epoch);
+    assert_string_equal(s.relay->hub_url, ASKED_HUB);
     assert_int_equal(s.relay->earliest, 1);
     assert_int_equal(s.relay->last, 3);
     assert_memory_equal(&s.relay->kept, &sum, sizeof(sum));
