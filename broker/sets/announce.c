@@ -7,6 +7,7 @@
 #include "broker/sets/channel.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
+#include "broker/sets/peers.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
 #include "proto/change.h"
@@ -297,21 +298,24 @@ tell_retired(const struct subject *s, const struct log_fact *fact)
                : STATUS_OK;
 }
 
-/* Do these settings change what documents say of the set (R-046, R-062)? The
- * registry knows what was committed: what settings of the same round change and
- * others of it change back is told, though nobody could see it. */
+/* Do these settings change what documents say of the set (R-046, R-062, R-283)?
+ * The registry knows what was committed: what settings of the same round change
+ * and others of it change back is told, though nobody could see it. */
 static bool
 describes_otherwise(const struct subject *s, const struct log_fact *fact)
 {
     struct link_text now = registry_described_by(s->set);
+    struct peers *peers = registry_peers(s->set);
     struct settings *settings = calloc(1, sizeof(*settings));
     bool is_other = false;
 
     if (settings && !settings_read(settings, registry_config(s->set->registry),
                                    fact->settings, NULL))
         is_other =
-            !slice_equal(link_slice(&now), slice_of(settings->description));
-    free(settings);
+            !slice_equal(link_slice(&now), slice_of(settings->description)) ||
+            !peers_have_same_hubs(peers, settings->peers);
+    settings_free(settings);
+    peers_unref(peers);
     return is_other;
 }
 

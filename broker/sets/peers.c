@@ -109,6 +109,17 @@ peers_add_hub(struct peers *p, struct slice url, struct problem *why)
     return STATUS_OK;
 }
 
+bool
+peers_have_same_hubs(const struct peers *a, const struct peers *b)
+{
+    unsigned n = a ? a->n_hubs : 0;
+    bool are = n == (b ? b->n_hubs : 0);
+
+    for (unsigned i = 0; are && i < n; i++)
+        are = !strcmp(a->hubs[i], b->hubs[i]);
+    return are;
+}
+
 enum status
 peers_check_foreign(const struct peers *p, const char *public_url,
                     struct problem *why)

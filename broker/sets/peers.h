@@ -12,6 +12,7 @@
 #define BROKER_SETS_PEERS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -49,6 +50,9 @@ MUST_CHECK enum status peers_add_hub(struct peers *peers, struct slice url,
 MUST_CHECK enum status peers_check_foreign(const struct peers *peers,
                                            const char *public_url,
                                            struct problem *why);
+
+/* Do both name the same hubs, in the same order? NULL names none. */
+bool peers_have_same_hubs(const struct peers *a, const struct peers *b);
 
 /* NULL is allowed. Any thread. */
 struct peers *peers_ref(struct peers *peers);

@@ -133,7 +133,7 @@ refuses_settings_that_make_no_sense(void **state)
 {
     static const char *const xml[] = {"Content-Type: application/xml", NULL};
     struct broker *b = broker_of(state);
-    static char large[20000];
+    static char large[60000];
     struct http h;
 
     http_open(&h, b->url);
