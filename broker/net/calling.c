@@ -354,6 +354,7 @@ calling_fini(struct caller *caller)
         curl_multi_cleanup(shard->multi); /* closes its connections */
         uv_close((uv_handle_t *)&shard->timer, NULL);
     }
+    watching_fini(g);
 }
 
 void

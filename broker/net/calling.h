@@ -179,6 +179,9 @@ bool calling_is_due(const struct calling *calling);
 
 /* watching.c */
 
+/* Closes what is left, when libcurl has closed all its connections. */
+void watching_fini(struct calling *calling);
+
 /* Of libcurl: CURLMOPT_SOCKETFUNCTION, the shard is `user`. */
 int calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
                       void *socket_user);

@@ -52,19 +52,6 @@ watch_at(struct calling *g, int fd)
 }
 
 static struct watch *
-watch_new(struct calling *g, int fd)
-{
-    struct watch **at = watch_at(g, fd), *w = at ? calloc(1, sizeof(*w)) : NULL;
-
-    if (!w)
-        return NULL;
-    w->calling = g;
-    w->fd = fd;
-    *at = w;
-    return w;
-}
-
-static struct watch *
 watch_of(const struct calling *g, int fd)
 {
     return fd >= 0 && (size_t)fd < g->n_watches ? g->watches[fd] : NULL;
@@ -85,6 +72,32 @@ watch_free(struct watch *w)
         uv_close((uv_handle_t *)&w->poll, on_poll_closed);
     else
         free(w);
+}
+
+/* libcurl (7.88) closes the descriptor of a call that ends while it connects
+ * without calling_close_socket: its watch is still there when the number is
+ * given out again, and goes then, or at the end. */
+static struct watch *
+watch_new(struct calling *g, int fd)
+{
+    struct watch **at = watch_at(g, fd), *w = at ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return NULL;
+    if (*at)
+        watch_free(*at);
+    w->calling = g;
+    w->fd = fd;
+    *at = w;
+    return w;
+}
+
+void
+watching_fini(struct calling *g)
+{
+    for (size_t i = 0; i < g->n_watches; i++)
+        if (g->watches[i])
+            watch_free(g->watches[i]);
 }
 
 static void
