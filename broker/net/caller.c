@@ -205,7 +205,10 @@ fini_loop(struct caller *c)
     uv_close((uv_handle_t *)&c->prepare, NULL);
     uv_close((uv_handle_t *)&c->idle, NULL);
     uv_close((uv_handle_t *)&c->alarms.timer, NULL);
-    uv_run(&c->loop, UV_RUN_DEFAULT);
+    /* Who ended what was left may have stopped the loop once more: then it
+     * returns at once. */
+    while (uv_run(&c->loop, UV_RUN_DEFAULT))
+        ;
     if (uv_loop_close(&c->loop))
         diag(DIAG_ERROR, "net", "a caller's loop has not come to its end");
 }
