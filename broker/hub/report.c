@@ -54,15 +54,73 @@ add_terms(struct buf *to, const struct terms *terms)
 }
 
 static void
-add_place(struct buf *to, const struct subscription *s)
+add_position(struct buf *to, const struct topic *topic, uint64_t after)
 {
     char position[POSITION_MAX];
-    uint64_t head = 0, reached = s->reached > s->after ? s->reached : s->after;
 
-    position_write(position, s->topic->epoch, s->after);
+    position_write(position, topic->epoch, after);
     add_text(to, "position", slice_of(position));
+}
+
+static void
+add_place(struct buf *to, const struct subscription *s)
+{
+    uint64_t head = 0;
+
+    add_position(to, s->topic, s->after);
     if (topic_head(s->topic, &head))
-        add_number(to, "lag", head > reached ? head - reached : 0);
+        add_number(to, "lag", lag_of(s, head));
+}
+
+/* Of a request: where it would begin, and that nothing has happened yet. */
+static void
+add_beginning(struct buf *to, const struct request *r)
+{
+    uint64_t head = 0;
+
+    add_position(to, r->topic, r->after);
+    if (topic_head(r->topic, &head))
+        add_number(to, "lag", head > r->after ? head - r->after : 0);
+    add_flag(to, "pending", false);
+    add_number(to, "deliveries", 0);
+    add_number(to, "attempts", 0);
+    add_number(to, "failures", 0);
+    add_number(to, "skipped", 0);
+}
+
+static uint64_t
+more_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest of its subscriptions. */
+static uint64_t
+lag_of_topic(const struct topic *topic)
+{
+    const struct list *all = &topic->subscriptions;
+    struct list *node, *behind;
+    uint64_t most = 0, head = 0;
+
+    if (!topic_head(topic, &head))
+        return 0;
+    list_foreach (node, behind, all)
+        most = more_of(
+            most,
+            lag_of(list_entry(node, struct subscription, of_topic), head));
+    return most;
+}
+
+void
+report_measure(struct hub *hub)
+{
+    struct list *node, *behind;
+    uint64_t most = 0;
+
+    list_foreach (node, behind, &hub->topics)
+        most =
+            more_of(most, lag_of_topic(list_entry(node, struct topic, node)));
+    metrics_set(METRIC_HUB_LAG, (int64_t)most);
 }
 
 /* Something is in flight, or was tried and waits for its next try. */
@@ -121,6 +179,7 @@ report_request(struct buf *to, const struct request *r)
     add_text(to, "state", SLICE("pending"));
     add_text(to, "mode", slice_of(websub_mode_name(r->mode)));
     add_time(to, "requested", r->taken_us);
+    add_beginning(to, r);
     add_terms(to, &r->terms);
     BUF_ADD(to, "}");
 }

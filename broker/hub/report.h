@@ -10,9 +10,9 @@
  *    "filter":"change=deleted","interval":0.5,"hasSecret":true}
  *
  * A request that waits for its verification is told, too, with "state"
- * "pending", its "mode", and when it was "requested". What is not known is left
- * out. Never a secret (W-166). Counters and times of deliveries are those since
- * the start of the broker.
+ * "pending", its "mode", and when it was "requested"; its position is where it
+ * would begin. What is not known is left out. Never a secret (W-166). Counters
+ * and times of deliveries are those since the start of the broker.
  *
  * The delivery thread's.
  */
