@@ -170,7 +170,8 @@ hub_look(struct http *h, const char *set, const char *callback,
         if (strcmp(url, callback))
             continue;
         is_there = true;
-        take_text(state->id, sizeof(state->id), &j, i, "id");
+        snprintf(state->id, sizeof(state->id), "%lld",
+                 (long long)number(&j, i, "id"));
         take_text(state->topic, sizeof(state->topic), &j, i, "topic");
         take_text(state->state, sizeof(state->state), &j, i, "state");
         take_text(state->lease_end, sizeof(state->lease_end), &j, i,
