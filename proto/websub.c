@@ -18,8 +18,8 @@ websub_mode_name(enum websub_mode mode)
 
 /* The value of a parameter, empty if it is not there. */
 static enum status
-read_parameter(const struct form_data *form, const char *name, struct slice *value,
-               struct problem *why)
+read_parameter(const struct form_data *form, const char *name,
+               struct slice *value, struct problem *why)
 {
     (void)form_get(form, name, value);
     for (size_t i = 0; i < form->n; i++)
@@ -31,7 +31,8 @@ read_parameter(const struct form_data *form, const char *name, struct slice *val
 }
 
 static enum status
-read_mode(const struct form_data *form, enum websub_mode *mode, struct problem *why)
+read_mode(const struct form_data *form, enum websub_mode *mode,
+          struct problem *why)
 {
     struct slice value;
     enum status rc = read_parameter(form, "hub.mode", &value, why);

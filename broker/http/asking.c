@@ -6,12 +6,6 @@
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 
-/* Answers of so many bytes are sent in one piece. */
-#define TEXT_MAX 65536
-
-/* Reserved in one go, so that not every packet asks. */
-#define RESERVE_STEP 65536
-
 static void
 asking_free(struct asking *a)
 {
@@ -88,14 +82,6 @@ answer_order(struct request *rq, struct asking *a)
     if (order->text.size > 0 || order->text.failed) {
         r.content_type = "application/json";
         response_header(&r, "Cache-Control", "no-cache");
-    }
-    /* What answers a request with a body goes out in one piece: after an answer
-     * in several the next request can be read too early, and is refused
-     * (exchange.c, refuse_pipelined). Those are short; lists, which may be
-     * long, answer a GET. */
-    if (order->text.size <= TEXT_MAX && !order->text.failed) {
-        r.text = buf_slice(&order->text);
-    } else {
         r.body = body_of_buf(&order->text);
         if (!r.body) {
             answer_failure(rq, a->is_text, 503, &why);

@@ -130,6 +130,7 @@ deliver_begin(struct subscription *s)
 
     list_init(&s->node);
     s->range_form = attempt_form(s);
+    topic_listen(s->topic);
     if (topic_head(s->topic, &head) && s->after > head) {
         DIAG(DIAG_WARNING, "hub", "a subscription is ahead of its log",
              diag_text("callback", s->callback), diag_number("after", s->after),
@@ -180,7 +181,6 @@ deliver_cut(struct subscription *s)
 void
 deliver_look(struct subscription *s)
 {
-    s->reached = s->after; /* that was of another filter, perhaps */
     if (s->delivery)
         return;
     outcome_look_at_form(s);

@@ -35,11 +35,6 @@
 
 struct hub;
 
-/* Life cycle: before the first subscription is there, and after the caller has
- * stopped and the last one is gone. Sets hub->deliveries. */
-MUST_CHECK enum status deliver_open(struct hub *hub, struct problem *why);
-void deliver_close(struct hub *hub);
-
 /* Makes hub->deliveries, before there is a thread; frees it, and bodies, when
  * there is none any more: all subscriptions were cut by then. */
 MUST_CHECK enum status deliver_open(struct hub *hub, struct problem *why);

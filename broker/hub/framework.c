@@ -35,7 +35,6 @@ enum status
 framework_enter(struct hub *hub, struct problem *why)
 {
     struct framework *f = hub->framework;
-    struct head head;
 
     if (!f) {
         f = calloc(1, sizeof(*f));
@@ -43,14 +42,24 @@ framework_enter(struct hub *hub, struct problem *why)
             return problem(why, STATUS_MEMORY, "no memory for a topic");
         f->hub = hub;
         f->log = registry_framework(hub->registry);
-        f->watch.wake = on_commit;
-        cursor_watch(f->log, &f->watch);
-        log_head(f->log, &head);
-        f->seen = head.last;
         hub->framework = f;
     }
     f->n_topics++;
     return STATUS_OK;
+}
+
+void
+framework_listen(struct hub *hub)
+{
+    struct framework *f = hub->framework;
+    struct head head;
+
+    if (f->watch.wake)
+        return;
+    f->watch.wake = on_commit;
+    cursor_watch(f->log, &f->watch);
+    log_head(f->log, &head);
+    f->seen = head.last;
 }
 
 void
@@ -60,7 +69,8 @@ framework_leave(struct hub *hub)
 
     if (--f->n_topics > 0)
         return;
-    cursor_unwatch(f->log, &f->watch);
+    if (f->watch.wake)
+        cursor_unwatch(f->log, &f->watch);
     hub->framework = NULL;
     free(f);
 }

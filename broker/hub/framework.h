@@ -9,9 +9,10 @@
  * its tags name: a set's event costs a look-up, the Source's, which is for all,
  * a walk.
  *
- *     entry 8  set:a   --> topic of a:  its resting subscriptions have
- * `reached` entry 9  set:b                    7 now: they were told of nothing
- * before entry 10 source  --> all
+ *     entry 8   set:a    the topic of a
+ *     entry 9   set:b    the topic of b, whose resting subscriptions now have
+ *                        `reached` 8: what came before was none of theirs
+ *     entry 10  source   all
  *
  * That `reached` is right because a subscription rests when it has read up to
  * the head: whatever passes after that was, or will be, told here. So nothing
@@ -27,11 +28,14 @@
 
 struct hub;
 
-/* One more framework topic: the first one starts the watch. STATUS_MEMORY. */
+/* One more framework topic. STATUS_MEMORY. */
 MUST_CHECK enum status framework_enter(struct hub *hub, struct problem *why);
 
-/* One less; the last one ends it. */
+/* One less; the last one ends the watch. */
 void framework_leave(struct hub *hub);
+
+/* Starts the watch, if it is not there: topic_listen. */
+void framework_listen(struct hub *hub);
 
 /* Looks at the events that have come, and marks the topics that they concern.
  * Each look is short: it goes on at the next wake where there are many. */

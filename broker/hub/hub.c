@@ -35,6 +35,7 @@
 #include "broker/hub/foreign.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
+#include "broker/hub/report.h"
 
 /* Turns */
 
@@ -208,6 +209,7 @@ on_tick(struct alarm *alarm)
     struct hub *hub = list_entry(alarm, struct hub, tick);
 
     keep_cursors(hub);
+    report_measure(hub);
     caller_set_alarm(hub->caller, alarm, clock_steady_us() + HUB_TICK_US);
 }
 

@@ -15,6 +15,10 @@
 #include "broker/net/caller.h"
 #include "proto/signature.h"
 
+/* How often cursors that have moved are kept, and a turn that could not be kept
+ * is tried again. */
+#define HUB_TICK_US 1000000
+
 struct hub {
     struct registry *registry;
     const struct config *config;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/base/diag.h"
+#include "broker/hub/inside.h"
 
 /* A body being made, or about to be. */
 struct load {
@@ -22,13 +23,12 @@ struct load {
 };
 
 void
-loads_init(struct loads *loads, struct caller *caller,
-           const struct bodies *bodies,
+loads_init(struct loads *loads, struct hub *hub, const struct bodies *bodies,
            void (*on_load)(struct shared_body *, enum status, uint64_t,
                            struct list *, void *),
            void *user)
 {
-    loads->caller = caller;
+    loads->hub = hub;
     loads->bodies = bodies;
     list_init(&loads->queued[false]);
     list_init(&loads->queued[true]);
@@ -111,7 +111,7 @@ loads_go_on(struct loads *loads)
         list_remove(&l->node);
         list_append(&loads->running, &l->node);
         loads->n_running++;
-        caller_work(loads->caller, &l->job);
+        caller_work(loads->hub->caller, &l->job);
     }
 }
 

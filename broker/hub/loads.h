@@ -21,7 +21,7 @@
 #define LOADS_MAX 2
 
 struct loads {
-    struct caller *caller;
+    struct hub *hub;
     const struct bodies *bodies; /* lent: whether there is room */
     struct list queued[2];       /* somebody healthy waits; suspects only */
     struct list running;
@@ -35,7 +35,7 @@ struct loads {
     void *user;
 };
 
-void loads_init(struct loads *loads, struct caller *caller,
+void loads_init(struct loads *loads, struct hub *hub,
                 const struct bodies *bodies,
                 void (*on_load)(struct shared_body *, enum status, uint64_t,
                                 struct list *, void *),

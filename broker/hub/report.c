@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "broker/base/metrics.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "proto/datetime.h"
@@ -51,6 +52,15 @@ add_terms(struct buf *to, const struct terms *terms)
                        terms->interval_us / 1000000,
                        terms->interval_us % 1000000);
     add_flag(to, "hasSecret", terms->secret_size > 0);
+}
+
+/* Entries up to `head` that it has still to look at. */
+static uint64_t
+lag_of(const struct subscription *s, uint64_t head)
+{
+    uint64_t reached = s->reached > s->after ? s->reached : s->after;
+
+    return head > reached ? head - reached : 0;
 }
 
 static void

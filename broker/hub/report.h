@@ -29,6 +29,9 @@
 void report_subscription(struct buf *to, const struct subscription *s);
 void report_request(struct buf *to, const struct request *request);
 
+/* Makes the metric of the largest lag what it is now. */
+void report_measure(struct hub *hub);
+
 /* Those of a set, or relay, with ids above `after`: {"subscriptions":[...]},
  * and, where there are more, "next", the id to go on after. */
 void report_list(struct buf *to, struct hub *hub, const char *name,

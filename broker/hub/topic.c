@@ -131,14 +131,21 @@ log_of(enum topic_kind kind, const struct set *set)
                                    : set->log;
 }
 
-/* Has it been told of news from now on. */
 static enum status
-listen_to(struct topic *topic, struct problem *why)
+enter(struct topic *topic, struct problem *why)
 {
-    if (topic->kind == TOPIC_FRAMEWORK)
-        return framework_enter(topic->hub, why);
-    topic->watch.wake = on_commit;
-    cursor_watch(topic->set->log, &topic->watch);
+    enum status rc = topic->kind == TOPIC_FRAMEWORK
+                         ? framework_enter(topic->hub, why)
+                         : STATUS_OK;
+
+    if (rc)
+        return rc;
+    if (!tsearch(topic, &topic->hub->topic_tree, compare)) {
+        if (topic->kind == TOPIC_FRAMEWORK)
+            framework_leave(topic->hub);
+        return problem(why, STATUS_MEMORY, "no memory for a topic");
+    }
+    list_append(&topic->hub->topics, &topic->node);
     return STATUS_OK;
 }
 
@@ -160,22 +167,27 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
     if (!topic)
         return problem(why, STATUS_MEMORY, "no memory for a topic");
     topic->set = set;
-    rc = listen_to(topic, why);
-    if (!rc && !tsearch(topic, &hub->topic_tree, compare)) {
-        if (kind == TOPIC_FRAMEWORK)
-            framework_leave(hub);
-        else
-            cursor_unwatch(set->log, &topic->watch);
-        forget_mark(topic);
-        rc = problem(why, STATUS_MEMORY, "no memory for a topic");
-    }
+    rc = enter(topic, why);
     if (rc) {
         free(topic);
         return rc;
     }
-    list_append(&hub->topics, &topic->node);
     *result = topic;
     return STATUS_OK;
+}
+
+void
+topic_listen(struct topic *topic)
+{
+    if (topic->is_listening)
+        return;
+    topic->is_listening = true;
+    if (topic->kind == TOPIC_FRAMEWORK) {
+        framework_listen(topic->hub);
+    } else if (topic->kind == TOPIC_CHANGES) {
+        topic->watch.wake = on_commit;
+        cursor_watch(topic->set->log, &topic->watch);
+    }
 }
 
 enum status
@@ -202,7 +214,8 @@ topic_release(struct topic *topic)
         return;
     switch (topic->kind) {
     case TOPIC_CHANGES:
-        cursor_unwatch(topic->set->log, &topic->watch);
+        if (topic->is_listening)
+            cursor_unwatch(topic->set->log, &topic->watch);
         break;
     case TOPIC_FRAMEWORK:
         framework_leave(topic->hub);

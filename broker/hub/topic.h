@@ -47,8 +47,7 @@ struct topic {
     struct watch watch;       /* of TOPIC_CHANGES */
     atomic_bool is_dirty;     /* it is among hub->dirty ... */
     struct topic *next_dirty; /* ... before this one */
-
-    unsigned n_requests; /* that wait for their verification (verify.c) */
+    bool is_listening;
 
     struct list subscriptions; /* all: subscription->of_topic */
     struct list resting;       /* those that have read everything, and wait:
@@ -75,6 +74,11 @@ void topic_release(struct topic *topic);
 /* The topic of that kind and set that is there already, or NULL. */
 struct topic *topic_look(struct hub *hub, enum topic_kind kind,
                          const struct set *set);
+
+/* Has it marked from now on when there is something new; look at its head after
+ * this call. When the first subscription begins: whom nobody listens to needs
+ * no wake, and before there is a thread there is nobody to wake. */
+void topic_listen(struct topic *topic);
 
 /* There is something new in it, which can be read: it is among the dirty ones,
  * and the hub is woken. Any thread that keeps the topic alive; a set's watch

@@ -1,7 +1,9 @@
 #include "broker/sets/configured.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "broker/base/diag.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/settings.h"
 
@@ -156,4 +158,28 @@ struct set *
 registry_upstream(struct registry *registry, struct slice url)
 {
     return upstreams_find(&registry_configured(registry)->upstreams, url);
+}
+
+enum status
+configured_restore(struct set *set, struct slice text,
+                   struct list_limits *limits)
+{
+    struct settings *settings = calloc(1, sizeof(*settings));
+    struct configured *c = registry_configured(set->registry);
+    struct problem why = {""};
+
+    if (!settings)
+        return STATUS_MEMORY;
+    if (settings_read(settings, c->config, text, &why)) {
+        diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
+             set->name, why.text);
+        settings_free(settings);
+        return STATUS_OK;
+    }
+    if (configured_claim(set->registry, set->name, settings->peers, &why))
+        diag(DIAG_WARNING, "sets", "%s takes nothing in: %s", set->name,
+             why.text);
+    *limits = settings_limits(settings);
+    registry_set_settings(set, settings);
+    return STATUS_OK;
 }

@@ -31,6 +31,13 @@ MUST_CHECK enum status configured_claim(struct registry *registry,
                                         const char *name, struct peers *peers,
                                         struct problem *why);
 
+/* Gives a set the settings that the log kept for it, at the start: `text`, and
+ * the limits of lists in them. A broker that reads its own settings back may
+ * know less than the one that wrote them; the set is served all the same.
+ * STATUS_MEMORY. */
+MUST_CHECK enum status configured_restore(struct set *set, struct slice text,
+                                          struct list_limits *limits);
+
 /* Takes over the settings of a set (NULL: it was removed), and frees those it
  * had. Log thread. */
 void configured_swap(struct set *set, struct settings *settings);

@@ -7,6 +7,8 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "broker/log/await.h"
+#include "broker/sets/announce.h"
 #include "broker/sets/configured.h"
 #include "broker/sets/header.h"
 #include "broker/sets/settings.h"
@@ -42,7 +44,11 @@ struct registry {
     size_t n_made;       /* structs of sets, and tombstones that were read */
     int64_t removed_us;  /* the last removal */
 
+    struct set *framework; /* in no table: it is none of the sets */
+    struct announcer announcer;
+
     struct configured configured;
+
     struct readers readers;
     struct running running;
     struct filters filters;
@@ -126,16 +132,48 @@ on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
     return bury(r, name, list, removed_us);
 }
 
-/* A broker that reads its own settings back may know less than the one that
- * wrote them; the set is served all the same. */
+/* The framework log: whatever the options are, it ends its lists by their
+ * number alone and retains a number of them. */
+static struct set *
+new_framework(struct registry *r, struct list_limits *limits)
+{
+    struct set *set = set_new(r);
+
+    if (!set)
+        return NULL;
+    atomic_init(&set->rotate_age_us, 0);
+    atomic_init(&set->retain_lists, FRAMEWORK_LISTS);
+    atomic_init(&set->retain_age_us, 0);
+    *limits = (struct list_limits){FRAMEWORK_ENTRIES, DOCUMENT_BYTES_MAX};
+    return set;
+}
+
+/* Makes it, in a directory that has none yet. */
+static enum status
+make_framework(struct registry *r, struct problem *why)
+{
+    struct post post = {.kind = POST_SETTINGS};
+    struct set *set = new_framework(r, &post.limits);
+    enum status rc;
+
+    if (set)
+        set = set_with_log(set, log_set_new(r->log, FRAMEWORK_NAME, set));
+    if (!set)
+        return problem(why, STATUS_MEMORY, "no memory for the sets");
+    r->framework = set;
+    post.set = set->log;
+    rc = await_post(r->log, &post, why);
+    /* A full disk must not keep the broker from starting: then the log begins
+     * with the first event. */
+    return rc == STATUS_BUSY ? STATUS_OK : rc;
+}
+
 static void *
 on_set(struct log_set *log, struct slice text, struct list_limits *limits,
        void *user)
 {
     struct registry *r = user;
     struct slice name = slice_of(log_set_name(log));
-    struct settings *settings;
-    struct problem why = {""};
     struct set *set;
 
     if (slice_is(name, FRAMEWORK_NAME)) {
@@ -146,22 +184,8 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     set = set_new(r);
     if (set)
         set = insert(r, set_with_log(set, log));
-    if (!set || text.size == 0)
-        return set;
-    settings = calloc(1, sizeof(*settings));
-    if (!settings)
+    if (set && text.size > 0 && configured_restore(set, text, limits))
         return NULL;
-    if (settings_read(settings, r->options.config, text, &why)) {
-        diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
-             set->name, why.text);
-        settings_free(settings);
-        return set;
-    }
-    if (configured_claim(r, set->name, settings->peers, &why))
-        diag(DIAG_WARNING, "sets", "%s takes nothing in: %s", set->name,
-             why.text);
-    *limits = settings_limits(settings);
-    registry_set_settings(set, settings);
     return set;
 }
 
@@ -250,7 +274,7 @@ registry_close(struct registry *r)
     for (size_t i = 0; i < r->sets.n; i++) {
         struct set *set = r->sets.rows[i].thing;
 
-        free(set->settings);
+        settings_free(set->settings);
         free(set);
     }
     for (size_t i = 0; i < r->tombstones.n; i++)
@@ -412,7 +436,6 @@ void
 registry_set_removed(struct set *set)
 {
     struct registry *r = set->registry;
-    struct settings *settings;
     struct head head;
 
     log_head(set->log, &head);

@@ -44,6 +44,7 @@
 /* Ways of pushing that subscribers are counted by. */
 #define SET_TRANSPORTS_MAX 8
 
+struct announcer;
 struct configured;
 struct peers;
 struct registry;
