@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Which test covers which requirement: writes tests/spec/coverage.md from the
-# citations (R-001) in the tests, the requirements (tests/spec/requirements.md)
-# and the reasons why some are not covered (tests/spec/uncovered.txt).
+# citations (R-001, W-001) in the tests, the requirements of ResourceSync
+# (tests/spec/requirements.md) and of WebSub (tests/spec/websub.md), and the
+# reasons why some are not covered (tests/spec/uncovered.txt).
 #
 #   tools/coverage.sh          writes the table
 #   tools/coverage.sh --check  ends with 1 if the table is not what it would write
@@ -21,17 +22,18 @@ trap 'rm -f "$written"' EXIT
 citations() {
     find tests -name '*_test.c' -o -path 'tests/support/*.[ch]' \
         -o -path 'tests/unit/*.h' | LC_ALL=C sort | xargs awk '
-        function cite(text,   from, to) {
-            while (match(text, /R-[0-9][0-9][0-9]/)) {
+        function cite(text,   kind, from, to) {
+            while (match(text, /[RW]-[0-9][0-9][0-9]/)) {
+                kind = substr(text, RSTART, 2)
                 from = substr(text, RSTART + 2, 3)
                 text = substr(text, RSTART + 5)
                 to = from
-                if (match(text, /^( to |–)R-[0-9][0-9][0-9]/)) {
+                if (match(text, /^( to |–)[RW]-[0-9][0-9][0-9]/)) {
                     to = substr(text, RLENGTH - 2, 3)
                     text = substr(text, RLENGTH + 1)
                 }
                 for (; from + 0 <= to + 0; from++)
-                    waiting[sprintf("R-%03d", from)] = 1
+                    waiting[sprintf("%s%03d", kind, from)] = 1
             }
         }
         function give(to,   number) {
@@ -51,7 +53,8 @@ write() {
 # Requirements and the tests that cover them
 
 Written by `tools/coverage.sh` from the citations in the tests; do not edit. What
-the numbers stand for: [requirements.md](requirements.md). A test of the name
+the numbers stand for: [requirements.md](requirements.md) (R, ResourceSync) and
+[websub.md](websub.md) (W, WebSub). A test of the name
 `e2e/push: heartbeats_say_that_it_is_alive` is that function in
 `tests/e2e/push_test.c`; `support/...` are checks that several tests make.
 Requirements of the same kind without a test, and why: at the end.
@@ -71,36 +74,88 @@ TEXT
             sub(/(_test)?\.[ch]$/, "", test)
             return test
         }
+        function add(number, level, text) {
+            strength[number] = level
+            what[number] = text
+            numbers[++n] = number
+        }
+        function is_kind(number, kind) {
+            return substr(number, 1, 1) == kind
+        }
+        function table(kind, title,   i, line, j, number, covered, all, rows) {
+            for (i = 1; i <= n; i++) {
+                number = numbers[i]
+                if (!is_kind(number, kind))
+                    continue
+                all++
+                if (!files[number])
+                    continue
+                covered++
+                line = "| " number " | " strength[number] " | " \
+                       cell(what[number]) " | "
+                for (j = 1; j <= files[number]; j++)
+                    line = line (j > 1 ? "<br>" : "") order[number, j] \
+                           seen[number, order[number, j]]
+                rows = rows line " |\n"
+            }
+            print "## " title "\n"
+            print covered " of " all " requirements have a test.\n"
+            print "| number | strength | what | tests |"
+            print "| --- | --- | --- | --- |"
+            print rows
+        }
+        BEGIN {
+            level["M"] = "MUST"
+            level["S"] = "SHOULD"
+            level["O"] = "MAY"
+            level["P"] = "product"
+        }
         FILENAME == ARGV[1] && match($0, /^- \*\*R-[0-9][0-9][0-9]\*\* /) {
             number = substr($0, 5, 5)
             split(substr($0, RLENGTH + 1), piece, " · ")
             text = substr($0, index($0, " · " piece[2] " · ") + \
                               length(" · " piece[2] " · "))
             sub(/ *\*Test:\*.*/, "", text)
-            strength[number] = piece[1]
-            what[number] = text
-            numbers[++n] = number
+            add(number, piece[1], text)
             next
         }
-        FILENAME == ARGV[2] && /^partly R-/ {
+        FILENAME == ARGV[2] && /^- W-[0-9][0-9][0-9] / {
+            # "- W-021 M hub: text"; without M, S, O or P it is a fact to keep to
+            text = substr($0, 9)
+            who = ""
+            if (match(text, /^([MSOP]( [a-z\/]+)?|[a-z]+( to [a-z]+)?):? /)) {
+                who = substr(text, 1, RLENGTH)
+                text = substr(text, RLENGTH + 1)
+                sub(/:? $/, "", who)
+                if (substr(who, 1, 1) in level)
+                    who = level[substr(who, 1, 1)] substr(who, 2)
+            }
+            add(substr($0, 3, 5), who, text)
+            next
+        }
+        FILENAME == ARGV[3] && /^partly [RW]-/ {
             lacks[$2] = $0
             sub(/^partly [^ ]+ +/, "", lacks[$2])
             if (!($2 in what))
                 problem($2 " does not exist")
             next
         }
-        FILENAME == ARGV[2] && /^R-/ {
+        FILENAME == ARGV[3] && /^[RW]-/ {
             from = to = substr($1, 3, 3)
-            if ($1 ~ /^R-[0-9][0-9][0-9]-R-/)
+            if ($1 ~ /^[RW]-[0-9][0-9][0-9]-[RW]-/)
                 to = substr($1, 9, 3)
             reason = $0
             sub(/^[^ ]+ +/, "", reason)
-            for (i = from + 0; i <= to + 0; i++)
-                if (sprintf("R-%03d", i) in what)
-                    why[sprintf("R-%03d", i)] = reason
+            for (i = from + 0; i <= to + 0; i++) {
+                number = sprintf("%s%03d", substr($1, 1, 2), i)
+                if (number in what)
+                    why[number] = reason
+                else if (from == to)
+                    problem(number " does not exist, and has a reason")
+            }
             next
         }
-        FILENAME == ARGV[3] {
+        FILENAME == ARGV[4] {
             if (!($1 in what)) {
                 problem($2 " cites " $1 ", which does not exist")
                 next
@@ -122,23 +177,10 @@ TEXT
                             what[number])
                 if (files[number] && number in why)
                     problem(number " has a test, and a reason to have none")
-                if (!files[number])
-                    continue
-                covered++
-                line = "| " number " | " strength[number] " | " \
-                       cell(what[number]) " | "
-                for (j = 1; j <= files[number]; j++) {
-                    test = order[number, j]
-                    line = line (j > 1 ? "<br>" : "") test \
-                           seen[number, test]
-                }
-                rows = rows line " |\n"
             }
-            print covered " of " n " requirements have a test.\n"
-            print "| number | strength | what | tests |"
-            print "| --- | --- | --- | --- |"
-            printf "%s", rows
-            print "\n## Not covered\n"
+            table("R", "ResourceSync")
+            table("W", "WebSub")
+            print "## Not covered\n"
             print "| number | strength | what | why |"
             print "| --- | --- | --- | --- |"
             for (i = 1; i <= n; i++) {
@@ -150,7 +192,8 @@ TEXT
                                              : "in part: " lacks[number]) " |"
             }
             exit failed
-        }' tests/spec/requirements.md tests/spec/uncovered.txt <(citations)
+        }' tests/spec/requirements.md tests/spec/websub.md \
+        tests/spec/uncovered.txt <(citations)
 }
 
 rc=0
@@ -163,5 +206,5 @@ if [ "${1:-}" = --check ]; then
 else
     cp "$written" "$table"
 fi
-grep -m1 'requirements have a test' "$written"
+grep 'requirements have a test' "$written"
 exit "$rc"

@@ -171,7 +171,7 @@ obstruct(const struct broker *b, unsigned from, bool is_wanted)
     }
 }
 
-/* design section 5, rules 1 and 4. */
+/* W-125; design section 5, rules 1 and 4. */
 static void
 nothing_acknowledged_is_lost_doubled_or_moved_by_a_kill(void **state)
 {

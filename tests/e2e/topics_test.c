@@ -81,7 +81,8 @@ a_topic_names_its_hub_and_itself(void **state)
     }
 }
 
-/* As other documents: an ETag that answers, no other method, no other set. */
+/* As other documents: an ETag that answers, no other method, no other set. One
+ * representation, whatever is asked for (W-012). */
 static void
 a_topic_is_a_document_like_others(void **state)
 {
@@ -95,6 +96,10 @@ a_topic_is_a_document_like_others(void **state)
     snprintf(condition, sizeof(condition), "If-None-Match: %s",
              http_header(&l->http, "ETag"));
     assert_int_equal(http_ask(&l->http, "GET", TOPIC, condition, NULL), 304);
+    assert_int_equal(http_ask(&l->http, "GET", TOPIC, condition,
+                              "Accept: application/json", "Accept-Language: de",
+                              NULL),
+                     304);
     source_post(&l->http, LISTS_SET, 4, 1, 0);
     assert_int_equal(http_ask(&l->http, "GET", TOPIC, condition, NULL), 200);
 
@@ -184,8 +189,8 @@ entries_of(const struct buf *body)
     return (struct slice){from, (size_t)(to - from)};
 }
 
-/* R-286, R-289, R-290, R-292: the entries of the interval, all of them, as the
- * Change List has them. */
+/* R-286, R-289, R-290, R-292, W-143: the entries of the interval, all of them,
+ * as the Change List has them. */
 static void
 a_notification_has_what_the_change_list_has(void **state)
 {

@@ -59,7 +59,7 @@ a_delivery_is_what_the_topic_is(void **state)
     hub_stage_end(s);
 }
 
-/* a set's changes go to its topic, and to no other. */
+/* W-140: a set's changes go to its topic, and to no other. */
 static void
 every_set_has_a_topic_of_its_own(void **state)
 {
@@ -434,8 +434,8 @@ a_retry_covers_what_the_first_try_did(void **state)
     hub_stage_end(s);
 }
 
-/* W-091, W-093, R-287, R-292, R-306, R-307: the same history, with the digests
- * of the Change List. */
+/* W-091, W-093, W-120, R-287, R-292, R-306, R-307: the same history, with the
+ * digests of the Change List. */
 static void
 everything_comes_in_order_whatever_fails(void **state)
 {
