@@ -80,12 +80,19 @@ check_hub(const struct config *config, struct problem *why)
     enum signature_method method;
     struct networks networks;
 
+    if (config->hub_lease_min_us > config->hub_lease_max_us)
+        return problem(why, STATUS_INVALID,
+                       "--hub-lease-min is longer than --hub-lease-max");
     if (config->hub_lease_min_us > config->hub_lease_default_us)
         return problem(why, STATUS_INVALID,
-                       "--hub-lease-default is shorter than --hub-lease-min");
+                       "--hub-lease-default is shorter than --hub-lease-min: "
+                       "it is %g seconds",
+                       (double)config->hub_lease_default_us / 1e6);
     if (config->hub_lease_default_us > config->hub_lease_max_us)
         return problem(why, STATUS_INVALID,
-                       "--hub-lease-default is longer than --hub-lease-max");
+                       "--hub-lease-default is longer than --hub-lease-max: "
+                       "it is %g seconds",
+                       (double)config->hub_lease_default_us / 1e6);
     if (config->hub_retry_first_us > config->hub_retry_max_us)
         return problem(why, STATUS_INVALID,
                        "--hub-retry-first is longer than --hub-retry-max");

@@ -110,7 +110,7 @@ write_top(struct buf *to, const struct page *p, struct link_text source)
                 "th,td{border-color:#3a414a}a{color:#7ab2ff}}\n"
                 "</style>\n</head>\n<body>\n<h1>Tidings</h1>\n"
                 "<p>What changed, as ResourceSync Change Lists and as a "
-                "stream. ");
+                "stream, and by POST to a callback: this is a WebSub hub. ");
     add_href(to, "The <a href=\"", source,
              "\">Source Description</a> names every set.</p>\n");
 }
@@ -135,16 +135,25 @@ write_sets(struct buf *to, const struct page *p)
 static void
 write_usage(struct buf *to, const char *url)
 {
-    struct link_text changes = link_to(url, LINK_CHANGES, "NAME", NULL, 0);
+    struct link_text changes = link_to(url, LINK_CHANGES, "NAME", NULL, 0),
+                     topic = link_to(url, LINK_NOTIFICATIONS, "NAME", NULL, 0),
+                     hub = link_to(url, LINK_HUB, NULL, NULL, 0);
 
     BUF_ADD(to, "<h2>Follow a set</h2>\n<pre>tidings follow ");
     xml_escape(to, slice_of(url));
     BUF_ADD(to, "/sets/NAME --from-start</pre>\n"
                 "<p>Or pull what came after a position, as JSON:</p>\n");
     add_href(to, "<pre>curl '", changes, "?after=0'</pre>\n");
+    BUF_ADD(to, "<p>Or have it posted to you, by <a "
+                "href=\"https://www.w3.org/TR/websub/\">WebSub</a>:</p>\n");
+    add_href(to,
+             "<pre>curl -d hub.mode=subscribe \\\n     -d hub.topic=", topic,
+             " \\\n     -d hub.callback=CALLBACK-URL \\\n     ");
+    add_href(to, "", hub, "</pre>\n");
     BUF_ADD(to, "<h2>Tell of a change</h2>\n<pre>tidings publish ");
     xml_escape(to, slice_of(url));
-    BUF_ADD(to, "/sets/NAME --change updated http://example.com/a</pre>\n"
+    BUF_ADD(to, "/sets/NAME \\\n     --change updated "
+                "http://example.com/a</pre>\n"
                 "</body>\n</html>\n");
 }
 

@@ -106,7 +106,8 @@ handle_subscribe_post(struct http *http, struct request *rq,
 static void
 take_notification(struct request *rq, struct asking *a)
 {
-    struct problem why = {"a notification has a body"};
+    struct problem why = {"the body is empty: a notification is the "
+                          "document itself"};
 
     if (a->body.size == 0) {
         asking_refuse(rq, a, STATUS_MALFORMED, &why);

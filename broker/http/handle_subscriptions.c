@@ -113,7 +113,8 @@ handle_redeliver_post(struct http *http, struct request *rq,
         return;
     if (!request_parameter(rq, "after", &after, &is_bad) || is_bad ||
         after.size == 0) {
-        problem_set(&why, "after is missing: the position to deliver from");
+        problem_set(&why, "after is missing: ?after=POSITION says where to "
+                          "begin again");
         asking_refuse(rq, a, STATUS_MALFORMED, &why);
         return;
     }

@@ -47,7 +47,9 @@ add_terms(struct buf *to, const struct terms *terms)
 {
     if (terms->filter)
         add_text(to, "filter", slice_of(terms->filter));
-    if (terms->interval_us > 0)
+    if (terms->interval_us > 0 && terms->interval_us % 1000000 == 0)
+        add_number(to, "interval", (uint64_t)terms->interval_us / 1000000);
+    else if (terms->interval_us > 0)
         buf_add_format(to, ",\"interval\":%" PRId64 ".%06" PRId64,
                        terms->interval_us / 1000000,
                        terms->interval_us % 1000000);

@@ -476,8 +476,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
     deliver_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
     records_subscription_gone(hub->records, s->id);
-    DIAG(DIAG_DEBUG, "hub", "a subscription has ended",
-         diag_number("id", s->id), diag_text("how", name_of(how)));
+    DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
+         diag_text("callback", s->callback), diag_text("how", name_of(how)));
     if (reason && s->kind == SUBSCRIPTION_CALLBACK) {
         struct buf url;
 

@@ -252,10 +252,12 @@ set_in(struct hub *hub, struct slice *rest)
 }
 
 static enum status
-not_found(struct slice url, struct problem *why)
+not_found(const struct hub *hub, struct slice url, struct problem *why)
 {
-    return problem(why, STATUS_NOT_FOUND, "there is no topic \"%s\" here",
-                   problem_quote(url).text);
+    return problem(why, STATUS_NOT_FOUND,
+                   "there is no topic \"%s\" here: those of sets begin with "
+                   "%s/sets/",
+                   problem_quote(url).text, registry_public_url(hub->registry));
 }
 
 /* One of our own URLs: `rest` is what follows ".../sets/" in it, made
@@ -269,7 +271,7 @@ find_of_set(struct hub *hub, struct slice url, struct slice rest,
     struct link_text changes, framework;
 
     if (!set)
-        return not_found(url, why);
+        return not_found(hub, url, why);
     if (slice_is(rest, "/notifications"))
         return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
     if (slice_is(rest, "/framework-notifications"))
@@ -314,7 +316,7 @@ find_own(struct hub *hub, struct slice url, struct topic **topic,
     if (ours.failed || theirs.failed)
         rc = problem(why, STATUS_MEMORY, "no memory for a topic");
     else if (!take_prefix(&rest, buf_slice(&ours)) || !slice_starts(rest, "/"))
-        rc = not_found(url, why);
+        rc = not_found(hub, url, why);
     else if (take_prefix(&rest, SLICE("/sets/")))
         rc = find_of_set(hub, url, rest, topic, why);
     else

@@ -94,10 +94,10 @@ confirm(struct request *r)
 static void
 fail(struct request *r, const char *reason)
 {
-    DIAG(DIAG_DEBUG, "hub", "a request was not confirmed",
+    DIAG(DIAG_INFO, "hub", "a callback did not confirm",
          diag_text("callback", r->callback),
          diag_text("mode", websub_mode_name(r->mode)),
-         diag_text("why", reason));
+         diag_text("error", reason));
     metrics_add(METRIC_HUB_VERIFICATIONS_FAILED, 1);
     end(r);
 }

@@ -24,8 +24,9 @@
  * failed) are never more than half of either (or one, where the limit is one),
  * so that however many callbacks hang, the others have room, also those at the
  * same host (W-092). Hosts take turns; within a host it is first come, first
- * served, among suspects and among the others. A waiting call costs no more
- * than its struct: the body is given by `prepare`, when its turn has come.
+ * served, among suspects and among the others. A suspect gets a connection of
+ * its own. A waiting call costs no more than its struct: the body is given by
+ * `prepare`, when its turn has come.
  *
  * Descriptors: caller_files. Certificates are trusted that the authorities in
  * the system's file vouch for (the one libcurl was built with), or those in

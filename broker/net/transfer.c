@@ -208,6 +208,9 @@ set_method(CURL *e, const struct call *call)
                              (curl_off_t)call->body.size);
 }
 
+/* Of what dies on a kept connection without an answer libcurl makes another
+ * try, up to five, at once and unseen: right where a callback had closed an
+ * idle one. A suspect is not spared its pauses that way. */
 bool
 transfer_set(struct transfer *t, struct call *call)
 {
@@ -228,7 +231,8 @@ transfer_set(struct transfer *t, struct call *call)
                          (long)((left_us + 999) / 1000)) ||
         curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION,
                          (long)(call->max_redirects > 0)) ||
-        curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects)) {
+        curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects) ||
+        curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)call->is_suspect)) {
         call_fail(call, CALL_MEMORY, "no memory");
         return false;
     }

@@ -27,7 +27,7 @@ static void
 print_line(const char *key, const char *value)
 {
     if (value)
-        printf("%-20s %s\n", key, value);
+        printf("%-22s %s\n", key, value);
 }
 
 static void
@@ -39,7 +39,7 @@ print_item(const struct td_item *item)
     for (char *p = key; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 0x7f)
             *p = '?';
-    printf("%-20s %s", key, item->href);
+    printf("%-22s %s", key, item->href);
     if (item->type)
         fputs("  ", stdout);
     print_plain(item->type);
@@ -57,7 +57,7 @@ print_text(const struct td_offer *offer, const char *position)
 {
     print_line("set", offer->set_url);
     if (offer->title) {
-        printf("%-20s ", "title");
+        printf("%-22s ", "title");
         print_plain(offer->title);
         putchar('\n');
     }
@@ -66,7 +66,7 @@ print_text(const struct td_offer *offer, const char *position)
     print_line("digest", offer->digest);
     print_line("from", offer->from);
     if (offer->n_lists)
-        printf("%-20s %" PRIu64 "\n", "lists", offer->n_lists);
+        printf("%-22s %" PRIu64 "\n", "lists", offer->n_lists);
     for (size_t i = 0; i < offer->n_items; i++)
         print_item(&offer->items[i]);
 }

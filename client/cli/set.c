@@ -15,6 +15,8 @@ enum {
     OPTION_ROTATE_AGE,
     OPTION_RETAIN_LISTS,
     OPTION_RETAIN_AGE,
+    OPTION_UPSTREAM_TOPIC,
+    OPTION_HUB,
     OPTION_JSON,
     OPTIONS
 };
@@ -33,14 +35,17 @@ static const struct option_row options[] = {
                              "create: closed lists that stay; 0 is all"},
     [OPTION_RETAIN_AGE] = {"retain-age", "SECONDS",
                            "create: how long they stay; 0 is for ever"},
+    [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
+                               "create: take in what this topic tells"},
+    [OPTION_HUB] = {"hub", "URL", "create: tell this hub, too"},
     [OPTION_JSON] = {"json", NULL, "show: as the broker says it"},
     {NULL, NULL, NULL},
 };
 
 /* The settings' names, in the order of the options. */
 static const char *const members[] = {
-    "title",     "description", "rotateEntries", "rotateBytes",
-    "rotateAge", "retainLists", "retainAge"};
+    "title",       "description", "rotateEntries", "rotateBytes", "rotateAge",
+    "retainLists", "retainAge",   "upstreamTopic", "hubs"};
 
 /* Digits, at most one point within them: all else is for the broker to judge.
  */
@@ -57,6 +62,28 @@ is_number(const char *text)
     return *rest == '\0';
 }
 
+static int
+is_number_option(int option)
+{
+    return option >= OPTION_ROTATE_ENTRIES && option <= OPTION_RETAIN_AGE;
+}
+
+/* All that were given: ["http://a.example/hub","http://b.example/hub"]. */
+static void
+put_hubs(FILE *to, const struct arguments *arguments)
+{
+    const char *before = "[";
+
+    for (size_t i = 0; i < arguments->n_given; i++) {
+        if (arguments->given[i].row != OPTION_HUB)
+            continue;
+        fputs(before, to);
+        put_json_string(to, arguments->given[i].value);
+        before = ",";
+    }
+    fputs("]", to);
+}
+
 /* {"title":"Demo","rotateEntries":1000} */
 static char *
 settings_of(const struct arguments *arguments, size_t *size)
@@ -67,16 +94,18 @@ settings_of(const struct arguments *arguments, size_t *size)
 
     if (!to)
         return NULL;
-    for (int i = OPTION_TITLE; i <= OPTION_RETAIN_AGE; i++) {
+    for (int i = OPTION_TITLE; i <= OPTION_HUB; i++) {
         const char *given = arguments->options[i];
 
         if (!given)
             continue;
         fprintf(to, "%s\"%s\":", before, members[i]);
-        if (i <= OPTION_DESCRIPTION)
-            put_json_string(to, given);
-        else
+        if (i == OPTION_HUB)
+            put_hubs(to, arguments);
+        else if (is_number_option(i))
             fputs(given, to);
+        else
+            put_json_string(to, given);
         before = ",";
     }
     fputs(*before == '{' ? "{}" : "}", to);
@@ -117,7 +146,7 @@ print_value(const char *name, const char *value)
     size_t size = strlen(name);
 
     print_plain(name);
-    printf("%*s ", size < 24 ? 24 - (int)size : 0, "");
+    printf("%*s ", size < 27 ? 27 - (int)size : 0, "");
     print_plain(value);
     putchar('\n');
 }
@@ -169,7 +198,7 @@ static const struct action {
     enum exit_code (*run)(struct td_client *client,
                           const struct arguments *arguments);
 } actions[] = {
-    {"create", OPTION_TITLE, OPTION_RETAIN_AGE, create},
+    {"create", OPTION_TITLE, OPTION_HUB, create},
     {"show", OPTION_JSON, OPTION_JSON, show},
     {"delete", OPTIONS, OPTIONS, delete},
 };
@@ -209,8 +238,9 @@ const struct command set_command = {
     .help = "Creates or configures a set, shows what it is, or deletes it.",
     .more = "create prints \"created\", or \"changed\" where the set was "
             "there: then the\nsettings that are not given take the broker's "
-            "defaults again. delete asks\nnothing: what the set had is gone "
-            "when it prints \"deleted\".\n",
+            "defaults again, and hubs and\nupstream topic are none. --hub "
+            "may be given several times. delete asks nothing:\nwhat the set "
+            "had is gone when it prints \"deleted\".\n",
     .options = options,
     .run = run,
 };

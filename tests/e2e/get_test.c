@@ -62,7 +62,7 @@ assert_line(struct stage *s, const char *key, const char *value)
 {
     char line[400];
 
-    snprintf(line, sizeof(line), "%-20s %s", key, value);
+    snprintf(line, sizeof(line), "%-22s %s", key, value);
     if (!strstr(s->command.out_text, line))
         fail_msg("\"%s\" is not in:\n%s", line, s->command.out_text);
 }

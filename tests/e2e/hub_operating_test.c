@@ -338,8 +338,11 @@ settings_that_do_not_go_together_are_bad_usage(void **state)
     (void)state;
     BAD_USAGE("--hub-lease-default is shorter than --hub-lease-min",
               "--hub-lease-min=100", "--hub-lease-default=99.5");
-    BAD_USAGE("--hub-lease-default is longer than --hub-lease-max",
+    BAD_USAGE("--hub-lease-default is longer than --hub-lease-max: it is "
+              "864000 seconds",
               "--hub-lease-max=863999");
+    BAD_USAGE("--hub-lease-min is longer than --hub-lease-max",
+              "--hub-lease-min=1000", "--hub-lease-max=500");
     BAD_USAGE("--hub-retry-first is longer than --hub-retry-max",
               "--hub-retry-first=2", "--hub-retry-max=1");
     BAD_USAGE("--hub-signature: \"md5\" is not sha1, sha256, sha384 or sha512",

@@ -49,6 +49,7 @@ creates_and_changes(void **state)
     (void)state;
     fake_answer(b, 201, "application/json", "{}");
     fake_answer(b, 200, "application/json", "{}");
+    fake_answer(b, 200, "application/json", "{}");
     fake_broker_start(b);
     assert_int_equal(SET("create", url, "--title", "A \"b\" \\", "--rotate-age",
                          "0.5", "--retain-lists", "7"),
@@ -64,6 +65,14 @@ creates_and_changes(void **state)
     assert_int_equal(SET("create", url), 0);
     assert_string_equal(command.out_text, "changed\n");
     assert_string_equal(strstr(fake_request(b, 1), "\r\n\r\n") + 4, "{}");
+
+    assert_int_equal(SET("create", url, "--hub", "http://a.example/\"",
+                         "--upstream-topic", "http://c.example/t", "--hub",
+                         "http://b.example/hub"),
+                     0);
+    assert_string_equal(strstr(fake_request(b, 2), "\r\n\r\n") + 4,
+                        "{\"upstreamTopic\":\"http://c.example/t\",\"hubs\":["
+                        "\"http://a.example/\\\"\",\"http://b.example/hub\"]}");
     fake_broker_free(b);
 }
 

@@ -556,6 +556,24 @@ a_connection_is_kept_for_the_next_call(void **state)
     assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
 }
 
+/* W-089: who closes without an answer is asked once a try. */
+static void
+a_suspect_gets_a_connection_of_its_own(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    get(&t, "/ok");
+    trial_init(&t, "http://127.0.0.1:%u/nothing", odd.port);
+    t.call.method = CALL_POST;
+    t.call.body = SLICE("a");
+    t.call.is_suspect = true;
+    trial_run(&t);
+    assert_outcome(&t, CALL_BROKEN, "without an answer");
+    assert_int_equal(odd_count(&odd, &odd.n_requests), 2);
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 2);
+}
+
 /* Also when all callbacks are called one after the other. */
 static void
 connections_to_many_hosts_are_kept(void **state)
@@ -596,6 +614,7 @@ main(void)
         TEST(sends_what_it_is_told_and_no_more),
         TEST(too_many_headers_are_not_sent),
         TEST(a_connection_is_kept_for_the_next_call),
+        TEST(a_suspect_gets_a_connection_of_its_own),
         TEST(connections_to_many_hosts_are_kept),
     };
 
