@@ -518,7 +518,8 @@ config_help(FILE *to)
     fprintf(to, "usage: tidingsd [OPTION]...\n\n"
                 "Tells the world what changed: takes changes by HTTP POST, "
                 "keeps them in\nResourceSync Change Lists, pushes them to "
-                "subscribers.\n\n");
+                "subscribers: WebSocket, server-sent\nevents, WebSub "
+                "callbacks.\n\n");
     for (size_t i = 0; i < N_ROWS; i++)
         print_row(to, &rows[i]);
     fprintf(to, "\n" VALUES

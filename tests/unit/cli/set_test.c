@@ -96,12 +96,12 @@ shows_a_set(void **state)
     fake_broker_start(b);
     assert_int_equal(SET("show", fake_broker_url(b)), 0);
     assert_string_equal(command.out_text,
-                        "name                     news\n"
-                        "last                     7\n"
-                        "lists.open               2\n"
-                        "lists.closed             1\n"
-                        "link self                http://a/b\n"
-                        "link stream              http://a/s\n");
+                        "name                        news\n"
+                        "last                        7\n"
+                        "lists.open                  2\n"
+                        "lists.closed                1\n"
+                        "link self                   http://a/b\n"
+                        "link stream                 http://a/s\n");
     assert_int_equal(SET("show", "--json", fake_broker_url(b)), 0);
     assert_string_equal(command.out_text, text);
     assert_int_equal(SET("show", fake_broker_url(b)), 1);
@@ -109,9 +109,9 @@ shows_a_set(void **state)
     /* What a set is called cannot make a line, or move the cursor. */
     assert_int_equal(SET("show", fake_broker_url(b)), 0);
     assert_string_equal(command.out_text,
-                        "title                    a?last 9?\n"
-                        "a?b                      1\n"
-                        "link x?                  http://a/?\n");
+                        "title                       a?last 9?\n"
+                        "a?b                         1\n"
+                        "link x?                     http://a/?\n");
     fake_broker_free(b);
 }
 
