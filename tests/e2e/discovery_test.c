@@ -85,7 +85,7 @@ open_sets(struct lists *l)
 }
 
 /* R-260, R-263: a page for people names the Capability List of each set, in its
- * head for programs. */
+ * head for programs; and says how to subscribe. */
 static void
 the_landing_page_leads_to_every_set(void **state)
 {
@@ -100,6 +100,8 @@ the_landing_page_leads_to_every_set(void **state)
                         "text/html; charset=utf-8");
     assert_string_equal(http_header(&l->http, "Content-Security-Policy"),
                         "default-src 'none'; style-src 'unsafe-inline'");
+    assert_non_null(memmem(l->http.body.data, l->http.body.size,
+                           "/sets/NAME/notifications \\\n", 26));
     page = htmlReadMemory(l->http.body.data, (int)l->http.body.size, NULL,
                           "UTF-8", HTML_PARSE_NONET | HTML_PARSE_NOWARNING);
     assert_non_null(page);

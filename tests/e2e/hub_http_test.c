@@ -253,6 +253,7 @@ what_is_no_topic_of_ours_is_refused(void **state)
                "hub.mode=subscribe&hub.topic=http%%3A%%2F%%2Fexample.org%%2F"
                "&hub.callback=" NOBODY);
     hub_assert_refused(&s->http, 404, "example.org");
+    hub_assert_refused(&s->http, 404, "those of sets begin with http://127.");
     forms_post(&s->http, "/hub",
                "hub.mode=subscribe&hub.topic=http%%3A%%2F%%2F127.0.0.1%%3A%u"
                "%%2Fsets%%2Fnone%%2Fnotifications&hub.callback=" NOBODY,

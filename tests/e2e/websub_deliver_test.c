@@ -270,6 +270,7 @@ who_was_away_gets_everything_when_it_is_back(void **state)
     struct trace t;
 
     callback_await_last(cb, hub_stage_post(s, 1));
+    hub_await_head(&s->http, HUB_SET, callback_url(cb)); /* has its answer */
     callbacks_go_down(s->callbacks);
     for (unsigned i = 0; i < 10; i++)
         hub_stage_post(s, 5);
@@ -518,7 +519,8 @@ who_hangs_delays_nobody(void **state)
     callbacks_free(other_host);
 }
 
-/* W-160, W-161: whatever its spelling says. */
+/* W-160, W-161: whatever its spelling says. The log tells why: the answer to
+ * the request cannot (W-031). */
 static void
 addresses_that_are_not_allowed_are_not_called(void **state)
 {
@@ -536,6 +538,9 @@ addresses_that_are_not_allowed_are_not_called(void **state)
                                                  .callback = urls[i]));
         hub_await_gone(&s->http, HUB_SET, urls[i]);
     }
+    assert_true(broker_said(&s->broker, "a callback did not confirm"));
+    assert_true(
+        broker_said(&s->broker, "its address 10.1.2.3 may not be called"));
     hub_stage_fence(s, fence);
     assert_int_equal(hub_count(&s->http, HUB_SET), 1);
     hub_stage_end(s);
