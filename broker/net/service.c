@@ -29,6 +29,11 @@
                                                                  |
      thread joined <-- loop left <-- no sockets, no jobs, mailbox empty
 
+ * It is ending only once all that was posted before service_end has run
+ * (on_async): the farewell to those who are connected is such a task, and makes
+ * them busy. A timer or a job that came round between the two calls, and went
+ * by the second alone, would find nobody busy and cut them off without a word.
+ *
  * The context goes afterwards, in service_fini, when every thread of the server
  * has been joined: while it is destroyed the library closes the descriptor of
  * its event pipe twice, and whatever another thread had opened meanwhile under
@@ -76,14 +81,12 @@ static void
 end_if_possible(struct service *s)
 {
     int64_t now_us = clock_steady_us(), cut_at_us = 0;
-    bool is_ending = false;
 
+    if (!s->is_ending || s->is_ended)
+        return;
     pthread_mutex_lock(&s->mutex);
-    is_ending = s->is_ending;
     cut_at_us = s->cut_at_us;
     pthread_mutex_unlock(&s->mutex);
-    if (!is_ending || s->is_ended)
-        return;
 
     if (!s->is_cut && (!s->n_busy || now_us >= cut_at_us)) {
         s->is_cut = true;
@@ -227,14 +230,17 @@ service_watch_blocked(struct service *s)
 
 /* Wakes and tasks */
 
-static void
+/* Was the end asked for, so that now all has run that was posted before? */
+static bool
 run_tasks(struct service *s)
 {
     struct list tasks, *node = NULL;
+    bool is_end_asked = false;
 
     list_init(&tasks);
     pthread_mutex_lock(&s->mutex);
     list_move(&tasks, &s->mailbox);
+    is_end_asked = s->is_end_asked;
     pthread_mutex_unlock(&s->mutex);
     while ((node = list_first(&tasks))) {
         struct task *task = list_entry(node, struct task, node);
@@ -242,6 +248,7 @@ run_tasks(struct service *s)
         list_remove(node);
         task->run(task); /* which may free it */
     }
+    return is_end_asked;
 }
 
 static void
@@ -249,11 +256,10 @@ on_async(uv_async_t *async)
 {
     struct service *s = async->data;
     struct server_options *options = &s->server->options;
-    bool is_ending = false;
 
     if (atomic_load(&s->server->is_stopping))
         listeners_close(s);
-    run_tasks(s);
+    s->is_ending = run_tasks(s);
     /* Cleared before on_wake looks. A wake that found it set, and so did not
      * send, is before this exchange in the order of all exchanges, which
      * therefore sees what its thread did before the wake; one that comes after
@@ -261,10 +267,7 @@ on_async(uv_async_t *async)
     if (atomic_exchange(&s->is_wanted, false) && options->on_wake)
         options->on_wake(s, options->user);
 
-    pthread_mutex_lock(&s->mutex);
-    is_ending = s->is_ending;
-    pthread_mutex_unlock(&s->mutex);
-    if (is_ending && !uv_is_active((uv_handle_t *)&s->end_timer))
+    if (s->is_ending && !uv_is_active((uv_handle_t *)&s->end_timer))
         uv_timer_start(&s->end_timer, on_end_timer, 0, ENDING_MS);
 }
 
@@ -408,7 +411,7 @@ void
 service_end(struct service *s, int64_t cut_at_us)
 {
     pthread_mutex_lock(&s->mutex);
-    s->is_ending = true;
+    s->is_end_asked = true;
     s->cut_at_us = cut_at_us;
     pthread_mutex_unlock(&s->mutex);
     service_poke(s);
@@ -447,7 +450,7 @@ service_fini(struct service *s)
     if (s->has_loop)
         close_loop(s);
     /* What came too late for the thread; nobody else is here any more. */
-    run_tasks(s);
+    (void)run_tasks(s);
     if (s->listeners.spare >= 0)
         close(s->listeners.spare);
     pthread_mutex_destroy(&s->mutex);

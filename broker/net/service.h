@@ -69,6 +69,7 @@ struct service {
 
     unsigned n_jobs;    /* given to the worker pool and not yet done */
     bool has_loop;      /* the loop and its handles were made */
+    bool is_ending;     /* service_end was called; see service.c, "The end" */
     bool is_cut;        /* at the end: all connections have been killed */
     int64_t gone_at_us; /* and waited for so long */
 
@@ -86,7 +87,7 @@ struct service {
     pthread_mutex_t mutex; /* over all below */
     struct list mailbox;
     bool is_ended; /* the async handle must not be used any more */
-    bool is_ending;
+    bool is_end_asked;
     int64_t cut_at_us; /* steady clock: no longer than this */
 };
 
@@ -109,7 +110,8 @@ MUST_CHECK enum status service_init(struct service *service,
 MUST_CHECK enum status service_start(struct service *service,
                                      struct problem *why);
 
-/* Lets the thread end, not later than `cut_at_us`. */
+/* Lets the thread end, not later than `cut_at_us`. What was posted before runs
+ * first, and counts: whoever it makes busy is waited for. */
 void service_end(struct service *service, int64_t cut_at_us);
 
 /* Waits for the end of the thread. */

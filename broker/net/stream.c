@@ -101,6 +101,9 @@ request_accept_long(struct request *rq, const struct response *head,
         return;
     stream->is_long = true;
     connection_enter(rq->connection, PHASE_LONG, 0);
+    /* Until it opens: its owner, who has yet to say how it ends, does not know
+     * it before, so the end of the server waits for that. */
+    connection_set_busy(rq->connection, true);
     answer_begin_long(rq, head, opening);
 }
 
@@ -181,6 +184,7 @@ stream_writable(struct connection *c)
         connection_set_flow(c, FLOW_QUIET);
     if (s->is_long && !s->is_open) {
         s->is_open = true;
+        connection_set_busy(c, false);
         s->handlers->on_open(s, s->user);
     } else if (s->is_waiting) {
         s->is_waiting = false;

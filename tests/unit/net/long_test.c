@@ -1,4 +1,5 @@
 /* Answers without a known end. */
+#include "broker/net/service.h"
 #include "tests/unit/net/served.h"
 
 #define REQUEST "GET /long HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -372,6 +373,129 @@ outlives_a_write_to_who_has_gone(void **state)
     served_assert_alive();
 }
 
+/* The end of the server */
+
+static void
+run_farewell(struct task *task)
+{
+    (void)task;
+    end_all();
+}
+
+/* As the broker does it: those who are connected are told, then the server is
+ * to end. */
+static void
+say_farewell_and_end(void)
+{
+    static struct task farewell;
+    struct service *service = server_service(served.server, 0);
+
+    farewell = (struct task){.run = run_farewell};
+    service_post(service, &farewell);
+    service_end(service, clock_steady_us() + 5000000);
+}
+
+static void
+do_nothing(struct job *job)
+{
+    (void)job;
+}
+
+static void
+end_by_job(struct job *job)
+{
+    (void)job;
+    say_farewell_and_end();
+}
+
+static void
+begin_job(void)
+{
+    static struct job job;
+
+    job = (struct job){do_nothing, end_by_job, NULL};
+    service_work(server_service(served.server, 0), &job);
+}
+
+/* The thread may be anywhere when both calls come, such as within a task or a
+ * job, and then looks first whether it may end: what was posted before makes it
+ * wait. */
+static void
+the_end_comes_behind_what_was_posted_before(void **state)
+{
+    static void (*const ways[])(void) = {say_farewell_and_end, begin_job};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct wire *w = begun(REQUEST);
+
+        served_on_service(ways[i]);
+        assert_bytes(w, "0\r\n\r\n");
+        assert_true(wire_is_ended(w));
+        wire_close(w);
+        if (i == 0) {
+            close_longs(state);
+            open_longs(state);
+        }
+    }
+}
+
+static struct ticket held; /* of a request that is owed its answer */
+
+static void
+end_the_server(void)
+{
+    service_end(server_service(served.server, 0), clock_steady_us() + 10000000);
+}
+
+/* With a request for a long answer the one that was held is answered, and when
+ * the thread goes on it is time to look whether it may end. */
+static void
+release_with_long(struct request *rq, void *user)
+{
+    struct request *other = ticket_request(held);
+    bool is_long = slice_is(request_path(rq), "/long");
+
+    served_on_request(rq, user);
+    if (!is_long)
+        held = request_ticket(rq);
+    if (!is_long || !other)
+        return;
+    served_free(other);
+    served_answer_text(other, 200, SLICE("at last"));
+    poll(NULL, 0, 30);
+}
+
+static void
+hold_requests(void)
+{
+    served.server->options.on_request = release_with_long;
+}
+
+/* Its head is sent, but only when it opens can it be told how to end. */
+static void
+the_end_waits_for_a_long_answer_to_open(void **state)
+{
+    struct wire *busy = NULL, *w = served_connect();
+    struct wire_answer a;
+
+    (void)state;
+    held = (struct ticket){.service = server_service(served.server, 0)};
+    served.long_handlers = &brief;
+    served_on_service(hold_requests);
+    busy = served_sent("GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(served_wait(&served.n_open, 1));
+    served_on_service(end_the_server);
+
+    assert_true(wire_send_text(w, REQUEST));
+    assert_true(wire_answer_head(w, &a));
+    assert_bytes(w, FIRST "2\r\nhi\r\n0\r\n\r\n");
+    assert_true(wire_is_ended(w));
+    assert_true(wire_answer(busy, &a, false));
+    assert_string_equal(a.body, "at last");
+    wire_close(busy);
+    wire_close(w);
+}
+
 static void
 composes_chunk_headers(void **state)
 {
@@ -412,6 +536,8 @@ main(void)
         TEST(ends_behind_what_was_begun),
         TEST(cuts_who_does_not_even_read),
         TEST(outlives_a_write_to_who_has_gone),
+        TEST(the_end_comes_behind_what_was_posted_before),
+        TEST(the_end_waits_for_a_long_answer_to_open),
     };
 
     return served_run(tests);
