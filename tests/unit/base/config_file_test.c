@@ -1,0 +1,371 @@
+/* The file of options; and what is written of them: its example, and the help.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/tempdir.h"
+#include "tests/unit/base/configured.h"
+
+static void
+a_file_has_one_option_a_line_and_the_command_line_wins(void **state)
+{
+    struct config config;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini",
+                  "# the broker of the library\n"
+                  "\n"
+                  "listen = [::1]:1\n"
+                  "  data = /srv/tidings ; not the default\n"
+                  "rotate-age=3600\r\n"
+                  "insecure-open = yes\n"
+                  "check = no\n"
+                  "heartbeat = 5");
+
+    READ(&config, "--heartbeat", "7", "--config", path);
+
+    assert_string_equal(config.listen_host, "::1");
+    assert_int_equal(config.listen_port, 1);
+    assert_string_equal(config.data, "/srv/tidings");
+    assert_int_equal(config.rotate_age_us, 3600 * INT64_C(1000000));
+    assert_true(config.insecure_open);
+    assert_false(config.check);
+    assert_int_equal(config.heartbeat_us, 7000000);
+}
+
+/* Writes `text` as a file and expects "FILE:sentence". */
+static void
+refused_in_file(void **state, const char *text, const char *sentence)
+{
+    char path[300], want[600];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    snprintf(want, sizeof(want), "%s:%s", path, sentence);
+    tempdir_write(tempdir_fd(state), "t.ini", text);
+    REFUSED(want, "--config", path);
+}
+
+static void
+an_error_in_the_file_names_its_line(void **state)
+{
+    char line[400];
+
+    refused_in_file(state, "\n# here\nrotate-entries = 0\nmore = bad\n",
+                    "3: rotate-entries: 0 is not between 1 and 50000");
+    refused_in_file(state, "mqtt = x\n", "1: mqtt: there is no such option");
+    refused_in_file(state, "data = a\n\ndata = a\n",
+                    "3: data: is there twice, first in line 1");
+    refused_in_file(state, "data\n", "1: this is not NAME = VALUE");
+    refused_in_file(state, "nonsense\nrotate-entries = 0\n",
+                    "1: this is not NAME = VALUE");
+    refused_in_file(state, "data = a\n[broker\n",
+                    "2: [broker]: there are no sections");
+    refused_in_file(state, "[broker]\ndata = a\n",
+                    "1: [broker]: there are no sections");
+    refused_in_file(state, "data = a\n\n  [br\x1b[oker] ; empty\n",
+                    "3: [br?[oker]: there are no sections");
+    refused_in_file(state, "\xef\xbb\xbf[broker]\n",
+                    "1: [broker]: there are no sections");
+    refused_in_file(state, "data =\n", "1: data: is empty");
+    refused_in_file(state, "check = true\n",
+                    "1: check: \"true\" is not yes or no");
+    refused_in_file(state, "help = yes\n",
+                    "1: help: stands on the command line only");
+    refused_in_file(state, "config = other.ini\n",
+                    "1: config: stands on the command line only");
+
+    /* libinih would cut it, and take the rest for the next line. */
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "data = ", 7);
+    line[sizeof(line) - 1] = '\0';
+    refused_in_file(state, line, "1: this line is too long, or has a NUL");
+
+    /* What stands there is not what the words say. */
+    refused_in_file(state, " = 3\n", "1: this is not NAME = VALUE");
+    refused_in_file(state, "listen 127.0.0.1:8787\n",
+                    "1: this is not NAME = VALUE");
+    refused_in_file(state, "data = \"/srv/tidings\"\n",
+                    "1: data: a value has no quotes around it");
+    refused_in_file(state, "data = '/srv/tidings' ; here\n",
+                    "1: data: a value has no quotes around it");
+    refused_in_file(state, "threads = \"2\"\n",
+                    "1: threads: a value has no quotes around it");
+}
+
+/* Wherever it stands: what follows it must not be lost without a word. */
+static void
+a_nul_in_the_file_is_refused(void **state)
+{
+    static const struct {
+        struct slice text;
+        unsigned line;
+    } files[] = {
+        {SLICE("threads = 2\0\n"), 1},       {SLICE("threads = 2\0"), 1},
+        {SLICE("threads = 2\0data = x"), 1}, {SLICE("threads = 2\n\0"), 2},
+        {SLICE("\xff\xfet\0h\0r\0"), 1},
+    };
+
+    char path[300], want[400];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        FILE *to = fopen(path, "w");
+
+        assert_int_equal(fwrite(files[i].text.data, 1, files[i].text.size, to),
+                         files[i].text.size);
+        fclose(to);
+        snprintf(want, sizeof(want),
+                 "%s:%u: this line is too long, or has a NUL", path,
+                 files[i].line);
+        REFUSED(want, "--config", path);
+    }
+}
+
+/* Unknown keys are errors with a suggestion; the same on the
+ * command line. */
+static void
+what_was_misspelt_is_told_what_was_meant(void **state)
+{
+    static const struct {
+        const char *written, *meant;
+    } words[] = {
+        {"rotat-age", "rotate-age"},
+        {"rotate_age", "rotate-age"},
+        {"Rotate-Age", "rotate-age"},
+        {"something-else", NULL},
+        {"lsiten", "listen"},
+        {"dta", "data"},
+        {"dir", NULL},
+        {"rotate-entires", "rotate-entries"},
+        {"request-timout", "request-timeout"},
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        char line[100], want[200], option[100];
+
+        snprintf(option, sizeof(option), "--%s", words[i].written);
+        if (words[i].meant)
+            snprintf(want, sizeof(want),
+                     "%s: there is no such option; did you mean --%s?", option,
+                     words[i].meant);
+        else
+            snprintf(want, sizeof(want),
+                     "%s: there is no such option; --help lists them", option);
+        REFUSED(want, option, "1");
+
+        snprintf(line, sizeof(line), "# here\n%s = 1\n", words[i].written);
+        if (words[i].meant)
+            snprintf(want, sizeof(want),
+                     "2: %s: there is no such option; did you mean %s?",
+                     words[i].written, words[i].meant);
+        else
+            snprintf(want, sizeof(want), "2: %s: there is no such option",
+                     words[i].written);
+        refused_in_file(state, line, want);
+    }
+}
+
+static void
+a_byte_order_mark_is_no_part_of_the_first_key(void **state)
+{
+    struct config config;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini", "\xef\xbb\xbf heartbeat = 5\n");
+
+    READ(&config, "--config", path);
+
+    assert_int_equal(config.heartbeat_us, 5000000);
+}
+
+static void
+a_line_of_198_bytes_is_read_whole(void **state)
+{
+    struct config config;
+    char path[300], text[200];
+
+    memset(text, 'x', sizeof(text));
+    memcpy(text, "data = ", 7);
+    text[198] = '\n';
+    text[199] = '\0';
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini", text);
+
+    READ(&config, "--config", path);
+
+    assert_int_equal(strlen(config.data), 198 - 7);
+}
+
+static void
+a_file_that_cannot_be_read_is_named(void **state)
+{
+    char path[300], want[400];
+
+    snprintf(path, sizeof(path), "%s/none.ini", tempdir_path(state));
+    snprintf(want, sizeof(want),
+             "--config: cannot read %s: No such file or directory", path);
+    REFUSED(want, "--config", path);
+
+    snprintf(want, sizeof(want), "--config: cannot read %s: Is a directory",
+             tempdir_path(state));
+    snprintf(path, sizeof(path), "%s", tempdir_path(state));
+    REFUSED(want, "--config", path);
+}
+
+/* The example of a file, and what --help says */
+
+static size_t
+print_example(char *to, size_t size)
+{
+    FILE *file = fmemopen(to, size, "w");
+
+    config_example(file);
+    fclose(file);
+    return strlen(to);
+}
+
+/* To mend it: tidingsd --example > broker/tidingsd.ini */
+static void
+the_example_stands_in_tidingsd_ini(void **state)
+{
+    char text[16384] = "", stored[16384] = "";
+    FILE *from = fopen(SPEC_DIR "/../../broker/tidingsd.ini", "re");
+
+    (void)state;
+    assert_non_null(from);
+
+    print_example(text, sizeof(text));
+
+    assert_true(fread(stored, 1, sizeof(stored) - 1, from) > 0);
+    fclose(from);
+    assert_string_equal(text, stored);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        assert_in_range(strlen(line), 1, 80);
+}
+
+/* As it stands it says nothing; with the marks taken away, the defaults. Every
+ * option that --help names is in it, but for those of the command line. */
+static void
+the_example_says_the_defaults_of_all_options(void **state)
+{
+    char help[16384] = "", text[16384] = "", path[300], *line, *rest = NULL;
+    FILE *to = fmemopen(help, sizeof(help), "w");
+    struct config defaults, same;
+    unsigned n = 0;
+    int fd;
+
+    config_help(to);
+    fclose(to);
+    print_example(text, sizeof(text));
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini", text);
+    READ(&defaults, "--config", path);
+
+    fd = openat(tempdir_fd(state), "t.ini", O_WRONLY | O_TRUNC | O_CLOEXEC);
+    for (line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char name[64], option[80];
+        size_t size = strcspn(line, " =");
+
+        if (line[0] != '#' || size < 2)
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)size - 1, line + 1);
+        snprintf(option, sizeof(option), "\n  --%s ", name);
+        assert_non_null(strstr(help, option));
+        n++;
+        /* These have no default that could be written. */
+        if (strcmp(name, "public-url") && strcmp(name, "threads") &&
+            strcmp(name, "tls-cert") && strcmp(name, "tls-key") &&
+            strcmp(name, "allow-callbacks"))
+            dprintf(fd, "%s\n", line + 1);
+    }
+    close(fd);
+    READ(&same, "--config", path);
+
+    assert_memory_equal(&same, &defaults, sizeof(same));
+    for (const char *at = help; (at = strstr(at, "\n  --")); at++)
+        n--;
+    assert_int_equal(n, (unsigned)-4); /* config, example, version, help */
+}
+
+static void
+help_names_every_option_within_80_columns(void **state)
+{
+    static const char *const names[] = {
+        "config",          "listen",        "data",       "public-url",
+        "threads",         "rotate-bytes",  "rotate-age", "rotate-entries",
+        "index-lists",     "max-body",      "linger",     "ingest-bytes",
+        "tail-bytes",      "heartbeat",     "log-level",  "message-bytes",
+        "request-timeout", "insecure-open", "check",      "example",
+        "version",         "help",
+    };
+    char text[16384] = "";
+    FILE *to = fmemopen(text, sizeof(text), "w");
+
+    (void)state;
+
+    config_help(to);
+    fclose(to);
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char option[64];
+
+        snprintf(option, sizeof(option), "\n  --%s ", names[i]);
+        if (!strstr(text, option))
+            fail_msg("--%s is missing", names[i]);
+    }
+    assert_non_null(
+        strstr(text, "\n"
+                     "  --rotate-bytes BYTES       close a Change List at this "
+                     "size (512K to 50M;\n"
+                     "                             default 50M)\n"));
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        assert_in_range(strlen(line), 1, 80);
+}
+
+/* What broker/start --help shows without a build. To mend it:
+ * tidingsd --help > broker/options.txt */
+static void
+help_stands_in_options_txt_as_well(void **state)
+{
+    char text[16384] = "", stored[16384] = "";
+    FILE *to = fmemopen(text, sizeof(text), "w");
+    FILE *from = fopen(SPEC_DIR "/../../broker/options.txt", "re");
+
+    (void)state;
+    assert_non_null(from);
+
+    config_help(to);
+    fclose(to);
+
+    assert_true(fread(stored, 1, sizeof(stored) - 1, from) > 0);
+    fclose(from);
+    assert_string_equal(text, stored);
+}
+
+#define IN_TEMPDIR(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_TEMPDIR(a_file_has_one_option_a_line_and_the_command_line_wins),
+        IN_TEMPDIR(an_error_in_the_file_names_its_line),
+        IN_TEMPDIR(a_nul_in_the_file_is_refused),
+        IN_TEMPDIR(what_was_misspelt_is_told_what_was_meant),
+        IN_TEMPDIR(a_byte_order_mark_is_no_part_of_the_first_key),
+        IN_TEMPDIR(a_line_of_198_bytes_is_read_whole),
+        IN_TEMPDIR(a_file_that_cannot_be_read_is_named),
+        cmocka_unit_test(the_example_stands_in_tidingsd_ini),
+        IN_TEMPDIR(the_example_says_the_defaults_of_all_options),
+        cmocka_unit_test(help_names_every_option_within_80_columns),
+        cmocka_unit_test(help_stands_in_options_txt_as_well),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
