@@ -1,0 +1,436 @@
+/*
+ * served_handlers.h - what the server of these tests answers.
+ *
+ *     GET    /small          200 "hello"; HEAD, DELETE, OPTIONS and others too
+ *     GET    /head           the request as it was understood, a line each
+ *     GET    /peer           the address of who asks
+ *     GET    /big?size=N     N bytes from memory
+ *     GET    /pool?size=N    N bytes that have to be asked for on the pool
+ *     GET    /short, /broken a body that ends too early, or fails
+ *     GET    /later          200 "later", from another thread, by ticket
+ *     GET    /never          no answer
+ *     GET    /long           an answer without end; begins with "first\n", then
+ *                            what served.long_handlers do
+ *     GET    /stream         a WebSocket; what it does: served.stream_handlers
+ *     POST   /echo           200 and the body (PUT too)
+ *     POST   /later          200 and its size, from another thread, by ticket
+ *     POST   /later-echo     200 and the body as one of the answer, likewise
+ *     POST   /refuse         413 before the body, /refuse-data at its first
+ *                            byte
+ */
+#ifndef TESTS_UNIT_NET_SERVED_HANDLERS_H
+#define TESTS_UNIT_NET_SERVED_HANDLERS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/net/request.h"
+#include "broker/net/response.h"
+#include "broker/net/server.h"
+#include "broker/net/stream.h"
+#include "proto/buf.h"
+
+/* What a handler keeps of a request. */
+struct served_request {
+    struct buf body;
+    struct ticket ticket;
+    struct task task;
+    bool is_later;
+    bool is_body; /* the answer is a body, not a text */
+    struct served_request *next;
+};
+
+struct served {
+    struct server *server;
+    unsigned port;
+    struct server_options options;
+    const struct stream_handlers *stream_handlers;
+    const struct stream_handlers *long_handlers;
+
+    atomic_uint n_requests; /* on_request calls */
+    atomic_uint n_gone;     /* on_gone calls */
+    atomic_uint n_open;     /* requests whose answer is owed */
+    atomic_uint n_bodies;   /* answers' bodies not freed yet */
+    atomic_uint n_tickets;  /* tickets that were looked up */
+    atomic_uint n_wakes;
+    atomic_uint n_seconds;
+
+    /* The other thread, which answers by ticket. */
+    pthread_t other;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct served_request *queue, **queue_end;
+    bool is_paused; /* answers nothing for now */
+    bool is_ending;
+};
+
+/* One at a time. */
+static struct served served;
+
+/* Bodies */
+
+struct served_body {
+    struct body base;
+    uint64_t left;
+    uint64_t at;
+    bool is_pool, is_next; /* only with may_block; may be asked for now */
+    enum body_result end;
+    char piece[100000];
+};
+
+static inline char
+served_byte(uint64_t at)
+{
+    return (char)('a' + at % 23);
+}
+
+static inline enum body_result
+served_body_next(struct body *body, bool may_block, struct slice *piece)
+{
+    struct served_body *b = (struct served_body *)body;
+    size_t n = 1 + (size_t)(b->at * 7919 % sizeof(b->piece));
+
+    if (!b->left)
+        return b->end;
+    if (b->is_pool && !may_block)
+        return BODY_WAITS;
+    if (n > b->left)
+        n = (size_t)b->left;
+    for (size_t i = 0; i < n; i++)
+        b->piece[i] = served_byte(b->at + i);
+    b->at += n;
+    b->left -= n;
+    *piece = (struct slice){b->piece, n};
+    return BODY_DATA;
+}
+
+static inline void
+served_body_free(struct body *body)
+{
+    atomic_fetch_sub(&served.n_bodies, 1);
+    free(body);
+}
+
+static inline struct body *
+served_body(uint64_t size, bool is_pool)
+{
+    struct served_body *b = calloc(1, sizeof(*b));
+
+    b->base = (struct body){size, served_body_next, served_body_free};
+    b->left = size;
+    b->is_pool = is_pool;
+    b->end = BODY_END;
+    atomic_fetch_add(&served.n_bodies, 1);
+    return &b->base;
+}
+
+/* The other thread */
+
+static inline void
+served_answer_later(struct task *task)
+{
+    struct served_request *kept = list_entry(task, struct served_request, task);
+    struct request *rq = ticket_request(kept->ticket);
+    struct response r;
+    char text[64];
+
+    if (rq) {
+        atomic_fetch_sub(&served.n_open, 1);
+        response_init(&r, 200, "text/plain");
+        snprintf(text, sizeof(text), "later %zu", kept->body.size);
+        r.text = slice_of(text);
+        if (kept->is_body)
+            r.body = body_of_buf(&kept->body);
+        request_answer(rq, &r);
+    }
+    buf_fini(&kept->body);
+    free(kept);
+    atomic_fetch_add(&served.n_tickets, 1);
+}
+
+static inline void *
+served_other(void *unused)
+{
+    struct served_request *kept = NULL;
+
+    (void)unused;
+    pthread_mutex_lock(&served.mutex);
+    for (;;) {
+        while (!served.is_ending && (served.is_paused || !served.queue))
+            pthread_cond_wait(&served.changed, &served.mutex);
+        kept = served.queue;
+        if (!kept)
+            break;
+        served.queue = kept->next;
+        if (!kept->next)
+            served.queue_end = &served.queue;
+        pthread_mutex_unlock(&served.mutex);
+        service_post(kept->ticket.service, &kept->task);
+        pthread_mutex_lock(&served.mutex);
+    }
+    pthread_mutex_unlock(&served.mutex);
+    return NULL;
+}
+
+static inline void
+served_pause(bool is_paused)
+{
+    pthread_mutex_lock(&served.mutex);
+    served.is_paused = is_paused;
+    pthread_cond_signal(&served.changed);
+    pthread_mutex_unlock(&served.mutex);
+}
+
+/* From here on the memory is the other thread's; the request keeps none. */
+static inline void
+served_send_to_other(struct request *rq, struct served_request *kept)
+{
+    request_set_user(rq, NULL);
+    kept->ticket = request_ticket(rq);
+    kept->task = (struct task){.run = served_answer_later};
+    pthread_mutex_lock(&served.mutex);
+    kept->next = NULL;
+    *served.queue_end = kept;
+    served.queue_end = &kept->next;
+    pthread_cond_signal(&served.changed);
+    pthread_mutex_unlock(&served.mutex);
+}
+
+/* Handlers */
+
+static inline void
+served_answer_text(struct request *rq, unsigned status, struct slice text)
+{
+    struct response r;
+
+    response_init(&r, status, "text/plain");
+    r.text = text;
+    request_answer(rq, &r);
+}
+
+static inline void
+served_free(struct request *rq)
+{
+    struct served_request *kept = request_user(rq);
+
+    atomic_fetch_sub(&served.n_open, 1);
+    if (!kept)
+        return;
+    buf_fini(&kept->body);
+    free(kept);
+}
+
+static inline void
+served_on_data(struct request *rq, struct slice bytes)
+{
+    struct served_request *kept = request_user(rq);
+
+    if (slice_is(request_path(rq), "/refuse-data")) {
+        served_free(rq);
+        request_answer_problem(rq, 413, NULL, NULL, NULL);
+        return;
+    }
+    buf_add_slice(&kept->body, bytes);
+}
+
+static inline void
+served_on_end(struct request *rq)
+{
+    struct served_request *kept = request_user(rq);
+
+    if (kept->is_later) {
+        served_send_to_other(rq, kept);
+        return;
+    }
+    served_answer_text(rq, 200, buf_slice(&kept->body));
+    served_free(rq);
+}
+
+static inline void
+served_on_gone(struct request *rq)
+{
+    served_free(rq);
+    atomic_fetch_add(&served.n_gone, 1);
+}
+
+static const struct request_handlers served_handlers = {
+    served_on_data, served_on_end, served_on_gone};
+
+static inline void
+served_tell_head(struct request *rq)
+{
+    static const char *const names[] = {"host",
+                                        "origin",
+                                        "content-type",
+                                        "accept",
+                                        "idempotency-key",
+                                        "last-event-id",
+                                        "if-none-match",
+                                        "authorization",
+                                        "x-forwarded-for",
+                                        "accept-encoding",
+                                        "link"};
+    struct slice value = {NULL, 0};
+    struct buf text;
+    bool is_bad = false;
+
+    buf_init(&text, 65536);
+    buf_add_format(&text, "path=%.*s\nquery=%.*s\n",
+                   SLICE_ARG(request_path(rq)), SLICE_ARG(request_query(rq)));
+    if (request_parameter(rq, "a", &value, &is_bad))
+        buf_add_format(&text, "a=%.*s\n", SLICE_ARG(value));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (request_header(rq, names[i], &value))
+            buf_add_format(&text, "%s=%.*s\n", names[i], SLICE_ARG(value));
+    served_answer_text(rq, 200, buf_slice(&text));
+    buf_fini(&text);
+}
+
+static inline void
+served_tell_peer(struct request *rq)
+{
+    char peer[PEER_SIZE];
+
+    request_peer(rq, peer);
+    served_answer_text(rq, 200, slice_of(peer));
+}
+
+static inline void
+served_send_body(struct request *rq)
+{
+    struct slice path = request_path(rq), size = {"0", 1};
+    struct response r;
+    bool is_bad = false;
+    uint64_t n = 0;
+
+    (void)request_parameter(rq, "size", &size, &is_bad);
+    for (size_t i = 0; i < size.size; i++)
+        n = n * 10 + (uint64_t)(size.data[i] - '0');
+    response_init(&r, 200, "text/plain");
+    r.body = served_body(n, slice_is(path, "/pool"));
+    if (slice_is(path, "/short"))
+        ((struct served_body *)r.body)->left = n - 1;
+    if (slice_is(path, "/broken")) {
+        ((struct served_body *)r.body)->left = n / 2;
+        ((struct served_body *)r.body)->end = BODY_FAILED;
+    }
+    request_answer(rq, &r);
+}
+
+static inline void
+served_stream(struct request *rq)
+{
+    struct slice list = {NULL, 0};
+
+    if (!request_header(rq, "sec-websocket-protocol", &list))
+        request_accept_stream(rq, NULL, served.stream_handlers, NULL);
+    else if (slice_starts(list, "resourcesync.xml"))
+        request_accept_stream(rq, "resourcesync.xml", served.stream_handlers,
+                              NULL);
+    else if (slice_starts(list, "resourcesync.json"))
+        request_accept_stream(rq, "resourcesync.json", served.stream_handlers,
+                              NULL);
+    else
+        request_answer_problem(rq, 400, NULL, NULL, NULL);
+}
+
+static inline void
+served_long(struct request *rq)
+{
+    struct response r;
+
+    response_init(&r, 200, "text/plain");
+    r.is_long = true;
+    if (request_method(rq) == METHOD_HEAD)
+        request_answer(rq, &r);
+    else if (request_is_1_0(rq))
+        request_accept_long(rq, &r, SLICE("first\n"), served.long_handlers,
+                            NULL);
+    else
+        request_accept_long(rq, &r, SLICE("6\r\nfirst\n\r\n"),
+                            served.long_handlers, NULL);
+}
+
+static inline void
+served_on_request(struct request *rq, void *user)
+{
+    struct slice path = request_path(rq);
+    enum method method = request_method(rq);
+    struct served_request *kept = NULL;
+
+    (void)user;
+    atomic_fetch_add(&served.n_requests, 1);
+    if (request_is_upgrade(rq)) {
+        served_stream(rq);
+        return;
+    }
+    if (method == METHOD_OTHER) {
+        request_answer_problem(rq, 405, NULL, "GET, POST", NULL);
+        return;
+    }
+    if (slice_is(path, "/long") &&
+        (method == METHOD_GET || method == METHOD_HEAD)) {
+        served_long(rq);
+        return;
+    }
+    if (slice_is(path, "/refuse")) {
+        request_answer_problem(rq, 413, NULL, NULL, NULL);
+        return;
+    }
+    if (slice_is(path, "/head")) {
+        served_tell_head(rq);
+        return;
+    }
+    if (slice_is(path, "/peer")) {
+        served_tell_peer(rq);
+        return;
+    }
+    if (slice_is(path, "/big") || slice_is(path, "/pool") ||
+        slice_is(path, "/short") || slice_is(path, "/broken")) {
+        served_send_body(rq);
+        return;
+    }
+    if (method != METHOD_POST && method != METHOD_PUT &&
+        !slice_is(path, "/later") && !slice_is(path, "/never")) {
+        served_answer_text(rq, 200, SLICE("hello"));
+        return;
+    }
+
+    kept = calloc(1, sizeof(*kept));
+    buf_init(&kept->body, 64 << 20);
+    kept->is_body = slice_is(path, "/later-echo");
+    kept->is_later = kept->is_body || slice_is(path, "/later");
+    request_set_user(rq, kept);
+    atomic_fetch_add(&served.n_open, 1);
+    if (method == METHOD_POST || method == METHOD_PUT) {
+        request_receive(rq, &served_handlers);
+        return;
+    }
+    request_defer(rq, &served_handlers);
+    if (kept->is_later)
+        served_send_to_other(rq, kept);
+}
+
+static inline void
+served_on_wake(struct service *service, void *user)
+{
+    (void)service;
+    (void)user;
+    atomic_fetch_add(&served.n_wakes, 1);
+}
+
+static inline void
+served_on_tick(struct service *service, void *user)
+{
+    (void)service;
+    (void)user;
+    atomic_fetch_add(&served.n_seconds, 1);
+}
+
+#endif
