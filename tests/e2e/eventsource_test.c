@@ -479,16 +479,6 @@ sends_heartbeats_when_nothing_happens(void **state)
 
 /* Being sent away */
 
-static void
-expect_last_event(struct events *e, const char *name)
-{
-    while (events_read(e) && strcmp(e->name, name))
-        ;
-    assert_string_equal(e->name, name);
-    buf_add(&e->data, "", 1);
-    assert_false(events_read(e));
-}
-
 /* R-345: a position that cannot be served is told on the stream, for nobody
  * could read the body of a refusal, with where to go on; and who connects again
  * as told by that event is told to stop. */
@@ -502,8 +492,7 @@ tells_that_a_position_is_gone_once(void **state)
         struct events e;
 
         events_open(&e, s->broker.port, FROM_START, ids[i]);
-        expect_last_event(&e, "gone");
-        assert_true(e.is_whole);
+        events_end(&e, "gone");
         assert_non_null(strstr(e.data.data, "\"earliest\":\""));
         assert_non_null(strstr(e.data.data, "-3\",\"restart\":\"http://"));
         assert_non_null(strstr(e.data.data, "/sets/news/capabilitylist.xml\""));
@@ -530,8 +519,7 @@ says_farewell(void **state)
     }
     kill(s->broker.pid, SIGTERM);
     for (int i = 0; i < 4; i++) {
-        expect_last_event(&e[i], "farewell");
-        assert_true(e[i].is_whole);
+        events_end(&e[i], "farewell");
         assert_string_equal(e[i].data.data,
                             "{\"detail\":\"the broker is ending\"}");
     }

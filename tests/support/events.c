@@ -254,3 +254,16 @@ events_until(struct events *e, uint64_t last)
         events_next(e);
     assert_int_equal(e->notice.last, last);
 }
+
+void
+events_end(struct events *e, const char *name)
+{
+    char last[sizeof(e->name)] = "";
+
+    while (events_read(e))
+        memcpy(last, e->name, sizeof(last));
+    memcpy(e->name, last, sizeof(last));
+    assert_string_equal(e->name, name);
+    assert_true(e->is_whole);
+    buf_add(&e->data, "", 1);
+}

@@ -72,4 +72,8 @@ const struct notice *events_next(struct events *e);
 /* Goes on until a message ends at `last`; fails the test if one goes beyond. */
 void events_until(struct events *e, uint64_t last);
 
+/* Reads to the end of the answer, which is whole; its last event has that name,
+ * and its data are terminated. Fails the test if not. */
+void events_end(struct events *e, const char *name);
+
 #endif

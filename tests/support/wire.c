@@ -475,6 +475,18 @@ wire_request(struct wire *w, const char *method, const char *path,
            wire_answer(w, a, !strcmp(method, "HEAD"));
 }
 
+struct wire *
+wire_ask(unsigned port, const char *path)
+{
+    struct wire *w = wire_connect("127.0.0.1", port);
+
+    if (w && wire_send_format(w, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path,
+                              w->host))
+        return w;
+    wire_close(w);
+    return NULL;
+}
+
 bool
 wire_upgrade(struct wire *w, const char *path, const char *subprotocols,
              struct wire_answer *a)
