@@ -150,7 +150,7 @@ static const struct option rows[] = {
  *     tidingsd --help > broker/options.txt
  *     tidingsd --example > broker/tidingsd.ini
  *
- * The test unit/base/config compares both. */
+ * The test unit/base/config_file compares both. */
 
 /* What the command line says; NULL: nothing. */
 struct given {

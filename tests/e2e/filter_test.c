@@ -439,10 +439,6 @@ bad_filters_are_refused_and_named(void **state)
 
     static const char *const places[] = {"/sets/" SET "/changes",
                                          "/sets/" SET "/stream"};
-    static const char *const upgrade[] = {
-        "Connection: Upgrade", "Upgrade: websocket",
-        "Sec-WebSocket-Version: 13",
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", NULL};
     struct lists *l = *state;
     struct jsonpath j;
     char path[2000];
@@ -453,7 +449,7 @@ bad_filters_are_refused_and_named(void **state)
         for (size_t k = 0; k < 2; k++) {
             snprintf(path, sizeof(path), "%s?%s", places[k], rows[i].query);
             assert_int_equal(http_request(&l->http, "GET", path,
-                                          k ? upgrade : NULL,
+                                          k ? http_upgrade : NULL,
                                           (struct slice){NULL, 0}),
                              400);
             jsonpath_open(&j, buf_slice(&l->http.body));

@@ -173,10 +173,6 @@ what_is_no_moment_is_refused(void **state)
          "since and after contradict each other: give one"},
     };
 
-    static const char *const upgrade[] = {
-        "Connection: Upgrade", "Upgrade: websocket",
-        "Sec-WebSocket-Version: 13",
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", NULL};
     struct lists *l = *state;
     struct jsonpath j;
     char path[128];
@@ -188,7 +184,7 @@ what_is_no_moment_is_refused(void **state)
             snprintf(path, sizeof(path), "%s?%s", k ? STREAM : MEMORY,
                      rows[i].query);
             assert_int_equal(http_request(&l->http, "GET", path,
-                                          k ? upgrade : NULL,
+                                          k ? http_upgrade : NULL,
                                           (struct slice){NULL, 0}),
                              400);
             jsonpath_open(&j, buf_slice(&l->http.body));

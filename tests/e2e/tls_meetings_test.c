@@ -14,60 +14,23 @@
 
 #include <cmocka.h>
 
-#include "tests/support/broker.h"
-#include "tests/support/certificate.h"
-#include "tests/support/command.h"
-#include "tests/support/http.h"
 #include "tests/support/source.h"
+#include "tests/support/tls_stage.h"
 #include "tests/support/wire.h"
 
 #define TIDINGS BIN_DIR "/tidings"
-#define SET     "/sets/news"
+#define SET     "/sets/" TLS_SET
 #define LIST    SET "/changes/000000000001.xml"
-
-struct stage {
-    struct tempdir dir; /* of the certificate */
-    struct certificate certificate;
-    struct broker broker;
-    struct http http;
-    struct command command;
-    char set_url[128];
-};
 
 static int
 set_stage(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    *state = s;
-    tempdir_open(&s->dir);
-    certificate_make(&s->certificate, s->dir.path, NULL);
-    setenv("CURL_CA_BUNDLE", s->certificate.ca, 1);
-    broker_open(&s->broker, "--tls-cert", s->certificate.cert, "--tls-key",
-                s->certificate.key, "--heartbeat", "0.2", "--remove-grace", "0",
-                NULL);
-    http_open(&s->http, s->broker.url);
-    snprintf(s->set_url, sizeof(s->set_url), "%s" SET, s->broker.url);
-    return 0;
-}
-
-static int
-clear_stage(void **state)
-{
-    struct stage *s = *state;
-
-    http_close(&s->http);
-    broker_stop(&s->broker);
-    broker_close(&s->broker);
-    unsetenv("CURL_CA_BUNDLE");
-    tempdir_close(&s->dir);
-    free(s);
+    TLS_STAGE_OPEN(state, "--heartbeat", "0.2", "--remove-grace", "0");
     return 0;
 }
 
 static struct wire *
-connect_tls(struct stage *s)
+connect_tls(struct tls_stage *s)
 {
     struct wire *w = wire_connect("127.0.0.1", s->broker.port);
 
@@ -77,7 +40,7 @@ connect_tls(struct stage *s)
 }
 
 static void
-remove_set(struct stage *s)
+remove_set(struct tls_stage *s)
 {
     assert_int_equal(http_ask(&s->http, "DELETE", SET, NULL), 204);
 }
@@ -103,7 +66,7 @@ await_text(struct wire *w, struct buf *got, const char *text)
 static void
 an_event_stream_goes_on_and_ends_with_its_set(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct wire *w = connect_tls(s);
     struct wire_answer a;
     struct buf got;
@@ -132,7 +95,7 @@ an_event_stream_goes_on_and_ends_with_its_set(void **state)
 static void
 a_request_that_waits_is_answered(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct wire *w = connect_tls(s);
     struct wire_answer a;
 
@@ -159,7 +122,7 @@ parts_and_gzip_of_a_closed_list_are_its_bytes(void **state)
 {
     static const char *const ranges[] = {"bytes=0-0", "bytes=65530-200000",
                                          "bytes=3000000-3700000", "bytes=-11"};
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct http *h = &s->http;
     struct buf whole;
     char header[80];
@@ -194,20 +157,14 @@ parts_and_gzip_of_a_closed_list_are_its_bytes(void **state)
     buf_fini(&whole);
 }
 
-static int
-run(struct stage *s, const char *const *argv)
-{
-    command_start(&s->command, argv);
-    return command_end(&s->command);
-}
-
-#define RUN(s, ...) run(s, (const char *const[]){TIDINGS, __VA_ARGS__, NULL})
+#define RUN(s, ...) \
+    tls_stage_run(s, (const char *const[]){TIDINGS, __VA_ARGS__, NULL})
 
 /* Without it nobody is trusted, and nothing is posted. */
 static void
 every_command_takes_cacert(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     const char *ca = s->certificate.ca;
     char dir[320], file[340];
     FILE *f;
@@ -251,7 +208,8 @@ every_command_takes_cacert(void **state)
     assert_non_null(strstr(s->command.err_text, "was removed"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, set_stage, tls_stage_teardown)
 
 int
 main(void)

@@ -18,71 +18,27 @@
 
 #include <cmocka.h>
 
-#include "tests/support/broker.h"
-#include "tests/support/certificate.h"
-#include "tests/support/command.h"
 #include "tests/support/crowd.h"
 #include "tests/support/follower.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
+#include "tests/support/tls_stage.h"
 #include "tests/support/walk.h"
 
 #define TIDINGS BIN_DIR "/tidings"
-#define SET     "news"
+#define SET     TLS_SET
 #define CURL    "/usr/bin/curl"
 #define OPENSSL "/usr/bin/openssl"
-
-struct stage {
-    struct tempdir dir; /* of the certificate */
-    struct certificate certificate;
-    struct broker broker;
-    struct http http;
-    struct command command;
-    char set_url[128];
-};
 
 static int
 set_stage(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    *state = s;
-    tempdir_open(&s->dir);
-    certificate_make(&s->certificate, s->dir.path, NULL);
-    setenv("CURL_CA_BUNDLE", s->certificate.ca, 1);
-    broker_open(&s->broker, "--tls-cert", s->certificate.cert, "--tls-key",
-                s->certificate.key, "--heartbeat", "0.5", "--request-timeout",
-                "3", "--rotate-entries", "5", "--tail-bytes", "8M", NULL);
-    http_open(&s->http, s->broker.url);
-    snprintf(s->set_url, sizeof(s->set_url), "%s/sets/" SET, s->broker.url);
+    TLS_STAGE_OPEN(state, "--heartbeat", "0.5", "--request-timeout", "3",
+                   "--rotate-entries", "5", "--tail-bytes", "8M");
     return 0;
 }
 
-static int
-clear_stage(void **state)
-{
-    struct stage *s = *state;
-
-    http_close(&s->http);
-    if (s->broker.pid)
-        broker_stop(&s->broker);
-    broker_close(&s->broker);
-    unsetenv("CURL_CA_BUNDLE");
-    tempdir_close(&s->dir);
-    free(s);
-    return 0;
-}
-
-/* Runs a program to its end; returns its exit status. */
-static int
-run(struct stage *s, const char *const *argv)
-{
-    command_start(&s->command, argv);
-    return command_end(&s->command);
-}
-
-#define RUN(s, ...) run(s, (const char *const[]){__VA_ARGS__, NULL})
+#define RUN(s, ...) tls_stage_run(s, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Options */
 
@@ -96,7 +52,7 @@ assert_said(int status, int expected, const char *said, const char *words)
 static void
 the_two_files_belong_together(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     char said[2000];
 
     assert_said(
@@ -153,7 +109,7 @@ is_in_log(const struct broker *b, const char *words)
 static void
 a_key_that_others_can_read_and_an_old_certificate_are_warned_about(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct certificate_wish old = {.is_expired = true};
 
     assert_false(is_in_log(&s->broker, "warning"));
@@ -171,7 +127,7 @@ a_key_that_others_can_read_and_an_old_certificate_are_warned_about(void **state)
 static void
 curl_reads_and_posts(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     char changes[200], body[300], from[310], format[] = "%{http_code}\n";
     struct buf entries;
     FILE *f = NULL;
@@ -212,7 +168,7 @@ curl_reads_and_posts(void **state)
 static void
 openssl_asks_twice_in_one_go(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     const char *const argv[] = {
         OPENSSL,   "s_client",        "-quiet",   "-verify_return_error",
         "-CAfile", s->certificate.ca, "-connect", s->broker.listen,
@@ -237,7 +193,7 @@ openssl_asks_twice_in_one_go(void **state)
 static void
 a_pull_client_finds_everything(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct walk w;
 
     for (unsigned i = 0; i < 12; i++)
@@ -251,7 +207,7 @@ a_pull_client_finds_everything(void **state)
 /* tidings */
 
 static void
-assert_line(struct stage *s, uint64_t seq)
+assert_line(struct tls_stage *s, uint64_t seq)
 {
     char start[32];
 
@@ -263,7 +219,7 @@ assert_line(struct stage *s, uint64_t seq)
 static void
 follow_goes_on_after_a_crash(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
 
     source_post(&s->http, SET, 0, 2, 0);
     command_start(&s->command,
@@ -285,7 +241,7 @@ follow_goes_on_after_a_crash(void **state)
 static void
 a_certificate_that_nobody_vouches_for_is_told(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
 
     unsetenv("CURL_CA_BUNDLE");
     assert_int_equal(RUN(s, TIDINGS, "publish", s->set_url, "--change",
@@ -325,7 +281,7 @@ a_certificate_must_be_of_that_host_and_time(void **state)
         {{.names = "DNS:example.com"}, "IP address mismatch"},
         {{.is_expired = true}, "certificate has expired"},
     };
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         broker_stop(&s->broker);
@@ -352,7 +308,7 @@ an_address_of_ipv6_is_a_name(void **state)
         struct certificate_wish wish;
         int status;
     } cases[] = {{{.names = "IP:::1"}, 0}, {{.names = "IP:::2"}, 124}};
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         broker_stop(&s->broker);
@@ -381,7 +337,7 @@ an_address_of_ipv6_is_a_name(void **state)
 static void
 who_does_not_read_costs_nobody_anything(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct crowd *c = crowd_new(SUBSCRIBERS, 4096);
     size_t before_kib, most_kib = 0;
     uint64_t last = source_post(&s->http, SET, 0, 1, 0).last;
@@ -423,7 +379,7 @@ static void
 half_a_handshake_costs_nobody_anything(void **state)
 {
     enum { N = 200 };
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct wire *w[N];
 
     for (int i = 0; i < N; i++) {
@@ -443,7 +399,7 @@ half_a_handshake_costs_nobody_anything(void **state)
 static void
 says_farewell_and_the_end(void **state)
 {
-    struct stage *s = *state;
+    struct tls_stage *s = *state;
     struct follower f;
     static const char going_away[] = "\x03\xe9";
 
@@ -461,7 +417,7 @@ says_farewell_and_the_end(void **state)
 }
 
 #define STAGED(test) \
-    cmocka_unit_test_setup_teardown(test, set_stage, clear_stage)
+    cmocka_unit_test_setup_teardown(test, set_stage, tls_stage_teardown)
 
 int
 main(void)

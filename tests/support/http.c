@@ -10,6 +10,11 @@
 
 #include <cmocka.h>
 
+/* The key of RFC 6455 section 1.3. */
+const char *const http_upgrade[] = {
+    "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", NULL};
+
 /* Largest answer: a Change List has at most 50 MB. */
 #define BODY_SIZE_MAX    (256 << 20)
 #define HEADERS_SIZE_MAX (64 << 10)

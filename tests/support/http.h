@@ -52,6 +52,10 @@ long http_request(struct http *h, const char *method, const char *path,
 long http_ask(struct http *h, const char *method, const char *path, ...)
     __attribute__((sentinel));
 
+/* The header lines that ask for a WebSocket, for http_request: to hear that it
+ * is refused. */
+extern const char *const http_upgrade[];
+
 /* The value of the answer's header `name`, whatever the case; NULL: it has
  * none. Lent until the next call. */
 const char *http_header(struct http *h, const char *name);
