@@ -1,54 +1,10 @@
-#include "broker/sets/ingest.h"
-
+/* Posts: what is taken, whole, and what is refused, whole. */
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "proto/vocab.h"
-#include "tests/support/gzip.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
-
-#define JSON "application/json"
-#define XML  "application/xml"
-
-#define ENTRY(n) "{\"loc\":\"http://example.com/" n "\",\"change\":\"updated\"}"
-
-#define XML_HEAD                                           \
-    "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS "'>" \
-    "<rs:md capability='changelist'/>"
-#define XML_ENTRY(n)                           \
-    "<url><loc>http://example.com/" n "</loc>" \
-    "<rs:md change='updated'/></url>"
-
-static void
-open_in(struct sets *s, void **state)
-{
-    sets_configure(s, tempdir_path(state));
-    sets_open(s);
-}
-
-static struct sets_outcome
-post(struct sets *s, const char *type, const char *body)
-{
-    return sets_post_body(s, "demo", type, slice_of(body), 0);
-}
-
-/* Nothing of the budget is reserved by anybody. */
-static void
-assert_budget_is_whole(struct sets *s)
-{
-    assert_true(
-        registry_reserve(s->registry, BUDGET_POSTS, s->config.ingest_bytes));
-    registry_release(s->registry, BUDGET_POSTS, s->config.ingest_bytes);
-}
+#include "tests/unit/sets/ingests.h"
 
 /* All fragments of the set; *last is its last seq. */
 static void
@@ -94,15 +50,17 @@ takes_changes_in_every_format(void **state)
     struct buf all;
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     buf_init(&all, SIZE_MAX);
-    o = post(&s, JSON, ENTRY("1"));
+    o = ingests_post(&s, JSON, ENTRY("1"));
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.first, 1);
-    o = post(&s, JSON "; charset=utf-8", "[" ENTRY("2") "," ENTRY("3") "]");
+    o = ingests_post(&s, JSON "; charset=utf-8",
+                     "[" ENTRY("2") "," ENTRY("3") "]");
     assert_int_equal(o.first, 2);
     assert_int_equal(o.last, 3);
-    o = post(&s, XML, XML_HEAD XML_ENTRY("4") XML_ENTRY("5") "</urlset>");
+    o = ingests_post(&s, XML,
+                     XML_HEAD XML_ENTRY("4") XML_ENTRY("5") "</urlset>");
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.last, 5);
     read_all(&s, "demo", &all);
@@ -113,7 +71,7 @@ takes_changes_in_every_format(void **state)
         loc[24] = n;
         assert_int_equal(count(&all, loc), 1);
     }
-    assert_budget_is_whole(&s);
+    ingests_assert_budget(&s);
     buf_fini(&all);
     sets_close(&s);
 }
@@ -127,7 +85,7 @@ does_not_care_how_a_body_is_cut(void **state)
     static const char json[] = "[" ENTRY("a") "," ENTRY("\xc3\xa9") "]";
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     for (size_t step = 1; step < 10; step += 2) {
         assert_int_equal(
             sets_post_body(&s, "demo", XML, slice_of(xml), step).rc, STATUS_OK);
@@ -143,11 +101,11 @@ static void
 assert_refused(struct sets *s, const char *type, const char *body,
                enum status rc)
 {
-    struct sets_outcome o = post(s, type, body);
+    struct sets_outcome o = ingests_post(s, type, body);
 
     assert_int_equal(o.rc, rc);
     assert_true(o.why.text[0] != '\0');
-    assert_budget_is_whole(s);
+    ingests_assert_budget(s);
 }
 
 /* Design rule 5: bad input is refused whole, leaves no entry, no set and
@@ -157,7 +115,7 @@ refuses_a_bad_post_whole(void **state)
 {
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     assert_refused(&s, JSON, "[" ENTRY("1") "," ENTRY("2") ",{}]",
                    STATUS_INVALID);
     assert_refused(&s, JSON, "[" ENTRY("1") "," ENTRY("2"), STATUS_MALFORMED);
@@ -168,7 +126,7 @@ refuses_a_bad_post_whole(void **state)
     assert_refused(&s, JSON, "", STATUS_MALFORMED);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 
-    assert_int_equal(post(&s, JSON, ENTRY("1")).first, 1);
+    assert_int_equal(ingests_post(&s, JSON, ENTRY("1")).first, 1);
     assert_refused(&s, JSON, "[" ENTRY("2") ",{}]", STATUS_INVALID);
     assert_int_equal(sets_head(&s, "demo").last, 1);
     sets_close(&s);
@@ -180,7 +138,7 @@ refuses_a_post_without_entries(void **state)
 {
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     assert_refused(&s, JSON, "[]", STATUS_INVALID);
     assert_refused(&s, XML, XML_HEAD "</urlset>", STATUS_INVALID);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
@@ -194,8 +152,9 @@ says_which_entry_is_at_fault(void **state)
     struct sets_outcome o;
     struct sets s;
 
-    open_in(&s, state);
-    o = post(&s, JSON, "[" ENTRY("1") "," ENTRY("2") ",{\"loc\":\"x\"}]");
+    ingests_open(&s, state);
+    o = ingests_post(&s, JSON,
+                     "[" ENTRY("1") "," ENTRY("2") ",{\"loc\":\"x\"}]");
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_int_equal(o.why.entry, 3);
     sets_close(&s);
@@ -208,7 +167,7 @@ refuses_names_that_no_set_can_have(void **state)
     static const char *const bad[] = {"", "A", "-a", ".a", "a b", "a/b"};
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(
             sets_post_body(&s, bad[i], JSON, SLICE(ENTRY("1")), 0).rc,
@@ -223,182 +182,14 @@ refuses_media_types_that_nobody_reads(void **state)
     struct sets_outcome o;
     struct sets s;
 
-    open_in(&s, state);
-    o = post(&s, "text/plain", ENTRY("1"));
+    ingests_open(&s, state);
+    o = ingests_post(&s, "text/plain", ENTRY("1"));
     assert_int_equal(o.rc, STATUS_UNSUPPORTED);
     assert_non_null(strstr(o.why.text, "application/xml, application/json"));
     assert_non_null(strstr(o.why.text, "\"text/plain\""));
-    assert_int_equal(post(&s, "", ENTRY("1")).rc, STATUS_UNSUPPORTED);
-    assert_int_equal(post(&s, "application/xml; charset=latin1", "").rc,
+    assert_int_equal(ingests_post(&s, "", ENTRY("1")).rc, STATUS_UNSUPPORTED);
+    assert_int_equal(ingests_post(&s, "application/xml; charset=latin1", "").rc,
                      STATUS_UNSUPPORTED);
-    sets_close(&s);
-}
-
-/* log.md, memory: what is announced is judged before a byte of it came; it
- * takes nothing of the budget yet (design rule 6). */
-static void
-judges_the_announced_length_at_once(void **state)
-{
-    struct problem why = {""};
-    struct ingest *a, *b = NULL;
-    struct sets s;
-
-    sets_configure(&s, tempdir_path(state));
-    s.config.max_body = 1000000;
-    s.config.ingest_bytes = 1500000;
-    sets_open(&s);
-    assert_int_equal(
-        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 1000001, &why),
-        STATUS_TOO_LARGE);
-    assert_string_equal(why.text,
-                        "a post has at most 1000000 bytes, not 1000001");
-    assert_null(b);
-    assert_int_equal(
-        ingest_begin(&a, s.registry, SLICE("demo"), SLICE(JSON), 1000000, &why),
-        STATUS_OK);
-    assert_int_equal(
-        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 1000000, &why),
-        STATUS_OK);
-    ingest_free(b);
-    ingest_free(a);
-    assert_budget_is_whole(&s);
-    sets_close(&s);
-}
-
-/* log.md, memory: the reservation grows with the fragments: a body that was
- * announced small, or not at all, cannot hold more than the budget. */
-static void
-grows_its_reservation_with_the_fragments(void **state)
-{
-    struct problem why = {""};
-    enum status rc = STATUS_OK;
-    struct ingest *in;
-    struct sets s;
-    unsigned n = 0;
-
-    sets_configure(&s, tempdir_path(state));
-    s.config.ingest_bytes = 1 << 20;
-    sets_open(&s);
-    assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, &why),
-        STATUS_OK);
-    rc = ingest_feed(in, SLICE("[" ENTRY("0")), &why);
-    while (!rc) {
-        rc = ingest_feed(in, SLICE("," ENTRY("&&&&&&&&&&&&&&&&")), &why);
-        assert_true(++n < 20000); /* 100 bytes each at least */
-    }
-    assert_int_equal(rc, STATUS_BUSY);
-    assert_true(n > 1000);
-    /* Another one finds no room, until this one goes. */
-    assert_false(registry_reserve(s.registry, BUDGET_POSTS, (1 << 20) - 1000));
-    ingest_free(in);
-    assert_budget_is_whole(&s);
-    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    sets_close(&s);
-}
-
-static struct ingest *
-begin_coded(struct sets *s, const char *coding)
-{
-    struct ingest *in = NULL;
-
-    assert_int_equal(ingest_begin(&in, s->registry, SLICE("demo"),
-                                  SLICE("application/x-ndjson"), 0, NULL),
-                     STATUS_OK);
-    assert_int_equal(ingest_decode(in, slice_of(coding), NULL), STATUS_OK);
-    return in;
-}
-
-/* Design section 3: what one packet can become is read in many small steps, and
- * --max-body ends it. */
-static void
-catches_up_with_gzip_in_steps(void **state)
-{
-    struct problem why = {""};
-    enum status rc = STATUS_OK;
-    struct ingest *in;
-    unsigned n = 0;
-    struct buf zip;
-    struct sets s;
-
-    sets_configure(&s, tempdir_path(state));
-    s.config.max_body = 8 << 20;
-    sets_open(&s);
-    buf_init(&zip, SIZE_MAX);
-    gzip_add_bomb(&zip, '\n', (size_t)64 << 20);
-
-    in = begin_coded(&s, "gzip");
-    assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_OK);
-    for (; !rc && ingest_is_behind(in); n++)
-        rc = ingest_catch_up(in, &why);
-    assert_int_equal(rc, STATUS_TOO_LARGE);
-    assert_true(n >= 16 && n <= 40);
-    ingest_free(in);
-
-    in = begin_coded(&s, "identity");
-    assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), &why), STATUS_OK);
-    assert_false(ingest_is_behind(in));
-    ingest_free(in);
-
-    assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
-        STATUS_OK);
-    assert_int_equal(ingest_decode(in, SLICE("br"), &why), STATUS_UNSUPPORTED);
-    assert_string_equal(why.text, "a post is read as it is, or in gzip; not "
-                                  "in \"br\"");
-    ingest_free(in);
-    assert_budget_is_whole(&s);
-    buf_fini(&zip);
-    sets_close(&s);
-}
-
-/* log.md, memory: what waits to be inflated is held, so it is counted. */
-static void
-reserves_what_waits_to_be_inflated(void **state)
-{
-    struct problem why = {""};
-    size_t others;
-    struct ingest *in;
-    struct buf zip;
-    struct sets s;
-
-    open_in(&s, state);
-    buf_init(&zip, SIZE_MAX);
-    gzip_add_bomb(&zip, '\n', (size_t)200 << 20);
-    assert_true(zip.size > 150000);
-    others = s.config.ingest_bytes - 150000;
-    assert_true(registry_reserve(s.registry, BUDGET_POSTS, others));
-    in = begin_coded(&s, "gzip");
-
-    assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_BUSY);
-
-    ingest_free(in);
-    registry_release(s.registry, BUDGET_POSTS, others);
-    assert_budget_is_whole(&s);
-    buf_fini(&zip);
-    sets_close(&s);
-}
-
-/* A post that breaks off is as if it had never begun. */
-static void
-forgets_a_post_that_breaks_off(void **state)
-{
-    struct ingest *in;
-    struct sets s;
-
-    open_in(&s, state);
-    ingest_free(NULL);
-    assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(XML), 5000, NULL),
-        STATUS_OK);
-    assert_int_equal(
-        ingest_feed(in, SLICE(XML_HEAD XML_ENTRY("1") "<url><lo"), NULL),
-        STATUS_OK);
-    ingest_free(in);
-    assert_budget_is_whole(&s);
-    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    assert_int_equal(post(&s, XML, XML_HEAD XML_ENTRY("2") "</urlset>").first,
-                     1);
     sets_close(&s);
 }
 
@@ -411,7 +202,7 @@ refuses_more_entries_than_a_document_has(void **state)
     struct buf body;
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     buf_init(&body, SIZE_MAX);
     BUF_ADD(&body, XML_HEAD);
     for (int i = 0; i < 50000; i++)
@@ -420,7 +211,7 @@ refuses_more_entries_than_a_document_has(void **state)
     o = sets_post_body(&s, "demo", XML, buf_slice(&body), 65536);
     assert_int_equal(o.rc, STATUS_TOO_LARGE);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    assert_budget_is_whole(&s);
+    ingests_assert_budget(&s);
 
     buf_clear(&body);
     BUF_ADD(&body, "[");
@@ -430,7 +221,7 @@ refuses_more_entries_than_a_document_has(void **state)
     o = sets_post_body(&s, "demo", JSON, buf_slice(&body), 65536);
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.last, 50001);
-    assert_budget_is_whole(&s);
+    ingests_assert_budget(&s);
     buf_fini(&body);
     sets_close(&s);
 }
@@ -451,7 +242,7 @@ refuses_posts_when_the_log_is_ending(void **state)
     struct ingest *in;
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     registry_stop(s.registry);
     assert_int_equal(
         ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 100, NULL),
@@ -461,7 +252,7 @@ refuses_posts_when_the_log_is_ending(void **state)
     assert_string_equal(why.text, "the broker is ending");
     assert_false(is_called);
     ingest_free(in);
-    assert_budget_is_whole(&s);
+    ingests_assert_budget(&s);
     sets_close(&s);
 }
 
@@ -503,7 +294,7 @@ takes_posts_from_many_threads(void **state)
     struct buf all;
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     buf_init(&all, SIZE_MAX);
     for (unsigned i = 0; i < THREADS; i++) {
         posters[i] = (struct poster){.s = &s, .number = i};
@@ -522,13 +313,10 @@ takes_posts_from_many_threads(void **state)
         loc[2] = n;
         assert_int_equal(count(&all, loc), 10 * 2);
     }
-    assert_budget_is_whole(&s);
+    ingests_assert_budget(&s);
     buf_fini(&all);
     sets_close(&s);
 }
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
 static struct ingest *
 begin_with_key(struct sets *s, const char *key, enum status *rc)
@@ -572,7 +360,7 @@ a_key_is_at_work_until_the_log_has_answered(void **state)
     enum status rc;
     struct sets s;
 
-    open_in(&s, state);
+    ingests_open(&s, state);
     again.sets = &s;
     sem_init(&again.is_done, 0, 0);
     first = begin_with_key(&s, "k", &rc);
@@ -592,10 +380,13 @@ a_key_is_at_work_until_the_log_has_answered(void **state)
     ingest_free(first);
     ingest_free(begin_with_key(&s, "k", &rc));
     assert_int_equal(rc, STATUS_OK);
-    assert_budget_is_whole(&s);
+    ingests_assert_budget(&s);
     sem_destroy(&again.is_done);
     sets_close(&s);
 }
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
 int
 main(void)
@@ -609,11 +400,6 @@ main(void)
         TEST(says_which_entry_is_at_fault),
         TEST(refuses_names_that_no_set_can_have),
         TEST(refuses_media_types_that_nobody_reads),
-        TEST(judges_the_announced_length_at_once),
-        TEST(grows_its_reservation_with_the_fragments),
-        TEST(catches_up_with_gzip_in_steps),
-        TEST(reserves_what_waits_to_be_inflated),
-        TEST(forgets_a_post_that_breaks_off),
         TEST(refuses_more_entries_than_a_document_has),
         TEST(refuses_posts_when_the_log_is_ending),
         TEST(takes_posts_from_many_threads),

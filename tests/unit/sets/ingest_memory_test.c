@@ -1,0 +1,188 @@
+/* What a post holds while it comes, and gives back. */
+#include "tests/support/gzip.h"
+#include "tests/unit/sets/ingests.h"
+
+/* log.md, memory: what is announced is judged before a byte of it came; it
+ * takes nothing of the budget yet (design rule 6). */
+static void
+judges_the_announced_length_at_once(void **state)
+{
+    struct problem why = {""};
+    struct ingest *a, *b = NULL;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.max_body = 1000000;
+    s.config.ingest_bytes = 1500000;
+    sets_open(&s);
+    assert_int_equal(
+        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 1000001, &why),
+        STATUS_TOO_LARGE);
+    assert_string_equal(why.text,
+                        "a post has at most 1000000 bytes, not 1000001");
+    assert_null(b);
+    assert_int_equal(
+        ingest_begin(&a, s.registry, SLICE("demo"), SLICE(JSON), 1000000, &why),
+        STATUS_OK);
+    assert_int_equal(
+        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 1000000, &why),
+        STATUS_OK);
+    ingest_free(b);
+    ingest_free(a);
+    ingests_assert_budget(&s);
+    sets_close(&s);
+}
+
+/* log.md, memory: the reservation grows with the fragments: a body that was
+ * announced small, or not at all, cannot hold more than the budget. */
+static void
+grows_its_reservation_with_the_fragments(void **state)
+{
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+    struct ingest *in;
+    struct sets s;
+    unsigned n = 0;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.ingest_bytes = 1 << 20;
+    sets_open(&s);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, &why),
+        STATUS_OK);
+    rc = ingest_feed(in, SLICE("[" ENTRY("0")), &why);
+    while (!rc) {
+        rc = ingest_feed(in, SLICE("," ENTRY("&&&&&&&&&&&&&&&&")), &why);
+        assert_true(++n < 20000); /* 100 bytes each at least */
+    }
+    assert_int_equal(rc, STATUS_BUSY);
+    assert_true(n > 1000);
+    /* Another one finds no room, until this one goes. */
+    assert_false(registry_reserve(s.registry, BUDGET_POSTS, (1 << 20) - 1000));
+    ingest_free(in);
+    ingests_assert_budget(&s);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    sets_close(&s);
+}
+
+static struct ingest *
+begin_coded(struct sets *s, const char *coding)
+{
+    struct ingest *in = NULL;
+
+    assert_int_equal(ingest_begin(&in, s->registry, SLICE("demo"),
+                                  SLICE("application/x-ndjson"), 0, NULL),
+                     STATUS_OK);
+    assert_int_equal(ingest_decode(in, slice_of(coding), NULL), STATUS_OK);
+    return in;
+}
+
+/* Design section 3: what one packet can become is read in many small steps, and
+ * --max-body ends it. */
+static void
+catches_up_with_gzip_in_steps(void **state)
+{
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+    struct ingest *in;
+    unsigned n = 0;
+    struct buf zip;
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.max_body = 8 << 20;
+    sets_open(&s);
+    buf_init(&zip, SIZE_MAX);
+    gzip_add_bomb(&zip, '\n', (size_t)64 << 20);
+
+    in = begin_coded(&s, "gzip");
+    assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_OK);
+    for (; !rc && ingest_is_behind(in); n++)
+        rc = ingest_catch_up(in, &why);
+    assert_int_equal(rc, STATUS_TOO_LARGE);
+    assert_true(n >= 16 && n <= 40);
+    ingest_free(in);
+
+    in = begin_coded(&s, "identity");
+    assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), &why), STATUS_OK);
+    assert_false(ingest_is_behind(in));
+    ingest_free(in);
+
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        STATUS_OK);
+    assert_int_equal(ingest_decode(in, SLICE("br"), &why), STATUS_UNSUPPORTED);
+    assert_string_equal(why.text, "a post is read as it is, or in gzip; not "
+                                  "in \"br\"");
+    ingest_free(in);
+    ingests_assert_budget(&s);
+    buf_fini(&zip);
+    sets_close(&s);
+}
+
+/* log.md, memory: what waits to be inflated is held, so it is counted. */
+static void
+reserves_what_waits_to_be_inflated(void **state)
+{
+    struct problem why = {""};
+    size_t others;
+    struct ingest *in;
+    struct buf zip;
+    struct sets s;
+
+    ingests_open(&s, state);
+    buf_init(&zip, SIZE_MAX);
+    gzip_add_bomb(&zip, '\n', (size_t)200 << 20);
+    assert_true(zip.size > 150000);
+    others = s.config.ingest_bytes - 150000;
+    assert_true(registry_reserve(s.registry, BUDGET_POSTS, others));
+    in = begin_coded(&s, "gzip");
+
+    assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_BUSY);
+
+    ingest_free(in);
+    registry_release(s.registry, BUDGET_POSTS, others);
+    ingests_assert_budget(&s);
+    buf_fini(&zip);
+    sets_close(&s);
+}
+
+/* A post that breaks off is as if it had never begun. */
+static void
+forgets_a_post_that_breaks_off(void **state)
+{
+    struct ingest *in;
+    struct sets s;
+
+    ingests_open(&s, state);
+    ingest_free(NULL);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(XML), 5000, NULL),
+        STATUS_OK);
+    assert_int_equal(
+        ingest_feed(in, SLICE(XML_HEAD XML_ENTRY("1") "<url><lo"), NULL),
+        STATUS_OK);
+    ingest_free(in);
+    ingests_assert_budget(&s);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    assert_int_equal(
+        ingests_post(&s, XML, XML_HEAD XML_ENTRY("2") "</urlset>").first, 1);
+    sets_close(&s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(judges_the_announced_length_at_once),
+        TEST(grows_its_reservation_with_the_fragments),
+        TEST(catches_up_with_gzip_in_steps),
+        TEST(reserves_what_waits_to_be_inflated),
+        TEST(forgets_a_post_that_breaks_off),
+    };
+
+    return cmocka_run_group_tests_name("ingest memory", tests, NULL, NULL);
+}
