@@ -1,6 +1,3 @@
-#include "tests/support/wire.h"
-
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -13,27 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 
-/* Longest body or message that is read. */
-#define BODY_MAX ((size_t)256 << 20)
-
-struct wire {
-    int fd;
-    SSL *ssl; /* NULL: plain */
-    unsigned n_records;
-    int wait_ms;
-    char host[128];  /* as a Host header names the peer */
-    size_t from, to; /* what was read and not yet asked for */
-    char buffer[65536];
-    char *body; /* of the last answer or frame */
-};
+#include "tests/support/wire_inside.h"
 
 static int64_t
 now_ms(void)
@@ -42,6 +25,12 @@ now_ms(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t
+wire_end_ms(const struct wire *w)
+{
+    return now_ms() + w->wait_ms;
 }
 
 /* Waits until the socket is ready, at most until `end_ms`. */
@@ -151,8 +140,8 @@ fill(struct wire *w, int64_t end_ms)
     return n;
 }
 
-static bool
-read_until(struct wire *w, void *to, size_t size, int64_t end_ms)
+bool
+wire_read_until(struct wire *w, void *to, size_t size, int64_t end_ms)
 {
     char *out = to;
 
@@ -174,9 +163,8 @@ read_until(struct wire *w, void *to, size_t size, int64_t end_ms)
     return true;
 }
 
-/* Room for `size` bytes and a terminator. */
-static char *
-body_room(struct wire *w, size_t size)
+char *
+wire_room(struct wire *w, size_t size)
 {
     char *room = size > BODY_MAX ? NULL : realloc(w->body, size + 1);
 
@@ -218,7 +206,7 @@ bool
 wire_start_tls(struct wire *w, int version)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    int64_t end_ms = now_ms() + w->wait_ms;
+    int64_t end_ms = wire_end_ms(w);
     int n = 0, error = SSL_ERROR_NONE;
 
     signal(SIGPIPE, SIG_IGN);
@@ -326,7 +314,7 @@ bool
 wire_send(struct wire *w, const void *data, size_t size)
 {
     const char *from = data;
-    int64_t end_ms = now_ms() + w->wait_ms;
+    int64_t end_ms = wire_end_ms(w);
 
     while (size) {
         ssize_t n = 0;
@@ -371,7 +359,7 @@ wire_send_format(struct wire *w, const char *format, ...)
 bool
 wire_read(struct wire *w, void *to, size_t size)
 {
-    return read_until(w, to, size, now_ms() + w->wait_ms);
+    return wire_read_until(w, to, size, wire_end_ms(w));
 }
 
 long
@@ -380,7 +368,7 @@ wire_read_some(struct wire *w, void *to, size_t size)
     size_t n = w->to - w->from;
 
     if (!n) {
-        long got = fill(w, now_ms() + w->wait_ms);
+        long got = fill(w, wire_end_ms(w));
 
         if (got <= 0)
             return got;
@@ -396,7 +384,7 @@ wire_read_some(struct wire *w, void *to, size_t size)
 bool
 wire_is_ended(struct wire *w)
 {
-    int64_t end_ms = now_ms() + w->wait_ms;
+    int64_t end_ms = wire_end_ms(w);
     long n = 0;
 
     do {
@@ -404,215 +392,4 @@ wire_is_ended(struct wire *w)
         n = fill(w, end_ms);
     } while (n > 0);
     return n == 0;
-}
-
-bool
-wire_answer_head(struct wire *w, struct wire_answer *a)
-{
-    int64_t end_ms = now_ms() + w->wait_ms;
-    size_t size = 0;
-
-    memset(a, 0, sizeof(*a));
-    while (size < 4 || memcmp(a->head + size - 4, "\r\n\r\n", 4)) {
-        if (size + 1 == sizeof(a->head) ||
-            !read_until(w, a->head + size, 1, end_ms))
-            return false;
-        size++;
-    }
-    return sscanf(a->head, "HTTP/1.1 %3u ", &a->status) == 1;
-}
-
-bool
-wire_header(const struct wire_answer *a, const char *name, char *to,
-            size_t size)
-{
-    size_t n = strlen(name);
-    const char *line = strstr(a->head, "\r\n");
-
-    for (; line && line[2] != '\r'; line = strstr(line + 2, "\r\n")) {
-        const char *at = line + 2;
-
-        if (strncasecmp(at, name, n) || at[n] != ':')
-            continue;
-        at += n + 1;
-        at += strspn(at, " \t");
-        snprintf(to, size, "%.*s", (int)strcspn(at, "\r"), at);
-        return true;
-    }
-    return false;
-}
-
-bool
-wire_answer(struct wire *w, struct wire_answer *a, bool is_head)
-{
-    char length[32] = "0";
-    unsigned long long size = 0;
-
-    if (!wire_answer_head(w, a))
-        return false;
-    if (!is_head && a->status >= 200 && a->status != 204 && a->status != 304) {
-        if (!wire_header(a, "Content-Length", length, sizeof(length)))
-            return false;
-        size = strtoull(length, NULL, 10);
-    }
-    a->body = body_room(w, (size_t)size);
-    a->body_size = (size_t)size;
-    return a->body && wire_read(w, a->body, a->body_size);
-}
-
-bool
-wire_request(struct wire *w, const char *method, const char *path,
-             const char *headers, const char *body, struct wire_answer *a)
-{
-    char length[64] = "";
-
-    if (body)
-        snprintf(length, sizeof(length), "Content-Length: %zu\r\n",
-                 strlen(body));
-    return wire_send_format(w, "%s %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n%s",
-                            method, path, w->host, headers ? headers : "",
-                            length, body ? body : "") &&
-           wire_answer(w, a, !strcmp(method, "HEAD"));
-}
-
-struct wire *
-wire_ask(unsigned port, const char *path)
-{
-    struct wire *w = wire_connect("127.0.0.1", port);
-
-    if (w && wire_send_format(w, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path,
-                              w->host))
-        return w;
-    wire_close(w);
-    return NULL;
-}
-
-bool
-wire_upgrade(struct wire *w, const char *path, const char *subprotocols,
-             struct wire_answer *a)
-{
-    /* The key and its answer of RFC 6455 section 1.3. */
-    char value[64];
-
-    return wire_send_format(
-               w,
-               "GET %s HTTP/1.1\r\nHost: %s\r\n"
-               "Upgrade: websocket\r\nConnection: Upgrade\r\n"
-               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-               "Sec-WebSocket-Version: 13\r\n%s%s%s\r\n",
-               path, w->host, subprotocols ? "Sec-WebSocket-Protocol: " : "",
-               subprotocols ? subprotocols : "", subprotocols ? "\r\n" : "") &&
-           wire_answer(w, a, false) && a->status == 101 &&
-           wire_header(a, "Sec-WebSocket-Accept", value, sizeof(value)) &&
-           !strcmp(value, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-}
-
-/* Reads one frame; its payload to offset `at` of the body. */
-static bool
-read_frame(struct wire *w, struct wire_frame *f, size_t at)
-{
-    int64_t end_ms = now_ms() + w->wait_ms;
-    uint8_t head[10];
-    uint64_t size = 0;
-    size_t more = 0;
-
-    if (!read_until(w, head, 2, end_ms))
-        return false;
-    f->opcode = (enum wire_opcode)(head[0] & 0x0f);
-    f->is_last = (head[0] & 0x80) != 0;
-    size = head[1];
-    more = size == 126 ? 2 : size == 127 ? 8 : 0;
-    if ((head[0] & 0x70) || (head[1] & 0x80) ||
-        !read_until(w, head + 2, more, end_ms))
-        return false;
-    if (more)
-        size = 0;
-    for (size_t i = 0; i < more; i++)
-        size = size << 8 | head[2 + i];
-    if (f->opcode >= WIRE_CLOSE && (size > WIRE_CONTROL_MAX || !f->is_last))
-        return false;
-
-    if (size > BODY_MAX || !body_room(w, at + (size_t)size))
-        return false;
-    f->payload = w->body;
-    f->size = at + (size_t)size;
-    return read_until(w, w->body + at, (size_t)size, end_ms);
-}
-
-bool
-wire_frame(struct wire *w, struct wire_frame *f)
-{
-    return read_frame(w, f, 0);
-}
-
-bool
-wire_message(struct wire *w, struct wire_frame *f)
-{
-    enum wire_opcode kind = WIRE_CONTINUATION;
-    size_t size = 0;
-
-    for (;;) {
-        if (!read_frame(w, f, size))
-            return false;
-        if (f->opcode == WIRE_CLOSE) {
-            memmove(f->payload, f->payload + size, f->size - size + 1);
-            f->size -= size;
-            return true;
-        }
-        if (f->opcode == WIRE_PING)
-            wire_send_frame(w, WIRE_PONG, true, f->payload + size,
-                            f->size - size);
-        if (f->opcode >= WIRE_CLOSE)
-            continue;
-        if ((kind == WIRE_CONTINUATION) == (f->opcode == WIRE_CONTINUATION))
-            return false; /* a fragment of nothing, or a message within one */
-        if (f->opcode != WIRE_CONTINUATION)
-            kind = f->opcode;
-        size = f->size;
-        if (f->is_last) {
-            f->opcode = kind;
-            return true;
-        }
-    }
-}
-
-bool
-wire_send_frame(struct wire *w, enum wire_opcode opcode, bool is_last,
-                const void *payload, size_t size)
-{
-    static const uint8_t mask[4] = {0x12, 0x34, 0x56, 0x78};
-    uint8_t *frame = malloc(14 + size);
-    const uint8_t *from = payload;
-    size_t n = 2;
-    bool is_sent = false;
-
-    if (!frame)
-        return false;
-    frame[0] = (uint8_t)((is_last ? 0x80 : 0) | opcode);
-    if (size < 126) {
-        frame[1] = (uint8_t)(0x80 | size);
-    } else if (size < 65536) {
-        frame[1] = 0x80 | 126;
-        frame[n++] = (uint8_t)(size >> 8);
-        frame[n++] = (uint8_t)size;
-    } else {
-        frame[1] = 0x80 | 127;
-        for (int shift = 56; shift >= 0; shift -= 8)
-            frame[n++] = (uint8_t)((uint64_t)size >> shift);
-    }
-    memcpy(frame + n, mask, 4);
-    n += 4;
-    for (size_t i = 0; i < size; i++)
-        frame[n + i] = from[i] ^ mask[i & 3];
-    is_sent = wire_send(w, frame, n + size);
-    free(frame);
-    return is_sent;
-}
-
-unsigned
-wire_close_code(const struct wire_frame *f)
-{
-    const uint8_t *p = (const uint8_t *)f->payload;
-
-    return f->size < 2 ? 1005 : (unsigned)(p[0] << 8 | p[1]);
 }
