@@ -41,7 +41,7 @@ is_kept(const struct source *s, const struct target *target)
     const struct documents_sum *sum;
 
     if (!target->relay)
-        return s->is_fetched_kept;
+        return target->set && s->fetched_into == target->set;
     sum = &target->relay->kept;
     return sum->last > sum->earliest &&
            !memcmp(sum->last_digest.bytes, s->fetched.bytes, DIGEST_SIZE);
@@ -81,8 +81,9 @@ remember(struct source *s)
     free(s->last_modified);
     s->etag = validator(s->get.etag);
     s->last_modified = validator(s->get.last_modified);
-    digest_start(&s->fetched, s->get.answer);
-    s->is_fetched_kept = false;
+    s->n_fetched++;
+    s->fetched = (struct digest){{0}};
+    s->fetched_into = NULL;
 }
 
 static void
@@ -168,6 +169,7 @@ begin(struct source *s)
 
     if (target_is_none(&target)) { /* meanwhile */
         s->fetch_tries = 0;
+        s->is_fetch_wanted = false;
         return;
     }
     s->is_fetching = true;

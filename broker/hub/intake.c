@@ -8,21 +8,22 @@
 #include "broker/sets/ingest.h"
 
 /*
- * A document for a set. From begin_next until its job is done it is the
- * worker's, but `landed` and what stands below, which are this thread's; where
- * the log has it, that may be done with it before the worker has said so.
+ * A document. From begin_next until its job is done it is the worker's, but
+ * `landed` and what stands below, which are this thread's; where the log has
+ * it, that may be done with it before the worker has said so.
  */
 struct intake {
     struct list node; /* source->intakes */
     struct source *source;
-    struct set *set;
-    struct order *order; /* NULL: it was fetched */
-    struct buf copy;     /* then this is its body */
-    size_t reserved;     /* for it, of BUDGET_POSTS */
+    struct target target; /* whose it is */
+    struct order *order;  /* NULL: it was fetched */
+    unsigned n_fetched;   /* then it is this one of the source's */
+    struct buf copy;      /* and this is its body */
+    size_t reserved;      /* for it, of BUDGET_POSTS */
     char *type;
     struct slice body;
     struct digest digest; /* of the body */
-    struct key key;
+    struct key key;       /* size 0: none */
     struct job job;
     struct ingest *ingest;
     bool is_in_log;
@@ -53,33 +54,60 @@ answer(struct order *order, enum status status, const struct problem *why)
     hub_answer_now(order, status, why);
 }
 
-/* On the way through the log */
+/* The end of it */
 
 static void begin_next(struct source *source);
+
+/* The relay's is kept with this turn. */
+static void
+tell(struct intake *in)
+{
+    struct hub *hub = in->source->foreign->hub;
+
+    if (!in->order) {
+        if (in->status)
+            diag(DIAG_WARNING, "hub",
+                 "what was fetched from %s is not taken in: %s",
+                 in->source->url, in->why.text);
+    } else if (in->target.relay) {
+        in->order->status = in->status;
+        in->order->why = in->why;
+        in->order->http = in->status ? response_status_of(in->status) : 200;
+        hub_answer(hub, in->order);
+    } else {
+        answer(in->order, in->status, &in->why);
+    }
+}
+
+static void
+end(struct intake *in)
+{
+    struct source *s = in->source;
+
+    list_remove(&in->node);
+    if (!in->status && in->target.set) {
+        s->taken_into = in->target.set;
+        s->is_taken_fetched = !in->order;
+        s->taken = in->digest;
+    }
+    if (!in->order && in->n_fetched == s->n_fetched) {
+        s->fetched = in->digest;
+        s->fetched_into = in->status ? NULL : in->target.set;
+    }
+    tell(in);
+    intake_free(in);
+}
 
 static void
 finish(struct intake *in)
 {
     struct source *s = in->source;
 
-    list_remove(&in->node);
-    if (!in->status) {
-        s->has_taken = true;
-        s->is_taken_fetched = !in->order;
-        s->taken = in->digest;
-    }
-    if (in->order)
-        answer(in->order, in->status, &in->why);
-    else
-        s->is_fetched_kept = !in->status;
-    if (!in->order && in->status)
-        diag(DIAG_WARNING, "hub",
-             "what was fetched from %s is not taken in: "
-             "%s",
-             s->url, in->why.text);
-    intake_free(in);
+    end(in);
     begin_next(s);
 }
+
+/* On the way through the log */
 
 /* The log has answered, and the worker is done: in whatever order. */
 static void
@@ -146,18 +174,45 @@ count_in_log(struct foreign *f, int more)
     pthread_mutex_unlock(&f->mutex);
 }
 
-/* Worker. */
-static void
-work(struct job *job)
+/* Has it come the other way just before? A Source may post a document under a
+ * key of its own, and also ping: what is fetched then has another key. (The
+ * source's `taken` changes at the end of the one at work only, which this is.)
+ */
+static bool
+is_taken(const struct intake *in)
 {
-    struct intake *in = list_entry(job, struct intake, job);
+    const struct source *s = in->source;
+
+    return s->taken_into == in->target.set &&
+           (!in->order || s->is_taken_fetched) &&
+           !memcmp(s->taken.bytes, in->digest.bytes, DIGEST_SIZE);
+}
+
+/* The digest stands for the body: never another one's, so that a repeat is
+ * never refused for being different. */
+static void
+make_key(struct key *key, const struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, digest);
+    memcpy(key->text, text, DIGEST_TEXT_SIZE);
+    key->size = DIGEST_TEXT_SIZE;
+}
+
+/* Worker: into the set. */
+static void
+feed(struct intake *in)
+{
     struct foreign *f = in->source->foreign;
     struct registry *registry = f->hub->registry;
     struct problem *why = &in->why;
     enum status rc =
-        ingest_begin(&in->ingest, registry, slice_of(in->set->name),
+        ingest_begin(&in->ingest, registry, slice_of(in->target.set->name),
                      slice_of(in->type), in->body.size, why);
 
+    if (in->key.size == 0)
+        make_key(&in->key, &in->digest);
     if (!rc) {
         ingest_take_any_capability(in->ingest);
         rc = ingest_set_key(in->ingest, &in->key, why);
@@ -180,45 +235,65 @@ work(struct job *job)
     log_wake(registry_log(registry));
 }
 
+/* Worker. */
+static void
+work(struct job *job)
+{
+    struct intake *in = list_entry(job, struct intake, job);
+
+    digest_start(&in->digest, in->body);
+    if (in->target.set && !is_taken(in))
+        feed(in);
+}
+
+/* Is the topic still whose it was when the document came? */
+static bool
+is_wanted(struct intake *in)
+{
+    struct target now =
+        source_target(in->source->foreign->hub, slice_of(in->source->url));
+
+    if (now.relay == in->target.relay && now.set == in->target.set)
+        return true;
+    in->status = problem(&in->why, STATUS_NOT_FOUND,
+                         "the topic was another's meanwhile, or nobody's");
+    return false;
+}
+
 static void
 on_worked(struct job *job)
 {
     struct intake *in = list_entry(job, struct intake, job);
 
     in->is_worked = true;
+    if (in->target.relay && is_wanted(in))
+        in->status =
+            relay_take(in->target.relay, slice_of(in->type),
+                       key_slice(&in->key), in->body, &in->digest, &in->why);
     finish_if_done(in);
 }
 
-/* Has it come the other way just before? A Source may post a document under a
- * key of its own, and also ping: what is fetched then has another key. */
-static bool
-is_taken(const struct intake *in)
-{
-    const struct source *s = in->source;
-
-    return s->has_taken && (!in->order || s->is_taken_fetched) &&
-           !memcmp(s->taken.bytes, in->digest.bytes, DIGEST_SIZE);
-}
-
+/* At the end nothing is begun that nobody would wait for: intakes_free. */
 static void
 begin_next(struct source *s)
 {
-    struct list *node = list_first(&s->intakes);
-    struct intake *in;
+    struct list *node;
 
-    if (!node)
-        return;
-    in = list_entry(node, struct intake, node);
-    if (in->is_begun)
-        return;
-    in->is_begun = true;
-    if (is_taken(in)) {
-        finish(in);
+    while ((node = list_first(&s->intakes)) && !s->foreign->is_ending) {
+        struct intake *in = list_entry(node, struct intake, node);
+
+        if (in->is_begun)
+            return;
+        if (!is_wanted(in)) {
+            end(in);
+            continue;
+        }
+        in->is_begun = true;
+        in->job.work = work;
+        in->job.done = on_worked;
+        caller_work(s->foreign->hub->caller, &in->job);
         return;
     }
-    in->job.work = work;
-    in->job.done = on_worked;
-    caller_work(s->foreign->hub->caller, &in->job);
 }
 
 /* Beginning */
@@ -238,26 +313,14 @@ check_type(struct slice type, struct problem *why)
                    problem_quote(type).text);
 }
 
-/* The digest stands for the body: never another one's, so that a repeat is
- * never refused for being different. */
-static void
-make_key(struct key *key, const struct digest *digest)
-{
-    char text[DIGEST_TEXT_SIZE];
-
-    digest_write(text, digest);
-    memcpy(key->text, text, DIGEST_TEXT_SIZE);
-    key->size = DIGEST_TEXT_SIZE;
-}
-
 /* Puts a document behind those that came before. */
 static enum status
-enter(struct source *s, struct set *set, struct slice type, struct slice key,
-      struct intake **intake, struct problem *why)
+enter(struct source *s, const struct target *target, struct slice type,
+      struct slice key, struct intake **intake, struct problem *why)
 {
     struct key read = {.size = 0};
     struct intake *in;
-    enum status rc = check_type(type, why);
+    enum status rc = target->set ? check_type(type, why) : STATUS_OK;
 
     if (!rc && key.size > 0)
         rc = key_read(slice_trimmed(key), &read, why);
@@ -271,7 +334,7 @@ enter(struct source *s, struct set *set, struct slice type, struct slice key,
         return problem(why, STATUS_BUSY, "the broker has no memory left");
     }
     in->source = s;
-    in->set = set;
+    in->target = *target;
     in->key = read;
     list_init(&in->landed);
     list_append(&s->intakes, &in->node);
@@ -279,57 +342,35 @@ enter(struct source *s, struct set *set, struct slice type, struct slice key,
     return STATUS_OK;
 }
 
-static void
-set_body(struct intake *in, struct slice body)
-{
-    in->body = body;
-    digest_start(&in->digest, body);
-    if (in->key.size == 0)
-        make_key(&in->key, &in->digest);
-}
-
 void
 intake_order(struct source *s, const struct target *target, struct order *order)
 {
-    struct slice body = buf_slice(&order->body);
     struct problem why = {""};
     struct intake *in;
-    enum status rc;
+    enum status rc =
+        enter(s, target, order->content_type, order->key, &in, &why);
 
-    if (target->relay) {
-        rc = relay_take(target->relay, order->content_type, order->key, body,
-                        &why);
-        order->status = rc;
-        order->why = why;
-        order->http = rc ? response_status_of(rc) : 200;
-        hub_answer(s->foreign->hub, order);
-        return;
-    }
-    rc = enter(s, target->set, order->content_type, order->key, &in, &why);
     if (rc) {
         answer(order, rc, &why);
         return;
     }
     in->order = order;
-    set_body(in, body);
+    in->body = buf_slice(&order->body);
     begin_next(s);
 }
 
-/* The order of the log is that of arrival, so it waits like the others: with a
- * copy, as what was fetched is gone when the call is. */
+/* With a copy, as what was fetched is gone when the call is. */
 enum status
 intake_fetched(struct source *s, const struct target *target, struct slice type,
                struct slice body, struct problem *why)
 {
     struct registry *registry = s->foreign->hub->registry;
     struct intake *in;
-    enum status rc;
+    enum status rc = enter(s, target, type, SLICE(""), &in, why);
 
-    if (target->relay)
-        return relay_take(target->relay, type, SLICE(""), body, why);
-    rc = enter(s, target->set, type, SLICE(""), &in, why);
     if (rc)
         return rc;
+    in->n_fetched = s->n_fetched;
     if (registry_reserve(registry, BUDGET_POSTS, body.size))
         in->reserved = body.size;
     buf_init(&in->copy, body.size);
@@ -341,7 +382,7 @@ intake_fetched(struct source *s, const struct target *target, struct slice type,
         return problem(why, STATUS_BUSY,
                        "too much is being posted at the moment");
     }
-    set_body(in, buf_slice(&in->copy));
+    in->body = buf_slice(&in->copy);
     begin_next(s);
     return STATUS_OK;
 }

@@ -1,13 +1,16 @@
 /*
  * intake.h - a document of a Source on its way to where it is kept.
  *
- * A relay keeps it as it is, in this turn. For a set it is read as a post would
- * be (sets/ingest.h): on the worker pool, since a large one takes longer than
- * the delivery thread may be held; of one Source one after the other, in the
- * order they came, each when the one before is committed.
+ * What is done with all of its bytes is done on the worker pool, since a large
+ * one takes longer than the delivery thread may be held: its digest, and for a
+ * set it is read as a post would be (sets/ingest.h). A relay then keeps it as
+ * it is, in this thread's turn (RELAY_DOCUMENT_MAX). Those of one Source go one
+ * after the other, in the order they came, each when the one before is
+ * committed, or handed to the relay.
  *
- *     intake_begin --> waits --> [worker: parsed, submitted]
- *                                        [log thread: committed] --> answered
+ *     waits --> [worker: digest, parsed, submitted]
+ *                     |              [log thread: committed] --> answered
+ *                     +--> relay_take, kept with the turn -----> answered
  *
  * The key of a post without a key is the digest of its body: a document that a
  * Source repeats, because it did not hear our answer, is the same bytes, and
@@ -33,8 +36,8 @@ void intake_order(struct source *source, const struct target *target,
                   struct order *order);
 
 /* Takes in one that was fetched; `body` is lent. STATUS_BUSY: no room now;
- * others as those of relay_take. What a set's log says of it comes later, into
- * source->is_fetched_kept. */
+ * STATUS_UNSUPPORTED: nothing for a set. What becomes of it later is told to
+ * source->fetched and _into, and to the diagnostics. */
 MUST_CHECK enum status intake_fetched(struct source *source,
                                       const struct target *target,
                                       struct slice type, struct slice body,

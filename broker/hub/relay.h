@@ -46,6 +46,10 @@ struct upstream;
 /* Relays at most: they are searched one by one. */
 #define RELAYS_MAX 1000
 
+/* Bytes of a document at most: it is written, and read for its deliveries, on
+ * the delivery thread, where all others wait meanwhile (some 20 ms). */
+#define RELAY_DOCUMENT_MAX ((size_t)8 << 20)
+
 enum relay_state { RELAY_NEW, RELAY_KEPT, RELAY_LEAVING, RELAY_GONE };
 
 struct relay {
@@ -81,11 +85,13 @@ struct relay *relay_find(struct hub *hub, struct slice name);
 struct relay *relay_of_topic(struct hub *hub, struct slice url);
 
 /* Takes in a document, which is kept with this turn's transaction; or finds
- * that it has come before, which is no error. `key` may be empty.
- * STATUS_MALFORMED: it is empty, or `type` or `key` is none; STATUS_TOO_LARGE:
- * over --relay-bytes; STATUS_INVALID: the key was given to another document. */
+ * that it has come before, which is no error. `key` may be empty; `digest` is
+ * the body's. STATUS_MALFORMED: it is empty, or `type` or `key` is none;
+ * STATUS_TOO_LARGE: over --relay-bytes or RELAY_DOCUMENT_MAX; STATUS_INVALID:
+ * the key was given to another document. */
 MUST_CHECK enum status relay_take(struct relay *relay, struct slice type,
                                   struct slice key, struct slice body,
+                                  const struct digest *digest,
                                   struct problem *why);
 
 /* Appends document `after` + 1, or, where that is no longer kept, STATUS_GONE;

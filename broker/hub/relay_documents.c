@@ -106,15 +106,20 @@ keep_document(struct relay *relay, struct document_record *d,
 
 enum status
 relay_take(struct relay *relay, struct slice type, struct slice key,
-           struct slice body, struct problem *why)
+           struct slice body, const struct digest *digest, struct problem *why)
 {
-    struct document_record d = {.type = slice_trimmed(type), .body = body};
+    struct document_record d = {
+        .type = slice_trimmed(type), .body = body, .digest = *digest};
     struct key read = {.size = 0};
     bool has_come = false;
     enum status rc;
 
     if (body.size == 0)
         return problem(why, STATUS_MALFORMED, "the document is empty");
+    if (body.size > RELAY_DOCUMENT_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a document of a relay has at most %zu bytes, not %zu",
+                       RELAY_DOCUMENT_MAX, body.size);
     if (body.size > relay->hub->config->relay_bytes)
         return problem(why, STATUS_TOO_LARGE,
                        "a relay keeps at most %" PRIu64 " bytes, not %zu",
@@ -125,7 +130,6 @@ relay_take(struct relay *relay, struct slice type, struct slice key,
     if (rc)
         return rc;
     d.key = key_slice(&read);
-    digest_start(&d.digest, body);
     rc = is_repeat(relay, &d, &has_come, why);
     if (rc || has_come)
         return rc;

@@ -73,15 +73,20 @@ struct source {
     bool is_fetch_wanted; /* a ping came meanwhile: once more */
     unsigned fetch_tries;
     struct alarm retry;
-    char *etag, *last_modified; /* of the body with this digest: */
+    unsigned n_fetched;         /* bodies */
+    char *etag, *last_modified; /* of the last one; and once that was looked at
+                                   (intake.c), its digest, and which set's log
+                                   has it (a relay tells by itself): */
     struct digest fetched;
-    bool is_fetched_kept; /* it is in a set's log (a relay tells by itself) */
+    const struct set *fetched_into; /* or NULL; only its address is used */
     char header[2][1100];
     const char *headers[3];
 
-    /* intake.c: documents on their way into a set, the first one is at work. */
+    /* intake.c: documents on their way in, the first one is at work. */
     struct list intakes;
-    bool has_taken, is_taken_fetched; /* the last one that a set's log has: */
+    const struct set *taken_into; /* whose log has the last one; or NULL. A set
+                                     that was made anew is another */
+    bool is_taken_fetched;
     struct digest taken;
 };
 

@@ -243,6 +243,23 @@ asked_on_altered(struct alteration *alteration, void *user)
     pthread_mutex_unlock(&s->mutex);
 }
 
+/* Waits for what was begun with `s`. */
+static inline enum status
+asked_await_altered(struct asked *a, struct asked_settings *s)
+{
+    enum status rc;
+
+    pthread_mutex_lock(&s->mutex);
+    while (!s->done)
+        pthread_cond_wait(&s->changed, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+    rc = s->done->post.status;
+    alter_free(s->done);
+    if (a->hub)
+        hub_sets_changed(a->hub);
+    return rc;
+}
+
 static inline enum status
 asked_put_set(struct asked *a, const char *name, const char *text,
               struct problem *why)
@@ -252,17 +269,20 @@ asked_put_set(struct asked *a, const char *name, const char *text,
     enum status rc = alter_settings(a->sets.registry, slice_of(name),
                                     slice_of(text), asked_on_altered, &s, why);
 
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&s.mutex);
-    while (!s.done)
-        pthread_cond_wait(&s.changed, &s.mutex);
-    pthread_mutex_unlock(&s.mutex);
-    rc = s.done->post.status;
-    alter_free(s.done);
-    if (a->hub)
-        hub_sets_changed(a->hub);
-    return rc;
+    return rc ? rc : asked_await_altered(a, &s);
+}
+
+static inline void
+asked_remove_set(struct asked *a, const char *name)
+{
+    struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
+    struct problem why = {""};
+
+    assert_int_equal(
+        alter_remove(sets_find(&a->sets, name), asked_on_altered, &s, &why),
+        STATUS_OK);
+    assert_int_equal(asked_await_altered(a, &s), STATUS_OK);
 }
 
 #endif

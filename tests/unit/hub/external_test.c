@@ -140,24 +140,13 @@ static void
 a_set_that_is_removed_tells_nobody(void **state)
 {
     struct asked a;
-    struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                               .changed = PTHREAD_COND_INITIALIZER};
-    struct problem why = {""};
 
     asked_configure(&a, state);
     asked_open(&a);
     put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
     await_hubs(&a, "demo", 2, 0);
 
-    assert_int_equal(
-        alter_remove(sets_find(&a.sets, "demo"), asked_on_altered, &s, &why),
-        STATUS_OK);
-    pthread_mutex_lock(&s.mutex);
-    while (!s.done)
-        pthread_cond_wait(&s.changed, &s.mutex);
-    pthread_mutex_unlock(&s.mutex);
-    alter_free(s.done);
-    hub_sets_changed(a.hub);
+    asked_remove_set(&a, "demo");
     put(&a, "demo", "{}");
     await_hubs(&a, "demo", 0, 0);
 

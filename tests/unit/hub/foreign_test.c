@@ -1,6 +1,7 @@
 #include "broker/hub/foreign.h"
 
 #include "broker/base/clock.h"
+#include "broker/hub/relay.h"
 #include "tests/support/origin.h"
 #include "tests/unit/hub/asked.h"
 
@@ -45,14 +46,20 @@ open_relay(struct stage *s, void **state)
 }
 
 static void
-open_set(struct stage *s, void **state)
+put_set(struct stage *s)
 {
     struct problem why = {""};
     char text[600];
 
-    open_stage(s, state);
     snprintf(text, sizeof(text), "{\"upstreamTopic\":\"%s\"}", s->topic);
     assert_int_equal(asked_put_set(&s->asked, "demo", text, &why), STATUS_OK);
+}
+
+static void
+open_set(struct stage *s, void **state)
+{
+    open_stage(s, state);
+    put_set(s);
 }
 
 static void
@@ -607,6 +614,97 @@ whoever_waits_at_the_end_is_told(void **state)
     close_stage(&s);
 }
 
+/* A set that was removed and made anew has another log, which has nothing of
+ * what the old one had: not posted, nor fetched. */
+static void
+a_set_that_was_made_anew_takes_all_in_again(void **state)
+{
+    static const char one[] = NOTICE("x", "http://e.example/1");
+    static const char two[] = NOTICE("x", "http://e.example/2");
+    struct stage s;
+    struct told t;
+
+    open_set(&s, state);
+    t = asked_post(&s.asked, s.topic, "application/xml", NULL, one);
+    assert_http(&t, 200, "");
+    origin_content(s.origin, "application/xml", "\"2\"", slice_of(two));
+    (void)ping(&s);
+    await_entries(&s, 2);
+
+    asked_remove_set(&s.asked, "demo");
+    put_set(&s);
+    assert_int_equal(sets_head(&s.asked.sets, "demo").last, 0);
+    (void)ping(&s);
+    await_entries(&s, 1);
+    t = asked_post(&s.asked, s.topic, "application/xml", NULL, one);
+    assert_http(&t, 200, "");
+    assert_int_equal(sets_head(&s.asked.sets, "demo").last, 2);
+
+    close_stage(&s);
+}
+
+/* What waits when the log has the one before it is not begun any more. */
+static void
+whoever_waits_for_the_log_at_the_end_is_told(void **state)
+{
+    struct asking w[3];
+    struct stage s;
+    struct told t;
+
+    asked_configure(&s.asked, state);
+    s.asked.sets.config.linger_us = 300000;
+    asked_open(&s.asked);
+    s.origin = origin_new("/feed");
+    s.topic = origin_url(s.origin);
+    origin_names(s.origin, s.topic, ASKED_HUB);
+    put_set(&s);
+    t = asked_post(&s.asked, s.topic, "application/xml", NULL,
+                   NOTICE("x", "http://e.example/0"));
+    assert_http(&t, 200, "");
+
+    for (int i = 0; i < 3; i++) {
+        static const char *const bodies[] = {
+            NOTICE("x", "http://e.example/1"),
+            NOTICE("x", "http://e.example/2"),
+            NOTICE("x", "http://e.example/3"),
+        };
+        struct posted p = {asked_links(s.topic), "application/xml", NULL,
+                           slice_of(bodies[i])};
+
+        asked_begin(&s.asked, &w[i], asked_notification(&p));
+    }
+    hub_stop(s.asked.hub);
+    assert_int_equal(asked_await(&w[0]).status, STATUS_OK);
+    assert_int_equal(asked_await(&w[1]).status, STATUS_STOPPED);
+    assert_int_equal(asked_await(&w[2]).status, STATUS_STOPPED);
+    assert_int_equal(sets_head(&s.asked.sets, "demo").last, 2);
+
+    close_stage(&s);
+}
+
+/* Nobody waits for the delivery thread longer than this takes to be written. */
+static void
+a_relay_refuses_what_is_too_large(void **state)
+{
+    static char body[RELAY_DOCUMENT_MAX + 1];
+    struct posted p;
+    struct stage s;
+    struct told t;
+
+    open_relay(&s, state);
+    memset(body, 'x', sizeof(body));
+    p = (struct posted){
+        asked_links(s.topic), "a/b", NULL, {body, sizeof(body)}};
+    t = asked(&s.asked, asked_notification(&p));
+    assert_http(&t, 413, "has at most 8388608 bytes");
+    p.body.size--;
+    t = asked(&s.asked, asked_notification(&p));
+    assert_http(&t, 200, "");
+    assert_int_equal(documents(&s), 1);
+
+    close_stage(&s);
+}
+
 int
 main(void)
 {
@@ -631,6 +729,9 @@ main(void)
         TEST(a_set_is_fed_by_pings),
         TEST(refuses_pings_for_topics_that_nobody_registered),
         TEST(whoever_waits_at_the_end_is_told),
+        TEST(a_set_that_was_made_anew_takes_all_in_again),
+        TEST(whoever_waits_for_the_log_at_the_end_is_told),
+        TEST(a_relay_refuses_what_is_too_large),
     };
 
     return cmocka_run_group_tests_name("foreign", tests, NULL, NULL);

@@ -197,8 +197,12 @@ static enum status
 take(struct still *s, const char *type, const char *key, struct slice body,
      struct problem *why)
 {
+    struct digest digest;
+
     *why = (struct problem){""};
-    return relay_take(s->relay, slice_of(type), slice_of(key), body, why);
+    digest_start(&digest, body);
+    return relay_take(s->relay, slice_of(type), slice_of(key), body, &digest,
+                      why);
 }
 
 static void
