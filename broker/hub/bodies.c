@@ -148,6 +148,17 @@ shared_body_serves(const struct shared_body *body, const struct topic *topic,
            (wish->upto == UINT64_MAX || wish->upto == body->last);
 }
 
+/* It is no longer among those that nobody looks at. */
+static void
+wake(struct bodies *bodies, struct shared_body *body)
+{
+    if (list_is_empty(&body->idle))
+        return;
+    list_remove(&body->idle);
+    bodies->n_idle--;
+    bodies->idle_bytes -= body->size;
+}
+
 struct shared_body *
 bodies_find(struct bodies *bodies, const struct topic *topic,
             const struct topic_wish *wish, uint64_t head)
@@ -160,6 +171,7 @@ bodies_find(struct bodies *bodies, const struct topic *topic,
 
         if (shared_body_serves(body, topic, wish) &&
             (wish->upto != UINT64_MAX || body->is_full || body->last >= head)) {
+            wake(bodies, body);
             body->guards++;
             return body;
         }
@@ -183,16 +195,6 @@ drop(struct bodies *bodies, struct shared_body *body)
     bodies->n_idle--;
     bodies->idle_bytes -= body->size;
     shared_body_free(body);
-}
-
-static void
-wake(struct bodies *bodies, struct shared_body *body)
-{
-    if (list_is_empty(&body->idle))
-        return;
-    list_remove(&body->idle);
-    bodies->n_idle--;
-    bodies->idle_bytes -= body->size;
 }
 
 /* Nobody holds it: it is among those that are kept for a while. */

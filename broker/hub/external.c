@@ -38,9 +38,8 @@ begin(struct hub *hub, struct topic *topic, const char *url, uint64_t after)
 {
     struct terms terms = {.lease_us = INT64_MAX};
     struct problem why = {""};
-    struct subscription *s = subscription_find(hub, topic, slice_of(url));
 
-    if (s && s->kind == SUBSCRIPTION_HUB)
+    if (subscription_find(hub, topic, SUBSCRIPTION_HUB, slice_of(url)))
         return;
     if (subscription_confirm(hub, topic, slice_of(url), SUBSCRIPTION_HUB,
                              &terms, INT64_MAX, false, after, &why))

@@ -116,11 +116,18 @@ remove_slot(struct subscriptions *all, const struct subscription *s)
 
 struct subscription *
 subscription_find(struct hub *hub, const struct topic *topic,
-                  struct slice callback)
+                  enum subscription_kind kind, struct slice callback)
 {
-    struct pair *pair = pairs_find(&hub->subscriptions->pairs, topic, callback);
+    const struct pairs *pairs = &hub->subscriptions->pairs;
+    struct pair *pair = pairs_find(pairs, topic, callback);
 
-    return pair ? list_entry(pair, struct subscription, pair) : NULL;
+    for (; pair; pair = pairs_same(pairs, pair)) {
+        struct subscription *s = list_entry(pair, struct subscription, pair);
+
+        if (s->kind == kind)
+            return s;
+    }
+    return NULL;
 }
 
 struct subscription *
@@ -398,7 +405,7 @@ subscription_confirm(struct hub *hub, struct topic *topic,
                      struct terms *terms, int64_t lease_end_us, bool has_after,
                      uint64_t after, struct problem *why)
 {
-    struct subscription *s = subscription_find(hub, topic, callback);
+    struct subscription *s = subscription_find(hub, topic, kind, callback);
     bool is_new = !s;
     enum status rc = is_new ? create(hub, topic, callback, kind, terms,
                                      lease_end_us, after, &s, why)

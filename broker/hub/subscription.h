@@ -104,9 +104,12 @@ void subscriptions_free(struct subscriptions *all);
 
 size_t subscriptions_count(const struct hub *hub);
 
-/* The subscription of that pair; NULL: there is none. */
+/* The subscription of that kind and pair; NULL: there is none. (What a set's
+ * settings name is no subscriber's to renew or end, and the other way round.)
+ */
 struct subscription *subscription_find(struct hub *hub,
                                        const struct topic *topic,
+                                       enum subscription_kind kind,
                                        struct slice callback);
 struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 

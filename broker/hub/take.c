@@ -118,7 +118,8 @@ check_subscriptions(struct hub *hub, const struct order *order,
 
     if (order->request.mode != WEBSUB_SUBSCRIBE ||
         subscriptions_count(hub) < max ||
-        subscription_find(hub, topic, order->request.callback))
+        subscription_find(hub, topic, SUBSCRIPTION_CALLBACK,
+                          order->request.callback))
         return STATUS_OK;
     return problem(why, STATUS_BUSY,
                    "there are %" PRIu64 " subscriptions, the most that there "

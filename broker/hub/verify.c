@@ -75,7 +75,7 @@ confirm(struct request *r)
 
     metrics_add(METRIC_HUB_VERIFICATIONS, 1);
     if (r->mode == WEBSUB_UNSUBSCRIBE) {
-        s = subscription_find(hub, r->topic, callback);
+        s = subscription_find(hub, r->topic, SUBSCRIPTION_CALLBACK, callback);
         if (s)
             subscription_end(s, END_UNSUBSCRIBED);
     } else if (!topic_head(r->topic, &head)) {

@@ -125,7 +125,9 @@ struct call {
 
     const char *url; /* lent until done; sent as it is but for a fragment. With
                         user info, blanks or control characters: refused */
-    int64_t timeout_us; /* from its turn on */
+    int64_t timeout_us; /* from its turn on, or, after CALL_LATER, from
+                           caller_go: what the user takes is not the other
+                           side's fault */
     size_t max_answer;  /* bytes of the answer's body that are kept; when there
                            are more, reading ends: is_cut */
     unsigned max_redirects;
@@ -153,7 +155,7 @@ struct call {
     const char *final_url;            /* after redirects; NULL if not called */
     char why[160];                    /* a sentence, terminated: "the connection
                                          was refused" */
-    int64_t took_us;                  /* since its turn */
+    int64_t took_us;                  /* of timeout_us */
 
     /* The caller's own. */
     struct list node;

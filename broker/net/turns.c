@@ -341,6 +341,7 @@ caller_go(struct caller *caller, struct call *call, bool ready)
 {
     if (call->state != CALL_HELD)
         return; /* cut */
+    call->began_us = clock_steady_us();
     if (ready)
         begin(caller, call);
     else

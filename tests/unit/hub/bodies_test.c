@@ -109,6 +109,31 @@ are_found_where_they_are_full(void **state)
     engine_close();
 }
 
+/* Whoever has found one may go on making others before it holds it. */
+static void
+stay_while_they_are_looked_at(void **state)
+{
+    struct shared_body *body;
+    struct bodies bodies;
+    struct topic *topic;
+
+    engine_open(state);
+    bodies_init(&bodies, BUDGET);
+    sets_post(&e.sets, "demo", 0, BODIES_KEPT + 2);
+    topic = topic_for(TOPIC_CHANGES, "demo");
+    body = made(&bodies, topic, 0, 1);
+    bodies_settle(&bodies, body);
+    assert_ptr_equal(found(&bodies, topic, 0, 1), body);
+    for (uint64_t after = 1; after < BODIES_KEPT + 2; after++)
+        bodies_settle(&bodies, made(&bodies, topic, after, after + 1));
+    assert_ptr_equal(found(&bodies, topic, 0, 1), body);
+    bodies_settle(&bodies, body);
+    bodies_settle(&bodies, body);
+    bodies_fini(&bodies);
+    topic_release(topic);
+    engine_close();
+}
+
 /* W-092: what is held counts once, for suspects too; these have room up to a
  * half, and share what they hold already. */
 static void
@@ -191,6 +216,7 @@ main(void)
         TEST(are_the_same_whenever_they_are_made),
         TEST(are_found_as_long_as_they_serve),
         TEST(are_found_where_they_are_full),
+        TEST(stay_while_they_are_looked_at),
         TEST(count_while_they_are_held),
         TEST(are_not_kept_for_long),
     };

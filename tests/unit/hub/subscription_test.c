@@ -229,6 +229,41 @@ a_lease_goes_by_the_wall_clock(void **state)
     assert_null(sim_find(sim, CALLBACK));
 }
 
+/* W-034: what a set's settings name is nobody's subscription: not its lease,
+ * nor its secret, nor its end. */
+static void
+a_hub_of_a_set_is_another_subscription_than_its_callback(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s =
+        sim_active(sim, CALLBACK, "&hub.secret=s&hub.lease_seconds=300");
+    struct topic *topic = s->topic;
+    struct terms terms = {.lease_us = INT64_MAX};
+    int64_t end_us = s->lease_end_us;
+    struct problem why;
+    struct subscription *hub;
+
+    assert_int_equal(subscription_confirm(sim->hub, topic, SLICE(CALLBACK),
+                                          SUBSCRIPTION_HUB, &terms, INT64_MAX,
+                                          false, 3, &why),
+                     STATUS_OK);
+    hub = subscription_find(sim->hub, topic, SUBSCRIPTION_HUB, SLICE(CALLBACK));
+    assert_non_null(hub);
+    assert_ptr_not_equal(hub, s);
+    assert_int_equal(s->lease_end_us, end_us);
+    assert_int_equal(s->terms.secret_size, 1);
+
+    sim_subscribe(sim, CALLBACK, "&hub.lease_seconds=300");
+    sim_confirm(sim, CALLBACK);
+    assert_true(hub->lease_end_us == INT64_MAX);
+    sim_pass(sim, 301000000);
+    assert_null(subscription_find(sim->hub, topic, SUBSCRIPTION_CALLBACK,
+                                  SLICE(CALLBACK)));
+    assert_ptr_equal(
+        subscription_find(sim->hub, topic, SUBSCRIPTION_HUB, SLICE(CALLBACK)),
+        hub);
+}
+
 /* W-072 */
 static void
 a_lease_that_ended_while_there_was_no_broker_is_over(void **state)
@@ -278,9 +313,10 @@ everything_is_there_after_a_restart(void **state)
     assert_int_equal(s->after, 2);
     assert_non_null(s->signer);
     assert_non_null(s->filter);
-    assert_ptr_equal(
-        sim_find(sim, CALLBACK "?q=A"),
-        subscription_find(sim->hub, s->topic, slice_of(s->callback)));
+    assert_ptr_equal(sim_find(sim, CALLBACK "?q=A"),
+                     subscription_find(sim->hub, s->topic,
+                                       SUBSCRIPTION_CALLBACK,
+                                       slice_of(s->callback)));
 
     /* Ids are never given twice. */
     assert_true(sim_active(sim, "http://b.example/", "")->id > id);
@@ -502,8 +538,8 @@ many_are_found_by_id_and_by_pair(void **state)
         struct topic *topic = subscription_next(sim->hub, 0)->topic;
 
         snprintf(callback, sizeof(callback), "HTTP://H%d.example:80/cb", i);
-        assert_true(!subscription_find(sim->hub, topic, slice_of(callback)) ==
-                    (i % 3 != 0));
+        assert_true(!subscription_find(sim->hub, topic, SUBSCRIPTION_CALLBACK,
+                                       slice_of(callback)) == (i % 3 != 0));
     }
 
     for (id = 0;; id = strtoull(next + 8, NULL, 10)) {
@@ -586,6 +622,7 @@ main(void)
         TEST(a_renewal_may_go_to_another_place),
         TEST(ends_with_its_lease),
         TEST(a_lease_goes_by_the_wall_clock),
+        TEST(a_hub_of_a_set_is_another_subscription_than_its_callback),
         TEST(a_lease_that_ended_while_there_was_no_broker_is_over),
         TEST(everything_is_there_after_a_restart),
         TEST(a_delivery_in_flight_is_repeated_after_a_crash),
