@@ -61,13 +61,6 @@ struct delivery {
     bool is_going;
 };
 
-/* Where a subscription looks next. */
-static inline uint64_t
-subscription_start(const struct subscription *s)
-{
-    return s->reached > s->after ? s->reached : s->after;
-}
-
 /* deliver.c */
 
 /* Lets go of what a delivery has; it is freed at the end of the turn. */

@@ -8,8 +8,10 @@
 #include "broker/sets/channel.h"
 #include "proto/fragment.h"
 
-/* Batches that one look takes at most. */
+/* Batches that one look takes at most: those that are in memory, and those that
+ * a worker reads. */
 #define LOOK_BATCHES 64
+#define READ_BATCHES 16
 
 struct framework {
     struct watch watch;
@@ -17,7 +19,18 @@ struct framework {
     struct log_set *log;
     atomic_bool has_news;
     unsigned n_topics;
-    uint64_t seen; /* events up to this one were told */
+    uint64_t seen;           /* events up to this one were told */
+    struct reading *reading; /* at work; or NULL */
+};
+
+/* What is not in memory. */
+struct reading {
+    struct job job;
+    struct framework *framework; /* NULL: it was left meanwhile */
+    struct cursor cursor;
+    struct batch *batches[READ_BATCHES];
+    unsigned n;
+    enum status status;
 };
 
 /* Log thread, under the log's lock. */
@@ -28,6 +41,14 @@ on_commit(struct watch *watch)
 
     if (atomic_exchange(&f->has_news, true))
         return;
+    hub_wake(f->hub);
+}
+
+/* Another look, also where the log's wake came while there was none. */
+static void
+look_again(struct framework *f)
+{
+    atomic_store(&f->has_news, true);
     hub_wake(f->hub);
 }
 
@@ -48,6 +69,28 @@ framework_enter(struct hub *hub, struct problem *why)
     return STATUS_OK;
 }
 
+/* The place of the subscription that is furthest behind, or the head. */
+static uint64_t
+find_beginning(const struct hub *hub, uint64_t head)
+{
+    struct list *node, *next, *at, *behind;
+
+    list_foreach (node, next, &hub->topics) {
+        const struct topic *topic = list_entry(node, struct topic, node);
+
+        if (topic->kind != TOPIC_FRAMEWORK)
+            continue;
+        list_foreach (at, behind, &topic->subscriptions) {
+            uint64_t start = subscription_start(
+                list_entry(at, struct subscription, of_topic));
+
+            if (start < head)
+                head = start;
+        }
+    }
+    return head;
+}
+
 void
 framework_listen(struct hub *hub)
 {
@@ -59,7 +102,15 @@ framework_listen(struct hub *hub)
     f->watch.wake = on_commit;
     cursor_watch(f->log, &f->watch);
     log_head(f->log, &head);
-    f->seen = head.last;
+    f->seen = find_beginning(hub, head.last);
+    if (f->seen < head.last)
+        look_again(f);
+}
+
+uint64_t
+framework_seen(const struct hub *hub)
+{
+    return hub->framework->seen;
 }
 
 void
@@ -71,23 +122,31 @@ framework_leave(struct hub *hub)
         return;
     if (f->watch.wake)
         cursor_unwatch(f->log, &f->watch);
+    if (f->reading)
+        f->reading->framework = NULL;
     hub->framework = NULL;
     free(f);
 }
 
-/* Event `seq` concerns this topic. */
+/* Event `seq` concerns this topic: those of its subscriptions that rest and
+ * have not read it go on there. */
 static void
 tell(struct topic *topic, uint64_t seq)
 {
     struct list *node, *next;
+    bool is_new = false;
 
     list_foreach (node, next, &topic->resting) {
         struct subscription *s = list_entry(node, struct subscription, node);
 
-        if (seq > 0 && s->reached < seq - 1)
+        if (subscription_start(s) >= seq)
+            continue;
+        is_new = true;
+        if (s->reached < seq - 1)
             s->reached = seq - 1;
     }
-    topic_mark(topic);
+    if (is_new)
+        topic_mark(topic);
 }
 
 static void
@@ -140,45 +199,115 @@ tell_entry(struct hub *hub, const struct batch *b, uint64_t seq)
     }
 }
 
-/* The events are no longer in memory, or cannot be read: all topics look
- * themselves, from where they are. */
 static void
-give_up(struct framework *f)
+tell_batch(struct framework *f, const struct batch *b)
 {
+    for (uint64_t seq = f->seen + 1; seq <= b->last; seq++)
+        tell_entry(f->hub, b, seq);
+    f->seen = b->last;
+}
+
+/* The next events are no longer retained, or cannot be read: all who have not
+ * read them look themselves, from where they are, and learn why. */
+static void
+give_up(struct framework *f, enum status rc)
+{
+    struct list *node, *next;
     struct head head;
 
     log_head(f->log, &head);
-    f->seen = head.last;
-    tell_all(f->hub, 0);
+    f->seen = rc == STATUS_GONE && head.earliest > f->seen ? head.earliest
+                                                           : head.last;
+    list_foreach (node, next, &f->hub->topics) {
+        struct topic *topic = list_entry(node, struct topic, node);
+
+        if (topic->kind == TOPIC_FRAMEWORK)
+            topic_mark(topic);
+    }
+    if (f->seen < head.last)
+        look_again(f);
 }
 
+/* Worker. */
+static void
+read_batches(struct job *job)
+{
+    struct reading *r = list_entry(job, struct reading, job);
+
+    while (r->n < READ_BATCHES) {
+        struct batch *b = NULL;
+
+        r->status = cursor_next(&r->cursor, LOG_DISK, &b, NULL);
+        if (r->status || !b)
+            return;
+        r->batches[r->n++] = b;
+        r->cursor.after = b->last;
+    }
+}
+
+static void
+on_read(struct job *job)
+{
+    struct reading *r = list_entry(job, struct reading, job);
+    struct framework *f = r->framework;
+
+    for (unsigned i = 0; i < r->n; i++) {
+        if (f)
+            tell_batch(f, r->batches[i]);
+        batch_unref(r->batches[i]);
+    }
+    if (f) {
+        f->reading = NULL;
+        if (r->status)
+            give_up(f, r->status);
+        else if (!hub_is_stopping(f->hub))
+            look_again(f); /* the next ones */
+    }
+    free(r);
+}
+
+static void
+begin_reading(struct framework *f, const struct cursor *cursor)
+{
+    struct reading *r = calloc(1, sizeof(*r));
+
+    if (!r) {
+        give_up(f, STATUS_MEMORY);
+        return;
+    }
+    r->framework = f;
+    r->cursor = *cursor;
+    r->job.work = read_batches;
+    r->job.done = on_read;
+    f->reading = r;
+    caller_work(f->hub->caller, &r->job);
+}
+
+/* While a worker reads, what comes waits for it: has_news stays. */
 void
 framework_look(struct hub *hub)
 {
     struct framework *f = hub->framework;
-    struct cursor cursor;
-    unsigned n = 0;
 
-    if (!f || !atomic_exchange(&f->has_news, false))
+    if (!f || f->reading || !atomic_exchange(&f->has_news, false))
         return;
-    cursor = (struct cursor){registry_log(hub->registry), f->log, f->seen};
-    for (;;) {
+    for (unsigned n = 0; n < LOOK_BATCHES; n++) {
+        struct cursor cursor = {registry_log(hub->registry), f->log, f->seen};
         struct batch *b;
         enum status rc = cursor_next(&cursor, LOG_MEMORY, &b, NULL);
 
+        if (rc == STATUS_AGAIN) {
+            begin_reading(f, &cursor);
+            return;
+        }
         if (rc) {
-            give_up(f);
+            give_up(f, rc);
             return;
         }
         if (!b)
             return;
-        for (uint64_t seq = cursor.after + 1; seq <= b->last; seq++)
-            tell_entry(hub, b, seq);
-        cursor.after = f->seen = b->last;
+        tell_batch(f, b);
         batch_unref(b);
-        if (++n == LOOK_BATCHES) { /* others, too */
-            on_commit(&f->watch);
-            return;
-        }
     }
+    look_again(f); /* others, too */
 }

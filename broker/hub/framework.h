@@ -14,14 +14,18 @@
  *                        `reached` 8: what came before was none of theirs
  *     entry 10  source   all
  *
- * That `reached` is right because a subscription rests when it has read up to
- * the head: whatever passes after that was, or will be, told here. So nothing
- * that others were told is looked at again for it.
+ * A subscription rests when it has read up to `seen`: whatever passes after
+ * that will be told here. So nothing that others were told is looked at again
+ * for it. At the start of the broker the watch begins where the one that is
+ * furthest behind is, and all rest: the log is read once, by the worker pool,
+ * and not once for each of them.
  *
  * The delivery thread's.
  */
 #ifndef BROKER_HUB_FRAMEWORK_H
 #define BROKER_HUB_FRAMEWORK_H
+
+#include <stdint.h>
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -34,11 +38,16 @@ MUST_CHECK enum status framework_enter(struct hub *hub, struct problem *why);
 /* One less; the last one ends the watch. */
 void framework_leave(struct hub *hub);
 
-/* Starts the watch, if it is not there: topic_listen. */
+/* Starts the watch, if it is not there, behind all framework subscriptions that
+ * are: topic_listen. */
 void framework_listen(struct hub *hub);
 
+/* Events up to this one were told; the watch was started. */
+uint64_t framework_seen(const struct hub *hub);
+
 /* Looks at the events that have come, and marks the topics that they concern.
- * Each look is short: it goes on at the next wake where there are many. */
+ * Each look is short: it goes on at the next wake where there are many, and
+ * those that are not in memory are read by a worker first. */
 void framework_look(struct hub *hub);
 
 #endif

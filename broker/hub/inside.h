@@ -52,6 +52,18 @@ struct hub {
  * delivery thread: that looks at everything when it begins. */
 void hub_wake(struct hub *hub);
 
+/* The thread is about to end. */
+static inline bool
+hub_is_stopping(struct hub *hub)
+{
+    bool is;
+
+    pthread_mutex_lock(&hub->mutex);
+    is = hub->is_stopping;
+    pthread_mutex_unlock(&hub->mutex);
+    return is;
+}
+
 /* Runs an order on the delivery thread; comes to hub_answer, hub_answer_now, or
  * whoever else it is given to (running.c). */
 void hub_run(struct order *order);

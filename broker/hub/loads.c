@@ -86,18 +86,6 @@ next_load(struct loads *loads)
     return NULL;
 }
 
-/* When the thread is about to end, nothing is begun that it would wait for. */
-static bool
-is_stopping(struct hub *hub)
-{
-    bool is;
-
-    pthread_mutex_lock(&hub->mutex);
-    is = hub->is_stopping;
-    pthread_mutex_unlock(&hub->mutex);
-    return is;
-}
-
 /* From the front each time: what is begun may end at once, when there is no
  * memory for a job, and change the list. */
 void
@@ -105,8 +93,8 @@ loads_go_on(struct loads *loads)
 {
     struct load *l;
 
-    if (is_stopping(loads->hub))
-        return;
+    if (hub_is_stopping(loads->hub))
+        return; /* nothing is begun that the end would wait for */
     while (loads->n_running < LOADS_MAX && (l = next_load(loads))) {
         list_remove(&l->node);
         list_append(&loads->running, &l->node);

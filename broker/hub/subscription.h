@@ -120,6 +120,13 @@ struct subscription *subscription_next(struct hub *hub, uint64_t after);
 /* The one behind it, in order of ids; NULL: it is the last. */
 struct subscription *subscription_behind(const struct subscription *s);
 
+/* Where it looks next. */
+static inline uint64_t
+subscription_start(const struct subscription *s)
+{
+    return s->reached > s->after ? s->reached : s->after;
+}
+
 /* Has the lease ended? Asked at the start of each try (W-072): the alarm may
  * be late where the wall clock was set. */
 static inline bool

@@ -10,6 +10,15 @@ post_once_more(unsigned n)
     sets_post(&e.sets, "z", n, 1);
 }
 
+static uint64_t
+sets_framework_last(void)
+{
+    struct head head;
+
+    log_head(registry_framework(e.sets.registry), &head);
+    return head.last;
+}
+
 /* R-320, R-321, R-326: an event wakes the topic of its set only; the Source's
  * wakes all. */
 static void
@@ -67,6 +76,91 @@ wakes_the_framework_topic_that_an_event_concerns(void **state)
     engine_close();
 }
 
+/* However many there are, the log is read once at the start; and again for
+ * those only that an event concerns. */
+static void
+the_log_is_read_once_for_all_at_the_start(void **state)
+{
+    enum { SETS = 20 };
+    struct subscription *all[SETS];
+    char text[60];
+    uint64_t head;
+
+    engine_open(state);
+    for (unsigned i = 0; i < SETS; i++) {
+        snprintf(text, sizeof(text), "s%u", i);
+        sets_post(&e.sets, text, 0, 1);
+    }
+    post_once_more(0);
+    post_once_more(1);
+    head = sets_framework_last();
+    sets_rotate(&e.sets, "s7");
+    post_once_more(2);
+    post_once_more(3);
+    engine_stop();
+
+    engine_start();
+    for (unsigned i = 0; i < SETS; i++) {
+        snprintf(text, sizeof(text), "s%u", i);
+        all[i] = subscription_at(topic_for(TOPIC_FRAMEWORK, text), "", head);
+        free(all[i]->callback);
+        snprintf(text, sizeof(text), "http://receiver.example/%u", i);
+        all[i]->callback = strdup(text);
+    }
+    for (unsigned i = 0; i < SETS; i++)
+        deliver_begin(all[i]);
+    for (int i = 0; i < 5; i++) {
+        turns();
+        run_jobs();
+    }
+    assert_in_range(e.n_jobs_made, 1, 4);
+    assert_int_equal(e.n_sent, 1);
+    assert_true(is_under_way(all[7]));
+    finish(all[7], 200);
+
+    sets_rotate(&e.sets, "z");
+    sets_rotate(&e.sets, "s3");
+    post_once_more(4);
+    turns();
+    run_jobs();
+    assert_int_equal(e.n_sent, 2);
+    assert_true(is_under_way(all[3]));
+    assert_true(all[3]->reached > head);
+    engine_close();
+}
+
+/* What is committed while a worker reads is looked at as soon as it has. */
+static void
+a_commit_while_the_log_is_read_is_not_forgotten(void **state)
+{
+    struct subscription *a;
+    uint64_t head;
+
+    engine_open(state);
+    sets_post(&e.sets, "a", 0, 1);
+    post_once_more(0);
+    post_once_more(1);
+    head = sets_framework_last();
+    sets_rotate(&e.sets, "z");
+    post_once_more(2);
+    engine_stop();
+
+    engine_start();
+    a = subscription_at(topic_for(TOPIC_FRAMEWORK, "a"),
+                        "http://receiver.example/a", head);
+    deliver_begin(a);
+    turns();
+    assert_int_equal(e.n_jobs, 1);
+    sets_rotate(&e.sets, "z");
+    post_once_more(3);
+    turns();
+    assert_true(framework_seen(&e.hub) < sets_framework_last());
+    run_jobs();
+    assert_int_equal(framework_seen(&e.hub), sets_framework_last());
+    assert_int_equal(e.n_sent, 0);
+    engine_close();
+}
+
 #define TEST(function) \
     cmocka_unit_test_setup_teardown(function, tempdir_setup, tempdir_teardown)
 
@@ -75,6 +169,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(wakes_the_framework_topic_that_an_event_concerns),
+        TEST(the_log_is_read_once_for_all_at_the_start),
+        TEST(a_commit_while_the_log_is_read_is_not_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
