@@ -82,6 +82,16 @@ has_more(const struct subscription *s)
     return s->range_last != 0 || subscription_start(s) < head;
 }
 
+static void
+place(struct subscription *s, bool is_resting)
+{
+    struct topic *topic = s->topic;
+
+    list_remove(&s->node);
+    list_append(is_resting ? &topic->resting : &topic->busy, &s->node);
+    s->is_resting = is_resting;
+}
+
 /* Decides what comes next for a subscription of which nothing is under way. The
  * topic was listened to before its head is looked at here, so a later commit
  * finds those that rest. */
@@ -91,11 +101,11 @@ delivery_go_on(struct subscription *s)
     int64_t next_us = s->last_begun_us + s->terms.interval_us;
 
     caller_clear_alarm(s->hub->caller, &s->retry_alarm);
-    list_remove(&s->node);
-    if (!has_more(s))
-        list_append(&s->topic->resting, &s->node);
-    else if (s->last_begun_us != 0 && s->range_last == 0 &&
-             next_us > clock_steady_us())
+    place(s, !has_more(s));
+    if (s->is_resting)
+        return;
+    if (s->last_begun_us != 0 && s->range_last == 0 &&
+        next_us > clock_steady_us())
         delivery_begin_at(s, next_us);
     else
         begin(s);

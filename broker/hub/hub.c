@@ -193,13 +193,12 @@ on_wake(struct caller *caller, void *user)
 static void
 keep_cursors(struct hub *hub)
 {
-    struct subscription *s;
+    struct list *node;
 
-    for (s = subscription_next(hub, 0); s; s = subscription_behind(s)) {
-        if (!s->has_moved)
-            continue;
-        s->has_moved = false;
-        records_cursor(hub->records, s);
+    while ((node = list_first(&hub->moved))) {
+        list_remove(node);
+        records_cursor(hub->records,
+                       list_entry(node, struct subscription, moved));
     }
 }
 
@@ -387,6 +386,7 @@ hub_new(struct registry *registry, const struct networks *allowed)
     list_init(&hub->topics);
     list_init(&hub->relays);
     list_init(&hub->answers);
+    list_init(&hub->moved);
     pthread_mutex_init(&hub->mutex, NULL);
     hub->subscriptions = subscriptions_new(hub->config->hub_subscriptions);
     hub->requests = requests_new();

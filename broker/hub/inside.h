@@ -30,6 +30,7 @@ struct hub {
     struct framework *framework; /* framework.c; NULL while no topic needs it */
     struct list relays;
     struct subscriptions *subscriptions; /* subscription.c: tables */
+    struct list moved;                   /* cursors that hub.db is to be told */
     struct requests *requests;           /* verify.c: tables, limits */
     struct deliveries *deliveries;       /* deliver.c */
     struct relaying *relaying;           /* relay.c */

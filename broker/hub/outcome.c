@@ -20,7 +20,8 @@ outcome_move(struct subscription *s, uint64_t after)
 {
     s->after = s->reached = after;
     s->range_last = 0;
-    s->has_moved = true;
+    list_remove(&s->moved);
+    list_append(&s->hub->moved, &s->moved);
     outcome_forget(s);
 }
 

@@ -56,13 +56,14 @@ add_terms(struct buf *to, const struct terms *terms)
     add_flag(to, "hasSecret", terms->secret_size > 0);
 }
 
-/* Entries up to `head` that it has still to look at. */
+/* Entries up to `head` that it has still to look at: none where it rests,
+ * though it may be of a log most of which is of others (framework.h). */
 static uint64_t
 lag_of(const struct subscription *s, uint64_t head)
 {
-    uint64_t reached = s->reached > s->after ? s->reached : s->after;
+    uint64_t start = subscription_start(s);
 
-    return head > reached ? head - reached : 0;
+    return !s->is_resting && head > start ? head - start : 0;
 }
 
 static void
@@ -110,16 +111,14 @@ more_of(uint64_t a, uint64_t b)
 static uint64_t
 lag_of_topic(const struct topic *topic)
 {
-    const struct list *all = &topic->subscriptions;
     struct list *node, *behind;
     uint64_t most = 0, head = 0;
 
-    if (!topic_head(topic, &head))
+    if (list_is_empty(&topic->busy) || !topic_head(topic, &head))
         return 0;
-    list_foreach (node, behind, all)
+    list_foreach (node, behind, &topic->busy)
         most = more_of(
-            most,
-            lag_of(list_entry(node, struct subscription, of_topic), head));
+            most, lag_of(list_entry(node, struct subscription, node), head));
     return most;
 }
 

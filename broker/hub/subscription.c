@@ -232,6 +232,7 @@ free_subscription(struct subscription *s)
 {
     if (!list_is_empty(&s->of_topic))
         list_remove(&s->of_topic);
+    list_remove(&s->moved);
     pairs_leave(&s->pair);
     terms_fini(&s->terms);
     signer_free(s->signer);
@@ -258,6 +259,7 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     s->topic = topic;
     list_init(&s->of_topic);
     list_init(&s->node);
+    list_init(&s->moved);
     s->callback = slice_dup(callback);
     rc = s->callback
              ? STATUS_OK
@@ -434,7 +436,7 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     s->range_last = 0;
     s->failures = 0;
     s->failing_since_us = 0;
-    s->has_moved = false;
+    list_remove(&s->moved);
     records_subscription(s->hub->records, s);
     deliver_look(s);
 }

@@ -76,10 +76,12 @@ struct subscription {
     uint64_t range_last; /* the delivery (after, range_last] was tried at least
                             once, as it stands in hub.db; 0: none */
     uint32_t range_form; /* ... in this form: see attempt_form (deliver.c's) */
-    bool has_moved;      /* since hub.db was told (once a second) */
+    struct list moved;   /* in hub->moved: since hub.db was told (once a second)
+                          */
 
     /* The engine's own (deliver.c). */
-    struct list node; /* topic->resting, or another list of the engine */
+    struct list node; /* topic->resting, or ->busy */
+    bool is_resting;
     struct delivery *delivery; /* in flight or being made; or NULL */
     struct alarm retry_alarm;  /* back-off, interval */
     unsigned failures;         /* of this range, in a row */

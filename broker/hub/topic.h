@@ -50,8 +50,9 @@ struct topic {
     bool is_listening;
 
     struct list subscriptions; /* all: subscription->of_topic */
-    struct list resting;       /* those that have read everything, and wait:
-                                  subscription->node */
+    struct list resting;       /* those that have read everything that concerns
+                                  them, and wait: subscription->node */
+    struct list busy;          /* the others */
     unsigned n_requests;       /* verify.c: requests that wait for it */
 };
 

@@ -235,6 +235,7 @@ __wrap_subscription_end(struct subscription *s, enum subscription_end how)
     e.how = how;
     deliver_cut(s);
     list_remove(&s->of_topic);
+    list_remove(&s->moved);
     signer_free(s->signer);
     filters_leave(s->filter);
     free(s->callback);

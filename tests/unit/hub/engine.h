@@ -228,6 +228,7 @@ engine_start(void)
     atomic_store(&e.hub.woken, (struct caller *)&e); /* only told of */
     list_init(&e.hub.topics);
     list_init(&e.hub.relays);
+    list_init(&e.hub.moved);
     assert_int_equal(deliver_open(&e.hub, &why), STATUS_OK);
 }
 
@@ -301,6 +302,7 @@ subscription_at(struct topic *topic, const char *callback, uint64_t after)
     s->lease_end_us = INT64_MAX;
     s->after = s->reached = after;
     list_init(&s->node);
+    list_init(&s->moved);
     list_append(&topic->subscriptions, &s->of_topic);
     return s;
 }

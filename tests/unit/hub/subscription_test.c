@@ -590,6 +590,31 @@ a_report_tells_no_lag_where_nothing_passes(void **state)
     assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
 }
 
+/* Nor what happened to other sets, in the log that all share. */
+static void
+a_report_tells_no_lag_of_framework_events_of_others(void **state)
+{
+    struct simulation *sim = *state;
+    struct subscription *s;
+
+    sets_post(&sim->sets, "other", 0, 1);
+    sets_post(&sim->sets, "other", 1, 1);
+    assert_int_equal(sim_form(sim, "hub.mode=subscribe&hub.callback=" CALLBACK
+                                   "&hub.topic=" SETS_URL
+                                   "/sets/demo/framework-notifications"),
+                     202);
+    sim_confirm(sim, CALLBACK);
+    s = subscription_next(sim->hub, 0);
+    assert_int_equal(s->topic->kind, TOPIC_FRAMEWORK);
+    sets_rotate(&sim->sets, "other");
+    sets_post(&sim->sets, "other", 2, 1);
+    sets_post(&sim->sets, "other", 3, 1);
+    sim_turn(sim);
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
+}
+
 static void
 a_report_tells_what_fails(void **state)
 {
@@ -636,6 +661,7 @@ main(void)
         TEST(many_are_found_by_id_and_by_pair),
         TEST(a_report_tells_all_but_the_secret),
         TEST(a_report_tells_no_lag_where_nothing_passes),
+        TEST(a_report_tells_no_lag_of_framework_events_of_others),
         TEST(a_report_tells_what_fails),
     };
 
