@@ -1,6 +1,7 @@
 /*
  * delivery.h - a delivery at work: what deliver.c (when it is due), prepare.c
  * (its turn has come) and outcome.c (what became of it) share. For these only.
+ * Where they stand among the others: hub.h.
  *
  *   deliver.c       prepare.c                             outcome.c
  *   due ---------> a body: shared, made, or loaded ------> 2xx, 410, failure

@@ -20,7 +20,8 @@ static void
 free_denial(struct denial *d)
 {
     list_remove(&d->node);
-    d->hub->requests->n_denials--;
+    if (--d->hub->requests->n_denials == 0)
+        d->hub->requests->has_warned = false;
     buf_fini(&d->url);
     free(d);
 }
@@ -60,8 +61,11 @@ verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
     if (hub->requests->n_denials < DENIALS_MAX)
         d = calloc(1, sizeof(*d));
     if (!d) {
-        diag(DIAG_WARNING, "hub",
-             "a callback was not told that it is denied: too many are");
+        /* A topic may have had 100,000. */
+        if (!hub->requests->has_warned)
+            diag(DIAG_WARNING, "hub",
+                 "callbacks are not told that they are denied: too many are");
+        hub->requests->has_warned = true;
         return;
     }
     d->hub = hub;

@@ -15,15 +15,16 @@
  * (records_again; with the next order, or a second later). That is sound
  * because of what each change is:
  *
- *   a request taken      the one thing that is undone: its order is refused,
- * and nothing else knows of it (verify.c) a request's end,     nobody was told.
- * After a crash before it is kept the a confirmation       request is there
- * again, and is verified again (W-074) a range              no delivery begins
- * before it is kept: deliver_turn is not called while memory is ahead a cursor
- * older in hub.db: after a crash a delivery is repeated a subscription's     no
- * delivery from now on, whatever hub.db says; after a end crash its reason is
- * there again, or it is: the lease ends again, the callback answers 410 again,
- * the operator was told 503
+ * - a request taken: the one thing that is undone. Its order is refused, and
+ *   nothing else knows of it (verify.c)
+ * - a request's end, a confirmation: nobody was told. After a crash before it
+ *   is kept the request is there again, and is verified again (W-074)
+ * - a range: no delivery begins before it is kept; deliver_turn is not called
+ *   while memory is ahead
+ * - a cursor: older in hub.db; after a crash a delivery is repeated
+ * - a subscription's end: no delivery from now on, whatever hub.db says. Its
+ *   reason is there again after a crash: the lease ends, the callback answers
+ *   410; the operator was told 503
  */
 #include "broker/hub/hub.h"
 

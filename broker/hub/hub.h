@@ -6,11 +6,38 @@
  * queue anywhere. All of it is the delivery thread's (net/caller.h); who wants
  * something of it hands over an order:
  *
- *     order_new ... hub_submit --> [delivery thread: done, kept] -->
- * order->done
+ *     order_new, hub_submit --> [delivery thread: run, kept] --> order->done
  *
  * An order is answered when what it has changed is on disk (hub.db, records.h):
  * a 202 outlives kill -9.
+ *
+ * The folder:
+ *
+ *     order         what is asked of it         hub      the thread, its turns
+ *     verify        a request until it is       records  hub.db
+ *                   confirmed; denials          report   what operators see
+ *     subscription  callback, terms, cursor; found by id, and by pairs
+ *     topic         what is read: of a set, of framework (events), of a relay
+ *     deliver       prepare, bodies, loads, attempt, outcome, backoff
+ *     external      other hubs that a set names
+ *     foreign       Sources that tell us: source, fetch, intake; relay keeps
+ *
+ * The way of one delivery; on the delivery thread but where it says so:
+ *
+ *     topic.c    topic_mark      log thread: a commit, so the topic is dirty
+ *     hub.c      on_wake
+ *     deliver.c  deliver_wake    those that rest in it are due: each asks the
+ *                                caller for a turn (net/caller.h)
+ *     prepare.c  prepare_call    has its turn: the body is found, or made, or
+ *     loads.c    work            worker: read from disk
+ *     prepare.c  fix             its range is written,
+ *     hub.c      end_turn        and kept, with all of this turn;
+ *     deliver.c  deliver_turn    then it goes:
+ *     attempt.c  attempt_make    headers, signature, id; POST
+ *     outcome.c  outcome_done    2xx: the cursor moves; else it backs off, or
+ *                                ends
+ *     deliver.c  delivery_go_on  the next one, or it rests
+ *     hub.c      keep_cursors    within a second: in hub.db
  */
 #ifndef BROKER_HUB_HUB_H
 #define BROKER_HUB_HUB_H

@@ -121,8 +121,8 @@ on_relay(const struct relay_record *row, const struct documents_sum *sum,
 
 /* The end of a turn, and of a relay */
 
-/* What a relay that is gone leaves behind: its subscriptions, then its
- * documents, some at a time. true: there is more. */
+/* What a relay that is gone leaves behind: its subscriptions, and some of its
+ * documents. true: there are more of these. */
 static bool
 sweep(struct relaying *all, struct relay *relay)
 {

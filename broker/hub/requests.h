@@ -26,6 +26,7 @@ struct requests {
     struct tallies hosts, froms;
     struct list denials;
     size_t n_denials;
+    bool has_warned; /* that there are too many, since there were none */
 };
 
 /* In the tables, not in a list of the turn, without an id. Takes over what
