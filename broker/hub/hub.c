@@ -15,16 +15,15 @@
  * (records_again; with the next order, or a second later). That is sound
  * because of what each change is:
  *
- * - a request taken: the one thing that is undone. Its order is refused, and
- *   nothing else knows of it (verify.c)
- * - a request's end, a confirmation: nobody was told. After a crash before it
- *   is kept the request is there again, and is verified again (W-074)
- * - a range: no delivery begins before it is kept; deliver_turn is not called
- *   while memory is ahead
- * - a cursor: older in hub.db; after a crash a delivery is repeated
- * - a subscription's end: no delivery from now on, whatever hub.db says. Its
- *   reason is there again after a crash: the lease ends, the callback answers
- *   410; the operator was told 503
+ *   a request taken      the one thing that is undone: its order is refused,
+ * and nothing else knows of it (verify.c) a request's end,     nobody was told.
+ * After a crash before it is kept the a confirmation       request is there
+ * again, and is verified again (W-074) a range              no delivery begins
+ * before it is kept: deliver_turn is not called while memory is ahead a cursor
+ * older in hub.db: after a crash a delivery is repeated a subscription's     no
+ * delivery from now on, whatever hub.db says; after a end crash its reason is
+ * there again, or it is: the lease ends again, the callback answers 410 again,
+ * the operator was told 503
  */
 #include "broker/hub/hub.h"
 
@@ -148,19 +147,23 @@ on_turn(struct caller *caller, void *user)
     end_turn(user);
 }
 
-/* A topic whose set was removed: what belongs to it ends. */
-static void
-end_topic(struct hub *hub, struct topic *topic)
+bool
+hub_end_topic(struct hub *hub, struct topic *topic)
 {
     struct list *node;
+    bool more;
 
-    topic->n_requests++; /* it stays until all of it is done */
-    while ((node = list_first(&topic->subscriptions)))
+    topic->n_requests++; /* it stays until this is done */
+    for (int i = 0;
+         i < HUB_ENDS_AT_ONCE && (node = list_first(&topic->subscriptions));
+         i++)
         subscription_end(list_entry(node, struct subscription, of_topic),
                          END_REMOVED);
     verify_topic_gone(hub, topic);
     topic->n_requests--;
+    more = !list_is_empty(&topic->subscriptions);
     topic_release(topic);
+    return more;
 }
 
 static void
@@ -168,13 +171,16 @@ look_at_sets(struct hub *hub)
 {
     struct list *node, *after;
     uint64_t head;
+    bool more = false;
 
     list_foreach (node, after, &hub->topics) {
         struct topic *topic = list_entry(node, struct topic, node);
 
         if (topic->kind != TOPIC_RELAY && !topic_head(topic, &head))
-            end_topic(hub, topic);
+            more |= hub_end_topic(hub, topic);
     }
+    if (more)
+        hub_sets_changed(hub); /* in another turn */
 }
 
 static void

@@ -69,6 +69,11 @@ hub_is_stopping(struct hub *hub)
  * whoever else it is given to (running.c). */
 void hub_run(struct order *order);
 
+/* A topic is no more: what belongs to it ends. Of its subscriptions so many in
+ * a turn, which is some milliseconds; true: there are more. */
+#define HUB_ENDS_AT_ONCE 1000
+bool hub_end_topic(struct hub *hub, struct topic *topic);
+
 /* Does the topic belong to that set, or relay? */
 bool hub_topic_is(const struct topic *topic, const char *name, bool is_relay);
 

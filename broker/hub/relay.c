@@ -121,26 +121,16 @@ on_relay(const struct relay_record *row, const struct documents_sum *sum,
 
 /* The end of a turn, and of a relay */
 
-/* What a relay that is gone leaves behind: its subscriptions, and some of its
- * documents. true: there are more of these. */
+/* What a relay that is gone leaves behind: its subscriptions, then its
+ * documents, some at a time. true: there is more. */
 static bool
 sweep(struct relaying *all, struct relay *relay)
 {
     struct problem why = {""};
     bool more = false;
 
-    if (relay->topic) {
-        struct topic *topic = relay->topic;
-        struct list *node;
-
-        topic->n_requests++; /* it stays until this is done */
-        while ((node = list_first(&topic->subscriptions)))
-            subscription_end(list_entry(node, struct subscription, of_topic),
-                             END_REMOVED);
-        verify_topic_gone(relay->hub, topic);
-        topic->n_requests--;
-        topic_release(topic);
-    }
+    if (relay->topic && hub_end_topic(relay->hub, relay->topic))
+        return true;
     records_touch(relay->hub->records);
     if (relay_records_forget(all->records, relay->id, &more, &why))
         records_fail(relay->hub->records, &why);

@@ -442,6 +442,31 @@ a_removed_set_ends_what_belongs_to_it(void **state)
     assert_int_equal(sim_n_calls(), 0);
 }
 
+/* However many there are, no turn takes long. */
+static void
+a_removed_set_ends_many_in_several_turns(void **state)
+{
+    struct simulation *sim = *state;
+    char callback[60];
+    struct topic *topic;
+
+    for (int i = 0; i < HUB_ENDS_AT_ONCE + 100; i++) {
+        snprintf(callback, sizeof(callback), "http://h%d.example/cb", i);
+        sim_active(sim, callback, "");
+    }
+    topic = subscription_next(sim->hub, 0)->topic;
+    remove_set(sim);
+    assert_true(hub_end_topic(sim->hub, topic));
+    assert_int_equal(subscriptions_count(sim->hub), 100);
+    hub_sets_changed(sim->hub);
+    sim_turn(sim);
+
+    assert_int_equal(subscriptions_count(sim->hub), 0);
+    assert_true(list_is_empty(&sim->hub->topics));
+    simulation_restart(sim);
+    assert_int_equal(subscriptions_count(sim->hub), 0);
+}
+
 /* A set of the same name that was made anew is another topic. */
 static void
 what_belonged_to_a_removed_set_is_not_the_new_ones(void **state)
@@ -655,6 +680,7 @@ main(void)
         TEST(gone_ends_it),
         TEST(redelivery_goes_back_and_cuts_what_is_in_flight),
         TEST(a_removed_set_ends_what_belongs_to_it),
+        TEST(a_removed_set_ends_many_in_several_turns),
         TEST(what_belonged_to_a_removed_set_is_not_the_new_ones),
         TEST(too_many_subscriptions_are_refused),
         TEST(a_simple_subscription_is_verified_unless_it_is_trusted),
