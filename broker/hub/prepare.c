@@ -151,8 +151,9 @@ advance(struct delivery *d)
     uint64_t head, last = 0;
     enum status rc;
 
-    if (subscription_is_over(s)) /* its alarm ends it (W-072) */
-        return leave_for(d, DELIVERY_PAUSE_US);
+    /* Its alarm ends it (W-072): within an hour, where the clock was set. */
+    if (subscription_is_over(s))
+        return leave_for(d, 60 * DELIVERY_PAUSE_US);
     if (!topic_head(s->topic, &head))
         return leave_for(d, DELIVERY_PAUSE_US);
     body = bodies_find(&all->bodies, s->topic, &wish, head);
