@@ -129,10 +129,14 @@ framework_leave(struct hub *hub)
 }
 
 /* Event `seq` concerns this topic: those of its subscriptions that rest and
- * have not read it go on there. */
+ * have not read it go on there. Unless its set is gone: then its own events,
+ * the one that says so among them, were told to nobody here. */
 static void
 tell(struct topic *topic, uint64_t seq)
 {
+    bool is_there =
+        registry_find(topic->hub->registry, slice_of(topic->set->name), NULL) ==
+        topic->set;
     struct list *node, *next;
     bool is_new = false;
 
@@ -142,7 +146,7 @@ tell(struct topic *topic, uint64_t seq)
         if (subscription_start(s) >= seq)
             continue;
         is_new = true;
-        if (s->reached < seq - 1)
+        if (is_there && s->reached < seq - 1)
             s->reached = seq - 1;
     }
     if (is_new)
