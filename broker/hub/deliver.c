@@ -200,16 +200,22 @@ deliver_look(struct subscription *s)
     delivery_go_on(s);
 }
 
-/* Those who rest in a topic that has news. */
+/* Those who rest in a topic that has news, and those who were to be woken by
+ * the news before. */
 static void
 wake_resting(struct topic *topic)
 {
-    struct list all;
+    struct list *node;
 
-    list_init(&all);
-    list_move(&all, &topic->resting);
-    while (!list_is_empty(&all))
-        delivery_go_on(list_entry(all.next, struct subscription, node));
+    list_move(&topic->waking, &topic->resting);
+    for (int i = 0; i < DELIVERY_WAKES_AT_ONCE; i++) {
+        node = list_first(&topic->waking);
+        if (!node)
+            return;
+        delivery_go_on(list_entry(node, struct subscription, node));
+    }
+    if (!list_is_empty(&topic->waking))
+        topic_mark(topic);
 }
 
 void

@@ -27,6 +27,11 @@
 /* How long what failed on our own side rests: a disk, memory. */
 #define DELIVERY_PAUSE_US ((int64_t)1000000)
 
+/* Subscriptions of one topic that begin in one turn when it has news, which is
+ * some milliseconds: the others in the next ones, so that what goes on in other
+ * topics waits for no 100,000. */
+#define DELIVERY_WAKES_AT_ONCE 2000
+
 struct deliveries {
     struct hub *hub;
     struct bodies bodies;

@@ -80,7 +80,7 @@ struct subscription {
                           */
 
     /* The engine's own (deliver.c). */
-    struct list node; /* topic->resting, or ->busy */
+    struct list node; /* topic->resting, ->waking, or ->busy */
     bool is_resting;
     struct delivery *delivery; /* in flight or being made; or NULL */
     struct alarm retry_alarm;  /* back-off, interval */

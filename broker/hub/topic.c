@@ -121,6 +121,7 @@ make(struct hub *hub, enum topic_kind kind, const char *epoch)
     list_init(&topic->subscriptions);
     list_init(&topic->resting);
     list_init(&topic->busy);
+    list_init(&topic->waking);
     return topic;
 }
 

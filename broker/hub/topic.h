@@ -52,6 +52,8 @@ struct topic {
     struct list subscriptions; /* all: subscription->of_topic */
     struct list resting;       /* those that have read everything that concerns
                                   them, and wait: subscription->node */
+    struct list waking;        /* those that rested when there was news, and are
+                                  still to look at it */
     struct list busy;          /* the others */
     unsigned n_requests;       /* verify.c: requests that wait for it */
 };

@@ -1,5 +1,6 @@
 #include "broker/hub/deliver.h"
 
+#include "broker/hub/delivery.h"
 #include "tests/unit/hub/engine.h"
 
 /* W-080, W-081, W-083, W-085; R-296: what is committed goes to the callback as
@@ -265,6 +266,33 @@ goes_on_at_the_head_of_a_log_that_is_older(void **state)
     engine_close();
 }
 
+/* However many have subscribed to a topic, no turn takes long. */
+static void
+a_commit_wakes_so_many_in_a_turn(void **state)
+{
+    enum { MORE = 10 };
+
+    char callback[60];
+
+    engine_open(state);
+    sets_post(&e.sets, "demo", 0, 1);
+    for (int i = 0; i < DELIVERY_WAKES_AT_ONCE + MORE; i++) {
+        snprintf(callback, sizeof(callback), "http://receiver.example/%d", i);
+        subscribe("demo", callback, 1);
+    }
+    turns();
+    sets_post(&e.sets, "demo", 1, 1);
+    assert_int_equal(e.n_calls, 0);
+    deliver_wake(&e.hub);
+    assert_int_equal(e.n_calls, DELIVERY_WAKES_AT_ONCE);
+    sets_post(&e.sets, "demo", 2, 1);
+    deliver_wake(&e.hub);
+    assert_int_equal(e.n_calls, DELIVERY_WAKES_AT_ONCE + MORE);
+    deliver_wake(&e.hub);
+    assert_int_equal(e.n_calls, DELIVERY_WAKES_AT_ONCE + MORE);
+    engine_close();
+}
+
 #define TEST(function) \
     cmocka_unit_test_setup_teardown(function, tempdir_setup, tempdir_teardown)
 
@@ -281,6 +309,7 @@ main(void)
         TEST(goes_back_when_the_cursor_is_moved),
         TEST(tries_again_at_once_when_it_is_renewed),
         TEST(goes_on_at_the_head_of_a_log_that_is_older),
+        TEST(a_commit_wakes_so_many_in_a_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
