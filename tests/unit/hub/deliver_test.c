@@ -134,34 +134,32 @@ can_be_cut_in_every_state(void **state)
     sets_post(&e.sets, "demo", 0, 5);
     subscribe("demo", "http://receiver.example/stays", 5);
     engine_stop();
-    e.n_calls = e.n_alarms = 0;
-    memset(&e.hub, 0, sizeof(e.hub));
     engine_start();
     stays = subscribe("demo", "http://receiver.example/stays", 5);
 
     s = subscribe("demo", "http://receiver.example/queued", 0);
-    __wrap_subscription_end(s, END_UNSUBSCRIBED);
+    subscription_end(s, END_UNSUBSCRIBED);
     s = subscribe("demo", "http://receiver.example/reading", 0);
     turns();
-    __wrap_subscription_end(s, END_UNSUBSCRIBED);
+    subscription_end(s, END_UNSUBSCRIBED);
     run_jobs();
     sets_post(&e.sets, "demo", 5, 1);
     s = subscribe("demo", "http://receiver.example/fixed", 5);
-    while (give_turn())
+    while (quiet_give_turn())
         continue;
-    __wrap_subscription_end(s, END_UNSUBSCRIBED);
+    subscription_end(s, END_UNSUBSCRIBED);
     s = subscribe("demo", "http://receiver.example/sent", 5);
     turns();
     assert_true(is_under_way(s));
-    __wrap_subscription_end(s, END_UNSUBSCRIBED);
+    subscription_end(s, END_UNSUBSCRIBED);
     s = subscribe("demo", "http://receiver.example/waits", 5);
     turns();
     finish(s, 500);
-    __wrap_subscription_end(s, END_UNSUBSCRIBED);
+    subscription_end(s, END_UNSUBSCRIBED);
     turns();
     finish(stays, 200);
-    assert_int_equal(e.n_calls, 0);
-    assert_int_equal(e.n_alarms, 0);
+    assert_int_equal(quiet->n_calls, 0);
+    assert_int_equal(quiet->n_alarms, 0);
     engine_close();
 }
 
@@ -223,7 +221,7 @@ goes_back_when_the_cursor_is_moved(void **state)
     deliver_look(s);
     turns();
     assert_sent(last_sent(), 7, 9);
-    assert_int_equal(e.n_calls, 1);
+    assert_int_equal(quiet->n_calls, 1);
     engine_close();
 }
 
@@ -245,7 +243,7 @@ tries_again_at_once_when_it_is_renewed(void **state)
     assert_int_equal(e.n_sent, 2);
     assert_string_equal(header(&e.sent[0], "Tidings-Delivery"),
                         header(&e.sent[1], "Tidings-Delivery"));
-    assert_int_equal(e.n_alarms, 0);
+    assert_int_equal(quiet->n_alarms, 0);
     engine_close();
 }
 

@@ -50,7 +50,7 @@ wakes_the_framework_topic_that_an_event_concerns(void **state)
     run_jobs();
     assert_true(is_under_way(a));
     assert_false(is_under_way(b));
-    assert_int_equal(e.n_calls, 1);
+    assert_int_equal(quiet->n_calls, 1);
     assert_int_equal(b->reached, head);
     assert_string_equal(header(last_sent(), "Link"),
                         "<" SETS_URL "/hub>; rel=\"hub\", <" SETS_URL

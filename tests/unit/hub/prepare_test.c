@@ -51,9 +51,7 @@ repeats_the_range_after_a_restart(void **state)
     assert_sent(last_sent(), 10, 50);
     engine_stop();
 
-    e.n_calls = e.n_alarms = 0;
     e.last_id = 0;
-    memset(&e.hub, 0, sizeof(e.hub));
     e.sets.config.message_bytes = 64 << 10;
     engine_start();
     sets_post(&e.sets, "demo", 50, 5);
@@ -109,7 +107,7 @@ keeps_a_body_for_who_comes_next(void **state)
     struct subscription *a, *b;
 
     engine_open(state);
-    e.connections = 1;
+    quiet->connections = 1;
     sets_post(&e.sets, "demo", 0, 1);
     a = subscribe("demo", "http://receiver.example/a", 0);
     b = subscribe("demo", "http://receiver.example/b", 0);
@@ -127,7 +125,7 @@ static void
 is_merged_up_to_the_head_whoever_was_there_before(void **state)
 {
     engine_open(state);
-    e.connections = 1;
+    quiet->connections = 1;
     sets_post(&e.sets, "demo", 0, 1);
     subscribe("demo", "http://receiver.example/a", 0);
     subscribe("demo", "http://receiver.example/b", 0);
@@ -151,16 +149,14 @@ reads_what_is_not_in_memory_elsewhere(void **state)
     sets_post(&e.sets, "demo", 0, 5);
     a = subscribe("demo", "http://receiver.example/0", 5);
     engine_stop();
-    e.n_calls = e.n_alarms = 0;
-    memset(&e.hub, 0, sizeof(e.hub));
     engine_start(); /* what was there before is on the disk now */
     a = subscribe("demo", "http://receiver.example/a", 0);
     b = subscribe("demo", "http://receiver.example/b", 0);
     turns();
-    assert_int_equal(e.n_jobs, 1);
+    assert_int_equal(quiet->n_jobs, 1);
     assert_int_equal(e.n_sent, 0);
     run_jobs();
-    assert_int_equal(e.n_jobs_made, 1);
+    assert_int_equal(quiet->n_jobs_made, 1);
     assert_int_equal(e.n_sent, 2);
     assert_kept(a, 0, 5);
     assert_kept(b, 0, 5);
@@ -185,7 +181,7 @@ sends_nothing_where_nothing_passes(void **state)
     assert_int_equal(e.n_sent, 0);
     assert_int_equal(s->after, 0);
     assert_int_equal(s->reached, 10);
-    assert_int_equal(e.n_calls, 0);
+    assert_int_equal(quiet->n_calls, 0);
 
     sets_post(&e.sets, "demo", 77, 1);
     sets_post(&e.sets, "demo", 1, 1);
@@ -216,7 +212,7 @@ has_room_for_the_healthy_however_many_hang(void **state)
     engine_start();
     for (unsigned i = 0; i < EACH; i++)
         sets_post_heavy(&e.sets, "demo", i, 1, 10000);
-    e.connections = EACH;
+    quiet->connections = EACH;
     for (unsigned i = 0; i < EACH; i++) {
         snprintf(url[i], sizeof(url[i]), "http://sick.example/%u", i);
         s[i] = subscribe("demo", url[i], i);
@@ -236,7 +232,7 @@ has_room_for_the_healthy_however_many_hang(void **state)
     for (size_t i = 0; i < n_suspects; i++)
         assert_true(e.sent[i].is_suspect);
 
-    e.connections = 2 * EACH;
+    quiet->connections = 2 * EACH;
     for (unsigned i = EACH; i < 2 * EACH; i++) {
         snprintf(url[i], sizeof(url[i]), "http://healthy.example/%u", i);
         s[i] = subscribe("demo", url[i], EACH - 1);

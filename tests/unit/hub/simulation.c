@@ -7,335 +7,25 @@
 
 #include <cmocka.h>
 
-#include "broker/hub/foreign.h"
-#include "broker/hub/relay.h"
 #include "proto/form.h"
-
-#define CALLS_MAX  16384
-#define ALARMS_MAX 16384
 
 struct problem sim_why;
 char sim_text[SIM_TEXT_MAX];
 
-/* Clocks */
-
-/* The log thread asks, too. */
-static _Atomic(int64_t) now_us, steady_us;
-
-static int64_t
-now(void)
-{
-    return now_us;
-}
-
-static int64_t
-steady(void)
-{
-    return steady_us;
-}
-
-void
-sim_set_clock(int64_t us)
-{
-    now_us = us;
-}
-
-/* The caller */
-
-struct caller {
-    struct caller_options options;
-    struct list posted;
-    atomic_bool is_woken;
-    struct call *calls[CALLS_MAX];
-    unsigned n_calls;
-    struct alarm *alarms[ALARMS_MAX];
-    unsigned n_alarms;
-    bool has_stopped;
-};
-
-static struct caller *the_caller;
-bool sim_is_busy;
-
-enum { WAITS, IS_LATER, IS_READY };
-
-enum status
-caller_open(struct caller **caller, const struct caller_options *options,
-            struct problem *why)
-{
-    struct caller *c = calloc(1, sizeof(*c));
-
-    (void)why;
-    assert_non_null(c);
-    c->options = *options;
-    list_init(&c->posted);
-    the_caller = c;
-    c->options.on_begin(c, c->options.user);
-    *caller = c;
-    return STATUS_OK;
-}
-
-void
-caller_wake(struct caller *c)
-{
-    atomic_store(&c->is_woken, true);
-}
-
-void
-caller_post(struct caller *c, struct task *task)
-{
-    list_append(&c->posted, &task->node);
-}
-
-static void
-run_posted(struct caller *c)
-{
-    struct list *node;
-
-    while ((node = list_first(&c->posted))) {
-        struct task *task = list_entry(node, struct task, node);
-
-        list_remove(node);
-        task->run(task);
-    }
-}
-
-void
-caller_stop(struct caller *c)
-{
-    if (c->has_stopped)
-        return;
-    c->has_stopped = true;
-    c->n_calls = 0;
-    run_posted(c);
-    c->options.on_end(c, c->options.user);
-}
-
-void
-caller_close(struct caller *c)
-{
-    if (!c)
-        return;
-    caller_stop(c);
-    free(c);
-    the_caller = NULL;
-}
-
-void
-caller_start(struct caller *c, struct call *call)
-{
-    if (c->has_stopped)
-        return;
-    assert_true(c->n_calls < CALLS_MAX);
-    call->state = WAITS;
-    c->calls[c->n_calls++] = call;
-    atomic_store(&c->is_woken, true); /* another turn */
-}
-
-void
-caller_go(struct caller *c, struct call *call, bool ready)
-{
-    assert_int_equal(call->state, IS_LATER);
-    if (ready)
-        call->state = IS_READY;
-    else
-        caller_cancel(c, call);
-}
-
-void
-caller_cancel(struct caller *c, struct call *call)
-{
-    for (unsigned i = 0; i < c->n_calls; i++)
-        if (c->calls[i] == call) {
-            c->n_calls--;
-            memmove(&c->calls[i], &c->calls[i + 1],
-                    (c->n_calls - i) * sizeof(c->calls[0]));
-            return;
-        }
-}
-
-void
-caller_clear_alarm(struct caller *c, struct alarm *alarm)
-{
-    for (unsigned i = 0; i < c->n_alarms; i++)
-        if (c->alarms[i] == alarm)
-            c->alarms[i--] = c->alarms[--c->n_alarms];
-}
-
-void
-caller_set_alarm(struct caller *c, struct alarm *alarm, int64_t at_us)
-{
-    caller_clear_alarm(c, alarm);
-    alarm->at_us = at_us;
-    assert_true(c->n_alarms < ALARMS_MAX);
-    c->alarms[c->n_alarms++] = alarm;
-}
-
-void
-caller_work(struct caller *c, struct job *job)
-{
-    (void)c;
-    job->work(job);
-    job->done(job);
-}
-
-void
-caller_count(const struct caller *c, unsigned *under_way, unsigned *waiting)
-{
-    *under_way = c->n_calls;
-    *waiting = 0;
-}
-
-/* Relays and foreign Sources: there are none. Weak, for they may be linked. */
-
-#define NONE __attribute__((weak))
-
-NONE enum status
-relay_load(struct hub *hub, struct problem *why)
-{
-    (void)hub, (void)why;
-    return STATUS_OK;
-}
-
-NONE void
-relay_close(struct hub *hub)
-{
-    (void)hub;
-}
-
-NONE struct relay *
-relay_find(struct hub *hub, struct slice name)
-{
-    (void)hub, (void)name;
-    return NULL;
-}
-
-NONE struct relay *
-relay_of_topic(struct hub *hub, struct slice url)
-{
-    (void)hub, (void)url;
-    return NULL;
-}
-
-NONE enum status
-relay_read(struct relay *relay, uint64_t after, struct buf *to,
-           const char **content_type, struct problem *why)
-{
-    (void)relay, (void)after, (void)to, (void)content_type;
-    return problem(why, STATUS_GONE, "there is no relay");
-}
-
-NONE void
-relay_put(struct order *order)
-{
-    order->status = STATUS_NOT_FOUND;
-}
-
-NONE void
-relay_show(struct order *order)
-{
-    order->status = STATUS_NOT_FOUND;
-}
-
-NONE void
-relay_list(struct order *order)
-{
-    order->status = STATUS_NOT_FOUND;
-}
-
-NONE void
-relay_remove(struct order *order)
-{
-    order->status = STATUS_NOT_FOUND;
-}
-
-NONE void
-foreign_notify(struct order *order)
-{
-    hub_answer_now(order, STATUS_NOT_FOUND, NULL);
-}
-
-NONE void
-foreign_publish(struct order *order)
-{
-    hub_answer_now(order, STATUS_NOT_FOUND, NULL);
-}
-
-NONE void
-foreign_end(struct hub *hub)
-{
-    (void)hub;
-}
-
 /* Turns */
-
-static bool
-ring_one(struct caller *c, int64_t until_us)
-{
-    struct alarm *first = NULL;
-
-    for (unsigned i = 0; i < c->n_alarms; i++)
-        if (c->alarms[i]->at_us <= until_us &&
-            (!first || c->alarms[i]->at_us < first->at_us))
-            first = c->alarms[i];
-    if (!first)
-        return false;
-    if (first->at_us > steady_us) {
-        now_us += first->at_us - steady_us;
-        steady_us = first->at_us;
-    }
-    caller_clear_alarm(c, first);
-    first->ring(first);
-    return true;
-}
-
-/* All that wait get their turn. */
-static void
-give_turns(struct caller *c)
-{
-    for (unsigned i = 0; !sim_is_busy && i < c->n_calls; i++) {
-        struct call *call = c->calls[i];
-
-        if (call->state != WAITS)
-            continue;
-        call->state = IS_LATER;
-        switch (call->prepare ? call->prepare(call) : CALL_READY) {
-        case CALL_READY:
-            call->state = IS_READY;
-            break;
-        case CALL_NOT:
-            caller_cancel(c, call);
-            break;
-        default:
-            break;
-        }
-        i = (unsigned)-1; /* it may have changed the others */
-    }
-}
 
 void
 sim_turn(struct simulation *sim)
 {
-    struct caller *c = the_caller;
-
     (void)sim;
-    do {
-        run_posted(c);
-        if (atomic_exchange(&c->is_woken, false))
-            c->options.on_wake(c, c->options.user);
-        give_turns(c);
-        c->options.on_turn(c, c->options.user);
-    } while (atomic_load(&c->is_woken));
+    quiet_turn();
 }
 
 void
 sim_pass(struct simulation *sim, int64_t us)
 {
-    int64_t until_us = steady_us + us;
-
-    while (ring_one(the_caller, until_us))
-        sim_turn(sim);
-    now_us += until_us - steady_us;
-    steady_us = until_us;
+    (void)sim;
+    quiet_pass(us);
 }
 
 /* Life */
@@ -343,10 +33,7 @@ sim_pass(struct simulation *sim, int64_t us)
 void
 simulation_prepare(struct simulation *sim)
 {
-    now_us = 1800000000000000;
-    steady_us = 1000000000;
-    clock_replace(now);
-    clock_replace_steady(steady);
+    quiet_clocks_open();
     tempdir_open(&sim->dir);
     sets_configure(&sim->sets, sim->dir.path);
 }
@@ -415,8 +102,7 @@ simulation_close(struct simulation *sim)
 {
     hub_close(sim->hub);
     sets_close(&sim->sets);
-    clock_replace(NULL);
-    clock_replace_steady(NULL);
+    quiet_clocks_close();
     tempdir_close(&sim->dir);
 }
 
@@ -532,10 +218,12 @@ sim_subscribe(struct simulation *sim, const char *callback, const char *more)
 struct call *
 sim_call(const char *url)
 {
-    for (unsigned i = 0; i < the_caller->n_calls; i++)
-        if (!strncmp(the_caller->calls[i]->url, url, strlen(url)))
-            return the_caller->calls[i];
-    return NULL;
+    struct call *call = NULL;
+
+    while ((call = quiet_next(call)))
+        if (!strncmp(call->url, url, strlen(url)))
+            break;
+    return call;
 }
 
 bool
@@ -543,13 +231,13 @@ sim_is_sent(const char *url)
 {
     const struct call *call = sim_call(url);
 
-    return call && call->state == IS_READY;
+    return call && call->state == QUIET_UNDER_WAY;
 }
 
 unsigned
 sim_n_calls(void)
 {
-    return the_caller->n_calls;
+    return quiet->n_calls;
 }
 
 const char *
@@ -570,45 +258,18 @@ sim_parameter(const struct call *call, const char *name)
     return value;
 }
 
-/* Its turn has come, and it is out. */
-static void
-take(struct call *call)
-{
-    assert_non_null(call);
-    assert_int_equal(call->state, IS_READY);
-    caller_cancel(the_caller, call);
-}
-
-void
-sim_answer_only(struct call *call, unsigned status, const char *body)
-{
-    size_t size = strlen(body);
-
-    take(call);
-    call->failure = CALL_ANSWERED;
-    call->status = status;
-    call->is_cut = size > call->max_answer;
-    call->answer = (struct slice){body, call->is_cut ? call->max_answer : size};
-    call->done(call);
-}
-
 void
 sim_answer(struct simulation *sim, struct call *call, unsigned status,
            const char *body)
 {
-    sim_answer_only(call, status, body);
+    quiet_answer(call, status, body);
     sim_turn(sim);
 }
 
 void
 sim_fail(struct simulation *sim, struct call *call, enum call_failure failure)
 {
-    take(call);
-    call->failure = failure;
-    call->status = 0;
-    call->answer = (struct slice){NULL, 0};
-    snprintf(call->why, sizeof(call->why), "it failed");
-    call->done(call);
+    quiet_fail(call, failure, "it failed");
     sim_turn(sim);
 }
 

@@ -2,8 +2,7 @@
  * simulation.h - a hub without a delivery thread and without a network: turns
  * are made by the test, calls are answered by it, and time is what it says.
  *
- * Everything else is real: the registry, topics, deliveries, hub.db. Instead of
- * net/caller.c tests that use this are linked with simulation.c.
+ * Everything else is real: the registry, topics, deliveries, hub.db.
  *
  *     simulation_open -> sim_subscribe, sim_turn, sim_answer ... -> _close
  *
@@ -19,6 +18,7 @@
 #include "broker/hub/order.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/unit/hub/quiet.h"
 
 #define SIM_TEXT_MAX 2000000
 
@@ -46,12 +46,6 @@ int simulation_teardown(void **state);
 
 /* Time goes on, and all alarms ring that are due by then, in turns. */
 void sim_pass(struct simulation *sim, int64_t us);
-
-/* The wall clock alone is set. */
-void sim_set_clock(int64_t us);
-
-/* No call gets its turn. */
-extern bool sim_is_busy;
 
 /* A turn of the loop: what was posted runs, then its end. */
 void sim_turn(struct simulation *sim);
@@ -93,9 +87,6 @@ void sim_answer(struct simulation *sim, struct call *call, unsigned status,
                 const char *body);
 void sim_fail(struct simulation *sim, struct call *call,
               enum call_failure failure);
-
-/* The same without the turn. */
-void sim_answer_only(struct call *call, unsigned status, const char *body);
 
 /* Answers the verification that is under way at the callback as it should be.
  */
