@@ -1,10 +1,14 @@
 /*
- * called.h - a caller, and trials: calls that a test makes and waits for.
+ * called.h - a caller, and trials: calls that a test makes and waits for, at an
+ * odd server.
  *
- *     called_open(4, 2, "127.0.0.1");
- *     called_get(&t, "http://127.0.0.1:%u/ok", odd.port);
+ *     called_open(4, 2, LOOPBACK);
+ *     trial_init(&t, "http://127.0.0.1:%u/ok", odd.port);
+ *     trial_run(&t);
  *     assert_int_equal(t.call.status, 200);
- *     called_close();
+ *
+ * The server is there from called_setup to called_teardown, which closes the
+ * caller, too.
  */
 #ifndef TESTS_UNIT_NET_CALLED_H
 #define TESTS_UNIT_NET_CALLED_H
@@ -17,14 +21,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "broker/net/caller.h"
+#include "tests/unit/net/odd.h"
 
-#define CALLED_WAIT_S 60
+#define LOOPBACK "127.0.0.0/8,::1"
 
 struct trial {
     struct call call;
@@ -38,199 +44,62 @@ struct trial {
     char links[4096], final_url[4096];
 };
 
-static struct called {
+extern struct called {
     struct caller *caller;
     struct networks allowed;
     unsigned n_done; /* the caller's thread */
 } called;
 
-static inline void
-called_copy(char *to, size_t size, struct slice from)
-{
-    assert_true(from.size < size);
-    if (from.size > 0)
-        memcpy(to, from.data, from.size);
-    to[from.size] = '\0';
-}
+extern struct odd odd;
 
-static inline void
-called_done(struct call *call)
-{
-    struct trial *t = list_entry(call, struct trial, call);
+/* For what a test waits that is no trial: posted on the caller's thread. */
+extern sem_t all_done, prepared;
 
-    called_copy(t->answer, sizeof(t->answer), call->answer);
-    called_copy(t->content_type, sizeof(t->content_type), call->content_type);
-    called_copy(t->etag, sizeof(t->etag), call->etag);
-    called_copy(t->last_modified, sizeof(t->last_modified),
-                call->last_modified);
-    called_copy(t->links, sizeof(t->links), call->links);
-    called_copy(t->final_url, sizeof(t->final_url), slice_of(call->final_url));
-    t->place = ++called.n_done;
-    sem_post(&t->done);
-}
+int called_setup(void **state);
+int called_setup_open(void **state); /* and a caller */
+int called_teardown(void **state);
 
-static inline void
-called_wait(sem_t *sem)
-{
-    struct timespec end;
+void called_open_with(struct caller_options *options, const char *allowed);
+void called_open(unsigned connections, unsigned host_connections,
+                 const char *allowed);
+void called_close(void);
 
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += CALLED_WAIT_S;
-    assert_int_equal(sem_timedwait(sem, &end), 0);
-}
-
-static inline void
-called_open_with(struct caller_options *options, const char *allowed)
-{
-    struct problem why = {"", 0, 0};
-
-    called.n_done = 0;
-    assert_int_equal(networks_read(slice_of(allowed), &called.allowed, &why),
-                     STATUS_OK);
-    options->name = "called";
-    options->allowed = &called.allowed;
-    if (caller_open(&called.caller, options, &why))
-        fail_msg("%s", why.text);
-}
-
-static inline void
-called_open(unsigned connections, unsigned host_connections,
-            const char *allowed)
-{
-    struct caller_options options = {.connections = connections,
-                                     .host_connections = host_connections};
-
-    called_open_with(&options, allowed);
-}
-
-static inline void
-called_close(void)
-{
-    caller_close(called.caller);
-    called.caller = NULL;
-}
+void called_wait(sem_t *sem);
 
 /* Runs on the caller's thread, and waits for it. */
-struct called_errand {
-    struct task task;
-    void (*run)(void *user);
-    void *user;
-    sem_t done;
-};
+void called_do(void (*run)(void *user), void *user);
 
-static inline void
-called_on_errand(struct task *task)
-{
-    struct called_errand *e = list_entry(task, struct called_errand, task);
-
-    e->run(e->user);
-    sem_post(&e->done);
-}
-
-static inline void
-called_do(void (*run)(void *user), void *user)
-{
-    struct called_errand e = {
-        .task = {.run = called_on_errand}, .run = run, .user = user};
-
-    sem_init(&e.done, 0, 0);
-    caller_post(called.caller, &e.task);
-    called_wait(&e.done);
-    sem_destroy(&e.done);
-}
-
-static inline void
-called_start_now(void *user)
-{
-    struct trial *t = user;
-
-    caller_start(called.caller, &t->call);
-}
-
-static inline void
-called_cancel_now(void *user)
-{
-    struct trial *t = user;
-
-    caller_cancel(called.caller, &t->call);
-}
-
-struct called_counts {
-    unsigned under_way, waiting;
-};
-
-static inline void
-called_count_now(void *user)
-{
-    struct called_counts *c = user;
-
-    caller_count(called.caller, &c->under_way, &c->waiting);
-}
-
-static inline void
-assert_counts(unsigned under_way, unsigned waiting)
-{
-    struct called_counts c;
-
-    called_do(called_count_now, &c);
-    assert_int_equal(c.under_way, under_way);
-    assert_int_equal(c.waiting, waiting);
-}
+void assert_counts(unsigned under_way, unsigned waiting);
 
 /* A GET with 10 minutes, 4,000 bytes and no redirects. */
-static inline void trial_init(struct trial *t, const char *format, ...)
+void trial_init(struct trial *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static inline void
-trial_init(struct trial *t, const char *format, ...)
-{
-    va_list args;
+/* The same at one of many hosts, which are all the odd server. */
+void trial_init_at(struct trial *t, unsigned host, const char *path);
 
-    memset(t, 0, sizeof(*t));
-    va_start(args, format);
-    vsnprintf(t->url, sizeof(t->url), format, args);
-    va_end(args);
-    sem_init(&t->done, 0, 0);
-    t->call = (struct call){.method = CALL_GET,
-                            .url = t->url,
-                            .timeout_us = 600000000,
-                            .max_answer = 4000,
-                            .done = called_done};
-}
+/* call.prepare: the body comes later, with trial_go; it is not to be made, then
+ * not `ready`. */
+enum call_turn trial_prepare_later(struct call *call);
+void trial_go(struct trial *t, bool ready);
 
-static inline void
-trial_start(struct trial *t)
-{
-    called_do(called_start_now, t);
-}
+void trial_start(struct trial *t);
+void trial_wait(struct trial *t);
+bool trial_is_done(struct trial *t);
+void trial_run(struct trial *t); /* both */
+void trial_cancel(struct trial *t);
 
-static inline void
-trial_wait(struct trial *t)
-{
-    called_wait(&t->done);
-}
+/* A whole one at 127.0.0.1. */
+void trial_get(struct trial *t, const char *path);
 
-static inline bool
-trial_is_done(struct trial *t)
-{
-    int n = 0;
+/* What a call that is done came to; `why` is part of its sentence. */
+void assert_outcome(const struct trial *t, enum call_failure failure,
+                    const char *why);
 
-    sem_getvalue(&t->done, &n);
-    return n > 0;
-}
+/* Starts `n` in one go, so that none has its turn before all are there. */
+void trials_start(struct trial *all, unsigned n);
 
-/* Starts it and waits for its end. */
-static inline void
-trial_run(struct trial *t)
-{
-    trial_start(t);
-    trial_wait(t);
-}
-
-static inline void
-trial_cancel(struct trial *t)
-{
-    called_do(called_cancel_now, t);
-}
+/* Waits for them; each has an answer. */
+void trials_await(struct trial *all, unsigned n);
 
 #endif

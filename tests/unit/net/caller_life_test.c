@@ -1,40 +1,11 @@
 /* The thread of a caller: its beginning and end, what other threads send to it,
- * alarms and jobs; and what is not HTTP alone: TLS, descriptors. */
+ * jobs, and descriptors. Alarms: caller_alarms_test.c. */
 #include <fcntl.h>
 #include <sys/resource.h>
 
 #include "broker/base/clock.h"
 #include "broker/net/caller.h"
-#include "broker/net/request.h"
-#include "broker/net/response.h"
-#include "tests/support/certificate.h"
-#include "tests/support/tempdir.h"
 #include "tests/unit/net/called.h"
-#include "tests/unit/net/odd.h"
-
-#define LOOPBACK "127.0.0.0/8"
-
-static struct odd odd;
-static sem_t all_done;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    odd_open(&odd);
-    sem_init(&all_done, 0, 0);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    if (called.caller)
-        called_close();
-    odd_close(&odd);
-    return 0;
-}
 
 /* Beginning and end */
 
@@ -134,14 +105,6 @@ ring_never(struct alarm *alarm)
     fail_msg("an alarm rang after the end");
 }
 
-static enum call_turn
-prepare_later(struct call *call)
-{
-    (void)call;
-    sem_post(&all_done);
-    return CALL_LATER;
-}
-
 /* The owner may tidy up as ever. */
 static void
 cancel_all_at_end(struct caller *caller, void *user)
@@ -175,13 +138,13 @@ calls_of_every_state_are_cut_at_the_end(void **state)
     (void)state;
     called_open_with(&options, LOOPBACK);
     trial_init(&waiting[0], "http://127.0.0.1:%u/ok", odd.port);
-    waiting[0].call.prepare = prepare_later;
+    waiting[0].call.prepare = trial_prepare_later;
     for (unsigned i = 1; i < 8; i++)
         trial_init(&waiting[i], "http://127.0.0.%u:%u/hang", i, odd.port);
     for (unsigned i = 0; i < 7; i++) /* the last one never starts */
         trial_start(&waiting[i]);
     called_do(set_never_now, NULL);
-    called_wait(&all_done);
+    called_wait(&prepared);
     odd_await(&odd, &odd.n_requests, 2);
     called_close();
 
@@ -351,255 +314,6 @@ jobs_are_done_elsewhere_and_told_here(void **state)
     called_wait(&all_done);
 }
 
-/* Alarms */
-
-#define ALARMS 20000
-
-static struct timed {
-    struct alarm alarm;
-    unsigned n_rings;
-    bool is_cleared;
-} timed[ALARMS];
-
-static unsigned n_rung, n_expected;
-static int64_t last_at_us, base_us;
-
-static void
-ring_timed(struct alarm *alarm)
-{
-    struct timed *t = list_entry(alarm, struct timed, alarm);
-
-    assert_false(t->is_cleared);
-    assert_true(alarm->at_us >= last_at_us);
-    assert_true(alarm->at_us <= clock_steady_us());
-    last_at_us = alarm->at_us;
-    t->n_rings++;
-    if (++n_rung == n_expected)
-        sem_post(&all_done);
-}
-
-static uint32_t
-scattered(uint32_t i)
-{
-    i *= 2654435761u;
-    return i ^ i >> 15;
-}
-
-/* All of them within 100 ms, a third set again, a tenth cleared. */
-static void
-set_timed_now(void *user)
-{
-    (void)user;
-    base_us = last_at_us = clock_steady_us();
-    n_rung = 0;
-    n_expected = ALARMS;
-    for (uint32_t i = 0; i < ALARMS; i++) {
-        timed[i] = (struct timed){.alarm.ring = ring_timed};
-        caller_set_alarm(called.caller, &timed[i].alarm,
-                         base_us + scattered(i) % 100000);
-    }
-    for (uint32_t i = 0; i < ALARMS; i += 3)
-        caller_set_alarm(called.caller, &timed[i].alarm,
-                         base_us + scattered(i + 7) % 100000);
-    for (uint32_t i = 0; i < ALARMS; i += 10) {
-        timed[i].is_cleared = true;
-        caller_clear_alarm(called.caller, &timed[i].alarm);
-        caller_clear_alarm(called.caller, &timed[i].alarm);
-        n_expected--;
-    }
-}
-
-static void
-alarms_ring_once_and_in_order(void **state)
-{
-    (void)state;
-    called_open(1, 1, "");
-    called_do(set_timed_now, NULL);
-    called_wait(&all_done);
-    called_close();
-    for (unsigned i = 0; i < ALARMS; i++)
-        assert_int_equal(timed[i].n_rings, !timed[i].is_cleared);
-}
-
-static struct trial beside;
-
-static void
-ring_again(struct alarm *alarm)
-{
-    if (list_entry(alarm, struct timed, alarm)->n_rings++ == 0)
-        caller_start(called.caller, &beside.call);
-    if (!beside.place)
-        caller_set_alarm(called.caller, alarm, 0); /* is long past */
-    else
-        sem_post(&all_done);
-}
-
-static void
-set_again_now(void *user)
-{
-    (void)user;
-    timed[0] = (struct timed){.alarm.ring = ring_again};
-    caller_set_alarm(called.caller, &timed[0].alarm, 0);
-    assert_int_equal(timed[0].n_rings, 0);
-}
-
-/* One that is always due leaves the others their share. */
-static void
-an_alarm_may_be_set_as_it_rings(void **state)
-{
-    (void)state;
-    called_open(1, 1, LOOPBACK);
-    trial_init(&beside, "http://127.0.0.1:%u/ok", odd.port);
-    called_do(set_again_now, NULL);
-    trial_wait(&beside);
-    called_wait(&all_done);
-    assert_int_equal(beside.call.status, 200);
-}
-
-/* An earlier one moves the timer, a later one leaves it. */
-static struct alarm late, soon;
-
-static void
-ring_soon(struct alarm *alarm)
-{
-    assert_ptr_equal(alarm, &soon);
-    sem_post(&all_done);
-}
-
-static void
-set_late_and_soon_now(void *user)
-{
-    int64_t now_us = clock_steady_us();
-
-    (void)user;
-    late = soon = (struct alarm){.ring = ring_soon};
-    caller_set_alarm(called.caller, &late, now_us + 3600000000);
-    caller_set_alarm(called.caller, &soon, now_us + 7200000000);
-    caller_set_alarm(called.caller, &soon, now_us + 1000);
-}
-
-static void
-an_earlier_alarm_is_not_kept_waiting(void **state)
-{
-    (void)state;
-    called_open(1, 1, "");
-    called_do(set_late_and_soon_now, NULL);
-    called_wait(&all_done);
-}
-
-/* TLS */
-
-static void
-answer_hello(struct request *rq, void *user)
-{
-    struct response r;
-
-    (void)user;
-    response_init(&r, 200, "text/plain");
-    r.text = SLICE("hello");
-    request_answer(rq, &r);
-}
-
-static struct server *
-open_tls_server(const struct certificate *c)
-{
-    struct server_options options = {.host = "127.0.0.1",
-                                     .threads = 1,
-                                     .tls_cert = c->cert,
-                                     .tls_key = c->key,
-                                     .request_timeout_us = 60000000,
-                                     .on_request = answer_hello};
-    struct problem why = {"", 0, 0};
-    struct server *server = NULL;
-
-    if (server_open(&server, &options, &why))
-        fail_msg("%s", why.text);
-    return server;
-}
-
-static void
-https(struct trial *t, const char *host, unsigned port)
-{
-    trial_init(t, "https://%s:%u/", host, port);
-    trial_run(t);
-}
-
-/* W-162: HTTPS is what it says. */
-static void
-only_those_are_believed_whom_an_authority_vouches_for(void **state)
-{
-    struct certificate c;
-    struct tempdir dir;
-    struct server *server = NULL;
-    struct trial t;
-    unsigned port;
-
-    (void)state;
-    tempdir_open(&dir);
-    certificate_make(&c, dir.path, NULL);
-    server = open_tls_server(&c);
-    port = server_port(server);
-
-    called_open(4, 4, LOOPBACK);
-    https(&t, "127.0.0.1", port);
-    assert_int_equal(t.call.failure, CALL_TLS);
-    assert_non_null(strstr(t.call.why, "certificate"));
-    trial_init(&t, "http://127.0.0.1:%u/", port);
-    trial_run(&t);
-    assert_true(t.call.status != 200);
-    trial_init(&t, "https://127.0.0.1:%u/", odd.port); /* speaks no TLS */
-    t.call.timeout_us = 150000;
-    trial_run(&t);
-    assert_true(t.call.failure == CALL_TLS || t.call.failure == CALL_TIMEOUT);
-    called_close();
-
-    setenv("SSL_CERT_FILE", c.ca, 1);
-    called_open(4, 4, LOOPBACK);
-    https(&t, "127.0.0.1", port);
-    assert_int_equal(t.call.failure, CALL_ANSWERED);
-    assert_string_equal(t.answer, "hello");
-    https(&t, "localhost", port);
-    assert_int_equal(t.call.failure, CALL_ANSWERED);
-    https(&t, "127.0.0.2", port); /* nobody listens */
-    assert_int_equal(t.call.failure, CALL_UNCONNECTED);
-    called_close();
-
-    setenv("SSL_CERT_FILE", "/no/such/file", 1); /* said on standard error */
-    called_open(4, 4, LOOPBACK);
-    https(&t, "127.0.0.1", port);
-    assert_int_equal(t.call.failure, CALL_TLS);
-    called_close();
-    unsetenv("SSL_CERT_FILE");
-
-    server_close(server, 0);
-    tempdir_close(&dir);
-}
-
-static void
-a_certificate_is_one_of_its_host(void **state)
-{
-    struct certificate_wish other = {.names = "DNS:other.example"};
-    struct certificate c;
-    struct tempdir dir;
-    struct server *server = NULL;
-    struct trial t;
-
-    (void)state;
-    tempdir_open(&dir);
-    certificate_make(&c, dir.path, &other);
-    server = open_tls_server(&c);
-    setenv("SSL_CERT_FILE", c.ca, 1);
-    called_open(4, 4, LOOPBACK);
-
-    https(&t, "127.0.0.1", server_port(server));
-    assert_int_equal(t.call.failure, CALL_TLS);
-
-    unsetenv("SSL_CERT_FILE");
-    called_close();
-    server_close(server, 0);
-    tempdir_close(&dir);
-}
-
 /* Descriptors */
 
 static void
@@ -670,7 +384,8 @@ no_more_descriptors_are_open_than_said(void **state)
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, called_setup, called_teardown)
     const struct CMUnitTest tests[] = {
         TEST(the_end_comes_last),
         TEST(calls_of_every_state_are_cut_at_the_end),
@@ -678,11 +393,6 @@ main(void)
         TEST(tasks_run_in_the_order_of_their_thread),
         TEST(a_call_started_at_the_end_of_a_turn_is_made),
         TEST(jobs_are_done_elsewhere_and_told_here),
-        TEST(alarms_ring_once_and_in_order),
-        TEST(an_alarm_may_be_set_as_it_rings),
-        TEST(an_earlier_alarm_is_not_kept_waiting),
-        TEST(only_those_are_believed_whom_an_authority_vouches_for),
-        TEST(a_certificate_is_one_of_its_host),
         TEST(a_call_without_a_descriptor_is_not_blamed_on_its_host),
         TEST(no_more_descriptors_are_open_than_said),
     };

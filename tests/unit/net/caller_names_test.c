@@ -3,9 +3,6 @@
 #include <netdb.h>
 
 #include "tests/unit/net/called.h"
-#include "tests/unit/net/odd.h"
-
-static struct odd odd;
 
 /* What names resolve to, one answer after the other; the last one stays. */
 static struct name {
@@ -76,19 +73,8 @@ getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 static int
 setup(void **state)
 {
-    (void)state;
-    odd_open(&odd);
+    called_setup(state);
     called_open(4, 4, "127.0.0.0/8");
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    if (called.caller)
-        called_close();
-    odd_close(&odd);
     return 0;
 }
 
@@ -196,7 +182,7 @@ a_resolver_that_hangs_holds_up_nobody(void **state)
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, called_teardown)
     const struct CMUnitTest tests[] = {
         TEST(names_of_refused_addresses_are_refused),
         TEST(of_several_addresses_one_that_is_allowed_is_called),

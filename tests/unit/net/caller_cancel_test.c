@@ -1,0 +1,172 @@
+/* Calls that are given up: while they wait, are prepared, are under way, or are
+ * done already. */
+#include "broker/net/caller.h"
+#include "tests/unit/net/called.h"
+
+static enum call_turn
+prepare_cancelled(struct call *call)
+{
+    struct trial *t = list_entry(call, struct trial, call);
+
+    t->n_prepared++;
+    caller_cancel(called.caller, call);
+    memset(call, 0xee, sizeof(*call)); /* it is the owner's again */
+    sem_post(&all_done);
+    return CALL_READY;
+}
+
+static void
+a_call_is_given_up_in_its_prepare(void **state)
+{
+    static struct trial t[2];
+
+    (void)state;
+    called_open(1, 1, LOOPBACK);
+    trial_init_at(&t[0], 1, "/ok");
+    trial_init_at(&t[1], 1, "/ok");
+    t[0].call.prepare = prepare_cancelled;
+    trials_start(t, 2);
+
+    called_wait(&all_done);
+    trials_await(&t[1], 1);
+    assert_int_equal(t[0].place, 0);
+    assert_int_equal(odd_count(&odd, &odd.n_requests), 1);
+}
+
+static void
+start_and_cancel_now(void *user)
+{
+    struct trial *t = user;
+
+    caller_start(called.caller, &t->call);
+    caller_cancel(called.caller, &t->call);
+    memset(&t->call, 0xee, sizeof(t->call));
+}
+
+static void
+a_call_is_given_up_while_it_waits_or_fails(void **state)
+{
+    struct trial t, other;
+
+    (void)state;
+    called_open(1, 1, LOOPBACK);
+    trial_init_at(&t, 1, "/ok");
+    called_do(start_and_cancel_now, &t);
+    trial_init(&t, "no URL");
+    called_do(start_and_cancel_now, &t);
+
+    trial_init_at(&other, 1, "/ok");
+    trial_run(&other);
+    assert_int_equal(t.place, 0);
+    assert_int_equal(odd_count(&odd, &odd.n_requests), 1);
+    assert_counts(0, 0);
+}
+
+static void
+a_call_is_given_up_before_its_body_is_there(void **state)
+{
+    struct trial t, other;
+
+    (void)state;
+    called_open(1, 1, LOOPBACK);
+    trial_init_at(&t, 1, "/ok");
+    t.call.prepare = trial_prepare_later;
+    trial_start(&t);
+    trial_init_at(&other, 2, "/ok");
+    trial_start(&other);
+    called_wait(&prepared);
+    trial_cancel(&t);
+    trial_go(&t, true); /* too late, and harmless */
+
+    trials_await(&other, 1);
+    assert_int_equal(t.place, 0);
+}
+
+static void
+a_call_is_given_up_under_way(void **state)
+{
+    static const char *const paths[] = {"/hang", "/hang-in-body",
+                                        "/trickling-headers"};
+    struct trial t, other;
+
+    (void)state;
+    called_open(1, 1, LOOPBACK);
+    for (unsigned i = 0; i < 3; i++) {
+        trial_init_at(&t, 1, paths[i]);
+        trial_start(&t);
+        odd_await(&odd, &odd.n_requests, 2 * i + 1);
+        trial_cancel(&t);
+        odd_await(&odd, &odd.n_left, i + 1); /* its connection is closed */
+        memset(&t.call, 0xee, sizeof(t.call));
+
+        trial_init_at(&other, 2, "/ok");
+        trial_run(&other);
+        assert_int_equal(other.call.status, 200);
+        assert_int_equal(t.place, 0);
+    }
+    assert_counts(0, 0);
+}
+
+static void
+a_call_that_is_done_is_given_up_harmlessly(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    called_open(1, 1, LOOPBACK);
+    trial_init_at(&t, 1, "/ok");
+    trial_cancel(&t);
+    trial_run(&t);
+    trial_cancel(&t);
+    trial_cancel(&t);
+    trial_run(&t);
+    assert_int_equal(t.call.status, 200);
+    assert_counts(0, 0);
+}
+
+/* One that is done gives the next one up, which may be done as well, and not
+ * yet told: it is not told then. */
+static struct trial mutual[2];
+
+static void
+cancel_other(struct call *call)
+{
+    struct trial *t = list_entry(call, struct trial, call);
+
+    t->place = 1;
+    caller_cancel(called.caller, &mutual[t == mutual].call);
+    sem_post(&all_done);
+}
+
+static void
+of_two_that_give_each_other_up_one_is_done(void **state)
+{
+    (void)state;
+    called_open(2, 2, LOOPBACK);
+    for (unsigned round = 0; round < 200; round++) {
+        trial_init_at(&mutual[0], 1, "/ok");
+        trial_init_at(&mutual[1], 1, "/ok");
+        mutual[0].call.done = mutual[1].call.done = cancel_other;
+        trials_start(mutual, 2);
+        called_wait(&all_done);
+        assert_counts(0, 0);
+        assert_int_equal(mutual[0].place + mutual[1].place, 1);
+    }
+}
+
+int
+main(void)
+{
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, called_setup, called_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_call_is_given_up_in_its_prepare),
+        TEST(a_call_is_given_up_while_it_waits_or_fails),
+        TEST(a_call_is_given_up_before_its_body_is_there),
+        TEST(a_call_is_given_up_under_way),
+        TEST(a_call_that_is_done_is_given_up_harmlessly),
+        TEST(of_two_that_give_each_other_up_one_is_done),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

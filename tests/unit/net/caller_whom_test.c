@@ -1,0 +1,179 @@
+/* Who may be called: addresses, URLs, and where redirects lead. */
+#include "broker/net/caller.h"
+#include "tests/unit/net/called.h"
+
+/* W-160, W-161: judged by what they mean. */
+static void
+no_spelling_hides_an_address(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1",
+                                        "2130706433",
+                                        "0x7f.1",
+                                        "0x7f000001",
+                                        "017700000001",
+                                        "127.1",
+                                        "0177.0.0.01",
+                                        "0",
+                                        "[::1]",
+                                        "[::ffff:127.0.0.1]",
+                                        "[::ffff:7f00:1]",
+                                        "[::127.0.0.1]",
+                                        "[64:ff9b::7f00:1]",
+                                        "[2002:7f00:1::]",
+                                        "localhost",
+                                        "LOCALHOST",
+                                        "localhost.",
+                                        "169.254.169.254",
+                                        "10.0.0.1",
+                                        "[fe80::1]",
+                                        "[fd00::1]"};
+    struct trial t;
+
+    (void)state;
+    called_close();
+    called_open(8, 4, "");
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        trial_init(&t, "http://%s:%u/ok", hosts[i], odd.port);
+        trial_run(&t);
+        if (!strcmp(hosts[i], "localhost.") &&
+            t.call.failure == CALL_UNRESOLVED)
+            continue; /* a matter of the resolver */
+        assert_outcome(&t, CALL_REFUSED, "may not be called");
+    }
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 0);
+}
+
+/* W-160: what is listed is allowed, in every spelling. */
+static void
+what_is_listed_may_be_called(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "2130706433",
+                                        "[::ffff:127.0.0.1]", "localhost"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        trial_init(&t, "http://%s:%u/ok", hosts[i], odd.port);
+        trial_run(&t);
+        assert_outcome(&t, CALL_ANSWERED, "");
+    }
+}
+
+/* W-163: and none of our own making goes out. */
+static void
+what_is_no_url_is_not_called(void **state)
+{
+    static const char *const urls[] = {"",
+                                       "http://",
+                                       "http:///x",
+                                       "http://?",
+                                       "127.0.0.1",
+                                       "/x",
+                                       "ftp://127.0.0.1/",
+                                       "file:///etc/passwd",
+                                       "gopher://127.0.0.1/",
+                                       "http://127.0.0.1:99999/",
+                                       "http://127.0.0.1:x/",
+                                       "http://user:word@127.0.0.1/",
+                                       "http://a@127.0.0.1/",
+                                       "http://127.0.0.1/a b",
+                                       "http://127.0.0.1/\r\nX: y",
+                                       "http://127.0.0.1/\x7f",
+                                       "http://127.0.0.1\t/",
+                                       "http://[::1/",
+                                       "http://\\127.0.0.1/",
+                                       "http://a\\@127.0.0.1/",
+                                       "http:\\\\127.0.0.1/",
+                                       "http:/127.0.0.1/"};
+    static const char *const headers[] = {"X-Name: a\r\nX-Other: b", NULL};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        trial_init(&t, "%s", urls[i]);
+        trial_run(&t);
+        assert_outcome(&t, CALL_REFUSED, "that can be called");
+    }
+    trial_init(&t, "http://127.0.0.1:%u/ok", odd.port);
+    t.call.headers = headers;
+    trial_run(&t);
+    assert_outcome(&t, CALL_REFUSED, "a control character");
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 0);
+}
+
+/* Redirects */
+
+/* W-055, W-087, W-162: none is followed that nobody asked for. */
+static void
+no_redirect_is_followed_unasked(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_get(&t, "/to?/ok");
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_int_equal(t.call.status, 302);
+    assert_int_equal(odd_count(&odd, &odd.n_requests), 1);
+}
+
+static void
+redirect(struct trial *t, unsigned most, const char *to)
+{
+    trial_init(t, "http://127.0.0.1:%u/to?%s", odd.port, to);
+    t->call.max_redirects = most;
+    trial_run(t);
+}
+
+static void
+redirects_are_followed_up_to_a_number(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    redirect(&t, 1, "/ok");
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_int_equal(t.call.status, 200);
+    assert_string_equal(t.answer, "hello");
+    assert_string_equal(t.links, "");
+    assert_non_null(strstr(t.final_url, "/ok"));
+
+    redirect(&t, 2, "/to?/ok");
+    assert_int_equal(t.call.status, 200);
+    redirect(&t, 1, "/to?/ok");
+    assert_outcome(&t, CALL_BROKEN, "more than 1 times");
+}
+
+/* W-160, W-162: each hop is judged. */
+static void
+no_redirect_leads_to_what_is_refused(void **state)
+{
+    static const char *const to[] = {
+        "http://10.0.0.1/",           "http://[::ffff:10.0.0.1]/",
+        "http://0x0a000001/",         "http://169.254.169.254/latest/",
+        "ftp://127.0.0.1/",           "file:///etc/a",
+        "http://user:word@127.0.0.1/"};
+    struct trial t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
+        redirect(&t, 5, to[i]);
+        assert_outcome(&t, CALL_REFUSED, "called");
+    }
+}
+
+int
+main(void)
+{
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, called_setup_open, called_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(no_spelling_hides_an_address),
+        TEST(what_is_listed_may_be_called),
+        TEST(what_is_no_url_is_not_called),
+        TEST(no_redirect_is_followed_unasked),
+        TEST(redirects_are_followed_up_to_a_number),
+        TEST(no_redirect_leads_to_what_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

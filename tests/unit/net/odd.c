@@ -1,0 +1,378 @@
+#include "tests/unit/net/odd.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum odd_end { ODD_KEEP, ODD_CLOSE, ODD_RESET, ODD_HANG };
+
+static const struct odd_answer {
+    const char *path;
+    const char *text;
+    const char *again; /* without end; or NULL */
+    int pace_ms;       /* before each `again` */
+    enum odd_end end;
+} odd_answers[] = {
+    {"/ok", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", NULL, 0,
+     ODD_KEEP},
+    {"/empty", "HTTP/1.1 204 No Content\r\n\r\n", NULL, 0, ODD_KEEP},
+    {"/chunked",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+     "2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nLink: <trailer>\r\n\r\n",
+     NULL, 0, ODD_KEEP},
+    {"/closed", "HTTP/1.0 200 OK\r\n\r\nhello", NULL, 0, ODD_CLOSE},
+    {"/facts",
+     "HTTP/1.1 100 Continue\r\nLink: <interim>\r\n\r\n"
+     "HTTP/1.1 200 OK\r\nContent-Type:  text/xml; charset=utf-8 \r\n"
+     "ETag: W/\"a\"\r\nlast-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+     "Link: <a>; rel=hub\r\nLink: <b>; rel=self, <c>; rel=up\r\n"
+     "Content-Length: 0\r\n\r\n",
+     NULL, 0, ODD_KEEP},
+    {"/gzipped",
+     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n"
+     "\x1f\x8b\x08",
+     NULL, 0, ODD_KEEP},
+    {"/soon",
+     "HTTP/1.1 503 No\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n", NULL,
+     0, ODD_KEEP},
+    {"/on-a-date",
+     "HTTP/1.1 429 No\r\nRetry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n"
+     "Content-Length: 0\r\n\r\n",
+     NULL, 0, ODD_KEEP},
+    {"/past",
+     "HTTP/1.1 503 No\r\nRetry-After: Sun, 06 Nov 1994 08:48:37 GMT\r\n"
+     "Content-Length: 0\r\n\r\n",
+     NULL, 0, ODD_KEEP},
+    {"/never",
+     "HTTP/1.1 503 No\r\nRetry-After: 99999999999999999999999\r\n"
+     "Content-Length: 0\r\n\r\n",
+     NULL, 0, ODD_KEEP},
+    {"/nonsense",
+     "HTTP/1.1 503 No\r\nRetry-After: -5\r\nContent-Length: 0\r\n\r\n", NULL, 0,
+     ODD_KEEP},
+    {"/hang", "", NULL, 0, ODD_HANG},
+    {"/hang-in-body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", NULL,
+     0, ODD_HANG},
+    {"/trickling-headers", "HTTP/1.1 200 OK\r\n", "X: y\r\n", 5, ODD_CLOSE},
+    {"/trickling-body", "HTTP/1.1 200 OK\r\n\r\n", "x", 5, ODD_CLOSE},
+    {"/trickling-status", "HTTP", "/", 5, ODD_CLOSE},
+    {"/endless-body", "HTTP/1.1 200 OK\r\n\r\n", "xxxxxxxxxxxxxxxx", 0,
+     ODD_CLOSE},
+    {"/endless-404", "HTTP/1.1 404 No\r\n\r\n", "xxxxxxxxxxxxxxxx", 0,
+     ODD_CLOSE},
+    {"/endless-headers", "HTTP/1.1 200 OK\r\n", "X-Name: value\r\n", 0,
+     ODD_CLOSE},
+    {"/endless-line", "HTTP/1.1 200 OK\r\nX-Name: ", "aaaaaaaaaaaaaaaa", 0,
+     ODD_CLOSE},
+    {"/endless-status", "HTTP/1.1 200 ", "aaaaaaaaaaaaaaaa", 0, ODD_CLOSE},
+    {"/endless-interim", "", "HTTP/1.1 100 Continue\r\n\r\n", 0, ODD_CLOSE},
+    {"/endless-trailer",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+     "X-Name: value\r\n", 0, ODD_CLOSE},
+    {"/short", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", NULL, 0,
+     ODD_CLOSE},
+    {"/nothing", "", NULL, 0, ODD_CLOSE},
+    {"/reset", "", NULL, 0, ODD_RESET},
+    {"/reset-in-body", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello",
+     NULL, 0, ODD_RESET},
+    {"/garbage", "\x01\x02\x03 what?\r\n\r\n", NULL, 0, ODD_CLOSE},
+    {"/http09", "<html>hello</html>\n", NULL, 0, ODD_CLOSE},
+    {"/http2", "HTTP/2 200\r\n\r\nhello", NULL, 0, ODD_CLOSE},
+    {"/bad-chunk",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhe", NULL, 0,
+     ODD_CLOSE},
+    {"/bad-length", "HTTP/1.1 200 OK\r\nContent-Length: -7\r\n\r\nhello", NULL,
+     0, ODD_CLOSE},
+};
+
+static bool
+odd_send(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
+
+        if (n <= 0)
+            return false;
+        data += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* Until the other side closes. */
+static void
+odd_hang(int fd)
+{
+    char bytes[256];
+
+    while (recv(fd, bytes, sizeof(bytes), 0) > 0)
+        continue;
+}
+
+static bool
+odd_repeat(int fd, const struct odd_answer *answer)
+{
+    char text[4096];
+    size_t one = strlen(answer->again), size = 0;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    do {
+        memcpy(text + size, answer->again, one);
+        size += one;
+    } while (!answer->pace_ms && size + one <= sizeof(text));
+    while (odd_send(fd, text, size))
+        if (answer->pace_ms && poll(&p, 1, answer->pace_ms) > 0)
+            break; /* closed */
+    return false;
+}
+
+static void
+odd_reset(int fd)
+{
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+/* Is another request to be waited for? */
+static bool
+odd_play(struct odd_connection *c, const struct odd_answer *answer)
+{
+    if (!odd_send(c->fd, answer->text, strlen(answer->text)))
+        return false;
+    if (answer->again)
+        return odd_repeat(c->fd, answer);
+    if (answer->end == ODD_HANG)
+        odd_hang(c->fd);
+    if (answer->end == ODD_RESET)
+        odd_reset(c->fd);
+    return answer->end == ODD_KEEP;
+}
+
+static bool
+odd_let_wait(struct odd_connection *c)
+{
+    static const struct odd_answer answer = {
+        "", "HTTP/1.1 204 No Content\r\n\r\n", NULL, 0, ODD_KEEP};
+    struct odd *o = c->odd;
+
+    pthread_mutex_lock(&o->mutex);
+    o->n_waiting++;
+    if (o->n_waiting > o->most_waiting)
+        o->most_waiting = o->n_waiting;
+    pthread_cond_broadcast(&o->changed);
+    while (!o->n_passes && !o->is_ending)
+        pthread_cond_wait(&o->changed, &o->mutex);
+    if (o->n_passes)
+        o->n_passes--;
+    o->n_waiting--;
+    pthread_mutex_unlock(&o->mutex);
+    return odd_play(c, &answer);
+}
+
+static bool
+odd_answer(struct odd_connection *c)
+{
+    char path[4096] = "", text[8192];
+    unsigned status = 0;
+
+    (void)sscanf(c->request, "%*s %4095s", path);
+    for (size_t i = 0; i < sizeof(odd_answers) / sizeof(odd_answers[0]); i++)
+        if (!strcmp(path, odd_answers[i].path))
+            return odd_play(c, &odd_answers[i]);
+    if (!strncmp(path, "/wait", 5))
+        return odd_let_wait(c);
+    if (!strncmp(path, "/to?", 4))
+        snprintf(text, sizeof(text),
+                 "HTTP/1.1 302 Found\r\nLocation: %s\r\n"
+                 "Link: <of the redirect>\r\nContent-Length: 0\r\n\r\n",
+                 path + 4);
+    else if (sscanf(path, "/status/%u", &status) == 1)
+        snprintf(text, sizeof(text),
+                 "HTTP/1.1 %u Some\r\nContent-Length: 2\r\n\r\n%s", status,
+                 strncmp(c->request, "HEAD", 4) ? "hi" : "");
+    else
+        snprintf(text, sizeof(text),
+                 "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
+    return odd_send(c->fd, text, strlen(text));
+}
+
+/* Reads one request, head and body, into c->request. */
+static bool
+odd_read(struct odd_connection *c)
+{
+    size_t size = 0, body = 0, head = 0;
+    const char *end = NULL, *length = NULL;
+
+    c->request[0] = '\0';
+    while (!end || size < head + body) {
+        ssize_t n =
+            size + 1 < ODD_REQUEST_MAX
+                ? recv(c->fd, c->request + size, ODD_REQUEST_MAX - 1 - size, 0)
+                : 0;
+
+        if (n <= 0)
+            return false;
+        size += (size_t)n;
+        c->request[size] = '\0';
+        if (end || !(end = strstr(c->request, "\r\n\r\n")))
+            continue;
+        head = (size_t)(end - c->request) + 4;
+        length = strcasestr(c->request, "\r\nContent-Length:");
+        body = length ? strtoul(length + 17, NULL, 10) : 0;
+    }
+    pthread_mutex_lock(&c->odd->mutex);
+    c->odd->n_requests++;
+    memcpy(c->odd->last, c->request, size + 1);
+    pthread_cond_broadcast(&c->odd->changed);
+    pthread_mutex_unlock(&c->odd->mutex);
+    return true;
+}
+
+static void *
+odd_serve(void *user)
+{
+    struct odd_connection *c = user;
+    struct odd *o = c->odd;
+
+    while (odd_read(c) && odd_answer(c))
+        continue;
+    pthread_mutex_lock(&o->mutex);
+    close(c->fd);
+    c->fd = -1;
+    o->n_left++;
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->mutex);
+    return NULL;
+}
+
+static void *
+odd_accept(void *user)
+{
+    struct odd *o = user;
+    int fd;
+
+    while ((fd = accept4(o->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        struct odd_connection *c;
+
+        pthread_mutex_lock(&o->mutex);
+        if (o->is_ending || o->n_connections == ODD_CONNECTIONS_MAX) {
+            close(fd);
+            pthread_mutex_unlock(&o->mutex);
+            continue;
+        }
+        c = &o->connections[o->n_connections++];
+        c->odd = o;
+        c->fd = fd;
+        c->request = malloc(ODD_REQUEST_MAX);
+        if (pthread_create(&c->thread, NULL, odd_serve, c))
+            abort();
+        pthread_cond_broadcast(&o->changed);
+        pthread_mutex_unlock(&o->mutex);
+    }
+    return NULL;
+}
+
+void
+odd_open(struct odd *o)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_ANY)};
+    socklen_t size = sizeof(at);
+
+    memset(o, 0, sizeof(*o));
+    pthread_mutex_init(&o->mutex, NULL);
+    pthread_cond_init(&o->changed, NULL);
+    o->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(o->fd, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(o->fd, 1024), 0);
+    assert_int_equal(getsockname(o->fd, (struct sockaddr *)&at, &size), 0);
+    o->port = ntohs(at.sin_port);
+    assert_int_equal(pthread_create(&o->acceptor, NULL, odd_accept, o), 0);
+}
+
+void
+odd_close(struct odd *o)
+{
+    pthread_mutex_lock(&o->mutex);
+    o->is_ending = true;
+    pthread_cond_broadcast(&o->changed);
+    for (unsigned i = 0; i < o->n_connections; i++)
+        if (o->connections[i].fd >= 0)
+            shutdown(o->connections[i].fd, SHUT_RDWR);
+    pthread_mutex_unlock(&o->mutex);
+    shutdown(o->fd, SHUT_RDWR);
+    pthread_join(o->acceptor, NULL);
+    for (unsigned i = 0; i < o->n_connections; i++) {
+        pthread_join(o->connections[i].thread, NULL);
+        free(o->connections[i].request);
+    }
+    close(o->fd);
+    pthread_mutex_destroy(&o->mutex);
+    pthread_cond_destroy(&o->changed);
+}
+
+void
+odd_pass(struct odd *o, unsigned n)
+{
+    pthread_mutex_lock(&o->mutex);
+    o->n_passes += n;
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->mutex);
+}
+
+unsigned
+odd_await_least(struct odd *o, const unsigned *counter, unsigned least)
+{
+    struct timespec end;
+    unsigned is;
+    int rc = 0;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += ODD_WAIT_S;
+    pthread_mutex_lock(&o->mutex);
+    while (*counter < least && !rc)
+        rc = pthread_cond_timedwait(&o->changed, &o->mutex, &end);
+    is = *counter;
+    pthread_mutex_unlock(&o->mutex);
+    assert_true(is >= least);
+    return is;
+}
+
+void
+odd_await(struct odd *o, const unsigned *counter, unsigned wanted)
+{
+    assert_int_equal(odd_await_least(o, counter, wanted), wanted);
+}
+
+unsigned
+odd_count(struct odd *o, const unsigned *counter)
+{
+    unsigned is;
+
+    pthread_mutex_lock(&o->mutex);
+    is = *counter;
+    pthread_mutex_unlock(&o->mutex);
+    return is;
+}
+
+bool
+odd_was_sent(struct odd *o, const char *text)
+{
+    bool is;
+
+    pthread_mutex_lock(&o->mutex);
+    is = strstr(o->last, text) != NULL;
+    pthread_mutex_unlock(&o->mutex);
+    return is;
+}
