@@ -1,112 +1,8 @@
+/* What foreign Sources post to the hub. What they ping: pings_test.c. */
 #include "broker/hub/foreign.h"
 
-#include "broker/base/clock.h"
 #include "broker/hub/relay.h"
-#include "tests/support/origin.h"
-#include "tests/unit/hub/asked.h"
-
-#define URLSET                                                 \
-    "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/" \
-    "0.9\" xmlns:rs=\"http://www.openarchives.org/rs/terms/\">"
-
-/* One change of that loc. */
-#define NOTICE(capability, loc)                                   \
-    URLSET "<rs:md capability=\"" capability "\"/><url><loc>" loc \
-           "</loc><rs:md change=\"updated\"/></url></urlset>"
-
-struct stage {
-    struct asked asked;
-    struct origin *origin;
-    const char *topic;
-};
-
-static void
-open_stage(struct stage *s, void **state)
-{
-    asked_configure(&s->asked, state);
-    s->asked.sets.config.hub_timeout_us = 500000;
-    asked_open(&s->asked);
-    s->origin = origin_new("/feed");
-    s->topic = origin_url(s->origin);
-    origin_names(s->origin, s->topic, ASKED_HUB);
-}
-
-static void
-close_stage(struct stage *s)
-{
-    asked_close(&s->asked);
-    origin_free(s->origin);
-}
-
-static void
-open_relay(struct stage *s, void **state)
-{
-    open_stage(s, state);
-    asked_put_relay(&s->asked, "news", s->topic, 201);
-}
-
-static void
-put_set(struct stage *s)
-{
-    struct problem why = {""};
-    char text[600];
-
-    snprintf(text, sizeof(text), "{\"upstreamTopic\":\"%s\"}", s->topic);
-    assert_int_equal(asked_put_set(&s->asked, "demo", text, &why), STATUS_OK);
-}
-
-static void
-open_set(struct stage *s, void **state)
-{
-    open_stage(s, state);
-    put_set(s);
-}
-
-static void
-assert_http(const struct told *t, unsigned http, const char *part)
-{
-    if (t->http != http || !strstr(t->why.text, part))
-        fail_msg("%u \"%s\" is not %u with \"%s\"", t->http, t->why.text, http,
-                 part);
-}
-
-static struct told
-post(struct stage *s, const char *body)
-{
-    return asked_post(&s->asked, s->topic, "text/plain", NULL, body);
-}
-
-/* How many documents the relay has got. */
-static unsigned
-documents(struct stage *s)
-{
-    struct told t = asked_of_relay(&s->asked, ORDER_RELAY_SHOW, "news", "");
-    const char *at = strstr(t.text, "\"last\":");
-
-    assert_non_null(at);
-    return (unsigned)strtoul(at + 7, NULL, 10);
-}
-
-/* What is fetched comes when it comes: until then. */
-static void
-await_documents(struct stage *s, unsigned n)
-{
-    int64_t until = clock_steady_us() + 30000000;
-
-    while (documents(s) < n)
-        if (clock_steady_us() > until)
-            fail_msg("there are %u documents, not %u", documents(s), n);
-}
-
-static void
-await_entries(struct stage *s, uint64_t n)
-{
-    int64_t until = clock_steady_us() + 30000000;
-
-    while (sets_head(&s->asked.sets, "demo").last < n)
-        if (clock_steady_us() > until)
-            fail_msg("there are not %u entries", (unsigned)n);
-}
+#include "tests/unit/hub/stage.h"
 
 /* R-293, R-294, R-295: 200; the Source is asked once, by HEAD. */
 static void
@@ -115,17 +11,17 @@ takes_notifications_of_a_source_that_names_us(void **state)
     struct stage s;
     struct told t;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
 
-    t = post(&s, "one");
+    t = stage_post(&s, "one");
     assert_http(&t, 200, "");
-    t = post(&s, "two");
+    t = stage_post(&s, "two");
     assert_http(&t, 200, "");
-    assert_int_equal(documents(&s), 2);
+    assert_int_equal(stage_documents(&s), 2);
     assert_int_equal(origin_count(s.origin, "HEAD"), 1);
     assert_int_equal(origin_count(s.origin, "GET"), 0);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* Who comes while it is asked waits for the same answer; order is kept. */
@@ -136,7 +32,7 @@ asks_once_for_all_who_wait(void **state)
     struct asking first, second;
     struct posted p;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
     s.asked.sets.config.hub_timeout_us = 30000000;
     origin_hold(s.origin, true);
 
@@ -145,15 +41,15 @@ asks_once_for_all_who_wait(void **state)
     origin_await(s.origin, "HEAD", 1);
     p.body = SLICE("two");
     asked_begin(&s.asked, &second, asked_notification(&p));
-    (void)documents(&s); /* answered behind it: it waits by now */
+    (void)stage_documents(&s); /* answered behind it: it waits by now */
     origin_hold(s.origin, false);
 
     assert_int_equal(asked_await(&first).http, 200);
     assert_int_equal(asked_await(&second).http, 200);
-    assert_int_equal(documents(&s), 2);
+    assert_int_equal(stage_documents(&s), 2);
     assert_int_equal(origin_count(s.origin, "HEAD"), 1);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 static void
@@ -175,7 +71,7 @@ refuses_what_is_no_notification(void **state)
     char links[1200];
     struct stage s;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
 
 #define LINKS(...) (snprintf(links, sizeof(links), __VA_ARGS__), links)
     refused(&s, asked_links(s.topic), "a/b", SLICE(""), 400, "is empty");
@@ -197,9 +93,9 @@ refuses_what_is_no_notification(void **state)
         LINKS("<%s>; rel=self, <%s>; rel=hub, nonsense", s.topic, ASKED_HUB),
         "a/b", body, 400, "Link: is malformed at \"nonsense\"");
     refused(&s, asked_links(s.topic), NULL, body, 400, "no Content-Type");
-    assert_int_equal(documents(&s), 0);
+    assert_int_equal(stage_documents(&s), 0);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* R-294, W-146. */
@@ -208,7 +104,7 @@ refuses_topics_that_nobody_registered(void **state)
 {
     struct stage s;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
 
     refused(&s, asked_links("http://127.0.0.1:9/other"), "a/b", SLICE("x"), 403,
             "is no topic that this hub takes in");
@@ -216,7 +112,7 @@ refuses_topics_that_nobody_registered(void **state)
             SLICE("x"), 403, "is no topic that this hub takes in");
     assert_int_equal(origin_count(s.origin, "HEAD"), 0);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 static void
@@ -225,7 +121,7 @@ assert_spoofed(struct stage *s, const char *links)
     struct told t;
 
     origin_links(s->origin, links);
-    t = post(s, "spoofed");
+    t = stage_post(s, "spoofed");
     assert_http(&t, 403, "the topic's own answer to HEAD has no Link");
 }
 
@@ -238,7 +134,7 @@ refuses_a_topic_whose_source_does_not_name_us(void **state)
     struct stage s;
     struct told t;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
 
     assert_spoofed(&s, NULL);
     assert_spoofed(&s, LINKS("<%s>; rel=self", s.topic));
@@ -251,18 +147,18 @@ refuses_a_topic_whose_source_does_not_name_us(void **state)
                              s.topic, s.topic, ASKED_HUB));
     assert_spoofed(&s, LINKS("<%s>; rel=self; anchor=\"#a\", <%s>; rel=hub",
                              s.topic, ASKED_HUB));
-    assert_int_equal(documents(&s), 0);
+    assert_int_equal(stage_documents(&s), 0);
 
     /* One of several hubs, in another spelling. */
     origin_links(s.origin,
                  LINKS("<http://b.example/hub>; rel=hub, <HTTP://EXAMPLE.org:80"
                        "/h%%75b>; rel=\"x HUB\", <%s>; rel=Self",
                        s.topic));
-    t = post(&s, "real");
+    t = stage_post(&s, "real");
     assert_http(&t, 200, "");
-    assert_int_equal(documents(&s), 1);
+    assert_int_equal(stage_documents(&s), 1);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* R-294: what cannot be asked now, may be able to another time. */
@@ -272,16 +168,16 @@ tells_a_topic_that_cannot_be_asked_from_a_spoofed_one(void **state)
     struct stage s;
     struct told t;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
 
     origin_answers(s.origin, 404, NULL, 1);
-    t = post(&s, "x");
+    t = stage_post(&s, "x");
     assert_http(&t, 403, "answers HEAD with 404");
     origin_answers(s.origin, 503, NULL, 1);
-    t = post(&s, "x");
+    t = stage_post(&s, "x");
     assert_http(&t, 502, "answers HEAD with 503");
     origin_hold(s.origin, true);
-    t = post(&s, "x");
+    t = stage_post(&s, "x");
     assert_http(&t, 504, "did not answer HEAD in time");
     origin_hold(s.origin, false);
     asked_put_relay(&s.asked, "none", "http://127.0.0.1:1/none", 201);
@@ -290,9 +186,9 @@ tells_a_topic_that_cannot_be_asked_from_a_spoofed_one(void **state)
     asked_put_relay(&s.asked, "private", "http://10.0.0.1/feed", 201);
     t = asked_post(&s.asked, "http://10.0.0.1/feed", "a/b", NULL, "x");
     assert_http(&t, 403, "cannot be asked by HEAD"); /* W-160 */
-    assert_int_equal(documents(&s), 0);
+    assert_int_equal(stage_documents(&s), 0);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* W-010 */
@@ -302,14 +198,14 @@ follows_a_redirect_to_where_the_topic_is_named(void **state)
     struct stage s;
     struct told t;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
 
     origin_answers(s.origin, 302, s.topic, 2);
-    t = post(&s, "x");
+    t = stage_post(&s, "x");
     assert_http(&t, 200, "");
     assert_int_equal(origin_count(s.origin, "HEAD"), 3);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* A relay that is told another name of this hub asks again. */
@@ -320,8 +216,8 @@ asks_again_when_the_hub_has_another_name(void **state)
     struct stage s;
     struct told t;
 
-    open_relay(&s, state);
-    t = post(&s, "one");
+    stage_open_relay(&s, state);
+    t = stage_post(&s, "one");
     assert_http(&t, 200, "");
     snprintf(body, sizeof(body),
              "{\"topic\":\"%s\",\"hub\":\"https://b.example/hub\"}", s.topic);
@@ -331,9 +227,9 @@ asks_again_when_the_hub_has_another_name(void **state)
     refused(&s, asked_links(s.topic), "a/b", SLICE("two"), 400, "b.example");
     LINKS("<%s>; rel=self, <https://b.example/hub>; rel=hub", s.topic);
     refused(&s, links, "a/b", SLICE("two"), 403, "rel=hub");
-    assert_int_equal(documents(&s), 1);
+    assert_int_equal(stage_documents(&s), 1);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* Issue 4, point 5: the changes are in the set's log, once and in order. */
@@ -348,7 +244,7 @@ a_set_takes_in_the_changes_once(void **state)
     struct stage s;
     struct told t;
 
-    open_set(&s, state);
+    stage_open_set(&s, state);
 
     for (unsigned i = 0; i < 3; i++) {
         for (int repeat = 0; repeat < 2; repeat++) {
@@ -375,7 +271,7 @@ a_set_takes_in_the_changes_once(void **state)
     assert_http(&t, 200, "");
     assert_int_equal(sets_head(&s.asked.sets, "demo").last, 4);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* R-294, W-146: as a post to the set would be. */
@@ -385,7 +281,7 @@ a_set_refuses_what_a_post_would_be_refused_for(void **state)
     struct stage s;
     struct told t;
 
-    open_set(&s, state);
+    stage_open_set(&s, state);
 
     t = asked_post(&s.asked, s.topic, "application/json", NULL, "{}");
     assert_http(&t, 415, "is application/xml");
@@ -407,7 +303,7 @@ a_set_refuses_what_a_post_would_be_refused_for(void **state)
                    NOTICE("x", "http://e.example/1"));
     assert_http(&t, 200, "");
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* Several at once: each is answered, and the log has them in order. */
@@ -418,7 +314,7 @@ a_set_takes_them_in_the_order_they_came(void **state)
     char body[1000];
     struct stage s;
 
-    open_set(&s, state);
+    stage_open_set(&s, state);
     for (unsigned i = 0; i < 20; i++) {
         struct posted p = {
             asked_links(s.topic), "application/xml", NULL, {body, 0}};
@@ -431,166 +327,7 @@ a_set_takes_them_in_the_order_they_came(void **state)
         assert_int_equal(asked_await(&w[i]).http, 200);
     assert_int_equal(sets_head(&s.asked.sets, "demo").last, 20);
 
-    close_stage(&s);
-}
-
-static struct told
-ping(struct stage *s)
-{
-    char form[600];
-
-    snprintf(form, sizeof(form), "hub.url=%s", s->topic);
-    return asked_ping(&s->asked, form);
-}
-
-/* W-121, W-122, W-123: fetched with conditions, kept if it is new. */
-static void
-fetches_what_is_pinged(void **state)
-{
-    struct stage s;
-    struct told t;
-
-    open_relay(&s, state);
-    origin_content(s.origin, "text/plain", "\"1\"", SLICE("one"));
-
-    t = ping(&s);
-    assert_http(&t, 204, "");
-    await_documents(&s, 1);
-    t = ping(&s);
-    assert_http(&t, 204, "");
-    origin_await(s.origin, "GET", 2);
-    assert_true(origin_was_asked(s.origin, "If-None-Match: \"1\"\r\n"));
-    origin_content(s.origin, "application/json", "\"2\"", SLICE("{}"));
-    t = ping(&s);
-    assert_http(&t, 204, "");
-    await_documents(&s, 2);
-    assert_int_equal(documents(&s), 2);
-
-    close_stage(&s);
-}
-
-/* However often it is pinged, one fetch is under way, and one follows. */
-static void
-pings_that_come_meanwhile_mean_one_fetch_more(void **state)
-{
-    struct stage s;
-
-    open_relay(&s, state);
-    s.asked.sets.config.hub_timeout_us = 30000000;
-    origin_content(s.origin, "text/plain", NULL, SLICE("one"));
-    origin_hold(s.origin, true);
-    (void)ping(&s);
-    origin_await(s.origin, "GET", 1);
-    for (int i = 0; i < 10; i++)
-        (void)ping(&s);
-    origin_content(s.origin, "text/plain", NULL, SLICE("two"));
-    origin_hold(s.origin, false);
-    origin_await(s.origin, "GET", 2);
-    origin_content(s.origin, "text/plain", NULL, SLICE("three"));
-    await_documents(&s, 1);
-    (void)ping(&s);
-    origin_await(s.origin, "GET", 3);
-    assert_int_equal(origin_count(s.origin, "GET"), 3);
-
-    close_stage(&s);
-}
-
-/* A ping was answered, so it is not lost with the first attempt. */
-static void
-fetches_again_what_could_not_be_fetched(void **state)
-{
-    struct stage s;
-
-    open_relay(&s, state);
-    origin_content(s.origin, "text/plain", NULL, SLICE("one"));
-    origin_answers(s.origin, 503, NULL, 2);
-    (void)ping(&s);
-    await_documents(&s, 1);
-    assert_int_equal(origin_count(s.origin, "GET"), 3);
-
-    /* A refusal is one. */
-    origin_answers(s.origin, 404, NULL, 1);
-    (void)ping(&s);
-    origin_await(s.origin, "GET", 4);
-    origin_content(s.origin, "text/plain", NULL, SLICE("two"));
-    (void)ping(&s);
-    await_documents(&s, 2);
-    assert_int_equal(origin_count(s.origin, "GET"), 5);
-
-    close_stage(&s);
-}
-
-/* W-123: a size limit. */
-static void
-keeps_nothing_of_a_topic_that_is_too_large(void **state)
-{
-    struct stage s;
-
-    open_relay(&s, state);
-    s.asked.sets.config.max_body = 10;
-    origin_content(s.origin, "text/plain", NULL, SLICE("12345678901"));
-    (void)ping(&s);
-    origin_await(s.origin, "GET", 1);
-    origin_content(s.origin, "text/plain", NULL, SLICE("1234567890"));
-    (void)ping(&s);
-    await_documents(&s, 1);
-    assert_int_equal(documents(&s), 1);
-
-    close_stage(&s);
-}
-
-/* A set takes in what was fetched, too; and what was posted and pinged, once.
- */
-static void
-a_set_is_fed_by_pings(void **state)
-{
-    static const char one[] = NOTICE("x", "http://e.example/1");
-    static const char two[] = NOTICE("x", "http://e.example/2");
-    struct stage s;
-    struct told t;
-
-    open_set(&s, state);
-    origin_content(s.origin, "application/xml", "\"1\"", slice_of(one));
-    (void)ping(&s);
-    await_entries(&s, 1);
-    t = asked_post(&s.asked, s.topic, "application/xml", "k-1", one);
-    assert_http(&t, 200, "");
-    t = asked_post(&s.asked, s.topic, "application/xml", "k-2", two);
-    assert_http(&t, 200, "");
-    origin_content(s.origin, "application/xml", "\"2\"", slice_of(two));
-    (void)ping(&s);
-    origin_await(s.origin, "GET", 2);
-    origin_content(s.origin, "application/xml", "\"3\"",
-                   SLICE(NOTICE("x", "http://e.example/3")));
-    (void)ping(&s);
-    await_entries(&s, 3);
-    assert_int_equal(sets_head(&s.asked.sets, "demo").last, 3);
-
-    close_stage(&s);
-}
-
-/* W-122, W-124: all that a ping names, or nothing. */
-static void
-refuses_pings_for_topics_that_nobody_registered(void **state)
-{
-    char form[600];
-    struct stage s;
-    struct told t;
-
-    open_relay(&s, state);
-    (void)sets_post(&s.asked.sets, "demo", 1, 1);
-
-    snprintf(form, sizeof(form),
-             "hub.url=%s&hub.topic=http://127.0.0.1:9/other", s.topic);
-    t = asked_ping(&s.asked, form);
-    assert_http(&t, 404, "is no topic that this hub takes in");
-    t = asked_ping(&s.asked, "hub.url=" SETS_URL "/sets/none/notifications");
-    assert_http(&t, 404, "is no topic that this hub takes in");
-    t = asked_ping(&s.asked, "hub.url=" SETS_URL "/sets/demo/notifications");
-    assert_http(&t, 204, ""); /* ours: nothing to do */
-    assert_int_equal(origin_count(s.origin, "GET"), 0);
-
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* The hub ends: who waits is told so. */
@@ -601,17 +338,17 @@ whoever_waits_at_the_end_is_told(void **state)
     struct posted p;
     struct stage s;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
     s.asked.sets.config.hub_timeout_us = 30000000;
     origin_hold(s.origin, true);
-    (void)ping(&s);
+    (void)stage_ping(&s);
     p = (struct posted){asked_links(s.topic), "a/b", NULL, SLICE("one")};
     asked_begin(&s.asked, &w, asked_notification(&p));
     origin_await(s.origin, "GET", 1);
     hub_stop(s.asked.hub);
     assert_int_equal(asked_await(&w).status, STATUS_STOPPED);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* A set that was removed and made anew has another log, which has nothing of
@@ -624,23 +361,23 @@ a_set_that_was_made_anew_takes_all_in_again(void **state)
     struct stage s;
     struct told t;
 
-    open_set(&s, state);
+    stage_open_set(&s, state);
     t = asked_post(&s.asked, s.topic, "application/xml", NULL, one);
     assert_http(&t, 200, "");
     origin_content(s.origin, "application/xml", "\"2\"", slice_of(two));
-    (void)ping(&s);
-    await_entries(&s, 2);
+    (void)stage_ping(&s);
+    stage_await_entries(&s, 2);
 
     asked_remove_set(&s.asked, "demo");
-    put_set(&s);
+    stage_put_set(&s);
     assert_int_equal(sets_head(&s.asked.sets, "demo").last, 0);
-    (void)ping(&s);
-    await_entries(&s, 1);
+    (void)stage_ping(&s);
+    stage_await_entries(&s, 1);
     t = asked_post(&s.asked, s.topic, "application/xml", NULL, one);
     assert_http(&t, 200, "");
     assert_int_equal(sets_head(&s.asked.sets, "demo").last, 2);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* What waits when the log has the one before it is not begun any more. */
@@ -657,7 +394,7 @@ whoever_waits_for_the_log_at_the_end_is_told(void **state)
     s.origin = origin_new("/feed");
     s.topic = origin_url(s.origin);
     origin_names(s.origin, s.topic, ASKED_HUB);
-    put_set(&s);
+    stage_put_set(&s);
     t = asked_post(&s.asked, s.topic, "application/xml", NULL,
                    NOTICE("x", "http://e.example/0"));
     assert_http(&t, 200, "");
@@ -679,7 +416,7 @@ whoever_waits_for_the_log_at_the_end_is_told(void **state)
     assert_int_equal(asked_await(&w[2]).status, STATUS_STOPPED);
     assert_int_equal(sets_head(&s.asked.sets, "demo").last, 2);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 /* Nobody waits for the delivery thread longer than this takes to be written. */
@@ -691,7 +428,7 @@ a_relay_refuses_what_is_too_large(void **state)
     struct stage s;
     struct told t;
 
-    open_relay(&s, state);
+    stage_open_relay(&s, state);
     memset(body, 'x', sizeof(body));
     p = (struct posted){
         asked_links(s.topic), "a/b", NULL, {body, sizeof(body)}};
@@ -700,9 +437,9 @@ a_relay_refuses_what_is_too_large(void **state)
     p.body.size--;
     t = asked(&s.asked, asked_notification(&p));
     assert_http(&t, 200, "");
-    assert_int_equal(documents(&s), 1);
+    assert_int_equal(stage_documents(&s), 1);
 
-    close_stage(&s);
+    stage_close(&s);
 }
 
 int
@@ -722,12 +459,6 @@ main(void)
         TEST(a_set_takes_in_the_changes_once),
         TEST(a_set_refuses_what_a_post_would_be_refused_for),
         TEST(a_set_takes_them_in_the_order_they_came),
-        TEST(fetches_what_is_pinged),
-        TEST(pings_that_come_meanwhile_mean_one_fetch_more),
-        TEST(fetches_again_what_could_not_be_fetched),
-        TEST(keeps_nothing_of_a_topic_that_is_too_large),
-        TEST(a_set_is_fed_by_pings),
-        TEST(refuses_pings_for_topics_that_nobody_registered),
         TEST(whoever_waits_at_the_end_is_told),
         TEST(a_set_that_was_made_anew_takes_all_in_again),
         TEST(whoever_waits_for_the_log_at_the_end_is_told),

@@ -28,6 +28,14 @@ sim_pass(struct simulation *sim, int64_t us)
     quiet_pass(us);
 }
 
+void
+sim_post(struct simulation *sim, unsigned from, unsigned n)
+{
+    sets_post(&sim->sets, "demo", from, n);
+    hub_wake(sim->hub);
+    sim_turn(sim);
+}
+
 /* Life */
 
 void

@@ -50,6 +50,10 @@ void sim_pass(struct simulation *sim, int64_t us);
 /* A turn of the loop: what was posted runs, then its end. */
 void sim_turn(struct simulation *sim);
 
+/* Entries of the set: a commit, which the log thread has told of, and a turn.
+ */
+void sim_post(struct simulation *sim, unsigned from, unsigned n);
+
 /* Submits a form to /hub and makes a turn: the answer's status. The problem is
  * sim_why. `form` with %s's for the topic of "demo", encoded. */
 unsigned sim_form(struct simulation *sim, const char *form);

@@ -39,15 +39,6 @@ delivery(const char *callback, char headers[4096])
     return call;
 }
 
-/* A commit, which the log thread has told of: a turn sees it. */
-static void
-post(struct simulation *sim, unsigned from, unsigned n)
-{
-    sets_post(&sim->sets, "demo", from, n);
-    hub_wake(sim->hub);
-    sim_turn(sim);
-}
-
 /* It begins where the topic was when the request was taken, so that nothing
  * between request and verification is missed. */
 static void
@@ -162,7 +153,7 @@ a_renewal_does_not_interrupt_a_delivery(void **state)
     char headers[4096];
     struct call *call;
 
-    post(sim, 4, 1);
+    sim_post(sim, 4, 1);
     call = delivery(CALLBACK, headers);
     assert_null(strstr(headers, "X-Hub-Signature"));
     assert_int_equal(sim_form(sim, "hub.mode=subscribe&hub.topic=%s"
@@ -174,7 +165,7 @@ a_renewal_does_not_interrupt_a_delivery(void **state)
     assert_int_equal(s->after, 4);
     assert_int_equal(s->n_deliveries, 1);
 
-    post(sim, 5, 1);
+    sim_post(sim, 5, 1);
     delivery(CALLBACK, headers);
     assert_non_null(strstr(headers, "X-Hub-Signature: sha256="));
 }
@@ -206,7 +197,7 @@ ends_with_its_lease(void **state)
     sim_pass(sim, 2000000);
     assert_null(sim_find(sim, CALLBACK));
 
-    post(sim, 4, 1);
+    sim_post(sim, 4, 1);
     assert_int_equal(sim_n_calls(), 0);
     simulation_restart(sim);
     assert_null(sim_find(sim, CALLBACK));
@@ -330,7 +321,7 @@ a_delivery_in_flight_is_repeated_after_a_crash(void **state)
     char first[4096], second[4096];
 
     sim_active(sim, CALLBACK, "");
-    post(sim, 4, 2);
+    sim_post(sim, 4, 2);
     delivery(CALLBACK, first);
     sets_post(&sim->sets, "demo", 6, 1); /* which does not go with it */
     simulation_restart(sim);
@@ -347,7 +338,7 @@ a_cursor_is_kept_within_a_second(void **state)
     struct simulation *sim = *state;
 
     sim_active(sim, CALLBACK, "");
-    post(sim, 4, 1);
+    sim_post(sim, 4, 1);
     sim_answer(sim, sim_call(CALLBACK), 200, "");
     sim_pass(sim, HUB_TICK_US);
     simulation_crash(sim);
@@ -363,7 +354,7 @@ gone_ends_it(void **state)
     struct simulation *sim = *state;
 
     sim_active(sim, CALLBACK, "");
-    post(sim, 4, 1);
+    sim_post(sim, 4, 1);
     sim_answer(sim, sim_call(CALLBACK), 410, "");
 
     assert_null(sim_find(sim, CALLBACK));
@@ -380,7 +371,7 @@ redelivery_goes_back_and_cuts_what_is_in_flight(void **state)
     struct subscription *s = sim_active(sim, CALLBACK, "");
     char headers[4096];
 
-    post(sim, 4, 1);
+    sim_post(sim, 4, 1);
     assert_int_equal(sim_n_calls(), 1);
     assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id, "0"), 200);
 
@@ -578,84 +569,6 @@ many_are_found_by_id_and_by_pair(void **state)
     assert_int_equal(n, 834);
 }
 
-/* W-166 */
-static void
-a_report_tells_all_but_the_secret(void **state)
-{
-    struct simulation *sim = *state;
-    struct subscription *s =
-        sim_active(sim, CALLBACK, "&hub.secret=geheim&tag=a&interval=0.5");
-
-    sim_subscribe(sim, "http://b.example/", "&hub.secret=geheim");
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
-    assert_non_null(strstr(sim_text, "\"callback\":\"" CALLBACK "\""));
-    assert_non_null(strstr(sim_text, "\"topic\":\"" TOPIC "\""));
-    assert_non_null(strstr(sim_text, "\"state\":\"active\""));
-    assert_non_null(strstr(sim_text, "\"leaseEnd\":\"2027-01-25T08:00:00Z\""));
-    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
-    assert_non_null(strstr(sim_text, "\"filter\":\"tag=a\",\"interval\":0.5"));
-    assert_non_null(strstr(sim_text, "\"hasSecret\":true"));
-
-    assert_int_equal(sim_order(sim, ORDER_LIST, 0, NULL), 200);
-    assert_non_null(
-        strstr(sim_text, "\"state\":\"pending\",\"mode\":\"subscribe\""));
-    assert_null(strstr(sim_text, "geheim"));
-}
-
-/* What does not pass its filter is not what it lags behind. */
-static void
-a_report_tells_no_lag_where_nothing_passes(void **state)
-{
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, CALLBACK, "&tag=none");
-
-    post(sim, 4, 2);
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
-
-    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
-}
-
-/* Nor what happened to other sets, in the log that all share. */
-static void
-a_report_tells_no_lag_of_framework_events_of_others(void **state)
-{
-    struct simulation *sim = *state;
-    struct subscription *s;
-
-    sets_post(&sim->sets, "other", 0, 1);
-    sets_post(&sim->sets, "other", 1, 1);
-    assert_int_equal(sim_form(sim, "hub.mode=subscribe&hub.callback=" CALLBACK
-                                   "&hub.topic=" SETS_URL
-                                   "/sets/demo/framework-notifications"),
-                     202);
-    sim_confirm(sim, CALLBACK);
-    s = subscription_next(sim->hub, 0);
-    assert_int_equal(s->topic->kind, TOPIC_FRAMEWORK);
-    sets_rotate(&sim->sets, "other");
-    sets_post(&sim->sets, "other", 2, 1);
-    sets_post(&sim->sets, "other", 3, 1);
-    sim_turn(sim);
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
-
-    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
-}
-
-static void
-a_report_tells_what_fails(void **state)
-{
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, CALLBACK, "");
-
-    post(sim, 4, 2);
-    sim_answer(sim, sim_call(CALLBACK), 503, "");
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
-
-    assert_non_null(strstr(sim_text, "\"lag\":2,\"pending\":true,"
-                                     "\"nextTry\":\"2027-01-15T08:00:0"));
-    assert_non_null(strstr(sim_text, "\"attempts\":1,\"failures\":1"));
-    assert_non_null(strstr(sim_text, "\"lastStatus\":503"));
-}
-
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, simulation_setup, simulation_teardown)
 
@@ -685,10 +598,6 @@ main(void)
         TEST(too_many_subscriptions_are_refused),
         TEST(a_simple_subscription_is_verified_unless_it_is_trusted),
         TEST(many_are_found_by_id_and_by_pair),
-        TEST(a_report_tells_all_but_the_secret),
-        TEST(a_report_tells_no_lag_where_nothing_passes),
-        TEST(a_report_tells_no_lag_of_framework_events_of_others),
-        TEST(a_report_tells_what_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

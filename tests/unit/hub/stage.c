@@ -1,0 +1,101 @@
+#include "tests/unit/hub/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/clock.h"
+
+static void
+open_stage(struct stage *s, void **state)
+{
+    asked_configure(&s->asked, state);
+    s->asked.sets.config.hub_timeout_us = 500000;
+    asked_open(&s->asked);
+    s->origin = origin_new("/feed");
+    s->topic = origin_url(s->origin);
+    origin_names(s->origin, s->topic, ASKED_HUB);
+}
+
+void
+stage_close(struct stage *s)
+{
+    asked_close(&s->asked);
+    origin_free(s->origin);
+}
+
+void
+stage_open_relay(struct stage *s, void **state)
+{
+    open_stage(s, state);
+    asked_put_relay(&s->asked, "news", s->topic, 201);
+}
+
+void
+stage_put_set(struct stage *s)
+{
+    struct problem why = {""};
+    char text[600];
+
+    snprintf(text, sizeof(text), "{\"upstreamTopic\":\"%s\"}", s->topic);
+    assert_int_equal(asked_put_set(&s->asked, "demo", text, &why), STATUS_OK);
+}
+
+void
+stage_open_set(struct stage *s, void **state)
+{
+    open_stage(s, state);
+    stage_put_set(s);
+}
+
+void
+assert_http(const struct told *t, unsigned http, const char *part)
+{
+    if (t->http != http || !strstr(t->why.text, part))
+        fail_msg("%u \"%s\" is not %u with \"%s\"", t->http, t->why.text, http,
+                 part);
+}
+
+struct told
+stage_post(struct stage *s, const char *body)
+{
+    return asked_post(&s->asked, s->topic, "text/plain", NULL, body);
+}
+
+unsigned
+stage_documents(struct stage *s)
+{
+    struct told t = asked_of_relay(&s->asked, ORDER_RELAY_SHOW, "news", "");
+    const char *at = strstr(t.text, "\"last\":");
+
+    assert_non_null(at);
+    return (unsigned)strtoul(at + 7, NULL, 10);
+}
+
+void
+stage_await_documents(struct stage *s, unsigned n)
+{
+    int64_t until = clock_steady_us() + 30000000;
+
+    while (stage_documents(s) < n)
+        if (clock_steady_us() > until)
+            fail_msg("there are %u documents, not %u", stage_documents(s), n);
+}
+
+void
+stage_await_entries(struct stage *s, uint64_t n)
+{
+    int64_t until = clock_steady_us() + 30000000;
+
+    while (sets_head(&s->asked.sets, "demo").last < n)
+        if (clock_steady_us() > until)
+            fail_msg("there are not %u entries", (unsigned)n);
+}
+
+struct told
+stage_ping(struct stage *s)
+{
+    char form[600];
+
+    snprintf(form, sizeof(form), "hub.url=%s", s->topic);
+    return asked_ping(&s->asked, form);
+}
