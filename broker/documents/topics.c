@@ -10,6 +10,7 @@
 #include "broker/sets/hubs.h"
 #include "broker/sets/latest.h"
 #include "broker/sets/links.h"
+#include "proto/weblink.h"
 
 static enum status
 open_topic(const struct document_wish *wish, bool is_framework,
@@ -49,14 +50,6 @@ topics_framework_open(const struct document_wish *wish,
 }
 
 static void
-add_link(struct buf *to, const struct link_text *target, const char *rel)
-{
-    if (to->size > 0)
-        BUF_ADD(to, ", ");
-    buf_add_format(to, "<%s>; rel=\"%s\"", target->text, rel);
-}
-
-static void
 add_links(struct buf *to, const struct document_wish *wish, enum link_kind kind)
 {
     struct link_text self = link_to(registry_public_url(wish->registry), kind,
@@ -65,8 +58,8 @@ add_links(struct buf *to, const struct document_wish *wish, enum link_kind kind)
 
     hubs_of(wish->set, &hubs);
     for (size_t i = 0; i < hubs.n; i++)
-        add_link(to, &hubs.urls[i], "hub");
-    add_link(to, &self, "self");
+        weblink_add(to, slice_of(hubs.urls[i].text), "hub");
+    weblink_add(to, slice_of(self.text), "self");
 }
 
 void

@@ -66,7 +66,7 @@ hub_is_stopping(struct hub *hub)
 }
 
 /* Runs an order on the delivery thread; comes to hub_answer, hub_answer_now, or
- * whoever else it is given to (running.c). */
+ * whoever else it is given to (order_run.c). */
 void hub_run(struct order *order);
 
 /* A topic is no more: what belongs to it ends. Of its subscriptions so many in

@@ -1,5 +1,5 @@
 /*
- * running.c - what each kind of order does.
+ * order_run.c - what each kind of order does.
  *
  * Ending and redelivering change memory at once, and are answered when that is
  * kept. If it cannot be kept they are answered 503 and happen all the same: as

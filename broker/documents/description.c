@@ -1,5 +1,5 @@
 /*
- * source.c - Source Description and Capability Lists: only what works.
+ * description.c - Source Description and Capability Lists: only what works.
  */
 #include <stdlib.h>
 #include <string.h>
