@@ -134,7 +134,7 @@ advance(struct request *rq)
     if (result == BODY_WAITS) {
         rq->is_working = true;
         rq->connection->deadline_us = 0;
-        rq->job = (struct job){work, work_done, NULL};
+        rq->job = (struct job){work, work_done};
         service_work(rq->service, &rq->job);
     }
     return result;

@@ -36,7 +36,7 @@ cut(struct caller *c)
 static void
 end_if_possible(struct caller *c)
 {
-    if (c->is_cut && !c->n_jobs && close_mailbox(c))
+    if (c->is_cut && !c->jobs.n && close_mailbox(c))
         uv_stop(&c->loop);
 }
 
@@ -136,45 +136,16 @@ caller_post(struct caller *caller, struct task *task)
 
 /* Jobs */
 
-static void
-on_work(uv_work_t *handle)
-{
-    struct job *job = handle->data;
-
-    job->work(job);
-}
-
-static void
-on_work_done(uv_work_t *handle, int status)
-{
-    struct job *job = handle->data;
-    struct caller *c = handle->loop->data;
-
-    (void)status; /* nothing is ever cancelled */
-    job->handle = NULL;
-    free(handle);
-    c->n_jobs--;
-    job->done(job); /* which may free it */
-    end_if_possible(c);
-}
-
 void
 caller_work(struct caller *caller, struct job *job)
 {
-    uv_work_t *handle = malloc(sizeof(*handle));
+    jobs_work(&caller->jobs, job);
+}
 
-    if (handle)
-        handle->data = job; /* first: the worker may begin at once */
-    if (!handle ||
-        uv_queue_work(&caller->loop, handle, on_work, on_work_done)) {
-        /* No memory: rather block than never come to an end. */
-        free(handle);
-        job->work(job);
-        job->done(job);
-        return;
-    }
-    job->handle = handle;
-    caller->n_jobs++;
+static void
+on_job_done(void *owner)
+{
+    end_if_possible(owner);
 }
 
 /* Life */
@@ -184,6 +155,7 @@ init_loop(struct caller *c)
 {
     if (uv_loop_init(&c->loop))
         return false;
+    c->jobs = (struct jobs){.loop = &c->loop, .on_done = on_job_done};
     if (uv_async_init(&c->loop, &c->async, on_async)) {
         uv_loop_close(&c->loop);
         return false;

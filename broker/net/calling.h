@@ -34,6 +34,7 @@
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
 #include "broker/net/caller.h"
+#include "broker/net/jobs.h"
 
 #define SHARDS_MAX 64
 
@@ -112,7 +113,7 @@ struct caller {
     struct turns turns;
     struct calling calling;
     struct alarms alarms;
-    unsigned n_jobs;
+    struct jobs jobs;
     bool is_cut; /* at the end: no call goes on, none begins */
 
     /* Other threads */

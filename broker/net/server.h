@@ -125,7 +125,6 @@ void service_post(struct service *service, struct task *task);
 struct job {
     void (*work)(struct job *job);
     void (*done)(struct job *job);
-    void *handle; /* net's own */
 };
 
 void service_work(struct service *service, struct job *job);

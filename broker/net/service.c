@@ -97,7 +97,7 @@ end_if_possible(struct service *s)
         return;
     if (now_us < s->gone_at_us && has_sockets(s))
         return;
-    if (!s->n_jobs && close_mailbox(s))
+    if (!s->jobs.n && close_mailbox(s))
         uv_stop(&s->loop);
 }
 
@@ -301,44 +301,16 @@ service_post(struct service *s, struct task *task)
 
 /* Jobs */
 
-static void
-on_work(uv_work_t *handle)
-{
-    struct job *job = handle->data;
-
-    job->work(job);
-}
-
-static void
-on_work_done(uv_work_t *handle, int status)
-{
-    struct job *job = handle->data;
-    struct service *s = handle->loop->data;
-
-    (void)status; /* nothing is ever cancelled */
-    job->handle = NULL;
-    free(handle);
-    s->n_jobs--;
-    job->done(job); /* which may free it */
-    end_if_possible(s);
-}
-
 void
 service_work(struct service *s, struct job *job)
 {
-    uv_work_t *handle = malloc(sizeof(*handle));
+    jobs_work(&s->jobs, job);
+}
 
-    if (handle)
-        handle->data = job; /* first: the worker may begin at once */
-    if (!handle || uv_queue_work(&s->loop, handle, on_work, on_work_done)) {
-        /* No memory: rather block than never come to an end. */
-        free(handle);
-        job->work(job);
-        job->done(job);
-        return;
-    }
-    job->handle = handle;
-    s->n_jobs++;
+static void
+on_job_done(void *owner)
+{
+    end_if_possible(owner);
 }
 
 /* Life */
@@ -373,6 +345,7 @@ service_init(struct service *s, struct server *server, unsigned number,
     if (uv_loop_init(&s->loop))
         return problem(why, STATUS_IO, "cannot make an event loop");
     s->loop.data = s;
+    s->jobs = (struct jobs){.loop = &s->loop, .on_done = on_job_done};
     s->has_loop = true;
     if (uv_async_init(&s->loop, &s->async, on_async)) {
         s->has_loop = false;

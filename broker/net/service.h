@@ -24,6 +24,7 @@
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
 #include "broker/net/date.h"
+#include "broker/net/jobs.h"
 #include "broker/net/listener.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
@@ -67,7 +68,7 @@ struct service {
     /* Connections that the end waits for: see connection_set_busy. */
     unsigned n_busy;
 
-    unsigned n_jobs;    /* given to the worker pool and not yet done */
+    struct jobs jobs;
     bool has_loop;      /* the loop and its handles were made */
     bool is_ending;     /* service_end was called; see service.c, "The end" */
     bool is_cut;        /* at the end: all connections have been killed */

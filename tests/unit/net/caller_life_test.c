@@ -55,7 +55,7 @@ tell_job(struct job *job)
     tell("job ");
 }
 
-static struct job told_job = {work_into_the_end, tell_job, NULL};
+static struct job told_job = {work_into_the_end, tell_job};
 
 static void
 start_job_now(void *user)
@@ -299,7 +299,7 @@ start_busy_now(void *user)
 {
     (void)user;
     for (unsigned i = 0; i < 50; i++) {
-        busy[i].job = (struct job){work_busy, done_busy, NULL};
+        busy[i].job = (struct job){work_busy, done_busy};
         caller_work(called.caller, &busy[i].job);
     }
 }

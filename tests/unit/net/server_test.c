@@ -251,7 +251,7 @@ ask_for_work(struct task *task)
     struct errand *e = list_entry(task, struct errand, task);
 
     e->asked = pthread_self();
-    e->job = (struct job){do_work, work_is_done, NULL};
+    e->job = (struct job){do_work, work_is_done};
     service_work(e->service, &e->job);
 }
 
