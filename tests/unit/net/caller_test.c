@@ -364,7 +364,7 @@ a_suspect_gets_a_connection_of_its_own(void **state)
     struct trial t;
 
     (void)state;
-    get(&t, "/ok");
+    trial_get(&t, "/ok");
     trial_init(&t, "http://127.0.0.1:%u/nothing", odd.port);
     t.call.method = CALL_POST;
     t.call.body = SLICE("a");

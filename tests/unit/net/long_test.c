@@ -413,7 +413,7 @@ begin_job(void)
 {
     static struct job job;
 
-    job = (struct job){do_nothing, end_by_job, NULL};
+    job = (struct job){do_nothing, end_by_job};
     service_work(server_service(served.server, 0), &job);
 }
 
