@@ -105,7 +105,9 @@ callbacks_add(struct callbacks *c, const char *target)
     cb->server = c;
     cb->target = callbacks_memory(strdup(target));
     callbacks_must(
-        asprintf(&cb->url, "http://%s:%u%s", c->host, c->port, target) > 0,
+        asprintf(&cb->url,
+                 strchr(c->host, ':') ? "http://[%s]:%u%s" : "http://%s:%u%s",
+                 c->host, c->port, target) > 0,
         "memory");
     pthread_mutex_lock(&c->lock);
     cb->next_in_bucket = *bucket;

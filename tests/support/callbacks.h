@@ -47,10 +47,10 @@ int64_t callbacks_now_us(void);
 
 /* Servers */
 
-/* Listens on a port of its own at `host`, a loopback address. `keeps`: heads
- * and bodies of all requests are kept; else, for very many deliveries, each
- * entry once for all callbacks of the server (transcript.h), with which all
- * deliveries are compared as they come. */
+/* Listens on a port of its own at `host`, a loopback address of IPv4 or IPv6.
+ * `keeps`: heads and bodies of all requests are kept; else, for very many
+ * deliveries, each entry once for all callbacks of the server (transcript.h),
+ * with which all deliveries are compared as they come. */
 struct callbacks *callbacks_new(const char *host, bool keeps);
 
 /* NULL is allowed. */

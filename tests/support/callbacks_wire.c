@@ -34,26 +34,54 @@ listen_again(struct callbacks *c)
                    "epoll");
 }
 
+/* The address, IPv4 or IPv6, as bind takes it; its size. */
+static socklen_t
+write_address(const struct callbacks *c, struct sockaddr_storage *to)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)to;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)to;
+
+    *to = (struct sockaddr_storage){0};
+    if (inet_pton(AF_INET, c->host, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons((uint16_t)c->port);
+        return sizeof(*v4);
+    }
+    *to = (struct sockaddr_storage){0};
+    callbacks_must(inet_pton(AF_INET6, c->host, &v6->sin6_addr) == 1, c->host);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons((uint16_t)c->port);
+    return sizeof(*v6);
+}
+
+static unsigned
+port_of(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+
+    callbacks_must(!getsockname(fd, (struct sockaddr *)&address, &size),
+                   "name");
+    return address.ss_family == AF_INET
+               ? ntohs(((struct sockaddr_in *)&address)->sin_port)
+               : ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+}
+
 /* A socket that keeps the port: who connects to it before it listens is
  * refused. */
 static int
 bind_port(struct callbacks *c)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)c->port)};
-    socklen_t size = sizeof(address);
+    struct sockaddr_storage address;
+    socklen_t size = write_address(c, &address);
     int one = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = socket(address.ss_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     callbacks_must(fd >= 0, "socket");
-    callbacks_must(inet_pton(AF_INET, c->host, &address.sin_addr) == 1,
-                   c->host);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    callbacks_must(!bind(fd, (struct sockaddr *)&address, sizeof(address)),
-                   "bind");
-    callbacks_must(!getsockname(fd, (struct sockaddr *)&address, &size),
-                   "name");
-    c->port = ntohs(address.sin_port);
+    callbacks_must(!bind(fd, (struct sockaddr *)&address, size), "bind");
+    c->port = port_of(fd);
     return fd;
 }
 
