@@ -129,8 +129,10 @@ framework_leave(struct hub *hub)
 }
 
 /* Event `seq` concerns this topic: those of its subscriptions that rest and
- * have not read it go on there. Unless its set is gone: then its own events,
- * the one that says so among them, were told to nobody here. */
+ * have not read it go on there, for none before it does. That holds for the
+ * first event of a look only, which marks the topic: from then on nothing is
+ * passed over before they are woken. And not where its set is gone: its own
+ * events, the one that says so among them, were told to nobody here. */
 static void
 tell(struct topic *topic, uint64_t seq)
 {
@@ -140,6 +142,8 @@ tell(struct topic *topic, uint64_t seq)
     struct list *node, *next;
     bool is_new = false;
 
+    if (atomic_load(&topic->is_dirty))
+        return;
     list_foreach (node, next, &topic->resting) {
         struct subscription *s = list_entry(node, struct subscription, node);
 

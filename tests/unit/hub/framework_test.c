@@ -19,6 +19,14 @@ sets_framework_last(void)
     return head.last;
 }
 
+/* All events of one commit are in what is sent: none is passed over. */
+static void
+assert_tells(const struct sent *sent, const char *part)
+{
+    assert_non_null(
+        memmem(sent->body.data, sent->body.size, part, strlen(part)));
+}
+
 /* R-320, R-321, R-326: an event wakes the topic of its set only; the Source's
  * wakes all. */
 static void
@@ -55,6 +63,9 @@ wakes_the_framework_topic_that_an_event_concerns(void **state)
     assert_string_equal(header(last_sent(), "Link"),
                         "<" SETS_URL "/hub>; rel=\"hub\", <" SETS_URL
                         "/sets/a/framework-notifications>; rel=\"self\"");
+    assert_tells(last_sent(), "/sets/a/changes/000000000001.xml</loc>");
+    assert_tells(last_sent(), "/sets/a/changes/000000000002.xml</loc>");
+    assert_tells(last_sent(), "/sets/a/capabilitylist.xml</loc>");
     finish(a, 200);
 
     sets_rotate(&e.sets, "b");
