@@ -1,0 +1,174 @@
+#include "tests/support/tls_front.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <openssl/ssl.h>
+
+#define CONNECTIONS_MAX 64
+
+struct joint {
+    struct tls_front *f;
+    pthread_t thread;
+    int outside, inside; /* closed when the front ends */
+};
+
+struct tls_front {
+    SSL_CTX *context;
+    int listener;
+    unsigned port;
+    struct sockaddr_in server;
+    pthread_t thread;
+    struct joint joints[CONNECTIONS_MAX];
+    size_t n; /* the accepting thread's, until it has ended */
+};
+
+static struct sockaddr_in
+address_of(const char *host, unsigned port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port)};
+
+    assert_int_equal(inet_pton(AF_INET, host, &a.sin_addr), 1);
+    return a;
+}
+
+/* What TLS has, to the server. */
+static bool
+pass_in(SSL *tls, int inside)
+{
+    char bytes[16384];
+
+    do {
+        int n = SSL_read(tls, bytes, sizeof(bytes));
+
+        if (n <= 0 || send(inside, bytes, (size_t)n, MSG_NOSIGNAL) != n)
+            return false;
+    } while (SSL_pending(tls) > 0);
+    return true;
+}
+
+static bool
+pass_out(SSL *tls, int inside)
+{
+    char bytes[16384];
+    ssize_t n = recv(inside, bytes, sizeof(bytes), 0);
+
+    return n > 0 && SSL_write(tls, bytes, (int)n) == n;
+}
+
+static void
+pass(struct joint *j, SSL *tls)
+{
+    bool goes_on = true;
+
+    while (goes_on) {
+        struct pollfd both[] = {{.fd = j->outside, .events = POLLIN},
+                                {.fd = j->inside, .events = POLLIN}};
+
+        if (poll(both, 2, -1) < 0)
+            return;
+        if (both[0].revents)
+            goes_on = pass_in(tls, j->inside);
+        if (goes_on && both[1].revents)
+            goes_on = pass_out(tls, j->inside);
+    }
+}
+
+static void *
+serve(void *user)
+{
+    struct joint *j = user;
+    SSL *tls = SSL_new(j->f->context);
+
+    if (tls && SSL_set_fd(tls, j->outside) == 1 && SSL_accept(tls) == 1 &&
+        !connect(j->inside, (struct sockaddr *)&j->f->server,
+                 sizeof(j->f->server)))
+        pass(j, tls);
+    SSL_free(tls);
+    shutdown(j->outside, SHUT_RDWR);
+    shutdown(j->inside, SHUT_RDWR);
+    return NULL;
+}
+
+static void *
+let_in(void *user)
+{
+    struct tls_front *f = user;
+    int fd;
+
+    while (f->n < CONNECTIONS_MAX &&
+           (fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        struct joint *j = &f->joints[f->n];
+
+        *j = (struct joint){f, 0, fd,
+                            socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        if (j->inside < 0 || pthread_create(&j->thread, NULL, serve, j))
+            abort();
+        f->n++;
+    }
+    return NULL;
+}
+
+struct tls_front *
+tls_front_new(const struct certificate *c, const char *host, const char *behind,
+              unsigned port)
+{
+    struct tls_front *f = calloc(1, sizeof(*f));
+    struct sockaddr_in a = address_of(host, 0);
+    socklen_t size = sizeof(a);
+
+    assert_non_null(f);
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
+    f->server = address_of(behind, port);
+    f->context = SSL_CTX_new(TLS_server_method());
+    assert_non_null(f->context);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(f->context, c->cert),
+                     1);
+    assert_int_equal(
+        SSL_CTX_use_PrivateKey_file(f->context, c->key, SSL_FILETYPE_PEM), 1);
+    f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(f->listener >= 0);
+    assert_int_equal(bind(f->listener, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(listen(f->listener, CONNECTIONS_MAX), 0);
+    assert_int_equal(getsockname(f->listener, (struct sockaddr *)&a, &size), 0);
+    f->port = ntohs(a.sin_port);
+    assert_int_equal(pthread_create(&f->thread, NULL, let_in, f), 0);
+    return f;
+}
+
+void
+tls_front_free(struct tls_front *f)
+{
+    if (!f)
+        return;
+    shutdown(f->listener, SHUT_RDWR);
+    pthread_join(f->thread, NULL);
+    close(f->listener);
+    for (size_t i = 0; i < f->n; i++) {
+        shutdown(f->joints[i].outside, SHUT_RDWR);
+        shutdown(f->joints[i].inside, SHUT_RDWR);
+        pthread_join(f->joints[i].thread, NULL);
+        close(f->joints[i].outside);
+        close(f->joints[i].inside);
+    }
+    SSL_CTX_free(f->context);
+    free(f);
+}
+
+unsigned
+tls_front_port(const struct tls_front *f)
+{
+    return f->port;
+}

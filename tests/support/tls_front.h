@@ -1,0 +1,30 @@
+/*
+ * tls_front.h - TLS in front of a plain server, for tests: what comes to the
+ * front over TLS goes on to the server as it is, and its answers back.
+ *
+ *     struct tls_front *f = tls_front_new(&certificate, "127.0.0.1",
+ *                                        "127.0.0.2", port);
+ *
+ *     ... https://127.0.0.1:tls_front_port(f)/ ...
+ *     tls_front_free(f);
+ *
+ * A thread for each connection. Callbacks stay what they are: raw sockets.
+ */
+#ifndef TESTS_SUPPORT_TLS_FRONT_H
+#define TESTS_SUPPORT_TLS_FRONT_H
+
+#include "tests/support/certificate.h"
+
+struct tls_front;
+
+/* Listens at `host`, an IPv4 address, on a port of its own; the server is at
+ * `behind`, on `port`. Fails the test if it cannot. */
+struct tls_front *tls_front_new(const struct certificate *c, const char *host,
+                                const char *behind, unsigned port);
+
+/* Ends all connections. NULL is allowed. */
+void tls_front_free(struct tls_front *f);
+
+unsigned tls_front_port(const struct tls_front *f);
+
+#endif
