@@ -342,6 +342,30 @@ retry_after_is_kept_to(void **state)
     hub_stage_end(s);
 }
 
+/* W-089: it means something with 429 and 503 only. */
+static void
+retry_after_of_other_answers_is_nobodys_business(void **state)
+{
+    static const unsigned statuses[] = {302, 400, 404, 500, 502, 504};
+    struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
+    struct callback *all[N(statuses)];
+
+    for (size_t i = 0; i < N(statuses); i++) {
+        char target[40];
+
+        snprintf(target, sizeof(target), "/cb/%zu", i);
+        all[i] = hub_stage_join(s, target);
+        CALLBACK_DOES(all[i], SEEN_DELIVERY,
+                      {.status = statuses[i],
+                       .headers = "Retry-After: 86400\r\n",
+                       .times = 1});
+    }
+    hub_stage_post(s, 1);
+    for (size_t i = 0; i < N(statuses); i++)
+        callback_await_last(all[i], 1);
+    hub_stage_end(s);
+}
+
 static bool
 has_skipped(const struct hub_state *state)
 {
@@ -560,6 +584,7 @@ main(void)
         TEST(who_was_away_gets_everything_when_it_is_back),
         TEST(a_410_ends_the_subscription),
         TEST(retry_after_is_kept_to),
+        TEST(retry_after_of_other_answers_is_nobodys_business),
         TEST(what_is_given_up_leaves_a_hole_that_shows),
         TEST(what_gathers_behind_a_delivery_goes_out_at_once),
         TEST(a_retry_covers_what_the_first_try_did),
