@@ -4,6 +4,7 @@
  * that can be filled by pull where something was missed.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +23,8 @@
 #include "tests/support/walk.h"
 #include "tests/support/wire.h"
 #include "tests/support/xpath.h"
+
+#define STALLED (IS_SANITIZED ? 100 : 1000)
 
 /* over a restart, too. */
 static void
@@ -195,6 +198,41 @@ a_hole_is_filled_by_pull(void **state)
     hub_stage_end(s);
 }
 
+/* R-310, W-092: all of them hang at once, each with a delivery. */
+static void
+a_thousand_that_hang_delay_nobody(void **state)
+{
+    struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout",
+                                         "600", "--hub-connections", "1200",
+                                         "--hub-host-connections", "1100");
+    struct callbacks *others = callbacks_new("127.0.0.3", false);
+    struct callback *healthy = hub_stage_join(s, "/cb/1");
+    struct callback *sick[STALLED];
+
+    for (size_t i = 0; i < STALLED; i++) {
+        char target[40];
+        long status;
+
+        snprintf(target, sizeof(target), "/cb/%zu", i);
+        sick[i] = callbacks_add(others, target);
+        CALLBACK_DOES(sick[i], SEEN_DELIVERY, {.kind = MANNER_HANG});
+        while ((status = HUB_SUBSCRIBE(&s->http, .set = HUB_SET,
+                                       .callback = callback_url(sick[i]))) ==
+               429) /* too many wait for their verification */
+            poll(NULL, 0, 5);
+        assert_int_equal(status, 202);
+    }
+    hub_stage_post(s, 1); /* who is not active yet gets it all the same */
+    for (size_t i = 0; i < STALLED; i++)
+        callback_await(sick[i], SEEN_DELIVERY, 1);
+    for (unsigned i = 0; i < 100; i++)
+        callback_await_last(healthy, hub_stage_post(s, 1));
+    for (size_t i = 0; i < STALLED; i++)
+        assert_int_equal(callback_count(sick[i], SEEN_DELIVERY), 1);
+    hub_stage_end(s);
+    callbacks_free(others);
+}
+
 /* Framework notifications */
 
 static void
@@ -296,6 +334,7 @@ main(void)
         TEST(a_burst_is_delivered_in_parts),
         TEST(a_websocket_gets_the_same_bytes),
         TEST(a_hole_is_filled_by_pull),
+        TEST(a_thousand_that_hang_delay_nobody),
         TEST(a_framework_notification_finds_everything_there),
     };
 
