@@ -235,7 +235,8 @@ websub_comparable(struct buf *to, struct slice url)
     add_normalised(to, parts.rest);
 }
 
-/* An address however it is spelled (W-161), else the name in lower case. */
+/* An address however it is spelled (W-161), also as IPv6 that means IPv4; else
+ * the name in lower case. */
 static void
 add_host(struct buf *to, struct slice host)
 {
@@ -243,9 +244,16 @@ add_host(struct buf *to, struct slice host)
     struct in6_addr six;
     struct in_addr four;
 
+    if (host.size > HOST_MAX) { /* none that was checked */
+        add_lower(to, host);
+        return;
+    }
     memcpy(text, host.data, host.size);
     text[host.size] = '\0';
-    if (is_ipv6(host, &six)) {
+    if (is_ipv6(host, &six) && IN6_IS_ADDR_V4MAPPED(&six)) {
+        memcpy(&four, &six.s6_addr[12], sizeof(four));
+        buf_add_text(to, inet_ntop(AF_INET, &four, text, sizeof(text)));
+    } else if (is_ipv6(host, &six)) {
         BUF_ADD(to, "[");
         buf_add_text(to, inet_ntop(AF_INET6, &six, text, sizeof(text)));
         BUF_ADD(to, "]");
@@ -254,6 +262,12 @@ add_host(struct buf *to, struct slice host)
     } else {
         add_lower(to, host);
     }
+}
+
+void
+websub_host(struct buf *to, struct slice url)
+{
+    add_host(to, url_of(url).host);
 }
 
 void

@@ -20,13 +20,15 @@
  *                                                      CALL_NOT, no `done`
  *
  * Turns: at most `connections` calls at once, at most `host_connections` to one
- * host and port; and calls marked suspect (the last one to the same callback
- * failed) are never more than half of either (or one, where the limit is one),
- * so that however many callbacks hang, the others have room, also those at the
- * same host (W-092). Hosts take turns; within a host it is first come, first
- * served, among suspects and among the others. A suspect gets a connection of
- * its own. A waiting call costs no more than its struct: the body is given by
- * `prepare`, when its turn has come.
+ * host and port, however they are spelled; and calls marked suspect (the last
+ * one to the same callback failed) are never more than half of either, calls
+ * marked unproven (somebody has named a URL, and nobody has confirmed it) never
+ * more than a quarter (or one, where the limit is less), so that however many
+ * callbacks hang, and however many are named that do, the others have room,
+ * also those at the same host (W-092). Hosts take turns; within a host it is
+ * first come, first served, among those of a kind. A suspect gets a connection
+ * of its own. A waiting call costs no more than its struct: the body is given
+ * by `prepare`, when its turn has come.
  *
  * Descriptors: caller_files. Certificates are trusted that the authorities in
  * the system's file vouch for (the one libcurl was built with), or those in
@@ -132,6 +134,7 @@ struct call {
                            are more, reading ends: is_cut */
     unsigned max_redirects;
     bool is_suspect;
+    bool is_unproven; /* counts, and is_suspect does not */
     enum call_turn (*prepare)(struct call *call); /* may set headers and body,
                                                      lent until done; NULL: all
                                                      is there */
@@ -163,7 +166,7 @@ struct call {
     void *handle;
     int64_t began_us;
     unsigned char state;
-    bool was_suspect;
+    unsigned char kind;
 };
 
 /* Queues a call. Always comes to `done` (unless it is cancelled, or prepare

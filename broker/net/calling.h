@@ -44,8 +44,8 @@
 
 enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
 
-/* Calls are of two kinds, which are counted and take turns separately. */
-enum kind { SOUND, SUSPECT, KINDS };
+/* Calls are of three kinds, which are counted and take turns separately. */
+enum kind { SOUND, SUSPECT, UNPROVEN, KINDS };
 
 /* "host:port", as long as there are calls to it. */
 struct host {

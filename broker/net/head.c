@@ -98,6 +98,7 @@ request_header(struct request *rq, const char *name, struct slice *value)
         {"range", WSI_TOKEN_HTTP_RANGE, NULL},
         {"idempotency-key", WSI_TOKEN_COUNT, "idempotency-key:"},
         {"last-event-id", WSI_TOKEN_COUNT, "last-event-id:"},
+        {"tidings-delivery", WSI_TOKEN_COUNT, "tidings-delivery:"},
         {"link", WSI_TOKEN_HTTP_LINK, NULL},
         {"user-agent", WSI_TOKEN_HTTP_USER_AGENT, NULL},
         {"x-forwarded-for", WSI_TOKEN_X_FORWARDED_FOR, NULL},

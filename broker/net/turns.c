@@ -6,21 +6,24 @@
  *                         +-- waiting: call, call, call
  *
  * The first host of a ring gives its first call, and goes to the end of the
- * ring. The two rings, of suspects and of the others, are looked at in turns,
- * that of the suspects only while they hold less than half.
+ * ring. The rings are looked at in turns, that of the suspects only while they
+ * hold less than half, that of the unproven only while they hold less than a
+ * quarter: however many of both hang, a quarter is left to the sound ones.
  */
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "broker/base/clock.h"
 #include "broker/net/calling.h"
+#include "proto/buf.h"
+#include "proto/websub.h"
 
 /* Turns given in one round: each may cost a body. */
 #define TURNS_AT_ONCE 256
 
-/* Of a host, its port and a NUL: longer is no name (RFC 1035 section 2.3.4). */
-#define KEY_MAX 300
+/* Of a host and its port: longer is no name (RFC 1035 section 2.3.4). */
+#define AUTHORITY_MAX 290
+#define KEY_MAX       300
 
 void
 call_fail(struct call *call, enum call_failure failure, const char *format, ...)
@@ -35,11 +38,28 @@ call_fail(struct call *call, enum call_failure failure, const char *format, ...)
 
 /* Hosts */
 
-/* Most that a limit leaves for suspects. */
+/* Most that a limit leaves for a kind. */
 static unsigned
-half(unsigned limit)
+share(unsigned limit, enum kind kind)
 {
-    return limit > 1 ? limit / 2 : 1;
+    static const unsigned parts[KINDS] = {
+        [SOUND] = 1,
+        [SUSPECT] = 2,
+        [UNPROVEN] = 4,
+    };
+
+    return limit > parts[kind] ? limit / parts[kind] : 1;
+}
+
+/* May one more of a kind be held? Where a limit is 2, the shares alone would
+ * leave nothing to the sound ones. */
+static bool
+is_within(unsigned limit, unsigned n_held, const unsigned n_held_of[KINDS],
+          enum kind kind)
+{
+    if (n_held >= limit || n_held_of[kind] >= share(limit, kind))
+        return false;
+    return kind == SOUND || limit == 1 || n_held - n_held_of[SOUND] < limit - 1;
 }
 
 static bool
@@ -51,35 +71,25 @@ has_bad_byte(const char *text, unsigned char least)
     return false;
 }
 
-/* Writes "host:port" of a URL, in lower case. false: it is none to be called.
- * libcurl reads it more closely; this is to know whom the limits are for, and
- * to keep out what nobody means well (W-163). */
+/* Writes "host:port" of a URL, an address in one spelling (W-161), a name in
+ * lower case. false: it is none to be called. libcurl reads it more closely;
+ * this is to know whom the limits are for, and to keep out what nobody means
+ * well (W-163). */
 static bool
-write_key(char key[KEY_MAX], const char *url)
+write_key(struct buf *key, const char *url)
 {
     bool is_https = !strncasecmp(url, "https://", 8);
-    const char *from = url + (is_https ? 8 : 7), *port = NULL;
-    size_t size = strcspn(from, "/?#\\");
+    const char *from = url + (is_https ? 8 : 7);
+    size_t size = strcspn(from, "/?#");
 
     if ((!is_https && strncasecmp(url, "http://", 7)) || has_bad_byte(url, '!'))
         return false;
-    if (size == 0 || size > KEY_MAX - sizeof(":65535") ||
-        memchr(from, '@', size))
+    if (size == 0 || size > AUTHORITY_MAX || memchr(from, '@', size) ||
+        memchr(from, '\\', size))
         return false;
-    for (size_t i = 0; i < size; i++) {
-        key[i] = (char)tolower((unsigned char)from[i]);
-        if (key[i] == ':')
-            port = key + i;
-        else if (key[i] == ']')
-            port = NULL;
-    }
-    key[size] = '\0';
-    if (port && !port[1])
-        key[--size] = '\0';
-    else if (port)
-        return true;
-    snprintf(key + size, KEY_MAX - size, is_https ? ":443" : ":80");
-    return true;
+    websub_authority(key, slice_of(url));
+    buf_add(key, "", 1);
+    return !key->failed;
 }
 
 /* FNV-1a. Who chooses names that collide makes his own calls slower, no more
@@ -119,13 +129,21 @@ host_of(struct turns *t, const char *key)
     return host;
 }
 
+static struct list *
+first_waiting(const struct host *host)
+{
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        if (!list_is_empty(&host->waiting[kind]))
+            return list_first(&host->waiting[kind]);
+    return NULL;
+}
+
 static void
 drop_if_unused(struct turns *t, struct host *host)
 {
     struct host **at = &t->hosts[host->hash % HOST_BUCKETS];
 
-    if (host->n_held > 0 || !list_is_empty(&host->waiting[SOUND]) ||
-        !list_is_empty(&host->waiting[SUSPECT]))
+    if (host->n_held > 0 || first_waiting(host))
         return;
     while (*at != host)
         at = &(*at)->next;
@@ -136,9 +154,7 @@ drop_if_unused(struct turns *t, struct host *host)
 static bool
 has_room(const struct turns *t, const struct host *host, enum kind kind)
 {
-    return host->n_held < t->host_connections &&
-           (kind == SOUND ||
-            host->n_held_of[SUSPECT] < half(t->host_connections));
+    return is_within(t->host_connections, host->n_held, host->n_held_of, kind);
 }
 
 /* Puts a host into the rings that it belongs to. After each change of it. */
@@ -159,35 +175,47 @@ place(struct turns *t, struct host *host)
 static enum kind
 kind_of(const struct call *call)
 {
-    return call->was_suspect ? SUSPECT : SOUND;
+    return (enum kind)call->kind;
 }
 
 static bool
 is_due(const struct turns *t, enum kind kind)
 {
-    return !list_is_empty(&t->rings[kind]) && t->n_held < t->connections &&
-           (kind == SOUND || t->n_held_of[SUSPECT] < half(t->connections));
+    return !list_is_empty(&t->rings[kind]) &&
+           is_within(t->connections, t->n_held, t->n_held_of, kind);
+}
+
+/* The kind that is due, from the one on that is looked at first; KINDS: none.
+ */
+static enum kind
+due_kind(const struct turns *t)
+{
+    for (unsigned i = 0; i < KINDS; i++) {
+        enum kind kind = (t->next + i) % KINDS;
+
+        if (is_due(t, kind))
+            return kind;
+    }
+    return KINDS;
 }
 
 bool
 turns_are_due(const struct turns *t)
 {
-    return is_due(t, SOUND) || is_due(t, SUSPECT) || !list_is_empty(&t->failed);
+    return due_kind(t) != KINDS || !list_is_empty(&t->failed);
 }
 
 /* Takes the call out whose turn it is; NULL: it is nobody's. */
 static struct call *
 next_call(struct turns *t)
 {
-    enum kind kind = t->next, other = kind == SOUND ? SUSPECT : SOUND;
+    enum kind kind = due_kind(t);
     struct host *host;
     struct call *call;
 
-    if (!is_due(t, kind))
-        kind = other;
-    if (!is_due(t, kind))
+    if (kind == KINDS)
         return NULL;
-    t->next = kind == SOUND ? SUSPECT : SOUND;
+    t->next = (kind + 1) % KINDS;
 
     host = list_entry(list_first(&t->rings[kind]), struct host, turns[kind]);
     call = list_entry(list_first(&host->waiting[kind]), struct call, node);
@@ -307,8 +335,8 @@ void
 caller_start(struct caller *caller, struct call *call)
 {
     struct turns *t = &caller->turns;
-    char key[KEY_MAX];
-    struct host *host;
+    struct host *host = NULL;
+    struct buf key;
 
     clear_outcome(call);
     list_init(&call->node);
@@ -317,19 +345,20 @@ caller_start(struct caller *caller, struct call *call)
     call->state = CALL_IDLE;
     if (caller->is_cut)
         return;
-    if (!write_key(key, call->url)) {
+    buf_init(&key, KEY_MAX);
+    if (!write_key(&key, call->url))
         call_fail(call, CALL_REFUSED, "the URL is none that can be called");
-        set_failed(t, call);
-        return;
-    }
-    host = host_of(t, key);
-    if (!host) {
+    else if (!(host = host_of(t, key.data)))
         call_fail(call, CALL_MEMORY, "no memory");
+    buf_fini(&key);
+    if (!host) {
         set_failed(t, call);
         return;
     }
     call->host = host;
-    call->was_suspect = call->is_suspect;
+    call->kind = call->is_unproven  ? UNPROVEN
+                 : call->is_suspect ? SUSPECT
+                                    : SOUND;
     call->state = CALL_WAITING;
     list_append(&host->waiting[kind_of(call)], &call->node);
     t->n_waiting++;
@@ -421,12 +450,8 @@ turns_cut(struct caller *caller)
     cancel_all(caller, &t->held);
     for (size_t i = 0; i < HOST_BUCKETS; i++) {
         /* A host is gone with its last call. */
-        while (t->hosts[i]) {
-            struct host *host = t->hosts[i];
-            enum kind kind = list_is_empty(&host->waiting[SOUND]);
-
-            caller_cancel(caller, list_entry(list_first(&host->waiting[kind]),
+        while (t->hosts[i])
+            caller_cancel(caller, list_entry(first_waiting(t->hosts[i]),
                                              struct call, node));
-        }
     }
 }

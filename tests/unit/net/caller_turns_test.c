@@ -25,14 +25,28 @@ a_host_has_so_many_calls_at_once_and_no_more(void **state)
     assert_counts(0, 0);
 }
 
-/* The default port, and letters of either case, are the same host. */
+/* Letters of either case, and all that an address can look like (W-161), are
+ * the same host. */
 static void
 spellings_of_a_host_are_one(void **state)
 {
-    static struct trial t[4];
+    static const char *const addresses[] = {
+        "127.0.0.1",  "2130706433", "0x7F000001", "127.1",
+        "0177.0.0.1", "127.0.0.1:", "127.0.0.1:0"};
+    static struct trial t[4], a[7];
 
     (void)state;
     called_open(16, 1, LOOPBACK);
+    for (unsigned i = 0; i < 7; i++)
+        trial_init(&a[i], i < 5 ? "http://%s:%u/wait" : "http://%s%u/wait",
+                   addresses[i], odd.port);
+    start_all(a, 7);
+    odd_await(&odd, &odd.n_waiting, 1);
+    assert_counts(1, 6);
+    odd_pass(&odd, 7);
+    await_answers(a, 7);
+    assert_int_equal(odd_count(&odd, &odd.most_waiting), 1);
+
     for (unsigned i = 0; i < 4; i++)
         trial_init(&t[i], "http://%s:%u/wait",
                    i % 2 ? "LocalHost" : "localhost", odd.port);
@@ -105,6 +119,57 @@ suspects_leave_room_at_their_host(void **state)
 
     trials_await(sound, 6);
     assert_counts(2, 4);
+}
+
+/* W-092, W-057: however many URLs are named that hang, and however many of
+ * those hang that were confirmed, the others go on; whatever the limits are. */
+static void
+the_unproven_never_take_more_than_a_quarter(void **state)
+{
+    static const struct {
+        unsigned limit, n_held;
+    } rows[] = {{8, 2 + 4}, {4, 1 + 2}, {3, 1 + 1}, {2, 1}};
+    static struct trial unproven[4][10], suspect[4][10], sound[4][20];
+
+    (void)state;
+    for (unsigned r = 0; r < 4; r++) {
+        called_open(rows[r].limit, rows[r].limit, LOOPBACK);
+        for (unsigned i = 0; i < 10; i++) {
+            init(&unproven[r][i], i, "/hang");
+            unproven[r][i].call.is_unproven = true;
+            init(&suspect[r][i], 10 + i, "/hang");
+            suspect[r][i].call.is_suspect = true;
+        }
+        start_all(unproven[r], 10);
+        start_all(suspect[r], 10);
+        for (unsigned i = 0; i < 20; i++)
+            init(&sound[r][i], i, "/ok");
+        start_all(sound[r], 20);
+
+        await_answers(sound[r], 20);
+        assert_counts(rows[r].n_held, 20 - rows[r].n_held);
+        called_close();
+    }
+}
+
+/* W-092: nor at their own host. */
+static void
+the_unproven_leave_room_at_their_host(void **state)
+{
+    static struct trial unproven[6], sound[6];
+
+    (void)state;
+    called_open(100, 4, LOOPBACK);
+    for (unsigned i = 0; i < 6; i++) {
+        init(&unproven[i], 1, "/hang");
+        unproven[i].call.is_unproven = true;
+        init(&sound[i], 1, "/ok");
+    }
+    start_all(unproven, 6);
+    start_all(sound, 6);
+
+    await_answers(sound, 6);
+    assert_counts(1, 5);
 }
 
 /* Suspects come to their turn beside any number of others. */
@@ -356,6 +421,8 @@ main(void)
         TEST(there_are_so_many_calls_at_once_and_no_more),
         TEST(suspects_never_take_more_than_half),
         TEST(suspects_leave_room_at_their_host),
+        TEST(the_unproven_never_take_more_than_a_quarter),
+        TEST(the_unproven_leave_room_at_their_host),
         TEST(suspects_are_not_forgotten),
         TEST(hosts_take_turns),
         TEST(done_may_start_the_same_call_again),

@@ -372,6 +372,8 @@ an_authority_is_the_same_however_it_is_spelled(void **state)
         {"http://[::1]:8080/", "[::1]:8080"},
         {"https://[0:0::0001]/", "[::1]:443"},
         {"https://[2001:DB8:0:0:0:0:0:A]/", "[2001:db8::a]:443"},
+        {"http://[::ffff:127.0.0.1]/", "127.0.0.1:80"},
+        {"http://[::FFFF:7f00:1]:9/", "127.0.0.1:9"},
     };
 
     (void)state;
@@ -383,6 +385,10 @@ an_authority_is_the_same_however_it_is_spelled(void **state)
                          0);
         websub_authority(&b, slice_of(rows[i][0]));
         assert_slice(buf_slice(&b), rows[i][1]);
+        buf_clear(&b);
+        websub_host(&b, slice_of(rows[i][0]));
+        assert_memory_equal(b.data, rows[i][1], b.size);
+        assert_int_equal(rows[i][1][b.size], ':');
         buf_fini(&b);
     }
 }
