@@ -208,6 +208,24 @@ set_key(struct request *rq, struct ingest *ingest, struct problem *why)
     return rc ? rc : ingest_set_key(ingest, &key, why);
 }
 
+/* What a hub delivers is a subscriber's, and no publisher's post: taken in
+ * here, under whatever name this broker was called by, it would be news of the
+ * set, be delivered again, and so on for ever. A set takes in what another one
+ * gives out by its upstreamTopic. */
+static enum status
+check_publisher(struct request *rq, struct problem *why)
+{
+    struct slice delivery;
+
+    if (!request_header(rq, "tidings-delivery", &delivery))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "this is what a hub delivers (Tidings-Delivery \"%s\"), not "
+                   "what a Source posts: a set takes in another topic as its "
+                   "upstreamTopic",
+                   problem_quote(delivery).text);
+}
+
 void
 handle_changes_post(struct http *http, struct request *rq,
                     const struct holes *holes)
@@ -222,6 +240,8 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!p)
         rc = problem(&why, STATUS_BUSY, "the broker has no memory left");
     else
+        rc = check_publisher(rq, &why);
+    if (!rc)
         rc = ingest_begin(&p->ingest, http->registry, holes->name, type,
                           request_content_length(rq), &why);
     if (!rc && request_header(rq, "content-encoding", &encoding)) {

@@ -66,22 +66,20 @@ peers_set_upstream(struct peers *p, struct slice url, struct problem *why)
                                  "left");
 }
 
-/* Does a URL begin with another one (or, is_whole, is it the same)? */
 static bool
-begins_with(struct slice url, struct slice other, bool is_whole)
+is_same(struct slice url, struct slice other)
 {
     struct buf a, b;
-    bool does;
+    bool is;
 
     buf_init(&a, COMPARABLE_MAX);
     buf_init(&b, COMPARABLE_MAX);
     websub_comparable(&a, url);
     websub_comparable(&b, other);
-    does = a.size >= b.size && b.size > 0 && !memcmp(a.data, b.data, b.size) &&
-           (!is_whole || a.size == b.size);
+    is = slice_equal(buf_slice(&a), buf_slice(&b));
     buf_fini(&a);
     buf_fini(&b);
-    return does;
+    return is;
 }
 
 enum status
@@ -97,7 +95,7 @@ peers_add_hub(struct peers *p, struct slice url, struct problem *why)
                        PEERS_HUB_SIZE_MAX);
     rc = check_url(url, "hubs", why);
     for (unsigned i = 0; !rc && i < p->n_hubs; i++)
-        if (begins_with(url, slice_of(p->hubs[i]), true))
+        if (is_same(url, slice_of(p->hubs[i])))
             rc = problem(why, STATUS_INVALID, "hubs: \"%s\" is there twice",
                          problem_quote(url).text);
     if (rc)
@@ -120,25 +118,36 @@ peers_have_same_hubs(const struct peers *a, const struct peers *b)
     return are;
 }
 
+bool
+peers_is_ours(struct slice url, const char *public_url)
+{
+    struct buf a, b;
+    bool is;
+
+    buf_init(&a, COMPARABLE_MAX);
+    buf_init(&b, COMPARABLE_MAX);
+    websub_comparable(&a, url);
+    websub_comparable(&b, slice_of(public_url));
+    if (b.size > 0 && b.data[b.size - 1] != '/')
+        BUF_ADD(&b, "/");
+    is = !b.failed && a.size >= b.size && !memcmp(a.data, b.data, b.size);
+    buf_fini(&a);
+    buf_fini(&b);
+    return is;
+}
+
 enum status
 peers_check_foreign(const struct peers *p, const char *public_url,
                     struct problem *why)
 {
-    char ours[WEBSUB_URL_MAX];
-    struct slice hub, all;
-
-    all = (struct slice){
-        ours, (size_t)snprintf(ours, sizeof(ours), "%s/hub", public_url)};
-    hub = all;
-    all.size -= strlen("hub");
-    if (p->upstream && begins_with(slice_of(p->upstream), all, false))
+    if (p->upstream && peers_is_ours(slice_of(p->upstream), public_url))
         return problem(why, STATUS_INVALID,
                        "upstreamTopic: \"%s\" is of this broker itself",
                        problem_quote(slice_of(p->upstream)).text);
     for (unsigned i = 0; i < p->n_hubs; i++)
-        if (begins_with(slice_of(p->hubs[i]), hub, true))
+        if (peers_is_ours(slice_of(p->hubs[i]), public_url))
             return problem(why, STATUS_INVALID,
-                           "hubs: \"%s\" is this broker's own, which is told "
+                           "hubs: \"%s\" is this broker's own; its hub is told "
                            "of every change anyway",
                            problem_quote(slice_of(p->hubs[i])).text);
     return STATUS_OK;

@@ -51,6 +51,9 @@ MUST_CHECK enum status peers_check_foreign(const struct peers *peers,
                                            const char *public_url,
                                            struct problem *why);
 
+/* Is a URL, which has passed websub_check_url, below our public URL? */
+bool peers_is_ours(struct slice url, const char *public_url);
+
 /* Do both name the same hubs, in the same order? NULL names none. */
 bool peers_have_same_hubs(const struct peers *a, const struct peers *b);
 

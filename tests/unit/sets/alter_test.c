@@ -171,6 +171,11 @@ a_foreign_topic_belongs_to_one_set(void **state)
                 "is of this broker itself");
     refused_for(&s, "one", "{\"hubs\":[\"" SETS_URL "/hub\"]}",
                 "is this broker's own");
+    /* What is delivered there would be news of the set, for ever. */
+    refused_for(&s, "one", "{\"hubs\":[\"" SETS_URL "/sets/one/changes\"]}",
+                "is this broker's own");
+    refused_for(&s, "one", "{\"hubs\":[\"" SETS_URL "/hub?x\"]}",
+                "is this broker's own");
     sets_close(&s);
 }
 
