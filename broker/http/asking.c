@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <openssl/crypto.h>
+
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 
@@ -12,6 +14,8 @@ asking_free(struct asking *a)
     if (!a)
         return;
     registry_release(a->http->registry, BUDGET_POSTS, a->reserved);
+    if (a->body.data && !a->is_counted) /* a form: a secret may stand in it */
+        OPENSSL_cleanse(a->body.data, a->body.capacity);
     buf_fini(&a->body);
     order_free(a->order);
     free(a);
@@ -221,6 +225,9 @@ asking_receive(struct request *rq, struct asking *a, uint64_t max,
         return;
     }
     buf_init(&a->body, (size_t)max);
+    /* At once where it is small: what grows leaves copies behind. */
+    if (!a->is_counted && request_content_length(rq) > 0)
+        (void)buf_room(&a->body, (size_t)request_content_length(rq));
     request_set_user(rq, a);
     request_receive(rq, &received);
 }

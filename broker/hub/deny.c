@@ -30,7 +30,6 @@ static void
 tell_denial(struct denial *d)
 {
     d->tries++;
-    d->call.is_suspect = d->tries > 1;
     caller_start(d->hub->caller, &d->call);
 }
 
@@ -82,6 +81,7 @@ verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
     d->call.method = CALL_GET;
     d->call.url = d->url.data;
     d->call.timeout_us = hub->config->hub_timeout_us;
+    d->call.is_unproven = true; /* never at the cost of deliveries */
     d->call.done = on_denial_told;
     tell_denial(d);
 }

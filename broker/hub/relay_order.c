@@ -14,6 +14,7 @@
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/net/response.h"
+#include "broker/sets/peers.h"
 #include "proto/datetime.h"
 #include "proto/json.h"
 #include "proto/json_parse.h"
@@ -109,24 +110,12 @@ read_json(struct reading *r, struct slice text, struct problem *why)
 
 /* Our own topics need no relay. */
 static enum status
-check_topic(struct reading *r, const char *public_url, struct problem *why)
+check_topic(const struct reading *r, const char *public_url,
+            struct problem *why)
 {
-    struct buf ours, topic;
-    bool is_ours;
-
     if (!r->is_given[MEMBER_TOPIC])
         return problem(why, STATUS_INVALID, "topic: is missing");
-    buf_init(&ours, 3 * WEBSUB_URL_MAX + 16);
-    buf_init(&topic, 3 * WEBSUB_URL_MAX + 16);
-    websub_comparable(&ours, slice_of(public_url));
-    if (ours.size > 0 && ours.data[ours.size - 1] != '/')
-        BUF_ADD(&ours, "/");
-    websub_comparable(&topic, buf_slice(&r->urls[MEMBER_TOPIC]));
-    is_ours =
-        topic.size >= ours.size && !memcmp(topic.data, ours.data, ours.size);
-    buf_fini(&ours);
-    buf_fini(&topic);
-    if (is_ours)
+    if (peers_is_ours(buf_slice(&r->urls[MEMBER_TOPIC]), public_url))
         return problem(why, STATUS_INVALID,
                        "topic: \"%s\" is of this broker itself",
                        problem_quote(buf_slice(&r->urls[MEMBER_TOPIC])).text);
@@ -134,18 +123,6 @@ check_topic(struct reading *r, const char *public_url, struct problem *why)
 }
 
 /* Showing */
-
-static unsigned
-count_subscriptions(const struct relay *relay)
-{
-    unsigned n = 0;
-    struct list *node, *after;
-
-    if (relay->topic)
-        list_foreach (node, after, &relay->topic->subscriptions)
-            n++;
-    return n;
-}
 
 static void
 write_relay(struct buf *to, const struct relay *relay)
@@ -167,7 +144,8 @@ write_relay(struct buf *to, const struct relay *relay)
         datetime_write(time, sum->last_us);
         buf_add_format(to, ",\"lastDocument\":\"%.*s\"", DATETIME_SIZE, time);
     }
-    buf_add_format(to, ",\"subscriptions\":%u}", count_subscriptions(relay));
+    buf_add_format(to, ",\"subscriptions\":%zu}",
+                   relay->topic ? relay->topic->subscriptions_by_id.n : 0);
 }
 
 static void

@@ -195,39 +195,79 @@ report_request(struct buf *to, const struct request *r)
     BUF_ADD(to, "}");
 }
 
-/* Subscriptions and requests share their ids, and each is in order of them: the
- * list is the two, merged. */
+/* Topics of one set, or relay. */
+#define TOPICS_MAX 2
+
+static size_t
+topics_of(struct hub *hub, const char *name, bool is_relay,
+          struct topic *topics[TOPICS_MAX])
+{
+    struct relay *relay = is_relay ? relay_find(hub, slice_of(name)) : NULL;
+    struct set *set =
+        is_relay ? NULL : registry_find(hub->registry, slice_of(name), NULL);
+    size_t n = 0;
+
+    if (relay && relay->topic)
+        topics[n++] = relay->topic;
+    if (set && (topics[n] = topic_look(hub, TOPIC_CHANGES, set)))
+        n++;
+    if (set && (topics[n] = topic_look(hub, TOPIC_FRAMEWORK, set)))
+        n++;
+    return n;
+}
+
+/* What stands next in a list: one of the two, or none. */
+struct row {
+    const struct subscription *s;
+    const struct request *r;
+    uint64_t id;
+};
+
+/* Subscriptions and requests share their ids, and those of each topic are in
+ * order of them: the list is all of these, merged. Other sets' are not looked
+ * at. */
+static struct row
+next_row(struct topic *const topics[], size_t n, uint64_t after)
+{
+    struct row row = {NULL, NULL, UINT64_MAX};
+
+    for (size_t i = 0; i < n; i++) {
+        const struct subscription *s =
+            ids_next(&topics[i]->subscriptions_by_id, after);
+        const struct request *r = ids_next(&topics[i]->requests_by_id, after);
+
+        if (s && s->id < row.id)
+            row = (struct row){s, NULL, s->id};
+        if (r && r->id < row.id)
+            row = (struct row){NULL, r, r->id};
+    }
+    return row;
+}
+
 void
 report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
             uint64_t after)
 {
-    struct subscription *s = subscription_next(hub, after);
-    struct request *r = request_next(hub, after);
-    uint64_t last = after;
-    size_t n = 0;
+    struct topic *topics[TOPICS_MAX];
+    size_t n_topics = topics_of(hub, name, is_relay, topics), n = 0;
 
     BUF_ADD(to, "{\"subscriptions\":[");
-    while (s || r) {
-        bool is_request = !s || (r && r->id < s->id);
-        bool is_ours =
-            hub_topic_is(is_request ? r->topic : s->topic, name, is_relay);
+    for (;;) {
+        struct row row = next_row(topics, n_topics, after);
 
-        if (is_ours && n == REPORT_PAGE) {
-            buf_add_format(to, "],\"next\":%" PRIu64 "}\n", last);
+        if (!row.s && !row.r)
+            break;
+        if (n == REPORT_PAGE) {
+            buf_add_format(to, "],\"next\":%" PRIu64 "}\n", after);
             return;
         }
-        last = is_request ? r->id : s->id;
-        if (is_ours && n++ > 0)
+        if (n++ > 0)
             BUF_ADD(to, ",\n");
-        if (is_request) {
-            if (is_ours)
-                report_request(to, r);
-            r = request_behind(hub, r);
-        } else {
-            if (is_ours)
-                report_subscription(to, s);
-            s = subscription_behind(s);
-        }
+        if (row.s)
+            report_subscription(to, row.s);
+        else
+            report_request(to, row.r);
+        after = row.id;
     }
     BUF_ADD(to, "]}\n");
 }

@@ -46,6 +46,8 @@ request_forget(struct request *r)
     list_remove(&r->node);
     list_remove(&r->turn);
     hub->requests->n--;
+    ids_remove(&hub->requests->by_id, r->id);
+    ids_remove(&r->topic->requests_by_id, r->id);
     pairs_leave(&r->pair);
     tally_leave(r->of_host);
     tally_leave(r->of_from);
@@ -59,9 +61,9 @@ request_forget(struct request *r)
 }
 
 enum status
-request_enter(struct hub *hub, struct topic *topic, struct slice topic_url,
-              struct slice callback, struct slice from, struct terms *terms,
-              struct request **made, struct problem *why)
+request_enter(struct hub *hub, uint64_t id, struct topic *topic,
+              struct slice topic_url, struct slice callback, struct slice from,
+              struct terms *terms, struct request **made, struct problem *why)
 {
     struct requests *all = hub->requests;
     struct request *r = calloc(1, sizeof(*r));
@@ -71,6 +73,7 @@ request_enter(struct hub *hub, struct topic *topic, struct slice topic_url,
     if (!r)
         return problem(why, STATUS_MEMORY, "the broker has no memory left");
     r->hub = hub;
+    r->id = id;
     r->topic = topic;
     topic->n_requests++;
     list_append(&all->all, &r->node);
@@ -78,7 +81,7 @@ request_enter(struct hub *hub, struct topic *topic, struct slice topic_url,
     all->n++;
     buf_init(&r->url, REQUEST_URL_MAX);
     buf_init(&host, REQUEST_HOST_MAX);
-    websub_authority(&host, callback);
+    websub_host(&host, callback);
     snprintf(r->from, sizeof(r->from), "%.*s", SLICE_ARG(from));
     r->topic_url = slice_dup(topic_url);
     r->callback = slice_dup(callback);
@@ -86,7 +89,8 @@ request_enter(struct hub *hub, struct topic *topic, struct slice topic_url,
     r->of_from = tally_enter(&all->froms, slice_of(r->from));
     rc = pairs_enter(&all->pairs, &r->pair, topic, callback, why);
     if (!rc && (host.failed || !r->topic_url || !r->callback || !r->of_host ||
-                !r->of_from))
+                !r->of_from || ids_add(&all->by_id, id, r) ||
+                ids_add(&topic->requests_by_id, id, r)))
         rc = problem(why, STATUS_MEMORY, "the broker has no memory left");
     buf_fini(&host);
     if (rc) {
@@ -103,23 +107,13 @@ request_enter(struct hub *hub, struct topic *topic, struct slice topic_url,
 struct request *
 request_next(struct hub *hub, uint64_t after)
 {
-    struct list *node, *next;
-
-    list_foreach (node, next, &hub->requests->all) {
-        struct request *r = list_entry(node, struct request, node);
-
-        if (r->id > after)
-            return r;
-    }
-    return NULL;
+    return ids_next(&hub->requests->by_id, after);
 }
 
 struct request *
 request_by_id(struct hub *hub, uint64_t id)
 {
-    struct request *r = id > 0 ? request_next(hub, id - 1) : NULL;
-
-    return r && r->id == id ? r : NULL;
+    return ids_find(&hub->requests->by_id, id);
 }
 
 struct request *
@@ -141,5 +135,6 @@ requests_free(struct requests *all)
         request_forget(list_entry(node, struct request, node));
     deny_end(all);
     pairs_fini(&all->pairs);
+    ids_fini(&all->by_id);
     free(all);
 }

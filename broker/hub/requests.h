@@ -22,6 +22,7 @@ struct requests {
     struct list fresh; /* request->turn: taken in this turn */
     struct list due;   /* request->turn: to be called at its end */
     size_t n;
+    struct ids by_id;
     struct pairs pairs;
     struct tallies hosts, froms;
     struct list denials;
@@ -29,13 +30,12 @@ struct requests {
     bool has_warned; /* that there are too many, since there were none */
 };
 
-/* In the tables, not in a list of the turn, without an id. Takes over what
+/* In the tables, not in a list of the turn. Takes over what
  * `terms` holds. STATUS_MEMORY. */
-MUST_CHECK enum status request_enter(struct hub *hub, struct topic *topic,
-                                     struct slice topic_url,
-                                     struct slice callback, struct slice from,
-                                     struct terms *terms, struct request **made,
-                                     struct problem *why);
+MUST_CHECK enum status
+request_enter(struct hub *hub, uint64_t id, struct topic *topic,
+              struct slice topic_url, struct slice callback, struct slice from,
+              struct terms *terms, struct request **made, struct problem *why);
 
 /* Out of all tables, and freed; what hub.db has of it is not touched. */
 void request_forget(struct request *request);

@@ -230,6 +230,7 @@ take_terms(struct subscription *s, struct terms *terms,
 static void
 free_subscription(struct subscription *s)
 {
+    ids_remove(&s->topic->subscriptions_by_id, s->id);
     if (!list_is_empty(&s->of_topic))
         list_remove(&s->of_topic);
     list_remove(&s->moved);
@@ -271,7 +272,9 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
         rc = make_effect(hub, terms, &effect, why);
     if (!rc) {
         take_terms(s, terms, &effect);
-        rc = add_slot(hub->subscriptions, s, why);
+        rc = ids_add(&topic->subscriptions_by_id, id, s)
+                 ? problem(why, STATUS_MEMORY, "the broker has no memory left")
+                 : add_slot(hub->subscriptions, s, why);
     }
     if (rc) {
         free_subscription(s);

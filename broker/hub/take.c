@@ -1,13 +1,44 @@
 /*
  * take.c - an order becomes a request: topic, limits, terms, place.
  */
+#include <arpa/inet.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "broker/hub/inside.h"
 #include "broker/hub/order.h"
 #include "broker/hub/requests.h"
+#include "broker/sets/peers.h"
+
+/* Who has an IPv6 address has as many as he likes, of the first 64 bits of it
+ * (RFC 4291 section 2.5.4): those are the requester. */
+static void
+widen_requester(struct order *order)
+{
+    struct in6_addr six;
+
+    if (inet_pton(AF_INET6, order->from, &six) != 1 ||
+        IN6_IS_ADDR_V4MAPPED(&six))
+        return;
+    memset(&six.s6_addr[8], 0, 8);
+    inet_ntop(AF_INET6, &six, order->from, sizeof(order->from));
+}
+
+/* A callback below our own public URL is none: nobody there confirms, and what
+ * takes a delivery without having confirmed (a set, a hub) would make a loop of
+ * it. */
+static enum status
+check_callback(const struct hub *hub, struct slice callback,
+               struct problem *why)
+{
+    if (!peers_is_ours(callback, registry_public_url(hub->registry)))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "the callback \"%s\" is of this broker itself",
+                   problem_quote(callback).text);
+}
 
 /* W-164. The numbers are those that wait for their verification now. */
 static enum status
@@ -18,7 +49,7 @@ check_room(struct hub *hub, struct order *order, struct problem *why)
     unsigned of_host;
 
     buf_init(&host, REQUEST_HOST_MAX);
-    websub_authority(&host, order->request.callback);
+    websub_host(&host, order->request.callback);
     of_host = tally_count(&all->hosts, buf_slice(&host));
     buf_fini(&host);
     order->http = 429;
@@ -136,12 +167,12 @@ make_request(struct hub *hub, const struct order *order, struct topic *topic,
     enum status rc = make_terms(hub, order, topic, &terms, why);
 
     if (!rc)
-        rc = request_enter(hub, topic, topic_url, order->request.callback,
-                           slice_of(order->from), &terms, &r, why);
+        rc = request_enter(hub, records_next_id(hub->records), topic, topic_url,
+                           order->request.callback, slice_of(order->from),
+                           &terms, &r, why);
     terms_fini(&terms);
     if (rc)
         return rc;
-    r->id = records_next_id(hub->records);
     r->mode = order->request.mode;
     r->has_after = order->has_after;
     r->after = after;
@@ -163,8 +194,11 @@ verify_take(struct hub *hub, struct order *order, struct problem *why)
     struct topic *topic = NULL;
     struct buf url;
     uint64_t after = 0;
-    enum status rc = check_room(hub, order, why);
+    enum status rc = check_callback(hub, order->request.callback, why);
 
+    widen_requester(order);
+    if (!rc)
+        rc = check_room(hub, order, why);
     if (rc)
         return rc;
     buf_init(&url, WEBSUB_URL_MAX);

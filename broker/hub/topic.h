@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "broker/base/list.h"
+#include "broker/hub/ids.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/registry.h"
@@ -56,6 +57,7 @@ struct topic {
                                   still to look at it */
     struct list busy;          /* the others */
     unsigned n_requests;       /* verify.c: requests that wait for it */
+    struct ids subscriptions_by_id, requests_by_id; /* the same, in order */
 };
 
 /* The topic with that URL: of a set that exists, or of a relay. Compared as

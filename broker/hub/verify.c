@@ -190,7 +190,7 @@ ask(struct request *r)
         .url = r->url.data,
         .timeout_us = r->hub->config->hub_timeout_us,
         .max_answer = WEBSUB_CHALLENGE_SIZE + 1,
-        .is_suspect = r->tries > 1,
+        .is_unproven = true,
         .prepare = on_ready,
         .done = on_answer,
     };
@@ -257,12 +257,11 @@ verify_resume(struct hub *hub, struct topic *topic, struct record *record,
 {
     struct request *r;
     enum status rc =
-        request_enter(hub, topic, record->topic_url, record->callback,
-                      record->from, &record->terms, &r, why);
+        request_enter(hub, record->id, topic, record->topic_url,
+                      record->callback, record->from, &record->terms, &r, why);
 
     if (rc)
         return rc;
-    r->id = record->id;
     r->mode = record->mode;
     r->has_after = record->has_after;
     r->after = record->after;

@@ -457,7 +457,8 @@ static void
 a_callback_that_hangs_delays_nobody(void **state)
 {
     struct hub_stage *s =
-        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "600");
+        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "600",
+                       "--hub-host-connections", "120");
     struct callbacks *sick = callbacks_new("127.0.0.3", true);
     struct callback *hanging[30];
 

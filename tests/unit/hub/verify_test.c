@@ -315,6 +315,98 @@ too_many_requests_for_one_host_are_429(void **state)
     assert_int_equal(sim_form(sim, form), 202);
 }
 
+/* W-164, W-161: a victim is a host, whatever port and spelling is named. */
+static void
+ports_and_spellings_of_a_host_share_its_limit(void **state)
+{
+    static const char *const hosts[] = {"192.0.2.1", "0xC0.513",
+                                        "[::ffff:192.0.2.1]", "3221225985"};
+    struct simulation *sim = *state;
+    char form[300];
+
+    for (int i = 0; i <= REQUESTS_PER_HOST; i++) {
+        snprintf(form, sizeof(form),
+                 "hub.mode=subscribe&hub.topic=%%s&hub.callback="
+                 "http://%s:%d/",
+                 hosts[i % 4], 1000 + i);
+        assert_int_equal(sim_form(sim, form),
+                         i < REQUESTS_PER_HOST ? 202 : 429);
+    }
+}
+
+/* A callback of the broker itself is refused (W-028), whatever it looks like:
+ * deliveries would be posts to it. */
+static void
+a_callback_of_our_own_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        SETS_URL "/hub", SETS_URL "/sets/demo/changes?x", SETS_URL,
+        "HTTP://EXAMPLE.org:80/%73ets/demo/changes"};
+    struct simulation *sim = *state;
+    char form[300];
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+
+        snprintf(form, sizeof(form),
+                 "hub.mode=subscribe&hub.topic=%%s&hub.callback=%s", bad[i]);
+        if (strchr(bad[i], '%')) /* sim_form takes it for its own */
+            snprintf(form, sizeof(form),
+                     "hub.mode=subscribe&hub.topic=%%s"
+                     "&hub.callback=HTTP://EXAMPLE.org:80/"
+                     "sets/demo/changes");
+        assert_int_equal(sim_form(sim, form), 422);
+        assert_non_null(strstr(sim_why.text, "is of this broker itself"));
+
+        snprintf(form, sizeof(form), "callbackURI=%s", bad[i]);
+        assert_int_equal(order_read_simple(order, slice_of(form), &sim_why),
+                         STATUS_OK);
+        strcpy(order->name, "demo");
+        assert_int_equal(sim_run(sim, order), 422);
+    }
+    assert_int_equal(sim_n_calls(), 0);
+    assert_int_equal(sim_form(sim,
+                              "hub.mode=subscribe&hub.topic=%s&hub.callback="
+                              "http://example.org.evil.example/hub"),
+                     202);
+}
+
+/* W-164: whoever has an IPv6 address has 2^64 of them. */
+static void
+a_network_of_ipv6_is_one_requester(void **state)
+{
+    static const struct {
+        const char *from;
+        unsigned status;
+    } rows[] = {
+        {"2001:db8:0:1::ffff", 429}, {"2001:db8:0:2::1", 202},
+        {"::ffff:192.0.2.1", 202},   {"::ffff:192.0.2.2", 202},
+        {"192.0.2.3", 202},
+    };
+    struct simulation *sim = *state;
+    char form[300];
+
+    for (int i = 0; i < REQUESTS_PER_FROM + 5; i++) {
+        struct order *order;
+
+        snprintf(form, sizeof(form),
+                 "hub.mode=subscribe&hub.topic=%%s&hub.callback="
+                 "http://h%d.example/",
+                 i);
+        order = sim_submit(sim, form);
+        assert_non_null(order);
+        if (i < REQUESTS_PER_FROM)
+            snprintf(order->from, sizeof(order->from), "2001:db8:0:1::%x",
+                     (unsigned)i);
+        else
+            strcpy(order->from, rows[i - REQUESTS_PER_FROM].from);
+        sim_turn(sim);
+        assert_int_equal(
+            sim_outcome(order),
+            i < REQUESTS_PER_FROM ? 202 : rows[i - REQUESTS_PER_FROM].status);
+    }
+}
+
 /* W-164: whatever hosts they name */
 static void
 too_many_requests_of_one_requester_are_429(void **state)
@@ -455,6 +547,9 @@ main(void)
         TEST(an_unknown_topic_is_refused_at_once),
         TEST(the_lease_is_between_its_bounds_and_counts_from_the_verification),
         TEST(too_many_requests_for_one_host_are_429),
+        TEST(ports_and_spellings_of_a_host_share_its_limit),
+        TEST(a_callback_of_our_own_is_refused),
+        TEST(a_network_of_ipv6_is_one_requester),
         TEST(too_many_requests_of_one_requester_are_429),
         TEST(a_request_is_verified_after_a_restart),
         TEST(a_request_that_cannot_be_kept_is_503_and_never_was),

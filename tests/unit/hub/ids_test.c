@@ -1,0 +1,80 @@
+/* Things by their numbers: looked up, walked in order, taken out. */
+#include "broker/hub/ids.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define MANY 1000
+
+static void
+what_is_there_is_found_and_walked_in_order(void **state)
+{
+    static int things[MANY];
+    struct ids ids = {NULL, 0, 0, 0};
+    uint64_t at = 0;
+
+    (void)state;
+    assert_null(ids_next(&ids, 0));
+    assert_null(ids_find(&ids, 1));
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(ids_add(&ids, 3 * i + 1, &things[i]), STATUS_OK);
+    assert_int_equal(ids.n, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_ptr_equal(ids_find(&ids, 3 * i + 1), &things[i]);
+        assert_null(ids_find(&ids, 3 * i + 2));
+        assert_ptr_equal(ids_next(&ids, at), &things[i]);
+        at = 3 * i + 1;
+    }
+    assert_null(ids_next(&ids, at));
+    assert_null(ids_next(&ids, UINT64_MAX));
+    ids_fini(&ids);
+    assert_null(ids_next(&ids, 0));
+}
+
+/* Memory follows the number of things, not of those that ever were. */
+static void
+what_is_removed_is_gone(void **state)
+{
+    static int things[MANY];
+    struct ids ids = {NULL, 0, 0, 0};
+
+    (void)state;
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(ids_add(&ids, i + 1, &things[i]), STATUS_OK);
+    ids_remove(&ids, MANY + 1);
+    for (size_t i = 0; i < MANY; i++) {
+        if (i % 100 == 99)
+            continue;
+        ids_remove(&ids, i + 1);
+        ids_remove(&ids, i + 1);
+    }
+    assert_int_equal(ids.n, 10);
+    assert_true(ids.n_slots <= 21);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_ptr_equal(ids_find(&ids, i + 1),
+                         i % 100 == 99 ? &things[i] : NULL);
+        assert_ptr_equal(ids_next(&ids, i), &things[i / 100 * 100 + 99]);
+    }
+    for (size_t i = 0; i < MANY; i++)
+        ids_remove(&ids, i + 1);
+    assert_int_equal(ids.n, 0);
+    assert_null(ids_next(&ids, 0));
+    assert_int_equal(ids_add(&ids, MANY + 7, &things[0]), STATUS_OK);
+    assert_ptr_equal(ids_next(&ids, 0), &things[0]);
+    ids_fini(&ids);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_there_is_found_and_walked_in_order),
+        cmocka_unit_test(what_is_removed_is_gone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
