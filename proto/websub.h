@@ -84,7 +84,8 @@ void websub_comparable(struct buf *to, struct slice url);
 /* Appends "host:port" of a URL, lower case, the port always there; an IPv6
  * address in its brackets; an address as what it means, however it was spelled
  * (W-161: "2130706433" and "[::ffff:7f00:1]" are "127.0.0.1"): what limits per
- * host go by. websub_host: the host alone. `url` has passed websub_check_url. */
+ * host go by. websub_host: the host alone. `url` has passed websub_check_url.
+ */
 void websub_authority(struct buf *to, struct slice url);
 void websub_host(struct buf *to, struct slice url);
 
