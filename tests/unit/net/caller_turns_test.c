@@ -40,11 +40,11 @@ spellings_of_a_host_are_one(void **state)
     for (unsigned i = 0; i < 7; i++)
         trial_init(&a[i], i < 5 ? "http://%s:%u/wait" : "http://%s%u/wait",
                    addresses[i], odd.port);
-    start_all(a, 7);
+    trials_start(a, 7);
     odd_await(&odd, &odd.n_waiting, 1);
     assert_counts(1, 6);
     odd_pass(&odd, 7);
-    await_answers(a, 7);
+    trials_await(a, 7);
     assert_int_equal(odd_count(&odd, &odd.most_waiting), 1);
 
     for (unsigned i = 0; i < 4; i++)
@@ -135,18 +135,18 @@ the_unproven_never_take_more_than_a_quarter(void **state)
     for (unsigned r = 0; r < 4; r++) {
         called_open(rows[r].limit, rows[r].limit, LOOPBACK);
         for (unsigned i = 0; i < 10; i++) {
-            init(&unproven[r][i], i, "/hang");
+            trial_init_at(&unproven[r][i], i, "/hang");
             unproven[r][i].call.is_unproven = true;
-            init(&suspect[r][i], 10 + i, "/hang");
+            trial_init_at(&suspect[r][i], 10 + i, "/hang");
             suspect[r][i].call.is_suspect = true;
         }
-        start_all(unproven[r], 10);
-        start_all(suspect[r], 10);
+        trials_start(unproven[r], 10);
+        trials_start(suspect[r], 10);
         for (unsigned i = 0; i < 20; i++)
-            init(&sound[r][i], i, "/ok");
-        start_all(sound[r], 20);
+            trial_init_at(&sound[r][i], i, "/ok");
+        trials_start(sound[r], 20);
 
-        await_answers(sound[r], 20);
+        trials_await(sound[r], 20);
         assert_counts(rows[r].n_held, 20 - rows[r].n_held);
         called_close();
     }
@@ -161,14 +161,14 @@ the_unproven_leave_room_at_their_host(void **state)
     (void)state;
     called_open(100, 4, LOOPBACK);
     for (unsigned i = 0; i < 6; i++) {
-        init(&unproven[i], 1, "/hang");
+        trial_init_at(&unproven[i], 1, "/hang");
         unproven[i].call.is_unproven = true;
-        init(&sound[i], 1, "/ok");
+        trial_init_at(&sound[i], 1, "/ok");
     }
-    start_all(unproven, 6);
-    start_all(sound, 6);
+    trials_start(unproven, 6);
+    trials_start(sound, 6);
 
-    await_answers(sound, 6);
+    trials_await(sound, 6);
     assert_counts(1, 5);
 }
 
