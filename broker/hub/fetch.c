@@ -135,6 +135,10 @@ take(struct source *s, struct problem *why)
     if (type.size == 0)
         type = SLICE("application/octet-stream"); /* RFC 9110, 8.3 */
     rc = intake_fetched(s, &target, type, call->answer, why);
+    if (!rc && target.relay) {
+        list_remove(&s->fetched_node);
+        list_append(&s->foreign->fetched, &s->fetched_node);
+    }
     return rc == STATUS_BUSY ? STATUS_AGAIN : rc;
 }
 
@@ -199,4 +203,30 @@ fetch_ping(struct source *s)
     caller_clear_alarm(s->foreign->hub->caller, &s->retry);
     s->fetch_tries = 0;
     queue(s);
+}
+
+/* A turn has ended. */
+static void
+on_ended(struct records_hook *hook, bool is_kept)
+{
+    struct foreign *f = list_entry(hook, struct foreign, hook);
+    struct list *node;
+
+    while ((node = list_first(&f->fetched))) {
+        struct source *s = list_entry(node, struct source, fetched_node);
+
+        list_remove(node);
+        if (!is_kept && !s->is_fetching && !try_again(s))
+            diag(DIAG_WARNING, "hub", "%s is not fetched: it cannot be kept",
+                 s->url);
+    }
+}
+
+void
+fetch_start(struct foreign *f)
+{
+    list_init(&f->to_fetch);
+    list_init(&f->fetched);
+    f->hook.ended = on_ended;
+    records_add_hook(f->hub->records, &f->hook);
 }

@@ -11,6 +11,9 @@
  * pings that come while one is fetched mean one fetch more. As at most a few
  * are under way, the memory for their bodies (--max-body each) is bounded.
  *
+ * What a relay has taken in is fetched again if the turn could not be kept: the
+ * Source has said it once, and was answered.
+ *
  * The delivery thread's.
  */
 #ifndef BROKER_HUB_FETCH_H
@@ -25,5 +28,8 @@
 #define FETCH_TRIES 5
 
 void fetch_ping(struct source *source);
+
+/* Before there is a thread. */
+void fetch_start(struct foreign *foreign);
 
 #endif

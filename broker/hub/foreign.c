@@ -221,7 +221,7 @@ foreign_open(struct hub *hub, struct problem *why)
     f->hub = hub;
     for (size_t i = 0; i < SOURCES_LISTS; i++)
         list_init(&f->sources[i]);
-    list_init(&f->to_fetch);
+    fetch_start(f);
     intake_start(f);
     hub->foreign = f;
     return STATUS_OK;

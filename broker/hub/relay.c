@@ -103,8 +103,8 @@ on_relay(const struct relay_record *row, const struct documents_sum *sum,
 
     if (!set_name_is_valid(row->name) || !epoch_is_valid(row->epoch) ||
         websub_check_url(row->topic, "topic", why))
-        return problem(why, STATUS_INVALID,
-                       "hub.db: relay %" PRIu64 " is damaged", row->id);
+        return problem(why, STATUS_INVALID, "relay %" PRIu64 " is damaged",
+                       row->id);
     relay = relay_new(hub, row->name, row->topic, row->hub);
     if (!relay)
         return problem(why, STATUS_MEMORY, "no memory for relays");
@@ -131,7 +131,8 @@ sweep(struct relaying *all, struct relay *relay)
 
     if (relay->topic && hub_end_topic(relay->hub, relay->topic))
         return true;
-    records_touch(relay->hub->records);
+    if (!records_touch(relay->hub->records))
+        return true;
     if (relay_records_forget(all->records, relay->id, &more, &why))
         records_fail(relay->hub->records, &why);
     return more;
@@ -218,12 +219,12 @@ on_ended(struct records_hook *hook, bool is_kept)
     }
 }
 
-void
+bool
 relay_touch(struct relay *relay)
 {
-    records_touch(relay->hub->records);
     list_remove(&relay->changed);
     list_append(&relay->hub->relaying->changed, &relay->changed);
+    return records_touch(relay->hub->records);
 }
 
 enum status
@@ -359,9 +360,8 @@ make(struct relay *relay, struct slice hub_url, struct problem *why)
         .hub = hub_url,
         .epoch = slice_of(relay->epoch),
     };
-    relay_touch(relay);
-    rc = relay_records_add(relay->hub->relaying->records, &row, why);
-    if (rc)
+    if (relay_touch(relay) &&
+        relay_records_add(relay->hub->relaying->records, &row, why))
         records_fail(relay->hub->records, why);
     relay->id = row.id;
     return STATUS_OK; /* what was to be kept and is not, is told at the end */
@@ -385,8 +385,8 @@ change(struct relay *relay, struct slice topic, struct slice hub_url,
     new_hub_url = hub_url_of(relay->hub, hub_url);
     if (!new_hub_url)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
-    relay_touch(relay);
-    if (relay_records_set_hub(relay->hub->relaying->records, relay->id, hub_url,
+    if (relay_touch(relay) &&
+        relay_records_set_hub(relay->hub->relaying->records, relay->id, hub_url,
                               why))
         records_fail(relay->hub->records, why);
     free(relay->new_hub_url);
@@ -435,9 +435,9 @@ relay_unmake(struct relay *relay, struct problem *why)
     if (relay->state != RELAY_KEPT)
         return problem(why, STATUS_RUNNING, "the relay %s is being removed",
                        relay->name);
-    relay_touch(relay);
     relay->state = RELAY_LEAVING;
-    if (relay_records_remove(relay->hub->relaying->records, relay->id, &inner))
+    if (relay_touch(relay) &&
+        relay_records_remove(relay->hub->relaying->records, relay->id, &inner))
         records_fail(relay->hub->records, &inner);
     return STATUS_OK;
 }

@@ -120,8 +120,8 @@ struct relaying {
 };
 
 /* The relay is different when this turn is kept: begins what is to be written.
- */
-void relay_touch(struct relay *relay);
+ * false: it will not be kept, and nothing may be written (records_touch). */
+MUST_CHECK bool relay_touch(struct relay *relay);
 
 /* Makes a relay (then *relay is new), or finds it. STATUS_RUNNING: it has
  * another topic, or is being removed, or the topic is somebody else's;

@@ -90,7 +90,8 @@ keep_document(struct relay *relay, struct document_record *d,
     d->relay = relay->id;
     d->seq = sum->last + 1;
     d->received_us = clock_now_us();
-    relay_touch(relay);
+    if (!relay_touch(relay))
+        return STATUS_OK; /* that it is not kept is told when the turn ends */
     rc = relay_records_add_document(relay->hub->relaying->records, d, why);
     if (!rc) {
         sum->last = d->seq;

@@ -115,7 +115,7 @@ column_digest(sqlite3_stmt *s, int column, struct digest *digest,
     struct slice bytes = db_column(s, column);
 
     if (bytes.size != DIGEST_SIZE)
-        return problem(why, STATUS_IO, "hub.db: a document has no digest");
+        return problem(why, STATUS_IO, "a document has no digest");
     memcpy(digest->bytes, bytes.data, DIGEST_SIZE);
     return STATUS_OK;
 }

@@ -70,6 +70,7 @@ source_free(struct source *s)
 {
     list_remove(&s->node);
     list_remove(&s->fetch_node);
+    list_remove(&s->fetched_node);
     free(s->url);
     free(s->comparable);
     free(s->believed_hub);
@@ -83,7 +84,7 @@ is_idle(const struct source *s)
 {
     return !s->is_asking && !s->is_fetching && !s->is_fetch_wanted &&
            s->fetch_tries == 0 && list_is_empty(&s->fetch_node) &&
-           list_is_empty(&s->intakes);
+           list_is_empty(&s->fetched_node) && list_is_empty(&s->intakes);
 }
 
 static void
@@ -109,6 +110,7 @@ make(struct foreign *foreign, struct list *list, struct slice comparable_url,
         return NULL;
     list_init(&s->node);
     list_init(&s->fetch_node);
+    list_init(&s->fetched_node);
     list_init(&s->asking);
     list_init(&s->intakes);
     s->foreign = foreign;

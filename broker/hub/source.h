@@ -40,6 +40,9 @@ struct foreign {
     /* fetch.c: sources whose topic is to be fetched, by source->fetch_node. */
     struct list to_fetch;
     unsigned n_fetching;
+    struct list fetched; /* whose document a relay has taken in this turn, by
+                            source->fetched_node */
+    struct records_hook hook;
 
     /* intake.c: between the log thread and this one. */
     pthread_mutex_t mutex;
@@ -67,7 +70,7 @@ struct source {
     char *believed_hub;        /* what it calls us; or NULL */
 
     /* fetch.c */
-    struct list fetch_node;
+    struct list fetch_node, fetched_node;
     struct call get;
     bool is_fetching;
     bool is_fetch_wanted; /* a ping came meanwhile: once more */
