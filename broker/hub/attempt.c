@@ -48,8 +48,11 @@ attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
                  s->topic->epoch, s->id, after, last);
 
     if (s->range_form != 0)
-        snprintf(to + size, DELIVERY_ID_SIZE - (size_t)size, ".%08" PRIx32,
-                 s->range_form);
+        size += snprintf(to + size, DELIVERY_ID_SIZE - (size_t)size,
+                         ".%08" PRIx32, s->range_form);
+    if (s->generation != 0)
+        snprintf(to + size, DELIVERY_ID_SIZE - (size_t)size, ".r%" PRIu32,
+                 s->generation);
 }
 
 /* Headers: each terminated in the text, one after the other. */

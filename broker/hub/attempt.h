@@ -19,6 +19,8 @@
  *   9f86d081884c7d65.17.4710.4723           epoch, subscription, after, last
  *   9f86d081884c7d65.17.4710.4723.5f3a09c1  and its form, where it is not the
  *                                           plain range: a filter, no links
+ *   9f86d081884c7d65.17.4710.4723.r1        after one redelivery that was asked
+ *                                           for
  */
 #ifndef BROKER_HUB_ATTEMPT_H
 #define BROKER_HUB_ATTEMPT_H
@@ -31,7 +33,7 @@
 #include "proto/buf.h"
 #include "proto/status.h"
 
-#define DELIVERY_ID_SIZE 96
+#define DELIVERY_ID_SIZE 112
 
 #define ATTEMPT_HEADERS_MAX 10
 

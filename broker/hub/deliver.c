@@ -93,6 +93,22 @@ place(struct subscription *s, bool is_resting)
     s->is_resting = is_resting;
 }
 
+static void
+on_end(struct alarm *alarm)
+{
+    subscription_end(list_entry(alarm, struct subscription, retry_alarm),
+                     END_REMOVED);
+}
+
+/* It has everything that there will ever be. Not from here: whoever has called
+ * still knows it. */
+static void
+end_soon(struct subscription *s)
+{
+    s->retry_alarm.ring = on_end;
+    caller_set_alarm(s->hub->caller, &s->retry_alarm, clock_steady_us());
+}
+
 /* Decides what comes next for a subscription of which nothing is under way. The
  * topic was listened to before its head is looked at here, so a later commit
  * finds those that rest. */
@@ -103,8 +119,11 @@ delivery_go_on(struct subscription *s)
 
     caller_clear_alarm(s->hub->caller, &s->retry_alarm);
     place(s, !has_more(s));
-    if (s->is_resting)
+    if (s->is_resting) {
+        if (s->topic->is_ending)
+            end_soon(s);
         return;
+    }
     if (s->last_begun_us != 0 && s->range_last == 0 &&
         next_us > clock_steady_us())
         delivery_begin_at(s, next_us);

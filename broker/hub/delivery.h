@@ -75,7 +75,8 @@ void delivery_end(struct delivery *d);
 /* Puts it into a list of deliveries; always CALL_LATER. */
 enum call_turn delivery_wait_in(struct list *list, struct delivery *d);
 
-/* Decides what comes next for a subscription of which nothing is under way. */
+/* Decides what comes next for a subscription of which nothing is under way. It
+ * does not end here. */
 void delivery_go_on(struct subscription *s);
 
 /* Begins a delivery of it then (steady clock), or so much later. */

@@ -1,5 +1,10 @@
 /*
  * deny.c - callbacks are told that they are denied (W-041).
+ *
+ * Nothing is told that is not kept: a denial goes out at the end of the turn
+ * that has kept its reason (verify_turn), or, where that was not kept, of the
+ * one that makes up for it. So a crash finds no subscription in hub.db that was
+ * told that it has ended.
  */
 #include <stdlib.h>
 
@@ -8,7 +13,7 @@
 #include "broker/hub/requests.h"
 
 struct denial {
-    struct list node;
+    struct list node; /* in denials; or fresh_denials, before its first try */
     struct hub *hub;
     struct call call;
     struct alarm alarm;
@@ -68,7 +73,7 @@ verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
         return;
     }
     d->hub = hub;
-    list_append(&hub->requests->denials, &d->node);
+    list_append(&hub->requests->fresh_denials, &d->node);
     hub->requests->n_denials++;
     buf_init(&d->url, REQUEST_URL_MAX);
     websub_denial_url(&d->url, callback, topic_url, reason);
@@ -83,7 +88,19 @@ verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
     d->call.timeout_us = hub->config->hub_timeout_us;
     d->call.is_unproven = true; /* never at the cost of deliveries */
     d->call.done = on_denial_told;
-    tell_denial(d);
+}
+
+/* What the calls come to is heard later, never within caller_start. */
+void
+deny_turn(struct requests *all)
+{
+    struct list *node;
+
+    while ((node = list_first(&all->fresh_denials))) {
+        list_remove(node);
+        list_append(&all->denials, node);
+        tell_denial(list_entry(node, struct denial, node));
+    }
 }
 
 void
@@ -91,6 +108,8 @@ deny_end(struct requests *all)
 {
     struct list *node;
 
+    while ((node = list_first(&all->fresh_denials)))
+        free_denial(list_entry(node, struct denial, node)); /* never began */
     while ((node = list_first(&all->denials))) {
         struct denial *d = list_entry(node, struct denial, node);
 

@@ -15,18 +15,25 @@
  * (records_again; with the next order, or a second later). That is sound
  * because of what each change is:
  *
- *   a request taken      the one thing that is undone: its order is refused,
- * and nothing else knows of it (verify.c) a request's end,     nobody was told.
- * After a crash before it is kept the a confirmation       request is there
- * again, and is verified again (W-074) a range              no delivery begins
- * before it is kept: deliver_turn is not called while memory is ahead a cursor
- * older in hub.db: after a crash a delivery is repeated a subscription's     no
- * delivery from now on, whatever hub.db says; after a end crash its reason is
- * there again, or it is: the lease ends again, the callback answers 410 again,
- * the operator was told 503
+ * - A request taken is the one thing that is undone: its order is refused, and
+ *   nothing else knows of it (verify.c).
+ *
+ * - A request's end, or a confirmation: nobody was told. A crash before it is
+ *   kept brings the request back, and it is verified again (W-074).
+ *
+ * - A range: no delivery begins before it is kept; deliver_turn is not called
+ *   while memory is ahead.
+ *
+ * - A cursor is older in hub.db: after a crash a delivery is repeated.
+ *
+ * - A subscription's end: no delivery from now on, whatever hub.db says. A
+ *   denial waits until it is kept (deny.c). After a crash its reason is there
+ *   again, or it is: the lease ends again, the callback answers 410 again, the
+ *   operator was told 503.
  */
 #include "broker/hub/hub.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/base/diag.h"
@@ -36,6 +43,7 @@
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/report.h"
+#include "broker/sets/links.h"
 
 /* Turns */
 
@@ -49,7 +57,8 @@ write_all(struct hub *hub)
     for (s = subscription_next(hub, 0); s; s = subscription_behind(s))
         records_subscription(hub->records, s);
     for (r = request_next(hub, 0); r; r = request_behind(hub, r))
-        records_request(hub->records, r);
+        if (!request_is_replaced(r))
+            records_request(hub->records, r);
 }
 
 /* hub.db gets a row as it is in memory, or loses it. */
@@ -66,7 +75,7 @@ write_again(enum records_row row, uint64_t id, void *user)
         records_subscription(hub->records, s);
     else if (row == RECORDS_SUBSCRIPTION)
         records_subscription_gone(hub->records, id);
-    else if ((r = request_by_id(hub, id)))
+    else if ((r = request_by_id(hub, id)) && !request_is_replaced(r))
         records_request(hub->records, r);
     else
         records_request_gone(hub->records, id);
@@ -147,6 +156,19 @@ on_turn(struct caller *caller, void *user)
     end_turn(user);
 }
 
+/* A framework topic whose set was removed: who is subscribed gets what is told
+ * of that, and is ended then (deliver.c). One that would be subscribed is not.
+ */
+static void
+end_framework(struct hub *hub, struct topic *topic)
+{
+    topic->n_requests++; /* it stays until this is done */
+    topic_end(topic);
+    verify_topic_gone(hub, topic);
+    topic->n_requests--;
+    topic_release(topic);
+}
+
 bool
 hub_end_topic(struct hub *hub, struct topic *topic)
 {
@@ -176,7 +198,11 @@ look_at_sets(struct hub *hub)
     list_foreach (node, after, &hub->topics) {
         struct topic *topic = list_entry(node, struct topic, node);
 
-        if (topic->kind != TOPIC_RELAY && !topic_head(topic, &head))
+        if (topic->kind == TOPIC_RELAY || topic_head(topic, &head))
+            continue;
+        if (topic->kind == TOPIC_FRAMEWORK)
+            end_framework(hub, topic);
+        else
             more |= hub_end_topic(hub, topic);
     }
     if (more)
@@ -330,8 +356,28 @@ find_topic(struct hub *hub, const struct record *record, struct topic **topic,
     return rc;
 }
 
-/* Where the topic is gone the row goes, too. Its callback was denied by who
- * removed the set, unless that was killed in that moment. */
+/* Where the topic is gone the row goes, and its callback is told: it was not by
+ * who removed the set or relay, who would have deleted the row, too (killed in
+ * that moment, or tidings.db is another one). What a relay's topic was called
+ * is gone with it. */
+static void
+deny_stale(struct hub *hub, const struct record *record)
+{
+    enum link_kind kind = record->topic_kind == TOPIC_CHANGES
+                              ? LINK_NOTIFICATIONS
+                              : LINK_FRAMEWORK_NOTIFICATIONS;
+    char name[SET_NAME_MAX + 1];
+    struct link_text url;
+
+    if (record->kind == SUBSCRIPTION_HUB ||
+        record->lease_end_us <= clock_now_us() ||
+        record->topic_kind == TOPIC_RELAY || !set_name_is_valid(record->name))
+        return;
+    snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
+    url = link_to(registry_public_url(hub->registry), kind, name, NULL, 0);
+    verify_deny(hub, record->callback, link_slice(&url), VERIFY_TOPIC_GONE);
+}
+
 static enum status
 on_subscription(struct record *record, void *user, struct problem *why)
 {
@@ -343,10 +389,12 @@ on_subscription(struct record *record, void *user, struct problem *why)
         return rc;
     if (topic)
         return subscription_restore(hub, topic, record, why);
+    deny_stale(hub, record);
     records_is_stale(hub->records, RECORDS_SUBSCRIPTION, record->id);
     return STATUS_OK;
 }
 
+/* W-044: it was answered 202, and comes to an end. */
 static enum status
 on_request(struct record *record, void *user, struct problem *why)
 {
@@ -358,12 +406,13 @@ on_request(struct record *record, void *user, struct problem *why)
         return rc;
     if (topic)
         return verify_resume(hub, topic, record, why);
+    verify_deny(hub, record->callback, record->topic_url, VERIFY_TOPIC_GONE);
     records_is_stale(hub->records, RECORDS_REQUEST, record->id);
     return STATUS_OK;
 }
 
 static enum status
-learn(struct hub *hub, struct problem *why)
+learn_all(struct hub *hub, struct problem *why)
 {
     enum status rc = records_open(&hub->records, hub->config->data, why);
 
@@ -378,6 +427,20 @@ learn(struct hub *hub, struct problem *why)
     if (!rc)
         rc = records_each_request(hub->records, on_request, hub, why);
     return rc;
+}
+
+/* What is wrong is told with the file that it is wrong with; and whatever that
+ * is, it is no fault of the options. */
+static enum status
+learn(struct hub *hub, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = learn_all(hub, &inner);
+
+    if (!rc)
+        return STATUS_OK;
+    return problem(why, rc == STATUS_INVALID ? STATUS_IO : rc, "%s/hub.db: %s",
+                   hub->config->data, inner.text);
 }
 
 static struct hub *

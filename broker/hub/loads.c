@@ -152,6 +152,8 @@ load_new(struct loads *loads, const struct topic *topic,
     l->topic.kind = topic->kind;
     l->topic.set = topic->set;
     memcpy(l->topic.epoch, topic->epoch, sizeof(l->topic.epoch));
+    l->topic.is_ending = topic->is_ending;
+    l->topic.end = topic->end;
     l->wish = *wish;
     l->filter =
         filter_class_ref((struct filter_class *)(uintptr_t)wish->filter);

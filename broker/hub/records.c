@@ -68,6 +68,8 @@ static const char *const steps[] = {
     " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
     " requester TEXT NOT NULL);",
     RELAY_RECORDS_STEP,
+    "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL"
+    " DEFAULT 0;",
     /* A part that keeps rows of its own adds its step here, at the end. */
 };
 
@@ -89,7 +91,7 @@ static const char *const sql[STATEMENTS] = {
     [PUT_SUBSCRIPTION] =
         "INSERT OR REPLACE INTO subscriptions(id, topic_kind, name, epoch,"
         " callback, lease, secret, filter, interval, is_simple, kind, created,"
-        " lease_end) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        " lease_end, generation) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [PUT_CURSOR] = "INSERT OR REPLACE INTO cursors(id, after, range_last)"
                    " VALUES(?,?,?)",
     [END_SUBSCRIPTION] = "DELETE FROM subscriptions WHERE id=?",
@@ -127,7 +129,8 @@ struct records {
     sqlite3_stmt *statements[STATEMENTS];
     struct list hooks;
     uint64_t last_id;
-    bool is_full; /* synchronous */
+    bool is_full;     /* synchronous */
+    bool is_doubtful; /* an fsync has failed, or a write */
 
     /* This turn */
     bool is_open; /* a transaction is */
@@ -136,7 +139,9 @@ struct records {
     struct array ranges;  /* that wait for the transaction */
     struct array written; /* rows that this turn writes */
 
-    struct array behind; /* rows of turns that were not kept */
+    struct array behind;    /* rows of turns that were not kept */
+    bool is_behind_by_more; /* ... and others, which there was no memory for:
+                               all are written again */
 };
 
 /* Room for one more item. NULL: no memory. */
@@ -253,7 +258,7 @@ records_fail(struct records *r, const struct problem *why)
 }
 
 /* Notes that this turn writes the row. If there is no memory for that, all rows
- * would have to be written again should the turn not be kept. */
+ * are written again: the turn is not kept. */
 static void
 note(struct records *r, enum records_row kind, uint64_t id)
 {
@@ -263,8 +268,7 @@ note(struct records *r, enum records_row kind, uint64_t id)
         *row = (struct row){kind, id};
     } else {
         records_fail(r, &(struct problem){"the broker has no memory left"});
-        if (r->written.n > 0)
-            *(struct row *)r->written.items = (struct row){RECORDS_ALL, 0};
+        r->is_behind_by_more = true;
     }
 }
 
@@ -290,6 +294,23 @@ write_range(struct records *r, uint64_t id, uint64_t after, uint64_t last)
     run(r, SET_RANGE);
 }
 
+/* After an error of the disk: nobody knows what the end of the WAL would be
+ * after a power failure, and what is appended behind a damaged frame is lost
+ * with it, however well it was synced. Nor may what was told to have failed be
+ * found there by the next start. So what was kept so far goes into the
+ * database, and the WAL begins anew. */
+static enum status
+begin_wal_anew(struct records *r, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (r->is_doubtful)
+        rc = db_exec(&r->db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
+    if (!rc)
+        r->is_doubtful = false;
+    return rc;
+}
+
 /* Begins the transaction, and writes the ranges that waited for it: so all
  * stands in hub.db in the order in which it was told. */
 static void
@@ -297,11 +318,12 @@ begin(struct records *r, bool is_full)
 {
     struct problem why = {""};
     const struct range *ranges = r->ranges.items;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     if (r->is_open || r->has_failed)
         return;
-    if (is_full != r->is_full)
+    rc = begin_wal_anew(r, &why);
+    if (!rc && is_full != r->is_full)
         rc = db_exec(&r->db,
                      is_full ? "PRAGMA synchronous=FULL"
                              : "PRAGMA synchronous=NORMAL",
@@ -413,6 +435,7 @@ records_subscription(struct records *r, const struct subscription *s)
     sqlite3_bind_int(to, 11, (int)s->kind);
     sqlite3_bind_int64(to, 12, s->created_us);
     sqlite3_bind_int64(to, 13, s->lease_end_us);
+    sqlite3_bind_int64(to, 14, s->generation);
     run(r, PUT_SUBSCRIPTION);
     write_cursor(r, s);
 }
@@ -496,12 +519,10 @@ records_rollback(struct records *r)
     for (size_t i = 0; i < r->written.n; i++) {
         struct row *row = array_add(&r->behind, sizeof(*row));
 
-        if (row) {
+        if (row)
             *row = rows[i];
-        } else if (r->behind.n > 0) {
-            *(struct row *)r->behind.items = (struct row){RECORDS_ALL, 0};
-            break;
-        }
+        else
+            r->is_behind_by_more = true;
     }
     if (!sqlite3_get_autocommit(r->db.handle))
         sqlite3_exec(r->db.handle, "ROLLBACK", NULL, NULL, NULL);
@@ -512,13 +533,18 @@ enum status
 records_commit(struct records *r, struct problem *why)
 {
     struct problem inner = {""};
+    enum status rc = STATUS_OK;
 
     if (!records_is_begun(r))
         return STATUS_OK;
     if (!r->is_open)
         begin(r, false); /* nothing but ranges */
-    if (!r->has_failed && db_exec(&r->db, "COMMIT", &inner))
+    if (!r->has_failed)
+        rc = db_exec(&r->db, "COMMIT", &inner);
+    if (rc) {
+        r->is_doubtful |= rc == STATUS_IO;
         records_fail(r, &inner);
+    }
     if (r->has_failed) {
         if (why)
             *why = r->why;
@@ -532,7 +558,7 @@ records_commit(struct records *r, struct problem *why)
 bool
 records_is_behind(const struct records *r)
 {
-    return r->behind.n > 0;
+    return r->behind.n > 0 || r->is_behind_by_more;
 }
 
 void
@@ -570,15 +596,21 @@ records_again(struct records *r,
 {
     struct array rows = r->behind;
     const struct row *all = rows.items;
+    bool is_all = r->is_behind_by_more;
 
     r->behind = (struct array){NULL, 0, 0};
-    if (rows.n > 0)
+    r->is_behind_by_more = false;
+    if (rows.n > 0) {
         qsort(rows.items, rows.n, sizeof(*all), compare_rows);
-    if (rows.n > 0 && all[rows.n - 1].kind == RECORDS_ALL)
+        is_all |= all[rows.n - 1].kind == RECORDS_ALL;
+    }
+    if (is_all) {
+        note(r, RECORDS_ALL, 0); /* it may not be kept either */
         fn(RECORDS_ALL, 0, user);
-    else
+    } else {
         for (size_t i = 0; i < rows.n; i++)
             if (i == 0 || compare_rows(&all[i - 1], &all[i]))
                 fn(all[i].kind, all[i].id, user);
+    }
     free(rows.items);
 }

@@ -55,6 +55,7 @@ struct record {
     enum subscription_kind kind;
     int64_t created_us, lease_end_us;
     uint64_t range_last;
+    uint32_t generation;
 
     /* Of a request */
     enum websub_mode mode;
@@ -96,7 +97,7 @@ void records_cursor(struct records *r, const struct subscription *s);
  * fails is told to records_fail, and then nothing of the turn is kept. `ended`
  * of a hook tells, behind the transaction, whether it was. */
 struct db *records_db(struct records *r);
-bool records_touch(struct records *r);
+MUST_CHECK bool records_touch(struct records *r);
 void records_fail(struct records *r, const struct problem *why);
 
 struct records_hook {

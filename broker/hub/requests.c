@@ -15,6 +15,7 @@ requests_new(void)
     list_init(&all->all);
     list_init(&all->fresh);
     list_init(&all->due);
+    list_init(&all->fresh_denials);
     list_init(&all->denials);
     tallies_init(&all->hosts);
     tallies_init(&all->froms);
@@ -122,6 +123,18 @@ request_behind(struct hub *hub, const struct request *r)
     return r->node.next == &hub->requests->all
                ? NULL
                : list_entry(r->node.next, struct request, node);
+}
+
+bool
+request_is_replaced(const struct request *r)
+{
+    const struct pairs *pairs = &r->hub->requests->pairs;
+    struct pair *pair = pairs_find(pairs, r->topic, slice_of(r->callback));
+
+    for (; pair; pair = pairs_same(pairs, pair))
+        if (list_entry(pair, struct request, pair)->id > r->id)
+            return true;
+    return false;
 }
 
 void

@@ -25,7 +25,7 @@ struct requests {
     struct ids by_id;
     struct pairs pairs;
     struct tallies hosts, froms;
-    struct list denials;
+    struct list fresh_denials, denials;
     size_t n_denials;
     bool has_warned; /* that there are too many, since there were none */
 };
@@ -44,6 +44,9 @@ void request_forget(struct request *request);
  * that may not be called is no error of transport. */
 int64_t request_next_try(const struct hub *hub, const struct call *call,
                          unsigned tries);
+
+/* At the end of a turn that was kept: tells those that were denied in it. */
+void deny_turn(struct requests *all);
 
 /* Forgets all denials. */
 void deny_end(struct requests *all);

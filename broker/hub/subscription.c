@@ -329,6 +329,7 @@ subscription_restore(struct hub *hub, struct topic *topic,
     s->lease_end_us = record->lease_end_us;
     s->after = s->reached = record->after;
     s->range_last = record->range_last;
+    s->generation = record->generation;
     return STATUS_OK;
 }
 
@@ -437,6 +438,7 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     deliver_cut(s);
     s->after = s->reached = after;
     s->range_last = 0;
+    s->generation++;
     s->failures = 0;
     s->failing_since_us = 0;
     list_remove(&s->moved);
@@ -444,17 +446,17 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     deliver_look(s);
 }
 
-/* What a callback is told; NULL: it knows. */
-static const char *
+/* What a callback is told; empty: it knows. */
+static struct slice
 reason_of(enum subscription_end how)
 {
     switch (how) {
     case END_DELETED:
-        return "the operator of the hub has ended the subscription";
+        return SLICE("the operator of the hub has ended the subscription");
     case END_REMOVED:
-        return "the topic is no more";
+        return VERIFY_TOPIC_GONE;
     default:
-        return NULL;
+        return (struct slice){NULL, 0};
     }
 }
 
@@ -473,31 +475,31 @@ name_of(enum subscription_end how)
 }
 
 /*
- * At once, also where its set was removed: what was left up to the end of the
- * set's log can no longer be read (registry.h: a removed set has its old bytes
- * or nothing), so nothing more is delivered, and the callback is told that it
- * is denied.
+ * At once. Where its set was removed: what was left up to the end of the set's
+ * log can no longer be read (registry.h: a removed set has its old bytes or
+ * nothing), so nothing more is delivered, and the callback is told that it is
+ * denied. What the framework channel says of the removal can be, and is
+ * delivered before (topic_end).
  */
 void
 subscription_end(struct subscription *s, enum subscription_end how)
 {
     struct hub *hub = s->hub;
     struct topic *topic = s->topic;
-    const char *reason = reason_of(how);
+    struct slice reason = reason_of(how);
 
     deliver_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
     records_subscription_gone(hub->records, s->id);
     DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
          diag_text("callback", s->callback), diag_text("how", name_of(how)));
-    if (reason && s->kind == SUBSCRIPTION_CALLBACK) {
+    if (reason.size > 0 && s->kind == SUBSCRIPTION_CALLBACK) {
         struct buf url;
 
         buf_init(&url, 2 * WEBSUB_URL_MAX);
         topic_write_url(&url, topic);
         if (!url.failed)
-            verify_deny(hub, slice_of(s->callback), buf_slice(&url),
-                        slice_of(reason));
+            verify_deny(hub, slice_of(s->callback), buf_slice(&url), reason);
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));

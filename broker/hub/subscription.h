@@ -76,6 +76,7 @@ struct subscription {
     uint64_t range_last; /* the delivery (after, range_last] was tried at least
                             once, as it stands in hub.db; 0: none */
     uint32_t range_form; /* ... in this form: see attempt_form (deliver.c's) */
+    uint32_t generation; /* how often the cursor was sent elsewhere */
     struct list moved;   /* in hub->moved: since hub.db was told (once a second)
                           */
 
@@ -170,7 +171,9 @@ enum subscription_end {
 
 void subscription_end(struct subscription *s, enum subscription_end how);
 
-/* Sends the cursor back, or forward, to `after`: what is in flight is cut. */
+/* Sends the cursor back, or forward, to `after`: what is in flight is cut. What
+ * is delivered from now on is of another generation, and has ids that nothing
+ * had before: whoever drops repeats by their ids gets what was asked for. */
 void subscription_redeliver(struct subscription *s, uint64_t after);
 
 void terms_fini(struct terms *terms); /* wipes the secret */

@@ -7,6 +7,7 @@
 #include "broker/hub/framework.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
+#include "broker/sets/announce.h"
 #include "broker/sets/links.h"
 #include "broker/sets/message.h"
 #include "broker/sets/positions.h"
@@ -396,11 +397,27 @@ look_at_head(const struct topic *topic, struct head *head)
     return exists;
 }
 
+/* The event that tells of the removal was committed with it, and is the last of
+ * this set: a later one of its name is another set's. */
+void
+topic_end(struct topic *topic)
+{
+    if (topic->is_ending)
+        return;
+    topic->end = announce_last(topic->set);
+    topic->is_ending = true;
+    topic_mark(topic);
+}
+
 bool
 topic_head(const struct topic *topic, uint64_t *last)
 {
     struct head head;
 
+    if (topic->is_ending) {
+        *last = topic->end;
+        return true;
+    }
     if (topic->kind == TOPIC_RELAY) {
         *last = topic->relay->last;
         return topic->relay->state != RELAY_GONE;
@@ -452,11 +469,12 @@ read_set(const struct topic *topic, const struct topic_wish *wish,
          struct buf *to, uint64_t *last, struct problem *why)
 {
     bool is_fixed = wish->upto != UINT64_MAX;
+    uint64_t end = topic->is_ending ? topic->end : UINT64_MAX;
     struct message_wish content = {
         .set = topic->set,
         .form = MESSAGE_XML,
         .after = wish->after,
-        .upto = wish->upto,
+        .upto = wish->upto < end ? wish->upto : end,
         .filter = topic->kind == TOPIC_CHANGES ? wish->filter : NULL,
         .reached = wish->reached,
         .is_silent = true,
@@ -472,7 +490,7 @@ read_set(const struct topic *topic, const struct topic_wish *wish,
 
     if (rc != STATUS_GONE)
         return rc;
-    if (!look_at_head(topic, &head))
+    if (!look_at_head(topic, &head) && topic->kind != TOPIC_FRAMEWORK)
         return STATUS_NOT_FOUND; /* `why` says that it was removed */
     *last = head.earliest;
     return STATUS_GONE;

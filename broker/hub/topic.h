@@ -50,6 +50,11 @@ struct topic {
     struct topic *next_dirty; /* ... before this one */
     bool is_listening;
 
+    /* Of TOPIC_FRAMEWORK, when its set was removed: what is told of that can
+     * still be read, up to `end`, and then its subscriptions end. */
+    bool is_ending;
+    uint64_t end;
+
     struct list subscriptions; /* all: subscription->of_topic */
     struct list resting;       /* those that have read everything that concerns
                                   them, and wait: subscription->node */
@@ -101,8 +106,11 @@ struct topic *topic_next_dirty(struct topic **taken);
 void topic_write_url(struct buf *to, const struct topic *topic);
 void topic_write_hub(struct buf *to, const struct topic *topic);
 
+/* Its set was removed; of TOPIC_FRAMEWORK: from now on it has what it has. */
+void topic_end(struct topic *topic);
+
 /* The seq of its last entry, 0: none; false: it is gone (its set was removed,
- * or removed and made anew). */
+ * or removed and made anew), and does not end in order: topic_end. */
 bool topic_head(const struct topic *topic, uint64_t *last);
 
 /* Judges a position that a subscriber gave. As positions_judge. */

@@ -60,7 +60,7 @@ verify_topic_gone(struct hub *hub, struct topic *topic)
         struct request *r = list_entry(node, struct request, node);
 
         if (r->topic == topic)
-            deny(r, SLICE("the topic is no more"));
+            deny(r, VERIFY_TOPIC_GONE);
     }
 }
 
@@ -79,7 +79,7 @@ confirm(struct request *r)
         if (s)
             subscription_end(s, END_UNSUBSCRIBED);
     } else if (!topic_head(r->topic, &head)) {
-        deny(r, SLICE("the topic is no more"));
+        deny(r, VERIFY_TOPIC_GONE);
         return;
     } else if (subscription_confirm(hub, r->topic, callback,
                                     SUBSCRIPTION_CALLBACK, &r->terms,
@@ -220,6 +220,8 @@ verify_turn(struct hub *hub)
 {
     struct requests *all = hub->requests;
     struct list *node;
+
+    deny_turn(all);
 
     /* From the newest on: an older one of its pair may be fresh, too. */
     while (!list_is_empty(&all->fresh)) {

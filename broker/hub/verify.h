@@ -86,16 +86,23 @@ struct request *request_by_id(struct hub *hub, uint64_t id);
 /* The one that was taken next; NULL: `request` is the newest. */
 struct request *request_behind(struct hub *hub, const struct request *request);
 
+/* A newer one of its pair is there: this one is about to go, and has no row. */
+bool request_is_replaced(const struct request *request);
+
 struct requests *requests_new(void);
 
 /* Frees all, without ending them: the loop ends, or never began. NULL is
  * allowed. */
 void requests_free(struct requests *all);
 
-/* Tells a callback that it is denied (W-041); a few tries, then given up. Not
- * remembered over a restart, and no more than DENIALS_MAX at a time: it is a
- * courtesy (what ended has ended), and must not cost what deliveries need. */
+/* Tells a callback that it is denied (W-041), when this turn is kept; also
+ * before there is a thread: with its first turn. A few tries, then given up.
+ * Not remembered over a restart, and no more than DENIALS_MAX at a time: it is
+ * a courtesy (what ended has ended), and must not cost what deliveries need. */
 #define DENIALS_MAX 10000
+
+/* The reason where a set or relay was removed. */
+#define VERIFY_TOPIC_GONE SLICE("the topic is no more")
 
 void verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
                  struct slice reason);

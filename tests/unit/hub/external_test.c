@@ -135,13 +135,14 @@ they_begin_where_the_settings_were_committed(void **state)
     asked_close(&a);
 }
 
-/* And end with it. */
+/* And end with it, when they were told, or could not be. */
 static void
 a_set_that_is_removed_tells_nobody(void **state)
 {
     struct asked a;
 
     asked_configure(&a, state);
+    a.sets.config.hub_give_up_us = 1;
     asked_open(&a);
     put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
     await_hubs(&a, "demo", 2, 0);

@@ -458,7 +458,8 @@ a_removed_set_ends_many_in_several_turns(void **state)
     assert_int_equal(subscriptions_count(sim->hub), 0);
 }
 
-/* A set of the same name that was made anew is another topic. */
+/* W-042, W-044: a set of the same name that was made anew is another topic; and
+ * who was not told by who has removed it is told at the start. */
 static void
 what_belonged_to_a_removed_set_is_not_the_new_ones(void **state)
 {
@@ -471,7 +472,13 @@ what_belonged_to_a_removed_set_is_not_the_new_ones(void **state)
     simulation_restart(sim);
 
     assert_int_equal(subscriptions_count(sim->hub), 0);
-    assert_int_equal(sim_n_calls(), 0);
+    assert_int_equal(sim_n_calls(), 2);
+    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.mode"),
+                        "denied");
+    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.topic"), TOPIC);
+    assert_string_equal(
+        sim_parameter(sim_call("http://b.example/"), "hub.mode"), "denied");
+    sim_answer(sim, sim_call(CALLBACK), 200, "");
     sim_active(sim, CALLBACK, "");
     simulation_restart(sim); /* and the rows are gone */
     assert_int_equal(subscriptions_count(sim->hub), 1);
