@@ -77,8 +77,9 @@ has_more(const struct subscription *s)
 
     if (!topic_head(s->topic, &head))
         return false; /* it is about to be ended: hub_sets_changed */
-    /* Of what comes behind it is told. */
-    if (s->topic->kind == TOPIC_FRAMEWORK && framework_seen(s->hub) < head)
+    /* Of what comes behind it is told; but not of a set that is gone. */
+    if (s->topic->kind == TOPIC_FRAMEWORK && !s->topic->is_ending &&
+        framework_seen(s->hub) < head)
         head = framework_seen(s->hub);
     return s->range_last != 0 || subscription_start(s) < head;
 }

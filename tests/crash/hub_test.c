@@ -19,6 +19,7 @@
 
 #include "tests/support/crossed.h"
 #include "tests/support/hub_stage.h"
+#include "tests/support/origin.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -265,6 +266,254 @@ a_lease_ends_also_while_the_broker_is_down(void **state)
     hub_stage_end(s);
 }
 
+/* W-091, R-306: what an operator asks for once more is no repeat, but each try
+ * of it is. */
+static void
+a_redelivery_is_another_delivery(void **state)
+{
+    struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
+    struct callback *cb = hub_stage_join(s, "/cb/1");
+    const struct seen *first, *second, *third;
+    struct hub_state now;
+    char path[200];
+
+    hub_stage_post(s, 3);
+    first = callback_await(cb, SEEN_DELIVERY, 1);
+    hub_await_head(&s->http, HUB_SET, callback_url(cb));
+    assert_true(hub_look(&s->http, HUB_SET, callback_url(cb), &now));
+
+    CALLBACK_DOES(cb, SEEN_DELIVERY, {.kind = MANNER_HANG, .times = 1});
+    snprintf(path, sizeof(path),
+             "/sets/" HUB_SET "/subscriptions/%s/redeliver?after=0", now.id);
+    assert_int_equal(http_ask(&s->http, "POST", path, NULL), 200);
+    second = callback_await(cb, SEEN_DELIVERY, 2);
+    broker_kill9(&s->broker);
+    broker_restart(&s->broker);
+    third = callback_await(cb, SEEN_DELIVERY, 3);
+
+    seen_assert_same_body(second, first);
+    seen_assert_same_body(third, first);
+    assert_string_not_equal(second->id, first->id);
+    assert_string_equal(third->id, second->id);
+    callback_await_accepted(cb, 2); /* of those with ids of their own */
+    broker_stop(&s->broker);
+}
+
+/* Ends that are asked for */
+
+#define HANGING 200
+
+/* R-306; W-074, W-091: SIGTERM waits for no callback (they have 100 seconds
+ * here), and what was cut goes on where it was. */
+static void
+an_end_cuts_what_hangs_and_loses_nothing(void **state)
+{
+    struct hub_stage *s =
+        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "100",
+                       "--hub-host-connections", "1000");
+    struct callback *all[HANGING];
+    uint64_t last;
+
+    for (size_t i = 0; i < N(all); i++) {
+        char target[40];
+
+        snprintf(target, sizeof(target), "/cb/%zu", i);
+        all[i] = hub_stage_join(s, target);
+        CALLBACK_DOES(all[i], SEEN_DELIVERY, {.kind = MANNER_HANG, .times = 1});
+    }
+    hub_stage_post(s, 3);
+    for (size_t i = 0; i < N(all); i++)
+        callback_await(all[i], SEEN_DELIVERY, 1);
+    last = hub_stage_post(s, 3);
+    broker_stop(&s->broker);
+    broker_restart(&s->broker);
+
+    for (size_t i = 0; i < N(all); i++) {
+        const struct seen *first = callback_seen(all[i], SEEN_DELIVERY, 0),
+                          *again = callback_await(all[i], SEEN_DELIVERY, 2);
+
+        assert_string_equal(again->id, first->id);
+        seen_assert_same_body(again, first);
+        callback_await_last(all[i], last);
+        assert_int_equal(callback_journal(all[i]).n_holes, 0);
+    }
+    hub_stage_end(s);
+}
+
+/* Everything at once */
+
+#define MIXED_ROUNDS 8
+#define STAYING      12 /* they renew */
+#define FLIPPING     12 /* they come and go */
+
+struct mixture {
+    struct hub_stage *s;
+    uint64_t random;
+    struct origin *origin;
+    struct callback *staying[STAYING], *flipping[FLIPPING], *failing, *reader;
+    bool is_wanted[FLIPPING]; /* what was answered 202 last */
+    unsigned n_documents;     /* that the relay has answered with 200 */
+};
+
+static void
+subscribe(struct mixture *m, struct callback *cb, bool is_wanted)
+{
+    char lease[20];
+    struct hub_form form = {
+        .mode = is_wanted ? "subscribe" : "unsubscribe",
+        .set = HUB_SET,
+        .callback = callback_url(cb),
+        .lease = is_wanted ? lease : NULL,
+    };
+
+    snprintf(lease, sizeof(lease), "%u",
+             300 + (unsigned)(crossed_random(&m->random) % 1000));
+    hub_assert_taken(&m->s->http, hub_ask(&m->s->http, &form));
+}
+
+static void
+post_document(struct mixture *m)
+{
+    struct hub_stage *s = m->s;
+    char links[900], text[40];
+    const char *headers[] = {"Content-Type: text/plain", links, NULL};
+
+    snprintf(links, sizeof(links),
+             "Link: <%s>; rel=\"self\", <%s>; rel=\"hub\"",
+             origin_url(m->origin), s->hub.text);
+    snprintf(text, sizeof(text), "%u", m->n_documents);
+    assert_int_equal(http_request(&s->http, "POST", "/hub", headers,
+                                  (struct slice){text, strlen(text)}),
+                     200);
+    m->n_documents++;
+}
+
+static void
+mix_begin(struct mixture *m, struct hub_stage *s)
+{
+    static const char *const json[] = {"Content-Type: application/json", NULL};
+    char text[400];
+
+    *m = (struct mixture){.s = s, .random = seed()};
+    m->origin = origin_new("/feed");
+    origin_names(m->origin, origin_url(m->origin), s->hub.text);
+    snprintf(text, sizeof(text), "{\"topic\":\"%s\"}", origin_url(m->origin));
+    assert_int_equal(http_request(&s->http, "PUT", "/relays/feed", json,
+                                  (struct slice){text, strlen(text)}),
+                     201);
+    m->reader = callbacks_add(s->callbacks, "/cb/reader");
+    hub_assert_taken(&s->http,
+                     HUB_SUBSCRIBE(&s->http, .topic = origin_url(m->origin),
+                                   .callback = callback_url(m->reader)));
+    callback_await(m->reader, SEEN_VERIFICATION, 1);
+    m->failing = hub_stage_join(s, "/cb/failing");
+    for (size_t i = 0; i < STAYING; i++) {
+        snprintf(text, sizeof(text), "/cb/staying/%zu", i);
+        m->staying[i] = hub_stage_join(s, text);
+    }
+    for (size_t i = 0; i < FLIPPING; i++) {
+        snprintf(text, sizeof(text), "/cb/flipping/%zu", i);
+        m->flipping[i] = callbacks_add(s->callbacks, text);
+    }
+}
+
+static void
+mix_round(struct mixture *m)
+{
+    unsigned n = 10 + crossed_random(&m->random) % 50;
+
+    CALLBACK_DOES(m->failing, SEEN_DELIVERY, {.status = 500});
+    for (unsigned i = 0; i < n; i++) {
+        size_t which = crossed_random(&m->random) % FLIPPING;
+
+        switch (crossed_random(&m->random) % 6) {
+        case 0:
+            subscribe(m, m->staying[which % STAYING], true);
+            break;
+        case 1:
+        case 2:
+            m->is_wanted[which] = crossed_random(&m->random) % 2;
+            subscribe(m, m->flipping[which], m->is_wanted[which]);
+            break;
+        case 3:
+            post_document(m);
+            break;
+        default:
+            hub_stage_post(m->s, 1 + crossed_random(&m->random) % POST_MAX);
+            break;
+        }
+    }
+    poll(NULL, 0, (int)(crossed_random(&m->random) % (LATER_MAX_MS + 1)));
+}
+
+/* Every request that was answered 202 has come to its end, the newest of its
+ * pair last. */
+static void
+assert_as_wanted(struct mixture *m)
+{
+    struct http *h = &m->s->http;
+
+    for (size_t i = 0; i < FLIPPING; i++)
+        if (m->is_wanted[i])
+            hub_await_active(h, HUB_SET, callback_url(m->flipping[i]));
+        else
+            hub_await_gone(h, HUB_SET, callback_url(m->flipping[i]));
+    for (size_t i = 0; i < STAYING; i++)
+        hub_await_active(h, HUB_SET, callback_url(m->staying[i]));
+}
+
+/* Whatever was answered 200 was delivered, in order. */
+static void
+assert_documents(struct mixture *m)
+{
+    size_t n = 0;
+    unsigned next = 0;
+
+    callback_await_accepted(m->reader, m->n_documents);
+    n = callback_count(m->reader, SEEN_DELIVERY);
+    for (size_t i = 0; i < n; i++) {
+        const struct seen *d = callback_seen(m->reader, SEEN_DELIVERY, i);
+        unsigned number = (unsigned)strtoul(d->body, NULL, 10);
+
+        assert_in_range(number, 0, next); /* a repeat, or the next */
+        next += number == next;
+    }
+    assert_int_equal(next, m->n_documents);
+}
+
+/* W-031, W-036, W-044, W-061, W-074, W-090, R-296, R-306 */
+static void
+nothing_that_was_answered_is_lost(void **state)
+{
+    struct hub_stage *s =
+        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-give-up", "0.1");
+    struct mixture m;
+    uint64_t last;
+
+    mix_begin(&m, s);
+    for (unsigned round = 0; round < MIXED_ROUNDS; round++) {
+        mix_round(&m);
+        broker_kill9(&s->broker);
+        broker_restart(&s->broker);
+        assert_as_wanted(&m);
+    }
+    CALLBACK_DOES(m.failing, SEEN_DELIVERY, {.status = 200});
+    last = hub_stage_post(s, 1);
+    for (size_t i = 0; i < STAYING; i++) {
+        struct trace t;
+
+        callback_await_last(m.staying[i], last);
+        assert_int_equal(callback_journal(m.staying[i]).n_holes, 0);
+        callback_trace(m.staying[i], &t);
+        assert_int_equal(t.last, last);
+        trace_fini(&t);
+    }
+    callback_await_last(m.failing, last); /* with holes, but it goes on */
+    assert_documents(&m);
+    origin_free(m.origin);
+    hub_stage_end(s);
+}
+
 int
 main(void)
 {
@@ -276,6 +525,9 @@ main(void)
         TEST(a_request_that_was_taken_outlives_a_kill),
         TEST(an_unsubscription_that_was_taken_outlives_a_kill),
         TEST(a_lease_ends_also_while_the_broker_is_down),
+        TEST(a_redelivery_is_another_delivery),
+        TEST(an_end_cuts_what_hangs_and_loses_nothing),
+        TEST(nothing_that_was_answered_is_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

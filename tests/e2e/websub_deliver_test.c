@@ -570,6 +570,50 @@ addresses_that_are_not_allowed_are_not_called(void **state)
     hub_stage_end(s);
 }
 
+/* R-320, W-042: who follows how a set is published is told that it is removed,
+ * and denied then. */
+static void
+a_removed_set_is_told_before_it_is_denied(void **state)
+{
+    struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
+    struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
+    struct callback *plain = hub_stage_join(s, "/cb/2");
+    const struct seen *told, *denial;
+    struct xpath x;
+    char topic[400];
+
+    snprintf(topic, sizeof(topic),
+             "%s/sets/" HUB_SET "/framework-notifications", s->broker.url);
+    hub_assert_taken(&s->http, HUB_SUBSCRIBE(&s->http, .topic = topic,
+                                             .callback = callback_url(cb)));
+    hub_await_head(&s->http, HUB_SET, callback_url(cb));
+    CALLBACK_DOES(cb, SEEN_DELIVERY, {.status = 503, .times = 3});
+    assert_int_equal(http_ask(&s->http, "DELETE", "/sets/" HUB_SET, NULL), 204);
+    callback_await(plain, SEEN_DENIAL, 1);
+    callback_await(cb, SEEN_DELIVERY, 1);
+    /* A set of the same name is another one, and told to others. */
+    assert_int_equal(
+        http_request(&s->http, "PUT", "/sets/" HUB_SET,
+                     (const char *[]){"Content-Type: application/json", NULL},
+                     SLICE("{}")),
+        201);
+
+    denial = callback_await(cb, SEEN_DENIAL, 1);
+    seen_assert_parameter(denial, "hub.topic", topic);
+    assert_int_equal(callback_count(cb, SEEN_DELIVERY), 4);
+    told = callback_seen(cb, SEEN_DELIVERY, 3);
+    assert_true(told->order < denial->order);
+    assert_true(callback_accepted(cb, told));
+    xpath_open(&x, (struct slice){told->body, told->body_size});
+    assert_xpath_count(&x,
+                       "/s:urlset/s:url[1]/rs:md[@change='deleted' and "
+                       "@capability='capabilitylist']",
+                       1);
+    assert_xpath_count(&x, "//rs:md[@change='created']", 0);
+    xpath_close(&x);
+    hub_stage_end(s);
+}
+
 int
 main(void)
 {
@@ -591,6 +635,7 @@ main(void)
         TEST(everything_comes_in_order_whatever_fails),
         TEST(who_hangs_delays_nobody),
         TEST(addresses_that_are_not_allowed_are_not_called),
+        TEST(a_removed_set_is_told_before_it_is_denied),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
