@@ -49,6 +49,11 @@
 #include "broker/hub/relay_records.h"
 #include "broker/hub/verify.h"
 
+/* How often a subscription's cursor was sent elsewhere. */
+#define GENERATION_STEP                                                \
+    "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL" \
+    " DEFAULT 0;"
+
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
@@ -67,9 +72,7 @@ static const char *const steps[] = {
     " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL,"
     " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
     " requester TEXT NOT NULL);",
-    RELAY_RECORDS_STEP,
-    "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL"
-    " DEFAULT 0;",
+    RELAY_RECORDS_STEP, GENERATION_STEP,
     /* A part that keeps rows of its own adds its step here, at the end. */
 };
 
