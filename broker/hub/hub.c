@@ -43,6 +43,7 @@
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/report.h"
+#include "broker/sets/announce.h"
 #include "broker/sets/links.h"
 
 /* Turns */
@@ -200,10 +201,10 @@ look_at_sets(struct hub *hub)
 
         if (topic->kind == TOPIC_RELAY || topic_head(topic, &head))
             continue;
-        if (topic->kind == TOPIC_FRAMEWORK)
-            end_framework(hub, topic);
-        else
+        if (topic->kind == TOPIC_CHANGES)
             more |= hub_end_topic(hub, topic);
+        else if (announce_is_over(topic->set)) /* else it is a moment later */
+            end_framework(hub, topic);
     }
     if (more)
         hub_sets_changed(hub); /* in another turn */

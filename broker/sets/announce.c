@@ -101,6 +101,12 @@ announce_last(const struct set *set)
     return own > source ? own : source;
 }
 
+bool
+announce_is_over(const struct set *set)
+{
+    return atomic_load(&set->is_over);
+}
+
 void
 announce_found(struct set *set, uint64_t seq)
 {
@@ -385,6 +391,24 @@ announcer_tell(struct announcer *announcer, const struct log_fact *facts,
     return rc;
 }
 
+/* Sets that the round has removed have had their last event. Was there one? */
+static bool
+end_removed(const struct announcement *a)
+{
+    bool is_any = false;
+
+    for (size_t i = 0; i < a->post.n_fragments; i++) {
+        struct set *set = a->about[i];
+        struct head head;
+
+        if (!set || log_head(set->log, &head))
+            continue;
+        atomic_store(&set->is_over, true);
+        is_any = true;
+    }
+    return is_any;
+}
+
 /* Log thread: the round was committed, or not. */
 static void
 on_told(struct post *post)
@@ -392,8 +416,11 @@ on_told(struct post *post)
     struct announcer *announcer =
         list_entry(post, struct announcer, round.post);
 
-    if (!post->status)
-        note(&announcer->round, announcer);
+    if (post->status)
+        return;
+    note(&announcer->round, announcer);
+    if (end_removed(&announcer->round))
+        registry_tell_changed(announcer->registry);
 }
 
 void

@@ -57,6 +57,11 @@ MUST_CHECK enum status announce_submit(struct registry *registry,
  * log's head for a moment. Any thread. */
 uint64_t announce_last(const struct set *set);
 
+/* The set was removed, and that is told: announce_last is its last for ever. A
+ * set is gone a moment before; registry_options.on_changed is called behind
+ * both. Any thread. */
+bool announce_is_over(const struct set *set);
+
 /* Somebody has looked, where announce_last said 0, and found it there. Of a set
  * that has no event any more, 1 will do: that one is not retained, or not its.
  * Any thread. */

@@ -70,6 +70,8 @@ struct set {
 
     /* See announce_last. Relaxed: it says where to look. */
     _Atomic(uint64_t) last_event;
+    atomic_bool is_over; /* it was removed, and its last event is there to be
+                            read: announce_is_over */
 
     /* The archive thread's: the oldest list that it looked at, and when that
      * ended, so that it need not look again. */
