@@ -65,9 +65,17 @@ list_of(struct foreign *foreign, struct slice topic)
     return &foreign->sources[h % SOURCES_LISTS];
 }
 
+/* Its alarms go with it: others that are set or cleared later are linked with
+ * them. */
 static void
 source_free(struct source *s)
 {
+    struct caller *caller = s->foreign->hub->caller;
+
+    if (caller) { /* else nothing was begun */
+        caller_clear_alarm(caller, &s->forget);
+        caller_clear_alarm(caller, &s->retry);
+    }
     list_remove(&s->node);
     list_remove(&s->fetch_node);
     list_remove(&s->fetched_node);
@@ -291,7 +299,7 @@ source_ask(struct source *s, struct order *order)
     caller_start(hub->caller, &s->head);
 }
 
-/* The end: calls were cut, jobs are done, alarms do not ring any more. */
+/* The end: calls were cut, jobs are done. */
 void
 sources_free(struct foreign *foreign)
 {
