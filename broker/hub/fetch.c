@@ -135,10 +135,6 @@ take(struct source *s, struct problem *why)
     if (type.size == 0)
         type = SLICE("application/octet-stream"); /* RFC 9110, 8.3 */
     rc = intake_fetched(s, &target, type, call->answer, why);
-    if (!rc && target.relay) {
-        list_remove(&s->fetched_node);
-        list_append(&s->foreign->fetched, &s->fetched_node);
-    }
     return rc == STATUS_BUSY ? STATUS_AGAIN : rc;
 }
 

@@ -264,12 +264,18 @@ static void
 on_worked(struct job *job)
 {
     struct intake *in = list_entry(job, struct intake, job);
+    struct source *s = in->source;
 
     in->is_worked = true;
-    if (in->target.relay && is_wanted(in))
+    if (in->target.relay && is_wanted(in)) {
         in->status =
             relay_take(in->target.relay, slice_of(in->type),
                        key_slice(&in->key), in->body, &in->digest, &in->why);
+        if (!in->status && !in->order) { /* else nobody would come again */
+            list_remove(&s->fetched_node);
+            list_append(&s->foreign->fetched, &s->fetched_node);
+        }
+    }
     finish_if_done(in);
 }
 
