@@ -40,7 +40,7 @@ MUST_CHECK enum status signature_method_of(struct slice name,
                                            enum signature_method *method);
 
 /* A key, scheduled once, so that signing costs what hashing the body costs
- * (EVP_MAC, duplicated). One thread at a time. */
+ * (EVP_MAC, begun anew). One thread at a time. */
 struct signer;
 
 /* Keyed with the bytes of `secret` as they are, prefix whsec_ included (W-106).

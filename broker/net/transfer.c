@@ -71,7 +71,6 @@ set_constants(struct transfer *t)
     SET(PRIVATE, t);
     SET(ERRORBUFFER, t->error);
     SET(NOSIGNAL, 1L);
-    SET(USERAGENT, "tidings/" TIDINGS_VERSION);
     SET(BUFFERSIZE, READ_SIZE);
     SET(UPLOAD_BUFFERSIZE, WRITE_SIZE);
     SET(WRITEFUNCTION, on_body);
@@ -85,6 +84,7 @@ set_constants(struct transfer *t)
     SET(CLOSESOCKETFUNCTION, calling_close_socket);
     SET(CLOSESOCKETDATA, t->caller);
     SET(PROXY, "");
+    SET(NOPROXY, "*"); /* nor is the environment asked, call by call */
     SET(QUICK_EXIT, 1L);
     SET(PROTOCOLS_STR, "http,https");
     SET(REDIR_PROTOCOLS_STR, "http,https");
@@ -164,17 +164,21 @@ is_clean(const char *header)
 }
 
 /* Joins the headers to a list without a copy of any: libcurl only reads it. The
- * first one takes away what makes a long body wait for "100 Continue". */
+ * first one takes away what makes a long body wait for "100 Continue". Who we
+ * are stands here and not in an option, which libcurl would write twice in each
+ * call, byte by byte. */
 static bool
 set_headers(struct transfer *t, struct call *call)
 {
     static char no_expect[] = "Expect:";
+    static char agent[] = "User-Agent: tidings/" TIDINGS_VERSION;
     const char *const *given = call->headers;
-    size_t n = 0;
+    size_t n = TRANSFER_HEADERS;
 
-    t->headers[n++] = (struct curl_slist){no_expect, NULL};
+    t->headers[0] = (struct curl_slist){no_expect, &t->headers[1]};
+    t->headers[1] = (struct curl_slist){agent, NULL};
     for (; given && *given; given++) {
-        if (n > CALL_HEADERS_MAX) {
+        if (n == TRANSFER_HEADERS + CALL_HEADERS_MAX) {
             call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
                       CALL_HEADERS_MAX);
             return false;

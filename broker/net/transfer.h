@@ -16,13 +16,16 @@
 
 struct shard;
 
+/* Headers of ours, in every call. */
+#define TRANSFER_HEADERS 2
+
 struct transfer {
     struct list node; /* while it is spare */
     struct caller *caller;
     struct shard *shard;
     struct call *call;
     CURL *easy;
-    struct curl_slist headers[CALL_HEADERS_MAX + 1];
+    struct curl_slist headers[TRANSFER_HEADERS + CALL_HEADERS_MAX];
     struct buf answer;
     struct buf links;
     size_t head_size;  /* bytes of headers so far */
