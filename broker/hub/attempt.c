@@ -9,6 +9,7 @@
 #include "broker/hub/inside.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
+#include "proto/number.h"
 #include "proto/signature.h"
 #include "proto/weblink.h"
 #include "proto/websub.h"
@@ -43,15 +44,19 @@ void
 attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
            uint64_t after, uint64_t last)
 {
-    int size =
-        snprintf(to, DELIVERY_ID_SIZE, "%s.%" PRIu64 ".%" PRIu64 ".%" PRIu64,
-                 s->topic->epoch, s->id, after, last);
+    const uint64_t numbers[] = {s->id, after, last};
+    char *end = stpcpy(to, s->topic->epoch);
 
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        *end++ = '.';
+        end += number_write(end, numbers[i]);
+    }
+    *end = '\0';
     if (s->range_form != 0)
-        size += snprintf(to + size, DELIVERY_ID_SIZE - (size_t)size,
-                         ".%08" PRIx32, s->range_form);
+        end += snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to),
+                        ".%08" PRIx32, s->range_form);
     if (s->generation != 0)
-        snprintf(to + size, DELIVERY_ID_SIZE - (size_t)size, ".r%" PRIu32,
+        snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to), ".r%" PRIu32,
                  s->generation);
 }
 
@@ -73,7 +78,7 @@ add(struct attempt *a, const char *name, const char *value)
 
 /* In one line (W-083). */
 static void
-add_links(struct attempt *a, const struct subscription *s)
+write_links(struct attempt *a, const struct subscription *s)
 {
     struct buf links, url;
 
@@ -96,10 +101,28 @@ add_links(struct attempt *a, const struct subscription *s)
     }
     BUF_ADD(&a->text, "Link: ");
     buf_add_slice(&a->text, buf_slice(&links));
-    end_header(a);
     a->text.failed |= links.failed || url.failed;
     buf_fini(&links);
     buf_fini(&url);
+}
+
+/* What callbacks of a set's topic get is made once; a relay may get another
+ * hub. */
+static void
+add_links(struct attempt *a, const struct subscription *s)
+{
+    struct topic *topic = s->topic;
+    bool is_kept = s->kind == SUBSCRIPTION_CALLBACK && topic->set;
+    size_t from = a->text.size;
+
+    if (is_kept && topic->links)
+        buf_add_text(&a->text, topic->links);
+    else
+        write_links(a, s);
+    if (is_kept && !topic->links && !a->text.failed)
+        topic->links =
+            slice_dup((struct slice){a->text.data + from, a->text.size - from});
+    end_header(a);
 }
 
 static enum status

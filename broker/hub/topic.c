@@ -233,6 +233,7 @@ topic_release(struct topic *topic)
     forget_mark(topic);
     ids_fini(&topic->subscriptions_by_id);
     ids_fini(&topic->requests_by_id);
+    free(topic->links);
     free(topic);
 }
 

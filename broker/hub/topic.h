@@ -63,6 +63,7 @@ struct topic {
     struct list busy;          /* the others */
     unsigned n_requests;       /* verify.c: requests that wait for it */
     struct ids subscriptions_by_id, requests_by_id; /* the same, in order */
+    char *links; /* attempt.c: its callbacks' Link header; NULL: not made yet */
 };
 
 /* The topic with that URL: of a set that exists, or of a relay. Compared as

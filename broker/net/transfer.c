@@ -89,6 +89,7 @@ set_constants(struct transfer *t)
     SET(PROTOCOLS_STR, "http,https");
     SET(REDIR_PROTOCOLS_STR, "http,https");
     SET(DISALLOW_USERNAME_IN_URL, 1L);
+    SET(CURLU, t->url);
     SET(NETRC, (long)CURL_NETRC_IGNORED);
 
     /* As what. The URL goes out as it was given (W-080); the answer comes in as
@@ -120,7 +121,8 @@ transfer_new(struct caller *caller)
     buf_init(&t->answer, 0);
     buf_init(&t->links, LINKS_MAX);
     t->easy = curl_easy_init();
-    if (t->easy && set_constants(t))
+    t->url = curl_url();
+    if (t->easy && t->url && set_constants(t))
         return t;
     transfer_free(t);
     return NULL;
@@ -130,6 +132,7 @@ void
 transfer_free(struct transfer *t)
 {
     curl_easy_cleanup(t->easy);
+    curl_url_cleanup(t->url);
     buf_fini(&t->answer);
     buf_fini(&t->links);
     free(t);
@@ -227,6 +230,12 @@ transfer_set(struct transfer *t, struct call *call)
     }
     if (!set_headers(t, call))
         return false;
+    if (curl_url_set(t->url, CURLUPART_URL, call->url,
+                     CURLU_PATH_AS_IS | CURLU_DISALLOW_USER |
+                         CURLU_NON_SUPPORT_SCHEME)) {
+        call_fail(call, CALL_REFUSED, "the URL is none that can be called");
+        return false;
+    }
     t->call = call;
     t->answer.max = call->max_answer;
     if (!set_method(e, call) || curl_easy_setopt(e, CURLOPT_URL, call->url) ||

@@ -25,6 +25,7 @@ struct transfer {
     struct shard *shard;
     struct call *call;
     CURL *easy;
+    CURLU *url;
     struct curl_slist headers[TRANSFER_HEADERS + CALL_HEADERS_MAX];
     struct buf answer;
     struct buf links;

@@ -48,7 +48,8 @@ struct settings {
     size_t entries;
     size_t bytes;
     unsigned publishers;
-    double rate; /* posts a second; 0: one when everybody has the last */
+    uint64_t posts; /* so many, whatever they take; 0: for `seconds` */
+    double rate;    /* posts a second; 0: one when everybody has the last */
     double seconds;
     int server_core;
     int own_core;
@@ -80,6 +81,7 @@ static const char usage_text[] =
     "  --flood           posts as fast as is answered\n"
     "  --publishers N    connections that do (4); otherwise it is one\n"
     "  --seconds S       how long is measured (4)\n"
+    "  --posts N         so many instead, each when everybody has the last\n"
     "  --idle            only subscribes and looks at the memory\n"
     "  --server-core N   the server's core, -1: any (-1)\n"
     "  --own-core N      this program's core, -1: any (-1)\n"
@@ -122,6 +124,9 @@ set_option(struct settings *s, char which, const char *name, const char *text)
     case 's':
         s->seconds = bench_number(name, text, 0.1, 600);
         break;
+    case 'm':
+        s->posts = (uint64_t)bench_number(name, text, 1, 1e9);
+        break;
     case 'i':
         s->is_idle = true;
         break;
@@ -158,6 +163,7 @@ parse(struct settings *s, int argc, char **argv)
         {"flood", no_argument, NULL, 'f'},
         {"publishers", required_argument, NULL, 'p'},
         {"seconds", required_argument, NULL, 's'},
+        {"posts", required_argument, NULL, 'm'},
         {"idle", no_argument, NULL, 'i'},
         {"server-core", required_argument, NULL, 'c'},
         {"own-core", required_argument, NULL, 'o'},
@@ -445,7 +451,8 @@ measure(struct load *load, pid_t pid)
     else if (s->rate > 0)
         post_at_pace(load, end_ns);
     else
-        while (bench_now_ns() < end_ns)
+        for (uint64_t i = 0; s->posts ? i < s->posts : bench_now_ns() < end_ns;
+             i++)
             post_once(load);
     drain(load);
     usage_take(&to, pid);
