@@ -27,9 +27,9 @@
  * - A cursor is older in hub.db: after a crash a delivery is repeated.
  *
  * - A subscription's end: no delivery from now on, whatever hub.db says. A
- *   denial waits until it is kept (deny.c). After a crash its reason is there
- *   again, or it is: the lease ends again, the callback answers 410 again, the
- *   operator was told 503.
+ *   denial waits until it is kept (verify_deny.c). After a crash its reason is
+ * there again, or it is: the lease ends again, the callback answers 410 again,
+ * the operator was told 503.
  */
 #include "broker/hub/hub.h"
 

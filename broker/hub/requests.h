@@ -2,7 +2,7 @@
  * requests.h - the tables of requests, for the files that verify.h is made of:
  *
  *   requests.c   the tables          verify.c   calling, judging, ending
- *   take.c       from an order       deny.c     denials
+ *   verify_take.c  from an order     verify_deny.c  denials
  */
 #ifndef BROKER_HUB_REQUESTS_H
 #define BROKER_HUB_REQUESTS_H

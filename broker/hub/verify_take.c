@@ -1,5 +1,5 @@
 /*
- * take.c - an order becomes a request: topic, limits, terms, place.
+ * verify_take.c - an order becomes a request: topic, limits, terms, place.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>

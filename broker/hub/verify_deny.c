@@ -1,5 +1,5 @@
 /*
- * deny.c - callbacks are told that they are denied (W-041).
+ * verify_deny.c - callbacks are told that they are denied (W-041).
  *
  * Nothing is told that is not kept: a denial goes out at the end of the turn
  * that has kept its reason (verify_turn), or, where that was not kept, of the
