@@ -48,15 +48,15 @@ attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
     char *end = stpcpy(to, s->topic->epoch);
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        *end++ = '.';
+        *end++ = '-';
         end += number_write(end, numbers[i]);
     }
     *end = '\0';
     if (s->range_form != 0)
         end += snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to),
-                        ".%08" PRIx32, s->range_form);
+                        "-%08" PRIx32, s->range_form);
     if (s->generation != 0)
-        snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to), ".r%" PRIu32,
+        snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to), "-r%" PRIu32,
                  s->generation);
 }
 

@@ -16,11 +16,14 @@
  *
  * The ID is the same for every try, and two deliveries that differ have two:
  *
- *   9f86d081884c7d65.17.4710.4723           epoch, subscription, after, last
- *   9f86d081884c7d65.17.4710.4723.5f3a09c1  and its form, where it is not the
+ *   9f86d081884c7d65-17-4710-4723           epoch, subscription, after, last
+ *   9f86d081884c7d65-17-4710-4723-5f3a09c1  and its form, where it is not the
  *                                           plain range: a filter, no links
- *   9f86d081884c7d65.17.4710.4723.r1        after one redelivery that was asked
+ *   9f86d081884c7d65-17-4710-4723-r1        after one redelivery that was asked
  *                                           for
+ *
+ * It has no full stop: in Standard Webhooks that is what separates it from the
+ * timestamp and the body in what is signed.
  */
 #ifndef BROKER_HUB_ATTEMPT_H
 #define BROKER_HUB_ATTEMPT_H

@@ -94,7 +94,7 @@ add_beginning(struct buf *to, const struct request *r)
     add_position(to, r->topic, r->after);
     if (topic_head(r->topic, &head))
         add_number(to, "lag", head > r->after ? head - r->after : 0);
-    add_flag(to, "pending", false);
+    add_flag(to, "delivering", false);
     add_number(to, "deliveries", 0);
     add_number(to, "attempts", 0);
     add_number(to, "failures", 0);
@@ -140,7 +140,7 @@ add_pending(struct buf *to, const struct subscription *s)
 {
     bool is_waiting = !s->delivery && s->failures > 0;
 
-    add_flag(to, "pending", s->delivery || is_waiting);
+    add_flag(to, "delivering", s->delivery || is_waiting);
     if (is_waiting && s->retry_alarm.at_us > 0)
         add_time(to, "nextTry",
                  clock_now_us() + s->retry_alarm.at_us - clock_steady_us());

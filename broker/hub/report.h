@@ -3,7 +3,7 @@
  *
  *   {"id":17,"topic":"http://...","callback":"http://...","kind":"callback",
  *    "simple":false,"state":"active","leaseEnd":"2026-12-01T10:00:00Z",
- *    "position":"9f86d081884c7d65-4710","lag":3,"pending":true,
+ *    "position":"9f86d081884c7d65-4710","lag":3,"delivering":true,
  *    "nextTry":"2026-11-20T10:00:07.5Z","deliveries":12,"attempts":14,
  *    "failures":2,"skipped":0,"lastSuccess":"...","lastFailure":"...",
  *    "lastStatus":503,"lastError":"503 Service Unavailable",

@@ -83,6 +83,7 @@ signs_as_standard_webhooks_do(void **state)
                         header(first, "Tidings-Delivery"));
     assert_string_equal(header(first, "webhook-id"),
                         header(second, "webhook-id"));
+    assert_null(strchr(header(first, "webhook-id"), '.'));
     assert_true(!strncmp(header(first, "webhook-signature"), "v1,", 3));
     assert_string_not_equal(header(first, "webhook-signature"),
                             header(second, "webhook-signature"));

@@ -29,7 +29,7 @@ a_report_tells_all_but_the_secret(void **state)
     assert_non_null(strstr(sim_text, "\"topic\":\"" TOPIC "\""));
     assert_non_null(strstr(sim_text, "\"state\":\"active\""));
     assert_non_null(strstr(sim_text, "\"leaseEnd\":\"2027-01-25T08:00:00Z\""));
-    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
     assert_non_null(strstr(sim_text, "\"filter\":\"tag=a\",\"interval\":0.5"));
     assert_non_null(strstr(sim_text, "\"hasSecret\":true"));
 
@@ -49,7 +49,7 @@ a_report_tells_no_lag_where_nothing_passes(void **state)
     sim_post(sim, 4, 2);
     assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
 
-    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
 }
 
 /* Nor what happened to other sets, in the log that all share. */
@@ -74,7 +74,7 @@ a_report_tells_no_lag_of_framework_events_of_others(void **state)
     sim_turn(sim);
     assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
 
-    assert_non_null(strstr(sim_text, "\"lag\":0,\"pending\":false"));
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
 }
 
 static void
@@ -87,7 +87,7 @@ a_report_tells_what_fails(void **state)
     sim_answer(sim, sim_call(CALLBACK), 503, "");
     assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
 
-    assert_non_null(strstr(sim_text, "\"lag\":2,\"pending\":true,"
+    assert_non_null(strstr(sim_text, "\"lag\":2,\"delivering\":true,"
                                      "\"nextTry\":\"2027-01-15T08:00:0"));
     assert_non_null(strstr(sim_text, "\"attempts\":1,\"failures\":1"));
     assert_non_null(strstr(sim_text, "\"lastStatus\":503"));
