@@ -54,7 +54,7 @@ begin(struct hub *hub, struct topic *topic, const char *url, uint64_t after)
  * framework events, from now on. */
 static void
 sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
-           const struct peers *peers, const uint64_t *after)
+           const struct peers *peers, uint64_t after)
 {
     struct problem why = {""};
     struct topic *topic;
@@ -68,8 +68,8 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
     }
     end_unnamed(topic, peers);
     if (peers && topic_head(topic, &last)) {
-        if (after && kind == TOPIC_CHANGES)
-            last = *after;
+        if (after != PEERS_AFTER_UNKNOWN && kind == TOPIC_CHANGES)
+            last = after;
         for (unsigned i = 0; i < peers->n_hubs; i++)
             begin(hub, topic, peers->hubs[i], last);
     }
@@ -77,7 +77,7 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
 }
 
 static void
-sync_set(struct hub *hub, struct set *set, const uint64_t *after)
+sync_set(struct hub *hub, struct set *set, uint64_t after)
 {
     struct peers *peers = registry_peers(set);
 
@@ -109,13 +109,12 @@ end_stale(struct hub *hub)
 void
 external_sync(struct hub *hub)
 {
-    bool is_first = !hub->has_synced_hubs;
     struct set *set;
     uint64_t after;
 
-    hub->has_synced_hubs = true;
-    if (is_first)
+    if (!hub->has_synced_hubs)
         end_stale(hub);
+    hub->has_synced_hubs = true;
     while ((set = registry_next_changed(hub->registry, &after)))
-        sync_set(hub, set, is_first ? NULL : &after);
+        sync_set(hub, set, after);
 }

@@ -181,5 +181,6 @@ configured_restore(struct set *set, struct slice text,
              why.text);
     *limits = settings_limits(settings);
     registry_set_settings(set, settings);
+    set->peers_after = PEERS_AFTER_UNKNOWN; /* nobody else is there yet */
     return STATUS_OK;
 }

@@ -44,6 +44,9 @@
 /* Ways of pushing that subscribers are counted by. */
 #define SET_TRANSPORTS_MAX 8
 
+/* set->peers_after: not known; no seq. */
+#define PEERS_AFTER_UNKNOWN UINT64_MAX
+
 struct announcer;
 struct configured;
 struct peers;
@@ -60,7 +63,8 @@ struct set {
     struct set *next_removed;  /* likewise */
     struct set *next_changed;  /* likewise: registry_next_changed */
     bool is_changed;
-    uint64_t peers_after; /* the head when its hubs were settled */
+    uint64_t peers_after; /* the head when its hubs were settled; or
+                             PEERS_AFTER_UNKNOWN: in another life */
 
     /* In effect, for who looks at all sets often. Relaxed: a late look costs a
      * round. */
@@ -185,7 +189,8 @@ struct set *registry_upstream(struct registry *registry, struct slice url);
 
 /* The next set whose peers have changed since it was last given out; at the
  * start, each that has some. *after: the seq of its last entry when they did:
- * a hub is to be told of what comes behind it. NULL: no more. */
+ * a hub is to be told of what comes behind it; PEERS_AFTER_UNKNOWN where they
+ * have not since the start. NULL: no more. */
 struct set *registry_next_changed(struct registry *registry, uint64_t *after);
 
 /* The settings that were committed; takes them over. Log thread. */
