@@ -5,6 +5,14 @@
  * A kept connection stays watched: most calls then change nothing, and cost no
  * system call for it. When its other end closes it, the watch ends; libcurl
  * finds out when it looks for a connection.
+ *
+ * One that was never readable has not answered yet, and may be cut while it
+ * connects: then libcurl (7.88) closes its descriptor without
+ * calling_close_socket. It says that nobody need look at it (CURL_POLL_REMOVE)
+ * before the loop goes on, so it is not looked at from then on: libuv ends the
+ * process where it cannot watch what it is to watch. Its number may be given
+ * out again at once, to the call's next address; libcurl thinks that this is
+ * watched already, and does not ask for it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,6 +36,7 @@ struct watch {
     int wanted;   /* events, of libuv */
     int active;   /* what the loop looks at: `wanted`, or more if that is 0 */
     bool is_ours; /* opened here, closed here; else libcurl's own */
+    bool has_answered; /* something could be read */
     bool has_poll;
 };
 
@@ -74,9 +83,8 @@ watch_free(struct watch *w)
         free(w);
 }
 
-/* libcurl (7.88) closes the descriptor of a call that ends while it connects
- * without calling_close_socket: its watch is still there when the number is
- * given out again, and goes then, or at the end. */
+/* The watch of one that libcurl has closed by itself is still there when the
+ * number is given out again, and goes then, or at the end. */
 static struct watch *
 watch_new(struct calling *g, int fd)
 {
@@ -116,8 +124,10 @@ on_event(uv_poll_t *poll, int status, int events)
         w->active = 0; /* the loop has stopped by itself */
         flags = CURL_CSELECT_ERR;
     }
-    if (events & UV_READABLE)
+    if (events & UV_READABLE) {
+        w->has_answered = true;
         flags |= CURL_CSELECT_IN;
+    }
     if (events & UV_WRITABLE)
         flags |= CURL_CSELECT_OUT;
     curl_multi_socket_action(shard->multi, fd, flags, &running);
@@ -128,10 +138,26 @@ static void
 set_events(struct watch *w, int events)
 {
     w->wanted = events;
+    if (!events && !w->has_answered && w->active) {
+        uv_poll_stop(&w->poll);
+        w->active = 0;
+    }
     if (events == w->active || !events)
         return;
     if (!uv_poll_start(&w->poll, events, on_event))
         w->active = events;
+}
+
+/* Watches it for a shard. No memory: its deadline ends the call. */
+static void
+begin_watching(struct watch *w, struct shard *shard, int events)
+{
+    w->shard = shard;
+    if (!w->has_poll && uv_poll_init(&shard->caller->loop, &w->poll, w->fd))
+        return;
+    w->poll.data = w;
+    w->has_poll = true;
+    set_events(w, events);
 }
 
 int
@@ -154,14 +180,10 @@ calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
     if (!w)
         w = watch_new(g, fd);
     if (!w)
-        return 0; /* no memory: its deadline ends the call */
-    w->shard = shard;
-    if (!w->has_poll && uv_poll_init(&shard->caller->loop, &w->poll, fd))
-        return 0; /* likewise */
-    w->poll.data = w;
-    w->has_poll = true;
-    set_events(w, (what & CURL_POLL_IN ? UV_READABLE : 0) |
-                      (what & CURL_POLL_OUT ? UV_WRITABLE : 0));
+        return 0; /* no memory, likewise */
+    begin_watching(w, shard,
+                   (what & CURL_POLL_IN ? UV_READABLE : 0) |
+                       (what & CURL_POLL_OUT ? UV_WRITABLE : 0));
     return 0;
 }
 
@@ -176,8 +198,9 @@ calling_open_socket(void *transfer, curlsocktype purpose,
                                offsetof(struct sockaddr_in6, sin6_addr)
                          : (const char *)&address->addr +
                                offsetof(struct sockaddr_in, sin_addr);
-    struct watch *w = NULL;
-    int fd = -1;
+    struct watch *w = NULL, *before = NULL;
+    struct shard *shard = NULL;
+    int fd = -1, wanted = 0;
 
     (void)purpose;
     if (!address_may_be_called(t->caller->options.allowed, &address->addr)) {
@@ -197,6 +220,9 @@ calling_open_socket(void *transfer, curlsocktype purpose,
         }
         return CURL_SOCKET_BAD;
     }
+    before = watch_of(&t->caller->calling, fd);
+    shard = before ? before->shard : NULL;
+    wanted = before ? before->wanted : 0;
     w = watch_new(&t->caller->calling, fd);
     if (!w) {
         close(fd);
@@ -204,6 +230,8 @@ calling_open_socket(void *transfer, curlsocktype purpose,
         return CURL_SOCKET_BAD;
     }
     w->is_ours = true;
+    if (wanted && shard == t->shard)
+        begin_watching(w, shard, wanted);
     t->n_opened++;
     return fd;
 }

@@ -62,6 +62,56 @@ a_call_is_given_up_while_it_waits_or_fails(void **state)
     assert_counts(0, 0);
 }
 
+/* Cut at the end of the turn in which it began to connect, when the loop is
+ * about to look at its descriptor, which libcurl has closed by then. */
+static struct trial *victim;
+
+static void
+cut_at_once(struct caller *caller, void *user)
+{
+    unsigned under_way, waiting;
+
+    (void)user;
+    caller_count(caller, &under_way, &waiting);
+    if (!victim || under_way == 0)
+        return;
+    caller_cancel(caller, &victim->call);
+    memset(&victim->call, 0xee, sizeof(victim->call));
+    victim = NULL;
+    sem_post(&all_done);
+}
+
+static void
+start_victim(void *user)
+{
+    struct trial *t = user;
+
+    victim = t;
+    caller_start(called.caller, &t->call);
+}
+
+static void
+a_call_is_given_up_while_it_connects(void **state)
+{
+    struct caller_options options = {
+        .connections = 4, .host_connections = 4, .on_turn = cut_at_once};
+    struct trial t, other;
+
+    (void)state;
+    called_open_with(&options, LOOPBACK);
+    for (unsigned i = 0; i < 20; i++) {
+        trial_init_at(&t, 1, "/ok");
+        called_do(start_victim, &t);
+        called_wait(&all_done);
+        assert_int_equal(t.place, 0);
+
+        trial_init_at(&other, 2 + i % 3, "/ok");
+        trial_run(&other);
+        assert_int_equal(other.call.status, 200);
+    }
+    assert_counts(0, 0);
+}
+
 static void
 a_call_is_given_up_before_its_body_is_there(void **state)
 {
@@ -162,6 +212,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_call_is_given_up_in_its_prepare),
         TEST(a_call_is_given_up_while_it_waits_or_fails),
+        TEST(a_call_is_given_up_while_it_connects),
         TEST(a_call_is_given_up_before_its_body_is_there),
         TEST(a_call_is_given_up_under_way),
         TEST(a_call_that_is_done_is_given_up_harmlessly),
