@@ -152,8 +152,7 @@ urls_that_are_read_in_two_ways_are_refused(void **state)
                                       "http://127.0.0.2%09/",
                                       "http://evil.example%0d%0aHost:x/",
                                       "http://127.0.0.2%E3%80%820/",
-                                      "http://\xe2\x91\xa0"
-                                      "27.0.0.2/",
+                                      "http://\342\221\24027.0.0.2/",
                                       "//127.0.0.2/cb",
                                       "http:127.0.0.2/cb",
                                       "http:///127.0.0.2/cb",

@@ -23,9 +23,9 @@ is_text(struct slice text)
 
 /* What was read is written, and reads back equal. */
 static void
-check_again(const struct form *form)
+check_again(const struct form_data *form)
 {
-    struct form again;
+    struct form_data again;
     struct buf b;
 
     buf_init(&b, ROOM);
@@ -84,7 +84,7 @@ static void
 check_parameters(struct slice parameters, struct slice topic,
                  struct slice challenge)
 {
-    struct form form;
+    struct form_data form;
     struct slice value;
 
     FUZZ_ASSERT(!form_read(&form, parameters, NULL));
@@ -128,7 +128,7 @@ check_urls(struct slice callback, struct slice topic, struct slice challenge)
 }
 
 static void
-check_request(const struct form *form)
+check_request(const struct form_data *form)
 {
     struct websub_request request;
     struct problem why = {""};
@@ -175,7 +175,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice body = {(const char *)data, size};
     struct problem why = {""};
-    struct form form;
+    struct form_data form;
 
     check_url(body);
     if (form_read(&form, body, &why)) {
