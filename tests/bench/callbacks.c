@@ -140,7 +140,7 @@ count(struct callbacks *c, struct arrival *a, unsigned number)
     unsigned long long after = 0, last = 0;
     const char *mark = NULL;
 
-    if (sscanf(find_in(a, "Tidings-Delivery: "), "%*[^.].%*u.%llu.%llu", &after,
+    if (sscanf(find_in(a, "Tidings-Delivery: "), "%*[^-]-%*u-%llu-%llu", &after,
                &last) != 2)
         bench_fail("a delivery without its range:\n%.1000s", a->kept);
     if (*seen && after > *seen)
