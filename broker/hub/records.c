@@ -44,6 +44,7 @@
 
 #include <openssl/crypto.h>
 
+#include "broker/base/array.h"
 #include "broker/base/diag.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/relay_records.h"
@@ -116,17 +117,6 @@ struct range {
     uint64_t id, after, last;
 };
 
-struct row {
-    enum records_row kind;
-    uint64_t id;
-};
-
-/* A growing array of ranges or rows. */
-struct array {
-    void *items;
-    size_t n, capacity;
-};
-
 struct records {
     struct db db;
     sqlite3_stmt *statements[STATEMENTS];
@@ -139,29 +129,11 @@ struct records {
     bool is_open; /* a transaction is */
     bool has_failed;
     struct problem why;
-    struct array ranges;  /* that wait for the transaction */
-    struct array written; /* rows that this turn writes */
+    struct range *ranges; /* that wait for the transaction */
+    size_t n_ranges, ranges_capacity;
 
-    struct array behind;    /* rows of turns that were not kept */
-    bool is_behind_by_more; /* ... and others, which there was no memory for:
-                               all are written again */
+    struct backlog backlog;
 };
-
-/* Room for one more item. NULL: no memory. */
-static void *
-array_add(struct array *a, size_t size)
-{
-    if (a->n == a->capacity) {
-        size_t capacity = a->capacity ? 2 * a->capacity : 64;
-        void *items = realloc(a->items, capacity * size);
-
-        if (!items)
-            return NULL;
-        a->items = items;
-        a->capacity = capacity;
-    }
-    return (char *)a->items + a->n++ * size;
-}
 
 /* Opening and closing */
 
@@ -238,9 +210,8 @@ records_close(struct records *r)
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(r->statements[i]);
     db_close(&r->db);
-    free(r->ranges.items);
-    free(r->written.items);
-    free(r->behind.items);
+    free(r->ranges);
+    backlog_fini(&r->backlog);
     free(r);
 }
 
@@ -260,19 +231,18 @@ records_fail(struct records *r, const struct problem *why)
     r->has_failed = true;
 }
 
-/* Notes that this turn writes the row. If there is no memory for that, all rows
- * are written again: the turn is not kept. */
+static void
+fail_for_memory(struct records *r)
+{
+    records_fail(r, &(struct problem){"the broker has no memory left"});
+}
+
+/* This turn writes the row. */
 static void
 note(struct records *r, enum records_row kind, uint64_t id)
 {
-    struct row *row = array_add(&r->written, sizeof(*row));
-
-    if (row) {
-        *row = (struct row){kind, id};
-    } else {
-        records_fail(r, &(struct problem){"the broker has no memory left"});
-        r->is_behind_by_more = true;
-    }
+    if (backlog_note(&r->backlog, kind, id))
+        fail_for_memory(r);
 }
 
 static void
@@ -320,7 +290,7 @@ static void
 begin(struct records *r, bool is_full)
 {
     struct problem why = {""};
-    const struct range *ranges = r->ranges.items;
+    const struct range *ranges = r->ranges;
     enum status rc;
 
     if (r->is_open || r->has_failed)
@@ -340,9 +310,9 @@ begin(struct records *r, bool is_full)
         return;
     }
     r->is_open = true;
-    for (size_t i = 0; i < r->ranges.n; i++)
+    for (size_t i = 0; i < r->n_ranges; i++)
         write_range(r, ranges[i].id, ranges[i].after, ranges[i].last);
-    r->ranges.n = 0;
+    r->n_ranges = 0;
 }
 
 struct db *
@@ -362,18 +332,20 @@ void
 records_range(struct records *r, uint64_t id, uint64_t after,
               uint64_t range_last)
 {
-    struct range *range;
+    struct range *ranges;
 
     note(r, RECORDS_SUBSCRIPTION, id);
     if (r->is_open || r->has_failed) {
         write_range(r, id, after, range_last);
         return;
     }
-    range = array_add(&r->ranges, sizeof(*range));
-    if (range)
-        *range = (struct range){id, after, range_last};
-    else
-        records_fail(r, &(struct problem){"the broker has no memory left"});
+    ranges = ONE_MORE(r->ranges, &r->ranges_capacity, r->n_ranges);
+    if (!ranges) {
+        fail_for_memory(r);
+        return;
+    }
+    r->ranges = ranges;
+    ranges[r->n_ranges++] = (struct range){id, after, range_last};
 }
 
 static void
@@ -496,7 +468,7 @@ records_add_hook(struct records *r, struct records_hook *hook)
 bool
 records_is_begun(const struct records *r)
 {
-    return r->is_open || r->has_failed || r->written.n > 0;
+    return r->is_open || r->has_failed || r->backlog.written.n > 0;
 }
 
 static void
@@ -504,8 +476,11 @@ tell(struct records *r, bool is_kept)
 {
     struct list *node, *after;
 
-    r->written.n = 0;
-    r->ranges.n = 0;
+    if (is_kept)
+        backlog_kept(&r->backlog);
+    else
+        backlog_lost(&r->backlog);
+    r->n_ranges = 0;
     r->is_open = r->has_failed = false;
     list_foreach (node, after, &r->hooks) {
         struct records_hook *hook = list_entry(node, struct records_hook, node);
@@ -517,16 +492,6 @@ tell(struct records *r, bool is_kept)
 void
 records_rollback(struct records *r)
 {
-    const struct row *rows = r->written.items;
-
-    for (size_t i = 0; i < r->written.n; i++) {
-        struct row *row = array_add(&r->behind, sizeof(*row));
-
-        if (row)
-            *row = rows[i];
-        else
-            r->is_behind_by_more = true;
-    }
     if (!sqlite3_get_autocommit(r->db.handle))
         sqlite3_exec(r->db.handle, "ROLLBACK", NULL, NULL, NULL);
     tell(r, false);
@@ -561,16 +526,13 @@ records_commit(struct records *r, struct problem *why)
 bool
 records_is_behind(const struct records *r)
 {
-    return r->behind.n > 0 || r->is_behind_by_more;
+    return !backlog_is_empty(&r->backlog);
 }
 
 void
 records_is_stale(struct records *r, enum records_row kind, uint64_t id)
 {
-    struct row *row = array_add(&r->behind, sizeof(*row));
-
-    if (row)
-        *row = (struct row){kind, id}; /* else the next start finds it again */
+    backlog_add(&r->backlog, kind, id);
 }
 
 void
@@ -582,38 +544,19 @@ records_clear(struct records *r)
     run(r, CLEAR_REQUESTS);
 }
 
-static int
-compare_rows(const void *a, const void *b)
-{
-    const struct row *x = a, *y = b;
-
-    if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
 void
 records_again(struct records *r,
               void (*fn)(enum records_row row, uint64_t id, void *user),
               void *user)
 {
-    struct array rows = r->behind;
-    const struct row *all = rows.items;
-    bool is_all = r->is_behind_by_more;
+    struct backlog_rows rows;
 
-    r->behind = (struct array){NULL, 0, 0};
-    r->is_behind_by_more = false;
-    if (rows.n > 0) {
-        qsort(rows.items, rows.n, sizeof(*all), compare_rows);
-        is_all |= all[rows.n - 1].kind == RECORDS_ALL;
-    }
-    if (is_all) {
+    if (backlog_take(&r->backlog, &rows)) {
         note(r, RECORDS_ALL, 0); /* it may not be kept either */
         fn(RECORDS_ALL, 0, user);
     } else {
         for (size_t i = 0; i < rows.n; i++)
-            if (i == 0 || compare_rows(&all[i - 1], &all[i]))
-                fn(all[i].kind, all[i].id, user);
+            fn(rows.all[i].kind, rows.all[i].id, user);
     }
-    free(rows.items);
+    free(rows.all);
 }

@@ -27,6 +27,7 @@
 
 #include "broker/base/db.h"
 #include "broker/base/list.h"
+#include "broker/hub/backlog.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"
 #include "proto/buf.h"
@@ -114,18 +115,16 @@ bool records_is_begun(const struct records *r);
  * STATUS_BUSY: nothing of it is kept. */
 MUST_CHECK enum status records_commit(struct records *r, struct problem *why);
 
-/* After a commit that failed: memory is ahead of hub.db by the rows of the
- * turns that were not kept. records_is_behind: there are some; records_again
- * calls `fn` once for each of them, to write it as it is in memory now, or that
- * it is gone. (Those of records_touch are their owner's.) */
-enum records_row { RECORDS_SUBSCRIPTION, RECORDS_REQUEST, RECORDS_ALL };
-
 /* At the start: the row was read, and there is no such thing in memory. */
 void records_is_stale(struct records *r, enum records_row row, uint64_t id);
 
 /* RECORDS_ALL: before all there is is written. */
 void records_clear(struct records *r);
 
+/* After a commit that failed: memory is ahead of hub.db by the rows of the
+ * turns that were not kept. records_is_behind: there are some; records_again
+ * calls `fn` once for each of them, to write it as it is in memory now, or that
+ * it is gone (backlog.h). Those of records_touch are their owner's. */
 bool records_is_behind(const struct records *r);
 void records_again(struct records *r,
                    void (*fn)(enum records_row row, uint64_t id, void *user),

@@ -22,8 +22,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
+#include "broker/base/array.h"
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
 #include "broker/log/engine.h"
@@ -71,25 +71,6 @@ struct committer {
         retirements_capacity;
     struct commit commit;
 };
-
-/* Makes room for one more element of an array; NULL: no memory. */
-static inline void *
-one_more(void *array, size_t *capacity, size_t n, size_t size)
-{
-    size_t larger;
-    void *new;
-
-    if (n < *capacity)
-        return array;
-    larger = *capacity ? *capacity * 2 : 16;
-    new = realloc(array, larger * size);
-    if (new)
-        *capacity = larger;
-    return new;
-}
-
-#define ONE_MORE(array, capacity, n) \
-    one_more((array), (capacity), (n), sizeof(*(array)))
 
 /* Notes a fact of the round, if anybody wants to hear of it; the set's draft
  * has it already. */
