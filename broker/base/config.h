@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "broker/base/bridging.h"
 #include "broker/base/diag.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -64,6 +65,10 @@ struct config {
     uint64_t relay_bytes;          /* likewise */
     char allow_callbacks[2048];    /* for networks_read, not judged yet; "":
                                       none */
+
+    struct bridge_config *bridges; /* of --mqtt, then of the sections; NULL:
+                                      none */
+    size_t n_bridges;
 
     bool insecure_open; /* open although not on loopback */
     enum diag_level log_level;

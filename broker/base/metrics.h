@@ -138,6 +138,39 @@ enum metric_kind {
     ROW(HUB_LAG, GAUGE, LABEL_NONE, "tidings_hub_lag_max_entries", \
         "Entries that the last subscription is behind") \
     \
+    ROW(MQTT_CONNECTED, GAUGE, LABEL_NONE, "tidings_mqtt_connected", \
+        "Connections of bridges to MQTT brokers that stand") \
+    ROW(MQTT_CONNECTIONS, COUNTER, LABEL_NONE, \
+        "tidings_mqtt_connections_total", \
+        "Connections to MQTT brokers that were accepted") \
+    ROW(MQTT_FAILURES, COUNTER, LABEL_NONE, "tidings_mqtt_failures_total", \
+        "Connections to MQTT brokers that failed or were lost") \
+    ROW(MQTT_PUBLISHED, COUNTER, LABEL_NONE, "tidings_mqtt_published_total", \
+        "Messages that were published, repeats included") \
+    ROW(MQTT_ACKNOWLEDGED, COUNTER, LABEL_NONE, \
+        "tidings_mqtt_acknowledged_total", \
+        "Messages that the MQTT broker acknowledged") \
+    ROW(MQTT_REFUSED, COUNTER, LABEL_NONE, "tidings_mqtt_refused_total", \
+        "Messages that the MQTT broker refused") \
+    ROW(MQTT_LEFT_OUT, COUNTER, LABEL_NONE, \
+        "tidings_mqtt_left_out_entries_total", \
+        "Entries that bridges could not tell of: too large for a packet, or " \
+        "no longer retained") \
+    ROW(MQTT_IN_FLIGHT, GAUGE, LABEL_NONE, "tidings_mqtt_in_flight", \
+        "Messages that are published and not acknowledged") \
+    ROW(MQTT_LAG, GAUGE, LABEL_NONE, "tidings_mqtt_lag_entries", \
+        "Entries that bridges are behind, of all sets together") \
+    ROW(MQTT_RECEIVED, COUNTER, LABEL_NONE, "tidings_mqtt_received_total", \
+        "Messages that were received") \
+    ROW(MQTT_POSTED, COUNTER, LABEL_NONE, "tidings_mqtt_posted_total", \
+        "Messages whose changes were committed") \
+    ROW(MQTT_IGNORED, COUNTER, LABEL_NONE, "tidings_mqtt_ignored_total", \
+        "Messages that were passed over: retained, our own, without changes") \
+    ROW(MQTT_REJECTED, COUNTER, LABEL_NONE, "tidings_mqtt_rejected_total", \
+        "Messages that were bad") \
+    ROW(MQTT_REPEATS, COUNTER, LABEL_NONE, "tidings_mqtt_repeats_total", \
+        "Messages without a key that may be repeats, and were kept") \
+    \
     ROW(CONNECTIONS, GAUGE, LABEL_NONE, "tidings_connections", \
         "Open connections, subscribers included") \
     ROW(ACCEPTED, COUNTER, LABEL_NONE, "tidings_connections_accepted_total", \

@@ -5,6 +5,7 @@
 #ifndef BROKER_LOG_POST_H
 #define BROKER_LOG_POST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,14 @@ enum post_kind {
                   them, `trash` what they belonged to. Has no set */
 };
 
+/* Posts of one line are committed in the order they were submitted, or not:
+ * when one is not kept for a passing reason (STATUS_BUSY), those behind it are
+ * not either, until the owner, who waits for all of them, makes it sound again.
+ * The log thread's while posts are on their way. */
+struct post_line {
+    bool is_broken;
+};
+
 /* Lives inside its owner's struct. From log_submit to `done` it is the log's.
  */
 struct post {
@@ -49,6 +58,8 @@ struct post {
      * And a digest of its entries: a repeat has the same (keys.h). */
     struct slice key;
     struct digest entries;
+
+    struct post_line *line; /* POST_CHANGES; lent; NULL: in none */
 
     /* POST_FILED; POST_CLOSE writes the number of the list that ended, 0: none.
      */

@@ -54,6 +54,26 @@ MUST_CHECK enum status ingest_decode(struct ingest *ingest, struct slice coding,
  * anything (W-144). Before its first byte. */
 void ingest_take_any_capability(struct ingest *ingest);
 
+/* The body is a message of a broker of messages (MQTT), whose sender may be a
+ * broker like this one. Before its first byte. Then
+ *
+ *   - the member "id" at the top of its JSON is its key, unless ingest_set_key
+ *     gives it one;
+ *   - its capability may be called anything, and it may have no change at all,
+ *     as a heartbeat: then there is nothing to commit, and ingest_end calls
+ *     on_done itself, before it returns, with first = last = 0;
+ *   - nothing goes round in circles: a message that tells the epoch of the very
+ *     set that it is for was told by us, and its entries are passed over; of
+ *     others each entry gets the tag "via:EPOCH" of the set it comes from, and
+ *     is passed over if it has that of the set it is for. */
+void ingest_take_message(struct ingest *ingest);
+
+/* Posts to be committed in the order of ingest_end, also when one fails for a
+ * passing reason (STATUS_BUSY): all behind it in the line then fail, too, until
+ * the owner mends the line, when on_done was called for all of them. Before
+ * ingest_end; `line` is lent until on_done. */
+void ingest_join(struct ingest *ingest, struct post_line *line);
+
 /* Gives the post a key, before its body is read: it is kept once, however often
  * it comes (keys.h). STATUS_RUNNING: another post to the set with that key is
  * being read or committed; only ingest_free. */

@@ -1,0 +1,38 @@
+/*
+ * topics.h - the names of a bridge's topics.
+ *
+ *     PREFIX/SET/notifications            what changes, a message a batch
+ *     PREFIX/SET/changes/created          one change a message; updated,
+ *                                         deleted
+ *     PREFIX/SET/position                 retained: where the others are
+ *     PREFIX/status                       retained: "online", "offline"
+ *     PREFIX/rejected                     problems with what came in
+ *
+ * Pure. Any thread.
+ */
+#ifndef BROKER_BRIDGE_TOPICS_H
+#define BROKER_BRIDGE_TOPICS_H
+
+#include <stdbool.h>
+
+#include "proto/vocab.h"
+
+/* A prefix of 255 bytes, a set's name, the longest of the words. */
+#define TOPIC_MAX 400
+
+struct topic_name {
+    char text[TOPIC_MAX]; /* terminated */
+};
+
+struct topic_name topic_notifications(const char *prefix, const char *set);
+struct topic_name topic_change(const char *prefix, const char *set,
+                               enum change_kind kind);
+struct topic_name topic_position(const char *prefix, const char *set);
+struct topic_name topic_status(const char *prefix);
+struct topic_name topic_rejected(const char *prefix);
+
+/* Is it a topic that a bridge with that prefix itself publishes position,
+ * status or rejections on? */
+bool topic_is_told(const char *prefix, const char *topic);
+
+#endif

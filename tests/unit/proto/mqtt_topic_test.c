@@ -1,0 +1,106 @@
+#include "proto/mqtt_topic.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static bool
+matches(const char *filter, const char *name)
+{
+    return mqtt_filter_matches(slice_of(filter), slice_of(name));
+}
+
+/* MQTT 5, section 4.7.1.3 */
+static void
+a_plus_is_one_level(void **state)
+{
+    (void)state;
+    assert_true(matches("plant/+/changes", "plant/7/changes"));
+    assert_true(matches("plant/+/changes", "plant//changes"));
+    assert_false(matches("plant/+/changes", "plant/7/8/changes"));
+    assert_false(matches("plant/+", "plant"));
+    assert_true(matches("plant/+", "plant/"));
+    assert_true(matches("+", "plant"));
+    assert_false(matches("+", "/plant"));
+    assert_true(matches("+/+", "/plant"));
+}
+
+/* Section 4.7.1.2 */
+static void
+a_number_sign_is_all_that_follows_and_none(void **state)
+{
+    (void)state;
+    assert_true(matches("library/#", "library"));
+    assert_true(matches("library/#", "library/"));
+    assert_true(matches("library/#", "library/a/b"));
+    assert_false(matches("library/#", "libraries/a"));
+    assert_true(matches("#", "library/a"));
+}
+
+static void
+names_without_wildcards_match_as_they_are(void **state)
+{
+    (void)state;
+    assert_true(matches("a/b", "a/b"));
+    assert_false(matches("a/b", "a/B"));
+    assert_false(matches("a/b", "a/b/"));
+    assert_false(matches("a/b/", "a/b"));
+    assert_false(matches("a/b/c", "a/b"));
+}
+
+/* Section 4.7.2 */
+static void
+wildcards_do_not_begin_what_is_the_brokers_own(void **state)
+{
+    (void)state;
+    assert_false(matches("#", "$SYS/broker"));
+    assert_false(matches("+/broker", "$SYS/broker"));
+    assert_true(matches("$SYS/#", "$SYS/broker"));
+}
+
+static void
+wildcards_stand_for_whole_levels(void **state)
+{
+    static const char *const good[] = {"a", "/", "+", "#", "a/+/#", "+/+", "ä"};
+    static const char *const bad[] = {"",      "a+",      "a/b#", "a/#/b",
+                                      "#/a",   "a/+b",    "a\n",  "a\x7f",
+                                      "\xff/", "\xc2\x85"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_true(mqtt_filter_is_valid(slice_of(good[i])));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(mqtt_filter_is_valid(slice_of(bad[i])));
+    assert_true(mqtt_topic_is_valid(SLICE("a/b")));
+    assert_false(mqtt_topic_is_valid(SLICE("a/+")));
+    assert_false(mqtt_topic_is_valid(SLICE("a/#")));
+    assert_false(mqtt_topic_is_valid(SLICE("a\0b")));
+}
+
+static void
+tells_the_level_of_the_first_plus(void **state)
+{
+    (void)state;
+    assert_true(
+        slice_is(mqtt_filter_level(SLICE("a/+/+"), SLICE("a/b/c")), "b"));
+    assert_true(slice_is(mqtt_filter_level(SLICE("+"), SLICE("b")), "b"));
+    assert_int_equal(mqtt_filter_level(SLICE("a/#"), SLICE("a/b")).size, 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plus_is_one_level),
+        cmocka_unit_test(a_number_sign_is_all_that_follows_and_none),
+        cmocka_unit_test(names_without_wildcards_match_as_they_are),
+        cmocka_unit_test(wildcards_do_not_begin_what_is_the_brokers_own),
+        cmocka_unit_test(wildcards_stand_for_whole_levels),
+        cmocka_unit_test(tells_the_level_of_the_first_plus),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
