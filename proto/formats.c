@@ -67,6 +67,7 @@ static void
 begin(struct reader *reader)
 {
     reader->takes_any_capability = false;
+    reader->takes_message = false;
     reader->rc = STATUS_OK;
     reader->n_entries = 0;
     reader->is_in_entry = false;
@@ -76,6 +77,7 @@ begin(struct reader *reader)
         .until_us = DATETIME_NONE,
         .now_us = DATETIME_NONE,
     };
+    reader->id.size = 0;
     buf_clear(&reader->pending);
     entry_clear(&reader->entry);
 }
@@ -129,6 +131,13 @@ void
 reader_take_any_capability(struct reader *reader)
 {
     reader->takes_any_capability = true;
+}
+
+void
+reader_take_message(struct reader *reader)
+{
+    reader->takes_any_capability = true;
+    reader->takes_message = true;
 }
 
 /* Whatever went wrong, it went wrong here. */
@@ -197,7 +206,7 @@ reader_end(struct reader *reader, struct problem *why)
     rc = place_problem(reader, reader->parser->end(reader->state, why), why);
     if (rc)
         return rc;
-    if (reader->use == READER_POST && reader->n_entries == 0) {
+    if (!reader_is_for_messages(reader) && reader->n_entries == 0) {
         rc = problem(why, STATUS_INVALID, "no entries");
         if (why)
             why->entry = why->line = 0;
@@ -216,6 +225,12 @@ int
 reader_capability(const struct reader *reader)
 {
     return reader->capability;
+}
+
+struct slice
+reader_id(const struct reader *reader)
+{
+    return key_slice(&reader->id);
 }
 
 enum status

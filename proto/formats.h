@@ -53,6 +53,14 @@ void reader_reset(struct reader *reader, change_fn *on_change, void *user);
  * differ in what they call a notification (W-144). Until reader_reset. */
 void reader_take_any_capability(struct reader *reader);
 
+/* Of a READER_POST: the document may also be a message of a broker. Its header
+ * is read (reader_coverage) and must come before its entries; members of a JSON
+ * message that nobody knows are passed over, heartbeats without entries are
+ * fine, and its capability may be called anything. Entries are read as those of
+ * a post: seqs and times of another log are dropped. And it may have a name:
+ * reader_id. Until reader_reset. */
+void reader_take_message(struct reader *reader);
+
 /* STATUS_MALFORMED, STATUS_INVALID, STATUS_TOO_LARGE (more than max_entries) or
  * what on_change returned; `why` then names entry and line where known. After
  * an error only reader_reset and reader_free are allowed. */
@@ -67,5 +75,11 @@ const struct coverage *reader_coverage(const struct reader *reader);
 
 /* The capability of the XML document's root; -1 before it is known. */
 int reader_capability(const struct reader *reader);
+
+/* What the document calls itself: the member "id" at the top of a message, or
+ * of a document that is a single change, in JSON; a string or number that is a
+ * valid key (key.h). Of a reader that takes messages, complete after
+ * reader_end; size 0: it has none. Lent until the next reset. */
+struct slice reader_id(const struct reader *reader);
 
 #endif

@@ -109,12 +109,13 @@ enum status
 json_message_value(struct json_target *target, const struct member *member,
                    struct slice text, struct problem *why)
 {
+    const struct reader *reader = target->reader;
     struct coverage *coverage = &target->reader->coverage;
     bool is_good = true;
 
     /* Posted again, it covers nothing of the set it is posted to; in between
      * what times its entries are is as true as ever. */
-    if (target->reader->use == READER_POST && member->id != M_FROM &&
+    if (!reader_is_for_messages(reader) && member->id != M_FROM &&
         member->id != M_UNTIL)
         return STATUS_OK;
 
@@ -125,6 +126,10 @@ json_message_value(struct json_target *target, const struct member *member,
             memcpy(coverage->set, text.data, text.size);
         break;
     case M_EPOCH:
+        /* Entries that were handed over were taken for somebody's own. */
+        if (reader->takes_message && reader->n_entries > 0)
+            return problem(why, STATUS_INVALID,
+                           "epoch: behind the changes, not before them");
         is_good = epoch_is_valid(text);
         if (is_good)
             memcpy(coverage->epoch, text.data, EPOCH_SIZE);

@@ -9,7 +9,8 @@
  * Where the parser stands. A value of an object belongs to the member whose key
  * came before it; arrays have one kind of value each:
  *
- *   TOP --{--> OBJECT, which its first member makes a MESSAGE or a CHANGE
+ *   TOP --{--> OBJECT, which its first member makes a MESSAGE or a CHANGE; the
+ *              first that is known, and not its "id", where messages are taken
  *   TOP --[--> CHANGES
  *
  *   MESSAGE --"changes"--> CHANGES
@@ -38,6 +39,13 @@ struct json_read {
      * more. Its value is not looked at. */
     bool is_skipping;
     unsigned skipped_depth; /* containers of it that are open */
+
+    bool is_id; /* the value that comes next is the document's id */
+
+    /* A member that was passed over, as the object may yet be a message: a
+     * change must not have it. */
+    bool has_unknown;
+    struct problem_quote unknown;
 
     struct buf list; /* hash or tags, as XML writes them */
 };
@@ -86,22 +94,60 @@ find_member(enum place place, const struct member *last, struct slice name)
 }
 
 static enum status
+refuse_member(const char *name, enum place place, struct problem *why)
+{
+    return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s", name,
+                   json_places[place].name);
+}
+
+static enum status
 begin_change(struct json_read *j, struct problem *why)
 {
+    enum status rc = reader_entry_begin(j->target.reader, why);
+
     j->level->place = PLACE_CHANGE;
     j->target.link = NULL;
-    return reader_entry_begin(j->target.reader, why);
+    return !rc && j->has_unknown
+               ? refuse_member(j->unknown.text, PLACE_CHANGE, why)
+               : rc;
 }
 
 /* What is a post's only object? A message and a change have no member in
- * common. */
+ * common. A message of a later broker may begin with one that is in neither.
+ */
 static enum status
 decide(struct json_read *j, struct slice name, struct problem *why)
 {
-    if (!find_member(PLACE_MESSAGE, NULL, name))
+    if (find_member(PLACE_MESSAGE, NULL, name)) {
+        j->level->place = PLACE_MESSAGE;
+        j->has_unknown = false;
+        return STATUS_OK;
+    }
+    if (!j->target.reader->takes_message ||
+        find_member(PLACE_CHANGE, NULL, name))
         return begin_change(j, why);
-    j->level->place = PLACE_MESSAGE;
+    if (!j->has_unknown)
+        j->unknown = problem_quote(name);
+    j->has_unknown = j->is_skipping = true;
     return STATUS_OK;
+}
+
+/* Is a member of that name, here, what the document calls itself? */
+static bool
+is_id(const struct json_read *j, struct slice name)
+{
+    return j->target.reader->takes_message && !j->is_entry &&
+           j->level == &j->levels[1] && slice_is(name, "id");
+}
+
+/* May a member that nobody knows be passed over? In a post only one that is a
+ * message's: of a change's a source learns. */
+static bool
+may_skip(const struct json_read *j)
+{
+    return j->target.reader->use == READER_MESSAGE ||
+           (j->target.reader->takes_message &&
+            j->level->place == PLACE_MESSAGE);
 }
 
 static enum status
@@ -113,10 +159,16 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
 
     if (level->place == PLACE_HASH)
         return on_hash_key(j, name, why);
+    if (is_id(j, name)) {
+        if (j->target.reader->id.size > 0)
+            return problem(why, STATUS_INVALID, "id: given twice");
+        j->is_id = true;
+        return STATUS_OK;
+    }
     if (level->place == PLACE_OBJECT) {
         enum status rc = decide(j, name, why);
 
-        if (rc)
+        if (rc || level->place == PLACE_OBJECT)
             return rc;
     }
     member = find_member(level->place, level->member, name);
@@ -129,12 +181,11 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
         level->member = member;
         return STATUS_OK;
     }
-    if (j->target.reader->use == READER_MESSAGE) {
+    if (may_skip(j)) {
         j->is_skipping = true;
         return STATUS_OK;
     }
-    return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s",
-                   problem_quote(name).text, json_places[level->place].name);
+    return refuse_member(problem_quote(name).text, level->place, why);
 }
 
 static enum status
@@ -310,6 +361,26 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     return json_change_value(&j->target, member, text, why);
 }
 
+/* The document's name: as a key it has to be told again in ASCII. */
+static enum status
+on_id(struct json_read *j, enum json_event event, struct slice text,
+      struct problem *why)
+{
+    struct key *id = &j->target.reader->id;
+
+    j->is_id = false;
+    if (event != JSON_STRING && event != JSON_NUMBER)
+        return problem(why, STATUS_INVALID,
+                       "id: neither a string nor a number");
+    if (!key_is_valid(text))
+        return problem(why, STATUS_INVALID,
+                       "id: not 1 to %d visible ASCII characters: \"%s\"",
+                       KEY_SIZE_MAX, problem_quote(text).text);
+    memcpy(id->text, text.data, text.size);
+    id->size = text.size;
+    return STATUS_OK;
+}
+
 /* Part of a value that is not looked at. */
 static void
 skip(struct json_read *j, enum json_event event)
@@ -331,6 +402,8 @@ on_event(void *user, enum json_event event, struct slice text,
         skip(j, event);
         return STATUS_OK;
     }
+    if (j->is_id)
+        return on_id(j, event, text, why);
     switch (event) {
     case JSON_KEY:
         return on_key(j, text, why);
@@ -363,6 +436,8 @@ begin(struct json_read *j)
     *j->level = (struct level){.place = PLACE_TOP};
     j->is_skipping = false;
     j->skipped_depth = 0;
+    j->is_id = false;
+    j->has_unknown = false;
     j->target.link = NULL;
 }
 

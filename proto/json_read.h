@@ -5,6 +5,10 @@
  * entries and the times around them are read; a message is what
  * json_message_begin wrote, or an array of changes. Members that nobody knows
  * and members given twice are refused: a source learns of its mistake.
+ *
+ * A post that may be a message of a broker (reader_take_message) is one of the
+ * three, too; as an object it may have an "id", and members of a message that
+ * nobody knows are a later broker's.
  */
 #ifndef PROTO_JSON_READ_H
 #define PROTO_JSON_READ_H

@@ -62,7 +62,7 @@ document_tidings(struct md_reader *md, const struct xml_attribute *a,
     struct slice value = xml_value(a);
     bool is_good = true;
 
-    if (md->reader->use != READER_MESSAGE)
+    if (!reader_is_for_messages(md->reader))
         return STATUS_OK;
     if (is_word(md, a->name, W_EPOCH)) {
         is_good = epoch_is_valid(value);

@@ -11,6 +11,7 @@
 #include "proto/buf.h"
 #include "proto/entry.h"
 #include "proto/formats.h"
+#include "proto/key.h"
 
 /* What a format does. `parser` is what `open` gave. */
 struct parser {
@@ -38,6 +39,7 @@ struct reader {
     change_fn *on_change;
     void *user;
     bool takes_any_capability;
+    bool takes_message; /* reader_take_message */
 
     /* The document so far */
     enum status rc;     /* what went wrong; nothing is read after it */
@@ -45,9 +47,17 @@ struct reader {
     bool is_in_entry;
     int capability; /* or -1 */
     struct coverage coverage;
+    struct key id;
     struct buf pending; /* given, but too little to be worth a look */
     struct entry entry;
 };
+
+/* Is what a message says of the log that it is of read here? */
+static inline bool
+reader_is_for_messages(const struct reader *reader)
+{
+    return reader->use == READER_MESSAGE || reader->takes_message;
+}
 
 /* Begins an entry; STATUS_TOO_LARGE if there must not be another one. */
 MUST_CHECK enum status reader_entry_begin(struct reader *reader,

@@ -208,6 +208,18 @@ refuse(struct post *post)
     post->status = problem(&post->why, STATUS_BUSY, "the disk is nearly full");
 }
 
+/* Tells the owner; the post may be gone then. Whatever it failed for, unless it
+ * is the post's own fault or for the owner to place anew (STATUS_GONE), may
+ * pass: what is behind it in its line must not be kept before it. */
+static void
+answer(struct post *post)
+{
+    if (post->line && post->status && post->status != STATUS_INVALID &&
+        post->status != STATUS_GONE)
+        post->line->is_broken = true;
+    post->done(post);
+}
+
 /* What a post comes to before it is placed: a repeat needs no room. */
 static enum keys_verdict
 judge(struct committer *c, struct post *post, bool has_room)
@@ -217,6 +229,12 @@ judge(struct committer *c, struct post *post, bool has_room)
     post->status = STATUS_OK;
     if (post->kind != POST_CHANGES && post->kind != POST_SETTINGS)
         return KEYS_NEW;
+    if (post->line && post->line->is_broken) {
+        post->status = problem(&post->why, STATUS_BUSY,
+                               "a post before it was not kept, and is to be "
+                               "kept first");
+        return KEYS_SETTLED;
+    }
     if (post->key.size > 0)
         verdict = keys_judge(&c->keys, c->engine, post);
     if (verdict == KEYS_NEW && !has_room) {
@@ -263,7 +281,7 @@ refuse_removed(struct post *post)
 {
     post->status = problem(&post->why, STATUS_GONE, "the set %s was removed",
                            post->set->name);
-    post->done(post);
+    answer(post);
 }
 
 /* Does this round end the set that `post` is for? Then it is for the next round
@@ -310,7 +328,7 @@ commit_round(struct committer *c, bool *is_more)
             list_append(&round, &post->node);
             break;
         case KEYS_SETTLED:
-            post->done(post); /* the post may be gone now */
+            answer(post);
             break;
         }
     }
@@ -331,7 +349,7 @@ commit_round(struct committer *c, bool *is_more)
         }
         if (!rc && post->kind == POST_SETTINGS)
             post->set->limits = post->limits; /* from the next round on */
-        post->done(post);                     /* the post may be gone now */
+        answer(post);
     }
     conclude_told(c, rc, &why);
 }
@@ -408,6 +426,12 @@ committer_submit(struct committer *c, struct post *post, bool wake)
     else if (!rc)
         atomic_store(&c->is_owed_a_wake, true);
     return rc;
+}
+
+void
+committer_submit_again(struct committer *c, struct post *post)
+{
+    list_prepend(&c->waiting, &post->node);
 }
 
 void

@@ -12,6 +12,12 @@
  * What is to be told of the round itself (log_options.on_facts) is placed into
  * it last, and published when all else is and was answered.
  *
+ * Lines of posts (post.h): posts are looked at in the order they were
+ * submitted, whatever sets they are for. One that fails before it is placed is
+ * answered, and its line broken, before the next is looked at. One that was
+ * placed fails with its round, as a whole: with all that was placed behind it;
+ * and the next round begins when that one's posts are answered.
+ *
  * What a crash leaves: before the commit, nothing; after it, everything, though
  * nobody was answered: a source that did not get an answer does not know, and
  * may post again, with the key that it gave the post (keys.h).
@@ -81,9 +87,10 @@ MUST_CHECK enum status committer_note(struct committer *c,
 MUST_CHECK enum status committer_start(struct committer *c,
                                        struct problem *why);
 
-/* See log_submit, log_submit_later and log_wake. */
+/* See log_submit, log_submit_later, log_submit_again and log_wake. */
 MUST_CHECK enum status committer_submit(struct committer *c, struct post *post,
                                         bool wake);
+void committer_submit_again(struct committer *c, struct post *post);
 void committer_wake(struct committer *c);
 
 /* Takes no more, commits and answers what was taken, ends the thread. Harmless

@@ -215,6 +215,12 @@ log_submit_later(struct log *log, struct post *post)
 }
 
 void
+log_submit_again(struct log *log, struct post *post)
+{
+    committer_submit_again(&log->committer, post);
+}
+
+void
 log_wake(struct log *log)
 {
     committer_wake(&log->committer);

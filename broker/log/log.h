@@ -136,6 +136,10 @@ MUST_CHECK enum status log_submit(struct log *log, struct post *post);
  * posts at once lets them share one commit. */
 MUST_CHECK enum status log_submit_later(struct log *log, struct post *post);
 
+/* Log thread, in `done` of a post that got STATUS_GONE, which has another set
+ * now: it keeps its place, before all that was submitted behind it. */
+void log_submit_again(struct log *log, struct post *post);
+
 /* Wakes the log thread if there are posts of log_submit_later. */
 void log_wake(struct log *log);
 

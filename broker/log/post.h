@@ -35,9 +35,10 @@ enum post_kind {
 };
 
 /* Posts of one line are committed in the order they were submitted, or not:
- * when one is not kept for a passing reason (STATUS_BUSY), those behind it are
- * not either, until the owner, who waits for all of them, makes it sound again.
- * The log thread's while posts are on their way. */
+ * when one is not kept for a reason that may pass (any but STATUS_INVALID, and
+ * STATUS_GONE, which is the owner's affair), those behind it are not either but
+ * get STATUS_BUSY, until the owner, who waits for all of them, makes it sound
+ * again. The log thread's while posts are on their way. */
 struct post_line {
     bool is_broken;
 };

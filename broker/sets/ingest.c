@@ -29,6 +29,8 @@ struct ingest {
     struct post post;
     struct key key;
     struct running_post running;
+    bool is_message;
+    char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": not there */
     size_t fragments_capacity;
     size_t reserved; /* of the budget */
     void (*on_done)(struct ingest *ingest, void *user);
@@ -76,9 +78,8 @@ digest_entry(struct post *post, size_t start)
 }
 
 static enum status
-on_change(const struct change *change, void *user, struct problem *why)
+add_entry(struct ingest *in, const struct change *change, struct problem *why)
 {
-    struct ingest *in = user;
     struct post *post = &in->post;
     size_t start = post->bytes.size;
     enum status rc;
@@ -97,10 +98,83 @@ on_change(const struct change *change, void *user, struct problem *why)
                         &post->fragments[post->n_fragments], why);
     if (rc)
         return rc;
-    if (post->key.size > 0)
+    if (post->key.size > 0 || in->is_message)
         digest_entry(post, start);
     post->n_fragments++;
     return reserve(in, why);
+}
+
+/* Messages: where an entry comes from
+ *
+ * Two sets that tell each other, or more of them in a ring, would hand an entry
+ * on for ever. It is marked by what it has come through: from set A to set B it
+ * gets the tag via:EPOCH-OF-A, which B's own messages tell with it. So when it
+ * comes back to A, whatever way, A knows it. An epoch is of one set's log, and
+ * nobody else has it.
+ */
+
+#define VIA      "via:"
+#define VIA_SIZE (sizeof(VIA) - 1 + EPOCH_SIZE)
+
+/* Is it tagged with via:EPOCH? `tags` has single spaces between. */
+static bool
+is_via(struct slice tags, const char *epoch)
+{
+    while (epoch[0] && tags.size > 0) {
+        struct slice tag = slice_take(&tags, ' ');
+
+        if (tag.size == VIA_SIZE && !memcmp(tag.data, VIA, sizeof(VIA) - 1) &&
+            !memcmp(tag.data + sizeof(VIA) - 1, epoch, EPOCH_SIZE))
+            return true;
+    }
+    return false;
+}
+
+/* The entry with one more tag. */
+static enum status
+add_via(struct ingest *in, const struct change *change, const char *origin,
+        struct problem *why)
+{
+    struct change marked = *change;
+    struct problem reason = {""};
+    struct buf tags;
+    enum status rc;
+
+    buf_init(&tags, change->tags.size + 1 + VIA_SIZE);
+    buf_add_slice(&tags, change->tags);
+    if (change->tags.size > 0)
+        BUF_ADD(&tags, " ");
+    BUF_ADD(&tags, VIA);
+    buf_add(&tags, origin, EPOCH_SIZE);
+    marked.tags = buf_slice(&tags);
+    rc = tags.failed
+             ? problem(&reason, STATUS_BUSY, "the broker has no memory left")
+             : add_entry(in, &marked, &reason);
+    if (rc == STATUS_INVALID)
+        rc = problem(why, rc, "with the tag \"" VIA "%s\" %s", origin,
+                     reason.text);
+    else if (rc && why)
+        *why = reason;
+    buf_fini(&tags);
+    return rc;
+}
+
+static enum status
+on_change(const struct change *change, void *user, struct problem *why)
+{
+    struct ingest *in = user;
+    const char *origin;
+
+    if (!in->is_message)
+        return add_entry(in, change, why);
+    /* A message tells its epoch before its changes, or none: formats.h. */
+    origin = reader_coverage(in->reader)->epoch;
+    if ((origin[0] && !strcmp(origin, in->target_epoch)) ||
+        is_via(change->tags, in->target_epoch))
+        return STATUS_OK;
+    if (!origin[0] || is_via(change->tags, origin))
+        return add_entry(in, change, why);
+    return add_via(in, change, origin, why);
 }
 
 enum status
@@ -196,13 +270,33 @@ ingest_take_any_capability(struct ingest *in)
     reader_take_any_capability(in->reader);
 }
 
-enum status
-ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
+/* The set's epoch is the one it has now. What comes was told before: if the set
+ * told it, it was there and had this epoch, or it was removed meanwhile, and
+ * what is there now is another set. */
+void
+ingest_take_message(struct ingest *in)
 {
-    struct slice text;
+    struct head head;
 
-    in->key = *key;
-    text = key_slice(&in->key);
+    reader_take_message(in->reader);
+    in->is_message = true;
+    if (registry_find(in->registry, in->set_name, &head))
+        memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
+    digest_start(&in->post.entries, SLICE(""));
+}
+
+void
+ingest_join(struct ingest *in, struct post_line *line)
+{
+    in->post.line = line;
+}
+
+/* Gives the post the key that is in `key`, unless another one has it. */
+static enum status
+take_key(struct ingest *in, struct problem *why)
+{
+    struct slice text = key_slice(&in->key);
+
     in->running.set = in->set_name;
     in->running.key = text;
     if (!running_begin(registry_running(in->registry), &in->running))
@@ -210,8 +304,15 @@ ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
                        "a post with the Idempotency-Key \"%s\" is at work",
                        problem_quote(text).text);
     in->post.key = text;
-    digest_start(&in->post.entries, SLICE(""));
     return STATUS_OK;
+}
+
+enum status
+ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
+{
+    in->key = *key;
+    digest_start(&in->post.entries, SLICE(""));
+    return take_key(in, why);
 }
 
 enum status
@@ -239,20 +340,26 @@ ingest_catch_up(struct ingest *in, struct problem *why)
     return in->gunzip ? gunzip_step(in->gunzip, why) : STATUS_OK;
 }
 
-/* Hands the post to the set of its name as it is now. */
+/* Makes the post one to the set of its name as it is now. */
 static enum status
-submit(struct ingest *in, struct problem *why)
+address(struct ingest *in, struct problem *why)
 {
     struct set *before = in->set;
-    enum status rc;
 
     in->set = registry_make(in->registry, in->set_name);
     /* The removed one again: there was no memory to bury it (registry.c). */
     if (!in->set || in->set == before)
         return registry_full(why);
     in->post.set = in->set->log;
-    rc = log_submit_later(registry_log(in->registry), &in->post);
-    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+    return STATUS_OK;
+}
+
+static void
+finish(struct ingest *in)
+{
+    /* Before anybody is told: who then repeats it does not find it running. */
+    running_end(registry_running(in->registry), &in->running);
+    in->on_done(in, in->user);
 }
 
 static void
@@ -261,16 +368,29 @@ on_committed(struct post *post)
     struct ingest *in = list_entry(post, struct ingest, post);
 
     /* The set was removed while the post waited: it comes after the removal,
-     * and begins a new one. This is the log thread, so it needs no wake: it
-     * looks at its queue before it sleeps. */
+     * and begins a new one, or goes on with that of a post after it that was
+     * handed over later. Those must not overtake it, so it keeps its place. */
     if (post->status == STATUS_GONE) {
-        post->status = submit(in, &post->why);
-        if (!post->status)
+        post->status = address(in, &post->why);
+        if (!post->status) {
+            log_submit_again(registry_log(in->registry), post);
             return;
+        }
     }
-    /* Before anybody is told: who then repeats it does not find it running. */
-    running_end(registry_running(in->registry), &in->running);
-    in->on_done(in, in->user);
+    finish(in);
+}
+
+/* The reader has read all. */
+static enum status
+take_id(struct ingest *in, struct problem *why)
+{
+    struct slice id = reader_id(in->reader);
+
+    if (!in->is_message || in->key.size > 0 || id.size == 0)
+        return STATUS_OK;
+    memcpy(in->key.text, id.data, id.size);
+    in->key.size = id.size;
+    return take_key(in, why);
 }
 
 enum status
@@ -281,6 +401,8 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
 
     if (!rc)
         rc = reader_end(in->reader, why);
+    if (!rc && in->post.n_fragments > 0)
+        rc = take_id(in, why);
     if (rc)
         return rc;
     gunzip_free(in->gunzip);
@@ -290,8 +412,16 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     in->post.done = on_committed;
     in->on_done = on_done;
     in->user = user;
+    if (in->post.n_fragments == 0) { /* a message */
+        finish(in);
+        return STATUS_OK;
+    }
     running_whole(&in->running);
-    return submit(in, why);
+    rc = address(in, why);
+    if (rc)
+        return rc;
+    rc = log_submit_later(registry_log(in->registry), &in->post);
+    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 
 const struct post *

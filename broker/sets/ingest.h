@@ -58,20 +58,24 @@ void ingest_take_any_capability(struct ingest *ingest);
  * broker like this one. Before its first byte. Then
  *
  *   - the member "id" at the top of its JSON is its key, unless ingest_set_key
- *     gives it one;
+ *     gives it one; it is known at the end, so STATUS_RUNNING can be what
+ *     ingest_end returns;
  *   - its capability may be called anything, and it may have no change at all,
  *     as a heartbeat: then there is nothing to commit, and ingest_end calls
  *     on_done itself, before it returns, with first = last = 0;
  *   - nothing goes round in circles: a message that tells the epoch of the very
  *     set that it is for was told by us, and its entries are passed over; of
  *     others each entry gets the tag "via:EPOCH" of the set it comes from, and
- *     is passed over if it has that of the set it is for. */
+ *     is passed over if it has that of the set it is for. JSON that tells its
+ *     epoch behind its changes is refused (STATUS_INVALID).
+ *
+ * What is passed over is checked as the rest is. */
 void ingest_take_message(struct ingest *ingest);
 
 /* Posts to be committed in the order of ingest_end, also when one fails for a
- * passing reason (STATUS_BUSY): all behind it in the line then fail, too, until
- * the owner mends the line, when on_done was called for all of them. Before
- * ingest_end; `line` is lent until on_done. */
+ * passing reason (post.h: line.is_broken tells): all behind it in the line then
+ * fail, too, until the owner mends the line, when on_done was called for all of
+ * them. Before ingest_end; `line` is lent until on_done. */
 void ingest_join(struct ingest *ingest, struct post_line *line);
 
 /* Gives the post a key, before its body is read: it is kept once, however often
@@ -95,13 +99,14 @@ MUST_CHECK enum status ingest_catch_up(struct ingest *ingest,
 
 /* The body is whole, and nothing of it is behind: hands its entries to the log,
  * which log_wake sets to work. On success the ingest is the log's until
- * on_done, which gets it back with its outcome. */
+ * on_done, which gets it back with its outcome. After an error only
+ * ingest_free. */
 MUST_CHECK enum status ingest_end(struct ingest *ingest,
                                   void (*on_done)(struct ingest *ingest,
                                                   void *user),
                                   void *user, struct problem *why);
 
-/* The outcome, and whom it belongs to. */
+/* The outcome, and whom it belongs to; NULL: there was nothing to commit. */
 const struct post *ingest_post(const struct ingest *ingest);
 const struct set *ingest_set(const struct ingest *ingest);
 
