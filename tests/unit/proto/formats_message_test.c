@@ -1,0 +1,303 @@
+/* A reader of posts that takes messages of brokers, too. */
+#include <stdio.h>
+
+#include "proto/key.h"
+#include "tests/unit/proto/reading.h"
+
+#define A     "\"loc\":\"http://example.com/a\",\"change\":\"created\""
+#define EPOCH "0123456789abcdef"
+
+/* What came out of a document, and what it calls itself. */
+struct taken {
+    struct reading reading;
+    struct key id;
+};
+
+/* In one piece, and, as the same must come out, in small ones. */
+static struct taken
+take_step(const char *type, struct slice document, size_t step)
+{
+    struct taken t = {.reading = {.rc = STATUS_OK}};
+    struct reader *reader = reader_new(format_of(slice_of(type)), READER_POST,
+                                       50000, describe_each, &t.reading);
+    struct slice id;
+
+    assert_non_null(reader);
+    buf_init(&t.reading.text, 1 << 20);
+    reader_take_message(reader);
+    feed_in_steps(reader, &t.reading, document, step);
+    t.reading.coverage = *reader_coverage(reader);
+    t.reading.capability = reader_capability(reader);
+    id = reader_id(reader);
+    if (id.size > 0)
+        memcpy(t.id.text, id.data, id.size);
+    t.id.size = id.size;
+    reader_free(reader);
+    buf_add(&t.reading.text, "", 1);
+    return t;
+}
+
+static struct taken
+take(const char *type, const char *document)
+{
+    struct taken whole =
+        take_step(type, slice_of(document), strlen(document) + 1);
+
+    for (size_t step = 1; step < 20; step += 6) {
+        struct taken t = take_step(type, slice_of(document), step);
+
+        assert_int_equal(t.reading.rc, whole.reading.rc);
+        assert_string_equal(t.reading.why.text, whole.reading.why.text);
+        assert_string_equal(t.reading.text.data, whole.reading.text.data);
+        assert_int_equal(t.id.size, whole.id.size);
+        reading_fini(&t.reading);
+    }
+    return whole;
+}
+
+static void
+assert_takes(const char *document, const char *text, const char *id)
+{
+    struct taken t = take(JSON, document);
+
+    assert_string_equal(t.reading.why.text, "");
+    assert_int_equal(t.reading.rc, STATUS_OK);
+    assert_string_equal(t.reading.text.data, text);
+    assert_int_equal(t.id.size, strlen(id));
+    assert_memory_equal(t.id.text, id, strlen(id));
+    reading_fini(&t.reading);
+}
+
+static void
+assert_does_not_take(const char *type, const char *document,
+                     const char *sentence)
+{
+    struct taken t = take(type, document);
+
+    assert_string_equal(t.reading.why.text, sentence);
+    assert_int_equal(t.reading.rc, STATUS_INVALID);
+    reading_fini(&t.reading);
+}
+
+/* The header is read as a receiver reads it; of the entries what a post is
+ * read for: a seq and a time of another log mean nothing here. */
+static void
+reads_the_header_of_a_message_and_the_entries_of_a_post(void **state)
+{
+    static const char json[] =
+        "{\"set\":\"gauges\",\"epoch\":\"" EPOCH "\",\"after\":6,\"last\":7,"
+        "\"from\":\"2026-01-01T00:00:00Z\",\"until\":\"2026-01-02T00:00:00Z\","
+        "\"next\":\"http://example.com/n\",\"changes\":[{" A
+        ",\"datetime\":\"2026-01-01T12:00:00Z\",\"seq\":7,"
+        "\"sourceDatetime\":\"2025-01-01T00:00:00Z\"}]}";
+    static const char xml[] =
+        "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
+        "' xmlns:td='" NS_TIDINGS "'><rs:md capability='change-notification' "
+        "from='2026-01-01T00:00:00Z' until='2026-01-02T00:00:00Z' "
+        "td:epoch='" EPOCH "' td:after='6' td:last='7'/>"
+        "<url><loc>http://example.com/a</loc><rs:md change='created' "
+        "datetime='2026-01-01T12:00:00Z' td:seq='7' "
+        "td:datetime='2025-01-01T00:00:00Z'/></url></urlset>";
+    const char *const documents[][2] = {{JSON, json}, {XML, xml}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct taken t = take(documents[i][0], documents[i][1]);
+
+        assert_string_equal(t.reading.why.text, "");
+        assert_string_equal(t.reading.text.data,
+                            "created [http://example.com/a]"
+                            " datetime=[2026-01-01T12:00:00Z]\n");
+        assert_string_equal(t.reading.coverage.epoch, EPOCH);
+        assert_int_equal(t.reading.coverage.after, 6);
+        assert_int_equal(t.reading.coverage.last, 7);
+        assert_int_equal(t.id.size, 0);
+        reading_fini(&t.reading);
+    }
+}
+
+/* Nothing happened is a message, too; and so is what is called otherwise. */
+static void
+takes_messages_without_entries_and_of_any_capability(void **state)
+{
+    static const char *const documents[][2] = {
+        {JSON, "{\"after\":3,\"last\":3,\"changes\":[]}"},
+        {JSON, "[]"},
+        {JSON, "{\"id\":1,\"changes\":[]}"},
+        {NDJSON, "\n"},
+        {XML, "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
+              "'><rs:md capability='news'/></urlset>"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+        struct taken t = take(documents[i][0], documents[i][1]);
+
+        assert_string_equal(t.reading.why.text, "");
+        assert_int_equal(t.reading.rc, STATUS_OK);
+        assert_int_equal(t.reading.n, 0);
+        reading_fini(&t.reading);
+    }
+}
+
+/* A message or a single change may have a name, wherever it stands. */
+static void
+reads_what_a_document_calls_itself(void **state)
+{
+    static const char a[] = "created [http://example.com/a]\n";
+
+    (void)state;
+    assert_takes("{\"id\":\"k\"," A "}", a, "k");
+    assert_takes("{" A ",\"id\":\"k/\\u0031\\\"\"}", a, "k/1\"");
+    assert_takes("{\"id\":17," A "}", a, "17");
+    assert_takes("{\"id\":-1.5e3,\"changes\":[{" A "}]}", a, "-1.5e3");
+    assert_takes("{\"changes\":[{" A "}],\"id\":\"k\"}", a, "k");
+    assert_takes("{\"set\":\"s\",\"id\":\"k\",\"changes\":[{" A "}]}", a, "k");
+    assert_takes("{" A "}", a, "");
+}
+
+/* A name is a key, one, and not that of an entry among others. */
+static void
+refuses_what_is_no_name(void **state)
+{
+    static const char *const bad[][2] = {
+        {"{\"id\":\"\"," A "}",
+         "id: not 1 to 255 visible ASCII characters: \"\""},
+        {"{\"id\":\"a b\"," A "}",
+         "id: not 1 to 255 visible ASCII characters: \"a b\""},
+        {"{\"id\":\"\\u00e5\"," A "}",
+         "id: not 1 to 255 visible ASCII characters: \"\xc3\xa5\""},
+        {"{\"id\":null," A "}", "id: neither a string nor a number"},
+        {"{\"id\":{}," A "}", "id: neither a string nor a number"},
+        {"{\"id\":[1]," A "}", "id: neither a string nor a number"},
+        {"{\"id\":1,\"id\":1," A "}", "id: given twice"},
+        {"{\"id\":1," A ",\"id\":2}", "id: given twice"},
+        {"{\"id\":1}", "no change: created, updated or deleted?"},
+        {"[{\"id\":1," A "}]", "unknown member \"id\" in the change"},
+        {"{\"changes\":[{" A ",\"id\":1}]}",
+         "unknown member \"id\" in the change"},
+        {"{" A ",\"links\":[{\"id\":1}]}", "unknown member \"id\" in the link"},
+    };
+    char id[KEY_SIZE_MAX + 2], document[600];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_does_not_take(JSON, bad[i][0], bad[i][1]);
+    assert_does_not_take(NDJSON, "{\"id\":1," A "}",
+                         "unknown member \"id\" in the change");
+
+    memset(id, 'k', sizeof(id) - 1);
+    id[sizeof(id) - 2] = '\0';
+    snprintf(document, sizeof(document), "{\"id\":\"%s\"," A "}", id);
+    assert_takes(document, "created [http://example.com/a]\n", id);
+    id[sizeof(id) - 2] = 'k';
+    id[sizeof(id) - 1] = '\0';
+    snprintf(document, sizeof(document), "{\"id\":\"%s\"," A "}", id);
+    {
+        struct taken t = take(JSON, document);
+
+        assert_int_equal(t.reading.rc, STATUS_INVALID);
+        reading_fini(&t.reading);
+    }
+}
+
+/* A post that was not said to be a message is read as ever. */
+static void
+a_post_has_no_name_and_tells_no_epoch(void **state)
+{
+    struct reading reading =
+        read_all(JSON, SLICE("{\"epoch\":\"no\",\"changes\":[{" A "}]}"));
+    struct reader *reader;
+    struct problem why = {""};
+
+    (void)state;
+    assert_int_equal(reading.rc, STATUS_OK);
+    assert_string_equal(reading.coverage.epoch, "");
+    reading_fini(&reading);
+    assert_refused(JSON, "{\"id\":\"k\"," A "}", STATUS_INVALID,
+                   "unknown member \"id\" in the change");
+    assert_refused(JSON, "{\"changes\":[{" A "}],\"id\":\"k\"}", STATUS_INVALID,
+                   "unknown member \"id\" in the message");
+    assert_refused(JSON, "{\"changes\":[]}", STATUS_INVALID, "no entries");
+
+    /* Nor has one that comes after a message, by the same reader. */
+    reading = (struct reading){.rc = STATUS_OK};
+    buf_init(&reading.text, 1000);
+    reader = reader_new(format_of(SLICE(JSON)), READER_POST, 10, describe_each,
+                        &reading);
+    reader_take_message(reader);
+    assert_int_equal(reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
+                     STATUS_OK);
+    reader_reset(reader, describe_each, &reading);
+    assert_int_equal(reader_id(reader).size, 0);
+    assert_int_equal(reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
+                     STATUS_INVALID);
+    reader_free(reader);
+    reading_fini(&reading);
+}
+
+/* A later broker may say more of a message; a change is a source's, which
+ * learns of its mistake, also where that stands first. */
+static void
+passes_over_members_of_a_message_that_it_does_not_know(void **state)
+{
+    static const char a[] = "created [http://example.com/a]\n";
+
+    (void)state;
+    assert_takes("{\"more\":{\"a\":[1,{\"changes\":[{}],\"id\":3}]},\"after\":3"
+                 ",\"new\":null,\"changes\":[{" A "}],\"y\":[[2]]}",
+                 a, "");
+    assert_takes("{\"v\":2,\"\":[],\"id\":\"k\",\"changes\":[{" A "}]}", a,
+                 "k");
+    assert_does_not_take(JSON, "{\"v\":2,\"w\":[{}]," A "}",
+                         "unknown member \"v\" in the change");
+    assert_does_not_take(JSON, "{\"\":2," A "}",
+                         "unknown member \"\" in the change");
+    assert_does_not_take(JSON, "{\"v\":2}",
+                         "unknown member \"v\" in the change");
+    assert_does_not_take(JSON, "{" A ",\"v\":2}",
+                         "unknown member \"v\" in the change");
+    assert_does_not_take(JSON, "{\"v\":1,\"changes\":[{" A ",\"w\":2}]}",
+                         "unknown member \"w\" in the change");
+}
+
+/* Whose entries they are has to be known when they are handed over. */
+static void
+refuses_an_epoch_that_comes_too_late_or_is_none(void **state)
+{
+    struct taken t = take(JSON, "{\"changes\":[],\"epoch\":\"" EPOCH "\"}");
+
+    (void)state;
+    assert_int_equal(t.reading.rc, STATUS_OK);
+    assert_string_equal(t.reading.coverage.epoch, EPOCH);
+    reading_fini(&t.reading);
+    assert_does_not_take(JSON,
+                         "{\"changes\":[{" A "}],\"epoch\":\"" EPOCH "\"}",
+                         "epoch: behind the changes, not before them");
+    assert_does_not_take(JSON, "{\"epoch\":\"x\",\"changes\":[{" A "}]}",
+                         "epoch: bad value \"x\"");
+    assert_does_not_take(XML,
+                         "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
+                         "' xmlns:td='" NS_TIDINGS
+                         "'><rs:md capability='changelist' td:epoch='x'/>"
+                         "</urlset>",
+                         "rs:md: attribute \"td:epoch\" has a bad value");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            reads_the_header_of_a_message_and_the_entries_of_a_post),
+        cmocka_unit_test(takes_messages_without_entries_and_of_any_capability),
+        cmocka_unit_test(reads_what_a_document_calls_itself),
+        cmocka_unit_test(refuses_what_is_no_name),
+        cmocka_unit_test(a_post_has_no_name_and_tells_no_epoch),
+        cmocka_unit_test(
+            passes_over_members_of_a_message_that_it_does_not_know),
+        cmocka_unit_test(refuses_an_epoch_that_comes_too_late_or_is_none),
+    };
+
+    return cmocka_run_group_tests_name("formats, messages", tests, NULL, NULL);
+}
