@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/key.h"
 #include "proto/utf8.h"
 #include "tests/support/again.h"
 #include "tests/support/describe.h"
@@ -85,8 +86,9 @@ check_again(struct again *a)
     abort();
 }
 
-void
-fuzz_reading(const char *type, enum reader_use use, struct slice document)
+static void
+read_twice(const char *type, enum reader_use use, bool takes_message,
+           struct slice document)
 {
     struct problem why = {""}, why_in_steps = {""};
     struct buf whole, parts;
@@ -96,14 +98,25 @@ fuzz_reading(const char *type, enum reader_use use, struct slice document)
     struct reader *reader =
         reader_new(format_of(slice_of(type)), use, ENTRIES_MAX, add_both, both);
     enum status rc, rc_in_steps;
+    struct key id = {.size = 0};
 
     FUZZ_ASSERT(reader);
     buf_init(&whole, SIZE_MAX);
     buf_init(&parts, SIZE_MAX);
     again_open(&a);
+    if (takes_message)
+        reader_take_message(reader);
     rc = read_in_steps(reader, document, SIZE_MAX, &why);
+    id.size = reader_id(reader).size;
+    if (id.size > 0)
+        memcpy(id.text, reader_id(reader).data, id.size);
     reader_reset(reader, describe_each, &parts);
+    if (takes_message)
+        reader_take_message(reader);
     rc_in_steps = read_in_steps(reader, document, step, &why_in_steps);
+    FUZZ_ASSERT(rc || slice_equal(key_slice(&id), reader_id(reader)));
+    FUZZ_ASSERT(id.size == 0 ||
+                (takes_message && key_is_valid(key_slice(&id))));
     reader_free(reader);
     if (rc)
         fuzz_check_problem(&why);
@@ -118,4 +131,16 @@ fuzz_reading(const char *type, enum reader_use use, struct slice document)
     again_close(&a);
     buf_fini(&parts);
     buf_fini(&whole);
+}
+
+void
+fuzz_reading(const char *type, enum reader_use use, struct slice document)
+{
+    read_twice(type, use, false, document);
+}
+
+void
+fuzz_taking_message(const char *type, struct slice document)
+{
+    read_twice(type, READER_POST, true, document);
 }

@@ -43,4 +43,8 @@ void fuzz_check_problem(const struct problem *why);
  */
 void fuzz_reading(const char *type, enum reader_use use, struct slice document);
 
+/* The same, of a post that may be a message: what it calls itself comes back,
+ * too, and is a key. */
+void fuzz_taking_message(const char *type, struct slice document);
+
 #endif

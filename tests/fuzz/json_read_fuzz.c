@@ -7,5 +7,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_reading("application/json", READER_POST, document);
     fuzz_reading("application/json", READER_MESSAGE, document);
+    fuzz_taking_message("application/json", document);
     return 0;
 }

@@ -3,7 +3,9 @@
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_reading("application/x-ndjson", READER_POST,
-                 (struct slice){(const char *)data, size});
+    struct slice document = {(const char *)data, size};
+
+    fuzz_reading("application/x-ndjson", READER_POST, document);
+    fuzz_taking_message("application/x-ndjson", document);
     return 0;
 }

@@ -7,5 +7,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_reading("application/xml", READER_POST, document);
     fuzz_reading("application/xml", READER_MESSAGE, document);
+    fuzz_taking_message("application/xml", document);
     return 0;
 }
