@@ -21,7 +21,7 @@
  *     in        messages to posts; rejected: what was bad
  *     topics    names of topics, and filters
  *     ledger    mqtt.db: what must outlive the process
- *     report    what operators see
+ *     bridge_report   what operators see
  */
 #ifndef BROKER_BRIDGE_BRIDGES_H
 #define BROKER_BRIDGE_BRIDGES_H
@@ -56,8 +56,8 @@ void bridges_close(struct bridges *bridges);
  * thread. */
 void bridges_write(struct bridges *bridges, struct buf *to);
 
-/* Appends a line "warning: ..." for /readyz for every one that is not
- * connected. Any thread. */
+/* Appends a line "warning: ..." for /readyz for every direction that is not
+ * connected, or that something keeps from going on. Any thread, cheap. */
 void bridges_warn(struct bridges *bridges, struct buf *to);
 
 /* Makes the gauges of the bridges what they are now. Any thread. */

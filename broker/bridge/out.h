@@ -62,7 +62,10 @@ struct out_report {
                               retained */
 };
 
-/* Any thread. */
+/* Any thread. Looks at every lane. */
 void out_report(struct out *out, struct out_report *report);
+
+/* Its `mqtt` alone: at once. */
+void out_state(struct out *out, struct mqtt_state *state);
 
 #endif

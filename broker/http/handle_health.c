@@ -72,8 +72,12 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
     buf_fini(&members);
 }
 
+/* The clock, and two lines of a problem's size a bridge. */
+#define READY_MAX ((size_t)1 << 16)
+
 /* 200 "ready", with a line for what should be known although it keeps nobody
- * from posting: event times stay in order whatever the clock says (R-135).
+ * from posting: event times stay in order whatever the clock says (R-135), and
+ * a bridge goes on where it was.
  * While the broker starts and ends, whoever asks is told so before this is
  * called. */
 void
@@ -93,13 +97,14 @@ handle_ready_get(struct http *http, struct request *rq,
         answer_unready(rq, reasons, n);
         return;
     }
-    buf_init(&text, 1024);
+    buf_init(&text, READY_MAX);
     BUF_ADD(&text, "ready\n");
     if (health.ahead_us > AHEAD_MAX_US)
         buf_add_format(&text,
                        "warning: the last event time is %" PRId64
                        " s ahead of the clock; was it set back?\n",
                        health.ahead_us / 1000000);
+    bridges_warn(http->bridges, &text);
     response_init(&r, 200, "text/plain");
     response_header(&r, "Cache-Control", "no-store");
     r.text = buf_slice(&text);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "broker/archive/archiver.h"
+#include "broker/bridge/bridges.h"
 #include "broker/hub/hub.h"
 #include "broker/net/request.h"
 #include "broker/push/subscribers.h"
@@ -19,6 +20,7 @@ struct http {
     struct push *push;
     struct archiver *archiver; /* from the moment when is_ready is true */
     struct hub *hub;           /* likewise */
+    struct bridges *bridges;   /* likewise; NULL: none is configured */
 
     /* Can only this machine reach it: listener and public URL are loopback's,
      * and --insecure-open is not given? */
@@ -35,7 +37,7 @@ struct http {
     atomic_bool is_ready;
 };
 
-/* Fills in all but archiver, hub and is_ready. */
+/* Fills in all but archiver, hub, bridges and is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);
 

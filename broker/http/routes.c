@@ -14,6 +14,7 @@ static const struct route {
     const char *path;
     handler_fn *handler;
 } routes[] = {
+    {METHOD_GET, "/bridges", handle_bridges_get},
     {METHOD_GET, "/healthz", handle_health_get},
     {METHOD_GET, "/metrics", handle_metrics_get},
     {METHOD_GET, "/readyz", handle_ready_get},

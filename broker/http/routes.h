@@ -37,6 +37,7 @@ handler_fn handle_subscriptions_get;
 handler_fn handle_subscription_get;
 handler_fn handle_subscription_delete;
 handler_fn handle_redeliver_post;
+handler_fn handle_bridges_get;
 handler_fn handle_relays_get;
 handler_fn handle_relay_get;
 handler_fn handle_relay_put;

@@ -31,6 +31,7 @@ finds_the_handler_of_a_method_and_path(void **state)
 {
     (void)state;
     assert_route(METHOD_GET, "/healthz", handle_health_get, "");
+    assert_route(METHOD_GET, "/bridges", handle_bridges_get, "");
     assert_route(METHOD_GET, "/readyz", handle_ready_get, "");
     assert_route(METHOD_GET, "/metrics", handle_metrics_get, "");
     assert_route(METHOD_POST, "/sets/demo/changes", handle_changes_post,
@@ -136,6 +137,7 @@ says_which_methods_an_address_answers_to(void **state)
     assert_allows("/sets/demo", "GET, HEAD, PUT, DELETE", 4);
     assert_allows("/sets/demo/changelist.xml", "GET, HEAD", 2);
     assert_allows("/.well-known/resourcesync", "GET, HEAD", 2);
+    assert_allows("/bridges", "GET, HEAD", 2);
     assert_allows("/hub", "POST", 1); /* W-038 */
     assert_allows("/sets/demo/subscribe", "POST", 1);
     assert_allows("/sets/demo/subscriptions", "GET, HEAD", 2);

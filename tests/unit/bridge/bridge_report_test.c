@@ -1,0 +1,203 @@
+/*
+ * What the operator of a bridge is told.
+ */
+#include "broker/bridge/bridge_report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/jsonpath.h"
+
+/* 2026-11-20T10:00:00Z */
+#define MOMENT_US 1795168800000000
+
+static const struct bridge_config plant = {
+    .name = "plant",
+    .url = "mqtts://mqtt.example.org:8883",
+    .user = "tidings",
+    .password_file = "/etc/tidings/secret",
+    .prefix = "tidings",
+};
+
+static struct out_report
+some_out(void)
+{
+    return (struct out_report){
+        .mqtt = {MQTT_CONNECTED, MOMENT_US, 2, {""}},
+        .sets = 3,
+        .lag = 41,
+        .sets_behind = 2,
+        .slowest = "demo",
+        .slowest_lag = 40,
+        .in_flight = 7,
+        .published = 125,
+        .acknowledged = 118,
+        .refused = 5,
+        .left_out = 6,
+    };
+}
+
+static struct in_report
+some_in(void)
+{
+    return (struct in_report){
+        .mqtt = {MQTT_WAITING, MOMENT_US, 0, {"say \"no\""}},
+        .received = 12,
+        .posted = 5,
+        .entries = 50,
+        .ignored = 4,
+        .rejected = 2,
+        .repeats = 1,
+    };
+}
+
+static void
+write(struct buf *to, struct jsonpath *j, const struct out_report *out,
+      const struct in_report *in)
+{
+    buf_init(to, 65536);
+    bridge_report_write(to, &plant, out, in);
+    assert_false(to->failed);
+    jsonpath_open(j, buf_slice(to));
+}
+
+static void
+assert_number(const struct jsonpath *j, const char *path, uint64_t value)
+{
+    if (jsonpath_number(j, path) != value)
+        fail_msg("%s is %s", path, jsonpath_digits(j, path));
+}
+
+static void
+a_report_tells_of_both_directions(void **state)
+{
+    struct out_report out = some_out();
+    struct in_report in = some_in();
+    struct jsonpath j;
+    struct buf text;
+
+    (void)state;
+    write(&text, &j, &out, &in);
+
+    assert_string_equal(jsonpath_text(&j, "name"), "plant");
+    assert_string_equal(jsonpath_text(&j, "url"), plant.url);
+    assert_string_equal(jsonpath_text(&j, "version"), "5");
+    assert_string_equal(jsonpath_text(&j, "prefix"), "tidings");
+    assert_string_equal(jsonpath_text(&j, "out.state"), "connected");
+    assert_string_equal(jsonpath_text(&j, "out.since"), "2026-11-20T10:00:00Z");
+    assert_false(jsonpath_has(&j, "out.why"));
+    assert_number(&j, "out.connections", 2);
+    assert_number(&j, "out.published", 125);
+    assert_number(&j, "out.acknowledged", 118);
+    assert_number(&j, "out.inFlight", 7);
+    assert_number(&j, "out.refused", 5);
+    assert_number(&j, "out.leftOut", 6);
+    assert_number(&j, "out.sets", 3);
+    assert_number(&j, "out.setsBehind", 2);
+    assert_number(&j, "out.lag", 41);
+    assert_string_equal(jsonpath_text(&j, "out.slowest.set"), "demo");
+    assert_number(&j, "out.slowest.lag", 40);
+    assert_string_equal(jsonpath_text(&j, "in.state"), "waiting");
+    assert_string_equal(jsonpath_text(&j, "in.why"), "say \"no\"");
+    assert_number(&j, "in.connections", 0);
+    assert_number(&j, "in.received", 12);
+    assert_number(&j, "in.posted", 5);
+    assert_number(&j, "in.entries", 50);
+    assert_number(&j, "in.ignored", 4);
+    assert_number(&j, "in.rejected", 2);
+    assert_number(&j, "in.repeats", 1);
+    jsonpath_close(&j);
+    buf_fini(&text);
+}
+
+static void
+a_report_leaves_out_what_is_not_there(void **state)
+{
+    struct out_report out = some_out();
+    struct in_report in = some_in();
+    struct jsonpath j;
+    struct buf text;
+
+    (void)state;
+    out.slowest[0] = '\0';
+    write(&text, &j, &out, NULL);
+    assert_false(jsonpath_has(&j, "out.slowest"));
+    assert_false(jsonpath_has(&j, "in"));
+    jsonpath_close(&j);
+    buf_fini(&text);
+
+    write(&text, &j, NULL, &in);
+    assert_false(jsonpath_has(&j, "out"));
+    assert_true(jsonpath_has(&j, "in"));
+    jsonpath_close(&j);
+    buf_fini(&text);
+}
+
+static void
+a_report_has_no_secrets(void **state)
+{
+    struct out_report out = some_out();
+    struct in_report in = some_in();
+    struct jsonpath j;
+    struct buf text;
+
+    (void)state;
+    write(&text, &j, &out, &in);
+    buf_add(&text, "", 1);
+    assert_null(strstr(text.data, "secret"));
+    assert_null(strstr(text.data, "\"user\""));
+    jsonpath_close(&j);
+    buf_fini(&text);
+}
+
+static void
+assert_warned(const struct mqtt_state *out, const struct in_report *in,
+              const char *lines)
+{
+    struct buf text;
+
+    buf_init(&text, 65536);
+    bridge_report_warn(&text, &plant, out, in);
+    buf_add(&text, "", 1);
+    assert_string_equal(text.data, lines);
+    buf_fini(&text);
+}
+
+static void
+what_does_not_work_is_a_line_of_warning(void **state)
+{
+    struct out_report out = some_out();
+    struct in_report in = some_in();
+
+    (void)state;
+    assert_warned(&out.mqtt, NULL, "");
+    assert_warned(&out.mqtt, &in,
+                  "warning: bridge plant, in: not connected since "
+                  "2026-11-20T10:00:00Z: say \"no\"\n");
+
+    /* Not tried yet; connected, and yet nothing is taken. */
+    out.mqtt.condition = MQTT_CONNECTING;
+    in.mqtt = (struct mqtt_state){MQTT_CONNECTED, MOMENT_US, 1, {""}};
+    in.why = (struct problem){"the disk is full"};
+    assert_warned(&out.mqtt, &in,
+                  "warning: bridge plant, out: not connected since "
+                  "2026-11-20T10:00:00Z\n"
+                  "warning: bridge plant, in: the disk is full\n");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_report_tells_of_both_directions),
+        cmocka_unit_test(a_report_leaves_out_what_is_not_there),
+        cmocka_unit_test(a_report_has_no_secrets),
+        cmocka_unit_test(what_does_not_work_is_a_line_of_warning),
+    };
+
+    return cmocka_run_group_tests_name("bridge_report", tests, NULL, NULL);
+}
