@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "proto/buf.h"
-#include "proto/json.h"
+#include "proto/json_problem.h"
 
 #define PROBLEM_MAX 16384
 
@@ -74,33 +74,6 @@ response_status_of(enum status status)
     return 500;
 }
 
-/* {"type":"about:blank","title":"Unprocessable Content","status":422,
- *  "detail":"no loc","entry":3,"line":17 MEMBERS} */
-static void
-write_problem(struct buf *to, unsigned status, const struct problem *why,
-              const char *members)
-{
-    BUF_ADD(to, "{\"type\":\"about:blank\",\"title\":");
-    json_string(to, slice_of(response_reason(status)));
-    BUF_ADD(to, ",\"status\":");
-    buf_add_number(to, status);
-    if (why && why->text[0]) {
-        BUF_ADD(to, ",\"detail\":");
-        json_string(to, slice_of(why->text));
-    }
-    if (why && why->entry) {
-        BUF_ADD(to, ",\"entry\":");
-        buf_add_number(to, why->entry);
-    }
-    if (why && why->line) {
-        BUF_ADD(to, ",\"line\":");
-        buf_add_number(to, why->line);
-    }
-    if (members)
-        buf_add_text(to, members);
-    BUF_ADD(to, "}\n");
-}
-
 static void
 begin_refusal(struct response *r, unsigned status, const char *allow)
 {
@@ -150,7 +123,10 @@ response_answer_problem(struct request *rq, struct response *r,
      * section 15.1): what is not there yet would stay away. */
     response_header(r, "Cache-Control", "no-store");
     buf_init(&text, PROBLEM_MAX);
-    write_problem(&text, r->status, why, members);
+    json_problem_begin(&text, r->status, response_reason(r->status), why);
+    if (members)
+        buf_add_text(&text, members);
+    BUF_ADD(&text, "}\n");
     if (!text.failed)
         r->text = buf_slice(&text);
     request_answer(rq, r);
