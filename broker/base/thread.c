@@ -41,9 +41,8 @@ create(struct thread *t)
     return error;
 }
 
-/* Waits are measured by the steady clock: setting the time wakes nobody. */
-static int
-init_changed(pthread_cond_t *changed)
+int
+thread_init_changed(pthread_cond_t *changed)
 {
     pthread_condattr_t steady;
     int error = pthread_condattr_init(&steady);
@@ -67,7 +66,7 @@ thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
     errno = pthread_mutex_init(&t->mutex, NULL);
     if (errno)
         goto fail;
-    errno = init_changed(&t->changed);
+    errno = thread_init_changed(&t->changed);
     if (errno)
         goto fail_mutex;
     t->is_running = true; /* before run(t) may look */

@@ -51,6 +51,10 @@ bool thread_wait(struct thread *t, int64_t wait_us);
  */
 void thread_stop(struct thread *t);
 
+/* A condition whose waits are measured by the steady clock, so that setting the
+ * time wakes nobody; 0, or an errno. */
+MUST_CHECK int thread_init_changed(pthread_cond_t *changed);
+
 /* The calling thread's own: from now on others come first where they compete
  * for a processor. */
 void thread_lower_priority(void);
