@@ -1,0 +1,238 @@
+#include "broker/bridge/held.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "proto/formats.h"
+#include "proto/hash.h"
+#include "proto/mqtt_topic.h"
+
+/* So often the memory for posts may not be enough for a message that has all of
+ * it to itself. It is a guess that then nothing will help, but a good one: the
+ * pauses between are almost a second, and one that never goes through would
+ * keep back all others for ever. */
+#define TRIES_ALONE 5
+
+#define CORRELATION "correlation:"
+
+/* What it is, by its first character that says something: who speaks MQTT 3.1.1
+ * cannot tell, and many who speak MQTT 5 do not. */
+static struct slice
+guess_type(struct slice payload)
+{
+    static const char bom[] = "\xef\xbb\xbf";
+
+    if (slice_starts(payload, bom)) {
+        payload.data += 3;
+        payload.size -= 3;
+    }
+    while (payload.size > 0 &&
+           (slice_is_blank(payload.data[0]) || payload.data[0] == '\r' ||
+            payload.data[0] == '\n')) {
+        payload.data++;
+        payload.size--;
+    }
+    if (slice_starts(payload, "<"))
+        return SLICE("application/xml");
+    if (slice_starts(payload, "{") || slice_starts(payload, "["))
+        return SLICE("application/json");
+    return (struct slice){NULL, 0};
+}
+
+/* Correlation data are bytes: hexadecimal makes a key of them, or their digest
+ * where that would be too long (which begins with "sha-256:", so that nobody is
+ * taken for the other). */
+static void
+set_correlation(struct key *key, struct slice bytes)
+{
+    struct buf text;
+    struct digest d;
+    char digest[DIGEST_TEXT_SIZE];
+
+    buf_init(&text, KEY_SIZE_MAX);
+    BUF_ADD(&text, CORRELATION);
+    buf_add_hex(&text, (const uint8_t *)bytes.data, bytes.size);
+    if (text.failed) {
+        digest_start(&d, bytes);
+        digest_write(digest, &d);
+        buf_clear(&text);
+        BUF_ADD(&text, CORRELATION);
+        buf_add(&text, digest, sizeof(digest));
+    }
+    memcpy(key->text, text.data, text.size);
+    key->size = text.size;
+    buf_fini(&text);
+}
+
+static void
+set_key(struct held *h, const struct mqtt_received *message)
+{
+    struct slice key = message->key;
+
+    if (message->correlation.size > 0) {
+        set_correlation(&h->key, message->correlation);
+    } else if (key.size > 0 && !key_is_valid(key)) {
+        h->rc = problem(&h->why, STATUS_INVALID,
+                        "\"%s\" is no key: that is 1 to %d visible characters "
+                        "of ASCII",
+                        problem_quote(key).text, KEY_SIZE_MAX);
+    } else if (key.size > 0) {
+        memcpy(h->key.text, key.data, key.size);
+        h->key.size = key.size;
+    }
+}
+
+/* Copies `from` to *at, and moves that behind it. */
+static struct slice
+copy(char **at, struct slice from)
+{
+    struct slice to = {*at, from.size};
+
+    if (from.size > 0)
+        memcpy(*at, from.data, from.size);
+    *at += from.size;
+    return to;
+}
+
+struct held *
+held_new(const struct mqtt_received *message, const struct bridge_input *input,
+         uint64_t payload_max)
+{
+    struct slice topic = slice_of(message->topic);
+    struct slice type = message->content_type, payload = message->payload;
+    struct slice level = mqtt_filter_level(slice_of(input->filter), topic);
+    struct slice set = slice_of(input->set);
+    struct held *h;
+    char *at;
+
+    if (type.size == 0 || !format_of(type))
+        type = guess_type(payload);
+    if (payload.size > payload_max)
+        payload.size = 0;
+    if (slice_is(set, "+"))
+        set = level;
+    h = malloc(sizeof(*h) + topic.size + 1 + set.size + type.size +
+               payload.size);
+    if (!h)
+        return NULL;
+    memset(h, 0, sizeof(*h));
+    list_init(&h->node);
+    at = (char *)(h + 1);
+    h->topic = at;
+    copy(&at, topic);
+    *at++ = '\0';
+    h->set = copy(&at, set);
+    h->type = copy(&at, type);
+    h->payload = copy(&at, payload);
+    if (message->payload.size > payload_max)
+        h->payload = (struct slice){NULL, message->payload.size};
+    h->is_repeat = message->is_repeat;
+    set_key(h, message);
+    return h;
+}
+
+void
+held_free(struct held *h)
+{
+    if (!h)
+        return;
+    held_end(h);
+    free(h);
+}
+
+void
+held_end(struct held *h)
+{
+    ingest_free(h->ingest);
+    h->ingest = NULL;
+}
+
+struct slice
+held_key(const struct held *h)
+{
+    if (h->ingest && ingest_post(h->ingest)->key.size > 0)
+        return ingest_post(h->ingest)->key;
+    return key_slice(&h->key);
+}
+
+bool
+held_is_passing(enum status rc)
+{
+    switch (rc) {
+    case STATUS_OK:
+    case STATUS_MALFORMED:
+    case STATUS_INVALID:
+    case STATUS_TOO_LARGE:
+    case STATUS_UNSUPPORTED:
+    case STATUS_NOT_FOUND:
+        return false;
+    case STATUS_AGAIN:
+    case STATUS_MEMORY:
+    case STATUS_IO: /* the log's disk, nothing of the message's */
+    case STATUS_GONE:
+    case STATUS_BUSY:
+    case STATUS_STOPPED:
+    case STATUS_RUNNING:
+        return true;
+    }
+    return true;
+}
+
+static enum status
+make(struct held *h, struct registry *registry, struct post_line *line,
+     void (*on_done)(struct ingest *, void *), void *user)
+{
+    enum status rc;
+
+    if (h->type.size == 0)
+        return problem(&h->why, STATUS_UNSUPPORTED,
+                       "a message is XML, which begins with \"<\", or JSON, "
+                       "with \"{\" or \"[\", unless its content type says that "
+                       "it is another of %s",
+                       formats_offered());
+    rc = ingest_begin(&h->ingest, registry, h->set, h->type, h->payload.size,
+                      &h->why);
+    if (rc)
+        return rc;
+    ingest_take_message(h->ingest);
+    ingest_join(h->ingest, line);
+    if (h->key.size > 0)
+        rc = ingest_set_key(h->ingest, &h->key, &h->why);
+    if (!rc)
+        rc = ingest_feed(h->ingest, h->payload, &h->why);
+    if (!rc)
+        rc = ingest_end(h->ingest, on_done, user, &h->why);
+    return rc;
+}
+
+/* Is nothing posted at the moment, so that whoever comes has all the room there
+ * is? */
+static bool
+is_alone(struct registry *registry)
+{
+    return registry_has_room(registry, BUDGET_POSTS,
+                             (size_t)registry_config(registry)->ingest_bytes);
+}
+
+enum status
+held_begin(struct held *h, struct registry *registry, struct post_line *line,
+           void (*on_done)(struct ingest *, void *), void *user)
+{
+    bool was_alone = is_alone(registry), was_made;
+
+    if (h->rc && !held_is_passing(h->rc))
+        return h->rc;
+    h->why = (struct problem){""};
+    h->rc = make(h, registry, line, on_done, user);
+    if (!h->rc)
+        return STATUS_OK;
+    was_made = h->ingest != NULL; /* it failed with its payload */
+    held_end(h);
+    if (h->rc == STATUS_BUSY && was_made && was_alone && is_alone(registry) &&
+        ++h->tries == TRIES_ALONE)
+        h->rc = problem(&h->why, STATUS_TOO_LARGE,
+                        "it takes more memory than all posts together may hold "
+                        "(--ingest-bytes %" PRIu64 ")",
+                        registry_config(registry)->ingest_bytes);
+    return h->rc;
+}

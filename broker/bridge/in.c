@@ -1,0 +1,459 @@
+/*
+ * in.c - what a crash, or a connection that breaks, leaves behind:
+ *
+ *   before the commit      nothing is kept, nothing is acknowledged: the MQTT
+ *                          broker has the message in the session, and sends it
+ *                          again
+ *   in the commit          it is kept or not, as a whole, with its key (log/
+ *                          keys.h): the one or the other line
+ *   after it, before the   it is kept, and comes again, with the DUP flag: with
+ *   acknowledgement has    its key it is known, and only acknowledged; without
+ *   arrived                one it is kept once more, and counted
+ *   after that             the MQTT broker has forgotten it
+ *
+ * A message that is rejected is in the same place as one that is committed; it
+ * may be told of twice, or, if the MQTT broker has the acknowledgement and the
+ * connection breaks before it has the problem, only in the log of diagnostics.
+ *
+ * While messages are held for a passing reason the turn does not end, as what
+ * is written next would acknowledge them: libmosquitto has the acknowledgements
+ * of all that were read in its queue already. So nothing else is written
+ * either, no ping, and after one and a half keepalives the MQTT broker would
+ * cut the connection. If it does, acknowledgements of what is committed by then
+ * do not arrive. So we are first, while nothing is kept that is not
+ * acknowledged (or little: what was committed of the round before the failure):
+ * patience is a quarter of the keepalive, as libmosquitto may have been silent
+ * for a whole one when the turn began. The connection is dropped unwritten, and
+ * all comes again with the next one, which mqtt.h takes its time for.
+ */
+#include "broker/bridge/in.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/bridge/inputs.h"
+#include "broker/bridge/rejected.h"
+#include "broker/bridge/round.h"
+#include "broker/bridge/topics.h"
+#include "proto/json.h"
+#include "proto/mqtt_topic.h"
+
+/* Problems that are published and not acknowledged. Whoever floods us with bad
+ * messages is not told of each. */
+#define TELLING_MAX 1000
+
+struct in {
+    struct registry *registry;
+    struct ledger *ledger;
+    const struct bridge_config *config;
+    struct mqtt *mqtt;
+    char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
+    struct inputs inputs;
+    struct round round;
+    bool is_dropped; /* the connection, by us: what still comes is not looked
+                        at, as it comes again */
+    bool is_proven;  /* the connection */
+    unsigned telling;
+
+    /* Relaxed: they are told, and order nothing. */
+    _Atomic(uint64_t) received, posted, entries, ignored, rejected, repeats;
+
+    pthread_mutex_t mutex;  /* what follows; whoever reports, too */
+    struct problem stuck;   /* why messages are held */
+    struct problem refused; /* a filter */
+};
+
+static void
+count(_Atomic(uint64_t) *counter, enum metric metric)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    metrics_add(metric, 1);
+}
+
+/* Notes what keeps it from going on; returns whether that is news. */
+static bool
+note(struct in *in, struct problem *at, const struct problem *why)
+{
+    bool is_news;
+
+    pthread_mutex_lock(&in->mutex);
+    is_news = !at->text[0] != !why->text[0];
+    *at = *why;
+    pthread_mutex_unlock(&in->mutex);
+    return is_news;
+}
+
+static bool
+is_stuck(struct in *in)
+{
+    bool is_stuck;
+
+    pthread_mutex_lock(&in->mutex);
+    is_stuck = in->stuck.text[0] != '\0';
+    pthread_mutex_unlock(&in->mutex);
+    return is_stuck;
+}
+
+static void
+prove(struct in *in)
+{
+    if (!in->is_proven)
+        mqtt_prove(in->mqtt);
+    in->is_proven = true;
+}
+
+/* Rejecting */
+
+/* Publishes why a message was rejected. It is on its way to where the message
+ * came from, so what hinders it is no reason to keep that back. */
+static void
+tell(struct in *in, struct slice topic, struct slice set, struct slice key,
+     enum status rc, const struct problem *why)
+{
+    struct topic_name name = topic_rejected(in->config->prefix);
+    struct mqtt_message message = {.topic = name.text,
+                                   .qos = 1,
+                                   .content_type = "application/problem+json"};
+    struct problem failure = {""};
+    struct buf text;
+    int mid;
+
+    if (in->telling >= TELLING_MAX)
+        return;
+    buf_init(&text, REJECTED_MAX);
+    rejected_write(&text, topic, set, key, rc, why);
+    message.payload = buf_slice(&text);
+    in->telling++; /* before it: it may be acknowledged at once */
+    if (text.failed) {
+        problem_set(&failure, "no memory");
+        in->telling--;
+    } else if (mqtt_publish(in->mqtt, &message, &mid, &failure)) {
+        in->telling--;
+    }
+    buf_fini(&text);
+    if (failure.text[0])
+        DIAG(DIAG_WARNING, "bridge", "a rejection cannot be published",
+             diag_text("bridge", in->config->name),
+             diag_text("topic", name.text), diag_text("why", failure.text));
+}
+
+static void
+reject(struct in *in, struct slice topic, struct slice set, struct slice key,
+       enum status rc, const struct problem *why)
+{
+    count(&in->rejected, METRIC_MQTT_REJECTED);
+    DIAG(DIAG_WARNING, "bridge", "a message is rejected",
+         diag_text("bridge", in->config->name),
+         diag_text("topic", problem_quote(topic).text),
+         diag_text("set", problem_quote(set).text),
+         diag_text("why", why->text));
+    tell(in, topic, set, key, rc, why);
+}
+
+/* Settling */
+
+static void
+on_settled(struct held *h, void *user)
+{
+    struct in *in = user;
+    const struct post *post = h->ingest ? ingest_post(h->ingest) : NULL;
+
+    if (h->rc) {
+        reject(in, slice_of(h->topic), h->set, held_key(h), h->rc, &h->why);
+        return;
+    }
+    if (post->first == 0) {
+        count(&in->ignored, METRIC_MQTT_IGNORED);
+        return;
+    }
+    count(&in->posted, METRIC_MQTT_POSTED);
+    atomic_fetch_add_explicit(&in->entries, post->last - post->first + 1,
+                              memory_order_relaxed);
+    if (h->is_repeat && held_key(h).size == 0)
+        count(&in->repeats, METRIC_MQTT_REPEATS);
+}
+
+static void
+on_stuck(const struct problem *why, void *user)
+{
+    struct in *in = user;
+
+    if (note(in, &in->stuck, why))
+        DIAG(DIAG_WARNING, "bridge", "messages are held, and not acknowledged",
+             diag_text("bridge", in->config->name),
+             diag_text("why", why->text));
+}
+
+/* The connection ends, and with it what is held: it comes again. */
+static void
+drop(struct in *in, const struct problem *why)
+{
+    in->is_dropped = true;
+    round_forget(&in->round);
+    mqtt_drop(in->mqtt, why);
+}
+
+/* Commits what was received, or drops the connection: when this returns either
+ * may be written what is to be written, or nothing is. */
+static void
+settle(struct in *in)
+{
+    struct problem why = {""};
+
+    if (in->is_dropped || round_is_empty(&in->round))
+        return;
+    if (round_settle(&in->round, in->config->keepalive_us / 4, &why)) {
+        drop(in, &why);
+        return;
+    }
+    why = (struct problem){""};
+    if (note(in, &in->stuck, &why))
+        DIAG(DIAG_INFO, "bridge", "messages are kept again",
+             diag_text("bridge", in->config->name));
+    prove(in);
+}
+
+/* The client's calls */
+
+static void
+on_connected(void *user, bool has_session)
+{
+    struct in *in = user;
+    struct problem why = {""};
+
+    (void)has_session; /* inputs.h: all the same */
+    in->is_dropped = false;
+    in->is_proven = false;
+    in->telling = 0;
+    note(in, &in->refused, &why);
+    if (inputs_subscribe(&in->inputs, in->mqtt, &why))
+        drop(in, &why);
+}
+
+static void
+on_acknowledged(void *user, int mid, int reason)
+{
+    struct in *in = user;
+
+    (void)mid;
+    if (reason >= MQTT_REASON_FAILED)
+        DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a rejection",
+             diag_text("bridge", in->config->name),
+             diag_number("reason", (uint64_t)reason));
+    if (in->telling > 0)
+        in->telling--;
+}
+
+static void
+on_subscribed(void *user, int mid, const int *granted, int n)
+{
+    struct in *in = user;
+    struct problem why = {""};
+    enum status rc = inputs_granted(&in->inputs, mid, granted, n, &why);
+
+    if (rc) {
+        DIAG(DIAG_WARNING, "bridge", "a subscription is not as it should be",
+             diag_text("bridge", in->config->name), diag_text("why", why.text));
+        if (rc == STATUS_INVALID)
+            note(in, &in->refused, &why);
+        return;
+    }
+    /* A bridge that nothing is sent to works, too; but one that cannot keep
+     * what it is sent has achieved nothing by another connection. */
+    if (!is_stuck(in))
+        prove(in);
+}
+
+static void
+ignore(struct in *in)
+{
+    count(&in->ignored, METRIC_MQTT_IGNORED);
+}
+
+static void
+on_received(void *user, const struct mqtt_received *message)
+{
+    struct in *in = user;
+    struct slice topic = slice_of(message->topic);
+    const struct bridge_input *input;
+    struct problem why = {""};
+    struct held *h;
+
+    if (in->is_dropped)
+        return;
+    count(&in->received, METRIC_MQTT_RECEIVED);
+    if (!mqtt_topic_is_valid(topic)) {
+        problem_set(&why, "\"%s\" cannot be a topic's name",
+                    problem_quote(topic).text);
+        reject(in, topic, SLICE(""), SLICE(""), STATUS_INVALID, &why);
+        return;
+    }
+    if (message->payload.size == 0 ||
+        topic_is_told(in->config->prefix, message->topic)) {
+        ignore(in);
+        return;
+    }
+    input = inputs_find(&in->inputs, message->topic);
+    if (!input ||
+        (message->is_retained && !inputs_takes_retained(&in->inputs, input))) {
+        ignore(in);
+        return;
+    }
+    h = held_new(message, input, registry_config(in->registry)->max_body);
+    if (!h) {
+        problem_set(&why, "no memory for a message of %zu bytes",
+                    message->payload.size);
+        drop(in, &why);
+        return;
+    }
+    round_add(&in->round, h);
+    if (round_is_full(&in->round))
+        settle(in);
+}
+
+/* What was read and is not settled is not acknowledged, and comes again. */
+static void
+on_lost(void *user)
+{
+    struct in *in = user;
+
+    round_forget(&in->round);
+    in->telling = 0;
+}
+
+static int64_t
+on_turn(void *user, bool is_connected)
+{
+    struct in *in = user;
+
+    if (is_connected)
+        settle(in);
+    return -1;
+}
+
+static bool
+on_farewell(void *user)
+{
+    struct in *in = user;
+
+    return in->is_dropped || (round_is_empty(&in->round) && in->telling == 0);
+}
+
+static const struct mqtt_calls calls = {
+    .connected = on_connected,
+    .acknowledged = on_acknowledged,
+    .received = on_received,
+    .subscribed = on_subscribed,
+    .lost = on_lost,
+    .turn = on_turn,
+    .farewell = on_farewell,
+};
+
+/* Life cycle */
+
+static enum status
+start(struct in *in, struct problem *why)
+{
+    struct bridge_row row;
+    struct mqtt_options options = {
+        .config = in->config,
+        .direction = "in",
+        .keeps_session = true,
+        .calls = &calls,
+        .user = in,
+        .client_id = in->client_id,
+    };
+    enum status rc;
+
+    rc = ledger_bridge(in->ledger, in->config->name, &row, why);
+    if (rc)
+        return rc;
+    if (in->config->client_id[0])
+        snprintf(in->client_id, sizeof(in->client_id), "%s-in",
+                 in->config->client_id);
+    else
+        snprintf(in->client_id, sizeof(in->client_id), "tidings-%s-in",
+                 row.identity);
+    return mqtt_open(&in->mqtt, &options, why);
+}
+
+enum status
+in_open(struct in **opened, struct registry *registry, struct ledger *ledger,
+        const struct bridge_config *config, struct problem *why)
+{
+    struct in *in = calloc(1, sizeof(*in));
+    enum status rc;
+
+    if (!in)
+        return problem(why, STATUS_MEMORY, "no memory for a bridge");
+    in->registry = registry;
+    in->ledger = ledger;
+    in->config = config;
+    pthread_mutex_init(&in->mutex, NULL);
+    inputs_init(&in->inputs, config, ledger);
+    rc = round_init(&in->round, registry, why);
+    if (rc) {
+        inputs_fini(&in->inputs);
+        pthread_mutex_destroy(&in->mutex);
+        free(in);
+        return rc;
+    }
+    in->round.on_settled = on_settled;
+    in->round.on_stuck = on_stuck;
+    in->round.user = in;
+    rc = start(in, why);
+    if (rc)
+        in_close(in);
+    else
+        *opened = in;
+    return rc;
+}
+
+void
+in_stop(struct in *in)
+{
+    if (!in)
+        return;
+    /* First this: the client may be in a turn that holds messages. */
+    round_end(&in->round);
+    mqtt_stop(in->mqtt);
+}
+
+void
+in_close(struct in *in)
+{
+    if (!in)
+        return;
+    in_stop(in);
+    mqtt_close(in->mqtt);
+    round_fini(&in->round);
+    inputs_fini(&in->inputs);
+    pthread_mutex_destroy(&in->mutex);
+    free(in);
+}
+
+static uint64_t
+load(_Atomic(uint64_t) *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void
+in_report(struct in *in, struct in_report *report)
+{
+    *report = (struct in_report){
+        .received = load(&in->received),
+        .posted = load(&in->posted),
+        .entries = load(&in->entries),
+        .ignored = load(&in->ignored),
+        .rejected = load(&in->rejected),
+        .repeats = load(&in->repeats),
+    };
+    mqtt_state(in->mqtt, &report->mqtt);
+    pthread_mutex_lock(&in->mutex);
+    report->why = in->stuck.text[0] ? in->stuck : in->refused;
+    pthread_mutex_unlock(&in->mutex);
+}

@@ -1,0 +1,160 @@
+#include "broker/bridge/inputs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/array.h"
+#include "broker/base/diag.h"
+#include "proto/mqtt_topic.h"
+
+void
+inputs_init(struct inputs *inputs, const struct bridge_config *config,
+            struct ledger *ledger)
+{
+    *inputs = (struct inputs){.config = config, .ledger = ledger};
+}
+
+void
+inputs_fini(struct inputs *inputs)
+{
+    free(inputs->stale);
+    inputs->stale = NULL;
+}
+
+/* A filter may be there twice, the second time for nothing; so that only its
+ * first input counts here. */
+static size_t
+find_filter(const struct bridge_config *config, const char *filter)
+{
+    size_t i = 0;
+
+    while (i < config->n_inputs && strcmp(config->inputs[i].filter, filter))
+        i++;
+    return i;
+}
+
+/* Of a filter in the ledger. */
+static enum status
+on_filter(const char *filter, void *user)
+{
+    struct inputs *inputs = user;
+    size_t i = find_filter(inputs->config, filter);
+    void *stale;
+
+    if (i < inputs->config->n_inputs) {
+        inputs->is_known[i] = true;
+        return STATUS_OK;
+    }
+    stale = ONE_MORE(inputs->stale, &inputs->stale_capacity, inputs->n_stale);
+    if (!stale)
+        return STATUS_MEMORY;
+    inputs->stale = stale;
+    snprintf(inputs->stale[inputs->n_stale++], sizeof(inputs->stale[0]), "%s",
+             filter);
+    return STATUS_OK;
+}
+
+enum status
+inputs_subscribe(struct inputs *inputs, struct mqtt *mqtt, struct problem *why)
+{
+    const struct bridge_config *config = inputs->config;
+    enum status rc;
+
+    memset(inputs->is_known, 0, sizeof(inputs->is_known));
+    memset(inputs->is_asked, 0, sizeof(inputs->is_asked));
+    inputs->n_stale = 0;
+    rc = ledger_filters(inputs->ledger, config->name, on_filter, inputs, why);
+    for (size_t i = 0; !rc && i < inputs->n_stale; i++)
+        rc = mqtt_unsubscribe(mqtt, inputs->stale[i], why);
+    for (size_t i = 0; !rc && i < config->n_inputs; i++) {
+        const char *filter = config->inputs[i].filter;
+
+        if (find_filter(config, filter) < i)
+            continue;
+        rc = mqtt_subscribe(mqtt, filter, !inputs->is_known[i], &inputs->mid[i],
+                            why);
+        inputs->is_asked[i] = !rc;
+    }
+    return rc;
+}
+
+/* The MQTT broker does what it is asked for in the order in which it is asked:
+ * with the first SUBACK it has unsubscribed from what was stale, and the ledger
+ * may forget it. Should that fail, it is done once more with the next
+ * connection. */
+static enum status
+forget_stale(struct inputs *inputs, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < inputs->n_stale; i++)
+        rc = ledger_drop_filter(inputs->ledger, inputs->config->name,
+                                inputs->stale[i], why);
+    inputs->n_stale = 0;
+    return rc;
+}
+
+static enum status
+judge(struct inputs *inputs, size_t i, int granted, struct problem *why)
+{
+    const char *filter = inputs->config->inputs[i].filter;
+
+    if (granted >= MQTT_REASON_FAILED)
+        return problem(why, STATUS_INVALID,
+                       "the MQTT broker refuses the subscription to %s (reason "
+                       "0x%02x)",
+                       filter, (unsigned)granted);
+    if (granted < 1)
+        return problem(why, STATUS_INVALID,
+                       "the MQTT broker grants %s at QoS 0 only, so that "
+                       "messages may be lost",
+                       filter);
+    return STATUS_OK;
+}
+
+enum status
+inputs_granted(struct inputs *inputs, int mid, const int *granted, int n,
+               struct problem *why)
+{
+    enum status rc, judged;
+    size_t i = 0;
+
+    while (i < inputs->config->n_inputs &&
+           !(inputs->is_asked[i] && inputs->mid[i] == mid))
+        i++;
+    if (i == inputs->config->n_inputs || n < 1)
+        return STATUS_OK;
+    inputs->is_asked[i] = false;
+    rc = forget_stale(inputs, why);
+    judged = judge(inputs, i, granted[0], why);
+    if (granted[0] >= MQTT_REASON_FAILED)
+        return judged;
+    /* is_known stays as it is: retained messages come with the subscription,
+     * before SUBACK or after it. A crash before this row: they come again. A
+     * crash after it: those that were not acknowledged are in the session. */
+    if (!rc && !inputs->is_known[i])
+        rc = ledger_add_filter(inputs->ledger, inputs->config->name,
+                               inputs->config->inputs[i].filter, why);
+    return judged ? judged : rc;
+}
+
+const struct bridge_input *
+inputs_find(const struct inputs *inputs, const char *topic)
+{
+    const struct bridge_config *config = inputs->config;
+
+    for (size_t i = 0; i < config->n_inputs; i++)
+        if (mqtt_filter_matches(slice_of(config->inputs[i].filter),
+                                slice_of(topic)))
+            return &config->inputs[i];
+    return NULL;
+}
+
+bool
+inputs_takes_retained(const struct inputs *inputs,
+                      const struct bridge_input *input)
+{
+    return inputs->config->version == BRIDGE_MQTT_5 ||
+           !inputs->is_known[input - inputs->config->inputs];
+}

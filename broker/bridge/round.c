@@ -1,0 +1,209 @@
+#include "broker/bridge/round.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/thread.h"
+
+enum status
+round_init(struct round *r, struct registry *registry, struct problem *why)
+{
+    *r = (struct round){.registry = registry};
+    list_init(&r->messages);
+    errno = pthread_mutex_init(&r->mutex, NULL);
+    if (errno)
+        goto fail;
+    errno = thread_init_changed(&r->changed);
+    if (errno)
+        goto fail_mutex;
+    return STATUS_OK;
+
+fail_mutex:
+    pthread_mutex_destroy(&r->mutex);
+fail:
+    problem_errno(why, "cannot make", "a bridge's round");
+    return STATUS_IO;
+}
+
+void
+round_fini(struct round *r)
+{
+    round_forget(r);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->mutex);
+}
+
+void
+round_end(struct round *r)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->is_ending = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void
+round_add(struct round *r, struct held *h)
+{
+    list_append(&r->messages, &h->node);
+    r->n++;
+    r->bytes += h->payload.data ? h->payload.size : 0;
+}
+
+bool
+round_is_full(const struct round *r)
+{
+    return r->n >= ROUND_MESSAGES || r->bytes >= ROUND_BYTES;
+}
+
+bool
+round_is_empty(const struct round *r)
+{
+    return r->n == 0;
+}
+
+static void
+let_go(struct round *r, struct held *h)
+{
+    list_remove(&h->node);
+    r->n--;
+    r->bytes -= h->payload.data ? h->payload.size : 0;
+    held_free(h);
+}
+
+void
+round_forget(struct round *r)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &r->messages)
+        let_go(r, list_entry(node, struct held, node));
+}
+
+/* The log thread; where there is nothing to commit, the client's. */
+static void
+on_done(struct ingest *ingest, void *user)
+{
+    struct round *r = user;
+
+    (void)ingest;
+    pthread_mutex_lock(&r->mutex);
+    if (--r->pending == 0)
+        pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static void
+count(struct round *r, int by)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->pending += (unsigned)by;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* Hands the messages to the log, up to the first one that it cannot take now.
+ */
+static void
+hand_over(struct round *r)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &r->messages) {
+        struct held *h = list_entry(node, struct held, node);
+
+        count(r, 1);
+        if (!held_begin(h, r->registry, &r->line, on_done, r))
+            continue;
+        count(r, -1);
+        if (held_is_passing(h->rc))
+            break;
+    }
+    log_wake(registry_log(r->registry));
+}
+
+/* The log answers always, and soon: it is a matter of one fsync, or of one that
+ * fails. */
+static void
+wait_for_log(struct round *r)
+{
+    pthread_mutex_lock(&r->mutex);
+    while (r->pending > 0)
+        pthread_cond_wait(&r->changed, &r->mutex);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* Whether the round is to go on, after the pause. */
+static bool
+pause_round(struct round *r, int64_t us)
+{
+    struct timespec until;
+    bool goes_on;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += us / 1000000;
+    until.tv_nsec += us % 1000000 * 1000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&r->mutex);
+    while (!r->is_ending &&
+           pthread_cond_timedwait(&r->changed, &r->mutex, &until) != ETIMEDOUT)
+        ;
+    goes_on = !r->is_ending;
+    pthread_mutex_unlock(&r->mutex);
+    return goes_on;
+}
+
+/* One pass; returns how many were settled. The rest are there as they were, and
+ * *why says what the first of them met. */
+static size_t
+pass(struct round *r, struct problem *why)
+{
+    struct list *node, *after;
+    size_t n = 0;
+
+    hand_over(r);
+    wait_for_log(r);
+    r->line.is_broken = false;
+    list_foreach (node, after, &r->messages) {
+        struct held *h = list_entry(node, struct held, node);
+
+        if (h->ingest) {
+            h->rc = ingest_post(h->ingest)->status;
+            h->why = ingest_post(h->ingest)->why;
+        }
+        if (held_is_passing(h->rc)) {
+            *why = h->why;
+            break;
+        }
+        r->on_settled(h, r->user);
+        let_go(r, h);
+        n++;
+    }
+    for (; node != &r->messages; node = node->next)
+        held_end(list_entry(node, struct held, node));
+    return n;
+}
+
+enum status
+round_settle(struct round *r, int64_t patience_us, struct problem *why)
+{
+    int64_t pause_us = ROUND_PAUSE_US;
+    int64_t until_us = clock_steady_us() + patience_us;
+
+    while (!round_is_empty(r)) {
+        if (pass(r, why) > 0) {
+            pause_us = ROUND_PAUSE_US;
+            continue;
+        }
+        r->on_stuck(why, r->user);
+        if (clock_steady_us() + pause_us > until_us ||
+            !pause_round(r, pause_us))
+            return STATUS_BUSY;
+        pause_us = pause_us < ROUND_PAUSE_MAX_US / 2 ? 2 * pause_us
+                                                     : ROUND_PAUSE_MAX_US;
+    }
+    return STATUS_OK;
+}
