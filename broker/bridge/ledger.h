@@ -32,9 +32,10 @@
 
 struct ledger;
 
-MUST_CHECK enum status ledger_open(struct ledger **ledger, const char *dir,
-                                   struct problem *why);
-void ledger_close(struct ledger *ledger); /* NULL is allowed */
+/* (A program's ledger_open is that of client/watch.) */
+MUST_CHECK enum status bridge_ledger_open(struct ledger **ledger,
+                                          const char *dir, struct problem *why);
+void bridge_ledger_close(struct ledger *ledger); /* NULL is allowed */
 
 /* Hexadecimal, and a NUL. */
 #define BRIDGE_IDENTITY_SIZE 9
@@ -59,7 +60,8 @@ struct lane_row {
     size_t n_ends;
 };
 
-/* Calls `fn` for every lane of a bridge. Another status than 0 ends it. */
+/* Calls `fn` for every lane of a bridge. Another status than 0 ends it. Under
+ * the lock: it calls nothing of the ledger. */
 MUST_CHECK enum status
 ledger_lanes(struct ledger *ledger, const char *bridge,
              enum status (*fn)(const struct lane_row *row, void *user),

@@ -1,0 +1,113 @@
+/*
+ * quiet_mqtt.h - the MQTT Client (broker/bridge/mqtt.h) without a thread, a
+ * socket and an MQTT broker: nothing happens but what the test makes happen, in
+ * rounds, and what is published is kept for it to look at.
+ *
+ * Whoever uses this is linked with quiet_mqtt.c instead of bridge/mqtt.c: what
+ * a test's own files define is not taken from a part (tests/CMakeLists.txt).
+ *
+ *     mqtt_open -> quiet_mqtt_connect -> quiet_mqtt_turn: the owner publishes
+ *                -> quiet_mqtt_acknowledge, _receive, _lose, ... -> turn ...
+ *
+ * One at a time. The test's thread; wakes come from others, too.
+ */
+#ifndef TESTS_UNIT_BRIDGE_QUIET_MQTT_H
+#define TESTS_UNIT_BRIDGE_QUIET_MQTT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/bridge/mqtt.h"
+
+/* A message that was published, copied. */
+struct quiet_message {
+    int mid;
+    int qos;
+    bool is_retained;
+    char *topic;
+    char *payload; /* terminated, besides */
+    size_t size;
+    char *content_type; /* NULL: none */
+    char *properties;   /* "name=value;name=value;" */
+    bool is_acknowledged;
+};
+
+/* A filter that was subscribed to, or unsubscribed from (mid 0). */
+struct quiet_filter {
+    int mid;
+    char *filter;
+    bool wants_retained;
+    bool is_over; /* it is unsubscribed from */
+};
+
+struct mqtt {
+    struct mqtt_options options; /* client_id, will_* copied */
+
+    /* The test's to change */
+    unsigned window;     /* mqtt_window; 20 */
+    size_t packet_bytes; /* largest topic, payload and properties of a message;
+                            1 MiB */
+    bool takes_retained; /* true */
+    int max_qos;         /* 2 */
+    bool has_no_memory;  /* mqtt_publish answers STATUS_MEMORY */
+    /* Called in mqtt_publish, before it returns; or NULL. */
+    void (*on_published)(const struct quiet_message *message);
+
+    bool is_connected;
+    int last_mid;
+    struct quiet_message *published; /* all, in order */
+    size_t n_published, published_capacity;
+    struct quiet_filter *filters; /* all, in order */
+    size_t n_filters, filters_capacity;
+    atomic_uint wakes;    /* calls of mqtt_wake */
+    atomic_bool is_woken; /* since the last turn */
+    int64_t wait_us;      /* what the last turn answered */
+    unsigned n_proofs;    /* calls of mqtt_prove */
+    bool was_dropped;     /* by mqtt_drop; lost comes with the next round */
+    struct problem why_dropped;
+    struct mqtt_state state; /* what mqtt_state answers */
+    bool has_stopped;
+};
+
+/* The one that is open; or NULL. */
+extern struct mqtt *quiet_mqtt;
+
+/* CONNACK, and lost. No turn is made. */
+void quiet_mqtt_connect(bool has_session);
+void quiet_mqtt_lose(void);
+
+/* A turn, and more of them while it was woken meanwhile or wants one at once.
+ */
+void quiet_mqtt_turn(void);
+
+/* Waits until another thread wakes it, then quiet_mqtt_turn. Fails the test
+ * after a minute. */
+void quiet_mqtt_await(void);
+
+/* Published message number `i`, from 0; NULL: there are fewer. */
+struct quiet_message *quiet_mqtt_message(size_t i);
+
+/* The first from number *i on whose topic ends like that; sets *i to the one
+ * behind it. NULL: none. */
+struct quiet_message *quiet_mqtt_find(size_t *i, const char *topic_end);
+
+/* The value of a property, the caller's to free; NULL: it has none. */
+char *quiet_mqtt_property(const struct quiet_message *message,
+                          const char *name);
+
+/* PUBACK of message number `i`, which was not acknowledged. No turn is made. */
+void quiet_mqtt_acknowledge(size_t i, int reason);
+
+/* All that were not, of this connection, in order, then turns: again, until
+ * nothing more is published. */
+void quiet_mqtt_acknowledge_all(void);
+
+/* Hands a message to the owner. No turn is made. */
+void quiet_mqtt_receive(const struct mqtt_received *message);
+
+/* SUBACK of filter number `i`. No turn is made. */
+void quiet_mqtt_grant(size_t i, int granted);
+
+#endif
