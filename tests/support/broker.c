@@ -1,8 +1,5 @@
 #include "tests/support/broker.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,136 +8,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/support/process.h"
+
 #define PROGRAM BIN_DIR "/tidingsd"
-
-/* How much of a log is printed: its end. */
-#define LOG_SHOWN 20000L
-
-/* Standard error of all brokers of this process */
-
-/* The folder of the logs; "": none was needed so far. */
-static char log_folder[128];
-static int n_logs;
-
-static void
-print_log(const char *path)
-{
-    char text[LOG_SHOWN + 1];
-    FILE *file = fopen(path, "re");
-    size_t size;
-
-    if (!file)
-        return;
-    if (fseek(file, -LOG_SHOWN, SEEK_END))
-        rewind(file); /* it is shorter */
-    size = fread(text, 1, LOG_SHOWN, file);
-    text[size] = '\0';
-    fclose(file);
-    fprintf(stderr, "--- standard error of broker %s\n%s", path, text);
-}
-
-static void
-end_logs(int status, void *unused)
-{
-    char path[300];
-
-    (void)unused;
-    for (int i = 0; i < n_logs; i++) {
-        snprintf(path, sizeof(path), "%s/%d", log_folder, i);
-        if (status)
-            print_log(path);
-        unlink(path);
-    }
-    rmdir(log_folder);
-}
-
-static void
-name_log(char *path, size_t size)
-{
-    const char *above = getenv("TMPDIR");
-
-    if (!log_folder[0]) {
-        snprintf(log_folder, sizeof(log_folder), "%s/tidings-logs-XXXXXX",
-                 above ? above : "/tmp");
-        assert_non_null(mkdtemp(log_folder));
-        assert_int_equal(on_exit(end_logs, NULL), 0);
-    }
-    snprintf(path, size, "%s/%d", log_folder, n_logs++);
-}
-
-/* Processes */
-
-/* In the child: becomes the program. `out` and `err` are its output. */
-static void
-become(const char *const *arguments, int out, int err, pid_t parent)
-{
-    sigset_t none;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(125);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    dup2(out, STDOUT_FILENO);
-    dup2(err, STDERR_FILENO);
-    execv(arguments[0], (char **)arguments);
-    dprintf(STDERR_FILENO, "cannot run %s: %s\n", arguments[0],
-            strerror(errno));
-    _exit(127);
-}
-
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Reads what comes next on `fd`; 0 at its end, -1 when it is `end_ms`. */
-static ssize_t
-read_until(int fd, char *to, size_t size, int64_t end_ms)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    int64_t left_ms = end_ms - now_ms();
-
-    if (left_ms < 0 || poll(&poll_fd, 1, (int)left_ms) <= 0)
-        return -1;
-    return read(fd, to, size);
-}
-
-static int
-status_of(pid_t pid)
-{
-    int status = 0;
-
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 int
 broker_wait(struct broker *b)
 {
-    int64_t end_ms = now_ms() + BROKER_WAIT_MS;
+    int64_t end_ms = process_now_ms() + BROKER_WAIT_MS;
     char unread[256];
     ssize_t n;
     int status;
 
     /* Standard output is open until the process ends. */
-    while ((n = read_until(b->out, unread, sizeof(unread), end_ms)) > 0)
+    while ((n = process_read(b->out, unread, sizeof(unread), end_ms)) > 0)
         ;
     if (n < 0)
         kill(b->pid, SIGABRT); /* leaves a core, where that is allowed */
-    status = status_of(b->pid);
+    status = process_status(b->pid);
     close(b->out);
     b->pid = 0;
     if (n < 0)
@@ -153,14 +42,14 @@ static void
 wait_until_ready(struct broker *b)
 {
     static const char ready[] = "tidingsd: ready at ";
-    int64_t end_ms = now_ms() + BROKER_WAIT_MS;
+    int64_t end_ms = process_now_ms() + BROKER_WAIT_MS;
     char line[256] = "";
     size_t size = 0;
     char *end;
 
     while (!(end = strchr(line, '\n'))) {
         ssize_t n =
-            read_until(b->out, line + size, sizeof(line) - 1 - size, end_ms);
+            process_read(b->out, line + size, sizeof(line) - 1 - size, end_ms);
 
         if (n < 0) {
             broker_kill9(b);
@@ -185,22 +74,8 @@ wait_until_ready(struct broker *b)
 static void
 start(struct broker *b)
 {
-    pid_t parent = getpid();
-    int out[2];
-    int log;
-
     assert_int_equal(b->pid, 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    log = open(b->log, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
-    assert_true(log >= 0);
-
-    b->pid = fork();
-    assert_true(b->pid >= 0);
-    if (b->pid == 0)
-        become(b->arguments, out[1], log, parent);
-    close(out[1]);
-    close(log);
-    b->out = out[0];
+    b->pid = process_start(b->arguments, b->log, &b->out);
     wait_until_ready(b);
 }
 
@@ -228,7 +103,7 @@ broker_open(struct broker *b, ...)
     va_end(options);
 
     tempdir_open(&b->dir);
-    name_log(b->log, sizeof(b->log));
+    process_log(b->log, sizeof(b->log));
     snprintf(b->data, sizeof(b->data), "%s/data", b->dir.path);
     snprintf(b->listen, sizeof(b->listen), "127.0.0.1:0");
     start(b);
@@ -258,7 +133,7 @@ void
 broker_kill9(struct broker *b)
 {
     kill(b->pid, SIGKILL);
-    status_of(b->pid);
+    process_status(b->pid);
     close(b->out);
     b->pid = 0;
 }
@@ -272,15 +147,7 @@ broker_restart(struct broker *b)
 bool
 broker_said(const struct broker *b, const char *part)
 {
-    FILE *file = fopen(b->log, "re");
-    bool is_said = false;
-    char line[2048];
-
-    assert_non_null(file);
-    while (!is_said && fgets(line, sizeof(line), file))
-        is_said = strstr(line, part) != NULL;
-    fclose(file);
-    return is_said;
+    return process_said(b->log, part);
 }
 
 size_t
@@ -305,11 +172,10 @@ int
 broker_run(char *said, size_t size, ...)
 {
     const char *arguments[BROKER_ARGUMENTS_MAX] = {PROGRAM};
-    int64_t end_ms = now_ms() + BROKER_WAIT_MS;
-    pid_t parent = getpid();
+    int64_t end_ms = process_now_ms() + BROKER_WAIT_MS;
     size_t n_said = 0;
     ssize_t n;
-    int out[2];
+    int out;
     int status;
     pid_t pid;
     va_list options;
@@ -317,27 +183,22 @@ broker_run(char *said, size_t size, ...)
     va_start(options, size);
     take_arguments(arguments, 1, options);
     va_end(options);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0)
-        become(arguments, out[1], out[1], parent);
-    close(out[1]);
+    pid = process_start(arguments, NULL, &out);
 
     do {
         char rest[256]; /* what has no room is read all the same */
         bool has_room = n_said + 1 < size;
 
-        n = read_until(out[0], has_room ? said + n_said : rest,
-                       has_room ? size - 1 - n_said : sizeof(rest), end_ms);
+        n = process_read(out, has_room ? said + n_said : rest,
+                         has_room ? size - 1 - n_said : sizeof(rest), end_ms);
         if (n > 0 && has_room)
             n_said += (size_t)n;
     } while (n > 0);
     said[n_said] = '\0';
     if (n < 0)
         kill(pid, SIGKILL);
-    close(out[0]);
-    status = status_of(pid);
+    close(out);
+    status = process_status(pid);
     if (n < 0)
         fail_msg("tidingsd did not end within %d ms", BROKER_WAIT_MS);
     return status;
