@@ -1,0 +1,247 @@
+#include "tests/support/mosquitto.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/command.h"
+#include "tests/support/process.h"
+
+#define PROGRAM "/usr/sbin/mosquitto"
+#define PASSWD  "/usr/bin/mosquitto_passwd"
+
+/* Below those that Linux gives away (ip_local_port_range: 32768 to 60999). */
+#define PORT_FIRST 20000U
+#define PORTS      12000U
+
+/* How often a port may turn out to be taken. */
+#define PORT_TRIES 50
+
+/* Between two looks whether it is ready. */
+#define LOOK_MS 5
+
+/* Ports */
+
+static struct sockaddr_in
+address_of(unsigned port)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+/* Does `call`, bind or connect, succeed for it? */
+static bool
+can(int (*call)(int, const struct sockaddr *, socklen_t), unsigned port)
+{
+    struct sockaddr_in address = address_of(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_done;
+
+    assert_true(fd >= 0);
+    is_done = !call(fd, (struct sockaddr *)&address, sizeof(address));
+    close(fd);
+    return is_done;
+}
+
+unsigned
+mosquittod_free_port(void)
+{
+    for (int i = 0; i < PORT_TRIES; i++) {
+        uint32_t random = 0;
+        unsigned port;
+
+        assert_int_equal(getrandom(&random, sizeof(random), 0), sizeof(random));
+        port = PORT_FIRST + random % PORTS;
+        if (can(bind, port))
+            return port;
+    }
+    fail_msg("no port is free");
+    return 0;
+}
+
+/* The configuration */
+
+static void
+write_passwords(struct mosquittod *m, const struct mosquittod_wish *wish,
+                FILE *to)
+{
+    char path[300];
+    const char *const argv[] = {PASSWD,     "-b",           "-c", path,
+                                wish->user, wish->password, NULL};
+    struct command c;
+
+    snprintf(path, sizeof(path), "%s/passwords", m->dir.path);
+    command_start(&c, argv);
+    if (command_end(&c))
+        fail_msg("mosquitto_passwd: %s", c.err_text);
+    fprintf(to, "allow_anonymous false\npassword_file %s\n", path);
+}
+
+static void
+write_config(struct mosquittod *m, const struct mosquittod_wish *wish)
+{
+    FILE *to = fopen(m->config, "we");
+
+    assert_non_null(to);
+    fprintf(to, "listener %u 127.0.0.1\n", m->port);
+    if (m->is_tls)
+        fprintf(to, "certfile %s\nkeyfile %s\n", m->certificate.cert,
+                m->certificate.key);
+    if (wish->asks_certificate)
+        fprintf(to, "require_certificate true\ncafile %s\n", m->certificate.ca);
+
+    /* Who is root stays root: the directory is nobody else's. */
+    fprintf(to,
+            "user root\n"
+            "set_tcp_nodelay true\n"
+            "persistence true\n"
+            "persistence_location %s/\n"
+            "autosave_interval 0\n" /* when it ends, and then only */
+            "max_queued_messages 0\n"
+            "sys_interval 0\n"
+            "log_dest stderr\n"
+            "log_timestamp_format %%H:%%M:%%S\n",
+            m->dir.path);
+    if (wish->user)
+        write_passwords(m, wish, to);
+    else
+        fprintf(to, "allow_anonymous true\n");
+    if (wish->acl) {
+        tempdir_write(m->dir.fd, "acl", wish->acl);
+        fprintf(to, "acl_file %s/acl\n", m->dir.path);
+    }
+    if (wish->more)
+        fputs(wish->more, to);
+    assert_int_equal(fclose(to), 0);
+}
+
+/* The process */
+
+/* Starts it; false: it ended before anybody could connect to it. */
+static bool
+start(struct mosquittod *m)
+{
+    int64_t end_ms = process_now_ms() + MOSQUITTOD_WAIT_MS;
+    char unread[256];
+
+    assert_int_equal(m->pid, 0);
+    m->pid = process_start(m->arguments, m->log, &m->out);
+    while (!can(connect, m->port)) {
+        if (process_read(m->out, unread, sizeof(unread),
+                         process_now_ms() + LOOK_MS) == 0) {
+            process_status(m->pid);
+            close(m->out);
+            m->pid = 0;
+            return false;
+        }
+        if (process_now_ms() > end_ms) {
+            mosquittod_kill9(m);
+            fail_msg("Mosquitto was not ready within %d ms",
+                     MOSQUITTOD_WAIT_MS);
+        }
+    }
+    return true;
+}
+
+void
+mosquittod_open(struct mosquittod *m, const struct mosquittod_wish *wish)
+{
+    static const struct mosquittod_wish none = {NULL};
+
+    if (!wish)
+        wish = &none;
+    *m = (struct mosquittod){.is_tls = wish->is_tls,
+                             .arguments = {PROGRAM, "-c", m->config}};
+    tempdir_open(&m->dir);
+    process_log(m->log, sizeof(m->log));
+    snprintf(m->config, sizeof(m->config), "%s/mosquitto.conf", m->dir.path);
+    if (m->is_tls)
+        certificate_make(&m->certificate, m->dir.path,
+                         &(struct certificate_wish){.names = wish->tls_names});
+
+    /* Between the look for a port and its use, another may take it. */
+    for (int i = 0; !m->pid; i++) {
+        m->port = mosquittod_free_port();
+        write_config(m, wish);
+        if (!start(m) &&
+            (i == PORT_TRIES || !mosquittod_said(m, "already in use")))
+            fail_msg("Mosquitto does not start");
+    }
+    snprintf(m->url, sizeof(m->url), "%s://127.0.0.1:%u",
+             m->is_tls ? "mqtts" : "mqtt", m->port);
+}
+
+void
+mosquittod_close(struct mosquittod *m)
+{
+    if (m->pid)
+        mosquittod_kill9(m);
+    if (m->dir.path[0])
+        tempdir_close(&m->dir);
+}
+
+void
+mosquittod_stop(struct mosquittod *m)
+{
+    int64_t end_ms = process_now_ms() + MOSQUITTOD_WAIT_MS;
+    char unread[256];
+    ssize_t n;
+    int status;
+
+    kill(m->pid, SIGTERM);
+    while ((n = process_read(m->out, unread, sizeof(unread), end_ms)) > 0)
+        ;
+    if (n < 0)
+        kill(m->pid, SIGKILL);
+    status = process_status(m->pid);
+    close(m->out);
+    m->pid = 0;
+    if (status)
+        fail_msg("Mosquitto ended with %d", status);
+}
+
+void
+mosquittod_kill9(struct mosquittod *m)
+{
+    kill(m->pid, SIGKILL);
+    process_status(m->pid);
+    close(m->out);
+    m->pid = 0;
+}
+
+void
+mosquittod_restart(struct mosquittod *m)
+{
+    if (!start(m))
+        fail_msg("Mosquitto does not start again");
+}
+
+void
+mosquittod_freeze(struct mosquittod *m)
+{
+    kill(m->pid, SIGSTOP);
+}
+
+void
+mosquittod_thaw(struct mosquittod *m)
+{
+    kill(m->pid, SIGCONT);
+}
+
+bool
+mosquittod_said(const struct mosquittod *m, const char *part)
+{
+    return process_said(m->log, part);
+}

@@ -1,0 +1,86 @@
+/*
+ * mosquitto.h - the distribution's MQTT broker, Mosquitto 2.0, for a test: on a
+ * free port of the loopback address, with a directory of its own.
+ *
+ *     struct mosquittod m;
+ *
+ *     mosquittod_open(&m, NULL);
+ *     ... "--mqtt", m.url ...
+ *     mosquittod_stop(&m);       SIGTERM: all that it holds is on disk
+ *     mosquittod_restart(&m);    same directory, same port
+ *     mosquittod_close(&m);
+ *
+ * What is meant to be held is held: it persists sessions, queued and retained
+ * messages, when it ends by SIGTERM, and its queues have no limit. What it says
+ * is kept and printed as that of our broker is (process.h), with which it
+ * shares that it dies with the test. It must be started and restarted by a
+ * thread that lives as long as it.
+ *
+ * The names are not libmosquitto's: that has mosquitto_... and struct
+ * mosquitto.
+ */
+#ifndef TESTS_SUPPORT_MOSQUITTO_H
+#define TESTS_SUPPORT_MOSQUITTO_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "tests/support/certificate.h"
+#include "tests/support/tempdir.h"
+
+/* How long it may take to be ready, and to end, before that is a failure. */
+#define MOSQUITTOD_WAIT_MS 30000
+
+/* All text is lent until mosquittod_open returns. */
+struct mosquittod_wish {
+    const char *user, *password; /* who may; NULL: anybody, and no password */
+    const char *acl;             /* text of its acl_file; NULL: none */
+    bool is_tls;                 /* its certificate and CA: m.certificate */
+    const char
+        *tls_names; /* of the certificate; NULL: those of certificate.h */
+    bool asks_certificate; /* with is_tls: of clients, signed by the same CA */
+    const char *more; /* lines of its configuration: "max_packet_size 4096\n" */
+};
+
+struct mosquittod {
+    struct tempdir dir;
+    unsigned port;
+    char url[64];  /* "mqtt://127.0.0.1:24123", or mqtts: */
+    pid_t pid;     /* 0: not running */
+    int out;       /* its standard output; its end tells that it ended */
+    char log[300]; /* what it says */
+    char config[300];
+    bool is_tls;
+    struct certificate certificate; /* with is_tls */
+    const char *arguments[4];
+};
+
+/* Starts one. `wish` may be NULL. Fails the test if nobody can connect to it in
+ * time. */
+void mosquittod_open(struct mosquittod *m, const struct mosquittod_wish *wish);
+
+/* Ends it if it still runs, and removes its directory. All zero is fine. */
+void mosquittod_close(struct mosquittod *m);
+
+/* SIGTERM; fails the test if it does not end with 0 in time. */
+void mosquittod_stop(struct mosquittod *m);
+
+/* SIGKILL: it loses what it had not written. */
+void mosquittod_kill9(struct mosquittod *m);
+
+/* Starts it again after one of the two. */
+void mosquittod_restart(struct mosquittod *m);
+
+/* It does nothing any more, but its connections stand; and goes on. */
+void mosquittod_freeze(struct mosquittod *m);
+void mosquittod_thaw(struct mosquittod *m);
+
+/* Has it, or the one before it in the same directory, said that? */
+bool mosquittod_said(const struct mosquittod *m, const char *part);
+
+/* A port of the loopback address that nobody listens on, and that nobody gets
+ * who asks for any: so a client's own port is never that of a server it waits
+ * for, which on the loopback address would connect it to itself. */
+unsigned mosquittod_free_port(void);
+
+#endif
