@@ -49,7 +49,7 @@ open_all(struct bridges *bridges, struct registry *registry,
          struct problem *why)
 {
     const struct config *config = registry_config(registry);
-    enum status rc = ledger_open(&bridges->ledger, config->data, why);
+    enum status rc = bridge_ledger_open(&bridges->ledger, config->data, why);
 
     for (size_t i = 0; !rc && i < config->n_bridges; i++) {
         bridges->all[i].config = &config->bridges[i];
@@ -145,7 +145,7 @@ bridges_close(struct bridges *b)
         in_close(b->all[i].in);
         out_close(b->all[i].out);
     }
-    ledger_close(b->ledger);
+    bridge_ledger_close(b->ledger);
     free(b->all);
     free(b);
 }
