@@ -18,7 +18,7 @@
  *                   confirmed; denials          report   what operators see
  *     subscription  callback, terms, cursor; found by id, and by pairs
  *     topic         what is read: of a set, of framework (events), of a relay
- *     deliver       prepare, bodies, loads, attempt, outcome, backoff
+ *     deliver       prepare, bodies, loads, attempt, outcome
  *     external      other hubs that a set names
  *     foreign       Sources that tell us: source, fetch, intake; relay keeps
  *

@@ -1,9 +1,9 @@
 #include <openssl/rand.h>
 
+#include "broker/base/backoff.h"
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/hub/backoff.h"
 #include "broker/hub/delivery.h"
 
 /* Moving the cursor without a delivery */

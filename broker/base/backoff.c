@@ -1,4 +1,4 @@
-#include "broker/hub/backoff.h"
+#include "broker/base/backoff.h"
 
 int64_t
 backoff_pause(const struct backoff *b, unsigned failures, uint32_t random)

@@ -1,8 +1,8 @@
 /*
- * backoff.h - when a failed delivery is tried again. Pure.
+ * backoff.h - when what failed is tried again. Pure.
  */
-#ifndef BROKER_HUB_BACKOFF_H
-#define BROKER_HUB_BACKOFF_H
+#ifndef BROKER_BASE_BACKOFF_H
+#define BROKER_BASE_BACKOFF_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "broker/hub/backoff.h"
+#include "broker/base/backoff.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
