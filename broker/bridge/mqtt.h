@@ -69,6 +69,9 @@ struct mqtt_received {
 /* Not told by its kind: reasons of MQTT 5, section 2.4; 0 is success. */
 #define MQTT_REASON_FAILED 0x80 /* from here on it is a failure */
 
+/* In words: "not authorized". Any thread. */
+const char *mqtt_reason(int reason);
+
 struct mqtt_calls {
     /* CONNACK: accepted. `has_session`: the MQTT broker has kept the session,
      * with its subscriptions. */
@@ -83,11 +86,11 @@ struct mqtt_calls {
     void (*received)(void *user, const struct mqtt_received *message);
 
     /* SUBACK: for each filter the QoS that was granted, or a reason from
-     * MQTT_REASON_FAILED on. May be NULL. */
+     * MQTT_REASON_FAILED on. NULL: nobody wants to know. */
     void (*subscribed)(void *user, int mid, const int *granted, int n);
 
     /* The connection is gone; it had been connected. What was not acknowledged
-     * may have arrived or not. */
+     * may have arrived or not. At the end, too. */
     void (*lost)(void *user);
 
     /* See above; also while there is no connection. Returns how many
@@ -95,8 +98,9 @@ struct mqtt_calls {
      * negative: when there is something. */
     int64_t (*turn)(void *user, bool is_connected);
 
-    /* The client is to end, and is connected: it goes on in rounds until this
-     * returns true, or MQTT_FAREWELL_US have passed. */
+    /* The client is to end, and is connected: it goes on in rounds, `turn`
+     * included, until this returns true, or MQTT_FAREWELL_US have passed. What
+     * it published last is written. NULL: nothing is left to do. */
     bool (*farewell)(void *user);
 };
 
@@ -114,8 +118,9 @@ struct mqtt_options {
     void *user;
 };
 
-/* Starts the thread, which connects. STATUS_INVALID: the password's file cannot
- * be read, or TLS does not take its files. */
+/* Starts the thread, which connects; *mqtt is set before the owner is called.
+ * What is lent besides `config` is so for the call only. STATUS_INVALID: the
+ * password's file cannot be read, or TLS does not take its files. */
 MUST_CHECK enum status mqtt_open(struct mqtt **mqtt,
                                  const struct mqtt_options *options,
                                  struct problem *why);
@@ -133,7 +138,8 @@ void mqtt_wake(struct mqtt *mqtt);
 /* Publishes; *mid is what it will be acknowledged by. STATUS_TOO_LARGE: more
  * than the MQTT broker takes in a packet, nothing was sent; STATUS_AGAIN: there
  * is no connection; STATUS_UNSUPPORTED: the MQTT broker takes no retained
- * messages, or not at this QoS; STATUS_MEMORY. */
+ * messages, or not at this QoS; STATUS_INVALID: the topic cannot be published
+ * on; STATUS_MEMORY. */
 MUST_CHECK enum status mqtt_publish(struct mqtt *mqtt,
                                     const struct mqtt_message *message,
                                     int *mid, struct problem *why);

@@ -1,0 +1,376 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <mqtt_protocol.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "broker/bridge/mqtt_inside.h"
+
+/* Session Expiry Interval: never (MQTT 5, section 3.1.2.11.2). */
+#define EXPIRES_NEVER UINT32_MAX
+
+/* Of MQTT: a binary field's size has 16 bits. */
+#define PASSWORD_MAX 65535
+
+/* The library as a whole */
+
+static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* It counts itself, but not for several threads. */
+enum status
+mqtt_library_begin(struct problem *why)
+{
+    int rc;
+
+    pthread_mutex_lock(&library_lock);
+    rc = mosquitto_lib_init();
+    pthread_mutex_unlock(&library_lock);
+    return rc ? problem(why, STATUS_IO, "libmosquitto does not start: %s",
+                        mosquitto_strerror(rc))
+              : STATUS_OK;
+}
+
+void
+mqtt_library_end(void)
+{
+    pthread_mutex_lock(&library_lock);
+    mosquitto_lib_cleanup();
+    pthread_mutex_unlock(&library_lock);
+}
+
+/* The password */
+
+struct password {
+    char text[PASSWORD_MAX + 3]; /* terminated */
+};
+
+/* The first line of its file, read anew for each connection: whoever changes
+ * the password writes it there, and need not restart us. */
+static enum status
+read_password(struct password *to, const char *path, struct problem *why)
+{
+    FILE *file = fopen(path, "re");
+    enum status rc = STATUS_OK;
+    size_t size;
+
+    to->text[0] = '\0';
+    if (!file) {
+        problem_errno(why, "cannot read the password file", path);
+        return STATUS_INVALID;
+    }
+    /* No second copy of it in a buffer. */
+    setvbuf(file, NULL, _IONBF, 0);
+    errno = 0;
+    if (!fgets(to->text, sizeof(to->text), file) && ferror(file)) {
+        problem_errno(why, "cannot read the password file", path);
+        rc = STATUS_INVALID;
+        goto out;
+    }
+    size = strcspn(to->text, "\r\n");
+    to->text[size] = '\0';
+    if (size > PASSWORD_MAX)
+        rc = problem(why, STATUS_INVALID, "%s: a password has at most %d bytes",
+                     path, PASSWORD_MAX);
+out:
+    fclose(file);
+    return rc;
+}
+
+/* TLS */
+
+/* What OpenSSL says of its first error; empties its queue. */
+static const char *
+tls_reason(void)
+{
+    unsigned long code = ERR_get_error();
+    const char *text = code ? ERR_reason_error_string(code) : NULL;
+
+    ERR_clear_error();
+    return text ? text : "OpenSSL does not say why";
+}
+
+/* OpenSSL would ask on the terminal. */
+static int
+no_password(char *to, int size, int is_writing, void *user)
+{
+    (void)to;
+    (void)size;
+    (void)is_writing;
+    (void)user;
+    return -1;
+}
+
+static bool
+is_address(const char *host)
+{
+    struct in6_addr any;
+
+    return inet_pton(AF_INET, host, &any) == 1 ||
+           inet_pton(AF_INET6, host, &any) == 1;
+}
+
+/* The library is given an address, and would name that to the MQTT broker as
+ * the server it wants (SNI, RFC 6066 section 3, where addresses may not stand).
+ * Called when the handshake begins: nothing is sent yet. */
+static void
+name_host(const SSL *ssl, int where, int result)
+{
+    char *host = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+
+    (void)result;
+    if (where & SSL_CB_HANDSHAKE_START)
+        SSL_set_tlsext_host_name((SSL *)ssl, is_address(host) ? NULL : host);
+}
+
+/* The certificate must be for the host that the configuration names, always. */
+static bool
+expect_host(SSL_CTX *ctx, const char *host)
+{
+    X509_VERIFY_PARAM *param = SSL_CTX_get0_param(ctx);
+
+    X509_VERIFY_PARAM_set_hostflags(param,
+                                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(param, host)
+                            : X509_VERIFY_PARAM_set1_host(param, host, 0);
+}
+
+static enum status
+load_own(SSL_CTX *ctx, const struct bridge_config *c, struct problem *why)
+{
+    if (!c->cert[0])
+        return STATUS_OK;
+    if (SSL_CTX_use_certificate_chain_file(ctx, c->cert) != 1)
+        return problem(why, STATUS_INVALID, "cannot use the certificate %s: %s",
+                       c->cert, tls_reason());
+    if (SSL_CTX_use_PrivateKey_file(ctx, c->key, SSL_FILETYPE_PEM) != 1)
+        return problem(why, STATUS_INVALID, "cannot use the private key %s: %s",
+                       c->key, tls_reason());
+    if (SSL_CTX_check_private_key(ctx) != 1)
+        return problem(why, STATUS_INVALID, "%s is not the key of %s: %s",
+                       c->key, c->cert, tls_reason());
+    return STATUS_OK;
+}
+
+/* Ours and not the library's: it tells the reason when a certificate is not
+ * good, checks names as OpenSSL does, and is made without a race. Read anew for
+ * each connection, as certificates are renewed. */
+static enum status
+make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
+{
+    SSL_CTX *ctx = NULL;
+    enum status rc = STATUS_OK;
+
+    ERR_clear_error();
+    ctx = SSL_CTX_new(TLS_client_method());
+    if (!ctx)
+        return problem(why, STATUS_MEMORY, "no memory for TLS");
+    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_default_passwd_cb(ctx, no_password);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_app_data(ctx, (char *)c->host);
+    SSL_CTX_set_info_callback(ctx, name_host);
+
+    if (!expect_host(ctx, c->host))
+        rc = problem(why, STATUS_INVALID, "no certificate can be for %s",
+                     c->host);
+    else if (c->ca[0] && SSL_CTX_load_verify_file(ctx, c->ca) != 1)
+        rc = problem(why, STATUS_INVALID,
+                     "cannot use the CA certificates %s: "
+                     "%s",
+                     c->ca, tls_reason());
+    else if (!c->ca[0] && SSL_CTX_set_default_verify_paths(ctx) != 1)
+        rc = problem(why, STATUS_INVALID,
+                     "cannot use the system's CA certificates: %s",
+                     tls_reason());
+    else
+        rc = load_own(ctx, c, why);
+    ERR_clear_error();
+    if (rc)
+        SSL_CTX_free(ctx);
+    else
+        *made = ctx;
+    return rc;
+}
+
+bool
+mqtt_is_shaking(const struct mqtt *mqtt)
+{
+    SSL *ssl = mosquitto_ssl_get(mqtt->client);
+
+    return ssl && !SSL_is_init_finished(ssl);
+}
+
+enum status
+mqtt_check_files(const struct bridge_config *config, struct problem *why)
+{
+    struct password password;
+    SSL_CTX *ctx = NULL;
+    enum status rc = STATUS_OK;
+
+    if (config->password_file[0]) {
+        rc = read_password(&password, config->password_file, why);
+        explicit_bzero(&password, sizeof(password));
+    }
+    if (!rc && config->is_tls)
+        rc = make_tls(&ctx, config, why);
+    SSL_CTX_free(ctx);
+    return rc;
+}
+
+/* The client */
+
+static enum status
+failed(int rc, const char *what, struct problem *why)
+{
+    return rc ? problem(why, rc == MOSQ_ERR_NOMEM ? STATUS_MEMORY : STATUS_IO,
+                        "%s: %s", what, mosquitto_strerror(rc))
+              : STATUS_OK;
+}
+
+static enum status
+set_user(struct mosquitto *client, const struct bridge_config *c,
+         struct problem *why)
+{
+    struct password password;
+    bool has_password = c->password_file[0] != '\0';
+    enum status rc = STATUS_OK;
+
+    if (!c->user[0] && !has_password)
+        return STATUS_OK;
+    if (has_password)
+        rc = read_password(&password, c->password_file, why);
+    if (!rc)
+        rc = failed(
+            mosquitto_username_pw_set(client, c->user[0] ? c->user : NULL,
+                                      has_password ? password.text : NULL),
+            "the MQTT broker's user cannot be set", why);
+    explicit_bzero(&password, sizeof(password));
+    return rc;
+}
+
+static enum status
+set_tls(struct mosquitto *client, const struct bridge_config *c,
+        struct problem *why)
+{
+    SSL_CTX *ctx = NULL;
+    enum status rc = STATUS_OK;
+    int error;
+
+    if (!c->is_tls)
+        return STATUS_OK;
+    rc = make_tls(&ctx, c, why);
+    if (rc)
+        return rc;
+    /* It takes a reference of its own. */
+    error = mosquitto_void_option(client, MOSQ_OPT_SSL_CTX, ctx);
+    if (!error)
+        error = mosquitto_int_option(client, MOSQ_OPT_SSL_CTX_WITH_DEFAULTS, 0);
+    SSL_CTX_free(ctx);
+    return failed(error, "TLS cannot be set", why);
+}
+
+static enum status
+set_options(const struct mqtt *mqtt, struct mosquitto *client,
+            struct problem *why)
+{
+    const struct bridge_config *c = mqtt->options.config;
+
+    const struct {
+        enum mosq_opt_t option;
+        int value;
+    } options[] = {
+        {MOSQ_OPT_PROTOCOL_VERSION,
+         c->version == BRIDGE_MQTT_5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311},
+        /* How many are in flight out of the library's 20: both ways the same */
+        {MOSQ_OPT_SEND_MAXIMUM, (int)c->inflight},
+        {MOSQ_OPT_RECEIVE_MAXIMUM, (int)c->inflight},
+        {MOSQ_OPT_TCP_NODELAY, 1},
+    };
+
+    int error = 0;
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !error; i++)
+        error =
+            mosquitto_int_option(client, options[i].option, options[i].value);
+    if (!error && mqtt->will_topic)
+        error = mosquitto_will_set(client, mqtt->will_topic,
+                                   (int)strlen(mqtt->will_payload),
+                                   mqtt->will_payload, 1, true);
+    /* Packets are only queued: acknowledgements go out when the round writes,
+     * after `turn`. */
+    if (!error)
+        error = mosquitto_threaded_set(client, true);
+    return failed(error, "the MQTT client cannot be set up", why);
+}
+
+/* mosquitto_connect_bind_async, which does not wait for TCP, takes no
+ * properties. mosquitto_connect_bind_v5 puts them into the client before it
+ * looks at the keepalive, and refuses one of 1: nothing else has happened then,
+ * and the connection that is made next tells them. (unit/bridge/mqtt notices if
+ * that is ever no longer so.) */
+static enum status
+set_properties(const struct mqtt *mqtt, struct mosquitto *client,
+               struct problem *why)
+{
+    mosquitto_property *properties = NULL;
+    int error;
+
+    if (!mqtt->options.keeps_session ||
+        mqtt->options.config->version != BRIDGE_MQTT_5)
+        return STATUS_OK;
+    error = mosquitto_property_add_int32(
+        &properties, MQTT_PROP_SESSION_EXPIRY_INTERVAL, EXPIRES_NEVER);
+    if (!error) {
+        error = mosquitto_connect_bind_v5(client, mqtt->address, 1, 1, NULL,
+                                          properties);
+        error = error == MOSQ_ERR_INVAL ? 0 : error ? error : MOSQ_ERR_UNKNOWN;
+    }
+    mosquitto_property_free_all(&properties);
+    return failed(error, "the MQTT session cannot be kept", why);
+}
+
+enum status
+mqtt_connect(struct mqtt *mqtt, struct problem *why)
+{
+    const struct bridge_config *c = mqtt->options.config;
+    struct mosquitto *client =
+        mosquitto_new(mqtt->client_id, !mqtt->options.keeps_session, mqtt);
+    enum status rc = STATUS_OK;
+    int error;
+
+    if (!client)
+        return problem(why, STATUS_MEMORY, "no memory for an MQTT client");
+    rc = set_user(client, c, why);
+    if (!rc)
+        rc = set_tls(client, c, why);
+    if (!rc)
+        rc = set_options(mqtt, client, why);
+    if (!rc)
+        rc = set_properties(mqtt, client, why);
+    if (rc) {
+        mosquitto_destroy(client);
+        return rc;
+    }
+
+    mqtt->client = client;
+    mqtt_listen(mqtt);
+    error =
+        mosquitto_connect_bind_async(client, mqtt->address, (int)c->port,
+                                     (int)(c->keepalive_us / 1000000), NULL);
+    if (error == MOSQ_ERR_ERRNO)
+        rc = problem(why, STATUS_IO, "cannot connect to %s port %u: %s",
+                     mqtt->address, c->port, strerror(errno));
+    else if (error)
+        rc = failed(error, "cannot connect", why);
+    else if (mosquitto_socket(client) >= 0)
+        fcntl(mosquitto_socket(client), F_SETFD, FD_CLOEXEC);
+    return rc;
+}

@@ -1,0 +1,413 @@
+#include <mqtt_protocol.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/bridge/mqtt_inside.h"
+
+/* Of a packet without a limit: a first byte, four of the length, and what four
+ * can say (MQTT 5, section 2.1.4). */
+#define PACKET_MAX (1 + 4 + 268435455)
+
+#define RECEIVE_MAX 65535 /* where the MQTT broker says nothing */
+
+/* What is heard */
+
+/* Message callbacks are not told the DUP flag; the line that the library writes
+ * to its log before each call begins
+ *
+ *     Client ID received PUBLISH (d1, q1, r0, m7, 'TOPIC', ... (12 bytes))
+ *
+ * Those lines cost something each, so the log is listened to only until the
+ * first message came without the flag: what was not acknowledged on an earlier
+ * connection comes first. The same log says what TLS complains of. */
+static void
+on_log(struct mosquitto *client, void *user, int level, const char *line)
+{
+    static const char before[] = "Client ";
+    static const char after[] = " received PUBLISH (d";
+    struct mqtt *mqtt = user;
+    size_t id = sizeof(before) - 1 + strlen(mqtt->client_id);
+
+    (void)client;
+    if (level == MOSQ_LOG_ERR && !mqtt->complaint[0])
+        snprintf(mqtt->complaint, sizeof(mqtt->complaint), "%s", line);
+    if (strlen(line) > id && !strncmp(line + id, after, sizeof(after) - 1))
+        mqtt->is_repeat = line[id + sizeof(after) - 1] == '1';
+}
+
+/* Not from on_log, whose lock is the same. */
+static void
+stop_logging(struct mqtt *mqtt)
+{
+    if (!mqtt->is_logging)
+        return;
+    mqtt->is_logging = false;
+    mosquitto_log_callback_set(mqtt->client, NULL);
+}
+
+static void
+learn_limits(struct mqtt *mqtt, const mosquitto_property *properties)
+{
+    struct mqtt_limits *l = &mqtt->limits;
+    uint8_t takes_retained = 1;
+
+    *l = (struct mqtt_limits){.receive = RECEIVE_MAX, .qos = 2};
+    mosquitto_property_read_int32(properties, MQTT_PROP_MAXIMUM_PACKET_SIZE,
+                                  &l->packet, false);
+    mosquitto_property_read_int16(properties, MQTT_PROP_RECEIVE_MAXIMUM,
+                                  &l->receive, false);
+    mosquitto_property_read_byte(properties, MQTT_PROP_MAXIMUM_QOS, &l->qos,
+                                 false);
+    mosquitto_property_read_byte(properties, MQTT_PROP_RETAIN_AVAILABLE,
+                                 &takes_retained, false);
+    l->takes_retained = takes_retained;
+}
+
+static void
+on_connect(struct mosquitto *client, void *user, int code, int flags,
+           const mosquitto_property *properties)
+{
+    struct mqtt *mqtt = user;
+    char *text = NULL;
+
+    (void)client;
+    mqtt->n_heard++;
+    if (code) {
+        mosquitto_property_read_string(properties, MQTT_PROP_REASON_STRING,
+                                       &text, false);
+        mqtt_refused(mqtt, code, text);
+        free(text);
+        return;
+    }
+    /* A second CONNACK breaks the protocol, which the library does not see. */
+    if (mqtt->is_connected) {
+        mqtt_end(mqtt, "the MQTT broker sent a second CONNACK");
+        return;
+    }
+    learn_limits(mqtt, properties);
+    if (!mqtt->options.calls->received)
+        stop_logging(mqtt);
+    mqtt_accepted(mqtt);
+    mqtt->options.calls->connected(mqtt->options.user, flags & 1);
+}
+
+static void
+on_disconnect(struct mosquitto *client, void *user, int code,
+              const mosquitto_property *properties)
+{
+    (void)client;
+    (void)properties;
+    /* Smaller ones are the library's own errors, which its loop returns. */
+    if (code >= MQTT_REASON_FAILED)
+        mqtt_dismissed(user, code);
+}
+
+static void
+on_publish(struct mosquitto *client, void *user, int mid, int reason,
+           const mosquitto_property *properties)
+{
+    struct mqtt *mqtt = user;
+
+    (void)client;
+    (void)properties;
+    mqtt->n_heard++;
+    if (mqtt->options.calls->acknowledged && !mqtt->is_ending)
+        mqtt->options.calls->acknowledged(mqtt->options.user, mid, reason);
+}
+
+static void
+on_subscribe(struct mosquitto *client, void *user, int mid, int n,
+             const int *granted, const mosquitto_property *properties)
+{
+    struct mqtt *mqtt = user;
+
+    (void)client;
+    (void)properties;
+    mqtt->n_heard++;
+    if (mqtt->options.calls->subscribed && !mqtt->is_ending)
+        mqtt->options.calls->subscribed(mqtt->options.user, mid, granted, n);
+}
+
+/* What MQTT 5 says about a message; freed with drop_said. */
+struct said {
+    char *content_type, *key, *id;
+    void *correlation;
+    uint16_t correlation_size;
+};
+
+static void
+read_said(struct said *s, const mosquitto_property *properties)
+{
+    const mosquitto_property *at = properties;
+    bool is_next = false;
+    char *name, *value;
+
+    mosquitto_property_read_string(properties, MQTT_PROP_CONTENT_TYPE,
+                                   &s->content_type, false);
+    mosquitto_property_read_binary(properties, MQTT_PROP_CORRELATION_DATA,
+                                   &s->correlation, &s->correlation_size,
+                                   false);
+    for (;;) {
+        char **to = NULL;
+
+        name = value = NULL;
+        at = mosquitto_property_read_string_pair(at, MQTT_PROP_USER_PROPERTY,
+                                                 &name, &value, is_next);
+        if (!at)
+            return;
+        is_next = true;
+        if (name && !strcmp(name, "idempotency-key"))
+            to = &s->key;
+        else if (name && !strcmp(name, "id"))
+            to = &s->id;
+        if (to && !*to) {
+            *to = value;
+            value = NULL;
+        }
+        free(name);
+        free(value);
+    }
+}
+
+static void
+drop_said(struct said *s)
+{
+    free(s->content_type);
+    free(s->key);
+    free(s->id);
+    free(s->correlation);
+}
+
+static void
+on_message(struct mosquitto *client, void *user,
+           const struct mosquitto_message *m,
+           const mosquitto_property *properties)
+{
+    struct mqtt *mqtt = user;
+    struct said said = {NULL};
+    struct mqtt_received message = {
+        .topic = m->topic,
+        .payload = {m->payload, (size_t)m->payloadlen},
+        .mid = m->mid,
+        .is_retained = m->retain,
+        .is_repeat = mqtt->is_logging && mqtt->is_repeat,
+    };
+
+    (void)client;
+    mqtt->n_heard++;
+    mqtt->heard_bytes += (size_t)m->payloadlen;
+    if (!message.is_repeat)
+        stop_logging(mqtt);
+    if (mqtt->is_ending || !mqtt->options.calls->received)
+        return;
+    read_said(&said, properties);
+    message.content_type = slice_of(said.content_type);
+    message.key = slice_of(said.key ? said.key : said.id);
+    message.correlation =
+        (struct slice){said.correlation, said.correlation_size};
+    mqtt->options.calls->received(mqtt->options.user, &message);
+    drop_said(&said);
+}
+
+void
+mqtt_listen(struct mqtt *mqtt)
+{
+    struct mosquitto *client = mqtt->client;
+
+    mqtt->is_logging = true;
+    mqtt->is_repeat = false;
+    mosquitto_log_callback_set(client, on_log);
+    mosquitto_connect_v5_callback_set(client, on_connect);
+    mosquitto_disconnect_v5_callback_set(client, on_disconnect);
+    mosquitto_publish_v5_callback_set(client, on_publish);
+    mosquitto_message_v5_callback_set(client, on_message);
+    mosquitto_subscribe_v5_callback_set(client, on_subscribe);
+}
+
+/* What is said */
+
+/* Bytes of a variable byte integer (MQTT 5, section 1.5.5). */
+static size_t
+varint_size(size_t n)
+{
+    return n < 128 ? 1 : n < 16384 ? 2 : n < 2097152 ? 3 : 4;
+}
+
+static bool
+speaks_5(const struct mqtt *mqtt)
+{
+    return mqtt->options.config->version == BRIDGE_MQTT_5;
+}
+
+/* Of PUBLISH, all behind the length but the payload (sections 3.3.2). */
+static size_t
+header_size(const struct mqtt *mqtt, const struct mqtt_message *message)
+{
+    size_t properties = 0;
+    size_t size = 2 + strlen(message->topic) + (message->qos > 0 ? 2 : 0);
+
+    if (!speaks_5(mqtt))
+        return size;
+    if (message->content_type)
+        properties += 1 + 2 + strlen(message->content_type);
+    for (size_t i = 0; i < message->n_properties; i++)
+        properties += 1 + 2 + strlen(message->properties[i].name) + 2 +
+                      strlen(message->properties[i].value);
+    return size + varint_size(properties) + properties;
+}
+
+/* What may be behind the length of a packet. */
+static size_t
+rest_size(const struct mqtt *mqtt)
+{
+    uint64_t max = mqtt->options.config->packet_bytes;
+    size_t rest;
+
+    if (max > PACKET_MAX)
+        max = PACKET_MAX;
+    if (mqtt->limits.packet > 0 && mqtt->limits.packet < max)
+        max = mqtt->limits.packet;
+    if (max < 2)
+        return 0;
+    /* The length takes the more bytes the more it says. */
+    rest = (size_t)max - 2;
+    while (1 + varint_size(rest) + rest > max)
+        rest--;
+    return rest;
+}
+
+size_t
+mqtt_room(const struct mqtt *mqtt, const struct mqtt_message *message)
+{
+    size_t rest = rest_size(mqtt);
+    size_t header = header_size(mqtt, message);
+
+    return rest > header ? rest - header : 0;
+}
+
+unsigned
+mqtt_window(const struct mqtt *mqtt)
+{
+    uint64_t inflight = mqtt->options.config->inflight;
+
+    return mqtt->limits.receive < inflight ? mqtt->limits.receive
+                                           : (unsigned)inflight;
+}
+
+bool
+mqtt_takes_retained(const struct mqtt *mqtt)
+{
+    return mqtt->limits.takes_retained;
+}
+
+static bool
+can_say(const struct mqtt *mqtt)
+{
+    return mqtt->client && mqtt->is_connected && !mqtt->is_ending;
+}
+
+static enum status
+make_properties(mosquitto_property **to, const struct mqtt_message *message)
+{
+    int error = 0;
+
+    if (message->content_type)
+        error = mosquitto_property_add_string(to, MQTT_PROP_CONTENT_TYPE,
+                                              message->content_type);
+    for (size_t i = 0; i < message->n_properties && !error; i++)
+        error = mosquitto_property_add_string_pair(
+            to, MQTT_PROP_USER_PROPERTY, message->properties[i].name,
+            message->properties[i].value);
+    return error == MOSQ_ERR_NOMEM ? STATUS_MEMORY
+           : error                 ? STATUS_INVALID
+                                   : STATUS_OK;
+}
+
+/* A refusal of the library itself. */
+static enum status
+cannot(int error, const char *what, const char *topic, struct problem *why)
+{
+    enum status rc = STATUS_INVALID;
+
+    if (error == MOSQ_ERR_NOMEM)
+        rc = STATUS_MEMORY;
+    else if (error == MOSQ_ERR_NO_CONN)
+        rc = STATUS_AGAIN;
+    else if (error == MOSQ_ERR_OVERSIZE_PACKET)
+        rc = STATUS_TOO_LARGE;
+    return problem(why, rc, "%s %s: %s", what,
+                   problem_quote(slice_of(topic)).text,
+                   mosquitto_strerror(error));
+}
+
+enum status
+mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
+             struct problem *why)
+{
+    mosquitto_property *properties = NULL;
+    size_t size = header_size(mqtt, message) + message->payload.size;
+    enum status rc = STATUS_OK;
+    int error;
+
+    if (!can_say(mqtt))
+        return problem(why, STATUS_AGAIN, "there is no connection");
+    if (message->is_retained && !mqtt->limits.takes_retained)
+        return problem(why, STATUS_UNSUPPORTED,
+                       "the MQTT broker takes no retained messages");
+    if (message->qos > mqtt->limits.qos)
+        return problem(why, STATUS_UNSUPPORTED,
+                       "the MQTT broker takes no messages at QoS %d, at most "
+                       "at QoS %d",
+                       message->qos, mqtt->limits.qos);
+    /* Ours is exact; the library's leaves out some bytes, and would queue what
+     * it then cannot send. */
+    if (size > rest_size(mqtt))
+        return problem(why, STATUS_TOO_LARGE,
+                       "a message of %zu bytes on %s: a packet has room for "
+                       "%zu, topic and properties included",
+                       size, problem_quote(slice_of(message->topic)).text,
+                       rest_size(mqtt));
+    if (speaks_5(mqtt))
+        rc = make_properties(&properties, message);
+    if (rc) {
+        problem_set(why, "the properties of a message on %s cannot be sent",
+                    problem_quote(slice_of(message->topic)).text);
+        goto out;
+    }
+    error = mosquitto_publish_v5(
+        mqtt->client, mid, message->topic, (int)message->payload.size,
+        message->payload.data, message->qos, message->is_retained, properties);
+    if (error)
+        rc = cannot(error, "cannot publish on", message->topic, why);
+out:
+    mosquitto_property_free_all(&properties);
+    return rc;
+}
+
+enum status
+mqtt_subscribe(struct mqtt *mqtt, const char *filter, bool wants_retained,
+               int *mid, struct problem *why)
+{
+    int options = wants_retained ? MQTT_SUB_OPT_SEND_RETAIN_ALWAYS
+                                 : MQTT_SUB_OPT_SEND_RETAIN_NEVER;
+    int error;
+
+    if (!can_say(mqtt))
+        return problem(why, STATUS_AGAIN, "there is no connection");
+    error = mosquitto_subscribe_v5(mqtt->client, mid, filter, 1, options, NULL);
+    return error ? cannot(error, "cannot subscribe to", filter, why)
+                 : STATUS_OK;
+}
+
+enum status
+mqtt_unsubscribe(struct mqtt *mqtt, const char *filter, struct problem *why)
+{
+    int error;
+
+    if (!can_say(mqtt))
+        return problem(why, STATUS_AGAIN, "there is no connection");
+    error = mosquitto_unsubscribe_v5(mqtt->client, NULL, filter, NULL);
+    return error ? cannot(error, "cannot unsubscribe from", filter, why)
+                 : STATUS_OK;
+}

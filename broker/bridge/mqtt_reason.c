@@ -1,0 +1,186 @@
+#include <errno.h>
+#include <string.h>
+
+#include <openssl/ssl.h>
+
+#include "broker/bridge/mqtt_inside.h"
+
+/* MQTT 5, section 2.4: those that CONNACK, DISCONNECT, PUBACK and SUBACK know.
+ */
+static const struct reason {
+    int code;
+    const char *words;
+} reasons[] = {
+    {0x80, "no reason is given"},
+    {0x81, "malformed packet"},
+    {0x82, "protocol error"},
+    {0x83, "it does not want to"},
+    {0x84, "protocol version not supported"},
+    {0x85, "client identifier not valid"},
+    {0x86, "bad user name or password"},
+    {0x87, "not authorized"},
+    {0x88, "server unavailable"},
+    {0x89, "server busy"},
+    {0x8A, "banned"},
+    {0x8B, "server shutting down"},
+    {0x8C, "bad authentication method"},
+    {0x8D, "keep alive timeout"},
+    {0x8E, "session taken over: another client has the same client id"},
+    {0x8F, "topic filter not valid"},
+    {0x90, "topic name not valid"},
+    {0x91, "packet identifier in use"},
+    {0x93, "receive maximum exceeded"},
+    {0x94, "topic alias not valid"},
+    {0x95, "packet too large"},
+    {0x96, "message rate too high"},
+    {0x97, "quota exceeded"},
+    {0x98, "administrative action"},
+    {0x99, "payload format not valid"},
+    {0x9A, "retained messages not supported"},
+    {0x9B, "QoS not supported"},
+    {0x9C, "use another server"},
+    {0x9D, "server moved"},
+    {0x9E, "shared subscriptions not supported"},
+    {0x9F, "connection rate exceeded"},
+    {0xA0, "maximum connect time"},
+    {0xA1, "subscription identifiers not supported"},
+    {0xA2, "wildcard subscriptions not supported"},
+};
+
+const char *
+mqtt_reason(int code)
+{
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (reasons[i].code == code)
+            return reasons[i].words;
+    return code < MQTT_REASON_FAILED ? "success" : "a reason nobody knows";
+}
+
+/* MQTT 3.1.1, section 3.2.2.3, as reasons of MQTT 5. */
+static int
+of_old(int code)
+{
+    static const int codes[] = {0, 0x84, 0x85, 0x88, 0x86, 0x87};
+
+    return code > 0 && code < (int)(sizeof(codes) / sizeof(codes[0]))
+               ? codes[code]
+               : 0x80;
+}
+
+/* What might be the matter with an answer that is none. */
+static const char *
+version_hint(const struct mqtt *mqtt)
+{
+    return mqtt->options.config->version == BRIDGE_MQTT_5
+               ? "; if it does not know MQTT 5: version = 3.1.1"
+               : "";
+}
+
+void
+mqtt_refused(struct mqtt *mqtt, int code, const char *text)
+{
+    bool is_5 = mqtt->options.config->version == BRIDGE_MQTT_5;
+    int reason = code < MQTT_REASON_FAILED ? of_old(code) : code;
+    const char *hint = "";
+
+    if (reason == 0x84)
+        hint = is_5 ? " (version = 3.1.1 may help)" : " (version = 5 may help)";
+    if (text && *text)
+        mqtt_end(mqtt, "refused by the MQTT broker: %s%s: \"%s\"",
+                 mqtt_reason(reason), hint, problem_quote(slice_of(text)).text);
+    else
+        mqtt_end(mqtt, "refused by the MQTT broker: %s%s", mqtt_reason(reason),
+                 hint);
+}
+
+void
+mqtt_dismissed(struct mqtt *mqtt, int code)
+{
+    mqtt_end(mqtt, "disconnected by the MQTT broker: %s",
+             code < MQTT_REASON_FAILED ? "no reason is given"
+                                       : mqtt_reason(code));
+}
+
+/* The last part of "OpenSSL Error[0]: error:0A000086:SSL routines::certificate
+ * verify failed". */
+static const char *
+tls_words(const char *complaint)
+{
+    const char *colon = strrchr(complaint, ':');
+
+    return colon && colon[1] ? colon + 1 + (colon[1] == ' ') : complaint;
+}
+
+/* What TLS found wrong; false: nothing that it tells. */
+static bool
+explain_tls(struct mqtt *mqtt)
+{
+    SSL *ssl = mosquitto_ssl_get(mqtt->client);
+    long result = ssl ? SSL_get_verify_result(ssl) : X509_V_OK;
+
+    if (result == X509_V_ERR_HOSTNAME_MISMATCH ||
+        result == X509_V_ERR_IP_ADDRESS_MISMATCH)
+        mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not for %s",
+                 mqtt->options.config->host);
+    else if (result != X509_V_OK)
+        mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not good: %s",
+                 X509_verify_cert_error_string(result));
+    else if (mqtt->complaint[0])
+        mqtt_end(mqtt, "TLS: %s", tls_words(mqtt->complaint));
+    else
+        return false;
+    return true;
+}
+
+static void
+explain_cut(struct mqtt *mqtt)
+{
+    if (mqtt->is_connected)
+        mqtt_end(mqtt, "cut by the MQTT broker");
+    else if (mqtt_is_shaking(mqtt))
+        mqtt_end(mqtt, "cut by the MQTT broker in the TLS handshake");
+    else
+        mqtt_end(mqtt, "cut by the MQTT broker instead of an answer%s",
+                 version_hint(mqtt));
+}
+
+void
+mqtt_explain(struct mqtt *mqtt, int rc, int error)
+{
+    bool is_tls = mqtt->options.config->is_tls;
+
+    switch (rc) {
+    case MOSQ_ERR_SUCCESS: /* only the socket is closed */
+    case MOSQ_ERR_CONN_LOST:
+    case MOSQ_ERR_NO_CONN:
+        explain_cut(mqtt);
+        break;
+    case MOSQ_ERR_TLS:
+        if (!explain_tls(mqtt))
+            mqtt_end(mqtt, "TLS: the handshake failed");
+        break;
+    case MOSQ_ERR_ERRNO:
+        /* Of TLS, the library makes EPROTO of all. */
+        if (is_tls && explain_tls(mqtt))
+            break;
+        if (is_tls || error == 0 || error == EPROTO || error == ECONNRESET ||
+            error == EPIPE)
+            explain_cut(mqtt);
+        else
+            mqtt_end(mqtt, "cut: %s", strerror(error));
+        break;
+    case MOSQ_ERR_KEEPALIVE:
+        mqtt_end(mqtt, "no answer from the MQTT broker within the keepalive");
+        break;
+    case MOSQ_ERR_NOMEM:
+        mqtt_end(mqtt, "no memory");
+        break;
+    default:
+        mqtt_end(mqtt, "the MQTT broker does not speak MQTT%s: %s%s",
+                 mqtt->options.config->version == BRIDGE_MQTT_5 ? " 5"
+                                                                : " 3.1.1",
+                 mosquitto_strerror(rc),
+                 mqtt->is_connected ? "" : version_hint(mqtt));
+        break;
+    }
+}
