@@ -1,0 +1,79 @@
+/*
+ * in_stage.h - the inward direction of a bridge with a real registry and
+ * ledger, and a quiet client (quiet_mqtt.h).
+ *
+ *     in_stage_configure -> (change s.config, ...) -> in_stage_start ...
+ *                                     ^                     -> in_stage_close
+ *                                     +-------------------------------+
+ *
+ * Its inputs: a/+ -> alpha, plant/+/changes -> +, plant/# -> rest.
+ */
+#ifndef TESTS_UNIT_BRIDGE_IN_STAGE_H
+#define TESTS_UNIT_BRIDGE_IN_STAGE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "broker/bridge/in.h"
+#include "broker/bridge/round.h"
+#include "proto/vocab.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/unit/bridge/quiet_mqtt.h"
+
+#define ENTRY(n) "{\"loc\":\"http://example.com/" n "\",\"change\":\"updated\"}"
+
+#define XML_HEAD                                           \
+    "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS "'>" \
+    "<rs:md capability='changelist'/>"
+#define XML_ENTRY(n)                           \
+    "<url><loc>http://example.com/" n "</loc>" \
+    "<rs:md change='updated'/></url>"
+
+#define in_stage_test(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+
+struct in_stage {
+    struct sets sets;
+    struct ledger *ledger;
+    struct bridge_config config;
+    struct bridge_input inputs[3];
+    struct in *in;
+    char long_text[1000]; /* terminated */
+    char payload[(1 << 20) + 1];
+    const char *dir;
+};
+
+void in_stage_configure(struct in_stage *s, void **state);
+void in_stage_start(struct in_stage *s); /* it is connected then, not granted */
+void in_stage_open(struct in_stage *s, void **state); /* both; all granted */
+void in_stage_close(struct in_stage *s);
+
+/* A message of QoS 1, with nothing that is of MQTT 5 alone. */
+struct mqtt_received in_stage_message(struct in_stage *s, const char *topic,
+                                      const char *payload);
+void in_stage_receive(struct in_stage *s, const char *topic,
+                      const char *payload);
+
+/* Makes s->payload a change of that many bytes, most of them white space. */
+void in_stage_fill(struct in_stage *s, size_t size);
+
+struct in_report in_stage_report(struct in_stage *s);
+
+/* The last seq of a set; 0: there is none. */
+uint64_t in_stage_last(struct in_stage *s, const char *set);
+
+/* The entries of the set are http://example.com/ and one of these words, in
+ * order. */
+void in_stage_assert_locs(struct in_stage *s, const char *set,
+                          const char *words);
+
+/* Problem number `i` was published, and has these texts in it (NULL: none). */
+void in_stage_assert_rejected(struct in_stage *s, size_t i, const char *one,
+                              const char *two, const char *three);
+
+#endif
