@@ -148,6 +148,20 @@ broker_check(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
+static enum status
+check_bridge_files(const struct bridge_config *bridge, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = bridge_check_files(bridge, &inner);
+
+    if (!rc && bridge->cert[0])
+        rc = server_check_tls(bridge->cert, bridge->key, &inner);
+    if (rc)
+        return problem(why, rc, "%s: %s", bridge_place(bridge).text,
+                       inner.text);
+    return STATUS_OK;
+}
+
 enum status
 broker_check_surroundings(const struct config *config, struct problem *why)
 {
@@ -160,8 +174,10 @@ broker_check_surroundings(const struct config *config, struct problem *why)
     if (rc)
         return problem(why, rc, "--data: %s", inner.text);
     if (config->tls_cert[0])
-        return server_check_tls(config->tls_cert, config->tls_key, why);
-    return STATUS_OK;
+        rc = server_check_tls(config->tls_cert, config->tls_key, why);
+    for (size_t i = 0; !rc && i < config->n_bridges; i++)
+        rc = check_bridge_files(&config->bridges[i], why);
+    return rc;
 }
 
 /* Callbacks upward */

@@ -28,8 +28,9 @@ MUST_CHECK enum status broker_check(const struct config *config,
                                     struct problem *why);
 
 /* What --check looks at besides: has the host to listen on an address, could
- * the data directory be used? Nothing is written, no socket and no database is
- * opened: another broker may be at work with the same settings. */
+ * the data directory be used, the files of TLS and of bridges? Nothing is
+ * written, no socket and no database is opened: another broker may be at work
+ * with the same settings. */
 MUST_CHECK enum status broker_check_surroundings(const struct config *config,
                                                  struct problem *why);
 

@@ -95,21 +95,11 @@ serve(struct config *config)
     return EXIT_SUCCESS;
 }
 
-int
-main(int argc, char **argv)
+/* What was asked for, with what there is to be known. */
+static int
+fulfil(struct config *config, enum config_wish wish)
 {
-    struct config config;
-    struct problem why = {""};
-    enum config_wish wish = CONFIG_RUN;
-    enum status rc = config_read(&config, argc, argv, &wish, &why);
-
-    if (!rc && wish == CONFIG_RUN)
-        rc = broker_check(&config, &why);
-    if (!rc && wish == CONFIG_RUN && config.check)
-        rc = broker_check_surroundings(&config, &why);
-    if (rc)
-        return bad_usage(&why);
-    diag_set_level(config.log_level);
+    diag_set_level(config->log_level);
     switch (wish) {
     case CONFIG_HELP:
         config_help(stdout);
@@ -123,9 +113,29 @@ main(int argc, char **argv)
     case CONFIG_RUN:
         break;
     }
-    if (config.check) {
+    if (config->check) {
         printf("tidingsd: settings are good\n");
         return end_saying();
     }
-    return serve(&config);
+    return serve(config);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct config config;
+    struct problem why = {""};
+    enum config_wish wish = CONFIG_RUN;
+    enum status rc = config_read(&config, argc, argv, &wish, &why);
+    int result;
+
+    if (rc)
+        return bad_usage(&why);
+    if (wish == CONFIG_RUN)
+        rc = broker_check(&config, &why);
+    if (!rc && wish == CONFIG_RUN && config.check)
+        rc = broker_check_surroundings(&config, &why);
+    result = rc ? bad_usage(&why) : fulfil(&config, wish);
+    config_fini(&config);
+    return result;
 }

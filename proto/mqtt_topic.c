@@ -2,15 +2,14 @@
 
 #include "proto/utf8.h"
 
-#define NAME_MAX_BYTES 65535
+#define TEXT_MAX_BYTES 65535
 
-/* Are its characters those of names and filters? */
-static bool
-is_text(struct slice text)
+bool
+mqtt_text_is_valid(struct slice text)
 {
     size_t at = 0;
 
-    if (text.size == 0 || text.size > NAME_MAX_BYTES)
+    if (text.size == 0 || text.size > TEXT_MAX_BYTES)
         return false;
     while (at < text.size) {
         uint32_t c;
@@ -26,7 +25,7 @@ is_text(struct slice text)
 bool
 mqtt_topic_is_valid(struct slice name)
 {
-    return is_text(name) && !memchr(name.data, '+', name.size) &&
+    return mqtt_text_is_valid(name) && !memchr(name.data, '+', name.size) &&
            !memchr(name.data, '#', name.size);
 }
 
@@ -44,7 +43,7 @@ mqtt_filter_is_valid(struct slice filter)
     struct slice rest = filter;
     bool is_last = false;
 
-    if (!is_text(filter))
+    if (!mqtt_text_is_valid(filter))
         return false;
     while (!is_last) {
         struct slice level = take_level(&rest, &is_last);

@@ -12,6 +12,10 @@
 
 #include "proto/slice.h"
 
+/* Could it be a string of MQTT (section 1.5.4): 1 to 65,535 bytes of UTF-8
+ * without NUL and control characters? */
+bool mqtt_text_is_valid(struct slice text);
+
 /* Could it be a topic's name: 1 to 65,535 bytes of UTF-8 without NUL and
  * control characters, + and #? */
 bool mqtt_topic_is_valid(struct slice name);

@@ -11,7 +11,8 @@
  *     in = library/# -> books
  *
  * Its keys are rows like those of config.c, with the same kinds of values.
- * `out` or `in` must be there; only `in` may be there more than once.
+ * `url` and one of `out` and `in` must be there; only these two may be there
+ * more than once: a line of the file has an end (config.h).
  */
 #ifndef BROKER_BASE_BRIDGING_H
 #define BROKER_BASE_BRIDGING_H
@@ -19,6 +20,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct options;
 
 /* Each has up to two threads. */
 #define BRIDGES_MAX 16
@@ -83,5 +89,58 @@ struct bridge_config {
 
 /* Does a bridge tell of the set? */
 bool bridge_tells(const struct bridge_config *bridge, const char *set);
+
+/* Room for a password and its NUL. */
+#define BRIDGE_PASSWORD_SIZE 1024
+
+/* Reads the password: the first line of its file, now. Not to be called without
+ * password_file. STATUS_INVALID: `why` names the file. Blocks. */
+MUST_CHECK enum status bridge_password(const struct bridge_config *bridge,
+                                       char password[BRIDGE_PASSWORD_SIZE],
+                                       struct problem *why);
+
+/* Can its files be read: password, certificates, key? Blocks. */
+MUST_CHECK enum status bridge_check_files(const struct bridge_config *bridge,
+                                          struct problem *why);
+
+/* Where it stands, for problems: "[mqtt NAME]", "--mqtt". */
+struct bridge_place {
+    char text[BRIDGE_NAME_MAX + 16];
+};
+
+struct bridge_place bridge_place(const struct bridge_config *bridge);
+
+/* How config.c makes them: bridges_add, bridge_init, bridge_read for each key,
+ * bridge_check; bridges_check when all are there. STATUS_INVALID: a problem of
+ * a value is without key and place, as that of option_read. */
+
+/* The keys of a section. */
+extern const struct options bridge_options;
+
+/* One more at the end of an array that may be NULL. STATUS_INVALID: there are
+ * BRIDGES_MAX. */
+MUST_CHECK enum status bridges_add(struct bridge_config **bridges, size_t *n,
+                                   struct problem *why);
+void bridges_free(struct bridge_config *bridges, size_t n);
+
+/* Name, place, defaults. Forgets what was there. STATUS_INVALID: the name. */
+MUST_CHECK enum status bridge_init(struct bridge_config *bridge,
+                                   struct slice name, unsigned line,
+                                   struct problem *why);
+
+/* Sets url, host, port, is_tls. The problem never quotes a user or password. */
+MUST_CHECK enum status bridge_read_url(struct bridge_config *bridge,
+                                       const char *text, struct problem *why);
+
+/* Is it whole, and does one key go with the other? *key: the one that the
+ * problem is about; NULL: none in particular. */
+MUST_CHECK enum status bridge_check(const struct bridge_config *bridge,
+                                    const char **key, struct problem *why);
+
+/* Does one go with the other? `path`: the file they come from; the problem
+ * names line and section. */
+MUST_CHECK enum status bridges_check(const struct bridge_config *bridges,
+                                     size_t n, const char *path,
+                                     struct problem *why);
 
 #endif

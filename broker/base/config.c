@@ -1,41 +1,27 @@
 #include "broker/base/config.h"
 
-#include <errno.h>
-#include <ini.h>
-#include <limits.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-#include "broker/base/option.h"
-#include "broker/base/suggest.h"
+#include "broker/base/config_file.h"
+#include "broker/base/options.h"
 
-#define KIB    1024ULL
-#define MIB    (1024 * KIB)
-#define GIB    (1024 * MIB)
-#define SECOND 1000000ULL
-#define DAY    (86400 * SECOND)
+#define ROW_OF struct config
+#include "broker/base/rows.h"
 
-/* Where a member is; does not compile if it is not a `type`. */
-#define AT(member, type)                              \
-    _Generic(&((struct config *)NULL)->member, type * \
-             : offsetof(struct config, member))
-#define ROOM(member)    sizeof(((struct config *)NULL)->member)
-#define AT_TEXT(member) offsetof(struct config, member)
+/* --mqtt: looked at now, so that the error names it; a bridge is made of it
+ * when it is known that no other one is given instead. */
+static enum status
+read_mqtt(const char *text, void *values, struct problem *why)
+{
+    struct config *config = values;
+    struct bridge_config bridge;
+    enum status rc = bridge_read_url(&bridge, text, why);
 
-/* Type, place and limits of a row. */
-#define TEXT(member)      OPTION_TEXT, AT_TEXT(member), 0, 0, ROOM(member)
-#define URL(member, room) OPTION_URL, AT_TEXT(member), 0, 0, room
-#define LISTEN(host, port_member) \
-    OPTION_LISTEN, AT_TEXT(host), AT(port_member, unsigned), 0, ROOM(host)
-#define COUNT(member, min, max) OPTION_COUNT, AT(member, uint64_t), 0, min, max
-#define BYTES(member, min, max) OPTION_BYTES, AT(member, uint64_t), 0, min, max
-#define SECONDS(member, min, max) \
-    OPTION_SECONDS, AT(member, int64_t), 0, min, max
-#define MS(member, min, max) \
-    OPTION_MILLISECONDS, AT(member, int64_t), 0, min, max
-#define LEVEL(member) OPTION_LEVEL, AT(member, enum diag_level), 0, 0, 0
-#define FLAG(member)  OPTION_FLAG, AT(member, bool), 0, 0, 0
-#define CONFIG_FILE   OPTION_FILE, 0, 0, 0, 0
-#define WISH(wish)    OPTION_WISH, 0, 0, wish, wish
+    if (!rc)
+        snprintf(config->mqtt, sizeof(config->mqtt), "%s", bridge.url);
+    return rc;
+}
 
 static const struct option rows[] = {
     {"config", "FILE", CONFIG_FILE, NULL,
@@ -129,6 +115,10 @@ static const struct option rows[] = {
     {"allow-callbacks", "CIDR,...", TEXT(allow_callbacks), NULL,
      "networks that may be called although they are not public"},
 
+    {"mqtt", "URL", OWN(read_mqtt), NULL,
+     "tell an MQTT broker of all sets: mqtt://HOST[:PORT], or mqtts:// for "
+     "TLS; for more, give a section [mqtt NAME] of the file instead"},
+
     {"insecure-open", NULL, FLAG(insecure_open), "no",
      "let everyone publish, although others than this host can connect"},
     {"log-level", "LEVEL", LEVEL(log_level), "info",
@@ -144,6 +134,9 @@ static const struct option rows[] = {
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+_Static_assert(N_ROWS <= OPTIONS_MAX, "raise OPTIONS_MAX");
+
+static const struct options options = {rows, N_ROWS};
 
 /* To add an option: a row above, its member in config.h, then
  *
@@ -157,62 +150,15 @@ struct given {
     const char *values[N_ROWS];
 };
 
-/* The row of `name`; N_ROWS if there is none. */
-static size_t
-row_of(struct slice name)
-{
-    size_t i = 0;
-
-    while (i < N_ROWS && !slice_is(name, rows[i].name))
-        i++;
-    return i;
-}
-
-/* There is no option of that name; `mark` as below, `otherwise` is said where
- * nothing like it is known either. */
-static enum status
-unknown(struct problem *why, const char *mark, struct slice name,
-        const char *otherwise)
-{
-    struct suggestion s;
-
-    suggest_begin(&s, name);
-    for (size_t i = 0; i < N_ROWS; i++)
-        suggest_consider(&s, rows[i].name);
-    if (s.nearest)
-        return problem(why, STATUS_INVALID,
-                       "%s%s: there is no such option; did you mean %s%s?",
-                       mark, problem_quote(name).text, mark, s.nearest);
-    return problem(why, STATUS_INVALID, "%s%s: there is no such option%s", mark,
-                   problem_quote(name).text, otherwise);
-}
-
-/* Reads the value of a row; `mark` stands before the name: "--" or nothing. */
-static enum status
-read_row(size_t row, const char *mark, const char *text, struct config *config,
-         struct problem *why)
-{
-    struct problem inner = {.text = ""};
-    enum status rc = option_read(&rows[row], text, config, &inner);
-
-    if (rc)
-        return problem(why, rc, "%s%s: %s", mark, rows[row].name, inner.text);
-    return STATUS_OK;
-}
-
 static enum status
 set_defaults(struct config *config, struct problem *why)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    enum status rc = STATUS_OK;
 
     *config = (struct config){.threads = 1};
     if (cores > 1)
         config->threads = cores > 64 ? 64 : (uint64_t)cores;
-    for (size_t i = 0; !rc && i < N_ROWS; i++)
-        if (rows[i].standard)
-            rc = read_row(i, "--", rows[i].standard, config, why);
-    return rc;
+    return options_set_defaults(&options, config, why);
 }
 
 /* The command line */
@@ -234,9 +180,10 @@ read_arguments(struct given *given, int argc, char **argv,
                            "\"%s\" is not an option; --help lists them",
                            problem_quote(slice_of(argument)).text);
         name = (struct slice){argument + 2, size - 2};
-        row = row_of(name);
+        row = options_index(&options, name);
         if (row == N_ROWS)
-            return unknown(why, "--", name, "; --help lists them");
+            return options_unknown(&options, "--", name, "; --help lists them",
+                                   why);
         if (given->values[row])
             return problem(why, STATUS_INVALID, "--%s: is there twice",
                            rows[row].name);
@@ -264,166 +211,36 @@ read_arguments(struct given *given, int argc, char **argv,
     return STATUS_OK;
 }
 
-/* The file */
-
-#define BYTE_ORDER_MARK "\xef\xbb\xbf"
-
-#define NOT_A_LINE "this is not NAME = VALUE"
-
-struct reading {
-    FILE *file;
-    const char *path;
-    unsigned line;            /* the one at hand, from 1 */
-    unsigned line_of[N_ROWS]; /* where a row's option stood; 0: not yet */
-    struct config *config;
-    enum status rc;
-    struct problem *why;
-};
-
+/* The bridge of --mqtt: in front of all others. */
 static enum status
-at_line(struct reading *r, unsigned line, const char *text)
+add_mqtt(struct config *config, struct problem *why)
 {
-    r->rc = problem(r->why, STATUS_INVALID, "%s:%u: %s", r->path, line, text);
-    return r->rc;
-}
-
-/* As fgets, but whole lines only, without a NUL in them; STATUS_INVALID:
- * something else. *length is 0 at the end of the file. */
-static enum status
-get_line(FILE *file, char *line, size_t size, size_t *length)
-{
-    int c = 0;
-
-    *length = 0;
-    while (c != '\n' && (c = getc(file)) != EOF) {
-        if (c == '\0' || *length + 1 == size)
-            return STATUS_INVALID;
-        line[(*length)++] = (char)c;
-    }
-    line[*length] = '\0';
-    return STATUS_OK;
-}
-
-/*
- * fgets for libinih, which would otherwise cut a long line without a word, and
- * would take an indented line for the rest of the one before. Ends the file
- * after the first error.
- */
-static char *
-next_line(char *line, int size, void *stream)
-{
-    struct reading *r = stream;
-    char text[PROBLEM_QUOTE_MAX + 40];
-    size_t length, blanks;
-    struct slice section;
+    struct problem inner = {.text = ""};
+    struct bridge_config *bridge;
     enum status rc;
 
-    if (r->rc)
-        return NULL;
-    rc = get_line(r->file, line, (size_t)size, &length);
-    if (!rc && length == 0)
-        return NULL;
-    r->line++;
-    if (rc) {
-        (void)at_line(r, r->line, "this line is too long, or has a NUL");
-        return NULL;
-    }
-    blanks = r->line == 1 && slice_starts(slice_of(line), BYTE_ORDER_MARK)
-                 ? strlen(BYTE_ORDER_MARK)
-                 : 0;
-    blanks += strspn(line + blanks, " \t");
-    memmove(line, line + blanks, length - blanks + 1);
-    if (line[0] != '[')
-        return line;
-    /* libinih tells of a section only when a key comes in it. */
-    section = (struct slice){line + 1, strcspn(line + 1, "]\r\n")};
-    snprintf(text, sizeof(text), "[%s]: there are no sections",
-             problem_quote(section).text);
-    (void)at_line(r, r->line, text);
-    return NULL;
-}
-
-static bool
-is_quoted(const char *value)
-{
-    size_t size = strlen(value);
-
-    return size > 1 && (*value == '"' || *value == '\'') &&
-           value[size - 1] == *value;
+    if (!config->mqtt[0])
+        return STATUS_OK;
+    rc = bridges_add(&config->bridges, &config->n_bridges, &inner);
+    if (rc)
+        return problem(why, rc, "--mqtt: %s", inner.text);
+    bridge = config->bridges;
+    memmove(bridge + 1, bridge, (config->n_bridges - 1) * sizeof(*bridge));
+    rc = bridge_init(bridge, SLICE("mqtt"), 0, why);
+    if (!rc)
+        rc = bridge_read_url(bridge, config->mqtt, why);
+    memcpy(bridge->out, "*", sizeof("*"));
+    return rc;
 }
 
 static enum status
-take_key(struct reading *r, const char *key, const char *value,
+read_all(struct config *config, int argc, char **argv, enum config_wish *wish,
          struct problem *why)
 {
-    size_t row = row_of(slice_of(key));
-
-    if (!*key || strpbrk(key, " \t"))
-        return problem(why, STATUS_INVALID, NOT_A_LINE);
-    if (row == N_ROWS)
-        return unknown(why, "", slice_of(key), "");
-    if (rows[row].type <= OPTION_FILE)
-        return problem(why, STATUS_INVALID,
-                       "%s: stands on the command line only", rows[row].name);
-    if (r->line_of[row])
-        return problem(why, STATUS_INVALID,
-                       "%s: is there twice, first in line %u", rows[row].name,
-                       r->line_of[row]);
-    r->line_of[row] = r->line;
-    /* They would be taken for part of it: of a directory's name, say. */
-    if (is_quoted(value))
-        return problem(why, STATUS_INVALID,
-                       "%s: a value has no quotes around it", rows[row].name);
-    return read_row(row, "", value, r->config, why);
-}
-
-static int
-take_line(void *user, const char *section, const char *key, const char *value)
-{
-    struct reading *r = user;
-    struct problem inner = {.text = ""};
-
-    (void)section; /* next_line lets none pass */
-    if (take_key(r, key, value, &inner))
-        (void)at_line(r, r->line, inner.text);
-    return !r->rc;
-}
-
-static enum status
-read_file(struct config *config, const char *path, struct problem *why)
-{
-    struct reading r = {.path = path, .config = config, .why = why};
-    int bad;
-
-    r.file = fopen(path, "re");
-    if (!r.file) {
-        problem_errno(why, "--config: cannot read", path);
-        return STATUS_INVALID;
-    }
-
-    bad = ini_parse_stream(next_line, &r, take_line, &r);
-    if (ferror(r.file)) {
-        problem_errno(why, "--config: cannot read", path);
-        r.rc = STATUS_INVALID;
-    } else if (bad > 0 && (!r.rc || (unsigned)bad < r.line)) {
-        /* libinih found it by itself. */
-        r.rc = at_line(&r, (unsigned)bad, NOT_A_LINE);
-    } else if (bad < 0) {
-        r.rc = problem(why, STATUS_MEMORY, "no memory to read %s", path);
-    }
-    fclose(r.file);
-    return r.rc;
-}
-
-enum status
-config_read(struct config *config, int argc, char **argv,
-            enum config_wish *wish, struct problem *why)
-{
     struct given given = {{NULL}};
-    size_t file = row_of(slice_of("config"));
+    size_t file = options_index(&options, SLICE("config"));
     enum status rc;
 
-    *wish = CONFIG_RUN;
     rc = set_defaults(config, why);
     if (!rc)
         rc = read_arguments(&given, argc, argv, wish, why);
@@ -431,82 +248,46 @@ config_read(struct config *config, int argc, char **argv,
         return rc;
 
     if (given.values[file])
-        rc = read_file(config, given.values[file], why);
+        rc = config_file_read(config, &options, given.values[file], why);
     for (size_t i = 0; !rc && i < N_ROWS; i++)
         if (given.values[i] && i != file)
-            rc = read_row(i, "--", given.values[i], config, why);
+            rc = options_read(&rows[i], "--", given.values[i], config, why);
+    if (!rc)
+        rc = add_mqtt(config, why);
+    if (!rc)
+        rc = bridges_check(config->bridges, config->n_bridges,
+                           given.values[file], why);
     return rc;
+}
+
+enum status
+config_read(struct config *config, int argc, char **argv,
+            enum config_wish *wish, struct problem *why)
+{
+    enum status rc;
+
+    *wish = CONFIG_RUN;
+    rc = read_all(config, argc, argv, wish, why);
+    if (rc)
+        config_fini(config);
+    return rc;
+}
+
+void
+config_fini(struct config *config)
+{
+    bridges_free(config->bridges, config->n_bridges);
+    config->bridges = NULL;
+    config->n_bridges = 0;
 }
 
 const struct option *
 config_option(const char *name)
 {
-    size_t row = row_of(slice_of(name));
-
-    return row < N_ROWS ? &rows[row] : NULL;
+    return options_find(&options, slice_of(name));
 }
 
 /* Help */
-
-#define TEXT_WIDTH  80
-#define HELP_COLUMN 29
-
-/* Writes `text` from column `column` on, broken at blanks; each new line begins
- * with `indent`. */
-static void
-print_wrapped(FILE *to, const char *text, size_t column, const char *indent)
-{
-    bool is_first = true; /* of its line */
-
-    for (; *text; is_first = false) {
-        size_t word = strcspn(text, " ");
-
-        if (!is_first && column + 1 + word > TEXT_WIDTH) {
-            fprintf(to, "\n%s", indent);
-            column = strlen(indent);
-        } else if (!is_first) {
-            fputc(' ', to);
-            column++;
-        }
-        fprintf(to, "%.*s", (int)word, text);
-        column += word;
-        text += word;
-        text += strspn(text, " ");
-    }
-    fputc('\n', to);
-}
-
-/* What a row does, its limits and its default. */
-static void
-describe(const struct option *o, char *to, size_t size)
-{
-    char limits[OPTION_LIMITS_SIZE];
-    bool has_default = o->standard && o->argument;
-
-    option_limits(o, limits, sizeof(limits));
-    if (limits[0] || has_default)
-        snprintf(to, size, "%s (%s%s%s%s)", o->help, limits,
-                 limits[0] && has_default ? "; " : "",
-                 has_default ? "default " : "", has_default ? o->standard : "");
-    else
-        snprintf(to, size, "%s", o->help);
-}
-
-static void
-print_row(FILE *to, const struct option *o)
-{
-    char text[256], indent[HELP_COLUMN + 1];
-    int n = fprintf(to, "  --%s%s%s", o->name, o->argument ? " " : "",
-                    o->argument ? o->argument : "");
-
-    /* A long name has a line of its own. */
-    if (n + 1 > HELP_COLUMN)
-        n = fprintf(to, "\n") - 1;
-    fprintf(to, "%*s", HELP_COLUMN - n, "");
-    snprintf(indent, sizeof(indent), "%*s", HELP_COLUMN, "");
-    describe(o, text, sizeof(text));
-    print_wrapped(to, text, HELP_COLUMN, indent);
-}
 
 #define VALUES                                                         \
     "BYTES may end in K, M or G (1024 each); SECONDS and MS may have " \
@@ -520,8 +301,7 @@ config_help(FILE *to)
                 "keeps them in\nResourceSync Change Lists, pushes them to "
                 "subscribers: WebSocket, server-sent\nevents, WebSub "
                 "callbacks.\n\n");
-    for (size_t i = 0; i < N_ROWS; i++)
-        print_row(to, &rows[i]);
+    options_help(&options, to);
     fprintf(to, "\n" VALUES
                 "\n\"--name=value\" is the same as \"--name value\".\n");
 }
@@ -535,18 +315,9 @@ config_example(FILE *to)
             "change it. An option of the\n# command line wins over the one "
             "here; tidingsd --config FILE --check looks\n# whether all is "
             "well.\n#\n# " VALUES "\n");
-    for (size_t i = 0; i < N_ROWS; i++) {
-        const struct option *o = &rows[i];
-        char text[256], unit[32] = "";
-
-        if (o->type <= OPTION_FILE)
-            continue; /* on the command line only */
-        describe(o, text, sizeof(text));
-        if (o->argument)
-            snprintf(unit, sizeof(unit), "%s: ", o->argument);
-        fprintf(to, "\n# %s", unit);
-        print_wrapped(to, text, strlen("# ") + strlen(unit), "# ");
-        fprintf(to, "#%s = %s\n", o->name,
-                o->standard ? o->standard : o->argument);
-    }
+    options_example(&options, to);
+    fprintf(to, "\n# Bridges to MQTT brokers: for each a section with a name "
+                "of its own (a-z 0-9\n# _ -), behind all that stands above. "
+                "It has url, and out or in or both.\n\n#[mqtt NAME]\n");
+    options_example(&bridge_options, to);
 }

@@ -5,10 +5,13 @@
  *
  * The file (--config FILE) is INI with one KEY = VALUE a line, the keys being
  * the options' names without "--"; a command-line option wins. A flag's value
- * is yes or no; no value has quotes around it. There are no sections; no option
- * stands there twice; for what is not known the error says what may have been
- * meant. A line has at most 198 bytes (libinih's limit). Lines that begin with
- * # or ; are comments, and so is what follows a blank and a ;.
+ * is yes or no; no value has quotes around it. No option stands there twice;
+ * for what is not known the error says what may have been meant. A line has at
+ * most 198 bytes (libinih's limit). Lines that begin with # or ; are comments,
+ * and so is what follows a blank and a ;.
+ *
+ * Behind all options come the sections, if there are any: each is a bridge to
+ * an MQTT broker (bridging.h).
  */
 #ifndef BROKER_BASE_CONFIG_H
 #define BROKER_BASE_CONFIG_H
@@ -66,6 +69,7 @@ struct config {
     char allow_callbacks[2048];    /* for networks_read, not judged yet; "":
                                       none */
 
+    char mqtt[512]; /* --mqtt: URL of the bridge "mqtt"; "": none */
     struct bridge_config *bridges; /* of --mqtt, then of the sections; NULL:
                                       none */
     size_t n_bridges;
@@ -83,9 +87,12 @@ enum config_wish {
 };
 
 /* Defaults, then the file, then the command line; the command line wins.
- * STATUS_INVALID: `why` names the option, and file and line where it stood. */
+ * STATUS_INVALID: `why` names the option, and file and line where it stood.
+ * What it allocated is freed by config_fini; when it fails, there is nothing to
+ * be freed. */
 MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
                                    enum config_wish *wish, struct problem *why);
+void config_fini(struct config *config);
 
 /* The row of an option ("rotate-age"), for who gives the same kind of value in
  * another place: type, limits, default. NULL: there is none. */

@@ -277,6 +277,39 @@ read_level(const char *text, enum diag_level *level, struct problem *why)
     return STATUS_OK;
 }
 
+/* Which of the words "a|b|c" it is; -1: none. */
+static int
+word_of(const char *words, const char *text)
+{
+    struct slice rest = slice_of(words);
+
+    for (int i = 0; rest.size > 0; i++)
+        if (slice_equal(slice_take(&rest, '|'), slice_of(text)))
+            return i;
+    return -1;
+}
+
+static enum status
+read_word(const struct option *o, const char *text, int *word,
+          struct problem *why)
+{
+    struct slice rest = slice_of(o->argument);
+    char words[100];
+    size_t n = 0;
+
+    *word = word_of(o->argument, text);
+    if (*word >= 0)
+        return STATUS_OK;
+    while (rest.size > 0 && n < sizeof(words)) {
+        struct slice next = slice_take(&rest, '|');
+        const char *before = n == 0 ? "" : rest.size > 0 ? ", " : " or ";
+
+        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s%.*s", before,
+                              (int)next.size, next.data);
+    }
+    return not_a(why, text, words);
+}
+
 enum status
 option_read(const struct option *o, const char *text, void *values,
             struct problem *why)
@@ -284,6 +317,7 @@ option_read(const struct option *o, const char *text, void *values,
     void *value = (char *)values + o->offset;
     uint64_t number;
     enum status rc;
+    int word;
 
     switch (o->type) {
     case OPTION_TEXT:
@@ -306,6 +340,18 @@ option_read(const struct option *o, const char *text, void *values,
         if (!rc)
             *(int64_t *)value = (int64_t)number;
         return rc;
+    case OPTION_EITHER:
+        rc = read_word(o, text, &word, why);
+        if (!rc)
+            *(bool *)value = word == 1;
+        return rc;
+    case OPTION_CHOICE:
+        rc = read_word(o, text, &word, why);
+        if (!rc)
+            *(unsigned *)value = (unsigned)o->min + (unsigned)word;
+        return rc;
+    case OPTION_OWN:
+        return o->read(text, values, why);
     case OPTION_WISH:
     case OPTION_FILE:
         break;

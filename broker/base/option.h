@@ -2,7 +2,7 @@
  * option.h - the kinds of options: what their texts look like, how they are
  * read, and how their limits are said.
  *
- * The rows themselves stand in config.c.
+ * The rows themselves stand in config.c and bridging.c.
  */
 #ifndef BROKER_BASE_OPTION_H
 #define BROKER_BASE_OPTION_H
@@ -28,16 +28,23 @@ enum option_type {
     OPTION_SECONDS, /* int64_t, in microseconds: "86400", "0.25" */
     OPTION_MILLISECONDS, /* int64_t, in microseconds: "5", "0.5" */
     OPTION_FLAG,         /* bool; "yes" or "no" where a text is needed */
-    OPTION_LEVEL         /* enum diag_level */
+    OPTION_LEVEL,        /* enum diag_level */
+    OPTION_EITHER,       /* bool: is it the second of the argument's words? */
+    OPTION_CHOICE,       /* int, unsigned, enum: which of the words; the first
+                            is min, the next min + 1 */
+    OPTION_OWN           /* has a function that reads it */
 };
 
 struct option {
     const char *name;     /* without "--" */
-    const char *argument; /* how --help calls it; NULL: it has none */
+    const char *argument; /* how --help calls it: "FILE", or the words that
+                             it may be: "json|xml"; NULL: it has none */
     enum option_type type;
-    size_t offset;        /* of the value in the struct that holds all */
-    size_t port;          /* OPTION_LISTEN: offset of the port */
-    uint64_t min, max;    /* in units of the value; texts: max is their room */
+    size_t offset;     /* of the value in the struct that holds all */
+    size_t port;       /* OPTION_LISTEN: offset of the port */
+    uint64_t min, max; /* in units of the value; texts: max is their room */
+    enum status (*read)(const char *text, void *values,
+                        struct problem *why); /* OPTION_OWN */
     const char *standard; /* default, as text; NULL: see help */
     const char *help;     /* one sentence without a full stop */
 };

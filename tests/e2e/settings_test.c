@@ -114,7 +114,12 @@ an_error_names_file_line_key_and_what_is_allowed(void **state)
          "2: heartbeat: 0 is not between 0.1 and 3600"},
         {"data = %s\nrotat-age = 5\n",
          "2: rotat-age: there is no such option; did you mean rotate-age?"},
-        {"data = %s\n[tidingsd]\n", "2: [tidingsd]: there are no sections"},
+        {"data = %s\n[tidingsd]\n",
+         "2: [tidingsd]: there is no such section; a bridge to an MQTT broker "
+         "is [mqtt NAME]"},
+        {"data = %s\n[mqtt a]\nurl = mqtt://a.org\nout = *\nrotate-age = 5\n",
+         "5: rotate-age: is the broker's, not the bridge's: it has to stand "
+         "before the first section"},
         {"data = %s\ndata = x\n", "2: data: is there twice, first in line 1"},
         {"data = %s\nlog-level = loud\n",
          "2: log-level: \"loud\" is not error, warning, info or debug"},
@@ -137,6 +142,39 @@ an_error_names_file_line_key_and_what_is_allowed(void **state)
     assert_int_equal(broker_run(said, sizeof(said), "--lsten", "a:1", NULL), 2);
     assert_string_equal(said, "tidingsd: --lsten: there is no such option; did "
                               "you mean --listen?\n");
+}
+
+/* The password and the certificates of a bridge are looked at before the bridge
+ * needs them. */
+static void
+check_looks_at_the_files_of_bridges(void **state)
+{
+    static const struct {
+        const char *keys, *said;
+    } files[] = {
+        {"user = me\npassword-file = /nowhere/password\n",
+         "cannot read the password file /nowhere/password: No such file or "
+         "directory"},
+        {"ca = /nowhere/ca.pem\n",
+         "ca: cannot read /nowhere/ca.pem: No such file or directory"},
+        {"cert = /dev/null\nkey = /dev/null\n",
+         "/dev/null: there is no certificate in it"},
+    };
+    struct ini *ini = *state;
+    char said[4096], text[500], want[1000];
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(text, sizeof(text),
+                 "data = %%s\n[mqtt plant]\nurl = mqtts://a.org\nout = *\n%s",
+                 files[i].keys);
+        ini_write(ini, text);
+        snprintf(want, sizeof(want), "tidingsd: [mqtt plant]: %s\n",
+                 files[i].said);
+        assert_int_equal(broker_run(said, sizeof(said), "--check", "--config",
+                                    ini->path, NULL),
+                         2);
+        assert_string_equal(said, want);
+    }
 }
 
 /* --check reads all and writes nothing: neither where nothing is yet, nor in
@@ -296,6 +334,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_file_is_read_and_the_command_line_wins),
         TEST(an_error_names_file_line_key_and_what_is_allowed),
+        TEST(check_looks_at_the_files_of_bridges),
         TEST(check_says_in_a_line_that_all_is_well_and_writes_nothing),
         TEST(check_finds_what_would_not_work),
         TEST(the_example_is_a_file_for_config),

@@ -1,10 +1,9 @@
 /* The file of options; and what is written of them: its example, and the help.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "broker/base/options.h"
 #include "tests/support/tempdir.h"
 #include "tests/unit/base/configured.h"
 
@@ -55,20 +54,12 @@ an_error_in_the_file_names_its_line(void **state)
 
     refused_in_file(state, "\n# here\nrotate-entries = 0\nmore = bad\n",
                     "3: rotate-entries: 0 is not between 1 and 50000");
-    refused_in_file(state, "mqtt = x\n", "1: mqtt: there is no such option");
+    refused_in_file(state, "amqp = x\n", "1: amqp: there is no such option");
     refused_in_file(state, "data = a\n\ndata = a\n",
                     "3: data: is there twice, first in line 1");
     refused_in_file(state, "data\n", "1: this is not NAME = VALUE");
     refused_in_file(state, "nonsense\nrotate-entries = 0\n",
                     "1: this is not NAME = VALUE");
-    refused_in_file(state, "data = a\n[broker\n",
-                    "2: [broker]: there are no sections");
-    refused_in_file(state, "[broker]\ndata = a\n",
-                    "1: [broker]: there are no sections");
-    refused_in_file(state, "data = a\n\n  [br\x1b[oker] ; empty\n",
-                    "3: [br?[oker]: there are no sections");
-    refused_in_file(state, "\xef\xbb\xbf[broker]\n",
-                    "1: [broker]: there are no sections");
     refused_in_file(state, "data =\n", "1: data: is empty");
     refused_in_file(state, "check = true\n",
                     "1: check: \"true\" is not yes or no");
@@ -247,16 +238,65 @@ the_example_stands_in_tidingsd_ini(void **state)
         assert_in_range(strlen(line), 1, 80);
 }
 
+/* Takes the comment marks of keys away from the lines of the example, up to a
+ * section or from it on; calls `keep` for each. */
+static void
+uncomment(char *text, bool of_section,
+          void (*keep)(const char *name, const char *line, void *user),
+          void *user)
+{
+    char *line, *rest = NULL;
+    bool is_in_section = false;
+
+    for (line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char name[64];
+        size_t size = strcspn(line, " =");
+
+        if (line[0] != '#' || size < 2)
+            continue;
+        is_in_section |= line[1] == '[';
+        snprintf(name, sizeof(name), "%.*s", (int)size - 1, line + 1);
+        if (is_in_section == of_section)
+            keep(name, line + 1, user);
+    }
+}
+
+struct examined {
+    char help[16384];
+    FILE *file;
+    unsigned n;
+};
+
+static void
+keep_option(const char *name, const char *line, void *user)
+{
+    static const char *const none[] = {"public-url",      "threads",
+                                       "tls-cert",        "tls-key",
+                                       "allow-callbacks", "mqtt"};
+
+    struct examined *e = user;
+    char option[80];
+
+    snprintf(option, sizeof(option), "\n  --%s ", name);
+    assert_non_null(strstr(e->help, option));
+    e->n++;
+    /* These have no default that could be written. */
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        if (!strcmp(name, none[i]))
+            return;
+    fprintf(e->file, "%s\n", line);
+}
+
 /* As it stands it says nothing; with the marks taken away, the defaults. Every
  * option that --help names is in it, but for those of the command line. */
 static void
 the_example_says_the_defaults_of_all_options(void **state)
 {
-    char help[16384] = "", text[16384] = "", path[300], *line, *rest = NULL;
-    FILE *to = fmemopen(help, sizeof(help), "w");
+    struct examined e = {.n = 0};
+    char text[16384] = "", path[300];
+    FILE *to = fmemopen(e.help, sizeof(e.help), "w");
     struct config defaults, same;
-    unsigned n = 0;
-    int fd;
 
     config_help(to);
     fclose(to);
@@ -265,31 +305,81 @@ the_example_says_the_defaults_of_all_options(void **state)
     tempdir_write(tempdir_fd(state), "t.ini", text);
     READ(&defaults, "--config", path);
 
-    fd = openat(tempdir_fd(state), "t.ini", O_WRONLY | O_TRUNC | O_CLOEXEC);
-    for (line = strtok_r(text, "\n", &rest); line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char name[64], option[80];
-        size_t size = strcspn(line, " =");
-
-        if (line[0] != '#' || size < 2)
-            continue;
-        snprintf(name, sizeof(name), "%.*s", (int)size - 1, line + 1);
-        snprintf(option, sizeof(option), "\n  --%s ", name);
-        assert_non_null(strstr(help, option));
-        n++;
-        /* These have no default that could be written. */
-        if (strcmp(name, "public-url") && strcmp(name, "threads") &&
-            strcmp(name, "tls-cert") && strcmp(name, "tls-key") &&
-            strcmp(name, "allow-callbacks"))
-            dprintf(fd, "%s\n", line + 1);
-    }
-    close(fd);
+    e.file = fopen(path, "we");
+    uncomment(text, false, keep_option, &e);
+    fclose(e.file);
     READ(&same, "--config", path);
 
     assert_memory_equal(&same, &defaults, sizeof(same));
-    for (const char *at = help; (at = strstr(at, "\n  --")); at++)
-        n--;
-    assert_int_equal(n, (unsigned)-4); /* config, example, version, help */
+    for (const char *at = e.help; (at = strstr(at, "\n  --")); at++)
+        e.n--;
+    assert_int_equal(e.n, (unsigned)-4); /* config, example, version, help */
+}
+
+/* Keys that have no default get a value that is good. */
+static void
+keep_key(const char *name, const char *line, void *user)
+{
+    static const struct {
+        const char *name, *value;
+    } given[] = {
+        {"[mqtt", NULL},        {"url", "mqtts://a.org"}, {"user", "u"},
+        {"password-file", "p"}, {"ca", "ca.pem"},         {"cert", "cert.pem"},
+        {"key", "key.pem"},     {"client-id", "id"},      {"out", "*"},
+        {"public-url", "none"}, {"in", "a/+ -> +"},
+    };
+
+    struct examined *e = user;
+
+    e->n++;
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+        if (!strcmp(name, given[i].name)) {
+            if (given[i].value)
+                fprintf(e->file, "%s = %s\n", name, given[i].value);
+            return;
+        }
+    fprintf(e->file, "%s\n", line);
+}
+
+/* The same of the section: its keys are those that there are, and what stands
+ * there as a default is it. */
+static void
+the_example_says_the_defaults_of_a_section(void **state)
+{
+    static const char least[] = "[mqtt a]\nurl = mqtts://a.org\nout = *\n";
+
+    struct examined e = {.n = 0};
+    char text[16384] = "", path[300];
+    struct config defaults, same;
+    struct bridge_config *is, *was;
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini", least);
+    READ(&defaults, "--config", path);
+
+    print_example(text, sizeof(text));
+    e.file = fopen(path, "we");
+    fprintf(e.file, "[mqtt a]\n");
+    uncomment(text, true, keep_key, &e);
+    fclose(e.file);
+    READ(&same, "--config", path);
+
+    assert_int_equal(e.n, 1 + bridge_options.n);
+    is = same.bridges;
+    was = defaults.bridges;
+    assert_int_equal(is->version, was->version);
+    assert_int_equal(is->keepalive_us, was->keepalive_us);
+    assert_int_equal(is->retry_first_us, was->retry_first_us);
+    assert_int_equal(is->retry_max_us, was->retry_max_us);
+    assert_int_equal(is->inflight, was->inflight);
+    assert_int_equal(is->packet_bytes, was->packet_bytes);
+    assert_string_equal(is->prefix, was->prefix);
+    assert_int_equal(is->begins_at_start, was->begins_at_start);
+    assert_int_equal(is->qos, was->qos);
+    assert_int_equal(is->form, was->form);
+    assert_int_equal(is->publish, was->publish);
+    config_fini(&defaults);
+    config_fini(&same);
 }
 
 static void
@@ -363,6 +453,7 @@ main(void)
         IN_TEMPDIR(a_file_that_cannot_be_read_is_named),
         cmocka_unit_test(the_example_stands_in_tidingsd_ini),
         IN_TEMPDIR(the_example_says_the_defaults_of_all_options),
+        IN_TEMPDIR(the_example_says_the_defaults_of_a_section),
         cmocka_unit_test(help_names_every_option_within_80_columns),
         cmocka_unit_test(help_stands_in_options_txt_as_well),
     };

@@ -48,6 +48,8 @@ nothing_said_is_the_defaults(void **state)
     assert_int_equal(config.relay_documents, 1000);
     assert_int_equal(config.relay_bytes, 256 << 20);
     assert_string_equal(config.allow_callbacks, "");
+    assert_null(config.bridges);
+    assert_int_equal(config.n_bridges, 0);
     assert_false(config.insecure_open);
     assert_int_equal(config.log_level, DIAG_INFO);
     assert_false(config.check);
@@ -354,8 +356,8 @@ what_is_not_understood_is_refused(void **state)
 {
     (void)state;
 
-    REFUSED("--mqtt: there is no such option; --help lists them", "--mqtt",
-            "mqtt://localhost");
+    REFUSED("--amqp: there is no such option; --help lists them", "--amqp",
+            "amqp://localhost");
     REFUSED("--rotate: there is no such option; --help lists them", "--rotate");
     REFUSED("\"--\" is not an option; --help lists them", "--");
     REFUSED("\"-h\" is not an option; --help lists them", "-h");
