@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -112,7 +113,9 @@ write_config(struct mosquittod *m, const struct mosquittod_wish *wish)
             "max_queued_messages 0\n"
             "sys_interval 0\n"
             "log_dest stderr\n"
-            "log_timestamp_format %%H:%%M:%%S\n",
+            "log_timestamp_format %%H:%%M:%%S\n"
+            "log_type error\nlog_type warning\nlog_type notice\n"
+            "log_type information\nlog_type subscribe\n",
             m->dir.path);
     if (wish->user)
         write_passwords(m, wish, to);
@@ -244,4 +247,26 @@ bool
 mosquittod_said(const struct mosquittod *m, const char *part)
 {
     return process_said(m->log, part);
+}
+
+void
+mosquittod_await_said(const struct mosquittod *m, const char *part)
+{
+    int64_t end_ms = process_now_ms() + MOSQUITTOD_WAIT_MS;
+
+    while (!mosquittod_said(m, part)) {
+        if (process_now_ms() > end_ms)
+            fail_msg("Mosquitto did not say \"%s\" within %d ms", part,
+                     MOSQUITTOD_WAIT_MS);
+        poll(NULL, 0, LOOK_MS);
+    }
+}
+
+void
+mosquittod_await_subscription(const struct mosquittod *m, const char *filter)
+{
+    char part[300];
+
+    snprintf(part, sizeof(part), " 1 %s\n", filter);
+    mosquittod_await_said(m, part);
 }

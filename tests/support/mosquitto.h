@@ -78,6 +78,12 @@ void mosquittod_thaw(struct mosquittod *m);
 /* Has it, or the one before it in the same directory, said that? */
 bool mosquittod_said(const struct mosquittod *m, const char *part);
 
+/* Waits until it has; until somebody has subscribed with that filter at QoS 1,
+ * as long as it lives. */
+void mosquittod_await_said(const struct mosquittod *m, const char *part);
+void mosquittod_await_subscription(const struct mosquittod *m,
+                                   const char *filter);
+
 /* A port of the loopback address that nobody listens on, and that nobody gets
  * who asks for any: so a client's own port is never that of a server it waits
  * for, which on the loopback address would connect it to itself. */
