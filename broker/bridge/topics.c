@@ -1,54 +1,66 @@
 #include "broker/bridge/topics.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "proto/mqtt_topic.h"
 
-static struct topic_name name(const char *format, ...)
-    __attribute__((format(printf, 1, 2)));
-
+/* The pieces, a slash before each but the first. Without printf: every message
+ * has a topic. */
 static struct topic_name
-name(const char *format, ...)
+join(const char *const *pieces, size_t n)
 {
     struct topic_name topic;
-    va_list arguments;
+    size_t at = 0;
 
-    va_start(arguments, format);
-    vsnprintf(topic.text, sizeof(topic.text), format, arguments);
-    va_end(arguments);
+    for (size_t i = 0; i < n; i++) {
+        size_t size = strlen(pieces[i]), room = sizeof(topic.text) - 1 - at;
+
+        if (i > 0 && room > 0) {
+            topic.text[at++] = '/';
+            room--;
+        }
+        if (size > room)
+            size = room;
+        memcpy(topic.text + at, pieces[i], size);
+        at += size;
+    }
+    topic.text[at] = '\0';
     return topic;
 }
+
+#define JOIN(...)                            \
+    join((const char *const[]){__VA_ARGS__}, \
+         sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *))
 
 struct topic_name
 topic_notifications(const char *prefix, const char *set)
 {
-    return name("%s/%s/notifications", prefix, set);
+    return JOIN(prefix, set, "notifications");
 }
 
 struct topic_name
 topic_change(const char *prefix, const char *set, enum change_kind kind)
 {
-    return name("%s/%s/changes/%s", prefix, set, change_kind_name(kind));
+    return JOIN(prefix, set, "changes", change_kind_name(kind));
 }
 
 struct topic_name
 topic_position(const char *prefix, const char *set)
 {
-    return name("%s/%s/position", prefix, set);
+    return JOIN(prefix, set, "position");
 }
 
 struct topic_name
 topic_status(const char *prefix)
 {
-    return name("%s/status", prefix);
+    return JOIN(prefix, "status");
 }
 
 struct topic_name
 topic_rejected(const char *prefix)
 {
-    return name("%s/rejected", prefix);
+    return JOIN(prefix, "rejected");
 }
 
 bool

@@ -321,6 +321,24 @@ look_up_time(const struct message_wish *wish, uint64_t seq, int64_t *us,
     return STATUS_OK;
 }
 
+/* d(last), which the batch `a` ends in has: from what is known of the entry
+ * before the message, if all of it is of that batch, else from the batch's
+ * beginning. Who reads a batch entry by entry would add it up as often. */
+static struct digest
+end_digest(const struct assembly *a)
+{
+    const struct coverage *before = a->wish->before;
+    struct digest digest;
+
+    if (!before || before->last != a->start || !before->has_digest ||
+        a->start + 1 < a->end->first || a->last == a->end->last)
+        return batch_digest(a->end, a->last);
+    digest = before->digest;
+    for (uint64_t seq = a->start + 1; seq <= a->last; seq++)
+        digest_add(&digest, batch_slice(a->end, seq - 1, seq));
+    return digest;
+}
+
 /* What a message covers that ends where `a` does. */
 static enum status
 cover(const struct assembly *a, const struct head *head, struct coverage *c,
@@ -334,7 +352,7 @@ cover(const struct assembly *a, const struct head *head, struct coverage *c,
     c->last = a->last;
     if (a->end) {
         c->until_us = batch_time(a->end, c->last);
-        c->digest = batch_digest(a->end, c->last);
+        c->digest = end_digest(a);
     } else {
         rc = look_up(wish, head, c->last, &c->until_us, &c->digest, why);
     }
@@ -411,6 +429,8 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
         rc = cover(&a, &head, &c, why);
         if (!rc)
             rc = write_all(to, &a, &c, why);
+        if (!rc && wish->covered)
+            *wish->covered = c;
     }
     for (size_t i = 0; i < a.n_parts; i++) {
         batch_unref(a.parts[i].selection.batch);

@@ -43,6 +43,7 @@
 #include "broker/log/cursor.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
+#include "proto/coverage.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
@@ -67,6 +68,11 @@ struct message_wish {
                       with links `self` and `next` */
     bool is_framework; /* of the set's framework channel instead: below */
     bool is_plain;     /* no links lead away from it; XML */
+
+    /* What the message before it covered, up to `after`: lent, saves adding up
+     * digests from the beginning of a batch; NULL: not known. */
+    const struct coverage *before;
+    struct coverage *covered; /* is set if something is appended; or NULL */
 };
 
 /* Appends the message that covers as much as it may hold, and sets *last to the

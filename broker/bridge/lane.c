@@ -1,0 +1,223 @@
+#include "broker/bridge/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lane *
+lane_new(struct out *out, struct slice name)
+{
+    struct lane *lane = calloc(1, sizeof(*lane) + name.size + 1);
+
+    if (!lane)
+        return NULL;
+    lane->out = out;
+    list_init(&lane->node);
+    list_init(&lane->queue);
+    list_init(&lane->told);
+    list_init(&lane->unkept);
+    list_init(&lane->flights);
+    memcpy(lane->name, name.data, name.size);
+    return lane;
+}
+
+void
+lane_free(struct lane *lane)
+{
+    list_remove(&lane->node);
+    free(lane->ends);
+    free(lane);
+}
+
+/* Ends */
+
+/* They are taken off at the front one by one, so that what is left moves only
+ * when it is the smaller part (reserve_ends). A lane at rest holds no more than
+ * itself. */
+static void
+drop_ends(struct lane *lane, uint32_t n)
+{
+    lane->first_end += n;
+    lane->n_ends -= n;
+    lane->n_begun = lane->n_begun > n ? lane->n_begun - n : 0;
+    if (lane->n_ends > 0)
+        return;
+    free(lane->ends);
+    lane->ends = NULL;
+    lane->first_end = lane->ends_capacity = 0;
+}
+
+static uint64_t *
+ends_of(const struct lane *lane)
+{
+    return lane->ends ? lane->ends + lane->first_end : NULL;
+}
+
+static void
+drop_ends_upto(struct lane *lane, uint64_t upto)
+{
+    const uint64_t *ends = ends_of(lane);
+    uint32_t n = 0;
+
+    while (n < lane->n_ends && ends[n] <= upto)
+        n++;
+    if (n > 0)
+        drop_ends(lane, n);
+}
+
+/* Room for so many. */
+static enum status
+reserve_ends(struct lane *lane, size_t n)
+{
+    size_t capacity = lane->ends_capacity ? lane->ends_capacity : 4;
+    uint64_t *ends;
+
+    if (lane->first_end + n <= lane->ends_capacity)
+        return STATUS_OK;
+    if (lane->first_end > lane->n_ends) {
+        memmove(lane->ends, ends_of(lane), lane->n_ends * sizeof(*ends));
+        lane->first_end = 0;
+    }
+    while (capacity < lane->first_end + n)
+        capacity *= 2;
+    if (capacity == lane->ends_capacity)
+        return STATUS_OK;
+    ends = realloc(lane->ends, capacity * sizeof(*ends));
+    if (!ends)
+        return STATUS_MEMORY;
+    lane->ends = ends;
+    lane->ends_capacity = (uint32_t)capacity;
+    return STATUS_OK;
+}
+
+uint64_t
+lane_next_end(const struct lane *lane)
+{
+    return lane->n_begun < lane->n_ends ? ends_of(lane)[lane->n_begun]
+                                        : UINT64_MAX;
+}
+
+enum status
+lane_begin(struct lane *lane, uint64_t last, bool *is_new)
+{
+    uint64_t *at;
+
+    *is_new = lane_next_end(lane) != last;
+    if (*is_new) {
+        if (reserve_ends(lane, (size_t)lane->n_ends + 1))
+            return STATUS_MEMORY;
+        at = ends_of(lane) + lane->n_begun;
+        memmove(at + 1, at, (lane->n_ends - lane->n_begun) * sizeof(*at));
+        *at = last;
+        lane->n_ends++;
+    }
+    lane->n_begun++;
+    lane->begun = last;
+    return STATUS_OK;
+}
+
+/* Moving */
+
+void
+lane_start(struct lane *lane, const char *epoch, uint64_t acked)
+{
+    memmove(lane->epoch, epoch, sizeof(lane->epoch));
+    drop_ends(lane, lane->n_ends);
+    atomic_store_explicit(&lane->acked, acked, memory_order_relaxed);
+    lane_rewind(lane);
+}
+
+enum status
+lane_take_row(struct lane *lane, const struct lane_row *row)
+{
+    lane_start(lane, row->epoch, row->acked);
+    if (reserve_ends(lane, row->n_ends))
+        return STATUS_MEMORY;
+    if (row->n_ends > 0)
+        memcpy(lane->ends, row->ends, row->n_ends * sizeof(*row->ends));
+    lane->n_ends = (uint32_t)row->n_ends;
+    return STATUS_OK;
+}
+
+struct lane_row
+lane_row(const struct lane *lane)
+{
+    struct lane_row row = {
+        .set = slice_of(lane->name),
+        .acked = lane_acked(lane),
+        .ends = ends_of(lane),
+        .n_ends = lane->n_ends,
+    };
+
+    memcpy(row.epoch, lane->epoch, sizeof(row.epoch));
+    return row;
+}
+
+void
+lane_move(struct lane *lane, uint64_t upto)
+{
+    atomic_store_explicit(&lane->acked, upto, memory_order_relaxed);
+    drop_ends_upto(lane, upto);
+}
+
+/* Ends that lie in what cannot be told stay where they are in the row, until
+ * they are acknowledged in turn, but no message ends there. */
+void
+lane_pass(struct lane *lane, uint64_t upto)
+{
+    while (lane_next_end(lane) <= upto)
+        lane->n_begun++;
+    if (upto > lane->begun)
+        lane->begun = upto;
+    if (upto > lane->told_upto)
+        lane->told_upto = upto;
+}
+
+void
+lane_cut(struct lane *lane, uint64_t last)
+{
+    const uint64_t *ends = ends_of(lane);
+
+    while (lane->n_ends > 0 && ends[lane->n_ends - 1] > last)
+        lane->n_ends--;
+}
+
+void
+lane_rewind(struct lane *lane)
+{
+    lane->begun = lane->told_upto = lane_acked(lane);
+    lane->n_begun = 0;
+}
+
+/* Marks */
+
+/*
+ * Who finds is_marked set need not push: the lane is in the stack, or in the
+ * queue of those whose turn comes. It is taken off before the log is looked at,
+ * so what was committed before is seen: the head has a lock of its own.
+ * Sequentially consistent, as this is once a commit and lane.
+ */
+bool
+lane_mark(struct lane *lane, struct lane_marks *marks)
+{
+    struct lane *top;
+
+    if (atomic_exchange(&lane->is_marked, true))
+        return false;
+    top = atomic_load(&marks->top);
+    do
+        lane->next_marked = top;
+    while (!atomic_compare_exchange_weak(&marks->top, &top, lane));
+    return true;
+}
+
+struct lane *
+lane_take_marks(struct lane_marks *marks)
+{
+    return atomic_exchange(&marks->top, NULL);
+}
+
+void
+lane_unmark(struct lane *lane)
+{
+    atomic_store(&lane->is_marked, false);
+}

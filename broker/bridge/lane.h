@@ -1,0 +1,140 @@
+/*
+ * lane.h - a set's cursor in a bridge: how far the MQTT broker has
+ * acknowledged, what is on its way behind that, and what is to be sent again.
+ *
+ *     acked       told       begun                  the set's head
+ *       |          |           |                          |
+ *   ----+----------+-----------+------+------+------------+
+ *       |<----- ends[0 .. n_begun) -->|<- ends[n_begun .. n) : of messages that
+ *       |     messages in flight      |   were begun before, and are made again
+ *
+ * `begun` moves when a message is made; `told` behind it, where there is a
+ * message for each change besides; `acked` when all are acknowledged up to an
+ * end. Who goes back, for a connection that ended or a message that was
+ * refused, goes to `acked`: `ends` stay. They are what the ledger keeps with
+ * it, and the reason why what is told again is cut in the same places.
+ *
+ * Where it waits: in one queue or in none.
+ *
+ *     none --wake--> ready --its turn--> none: nothing was there
+ *                     ^ |
+ *                     | +--> paused: refused, or its log could not be read
+ *                     +---------+    its time has come
+ *
+ * The thread's of the bridge, but lane_wake; `acked` and `set` are read by
+ * others under out->mutex.
+ */
+#ifndef BROKER_BRIDGE_LANE_H
+#define BROKER_BRIDGE_LANE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/base/list.h"
+#include "broker/bridge/ledger.h"
+#include "broker/log/cursor.h"
+#include "broker/sets/registry.h"
+#include "proto/position.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct out;
+
+struct lane {
+    struct list node;    /* out->lanes, by name */
+    struct list queue;   /* ready or paused */
+    struct list told;    /* retained: its position is due, or rests */
+    struct list unkept;  /* the ledger has another row, or none */
+    struct list flights; /* in order */
+
+    struct out *out;
+    struct set *set; /* NULL: it was removed */
+    struct watch watch;
+    struct lane *next_marked;
+
+    uint64_t *ends; /* from first_end on: growing, all > acked */
+    uint32_t first_end, n_ends, n_begun, ends_capacity;
+
+    uint32_t failures; /* in a row */
+    int64_t resume_us; /* steady: end of the pause */
+    int64_t rested_us; /* steady: its position may be told again then */
+
+    _Atomic(uint64_t) acked; /* relaxed: it is told to operators */
+    uint64_t begun, told_upto;
+
+    char epoch[EPOCH_SIZE + 1];
+    uint8_t reason; /* that it was refused for; 0: none */
+    atomic_bool is_marked;
+    bool is_there;    /* the last look at all sets found it */
+    bool is_kept;     /* the ledger has a row */
+    bool is_due;      /* its position is another than what is told */
+    bool is_resting;  /* was told less than a second ago */
+    bool is_clearing; /* its set is gone, and so is to be its position: on its
+                         way */
+    char name[];
+};
+
+/* NULL: no memory. Nothing is known yet but its name. */
+struct lane *lane_new(struct out *out, struct slice name);
+
+/* In no list but out->lanes, which it leaves; it has no set. */
+void lane_free(struct lane *lane);
+
+/* Takes what the ledger has. */
+MUST_CHECK enum status lane_take_row(struct lane *lane,
+                                     const struct lane_row *row);
+
+/* A row for the ledger; lends. */
+struct lane_row lane_row(const struct lane *lane);
+
+/* From here on, with nothing begun. */
+void lane_start(struct lane *lane, const char *epoch, uint64_t acked);
+
+/* Where the next message has to end, as it did before; UINT64_MAX: where it
+ * likes. */
+uint64_t lane_next_end(const struct lane *lane);
+
+/* A message was made that ends at `last`. *is_new: it is an end that was not
+ * there before. */
+MUST_CHECK enum status lane_begin(struct lane *lane, uint64_t last,
+                                  bool *is_new);
+
+/* Everything up to `upto` is acknowledged. */
+void lane_move(struct lane *lane, uint64_t upto);
+
+/* Entries up to `upto` cannot be told. */
+void lane_pass(struct lane *lane, uint64_t upto);
+
+/* There are no entries behind `last`. */
+void lane_cut(struct lane *lane, uint64_t last);
+
+/* Everything behind `acked` is to be made again. */
+void lane_rewind(struct lane *lane);
+
+static inline uint64_t
+lane_acked(const struct lane *lane)
+{
+    return atomic_load_explicit(&lane->acked, memory_order_relaxed);
+}
+
+/* Marks */
+
+/* A stack of lanes with news: many push, one takes all. */
+struct lane_marks {
+    _Atomic(struct lane *) top;
+};
+
+/* There is something in its log. Any thread. True: it was not marked, and who
+ * takes the marks is to be woken. */
+bool lane_mark(struct lane *lane, struct lane_marks *marks);
+
+/* The marked ones; lane->next_marked follows. They stay marked until
+ * lane_unmark: who is marked is in the stack, or known to have news. */
+struct lane *lane_take_marks(struct lane_marks *marks);
+
+/* Before its log is read. */
+void lane_unmark(struct lane *lane);
+
+#endif

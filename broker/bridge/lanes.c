@@ -1,0 +1,457 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/array.h"
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/bridge/out_inside.h"
+
+/* A look at all sets takes the thread for a twentieth of its time at most,
+ * however often sets come and go. */
+#define LOOK_SHARE 20
+
+/* Keeping */
+
+void
+lanes_note(struct lane *lane)
+{
+    struct out *out = lane->out;
+
+    if (list_is_empty(&out->unkept) && !out->is_ledger_failing)
+        out->keep_at_us = clock_steady_us() + SECOND_US;
+    if (list_is_empty(&lane->unkept))
+        list_append(&out->unkept, &lane->unkept);
+}
+
+/* Where it begins could not be worked out again. */
+static void
+note_firmly(struct lane *lane)
+{
+    lanes_note(lane);
+    lane->out->must_keep = lane->out->must_be_firm = true;
+}
+
+static void
+tell_of_ledger(struct out *out, enum status rc, const struct problem *why)
+{
+    if (rc && !out->is_ledger_failing)
+        DIAG(DIAG_WARNING, "bridge",
+             "cannot keep how far a bridge has come: after a crash it would "
+             "tell again what it has told",
+             diag_text("bridge", out->config->name),
+             diag_text("error", why->text));
+    if (!rc && out->is_ledger_failing)
+        DIAG(DIAG_INFO, "bridge", "how far a bridge has come is kept again",
+             diag_text("bridge", out->config->name));
+    out->is_ledger_failing = rc;
+}
+
+/* All rows that were noted; they stay noted if that fails. */
+static enum status
+write_rows(struct out *out, struct problem *why)
+{
+    struct list *node, *after;
+    size_t n = 0;
+    enum status rc;
+
+    list_foreach (node, after, &out->unkept) {
+        struct lane_row *rows = ONE_MORE(out->rows, &out->rows_capacity, n);
+
+        if (!rows)
+            return problem(why, STATUS_MEMORY, "no memory");
+        out->rows = rows;
+        rows[n++] = lane_row(list_entry(node, struct lane, unkept));
+    }
+    rc = ledger_keep(out->ledger, out->config->name, out->rows, n,
+                     out->must_be_firm, why);
+    if (rc)
+        return rc;
+    list_foreach (node, after, &out->unkept) {
+        list_entry(node, struct lane, unkept)->is_kept = true;
+        list_remove(node);
+    }
+    out->must_be_firm = false;
+    return STATUS_OK;
+}
+
+void
+lanes_keep(struct out *out, int64_t now_us)
+{
+    struct problem why = {""};
+    bool is_time = now_us >= out->keep_at_us ||
+                   (out->must_keep && !out->is_ledger_failing);
+    enum status rc;
+
+    out->must_keep = false;
+    if (list_is_empty(&out->unkept) || !is_time)
+        return;
+    rc = write_rows(out, &why);
+    if (rc)
+        out->keep_at_us = clock_steady_us() + SECOND_US;
+    tell_of_ledger(out, rc, &why);
+}
+
+/* News of their logs */
+
+/* Log thread, under the set's lock. */
+static void
+on_commit(struct watch *watch)
+{
+    struct lane *lane = list_entry(watch, struct lane, watch);
+
+    if (lane_mark(lane, &lane->out->marks))
+        mqtt_wake(lane->out->mqtt);
+}
+
+/* Log thread, under the log's lock. */
+static void
+on_births(struct watch *watch)
+{
+    struct out *out = list_entry(watch, struct out, births);
+
+    if (!atomic_exchange(&out->has_births, true))
+        mqtt_wake(out->mqtt);
+}
+
+static void
+watch(struct lane *lane)
+{
+    if (!lane->out->is_watching || !lane->set || lane->watch.wake)
+        return;
+    lane->watch.wake = on_commit;
+    cursor_watch(lane->set->log, &lane->watch);
+    out_ready(lane); /* what was there before */
+}
+
+static void
+unwatch(struct lane *lane)
+{
+    if (!lane->watch.wake)
+        return;
+    cursor_unwatch(lane->set->log, &lane->watch);
+    lane->watch.wake = NULL;
+}
+
+void
+lanes_watch(struct out *out)
+{
+    struct list *node, *after;
+
+    out->is_watching = true;
+    out->births.wake = on_births;
+    cursor_watch(registry_framework(out->registry), &out->births);
+    atomic_store(&out->has_births, true); /* what was before */
+    list_foreach (node, after, &out->lanes)
+        watch(list_entry(node, struct lane, node));
+}
+
+void
+lanes_unwatch(struct out *out)
+{
+    struct list *node, *after;
+
+    if (!out->is_watching)
+        return;
+    out->is_watching = false;
+    cursor_unwatch(registry_framework(out->registry), &out->births);
+    list_foreach (node, after, &out->lanes)
+        unwatch(list_entry(node, struct lane, node));
+}
+
+/* Where a lane begins */
+
+static void
+begin_anew(struct lane *lane, const struct head *head)
+{
+    struct out *out = lane->out;
+    uint64_t at = 0;
+
+    /* A set that is older than the bridge, of which it never told. */
+    if (!lane->is_kept && head->created_us <= out->row.since_us)
+        at = out->config->begins_at_start ? head->earliest : head->last;
+    lane_start(lane, head->epoch, at);
+    if (at > 0)
+        note_firmly(lane);
+    else
+        lanes_note(lane);
+}
+
+/* The log is not what it was: an older copy of the data directory. */
+static void
+begin_at_head(struct lane *lane, const struct head *head)
+{
+    DIAG(DIAG_WARNING, "bridge",
+         "a bridge is ahead of a set, as when an older copy of the data is "
+         "restored: it goes on from the set's head",
+         diag_text("bridge", lane->out->config->name),
+         diag_text("set", lane->name), diag_number("told", lane_acked(lane)),
+         diag_number("last", head->last));
+    lane_start(lane, head->epoch, head->last);
+    note_firmly(lane);
+}
+
+static void
+begin(struct lane *lane, const struct head *head)
+{
+    if (strcmp(lane->epoch, head->epoch) != 0) {
+        begin_anew(lane, head);
+    } else if (lane_acked(lane) > head->last) {
+        begin_at_head(lane, head);
+    } else {
+        /* A message for each change ends where it ends. */
+        lane_cut(lane, lane->out->config->publish & BRIDGE_NOTIFICATIONS
+                           ? head->last
+                           : 0);
+        lane_rewind(lane);
+    }
+}
+
+/* Nothing that is under way is of its set any more. */
+static void
+set_of(struct lane *lane, struct set *set)
+{
+    struct out *out = lane->out;
+
+    unwatch(lane);
+    window_orphan(&out->window, &lane->flights);
+    list_remove(&lane->queue);
+    pthread_mutex_lock(&out->mutex);
+    lane->set = set;
+    pthread_mutex_unlock(&out->mutex);
+    lane->failures = 0;
+    lane->resume_us = 0;
+    lane->reason = 0;
+    lane->is_clearing = false;
+}
+
+static void
+attach(struct lane *lane, struct set *set, const struct head *head)
+{
+    lane->is_there = true;
+    if (lane->set == set)
+        return;
+    set_of(lane, set);
+    begin(lane, head);
+    watch(lane);
+    retained_note(lane);
+}
+
+/* Its set was removed: so is its position. */
+static void
+detach(struct lane *lane)
+{
+    set_of(lane, NULL);
+    list_remove(&lane->unkept);
+    lane->is_clearing = true;
+    retained_note(lane);
+}
+
+/* Which there are */
+
+static struct lane *
+insert(struct out *out, struct list *before, struct slice name)
+{
+    struct lane *lane = lane_new(out, name);
+
+    if (!lane)
+        return NULL;
+    pthread_mutex_lock(&out->mutex);
+    list_append(before, &lane->node); /* that is, before it */
+    out->n_lanes++;
+    pthread_mutex_unlock(&out->mutex);
+    return lane;
+}
+
+struct look {
+    struct out *out;
+    struct list *at; /* both go by name */
+    bool has_failed;
+};
+
+static bool
+look_at(struct set *set, const struct head *head, void *user)
+{
+    struct look *look = user;
+    struct lane *lane = NULL;
+    int order = -1;
+
+    if (!bridge_tells(look->out->config, set->name))
+        return true;
+    for (; look->at != &look->out->lanes; look->at = look->at->next) {
+        lane = list_entry(look->at, struct lane, node);
+        order = strcmp(lane->name, set->name);
+        if (order >= 0)
+            break;
+    }
+    if (order != 0)
+        lane = insert(look->out, look->at, slice_of(set->name));
+    else
+        look->at = look->at->next;
+    if (lane)
+        attach(lane, set, head);
+    look->has_failed |= !lane;
+    return true;
+}
+
+/* What the look did not come by. It is asked for by name, because a look may
+ * lack memory. */
+static void
+miss(struct lane *lane)
+{
+    struct out *out = lane->out;
+    struct set *set = registry_find(out->registry, slice_of(lane->name), NULL);
+
+    if (!set && !lane->is_clearing)
+        detach(lane);
+    else if (set && !lane->set && !bridge_tells(out->config, lane->name))
+        lanes_forget(lane); /* in memory only: it may be told of again */
+}
+
+void
+lanes_look(struct out *out)
+{
+    struct look look = {out, out->lanes.next, false};
+    int64_t before_us = clock_steady_us(), after_us;
+    struct list *node, *after;
+
+    atomic_store(&out->has_births, false);
+    list_foreach (node, after, &out->lanes)
+        list_entry(node, struct lane, node)->is_there = false;
+    registry_each(out->registry, look_at, &look);
+    list_foreach (node, after, &out->lanes) {
+        struct lane *lane = list_entry(node, struct lane, node);
+
+        if (!lane->is_there)
+            miss(lane);
+    }
+    after_us = clock_steady_us();
+    out->look_at_us = after_us + LOOK_SHARE * (after_us - before_us);
+    if (look.has_failed) {
+        atomic_store(&out->has_births, true);
+        out->look_at_us = after_us + SECOND_US;
+    }
+}
+
+/* From the ledger, by name. */
+static enum status
+take_row(const struct lane_row *row, void *user)
+{
+    struct out *out = user;
+    struct lane *lane = insert(out, &out->lanes, row->set);
+
+    if (!lane)
+        return STATUS_MEMORY;
+    lane->is_kept = true;
+    return lane_take_row(lane, row);
+}
+
+enum status
+lanes_learn(struct out *out, struct problem *why)
+{
+    enum status rc =
+        ledger_lanes(out->ledger, out->config->name, take_row, out, why);
+
+    if (rc == STATUS_MEMORY)
+        return problem(why, rc, "no memory for the sets of a bridge");
+    if (rc)
+        return rc;
+    lanes_look(out);
+    lanes_keep(out, clock_steady_us());
+    return STATUS_OK;
+}
+
+static void
+remove_lane(struct lane *lane)
+{
+    struct out *out = lane->out;
+
+    list_remove(&lane->queue);
+    list_remove(&lane->told);
+    list_remove(&lane->unkept);
+    pthread_mutex_lock(&out->mutex);
+    out->n_lanes--;
+    lane_free(lane);
+    pthread_mutex_unlock(&out->mutex);
+}
+
+void
+lanes_forget(struct lane *lane)
+{
+    struct out *out = lane->out;
+    struct problem why = {""};
+    struct list *node, *after;
+    enum status rc = STATUS_OK;
+
+    if (lane->is_clearing) {
+        rc = ledger_forget(out->ledger, out->config->name, slice_of(lane->name),
+                           &why);
+        tell_of_ledger(out, rc, &why);
+    }
+    out_take_marks(out);
+    list_foreach (node, after, &out->window.others) {
+        struct flight *flight = list_entry(node, struct flight, node);
+
+        if (flight->lane == lane)
+            flight->lane = NULL;
+    }
+    remove_lane(lane);
+}
+
+void
+lanes_free(struct out *out)
+{
+    while (!list_is_empty(&out->lanes)) {
+        struct lane *lane = list_entry(out->lanes.next, struct lane, node);
+
+        window_orphan(&out->window, &lane->flights);
+        remove_lane(lane);
+    }
+    free(out->rows);
+}
+
+/* Reports */
+
+static void
+measure(struct out_report *report, const struct lane *lane)
+{
+    uint64_t acked = lane_acked(lane), lag;
+    struct head head;
+
+    if (!lane->set || !log_head(lane->set->log, &head) || head.last <= acked)
+        return;
+    lag = head.last - acked;
+    report->lag += lag;
+    report->sets_behind++;
+    if (lag <= report->slowest_lag)
+        return;
+    report->slowest_lag = lag;
+    memcpy(report->slowest, lane->name, strlen(lane->name) + 1);
+}
+
+static uint64_t
+look_up(atomic_uint_least64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+void
+out_report(struct out *out, struct out_report *report)
+{
+    struct list *node, *after;
+
+    *report = (struct out_report){.sets = 0};
+    mqtt_state(out->mqtt, &report->mqtt);
+    pthread_mutex_lock(&out->mutex);
+    list_foreach (node, after, &out->lanes) {
+        const struct lane *lane = list_entry(node, struct lane, node);
+
+        report->sets += lane->set != NULL;
+        measure(report, lane);
+    }
+    pthread_mutex_unlock(&out->mutex);
+    report->in_flight = look_up(&out->counts.in_flight);
+    report->published = look_up(&out->counts.published);
+    report->acknowledged = look_up(&out->counts.acknowledged);
+    report->refused = look_up(&out->counts.refused);
+    report->left_out = look_up(&out->counts.left_out);
+}

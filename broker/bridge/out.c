@@ -1,0 +1,344 @@
+#include "broker/bridge/out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/backoff.h"
+#include "broker/base/clock.h"
+#include "broker/bridge/out_inside.h"
+
+/* Lanes that wait */
+
+static bool
+is_paused(const struct lane *lane)
+{
+    return lane->resume_us > 0;
+}
+
+void
+out_ready(struct lane *lane)
+{
+    if (!lane->set || is_paused(lane) || !list_is_empty(&lane->queue))
+        return;
+    list_append(&lane->out->ready, &lane->queue);
+}
+
+/* A queue for each length of a pause: so each is in order of when it ends. */
+void
+out_pause(struct lane *lane)
+{
+    static const struct backoff backoff = {SECOND_US, 60 * SECOND_US};
+    unsigned failures = lane->failures < PAUSES ? ++lane->failures : PAUSES;
+
+    lane->resume_us =
+        clock_steady_us() + backoff_pause(&backoff, failures, UINT32_MAX);
+    list_remove(&lane->queue);
+    list_append(&lane->out->paused[failures - 1], &lane->queue);
+}
+
+void
+out_rewind(struct lane *lane)
+{
+    window_orphan(&lane->out->window, &lane->flights);
+    lane_rewind(lane);
+}
+
+static void
+resume(struct out *out, int64_t now_us)
+{
+    for (int i = 0; i < PAUSES; i++) {
+        struct list *node;
+
+        while ((node = list_first(&out->paused[i]))) {
+            struct lane *lane = list_entry(node, struct lane, queue);
+
+            if (lane->resume_us > now_us)
+                break;
+            list_remove(node);
+            lane->resume_us = 0;
+            out_ready(lane);
+        }
+    }
+}
+
+void
+out_take_marks(struct out *out)
+{
+    struct lane *lane = lane_take_marks(&out->marks);
+
+    while (lane) {
+        struct lane *next = lane->next_marked;
+
+        out_ready(lane); /* stays marked until its turn */
+        lane = next;
+    }
+}
+
+/* What the client calls */
+
+static void
+on_connected(void *user, bool has_session)
+{
+    struct out *out = user;
+    struct list *node, *after;
+
+    (void)has_session;
+    out->is_proven = false;
+    out->window.max = mqtt_window(out->mqtt);
+    out->takes_retained = mqtt_takes_retained(out->mqtt);
+    list_foreach (node, after, &out->lanes)
+        out_ready(list_entry(node, struct lane, node));
+    retained_connected(out);
+}
+
+static void
+on_lost(void *user)
+{
+    struct out *out = user;
+    struct list *node, *after;
+
+    list_foreach (node, after, &out->lanes)
+        out_rewind(list_entry(node, struct lane, node));
+    window_clear(&out->window);
+    atomic_store_explicit(&out->counts.in_flight, 0, memory_order_relaxed);
+}
+
+static void
+on_acknowledged(void *user, int mid, int reason)
+{
+    struct out *out = user;
+    struct flight *flight = window_take(&out->window, mid);
+
+    if (!flight && out->is_publishing) {
+        out->early_mid = mid;
+        out->early_reason = reason;
+    }
+    if (!flight)
+        return;
+    if (flight->kind == FLIGHT_MESSAGE) {
+        telling_acknowledged(out, flight, reason);
+        return;
+    }
+    retained_acknowledged(out, flight, reason);
+    window_release(&out->window, flight);
+}
+
+enum status
+out_publish(struct out *out, const struct mqtt_message *message,
+            struct flight *flight, struct problem *why)
+{
+    int mid = 0;
+    enum status rc;
+
+    out->is_publishing = true;
+    out->early_mid = 0;
+    rc = mqtt_publish(out->mqtt, message, &mid, why);
+    out->is_publishing = false;
+    if (rc) {
+        window_release(&out->window, flight);
+        return rc;
+    }
+    window_sent(&out->window, flight, mid);
+    if (out->early_mid == mid)
+        on_acknowledged(out, mid, out->early_reason);
+    return STATUS_OK;
+}
+
+/* A turn */
+
+static void
+earlier(int64_t *at_us, int64_t other_us)
+{
+    if (other_us < *at_us)
+        *at_us = other_us;
+}
+
+/* When something is to be done that nobody wakes us for. */
+static int64_t
+next_time(const struct out *out, bool is_connected)
+{
+    int64_t at_us = INT64_MAX;
+
+    if (!list_is_empty(&out->unkept))
+        earlier(&at_us, out->keep_at_us);
+    if (atomic_load(&out->has_births))
+        earlier(&at_us, out->look_at_us);
+    for (int i = 0; is_connected && i < PAUSES; i++)
+        if (!list_is_empty(&out->paused[i]))
+            earlier(
+                &at_us,
+                list_entry(out->paused[i].next, struct lane, queue)->resume_us);
+    if (is_connected && !list_is_empty(&out->resting))
+        earlier(&at_us,
+                list_entry(out->resting.next, struct lane, told)->rested_us);
+    return at_us;
+}
+
+/* As far as the window goes; what a turn has no room for comes with the next
+ * one, when this was written. */
+static void
+tell(struct out *out, int64_t now_us)
+{
+    out->window.max = mqtt_window(out->mqtt);
+    out_take_marks(out);
+    resume(out, now_us);
+    retained_send(out, now_us);
+    telling_make(out);
+    lanes_keep(out, now_us);
+    telling_send(out);
+    retained_send(out, now_us);
+}
+
+static int64_t
+on_turn(void *user, bool is_connected)
+{
+    struct out *out = user;
+    int64_t now_us = clock_steady_us(), at_us;
+
+    if (!out->is_watching)
+        lanes_watch(out);
+    if (atomic_load(&out->has_births) && now_us >= out->look_at_us)
+        lanes_look(out);
+    is_connected = is_connected && out->farewell_us == 0;
+    if (is_connected)
+        tell(out, now_us);
+    else
+        lanes_keep(out, now_us); /* marks stay: nobody is woken twice */
+    atomic_store_explicit(&out->counts.in_flight, out->window.in_flight,
+                          memory_order_relaxed);
+    if (is_connected && !list_is_empty(&out->ready) &&
+        window_has_room(&out->window))
+        return 0;
+    at_us = next_time(out, is_connected);
+    if (at_us == INT64_MAX)
+        return -1;
+    now_us = clock_steady_us();
+    return at_us > now_us ? at_us - now_us : 0;
+}
+
+static bool
+on_farewell(void *user)
+{
+    struct out *out = user;
+    int64_t now_us = clock_steady_us();
+
+    if (out->farewell_us == 0)
+        out->farewell_us = now_us;
+    return retained_farewell(out, now_us);
+}
+
+static const struct mqtt_calls calls = {
+    .connected = on_connected,
+    .acknowledged = on_acknowledged,
+    .lost = on_lost,
+    .turn = on_turn,
+    .farewell = on_farewell,
+};
+
+/* Life */
+
+static void
+name_client(struct out *out)
+{
+    if (out->config->client_id[0])
+        snprintf(out->client_id, sizeof(out->client_id), "%s-out",
+                 out->config->client_id);
+    else
+        snprintf(out->client_id, sizeof(out->client_id), "tidings-%s-out",
+                 out->row.identity);
+}
+
+static struct out *
+out_new(struct registry *registry, struct ledger *ledger,
+        const struct bridge_config *config)
+{
+    struct out *out = calloc(1, sizeof(*out));
+
+    if (!out)
+        return NULL;
+    out->registry = registry;
+    out->ledger = ledger;
+    out->config = config;
+    out->status_topic = topic_status(config->prefix);
+    pthread_mutex_init(&out->mutex, NULL);
+    list_init(&out->lanes);
+    list_init(&out->ready);
+    list_init(&out->due);
+    list_init(&out->resting);
+    list_init(&out->unkept);
+    for (int i = 0; i < PAUSES; i++)
+        list_init(&out->paused[i]);
+    buf_init(&out->payloads, SIZE_MAX);
+    buf_init(&out->position, SIZE_MAX);
+    return out;
+}
+
+static enum status
+start(struct out *out, struct problem *why)
+{
+    const struct mqtt_options options = {
+        .config = out->config,
+        .client_id = out->client_id,
+        .direction = "out",
+        .will_topic = out->status_topic.text,
+        .will_payload = "offline",
+        .calls = &calls,
+        .user = out,
+    };
+    enum status rc;
+
+    if (window_init(&out->window, (unsigned)out->config->inflight))
+        return problem(why, STATUS_MEMORY, "no memory for a bridge");
+    rc = ledger_bridge(out->ledger, out->config->name, &out->row, why);
+    if (rc)
+        return rc;
+    name_client(out);
+    rc = lanes_learn(out, why);
+    return rc ? rc : mqtt_open(&out->mqtt, &options, why);
+}
+
+enum status
+out_open(struct out **out, struct registry *registry, struct ledger *ledger,
+         const struct bridge_config *config, struct problem *why)
+{
+    struct out *o = out_new(registry, ledger, config);
+    enum status rc;
+
+    if (!o)
+        return problem(why, STATUS_MEMORY, "no memory for a bridge");
+    rc = start(o, why);
+    if (rc)
+        out_close(o);
+    else
+        *out = o;
+    return rc;
+}
+
+void
+out_stop(struct out *out)
+{
+    if (!out || out->has_stopped)
+        return;
+    out->has_stopped = true;
+    mqtt_stop(out->mqtt);
+    lanes_unwatch(out);
+    lanes_keep(out, INT64_MAX);
+}
+
+void
+out_close(struct out *out)
+{
+    if (!out)
+        return;
+    out_stop(out);
+    mqtt_close(out->mqtt);
+    if (out->window.buckets) {
+        lanes_free(out);
+        window_fini(&out->window);
+    }
+    buf_fini(&out->payloads);
+    buf_fini(&out->position);
+    pthread_mutex_destroy(&out->mutex);
+    free(out);
+}

@@ -1,0 +1,561 @@
+/*
+ * What a message is: a Change Notification of what is behind the one before, as
+ * much as fits; or one change of it, where the bridge tells changes, which is a
+ * notification of one entry on another topic. Both carry in the properties of
+ * MQTT 5 what they cover, so that a receiver need not look into them.
+ *
+ *     set=demo epoch=0123456789abcdef after=6 last=7 from=... until=...
+ *
+ * Messages of a turn are made into one buffer, kept, then published: the
+ * ledger is asked once, and libmosquitto copies what it needs.
+ */
+#include <string.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/bridge/out_inside.h"
+#include "broker/log/batch.h"
+#include "broker/sets/message.h"
+#include "proto/datetime.h"
+#include "proto/fragment.h"
+
+/* Changes that a set tells in one turn, before others have theirs. */
+#define BURST 32
+
+#define NUMBER_SIZE 21 /* 2^64 - 1 and a NUL */
+
+/* Properties */
+
+struct properties {
+    struct mqtt_property all[6];
+    char after[NUMBER_SIZE], last[NUMBER_SIZE];
+    char from[DATETIME_SIZE + 1], until[DATETIME_SIZE + 1];
+};
+
+/* Returns where it begins: the digits are at the end. */
+static const char *
+write_number(char to[NUMBER_SIZE], uint64_t number)
+{
+    char *at = to + NUMBER_SIZE - 1;
+
+    *at = '\0';
+    do
+        *--at = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return at;
+}
+
+static const char *
+write_time(char to[DATETIME_SIZE + 1], int64_t us)
+{
+    to[datetime_write_short(to, us)] = '\0';
+    return to;
+}
+
+static void
+describe(struct properties *p, const struct lane *lane, const struct made *made)
+{
+    p->all[0] = (struct mqtt_property){"set", lane->name};
+    p->all[1] = (struct mqtt_property){"epoch", lane->epoch};
+    p->all[2] =
+        (struct mqtt_property){"after", write_number(p->after, made->after)};
+    p->all[3] =
+        (struct mqtt_property){"last", write_number(p->last, made->last)};
+    p->all[4] =
+        (struct mqtt_property){"from", write_time(p->from, made->from_us)};
+    p->all[5] =
+        (struct mqtt_property){"until", write_time(p->until, made->until_us)};
+}
+
+static struct topic_name
+topic_of(const struct lane *lane, const struct made *made)
+{
+    const char *prefix = lane->out->config->prefix;
+
+    return made->is_change ? topic_change(prefix, lane->name, made->kind)
+                           : topic_notifications(prefix, lane->name);
+}
+
+static struct mqtt_message
+message_of(const struct out *out, const struct topic_name *topic,
+           const struct properties *properties)
+{
+    return (struct mqtt_message){
+        .topic = topic->text,
+        .qos = out->config->qos,
+        .content_type = out->config->form == BRIDGE_JSON ? "application/json"
+                                                         : "application/xml",
+        .properties = properties->all,
+        .n_properties = sizeof(properties->all) / sizeof(properties->all[0]),
+    };
+}
+
+/* The largest payload, whatever it will cover: its numbers and times are taken
+ * to be as long as they get. */
+static size_t
+room_for(const struct lane *lane, const struct made *made)
+{
+    struct made longest = *made;
+    struct topic_name topic = topic_of(lane, made);
+    struct properties properties;
+    struct mqtt_message message;
+
+    longest.after = longest.last = UINT64_MAX;
+    longest.from_us = longest.until_us = 1; /* six decimals */
+    describe(&properties, lane, &longest);
+    message = message_of(lane->out, &topic, &properties);
+    return mqtt_room(lane->out->mqtt, &message);
+}
+
+/* Order */
+
+/* Takes what is done off the front: up to there the lane is acknowledged. */
+static void
+advance(struct lane *lane)
+{
+    struct out *out = lane->out;
+    uint64_t upto = 0;
+    struct list *node;
+
+    while ((node = list_first(&lane->flights))) {
+        struct flight *flight = list_entry(node, struct flight, node);
+
+        if (!flight->is_done)
+            break;
+        if (flight->upto)
+            upto = flight->upto;
+        window_release(&out->window, flight);
+    }
+    if (upto == 0)
+        return;
+    lane_move(lane, upto);
+    lanes_note(lane);
+    retained_note(lane);
+    lane->failures = 0;
+}
+
+/* A message that is to be sent, or an entry that is passed over, in its turn.
+ */
+static struct flight *
+add_flight(struct lane *lane, uint64_t upto, size_t bytes)
+{
+    struct flight *flight =
+        window_add(&lane->out->window, FLIGHT_MESSAGE, lane, bytes);
+
+    if (!flight)
+        return NULL;
+    flight->upto = upto;
+    list_append(&lane->flights, &flight->node);
+    return flight;
+}
+
+/* Entries up to `upto` cannot be told: who receives what follows sees that by
+ * its `after`. Where the lane goes: 0, within a notification. */
+static enum status
+pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
+     struct problem *why)
+{
+    struct flight *flight = add_flight(lane, where, 0);
+
+    if (!flight)
+        return problem(why, STATUS_MEMORY, "no memory");
+    window_skip(&lane->out->window, flight);
+    lane_pass(lane, upto);
+    out_count(&lane->out->counts.left_out, n);
+    metrics_add(METRIC_MQTT_LEFT_OUT, (int64_t)n);
+    advance(lane);
+    return STATUS_OK;
+}
+
+static enum status
+pass_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
+           size_t room, struct problem *why)
+{
+    DIAG(DIAG_WARNING, "bridge",
+         "an entry is too large for a packet of the MQTT broker, and is left "
+         "out",
+         diag_text("bridge", lane->out->config->name),
+         diag_text("set", lane->name), diag_number("seq", seq),
+         diag_number("bytes", size), diag_number("room", room));
+    return pass(lane, seq, where, 1, why);
+}
+
+/* Retention has left it behind, or its set is gone. */
+static enum status
+pass_gone(struct lane *lane, struct problem *why)
+{
+    bool is_within = lane->told_upto < lane->begun; /* a notification */
+    uint64_t after = is_within ? lane->told_upto : lane->begun, upto;
+    struct head head;
+
+    if (!log_head(lane->set->log, &head)) {
+        atomic_store(&lane->out->has_births, true); /* look soon */
+        return STATUS_NOT_FOUND;
+    }
+    upto =
+        is_within && head.earliest > lane->begun ? lane->begun : head.earliest;
+    if (upto <= after)
+        return STATUS_GONE;
+    DIAG(DIAG_WARNING, "bridge",
+         "entries are no longer retained, and are left out",
+         diag_text("bridge", lane->out->config->name),
+         diag_text("set", lane->name), diag_number("after", after),
+         diag_number("upto", upto));
+    return pass(lane, upto, is_within && upto < lane->begun ? 0 : upto,
+                upto - after, why);
+}
+
+/* Making */
+
+/* How a lane reads for one turn. */
+struct reading {
+    struct lane *lane;
+    struct batch *batch;     /* has the last change that was told; or NULL */
+    struct coverage covered; /* by it */
+    bool has_covered;
+};
+
+static void
+forget_payload(struct out *out, size_t offset)
+{
+    out->payloads.size = offset;
+    out->payloads.failed = false;
+}
+
+/* Appends a payload of what `wish` says, and describes it. made->last is
+ * made->after: there is nothing. */
+static enum status
+write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
+              struct problem *why)
+{
+    struct out *out = lane->out;
+    struct coverage *covered = wish->covered;
+    enum status rc;
+
+    wish->set = lane->set;
+    wish->form = out->config->form == BRIDGE_JSON ? MESSAGE_JSON : MESSAGE_XML;
+    wish->is_silent = true;
+    wish->patience = LOG_DISK;
+    made->after = wish->after;
+    made->offset = out->payloads.size;
+    rc = message_write(&out->payloads, wish, &made->last, why);
+    if (rc) {
+        forget_payload(out, made->offset);
+        return rc;
+    }
+    made->size = out->payloads.size - made->offset;
+    if (made->size > 0) {
+        made->from_us = covered->from_us;
+        made->until_us = covered->until_us;
+    }
+    return STATUS_OK;
+}
+
+/* It will be published. */
+static enum status
+add_made(struct lane *lane, struct made *made, uint64_t where,
+         struct problem *why)
+{
+    struct out *out = lane->out;
+
+    made->flight = add_flight(lane, where, made->size);
+    if (!made->flight) {
+        forget_payload(out, made->offset);
+        return problem(why, STATUS_MEMORY, "no memory");
+    }
+    out->made[out->n_made++] = *made;
+    return STATUS_OK;
+}
+
+/* A notification of what is behind `begun`. *is_told: else there is nothing. */
+static enum status
+make_notification(struct reading *r, bool *is_told, struct problem *why)
+{
+    struct lane *lane = r->lane;
+    struct out *out = lane->out;
+    struct made made = {.is_change = false};
+    size_t room = room_for(lane, &made),
+           usual = registry_config(out->registry)->message_bytes;
+    uint64_t end = lane_next_end(lane);
+    struct message_wish wish = {
+        .after = lane->begun,
+        .upto = end,
+        .max_bytes = end != UINT64_MAX || room < usual ? room : usual,
+        .covered = &r->covered,
+    };
+    bool is_new, tells_changes = out->config->publish & BRIDGE_CHANGES;
+    enum status rc = write_payload(lane, &wish, &made, why);
+
+    r->has_covered = false; /* what it covers ends before its changes do */
+    *is_told = !rc && made.last > made.after;
+    if (!*is_told)
+        return rc;
+    if (made.size > room) {
+        forget_payload(out, made.offset);
+        return pass_large(lane, made.last, made.last, made.size, room, why);
+    }
+    rc = add_made(lane, &made, tells_changes ? 0 : made.last, why);
+    if (rc)
+        return rc;
+    if (lane_begin(lane, made.last, &is_new)) {
+        out_rewind(lane); /* what was made is not published either */
+        return problem(why, STATUS_MEMORY, "no memory");
+    }
+    if (!tells_changes)
+        lane->told_upto = made.last;
+    if (is_new) {
+        lanes_note(lane);
+        out->must_keep = true;
+    }
+    return STATUS_OK;
+}
+
+/* The batch that has entry `seq`; NULL: nothing has it yet. */
+static enum status
+find_batch(struct reading *r, uint64_t seq, struct problem *why)
+{
+    struct cursor cursor = {registry_log(r->lane->out->registry),
+                            r->lane->set->log, seq - 1};
+
+    if (r->batch && r->batch->first <= seq && seq <= r->batch->last)
+        return STATUS_OK;
+    batch_unref(r->batch);
+    r->batch = NULL;
+    return cursor_next(&cursor, LOG_DISK, &r->batch, why);
+}
+
+/* The change behind `told_upto`. */
+static enum status
+make_change(struct reading *r, bool *is_told, struct problem *why)
+{
+    struct lane *lane = r->lane;
+    struct out *out = lane->out;
+    struct made made = {.is_change = true};
+    uint64_t seq = lane->told_upto + 1,
+             where = seq < lane->begun ? 0 : seq; /* not within one */
+    struct coverage before = r->covered;
+    struct message_wish wish = {
+        .after = seq - 1,
+        .upto = seq,
+        .max_bytes = SIZE_MAX,
+        .before = r->has_covered ? &before : NULL,
+        .covered = &r->covered,
+    };
+    const struct batch_entry *entry;
+    size_t room;
+    enum status rc = find_batch(r, seq, why);
+
+    *is_told = !rc && r->batch;
+    if (!*is_told)
+        return rc;
+    entry = &r->batch->entries[seq - r->batch->first];
+    made.kind = fragment_kind(r->batch->bytes + entry->offset, entry->stamp);
+    rc = write_payload(lane, &wish, &made, why);
+    if (rc)
+        return rc;
+    r->has_covered = true;
+    room = room_for(lane, &made);
+    if (made.size > room) {
+        forget_payload(out, made.offset);
+        return pass_large(lane, seq, where, made.size, room, why);
+    }
+    rc = add_made(lane, &made, where, why);
+    if (rc)
+        return rc;
+    lane->told_upto = seq;
+    if (seq > lane->begun)
+        lane->begun = seq;
+    return STATUS_OK;
+}
+
+static enum status
+make_next(struct reading *r, bool *is_told, struct problem *why)
+{
+    const struct lane *lane = r->lane;
+    bool tells_notifications =
+        lane->out->config->publish & BRIDGE_NOTIFICATIONS;
+
+    if (tells_notifications && lane->told_upto == lane->begun)
+        return make_notification(r, is_told, why);
+    return make_change(r, is_told, why);
+}
+
+static bool
+has_room(const struct out *out)
+{
+    return window_has_room(&out->window) && out->n_made < TURN_MESSAGES &&
+           out->payloads.size < TURN_BYTES;
+}
+
+/* A turn of a lane: a notification, or some changes. */
+static enum status
+make_some(struct reading *r, bool *has_more, struct problem *why)
+{
+    struct out *out = r->lane->out;
+    unsigned n = out->config->publish & BRIDGE_CHANGES ? BURST : 1;
+    enum status rc = STATUS_OK;
+
+    *has_more = true;
+    while (!rc && *has_more && n-- > 0 && has_room(out))
+        rc = make_next(r, has_more, why);
+    if (rc == STATUS_GONE) {
+        *has_more = true;
+        rc = pass_gone(r->lane, why);
+    }
+    return rc;
+}
+
+static void
+tell(struct lane *lane)
+{
+    struct reading reading = {.lane = lane};
+    struct problem why = {""};
+    bool has_more;
+    enum status rc;
+
+    list_remove(&lane->queue);
+    lane_unmark(lane); /* before its log is read */
+    rc = make_some(&reading, &has_more, &why);
+    batch_unref(reading.batch);
+    if (rc && rc != STATUS_NOT_FOUND) {
+        DIAG(DIAG_ERROR, "bridge", "cannot read for a bridge",
+             diag_text("bridge", lane->out->config->name),
+             diag_text("set", lane->name), diag_text("error", why.text));
+        out_pause(lane);
+    } else if (!rc && has_more) {
+        out_ready(lane);
+    }
+}
+
+void
+telling_make(struct out *out)
+{
+    buf_clear(&out->payloads);
+    out->n_made = 0;
+    while (!list_is_empty(&out->ready) && has_room(out))
+        tell(list_entry(out->ready.next, struct lane, queue));
+}
+
+/* Sending */
+
+static enum status
+publish(struct out *out, const struct made *made, struct problem *why)
+{
+    struct lane *lane = made->flight->lane;
+    struct topic_name topic = topic_of(lane, made);
+    struct properties properties;
+    struct mqtt_message message;
+    enum status rc;
+
+    describe(&properties, lane, made);
+    message = message_of(out, &topic, &properties);
+    message.payload =
+        (struct slice){out->payloads.data + made->offset, made->size};
+    rc = out_publish(out, &message, made->flight, why);
+    if (rc)
+        return rc;
+    out->turns_of_positions++;
+    out_count(&out->counts.published, 1);
+    metrics_add(METRIC_MQTT_PUBLISHED, 1);
+    return STATUS_OK;
+}
+
+/* It was not published: its lane goes over it again. *is_over: nor can any
+ * other be. */
+static void
+fail(struct lane *lane, enum status rc, const struct problem *why,
+     bool *is_over)
+{
+    struct out *out = lane->out;
+    struct problem reason;
+
+    out_rewind(lane);
+    *is_over = rc == STATUS_AGAIN || rc == STATUS_UNSUPPORTED;
+    if (rc == STATUS_UNSUPPORTED) {
+        problem_set(&reason,
+                    "the MQTT broker takes no messages at QoS %d: lower the "
+                    "setting qos of this bridge",
+                    out->config->qos);
+        mqtt_drop(out->mqtt, &reason);
+    } else if (rc != STATUS_AGAIN) {
+        DIAG(DIAG_ERROR, "bridge", "cannot publish",
+             diag_text("bridge", out->config->name),
+             diag_text("set", lane->name), diag_text("error", why->text));
+        out_pause(lane);
+    }
+}
+
+void
+telling_send(struct out *out)
+{
+    struct problem why = {""};
+    bool is_over = false;
+
+    for (size_t i = 0; i < out->n_made; i++) {
+        struct made *made = &out->made[i];
+        struct lane *lane = made->flight->lane;
+        enum status rc;
+
+        if (lane && !is_over) {
+            rc = publish(out, made, &why);
+            if (rc)
+                fail(lane, rc, &why, &is_over);
+            continue;
+        }
+        if (lane)
+            out_rewind(lane);
+        window_release(&out->window, made->flight);
+    }
+    out->n_made = 0;
+}
+
+/* Acknowledged */
+
+static void
+refuse(struct lane *lane, int reason)
+{
+    if (lane->reason != (uint8_t)reason)
+        DIAG(DIAG_WARNING, "bridge",
+             "the MQTT broker refuses what is told of a set: it is tried again "
+             "after a pause",
+             diag_text("bridge", lane->out->config->name),
+             diag_text("set", lane->name),
+             diag_number("reason", (uint64_t)reason));
+    lane->reason = (uint8_t)reason;
+    out_rewind(lane);
+    out_pause(lane);
+}
+
+/* The flight is in none of the window's tables any more, but in its lane's
+ * list, or the others'. */
+void
+telling_acknowledged(struct out *out, struct flight *flight, int reason)
+{
+    struct lane *lane = flight->lane;
+
+    if (reason >= MQTT_REASON_FAILED) {
+        out_count(&out->counts.refused, 1);
+        metrics_add(METRIC_MQTT_REFUSED, 1);
+        if (lane)
+            refuse(lane, reason); /* releases it */
+        else
+            window_release(&out->window, flight);
+        return;
+    }
+    out_count(&out->counts.acknowledged, 1);
+    metrics_add(METRIC_MQTT_ACKNOWLEDGED, 1);
+    if (!out->is_proven)
+        mqtt_prove(out->mqtt);
+    out->is_proven = true;
+    if (!lane) {
+        window_release(&out->window, flight);
+        return;
+    }
+    if (lane->reason)
+        DIAG(DIAG_INFO, "bridge", "the MQTT broker takes what is told of a set",
+             diag_text("bridge", out->config->name),
+             diag_text("set", lane->name));
+    lane->reason = 0;
+    advance(lane);
+}
