@@ -49,8 +49,11 @@ open_all(struct bridges *bridges, struct registry *registry,
          struct problem *why)
 {
     const struct config *config = registry_config(registry);
-    enum status rc = bridge_ledger_open(&bridges->ledger, config->data, why);
+    struct problem inner = {""};
+    enum status rc = bridge_ledger_open(&bridges->ledger, config->data, &inner);
 
+    if (rc)
+        return problem(why, rc, "mqtt.db: %s", inner.text);
     for (size_t i = 0; !rc && i < config->n_bridges; i++) {
         bridges->all[i].config = &config->bridges[i];
         bridges->n = i + 1; /* half open is open, to bridges_close */
@@ -152,36 +155,24 @@ bridges_close(struct bridges *b)
 
 /* What operators see */
 
-/* A bridge as it is now; a pointer is NULL where there is no such direction. */
-struct looked {
-    struct out_report out_room;
-    struct in_report in_room;
-    const struct out_report *out;
-    const struct in_report *in;
-};
-
-static void
-look(const struct bridge *bridge, struct looked *looked)
-{
-    looked->out = bridge->out ? &looked->out_room : NULL;
-    looked->in = bridge->in ? &looked->in_room : NULL;
-    if (bridge->out)
-        out_report(bridge->out, &looked->out_room);
-    if (bridge->in)
-        in_report(bridge->in, &looked->in_room);
-}
-
 void
 bridges_write(struct bridges *b, struct buf *to)
 {
-    struct looked now;
+    struct out_report out;
+    struct in_report in;
 
     BUF_ADD(to, "{\"bridges\":[");
     for (size_t i = 0; b && i < b->n; i++) {
-        look(&b->all[i], &now);
+        const struct bridge *bridge = &b->all[i];
+
+        if (bridge->out)
+            out_report(bridge->out, &out);
+        if (bridge->in)
+            in_report(bridge->in, &in);
         if (i > 0)
             BUF_ADD(to, ",");
-        bridge_report_write(to, b->all[i].config, now.out, now.in);
+        bridge_report_write(to, bridge->config, bridge->out ? &out : NULL,
+                            bridge->in ? &in : NULL);
     }
     BUF_ADD(to, "]}\n");
 }
@@ -206,23 +197,20 @@ bridges_warn(struct bridges *b, struct buf *to)
     }
 }
 
+/* (How many connections stand each of them counts: mqtt.c.) */
 void
 bridges_measure(struct bridges *b)
 {
-    uint64_t connected = 0, in_flight = 0, lag = 0;
-    struct looked now;
+    uint64_t in_flight = 0, lag = 0;
+    struct out_report out;
 
     for (size_t i = 0; b && i < b->n; i++) {
-        look(&b->all[i], &now);
-        if (now.out) {
-            connected += now.out->mqtt.condition == MQTT_CONNECTED;
-            in_flight += now.out->in_flight;
-            lag += now.out->lag;
-        }
-        if (now.in)
-            connected += now.in->mqtt.condition == MQTT_CONNECTED;
+        if (!b->all[i].out)
+            continue;
+        out_report(b->all[i].out, &out);
+        in_flight += out.in_flight;
+        lag += out.lag;
     }
-    metrics_set(METRIC_MQTT_CONNECTED, (int64_t)connected);
     metrics_set(METRIC_MQTT_IN_FLIGHT, (int64_t)in_flight);
     metrics_set(METRIC_MQTT_LAG, (int64_t)lag);
 }

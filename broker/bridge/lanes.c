@@ -455,3 +455,9 @@ out_report(struct out *out, struct out_report *report)
     report->refused = look_up(&out->counts.refused);
     report->left_out = look_up(&out->counts.left_out);
 }
+
+void
+out_state(struct out *out, struct mqtt_state *state)
+{
+    mqtt_state(out->mqtt, state);
+}
