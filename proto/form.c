@@ -110,19 +110,11 @@ form_get(const struct form_data *form, const char *name, struct slice *value)
 static void
 add_encoded(struct buf *to, struct slice text)
 {
-    static const char digits[] = "0123456789ABCDEF";
+    char encoded[3];
 
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char c = (unsigned char)text.data[i];
-
-        if (uri_is_unreserved((char)c)) {
-            buf_add(to, &text.data[i], 1);
-        } else {
-            const char escape[] = {'%', digits[c >> 4], digits[c & 15]};
-
-            buf_add(to, escape, sizeof(escape));
-        }
-    }
+    for (size_t i = 0; i < text.size; i++)
+        buf_add(to, encoded,
+                uri_encode((struct slice){&text.data[i], 1}, encoded));
 }
 
 void

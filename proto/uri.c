@@ -176,6 +176,26 @@ uri_is_unreserved(char c)
            c == '_' || c == '~';
 }
 
+size_t
+uri_encode(struct slice text, char *to)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+
+        if (uri_is_unreserved((char)c)) {
+            to[n++] = (char)c;
+        } else {
+            to[n++] = '%';
+            to[n++] = digits[c >> 4];
+            to[n++] = digits[c & 15];
+        }
+    }
+    return n;
+}
+
 int
 uri_escape(struct slice text)
 {

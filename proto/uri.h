@@ -33,6 +33,10 @@ bool set_name_is_valid(struct slice name);
  * stays '+'. */
 long uri_decode(struct slice text, char *to);
 
+/* Percent-encodes all of `text` that is not unreserved into `to`, which has
+ * room for 3 * text.size bytes, and returns the size. */
+size_t uri_encode(struct slice text, char *to);
+
 /* May `c` stand for itself everywhere (RFC 3986 section 2.3): letters, digits,
  * "-._~"? */
 bool uri_is_unreserved(char c);

@@ -6,6 +6,7 @@
 
 #include "broker/documents/documents.h"
 #include "broker/documents/pieces.h"
+#include "broker/sets/bridged.h"
 #include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
 #include "proto/document.h"
@@ -204,7 +205,8 @@ write_root(struct buf *text, const char *url, const struct set *set)
     struct link_text up = link_to(url, LINK_DESCRIPTION, NULL, NULL, 0);
     struct link_text about = registry_described_by(set);
     struct link_text targets[CHANNELS_MAX];
-    struct document_link links[CHANNELS_MAX + 2] = {
+    struct bridged bridged;
+    struct document_link links[CHANNELS_MAX + BRIDGES_MAX + 2] = {
         {"up", link_slice(&up), NULL}};
     struct document_head head = {
         .root = DOCUMENT_URLSET,
@@ -224,6 +226,13 @@ write_root(struct buf *text, const char *url, const struct set *set)
         targets[i] = link_to(url, c->kind, set->name, NULL, 0);
         links[head.n_links++] = (struct document_link){
             c->rel, link_slice(&targets[i]), NULL, c->type};
+    }
+    bridged_of(set, &bridged);
+    for (size_t i = 0; i < bridged.n; i++) {
+        const struct bridged_link *link = &bridged.links[i];
+
+        links[head.n_links++] = (struct document_link){
+            BRIDGED_REL, {link->text, link->size}, NULL, link->type};
     }
     document_header(text, &head);
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "broker/push/transports.h"
+#include "broker/sets/bridged.h"
 #include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
@@ -59,12 +60,11 @@ describe_entry(struct buf *to, const struct set *set, const struct head *head)
 }
 
 static void
-add_href(struct buf *to, const char *rel, const struct link_text *href,
-         const char *type)
+add_href(struct buf *to, const char *rel, struct slice href, const char *type)
 {
     buf_add_format(to, "%s{\"rel\":\"%s\",\"href\":",
                    to->data[to->size - 1] == '[' ? "" : ",", rel);
-    json_string(to, link_slice(href));
+    json_string(to, href);
     if (type)
         add_text(to, "type", type);
     BUF_ADD(to, "}");
@@ -78,7 +78,7 @@ add_link(struct buf *to, const struct set *set, const char *rel,
         link_to(registry_public_url(set->registry), kind,
                 kind == LINK_DESCRIPTION ? NULL : set->name, NULL, 0);
 
-    add_href(to, rel, &link, type);
+    add_href(to, rel, link_slice(&link), type);
 }
 
 /* The topics of the channels, and where to subscribe to them. */
@@ -93,7 +93,22 @@ add_topics(struct buf *to, const struct set *set)
     add_link(to, set, "framework-notification", LINK_FRAMEWORK_NOTIFICATIONS,
              "application/xml");
     for (size_t i = 0; i < hubs.n; i++)
-        add_href(to, "hub", &hubs.urls[i], NULL);
+        add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);
+}
+
+/* The same channel at MQTT brokers. */
+static void
+add_bridged(struct buf *to, const struct set *set)
+{
+    struct bridged bridged;
+
+    bridged_of(set, &bridged);
+    for (size_t i = 0; i < bridged.n; i++) {
+        const struct bridged_link *link = &bridged.links[i];
+
+        add_href(to, BRIDGED_REL, (struct slice){link->text, link->size},
+                 link->type);
+    }
 }
 
 /* The documents by their capabilities, then the channels: what a client follows
@@ -113,6 +128,7 @@ add_links(struct buf *to, const struct set *set, const struct head *head)
     add_topics(to, set);
     for (const struct channel *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
+    add_bridged(to, set);
     BUF_ADD(to, "]");
 }
 

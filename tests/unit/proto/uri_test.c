@@ -126,6 +126,19 @@ decodes_percent_escapes(void **state)
     assert_int_equal(uri_decode(SLICE("a%00"), to), -1);
 }
 
+static void
+encodes_what_is_not_unreserved(void **state)
+{
+    char to[3 * 8];
+
+    (void)state;
+    assert_int_equal(uri_encode(SLICE("aZ0-._~"), to), 7);
+    assert_memory_equal(to, "aZ0-._~", 7);
+    assert_int_equal(uri_encode(SLICE("/ +%\xc3\xa5"), to), 18);
+    assert_memory_equal(to, "%2F%20%2B%25%C3%A5", 18);
+    assert_int_equal(uri_encode(SLICE(""), to), 0);
+}
+
 int
 main(void)
 {
@@ -135,6 +148,7 @@ main(void)
         cmocka_unit_test(counts_characters),
         cmocka_unit_test(knows_the_names_of_sets),
         cmocka_unit_test(decodes_percent_escapes),
+        cmocka_unit_test(encodes_what_is_not_unreserved),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
