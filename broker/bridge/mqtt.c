@@ -100,18 +100,25 @@ tell_connected(struct mqtt *mqtt)
     const struct bridge_config *c = mqtt->options.config;
     int64_t gone_us = clock_steady_us() - mqtt->gone_us;
 
-    if (mqtt->is_again || mqtt->warned.text[0])
-        DIAG(DIAG_INFO, "bridge", "connected to the MQTT broker again",
-             diag_text("bridge", c->name),
-             diag_text("direction", mqtt->options.direction),
-             diag_text("url", c->url),
-             diag_number("after_s", (uint64_t)(gone_us / 1000000)));
-    else
-        DIAG(DIAG_INFO, "bridge", "connected to the MQTT broker",
-             diag_text("bridge", c->name),
-             diag_text("direction", mqtt->options.direction),
-             diag_text("url", c->url));
-    mqtt->warned.text[0] = '\0';
+    DIAG(DIAG_INFO, "bridge", "connected to the MQTT broker",
+         diag_text("bridge", c->name),
+         diag_text("direction", mqtt->options.direction),
+         diag_text("url", c->url),
+         diag_number("after_s", (uint64_t)(gone_us / 1000000)));
+    memset(mqtt->warned, 0, sizeof(mqtt->warned));
+}
+
+/* Was it told since all was well? It is now. */
+static bool
+is_news(struct mqtt *mqtt, const struct problem *why)
+{
+    for (size_t i = 0; i < MQTT_WARNED; i++)
+        if (!strcmp(mqtt->warned[i].text, why->text))
+            return false;
+    memmove(mqtt->warned + 1, mqtt->warned,
+            (MQTT_WARNED - 1) * sizeof(mqtt->warned[0]));
+    mqtt->warned[0] = *why;
+    return true;
 }
 
 /* A warning once for each reason: whoever tries again twice a minute would say
@@ -121,16 +128,14 @@ static void
 tell_failure(struct mqtt *mqtt, bool was_connected, int64_t pause_us)
 {
     const struct bridge_config *c = mqtt->options.config;
-    bool is_news = strcmp(mqtt->warned.text, mqtt->why.text) != 0;
 
-    DIAG(is_news ? DIAG_WARNING : DIAG_DEBUG, "bridge",
+    DIAG(is_news(mqtt, &mqtt->why) ? DIAG_WARNING : DIAG_DEBUG, "bridge",
          was_connected ? "the connection to the MQTT broker was lost"
                        : "cannot connect to the MQTT broker",
          diag_text("bridge", c->name),
          diag_text("direction", mqtt->options.direction),
          diag_text("url", c->url), diag_text("reason", mqtt->why.text),
          diag_number("again_in_ms", (uint64_t)(pause_us / 1000)));
-    mqtt->warned = mqtt->why;
 }
 
 void
@@ -141,7 +146,6 @@ mqtt_accepted(struct mqtt *mqtt)
     set_condition(mqtt, MQTT_CONNECTED);
     if (!mqtt->is_flapping)
         tell_connected(mqtt);
-    mqtt->is_again = true;
 }
 
 void
@@ -152,7 +156,7 @@ mqtt_prove(struct mqtt *mqtt)
     mqtt->is_proven = true;
     mqtt->is_flapping = false;
     mqtt->failures = 0;
-    if (mqtt->warned.text[0])
+    if (mqtt->warned[0].text[0])
         tell_connected(mqtt);
 }
 
@@ -235,7 +239,8 @@ look_whether_reached(struct mqtt *mqtt, short happened)
     if (getsockopt(mosquitto_socket(mqtt->client), SOL_SOCKET, SO_ERROR, &error,
                    &size))
         error = errno;
-    if (error)
+    /* One that has been there and is reset says perhaps why, to who reads. */
+    if (error && error != ECONNRESET)
         mqtt_end(mqtt, "cannot connect to %s port %u: %s", mqtt->address,
                  mqtt->options.config->port, strerror(error));
     else
@@ -413,6 +418,7 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
 
     mqtt->address = address;
     mqtt->complaint[0] = '\0';
+    mqtt->bad_certificate = X509_V_OK;
     mqtt->is_proven = false;
     mqtt->limits = (struct mqtt_limits){0};
     if (mqtt_connect(mqtt, &why))

@@ -122,11 +122,26 @@ is_address(const char *host)
 static void
 name_host(const SSL *ssl, int where, int result)
 {
-    char *host = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    const struct mqtt *mqtt = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    char *host = (char *)mqtt->options.config->host;
 
     (void)result;
     if (where & SSL_CB_HANDSHAKE_START)
         SSL_set_tlsext_host_name((SSL *)ssl, is_address(host) ? NULL : host);
+}
+
+/* Keeps why a certificate is not good: the library frees OpenSSL's SSL before
+ * it could be asked. */
+static int
+note_certificate(int is_good, X509_STORE_CTX *store)
+{
+    SSL *ssl =
+        X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct mqtt *mqtt = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+
+    if (!is_good && !mqtt->bad_certificate)
+        mqtt->bad_certificate = X509_STORE_CTX_get_error(store);
+    return is_good;
 }
 
 /* The certificate must be for the host that the configuration names, always. */
@@ -160,7 +175,8 @@ load_own(SSL_CTX *ctx, const struct bridge_config *c, struct problem *why)
 
 /* Ours and not the library's: it tells the reason when a certificate is not
  * good, checks names as OpenSSL does, and is made without a race. Read anew for
- * each connection, as certificates are renewed. */
+ * each connection, as certificates are renewed. Its app data is the struct mqtt
+ * that uses it. */
 static enum status
 make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
 {
@@ -174,8 +190,7 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_default_passwd_cb(ctx, no_password);
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_app_data(ctx, (char *)c->host);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, note_certificate);
     SSL_CTX_set_info_callback(ctx, name_host);
 
     if (!expect_host(ctx, c->host))
@@ -257,18 +272,18 @@ set_user(struct mosquitto *client, const struct bridge_config *c,
 }
 
 static enum status
-set_tls(struct mosquitto *client, const struct bridge_config *c,
-        struct problem *why)
+set_tls(struct mqtt *mqtt, struct mosquitto *client, struct problem *why)
 {
     SSL_CTX *ctx = NULL;
     enum status rc = STATUS_OK;
     int error;
 
-    if (!c->is_tls)
+    if (!mqtt->options.config->is_tls)
         return STATUS_OK;
-    rc = make_tls(&ctx, c, why);
+    rc = make_tls(&ctx, mqtt->options.config, why);
     if (rc)
         return rc;
+    SSL_CTX_set_app_data(ctx, mqtt);
     /* It takes a reference of its own. */
     error = mosquitto_void_option(client, MOSQ_OPT_SSL_CTX, ctx);
     if (!error)
@@ -350,7 +365,7 @@ mqtt_connect(struct mqtt *mqtt, struct problem *why)
         return problem(why, STATUS_MEMORY, "no memory for an MQTT client");
     rc = set_user(client, c, why);
     if (!rc)
-        rc = set_tls(client, c, why);
+        rc = set_tls(mqtt, client, why);
     if (!rc)
         rc = set_options(mqtt, client, why);
     if (!rc)
@@ -365,7 +380,10 @@ mqtt_connect(struct mqtt *mqtt, struct problem *why)
     error =
         mosquitto_connect_bind_async(client, mqtt->address, (int)c->port,
                                      (int)(c->keepalive_us / 1000000), NULL);
-    if (error == MOSQ_ERR_ERRNO)
+    if (error == MOSQ_ERR_TLS) {
+        mqtt_explain(mqtt, error, 0);
+        rc = STATUS_IO;
+    } else if (error == MOSQ_ERR_ERRNO)
         rc = problem(why, STATUS_IO, "cannot connect to %s port %u: %s",
                      mqtt->address, c->port, strerror(errno));
     else if (error)

@@ -29,6 +29,9 @@ struct mqtt_limits {
     bool takes_retained;
 };
 
+/* Reasons that come by turns are told once each, if they are not more. */
+#define MQTT_WARNED 4
+
 struct mqtt {
     struct thread thread;
     struct mqtt_options options; /* its texts, but the config's, are ours */
@@ -47,7 +50,8 @@ struct mqtt {
     bool is_ending;           /* to be given up, because of ... */
     struct problem why;
     struct mqtt_limits limits;
-    char complaint[160]; /* what the library said last of an error; "": none */
+    char complaint[160]; /* what the library said first of an error; "": none */
+    int bad_certificate; /* X509_V_ERR_... of the other side's; 0: none */
     bool is_proven;
 
     /* What was heard. Calls of the library's callbacks: something happened. */
@@ -61,12 +65,12 @@ struct mqtt {
     int64_t misc_us; /* when the library looks at its keepalive again */
     int64_t gone_us; /* since when there is no connection */
 
-    unsigned failures;     /* since something was achieved */
-    struct problem warned; /* what was told last as a warning; "": all is well
-                              since */
-    bool is_again;         /* there was a connection before */
-    bool is_flapping;      /* the last one was accepted, and ended without that
-                              anything was achieved on it */
+    unsigned failures; /* since something was achieved */
+    /* What was told as a warning since all was well, the newest first; "":
+     * nothing. */
+    struct problem warned[MQTT_WARNED];
+    bool is_flapping; /* the last one was accepted, and ended without that
+                         anything was achieved on it */
 
     pthread_mutex_t lock; /* of `state`: any thread */
     struct mqtt_state state;

@@ -67,13 +67,20 @@ of_old(int code)
                : 0x80;
 }
 
-/* What might be the matter with an answer that is none. */
+/* What might be the matter where an answer is none. */
 static const char *
-version_hint(const struct mqtt *mqtt)
+hint(const struct mqtt *mqtt)
 {
-    return mqtt->options.config->version == BRIDGE_MQTT_5
-               ? "; if it does not know MQTT 5: version = 3.1.1"
-               : "";
+    const struct bridge_config *c = mqtt->options.config;
+    bool wants_certificate = c->is_tls && !c->cert[0];
+
+    if (mqtt->is_connected)
+        return "";
+    if (c->version == BRIDGE_MQTT_5)
+        return wants_certificate
+                   ? " (it may want a client certificate, or version = 3.1.1)"
+                   : " (it may want version = 3.1.1)";
+    return wants_certificate ? " (it may want a client certificate)" : "";
 }
 
 void
@@ -81,16 +88,18 @@ mqtt_refused(struct mqtt *mqtt, int code, const char *text)
 {
     bool is_5 = mqtt->options.config->version == BRIDGE_MQTT_5;
     int reason = code < MQTT_REASON_FAILED ? of_old(code) : code;
-    const char *hint = "";
+    const char *help = "";
 
     if (reason == 0x84)
-        hint = is_5 ? " (version = 3.1.1 may help)" : " (version = 5 may help)";
+        help = is_5 ? " (version = 3.1.1 may help)" : " (version = 5 may help)";
+    else if (reason == 0x87)
+        help = " (user name and password may be wrong)";
     if (text && *text)
         mqtt_end(mqtt, "refused by the MQTT broker: %s%s: \"%s\"",
-                 mqtt_reason(reason), hint, problem_quote(slice_of(text)).text);
+                 mqtt_reason(reason), help, problem_quote(slice_of(text)).text);
     else
         mqtt_end(mqtt, "refused by the MQTT broker: %s%s", mqtt_reason(reason),
-                 hint);
+                 help);
 }
 
 void
@@ -115,16 +124,15 @@ tls_words(const char *complaint)
 static bool
 explain_tls(struct mqtt *mqtt)
 {
-    SSL *ssl = mosquitto_ssl_get(mqtt->client);
-    long result = ssl ? SSL_get_verify_result(ssl) : X509_V_OK;
+    int bad = mqtt->bad_certificate;
 
-    if (result == X509_V_ERR_HOSTNAME_MISMATCH ||
-        result == X509_V_ERR_IP_ADDRESS_MISMATCH)
+    if (bad == X509_V_ERR_HOSTNAME_MISMATCH ||
+        bad == X509_V_ERR_IP_ADDRESS_MISMATCH)
         mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not for %s",
                  mqtt->options.config->host);
-    else if (result != X509_V_OK)
+    else if (bad)
         mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not good: %s",
-                 X509_verify_cert_error_string(result));
+                 X509_verify_cert_error_string(bad));
     else if (mqtt->complaint[0])
         mqtt_end(mqtt, "TLS: %s", tls_words(mqtt->complaint));
     else
@@ -141,7 +149,7 @@ explain_cut(struct mqtt *mqtt)
         mqtt_end(mqtt, "cut by the MQTT broker in the TLS handshake");
     else
         mqtt_end(mqtt, "cut by the MQTT broker instead of an answer%s",
-                 version_hint(mqtt));
+                 hint(mqtt));
 }
 
 void
@@ -179,8 +187,7 @@ mqtt_explain(struct mqtt *mqtt, int rc, int error)
         mqtt_end(mqtt, "the MQTT broker does not speak MQTT%s: %s%s",
                  mqtt->options.config->version == BRIDGE_MQTT_5 ? " 5"
                                                                 : " 3.1.1",
-                 mosquitto_strerror(rc),
-                 mqtt->is_connected ? "" : version_hint(mqtt));
+                 mosquitto_strerror(rc), hint(mqtt));
         break;
     }
 }

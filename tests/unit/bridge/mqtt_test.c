@@ -1,0 +1,516 @@
+/*
+ * An MQTT Client with the distribution's MQTT broker.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/metrics.h"
+#include "tests/support/mosquitto.h"
+#include "tests/support/mqtt_peer.h"
+#include "tests/unit/bridge/owner.h"
+
+static const enum bridge_version versions[] = {BRIDGE_MQTT_5, BRIDGE_MQTT_311};
+
+static void
+prepare(struct owner *o, const struct mosquittod *m)
+{
+    owner_prepare(o, m->port);
+    if (m->is_tls) {
+        o->config.is_tls = true;
+        snprintf(o->config.ca, sizeof(o->config.ca), "%s", m->certificate.ca);
+    }
+}
+
+static void
+open_and_await(struct owner *o)
+{
+    owner_open(o);
+    owner_await(o, &o->n_connected, 1);
+}
+
+/* At every QoS, in both versions: told, and acknowledged with what publishing
+ * said. */
+static void
+publishes_and_is_acknowledged(void **state)
+{
+    struct mosquittod m;
+    struct mqtt_peer *p;
+    struct owner o;
+    char text[32];
+
+    (void)state;
+    mosquittod_open(&m, NULL);
+    for (size_t v = 0; v < 2; v++) {
+        p = mqtt_peer_hear(
+            &m, &(struct mqtt_hearing){.filters = {"t/#"}, .qos = 2});
+        prepare(&o, &m);
+        o.config.version = versions[v];
+        open_and_await(&o);
+        for (int qos = 0; qos <= 2; qos++) {
+            snprintf(text, sizeof(text), "at %d", qos);
+            assert_int_equal(owner_say(&o, "t/x", text, qos), STATUS_OK);
+            owner_await(&o, &o.n_acknowledged, (unsigned)qos + 1);
+            assert_int_equal(o.last_reason, 0);
+            assert_string_equal(
+                mqtt_peer_await(p, "t/x", (size_t)qos + 1)->payload.data, text);
+        }
+        owner_close(&o);
+        mqtt_peer_close(p);
+    }
+    mosquittod_close(&m);
+}
+
+/* MQTT 5: content type and user properties; retained. */
+static void
+sends_what_a_message_says_of_itself(void **state)
+{
+    const struct mqtt_property properties[] = {{"set", "demo"}, {"after", "7"}};
+    const struct mqtt_heard *h;
+    struct mosquittod m;
+    struct mqtt_peer *p;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, NULL);
+    prepare(&o, &m);
+    open_and_await(&o);
+    o.message = (struct mqtt_message){.topic = "t/retained",
+                                      .payload = SLICE("{}"),
+                                      .qos = 1,
+                                      .is_retained = true,
+                                      .content_type = "application/json",
+                                      .properties = properties,
+                                      .n_properties = 2};
+    owner_do(&o, owner_publish);
+    assert_int_equal(o.rc, STATUS_OK);
+    owner_await(&o, &o.n_acknowledged, 1);
+
+    p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
+    h = mqtt_peer_await(p, "t/retained", 1);
+    assert_true(h->is_retained);
+    assert_string_equal(h->content_type, "application/json");
+    assert_string_equal(mqtt_heard_property(h, "set"), "demo");
+    assert_string_equal(mqtt_heard_property(h, "after"), "7");
+
+    mqtt_peer_close(p);
+    owner_close(&o);
+    mosquittod_close(&m);
+}
+
+/* A topic that the MQTT broker lets nobody write to: MQTT 5 says so. */
+static void
+is_told_what_is_refused(void **state)
+{
+    struct mosquittod m;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, &(struct mosquittod_wish){.acl = "topic read #\n"});
+    prepare(&o, &m);
+    open_and_await(&o);
+    assert_int_equal(owner_say(&o, "t/x", "text", 1), STATUS_OK);
+    owner_await(&o, &o.n_acknowledged, 1);
+    assert_int_equal(o.last_reason, 0x87);
+    assert_string_equal(mqtt_reason(o.last_reason), "not authorized");
+    owner_close(&o);
+    mosquittod_close(&m);
+}
+
+/* While the client is away its messages wait, in both versions. In MQTT 5 that
+ * depends on the session's expiry, which the library sends by a detour. */
+static void
+finds_its_session_again(void **state)
+{
+    struct mosquittod m;
+    struct mqtt_peer *p;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, NULL);
+    for (size_t v = 0; v < 2; v++) {
+        for (unsigned round = 0; round < 2; round++) {
+            prepare(&o, &m);
+            o.config.version = versions[v];
+            o.options.client_id = v == 0 ? "five-in" : "four-in";
+            o.options.keeps_session = true;
+            open_and_await(&o);
+            assert_int_equal(o.has_session, round == 1);
+            if (round == 0) {
+                o.filter = "in/#";
+                owner_do(&o, owner_subscribe);
+                assert_int_equal(o.rc, STATUS_OK);
+                owner_await(&o, &o.n_subscribed, 1);
+                assert_int_equal(o.granted, 1);
+            } else {
+                owner_await(&o, &o.n_received, 1);
+                assert_string_equal(o.received[0].topic, "in/a");
+                assert_string_equal(o.received[0].payload, "text");
+                assert_string_equal(o.received[0].key,
+                                    versions[v] == BRIDGE_MQTT_5 ? "k1" : "");
+                assert_false(o.received[0].is_retained);
+                assert_false(o.received[0].is_repeat);
+            }
+            owner_close(&o);
+            if (round == 0) {
+                p = mqtt_peer_tell(&m, NULL);
+                mqtt_peer_say(p, &(struct mqtt_saying){.topic = "in/a",
+                                                       .payload = SLICE("text"),
+                                                       .key = "k1"});
+                mqtt_peer_await_said(p, 1);
+                mqtt_peer_close(p);
+            }
+        }
+    }
+    mosquittod_close(&m);
+}
+
+/* What was dropped is not acknowledged, so it comes again, and says so. */
+static void
+hears_again_what_it_dropped(void **state)
+{
+    struct mosquittod m;
+    struct mqtt_peer *p;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, NULL);
+    prepare(&o, &m);
+    o.options.keeps_session = true;
+    o.filter = "in/#";
+    o.drops = true;
+    open_and_await(&o);
+    owner_do(&o, owner_subscribe);
+    owner_await(&o, &o.n_subscribed, 1);
+    p = mqtt_peer_tell(&m, NULL);
+    mqtt_peer_say(p, &(struct mqtt_saying){.topic = "in/a",
+                                           .payload = SLICE("text"),
+                                           .correlation = SLICE("c-1"),
+                                           .type = "text/plain",
+                                           .key = "k1",
+                                           .key_name = "id"});
+    owner_await(&o, &o.n_received, 2);
+    assert_int_equal(o.n_lost, 1);
+    assert_false(o.received[0].is_repeat);
+    assert_true(o.received[1].is_repeat);
+    assert_string_equal(o.received[1].payload, "text");
+    assert_string_equal(o.received[1].correlation, "c-1");
+    assert_string_equal(o.received[1].content_type, "text/plain");
+    assert_string_equal(o.received[1].key, "k1");
+
+    mqtt_peer_say(
+        p, &(struct mqtt_saying){.topic = "in/b", .payload = SLICE("more")});
+    owner_await(&o, &o.n_received, 3);
+    assert_false(o.received[2].is_repeat);
+    mqtt_peer_close(p);
+    owner_close(&o);
+    mosquittod_close(&m);
+}
+
+/* The will is published when the connection is cut, and not when it ends
+ * politely. */
+static void
+leaves_a_will(void **state)
+{
+    const struct mqtt_heard *h;
+    struct mosquittod m;
+    struct mqtt_peer *p;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, NULL);
+    p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
+    prepare(&o, &m);
+    o.options.will_topic = "t/status";
+    o.options.will_payload = "offline";
+    open_and_await(&o);
+    owner_do(&o, owner_drop);
+    owner_await(&o, &o.n_lost, 1);
+    assert_string_equal(mqtt_peer_await(p, "t/status", 1)->payload.data,
+                        "offline");
+    owner_await(&o, &o.n_connected, 2);
+    owner_close(&o);
+    assert_true(o.n_farewells > 0);
+    assert_int_equal(o.n_lost, 2);
+
+    prepare(&o, &m);
+    open_and_await(&o);
+    assert_int_equal(owner_say(&o, "t/after", "text", 1), STATUS_OK);
+    mqtt_peer_await(p, "t/after", 1);
+    assert_int_equal(mqtt_peer_count(p), 2);
+    owner_close(&o);
+    mqtt_peer_close(p);
+
+    p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
+    h = mqtt_peer_await(p, "t/status", 1);
+    assert_true(h->is_retained);
+    assert_int_equal(h->qos, 1);
+    mqtt_peer_close(p);
+    mosquittod_close(&m);
+}
+
+/* Its file is read at each connection. */
+static void
+takes_a_new_password(void **state)
+{
+    struct mosquittod m;
+    struct owner o;
+    struct mqtt_state now;
+
+    (void)state;
+    mosquittod_open(
+        &m, &(struct mosquittod_wish){.user = "tidings", .password = "right"});
+    tempdir_write(m.dir.fd, "password", "wrong\n");
+    for (size_t v = 0; v < 2; v++) {
+        tempdir_write(m.dir.fd, "password", "wrong\n");
+        prepare(&o, &m);
+        o.config.version = versions[v];
+        strcpy(o.config.user, "tidings");
+        snprintf(o.config.password_file, sizeof(o.config.password_file),
+                 "%s/password", m.dir.path);
+        owner_open(&o);
+        owner_await_why(&o, "refused by the MQTT broker: not authorized");
+        tempdir_write(m.dir.fd, "password", "right\r\nsecond line\n");
+        owner_await(&o, &o.n_connected, 1);
+        mqtt_state(o.mqtt, &now);
+        assert_int_equal(now.condition, MQTT_CONNECTED);
+        assert_int_equal(now.connections, 1);
+        assert_string_equal(now.why.text, "");
+        owner_close(&o);
+    }
+    mosquittod_close(&m);
+}
+
+/* A file that cannot be read is no matter of trying again. */
+static void
+does_not_start_without_its_files(void **state)
+{
+    struct tempdir dir;
+    struct problem why = {""};
+    struct owner o;
+
+    (void)state;
+    tempdir_open(&dir);
+    owner_prepare(&o, 1);
+    snprintf(o.config.password_file, sizeof(o.config.password_file), "%s/none",
+             dir.path);
+    assert_int_equal(mqtt_open(&o.mqtt, &o.options, &why), STATUS_INVALID);
+    assert_non_null(strstr(why.text, "/none: No such file"));
+    assert_null(o.mqtt);
+
+    o.config.password_file[0] = '\0';
+    o.config.is_tls = true;
+    tempdir_write(dir.fd, "ca.pem", "no certificate\n");
+    snprintf(o.config.ca, sizeof(o.config.ca), "%s/ca.pem", dir.path);
+    assert_int_equal(mqtt_open(&o.mqtt, &o.options, &why), STATUS_INVALID);
+    assert_non_null(strstr(why.text, "/ca.pem"));
+    assert_null(o.mqtt);
+    tempdir_close(&dir);
+}
+
+static void
+speaks_tls(void **state)
+{
+    struct mosquittod m;
+    struct mqtt_peer *p;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, &(struct mosquittod_wish){.is_tls = true});
+    p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
+    for (unsigned i = 0; i < 2; i++) { /* by its address, by its name */
+        prepare(&o, &m);
+        strcpy(o.config.host, i == 0 ? "127.0.0.1" : "localhost");
+        open_and_await(&o);
+        for (unsigned n = 1; n <= 20; n++)
+            assert_int_equal(owner_say(&o, "t/x", "text", 1), STATUS_OK);
+        owner_await(&o, &o.n_acknowledged, 20);
+        mqtt_peer_await(p, "t/x", 20 * (i + 1));
+        owner_close(&o);
+    }
+    mqtt_peer_close(p);
+    mosquittod_close(&m);
+}
+
+/* One that is for somebody else, and one by a CA that nobody trusts. */
+static void
+connects_to_no_other_host(void **state)
+{
+    struct mosquittod m;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(
+        &m, &(struct mosquittod_wish){
+                .is_tls = true, .tls_names = "DNS:other.example,IP:127.0.0.9"});
+    prepare(&o, &m);
+    strcpy(o.config.host, "localhost");
+    owner_open(&o);
+    owner_await_why(&o,
+                    "TLS: the MQTT broker's certificate is not for localhost");
+    owner_close(&o);
+
+    prepare(&o, &m);
+    owner_open(&o);
+    owner_await_why(&o,
+                    "TLS: the MQTT broker's certificate is not for 127.0.0.1");
+    owner_close(&o);
+
+    prepare(&o, &m);
+    o.config.ca[0] = '\0'; /* the system's */
+    owner_open(&o);
+    owner_await_why(&o, "TLS: the MQTT broker's certificate is not good: ");
+    assert_int_equal(o.n_connected, 0);
+    owner_close(&o);
+    mosquittod_close(&m);
+}
+
+static void
+shows_its_own_certificate(void **state)
+{
+    struct mosquittod m;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, &(struct mosquittod_wish){.is_tls = true,
+                                                  .asks_certificate = true});
+    prepare(&o, &m);
+    owner_open(&o);
+    owner_await_why(&o, "certificate");
+    owner_close(&o);
+    assert_int_equal(o.n_connected, 0);
+
+    prepare(&o, &m);
+    snprintf(o.config.cert, sizeof(o.config.cert), "%s", m.certificate.cert);
+    snprintf(o.config.key, sizeof(o.config.key), "%s", m.certificate.key);
+    open_and_await(&o);
+    owner_close(&o);
+    mosquittod_close(&m);
+}
+
+/* The room is exact: one byte more and the MQTT broker would hang up. */
+static void
+fits_the_largest_packet(void **state)
+{
+    const struct mqtt_property properties[] = {{"set", "demo"}};
+    struct mosquittod m;
+    struct owner o;
+    char text[5000];
+
+    (void)state;
+    mosquittod_open(
+        &m, &(struct mosquittod_wish){.more = "max_packet_size 1000\n"});
+    memset(text, 'x', sizeof(text));
+    for (size_t v = 0; v < 2; v++)
+        for (int qos = 0; qos <= 1; qos++) {
+            prepare(&o, &m);
+            o.config.version = versions[v];
+            if (versions[v] == BRIDGE_MQTT_311)
+                o.config.packet_bytes = 1000;
+            open_and_await(&o);
+            o.message = (struct mqtt_message){.topic = "t/x",
+                                              .qos = qos,
+                                              .content_type = "text/plain",
+                                              .properties = properties,
+                                              .n_properties = 1};
+            owner_do(&o, owner_look);
+            assert_in_range(o.room, 900, 999);
+            o.message.payload = (struct slice){text, o.room + 1};
+            owner_do(&o, owner_publish);
+            assert_int_equal(o.rc, STATUS_TOO_LARGE);
+            o.message.payload.size = o.room;
+            owner_do(&o, owner_publish);
+            assert_int_equal(o.rc, STATUS_OK);
+            /* The second one is acknowledged by an MQTT broker that took the
+             * first. */
+            assert_int_equal(owner_say(&o, "t/x", "small", 1), STATUS_OK);
+            owner_await(&o, &o.n_acknowledged, 2);
+            assert_int_equal(o.n_lost, 0);
+            owner_close(&o);
+        }
+    mosquittod_close(&m);
+}
+
+static void
+comes_back_when_the_mqtt_broker_does(void **state)
+{
+    struct mosquittod m;
+    struct owner o;
+
+    (void)state;
+    mosquittod_open(&m, NULL);
+    prepare(&o, &m);
+    open_and_await(&o);
+    mosquittod_kill9(&m);
+    owner_await(&o, &o.n_lost, 1);
+    owner_await_why(&o, "Connection refused");
+    assert_int_equal(owner_say(&o, "t/x", "text", 1), STATUS_AGAIN);
+    mosquittod_restart(&m);
+    owner_await(&o, &o.n_connected, 2);
+    assert_int_equal(owner_say(&o, "t/x", "text", 1), STATUS_OK);
+    owner_await(&o, &o.n_acknowledged, 1);
+    owner_close(&o);
+    mosquittod_close(&m);
+}
+
+/* One that is silent is given up, by the keepalive of 5 s; and a client that
+ * waits for it can be ended, long before that. */
+static void
+does_not_wait_for_one_that_stands_still(void **state)
+{
+    struct mosquittod m;
+    struct owner silent, o;
+    int64_t from_us;
+
+    (void)state;
+    mosquittod_open(&m, NULL);
+    prepare(&silent, &m);
+    silent.config.keepalive_us = 5000000;
+    open_and_await(&silent);
+    prepare(&o, &m);
+    o.options.client_id = "other-out";
+    o.never_says_farewell = true;
+    open_and_await(&o);
+    mosquittod_freeze(&m);
+
+    from_us = clock_steady_us();
+    owner_close(&o);
+    assert_true(clock_steady_us() - from_us < 60000000);
+    owner_await(&silent, &silent.n_lost, 1);
+    owner_await_why(&silent, "no answer from the MQTT broker within the "
+                             "keepalive");
+
+    mosquittod_thaw(&m);
+    owner_await(&silent, &silent.n_connected, 2);
+    owner_close(&silent);
+    mosquittod_close(&m);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(publishes_and_is_acknowledged),
+        cmocka_unit_test(sends_what_a_message_says_of_itself),
+        cmocka_unit_test(is_told_what_is_refused),
+        cmocka_unit_test(finds_its_session_again),
+        cmocka_unit_test(hears_again_what_it_dropped),
+        cmocka_unit_test(leaves_a_will),
+        cmocka_unit_test(takes_a_new_password),
+        cmocka_unit_test(does_not_start_without_its_files),
+        cmocka_unit_test(speaks_tls),
+        cmocka_unit_test(connects_to_no_other_host),
+        cmocka_unit_test(shows_its_own_certificate),
+        cmocka_unit_test(fits_the_largest_packet),
+        cmocka_unit_test(comes_back_when_the_mqtt_broker_does),
+        cmocka_unit_test(does_not_wait_for_one_that_stands_still),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/*
+ * owner.h - who owns an MQTT Client in tests of it: notes each call, and does
+ * in `turn` what the test has asked for.
+ *
+ *     struct owner o;
+ *
+ *     owner_prepare(&o, port);         o.config, o.options can be changed
+ *     owner_open(&o);
+ *     owner_await(&o, &o.n_connected, 1);
+ *     owner_say(&o, "a/b", "text", 1);
+ *     owner_await(&o, &o.n_acknowledged, 1);
+ *     owner_close(&o);
+ */
+#ifndef TESTS_UNIT_BRIDGE_OWNER_H
+#define TESTS_UNIT_BRIDGE_OWNER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "broker/base/bridging.h"
+#include "broker/bridge/mqtt.h"
+
+#define OWNER_WAIT_S 60
+
+struct owner_received {
+    char topic[64], payload[64], content_type[64], correlation[64], key[64];
+    bool is_retained, is_repeat;
+};
+
+struct owner {
+    struct mqtt *mqtt;
+    struct bridge_config config;
+    struct mqtt_options options;
+    struct mqtt_calls calls;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+
+    /* What happened */
+    unsigned n_connected, n_lost, n_turns, n_acknowledged, n_received,
+        n_subscribed, n_farewells, n_done;
+    bool has_session;
+    int last_mid, last_reason, granted;
+    struct owner_received received[8];
+
+    /* What is to be done in the next turn; then n_done grows. */
+    void (*todo)(struct owner *o);
+    struct mqtt_message message;
+    const char *filter;
+    bool wants_retained, never_says_farewell;
+    enum status rc;
+    struct problem why;
+    size_t room;
+    unsigned window;
+    bool takes_retained;
+
+    /* The next turn that has received something stays in it until it is let
+     * go. */
+    bool holds, is_held, drops;
+};
+
+/* Ready to connect to a port of 127.0.0.1, with pauses of milliseconds. */
+void owner_prepare(struct owner *o, unsigned port);
+void owner_open(struct owner *o);
+void owner_close(struct owner *o);
+
+/* Waits until the counter, one of the owner's, is that high. */
+void owner_await(struct owner *o, const unsigned *counter, unsigned n);
+
+/* Waits until the client is not connected because of something with that in
+ * it. */
+void owner_await_why(struct owner *o, const char *part);
+
+/* Has it done in a turn, and waits until it is. */
+void owner_do(struct owner *o, void (*todo)(struct owner *o));
+
+/* Publishes in a turn; what mqtt_publish returned. */
+enum status owner_say(struct owner *o, const char *topic, const char *text,
+                      int qos);
+void owner_publish(struct owner *o);   /* o->message */
+void owner_subscribe(struct owner *o); /* o->filter, o->wants_retained */
+void owner_drop(struct owner *o);
+void owner_prove(struct owner *o);
+void owner_look(struct owner *o); /* o->room, o->window, o->takes_retained */
+
+/* A turn is held; lets it go on. */
+void owner_hold(struct owner *o);
+void owner_await_held(struct owner *o);
+void owner_let_go(struct owner *o);
+
+/* What is written to standard error from here on; the text so far, which the
+ * caller frees. */
+void owner_listen(void);
+char *owner_heard(void);
+
+/* How often `part` stands in it. */
+unsigned owner_count(const char *text, const char *part);
+
+#endif
