@@ -55,7 +55,6 @@ struct in {
     struct round round;
     bool is_dropped; /* the connection, by us: what still comes is not looked
                         at, as it comes again */
-    bool is_proven;  /* the connection */
     unsigned telling;
 
     /* Relaxed: they are told, and order nothing. */
@@ -95,14 +94,6 @@ is_stuck(struct in *in)
     is_stuck = in->stuck.text[0] != '\0';
     pthread_mutex_unlock(&in->mutex);
     return is_stuck;
-}
-
-static void
-prove(struct in *in)
-{
-    if (!in->is_proven)
-        mqtt_prove(in->mqtt);
-    in->is_proven = true;
 }
 
 /* Rejecting */
@@ -213,7 +204,7 @@ settle(struct in *in)
     if (note(in, &in->stuck, &why))
         DIAG(DIAG_INFO, "bridge", "messages are kept again",
              diag_text("bridge", in->config->name));
-    prove(in);
+    mqtt_prove(in->mqtt);
 }
 
 /* The client's calls */
@@ -226,7 +217,6 @@ on_connected(void *user, bool has_session)
 
     (void)has_session; /* inputs.h: all the same */
     in->is_dropped = false;
-    in->is_proven = false;
     in->telling = 0;
     note(in, &in->refused, &why);
     if (inputs_subscribe(&in->inputs, in->mqtt, &why))
@@ -264,7 +254,7 @@ on_subscribed(void *user, int mid, const int *granted, int n)
     /* A bridge that nothing is sent to works, too; but one that cannot keep
      * what it is sent has achieved nothing by another connection. */
     if (!is_stuck(in))
-        prove(in);
+        mqtt_prove(in->mqtt);
 }
 
 static void

@@ -11,28 +11,10 @@
 #ifndef TESTS_UNIT_BRIDGE_IN_STAGE_H
 #define TESTS_UNIT_BRIDGE_IN_STAGE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "broker/bridge/in.h"
 #include "broker/bridge/round.h"
-#include "proto/vocab.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/unit/bridge/quiet_mqtt.h"
-
-#define ENTRY(n) "{\"loc\":\"http://example.com/" n "\",\"change\":\"updated\"}"
-
-#define XML_HEAD                                           \
-    "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS "'>" \
-    "<rs:md capability='changelist'/>"
-#define XML_ENTRY(n)                           \
-    "<url><loc>http://example.com/" n "</loc>" \
-    "<rs:md change='updated'/></url>"
+#include "tests/unit/sets/ingests.h"
 
 #define in_stage_test(test) \
     cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
@@ -44,7 +26,7 @@ struct in_stage {
     struct bridge_input inputs[3];
     struct in *in;
     char long_text[1000]; /* terminated */
-    char payload[(1 << 20) + 1];
+    char payload[(1 << 19) + 1];
     const char *dir;
 };
 
