@@ -6,7 +6,7 @@ void
 json_problem_begin(struct buf *to, unsigned status, const char *title,
                    const struct problem *why)
 {
-    BUF_ADD(to, "{\"type\":\"about:blank\",\"title\":");
+    BUF_ADD(to, JSON_PROBLEM_START ",\"title\":");
     json_string(to, slice_of(title));
     BUF_ADD(to, ",\"status\":");
     buf_add_number(to, status);

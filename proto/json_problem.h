@@ -10,6 +10,9 @@
 #include "proto/buf.h"
 #include "proto/problem.h"
 
+/* So each begins that is written here. */
+#define JSON_PROBLEM_START "{\"type\":\"about:blank\""
+
 /* Appends one without its end, so that members may be added: the caller then
  * adds a brace. `title` is the reason of the HTTP status; `why` may be NULL. */
 void json_problem_begin(struct buf *to, unsigned status, const char *title,

@@ -38,7 +38,7 @@
 #include "broker/bridge/rejected.h"
 #include "broker/bridge/round.h"
 #include "broker/bridge/topics.h"
-#include "proto/json.h"
+#include "proto/json_problem.h"
 #include "proto/mqtt_topic.h"
 
 /* Problems that are published and not acknowledged. Whoever floods us with bad
@@ -257,10 +257,29 @@ on_subscribed(void *user, int mid, const int *granted, int n)
         mqtt_prove(in->mqtt);
 }
 
-static void
-ignore(struct in *in)
+/* Is it nothing that could be a change: what this bridge tells itself, what was
+ * cleared, or what another broker rejected? That must not be rejected here: two
+ * bridges that hear all of each other would never stop. */
+static bool
+is_no_post(const struct in *in, const struct mqtt_received *message)
 {
-    count(&in->ignored, METRIC_MQTT_IGNORED);
+    return message->payload.size == 0 ||
+           topic_is_told(in->config->prefix, message->topic) ||
+           slice_starts(message->payload, JSON_PROBLEM_START);
+}
+
+/* The input that the message came by; NULL: it is passed over. */
+static const struct bridge_input *
+find_input(const struct in *in, const struct mqtt_received *message)
+{
+    const struct bridge_input *input = NULL;
+
+    if (!is_no_post(in, message))
+        input = inputs_find(&in->inputs, message->topic);
+    if (input && message->is_retained &&
+        !inputs_takes_retained(&in->inputs, input))
+        input = NULL;
+    return input;
 }
 
 static void
@@ -281,15 +300,9 @@ on_received(void *user, const struct mqtt_received *message)
         reject(in, topic, SLICE(""), SLICE(""), STATUS_INVALID, &why);
         return;
     }
-    if (message->payload.size == 0 ||
-        topic_is_told(in->config->prefix, message->topic)) {
-        ignore(in);
-        return;
-    }
-    input = inputs_find(&in->inputs, message->topic);
-    if (!input ||
-        (message->is_retained && !inputs_takes_retained(&in->inputs, input))) {
-        ignore(in);
+    input = find_input(in, message);
+    if (!input) {
+        count(&in->ignored, METRIC_MQTT_IGNORED);
         return;
     }
     h = held_new(message, input, registry_config(in->registry)->max_body);

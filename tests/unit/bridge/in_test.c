@@ -339,6 +339,24 @@ passes_over_what_is_our_own_or_says_nothing(void **state)
     in_stage_close(&s);
 }
 
+/* Two bridges that hear all of each other do not reject each other's rejections
+ * for ever. */
+static void
+passes_over_what_another_one_rejected(void **state)
+{
+    struct in_stage s;
+
+    in_stage_open(&s, state);
+    in_stage_receive(&s, "a/x", "bananas");
+    quiet_mqtt_turn();
+    in_stage_receive(&s, "a/rejected", quiet_mqtt_message(0)->payload);
+    quiet_mqtt_turn();
+    assert_int_equal(in_stage_report(&s).rejected, 1);
+    assert_int_equal(in_stage_report(&s).ignored, 1);
+    assert_int_equal(quiet_mqtt->n_published, 1);
+    in_stage_close(&s);
+}
+
 /* A hostile topic is told of safely. */
 static void
 rejects_a_topic_that_is_none(void **state)
@@ -484,6 +502,7 @@ main(void)
         in_stage_test(does_not_pile_up_rejections),
         in_stage_test(goes_on_where_rejections_cannot_be_published),
         in_stage_test(passes_over_what_is_our_own_or_says_nothing),
+        in_stage_test(passes_over_what_another_one_rejected),
         in_stage_test(rejects_a_topic_that_is_none),
         in_stage_test(commits_on_the_way_when_much_is_read),
         in_stage_test(lets_go_of_what_comes_again),
