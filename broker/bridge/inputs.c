@@ -22,8 +22,6 @@ inputs_fini(struct inputs *inputs)
     inputs->stale = NULL;
 }
 
-/* A filter may be there twice, the second time for nothing; so that only its
- * first input counts here. */
 static size_t
 find_filter(const struct bridge_config *config, const char *filter)
 {
@@ -70,8 +68,6 @@ inputs_subscribe(struct inputs *inputs, struct mqtt *mqtt, struct problem *why)
     for (size_t i = 0; !rc && i < config->n_inputs; i++) {
         const char *filter = config->inputs[i].filter;
 
-        if (find_filter(config, filter) < i)
-            continue;
         rc = mqtt_subscribe(mqtt, filter, !inputs->is_known[i], &inputs->mid[i],
                             why);
         inputs->is_asked[i] = !rc;
@@ -102,9 +98,8 @@ judge(struct inputs *inputs, size_t i, int granted, struct problem *why)
 
     if (granted >= MQTT_REASON_FAILED)
         return problem(why, STATUS_INVALID,
-                       "the MQTT broker refuses the subscription to %s (reason "
-                       "0x%02x)",
-                       filter, (unsigned)granted);
+                       "the MQTT broker refuses the subscription to %s: %s",
+                       filter, mqtt_reason(granted));
     if (granted < 1)
         return problem(why, STATUS_INVALID,
                        "the MQTT broker grants %s at QoS 0 only, so that "

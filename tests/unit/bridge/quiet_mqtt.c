@@ -245,6 +245,12 @@ mqtt_state(struct mqtt *m, struct mqtt_state *state)
     *state = m->state;
 }
 
+const char *
+mqtt_reason(int reason)
+{
+    return reason < MQTT_REASON_FAILED ? "success" : "not authorized";
+}
+
 /* What the test makes happen */
 
 void
