@@ -27,7 +27,7 @@ ask(struct hub_stage *s, struct callback *cb, const char *mode,
 }
 
 /* The n-th verification was judged. Its answer was sent before that of the one
- * that is asked for now, and both are read by one thread of the hub: who is
+ * that is asked for here, and both are read by one thread of the hub: who is
  * active shows that the other was read. */
 static void
 settle(struct hub_stage *s, struct callback *cb, size_t n)

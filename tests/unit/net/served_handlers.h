@@ -66,7 +66,7 @@ struct served {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct served_request *queue, **queue_end;
-    bool is_paused; /* answers nothing for now */
+    bool is_paused; /* answers nothing meanwhile */
     bool is_ending;
 };
 
@@ -79,7 +79,7 @@ struct served_body {
     struct body base;
     uint64_t left;
     uint64_t at;
-    bool is_pool, is_next; /* only with may_block; may be asked for now */
+    bool is_pool, is_next; /* only with may_block; may be asked for at once */
     enum body_result end;
     char piece[100000];
 };
