@@ -21,6 +21,7 @@
 #include "tests/support/faults.h"
 #include "tests/support/hub_stage.h"
 #include "tests/support/origin.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -171,6 +172,7 @@ a_delivery_waits_until_its_range_is_kept(void **state)
         struct callback *more;
         char target[40];
         size_t n = callback_count(cb, SEEN_DELIVERY);
+        struct patience p = {.with = "the fourth write to fail"};
 
         snprintf(target, sizeof(target), "/cb/more/%zu", i);
         more = callbacks_add(s->callbacks, target);
@@ -181,7 +183,7 @@ a_delivery_waits_until_its_range_is_kept(void **state)
         last = hub_stage_post(s, 3);
         hub_await(&s->http, HUB_SET, callback_url(cb), lags, "lag");
         while (faults_met(&faults) < 4) /* one a second */
-            usleep(10000);
+            patience_step(&p);
         assert_int_equal(callback_count(cb, SEEN_DELIVERY), n);
         faults_disarm(&faults);
         callback_await_last(cb, last);

@@ -17,6 +17,7 @@
 #include "tests/support/forms.h"
 #include "tests/support/http.h"
 #include "tests/support/hub.h"
+#include "tests/support/patience.h"
 #include "tests/support/wire.h"
 
 /* Where nobody listens: a request is taken all the same (W-031). */
@@ -483,6 +484,8 @@ memory_of_notifications_is_bounded(void **state)
     const size_t size = 400000;
     static const char links[] = "Link: <http://example.org/t>; rel=self, "
                                 "<http://example.org/h>; rel=hub";
+    struct patience taken = {.with = "the memory to be taken"};
+    struct patience given = {.with = "the memory to be given back"};
     char *body = malloc(size);
 
     memset(body, 'a', size);
@@ -496,7 +499,7 @@ memory_of_notifications_is_bounded(void **state)
         wire_send(held[i], body, size - 1);
     }
     while (ingest_bytes(s) < 700000) /* at most 1 MiB, at least two of them */
-        ;
+        patience_step(&taken);
     post_notification(s, "text/xml", links, (struct slice){body, size});
     hub_assert_refused(&s->http, 503, "too much is being posted");
     assert_non_null(http_header(&s->http, "Retry-After"));
@@ -504,11 +507,11 @@ memory_of_notifications_is_bounded(void **state)
     for (size_t i = 0; i < 4; i++)
         wire_abort(held[i]);
     while (ingest_bytes(s) > 0)
-        ;
+        patience_step(&given);
     post_notification(s, "text/xml", links, (struct slice){body, size});
     hub_assert_refused(&s->http, 403, "http://example.org/t");
     while (ingest_bytes(s) > 0)
-        ;
+        patience_step(&given);
     free(body);
 }
 

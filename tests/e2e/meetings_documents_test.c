@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,6 +17,7 @@
 #include "tests/support/demo.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
@@ -68,11 +68,13 @@ a_list_of_a_removed_set_is_read_to_its_end_or_cut_off(void **state)
         for (unsigned i = 0; i < 10; i++)
             source_post(&h, "demo", i * 10, 10, 200000); /* 20 MB in all */
         if (is_closed) {
+            struct patience p = {.with = "the list to come from its file"};
+
             source_rotate(&h, "demo");
             while (!http_ask(&h, "GET", DEMO_CHANGES "/000000000001.xml",
                              "Accept-Encoding: gzip", NULL) ||
                    !http_header(&h, "Content-Encoding"))
-                usleep(1000);
+                patience_step(&p);
         }
         assert_int_equal(http_get(&h, DEMO_CHANGES "/000000000001.xml"), 200);
         snprintf(etag, sizeof(etag), "If-None-Match: %s",
@@ -86,9 +88,13 @@ a_list_of_a_removed_set_is_read_to_its_end_or_cut_off(void **state)
             source_post(&h, "demo", 500 + i * 10, 10, 100000);
         http_ask(&h, "GET", DEMO_CHANGES "/000000000001.xml", etag, NULL);
         assert_refused(&h, 410, "no longer kept");
-        if (!is_kept) /* the purge has begun; files go first, rows by slices */
-            while (is_closed && demo_has_list(&b, 1))
-                usleep(1000);
+        if (!is_kept && is_closed) {
+            struct patience p = {.with = "the list's file to go"};
+
+            /* The purge has begun then; files go first, rows by slices. */
+            while (demo_has_list(&b, 1))
+                patience_step(&p);
+        }
 
         body = malloc(size);
         assert_non_null(body);

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -184,8 +183,7 @@ a_time_before_the_earliest_is_gone(void **state)
     source_rotate(&h, "demo");
     demo_put(&h, "{\"retainAge\":0.001}");
     demo_await_closed(&h, 0);
-    while (demo_has_folder(&b))
-        usleep(1000);
+    demo_await_no_folder(&b);
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < 2; i++) {
             snprintf(accept, sizeof(accept), "Accept: %s", forms[i]);

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -60,8 +59,7 @@ a_key_of_a_removed_set_is_new_to_the_next_one(void **state)
     for (int round = 0; round < 3; round++) {
         demo_remove(&h);
         if (round > 0) {
-            while (demo_has_folder(&b))
-                usleep(1000);
+            demo_await_no_folder(&b);
             broker_kill9(&b);
             broker_restart(&b);
         }

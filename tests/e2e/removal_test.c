@@ -17,6 +17,7 @@
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
@@ -67,12 +68,13 @@ count_files(const struct broker *b, const char *set)
     return n;
 }
 
-/* ctest ends a test for which that never comes true. */
 static void
 wait_for_files(const struct broker *b, const char *set, unsigned n)
 {
+    struct patience p = {.with = "files of closed lists to come or to go"};
+
     while (count_files(b, set) != n)
-        usleep(1000);
+        patience_step(&p);
 }
 
 static size_t
@@ -304,6 +306,7 @@ survives_sigkill_in_the_middle_of_removals(void **state)
     for (unsigned round = 0; round < 12; round++) {
         char set[20], path[400];
         unsigned n = 70 + round;
+        struct patience last = {.with = "the set's folder to go"};
         struct wire *w;
         long status;
 
@@ -322,8 +325,10 @@ survives_sigkill_in_the_middle_of_removals(void **state)
             assert_true(wire_answer(w, &a, false));
             assert_int_equal(a.status, 204);
         } else if (round % 3 == 2) {
+            struct patience p = {.with = "the files to go"};
+
             while (count_files(&b, set) == n)
-                ; /* the files are going now */
+                patience_look(&p);
         }
         broker_kill9(&b);
         wire_close(w);
@@ -340,7 +345,7 @@ survives_sigkill_in_the_middle_of_removals(void **state)
         wait_for_files(&b, set, 0);
         snprintf(path, sizeof(path), "%s/sets/%s", b.data, set);
         while (access(path, F_OK) == 0)
-            usleep(1000); /* the folders go last, and nothing is left in them */
+            patience_step(&last); /* nothing is left in it then */
     }
     http_close(&h);
     broker_close(&b);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -17,6 +16,7 @@
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
@@ -51,14 +51,14 @@ look(struct http *h, const char *set)
     return f;
 }
 
-/* ctest ends a test for which that never comes true. */
 static struct facts
 wait_for_closed(struct http *h, const char *set, uint64_t n)
 {
+    struct patience p = {.with = "closed lists to be written or forgotten"};
     struct facts f = look(h, set);
 
     while (f.closed != n) {
-        usleep(1000);
+        patience_step(&p);
         f = look(h, set);
     }
     return f;
@@ -79,6 +79,15 @@ count_files(const struct broker *b, const char *set)
     if (dir)
         closedir(dir);
     return n;
+}
+
+static void
+wait_for_files(const struct broker *b, unsigned n)
+{
+    struct patience p = {.with = "files of closed lists to come or to go"};
+
+    while (count_files(b, "demo") != n)
+        patience_step(&p);
 }
 
 static uint64_t
@@ -158,8 +167,7 @@ retains_the_latest_lists(void **state)
         assert_int_equal(jsonpath_number(&j, "after"), 10);
         jsonpath_close(&j);
 
-        while (count_files(&b, "demo") != 3)
-            usleep(1000);
+        wait_for_files(&b, 3);
         broker_kill9(&b);
         broker_restart(&b);
         f = wait_for_closed(&h, "demo", 3);
@@ -227,8 +235,7 @@ retains_lists_by_age(void **state)
                                   SLICE("{\"retainAge\":0.001}")),
                      200);
     f = wait_for_closed(&h, "demo", 0);
-    while (count_files(&b, "demo") > 0)
-        usleep(1000);
+    wait_for_files(&b, 0);
     for (int round = 0; round < 3; round++) {
         assert_int_equal(f.open, 2);
         assert_int_equal(seq_of(f.earliest), 3);
@@ -274,8 +281,7 @@ lets_readers_finish(void **state)
     source_rotate(&h, "demo");
     source_post(&h, "demo", 1, 1, 0);
     source_rotate(&h, "demo");
-    while (count_files(&b, "demo") != 2)
-        usleep(1000);
+    wait_for_files(&b, 2);
 
     w = wire_connect_narrow("127.0.0.1", b.port);
     assert_non_null(w);
@@ -329,9 +335,11 @@ survives_sigkill_while_lists_go(void **state)
         source_post(&h, "demo", 1, 20, 0);
         posted += 20;
         if (round % 2) {
+            struct patience p = {.with = "the first files to go"};
+
             wait_for_closed(&h, "demo", 2);
             while (count_files(&b, "demo") > 15)
-                ;
+                patience_look(&p);
         }
         broker_kill9(&b);
         broker_restart(&b);
@@ -344,8 +352,7 @@ survives_sigkill_while_lists_go(void **state)
         snprintf(path, sizeof(path), "/sets/demo/changes/%012u.xml",
                  posted - 1);
         assert_int_equal(http_get(&h, path), 200);
-        while (count_files(&b, "demo") != 2)
-            usleep(1000);
+        wait_for_files(&b, 2);
     }
     http_close(&h);
     broker_close(&b);

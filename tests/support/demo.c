@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 
 void
 demo_remove(struct http *h)
@@ -53,17 +54,28 @@ demo_closed(struct http *h)
 void
 demo_await_closed(struct http *h, uint64_t n)
 {
+    struct patience p = {.with = "the closed lists of the set"};
+
     while (demo_closed(h) != n)
-        usleep(1000);
+        patience_step(&p);
 }
 
-bool
-demo_has_folder(const struct broker *b)
+static bool
+has_folder(const struct broker *b)
 {
     char path[400];
 
     snprintf(path, sizeof(path), "%s/sets/demo", b->data);
     return access(path, F_OK) == 0;
+}
+
+void
+demo_await_no_folder(const struct broker *b)
+{
+    struct patience p = {.with = "the set's folder to go"};
+
+    while (has_folder(b))
+        patience_step(&p);
 }
 
 bool

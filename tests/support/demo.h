@@ -22,13 +22,13 @@ void demo_put(struct http *h, const char *settings);
 /* The position of its head. */
 void demo_position(struct http *h, char to[64]);
 
-/* How many closed lists it has; and: waits until it has so many. ctest ends a
- * test for which that never comes true. */
+/* How many closed lists it has; and: waits until it has so many. */
 uint64_t demo_closed(struct http *h);
 void demo_await_closed(struct http *h, uint64_t n);
 
-/* Has it a folder on the disk; has closed list `list` its file there? */
-bool demo_has_folder(const struct broker *b);
+/* Waits until it has no folder on the disk; has closed list `list` its file
+ * there? */
+void demo_await_no_folder(const struct broker *b);
 bool demo_has_list(const struct broker *b, unsigned list);
 
 #endif

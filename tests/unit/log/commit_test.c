@@ -1,6 +1,5 @@
 #include "broker/log/commit.h"
 
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +9,7 @@
 #include <cmocka.h>
 
 #include "broker/log/cursor.h"
+#include "tests/support/patience.h"
 #include "tests/unit/log/rounds.h"
 
 /* Exits with 0 if the post is answered. */
@@ -322,6 +322,7 @@ commits_what_was_submitted_between_two_rounds(void **state)
 {
     struct world *w = world_open(50000, 0);
     struct posted p[2];
+    struct patience patience = {.with = "the log thread to be told to stop"};
     pthread_t stopper;
 
     (void)state;
@@ -335,7 +336,7 @@ commits_what_was_submitted_between_two_rounds(void **state)
     submit(w, &p[1]);
     assert_int_equal(pthread_create(&stopper, NULL, stop, w), 0);
     while (!is_stopping(&w->committer.thread))
-        sched_yield();
+        patience_step(&patience);
     set_held(w, false);
     pthread_join(stopper, NULL);
     assert_true(posts_is_done(&p[1]));

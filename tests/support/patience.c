@@ -1,0 +1,38 @@
+#include "tests/support/patience.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_S 60
+
+static int64_t
+steady_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void
+patience_look(struct patience *p)
+{
+    int64_t now_us = steady_us();
+
+    if (!p->end_us)
+        p->end_us = now_us + PATIENCE_S * INT64_C(1000000);
+    else if (now_us > p->end_us)
+        fail_msg("waited %d seconds for %s", PATIENCE_S, p->with);
+}
+
+void
+patience_step(struct patience *p)
+{
+    patience_look(p);
+    usleep(1000);
+}

@@ -1,0 +1,30 @@
+/*
+ * patience.h - waiting for what nobody announces: looked for again and again,
+ * for a minute, far longer than it takes on a busy machine. Then the test fails
+ * and says what did not come.
+ *
+ *     struct patience p = {.with = "the file of the closed list"};
+ *
+ *     while (!has_file(...))
+ *         patience_step(&p);
+ *
+ * Not to make something likely by a pause: what is waited for has to be looked
+ * at.
+ */
+#ifndef TESTS_SUPPORT_PATIENCE_H
+#define TESTS_SUPPORT_PATIENCE_H
+
+#include <stdint.h>
+
+struct patience {
+    const char *with;
+    int64_t end_us; /* steady; 0: nothing was waited for yet */
+};
+
+/* A millisecond goes by. */
+void patience_step(struct patience *p);
+
+/* No time goes by: for a moment that would be over after a pause. */
+void patience_look(struct patience *p);
+
+#endif
