@@ -1,0 +1,293 @@
+#!/usr/bin/env bash
+# Builds docker/Dockerfile without a Docker engine, by buildah on a base image
+# made with debootstrap, and looks whether what came out works.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/.." && pwd)
+
+usage() {
+    cat <<'TEXT'
+usage: docker/check.sh
+
+  1. makes a base image of Debian 12 (debootstrap)
+  2. builds docker/Dockerfile on it (buildah)
+  3. runs the image's programs by chroot, as the image's user: version, health,
+     a change posted and followed, a change bridged to mosquitto, ending
+  4. looks at docker/compose.yaml (docker compose, or docker-compose)
+
+Packages come from the mirror that apt of this machine is configured with. Needs
+root, buildah, debootstrap, mosquitto and mosquitto-clients; ends with 2 if one
+is missing, with 1 if something is wrong. What it makes is in a directory of its
+own in TMPDIR (some 2 GB), which is gone afterwards.
+TEXT
+}
+
+if [ $# -gt 0 ]; then
+    usage
+    [ "$1" = --help ] || exit 2
+    exit 0
+fi
+for program in buildah debootstrap mosquitto mosquitto_sub; do
+    if ! command -v "$program" >/dev/null; then
+        echo "docker/check.sh: $program is missing" >&2
+        exit 2
+    fi
+done
+if [ "$(id -u)" -ne 0 ]; then
+    echo "docker/check.sh: debootstrap and chroot need root" >&2
+    exit 2
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/tidings-docker.XXXXXX")
+declare -A running # by process id
+
+# shellcheck disable=SC2317 # called by trap
+clean_up() {
+    local status=$? pid
+    for pid in "${!running[@]}"; do
+        kill "$pid" 2>/dev/null || true
+    done
+    wait
+    [ "$status" -eq 0 ] || show_logs
+    # Should a mount have been left behind, what is mounted there stays.
+    rm -rf --one-file-system "$work"
+    exit "$status"
+}
+
+# shellcheck disable=SC2317 # called by clean_up
+show_logs() {
+    local log
+    for log in "$work"/*.log; do
+        [ -s "$log" ] || continue
+        echo "=== the end of $(basename "$log")"
+        tail -n 30 "$log"
+    done >&2
+}
+
+trap clean_up EXIT
+trap 'exit 1' INT TERM
+
+say() {
+    printf '%4d s  %s\n' "$SECONDS" "$*"
+}
+
+fail() {
+    echo "docker/check.sh: $*" >&2
+    exit 1
+}
+
+# wait_for WHAT COMMAND...: until the command succeeds, for a minute.
+wait_for() {
+    local what=$1 until=$((SECONDS + 60))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$until" ] || fail "$what: not within a minute"
+        sleep 0.1
+    done
+}
+
+# Containers and images of its own: nothing of the machine's is touched. No
+# command takes for ever.
+image() {
+    local command=$1
+    shift
+    timeout "${limit_s:-1800}" buildah --root "$work/storage" --runroot "$work/run" \
+        --storage-driver vfs "$command" "$@"
+}
+
+# The mirror and how to reach it, as apt of this machine is configured: mounted
+# while packages are installed, not written into an image.
+apt_settings() {
+    # shellcheck disable=SC2016 # fields of apt's
+    apt-get indextargets --format '$(CODENAME) $(REPO_URI) $(COMPONENT)' \
+        'Created-By: Packages' 'Origin: Debian' |
+        awk '$1 ~ /^bookworm/ {print "deb", $2, $1, $3}' |
+        sort -u >"$work/sources.list"
+    apt-config dump --format '%F "%v";%n' |
+        grep -E '^Acquire::(https?|Check)' >"$work/apt.conf" || true
+    mirror=$(awk '$3 == "bookworm" {print $2; exit}' "$work/sources.list")
+    [ -n "$mirror" ] || fail "apt of this machine knows no mirror of bookworm"
+}
+
+# An image "base": Debian's smallest system, without what debian:12-slim has not.
+make_base() {
+    local root=$work/base proxy=
+    eval "$(apt-config shell proxy Acquire::http::Proxy)"
+    http_proxy=${proxy:-${http_proxy:-}} debootstrap --variant=minbase bookworm \
+        "$root" "$mirror" >"$work/debootstrap.log" 2>&1
+    (
+        cd "$root"
+        rm -rf --one-file-system ./dev/* var/cache/apt/* var/lib/apt/lists/* \
+            var/log/*.log usr/share/{doc,info,man,locale}/* \
+            etc/resolv.conf etc/hostname
+        : >etc/apt/sources.list # to mount something there
+        : >etc/apt/apt.conf
+    )
+
+    image from --name base scratch
+    image add base "$root" / >/dev/null
+    image commit --rm base base
+    rm -rf --one-file-system "$root"
+}
+
+build() {
+    image build --isolation chroot --network host --format docker \
+        --volume "$work/sources.list:/etc/apt/sources.list:ro" \
+        --volume "$work/apt.conf:/etc/apt/apt.conf:ro" \
+        --build-arg BUILD_BASE=localhost/base --build-arg BASE=localhost/base \
+        --file "$top/docker/Dockerfile" --tag tidings "$top"
+}
+
+# in_image ARGUMENT...: what buildah run takes, the image's name left out. By
+# chroot, on this machine's network, as the image's user.
+in_image() {
+    image run --isolation chroot "$@"
+}
+
+has_line() {
+    grep -q -- "$1" "$2"
+}
+
+# expect_line LINE FILE
+expect_line() {
+    has_line "$@" || fail "no line \"$1\""
+}
+
+# start_broker OPTION... -- COMMAND...: in the container; sets url, the process
+# to signal (broker) and the one to wait for (run).
+start_broker() {
+    rm -f "$work/out"
+    in_image "$@" >"$work/out" 2>"$work/tidingsd.log" &
+    run=$!
+    running[$run]=1
+    wait_for "tidingsd: ready" has_line '^tidingsd: ready at ' "$work/out"
+    url=http://127.0.0.1:$(sed -n 's|^tidingsd: ready at .*:\([0-9]*\)/$|\1|p' \
+        "$work/out")
+    broker=$(sed -n 's/.* pid=\([0-9]*\).*/\1/p' "$work/tidingsd.log" | head -n 1)
+    running[$broker]=1
+}
+
+# A graceful end.
+end_broker() {
+    kill "$broker"
+    wait "$run" || fail "tidingsd ended with $?"
+    unset "running[$broker]" "running[$run]"
+}
+
+# expect WHAT COMMAND...: succeeds, within a minute; what it says is kept.
+expect() {
+    local what=$1 limit_s=60
+    shift
+    "$@" >"$work/said.log" 2>&1 || fail "$what: failed"
+    say "$what"
+}
+
+check_settings() {
+    local root missing
+    root=$(image mount smoke)
+    [ "$(image inspect --format '{{.Docker.Config.User}}' smoke)" = 987:987 ] ||
+        fail "the image's user is not 987:987"
+    image inspect --format '{{.Docker.Config.Healthcheck}}' --type image tidings |
+        grep -q 'CMD tidingsd-healthy' || fail "the image has no health check"
+    if [ -s "$root/etc/apt/sources.list" ] || [ -s "$root/etc/apt/apt.conf" ] ||
+        find "$root/var/lib/apt/lists" "$root/var/cache/apt" -type f |
+        grep -q .; then
+        fail "something of this machine's apt is in the image"
+    fi
+    if missing=$(in_image smoke -- ldd /usr/local/bin/tidingsd \
+        /usr/local/bin/tidings | grep 'not found'); then
+        fail "libraries are missing: $missing"
+    fi
+    image umount smoke >/dev/null
+}
+
+# What the image does without any option, but for the port.
+smoke() {
+    expect "tidingsd --version" in_image smoke -- tidingsd --version
+    expect_line '^tidingsd [0-9]' "$work/said.log"
+    start_broker smoke -- tidingsd --listen 127.0.0.1:0
+    expect "healthy" in_image smoke -- tidingsd-healthy "${url##*:}"
+    expect "a change posted" in_image smoke -- tidings publish "$url/sets/demo" \
+        --change created http://example.org/1
+    expect "a folder watched" in_image --volume "$top/docker/watched:/watched:ro" \
+        smoke -- tidings watch /watched "$url/sets/demo" \
+        --base-uri http://example.org/watched/ --state watch --once
+    expect "both followed" in_image smoke -- tidings follow "$url/sets/demo" \
+        --from-start --state follow --count 2
+    expect_line ' created http://example.org/1$' "$work/said.log"
+    expect_line ' created http://example.org/watched/hello.txt$' "$work/said.log"
+    end_broker
+    say "ended gracefully"
+    if in_image smoke -- tidingsd-healthy "${url##*:}" >/dev/null 2>&1; then
+        fail "healthy although nothing runs"
+    fi
+}
+
+is_open() {
+    (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
+bridge_is_up() {
+    [ "$(timeout 5 mosquitto_sub -p "$1" -V 5 -t tidings/status -C 1 \
+        2>/dev/null)" = online ]
+}
+
+# The files of compose.yaml, with Mosquitto of this machine on another port.
+smoke_bridge() {
+    local port=$((20000 + RANDOM % 10000)) subscriber
+    mkdir -m 777 "$work/mosquitto"
+    sed -e "s|^listener .*|listener $port 127.0.0.1|" \
+        -e "s|^persistence_location .*|persistence_location $work/mosquitto/|" \
+        "$top/docker/mosquitto.conf" >"$work/mosquitto.conf"
+    chmod 755 "$work" # Mosquitto goes on as its own user
+    mosquitto -c "$work/mosquitto.conf" >"$work/mosquitto.log" 2>&1 &
+    running[$!]=1
+    wait_for "mosquitto" is_open "$port"
+    sed -e "s|^url = .*|url = mqtt://127.0.0.1:$port|" \
+        "$top/docker/tidingsd.ini" >"$work/tidingsd.ini"
+    timeout 60 stdbuf -oL mosquitto_sub -d -p "$port" -V 5 -C 2 \
+        -t 'tidings/demo/notifications' >"$work/subscriber.log" 2>&1 &
+    subscriber=$!
+    running[$subscriber]=1
+    wait_for "a subscriber" has_line '^Subscribed' "$work/subscriber.log"
+
+    start_broker --volume "$work/tidingsd.ini:/etc/tidings/tidingsd.ini:ro" smoke \
+        -- tidingsd --config /etc/tidings/tidingsd.ini --listen 127.0.0.1:0
+    wait_for "the bridge" bridge_is_up "$port"
+    expect "a change posted" in_image smoke -- tidings publish "$url/sets/demo" \
+        --change updated http://example.org/out
+    expect "a change published by MQTT" mosquitto_pub -p "$port" -V 5 -q 1 \
+        -t plant/demo/changes \
+        -m '{"loc":"http://example.org/in","change":"updated"}'
+    wait "$subscriber" || fail "the bridge did not tell of both"
+    expect_line '"http://example.org/out"' "$work/subscriber.log"
+    expect_line '"http://example.org/in"' "$work/subscriber.log"
+    say "both told by MQTT"
+    end_broker
+}
+
+check_compose() {
+    local compose
+    if docker compose version >/dev/null 2>&1; then
+        compose=(docker compose)
+    elif command -v docker-compose >/dev/null; then
+        compose=(docker-compose)
+    else
+        say "compose.yaml: not looked at: there is neither docker compose nor" \
+            "docker-compose"
+        return
+    fi
+    "${compose[@]}" --file "$top/docker/compose.yaml" config --quiet
+    say "compose.yaml is good to" "${compose[@]}"
+}
+
+check_compose
+apt_settings
+make_base >"$work/base.log" 2>&1
+say "base image: $(image images --format '{{.Size}}' base)"
+build >"$work/build.log" 2>&1
+say "image: $(image images --format '{{.Size}}' tidings)"
+image from --name smoke tidings >/dev/null
+check_settings
+smoke
+smoke_bridge
+say "all is well"
