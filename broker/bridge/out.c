@@ -31,8 +31,7 @@ out_pause(struct lane *lane)
     static const struct backoff backoff = {SECOND_US, 60 * SECOND_US};
     unsigned failures = lane->failures < PAUSES ? ++lane->failures : PAUSES;
 
-    lane->resume_us =
-        clock_steady_us() + backoff_pause(&backoff, failures, UINT32_MAX);
+    lane->resume_us = clock_steady_us() + backoff_pause(&backoff, failures, 0);
     list_remove(&lane->queue);
     list_append(&lane->out->paused[failures - 1], &lane->queue);
 }

@@ -49,20 +49,21 @@ mqtt_open(struct mqtt **mqtt, const struct mqtt_options *options,
     return STATUS_OK;
 }
 
-/* As the thread would: rounds, in which all is acknowledged. */
+/* As the thread would: rounds, in which all is acknowledged; until nothing
+ * comes of them any more. */
 void
 mqtt_stop(struct mqtt *m)
 {
+    size_t before;
+
     if (!m || m->has_stopped)
         return;
-    if (m->is_connected && m->options.calls->farewell)
-        while (!m->options.calls->farewell(m->options.user)) {
-            size_t before = m->n_published;
-
-            quiet_mqtt_acknowledge_all();
-            if (m->n_published == before)
-                break; /* its time is up */
-        }
+    do {
+        before = m->n_published;
+        if (!m->is_connected || !m->options.calls->farewell ||
+            m->options.calls->farewell(m->options.user))
+            break;
+    } while (quiet_mqtt_acknowledge_all() > 0 || m->n_published > before);
     m->has_stopped = true;
     m->is_connected = false;
 }
@@ -359,19 +360,22 @@ quiet_mqtt_acknowledge(size_t i, int reason)
         m->options.calls->acknowledged(m->options.user, message->mid, reason);
 }
 
-void
+size_t
 quiet_mqtt_acknowledge_all(void)
 {
-    size_t before;
+    size_t before, n = 0;
 
     do {
         before = quiet_mqtt->n_published;
         for (size_t i = 0; i < before; i++)
             if (quiet_mqtt->published[i].mid > 0 &&
-                !quiet_mqtt->published[i].is_acknowledged)
+                !quiet_mqtt->published[i].is_acknowledged) {
                 quiet_mqtt_acknowledge(i, 0);
+                n++;
+            }
         quiet_mqtt_turn();
     } while (quiet_mqtt->n_published > before);
+    return n;
 }
 
 void

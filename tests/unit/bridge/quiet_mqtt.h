@@ -101,8 +101,8 @@ char *quiet_mqtt_property(const struct quiet_message *message,
 void quiet_mqtt_acknowledge(size_t i, int reason);
 
 /* All that were not, of this connection, in order, then turns: again, until
- * nothing more is published. */
-void quiet_mqtt_acknowledge_all(void);
+ * nothing more is published. How many there were. */
+size_t quiet_mqtt_acknowledge_all(void);
 
 /* Hands a message to the owner. No turn is made. */
 void quiet_mqtt_receive(const struct mqtt_received *message);
