@@ -171,6 +171,8 @@ next_time(const struct out *out, bool is_connected)
     if (is_connected && !list_is_empty(&out->resting))
         earlier(&at_us,
                 list_entry(out->resting.next, struct lane, told)->rested_us);
+    if (out->farewell_us > 0 && !out->is_offline_sent)
+        earlier(&at_us, out->farewell_us + MQTT_FAREWELL_US / 2);
     return at_us;
 }
 

@@ -37,14 +37,15 @@ qos_of(const struct out *out)
 
 /* Status */
 
-/* false: it cannot be told. */
+/* Where the window is full it does not wait in it: at QoS 0 nothing holds it
+ * back. false: it cannot be told. */
 static bool
 send_status(struct out *out, const char *text, bool is_last)
 {
     struct mqtt_message message = {
         .topic = out->status_topic.text,
         .payload = slice_of(text),
-        .qos = qos_of(out),
+        .qos = out->window.in_flight < out->window.max ? qos_of(out) : 0,
         .is_retained = true,
     };
     struct problem why = {""};
