@@ -60,9 +60,8 @@ static const char *const sql[STATEMENTS] = {
     [FIND_BRIDGE] = "SELECT identity, since FROM bridges WHERE name=?",
     [PUT_BRIDGE] = "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
     [READ_LANES] = "SELECT name, epoch, acked, ends FROM lanes WHERE bridge=?",
-    [PUT_LANE] =
-        "INSERT OR REPLACE INTO lanes(bridge, name, epoch, acked, ends)"
-        " VALUES(?,?,?,?,?)",
+    [PUT_LANE] = ("INSERT OR REPLACE INTO lanes(bridge, name, epoch, acked, "
+                  "ends) VALUES(?,?,?,?,?)"),
     [END_LANE] = "DELETE FROM lanes WHERE bridge=? AND name=?",
     [READ_FILTERS] = "SELECT filter FROM filters WHERE bridge=?",
     [PUT_FILTER] = "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)",
