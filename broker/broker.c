@@ -9,7 +9,6 @@
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
 #include "broker/bridge/bridges.h"
-#include "broker/bridge/mqtt.h"
 #include "broker/http/http.h"
 #include "broker/hub/hub.h"
 #include "broker/net/server.h"
@@ -155,8 +154,8 @@ check_bridge_files(const struct bridge_config *bridge, struct problem *why)
     struct problem inner = {""};
     enum status rc = bridge_check_files(bridge, &inner);
 
-    if (!rc)
-        rc = mqtt_check_files(bridge, &inner);
+    if (!rc && bridge->cert[0])
+        rc = server_check_tls(bridge->cert, bridge->key, &inner);
     if (rc)
         return problem(why, rc, "%s: %s", bridge_place(bridge).text,
                        inner.text);

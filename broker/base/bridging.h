@@ -90,8 +90,8 @@ struct bridge_config {
 /* Does a bridge tell of the set? */
 bool bridge_tells(const struct bridge_config *bridge, const char *set);
 
-/* Room for a password and its NUL; tokens are passwords, too. */
-#define BRIDGE_PASSWORD_SIZE 8192
+/* Room for a password and its NUL. */
+#define BRIDGE_PASSWORD_SIZE 1024
 
 /* Reads the password: the first line of its file, now. Not to be called without
  * password_file. STATUS_INVALID: `why` names the file. Blocks. */

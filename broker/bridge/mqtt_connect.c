@@ -16,6 +16,9 @@
 /* Session Expiry Interval: never (MQTT 5, section 3.1.2.11.2). */
 #define EXPIRES_NEVER UINT32_MAX
 
+/* Of MQTT: a binary field's size has 16 bits. */
+#define PASSWORD_MAX 65535
+
 /* The library as a whole */
 
 static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,6 +43,44 @@ mqtt_library_end(void)
     pthread_mutex_lock(&library_lock);
     mosquitto_lib_cleanup();
     pthread_mutex_unlock(&library_lock);
+}
+
+/* The password */
+
+struct password {
+    char text[PASSWORD_MAX + 3]; /* terminated */
+};
+
+/* The first line of its file, read anew for each connection: whoever changes
+ * the password writes it there, and need not restart us. */
+static enum status
+read_password(struct password *to, const char *path, struct problem *why)
+{
+    FILE *file = fopen(path, "re");
+    enum status rc = STATUS_OK;
+    size_t size;
+
+    to->text[0] = '\0';
+    if (!file) {
+        problem_errno(why, "cannot read the password file", path);
+        return STATUS_INVALID;
+    }
+    /* No second copy of it in a buffer. */
+    setvbuf(file, NULL, _IONBF, 0);
+    errno = 0;
+    if (!fgets(to->text, sizeof(to->text), file) && ferror(file)) {
+        problem_errno(why, "cannot read the password file", path);
+        rc = STATUS_INVALID;
+        goto out;
+    }
+    size = strcspn(to->text, "\r\n");
+    to->text[size] = '\0';
+    if (size > PASSWORD_MAX)
+        rc = problem(why, STATUS_INVALID, "%s: a password has at most %d bytes",
+                     path, PASSWORD_MAX);
+out:
+    fclose(file);
+    return rc;
 }
 
 /* TLS */
@@ -185,13 +226,13 @@ mqtt_is_shaking(const struct mqtt *mqtt)
 enum status
 mqtt_check_files(const struct bridge_config *config, struct problem *why)
 {
-    char password[BRIDGE_PASSWORD_SIZE];
+    struct password password;
     SSL_CTX *ctx = NULL;
     enum status rc = STATUS_OK;
 
     if (config->password_file[0]) {
-        rc = bridge_password(config, password, why);
-        explicit_bzero(password, sizeof(password));
+        rc = read_password(&password, config->password_file, why);
+        explicit_bzero(&password, sizeof(password));
     }
     if (!rc && config->is_tls)
         rc = make_tls(&ctx, config, why);
@@ -209,26 +250,24 @@ failed(int rc, const char *what, struct problem *why)
               : STATUS_OK;
 }
 
-/* The password is read anew for each connection: whoever changes it writes it
- * to its file, and need not restart us. */
 static enum status
 set_user(struct mosquitto *client, const struct bridge_config *c,
          struct problem *why)
 {
-    char password[BRIDGE_PASSWORD_SIZE];
+    struct password password;
     bool has_password = c->password_file[0] != '\0';
     enum status rc = STATUS_OK;
 
     if (!c->user[0] && !has_password)
         return STATUS_OK;
     if (has_password)
-        rc = bridge_password(c, password, why);
+        rc = read_password(&password, c->password_file, why);
     if (!rc)
-        rc = failed(mosquitto_username_pw_set(client,
-                                              c->user[0] ? c->user : NULL,
-                                              has_password ? password : NULL),
-                    "the MQTT broker's user cannot be set", why);
-    explicit_bzero(password, sizeof(password));
+        rc = failed(
+            mosquitto_username_pw_set(client, c->user[0] ? c->user : NULL,
+                                      has_password ? password.text : NULL),
+            "the MQTT broker's user cannot be set", why);
+    explicit_bzero(&password, sizeof(password));
     return rc;
 }
 

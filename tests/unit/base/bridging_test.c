@@ -559,7 +559,7 @@ a_password_is_the_first_line_of_its_file(void **state)
     tempdir_write(tempdir_fd(state), "password", long_line);
     snprintf(want, sizeof(want),
              "the first line of the password file %s has a NUL, or more than "
-             "8191 bytes",
+             "1023 bytes",
              path);
     assert_int_equal(bridge_password(b, password, &why), STATUS_INVALID);
     assert_string_equal(why.text, want);
