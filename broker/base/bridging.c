@@ -10,7 +10,7 @@
 /* Making them */
 
 enum status
-bridges_add(struct bridge_config **bridges, size_t *n, struct problem *why)
+bridging_add(struct bridge_config **bridges, size_t *n, struct problem *why)
 {
     struct bridge_config *larger;
 
@@ -27,7 +27,7 @@ bridges_add(struct bridge_config **bridges, size_t *n, struct problem *why)
 }
 
 void
-bridges_free(struct bridge_config *bridges, size_t n)
+bridging_free(struct bridge_config *bridges, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         free(bridges[i].inputs);
@@ -90,8 +90,10 @@ bridge_check(const struct bridge_config *bridge, const char **key,
         return problem(why, STATUS_INVALID,
                        "has neither out nor in: nothing would go either way");
     *key = "password-file";
-    if (bridge->password_file[0] && !bridge->user[0])
-        return problem(why, STATUS_INVALID, "has no user with it");
+    if (bridge->password_file[0] && !bridge->user[0] &&
+        bridge->version == BRIDGE_MQTT_311)
+        return problem(why, STATUS_INVALID,
+                       "has no user with it, which version 3.1.1 wants");
     *key = "keepalive";
     if (bridge->keepalive_us % 1000000)
         return problem(why, STATUS_INVALID, "has to be whole seconds");
@@ -125,8 +127,8 @@ check_two(const struct bridge_config *one, const struct bridge_config *two,
 }
 
 enum status
-bridges_check(const struct bridge_config *bridges, size_t n, const char *path,
-              struct problem *why)
+bridging_check(const struct bridge_config *bridges, size_t n, const char *path,
+               struct problem *why)
 {
     for (size_t i = 1; i < n; i++)
         for (size_t k = 0; k < i; k++) {
@@ -159,74 +161,4 @@ bridge_tells(const struct bridge_config *bridge, const char *set)
         if (slice_is(slice_take(&rest, ','), set))
             return true;
     return false;
-}
-
-enum status
-bridge_password(const struct bridge_config *bridge,
-                char password[BRIDGE_PASSWORD_SIZE], struct problem *why)
-{
-    const char *path = bridge->password_file;
-    FILE *file = fopen(path, "re");
-    size_t size = 0;
-    int c = EOF;
-
-    if (file) {
-        while ((c = getc(file)) != EOF && c != '\n' && c != '\0' &&
-               size + 1 < BRIDGE_PASSWORD_SIZE)
-            password[size++] = (char)c;
-    }
-    if (!file || ferror(file)) {
-        problem_errno(why, "cannot read the password file", path);
-        if (file)
-            fclose(file);
-        return STATUS_INVALID;
-    }
-    fclose(file);
-    if (c != EOF && c != '\n')
-        return problem(why, STATUS_INVALID,
-                       "the first line of the password file %s has a NUL, or "
-                       "more than %d bytes",
-                       path, BRIDGE_PASSWORD_SIZE - 1);
-    if (size > 0 && password[size - 1] == '\r')
-        size--;
-    password[size] = '\0';
-    if (size == 0)
-        return problem(why, STATUS_INVALID,
-                       "the first line of the password file %s is empty", path);
-    return STATUS_OK;
-}
-
-static enum status
-check_file(const char *path, const char *what, struct problem *why)
-{
-    FILE *file;
-    bool is_read;
-
-    if (!path[0])
-        return STATUS_OK;
-    file = fopen(path, "re");
-    is_read = file && (getc(file) != EOF || !ferror(file));
-    if (!is_read)
-        problem_errno(why, what, path);
-    if (file)
-        fclose(file);
-    return is_read ? STATUS_OK : STATUS_INVALID;
-}
-
-enum status
-bridge_check_files(const struct bridge_config *bridge, struct problem *why)
-{
-    char password[BRIDGE_PASSWORD_SIZE];
-    enum status rc = STATUS_OK;
-
-    if (bridge->password_file[0])
-        rc = bridge_password(bridge, password, why);
-    explicit_bzero(password, sizeof(password));
-    if (!rc)
-        rc = check_file(bridge->ca, "ca: cannot read", why);
-    if (!rc)
-        rc = check_file(bridge->cert, "cert: cannot read", why);
-    if (!rc)
-        rc = check_file(bridge->key, "key: cannot read", why);
-    return rc;
 }

@@ -90,19 +90,6 @@ struct bridge_config {
 /* Does a bridge tell of the set? */
 bool bridge_tells(const struct bridge_config *bridge, const char *set);
 
-/* Room for a password and its NUL. */
-#define BRIDGE_PASSWORD_SIZE 1024
-
-/* Reads the password: the first line of its file, now. Not to be called without
- * password_file. STATUS_INVALID: `why` names the file. Blocks. */
-MUST_CHECK enum status bridge_password(const struct bridge_config *bridge,
-                                       char password[BRIDGE_PASSWORD_SIZE],
-                                       struct problem *why);
-
-/* Can its files be read: password, certificates, key? Blocks. */
-MUST_CHECK enum status bridge_check_files(const struct bridge_config *bridge,
-                                          struct problem *why);
-
 /* Where it stands, for problems: "[mqtt NAME]", "--mqtt". */
 struct bridge_place {
     char text[BRIDGE_NAME_MAX + 16];
@@ -110,8 +97,8 @@ struct bridge_place {
 
 struct bridge_place bridge_place(const struct bridge_config *bridge);
 
-/* How config.c makes them: bridges_add, bridge_init, bridge_read for each key,
- * bridge_check; bridges_check when all are there. STATUS_INVALID: a problem of
+/* How config.c makes them: bridging_add, bridge_init, bridge_read for each key,
+ * bridge_check; bridging_check when all are there. STATUS_INVALID: a problem of
  * a value is without key and place, as that of option_read. */
 
 /* The keys of a section. */
@@ -119,9 +106,9 @@ extern const struct options bridge_options;
 
 /* One more at the end of an array that may be NULL. STATUS_INVALID: there are
  * BRIDGES_MAX. */
-MUST_CHECK enum status bridges_add(struct bridge_config **bridges, size_t *n,
-                                   struct problem *why);
-void bridges_free(struct bridge_config *bridges, size_t n);
+MUST_CHECK enum status bridging_add(struct bridge_config **bridges, size_t *n,
+                                    struct problem *why);
+void bridging_free(struct bridge_config *bridges, size_t n);
 
 /* Name, place, defaults. Forgets what was there. STATUS_INVALID: the name. */
 MUST_CHECK enum status bridge_init(struct bridge_config *bridge,
@@ -139,8 +126,8 @@ MUST_CHECK enum status bridge_check(const struct bridge_config *bridge,
 
 /* Does one go with the other? `path`: the file they come from; the problem
  * names line and section. */
-MUST_CHECK enum status bridges_check(const struct bridge_config *bridges,
-                                     size_t n, const char *path,
-                                     struct problem *why);
+MUST_CHECK enum status bridging_check(const struct bridge_config *bridges,
+                                      size_t n, const char *path,
+                                      struct problem *why);
 
 #endif

@@ -221,7 +221,7 @@ add_mqtt(struct config *config, struct problem *why)
 
     if (!config->mqtt[0])
         return STATUS_OK;
-    rc = bridges_add(&config->bridges, &config->n_bridges, &inner);
+    rc = bridging_add(&config->bridges, &config->n_bridges, &inner);
     if (rc)
         return problem(why, rc, "--mqtt: %s", inner.text);
     bridge = config->bridges;
@@ -255,8 +255,8 @@ read_all(struct config *config, int argc, char **argv, enum config_wish *wish,
     if (!rc)
         rc = add_mqtt(config, why);
     if (!rc)
-        rc = bridges_check(config->bridges, config->n_bridges,
-                           given.values[file], why);
+        rc = bridging_check(config->bridges, config->n_bridges,
+                            given.values[file], why);
     return rc;
 }
 
@@ -276,7 +276,7 @@ config_read(struct config *config, int argc, char **argv,
 void
 config_fini(struct config *config)
 {
-    bridges_free(config->bridges, config->n_bridges);
+    bridging_free(config->bridges, config->n_bridges);
     config->bridges = NULL;
     config->n_bridges = 0;
 }
@@ -300,8 +300,7 @@ config_help(FILE *to)
                 "Tells the world what changed: takes changes by HTTP POST, "
                 "keeps them in\nResourceSync Change Lists, pushes them to "
                 "subscribers: WebSocket, server-sent\nevents, WebSub "
-                "callbacks, MQTT. Takes them from MQTT brokers, "
-                "too.\n\n");
+                "callbacks, MQTT brokers.\n\n");
     options_help(&options, to);
     fprintf(to, "\n" VALUES
                 "\n\"--name=value\" is the same as \"--name value\".\n");

@@ -84,7 +84,7 @@ begin_section(struct reading *r, struct slice title, struct problem *why)
                            "%s: is there twice, first in line %u",
                            bridge_place(&config->bridges[i]).text,
                            config->bridges[i].line);
-    rc = bridges_add(&config->bridges, &config->n_bridges, &inner);
+    rc = bridging_add(&config->bridges, &config->n_bridges, &inner);
     if (!rc)
         rc = bridge_init(bridge_of(r), rest, r->line, &inner);
     if (rc)

@@ -118,6 +118,11 @@ struct mqtt_options {
     void *user;
 };
 
+/* Can the password be read, and does TLS take the files, as far as can be told
+ * without connecting? Blocks. STATUS_INVALID: no. */
+MUST_CHECK enum status mqtt_check_files(const struct bridge_config *config,
+                                        struct problem *why);
+
 /* Starts the thread, which connects; *mqtt is set before the owner is called.
  * What is lent besides `config` is so for the call only. STATUS_INVALID: the
  * password's file cannot be read, or TLS does not take its files. */

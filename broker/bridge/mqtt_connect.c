@@ -90,7 +90,10 @@ static const char *
 tls_reason(void)
 {
     unsigned long code = ERR_get_error();
-    const char *text = code ? ERR_reason_error_string(code) : NULL;
+    const char *text = ERR_SYSTEM_ERROR(code)
+                           ? strerror(ERR_GET_REASON(code)) /* no such file */
+                       : code ? ERR_reason_error_string(code)
+                              : NULL;
 
     ERR_clear_error();
     return text ? text : "OpenSSL does not say why";

@@ -87,10 +87,6 @@ void mqtt_accepted(struct mqtt *mqtt);
  * Without one, `why` says why. */
 MUST_CHECK enum status mqtt_connect(struct mqtt *mqtt, struct problem *why);
 
-/* Could mqtt_connect read its files? STATUS_INVALID. */
-MUST_CHECK enum status mqtt_check_files(const struct bridge_config *config,
-                                        struct problem *why);
-
 /* Is the TLS handshake not finished? */
 bool mqtt_is_shaking(const struct mqtt *mqtt);
 

@@ -156,9 +156,10 @@ check_looks_at_the_files_of_bridges(void **state)
          "cannot read the password file /nowhere/password: No such file or "
          "directory"},
         {"ca = /nowhere/ca.pem\n",
-         "ca: cannot read /nowhere/ca.pem: No such file or directory"},
+         "cannot use the CA certificates /nowhere/ca.pem: No such file or "
+         "directory"},
         {"cert = /dev/null\nkey = /dev/null\n",
-         "/dev/null: there is no certificate in it"},
+         "cannot use the certificate /dev/null: no start line"},
     };
     struct ini *ini = *state;
     char said[4096], text[500], want[1000];

@@ -410,8 +410,9 @@ keys_that_do_not_go_together_are_told(void **state)
         {"[mqtt a]\nout = *\n", "1: [mqtt a]: url is missing"},
         {"[mqtt a]\nurl = mqtt://a\n", "1: [mqtt a]: has neither out nor in: "
                                        "nothing would go either way"},
-        {LEAST "password-file = x\n",
-         "4: [mqtt a]: password-file has no user with it"},
+        {LEAST "password-file = x\nversion = 3.1.1\n",
+         "4: [mqtt a]: password-file has no user with it, which version 3.1.1 "
+         "wants"},
         {LEAST "keepalive = 5.5\n",
          "4: [mqtt a]: keepalive has to be whole seconds"},
         {LEAST "qos = 0\nretry-first = 31\n",
@@ -510,87 +511,6 @@ there_is_an_end_to_bridges_inputs_and_names(void **state)
     free(text);
 }
 
-/* Of a file, its first line, whatever it ends with. */
-static void
-a_password_is_the_first_line_of_its_file(void **state)
-{
-    static const struct {
-        const char *text, *password;
-    } files[] = {
-        {"secret", "secret"},
-        {"secret\n", "secret"},
-        {"se cret \r\nmore\n", "se cret "},
-        {"s\xc3\xa4\n", "s\xc3\xa4"},
-    };
-    struct bridge_config *b = calloc(1, sizeof(*b));
-    char password[BRIDGE_PASSWORD_SIZE], want[400], path[200];
-    char long_line[BRIDGE_PASSWORD_SIZE + 1];
-    struct problem why;
-
-    snprintf(path, sizeof(path), "%s/password", tempdir_path(state));
-    memcpy(b->password_file, path, sizeof(path));
-    snprintf(want, sizeof(want),
-             "cannot read the password file %s: No such file or directory",
-             path);
-    assert_int_equal(bridge_password(b, password, &why), STATUS_INVALID);
-    assert_string_equal(why.text, want);
-    assert_int_equal(bridge_check_files(b, &why), STATUS_INVALID);
-    assert_string_equal(why.text, want);
-
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        tempdir_write(tempdir_fd(state), "password", files[i].text);
-        assert_int_equal(bridge_password(b, password, &why), STATUS_OK);
-        assert_string_equal(password, files[i].password);
-    }
-
-    tempdir_write(tempdir_fd(state), "password", "\nsecret\n");
-    snprintf(want, sizeof(want),
-             "the first line of the password file %s is empty", path);
-    assert_int_equal(bridge_password(b, password, &why), STATUS_INVALID);
-    assert_string_equal(why.text, want);
-
-    memset(long_line, 'x', sizeof(long_line));
-    long_line[BRIDGE_PASSWORD_SIZE - 1] = '\0';
-    tempdir_write(tempdir_fd(state), "password", long_line);
-    assert_int_equal(bridge_password(b, password, &why), STATUS_OK);
-    assert_string_equal(password, long_line);
-    long_line[BRIDGE_PASSWORD_SIZE - 1] = 'x';
-    long_line[BRIDGE_PASSWORD_SIZE] = '\0';
-    tempdir_write(tempdir_fd(state), "password", long_line);
-    snprintf(want, sizeof(want),
-             "the first line of the password file %s has a NUL, or more than "
-             "1023 bytes",
-             path);
-    assert_int_equal(bridge_password(b, password, &why), STATUS_INVALID);
-    assert_string_equal(why.text, want);
-    free(b);
-}
-
-/* --check looks at them before a start does. */
-static void
-files_that_cannot_be_read_are_named(void **state)
-{
-    struct bridge_config *b = calloc(1, sizeof(*b));
-    struct problem why;
-    char want[400], path[200];
-
-    assert_int_equal(bridge_check_files(b, &why), STATUS_OK);
-
-    snprintf(path, sizeof(path), "%s/none", tempdir_path(state));
-    memcpy(b->key, path, sizeof(path));
-    snprintf(want, sizeof(want),
-             "key: cannot read %s: No such file or directory", path);
-    assert_int_equal(bridge_check_files(b, &why), STATUS_INVALID);
-    assert_string_equal(why.text, want);
-
-    snprintf(path, sizeof(path), "%s", tempdir_path(state));
-    memcpy(b->ca, path, sizeof(path));
-    snprintf(want, sizeof(want), "ca: cannot read %s: Is a directory", path);
-    assert_int_equal(bridge_check_files(b, &why), STATUS_INVALID);
-    assert_string_equal(why.text, want);
-    free(b);
-}
-
 #define IN_TEMPDIR(test) \
     cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
 
@@ -610,8 +530,6 @@ main(void)
         IN_TEMPDIR(keys_that_do_not_go_together_are_told),
         IN_TEMPDIR(bridges_that_would_be_in_each_others_way_are_refused),
         IN_TEMPDIR(there_is_an_end_to_bridges_inputs_and_names),
-        IN_TEMPDIR(a_password_is_the_first_line_of_its_file),
-        IN_TEMPDIR(files_that_cannot_be_read_are_named),
     };
 
     return cmocka_run_group_tests_name("bridging", tests, NULL, NULL);
