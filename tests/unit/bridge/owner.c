@@ -163,6 +163,7 @@ owner_prepare(struct owner *o, unsigned port)
                    .packet_bytes = 1 << 20},
         .calls = {on_connected, on_acknowledged, on_received, on_subscribed,
                   on_lost, on_turn, on_farewell},
+        .message = {.topic = "a"},
     };
     o->options = (struct mqtt_options){.config = &o->config,
                                        .client_id = "test-out",
