@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,341 +9,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <openssl/rand.h>
-#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 
-#include "broker/base/backoff.h"
 #include "broker/base/clock.h"
-#include "broker/base/diag.h"
-#include "broker/base/metrics.h"
 #include "broker/bridge/mqtt_inside.h"
 #include "broker/bridge/resolve.h"
 
 /* From the name's look-up to CONNACK. */
 #define CONNECT_US ((int64_t)10000000)
 
-/* How often the library may look whether it is time for a PINGREQ. */
-#define MISC_US ((int64_t)1000000)
-
-/* What a round reads at most, so that whoever sends without end does not keep
- * `turn` from its turn, nor us from a bounded memory. */
-#define ROUND_PACKETS 4096
-#define ROUND_BYTES   ((size_t)8 << 20)
-
-/* Reads that bring nothing while the other side has hung up. */
-#define IDLE_READS 16
-
-#define NEVER INT64_MAX
-
 static bool
 is_stopping(struct mqtt *mqtt)
 {
     return atomic_load_explicit(&mqtt->is_stopping, memory_order_acquire);
-}
-
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* States */
-
-/* The only place that changes the state. */
-static void
-set_condition(struct mqtt *mqtt, enum mqtt_condition condition)
-{
-    struct mqtt_state *s = &mqtt->state;
-    bool was_connected;
-
-    pthread_mutex_lock(&mqtt->lock);
-    was_connected = s->condition == MQTT_CONNECTED;
-    if (was_connected != (condition == MQTT_CONNECTED))
-        s->since_us = clock_now_us();
-    s->condition = condition;
-    if (condition == MQTT_CONNECTED) {
-        s->connections++;
-        s->why.text[0] = '\0';
-    } else if (condition == MQTT_WAITING) {
-        s->why = mqtt->why;
-    }
-    pthread_mutex_unlock(&mqtt->lock);
-
-    if (was_connected)
-        metrics_add(METRIC_MQTT_CONNECTED, -1);
-    if (condition == MQTT_CONNECTED) {
-        metrics_add(METRIC_MQTT_CONNECTED, 1);
-        metrics_add(METRIC_MQTT_CONNECTIONS, 1);
-    }
-}
-
-void
-mqtt_end(struct mqtt *mqtt, const char *format, ...)
-{
-    va_list arguments;
-
-    if (mqtt->is_ending)
-        return;
-    mqtt->is_ending = true;
-    mqtt->turn_us = 0; /* it may have missed a wake */
-    va_start(arguments, format);
-    vsnprintf(mqtt->why.text, sizeof(mqtt->why.text), format, arguments);
-    va_end(arguments);
-}
-
-/* What operators are told */
-
-static void
-tell_connected(struct mqtt *mqtt)
-{
-    const struct bridge_config *c = mqtt->options.config;
-    int64_t gone_us = clock_steady_us() - mqtt->gone_us;
-
-    DIAG(DIAG_INFO, "bridge", "connected to the MQTT broker",
-         diag_text("bridge", c->name),
-         diag_text("direction", mqtt->options.direction),
-         diag_text("url", c->url),
-         diag_number("after_s", (uint64_t)(gone_us / 1000000)));
-    memset(mqtt->warned, 0, sizeof(mqtt->warned));
-}
-
-/* Was it told since all was well? It is now. */
-static bool
-is_news(struct mqtt *mqtt, const struct problem *why)
-{
-    for (size_t i = 0; i < MQTT_WARNED; i++)
-        if (!strcmp(mqtt->warned[i].text, why->text))
-            return false;
-    memmove(mqtt->warned + 1, mqtt->warned,
-            (MQTT_WARNED - 1) * sizeof(mqtt->warned[0]));
-    mqtt->warned[0] = *why;
-    return true;
-}
-
-/* A warning once for each reason: whoever tries again twice a minute would say
- * the same all night. An MQTT broker that accepts and then cuts each time is
- * not what is meant by "all is well": tell_connected is left to mqtt_prove. */
-static void
-tell_failure(struct mqtt *mqtt, bool was_connected, int64_t pause_us)
-{
-    const struct bridge_config *c = mqtt->options.config;
-
-    DIAG(is_news(mqtt, &mqtt->why) ? DIAG_WARNING : DIAG_DEBUG, "bridge",
-         was_connected ? "the connection to the MQTT broker was lost"
-                       : "cannot connect to the MQTT broker",
-         diag_text("bridge", c->name),
-         diag_text("direction", mqtt->options.direction),
-         diag_text("url", c->url), diag_text("reason", mqtt->why.text),
-         diag_number("again_in_ms", (uint64_t)(pause_us / 1000)));
-}
-
-void
-mqtt_accepted(struct mqtt *mqtt)
-{
-    mqtt->is_connected = true;
-    mqtt->misc_us = clock_steady_us() + MISC_US;
-    set_condition(mqtt, MQTT_CONNECTED);
-    if (!mqtt->is_flapping)
-        tell_connected(mqtt);
-}
-
-void
-mqtt_prove(struct mqtt *mqtt)
-{
-    if (mqtt->is_proven || !mqtt->is_connected)
-        return;
-    mqtt->is_proven = true;
-    mqtt->is_flapping = false;
-    mqtt->failures = 0;
-    if (mqtt->warned[0].text[0])
-        tell_connected(mqtt);
-}
-
-void
-mqtt_drop(struct mqtt *mqtt, const struct problem *why)
-{
-    if (mqtt->client)
-        mqtt_end(mqtt, "%s", why->text);
-}
-
-/* A round */
-
-/* What to wait for. While TLS shakes hands the library would have us wait for
- * being able to write, for ever, after it once was not; OpenSSL knows better.
- * The same later, if it is stuck in the middle of a write. */
-static short
-wanted(const struct mqtt *mqtt)
-{
-    SSL *ssl = mosquitto_ssl_get(mqtt->client);
-
-    if (!mqtt->is_reached)
-        return POLLOUT;
-    if (mqtt_is_shaking(mqtt))
-        return SSL_want_write(ssl) ? POLLOUT : POLLIN | POLLRDHUP;
-    if (mosquitto_want_write(mqtt->client) && (!ssl || SSL_want_write(ssl)))
-        return POLLIN | POLLRDHUP | POLLOUT;
-    return POLLIN | POLLRDHUP;
-}
-
-/* Bytes that OpenSSL has read already wake no poll. */
-static bool
-has_unread(const struct mqtt *mqtt)
-{
-    SSL *ssl = mqtt->client ? mosquitto_ssl_get(mqtt->client) : NULL;
-
-    return ssl && mosquitto_socket(mqtt->client) >= 0 && SSL_pending(ssl) > 0;
-}
-
-/* Waits until something is to be done, at most until `end_us`. Returns what has
- * happened to the socket. `fd`: another one to wait for; -1: none. */
-static short
-await(struct mqtt *mqtt, int64_t end_us, int fd)
-{
-    struct pollfd fds[2] = {{mqtt->wake_fd, POLLIN, 0}, {fd, POLLIN, 0}};
-    int64_t until_us = earlier(end_us, mqtt->turn_us);
-    int64_t wait_us;
-    uint64_t wakes;
-    int wait_ms = -1;
-
-    if (mqtt->client) {
-        fds[1].fd = mosquitto_socket(mqtt->client);
-        fds[1].events = wanted(mqtt);
-    }
-    if (mqtt->is_connected)
-        until_us = earlier(until_us, mqtt->misc_us);
-    if (has_unread(mqtt)) {
-        wait_ms = 0;
-    } else if (until_us != NEVER) {
-        wait_us = until_us - clock_steady_us();
-        wait_ms = wait_us <= 0              ? 0
-                  : wait_us >= 3600000000ll ? 3600000
-                                            : (int)((wait_us + 999) / 1000);
-    }
-    if (poll(fds, 2, wait_ms) < 0)
-        return 0; /* EINTR: a round more */
-    if (fds[0].revents && read(mqtt->wake_fd, &wakes, sizeof(wakes)) < 0)
-        return fds[1].revents; /* nobody else reads it: cannot be */
-    return mqtt->client ? fds[1].revents : 0;
-}
-
-/* Is TCP there? */
-static void
-look_whether_reached(struct mqtt *mqtt, short happened)
-{
-    int error = 0;
-    socklen_t size = sizeof(error);
-
-    if (!happened)
-        return;
-    if (getsockopt(mosquitto_socket(mqtt->client), SOL_SOCKET, SO_ERROR, &error,
-                   &size))
-        error = errno;
-    /* One that has been there and is reset says perhaps why, to who reads. */
-    if (error && error != ECONNRESET)
-        mqtt_end(mqtt, "cannot connect to %s port %u: %s", mqtt->address,
-                 mqtt->options.config->port, strerror(error));
-    else
-        mqtt->is_reached = true;
-}
-
-/* Reads what has arrived. The library reads one packet a call, and says nothing
- * of it but by its callbacks: read on while these are called, or TLS has come
- * to an end with its handshake. */
-static void
-hear(struct mqtt *mqtt, short happened)
-{
-    bool has_hung_up = happened & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL);
-    unsigned n_before, idle = 0;
-    bool was_shaking;
-    int rc, error;
-
-    mqtt->heard_bytes = 0;
-    for (unsigned n = 0; n < ROUND_PACKETS && mqtt->heard_bytes < ROUND_BYTES;
-         n++) {
-        n_before = mqtt->n_heard;
-        was_shaking = mqtt_is_shaking(mqtt);
-        errno = 0;
-        rc = mosquitto_loop_read(mqtt->client, 1);
-        error = errno;
-        if (rc || mosquitto_socket(mqtt->client) < 0)
-            mqtt_explain(mqtt, rc, error);
-        if (mqtt->is_ending)
-            return;
-        if (mqtt->n_heard != n_before || was_shaking != mqtt_is_shaking(mqtt))
-            continue;
-        if (!has_hung_up)
-            return;
-        /* There may be something behind what tells nobody. But it must end: of
-         * a peer that went away in the handshake the library says nothing. */
-        if (++idle == IDLE_READS)
-            mqtt_explain(mqtt, MOSQ_ERR_CONN_LOST, 0);
-    }
-}
-
-static void
-look_at_keepalive(struct mqtt *mqtt)
-{
-    int64_t now_us = clock_steady_us();
-    int rc;
-
-    if (!mqtt->is_connected || now_us < mqtt->misc_us)
-        return;
-    mqtt->misc_us = now_us + MISC_US;
-    errno = 0;
-    rc = mosquitto_loop_misc(mqtt->client);
-    if (rc)
-        mqtt_explain(mqtt, rc, errno);
-}
-
-static void
-take_turn(struct mqtt *mqtt)
-{
-    int64_t wait_us;
-
-    atomic_exchange_explicit(&mqtt->is_woken, false, memory_order_acq_rel);
-    wait_us = mqtt->options.calls->turn(mqtt->options.user, mqtt->is_connected);
-    if (wait_us < 0 ||
-        __builtin_add_overflow(clock_steady_us(), wait_us, &mqtt->turn_us))
-        mqtt->turn_us = NEVER;
-}
-
-static void
-speak(struct mqtt *mqtt)
-{
-    unsigned n_before = mqtt->n_heard;
-    int rc, error;
-
-    if (!mqtt->is_reached || mqtt_is_shaking(mqtt) ||
-        !mosquitto_want_write(mqtt->client))
-        return;
-    errno = 0;
-    rc = mosquitto_loop_write(mqtt->client, 1);
-    error = errno;
-    if (rc || mosquitto_socket(mqtt->client) < 0)
-        mqtt_explain(mqtt, rc, error);
-    /* At QoS 0 that it is written is all that is acknowledged: there is room in
-     * the window. */
-    if (mqtt->n_heard != n_before)
-        mqtt->turn_us = 0;
-}
-
-/* The order is the promise of mqtt.h. A connection that is to be given up does
- * nothing more, least of all write. */
-static void
-take_round(struct mqtt *mqtt, int64_t end_us, int fd)
-{
-    short happened = await(mqtt, end_us, fd);
-
-    if (mqtt->client && !mqtt->is_reached)
-        look_whether_reached(mqtt, happened);
-    if (mqtt->is_reached && !mqtt->is_ending && (happened || has_unread(mqtt)))
-        hear(mqtt, happened);
-    if (!mqtt->is_ending)
-        look_at_keepalive(mqtt);
-    if (!mqtt->is_ending)
-        take_turn(mqtt);
-    if (mqtt->client && !mqtt->is_ending)
-        speak(mqtt);
 }
 
 /* A connection, from its beginning to its end */
@@ -384,7 +61,7 @@ find_addresses(struct mqtt *mqtt, int64_t deadline_us,
                          "the name server does not say where %s is", host);
             break;
         }
-        take_round(mqtt, deadline_us, resolve_fd(resolve));
+        mqtt_round(mqtt, deadline_us, resolve_fd(resolve));
         rc = STATUS_OK;
     }
     resolve_end(resolve);
@@ -428,7 +105,7 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
         if (clock_steady_us() >= end_us)
             say_what_is_missing(mqtt);
         else
-            take_round(mqtt, end_us, -1);
+            mqtt_round(mqtt, end_us, -1);
     }
 }
 
@@ -449,8 +126,8 @@ connect_somewhere(struct mqtt *mqtt)
                        ? deadline_us
                        : clock_steady_us() + CONNECT_US / (int64_t)answer.n;
         mqtt->is_ending = false;
-        try_address(mqtt, answer.addresses[i], earlier(reach_us, deadline_us),
-                    deadline_us);
+        try_address(mqtt, answer.addresses[i],
+                    mqtt_earlier(reach_us, deadline_us), deadline_us);
         if (mqtt->is_reached || clock_steady_us() >= deadline_us)
             break;
         if (!is_stopping(mqtt) && i + 1 < answer.n)
@@ -472,34 +149,16 @@ say_farewell(struct mqtt *mqtt)
     while (farewell && !farewell(mqtt->options.user)) {
         if (clock_steady_us() >= end_us)
             break;
-        take_round(mqtt, end_us, -1);
+        mqtt_round(mqtt, end_us, -1);
         if (mqtt->is_ending)
             return;
     }
     mosquitto_disconnect(mqtt->client);
     do {
-        speak(mqtt);
+        mqtt_speak(mqtt);
         left_us = end_us - clock_steady_us();
     } while (!mqtt->is_ending && left_us > 0 &&
              poll(&out, 1, (int)(left_us / 1000) + 1) > 0);
-}
-
-static int64_t
-count_failure(struct mqtt *mqtt, bool was_connected)
-{
-    const struct backoff backoff = {mqtt->options.config->retry_first_us,
-                                    mqtt->options.config->retry_max_us};
-    uint32_t random = 0;
-    int64_t pause_us;
-
-    if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
-        random = 0; /* all of the pause */
-    mqtt->failures++;
-    mqtt->is_flapping = was_connected && !mqtt->is_proven;
-    pause_us = backoff_pause(&backoff, mqtt->failures, random);
-    metrics_add(METRIC_MQTT_FAILURES, 1);
-    tell_failure(mqtt, was_connected, pause_us);
-    return pause_us;
 }
 
 /* There is one way back to the beginning, and it has a pause. */
@@ -512,10 +171,10 @@ run(struct thread *t)
 
     while (!is_stopping(mqtt)) {
         mqtt->is_ending = false;
-        set_condition(mqtt, MQTT_CONNECTING);
+        mqtt_set_condition(mqtt, MQTT_CONNECTING);
         connect_somewhere(mqtt);
         while (mqtt->is_connected && !mqtt->is_ending && !is_stopping(mqtt))
-            take_round(mqtt, NEVER, -1);
+            mqtt_round(mqtt, MQTT_NEVER, -1);
         if (mqtt->is_connected && !mqtt->is_ending)
             say_farewell(mqtt);
 
@@ -523,14 +182,14 @@ run(struct thread *t)
         hang_up(mqtt);
         if (is_stopping(mqtt))
             problem_set(&mqtt->why, "the bridge has ended");
-        set_condition(mqtt, MQTT_WAITING);
+        mqtt_set_condition(mqtt, MQTT_WAITING);
         if (is_stopping(mqtt))
             break;
 
         mqtt->is_ending = false;
-        end_us = clock_steady_us() + count_failure(mqtt, was_connected);
+        end_us = clock_steady_us() + mqtt_count_failure(mqtt, was_connected);
         while (clock_steady_us() < end_us && !is_stopping(mqtt))
-            take_round(mqtt, end_us, -1);
+            mqtt_round(mqtt, end_us, -1);
     }
 }
 
@@ -638,12 +297,4 @@ mqtt_close(struct mqtt *mqtt)
     mqtt_stop(mqtt);
     mqtt_library_end();
     release(mqtt);
-}
-
-void
-mqtt_state(struct mqtt *mqtt, struct mqtt_state *state)
-{
-    pthread_mutex_lock(&mqtt->lock);
-    *state = mqtt->state;
-    pthread_mutex_unlock(&mqtt->lock);
 }

@@ -1,10 +1,13 @@
 /*
  * mqtt_inside.h - what the files of an MQTT Client share.
  *
- *     mqtt            the thread, its rounds, states, pauses, what is told
+ *     mqtt            the thread: connects, serves, says farewell, pauses
+ *     mqtt_round      a round of it
+ *     mqtt_condition  states, and what operators are told of them
  *     mqtt_connect    makes libmosquitto's client: TLS, user, will, properties
  *     mqtt_messages   what is published and received, the library's callbacks
- *     mqtt_reason     why there is no connection, in words
+ *     mqtt_explain    why there is no connection, in words
+ *     mqtt_reason     the reasons of MQTT 5
  *
  * All of the client's own thread.
  */
@@ -76,12 +79,43 @@ struct mqtt {
     struct mqtt_state state;
 };
 
+/* Of times: there is none. */
+#define MQTT_NEVER INT64_MAX
+
+static inline int64_t
+mqtt_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How often the library may look whether it is time for a PINGREQ. */
+#define MQTT_MISC_US ((int64_t)1000000)
+
+/* mqtt_round.c */
+
+/* Waits until something happens, at most until `end_us` (steady), and does what
+ * mqtt.h promises of a round. `fd`: another one to wait for; -1: none. */
+void mqtt_round(struct mqtt *mqtt, int64_t end_us, int fd);
+
+/* Writes what is queued, as much as goes. */
+void mqtt_speak(struct mqtt *mqtt);
+
+/* mqtt_condition.c */
+
+void mqtt_set_condition(struct mqtt *mqtt, enum mqtt_condition condition);
+
 /* The connection is to be given up; the first reason counts. */
 void mqtt_end(struct mqtt *mqtt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* mqtt.c: CONNACK said so. */
+/* CONNACK said so. */
 void mqtt_accepted(struct mqtt *mqtt);
+
+/* The connection, or the try, has ended because of mqtt->why. How long to
+ * pause, in microseconds. */
+int64_t mqtt_count_failure(struct mqtt *mqtt, bool was_connected);
+
+/* mqtt_connect.c */
 
 /* Makes mqtt->client and begins to connect it to mqtt->address: does not block.
  * Without one, `why` says why. */
@@ -94,8 +128,10 @@ bool mqtt_is_shaking(const struct mqtt *mqtt);
 MUST_CHECK enum status mqtt_library_begin(struct problem *why);
 void mqtt_library_end(void);
 
-/* Sets the library's callbacks. */
+/* mqtt_messages.c: sets the library's callbacks. */
 void mqtt_listen(struct mqtt *mqtt);
+
+/* mqtt_explain.c */
 
 /* What a call of the library's loop that returned `rc`, errno being `error`,
  * and the closed socket, say about the end: mqtt_end. */

@@ -86,6 +86,10 @@ on_connect(struct mosquitto *client, void *user, int code, int flags,
         return;
     }
     learn_limits(mqtt, properties);
+    if (mqtt->limits.receive == 0) { /* MQTT 5, section 3.2.2.3.3 */
+        mqtt_end(mqtt, "the MQTT broker sent a Receive Maximum of 0");
+        return;
+    }
     if (!mqtt->options.calls->received)
         stop_logging(mqtt);
     mqtt_accepted(mqtt);

@@ -1,0 +1,142 @@
+#include <errno.h>
+#include <string.h>
+
+#include <openssl/ssl.h>
+
+#include "broker/bridge/mqtt_inside.h"
+
+/* MQTT 3.1.1, section 3.2.2.3, as reasons of MQTT 5. */
+static int
+of_old(int code)
+{
+    static const int codes[] = {0, 0x84, 0x85, 0x88, 0x86, 0x87};
+
+    return code > 0 && code < (int)(sizeof(codes) / sizeof(codes[0]))
+               ? codes[code]
+               : 0x80;
+}
+
+/* What might be the matter where an answer is none. */
+static const char *
+hint(const struct mqtt *mqtt)
+{
+    const struct bridge_config *c = mqtt->options.config;
+    bool wants_certificate = c->is_tls && !c->cert[0];
+
+    if (mqtt->is_connected)
+        return "";
+    if (c->version == BRIDGE_MQTT_5)
+        return wants_certificate
+                   ? " (it may want a client certificate, or version = 3.1.1)"
+                   : " (it may want version = 3.1.1)";
+    return wants_certificate ? " (it may want a client certificate)" : "";
+}
+
+void
+mqtt_refused(struct mqtt *mqtt, int code, const char *text)
+{
+    bool is_5 = mqtt->options.config->version == BRIDGE_MQTT_5;
+    int reason = code < MQTT_REASON_FAILED ? of_old(code) : code;
+    const char *help = "";
+
+    if (reason == 0x84)
+        help = is_5 ? " (version = 3.1.1 may help)" : " (version = 5 may help)";
+    else if (reason == 0x87)
+        help = " (user name and password may be wrong)";
+    if (text && *text)
+        mqtt_end(mqtt, "refused by the MQTT broker: %s%s: \"%s\"",
+                 mqtt_reason(reason), help, problem_quote(slice_of(text)).text);
+    else
+        mqtt_end(mqtt, "refused by the MQTT broker: %s%s", mqtt_reason(reason),
+                 help);
+}
+
+void
+mqtt_dismissed(struct mqtt *mqtt, int code)
+{
+    mqtt_end(mqtt, "disconnected by the MQTT broker: %s",
+             code < MQTT_REASON_FAILED ? "no reason is given"
+                                       : mqtt_reason(code));
+}
+
+/* The last part of "OpenSSL Error[0]: error:0A000086:SSL routines::certificate
+ * verify failed". */
+static const char *
+tls_words(const char *complaint)
+{
+    const char *colon = strrchr(complaint, ':');
+
+    return colon && colon[1] ? colon + 1 + (colon[1] == ' ') : complaint;
+}
+
+/* What TLS found wrong; false: nothing that it tells. */
+static bool
+explain_tls(struct mqtt *mqtt)
+{
+    int bad = mqtt->bad_certificate;
+
+    if (bad == X509_V_ERR_HOSTNAME_MISMATCH ||
+        bad == X509_V_ERR_IP_ADDRESS_MISMATCH)
+        mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not for %s",
+                 mqtt->options.config->host);
+    else if (bad)
+        mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not good: %s",
+                 X509_verify_cert_error_string(bad));
+    else if (mqtt->complaint[0])
+        mqtt_end(mqtt, "TLS: %s", tls_words(mqtt->complaint));
+    else
+        return false;
+    return true;
+}
+
+static void
+explain_cut(struct mqtt *mqtt)
+{
+    if (mqtt->is_connected)
+        mqtt_end(mqtt, "cut by the MQTT broker");
+    else if (mqtt_is_shaking(mqtt))
+        mqtt_end(mqtt, "cut by the MQTT broker in the TLS handshake");
+    else
+        mqtt_end(mqtt, "cut by the MQTT broker instead of an answer%s",
+                 hint(mqtt));
+}
+
+void
+mqtt_explain(struct mqtt *mqtt, int rc, int error)
+{
+    bool is_tls = mqtt->options.config->is_tls;
+
+    switch (rc) {
+    case MOSQ_ERR_SUCCESS: /* only the socket is closed */
+    case MOSQ_ERR_CONN_LOST:
+    case MOSQ_ERR_NO_CONN:
+        explain_cut(mqtt);
+        break;
+    case MOSQ_ERR_TLS:
+        if (!explain_tls(mqtt))
+            mqtt_end(mqtt, "TLS: the handshake failed");
+        break;
+    case MOSQ_ERR_ERRNO:
+        /* Of TLS, the library makes EPROTO of all. */
+        if (is_tls && explain_tls(mqtt))
+            break;
+        if (is_tls || error == 0 || error == EPROTO || error == ECONNRESET ||
+            error == EPIPE)
+            explain_cut(mqtt);
+        else
+            mqtt_end(mqtt, "cut: %s", strerror(error));
+        break;
+    case MOSQ_ERR_KEEPALIVE:
+        mqtt_end(mqtt, "no answer from the MQTT broker within the keepalive");
+        break;
+    case MOSQ_ERR_NOMEM:
+        mqtt_end(mqtt, "no memory");
+        break;
+    default:
+        mqtt_end(mqtt, "the MQTT broker does not speak MQTT%s: %s%s",
+                 mqtt->options.config->version == BRIDGE_MQTT_5 ? " 5"
+                                                                : " 3.1.1",
+                 mosquitto_strerror(rc), hint(mqtt));
+        break;
+    }
+}
