@@ -1,6 +1,7 @@
 #include "broker/bridge/mqtt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +137,25 @@ connect_somewhere(struct mqtt *mqtt)
     mqtt->address = NULL; /* the answer's */
 }
 
+/* Reads until the MQTT broker has closed the connection, too. The library
+ * closes the socket with DISCONNECT; where something has arrived by then and is
+ * not read, as always when messages stream in, TCP would reset the connection,
+ * and the MQTT broker lose what it has not read yet: DISCONNECT, and the last
+ * acknowledgements. What is read here was not acknowledged, and comes again. */
+static void
+await_end(int fd, int64_t end_us)
+{
+    struct pollfd in = {fd, POLLIN, 0};
+    char bytes[4096];
+    int64_t left_us;
+
+    shutdown(fd, SHUT_WR);
+    while ((left_us = end_us - clock_steady_us()) > 0 &&
+           poll(&in, 1, (int)(left_us / 1000) + 1) > 0 &&
+           read(fd, bytes, sizeof(bytes)) > 0)
+        ;
+}
+
 /* In rounds until the owner has said all; then DISCONNECT, which makes the
  * library close the socket, and the MQTT broker forget the last will. */
 static void
@@ -145,6 +165,7 @@ say_farewell(struct mqtt *mqtt)
     bool (*farewell)(void *user) = mqtt->options.calls->farewell;
     struct pollfd out = {mosquitto_socket(mqtt->client), POLLOUT, 0};
     int64_t left_us = MQTT_FAREWELL_US;
+    int fd;
 
     while (farewell && !farewell(mqtt->options.user)) {
         if (clock_steady_us() >= end_us)
@@ -153,12 +174,17 @@ say_farewell(struct mqtt *mqtt)
         if (mqtt->is_ending)
             return;
     }
+    fd = fcntl(out.fd, F_DUPFD_CLOEXEC, 0);
     mosquitto_disconnect(mqtt->client);
     do {
         mqtt_speak(mqtt);
         left_us = end_us - clock_steady_us();
     } while (!mqtt->is_ending && left_us > 0 &&
              poll(&out, 1, (int)(left_us / 1000) + 1) > 0);
+    if (fd >= 0) {
+        await_end(fd, end_us);
+        close(fd);
+    }
 }
 
 /* There is one way back to the beginning, and it has a pause. */
