@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/log/log.h"
-
 void
 in_stage_configure(struct in_stage *s, void **state)
 {
@@ -97,57 +95,13 @@ in_stage_report(struct in_stage *s)
 uint64_t
 in_stage_last(struct in_stage *s, const char *set)
 {
-    struct head head;
-
-    return registry_find(s->sets.registry, slice_of(set), &head) ? head.last
-                                                                 : 0;
-}
-
-static void
-add_locs(struct buf *to, struct slice fragments)
-{
-    static const char loc[] = "<loc>http://example.com/";
-
-    while (fragments.size > 0) {
-        const char *at =
-            memmem(fragments.data, fragments.size, loc, sizeof(loc) - 1);
-        struct slice rest;
-
-        if (!at)
-            return;
-        at += sizeof(loc) - 1;
-        rest =
-            (struct slice){at, fragments.size - (size_t)(at - fragments.data)};
-        if (to->size > 0)
-            BUF_ADD(to, " ");
-        buf_add_slice(to, slice_take(&rest, '<'));
-        fragments = rest;
-    }
+    return arrived_last(&s->sets, set);
 }
 
 void
-in_stage_assert_locs(struct in_stage *s, const char *name, const char *words)
+in_stage_assert_locs(struct in_stage *s, const char *set, const char *words)
 {
-    struct set *set = sets_find(&s->sets, name);
-    struct buf text;
-    uint64_t after = 0;
-
-    buf_init(&text, SIZE_MAX);
-    for (;;) {
-        struct batch *b = NULL;
-
-        assert_int_equal(log_read(registry_log(s->sets.registry), set->log,
-                                  after, LOG_DISK, &b, NULL),
-                         STATUS_OK);
-        if (!b)
-            break;
-        add_locs(&text, batch_slice(b, after, b->last));
-        after = b->last;
-        batch_unref(b);
-    }
-    buf_add(&text, "", 1);
-    assert_string_equal(text.data, words);
-    buf_fini(&text);
+    arrived_assert(&s->sets, set, words);
 }
 
 void

@@ -13,6 +13,7 @@
 
 #include "broker/bridge/in.h"
 #include "broker/bridge/round.h"
+#include "tests/unit/bridge/arrived.h"
 #include "tests/unit/bridge/quiet_mqtt.h"
 #include "tests/unit/sets/ingests.h"
 
@@ -46,11 +47,8 @@ void in_stage_fill(struct in_stage *s, size_t size);
 
 struct in_report in_stage_report(struct in_stage *s);
 
-/* The last seq of a set; 0: there is none. */
+/* As of arrived.h. */
 uint64_t in_stage_last(struct in_stage *s, const char *set);
-
-/* The entries of the set are http://example.com/ and one of these words, in
- * order. */
 void in_stage_assert_locs(struct in_stage *s, const char *set,
                           const char *words);
 

@@ -1,0 +1,18 @@
+/*
+ * arrived.h - what has come into a set by a bridge.
+ */
+#ifndef TESTS_UNIT_BRIDGE_ARRIVED_H
+#define TESTS_UNIT_BRIDGE_ARRIVED_H
+
+#include <stdint.h>
+
+#include "tests/support/sets.h"
+
+/* The last seq of a set; 0: there is none. */
+uint64_t arrived_last(struct sets *s, const char *set);
+
+/* The entries of the set are http://example.com/ and one of these words, in
+ * order. */
+void arrived_assert(struct sets *s, const char *set, const char *words);
+
+#endif

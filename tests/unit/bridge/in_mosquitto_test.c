@@ -1,0 +1,289 @@
+/* The same as in_test.c with the real client, and Mosquitto. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "broker/bridge/in.h"
+#include "tests/support/mosquitto.h"
+#include "tests/support/mqtt_peer.h"
+#include "tests/unit/bridge/arrived.h"
+#include "tests/unit/sets/ingests.h"
+
+struct stage {
+    struct mosquittod mosquitto;
+    struct sets sets;
+    struct ledger *ledger;
+    struct bridge_config config;
+    struct bridge_input input;
+    struct in *in;
+    struct mqtt_peer *teller;
+    size_t n_told;
+    const char *dir;
+};
+
+static void
+start(struct stage *s)
+{
+    struct problem why = {""};
+
+    sets_open(&s->sets);
+    if (bridge_ledger_open(&s->ledger, s->dir, &why) ||
+        in_open(&s->in, s->sets.registry, s->ledger, &s->config, &why))
+        fail_msg("%s", why.text);
+}
+
+static void
+stop(struct stage *s)
+{
+    in_close(s->in);
+    bridge_ledger_close(s->ledger);
+    sets_close(&s->sets);
+}
+
+static void
+close_stage(struct stage *s)
+{
+    mqtt_peer_close(s->teller);
+    stop(s);
+    mosquittod_close(&s->mosquitto);
+}
+
+static void
+tell(struct stage *s, const char *payload)
+{
+    s->n_told = mqtt_peer_say(
+        s->teller,
+        &(struct mqtt_saying){.topic = "a/x", .payload = slice_of(payload)});
+}
+
+/* Waits until `is_so`; fails the test after a minute. */
+static void
+await(struct stage *s, bool (*is_so)(struct stage *s, uint64_t n), uint64_t n)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+
+    for (unsigned i = 0; !is_so(s, n); i++) {
+        assert_true(i < 60000);
+        nanosleep(&moment, NULL);
+    }
+}
+
+static bool
+has_arrived(struct stage *s, uint64_t n)
+{
+    return arrived_last(&s->sets, "alpha") >= n;
+}
+
+static struct in_report
+report(struct stage *s)
+{
+    struct in_report report;
+
+    in_report(s->in, &report);
+    return report;
+}
+
+static bool
+was_connected(struct stage *s, uint64_t n)
+{
+    return report(s).mqtt.connections >= n;
+}
+
+static enum status
+on_filter(const char *filter, void *user)
+{
+    (void)filter;
+    *(bool *)user = true;
+    return STATUS_OK;
+}
+
+/* Is it subscribed? From then on nothing is lost, not even while it is away. */
+static bool
+is_granted(struct stage *s, uint64_t n)
+{
+    bool is = false;
+
+    (void)n;
+    assert_int_equal(
+        ledger_filters(s->ledger, s->config.name, on_filter, &is, NULL),
+        STATUS_OK);
+    return is;
+}
+
+static void
+open_stage(struct stage *s, void **state, enum bridge_version version)
+{
+    memset(s, 0, sizeof(*s));
+    mosquittod_open(&s->mosquitto, NULL);
+    s->dir = tempdir_path(state);
+    sets_configure(&s->sets, s->dir);
+    s->input = (struct bridge_input){"a/+", "alpha"};
+    s->config = (struct bridge_config){
+        .name = "hall",
+        .host = "127.0.0.1",
+        .port = s->mosquitto.port,
+        .version = version,
+        .keepalive_us = 5000000,
+        .retry_first_us = 20000,
+        .retry_max_us = 20000,
+        .inflight = 10,
+        .packet_bytes = 1 << 20,
+        .prefix = "tidings",
+        .inputs = &s->input,
+        .n_inputs = 1,
+    };
+    snprintf(s->config.url, sizeof(s->config.url), "%s", s->mosquitto.url);
+    start(s);
+    s->teller = mqtt_peer_tell(&s->mosquitto, NULL);
+    await(s, is_granted, 0);
+}
+
+static void
+assert_arrived(struct stage *s, struct buf *expected)
+{
+    buf_add(expected, "", 1);
+    arrived_assert(&s->sets, "alpha", expected->data);
+    buf_fini(expected);
+}
+
+/* Tells entry number `n`, and notes that it is expected. */
+static void
+tell_entry(struct stage *s, unsigned n, struct buf *expected)
+{
+    char text[128];
+
+    snprintf(text, sizeof(text),
+             "{\"loc\":\"http://example.com/%u\",\"change\":\"updated\"}", n);
+    tell(s, text);
+    buf_add_format(expected, "%s%u", expected->size > 0 ? " " : "", n);
+}
+
+static void
+takes_in(void **state, enum bridge_version version)
+{
+    struct mqtt_peer *hearer;
+    const struct mqtt_heard *heard;
+    struct buf expected;
+    struct stage s;
+
+    open_stage(&s, state, version);
+    hearer = mqtt_peer_hear(&s.mosquitto,
+                            &(struct mqtt_hearing){.filters = {"tidings/#"}});
+    buf_init(&expected, SIZE_MAX);
+    for (unsigned i = 1; i <= 200; i++) {
+        tell_entry(&s, i, &expected);
+        if (i == 100)
+            tell(&s, "bananas");
+    }
+    await(&s, has_arrived, 200);
+    assert_arrived(&s, &expected);
+    assert_int_equal(report(&s).repeats, 0);
+    heard = mqtt_peer_await(hearer, "tidings/rejected", 1);
+    assert_non_null(strstr(heard->payload.data, "\"topic\":\"a/x\""));
+    assert_string_equal(heard->content_type, version == BRIDGE_MQTT_5
+                                                 ? "application/problem+json"
+                                                 : "");
+    mqtt_peer_close(hearer);
+    close_stage(&s);
+}
+
+/* Issue 5: both versions of MQTT. */
+static void
+takes_in_by_mqtt_5(void **state)
+{
+    takes_in(state, BRIDGE_MQTT_5);
+}
+
+static void
+takes_in_by_mqtt_3_1_1(void **state)
+{
+    takes_in(state, BRIDGE_MQTT_311);
+}
+
+/* What is told while nobody is there waits in the session. */
+static void
+takes_in_what_was_told_while_it_was_away(void **state)
+{
+    struct buf expected;
+    struct stage s;
+
+    open_stage(&s, state, BRIDGE_MQTT_5);
+    buf_init(&expected, SIZE_MAX);
+    stop(&s);
+    for (unsigned i = 1; i <= 50; i++)
+        tell_entry(&s, i, &expected);
+    mqtt_peer_await_said(s.teller, s.n_told);
+    start(&s);
+    await(&s, has_arrived, 50);
+    assert_arrived(&s, &expected);
+    close_stage(&s);
+}
+
+/* An end in the middle of the stream: what was committed is acknowledged, and
+ * what was not comes when we are back; no message has a key, and none comes
+ * twice. */
+static void
+ends_and_goes_on_without_a_repeat(void **state)
+{
+    struct buf expected;
+    struct stage s;
+
+    open_stage(&s, state, BRIDGE_MQTT_5);
+    buf_init(&expected, SIZE_MAX);
+    for (unsigned i = 1; i <= 2000; i++) {
+        tell_entry(&s, i, &expected);
+        if (i % 400 == 0) {
+            await(&s, has_arrived, i - 399);
+            stop(&s);
+            start(&s);
+        }
+    }
+    await(&s, has_arrived, 2000);
+    assert_arrived(&s, &expected);
+    close_stage(&s);
+}
+
+/* While nothing can be kept nothing is acknowledged: the connection is dropped,
+ * and made again, and the MQTT broker sends the same again, until it is kept:
+ * once. */
+static void
+is_sent_again_what_was_not_kept(void **state)
+{
+    struct buf expected;
+    struct stage s;
+    size_t all;
+
+    open_stage(&s, state, BRIDGE_MQTT_5);
+    buf_init(&expected, SIZE_MAX);
+    all = (size_t)s.sets.config.ingest_bytes;
+    assert_true(registry_reserve(s.sets.registry, BUDGET_POSTS, all));
+    for (unsigned i = 1; i <= 30; i++)
+        tell_entry(&s, i, &expected);
+    await(&s, was_connected, 3);
+    assert_int_equal(arrived_last(&s.sets, "alpha"), 0);
+    registry_release(s.sets.registry, BUDGET_POSTS, all);
+    await(&s, has_arrived, 30);
+    assert_arrived(&s, &expected);
+    assert_int_equal(report(&s).rejected, 0);
+    close_stage(&s);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(takes_in_by_mqtt_5, tempdir_setup,
+                                        tempdir_teardown),
+        cmocka_unit_test_setup_teardown(takes_in_by_mqtt_3_1_1, tempdir_setup,
+                                        tempdir_teardown),
+        cmocka_unit_test_setup_teardown(
+            takes_in_what_was_told_while_it_was_away, tempdir_setup,
+            tempdir_teardown),
+        cmocka_unit_test_setup_teardown(ends_and_goes_on_without_a_repeat,
+                                        tempdir_setup, tempdir_teardown),
+        cmocka_unit_test_setup_teardown(is_sent_again_what_was_not_kept,
+                                        tempdir_setup, tempdir_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
