@@ -238,6 +238,7 @@ smoke_bridge() {
     sed -e "s|^listener .*|listener $port 127.0.0.1|" \
         -e "s|^persistence_location .*|persistence_location $work/mosquitto/|" \
         "$top/docker/mosquitto.conf" >"$work/mosquitto.conf"
+    echo "log_type all" >>"$work/mosquitto.conf"
     chmod 755 "$work" # Mosquitto goes on as its own user
     mosquitto -c "$work/mosquitto.conf" >"$work/mosquitto.log" 2>&1 &
     running[$!]=1
@@ -252,7 +253,8 @@ smoke_bridge() {
 
     start_broker --volume "$work/tidingsd.ini:/etc/tidings/tidingsd.ini:ro" smoke \
         -- tidingsd --config /etc/tidings/tidingsd.ini --listen 127.0.0.1:0
-    wait_for "the bridge" bridge_is_up "$port"
+    wait_for "the bridge, outwards" bridge_is_up "$port"
+    wait_for "the bridge, inwards" has_line 'plant/+/changes' "$work/mosquitto.log"
     expect "a change posted" in_image smoke -- tidings publish "$url/sets/demo" \
         --change updated http://example.org/out
     expect "a change published by MQTT" mosquitto_pub -p "$port" -V 5 -q 1 \
