@@ -70,12 +70,13 @@ fill(struct assembly *a, struct part *part, uint64_t whole)
 {
     const struct selection *s = &part->selection;
     bool is_json = a->wish->form == MESSAGE_JSON;
-    size_t max = DOCUMENT_ENTRIES_MAX - a->n_entries, n, size;
+    size_t max = DOCUMENT_ENTRIES_MAX - a->n_entries, n, size,
+           room = a->wish->max_bytes > a->bytes ? a->wish->max_bytes - a->bytes
+                                                : 0;
 
     part->from = selection_after(s, a->last);
     n = selection_after(s, whole) - part->from;
-    part->n = selection_fit(s, part->from, n < max ? n : max,
-                            a->wish->max_bytes - a->bytes, &size);
+    part->n = selection_fit(s, part->from, n < max ? n : max, room, &size);
     if (part->n == 0 && n > 0 && a->n_entries == 0) {
         part->n = 1;
         selection_fit(s, part->from, 1, SIZE_MAX, &size);
@@ -143,7 +144,8 @@ gather(struct assembly *a, struct problem *why)
 
     a->bytes = ENVELOPE_MAX;
     while (a->last < wish->upto && a->n_parts < MERGE_MAX && !is_full &&
-           a->bytes < wish->max_bytes && !has_scanned_enough(a)) {
+           (a->n_entries == 0 || a->bytes < wish->max_bytes) &&
+           !has_scanned_enough(a)) {
         struct batch *b;
 
         cursor.after = a->last;

@@ -177,6 +177,30 @@ covers_exactly_what_it_says_over_any_batches(void **state)
     sets_close(&s);
 }
 
+/* However little a message may hold, it has an entry: who cannot take that one
+ * learns its size. */
+static void
+has_an_entry_however_small_it_is_to_be(void **state)
+{
+    struct sets s;
+    struct set *set = open_in(&s, state, 2, 3);
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX);
+    for (size_t f = 0; f < 2; f++)
+        for (uint64_t after = 0; after < 6; after++) {
+            uint64_t last;
+
+            assert_int_equal(write_message(&text, set, forms[f], after,
+                                           UINT64_MAX, 1, LOG_MEMORY, &last),
+                             STATUS_OK);
+            assert_int_equal(last, after + 1);
+            assert_covers(&s, set, &text, forms[f], after, last);
+        }
+    buf_fini(&text);
+    sets_close(&s);
+}
+
 /* log.md, times; R-287: parts that meet in seq meet in time, whoever merged
  * what. */
 static void
@@ -474,6 +498,7 @@ main(void)
         TEST(a_framework_message_is_of_the_framework_log),
         TEST(writes_the_same_as_json),
         TEST(covers_exactly_what_it_says_over_any_batches),
+        TEST(has_an_entry_however_small_it_is_to_be),
         TEST(meets_in_time_where_it_meets_in_seq),
         TEST(is_empty_at_the_head),
         TEST(refuses_what_the_log_does_not_have),
