@@ -147,7 +147,8 @@ write_position(struct buf *to, const struct lane *lane)
     us = time_of(lane, &head, seq);
     if (us != DATETIME_NONE) {
         BUF_ADD(to, ",\"datetime\":");
-        json_string(to, (struct slice){time, datetime_write_short(time, us)});
+        datetime_write(time, us); /* as in messages */
+        json_string(to, (struct slice){time, DATETIME_SIZE});
     }
     BUF_ADD(to, ",\"changes\":");
     json_string(to, link_slice(&changes));

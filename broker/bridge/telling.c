@@ -49,7 +49,8 @@ write_number(char to[NUMBER_SIZE], uint64_t number)
 static const char *
 write_time(char to[DATETIME_SIZE + 1], int64_t us)
 {
-    to[datetime_write_short(to, us)] = '\0';
+    datetime_write(to, us); /* as in the message */
+    to[DATETIME_SIZE] = '\0';
     return to;
 }
 
