@@ -8,6 +8,7 @@
 #include "broker/archive/archiver.h"
 #include "broker/base/diag.h"
 #include "broker/base/file.h"
+#include "broker/bridge/bridges.h"
 #include "broker/bridge/mqtt.h"
 #include "broker/http/http.h"
 #include "broker/hub/hub.h"
@@ -30,8 +31,10 @@ struct broker {
     char public_url[600];
     struct registry *registry;
     struct archiver *archiver;
+    _Atomic(struct archiver *) filing; /* the same, for the log thread */
     struct push *push;
     struct hub *hub;
+    struct bridges *bridges;
     struct server *server;
     struct http http;
 };
@@ -178,17 +181,21 @@ broker_check_surroundings(const struct config *config, struct problem *why)
 
 /* Callbacks upward */
 
-/* Log thread. Requests are let in, and lists closed by age, only when the
- * archiver is there. */
+/* Log thread. Relays and bridges may post before the archiver is there; it is
+ * woken when it is. Acquire, for the release of open_archiver. */
 static void
 on_closed(void *user)
 {
     struct broker *b = user;
+    struct archiver *archiver =
+        atomic_load_explicit(&b->filing, memory_order_acquire);
 
-    archiver_wake(b->archiver);
+    if (archiver)
+        archiver_wake(archiver);
 }
 
-/* Log thread. Requests that change sets are let in when the hub is there. */
+/* Log thread. Requests that change sets are let in when the hub is there, and
+ * neither relays nor bridges give a set settings, or remove one. */
 static void
 on_changed(void *user)
 {
@@ -269,12 +276,31 @@ open_hub(struct broker *b, struct problem *why)
     return hub_open(&b->hub, b->registry, &allowed, why);
 }
 
+/* What was closed before the log thread knew whom to wake is found now. */
+static enum status
+open_archiver(struct broker *b, struct problem *why)
+{
+    enum status rc = archiver_open(&b->archiver, b->registry, why);
+
+    if (rc)
+        return rc;
+    atomic_store_explicit(&b->filing, b->archiver, memory_order_release);
+    archiver_wake(b->archiver);
+    return STATUS_OK;
+}
+
 /* The address comes first: where it is in use nothing has been touched yet, nor
  * made. The hub comes when its deliveries can name themselves by the public
  * URL, and the server listens: a callback may ask back at once (in the moment
  * before the last floor stands it is told 503 and Retry-After, like anybody).
- * The archive thread comes last: what it closes gets headers with the public
- * URL, for ever, and a start that fails must not have closed anything.
+ * The bridges come then, for the same reason: what they tell names change
+ * memory by the public URL, and who hears it may ask there at once. What comes
+ * in by them is committed and acknowledged from now on: a post like any other,
+ * which makes sets, wakes the hub's cursors, and may fill a list, and which is
+ * there at the next start should this one still fail.
+ * The archive thread comes last: what it closes by age gets headers with the
+ * public URL, for ever, and a start that fails must not have closed anything
+ * that nobody posted to.
  */
 static enum status
 open_floors(struct broker *b, const struct registry_options *sets,
@@ -296,7 +322,9 @@ open_floors(struct broker *b, const struct registry_options *sets,
     name_urls(b);
     public_url_remember(b->config->data, b->public_url);
     rc = open_hub(b, why);
-    return rc ? rc : archiver_open(&b->archiver, b->registry, why);
+    if (!rc)
+        rc = bridges_open(&b->bridges, b->registry, why);
+    return rc ? rc : open_archiver(b, why);
 }
 
 enum status
@@ -331,6 +359,7 @@ broker_open(struct broker **broker, const struct config *config,
     if (!b)
         return problem(why, STATUS_MEMORY, "no memory");
     b->config = config;
+    atomic_init(&b->filing, NULL);
     atomic_init(&b->http.is_ready, false);
     rc = open_floors(b, &sets, &net, why);
     if (rc) {
@@ -339,6 +368,7 @@ broker_open(struct broker **broker, const struct config *config,
     }
     b->http.archiver = b->archiver;
     b->http.hub = b->hub;
+    b->http.bridges = b->bridges;
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;
@@ -351,15 +381,18 @@ broker_url(const struct broker *b)
 }
 
 /*
- * The order: no new requests, subscribers are told; the hub's thread ends, for
- * it reads the log and may give it posts, and answers its orders, for which it
+ * The order: no new requests, subscribers are told; the bridges' threads end,
+ * for they read the log and give it posts, and acknowledge what it has answered
+ * (so while it answers; what is committed after this is told by the bridges at
+ * the next start, as by any cursor); the hub's thread ends, for it reads the
+ * log and may give it posts, too, and answers its orders, for which it
  * needs the server's threads (who asks it from now on hears that the broker is
  * ending; what it gave to the log is answered there); the log commits and
  * answers what it has, for its answers need the server's threads, too, and what
  * it closes wakes the archive; the archive ends, so that no other thread opens
  * files when the server does; the server sends the answers, and ends with
- * nobody left who could ask; then the hub is freed, which the log and requests
- * could wake and ask until now, and the log's files are closed.
+ * nobody left who could ask; then bridges and hub are freed, which the log and
+ * requests could wake and ask until now, and the log's files are closed.
  */
 void
 broker_close(struct broker *b)
@@ -370,6 +403,7 @@ broker_close(struct broker *b)
         server_stop_accepting(b->server);
         push_farewell(b->push, b->server);
     }
+    bridges_stop(b->bridges);
     if (b->hub)
         hub_stop(b->hub);
     if (b->registry)
@@ -377,6 +411,7 @@ broker_close(struct broker *b)
     archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
     archiver_close(b->archiver); /* /readyz asked it until now */
+    bridges_close(b->bridges);
     hub_close(b->hub);
     push_close(b->push);
     registry_close(b->registry);

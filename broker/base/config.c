@@ -300,7 +300,8 @@ config_help(FILE *to)
                 "Tells the world what changed: takes changes by HTTP POST, "
                 "keeps them in\nResourceSync Change Lists, pushes them to "
                 "subscribers: WebSocket, server-sent\nevents, WebSub "
-                "callbacks, MQTT brokers.\n\n");
+                "callbacks, MQTT. Takes them from MQTT brokers, "
+                "too.\n\n");
     options_help(&options, to);
     fprintf(to, "\n" VALUES
                 "\n\"--name=value\" is the same as \"--name value\".\n");
