@@ -80,6 +80,18 @@ wildcards_stand_for_whole_levels(void **state)
     assert_false(mqtt_topic_is_valid(SLICE("a\0b")));
 }
 
+/* MQTT 5, section 1.5.4: what is no topic may have the wildcards. */
+static void
+strings_are_utf8_without_control_characters(void **state)
+{
+    (void)state;
+    assert_true(mqtt_text_is_valid(SLICE("a+#/ \xc3\xa4")));
+    assert_false(mqtt_text_is_valid(SLICE("")));
+    assert_false(mqtt_text_is_valid(SLICE("a\0")));
+    assert_false(mqtt_text_is_valid(SLICE("a\x1f")));
+    assert_false(mqtt_text_is_valid(SLICE("a\xc3")));
+}
+
 static void
 tells_the_level_of_the_first_plus(void **state)
 {
@@ -99,6 +111,7 @@ main(void)
         cmocka_unit_test(names_without_wildcards_match_as_they_are),
         cmocka_unit_test(wildcards_do_not_begin_what_is_the_brokers_own),
         cmocka_unit_test(wildcards_stand_for_whole_levels),
+        cmocka_unit_test(strings_are_utf8_without_control_characters),
         cmocka_unit_test(tells_the_level_of_the_first_plus),
     };
 
