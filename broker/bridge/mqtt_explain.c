@@ -82,7 +82,7 @@ explain_tls(struct mqtt *mqtt)
     else if (bad)
         mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not good: %s",
                  X509_verify_cert_error_string(bad));
-    else if (mqtt->complaint[0])
+    else if (mqtt->complaint[0] && !strstr(mqtt->complaint, "unexpected eof"))
         mqtt_end(mqtt, "TLS: %s", tls_words(mqtt->complaint));
     else
         return false;
@@ -114,7 +114,7 @@ mqtt_explain(struct mqtt *mqtt, int rc, int error)
         break;
     case MOSQ_ERR_TLS:
         if (!explain_tls(mqtt))
-            mqtt_end(mqtt, "TLS: the handshake failed");
+            explain_cut(mqtt);
         break;
     case MOSQ_ERR_ERRNO:
         /* Of TLS, the library makes EPROTO of all. */

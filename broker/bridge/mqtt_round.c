@@ -17,9 +17,9 @@
 /* Reads that bring nothing while the other side has hung up. */
 #define IDLE_READS 16
 
-/* What to wait for. While TLS shakes hands the library would have us wait for
- * being able to write, for ever, after it once was not; OpenSSL knows better.
- * The same later, if it is stuck in the middle of a write. */
+/* What to wait for. Once TLS could not write, the library would have us wait
+ * for being able to, for ever, until it has written a packet: through all of
+ * the handshake, a busy loop. OpenSSL knows what its last call waits for. */
 static short
 wanted(const struct mqtt *mqtt)
 {
@@ -27,8 +27,6 @@ wanted(const struct mqtt *mqtt)
 
     if (!mqtt->is_reached)
         return POLLOUT;
-    if (mqtt_is_shaking(mqtt))
-        return SSL_want_write(ssl) ? POLLOUT : POLLIN | POLLRDHUP;
     if (mosquitto_want_write(mqtt->client) && (!ssl || SSL_want_write(ssl)))
         return POLLIN | POLLRDHUP | POLLOUT;
     return POLLIN | POLLRDHUP;

@@ -2,6 +2,7 @@
  * An MQTT Client with an MQTT broker that answers byte by byte, wrongly, or not
  * at all.
  */
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -515,46 +517,64 @@ warns_once_for_each_reason(void **state)
     fake_mqtt_close(&f);
 }
 
-/* One that takes the connection and never says a word, with TLS or without, and
- * one whose TLS ends in the middle. Tries end, and meanwhile nothing goes
- * round. (The ten seconds are the client's own.) */
+static int
+fill(const struct fake_mqtt *f)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)f->port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    return fd;
+}
+
+/* One that takes the connection and never says a word, without TLS and with it;
+ * one that takes it late, so that TLS cannot write at first; and one whose TLS
+ * ends in the middle. Tries end, and meanwhile nothing goes round. (The ten
+ * seconds are the client's own.) */
 static void
 does_not_wait_for_ever(void **state)
 {
-    struct fake_mqtt plain, tls, shut;
-    struct owner o[3];
+    static const char *const why[] = {
+        "no answer from the MQTT broker to CONNECT",
+        "TLS: no answer from the MQTT broker", "TLS: no answer from the MQTT",
+        "in the TLS handshake"};
+
+    enum { PLAIN, SILENT, LATE, SHUT, N };
+    struct fake_mqtt f[N];
+    struct owner o[N];
+    int filling;
 
     (void)state;
-    fake_mqtt_open(&plain);
-    fake_mqtt_open(&tls);
-    fake_mqtt_open(&shut);
-    owner_prepare(&o[0], plain.port);
-    owner_prepare(&o[1], tls.port);
-    owner_prepare(&o[2], shut.port);
-    for (unsigned i = 0; i < 3; i++) {
-        o[i].config.is_tls = i > 0;
+    for (unsigned i = 0; i < N; i++) {
+        fake_mqtt_open(&f[i]);
+        owner_prepare(&o[i], f[i].port);
+        o[i].config.is_tls = i != PLAIN;
         o[i].config.retry_first_us = 100000000;
         o[i].config.retry_max_us = 100000000;
-        owner_open(&o[i]);
     }
-    fake_mqtt_accept(&plain);
-    fake_mqtt_accept(&tls);
-    fake_mqtt_accept(&shut);
+    /* There is room for one that waits to be accepted. */
+    assert_int_equal(listen(f[LATE].listener, 0), 0);
+    filling = fill(&f[LATE]);
+    for (unsigned i = 0; i < N; i++)
+        owner_open(&o[i]);
+    owner_do(&o[LATE], owner_look);
+    fake_mqtt_accept(&f[LATE]);
+    for (unsigned i = 0; i < N; i++)
+        fake_mqtt_accept(&f[i]);
     /* Of ClientHello, nothing is left: so it is an end and not a reset. */
-    while (recv(shut.fd, shut.packet, sizeof(shut.packet), 0) ==
-           sizeof(shut.packet))
-        ;
-    fake_mqtt_hang_up(&shut);
-    owner_await_why(&o[0], "no answer from the MQTT broker to CONNECT");
-    owner_await_why(&o[1], "TLS: no answer from the MQTT broker");
-    owner_await_why(&o[2], "TLS");
-    for (unsigned i = 0; i < 3; i++) {
+    assert_true(recv(f[SHUT].fd, f[SHUT].packet, sizeof(f[SHUT].packet), 0) >
+                0);
+    fake_mqtt_hang_up(&f[SHUT]);
+    for (unsigned i = 0; i < N; i++)
+        owner_await_why(&o[i], why[i]);
+    for (unsigned i = 0; i < N; i++) {
         assert_in_range(o[i].n_turns, 1, 50);
         owner_close(&o[i]);
+        fake_mqtt_close(&f[i]);
     }
-    fake_mqtt_close(&plain);
-    fake_mqtt_close(&tls);
-    fake_mqtt_close(&shut);
+    close(filling);
 }
 
 /* Ends while it connects to one that never answers, while it waits for a name
