@@ -113,8 +113,8 @@ mqtt_explain(struct mqtt *mqtt, int rc, int error)
         explain_cut(mqtt);
         break;
     case MOSQ_ERR_TLS:
-        if (!explain_tls(mqtt))
-            explain_cut(mqtt);
+        if (!explain_tls(mqtt)) /* its SSL may be gone: not explain_cut */
+            mqtt_end(mqtt, "cut by the MQTT broker in the TLS handshake");
         break;
     case MOSQ_ERR_ERRNO:
         /* Of TLS, the library makes EPROTO of all. */
