@@ -155,7 +155,7 @@ earlier(int64_t *at_us, int64_t other_us)
 
 /* When something is to be done that nobody wakes us for. */
 static int64_t
-next_time(const struct out *out, bool is_connected)
+next_time(const struct out *out, int64_t now_us, bool is_connected)
 {
     int64_t at_us = INT64_MAX;
 
@@ -171,7 +171,8 @@ next_time(const struct out *out, bool is_connected)
     if (is_connected && !list_is_empty(&out->resting))
         earlier(&at_us,
                 list_entry(out->resting.next, struct lane, told)->rested_us);
-    if (out->farewell_us > 0 && !out->is_offline_sent)
+    if (out->farewell_us > 0 &&
+        out->farewell_us + MQTT_FAREWELL_US / 2 > now_us)
         earlier(&at_us, out->farewell_us + MQTT_FAREWELL_US / 2);
     return at_us;
 }
@@ -211,10 +212,10 @@ on_turn(void *user, bool is_connected)
     if (is_connected && !list_is_empty(&out->ready) &&
         window_has_room(&out->window))
         return 0;
-    at_us = next_time(out, is_connected);
+    now_us = clock_steady_us();
+    at_us = next_time(out, now_us, is_connected);
     if (at_us == INT64_MAX)
         return -1;
-    now_us = clock_steady_us();
     return at_us > now_us ? at_us - now_us : 0;
 }
 
