@@ -213,11 +213,18 @@ lane_mark(struct lane *lane, struct lane_marks *marks)
 struct lane *
 lane_take_marks(struct lane_marks *marks)
 {
-    return atomic_exchange(&marks->top, NULL);
+    struct lane *all = atomic_exchange(&marks->top, NULL);
+
+    for (struct lane *lane = all; lane; lane = lane->next_marked)
+        lane->is_taken = true;
+    return all;
 }
 
 void
 lane_unmark(struct lane *lane)
 {
+    if (!lane->is_taken)
+        return;
+    lane->is_taken = false;
     atomic_store(&lane->is_marked, false);
 }

@@ -67,6 +67,7 @@ struct lane {
     char epoch[EPOCH_SIZE + 1];
     uint8_t reason; /* that it was refused for; 0: none */
     atomic_bool is_marked;
+    bool is_taken;    /* its mark: it is off the stack */
     bool is_there;    /* the last look at all sets found it */
     bool is_kept;     /* the ledger has a row */
     bool is_due;      /* its position is another than what is told */
@@ -134,7 +135,9 @@ bool lane_mark(struct lane *lane, struct lane_marks *marks);
  * lane_unmark: who is marked is in the stack, or known to have news. */
 struct lane *lane_take_marks(struct lane_marks *marks);
 
-/* Before its log is read. */
+/* Before its log is read. One that is marked and still in the stack stays so,
+ * and is read once more: unmarked there it would be pushed a second time, upon
+ * itself. */
 void lane_unmark(struct lane *lane);
 
 #endif
