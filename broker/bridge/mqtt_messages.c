@@ -11,6 +11,11 @@
 
 #define RECEIVE_MAX 65535 /* where the MQTT broker says nothing */
 
+/* In MQTT 3.1.1 it cannot say it, and yet have a limit at QoS 2, where it has
+ * to remember what is on its way: Mosquitto cuts who has more than 20, its
+ * default, and would do so again with every connection. */
+#define RECEIVE_MAX_311 20
+
 /* What is heard */
 
 /* Message callbacks are not told the DUP flag; the line that the library writes
@@ -49,10 +54,13 @@ stop_logging(struct mqtt *mqtt)
 static void
 learn_limits(struct mqtt *mqtt, const mosquitto_property *properties)
 {
+    const struct bridge_config *config = mqtt->options.config;
+    bool is_narrow = config->version == BRIDGE_MQTT_311 && config->qos == 2;
     struct mqtt_limits *l = &mqtt->limits;
     uint8_t takes_retained = 1;
 
-    *l = (struct mqtt_limits){.receive = RECEIVE_MAX, .qos = 2};
+    *l = (struct mqtt_limits){
+        .receive = is_narrow ? RECEIVE_MAX_311 : RECEIVE_MAX, .qos = 2};
     mosquitto_property_read_int32(properties, MQTT_PROP_MAXIMUM_PACKET_SIZE,
                                   &l->packet, false);
     mosquitto_property_read_int16(properties, MQTT_PROP_RECEIVE_MAXIMUM,
