@@ -308,6 +308,9 @@ what_is_refused_is_told_again_patiently(void **state)
     mqtt_reader_until(&r, 3);
     assert_int_equal(bridge_stage_number(s, "bridges.0.out.lag"), 3);
     assert_int_equal(bridge_stage_number(s, "bridges.0.out.connections"), 1);
+
+    /* It is said once of its messages, once of its position. */
+    assert_in_range(process_said_times(s->broker.log, "refuses"), 1, 2);
     for (size_t i = 0; i < mqtt_peer_count(s->hearer); i++)
         assert_null(strstr(mqtt_peer_at(s->hearer, i)->topic, "/bad/"));
     bridge_stage_end(s);

@@ -239,6 +239,27 @@ topics_are_mapped_to_sets(void **state)
     bridge_stage_end(s);
 }
 
+/* Of filters that overlap the first one counts. An MQTT broker may send what
+ * matches several of them as often, so it takes a key to have it once. */
+static void
+the_first_filter_that_matches_counts(void **state)
+{
+    struct bridge_stage *s = begin(state,
+                                   "in = plant/special/# -> special\n"
+                                   "in = plant/+/changes -> +\n",
+                                   "plant/+/changes");
+    struct mqtt_saying saying = {.topic = "plant/special/changes",
+                                 .payload = SLICE(ONE("1")),
+                                 .key = "k1"};
+
+    mqtt_peer_say(s->teller, &saying);
+    saying.topic = "plant/other/changes";
+    mqtt_peer_say(s->teller, &saying);
+    bridge_stage_await_last(&s->http, "other", 1);
+    bridge_stage_await_last(&s->http, "special", 1);
+    bridge_stage_end(s);
+}
+
 /* A retained message is taken when its filter is new, and never again; also
  * while we were away. */
 static void
@@ -422,6 +443,7 @@ main(void)
         TEST(a_key_tells_a_repeat),
         TEST(a_bad_message_is_told_of_and_stops_nothing),
         TEST(topics_are_mapped_to_sets),
+        TEST(the_first_filter_that_matches_counts),
         TEST(a_retained_message_is_taken_once),
         TEST(what_we_tell_does_not_echo),
         TEST(a_filter_for_everything_does_no_harm),
