@@ -15,9 +15,9 @@ usage: docker/check.sh
   4. looks at docker/compose.yaml (docker compose, or docker-compose)
 
 Packages come from the mirror that apt of this machine is configured with. Needs
-root, buildah, debootstrap, mosquitto and mosquitto-clients; ends with 2 if one
-is missing, with 1 if something is wrong. What it makes is in a directory of its
-own in TMPDIR (some 2 GB), which is gone afterwards.
+root, and the packages buildah, debootstrap, mosquitto and mosquitto-clients; ends
+with 2 if one is missing, with 1 if something is wrong. What it makes is in a
+directory of its own in TMPDIR (some 2 GB), which is gone afterwards.
 TEXT
 }
 
@@ -85,12 +85,11 @@ wait_for() {
     done
 }
 
-# Containers and images of its own: nothing of the machine's is touched. No
-# command takes for ever.
+# Containers and images of its own: nothing of the machine's is touched.
 image() {
     local command=$1
     shift
-    timeout "${limit_s:-1800}" buildah --root "$work/storage" --runroot "$work/run" \
+    buildah --root "$work/storage" --runroot "$work/run" \
         --storage-driver vfs "$command" "$@"
 }
 
@@ -137,10 +136,25 @@ build() {
         --file "$top/docker/Dockerfile" --tag tidings "$top"
 }
 
-# in_image ARGUMENT...: what buildah run takes, the image's name left out. By
-# chroot, on this machine's network, as the image's user.
-in_image() {
-    image run --isolation chroot "$@"
+# What runs a command in the image, by chroot: on this machine's network, as the
+# image's user, in its working directory. It becomes the command, so that its
+# process id is the command's; what is mounted goes when that ends.
+enter_image() {
+    root=$(image mount smoke)
+    # shellcheck disable=SC2016 # expanded by the bash in there
+    inside=(unshare --mount bash -euc '
+        mount --rbind /dev "$1/dev"
+        mount --rbind /proc "$1/proc"
+        root=$1 user=$2 folder=$3
+        shift 3
+        exec chroot --userspec="$user" "$root" \
+            env -i -C "$folder" PATH=/usr/local/bin:/usr/bin:/bin "$@"' bash
+        "$root" "$(setting User)" "$(setting WorkingDir)")
+}
+
+# setting NAME: of the image, as Docker would take it.
+setting() {
+    image inspect --format "{{.Docker.Config.$1}}" --type image tidings
 }
 
 has_line() {
@@ -152,72 +166,73 @@ expect_line() {
     has_line "$@" || fail "no line \"$1\""
 }
 
-# start_broker OPTION... -- COMMAND...: in the container; sets url, the process
-# to signal (broker) and the one to wait for (run).
+broker_is_ready() {
+    has_line '^tidingsd: ready at ' "$work/out" && return
+    kill -0 "$broker" 2>/dev/null || fail "tidingsd ended"
+    return 1
+}
+
+# start_broker OPTION...: in the image; sets url, and broker, its process.
 start_broker() {
     rm -f "$work/out"
-    in_image "$@" >"$work/out" 2>"$work/tidingsd.log" &
-    run=$!
-    running[$run]=1
-    wait_for "tidingsd: ready" has_line '^tidingsd: ready at ' "$work/out"
+    "${inside[@]}" tidingsd "$@" >"$work/out" 2>"$work/tidingsd.log" &
+    broker=$!
+    running[$broker]=1
+    wait_for "tidingsd: ready" broker_is_ready
     url=http://127.0.0.1:$(sed -n 's|^tidingsd: ready at .*:\([0-9]*\)/$|\1|p' \
         "$work/out")
-    broker=$(sed -n 's/.* pid=\([0-9]*\).*/\1/p' "$work/tidingsd.log" | head -n 1)
-    running[$broker]=1
 }
 
 # A graceful end.
 end_broker() {
     kill "$broker"
-    wait "$run" || fail "tidingsd ended with $?"
-    unset "running[$broker]" "running[$run]"
+    wait "$broker" || fail "tidingsd ended with $?"
+    unset "running[$broker]"
 }
 
 # expect WHAT COMMAND...: succeeds, within a minute; what it says is kept.
 expect() {
-    local what=$1 limit_s=60
+    local what=$1
     shift
-    "$@" >"$work/said.log" 2>&1 || fail "$what: failed"
+    timeout 60 "$@" >"$work/said.log" 2>&1 || fail "$what: failed"
     say "$what"
 }
 
 check_settings() {
-    local root missing
-    root=$(image mount smoke)
-    [ "$(image inspect --format '{{.Docker.Config.User}}' smoke)" = 987:987 ] ||
-        fail "the image's user is not 987:987"
-    image inspect --format '{{.Docker.Config.Healthcheck}}' --type image tidings |
-        grep -q 'CMD tidingsd-healthy' || fail "the image has no health check"
+    local missing
+    [ "$(setting User)" = 987:987 ] || fail "the image's user is not 987:987"
+    [ "$(setting Entrypoint)" = '[tidingsd]' ] || fail "not tidingsd is started"
+    [[ $(setting Healthcheck) = *'[CMD tidingsd-healthy]'* ]] ||
+        fail "the image has no health check"
     if [ -s "$root/etc/apt/sources.list" ] || [ -s "$root/etc/apt/apt.conf" ] ||
         find "$root/var/lib/apt/lists" "$root/var/cache/apt" -type f |
         grep -q .; then
         fail "something of this machine's apt is in the image"
     fi
-    if missing=$(in_image smoke -- ldd /usr/local/bin/tidingsd \
+    if missing=$("${inside[@]}" ldd /usr/local/bin/tidingsd \
         /usr/local/bin/tidings | grep 'not found'); then
         fail "libraries are missing: $missing"
     fi
-    image umount smoke >/dev/null
 }
 
 # What the image does without any option, but for the port.
 smoke() {
-    expect "tidingsd --version" in_image smoke -- tidingsd --version
+    expect "tidingsd --version" "${inside[@]}" tidingsd --version
     expect_line '^tidingsd [0-9]' "$work/said.log"
-    start_broker smoke -- tidingsd --listen 127.0.0.1:0
-    expect "healthy" in_image smoke -- tidingsd-healthy "${url##*:}"
-    expect "a change posted" in_image smoke -- tidings publish "$url/sets/demo" \
+    start_broker --listen 127.0.0.1:0
+    expect "healthy" "${inside[@]}" tidingsd-healthy "${url##*:}"
+    expect "a change posted" "${inside[@]}" tidings publish "$url/sets/demo" \
         --change created http://example.org/1
-    expect "a folder watched" in_image --volume "$top/docker/watched:/watched:ro" \
-        smoke -- tidings watch /watched "$url/sets/demo" \
-        --base-uri http://example.org/watched/ --state watch --once
-    expect "both followed" in_image smoke -- tidings follow "$url/sets/demo" \
+    cp -r "$top/docker/watched" "$root/watched"
+    expect "a folder watched" "${inside[@]}" tidings watch /watched \
+        "$url/sets/demo" --base-uri http://example.org/watched/ --state watch --once
+    expect "both followed" "${inside[@]}" tidings follow "$url/sets/demo" \
         --from-start --state follow --count 2
     expect_line ' created http://example.org/1$' "$work/said.log"
     expect_line ' created http://example.org/watched/hello.txt$' "$work/said.log"
     end_broker
     say "ended gracefully"
-    if in_image smoke -- tidingsd-healthy "${url##*:}" >/dev/null 2>&1; then
+    if "${inside[@]}" tidingsd-healthy "${url##*:}" >/dev/null 2>&1; then
         fail "healthy although nothing runs"
     fi
 }
@@ -244,18 +259,17 @@ smoke_bridge() {
     running[$!]=1
     wait_for "mosquitto" is_open "$port"
     sed -e "s|^url = .*|url = mqtt://127.0.0.1:$port|" \
-        "$top/docker/tidingsd.ini" >"$work/tidingsd.ini"
+        "$top/docker/tidingsd.ini" >"$root/etc/tidingsd.ini"
     timeout 60 stdbuf -oL mosquitto_sub -d -p "$port" -V 5 -C 2 \
         -t 'tidings/demo/notifications' >"$work/subscriber.log" 2>&1 &
     subscriber=$!
     running[$subscriber]=1
     wait_for "a subscriber" has_line '^Subscribed' "$work/subscriber.log"
 
-    start_broker --volume "$work/tidingsd.ini:/etc/tidings/tidingsd.ini:ro" smoke \
-        -- tidingsd --config /etc/tidings/tidingsd.ini --listen 127.0.0.1:0
+    start_broker --config /etc/tidingsd.ini --listen 127.0.0.1:0
     wait_for "the bridge, outwards" bridge_is_up "$port"
     wait_for "the bridge, inwards" has_line 'plant/+/changes' "$work/mosquitto.log"
-    expect "a change posted" in_image smoke -- tidings publish "$url/sets/demo" \
+    expect "a change posted" "${inside[@]}" tidings publish "$url/sets/demo" \
         --change updated http://example.org/out
     expect "a change published by MQTT" mosquitto_pub -p "$port" -V 5 -q 1 \
         -t plant/demo/changes \
@@ -289,6 +303,7 @@ say "base image: $(image images --format '{{.Size}}' base)"
 build >"$work/build.log" 2>&1
 say "image: $(image images --format '{{.Size}}' tidings)"
 image from --name smoke tidings >/dev/null
+enter_image
 check_settings
 smoke
 smoke_bridge
