@@ -311,7 +311,8 @@ refuses_wrong_options_with_a_sentence(void **state)
         {{"--threads", "2", "--threads", "3"}, 2, "twice"},
         {{"--check=yes"}, 2, "--check"},
         {{"--config", "/nonexistent"}, 2, "/nonexistent"},
-        {{"--mqtt", "mqtt://127.0.0.1"}, 2, "--mqtt"}, /* not built yet */
+        {{"--mqtt", "http://127.0.0.1"}, 2, "--mqtt"},
+        {{"--mqtt", "mqtt://me:secret@127.0.0.1"}, 2, "password-file"},
     };
 
     CHECK_STARTS(state, starts);
