@@ -74,6 +74,16 @@ outs_connect(struct outs *o)
 }
 
 void
+outs_open_demo(struct outs *o, void **state)
+{
+    outs_open(o, state);
+    sets_post(&o->sets, "demo", 0, 1);
+    outs_connect(o);
+    quiet_mqtt_acknowledge_all();
+    outs_told(o, true);
+}
+
+void
 outs_stop(struct outs *o, bool is_cut)
 {
     if (is_cut)
@@ -232,6 +242,12 @@ outs_find(struct outs *o, const char *wanted, unsigned nth)
     }
     fail_msg("%s was not told", wanted);
     return 0;
+}
+
+void
+outs_acknowledge(struct outs *o, const char *text)
+{
+    quiet_mqtt_acknowledge(outs_find(o, text, 0), 0);
 }
 
 struct out_report

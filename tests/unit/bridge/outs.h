@@ -41,6 +41,9 @@ struct outs {
 void outs_open(struct outs *o, void **state);
 void outs_close(struct outs *o);
 
+/* With the set "demo", which is at 1; all is told, acknowledged and at rest. */
+void outs_open_demo(struct outs *o, void **state);
+
 /* The bridge starts; is connected, and has had its first turn. */
 void outs_start(struct outs *o);
 void outs_connect(struct outs *o);
@@ -69,5 +72,8 @@ struct out_report outs_report(struct outs *o);
 
 /* The number of the message that is told so, from the beginning. */
 size_t outs_find(struct outs *o, const char *text, unsigned nth);
+
+/* The first one that is told so is acknowledged. */
+void outs_acknowledge(struct outs *o, const char *text);
 
 #endif

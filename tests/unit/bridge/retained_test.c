@@ -82,9 +82,7 @@ positions_follow_what_is_acknowledged_once_a_second(void **state)
 {
     struct outs o;
 
-    open_demo(&o, state);
-    quiet_mqtt_acknowledge_all();
-    outs_told(&o, true);
+    outs_open_demo(&o, state);
 
     advance(&o);
     advance(&o);
@@ -109,9 +107,7 @@ what_is_not_acknowledged_moves_no_position(void **state)
 {
     struct outs o;
 
-    open_demo(&o, state);
-    quiet_mqtt_acknowledge_all();
-    outs_told(&o, true);
+    outs_open_demo(&o, state);
 
     outs_post(&o, "demo", 1);
     outs_pass(10 * SECOND);

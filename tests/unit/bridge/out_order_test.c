@@ -1,0 +1,249 @@
+/* Messages of a set on their way: how many, in which order, whose turn it is,
+ * and what happens when they are refused. */
+#include <string.h>
+
+#include "tests/unit/bridge/outs.h"
+
+/* The window */
+
+static void
+messages_are_under_way_up_to_the_window(void **state)
+{
+    struct outs o;
+
+    outs_open(&o, state);
+    outs_connect(&o);
+    outs_post(&o, "demo", 1);
+    while (outs_report(&o).sets < 1)
+        quiet_mqtt_await();
+    quiet_mqtt_acknowledge_all();
+    outs_told(&o, false);
+    quiet_mqtt->window = 3;
+
+    for (int i = 0; i < 5; i++)
+        outs_post(&o, "demo", 1);
+    assert_told(&o, "demo(1-2) demo(2-3) demo(3-4) ");
+    assert_int_equal(outs_report(&o).in_flight, 3);
+    assert_int_equal(outs_report(&o).lag, 5);
+
+    outs_acknowledge(&o, "demo(1-2)");
+    quiet_mqtt_turn();
+    assert_told(&o, "demo(4-6) "); /* what came meanwhile is one message */
+    assert_int_equal(outs_report(&o).lag, 4);
+    outs_close(&o);
+}
+
+static void
+what_is_acknowledged_out_of_turn_waits_for_what_is_before_it(void **state)
+{
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    for (int i = 0; i < 3; i++)
+        outs_post(&o, "demo", 1);
+    assert_told(&o, "demo(1-2) demo(2-3) demo(3-4) ");
+
+    outs_acknowledge(&o, "demo(3-4)");
+    outs_acknowledge(&o, "demo(2-3)");
+    assert_int_equal(outs_report(&o).lag, 3);
+    outs_acknowledge(&o, "demo(1-2)");
+
+    assert_int_equal(outs_report(&o).lag, 0);
+    assert_int_equal(outs_report(&o).acknowledged, 3);
+    outs_close(&o);
+}
+
+static void
+ack_first(const struct quiet_message *message)
+{
+    quiet_mqtt_acknowledge((size_t)(message - quiet_mqtt->published), 0);
+}
+
+static void
+an_acknowledgement_may_come_before_publishing_has_returned(void **state)
+{
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    quiet_mqtt->on_published = ack_first;
+
+    outs_post(&o, "demo", 1);
+    outs_post(&o, "demo", 1);
+
+    assert_told(&o, "demo(1-2) demo(2-3) ");
+    assert_int_equal(outs_report(&o).lag, 0);
+    assert_int_equal(outs_report(&o).in_flight, 0);
+    outs_close(&o);
+}
+
+static void
+sets_take_turns(void **state)
+{
+    struct outs o;
+
+    outs_open(&o, state);
+    o.config.begins_at_start = true;
+    sets_post_heavy(&o.sets, "one", 0, 3, 10000);
+    sets_post_heavy(&o.sets, "two", 0, 3, 10000);
+    outs_start(&o);
+    quiet_mqtt->packet_bytes = 20000;
+    quiet_mqtt->window = 4;
+
+    quiet_mqtt_connect(false);
+    quiet_mqtt_turn();
+
+    assert_told(&o, "one(0-1) two(0-1) "); /* and status, a position */
+    quiet_mqtt_acknowledge_all();
+    assert_told(&o, "one(1-2) two(1-2) one(2-3) two(2-3) ");
+    outs_close(&o);
+}
+
+static void
+large_messages_wait_for_room_in_bytes(void **state)
+{
+    struct outs o;
+
+    outs_open(&o, state);
+    o.config.begins_at_start = true;
+    o.config.inflight = 1000;
+    for (int i = 0; i < 200; i++)
+        sets_post_heavy(&o.sets, "demo", 0, 1, 100000);
+    outs_start(&o);
+    quiet_mqtt->packet_bytes = 150000;
+    quiet_mqtt->window = 1000;
+
+    quiet_mqtt_connect(false);
+    quiet_mqtt_turn();
+
+    assert_in_range(outs_report(&o).in_flight, 150, 170);
+    quiet_mqtt_acknowledge_all();
+    assert_int_equal(outs_report(&o).lag, 0);
+    outs_close(&o);
+}
+
+/* Refused */
+
+static void
+a_set_that_is_refused_pauses_and_others_go_on(void **state)
+{
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    sets_post(&o.sets, "other", 0, 1);
+    quiet_mqtt_await();
+    quiet_mqtt_acknowledge_all();
+    outs_told(&o, true);
+    outs_post(&o, "demo", 1);
+    outs_post(&o, "demo", 1);
+    assert_told(&o, "demo(1-2) demo(2-3) ");
+
+    quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", 0), 0x87);
+    outs_acknowledge(
+        &o, "demo(2-3)"); /* of no use: what is before it is to come first */
+    outs_post(&o, "demo", 1);
+    outs_post(&o, "other", 1);
+    assert_told(&o, "other(1-2) ");
+    assert_int_equal(outs_report(&o).lag, 4);
+    assert_int_equal(outs_report(&o).refused, 1);
+
+    outs_pass(SECOND);
+    assert_told(&o, "demo(1-2) demo(2-3) demo(3-4) ");
+
+    /* Twice as long. */
+    quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", 1), 0x87);
+    outs_pass(SECOND);
+    assert_told(&o, "");
+    outs_pass(SECOND);
+    assert_told(&o, "demo(1-2) demo(2-3) demo(3-4) ");
+    quiet_mqtt_acknowledge_all();
+    assert_int_equal(outs_report(&o).lag, 0);
+
+    /* From the beginning. */
+    outs_post(&o, "demo", 1);
+    quiet_mqtt_acknowledge(outs_find(&o, "demo(4-5)", 0), 0x97);
+    outs_told(&o, true);
+    outs_pass(SECOND);
+    assert_told(&o, "demo(4-5) ");
+    outs_close(&o);
+}
+
+static void
+pauses_grow_to_a_minute(void **state)
+{
+    static const int64_t pauses[] = {1, 2, 4, 8, 16, 32, 60, 60};
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    outs_post(&o, "demo", 1);
+    for (unsigned i = 0; i < 8; i++) {
+        quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", i), 0x87);
+        outs_pass(1);
+        outs_told(&o, true);
+        outs_pass(pauses[i] * SECOND - 2);
+        assert_told(&o, "");
+        outs_pass(1);
+        assert_told(&o, "demo(1-2) ");
+    }
+    outs_close(&o);
+}
+
+static void
+a_qos_that_the_mqtt_broker_does_not_have_ends_the_connection(void **state)
+{
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    quiet_mqtt->max_qos = 0;
+
+    sets_post(&o.sets, "demo", 0, 1);
+    quiet_mqtt_turn();
+
+    assert_false(quiet_mqtt->is_connected);
+    assert_non_null(strstr(quiet_mqtt->why_dropped.text, "QoS 1"));
+    quiet_mqtt->max_qos = 2;
+    quiet_mqtt_connect(false);
+    quiet_mqtt_turn();
+    assert_told(&o, "demo(1-2) ");
+    outs_close(&o);
+}
+
+static void
+what_memory_is_lacking_for_is_told_later(void **state)
+{
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    quiet_mqtt->has_no_memory = true;
+    outs_post(&o, "demo", 1);
+    assert_told(&o, "");
+    quiet_mqtt->has_no_memory = false;
+    outs_post(&o, "demo", 1);
+    assert_told(&o, "");
+
+    outs_pass(SECOND);
+
+    assert_told(&o, "demo(1-2) demo(2-3) ");
+    assert_int_equal(outs_report(&o).in_flight, 2);
+    outs_close(&o);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(messages_are_under_way_up_to_the_window),
+        TEST(what_is_acknowledged_out_of_turn_waits_for_what_is_before_it),
+        TEST(an_acknowledgement_may_come_before_publishing_has_returned),
+        TEST(sets_take_turns),
+        TEST(large_messages_wait_for_room_in_bytes),
+        TEST(a_set_that_is_refused_pauses_and_others_go_on),
+        TEST(pauses_grow_to_a_minute),
+        TEST(a_qos_that_the_mqtt_broker_does_not_have_ends_the_connection),
+        TEST(what_memory_is_lacking_for_is_told_later),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
