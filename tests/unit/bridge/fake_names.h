@@ -1,0 +1,17 @@
+/*
+ * fake_names.h - host names of a test's own. A test that includes this asks the
+ * C library for all others.
+ *
+ *     several.test   has addresses of which only the last one, 127.0.0.1, leads
+ *                    somewhere
+ *     unknown.test   is not known
+ *     slow.test      is not answered for while names are held; then, "try
+ * again"
+ */
+#ifndef TESTS_UNIT_BRIDGE_FAKE_NAMES_H
+#define TESTS_UNIT_BRIDGE_FAKE_NAMES_H
+
+void fake_names_hold(void);
+void fake_names_let_go(void);
+
+#endif

@@ -1,0 +1,279 @@
+/* How long an MQTT Client waits: for one that does not answer, and between its
+ * tries. */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/base/clock.h"
+#include "tests/unit/bridge/fake_mqtt.h"
+#include "tests/unit/bridge/fake_names.h"
+#include "tests/unit/bridge/owner.h"
+
+/* The number behind the n-th "again_in_ms=" (from 0). */
+static long
+pause_of(const char *text, unsigned n)
+{
+    static const char key[] = "again_in_ms=";
+
+    for (unsigned i = 0; (text = strstr(text, key)); i++) {
+        text += sizeof(key) - 1;
+        if (i == n)
+            return strtol(text, NULL, 10);
+    }
+    fail_msg("there is no pause number %u", n);
+    return 0;
+}
+
+/* Accepts and cuts, `n` times. */
+static void
+cut(struct fake_mqtt *f, struct owner *o, unsigned n)
+{
+    unsigned lost = o->n_lost;
+
+    for (unsigned i = 1; i <= n; i++) {
+        fake_mqtt_welcome(f, true);
+        owner_await(o, &o->n_connected, lost + i);
+        fake_mqtt_hang_up(f);
+        owner_await(o, &o->n_lost, lost + i);
+    }
+}
+
+/* One that accepts and cuts at once is tried after pauses that grow, up to the
+ * longest; only what was achieved makes them short again. The thread does
+ * nothing meanwhile. An operator reads of it once: that it was connected, and
+ * why no longer; and again after it has worked. */
+static void
+pauses_longer_and_longer(void **state)
+{
+    static const long longest[] = {10, 20, 40, 80, 80, 80, 10, 20};
+    struct fake_mqtt f;
+    struct owner o;
+    char *text;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    o.config.retry_first_us = 10000;
+    o.config.retry_max_us = 80000;
+    owner_listen();
+    owner_open(&o);
+    cut(&f, &o, 6);
+    fake_mqtt_welcome(&f, true);
+    owner_await(&o, &o.n_connected, 7);
+    owner_do(&o, owner_prove);
+    fake_mqtt_hang_up(&f);
+    owner_await(&o, &o.n_lost, 7);
+    cut(&f, &o, 1);
+    fake_mqtt_welcome(&f, true);
+    owner_await(&o, &o.n_connected, 9);
+    owner_close(&o);
+    text = owner_heard();
+
+    for (unsigned i = 0; i < 8; i++)
+        assert_in_range(pause_of(text, i), longest[i] / 2, longest[i]);
+    /* The first, the one after it was proven, the first one after that. */
+    assert_int_equal(owner_count(text, "level=warning"), 3);
+    assert_int_equal(owner_count(text, "level=info"), 3);
+    assert_int_equal(owner_count(text, "level=debug"), 5);
+    assert_int_equal(owner_count(text, "direction=out url=mqtt://127.0.0.1:"),
+                     11);
+    /* Some rounds for each try: it is woken by what happens. */
+    assert_in_range(o.n_turns, 9, 9 * 20);
+    free(text);
+    fake_mqtt_close(&f);
+}
+
+/* Reasons that come by turns are told once each; all again after it was
+ * connected. */
+static void
+warns_once_for_each_reason(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+    char *text;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    owner_listen();
+    owner_open(&o);
+    for (unsigned i = 0; i < 8; i++) {
+        if (i == 6) {
+            fake_mqtt_welcome(&f, true);
+            owner_await(&o, &o.n_connected, 1);
+            owner_do(&o, owner_prove);
+            owner_do(&o, owner_drop);
+            owner_await(&o, &o.n_lost, 1);
+        }
+        fake_mqtt_accept(&f);
+        fake_mqtt_read(&f, 0x10);
+        FAKE_MQTT_SEND(&f, 0x20, 3, 0, (uint8_t)(i % 2 ? 0x88 : 0x89), 0);
+        fake_mqtt_assert_end(&f);
+    }
+    fake_mqtt_accept(&f); /* so the last one was told */
+    owner_close(&o);
+    text = owner_heard();
+
+    assert_int_equal(owner_count(text, "level=warning"), 5);
+    assert_int_equal(owner_count(text, "the owner wants it so"), 1);
+    assert_int_equal(owner_count(text, "level=info"), 1);
+    free(text);
+    fake_mqtt_close(&f);
+}
+
+static int
+fill(const struct fake_mqtt *f)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)f->port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    return fd;
+}
+
+/* One that takes the connection and never says a word, without TLS and with it;
+ * one that takes it late, so that TLS cannot write at first; and one whose TLS
+ * ends in the middle. Tries end, and meanwhile nothing goes round. (The ten
+ * seconds are the client's own.) */
+static void
+does_not_wait_for_ever(void **state)
+{
+    static const char *const why[] = {
+        "no answer from the MQTT broker to CONNECT",
+        "TLS: no answer from the MQTT broker", "TLS: no answer from the MQTT",
+        "in the TLS handshake"};
+
+    enum { PLAIN, SILENT, LATE, SHUT, N };
+    struct fake_mqtt f[N];
+    struct owner o[N];
+    int filling;
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++) {
+        fake_mqtt_open(&f[i]);
+        owner_prepare(&o[i], f[i].port);
+        o[i].config.is_tls = i != PLAIN;
+        o[i].config.retry_first_us = 100000000;
+        o[i].config.retry_max_us = 100000000;
+    }
+    /* There is room for one that waits to be accepted. */
+    assert_int_equal(listen(f[LATE].listener, 0), 0);
+    filling = fill(&f[LATE]);
+    for (unsigned i = 0; i < N; i++)
+        owner_open(&o[i]);
+    owner_do(&o[LATE], owner_look);
+    fake_mqtt_accept(&f[LATE]);
+    for (unsigned i = 0; i < N; i++)
+        fake_mqtt_accept(&f[i]);
+    /* Of ClientHello, nothing is left: so it is an end and not a reset. */
+    assert_true(recv(f[SHUT].fd, f[SHUT].packet, sizeof(f[SHUT].packet), 0) >
+                0);
+    fake_mqtt_hang_up(&f[SHUT]);
+    for (unsigned i = 0; i < N; i++)
+        owner_await_why(&o[i], why[i]);
+    for (unsigned i = 0; i < N; i++) {
+        assert_in_range(o[i].n_turns, 1, 50);
+        owner_close(&o[i]);
+        fake_mqtt_close(&f[i]);
+    }
+    close(filling);
+}
+
+/* Ends while it connects to one that never answers, while it waits for a name
+ * server, and while it pauses. Each would last its ten seconds, or 100. */
+static void
+ends_at_once(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+    int64_t from_us;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    owner_open(&o);
+    fake_mqtt_accept(&f);
+    fake_mqtt_read(&f, 0x10);
+    from_us = clock_steady_us();
+    owner_close(&o);
+    assert_true(clock_steady_us() - from_us < 9000000);
+    fake_mqtt_close(&f);
+
+    owner_prepare(&o, 1);
+    o.config.retry_first_us = o.config.retry_max_us = 100000000;
+    owner_open(&o);
+    owner_await_why(&o, "refused");
+    owner_close(&o);
+
+    fake_names_hold();
+    owner_prepare(&o, 1);
+    strcpy(o.config.host, "slow.test");
+    owner_open(&o);
+    owner_do(&o, owner_look);
+    owner_close(&o);
+    fake_names_let_go();
+}
+
+static void *
+wake(void *argument)
+{
+    struct owner *o = argument;
+
+    for (unsigned i = 0; i < 20000; i++)
+        mqtt_wake(o->mqtt);
+    return NULL;
+}
+
+/* Wakes from several threads: none is lost, and none needs more than one turn,
+ * while states are asked for. */
+static void
+is_woken_from_anywhere(void **state)
+{
+    pthread_t threads[3];
+    struct mqtt_state now;
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    owner_open(&o);
+    fake_mqtt_welcome(&f, true);
+    owner_await(&o, &o.n_connected, 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wake, &o), 0);
+    for (unsigned i = 0; i < 50; i++) {
+        owner_do(&o, owner_look);
+        mqtt_state(o.mqtt, &now);
+        assert_int_equal(now.condition, MQTT_CONNECTED);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    owner_do(&o, owner_look);
+    owner_close(&o);
+    fake_mqtt_close(&f);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pauses_longer_and_longer),
+        cmocka_unit_test(warns_once_for_each_reason),
+        cmocka_unit_test(does_not_wait_for_ever),
+        cmocka_unit_test(ends_at_once),
+        cmocka_unit_test(is_woken_from_anywhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* What an MQTT Client says and hears, byte by byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/bridge/fake_mqtt.h"
+#include "tests/unit/bridge/owner.h"
+
+static void
+publish(struct fake_mqtt *f, unsigned is_5, uint8_t mid)
+{
+    if (is_5)
+        FAKE_MQTT_SEND(f, 0x32, 8, 0, 1, 'a', 0, mid, 0, 'h', 'i');
+    else
+        FAKE_MQTT_SEND(f, 0x32, 7, 0, 1, 'a', 0, mid, 'h', 'i');
+}
+
+/* Nothing is acknowledged before `turn` has returned, in both versions; then it
+ * is. What has been dropped in a turn never is. */
+static void
+acknowledges_only_after_the_turn(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    for (unsigned is_5 = 0; is_5 <= 1; is_5++)
+        for (unsigned drops = 0; drops <= 1; drops++) {
+            fake_mqtt_open(&f);
+            owner_prepare(&o, f.port);
+            o.config.version = is_5 ? BRIDGE_MQTT_5 : BRIDGE_MQTT_311;
+            o.drops = drops;
+            owner_hold(&o);
+            owner_open(&o);
+            fake_mqtt_welcome(&f, is_5);
+            publish(&f, is_5, 7);
+            owner_await_held(&o);
+            assert_string_equal(o.received[0].payload, "hi");
+            fake_mqtt_assert_silent(&f);
+
+            owner_let_go(&o);
+            if (drops) {
+                fake_mqtt_assert_end(&f);
+            } else {
+                fake_mqtt_read(&f, 0x40);
+                assert_int_equal(f.packet[1], 7);
+            }
+            owner_close(&o);
+            fake_mqtt_close(&f);
+        }
+}
+
+static bool
+has_bytes(const struct fake_mqtt *f, const uint8_t *bytes, size_t size)
+{
+    return memmem(f->packet, f->size, bytes, size) != NULL;
+}
+
+/* What CONNECT says: the version, the flags, the keepalive, the session's
+ * expiry, the client's id, the will, user and password. */
+static void
+says_who_it_is(void **state)
+{
+    static const uint8_t never[] = {0x11, 0xff, 0xff, 0xff, 0xff};
+    static const uint8_t status[] = "\0\001s\0\007offline\0\004user";
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    for (unsigned is_5 = 0; is_5 <= 1; is_5++)
+        for (unsigned keeps = 0; keeps <= 1; keeps++) {
+            fake_mqtt_open(&f);
+            owner_prepare(&o, f.port);
+            o.config.version = is_5 ? BRIDGE_MQTT_5 : BRIDGE_MQTT_311;
+            o.config.keepalive_us = 300 * 1000000ll;
+            strcpy(o.config.user, "user");
+            o.options.keeps_session = keeps;
+            o.options.will_topic = "s";
+            o.options.will_payload = "offline";
+            owner_open(&o);
+            fake_mqtt_accept(&f);
+            fake_mqtt_read(&f, 0x10);
+            assert_int_equal(f.packet[6], is_5 ? 5 : 4);
+            /* User name, will retained at QoS 1, will, clean start */
+            assert_int_equal(f.packet[7],
+                             0x80 | 0x20 | 0x08 | 0x04 | (keeps ? 0 : 0x02));
+            assert_int_equal(f.packet[8] << 8 | f.packet[9], 300);
+            assert_int_equal(has_bytes(&f, never, sizeof(never)),
+                             is_5 && keeps);
+            assert_true(has_bytes(&f, (const uint8_t *)"\0\010test-out", 10));
+            assert_true(has_bytes(&f, status, sizeof(status) - 1));
+            owner_close(&o);
+            fake_mqtt_close(&f);
+        }
+}
+
+/* CONNACK's properties. */
+static void
+keeps_to_what_the_mqtt_broker_takes(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    owner_open(&o);
+    fake_mqtt_accept(&f);
+    fake_mqtt_read(&f, 0x10);
+    /* Receive Maximum 3, Maximum QoS 1, no retained messages, packets of 50 */
+    FAKE_MQTT_SEND(&f, 0x20, 15, 0, 0, 12, 0x21, 0, 3, 0x24, 1, 0x25, 0, 0x27,
+                   0, 0, 0, 50);
+    owner_await(&o, &o.n_connected, 1);
+    o.message = (struct mqtt_message){.topic = "a", .qos = 1};
+    owner_do(&o, owner_look);
+    assert_int_equal(o.window, 3);
+    assert_false(o.takes_retained);
+    assert_int_equal(o.room, 50 - 2 - 3 - 2 - 1);
+    assert_int_equal(owner_say(&o, "a", "text", 2), STATUS_UNSUPPORTED);
+    o.message = (struct mqtt_message){.topic = "a", .is_retained = true};
+    owner_do(&o, owner_publish);
+    assert_int_equal(o.rc, STATUS_UNSUPPORTED);
+    assert_int_equal(owner_say(&o, "a/#", "text", 1), STATUS_INVALID);
+    assert_int_equal(owner_say(&o, "a", "text", 1), STATUS_OK);
+    fake_mqtt_read(&f, 0x32);
+    owner_close(&o);
+    fake_mqtt_close(&f);
+}
+
+/* More than the library's own 20 are on their way at once. */
+static void
+has_as_many_in_flight_as_it_may(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    owner_open(&o);
+    fake_mqtt_welcome(&f, true);
+    owner_await(&o, &o.n_connected, 1);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(owner_say(&o, "a", "text", 1), STATUS_OK);
+        fake_mqtt_read(&f, 0x32);
+    }
+    assert_int_equal(o.n_acknowledged, 0);
+    owner_close(&o);
+    fake_mqtt_close(&f);
+}
+
+/* The DUP flag, until the first message without it. */
+static void
+tells_repeats(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    owner_open(&o);
+    fake_mqtt_welcome(&f, true);
+    FAKE_MQTT_SEND(&f, 0x3a, 7, 0, 1, 'a', 0, 1, 0, '1');
+    FAKE_MQTT_SEND(&f, 0x3a, 7, 0, 1, 'a', 0, 2, 0, '2');
+    FAKE_MQTT_SEND(&f, 0x32, 7, 0, 1, 'a', 0, 3, 0, '3');
+    owner_await(&o, &o.n_received, 3);
+    assert_true(o.received[0].is_repeat);
+    assert_true(o.received[1].is_repeat);
+    assert_false(o.received[2].is_repeat);
+    owner_close(&o);
+    fake_mqtt_close(&f);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(acknowledges_only_after_the_turn),
+        cmocka_unit_test(says_who_it_is),
+        cmocka_unit_test(keeps_to_what_the_mqtt_broker_takes),
+        cmocka_unit_test(has_as_many_in_flight_as_it_may),
+        cmocka_unit_test(tells_repeats),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
