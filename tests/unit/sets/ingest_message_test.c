@@ -1,104 +1,17 @@
-/* Messages of a broker of messages: whose they are, what they call themselves,
- * and in which order they are kept. */
-#include <semaphore.h>
+/* Messages of a broker of messages: what they say, whose entries they are, and
+ * where those have been. */
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/sets/alter.h"
 #include "broker/sets/message.h"
 #include "tests/support/describe.h"
-#include "tests/unit/sets/ingests.h"
+#include "tests/unit/sets/arrivals.h"
 
-#define EPOCH "0123456789abcdef"
-#define VIA   "via:" EPOCH
+#define VIA "via:" EPOCH
 
 static const enum message_form forms[] = {MESSAGE_XML, MESSAGE_JSON};
 
 static const char *const types[] = {[MESSAGE_XML] = XML, [MESSAGE_JSON] = JSON};
-
-/* A message on its way, and what it came to. */
-struct delivery {
-    struct ingest *ingest;
-    sem_t is_done;
-    bool is_answered; /* is_done was posted before ingest_end returned */
-    struct sets_outcome outcome;
-};
-
-static void
-on_done(struct ingest *ingest, void *user)
-{
-    struct delivery *d = user;
-
-    (void)ingest;
-    sem_post(&d->is_done);
-}
-
-static void
-begin(struct delivery *d, struct sets *s, const char *name, const char *type)
-{
-    memset(d, 0, sizeof(*d));
-    sem_init(&d->is_done, 0, 0);
-    assert_int_equal(ingest_begin(&d->ingest, s->registry, slice_of(name),
-                                  slice_of(type), 0, &d->outcome.why),
-                     STATUS_OK);
-    ingest_take_message(d->ingest);
-}
-
-static enum status
-set_key(struct delivery *d, const char *text)
-{
-    struct key key;
-
-    assert_int_equal(key_read(slice_of(text), &key, NULL), STATUS_OK);
-    return ingest_set_key(d->ingest, &key, &d->outcome.why);
-}
-
-static void
-feed(struct delivery *d, struct slice body)
-{
-    d->outcome.rc = ingest_feed(d->ingest, body, &d->outcome.why);
-    if (!d->outcome.rc)
-        d->outcome.rc = ingest_end(d->ingest, on_done, d, &d->outcome.why);
-    d->is_answered = sem_trywait(&d->is_done) == 0;
-}
-
-/* Waits for the outcome, unless it was refused. */
-static struct sets_outcome
-end(struct delivery *d, struct sets *s)
-{
-    struct sets_outcome *o = &d->outcome;
-
-    log_wake(registry_log(s->registry));
-    if (!o->rc) {
-        const struct post *post = ingest_post(d->ingest);
-
-        if (!d->is_answered)
-            sem_wait(&d->is_done);
-        o->rc = post->status;
-        o->why = post->why;
-        o->first = post->first;
-        o->last = post->last;
-    }
-    ingest_free(d->ingest);
-    sem_destroy(&d->is_done);
-    return *o;
-}
-
-static struct sets_outcome
-deliver(struct sets *s, const char *name, const char *type, struct slice body)
-{
-    struct delivery d;
-
-    begin(&d, s, name, type);
-    feed(&d, body);
-    return end(&d, s);
-}
-
-static struct sets_outcome
-deliver_json(struct sets *s, const char *name, const char *body)
-{
-    return deliver(s, name, JSON, slice_of(body));
-}
 
 /* All of the set, as it tells it. */
 static void
@@ -128,7 +41,7 @@ hand_on(struct sets *s, const char *from, const char *to,
 
     buf_init(&message, SIZE_MAX);
     tell(&message, s, from, form);
-    o = deliver(s, to, types[form], buf_slice(&message));
+    o = arrive(s, to, types[form], buf_slice(&message));
     buf_fini(&message);
     return o;
 }
@@ -304,7 +217,7 @@ marks_an_entry_once(void **state)
 
     ingests_open(&s, state);
     assert_int_equal(
-        deliver_json(
+        arrive_json(
             &s, "demo",
             "{\"epoch\":\"" EPOCH
             "\",\"changes\":[" TAGGED("[\"" VIA "\",\"x\"]") "," TAGGED(
@@ -315,9 +228,9 @@ marks_an_entry_once(void **state)
     assert_int_equal(count_tag(&s, "demo", "tags=[x " VIA "]"), 1);
     assert_int_equal(count_tag(&s, "demo", "tags=[" VIA "]"), 1);
     assert_int_equal(count_tag(&s, "demo", "tags=[" VIA "0 " VIA "]"), 1);
-    assert_int_equal(deliver_json(&s, "demo", ENTRY("2")).last, 5);
+    assert_int_equal(arrive_json(&s, "demo", ENTRY("2")).last, 5);
     assert_int_equal(
-        deliver_json(&s, "demo", "{\"changes\":[" ENTRY("3") "]}").last, 6);
+        arrive_json(&s, "demo", "{\"changes\":[" ENTRY("3") "]}").last, 6);
     assert_int_equal(count_tag(&s, "demo", "via:"), 5);
     ingests_assert_budget(&s);
     sets_close(&s);
@@ -332,8 +245,8 @@ refuses_what_does_not_say_in_time_whose_it_is(void **state)
     struct sets s;
 
     ingests_open(&s, state);
-    o = deliver_json(&s, "demo",
-                     "{\"changes\":[" ENTRY("1") "],\"epoch\":\"" EPOCH "\"}");
+    o = arrive_json(&s, "demo",
+                    "{\"changes\":[" ENTRY("1") "],\"epoch\":\"" EPOCH "\"}");
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_string_equal(o.why.text,
                         "epoch: behind the changes, not before them");
@@ -370,7 +283,7 @@ refuses_an_entry_that_has_no_room_for_its_mark(void **state)
     ingests_open(&s, state);
     buf_init(&b, SIZE_MAX);
     write_large(&b, NULL, size);
-    o = deliver(&s, "demo", JSON, buf_slice(&b));
+    o = arrive(&s, "demo", JSON, buf_slice(&b));
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_int_equal(sscanf(o.why.text,
                             "the entry needs %zu bytes of XML, more than %zu",
@@ -378,7 +291,7 @@ refuses_an_entry_that_has_no_room_for_its_mark(void **state)
                      2);
     size -= needed - most;
     write_large(&b, EPOCH, size);
-    o = deliver(&s, "demo", JSON, buf_slice(&b));
+    o = arrive(&s, "demo", JSON, buf_slice(&b));
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_int_equal(o.why.entry, 1);
     assert_int_equal(
@@ -386,235 +299,10 @@ refuses_an_entry_that_has_no_room_for_its_mark(void **state)
         0);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
     write_large(&b, NULL, size);
-    assert_int_equal(deliver(&s, "demo", JSON, buf_slice(&b)).last, 1);
+    assert_int_equal(arrive(&s, "demo", JSON, buf_slice(&b)).last, 1);
     ingests_assert_budget(&s);
     buf_fini(&b);
     sets_close(&s);
-}
-
-/* Where nothing is left to be committed nothing is waited for, and no set
- * begins. */
-static void
-answers_at_once_where_there_is_nothing_to_commit(void **state)
-{
-    static const char *const bodies[] = {
-        "{\"set\":\"x\",\"epoch\":\"" EPOCH "\",\"after\":3,\"last\":3,"
-        "\"changes\":[]}",
-        "[]",
-        "{\"id\":\"k\",\"changes\":[]}",
-    };
-    struct delivery d, again;
-    struct sets s;
-
-    ingests_open(&s, state);
-    for (size_t i = 0; i < 3; i++) {
-        struct post_line line = {true};
-
-        begin(&d, &s, "demo", JSON);
-        ingest_join(d.ingest, &line);
-        assert_int_equal(set_key(&d, "key"), STATUS_OK);
-        feed(&d, slice_of(bodies[i]));
-        assert_int_equal(d.outcome.rc, STATUS_OK);
-        assert_true(d.is_answered);
-        assert_null(ingest_set(d.ingest));
-
-        /* It is at work no longer. */
-        begin(&again, &s, "demo", JSON);
-        assert_int_equal(set_key(&again, "key"), STATUS_OK);
-        ingest_free(again.ingest);
-        assert_int_equal(end(&d, &s).last, 0);
-    }
-    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    ingests_assert_budget(&s);
-    sets_close(&s);
-}
-
-/* What a message calls itself is the key of its post. */
-static void
-keeps_a_message_with_an_id_once(void **state)
-{
-#define MESSAGE(n) "{\"changes\":[" ENTRY(n) "],\"id\":\"k\"}"
-    struct sets_outcome o;
-    struct sets s;
-
-    ingests_open(&s, state);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(deliver_json(&s, "demo", MESSAGE("1")).first, 1);
-    /* The same entries under the same name, in another form of it. */
-    assert_int_equal(
-        deliver_json(&s, "demo",
-                     "{\"id\":\"k\",\"loc\":\"http://example.com/1\","
-                     "\"change\":\"updated\"}")
-            .last,
-        1);
-    o = deliver_json(&s, "demo", MESSAGE("2"));
-    assert_int_equal(o.rc, STATUS_INVALID);
-    assert_non_null(strstr(o.why.text, "\"k\""));
-    assert_int_equal(sets_head(&s, "demo").last, 1);
-
-    /* The digest counts entries, not what was passed over. */
-    assert_int_equal(
-        deliver_json(&s, "demo", "{\"id\":4,\"changes\":[" ENTRY("4") "]}")
-            .last,
-        2);
-    assert_int_equal(deliver_json(&s, "demo",
-                                  "{\"id\":\"4\",\"changes\":[" ENTRY(
-                                      "4") "," ENTRY("4") "]}")
-                         .rc,
-                     STATUS_INVALID);
-    ingests_assert_budget(&s);
-    sets_close(&s);
-}
-
-/* A key that comes with it goes before what it calls itself. */
-static void
-prefers_the_key_that_it_was_given(void **state)
-{
-    struct delivery d;
-    struct sets s;
-
-    ingests_open(&s, state);
-    for (int i = 0; i < 2; i++) {
-        begin(&d, &s, "demo", JSON);
-        assert_int_equal(set_key(&d, i == 0 ? "one" : "two"), STATUS_OK);
-        feed(&d, SLICE(MESSAGE("1")));
-        assert_int_equal(end(&d, &s).first, 1 + i);
-    }
-    assert_int_equal(deliver_json(&s, "demo", MESSAGE("2")).last, 3);
-    sets_close(&s);
-}
-
-/* Its name is known at its end: then it may turn out that it is at work. */
-static void
-says_at_its_end_that_it_is_at_work(void **state)
-{
-    struct sets_outcome o;
-    struct delivery first;
-    struct sets s;
-
-    ingests_open(&s, state);
-    begin(&first, &s, "demo", JSON);
-    assert_int_equal(set_key(&first, "k"), STATUS_OK);
-    o = deliver_json(&s, "demo", MESSAGE("1"));
-    assert_int_equal(o.rc, STATUS_RUNNING);
-    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    feed(&first, SLICE(MESSAGE("1")));
-    assert_int_equal(end(&first, &s).last, 1);
-    assert_int_equal(deliver_json(&s, "demo", MESSAGE("1")).last, 1);
-    ingests_assert_budget(&s);
-    sets_close(&s);
-}
-
-/* What is behind a message that was not kept is not kept before it. */
-static void
-keeps_nothing_in_a_broken_line(void **state)
-{
-    struct post_line line = {true};
-    struct delivery d;
-    struct sets s;
-
-    ingests_open(&s, state);
-    for (int i = 0; i < 2; i++) {
-        struct sets_outcome o;
-
-        begin(&d, &s, "demo", JSON);
-        ingest_join(d.ingest, &line);
-        feed(&d, SLICE(MESSAGE("1")));
-        o = end(&d, &s);
-        assert_int_equal(o.rc, i == 0 ? STATUS_BUSY : STATUS_OK);
-        assert_int_equal(o.last, i);
-        line.is_broken = false;
-    }
-    ingests_assert_budget(&s);
-    sets_close(&s);
-}
-
-/* A set that is removed while messages for it are on their way. */
-struct removal {
-    struct sets sets;
-    struct delivery before, after;
-    sem_t is_held, may_go;
-    bool is_removed;
-};
-
-/* Holds the log thread. */
-static void
-hold(struct ingest *ingest, void *user)
-{
-    struct removal *r = user;
-
-    (void)ingest;
-    sem_post(&r->is_held);
-    sem_wait(&r->may_go);
-}
-
-/* Log thread: everybody may know that it was removed. */
-static void
-on_changed(void *user)
-{
-    struct removal *r = user;
-
-    if (r->is_removed)
-        return;
-    r->is_removed = true;
-    feed(&r->after, SLICE(ENTRY("2")));
-}
-
-static void
-on_removed(struct alteration *alteration, void *user)
-{
-    (void)user;
-    alter_free(alteration);
-}
-
-/* It begins anew with what came first, not with what was read first for the new
- * one. */
-static void
-keeps_the_order_when_the_set_is_removed(void **state)
-{
-    struct removal r = {.is_removed = false};
-    struct registry_options options = {
-        .config = &r.sets.config,
-        .public_url = SETS_URL,
-        .on_changed = on_changed,
-        .user = &r,
-    };
-    struct post_line line = {false};
-    struct delivery held;
-
-    sets_configure(&r.sets, tempdir_path(state));
-    assert_int_equal(registry_open(&r.sets.registry, &options, NULL),
-                     STATUS_OK);
-    sem_init(&r.is_held, 0, 0);
-    sem_init(&r.may_go, 0, 0);
-    sets_post(&r.sets, "demo", 1, 3);
-    begin(&held, &r.sets, "other", JSON);
-    begin(&r.before, &r.sets, "demo", JSON);
-    begin(&r.after, &r.sets, "demo", JSON);
-    ingest_join(r.before.ingest, &line);
-    ingest_join(r.after.ingest, &line);
-
-    assert_int_equal(ingest_feed(held.ingest, SLICE(ENTRY("1")), NULL),
-                     STATUS_OK);
-    assert_int_equal(ingest_end(held.ingest, hold, &r, NULL), STATUS_OK);
-    log_wake(registry_log(r.sets.registry));
-    sem_wait(&r.is_held);
-    assert_int_equal(
-        alter_remove(sets_find(&r.sets, "demo"), on_removed, NULL, NULL),
-        STATUS_OK);
-    feed(&r.before, SLICE(ENTRY("1")));
-    sem_post(&r.may_go);
-
-    assert_int_equal(end(&r.before, &r.sets).first, 1);
-    assert_int_equal(end(&r.after, &r.sets).first, 2);
-    assert_true(r.is_removed);
-    assert_false(line.is_broken);
-    ingest_free(held.ingest);
-    sem_destroy(&held.is_done);
-    ingests_assert_budget(&r.sets);
-    sets_close(&r.sets);
-    sem_destroy(&r.is_held);
-    sem_destroy(&r.may_go);
 }
 
 #define TEST(name) \
@@ -629,12 +317,6 @@ main(void)
         TEST(marks_an_entry_once),
         TEST(refuses_what_does_not_say_in_time_whose_it_is),
         TEST(refuses_an_entry_that_has_no_room_for_its_mark),
-        TEST(answers_at_once_where_there_is_nothing_to_commit),
-        TEST(keeps_a_message_with_an_id_once),
-        TEST(prefers_the_key_that_it_was_given),
-        TEST(says_at_its_end_that_it_is_at_work),
-        TEST(keeps_nothing_in_a_broken_line),
-        TEST(keeps_the_order_when_the_set_is_removed),
     };
 
     return cmocka_run_group_tests_name("ingest, messages", tests, NULL, NULL);

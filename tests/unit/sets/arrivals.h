@@ -1,0 +1,40 @@
+/*
+ * arrivals.h - messages of a broker of messages on their way into a set, step
+ * by step, several at once if a test wants it so; or at one go.
+ */
+#ifndef TESTS_UNIT_SETS_ARRIVALS_H
+#define TESTS_UNIT_SETS_ARRIVALS_H
+
+#include <semaphore.h>
+#include <stdbool.h>
+
+#include "tests/unit/sets/ingests.h"
+
+/* Of a broker like this one. */
+#define EPOCH "0123456789abcdef"
+
+/* A message on its way, and what it came to. */
+struct arrival {
+    struct ingest *ingest;
+    sem_t is_done;
+    bool is_answered; /* is_done was posted before ingest_end returned */
+    struct sets_outcome outcome;
+};
+
+void arrival_begin(struct arrival *a, struct sets *s, const char *name,
+                   const char *type);
+enum status arrival_set_key(struct arrival *a, const char *text);
+
+/* All of it, which ends it. */
+void arrival_feed(struct arrival *a, struct slice body);
+
+/* Waits for the outcome, unless it was refused. */
+struct sets_outcome arrival_end(struct arrival *a, struct sets *s);
+
+/* All four, without a key. */
+struct sets_outcome arrive(struct sets *s, const char *name, const char *type,
+                           struct slice body);
+struct sets_outcome arrive_json(struct sets *s, const char *name,
+                                const char *body);
+
+#endif
