@@ -82,7 +82,7 @@ await_connected(struct mqtt_peer *p, bool is_wanted)
     pthread_mutex_lock(&p->lock);
     while (p->is_connected != is_wanted) {
         /* Failing again and again is news, but not what is waited for. */
-        if (strncmp(p->why, "refused", 7) == 0 || strstr(p->why, "granted")) {
+        if (p->is_refused) {
             show(p);
             pthread_mutex_unlock(&p->lock);
             fail_msg("MQTT: %s", p->why);

@@ -37,6 +37,7 @@ struct mqtt_peer {
     uint64_t news; /* grows with whatever is of interest */
     bool is_stopping, is_away;
     bool is_connected; /* and its filters are granted */
+    bool is_refused;   /* or one of its filters is */
     unsigned connections;
     char why[200]; /* the last failure */
 

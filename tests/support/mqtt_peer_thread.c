@@ -81,6 +81,17 @@ become_connected(struct mqtt_peer *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* For good: no other try would go otherwise. */
+static void
+become_refused(struct mqtt_peer *p, const char *why)
+{
+    pthread_mutex_lock(&p->lock);
+    p->is_refused = true;
+    snprintf(p->why, sizeof(p->why), "refused: %s", why);
+    tell_news(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
 static void
 on_connect(struct mosquitto *client, void *user, int reason, int flags,
            const mosquitto_property *all)
@@ -91,9 +102,8 @@ on_connect(struct mosquitto *client, void *user, int reason, int flags,
 
     (void)flags, (void)all;
     if (reason) {
-        snprintf(p->why, sizeof(p->why), "refused: %s",
-                 p->join.is_311 ? mosquitto_connack_string(reason)
-                                : mosquitto_reason_string(reason));
+        become_refused(p, p->join.is_311 ? mosquitto_connack_string(reason)
+                                         : mosquitto_reason_string(reason));
         return;
     }
     pthread_mutex_lock(&p->lock);
@@ -124,7 +134,7 @@ on_subscribe(struct mosquitto *client, void *user, int mid, int n,
     if (is_granted)
         become_connected(p);
     else
-        snprintf(p->why, sizeof(p->why), "a filter was not granted");
+        become_refused(p, "a filter was not granted");
 }
 
 static void
@@ -210,7 +220,7 @@ become_lost(struct mqtt_peer *p, int rc)
 {
     pthread_mutex_lock(&p->lock);
     p->is_connected = false;
-    if (rc)
+    if (rc && !p->is_refused)
         snprintf(p->why, sizeof(p->why), "%s",
                  rc == MOSQ_ERR_ERRNO ? strerror(errno)
                                       : mosquitto_strerror(rc));
