@@ -11,6 +11,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "broker/base/openssl.h"
 #include "broker/bridge/mqtt_inside.h"
 
 /* Session Expiry Interval: never (MQTT 5, section 3.1.2.11.2). */
@@ -85,31 +86,6 @@ out:
 
 /* TLS */
 
-/* What OpenSSL says of its first error; empties its queue. */
-static const char *
-tls_reason(void)
-{
-    unsigned long code = ERR_get_error();
-    const char *text = ERR_SYSTEM_ERROR(code)
-                           ? strerror(ERR_GET_REASON(code)) /* no such file */
-                       : code ? ERR_reason_error_string(code)
-                              : NULL;
-
-    ERR_clear_error();
-    return text ? text : "OpenSSL does not say why";
-}
-
-/* OpenSSL would ask on the terminal. */
-static int
-no_password(char *to, int size, int is_writing, void *user)
-{
-    (void)to;
-    (void)size;
-    (void)is_writing;
-    (void)user;
-    return -1;
-}
-
 static bool
 is_address(const char *host)
 {
@@ -166,13 +142,13 @@ load_own(SSL_CTX *ctx, const struct bridge_config *c, struct problem *why)
         return STATUS_OK;
     if (SSL_CTX_use_certificate_chain_file(ctx, c->cert) != 1)
         return problem(why, STATUS_INVALID, "cannot use the certificate %s: %s",
-                       c->cert, tls_reason());
+                       c->cert, openssl_reason());
     if (SSL_CTX_use_PrivateKey_file(ctx, c->key, SSL_FILETYPE_PEM) != 1)
         return problem(why, STATUS_INVALID, "cannot use the private key %s: %s",
-                       c->key, tls_reason());
+                       c->key, openssl_reason());
     if (SSL_CTX_check_private_key(ctx) != 1)
         return problem(why, STATUS_INVALID, "%s is not the key of %s: %s",
-                       c->key, c->cert, tls_reason());
+                       c->key, c->cert, openssl_reason());
     return STATUS_OK;
 }
 
@@ -192,7 +168,7 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
         return problem(why, STATUS_MEMORY, "no memory for TLS");
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_default_passwd_cb(ctx, no_password);
+    SSL_CTX_set_default_passwd_cb(ctx, openssl_no_password);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, note_certificate);
     SSL_CTX_set_info_callback(ctx, name_host);
 
@@ -203,11 +179,11 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
         rc = problem(why, STATUS_INVALID,
                      "cannot use the CA certificates %s: "
                      "%s",
-                     c->ca, tls_reason());
+                     c->ca, openssl_reason());
     else if (!c->ca[0] && SSL_CTX_set_default_verify_paths(ctx) != 1)
         rc = problem(why, STATUS_INVALID,
                      "cannot use the system's CA certificates: %s",
-                     tls_reason());
+                     openssl_reason());
     else
         rc = load_own(ctx, c, why);
     ERR_clear_error();

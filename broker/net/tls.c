@@ -11,6 +11,7 @@
 #include <openssl/ssl.h>
 
 #include "broker/base/diag.h"
+#include "broker/base/openssl.h"
 
 /* Name, AES and HMAC key of session tickets. */
 #define TICKET_KEYS_SIZE 80
@@ -28,17 +29,6 @@ struct tls {
     unsigned char ticket_keys[TICKET_KEYS_SIZE];
 };
 
-/* What OpenSSL says of its first error; empties its queue. */
-static const char *
-reason(void)
-{
-    unsigned long code = ERR_get_error();
-    const char *text = code ? ERR_reason_error_string(code) : NULL;
-
-    ERR_clear_error();
-    return text ? text : "OpenSSL does not say why";
-}
-
 static bool
 is_end_of_pem(void)
 {
@@ -46,20 +36,6 @@ is_end_of_pem(void)
 
     return ERR_GET_LIB(code) == ERR_LIB_PEM &&
            ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
-}
-
-/* OpenSSL would ask on the terminal. */
-static int
-no_password(char *to, int size, int is_writing, void *user)
-{
-    bool *is_asked = user;
-
-    (void)to;
-    (void)size;
-    (void)is_writing;
-    if (is_asked)
-        *is_asked = true;
-    return -1;
 }
 
 static FILE *
@@ -85,16 +61,16 @@ read_cert(struct tls *tls, const char *path, struct problem *why)
     if (!file)
         return STATUS_IO;
     ERR_clear_error();
-    tls->cert = PEM_read_X509_AUX(file, NULL, no_password, NULL);
+    tls->cert = PEM_read_X509_AUX(file, NULL, openssl_no_password, NULL);
     if (!tls->cert) {
         rc = is_end_of_pem()
                  ? problem(why, STATUS_IO, "%s: there is no certificate in it",
                            path)
                  : problem(why, STATUS_IO, "%s: not a certificate: %s", path,
-                           reason());
+                           openssl_reason());
         goto out;
     }
-    while ((next = PEM_read_X509(file, NULL, no_password, NULL)))
+    while ((next = PEM_read_X509(file, NULL, openssl_no_password, NULL)))
         if (!sk_X509_push(tls->chain, next)) {
             X509_free(next);
             break;
@@ -103,7 +79,7 @@ read_cert(struct tls *tls, const char *path, struct problem *why)
         rc = problem(why, STATUS_MEMORY, "no memory for certificates");
     else if (!is_end_of_pem())
         rc = problem(why, STATUS_IO, "%s: certificate %d of it is broken: %s",
-                     path, sk_X509_num(tls->chain) + 2, reason());
+                     path, sk_X509_num(tls->chain) + 2, openssl_reason());
     if (!rc && X509_cmp_current_time(X509_get0_notAfter(tls->cert)) < 0)
         diag(DIAG_WARNING, "net", "the certificate of %s has expired", path);
 out:
@@ -127,7 +103,7 @@ read_key(struct tls *tls, const char *path, struct problem *why)
              "the private key %s is open to others (mode %03o)", path,
              (unsigned)info.st_mode & 0777);
     ERR_clear_error();
-    tls->key = PEM_read_PrivateKey(file, NULL, no_password, &is_asked);
+    tls->key = PEM_read_PrivateKey(file, NULL, openssl_no_password, &is_asked);
     if (!tls->key && is_asked)
         rc = problem(why, STATUS_IO,
                      "%s: the private key is encrypted; nobody is there to be "
@@ -152,14 +128,15 @@ try_out(struct tls *tls, const char *cert_path, const char *key_path,
 
     if (!ctx || SSL_CTX_get_tlsext_ticket_keys(ctx, tls->ticket_keys,
                                                TICKET_KEYS_SIZE) != 1)
-        rc = problem(why, STATUS_MEMORY, "no memory for TLS: %s", reason());
+        rc = problem(why, STATUS_MEMORY, "no memory for TLS: %s",
+                     openssl_reason());
     else if (X509_check_private_key(tls->cert, tls->key) != 1)
         rc = problem(why, STATUS_IO,
                      "%s: not the private key of the (first) certificate in %s",
                      key_path, cert_path);
     else if (!tls_apply(tls, ctx))
         rc = problem(why, STATUS_IO, "%s: OpenSSL refuses the certificate: %s",
-                     cert_path, reason());
+                     cert_path, openssl_reason());
     ERR_clear_error();
     return rc;
 }
