@@ -143,18 +143,14 @@ read_public_url(const char *text, void *values, struct problem *why)
 static enum status
 read_string(const char *text, char *to, size_t room, struct problem *why)
 {
-    size_t size = strlen(text);
+    enum status rc = option_text(text, to, room, why);
 
-    if (size == 0)
-        return problem(why, STATUS_INVALID, "is empty");
-    if (size >= room)
-        return problem(why, STATUS_INVALID, "is longer than %zu bytes",
-                       room - 1);
+    if (rc)
+        return rc;
     if (!mqtt_text_is_valid(slice_of(text)))
         return problem(why, STATUS_INVALID,
                        "\"%s\" is not UTF-8 without control characters",
                        problem_quote(slice_of(text)).text);
-    memcpy(to, text, size + 1);
     return STATUS_OK;
 }
 

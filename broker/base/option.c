@@ -15,8 +15,8 @@ not_a(struct problem *why, const char *text, const char *what)
 
 /* Texts */
 
-static enum status
-read_text(const char *text, char *to, size_t room, struct problem *why)
+enum status
+option_text(const char *text, char *to, size_t room, struct problem *why)
 {
     size_t size = strlen(text);
 
@@ -62,7 +62,7 @@ is_host_and_port(const char *text)
 static enum status
 read_url(const char *text, char *to, size_t room, struct problem *why)
 {
-    enum status rc = read_text(text, to, room, why);
+    enum status rc = option_text(text, to, room, why);
     const char *host = NULL;
 
     if (rc)
@@ -321,7 +321,7 @@ option_read(const struct option *o, const char *text, void *values,
 
     switch (o->type) {
     case OPTION_TEXT:
-        return read_text(text, value, o->max, why);
+        return option_text(text, value, o->max, why);
     case OPTION_LISTEN:
         return read_listen(text, value, o->max,
                            (unsigned *)(void *)((char *)values + o->port), why);

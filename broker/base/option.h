@@ -55,6 +55,10 @@ struct option {
 MUST_CHECK enum status option_read(const struct option *o, const char *text,
                                    void *values, struct problem *why);
 
+/* Copies a text that is not empty, if it has room: what OPTION_TEXT is. */
+MUST_CHECK enum status option_text(const char *text, char *to, size_t room,
+                                   struct problem *why);
+
 /* Writes the limits as the option's texts write them ("512K to 50M"); "" where
  * there are none. */
 void option_limits(const struct option *o, char *to, size_t size);
