@@ -15,13 +15,52 @@
  *
  * The folder:
  *
- *     mqtt      a connection and its thread: made, kept, made again
- *     out       changes of sets to topics; lane: a set's cursor;
- *               window: what is in flight; retained: position and status
- *     in        messages to posts; rejected: what was bad
- *     topics    names of topics, and filters
+ *     bridges   all of them; bridge_report: what operators see
+ *     out       a direction outwards, its turns; lanes: sets come and go, and
+ *               what the ledger keeps of them; lane: a set's cursor; telling:
+ *               messages; window: what is in flight; retained: position and
+ *               status
+ *     in        a direction inwards, its turns; inputs: what is subscribed to;
+ *               held: a message; round: those of a turn, into the log;
+ *               rejected: what is told of a bad one
+ *     topics    names of topics
  *     ledger    mqtt.db: what must outlive the process
- *     bridge_report   what operators see
+ *     mqtt      a connection and its thread: made, kept, made again (its files:
+ *               mqtt_inside.h); resolve: a host's addresses
+ *
+ * Arrows go down this table: mqtt and ledger know nothing of what is above
+ * them, but by the calls that they were given.
+ *
+ * The way of one message out; on the client's thread but where it says so:
+ *
+ *     lanes.c       on_commit      log thread: a commit, so the lane is marked,
+ *     mqtt.c        mqtt_wake      and the client woken
+ *     out.c         on_turn        who is marked is ready, and has its turn:
+ *     telling.c     telling_make   a message of what is behind the last one, as
+ *                                  much as fits
+ *     lanes.c       lanes_keep     where it ends, in mqtt.db; only then
+ *     telling.c     telling_send   it goes:
+ *     out.c         out_publish    queued in the library; found by its number
+ *     mqtt_round.c  mqtt_speak     written, as the turn is over
+ *     out.c         on_acknowledged
+ *     telling.c     telling_acknowledged
+ *                                  PUBACK: if all before it have theirs, the
+ *                                  cursor moves. One that is refused goes
+ *                                  again, and all behind it, after a pause
+ *     retained.c    retained_send  its position, at most once a second
+ *     lanes.c       lanes_keep     within a second: the cursor, in mqtt.db
+ *
+ * The way of one message in; on the client's thread but where it says so:
+ *
+ *     mqtt_round.c  hear           all packets that there are; of each one
+ *     in.c          on_received    by which input, and for which set (inputs.c)
+ *     held.c        held_new       it comes, its type and key; copied
+ *     in.c          on_turn        that was all, and none is acknowledged
+ *     round.c       round_settle   in order, for each
+ *     held.c        held_begin     an ingest (sets/ingest.h), to the log
+ *     round.c       on_done        log thread: it is committed, or is not
+ *     in.c          on_settled     it is counted; or rejected, and told so
+ *     mqtt_round.c  mqtt_speak     only now: PUBACK
  */
 #ifndef BROKER_BRIDGE_BRIDGES_H
 #define BROKER_BRIDGE_BRIDGES_H

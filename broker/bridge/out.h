@@ -36,9 +36,6 @@
 
 struct out;
 
-/* Payloads that are published and not acknowledged, besides at most one. */
-#define WINDOW_BYTES ((size_t)16 << 20)
-
 /* Learns its lanes, starts the client. `config` is lent as long as it lives. */
 MUST_CHECK enum status out_open(struct out **out, struct registry *registry,
                                 struct ledger *ledger,

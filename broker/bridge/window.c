@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/bridge/out.h"
-
 enum status
 window_init(struct window *w, unsigned inflight)
 {

@@ -23,6 +23,9 @@
 #include "broker/base/list.h"
 #include "proto/status.h"
 
+/* Payloads that are published and not acknowledged, besides at most one. */
+#define WINDOW_BYTES ((size_t)16 << 20)
+
 struct lane;
 
 enum flight_kind { FLIGHT_MESSAGE, FLIGHT_POSITION, FLIGHT_STATUS };
