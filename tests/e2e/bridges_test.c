@@ -31,15 +31,6 @@
 
 static struct samples now;
 
-static void
-assert_value(const char *series, double value)
-{
-    double is = samples_value(&now, series);
-
-    if (is != value)
-        fail_msg("%s is %g, not %g", series, is, value);
-}
-
 /* The body as a string, lent until the next call. */
 static const char *
 get_text(struct http *h, const char *path)
@@ -86,7 +77,7 @@ a_broker_without_bridges_says_so(void **state)
     assert_int_equal(http_post(&h, "/bridges", "text/plain", SLICE("x")), 405);
     assert_string_equal(http_header(&h, "Allow"), "GET, HEAD");
     samples_get(&now, &h);
-    assert_value("tidings_mqtt_connected", 0);
+    samples_assert(&now, "tidings_mqtt_connected", 0);
     snprintf(path, sizeof(path), "%s/mqtt.db", b->data);
     assert_int_equal(access(path, F_OK), -1);
     http_close(&h);
@@ -131,13 +122,13 @@ a_bridge_at_work_is_told_of(void **state)
     assert_int_equal(jsonpath_number(&j, "bridges.0.in.entries"), 2);
     jsonpath_close(&j);
     samples_get(&now, &s->http);
-    assert_value("tidings_mqtt_connected", 2);
-    assert_value("tidings_mqtt_connections_total", 2);
-    assert_value("tidings_mqtt_lag_entries", 0);
-    assert_value("tidings_mqtt_received_total", 2);
-    assert_value("tidings_mqtt_posted_total", 1);
-    assert_value("tidings_mqtt_rejected_total", 1);
-    assert_value("tidings_mqtt_left_out_entries_total", 0);
+    samples_assert(&now, "tidings_mqtt_connected", 2);
+    samples_assert(&now, "tidings_mqtt_connections_total", 2);
+    samples_assert(&now, "tidings_mqtt_lag_entries", 0);
+    samples_assert(&now, "tidings_mqtt_received_total", 2);
+    samples_assert(&now, "tidings_mqtt_posted_total", 1);
+    samples_assert(&now, "tidings_mqtt_rejected_total", 1);
+    samples_assert(&now, "tidings_mqtt_left_out_entries_total", 0);
     assert_true(samples_value(&now, "tidings_mqtt_published_total") >= 1);
     bridge_stage_end(s);
 }
@@ -164,15 +155,15 @@ an_mqtt_broker_that_goes_away_is_told_of_until_it_is_back(void **state)
     bridge_stage_await(s, "bridges.0.out.slowest.lag", 5);
     bridge_stage_await(s, "bridges.0.out.setsBehind", 1);
     samples_get(&now, &s->http);
-    assert_value("tidings_mqtt_connected", 0);
-    assert_value("tidings_mqtt_lag_entries", 5);
+    samples_assert(&now, "tidings_mqtt_connected", 0);
+    samples_assert(&now, "tidings_mqtt_lag_entries", 5);
     assert_true(samples_value(&now, "tidings_mqtt_failures_total") >= 2);
 
     mosquittod_restart(&s->mqtt);
     await_ready(s);
     samples_await_most(&now, &s->http, "tidings_mqtt_lag_entries", 0);
-    assert_value("tidings_mqtt_connected", 2);
-    assert_value("tidings_mqtt_connections_total", 4);
+    samples_assert(&now, "tidings_mqtt_connected", 2);
+    samples_assert(&now, "tidings_mqtt_connections_total", 4);
     assert_string_equal(get_text(&s->http, "/readyz"), "ready\n");
     bridge_stage_end(s);
 }

@@ -22,15 +22,6 @@
 static struct samples now;
 
 static void
-assert_value(const char *series, double value)
-{
-    double is = samples_value(&now, series);
-
-    if (is != value)
-        fail_msg("%s is %g, not %g", series, is, value);
-}
-
-static void
 posts_and_entries_are_counted_and_refusals_by_their_status(void **state)
 {
     struct lists *l = *state;
@@ -58,23 +49,24 @@ posts_and_entries_are_counted_and_refusals_by_their_status(void **state)
     samples_await_least(&now, &l->http, "tidings_posts_incomplete_total", 1);
     samples_await_most(&now, &l->http, "tidings_ingest_bytes", 0);
 
-    assert_value("tidings_build_info{version=\"" TIDINGS_VERSION "\"}", 1);
-    assert_value("tidings_posts_total", 2);
-    assert_value("tidings_entries_total", 5);
-    assert_value("tidings_posts_rejected_total{code=\"400\"}", 1);
-    assert_value("tidings_posts_rejected_total{code=\"422\"}", 1);
-    assert_value("tidings_posts_rejected_total{code=\"415\"}", 1);
-    assert_value("tidings_posts_rejected_total{code=\"404\"}", 0);
-    assert_value("tidings_posts_incomplete_total", 1);
-    assert_value("tidings_http_responses_total{code=\"404\"}", 1);
-    assert_value("tidings_commit_duration_seconds_count", 2);
+    samples_assert(&now, "tidings_build_info{version=\"" TIDINGS_VERSION "\"}",
+                   1);
+    samples_assert(&now, "tidings_posts_total", 2);
+    samples_assert(&now, "tidings_entries_total", 5);
+    samples_assert(&now, "tidings_posts_rejected_total{code=\"400\"}", 1);
+    samples_assert(&now, "tidings_posts_rejected_total{code=\"422\"}", 1);
+    samples_assert(&now, "tidings_posts_rejected_total{code=\"415\"}", 1);
+    samples_assert(&now, "tidings_posts_rejected_total{code=\"404\"}", 0);
+    samples_assert(&now, "tidings_posts_incomplete_total", 1);
+    samples_assert(&now, "tidings_http_responses_total{code=\"404\"}", 1);
+    samples_assert(&now, "tidings_commit_duration_seconds_count", 2);
     assert_true(samples_value(&now, "tidings_commit_duration_seconds_sum") > 0);
-    assert_value("tidings_commits_failed_total", 0);
-    assert_value("tidings_log_has_room", 1);
-    assert_value("tidings_log_ahead_seconds", 0);
-    assert_value("tidings_sets", 1);
-    assert_value("tidings_ingest_limit_bytes", 256 << 20);
-    assert_value("tidings_tail_limit_bytes", 64 << 20);
+    samples_assert(&now, "tidings_commits_failed_total", 0);
+    samples_assert(&now, "tidings_log_has_room", 1);
+    samples_assert(&now, "tidings_log_ahead_seconds", 0);
+    samples_assert(&now, "tidings_sets", 1);
+    samples_assert(&now, "tidings_ingest_limit_bytes", 256 << 20);
+    samples_assert(&now, "tidings_tail_limit_bytes", 64 << 20);
     assert_true(samples_value(&now, "tidings_tail_bytes") > 5 * 80);
     assert_true(samples_value(&now, "tidings_wal_bytes") > 0);
 }
@@ -88,15 +80,15 @@ lists_are_counted_when_they_close_and_when_they_are_filed(void **state)
     lists_obstruct(l);
     source_post(&l->http, LISTS_SET, 1, 7, 0);
     samples_await_least(&now, &l->http, "tidings_list_files_failed_total", 1);
-    assert_value("tidings_lists_closed_total", 2);
-    assert_value("tidings_list_files_written_total", 0);
-    assert_value("tidings_diagnostics_total{level=\"warning\"}",
-                 samples_value(&now, "tidings_list_files_failed_total"));
+    samples_assert(&now, "tidings_lists_closed_total", 2);
+    samples_assert(&now, "tidings_list_files_written_total", 0);
+    samples_assert(&now, "tidings_diagnostics_total{level=\"warning\"}",
+                   samples_value(&now, "tidings_list_files_failed_total"));
 
     lists_clear(l);
     samples_await_least(&now, &l->http, "tidings_list_files_written_total", 2);
-    assert_value("tidings_list_files_written_total", 2);
-    assert_value("tidings_lists_closed_total", 2);
+    samples_assert(&now, "tidings_list_files_written_total", 2);
+    samples_assert(&now, "tidings_lists_closed_total", 2);
 }
 
 /* From the commit to the socket, of those who were there. */
@@ -114,15 +106,16 @@ messages_to_subscribers_are_counted_and_timed(void **state)
     source_post(&l->http, LISTS_SET, 1, 1, 0);
     assert_true(stream_open(live, LISTS_SET, NULL, &why));
     samples_await_least(&now, &l->http, "tidings_messages_sent_total" XML, 1);
-    assert_value("tidings_subscribers" XML, 1);
-    assert_value("tidings_subscribers" JSON, 0);
-    assert_value("tidings_push_latency_seconds_count", 0); /* a heartbeat */
+    samples_assert(&now, "tidings_subscribers" XML, 1);
+    samples_assert(&now, "tidings_subscribers" JSON, 0);
+    samples_assert(&now, "tidings_push_latency_seconds_count",
+                   0); /* a heartbeat */
 
     source_post(&l->http, LISTS_SET, 2, 4, 0);
     samples_await_least(&now, &l->http, "tidings_push_latency_seconds_count",
                         1);
-    assert_value("tidings_messages_sent_total" XML, 2);
-    assert_value("tidings_push_latency_seconds_count", 1);
+    samples_assert(&now, "tidings_messages_sent_total" XML, 2);
+    samples_assert(&now, "tidings_push_latency_seconds_count", 1);
     assert_true(samples_value(&now, "tidings_push_latency_seconds_sum") > 0);
 
     /* Who comes later gets the same, but that is no latency. */
@@ -130,8 +123,8 @@ messages_to_subscribers_are_counted_and_timed(void **state)
     assert_true(stream_open(late, LISTS_SET, "0", &why));
     assert_true(stream_read(late, &t, 5, NULL, &why));
     samples_await_least(&now, &l->http, "tidings_messages_sent_total" XML, 4);
-    assert_value("tidings_subscribers" XML, 2);
-    assert_value("tidings_push_latency_seconds_count", 1);
+    samples_assert(&now, "tidings_subscribers" XML, 2);
+    samples_assert(&now, "tidings_push_latency_seconds_count", 1);
 
     wire_close(live);
     wire_close(late);
@@ -158,13 +151,13 @@ who_is_behind_is_seen(void **state)
         source_post(&l->http, LISTS_SET, last + 1, 100, 10000);
     samples_await_least(&now, &l->http, "tidings_subscriber_lag_entries" XML,
                         100);
-    assert_value("tidings_subscriber_lag_max_entries" XML,
-                 samples_value(&now, "tidings_subscriber_lag_entries" XML));
-    assert_value("tidings_subscriber_lag_entries" JSON, 0);
+    samples_assert(&now, "tidings_subscriber_lag_max_entries" XML,
+                   samples_value(&now, "tidings_subscriber_lag_entries" XML));
+    samples_assert(&now, "tidings_subscriber_lag_entries" JSON, 0);
 
     assert_true(stream_read(slow, &t, last, NULL, &why));
     samples_await_most(&now, &l->http, "tidings_subscriber_lag_entries" XML, 0);
-    assert_value("tidings_subscriber_lag_max_entries" XML, 0);
+    samples_assert(&now, "tidings_subscriber_lag_max_entries" XML, 0);
     wire_close(slow);
     trace_fini(&t);
 }
@@ -184,9 +177,9 @@ connections_and_bytes_are_counted(void **state)
         assert_non_null(wires[i] = wire_connect("127.0.0.1", l->broker.port));
     samples_await_least(&now, &l->http, "tidings_connections",
                         samples_value(before, "tidings_connections") + 3);
-    assert_value("tidings_connections_accepted_total",
-                 samples_value(before, "tidings_connections_accepted_total") +
-                     3);
+    samples_assert(&now, "tidings_connections_accepted_total",
+                   samples_value(before, "tidings_connections_accepted_total") +
+                       3);
     for (int i = 0; i < 3; i++)
         wire_close(wires[i]);
     samples_await_most(&now, &l->http, "tidings_connections",
@@ -199,9 +192,9 @@ connections_and_bytes_are_counted(void **state)
                                  buf_slice(&body), NULL),
                      200);
     samples_get(&now, &l->http);
-    assert_value("tidings_received_bytes_total",
-                 samples_value(before, "tidings_received_bytes_total") +
-                     (double)body.size);
+    samples_assert(&now, "tidings_received_bytes_total",
+                   samples_value(before, "tidings_received_bytes_total") +
+                       (double)body.size);
     assert_true(samples_value(&now, "tidings_sent_bytes_total") >
                 samples_value(before, "tidings_sent_bytes_total") + 10000);
     buf_fini(&body);
@@ -228,16 +221,16 @@ event_streams_are_counted(void **state)
     events_open_1_0(&old, l->broker.port, "/sets/" LISTS_SET "/stream");
     events_next(&old);
     samples_get(&now, &l->http);
-    assert_value(ANSWERED, before + 3); /* and the first /metrics */
-    assert_value("tidings_subscribers" EVENTS, 1);
-    assert_value("tidings_subscribers" EVENTS_1_0, 1);
+    samples_assert(&now, ANSWERED, before + 3); /* and the first /metrics */
+    samples_assert(&now, "tidings_subscribers" EVENTS, 1);
+    samples_assert(&now, "tidings_subscribers" EVENTS_1_0, 1);
     /* Counted when it is sent: a moment after it is read, perhaps. */
     samples_await_least(&now, &l->http, "tidings_messages_sent_total" EVENTS,
                         2);
     samples_await_least(&now, &l->http,
                         "tidings_messages_sent_total" EVENTS_1_0, 1);
-    assert_value("tidings_messages_sent_total" EVENTS, 2);
-    assert_value("tidings_push_latency_seconds_count", 0);
+    samples_assert(&now, "tidings_messages_sent_total" EVENTS, 2);
+    samples_assert(&now, "tidings_push_latency_seconds_count", 0);
 
     source_post(&l->http, LISTS_SET, 4, 1, 0);
     events_until(&e, 4);

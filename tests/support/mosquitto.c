@@ -56,8 +56,11 @@ can(int (*call)(int, const struct sockaddr *, socklen_t), unsigned port)
     return is_done;
 }
 
-unsigned
-mosquittod_free_port(void)
+/* A port of the loopback address that nobody listens on, and that nobody gets
+ * who asks for any: so a client's own port is never that of a server it waits
+ * for, which on the loopback address would connect it to itself. */
+static unsigned
+free_port(void)
 {
     for (int i = 0; i < PORT_TRIES; i++) {
         uint32_t random = 0;
@@ -176,7 +179,7 @@ mosquittod_open(struct mosquittod *m, const struct mosquittod_wish *wish)
 
     /* Between the look for a port and its use, another may take it. */
     for (int i = 0; !m->pid; i++) {
-        m->port = mosquittod_free_port();
+        m->port = free_port();
         write_config(m, wish);
         if (!start(m) &&
             (i == PORT_TRIES || !mosquittod_said(m, "already in use")))

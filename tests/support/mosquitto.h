@@ -84,9 +84,4 @@ void mosquittod_await_said(const struct mosquittod *m, const char *part);
 void mosquittod_await_subscription(const struct mosquittod *m,
                                    const char *filter);
 
-/* A port of the loopback address that nobody listens on, and that nobody gets
- * who asks for any: so a client's own port is never that of a server it waits
- * for, which on the loopback address would connect it to itself. */
-unsigned mosquittod_free_port(void);
-
 #endif

@@ -140,8 +140,8 @@ take_xml(struct trace *t, struct slice text)
     xmldoc_free(&d);
 }
 
-const struct mqtt_heard *
-mqtt_reader_next(struct mqtt_reader *r)
+static void
+read_next(struct mqtt_reader *r)
 {
     const struct mqtt_heard *h = mqtt_peer_next(r->peer, &r->at, r->topic);
     struct notice n = {.n = 0};
@@ -164,13 +164,12 @@ mqtt_reader_next(struct mqtt_reader *r)
     if (h->payload.size > r->largest)
         r->largest = h->payload.size;
     notice_free(&n);
-    return h;
 }
 
 void
 mqtt_reader_until(struct mqtt_reader *r, uint64_t last)
 {
     while (r->trace.last < last)
-        mqtt_reader_next(r);
+        read_next(r);
     assert_int_equal(r->trace.last, last);
 }

@@ -48,9 +48,6 @@ void mqtt_reader_init_after(struct mqtt_reader *r, struct mqtt_peer *peer,
                             uint64_t after);
 void mqtt_reader_fini(struct mqtt_reader *r);
 
-/* Reads one more message; lent by the peer. */
-const struct mqtt_heard *mqtt_reader_next(struct mqtt_reader *r);
-
 /* Reads until it has heard entry `last`; fails the test if there is more in
  * that message. */
 void mqtt_reader_until(struct mqtt_reader *r, uint64_t last);

@@ -222,6 +222,15 @@ samples_value(const struct samples *s, const char *series)
     return 0;
 }
 
+void
+samples_assert(const struct samples *s, const char *series, double value)
+{
+    double is = samples_value(s, series);
+
+    if (is != value)
+        fail_msg("%s is %g, not %g", series, is, value);
+}
+
 static void
 await(struct samples *s, struct http *h, const char *series, double least,
       double most)

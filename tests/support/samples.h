@@ -34,6 +34,9 @@ void samples_get(struct samples *s, struct http *h);
 /* The value of a series; fails the test if there is none. */
 double samples_value(const struct samples *s, const char *series);
 
+/* It is exactly that. */
+void samples_assert(const struct samples *s, const char *series, double value);
+
 /* Asks again and again until a series has at least (`most`: at most) that
  * value, which it must within SAMPLES_WAIT_MS. */
 #define SAMPLES_WAIT_MS 30000
