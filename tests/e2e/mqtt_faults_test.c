@@ -21,6 +21,7 @@
 #include "tests/support/jsonpath.h"
 #include "tests/support/mqtt_reader.h"
 #include "tests/support/process.h"
+#include "tests/support/samples.h"
 #include "tests/support/source.h"
 
 #define STREAM "/sets/news/stream?after=0"
@@ -29,28 +30,13 @@
 /* Between two looks at a counter: looking is work for the broker, too. */
 #define LOOK_MS 50
 
-/* The value of a metric without labels. */
 static uint64_t
 metric(struct bridge_stage *s, const char *name)
 {
-    const char *at;
-    struct buf text;
-    uint64_t n;
+    static struct samples now;
 
-    assert_int_equal(http_get(&s->http, "/metrics"), 200);
-    buf_init(&text, (size_t)1 << 20);
-    BUF_ADD(&text, "\n");
-    buf_add_slice(&text, buf_slice(&s->http.body));
-    buf_add(&text, "", 1);
-    assert_false(text.failed);
-    at = text.data;
-    do
-        at = strstr(at + 1, name);
-    while (at && (at[-1] != '\n' || at[strlen(name)] != ' '));
-    assert_non_null(at);
-    n = strtoull(at + strlen(name), NULL, 10);
-    buf_fini(&text);
-    return n;
+    samples_get(&now, &s->http);
+    return (uint64_t)samples_value(&now, name);
 }
 
 static void
