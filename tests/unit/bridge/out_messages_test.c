@@ -175,7 +175,7 @@ properties_tell_what_a_message_covers(void **state)
     head = sets_head(&o.sets, "demo");
     message = quiet_mqtt_message(outs_find(&o, "demo(1-2)", 0));
 
-    datetime_write_short(until, head.last_us);
+    datetime_write(until, head.last_us);
     snprintf(wanted, sizeof(wanted),
              "set=demo;epoch=%s;after=1;last=2;from=", head.epoch);
     assert_int_equal(strncmp(message->properties, wanted, strlen(wanted)), 0);

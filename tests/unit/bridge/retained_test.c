@@ -32,7 +32,7 @@ a_position_says_where_to_catch_up(void **state)
     assert_all_told(&o, "online demo@1 ");
     message = quiet_mqtt_message(1);
     head = sets_head(&o.sets, "demo");
-    datetime_write_short(time, head.last_us);
+    datetime_write(time, head.last_us);
     snprintf(
         wanted, sizeof(wanted),
         "{\"set\":\"demo\",\"epoch\":\"%s\",\"seq\":1,\"position\":\"%s-1\","
@@ -64,14 +64,14 @@ its_time_is_that_of_its_entry(void **state)
     quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", 0), 0);
     outs_pass(SECOND);
 
-    datetime_write_short(time, head.last_us);
+    datetime_write(time, head.last_us);
     assert_non_null(
         strstr(quiet_mqtt_message(outs_find(&o, "demo@2", 0))->payload, time));
 
     sets_post(&o.sets, "new", 0, 1);
     quiet_mqtt_await();
     memset(time, 0, sizeof(time));
-    datetime_write_short(time, sets_head(&o.sets, "new").created_us);
+    datetime_write(time, sets_head(&o.sets, "new").created_us);
     assert_non_null(
         strstr(quiet_mqtt_message(outs_find(&o, "new@0", 0))->payload, time));
     outs_close(&o);
