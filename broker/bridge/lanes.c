@@ -23,12 +23,14 @@ lanes_note(struct lane *lane)
         list_append(&out->unkept, &lane->unkept);
 }
 
-/* Where it begins could not be worked out again. */
+/* Before anything is told of it: that it was there. `is_firm`: where it begins
+ * could not be worked out again. */
 static void
-note_firmly(struct lane *lane)
+note_beginning(struct lane *lane, bool is_firm)
 {
     lanes_note(lane);
-    lane->out->must_keep = lane->out->must_be_firm = true;
+    lane->out->must_keep = true;
+    lane->out->must_be_firm |= is_firm;
 }
 
 static void
@@ -166,14 +168,13 @@ begin_anew(struct lane *lane, const struct head *head)
     struct out *out = lane->out;
     uint64_t at = 0;
 
-    /* A set that is older than the bridge, of which it never told. */
-    if (!lane->is_kept && head->created_us <= out->row.since_us)
+    /* A set that is older than the bridge, of which it never told. Not one that
+     * came later, whatever its time says: clocks are set back. */
+    if (!out->has_looked && !lane->is_kept &&
+        head->created_us <= out->row.since_us)
         at = out->config->begins_at_start ? head->earliest : head->last;
     lane_start(lane, head->epoch, at);
-    if (at > 0)
-        note_firmly(lane);
-    else
-        lanes_note(lane);
+    note_beginning(lane, at > 0);
 }
 
 /* The log is not what it was: an older copy of the data directory. */
@@ -187,7 +188,7 @@ begin_at_head(struct lane *lane, const struct head *head)
          diag_text("set", lane->name), diag_number("told", lane_acked(lane)),
          diag_number("last", head->last));
     lane_start(lane, head->epoch, head->last);
-    note_firmly(lane);
+    note_beginning(lane, true);
 }
 
 static void
@@ -206,6 +207,21 @@ begin(struct lane *lane, const struct head *head)
     }
 }
 
+/* Positions of it that are under way are nobody's any more: that one of them is
+ * acknowledged says nothing of those that come. */
+static void
+disown_positions(struct lane *lane)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &lane->out->window.others) {
+        struct flight *flight = list_entry(node, struct flight, node);
+
+        if (flight->lane == lane)
+            flight->lane = NULL;
+    }
+}
+
 /* Nothing that is under way is of its set any more. */
 static void
 set_of(struct lane *lane, struct set *set)
@@ -214,6 +230,7 @@ set_of(struct lane *lane, struct set *set)
 
     unwatch(lane);
     window_orphan(&out->window, &lane->flights);
+    disown_positions(lane);
     list_remove(&lane->queue);
     pthread_mutex_lock(&out->mutex);
     lane->set = set;
@@ -326,6 +343,7 @@ lanes_look(struct out *out)
     }
     after_us = clock_steady_us();
     out->look_at_us = after_us + LOOK_SHARE * (after_us - before_us);
+    out->has_looked |= !look.has_failed;
     if (look.has_failed) {
         atomic_store(&out->has_births, true);
         out->look_at_us = after_us + SECOND_US;
@@ -356,8 +374,9 @@ lanes_learn(struct out *out, struct problem *why)
     if (rc)
         return rc;
     lanes_look(out);
-    lanes_keep(out, clock_steady_us());
-    return STATUS_OK;
+    /* Nothing is told from a place that would be another one after a crash:
+     * what is between the two would never be told. */
+    return out->must_be_firm ? write_rows(out, why) : STATUS_OK;
 }
 
 static void
@@ -379,7 +398,6 @@ lanes_forget(struct lane *lane)
 {
     struct out *out = lane->out;
     struct problem why = {""};
-    struct list *node, *after;
     enum status rc = STATUS_OK;
 
     if (lane->is_clearing) {
@@ -388,12 +406,7 @@ lanes_forget(struct lane *lane)
         tell_of_ledger(out, rc, &why);
     }
     out_take_marks(out);
-    list_foreach (node, after, &out->window.others) {
-        struct flight *flight = list_entry(node, struct flight, node);
-
-        if (flight->lane == lane)
-            flight->lane = NULL;
-    }
+    disown_positions(lane);
     remove_lane(lane);
 }
 

@@ -59,7 +59,8 @@ enum statement {
 static const char *const sql[STATEMENTS] = {
     [FIND_BRIDGE] = "SELECT identity, since FROM bridges WHERE name=?",
     [PUT_BRIDGE] = "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
-    [READ_LANES] = "SELECT name, epoch, acked, ends FROM lanes WHERE bridge=?",
+    [READ_LANES] = ("SELECT name, epoch, acked, ends FROM lanes WHERE bridge=? "
+                    "ORDER BY name"),
     [PUT_LANE] = ("INSERT OR REPLACE INTO lanes(bridge, name, epoch, acked, "
                   "ends) VALUES(?,?,?,?,?)"),
     [END_LANE] = "DELETE FROM lanes WHERE bridge=? AND name=?",

@@ -60,8 +60,8 @@ struct lane_row {
     size_t n_ends;
 };
 
-/* Calls `fn` for every lane of a bridge. Another status than 0 ends it. Under
- * the lock: it calls nothing of the ledger. */
+/* Calls `fn` for every lane of a bridge, by name. Another status than 0 ends
+ * it. Under the lock: it calls nothing of the ledger. */
 MUST_CHECK enum status
 ledger_lanes(struct ledger *ledger, const char *bridge,
              enum status (*fn)(const struct lane_row *row, void *user),

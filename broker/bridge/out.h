@@ -36,7 +36,9 @@
 
 struct out;
 
-/* Learns its lanes, starts the client. `config` is lent as long as it lives. */
+/* Learns its lanes, starts the client. `config` is lent as long as it lives.
+ * Where a lane begins that is not at its set's beginning has to be kept: if the
+ * ledger cannot, this fails. */
 MUST_CHECK enum status out_open(struct out **out, struct registry *registry,
                                 struct ledger *ledger,
                                 const struct bridge_config *config,

@@ -73,6 +73,7 @@ struct out {
 
     /* News */
     bool is_watching;
+    bool has_looked; /* at all sets: what comes is new */
     struct watch births;
     atomic_bool has_births;
     int64_t look_at_us; /* steady: not before that */
@@ -139,7 +140,8 @@ MUST_CHECK enum status out_publish(struct out *out,
 
 /* lanes.c */
 
-/* What the ledger has; then looks. */
+/* What the ledger has; then looks. Where lanes begin is kept firmly, or it
+ * fails. */
 MUST_CHECK enum status lanes_learn(struct out *out, struct problem *why);
 /* Looks at all sets: which are new, which are gone. */
 void lanes_look(struct out *out);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/db.h"
 #include "tests/unit/bridge/outs.h"
 
@@ -211,6 +212,76 @@ a_bridge_that_is_ahead_of_the_log_goes_on_from_its_head(void **state)
     outs_close(&o);
 }
 
+/* Else the next start would find another head, and what is between the two
+ * would never be told. */
+static void
+a_bridge_whose_beginning_cannot_be_kept_does_not_begin(void **state)
+{
+    static const char *const befores[] = {
+        "DELETE FROM lanes",                      /* a set it never told of */
+        "UPDATE lanes SET acked=100, ends=x'01'", /* or not this far */
+    };
+
+    for (int i = 0; i < 2; i++) {
+        struct outs o;
+        struct problem why = {""};
+
+        outs_open(&o, state);
+        sets_post(&o.sets, i ? "b" : "a", 0, 1);
+        outs_connect(&o);
+        outs_stop(&o, false);
+        tamper(&o, befores[i]);
+        tamper(&o, "CREATE TRIGGER full BEFORE INSERT ON lanes"
+                   " BEGIN SELECT RAISE(ABORT, 'full'); END");
+        assert_int_not_equal(
+            out_open(&o.out, o.sets.registry, o.ledger, &o.config, &why),
+            STATUS_OK);
+        assert_non_null(strstr(why.text, "mqtt.db"));
+
+        tamper(&o, "DROP TRIGGER full");
+        o.out = NULL;
+        outs_connect(&o);
+        outs_kill(&o);
+        sets_post(&o.sets, i ? "b" : "a", 1, 1);
+        outs_connect(&o);
+        outs_find(&o, i ? "b(1-2)" : "a(1-2)", 0);
+        tamper(&o, "DELETE FROM lanes");
+        outs_close(&o);
+    }
+}
+
+static _Atomic(int64_t) day_us;
+
+static int64_t
+day(void)
+{
+    return day_us++;
+}
+
+/* The clock of the day says that it is older than the bridge. */
+static void
+a_set_that_is_born_is_new_whatever_the_clock_says(void **state)
+{
+    struct outs o;
+
+    day_us = 1000 * SECOND;
+    clock_replace(day);
+    outs_open(&o, state);
+    outs_connect(&o);
+    day_us = 500 * SECOND;
+    sets_post(&o.sets, "demo", 0, 2);
+    quiet_mqtt_await();
+    assert_told(&o, "demo(0-2) ");
+    outs_kill(&o);
+    sets_post(&o.sets, "demo", 0, 1);
+
+    outs_connect(&o);
+
+    assert_told(&o, "demo(0-2) demo(2-3) ");
+    outs_close(&o);
+    clock_replace(NULL);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -225,6 +296,8 @@ main(void)
         TEST(acknowledgements_are_kept_within_a_second),
         TEST(a_graceful_end_keeps_what_is_acknowledged),
         TEST(a_ledger_that_fails_stops_nothing_and_is_kept_again_later),
+        TEST(a_bridge_whose_beginning_cannot_be_kept_does_not_begin),
+        TEST(a_set_that_is_born_is_new_whatever_the_clock_says),
         TEST(a_bridge_that_is_ahead_of_the_log_goes_on_from_its_head),
     };
 

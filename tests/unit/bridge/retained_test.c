@@ -270,6 +270,42 @@ at_qos_0_they_are_told_at_qos_0(void **state)
     outs_close(&o);
 }
 
+/* A set is removed, made anew, removed again: that the first was cleared says
+ * nothing of what was told of the second. */
+static void
+a_position_is_cleared_as_often_as_it_has_to_be(void **state)
+{
+    struct outs o;
+    size_t cleared;
+
+    open_demo(&o, state);
+    quiet_mqtt_acknowledge_all();
+    outs_pass(2 * SECOND);
+    alterations_remove(&o.sets, "demo");
+    quiet_mqtt_await();
+    cleared = outs_find(&o, "demo@-", 0);
+    sets_post(&o.sets, "demo", 0, 1);
+    outs_pass(2 * SECOND);
+    while (outs_report(&o).lag == 0)
+        quiet_mqtt_await();
+    outs_pass(2 * SECOND);
+    outs_find(&o, "demo@0", 0);
+    alterations_remove(&o.sets, "demo");
+    while (outs_report(&o).sets > 0)
+        quiet_mqtt_await();
+
+    quiet_mqtt_acknowledge(cleared, 0);
+    outs_pass(2 * SECOND);
+    cleared = outs_find(&o, "demo@-", 1);
+
+    /* It is not forgotten before that was acknowledged. */
+    quiet_mqtt_lose();
+    quiet_mqtt_connect(false);
+    outs_pass(2 * SECOND);
+    assert_true(outs_find(&o, "demo@-", 2) > cleared);
+    outs_close(&o);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -288,6 +324,7 @@ main(void)
         TEST(the_end_is_told_behind_the_last_positions),
         TEST(the_end_does_not_wait_for_ever),
         TEST(at_qos_0_they_are_told_at_qos_0),
+        TEST(a_position_is_cleared_as_often_as_it_has_to_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
