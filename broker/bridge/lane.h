@@ -21,8 +21,8 @@
  *                     | +--> paused: refused, or its log could not be read
  *                     +---------+    its time has come
  *
- * The thread's of the bridge, but lane_wake; `acked` and `set` are read by
- * others under out->mutex.
+ * The thread's of the bridge, but `mark`, which the log thread sets; `acked`
+ * and `set` are read by others under out->mutex.
  */
 #ifndef BROKER_BRIDGE_LANE_H
 #define BROKER_BRIDGE_LANE_H
@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "broker/base/list.h"
+#include "broker/base/marks.h"
 #include "broker/bridge/ledger.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/registry.h"
@@ -52,7 +53,7 @@ struct lane {
     struct out *out;
     struct set *set; /* NULL: it was removed */
     struct watch watch;
-    struct lane *next_marked;
+    struct mark mark; /* there is something in its log: broker/base/marks.h */
 
     uint64_t *ends; /* from first_end on: growing, all > acked */
     uint32_t first_end, n_ends, n_begun, ends_capacity;
@@ -65,9 +66,7 @@ struct lane {
     uint64_t begun, told_upto;
 
     char epoch[EPOCH_SIZE + 1];
-    uint8_t reason; /* that it was refused for; 0: none */
-    atomic_bool is_marked;
-    bool is_taken;    /* its mark: it is off the stack */
+    uint8_t reason;   /* that it was refused for; 0: none */
     bool is_there;    /* the last look at all sets found it */
     bool is_kept;     /* the ledger has a row */
     bool is_due;      /* its position is another than what is told */
@@ -119,25 +118,5 @@ lane_acked(const struct lane *lane)
 {
     return atomic_load_explicit(&lane->acked, memory_order_relaxed);
 }
-
-/* Marks */
-
-/* A stack of lanes with news: many push, one takes all. */
-struct lane_marks {
-    _Atomic(struct lane *) top;
-};
-
-/* There is something in its log. Any thread. True: it was not marked, and who
- * takes the marks is to be woken. */
-bool lane_mark(struct lane *lane, struct lane_marks *marks);
-
-/* The marked ones; lane->next_marked follows. They stay marked until
- * lane_unmark: who is marked is in the stack, or known to have news. */
-struct lane *lane_take_marks(struct lane_marks *marks);
-
-/* Before its log is read. One that is marked and still in the stack stays so,
- * and is read once more: unmarked there it would be pushed a second time, upon
- * itself. */
-void lane_unmark(struct lane *lane);
 
 #endif

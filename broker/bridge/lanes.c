@@ -101,7 +101,7 @@ on_commit(struct watch *watch)
 {
     struct lane *lane = list_entry(watch, struct lane, watch);
 
-    if (lane_mark(lane, &lane->out->marks))
+    if (marks_set(&lane->out->marks, &lane->mark))
         mqtt_wake(lane->out->mqtt);
 }
 

@@ -64,14 +64,10 @@ resume(struct out *out, int64_t now_us)
 void
 out_take_marks(struct out *out)
 {
-    struct lane *lane = lane_take_marks(&out->marks);
+    struct mark *mark = marks_take(&out->marks);
 
-    while (lane) {
-        struct lane *next = lane->next_marked;
-
-        out_ready(lane); /* stays marked until its turn */
-        lane = next;
-    }
+    for (; mark; mark = mark->next) /* stays set until its turn */
+        out_ready(list_entry(mark, struct lane, mark));
 }
 
 /* What the client calls */

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "broker/base/list.h"
+#include "broker/base/marks.h"
 #include "broker/bridge/lane.h"
 #include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"
@@ -77,7 +78,7 @@ struct out {
     struct watch births;
     atomic_bool has_births;
     int64_t look_at_us; /* steady: not before that */
-    struct lane_marks marks;
+    struct marks marks;
 
     /* Lanes that wait */
     struct list ready, paused[PAUSES];

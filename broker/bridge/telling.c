@@ -416,7 +416,7 @@ tell(struct lane *lane)
     enum status rc;
 
     list_remove(&lane->queue);
-    lane_unmark(lane); /* before its log is read */
+    mark_clear(&lane->mark); /* before its log is read */
     rc = make_some(&reading, &has_more, &why);
     batch_unref(reading.batch);
     if (rc && rc != STATUS_NOT_FOUND) {

@@ -241,7 +241,8 @@ wake_resting(struct topic *topic)
 void
 deliver_wake(struct hub *hub)
 {
-    struct topic *taken, *topic;
+    struct mark *taken;
+    struct topic *topic;
 
     framework_look(hub);
     taken = topic_take_dirty(hub);

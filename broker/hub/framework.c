@@ -142,7 +142,7 @@ tell(struct topic *topic, uint64_t seq)
     struct list *node, *next;
     bool is_new = false;
 
-    if (atomic_load(&topic->is_dirty))
+    if (mark_is_set(&topic->mark))
         return;
     list_foreach (node, next, &topic->resting) {
         struct subscription *s = list_entry(node, struct subscription, node);

@@ -42,7 +42,7 @@ struct hub {
     int64_t again_us; /* steady: what could not be kept is tried again then */
 
     /* Other threads */
-    _Atomic(struct topic *) dirty; /* topics that have news: topic.c */
+    struct marks dirty; /* topics that have news: topic.c */
     atomic_bool sets_changed;
     _Atomic(struct caller *) woken; /* hub_wake: NULL before there is one */
     pthread_mutex_t mutex;          /* between hub_submit and hub_stop */

@@ -21,44 +21,29 @@
 
 /* News */
 
-/*
- * hub->dirty is a stack that many push to and only the delivery thread takes,
- * all at once: so no element comes back while somebody is about to push. Who
- * finds is_dirty set need not push: the mark is taken off before the head is
- * looked at, so what was committed before is seen (the head has a lock of its
- * own; sequentially consistent, as this is once a commit).
- */
 void
 topic_mark(struct topic *topic)
 {
-    struct hub *hub = topic->hub;
-    struct topic *first;
-
-    if (atomic_exchange(&topic->is_dirty, true))
-        return;
-    first = atomic_load(&hub->dirty);
-    do
-        topic->next_dirty = first;
-    while (!atomic_compare_exchange_weak(&hub->dirty, &first, topic));
-    hub_wake(hub);
+    if (marks_set(&topic->hub->dirty, &topic->mark))
+        hub_wake(topic->hub);
 }
 
-struct topic *
+struct mark *
 topic_take_dirty(struct hub *hub)
 {
-    return atomic_exchange(&hub->dirty, NULL);
+    return marks_take(&hub->dirty);
 }
 
 struct topic *
-topic_next_dirty(struct topic **taken)
+topic_next_dirty(struct mark **taken)
 {
-    struct topic *topic = *taken;
+    struct mark *mark = *taken;
 
-    if (topic) {
-        *taken = topic->next_dirty; /* before it can be marked again */
-        atomic_store(&topic->is_dirty, false);
-    }
-    return topic;
+    if (!mark)
+        return NULL;
+    *taken = mark->next; /* before it can be set again */
+    mark_clear(mark);
+    return list_entry(mark, struct topic, mark);
 }
 
 /* Log thread, under the set's lock. */
@@ -72,19 +57,13 @@ on_commit(struct watch *watch)
 static void
 forget_mark(struct topic *topic)
 {
-    struct topic *t = atomic_load(&topic->is_dirty)
-                          ? atomic_exchange(&topic->hub->dirty, NULL)
-                          : NULL;
+    struct mark *taken =
+        mark_is_set(&topic->mark) ? topic_take_dirty(topic->hub) : NULL;
+    struct topic *other;
 
-    while (t) {
-        struct topic *next = t->next_dirty;
-
-        if (t != topic) {
-            atomic_store(&t->is_dirty, false);
-            topic_mark(t);
-        }
-        t = next;
-    }
+    while ((other = topic_next_dirty(&taken)))
+        if (other != topic)
+            topic_mark(other);
 }
 
 /* Those that are there */

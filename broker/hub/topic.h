@@ -16,11 +16,11 @@
 #ifndef BROKER_HUB_TOPIC_H
 #define BROKER_HUB_TOPIC_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/base/list.h"
+#include "broker/base/marks.h"
 #include "broker/hub/ids.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/filters.h"
@@ -45,9 +45,8 @@ struct topic {
     char epoch[EPOCH_SIZE + 1];
 
     /* What is new in it is told to the delivery thread: topic_mark. */
-    struct watch watch;       /* of TOPIC_CHANGES */
-    atomic_bool is_dirty;     /* it is among hub->dirty ... */
-    struct topic *next_dirty; /* ... before this one */
+    struct watch watch; /* of TOPIC_CHANGES */
+    struct mark mark;   /* it is among hub->dirty */
     bool is_listening;
 
     /* Of TOPIC_FRAMEWORK, when its set was removed: what is told of that can
@@ -99,8 +98,8 @@ void topic_mark(struct topic *topic);
 /* Takes the topics that are dirty now; then topic_next_dirty gives one by one,
  * and NULL at the end. Each is no longer dirty when it is given: look at its
  * head now, not before. No topic is released meanwhile. */
-struct topic *topic_take_dirty(struct hub *hub);
-struct topic *topic_next_dirty(struct topic **taken);
+struct mark *topic_take_dirty(struct hub *hub);
+struct topic *topic_next_dirty(struct mark **taken);
 
 /* Appends its canonical URL (rel=self), and the URL of the hub that its
  * deliveries name (rel=hub). */

@@ -183,7 +183,8 @@ reads_a_message_with_or_without_links(void **state)
 static void
 is_marked_when_there_is_news(void **state)
 {
-    struct topic *a, *b, *taken;
+    struct topic *a, *b;
+    struct mark *taken;
 
     engine_open(state);
     sets_post(&e.sets, "a", 0, 1);
