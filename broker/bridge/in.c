@@ -232,7 +232,7 @@ on_acknowledged(void *user, int mid, int reason)
     if (reason >= MQTT_REASON_FAILED)
         DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a rejection",
              diag_text("bridge", in->config->name),
-             diag_number("reason", (uint64_t)reason));
+             diag_text("reason", mqtt_reason(reason)));
     if (in->telling > 0)
         in->telling--;
 }

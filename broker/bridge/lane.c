@@ -16,6 +16,7 @@ lane_new(struct out *out, struct slice name)
     list_init(&lane->told);
     list_init(&lane->unkept);
     list_init(&lane->flights);
+    list_init(&lane->refused);
     memcpy(lane->name, name.data, name.size);
     return lane;
 }

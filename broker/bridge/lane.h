@@ -49,6 +49,7 @@ struct lane {
     struct list told;    /* retained: its position is due, or rests */
     struct list unkept;  /* the ledger has another row, or none */
     struct list flights; /* in order */
+    struct list refused; /* out->refused: the MQTT broker refuses it */
 
     struct out *out;
     struct set *set; /* NULL: it was removed */
@@ -66,7 +67,7 @@ struct lane {
     uint64_t begun, told_upto;
 
     char epoch[EPOCH_SIZE + 1];
-    uint8_t reason;   /* that it was refused for; 0: none */
+    uint8_t reason;   /* that it was refused for; 0: none; under out->mutex */
     bool is_there;    /* the last look at all sets found it */
     bool is_kept;     /* the ledger has a row */
     bool is_due;      /* its position is another than what is told */

@@ -235,9 +235,9 @@ set_of(struct lane *lane, struct set *set)
     pthread_mutex_lock(&out->mutex);
     lane->set = set;
     pthread_mutex_unlock(&out->mutex);
+    out_refused(lane, 0);
     lane->failures = 0;
     lane->resume_us = 0;
-    lane->reason = 0;
     lane->is_clearing = false;
 }
 
@@ -389,6 +389,7 @@ remove_lane(struct lane *lane)
     list_remove(&lane->unkept);
     pthread_mutex_lock(&out->mutex);
     out->n_lanes--;
+    list_remove(&lane->refused);
     lane_free(lane);
     pthread_mutex_unlock(&out->mutex);
 }
@@ -424,6 +425,36 @@ lanes_free(struct out *out)
 
 /* Reports */
 
+void
+out_refused(struct lane *lane, int reason)
+{
+    struct out *out = lane->out;
+
+    pthread_mutex_lock(&out->mutex);
+    lane->reason = (uint8_t)reason;
+    if (!reason)
+        list_remove(&lane->refused);
+    else if (list_is_empty(&lane->refused))
+        list_append(&out->refused, &lane->refused);
+    pthread_mutex_unlock(&out->mutex);
+}
+
+/* Of all that are refused the one that has been so for longest. */
+static void
+explain(struct out *out, struct problem *why)
+{
+    const struct list *node;
+    const struct lane *lane;
+
+    pthread_mutex_lock(&out->mutex);
+    node = list_first(&out->refused);
+    lane = node ? list_entry(node, struct lane, refused) : NULL;
+    if (lane)
+        problem_set(why, "the MQTT broker refuses what is told of %s: %s",
+                    lane->name, mqtt_reason(lane->reason));
+    pthread_mutex_unlock(&out->mutex);
+}
+
 static void
 measure(struct out_report *report, const struct lane *lane)
 {
@@ -453,7 +484,7 @@ out_report(struct out *out, struct out_report *report)
     struct list *node, *after;
 
     *report = (struct out_report){.sets = 0};
-    mqtt_state(out->mqtt, &report->mqtt);
+    out_state(out, &report->mqtt);
     pthread_mutex_lock(&out->mutex);
     list_foreach (node, after, &out->lanes) {
         const struct lane *lane = list_entry(node, struct lane, node);
@@ -473,4 +504,6 @@ void
 out_state(struct out *out, struct mqtt_state *state)
 {
     mqtt_state(out->mqtt, state);
+    if (state->condition == MQTT_CONNECTED && !state->why.text[0])
+        explain(out, &state->why);
 }

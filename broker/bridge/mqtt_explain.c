@@ -21,15 +21,17 @@ static const char *
 hint(const struct mqtt *mqtt)
 {
     const struct bridge_config *c = mqtt->options.config;
-    bool wants_certificate = c->is_tls && !c->cert[0];
+    bool is_5 = c->version == BRIDGE_MQTT_5;
 
     if (mqtt->is_connected)
         return "";
-    if (c->version == BRIDGE_MQTT_5)
-        return wants_certificate
-                   ? " (it may want a client certificate, or version = 3.1.1)"
-                   : " (it may want version = 3.1.1)";
-    return wants_certificate ? " (it may want a client certificate)" : "";
+    if (!c->is_tls)
+        return is_5 ? " (it may want mqtts://, or version = 3.1.1)"
+                    : " (it may want mqtts://)";
+    if (!c->cert[0])
+        return is_5 ? " (it may want a client certificate, or version = 3.1.1)"
+                    : " (it may want a client certificate)";
+    return is_5 ? " (it may want version = 3.1.1)" : "";
 }
 
 void
@@ -90,12 +92,21 @@ explain_tls(struct mqtt *mqtt)
 }
 
 static void
+explain_handshake(struct mqtt *mqtt)
+{
+    mqtt_end(mqtt,
+             "cut by the MQTT broker in the TLS handshake (it may have no TLS "
+             "on port %u)",
+             mqtt->options.config->port);
+}
+
+static void
 explain_cut(struct mqtt *mqtt)
 {
     if (mqtt->is_connected)
         mqtt_end(mqtt, "cut by the MQTT broker");
     else if (mqtt_is_shaking(mqtt))
-        mqtt_end(mqtt, "cut by the MQTT broker in the TLS handshake");
+        explain_handshake(mqtt);
     else
         mqtt_end(mqtt, "cut by the MQTT broker instead of an answer%s",
                  hint(mqtt));
@@ -114,7 +125,7 @@ mqtt_explain(struct mqtt *mqtt, int rc, int error)
         break;
     case MOSQ_ERR_TLS:
         if (!explain_tls(mqtt)) /* its SSL may be gone: not explain_cut */
-            mqtt_end(mqtt, "cut by the MQTT broker in the TLS handshake");
+            explain_handshake(mqtt);
         break;
     case MOSQ_ERR_ERRNO:
         /* Of TLS, the library makes EPROTO of all. */

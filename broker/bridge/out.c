@@ -265,6 +265,7 @@ out_new(struct registry *registry, struct ledger *ledger,
     list_init(&out->due);
     list_init(&out->resting);
     list_init(&out->unkept);
+    list_init(&out->refused);
     for (int i = 0; i < PAUSES; i++)
         list_init(&out->paused[i]);
     buf_init(&out->payloads, SIZE_MAX);

@@ -47,11 +47,11 @@ void out_stop(struct out *out);  /* harmless twice; NULL is allowed */
 void out_close(struct out *out); /* out_stop, frees */
 
 struct out_report {
-    struct mqtt_state mqtt;
-    uint64_t sets;        /* lanes */
-    uint64_t lag;         /* entries that are not acknowledged, of all sets */
-    uint64_t sets_behind; /* lanes with some */
-    char slowest[65];     /* the set with most of them; "": none */
+    struct mqtt_state mqtt; /* as out_state */
+    uint64_t sets;          /* lanes */
+    uint64_t lag;           /* entries that are not acknowledged, of all sets */
+    uint64_t sets_behind;   /* lanes with some */
+    char slowest[65];       /* the set with most of them; "": none */
     uint64_t slowest_lag;
     uint64_t in_flight;    /* messages */
     uint64_t published;    /* messages since the start, repeats included */
@@ -64,7 +64,8 @@ struct out_report {
 /* Any thread. Looks at every lane. */
 void out_report(struct out *out, struct out_report *report);
 
-/* Its `mqtt` alone: at once. */
+/* Its `mqtt` alone, at once; `why` of a connection that stands: a set of which
+ * the MQTT broker refuses what is told. */
 void out_state(struct out *out, struct mqtt_state *state);
 
 #endif

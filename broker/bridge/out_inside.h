@@ -84,6 +84,8 @@ struct out {
     struct list ready, paused[PAUSES];
     struct list due, resting; /* their positions */
 
+    struct list refused; /* lanes, the longest first; under the mutex */
+
     /* What the ledger has not */
     struct list unkept;
     bool must_keep, must_be_firm;
@@ -129,6 +131,8 @@ void out_ready(struct lane *lane);
 void out_pause(struct lane *lane);
 /* All it has under way is made again. */
 void out_rewind(struct lane *lane);
+/* The MQTT broker refuses what is told of it, or, 0, does no more. */
+void out_refused(struct lane *lane, int reason);
 /* Takes the marks: nobody is in the stack from then on but who is marked
  * later. */
 void out_take_marks(struct out *out);

@@ -259,6 +259,22 @@ retained_send(struct out *out, int64_t now_us)
     }
 }
 
+static void
+tell_refused(const struct out *out, const struct flight *flight, int reason)
+{
+    if (flight->kind == FLIGHT_STATUS)
+        DIAG(DIAG_WARNING, "bridge",
+             "the MQTT broker refuses the status of a bridge",
+             diag_text("bridge", out->config->name),
+             diag_text("topic", out->status_topic.text),
+             diag_text("reason", mqtt_reason(reason)));
+    else
+        DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a position",
+             diag_text("bridge", out->config->name),
+             diag_text("set", flight->lane ? flight->lane->name : ""),
+             diag_text("reason", mqtt_reason(reason)));
+}
+
 void
 retained_acknowledged(struct out *out, struct flight *flight, int reason)
 {
@@ -267,11 +283,7 @@ retained_acknowledged(struct out *out, struct flight *flight, int reason)
     if (flight->kind == FLIGHT_STATUS && flight->upto)
         out->is_offline_told = true;
     if (reason >= MQTT_REASON_FAILED)
-        DIAG(DIAG_WARNING, "bridge",
-             "the MQTT broker refuses a position or the status",
-             diag_text("bridge", out->config->name),
-             diag_text("set", lane ? lane->name : ""),
-             diag_number("reason", (uint64_t)reason));
+        tell_refused(out, flight, reason);
     if (lane && lane->is_clearing && flight->bytes == 0)
         lanes_forget(lane);
 }

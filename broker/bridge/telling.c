@@ -522,8 +522,8 @@ refuse(struct lane *lane, int reason)
              "after a pause",
              diag_text("bridge", lane->out->config->name),
              diag_text("set", lane->name),
-             diag_number("reason", (uint64_t)reason));
-    lane->reason = (uint8_t)reason;
+             diag_text("reason", mqtt_reason(reason)));
+    out_refused(lane, reason);
     out_rewind(lane);
     out_pause(lane);
 }
@@ -553,10 +553,11 @@ telling_acknowledged(struct out *out, struct flight *flight, int reason)
         window_release(&out->window, flight);
         return;
     }
-    if (lane->reason)
+    if (lane->reason) {
         DIAG(DIAG_INFO, "bridge", "the MQTT broker takes what is told of a set",
              diag_text("bridge", out->config->name),
              diag_text("set", lane->name));
-    lane->reason = 0;
+        out_refused(lane, 0);
+    }
     advance(lane);
 }

@@ -293,6 +293,8 @@ what_is_refused_is_told_again_patiently(void **state)
     static const struct mosquittod_wish wish = {
         .acl = "topic read #\ntopic write a/status\ntopic write a/good/#\n",
         .more = "max_queued_messages 10000\n"};
+    static const char refused[] = "bridge a, out: the MQTT broker refuses "
+                                  "what is told of bad: not authorized\n";
     struct bridge_stage *s = bridge_stage_begin(state, &wish);
     struct mqtt_reader r;
 
@@ -309,6 +311,10 @@ what_is_refused_is_told_again_patiently(void **state)
     mqtt_reader_until(&r, 3);
     await_lag(s, 3);
     assert_int_equal(bridge_stage_number(s, "bridges.0.out.connections"), 1);
+
+    assert_int_equal(http_get(&s->http, "/readyz"), 200);
+    assert_non_null(
+        memmem(s->http.body.data, s->http.body.size, refused, strlen(refused)));
 
     /* It is said once of its messages, once of its position. */
     assert_in_range(process_said_times(s->broker.log, "refuses"), 1, 2);

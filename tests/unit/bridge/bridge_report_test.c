@@ -187,6 +187,12 @@ what_does_not_work_is_a_line_of_warning(void **state)
                   "warning: bridge plant, out: not connected since "
                   "2026-11-20T10:00:00Z\n"
                   "warning: bridge plant, in: the disk is full\n");
+
+    out.mqtt = (struct mqtt_state){
+        MQTT_CONNECTED, MOMENT_US, 1, {"it refuses what is told of demo"}};
+    assert_warned(
+        &out.mqtt, NULL,
+        "warning: bridge plant, out: it refuses what is told of demo\n");
 }
 
 int

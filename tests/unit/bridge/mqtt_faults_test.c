@@ -86,7 +86,9 @@ says_that_it_was_not_understood(void **state)
         {{0x20, 2, 0, 1}, 4, "version = 3.1.1 may help"},
         {"HTTP/1.1", 8, "instead of an answer"},
         {{0xff, 0xff, 0xff, 0xff, 0xff, 1}, 6, "does not speak MQTT 5: "},
-        {{0}, 0, "instead of an answer (it may want version = 3.1.1)"},
+        {{0},
+         0,
+         "instead of an answer (it may want mqtts://, or version = 3.1.1)"},
     };
     struct fake_mqtt f;
     struct owner o;

@@ -151,7 +151,7 @@ does_not_wait_for_ever(void **state)
     static const char *const why[] = {
         "no answer from the MQTT broker to CONNECT",
         "TLS: no answer from the MQTT broker", "TLS: no answer from the MQTT",
-        "in the TLS handshake"};
+        "in the TLS handshake (it may have no TLS on port "};
 
     enum { PLAIN, SILENT, LATE, SHUT, N };
     struct fake_mqtt f[N];

@@ -123,6 +123,17 @@ large_messages_wait_for_room_in_bytes(void **state)
 
 /* Refused */
 
+/* Why there is something wrong with a connection that stands. */
+static void
+assert_why(struct outs *o, const char *why)
+{
+    struct mqtt_state state;
+
+    out_state(o->out, &state);
+    assert_string_equal(state.why.text, why);
+    assert_string_equal(outs_report(o).mqtt.why.text, why);
+}
+
 static void
 a_set_that_is_refused_pauses_and_others_go_on(void **state)
 {
@@ -145,6 +156,8 @@ a_set_that_is_refused_pauses_and_others_go_on(void **state)
     assert_told(&o, "other(1-2) ");
     assert_int_equal(outs_report(&o).lag, 4);
     assert_int_equal(outs_report(&o).refused, 1);
+    assert_why(&o, "the MQTT broker refuses what is told of demo: "
+                   "not authorized");
 
     outs_pass(SECOND);
     assert_told(&o, "demo(1-2) demo(2-3) demo(3-4) ");
@@ -157,6 +170,7 @@ a_set_that_is_refused_pauses_and_others_go_on(void **state)
     assert_told(&o, "demo(1-2) demo(2-3) demo(3-4) ");
     quiet_mqtt_acknowledge_all();
     assert_int_equal(outs_report(&o).lag, 0);
+    assert_why(&o, "");
 
     /* From the beginning. */
     outs_post(&o, "demo", 1);
@@ -164,6 +178,36 @@ a_set_that_is_refused_pauses_and_others_go_on(void **state)
     outs_told(&o, true);
     outs_pass(SECOND);
     assert_told(&o, "demo(4-5) ");
+    outs_close(&o);
+}
+
+static void
+the_set_that_was_refused_first_is_named(void **state)
+{
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    sets_post(&o.sets, "other", 0, 1);
+    quiet_mqtt_await();
+    quiet_mqtt_acknowledge_all();
+    outs_told(&o, true);
+    outs_post(&o, "demo", 1);
+    outs_post(&o, "other", 1);
+    assert_told(&o, "demo(1-2) other(1-2) ");
+    quiet_mqtt_acknowledge(outs_find(&o, "other(1-2)", 0), 0x87);
+    quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", 0), 0x87);
+    assert_why(&o, "the MQTT broker refuses what is told of other: "
+                   "not authorized");
+
+    /* One of a set that is gone is no more. */
+    alterations_remove(&o.sets, "other");
+    outs_pass(2 * SECOND);
+    while (outs_report(&o).sets > 1)
+        quiet_mqtt_await();
+    assert_why(&o, "the MQTT broker refuses what is told of demo: "
+                   "not authorized");
+    quiet_mqtt_acknowledge_all();
+    assert_why(&o, "");
     outs_close(&o);
 }
 
@@ -240,6 +284,7 @@ main(void)
         TEST(sets_take_turns),
         TEST(large_messages_wait_for_room_in_bytes),
         TEST(a_set_that_is_refused_pauses_and_others_go_on),
+        TEST(the_set_that_was_refused_first_is_named),
         TEST(pauses_grow_to_a_minute),
         TEST(a_qos_that_the_mqtt_broker_does_not_have_ends_the_connection),
         TEST(what_memory_is_lacking_for_is_told_later),
