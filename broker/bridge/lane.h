@@ -67,11 +67,12 @@ struct lane {
     uint64_t begun, told_upto;
 
     char epoch[EPOCH_SIZE + 1];
-    uint8_t reason;   /* that it was refused for; 0: none; under out->mutex */
-    bool is_there;    /* the last look at all sets found it */
-    bool is_kept;     /* the ledger has a row */
-    bool is_due;      /* its position is another than what is told */
-    bool is_resting;  /* was told less than a second ago */
+    uint8_t reason; /* that it was refused for; 0: none; under out->mutex */
+    uint8_t position_reason; /* the same of its position */
+    bool is_there;           /* the last look at all sets found it */
+    bool is_kept;            /* the ledger has a row */
+    bool is_due;             /* its position is another than what is told */
+    bool is_resting;         /* was told less than a second ago */
     bool is_clearing; /* its set is gone, and so is to be its position: on its
                          way */
     char name[];

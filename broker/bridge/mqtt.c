@@ -98,6 +98,7 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
     mqtt->complaint[0] = '\0';
     mqtt->bad_certificate = X509_V_OK;
     mqtt->is_proven = false;
+    mqtt->refusal = 0;
     mqtt->limits = (struct mqtt_limits){0};
     if (mqtt_connect(mqtt, &why))
         mqtt_end(mqtt, "%s", why.text);

@@ -103,7 +103,11 @@ explain_handshake(struct mqtt *mqtt)
 static void
 explain_cut(struct mqtt *mqtt)
 {
-    if (mqtt->is_connected)
+    /* Mosquitto does so without a limit of its queues. */
+    if (mqtt->is_connected && mqtt->refusal)
+        mqtt_end(mqtt, "cut by the MQTT broker after it refused a message: %s",
+                 mqtt_reason(mqtt->refusal));
+    else if (mqtt->is_connected)
         mqtt_end(mqtt, "cut by the MQTT broker");
     else if (mqtt_is_shaking(mqtt))
         explain_handshake(mqtt);

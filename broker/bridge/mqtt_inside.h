@@ -56,6 +56,7 @@ struct mqtt {
     char complaint[160]; /* what the library said first of an error; "": none */
     int bad_certificate; /* X509_V_ERR_... of the other side's; 0: none */
     bool is_proven;
+    int refusal; /* of what was acknowledged last; 0: it was taken */
 
     /* What was heard. Calls of the library's callbacks: something happened. */
     unsigned n_heard;

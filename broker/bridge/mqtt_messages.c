@@ -124,6 +124,7 @@ on_publish(struct mosquitto *client, void *user, int mid, int reason,
     (void)client;
     (void)properties;
     mqtt->n_heard++;
+    mqtt->refusal = reason >= MQTT_REASON_FAILED ? reason : 0;
     if (mqtt->options.calls->acknowledged && !mqtt->is_ending)
         mqtt->options.calls->acknowledged(mqtt->options.user, mid, reason);
 }

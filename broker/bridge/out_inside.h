@@ -65,6 +65,7 @@ struct out {
     struct bridge_row row;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
     struct topic_name status_topic;
+    uint8_t status_reason; /* that it was refused for; 0: it was not */
     struct mqtt *mqtt;
 
     pthread_mutex_t mutex; /* changes of `lanes` and of lane->set: the thread's,

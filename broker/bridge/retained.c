@@ -259,20 +259,28 @@ retained_send(struct out *out, int64_t now_us)
     }
 }
 
+/* A reason is said once, not with each connection and each position. */
 static void
-tell_refused(const struct out *out, const struct flight *flight, int reason)
+judge_status(struct out *out, int reason)
 {
-    if (flight->kind == FLIGHT_STATUS)
+    if (reason && reason != out->status_reason)
         DIAG(DIAG_WARNING, "bridge",
              "the MQTT broker refuses the status of a bridge",
              diag_text("bridge", out->config->name),
              diag_text("topic", out->status_topic.text),
              diag_text("reason", mqtt_reason(reason)));
-    else
+    out->status_reason = (uint8_t)reason;
+}
+
+static void
+judge_position(struct lane *lane, int reason)
+{
+    if (reason && reason != lane->position_reason)
         DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a position",
-             diag_text("bridge", out->config->name),
-             diag_text("set", flight->lane ? flight->lane->name : ""),
+             diag_text("bridge", lane->out->config->name),
+             diag_text("set", lane->name),
              diag_text("reason", mqtt_reason(reason)));
+    lane->position_reason = (uint8_t)reason;
 }
 
 void
@@ -282,8 +290,12 @@ retained_acknowledged(struct out *out, struct flight *flight, int reason)
 
     if (flight->kind == FLIGHT_STATUS && flight->upto)
         out->is_offline_told = true;
-    if (reason >= MQTT_REASON_FAILED)
-        tell_refused(out, flight, reason);
+    if (reason < MQTT_REASON_FAILED)
+        reason = 0;
+    if (flight->kind == FLIGHT_STATUS)
+        judge_status(out, reason);
+    else if (lane)
+        judge_position(lane, reason);
     if (lane && lane->is_clearing && flight->bytes == 0)
         lanes_forget(lane);
 }

@@ -324,6 +324,27 @@ what_is_refused_is_told_again_patiently(void **state)
     mqtt_reader_fini(&r);
 }
 
+/* Without a limit of its queues Mosquitto 2.0.11 cuts who may not. With each
+ * try the status is refused again: that is said once, and why it was cut. */
+static void
+who_cuts_because_it_refuses_is_told_of_once(void **state)
+{
+    static const struct mosquittod_wish wish = {.acl = "topic read #\n"};
+    static const char why[] =
+        "cut by the MQTT broker after it refused a message: not authorized";
+    struct bridge_stage *s = bridge_stage_begin(state, &wish);
+
+    bridge_stage_config(
+        s, "[mqtt a]\nurl = %s\nout = news\nprefix = a\n" BRIDGE_QUICK,
+        s->mqtt.url);
+    BRIDGE_STAGE_START(s, "--heartbeat", "3600");
+    assert_patient(s, "tidings_mqtt_failures_total", 2, 5, 100);
+    assert_int_equal(process_said_times(s->broker.log, why), 1);
+    assert_int_equal(process_said_times(s->broker.log, "refuses the status"),
+                     1);
+    bridge_stage_end(s);
+}
+
 /* Who does nothing */
 
 /* R-310: while the MQTT broker is stopped for seconds, with connections that
@@ -419,6 +440,7 @@ main(void)
         TEST(we_are_in_as_soon_as_we_may),
         TEST(packets_are_no_larger_than_the_mqtt_broker_takes),
         TEST(what_is_refused_is_told_again_patiently),
+        TEST(who_cuts_because_it_refuses_is_told_of_once),
         TEST(a_slow_mqtt_broker_slows_nobody),
         TEST(a_dead_mqtt_broker_is_noticed),
     };
