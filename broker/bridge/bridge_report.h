@@ -13,8 +13,9 @@
  *          "repeats":0}}
  *
  * "state" is "connected", "connecting", or "waiting" for the next try; "since":
- * when that began, or when it was connected last. What there is not is left
- * out. Never a user, a password or a file's name.
+ * when that began, or when it was connected last; "why": what is wrong, also
+ * with a connection that stands. What there is not is left out. Never a user, a
+ * password or a file's name.
  *
  * Pure. Any thread.
  */
@@ -35,6 +36,7 @@ void bridge_report_write(struct buf *to, const struct bridge_config *config,
  *
  *   warning: bridge plant, in: not connected since 2026-11-20T09:58:12Z: ...
  *   warning: bridge plant, in: the disk is full
+ *   warning: bridge plant, out: the MQTT broker refuses what is told of ...
  */
 void bridge_report_warn(struct buf *to, const struct bridge_config *config,
                         const struct mqtt_state *out,

@@ -177,8 +177,7 @@ bridges_write(struct bridges *b, struct buf *to)
     BUF_ADD(to, "]}\n");
 }
 
-/* Of what goes out only the connection is looked at, not the sets: a service
- * thread asks. */
+/* Of what goes out the sets are not all looked at: a service thread asks. */
 void
 bridges_warn(struct bridges *b, struct buf *to)
 {
