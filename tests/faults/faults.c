@@ -1,6 +1,6 @@
 /*
- * faults.c - a disk that fails and a clock that is set, for a program that
- * knows nothing of it.
+ * faults.c - a disk that fails or is full, and a clock that is set, for a
+ * program that knows nothing of it.
  *
  * Loaded with LD_PRELOAD, it stands before the C library's calls and lets them
  * fail as the plan says (plan.h). Whatever the plan does not name goes through.
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -155,6 +156,21 @@ renameat(int from_dir, const char *from, int to_dir, const char *to)
     if (is_armed() && is_met(PLAN_RENAME, to, &outcome))
         return fail_with(outcome);
     return NEXT(renameat)(from_dir, from, to_dir, to);
+}
+
+int
+fstatvfs(int fd, struct statvfs *disk)
+{
+    int rc = NEXT(fstatvfs)(fd, disk);
+    int64_t bytes =
+        plan ? atomic_load_explicit(&plan->disk_bytes, memory_order_relaxed)
+             : 0;
+
+    if (rc == 0 && bytes > 0) {
+        disk->f_frsize = 1;
+        disk->f_bavail = (fsblkcnt_t)bytes;
+    }
+    return rc;
 }
 
 /* The clock of the day; the steady one is left alone */

@@ -12,7 +12,7 @@
 #define PLAN_VARIABLE "TIDINGS_FAULTS"
 
 enum plan_call {
-    PLAN_WRITE = 1, /* write, pwrite */
+    PLAN_WRITE = 1, /* write, pwrite; of sockets, too: "socket:" */
     PLAN_SYNC = 2,  /* fsync, fdatasync */
     PLAN_RENAME = 4 /* counts by the new name */
 };
@@ -34,7 +34,8 @@ struct plan {
     atomic_int skip;  /* calls that succeed before the first that fails */
     atomic_int n_met; /* calls that failed */
     atomic_int is_armed;
-    _Atomic int64_t clock_us; /* added to the clock of the day */
+    _Atomic int64_t clock_us;   /* added to the clock of the day */
+    _Atomic int64_t disk_bytes; /* what disks have free; 0: as it is */
 };
 
 #endif

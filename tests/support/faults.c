@@ -120,6 +120,12 @@ faults_set_clock(struct faults *f, int64_t seconds)
 }
 
 void
+faults_set_disk(struct faults *f, int64_t bytes)
+{
+    atomic_store(&f->plan->disk_bytes, bytes);
+}
+
+void
 faults_limit_files(struct faults *f, int64_t n)
 {
     f->plan->n_files = n;

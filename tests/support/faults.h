@@ -1,6 +1,6 @@
 /*
  * faults.h - brokers that meet faults: a disk that fails at the n-th call, a
- * kill there, a clock that is set, a limit of open files.
+ * kill there, a disk without room, a clock that is set, a limit of open files.
  *
  *     struct faults f;
  *
@@ -47,6 +47,10 @@ void faults_await(const struct faults *f);
 
 /* The clock of the day is from now on this far from the truth. */
 void faults_set_clock(struct faults *f, int64_t seconds);
+
+/* Disks have so many bytes free from now on, as far as is asked for; 0: as many
+ * as they have. */
+void faults_set_disk(struct faults *f, int64_t bytes);
 
 /* Brokers that start from now on may have so many files open; 0: as many as the
  * test itself. */
