@@ -340,6 +340,48 @@ ends_in_a_pause(void **state)
     in_stage_close(&s);
 }
 
+static void
+settled(struct held *h, void *user)
+{
+    (void)user;
+    assert_int_equal(h->rc, STATUS_OK);
+}
+
+/* The messages of a pass are one line, or one that the log has looked at when
+ * the disk had room again would be kept before one that it refused just before:
+ * behind such a one nothing is kept in that pass, and all is in the next. */
+static void
+hands_its_messages_over_in_one_line(void **state)
+{
+    atomic_bool is_stuck = false;
+    struct problem why = {""};
+    struct mqtt_received m;
+    struct in_stage s;
+    struct round round;
+
+    in_stage_open(&s, state);
+    assert_int_equal(round_init(&round, s.sets.registry, NULL), STATUS_OK);
+    round.on_settled = settled;
+    round.on_stuck = note;
+    round.user = &is_stuck;
+    m = in_stage_message(&s, "a/x", ENTRY("1"));
+    round_add(&round, held_new(&m, &s.inputs[0], 1000));
+    m = in_stage_message(&s, "plant/hof", ENTRY("2"));
+    round_add(&round, held_new(&m, &s.inputs[2], 1000));
+
+    round.line.is_broken = true; /* as a refusal leaves it */
+    assert_int_equal(round_settle(&round, 0, &why), STATUS_BUSY);
+    assert_string_equal(why.text, "a post before it was not kept, and is to be "
+                                  "kept first");
+    assert_int_equal(in_stage_last(&s, "alpha"), 0);
+    assert_int_equal(in_stage_last(&s, "rest"), 0);
+    assert_int_equal(round_settle(&round, 0, &why), STATUS_OK);
+    in_stage_assert_locs(&s, "alpha", "1");
+    in_stage_assert_locs(&s, "rest", "2");
+    round_fini(&round);
+    in_stage_close(&s);
+}
+
 /* A message that has all memory for posts to itself, and needs more, would keep
  * back all others for ever: it is bad. */
 static void
@@ -373,6 +415,7 @@ main(void)
         in_stage_test(takes_nothing_by_a_connection_that_it_dropped),
         in_stage_test(ends_though_messages_are_held),
         in_stage_test(ends_in_a_pause),
+        in_stage_test(hands_its_messages_over_in_one_line),
         in_stage_test(rejects_what_never_finds_room),
     };
 
