@@ -91,7 +91,7 @@ rage(struct bridge_stage *s, progress_fn *progress, void *user)
 /* A source that posts to a set, in order, each post until it is answered. */
 struct poster {
     pthread_t thread;
-    const char *url;
+    char url[64]; /* its own: a broker that starts again writes its anew */
     char set[8];
     atomic_uint n_posted; /* entries */
     atomic_bool is_stopping;
@@ -182,7 +182,7 @@ static void
 every_change_goes_out_through_the_storm(void **state)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
-    struct poster posters[PARTS] = {{.url = NULL}};
+    struct poster posters[PARTS] = {{.url = ""}};
 
     bridge_stage_config(s,
                         "[mqtt storm]\nurl = %s\nout = left,right\n"
@@ -196,7 +196,7 @@ every_change_goes_out_through_the_storm(void **state)
     for (size_t i = 0; i < PARTS; i++) {
         struct poster *p = &posters[i];
 
-        p->url = s->broker.url;
+        snprintf(p->url, sizeof(p->url), "%s", s->broker.url);
         snprintf(p->set, sizeof(p->set), "%s", sets[i]);
         assert_int_equal(pthread_create(&p->thread, NULL, post_all, p), 0);
     }
