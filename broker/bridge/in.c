@@ -196,7 +196,7 @@ settle(struct in *in)
 
     if (in->is_dropped || round_is_empty(&in->round))
         return;
-    if (round_settle(&in->round, in->config->keepalive_us / 4, &why)) {
+    if (round_settle(&in->round, mqtt_keepalive_us(in->mqtt) / 4, &why)) {
         drop(in, &why);
         return;
     }
@@ -238,11 +238,11 @@ on_acknowledged(void *user, int mid, int reason)
 }
 
 static void
-on_subscribed(void *user, int mid, const int *granted, int n)
+on_subscribed(void *user, int mid, int granted)
 {
     struct in *in = user;
     struct problem why = {""};
-    enum status rc = inputs_granted(&in->inputs, mid, granted, n, &why);
+    enum status rc = inputs_granted(&in->inputs, mid, granted, &why);
 
     if (rc) {
         DIAG(DIAG_WARNING, "bridge", "a subscription is not as it should be",

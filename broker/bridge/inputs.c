@@ -109,8 +109,7 @@ judge(struct inputs *inputs, size_t i, int granted, struct problem *why)
 }
 
 enum status
-inputs_granted(struct inputs *inputs, int mid, const int *granted, int n,
-               struct problem *why)
+inputs_granted(struct inputs *inputs, int mid, int granted, struct problem *why)
 {
     enum status rc, judged;
     size_t i = 0;
@@ -118,12 +117,12 @@ inputs_granted(struct inputs *inputs, int mid, const int *granted, int n,
     while (i < inputs->config->n_inputs &&
            !(inputs->is_asked[i] && inputs->mid[i] == mid))
         i++;
-    if (i == inputs->config->n_inputs || n < 1)
+    if (i == inputs->config->n_inputs)
         return STATUS_OK;
     inputs->is_asked[i] = false;
     rc = forget_stale(inputs, why);
-    judged = judge(inputs, i, granted[0], why);
-    if (granted[0] >= MQTT_REASON_FAILED)
+    judged = judge(inputs, i, granted, why);
+    if (granted >= MQTT_REASON_FAILED)
         return judged;
     /* is_known stays as it is: retained messages come with the subscription,
      * before SUBACK or after it. A crash before this row: they come again. A

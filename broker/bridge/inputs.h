@@ -57,8 +57,7 @@ MUST_CHECK enum status inputs_subscribe(struct inputs *inputs,
 /* SUBACK. STATUS_INVALID: the filter is not granted, or not at QoS 1; `why`
  * says it. STATUS_IO: the ledger could not note it. */
 MUST_CHECK enum status inputs_granted(struct inputs *inputs, int mid,
-                                      const int *granted, int n,
-                                      struct problem *why);
+                                      int granted, struct problem *why);
 
 /* The first input whose filter matches the topic, which is valid; NULL: none,
  * as of a filter that was unsubscribed from. */

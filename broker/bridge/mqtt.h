@@ -85,9 +85,9 @@ struct mqtt_calls {
     /* NULL: the owner subscribes to nothing. */
     void (*received)(void *user, const struct mqtt_received *message);
 
-    /* SUBACK: for each filter the QoS that was granted, or a reason from
+    /* SUBACK: the QoS that was granted, 0 or 1, or a reason from
      * MQTT_REASON_FAILED on. NULL: nobody wants to know. */
-    void (*subscribed)(void *user, int mid, const int *granted, int n);
+    void (*subscribed)(void *user, int mid, int granted);
 
     /* The connection is gone; it had been connected. What was not acknowledged
      * may have arrived or not. At the end, too. */
@@ -164,6 +164,10 @@ size_t mqtt_room(const struct mqtt *mqtt, const struct mqtt_message *message);
 /* How many messages may be unacknowledged: `inflight`, or the MQTT broker's
  * Receive Maximum if that is less. */
 unsigned mqtt_window(const struct mqtt *mqtt);
+
+/* After one and a half of these without a word of ours the MQTT broker takes us
+ * for dead: `keepalive`, or what it wants instead, if that is less. */
+int64_t mqtt_keepalive_us(const struct mqtt *mqtt);
 
 bool mqtt_takes_retained(const struct mqtt *mqtt);
 

@@ -26,8 +26,9 @@
 
 /* What the MQTT broker allows: CONNACK. */
 struct mqtt_limits {
-    uint32_t packet;  /* bytes; 0: as large as MQTT allows */
-    uint16_t receive; /* Receive Maximum */
+    uint32_t packet;      /* bytes; 0: as large as MQTT allows */
+    uint16_t receive;     /* Receive Maximum */
+    uint16_t keepalive_s; /* Server Keep Alive; 0: ours, or none */
     uint8_t qos;
     bool takes_retained;
 };

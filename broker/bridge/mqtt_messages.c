@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/diag.h"
 #include "broker/bridge/mqtt_inside.h"
 
 /* Of a packet without a limit: a first byte, four of the length, and what four
@@ -61,6 +62,8 @@ learn_limits(struct mqtt *mqtt, const mosquitto_property *properties)
 
     *l = (struct mqtt_limits){
         .receive = is_narrow ? RECEIVE_MAX_311 : RECEIVE_MAX, .qos = 2};
+    mosquitto_property_read_int16(properties, MQTT_PROP_SERVER_KEEP_ALIVE,
+                                  &l->keepalive_s, false);
     mosquitto_property_read_int32(properties, MQTT_PROP_MAXIMUM_PACKET_SIZE,
                                   &l->packet, false);
     mosquitto_property_read_int16(properties, MQTT_PROP_RECEIVE_MAXIMUM,
@@ -138,8 +141,20 @@ on_subscribe(struct mosquitto *client, void *user, int mid, int n,
     (void)client;
     (void)properties;
     mqtt->n_heard++;
-    if (mqtt->options.calls->subscribed && !mqtt->is_ending)
-        mqtt->options.calls->subscribed(mqtt->options.user, mid, granted, n);
+    if (mqtt->is_ending)
+        return;
+    /* We ask for one filter at a time, at QoS 1, and MQTT may grant less, never
+     * more: at QoS 2 the library would acknowledge before we have a message. */
+    if (n != 1)
+        mqtt_end(mqtt,
+                 "the MQTT broker answered one subscription with %d results",
+                 n);
+    else if (granted[0] > 1 && granted[0] < MQTT_REASON_FAILED)
+        mqtt_end(mqtt,
+                 "the MQTT broker granted QoS %d where QoS 1 was asked for",
+                 granted[0]);
+    else if (mqtt->options.calls->subscribed)
+        mqtt->options.calls->subscribed(mqtt->options.user, mid, granted[0]);
 }
 
 /* What MQTT 5 says about a message; freed with drop_said. */
@@ -214,6 +229,14 @@ on_message(struct mosquitto *client, void *user,
         stop_logging(mqtt);
     if (mqtt->is_ending || !mqtt->options.calls->received)
         return;
+    /* The library has acknowledged it already, so it is not sent again: it is
+     * to be taken now, or never. */
+    if (m->qos > 1)
+        DIAG(DIAG_WARNING, "bridge",
+             "a message came at QoS 2, where QoS 1 was asked for: a crash "
+             "may lose such a one",
+             diag_text("bridge", mqtt->options.config->name),
+             diag_text("topic", problem_quote(slice_of(m->topic)).text));
     read_said(&said, properties);
     message.content_type = slice_of(said.content_type);
     message.key = slice_of(said.key ? said.key : said.id);
@@ -306,6 +329,15 @@ mqtt_window(const struct mqtt *mqtt)
 
     return mqtt->limits.receive < inflight ? mqtt->limits.receive
                                            : (unsigned)inflight;
+}
+
+int64_t
+mqtt_keepalive_us(const struct mqtt *mqtt)
+{
+    int64_t us = mqtt->options.config->keepalive_us;
+    int64_t theirs_us = (int64_t)mqtt->limits.keepalive_s * 1000000;
+
+    return theirs_us > 0 && theirs_us < us ? theirs_us : us;
 }
 
 bool

@@ -110,13 +110,15 @@ keeps_to_what_the_mqtt_broker_takes(void **state)
     owner_open(&o);
     fake_mqtt_accept(&f);
     fake_mqtt_read(&f, 0x10);
-    /* Receive Maximum 3, Maximum QoS 1, no retained messages, packets of 50 */
-    FAKE_MQTT_SEND(&f, 0x20, 15, 0, 0, 12, 0x21, 0, 3, 0x24, 1, 0x25, 0, 0x27,
-                   0, 0, 0, 50);
+    /* Receive Maximum 3, Maximum QoS 1, no retained messages, packets of 50, a
+     * keepalive of 9 s */
+    FAKE_MQTT_SEND(&f, 0x20, 18, 0, 0, 15, 0x21, 0, 3, 0x24, 1, 0x25, 0, 0x27,
+                   0, 0, 0, 50, 0x13, 0, 9);
     owner_await(&o, &o.n_connected, 1);
     o.message = (struct mqtt_message){.topic = "a", .qos = 1};
     owner_do(&o, owner_look);
     assert_int_equal(o.window, 3);
+    assert_int_equal(o.keepalive_us, 9000000);
     assert_false(o.takes_retained);
     assert_int_equal(o.room, 50 - 2 - 3 - 2 - 1);
     assert_int_equal(owner_say(&o, "a", "text", 2), STATUS_UNSUPPORTED);

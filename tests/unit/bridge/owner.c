@@ -84,12 +84,12 @@ on_received(void *user, const struct mqtt_received *m)
 }
 
 static void
-on_subscribed(void *user, int mid, const int *granted, int n)
+on_subscribed(void *user, int mid, int granted)
 {
     struct owner *o = user;
 
     (void)mid;
-    o->granted = n == 1 ? granted[0] : -1;
+    o->granted = granted;
     count(o, &o->n_subscribed);
 }
 
@@ -288,6 +288,7 @@ owner_look(struct owner *o)
 {
     o->room = mqtt_room(o->mqtt, &o->message);
     o->window = mqtt_window(o->mqtt);
+    o->keepalive_us = mqtt_keepalive_us(o->mqtt);
     o->takes_retained = mqtt_takes_retained(o->mqtt);
 }
 

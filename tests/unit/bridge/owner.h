@@ -53,6 +53,7 @@ struct owner {
     struct problem why;
     size_t room;
     unsigned window;
+    int64_t keepalive_us;
     bool takes_retained;
 
     /* The next turn that has received something stays in it until it is let
@@ -82,7 +83,7 @@ void owner_publish(struct owner *o);   /* o->message */
 void owner_subscribe(struct owner *o); /* o->filter, o->wants_retained */
 void owner_drop(struct owner *o);
 void owner_prove(struct owner *o);
-void owner_look(struct owner *o); /* o->room, o->window, o->takes_retained */
+void owner_look(struct owner *o); /* o->room, o->window, ... */
 
 /* A turn is held; lets it go on. */
 void owner_hold(struct owner *o);

@@ -41,6 +41,7 @@ mqtt_open(struct mqtt **mqtt, const struct mqtt_options *options,
     m->options.will_topic = copy(options->will_topic);
     m->options.will_payload = copy(options->will_payload);
     m->window = 20;
+    m->keepalive_us = options->config->keepalive_us;
     m->packet_bytes = (size_t)1 << 20;
     m->takes_retained = true;
     m->max_qos = 2;
@@ -165,6 +166,12 @@ mqtt_publish(struct mqtt *m, const struct mqtt_message *message, int *mid,
     if (m->on_published)
         m->on_published(kept);
     return STATUS_OK;
+}
+
+int64_t
+mqtt_keepalive_us(const struct mqtt *m)
+{
+    return m->keepalive_us;
 }
 
 unsigned
@@ -390,6 +397,5 @@ quiet_mqtt_grant(size_t i, int granted)
     struct mqtt *m = quiet_mqtt;
 
     assert_true(i < m->n_filters);
-    m->options.calls->subscribed(m->options.user, m->filters[i].mid, &granted,
-                                 1);
+    m->options.calls->subscribed(m->options.user, m->filters[i].mid, granted);
 }

@@ -46,12 +46,13 @@ struct mqtt {
     struct mqtt_options options; /* client_id, will_* copied */
 
     /* The test's to change */
-    unsigned window;     /* mqtt_window; 20 */
-    size_t packet_bytes; /* largest topic, payload and properties of a message;
-                            1 MiB */
-    bool takes_retained; /* true */
-    int max_qos;         /* 2 */
-    bool has_no_memory;  /* mqtt_publish answers STATUS_MEMORY */
+    unsigned window;      /* mqtt_window; 20 */
+    int64_t keepalive_us; /* mqtt_keepalive_us; the configured one */
+    size_t packet_bytes;  /* largest topic, payload and properties of a message;
+                             1 MiB */
+    bool takes_retained;  /* true */
+    int max_qos;          /* 2 */
+    bool has_no_memory;   /* mqtt_publish answers STATUS_MEMORY */
     /* Called in mqtt_publish, before it returns; or NULL. */
     void (*on_published)(const struct quiet_message *message);
 

@@ -1,0 +1,237 @@
+/*
+ * An MQTT Client with an MQTT broker that has let it in, and then breaks the
+ * protocol: it is left, with a reason, and tried again; nothing else happens.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/bridge/fake_mqtt.h"
+#include "tests/unit/bridge/owner.h"
+
+static void
+begin(struct fake_mqtt *f, struct owner *o, enum bridge_version version)
+{
+    fake_mqtt_open(f);
+    owner_prepare(o, f->port);
+    o->config.version = version;
+    owner_open(o);
+    fake_mqtt_welcome(f, version == BRIDGE_MQTT_5);
+    owner_await(o, &o->n_connected, 1);
+}
+
+static void
+end(struct fake_mqtt *f, struct owner *o)
+{
+    owner_close(o);
+    fake_mqtt_close(f);
+}
+
+/* SUBACK with too few results, too many, or more than was asked for. */
+static void
+takes_no_answer_that_is_none(void **state)
+{
+    static const struct {
+        uint8_t granted[2];
+        uint8_t n;
+        const char *why;
+    } cases[] = {
+        {{0}, 0, "does not speak MQTT 5: "} /* the library knows that */,
+        {{1, 1}, 2, "answered one subscription with 2 results"},
+        {{2}, 1, "granted QoS 2 where QoS 1 was asked for"},
+        {{0x7f}, 1, "granted QoS 127 where QoS 1 was asked for"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fake_mqtt f;
+        struct owner o;
+
+        begin(&f, &o, BRIDGE_MQTT_5);
+        o.filter = "a/#";
+        owner_do(&o, owner_subscribe);
+        fake_mqtt_read(&f, 0x82);
+        FAKE_MQTT_SEND(&f, 0x90, (uint8_t)(3 + cases[i].n), f.packet[0],
+                       f.packet[1], 0);
+        fake_mqtt_send(&f, cases[i].granted, cases[i].n);
+        owner_await_why(&o, cases[i].why);
+        assert_int_equal(o.n_subscribed, 0);
+        end(&f, &o);
+    }
+}
+
+/* Packets that are none, or not the MQTT broker's to send. One is not here: a
+ * property that MQTT 5 does not know makes libmosquitto 2.0.11 abort the
+ * process (doc/bridging.md). */
+static void
+leaves_who_breaks_the_protocol(void **state)
+{
+    static const struct {
+        const char *name;
+        uint8_t bytes[24];
+        uint8_t size;
+        bool ends; /* the other side hangs up behind it */
+    } cases[] = {
+        {"a message at QoS 3", {0x36, 8, 0, 1, 'a', 0, 1, 0, 'h', 'i'}, 10},
+        {"without a topic", {0x32, 6, 0, 0, 0, 1, 0, 'h'}, 8},
+        {"by an alias, which we do not take",
+         {0x32, 8, 0, 0, 0, 1, 3, 0x23, 0, 1},
+         10},
+        {"without a packet identifier", {0x32, 7, 0, 1, 'a', 0, 0, 0, 'h'}, 9},
+        {"a topic longer than the packet", {0x32, 4, 0, 99, 'a', 'b'}, 6},
+        {"a topic with a control character",
+         {0x32, 7, 0, 1, 7, 0, 1, 0, 'h'},
+         9},
+        {"a topic that is not UTF-8", {0x32, 7, 0, 1, 0xff, 0, 1, 0, 'h'}, 9},
+        {"properties longer than the packet",
+         {0x32, 8, 0, 1, 'a', 0, 1, 99, 0x26, 0},
+         10},
+        {"properties without an end",
+         {0x32, 10, 0, 1, 'a', 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff},
+         12},
+        {"a pair that is cut", {0x32, 9, 0, 1, 'a', 0, 1, 3, 0x26, 0, 9}, 11},
+        {"a length of five bytes", {0x32, 0xff, 0xff, 0xff, 0xff, 1}, 6},
+        {"a part of 256 MB",
+         {0x32, 0xff, 0xff, 0xff, 0x7f, 0, 1, 'a'},
+         8,
+         true},
+        {"CONNECT", {0x10, 2, 0, 0}, 4},
+        {"SUBSCRIBE", {0x82, 5, 0, 1, 0, 0, 0}, 7},
+        {"no kind at all", {0x00, 0}, 2, true},
+        {"a second CONNACK", {0x20, 3, 0, 0, 0}, 5},
+        {"a CONNACK that refuses", {0x20, 3, 0, 0x87, 0}, 5},
+        {"an empty DISCONNECT", {0xe0, 0}, 2, true},
+        {"a PUBACK that is cut", {0x40, 1, 0}, 3},
+    };
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    begin(&f, &o, BRIDGE_MQTT_5);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        print_message("%s\n", cases[i].name);
+        fake_mqtt_send(&f, cases[i].bytes, cases[i].size);
+        if (cases[i].ends)
+            fake_mqtt_hang_up(&f);
+        owner_await(&o, &o.n_lost, i + 1);
+        fake_mqtt_welcome(&f, true);
+        owner_await(&o, &o.n_connected, i + 2);
+    }
+    assert_int_equal(o.n_received + o.n_acknowledged + o.n_subscribed, 0);
+    end(&f, &o);
+}
+
+/* Answers to what was never asked are passed over. */
+static void
+passes_over_answers_to_nothing(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    begin(&f, &o, BRIDGE_MQTT_5);
+    FAKE_MQTT_SEND(&f, 0x40, 2, 0, 9);          /* PUBACK */
+    FAKE_MQTT_SEND(&f, 0x40, 4, 0, 9, 0x87, 0); /* with a reason */
+    FAKE_MQTT_SEND(&f, 0x70, 2, 0, 9);          /* PUBCOMP */
+    FAKE_MQTT_SEND(&f, 0xb0, 4, 0, 9, 0, 0);    /* UNSUBACK */
+    FAKE_MQTT_SEND(&f, 0xd0, 0);                /* PINGRESP */
+    assert_int_equal(owner_say(&o, "a", "text", 1), STATUS_OK);
+    fake_mqtt_read(&f, 0x32);
+    FAKE_MQTT_SEND(&f, 0x40, 2, f.packet[3], f.packet[4]);
+    FAKE_MQTT_SEND(&f, 0x40, 2, f.packet[3], f.packet[4]); /* twice */
+    FAKE_MQTT_SEND(&f, 0x30, 5, 0, 1, 'a', 0, 'e');        /* as a fence */
+    owner_await(&o, &o.n_received, 1);
+    assert_int_equal(o.n_acknowledged, 1);
+    assert_int_equal(o.n_lost, 0);
+    end(&f, &o);
+}
+
+/* The same packet identifier again, without our PUBACK between: two messages,
+ * and two acknowledgements. */
+static void
+takes_messages_with_the_same_identifier(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    begin(&f, &o, BRIDGE_MQTT_5);
+    FAKE_MQTT_SEND(&f, 0x32, 7, 0, 1, 'a', 0, 1, 0, '1', /* in one go */
+                   0x32, 7, 0, 1, 'a', 0, 1, 0, '2');
+    owner_await(&o, &o.n_received, 2);
+    assert_string_equal(o.received[1].payload, "2");
+    for (unsigned i = 0; i < 2; i++) {
+        fake_mqtt_read(&f, 0x40);
+        assert_int_equal(f.packet[1], 1);
+    }
+    end(&f, &o);
+}
+
+/* QoS 2, which nobody asked for, is acknowledged by the library before we have
+ * the message, but released only after the turn that had it. */
+static void
+takes_what_comes_at_qos_2(void **state)
+{
+    struct fake_mqtt f;
+    struct owner o;
+    char *text;
+
+    (void)state;
+    fake_mqtt_open(&f);
+    owner_prepare(&o, f.port);
+    owner_listen();
+    owner_hold(&o);
+    owner_open(&o);
+    fake_mqtt_welcome(&f, true);
+    FAKE_MQTT_SEND(&f, 0x34, 7, 0, 1, 'a', 0, 7, 0, 'h');
+    fake_mqtt_read(&f, 0x50);
+    FAKE_MQTT_SEND(&f, 0x62, 2, 0, 7);
+    owner_await_held(&o);
+    assert_string_equal(o.received[0].payload, "h");
+    fake_mqtt_assert_silent(&f);
+    owner_let_go(&o);
+    fake_mqtt_read(&f, 0x70);
+    end(&f, &o);
+    text = owner_heard();
+    assert_int_equal(owner_count(text, "a message came at QoS 2"), 1);
+    free(text);
+}
+
+/* A packet that comes a byte at a time is a packet. */
+static void
+reads_a_byte_at_a_time(void **state)
+{
+    static const uint8_t packet[] = {0x32, 0x87, 0, 0, 1, 'a', 0, 1, 0, 'h'};
+    struct fake_mqtt f;
+    struct owner o;
+
+    (void)state;
+    begin(&f, &o, BRIDGE_MQTT_5);
+    for (size_t i = 0; i < sizeof(packet); i++) {
+        assert_int_equal(o.n_received, 0);
+        fake_mqtt_send(&f, packet + i, 1);
+        owner_do(&o, owner_look); /* a round, at least */
+    }
+    owner_await(&o, &o.n_received, 1);
+    assert_string_equal(o.received[0].payload, "h");
+    end(&f, &o);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_no_answer_that_is_none),
+        cmocka_unit_test(leaves_who_breaks_the_protocol),
+        cmocka_unit_test(passes_over_answers_to_nothing),
+        cmocka_unit_test(takes_messages_with_the_same_identifier),
+        cmocka_unit_test(takes_what_comes_at_qos_2),
+        cmocka_unit_test(reads_a_byte_at_a_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
