@@ -214,6 +214,101 @@ a_bad_message_is_told_of_and_stops_nothing(void **state)
     bridge_stage_end(s);
 }
 
+/* Text that is `n` times `piece`, the caller's. */
+static struct buf
+repeated(const char *before, const char *piece, size_t n)
+{
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX);
+    buf_add_text(&text, before);
+    for (size_t i = 0; i < n; i++)
+        buf_add_text(&text, piece);
+    assert_false(text.failed);
+    return text;
+}
+
+/* Whatever a publisher thinks of: it is told what is wrong, in words that are
+ * safe to read, or it is taken; what comes behind it is. */
+static void
+a_hostile_message_harms_nothing(void **state)
+{
+    struct bridge_stage *s = begin(state, "in = feed/# -> news\n", "feed/#");
+    struct buf lists = repeated("", "[", 1000000);
+    struct buf objects = repeated("{\"changes\":[", "{\"a\":", 100000);
+    struct buf elements = repeated("", "<a>", 100000);
+    struct buf id = repeated("{\"id\":\"", "k", 10000);
+    struct buf text = repeated("\x1b[31m\"\\", "x", 70000);
+    struct buf topic = repeated("feed/\"\\<b>", "y", 2000);
+    struct slice one = SLICE(ONE("1"));
+    char key[1001] = "", correlation[60000];
+
+    memset(key, 'k', sizeof(key) - 1);
+    memset(correlation, 0, sizeof(correlation));
+    BUF_ADD(&id, "\",\"changes\":[" ONE("1") "]}");
+    buf_add(&topic, "", 1);
+
+    const struct {
+        const char *status; /* NULL: it is taken */
+        struct mqtt_saying saying;
+    } cases[] = {
+        {"4", {.payload = buf_slice(&lists)}},
+        {"4", {.payload = buf_slice(&objects)}},
+        {"4", {.payload = buf_slice(&elements)}},
+        {"4", {.payload = buf_slice(&id)}},
+        {"415", {.payload = buf_slice(&text)}},
+        {"415", {.payload = SLICE("\x1f\x8b\x08\0\0\0\0\0")}},
+        {"415", {.payload = SLICE("\x1f\x8b"), .type = "application/gzip"}},
+        {"4", {.payload = SLICE("{\"loc\":\"http://a/\xff\xfe\"}")}},
+        {"4", {.payload = SLICE("{\"loc\":\"http://a/\\u0000\"}")}},
+        {"4", {.payload = SLICE("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>")}},
+        {"422", {.payload = one, .key = key}},
+        {"422", {.payload = one, .key = "\xe2\x80\xae"}},
+        {"415", {.payload = SLICE("x"), .topic = topic.data}},
+        {NULL,
+         {.payload = one, .correlation = {correlation, sizeof(correlation)}}},
+    };
+
+    size_t n = sizeof(cases) / sizeof(cases[0]), n_bad = 0;
+
+    s->hearer = mqtt_peer_hear(
+        &s->mqtt, &(struct mqtt_hearing){.filters = {"a/rejected"}});
+    for (size_t i = 0; i < n; i++) {
+        struct mqtt_saying saying = cases[i].saying;
+        struct jsonpath j;
+
+        if (!saying.topic)
+            saying.topic = "feed/x";
+        mqtt_peer_say(s->teller, &saying);
+        if (!cases[i].status)
+            continue;
+        jsonpath_open(
+            &j, mqtt_peer_await(s->hearer, "a/rejected", ++n_bad)->payload);
+        assert_non_null(jsonpath_text(&j, "detail"));
+        assert_memory_equal(jsonpath_digits(&j, "status"), cases[i].status,
+                            strlen(cases[i].status));
+        jsonpath_close(&j);
+    }
+    bridge_stage_await_last(&s->http, "news", n - n_bad);
+
+    /* A flood of them: all are counted, and what is good gets through. */
+    for (unsigned i = 0; i < 5000; i++)
+        mqtt_peer_say(s->teller, &(struct mqtt_saying){.topic = "feed",
+                                                       .payload = SLICE("{")});
+    say(s, "feed", NULL, ONE("2"));
+    bridge_stage_await_last(&s->http, "news", n - n_bad + 1);
+    assert_int_equal(bridge_stage_number(s, "bridges.0.in.rejected"),
+                     n_bad + 5000);
+    assert_int_equal(bridge_stage_number(s, "bridges.0.in.connections"), 1);
+    bridge_stage_end(s);
+    buf_fini(&lists);
+    buf_fini(&objects);
+    buf_fini(&elements);
+    buf_fini(&id);
+    buf_fini(&text);
+    buf_fini(&topic);
+}
+
 /* Each topic to the set of its filter; + of a mapping is a level's name. */
 static void
 topics_are_mapped_to_sets(void **state)
@@ -442,6 +537,7 @@ main(void)
         TEST(version_3_1_1_has_all_it_needs),
         TEST(a_key_tells_a_repeat),
         TEST(a_bad_message_is_told_of_and_stops_nothing),
+        TEST(a_hostile_message_harms_nothing),
         TEST(topics_are_mapped_to_sets),
         TEST(the_first_filter_that_matches_counts),
         TEST(a_retained_message_is_taken_once),
