@@ -154,6 +154,16 @@ lane_row(const struct lane *lane)
 }
 
 void
+lane_tell(struct lane *lane, uint64_t upto, const struct digest *digest)
+{
+    lane->told_upto = upto;
+    lane->told_digest = *digest;
+    lane->has_told_digest = true;
+    if (upto > lane->begun)
+        lane->begun = upto;
+}
+
+void
 lane_move(struct lane *lane, uint64_t upto)
 {
     atomic_store_explicit(&lane->acked, upto, memory_order_relaxed);
@@ -169,8 +179,10 @@ lane_pass(struct lane *lane, uint64_t upto)
         lane->n_begun++;
     if (upto > lane->begun)
         lane->begun = upto;
-    if (upto > lane->told_upto)
+    if (upto > lane->told_upto) {
         lane->told_upto = upto;
+        lane->has_told_digest = false;
+    }
 }
 
 void
@@ -186,5 +198,6 @@ void
 lane_rewind(struct lane *lane)
 {
     lane->begun = lane->told_upto = lane_acked(lane);
+    lane->has_told_digest = false;
     lane->n_begun = 0;
 }

@@ -37,6 +37,7 @@
 #include "broker/bridge/ledger.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/registry.h"
+#include "proto/hash.h"
 #include "proto/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -65,14 +66,16 @@ struct lane {
 
     _Atomic(uint64_t) acked; /* relaxed: it is told to operators */
     uint64_t begun, told_upto;
+    struct digest told_digest; /* d(told_upto), if it is known */
 
     char epoch[EPOCH_SIZE + 1];
     uint8_t reason; /* that it was refused for; 0: none; under out->mutex */
     uint8_t position_reason; /* the same of its position */
-    bool is_there;           /* the last look at all sets found it */
-    bool is_kept;            /* the ledger has a row */
-    bool is_due;             /* its position is another than what is told */
-    bool is_resting;         /* was told less than a second ago */
+    bool has_told_digest;
+    bool is_there;    /* the last look at all sets found it */
+    bool is_kept;     /* the ledger has a row */
+    bool is_due;      /* its position is another than what is told */
+    bool is_resting;  /* was told less than a second ago */
     bool is_clearing; /* its set is gone, and so is to be its position: on its
                          way */
     char name[];
@@ -102,6 +105,9 @@ uint64_t lane_next_end(const struct lane *lane);
  * there before. */
 MUST_CHECK enum status lane_begin(struct lane *lane, uint64_t last,
                                   bool *is_new);
+
+/* Messages for all entries up to `upto` were made; the digest there. */
+void lane_tell(struct lane *lane, uint64_t upto, const struct digest *digest);
 
 /* Everything up to `upto` is acknowledged. */
 void lane_move(struct lane *lane, uint64_t upto);

@@ -213,8 +213,7 @@ pass_gone(struct lane *lane, struct problem *why)
 struct reading {
     struct lane *lane;
     struct batch *batch;     /* has the last change that was told; or NULL */
-    struct coverage covered; /* by it */
-    bool has_covered;
+    struct coverage covered; /* by the message that was made last */
 };
 
 static void
@@ -231,9 +230,13 @@ write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
               struct problem *why)
 {
     struct out *out = lane->out;
-    struct coverage *covered = wish->covered;
+    const struct coverage before = {.last = lane->told_upto,
+                                    .has_digest = lane->has_told_digest,
+                                    .digest = lane->told_digest};
+    const struct coverage *covered = wish->covered;
     enum status rc;
 
+    wish->before = &before;
     wish->set = lane->set;
     wish->form = out->config->form == BRIDGE_JSON ? MESSAGE_JSON : MESSAGE_XML;
     wish->is_silent = true;
@@ -288,7 +291,6 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
     bool is_new, tells_changes = out->config->publish & BRIDGE_CHANGES;
     enum status rc = write_payload(lane, &wish, &made, why);
 
-    r->has_covered = false; /* what it covers ends before its changes do */
     *is_told = !rc && made.last > made.after;
     if (!*is_told)
         return rc;
@@ -304,7 +306,7 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
         return problem(why, STATUS_MEMORY, "no memory");
     }
     if (!tells_changes)
-        lane->told_upto = made.last;
+        lane_tell(lane, made.last, &r->covered.digest);
     if (is_new) {
         lanes_note(lane);
         out->must_keep = true;
@@ -335,12 +337,10 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     struct made made = {.is_change = true};
     uint64_t seq = lane->told_upto + 1,
              where = seq < lane->begun ? 0 : seq; /* not within one */
-    struct coverage before = r->covered;
     struct message_wish wish = {
         .after = seq - 1,
         .upto = seq,
         .max_bytes = SIZE_MAX,
-        .before = r->has_covered ? &before : NULL,
         .covered = &r->covered,
     };
     const struct batch_entry *entry;
@@ -355,7 +355,6 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     rc = write_payload(lane, &wish, &made, why);
     if (rc)
         return rc;
-    r->has_covered = true;
     room = room_for(lane, &made);
     if (made.size > room) {
         forget_payload(out, made.offset);
@@ -364,9 +363,7 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     rc = add_made(lane, &made, where, why);
     if (rc)
         return rc;
-    lane->told_upto = seq;
-    if (seq > lane->begun)
-        lane->begun = seq;
+    lane_tell(lane, seq, &r->covered.digest);
     return STATUS_OK;
 }
 

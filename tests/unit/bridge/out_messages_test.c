@@ -162,6 +162,49 @@ messages_are_those_of_the_log(void **state)
     }
 }
 
+/* A digest goes on from the message before, also where that was made in an
+ * earlier turn; who goes back begins it anew. */
+static void
+messages_of_many_turns_are_those_of_the_log(void **state)
+{
+    struct outs o;
+    struct set *set;
+    uint64_t at = 0;
+    size_t n = 0;
+
+    outs_open(&o, state);
+    o.config.publish = BRIDGE_CHANGES;
+    o.config.begins_at_start = true;
+    set = sets_post(&o.sets, "demo", 0, 50);
+    outs_start(&o);
+    quiet_mqtt->window = 7;
+    quiet_mqtt_connect(false);
+    quiet_mqtt_turn();
+    for (unsigned turn = 0; at < 50; turn++) {
+        uint64_t acked = at;
+
+        for (; n < quiet_mqtt->n_published; n++) {
+            struct quiet_message *message = quiet_mqtt_message(n);
+            struct buf payload = {.data = message->payload,
+                                  .size = message->size};
+
+            if (message->is_retained)
+                continue;
+            assert_covers(&o.sets, set, &payload, MESSAGE_JSON, at, at + 1);
+            at++;
+        }
+        if (turn == 2) { /* nothing of it was acknowledged */
+            at = acked;
+            quiet_mqtt_lose();
+            quiet_mqtt_connect(false);
+        } else {
+            quiet_mqtt_acknowledge_all();
+        }
+        quiet_mqtt_turn();
+    }
+    outs_close(&o);
+}
+
 static void
 properties_tell_what_a_message_covers(void **state)
 {
@@ -196,6 +239,7 @@ main(void)
         TEST(a_notification_comes_before_its_changes_and_all_are_acknowledged),
         TEST(an_entry_that_is_too_large_is_left_out_and_the_gap_can_be_seen),
         TEST(messages_are_those_of_the_log),
+        TEST(messages_of_many_turns_are_those_of_the_log),
         TEST(properties_tell_what_a_message_covers),
     };
 
