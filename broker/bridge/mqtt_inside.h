@@ -65,6 +65,9 @@ struct mqtt {
     bool is_logging;    /* the library's log tells repeats: mqtt_messages.c */
     bool is_repeat;     /* the PUBLISH that is being read has the DUP flag */
 
+    /* What is said: packets that were queued since the library wrote. */
+    unsigned n_queued;
+
     /* Steady clock */
     int64_t turn_us; /* when `turn` wants to be called */
     int64_t misc_us; /* when the library looks at its keepalive again */

@@ -224,6 +224,7 @@ on_message(struct mosquitto *client, void *user,
 
     (void)client;
     mqtt->n_heard++;
+    mqtt->n_queued += m->mid > 0; /* its acknowledgement */
     mqtt->heard_bytes += (size_t)m->payloadlen;
     if (!message.is_repeat)
         stop_logging(mqtt);
@@ -425,6 +426,8 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
         message->payload.data, message->qos, message->is_retained, properties);
     if (error)
         rc = cannot(error, "cannot publish on", message->topic, why);
+    else
+        mqtt->n_queued++;
 out:
     mosquitto_property_free_all(&properties);
     return rc;

@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -100,7 +102,7 @@ static void
 hear(struct mqtt *mqtt, short happened)
 {
     bool has_hung_up = happened & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL);
-    unsigned n_before, idle = 0;
+    unsigned n_before, n_queued, idle = 0;
     bool was_shaking;
     int rc, error;
 
@@ -108,6 +110,7 @@ hear(struct mqtt *mqtt, short happened)
     for (unsigned n = 0; n < ROUND_PACKETS && mqtt->heard_bytes < ROUND_BYTES;
          n++) {
         n_before = mqtt->n_heard;
+        n_queued = mqtt->n_queued;
         was_shaking = mqtt_is_shaking(mqtt);
         errno = 0;
         rc = mosquitto_loop_read(mqtt->client, 1);
@@ -115,6 +118,12 @@ hear(struct mqtt *mqtt, short happened)
         if (rc || mosquitto_socket(mqtt->client) < 0)
             mqtt_explain(mqtt, rc, error);
         if (mqtt->is_ending)
+            return;
+        /* Once there is something in flight it reads on by itself until there
+         * is nothing more. (Where it queued a packet, errno may be that of the
+         * pair of sockets which it would wake a thread of its own by.) */
+        if (error == EAGAIN && mqtt->n_queued == n_queued && !has_hung_up &&
+            was_shaking == mqtt_is_shaking(mqtt))
             return;
         if (mqtt->n_heard != n_before || was_shaking != mqtt_is_shaking(mqtt))
             continue;
@@ -154,18 +163,34 @@ take_turn(struct mqtt *mqtt)
         mqtt->turn_us = MQTT_NEVER;
 }
 
+/* The library writes packet by packet; between these two calls TCP makes full
+ * segments of them, which costs both sides less, and sends the rest then. If it
+ * cannot, they go out one by one. */
+static void
+cork(struct mqtt *mqtt, int is_corked)
+{
+    setsockopt(mosquitto_socket(mqtt->client), IPPROTO_TCP, TCP_CORK,
+               &is_corked, sizeof(is_corked));
+}
+
 void
 mqtt_speak(struct mqtt *mqtt)
 {
     unsigned n_before = mqtt->n_heard;
+    bool are_many = mqtt->n_queued > 1;
     int rc, error;
 
     if (!mqtt->is_reached || mqtt_is_shaking(mqtt) ||
         !mosquitto_want_write(mqtt->client))
         return;
+    mqtt->n_queued = 0;
+    if (are_many)
+        cork(mqtt, true);
     errno = 0;
     rc = mosquitto_loop_write(mqtt->client, 1);
     error = errno;
+    if (are_many && mosquitto_socket(mqtt->client) >= 0)
+        cork(mqtt, false);
     if (rc || mosquitto_socket(mqtt->client) < 0)
         mqtt_explain(mqtt, rc, error);
     /* At QoS 0 that it is written is all that is acknowledged: there is room in
