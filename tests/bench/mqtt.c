@@ -7,24 +7,27 @@
  * Fills a set, then lets each of these send as many messages of the same size
  * to one mosquitto at QoS 1, in turns, and prints a line of figures for each:
  *
- *     raw       the plain loop of libmosquitto, with so many in flight
+ *     raw       the plain loop of libmosquitto, MQTT 5, with so many in flight
+ *     props     the same, each message with such properties as the bridge's
  *     pub       mosquitto_pub -l
  *     tidings   the bridge, from the log: one message a change
  *     merged    the same, as notifications: many changes a message
  *
+ * and then, the other way and while nothing else is told:
+ *
+ *     in        plain loops send, a change a message, until all are posted
+ *     latency   one post at a time: until its answer, until its message
+ *
  * ARGUMENT: of tidingsd; --listen, --data and --config are given here.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +35,9 @@
 #include <mosquitto.h>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/histogram.h"
+#include "tests/bench/mqtt_clients.h"
+#include "tests/bench/mqtt_peer.h"
 #include "tests/bench/publisher.h"
 #include "tests/bench/server.h"
 #include "tests/bench/socket.h"
@@ -40,15 +46,18 @@
 #define ARGUMENTS_MAX    32
 #define ENTRIES_PER_POST 100
 #define ASK_MS           10
-#define READY_MS         10000
 #define TOPIC            "tidings/bench/changes/updated"
+#define TOLD             "out = *\nbegin = start\n"
 
 struct settings {
     unsigned messages;
     unsigned inflight;
     unsigned turns;
+    unsigned publishers;
+    unsigned posts, sets;
     size_t bytes;
     int server_core, own_core;
+    const char *only; /* NULL: all of them */
     char *const *server;
 };
 
@@ -67,6 +76,10 @@ static const char usage_text[] =
     "  --inflight N      that are not acknowledged at most (100)\n"
     "  --bytes N         of an entry as it is posted, about (300)\n"
     "  --turns N         of all of them (3)\n"
+    "  --only NAME       this one of them alone\n"
+    "  --publishers N    of \"in\" (16)\n"
+    "  --posts N         of \"latency\" (1000)\n"
+    "  --sets N          that they go to in turn (1)\n"
     "  --server-core N   the core of what sends, -1: any (0)\n"
     "  --own-core N      mosquitto's and this program's, -1: any (1)\n";
 
@@ -78,6 +91,10 @@ parse(struct settings *s, int argc, char **argv)
         {"inflight", required_argument, NULL, 'i'},
         {"bytes", required_argument, NULL, 'b'},
         {"turns", required_argument, NULL, 't'},
+        {"only", required_argument, NULL, 'y'},
+        {"publishers", required_argument, NULL, 'p'},
+        {"posts", required_argument, NULL, 'n'},
+        {"sets", required_argument, NULL, 's'},
         {"server-core", required_argument, NULL, 'c'},
         {"own-core", required_argument, NULL, 'o'},
         {"help", no_argument, NULL, 'h'},
@@ -88,6 +105,9 @@ parse(struct settings *s, int argc, char **argv)
     *s = (struct settings){.messages = 100000,
                            .inflight = 100,
                            .turns = 3,
+                           .publishers = 16,
+                           .posts = 1000,
+                           .sets = 1,
                            .bytes = 300,
                            .server_core = 0,
                            .own_core = 1};
@@ -102,6 +122,15 @@ parse(struct settings *s, int argc, char **argv)
             s->bytes = (size_t)bench_number(name, optarg, ENTRY_BYTES_MIN, 4e3);
         else if (which == 't')
             s->turns = (unsigned)bench_number(name, optarg, 1, 100);
+        else if (which == 'y')
+            s->only = optarg;
+        else if (which == 'p')
+            s->publishers =
+                (unsigned)bench_number(name, optarg, 1, PUBLISHERS_MAX);
+        else if (which == 'n')
+            s->posts = (unsigned)bench_number(name, optarg, 1, 1e7);
+        else if (which == 's')
+            s->sets = (unsigned)bench_number(name, optarg, 1, 1e5);
         else if (which == 'c')
             s->server_core = (int)bench_number(name, optarg, NO_CORE, 1023);
         else if (which == 'o')
@@ -113,104 +142,6 @@ parse(struct settings *s, int argc, char **argv)
     if (which != -1 || !s->server[0]) {
         fputs(usage_text, which == 'h' ? stdout : stderr);
         exit(which == 'h' ? 0 : 2);
-    }
-}
-
-/* Files and processes */
-
-static void write_file(const struct bench *b, const char *name,
-                       const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void
-write_file(const struct bench *b, const char *name, const char *format, ...)
-{
-    char path[128];
-    va_list arguments;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/%s", b->dir, name);
-    file = fopen(path, "we");
-    if (!file)
-        bench_fail("cannot write %s: %s", path, strerror(errno));
-    va_start(arguments, format);
-    vfprintf(file, format, arguments);
-    va_end(arguments);
-    if (fclose(file))
-        bench_fail("cannot write %s: %s", path, strerror(errno));
-}
-
-/* Forks; the child ends with this program. */
-static pid_t
-fork_child(int core)
-{
-    pid_t parent = getpid(), pid;
-
-    fflush(stdout);
-    pid = fork();
-    if (pid < 0)
-        bench_fail("fork: %s", strerror(errno));
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        bench_pin(core);
-    }
-    return pid;
-}
-
-static unsigned
-free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) ||
-        getsockname(fd, (struct sockaddr *)&address, &size))
-        bench_fail("no port: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static bool
-is_listening(unsigned port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is;
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    is = fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address));
-    if (fd >= 0)
-        close(fd);
-    return is;
-}
-
-static void
-start_mosquitto(struct bench *b)
-{
-    char path[128];
-
-    b->port = free_port();
-    write_file(b, "mosquitto.conf",
-               "listener %u 127.0.0.1\nallow_anonymous true\nlog_type error\n"
-               "max_inflight_messages %u\nmax_queued_messages 0\n",
-               b->port, b->settings->inflight);
-    snprintf(path, sizeof(path), "%s/mosquitto.conf", b->dir);
-    b->mosquitto = fork_child(b->settings->own_core);
-    if (b->mosquitto == 0) {
-        execlp("mosquitto", "mosquitto", "-c", path, NULL);
-        execl("/usr/sbin/mosquitto", "mosquitto", "-c", path, NULL);
-        fprintf(stderr, "cannot run mosquitto: %s\n", strerror(errno));
-        _exit(127);
-    }
-    for (int waited = 0; !is_listening(b->port); waited += ASK_MS) {
-        if (waited > READY_MS || waitpid(b->mosquitto, NULL, WNOHANG) != 0)
-            bench_fail("mosquitto did not get ready");
-        poll(NULL, 0, ASK_MS);
     }
 }
 
@@ -248,76 +179,29 @@ report_child(const struct bench *b, const char *label, pid_t pid,
 
 /* The plain loop */
 
-struct raw {
-    unsigned n_acknowledged;
-    bool is_connected;
-};
-
 static void
-on_connect(struct mosquitto *client, void *user, int reason)
+run_raw(const struct bench *b, const char *label, bool has_properties)
 {
-    struct raw *raw = user;
-
-    (void)client;
-    raw->is_connected = reason == 0;
-}
-
-static void
-on_publish(struct mosquitto *client, void *user, int mid)
-{
-    struct raw *raw = user;
-
-    (void)client;
-    (void)mid;
-    raw->n_acknowledged++;
-}
-
-static void
-must(int rc)
-{
-    if (rc)
-        bench_fail("libmosquitto: %s", mosquitto_strerror(rc));
-}
-
-static void
-send_raw(const struct bench *b)
-{
-    struct raw raw = {0};
-    struct mosquitto *client = mosquitto_new(NULL, true, &raw);
-    char *payload = bench_memory(calloc(1, b->payload));
-    unsigned n = b->settings->messages, sent = 0;
-
-    bench_memory(client);
-    memset(payload, 'x', b->payload);
-    mosquitto_connect_callback_set(client, on_connect);
-    mosquitto_publish_callback_set(client, on_publish);
-    must(mosquitto_int_option(client, MOSQ_OPT_PROTOCOL_VERSION,
-                              MQTT_PROTOCOL_V5));
-    must(mosquitto_int_option(client, MOSQ_OPT_SEND_MAXIMUM,
-                              (int)b->settings->inflight));
-    must(mosquitto_connect(client, "127.0.0.1", (int)b->port, 60));
-    while (!raw.is_connected)
-        must(mosquitto_loop(client, 1000, 1));
-    while (raw.n_acknowledged < n) {
-        while (sent < n && sent - raw.n_acknowledged < b->settings->inflight) {
-            must(mosquitto_publish(client, NULL, TOPIC, (int)b->payload,
-                                   payload, 1, false));
-            sent++;
-        }
-        must(mosquitto_loop(client, 1000, 1));
-    }
-    _exit(0);
-}
-
-static void
-run_raw(const struct bench *b)
-{
+    char *payload = bench_memory(malloc(b->payload));
+    const struct mqtt_load load = {
+        .port = b->port,
+        .topic = TOPIC,
+        .payload = payload,
+        .size = b->payload,
+        .messages = b->settings->messages,
+        .inflight = b->settings->inflight,
+        .has_properties = has_properties,
+    };
     uint64_t from_ns = bench_now_ns();
-    pid_t pid = fork_child(b->settings->server_core);
+    pid_t pid = peer_fork(b->settings->server_core);
 
-    if (pid == 0)
-        send_raw(b);
-    report_child(b, "raw", pid, from_ns);
+    if (pid == 0) {
+        memset(payload, 'x', b->payload);
+        mqtt_send(&load);
+        _exit(0);
+    }
+    report_child(b, label, pid, from_ns);
+    free(payload);
 }
 
 /* mosquitto_pub */
@@ -347,7 +231,7 @@ run_pub(const struct bench *b)
 
     if (pipe(in))
         bench_fail("pipe: %s", strerror(errno));
-    pid = fork_child(b->settings->server_core);
+    pid = peer_fork(b->settings->server_core);
     if (pid == 0) {
         close(in[1]);
         exec_pub(b, in[0]);
@@ -444,47 +328,199 @@ metric(int fd, const char *name)
     return at ? strtoull(at + strlen(line), NULL, 10) : 0;
 }
 
+/* A bridge that is new each time. `keys`: lines of its section. */
 static void
-configure(const struct bench *b, const char *publish)
+configure(const struct bench *b, const char *keys)
 {
+    static const char *const names[] = {"", "-wal", "-shm"};
     char path[128];
 
-    write_file(b, "tidingsd.ini",
-               "[mqtt bench]\nurl = mqtt://127.0.0.1:%u\nout = *\n"
-               "begin = start\npublish = %s\ninflight = %u\n",
-               b->port, publish, b->settings->inflight);
-    /* It is a new bridge each time. */
+    peer_write_file(b->dir, "tidingsd.ini",
+                    "[mqtt bench]\nurl = mqtt://127.0.0.1:%u\n"
+                    "inflight = %u\n%s",
+                    b->port, b->settings->inflight, keys);
     for (int i = 0; i < 3; i++) {
-        static const char *const names[] = {"", "-wal", "-shm"};
-
         snprintf(path, sizeof(path), "%s/data/mqtt.db%s", b->dir, names[i]);
         unlink(path);
     }
 }
 
-/* From ready until all is acknowledged: the log is read from the disk. */
-static void
-run_bridge(const struct bench *b, const char *label, const char *publish)
+/* Starts a server whose bridge is connected; returns a connection to it. */
+static int
+start_bridge(const struct bench *b, struct server *server, const char *keys)
 {
-    struct server server;
-    struct usage from, to;
-    uint64_t n_messages;
     int fd;
 
-    configure(b, publish);
-    start_server(b, &server, true);
+    configure(b, keys);
+    start_server(b, server, true);
+    fd = socket_connect(server->port, 0);
+    while (metric(fd, "tidings_mqtt_connected") == 0)
+        poll(NULL, 0, 1);
+    return fd;
+}
+
+static void
+stop_bridge(struct server *server, int fd)
+{
+    socket_close(fd);
+    server_stop(server);
+}
+
+static void
+report_server(const char *label, const struct usage *from,
+              const struct usage *to, double changes, double messages)
+{
+    report(label, (double)(to->at_ns - from->at_ns) / 1e9,
+           (double)(to->cpu_ns - from->cpu_ns) / 1e9, changes, messages);
+    printf("%-8s", label);
+    usage_print(from, to, (uint64_t)messages);
+    printf("\n");
+}
+
+/* From when it is connected until all is acknowledged; what it has told by then
+ * does not count. The log is read from the disk. */
+static void
+run_bridge(const struct bench *b, const char *label, const char *keys)
+{
+    static const char messages[] = "tidings_mqtt_acknowledged_total",
+                      lag[] = "tidings_mqtt_lag_entries";
+    struct server server;
+    struct usage from, to;
+    uint64_t n_messages, n_changes;
+    int fd = start_bridge(b, &server, keys);
+
     usage_take(&from, server.pid);
-    fd = socket_connect(server.port, 0);
-    while (metric(fd, "tidings_mqtt_connected") == 0 ||
-           metric(fd, "tidings_mqtt_lag_entries") > 0)
+    n_messages = metric(fd, messages);
+    n_changes = metric(fd, lag);
+    while (metric(fd, lag) > 0)
         poll(NULL, 0, ASK_MS);
     usage_take(&to, server.pid);
-    n_messages = metric(fd, "tidings_mqtt_acknowledged_total");
-    report(label, (double)(to.at_ns - from.at_ns) / 1e9,
-           (double)(to.cpu_ns - from.cpu_ns) / 1e9, b->settings->messages,
-           (double)n_messages);
-    socket_close(fd);
-    server_stop(&server);
+    n_messages = metric(fd, messages) - n_messages;
+    if (n_messages == 0)
+        bench_fail("%s: there are too few messages to measure", label);
+    report_server(label, &from, &to, (double)n_changes, (double)n_messages);
+    stop_bridge(&server, fd);
+}
+
+/* The other way */
+
+static void
+send_changes(const struct bench *b, unsigned publisher)
+{
+    char topic[32], change[4200];
+    size_t padding = b->settings->bytes;
+    struct mqtt_load load = {.port = b->port,
+                             .topic = topic,
+                             .payload = change,
+                             .messages = b->settings->messages /
+                                         b->settings->publishers,
+                             .inflight = b->settings->inflight};
+    int n;
+
+    snprintf(topic, sizeof(topic), "bench/in/%u", publisher);
+    n = snprintf(change, sizeof(change),
+                 "{\"loc\":\"http://bench.example/%u/%0*d\","
+                 "\"change\":\"updated\"}",
+                 publisher, (int)(padding > 70 ? padding - 70 : 1), 0);
+    load.size = (size_t)n;
+    mqtt_send(&load);
+}
+
+/* From when the bridge is there until everything is posted. What is sent is
+ * accepted by mosquitto at once, and waits there for the bridge: it is asked
+ * for when the publishers have ended, so that they take no part of it. */
+static void
+run_in(const struct bench *b)
+{
+    static const char posted[] = "tidings_mqtt_posted_total";
+    unsigned each = b->settings->messages / b->settings->publishers,
+             n = each * b->settings->publishers;
+    struct server server;
+    struct usage from, to;
+    pid_t pids[PUBLISHERS_MAX];
+    int fd = start_bridge(b, &server, "in = bench/in/+ -> came\n");
+    int status;
+
+    usage_take(&from, server.pid);
+    for (unsigned i = 0; i < b->settings->publishers; i++) {
+        pids[i] = peer_fork(b->settings->own_core);
+        if (pids[i] == 0) {
+            send_changes(b, i);
+            _exit(0);
+        }
+    }
+    for (unsigned i = 0; i < b->settings->publishers; i++)
+        if (waitpid(pids[i], &status, 0) != pids[i] || status)
+            bench_fail("a publisher did not send everything");
+    while (metric(fd, posted) < n)
+        poll(NULL, 0, ASK_MS);
+    usage_take(&to, server.pid);
+    report_server("in", &from, &to, n, n);
+    stop_bridge(&server, fd);
+}
+
+/* One at a time */
+
+static void
+on_told(struct mosquitto *client, void *user,
+        const struct mosquitto_message *message)
+{
+    uint64_t *n = user;
+
+    (void)client;
+    (void)message;
+    ++*n;
+}
+
+/* Posts, and goes on until it was answered and its message has come. */
+static void
+post_once(struct publisher *publisher, struct mosquitto *subscriber,
+          const uint64_t *n_told, struct histogram *answered,
+          struct histogram *told)
+{
+    uint64_t from_ns = bench_now_ns(), wanted = *n_told + 1;
+    bool is_told = false;
+
+    publisher_post(publisher, from_ns);
+    while (publisher->is_busy || !is_told) {
+        struct pollfd fds[2] = {{publisher->fd, POLLIN, 0},
+                                {mosquitto_socket(subscriber), POLLIN, 0}};
+
+        poll(fds, 2, 1000);
+        if (fds[0].revents && publisher_on_event(publisher))
+            histogram_add(answered, bench_now_ns() - from_ns);
+        mqtt_must(mosquitto_loop(subscriber, 0, 1));
+        if (!is_told && *n_told == wanted) {
+            is_told = true;
+            histogram_add(told, bench_now_ns() - from_ns);
+        }
+    }
+}
+
+static void
+run_latency(const struct bench *b)
+{
+    struct histogram answered = {0}, told = {0}, unused = {0};
+    struct server server;
+    struct publisher publisher;
+    uint64_t n_told = 0;
+    int fd = start_bridge(b, &server, "out = *\npublish = changes\n");
+    struct mosquitto *subscriber =
+        mqtt_subscriber(b->port, "tidings/+/changes/#", &n_told, on_told);
+
+    publisher_open_sets(&publisher, 0, server.port, FORM_JSON, 1,
+                        b->settings->bytes, b->settings->sets);
+    for (unsigned i = 0; i < b->settings->sets; i++)
+        post_once(&publisher, subscriber, &n_told, &unused, &unused);
+    for (unsigned i = 0; i < b->settings->posts; i++)
+        post_once(&publisher, subscriber, &n_told, &answered, &told);
+    printf("latency  answer_p50_us=%.0f answer_p99_us=%.0f message_p50_us=%.0f "
+           "message_p99_us=%.0f\n",
+           histogram_us(&answered, 0.5), histogram_us(&answered, 0.99),
+           histogram_us(&told, 0.5), histogram_us(&told, 0.99));
+    publisher_close(&publisher);
+    mosquitto_destroy(subscriber);
+    stop_bridge(&server, fd);
 }
 
 /* The size of the bridge's messages */
@@ -502,19 +538,38 @@ on_message(struct mosquitto *client, void *user,
 static void
 measure_payload(struct bench *b)
 {
-    struct mosquitto *client = mosquitto_new(NULL, true, &b->payload);
+    struct mosquitto *client = mqtt_subscriber(
+        b->port, "tidings/bench/changes/#", &b->payload, on_message);
     struct server server;
+    int fd = start_bridge(b, &server, TOLD "publish = changes\n");
 
-    bench_memory(client);
-    mosquitto_message_callback_set(client, on_message);
-    must(mosquitto_connect(client, "127.0.0.1", (int)b->port, 60));
-    must(mosquitto_subscribe(client, NULL, "tidings/bench/changes/#", 0));
-    configure(b, "changes");
-    start_server(b, &server, true);
     while (!b->payload)
-        must(mosquitto_loop(client, 1000, 1));
-    server_stop(&server);
+        mqtt_must(mosquitto_loop(client, ASK_MS, 1));
+    stop_bridge(&server, fd);
     mosquitto_destroy(client);
+}
+
+static void
+run_all(const struct bench *b)
+{
+    const char *only = b->settings->only;
+
+#define WANTS(name) (!only || !strcmp(only, name))
+    if (WANTS("raw"))
+        run_raw(b, "raw", false);
+    if (WANTS("props"))
+        run_raw(b, "props", true);
+    if (WANTS("pub"))
+        run_pub(b);
+    if (WANTS("tidings"))
+        run_bridge(b, "tidings", TOLD "publish = changes\n");
+    if (WANTS("merged"))
+        run_bridge(b, "merged", TOLD "publish = notifications\n");
+    if (WANTS("in"))
+        run_in(b);
+    if (WANTS("latency"))
+        run_latency(b);
+#undef WANTS
 }
 
 int
@@ -529,18 +584,14 @@ main(int argc, char **argv)
         bench_fail("cannot make a directory: %s", strerror(errno));
     mosquitto_lib_init();
     bench_pin(settings.own_core);
-    start_mosquitto(&b);
+    b.mosquitto =
+        peer_start(b.dir, settings.own_core, settings.inflight, &b.port);
     fill(&b);
     measure_payload(&b);
     printf("payload_bytes=%zu\n", b.payload);
-    for (unsigned i = 0; i < settings.turns; i++) {
-        run_raw(&b);
-        run_pub(&b);
-        run_bridge(&b, "tidings", "changes");
-        run_bridge(&b, "merged", "notifications");
-    }
-    kill(b.mosquitto, SIGTERM);
-    waitpid(b.mosquitto, NULL, 0);
+    for (unsigned i = 0; i < settings.turns; i++)
+        run_all(&b);
+    peer_stop(b.mosquitto);
     snprintf(command, sizeof(command), "rm -rf %s", b.dir);
     return system(command) ? 1 : 0;
 }
