@@ -18,8 +18,8 @@
  *     bridges   all of them; bridge_report: what operators see
  *     out       a direction outwards, its turns; lanes: sets come and go, and
  *               what the ledger keeps of them; lane: a set's cursor; telling:
- *               messages; window: what is in flight; retained: position and
- *               status
+ *               messages; flights, window: those on their way; retained:
+ *               position and status
  *     in        a direction inwards, its turns; inputs: what is subscribed to;
  *               held: a message; round: those of a turn, into the log;
  *               rejected: what is told of a bad one
@@ -39,11 +39,11 @@
  *     telling.c     telling_make   a message of what is behind the last one, as
  *                                  much as fits
  *     lanes.c       lanes_keep     where it ends, in mqtt.db; only then
- *     telling.c     telling_send   it goes:
+ *     flights.c     flights_send   it goes:
  *     out.c         out_publish    queued in the library; found by its number
  *     mqtt_round.c  mqtt_speak     written, as the turn is over
  *     out.c         on_acknowledged
- *     telling.c     telling_acknowledged
+ *     flights.c     flights_acknowledged
  *                                  PUBACK: if all before it have theirs, the
  *                                  cursor moves. One that is refused goes
  *                                  again, and all behind it, after a pause

@@ -112,7 +112,7 @@ on_acknowledged(void *user, int mid, int reason)
     if (!flight)
         return;
     if (flight->kind == FLIGHT_MESSAGE) {
-        telling_acknowledged(out, flight, reason);
+        flights_acknowledged(out, flight, reason);
         return;
     }
     retained_acknowledged(out, flight, reason);
@@ -184,7 +184,7 @@ tell(struct out *out, int64_t now_us)
     retained_send(out, now_us);
     telling_make(out);
     lanes_keep(out, now_us);
-    telling_send(out);
+    flights_send(out);
     retained_send(out, now_us);
 }
 

@@ -3,7 +3,9 @@
  *
  *     out       its life, what the client calls, a turn
  *     lanes     which there are; what the ledger keeps of them; reports
- *     telling   messages: made from the log, published, acknowledged
+ *     telling   messages: made from the log
+ *     envelope  what they say of themselves
+ *     flights   those on their way: published, acknowledged, in order
  *     retained  position and status
  *
  * A turn:
@@ -11,7 +13,7 @@
  *     lanes_look     if there may be new sets, or fewer
  *     telling_make   messages of those lanes whose turn it is, into one buffer
  *     lanes_keep     where they end, in one transaction
- *     telling_send   only now are they published
+ *     flights_send   only now are they published
  *     retained_send
  */
 #ifndef BROKER_BRIDGE_OUT_INSIDE_H
@@ -32,6 +34,7 @@
 #include "broker/bridge/topics.h"
 #include "broker/bridge/window.h"
 #include "proto/buf.h"
+#include "proto/datetime.h"
 #include "proto/vocab.h"
 
 #define SECOND_US ((int64_t)1000000)
@@ -164,9 +167,41 @@ void lanes_free(struct out *out);
 
 /* telling.c */
 
+/* Into out->made and out->payloads, for the lanes that are ready. */
 void telling_make(struct out *out);
-void telling_send(struct out *out);
-void telling_acknowledged(struct out *out, struct flight *flight, int reason);
+
+/* envelope.c */
+
+#define ENVELOPE_PROPERTIES  6
+#define ENVELOPE_NUMBER_SIZE 21 /* 2^64 - 1 and a NUL */
+
+struct envelope {
+    struct mqtt_message message; /* its payload is the caller's; what it lends
+                                    is below, or the lane's */
+    struct topic_name topic;
+    struct mqtt_property properties[ENVELOPE_PROPERTIES];
+    char after[ENVELOPE_NUMBER_SIZE], last[ENVELOPE_NUMBER_SIZE];
+    char from[DATETIME_SIZE + 1], until[DATETIME_SIZE + 1];
+};
+
+void envelope_write(struct envelope *e, const struct lane *lane,
+                    const struct made *made);
+/* The largest payload, whatever it will cover: its numbers and times are taken
+ * to be as long as they get. */
+size_t envelope_room(const struct lane *lane, const struct made *made);
+
+/* flights.c */
+
+/* A message that is to be sent, or an entry that is passed over, in its turn.
+ * NULL: no memory. */
+struct flight *flights_add(struct lane *lane, uint64_t upto, size_t bytes);
+/* Takes what is done off the front: up to there the lane is acknowledged. */
+void flights_advance(struct lane *lane);
+/* Publishes what was made. */
+void flights_send(struct out *out);
+/* The flight is in none of the window's tables any more, but in its lane's
+ * list, or the others'. */
+void flights_acknowledged(struct out *out, struct flight *flight, int reason);
 
 /* retained.c */
 

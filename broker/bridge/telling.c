@@ -1,155 +1,22 @@
 /*
- * What a message is: a Change Notification of what is behind the one before, as
+ * Making messages: a Change Notification of what is behind the one before, as
  * much as fits; or one change of it, where the bridge tells changes, which is a
- * notification of one entry on another topic. Both carry in the properties of
- * MQTT 5 what they cover, so that a receiver need not look into them.
- *
- *     set=demo epoch=0123456789abcdef after=6 last=7 from=... until=...
+ * notification of one entry on another topic.
  *
  * Messages of a turn are made into one buffer, kept, then published: the
  * ledger is asked once, and libmosquitto copies what it needs.
  */
-#include <string.h>
-
-#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/out_inside.h"
 #include "broker/log/batch.h"
 #include "broker/sets/message.h"
-#include "proto/datetime.h"
 #include "proto/fragment.h"
 
 /* Changes that a set tells in one turn, before others have theirs. */
 #define BURST 32
 
-#define NUMBER_SIZE 21 /* 2^64 - 1 and a NUL */
-
-/* Properties */
-
-struct properties {
-    struct mqtt_property all[6];
-    char after[NUMBER_SIZE], last[NUMBER_SIZE];
-    char from[DATETIME_SIZE + 1], until[DATETIME_SIZE + 1];
-};
-
-/* Returns where it begins: the digits are at the end. */
-static const char *
-write_number(char to[NUMBER_SIZE], uint64_t number)
-{
-    char *at = to + NUMBER_SIZE - 1;
-
-    *at = '\0';
-    do
-        *--at = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
-    return at;
-}
-
-static const char *
-write_time(char to[DATETIME_SIZE + 1], int64_t us)
-{
-    datetime_write(to, us); /* as in the message */
-    to[DATETIME_SIZE] = '\0';
-    return to;
-}
-
-static void
-describe(struct properties *p, const struct lane *lane, const struct made *made)
-{
-    p->all[0] = (struct mqtt_property){"set", lane->name};
-    p->all[1] = (struct mqtt_property){"epoch", lane->epoch};
-    p->all[2] =
-        (struct mqtt_property){"after", write_number(p->after, made->after)};
-    p->all[3] =
-        (struct mqtt_property){"last", write_number(p->last, made->last)};
-    p->all[4] =
-        (struct mqtt_property){"from", write_time(p->from, made->from_us)};
-    p->all[5] =
-        (struct mqtt_property){"until", write_time(p->until, made->until_us)};
-}
-
-static struct topic_name
-topic_of(const struct lane *lane, const struct made *made)
-{
-    const char *prefix = lane->out->config->prefix;
-
-    return made->is_change ? topic_change(prefix, lane->name, made->kind)
-                           : topic_notifications(prefix, lane->name);
-}
-
-static struct mqtt_message
-message_of(const struct out *out, const struct topic_name *topic,
-           const struct properties *properties)
-{
-    return (struct mqtt_message){
-        .topic = topic->text,
-        .qos = out->config->qos,
-        .content_type = out->config->form == BRIDGE_JSON ? "application/json"
-                                                         : "application/xml",
-        .properties = properties->all,
-        .n_properties = sizeof(properties->all) / sizeof(properties->all[0]),
-    };
-}
-
-/* The largest payload, whatever it will cover: its numbers and times are taken
- * to be as long as they get. */
-static size_t
-room_for(const struct lane *lane, const struct made *made)
-{
-    struct made longest = *made;
-    struct topic_name topic = topic_of(lane, made);
-    struct properties properties;
-    struct mqtt_message message;
-
-    longest.after = longest.last = UINT64_MAX;
-    longest.from_us = longest.until_us = 1; /* six decimals */
-    describe(&properties, lane, &longest);
-    message = message_of(lane->out, &topic, &properties);
-    return mqtt_room(lane->out->mqtt, &message);
-}
-
-/* Order */
-
-/* Takes what is done off the front: up to there the lane is acknowledged. */
-static void
-advance(struct lane *lane)
-{
-    struct out *out = lane->out;
-    uint64_t upto = 0;
-    struct list *node;
-
-    while ((node = list_first(&lane->flights))) {
-        struct flight *flight = list_entry(node, struct flight, node);
-
-        if (!flight->is_done)
-            break;
-        if (flight->upto)
-            upto = flight->upto;
-        window_release(&out->window, flight);
-    }
-    if (upto == 0)
-        return;
-    lane_move(lane, upto);
-    lanes_note(lane);
-    retained_note(lane);
-    lane->failures = 0;
-}
-
-/* A message that is to be sent, or an entry that is passed over, in its turn.
- */
-static struct flight *
-add_flight(struct lane *lane, uint64_t upto, size_t bytes)
-{
-    struct flight *flight =
-        window_add(&lane->out->window, FLIGHT_MESSAGE, lane, bytes);
-
-    if (!flight)
-        return NULL;
-    flight->upto = upto;
-    list_append(&lane->flights, &flight->node);
-    return flight;
-}
+/* Passing over */
 
 /* Entries up to `upto` cannot be told: who receives what follows sees that by
  * its `after`. Where the lane goes: 0, within a notification. */
@@ -157,7 +24,7 @@ static enum status
 pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
      struct problem *why)
 {
-    struct flight *flight = add_flight(lane, where, 0);
+    struct flight *flight = flights_add(lane, where, 0);
 
     if (!flight)
         return problem(why, STATUS_MEMORY, "no memory");
@@ -165,7 +32,7 @@ pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
     lane_pass(lane, upto);
     out_count(&lane->out->counts.left_out, n);
     metrics_add(METRIC_MQTT_LEFT_OUT, (int64_t)n);
-    advance(lane);
+    flights_advance(lane);
     return STATUS_OK;
 }
 
@@ -263,7 +130,7 @@ add_made(struct lane *lane, struct made *made, uint64_t where,
 {
     struct out *out = lane->out;
 
-    made->flight = add_flight(lane, where, made->size);
+    made->flight = flights_add(lane, where, made->size);
     if (!made->flight) {
         forget_payload(out, made->offset);
         return problem(why, STATUS_MEMORY, "no memory");
@@ -279,7 +146,7 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
     struct lane *lane = r->lane;
     struct out *out = lane->out;
     struct made made = {.is_change = false};
-    size_t room = room_for(lane, &made),
+    size_t room = envelope_room(lane, &made),
            usual = registry_config(out->registry)->message_bytes;
     uint64_t end = lane_next_end(lane);
     struct message_wish wish = {
@@ -355,7 +222,7 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     rc = write_payload(lane, &wish, &made, why);
     if (rc)
         return rc;
-    room = room_for(lane, &made);
+    room = envelope_room(lane, &made);
     if (made.size > room) {
         forget_payload(out, made.offset);
         return pass_large(lane, seq, where, made.size, room, why);
@@ -433,128 +300,4 @@ telling_make(struct out *out)
     out->n_made = 0;
     while (!list_is_empty(&out->ready) && has_room(out))
         tell(list_entry(out->ready.next, struct lane, queue));
-}
-
-/* Sending */
-
-static enum status
-publish(struct out *out, const struct made *made, struct problem *why)
-{
-    struct lane *lane = made->flight->lane;
-    struct topic_name topic = topic_of(lane, made);
-    struct properties properties;
-    struct mqtt_message message;
-    enum status rc;
-
-    describe(&properties, lane, made);
-    message = message_of(out, &topic, &properties);
-    message.payload =
-        (struct slice){out->payloads.data + made->offset, made->size};
-    rc = out_publish(out, &message, made->flight, why);
-    if (rc)
-        return rc;
-    out->turns_of_positions++;
-    out_count(&out->counts.published, 1);
-    metrics_add(METRIC_MQTT_PUBLISHED, 1);
-    return STATUS_OK;
-}
-
-/* It was not published: its lane goes over it again. *is_over: nor can any
- * other be. */
-static void
-fail(struct lane *lane, enum status rc, const struct problem *why,
-     bool *is_over)
-{
-    struct out *out = lane->out;
-    struct problem reason;
-
-    out_rewind(lane);
-    *is_over = rc == STATUS_AGAIN || rc == STATUS_UNSUPPORTED;
-    if (rc == STATUS_UNSUPPORTED) {
-        problem_set(&reason,
-                    "the MQTT broker takes no messages at QoS %d: lower the "
-                    "setting qos of this bridge",
-                    out->config->qos);
-        mqtt_drop(out->mqtt, &reason);
-    } else if (rc != STATUS_AGAIN) {
-        DIAG(DIAG_ERROR, "bridge", "cannot publish",
-             diag_text("bridge", out->config->name),
-             diag_text("set", lane->name), diag_text("error", why->text));
-        out_pause(lane);
-    }
-}
-
-void
-telling_send(struct out *out)
-{
-    struct problem why = {""};
-    bool is_over = false;
-
-    for (size_t i = 0; i < out->n_made; i++) {
-        struct made *made = &out->made[i];
-        struct lane *lane = made->flight->lane;
-        enum status rc;
-
-        if (lane && !is_over) {
-            rc = publish(out, made, &why);
-            if (rc)
-                fail(lane, rc, &why, &is_over);
-            continue;
-        }
-        if (lane)
-            out_rewind(lane);
-        window_release(&out->window, made->flight);
-    }
-    out->n_made = 0;
-}
-
-/* Acknowledged */
-
-static void
-refuse(struct lane *lane, int reason)
-{
-    if (lane->reason != (uint8_t)reason)
-        DIAG(DIAG_WARNING, "bridge",
-             "the MQTT broker refuses what is told of a set: it is tried again "
-             "after a pause",
-             diag_text("bridge", lane->out->config->name),
-             diag_text("set", lane->name),
-             diag_text("reason", mqtt_reason(reason)));
-    out_refused(lane, reason);
-    out_rewind(lane);
-    out_pause(lane);
-}
-
-/* The flight is in none of the window's tables any more, but in its lane's
- * list, or the others'. */
-void
-telling_acknowledged(struct out *out, struct flight *flight, int reason)
-{
-    struct lane *lane = flight->lane;
-
-    if (reason >= MQTT_REASON_FAILED) {
-        out_count(&out->counts.refused, 1);
-        metrics_add(METRIC_MQTT_REFUSED, 1);
-        if (lane)
-            refuse(lane, reason); /* releases it */
-        else
-            window_release(&out->window, flight);
-        return;
-    }
-    out_count(&out->counts.acknowledged, 1);
-    metrics_add(METRIC_MQTT_ACKNOWLEDGED, 1);
-    if (!out->is_proven)
-        mqtt_prove(out->mqtt);
-    out->is_proven = true;
-    if (!lane) {
-        window_release(&out->window, flight);
-        return;
-    }
-    if (lane->reason) {
-        DIAG(DIAG_INFO, "bridge", "the MQTT broker takes what is told of a set",
-             diag_text("bridge", out->config->name),
-             diag_text("set", lane->name));
-        out_refused(lane, 0);
-    }
-    advance(lane);
 }

@@ -1,0 +1,166 @@
+/*
+ * Messages of lanes on their way: published when the ledger has where they end,
+ * and done with in the order in which they were made, whatever the order of
+ * their acknowledgements.
+ */
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/bridge/out_inside.h"
+
+/* Order */
+
+struct flight *
+flights_add(struct lane *lane, uint64_t upto, size_t bytes)
+{
+    struct flight *flight =
+        window_add(&lane->out->window, FLIGHT_MESSAGE, lane, bytes);
+
+    if (!flight)
+        return NULL;
+    flight->upto = upto;
+    list_append(&lane->flights, &flight->node);
+    return flight;
+}
+
+void
+flights_advance(struct lane *lane)
+{
+    struct out *out = lane->out;
+    uint64_t upto = 0;
+    struct list *node;
+
+    while ((node = list_first(&lane->flights))) {
+        struct flight *flight = list_entry(node, struct flight, node);
+
+        if (!flight->is_done)
+            break;
+        if (flight->upto)
+            upto = flight->upto;
+        window_release(&out->window, flight);
+    }
+    if (upto == 0)
+        return;
+    lane_move(lane, upto);
+    lanes_note(lane);
+    retained_note(lane);
+    lane->failures = 0;
+}
+
+/* Sending */
+
+static enum status
+publish(struct out *out, const struct made *made, struct problem *why)
+{
+    struct lane *lane = made->flight->lane;
+    struct envelope e;
+    enum status rc;
+
+    envelope_write(&e, lane, made);
+    e.message.payload =
+        (struct slice){out->payloads.data + made->offset, made->size};
+    rc = out_publish(out, &e.message, made->flight, why);
+    if (rc)
+        return rc;
+    out->turns_of_positions++;
+    out_count(&out->counts.published, 1);
+    metrics_add(METRIC_MQTT_PUBLISHED, 1);
+    return STATUS_OK;
+}
+
+/* It was not published: its lane goes over it again. *is_over: nor can any
+ * other be. */
+static void
+fail(struct lane *lane, enum status rc, const struct problem *why,
+     bool *is_over)
+{
+    struct out *out = lane->out;
+    struct problem reason;
+
+    out_rewind(lane);
+    *is_over = rc == STATUS_AGAIN || rc == STATUS_UNSUPPORTED;
+    if (rc == STATUS_UNSUPPORTED) {
+        problem_set(&reason,
+                    "the MQTT broker takes no messages at QoS %d: lower the "
+                    "setting qos of this bridge",
+                    out->config->qos);
+        mqtt_drop(out->mqtt, &reason);
+    } else if (rc != STATUS_AGAIN) {
+        DIAG(DIAG_ERROR, "bridge", "cannot publish",
+             diag_text("bridge", out->config->name),
+             diag_text("set", lane->name), diag_text("error", why->text));
+        out_pause(lane);
+    }
+}
+
+void
+flights_send(struct out *out)
+{
+    struct problem why = {""};
+    bool is_over = false;
+
+    for (size_t i = 0; i < out->n_made; i++) {
+        struct made *made = &out->made[i];
+        struct lane *lane = made->flight->lane;
+        enum status rc;
+
+        if (lane && !is_over) {
+            rc = publish(out, made, &why);
+            if (rc)
+                fail(lane, rc, &why, &is_over);
+            continue;
+        }
+        if (lane)
+            out_rewind(lane);
+        window_release(&out->window, made->flight);
+    }
+    out->n_made = 0;
+}
+
+/* Acknowledged */
+
+static void
+refuse(struct lane *lane, int reason)
+{
+    if (lane->reason != (uint8_t)reason)
+        DIAG(DIAG_WARNING, "bridge",
+             "the MQTT broker refuses what is told of a set: it is tried again "
+             "after a pause",
+             diag_text("bridge", lane->out->config->name),
+             diag_text("set", lane->name),
+             diag_text("reason", mqtt_reason(reason)));
+    out_refused(lane, reason);
+    out_rewind(lane);
+    out_pause(lane);
+}
+
+void
+flights_acknowledged(struct out *out, struct flight *flight, int reason)
+{
+    struct lane *lane = flight->lane;
+
+    if (reason >= MQTT_REASON_FAILED) {
+        out_count(&out->counts.refused, 1);
+        metrics_add(METRIC_MQTT_REFUSED, 1);
+        if (lane)
+            refuse(lane, reason); /* releases it */
+        else
+            window_release(&out->window, flight);
+        return;
+    }
+    out_count(&out->counts.acknowledged, 1);
+    metrics_add(METRIC_MQTT_ACKNOWLEDGED, 1);
+    if (!out->is_proven)
+        mqtt_prove(out->mqtt);
+    out->is_proven = true;
+    if (!lane) {
+        window_release(&out->window, flight);
+        return;
+    }
+    if (lane->reason) {
+        DIAG(DIAG_INFO, "bridge", "the MQTT broker takes what is told of a set",
+             diag_text("bridge", out->config->name),
+             diag_text("set", lane->name));
+        out_refused(lane, 0);
+    }
+    flights_advance(lane);
+}
