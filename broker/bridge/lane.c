@@ -186,15 +186,6 @@ lane_pass(struct lane *lane, uint64_t upto)
 }
 
 void
-lane_cut(struct lane *lane, uint64_t last)
-{
-    const uint64_t *ends = ends_of(lane);
-
-    while (lane->n_ends > 0 && ends[lane->n_ends - 1] > last)
-        lane->n_ends--;
-}
-
-void
 lane_rewind(struct lane *lane)
 {
     lane->begun = lane->told_upto = lane_acked(lane);

@@ -115,9 +115,6 @@ void lane_move(struct lane *lane, uint64_t upto);
 /* Entries up to `upto` cannot be told. */
 void lane_pass(struct lane *lane, uint64_t upto);
 
-/* There are no entries behind `last`. */
-void lane_cut(struct lane *lane, uint64_t last);
-
 /* Everything behind `acked` is to be made again. */
 void lane_rewind(struct lane *lane);
 

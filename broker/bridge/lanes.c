@@ -199,10 +199,6 @@ begin(struct lane *lane, const struct head *head)
     } else if (lane_acked(lane) > head->last) {
         begin_at_head(lane, head);
     } else {
-        /* A message for each change ends where it ends. */
-        lane_cut(lane, lane->out->config->publish & BRIDGE_NOTIFICATIONS
-                           ? head->last
-                           : 0);
         lane_rewind(lane);
     }
 }
@@ -258,7 +254,6 @@ static void
 detach(struct lane *lane)
 {
     set_of(lane, NULL);
-    list_remove(&lane->unkept);
     lane->is_clearing = true;
     retained_note(lane);
 }

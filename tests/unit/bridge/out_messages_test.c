@@ -228,6 +228,30 @@ properties_tell_what_a_message_covers(void **state)
     outs_close(&o);
 }
 
+/* Neither does it stop what goes over its old ends. */
+static void
+an_entry_that_has_become_too_large_is_left_out_among_others(void **state)
+{
+    struct outs o;
+
+    outs_open_demo(&o, state);
+    outs_post(&o, "demo", 1);
+    sets_post_heavy(&o.sets, "demo", 0, 1, 40000);
+    quiet_mqtt_turn();
+    outs_post(&o, "demo", 1);
+    assert_told(&o, "demo(1-2) demo(2-3) demo(3-4) ");
+    quiet_mqtt_lose();
+    quiet_mqtt->packet_bytes = 20000;
+
+    quiet_mqtt_connect(false);
+    quiet_mqtt_turn();
+
+    assert_told(&o, "demo(1-2) demo(3-4) ");
+    quiet_mqtt_acknowledge_all();
+    assert_int_equal(outs_report(&o).lag, 0);
+    outs_close(&o);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -241,6 +265,7 @@ main(void)
         TEST(messages_are_those_of_the_log),
         TEST(messages_of_many_turns_are_those_of_the_log),
         TEST(properties_tell_what_a_message_covers),
+        TEST(an_entry_that_has_become_too_large_is_left_out_among_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

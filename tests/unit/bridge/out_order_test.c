@@ -271,6 +271,30 @@ what_memory_is_lacking_for_is_told_later(void **state)
     outs_close(&o);
 }
 
+/* Changes of a set that has many let others have theirs. */
+static void
+changes_take_turns(void **state)
+{
+    struct outs o;
+
+    outs_open(&o, state);
+    o.config.publish = BRIDGE_CHANGES;
+    o.config.begins_at_start = true;
+    o.config.inflight = 200;
+    sets_post(&o.sets, "one", 0, 80);
+    sets_post(&o.sets, "two", 0, 80);
+    outs_start(&o);
+    quiet_mqtt->window = 200;
+
+    quiet_mqtt_connect(false);
+    quiet_mqtt_turn();
+
+    assert_true(outs_find(&o, "two+1", 0) < outs_find(&o, "one+40", 0));
+    assert_true(outs_find(&o, "one+40", 0) < outs_find(&o, "two+40", 0));
+    assert_true(outs_find(&o, "two+40", 0) < outs_find(&o, "one+80", 0));
+    outs_close(&o);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -288,6 +312,7 @@ main(void)
         TEST(pauses_grow_to_a_minute),
         TEST(a_qos_that_the_mqtt_broker_does_not_have_ends_the_connection),
         TEST(what_memory_is_lacking_for_is_told_later),
+        TEST(changes_take_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

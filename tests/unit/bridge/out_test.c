@@ -167,47 +167,51 @@ a_set_that_is_made_anew_is_told_from_its_beginning(void **state)
     outs_close(&o);
 }
 
-/* Entries that go */
-
-/* Lets go of all closed lists but the last. */
+/* What was told of a set that is not named any more stays told, and it goes on
+ * from there when it is named again. */
 static void
-retire(struct outs *o, const char *name)
+a_set_that_is_no_longer_named_is_left_alone(void **state)
 {
-    struct log *log = registry_log(o->sets.registry);
-    struct set *set = sets_find(&o->sets, name);
-    struct list_info lists[10];
-    size_t n = 10;
+    struct outs o;
 
-    sets_file_all(&o->sets);
-    assert_int_equal(log_lists(log, set->log, 1, lists, &n, NULL), STATUS_OK);
-    assert_true(n > 1);
-    assert_int_equal(log_retire(log, set->log, lists, n - 1, 0, NULL),
-                     STATUS_OK);
+    outs_open(&o, state);
+    sets_post(&o.sets, "one", 0, 1);
+    sets_post(&o.sets, "two", 0, 1);
+    outs_connect(&o);
+    outs_stop(&o, false);
+
+    snprintf(o.config.out, sizeof(o.config.out), "%s", "one");
+    outs_connect(&o);
+    sets_post(&o.sets, "two", 0, 2);
+    outs_pass(SECOND);
+    assert_all_told(&o, "online one@1 ");
+    outs_stop(&o, false);
+
+    snprintf(o.config.out, sizeof(o.config.out), "%s", "*");
+    outs_connect(&o);
+    assert_told(&o, "two(1-3) ");
+    outs_close(&o);
 }
 
+/* Nor does it inherit a pause. */
 static void
-what_is_no_longer_retained_is_left_out(void **state)
+a_set_that_was_refused_is_made_anew_without_that(void **state)
 {
     struct outs o;
 
     outs_open_demo(&o, state);
     outs_post(&o, "demo", 1);
-    assert_told(&o, "demo(1-2) ");
-    quiet_mqtt_lose();
+    quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", 0), 0x87);
+    quiet_mqtt_turn();
+    outs_told(&o, true);
+    alterations_remove(&o.sets, "demo");
     sets_post(&o.sets, "demo", 0, 2);
-    sets_rotate(&o.sets, "demo");
-    sets_post(&o.sets, "demo", 0, 3);
-    sets_rotate(&o.sets, "demo");
-    sets_post(&o.sets, "demo", 0, 1);
-    retire(&o, "demo"); /* up to entry 4 */
 
-    quiet_mqtt_connect(false);
+    while (outs_report(&o).lag != 2)
+        quiet_mqtt_await();
     quiet_mqtt_turn();
 
-    assert_told(&o, "demo(4-8) ");
-    assert_int_equal(outs_report(&o).left_out, 3);
-    outs_acknowledge(&o, "demo(4-8)");
-    assert_int_equal(outs_report(&o).lag, 0);
+    assert_told(&o, "demo(0-2) ");
     outs_close(&o);
 }
 
@@ -226,7 +230,8 @@ main(void)
         TEST(a_set_that_is_removed_takes_its_position_with_it),
         TEST(a_set_that_was_removed_meanwhile_is_so_when_there_is_a_connection),
         TEST(a_set_that_is_made_anew_is_told_from_its_beginning),
-        TEST(what_is_no_longer_retained_is_left_out),
+        TEST(a_set_that_is_no_longer_named_is_left_alone),
+        TEST(a_set_that_was_refused_is_made_anew_without_that),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,152 @@
+/*
+ * window_test.c - what counts as in flight, what is held, and for how long.
+ */
+#include "broker/bridge/window.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "broker/bridge/lane.h"
+#include "broker/bridge/out.h"
+
+#define MAX 4
+
+/* A message of the lane, published as `mid`. */
+static struct flight *
+send_one(struct window *w, struct lane *lane, int mid, size_t bytes)
+{
+    struct flight *flight = window_add(w, FLIGHT_MESSAGE, lane, bytes);
+
+    assert_non_null(flight);
+    list_append(&lane->flights, &flight->node);
+    window_sent(w, flight, mid);
+    return flight;
+}
+
+static void
+open_window(struct window *w, struct lane *lane)
+{
+    *lane = (struct lane){.set = NULL};
+    list_init(&lane->flights);
+    assert_int_equal(window_init(w, MAX), STATUS_OK);
+}
+
+static void
+close_window(struct window *w, struct lane *lane)
+{
+    window_orphan(w, &lane->flights);
+    window_fini(w);
+}
+
+/* One acknowledgement that does not come must not make it grow. */
+static void
+what_is_held_out_of_turn_is_bounded(void **state)
+{
+    struct window w;
+    struct lane lane;
+    int mid = 1;
+
+    (void)state;
+    open_window(&w, &lane);
+    send_one(&w, &lane, mid, 10);
+    while (window_has_room(&w) && mid < 10 * MAX) {
+        send_one(&w, &lane, ++mid, 10);
+        assert_non_null(window_take(&w, mid));
+    }
+    assert_int_equal(mid, 2 * MAX);
+    assert_int_equal(w.in_flight, 1);
+    assert_int_equal(w.bytes, 10);
+    close_window(&w, &lane);
+}
+
+static void
+it_is_full_by_number_and_by_bytes(void **state)
+{
+    struct window w;
+    struct lane lane;
+    int mid = 0;
+
+    (void)state;
+    open_window(&w, &lane);
+    while (window_has_room(&w))
+        send_one(&w, &lane, ++mid, 10);
+    assert_int_equal(mid, MAX);
+    assert_null(window_take(&w, MAX + 1));
+    assert_non_null(window_take(&w, 1));
+    assert_null(window_take(&w, 1));
+    assert_true(window_has_room(&w));
+
+    send_one(&w, &lane, ++mid, WINDOW_BYTES);
+    assert_non_null(window_take(&w, 2));
+    assert_false(window_has_room(&w));
+    assert_non_null(window_take(&w, mid));
+    assert_true(window_has_room(&w));
+    close_window(&w, &lane);
+}
+
+/* Orphans count as long as they are in flight; those that are done are not held
+ * any longer. */
+static void
+orphans_are_held_while_they_are_in_flight(void **state)
+{
+    struct window w;
+    struct lane lane;
+    struct flight *flight;
+
+    (void)state;
+    open_window(&w, &lane);
+    send_one(&w, &lane, 1, 10);
+    send_one(&w, &lane, 2, 10);
+    assert_non_null(window_take(&w, 2));
+
+    window_orphan(&w, &lane.flights);
+
+    assert_true(list_is_empty(&lane.flights));
+    assert_int_equal(w.held, 1);
+    assert_int_equal(w.in_flight, 1);
+    flight = window_take(&w, 1);
+    assert_non_null(flight);
+    assert_null(flight->lane);
+    window_release(&w, flight);
+    assert_int_equal(w.held, 0);
+    close_window(&w, &lane);
+}
+
+static void
+a_connection_that_ends_leaves_it_empty(void **state)
+{
+    struct window w;
+    struct lane lane;
+
+    (void)state;
+    open_window(&w, &lane);
+    for (int mid = 1; mid <= MAX; mid++)
+        send_one(&w, &lane, mid, WINDOW_BYTES);
+    window_orphan(&w, &lane.flights);
+
+    window_clear(&w);
+
+    assert_true(window_has_room(&w));
+    assert_int_equal(w.bytes, 0);
+    assert_null(window_take(&w, 1));
+    send_one(&w, &lane, 1, 10);
+    assert_int_equal(w.in_flight, 1);
+    close_window(&w, &lane);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_held_out_of_turn_is_bounded),
+        cmocka_unit_test(it_is_full_by_number_and_by_bytes),
+        cmocka_unit_test(orphans_are_held_while_they_are_in_flight),
+        cmocka_unit_test(a_connection_that_ends_leaves_it_empty),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
