@@ -72,7 +72,7 @@ struct bench {
 static const char usage_text[] =
     "usage: bench_mqtt [OPTION]... -- TIDINGSD [ARGUMENT]...\n"
     "\n"
-    "  --messages N      that each sends (100000)\n"
+    "  --messages N      that each sends (60000)\n"
     "  --inflight N      that are not acknowledged at most (100)\n"
     "  --bytes N         of an entry as it is posted, about (300)\n"
     "  --turns N         of all of them (3)\n"
@@ -102,7 +102,7 @@ parse(struct settings *s, int argc, char **argv)
     };
     int which, i = 0;
 
-    *s = (struct settings){.messages = 100000,
+    *s = (struct settings){.messages = 60000,
                            .inflight = 100,
                            .turns = 3,
                            .publishers = 16,
@@ -205,6 +205,10 @@ run_raw(const struct bench *b, const char *label, bool has_properties)
 }
 
 /* mosquitto_pub */
+
+/* With more lines than there are packet identifiers 2.0.11 ends too early (of
+ * 100,000 lines 34,467 arrived). */
+#define PUB_MESSAGES_MAX 65535
 
 static void
 exec_pub(const struct bench *b, int in)
@@ -559,7 +563,7 @@ run_all(const struct bench *b)
         run_raw(b, "raw", false);
     if (WANTS("props"))
         run_raw(b, "props", true);
-    if (WANTS("pub"))
+    if (WANTS("pub") && b->settings->messages <= PUB_MESSAGES_MAX)
         run_pub(b);
     if (WANTS("tidings"))
         run_bridge(b, "tidings", TOLD "publish = changes\n");
