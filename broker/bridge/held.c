@@ -45,23 +45,23 @@ guess_type(struct slice payload)
 static void
 set_correlation(struct key *key, struct slice bytes)
 {
-    struct buf text;
-    struct digest d;
-    char digest[DIGEST_TEXT_SIZE];
+    static const char digits[] = "0123456789abcdef";
+    const size_t before = sizeof(CORRELATION) - 1;
+    char *at = key->text + before;
+    struct digest digest;
 
-    buf_init(&text, KEY_SIZE_MAX);
-    BUF_ADD(&text, CORRELATION);
-    buf_add_hex(&text, (const uint8_t *)bytes.data, bytes.size);
-    if (text.failed) {
-        digest_start(&d, bytes);
-        digest_write(digest, &d);
-        buf_clear(&text);
-        BUF_ADD(&text, CORRELATION);
-        buf_add(&text, digest, sizeof(digest));
+    memcpy(key->text, CORRELATION, before);
+    key->size = before + 2 * bytes.size;
+    if (bytes.size > (KEY_SIZE_MAX - before) / 2) {
+        digest_start(&digest, bytes);
+        digest_write(at, &digest);
+        key->size = before + DIGEST_TEXT_SIZE;
+        return;
     }
-    memcpy(key->text, text.data, text.size);
-    key->size = text.size;
-    buf_fini(&text);
+    for (size_t i = 0; i < bytes.size; i++) {
+        *at++ = digits[(uint8_t)bytes.data[i] >> 4];
+        *at++ = digits[(uint8_t)bytes.data[i] & 15];
+    }
 }
 
 static void
