@@ -36,6 +36,7 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/histogram.h"
+#include "tests/bench/mqtt_bridge.h"
 #include "tests/bench/mqtt_clients.h"
 #include "tests/bench/mqtt_peer.h"
 #include "tests/bench/publisher.h"
@@ -43,7 +44,6 @@
 #include "tests/bench/socket.h"
 #include "tests/bench/usage.h"
 
-#define ARGUMENTS_MAX    32
 #define ENTRIES_PER_POST 100
 #define ASK_MS           10
 #define TOPIC            "tidings/bench/changes/updated"
@@ -64,6 +64,7 @@ struct settings {
 struct bench {
     const struct settings *settings;
     char dir[64];
+    struct bridge *bridge;
     pid_t mosquitto;
     unsigned port;
     size_t payload; /* bytes of the bridge's messages */
@@ -254,40 +255,15 @@ run_pub(const struct bench *b)
 /* The bridge */
 
 static void
-start_server(const struct bench *b, struct server *server, bool has_bridge)
-{
-    static char listen[] = "--listen", any[] = "127.0.0.1:0", data[] = "--data",
-                config[] = "--config", dir[96], file[96];
-    char *command[ARGUMENTS_MAX + 8];
-    int n = 0;
-
-    for (; b->settings->server[n] && n < ARGUMENTS_MAX; n++)
-        command[n] = b->settings->server[n];
-    snprintf(dir, sizeof(dir), "%s/data", b->dir);
-    snprintf(file, sizeof(file), "%s/tidingsd.ini", b->dir);
-    command[n++] = listen;
-    command[n++] = any;
-    command[n++] = data;
-    command[n++] = dir;
-    if (has_bridge) {
-        command[n++] = config;
-        command[n++] = file;
-    }
-    command[n] = NULL;
-    server_start(server, command, b->settings->server_core);
-}
-
-static void
 fill(const struct bench *b)
 {
-    struct server server;
     struct publisher publisher;
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
     int epoll = epoll_create1(EPOLL_CLOEXEC);
 
-    start_server(b, &server, false);
-    publisher_open(&publisher, 0, server.port, FORM_JSON, ENTRIES_PER_POST,
-                   b->settings->bytes);
+    bridge_start(b->bridge, NULL);
+    publisher_open(&publisher, 0, b->bridge->server.port, FORM_JSON,
+                   ENTRIES_PER_POST, b->settings->bytes);
     epoll_ctl(epoll, EPOLL_CTL_ADD, publisher.fd, &event);
     while (publisher.count < b->settings->messages) {
         publisher_post(&publisher, bench_now_ns());
@@ -297,77 +273,7 @@ fill(const struct bench *b)
     }
     publisher_close(&publisher);
     close(epoll);
-    server_stop(&server);
-}
-
-/* A metric of the server, by a kept connection. */
-static uint64_t
-metric(int fd, const char *name)
-{
-    static const char request[] =
-        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    static char answer[262144];
-    size_t n = 0, all = sizeof(answer);
-    char line[64];
-    const char *at;
-
-    if (socket_send(fd, request, sizeof(request) - 1) < 0)
-        bench_fail("cannot ask for metrics: %s", strerror(errno));
-    while (n < all && n + 1 < sizeof(answer)) {
-        ssize_t more = socket_receive(fd, answer + n, sizeof(answer) - 1 - n);
-        const char *end, *length;
-
-        if (more <= 0)
-            bench_fail("the server closed the connection");
-        n += (size_t)more;
-        answer[n] = '\0';
-        end = strstr(answer, "\r\n\r\n");
-        length = strcasestr(answer, "\r\ncontent-length:");
-        if (end && length && length < end)
-            all = (size_t)(end + 4 - answer) +
-                  strtoul(length + strlen("\r\ncontent-length:"), NULL, 10);
-    }
-    snprintf(line, sizeof(line), "\n%s ", name);
-    at = strstr(answer, line);
-    return at ? strtoull(at + strlen(line), NULL, 10) : 0;
-}
-
-/* A bridge that is new each time. `keys`: lines of its section. */
-static void
-configure(const struct bench *b, const char *keys)
-{
-    static const char *const names[] = {"", "-wal", "-shm"};
-    char path[128];
-
-    peer_write_file(b->dir, "tidingsd.ini",
-                    "[mqtt bench]\nurl = mqtt://127.0.0.1:%u\n"
-                    "inflight = %u\n%s",
-                    b->port, b->settings->inflight, keys);
-    for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof(path), "%s/data/mqtt.db%s", b->dir, names[i]);
-        unlink(path);
-    }
-}
-
-/* Starts a server whose bridge is connected; returns a connection to it. */
-static int
-start_bridge(const struct bench *b, struct server *server, const char *keys)
-{
-    int fd;
-
-    configure(b, keys);
-    start_server(b, server, true);
-    fd = socket_connect(server->port, 0);
-    while (metric(fd, "tidings_mqtt_connected") == 0)
-        poll(NULL, 0, 1);
-    return fd;
-}
-
-static void
-stop_bridge(struct server *server, int fd)
-{
-    socket_close(fd);
-    server_stop(server);
+    bridge_stop(b->bridge);
 }
 
 static void
@@ -388,22 +294,21 @@ run_bridge(const struct bench *b, const char *label, const char *keys)
 {
     static const char messages[] = "tidings_mqtt_acknowledged_total",
                       lag[] = "tidings_mqtt_lag_entries";
-    struct server server;
     struct usage from, to;
     uint64_t n_messages, n_changes;
-    int fd = start_bridge(b, &server, keys);
 
-    usage_take(&from, server.pid);
-    n_messages = metric(fd, messages);
-    n_changes = metric(fd, lag);
-    while (metric(fd, lag) > 0)
+    bridge_start(b->bridge, keys);
+    usage_take(&from, b->bridge->server.pid);
+    n_messages = bridge_metric(b->bridge, messages);
+    n_changes = bridge_metric(b->bridge, lag);
+    while (bridge_metric(b->bridge, lag) > 0)
         poll(NULL, 0, ASK_MS);
-    usage_take(&to, server.pid);
-    n_messages = metric(fd, messages) - n_messages;
+    usage_take(&to, b->bridge->server.pid);
+    n_messages = bridge_metric(b->bridge, messages) - n_messages;
     if (n_messages == 0)
         bench_fail("%s: there are too few messages to measure", label);
     report_server(label, &from, &to, (double)n_changes, (double)n_messages);
-    stop_bridge(&server, fd);
+    bridge_stop(b->bridge);
 }
 
 /* The other way */
@@ -439,13 +344,12 @@ run_in(const struct bench *b)
     static const char posted[] = "tidings_mqtt_posted_total";
     unsigned each = b->settings->messages / b->settings->publishers,
              n = each * b->settings->publishers;
-    struct server server;
     struct usage from, to;
     pid_t pids[PUBLISHERS_MAX];
-    int fd = start_bridge(b, &server, "in = bench/in/+ -> came\n");
     int status;
 
-    usage_take(&from, server.pid);
+    bridge_start(b->bridge, "in = bench/in/+ -> came\n");
+    usage_take(&from, b->bridge->server.pid);
     for (unsigned i = 0; i < b->settings->publishers; i++) {
         pids[i] = peer_fork(b->settings->own_core);
         if (pids[i] == 0) {
@@ -456,11 +360,11 @@ run_in(const struct bench *b)
     for (unsigned i = 0; i < b->settings->publishers; i++)
         if (waitpid(pids[i], &status, 0) != pids[i] || status)
             bench_fail("a publisher did not send everything");
-    while (metric(fd, posted) < n)
+    while (bridge_metric(b->bridge, posted) < n)
         poll(NULL, 0, ASK_MS);
-    usage_take(&to, server.pid);
+    usage_take(&to, b->bridge->server.pid);
     report_server("in", &from, &to, n, n);
-    stop_bridge(&server, fd);
+    bridge_stop(b->bridge);
 }
 
 /* One at a time */
@@ -505,14 +409,14 @@ static void
 run_latency(const struct bench *b)
 {
     struct histogram answered = {0}, told = {0}, unused = {0};
-    struct server server;
     struct publisher publisher;
     uint64_t n_told = 0;
-    int fd = start_bridge(b, &server, "out = *\npublish = changes\n");
-    struct mosquitto *subscriber =
-        mqtt_subscriber(b->port, "tidings/+/changes/#", &n_told, on_told);
+    struct mosquitto *subscriber;
 
-    publisher_open_sets(&publisher, 0, server.port, FORM_JSON, 1,
+    bridge_start(b->bridge, "out = *\npublish = changes\n");
+    subscriber =
+        mqtt_subscriber(b->port, "tidings/+/changes/#", &n_told, on_told);
+    publisher_open_sets(&publisher, 0, b->bridge->server.port, FORM_JSON, 1,
                         b->settings->bytes, b->settings->sets);
     for (unsigned i = 0; i < b->settings->sets; i++)
         post_once(&publisher, subscriber, &n_told, &unused, &unused);
@@ -524,7 +428,7 @@ run_latency(const struct bench *b)
            histogram_us(&told, 0.5), histogram_us(&told, 0.99));
     publisher_close(&publisher);
     mosquitto_destroy(subscriber);
-    stop_bridge(&server, fd);
+    bridge_stop(b->bridge);
 }
 
 /* The size of the bridge's messages */
@@ -544,12 +448,11 @@ measure_payload(struct bench *b)
 {
     struct mosquitto *client = mqtt_subscriber(
         b->port, "tidings/bench/changes/#", &b->payload, on_message);
-    struct server server;
-    int fd = start_bridge(b, &server, TOLD "publish = changes\n");
 
+    bridge_start(b->bridge, TOLD "publish = changes\n");
     while (!b->payload)
         mqtt_must(mosquitto_loop(client, ASK_MS, 1));
-    stop_bridge(&server, fd);
+    bridge_stop(b->bridge);
     mosquitto_destroy(client);
 }
 
@@ -580,7 +483,10 @@ int
 main(int argc, char **argv)
 {
     struct settings settings;
-    struct bench b = {.settings = &settings, .dir = "/tmp/bench_mqtt.XXXXXX"};
+    struct bridge bridge = {0};
+    struct bench b = {.settings = &settings,
+                      .dir = "/tmp/bench_mqtt.XXXXXX",
+                      .bridge = &bridge};
     char command[128];
 
     parse(&settings, argc, argv);
@@ -590,6 +496,11 @@ main(int argc, char **argv)
     bench_pin(settings.own_core);
     b.mosquitto =
         peer_start(b.dir, settings.own_core, settings.inflight, &b.port);
+    bridge = (struct bridge){.dir = b.dir,
+                             .command = settings.server,
+                             .core = settings.server_core,
+                             .port = b.port,
+                             .inflight = settings.inflight};
     fill(&b);
     measure_payload(&b);
     printf("payload_bytes=%zu\n", b.payload);
