@@ -15,6 +15,7 @@
 #include "tests/support/bridge_stage.h"
 #include "tests/support/certificate.h"
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 #include "tests/support/samples.h"
 #include "tests/support/source.h"
 
@@ -54,12 +55,10 @@ await_ready(struct bridge_stage *s)
 static void
 await_part(struct http *h, const char *path, const char *part)
 {
-    for (int left = BRIDGE_WAIT_MS / 10; left > 0; left--) {
-        if (strstr(get_text(h, path), part))
-            return;
-        usleep(10000);
-    }
-    fail_msg("%s does not say \"%s\"", path, part);
+    struct patience p = {.with = part};
+
+    while (!strstr(get_text(h, path), part))
+        patience_step(&p);
 }
 
 static void

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -89,8 +88,7 @@ every_command_of_the_tour_works_as_it_stands(void **state)
     configure(s);
     BRIDGE_STAGE_START(s, "--threads", "1");
     bridge_stage_await_text(s, "bridges.0.in.state", "connected");
-    while (!mosquittod_said(&s->mqtt, "Sending SUBACK"))
-        usleep(10000);
+    mosquittod_await_said(&s->mqtt, "Sending SUBACK");
     while (fgets(line, sizeof(line), readme)) {
         if (strncmp(line, COMMAND, strlen(COMMAND)))
             continue;

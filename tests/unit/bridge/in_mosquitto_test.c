@@ -1,11 +1,11 @@
 /* The same as in_test.c with the real client, and Mosquitto. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "broker/bridge/in.h"
 #include "tests/support/mosquitto.h"
 #include "tests/support/mqtt_peer.h"
+#include "tests/support/patience.h"
 #include "tests/unit/bridge/arrived.h"
 #include "tests/unit/sets/ingests.h"
 
@@ -60,12 +60,10 @@ tell(struct stage *s, const char *payload)
 static void
 await(struct stage *s, bool (*is_so)(struct stage *s, uint64_t n), uint64_t n)
 {
-    const struct timespec moment = {.tv_nsec = 1000000};
+    struct patience p = {.with = "what has to come"};
 
-    for (unsigned i = 0; !is_so(s, n); i++) {
-        assert_true(i < 60000);
-        nanosleep(&moment, NULL);
-    }
+    while (!is_so(s, n))
+        patience_step(&p);
 }
 
 static bool

@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "broker/base/array.h"
 #include "broker/base/clock.h"
 #include "proto/buf.h"
+#include "tests/support/patience.h"
 
 struct mqtt *quiet_mqtt;
 
@@ -307,12 +307,10 @@ quiet_mqtt_turn(void)
 void
 quiet_mqtt_await(void)
 {
-    const struct timespec moment = {.tv_nsec = 100000};
+    struct patience p = {.with = "a wake of the client"};
 
-    for (unsigned i = 0; !atomic_load(&quiet_mqtt->is_woken); i++) {
-        assert_true(i < 600000);
-        nanosleep(&moment, NULL);
-    }
+    while (!atomic_load(&quiet_mqtt->is_woken))
+        patience_step(&p);
     quiet_mqtt_turn();
 }
 

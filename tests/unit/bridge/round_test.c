@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
+#include "tests/support/patience.h"
 #include "tests/unit/bridge/in_stage.h"
 
 /* The disk has as much free as the test says: this is instead of libc's. With
@@ -54,12 +54,10 @@ begin_turn(struct turn *t)
 static void
 await_stuck(struct in_stage *s)
 {
-    const struct timespec moment = {.tv_nsec = 100000};
+    struct patience p = {.with = "messages to be held"};
 
-    for (unsigned i = 0; !in_stage_report(s).why.text[0]; i++) {
-        assert_true(i < 600000);
-        nanosleep(&moment, NULL);
-    }
+    while (!in_stage_report(s).why.text[0])
+        patience_step(&p);
 }
 
 static void
@@ -312,7 +310,7 @@ run_settle(void *user)
 static void
 ends_in_a_pause(void **state)
 {
-    const struct timespec moment = {.tv_nsec = 100000};
+    struct patience p = {.with = "a message to be held"};
     atomic_bool is_stuck = false;
     struct mqtt_received m;
     struct in_stage s;
@@ -331,7 +329,7 @@ ends_in_a_pause(void **state)
     round_add(&round, held_new(&m, &s.inputs[0], 1000));
     assert_int_equal(pthread_create(&id, NULL, run_settle, &round), 0);
     while (!atomic_load(&is_stuck))
-        nanosleep(&moment, NULL);
+        patience_step(&p);
     round_end(&round);
     assert_int_equal(pthread_join(id, &rc), 0);
     assert_int_equal(*(enum status *)rc, STATUS_BUSY);
