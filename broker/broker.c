@@ -30,6 +30,7 @@ struct broker {
     char url[600];
     char public_url[600];
     struct registry *registry;
+    struct networks callable; /* beside public addresses */
     struct archiver *archiver;
     _Atomic(struct archiver *) filing; /* the same, for the log thread */
     struct push *push;
@@ -181,8 +182,8 @@ broker_check_surroundings(const struct config *config, struct problem *why)
 
 /* Callbacks upward */
 
-/* Log thread. Relays and bridges may post before the archiver is there; it is
- * woken when it is. Acquire, for the release of open_archiver. */
+/* Log thread. Relays and bridges may post before the archiver has begun; it is
+ * woken when it has. Acquire, for the release of start_archiver. */
 static void
 on_closed(void *user)
 {
@@ -255,32 +256,29 @@ name_urls(struct broker *b)
     http_init(&b->http, b->registry, b->push, config->listen_host);
 }
 
-/* Whom the hub may call beside public addresses. An open broker can be reached
- * by its own machine only, and those who may ask it for a call could make that
- * themselves (design: "Open means"). */
+/* Whom we may call beside public addresses, to deliver or to fetch. An open
+ * broker can be reached by its own machine only, and those who may ask it for a
+ * call could make that themselves (design: "Open means"). */
 static enum status
-open_hub(struct broker *b, struct problem *why)
+read_callable(struct broker *b, struct problem *why)
 {
-    struct networks allowed;
     enum status rc =
-        networks_read(slice_of(b->config->allow_callbacks), &allowed, why);
+        networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
 
-    if (rc)
+    if (rc || !b->http.is_open)
         return rc;
-    if (b->http.is_open) {
-        networks_add_loopback(&allowed);
-        diag(DIAG_INFO, "broker",
-             "callbacks on this machine are allowed: the broker is open to "
-             "nobody else");
-    }
-    return hub_open(&b->hub, b->registry, &allowed, why);
+    networks_add_loopback(&b->callable);
+    diag(DIAG_INFO, "broker",
+         "callbacks on this machine are allowed: the broker is open to nobody "
+         "else");
+    return STATUS_OK;
 }
 
 /* What was closed before the log thread knew whom to wake is found now. */
 static enum status
-open_archiver(struct broker *b, struct problem *why)
+start_archiver(struct broker *b, struct problem *why)
 {
-    enum status rc = archiver_open(&b->archiver, b->registry, why);
+    enum status rc = archiver_start(b->archiver, why);
 
     if (rc)
         return rc;
@@ -290,17 +288,18 @@ open_archiver(struct broker *b, struct problem *why)
 }
 
 /* The address comes first: where it is in use nothing has been touched yet, nor
- * made. The hub comes when its deliveries can name themselves by the public
- * URL, and the server listens: a callback may ask back at once (in the moment
- * before the last floor stands it is told 503 and Retry-After, like anybody).
- * The bridges come then, for the same reason: what they tell names change
- * memory by the public URL, and who hears it may ask there at once. What comes
- * in by them is committed and acknowledged from now on: a post like any other,
- * which makes sets, wakes the hub's cursors, and may fill a list, and which is
- * there at the next start should this one still fail.
- * The archive thread comes last: what it closes by age gets headers with the
- * public URL, for ever, and a start that fails must not have closed anything
- * that nobody posted to.
+ * made. The archive is next, without its thread: it looks at what is posted to
+ * sets that keep content, and hub and bridges post. The hub comes when its
+ * deliveries can name themselves by the public URL, and the server listens: a
+ * callback may ask back at once (in the moment before the last floor stands it
+ * is told 503 and Retry-After, like anybody). The bridges come then, for the
+ * same reason: what they tell names change memory by the public URL, and who
+ * hears it may ask there at once. What comes in by them is committed and
+ * acknowledged from now on: a post like any other, which makes sets, wakes the
+ * hub's cursors, and may fill a list, and which is there at the next start
+ * should this one still fail. The archive's thread comes last: what it closes
+ * by age gets headers with the public URL, for ever, and a start that fails
+ * must not have closed anything that nobody posted to.
  */
 static enum status
 open_floors(struct broker *b, const struct registry_options *sets,
@@ -321,10 +320,14 @@ open_floors(struct broker *b, const struct registry_options *sets,
         return rc;
     name_urls(b);
     public_url_remember(b->config->data, b->public_url);
-    rc = open_hub(b, why);
+    rc = read_callable(b, why);
+    if (!rc)
+        rc = archiver_open(&b->archiver, b->registry, &b->callable, why);
+    if (!rc)
+        rc = hub_open(&b->hub, b->registry, &b->callable, why);
     if (!rc)
         rc = bridges_open(&b->bridges, b->registry, why);
-    return rc ? rc : open_archiver(b, why);
+    return rc ? rc : start_archiver(b, why);
 }
 
 enum status

@@ -85,10 +85,12 @@ accept_choose(struct slice header, const char *const *offers, size_t n)
             struct slice parameters = take(&rest, ',');
             struct slice range = take(&parameters, ';');
             int found = closeness(range, offers[i]);
+            int here = found ? weight_of(parameters) : 0;
 
-            if (found > close) {
+            /* What is named twice is as welcome as it ever is. */
+            if (found > close || (found == close && here > weight)) {
                 close = found;
-                weight = weight_of(parameters);
+                weight = here;
             }
         }
         if (weight > best_weight) {

@@ -97,6 +97,29 @@ xml_escape(struct buf *to, struct slice text)
     }
 }
 
+void
+xml_unescape(struct buf *to, struct slice text)
+{
+    static const char special[] = "&<>\"\t\n\r";
+
+    while (text.size > 0) {
+        const char *found = memchr(text.data, '&', text.size), *c = special;
+        size_t before = found ? (size_t)(found - text.data) : text.size;
+
+        buf_add(to, text.data, before);
+        text.data += before;
+        text.size -= before;
+        if (!found)
+            break;
+        while (*c && !slice_starts(text, reference_of(*c)))
+            c++;
+        buf_add(to, *c ? c : "&", 1); /* no reference of ours: as it is */
+        before = *c ? strlen(reference_of(*c)) : 1;
+        text.data += before;
+        text.size -= before;
+    }
+}
+
 static void
 add_time(struct buf *to, const char *name, int64_t us)
 {
@@ -164,6 +187,21 @@ add_link(struct buf *to, const struct document_link *link)
     BUF_ADD(to, "/>");
 }
 
+static void
+add_bytes(struct buf *to, const struct document_bytes *bytes)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, &bytes->sha256);
+    BUF_ADD(to, " hash=\"");
+    buf_add(to, text, sizeof(text));
+    BUF_ADD(to, "\" length=\"");
+    buf_add_number(to, bytes->length);
+    BUF_ADD(to, "\" type=\"");
+    xml_escape(to, slice_of(bytes->type));
+    BUF_ADD(to, "\"");
+}
+
 void
 document_header(struct buf *to, const struct document_head *head)
 {
@@ -176,6 +214,10 @@ document_header(struct buf *to, const struct document_head *head)
     BUF_ADD(to, "<rs:md capability=\"");
     buf_add_text(to, capability_name(head->capability));
     BUF_ADD(to, "\"");
+    if (head->at_us)
+        add_time(to, " at=\"", head->at_us);
+    if (head->completed_us)
+        add_time(to, " completed=\"", head->completed_us);
     add_time(to, " from=\"", head->from_us);
     add_time(to, " until=\"", head->until_us);
     if (head->coverage)
@@ -203,15 +245,22 @@ document_entry(struct buf *to, enum document_root root,
     xml_escape(to, entry->loc);
     BUF_ADD(to, "</loc>");
     if (entry->has_capability || entry->from_us != DATETIME_NONE ||
-        entry->until_us != DATETIME_NONE || entry->digest) {
+        entry->until_us != DATETIME_NONE || entry->at_us || entry->digest ||
+        entry->bytes) {
         BUF_ADD(to, "<rs:md");
         if (entry->has_capability) {
             BUF_ADD(to, " capability=\"");
             buf_add_text(to, capability_name(entry->capability));
             BUF_ADD(to, "\"");
         }
+        if (entry->at_us)
+            add_time(to, " at=\"", entry->at_us);
+        if (entry->completed_us)
+            add_time(to, " completed=\"", entry->completed_us);
         add_time(to, " from=\"", entry->from_us);
         add_time(to, " until=\"", entry->until_us);
+        if (entry->bytes)
+            add_bytes(to, entry->bytes);
         if (entry->digest)
             add_digest(to, entry->digest);
         BUF_ADD(to, "/>");

@@ -32,8 +32,10 @@ struct document_head {
     enum capability capability;
     const struct document_link *links;
     size_t n_links;
-    int64_t from_us;  /* DATETIME_NONE: no attribute */
-    int64_t until_us; /* DATETIME_NONE: no attribute */
+    int64_t from_us;      /* DATETIME_NONE: no attribute */
+    int64_t until_us;     /* DATETIME_NONE: no attribute */
+    int64_t at_us;        /* 0: no attribute */
+    int64_t completed_us; /* likewise */
     /* td:epoch, td:after, td:last, td:digest and, in heartbeats, td:now and
      * td:heartbeat (seconds); NULL: none. from and until are those above. */
     const struct coverage *coverage;
@@ -43,14 +45,24 @@ void document_header(struct buf *to, const struct document_head *head);
 void document_footer(struct buf *to, enum document_root root);
 struct slice document_footer_of(enum document_root root);
 
-/* An entry that names another document. */
+/* What is found at an address: a package of a dump. */
+struct document_bytes {
+    const char *type; /* media type */
+    uint64_t length;
+    struct digest sha256;
+};
+
+/* An entry that names another document, or a package. */
 struct document_entry {
     struct slice loc;
     int has_capability; /* write `capability`? */
     enum capability capability;
-    int64_t from_us;             /* or DATETIME_NONE */
-    int64_t until_us;            /* or DATETIME_NONE */
-    const struct digest *digest; /* td:digest; or NULL */
+    int64_t from_us;                    /* or DATETIME_NONE */
+    int64_t until_us;                   /* or DATETIME_NONE */
+    int64_t at_us;                      /* or 0 */
+    int64_t completed_us;               /* or 0 */
+    const struct digest *digest;        /* td:digest; or NULL */
+    const struct document_bytes *bytes; /* or NULL */
     const struct document_link *links;
     size_t n_links;
 };
@@ -62,5 +74,8 @@ void document_entry(struct buf *to, enum document_root root,
  * (tab, LF, CR) as references, so that it can stand in content and in an
  * attribute (R-024). */
 void xml_escape(struct buf *to, struct slice text);
+
+/* Appends what was escaped that way, as it was. */
+void xml_unescape(struct buf *to, struct slice text);
 
 #endif

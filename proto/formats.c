@@ -63,6 +63,18 @@ format_entries_max(const struct format *format)
     return format->parser == &urlset_parser ? DOCUMENT_ENTRIES_MAX : SIZE_MAX;
 }
 
+bool
+format_is_for_resources(const struct format *format)
+{
+    return format->parser != &json_parser;
+}
+
+const char *
+formats_offered_for_resources(void)
+{
+    return "application/xml, application/x-ndjson";
+}
+
 static void
 begin(struct reader *reader)
 {
@@ -206,7 +218,8 @@ reader_end(struct reader *reader, struct problem *why)
     rc = place_problem(reader, reader->parser->end(reader->state, why), why);
     if (rc)
         return rc;
-    if (!reader_is_for_messages(reader) && reader->n_entries == 0) {
+    if (!reader_is_for_messages(reader) && reader->use != READER_RESOURCES &&
+        reader->n_entries == 0) {
         rc = problem(why, STATUS_INVALID, "no entries");
         if (why)
             why->entry = why->line = 0;
@@ -261,12 +274,33 @@ check_interval(const struct reader *reader, struct problem *why)
     return STATUS_OK;
 }
 
+/* What is there now did not happen, and at no time. */
+static enum status
+take_resource(struct entry *entry, struct problem *why)
+{
+    if (entry->has_kind)
+        return problem(why, STATUS_INVALID,
+                       "change: of a resource is told what it is, not what "
+                       "happened to it");
+    if (entry->change.datetime_us != DATETIME_NONE)
+        return problem(why, STATUS_INVALID,
+                       "datetime: is of a change, not of a resource");
+    for (size_t i = 0; i < entry->change.n_links; i++)
+        if (slice_is(entry->change.links[i].rel, REL_PATCH))
+            return problem(why, STATUS_INVALID,
+                           "link: a patch is of a change, not of a resource");
+    entry->change.kind = CHANGE_CREATED;
+    return STATUS_OK;
+}
+
 enum status
 reader_entry_end(struct reader *reader, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
-    if (!reader->entry.has_kind)
+    if (reader->use == READER_RESOURCES)
+        rc = take_resource(&reader->entry, why);
+    else if (!reader->entry.has_kind)
         rc = problem(why, STATUS_INVALID,
                      "no change: created, updated or deleted?");
     if (!rc)

@@ -12,6 +12,8 @@
 #ifndef PROTO_FORMATS_H
 #define PROTO_FORMATS_H
 
+#include <stdbool.h>
+
 #include "proto/change.h"
 #include "proto/coverage.h"
 #include "proto/problem.h"
@@ -34,11 +36,22 @@ const char *formats_offered(void);
  * documents of ResourceSync, and only their bytes are limited. */
 size_t format_entries_max(const struct format *format);
 
+/* Is it a form in which all resources of a set can be told? */
+bool format_is_for_resources(const struct format *format);
+
+/* What a 415 answer to something else offers. */
+const char *formats_offered_for_resources(void);
+
 /* What a reader is for. */
 enum reader_use {
-    READER_POST,   /* a source's post: strict, td:* but tags dropped */
-    READER_MESSAGE /* a message or document of a broker: td:* is read, and
-                      heartbeats without entries are fine */
+    READER_POST,     /* a source's post: strict, td:* but tags dropped */
+    READER_MESSAGE,  /* a message or document of a broker: td:* is read, and
+                        heartbeats without entries are fine */
+    READER_RESOURCES /* a source's resources as they are: a Resource List, or a
+                        Sitemap without anything of ResourceSync, or lines of
+                        NDJSON. Entries tell no change and no datetime (they
+                        are handed over as created); there may be none. Of td:*
+                        only tags */
 };
 
 /* At most `max_entries` changes go to `on_change`. NULL: no memory. */

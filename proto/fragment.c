@@ -2,15 +2,17 @@
 
 #include "proto/document.h"
 #include "proto/number.h"
+#include "proto/vocab.h"
 
 /* What stands around the parts that are looked for again (fragment.h has a
  * whole one). */
-#define OPEN       "<url><loc>"
-#define LOC_END    "</loc>"
-#define MD_OPEN    "<rs:md change=\""
-#define STAMP_TIME " datetime=\""
-#define STAMP_SEQ  "\" td:seq=\""
-#define CLOSE      "</url>\n"
+#define OPEN         "<url><loc>"
+#define LOC_END      "</loc>"
+#define MD_OPEN      "<rs:md change=\""
+#define STAMP_TIME   " datetime=\""
+#define STAMP_SEQ    "\" td:seq=\""
+#define STAMP_SOURCE " td:datetime=\""
+#define CLOSE        "</url>\n"
 
 #define SIZE(literal) (sizeof(literal) - 1)
 
@@ -228,8 +230,8 @@ fragment_stamp(char *to, const char *bytes, const struct fragment *f,
     p += number_write(p, seq);
     *p++ = '"';
     if (f->datetime_us != DATETIME_NONE && f->datetime_us != us) {
-        memcpy(p, " td:datetime=\"", SIZE(" td:datetime=\""));
-        p += SIZE(" td:datetime=\"");
+        memcpy(p, STAMP_SOURCE, SIZE(STAMP_SOURCE));
+        p += SIZE(STAMP_SOURCE);
         p += datetime_write_short(p, f->datetime_us);
         *p++ = '"';
     }
@@ -350,32 +352,209 @@ fragment_from_loc(struct slice fragment)
 }
 
 /* From the stamp on, the rest of the rs:md is ` NAME="VALUE"` again and again,
- * quotes in values escaped, then "/>". */
+ * quotes in values escaped, then "/>". Moves `rest` past the next one. */
+static bool
+next_attribute(struct slice *rest, struct slice *name, struct slice *value)
+{
+    const char *p = rest->data, *end = p + rest->size, *equals, *quote;
+
+    if (p == end || *p != ' ')
+        return false;
+    equals = memchr(p, '=', rest->size);
+    if (!equals || end - equals < 2)
+        return false;
+    quote = memchr(equals + 2, '"', (size_t)(end - equals) - 2);
+    if (!quote)
+        return false;
+    *name = (struct slice){p + 1, (size_t)(equals - p) - 1};
+    *value = (struct slice){equals + 2, (size_t)(quote - equals) - 2};
+    *rest = (struct slice){quote + 1, (size_t)(end - quote) - 1};
+    return true;
+}
+
+static struct slice
+attributes_of(struct slice fragment, uint32_t stamp)
+{
+    return (struct slice){fragment.data + stamp, fragment.size - stamp};
+}
+
 void
 fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
                 struct slice *tags)
 {
-    const char *p = fragment.data + stamp;
-    const char *end = fragment.data + fragment.size;
+    struct slice rest = attributes_of(fragment, stamp), name, value;
 
     *type = *tags = (struct slice){NULL, 0};
-    while (p < end && *p == ' ') {
-        const char *equals = memchr(p, '=', (size_t)(end - p));
-        struct slice name = {p + 1, 0}, value;
-        const char *quote;
-
-        if (!equals || end - equals < 2)
-            return;
-        name.size = (size_t)(equals - name.data);
-        value.data = equals + 2;
-        quote = memchr(value.data, '"', (size_t)(end - value.data));
-        if (!quote)
-            return;
-        value.size = (size_t)(quote - value.data);
+    while (next_attribute(&rest, &name, &value))
         if (slice_is(name, "type"))
             *type = value;
         else if (slice_is(name, "td:tags"))
             *tags = value;
-        p = quote + 1;
+}
+
+void
+fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
+               uint64_t *length)
+{
+    struct slice rest = attributes_of(fragment, stamp), name, value;
+
+    *hash = (struct slice){NULL, 0};
+    *length = LENGTH_NONE;
+    while (next_attribute(&rest, &name, &value))
+        if (slice_is(name, "hash"))
+            *hash = value;
+        else if (slice_is(name, "length") && !number_read(value, length))
+            *length = LENGTH_NONE;
+}
+
+/* Of what stands between the rs:md and the closing tag, all rs:ln whose `rel`
+ * comes first, as add_link has it; "<" begins nothing else. */
+static void
+add_links(struct buf *to, const char *p, const char *end)
+{
+    static const char patch[] = "<rs:ln rel=\"" REL_PATCH "\"";
+
+    while (p < end) {
+        const char *next = memchr(p + 1, '<', (size_t)(end - p) - 1);
+        size_t size = (size_t)((next ? next : end) - p);
+
+        if (size < SIZE(patch) || memcmp(p, patch, SIZE(patch)))
+            buf_add(to, p, size);
+        p += size;
     }
+}
+
+void
+fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
+{
+    const char *end = fragment.data + fragment.size;
+    /* In front of the stamp stands the change, all three as long; in it the
+     * seq, which fragment_view has read, and behind that the source's time,
+     * perhaps. */
+    const char *seq =
+        fragment.data + stamp + SIZE(STAMP_TIME) + DATETIME_SIZE + 1;
+    const char *digits = seq + SIZE(STAMP_SEQ) - 1;
+    const char *quote = memchr(digits, '"', (size_t)(end - digits));
+    struct slice rest = {quote + 1, (size_t)(end - quote) - 1};
+
+    buf_add(to, fragment.data, stamp - SIZE(" change=\"created\""));
+    buf_add(to, seq, (size_t)(rest.data - seq));
+    if (SKIP(&rest, STAMP_SOURCE)) {
+        quote = memchr(rest.data, '"', rest.size);
+        if (quote)
+            rest.data = quote + 1;
+    }
+    quote = memchr(rest.data, '<', (size_t)(end - rest.data));
+    buf_add(to, rest.data, (size_t)((quote ? quote : end) - rest.data));
+    if (quote)
+        add_links(to, quote, end);
+}
+
+/* Where the attributes of the rs:md begin: their first space. "<" stands in
+ * values as a reference. */
+static uint32_t
+attributes_at(struct slice entry)
+{
+    const char *md = memmem(entry.data, entry.size, "<rs:md ", SIZE("<rs:md "));
+
+    return md ? (uint32_t)(md - entry.data) + SIZE("<rs:md")
+              : (uint32_t)entry.size;
+}
+
+void
+fragment_names(struct slice entry, struct slice *loc, struct slice *type)
+{
+    struct slice rest = fragment_from_loc(entry), tags;
+
+    *loc = slice_take(&rest, '<');
+    fragment_labels(entry, attributes_at(entry), type, &tags);
+}
+
+static void
+add_member(struct buf *to, const struct fragment_member *member,
+           struct slice hash, uint64_t length)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    if (hash.size == 0) {
+        digest_write(text, member->digest);
+        BUF_ADD(to, " hash=\"");
+        buf_add(to, text, sizeof(text));
+        BUF_ADD(to, "\"");
+    }
+    if (length == LENGTH_NONE)
+        add_length(to, member->length);
+    ADD_ATTRIBUTE(to, "path", member->path);
+}
+
+void
+fragment_in_manifest(struct buf *to, struct slice entry,
+                     const struct fragment_member *member)
+{
+    uint32_t at = attributes_at(entry);
+    struct slice rest = attributes_of(entry, at), name, value, hash;
+    uint64_t length;
+
+    fragment_bytes(entry, at, &hash, &length);
+    while (next_attribute(&rest, &name, &value))
+        ;
+    buf_add(to, entry.data, (size_t)(rest.data - entry.data));
+    if (member)
+        add_member(to, member, hash, length);
+    buf_add_slice(to, slice_take(&rest, '>'));
+    BUF_ADD(to, ">");
+    add_links(to, rest.data, rest.data + rest.size);
+}
+
+/* Where the kind begins that stands in front of the hole. */
+#define KIND_BEFORE SIZE("created\"")
+
+bool
+fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
+{
+    size_t same = hole - SIZE(" change=\"created\"");
+    const char *seq = &STAMP_SEQ[1]; /* without the quote in front */
+    size_t seq_size = SIZE(STAMP_SEQ) - 1;
+    struct slice rest = {fragment.data + hole, fragment.size - hole};
+    const char *quote;
+
+    if (entry.size < same + seq_size ||
+        memcmp(entry.data, fragment.data, same) != 0)
+        return false;
+    entry.data += same;
+    entry.size -= same;
+    if (memcmp(entry.data, seq, seq_size) != 0)
+        return false;
+    entry.data += seq_size;
+    entry.size -= seq_size;
+    quote = memchr(entry.data, '"', entry.size);
+    if (!quote)
+        return false;
+    entry.size -= (size_t)(quote + 1 - entry.data);
+    entry.data = quote + 1;
+    return slice_equal(rest, entry);
+}
+
+void
+fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind)
+{
+    memcpy(fragment + hole - KIND_BEFORE, change_kind_name(kind),
+           KIND_BEFORE - 1);
+}
+
+void
+fragment_write_deleted(struct buf *out, struct slice entry, struct fragment *f)
+{
+    struct slice loc = fragment_from_loc(entry);
+    const char *end = memchr(loc.data, '<', loc.size);
+    size_t start = out->size;
+
+    loc.size = end ? (size_t)(end - loc.data) : loc.size;
+    BUF_ADD(out, OPEN);
+    buf_add_slice(out, loc);
+    BUF_ADD(out, LOC_END MD_OPEN "deleted\"");
+    f->hole = (uint32_t)(out->size - start);
+    BUF_ADD(out, "/>" CLOSE);
+    f->size = (uint32_t)(out->size - start);
+    f->datetime_us = DATETIME_NONE;
 }

@@ -18,10 +18,12 @@
 #ifndef PROTO_FRAGMENT_H
 #define PROTO_FRAGMENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/buf.h"
 #include "proto/change.h"
+#include "proto/hash.h"
 
 /* Longest fragment, stamped. An entry has a loc of 2,048 characters, links and
  * attributes: 256 KiB is generous, and a closed list's block (256 KiB) and a
@@ -80,5 +82,65 @@ struct slice fragment_from_loc(struct slice fragment);
 /* The values of `type` and `td:tags`, escaped; empty where there is none. */
 void fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
                      struct slice *tags);
+
+/* What it tells of the bytes: the values of `hash` (a normalised list, in which
+ * nothing is escaped; empty where there is none) and `length` (or LENGTH_NONE).
+ */
+void fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
+                    uint64_t *length);
+
+/* Appends what a Resource List has of the resource (R-085, R-088): the stamped
+ * fragment of a created or updated one without what was of the event, its
+ * change and times; td:seq stays. Links to patches are of Change Lists only
+ * (R-243).
+ *
+ *   <url><loc>http://example.com/a</loc><lastmod>2026-04-01T18:09:00Z</lastmod>
+ *   <rs:md td:seq="7" hash="md5:..." length="3" type="text/csv"/><rs:ln .../>
+ *   </url>\n
+ */
+void fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp);
+
+/* Entries of manifests, out of those of lists: stamped ones as well as those of
+ * fragment_resource. */
+
+/* The loc and the type of an entry, escaped; empty where there is none. */
+void fragment_names(struct slice entry, struct slice *loc, struct slice *type);
+
+/* A member of a package: the bytes of an entry. */
+struct fragment_member {
+    struct slice path;           /* with its leading slash */
+    const struct digest *digest; /* SHA-256 */
+    uint64_t length;
+};
+
+/* Appends what a manifest has of an entry: where its member is (R-114, R-195)
+ * and, where the entry does not tell them, the hash and the length of that
+ * (R-116). NULL: it has none (R-196). Links to patches are left out: packages
+ * have none of these (R-200).
+ *
+ *   <url><loc>http://example.com/a</loc><rs:md change="created" datetime="..."
+ *   td:seq="7" type="text/csv" hash="sha-256:..." length="3"
+ *   path="/resources/000000000001.csv"/></url>\n
+ */
+void fragment_in_manifest(struct buf *to, struct slice entry,
+                          const struct fragment_member *member);
+
+/* How much longer than the entry that is at most, with a path of 48 bytes. */
+#define FRAGMENT_MEMBER_MAX 192
+
+/* Resources that a source told whole, kept as fragments with a hole. */
+
+/* Does the entry of a resource, as fragment_resource makes it, tell what the
+ * fragment of a created one does? The seq is no part of it. */
+bool fragment_is_resource(struct slice fragment, uint32_t hole,
+                          struct slice entry);
+
+/* Changes the kind of a fragment with a hole. */
+void fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind);
+
+/* Appends the fragment that tells of the end of the resource that `entry`
+ * (fragment_resource) describes, and describes it in `*f`. */
+void fragment_write_deleted(struct buf *out, struct slice entry,
+                            struct fragment *f);
 
 #endif

@@ -29,10 +29,16 @@ static const struct algorithm {
 #define N_ALGORITHMS (sizeof(algorithms) / sizeof(algorithms[0]))
 
 void
+digest_sha256(struct digest *d, struct slice text)
+{
+    SHA256((const unsigned char *)(text.data ? text.data : ""), text.size,
+           d->bytes);
+}
+
+void
 digest_start(struct digest *d, struct slice epoch)
 {
-    SHA256((const unsigned char *)(epoch.data ? epoch.data : ""), epoch.size,
-           d->bytes);
+    digest_sha256(d, epoch);
 }
 
 void
@@ -232,4 +238,18 @@ hash_next(struct slice *list, struct slice *algorithm, struct slice *digits)
     *digits =
         (struct slice){colon + 1, (size_t)(word.data + word.size - colon - 1)};
     return true;
+}
+
+bool
+hash_find_sha256(struct slice list, struct digest *d)
+{
+    struct slice algorithm, digits;
+
+    while (hash_next(&list, &algorithm, &digits))
+        if (slice_is(algorithm, "sha-256"))
+            return !digest_read(
+                (struct slice){algorithm.data,
+                               algorithm.size + 1 + digits.size},
+                d);
+    return false;
 }

@@ -17,6 +17,9 @@ struct digest {
     uint8_t bytes[DIGEST_SIZE];
 };
 
+/* SHA-256 of the bytes of `text`. Any thread. */
+void digest_sha256(struct digest *d, struct slice text);
+
 /* The digest of a log that has no entries: SHA-256 of its epoch's text. */
 void digest_start(struct digest *d, struct slice epoch);
 
@@ -34,6 +37,9 @@ MUST_CHECK enum status digest_read(struct slice text, struct digest *d);
  * algorithm, one named twice, a digest of the wrong length, an empty list. */
 MUST_CHECK enum status hash_normalise(struct buf *to, struct slice text,
                                       struct problem *why);
+
+/* The SHA-256 that a normalised list has; false: it has none. */
+bool hash_find_sha256(struct slice list, struct digest *d);
 
 /* The next "algorithm:digest" of a normalised list: fills both and returns
  * true, and moves `list` past it; false at the end. */

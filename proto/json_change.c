@@ -129,16 +129,10 @@ add_link(struct buf *to, const struct link *link)
     BUF_ADD(to, "}");
 }
 
-void
-json_change(struct buf *to, const struct change *change)
+/* What a source tells of a resource. */
+static void
+add_resource(struct buf *to, const struct change *change)
 {
-    BUF_ADD(to, "{\"loc\":");
-    json_string(to, change->loc);
-    BUF_ADD(to, ",\"change\":\"");
-    buf_add_text(to, change_kind_name(change->kind));
-    BUF_ADD(to, "\"");
-    ADD_TIME(to, "datetime", change->datetime_us, add_time);
-    ADD_TIME(to, "sourceDatetime", change->source_us, add_time_short);
     ADD_TIME(to, "lastmod", change->lastmod_us, add_time_short);
     add_hash(to, change->hash);
     add_length(to, change->length);
@@ -154,10 +148,32 @@ json_change(struct buf *to, const struct change *change)
     if (change->n_links > 0)
         BUF_ADD(to, "]");
     add_attributes(to, change->attributes, change->n_attributes);
+}
+
+void
+json_change(struct buf *to, const struct change *change)
+{
+    BUF_ADD(to, "{\"loc\":");
+    json_string(to, change->loc);
+    BUF_ADD(to, ",\"change\":\"");
+    buf_add_text(to, change_kind_name(change->kind));
+    BUF_ADD(to, "\"");
+    ADD_TIME(to, "datetime", change->datetime_us, add_time);
+    ADD_TIME(to, "sourceDatetime", change->source_us, add_time_short);
+    add_resource(to, change);
     if (change->seq > 0) {
         BUF_ADD(to, ",\"seq\":");
         buf_add_number(to, change->seq);
     }
+    BUF_ADD(to, "}");
+}
+
+void
+json_resource(struct buf *to, const struct change *change)
+{
+    BUF_ADD(to, "{\"loc\":");
+    json_string(to, change->loc);
+    add_resource(to, change);
     BUF_ADD(to, "}");
 }
 

@@ -26,6 +26,9 @@
 /* Appends a change as a JSON object. */
 void json_change(struct buf *to, const struct change *change);
 
+/* The same of a resource as it is: without what was of the event. */
+void json_resource(struct buf *to, const struct change *change);
+
 /* Appends a message up to and with "changes":[ ; the caller adds the changes
  * with commas between and json_message_end. `next` is the URL of the change
  * memory's next page, or empty. */

@@ -92,6 +92,14 @@ document_capability(struct reader *reader, struct slice value,
     enum capability capability = CAP_CHANGE_NOTIFICATION;
     bool is_known = !capability_of(value, &capability);
 
+    if (reader->use == READER_RESOURCES) {
+        if (!is_known || capability != CAP_RESOURCELIST)
+            return problem(why, STATUS_INVALID,
+                           "capability: not resourcelist: \"%s\"",
+                           problem_quote(value).text);
+        reader->capability = (int)capability;
+        return STATUS_OK;
+    }
     if (!is_known && !reader->takes_any_capability)
         return problem(why, STATUS_INVALID, "capability: unknown: \"%s\"",
                        problem_quote(value).text);
@@ -105,6 +113,30 @@ document_capability(struct reader *reader, struct slice value,
     }
     reader->capability = (int)capability;
     return STATUS_OK;
+}
+
+/* The time of a document: R-015 of changes, R-086 of resources. */
+static enum status
+document_time(struct md_reader *md, const struct xml_attribute *a,
+              struct problem *why)
+{
+    struct coverage *coverage = &md->reader->coverage;
+    bool is_from = is_word(md, a->name, W_FROM);
+    bool is_until = is_word(md, a->name, W_UNTIL);
+    bool is_of_changes = is_from || is_until;
+    const char *name = is_word(md, a->name, W_AT) ? "at" : "completed";
+    int64_t us;
+
+    if (is_of_changes != (md->reader->use != READER_RESOURCES))
+        return md_refuse("rs:md", a,
+                         is_of_changes
+                             ? "is for lists of changes, not of resources"
+                             : "is for lists of resources, not of changes",
+                         why);
+    if (!is_of_changes)
+        return entry_time(name, xml_value(a), &us, why);
+    return entry_time(is_from ? "from" : "until", xml_value(a),
+                      is_from ? &coverage->from_us : &coverage->until_us, why);
 }
 
 enum status
@@ -126,14 +158,11 @@ md_read_document(struct md_reader *md, const struct xml_element *element,
             continue;
         } else if (is_word(md, a->name, W_CAPABILITY)) {
             rc = document_capability(reader, value, why);
-        } else if (is_word(md, a->name, W_FROM)) {
-            rc = entry_time("from", value, &reader->coverage.from_us, why);
-        } else if (is_word(md, a->name, W_UNTIL)) {
-            rc = entry_time("until", value, &reader->coverage.until_us, why);
-        } else if (is_word(md, a->name, W_AT) ||
+        } else if (is_word(md, a->name, W_FROM) ||
+                   is_word(md, a->name, W_UNTIL) ||
+                   is_word(md, a->name, W_AT) ||
                    is_word(md, a->name, W_COMPLETED)) {
-            rc = md_refuse("rs:md", a,
-                           "is for lists of resources, not of changes", why);
+            rc = document_time(md, a, why);
         } else {
             rc = md_refuse("rs:md", a, "is not for a document", why);
         }

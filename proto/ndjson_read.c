@@ -24,7 +24,7 @@ is_space(char c)
 static enum status
 begin_line(struct ndjson *n, char first, struct problem *why)
 {
-    if (n->reader->use != READER_POST)
+    if (n->reader->use == READER_MESSAGE)
         return problem(why, STATUS_UNSUPPORTED, "no message is NDJSON");
     if (first != '{')
         return problem(why, STATUS_MALFORMED,

@@ -4,6 +4,7 @@
 #ifndef PROTO_URI_H
 #define PROTO_URI_H
 
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -36,6 +37,12 @@ long uri_decode(struct slice text, char *to);
 /* Percent-encodes all of `text` that is not unreserved into `to`, which has
  * room for 3 * text.size bytes, and returns the size. */
 size_t uri_encode(struct slice text, char *to);
+
+/* Appends what `reference` means in a document whose URL is `base` (RFC 3986
+ * section 5.2), whose fragment does not count: an absolute URL is itself. Only
+ * put together, not judged: `base` is absolute, `reference` may be anything. In
+ * uri_resolve.c. */
+void uri_resolve(struct buf *to, struct slice base, struct slice reference);
 
 /* May `c` stand for itself everywhere (RFC 3986 section 2.3): letters, digits,
  * "-._~"? */

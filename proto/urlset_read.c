@@ -93,7 +93,7 @@ start_in_root(struct urlset *u, const struct xml_element *element,
     }
     if (!is_word(&u->md, element->name, W_URL))
         return refuse_element(u, element, why);
-    if (!u->has_md)
+    if (!u->has_md && u->md.reader->use != READER_RESOURCES)
         return problem(why, STATUS_INVALID,
                        "no rs:md with a capability before the first entry");
 
@@ -225,7 +225,7 @@ urlset_end(void *user, struct problem *why)
         return reader_entry_end(u->md.reader, why);
     default:
         u->place = PLACE_DOCUMENT;
-        if (!u->has_md)
+        if (!u->has_md && u->md.reader->use != READER_RESOURCES)
             return problem(why, STATUS_INVALID, "no rs:md with a capability");
         return STATUS_OK;
     }

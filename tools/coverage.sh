@@ -134,10 +134,17 @@ TEXT
             next
         }
         FILENAME == ARGV[3] && /^partly [RW]-/ {
-            lacks[$2] = $0
-            sub(/^partly [^ ]+ +/, "", lacks[$2])
-            if (!($2 in what))
-                problem($2 " does not exist")
+            from = to = substr($2, 3, 3)
+            if ($2 ~ /^[RW]-[0-9][0-9][0-9]-[RW]-/)
+                to = substr($2, 9, 3)
+            reason = $0
+            sub(/^partly [^ ]+ +/, "", reason)
+            for (i = from + 0; i <= to + 0; i++) {
+                number = sprintf("%s%03d", substr($2, 1, 2), i)
+                lacks[number] = reason
+                if (!(number in what))
+                    problem(number " does not exist")
+            }
             next
         }
         FILENAME == ARGV[3] && /^[RW]-/ {

@@ -2,8 +2,16 @@
 
 #include <stdlib.h>
 
+#include "broker/archive/changedumps.h"
+#include "broker/archive/checking.h"
+#include "broker/archive/contents.h"
+#include "broker/archive/fetching.h"
+#include "broker/archive/folding.h"
+#include "broker/archive/generation.h"
+#include "broker/archive/renewal.h"
 #include "broker/archive/retain.h"
 #include "broker/archive/rotate.h"
+#include "broker/archive/uploads.h"
 #include "broker/base/clock.h"
 #include "broker/base/thread.h"
 
@@ -13,7 +21,26 @@
 struct archiver {
     struct thread thread;
     struct rotation rotation;
+    struct folding folding;
+    struct contents *contents;
+    struct checking checking;
+    struct fetching fetching;
+    struct uploads uploads;
+    struct renewal renewal;
+    struct changedumps changedumps;
 };
+
+/* Who is about to place something in the folder of a set waits meanwhile. */
+static bool
+purge_some(struct archiver *a)
+{
+    bool is_more;
+
+    contents_shut(a->contents);
+    is_more = rotate_purge_some(&a->rotation);
+    contents_unshut(a->contents);
+    return is_more;
+}
 
 static void
 archiver_run(struct thread *t)
@@ -29,18 +56,49 @@ archiver_run(struct thread *t)
         if (now_us - looked_us >= ROUND_US) {
             rotate_by_age(&a->rotation);
             retain_all(a->rotation.registry);
+            folding_look(&a->folding);
+            contents_look(a->contents);
+            fetching_look(&a->fetching);
+            renewal_look(&a->renewal);
+            changedumps_look(&a->changedumps);
             looked_us = now_us;
         }
-        /* After each file the thread looks whether it is to end. */
+        /* After each step the thread looks whether it is to end, and within
+         * those that take long: of a processor that others want it gets next to
+         * nothing, and who lowered its priority may not raise it again
+         * (RLIMIT_NICE). So what is not done in milliseconds is given up when
+         * the log is ending (log_ending), for it could not be told either. What
+         * is not filed yet makes the database grow, what is not folded nothing:
+         * that comes last, and what is built of it along with it. */
         wait_us = rotate_file_one(&a->rotation) ? 0 : ROUND_US;
-        if (rotate_purge_some(&a->rotation))
+        if (purge_some(a))
+            wait_us = 0;
+        if (wait_us > 0 && generation_sweep_one(a->rotation.registry))
+            wait_us = 0;
+        if (uploads_some(&a->uploads, &a->folding))
+            wait_us = 0;
+        if (wait_us > 0 && folding_some(&a->folding))
+            wait_us = 0;
+        if (wait_us > 0 && contents_some(a->contents))
+            wait_us = 0;
+        if (fetching_some(&a->fetching))
+            wait_us = 0;
+        if (renewal_some(&a->renewal))
+            wait_us = 0;
+        if (changedumps_some(&a->changedumps))
             wait_us = 0;
     }
+    fetching_close(&a->fetching);
+    uploads_end(&a->uploads);
+    renewal_fini(&a->renewal);
+    changedumps_fini(&a->changedumps);
+    contents_close(a->contents);
+    folding_fini(&a->folding);
 }
 
 enum status
 archiver_open(struct archiver **archiver, struct registry *registry,
-              struct problem *why)
+              const struct networks *allowed, struct problem *why)
 {
     struct archiver *a = calloc(1, sizeof(*a));
     enum status rc;
@@ -48,19 +106,52 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     if (!a)
         return problem(why, STATUS_MEMORY, "no memory for the archive");
     rotation_init(&a->rotation, registry);
-    *archiver = a; /* first: what the thread closes wakes it */
-    rc = thread_start(&a->thread, "archive", archiver_run, a, why);
-    if (rc) {
-        *archiver = NULL;
-        free(a);
-    }
+    folding_init(&a->folding, registry);
+    rc = uploads_init(&a->uploads, registry, a, why);
+    if (!rc)
+        rc = contents_new(&a->contents, registry, why);
+    renewal_init(&a->renewal, registry, &a->folding, a->contents, &a->thread);
+    changedumps_init(&a->changedumps, registry, a->contents);
+    if (!rc)
+        rc = fetching_open(&a->fetching, registry, a->contents, allowed,
+                           &a->thread, why);
+    if (!rc)
+        rc = checking_init(&a->checking, registry, a->contents, why);
+    if (rc)
+        archiver_close(a);
+    else
+        *archiver = a;
     return rc;
+}
+
+enum status
+archiver_start(struct archiver *a, struct problem *why)
+{
+    return thread_start(&a->thread, "archive", archiver_run, a, why);
 }
 
 void
 archiver_wake(struct archiver *a)
 {
     thread_wake(&a->thread);
+}
+
+struct uploads *
+archiver_uploads(struct archiver *a)
+{
+    return &a->uploads;
+}
+
+struct contents *
+archiver_contents(struct archiver *a)
+{
+    return a->contents;
+}
+
+enum status
+archiver_order(struct archiver *a, struct renewal_order *order)
+{
+    return renewal_order(&a->renewal, order);
 }
 
 unsigned
@@ -72,13 +163,21 @@ archiver_failures(struct archiver *a)
 void
 archiver_stop(struct archiver *a)
 {
-    if (a)
-        thread_stop(&a->thread);
+    if (!a)
+        return;
+    checking_stop(&a->checking);
+    thread_stop(&a->thread);
 }
 
 void
 archiver_close(struct archiver *a)
 {
     archiver_stop(a);
+    if (a) {
+        checking_fini(&a->checking);
+        fetching_close(&a->fetching); /* where the thread never began */
+        contents_free(a->contents);
+        uploads_fini(&a->uploads);
+    }
     free(a);
 }

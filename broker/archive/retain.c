@@ -1,5 +1,6 @@
 #include "broker/archive/retain.h"
 
+#include "broker/archive/changedumps.h"
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 
@@ -7,15 +8,14 @@
  * have to be looked at. The next ones come in the next round. */
 #define STEP_LISTS 256
 
-/* How many of the oldest lists are too many. */
+/* How many of `n`, the oldest, are too many. */
 static uint64_t
-over_number(struct set *set, const struct head *head)
+over_number(struct set *set, uint64_t n)
 {
     uint64_t retain =
         atomic_load_explicit(&set->retain_lists, memory_order_relaxed);
-    uint64_t closed = head->list - head->first_list;
 
-    return retain > 0 && closed > retain ? closed - retain : 0;
+    return retain > 0 && n > retain ? n - retain : 0;
 }
 
 /* Lists that ended before it are too old; INT64_MIN: none is. */
@@ -38,6 +38,45 @@ may_be_old(const struct set *set, const struct head *head, int64_t before_us)
             set->oldest_until_us < before_us);
 }
 
+/* Is what the list tells in the set's content, if it keeps any? What that is
+ * has no other witness: which file an entry told of. */
+static bool
+is_in_content(struct set *set, const struct list_info *list)
+{
+    if (atomic_load_explicit(&set->content, memory_order_relaxed) ==
+            CONTENT_NONE ||
+        set->content_at.seq >= list->last)
+        return true;
+    set->content_at.wanted = list->last;
+    return false;
+}
+
+/* Is what the list tells in the set's state, so that no crash can take it from
+ * there? If not, the fold is asked for it. The framework log has no state. */
+static bool
+is_folded(struct set *set, const struct list_info *list)
+{
+    if (set == registry_framework_set(set->registry))
+        return true;
+    if (set->folded_kept >= list->last)
+        return is_in_content(set, list);
+    set->folded_wanted = list->last;
+    return false;
+}
+
+/* How many of the `n` lists that may go do: none that is to stay for its Change
+ * Dump, unless too many wait. */
+static size_t
+without_awaited(struct set *set, const struct list_info *lists, size_t n)
+{
+    if (n > RETAIN_WAITING || set == registry_framework_set(set->registry))
+        return n;
+    for (size_t i = 0; i < n; i++)
+        if (changedumps_await(set, lists[i].number))
+            return i;
+    return n;
+}
+
 static enum status
 retire(struct set *set, const struct head *head, uint64_t over,
        int64_t before_us, struct problem *why)
@@ -52,26 +91,79 @@ retire(struct set *set, const struct head *head, uint64_t over,
     set->oldest_list = lists[0].number;
     set->oldest_until_us = lists[0].until_us;
     while (going < n && lists[going].is_filed &&
-           (going < over || lists[going].until_us < before_us))
+           (going < over || lists[going].until_us < before_us) &&
+           is_folded(set, &lists[going]))
         going++;
+    going = without_awaited(set, lists, going);
     if (going == 0)
         return STATUS_OK;
     return log_retire(log, set->log, lists, going,
                       registry_config(set->registry)->remove_grace_us, why);
 }
 
+/* Generations of an archive: the same, except that the last one stays. What
+ * has gone is served for a while still, to who is reading it. */
+static enum status
+unarchive(struct set *set, enum generation_kind kind,
+          const struct generations *all, uint64_t over, int64_t before_us,
+          struct problem *why)
+{
+    struct log *log = registry_log(set->registry);
+    struct generation some[STEP_LISTS + 1];
+    size_t n = STEP_LISTS + 1, going = 0;
+    enum status rc = log_generations(log, set->log, kind, all->first_archived,
+                                     some, &n, why);
+
+    if (rc || n == 0)
+        return rc;
+    set->oldest[kind].number = some[0].number;
+    set->oldest[kind].completed_us = some[0].completed_us;
+    while (going + 1 < n &&
+           (going < over || some[going].completed_us < before_us))
+        going++;
+    if (going == 0)
+        return STATUS_OK;
+    return log_unarchive(log, set->log, some, going,
+                         registry_config(set->registry)->remove_grace_us, why);
+}
+
+static enum status
+retain_generations(struct set *set, enum generation_kind kind,
+                   const struct generations *all, int64_t before_us,
+                   struct problem *why)
+{
+    uint64_t over = over_number(set, all->n_archived);
+    bool may_be_old = before_us != INT64_MIN && all->n_archived > 1 &&
+                      (set->oldest[kind].number != all->first_archived ||
+                       set->oldest[kind].completed_us < before_us);
+
+    return over > 0 || may_be_old
+               ? unarchive(set, kind, all, over, before_us, why)
+               : STATUS_OK;
+}
+
+static enum status
+retain_lists(struct set *set, const struct head *head, int64_t before_us,
+             struct problem *why)
+{
+    uint64_t over = over_number(set, head->list - head->first_list);
+
+    return over > 0 || may_be_old(set, head, before_us)
+               ? retire(set, head, over, before_us, why)
+               : STATUS_OK;
+}
+
 static bool
 retain_set(struct set *set, const struct head *head, void *user)
 {
     struct problem why = {""};
-    uint64_t over = over_number(set, head);
     int64_t before_us = too_old_us(set);
-    enum status rc;
+    enum status rc = retain_lists(set, head, before_us, &why);
 
     (void)user;
-    if (over == 0 && !may_be_old(set, head, before_us))
-        return true;
-    rc = retire(set, head, over, before_us, &why);
+    for (int kind = 0; !rc && kind < GENERATION_KINDS; kind++)
+        rc = retain_generations(set, (enum generation_kind)kind,
+                                &head->generations[kind], before_us, &why);
     if (rc && rc != STATUS_STOPPED && rc != STATUS_GONE)
         diag(DIAG_WARNING, "archive",
              "%s: old lists stay, and will be tried again: %s", set->name,

@@ -57,8 +57,49 @@ static const struct option rows[] = {
      "closed lists in the Change List Index, and in one document of the "
      "archive, which has an index when there are more"},
 
+    /* The longest URLs, all of them escaped, take 10 KB an entry: so no Source
+     * Description has more than 50 MB (R-027). */
+    {"description-sets", "N", COUNT(description_sets, 1, 5000), "5000",
+     "sets in the Source Description, which has an index when there are more"},
+
+    {"resource-list-every", "SECONDS",
+     SECONDS(resource_list_every_us, 0, 3650 * DAY), "3600",
+     "build the Resource List of a set anew so long after the last one, if the "
+     "set has changed; 0 is on demand only"},
+    {"resource-list-keep", "daily|none|N", KEEP(resource_list_keep, 1, 1000000),
+     "daily",
+     "Resource Lists that the archive keeps: the first of each day, none, or "
+     "every Nth"},
+    {"resource-list-entries", "N", COUNT(resource_list_entries, 1, 50000),
+     "50000",
+     "resources in a Resource List, which has an index when there are "
+     "more"},
+
+    {"content", "none|fetch|inline",
+     CHOICE(content, enum content_mode, CONTENT_NONE), "none",
+     "keep the bytes of resources: fetch them after a change, or take them "
+     "inline, with the change"},
+
+    {"resource-dump-every", "SECONDS",
+     SECONDS(resource_dump_every_us, 0, 3650 * DAY), "86400",
+     "build the Resource Dump of a set that keeps content anew so long after "
+     "the last one, if the set has changed; 0 is on demand only"},
+    {"resource-dump-keep", "daily|none|N", KEEP(resource_dump_keep, 1, 1000000),
+     "none",
+     "Resource Dumps that the archive keeps: the first of each day, none, or "
+     "every Nth"},
+    {"package-bytes", "BYTES", BYTES(package_bytes, KIB, 1024 * GIB), "1G",
+     "largest ZIP package of a dump; content that is larger has one of its "
+     "own"},
+
     {"max-body", "BYTES", BYTES(max_body, KIB, GIB), "50M",
      "largest body of a request, also when inflated"},
+    {"max-resources-body", "BYTES", BYTES(max_resources_body, KIB, 1024 * GIB),
+     "4G",
+     "largest body that tells all resources of a set, also when inflated"},
+    {"max-content", "BYTES", BYTES(max_content, KIB, 1024 * GIB), "4G",
+     "largest body of a post that brings the content of its changes along, and "
+     "largest content that is fetched"},
     {"ingest-bytes", "BYTES", BYTES(ingest_bytes, MIB, 1024 * GIB), "256M",
      "memory for all posts at work; what needs more is answered 503"},
     {"tail-bytes", "BYTES", BYTES(tail_bytes, MIB, 1024 * GIB), "64M",
@@ -113,7 +154,27 @@ static const struct option rows[] = {
     {"relay-bytes", "BYTES", BYTES(relay_bytes, MIB, 1024 * GIB), "256M",
      "bytes of documents kept of a relay, the latest"},
     {"allow-callbacks", "CIDR,...", TEXT(allow_callbacks), NULL,
-     "networks that may be called although they are not public"},
+     "networks that may be called although they are not public, also for "
+     "content"},
+
+    {"fetch-connections", "N", COUNT(fetch_connections, 1, 1000), "8",
+     "connections for fetching content at most"},
+    {"fetch-host-connections", "N", COUNT(fetch_host_connections, 1, 1000), "2",
+     "connections to one host and port of them"},
+    {"fetch-timeout", "SECONDS",
+     SECONDS(fetch_timeout_us, SECOND / 100, 7 * DAY), "3600",
+     "how long the fetch of one content may take"},
+    {"fetch-stall", "SECONDS",
+     SECONDS(fetch_stall_us, SECOND / 100, 3600 * SECOND), "30",
+     "a fetch ends when no byte has come for so long"},
+    {"fetch-retry-first", "SECONDS",
+     SECONDS(fetch_retry_first_us, SECOND / 1000, 3600 * SECOND), "10",
+     "pause after a fetch's first failure; it doubles with each"},
+    {"fetch-retry-max", "SECONDS",
+     SECONDS(fetch_retry_max_us, SECOND / 1000, 7 * DAY), "3600",
+     "longest pause between two tries of a fetch"},
+    {"fetch-tries", "N", COUNT(fetch_tries, 1, 1000), "12",
+     "content that could not be fetched so often is given up"},
 
     {"mqtt", "URL", OWN(read_mqtt), NULL,
      "tell an MQTT broker of all sets: mqtt://HOST[:PORT], or mqtts:// for "

@@ -26,6 +26,13 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+/* What a set keeps of the bytes of its resources. */
+enum content_mode {
+    CONTENT_NONE,
+    CONTENT_FETCH, /* the broker fetches them when a change has told of them */
+    CONTENT_INLINE /* they come along with the changes */
+};
+
 struct config {
     char listen_host[256];   /* an address or name to listen on */
     unsigned listen_port;    /* 0: any free one */
@@ -42,11 +49,21 @@ struct config {
     int64_t remove_grace_us; /* how long what was let go stays on disk */
     uint64_t index_lists;    /* closed lists in the index, and in a document of
                                 the archive: 1 to 49,999 */
-    uint64_t max_body;       /* bytes of one post */
-    uint64_t ingest_bytes;   /* bytes of all posts being read or committed */
-    uint64_t tail_bytes;     /* bytes of recent batches kept in memory */
-    uint64_t message_bytes;  /* largest message */
-    int64_t linger_us;       /* how long a commit waits for company */
+    uint64_t description_sets;      /* in a Source Description: 1 to 5,000 */
+    int64_t resource_list_every_us; /* 0: on demand only */
+    uint64_t resource_list_keep;    /* OPTION_KEEP_DAILY, ... */
+    uint64_t resource_list_entries; /* 1 to 50,000 */
+    enum content_mode content;
+    int64_t resource_dump_every_us; /* 0: on demand only */
+    uint64_t resource_dump_keep;    /* OPTION_KEEP_NONE, ... */
+    uint64_t package_bytes;
+    uint64_t max_body;           /* bytes of one post */
+    uint64_t max_resources_body; /* bytes of all resources of a set */
+    uint64_t max_content;  /* bytes of a post with its content, or of a fetch */
+    uint64_t ingest_bytes; /* bytes of all posts being read or committed */
+    uint64_t tail_bytes;   /* bytes of recent batches kept in memory */
+    uint64_t message_bytes; /* largest message */
+    int64_t linger_us;      /* how long a commit waits for company */
     int64_t heartbeat_us;
     int64_t request_timeout_us; /* a request must have arrived by then */
 
@@ -68,6 +85,15 @@ struct config {
     uint64_t relay_bytes;          /* likewise */
     char allow_callbacks[2048];    /* for networks_read, not judged yet; "":
                                       none */
+
+    /* Content that is fetched */
+    uint64_t fetch_connections;      /* in all */
+    uint64_t fetch_host_connections; /* to one host and port */
+    int64_t fetch_timeout_us;        /* of one fetch */
+    int64_t fetch_stall_us;          /* without a byte */
+    int64_t fetch_retry_first_us;
+    int64_t fetch_retry_max_us;
+    uint64_t fetch_tries; /* of one entry's content */
 
     char mqtt[512]; /* --mqtt: URL of the bridge "mqtt"; "": none */
     struct bridge_config *bridges; /* of --mqtt, then of the sections; NULL:

@@ -7,6 +7,10 @@
  * moments only (recovery, the start of a WAL); all else never waits. */
 #define BUSY_MS 5000
 
+/* Operations of SQLite's machine between two looks at whether it is to give up:
+ * some ten microseconds, and nothing that can be measured. */
+#define HEED_OPERATIONS 1000
+
 enum status
 db_problem(struct db *db, int result, const char *what, struct problem *why)
 {
@@ -19,12 +23,18 @@ db_problem(struct db *db, int result, const char *what, struct problem *why)
     if (result == SQLITE_IOERR_NOMEM)
         return STATUS_MEMORY;
     switch (result & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        db->is_damaged = true;
+        return STATUS_IO;
     case SQLITE_FULL:
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return STATUS_BUSY;
     case SQLITE_NOMEM:
         return STATUS_MEMORY;
+    case SQLITE_INTERRUPT:
+        return STATUS_STOPPED;
     default:
         return STATUS_IO;
     }
@@ -172,6 +182,7 @@ db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
     int result;
 
     db->handle = NULL;
+    db->is_damaged = false;
     snprintf(what, sizeof(what), "open %s", path);
     result = sqlite3_open_v2(path, &db->handle, flags, NULL);
     if (result) {
@@ -199,6 +210,21 @@ db_close(struct db *db)
      * that: the second version of close never fails. */
     sqlite3_close_v2(db->handle);
     db->handle = NULL;
+}
+
+static int
+look_at_end(void *user)
+{
+    const atomic_bool *is_ending = user;
+
+    return atomic_load_explicit(is_ending, memory_order_relaxed);
+}
+
+void
+db_heed(struct db *db, const atomic_bool *is_ending)
+{
+    sqlite3_progress_handler(db->handle, HEED_OPERATIONS, look_at_end,
+                             (void *)(uintptr_t)is_ending);
 }
 
 /* The steps that are missing, within a transaction. */

@@ -7,6 +7,7 @@
 #ifndef BROKER_BASE_DB_H
 #define BROKER_BASE_DB_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,6 +19,8 @@
 
 struct db {
     sqlite3 *handle; /* NULL: not open */
+    bool is_damaged; /* an answer since db_open said that the file is none of
+                        SQLite's, or not a whole one; stays when it is closed */
 };
 
 enum db_mode {
@@ -32,6 +35,10 @@ MUST_CHECK enum status db_open(struct db *db, const char *path,
                                enum db_mode mode, struct problem *why);
 void db_close(struct db *db); /* its statements are finalised before */
 
+/* From now on a statement gives up when *is_ending is true, and the transaction
+ * is rolled back with it: STATUS_STOPPED. `is_ending` is lent. */
+void db_heed(struct db *db, const atomic_bool *is_ending);
+
 /* Runs the SQL texts of `steps` from PRAGMA user_version on, in one
  * transaction, and counts user_version up. STATUS_INVALID: the file is newer
  * than `n_steps`. */
@@ -44,7 +51,8 @@ MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
                                   const char *sql, struct problem *why);
 
 /* What an SQLite result means: STATUS_BUSY for SQLITE_FULL, SQLITE_BUSY and
- * SQLITE_LOCKED, STATUS_MEMORY, else STATUS_IO; writes "cannot WHAT: ...". */
+ * SQLITE_LOCKED, STATUS_MEMORY, STATUS_STOPPED, else STATUS_IO; writes "cannot
+ * WHAT: ...". */
 MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
                                   struct problem *why);
 

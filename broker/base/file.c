@@ -1,10 +1,12 @@
 #include "broker/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -143,6 +145,45 @@ file_check_dir(const char *dir, struct problem *why)
     if (!S_ISDIR(found.st_mode) || access(path, R_OK | W_OK | X_OK))
         return failed(why, "cannot use the directory", path);
     return STATUS_OK;
+}
+
+/* One name in a folder that is to go. */
+static enum status
+clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
+           struct problem *why)
+{
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+        return STATUS_OK;
+    if (entry->d_type == DT_DIR)
+        return file_clear(dir_fd, entry->d_name, n_files, why);
+    if (*n_files == 0)
+        return STATUS_AGAIN;
+    --*n_files;
+    if (unlinkat(dir_fd, entry->d_name, 0) && errno != ENOENT)
+        return failed(why, "cannot remove", entry->d_name);
+    return STATUS_OK;
+}
+
+enum status
+file_clear(int dir_fd, const char *name, size_t *n_files, struct problem *why)
+{
+    int fd =
+        openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return errno == ENOENT ? STATUS_OK : failed(why, "cannot open", name);
+    }
+    while (!rc && (entry = readdir(dir)))
+        rc = clear_name(fd, entry, n_files, why);
+    closedir(dir);
+    if (!rc && unlinkat(dir_fd, name, AT_REMOVEDIR) && errno != ENOENT)
+        rc = failed(why, "cannot remove", name);
+    return rc;
 }
 
 enum status

@@ -50,6 +50,11 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
+/* Takes a folder off the disk, with files and folders in it, if it is there: at
+ * most *n_files, counted down. STATUS_AGAIN: there are more. */
+MUST_CHECK enum status file_clear(int dir_fd, const char *name, size_t *n_files,
+                                  struct problem *why);
+
 MUST_CHECK enum status file_sync_dir(int dir_fd, struct problem *why);
 
 /* Bytes free for us on the file system of `fd`; 0 if that cannot be known. */

@@ -20,10 +20,9 @@ static const struct row {
 #undef ROW
 
 static const char *const label_names[METRIC_LABELS] = {
-    [LABEL_CODE] = "code",
-    [LABEL_TRANSPORT] = "transport",
-    [LABEL_LEVEL] = "level",
-    [LABEL_VERSION] = "version",
+    [LABEL_CODE] = "code",     [LABEL_TRANSPORT] = "transport",
+    [LABEL_LEVEL] = "level",   [LABEL_VERSION] = "version",
+    [LABEL_REASON] = "reason",
 };
 
 /* NULL ends them. */
@@ -33,6 +32,8 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
                     "426", "429", "431", "500", "501", "503", "other"},
     [LABEL_LEVEL] = {"error", "warning", "info", "debug"},
     [LABEL_VERSION] = {TIDINGS_VERSION},
+    [LABEL_REASON] = {"refused", "unreachable", "timeout", "broken", "status",
+                      "differs", "too-large", "room"},
 };
 
 /* Upper ends of a histogram's buckets: from a push within one machine to a disk

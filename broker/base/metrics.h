@@ -37,6 +37,7 @@ enum metric_label {
     LABEL_TRANSPORT, /* of push/transports.c */
     LABEL_LEVEL,     /* of diagnostics */
     LABEL_VERSION,
+    LABEL_REASON, /* of enum fetch_reason (archive/fetcher.h) */
     METRIC_LABELS
 };
 
@@ -64,6 +65,13 @@ enum metric_kind {
     ROW(POSTS_INCOMPLETE, COUNTER, LABEL_NONE, \
         "tidings_posts_incomplete_total", \
         "Posts of changes that did not arrive whole") \
+    ROW(UPLOADS, COUNTER, LABEL_NONE, "tidings_uploads_total", \
+        "Whole states of sets that were taken over from their sources") \
+    ROW(UPLOADS_REJECTED, COUNTER, LABEL_CODE, \
+        "tidings_uploads_rejected_total", \
+        "Whole states that were refused, by the status of the answer") \
+    ROW(UPLOADS_AT_WORK, GAUGE, LABEL_NONE, "tidings_uploads_at_work", \
+        "Whole states that arrive, are compared, or are told") \
     ROW(INGEST, GAUGE, LABEL_NONE, "tidings_ingest_bytes", \
         "Memory that posts at work hold") \
     ROW(INGEST_LIMIT, GAUGE, LABEL_NONE, "tidings_ingest_limit_bytes", \
@@ -94,6 +102,26 @@ enum metric_kind {
         "Closed Change Lists that were written to their files") \
     ROW(FILES_FAILED, COUNTER, LABEL_NONE, "tidings_list_files_failed_total", \
         "Attempts to write a closed Change List to its file that failed") \
+    ROW(FOLDS_FAILED, COUNTER, LABEL_NONE, "tidings_folds_failed_total", \
+        "Attempts to bring the state of a set up to date that failed") \
+    ROW(FOLD_LAG, GAUGE, LABEL_NONE, "tidings_fold_lag_entries", \
+        "Entries that are not known to be in the states of their sets, of " \
+        "all sets together") \
+    ROW(CONTENT_LAG, GAUGE, LABEL_NONE, "tidings_content_lag_entries", \
+        "Entries of which it is not known whether their bytes are there, of " \
+        "all sets that keep content") \
+    \
+    ROW(FETCHES, GAUGE, LABEL_NONE, "tidings_fetches", \
+        "Fetches of content that are under way, or wait for a connection") \
+    ROW(FETCHED, COUNTER, LABEL_NONE, "tidings_fetched_total", \
+        "Fetches whose bytes were what was told, and are kept") \
+    ROW(FETCHED_BYTES, COUNTER, LABEL_NONE, "tidings_fetched_bytes_total", \
+        "Bytes of these") \
+    ROW(FETCHES_FAILED, COUNTER, LABEL_REASON, \
+        "tidings_fetches_failed_total", "Fetches that failed, by reason") \
+    ROW(FETCHES_GIVEN_UP, COUNTER, LABEL_NONE, \
+        "tidings_fetches_given_up_total", \
+        "Entries whose content is not tried to be fetched any more") \
     \
     ROW(PUSH_LATENCY, HISTOGRAM_SECONDS, LABEL_NONE, \
         "tidings_push_latency_seconds", \

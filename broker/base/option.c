@@ -310,6 +310,46 @@ read_word(const struct option *o, const char *text, int *word,
     return not_a(why, text, words);
 }
 
+struct slice
+option_word(const struct option *o, unsigned value)
+{
+    struct slice rest = slice_of(o->argument), word;
+
+    do
+        word = slice_take(&rest, '|');
+    while (value-- > o->min);
+    return word;
+}
+
+const char *
+option_keep_word(uint64_t value)
+{
+    return value == OPTION_KEEP_NONE    ? "none"
+           : value == OPTION_KEEP_DAILY ? "daily"
+                                        : NULL;
+}
+
+static enum status
+read_keep(const struct option *o, const char *text, uint64_t *value,
+          struct problem *why)
+{
+    const char *end;
+
+    *value = OPTION_KEEP_NONE;
+    if (slice_is(slice_of(text), option_keep_word(*value)))
+        return STATUS_OK;
+    *value = OPTION_KEEP_DAILY;
+    if (slice_is(slice_of(text), option_keep_word(*value)))
+        return STATUS_OK;
+    end = read_decimal(text, 0, value);
+    if (end && !*end && *value >= o->min && *value <= o->max)
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "\"%s\" is not daily, none or a number between %" PRIu64
+                   " and %" PRIu64,
+                   problem_quote(slice_of(text)).text, o->min, o->max);
+}
+
 enum status
 option_read(const struct option *o, const char *text, void *values,
             struct problem *why)
@@ -327,6 +367,8 @@ option_read(const struct option *o, const char *text, void *values,
                            (unsigned *)(void *)((char *)values + o->port), why);
     case OPTION_URL:
         return read_url(text, value, o->max, why);
+    case OPTION_KEEP:
+        return read_keep(o, text, value, why);
     case OPTION_FLAG:
         return read_flag(text, value, why);
     case OPTION_LEVEL:

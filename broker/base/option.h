@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "proto/problem.h"
+#include "proto/slice.h"
 #include "proto/status.h"
 
 /* Room for the longest text that option_limits writes. */
@@ -27,6 +28,7 @@ enum option_type {
     OPTION_BYTES,   /* uint64_t: "65536", "64K", "50M", "1G" */
     OPTION_SECONDS, /* int64_t, in microseconds: "86400", "0.25" */
     OPTION_MILLISECONDS, /* int64_t, in microseconds: "5", "0.5" */
+    OPTION_KEEP,         /* uint64_t: "none", "daily", "7": every so-manyth */
     OPTION_FLAG,         /* bool; "yes" or "no" where a text is needed */
     OPTION_LEVEL,        /* enum diag_level */
     OPTION_EITHER,       /* bool: is it the second of the argument's words? */
@@ -34,6 +36,10 @@ enum option_type {
                             is min, the next min + 1 */
     OPTION_OWN           /* has a function that reads it */
 };
+
+/* What the words of OPTION_KEEP stand for; other numbers are counts. */
+#define OPTION_KEEP_NONE  0
+#define OPTION_KEEP_DAILY UINT64_MAX
 
 struct option {
     const char *name;     /* without "--" */
@@ -54,6 +60,12 @@ struct option {
  * the option's name. */
 MUST_CHECK enum status option_read(const struct option *o, const char *text,
                                    void *values, struct problem *why);
+
+/* The word that a value of OPTION_CHOICE has. */
+struct slice option_word(const struct option *o, unsigned value);
+
+/* The word that a value of OPTION_KEEP has; NULL: it is a count. */
+const char *option_keep_word(uint64_t value);
 
 /* Copies a text that is not empty, if it has room: what OPTION_TEXT is. */
 MUST_CHECK enum status option_text(const char *text, char *to, size_t room,

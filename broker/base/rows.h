@@ -39,6 +39,8 @@
     OPTION_SECONDS, AT(member, int64_t), 0, min, max, NULL
 #define MS(member, min, max) \
     OPTION_MILLISECONDS, AT(member, int64_t), 0, min, max, NULL
+#define KEEP(member, min, max) \
+    OPTION_KEEP, AT(member, uint64_t), 0, min, max, NULL
 #define LEVEL(member)  OPTION_LEVEL, AT(member, enum diag_level), 0, 0, 0, NULL
 #define FLAG(member)   OPTION_FLAG, AT(member, bool), 0, 0, 0, NULL
 #define EITHER(member) OPTION_EITHER, AT(member, bool), 0, 0, 0, NULL

@@ -4,17 +4,21 @@
 
 #include "proto/datetime.h"
 
-/* "{set}" stands for a set's name, "{list}" for the number of a Change List,
- * "{last}" for that of the last of several. */
+/* "{set}" stands for a set's name, "{list}" for the number of a Change List, of
+ * a generation, or of a set, "{last}" for that of the last of several, or of a
+ * part. */
 static const struct row {
     const char *path;
     document_open_fn *open;
     const char *content_type;
     document_links_fn *links; /* or NULL */
+    bool has_forms;
+    enum generation_kind kind;
 } documents[] = {
     {"/", landing_open, "text/html; charset=utf-8"},
     {"/robots.txt", landing_robots_open, "text/plain; charset=utf-8"},
     {"/.well-known/resourcesync", source_open, "application/xml"},
+    {"/descriptions/{list}-{last}.xml", source_part_open, "application/xml"},
     {"/sets/{set}/capabilitylist.xml", source_set_open, "application/xml"},
     {"/sets/{set}/changelist.xml", changelist_current_open, "application/xml"},
     {"/sets/{set}/changes/latest.xml", changelist_latest_open,
@@ -24,6 +28,42 @@ static const struct row {
      "application/xml"},
     {"/sets/{set}/changelist-archive/{list}-{last}.xml", archives_part_open,
      "application/xml"},
+    {"/sets/{set}/resourcelist.xml", resourcelist_current_open,
+     "application/xml", NULL, true},
+    {"/sets/{set}/resourcelist/{list}.xml", resourcelist_generation_open,
+     "application/xml", NULL, true},
+    {"/sets/{set}/resourcelist/{list}/{last}.xml", resourcelist_part_open,
+     "application/xml", NULL, true},
+    {"/sets/{set}/resourcelist-archive.xml", generations_open,
+     "application/xml", NULL, false, GENERATION_RESOURCELIST},
+    {"/sets/{set}/resourcelist-archive/{list}-{last}.xml",
+     generations_part_open, "application/xml", NULL, false,
+     GENERATION_RESOURCELIST},
+    {"/sets/{set}/resourcedump.xml", dumps_current_open, "application/xml",
+     NULL, false, GENERATION_RESOURCEDUMP},
+    {"/sets/{set}/resourcedump/{list}.xml", dumps_generation_open,
+     "application/xml", NULL, false, GENERATION_RESOURCEDUMP},
+    {"/sets/{set}/resourcedump/{list}/{last}.zip", dumps_package_open,
+     "application/zip", NULL, false, GENERATION_RESOURCEDUMP},
+    {"/sets/{set}/resourcedump/{list}/{last}-manifest.xml", dumps_manifest_open,
+     "application/xml", NULL, false, GENERATION_RESOURCEDUMP},
+    {"/sets/{set}/resourcedump-archive.xml", generations_open,
+     "application/xml", NULL, false, GENERATION_RESOURCEDUMP},
+    {"/sets/{set}/resourcedump-archive/{list}-{last}.xml",
+     generations_part_open, "application/xml", NULL, false,
+     GENERATION_RESOURCEDUMP},
+    {"/sets/{set}/changedump.xml", dumps_current_open, "application/xml", NULL,
+     false, GENERATION_CHANGEDUMP},
+    {"/sets/{set}/changedump/{list}.xml", dumps_generation_open,
+     "application/xml", NULL, false, GENERATION_CHANGEDUMP},
+    {"/sets/{set}/changedump/{list}/{last}.zip", dumps_package_open,
+     "application/zip", NULL, false, GENERATION_CHANGEDUMP},
+    {"/sets/{set}/changedump/{list}/{last}-manifest.xml", dumps_manifest_open,
+     "application/xml", NULL, false, GENERATION_CHANGEDUMP},
+    {"/sets/{set}/changedump-archive.xml", generations_open, "application/xml",
+     NULL, false, GENERATION_CHANGEDUMP},
+    {"/sets/{set}/changedump-archive/{list}-{last}.xml", generations_part_open,
+     "application/xml", NULL, false, GENERATION_CHANGEDUMP},
     {"/sets/{set}/notifications", topics_changes_open, "application/xml",
      topics_changes_links},
     {"/sets/{set}/framework-notifications", topics_framework_open,
@@ -70,6 +110,8 @@ row_matches(const struct row *row, struct slice path,
         .open = row->open,
         .content_type = row->content_type,
         .links = row->links,
+        .has_forms = row->has_forms,
+        .kind = row->kind,
     };
     while (*pattern) {
         if (!strncmp(pattern, "{set}", 5)) {

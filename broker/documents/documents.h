@@ -15,13 +15,24 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
+/* How a document is to be told. Most are XML alone. */
+enum document_form {
+    DOCUMENT_XML,
+    DOCUMENT_PLAIN, /* a Sitemap without anything of ResourceSync */
+    DOCUMENT_HTML   /* a page for people */
+};
+
 /* What is asked for. */
 struct document_wish {
     struct registry *registry;
     struct set *set;  /* NULL for documents of the whole Source */
     struct head head; /* the set's, at one moment: the document is of it */
-    uint64_t number;  /* of a Change List, or the first of several */
-    uint64_t last;    /* the last of several */
+    enum generation_kind kind; /* of what is built in generations */
+    uint64_t number; /* of a Change List, generation, or set, or the first of
+                        several */
+    uint64_t last;   /* the last of several; the part of a generation */
+    enum document_form form;
+    uint64_t page; /* of DOCUMENT_HTML, from 1 on */
     enum log_patience patience;
 };
 
@@ -67,8 +78,10 @@ struct document_found {
     document_open_fn *open;
     const char *content_type;
     document_links_fn *links; /* in front of those that all have; or NULL */
+    bool has_forms;           /* it is to be had in each of them */
     bool has_set;
     struct slice set; /* as it stands in the path */
+    enum generation_kind kind;
     uint64_t number, last;
 };
 
@@ -82,12 +95,22 @@ MUST_CHECK enum status document_of_text(struct document *document,
                                         struct buf *text, struct problem *why);
 
 document_open_fn source_open;
+document_open_fn source_part_open;
 document_open_fn source_set_open;
 document_open_fn changelist_current_open;
 document_open_fn changelist_latest_open;
 document_open_fn changelist_open;
 document_open_fn archives_changelist_open;
 document_open_fn archives_part_open;
+document_open_fn resourcelist_current_open;
+document_open_fn resourcelist_generation_open;
+document_open_fn resourcelist_part_open;
+document_open_fn dumps_current_open;
+document_open_fn dumps_generation_open;
+document_open_fn dumps_package_open;
+document_open_fn dumps_manifest_open;
+document_open_fn generations_open;
+document_open_fn generations_part_open;
 document_open_fn topics_changes_open;
 document_open_fn topics_framework_open;
 document_links_fn topics_changes_links;

@@ -76,6 +76,10 @@ add_set(struct set *set, const struct head *head, void *user)
                    "</td><td>%s</td><td>",
                    set->name, head->last, time);
     add_href(&p->rows, "<a href=\"", list, "\">capabilities</a> ");
+    if (head->generations[GENERATION_RESOURCELIST].current.number > 0)
+        add_href(&p->rows, "<a href=\"",
+                 link_to_current(p->url, set->name, GENERATION_RESOURCELIST),
+                 "\">resources</a> ");
     add_href(&p->rows, "<a href=\"",
              link_to(p->url, LINK_CHANGELIST, set->name, NULL, 0),
              "\">changes</a>");
@@ -195,16 +199,19 @@ struct robots {
     struct buf text;
 };
 
-/* A Change List is a Sitemap, too, and so is its index: from it a crawler gets
- * to everything else of the set. */
+/* The Resource List (R-262). A Change List is a Sitemap, too, and so is its
+ * index: from it a crawler gets to everything else of the set, also of one that
+ * has no Resource List yet. */
 static bool
 add_sitemap(struct set *set, const struct head *head, void *user)
 {
     struct robots *r = user;
+    bool has_list =
+        head->generations[GENERATION_RESOURCELIST].current.number > 0;
     struct link_text list =
-        link_to(r->url, LINK_CHANGELIST, set->name, NULL, 0);
+        has_list ? link_to_current(r->url, set->name, GENERATION_RESOURCELIST)
+                 : link_to(r->url, LINK_CHANGELIST, set->name, NULL, 0);
 
-    (void)head;
     if (r->text.size + list.size + sizeof("Sitemap: \n") > ROBOTS_BYTES)
         return false;
     BUF_ADD(&r->text, "Sitemap: ");

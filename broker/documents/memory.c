@@ -28,7 +28,8 @@ page_free(struct body *body)
 {
     struct page *p = (struct page *)(void *)body;
 
-    registry_release(p->registry, BUDGET_ANSWERS, p->text.capacity);
+    budgets_release(registry_budgets(p->registry), BUDGET_ANSWERS,
+                    p->text.capacity);
     buf_fini(&p->text);
     free(p);
 }
@@ -63,12 +64,14 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
         return problem(why, STATUS_BUSY, "the broker has no memory left");
     buf_init(&p->text, (size_t)1 << 30);
     /* Without room for the largest nothing is worked out in vain. */
-    if (!registry_has_room(registry, BUDGET_ANSWERS, message.max_bytes))
+    if (!budgets_has_room(registry_budgets(registry), BUDGET_ANSWERS,
+                          message.max_bytes))
         rc = problem(why, STATUS_BUSY, "too much is being read at the moment");
     else
         rc = message_write(&p->text, &message, &page->last, why);
     if (!rc && p->text.size > 0 &&
-        !registry_reserve(registry, BUDGET_ANSWERS, p->text.capacity))
+        !budgets_reserve(registry_budgets(registry), BUDGET_ANSWERS,
+                         p->text.capacity))
         rc = problem(why, STATUS_BUSY, "too much is being read at the moment");
     page->body = NULL;
     page->after = message.after;

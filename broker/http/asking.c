@@ -13,7 +13,8 @@ asking_free(struct asking *a)
 {
     if (!a)
         return;
-    registry_release(a->http->registry, BUDGET_POSTS, a->reserved);
+    budgets_release(registry_budgets(a->http->registry), BUDGET_POSTS,
+                    a->reserved);
     if (a->body.data && !a->is_counted) /* a form: a secret may stand in it */
         OPENSSL_cleanse(a->body.data, a->body.capacity);
     buf_fini(&a->body);
@@ -165,7 +166,8 @@ reserve(struct asking *a)
     if (!a->is_counted || a->body.capacity <= a->reserved)
         return true;
     more = a->body.capacity - a->reserved;
-    if (!registry_reserve(a->http->registry, BUDGET_POSTS, more))
+    if (!budgets_reserve(registry_budgets(a->http->registry), BUDGET_POSTS,
+                         more))
         return false;
     a->reserved += more;
     return true;

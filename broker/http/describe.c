@@ -4,6 +4,7 @@
 
 #include "broker/push/transports.h"
 #include "broker/sets/bridged.h"
+#include "broker/sets/descriptions.h"
 #include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
@@ -75,8 +76,7 @@ add_link(struct buf *to, const struct set *set, const char *rel,
          enum link_kind kind, const char *type)
 {
     struct link_text link =
-        link_to(registry_public_url(set->registry), kind,
-                kind == LINK_DESCRIPTION ? NULL : set->name, NULL, 0);
+        link_to(registry_public_url(set->registry), kind, set->name, NULL, 0);
 
     add_href(to, rel, link_slice(&link), type);
 }
@@ -111,25 +111,69 @@ add_bridged(struct buf *to, const struct set *set)
     }
 }
 
+/* What is built of a kind, and its archive. */
+static void
+add_generations(struct buf *to, const struct set *set,
+                enum generation_kind kind, const struct generations *all)
+{
+    const struct kind_names *names = &links_kinds[kind];
+    const char *url = registry_public_url(set->registry);
+    struct link_text current = link_to_current(url, set->name, kind);
+    struct link_text archive = link_to_generations(url, set->name, kind);
+
+    if (all->current.number > 0)
+        add_href(to, capability_name(names->capability), link_slice(&current),
+                 "application/xml");
+    if (all->n_archived > 0)
+        add_href(to, capability_name(names->archive), link_slice(&archive),
+                 "application/xml");
+}
+
 /* The documents by their capabilities, then the channels: what a client follows
  * instead of building paths. Only what works now. */
 static void
 add_links(struct buf *to, const struct set *set, const struct head *head)
 {
     const char *xml = "application/xml";
+    struct link_text up = descriptions_link(set);
 
     BUF_ADD(to, ",\"links\":[");
     add_link(to, set, "self", LINK_SET, "application/json");
-    add_link(to, set, "up", LINK_DESCRIPTION, xml);
+    add_href(to, "up", link_slice(&up), xml);
     add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, xml);
     add_link(to, set, "changelist", LINK_CHANGELIST, xml);
     if (head->list > head->first_list)
         add_link(to, set, "changelist-archive", LINK_CHANGELIST_ARCHIVE, xml);
+    for (int kind = 0; kind < GENERATION_KINDS; kind++)
+        add_generations(to, set, (enum generation_kind)kind,
+                        &head->generations[kind]);
     add_topics(to, set);
     for (const struct channel *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
     add_bridged(to, set);
     BUF_ADD(to, "]");
+}
+
+/* What is kept of the bytes of its resources; nothing of a set that keeps none.
+ */
+static void
+add_content(struct buf *to, const struct set *set,
+            const struct settings *settings)
+{
+    static const char *const modes[] = {
+        [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
+
+    if (settings->content == CONTENT_NONE)
+        return;
+    buf_add_format(
+        to,
+        ",\"content\":{\"mode\":\"%s\",\"last\":%" PRIu64 ",\"kept\":%" PRIu64
+        ",\"bytes\":%" PRIu64 ",\"missing\":%" PRIu64 "}",
+        modes[settings->content],
+        atomic_load_explicit(&set->content_last, memory_order_relaxed),
+        atomic_load_explicit(&set->content_files, memory_order_relaxed),
+        atomic_load_explicit(&set->content_bytes, memory_order_relaxed),
+        atomic_load_explicit(&set->content_missing, memory_order_relaxed));
 }
 
 /* {"websocket-json":2,"websocket-xml":0,...} */
@@ -167,6 +211,7 @@ describe_set(struct buf *to, const struct set *set, const struct head *head)
     add_text(to, "earliest", earliest);
     BUF_ADD(to, ",\"settings\":");
     settings_write(to, &settings, true);
+    add_content(to, set, &settings);
     settings_fini(&settings);
     buf_add_format(to,
                    ",\"lists\":{\"open\":%" PRIu64 ",\"entries\":%" PRIu64

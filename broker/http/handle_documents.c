@@ -13,7 +13,11 @@
 #include "broker/net/date.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
+#include "proto/accept.h"
 #include "proto/datetime.h"
+
+/* Digits of a page's number: of the longest list, in pages of one entry. */
+#define PAGE_DIGITS 5
 
 /* A document that is asked for, and perhaps opened at the worker pool. */
 struct opening {
@@ -146,7 +150,9 @@ answer_document(struct request *rq, struct opening *o)
     verdict = conditional_judge(&o->conditions, &validators);
 
     response_init(&r, verdict.status, NULL);
-    if (document->may_be_packed)
+    if (o->found.has_forms)
+        response_header(&r, "Vary", "Accept, Accept-Encoding");
+    else if (document->may_be_packed)
         response_header(&r, "Vary", "Accept-Encoding");
     if (verdict.status == 416)
         response_header(&r, "Content-Range", "bytes */%llu",
@@ -235,6 +241,51 @@ open_later(struct request *rq, const struct opening *asked)
     service_work(request_service(rq), &o->job);
 }
 
+/* Which page is asked for. */
+static enum status
+read_page(struct request *rq, uint64_t *page, struct problem *why)
+{
+    struct slice text;
+    bool is_bad;
+
+    *page = 1;
+    if (!request_parameter(rq, "page", &text, &is_bad))
+        return STATUS_OK;
+    *page = 0;
+    for (size_t i = 0; !is_bad && i < text.size && i < PAGE_DIGITS + 1; i++) {
+        is_bad = text.data[i] < '0' || text.data[i] > '9' || i == PAGE_DIGITS;
+        *page = *page * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    if (is_bad || *page == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "page: \"%s\" is not the number of a page",
+                       problem_quote(text).text);
+    return STATUS_OK;
+}
+
+/* `?plain` says so itself; else a page for whoever prefers that, as browsers
+ * do. */
+static enum status
+read_form(struct request *rq, struct opening *o)
+{
+    static const char *const offers[] = {"application/xml", "text/html"};
+    struct slice text = {NULL, 0};
+    bool is_bad;
+
+    if (!o->found.has_forms)
+        return STATUS_OK;
+    if (request_parameter(rq, "plain", &text, &is_bad)) {
+        o->wish.form = DOCUMENT_PLAIN;
+        return STATUS_OK;
+    }
+    request_header(rq, "accept", &text);
+    if (accept_choose(text, offers, 2) != 1)
+        return STATUS_OK;
+    o->wish.form = DOCUMENT_HTML;
+    o->found.content_type = "text/html; charset=utf-8";
+    return read_page(rq, &o->wish.page, &o->why);
+}
+
 void
 handle_documents_get(struct http *http, struct request *rq,
                      const struct holes *holes)
@@ -248,8 +299,11 @@ handle_documents_get(struct http *http, struct request *rq,
         if (!o.wish.set)
             return;
     }
+    o.wish.kind = o.found.kind;
     o.wish.number = o.found.number;
     o.wish.last = o.found.last;
+    if (!o.status)
+        o.status = read_form(rq, &o);
     o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = o.found.open(&o.wish, &o.document, &o.why);

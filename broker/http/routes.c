@@ -20,7 +20,10 @@ static const struct route {
     {METHOD_GET, "/readyz", handle_ready_get},
     {METHOD_GET, "/sets/{name}/changes", handle_memory_get},
     {METHOD_POST, "/sets/{name}/changes", handle_changes_post},
+    {METHOD_PUT, "/sets/{name}/resources", handle_resources_put},
     {METHOD_POST, "/sets/{name}/rotate", handle_rotate_post},
+    {METHOD_POST, "/sets/{name}/resourcelist", handle_resourcelist_post},
+    {METHOD_POST, "/sets/{name}/resourcedump", handle_resourcedump_post},
     {METHOD_GET, "/sets/{name}/stream", handle_stream_get},
     {METHOD_GET, "/sets", handle_sets_get},
     {METHOD_GET, "/sets/{name}", handle_set_get},
@@ -170,21 +173,29 @@ routes_ignore_gone(struct request *rq)
     (void)rq; /* the ticket tells the log's answer */
 }
 
+struct set *
+routes_set_of_nothing(struct http *http, struct request *rq, struct slice name,
+                      const char *why_not)
+{
+    struct set *set = routes_set(http, rq, name, NULL);
+    struct problem why = {""};
+
+    if (!set || request_content_length(rq) <= ROUTES_NOTHING_MAX)
+        return set;
+    problem_set(&why, "%s", why_not);
+    routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
+    return NULL;
+}
+
 void
 routes_receive_nothing(struct http *http, struct request *rq, struct slice name,
                        const struct request_handlers *handlers,
                        const char *why_not)
 {
-    struct set *set = routes_set(http, rq, name, NULL);
-    struct problem why = {""};
+    struct set *set = routes_set_of_nothing(http, rq, name, why_not);
 
     if (!set)
         return;
-    if (request_content_length(rq) > ROUTES_NOTHING_MAX) {
-        problem_set(&why, "%s", why_not);
-        routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
-        return;
-    }
     request_set_user(rq, set);
     request_receive(rq, handlers);
 }

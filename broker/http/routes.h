@@ -20,9 +20,13 @@ typedef void handler_fn(struct http *http, struct request *rq,
                         const struct holes *holes);
 
 handler_fn handle_changes_post;
+handler_fn handle_consignment_post; /* of handle_changes_post's */
 handler_fn handle_memory_get;
 handler_fn handle_documents_get;
+handler_fn handle_resources_put;
 handler_fn handle_rotate_post;
+handler_fn handle_resourcelist_post;
+handler_fn handle_resourcedump_post;
 handler_fn handle_stream_get;
 handler_fn handle_health_get;
 handler_fn handle_metrics_get;
@@ -71,9 +75,14 @@ MUST_CHECK enum status routes_may_publish(const struct http *http,
 /* Bytes of a body in which nothing is asked for. */
 #define ROUTES_NOTHING_MAX 1024
 
-/* Receives a request to a set that says all in its path: `handlers` have the
- * set as the request's user, and these two beside their on_end. A body that is
- * more than an empty form is refused with `why_not`. */
+/* The set of a request that says all in its path; answers what routes_set does,
+ * or refuses a body that is more than an empty form with `why_not`, and returns
+ * NULL. */
+struct set *routes_set_of_nothing(struct http *http, struct request *rq,
+                                  struct slice name, const char *why_not);
+
+/* Receives such a request: `handlers` have the set as the request's user, and
+ * these two beside their on_end. */
 void routes_receive_nothing(struct http *http, struct request *rq,
                             struct slice name,
                             const struct request_handlers *handlers,

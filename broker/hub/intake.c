@@ -41,7 +41,7 @@ intake_free(struct intake *in)
 
     ingest_free(in->ingest);
     if (in->reserved > 0)
-        registry_release(registry, BUDGET_POSTS, in->reserved);
+        budgets_release(registry_budgets(registry), BUDGET_POSTS, in->reserved);
     buf_fini(&in->copy);
     free(in->type);
     free(in);
@@ -377,7 +377,7 @@ intake_fetched(struct source *s, const struct target *target, struct slice type,
     if (rc)
         return rc;
     in->n_fetched = s->n_fetched;
-    if (registry_reserve(registry, BUDGET_POSTS, body.size))
+    if (budgets_reserve(registry_budgets(registry), BUDGET_POSTS, body.size))
         in->reserved = body.size;
     buf_init(&in->copy, body.size);
     if (in->reserved == body.size)

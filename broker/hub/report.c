@@ -56,14 +56,16 @@ add_terms(struct buf *to, const struct terms *terms)
     add_flag(to, "hasSecret", terms->secret_size > 0);
 }
 
-/* Entries up to `head` that it has still to look at: none where it rests,
- * though it may be of a log most of which is of others (framework.h). */
+/* Entries up to `head` that it has still to look at. One that rests has looked
+ * at all that there was, and the hub may not have heard of what came since; but
+ * most of the framework's log is of others (framework.h). */
 static uint64_t
 lag_of(const struct subscription *s, uint64_t head)
 {
+    bool is_of_others = s->is_resting && s->topic->kind == TOPIC_FRAMEWORK;
     uint64_t start = subscription_start(s);
 
-    return !s->is_resting && head > start ? head - start : 0;
+    return !is_of_others && head > start ? head - start : 0;
 }
 
 static void

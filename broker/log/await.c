@@ -23,7 +23,7 @@ on_awaited(struct post *post)
 }
 
 enum status
-await_post(struct log *log, const struct post *post, struct problem *why)
+await_post(struct log *log, struct post *post, struct problem *why)
 {
     struct awaited a = {
         .post = *post,
@@ -40,6 +40,7 @@ await_post(struct log *log, const struct post *post, struct problem *why)
     while (!a.is_done)
         pthread_cond_wait(&a.changed, &a.mutex);
     pthread_mutex_unlock(&a.mutex);
+    *post = a.post;
     if (why)
         *why = a.post.why;
     return a.post.status;

@@ -8,9 +8,9 @@
 
 #include "broker/log/log.h"
 
-/* Submits a copy of `post`, whose `done` is ours, and returns its outcome.
- * STATUS_STOPPED: the log is ending. */
-MUST_CHECK enum status await_post(struct log *log, const struct post *post,
+/* Submits a copy of `post`, whose `done` is ours, and returns its outcome,
+ * which is then in `post` as well. STATUS_STOPPED: the log is ending. */
+MUST_CHECK enum status await_post(struct log *log, struct post *post,
                                   struct problem *why);
 
 #endif

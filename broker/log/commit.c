@@ -97,6 +97,7 @@ committer_note(struct committer *c, const struct log_fact *fact)
     facts[c->n_facts] = *fact;
     facts[c->n_facts].first_list = draft->first_list;
     facts[c->n_facts].open_list = draft->list;
+    facts[c->n_facts].number = fact->set->id;
     c->n_facts++;
     return STATUS_OK;
 }
@@ -155,6 +156,9 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         c->commit.removals = c->removals;
         c->commit.purges = c->purges;
         c->commit.retirements = c->retirements;
+        c->commit.generations = c->generations;
+        c->commit.unarchived = c->unarchived;
+        c->commit.swept = c->swept;
         c->commit.forget = true;
         rc = engine_commit(c, is_more, why);
     }
@@ -347,7 +351,8 @@ commit_round(struct committer *c, bool *is_more)
             post->status = rc;
             post->why = why;
         }
-        if (!rc && post->kind == POST_SETTINGS)
+        if (!rc && post->kind == POST_SETTINGS &&
+            (post->is_birth || !post->is_for_new))
             post->set->limits = post->limits; /* from the next round on */
         answer(post);
     }
@@ -466,5 +471,8 @@ committer_fini(struct committer *c)
     free(c->removals);
     free(c->purges);
     free(c->retirements);
+    free(c->generations);
+    free(c->unarchived);
+    free(c->swept);
     free(c->facts);
 }

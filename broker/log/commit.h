@@ -69,12 +69,16 @@ struct committer {
     struct engine_removal *removals;
     struct engine_purge *purges;
     struct engine_retirement *retirements;
+    struct engine_generation *generations;
+    struct engine_unarchived *unarchived;
+    uint64_t *swept;
     struct log_fact *facts; /* what there is to be told of the round */
     size_t n_facts, facts_capacity;
     struct post *told; /* what is told of it, the last of its posts; or NULL */
     size_t births_capacity, batches_capacity, ends_capacity, filed_capacity,
         settings_capacity, removals_capacity, purges_capacity,
-        retirements_capacity;
+        retirements_capacity, generations_capacity, unarchived_capacity,
+        swept_capacity;
     struct commit commit;
 };
 

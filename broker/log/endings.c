@@ -2,6 +2,18 @@
 
 #include "broker/log/set.h"
 
+/* The last number that was given, to a list or a generation. */
+static uint64_t
+last_number(const struct head *head)
+{
+    uint64_t last = head->list;
+
+    for (int kind = 0; kind < GENERATION_KINDS; kind++)
+        if (head->generations[kind].last > last)
+            last = head->generations[kind].last;
+    return last;
+}
+
 /* The set ends with this commit. Its open list ends without becoming a closed
  * one; its number was told, and is not given again. */
 enum status
@@ -19,7 +31,7 @@ endings_removal(struct committer *c, struct post *post, int64_t now_us)
         .name = post->set->name,
         .first = draft->first_list,
         .last = draft->list - 1,
-        .next_list = draft->list + 1,
+        .next_list = last_number(draft) + 1,
         .removed_us = now_us,
         .due_us = now_us + post->grace_us,
     };

@@ -62,7 +62,8 @@ struct engine_removal {
     uint32_t set;
     const char *name;
     uint64_t first, last;
-    uint64_t next_list; /* a set of this name goes on with it */
+    uint64_t next_list; /* a set of this name goes on with it: behind all
+                           numbers of its lists and generations */
     int64_t removed_us;
     int64_t due_us; /* when the trash may go */
 };
@@ -83,6 +84,7 @@ struct engine_trash {
     uint32_t set;
     char name[SET_NAME_MAX + 1];
     uint64_t first, last; /* files of closed lists; first > last: none */
+    bool is_whole;        /* it is what a removed set has left */
 };
 
 /* The files up to list `upto` of a piece of trash are off the disk: so may its
@@ -90,6 +92,23 @@ struct engine_trash {
 struct engine_purge {
     uint32_t trash;
     uint64_t upto;
+};
+
+/* A generation that is current from now on. */
+struct engine_generation {
+    uint32_t set;
+    const char *name;
+    struct generation generation;
+    int64_t due_us; /* when the one before it may go, if it is not archived */
+};
+
+/* Archived generations of a kind that are kept no longer: those before
+ * `number`; the current one stays what it is. */
+struct engine_unarchived {
+    uint32_t set;
+    enum generation_kind kind;
+    uint64_t number;
+    int64_t due_us;
 };
 
 /* A post that came with a key, and its outcome (keys.h). */
@@ -120,6 +139,12 @@ struct commit {
     size_t n_retirements;
     struct engine_purge *purges;
     size_t n_purges;
+    struct engine_generation *generations;
+    size_t n_generations;
+    struct engine_unarchived *unarchived;
+    size_t n_unarchived;
+    uint64_t *swept; /* ids of generations whose files are gone */
+    size_t n_swept;
     /* Also forget some batches that closed lists' files hold: a slice of at
      * most 1 MB, so that no commit waits long for it. */
     bool forget;
@@ -159,6 +184,10 @@ struct engine_ops {
 
     /* Is there room for `n` keys in the next commit? Log thread. */
     bool (*has_key_room)(struct engine *engine, size_t n);
+
+    /* The id that the next birth gets; those of one commit follow one another.
+     * NULL: nobody knows before. Log thread. */
+    uint32_t (*next_id)(struct engine *engine);
 
     /* STATUS_OK: kept. STATUS_BUSY: certainly not kept (no space, for example).
      * STATUS_IO: nobody knows; the process must end. *is_more says whether
@@ -207,6 +236,17 @@ struct engine_ops {
     /* The first trash that is due: STATUS_NOT_FOUND if none is. */
     enum status (*trash)(struct engine *engine, int64_t now_us,
                          struct engine_trash *trash, struct problem *why);
+
+    /* The archived generations of a kind from `number` on, at most *n; sets
+     * *n. */
+    enum status (*generations)(struct engine *engine, uint32_t set,
+                               enum generation_kind kind, uint64_t number,
+                               struct generation *generations, size_t *n,
+                               struct problem *why);
+
+    /* The first generation that is due: STATUS_NOT_FOUND if none is. */
+    enum status (*due)(struct engine *engine, int64_t now_us,
+                       struct due_generation *due, struct problem *why);
 
     void (*close)(struct engine *engine);
 };

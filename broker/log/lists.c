@@ -21,6 +21,8 @@ void
 lists_number(struct head *head, uint64_t number)
 {
     head->list = head->start_list = head->first_list = number;
+    for (int kind = 0; kind < GENERATION_KINDS; kind++)
+        head->generations[kind].last = number - 1;
 }
 
 bool

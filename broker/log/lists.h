@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "broker/log/generations.h"
 #include "proto/buf.h"
 #include "proto/hash.h"
 #include "proto/position.h"
@@ -44,6 +45,7 @@ struct head {
     uint64_t list_bytes;       /* its fragments */
     int64_t list_first_us;     /* when its first entry was accepted */
     uint64_t file_bytes;       /* of all files of closed lists */
+    struct generations generations[GENERATION_KINDS];
 };
 
 /* A Change List. Of a closed one all is final. */
@@ -67,7 +69,7 @@ struct list_limits {
 /* The head of a log without entries. */
 void lists_start(struct head *head, const char *epoch, int64_t created_us);
 
-/* Numbers its lists from `number` on instead of 1. */
+/* Numbers its lists, and its generations, from `number` on instead of 1. */
 void lists_number(struct head *head, uint64_t number);
 
 /* Must the open list end before an entry of `size` bytes? */

@@ -15,6 +15,7 @@
 #include "broker/log/cache.h"
 #include "broker/log/closed.h"
 #include "broker/log/commit.h"
+#include "broker/log/inside.h"
 #include "broker/log/set.h"
 #include "broker/log/store.h"
 #include "broker/log/trash.h"
@@ -23,26 +24,6 @@
 /* Batches read from the disk, kept for the next reader: a hundred of the
  * largest. */
 #define CACHE_BYTES ((size_t)32 << 20)
-
-/* Marks of one list: 64 bytes each 128 KiB of at most 50 MB, and some. */
-#define MARKS_MAX 65536
-
-struct log {
-    struct log_options options;
-    char dir[4096];
-    int lock;
-    struct engine *engine;
-    struct tails tails;
-    atomic_size_t disk_forms; /* bytes of forms kept by batches from a disk */
-    struct cache *cache;
-    struct committer committer;
-
-    pthread_mutex_t mutex; /* guards sets */
-    struct list sets;
-
-    struct log_set **by_id; /* see set_of_id */
-    size_t n_by_id;
-};
 
 /* Sets */
 
@@ -83,6 +64,12 @@ const char *
 log_set_name(const struct log_set *set)
 {
     return set->name;
+}
+
+uint64_t
+log_set_number(const struct log_set *set)
+{
+    return atomic_load_explicit(&set->public_id, memory_order_relaxed);
 }
 
 void *
@@ -146,6 +133,7 @@ log_open(struct log **result, const struct log_options *options,
     pthread_mutex_init(&log->mutex, NULL);
     tails_init(&log->tails, options->tail_bytes);
     atomic_init(&log->disk_forms, 0);
+    atomic_init(&log->is_ending, false);
 
     rc = file_make_dirs(log->dir, why);
     if (!rc)
@@ -170,9 +158,17 @@ log_open(struct log **result, const struct log_options *options,
     return STATUS_OK;
 }
 
+const atomic_bool *
+log_ending(const struct log *log)
+{
+    return &log->is_ending;
+}
+
 void
 log_stop(struct log *log)
 {
+    /* First: who is at long work may give it up while the rest is committed. */
+    atomic_store_explicit(&log->is_ending, true, memory_order_relaxed);
     committer_stop(&log->committer);
 }
 
@@ -240,16 +236,15 @@ log_health(struct log *log, struct log_health *health)
 
 /* Reading */
 
-/* The directory of a set's Change Lists, opened; it is made when `make`. */
-static enum status
-open_changes_dir(struct log *log, const struct log_set *set, bool make, int *fd,
-                 struct problem *why)
+enum status
+log_folder(struct log *log, const struct log_set *set, const char *name,
+           bool is_made, int *fd, struct problem *why)
 {
-    char path[sizeof(log->dir) + SET_NAME_MAX + 32];
+    char path[sizeof(log->dir) + SET_NAME_MAX + 64];
     enum status rc = STATUS_OK;
 
-    snprintf(path, sizeof(path), "%s/sets/%s/changes", log->dir, set->name);
-    if (make)
+    snprintf(path, sizeof(path), "%s/sets/%s/%s", log->dir, set->name, name);
+    if (is_made)
         rc = file_make_dirs(path, why);
     *fd = rc ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && *fd < 0) {
@@ -272,7 +267,7 @@ read_closed(struct log *log, struct log_set *set, uint64_t after,
     rc = log->engine->ops->list_of(log->engine, set->id, after + 1, &info,
                                    &marks, why);
     if (!rc)
-        rc = open_changes_dir(log, set, false, &dir_fd, why);
+        rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
     if (!rc)
         rc = closed_read(dir_fd, &info, buf_slice(&marks), after,
                          &log->disk_forms, batch, why);
@@ -361,7 +356,7 @@ log_list_file(struct log *log, struct log_set *set, uint64_t number, int *fd,
               struct problem *why)
 {
     int dir_fd = -1;
-    enum status rc = open_changes_dir(log, set, false, &dir_fd, why);
+    enum status rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
 
     if (rc)
         return rc;
@@ -392,176 +387,5 @@ log_seek(struct log *log, struct log_set *set, const struct list_info *info,
         rc = log->engine->ops->seek(log->engine, set->id, info, offset, after,
                                     at, why);
     buf_fini(&marks);
-    return rc;
-}
-
-/* Keeping */
-
-struct source {
-    struct log *log;
-    struct log_set *set;
-};
-
-static enum status
-next_of_list(void *user, uint64_t after, struct batch **batch,
-             struct problem *why)
-{
-    struct source *source = user;
-    struct log *log = source->log;
-    uint64_t last;
-
-    /* Not through the cache: what is filed is seldom asked for next. */
-    *batch = tail_find(&source->set->tail, after, &last);
-    if (*batch)
-        return STATUS_OK;
-    return log->engine->ops->read(log->engine, source->set->id, after, batch,
-                                  why);
-}
-
-/* Tells the log that the file of a list is there, and how large it is. */
-static enum status
-submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
-             struct slice marks, struct problem *why)
-{
-    struct post post = {
-        .kind = POST_FILED, .set = set, .list = number, .marks = marks};
-
-    post.file_bytes = closed_size(dir_fd, number);
-    return await_post(log, &post, why);
-}
-
-static enum status
-note_id(struct log *log, struct log_set *set, uint32_t id)
-{
-    if (id >= log->n_by_id) {
-        size_t n = (size_t)id + id / 2 + 64;
-        struct log_set **by_id = realloc(log->by_id, n * sizeof(*by_id));
-
-        if (!by_id)
-            return STATUS_MEMORY;
-        memset(by_id + log->n_by_id, 0, (n - log->n_by_id) * sizeof(*by_id));
-        log->by_id = by_id;
-        log->n_by_id = n;
-    }
-    if (id)
-        log->by_id[id] = set;
-    return STATUS_OK;
-}
-
-/* The set with that id. Ids are small numbers, given in order, so a table knows
- * them; one that is not in it yet was published since the last look at all
- * sets, which is rare. The table is the archive thread's. */
-static struct log_set *
-set_of_id(struct log *log, uint32_t id)
-{
-    struct list *node, *after;
-
-    if (id < log->n_by_id && log->by_id[id])
-        return log->by_id[id];
-    pthread_mutex_lock(&log->mutex);
-    list_foreach (node, after, &log->sets) {
-        struct log_set *set = list_entry(node, struct log_set, node);
-
-        if (note_id(
-                log, set,
-                atomic_load_explicit(&set->public_id, memory_order_relaxed)))
-            break;
-    }
-    pthread_mutex_unlock(&log->mutex);
-    return id < log->n_by_id ? log->by_id[id] : NULL;
-}
-
-enum status
-log_file_list(struct log *log, bool *is_done, struct problem *why)
-{
-    struct source source = {.log = log};
-    struct list_info info;
-    struct buf header, marks;
-    uint32_t id;
-    int dir_fd = -1;
-    enum status rc;
-
-    *is_done = false;
-    buf_init(&header, DOCUMENT_FRAME_MAX);
-    buf_init(&marks, MARKS_MAX);
-    rc = log->engine->ops->unfiled(log->engine, &id, &info, &header, why);
-    if (rc == STATUS_NOT_FOUND) {
-        *is_done = true;
-        rc = STATUS_OK;
-        goto out;
-    }
-    if (rc)
-        goto out;
-    source.set = set_of_id(log, id);
-    if (!source.set) {
-        /* Committed, but not yet published: its list's end will wake us. */
-        *is_done = true;
-        goto out;
-    }
-    rc = open_changes_dir(log, source.set, true, &dir_fd, why);
-    if (!rc)
-        rc = closed_write(dir_fd, &info, buf_slice(&header), next_of_list,
-                          &source, &marks, why);
-    if (!rc)
-        rc = submit_filed(log, source.set, dir_fd, info.number,
-                          buf_slice(&marks), why);
-    if (rc == STATUS_GONE) {
-        rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
-        goto out;
-    }
-    if (!rc)
-        DIAG(DIAG_DEBUG, "log", "a list is filed",
-             diag_text("set", source.set->name),
-             diag_number("list", info.number));
-
-out:
-    if (dir_fd >= 0)
-        close(dir_fd);
-    buf_fini(&header);
-    buf_fini(&marks);
-    return rc;
-}
-
-enum status
-log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
-           size_t n, int64_t grace_us, struct problem *why)
-{
-    struct post post = {
-        .kind = POST_RETIRE,
-        .set = set,
-        .list = lists[n - 1].number + 1,
-        .after = lists[n - 1].last,
-        .grace_us = grace_us,
-    };
-    int dir_fd = -1;
-    enum status rc = open_changes_dir(log, set, false, &dir_fd, why);
-
-    if (rc)
-        return rc;
-    for (size_t i = 0; i < n; i++)
-        post.file_bytes += closed_size(dir_fd, lists[i].number);
-    close(dir_fd);
-    return await_post(log, &post, why);
-}
-
-enum status
-log_purge(struct log *log, bool *is_done, struct problem *why)
-{
-    struct engine_trash trash;
-    struct post post = {.kind = POST_PURGED};
-    enum status rc =
-        log->engine->ops->trash(log->engine, clock_now_us(), &trash, why);
-
-    *is_done = rc == STATUS_NOT_FOUND;
-    if (rc)
-        return *is_done ? STATUS_OK : rc;
-    rc = trash_unlink(log->dir, &trash, &post.list, why);
-    if (rc)
-        return rc;
-    post.trash = trash.id;
-    rc = await_post(log, &post, why);
-    if (!rc)
-        diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
-             trash.name, post.list);
     return rc;
 }

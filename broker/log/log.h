@@ -19,6 +19,7 @@
 #ifndef BROKER_LOG_LOG_H
 #define BROKER_LOG_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,20 +37,26 @@ struct log_set; /* one set's log; lives as long as the log */
 
 /* What a commit brings about beside entries. */
 enum log_fact_kind {
-    FACT_BORN,     /* the set begins */
-    FACT_CLOSED,   /* list `list` ends, and the next one begins */
-    FACT_SETTINGS, /* it gets `settings` */
-    FACT_RETIRED,  /* the lists from `list` on to `first_list` - 1 go */
-    FACT_REMOVED   /* the set ends */
+    FACT_BORN,       /* the set begins */
+    FACT_CLOSED,     /* list `list` ends, and the next one begins */
+    FACT_SETTINGS,   /* it gets `settings` */
+    FACT_RETIRED,    /* the lists from `list` on to `first_list` - 1 go */
+    FACT_REMOVED,    /* the set ends */
+    FACT_GENERATION, /* `generation` is current */
+    FACT_UNARCHIVED  /* older generations of that kind left the archive */
 };
 
 struct log_fact {
     enum log_fact_kind kind;
     struct log_set *set;
+    uint64_t number; /* of the set: log_set_number, also before it is there */
     uint64_t list;
     uint64_t first_list; /* the oldest that is retained, once it holds */
     uint64_t open_list;  /* likewise, the number of the open one */
     struct slice settings;
+    struct generation generation;
+    bool is_first;          /* FACT_GENERATION: there was none before */
+    bool is_first_archived; /* none was archived before */
 };
 
 struct log_options {
@@ -102,6 +109,12 @@ MUST_CHECK enum status log_open(struct log **log,
  * goes on. The thread that closes. */
 void log_stop(struct log *log);
 
+/* True from the beginning of log_stop on, for as long as the log lives: what
+ * takes long and is to be told to the log in the end is given up then, for the
+ * log would not take it. Any thread, relaxed: a look that comes too early costs
+ * one more piece of work. */
+const atomic_bool *log_ending(const struct log *log);
+
 /* log_stop, then frees the log: nobody reads any more. NULL is allowed. */
 void log_close(struct log *log);
 
@@ -118,6 +131,10 @@ struct log_set *log_set_again(struct log *log, const char *name, uint64_t list,
                               void *owner);
 
 const char *log_set_name(const struct log_set *set);
+
+/* Its number: sets get them in order when they begin, and keep them for as long
+ * as they are there; 0: it has not begun. Any thread. */
+uint64_t log_set_number(const struct log_set *set);
 
 /* What it was made with, or on_set returned. */
 void *log_set_owner(const struct log_set *set);
@@ -203,9 +220,22 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
 
 /* Keeping */
 
+/* The folders of a set's directory that have its closed lists, and the bytes of
+ * its resources: of these the log knows no more than that they go with the set.
+ */
+#define LOG_CHANGES "changes"
+#define LOG_CONTENT "content"
+
+/* Opens a folder of the set's directory, made if `is_made`; the caller closes
+ * it. May block. */
+MUST_CHECK enum status log_folder(struct log *log, const struct log_set *set,
+                                  const char *name, bool is_made, int *fd,
+                                  struct problem *why);
+
 /* Writes the file of one closed list that has none, byte for byte what was
  * served from the log before, makes it durable, and lets the log forget those
- * batches. *is_done: there was none to write. Archive thread; may block. */
+ * batches. *is_done: there was none to write. STATUS_STOPPED: the log is
+ * ending, nothing of it is there. Archive thread; may block. */
 MUST_CHECK enum status log_file_list(struct log *log, bool *is_done,
                                      struct problem *why);
 
@@ -217,8 +247,44 @@ MUST_CHECK enum status log_retire(struct log *log, struct log_set *set,
                                   const struct list_info *lists, size_t n,
                                   int64_t grace_us, struct problem *why);
 
+/* Makes a build of the set the current one of its kind, for everybody from one
+ * commit on; its files are on the disk. Its number is that of head.generations'
+ * `last` + 1. The one before it, if it is not archived, is due `grace_us`
+ * later. STATUS_GONE: the
+ * set was removed. Archive thread; may block. */
+MUST_CHECK enum status log_switch(struct log *log, struct log_set *set,
+                                  const struct generation *generation,
+                                  int64_t grace_us, struct problem *why);
+
+/* The archived generations of a kind of a set, from `number` on, at most *n;
+ * sets *n. May block. */
+MUST_CHECK enum status log_generations(struct log *log, struct log_set *set,
+                                       enum generation_kind kind,
+                                       uint64_t number,
+                                       struct generation *generations,
+                                       size_t *n, struct problem *why);
+
+/* Archives no more of a kind of a set than what follows the first `n` of
+ * `generations`, its oldest archived ones in order, of which there is one more.
+ * Archive thread; may block. */
+MUST_CHECK enum status log_unarchive(struct log *log, struct log_set *set,
+                                     const struct generation *generations,
+                                     size_t n, int64_t grace_us,
+                                     struct problem *why);
+
+/* The first generation whose files may go, those of removed sets among them;
+ * then, when they are gone, log_swept. STATUS_NOT_FOUND: none is due. Archive
+ * thread; may block. */
+MUST_CHECK enum status log_due(struct log *log, struct due_generation *due,
+                               struct problem *why);
+MUST_CHECK enum status log_swept(struct log *log,
+                                 const struct due_generation *due,
+                                 struct problem *why);
+
 /* Takes some of what was let go off the disk, if its time has come: files, then
- * rows. *is_done: nothing is due. Archive thread; may block. */
+ * rows; of a removed set all that was kept in its folder, unless a set has that
+ * name now: then whoever keeps something there has to see by the epoch whose it
+ * is. *is_done: nothing is due. Archive thread; may block. */
 MUST_CHECK enum status log_purge(struct log *log, bool *is_done,
                                  struct problem *why);
 

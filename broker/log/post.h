@@ -30,8 +30,15 @@ enum post_kind {
                       STATUS_GONE */
     POST_RETIRE, /* of the set, retain no list before `list`, which begins after
                     entry `after`; `file_bytes` go with the others */
-    POST_PURGED /* files of what was let go are off the disk: `list` the last of
-                  them, `trash` what they belonged to. Has no set */
+    POST_PURGED, /* files of what was let go are off the disk: `list` the last
+                    of them, `trash` what they belonged to. Has no set */
+    POST_GENERATION, /* `generation` is the current one of its kind from now on;
+                        the one before it may go `grace_us` later, if it is not
+                        archived */
+    POST_UNARCHIVE,  /* of the set, the `n_unarchived` archived generations of
+                        the kind before number `list`, which is one, are not
+                        archived any more */
+    POST_SWEPT       /* the files of `due` are off the disk. Has no set */
 };
 
 /* Posts of one line are committed in the order they were submitted, or not:
@@ -70,11 +77,19 @@ struct post {
     uint64_t file_bytes; /* POST_FILED, POST_RETIRE: the size of files */
 
     uint32_t trash;   /* POST_PURGED */
-    int64_t grace_us; /* POST_REMOVE, POST_RETIRE: files and rows stay for so
-                         long */
+    int64_t grace_us; /* POST_REMOVE, POST_RETIRE, POST_GENERATION,
+                         POST_UNARCHIVE: files and rows stay for so long */
+
+    struct generation generation; /* POST_GENERATION; its kind: POST_UNARCHIVE
+                                   */
+    uint64_t n_unarchived;        /* POST_UNARCHIVE */
+    uint64_t due;                 /* POST_SWEPT: its id (engine.h) */
 
     /* POST_SETTINGS: a text that the log keeps and does not read, and the
-     * limits that it means for the lists, from the next commit on. */
+     * limits that it means for the lists, from the next commit on. With
+     * is_for_new only a set that begins with them gets them, which is_birth
+     * tells. */
+    bool is_for_new;
     struct slice settings;
     struct list_limits limits;
 

@@ -8,6 +8,7 @@
 #include "broker/base/clock.h"
 #include "broker/log/endings.h"
 #include "broker/log/set.h"
+#include "broker/log/switching.h"
 #include "proto/document.h"
 
 static enum status
@@ -40,6 +41,10 @@ give_birth(struct committer *c, struct log_set *set, struct post *post)
     lists_start(&set->draft, epoch, clock_now_us());
     if (set->start_list)
         lists_number(&set->draft, set->start_list);
+    /* Facts name it before the commit does. */
+    if (c->engine->ops->next_id)
+        set->id =
+            c->engine->ops->next_id(c->engine) + (uint32_t)c->commit.n_births;
     births[c->commit.n_births++] = (struct engine_birth){
         .name = set->name, .head = &set->draft, .id = &set->id};
     post->is_birth = true;
@@ -227,9 +232,12 @@ static enum status
 place_settings(struct committer *c, struct post *post, int64_t now_us)
 {
     struct log_set *set = post->set;
-    struct engine_settings *settings =
-        ONE_MORE(c->settings, &c->settings_capacity, c->commit.n_settings);
+    struct engine_settings *settings;
 
+    if (post->is_for_new && set->draft.exists)
+        return STATUS_OK;
+    settings =
+        ONE_MORE(c->settings, &c->settings_capacity, c->commit.n_settings);
     if (!settings)
         return STATUS_MEMORY;
     c->settings = settings;
@@ -248,6 +256,8 @@ stamping_place(struct committer *c, struct post *post, int64_t now_us)
 {
     if (post->kind == POST_PURGED)
         return endings_purge(c, post);
+    if (post->kind == POST_SWEPT)
+        return switching_swept(c, post);
     if (list_is_empty(&post->set->touched))
         list_append(&c->touched, &post->set->touched);
     switch (post->kind) {
@@ -263,7 +273,12 @@ stamping_place(struct committer *c, struct post *post, int64_t now_us)
         return endings_removal(c, post, now_us);
     case POST_RETIRE:
         return endings_retirement(c, post, now_us);
+    case POST_GENERATION:
+        return switching_generation(c, post, now_us);
+    case POST_UNARCHIVE:
+        return switching_unarchive(c, post, now_us);
     case POST_PURGED:
+    case POST_SWEPT:
         break;
     }
     return STATUS_OK;

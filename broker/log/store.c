@@ -13,6 +13,8 @@
 #include "broker/base/file.h"
 #include "broker/log/checkpoint.h"
 #include "broker/log/store_check.h"
+#include "broker/log/store_debts.h"
+#include "broker/log/store_generations.h"
 #include "broker/log/store_keys.h"
 #include "broker/log/store_read.h"
 #include "broker/log/store_sets.h"
@@ -66,6 +68,7 @@ static const char *const migrations[] = {
     STORE_SETS_STEP_SETTINGS,
     STORE_SETS_STEP_REMOVAL,
     STORE_SETS_STEP_RETENTION,
+    STORE_GENERATIONS_STEP,
 };
 
 enum write_statement {
@@ -103,12 +106,6 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_FREE_PAGES] = "PRAGMA freelist_count",
 };
 
-/* What a closed list's file holds of a set, and the rows still do. */
-struct debt {
-    uint32_t set;
-    uint64_t upto;
-};
-
 struct store {
     struct engine engine;
     char path[4200];
@@ -119,10 +116,8 @@ struct store {
     sqlite3_stmt *statements[W_STATEMENTS];
     struct store_sets sets;
     int64_t plenty_until_us; /* of disk space */
-    struct debt *debts;
-    size_t n_debts, debts_capacity;
-    size_t *debt_of; /* by set: the place in `debts`, from 1; 0: none */
-    size_t n_debt_of;
+    struct store_generations generations;
+    struct store_debts debts;
 
     struct store_keys keys;
     struct store_readers readers;
@@ -261,52 +256,12 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
     for (size_t i = 0; !rc && i < commit->n_purges; i++)
         rc = store_sets_purge(&s->sets, &commit->purges[i], forget_slice, s,
                               why);
-    if (!rc && commit->forget && s->n_debts > 0)
-        rc = forget_slice(s, s->debts[0].set, s->debts[0].upto, is_paid, why);
+    if (!rc)
+        rc = store_generations_apply(&s->generations, commit, why);
+    if (!rc && commit->forget && s->debts.n > 0)
+        rc = forget_slice(s, s->debts.all[0].set, s->debts.all[0].upto, is_paid,
+                          why);
     return rc;
-}
-
-/* Remembers that the rows of a filed list can go; it was committed. */
-static enum status
-add_debt(struct store *s, uint32_t set, uint64_t upto)
-{
-    if (set >= s->n_debt_of) {
-        size_t n = (size_t)set + set / 2 + 64;
-        size_t *debt_of = realloc(s->debt_of, n * sizeof(*debt_of));
-
-        if (!debt_of)
-            return STATUS_MEMORY;
-        memset(debt_of + s->n_debt_of, 0,
-               (n - s->n_debt_of) * sizeof(*debt_of));
-        s->debt_of = debt_of;
-        s->n_debt_of = n;
-    }
-    if (s->debt_of[set]) {
-        s->debts[s->debt_of[set] - 1].upto = upto;
-        return STATUS_OK;
-    }
-    if (s->n_debts == s->debts_capacity) {
-        size_t n = s->debts_capacity ? s->debts_capacity * 2 : 16;
-        struct debt *debts = realloc(s->debts, n * sizeof(*debts));
-
-        if (!debts)
-            return STATUS_MEMORY;
-        s->debts = debts;
-        s->debts_capacity = n;
-    }
-    s->debts[s->n_debts++] = (struct debt){set, upto};
-    s->debt_of[set] = s->n_debts;
-    return STATUS_OK;
-}
-
-/* The first debt is paid; the last takes its place. */
-static void
-drop_debt(struct store *s)
-{
-    s->debt_of[s->debts[0].set] = 0;
-    s->debts[0] = s->debts[--s->n_debts];
-    if (s->n_debts > 0)
-        s->debt_of[s->debts[0].set] = 1;
 }
 
 /* Notes what of a set can be forgotten: the rows up to its first list without a
@@ -324,7 +279,7 @@ note_filed(struct store *s, uint32_t set, struct problem *why)
     if (!rc && row)
         upto = store_column_u64(q, 0);
     sqlite3_reset(q);
-    if (!rc && upto > 0 && add_debt(s, set, upto))
+    if (!rc && upto > 0 && store_debts_add(&s->debts, set, upto))
         rc = problem(why, STATUS_MEMORY, "no memory for a set");
     return rc;
 }
@@ -361,7 +316,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     bool is_paid = false;
     enum status rc;
 
-    *is_more = s->n_debts > 0;
+    *is_more = s->debts.n > 0;
     rc = db_run(&s->db, s->statements[W_BEGIN], "begin a commit", why);
     if (rc)
         return STATUS_BUSY;
@@ -382,13 +337,13 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
 
     store_keys_committed(&s->keys);
     if (is_paid)
-        drop_debt(s);
+        store_debts_drop(&s->debts);
     /* Rows that stay because of a failure here are found at the next start. */
     for (size_t i = 0; i < commit->n_filed; i++)
         if (note_filed(s, commit->filed[i].set, why))
             DIAG(DIAG_WARNING, "log", "old batches stay",
                  diag_text("error", why->text));
-    *is_more = s->n_debts > 0;
+    *is_more = s->debts.n > 0;
     return STATUS_OK;
 }
 
@@ -468,6 +423,23 @@ store_trash(struct engine *engine, int64_t now_us, struct engine_trash *trash,
     return store_readers_trash(&store_of(engine)->readers, now_us, trash, why);
 }
 
+static enum status
+store_generations(struct engine *engine, uint32_t set,
+                  enum generation_kind kind, uint64_t number,
+                  struct generation *generations, size_t *n,
+                  struct problem *why)
+{
+    return store_readers_generations(&store_of(engine)->readers, set, kind,
+                                     number, generations, n, why);
+}
+
+static enum status
+store_due(struct engine *engine, int64_t now_us, struct due_generation *due,
+          struct problem *why)
+{
+    return store_readers_due(&store_of(engine)->readers, now_us, due, why);
+}
+
 /* Starting and ending */
 
 /* One set that was loaded: what of it can be forgotten is noted. */
@@ -493,7 +465,7 @@ store_load(struct engine *engine, engine_set_fn *on_set, void *user,
     struct store *s = store_of(engine);
     struct loading l = {s, on_set, user};
 
-    return store_sets_load(&s->sets, on_loaded, &l, why);
+    return store_sets_load(&s->sets, &s->generations, on_loaded, &l, why);
 }
 
 static void
@@ -506,12 +478,18 @@ store_close(struct engine *engine)
     store_finalize(s->statements, W_STATEMENTS);
     store_keys_close(&s->keys);
     store_sets_fini(&s->sets);
+    store_generations_fini(&s->generations);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
-    free(s->debts);
-    free(s->debt_of);
+    store_debts_fini(&s->debts);
     free(s);
+}
+
+static uint32_t
+store_next_id(struct engine *engine)
+{
+    return store_of(engine)->sets.next_id;
 }
 
 static const struct engine_ops store_ops = {
@@ -519,6 +497,7 @@ static const struct engine_ops store_ops = {
     .has_room = store_has_room,
     .find_key = store_find_key,
     .has_key_room = store_has_key_room,
+    .next_id = store_next_id,
     .commit = store_commit,
     .tidy = store_tidy,
     .read = store_read,
@@ -528,6 +507,8 @@ static const struct engine_ops store_ops = {
     .seek = store_seek,
     .unfiled = store_unfiled,
     .trash = store_trash,
+    .generations = store_generations,
+    .due = store_due,
     .close = store_close,
 };
 
@@ -548,6 +529,8 @@ open_database(struct store *s, const char *dir, struct problem *why)
         rc = store_keys_open(&s->keys, &s->db, why);
     if (!rc)
         rc = store_sets_init(&s->sets, &s->db, why);
+    if (!rc)
+        rc = store_generations_init(&s->generations, &s->db, why);
     if (!rc)
         rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     return rc;

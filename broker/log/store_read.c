@@ -12,6 +12,8 @@ enum read_statement {
     R_SEEK,
     R_UNFILED,
     R_TRASH,
+    R_GENERATIONS,
+    R_DUE,
     R_STATEMENTS
 };
 
@@ -33,8 +35,14 @@ static const char *const read_sql[R_STATEMENTS] = {
     [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
                   " WHERE filed = 0 AND set_id > ? AND set_id IN"
                   " (SELECT id FROM sets) ORDER BY set_id, number LIMIT 1",
-    [R_TRASH] = ("SELECT id, set_id, name, first, last FROM trash"
+    [R_TRASH] = ("SELECT id, set_id, name, first, last, is_whole FROM trash"
                  " WHERE due_us <= ? ORDER BY due_us LIMIT 1"),
+    [R_GENERATIONS] = "SELECT " GENERATION_COLUMNS " FROM generations"
+                      " WHERE set_id = ? AND kind = ? AND is_archived"
+                      " AND number >= ?"
+                      " ORDER BY number LIMIT ?",
+    [R_DUE] = "SELECT id, name, kind, number FROM generations WHERE due_us <= ?"
+              " ORDER BY due_us LIMIT 1",
 };
 
 struct reader_connection {
@@ -98,6 +106,24 @@ store_column_list(sqlite3_stmt *s)
         .before = store_column_digest(s, 6),
         .digest = store_column_digest(s, 7),
         .is_filed = sqlite3_column_int(s, 8) != 0,
+    };
+}
+
+struct generation
+store_column_generation(sqlite3_stmt *s)
+{
+    return (struct generation){
+        .kind = (enum generation_kind)sqlite3_column_int(s, 0),
+        .number = store_column_u64(s, 1),
+        .after = store_column_u64(s, 2),
+        .seq = store_column_u64(s, 3),
+        .from_us = sqlite3_column_int64(s, 4),
+        .at_us = sqlite3_column_int64(s, 5),
+        .completed_us = sqlite3_column_int64(s, 6),
+        .n = store_column_u64(s, 7),
+        .parts = store_column_u64(s, 8),
+        .bytes = store_column_u64(s, 9),
+        .is_archived = sqlite3_column_int(s, 10) != 0,
     };
 }
 
@@ -361,6 +387,60 @@ store_readers_trash(struct store_readers *r, int64_t now_us,
                  SLICE_ARG(db_column(q, 2)));
         trash->first = store_column_u64(q, 3);
         trash->last = store_column_u64(q, 4);
+        trash->is_whole = sqlite3_column_int(q, 5) != 0;
+    }
+    connection_give(r, c, q);
+    return rc;
+}
+
+enum status
+store_readers_generations(struct store_readers *r, uint32_t set,
+                          enum generation_kind kind, uint64_t number,
+                          struct generation *generations, size_t *n,
+                          struct problem *why)
+{
+    struct reader_connection *c = connection_take(r, why);
+    size_t max = *n;
+    sqlite3_stmt *q;
+    bool row = false;
+    enum status rc;
+
+    *n = 0;
+    if (!c)
+        return STATUS_IO;
+    q = c->statements[R_GENERATIONS];
+    store_bind_u64(q, 1, set);
+    sqlite3_bind_int(q, 2, (int)kind);
+    store_bind_u64(q, 3, number);
+    store_bind_u64(q, 4, max);
+    while (!(rc = db_step(&c->db, q, &row, "read the generations", why)) && row)
+        generations[(*n)++] = store_column_generation(q);
+    connection_give(r, c, q);
+    return rc;
+}
+
+enum status
+store_readers_due(struct store_readers *r, int64_t now_us,
+                  struct due_generation *due, struct problem *why)
+{
+    struct reader_connection *c = connection_take(r, why);
+    sqlite3_stmt *q;
+    bool row = false;
+    enum status rc;
+
+    if (!c)
+        return STATUS_IO;
+    q = c->statements[R_DUE];
+    sqlite3_bind_int64(q, 1, now_us);
+    rc = db_step(&c->db, q, &row, "read the generations", why);
+    if (!rc && !row)
+        rc = problem(why, STATUS_NOT_FOUND, "nothing is due");
+    if (!rc) {
+        due->id = store_column_u64(q, 0);
+        snprintf(due->name, sizeof(due->name), "%.*s",
+                 SLICE_ARG(db_column(q, 1)));
+        due->kind = (enum generation_kind)sqlite3_column_int(q, 2);
+        due->number = store_column_u64(q, 3);
     }
     connection_give(r, c, q);
     return rc;

@@ -69,6 +69,16 @@ MUST_CHECK enum status store_readers_trash(struct store_readers *r,
                                            struct engine_trash *trash,
                                            struct problem *why);
 
+MUST_CHECK enum status
+store_readers_generations(struct store_readers *r, uint32_t set,
+                          enum generation_kind kind, uint64_t number,
+                          struct generation *generations, size_t *n,
+                          struct problem *why);
+MUST_CHECK enum status store_readers_due(struct store_readers *r,
+                                         int64_t now_us,
+                                         struct due_generation *due,
+                                         struct problem *why);
+
 /* What rows look like, for readers and the writer alike */
 
 /* The columns that store_column_list reads. */
@@ -76,6 +86,13 @@ MUST_CHECK enum status store_readers_trash(struct store_readers *r,
     "number, after, last, from_us, until_us, bytes, before, digest, filed"
 
 struct list_info store_column_list(sqlite3_stmt *s);
+
+/* The columns that store_column_generation reads. */
+#define GENERATION_COLUMNS                                                     \
+    "kind, number, after, seq, from_us, at_us, completed_us, n, parts, bytes," \
+    " is_archived"
+
+struct generation store_column_generation(sqlite3_stmt *s);
 struct digest store_column_digest(sqlite3_stmt *s, int n);
 uint64_t store_column_u64(sqlite3_stmt *s, int n);
 void store_bind_u64(sqlite3_stmt *s, int n, uint64_t number);

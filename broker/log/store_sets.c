@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "broker/log/store_generations.h"
 #include "broker/log/store_read.h"
 
 enum {
@@ -288,8 +289,8 @@ load_tombstones(struct store_sets *s, engine_set_fn *on_set, void *user,
 }
 
 enum status
-store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
-                struct problem *why)
+store_sets_load(struct store_sets *s, struct store_generations *generations,
+                engine_set_fn *on_set, void *user, struct problem *why)
 {
     sqlite3_stmt *q[4] = {NULL};
     static const char *const load_sql[4] = {
@@ -319,6 +320,9 @@ store_sets_load(struct store_sets *s, engine_set_fn *on_set, void *user,
         set.head.changed_us = sqlite3_column_int64(q[0], 5);
         set.head.file_bytes = store_column_u64(q[0], 6);
         rc = load_head(s, q[1], q[2], q[3], set.id, &set.head, why);
+        if (!rc)
+            rc = store_generations_load(generations, set.id,
+                                        set.head.generations, why);
         set.name = (const char *)sqlite3_column_text(q[0], 1);
         set.settings = db_column(q[0], 4);
         if (!rc)

@@ -36,6 +36,8 @@
 
 enum { STORE_SETS_STATEMENTS = 12 };
 
+struct store_generations;
+
 struct store_sets {
     struct db *db;    /* lent */
     uint32_t next_id; /* of a set */
@@ -49,6 +51,7 @@ void store_sets_fini(struct store_sets *s); /* harmless before it */
 
 /* Tells every set with its head: see struct engine_ops. */
 MUST_CHECK enum status store_sets_load(struct store_sets *s,
+                                       struct store_generations *generations,
                                        engine_set_fn *on_set, void *user,
                                        struct problem *why);
 

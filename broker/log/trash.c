@@ -1,5 +1,6 @@
 #include "broker/log/trash.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,9 +9,11 @@
 
 #include "broker/base/file.h"
 #include "broker/log/closed.h"
+#include "broker/log/log.h"
 
-/* Files in one step: a commit's worth of rows. */
+/* Files in one step: a commit's worth of rows; and of what has none. */
 #define STEP_FILES 64
+#define STEP_REST  1000
 
 /* What is not there was taken before. */
 static enum status
@@ -35,23 +38,27 @@ unlink_list(int fd, uint64_t number, struct problem *why)
     return rc ? rc : unlink_name(fd, name, why);
 }
 
-enum status
-trash_unlink(const char *dir, const struct engine_trash *trash, uint64_t *upto,
+static enum status
+open_dir(const char *path, int *fd, struct problem *why)
+{
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0 || errno == ENOENT)
+        return STATUS_OK;
+    problem_errno(why, "cannot open", path);
+    return STATUS_IO;
+}
+
+/* Some of the lists, up to *upto. */
+static enum status
+unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
              struct problem *why)
 {
-    char path[4096 + SET_NAME_MAX + 32];
-    enum status rc = STATUS_OK;
-    int n =
-        snprintf(path, sizeof(path), "%s/sets/%s/changes", dir, trash->name);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd;
+    enum status rc = open_dir(path, &fd, why);
 
     *upto = trash->last;
-    if (fd < 0 && errno == ENOENT)
-        return STATUS_OK;
-    if (fd < 0) {
-        problem_errno(why, "cannot open", path);
-        return STATUS_IO;
-    }
+    if (rc || fd < 0)
+        return rc;
     if (trash->last >= trash->first + STEP_FILES)
         *upto = trash->first + STEP_FILES - 1;
     for (uint64_t i = trash->first; !rc && i <= *upto; i++)
@@ -59,11 +66,61 @@ trash_unlink(const char *dir, const struct engine_trash *trash, uint64_t *upto,
     if (!rc)
         rc = file_sync_dir(fd, why);
     close(fd);
+    return rc;
+}
+
+/* All else that is in a set's folder: the bytes of its resources, and builds
+ * that a crash has cut off, which nothing tells of. Other trash of that name
+ * may have lists that are due later; what else it has nobody can ask for any
+ * more.
+ */
+static enum status
+unlink_rest(const char *path, struct problem *why)
+{
+    const struct dirent *entry;
+    size_t n_files = STEP_REST;
+    int fd;
+    DIR *dir;
+    enum status rc = open_dir(path, &fd, why);
+
+    if (rc || fd < 0)
+        return rc;
+    dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return problem(why, STATUS_MEMORY, "no memory to read %s", path);
+    }
+    while (!rc && (entry = readdir(dir))) {
+        if (entry->d_type == DT_REG)
+            rc = unlink_name(fd, entry->d_name, why);
+        else if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+                 strcmp(entry->d_name, LOG_CHANGES) != 0)
+            rc = file_clear(fd, entry->d_name, &n_files, why);
+    }
+    if (!rc)
+        rc = file_sync_dir(fd, why);
+    closedir(dir);
+    return rc;
+}
+
+enum status
+trash_unlink(const char *dir, const struct engine_trash *trash, bool is_alone,
+             uint64_t *upto, struct problem *why)
+{
+    char path[4096 + SET_NAME_MAX + 32];
+    int n =
+        snprintf(path, sizeof(path), "%s/sets/%s/changes", dir, trash->name);
+    enum status rc = unlink_lists(path, trash, upto, why);
+
+    if (rc || *upto != trash->last)
+        return rc;
     /* Folders that are empty now go as well; a set that was made again has its
      * files in them. */
-    if (!rc && *upto == trash->last && !rmdir(path)) {
-        path[n - (int)sizeof("changes")] = '\0';
+    rmdir(path);
+    path[n - (int)sizeof("changes")] = '\0';
+    if (is_alone)
+        rc = unlink_rest(path, why);
+    if (!rc)
         rmdir(path);
-    }
     return rc;
 }

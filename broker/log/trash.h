@@ -9,6 +9,7 @@
 #ifndef BROKER_LOG_TRASH_H
 #define BROKER_LOG_TRASH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/log/engine.h"
@@ -17,9 +18,12 @@
 
 /* Takes some files of `trash` off the disk, the data directory being `dir`; on
  * disk when it returns. *upto: the last list whose file is gone now. A file
- * that is not there was taken before. Archive thread. */
+ * that is not there was taken before. `is_alone`: no set has that name now:
+ * with the last list goes all else that was kept in its folder. STATUS_AGAIN:
+ * of that there is more. Archive thread. */
 MUST_CHECK enum status trash_unlink(const char *dir,
                                     const struct engine_trash *trash,
-                                    uint64_t *upto, struct problem *why);
+                                    bool is_alone, uint64_t *upto,
+                                    struct problem *why);
 
 #endif

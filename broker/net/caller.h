@@ -19,6 +19,14 @@
  *                                                      CALL_LATER --> caller_go
  *                                                      CALL_NOT, no `done`
  *
+ * A long answer is handed over in pieces (call->take), no faster than they are
+ * taken: who writes them to a disk says CALL_LATER, writes in a job, and says
+ * caller_go; until then nothing more is read from the connection.
+ *
+ *     ... bytes --> take: CALL_READY --> bytes --> ... --> done
+ *                         CALL_LATER --> caller_go --> bytes
+ *                         CALL_NOT, no `done`
+ *
  * Turns: at most `connections` calls at once, at most `host_connections` to one
  * host and port, however they are spelled; and calls marked suspect (the last
  * one to the same callback failed) are never more than half of either, calls
@@ -56,6 +64,9 @@ struct caller;
 /* Bytes of an answer's headers, those of redirects and interim answers
  * included; with more the call is CALL_BROKEN. */
 #define CALL_HEAD_MAX ((size_t)32 * 1024)
+
+/* Bytes of one piece of an answer. */
+#define CALL_PIECE_MAX ((size_t)256 * 1024)
 
 /* A Retry-After is taken for no more than this: a day. */
 #define CALL_RETRY_AFTER_MAX_US ((int64_t)86400 * 1000000)
@@ -133,12 +144,23 @@ struct call {
     size_t max_answer;  /* bytes of the answer's body that are kept; when there
                            are more, reading ends: is_cut */
     unsigned max_redirects;
+    int64_t stall_us; /* no byte of the answer for so long: CALL_TIMEOUT. What
+                         the user takes does not count. 0: no such limit */
     bool is_suspect;
     bool is_unproven; /* counts, and is_suspect does not */
     enum call_turn (*prepare)(struct call *call); /* may set headers and body,
                                                      lent until done; NULL: all
                                                      is there */
     void (*done)(struct call *call); /* may start calls, also this one again */
+
+    /* Not NULL: the body of an answer 200 is not kept, but handed over: all of
+     * it but an empty one, before `done`. `piece` has at most CALL_PIECE_MAX
+     * bytes; what the user does not take out of it, by exchanging it for a
+     * buffer of his own, is gone when this returns. CALL_LATER: nothing is read
+     * before caller_go, and `done` does not come. An answer that fails later
+     * on, or is_cut, may not have been handed over as far as it came. */
+    enum call_turn (*take)(struct call *call, struct buf *piece);
+    uint64_t max_taken; /* bytes in all; when there are more: is_cut */
 
     const char *const *headers; /* "Name: value", NULL at the end; or NULL. One
                                    with a control character: CALL_REFUSED
@@ -150,7 +172,8 @@ struct call {
     unsigned status;        /* if CALL_ANSWERED; else 0 */
     int64_t retry_after_us; /* Retry-After (seconds or HTTP-date), from now; 0:
                                none, or already past */
-    struct slice answer;    /* of the body, at most max_answer bytes */
+    struct slice answer;    /* of the body, at most max_answer bytes; empty
+                               if it was handed over */
     bool is_cut;            /* there was more; the connection was closed */
     struct slice content_type;        /* of the answer; or empty */
     struct slice etag, last_modified; /* likewise, as they stand */
@@ -173,12 +196,14 @@ struct call {
  * says CALL_NOT), never before caller_start has returned. */
 void caller_start(struct caller *caller, struct call *call);
 
-/* After CALL_LATER: headers and body are there (ready), or it is not to be made
- * (then `done` is not called). Its turn was kept. */
+/* After CALL_LATER: headers and body are there, or what was handed over is
+ * taken (ready); or it is not to be made, or gone on with (then `done` is not
+ * called). Its turn was kept. */
 void caller_go(struct caller *caller, struct call *call, bool ready);
 
-/* Gives up a call that is queued or under way, also in its own `prepare`:
- * `done` is not called, the connection is closed. Harmless if it is neither. */
+/* Gives up a call that is queued or under way, also in its own `prepare` and
+ * `take`: `done` is not called, the connection is closed. Harmless if it is
+ * neither. */
 void caller_cancel(struct caller *caller, struct call *call);
 
 /* Timers */

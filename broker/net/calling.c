@@ -153,6 +153,17 @@ take_spare(struct caller *caller)
     return list_entry(node, struct transfer, node);
 }
 
+static void on_stall(struct alarm *alarm);
+
+static void
+watch_stall(struct caller *caller, struct transfer *t)
+{
+    t->heard_us = t->call->began_us;
+    t->stall.ring = on_stall;
+    if (t->call->stall_us)
+        caller_set_alarm(caller, &t->stall, t->heard_us + t->call->stall_us);
+}
+
 bool
 calling_begin(struct caller *caller, struct call *call)
 {
@@ -181,27 +192,77 @@ calling_begin(struct caller *caller, struct call *call)
         return false;
     }
     call->handle = t;
+    watch_stall(caller, t);
     return true;
 }
 
 void
 calling_stop(struct caller *caller, struct call *call)
 {
+    struct calling *g = &caller->calling;
     struct transfer *t = call->handle;
 
-    curl_multi_remove_handle(t->shard->multi, t->easy);
+    if (!t->is_over)
+        curl_multi_remove_handle(t->shard->multi, t->easy);
+    if (g->handed == t)
+        g->handed = NULL;
+    caller_clear_alarm(caller, &t->stall);
+    list_remove(&t->node);
     call->handle = NULL;
     put_back(caller, t);
 }
 
+/* Pieces and the end */
+
+static void
+set_to_tell(struct caller *caller, struct transfer *t)
+{
+    list_remove(&t->node);
+    list_append(&caller->calling.to_tell, &t->node);
+}
+
+void
+calling_piece(struct transfer *t)
+{
+    set_to_tell(t->caller, t);
+}
+
+/* The user is told of it when he has taken all that came. */
 static void
 finish(struct caller *caller, struct transfer *t, CURLcode result)
 {
-    struct call *call = t->call;
-
     /* Its connection may be used for the next call. */
     curl_multi_remove_handle(t->shard->multi, t->easy);
-    transfer_tell(t, result);
+    caller_clear_alarm(caller, &t->stall);
+    t->is_over = true;
+    t->result = result;
+    if (!t->is_with_user)
+        set_to_tell(caller, t);
+}
+
+static void
+on_stall(struct alarm *alarm)
+{
+    struct transfer *t = list_entry(alarm, struct transfer, stall);
+    int64_t now_us = clock_steady_us();
+
+    /* It has come, and nobody has taken it yet. */
+    if (t->is_with_user || !list_is_empty(&t->node))
+        t->heard_us = now_us;
+    if (t->heard_us + t->call->stall_us > now_us) {
+        caller_set_alarm(t->caller, alarm, t->heard_us + t->call->stall_us);
+        return;
+    }
+    t->is_stalled = true;
+    finish(t->caller, t, CURLE_OPERATION_TIMEDOUT);
+}
+
+static void
+tell_end(struct caller *caller, struct transfer *t)
+{
+    struct call *call = t->call;
+
+    transfer_tell(t);
     call->handle = NULL;
     turns_release(caller, call);
     call->done(call); /* which may free or start it; t is what it lends from */
@@ -209,7 +270,58 @@ finish(struct caller *caller, struct transfer *t, CURLcode result)
 }
 
 void
-calling_tell(struct caller *caller)
+calling_taken(struct caller *caller, struct call *call)
+{
+    struct transfer *t = call->handle;
+
+    if (!t->is_with_user)
+        return;
+    if (!transfer_go_on(t))
+        finish(caller, t, t->result);
+    else if (t->is_over)
+        set_to_tell(caller, t);
+}
+
+static void
+hand_over(struct caller *caller, struct transfer *t)
+{
+    struct calling *g = &caller->calling;
+    struct call *call = t->call;
+    enum call_turn turn;
+
+    t->is_with_user = true; /* he may say caller_go at once */
+    g->handed = t;
+    turn = call->take(call, &t->answer);
+    if (!g->handed)
+        return; /* cancelled, perhaps freed */
+    g->handed = NULL;
+    if (turn == CALL_READY)
+        calling_taken(caller, call);
+    else if (turn == CALL_NOT)
+        caller_cancel(caller, call);
+}
+
+static void
+tell_all(struct caller *caller)
+{
+    struct list to_tell, *node;
+
+    list_init(&to_tell);
+    list_move(&to_tell, &caller->calling.to_tell);
+    while ((node = list_first(&to_tell))) {
+        struct transfer *t = list_entry(node, struct transfer, node);
+
+        list_remove(node);
+        if (transfer_has_piece(t))
+            hand_over(caller, t);
+        else if (t->is_over)
+            tell_end(caller, t);
+    }
+}
+
+/* Ends what libcurl has come to the end of. */
+static void
+finish_all(struct caller *caller)
 {
     struct list touched, *node;
 
@@ -233,6 +345,13 @@ calling_tell(struct caller *caller)
 }
 
 void
+calling_tell(struct caller *caller)
+{
+    finish_all(caller);
+    tell_all(caller);
+}
+
+void
 calling_drive(struct caller *caller)
 {
     struct list due, *node;
@@ -253,7 +372,8 @@ calling_drive(struct caller *caller)
 bool
 calling_is_due(const struct calling *g)
 {
-    return !list_is_empty(&g->due) || !list_is_empty(&g->touched);
+    return !list_is_empty(&g->due) || !list_is_empty(&g->touched) ||
+           !list_is_empty(&g->to_tell);
 }
 
 /* Trust */
@@ -314,6 +434,7 @@ calling_init(struct caller *caller, struct problem *why)
     list_init(&g->due);
     list_init(&g->touched);
     list_init(&g->spare);
+    list_init(&g->to_tell);
     if (curl_global_init(CURL_GLOBAL_DEFAULT))
         return problem(why, STATUS_IO, "libcurl cannot be used");
     g->has_curl = true;

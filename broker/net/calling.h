@@ -91,8 +91,11 @@ struct calling {
         *trusted; /* OpenSSL's X509_STORE; NULL: not read yet */
     struct shard shards[SHARDS_MAX];
     struct list due, touched;
-    struct list spare;      /* transfers for the next call */
-    struct watch **watches; /* by descriptor */
+    struct list spare;       /* transfers for the next call */
+    struct list to_tell;     /* transfers: with a piece to hand over, or over */
+    struct transfer *handed; /* whose `take` is running; NULL: it was cancelled
+                                there */
+    struct watch **watches;  /* by descriptor */
     size_t n_watches;
 };
 
@@ -166,7 +169,11 @@ MUST_CHECK bool calling_begin(struct caller *caller, struct call *call);
 /* Takes it back. */
 void calling_stop(struct caller *caller, struct call *call);
 
-/* Tells `done` of calls that have come to an end. */
+/* What was handed over of it, to be taken later, is taken. */
+void calling_taken(struct caller *caller, struct call *call);
+
+/* Hands over what has come, and tells `done` of calls that have come to an end.
+ */
 void calling_tell(struct caller *caller);
 
 /* Lets libcurl do what is due. */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "broker/base/clock.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
@@ -184,6 +185,33 @@ request_receive(struct request *rq, const struct request_handlers *handlers)
 {
     rq->handlers = handlers;
     rq->is_receiving = true;
+}
+
+void
+request_pause(struct request *rq)
+{
+    struct connection *c = rq->connection;
+
+    if (!c || c->phase != PHASE_BODY || rq->is_paused)
+        return;
+    rq->is_paused = true;
+    rq->left_us = c->deadline_us - clock_steady_us();
+    c->deadline_us = 0;
+    connection_set_flow(c, FLOW_HELD);
+}
+
+void
+request_resume(struct request *rq)
+{
+    struct connection *c = rq->connection;
+
+    if (!rq->is_paused)
+        return;
+    rq->is_paused = false;
+    if (!c || c->phase != PHASE_BODY)
+        return;
+    c->deadline_us = clock_steady_us() + rq->left_us;
+    connection_set_flow(c, FLOW_OPEN);
 }
 
 void

@@ -110,6 +110,14 @@ struct request_handlers {
 void request_receive(struct request *rq,
                      const struct request_handlers *handlers);
 
+/* Reads no more of the body until request_resume: its bytes go where they
+ * cannot be taken as fast as they come. What was read already is still handed
+ * over (less than 100 KB), and on_end with it, perhaps. The time does not count
+ * towards the body's deadline. Within on_data, or later. Harmless if repeated,
+ * or if nothing of the body is left. */
+void request_pause(struct request *rq);
+void request_resume(struct request *rq);
+
 /* For answers that come later without a body to receive (GET): on_gone only. */
 void request_defer(struct request *rq, const struct request_handlers *handlers);
 

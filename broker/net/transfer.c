@@ -10,8 +10,9 @@
 
 /* Pieces that an answer comes in, and a body is sent in that is too long to go
  * along with its headers: many calls are under way at once. */
-#define READ_SIZE  4096L
-#define WRITE_SIZE 16384L
+#define READ_SIZE      4096L
+#define READ_LONG_SIZE 65536L
+#define WRITE_SIZE     16384L
 
 /* An answer that was longer is forgotten with its memory. */
 #define KEPT_ANSWER_MAX ((size_t)16 * 1024)
@@ -22,13 +23,60 @@
 
 /* What libcurl hands over */
 
+static void
+hear(struct transfer *t)
+{
+    if (t->call->stall_us)
+        t->heard_us = clock_steady_us();
+}
+
+static bool
+is_handed_over(const struct transfer *t)
+{
+    long status = 0;
+
+    if (!t->call->take)
+        return false;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status == 200;
+}
+
+/* What does not fit into the piece libcurl keeps, and gives again. */
+static size_t
+on_long_body(struct transfer *t, const char *data, size_t size)
+{
+    uint64_t max = t->call->max_taken;
+    curl_off_t length = 0;
+
+    if (t->n_taken == 0) {
+        t->answer.max = CALL_PIECE_MAX;
+        curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+        t->is_cut = length > 0 && (uint64_t)length > max;
+    }
+    if (t->is_cut || size > max - t->n_taken) {
+        t->is_cut = true;
+        return 0;
+    }
+    if (t->answer.size + size > CALL_PIECE_MAX) {
+        calling_piece(t);
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    buf_add(&t->answer, data, size);
+    t->n_taken += size;
+    return t->answer.failed ? 0 : size;
+}
+
 static size_t
 on_body(char *data, size_t one, size_t size, void *user)
 {
     struct transfer *t = user;
-    size_t room = t->call->max_answer - t->answer.size;
+    size_t room;
 
     (void)one;
+    hear(t);
+    if (is_handed_over(t))
+        return on_long_body(t, data, size);
+    room = t->call->max_answer - t->answer.size;
     buf_add(&t->answer, data, size < room ? size : room);
     t->is_cut = size > room;
     return t->is_cut || t->answer.failed ? 0 : size; /* 0: stop */
@@ -42,6 +90,7 @@ on_header(char *data, size_t one, size_t size, void *user)
     struct transfer *t = user;
 
     (void)one;
+    hear(t);
     t->head_size += size;
     if (size > 5 && !memcmp(data, "HTTP/", 5)) {
         t->n_heads++;
@@ -71,7 +120,6 @@ set_constants(struct transfer *t)
     SET(PRIVATE, t);
     SET(ERRORBUFFER, t->error);
     SET(NOSIGNAL, 1L);
-    SET(BUFFERSIZE, READ_SIZE);
     SET(UPLOAD_BUFFERSIZE, WRITE_SIZE);
     SET(WRITEFUNCTION, on_body);
     SET(WRITEDATA, t);
@@ -153,6 +201,29 @@ transfer_clear(struct transfer *t)
     t->n_heads = t->n_opened = 0;
     t->refused[0] = t->error[0] = '\0';
     t->is_short = t->is_cut = t->is_foreign = false;
+    t->n_taken = 0;
+    t->is_with_user = t->is_over = t->is_stalled = false;
+}
+
+/* Pieces */
+
+bool
+transfer_has_piece(const struct transfer *t)
+{
+    return t->n_taken > 0 && t->answer.size > 0 && (!t->is_over || !t->result);
+}
+
+/* It is libcurl that may find, in what it has kept, that there is too much. */
+bool
+transfer_go_on(struct transfer *t)
+{
+    t->is_with_user = false;
+    buf_clear(&t->answer);
+    t->answer.max = CALL_PIECE_MAX; /* it may be another one */
+    hear(t);
+    if (!t->is_over)
+        t->result = curl_easy_pause(t->easy, CURLPAUSE_CONT);
+    return t->is_over || !t->result;
 }
 
 /* The request */
@@ -238,6 +309,9 @@ transfer_set(struct transfer *t, struct call *call)
     }
     t->call = call;
     t->answer.max = call->max_answer;
+    /* As it was, where libcurl has still got the last one: no harm. */
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE,
+                     call->take ? READ_LONG_SIZE : READ_SIZE);
     if (!set_method(e, call) || curl_easy_setopt(e, CURLOPT_URL, call->url) ||
         curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers) ||
         curl_easy_setopt(e, CURLOPT_TIMEOUT_MS,
@@ -310,7 +384,8 @@ tell_answer(struct transfer *t)
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     call->failure = CALL_ANSWERED;
     call->status = (unsigned)status;
-    call->answer = buf_slice(&t->answer);
+    if (!t->n_taken)
+        call->answer = buf_slice(&t->answer);
     call->is_cut = t->is_cut;
     call->content_type = header_of(t->easy, "Content-Type");
     call->etag = header_of(t->easy, "ETag");
@@ -344,6 +419,11 @@ tell_timeout(struct transfer *t)
 {
     curl_off_t connected_us = 0;
 
+    if (t->is_stalled) {
+        call_fail(t->call, CALL_TIMEOUT, "no byte of an answer within %lld ms",
+                  (long long)t->call->stall_us / 1000);
+        return;
+    }
     curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
     call_fail(t->call, CALL_TIMEOUT, "no %s within %lld ms",
               connected_us > 0 || t->n_heads > 0 ? "whole answer"
@@ -446,8 +526,9 @@ tell_failure(struct transfer *t, CURLcode result)
 }
 
 void
-transfer_tell(struct transfer *t, CURLcode result)
+transfer_tell(struct transfer *t)
 {
+    CURLcode result = t->result;
     struct call *call = t->call;
     char *url = NULL;
 

@@ -20,7 +20,7 @@ struct shard;
 #define TRANSFER_HEADERS 2
 
 struct transfer {
-    struct list node; /* while it is spare */
+    struct list node; /* while it is spare, or to be told of */
     struct caller *caller;
     struct shard *shard;
     struct call *call;
@@ -37,6 +37,18 @@ struct transfer {
     bool is_cut;       /* the answer is longer than wanted */
     bool is_foreign;   /* its version of HTTP is none that was asked for */
     char error[CURL_ERROR_SIZE];
+
+    /* An answer in pieces: calling.c. The piece is `answer`. */
+    uint64_t n_taken;  /* bytes so far */
+    bool is_with_user; /* he has said CALL_LATER */
+
+    /* Its end, until the user can be told of it. */
+    bool is_over;
+    CURLcode result;
+
+    struct alarm stall;
+    int64_t heard_us; /* when the last byte came */
+    bool is_stalled;
 };
 
 /* A transfer is used for one call after the other: what does not change is set
@@ -48,10 +60,19 @@ void transfer_free(struct transfer *transfer);
 MUST_CHECK bool transfer_set(struct transfer *transfer, struct call *call);
 
 /* Writes the outcome into the call: lent from the transfer. */
-void transfer_tell(struct transfer *transfer, CURLcode result);
+void transfer_tell(struct transfer *transfer);
+
+/* Is there a piece that is to be handed over, before anything else? */
+bool transfer_has_piece(const struct transfer *transfer);
+
+/* The piece was taken: more, please. false: it has come to its end by that. */
+bool transfer_go_on(struct transfer *transfer);
 
 /* Nothing is lent any more: ready for the next call. */
 void transfer_clear(struct transfer *transfer);
+
+/* The transfer has a piece that is full, and reads no more (calling.c). */
+void calling_piece(struct transfer *transfer);
 
 /* Of libcurl: opens a socket, once its address was judged, and closes it
  * (watching.c); says whom to trust (calling.c). */

@@ -365,16 +365,25 @@ caller_start(struct caller *caller, struct call *call)
     place(t, host);
 }
 
-void
-caller_go(struct caller *caller, struct call *call, bool ready)
+static void
+go_on(struct caller *caller, struct call *call, bool ready)
 {
-    if (call->state != CALL_HELD)
-        return; /* cut */
     call->began_us = clock_steady_us();
     if (ready)
         begin(caller, call);
     else
         turns_release(caller, call);
+}
+
+void
+caller_go(struct caller *caller, struct call *call, bool ready)
+{
+    if (call->state == CALL_GOING && ready)
+        calling_taken(caller, call);
+    else if (call->state == CALL_GOING)
+        caller_cancel(caller, call);
+    else if (call->state == CALL_HELD)
+        go_on(caller, call, ready); /* else it was cut */
 }
 
 void

@@ -1,5 +1,6 @@
 #include "broker/sets/alter.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,7 @@ on_settings(struct post *post)
         if (!post->status)
             return;
     }
-    if (!post->status) {
+    if (!post->status && (post->is_birth || !post->is_for_new)) {
         registry_set_settings(a->set, a->settings);
         a->settings = NULL;
         registry_tell_changed(a->registry);
@@ -87,10 +88,10 @@ check_peers(const struct alteration *a, struct problem *why)
     return rc ? rc : configured_claim(r, a->name, peers, why);
 }
 
-enum status
-alter_settings(struct registry *registry, struct slice name, struct slice body,
-               void (*on_done)(struct alteration *, void *), void *user,
-               struct problem *why)
+static enum status
+set_settings(struct registry *registry, struct slice name, struct slice body,
+             bool is_for_new, void (*on_done)(struct alteration *, void *),
+             void *user, struct problem *why)
 {
     struct alteration *a = NULL;
     enum status rc = alter_check_name(name, why);
@@ -120,6 +121,7 @@ alter_settings(struct registry *registry, struct slice name, struct slice body,
         goto out;
     }
     a->post.kind = POST_SETTINGS;
+    a->post.is_for_new = is_for_new;
     a->post.settings = buf_slice(&a->text);
     a->post.limits = settings_limits(a->settings);
     a->post.done = on_settings;
@@ -129,6 +131,60 @@ out:
     if (rc)
         alter_free(a);
     return rc;
+}
+
+enum status
+alter_settings(struct registry *registry, struct slice name, struct slice body,
+               void (*on_done)(struct alteration *, void *), void *user,
+               struct problem *why)
+{
+    return set_settings(registry, name, body, false, on_done, user, why);
+}
+
+/* Who waits for a set to be made. */
+struct awaited {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_done;
+    struct set *set;
+    enum status rc;
+    struct problem *why;
+};
+
+static void
+on_made(struct alteration *a, void *user)
+{
+    struct awaited *w = user;
+
+    pthread_mutex_lock(&w->mutex);
+    w->is_done = true;
+    w->set = a->set;
+    w->rc = a->post.status;
+    if (w->rc && w->why)
+        *w->why = a->post.why;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+    alter_free(a);
+}
+
+enum status
+alter_make(struct registry *registry, struct slice name, struct set **set,
+           struct problem *why)
+{
+    struct awaited w = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                        .changed = PTHREAD_COND_INITIALIZER,
+                        .why = why};
+    enum status rc =
+        set_settings(registry, name, SLICE(""), true, on_made, &w, why);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&w.mutex);
+    while (!w.is_done)
+        pthread_cond_wait(&w.changed, &w.mutex);
+    pthread_mutex_unlock(&w.mutex);
+    *set = w.set;
+    return w.rc;
 }
 
 static void

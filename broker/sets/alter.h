@@ -38,6 +38,12 @@ alter_settings(struct registry *registry, struct slice name, struct slice body,
                void (*on_done)(struct alteration *, void *), void *user,
                struct problem *why);
 
+/* Makes the set `name` without settings of its own, unless it exists, and waits
+ * until it is durable. Not from a service thread, nor from the log thread.
+ * Errors as those of alter_settings and its outcome. */
+MUST_CHECK enum status alter_make(struct registry *registry, struct slice name,
+                                  struct set **set, struct problem *why);
+
 /* Removes a set that exists. What was posted before is committed before; who
  * posts after it makes a new set of that name. STATUS_GONE in the outcome:
  * somebody else has removed it. */

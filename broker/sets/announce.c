@@ -5,11 +5,13 @@
 
 #include "broker/base/diag.h"
 #include "broker/sets/channel.h"
+#include "broker/sets/descriptions.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
+#include "broker/sets/source_changes.h"
 #include "proto/change.h"
 #include "proto/fragment.h"
 
@@ -203,11 +205,12 @@ tell_capability_list(const struct subject *s, enum change_kind change)
 }
 
 static enum status
-tell_source(const struct subject *s)
+tell_source(void *user, enum change_kind change, const struct link_text *loc,
+            const struct link_text *index)
 {
-    struct link_text loc = link_to(s->url, LINK_DESCRIPTION, NULL, NULL, 0);
+    const struct subject *s = user;
 
-    return tell(s, CHANGE_UPDATED, CAP_DESCRIPTION, &loc, NULL);
+    return tell(s, change, CAP_DESCRIPTION, loc, index);
 }
 
 /* A numbered list. Its index is that of the fixed address, which is one from
@@ -304,6 +307,72 @@ tell_retired(const struct subject *s, const struct log_fact *fact)
                : STATUS_OK;
 }
 
+static enum status
+tell_generations(const struct subject *s, enum generation_kind kind,
+                 enum change_kind change)
+{
+    struct link_text loc = link_to_generations(s->url, s->set->name, kind);
+
+    return tell(s, change, links_kinds[kind].archive, &loc, NULL);
+}
+
+/* A list of several parts: they are told, never their index. */
+static enum status
+tell_list_parts(const struct subject *s, const struct generation *g)
+{
+    struct link_text index =
+        link_to_generation(s->url, s->set->name, g->kind, g->number);
+    enum status rc = STATUS_OK;
+
+    for (uint64_t part = 1; !rc && part <= g->parts; part++) {
+        struct link_text loc = link_to_part(s->url, s->set->name, g->kind,
+                                            g->number, part, LINK_PART);
+
+        rc = tell(s, CHANGE_CREATED, links_kinds[g->kind].capability, &loc,
+                  &index);
+    }
+    return rc;
+}
+
+/* A Change Dump is a document of its own behind those that there are; the first
+ * is at the fixed address, which is that of an index from the second on. */
+static enum status
+tell_change_dump(const struct subject *s, const struct generation *g,
+                 bool is_first)
+{
+    struct link_text current = link_to_current(s->url, s->set->name, g->kind);
+    struct link_text loc =
+        link_to_generation(s->url, s->set->name, g->kind, g->number);
+
+    return is_first ? tell(s, CHANGE_CREATED, CAP_CHANGEDUMP, &current, NULL)
+                    : tell(s, CHANGE_CREATED, CAP_CHANGEDUMP, &loc, &current);
+}
+
+/* A list or dump was built. The first of its kind brings itself, or the
+ * archive, into the Capability List. */
+static enum status
+tell_generation(const struct subject *s, const struct log_fact *fact)
+{
+    const struct generation *g = &fact->generation;
+    struct link_text current = link_to_current(s->url, s->set->name, g->kind);
+    enum status rc;
+
+    if (g->kind == GENERATION_CHANGEDUMP)
+        rc = tell_change_dump(s, g, fact->is_first);
+    else if (g->kind == GENERATION_RESOURCELIST && g->parts > 1)
+        rc = tell_list_parts(s, g);
+    else
+        rc = tell(s, fact->is_first ? CHANGE_CREATED : CHANGE_UPDATED,
+                  links_kinds[g->kind].capability, &current, NULL);
+    if (!rc && g->is_archived)
+        rc = tell_generations(s, g->kind,
+                              fact->is_first_archived ? CHANGE_CREATED
+                                                      : CHANGE_UPDATED);
+    if (!rc && (fact->is_first || (g->is_archived && fact->is_first_archived)))
+        rc = tell_capability_list(s, CHANGE_UPDATED);
+    return rc;
+}
+
 /* Do these settings change what documents say of the set (R-046, R-062, R-283)?
  * The registry knows what was committed: what settings of the same round change
  * and others of it change back is told, though nobody could see it. */
@@ -326,7 +395,8 @@ describes_otherwise(const struct subject *s, const struct log_fact *fact)
 }
 
 /* What follows from the first of `n` facts, and those like it that come next:
- * sets *taken. *is_source: the Source Description says something else. */
+ * sets *taken. *is_source: the Source Description says something else of the
+ * set, too. */
 static enum status
 tell_fact(const struct subject *s, const struct log_fact *facts, size_t n,
           size_t *taken, bool *is_source)
@@ -352,6 +422,10 @@ tell_fact(const struct subject *s, const struct log_fact *facts, size_t n,
         return tell_capability_list(s, CHANGE_UPDATED);
     case FACT_RETIRED:
         return tell_retired(s, facts);
+    case FACT_GENERATION:
+        return tell_generation(s, facts);
+    case FACT_UNARCHIVED:
+        return tell_generations(s, facts->generation.kind, CHANGE_UPDATED);
     case FACT_REMOVED:
         *is_source = true;
         return tell_capability_list(s, CHANGE_DELETED);
@@ -370,22 +444,28 @@ announcer_tell(struct announcer *announcer, const struct log_fact *facts,
         .url = registry_public_url(registry),
         .index_lists = registry_config(registry)->index_lists,
     };
-    bool is_source = false;
-    enum status rc = STATUS_OK;
+    enum status rc = announcer->changes ? STATUS_OK : STATUS_MEMORY;
 
+    if (rc)
+        return rc;
+    source_changes_clear(announcer->changes);
     buf_clear(&a->post.bytes);
     a->post.n_fragments = 0;
     a->post.set = registry_framework(registry);
     for (size_t i = 0, taken = 1; !rc && i < n; i += taken) {
+        bool is_source = false;
+
         taken = 1;
         if (facts[i].set == a->post.set)
             continue; /* it is told of nowhere */
         s.set = log_set_owner(facts[i].set);
         rc = tell_fact(&s, &facts[i], n - i, &taken, &is_source);
+        if (!rc && is_source)
+            rc = source_changes_add(announcer->changes, &facts[i]);
     }
     s.set = NULL;
-    if (!rc && is_source)
-        rc = tell_source(&s);
+    if (!rc)
+        rc = source_changes_tell(announcer->changes, registry, tell_source, &s);
     if (!rc && a->post.n_fragments > 0)
         *post = &a->post;
     return rc;
@@ -418,6 +498,7 @@ on_told(struct post *post)
 
     if (post->status)
         return;
+    announcer->changes->before = announcer->changes->after;
     note(&announcer->round, announcer);
     if (end_removed(&announcer->round))
         registry_tell_changed(announcer->registry);
@@ -428,11 +509,22 @@ announcer_init(struct announcer *announcer, struct registry *registry)
 {
     announcer->registry = registry;
     announcement_init(&announcer->round, on_told);
+    announcer->changes = calloc(1, sizeof(*announcer->changes));
     atomic_init(&announcer->source_event, 0);
+}
+
+void
+announcer_begin(struct announcer *announcer)
+{
+    if (announcer->changes)
+        announcer->changes->before = descriptions_now(announcer->registry);
 }
 
 void
 announcer_fini(struct announcer *announcer)
 {
     announcement_fini(&announcer->round);
+    if (announcer->changes)
+        source_changes_fini(announcer->changes);
+    free(announcer->changes);
 }

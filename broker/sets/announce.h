@@ -22,6 +22,7 @@
 #define BROKER_SETS_ANNOUNCE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,7 @@
 
 struct registry;
 struct set;
+struct source_changes;
 
 /* What happened to one document. Lends. */
 struct event {
@@ -78,12 +80,16 @@ struct announcement {
 
 struct announcer {
     struct registry *registry;
-    struct announcement round;      /* the log thread's */
+    struct announcement round;      /* the log thread's, and so is the next */
+    struct source_changes *changes; /* NULL: no memory */
     _Atomic(uint64_t) source_event; /* see announce_last. Relaxed: it says where
                                        to look; the log has the event */
 };
 
 void announcer_init(struct announcer *announcer, struct registry *registry);
+
+/* All sets are known that were there at the start. */
+void announcer_begin(struct announcer *announcer);
 void announcer_fini(struct announcer *announcer);
 
 /* log_options.on_facts. */

@@ -65,6 +65,14 @@ registry_set_settings(struct set *set, struct settings *settings)
                           memory_order_relaxed);
     atomic_store_explicit(&set->retain_age_us, settings->retain_age_us,
                           memory_order_relaxed);
+    atomic_store_explicit(&set->resource_list_every_us,
+                          settings->resource_list_every_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->resource_dump_every_us,
+                          settings->resource_dump_every_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content, settings->content,
+                          memory_order_relaxed);
     configured_swap(set, settings);
 }
 

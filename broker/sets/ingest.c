@@ -3,11 +3,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "broker/sets/gunzip.h"
+#include "broker/sets/alter.h"
+#include "broker/sets/decoding.h"
 #include "proto/formats.h"
 #include "proto/fragment.h"
+#include "proto/hash.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384
@@ -22,7 +23,7 @@ struct ingest {
     struct registry *registry;
     const struct format *format;
     struct reader *reader;
-    struct gunzip *gunzip; /* NULL: the body is as it is */
+    struct decoding decoding;
     struct slice set_name;
     char name[SET_NAME_MAX];
     struct set *set;
@@ -33,6 +34,17 @@ struct ingest {
     char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": not there */
     size_t fragments_capacity;
     size_t reserved; /* of the budget */
+    bool is_read;    /* to its end */
+
+    /* Content */
+    ingest_fill_fn *fill;
+    void *fill_user;
+    bool is_checked;    /* the checker has to see it */
+    uint64_t n_entries; /* that were read */
+    struct buf told;    /* struct ingest_told of each that is kept */
+    struct list node;
+    void *claim;
+    void (*release)(void *claim, uint64_t last);
     void (*on_done)(struct ingest *ingest, void *user);
     void *user;
 };
@@ -42,16 +54,15 @@ static enum status
 reserve(struct ingest *in, struct problem *why)
 {
     size_t held = HELD_AT_LEAST + in->post.bytes.size +
-                  in->post.n_fragments * sizeof(*in->post.fragments);
+                  in->post.n_fragments * sizeof(*in->post.fragments) +
+                  in->told.size + decoding_held(&in->decoding);
 
-    if (in->gunzip)
-        held += gunzip_held(in->gunzip);
     if (held <= in->reserved)
         return STATUS_OK;
     held -= in->reserved;
     if (in->post.n_fragments > 0)
         held += RESERVE_STEP;
-    if (!registry_reserve(in->registry, BUDGET_POSTS, held))
+    if (!budgets_reserve(registry_budgets(in->registry), BUDGET_POSTS, held))
         return problem(why, STATUS_BUSY,
                        "too much is being posted at the moment");
     in->reserved += held;
@@ -77,13 +88,41 @@ digest_entry(struct post *post, size_t start)
         digest_add(&post->entries, time);
 }
 
+/* Without its bytes a change can only tell of some that are there. */
 static enum status
-add_entry(struct ingest *in, const struct change *change, struct problem *why)
+add_told(struct ingest *in, const struct change *change, struct problem *why)
+{
+    struct ingest_told told = {.entry = in->n_entries,
+                               .loc = in->post.bytes.size};
+
+    if (!hash_find_sha256(change->hash, &told.digest))
+        return problem(why, STATUS_INVALID,
+                       "the set \"%.*s\" keeps content inline: post the bytes "
+                       "of \"%s\" with the change, as multipart/related, or "
+                       "tell the sha-256 of bytes that it has",
+                       SLICE_ARG(in->set_name),
+                       problem_quote(change->loc).text);
+    buf_add(&in->told, &told, sizeof(told));
+    return in->told.failed
+               ? problem(why, STATUS_BUSY, "the broker has no memory left")
+               : STATUS_OK;
+}
+
+static enum status
+add_entry(struct ingest *in, const struct change *given, struct problem *why)
 {
     struct post *post = &in->post;
     size_t start = post->bytes.size;
-    enum status rc;
+    struct change filled = *given;
+    const struct change *change = &filled;
+    enum status rc = STATUS_OK;
 
+    if (in->fill)
+        rc = in->fill(&filled, in->fill_user, why);
+    else if (in->is_checked && change->kind != CHANGE_DELETED)
+        rc = add_told(in, change, why);
+    if (rc)
+        return rc;
     if (post->n_fragments == in->fragments_capacity) {
         size_t n = in->fragments_capacity ? in->fragments_capacity * 2 : 16;
         struct fragment *fragments =
@@ -165,6 +204,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     struct ingest *in = user;
     const char *origin;
 
+    in->n_entries++;
     if (!in->is_message)
         return add_entry(in, change, why);
     /* A message tells its epoch before its changes, or none: formats.h. */
@@ -187,11 +227,9 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     struct ingest *in;
     enum status rc;
 
-    if (!set_name_is_valid(set_name))
-        return problem(why, STATUS_NOT_FOUND,
-                       "no set can be called \"%s\": a name is 1 to 64 of a-z "
-                       "0-9 . _ - and begins with a letter or digit",
-                       problem_quote(set_name).text);
+    rc = alter_check_name(set_name, why);
+    if (rc)
+        return rc;
     format = format_of(content_type);
     if (!format)
         return problem(why, STATUS_UNSUPPORTED,
@@ -209,6 +247,8 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     in->format = format;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
+    in->is_checked = registry_is_checked(registry, set_name);
+    buf_init(&in->told, (size_t)config->ingest_bytes);
     in->post.kind = POST_CHANGES;
     /* A fragment can be a few times larger than the entry that was posted (five
      * characters for an ampersand, say); the budget bounds the rest. */
@@ -225,6 +265,7 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
             readers_take(registry_readers(registry), format, on_change, in);
         if (!in->reader)
             rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        decoding_init(&in->decoding, in->reader);
     }
     if (rc)
         ingest_free(in);
@@ -233,35 +274,13 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     return rc;
 }
 
-static enum status
-on_inflated(struct slice bytes, void *user, struct problem *why)
-{
-    struct ingest *in = user;
-
-    return reader_feed(in->reader, bytes, why);
-}
-
-static bool
-is_coding(struct slice coding, const char *name)
-{
-    return coding.size == strlen(name) &&
-           !strncasecmp(coding.data, name, coding.size);
-}
-
 enum status
 ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
 {
-    if (is_coding(coding, "identity"))
-        return STATUS_OK;
-    if (!is_coding(coding, "gzip") && !is_coding(coding, "x-gzip"))
-        return problem(why, STATUS_UNSUPPORTED,
-                       "a post is read as it is, or in %s; not in \"%s\"",
-                       INGEST_CODINGS, problem_quote(coding).text);
-    in->gunzip =
-        gunzip_new(registry_config(in->registry)->max_body, on_inflated, in);
-    if (!in->gunzip)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
-    return reserve(in, why);
+    enum status rc = decoding_decode(
+        &in->decoding, coding, registry_config(in->registry)->max_body, why);
+
+    return rc ? rc : reserve(in, why);
 }
 
 void
@@ -320,32 +339,34 @@ ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
 {
     enum status rc;
 
-    if (in->post.key.size > 0)
-        running_heard(&in->running);
-    if (!in->gunzip)
-        return reader_feed(in->reader, bytes, why);
-    rc = gunzip_feed(in->gunzip, bytes, why);
+    ingest_heard(in);
+    rc = decoding_feed(&in->decoding, bytes, why);
     return rc ? rc : reserve(in, why);
 }
 
 bool
 ingest_is_behind(const struct ingest *in)
 {
-    return in->gunzip && gunzip_is_behind(in->gunzip);
+    return decoding_is_behind(&in->decoding);
 }
 
 enum status
 ingest_catch_up(struct ingest *in, struct problem *why)
 {
-    return in->gunzip ? gunzip_step(in->gunzip, why) : STATUS_OK;
+    return decoding_catch_up(&in->decoding, why);
 }
 
-/* Makes the post one to the set of its name as it is now. */
+/* Makes the post one to the set of its name as it is now, or to the one that
+ * its content was placed for. */
 static enum status
 address(struct ingest *in, struct problem *why)
 {
     struct set *before = in->set;
 
+    if (in->claim) {
+        in->post.set = in->set->log;
+        return STATUS_OK;
+    }
     in->set = registry_make(in->registry, in->set_name);
     /* The removed one again: there was no memory to bury it (registry.c). */
     if (!in->set || in->set == before)
@@ -355,8 +376,17 @@ address(struct ingest *in, struct problem *why)
 }
 
 static void
+release(struct ingest *in, uint64_t last)
+{
+    if (in->claim)
+        in->release(in->claim, last);
+    in->claim = NULL;
+}
+
+static void
 finish(struct ingest *in)
 {
+    release(in, in->post.status ? 0 : in->post.last);
     /* Before anybody is told: who then repeats it does not find it running. */
     running_end(registry_running(in->registry), &in->running);
     in->on_done(in, in->user);
@@ -370,7 +400,7 @@ on_committed(struct post *post)
     /* The set was removed while the post waited: it comes after the removal,
      * and begins a new one, or goes on with that of a post after it that was
      * handed over later. Those must not overtake it, so it keeps its place. */
-    if (post->status == STATUS_GONE) {
+    if (post->status == STATUS_GONE && !in->claim) {
         post->status = address(in, &post->why);
         if (!post->status) {
             log_submit_again(registry_log(in->registry), post);
@@ -394,21 +424,40 @@ take_id(struct ingest *in, struct problem *why)
 }
 
 enum status
-ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
-           void *user, struct problem *why)
+ingest_read_end(struct ingest *in, struct problem *why)
 {
-    enum status rc = in->gunzip ? gunzip_end(in->gunzip, why) : STATUS_OK;
+    enum status rc = decoding_end(&in->decoding, why);
 
-    if (!rc)
-        rc = reader_end(in->reader, why);
     if (!rc && in->post.n_fragments > 0)
         rc = take_id(in, why);
     if (rc)
         return rc;
-    gunzip_free(in->gunzip);
-    in->gunzip = NULL;
+    decoding_fini(&in->decoding);
     readers_give(registry_readers(in->registry), in->format, in->reader);
     in->reader = NULL;
+    in->is_read = true;
+    return STATUS_OK;
+}
+
+static enum status
+submit(struct ingest *in, struct problem *why)
+{
+    enum status rc = address(in, why);
+
+    if (rc)
+        return rc;
+    rc = log_submit_later(registry_log(in->registry), &in->post);
+    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+}
+
+enum status
+ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
+           void *user, struct problem *why)
+{
+    enum status rc = in->is_read ? STATUS_OK : ingest_read_end(in, why);
+
+    if (rc)
+        return rc;
     in->post.done = on_committed;
     in->on_done = on_done;
     in->user = user;
@@ -417,11 +466,81 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
         return STATUS_OK;
     }
     running_whole(&in->running);
-    rc = address(in, why);
-    if (rc)
-        return rc;
-    rc = log_submit_later(registry_log(in->registry), &in->post);
-    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+    /* Posts of a line keep their order, also those that need no look. */
+    if (in->is_checked && !in->fill && (in->told.size > 0 || in->post.line))
+        return registry_check(in->registry, in, why);
+    return submit(in, why);
+}
+
+void
+ingest_check_end(struct ingest *in, enum status rc, const struct problem *why)
+{
+    if (why)
+        in->post.why = *why;
+    if (!rc)
+        rc = submit(in, &in->post.why);
+    if (rc) {
+        in->post.status = rc;
+        finish(in);
+    }
+}
+
+void
+ingest_fill(struct ingest *in, ingest_fill_fn *fn, void *user)
+{
+    in->fill = fn;
+    in->fill_user = user;
+}
+
+void
+ingest_hold(struct ingest *in, struct set *set, void *claim,
+            void (*fn)(void *claim, uint64_t last))
+{
+    in->set = set;
+    in->claim = claim;
+    in->release = fn;
+}
+
+struct slice
+ingest_set_name(const struct ingest *in)
+{
+    return in->set_name;
+}
+
+const struct ingest_told *
+ingest_told(const struct ingest *in, size_t *n)
+{
+    *n = in->told.size / sizeof(struct ingest_told);
+    return (const struct ingest_told *)(const void *)in->told.data;
+}
+
+struct slice
+ingest_told_loc(const struct ingest *in, const struct ingest_told *told)
+{
+    struct slice rest = {in->post.bytes.data + told->loc,
+                         in->post.bytes.size - told->loc};
+
+    rest = fragment_from_loc(rest);
+    return slice_take(&rest, '<');
+}
+
+struct list *
+ingest_node(struct ingest *in)
+{
+    return &in->node;
+}
+
+struct ingest *
+ingest_of(struct list *node)
+{
+    return list_entry(node, struct ingest, node);
+}
+
+void
+ingest_heard(struct ingest *in)
+{
+    if (in->post.key.size > 0)
+        running_heard(&in->running);
 }
 
 const struct post *
@@ -441,11 +560,13 @@ ingest_free(struct ingest *in)
 {
     if (!in)
         return;
+    release(in, 0);
     running_end(registry_running(in->registry), &in->running);
-    gunzip_free(in->gunzip);
+    decoding_fini(&in->decoding);
     readers_give(registry_readers(in->registry), in->format, in->reader);
-    registry_release(in->registry, BUDGET_POSTS, in->reserved);
+    budgets_release(registry_budgets(in->registry), BUDGET_POSTS, in->reserved);
     buf_fini(&in->post.bytes);
+    buf_fini(&in->told);
     free(in->post.fragments);
     free(in);
 }

@@ -12,7 +12,8 @@
  * was fed; it catches up in steps, each in a turn of the caller's loop, so that
  * nobody waits for a whole body that came in one packet.
  *
- * One thread at a time; on_done is called on the log thread. Whatever is
+ * One thread at a time; on_done is called on the log thread, or the checker's
+ * (below). Whatever is
  * posted, no more than one entry of it is held parsed, and all posts together
  * are bounded by the ingest budget: it counts what a post holds, as that grows.
  * (Not what it announces: a few connections that announce much and send nothing
@@ -41,12 +42,9 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
              struct slice set_name, struct slice content_type,
              uint64_t content_length, struct problem *why);
 
-/* The Content-Encodings that are read. */
-#define INGEST_CODINGS "gzip"
-
-/* The body has this Content-Encoding: "gzip" or "x-gzip"; "identity" is none
- * (RFC 9110 section 8.4.1). Before its first byte. --max-body is then the limit
- * of what comes out, too. STATUS_UNSUPPORTED: another coding, or several. */
+/* The body has this Content-Encoding: decoding.h. Before its first byte.
+ * --max-body is then the limit of what comes out, too. STATUS_UNSUPPORTED:
+ * another coding, or several. */
 MUST_CHECK enum status ingest_decode(struct ingest *ingest, struct slice coding,
                                      struct problem *why);
 
@@ -78,6 +76,59 @@ void ingest_take_message(struct ingest *ingest);
  * them. Before ingest_end; `line` is lent until on_done. */
 void ingest_join(struct ingest *ingest, struct post_line *line);
 
+/* Content: the bytes of resources, which some sets keep
+ *
+ * To a set that keeps what comes inline (CONTENT_INLINE) each created or
+ * updated entry has to tell the SHA-256 of bytes that it has already, or bring
+ * them along (broker/archive/consignment.h). The first is seen to, of every
+ * post that nobody calls ingest_fill for, by whoever registry_set_checker
+ * names, on a thread that may wait for a disk:
+ *
+ *     ingest_end --> checker --ingest_told, ingest_hold--> ingest_check_end
+ *                                                               |
+ *                on_done <-- the log <--------------------------+
+ */
+
+/* Each entry is given to `fn` before it is kept, to be completed; what the set
+ * has already is no affair of the checker's then. Before the first byte. */
+typedef enum status ingest_fill_fn(struct change *change, void *user,
+                                   struct problem *why);
+void ingest_fill(struct ingest *ingest, ingest_fill_fn *fn, void *user);
+
+/* Its content was placed for `set`, and for no other one that gets the name:
+ * STATUS_GONE in the outcome where that was removed. `release` is called once
+ * with `claim`, on the log thread with the seq of its last entry, or, when
+ * nothing was committed, with 0, by ingest_free at the latest. Before
+ * ingest_end, or by the checker. */
+void ingest_hold(struct ingest *ingest, struct set *set, void *claim,
+                 void (*release)(void *claim, uint64_t last));
+
+/* The checker's: whose the post is, and of what it has to see that it is there.
+ */
+struct ingest_told {
+    struct digest digest; /* SHA-256 */
+    uint64_t entry;       /* from 1 */
+    size_t loc;           /* where its fragment begins */
+};
+
+struct slice ingest_set_name(const struct ingest *ingest);
+const struct ingest_told *ingest_told(const struct ingest *ingest, size_t *n);
+struct slice ingest_told_loc(const struct ingest *ingest,
+                             const struct ingest_told *told);
+
+/* Its own list, until ingest_check_end. */
+struct list *ingest_node(struct ingest *ingest);
+struct ingest *ingest_of(struct list *node);
+
+/* It was looked at; `rc` and `why` say what came of it. Calls on_done on this
+ * thread where the log does not get it. */
+void ingest_check_end(struct ingest *ingest, enum status rc,
+                      const struct problem *why);
+
+/* Some of the body is on its way, though nothing of it comes here yet (see
+ * running.h). */
+void ingest_heard(struct ingest *ingest);
+
 /* Gives the post a key, before its body is read: it is kept once, however often
  * it comes (keys.h). STATUS_RUNNING: another post to the set with that key is
  * being read or committed; only ingest_free. */
@@ -95,6 +146,11 @@ bool ingest_is_behind(const struct ingest *ingest);
 
 /* Reads some of it. Errors as those of ingest_feed. */
 MUST_CHECK enum status ingest_catch_up(struct ingest *ingest,
+                                       struct problem *why);
+
+/* The body is whole, and nothing of it is behind: reads it to its end. What
+ * ingest_end does first, for who wants to do something between. */
+MUST_CHECK enum status ingest_read_end(struct ingest *ingest,
                                        struct problem *why);
 
 /* The body is whole, and nothing of it is behind: hands its entries to the log,

@@ -61,18 +61,104 @@ link_to_sets(const char *public_url, const char *after)
     return link;
 }
 
+/* `folder`: of what the archive's parts are of. */
+static struct link_text
+link_to_range(const char *public_url, const char *set, const char *folder,
+              uint64_t first, uint64_t last)
+{
+    struct link_text link;
+    int n = snprintf(link.text, sizeof(link.text),
+                     "%s/sets/%s/%s-archive/%012" PRIu64 "-%012" PRIu64 ".xml",
+                     public_url, set, folder, first, last);
+
+    link.size = (size_t)n;
+    return link;
+}
+
 struct link_text
 link_to_archive(const char *public_url, const char *set, uint64_t first,
                 uint64_t last)
 {
+    return link_to_range(public_url, set, "changelist", first, last);
+}
+
+struct link_text
+link_to_description(const char *public_url, uint64_t first, uint64_t last)
+{
     struct link_text link;
     int n = snprintf(link.text, sizeof(link.text),
-                     "%s/sets/%s/changelist-archive/%012" PRIu64 "-%012" PRIu64
-                     ".xml",
-                     public_url, set, first, last);
+                     "%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
+                     public_url, first, last);
 
     link.size = (size_t)n;
     return link;
+}
+
+/* Generations */
+
+const struct kind_names links_kinds[GENERATION_KINDS] = {
+    [GENERATION_RESOURCELIST] = {"resourcelist", "Resource List",
+                                 CAP_RESOURCELIST, CAP_RESOURCELIST_ARCHIVE},
+    [GENERATION_RESOURCEDUMP] = {"resourcedump", "Resource Dump",
+                                 CAP_RESOURCEDUMP, CAP_RESOURCEDUMP_ARCHIVE},
+    [GENERATION_CHANGEDUMP] = {"changedump", "Change Dump", CAP_CHANGEDUMP,
+                               CAP_CHANGEDUMP_ARCHIVE},
+};
+
+static struct link_text
+link_to_kind(const char *public_url, const char *set, enum generation_kind kind,
+             const char *end)
+{
+    struct link_text link;
+    int n = snprintf(link.text, sizeof(link.text), "%s/sets/%s/%s%s",
+                     public_url, set, links_kinds[kind].folder, end);
+
+    link.size = (size_t)n;
+    return link;
+}
+
+struct link_text
+link_to_current(const char *public_url, const char *set,
+                enum generation_kind kind)
+{
+    return link_to_kind(public_url, set, kind, ".xml");
+}
+
+struct link_text
+link_to_generation(const char *public_url, const char *set,
+                   enum generation_kind kind, uint64_t number)
+{
+    char end[32];
+
+    snprintf(end, sizeof(end), "/%012" PRIu64 ".xml", number);
+    return link_to_kind(public_url, set, kind, end);
+}
+
+struct link_text
+link_to_part(const char *public_url, const char *set, enum generation_kind kind,
+             uint64_t number, uint64_t part, const char *end)
+{
+    char path[80];
+
+    snprintf(path, sizeof(path), "/%012" PRIu64 "/%012" PRIu64 "%s", number,
+             part, end);
+    return link_to_kind(public_url, set, kind, path);
+}
+
+struct link_text
+link_to_generations(const char *public_url, const char *set,
+                    enum generation_kind kind)
+{
+    return link_to_kind(public_url, set, kind, "-archive.xml");
+}
+
+struct link_text
+link_to_generations_part(const char *public_url, const char *set,
+                         enum generation_kind kind, uint64_t first,
+                         uint64_t last)
+{
+    return link_to_range(public_url, set, links_kinds[kind].folder, first,
+                         last);
 }
 
 void

@@ -9,14 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "broker/log/generations.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
+#include "proto/vocab.h"
 
 /* Longest URL: a public URL of 511 bytes, a set's name, a path. */
 #define LINK_MAX 700
 
 enum link_kind {
-    LINK_DESCRIPTION,
+    LINK_DESCRIPTION, /* or the index of several: descriptions.h */
     LINK_CAPABILITYLIST,
     LINK_CHANGELIST, /* the capability's fixed address */
     LINK_LIST,       /* Change List `number` */
@@ -47,6 +49,45 @@ struct link_text link_to(const char *public_url, enum link_kind kind,
  * `last`, as far as they are closed. */
 struct link_text link_to_archive(const char *public_url, const char *set,
                                  uint64_t first, uint64_t last);
+
+/* The Source Description of the sets with the numbers `first` to `last`, under
+ * an index. */
+struct link_text link_to_description(const char *public_url, uint64_t first,
+                                     uint64_t last);
+
+/* What is built in generations (generations.h), by kind: in links.c, one row
+ * each. */
+struct kind_names {
+    const char *folder; /* of URLs and on the disk alike: "resourcelist" */
+    const char *title;  /* for people: "Resource List" */
+    enum capability capability, archive;
+};
+extern const struct kind_names links_kinds[GENERATION_KINDS];
+
+/* The fixed address: the current one, or its index. */
+struct link_text link_to_current(const char *public_url, const char *set,
+                                 enum generation_kind kind);
+
+/* One generation: the list or dump, or its index. */
+struct link_text link_to_generation(const char *public_url, const char *set,
+                                    enum generation_kind kind, uint64_t number);
+
+/* Part `part` of a generation; `end` says of what kind. */
+#define LINK_PART     ".xml"
+#define LINK_PACKAGE  ".zip"
+#define LINK_MANIFEST "-manifest.xml"
+struct link_text link_to_part(const char *public_url, const char *set,
+                              enum generation_kind kind, uint64_t number,
+                              uint64_t part, const char *end);
+
+/* The archive, or its index; and the document of it that has the generations
+ * `first` to `last`, as far as they are kept. */
+struct link_text link_to_generations(const char *public_url, const char *set,
+                                     enum generation_kind kind);
+struct link_text link_to_generations_part(const char *public_url,
+                                          const char *set,
+                                          enum generation_kind kind,
+                                          uint64_t first, uint64_t last);
 
 /* Where a set's changes can be had beside its documents: what the Capability
  * List and the set's JSON name, so that nobody has to build a path (R-353). */

@@ -15,10 +15,6 @@
 #include "broker/sets/table.h"
 #include "proto/vocab.h"
 
-/* Pages of change memory held for clients that read slowly: a hundred or so of
- * the largest. Who comes then is asked to come again. */
-#define ANSWERS_BYTES ((size_t)128 << 20)
-
 /* The log of framework events stands among those of the sets under a name that
  * no set can have. What happened so long ago that nobody asks is let go of. */
 #define FRAMEWORK_NAME    "_framework"
@@ -51,11 +47,13 @@ struct registry {
 
     struct readers readers;
     struct running running;
-    struct filters filters;
 
-    /* Relaxed: sums; they order nothing. */
-    atomic_size_t reserved[BUDGETS];
-    size_t limits[BUDGETS];
+    /* registry_set_checker */
+    enum status (*check)(struct ingest *ingest, void *user,
+                         struct problem *why);
+    void *check_user;
+    struct filters filters;
+    struct budgets budgets;
 };
 
 static struct set *
@@ -66,10 +64,16 @@ set_new(struct registry *r)
     if (!set)
         return NULL;
     set->registry = r;
+    set->folded = SET_FOLDED_UNKNOWN;
     atomic_init(&set->last_event, 0);
     atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
     atomic_init(&set->retain_lists, r->options.config->retain_lists);
     atomic_init(&set->retain_age_us, r->options.config->retain_age_us);
+    atomic_init(&set->resource_list_every_us,
+                r->options.config->resource_list_every_us);
+    atomic_init(&set->resource_dump_every_us,
+                r->options.config->resource_dump_every_us);
+    atomic_init(&set->content, r->options.config->content);
     return set;
 }
 
@@ -244,11 +248,9 @@ registry_open(struct registry **registry,
     running_init(&r->running);
     filters_init(&r->filters);
     announcer_init(&r->announcer, r);
-    r->limits[BUDGET_POSTS] = (size_t)config->ingest_bytes;
-    r->limits[BUDGET_ANSWERS] = ANSWERS_BYTES;
-    for (int i = 0; i < BUDGETS; i++)
-        atomic_init(&r->reserved[i], 0);
+    budgets_init(&r->budgets, (size_t)config->ingest_bytes);
     rc = log_open(&r->log, &log_options, why);
+    announcer_begin(&r->announcer);
     if (!rc && !r->framework)
         rc = make_framework(r, why);
     if (rc) {
@@ -345,10 +347,48 @@ registry_readers(struct registry *r)
     return &r->readers;
 }
 
+enum content_mode
+registry_content(struct registry *r, struct slice name)
+{
+    const struct set *set = registry_find(r, name, NULL);
+
+    return set ? (enum content_mode)atomic_load_explicit(&set->content,
+                                                         memory_order_relaxed)
+               : registry_config(r)->content;
+}
+
 struct running *
 registry_running(struct registry *r)
 {
     return &r->running;
+}
+
+struct budgets *
+registry_budgets(struct registry *r)
+{
+    return &r->budgets;
+}
+
+void
+registry_set_checker(struct registry *r,
+                     enum status (*check)(struct ingest *ingest, void *user,
+                                          struct problem *why),
+                     void *user)
+{
+    r->check = check;
+    r->check_user = user;
+}
+
+bool
+registry_is_checked(struct registry *r, struct slice name)
+{
+    return r->check && registry_content(r, name) == CONTENT_INLINE;
+}
+
+enum status
+registry_check(struct registry *r, struct ingest *ingest, struct problem *why)
+{
+    return r->check(ingest, r->check_user, why);
 }
 
 struct filters *
@@ -410,6 +450,17 @@ registry_make(struct registry *r, struct slice name)
     }
     pthread_rwlock_unlock(&r->lock);
     return set;
+}
+
+size_t
+registry_count(struct registry *r)
+{
+    size_t n;
+
+    pthread_rwlock_rdlock(&r->lock);
+    n = r->sets.n;
+    pthread_rwlock_unlock(&r->lock);
+    return n;
 }
 
 enum status
@@ -502,33 +553,6 @@ registry_page(struct registry *r, struct slice after, struct set **sets,
     return i < max;
 }
 
-bool
-registry_has_room(const struct registry *r, enum budget budget, size_t bytes)
-{
-    return atomic_load_explicit(&r->reserved[budget], memory_order_relaxed) +
-               bytes <=
-           r->limits[budget];
-}
-
-bool
-registry_reserve(struct registry *r, enum budget budget, size_t bytes)
-{
-    size_t sum = atomic_fetch_add_explicit(&r->reserved[budget], bytes,
-                                           memory_order_relaxed);
-
-    if (sum + bytes <= r->limits[budget])
-        return true;
-    registry_release(r, budget, bytes);
-    return false;
-}
-
-void
-registry_release(struct registry *r, enum budget budget, size_t bytes)
-{
-    atomic_fetch_sub_explicit(&r->reserved[budget], bytes,
-                              memory_order_relaxed);
-}
-
 static bool
 count_set(struct set *set, const struct head *head, void *user)
 {
@@ -548,10 +572,7 @@ registry_measure(struct registry *r)
 
     registry_each(r, count_set, &n_sets);
     metrics_set(METRIC_SETS, n_sets);
-    metrics_set(METRIC_INGEST,
-                (int64_t)atomic_load_explicit(&r->reserved[BUDGET_POSTS],
-                                              memory_order_relaxed));
-    metrics_set(METRIC_INGEST_LIMIT, (int64_t)r->limits[BUDGET_POSTS]);
+    budgets_measure(&r->budgets);
     metrics_set(METRIC_TAIL_LIMIT, (int64_t)r->options.config->tail_bytes);
     log_health(r->log, &health);
     metrics_set(METRIC_LOG_AHEAD, health.ahead_us);

@@ -26,6 +26,7 @@
 
 #include "broker/base/config.h"
 #include "broker/log/log.h"
+#include "broker/sets/budgets.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
 #include "broker/sets/readers.h"
@@ -35,7 +36,9 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Sets that may be there at most: what one Source Description holds. */
+/* Sets that may be there at most. Documents would bear more (descriptions.h);
+ * but each second the archive thread and others look at every set, and each
+ * takes a few KB of memory: a broker is measured with so many. */
 #define SETS_MAX 50000
 
 /* Sets that are made or remembered as removed in one life of the process. */
@@ -43,6 +46,9 @@
 
 /* Ways of pushing that subscribers are counted by. */
 #define SET_TRANSPORTS_MAX 8
+
+/* set->folded: nobody has looked yet; no seq. */
+#define SET_FOLDED_UNKNOWN UINT64_MAX
 
 /* set->peers_after: not known; no seq. */
 #define PEERS_AFTER_UNKNOWN UINT64_MAX
@@ -71,6 +77,8 @@ struct set {
     _Atomic(int64_t) rotate_age_us;
     _Atomic(uint64_t) retain_lists;
     _Atomic(int64_t) retain_age_us;
+    _Atomic(int64_t) resource_list_every_us, resource_dump_every_us;
+    atomic_uint content; /* enum content_mode */
 
     /* See announce_last. Relaxed: it says where to look. */
     _Atomic(uint64_t) last_event;
@@ -78,9 +86,65 @@ struct set {
                             read: announce_is_over */
 
     /* The archive thread's: the oldest list that it looked at, and when that
-     * ended, so that it need not look again. */
+     * ended, so that it need not look again; the same of generations. */
     uint64_t oldest_list;
     int64_t oldest_until_us;
+
+    struct {
+        uint64_t number;
+        int64_t completed_us;
+    } oldest[GENERATION_KINDS];
+
+    /* Likewise: the entries up to `folded` are in the set's state, those up to
+     * `folded_kept` are so on the disk, and retention waits for that of those
+     * up to `folded_wanted` (archive/folding.h). */
+    uint64_t folded, folded_kept, folded_wanted;
+
+    /* Likewise, of the bytes of its resources (archive/contents.h): the entries
+     * up to `seq` are folded, on the disk, and retention waits for that of
+     * those up to `wanted`. */
+    struct {
+        enum { CONTENT_UNKNOWN, CONTENT_NOTHING, CONTENT_SOME } has;
+
+        uint64_t seq, wanted;
+        uint64_t settled;  /* from that seq on, what no row tells of and nobody
+                              has claimed may go */
+        uint64_t earliest; /* retention has come there with its rows */
+        bool is_loose;     /* files that rows let go of are there, perhaps */
+        unsigned sweep;    /* orphans are looked for in that folder next */
+        bool is_late;   /* it is behind for want of disk, and that was said */
+        int64_t due_us; /* the clock, when the first of those that are not
+                           there is to be fetched; INT64_MAX: none is */
+        int64_t looked_us; /* archive/fetching.h: it has looked at those due
+                              before, and at that time up to the seq `looked` */
+        uint64_t looked;
+        int64_t off_us; /* it keeps none any more since then; steady clock;
+                           0: it does */
+    } content_at;
+
+    /* Of the same, to be told: up to which entry it was looked at, files, their
+     * bytes, and entries whose bytes are not there. The archive thread stores.
+     * Relaxed: they order nothing. */
+    _Atomic(uint64_t) content_last, content_files, content_bytes,
+        content_missing;
+
+    /* Likewise: its Resource List, or Dump, is to be built anew, once its state
+     * is at `wanted` (archive/renewal.h). */
+    struct {
+        bool is_due;
+        uint64_t wanted;
+        int64_t retry_us; /* not before: it has failed; steady clock */
+    } renewal[GENERATION_STATES];
+
+    /* Likewise: the Change List whose Change Dump is the next one (0: nobody
+     * has looked yet); retention does not wait for it any more
+     * (archive/changedumps.h). */
+    struct {
+        uint64_t list;
+        bool is_due;
+        bool is_late;
+        int64_t retry_us; /* not before: it has failed; steady clock */
+    } dumping;
 
     /* Connected now, by transport; push counts them. Relaxed: they are told,
      * and order nothing. */
@@ -142,6 +206,9 @@ struct set *registry_look(struct registry *registry, struct slice name,
  * valid. */
 struct set *registry_make(struct registry *registry, struct slice name);
 
+/* How many sets there are, those included that are about to begin. */
+size_t registry_count(struct registry *registry);
+
 /* Why there is none: tells both limits. */
 MUST_CHECK enum status registry_full(struct problem *why);
 
@@ -166,6 +233,11 @@ void registry_each(struct registry *registry,
  * with their heads: at most *n; sets *n. true: there are more. */
 bool registry_page(struct registry *registry, struct slice after,
                    struct set **sets, struct head *heads, size_t *n);
+
+/* What the set of that name keeps of the bytes of its resources; if it does not
+ * exist, what it would begin with. */
+enum content_mode registry_content(struct registry *registry,
+                                   struct slice name);
 
 /* Copies the settings of a set, what is in effect: settings.h. Title and
  * description (the URL of the links `describedby`) are "" where none is given;
@@ -205,22 +277,22 @@ struct readers *registry_readers(struct registry *registry);
 /* The posts with a key that are at work. */
 struct running *registry_running(struct registry *registry);
 
-/* What many clients together may make the broker hold. */
-enum budget {
-    BUDGET_POSTS,   /* posts that are read or committed: --ingest-bytes */
-    BUDGET_ANSWERS, /* pages of change memory that are being sent */
-    BUDGETS
-};
+/* What the posts and answers of all clients hold. */
+struct budgets *registry_budgets(struct registry *registry);
 
-/* Could so much be reserved now? */
-bool registry_has_room(const struct registry *registry, enum budget budget,
-                       size_t bytes);
+/* Who sees whether the content is there that a post without any tells of
+ * (ingest.h): `check` takes it over, or fails. Before anything is posted. */
+struct ingest;
+void registry_set_checker(struct registry *registry,
+                          enum status (*check)(struct ingest *ingest,
+                                               void *user, struct problem *why),
+                          void *user);
 
-/* false: the budget is exhausted, nothing was reserved. */
-bool registry_reserve(struct registry *registry, enum budget budget,
-                      size_t bytes);
-void registry_release(struct registry *registry, enum budget budget,
-                      size_t bytes);
+/* Are posts to the set of that name given to the checker? */
+bool registry_is_checked(struct registry *registry, struct slice name);
+MUST_CHECK enum status registry_check(struct registry *registry,
+                                      struct ingest *ingest,
+                                      struct problem *why);
 
 /* Makes the metrics of the budget for posts, and of the number of sets, what
  * they are now. Any thread. */

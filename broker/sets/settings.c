@@ -17,7 +17,15 @@
              : offsetof(struct settings, member))
 
 /* What a value is; in JSON a string, a number, an array of strings. */
-enum row_kind { ROW_TEXT, ROW_URL, ROW_NUMBER, ROW_UPSTREAM, ROW_HUBS };
+enum row_kind {
+    ROW_TEXT,
+    ROW_URL,
+    ROW_NUMBER,
+    ROW_KEEP,   /* a number, or a string */
+    ROW_CHOICE, /* a string: a word of the option's */
+    ROW_UPSTREAM,
+    ROW_HUBS
+};
 
 /* `option` is the broker's option of which a number has kind, limits and
  * default. */
@@ -38,6 +46,15 @@ static const struct row {
     {"rotateAge", ROW_NUMBER, "rotate-age", AT(rotate_age_us, int64_t)},
     {"retainLists", ROW_NUMBER, "retain-lists", AT(retain_lists, uint64_t)},
     {"retainAge", ROW_NUMBER, "retain-age", AT(retain_age_us, int64_t)},
+    {"resourceListEvery", ROW_NUMBER, "resource-list-every",
+     AT(resource_list_every_us, int64_t)},
+    {"resourceListKeep", ROW_KEEP, "resource-list-keep",
+     AT(resource_list_keep, uint64_t)},
+    {"content", ROW_CHOICE, "content", AT(content, enum content_mode)},
+    {"resourceDumpEvery", ROW_NUMBER, "resource-dump-every",
+     AT(resource_dump_every_us, int64_t)},
+    {"resourceDumpKeep", ROW_KEEP, "resource-dump-keep",
+     AT(resource_dump_keep, uint64_t)},
     {"upstreamTopic", ROW_UPSTREAM},
     {"hubs", ROW_HUBS},
 };
@@ -63,7 +80,8 @@ settings_start(struct settings *settings, const struct config *config)
         if (rows[i].option)
             memcpy((char *)settings + rows[i].offset,
                    (const char *)config + config_option(rows[i].option)->offset,
-                   sizeof(uint64_t));
+                   rows[i].kind == ROW_CHOICE ? sizeof(unsigned)
+                                              : sizeof(uint64_t));
 }
 
 void
@@ -187,7 +205,7 @@ take_text(struct reading *r, struct slice text, struct problem *why)
 }
 
 static enum status
-take_number(struct reading *r, struct slice digits, struct problem *why)
+take_option(struct reading *r, struct slice digits, struct problem *why)
 {
     struct option option = option_of(r->row);
     struct problem inner = {""};
@@ -222,7 +240,8 @@ take_value(struct reading *r, enum json_event event, struct slice text,
 {
     static const char *const wants[] = {
         [ROW_TEXT] = "string",          [ROW_URL] = "string",
-        [ROW_NUMBER] = "number",        [ROW_UPSTREAM] = "string",
+        [ROW_NUMBER] = "number",        [ROW_KEEP] = "number or string",
+        [ROW_CHOICE] = "string",        [ROW_UPSTREAM] = "string",
         [ROW_HUBS] = "list of strings",
     };
 
@@ -234,7 +253,15 @@ take_value(struct reading *r, enum json_event event, struct slice text,
         break;
     case ROW_NUMBER:
         if (event == JSON_NUMBER)
-            return take_number(r, text, why);
+            return take_option(r, text, why);
+        break;
+    case ROW_KEEP:
+        if (event == JSON_NUMBER || event == JSON_STRING)
+            return take_option(r, text, why);
+        break;
+    case ROW_CHOICE:
+        if (event == JSON_STRING)
+            return take_option(r, text, why);
         break;
     case ROW_UPSTREAM:
         if (event == JSON_STRING)
@@ -351,6 +378,30 @@ write_number(struct buf *to, const char *at, const struct row *row)
     }
 }
 
+/* A word, or a number. */
+static void
+write_keep(struct buf *to, const char *at, const struct row *row)
+{
+    const char *word;
+    uint64_t value;
+
+    memcpy(&value, at, sizeof(value));
+    word = option_keep_word(value);
+    if (word)
+        json_string(to, slice_of(word));
+    else
+        write_number(to, at, row);
+}
+
+static void
+write_choice(struct buf *to, const char *at, const struct row *row)
+{
+    unsigned value;
+
+    memcpy(&value, at, sizeof(value));
+    json_string(to, option_word(config_option(row->option), value));
+}
+
 static void
 write_value(struct buf *to, const struct settings *settings,
             const struct row *row)
@@ -364,6 +415,12 @@ write_value(struct buf *to, const struct settings *settings,
         break;
     case ROW_NUMBER:
         write_number(to, at, row);
+        break;
+    case ROW_KEEP:
+        write_keep(to, at, row);
+        break;
+    case ROW_CHOICE:
+        write_choice(to, at, row);
         break;
     case ROW_UPSTREAM:
         json_string(to, slice_of(settings->peers->upstream));
@@ -385,6 +442,8 @@ is_in_effect(const struct settings *settings, const struct row *row)
     case ROW_URL:
         return false;
     case ROW_NUMBER:
+    case ROW_KEEP:
+    case ROW_CHOICE:
         return true;
     case ROW_UPSTREAM:
         return peers && peers->upstream;

@@ -4,6 +4,7 @@
  *     {"title":"Demo","description":"http://example.org/about",
  *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600,
  *      "retainLists":100,"retainAge":2592000,
+ *      "resourceListEvery":600,"resourceListKeep":"daily","content":"inline",
  *      "upstreamTopic":"https://a.example/sets/demo/notifications",
  *      "hubs":["https://hub.example/"]}
  *
@@ -42,9 +43,14 @@ struct settings {
     uint64_t rotate_entries;
     uint64_t rotate_bytes;
     int64_t rotate_age_us;
-    uint64_t retain_lists; /* 0: all */
-    int64_t retain_age_us; /* 0: for ever */
-    struct peers *peers;   /* owned: upstreamTopic and hubs; NULL: none */
+    uint64_t retain_lists;          /* 0: all */
+    int64_t retain_age_us;          /* 0: for ever */
+    int64_t resource_list_every_us; /* 0: on demand only */
+    uint64_t resource_list_keep;    /* OPTION_KEEP_DAILY, ... (option.h) */
+    enum content_mode content;
+    int64_t resource_dump_every_us; /* 0: on demand only */
+    uint64_t resource_dump_keep;    /* OPTION_KEEP_NONE, ... */
+    struct peers *peers; /* owned: upstreamTopic and hubs; NULL: none */
 };
 
 /* None given. */

@@ -4,6 +4,7 @@
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "client/tidings.h"
@@ -38,13 +39,15 @@ struct arguments {
     size_t n_given;
     int n_operands;
     char *const *operands;
+    const char *const *headers; /* of --header, which all commands have */
+    size_t n_headers;
 };
 
 /* One row per command. */
 struct command {
     const char *name;
     const char *operands;
-    const char *help;
+    const char *help; /* a sentence of at most 69 characters */
     const char *more; /* paragraphs after the options; NULL: none */
     const struct option_row *options; /* the last one has no name */
     enum exit_code (*run)(const struct arguments *arguments);
@@ -55,13 +58,25 @@ extern const struct command follow_command;
 extern const struct command set_command;
 extern const struct command watch_command;
 extern const struct command get_command;
+extern const struct command sync_command;
+extern const struct command audit_command;
+extern const struct command relay_command;
+extern const struct command verify_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+void vsay(const char *format, va_list args)
+    __attribute__((format(printf, 1, 0)));
+
 /* The same for a command line that makes no sense; returns EXIT_USAGE. */
 enum exit_code bad_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
+
+/* Says that standard output could not be written, by `error` of errno.h, 0
+ * where nobody knows; quietly where who read it had enough. Returns
+ * EXIT_FAILED. */
+enum exit_code cannot_write(int error);
 
 /* `text` (UTF-8) as a JSON string, quotes included. */
 void put_json_string(FILE *to, const char *text);
@@ -72,6 +87,11 @@ void print_plain(const char *text);
 
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);
+
+/* A handle for the server at `url`, which gets the --headers. NULL: *code says
+ * how the program ends, and why was said. */
+struct td_client *open_client(const struct arguments *arguments,
+                              const char *url, enum exit_code *code);
 
 /* How the program ends after a call that ended with `rc`; says why if that is
  * not good. */

@@ -1,5 +1,5 @@
 /*
- * follow.c - tidings follow: one line per change.
+ * follow.c - tidings follow: a line, or a command, for each change.
  */
 #include <errno.h>
 #include <signal.h>
@@ -7,224 +7,226 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/place.h"
-
-enum {
-    OPTION_AFTER,
-    OPTION_FROM_START,
-    OPTION_SINCE,
-    OPTION_CHANGE,
-    OPTION_PREFIX,
-    OPTION_TYPE,
-    OPTION_TAG,
-    OPTION_FORMAT,
-    OPTION_STATE,
-    OPTION_COUNT,
-    OPTION_VERBOSE
-};
-
-static const struct option_row options[] = {
-    [OPTION_AFTER] = {"after", "POSITION", "begin after this position"},
-    [OPTION_FROM_START] = {"from-start", NULL,
-                           "begin at the beginning; else from now on"},
-    [OPTION_SINCE] = {"since", "DATETIME",
-                      "begin with what happened later than that"},
-    [OPTION_CHANGE] = {"change", "KIND",
-                       "only created, updated or deleted ones"},
-    [OPTION_PREFIX] = {"prefix", "URL", "only of resources that begin so"},
-    [OPTION_TYPE] = {"type", "TYPE", "only of this media type, or of TYPE/*"},
-    [OPTION_TAG] = {"tag", "TAG", "only with this tag"},
-    [OPTION_FORMAT] = {"format", "text|json|xml", "what a line is; text"},
-    [OPTION_STATE] = {"state", "FILE", "keep the position there"},
-    [OPTION_COUNT] = {"count", "N", "end after N changes"},
-    [OPTION_VERBOSE] = {"verbose", NULL, "tell of lost connections"},
-    {NULL, NULL, NULL},
-};
-
-/* How a change becomes a line, without its newline. */
-typedef void line_fn(const struct td_change *change);
+#include "client/cli/execute.h"
+#include "client/cli/follow_args.h"
+#include "client/cli/follow_callback.h"
+#include "client/cli/lines.h"
 
 struct follow {
-    line_fn *print;
-    const char *state;        /* path; NULL: none */
-    char start[PLACE_MAX];    /* what that file held at the start */
-    char position[PLACE_MAX]; /* what it holds now; "": nothing */
-    bool has_count;
-    unsigned long long left; /* of --count */
-    enum exit_code code;     /* why the callback ended it */
-    struct td_filter *filters;
+    struct follow_args args;
+    char start[TD_POSITION_SIZE];    /* what --state held at the start */
+    char position[TD_POSITION_SIZE]; /* what it holds now; "": nothing */
+    unsigned long long n_done;
+    bool is_away;        /* the source is, and that was said */
+    enum exit_code code; /* why the callback ended it */
 };
+
+/* Without --verbose, trouble with a shorter pause after it is not told: as a
+ * rule a connection that was lost is there again by then. */
+#define AWAY_MS 1000
 
 /* For the signal handler, which cannot be given anything. */
 static struct td_client *followed;
+static volatile sig_atomic_t is_interrupted;
 
 static void
 on_signal(int number)
 {
     (void)number;
+    is_interrupted = 1;
     td_stop(followed);
 }
 
-/* SEQ DATETIME CHANGE LOC */
-static void
-print_text(const struct td_change *change)
-{
-    printf("%llu %s %s %s", (unsigned long long)change->seq,
-           change->datetime ? change->datetime : "-",
-           change->change ? change->change : "-",
-           change->loc ? change->loc : "-");
-}
+/* Messages */
 
-/* The entry as it came. Between JSON's tokens may be newlines, inside its
- * strings there are none. */
-static void
-print_entry(const struct td_change *change)
-{
-    for (size_t i = 0; i < change->text_size; i++)
-        putchar(change->text[i] == '\n' ? ' ' : change->text[i]);
-}
-
-/* The rows of --format. */
-static const struct format {
-    const char *name;
-    enum td_form form;
-    line_fn *print;
-} formats[] = {
-    {"text", TD_JSON, print_text},
-    {"json", TD_JSON, print_entry},
-    {"xml", TD_XML, print_entry},
-};
-
-#define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
-
-/* Lines first, position second: a crash between them repeats lines. */
+/* First what is done with it, then the position: a crash between them repeats
+ * and loses nothing. */
 static bool
 keep_place(struct follow *f, const char *position)
 {
-    if (!f->state || !strcmp(position, f->position))
+    if (!f->args.state || !strcmp(position, f->position))
         return true;
-    if (strlen(position) >= sizeof(f->position) ||
-        !place_write(f->state, position))
+    if (td_position_write(followed, f->args.state, position)) {
+        say("%s", td_problem(followed));
+        f->code = EXIT_FAILED;
         return false;
+    }
     strcpy(f->position, position);
     return true;
 }
 
-/* The position of `seq` in the epoch of `of`. */
+/* The position after change `i`; "": only that of the whole message is told. */
 static void
-position_of(char *to, size_t size, const char *of, uint64_t seq)
+position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
+            size_t i)
 {
-    snprintf(to, size, "%.*s-%llu", (int)strcspn(of, "-"), of,
-             (unsigned long long)seq);
+    const char *all = message->position ? message->position : "";
+
+    to[0] = '\0';
+    if (i + 1 == message->n_changes)
+        snprintf(to, TD_POSITION_SIZE, "%s", all);
+    else if (message->changes[i].seq && all[0])
+        snprintf(to, TD_POSITION_SIZE, "%.*s-%llu", (int)strcspn(all, "-"), all,
+                 (unsigned long long)message->changes[i].seq);
+}
+
+/* Runs the command for a change or, where there is none, for `what`. */
+static bool
+run_command(struct follow *f, const struct td_change *change, const char *what,
+            const char *position)
+{
+    struct execution e = {.command = f->args.command,
+                          .change = what,
+                          .position = position,
+                          .line = ""};
+    char seq[32];
+    char *line = NULL;
+    FILE *to = change ? open_memstream(&line, &e.size) : NULL;
+    bool is_good;
+
+    if (change && !to) {
+        say("no memory");
+        f->code = EXIT_FAILED;
+        return false;
+    }
+    if (change) {
+        f->args.lines->change(to, change);
+        fputc('\n', to);
+        fclose(to);
+        e.line = line ? line : "";
+        e.change = change->change ? change->change : "resource";
+        e.loc = change->loc;
+        e.datetime = change->change ? change->datetime : change->lastmod;
+        snprintf(seq, sizeof(seq), "%llu", (unsigned long long)change->seq);
+        e.seq = change->seq ? seq : NULL;
+    }
+    is_good = execute(&e, &is_interrupted);
+    free(line);
+    if (!is_good && !is_interrupted)
+        f->code = EXIT_FAILED;
+    return is_good;
+}
+
+static bool
+do_change(struct follow *f, const struct td_message *message, size_t i)
+{
+    const struct td_change *change = &message->changes[i];
+    char position[TD_POSITION_SIZE];
+
+    if (!f->args.command) {
+        f->args.lines->change(stdout, change);
+        putchar('\n');
+        return true;
+    }
+    position_of(position, message, i);
+    return run_command(f, change, NULL, position) &&
+           (!position[0] || keep_place(f, position));
+}
+
+/* Where a baseline begins or ends. */
+static bool
+do_baseline(struct follow *f, const struct td_message *message)
+{
+    bool is_begin = message->kind == TD_BASELINE_BEGIN;
+
+    if (is_begin)
+        say("a baseline is taken: %s", message->reason);
+    if (f->args.command)
+        return run_command(f, NULL,
+                           is_begin ? "baseline-begin" : "baseline-end",
+                           message->position);
+    fputs(is_begin ? f->args.lines->begin : f->args.lines->end, stdout);
+    return true;
+}
+
+static bool
+is_enough(const struct follow *f)
+{
+    return f->args.count && f->n_done >= f->args.count;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    struct follow *f = user;
+
+    if (f->args.is_verbose)
+        say("%s; again in %.1f s", why, pause_ms / 1000.0);
+    else if (!f->is_away && pause_ms >= AWAY_MS)
+        say("%s; it is tried again", why);
+    f->is_away |= pause_ms >= AWAY_MS;
+}
+
+static void
+be_back(struct follow *f)
+{
+    if (f->is_away)
+        say("the source is back");
+    f->is_away = false;
 }
 
 static int
 on_message(const struct td_message *message, void *user)
 {
     struct follow *f = user;
-    char position[PLACE_MAX];
-    uint64_t last = message->last;
-
-    for (size_t i = 0; i < message->n_changes; i++) {
-        if (f->has_count && !f->left)
-            break;
-        f->print(&message->changes[i]);
-        putchar('\n');
-        last = message->changes[i].seq;
-        f->left -= f->has_count;
-    }
-    if (message->n_changes && fflush(stdout)) {
-        say("cannot write to standard output: %s", strerror(errno));
-        f->code = EXIT_FAILED;
-        return 1;
-    }
-    position_of(position, sizeof(position), message->position, last);
-    if (!keep_place(f, position)) {
-        f->code = EXIT_FAILED;
-        return 1;
-    }
-    return f->has_count && !f->left;
-}
-
-static void
-on_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    (void)user;
-    say("%s; again in %.1f s", why, pause_ms / 1000.0);
-}
-
-/* Takes the filters that were given, each as often as it was. */
-static bool
-read_filters(const struct arguments *arguments, struct follow *f,
-             struct td_follow_options *how)
-{
-    f->filters = calloc(arguments->n_given + 1, sizeof(*f->filters));
-    if (!f->filters)
-        return false;
-    for (size_t i = 0; i < arguments->n_given; i++) {
-        int option = arguments->given[i].row;
-
-        if (option >= OPTION_CHANGE && option <= OPTION_TAG)
-            f->filters[how->n_filters++] = (struct td_filter){
-                options[option].name, arguments->given[i].value};
-    }
-    how->filters = f->filters;
-    return true;
-}
-
-/* Sets up `f` and `how` from the command line. */
-static enum exit_code
-read_arguments(const struct arguments *arguments, struct follow *f,
-               struct td_follow_options *how)
-{
-    const char *const *given = arguments->options;
-    const char *format = given[OPTION_FORMAT] ? given[OPTION_FORMAT] : "text";
-    const char *count = given[OPTION_COUNT];
+    char position[TD_POSITION_SIZE] = "";
     size_t i = 0;
 
-    if (arguments->n_operands != 1)
-        return bad_usage("follow needs one SET-URL; see tidings follow --help");
-    if ((given[OPTION_AFTER] != NULL) + (given[OPTION_FROM_START] != NULL) +
-            (given[OPTION_SINCE] != NULL) >
-        1)
-        return bad_usage(
-            "--after, --from-start and --since contradict each other");
-    while (i < N_FORMATS && strcmp(formats[i].name, format))
-        i++;
-    if (i == N_FORMATS)
-        return bad_usage("--format is text, json or xml");
-    f->print = formats[i].print;
-    how->form = formats[i].form;
-
-    if (count) {
-        if (!count[0] || strlen(count) > 18 ||
-            strspn(count, "0123456789") != strlen(count) ||
-            !(f->left = strtoull(count, NULL, 10)))
-            return bad_usage("--count is a number from 1 on");
-        f->has_count = true;
+    be_back(f);
+    if (message->kind == TD_BASELINE_BEGIN || message->kind == TD_BASELINE_END)
+        if (!do_baseline(f, message))
+            return 1;
+    for (; i < message->n_changes && !is_enough(f); i++) {
+        if (!do_change(f, message, i))
+            return 1;
+        f->n_done++;
     }
-    how->after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
-    how->since = given[OPTION_SINCE];
-    if (!read_filters(arguments, f, how)) {
-        say("no memory");
+    if (!f->args.command && fflush(stdout)) {
+        f->code = cannot_write(errno);
+        return 1;
+    }
+    if (i)
+        position_of(position, message, i - 1);
+    else if (message->position)
+        snprintf(position, sizeof(position), "%s", message->position);
+    if (position[0] && !keep_place(f, position))
+        return 1;
+    return is_enough(f);
+}
+
+/* Could the state be written beside itself? Else it would be noticed after the
+ * first line. */
+static bool
+can_keep(const char *state)
+{
+    char dir[4096];
+    const char *slash = strrchr(state, '/');
+    int n = slash == state ? 1 : slash ? (int)(slash - state) : 0;
+
+    snprintf(dir, sizeof(dir), "%.*s", n, state);
+    return access(n ? dir : ".", W_OK | X_OK) == 0;
+}
+
+static enum exit_code
+read_state(struct follow *f)
+{
+    if (!f->args.state)
+        return EXIT_GOOD;
+    if (td_position_read(followed, f->args.state, f->start)) {
+        say("%s", td_problem(followed));
         return EXIT_FAILED;
     }
-    if (given[OPTION_VERBOSE])
-        how->on_trouble = on_trouble;
-
-    f->state = given[OPTION_STATE];
-    if (f->state) {
-        int found = place_read(f->state, f->start);
-
-        if (found < 0)
-            return EXIT_FAILED;
-        if (found) {
-            how->after = f->start;
-            how->since = NULL;
-        }
-        strcpy(f->position, f->start);
+    if (f->start[0]) {
+        f->args.how.after = f->start;
+        f->args.how.since = NULL;
+    }
+    strcpy(f->position, f->start);
+    if (!can_keep(f->args.state)) {
+        say("cannot write %s: %s", f->args.state, strerror(errno));
+        return EXIT_FAILED;
     }
     return EXIT_GOOD;
 }
@@ -244,45 +246,66 @@ static enum exit_code
 run(const struct arguments *arguments)
 {
     struct follow f = {.code = EXIT_GOOD};
-    struct td_follow_options how = {.after = NULL};
-    enum exit_code code = read_arguments(arguments, &f, &how);
+    enum exit_code code = follow_args_read(&f.args, arguments);
 
+    if (!code)
+        followed = open_client(arguments, f.args.url, &code);
+    if (!code)
+        code = read_state(&f);
     if (code)
         goto out;
-    followed = td_open();
-    if (!followed) {
-        say("no memory or descriptors left");
-        code = EXIT_FAILED;
-        goto out;
-    }
+    f.args.how.on_trouble = on_trouble;
     catch_signals();
-    code = exit_of(followed, td_follow(followed, arguments->operands[0], &how,
-                                       on_message, &f));
+    if (f.args.callback_listen)
+        code = follow_at_callback(followed, &f.args, on_message, &f);
+    else
+        code = exit_of(followed, td_follow(followed, f.args.url, &f.args.how,
+                                           on_message, &f));
     if (code == EXIT_GOOD)
         code = f.code;
+    if (code == EXIT_GONE && f.args.how.baseline == TD_NO_BASELINE)
+        say("--baseline gone tells all resources there are, and goes on from "
+            "there");
 
     /* The handle is left to the end of the process: a signal may still come. */
 out:
-    free(f.filters);
+    follow_args_fini(&f.args);
     return code;
 }
 
 const struct command follow_command = {
     .name = "follow",
-    .operands = "SET-URL [--after POSITION|--from-start] [--state FILE] ...",
+    .operands = "SET-URL|SOURCE-URL [--from-start] [--state FILE] ...",
     .help = "Prints a line for each change, those missed first, then each new "
             "one.",
-    .more = "A line is SEQ DATETIME CHANGE LOC (text), the entry's JSON "
-            "object, or its\n<url> with the namespaces rs and td undeclared. "
-            "It goes on until it is\ninterrupted (exit status 0); while the "
-            "broker is away it tries again.\nWith --state the position is "
-            "kept after each message's lines are written,\nand read at the "
-            "start if FILE is there: then --after, --from-start and\n"
-            "--since mean the first start only. A crash may repeat lines, it "
-            "loses none.\n"
-            "--change, --prefix, --type and --tag may be given several times: "
-            "one of those of\na name must hold, of each name. What does not "
-            "pass is not printed, nothing is\nmissed by it.\n",
-    .options = options,
+    .more =
+        "A line is SEQ DATETIME CHANGE LOC (text), the entry's JSON "
+        "object, or its\n<url> with the namespaces rs and td undeclared. "
+        "It goes on until it is\ninterrupted (exit status 0); while the "
+        "source is away it tries again.\nWith --state the position is "
+        "kept after each message's lines are written,\nand read at the "
+        "start if FILE is there: then --after, --from-start and\n"
+        "--since mean the first start only. A crash may repeat lines, it "
+        "loses none.\n"
+        "--until-caught-up fails (exit status 1) when nothing new comes for a "
+        "minute.\n"
+        "--change, --prefix, --type and --tag may be given several times: "
+        "one of those of\na name must hold, of each name. What does not "
+        "pass is not printed, nothing is\nmissed by it.\n\n"
+        "--exec runs /bin/sh -c COMMAND for each change, one after the other, "
+        "with the\nline as standard input and TIDINGS_SEQ, TIDINGS_CHANGE, "
+        "TIDINGS_LOC,\nTIDINGS_DATETIME and TIDINGS_POSITION in the "
+        "environment. If it fails, so does\nfollow (exit status 1), and "
+        "--state says the position before that change, so\nthat it is run "
+        "again; after a crash, too: each change at least once.\n\n"
+        "A SOURCE-URL's source has to have one set. --transport may be given "
+        "several\ntimes. With --baseline the resources come as lines without "
+        "a change, between\nbaseline-begin and baseline-end: what was known "
+        "before is void.\n\n"
+        "With --callback-listen the changes come from the source's hub (W3C "
+        "WebSub) to a\nserver in this program, and what it misses is asked "
+        "for; --poll is then how\noften that is done in any case (600). Hubs "
+        "reach it at --callback-url, which may\nbe a proxy that adds TLS.\n",
+    .options = follow_options,
     .run = run,
 };

@@ -16,6 +16,7 @@ static const struct option_row options[] = {
 };
 
 struct get {
+    const struct arguments *arguments;
     bool is_json;
     struct td_client *client;
     char position[64]; /* by the stream, where the set does not tell */
@@ -146,7 +147,8 @@ static void
 ask_position(struct get *get, const char *set_url)
 {
     struct td_follow_options how = {.on_trouble = on_trouble};
-    struct td_client *client = td_open();
+    enum exit_code code;
+    struct td_client *client = open_client(get->arguments, set_url, &code);
 
     if (!client)
         return;
@@ -175,17 +177,16 @@ on_offer(const struct td_offer *offer, void *user)
 static enum exit_code
 run(const struct arguments *arguments)
 {
-    struct get get = {.is_json = arguments->options[OPTION_JSON] != NULL};
+    struct get get = {.is_json = arguments->options[OPTION_JSON] != NULL,
+                      .arguments = arguments};
     struct td_client *client;
     enum exit_code code;
 
     if (arguments->n_operands != 1)
         return bad_usage("get needs one SET-URL; see tidings get --help");
-    client = td_open();
-    if (!client) {
-        say("no memory or descriptors left");
-        return EXIT_FAILED;
-    }
+    client = open_client(arguments, arguments->operands[0], &code);
+    if (!client)
+        return code;
     code = exit_of(client,
                    td_describe(client, arguments->operands[0], on_offer, &get));
     td_close(client);

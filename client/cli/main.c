@@ -1,6 +1,7 @@
 /*
  * main.c - the program `tidings`: its commands, options and help.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,22 +10,40 @@
 
 #include "client/cli/cli.h"
 
-#define OPTIONS_MAX 16
+#define OPTIONS_MAX 32
+#define HELP_COLUMN 24
 
 static const struct command *const commands[] = {
-    &publish_command, &follow_command, &set_command,
-    &watch_command,   &get_command,
+    &publish_command, &follow_command, &sync_command,
+    &audit_command,   &verify_command, &relay_command,
+    &watch_command,   &get_command,    &set_command,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-static const char exit_help[] =
-    "Exit status: 0 done, 1 failed (refused, unreachable), 2 bad usage,\n"
-    "3 the position is gone (of another epoch, or no longer retained).\n";
+/* All commands have these. */
+static const struct option_row common_options[] = {
+    {"cacert", "FILE", "trust these certificates, too; or CURL_CA_BUNDLE"},
+    {"header", "LINE", "\"Name: value\" for the URL's server and no other"},
+    {"help", NULL, "print this"},
+    {NULL, NULL, NULL},
+};
 
-static void
+static const char set_help[] = "SET-URL is http(s)://host:port/sets/NAME.\n";
+
+static const char source_help[] =
+    "SET-URL is http(s)://host:port/sets/NAME; SOURCE-URL any document of a\n"
+    "ResourceSync source.\n";
+
+static const char exit_help[] = "Exit status: 0 done, 1 failed (refused, "
+                                "unreachable), 2 bad usage, 3 gone\n"
+                                "(the set was removed; the position is of "
+                                "another epoch, or not retained).\n";
+
+void
 vsay(const char *format, va_list args)
 {
+    fflush(stdout); /* what was found stands before what is said of it */
     fputs("tidings: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
@@ -49,6 +68,15 @@ bad_usage(const char *format, ...)
     vsay(format, args);
     va_end(args);
     return EXIT_USAGE;
+}
+
+enum exit_code
+cannot_write(int error)
+{
+    if (error != EPIPE)
+        say("cannot write to standard output%s%s", error ? ": " : "",
+            error ? strerror(error) : "");
+    return EXIT_FAILED;
 }
 
 void
@@ -92,16 +120,52 @@ exit_of(const struct td_client *client, enum td_status rc)
     return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 
+struct td_client *
+open_client(const struct arguments *arguments, const char *url,
+            enum exit_code *code)
+{
+    struct td_client *client = td_open();
+    enum td_status rc = TD_OK;
+
+    if (!client) {
+        say("no memory or descriptors left");
+        *code = EXIT_FAILED;
+        return NULL;
+    }
+    for (size_t i = 0; !rc && i < arguments->n_headers; i++)
+        rc = td_header(client, url, arguments->headers[i]);
+    *code = exit_of(client, rc);
+    if (rc) {
+        td_close(client);
+        return NULL;
+    }
+    return client;
+}
+
 static void
 help_all(void)
 {
     puts("usage: tidings COMMAND ...\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
-        printf("  tidings %s %s\n      %s\n", commands[i]->name,
-               commands[i]->operands, commands[i]->help);
-    puts("\n  tidings COMMAND --help, tidings --help, tidings --version\n\n"
-         "SET-URL is http(s)://host:port/sets/NAME.");
+        printf("  %-7s  %s\n", commands[i]->name, commands[i]->help);
+    puts("\n  tidings COMMAND --help, tidings --help, tidings --version\n");
     fputs(exit_help, stdout);
+}
+
+static void
+help_options(const struct option_row *option)
+{
+    for (; option->name; option++) {
+        char left[60];
+
+        snprintf(left, sizeof(left), "--%s%s%s", option->name,
+                 option->argument ? " " : "",
+                 option->argument ? option->argument : "");
+        if (strlen(left) > HELP_COLUMN)
+            printf("  %s\n  %-*s %s\n", left, HELP_COLUMN, "", option->help);
+        else
+            printf("  %-*s %s\n", HELP_COLUMN, left, option->help);
+    }
 }
 
 static void
@@ -109,18 +173,13 @@ help_command(const struct command *command)
 {
     printf("usage: tidings %s %s\n\n%s\n\n", command->name, command->operands,
            command->help);
-    for (const struct option_row *o = command->options; o->name; o++) {
-        char left[40];
-
-        snprintf(left, sizeof(left), "--%s %s", o->name,
-                 o->argument ? o->argument : "");
-        printf("  %-24s %s\n", left, o->help);
-    }
-    printf("  %-24s %s\n", "--cacert FILE",
-           "trust these certificates as well, PEM; also CURL_CA_BUNDLE=FILE");
-    printf("  %-24s %s\n\n", "--help", "print this");
+    help_options(command->options);
+    help_options(common_options);
+    putchar('\n');
     if (command->more)
         printf("%s\n", command->more);
+    fputs(strstr(command->operands, "SOURCE-URL") ? source_help : set_help,
+          stdout);
     fputs(exit_help, stdout);
 }
 
@@ -141,17 +200,20 @@ no_run(const struct command *command, int chosen, const char *option)
 static enum exit_code
 run(const struct command *command, int argc, char **argv)
 {
-    struct option longs[OPTIONS_MAX + 3] = {{0}};
+    struct option longs[OPTIONS_MAX + 4] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
     struct given *in_order = calloc((size_t)argc, sizeof(in_order[0]));
-    struct arguments arguments = {.options = given, .given = in_order};
+    const char **headers = calloc((size_t)argc, sizeof(headers[0]));
+    struct arguments arguments = {
+        .options = given, .given = in_order, .headers = headers};
     enum exit_code code;
     int n = 0;
     int chosen;
 
-    if (!in_order) {
+    if (!in_order || !headers) {
         say("no memory");
-        return EXIT_FAILED;
+        code = EXIT_FAILED;
+        goto out;
     }
     for (; command->options[n].name && n < OPTIONS_MAX; n++)
         longs[n] =
@@ -159,24 +221,31 @@ run(const struct command *command, int argc, char **argv)
                             command->options[n].argument != NULL, NULL, n};
     longs[n] = (struct option){"help", no_argument, NULL, n};
     longs[n + 1] = (struct option){"cacert", required_argument, NULL, n + 1};
+    longs[n + 2] = (struct option){"header", required_argument, NULL, n + 2};
 
     opterr = 0;
     while ((chosen = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
         if (chosen == ':' || chosen == '?' || chosen == n) {
-            free(in_order);
-            return no_run(command, chosen, argv[optind - 1]);
+            code = no_run(command, chosen, argv[optind - 1]);
+            goto out;
         }
-        if (chosen > n) { /* the library looks there */
+        if (chosen == n + 1) { /* the library looks there */
             setenv("CURL_CA_BUNDLE", optarg, 1);
-            continue;
+        } else if (chosen == n + 2) {
+            headers[arguments.n_headers++] = optarg;
+        } else {
+            given[chosen] = optarg ? optarg : "";
+            in_order[arguments.n_given++] =
+                (struct given){chosen, given[chosen]};
         }
-        given[chosen] = optarg ? optarg : "";
-        in_order[arguments.n_given++] = (struct given){chosen, given[chosen]};
     }
     arguments.n_operands = argc - optind;
     arguments.operands = argv + optind;
     code = command->run(&arguments);
+
+out:
     free(in_order);
+    free(headers);
     return code;
 }
 
@@ -201,9 +270,8 @@ main(int argc, char **argv)
     else
         bad_usage("no such command: %s; see tidings --help", name);
 
-    if (fflush(stdout) && code == EXIT_GOOD) {
-        say("cannot write to standard output");
-        code = EXIT_FAILED;
-    }
+    errno = 0;
+    if ((fflush(stdout) || ferror(stdout)) && code == EXIT_GOOD)
+        code = cannot_write(errno);
     return code;
 }

@@ -2,10 +2,13 @@
  * publish.c - tidings publish: posts a document, or changes made from options.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 
@@ -22,8 +25,11 @@ enum {
     OPTION_HASH,
     OPTION_LENGTH,
     OPTION_MEDIA_TYPE,
+    OPTION_CONTENT,
     OPTION_KEY,
     OPTION_RETRY,
+    OPTION_FULL,
+    OPTION_MAX_DELETE,
     OPTION_VERBOSE
 };
 
@@ -37,10 +43,16 @@ static const struct option_row options[] = {
     [OPTION_LENGTH] = {"length", "BYTES", "length of its representation"},
     [OPTION_MEDIA_TYPE] = {"media-type", "TYPE",
                            "media type of its representation"},
+    [OPTION_CONTENT] = {"content", "FILE",
+                        "its representation, to a set that keeps it inline"},
     [OPTION_KEY] = {"key", "KEY",
-                    "kept once, however often it is posted; else a random one"},
+                    "keeps repeats from being kept twice; else random"},
     [OPTION_RETRY] = {"retry", "SECONDS",
-                      "how long to go on when it is not answered (default 60)"},
+                      "how long to go on without an answer; 60"},
+    [OPTION_FULL] = {"full", "FILE|URL",
+                     "all resources: a list, Sitemap, index or NDJSON"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
+                           "how many of them may be deleted by --full; 20"},
     [OPTION_VERBOSE] = {"verbose", NULL, "say why it tries again"},
     {NULL, NULL, NULL},
 };
@@ -178,6 +190,9 @@ fault_of(const struct arguments *arguments)
         return "--type is for a FILE, --media-type for the resource";
     if (arguments->n_operands < 2)
         return "--change needs at least one LOC";
+    if (arguments->options[OPTION_CONTENT] &&
+        (arguments->n_operands > 2 || !strcmp(kind, "deleted")))
+        return "--content is of one LOC that was created or updated";
     return NULL;
 }
 
@@ -238,16 +253,130 @@ post(const struct arguments *arguments, const char *type, const char *text,
                          RETRY_MOST);
     if (given[OPTION_VERBOSE])
         how.on_trouble = on_trouble;
-    client = td_open();
-    if (!client) {
-        say("no memory or descriptors left");
-        return EXIT_FAILED;
-    }
+    client = open_client(arguments, arguments->operands[0], &code);
+    if (!client)
+        return code;
     code = exit_of(client, td_publish(client, arguments->operands[0], type,
                                       text, size, &how, &receipt));
     if (code == EXIT_GOOD)
         print_receipt(&receipt);
     td_close(client);
+    return code;
+}
+
+/* --content: multipart/related
+ *
+ * What is posted is repeated when its answer is lost, and may be larger than
+ * memory: it is put together in a file without a name.
+ */
+
+#define BOUNDARY_SIZE 32
+
+/* What follows the boundary nobody can have put into FILE. */
+static bool
+make_boundary(char boundary[BOUNDARY_SIZE + 1])
+{
+    uint8_t random[BOUNDARY_SIZE / 2];
+
+    if (getentropy(random, sizeof(random)))
+        return false;
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(boundary + 2 * i, 3, "%02x", random[i]);
+    return true;
+}
+
+/* In a header: it must not end its line. */
+static bool
+is_line(const char *text)
+{
+    for (; text && *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    return true;
+}
+
+static bool
+copy_file(FILE *to, FILE *from)
+{
+    char bytes[65536];
+    size_t size;
+
+    while ((size = fread(bytes, 1, sizeof(bytes), from)) > 0)
+        if (fwrite(bytes, 1, size, to) != size)
+            return false;
+    return !ferror(from);
+}
+
+static bool
+write_parts(FILE *to, const struct arguments *arguments, const char *boundary,
+            const char *changes, FILE *content)
+{
+    const char *type = arguments->options[OPTION_MEDIA_TYPE];
+
+    fprintf(to,
+            "--%s\r\nContent-Type: %s\r\n\r\n%s\r\n--%s\r\n"
+            "Content-Location: %s\r\n",
+            boundary, json_type, changes, boundary, arguments->operands[1]);
+    if (type)
+        fprintf(to, "Content-Type: %s\r\n", type);
+    fputs("\r\n", to);
+    if (!copy_file(to, content))
+        return false;
+    fprintf(to, "\r\n--%s--\r\n", boundary);
+    return !fflush(to) && !ferror(to);
+}
+
+static enum exit_code
+post_parts(const struct arguments *arguments, FILE *parts, const char *boundary)
+{
+    char type[100];
+    long size = ftell(parts);
+    void *bytes = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE,
+                                  fileno(parts), 0)
+                           : MAP_FAILED;
+    enum exit_code code;
+
+    if (bytes == MAP_FAILED) {
+        say("cannot read what is to be posted: %s", strerror(errno));
+        return EXIT_FAILED;
+    }
+    snprintf(type, sizeof(type), "multipart/related; boundary=%s; type=\"%s\"",
+             boundary, json_type);
+    code = post(arguments, type, bytes, (size_t)size);
+    munmap(bytes, (size_t)size);
+    return code;
+}
+
+static enum exit_code
+post_content(const struct arguments *arguments, const char *changes)
+{
+    const char *name = arguments->options[OPTION_CONTENT];
+    char boundary[BOUNDARY_SIZE + 1];
+    FILE *content = NULL, *parts = NULL;
+    enum exit_code code = EXIT_FAILED;
+
+    if (!is_line(arguments->operands[1]) ||
+        !is_line(arguments->options[OPTION_MEDIA_TYPE]))
+        return bad_usage("with --content, LOC and --media-type are one line");
+    content = fopen(name, "rb");
+    if (!content) {
+        say("cannot read %s: %s", name, strerror(errno));
+        goto out;
+    }
+    parts = tmpfile();
+    if (!parts || !make_boundary(boundary) ||
+        !write_parts(parts, arguments, boundary, changes, content)) {
+        say("cannot read %s, or put it together in a temporary file: %s", name,
+            strerror(errno));
+        goto out;
+    }
+    code = post_parts(arguments, parts, boundary);
+
+out:
+    if (parts)
+        fclose(parts);
+    if (content)
+        fclose(content);
     return code;
 }
 
@@ -285,6 +414,57 @@ out:
     return code;
 }
 
+/* --full */
+
+/* What goes with it. */
+static const char *
+fault_of_full(const struct arguments *arguments)
+{
+    const char *const *given = arguments->options;
+    const char *percent = given[OPTION_MAX_DELETE];
+
+    for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
+        if (given[i])
+            return "--full goes with --max-delete alone";
+    if (arguments->n_operands > 1)
+        return "--full names what is published: no FILE and no LOC beside it";
+    if (percent && (!is_made_of(percent, "0123456789") || strlen(percent) > 3 ||
+                    atoi(percent) < 1 || atoi(percent) > 100))
+        return "--max-delete is a number of percent from 1 to 100";
+    return NULL;
+}
+
+static enum exit_code
+post_full(const struct arguments *arguments)
+{
+    const char *const *given = arguments->options;
+    const char *fault = fault_of_full(arguments);
+    struct td_full_options how = {0};
+    struct td_full_receipt receipt;
+    struct td_client *client;
+    enum exit_code code;
+
+    if (fault)
+        return bad_usage("%s", fault);
+    if (given[OPTION_MAX_DELETE])
+        how.max_delete = (unsigned)atoi(given[OPTION_MAX_DELETE]);
+    client = open_client(arguments, arguments->operands[0], &code);
+    if (!client)
+        return code;
+    code = exit_of(client, td_publish_full(client, arguments->operands[0],
+                                           given[OPTION_FULL], &how, &receipt));
+    if (code == EXIT_GOOD) {
+        printf("created=%" PRIu64 " updated=%" PRIu64 " deleted=%" PRIu64
+               " unchanged=%" PRIu64 " newer=%" PRIu64 " position=",
+               receipt.created, receipt.updated, receipt.deleted,
+               receipt.unchanged, receipt.newer);
+        print_plain(receipt.position);
+        putchar('\n');
+    }
+    td_close(client);
+    return code;
+}
+
 static enum exit_code
 run(const struct arguments *arguments)
 {
@@ -295,8 +475,12 @@ run(const struct arguments *arguments)
 
     if (arguments->n_operands < 1)
         return bad_usage("publish needs a SET-URL; see tidings publish --help");
+    if (arguments->options[OPTION_FULL])
+        return post_full(arguments);
+    if (arguments->options[OPTION_MAX_DELETE])
+        return bad_usage("--max-delete needs --full");
     if (!arguments->options[OPTION_CHANGE]) {
-        for (int i = OPTION_LASTMOD; i <= OPTION_MEDIA_TYPE; i++)
+        for (int i = OPTION_LASTMOD; i <= OPTION_CONTENT; i++)
             if (arguments->options[i])
                 return bad_usage("--%s needs --change", options[i].name);
         if (arguments->n_operands > 2)
@@ -307,28 +491,39 @@ run(const struct arguments *arguments)
     fault = fault_of(arguments);
     if (fault)
         return bad_usage("%s", fault);
-    if (make_document(arguments, &text, &size))
-        code = post(arguments, json_type, text, size);
-    else
+    if (!make_document(arguments, &text, &size))
         say("no memory");
+    else if (arguments->options[OPTION_CONTENT])
+        code = post_content(arguments, text);
+    else
+        code = post(arguments, json_type, text, size);
     free(text);
     return code;
 }
 
 const struct command publish_command = {
     .name = "publish",
-    .operands = "SET-URL [FILE|-] | SET-URL --change KIND LOC...",
+    .operands = "SET-URL [FILE|- | --change KIND LOC... | --full FILE|URL]",
     .help = "Posts changes to a set and returns when they are durable.",
-    .more = "Without FILE, or with -, standard input is read to its end. "
-            "Several LOCs\nare several entries of one post. When all were "
-            "kept it prints one line:\n\n"
-            "  first=1 last=3 position=0123456789abcdef-3 datetime=...Z\n\n"
-            "the numbers of the first and the last entry, and the position "
-            "and event\ntime of the last. A post is kept whole or not at "
-            "all. If its answer\nis lost it is posted again, with the same "
-            "key, so that it is kept once; also\nwhen the broker asks to come "
-            "again. After a failure, and with --key, the same\ncommand may be "
-            "given again. --retry 0 tries once.\n",
+    .more =
+        "Without FILE, or with -, standard input is read to its end. "
+        "Several LOCs\nare several entries of one post. When all were "
+        "kept it prints one line:\n\n"
+        "  first=1 last=3 position=0123456789abcdef-3 datetime=...Z\n\n"
+        "the numbers of the first and the last entry, and the position "
+        "and event\ntime of the last. A post is kept whole or not at "
+        "all. If its answer\nis lost it is posted again, with the same "
+        "key, so that it is kept once; also\nwhen the broker asks to come "
+        "again. After a failure, and with --key, the same\ncommand may be "
+        "given again. --retry 0 tries once.\n\n"
+        "With --content the bytes of FILE go along, to a set that keeps "
+        "content inline:\nthe broker keeps them, and adds their SHA-256 and "
+        "length to the entry.\n\n"
+        "With --full what is published is not changes but all that there "
+        "is: the\nbroker compares it with what it knows and tells the "
+        "differences. An index\nis read with its parts. It prints "
+        "created=, updated=, deleted=, unchanged=,\nnewer= (left alone: "
+        "others told of them meanwhile) and position=.\n",
     .options = options,
     .run = run,
 };

@@ -15,6 +15,11 @@ enum {
     OPTION_ROTATE_AGE,
     OPTION_RETAIN_LISTS,
     OPTION_RETAIN_AGE,
+    OPTION_RESOURCE_LIST_EVERY,
+    OPTION_RESOURCE_DUMP_EVERY,
+    OPTION_RESOURCE_LIST_KEEP,
+    OPTION_RESOURCE_DUMP_KEEP,
+    OPTION_CONTENT,
     OPTION_UPSTREAM_TOPIC,
     OPTION_HUB,
     OPTION_JSON,
@@ -35,6 +40,18 @@ static const struct option_row options[] = {
                              "create: closed lists that stay; 0 is all"},
     [OPTION_RETAIN_AGE] = {"retain-age", "SECONDS",
                            "create: how long they stay; 0 is for ever"},
+    [OPTION_RESOURCE_LIST_EVERY] = {"resource-list-every", "SECONDS",
+                                    "create: age of a Resource List; 0 is on "
+                                    "demand"},
+    [OPTION_RESOURCE_DUMP_EVERY] = {"resource-dump-every", "SECONDS",
+                                    "create: age of a Resource Dump; 0 is on "
+                                    "demand"},
+    [OPTION_RESOURCE_LIST_KEEP] = {"resource-list-keep", "daily|none|N",
+                                   "create: which ones stay in the archive"},
+    [OPTION_RESOURCE_DUMP_KEEP] = {"resource-dump-keep", "daily|none|N",
+                                   "create: likewise, of Resource Dumps"},
+    [OPTION_CONTENT] = {"content", "none|fetch|inline",
+                        "create: what is kept of the resources' bytes"},
     [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
                                "create: take in what this topic tells"},
     [OPTION_HUB] = {"hub", "URL", "create: tell this hub, too"},
@@ -43,9 +60,20 @@ static const struct option_row options[] = {
 };
 
 /* The settings' names, in the order of the options. */
-static const char *const members[] = {
-    "title",       "description", "rotateEntries", "rotateBytes", "rotateAge",
-    "retainLists", "retainAge",   "upstreamTopic", "hubs"};
+static const char *const members[] = {"title",
+                                      "description",
+                                      "rotateEntries",
+                                      "rotateBytes",
+                                      "rotateAge",
+                                      "retainLists",
+                                      "retainAge",
+                                      "resourceListEvery",
+                                      "resourceDumpEvery",
+                                      "resourceListKeep",
+                                      "resourceDumpKeep",
+                                      "content",
+                                      "upstreamTopic",
+                                      "hubs"};
 
 /* Digits, at most one point within them: all else is for the broker to judge.
  */
@@ -65,7 +93,15 @@ is_number(const char *text)
 static int
 is_number_option(int option)
 {
-    return option >= OPTION_ROTATE_ENTRIES && option <= OPTION_RETAIN_AGE;
+    return option >= OPTION_ROTATE_ENTRIES &&
+           option <= OPTION_RESOURCE_DUMP_EVERY;
+}
+
+static int
+is_keep_option(int option)
+{
+    return option == OPTION_RESOURCE_LIST_KEEP ||
+           option == OPTION_RESOURCE_DUMP_KEEP;
 }
 
 /* All that were given: ["http://a.example/hub","http://b.example/hub"]. */
@@ -102,7 +138,7 @@ settings_of(const struct arguments *arguments, size_t *size)
         fprintf(to, "%s\"%s\":", before, members[i]);
         if (i == OPTION_HUB)
             put_hubs(to, arguments);
-        else if (is_number_option(i))
+        else if (is_number_option(i) || (is_keep_option(i) && is_number(given)))
             fputs(given, to);
         else
             put_json_string(to, given);
@@ -124,8 +160,9 @@ create(struct td_client *client, const struct arguments *arguments)
     enum exit_code code;
     int is_new = 0;
 
-    for (int i = OPTION_ROTATE_ENTRIES; i <= OPTION_RETAIN_AGE; i++)
-        if (arguments->options[i] && !is_number(arguments->options[i]))
+    for (int i = OPTION_TITLE; i <= OPTION_HUB; i++)
+        if (is_number_option(i) && arguments->options[i] &&
+            !is_number(arguments->options[i]))
             return bad_usage("--%s is a number", options[i].name);
     settings = settings_of(arguments, &size);
     if (!settings) {
@@ -222,11 +259,9 @@ run(const struct arguments *arguments)
         if (arguments->options[o] &&
             (o < actions[i].first || o > actions[i].last))
             return bad_usage("set %s takes no --%s", name, options[o].name);
-    client = td_open();
-    if (!client) {
-        say("no memory or descriptors left");
-        return EXIT_FAILED;
-    }
+    client = open_client(arguments, arguments->operands[1], &code);
+    if (!client)
+        return code;
     code = actions[i].run(client, arguments);
     td_close(client);
     return code;

@@ -112,6 +112,8 @@ run(const struct arguments *arguments)
         .state = given[OPTION_STATE],
         .is_once = given[OPTION_ONCE] != NULL,
         .allow_empty = given[OPTION_ALLOW_EMPTY] != NULL,
+        .headers = arguments->headers,
+        .n_headers = arguments->n_headers,
         .on_ready = on_ready,
         .on_posted = on_posted,
         .on_warning = on_warning,
@@ -150,9 +152,8 @@ run(const struct arguments *arguments)
 const struct command watch_command = {
     .name = "watch",
     .operands = "DIR SET-URL --base-uri URI/ ...",
-    .help = "Posts each change of the files in DIR and below: what changed "
-            "since the last\nwatch first, then, until it is interrupted, what "
-            "changes.",
+    .help =
+        "Posts each change of the files in DIR, since the last watch and on.",
     .more =
         "A file DIR/a b.csv is the resource URI/a%20b.csv, with SHA-256, "
         "length, media\ntype and lastmod. It is posted when it is closed; "

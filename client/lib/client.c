@@ -1,39 +1,20 @@
 /*
- * client.c - the handle: its life, its problem, its stop.
+ * client.c - the handle: its life, its problem, its stop, its loop.
  */
 #include "client/lib/client.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "client/lib/connection.h"
-#include "client/lib/fetch.h"
+#include "client/lib/headers.h"
+#include "client/lib/web.h"
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
-
-static void
-set_up(void)
-{
-    fetch_set_up();
-    connection_set_up();
-}
-
-int64_t
-client_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 const char *
 client_ca_file(void)
@@ -48,9 +29,7 @@ client_ca_file(void)
 void
 client_begin(struct td_client *client)
 {
-    client->problem[0] = '\0';
-    client->status = 0;
-    client->retry_after_s = 0;
+    failure_clear(&client->problem);
 }
 
 enum td_status
@@ -63,7 +42,7 @@ client_end(struct td_client *client, enum td_status rc)
                errno == EINTR)
             ;
     if (rc == TD_OK || rc == TD_STOPPED)
-        client->problem[0] = '\0';
+        client->problem.text[0] = '\0';
     return rc;
 }
 
@@ -74,29 +53,89 @@ client_fail(struct td_client *client, enum td_status rc, const char *format,
     va_list args;
 
     va_start(args, format);
-    vsnprintf(client->problem, sizeof(client->problem), format, args);
+    failure_vset(&client->problem, rc, format, args);
     va_end(args);
-
-    /* Part of it is the broker's text, and it ends on terminals. */
-    for (char *p = client->problem; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = ' ';
     return rc;
+}
+
+enum td_status
+client_told(struct td_client *client, const struct failure *failure)
+{
+    client->problem = *failure;
+    return failure->rc;
+}
+
+static void
+look_for_idle(struct td_client *client)
+{
+    client->is_idle = true;
+    for (const struct running *r = client->running; r; r = r->next)
+        client->is_idle = client->is_idle && r->is_idle;
+}
+
+void
+client_runs(struct td_client *client, struct running *running)
+{
+    running->next = client->running;
+    client->running = running;
+    look_for_idle(client);
+}
+
+void
+client_leaves(struct td_client *client, struct running *running)
+{
+    struct running **at = &client->running;
+
+    while (*at && *at != running)
+        at = &(*at)->next;
+    if (*at)
+        *at = running->next;
+    look_for_idle(client);
+}
+
+void
+client_idles(struct td_client *client, struct running *running, bool is_idle)
+{
+    running->is_idle = is_idle;
+    look_for_idle(client);
+}
+
+static enum td_status
+turned(struct td_client *client, enum td_status rc)
+{
+    if (rc)
+        client_fail(client, rc, "%s",
+                    rc == TD_INVALID
+                        ? "called from a callback of the same handle"
+                        : "");
+    return rc;
+}
+
+enum td_status
+client_until(struct td_client *client, const bool *is_over)
+{
+    return turned(client, loop_until(client->loop, is_over));
+}
+
+static void
+on_waited(void *user)
+{
+    *(bool *)user = true;
 }
 
 bool
 client_wait(struct td_client *client, unsigned ms)
 {
-    struct pollfd fd = {.fd = client->stop_fd, .events = POLLIN};
-    int64_t end = client_now_ms() + ms;
-    int64_t left = ms;
-    int n;
+    bool is_over = false;
+    struct timer *timer = timer_new(client->loop, on_waited, &is_over);
+    enum td_status rc = TD_STOPPED;
 
-    do {
-        n = poll(&fd, 1, (int)left);
-        left = end - client_now_ms();
-    } while (n == 0 ? left > 0 : n < 0 && errno == EINTR && left > 0);
-    return n > 0;
+    if (timer) {
+        timer_start(timer, ms);
+        rc = loop_until(client->loop, &is_over);
+        timer_free(timer);
+    }
+    return rc != TD_OK;
 }
 
 struct td_client *
@@ -106,10 +145,15 @@ td_open(void)
 
     if (!client)
         return NULL;
-    pthread_once(&is_set_up, set_up);
+    pthread_once(&is_set_up, web_set_up);
+    client->is_idle = true;
     client->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    client->fetcher = fetcher_new();
-    if (client->stop_fd < 0 || !client->fetcher) {
+    if (client->stop_fd >= 0)
+        client->loop = loop_new(client->stop_fd);
+    if (client->loop)
+        client->web = web_new(client);
+    client->headers = headers_new();
+    if (!client->web || !client->headers) {
         td_close(client);
         return NULL;
     }
@@ -121,24 +165,43 @@ td_close(struct td_client *client)
 {
     if (!client)
         return;
-    fetcher_free(client->fetcher);
+    while (client->running)
+        client->running->close(client->running->owner);
+    web_free(client->web);
+    loop_free(client->loop);
+    headers_free(client->headers);
     if (client->stop_fd >= 0)
         close(client->stop_fd);
     free(client);
 }
 
+enum td_status
+td_header(struct td_client *client, const char *url, const char *header)
+{
+    enum td_status rc = headers_add(client->headers, url, header);
+
+    client_begin(client);
+    if (rc == TD_MEMORY)
+        return client_fail(client, rc, "no memory");
+    if (rc)
+        return client_fail(client, rc,
+                           "not a header, Name: value, for a server: \"%.80s\"",
+                           header);
+    return rc;
+}
+
 const char *
 td_problem(const struct td_client *client)
 {
-    return client->problem;
+    return client->problem.text;
 }
 
 unsigned
 td_answered(const struct td_client *client, unsigned *retry_after_s)
 {
     if (retry_after_s)
-        *retry_after_s = client->retry_after_s;
-    return client->status;
+        *retry_after_s = client->problem.retry_after_s;
+    return client->problem.status;
 }
 
 /* Only a write: whatever it interrupts may be anywhere, in malloc too. The
@@ -152,4 +215,30 @@ td_stop(struct td_client *client)
 
     (void)n;
     errno = saved;
+}
+
+int
+td_fd(const struct td_client *client)
+{
+    return loop_fd(client->loop);
+}
+
+int
+td_timeout_ms(const struct td_client *client)
+{
+    return loop_timeout_ms(client->loop);
+}
+
+enum td_status
+td_service(struct td_client *client)
+{
+    client_begin(client);
+    return client_end(client, turned(client, loop_service(client->loop)));
+}
+
+enum td_status
+td_run(struct td_client *client)
+{
+    client_begin(client);
+    return client_end(client, client_until(client, &client->is_idle));
 }

@@ -7,18 +7,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/lib/failure.h"
+#include "client/lib/loop.h"
 #include "client/tidings.h"
 
-struct fetcher;
+struct headers;
+struct web;
 
 struct td_client {
-    /* An eventfd, readable from td_stop until a call has ended by it. All that
-     * waits in this library waits for it too, so it is both flag and wake. */
+    /* An eventfd, readable from td_stop until a call has ended by it: both flag
+     * and wake. */
     int stop_fd;
-    struct fetcher *fetcher;
-    unsigned status; /* of the last answer of this call; 0: none */
-    unsigned retry_after_s;
-    char problem[1024];
+    struct loop *loop;
+    struct web *web;         /* fetch.c's: connections, exchanges under way */
+    struct headers *headers; /* headers.c's: td_header */
+    struct running *running; /* followers, publishers ...; newest first */
+    bool is_idle;            /* there are none: ends td_run */
+    struct failure problem;  /* of the last public call */
 };
 
 /* Begins a public call: no problem yet. */
@@ -32,15 +37,40 @@ enum td_status client_fail(struct td_client *client, enum td_status rc,
                            const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same, of what failed on the loop. */
+enum td_status client_told(struct td_client *client,
+                           const struct failure *failure);
+
+/* What was opened on a handle until it is closed: part of a follower, a
+ * publisher ... td_run returns when all of them are idle; td_close closes what
+ * is left, the newest first. */
+struct running {
+    struct running *next;
+    void (*close)(void *owner); /* frees it, and calls client_leaves before */
+    void *owner;
+    bool is_idle; /* td_run does not wait for it: it has ended, has nothing to
+                     do, or is a server that only listens */
+};
+
+void client_runs(struct td_client *client, struct running *running);
+
+/* Before it is freed; also when it was never added. */
+void client_leaves(struct td_client *client, struct running *running);
+
+void client_idles(struct td_client *client, struct running *running,
+                  bool is_idle);
+
 /* The file with further certificates to trust, as curl's users name it:
  * CURL_CA_BUNDLE or SSL_CERT_FILE of the environment. NULL: none, the system's
  * are enough. */
 const char *client_ca_file(void);
 
-/* Milliseconds since some moment; never goes back. */
-int64_t client_now_ms(void);
+/* Turns the loop until `*is_over`. TD_STOPPED; TD_INVALID: from a callback of
+ * this handle. The problem says so. */
+enum td_status client_until(struct td_client *client, const bool *is_over);
 
-/* Waits `ms` milliseconds; true as soon as td_stop was called. */
+/* Waits `ms` milliseconds; true as soon as td_stop was called. The loop turns
+ * meanwhile. */
 bool client_wait(struct td_client *client, unsigned ms);
 
 #endif

@@ -1,14 +1,21 @@
 /*
- * fetch.c - one HTTP exchange, by libcurl.
+ * fetch.c - one HTTP exchange, by libcurl on the handle's loop.
+ *
+ *     libcurl --> pending --> on_body or answer.body --> on_end
+ *
+ * What comes is put by and handed over from a timer of 0 ms: so nothing of ours
+ * is called from inside libcurl, where no transfer may be begun or ended. When
+ * much waits, libcurl is told to pause.
+ *
+ * Redirects are followed here, not by libcurl: a header line that is meant for
+ * one server must not reach another.
  */
 #include "client/lib/fetch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <curl/curl.h>
-
-#include "client/lib/answer.h"
+#include "client/lib/web.h"
 
 /* Seconds until a connection must stand, and of silence in the middle of an
  * exchange: a large post is read and made durable before it is answered. */
@@ -18,229 +25,538 @@
 /* Seconds; their milliseconds fit into an unsigned. */
 #define RETRY_AFTER_MOST 1000000
 
-struct fetcher {
-    CURLM *multi;
-    CURL *easy;
+/* Bytes that wait to be handed over before libcurl pauses; it gives at most 16
+ * KB at once. */
+#define PENDING_MOST (128 * 1024)
+
+/* Of the body of a redirect that is passed over, so that the connection can be
+ * kept; it may have no end. */
+#define PASSED_OVER_MOST (64 * 1024)
+
+/* Of a header's value that is kept. */
+#define VALUE_MAX 16384
+
+enum value {
+    V_TYPE,
+    V_ETAG,
+    V_LAST_MODIFIED,
+    V_DATE,
+    V_RANGE,
+    V_LOCATION,
+    V_LINK,
+    N_VALUES
 };
 
-void
-fetch_set_up(void)
+static const char *const value_names[N_VALUES] = {
+    [V_TYPE] = "Content-Type",
+    [V_ETAG] = "ETag",
+    [V_LAST_MODIFIED] = "Last-Modified",
+    [V_DATE] = "Date",
+    [V_RANGE] = "Content-Range",
+    [V_LOCATION] = "Location",
+    [V_LINK] = "Link",
+};
+
+struct fetch {
+    struct td_client *client;
+    fetch_body_fn *on_body;
+    fetch_end_fn *on_end;
+    void *user;
+
+    CURL *easy;
+    struct web_transfer transfer;
+    struct timer *hand_over;
+    char error[CURL_ERROR_SIZE];
+
+    /* The request, copied */
+    char *url; /* of this hop */
+    char *method;
+    struct curl_slist *given; /* headers of the request */
+    struct curl_slist *lines; /* those of this hop */
+    struct slice body;
+    bool has_body;
+    bool takes_gzip;
+    unsigned redirects; /* left */
+    unsigned silence_s;
+    size_t max_bytes;
+    size_t n_bytes; /* of the body, so far */
+
+    /* The answer */
+    struct fetch_answer answer;
+    struct buf values[N_VALUES];
+    struct buf pending;
+    bool has_head; /* the empty line after it, too */
+    bool is_too_long;
+    bool is_refused;    /* by on_body */
+    bool is_left;       /* a redirect that says too much */
+    bool is_paused;     /* by our user */
+    bool is_web_paused; /* libcurl waits */
+    bool is_done;       /* libcurl is; `result` */
+    bool *is_freed;     /* told to whoever calls back */
+    CURLcode result;
+};
+
+/* The answer's values */
+
+static void
+clear_values(struct fetch *f)
 {
-    curl_global_init(CURL_GLOBAL_DEFAULT);
+    for (size_t i = 0; i < N_VALUES; i++)
+        buf_clear(&f->values[i]);
 }
 
-struct fetcher *
-fetcher_new(void)
+static const char *
+value(struct fetch *f, enum value which)
 {
-    struct fetcher *f = calloc(1, sizeof(*f));
+    struct buf *b = &f->values[which];
+
+    if (b->failed)
+        buf_clear(b);
+    BUF_ADD(b, "\0");
+    if (b->failed)
+        return "";
+    b->size--;
+    return b->data;
+}
+
+static struct slice
+trim(struct slice s)
+{
+    while (s.size && (s.data[0] == ' ' || s.data[0] == '\t'))
+        s = (struct slice){s.data + 1, s.size - 1};
+    while (s.size && (unsigned char)s.data[s.size - 1] <= ' ')
+        s.size--;
+    return s;
+}
+
+/* A line of the head. libcurl takes a head that was cut off for a whole one, of
+ * an answer without a body; only the empty line tells. A 101 is no answer to
+ * any request of ours that ends: it would be waited for for ever. Lines behind
+ * the empty one are trailers, unless it was that of a 1xx: nobody asks. */
+static size_t
+on_header(char *line, size_t one, size_t size, void *user)
+{
+    struct fetch *f = user;
+    struct slice all = {line, size};
+    const char *colon = memchr(line, ':', size);
+
+    (void)one;
+    if (slice_starts(all, "HTTP/")) {
+        f->has_head = false;
+        clear_values(f); /* a 100 may have been before */
+        return size > 12 && !memcmp(line + 8, " 101", 4) ? 0 : size;
+    }
+    if (f->has_head)
+        return size;
+    f->has_head = size > 0 && (line[0] == '\r' || line[0] == '\n');
+    for (size_t i = 0; colon && i < N_VALUES; i++) {
+        struct slice name = {line, (size_t)(colon - line)};
+        struct slice text =
+            trim((struct slice){colon + 1, size - (size_t)(colon + 1 - line)});
+
+        if (name.size != strlen(value_names[i]) ||
+            strncasecmp(name.data, value_names[i], name.size) ||
+            memchr(text.data, '\0', text.size))
+            continue;
+        if (i != V_LINK)
+            buf_clear(&f->values[i]);
+        else if (f->values[i].size)
+            BUF_ADD(&f->values[i], ", ");
+        buf_add_slice(&f->values[i], text);
+    }
+    return size;
+}
+
+/* All but the body is known. */
+static void
+fill_answer(struct fetch *f)
+{
+    struct fetch_answer *a = &f->answer;
+    curl_off_t number = 0;
+    long status = 0;
+
+    curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &status);
+    a->status = (unsigned)status;
+    curl_easy_getinfo(f->easy, CURLINFO_RETRY_AFTER, &number);
+    a->retry_after_s = number < 0                  ? 0
+                       : number < RETRY_AFTER_MOST ? (unsigned)number
+                                                   : RETRY_AFTER_MOST;
+    number = -1;
+    curl_easy_getinfo(f->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &number);
+    a->length = number < 0 ? UINT64_MAX : (uint64_t)number;
+    a->url = f->url;
+    a->type = value(f, V_TYPE);
+    a->etag = value(f, V_ETAG);
+    a->last_modified = value(f, V_LAST_MODIFIED);
+    a->date = value(f, V_DATE);
+    a->content_range = value(f, V_RANGE);
+    a->location = value(f, V_LOCATION);
+    a->link = value(f, V_LINK);
+}
+
+static size_t
+on_bytes(char *bytes, size_t one, size_t size, void *user)
+{
+    struct fetch *f = user;
+
+    (void)one;
+    if (f->pending.size && f->pending.size + size > PENDING_MOST) {
+        f->is_web_paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    f->is_too_long = size > f->max_bytes - f->n_bytes;
+    if (f->is_too_long)
+        return 0;
+    f->n_bytes += size;
+    buf_add(&f->pending, bytes, size);
+    timer_start(f->hand_over, 0);
+    return f->pending.failed ? 0 : size;
+}
+
+/* The request */
+
+/* "Expect:" keeps libcurl from waiting a second for a 100 Continue. */
+static bool
+set_options(struct fetch *f)
+{
+    CURL *easy = f->easy;
+
+    curl_easy_reset(easy);
+    curl_slist_free_all(f->lines);
+    f->lines = NULL;
+    for (const struct curl_slist *line = f->given; line; line = line->next)
+        if (!web_header(&f->lines, line->data))
+            return false;
+    if (!web_header(&f->lines, "Expect:") ||
+        !web_prepare(f->client, easy, f->url, &f->lines, f->error))
+        return false;
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, f->lines);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
+                     f->silence_s ? (long)f->silence_s : SILENCE_SECONDS);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, f);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, f);
+    if (f->takes_gzip)
+        curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+    if (f->has_body) {
+        /* On a connection that was kept, libcurl sends a request again when
+         * the server had just closed it; a post might then be kept twice. */
+        curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+        curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                         (curl_off_t)f->body.size);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+                         f->body.size ? f->body.data : "");
+    }
+    if (f->method && !strcmp(f->method, "HEAD"))
+        curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    else if (f->method)
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, f->method);
+    return true;
+}
+
+static bool
+is_redirect(const struct fetch *f)
+{
+    unsigned status = f->answer.status;
+
+    if (!f->redirects || !f->answer.location[0])
+        return false;
+    if (status == 307 || status == 308)
+        return true;
+    return !f->has_body && (status == 301 || status == 302 || status == 303);
+}
+
+/* Where it leads: f->url becomes that. */
+static bool
+take_location(struct fetch *f, struct failure *why)
+{
+    CURLU *parts = curl_url();
+    CURLUcode code = CURLUE_OUT_OF_MEMORY;
+    char *next = NULL;
+    char *url = NULL;
+
+    if (parts)
+        code = curl_url_set(parts, CURLUPART_URL, f->url, 0);
+    if (!code)
+        code = curl_url_set(parts, CURLUPART_URL, f->answer.location,
+                            CURLU_URLENCODE | CURLU_NON_SUPPORT_SCHEME);
+    if (!code)
+        code = curl_url_get(parts, CURLUPART_URL, &next, 0);
+    if (!code)
+        url = strdup(next);
+    curl_free(next);
+    curl_url_cleanup(parts);
+    if (code && code != CURLUE_OUT_OF_MEMORY) {
+        failure_set(why, TD_BROKEN, "it redirects to what is no URL: %.200s",
+                    f->answer.location);
+        return false;
+    }
+    if (!url) {
+        failure_memory(why);
+        return false;
+    }
+    free(f->url);
+    f->url = url;
+    f->answer.url = url;
+    return true;
+}
+
+/* Begins the next hop. False: `why` says why not. */
+static bool
+redirect(struct fetch *f, struct failure *why)
+{
+    if (!take_location(f, why))
+        return false;
+    f->redirects--;
+    f->is_done = f->is_left = false;
+    f->is_web_paused = false;
+    f->n_bytes = 0;
+    buf_clear(&f->pending);
+    clear_values(f);
+    if (!set_options(f) || !web_add(f->client->web, f->easy, &f->transfer)) {
+        failure_memory(why);
+        return false;
+    }
+    return true;
+}
+
+/* Handing over */
+
+static void
+free_fetch(struct fetch *f)
+{
+    if (f->is_freed)
+        *f->is_freed = true;
+    if (f->easy) {
+        web_remove(f->client->web, f->easy, &f->transfer);
+        curl_easy_cleanup(f->easy);
+    }
+    timer_free(f->hand_over);
+    curl_slist_free_all(f->given);
+    curl_slist_free_all(f->lines);
+    buf_fini(&f->answer.body);
+    buf_fini(&f->pending);
+    for (size_t i = 0; i < N_VALUES; i++)
+        buf_fini(&f->values[i]);
+    free(f->method);
+    free(f->url);
+    free(f);
+}
+
+/* False: it was freed. What came of a body that is not of the answer, but of a
+ * redirect, is not shown to anybody. */
+static bool
+hand_over(struct fetch *f)
+{
+    bool is_freed = false;
+
+    if (!f->pending.size || f->is_refused)
+        return true;
+    fill_answer(f);
+    if (is_redirect(f)) {
+        f->is_left = f->n_bytes > PASSED_OVER_MOST;
+    } else if (!f->on_body) {
+        buf_add_slice(&f->answer.body, buf_slice(&f->pending));
+    } else {
+        bool is_refused;
+
+        f->is_freed = &is_freed;
+        is_refused = !f->on_body(&f->answer, buf_slice(&f->pending), f->user);
+        if (is_freed)
+            return false;
+        f->is_freed = NULL;
+        f->is_refused = is_refused;
+    }
+    buf_clear(&f->pending);
+    return true;
+}
+
+static enum td_status
+meaning_of(CURLcode result)
+{
+    switch (result) {
+    case CURLE_BAD_CONTENT_ENCODING:
+    case CURLE_UNSUPPORTED_PROTOCOL: /* where a redirect leads */
+    case CURLE_URL_MALFORMAT:
+        return TD_BROKEN;
+    default:
+        return TD_UNREACHABLE;
+    }
+}
+
+/* libcurl's reason without the milliseconds that it took: the same trouble then
+ * reads the same each time. */
+static enum td_status
+fail_curl(const struct fetch *f, struct failure *why)
+{
+    const char *text = f->error[0] ? f->error : curl_easy_strerror(f->result);
+    const char *after = strstr(text, " after ");
+    const char *rest = after ? after + 7 + strspn(after + 7, "0123456789") : "";
+    bool has_time = !strncmp(rest, " ms:", 4);
+
+    return failure_set(why, meaning_of(f->result), "%.*s%s",
+                       has_time ? (int)(after - text) : -1, text,
+                       has_time ? rest + 3 : "");
+}
+
+/* What became of it; TD_OK: there is an answer. */
+static void
+judge(const struct fetch *f, struct failure *why)
+{
+    failure_clear(why);
+    why->status = f->answer.status;
+    why->retry_after_s = f->answer.retry_after_s;
+    if (f->is_refused)
+        failure_set(why, TD_STOPPED, "%s", "");
+    else if (f->is_too_long)
+        failure_set(why, TD_BROKEN, "the answer is longer than %zu bytes",
+                    f->max_bytes);
+    else if (f->pending.failed || f->answer.body.failed ||
+             f->result == CURLE_OUT_OF_MEMORY)
+        failure_memory(why);
+    else if (f->result)
+        fail_curl(f, why);
+    else if (!f->has_head)
+        failure_set(why, TD_UNREACHABLE,
+                    "the connection broke in the answer's head");
+}
+
+static void
+end(struct fetch *f, const struct failure *why)
+{
+    if (why->rc)
+        f->answer.status = 0;
+    timer_stop(f->hand_over);
+    f->on_end(&f->answer, why, f->user);
+    free_fetch(f);
+}
+
+static void
+finish(struct fetch *f)
+{
+    struct failure why;
+    long sent = 0;
+
+    curl_easy_getinfo(f->easy, CURLINFO_REQUEST_SIZE, &sent);
+    f->answer.is_sent |= sent > 0;
+    fill_answer(f);
+    judge(f, &why);
+    if (!why.rc && is_redirect(f) && redirect(f, &why))
+        return;
+    end(f, &why);
+}
+
+/* What libcurl kept comes. It tells nobody else that this was refused: the
+ * exchange would go on without it. */
+static void
+let_come(struct fetch *f)
+{
+    CURLcode code = curl_easy_pause(f->easy, CURLPAUSE_CONT);
+
+    if (!code)
+        return;
+    web_remove(f->client->web, f->easy, &f->transfer);
+    f->result = code;
+    f->is_done = true;
+    timer_start(f->hand_over, 0);
+}
+
+/* The one who hands over, in a turn of the loop of its own. */
+static void
+on_hand_over(void *user)
+{
+    struct fetch *f = user;
+
+    if (f->is_paused || !hand_over(f) || f->is_paused)
+        return;
+    if (f->is_refused || f->is_left) {
+        web_remove(f->client->web, f->easy, &f->transfer);
+        finish(f);
+    } else if (f->is_done) {
+        finish(f);
+    } else if (f->is_web_paused) {
+        f->is_web_paused = false;
+        let_come(f);
+    }
+}
+
+static void
+on_done(CURLcode result, void *user)
+{
+    struct fetch *f = user;
+
+    f->result = result;
+    f->is_done = true;
+    on_hand_over(f);
+}
+
+static bool
+copy_request(struct fetch *f, const struct fetch_request *request)
+{
+    f->url = strdup(request->url);
+    f->method = request->method ? strdup(request->method) : NULL;
+    f->has_body = request->body != NULL;
+    if (f->has_body)
+        f->body = *request->body;
+    f->takes_gzip = request->takes_gzip;
+    f->redirects = request->redirects;
+    f->silence_s = request->silence_s;
+    f->max_bytes = request->max_bytes ? request->max_bytes : SIZE_MAX;
+    for (const char *const *line = request->headers; line && *line; line++)
+        if (!web_header(&f->given, *line))
+            return false;
+    return f->url && (f->method || !request->method);
+}
+
+struct fetch *
+fetch_start(struct td_client *client, const struct fetch_request *request,
+            fetch_body_fn *on_body, fetch_end_fn *on_end, void *user)
+{
+    struct fetch *f = calloc(1, sizeof(*f));
 
     if (!f)
         return NULL;
-    f->multi = curl_multi_init();
+    f->client = client;
+    f->on_body = on_body;
+    f->on_end = on_end;
+    f->user = user;
+    f->transfer.on_done = on_done;
+    f->transfer.user = f;
+    buf_init(&f->answer.body, SIZE_MAX / 2);
+    buf_init(&f->pending, 2 * PENDING_MOST);
+    for (size_t i = 0; i < N_VALUES; i++)
+        buf_init(&f->values[i], VALUE_MAX);
     f->easy = curl_easy_init();
-    if (!f->multi || !f->easy) {
-        fetcher_free(f);
+    f->hand_over = timer_new(client->loop, on_hand_over, f);
+    if (!f->easy || !f->hand_over || !copy_request(f, request) ||
+        !set_options(f) || !web_add(client->web, f->easy, &f->transfer)) {
+        free_fetch(f);
         return NULL;
     }
     return f;
 }
 
 void
-fetcher_free(struct fetcher *fetcher)
+fetch_free(struct fetch *fetch)
 {
-    if (!fetcher)
-        return;
-    curl_easy_cleanup(fetcher->easy);
-    curl_multi_cleanup(fetcher->multi);
-    free(fetcher);
+    if (fetch)
+        free_fetch(fetch);
 }
 
-static size_t
-on_body(char *bytes, size_t one, size_t size, void *user)
+void
+fetch_pause(struct fetch *fetch)
 {
-    struct buf *body = user;
-
-    (void)one;
-    buf_add(body, bytes, size);
-    return body->failed ? 0 : size;
+    fetch->is_paused = true;
 }
 
-/* A 101 is no answer to any request of ours that ends: it would be waited for
- * for ever. */
-static size_t
-on_header(char *line, size_t one, size_t size, void *user)
+void
+fetch_resume(struct fetch *fetch)
 {
-    (void)one;
-    (void)user;
-    return slice_starts((struct slice){line, size}, "HTTP/1.1 101") ? 0 : size;
-}
-
-static void
-set_options(CURL *easy, const struct fetch_request *request,
-            struct curl_slist *headers, struct buf *body, char *error)
-{
-    curl_easy_reset(easy);
-    curl_easy_setopt(easy, CURLOPT_URL, request->url);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (client_ca_file())
-        curl_easy_setopt(easy, CURLOPT_CAINFO, client_ca_file());
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, SILENCE_SECONDS);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
-    if (request->body) {
-        /* On a connection that was kept, libcurl sends a request again when
-         * the broker had just closed it; a post might then be kept twice. */
-        curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
-        curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
-        curl_easy_setopt(easy, CURLOPT_POST, 1L);
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                         (curl_off_t)request->body->size);
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
-                         request->body->size ? request->body->data : "");
-    }
-    if (request->method)
-        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
-}
-
-/* "Expect:" keeps libcurl from waiting a second for a 100 Continue. */
-static struct curl_slist *
-list_of(const char *const *headers)
-{
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
-
-    for (; list && headers && *headers; headers++) {
-        struct curl_slist *longer = curl_slist_append(list, *headers);
-
-        if (!longer) {
-            curl_slist_free_all(list);
-            return NULL;
-        }
-        list = longer;
-    }
-    return list;
-}
-
-/* Runs the exchange to its end; TD_STOPPED as soon as td_stop was called. */
-static enum td_status
-perform(struct td_client *client, CURLM *multi, CURLcode *result)
-{
-    struct curl_waitfd stop = {.fd = client->stop_fd,
-                               .events = CURL_WAIT_POLLIN};
-    int running = 1;
-    int left;
-    CURLMsg *message;
-
-    while (running) {
-        if (curl_multi_perform(multi, &running))
-            return TD_MEMORY;
-        if (running && curl_multi_poll(multi, &stop, 1, 60000, NULL))
-            return TD_MEMORY;
-        if (stop.revents)
-            return TD_STOPPED;
-    }
-    message = curl_multi_info_read(multi, &left);
-    *result = message ? message->data.result : CURLE_OUT_OF_MEMORY;
-    return TD_OK;
-}
-
-enum td_status
-fetch_run(struct td_client *client, const struct fetch_request *request,
-          struct fetch_answer *answer)
-{
-    CURL *easy = client->fetcher->easy;
-    CURLM *multi = client->fetcher->multi;
-    struct curl_slist *headers = list_of(request->headers);
-    char error[CURL_ERROR_SIZE] = "";
-    CURLcode result = CURLE_OK;
-    long status = 0, sent = 0;
-    curl_off_t retry_after = 0;
-    enum td_status rc = TD_MEMORY;
-
-    answer->status = 0;
-    answer->is_sent = false;
-    answer->retry_after_s = 0;
-    buf_init(&answer->body, request->max_bytes);
-    if (!headers)
-        goto out;
-    set_options(easy, request, headers, &answer->body, error);
-    if (curl_multi_add_handle(multi, easy))
-        goto out;
-    rc = perform(client, multi, &result);
-    curl_multi_remove_handle(multi, easy);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* it is ours */
-    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent);
-    answer->is_sent = sent > 0;
-    if (rc)
-        goto out;
-
-    if (answer->body.failed)
-        rc = client_fail(client, TD_BROKEN,
-                         "the answer is longer than %zu bytes",
-                         request->max_bytes);
-    else if (result)
-        rc = client_fail(client, TD_UNREACHABLE, "%s",
-                         error[0] ? error : curl_easy_strerror(result));
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    answer->status = (unsigned)status;
-    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &retry_after);
-    if (retry_after > 0)
-        answer->retry_after_s = retry_after < RETRY_AFTER_MOST
-                                    ? (unsigned)retry_after
-                                    : RETRY_AFTER_MOST;
-    client->status = rc ? 0 : answer->status;
-    client->retry_after_s = answer->retry_after_s;
-
-out:
-    if (rc == TD_MEMORY)
-        client_fail(client, rc, "no memory");
-    curl_slist_free_all(headers);
-    return rc;
-}
-
-enum td_status
-fetch_meaning(unsigned status)
-{
-    if (status == 410)
-        return TD_GONE;
-    if (status == 408 || status == 429 || status >= 500)
-        return TD_UNREACHABLE;
-    return TD_REFUSED;
-}
-
-enum td_status
-fetch_refused(struct td_client *client, const struct fetch_answer *answer)
-{
-    char detail[800] = "";
-    char title[100] = "the broker refused";
-    char place[80] = "";
-    uint64_t entry = 0;
-    uint64_t line = 0;
-    struct answer_member members[] = {
-        {.name = "detail", .text = detail, .size = sizeof(detail)},
-        {.name = "title", .text = title, .size = sizeof(title)},
-        {.name = "entry", .number = &entry},
-        {.name = "line", .number = &line},
-    };
-    bool is_read = answer_read(buf_slice(&answer->body), members,
-                               sizeof(members) / sizeof(members[0]));
-
-    if (is_read && entry && line)
-        snprintf(place, sizeof(place),
-                 "entry %llu, line %llu: ", (unsigned long long)entry,
-                 (unsigned long long)line);
-    else if (is_read && (entry || line))
-        snprintf(place, sizeof(place), "%s %llu: ", entry ? "entry" : "line",
-                 (unsigned long long)(entry ? entry : line));
-    return client_fail(client, fetch_meaning(answer->status), "%u: %s%s",
-                       answer->status, place, detail[0] ? detail : title);
+    fetch->is_paused = false;
+    timer_start(fetch->hand_over, 0);
 }

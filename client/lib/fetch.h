@@ -1,56 +1,106 @@
 /*
- * fetch.h - one HTTP exchange with the broker.
+ * fetch.h - one HTTP exchange, by libcurl on the handle's loop.
  *
- * Redirects are not followed: the answer of a post must come from whom it was
- * given to. Proxies named in the environment are not used, here and for the
- * WebSocket alike. All of it ends early when td_stop is called.
+ *     fetch_start --> on_body ... --> on_end        nothing after it
+ *          +--------> fetch_free                    at any moment: nothing more
+ *
+ * Connections are kept and shared by all exchanges of a handle. Only http and
+ * https are spoken, to wherever redirects lead.
  */
 #ifndef CLIENT_LIB_FETCH_H
 #define CLIENT_LIB_FETCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "client/lib/client.h"
+#include "client/lib/failure.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
 
-struct fetcher;
-
-/* Once per process, before all else here. */
-void fetch_set_up(void);
-
-struct fetcher *fetcher_new(void); /* NULL: no memory */
-void fetcher_free(struct fetcher *fetcher);
+struct fetch;
 
 struct fetch_request {
     const char *url;
     const char *const *headers; /* "Name: value" each, NULL at the end */
     const struct slice *body;   /* a POST with this body; NULL: a GET */
-    size_t max_bytes;           /* of the answer's body */
+    size_t max_bytes;           /* of the answer's body; 0: no limit */
     const char *method;         /* another one; NULL: as the body says */
+    unsigned redirects;         /* how many are followed; 0: none. With the same
+                                   method and body for 307 and 308 alone */
+    bool takes_gzip;    /* asks for gzip; what is handed over is unpacked */
+    unsigned silence_s; /* in the middle of an exchange, that ends it; 0: 120 */
 };
 
+/* What is known of the answer: all but `body` when the first byte of the body
+ * is handed over. Terminated; "" where the answer says nothing. */
 struct fetch_answer {
-    unsigned status;
+    unsigned status;        /* 0: there is none */
     bool is_sent;           /* some of the request left: it may have arrived */
-    unsigned retry_after_s; /* the broker asks to come again then; 0: not */
-    struct buf body;        /* the caller's: buf_fini, whatever was returned */
+    unsigned retry_after_s; /* the server asks to come again then; 0: not */
+    uint64_t length;        /* Content-Length; UINT64_MAX: untold */
+    const char *url;        /* whose answer it is, after redirects; lent */
+    const char *type;       /* Content-Type */
+    const char *etag;
+    const char *last_modified;
+    const char *date;
+    const char *content_range; /* of a 206 */
+    const char *location;
+    const char *link; /* all Link lines, joined by ", " */
+    struct buf body;  /* empty where on_body took it */
 };
 
-/* TD_OK: there is an answer, whatever its status. TD_UNREACHABLE, TD_STOPPED,
- * TD_MEMORY, TD_BROKEN (longer than max_bytes): there is none. */
-enum td_status fetch_run(struct td_client *client,
-                         const struct fetch_request *request,
-                         struct fetch_answer *answer);
+/* Some of the body of an answer of whatever status; false ends the exchange:
+ * on_end is called with TD_STOPPED. */
+typedef bool fetch_body_fn(const struct fetch_answer *answer,
+                           struct slice bytes, void *user);
+
+/* The end. why->rc: TD_OK: there is an answer, whatever its status.
+ * TD_UNREACHABLE, TD_BROKEN (longer than max_bytes, a redirect that leads
+ * nowhere, gzip that is none), TD_MEMORY, TD_STOPPED (on_body): there is none
+ * that is whole. The exchange frees itself after it; what `answer` lends goes
+ * with it, the body too unless it is taken (buf_init it again). */
+typedef void fetch_end_fn(struct fetch_answer *answer,
+                          const struct failure *why, void *user);
+
+/* Begins an exchange. What `request` points at is copied, except for the body's
+ * bytes, which must stay until the end. `on_body`: NULL: the body is collected
+ * in answer->body. Nothing is called before this returns. NULL: no memory. */
+struct fetch *fetch_start(struct td_client *client,
+                          const struct fetch_request *request,
+                          fetch_body_fn *on_body, fetch_end_fn *on_end,
+                          void *user);
+
+/* Ends it: nothing more is called. NULL is allowed; not after on_end. */
+void fetch_free(struct fetch *fetch);
+
+/* Holds back what comes, and lets it come again. Also from on_body: the bytes
+ * that it was given count as taken. */
+void fetch_pause(struct fetch *fetch);
+void fetch_resume(struct fetch *fetch);
 
 /* What a status other than 200 means: TD_REFUSED, TD_GONE (410) or
  * TD_UNREACHABLE (408, 429, 5xx: later perhaps). */
 enum td_status fetch_meaning(unsigned status);
 
-/* The same, and the problem is "STATUS: entry N, line N: DETAIL" as far as the
+/* The same, and `why` is "STATUS: entry N, line N: DETAIL" as far as the
  * answer, application/problem+json, told them. */
-enum td_status fetch_refused(struct td_client *client,
+enum td_status fetch_refused(struct failure *why,
                              const struct fetch_answer *answer);
+
+/* Blocking, for calls of the public interface */
+
+/* Turns the loop until there is an answer: the caller's, to be given to
+ * fetch_answer_fini, whatever was returned. On failure the client's problem is
+ * set. The answer has no texts but its body. */
+enum td_status fetch_run(struct td_client *client,
+                         const struct fetch_request *request,
+                         struct fetch_answer *answer);
+
+/* fetch_refused, told to the client. */
+enum td_status client_refused(struct td_client *client,
+                              const struct fetch_answer *answer);
+void fetch_answer_fini(struct fetch_answer *answer);
 
 #endif

@@ -9,12 +9,12 @@
 #include "client/lib/client.h"
 #include "proto/uri.h"
 
-/* Longest URL of a set; what we add to it stays under libwebsockets' limit of
- * 2,048 bytes for a request line. */
+/* Longest URL of a set: with what we add to it, it stays under the 2,000 bytes
+ * that whatever stands between is sure to take. */
 #define SET_URL_MAX 1024
 
-/* libwebsockets has 128 bytes for the line "Host: ...". */
-#define SET_URL_AUTHORITY_MAX 116
+/* A name has at most 253 bytes, a port 5. */
+#define SET_URL_AUTHORITY_MAX 259
 
 struct set_url {
     char text[SET_URL_MAX + 1]; /* without a slash at the end */

@@ -277,10 +277,24 @@ open_state(struct watch *w)
 }
 
 static bool
+add_headers(struct watch *w)
+{
+    for (size_t i = 0; i < w->options.n_headers; i++)
+        if (td_header(w->client, w->options.set_url, w->options.headers[i])) {
+            w->is_usage = true;
+            trouble_set(&w->trouble, "%s", td_problem(w->client));
+            return false;
+        }
+    return true;
+}
+
+static bool
 open_all(struct watch *w)
 {
     const char *fault = locs_fault(w->options.base_uri);
 
+    if (!add_headers(w))
+        return false;
     if (fault) {
         w->is_usage = true;
         trouble_set(&w->trouble, "the base URI %s", fault);

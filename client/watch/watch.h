@@ -31,6 +31,8 @@ struct watch_options {
     const char *state;           /* a folder; made if it is not there */
     const char *const *excludes; /* globs: locs_is_excluded */
     size_t n_excludes;
+    const char *const *headers; /* "Name: value", for the set's server */
+    size_t n_headers;
     bool is_once;     /* compare, post, end; a broker that is away is an end */
     bool allow_empty; /* to begin with a directory without files, and tell of
                          all that was posted that it is deleted */

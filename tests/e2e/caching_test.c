@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
-#include <zlib.h>
 
 #include "tests/support/command.h"
+#include "tests/support/gzip.h"
 #include "tests/support/lists.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
@@ -341,29 +341,6 @@ read_file(struct lists *l, unsigned number)
     return bytes;
 }
 
-/* Inflates all of one gzip member. */
-static void
-inflate_all(struct slice packed, struct buf *to)
-{
-    z_stream z = {0};
-    int result;
-
-    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
-    z.next_in = (Bytef *)(uintptr_t)packed.data;
-    z.avail_in = (uInt)packed.size;
-    do {
-        char piece[65536];
-
-        z.next_out = (Bytef *)piece;
-        z.avail_out = sizeof(piece);
-        result = inflate(&z, Z_NO_FLUSH);
-        buf_add(to, piece, sizeof(piece) - z.avail_out);
-    } while (result == Z_OK);
-    assert_int_equal(result, Z_STREAM_END);
-    assert_int_equal(z.avail_in, 0);
-    inflateEnd(&z);
-}
-
 /* as gzip, a list is its file; unpacked, it is the list. */
 static void
 gzip_is_the_file_and_the_file_is_the_list(void **state)
@@ -382,7 +359,7 @@ gzip_is_the_file_and_the_file_is_the_list(void **state)
 
     plain = lists_copy(l, 1);
     buf_init(&unpacked, SIZE_MAX);
-    inflate_all(buf_slice(&file), &unpacked);
+    gzip_inflate(&unpacked, buf_slice(&file));
     assert_true(slice_equal(buf_slice(&unpacked), buf_slice(&plain)));
     buf_fini(&plain);
     buf_fini(&file);

@@ -251,6 +251,86 @@ the_source_description_leads_to_every_set_and_to_people(void **state)
     xpath_close(&x);
 }
 
+/* The sets of the source, each found in one part, whose Capability List leads
+ * back to it; the index leads to all. Returns how many there are. */
+static size_t
+walk_parts(struct lists *l)
+{
+    struct xpath index, part, list;
+    size_t n = 0, n_parts;
+
+    get(l, DESCRIPTION, &index);
+    assert_xpath_count(&index,
+                       "/s:sitemapindex/rs:md[@capability='description']", 1);
+    n_parts = xpath_count(&index, "/s:sitemapindex/s:sitemap");
+    for (size_t i = 1; i <= n_parts; i++) {
+        char question[80], loc[TEXT_MAX];
+
+        snprintf(question, sizeof(question), "string(/*/s:sitemap[%zu]/s:loc)",
+                 i);
+        snprintf(loc, sizeof(loc), "%s", xpath_get(&index, question));
+        get(l, path_of(l, loc), &part);
+        assert_xpath_count(&part, "/s:urlset/rs:md[@capability='description']",
+                           1);
+        assert_string_equal(
+            path_of(l,
+                    xpath_get(&part, "string(/*/rs:ln[@rel='index']/@href)")),
+            DESCRIPTION);
+        assert_in_range(xpath_count(&part, "/*/s:url"), 1, 2);
+        for (size_t k = 1; k <= xpath_count(&part, "/*/s:url"); k++, n++) {
+            snprintf(question, sizeof(question), "string(/*/s:url[%zu]/s:loc)",
+                     k);
+            get(l, path_of(l, xpath_get(&part, question)), &list);
+            assert_xpath_text(&list, "string(/*/rs:ln[@rel='up']/@href)", loc);
+            xpath_close(&list);
+            check_capabilities(l, xpath_get(&part, question));
+        }
+        xpath_close(&part);
+    }
+    xpath_close(&index);
+    return n;
+}
+
+/* R-048, R-049, R-061: where one document is not enough for all sets. */
+static void
+more_sets_than_a_description_has_room_for_are_found_by_its_index(void **state)
+{
+    struct lists *l = *state;
+    struct xpath x;
+
+    LISTS_OPEN(l, "--description-sets", "2");
+    for (unsigned i = 0; i < 5; i++) {
+        const char name[] = {(char)('a' + i), '\0'};
+
+        source_post(&l->http, name, 1, 3, 0);
+        if (i >= 2)
+            assert_int_equal(walk_parts(l), i + 1);
+    }
+    assert_int_equal(http_ask(&l->http, "DELETE", "/sets/b", NULL), 204);
+    assert_int_equal(walk_parts(l), 4);
+    source_post(&l->http, "b", 1, 3, 0);
+    assert_int_equal(walk_parts(l), 5);
+    broker_kill9(&l->broker);
+    broker_restart(&l->broker);
+    assert_int_equal(walk_parts(l), 5);
+
+    /* R-262: robots.txt names no Source Description, but each set. */
+    assert_int_equal(http_get(&l->http, "/robots.txt"), 200);
+    assert_null(memmem(l->http.body.data, l->http.body.size, "description",
+                       strlen("description")));
+    assert_int_equal(http_get(&l->http, "/sets/e"), 200);
+    assert_non_null(memmem(l->http.body.data, l->http.body.size,
+                           "/descriptions/", strlen("/descriptions/")));
+    for (unsigned i = 0; i < 3; i++) {
+        const char path[] = {'/', 's', 'e', 't', 's', '/', (char)('a' + i), 0};
+
+        assert_int_equal(http_ask(&l->http, "DELETE", path, NULL), 204);
+    }
+    get(l, DESCRIPTION, &x);
+    assert_xpath_count(&x, "/s:urlset/s:url", 2);
+    xpath_close(&x);
+}
+
 /* R-347, R-353, R-355: push and pull are found together, by relations that are
  * URIs of ours. */
 static void
@@ -459,6 +539,7 @@ main(void)
         TEST(every_document_names_the_capability_list_that_covers_it),
         TEST(robots_txt_names_a_sitemap_of_each_set),
         TEST(the_source_description_leads_to_every_set_and_to_people),
+        TEST(more_sets_than_a_description_has_room_for_are_found_by_its_index),
         TEST(the_capability_list_names_every_channel),
         TEST(lists_are_walkable_both_ways),
         TEST(the_latest_list_is_the_open_one),

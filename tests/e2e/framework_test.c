@@ -140,6 +140,32 @@ the_source_is_told_on_all_channels(void **state)
                      410);
 }
 
+#define DESCRIPTION(from, to)                                        \
+    "description /descriptions/00000000000" #from "-00000000000" #to \
+    ".xml < /.well-known/resourcesync\n"
+
+/* where it has an index, its parts are. */
+static void
+a_source_of_many_sets_is_told_by_its_parts(void **state)
+{
+    struct lists *l = *state;
+
+    LISTS_OPEN(l, "--description-sets", "2");
+    source_post(&l->http, LISTS_SET, 1, 3, 0);
+    source_post(&l->http, "b", 1, 3, 0);
+    await_told(l, LISTS_SET, SOURCE);
+    source_post(&l->http, "c", 1, 3, 0);
+    await_told(l, LISTS_SET,
+               "created " DESCRIPTION(1, 2) "created " DESCRIPTION(3, 4));
+    check_told(l);
+    source_post(&l->http, "d", 1, 3, 0);
+    await_told(l, LISTS_SET, "created " DESCRIPTION(5, 6));
+    check_told(l);
+    assert_int_equal(http_ask(&l->http, "DELETE", "/sets/b", NULL), 204);
+    await_told(l, LISTS_SET, "updated " DESCRIPTION(3, 4));
+    check_told(l);
+}
+
 /* the latest is found again by the next process. */
 static void
 what_was_told_is_there_after_a_restart(void **state)
@@ -166,6 +192,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_rotation_is_told_when_all_of_it_can_be_had),
         TEST(the_source_is_told_on_all_channels),
+        TEST(a_source_of_many_sets_is_told_by_its_parts),
         TEST(what_was_told_is_there_after_a_restart),
     };
 

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "proto/datetime.h"
 #include "tests/support/command.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
@@ -67,8 +68,17 @@ assert_line(struct stage *s, const char *key, const char *value)
         fail_msg("\"%s\" is not in:\n%s", line, s->command.out_text);
 }
 
-/* R-071, R-384: what the set offers, by its own links; each
- * of them works. */
+static int64_t
+instant_of(struct jsonpath *j, const char *path)
+{
+    int64_t us = DATETIME_NONE;
+
+    assert_int_equal(datetime_read(slice_of(jsonpath_text(j, path)), &us),
+                     STATUS_OK);
+    return us;
+}
+
+/* R-071, R-384: what the set offers, by its own links; each of them works. */
 static void
 tells_what_a_set_offers(void **state)
 {
@@ -91,8 +101,8 @@ tells_what_a_set_offers(void **state)
     assert_string_equal(jsonpath_text(&j, "set"), s->set_url);
     position = jsonpath_text(&j, "position");
     assert_string_equal(position, value);
-    assert_string_equal(jsonpath_text(&j, "from"),
-                        jsonpath_text(&page, "from"));
+    /* One writes the zeros at the end of a fraction, the other does not. */
+    assert_int_equal(instant_of(&j, "from"), instant_of(&page, "from"));
     assert_int_equal(jsonpath_number(&j, "lists"), 3);
     n = jsonpath_count(&j, "links");
     assert_in_range(n, 4, 100);
@@ -132,7 +142,7 @@ says_that_there_is_no_such_set(void **state)
 
     assert_int_equal(get(s, NULL), 1);
     assert_string_equal(s->command.out_text, "");
-    assert_non_null(strstr(s->command.err_text, "tidings: there is no set"));
+    assert_non_null(strstr(s->command.err_text, ": 404: there is no set"));
     assert_non_null(strstr(s->command.err_text, "404: there is no set \""));
 }
 
@@ -145,9 +155,8 @@ says_that_a_set_was_removed(void **state)
     source_post(&s->lists.http, LISTS_SET, 1, 1, 0);
     assert_int_equal(
         http_ask(&s->lists.http, "DELETE", "/sets/" LISTS_SET, NULL), 204);
-    assert_int_equal(get(s, NULL), 1);
+    assert_int_equal(get(s, NULL), 3);
     assert_string_equal(s->command.out_text, "");
-    assert_non_null(strstr(s->command.err_text, "there is no set at http"));
     assert_non_null(strstr(s->command.err_text, "was removed"));
 }
 

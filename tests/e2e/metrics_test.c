@@ -82,8 +82,11 @@ lists_are_counted_when_they_close_and_when_they_are_filed(void **state)
     samples_await_least(&now, &l->http, "tidings_list_files_failed_total", 1);
     samples_assert(&now, "tidings_lists_closed_total", 2);
     samples_assert(&now, "tidings_list_files_written_total", 0);
+    /* The state of the set has no place either. */
+    samples_await_least(&now, &l->http, "tidings_folds_failed_total", 1);
     samples_assert(&now, "tidings_diagnostics_total{level=\"warning\"}",
-                   samples_value(&now, "tidings_list_files_failed_total"));
+                   samples_value(&now, "tidings_list_files_failed_total") +
+                       samples_value(&now, "tidings_folds_failed_total"));
 
     lists_clear(l);
     samples_await_least(&now, &l->http, "tidings_list_files_written_total", 2);

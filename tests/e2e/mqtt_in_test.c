@@ -214,6 +214,41 @@ a_bad_message_is_told_of_and_stops_nothing(void **state)
     bridge_stage_end(s);
 }
 
+/* Bytes do not come by MQTT: a message can only tell of some that the set has,
+ * or of the end of a resource. */
+static void
+a_set_that_keeps_content_inline_refuses_what_it_has_no_bytes_of(void **state)
+{
+    static const char *const bad[] = {
+        ONE("1"),
+        "{\"loc\":\"http://example.com/r/1\",\"change\":\"updated\",\"hash\":{"
+        "\"sha-256\":\"5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e8"
+        "46f6be03\"}}",
+    };
+    static const char *const json[] = {"Content-Type: application/json", NULL};
+    struct bridge_stage *s = begin(state, "in = feed/+ -> +\n", "feed/+");
+    struct jsonpath j;
+
+    assert_int_equal(http_request(&s->http, "PUT", "/sets/news", json,
+                                  SLICE("{\"content\":\"inline\"}")),
+                     201);
+    s->hearer = mqtt_peer_hear(
+        &s->mqtt, &(struct mqtt_hearing){.filters = {"a/rejected"}});
+    for (size_t i = 0; i < 2; i++) {
+        say(s, "feed/news", NULL, bad[i]);
+        jsonpath_open(&j,
+                      mqtt_peer_await(s->hearer, "a/rejected", i + 1)->payload);
+        assert_string_equal(jsonpath_digits(&j, "status"), "422");
+        assert_non_null(strstr(jsonpath_text(&j, "detail"),
+                               "the set \"news\" keeps content inline"));
+        jsonpath_close(&j);
+    }
+    say(s, "feed/news", NULL,
+        "{\"loc\":\"http://example.com/r/1\",\"change\":\"deleted\"}");
+    bridge_stage_await_last(&s->http, "news", 1);
+    bridge_stage_end(s);
+}
+
 /* Text that is `n` times `piece`, the caller's. */
 static struct buf
 repeated(const char *before, const char *piece, size_t n)
@@ -537,6 +572,7 @@ main(void)
         TEST(version_3_1_1_has_all_it_needs),
         TEST(a_key_tells_a_repeat),
         TEST(a_bad_message_is_told_of_and_stops_nothing),
+        TEST(a_set_that_keeps_content_inline_refuses_what_it_has_no_bytes_of),
         TEST(a_hostile_message_harms_nothing),
         TEST(topics_are_mapped_to_sets),
         TEST(the_first_filter_that_matches_counts),

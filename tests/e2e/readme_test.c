@@ -1,7 +1,9 @@
 /*
  * readme_test.c - the tour of README.md, command by command, as a reader types
- * it, beside an MQTT broker, with the configuration that it names.
+ * it, beside an MQTT broker, with the configuration that it names; and the
+ * options that README.md and doc/ name.
  */
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,12 +13,14 @@
 #include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
+#include "tests/support/shell.h"
 
 #define COMMAND  "    $ "
 #define HOST     "http://127.0.0.1:8787"
 #define PROGRAMS "build/release/bin"
 #define MQTT     "mqtt://127.0.0.1:1883" /* in doc/mqtt.ini */
 #define PORT     "-p 1883"
+#define MIRROR   "./mirror"
 
 /* Copies `line` to `to`, every `word` replaced. */
 static void
@@ -37,12 +41,14 @@ replace(char *to, size_t size, const char *line, const char *word,
 static void
 run(const struct bridge_stage *s, const char *command)
 {
-    char local[2048], here[2048], line[4096], port[20];
+    char local[2048], here[2048], line[4096], port[20], mirror[300];
     size_t n = 0;
     FILE *out;
 
     snprintf(port, sizeof(port), "-p %u", s->mqtt.port);
-    replace(line, sizeof(local), command, PORT, port);
+    snprintf(mirror, sizeof(mirror), "'%s/mirror'", s->broker.dir.path);
+    replace(here, sizeof(here), command, MIRROR, mirror);
+    replace(line, sizeof(local), here, PORT, port);
     replace(local, sizeof(local), line, HOST, s->broker.url);
     replace(here, sizeof(here), local, PROGRAMS, BIN_DIR);
     snprintf(line, sizeof(line), "cd '%s/../..' && %s", SPEC_DIR, here);
@@ -101,10 +107,70 @@ every_command_of_the_tour_works_as_it_stands(void **state)
     bridge_stage_end(s);
 }
 
+/* Checks each --option of a command line that begins at `line`. */
+static unsigned
+check_options(const char *file, const char *line)
+{
+    const char *at = strstr(line, "tidings ") + strlen("tidings ");
+    int n_name = (int)strspn(at, "abcdefghijklmnopqrstuvwxyz");
+    char option[64];
+    unsigned n = 0;
+    char *help;
+
+    help = shell(BIN_DIR "/tidings %.*s --help", n_name, at);
+    while ((at = strstr(at, " --"))) {
+        size_t size = 2 + strspn(++at + 2, "abcdefghijklmnopqrstuvwxyz-");
+
+        if (size == 2) /* an arrow in a picture */
+            continue;
+        /* As --help has it, not only as the beginning of another. */
+        snprintf(option, sizeof(option), "  %.*s ", (int)size, at);
+        if (!strstr(help, option))
+            fail_msg("%s: %.*s is none of: %s", file, (int)size, at, line);
+        at += size;
+        n++;
+    }
+    free(help);
+    return n;
+}
+
+/* All lines "    tidings COMMAND ..." and "    $ .../tidings COMMAND ...". */
+static unsigned
+check_file(const char *name)
+{
+    FILE *file = fopen(name, "re");
+    char line[2048];
+    unsigned n = 0;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        if (!strncmp(line, "    tidings ", 12) ||
+            !strncmp(line, COMMAND PROGRAMS "/tidings ",
+                     strlen(COMMAND PROGRAMS "/tidings ")))
+            n += check_options(name, line);
+    fclose(file);
+    return n;
+}
+
+static void
+names_only_options_that_there_are(void **state)
+{
+    glob_t docs;
+    unsigned n = check_file(SPEC_DIR "/../../README.md");
+
+    (void)state;
+    assert_int_equal(glob(SPEC_DIR "/../../doc/*.md", 0, NULL, &docs), 0);
+    for (size_t i = 0; i < docs.gl_pathc; i++)
+        n += check_file(docs.gl_pathv[i]);
+    globfree(&docs);
+    assert_true(n >= 20);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_only_options_that_there_are),
         cmocka_unit_test_teardown(every_command_of_the_tour_works_as_it_stands,
                                   bridge_stage_teardown),
     };

@@ -86,6 +86,16 @@ an_address_in_use_leaves_the_directory_as_it_was(void **state)
     broker_close(&b);
 }
 
+/* Makes the broker fold what was posted: it has nothing more to write. */
+static void
+fold(struct http *h)
+{
+    const struct slice nothing = {NULL, 0};
+
+    assert_int_equal(http_post(h, "/sets/news/resourcelist", NULL, nothing),
+                     200);
+}
+
 /* The same; and the one that has it goes on. */
 static void
 a_second_broker_does_not_get_the_directory(void **state)
@@ -97,6 +107,7 @@ a_second_broker_does_not_get_the_directory(void **state)
 
     http_open(&h, b->url);
     source_post(&h, "news", 1, 10, 0);
+    fold(&h);
     sum = data_sum(b->data);
     read_lock(b, before);
     for (int i = 0; i < 3; i++) {

@@ -204,7 +204,7 @@ every_command_takes_cacert(void **state)
     assert_int_equal(RUN(s, "set", "show", s->set_url, "--cacert", ca), 0);
     assert_non_null(strstr(s->command.out_text, "News\n"));
     assert_int_equal(RUN(s, "set", "delete", s->set_url, "--cacert", ca), 0);
-    assert_int_equal(RUN(s, "get", s->set_url, "--cacert", ca), 1);
+    assert_int_equal(RUN(s, "get", s->set_url, "--cacert", ca), 3);
     assert_non_null(strstr(s->command.err_text, "was removed"));
 }
 

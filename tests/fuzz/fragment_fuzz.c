@@ -9,6 +9,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice text = {(const char *)data, size};
     struct fragment_view view;
+    struct buf resource;
 
     if (fragment_view(text, &view))
         return 0;
@@ -17,5 +18,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_ASSERT(view.loc.data + view.loc.size < text.data + view.size);
     FUZZ_ASSERT(view.stamp < view.size);
     FUZZ_ASSERT(fragment_time(text.data, view.stamp) == view.us);
+    buf_init(&resource, FRAGMENT_MAX);
+    text.size = view.size;
+    fragment_resource(&resource, text, view.stamp);
+    FUZZ_ASSERT(!resource.failed && resource.size < view.size);
+    FUZZ_ASSERT(resource.data[resource.size - 1] == '\n');
+    buf_fini(&resource);
     return 0;
 }

@@ -28,10 +28,23 @@ fuzz_take(struct slice *rest, size_t size)
     return taken;
 }
 
-void
-fuzz_check_problem(const struct problem *why)
+bool
+fuzz_is_utf8(struct slice text)
 {
-    struct slice text = slice_of(why->text);
+    uint32_t c;
+    size_t size = 1;
+
+    while (text.size > 0 && size > 0) {
+        size = utf8_read(text.data, text.size, &c);
+        fuzz_take(&text, size);
+    }
+    return text.size == 0;
+}
+
+void
+fuzz_check_sentence(const char *sentence)
+{
+    struct slice text = slice_of(sentence);
 
     FUZZ_ASSERT(text.size > 0);
     while (text.size > 0) {
@@ -42,6 +55,12 @@ fuzz_check_problem(const struct problem *why)
         FUZZ_ASSERT(c >= 0x20 && (c < 0x7f || c >= 0xa0));
         fuzz_take(&text, size);
     }
+}
+
+void
+fuzz_check_problem(const struct problem *why)
+{
+    fuzz_check_sentence(why->text);
 }
 
 static enum status

@@ -8,6 +8,7 @@
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,8 +32,11 @@ _Noreturn void fuzz_fail(const char *what, const char *file, int line);
  */
 struct slice fuzz_take(struct slice *rest, size_t size);
 
-/* A sentence is there, and can be quoted in an answer: UTF-8 without control
- * characters. */
+bool fuzz_is_utf8(struct slice text);
+
+/* A sentence is there, and can be quoted in an answer or on a terminal: UTF-8
+ * without control characters. */
+void fuzz_check_sentence(const char *sentence);
 void fuzz_check_problem(const struct problem *why);
 
 /*

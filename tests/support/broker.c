@@ -91,6 +91,23 @@ take_arguments(const char **arguments, int n, va_list from)
     } while (arguments[n++]);
 }
 
+/* Lists that are built by themselves some time or other would come in between
+ * where a test looks at all that there is. */
+static void
+build_no_lists(const char **arguments)
+{
+    static const char option[] = "--resource-list-every";
+    int n = 0;
+
+    for (; arguments[n]; n++)
+        if (!strcmp(arguments[n], option))
+            return;
+    assert_true(n + 2 < BROKER_ARGUMENTS_MAX);
+    arguments[n] = option;
+    arguments[n + 1] = "0";
+    arguments[n + 2] = NULL;
+}
+
 void
 broker_open(struct broker *b, ...)
 {
@@ -101,6 +118,7 @@ broker_open(struct broker *b, ...)
     va_start(options, b);
     take_arguments(b->arguments, 5, options);
     va_end(options);
+    build_no_lists(b->arguments);
 
     tempdir_open(&b->dir);
     process_log(b->log, sizeof(b->log));

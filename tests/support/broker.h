@@ -45,7 +45,8 @@ struct broker {
 };
 
 /* Starts a broker; behind `b` its options, then NULL. They are lent until
- * broker_close. --listen and --data are given already. Fails the test if it is
+ * broker_close. --listen and --data are given already, and so is
+ * --resource-list-every, as 0, unless it is among them. Fails the test if it is
  * not ready in time. */
 void broker_open(struct broker *b, ...) __attribute__((sentinel));
 

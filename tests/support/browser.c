@@ -151,7 +151,7 @@ browser_open(struct browser *b, const char *url)
         ;
 }
 
-/* Asked to end it ends its helpers, too, who may still write to the profile;
+/* Asked to end it ends its processes, too, who may still write to the profile;
  * the pipe ends with the last of them. */
 void
 browser_close(struct browser *b)

@@ -18,7 +18,7 @@
 uint64_t
 channel_last(struct sets *s)
 {
-    const struct post nothing = {
+    struct post nothing = {
         .kind = POST_CLOSE,
         .set = registry_framework(s->registry),
         .list = UINT64_MAX,

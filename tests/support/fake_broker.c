@@ -20,11 +20,13 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
-#define SCENES_MAX  16
+#include "proto/arena.h"
+
+#define SCENES_MAX  48
 #define STEPS_MAX   32
 #define REQUEST_MAX 65536
 
-enum step_kind { STEP_FRAME, STEP_RAW, STEP_WAIT, STEP_HOLD };
+enum step_kind { STEP_FRAME, STEP_RAW, STEP_WAIT, STEP_EXPECT, STEP_HOLD };
 
 struct step {
     enum step_kind kind;
@@ -32,26 +34,38 @@ struct step {
     struct slice bytes;
 };
 
-enum scene_kind { SCENE_NOTHING, SCENE_SILENCE, SCENE_ANSWER, SCENE_STREAM };
+enum scene_kind {
+    SCENE_NOTHING,
+    SCENE_SILENCE,
+    SCENE_ANSWER,
+    SCENE_PLAIN,
+    SCENE_STREAM
+};
 
 struct scene {
     enum scene_kind kind;
+    bool is_describing; /* the request is none that is counted */
     unsigned status;
     const char *type;
     const char *body;
     struct step steps[STEPS_MAX];
     size_t n_steps;
-    char farewell[128];
+    bool is_reset;     /* at its end */
+    struct slice with; /* sent together with the handshake */
     /* Under the lock: */
-    char request[REQUEST_MAX];
+    char request[REQUEST_MAX]; /* written once, before */
+    bool has_request;
     int fd; /* -1: not open; only the thread changes it */
 };
 
 struct fake_broker {
     int listener;
+    unsigned port;
     char url[64];
+    char description[512];
     struct scene *scenes[SCENES_MAX];
     size_t n_scenes;
+    struct arena texts; /* what is to be sent */
     pthread_t thread;
     bool is_started;
     sem_t go;
@@ -59,6 +73,18 @@ struct fake_broker {
 };
 
 /* Telling it what to do */
+
+static struct slice
+copy(struct fake_broker *b, struct slice text)
+{
+    char *to = arena_take(&b->texts, text.size + 1);
+
+    assert_non_null(to);
+    if (text.size > 0)
+        memcpy(to, text.data, text.size);
+    to[text.size] = '\0';
+    return (struct slice){to, text.size};
+}
 
 static struct scene *
 add_scene(struct fake_broker *b, enum scene_kind kind)
@@ -79,8 +105,10 @@ add_step(struct fake_broker *b, enum step_kind kind, unsigned char first_byte,
 {
     struct scene *scene = b->scenes[b->n_scenes - 1];
 
-    assert_int_equal(scene->kind, SCENE_STREAM);
+    assert_true(scene->kind == SCENE_STREAM || scene->kind == SCENE_PLAIN);
     assert_true(scene->n_steps < STEPS_MAX);
+    if (bytes.data)
+        bytes = copy(b, bytes);
     scene->steps[scene->n_steps++] = (struct step){kind, first_byte, bytes};
 }
 
@@ -91,14 +119,38 @@ fake_answer(struct fake_broker *b, unsigned status, const char *type,
     struct scene *scene = add_scene(b, SCENE_ANSWER);
 
     scene->status = status;
-    scene->type = type;
-    scene->body = body;
+    scene->type = copy(b, slice_of(type)).data;
+    scene->body = copy(b, slice_of(body)).data;
+}
+
+void
+fake_describe(struct fake_broker *b)
+{
+    snprintf(b->description, sizeof(b->description),
+             "{\"name\":\"news\",\"links\":["
+             "{\"rel\":\"urn:tidings:1:memory\",\"href\":\"%s/changes\"},"
+             "{\"rel\":\"urn:tidings:1:stream\",\"href\":\"%s/stream\"}]}",
+             b->url, b->url);
+    fake_answer(b, 200, "application/json", b->description);
+    b->scenes[b->n_scenes - 1]->is_describing = true;
 }
 
 void
 fake_stream(struct fake_broker *b)
 {
     add_scene(b, SCENE_STREAM);
+}
+
+void
+fake_stream_with(struct fake_broker *b, struct slice frames)
+{
+    add_scene(b, SCENE_STREAM)->with = copy(b, frames);
+}
+
+void
+fake_plain(struct fake_broker *b)
+{
+    add_scene(b, SCENE_PLAIN);
 }
 
 void
@@ -144,12 +196,12 @@ fake_ping(struct fake_broker *b)
 void
 fake_close(struct fake_broker *b, unsigned code, const char *reason)
 {
-    struct scene *scene = b->scenes[b->n_scenes - 1];
-    int size = snprintf(scene->farewell, sizeof(scene->farewell), "%c%c%s",
-                        (int)(code >> 8), (int)(code & 0xff), reason);
+    char farewell[128];
+    int size = snprintf(farewell, sizeof(farewell), "%c%c%s", (int)(code >> 8),
+                        (int)(code & 0xff), reason);
 
-    add_step(b, STEP_FRAME, 0x88,
-             (struct slice){scene->farewell, (size_t)size});
+    assert_true((size_t)size < sizeof(farewell));
+    add_step(b, STEP_FRAME, 0x88, (struct slice){farewell, (size_t)size});
 }
 
 void
@@ -159,9 +211,21 @@ fake_raw(struct fake_broker *b, struct slice bytes)
 }
 
 void
+fake_reset(struct fake_broker *b)
+{
+    b->scenes[b->n_scenes - 1]->is_reset = true;
+}
+
+void
 fake_wait(struct fake_broker *b)
 {
     add_step(b, STEP_WAIT, 0, SLICE(""));
+}
+
+void
+fake_expect(struct fake_broker *b, size_t size)
+{
+    add_step(b, STEP_EXPECT, 0, (struct slice){NULL, size});
 }
 
 void
@@ -183,6 +247,22 @@ send_all(int fd, const void *bytes, size_t size)
         if (n <= 0)
             return false;
         at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool
+receive_all(int fd, size_t size)
+{
+    char bytes[4096];
+
+    while (size) {
+        ssize_t n =
+            recv(fd, bytes, size < sizeof(bytes) ? size : sizeof(bytes), 0);
+
+        if (n <= 0)
+            return false;
         size -= (size_t)n;
     }
     return true;
@@ -239,6 +319,7 @@ read_request(struct fake_broker *b, struct scene *scene)
     pthread_mutex_lock(&b->lock);
     if (text)
         memcpy(scene->request, text, REQUEST_MAX);
+    scene->has_request = true;
     pthread_mutex_unlock(&b->lock);
     free(text);
 }
@@ -290,6 +371,10 @@ shake_hands(const struct scene *scene)
                     "Sec-WebSocket-Accept: %s\r\n"
                     "Sec-WebSocket-Protocol: %.*s\r\n\r\n",
                     accept, SLICE_ARG(protocol));
+    assert_true((size_t)size + scene->with.size <= sizeof(text));
+    if (scene->with.size)
+        memcpy(text + size, scene->with.data, scene->with.size);
+    size += (int)scene->with.size;
     return send_all(scene->fd, text, (size_t)size);
 }
 
@@ -297,7 +382,7 @@ shake_hands(const struct scene *scene)
 static bool
 play_stream(struct fake_broker *b, const struct scene *scene)
 {
-    if (!shake_hands(scene))
+    if (scene->kind == SCENE_STREAM && !shake_hands(scene))
         return false;
     for (size_t i = 0; i < scene->n_steps; i++) {
         const struct step *step = &scene->steps[i];
@@ -313,6 +398,9 @@ play_stream(struct fake_broker *b, const struct scene *scene)
         case STEP_WAIT:
             sem_wait(&b->go);
             break;
+        case STEP_EXPECT:
+            is_good = receive_all(scene->fd, step->bytes.size);
+            break;
         case STEP_HOLD:
             return true;
         }
@@ -327,11 +415,16 @@ play_stream(struct fake_broker *b, const struct scene *scene)
 static void
 hang_up(struct fake_broker *b, struct scene *scene)
 {
+    static const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     char unread[4096];
 
-    shutdown(scene->fd, SHUT_WR);
-    while (recv(scene->fd, unread, sizeof(unread), 0) > 0)
-        ;
+    if (scene->is_reset) {
+        setsockopt(scene->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    } else {
+        shutdown(scene->fd, SHUT_WR);
+        while (recv(scene->fd, unread, sizeof(unread), 0) > 0)
+            ;
+    }
     pthread_mutex_lock(&b->lock);
     close(scene->fd);
     scene->fd = -1;
@@ -357,7 +450,7 @@ play(void *user)
             read_request(b, scene);
         if (scene->kind == SCENE_ANSWER)
             answer(scene);
-        if (scene->kind == SCENE_STREAM)
+        if (scene->kind == SCENE_STREAM || scene->kind == SCENE_PLAIN)
             stays = play_stream(b, scene);
         if (!stays)
             hang_up(b, scene);
@@ -368,26 +461,52 @@ play(void *user)
 
 /* Its life */
 
-struct fake_broker *
-fake_broker_new(void)
+/* At a port of its own of that address; NULL: there is no such address. */
+static struct fake_broker *
+new_at(const struct sockaddr *address, socklen_t size, const char *host)
 {
     struct fake_broker *b = calloc(1, sizeof(*b));
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t size = sizeof(address);
+    struct sockaddr_storage own;
 
     assert_non_null(b);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    b->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(b->listener >= 0);
-    assert_int_equal(
-        bind(b->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(
-        getsockname(b->listener, (struct sockaddr *)&address, &size), 0);
-    snprintf(b->url, sizeof(b->url), "http://127.0.0.1:%d/sets/news",
-             ntohs(address.sin_port));
+    b->listener = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (b->listener < 0 || bind(b->listener, address, size)) {
+        if (b->listener >= 0)
+            close(b->listener);
+        free(b);
+        return NULL;
+    }
+    assert_int_equal(getsockname(b->listener, (struct sockaddr *)&own, &size),
+                     0);
+    b->port = ntohs(own.ss_family == AF_INET6
+                        ? ((struct sockaddr_in6 *)&own)->sin6_port
+                        : ((struct sockaddr_in *)&own)->sin_port);
+    snprintf(b->url, sizeof(b->url), "http://%s:%u/sets/news", host, b->port);
+    arena_init(&b->texts, SIZE_MAX / 2);
     sem_init(&b->go, 0, 0);
     pthread_mutex_init(&b->lock, NULL);
     return b;
+}
+
+struct fake_broker *
+fake_broker_new(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct fake_broker *b;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    b = new_at((struct sockaddr *)&address, sizeof(address), "127.0.0.1");
+    assert_non_null(b);
+    return b;
+}
+
+struct fake_broker *
+fake_broker_new_ipv6(void)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+
+    return new_at((struct sockaddr *)&address, sizeof(address), "[::1]");
 }
 
 void
@@ -425,6 +544,7 @@ fake_broker_free(struct fake_broker *b)
             close(b->scenes[i]->fd);
         free(b->scenes[i]);
     }
+    arena_fini(&b->texts);
     sem_destroy(&b->go);
     pthread_mutex_destroy(&b->lock);
     free(b);
@@ -436,6 +556,12 @@ fake_broker_url(const struct fake_broker *b)
     return b->url;
 }
 
+unsigned
+fake_broker_port(const struct fake_broker *b)
+{
+    return b->port;
+}
+
 void
 fake_go(struct fake_broker *b)
 {
@@ -445,10 +571,13 @@ fake_go(struct fake_broker *b)
 const char *
 fake_request(struct fake_broker *b, size_t i)
 {
-    const char *text;
+    const char *text = "";
 
     pthread_mutex_lock(&b->lock);
-    text = i < b->n_scenes ? b->scenes[i]->request : "";
+    for (size_t k = 0; k < b->n_scenes; k++)
+        if (!b->scenes[k]->is_describing && i-- == 0 &&
+            b->scenes[k]->has_request)
+            text = b->scenes[k]->request;
     pthread_mutex_unlock(&b->lock);
     return text;
 }

@@ -25,6 +25,9 @@ struct fake_broker;
 /* It has a port, but does not listen yet. */
 struct fake_broker *fake_broker_new(void);
 
+/* The same at [::1]; NULL where that does not exist. */
+struct fake_broker *fake_broker_new_ipv6(void);
+
 /* Ends the scenes that are left. */
 void fake_broker_free(struct fake_broker *b);
 
@@ -32,12 +35,24 @@ void fake_broker_start(struct fake_broker *b);
 
 /* "http://127.0.0.1:PORT/sets/news" */
 const char *fake_broker_url(const struct fake_broker *b);
+unsigned fake_broker_port(const struct fake_broker *b);
 
-/* Scenes. What is lent must stay until fake_broker_free. */
+/* Scenes. What they are to send is copied: a test may be over, and its memory
+ * gone, while the last of it is still being sent. */
 
 void fake_answer(struct fake_broker *b, unsigned status, const char *type,
                  const char *body);
 void fake_stream(struct fake_broker *b);
+
+/* Tells what the set is, as a broker does that is asked for its URL: "news",
+ * with links to its stream and its change memory, and nothing else. */
+void fake_describe(struct fake_broker *b);
+
+/* The same, and its handshake has `frames` in one piece with it. */
+void fake_stream_with(struct fake_broker *b, struct slice frames);
+
+/* Reads the request; its steps say all of the answer: fake_raw ... */
+void fake_plain(struct fake_broker *b);
 
 /* Accepts and closes, without a word. */
 void fake_nothing(struct fake_broker *b);
@@ -45,7 +60,7 @@ void fake_nothing(struct fake_broker *b);
 /* Reads the request, and closes without a word. */
 void fake_silence(struct fake_broker *b);
 
-/* Steps of a stream. */
+/* Steps of a stream. The last three, and fake_raw, are plain answers', too. */
 
 void fake_send(struct fake_broker *b, struct slice message);
 void fake_send_part(struct fake_broker *b, struct slice part, bool is_first,
@@ -54,14 +69,18 @@ void fake_send_binary(struct fake_broker *b, struct slice message);
 void fake_ping(struct fake_broker *b);
 void fake_close(struct fake_broker *b, unsigned code, const char *reason);
 void fake_raw(struct fake_broker *b, struct slice bytes);
-void fake_wait(struct fake_broker *b); /* until fake_go */
+void fake_reset(struct fake_broker *b); /* the connection, at once: the last */
+void fake_wait(struct fake_broker *b);  /* until fake_go */
+/* Until the client has sent so many bytes more. */
+void fake_expect(struct fake_broker *b, size_t size);
 void fake_hold(struct fake_broker *b);
 
 /* Lets one fake_wait go on. */
 void fake_go(struct fake_broker *b);
 
-/* What was asked on connection `i`, head and body; "" if there was none. Valid
- * until fake_broker_free. */
+/* What was asked on connection `i`, head and body; "" if there was none. Those
+ * of fake_describe do not count. Valid, and the same, until fake_broker_free.
+ */
 const char *fake_request(struct fake_broker *b, size_t i);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "broker/archive/folding.h"
 #include "broker/sets/ingest.h"
 #include "tests/support/posts.h"
 
@@ -175,4 +176,16 @@ sets_file_all(struct sets *s)
     while (!is_done)
         if (log_file_list(registry_log(s->registry), &is_done, &why))
             fail_msg("%s", why.text);
+}
+
+void
+sets_fold_all(struct sets *s)
+{
+    struct folding folding;
+
+    folding_init(&folding, s->registry);
+    folding_look(&folding);
+    while (folding_some(&folding))
+        ;
+    folding_fini(&folding);
 }

@@ -63,4 +63,8 @@ void sets_rotate(struct sets *s, const char *name);
 /* Writes the files of all closed lists. */
 void sets_file_all(struct sets *s);
 
+/* Brings the states of all sets up to date, and onto the disk as far as
+ * retention waits for it. */
+void sets_fold_all(struct sets *s);
+
 #endif

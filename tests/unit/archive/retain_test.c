@@ -23,6 +23,15 @@ open_lists(struct sets *s, void **state, unsigned n)
     sets_file_all(s);
 }
 
+/* As the archive thread does it: what retention waits for is folded. */
+static void
+retain(struct sets *s)
+{
+    retain_all(s->registry);
+    sets_fold_all(s);
+    retain_all(s->registry);
+}
+
 static void
 assert_begins(struct sets *s, uint64_t list, uint64_t earliest)
 {
@@ -39,7 +48,7 @@ retains_everything_unless_told_otherwise(void **state)
     struct sets s;
 
     open_lists(&s, state, 5);
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 1, 0);
     sets_close(&s);
 }
@@ -52,12 +61,12 @@ lets_the_oldest_lists_go_by_number(void **state)
 
     open_lists(&s, state, 5);
     atomic_store(&sets_find(&s, "demo")->retain_lists, 3);
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 3, 4);
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 3, 4);
     atomic_store(&sets_find(&s, "demo")->retain_lists, 1);
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 5, 8);
     sets_close(&s);
     sets_open(&s);
@@ -74,11 +83,45 @@ keeps_what_is_not_filed(void **state)
     open_lists(&s, state, 2);
     sets_post(&s, "demo", 5, 6); /* lists 3 to 5, without files */
     atomic_store(&sets_find(&s, "demo")->retain_lists, 1);
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 3, 4);
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 3, 4);
     sets_file_all(&s);
+    retain(&s);
+    assert_begins(&s, 5, 8);
+    sets_close(&s);
+}
+
+/* R-086: what a list tells is in the state, and that on the disk, before the
+ * list may go: else a crash of the machine would leave it nowhere. */
+static void
+waits_until_the_state_is_on_the_disk(void **state)
+{
+    struct set *set;
+    struct sets s;
+
+    open_lists(&s, state, 5);
+    set = sets_find(&s, "demo");
+    atomic_store(&set->retain_lists, 3);
+    retain_all(s.registry);
+    assert_begins(&s, 1, 0);
+    assert_int_equal(set->folded_wanted, 2);
+    retain_all(s.registry);
+    assert_begins(&s, 1, 0);
+    sets_fold_all(&s);
+    assert_int_equal(set->folded_kept, 10);
+    retain_all(s.registry);
+    assert_begins(&s, 3, 4);
+    sets_close(&s);
+
+    /* In another life of the process it is not known what is on the disk. */
+    sets_open(&s);
+    set = sets_find(&s, "demo");
+    atomic_store(&set->retain_lists, 1);
+    retain_all(s.registry);
+    assert_begins(&s, 3, 4);
+    sets_fold_all(&s);
     retain_all(s.registry);
     assert_begins(&s, 5, 8);
     sets_close(&s);
@@ -94,12 +137,12 @@ lets_old_lists_go_by_age(void **state)
     open_lists(&s, state, 3);
     set = sets_find(&s, "demo");
     atomic_store(&set->retain_age_us, INT64_C(3600000000));
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 1, 0);
     assert_int_equal(set->oldest_list, 1); /* it need not look again */
     sets_post(&s, "demo", 7, 1);
     atomic_store(&set->retain_age_us, 1);
-    retain_all(s.registry);
+    retain(&s);
     assert_begins(&s, 4, 6);
     assert_int_equal(sets_head(&s, "demo").file_bytes, 0);
     sets_close(&s);
@@ -113,6 +156,8 @@ goes_on_where_it_stopped(void **state)
 
     open_lists(&s, state, 300);
     atomic_store(&sets_find(&s, "demo")->retain_lists, 10);
+    retain_all(s.registry);
+    sets_fold_all(&s);
     retain_all(s.registry);
     assert_begins(&s, 257, 512);
     retain_all(s.registry);
@@ -135,15 +180,15 @@ retains_a_fixed_number_of_the_framework_log(void **state)
     s.config.remove_grace_us = 0;
     sets_open(&s);
     for (unsigned i = 0; i < 12; i++) {
-        const struct post close = {.kind = POST_CLOSE,
-                                   .set = registry_framework(s.registry)};
+        struct post close = {.kind = POST_CLOSE,
+                             .set = registry_framework(s.registry)};
 
         assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
         assert_int_equal(await_post(registry_log(s.registry), &close, NULL),
                          STATUS_OK);
     }
     sets_file_all(&s);
-    retain_all(s.registry);
+    retain(&s);
     for (int i = 0; i < 2; i++) {
         log_head(registry_framework(s.registry), &head);
         assert_int_equal(head.list, 13);
@@ -152,7 +197,7 @@ retains_a_fixed_number_of_the_framework_log(void **state)
         sets_close(&s);
         sets_open(&s);
     }
-    retain_all(s.registry);
+    retain(&s);
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.first_list, 3);
     sets_close(&s);
@@ -167,6 +212,7 @@ main(void)
         TEST(retains_everything_unless_told_otherwise),
         TEST(lets_the_oldest_lists_go_by_number),
         TEST(keeps_what_is_not_filed),
+        TEST(waits_until_the_state_is_on_the_disk),
         TEST(lets_old_lists_go_by_age),
         TEST(goes_on_where_it_stopped),
         TEST(retains_a_fixed_number_of_the_framework_log),

@@ -291,6 +291,34 @@ says_whether_a_directory_could_be_used_and_makes_nothing(void **state)
     assert_string_equal(why.text, want);
 }
 
+/* All that a folder holds goes, in steps of so many files; one that is not
+ * there has gone. */
+static void
+a_folder_is_cleared_in_steps(void **state)
+{
+    int dir = tempdir_fd(state);
+    size_t n_files;
+
+    assert_int_equal(mkdirat(dir, "a", 0755), 0);
+    assert_int_equal(mkdirat(dir, "a/b", 0755), 0);
+    tempdir_write(dir, "a/1", "x");
+    tempdir_write(dir, "a/b/2", "x");
+    tempdir_write(dir, "a/b/3", "x");
+    tempdir_write(dir, "4", "x");
+    assert_int_equal(symlinkat("../../4", dir, "a/b/5"), 0);
+
+    n_files = 3;
+    assert_int_equal(file_clear(dir, "a", &n_files, NULL), STATUS_AGAIN);
+    assert_int_equal(n_files, 0);
+    n_files = 3;
+    assert_int_equal(file_clear(dir, "a", &n_files, NULL), STATUS_OK);
+    assert_int_equal(n_files, 2);
+    assert_no_file(dir, "a");
+    assert_file(dir, "4", "x");
+    assert_int_equal(file_clear(dir, "a", &n_files, NULL), STATUS_OK);
+    assert_int_equal(file_clear(dir, "4", &n_files, NULL), STATUS_IO);
+}
+
 #define IN_TEMPDIR(test) \
     cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
 
@@ -312,6 +340,7 @@ main(void)
         IN_TEMPDIR(a_link_in_the_place_of_the_new_file_is_not_followed),
         IN_TEMPDIR(a_failed_finish_leaves_nothing_behind),
         IN_TEMPDIR(a_name_that_is_too_long_is_refused),
+        IN_TEMPDIR(a_folder_is_cleared_in_steps),
         IN_TEMPDIR(free_bytes_are_known_of_a_directory_and_0_of_nothing),
     };
 

@@ -254,12 +254,13 @@ is_sent_again_what_was_not_kept(void **state)
     open_stage(&s, state, BRIDGE_MQTT_5);
     buf_init(&expected, SIZE_MAX);
     all = (size_t)s.sets.config.ingest_bytes;
-    assert_true(registry_reserve(s.sets.registry, BUDGET_POSTS, all));
+    assert_true(
+        budgets_reserve(registry_budgets(s.sets.registry), BUDGET_POSTS, all));
     for (unsigned i = 1; i <= 30; i++)
         tell_entry(&s, i, &expected);
     await(&s, was_connected, 3);
     assert_int_equal(arrived_last(&s.sets, "alpha"), 0);
-    registry_release(s.sets.registry, BUDGET_POSTS, all);
+    budgets_release(registry_budgets(s.sets.registry), BUDGET_POSTS, all);
     await(&s, has_arrived, 30);
     assert_arrived(&s, &expected);
     assert_int_equal(report(&s).rejected, 0);

@@ -90,14 +90,15 @@ take_budget(struct in_stage *s, size_t rest)
 {
     size_t taken = (size_t)s->sets.config.ingest_bytes - rest;
 
-    assert_true(registry_reserve(s->sets.registry, BUDGET_POSTS, taken));
+    assert_true(budgets_reserve(registry_budgets(s->sets.registry),
+                                BUDGET_POSTS, taken));
     return taken;
 }
 
 static void
 give_budget(struct in_stage *s, size_t taken)
 {
-    registry_release(s->sets.registry, BUDGET_POSTS, taken);
+    budgets_release(registry_budgets(s->sets.registry), BUDGET_POSTS, taken);
 }
 
 /* A message that finds no room stays, and with it all behind it, though there

@@ -103,6 +103,7 @@ prints_a_line_for_each_change(void **state)
 {
     struct stage *s = *state;
 
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 4, 4));
     fake_send(s->broker, json(s, 4, 6));
@@ -126,8 +127,10 @@ prints_the_entries_as_they_came(void **state)
 {
     struct stage *s = *state;
 
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 0, 1));
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, history_xml(&s->history, 0, 1));
     fake_broker_start(s->broker);
@@ -151,8 +154,10 @@ counts_changes_not_messages(void **state)
 {
     struct stage *s = *state;
 
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 0, 5));
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 3, 5));
     fake_broker_start(s->broker);
@@ -177,6 +182,7 @@ loses_nothing_when_killed(void **state)
 {
     struct stage *s = *state;
 
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 2, 2));
     fake_send(s->broker, json(s, 2, 3));
@@ -205,6 +211,7 @@ ends_well_by_signal(void **state)
     static const int signals[] = {SIGTERM, SIGINT};
 
     for (size_t i = 0; i < 2; i++) {
+        fake_describe(s->broker);
         fake_stream(s->broker);
         fake_send(s->broker, json(s, i, i + 1));
         fake_hold(s->broker);
@@ -221,12 +228,14 @@ ends_well_by_signal(void **state)
     assert_string_equal(state_of(s), EPOCH "-2\n");
 }
 
-/* Nobody reads any more: it ends with 1, and does not move the position. */
+/* Nobody reads any more, as behind `| head`: it ends with 1, says nothing, and
+ * does not move the position. */
 static void
-ends_when_nobody_reads(void **state)
+ends_quietly_when_nobody_reads(void **state)
 {
     struct stage *s = *state;
 
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 0, 1));
     fake_wait(s->broker);
@@ -240,13 +249,37 @@ ends_when_nobody_reads(void **state)
     fake_go(s->broker);
 
     assert_int_equal(command_end(&s->command), 1);
-    assert_string_equal(s->command.err_text,
-                        "tidings: cannot write to standard output: "
-                        "Broken pipe\n");
+    assert_string_equal(s->command.err_text, "");
     assert_string_equal(state_of(s), EPOCH "-1\n");
 }
 
-/* 3 tells scripts to begin anew; a refusal is 1. */
+/* Standard output is a full disk: it ends with 1, says so, and does not move
+ * the position. */
+static void
+tells_that_its_lines_could_not_be_written(void **state)
+{
+    struct stage *s = *state;
+    char line[400];
+    const char *argv[] = {"/bin/sh", "-c", line, NULL};
+
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    snprintf(line, sizeof(line),
+             "exec " TIDINGS " follow %s --from-start %s > /dev/full",
+             fake_broker_url(s->broker), s->option);
+    command_start(&s->command, argv);
+    assert_int_equal(command_end(&s->command), 1);
+    assert_string_equal(s->command.err_text,
+                        "tidings: cannot write to standard output: "
+                        "No space left on device\n");
+    assert_string_equal(state_of(s), "");
+}
+
+/* 3 tells scripts to begin anew, and people how; a refusal is 1. */
 static void
 tells_gone_from_refused(void **state)
 {
@@ -254,7 +287,7 @@ tells_gone_from_refused(void **state)
     static const char gone[] = "{\"detail\":\"the earliest is 40\"}";
     static const char unknown[] = "{\"detail\":\"no such set\"}";
 
-    fake_answer(s->broker, 410, "application/problem+json", gone);
+    fake_describe(s->broker);
     fake_answer(s->broker, 410, "application/problem+json", gone);
     fake_answer(s->broker, 404, "application/problem+json", unknown);
     fake_answer(s->broker, 404, "application/problem+json", unknown);
@@ -263,11 +296,26 @@ tells_gone_from_refused(void **state)
     START(s, "--after=" EPOCH "-4");
     assert_int_equal(command_end(&s->command), 3);
     assert_string_equal(s->command.err_text,
-                        "tidings: 410: the earliest is 40\n");
+                        "tidings: 410: the earliest is 40\n"
+                        "tidings: --baseline gone tells all resources there "
+                        "are, and goes on from there\n");
 
     START(s, NULL);
     assert_int_equal(command_end(&s->command), 1);
-    assert_string_equal(s->command.err_text, "tidings: 404: no such set\n");
+    assert_non_null(strstr(s->command.err_text, ": 404: no such set\n"));
+}
+
+/* What is wrong with where to begin, and how it is right. */
+static void
+tells_how_a_datetime_is_given(void **state)
+{
+    struct stage *s = *state;
+
+    START(s, "--since=yesterday");
+    assert_int_equal(command_end(&s->command), 2);
+    assert_string_equal(s->command.err_text,
+                        "tidings: not a W3C Datetime, such as "
+                        "2026-11-20T21:00:00Z: \"yesterday\"\n");
 }
 
 /* A state that is none is not taken for "from now on". */
@@ -296,6 +344,7 @@ ends_when_the_state_cannot_be_kept(void **state)
 {
     struct stage *s = *state;
 
+    fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 0, 1));
     fake_hold(s->broker);
@@ -315,6 +364,7 @@ tells_of_lost_connections_when_asked(void **state)
 
     for (int i = 0; i < 2; i++) {
         fake_nothing(s->broker);
+        fake_describe(s->broker);
         fake_stream(s->broker);
         fake_send(s->broker, json(s, 0, 1));
     }
@@ -326,7 +376,7 @@ tells_of_lost_connections_when_asked(void **state)
 
     START(s, "--from-start", "--count=1", "--verbose");
     assert_int_equal(command_end(&s->command), 0);
-    assert_non_null(strstr(s->command.err_text, "tidings: cannot connect"));
+    assert_memory_equal(s->command.err_text, "tidings: http://127.0.0.1:", 26);
     assert_non_null(strstr(s->command.err_text, "; again in 0."));
 }
 
@@ -341,8 +391,10 @@ main(void)
         TEST(counts_changes_not_messages),
         TEST(loses_nothing_when_killed),
         TEST(ends_well_by_signal),
-        TEST(ends_when_nobody_reads),
+        TEST(ends_quietly_when_nobody_reads),
+        TEST(tells_that_its_lines_could_not_be_written),
         TEST(tells_gone_from_refused),
+        TEST(tells_how_a_datetime_is_given),
         TEST(refuses_a_damaged_state),
         TEST(ends_when_the_state_cannot_be_kept),
         TEST(tells_of_lost_connections_when_asked),

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,54 @@ tells_its_version(void **state)
     assert_string_equal(c->out_text, "tidings " TIDINGS_VERSION "\n");
 }
 
+/* Each command and its operands. */
+static const char *const commands[][2] = {
+    {"publish", "SET-URL [FILE|- | --change KIND LOC... | --full FILE|URL]"},
+    {"follow", "SET-URL|SOURCE-URL"},
+    {"sync", "SET-URL|SOURCE-URL DIR"},
+    {"audit", "[SET-URL|SOURCE-URL] DIR"},
+    {"verify", "SET-URL|DIR"},
+    {"relay", "SET-URL SET-URL --state FILE"},
+    {"watch", "DIR SET-URL"},
+    {"get", "SET-URL"},
+    {"set", "create|show|delete SET-URL"},
+};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void
+assert_fits(const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+
+        if (n > 80)
+            fail_msg("longer than 80 columns: %.*s", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static void
+help_fits_on_a_terminal_of_80_columns(void **state)
+{
+    struct command *c = *state;
+
+    assert_int_equal(RUN(c, "--help"), 0);
+    assert_fits(c->out_text);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        char usage[100];
+
+        assert_int_equal(RUN(c, commands[i][0], "--help"), 0);
+        assert_fits(c->out_text);
+        snprintf(usage, sizeof(usage), "usage: tidings %s %s", commands[i][0],
+                 commands[i][1]);
+        assert_memory_equal(c->out_text, usage, strlen(usage));
+        /* What is explained is what there is. */
+        assert_int_equal(strstr(commands[i][1], "SOURCE-URL") != NULL,
+                         strstr(c->out_text, "; SOURCE-URL any") != NULL);
+    }
+}
+
 /* only what works is advertised. */
 static void
 helps_with_what_there_is(void **state)
@@ -41,12 +90,13 @@ helps_with_what_there_is(void **state)
     struct command *c = *state;
 
     assert_int_equal(RUN(c, "--help"), 0);
-    assert_non_null(strstr(c->out_text, "tidings publish SET-URL"));
-    assert_non_null(strstr(c->out_text, "tidings follow SET-URL"));
-    assert_non_null(strstr(c->out_text, "tidings watch DIR SET-URL"));
-    assert_non_null(strstr(c->out_text, "tidings get SET-URL"));
-    assert_null(strstr(c->out_text, "sync"));
-    assert_non_null(strstr(c->out_text, "3 the position is gone"));
+    assert_non_null(strstr(c->out_text, "3 gone\n(the set was removed"));
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        char line[40];
+
+        snprintf(line, sizeof(line), "\n  %-7s  ", commands[i][0]);
+        assert_non_null(strstr(c->out_text, line));
+    }
 
     assert_int_equal(RUN(c, "publish", "--help"), 0);
     assert_non_null(strstr(c->out_text, "--media-type TYPE"));
@@ -78,6 +128,19 @@ refuses_bad_usage(void **state)
          "http://example.com/a", NULL},
         {TIDINGS, "publish", "http://example.com/sets/news", "--change=created",
          NULL},
+        {TIDINGS, "audit", NULL},
+        {TIDINGS, "audit", "http://example.com/sets/news", NULL},
+        {TIDINGS, "audit", "mirror", "http://example.com/sets/news", NULL},
+        {TIDINGS, "audit", "http://example.com/sets/news", "a", "b", NULL},
+        {TIDINGS, "audit", "mirror", "--max-delete=0", NULL},
+        {TIDINGS, "audit", "mirror", "--header=Name: value", NULL},
+        {TIDINGS, "sync", "http://example.com/sets/news", NULL},
+        {TIDINGS, "sync", "http://example.com/", "mirror", "--poll=0", NULL},
+        {TIDINGS, "verify", NULL},
+        {TIDINGS, "relay", "http://example.com/", "http://example.com/sets/b",
+         "--state=x", NULL},
+        {TIDINGS, "follow", "http://example.com/sets/news",
+         "--callback-url=http://example.com/", NULL},
         {TIDINGS, "get", NULL},
         {TIDINGS, "get", "here", NULL},
         {TIDINGS, "watch", "/tmp", NULL},
@@ -129,6 +192,8 @@ main(void)
                                         clear_stage),
         cmocka_unit_test_setup_teardown(helps_with_what_there_is, set_stage,
                                         clear_stage),
+        cmocka_unit_test_setup_teardown(help_fits_on_a_terminal_of_80_columns,
+                                        set_stage, clear_stage),
         cmocka_unit_test_setup_teardown(refuses_bad_usage, set_stage,
                                         clear_stage),
     };

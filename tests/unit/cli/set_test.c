@@ -50,6 +50,10 @@ creates_and_changes(void **state)
     fake_answer(b, 201, "application/json", "{}");
     fake_answer(b, 200, "application/json", "{}");
     fake_answer(b, 200, "application/json", "{}");
+    fake_answer(b, 200, "application/json", "{}");
+    fake_answer(b, 200, "application/json", "{}");
+    fake_answer(b, 200, "application/json", "{}");
+    fake_answer(b, 200, "application/json", "{}");
     fake_broker_start(b);
     assert_int_equal(SET("create", url, "--title", "A \"b\" \\", "--rotate-age",
                          "0.5", "--retain-lists", "7"),
@@ -73,6 +77,24 @@ creates_and_changes(void **state)
     assert_string_equal(strstr(fake_request(b, 2), "\r\n\r\n") + 4,
                         "{\"upstreamTopic\":\"http://c.example/t\",\"hubs\":["
                         "\"http://a.example/\\\"\",\"http://b.example/hub\"]}");
+
+    assert_int_equal(SET("create", url, "--resource-list-every", "60",
+                         "--resource-list-keep", "daily"),
+                     0);
+    assert_string_equal(strstr(fake_request(b, 3), "\r\n\r\n") + 4,
+                        "{\"resourceListEvery\":60,"
+                        "\"resourceListKeep\":\"daily\"}");
+    assert_int_equal(SET("create", url, "--resource-list-keep", "24"), 0);
+    assert_string_equal(strstr(fake_request(b, 4), "\r\n\r\n") + 4,
+                        "{\"resourceListKeep\":24}");
+    assert_int_equal(SET("create", url, "--content", "fetch"), 0);
+    assert_string_equal(strstr(fake_request(b, 5), "\r\n\r\n") + 4,
+                        "{\"content\":\"fetch\"}");
+    assert_int_equal(SET("create", url, "--resource-dump-every", "60",
+                         "--resource-dump-keep", "7"),
+                     0);
+    assert_string_equal(strstr(fake_request(b, 6), "\r\n\r\n") + 4,
+                        "{\"resourceDumpEvery\":60,\"resourceDumpKeep\":7}");
     fake_broker_free(b);
 }
 

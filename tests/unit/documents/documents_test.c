@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -35,6 +36,8 @@ finds_each_document_by_its_path(void **state)
     assert_found("/", landing_open, NULL, 0);
     assert_found("/robots.txt", landing_robots_open, NULL, 0);
     assert_found("/.well-known/resourcesync", source_open, NULL, 0);
+    assert_found("/descriptions/000000000001-000000005000.xml",
+                 source_part_open, NULL, 1);
     assert_found("/sets/demo/changes/latest.xml", changelist_latest_open,
                  "demo", 0);
     assert_found("/sets/demo/changelist-archive/000000000001-000000001000.xml",
@@ -55,6 +58,48 @@ finds_each_document_by_its_path(void **state)
                  "demo", 1234567890123);
     assert_found("/sets/demo/changes/9999999999999999999.xml", changelist_open,
                  "demo", UINT64_C(9999999999999999999));
+}
+
+/* What is built in generations: the same addresses for each kind. */
+static void
+finds_dumps_packages_manifests_and_archives(void **state)
+{
+    static const struct {
+        const char *end;
+        document_open_fn *open;
+        uint64_t number, last;
+        const char *content_type;
+    } rows[] = {
+        {".xml", dumps_current_open, 0, 0, "application/xml"},
+        {"/000000000007.xml", dumps_generation_open, 7, 0, "application/xml"},
+        {"/000000000007/000000000002.zip", dumps_package_open, 7, 2,
+         "application/zip"},
+        {"/000000000007/000000000002-manifest.xml", dumps_manifest_open, 7, 2,
+         "application/xml"},
+        {"-archive.xml", generations_open, 0, 0, "application/xml"},
+        {"-archive/000000000001-000000001000.xml", generations_part_open, 1,
+         1000, "application/xml"},
+    };
+
+    static const char *const kinds[] = {
+        [GENERATION_RESOURCEDUMP] = "resourcedump",
+        [GENERATION_CHANGEDUMP] = "changedump",
+    };
+    struct document_found found;
+    char path[120];
+
+    (void)state;
+    for (int kind = GENERATION_RESOURCEDUMP; kind <= GENERATION_CHANGEDUMP;
+         kind++)
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            snprintf(path, sizeof(path), "/sets/demo/%s%s", kinds[kind],
+                     rows[i].end);
+            assert_found(path, rows[i].open, "demo", rows[i].number);
+            assert_int_equal(documents_find(slice_of(path), &found), STATUS_OK);
+            assert_int_equal(found.kind, kind);
+            assert_int_equal(found.last, rows[i].last);
+            assert_string_equal(found.content_type, rows[i].content_type);
+        }
 }
 
 /* a list has one address; whatever else is asked for is not there. */
@@ -78,6 +123,9 @@ finds_nothing_elsewhere(void **state)
         "//sets/demo/capabilitylist.xml",
         "/.well-known/resourcesync/",
         "/.well-known/resource",
+        "/descriptions",
+        "/descriptions/000000000001.xml",
+        "/descriptions/000000000000-000000005000.xml",
         "/sets/demo/changes/",
         "/sets/demo/changes/.xml",
         "/sets/demo/changes/1.xml",
@@ -245,6 +293,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_each_document_by_its_path),
+        cmocka_unit_test(finds_dumps_packages_manifests_and_archives),
         cmocka_unit_test(finds_nothing_elsewhere),
         TEST(describes_the_source),
         TEST(lists_the_capabilities_that_a_set_has),

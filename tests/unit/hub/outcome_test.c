@@ -253,6 +253,8 @@ retire(const char *name)
     sets_rotate(&e.sets, name);
     sets_file_all(&e.sets);
     retain_all(e.sets.registry);
+    sets_fold_all(&e.sets);
+    retain_all(e.sets.registry);
 }
 
 /* Retention does not wait for who is behind: the cursor is moved to the

@@ -265,6 +265,36 @@ takes_what_a_removed_set_leaves_in_steps(void **state)
     assert_int_equal(count_rows(state), 0);
 }
 
+/* The bytes of its resources go with it, so many in a step. */
+static void
+takes_the_bytes_that_a_removed_set_kept_in_steps(void **state)
+{
+    struct logs l;
+    struct log_set *set;
+    unsigned steps = 0;
+    char name[64];
+
+    logs_open(&l, tempdir_path(state), 2);
+    set = logs_set(&l, "demo");
+    assert_int_equal(logs_post(&l, set, 1, 4, NULL, NULL), STATUS_OK);
+    logs_file_all(&l);
+    assert_int_equal(mkdirat(tempdir_fd(state), "sets/demo/" LOG_CONTENT, 0755),
+                     0);
+    assert_int_equal(
+        mkdirat(tempdir_fd(state), "sets/demo/" LOG_CONTENT "/ab", 0755), 0);
+    for (unsigned i = 0; i < 1500; i++) {
+        snprintf(name, sizeof(name), "sets/demo/" LOG_CONTENT "/ab/%u", i);
+        tempdir_write(tempdir_fd(state), name, "x");
+    }
+    end_set(&l, set, 0);
+    while (purge(&l))
+        steps++;
+    assert_true(steps >= 2);
+    assert_no_file(tempdir_fd(state), "sets/demo");
+    logs_close(&l);
+    assert_int_equal(count_rows(state), 0);
+}
+
 /* A list of a removed set that has no file never gets one. */
 static void
 files_no_list_of_a_removed_set(void **state)
@@ -290,6 +320,9 @@ main(void)
         cmocka_unit_test(keeps_the_set_when_the_removal_is_refused),
         cmocka_unit_test_setup_teardown(
             takes_what_a_removed_set_leaves_in_steps, tempdir_setup,
+            tempdir_teardown),
+        cmocka_unit_test_setup_teardown(
+            takes_the_bytes_that_a_removed_set_kept_in_steps, tempdir_setup,
             tempdir_teardown),
         cmocka_unit_test_setup_teardown(files_no_list_of_a_removed_set,
                                         tempdir_setup, tempdir_teardown),

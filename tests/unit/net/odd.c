@@ -180,10 +180,48 @@ odd_let_wait(struct odd_connection *c)
     return odd_play(c, &answer);
 }
 
+/* The pieces of chunks are of other sizes than anything that reads them. */
+static bool
+odd_send_long(struct odd_connection *c, const char *way, uint64_t n)
+{
+    bool is_chunked = !strcmp(way, "long-chunked");
+    bool is_closed = !strcmp(way, "long-closed");
+    size_t most = !strcmp(way, "paced") ? 1 : 9973;
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    char text[10100];
+    int size = snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\n");
+
+    if (is_chunked)
+        size += sprintf(text + size, "Transfer-Encoding: chunked\r\n");
+    else if (!is_closed)
+        size += sprintf(text + size, "Content-Length: %llu\r\n",
+                        (unsigned long long)n);
+    size += sprintf(text + size, "\r\n");
+    if (!odd_send(c->fd, text, (size_t)size))
+        return false;
+    for (uint64_t i = 0; i < n;) {
+        uint64_t end = i + most < n ? i + most : n;
+
+        size = is_chunked
+                   ? sprintf(text, "%llx\r\n", (unsigned long long)(end - i))
+                   : 0;
+        while (i < end)
+            text[size++] = odd_byte(i++);
+        if (is_chunked)
+            size += sprintf(text + size, "\r\n");
+        if (!odd_send(c->fd, text, (size_t)size))
+            return false;
+        if (most == 1 && poll(&p, 1, 5) > 0)
+            return false; /* closed */
+    }
+    return !is_closed && (!is_chunked || odd_send(c->fd, "0\r\n\r\n", 5));
+}
+
 static bool
 odd_answer(struct odd_connection *c)
 {
-    char path[4096] = "", text[8192];
+    char path[4096] = "", text[8192], way[16];
+    unsigned long long n = 0;
     unsigned status = 0;
 
     (void)sscanf(c->request, "%*s %4095s", path);
@@ -192,6 +230,8 @@ odd_answer(struct odd_connection *c)
             return odd_play(c, &odd_answers[i]);
     if (!strncmp(path, "/wait", 5))
         return odd_let_wait(c);
+    if (sscanf(path, "/%15[a-z-]?%llu", way, &n) == 2)
+        return odd_send_long(c, way, n);
     if (!strncmp(path, "/to?", 4))
         snprintf(text, sizeof(text),
                  "HTTP/1.1 302 Found\r\nLocation: %s\r\n"

@@ -5,6 +5,8 @@
  *     /status/NNN     that status, and a body "hi"
  *     /wait           hangs until odd_pass, then 204
  *     /to?URL         redirects there, 302
+ *     /long?N         N bytes, odd_byte each; /long-chunked?N, /long-closed?N
+ *     /paced?N        the same, one every 5 ms
  *
  * It is there at every address of the machine: 127.0.0.2 is another host. One
  * thread per connection; no sleeps but the pace of what trickles.
@@ -61,6 +63,13 @@ void odd_await(struct odd *o, const unsigned *counter, unsigned wanted);
 
 /* A counter as it stands. */
 unsigned odd_count(struct odd *o, const unsigned *counter);
+
+/* The i-th byte of a long answer. */
+static inline char
+odd_byte(uint64_t i)
+{
+    return (char)('a' + i % 23);
+}
 
 /* Was `text` part of the last request? */
 bool odd_was_sent(struct odd *o, const char *text);

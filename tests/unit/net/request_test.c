@@ -87,6 +87,35 @@ hands_over_a_long_body_whole(void **state)
     wire_close(w);
 }
 
+/* Read on only when it can be taken: what comes in between is what was read at
+ * once, though the client sends all that it can. */
+static void
+hands_over_a_body_as_slowly_as_it_is_taken(void **state)
+{
+    struct wire *w = served_connect();
+    struct wire_answer a;
+    size_t size = 5000000;
+    char *body = malloc(size + 1);
+
+    (void)state;
+    for (size_t i = 0; i < size; i++)
+        body[i] = served_byte(i);
+    body[size] = '\0';
+
+    for (int i = 0; i < 3; i++) {
+        assert_true(wire_request(w, "POST", "/slow-echo", NULL, body, &a));
+        assert_int_equal(a.body_size, size);
+        assert_memory_equal(a.body, body, size);
+        assert_in_range(atomic_load(&served.n_pauses), size / 100000, size);
+        assert_true(atomic_load(&served.n_paused) < 100000);
+        /* The end of a body may come while it is paused, too. */
+        assert_true(wire_request(w, "POST", "/slow-echo", NULL, "short", &a));
+        assert_string_equal(a.body, "short");
+    }
+    free(body);
+    wire_close(w);
+}
+
 /* The whole of it arrives the same, wherever the network cuts it. */
 static void
 takes_requests_cut_anywhere(void **state)
@@ -290,6 +319,32 @@ cuts_a_body_that_drips(void **state)
     wire_close(w);
 }
 
+/* A body that drips, begun after it, tells that its time is over. */
+static void
+the_time_in_which_a_body_is_not_read_does_not_count(void **state)
+{
+    struct wire *held = served_sent(
+        "POST /held-echo HTTP/1.1\r\nContent-Length: 6\r\n" HEAD_END "abc");
+    struct wire *drips;
+    struct wire_answer a;
+
+    (void)state;
+    assert_true(served_wait(&served.n_pauses, 1));
+    drips =
+        served_sent("POST /echo HTTP/1.1\r\nContent-Length: 1000\r\n" HEAD_END);
+    assert_true(wire_answer(drips, &a, false));
+    assert_int_equal(a.status, 408);
+    assert_int_equal(atomic_load(&served.n_gone), 1);
+    assert_true(wire_send_text(held, "def"));
+    served_on_service(served_release);
+    assert_true(wire_answer(held, &a, false));
+
+    assert_int_equal(a.status, 200);
+    assert_string_equal(a.body, "abcdef");
+    wire_close(drips);
+    wire_close(held);
+}
+
 static void
 cuts_a_head_that_drips(void **state)
 {
@@ -362,6 +417,7 @@ main(void)
         TEST(hands_over_bodies_and_keeps_the_connection),
         TEST(takes_the_next_request_behind_an_answer_with_a_body),
         TEST(hands_over_a_long_body_whole),
+        TEST(hands_over_a_body_as_slowly_as_it_is_taken),
         TEST(takes_requests_cut_anywhere),
         TEST(answers_pipelined_requests_without_bodies),
         TEST(refuses_a_pipelined_request_with_a_body),
@@ -370,6 +426,7 @@ main(void)
         TEST(says_100_continue_when_it_is_waited_for),
         TEST(lets_the_client_read_a_refusal),
         IMPATIENT_TEST(cuts_a_body_that_drips),
+        IMPATIENT_TEST(the_time_in_which_a_body_is_not_read_does_not_count),
         IMPATIENT_TEST(cuts_a_head_that_drips),
         TEST(tells_the_handler_that_the_client_has_gone),
         TEST(finds_no_request_by_the_ticket_of_one_that_has_gone),

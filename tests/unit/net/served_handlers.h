@@ -15,6 +15,9 @@
  *     POST   /echo           200 and the body (PUT too)
  *     POST   /later          200 and its size, from another thread, by ticket
  *     POST   /later-echo     200 and the body as one of the answer, likewise
+ *     POST   /slow-echo      as /echo, but the body is not read on until the
+ *                            thread's next turn, each time that some comes
+ *     POST   /held-echo      likewise, until served_release
  *     POST   /refuse         413 before the body, /refuse-data at its first
  *                            byte
  */
@@ -43,6 +46,9 @@ struct served_request {
     struct task task;
     bool is_later;
     bool is_body; /* the answer is a body, not a text */
+    bool is_slow, is_held;
+    bool is_paused;
+    size_t n_paused; /* bytes that came meanwhile */
     struct served_request *next;
 };
 
@@ -58,8 +64,12 @@ struct served {
     atomic_uint n_open;     /* requests whose answer is owed */
     atomic_uint n_bodies;   /* answers' bodies not freed yet */
     atomic_uint n_tickets;  /* tickets that were looked up */
+    atomic_uint n_pauses;   /* of a body */
+    atomic_uint n_paused;   /* most bytes that came within one */
     atomic_uint n_wakes;
     atomic_uint n_seconds;
+
+    struct ticket held; /* the last one; of the service thread */
 
     /* The other thread, which answers by ticket. */
     pthread_t other;
@@ -226,6 +236,64 @@ served_free(struct request *rq)
     free(kept);
 }
 
+struct served_resume {
+    struct task task;
+    struct ticket ticket;
+};
+
+static inline void
+served_resume(struct request *rq)
+{
+    struct served_request *kept = rq ? request_user(rq) : NULL;
+
+    if (!kept)
+        return;
+    if (kept->n_paused > atomic_load(&served.n_paused))
+        atomic_store(&served.n_paused, (unsigned)kept->n_paused);
+    kept->is_paused = false;
+    kept->n_paused = 0;
+    request_resume(rq);
+}
+
+static inline void
+served_resume_slow(struct task *task)
+{
+    struct served_resume *r = list_entry(task, struct served_resume, task);
+
+    served_resume(ticket_request(r->ticket));
+    free(r);
+}
+
+/* What is held goes on. On its service thread. */
+static inline void
+served_release(void)
+{
+    served_resume(ticket_request(served.held));
+}
+
+static inline void
+served_take_slowly(struct request *rq, struct served_request *kept, size_t size)
+{
+    struct served_resume *r;
+
+    if (kept->is_paused) {
+        kept->n_paused += size;
+        return;
+    }
+    kept->is_paused = true;
+    request_pause(rq);
+    if (kept->is_held) {
+        served.held = request_ticket(rq);
+        kept->is_held = false;
+    } else {
+        r = calloc(1, sizeof(*r));
+        r->task.run = served_resume_slow;
+        r->ticket = request_ticket(rq);
+        service_post(request_service(rq), &r->task);
+    }
+    atomic_fetch_add(&served.n_pauses, 1);
+}
+
 static inline void
 served_on_data(struct request *rq, struct slice bytes)
 {
@@ -237,6 +305,8 @@ served_on_data(struct request *rq, struct slice bytes)
         return;
     }
     buf_add_slice(&kept->body, bytes);
+    if (kept->is_slow)
+        served_take_slowly(rq, kept, bytes.size);
 }
 
 static inline void
@@ -405,6 +475,8 @@ served_on_request(struct request *rq, void *user)
     kept = calloc(1, sizeof(*kept));
     buf_init(&kept->body, 64 << 20);
     kept->is_body = slice_is(path, "/later-echo");
+    kept->is_held = slice_is(path, "/held-echo");
+    kept->is_slow = kept->is_held || slice_is(path, "/slow-echo");
     kept->is_later = kept->is_body || slice_is(path, "/later");
     request_set_user(rq, kept);
     atomic_fetch_add(&served.n_open, 1);

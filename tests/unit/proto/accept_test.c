@@ -43,6 +43,8 @@ chooses_what_the_client_likes_best(void **state)
         {"application/xml;x=\"\\\",application/json", 1},
         {"application/xml;q=nonsense", 1},
         {"text/xml;q=0.9999999", 2},
+        {"application/json;q=0, application/json", 0},
+        {"text/xml;q=0.9, application/xml;q=0.5, text/xml;q=0.1", 2},
     };
 
     (void)state;

@@ -188,6 +188,61 @@ escapes_what_would_be_markup(void **state)
     buf_fini(&b);
 }
 
+static void
+reads_back_what_was_escaped(void **state)
+{
+    static const char text[] = "http://a/?b&c=<d>&amp;e;&\"'\t\r\n&";
+    struct buf escaped, b;
+
+    (void)state;
+    buf_init(&escaped, 1000);
+    buf_init(&b, 1000);
+    xml_escape(&escaped, SLICE(text));
+    xml_unescape(&b, buf_slice(&escaped));
+    assert_holds(&b, text);
+    xml_unescape(&b, SLICE("a&nbsp;&am"));
+    assert_holds(&b, "a&nbsp;&am");
+    xml_unescape(&b, (struct slice){NULL, 0});
+    buf_fini(&escaped);
+    buf_fini(&b);
+}
+
+/* R-104, R-105, R-184: what a package is, where its manifest is. */
+static void
+tells_what_a_package_is(void **state)
+{
+    struct document_bytes bytes = {.type = "application/zip", .length = 12};
+    const struct document_link contents[] = {
+        {"contents", SLICE("http://example.com/1-manifest.xml"), NULL,
+         "application/xml"}};
+    const struct document_entry entry = {
+        .loc = SLICE("http://example.com/1.zip"),
+        .from_us = 0,
+        .until_us = DATETIME_NONE,
+        .at_us = 1000000,
+        .completed_us = 2000000,
+        .bytes = &bytes,
+        .links = contents,
+        .n_links = 1,
+    };
+    struct buf b;
+
+    (void)state;
+    digest_sha256(&bytes.sha256, SLICE("abc"));
+    buf_init(&b, DOCUMENT_FRAME_MAX);
+    document_entry(&b, DOCUMENT_URLSET, &entry);
+    assert_holds(&b, "<url><loc>http://example.com/1.zip</loc><rs:md"
+                     " at=\"1970-01-01T00:00:01.000000Z\""
+                     " completed=\"1970-01-01T00:00:02.000000Z\""
+                     " from=\"1970-01-01T00:00:00.000000Z\" hash=\"sha-256:"
+                     "ba7816bf8f01cfea414140de5dae2223"
+                     "b00361a396177a9cb410ff61f20015ad\" length=\"12\""
+                     " type=\"application/zip\"/><rs:ln rel=\"contents\""
+                     " href=\"http://example.com/1-manifest.xml\""
+                     " type=\"application/xml\"/></url>\n");
+    buf_fini(&b);
+}
+
 /* R-022, R-046, R-353: a link may tell the type of what is there, an entry
  * where it is described; what is not there is not written. */
 static void
@@ -244,9 +299,11 @@ main(void)
         cmocka_unit_test(writes_a_header_with_links_before_the_md),
         cmocka_unit_test(tells_the_clock_in_a_heartbeat),
         cmocka_unit_test(writes_entries_that_name_documents),
+        cmocka_unit_test(tells_what_a_package_is),
         cmocka_unit_test(links_tell_types_and_entries_where_they_are_described),
         cmocka_unit_test(keeps_a_frame_within_its_limit),
         cmocka_unit_test(escapes_what_would_be_markup),
+        cmocka_unit_test(reads_back_what_was_escaped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

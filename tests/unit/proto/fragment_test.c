@@ -1,49 +1,19 @@
+/*
+ * fragment_test.c - an entry is written, stamped, and read back without
+ * parsing.
+ */
 #include "proto/fragment.h"
 
 #include <stdlib.h>
 
 #include "proto/document.h"
+#include "tests/support/stamped.h"
 #include "tests/unit/proto/reading.h"
-
-/* 2026-04-01T18:10:00.125Z */
-#define EVENT_US INT64_C(1775067000125000)
-
-static struct change
-sample(void)
-{
-    struct change change;
-
-    change_init(&change);
-    change.loc = SLICE("http://example.com/a?b=1&c=<2>");
-    change.kind = CHANGE_CREATED;
-    return change;
-}
-
-/* Writes and stamps; the result is terminated and the caller's. */
-static char *
-stamped(const struct change *change, int64_t us, uint64_t seq)
-{
-    struct buf b;
-    struct fragment f;
-    char *text;
-    size_t size;
-
-    buf_init(&b, FRAGMENT_MAX);
-    assert_int_equal(fragment_write(&b, change, &f, NULL), 0);
-    assert_int_equal(f.size, b.size);
-    text = malloc(f.size + FRAGMENT_STAMP_MAX + 1);
-    assert_non_null(text);
-    size = fragment_stamp(text, b.data, &f, us, seq);
-    assert_true(size <= f.size + FRAGMENT_STAMP_MAX);
-    text[size] = '\0';
-    buf_fini(&b);
-    return text;
-}
 
 static void
 assert_stamped(const struct change *change, const char *expected)
 {
-    char *text = stamped(change, EVENT_US, 7);
+    char *text = stamped_text(change, STAMPED_US, 7);
 
     assert_string_equal(text, expected);
     free(text);
@@ -53,7 +23,7 @@ assert_stamped(const struct change *change, const char *expected)
 static void
 writes_the_parts_of_an_entry_in_order(void **state)
 {
-    struct change change = sample();
+    struct change change = stamped_sample();
     struct attribute attribute = {SLICE("http://example.org/x"), SLICE("x"),
                                   SLICE("id"), SLICE("\"4\"\t7\r\n")};
     struct link link = {
@@ -62,7 +32,7 @@ writes_the_parts_of_an_entry_in_order(void **state)
         .hash = SLICE("md5:d41d8cd98f00b204e9800998ecf8427e"),
         .type = SLICE("text/csv"),
         .encoding = SLICE("gzip"),
-        .modified_us = EVENT_US,
+        .modified_us = STAMPED_US,
         .length = 0,
         .pri = 3,
         .attributes = &attribute,
@@ -71,7 +41,7 @@ writes_the_parts_of_an_entry_in_order(void **state)
 
     (void)state;
     change.datetime_us = INT64_C(1772323200000000);
-    change.lastmod_us = EVENT_US - 125000;
+    change.lastmod_us = STAMPED_US - 125000;
     change.changefreq = SLICE("daily");
     change.priority = SLICE("0.5");
     change.hash = SLICE("md5:d41d8cd98f00b204e9800998ecf8427e");
@@ -107,7 +77,7 @@ writes_the_parts_of_an_entry_in_order(void **state)
 static void
 tells_the_sources_time_where_it_differs(void **state)
 {
-    struct change change = sample();
+    struct change change = stamped_sample();
 
     (void)state;
     change.loc = SLICE("http://example.com/a");
@@ -116,7 +86,7 @@ tells_the_sources_time_where_it_differs(void **state)
                    " change=\"created\""
                    " datetime=\"2026-04-01T18:10:00.125000Z\" td:seq=\"7\"/>"
                    "</url>\n");
-    change.datetime_us = EVENT_US;
+    change.datetime_us = STAMPED_US;
     assert_stamped(&change,
                    "<url><loc>http://example.com/a</loc><rs:md"
                    " change=\"created\""
@@ -135,7 +105,7 @@ attribute(const char *ns, const char *prefix, const char *name)
 static void
 gives_every_foreign_namespace_a_prefix_of_its_own(void **state)
 {
-    struct change change = sample();
+    struct change change = stamped_sample();
     struct attribute attributes[] = {
         attribute("urn:1", "y", "a"),   attribute("urn:2", "y", "a"),
         attribute("urn:3", "", "a"),    attribute("urn:4", "rs", "a"),
@@ -165,7 +135,7 @@ gives_every_foreign_namespace_a_prefix_of_its_own(void **state)
 static void
 makes_up_no_prefix_that_is_taken(void **state)
 {
-    struct change change = sample();
+    struct change change = stamped_sample();
     struct attribute attributes[] = {
         attribute("urn:1", "ns1", "a"),
         attribute("urn:2", "ns2", "a"),
@@ -187,7 +157,7 @@ makes_up_no_prefix_that_is_taken(void **state)
 static void
 is_read_back_without_parsing(void **state)
 {
-    struct change change = sample();
+    struct change change = stamped_sample();
     struct fragment_view view;
     struct slice text;
     char *bytes;
@@ -196,25 +166,53 @@ is_read_back_without_parsing(void **state)
     change.kind = CHANGE_DELETED;
     change.lastmod_us = 0;
     change.datetime_us = 1;
-    bytes = stamped(&change, EVENT_US, UINT64_MAX);
+    bytes = stamped_text(&change, STAMPED_US, UINT64_MAX);
     text = slice_of(bytes);
 
     assert_int_equal(fragment_view(text, &view), 0);
     assert_true(slice_is(view.loc, "http://example.com/a?b=1&amp;c=&lt;2&gt;"));
     assert_int_equal(view.kind, CHANGE_DELETED);
     assert_true(view.seq == UINT64_MAX);
-    assert_true(view.us == EVENT_US);
+    assert_true(view.us == STAMPED_US);
     assert_int_equal(view.size, text.size);
     assert_memory_equal(bytes + view.stamp, " datetime=\"", 11);
-    assert_true(fragment_time(bytes, view.stamp) == EVENT_US);
+    assert_true(fragment_time(bytes, view.stamp) == STAMPED_US);
     free(bytes);
+}
+
+/* R-017, R-018: what is told of the bytes. */
+static void
+tells_of_the_bytes_without_parsing(void **state)
+{
+    struct change change = stamped_sample();
+    struct fragment_view view;
+    struct slice hash;
+    uint64_t length;
+    char *text = stamped_text(&change, STAMPED_US, 7);
+
+    (void)state;
+    assert_int_equal(fragment_view(slice_of(text), &view), STATUS_OK);
+    fragment_bytes(slice_of(text), view.stamp, &hash, &length);
+    assert_int_equal(hash.size, 0);
+    assert_true(length == LENGTH_NONE);
+    free(text);
+
+    change.hash = SLICE("md5:d41d8cd98f00b204e9800998ecf8427e sha-1:b");
+    change.length = 0;
+    change.type = SLICE("text/plain; hash=\"a\" length=\"7\"");
+    text = stamped_text(&change, STAMPED_US, 7);
+    assert_int_equal(fragment_view(slice_of(text), &view), STATUS_OK);
+    fragment_bytes(slice_of(text), view.stamp, &hash, &length);
+    assert_true(slice_equal(hash, change.hash));
+    assert_int_equal(length, 0);
+    free(text);
 }
 
 static void
 sees_where_a_fragment_ends(void **state)
 {
-    struct change change = sample();
-    char *one = stamped(&change, EVENT_US, 1);
+    struct change change = stamped_sample();
+    char *one = stamped_text(&change, STAMPED_US, 1);
     size_t size = strlen(one);
     struct fragment_view view;
     struct buf two;
@@ -233,7 +231,7 @@ sees_where_a_fragment_ends(void **state)
 static void
 does_not_take_anything_else_for_a_fragment(void **state)
 {
-    struct change change = sample();
+    struct change change = stamped_sample();
     char *whole;
     size_t size;
     struct fragment_view view;
@@ -241,7 +239,7 @@ does_not_take_anything_else_for_a_fragment(void **state)
     (void)state;
     change.datetime_us = 1;
     change.length = 1;
-    whole = stamped(&change, EVENT_US, 12);
+    whole = stamped_text(&change, STAMPED_US, 12);
     size = strlen(whole);
     for (size_t n = 0; n < size; n++) {
         char *part = malloc(n + 1);
@@ -280,7 +278,7 @@ static void
 refuses_an_entry_that_is_too_long(void **state)
 {
     static char value[FRAGMENT_MAX];
-    struct change change = sample();
+    struct change change = stamped_sample();
     struct attribute a = attribute("urn:1", "y", "a");
     struct problem why = {""};
     struct fragment f;
@@ -307,7 +305,7 @@ refuses_an_entry_that_is_too_long(void **state)
 static void
 leaves_a_full_buffer_as_it_was(void **state)
 {
-    struct change change = sample();
+    struct change change = stamped_sample();
     struct fragment f;
     struct buf b;
 
@@ -341,8 +339,8 @@ collect(const struct change *change, void *user, struct problem *why)
     if (!rc) {
         to = buf_room(&c->bytes, f.size + FRAGMENT_STAMP_MAX);
         assert_non_null(to);
-        c->bytes.size += fragment_stamp(to, b.data, &f,
-                                        EVENT_US + (int64_t)c->seq, c->seq + 1);
+        c->bytes.size += fragment_stamp(
+            to, b.data, &f, STAMPED_US + (int64_t)c->seq, c->seq + 1);
         c->seq++;
     }
     buf_fini(&b);
@@ -439,6 +437,7 @@ main(void)
         cmocka_unit_test(gives_every_foreign_namespace_a_prefix_of_its_own),
         cmocka_unit_test(makes_up_no_prefix_that_is_taken),
         cmocka_unit_test(is_read_back_without_parsing),
+        cmocka_unit_test(tells_of_the_bytes_without_parsing),
         cmocka_unit_test(sees_where_a_fragment_ends),
         cmocka_unit_test(does_not_take_anything_else_for_a_fragment),
         cmocka_unit_test(refuses_an_entry_that_is_too_long),

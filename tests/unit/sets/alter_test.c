@@ -393,6 +393,46 @@ settings_find_no_place_behind_a_removal(void **state)
     sets_close(&s);
 }
 
+/* Who needs a set that others may be making, or have made otherwise. */
+static void
+a_set_is_made_unless_it_is_there(void **state)
+{
+    struct settings settings;
+    struct set *made = NULL, *again = NULL;
+    struct problem why = {""};
+    struct sets s;
+
+    sets_configure(&s, tempdir_path(state));
+    sets_open(&s);
+    assert_int_equal(alter_make(s.registry, SLICE("demo"), &made, &why),
+                     STATUS_OK);
+    assert_ptr_equal(sets_find(&s, "demo"), made);
+    put(&s, "demo", "{\"title\":\"A title\",\"rotateEntries\":7}");
+
+    assert_int_equal(alter_make(s.registry, SLICE("demo"), &again, &why),
+                     STATUS_OK);
+    assert_ptr_equal(again, made);
+    registry_settings(made, &settings);
+    assert_string_equal(settings.title, "A title");
+    sets_post(&s, "demo", 1, 7); /* the limits are still those */
+    sets_post(&s, "demo", 8, 1);
+    assert_int_equal(sets_head(&s, "demo").list, 2);
+
+    sets_close(&s);
+    sets_open(&s);
+    registry_settings(sets_find(&s, "demo"), &settings);
+    assert_string_equal(settings.title, "A title");
+
+    end_set(&s, "demo");
+    assert_int_equal(alter_make(s.registry, SLICE("demo"), &again, &why),
+                     STATUS_OK);
+    registry_settings(again, &settings);
+    assert_string_equal(settings.title, "");
+    assert_int_equal(alter_make(s.registry, SLICE("-"), &again, &why),
+                     STATUS_NOT_FOUND);
+    sets_close(&s);
+}
+
 int
 main(void)
 {
@@ -406,6 +446,7 @@ main(void)
         TEST(settings_that_wait_behind_a_removal_begin_a_new_set),
         TEST(a_reader_of_a_removed_set_hears_so),
         TEST(settings_find_no_place_behind_a_removal),
+        TEST(a_set_is_made_unless_it_is_there),
     };
 
     return cmocka_run_group_tests_name("alter", tests, NULL, NULL);

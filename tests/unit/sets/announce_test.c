@@ -233,6 +233,91 @@ a_set_that_ends_is_told_on_its_own_channel(void **state)
     sets_close(&s);
 }
 
+#define DESCRIPTION(from, to)                                        \
+    "description /descriptions/00000000000" #from "-00000000000" #to \
+    ".xml < /.well-known/resourcesync\n"
+
+#define DESCRIPTION_9                                         \
+    "description /descriptions/000000000009-000000000010.xml" \
+    " < /.well-known/resourcesync\n"
+
+/* R-323, R-324, R-327: of an index nothing is told; its parts begin, change and
+ * end. */
+static void
+a_source_with_an_index_is_told_by_its_parts(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.description_sets = 2;
+    sets_open(&s);
+    demo = sets_post(&s, "demo", 1, 1); /* number 2: 1 is the channel's */
+    before = channel_last(&s);
+    sets_post(&s, "b", 1, 1);
+    assert_channel(&s, demo, before, SOURCE_UPDATED);
+    before = channel_last(&s);
+    sets_post(&s, "c", 1, 1);
+    assert_channel(&s, demo, before,
+                   "created " DESCRIPTION(1, 2) "created " DESCRIPTION(3, 4));
+    before = channel_last(&s);
+    sets_post(&s, "d", 1, 1);
+    assert_channel(&s, demo, before, "created " DESCRIPTION(5, 6));
+    before = channel_last(&s);
+    alterations_remove(&s, "c");
+    alterations_remove(&s, "d");
+    assert_channel(&s, demo, before,
+                   "updated " DESCRIPTION(3, 4) SOURCE_UPDATED);
+    sets_close(&s);
+}
+
+/* there is no set left in it; then there is one again. */
+static void
+a_part_of_the_source_ends_and_begins_again(void **state)
+{
+    struct sets s;
+    struct set *demo;
+    uint64_t before;
+
+    sets_configure(&s, tempdir_path(state));
+    s.config.description_sets = 2;
+    sets_open(&s);
+    demo = sets_post(&s, "demo", 1, 1);
+    sets_post(&s, "b", 1, 1);
+    sets_post(&s, "c", 1, 1);
+    sets_post(&s, "d", 1, 1);
+    before = channel_last(&s);
+    alterations_remove(&s, "d");
+    assert_channel(&s, demo, before, "deleted " DESCRIPTION(5, 6));
+    before = channel_last(&s);
+    sets_post(&s, "d", 1, 1);
+    assert_channel(&s, demo, before, "created " DESCRIPTION(5, 6));
+    before = channel_last(&s);
+    sets_post(&s, "e", 1, 1);
+    alterations_remove(&s, "e");
+    sets_post(&s, "e", 1, 1);
+    sets_post(&s, "f", 1, 1);
+    assert_channel(
+        &s, demo, before,
+        "created " DESCRIPTION(7, 8) "deleted " DESCRIPTION(
+            7, 8) "created " DESCRIPTION(7, 8) "created " DESCRIPTION_9);
+    before = channel_last(&s);
+    alterations_put(&s, "b", "{\"description\":\"http://example.org/b\"}");
+    assert_channel(&s, demo, before, "updated " DESCRIPTION(3, 4));
+
+    /* As it was told of last, in whatever process. */
+    sets_close(&s);
+    sets_open(&s);
+    demo = sets_find(&s, "demo");
+    before = channel_last(&s);
+    sets_post(&s, "g", 1, 1);
+    alterations_remove(&s, "f");
+    assert_channel(&s, demo, before,
+                   "updated " DESCRIPTION_9 "updated " DESCRIPTION_9);
+    sets_close(&s);
+}
+
 /* "Any module can raise": about a set, or about the Source. */
 static void
 other_modules_raise_events(void **state)
@@ -382,6 +467,8 @@ main(void)
         TEST(lists_that_go_are_told_by_the_archive),
         TEST(settings_are_told_if_documents_say_otherwise),
         TEST(a_set_that_ends_is_told_on_its_own_channel),
+        TEST(a_source_with_an_index_is_told_by_its_parts),
+        TEST(a_part_of_the_source_ends_and_begins_again),
         TEST(other_modules_raise_events),
         TEST(what_was_told_is_told_once_whatever_process_reads),
         TEST(the_framework_log_is_no_set),

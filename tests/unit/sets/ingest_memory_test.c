@@ -58,7 +58,8 @@ grows_its_reservation_with_the_fragments(void **state)
     assert_int_equal(rc, STATUS_BUSY);
     assert_true(n > 1000);
     /* Another one finds no room, until this one goes. */
-    assert_false(registry_reserve(s.registry, BUDGET_POSTS, (1 << 20) - 1000));
+    assert_false(budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS,
+                                 (1 << 20) - 1000));
     ingest_free(in);
     ingests_assert_budget(&s);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
@@ -135,13 +136,14 @@ reserves_what_waits_to_be_inflated(void **state)
     gzip_add_bomb(&zip, '\n', (size_t)200 << 20);
     assert_true(zip.size > 150000);
     others = s.config.ingest_bytes - 150000;
-    assert_true(registry_reserve(s.registry, BUDGET_POSTS, others));
+    assert_true(
+        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, others));
     in = begin_coded(&s, "gzip");
 
     assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_BUSY);
 
     ingest_free(in);
-    registry_release(s.registry, BUDGET_POSTS, others);
+    budgets_release(registry_budgets(s.registry), BUDGET_POSTS, others);
     ingests_assert_budget(&s);
     buf_fini(&zip);
     sets_close(&s);

@@ -46,9 +46,10 @@ ingests_post(struct sets *s, const char *type, const char *body)
 static inline void
 ingests_assert_budget(struct sets *s)
 {
-    assert_true(
-        registry_reserve(s->registry, BUDGET_POSTS, s->config.ingest_bytes));
-    registry_release(s->registry, BUDGET_POSTS, s->config.ingest_bytes);
+    assert_true(budgets_reserve(registry_budgets(s->registry), BUDGET_POSTS,
+                                s->config.ingest_bytes));
+    budgets_release(registry_budgets(s->registry), BUDGET_POSTS,
+                    s->config.ingest_bytes);
 }
 
 #endif

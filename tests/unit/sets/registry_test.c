@@ -149,14 +149,20 @@ reserves_no_more_than_its_budget(void **state)
     sets_configure(&s, tempdir_path(state));
     s.config.ingest_bytes = 1000;
     sets_open(&s);
-    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 600));
-    assert_false(registry_reserve(s.registry, BUDGET_POSTS, 401));
-    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 400));
-    assert_false(registry_reserve(s.registry, BUDGET_POSTS, 1));
-    registry_release(s.registry, BUDGET_POSTS, 600);
-    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 600));
-    registry_release(s.registry, BUDGET_POSTS, 1000);
-    assert_true(registry_reserve(s.registry, BUDGET_POSTS, 1000));
+    assert_true(
+        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 600));
+    assert_false(
+        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 401));
+    assert_true(
+        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 400));
+    assert_false(
+        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 1));
+    budgets_release(registry_budgets(s.registry), BUDGET_POSTS, 600);
+    assert_true(
+        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 600));
+    budgets_release(registry_budgets(s.registry), BUDGET_POSTS, 1000);
+    assert_true(
+        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 1000));
     sets_close(&s);
 }
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "broker/base/option.h"
 #include "broker/sets/peers.h"
 #include "tests/support/sets.h"
 
@@ -50,7 +51,9 @@ reads_back_what_it_writes(void **state)
     static const char text[] =
         "{\"title\":\"D\\\"emo\",\"description\":\"https://example.org/a?b=c\","
         "\"rotateEntries\":1000,\"rotateBytes\":1048576,\"rotateAge\":0.25,"
-        "\"retainLists\":10,\"retainAge\":0}";
+        "\"retainLists\":10,\"retainAge\":0,\"resourceListEvery\":0.5,"
+        "\"resourceListKeep\":\"daily\",\"content\":\"inline\","
+        "\"resourceDumpEvery\":60,\"resourceDumpKeep\":7}";
     struct settings settings;
     struct problem why;
 
@@ -61,7 +64,21 @@ reads_back_what_it_writes(void **state)
     assert_int_equal(settings.rotate_age_us, 250000);
     assert_int_equal(settings_limits(&settings).entries, 1000);
     assert_int_equal(settings_limits(&settings).bytes, 1048576);
+    assert_int_equal(settings.resource_list_every_us, 500000);
+    assert_true(settings.resource_list_keep == OPTION_KEEP_DAILY);
+    assert_int_equal(settings.content, CONTENT_INLINE);
+    assert_int_equal(settings.resource_dump_every_us, 60000000);
+    assert_int_equal(settings.resource_dump_keep, 7);
     assert_written(&settings, false, text);
+    assert_int_equal(read_text(&settings, "{\"resourceListKeep\":7}", &why),
+                     STATUS_OK);
+    assert_int_equal(settings.resource_list_keep, 7);
+    assert_written(&settings, false, "{\"resourceListKeep\":7}");
+    assert_int_equal(
+        read_text(&settings, "{\"resourceListKeep\":\"none\"}", &why),
+        STATUS_OK);
+    assert_int_equal(settings.resource_list_keep, OPTION_KEEP_NONE);
+    assert_written(&settings, false, "{\"resourceListKeep\":\"none\"}");
 }
 
 /* An absent member takes the broker's default. */
@@ -76,6 +93,7 @@ takes_the_options_for_what_is_not_given(void **state)
     (void)state;
     config.rotate_entries = 7;
     config.rotate_age_us = 1500000;
+    config.content = CONTENT_FETCH;
     for (size_t i = 0; i < sizeof(nothing) / sizeof(nothing[0]); i++) {
         assert_int_equal(
             settings_read(&settings, &config, slice_of(nothing[i]), &why),
@@ -85,6 +103,7 @@ takes_the_options_for_what_is_not_given(void **state)
         assert_int_equal(settings.rotate_entries, 7);
         assert_int_equal(settings.rotate_bytes, config.rotate_bytes);
         assert_int_equal(settings.rotate_age_us, 1500000);
+        assert_int_equal(settings.content, CONTENT_FETCH);
     }
 }
 
@@ -123,6 +142,16 @@ checks_every_value(void **state)
     assert_refused("{\"rotateBytes\":1024}", STATUS_INVALID,
                    "rotateBytes: 1024 is not between 512K and 50M");
     assert_refused("{\"rotateAge\":315360001}", STATUS_INVALID, "rotateAge: ");
+    assert_refused("{\"resourceListKeep\":0}", STATUS_INVALID,
+                   "resourceListKeep: \"0\" is not daily, none or a number "
+                   "between 1 and 1000000");
+    assert_refused("{\"resourceListKeep\":\"weekly\"}", STATUS_INVALID,
+                   "resourceListKeep: \"weekly\" is not daily");
+    assert_refused("{\"resourceListKeep\":[1]}", STATUS_INVALID,
+                   "resourceListKeep: is a number or string");
+    assert_refused("{\"content\":\"all\"}", STATUS_INVALID,
+                   "content: \"all\" is not none, fetch or inline");
+    assert_refused("{\"content\":1}", STATUS_INVALID, "content: is a string");
     assert_refused("{\"title\":5}", STATUS_INVALID, "title: is a string");
     assert_refused("{\"title\":null}", STATUS_INVALID, "title: is a string");
     assert_refused("{\"title\":{}}", STATUS_INVALID, "title: is a string");

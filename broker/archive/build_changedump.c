@@ -1,0 +1,386 @@
+#include "broker/archive/build_changedump.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/archive/generation.h"
+#include "broker/archive/packing.h"
+#include "broker/base/array.h"
+#include "broker/sets/links.h"
+#include "proto/document.h"
+
+/* Of one step: each is looked up in content.db. */
+#define STEP_ENTRIES 2000
+
+/* What is handed to the file at once. */
+#define PIECE_BYTES ((size_t)64 * 1024)
+
+/* A package, and where it ends. */
+struct package_of {
+    uint64_t last;
+    int64_t until_us;
+    struct package_file file;
+};
+
+struct changedump {
+    struct set *set;
+    struct list_info list;
+    char epoch[EPOCH_SIZE + 1];
+    struct generation generation;
+    struct generation_writer *writer;
+
+    enum { PLANNING, ADDING, COPYING } at;
+    struct packing *packing; /* the package at hand, or how it is planned */
+    uint64_t seq;            /* the last entry that was planned, or added */
+    struct batch *batch;     /* has the one that was looked at last; or NULL */
+
+    /* Those that are whole, and the one at hand behind them, as planned. */
+    struct package_of *packages;
+    size_t n, capacity;
+    struct buf text;
+};
+
+static void
+dump_free(struct changedump *d)
+{
+    packing_free(d->packing);
+    batch_unref(d->batch);
+    buf_fini(&d->text);
+    free(d->packages);
+    free(d);
+}
+
+void
+build_changedump_abandon(struct changedump *d)
+{
+    if (!d)
+        return;
+    packing_free(d->packing); /* it writes in the folder of the generation */
+    d->packing = NULL;
+    if (d->writer)
+        generation_abandon(d->writer);
+    dump_free(d);
+}
+
+enum status
+build_changedump_begin(struct changedump **dump, struct set *set,
+                       const struct list_info *list, struct problem *why)
+{
+    struct changedump *d;
+    struct head head;
+    enum status rc;
+
+    if (!log_head(set->log, &head))
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    d = calloc(1, sizeof(*d));
+    if (!d)
+        return problem(why, STATUS_MEMORY, "no memory for a Change Dump");
+    buf_init(&d->text, PIECE_BYTES + DOCUMENT_FRAME_MAX);
+    d->set = set;
+    d->list = *list;
+    d->seq = list->after;
+    memcpy(d->epoch, head.epoch, sizeof(d->epoch));
+    d->generation = (struct generation){
+        .kind = GENERATION_CHANGEDUMP,
+        .after = list->after,
+        .seq = list->last,
+        .from_us = list->from_us,
+        .at_us = list->until_us,
+        .n = list->last - list->after,
+        .is_archived = true,
+    };
+    rc = generation_begin(&d->writer, set, &d->generation, why);
+    if (rc) {
+        dump_free(d);
+        return rc;
+    }
+    *dump = d;
+    return STATUS_OK;
+}
+
+/* Entries */
+
+struct dump_entry {
+    struct slice text; /* lent until the next one is read */
+    int64_t us;
+    const struct content_bytes *bytes; /* NULL: it is of a deleted one */
+    struct content_bytes found;
+};
+
+static enum status
+read_batch(struct changedump *d, uint64_t seq, struct problem *why)
+{
+    enum status rc;
+
+    if (d->batch && d->batch->first <= seq && seq <= d->batch->last)
+        return STATUS_OK;
+    batch_unref(d->batch);
+    d->batch = NULL;
+    rc = log_read(registry_log(d->set->registry), d->set->log, seq - 1,
+                  LOG_DISK, &d->batch, why);
+    return rc || d->batch ? rc
+                          : problem(why, STATUS_IO, "the entries end too soon");
+}
+
+static enum status
+read_entry(struct changedump *d, struct content *content, uint64_t seq,
+           struct dump_entry *entry, struct problem *why)
+{
+    enum status rc = read_batch(d, seq, why);
+    uint32_t stamp;
+
+    if (rc)
+        return rc;
+    stamp = d->batch->entries[seq - d->batch->first].stamp;
+    entry->text = batch_slice(d->batch, seq - 1, seq);
+    entry->us = batch_time(d->batch, seq);
+    entry->bytes = NULL;
+    if (fragment_kind(entry->text.data, stamp) == CHANGE_DELETED)
+        return STATUS_OK;
+    rc = content_find(content, seq, &entry->found, why);
+    if (rc == STATUS_NOT_FOUND || (!rc && !entry->found.is_there))
+        return problem(why, STATUS_INVALID,
+                       "the content of entry %" PRIu64 " is not there", seq);
+    entry->bytes = &entry->found;
+    return rc;
+}
+
+static void
+end_package(struct package_of *package, uint64_t last, int64_t until_us)
+{
+    package->last = last;
+    package->until_us = until_us;
+}
+
+/* Adds some entries behind d->seq, none behind `last`. *is_full: the next one
+ * has no room, or there is none. */
+static enum status
+add_some(struct changedump *d, struct content *content, uint64_t last,
+         bool *is_full, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    bool fits = true;
+
+    for (unsigned i = 0; !rc && i < STEP_ENTRIES && fits && d->seq < last;
+         i++) {
+        struct dump_entry entry;
+
+        rc = read_entry(d, content, d->seq + 1, &entry, why);
+        if (!rc)
+            rc = packing_add(d->packing, entry.text, entry.bytes, &fits, why);
+        if (rc || !fits)
+            break;
+        d->seq++;
+        if (d->at == PLANNING)
+            end_package(&d->packages[d->n], d->seq, entry.us);
+    }
+    *is_full = !fits || d->seq == last;
+    return rc;
+}
+
+/* Packages */
+
+/* Of the document, or of the manifest of a package. Root links `up` (R-181,
+ * R-192); of the document also `index`, for from the second dump on there is
+ * one (R-182), and `archives` (R-221). */
+static void
+write_head(const struct changedump *d, const struct package_of *before,
+           const struct package_of *package, struct document_head *head,
+           struct coverage *coverage)
+{
+    *coverage = (struct coverage){
+        .after = before ? before->last : d->list.after,
+        .last = package ? package->last : d->list.last,
+        .now_us = DATETIME_NONE,
+    };
+    memcpy(coverage->epoch, d->epoch, sizeof(coverage->epoch));
+    head->root = DOCUMENT_URLSET;
+    head->from_us = before ? before->until_us : d->list.from_us;
+    head->until_us = package ? package->until_us : d->list.until_us;
+    head->coverage = coverage;
+}
+
+static enum status
+begin_package(struct changedump *d, struct problem *why)
+{
+    const struct package_of *package = &d->packages[d->n];
+    const struct package_of *before = d->n > 0 ? package - 1 : NULL;
+    struct link_text up = link_to(registry_public_url(d->set->registry),
+                                  LINK_CAPABILITYLIST, d->set->name, NULL, 0);
+    const struct document_link link = {"up", link_slice(&up), NULL, NULL};
+    struct coverage coverage;
+    struct document_head head = {
+        .capability = CAP_CHANGEDUMP_MANIFEST,
+        .links = &link,
+        .n_links = 1,
+    };
+
+    write_head(d, before, package, &head, &coverage);
+    packing_free(d->packing);
+    d->packing = NULL;
+    d->seq = coverage.after;
+    d->at = ADDING;
+    return packing_begin(&d->packing, d->set, d->writer, d->n + 1, &head, why);
+}
+
+static enum status
+plan(struct changedump *d, struct content *content, struct problem *why)
+{
+    struct package_of *packages = ONE_MORE(d->packages, &d->capacity, d->n);
+    bool is_full = false;
+    enum status rc = STATUS_OK;
+
+    if (!packages)
+        return problem(why, STATUS_MEMORY, "no memory for a Change Dump");
+    d->packages = packages;
+    if (!d->packing)
+        rc = packing_plan(&d->packing, d->set, why);
+    if (!rc)
+        rc = add_some(d, content, d->list.last, &is_full, why);
+    return rc || !is_full ? rc : begin_package(d, why);
+}
+
+static enum status
+add(struct changedump *d, struct content *content, struct problem *why)
+{
+    uint64_t last = d->packages[d->n].last;
+    bool is_full = false;
+    enum status rc = add_some(d, content, last, &is_full, why);
+
+    if (rc || !is_full)
+        return rc;
+    if (d->seq < last) /* then the manifest tells of more than it has */
+        return problem(why, STATUS_INVALID,
+                       "the content of entry %" PRIu64 " has grown", d->seq);
+    d->at = COPYING;
+    return packing_close(d->packing, why);
+}
+
+static enum status
+copy(struct changedump *d, struct problem *why)
+{
+    bool is_done = false;
+    enum status rc =
+        packing_step(d->packing, &is_done, &d->packages[d->n].file, why);
+
+    if (rc || !is_done)
+        return rc;
+    packing_free(d->packing);
+    d->packing = NULL;
+    d->n++;
+    d->at = PLANNING;
+    return STATUS_OK;
+}
+
+/* The document */
+
+static void
+write_document_head(struct changedump *d)
+{
+    const char *url = registry_public_url(d->set->registry);
+    const char *name = d->set->name;
+    struct link_text up = link_to(url, LINK_CAPABILITYLIST, name, NULL, 0);
+    struct link_text index = link_to_current(url, name, GENERATION_CHANGEDUMP);
+    struct link_text archives =
+        link_to_generations(url, name, GENERATION_CHANGEDUMP);
+    const struct document_link links[] = {
+        {"up", link_slice(&up), NULL, NULL},
+        {"index", link_slice(&index), NULL, NULL},
+        {"archives", link_slice(&archives), NULL, NULL},
+    };
+    struct coverage coverage;
+    struct document_head head = {
+        .capability = CAP_CHANGEDUMP,
+        .links = links,
+        .n_links = 3,
+    };
+
+    write_head(d, NULL, NULL, &head, &coverage);
+    document_header(&d->text, &head);
+}
+
+static enum status
+flush(struct changedump *d, size_t least, struct problem *why)
+{
+    enum status rc;
+
+    if (d->text.failed)
+        return problem(why, STATUS_MEMORY, "no memory for a Change Dump");
+    if (d->text.size < least)
+        return STATUS_OK;
+    rc = generation_add(d->writer, buf_slice(&d->text), why);
+    buf_clear(&d->text);
+    return rc;
+}
+
+static enum status
+write_document(struct changedump *d, struct problem *why)
+{
+    enum status rc = generation_part(d->writer, GENERATION_DOCUMENT, 1, why);
+    int64_t from_us = d->list.from_us;
+
+    if (rc)
+        return rc;
+    write_document_head(d);
+    for (size_t i = 0; !rc && i < d->n; i++) {
+        const struct document_entry entry = {
+            .from_us = from_us,
+            .until_us = d->packages[i].until_us,
+        };
+
+        packing_entry(&d->text, d->set, GENERATION_CHANGEDUMP,
+                      d->generation.number, i + 1, &d->packages[i].file, entry);
+        from_us = entry.until_us;
+        rc = flush(d, PIECE_BYTES, why);
+    }
+    document_footer(&d->text, DOCUMENT_URLSET);
+    return rc ? rc : flush(d, 0, why);
+}
+
+/* All packages are there. The writer goes either way. */
+static enum status
+finish(struct changedump *d, struct problem *why)
+{
+    enum status rc = write_document(d, why);
+
+    if (rc)
+        return rc;
+    generation_set_parts(d->writer, d->n);
+    rc = generation_finish(d->writer, why);
+    d->writer = NULL;
+    return rc;
+}
+
+static enum status
+step(struct changedump *d, struct content *content, bool *is_done,
+     struct problem *why)
+{
+    switch (d->at) {
+    case ADDING:
+        return add(d, content, why);
+    case COPYING:
+        return copy(d, why);
+    case PLANNING:
+        break;
+    }
+    if (d->seq < d->list.last)
+        return plan(d, content, why);
+    *is_done = true;
+    return finish(d, why);
+}
+
+enum status
+build_changedump_step(struct changedump *d, struct content *content,
+                      bool *is_done, struct problem *why)
+{
+    enum status rc;
+
+    *is_done = false;
+    rc = step(d, content, is_done, why);
+    if (rc)
+        build_changedump_abandon(d);
+    else if (*is_done)
+        dump_free(d);
+    return rc;
+}

@@ -1,0 +1,53 @@
+/*
+ * build_changedump.h - the Change Dump of one closed Change List: the same
+ * entries in the same order (R-199), with the content that each of them told of
+ * (R-180 to R-202).
+ *
+ * What comes out is a generation (generation.h) that covers the list's interval
+ * and is archived from the commit on that makes it current. Its packages follow
+ * one another without a gap: each begins where the one before it ends (R-187).
+ *
+ *     begin --> step: plan a package --> its manifest --> its members --+
+ *                  ^                                                    |
+ *                  +------ the next package ----------------------------+
+ *                                                                       v
+ *                     failed: nothing stays        the dump's document: it is
+ *                                                  current
+ *
+ * Where a package ends is found out before it is written, for its manifest
+ * begins with that. Archive thread.
+ */
+#ifndef BROKER_ARCHIVE_BUILD_CHANGEDUMP_H
+#define BROKER_ARCHIVE_BUILD_CHANGEDUMP_H
+
+#include <stdbool.h>
+
+#include "broker/log/lists.h"
+#include "broker/sets/registry.h"
+#include "broker/state/content.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct changedump;
+
+/* Begins the dump of a closed list whose content is complete
+ * (content_is_complete). STATUS_GONE: the set was removed. */
+MUST_CHECK enum status build_changedump_begin(struct changedump **dump,
+                                              struct set *set,
+                                              const struct list_info *list,
+                                              struct problem *why);
+
+/* Goes on, by some thousand entries or some MiB; sets *is_done when all of it
+ * is current. `content` is that of the set, perhaps opened again. After a
+ * failure, which leaves nothing, and when it is done, there is no build any
+ * more. STATUS_INVALID: content is not there, or damaged; STATUS_GONE: the set
+ * or the list has gone meanwhile; STATUS_BUSY: a full disk. */
+MUST_CHECK enum status build_changedump_step(struct changedump *dump,
+                                             struct content *content,
+                                             bool *is_done,
+                                             struct problem *why);
+
+/* Leaves nothing. NULL is allowed. */
+void build_changedump_abandon(struct changedump *dump);
+
+#endif

@@ -1,0 +1,309 @@
+#include "broker/archive/changedumps.h"
+
+#include <string.h>
+
+#include "broker/archive/build_changedump.h"
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+
+/* How long a set waits whose dump could not be built. */
+#define RETRY_US 60000000
+
+/* Lists looked at in one go. */
+#define PAGE_LISTS 64
+
+void
+changedumps_init(struct changedumps *d, struct registry *registry,
+                 struct contents *contents)
+{
+    memset(d, 0, sizeof(*d));
+    d->registry = registry;
+    d->contents = contents;
+}
+
+void
+changedumps_fini(struct changedumps *d)
+{
+    build_changedump_abandon(d->build);
+    d->build = NULL;
+    d->set = NULL;
+}
+
+static enum content_mode
+mode_of(const struct set *set)
+{
+    return (enum content_mode)atomic_load_explicit(&set->content,
+                                                   memory_order_relaxed);
+}
+
+bool
+changedumps_await(const struct set *set, uint64_t list)
+{
+    return mode_of(set) != CONTENT_NONE && !set->dumping.is_late &&
+           list >= set->dumping.list;
+}
+
+/* What is due */
+
+/* The next list is that one. */
+static void
+go_to(struct set *set, uint64_t list)
+{
+    set->dumping.list = list;
+    set->dumping.is_late = false;
+}
+
+static bool
+look_at(struct set *set, const struct head *head, void *user)
+{
+    struct changedumps *d = user;
+
+    if (mode_of(set) == CONTENT_NONE)
+        return true;
+    if (set->dumping.list > 0 && set->dumping.list < head->first_list)
+        go_to(set, head->first_list);
+    if (set->dumping.list < head->list &&
+        clock_steady_us() >= set->dumping.retry_us)
+        set->dumping.is_due = true;
+    d->is_due |= set->dumping.is_due;
+    return true;
+}
+
+void
+changedumps_look(struct changedumps *d)
+{
+    registry_each(d->registry, look_at, d);
+}
+
+static bool
+is_due(struct set *set, const struct head *head, void *user)
+{
+    (void)head;
+    (void)user;
+    return set->dumping.is_due;
+}
+
+/* The next set in turn; NULL: nothing is due. */
+static struct set *
+next_due(struct changedumps *d)
+{
+    struct set *set = NULL;
+
+    while (d->is_due &&
+           !(set = turn_next(&d->turn, d->registry, is_due, NULL))) {
+        d->is_due = d->is_again;
+        d->is_again = false;
+    }
+    return set;
+}
+
+/* The next list */
+
+/* The first closed list from `number` on that tells of entries behind `seq`;
+ * STATUS_NOT_FOUND: there is none. */
+static enum status
+find_list(struct set *set, uint64_t number, uint64_t seq,
+          struct list_info *list, struct problem *why)
+{
+    struct list_info some[PAGE_LISTS];
+    size_t n = PAGE_LISTS;
+
+    while (n == PAGE_LISTS) {
+        enum status rc = log_lists(registry_log(set->registry), set->log,
+                                   number, some, &n, why);
+
+        if (rc)
+            return rc;
+        for (size_t i = 0; i < n; i++)
+            if (some[i].last > seq) {
+                *list = some[i];
+                return STATUS_OK;
+            }
+        number += n;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+/* What is the next list, and can it be built? STATUS_NOT_FOUND: there is none
+ * that is closed and whose content is folded. */
+static enum status
+look_for_list(struct set *set, struct list_info *list, struct problem *why)
+{
+    struct head head;
+    uint64_t from = set->dumping.list;
+    enum status rc;
+
+    if (!log_head(set->log, &head))
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    rc = find_list(set, from < head.first_list ? head.first_list : from,
+                   head.generations[GENERATION_CHANGEDUMP].current.seq, list,
+                   why);
+    if (rc == STATUS_NOT_FOUND)
+        go_to(set, head.list);
+    if (rc)
+        return rc;
+    if (set->dumping.list != list->number)
+        go_to(set, list->number);
+    return list->last <= set->content_at.seq ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+enum verdict { COMPLETE, COMING, LACKING };
+
+static enum status
+judge(struct set *set, struct content *content, const struct list_info *list,
+      enum verdict *verdict, struct problem *why)
+{
+    bool is_complete = false, is_lacking = false;
+    enum status rc = content_is_complete(content, list->after, list->last,
+                                         &is_complete, why);
+
+    if (!rc && !is_complete)
+        rc = content_is_lacking(content, list->after, list->last, &is_lacking,
+                                why);
+    if (is_complete)
+        *verdict = COMPLETE;
+    else
+        *verdict =
+            is_lacking || mode_of(set) != CONTENT_FETCH ? LACKING : COMING;
+    return rc;
+}
+
+/* The one behind that list is to be looked at, too, when others had their turn.
+ */
+static void
+go_on(struct changedumps *d, struct set *set, uint64_t list)
+{
+    go_to(set, list + 1);
+    d->is_again = true;
+}
+
+/* A gap. */
+static void
+pass_over(struct changedumps *d, struct set *set, uint64_t list)
+{
+    DIAG(DIAG_DEBUG, "archive",
+         "a Change List has no Change Dump: not all content is there",
+         diag_text("set", set->name), diag_number("list", list));
+    go_on(d, set, list);
+}
+
+static enum status
+begin(struct changedumps *d, struct set *set, const struct list_info *list,
+      struct problem *why)
+{
+    struct log_health health;
+    enum status rc;
+
+    log_health(registry_log(d->registry), &health);
+    if (!health.has_room)
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+    rc = build_changedump_begin(&d->build, set, list, why);
+    if (!rc) {
+        d->set = set;
+        d->list = list->number;
+    }
+    return rc;
+}
+
+/* Looks at the next list of a set, and begins its dump if that can be built. */
+static enum status
+look_at_list(struct changedumps *d, struct set *set, struct problem *why)
+{
+    enum verdict verdict = LACKING;
+    struct content *content;
+    struct list_info list;
+    enum status rc = look_for_list(set, &list, why);
+
+    if (!rc)
+        rc = contents_open(d->contents, set, &content, why);
+    if (rc == STATUS_NOT_FOUND) {
+        set->dumping.is_due = false;
+        return STATUS_OK;
+    }
+    if (!rc)
+        rc = judge(set, content, &list, &verdict, why);
+    if (rc)
+        return rc;
+    if (verdict == COMPLETE)
+        return begin(d, set, &list, why);
+    if (verdict == LACKING) {
+        pass_over(d, set, list.number);
+    } else {
+        set->dumping.is_late = true;
+        set->dumping.is_due = false;
+    }
+    return STATUS_OK;
+}
+
+/* Building */
+
+static void
+let_go(struct changedumps *d)
+{
+    d->set = NULL;
+    d->build = NULL;
+}
+
+/* It does not go on. Damage stays: the next list is not to wait for that. */
+static void
+give_up(struct changedumps *d, struct set *set, enum status rc,
+        const struct problem *why)
+{
+    let_go(d);
+    if (rc == STATUS_INVALID) {
+        DIAG(DIAG_ERROR, "archive",
+             "a Change List has no Change Dump: its content is damaged",
+             diag_text("set", set->name), diag_number("list", d->list),
+             diag_text("error", why->text));
+        go_on(d, set, d->list);
+        return;
+    }
+    set->dumping.is_due = false;
+    set->dumping.is_late = true;
+    set->dumping.retry_us = clock_steady_us() + RETRY_US;
+    if (rc != STATUS_GONE && rc != STATUS_STOPPED)
+        DIAG(DIAG_WARNING, "archive",
+             "a Change Dump could not be built, and will be tried again",
+             diag_text("set", set->name), diag_text("error", why->text));
+}
+
+static enum status
+step(struct changedumps *d, struct problem *why)
+{
+    struct content *content;
+    bool is_done = false;
+    enum status rc = contents_open(d->contents, d->set, &content, why);
+
+    if (rc) {
+        build_changedump_abandon(d->build);
+        return rc == STATUS_NOT_FOUND ? STATUS_GONE : rc;
+    }
+    rc = build_changedump_step(d->build, content, &is_done, why);
+    if (rc || !is_done)
+        return rc;
+    DIAG(DIAG_DEBUG, "archive", "a Change Dump was built",
+         diag_text("set", d->set->name), diag_number("list", d->list));
+    go_on(d, d->set, d->list);
+    let_go(d);
+    return STATUS_OK;
+}
+
+bool
+changedumps_some(struct changedumps *d)
+{
+    struct problem why = {""};
+    struct set *set = d->set;
+    enum status rc;
+
+    if (set) {
+        rc = step(d, &why);
+    } else {
+        set = next_due(d);
+        if (!set)
+            return false;
+        rc = look_at_list(d, set, &why);
+    }
+    if (rc)
+        give_up(d, set, rc, &why);
+    return true;
+}

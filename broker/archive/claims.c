@@ -1,0 +1,299 @@
+#include "broker/archive/claims.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/archive/contents.h"
+#include "broker/base/array.h"
+
+struct claimed {
+    struct claimed *next; /* in its bucket */
+    const struct set *set;
+    struct digest digest;
+    unsigned n;
+};
+
+void
+claims_init(struct claims *c)
+{
+    memset(c, 0, sizeof(*c));
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    list_init(&c->all);
+}
+
+void
+claims_fini(struct claims *c)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, &c->all) {
+        list_remove(node);
+        claims_drop(list_entry(node, struct content_claim, node));
+    }
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->mutex);
+}
+
+/* Files; the mutex is held. */
+
+/* Where the pointer to it stands, or where one would. */
+static struct claimed **
+place_of(struct claims *c, const struct set *set, const struct digest *digest)
+{
+    uint32_t hash;
+    struct claimed **at;
+
+    memcpy(&hash, digest->bytes, sizeof(hash));
+    at = &c->buckets[hash % CLAIMS_BUCKETS];
+    while (*at && ((*at)->set != set ||
+                   memcmp(&(*at)->digest, digest, sizeof(*digest)) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+static bool
+is_going(const struct claims *c, const struct set *set,
+         const struct digest *digest)
+{
+    return c->going_set == set && !memcmp(&c->going, digest, sizeof(*digest));
+}
+
+/* One more claim to that file; NULL: no memory. */
+static struct claimed *
+take(struct claims *c, const struct set *set, const struct digest *digest)
+{
+    struct claimed **at;
+
+    while (is_going(c, set, digest))
+        pthread_cond_wait(&c->changed, &c->mutex);
+    at = place_of(c, set, digest);
+    if (!*at) {
+        *at = calloc(1, sizeof(**at));
+        if (!*at)
+            return NULL;
+        (*at)->set = set;
+        (*at)->digest = *digest;
+    }
+    (*at)->n++;
+    return *at;
+}
+
+static void
+give_back(struct claims *c, struct claimed *file)
+{
+    struct claimed **at = place_of(c, file->set, &file->digest);
+
+    if (--file->n > 0)
+        return;
+    *at = file->next;
+    free(file);
+}
+
+/* Claims */
+
+enum status
+claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
+             struct problem *why)
+{
+    struct content_claim *made = calloc(1, sizeof(*made));
+    struct head head;
+    enum status rc = STATUS_OK;
+
+    if (!made)
+        return problem(why, STATUS_MEMORY, "no memory for a claim");
+    made->claims = c;
+    made->set = set;
+    pthread_mutex_lock(&c->mutex);
+    while (c->is_shut)
+        pthread_cond_wait(&c->changed, &c->mutex);
+    /* Under the mutex: whoever clears the folders of removed sets from now on
+     * sees that this one is there. */
+    if (log_head(set->log, &head))
+        list_append(&c->all, &made->node);
+    else
+        rc = problem(why, STATUS_GONE, "there is no set %s", set->name);
+    pthread_mutex_unlock(&c->mutex);
+    if (rc) {
+        free(made);
+        return rc;
+    }
+    *claim = made;
+    return STATUS_OK;
+}
+
+/* Whoever gives it back frees it. */
+static enum status
+add(struct content_claim *claim, const struct digest *digest,
+    struct problem *why)
+{
+    struct claims *c = claim->claims;
+    struct claimed **files =
+        ONE_MORE(claim->files, &claim->capacity, claim->n_files);
+    struct claimed *file = NULL;
+
+    if (files) {
+        claim->files = files;
+        pthread_mutex_lock(&c->mutex);
+        file = take(c, claim->set, digest);
+        pthread_mutex_unlock(&c->mutex);
+    }
+    if (!file)
+        return problem(why, STATUS_MEMORY, "no memory for a claim");
+    files[claim->n_files++] = file;
+    content_touch(&claim->touched, digest);
+    return STATUS_OK;
+}
+
+enum status
+contents_place(struct content_claim *claim, struct arriving *arriving,
+               struct problem *why)
+{
+    char dir[CONTENTS_DIR_MAX];
+    enum status rc = add(claim, &arriving->digest, why);
+
+    contents_dir(claim->set, dir);
+    if (!rc)
+        rc = content_file_place(dir, arriving, why);
+    return rc;
+}
+
+enum status
+contents_find(struct content_claim *claim, const struct digest *digest,
+              uint64_t *length, struct problem *why)
+{
+    char dir[CONTENTS_DIR_MAX];
+    enum status rc = add(claim, digest, why);
+
+    contents_dir(claim->set, dir);
+    return rc ? rc : content_file_look(dir, digest, length, why);
+}
+
+enum status
+contents_sync(struct content_claim *claim, struct problem *why)
+{
+    char dir[CONTENTS_DIR_MAX];
+
+    contents_dir(claim->set, dir);
+    return content_files_sync(dir, &claim->touched, why);
+}
+
+void
+contents_end(struct content_claim *claim, uint64_t last)
+{
+    if (!claim)
+        return;
+    pthread_mutex_lock(&claim->claims->mutex);
+    claim->has_ended = true;
+    claim->last = last;
+    pthread_mutex_unlock(&claim->claims->mutex);
+}
+
+/* Archive thread */
+
+struct content_claim *
+claims_ended(struct claims *c,
+             bool (*may_end)(const struct content_claim *claim, void *user),
+             void *user)
+{
+    struct content_claim *found = NULL;
+    struct list *node, *next;
+
+    pthread_mutex_lock(&c->mutex);
+    list_foreach (node, next, &c->all) {
+        struct content_claim *claim =
+            list_entry(node, struct content_claim, node);
+
+        if (claim->has_ended && may_end(claim, user)) {
+            list_remove(node);
+            found = claim;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return found;
+}
+
+void
+claims_keep(struct content_claim *claim)
+{
+    struct claims *c = claim->claims;
+
+    pthread_mutex_lock(&c->mutex);
+    list_append(&c->all, &claim->node);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+bool
+claims_release(struct content_claim *claim, struct digest *digest)
+{
+    struct claims *c = claim->claims;
+
+    if (claim->n_files == 0) {
+        free(claim->files);
+        free(claim);
+        return false;
+    }
+    *digest = claim->files[--claim->n_files]->digest;
+    pthread_mutex_lock(&c->mutex);
+    give_back(c, claim->files[claim->n_files]);
+    pthread_mutex_unlock(&c->mutex);
+    return true;
+}
+
+void
+claims_drop(struct content_claim *claim)
+{
+    struct digest digest;
+
+    while (claims_release(claim, &digest))
+        ;
+}
+
+bool
+claims_go(struct claims *c, const struct set *set, const struct digest *digest)
+{
+    bool is_free;
+
+    pthread_mutex_lock(&c->mutex);
+    is_free = !*place_of(c, set, digest);
+    if (is_free) {
+        c->going_set = set;
+        c->going = *digest;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return is_free;
+}
+
+void
+claims_gone(struct claims *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->going_set = NULL;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+bool
+claims_shut(struct claims *c, const struct set *set)
+{
+    struct list *node, *next;
+    bool is_free = true;
+
+    pthread_mutex_lock(&c->mutex);
+    list_foreach (node, next, &c->all)
+        if (list_entry(node, struct content_claim, node)->set == set)
+            is_free = false;
+    c->is_shut = is_free;
+    pthread_mutex_unlock(&c->mutex);
+    return is_free;
+}
+
+void
+claims_unshut(struct claims *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->is_shut = false;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}

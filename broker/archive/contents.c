@@ -1,0 +1,558 @@
+#include "broker/archive/contents.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/archive/contents_inside.h"
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/file.h"
+#include "broker/base/metrics.h"
+
+/* What a step takes at most in reading; then it is committed. */
+#define STEP_US 1000000
+
+static enum content_mode
+mode_of(const struct set *set)
+{
+    return (enum content_mode)atomic_load_explicit(&set->content,
+                                                   memory_order_relaxed);
+}
+
+void
+contents_dir(const struct set *set, char dir[CONTENTS_DIR_MAX])
+{
+    snprintf(dir, CONTENTS_DIR_MAX, "%s/sets/%s",
+             registry_config(set->registry)->data, set->name);
+}
+
+const char *
+contents_arriving(const struct contents *c)
+{
+    return c->arriving;
+}
+
+static void
+close_content(void *content)
+{
+    content_close(content);
+}
+
+enum status
+contents_new(struct contents **contents, struct registry *registry,
+             struct problem *why)
+{
+    struct contents *c = calloc(1, sizeof(*c));
+    enum status rc;
+
+    if (!c)
+        return problem(why, STATUS_MEMORY, "no memory for contents");
+    c->registry = registry;
+    snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
+             registry_config(registry)->data);
+    opened_init(&c->opened, close_content);
+    claims_init(&c->claims);
+    rc = arriving_clear(c->arriving, why);
+    if (rc) {
+        contents_free(c);
+        return rc;
+    }
+    *contents = c;
+    return STATUS_OK;
+}
+
+void
+contents_close(struct contents *c)
+{
+    opened_fini(&c->opened);
+}
+
+void
+contents_free(struct contents *c)
+{
+    if (!c)
+        return;
+    contents_close(c);
+    claims_fini(&c->claims);
+    free(c);
+}
+
+enum status
+contents_claim(struct contents *c, struct set *set,
+               struct content_claim **claim, struct problem *why)
+{
+    return claims_begin(&c->claims, set, claim, why);
+}
+
+void
+contents_shut(struct contents *c)
+{
+    (void)claims_shut(&c->claims, NULL);
+}
+
+void
+contents_unshut(struct contents *c)
+{
+    claims_unshut(&c->claims);
+}
+
+/* Opening */
+
+static void
+tell(_Atomic(uint64_t) *to, uint64_t number)
+{
+    atomic_store_explicit(to, number, memory_order_relaxed);
+}
+
+void
+contents_have_none(struct set *set)
+{
+    memset(&set->content_at, 0, sizeof(set->content_at));
+    set->content_at.has = CONTENT_NOTHING;
+    tell(&set->content_last, 0);
+    tell(&set->content_files, 0);
+    tell(&set->content_bytes, 0);
+    tell(&set->content_missing, 0);
+}
+
+/* From what is behind now on, orphans are looked for, and nothing goes before.
+ */
+static void
+unsettle(struct set *set)
+{
+    struct head head = {.last = 0};
+
+    log_head(set->log, &head);
+    set->content_at.settled = head.last;
+    set->content_at.sweep = 0;
+    set->content_at.is_loose = true;
+    set->content_at.earliest = 0;
+}
+
+void
+contents_note(struct set *set, const struct content *content)
+{
+    const struct content_at *at = content_at(content);
+
+    if (at->seq < set->content_at.seq) /* it has begun anew */
+        unsettle(set);
+    set->content_at.seq = at->seq;
+    set->content_at.due_us = at->due_us;
+    tell(&set->content_last, at->seq);
+    tell(&set->content_files, at->files);
+    tell(&set->content_bytes, at->bytes);
+    tell(&set->content_missing, at->missing);
+}
+
+/* The log may no longer go back to where the content is; or not yet to it. */
+static enum status
+fit(struct set *set, struct content *content, const struct head *head,
+    struct problem *why)
+{
+    const struct content_at *at = content_at(content);
+    enum status rc = STATUS_OK;
+
+    if (at->seq < head->earliest || at->seq > head->last) {
+        DIAG(DIAG_INFO, "archive",
+             "of a set content is kept from here on: of what its log no longer "
+             "tells nothing is known",
+             diag_text("set", set->name),
+             diag_number("from", head->earliest + 1));
+        rc = content_begin(content, head->earliest, why);
+    }
+    if (rc)
+        return rc;
+    if (set->content_at.has != CONTENT_SOME)
+        unsettle(set);
+    set->content_at.has = CONTENT_SOME;
+    contents_note(set, content);
+    return STATUS_OK;
+}
+
+static enum status
+open_new(struct contents *c, const struct set *set, const char *epoch,
+         struct content **content, struct problem *why)
+{
+    char dir[CONTENTS_DIR_MAX];
+    enum status rc;
+
+    contents_dir(set, dir);
+    rc = file_make_dirs(dir, why);
+    if (!rc)
+        rc = content_open(content, dir, epoch, why);
+    if (rc)
+        return rc;
+    content_heed(*content, log_ending(registry_log(c->registry)));
+    opened_add(&c->opened, set, *content);
+    return STATUS_OK;
+}
+
+static enum status
+open_content(struct contents *c, struct set *set, const struct head *head,
+             struct content **content, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *content = opened_find(&c->opened, set);
+    if (*content && content_has_failed(*content)) {
+        opened_drop(&c->opened, set);
+        *content = NULL;
+    }
+    if (!*content)
+        rc = open_new(c, set, head->epoch, content, why);
+    if (!rc)
+        rc = fit(set, *content, head, why);
+    if (rc)
+        opened_drop(&c->opened, set);
+    return rc;
+}
+
+enum status
+contents_open(struct contents *c, struct set *set, struct content **content,
+              struct problem *why)
+{
+    struct head head;
+
+    opened_drop_removed(&c->opened);
+    if (!log_head(set->log, &head))
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    if (mode_of(set) == CONTENT_NONE)
+        return problem(why, STATUS_NOT_FOUND, "the set %s keeps no content",
+                       set->name);
+    return open_content(c, set, &head, content, why);
+}
+
+/* What is behind */
+
+/* Content is folded as far as the state is: folding.h. */
+static uint64_t
+target_of(const struct set *set, const struct head *head)
+{
+    uint64_t folded = set->folded == SET_FOLDED_UNKNOWN ? 0 : set->folded;
+
+    return folded < head->last ? folded : head->last;
+}
+
+/* Was anything kept of a set of that name? */
+static bool
+has_any(const struct set *set)
+{
+    char path[CONTENTS_DIR_MAX + 16];
+
+    contents_dir(set, path);
+    strcat(path, "/" CONTENT_FILE);
+    if (!access(path, F_OK))
+        return true;
+    contents_dir(set, path);
+    strcat(path, "/" CONTENT_FOLDER);
+    return !access(path, F_OK);
+}
+
+/* Keeps none: is what it has kept to go now? */
+static bool
+is_to_be_cleared(struct set *set)
+{
+    int64_t now_us = clock_steady_us();
+    int64_t grace_us = registry_config(set->registry)->remove_grace_us;
+
+    if (set->content_at.has == CONTENT_UNKNOWN)
+        set->content_at.has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
+    if (set->content_at.has == CONTENT_NOTHING)
+        return false;
+    if (set->content_at.off_us == 0) {
+        set->content_at.off_us = now_us;
+        DIAG(DIAG_WARNING, "archive",
+             "a set keeps no content any more: what it has is going to go",
+             diag_text("set", set->name),
+             diag_number("in_seconds", (uint64_t)(grace_us / 1000000)));
+    }
+    return now_us - set->content_at.off_us >= grace_us;
+}
+
+static bool
+is_settled(const struct set *set)
+{
+    return set->content_at.has == CONTENT_SOME &&
+           set->content_at.seq >= set->content_at.settled;
+}
+
+/* Told once. */
+static void
+tell_if_late(struct set *set, const struct head *head, bool has_room)
+{
+    bool is_late = !has_room && set->content_at.seq < head->last;
+
+    if (is_late && !set->content_at.is_late)
+        DIAG(DIAG_WARNING, "archive",
+             "the content of a set is behind, because the disk is nearly full",
+             diag_text("set", set->name));
+    set->content_at.is_late = is_late;
+}
+
+/* Has it something to fold, and room for it? Retention makes room. */
+static bool
+can_fold(const struct set *set, const struct head *head, bool has_room)
+{
+    return (has_room || set->content_at.wanted > set->content_at.seq) &&
+           set->content_at.seq < target_of(set, head);
+}
+
+/* One that has some is opened whatever room there is: it says how far it is. */
+static bool
+can_open(const struct set *set, const struct head *head, bool has_room)
+{
+    return has_any(set) ||
+           (head->last > 0 && (has_room || set->content_at.wanted > 0));
+}
+
+static bool
+wants(struct set *set, const struct head *head, void *user)
+{
+    const struct contents *c = user;
+
+    if (mode_of(set) == CONTENT_NONE)
+        return is_to_be_cleared(set);
+    set->content_at.off_us = 0;
+    if (set->content_at.has != CONTENT_SOME)
+        return can_open(set, head, c->has_room);
+    tell_if_late(set, head, c->has_room);
+    return can_fold(set, head, c->has_room) ||
+           head->earliest > set->content_at.earliest ||
+           (is_settled(set) && (set->content_at.is_loose ||
+                                set->content_at.sweep < CONTENT_FOLDERS));
+}
+
+/* Steps */
+
+/* Gathers what is behind the content, as much as one commit takes. */
+static enum status
+gather(struct set *set, struct content *content, uint64_t target,
+       struct problem *why)
+{
+    struct log *log = registry_log(set->registry);
+    const atomic_bool *is_ending = log_ending(log);
+    uint64_t seq = content_at(content)->seq;
+    int64_t end_us = clock_steady_us() + STEP_US;
+    enum status rc = STATUS_OK;
+
+    while (!rc && seq < target && !content_is_full(content) &&
+           clock_steady_us() < end_us) {
+        struct batch *batch = NULL;
+
+        if (atomic_load_explicit(is_ending, memory_order_relaxed))
+            return problem(why, STATUS_STOPPED, "the broker is ending");
+        rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
+        if (rc || !batch)
+            break;
+        seq = batch->last < target ? batch->last : target;
+        rc = content_fold(content, batch, seq, why);
+        batch_unref(batch);
+    }
+    return rc;
+}
+
+static enum status
+fold(struct set *set, struct content *content, const struct head *head,
+     struct problem *why)
+{
+    enum status rc = gather(set, content, target_of(set, head), why), committed;
+
+    /* What was read before an entry that cannot be read counts. */
+    committed = content_commit(content, rc ? NULL : why);
+    if (!rc)
+        rc = committed;
+    return rc == STATUS_AGAIN ? STATUS_OK : rc; /* it has begun anew */
+}
+
+static enum status
+forget(struct set *set, struct content *content, const struct head *head,
+       struct problem *why)
+{
+    bool is_more = false;
+    enum status rc = content_forget(content, head->earliest, &is_more, why);
+
+    set->content_at.is_loose = true;
+    if (!rc && !is_more)
+        set->content_at.earliest = head->earliest;
+    return rc;
+}
+
+/* Rows that are overtaken may be of entries that are no longer retained
+ * already: so each fold that goes on behind retention is followed by a look. */
+static enum status
+work(struct contents *c, struct set *set, struct content *content,
+     const struct head *head, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (can_fold(set, head, c->has_room)) {
+        rc = fold(set, content, head, why);
+        contents_note(set, content);
+        if (head->earliest > 0)
+            set->content_at.earliest = 0;
+    }
+    if (!rc && head->earliest > set->content_at.earliest)
+        rc = forget(set, content, head, why);
+    if (!rc && is_settled(set) && set->content_at.is_loose)
+        rc = contents_take_loose(c, set, content, why);
+    if (!rc && is_settled(set) && set->content_at.sweep < CONTENT_FOLDERS)
+        rc = contents_sweep(c, set, content, why);
+    contents_note(set, content);
+    return rc;
+}
+
+static enum status
+step(struct contents *c, struct set *set, bool *is_more, struct problem *why)
+{
+    struct content *content;
+    struct head head;
+    enum status rc;
+
+    if (mode_of(set) == CONTENT_NONE)
+        return contents_clear(c, set, is_more, why);
+    if (!log_head(set->log, &head))
+        return STATUS_GONE;
+    rc = open_content(c, set, &head, &content, why);
+    if (rc)
+        return rc;
+    rc = work(c, set, content, &head, why);
+    return rc == STATUS_AGAIN ? STATUS_OK : rc; /* damaged: it begins anew */
+}
+
+/* Claims */
+
+/* Is the content where the claim is not needed any more? Not before entries of
+ * another life of the process are folded, which nobody claims now. */
+static bool
+may_end(const struct content_claim *claim, void *user)
+{
+    struct set *set = claim->set;
+    struct head head;
+
+    (void)user;
+    if (!log_head(set->log, &head) || mode_of(set) == CONTENT_NONE)
+        return true;
+    return is_settled(set) && set->content_at.seq >= claim->last;
+}
+
+/* What no row tells of goes. */
+static enum status
+end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
+{
+    struct content *content;
+    struct digest digest;
+    bool is_gone;
+    struct set *set = claim->set;
+    enum status rc = contents_open(c, set, &content, why);
+
+    if (rc == STATUS_GONE || rc == STATUS_NOT_FOUND) {
+        if (rc == STATUS_NOT_FOUND)
+            set->content_at.has = CONTENT_UNKNOWN; /* there may be files */
+        claims_drop(claim);
+        return STATUS_OK;
+    }
+    if (rc) {
+        claims_keep(claim);
+        return rc;
+    }
+    while (!rc && claims_release(claim, &digest)) {
+        rc = contents_take_away(c, set, content, &digest, &is_gone, why);
+        set->content_at.is_loose |= is_gone; /* there may be a row */
+    }
+    if (rc) {
+        claims_drop(claim);
+        unsettle(set); /* what is left is an orphan */
+    }
+    return rc;
+}
+
+/* One claim; false: none can end. */
+static bool
+end_one_claim(struct contents *c)
+{
+    struct content_claim *claim = claims_ended(&c->claims, may_end, NULL);
+    struct problem why = {""};
+    enum status rc;
+
+    if (!claim)
+        return false;
+    rc = end_claim(c, claim, &why);
+    if (rc && rc != STATUS_STOPPED)
+        DIAG(DIAG_WARNING, "archive",
+             "files that nobody may need are still on the disk, and will be "
+             "looked "
+             "at again",
+             diag_text("error", why.text));
+    return !rc;
+}
+
+/* All sets */
+
+static struct set *
+next_set(struct contents *c)
+{
+    struct log_health health;
+
+    log_health(registry_log(c->registry), &health);
+    c->has_room = health.has_room;
+    return turn_next(&c->turn, c->registry, wants, c);
+}
+
+bool
+contents_some(struct contents *c)
+{
+    struct problem why = {""};
+    struct set *set;
+    bool is_more = true;
+    enum status rc;
+
+    opened_drop_removed(&c->opened);
+    if (!c->is_due)
+        return false;
+    if (end_one_claim(c))
+        return true;
+    set = next_set(c);
+    if (!set) {
+        c->is_due = c->is_again;
+        c->is_again = false;
+        return c->is_due;
+    }
+    rc = step(c, set, &is_more, &why);
+    if (rc == STATUS_STOPPED) {
+        c->is_due = false;
+        return false;
+    }
+    if (rc && rc != STATUS_GONE) {
+        DIAG(DIAG_WARNING, "archive",
+             "the content of a set could not be brought up to date, and will "
+             "be tried again",
+             diag_text("set", set->name), diag_text("error", why.text));
+        /* What goes wrong with one set may not with the next; but a full disk
+         * is full for all. */
+        c->is_due = rc == STATUS_IO;
+    }
+    c->is_again |= is_more && !rc;
+    return c->is_due;
+}
+
+static bool
+add_lag(struct set *set, const struct head *head, void *user)
+{
+    int64_t *lag = user;
+
+    if (mode_of(set) != CONTENT_NONE && set->content_at.seq < head->last)
+        *lag += (int64_t)(head->last - set->content_at.seq);
+    return true;
+}
+
+void
+contents_look(struct contents *c)
+{
+    int64_t lag = 0;
+
+    registry_each(c->registry, add_lag, &lag);
+    metrics_set(METRIC_CONTENT_LAG, lag);
+    c->is_due = true;
+}

@@ -1,0 +1,325 @@
+#include "broker/archive/folding.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/file.h"
+#include "broker/base/metrics.h"
+
+/* What a step takes at most in reading; then it is committed. */
+#define STEP_US 1000000
+
+static void
+close_state(void *state)
+{
+    resources_close(state);
+}
+
+void
+folding_init(struct folding *f, struct registry *registry)
+{
+    memset(f, 0, sizeof(*f));
+    f->registry = registry;
+    opened_init(&f->states, close_state);
+}
+
+void
+folding_fini(struct folding *f)
+{
+    opened_fini(&f->states);
+}
+
+/* States */
+
+static void
+set_dir(const struct set *set, char *to, size_t size)
+{
+    snprintf(to, size, "%s/sets/%s", registry_config(set->registry)->data,
+             set->name);
+}
+
+void
+folding_path(const struct set *set, char path[FOLDING_PATH_MAX])
+{
+    set_dir(set, path, FOLDING_PATH_MAX - sizeof(RESOURCES_FILE) - 1);
+    strcat(path, "/" RESOURCES_FILE);
+}
+
+static void
+note(struct set *set, const struct resources *r)
+{
+    uint64_t seq = resources_at(r)->seq, kept = resources_kept(r);
+
+    /* A state that was closed does not know what it has kept; one that has
+     * begun anew has kept nothing. */
+    if (kept > set->folded_kept || seq < set->folded_kept)
+        set->folded_kept = kept;
+    set->folded = seq;
+}
+
+/* The log may no longer go back to where the state is; or not yet to it: a copy
+ * of an older one was put in its place. A state that is not whole is told of
+ * once in a life of the process. */
+static enum status
+fit(struct set *set, struct resources *r, const struct head *head,
+    struct problem *why)
+{
+    const struct resources_at *at = resources_at(r);
+    bool is_new = set->folded == SET_FOLDED_UNKNOWN;
+    enum status rc = STATUS_OK;
+
+    if (at->seq > head->last)
+        DIAG(DIAG_WARNING, "archive",
+             "the state of a set begins anew: it is ahead of the log",
+             diag_text("set", set->name), diag_number("seq", at->seq));
+    if (at->seq < head->earliest || at->seq > head->last) {
+        is_new = true;
+        rc = resources_begin(r, head->earliest, why);
+    }
+    if (rc)
+        return rc;
+    if (is_new && !resources_at(r)->is_whole)
+        DIAG(DIAG_ERROR, "archive",
+             "the state of a set is not whole: of what its log no longer tells "
+             "it knows nothing",
+             diag_text("set", set->name),
+             diag_number("before", head->earliest + 1));
+    note(set, r);
+    return STATUS_OK;
+}
+
+static enum status
+open_new(struct folding *f, const struct set *set, const char *epoch,
+         struct resources **resources, struct problem *why)
+{
+    char dir[4096 + SET_NAME_MAX + 32];
+    enum status rc;
+
+    set_dir(set, dir, sizeof(dir));
+    rc = file_make_dirs(dir, why);
+    if (!rc)
+        rc = resources_open(resources, dir, epoch, why);
+    if (rc)
+        return rc;
+    resources_heed(*resources, log_ending(registry_log(f->registry)));
+    opened_add(&f->states, set, *resources);
+    return STATUS_OK;
+}
+
+static enum status
+open_state(struct folding *f, struct set *set, const struct head *head,
+           struct resources **resources, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *resources = opened_find(&f->states, set);
+    if (!*resources)
+        rc = open_new(f, set, head->epoch, resources, why);
+    if (!rc)
+        rc = fit(set, *resources, head, why);
+    if (rc)
+        opened_drop(&f->states, set);
+    return rc;
+}
+
+enum status
+folding_open(struct folding *f, struct set *set, struct resources **resources,
+             struct problem *why)
+{
+    struct head head;
+
+    opened_drop_removed(&f->states);
+    if (!log_head(set->log, &head))
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    return open_state(f, set, &head, resources, why);
+}
+
+void
+folding_hold(struct folding *f, const struct set *set)
+{
+    f->held = set;
+}
+
+/* Folding */
+
+/* Gathers what is behind the state, as much as one commit takes. */
+static enum status
+gather(struct set *set, struct resources *r, uint64_t last, struct problem *why)
+{
+    struct log *log = registry_log(set->registry);
+    uint64_t seq = resources_at(r)->seq;
+    const atomic_bool *is_ending = log_ending(log);
+    int64_t end_us = clock_steady_us() + STEP_US;
+    enum status rc = STATUS_OK;
+
+    while (!rc && seq < last && !resources_is_full(r) &&
+           clock_steady_us() < end_us) {
+        struct batch *batch = NULL;
+
+        if (atomic_load_explicit(is_ending, memory_order_relaxed))
+            return problem(why, STATUS_STOPPED, "the broker is ending");
+        rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
+        if (rc || !batch)
+            break;
+        seq = batch->last;
+        rc = resources_fold(r, batch, seq, why);
+        batch_unref(batch);
+    }
+    return rc;
+}
+
+enum status
+folding_step(struct folding *f, struct set *set, bool *is_more,
+             struct problem *why)
+{
+    struct resources *state;
+    struct head head;
+    bool was_whole;
+    enum status rc, committed;
+
+    *is_more = true;
+    if (set == f->held)
+        return STATUS_OK;
+    if (!log_head(set->log, &head))
+        return STATUS_GONE;
+    rc = open_state(f, set, &head, &state, why);
+    if (rc)
+        return rc;
+    was_whole = resources_at(state)->is_whole;
+    rc = gather(set, state, head.last, why);
+    /* What was read before an entry that cannot be read counts. */
+    committed = resources_commit(state, rc ? NULL : why);
+    if (!rc)
+        rc = committed;
+    if (rc == STATUS_AGAIN) /* it has begun anew */
+        rc = STATUS_OK;
+    if (!rc && set->folded_wanted > set->folded_kept)
+        rc = resources_keep(state, why);
+    if (!was_whole && resources_at(state)->is_whole)
+        DIAG(DIAG_INFO, "archive",
+             "the state of a set is whole again: its source has told all",
+             diag_text("set", set->name));
+    note(set, state);
+    *is_more = set->folded < head.last;
+    if (rc)
+        opened_drop(&f->states, set);
+    return rc;
+}
+
+/* A set without entries has no state; but one of that name may have had. */
+static bool
+has_file(const struct set *set)
+{
+    char path[FOLDING_PATH_MAX];
+
+    folding_path(set, path);
+    return !access(path, F_OK);
+}
+
+/* Is there anything to be done? While the disk is nearly full only where it
+ * makes room. */
+static bool
+is_behind(const struct folding *f, struct set *set, const struct head *head,
+          bool has_room)
+{
+    if (set == f->held)
+        return false;
+    if (head->last == 0 && set->folded == SET_FOLDED_UNKNOWN && !has_file(set))
+        set->folded = 0;
+    if (set->folded_wanted > set->folded_kept)
+        return true;
+    return has_room && set->folded != head->last;
+}
+
+struct look {
+    const struct folding *folding;
+    bool has_room;
+};
+
+static bool
+wants(struct set *set, const struct head *head, void *user)
+{
+    const struct look *look = user;
+
+    return is_behind(look->folding, set, head, look->has_room);
+}
+
+/* The next set in turn that is behind; NULL: none is. */
+static struct set *
+next_behind(struct folding *f)
+{
+    struct look look = {.folding = f};
+    struct log_health health;
+
+    log_health(registry_log(f->registry), &health);
+    look.has_room = health.has_room;
+    return turn_next(&f->turn, f->registry, wants, &look);
+}
+
+bool
+folding_some(struct folding *f)
+{
+    struct problem why = {""};
+    struct set *set;
+    bool is_more = false;
+    enum status rc;
+
+    opened_drop_removed(&f->states);
+    if (!f->is_due)
+        return false;
+    set = next_behind(f);
+    if (!set) {
+        f->is_due = f->is_again;
+        f->is_again = false;
+        return f->is_due;
+    }
+    rc = folding_step(f, set, &is_more, &why);
+    if (rc == STATUS_GONE)
+        return true; /* removed meanwhile */
+    if (rc == STATUS_STOPPED) {
+        f->is_due = false;
+        return false;
+    }
+    if (rc) {
+        metrics_add(METRIC_FOLDS_FAILED, 1);
+        DIAG(DIAG_WARNING, "archive",
+             "the state of a set could not be brought up to date, and will be "
+             "tried again",
+             diag_text("set", set->name), diag_text("error", why.text));
+        /* What goes wrong with one set may not with the next; but a full disk
+         * is full for all. */
+        f->is_due = rc == STATUS_IO;
+    }
+    f->is_again |= is_more && !rc;
+    return f->is_due;
+}
+
+/* Looking */
+
+static bool
+add_lag(struct set *set, const struct head *head, void *user)
+{
+    int64_t *lag = user;
+
+    /* Of a state that nobody has opened yet, or that cannot be, nothing is
+     * known. */
+    if (set->folded == SET_FOLDED_UNKNOWN)
+        *lag += (int64_t)head->last;
+    else if (set->folded < head->last)
+        *lag += (int64_t)(head->last - set->folded);
+    return true;
+}
+
+void
+folding_look(struct folding *f)
+{
+    int64_t lag = 0;
+
+    registry_each(f->registry, add_lag, &lag);
+    metrics_set(METRIC_FOLD_LAG, lag);
+    f->is_due = true;
+}

@@ -1,0 +1,315 @@
+#include "broker/archive/generation.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/file.h"
+#include "broker/sets/links.h"
+
+struct generation_writer {
+    struct set *set;
+    struct generation generation;
+    int folder_fd; /* of all generations */
+    int dir_fd;    /* of this one */
+    struct zfile_writer *zfile;
+};
+
+/* "000000000007" and a NUL. */
+#define NAME_SIZE 24
+
+static void
+name_of(char to[NAME_SIZE], uint64_t number)
+{
+    snprintf(to, NAME_SIZE, "%012" PRIu64, number);
+}
+
+void
+generation_name(char to[GENERATION_NAME_SIZE], enum generation_file file,
+                uint64_t part)
+{
+    static const char *const ends[] = {
+        [GENERATION_DOCUMENT] = ".xml.gz",
+        [GENERATION_MANIFEST] = "-manifest.xml.gz",
+        [GENERATION_PACKAGE] = ".zip",
+    };
+
+    snprintf(to, GENERATION_NAME_SIZE, "%012" PRIu64 "%s", part, ends[file]);
+}
+
+static enum status
+fail(struct problem *why, const char *what, const char *name)
+{
+    problem_errno(why, what, name);
+    return STATUS_IO;
+}
+
+/* Removes a generation's folder with what is in it, if it is there. */
+static enum status
+clear(int folder_fd, const char *name, struct problem *why)
+{
+    size_t n_files = SIZE_MAX;
+
+    return file_clear(folder_fd, name, &n_files, why);
+}
+
+/* What sets of that name that were removed have left: nobody can ask for it any
+ * more, and the numbers of this one begin behind theirs. Most of it is swept
+ * when it is due; nothing else tells of a build that was cut off. */
+static enum status
+clear_older(int folder_fd, uint64_t first, struct problem *why)
+{
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return fail(why, "cannot open", "a folder of generations");
+    }
+    while (!rc && (entry = readdir(dir)))
+        if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
+            strtoull(entry->d_name, NULL, 10) < first)
+            rc = clear(folder_fd, entry->d_name, why);
+    closedir(dir);
+    return rc;
+}
+
+static void
+writer_free(struct generation_writer *w)
+{
+    zfile_abandon(w->zfile);
+    if (w->dir_fd >= 0)
+        close(w->dir_fd);
+    if (w->folder_fd >= 0)
+        close(w->folder_fd);
+    free(w);
+}
+
+enum status
+generation_begin(struct generation_writer **writer, struct set *set,
+                 struct generation *generation, struct problem *why)
+{
+    struct generation_writer *w = calloc(1, sizeof(*w));
+    char name[NAME_SIZE];
+    struct head head;
+    enum status rc = STATUS_OK;
+
+    if (!w)
+        return problem(why, STATUS_MEMORY, "no memory for a generation");
+    w->set = set;
+    w->folder_fd = w->dir_fd = -1;
+    if (!log_head(set->log, &head))
+        rc = problem(why, STATUS_GONE, "the set was removed");
+    generation->number = head.generations[generation->kind].last + 1;
+    name_of(name, generation->number);
+    if (!rc)
+        rc = log_folder(registry_log(set->registry), set->log,
+                        links_kinds[generation->kind].folder, true,
+                        &w->folder_fd, why);
+    if (!rc)
+        rc = clear(w->folder_fd, name, why); /* of a build that was cut off */
+    if (!rc)
+        rc = clear_older(w->folder_fd, head.start_list, why);
+    if (!rc && mkdirat(w->folder_fd, name, 0777))
+        rc = fail(why, "cannot make", name);
+    if (!rc) {
+        w->dir_fd =
+            openat(w->folder_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (w->dir_fd < 0)
+            rc = fail(why, "cannot open", name);
+    }
+    if (rc) {
+        writer_free(w);
+        return rc;
+    }
+    w->generation = *generation;
+    *writer = w;
+    return STATUS_OK;
+}
+
+/* Ends the part at hand, if there is one. */
+enum status
+generation_end_part(struct generation_writer *w, struct problem *why)
+{
+    struct zfile zfile;
+    enum status rc;
+
+    if (!w->zfile)
+        return STATUS_OK;
+    rc = zfile_finish(w->zfile, &zfile, why);
+    w->zfile = NULL;
+    w->generation.bytes += zfile.packed;
+    return rc;
+}
+
+enum status
+generation_part(struct generation_writer *w, enum generation_file file,
+                uint64_t part, struct problem *why)
+{
+    char name[GENERATION_NAME_SIZE];
+    enum status rc = generation_end_part(w, why);
+
+    generation_name(name, file, part);
+    if (part != GENERATION_INDEX)
+        w->generation.parts = part;
+    return rc ? rc : zfile_begin(&w->zfile, w->dir_fd, name, why);
+}
+
+enum status
+generation_add(struct generation_writer *w, struct slice bytes,
+               struct problem *why)
+{
+    return zfile_add(w->zfile, bytes, why);
+}
+
+int
+generation_dir(const struct generation_writer *w)
+{
+    return w->dir_fd;
+}
+
+void
+generation_count(struct generation_writer *w, uint64_t bytes)
+{
+    w->generation.bytes += bytes;
+}
+
+void
+generation_set_parts(struct generation_writer *w, uint64_t parts)
+{
+    w->generation.parts = parts;
+}
+
+enum status
+generation_finish(struct generation_writer *w, struct problem *why)
+{
+    const struct config *config = registry_config(w->set->registry);
+    enum status rc = generation_end_part(w, why);
+
+    /* All names are on the disk before anybody is told of them. */
+    if (!rc)
+        rc = file_sync_dir(w->dir_fd, why);
+    if (!rc)
+        rc = file_sync_dir(w->folder_fd, why);
+    w->generation.completed_us = clock_now_us();
+    if (!rc)
+        rc = log_switch(registry_log(w->set->registry), w->set->log,
+                        &w->generation, config->remove_grace_us, why);
+    if (rc)
+        generation_abandon(w);
+    else
+        writer_free(w);
+    return rc;
+}
+
+void
+generation_abandon(struct generation_writer *w)
+{
+    char name[NAME_SIZE];
+    struct problem why = {""};
+
+    name_of(name, w->generation.number);
+    zfile_abandon(w->zfile);
+    w->zfile = NULL;
+    /* What stays is cleared when the next build begins. */
+    if (clear(w->folder_fd, name, &why))
+        DIAG(DIAG_WARNING, "archive", "a build that failed stays on the disk",
+             diag_text("set", w->set->name), diag_text("error", why.text));
+    writer_free(w);
+}
+
+enum status
+generation_open(struct registry *registry, const struct set *set,
+                enum generation_kind kind, uint64_t generation,
+                enum generation_file file, uint64_t part, int *fd,
+                struct problem *why)
+{
+    char path[5000], name[GENERATION_NAME_SIZE];
+
+    generation_name(name, file, part);
+    snprintf(path, sizeof(path), "%s/sets/%s/%s/%012" PRIu64 "/%s",
+             registry_config(registry)->data, set->name,
+             links_kinds[kind].folder, generation, name);
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd >= 0)
+        return STATUS_OK;
+    if (errno == ENOENT)
+        return problem(why, STATUS_NOT_FOUND, "there is no such document");
+    return fail(why, "cannot read", path);
+}
+
+/* Sweeping */
+
+/* The folder of a kind of a set that may be there no more, opened; -1: it has
+ * none. */
+static int
+open_folder(struct registry *registry, const struct due_generation *due)
+{
+    char path[5000];
+
+    snprintf(path, sizeof(path), "%s/sets/%s/%s",
+             registry_config(registry)->data, due->name,
+             links_kinds[due->kind].folder);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Folders that are empty now go as well; those of a set that was made again
+ * have something in them. */
+static void
+remove_folders(struct registry *registry, const struct due_generation *due)
+{
+    char path[5000];
+    int n = snprintf(path, sizeof(path), "%s/sets/%s/",
+                     registry_config(registry)->data, due->name);
+
+    snprintf(path + n, sizeof(path) - (size_t)n, "%s",
+             links_kinds[due->kind].folder);
+    if (rmdir(path))
+        return;
+    path[n] = '\0';
+    rmdir(path);
+}
+
+bool
+generation_sweep_one(struct registry *registry)
+{
+    struct log *log = registry_log(registry);
+    struct due_generation due;
+    struct problem why = {""};
+    char name[NAME_SIZE];
+    enum status rc = log_due(log, &due, &why);
+    int fd;
+
+    if (rc == STATUS_NOT_FOUND)
+        return false;
+    if (!rc) {
+        name_of(name, due.number);
+        fd = open_folder(registry, &due);
+        if (fd >= 0) {
+            rc = clear(fd, name, &why);
+            if (!rc)
+                rc = file_sync_dir(fd, &why);
+            close(fd);
+            remove_folders(registry, &due);
+        }
+    }
+    if (!rc)
+        rc = log_swept(log, &due, &why);
+    if (rc && rc != STATUS_STOPPED)
+        DIAG(
+            DIAG_WARNING, "archive",
+            "an old list or dump is still on the disk, and will be tried again",
+            diag_text("error", why.text));
+    return !rc;
+}

@@ -1,0 +1,495 @@
+#include "broker/archive/renewal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "broker/archive/build_resourcedump.h"
+#include "broker/archive/build_resourcelist.h"
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/option.h"
+#include "broker/sets/links.h"
+#include "broker/sets/settings.h"
+
+/* When a set has its first list and dump, unless it is to have more of them. */
+#define FIRST_US 60000000
+
+/* How long a set waits whose list or dump could not be built. */
+#define RETRY_US 60000000
+
+/* How long the content may take to be folded as far as a held state. */
+#define CONTENT_US 60000000
+
+#define DAY_US 86400000000
+
+enum status
+renewal_order(struct renewal *r, struct renewal_order *order)
+{
+    return orders_submit(&r->orders, order);
+}
+
+/* What is due */
+
+static int64_t
+every_us(const struct set *set, enum generation_kind kind)
+{
+    return atomic_load_explicit(kind == GENERATION_RESOURCEDUMP
+                                    ? &set->resource_dump_every_us
+                                    : &set->resource_list_every_us,
+                                memory_order_relaxed);
+}
+
+/* A set that keeps no content has no dump. */
+static bool
+has_kind(const struct set *set, enum generation_kind kind)
+{
+    return kind != GENERATION_RESOURCEDUMP ||
+           atomic_load_explicit(&set->content, memory_order_relaxed) !=
+               CONTENT_NONE;
+}
+
+/* Is the last one old enough, if there is one? A clock that was set back keeps
+ * nobody waiting. */
+static bool
+is_old(const struct generation *current, int64_t created_us, int64_t every)
+{
+    int64_t first_us = every < FIRST_US ? every : FIRST_US;
+    int64_t now_us = clock_now_us();
+
+    if (current->number == 0)
+        return now_us >= created_us + first_us;
+    return now_us >= current->completed_us + every ||
+           now_us < current->completed_us;
+}
+
+/* Who has read the last one goes on where it stands: as soon as the log no
+ * longer reaches back to there, another one is due, whatever is said of its
+ * age. */
+static bool
+is_out_of_reach(const struct generation *current, const struct head *head)
+{
+    return current->seq < head->earliest;
+}
+
+static bool
+is_due(struct set *set, enum generation_kind kind, const struct head *head)
+{
+    const struct generation *current = &head->generations[kind].current;
+    int64_t every = every_us(set, kind);
+
+    if (head->last == current->seq || !has_kind(set, kind) ||
+        clock_steady_us() < set->renewal[kind].retry_us)
+        return false;
+    if (every == 0)
+        return current->number > 0 && is_out_of_reach(current, head);
+    return is_old(current, head->created_us, every) ||
+           is_out_of_reach(current, head);
+}
+
+static void
+want(struct set *set, enum generation_kind kind, uint64_t seq)
+{
+    if (!set->renewal[kind].is_due || set->renewal[kind].wanted < seq)
+        set->renewal[kind].wanted = seq;
+    set->renewal[kind].is_due = true;
+}
+
+static bool
+look_at(struct set *set, const struct head *head, void *user)
+{
+    struct renewal *r = user;
+
+    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
+        if (!set->renewal[kind].is_due && is_due(set, kind, head))
+            want(set, kind, head->last);
+        r->is_due |= set->renewal[kind].is_due;
+    }
+    return true;
+}
+
+void
+renewal_look(struct renewal *r)
+{
+    registry_each(r->registry, look_at, r);
+}
+
+/* Is it due, and is a state at `seq` far enough? */
+static bool
+is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
+{
+    return set->renewal[kind].is_due && set->renewal[kind].wanted <= seq;
+}
+
+/* Is its state where something that is due wants it? */
+static bool
+can_begin(const struct set *set)
+{
+    bool is_any = false;
+
+    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
+        is_any |= is_ready(set, kind, set->folded);
+    return is_any && set->folded != SET_FOLDED_UNKNOWN;
+}
+
+/* A set that somebody waits for. */
+static struct set *
+next_ordered(struct renewal *r)
+{
+    struct renewal_order *order = NULL;
+
+    while ((order = orders_next(&r->orders, order))) {
+        want(order->set, order->kind, order->wanted);
+        if (can_begin(order->set))
+            return order->set;
+    }
+    return NULL;
+}
+
+static bool
+wants_turn(struct set *set, const struct head *head, void *user)
+{
+    (void)head;
+    (void)user;
+    return can_begin(set);
+}
+
+/* The next set in turn. */
+static struct set *
+next_due(struct renewal *r)
+{
+    struct set *set =
+        r->is_due ? turn_next(&r->turn, r->registry, wants_turn, NULL) : NULL;
+
+    r->is_due = set != NULL;
+    return set;
+}
+
+/* Holding */
+
+/* The set is folded again, at once if somebody waits. */
+static void
+let_go(struct renewal *r)
+{
+    r->set = NULL;
+    folding_hold(r->folding, NULL);
+    if (orders_next(&r->orders, NULL))
+        folding_look(r->folding);
+}
+
+/* Not this time; whoever waits is told why. */
+static void
+put_off(struct renewal *r, struct set *set, enum generation_kind kind,
+        enum status rc, uint64_t missing, const struct problem *why)
+{
+    set->renewal[kind].is_due = false;
+    set->renewal[kind].retry_us = clock_steady_us() + RETRY_US;
+    orders_refuse(&r->orders, set, kind, rc, missing, why);
+}
+
+/* It could not be built, nor what comes behind it. */
+static void
+give_up(struct renewal *r, struct set *set, enum generation_kind first,
+        enum status rc, const struct problem *why)
+{
+    for (enum generation_kind kind = first; kind < GENERATION_STATES; kind++)
+        if (set->renewal[kind].is_due)
+            put_off(r, set, kind, rc, 0, why);
+    if (rc != STATUS_GONE && rc != STATUS_STOPPED)
+        DIAG(DIAG_WARNING, "archive",
+             "a list or dump could not be built, and will be tried again",
+             diag_text("set", set->name),
+             diag_text("kind", links_kinds[first].title),
+             diag_text("error", why->text));
+}
+
+static enum status
+hold(struct renewal *r, struct set *set, struct problem *why)
+{
+    const struct resources_at *at;
+    struct resources *resources;
+    struct log_health health;
+    struct head head;
+    enum status rc = folding_open(r->folding, set, &resources, why);
+
+    if (rc)
+        return rc;
+    if (!log_head(set->log, &head))
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    at = resources_at(resources);
+    if (!at->is_whole)
+        return problem(why, STATUS_GONE,
+                       "what the set %s was before entry %" PRIu64
+                       " its log no longer tells: it has no Resource List "
+                       "before its source tells all resources anew",
+                       set->name, at->began + 1);
+    log_health(registry_log(r->registry), &health);
+    if (!health.has_room)
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+    r->set = set;
+    r->until_us = clock_steady_us() + CONTENT_US;
+    folding_hold(r->folding, set);
+    return STATUS_OK;
+}
+
+/* Content */
+
+static enum status
+open_content(struct renewal *r, struct content **content, struct problem *why)
+{
+    enum status rc = STATUS_NOT_FOUND;
+
+    if (r->contents && has_kind(r->set, GENERATION_RESOURCEDUMP))
+        rc = contents_open(r->contents, r->set, content, why);
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, rc,
+                       "the set %s keeps no content: it has no Resource Dump",
+                       r->set->name);
+    return rc;
+}
+
+/* Is the content of every resource of the state there? STATUS_AGAIN: that is
+ * not known yet; STATUS_NOT_FOUND: of so many it is *missing. */
+static enum status
+look_at_content(struct renewal *r, const struct resources_at *at,
+                uint64_t *missing, struct problem *why)
+{
+    const struct content_at *have;
+    struct content *content;
+    enum status rc = open_content(r, &content, why);
+
+    *missing = at->n;
+    if (rc)
+        return rc;
+    have = content_at(content);
+    if (have->seq < at->seq && clock_steady_us() < r->until_us) {
+        contents_look(r->contents);
+        return STATUS_AGAIN;
+    }
+    if (have->seq < at->seq)
+        return problem(why, STATUS_IO,
+                       "the content of the set is only known "
+                       "up to entry %" PRIu64,
+                       have->seq);
+    if (content_has_all(content, at))
+        return STATUS_OK;
+    *missing = at->n - (have->current - have->current_missing);
+    return problem(why, STATUS_NOT_FOUND,
+                   "the content of %" PRIu64 " of the %" PRIu64
+                   " resources of the set %s is not there: it can have no "
+                   "Resource Dump yet",
+                   *missing, at->n, r->set->name);
+}
+
+/* Puts the dump off if it cannot be built of the state that is held. false: it
+ * is not known yet. */
+static bool
+judge_dump(struct renewal *r, const struct resources_at *at)
+{
+    struct set *set = r->set;
+    struct problem why = {""};
+    uint64_t missing;
+    enum status rc;
+
+    if (!is_ready(set, GENERATION_RESOURCEDUMP, at->seq))
+        return true;
+    rc = look_at_content(r, at, &missing, &why);
+    if (rc == STATUS_AGAIN)
+        return false;
+    if (rc == STATUS_NOT_FOUND) {
+        DIAG(DIAG_DEBUG, "archive", "a Resource Dump has to wait",
+             diag_text("set", set->name), diag_text("why", why.text));
+        put_off(r, set, GENERATION_RESOURCEDUMP, rc, missing, &why);
+    } else if (rc) {
+        give_up(r, set, GENERATION_RESOURCEDUMP, rc, &why);
+    }
+    return true;
+}
+
+/* Building */
+
+/* Is the next one of a set one of those that are kept? Whichever it is, it is
+ * in the archive from the commit on that makes it current (R-224). */
+static bool
+is_to_be_kept(const struct set *set, enum generation_kind kind,
+              const struct head *head, const struct resources_at *at)
+{
+    const struct generations *all = &head->generations[kind];
+    struct settings settings;
+    uint64_t keep;
+
+    registry_settings(set, &settings);
+    keep = kind == GENERATION_RESOURCEDUMP ? settings.resource_dump_keep
+                                           : settings.resource_list_keep;
+    switch (keep) {
+    case OPTION_KEEP_NONE:
+        return false;
+    case OPTION_KEEP_DAILY:
+        return all->n_archived == 0 ||
+               all->current.at_us / DAY_US != at->us / DAY_US;
+    default:
+        return (all->last + 1) % keep == 0;
+    }
+}
+
+static bool
+is_current(const struct head *head, enum generation_kind kind, uint64_t seq)
+{
+    const struct generation *current = &head->generations[kind].current;
+
+    return current->number > 0 && current->seq == seq;
+}
+
+/* What of the held state is to be built next; GENERATION_STATES: nothing. */
+static enum generation_kind
+next_kind(const struct set *set, const struct head *head, uint64_t seq)
+{
+    bool is_dump_ready = is_ready(set, GENERATION_RESOURCEDUMP, seq);
+
+    if ((is_dump_ready || is_ready(set, GENERATION_RESOURCELIST, seq)) &&
+        !is_current(head, GENERATION_RESOURCELIST, seq))
+        return GENERATION_RESOURCELIST;
+    if (is_dump_ready && !is_current(head, GENERATION_RESOURCEDUMP, seq))
+        return GENERATION_RESOURCEDUMP;
+    return GENERATION_STATES;
+}
+
+/* What is current is not due. */
+static void
+settle(struct set *set, const struct head *head, uint64_t seq)
+{
+    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
+        if (is_ready(set, kind, seq) && is_current(head, kind, seq))
+            set->renewal[kind].is_due = false;
+}
+
+static enum status
+begin_build(struct renewal *r, const struct resources *resources,
+            const struct head *head, struct problem *why)
+{
+    bool is_kept =
+        is_to_be_kept(r->set, r->kind, head, resources_at(resources));
+
+    if (r->kind == GENERATION_RESOURCEDUMP)
+        return build_resourcedump_begin(&r->build, r->set, r->contents,
+                                        resources, is_kept, why);
+    return build_resourcelist_begin(&r->build, r->set, resources, is_kept, why);
+}
+
+/* Begins what is to be built next of the held state, or lets it go. false: it
+ * is not known yet which. */
+static bool
+begin_next(struct renewal *r)
+{
+    struct problem why = {""};
+    struct resources *resources;
+    struct head head;
+    uint64_t seq;
+    enum status rc = folding_open(r->folding, r->set, &resources, &why);
+
+    r->kind = GENERATION_RESOURCELIST;
+    if (!rc && !log_head(r->set->log, &head))
+        rc = problem(&why, STATUS_GONE, "the set %s was removed", r->set->name);
+    if (!rc) {
+        seq = resources_at(resources)->seq;
+        settle(r->set, &head, seq);
+        if (!judge_dump(r, resources_at(resources)))
+            return false;
+        r->kind = next_kind(r->set, &head, seq);
+        if (r->kind == GENERATION_STATES) {
+            let_go(r);
+            return true;
+        }
+        rc = begin_build(r, resources, &head, &why);
+    }
+    if (rc) {
+        r->build = NULL;
+        give_up(r, r->set, r->kind, rc, &why);
+        let_go(r);
+    }
+    return true;
+}
+
+static enum status
+step(struct renewal *r, bool *is_done, struct problem *why)
+{
+    struct resources *resources;
+    enum status rc = folding_open(r->folding, r->set, &resources, why);
+
+    if (rc) {
+        build_abandon(r->build);
+        return rc;
+    }
+    return build_step(r->build, resources, is_done, why);
+}
+
+static void
+continue_build(struct renewal *r)
+{
+    struct problem why = {""};
+    bool is_done = false;
+    enum status rc = step(r, &is_done, &why);
+
+    if (rc || is_done)
+        r->build = NULL;
+    if (rc) {
+        give_up(r, r->set, r->kind, rc, &why);
+        let_go(r);
+    } else if (is_done) {
+        DIAG(DIAG_DEBUG, "archive", "a list or dump was built",
+             diag_text("set", r->set->name),
+             diag_text("kind", links_kinds[r->kind].title));
+        orders_answer(&r->orders);
+        begin_next(r);
+    }
+}
+
+bool
+renewal_some(struct renewal *r)
+{
+    bool is_new = orders_take(&r->orders);
+    struct problem why = {""};
+    struct set *set;
+    enum status rc;
+
+    if (is_new)
+        folding_look(r->folding);
+    orders_answer(&r->orders);
+    if (r->build) {
+        continue_build(r);
+        return true;
+    }
+    if (r->set)
+        return begin_next(r);
+    set = next_ordered(r);
+    if (!set)
+        set = next_due(r);
+    if (!set)
+        return is_new; /* it is to be folded first */
+    rc = hold(r, set, &why);
+    if (rc)
+        give_up(r, set, GENERATION_RESOURCELIST, rc, &why);
+    else
+        begin_next(r);
+    return true;
+}
+
+void
+renewal_init(struct renewal *r, struct registry *registry,
+             struct folding *folding, struct contents *contents,
+             struct thread *thread)
+{
+    memset(r, 0, sizeof(*r));
+    r->registry = registry;
+    r->folding = folding;
+    r->contents = contents;
+    orders_init(&r->orders, thread);
+}
+
+void
+renewal_fini(struct renewal *r)
+{
+    orders_end(&r->orders);
+    build_abandon(r->build);
+    r->build = NULL;
+    r->set = NULL;
+}

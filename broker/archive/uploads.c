@@ -1,0 +1,281 @@
+#include "broker/archive/uploads.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/archive/archiver.h"
+#include "broker/archive/taking.h"
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/state/staging.h"
+
+/* One that nobody waits for is tried again so long after a failure. */
+#define PAUSE_US 10000000
+
+const char *
+uploads_dir(const struct uploads *u)
+{
+    return u->dir;
+}
+
+/* The table */
+
+static struct upload *
+add(struct uploads *u, struct slice name)
+{
+    struct upload *upload = calloc(1, sizeof(*upload));
+
+    if (!upload)
+        return NULL;
+    memcpy(upload->name, name.data, name.size);
+    list_append(&u->list, &upload->node);
+    u->n++;
+    metrics_set(METRIC_UPLOADS_AT_WORK, u->n);
+    return upload;
+}
+
+static void
+drop(struct uploads *u, struct upload *upload)
+{
+    list_remove(&upload->node);
+    u->n--;
+    metrics_set(METRIC_UPLOADS_AT_WORK, u->n);
+    free(upload);
+}
+
+static void
+on_left(const char *name, void *user)
+{
+    struct uploads *u = user;
+    struct upload *upload = add(u, slice_of(name));
+
+    if (!upload)
+        return; /* it is there at the next start */
+    upload->is_whole = true;
+    DIAG(DIAG_INFO, "archive",
+         "the resources of a set that its source had told are taken up again",
+         diag_text("set", name));
+}
+
+enum status
+uploads_init(struct uploads *u, struct registry *registry,
+             struct archiver *archiver, struct problem *why)
+{
+    memset(u, 0, sizeof(*u));
+    u->registry = registry;
+    u->archiver = archiver;
+    snprintf(u->dir, sizeof(u->dir), "%s/uploads",
+             registry_config(registry)->data);
+    pthread_mutex_init(&u->mutex, NULL);
+    list_init(&u->list);
+    return staging_left(u->dir, on_left, u, why);
+}
+
+void
+uploads_fini(struct uploads *u)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &u->list)
+        drop(u, list_entry(node, struct upload, node));
+    pthread_mutex_destroy(&u->mutex);
+}
+
+static bool
+is_at_work(struct uploads *u, struct slice name)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &u->list)
+        if (slice_is(name, list_entry(node, struct upload, node)->name))
+            return true;
+    return false;
+}
+
+enum status
+uploads_begin(struct uploads *u, struct slice name, struct upload **upload,
+              struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&u->mutex);
+    if (is_at_work(u, name)) {
+        rc = problem(why, STATUS_RUNNING,
+                     "the resources of \"%s\" are being told already",
+                     problem_quote(name).text);
+    } else if (u->n >= UPLOADS_MAX) {
+        rc = problem(why, STATUS_BUSY,
+                     "the resources of %u sets are being told already", u->n);
+    } else {
+        *upload = add(u, name);
+        if (!*upload)
+            rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+    }
+    pthread_mutex_unlock(&u->mutex);
+    return rc;
+}
+
+void
+uploads_give_up(struct uploads *u, struct upload *upload)
+{
+    pthread_mutex_lock(&u->mutex);
+    drop(u, upload);
+    pthread_mutex_unlock(&u->mutex);
+}
+
+/* The end of the process: what is whole stays. */
+static const struct upload_outcome ending = {
+    .status = STATUS_STOPPED,
+    .why = {"the broker is ending; what was told is gone on with at its next "
+            "start",
+            0, 0},
+};
+
+void
+uploads_hand_over(struct uploads *u, struct upload *upload,
+                  void (*on_done)(const struct upload_outcome *, void *),
+                  void *user)
+{
+    bool is_ending;
+
+    pthread_mutex_lock(&u->mutex);
+    is_ending = u->is_ending;
+    upload->on_done = on_done;
+    upload->user = user;
+    upload->is_whole = true;
+    if (is_ending)
+        drop(u, upload);
+    pthread_mutex_unlock(&u->mutex);
+    if (is_ending)
+        on_done(&ending, user);
+    else
+        archiver_wake(u->archiver);
+}
+
+/* Archive thread */
+
+/* The next one in turn that can be gone on with; NULL: none. */
+static struct upload *
+next_whole(struct uploads *u)
+{
+    struct list *node, *after;
+    struct upload *found = NULL;
+    int64_t now_us = clock_steady_us();
+
+    pthread_mutex_lock(&u->mutex);
+    list_foreach (node, after, &u->list) {
+        struct upload *upload = list_entry(node, struct upload, node);
+
+        if (!found && upload->is_whole && upload->not_before_us <= now_us)
+            found = upload;
+    }
+    pthread_mutex_unlock(&u->mutex);
+    return found;
+}
+
+/* Is it worth another attempt, with nobody to be told of this one? */
+static bool
+is_to_be_tried_again(const struct upload *upload, enum status rc)
+{
+    return !upload->on_done && (rc == STATUS_BUSY || rc == STATUS_IO ||
+                                rc == STATUS_MEMORY || rc == STATUS_AGAIN);
+}
+
+static void
+tell(const struct upload *upload, const struct upload_outcome *o)
+{
+    if (o->status)
+        DIAG(DIAG_WARNING, "archive",
+             "the resources of a set that its source told were not taken over",
+             diag_text("set", upload->name), diag_text("error", o->why.text));
+    else
+        DIAG(DIAG_INFO, "archive",
+             "a set has the resources that its source told",
+             diag_text("set", upload->name),
+             diag_number("created", o->counts.created),
+             diag_number("updated", o->counts.updated),
+             diag_number("deleted", o->counts.deleted));
+}
+
+/* It has come to an end, well or not. */
+static void
+finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
+{
+    void (*on_done)(const struct upload_outcome *, void *) = upload->on_done;
+    void *user = upload->user;
+
+    if (o->status == STATUS_STOPPED)
+        *o = ending;
+    else
+        tell(upload, o);
+    metrics_add(METRIC_UPLOADS, !o->status);
+    pthread_mutex_lock(&u->mutex);
+    if (is_to_be_tried_again(upload, o->status)) {
+        upload->not_before_us = clock_steady_us() + PAUSE_US;
+        pthread_mutex_unlock(&u->mutex);
+        return;
+    }
+    if (o->status != STATUS_STOPPED)
+        staging_remove(u->dir, upload->name);
+    /* Before anybody is told: who then repeats it does not find it at work. */
+    drop(u, upload);
+    pthread_mutex_unlock(&u->mutex);
+    if (on_done)
+        on_done(o, user);
+}
+
+bool
+uploads_some(struct uploads *u, struct folding *folding)
+{
+    struct upload_outcome outcome = {.status = STATUS_OK};
+    bool is_done = false;
+    enum status rc = STATUS_OK;
+
+    if (!u->taken) {
+        u->taken = next_whole(u);
+        if (!u->taken)
+            return false;
+        rc = taking_open(&u->taking, u->registry, u->dir, u->taken->name,
+                         &outcome.why);
+    }
+    if (!rc)
+        rc = taking_step(u->taking, folding, &is_done, &outcome.why);
+    if (!rc && !is_done)
+        return true;
+    if (u->taking) {
+        struct problem why = outcome.why;
+
+        outcome = *taking_outcome(u->taking);
+        outcome.why = why;
+    }
+    outcome.status = rc;
+    taking_close(u->taking);
+    u->taking = NULL;
+    finish(u, u->taken, &outcome);
+    u->taken = NULL;
+    return true;
+}
+
+void
+uploads_end(struct uploads *u)
+{
+    struct list *node, *after;
+
+    taking_close(u->taking);
+    u->taking = NULL;
+    u->taken = NULL;
+    pthread_mutex_lock(&u->mutex);
+    u->is_ending = true;
+    list_foreach (node, after, &u->list) {
+        struct upload *upload = list_entry(node, struct upload, node);
+
+        if (!upload->is_whole)
+            continue; /* its request ends it */
+        if (upload->on_done)
+            upload->on_done(&ending, upload->user);
+        drop(u, upload);
+    }
+    pthread_mutex_unlock(&u->mutex);
+}

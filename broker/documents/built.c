@@ -1,0 +1,135 @@
+#include "broker/documents/built.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/base/zfile.h"
+#include "broker/sets/links.h"
+
+/* The document that is in the file; the file is its bodies' then. */
+static enum status
+open_zfile(int fd, struct document *document, struct problem *why)
+{
+    struct zfile zfile;
+    enum status rc = zfile_look(fd, &zfile, why);
+    int gzip_fd = rc ? -1 : dup(fd);
+
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    *document = (struct document){
+        .tag = zfile.digest,
+        .modified_us = DATETIME_NONE,
+        .may_be_packed = true,
+    };
+    rc = zfile_body(fd, &document->body, why);
+    if (rc)
+        close(fd);
+    if (gzip_fd >= 0)
+        document->gzip = body_of_file(gzip_fd, zfile.packed);
+    if (gzip_fd >= 0 && !document->gzip)
+        close(gzip_fd);
+    if (rc)
+        document_close(document);
+    return rc;
+}
+
+enum status
+built_open(const struct document_wish *wish, uint64_t number,
+           enum generation_file file, uint64_t part, struct document *document,
+           struct problem *why)
+{
+    int fd = -1;
+    enum status rc = generation_open(wish->registry, wish->set, wish->kind,
+                                     number, file, part, &fd, why);
+
+    return rc ? rc : open_zfile(fd, document, why);
+}
+
+/* Its bytes are too many to be read for that. The time is when they were
+ * written: a data directory that was put back to an earlier day may have
+ * another package under this number by now. */
+static void
+tag_package(struct digest *tag, const struct document_wish *wish,
+            uint64_t number, uint64_t part, const struct stat *st)
+{
+    char text[256];
+    int n =
+        snprintf(text, sizeof(text), "%s %s %" PRIu64 " %" PRIu64 " %jd %jd",
+                 wish->head.epoch, links_kinds[wish->kind].folder, number, part,
+                 (intmax_t)st->st_size, (intmax_t)st->st_mtim.tv_sec);
+
+    digest_start(tag, (struct slice){text, (size_t)n});
+}
+
+enum status
+built_open_package(const struct document_wish *wish, uint64_t number,
+                   uint64_t part, struct document *document,
+                   struct problem *why)
+{
+    struct stat st;
+    int fd = -1;
+    enum status rc =
+        generation_open(wish->registry, wish->set, wish->kind, number,
+                        GENERATION_PACKAGE, part, &fd, why);
+
+    if (rc)
+        return rc;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return problem(why, STATUS_IO, "the package cannot be read");
+    }
+    *document = (struct document){
+        .body = body_of_file(fd, (uint64_t)st.st_size),
+        .modified_us = DATETIME_NONE,
+    };
+    if (!document->body) {
+        close(fd);
+        return problem(why, STATUS_MEMORY, "no memory for a package");
+    }
+    tag_package(&document->tag, wish, number, part, &st);
+    return STATUS_OK;
+}
+
+bool
+built_has(const struct document_wish *wish, uint64_t number, uint64_t part)
+{
+    int fd;
+
+    if (generation_open(wish->registry, wish->set, wish->kind, number,
+                        GENERATION_DOCUMENT, part, &fd, NULL))
+        return false;
+    close(fd);
+    return true;
+}
+
+int64_t
+built_since(const struct document_wish *wish)
+{
+    int64_t us = wish->head.generations[wish->kind].current.completed_us;
+
+    return (us / 1000000 + 1) * 1000000;
+}
+
+enum status
+built_none(const struct document_wish *wish, struct problem *why)
+{
+    return problem(why, STATUS_NOT_FOUND, "no %s of this set was built yet",
+                   links_kinds[wish->kind].title);
+}
+
+enum status
+built_check(const struct document_wish *wish, struct problem *why)
+{
+    const char *title = links_kinds[wish->kind].title;
+
+    if (wish->number > wish->head.generations[wish->kind].last ||
+        wish->number < wish->head.start_list)
+        return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
+    return built_has(wish, wish->number, 1)
+               ? STATUS_OK
+               : problem(why, STATUS_GONE, "this %s is no longer kept", title);
+}

@@ -1,0 +1,140 @@
+/*
+ * resourcelist.c - Resource Lists and their indexes: of the current generation,
+ * and of each that is kept (R-080 to R-095).
+ *
+ * All of them are files (built.h); a page for people, and one without anything
+ * of ResourceSync, are made of these.
+ */
+#include "broker/documents/built.h"
+#include "broker/documents/rendering.h"
+
+static enum status
+open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
+          struct document *document, struct problem *why)
+{
+    return built_open(wish, generation, GENERATION_DOCUMENT, part, document,
+                      why);
+}
+
+/* Read once to be measured, then again. */
+static enum status
+open_plain(const struct document_wish *wish, uint64_t generation, uint64_t part,
+           struct document *document, struct problem *why)
+{
+    uint64_t size;
+    enum status rc = open_part(wish, generation, part, document, why);
+
+    if (rc)
+        return rc;
+    rc = rendering_plain_size(document, &size, why);
+    document_close(document);
+    if (!rc)
+        rc = open_part(wish, generation, part, document, why);
+    if (rc)
+        return rc;
+    rc = rendering_plain(document, size, why);
+    if (rc)
+        document_close(document);
+    return rc;
+}
+
+static enum status
+open_page(const struct document_wish *wish, uint64_t generation, uint64_t part,
+          struct document *document, struct problem *why)
+{
+    const struct rendering_page page = {
+        .wish = wish,
+        .generation = generation,
+        .part = part,
+        .has_next =
+            part != GENERATION_INDEX && built_has(wish, generation, part + 1),
+        .has_several = built_has(wish, generation, GENERATION_INDEX),
+    };
+    enum status rc = open_part(wish, generation, part, document, why);
+
+    if (rc)
+        return rc;
+    rc = rendering_html(document, &page, why);
+    if (rc)
+        document_close(document);
+    return rc;
+}
+
+static enum status
+open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
+          struct document *document, struct problem *why)
+{
+    switch (wish->form) {
+    case DOCUMENT_PLAIN:
+        return open_plain(wish, generation, part, document, why);
+    case DOCUMENT_HTML:
+        return open_page(wish, generation, part, document, why);
+    case DOCUMENT_XML:
+        break;
+    }
+    return open_part(wish, generation, part, document, why);
+}
+
+/* At the address of the capability: the list itself, or the index of its parts
+ * (R-090). */
+enum status
+resourcelist_current_open(const struct document_wish *wish,
+                          struct document *document, struct problem *why)
+{
+    const struct generation *current =
+        &wish->head.generations[wish->kind].current;
+    enum status rc;
+
+    if (current->number == 0)
+        return built_none(wish, why);
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    rc = open_form(wish, current->number,
+                   current->parts > 1 ? GENERATION_INDEX : 1, document, why);
+    if (rc == STATUS_NOT_FOUND && !built_has(wish, current->number, 1))
+        rc = problem(why, STATUS_IO, "the Resource List is not on the disk");
+    if (!rc)
+        document->modified_us = built_since(wish);
+    return rc;
+}
+
+/* One that stays what it is for as long as it is there. */
+static enum status
+open_kept(const struct document_wish *wish, uint64_t part,
+          struct document *document, struct problem *why)
+{
+    enum status rc = open_form(wish, wish->number, part, document, why);
+
+    if (!rc)
+        document->is_final = wish->form != DOCUMENT_HTML;
+    return rc;
+}
+
+enum status
+resourcelist_part_open(const struct document_wish *wish,
+                       struct document *document, struct problem *why)
+{
+    enum status rc;
+
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    rc = built_check(wish, why);
+    return rc ? rc : open_kept(wish, wish->last, document, why);
+}
+
+/* A generation: its index, or the one list that it is. */
+enum status
+resourcelist_generation_open(const struct document_wish *wish,
+                             struct document *document, struct problem *why)
+{
+    bool has_index;
+    enum status rc;
+
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    rc = built_check(wish, why);
+    if (rc)
+        return rc;
+    has_index = built_has(wish, wish->number, GENERATION_INDEX);
+    return open_kept(wish, has_index ? GENERATION_INDEX : 1, document, why);
+}

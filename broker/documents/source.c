@@ -1,0 +1,298 @@
+/*
+ * source.c - the Source Description: one entry per set, or the index of several
+ * (descriptions.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/documents/documents.h"
+#include "broker/documents/pieces.h"
+#include "broker/sets/descriptions.h"
+#include "broker/sets/links.h"
+#include "proto/document.h"
+#include "proto/vocab.h"
+
+/* Sets that exist when a document is opened. A set's struct lives as long as
+ * the registry. */
+struct picked {
+    uint64_t from, upto; /* numbers of those that are wanted */
+    struct set **sets;
+    size_t n, capacity;
+    bool failed; /* no memory for all of them */
+};
+
+static bool
+pick(struct set *set, const struct head *head, void *user)
+{
+    struct picked *p = user;
+    uint64_t number = log_set_number(set->log);
+
+    (void)head;
+    if (number < p->from || number > p->upto)
+        return true;
+    if (p->n == p->capacity) {
+        size_t n = p->capacity ? p->capacity * 2 : 64;
+        struct set **sets = realloc(p->sets, n * sizeof(*sets));
+
+        p->failed = !sets;
+        if (!sets)
+            return false;
+        p->sets = sets;
+        p->capacity = n;
+    }
+    p->sets[p->n++] = set;
+    return true;
+}
+
+/* One that names sets */
+
+struct description {
+    struct pieces pieces;
+    const char *public_url;
+    struct picked picked;
+    size_t next;
+    uint64_t left;       /* bytes of the entries still to come */
+    struct digest proof; /* becomes the tag when the last was written */
+    struct digest tag;
+    bool is_ended; /* the footer was written */
+};
+
+static void
+write_set(struct buf *text, const char *public_url, const struct set *set)
+{
+    struct link_text loc =
+        link_to(public_url, LINK_CAPABILITYLIST, set->name, NULL, 0);
+    struct link_text about = registry_described_by(set);
+    const struct document_link describedby = {"describedby", link_slice(&about),
+                                              NULL};
+    struct document_entry entry = {
+        .loc = link_slice(&loc),
+        .has_capability = 1,
+        .capability = CAP_CAPABILITYLIST,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .links = &describedby,
+        .n_links = about.size > 0,
+    };
+
+    document_entry(text, DOCUMENT_URLSET, &entry);
+}
+
+/* Appends the entry of a set, and adds it to the digest of all. */
+static struct slice
+add_entry(struct description *d, const struct set *set, struct digest *all)
+{
+    struct buf *text = &d->pieces.text;
+    size_t before = text->size;
+    struct slice entry;
+
+    write_set(text, d->public_url, set);
+    entry = (struct slice){text->data + before, text->size - before};
+    digest_add(all, entry);
+    return entry;
+}
+
+/* What is told of a set may be told otherwise, or the set removed, while
+ * somebody reads slowly. Then the bytes are not those that were measured and
+ * tagged: the answer is cut off, and asked for again. */
+static enum status
+fill(struct pieces *pieces)
+{
+    struct description *d = (struct description *)(void *)pieces;
+    size_t end = d->picked.n - d->next < PIECES_STEP ? d->picked.n
+                                                     : d->next + PIECES_STEP;
+
+    if (d->next == d->picked.n) {
+        if (memcmp(&d->proof, &d->tag, sizeof(d->tag)))
+            return STATUS_GONE;
+        if (!d->is_ended)
+            document_footer(&pieces->text, DOCUMENT_URLSET);
+        d->is_ended = true;
+        return STATUS_OK;
+    }
+    while (d->next < end) {
+        struct slice entry = add_entry(d, d->picked.sets[d->next++], &d->proof);
+
+        if (entry.size > d->left)
+            return STATUS_GONE;
+        d->left -= entry.size;
+    }
+    return STATUS_OK;
+}
+
+static void
+description_free(struct pieces *pieces)
+{
+    struct description *d = (struct description *)(void *)pieces;
+
+    free(d->picked.sets);
+    free(d);
+}
+
+/* The landing page tells people of the Source (R-045). `index`: the one that it
+ * is under; or NULL. */
+static void
+write_head(struct buf *text, enum document_root root,
+           const struct document_wish *wish, const struct link_text *index)
+{
+    struct link_text about = link_to(registry_public_url(wish->registry),
+                                     LINK_LANDING, NULL, NULL, 0);
+    struct document_link links[2] = {{"describedby", link_slice(&about), NULL}};
+    struct document_head head = {
+        .root = root,
+        .capability = CAP_DESCRIPTION,
+        .links = links,
+        .n_links = 1,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+    };
+
+    if (index)
+        links[head.n_links++] =
+            (struct document_link){"index", link_slice(index), NULL};
+    document_header(text, &head);
+}
+
+static enum status
+no_part(struct problem *why)
+{
+    return problem(why, STATUS_NOT_FOUND,
+                   "there is no Source Description with these sets");
+}
+
+/* One entry per set (R-042, R-044, R-046), of those with the numbers `from` to
+ * `upto`. */
+static enum status
+open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
+          const struct link_text *index, struct document *document,
+          struct problem *why)
+{
+    struct description *d;
+    struct buf *text;
+    size_t header;
+
+    d = calloc(1, sizeof(*d));
+    if (!d)
+        return problem(why, STATUS_MEMORY, "no memory for a document");
+    text = &d->pieces.text;
+    pieces_init(&d->pieces, fill, description_free, false);
+    d->public_url = registry_public_url(wish->registry);
+    d->picked = (struct picked){.from = from, .upto = upto};
+    registry_each(wish->registry, pick, &d->picked);
+    if (d->picked.n == 0 && upto != UINT64_MAX) {
+        d->pieces.body.free(&d->pieces.body);
+        return no_part(why);
+    }
+    write_head(text, DOCUMENT_URLSET, wish, index);
+    header = text->size;
+    digest_start(&d->proof, buf_slice(text));
+    d->tag = d->proof;
+    for (size_t i = 0; i < d->picked.n; i++) { /* written once to be measured */
+        d->left += add_entry(d, d->picked.sets[i], &d->tag).size;
+        text->size = header;
+    }
+    d->pieces.body.size =
+        header + d->left + document_footer_of(DOCUMENT_URLSET).size;
+    if (d->picked.failed || text->failed) {
+        d->pieces.body.free(&d->pieces.body);
+        return problem(why, STATUS_MEMORY, "no memory for a document");
+    }
+    *document = (struct document){
+        .body = &d->pieces.body,
+        .tag = d->tag,
+        .modified_us = DATETIME_NONE,
+    };
+    return STATUS_OK;
+}
+
+/* The index */
+
+static int
+by_number(const void *a, const void *b)
+{
+    const struct set *const *one = a, *const *other = b;
+    uint64_t n = log_set_number((*one)->log), m = log_set_number((*other)->log);
+
+    return (n > m) - (n < m);
+}
+
+/* The parts in which there is a set, in order. */
+static void
+write_parts(struct buf *text, const struct document_wish *wish,
+            const struct parts *parts, struct picked *picked)
+{
+    uint64_t end = 0;
+
+    qsort(picked->sets, picked->n, sizeof(struct set *), by_number);
+    for (size_t i = 0; i < picked->n; i++) {
+        uint64_t number = log_set_number(picked->sets[i]->log);
+        struct link_text loc = descriptions_part(wish->registry, parts, number);
+        struct document_entry entry = {
+            .loc = link_slice(&loc),
+            .has_capability = 1,
+            .capability = CAP_DESCRIPTION,
+            .from_us = DATETIME_NONE,
+            .until_us = DATETIME_NONE,
+        };
+
+        if (number <= end)
+            continue;
+        end = parts_begin(parts, number) + parts->size - 1;
+        document_entry(text, DOCUMENT_SITEMAPINDEX, &entry);
+    }
+}
+
+static enum status
+open_index(const struct document_wish *wish, const struct parts *parts,
+           struct document *document, struct problem *why)
+{
+    struct picked picked = {.upto = UINT64_MAX};
+    struct buf text;
+    enum status rc;
+
+    buf_init(&text, DOCUMENT_BYTES_MAX);
+    registry_each(wish->registry, pick, &picked);
+    write_head(&text, DOCUMENT_SITEMAPINDEX, wish, NULL);
+    if (picked.n > 0)
+        write_parts(&text, wish, parts, &picked);
+    document_footer(&text, DOCUMENT_SITEMAPINDEX);
+    text.failed = text.failed || picked.failed;
+    rc = document_of_text(document, &text, why);
+    buf_fini(&text);
+    free(picked.sets);
+    return rc;
+}
+
+enum status
+source_open(const struct document_wish *wish, struct document *document,
+            struct problem *why)
+{
+    struct parts parts;
+
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN; /* no disk is read, but there may be many sets */
+    parts = descriptions_now(wish->registry);
+    return parts.has_index
+               ? open_index(wish, &parts, document, why)
+               : open_sets(wish, 0, UINT64_MAX, NULL, document, why);
+}
+
+/* `number` to `wish->last` are a part if they begin where one of this size
+ * does: so that few addresses name the same sets. */
+enum status
+source_part_open(const struct document_wish *wish, struct document *document,
+                 struct problem *why)
+{
+    uint64_t size = wish->last - wish->number + 1;
+    struct link_text index = link_to(registry_public_url(wish->registry),
+                                     LINK_DESCRIPTION, NULL, NULL, 0);
+
+    if (wish->last < wish->number || size > DESCRIPTION_SETS_MAX ||
+        (wish->number - 1) % size != 0)
+        return no_part(why);
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    return open_sets(wish, wish->number, wish->last,
+                     descriptions_now(wish->registry).has_index ? &index : NULL,
+                     document, why);
+}

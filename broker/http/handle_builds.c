@@ -1,0 +1,182 @@
+/*
+ * handle_builds.c - builds the Resource List or the Resource Dump of a set on
+ * demand.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/archive/renewal.h"
+#include "broker/base/clock.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+#include "broker/sets/links.h"
+#include "proto/json.h"
+#include "proto/position.h"
+
+/* Who asks is answered at the latest then. */
+#define ANSWER_US 10000000
+
+struct building {
+    struct renewal_order order;
+    struct task task;
+    struct ticket ticket;
+    struct archiver *archiver;
+    char epoch[EPOCH_SIZE + 1];
+};
+
+static void
+add_link(struct buf *to, const char *name, struct link_text link)
+{
+    buf_add_format(to, ",\"%s\":", name);
+    json_string(to, link_slice(&link));
+}
+
+/* {"set":"demo","generation":7,"position":"k3v9x2mq-41","resources":12,
+ *  "list":"http://.../resourcelist/000000000007.xml",
+ *  "current":"http://.../resourcelist.xml"}; of a dump "dump" and "packages"
+ * besides; of one that is not ready yet only set and current. */
+static void
+answer_built(struct request *rq, const struct building *b)
+{
+    const struct generation *g = &b->order.generation;
+    const struct set *set = b->order.set;
+    const char *url = registry_public_url(set->registry);
+    bool is_ready = b->order.status == STATUS_OK;
+    struct link_text current = link_to_current(url, set->name, b->order.kind);
+    char position[POSITION_MAX];
+    struct response r;
+    struct buf text;
+
+    buf_init(&text, 8192);
+    BUF_ADD(&text, "{\"set\":");
+    json_string(&text, slice_of(set->name));
+    if (is_ready) {
+        position_write(position, b->epoch, g->seq);
+        buf_add_format(&text,
+                       ",\"generation\":%" PRIu64
+                       ",\"position\":\"%s\",\"resources\":%" PRIu64,
+                       g->number, position, g->n);
+        if (g->kind == GENERATION_RESOURCEDUMP)
+            buf_add_format(&text, ",\"packages\":%" PRIu64, g->parts);
+        add_link(&text, g->kind == GENERATION_RESOURCEDUMP ? "dump" : "list",
+                 link_to_generation(url, set->name, g->kind, g->number));
+    }
+    add_link(&text, "current", current);
+    BUF_ADD(&text, "}\n");
+    response_init(&r, is_ready ? 200 : 202, "application/json");
+    r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    buf_fini(&text);
+}
+
+/* 409: {..., "missing":3}. It may come, and the same request again asks for it;
+ * when, nobody knows: no Retry-After. */
+static void
+answer_incomplete(struct request *rq, const struct renewal_order *order)
+{
+    struct response r;
+    char members[64];
+
+    snprintf(members, sizeof(members), ",\"missing\":%" PRIu64, order->missing);
+    response_init(&r, 409, NULL);
+    response_answer_problem(rq, &r, &order->why, members);
+}
+
+static void
+on_answered(struct task *task)
+{
+    struct building *b = list_entry(task, struct building, task);
+    struct request *rq = ticket_request(b->ticket);
+    enum status rc = b->order.status;
+
+    if (rq && rc == STATUS_NOT_FOUND)
+        answer_incomplete(rq, &b->order);
+    else if (rq && rc && rc != STATUS_AGAIN)
+        routes_answer_failure(rq, rc, &b->order.why, NULL, NULL);
+    else if (rq)
+        answer_built(rq, b);
+    free(b);
+}
+
+/* Archive thread. */
+static void
+on_done(struct renewal_order *order)
+{
+    struct building *b = list_entry(order, struct building, order);
+
+    service_post(b->ticket.service, &b->task);
+}
+
+/* What was committed before this moment is in what is answered. */
+static void
+on_end(struct request *rq)
+{
+    struct building *b = request_user(rq);
+    struct problem why = {""};
+    struct head head;
+
+    log_head(b->order.set->log, &head);
+    memcpy(b->epoch, head.epoch, sizeof(b->epoch));
+    b->order.wanted = head.last;
+    b->order.until_us = clock_steady_us() + ANSWER_US;
+    request_set_user(rq, NULL); /* the archive's now: nobody here frees it */
+    if (archiver_order(b->archiver, &b->order)) {
+        free(b);
+        problem_set(&why, "the broker is ending");
+        routes_answer_failure(rq, STATUS_STOPPED, &why, NULL, NULL);
+    }
+}
+
+static void
+on_gone(struct request *rq)
+{
+    free(request_user(rq));
+}
+
+static const struct request_handlers handlers = {
+    .on_data = routes_ignore_data,
+    .on_end = on_end,
+    .on_gone = on_gone,
+};
+
+static void
+post(struct http *http, struct request *rq, const struct holes *holes,
+     enum generation_kind kind)
+{
+    struct set *set = routes_set_of_nothing(
+        http, rq, holes->name,
+        "to build a list or a dump needs no body to speak of");
+    struct building *b;
+
+    if (!set)
+        return;
+    b = calloc(1, sizeof(*b));
+    if (!b) {
+        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        return;
+    }
+    b->archiver = http->archiver;
+    b->ticket = request_ticket(rq);
+    b->task.run = on_answered;
+    b->order.set = set;
+    b->order.kind = kind;
+    b->order.done = on_done;
+    request_set_user(rq, b);
+    request_receive(rq, &handlers);
+}
+
+void
+handle_resourcelist_post(struct http *http, struct request *rq,
+                         const struct holes *holes)
+{
+    post(http, rq, holes, GENERATION_RESOURCELIST);
+}
+
+void
+handle_resourcedump_post(struct http *http, struct request *rq,
+                         const struct holes *holes)
+{
+    post(http, rq, holes, GENERATION_RESOURCEDUMP);
+}

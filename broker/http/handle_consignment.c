@@ -1,0 +1,333 @@
+/*
+ * handle_consignment.c - POST changes with their content: multipart/related.
+ */
+#include <stdlib.h>
+
+#include "broker/archive/archiver.h"
+#include "broker/archive/consignment.h"
+#include "broker/base/metrics.h"
+#include "broker/http/posted.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+
+/* Handed to the worker pool at once. */
+#define BLOCK_BYTES ((size_t)512 << 10)
+
+/* What was read of the connection while it was to be paused comes on top. */
+#define BLOCK_MAX ((size_t)4 << 20)
+
+/* Taken of the budget for posts: two blocks. */
+#define HELD (2 * BLOCK_BYTES + ((size_t)256 << 10))
+
+/*
+ * One block is read by a worker, which writes it to the disk, while the next
+ * one arrives; when that is full, too, the connection is not read on:
+ *
+ *    on_data --> arrived --(full, or all)--> job: consignment_feed
+ *       ^            |                             |
+ *       |        (full: pause)                     |
+ *       +------------------(resume)----------------+
+ *
+ *    on_end --> last job: consignment_end --> the log --> on_answered
+ *
+ * Whatever goes wrong before the log has it ends in a job that takes it off the
+ * disk, then the answer, so that nothing is left when the client hears of it.
+ * What has arrived whole is kept also if the connection breaks meanwhile. `rq`
+ * is NULL when that is gone.
+ */
+struct consigning {
+    struct http *http;
+    struct service *service;
+    struct request *rq;
+    struct ticket ticket;
+    struct task task;
+    struct job job;
+    struct consignment *consignment;
+    struct buf arrived;
+    bool is_reserved;
+    bool is_out;   /* the job is */
+    bool is_whole; /* the body has arrived */
+    bool is_over;  /* it comes to nothing: `rc`, `why` */
+
+    /* The job's, while it is out */
+    struct buf block;
+    bool is_last;
+    enum status rc;
+    struct problem why;
+};
+
+static void
+consigning_free(struct consigning *c)
+{
+    if (!c)
+        return;
+    consignment_discard(c->consignment);
+    if (c->is_reserved)
+        budgets_release(registry_budgets(c->http->registry), BUDGET_POSTS,
+                        HELD);
+    buf_fini(&c->arrived);
+    buf_fini(&c->block);
+    free(c);
+}
+
+/* Coming to nothing */
+
+static void
+discard_work(struct job *job)
+{
+    struct consigning *c = list_entry(job, struct consigning, job);
+
+    consignment_discard(c->consignment);
+    c->consignment = NULL;
+}
+
+static void
+discard_done(struct job *job)
+{
+    struct consigning *c = list_entry(job, struct consigning, job);
+    struct request *rq = c->rq;
+
+    if (rq) {
+        posted_count_rejected(c->rc);
+        request_set_user(rq, NULL);
+        request_resume(rq); /* the rest of the body is drained */
+        routes_answer_failure(rq, c->rc, &c->why, NULL, NULL);
+    }
+    consigning_free(c);
+}
+
+/* Nothing of it is out. */
+static void
+discard(struct consigning *c)
+{
+    c->is_over = c->is_out = true;
+    c->job.work = discard_work;
+    c->job.done = discard_done;
+    service_work(c->service, &c->job);
+}
+
+static void
+refuse(struct consigning *c, enum status rc, const struct problem *why)
+{
+    c->rc = rc;
+    c->why = *why;
+    discard(c);
+}
+
+/* The log's turn */
+
+/* Service thread: the log has answered. */
+static void
+on_answered(struct task *task)
+{
+    struct consigning *c = list_entry(task, struct consigning, task);
+    struct request *rq = c->ticket.service ? ticket_request(c->ticket) : NULL;
+
+    if (rq)
+        request_set_user(rq, NULL);
+    posted_answer(rq, consignment_ingest(c->consignment));
+    consigning_free(c);
+}
+
+/* Log thread. */
+static void
+on_committed(struct ingest *ingest, void *user)
+{
+    struct consigning *c = user;
+
+    (void)ingest;
+    service_post(c->service, &c->task);
+}
+
+/* It is whole and on the disk. Nobody here frees it from now on. */
+static void
+commit(struct consigning *c)
+{
+    struct request *rq = c->rq;
+    struct problem why = {""};
+    enum status rc;
+
+    c->task.run = on_answered;
+    if (rq) {
+        c->ticket = request_ticket(rq);
+        request_set_user(rq, NULL);
+    }
+    rc = consignment_commit(c->consignment, on_committed, c, &why);
+    if (rc) {
+        if (rq)
+            request_set_user(rq, c);
+        refuse(c, rc, &why);
+    } else {
+        log_wake(registry_log(c->http->registry));
+    }
+}
+
+/* Reading */
+
+static void
+read_work(struct job *job)
+{
+    struct consigning *c = list_entry(job, struct consigning, job);
+
+    c->rc = consignment_feed(c->consignment, buf_slice(&c->block), &c->why);
+    if (!c->rc && c->is_last)
+        c->rc = consignment_end(c->consignment, &c->why);
+}
+
+static void go_on(struct consigning *c);
+
+static void
+read_done(struct job *job)
+{
+    struct consigning *c = list_entry(job, struct consigning, job);
+
+    c->is_out = false;
+    buf_clear(&c->block);
+    if (c->rc || c->is_over)
+        discard(c);
+    else if (c->is_last)
+        commit(c);
+    else
+        go_on(c);
+}
+
+/* What is next, while nothing is out? */
+static void
+go_on(struct consigning *c)
+{
+    struct problem why = {"the broker has no memory left"};
+
+    if (c->arrived.failed) {
+        refuse(c, STATUS_BUSY, &why);
+    } else if (c->is_whole || c->arrived.size >= BLOCK_BYTES) {
+        struct buf empty = c->block;
+
+        c->block = c->arrived;
+        c->arrived = empty;
+        c->is_last = c->is_whole;
+        c->is_out = true;
+        c->job.work = read_work;
+        c->job.done = read_done;
+        if (c->rq)
+            request_resume(c->rq);
+        service_work(c->service, &c->job);
+    }
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct consigning *c = request_user(rq);
+
+    if (c->is_over)
+        return;
+    buf_add_slice(&c->arrived, bytes);
+    if (!c->is_out)
+        go_on(c);
+    else if (c->arrived.size >= BLOCK_BYTES)
+        request_pause(rq);
+}
+
+static void
+on_end(struct request *rq)
+{
+    struct consigning *c = request_user(rq);
+
+    c->is_whole = true;
+    if (!c->is_out)
+        go_on(c);
+}
+
+static void
+on_gone(struct request *rq)
+{
+    struct consigning *c = request_user(rq);
+
+    if (!c)
+        return; /* the log's */
+    c->rq = NULL;
+    if (c->is_whole && !c->is_over)
+        return; /* it goes on all the same */
+    if (!c->is_over)
+        metrics_add(METRIC_POSTS_INCOMPLETE, 1);
+    c->is_over = true;
+    if (!c->is_out)
+        discard(c);
+}
+
+static const struct request_handlers handlers = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gone = on_gone,
+};
+
+/* What comes is streamed as it is, and mostly bytes that are compressed. */
+static enum status
+check_coding(struct request *rq, const char **allow, struct problem *why)
+{
+    struct slice coding;
+
+    if (!request_header(rq, "content-encoding", &coding) ||
+        slice_is_word(coding, "identity"))
+        return STATUS_OK;
+    *allow = "identity";
+    return problem(why, STATUS_UNSUPPORTED,
+                   "multipart/related is read without a Content-Encoding, not "
+                   "in \"%s\"",
+                   problem_quote(coding).text);
+}
+
+static enum status
+begin(struct consigning *c, struct request *rq, struct slice name,
+      const char **allow, struct problem *why)
+{
+    struct registry *registry = c->http->registry;
+    struct slice type = {NULL, 0};
+    struct key key;
+    enum status rc = posted_check_publisher(rq, why);
+
+    request_header(rq, "content-type", &type);
+    if (!rc)
+        rc = check_coding(rq, allow, why);
+    if (!rc)
+        rc = posted_key(rq, &key, why);
+    if (!rc)
+        rc = consignment_begin(&c->consignment, registry,
+                               archiver_contents(c->http->archiver), name, type,
+                               request_content_length(rq), why);
+    if (rc)
+        return rc;
+    consignment_set_key(c->consignment, &key);
+    c->is_reserved =
+        budgets_reserve(registry_budgets(registry), BUDGET_POSTS, HELD);
+    return c->is_reserved ? STATUS_OK
+                          : problem(why, STATUS_BUSY,
+                                    "too much is being posted at the moment");
+}
+
+void
+handle_consignment_post(struct http *http, struct request *rq,
+                        const struct holes *holes)
+{
+    struct consigning *c = calloc(1, sizeof(*c));
+    struct problem why = {"the broker has no memory left"};
+    const char *allow = NULL;
+    enum status rc = STATUS_BUSY;
+
+    if (c) {
+        c->http = http;
+        c->service = request_service(rq);
+        c->rq = rq;
+        buf_init(&c->arrived, BLOCK_MAX);
+        buf_init(&c->block, BLOCK_MAX);
+        rc = begin(c, rq, holes->name, &allow, &why);
+    }
+    if (rc) {
+        posted_count_rejected(rc);
+        consigning_free(c);
+        request_answer_problem(rq, response_status_of(rc), &why, allow, NULL);
+        return;
+    }
+    request_set_user(rq, c);
+    request_receive(rq, &handlers);
+}

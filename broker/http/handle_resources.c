@@ -1,0 +1,576 @@
+/*
+ * handle_resources.c - PUT resources: a source tells all that it has.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/archive/archiver.h"
+#include "broker/archive/checking.h"
+#include "broker/archive/uploads.h"
+#include "broker/base/metrics.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+#include "broker/sets/alter.h"
+#include "broker/sets/decoding.h"
+#include "broker/state/staging.h"
+#include "proto/json.h"
+#include "proto/number.h"
+
+/* So much is gathered in memory, and then written at once. */
+#define BLOCK_BYTES ((size_t)2 << 20)
+
+/* What comes of one piece of the body: more than that. */
+#define BLOCK_MAX ((size_t)16 << 20)
+
+/* What was read of the connection while a block is written: more than that. */
+#define WAITING_MAX ((size_t)4 << 20)
+
+/* Taken of the budget for posts: a block and its keys, the parser. */
+#define HELD ((size_t)6 << 20)
+
+/*
+ * The body is read here, entry by entry, into a block in memory; a full one is
+ * written by the worker pool, and as long as that takes the connection is not
+ * read on:
+ *
+ *    on_data --> decode --> block --(full: pause)--> job: staging_add
+ *       ^                                                 |
+ *       +----------------(resume)-------------------------+
+ *
+ *    on_end --> job: staging_finish --> the archive thread --> on_answered
+ *
+ * Whatever goes wrong before the archive thread has it ends in a job that takes
+ * it off the disk, then the answer, so that nothing is left when the client
+ * hears of it. `rq` is NULL when the connection is gone.
+ */
+struct putting {
+    struct http *http;
+    char name[SET_NAME_MAX + 1];
+    struct service *service;
+    struct request *rq;
+    struct ticket ticket;
+    struct task task;
+    struct job job;
+    bool is_out;   /* task or job are */
+    bool is_whole; /* the body has arrived */
+    bool is_over;  /* it comes to nothing: `rc`, `why` */
+
+    struct upload *upload;
+    struct staging_about about;
+    struct reader *reader;
+    struct decoding decoding;
+    struct block block;
+    struct buf waiting;
+    bool is_reserved;
+
+    /* Of a set that keeps content inline, and has to have what is told */
+    bool is_inline;
+    struct buf digests; /* of the block's resources */
+
+    /* The job's, while it is out */
+    uint64_t n_checked;
+    struct content_claim *claim; /* then the archive thread's */
+    struct staging *staging;
+    bool is_last;
+    enum status rc;
+    struct problem why;
+
+    struct upload_outcome outcome;
+};
+
+static void go_on(struct putting *p);
+
+static void
+putting_free(struct putting *p)
+{
+    decoding_fini(&p->decoding);
+    reader_free(p->reader);
+    contents_end(p->claim, 0);
+    buf_fini(&p->digests);
+    block_fini(&p->block);
+    buf_fini(&p->waiting);
+    if (p->is_reserved)
+        budgets_release(registry_budgets(p->http->registry), BUDGET_POSTS,
+                        HELD);
+    free(p);
+}
+
+/* Coming to nothing */
+
+static void
+count_rejected(unsigned status)
+{
+    metrics_add_label(METRIC_UPLOADS_REJECTED, metrics_code(status), 1);
+}
+
+static void
+discard_work(struct job *job)
+{
+    struct putting *p = list_entry(job, struct putting, job);
+
+    staging_discard(p->staging);
+    p->staging = NULL;
+}
+
+static void
+discard_done(struct job *job)
+{
+    struct putting *p = list_entry(job, struct putting, job);
+    struct request *rq = p->rq;
+
+    uploads_give_up(archiver_uploads(p->http->archiver), p->upload);
+    if (rq) {
+        request_set_user(rq, NULL);
+        request_resume(rq); /* the rest of the body is drained */
+        count_rejected(response_status_of(p->rc));
+        routes_answer_failure(rq, p->rc, &p->why, NULL, NULL);
+    }
+    putting_free(p);
+}
+
+/* Nothing of it is out. */
+static void
+discard(struct putting *p)
+{
+    p->is_over = p->is_out = true;
+    p->job.work = discard_work;
+    p->job.done = discard_done;
+    service_work(p->service, &p->job);
+}
+
+static void
+refuse(struct putting *p, enum status rc, const struct problem *why)
+{
+    p->rc = rc;
+    p->why = *why;
+    discard(p);
+}
+
+/* The archive's answer */
+
+static void
+answer_told(struct request *rq, const char *set, const struct upload_outcome *o)
+{
+    char position[POSITION_MAX] = "";
+    struct response r;
+    struct buf text;
+
+    if (o->epoch[0])
+        position_write(position, o->epoch, o->last ? o->last : o->head);
+    buf_init(&text, 4096);
+    BUF_ADD(&text, "{\"set\":");
+    json_string(&text, slice_of(set));
+    buf_add_format(&text,
+                   ",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
+                   ",\"deleted\":%" PRIu64 ",\"unchanged\":%" PRIu64
+                   ",\"newer\":%" PRIu64,
+                   o->counts.created, o->counts.updated, o->counts.deleted,
+                   o->counts.unchanged, o->counts.newer);
+    if (o->last)
+        buf_add_format(&text, ",\"first\":%" PRIu64 ",\"last\":%" PRIu64,
+                       o->first, o->last);
+    else
+        BUF_ADD(&text, ",\"first\":null,\"last\":null");
+    if (position[0])
+        buf_add_format(&text, ",\"position\":\"%s\"}\n", position);
+    else
+        BUF_ADD(&text, ",\"position\":null}\n");
+    response_init(&r, 200, "application/json");
+    r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    buf_fini(&text);
+}
+
+/* No time mends it: no Retry-After. */
+static void
+answer_guarded(struct request *rq, const struct upload_outcome *o)
+{
+    struct response r;
+    struct buf members;
+
+    buf_init(&members, 4096);
+    buf_add_format(&members,
+                   ",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
+                   ",\"deleted\":%" PRIu64 ",\"unchanged\":%" PRIu64
+                   ",\"newer\":%" PRIu64 ",\"resources\":%" PRIu64,
+                   o->counts.created, o->counts.updated, o->counts.deleted,
+                   o->counts.unchanged, o->counts.newer, o->resources);
+    BUF_ADD(&members, "\0");
+    count_rejected(409);
+    response_init(&r, 409, NULL);
+    response_answer_problem(rq, &r, &o->why,
+                            members.failed ? NULL : members.data);
+    buf_fini(&members);
+}
+
+static void
+answer_failed(struct request *rq, const struct upload_outcome *o)
+{
+    count_rejected(response_status_of(o->status));
+    routes_answer_failure(rq, o->status, &o->why, NULL, NULL);
+}
+
+static void
+on_answered(struct task *task)
+{
+    struct putting *p = list_entry(task, struct putting, task);
+    const struct upload_outcome *o = &p->outcome;
+    struct request *rq = ticket_request(p->ticket);
+
+    if (rq) {
+        request_set_user(rq, NULL);
+        if (!o->status)
+            answer_told(rq, p->name, o);
+        else if (o->is_guarded)
+            answer_guarded(rq, o);
+        else
+            answer_failed(rq, o);
+    }
+    putting_free(p);
+}
+
+/* Archive thread. */
+static void
+on_done(const struct upload_outcome *outcome, void *user)
+{
+    struct putting *p = user;
+
+    p->outcome = *outcome;
+    contents_end(p->claim, outcome->status ? 0 : outcome->last);
+    p->claim = NULL;
+    service_post(p->service, &p->task);
+}
+
+/* It is whole and on the disk. Nobody here frees it from now on. */
+static void
+hand_over(struct putting *p)
+{
+    if (p->rq) {
+        p->ticket = request_ticket(p->rq);
+        request_set_user(p->rq, NULL);
+    }
+    p->task.run = on_answered;
+    uploads_hand_over(archiver_uploads(p->http->archiver), p->upload, on_done,
+                      p);
+}
+
+/* Writing */
+
+static enum status
+check_content(struct putting *p)
+{
+    enum status rc = checking_resources(
+        p->http->registry, archiver_contents(p->http->archiver),
+        slice_of(p->name), &p->block, (struct digest *)(void *)p->digests.data,
+        p->n_checked + 1, &p->claim, &p->why);
+
+    p->n_checked += p->block.n;
+    return rc;
+}
+
+static void
+write_work(struct job *job)
+{
+    struct putting *p = list_entry(job, struct putting, job);
+
+    p->rc = p->is_inline ? check_content(p) : STATUS_OK;
+    if (!p->rc && !p->staging)
+        p->rc = staging_begin(&p->staging,
+                              uploads_dir(archiver_uploads(p->http->archiver)),
+                              p->name, &p->why);
+    if (!p->rc)
+        p->rc = staging_add(p->staging, &p->block, &p->why);
+    if (!p->rc && p->is_last) {
+        p->rc = staging_finish(p->staging, &p->about, &p->why);
+        if (!p->rc)
+            p->staging = NULL;
+    }
+}
+
+static void
+write_done(struct job *job)
+{
+    struct putting *p = list_entry(job, struct putting, job);
+
+    p->is_out = false;
+    if (!p->rc && p->is_last) {
+        hand_over(p);
+    } else if (p->rc || p->is_over) {
+        discard(p);
+    } else {
+        block_clear(&p->block);
+        buf_clear(&p->digests);
+        go_on(p);
+    }
+}
+
+static void
+write_block(struct putting *p)
+{
+    p->is_out = true;
+    p->job.work = write_work;
+    p->job.done = write_done;
+    request_pause(p->rq);
+    service_work(p->service, &p->job);
+}
+
+/* Reading */
+
+static enum status
+on_change(const struct change *change, void *user, struct problem *why)
+{
+    struct putting *p = user;
+    struct digest digest;
+    enum status rc = STATUS_OK;
+
+    if (p->is_inline)
+        rc = checking_digest(slice_of(p->name), change, &digest, why);
+    if (rc)
+        return rc;
+    if (p->is_inline)
+        buf_add(&p->digests, &digest, sizeof(digest));
+    return p->digests.failed
+               ? problem(why, STATUS_BUSY, "the broker has no memory left")
+               : block_add(&p->block, change, why);
+}
+
+static void
+on_behind(struct task *task)
+{
+    struct putting *p = list_entry(task, struct putting, task);
+    struct problem why = {""};
+    enum status rc;
+
+    p->is_out = false;
+    if (p->is_over) {
+        discard(p);
+        return;
+    }
+    rc = decoding_catch_up(&p->decoding, &why);
+    if (rc)
+        refuse(p, rc, &why);
+    else
+        go_on(p);
+}
+
+/* What is next, while nothing is out? */
+static void
+go_on(struct putting *p)
+{
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    if (p->is_out)
+        return;
+    if (p->waiting.failed) {
+        rc = problem(&why, STATUS_BUSY, "the broker has no memory left");
+    } else if (p->block.bytes.size < BLOCK_BYTES && p->waiting.size > 0) {
+        rc = decoding_feed(&p->decoding, buf_slice(&p->waiting), &why);
+        buf_clear(&p->waiting);
+    }
+    if (rc) {
+        refuse(p, rc, &why);
+    } else if (p->block.bytes.size >= BLOCK_BYTES) {
+        write_block(p);
+    } else if (decoding_is_behind(&p->decoding)) {
+        p->is_out = true;
+        p->task.run = on_behind;
+        request_pause(p->rq);
+        service_post(p->service, &p->task);
+    } else if (!p->is_whole) {
+        request_resume(p->rq);
+    } else {
+        rc = decoding_end(&p->decoding, &why);
+        p->is_last = true;
+        if (rc)
+            refuse(p, rc, &why);
+        else
+            write_block(p);
+    }
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct putting *p = request_user(rq);
+    struct problem why = {""};
+    enum status rc;
+
+    if (p->is_over)
+        return;
+    if (p->is_out) {
+        buf_add_slice(&p->waiting, bytes);
+        return;
+    }
+    rc = decoding_feed(&p->decoding, bytes, &why);
+    if (rc)
+        refuse(p, rc, &why);
+    else
+        go_on(p);
+}
+
+static void
+on_end(struct request *rq)
+{
+    struct putting *p = request_user(rq);
+
+    p->is_whole = true;
+    if (!p->is_over)
+        go_on(p);
+}
+
+static void
+on_gone(struct request *rq)
+{
+    struct putting *p = request_user(rq);
+
+    if (!p)
+        return; /* the archive's */
+    p->rq = NULL;
+    p->is_over = true;
+    if (!p->is_out)
+        discard(p);
+}
+
+static const struct request_handlers handlers = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gone = on_gone,
+};
+
+/* What is asked for */
+
+static enum status
+read_max_delete(struct request *rq, unsigned *percent, struct problem *why)
+{
+    struct slice value;
+    uint64_t number;
+    bool is_bad;
+
+    *percent = UPLOADS_MAX_DELETE;
+    if (!request_parameter(rq, "max-delete", &value, &is_bad))
+        return STATUS_OK;
+    if (is_bad || !number_read(value, &number) || number > 100)
+        return problem(why, STATUS_MALFORMED,
+                       "max-delete: not a number of percent, 0 to 100: \"%s\"",
+                       problem_quote(value).text);
+    *percent = (unsigned)number;
+    return STATUS_OK;
+}
+
+static enum status
+make_reader(struct putting *p, struct request *rq, struct problem *why)
+{
+    struct slice type = {NULL, 0};
+    const struct format *format;
+
+    request_header(rq, "content-type", &type);
+    format = format_of(type);
+    if (!format || !format_is_for_resources(format))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "resources are read as %s in UTF-8, not as \"%s\"",
+                       formats_offered_for_resources(),
+                       problem_quote(type).text);
+    p->reader = reader_new(format, READER_RESOURCES, SIZE_MAX, on_change, p);
+    if (!p->reader)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    decoding_init(&p->decoding, p->reader);
+    return STATUS_OK;
+}
+
+static enum status
+check_size(struct request *rq, uint64_t max, struct problem *why)
+{
+    uint64_t size = request_content_length(rq);
+
+    if (size > max)
+        return problem(why, STATUS_TOO_LARGE,
+                       "the resources of a set have at most %" PRIu64
+                       " bytes, not %" PRIu64,
+                       max, size);
+    return STATUS_OK;
+}
+
+static enum status
+reserve(struct putting *p, struct problem *why)
+{
+    struct log_health health;
+
+    log_health(registry_log(p->http->registry), &health);
+    if (!health.has_room)
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+    p->is_reserved = budgets_reserve(registry_budgets(p->http->registry),
+                                     BUDGET_POSTS, HELD);
+    if (!p->is_reserved)
+        return problem(why, STATUS_BUSY,
+                       "too much is being posted at the moment");
+    return STATUS_OK;
+}
+
+static enum status
+begin(struct putting *p, struct request *rq, struct slice name,
+      const char **allow, struct problem *why)
+{
+    struct registry *registry = p->http->registry;
+    uint64_t max = registry_config(registry)->max_resources_body;
+    struct slice coding;
+    struct head head;
+    enum status rc = alter_check_name(name, why);
+
+    if (!rc)
+        memcpy(p->name, name.data, name.size);
+    if (!rc)
+        rc = read_max_delete(rq, &p->about.max_delete, why);
+    if (!rc)
+        rc = check_size(rq, max, why);
+    if (!rc)
+        rc = make_reader(p, rq, why);
+    if (!rc && request_header(rq, "content-encoding", &coding)) {
+        rc = decoding_decode(&p->decoding, coding, max, why);
+        *allow = rc == STATUS_UNSUPPORTED ? DECODING_OFFERED : NULL;
+    }
+    if (!rc)
+        rc = reserve(p, why);
+    if (!rc)
+        rc = uploads_begin(archiver_uploads(p->http->archiver), name,
+                           &p->upload, why);
+    p->is_inline = registry_content(registry, name) == CONTENT_INLINE;
+    /* From here on whatever others tell is newer. */
+    if (!rc && registry_find(registry, name, &head)) {
+        memcpy(p->about.epoch, head.epoch, sizeof(head.epoch));
+        p->about.after = head.last;
+    }
+    return rc;
+}
+
+void
+handle_resources_put(struct http *http, struct request *rq,
+                     const struct holes *holes)
+{
+    struct putting *p = calloc(1, sizeof(*p));
+    struct problem why = {""};
+    const char *allow = NULL;
+    enum status rc;
+
+    if (!p) {
+        problem_set(&why, "the broker has no memory left");
+        routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+        return;
+    }
+    p->http = http;
+    p->service = request_service(rq);
+    p->rq = rq;
+    block_init(&p->block, BLOCK_MAX);
+    buf_init(&p->digests, BLOCK_MAX);
+    buf_init(&p->waiting, WAITING_MAX);
+    rc = begin(p, rq, holes->name, &allow, &why);
+    if (rc) {
+        putting_free(p);
+        count_rejected(response_status_of(rc));
+        request_answer_problem(rq, response_status_of(rc), &why, allow, NULL);
+        return;
+    }
+    request_set_user(rq, p);
+    request_receive(rq, &handlers);
+}

@@ -1,0 +1,81 @@
+#include "broker/http/posted.h"
+
+#include <inttypes.h>
+
+#include "broker/base/metrics.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+#include "proto/json.h"
+
+/* What a hub delivers is a subscriber's, and no publisher's post: taken in
+ * here, under whatever name this broker was called by, it would be news of the
+ * set, be delivered again, and so on for ever. A set takes in what another one
+ * gives out by its upstreamTopic. */
+enum status
+posted_check_publisher(struct request *rq, struct problem *why)
+{
+    struct slice delivery;
+
+    if (!request_header(rq, "tidings-delivery", &delivery))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "this is what a hub delivers (Tidings-Delivery \"%s\"), not "
+                   "what a Source posts: a set takes in another topic as its "
+                   "upstreamTopic",
+                   problem_quote(delivery).text);
+}
+
+enum status
+posted_key(struct request *rq, struct key *key, struct problem *why)
+{
+    struct slice value;
+
+    key->size = 0;
+    return request_header(rq, "idempotency-key", &value)
+               ? key_read(value, key, why)
+               : STATUS_OK;
+}
+
+/* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."} */
+static void
+answer_posted(struct request *rq, const struct set *set,
+              const struct post *post)
+{
+    char position[POSITION_MAX], datetime[DATETIME_SIZE];
+    struct response r;
+    struct buf text;
+
+    position_write(position, post->epoch, post->last);
+    datetime_write(datetime, post->last_us);
+    buf_init(&text, 4096);
+    BUF_ADD(&text, "{\"set\":");
+    json_string(&text, slice_of(set->name));
+    buf_add_format(&text,
+                   ",\"first\":%" PRIu64 ",\"last\":%" PRIu64
+                   ",\"position\":\"%s\",\"datetime\":\"%.*s\"}\n",
+                   post->first, post->last, position, DATETIME_SIZE, datetime);
+    response_init(&r, 200, "application/json");
+    r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    buf_fini(&text);
+}
+
+void
+posted_count_rejected(enum status rc)
+{
+    metrics_add_label(METRIC_POSTS_REJECTED,
+                      metrics_code(response_status_of(rc)), 1);
+}
+
+void
+posted_answer(struct request *rq, const struct ingest *ingest)
+{
+    const struct post *post = ingest_post(ingest);
+
+    if (post->status)
+        posted_count_rejected(post->status);
+    if (rq && post->status)
+        routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
+    else if (rq)
+        answer_posted(rq, ingest_set(ingest), post);
+}

@@ -1,0 +1,70 @@
+/*
+ * generations.h - builds of what is derived from a set's log: of which position
+ * each is, which one is current, which are archived.
+ *
+ * Kept by the log, for a switch is a commit: from it on everybody sees the new
+ * one, in its place and in the archive, if it is to be there (R-095, R-224).
+ * What files a build has, the log does not know.
+ *
+ *     built --POST_GENERATION--> current --the next one--> former
+ *                                  |                         |
+ *                                  +-- archived or not,      +-- not archived:
+ *                                      for as long as           due, a grace
+ *                                      it is kept               later
+ *
+ * Numbers are of a kind and a set, increase, and are never given twice: a set
+ * that was removed and is made again goes on behind those it had.
+ */
+#ifndef BROKER_LOG_GENERATIONS_H
+#define BROKER_LOG_GENERATIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/uri.h"
+
+/* What is built. Stored: append only. */
+enum generation_kind {
+    GENERATION_RESOURCELIST, /* the state at a position */
+    GENERATION_RESOURCEDUMP, /* the same, with content */
+    GENERATION_CHANGEDUMP,   /* what changed in an interval, with content */
+    GENERATION_KINDS
+};
+
+/* Those of the state come first. */
+#define GENERATION_STATES 2
+
+/* One build. */
+struct generation {
+    enum generation_kind kind;
+    uint64_t number;      /* of its kind; 0: none was ever built */
+    uint64_t after;       /* of changes: those behind it; else 0 */
+    uint64_t seq;         /* the position that it stands for, or leads to */
+    int64_t from_us;      /* of changes: where their interval begins; else 0 */
+    int64_t at_us;        /* T(seq): R-086; of changes: their `until` */
+    int64_t completed_us; /* the clock, when it was whole */
+    uint64_t n;           /* resources, or changes */
+    uint64_t parts;       /* of a list, 1: a list; more: an index and its lists;
+                             of a dump: packages */
+    uint64_t bytes;       /* of its files */
+    bool is_archived;     /* it has its place in the archive */
+};
+
+/* What of a set's generations of one kind is there now: a part of its head. */
+struct generations {
+    struct generation current; /* number 0: there is none */
+    uint64_t last;             /* the number given last; or what the first one
+                                  follows */
+    uint64_t n_archived;       /* the current one among them */
+    uint64_t first_archived;   /* number of the oldest; 0: none is */
+};
+
+/* One whose files may go. */
+struct due_generation {
+    uint64_t id;
+    char name[SET_NAME_MAX + 1]; /* the set's */
+    enum generation_kind kind;
+    uint64_t number;
+};
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * keeping.c - what of a log is kept: files of closed lists, retention,
+ * generations. The archive thread's (log.h).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/log/await.h"
+#include "broker/log/closed.h"
+#include "broker/log/inside.h"
+#include "broker/log/set.h"
+#include "broker/log/trash.h"
+#include "proto/document.h"
+
+struct source {
+    struct log *log;
+    struct log_set *set;
+};
+
+static enum status
+next_of_list(void *user, uint64_t after, struct batch **batch,
+             struct problem *why)
+{
+    struct source *source = user;
+    struct log *log = source->log;
+    uint64_t last;
+
+    /* It could not be told that the file is there: it is written at the next
+     * start. A batch has at most BATCH_BYTES_MAX, so this is soon. */
+    if (atomic_load_explicit(&log->is_ending, memory_order_relaxed))
+        return problem(why, STATUS_STOPPED, "the log is ending");
+    /* Not through the cache: what is filed is seldom asked for next. */
+    *batch = tail_find(&source->set->tail, after, &last);
+    if (*batch)
+        return STATUS_OK;
+    return log->engine->ops->read(log->engine, source->set->id, after, batch,
+                                  why);
+}
+
+/* Tells the log that the file of a list is there, and how large it is. */
+static enum status
+submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
+             struct slice marks, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_FILED, .set = set, .list = number, .marks = marks};
+
+    post.file_bytes = closed_size(dir_fd, number);
+    return await_post(log, &post, why);
+}
+
+static enum status
+note_id(struct log *log, struct log_set *set, uint32_t id)
+{
+    if (id >= log->n_by_id) {
+        size_t n = (size_t)id + id / 2 + 64;
+        struct log_set **by_id = realloc(log->by_id, n * sizeof(*by_id));
+
+        if (!by_id)
+            return STATUS_MEMORY;
+        memset(by_id + log->n_by_id, 0, (n - log->n_by_id) * sizeof(*by_id));
+        log->by_id = by_id;
+        log->n_by_id = n;
+    }
+    if (id)
+        log->by_id[id] = set;
+    return STATUS_OK;
+}
+
+/* The set with that id. Ids are small numbers, given in order, so a table knows
+ * them; one that is not in it yet was published since the last look at all
+ * sets, which is rare. The table is the archive thread's. */
+static struct log_set *
+set_of_id(struct log *log, uint32_t id)
+{
+    struct list *node, *after;
+
+    if (id < log->n_by_id && log->by_id[id])
+        return log->by_id[id];
+    pthread_mutex_lock(&log->mutex);
+    list_foreach (node, after, &log->sets) {
+        struct log_set *set = list_entry(node, struct log_set, node);
+
+        if (note_id(
+                log, set,
+                atomic_load_explicit(&set->public_id, memory_order_relaxed)))
+            break;
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return id < log->n_by_id ? log->by_id[id] : NULL;
+}
+
+enum status
+log_file_list(struct log *log, bool *is_done, struct problem *why)
+{
+    struct source source = {.log = log};
+    struct list_info info;
+    struct buf header, marks;
+    uint32_t id;
+    int dir_fd = -1;
+    enum status rc;
+
+    *is_done = false;
+    buf_init(&header, DOCUMENT_FRAME_MAX);
+    buf_init(&marks, MARKS_MAX);
+    rc = log->engine->ops->unfiled(log->engine, &id, &info, &header, why);
+    if (rc == STATUS_NOT_FOUND) {
+        *is_done = true;
+        rc = STATUS_OK;
+        goto out;
+    }
+    if (rc)
+        goto out;
+    source.set = set_of_id(log, id);
+    if (!source.set) {
+        /* Committed, but not yet published: its list's end will wake us. */
+        *is_done = true;
+        goto out;
+    }
+    rc = log_folder(log, source.set, LOG_CHANGES, true, &dir_fd, why);
+    if (!rc)
+        rc = closed_write(dir_fd, &info, buf_slice(&header), next_of_list,
+                          &source, &marks, why);
+    if (!rc)
+        rc = submit_filed(log, source.set, dir_fd, info.number,
+                          buf_slice(&marks), why);
+    if (rc == STATUS_GONE) {
+        rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
+        goto out;
+    }
+    if (!rc)
+        DIAG(DIAG_DEBUG, "log", "a list is filed",
+             diag_text("set", source.set->name),
+             diag_number("list", info.number));
+
+out:
+    if (dir_fd >= 0)
+        close(dir_fd);
+    buf_fini(&header);
+    buf_fini(&marks);
+    return rc;
+}
+
+enum status
+log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
+           size_t n, int64_t grace_us, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_RETIRE,
+        .set = set,
+        .list = lists[n - 1].number + 1,
+        .after = lists[n - 1].last,
+        .grace_us = grace_us,
+    };
+    int dir_fd = -1;
+    enum status rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        post.file_bytes += closed_size(dir_fd, lists[i].number);
+    close(dir_fd);
+    return await_post(log, &post, why);
+}
+
+/* Is there a set of that name? */
+static bool
+is_there(struct log *log, const char *name)
+{
+    struct list *node, *after;
+    struct head head;
+    bool is_there = false;
+
+    pthread_mutex_lock(&log->mutex);
+    list_foreach (node, after, &log->sets) {
+        struct log_set *set = list_entry(node, struct log_set, node);
+
+        if (!strcmp(set->name, name) && log_head(set, &head)) {
+            is_there = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return is_there;
+}
+
+enum status
+log_purge(struct log *log, bool *is_done, struct problem *why)
+{
+    struct engine_trash trash;
+    struct post post = {.kind = POST_PURGED};
+    enum status rc =
+        log->engine->ops->trash(log->engine, clock_now_us(), &trash, why);
+
+    *is_done = rc == STATUS_NOT_FOUND;
+    if (rc)
+        return *is_done ? STATUS_OK : rc;
+    /* What a set of that name keeps that is made from here on is not there yet:
+     * it is this thread that would make it. */
+    rc = trash_unlink(log->dir, &trash,
+                      trash.is_whole && !is_there(log, trash.name), &post.list,
+                      why);
+    if (rc)
+        return rc == STATUS_AGAIN ? STATUS_OK : rc;
+    post.trash = trash.id;
+    rc = await_post(log, &post, why);
+    if (!rc)
+        diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
+             trash.name, post.list);
+    return rc;
+}
+
+/* Generations */
+
+enum status
+log_switch(struct log *log, struct log_set *set,
+           const struct generation *generation, int64_t grace_us,
+           struct problem *why)
+{
+    struct post post = {
+        .kind = POST_GENERATION,
+        .set = set,
+        .generation = *generation,
+        .grace_us = grace_us,
+    };
+
+    return await_post(log, &post, why);
+}
+
+enum status
+log_generations(struct log *log, struct log_set *set, enum generation_kind kind,
+                uint64_t number, struct generation *generations, size_t *n,
+                struct problem *why)
+{
+    return log->engine->ops->generations(
+        log->engine,
+        atomic_load_explicit(&set->public_id, memory_order_relaxed), kind,
+        number, generations, n, why);
+}
+
+enum status
+log_unarchive(struct log *log, struct log_set *set,
+              const struct generation *generations, size_t n, int64_t grace_us,
+              struct problem *why)
+{
+    struct post post = {
+        .kind = POST_UNARCHIVE,
+        .set = set,
+        .list = generations[n].number,
+        .generation = {.kind = generations[n].kind},
+        .n_unarchived = n,
+        .grace_us = grace_us,
+    };
+
+    return await_post(log, &post, why);
+}
+
+enum status
+log_due(struct log *log, struct due_generation *due, struct problem *why)
+{
+    return log->engine->ops->due(log->engine, clock_now_us(), due, why);
+}
+
+enum status
+log_swept(struct log *log, const struct due_generation *due,
+          struct problem *why)
+{
+    struct post post = {.kind = POST_SWEPT, .due = due->id};
+
+    return await_post(log, &post, why);
+}

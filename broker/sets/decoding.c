@@ -1,0 +1,82 @@
+#include "broker/sets/decoding.h"
+
+#include <string.h>
+#include <strings.h>
+
+void
+decoding_init(struct decoding *in, struct reader *reader)
+{
+    in->reader = reader;
+    in->gunzip = NULL;
+}
+
+void
+decoding_fini(struct decoding *in)
+{
+    gunzip_free(in->gunzip);
+    in->gunzip = NULL;
+}
+
+static enum status
+on_inflated(struct slice bytes, void *user, struct problem *why)
+{
+    struct decoding *in = user;
+
+    return reader_feed(in->reader, bytes, why);
+}
+
+static bool
+is_coding(struct slice coding, const char *name)
+{
+    return coding.size == strlen(name) &&
+           !strncasecmp(coding.data, name, coding.size);
+}
+
+enum status
+decoding_decode(struct decoding *in, struct slice coding, uint64_t max_bytes,
+                struct problem *why)
+{
+    if (is_coding(coding, "identity"))
+        return STATUS_OK;
+    if (!is_coding(coding, "gzip") && !is_coding(coding, "x-gzip"))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "a post is read as it is, or in %s; not in \"%s\"",
+                       DECODING_OFFERED, problem_quote(coding).text);
+    in->gunzip = gunzip_new(max_bytes, on_inflated, in);
+    if (!in->gunzip)
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
+    return STATUS_OK;
+}
+
+enum status
+decoding_feed(struct decoding *in, struct slice bytes, struct problem *why)
+{
+    return in->gunzip ? gunzip_feed(in->gunzip, bytes, why)
+                      : reader_feed(in->reader, bytes, why);
+}
+
+bool
+decoding_is_behind(const struct decoding *in)
+{
+    return in->gunzip && gunzip_is_behind(in->gunzip);
+}
+
+enum status
+decoding_catch_up(struct decoding *in, struct problem *why)
+{
+    return in->gunzip ? gunzip_step(in->gunzip, why) : STATUS_OK;
+}
+
+enum status
+decoding_end(struct decoding *in, struct problem *why)
+{
+    enum status rc = in->gunzip ? gunzip_end(in->gunzip, why) : STATUS_OK;
+
+    return rc ? rc : reader_end(in->reader, why);
+}
+
+size_t
+decoding_held(const struct decoding *in)
+{
+    return in->gunzip ? gunzip_held(in->gunzip) : 0;
+}

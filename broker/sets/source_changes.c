@@ -1,0 +1,203 @@
+#include "broker/sets/source_changes.h"
+
+#include <stdlib.h>
+
+#include "broker/sets/descriptions.h"
+
+void
+source_changes_fini(struct source_changes *c)
+{
+    free(c->all);
+}
+
+void
+source_changes_clear(struct source_changes *c)
+{
+    c->n = 0;
+    c->after = c->before;
+}
+
+static enum status
+add(struct source_changes *c, const struct source_change *change)
+{
+    if (c->n == c->capacity) {
+        size_t larger = c->capacity ? c->capacity * 2 : 16;
+        struct source_change *all = realloc(c->all, larger * sizeof(*all));
+
+        if (!all)
+            return STATUS_MEMORY;
+        c->all = all;
+        c->capacity = larger;
+    }
+    c->all[c->n++] = *change;
+    return STATUS_OK;
+}
+
+enum status
+source_changes_add(struct source_changes *c, const struct log_fact *fact)
+{
+    const struct source_change change = {
+        .number = fact->number,
+        .is_birth = fact->kind == FACT_BORN,
+        .is_removal = fact->kind == FACT_REMOVED,
+    };
+
+    return add(c, &change);
+}
+
+static size_t
+removals_of(const struct source_changes *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->n; i++)
+        n += c->all[i].is_removal;
+    return n;
+}
+
+/* Looking at the sets that are there, those that the round removes excepted. */
+struct looking {
+    struct source_changes *changes;
+    size_t n;            /* of the round's own */
+    uint64_t begin, end; /* a part: is there a set in it? */
+    bool is_found;
+    enum status rc;
+};
+
+static bool
+is_removed(const struct looking *l, uint64_t number)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->changes->all[i].is_removal &&
+            l->changes->all[i].number == number)
+            return true;
+    return false;
+}
+
+static bool
+look_for_one(struct set *set, const struct head *head, void *user)
+{
+    struct looking *l = user;
+    uint64_t number = log_set_number(set->log);
+
+    (void)head;
+    l->is_found =
+        number >= l->begin && number <= l->end && !is_removed(l, number);
+    return !l->is_found;
+}
+
+static bool
+add_set(struct set *set, const struct head *head, void *user)
+{
+    struct looking *l = user;
+    const struct source_change change = {
+        .number = log_set_number(set->log),
+        .is_birth = true,
+    };
+
+    (void)head;
+    if (!is_removed(l, change.number))
+        l->rc = add(l->changes, &change);
+    return !l->rc;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+    const struct source_change *one = a, *other = b;
+
+    return (one->number > other->number) - (one->number < other->number);
+}
+
+/* Births come with the highest numbers: so a part begins with its first one, or
+ * again with the first after all of it had gone. */
+static bool
+is_new(const struct source_changes *c, uint64_t number, uint64_t begin)
+{
+    return number == begin || c->emptied == begin;
+}
+
+/* What has become of the part with the changes `from` to `to` - 1? */
+static enum change_kind
+change_of(struct source_changes *c, struct registry *registry, size_t from,
+          size_t to)
+{
+    struct looking looking = {.changes = c, .n = c->n};
+    bool is_removal = false;
+
+    looking.begin = parts_begin(&c->after, c->all[from].number);
+    looking.end = looking.begin + c->after.size - 1;
+    for (size_t i = from; i < to; i++) {
+        if (c->all[i].is_birth)
+            return is_new(c, c->all[i].number, looking.begin) ? CHANGE_CREATED
+                                                              : CHANGE_UPDATED;
+        is_removal |= c->all[i].is_removal;
+    }
+    if (!is_removal)
+        return CHANGE_UPDATED;
+    registry_each(registry, look_for_one, &looking);
+    if (looking.is_found)
+        return CHANGE_UPDATED;
+    c->emptied = looking.begin;
+    return CHANGE_DELETED;
+}
+
+/* Tells each part of which there are changes, or, if `are_new`, sets. */
+static enum status
+tell_parts(struct source_changes *c, struct registry *registry, bool are_new,
+           source_tell_fn *tell, void *user)
+{
+    struct link_text index =
+        link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
+    enum status rc = STATUS_OK;
+
+    qsort(c->all, c->n, sizeof(*c->all), by_number);
+    for (size_t i = 0, next; !rc && i < c->n; i = next) {
+        uint64_t begin = parts_begin(&c->after, c->all[i].number);
+        struct link_text loc = descriptions_part(registry, &c->after, begin);
+
+        for (next = i + 1; next < c->n; next++)
+            if (c->all[next].number - begin >= c->after.size)
+                break;
+        rc = tell(user,
+                  are_new ? CHANGE_CREATED : change_of(c, registry, i, next),
+                  &loc, &index);
+    }
+    return rc;
+}
+
+/* All sets, instead of those that have changed. */
+static enum status
+take_all(struct source_changes *c, struct registry *registry)
+{
+    struct looking looking = {.changes = c, .n = c->n};
+    size_t n = 0;
+
+    registry_each(registry, add_set, &looking);
+    for (size_t i = 0; i < c->n; i++)
+        if (!c->all[i].is_removal)
+            c->all[n++] = c->all[i];
+    c->n = n;
+    return looking.rc;
+}
+
+enum status
+source_changes_tell(struct source_changes *c, struct registry *registry,
+                    source_tell_fn *tell, void *user)
+{
+    struct link_text loc =
+        link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
+    bool are_new;
+    enum status rc = STATUS_OK;
+
+    if (c->n == 0)
+        return STATUS_OK;
+    c->after =
+        descriptions_of(registry, registry_count(registry) - removals_of(c));
+    if (!c->after.has_index)
+        return tell(user, CHANGE_UPDATED, &loc, NULL);
+    are_new = !c->before.has_index || c->before.size != c->after.size;
+    if (are_new)
+        rc = take_all(c, registry);
+    return rc ? rc : tell_parts(c, registry, are_new, tell, user);
+}

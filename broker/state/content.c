@@ -1,0 +1,571 @@
+#include "broker/state/content.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/array.h"
+#include "broker/base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/state/contentrows.h"
+#include "proto/document.h"
+#include "proto/fragment.h"
+
+/* What is gathered for one commit: as of a state (resources.c), but each entry
+ * may ask the disk for its file. */
+#define GATHER_ENTRIES 16000
+#define GATHER_BYTES   ((size_t)4 << 20)
+
+/* A batch beyond it may have been begun. */
+#define GATHER_MAX (GATHER_BYTES + ((size_t)1 << 20))
+
+/* Rows that are forgotten in one commit. */
+#define FORGET_ROWS 4000
+
+struct content {
+    struct contentrows rows;
+    struct contentrows_at state; /* as of the last commit */
+    uint64_t seq;                /* of the last entry that was gathered */
+    struct digest digest;        /* d(seq) */
+    struct content_told *told;
+    size_t n_told, capacity;
+    struct buf texts; /* of those */
+    struct buf lent;  /* content_missing */
+    bool has_failed;
+    bool is_same_log; /* its digest has been compared with the log's */
+};
+
+static void
+forget_gathered(struct content *c)
+{
+    free(c->told);
+    c->told = NULL;
+    c->n_told = c->capacity = 0;
+    buf_fini(&c->texts);
+    buf_init(&c->texts, GATHER_MAX);
+    c->seq = c->state.at.seq;
+}
+
+/* Beginning */
+
+enum status
+content_unlink(const char *dir, struct problem *why)
+{
+    /* The file last: without it the others are nothing, with another's WAL it
+     * would be something else. */
+    static const char *const suffixes[] = {"-wal", "-shm", ""};
+    char path[4352 + 32];
+
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        snprintf(path, sizeof(path), "%s/" CONTENT_FILE "%s", dir, suffixes[i]);
+        if (unlink(path) && errno != ENOENT) {
+            problem_errno(why, "cannot remove", path);
+            return STATUS_IO;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Throws away the file and begins it, behind entry `after` of that epoch. */
+static enum status
+begin(struct content *c, const char *epoch, uint64_t after, struct problem *why)
+{
+    struct contentrows_at state;
+    bool is_ours;
+    enum status rc;
+
+    contentrows_close(&c->rows);
+    rc = content_unlink(c->rows.dir, why);
+    if (!rc)
+        rc = contentrows_open(&c->rows, &state, &is_ours, why);
+    if (rc)
+        return rc;
+    memcpy(state.epoch, epoch, sizeof(state.epoch));
+    state.at.seq = state.at.from = after;
+    c->state = state;
+    forget_gathered(c);
+    c->is_same_log = false;
+    return contentrows_begin(&c->rows, &c->state, why);
+}
+
+/* The same from the first entry on, because of `reason`. */
+static enum status
+begin_anew(struct content *c, const char *reason, struct problem *why)
+{
+    char epoch[EPOCH_SIZE + 1];
+
+    memcpy(epoch, c->state.epoch, sizeof(epoch));
+    DIAG(DIAG_WARNING, "state", "the content of a set begins anew",
+         diag_text("dir", c->rows.dir), diag_text("because", reason));
+    return begin(c, epoch, 0, why);
+}
+
+enum status
+content_open(struct content **content, const char *dir, const char *epoch,
+             struct problem *why)
+{
+    struct content *c = calloc(1, sizeof(*c));
+    struct problem reason = {""};
+    bool is_ours;
+    enum status rc;
+
+    if (!c)
+        return problem(why, STATUS_MEMORY, "no memory for content");
+    snprintf(c->rows.dir, sizeof(c->rows.dir), "%s", dir);
+    buf_init(&c->texts, GATHER_MAX);
+    buf_init(&c->lent, FRAGMENT_MAX);
+    rc = contentrows_open(&c->rows, &c->state, &is_ours, &reason);
+    if (rc && is_ours && why)
+        *why = reason;
+    if (!rc && strcmp(c->state.epoch, epoch) != 0) {
+        rc = begin(c, epoch, 0, why);
+    } else if (rc && !is_ours) {
+        snprintf(c->state.epoch, sizeof(c->state.epoch), "%s", epoch);
+        rc = begin_anew(c, reason.text, why);
+    }
+    c->seq = c->state.at.seq;
+    if (rc) {
+        content_close(c);
+        return rc;
+    }
+    *content = c;
+    return STATUS_OK;
+}
+
+void
+content_close(struct content *c)
+{
+    if (!c)
+        return;
+    contentrows_close(&c->rows);
+    buf_fini(&c->texts);
+    buf_fini(&c->lent);
+    free(c->told);
+    free(c);
+}
+
+void
+content_heed(struct content *c, const atomic_bool *is_ending)
+{
+    c->rows.is_ending = is_ending;
+    db_heed(&c->rows.db, is_ending);
+}
+
+bool
+content_has_failed(const struct content *c)
+{
+    return c->has_failed;
+}
+
+const struct content_at *
+content_at(const struct content *c)
+{
+    return &c->state.at;
+}
+
+enum status
+content_begin(struct content *c, uint64_t after, struct problem *why)
+{
+    char epoch[EPOCH_SIZE + 1];
+
+    memcpy(epoch, c->state.epoch, sizeof(epoch));
+    return begin(c, epoch, after, why);
+}
+
+/* Folding */
+
+/* Is the log the one that was folded? A copy of an older one may have gone
+ * other ways since: d(seq) tells. */
+static bool
+is_same_log(struct content *c, const struct batch *batch)
+{
+    struct digest digest;
+
+    if (c->is_same_log || !c->state.has_digest)
+        return true;
+    digest = batch_digest(batch, c->state.at.seq);
+    c->is_same_log = !memcmp(&digest, &c->state.digest, sizeof(digest));
+    return c->is_same_log;
+}
+
+/* The SHA-256 of a list of hashes. */
+static bool
+has_sha256(struct slice hash, struct digest *digest)
+{
+    struct slice algorithm, digits;
+    char text[DIGEST_TEXT_SIZE];
+
+    while (hash_next(&hash, &algorithm, &digits)) {
+        if (!slice_is(algorithm, "sha-256") || digits.size != 2 * DIGEST_SIZE)
+            continue;
+        memcpy(text, "sha-256:", 8);
+        memcpy(text + 8, digits.data, digits.size);
+        return !digest_read((struct slice){text, sizeof(text)}, digest);
+    }
+    return false;
+}
+
+static enum status
+gather(struct content *c, struct slice fragment, uint32_t stamp, uint64_t seq)
+{
+    struct content_told *told = ONE_MORE(c->told, &c->capacity, c->n_told);
+    struct slice loc = fragment_from_loc(fragment), hash;
+    const char *end = memchr(loc.data, '<', loc.size);
+    struct content_told *t;
+
+    if (!told)
+        return STATUS_MEMORY;
+    c->told = told;
+    t = &told[c->n_told];
+    memset(t, 0, sizeof(*t));
+    loc.size = end ? (size_t)(end - loc.data) : loc.size;
+    resource_key(&t->key, loc);
+    t->seq = seq;
+    t->is_deleted = fragment_kind(fragment.data, stamp) == CHANGE_DELETED;
+    if (!t->is_deleted) {
+        fragment_bytes(fragment, stamp, &hash, &t->length);
+        t->has_sha256 = has_sha256(hash, &t->sha256);
+        t->loc = c->texts.size;
+        t->loc_size = loc.size;
+        buf_add_slice(&c->texts, loc);
+        t->hash = c->texts.size;
+        t->hash_size = hash.size;
+        buf_add_slice(&c->texts, hash);
+    }
+    if (c->texts.failed)
+        return STATUS_MEMORY;
+    c->n_told++;
+    return STATUS_OK;
+}
+
+enum status
+content_fold(struct content *c, const struct batch *batch, uint64_t last,
+             struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (!is_same_log(c, batch)) {
+        rc = begin_anew(c, "the log is not the one that it was folded from",
+                        why);
+        return rc ? rc : STATUS_AGAIN;
+    }
+    for (uint64_t seq = c->seq + 1; !rc && seq <= last; seq++)
+        rc = gather(c, batch_slice(batch, seq - 1, seq),
+                    batch->entries[seq - batch->first].stamp, seq);
+    if (rc) {
+        forget_gathered(c);
+        return problem(why, rc, "no memory for what is to be folded");
+    }
+    c->seq = last;
+    c->digest = batch_digest(batch, last);
+    return STATUS_OK;
+}
+
+bool
+content_is_full(const struct content *c)
+{
+    return c->n_told >= GATHER_ENTRIES || c->texts.size >= GATHER_BYTES;
+}
+
+/* After a change that came to `rc`, what was to be `state` is, or is not. A
+ * file that is damaged begins anew. */
+static enum status
+settle(struct content *c, enum status rc, const struct contentrows_at *state,
+       const struct problem *reason, struct problem *why)
+{
+    if (!rc)
+        c->state = *state;
+    if (c->rows.db.is_damaged) { /* or a reader has seen that */
+        rc = begin_anew(c, rc ? reason->text : "it is damaged", why);
+        c->has_failed |= rc != STATUS_OK;
+        return rc ? rc : STATUS_AGAIN;
+    }
+    if (rc && why)
+        *why = *reason;
+    c->has_failed |= rc && rc != STATUS_NOT_FOUND;
+    return rc;
+}
+
+enum status
+content_commit(struct content *c, struct problem *why)
+{
+    struct contentrows_at state = c->state;
+    struct problem reason = {""};
+    enum status rc;
+
+    if (c->n_told == 0)
+        return STATUS_OK;
+    state.at.seq = c->seq;
+    state.digest = c->digest;
+    state.has_digest = true;
+    rc = contentrows_fold(&c->rows, c->told, c->n_told, c->texts.data,
+                          clock_now_us(), &state, &reason);
+    if (!rc)
+        c->is_same_log = true;
+    rc = settle(c, rc, &state, &reason, why);
+    forget_gathered(c);
+    sqlite3_db_release_memory(c->rows.db.handle);
+    return rc;
+}
+
+/* Asking */
+
+enum status
+content_find(struct content *c, uint64_t seq, struct content_bytes *bytes,
+             struct problem *why)
+{
+    sqlite3_stmt *q = c->rows.statements[C_FIND];
+    bool row = false;
+    enum status rc;
+
+    contentrows_settle(&c->rows);
+    sqlite3_bind_int64(q, 1, (sqlite3_int64)seq);
+    rc = db_step(&c->rows.db, q, &row, "read " CONTENT_FILE, why);
+    if (!rc && !row)
+        rc = problem(why, STATUS_NOT_FOUND, "of that entry nothing is known");
+    if (!rc) {
+        struct slice digest = db_column(q, 1);
+
+        memset(bytes, 0, sizeof(*bytes));
+        bytes->is_there = digest.size == DIGEST_SIZE;
+        if (bytes->is_there) {
+            memcpy(bytes->digest.bytes, digest.data, DIGEST_SIZE);
+            bytes->length = (uint64_t)sqlite3_column_int64(q, 2);
+        }
+    }
+    contentrows_settle(&c->rows);
+    return rc;
+}
+
+/* Does a statement that asks for the first entry of a range find one? */
+static enum status
+has_one(struct content *c, enum contentrows_statement asked, uint64_t after,
+        uint64_t last, bool *row, struct problem *why)
+{
+    sqlite3_stmt *q = c->rows.statements[asked];
+    enum status rc;
+
+    contentrows_settle(&c->rows);
+    sqlite3_bind_int64(q, 1, (sqlite3_int64)after);
+    sqlite3_bind_int64(q, 2, (sqlite3_int64)last);
+    rc = db_step(&c->rows.db, q, row, "read " CONTENT_FILE, why);
+    contentrows_settle(&c->rows);
+    return rc;
+}
+
+static bool
+knows(const struct content *c, uint64_t after, uint64_t last)
+{
+    return after >= c->state.at.from && last <= c->state.at.seq;
+}
+
+enum status
+content_is_complete(struct content *c, uint64_t after, uint64_t last,
+                    bool *is_complete, struct problem *why)
+{
+    bool row = true;
+    enum status rc = STATUS_OK;
+
+    if (knows(c, after, last))
+        rc = has_one(c, C_FIRST_MISSING, after, last, &row, why);
+    *is_complete = !rc && !row;
+    return rc;
+}
+
+enum status
+content_is_lacking(struct content *c, uint64_t after, uint64_t last,
+                   bool *is_lacking, struct problem *why)
+{
+    *is_lacking = true;
+    return knows(c, after, last)
+               ? has_one(c, C_FIRST_LACKING, after, last, is_lacking, why)
+               : STATUS_OK;
+}
+
+bool
+content_has_all(const struct content *c, const struct resources_at *state)
+{
+    const struct content_at *at = &c->state.at;
+
+    /* Each current row is of a resource of the state at that seq: as many as
+     * there are resources are all of them. */
+    return at->seq == state->seq && at->current == state->n &&
+           at->current_missing == 0;
+}
+
+enum status
+content_is_told(struct content *c, const struct digest *digest, bool *is_told,
+                struct problem *why)
+{
+    uint64_t n = 0, length;
+    enum status rc = contentrows_file(&c->rows, digest, &n, &length, why);
+
+    *is_told = n > 0;
+    return rc;
+}
+
+/* What is missing */
+
+enum status
+content_keep(struct content *c, uint64_t seq, const struct digest *digest,
+             uint64_t length, struct problem *why)
+{
+    struct contentrows_at state = c->state;
+    struct problem reason = {""};
+    enum status rc =
+        contentrows_keep(&c->rows, seq, digest, length, &state, &reason);
+
+    return settle(c, rc, &state, &reason, why);
+}
+
+enum status
+content_postpone(struct content *c, uint64_t seq, int64_t due_us,
+                 struct problem *why)
+{
+    struct contentrows_at state = c->state;
+    struct problem reason = {""};
+    enum status rc =
+        contentrows_postpone(&c->rows, seq, due_us, &state, &reason);
+
+    return settle(c, rc, &state, &reason, why);
+}
+
+enum status
+content_give_up(struct content *c, uint64_t seq, struct problem *why)
+{
+    return content_postpone(c, seq, CONTENT_NEVER, why);
+}
+
+/* Copies the row, which is lent for a moment only, to `lent`. */
+static void
+lend(struct content *c, sqlite3_stmt *q, struct content_missing *m)
+{
+    size_t loc_size;
+
+    m->seq = (uint64_t)sqlite3_column_int64(q, 0);
+    m->due_us = sqlite3_column_int64(q, 1);
+    m->tries = (unsigned)sqlite3_column_int(q, 2);
+    m->length = sqlite3_column_type(q, 5) == SQLITE_NULL
+                    ? LENGTH_NONE
+                    : (uint64_t)sqlite3_column_int64(q, 5);
+    buf_clear(&c->lent);
+    xml_unescape(&c->lent, db_column(q, 3));
+    loc_size = c->lent.size;
+    buf_add_slice(&c->lent, db_column(q, 4));
+    m->loc = (struct slice){c->lent.data, loc_size};
+    m->hash = (struct slice){c->lent.data + loc_size, c->lent.size - loc_size};
+}
+
+static enum status
+next_due(struct content *c, int64_t now_us, struct content_missing *m,
+         struct problem *why)
+{
+    sqlite3_stmt *q = c->rows.statements[C_NEXT_DUE];
+    bool row = false;
+    enum status rc;
+
+    contentrows_settle(&c->rows);
+    sqlite3_bind_int64(q, 1, m->due_us);
+    sqlite3_bind_int64(q, 2, (sqlite3_int64)m->seq);
+    sqlite3_bind_int64(q, 3, now_us);
+    rc = db_step(&c->rows.db, q, &row, "read " CONTENT_FILE, why);
+    if (!rc && !row)
+        rc = problem(why, STATUS_NOT_FOUND, "nothing is to be fetched now");
+    if (!rc) {
+        lend(c, q, m);
+        if (c->lent.failed)
+            rc = problem(why, STATUS_MEMORY, "no memory for what is missing");
+    }
+    contentrows_settle(&c->rows);
+    return rc;
+}
+
+/* Has it come for another entry? Then it is kept: STATUS_OK. STATUS_NOT_FOUND:
+ * it is to be fetched. */
+static enum status
+take_from_store(struct content *c, const struct content_missing *m,
+                bool *is_hopeless, struct problem *why)
+{
+    struct digest digest;
+    uint64_t length;
+    enum status rc;
+
+    *is_hopeless = false;
+    if (!has_sha256(m->hash, &digest))
+        return STATUS_NOT_FOUND;
+    rc = contentrows_look(&c->rows, &digest, m->length, &length, is_hopeless,
+                          why);
+    return rc ? rc : content_keep(c, m->seq, &digest, length, why);
+}
+
+enum status
+content_missing(struct content *c, int64_t now_us, struct content_missing *m,
+                struct problem *why)
+{
+    bool is_hopeless = false;
+    enum status rc;
+
+    do {
+        rc = next_due(c, now_us, m, why);
+        if (rc)
+            return rc;
+        rc = take_from_store(c, m, &is_hopeless, why);
+        if (rc == STATUS_NOT_FOUND && is_hopeless)
+            rc = content_give_up(c, m->seq, why);
+    } while (!rc);
+    return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
+}
+
+/* Forgetting */
+
+enum status
+content_forget(struct content *c, uint64_t earliest, bool *is_more,
+               struct problem *why)
+{
+    struct contentrows_at state = c->state;
+    struct problem reason = {""};
+    enum status rc = contentrows_forget(&c->rows, earliest, FORGET_ROWS,
+                                        is_more, &state, &reason);
+
+    return settle(c, rc, &state, &reason, why);
+}
+
+enum status
+content_loose(struct content *c, const struct digest *after,
+              struct digest *digests, size_t *n, struct problem *why)
+{
+    sqlite3_stmt *q = c->rows.statements[C_LOOSE];
+    size_t room = *n;
+    bool row = true;
+    enum status rc = STATUS_OK;
+
+    *n = 0;
+    contentrows_settle(&c->rows);
+    sqlite3_bind_blob(q, 1, after ? (const char *)after->bytes : "",
+                      after ? DIGEST_SIZE : 0, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 2, (sqlite3_int64)room);
+    while (!rc && row && *n < room) {
+        struct slice digest;
+
+        rc = db_step(&c->rows.db, q, &row, "read " CONTENT_FILE, why);
+        digest = !rc && row ? db_column(q, 0) : (struct slice){NULL, 0};
+        if (digest.size == DIGEST_SIZE)
+            memcpy(digests[(*n)++].bytes, digest.data, DIGEST_SIZE);
+    }
+    contentrows_settle(&c->rows);
+    sqlite3_clear_bindings(q);
+    return rc;
+}
+
+enum status
+content_let_go(struct content *c, const struct digest *digests, size_t n,
+               struct problem *why)
+{
+    struct problem reason = {""};
+    enum status rc = contentrows_let_go(&c->rows, digests, n, &reason);
+
+    return settle(c, rc, &c->state, &reason, why);
+}

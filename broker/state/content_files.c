@@ -1,0 +1,370 @@
+#include "broker/state/content_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/base/file.h"
+#include "broker/state/content.h"
+#include "proto/digests.h"
+
+/* "ab", "HEX" */
+#define FOLDER_SIZE 3
+#define NAME_SIZE   (2 * DIGEST_SIZE + 1)
+
+#define PATH_SIZE (4096 + 512)
+
+static enum status
+fail(struct problem *why, const char *what, const char *name)
+{
+    enum status rc =
+        errno == ENOSPC || errno == EDQUOT ? STATUS_BUSY : STATUS_IO;
+
+    problem_errno(why, what, name);
+    return rc;
+}
+
+/* Arriving */
+
+static void
+path_of(const struct arriving *a, char path[PATH_SIZE])
+{
+    snprintf(path, PATH_SIZE, "%s/%s", a->folder, a->name);
+}
+
+static void
+forget(struct arriving *a)
+{
+    if (a->fd >= 0)
+        close(a->fd);
+    a->fd = -1;
+    digests_free(a->digests);
+    a->digests = NULL;
+}
+
+/* A name that nobody has. */
+static enum status
+make_file(struct arriving *a, struct problem *why)
+{
+    char path[PATH_SIZE];
+
+    memcpy(a->name, "XXXXXX", sizeof("XXXXXX"));
+    path_of(a, path);
+    a->fd = mkostemp(path, O_CLOEXEC);
+    if (a->fd < 0) {
+        a->name[0] = '\0';
+        return fail(why, "cannot make a file in", a->folder);
+    }
+    memcpy(a->name, path + strlen(path) - strlen(a->name), strlen(a->name));
+    return STATUS_OK;
+}
+
+enum status
+arriving_begin(struct arriving *a, const char *folder, struct slice hash,
+               uint64_t length, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    memset(a, 0, sizeof(*a));
+    a->folder = folder;
+    a->fd = -1;
+    a->digests = digests_new(hash, length);
+    if (!a->digests || digests_want_sha256(a->digests))
+        rc = problem(why, STATUS_MEMORY, "no memory for what arrives");
+    if (!rc)
+        rc = make_file(a, why);
+    if (rc)
+        arriving_abandon(a);
+    return rc;
+}
+
+enum status
+arriving_add(struct arriving *a, struct slice bytes, struct problem *why)
+{
+    enum status rc = digests_add(a->digests, bytes, why);
+
+    while (!rc && bytes.size > 0) {
+        ssize_t n = write(a->fd, bytes.data, bytes.size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail(why, "cannot write what arrives in", a->folder);
+        bytes.data += n;
+        bytes.size -= (size_t)n;
+        a->length += (uint64_t)n;
+    }
+    return rc;
+}
+
+enum status
+arriving_end(struct arriving *a, struct problem *why)
+{
+    enum status rc = digests_end(a->digests, why);
+
+    if (!rc && fsync(a->fd))
+        rc = fail(why, "cannot write what arrives in", a->folder);
+    if (!rc)
+        digests_sha256(a->digests, &a->digest);
+    forget(a);
+    return rc;
+}
+
+void
+arriving_abandon(struct arriving *a)
+{
+    char path[PATH_SIZE];
+
+    if (!a->folder)
+        return; /* zeroed */
+    forget(a);
+    path_of(a, path);
+    if (a->name[0])
+        unlink(path);
+    a->name[0] = '\0';
+}
+
+enum status
+arriving_clear(const char *folder, struct problem *why)
+{
+    enum status rc = file_make_dirs(folder, why);
+    DIR *dir = rc ? NULL : opendir(folder);
+    const struct dirent *entry;
+
+    if (!rc && !dir)
+        rc = fail(why, "cannot open", folder);
+    while (!rc && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0))
+            rc = fail(why, "cannot remove", entry->d_name);
+    if (dir)
+        closedir(dir);
+    return rc;
+}
+
+/* Names */
+
+static void
+folder_name(char to[FOLDER_SIZE], unsigned folder)
+{
+    snprintf(to, FOLDER_SIZE, "%02x", folder & 0xff);
+}
+
+static void
+file_name(char to[NAME_SIZE], const struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, digest);
+    memcpy(to, text + DIGEST_TEXT_SIZE - (NAME_SIZE - 1), NAME_SIZE - 1);
+    to[NAME_SIZE - 1] = '\0';
+}
+
+/* false: we have not given that name. */
+static bool
+read_name(const char *name, struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE + 1], again[NAME_SIZE];
+
+    if (strlen(name) != NAME_SIZE - 1)
+        return false;
+    snprintf(text, sizeof(text), "sha-256:%s", name);
+    if (digest_read(slice_of(text), digest))
+        return false;
+    file_name(again, digest);
+    return !strcmp(name, again);
+}
+
+static void
+file_path(const char *set_dir, const struct digest *digest,
+          char path[PATH_SIZE])
+{
+    char folder[FOLDER_SIZE], name[NAME_SIZE];
+
+    folder_name(folder, digest->bytes[0]);
+    file_name(name, digest);
+    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%s/%s", set_dir, folder,
+             name);
+}
+
+/* Placing */
+
+static enum status
+make_dir(const char *path, struct problem *why)
+{
+    if (mkdir(path, 0755) && errno != EEXIST)
+        return fail(why, "cannot make", path);
+    return STATUS_OK;
+}
+
+static enum status
+make_folder(const char *set_dir, const struct digest *digest,
+            struct problem *why)
+{
+    char path[PATH_SIZE], folder[FOLDER_SIZE];
+    enum status rc = file_make_dirs(set_dir, why);
+
+    folder_name(folder, digest->bytes[0]);
+    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
+    if (!rc)
+        rc = make_dir(path, why);
+    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir, folder);
+    return rc ? rc : make_dir(path, why);
+}
+
+enum status
+content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
+{
+    char from[PATH_SIZE], to[PATH_SIZE];
+    enum status rc;
+
+    path_of(a, from);
+    file_path(set_dir, &a->digest, to);
+    if (!rename(from, to)) {
+        a->name[0] = '\0';
+        return STATUS_OK;
+    }
+    if (errno != ENOENT)
+        return fail(why, "cannot make", to);
+    rc = make_folder(set_dir, &a->digest, why);
+    if (!rc && rename(from, to))
+        rc = fail(why, "cannot make", to);
+    if (!rc)
+        a->name[0] = '\0';
+    return rc;
+}
+
+void
+content_touch(struct content_touched *touched, const struct digest *digest)
+{
+    touched->bits[digest->bytes[0] / 8] |=
+        (uint8_t)(1u << digest->bytes[0] % 8);
+}
+
+static enum status
+sync_dir(const char *path, struct problem *why)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum status rc = STATUS_OK;
+
+    if (fd < 0 || fsync(fd))
+        rc = fail(why, "cannot make durable", path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* From the files up: that somebody else has made a folder does not say that its
+ * name is on the disk. */
+enum status
+content_files_sync(const char *set_dir, const struct content_touched *touched,
+                   struct problem *why)
+{
+    char path[PATH_SIZE], folder[FOLDER_SIZE];
+    enum status rc = STATUS_OK;
+    bool is_any = false;
+
+    for (unsigned i = 0; !rc && i < CONTENT_FOLDERS; i++) {
+        if (!(touched->bits[i / 8] & 1u << i % 8))
+            continue;
+        is_any = true;
+        folder_name(folder, i);
+        snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir,
+                 folder);
+        rc = sync_dir(path, why);
+    }
+    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
+    if (!rc && is_any)
+        rc = sync_dir(path, why);
+    if (!rc && is_any)
+        rc = sync_dir(set_dir, why);
+    return rc;
+}
+
+/* Reading */
+
+static enum status
+not_there(const char *path, struct problem *why)
+{
+    if (errno == ENOENT)
+        return problem(why, STATUS_NOT_FOUND, "%s is not there", path);
+    return fail(why, "cannot open", path);
+}
+
+enum status
+content_file_open(const char *set_dir, const struct digest *digest, int *fd,
+                  uint64_t *length, struct problem *why)
+{
+    char path[PATH_SIZE];
+    struct stat st;
+
+    file_path(set_dir, digest, path);
+    *fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd < 0)
+        return not_there(path, why);
+    if (fstat(*fd, &st)) {
+        enum status rc = fail(why, "cannot open", path);
+
+        close(*fd);
+        *fd = -1;
+        return rc;
+    }
+    *length = (uint64_t)st.st_size;
+    return STATUS_OK;
+}
+
+enum status
+content_file_look(const char *set_dir, const struct digest *digest,
+                  uint64_t *length, struct problem *why)
+{
+    char path[PATH_SIZE];
+    struct stat st;
+
+    file_path(set_dir, digest, path);
+    if (lstat(path, &st))
+        return not_there(path, why);
+    if (!S_ISREG(st.st_mode))
+        return problem(why, STATUS_IO, "%s is no file", path);
+    *length = (uint64_t)st.st_size;
+    return STATUS_OK;
+}
+
+enum status
+content_file_unlink(const char *set_dir, const struct digest *digest,
+                    struct problem *why)
+{
+    char path[PATH_SIZE];
+
+    file_path(set_dir, digest, path);
+    if (unlink(path) && errno != ENOENT)
+        return fail(why, "cannot remove", path);
+    return STATUS_OK;
+}
+
+enum status
+content_files_each(const char *set_dir, unsigned folder,
+                   enum status (*fn)(const struct digest *digest, void *user,
+                                     struct problem *why),
+                   void *user, struct problem *why)
+{
+    char path[PATH_SIZE], name[FOLDER_SIZE];
+    const struct dirent *entry;
+    struct digest digest;
+    enum status rc = STATUS_OK;
+    DIR *dir;
+
+    folder_name(name, folder);
+    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir, name);
+    dir = opendir(path);
+    if (!dir)
+        return errno == ENOENT ? STATUS_OK : fail(why, "cannot open", path);
+    while (!rc && (entry = readdir(dir)))
+        if (read_name(entry->d_name, &digest) && digest.bytes[0] == folder)
+            rc = fn(&digest, user, why);
+    closedir(dir);
+    return rc;
+}

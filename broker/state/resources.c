@@ -1,0 +1,344 @@
+#include "broker/state/resources.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/base/diag.h"
+#include "broker/state/gathering.h"
+#include "broker/state/statefile.h"
+#include "proto/datetime.h"
+
+/* What is gathered for one commit: enough for many to share a page of the
+ * index, and little enough for a step to be short and for memory not to show
+ * it. */
+#define GATHER_ENTRIES 16000
+#define GATHER_BYTES   ((size_t)4 << 20)
+
+/* A batch beyond it may have been begun. */
+#define GATHER_MAX (GATHER_BYTES + ((size_t)1 << 20))
+
+/* Pages of 4 KiB in the WAL from which on they go into the file. A state that
+ * is closed leaves its WAL as it is, and there may be 50,000 of them: so it is
+ * little; and what is left of many small steps, so that not each has an fsync.
+ */
+#define WAL_PAGES 256
+
+struct resources {
+    struct statefile file;
+    struct statefile_at state;    /* as of the last commit */
+    struct statefile_at gathered; /* as it will be, `n` and `bytes` excepted */
+    struct gathering gathering;
+    uint64_t kept;
+    bool is_same_log; /* its digest has been compared with the log's */
+    int64_t walked;   /* the id of what the walk has given last; 0: none */
+};
+
+static void
+forget_gathered(struct resources *r)
+{
+    gathering_clear(&r->gathering);
+    r->gathered = r->state;
+}
+
+/* No statement is at work from here on. */
+static void
+settle(struct resources *r)
+{
+    statefile_settle(&r->file);
+    r->walked = 0;
+}
+
+/* Beginning */
+
+/* Throws away the file and begins it, behind entry `after` of that epoch. */
+static enum status
+begin(struct resources *r, const char *epoch, uint64_t after,
+      struct problem *why)
+{
+    struct statefile_at state;
+    bool is_ours;
+    enum status rc;
+
+    statefile_close(&r->file);
+    rc = statefile_unlink(&r->file, why);
+    if (!rc)
+        rc = statefile_open(&r->file, &state, &is_ours, why);
+    if (rc)
+        return rc;
+    memcpy(state.epoch, epoch, sizeof(state.epoch));
+    state.at.seq = after;
+    state.at.us = DATETIME_NONE;
+    state.at.began = after;
+    state.at.is_whole = after == 0;
+    r->state = state;
+    forget_gathered(r);
+    r->kept = 0;
+    r->is_same_log = false;
+    return statefile_write(&r->file, &r->gathering, &r->state, why);
+}
+
+/* The same from the first entry on, because of `reason`. */
+static enum status
+begin_anew(struct resources *r, const char *reason, struct problem *why)
+{
+    char epoch[EPOCH_SIZE + 1];
+
+    memcpy(epoch, r->state.epoch, sizeof(epoch));
+    DIAG(DIAG_WARNING, "state", "the state of a set begins anew",
+         diag_text("file", r->file.path), diag_text("because", reason));
+    return begin(r, epoch, 0, why);
+}
+
+enum status
+resources_open(struct resources **resources, const char *dir, const char *epoch,
+               struct problem *why)
+{
+    struct resources *r = calloc(1, sizeof(*r));
+    struct problem reason = {""};
+    bool is_ours;
+    enum status rc;
+
+    if (!r)
+        return problem(why, STATUS_MEMORY, "no memory for a state");
+    snprintf(r->file.path, sizeof(r->file.path), "%s/" RESOURCES_FILE, dir);
+    gathering_init(&r->gathering, GATHER_MAX);
+    rc = statefile_open(&r->file, &r->state, &is_ours, &reason);
+    if (rc && is_ours && why)
+        *why = reason;
+    if (!rc && strcmp(r->state.epoch, epoch) != 0) {
+        rc = begin(r, epoch, 0, why);
+    } else if (rc && !is_ours) {
+        snprintf(r->state.epoch, sizeof(r->state.epoch), "%s", epoch);
+        rc = begin_anew(r, reason.text, why);
+    }
+    forget_gathered(r);
+    if (rc) {
+        resources_close(r);
+        return rc;
+    }
+    *resources = r;
+    return STATUS_OK;
+}
+
+void
+resources_close(struct resources *r)
+{
+    if (!r)
+        return;
+    statefile_close(&r->file);
+    gathering_clear(&r->gathering);
+    free(r);
+}
+
+void
+resources_heed(struct resources *r, const atomic_bool *is_ending)
+{
+    statefile_heed(&r->file, is_ending);
+}
+
+const struct resources_at *
+resources_at(const struct resources *r)
+{
+    return &r->state.at;
+}
+
+enum status
+resources_begin(struct resources *r, uint64_t after, struct problem *why)
+{
+    char epoch[EPOCH_SIZE + 1];
+
+    settle(r);
+    memcpy(epoch, r->state.epoch, sizeof(epoch));
+    return begin(r, epoch, after, why);
+}
+
+/* Folding */
+
+/* Is the log the one that was folded? A copy of an older one may have gone
+ * other ways since: d(seq) tells. */
+static bool
+is_same_log(struct resources *r, const struct batch *batch)
+{
+    struct digest digest;
+
+    if (r->is_same_log || !r->state.has_digest)
+        return true;
+    digest = batch_digest(batch, r->state.at.seq);
+    r->is_same_log = !memcmp(&digest, &r->state.digest, sizeof(digest));
+    return r->is_same_log;
+}
+
+static enum status
+gather(struct resources *r, const struct batch *batch, uint64_t last)
+{
+    enum status rc = STATUS_OK;
+
+    for (uint64_t seq = r->gathered.at.seq + 1; !rc && seq <= last; seq++) {
+        const struct batch_entry *e = &batch->entries[seq - batch->first];
+
+        rc = gathering_add(&r->gathering, batch_slice(batch, seq - 1, seq),
+                           e->stamp, seq);
+    }
+    return rc;
+}
+
+enum status
+resources_fold(struct resources *r, const struct batch *batch, uint64_t last,
+               struct problem *why)
+{
+    enum status rc;
+
+    settle(r);
+    if (!is_same_log(r, batch)) {
+        rc = begin_anew(r, "the log is not the one that it was folded from",
+                        why);
+        return rc ? rc : STATUS_AGAIN;
+    }
+    rc = gather(r, batch, last);
+    if (rc) {
+        forget_gathered(r);
+        return problem(why, rc, "no memory for what is to be folded");
+    }
+    r->gathered.at.seq = last;
+    r->gathered.at.us = batch_time(batch, last);
+    r->gathered.digest = batch_digest(batch, last);
+    r->gathered.has_digest = true;
+    return STATUS_OK;
+}
+
+bool
+resources_is_full(const struct resources *r)
+{
+    return r->gathering.n >= GATHER_ENTRIES ||
+           r->gathering.entries.size >= GATHER_BYTES;
+}
+
+/* Is all that was missing folded? */
+static void
+look_if_whole(struct statefile_at *state)
+{
+    if (state->whole_at == 0 || state->at.seq < state->whole_at)
+        return;
+    state->at.is_whole = true;
+    state->whole_at = 0;
+}
+
+enum status
+resources_commit(struct resources *r, struct problem *why)
+{
+    struct problem reason = {""};
+    enum status rc;
+
+    settle(r);
+    if (r->gathering.n == 0)
+        return STATUS_OK;
+    look_if_whole(&r->gathered);
+    rc = statefile_write(&r->file, &r->gathering, &r->gathered, &reason);
+    if (!rc) {
+        r->state = r->gathered;
+        r->is_same_log = true;
+    }
+    forget_gathered(r);
+    sqlite3_db_release_memory(r->file.db.handle);
+    if (r->file.db.is_damaged) { /* or a reader has seen that */
+        rc = begin_anew(r, rc ? reason.text : "it is damaged", why);
+        return rc ? rc : STATUS_AGAIN;
+    }
+    if (rc && why)
+        *why = reason;
+    if (!rc && r->file.wal_pages >= WAL_PAGES)
+        rc = resources_keep(r, why);
+    return rc;
+}
+
+uint64_t
+resources_kept(const struct resources *r)
+{
+    return r->kept;
+}
+
+enum status
+resources_keep(struct resources *r, struct problem *why)
+{
+    enum status rc;
+
+    settle(r);
+    if (r->kept == r->state.at.seq)
+        return STATUS_OK;
+    rc = statefile_sync(&r->file, why);
+    if (!rc)
+        r->kept = r->state.at.seq;
+    return rc;
+}
+
+enum status
+resources_heal(struct resources *r, uint64_t began, uint64_t seq,
+               struct problem *why)
+{
+    struct statefile_at healed = r->state;
+    enum status rc;
+
+    settle(r);
+    if (r->state.at.is_whole || r->state.at.began != began)
+        return STATUS_OK;
+    healed.whole_at = seq;
+    look_if_whole(&healed);
+    forget_gathered(r);
+    rc = statefile_write(&r->file, &r->gathering, &healed, why);
+    if (rc)
+        return rc;
+    r->gathered = r->state = healed;
+    r->kept = 0; /* its seq is, perhaps; this is not */
+    return resources_keep(r, why);
+}
+
+/* Reading */
+
+enum status
+resources_find(struct resources *r, struct slice loc, struct slice *entry,
+               uint64_t *seq, struct problem *why)
+{
+    sqlite3_stmt *q = r->file.statements[F_FIND];
+    struct resource_key key;
+    bool row = false;
+    enum status rc;
+
+    settle(r);
+    resource_key(&key, loc);
+    sqlite3_bind_blob(q, 1, &key, sizeof(key), SQLITE_TRANSIENT);
+    rc = db_step(&r->file.db, q, &row, "read " RESOURCES_FILE, why);
+    if (rc)
+        return rc;
+    if (!row)
+        return problem(why, STATUS_NOT_FOUND, "there is no such resource");
+    *seq = (uint64_t)sqlite3_column_int64(q, 0);
+    *entry = db_column(q, 1);
+    return STATUS_OK;
+}
+
+enum status
+resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
+               struct problem *why)
+{
+    sqlite3_stmt *q = r->file.statements[F_WALK];
+    bool row = false;
+    enum status rc;
+
+    /* The step behind the last one goes on where that stands. */
+    if (id == 0 || r->walked != id) {
+        settle(r);
+        sqlite3_bind_int64(q, 1, id);
+    }
+    r->walked = 0;
+    rc = db_step(&r->file.db, q, &row, "read " RESOURCES_FILE, why);
+    if (rc)
+        return rc;
+    if (!row)
+        return problem(why, STATUS_NOT_FOUND, "there are no more resources");
+    entry->id = r->walked = sqlite3_column_int64(q, 0);
+    entry->seq = (uint64_t)sqlite3_column_int64(q, 1);
+    entry->entry = db_column(q, 2);
+    return STATUS_OK;
+}

@@ -1,0 +1,460 @@
+/*
+ * baseline.c - all resources of a source, and the place they stand for.
+ *
+ *     parts --+--> reading --+--> entries --> on_entry
+ *       ^     +--> dump -----+
+ *       |            |
+ *       +-- index, next page, packages
+ *
+ * Whatever a document says it is decides how it is read, not where it was
+ * found: an index may be served for a list, and a list for an index.
+ */
+#include "client/baseline/baseline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/baseline/baseline_parts.h"
+#include "client/baseline/baseline_place.h"
+#include "client/baseline/dump.h"
+#include "client/baseline/reading.h"
+#include "client/dumps/package.h"
+#include "client/dumps/scratch.h"
+#include "client/lib/pause.h"
+
+/* Attempts to read a document, and the longest pause between two that is not
+ * asked for. */
+#define ATTEMPTS      5
+#define PAUSE_MOST_MS 30000
+
+struct baseline {
+    struct td_client *client;
+    struct baseline_plan plan;
+    baseline_entry_fn *on_entry;
+    baseline_end_fn *on_end;
+    void *user;
+
+    struct scratch scratch; /* none: no dumps */
+    bool is_dump;           /* what is read now, else the list */
+    bool has_told;          /* an entry, of the dump */
+    bool is_done;           /* well */
+    struct timer *turn;
+    struct parts parts;
+    struct part now; /* what is read; its URL is lent by parts */
+    struct reading *reading;
+    struct dump *dump;
+    unsigned n_attempts;
+    unsigned pause_ms;
+    bool is_paused;
+    bool *is_freed;
+    struct baseline_place place;
+    struct failure why;
+};
+
+static void
+free_baseline(struct baseline *b)
+{
+    if (b->is_freed)
+        *b->is_freed = true;
+    reading_free(b->reading);
+    dump_free(b->dump);
+    timer_free(b->turn);
+    baseline_parts_fini(&b->parts);
+    scratch_close(&b->scratch, b->is_done);
+    free(b);
+}
+
+/* Ends it, whatever is under way. */
+static void
+end(struct baseline *b)
+{
+    struct place place = baseline_place_of(&b->place);
+    struct place guess;
+    bool has_guess = baseline_place_guess(&b->place, &guess);
+
+    b->is_done = !b->why.rc;
+    b->on_end(&b->why, b->why.rc ? NULL : &place,
+              b->why.rc || !has_guess ? NULL : &guess, b->user);
+    free_baseline(b);
+}
+
+/* What was being read is ended from the next turn of the loop: we may be in the
+ * middle of it. */
+static void
+fail(struct baseline *b, enum td_status rc, const char *text)
+{
+    if (b->why.rc)
+        return;
+    failure_set(&b->why, rc, "%s", text);
+    timer_start(b->turn, 0);
+}
+
+/* The document that is read is not what it should be. */
+static void
+fail_document(struct baseline *b, const char *text)
+{
+    char told[600];
+
+    snprintf(told, sizeof(told), "%.300s: %s", b->now.url, text);
+    fail(b, TD_BROKEN, told);
+}
+
+static void
+add_part(struct baseline *b, const struct part *like, struct slice url,
+         struct slice hash)
+{
+    switch (baseline_parts_add(&b->parts, like, url, hash)) {
+    case PARTS_ADDED:
+    case PARTS_KNOWN:
+        break;
+    case PARTS_TOO_MANY:
+        fail(b, TD_BROKEN, "there are too many parts");
+        break;
+    case PARTS_MEMORY:
+        fail(b, TD_MEMORY, "no memory");
+        break;
+    }
+}
+
+/* Documents */
+
+/* Is `word` one of the words of rel? */
+static bool
+has_rel(struct slice rel, const char *word)
+{
+    while (rel.size > 0)
+        if (slice_is_word(slice_take(&rel, ' '), word))
+            return true;
+    return false;
+}
+
+static void
+on_link(struct slice rel, struct slice href, void *user)
+{
+    struct baseline *b = user;
+    struct part like = b->now;
+
+    if (has_rel(rel, "next"))
+        add_part(b, &like, href, (struct slice){NULL, 0});
+}
+
+/* What is the document that is read: of resources, of packages, an index, or
+ * nothing that belongs here? */
+enum what { RESOURCES, PACKAGES, INDEX, NOTHING };
+
+static enum what
+what_of(const struct baseline *b, const struct document_head *head)
+{
+    if (head->has_capability && head->capability != CAP_RESOURCELIST &&
+        head->capability != CAP_RESOURCEDUMP)
+        return NOTHING;
+    if (head->is_index)
+        return INDEX;
+    if (head->has_capability)
+        return head->capability == CAP_RESOURCELIST ? RESOURCES : PACKAGES;
+    return b->is_dump ? PACKAGES : RESOURCES;
+}
+
+static void
+add_child(struct baseline *b, const struct document_entry *entry,
+          const struct document_head *head, bool is_package)
+{
+    struct part like = b->now;
+
+    like.depth++;
+    like.is_package = is_package;
+    like.length = entry->change.length;
+    like.has_time |=
+        head->at_us != DATETIME_NONE || entry->at_us != DATETIME_NONE;
+    like.has_seq |= head->td.epoch[0] != '\0';
+    baseline_place_time(&b->place, entry->at_us);
+    if (like.depth > PARTS_DEPTH_MAX)
+        fail_document(b, "an index leads to an index, again and again");
+    else if (is_package && b->scratch.fd < 0)
+        fail_document(b, "it is a Resource Dump, not a Resource List");
+    else
+        add_part(b, &like, entry->change.loc,
+                 is_package ? entry->change.hash : (struct slice){NULL, 0});
+}
+
+/* Hands a resource over. It may be freed after it. */
+static void
+tell(struct baseline *b, const struct document_entry *entry, const char *file)
+{
+    bool is_freed = false;
+    bool goes_on;
+
+    if (entry->has_kind && entry->change.kind == CHANGE_DELETED)
+        return;
+    b->has_told = true;
+    baseline_place_entry(&b->place, entry->change.lastmod_us);
+    b->is_freed = &is_freed;
+    goes_on = b->on_entry(entry, file, b->user);
+    if (is_freed)
+        return;
+    b->is_freed = NULL;
+    if (!goes_on)
+        baseline_pause(b);
+}
+
+static void
+on_read_entry(const struct document_entry *entry,
+              const struct document_head *head, void *user)
+{
+    struct baseline *b = user;
+
+    if (b->why.rc)
+        return;
+    switch (what_of(b, head)) {
+    case NOTHING:
+        fail_document(b, "it is neither a Resource List nor a Resource Dump");
+        break;
+    case INDEX:
+        add_child(b, entry, head, false);
+        break;
+    case PACKAGES:
+        add_child(b, entry, head, !slice_is(entry->capability, "resourcedump"));
+        break;
+    case RESOURCES:
+        if (slice_is(entry->capability, "resourcelist"))
+            add_child(b, entry, head, false); /* an index served as a list */
+        else
+            tell(b, entry, NULL);
+        break;
+    }
+}
+
+/* The next part, in a turn of its own. */
+static void
+go_on(struct baseline *b)
+{
+    baseline_parts_done(&b->parts);
+    b->n_attempts = 0;
+    b->pause_ms = PAUSE_FIRST;
+    timer_start(b->turn, 0);
+}
+
+/* The same part again, after a pause. False: that is enough. */
+static bool
+waits(struct baseline *b, const struct failure *why)
+{
+    if (why->rc != TD_UNREACHABLE || ++b->n_attempts == ATTEMPTS ||
+        (b->plan.patience_s && why->retry_after_s > b->plan.patience_s))
+        return false;
+    timer_start(b->turn,
+                pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s));
+    return true;
+}
+
+static void
+on_read(const struct failure *why, const struct document_head *head,
+        int64_t made_us, void *user)
+{
+    struct baseline *b = user;
+
+    b->reading = NULL;
+    if (b->why.rc || waits(b, why))
+        return;
+    if (why->rc) {
+        b->why = *why;
+        timer_start(b->turn, 0);
+        return;
+    }
+    if (what_of(b, head) == NOTHING) {
+        fail_document(b, "it is neither a Resource List nor a Resource Dump");
+        return;
+    }
+    baseline_place_made(&b->place, made_us);
+    baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
+                        b->now.has_time, b->now.has_seq);
+    go_on(b);
+}
+
+/* Packages */
+
+static void
+on_manifest(const struct document_head *head, void *user)
+{
+    struct baseline *b = user;
+
+    baseline_place_head(&b->place, head, true, b->now.has_time, b->now.has_seq);
+}
+
+static void
+on_member(const struct document_entry *entry, const char *file, void *user)
+{
+    struct baseline *b = user;
+    char path[SCRATCH_NAME_SIZE + PACKAGE_NAME_SIZE];
+
+    if (file)
+        snprintf(path, sizeof(path), "%s/%s", b->scratch.name, file);
+    tell(b, entry, file ? path : NULL);
+}
+
+static void
+on_dumped(const struct failure *why, void *user)
+{
+    struct baseline *b = user;
+
+    b->dump = NULL;
+    if (!why->rc) {
+        go_on(b);
+        return;
+    }
+    b->why = *why;
+    timer_start(b->turn, 0);
+}
+
+/* The way through */
+
+/* The dump is of no use: is there a list? */
+static bool
+falls_back(struct baseline *b)
+{
+    struct part list = {.length = LENGTH_NONE};
+    const char *url = b->plan.offered->resource_list;
+    char text[1100];
+
+    if (!b->is_dump || !url || b->why.rc == TD_IO || b->why.rc == TD_MEMORY)
+        return false;
+    snprintf(text, sizeof(text), "the Resource Dump is of no use: %s",
+             b->why.text);
+    if (b->plan.on_note)
+        b->plan.on_note(text, b->user);
+    b->is_dump = false;
+    failure_clear(&b->why);
+    baseline_parts_fini(&b->parts);
+    /* What was told of the dump may be older than the list: so is the place. */
+    if (!b->has_told)
+        baseline_place_init(&b->place);
+    b->n_attempts = 0;
+    b->pause_ms = PAUSE_FIRST;
+    add_part(b, &list, slice_of(url), (struct slice){NULL, 0});
+    return true;
+}
+
+static void
+start_next(struct baseline *b)
+{
+    static const struct reading_calls calls = {on_link, on_read_entry, on_read};
+    struct dump_request request = {
+        .url = b->now.url,
+        .dir_fd = b->scratch.fd,
+        .patience_s = b->plan.patience_s,
+        .hash = slice_of(b->now.hash),
+        .length = b->now.length,
+    };
+
+    if (b->now.is_package)
+        b->dump = dump_start(b->client, &request, on_manifest, on_member,
+                             on_dumped, b);
+    else
+        b->reading = reading_start(b->client, b->now.url, &calls, b);
+    if (!b->dump && !b->reading)
+        fail(b, TD_MEMORY, "no memory");
+    else if (b->is_paused)
+        baseline_pause(b);
+}
+
+static void
+on_turn(void *user)
+{
+    struct baseline *b = user;
+    struct part *part;
+
+    if (b->why.rc) {
+        reading_free(b->reading);
+        b->reading = NULL;
+        dump_free(b->dump);
+        b->dump = NULL;
+        if (!falls_back(b)) {
+            end(b);
+            return;
+        }
+    }
+    part = baseline_parts_first(&b->parts);
+    if (part) {
+        b->now = *part;
+        start_next(b);
+    } else if (!b->is_paused) {
+        end(b);
+    }
+}
+
+/* Where it begins; TD_GONE: nowhere. */
+static void
+begin(struct baseline *b)
+{
+    struct part first = {.length = LENGTH_NONE};
+    const struct offered *offered = b->plan.offered;
+    const char *url = offered->resource_list;
+
+    b->is_dump = b->plan.scratch && offered->resource_dump;
+    if (b->is_dump)
+        url = offered->resource_dump;
+    if (!url) {
+        fail(b, TD_GONE,
+             "the source offers neither a Resource List nor a Resource Dump");
+        return;
+    }
+    if (b->plan.scratch && scratch_open(&b->scratch, b->plan.scratch, &b->why))
+        return;
+    add_part(b, &first, slice_of(url), (struct slice){NULL, 0});
+}
+
+struct baseline *
+baseline_start(struct td_client *client, const struct baseline_plan *plan,
+               baseline_entry_fn *on_entry, baseline_end_fn *on_end, void *user)
+{
+    struct baseline *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return NULL;
+    b->client = client;
+    b->plan = *plan;
+    b->on_entry = on_entry;
+    b->on_end = on_end;
+    b->user = user;
+    b->scratch = SCRATCH_NONE;
+    b->pause_ms = PAUSE_FIRST;
+    baseline_parts_init(&b->parts);
+    baseline_place_init(&b->place);
+    failure_clear(&b->why);
+    b->turn = timer_new(client->loop, on_turn, b);
+    if (!b->turn) {
+        free_baseline(b);
+        return NULL;
+    }
+    begin(b);
+    timer_start(b->turn, 0);
+    return b;
+}
+
+void
+baseline_pause(struct baseline *baseline)
+{
+    baseline->is_paused = true;
+    if (baseline->reading)
+        reading_pause(baseline->reading);
+    if (baseline->dump)
+        dump_pause(baseline->dump);
+}
+
+void
+baseline_resume(struct baseline *baseline)
+{
+    baseline->is_paused = false;
+    if (baseline->reading)
+        reading_resume(baseline->reading);
+    else if (baseline->dump)
+        dump_resume(baseline->dump);
+    else if (!baseline_parts_first(&baseline->parts))
+        timer_start(baseline->turn, 0);
+}
+
+void
+baseline_free(struct baseline *baseline)
+{
+    if (baseline)
+        free_baseline(baseline);
+}

@@ -1,0 +1,62 @@
+/*
+ * baseline.h - all resources of a source, and the place in its history that
+ * they stand for.
+ *
+ *     Resource Dump (packages, where a scratch directory is given)
+ *     else Resource List: list, index, pages by `next`; gzip
+ *
+ * The place: td:epoch and td:last of the list; else its `at`, with a count of
+ * 0, so that what happened in that very moment is told again rather than not at
+ * all; else the newest lastmod, if the list's Last-Modified, or the source's
+ * clock (Date) when it was asked for, is not older; else these. Of an index the
+ * oldest of its parts' and its own.
+ *
+ * The newest lastmod is proven, but may be much older than the list, where
+ * nothing changes for long: too old for a source that keeps few changes. What
+ * the servers say of the time of the list is then the best guess.
+ */
+#ifndef CLIENT_BASELINE_BASELINE_H
+#define CLIENT_BASELINE_BASELINE_H
+
+#include "client/lib/client.h"
+#include "client/source/discover.h"
+#include "client/source/document.h"
+#include "client/source/place.h"
+
+struct baseline;
+
+/* One resource. `file`: the path of its representation in the scratch
+ * directory, not synced, the caller's to rename until it returns; NULL: to
+ * be fetched. Its digests were checked; what is not right comes without a file.
+ * A resource may come twice: the later one counts. False: baseline_free is
+ * called next, or was. */
+typedef bool baseline_entry_fn(const struct document_entry *entry,
+                               const char *file, void *user);
+
+/* TD_OK: those were all; `guess`: a later place than `place`, or NULL. TD_GONE:
+ * the source offers neither list nor dump; TD_REFUSED, TD_UNREACHABLE,
+ * TD_BROKEN, TD_IO (scratch), TD_MEMORY: what was told is void. */
+typedef void baseline_end_fn(const struct failure *why,
+                             const struct place *place,
+                             const struct place *guess, void *user);
+
+struct baseline_plan {
+    const struct offered *offered; /* must stay until the end */
+    const char *scratch;           /* directory; NULL: no dumps */
+    unsigned patience_s; /* a server that wants to be left alone for longer is
+                            TD_UNREACHABLE at once; 0: it is waited for, for an
+                            hour at most */
+    /* Told, if set, why a dump is left for the list. */
+    void (*on_note)(const char *text, void *user);
+};
+
+/* NULL: no memory. It frees itself after on_end. */
+struct baseline *baseline_start(struct td_client *client,
+                                const struct baseline_plan *plan,
+                                baseline_entry_fn *on_entry,
+                                baseline_end_fn *on_end, void *user);
+void baseline_pause(struct baseline *baseline);
+void baseline_resume(struct baseline *baseline);
+void baseline_free(struct baseline *baseline); /* NULL is allowed */
+
+#endif

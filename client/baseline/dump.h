@@ -1,0 +1,53 @@
+/*
+ * dump.h - one package of a Resource Dump: fetched, unpacked, told.
+ *
+ *     dump_start --> on_head, on_entry ... --> on_end       nothing after it
+ *          +-------> dump_free   at any moment, also from on_entry
+ *
+ * The package comes into the scratch directory under a name of its own, which
+ * the next process finds again when this one is killed (download.h); it is gone
+ * at the end. Its manifest is read twice: first to know what is expected of
+ * each member, then to hand over entry by entry, each with its member in a
+ * file. An entry whose member is missing, or not what the manifest tells, comes
+ * without a file.
+ */
+#ifndef CLIENT_BASELINE_DUMP_H
+#define CLIENT_BASELINE_DUMP_H
+
+#include "client/lib/client.h"
+#include "client/lib/failure.h"
+#include "client/source/document.h"
+
+struct dump;
+
+/* `head`: of the manifest, whole. */
+typedef void dump_head_fn(const struct document_head *head, void *user);
+
+/* `file`: its name in the scratch directory, or NULL. It is removed when the
+ * function returns, unless it was renamed. */
+typedef void dump_entry_fn(const struct document_entry *entry, const char *file,
+                           void *user);
+
+/* TD_OK; TD_REFUSED, TD_GONE, TD_UNREACHABLE: the package is not to be had;
+ * TD_BROKEN: it is no ZIP package, encrypted, without a manifest ...; TD_IO;
+ * TD_MEMORY. */
+typedef void dump_end_fn(const struct failure *why, void *user);
+
+struct dump_request {
+    const char *url;
+    int dir_fd;          /* the scratch directory; must stay open */
+    struct slice hash;   /* of the package; empty: untold */
+    uint64_t length;     /* or LENGTH_NONE */
+    unsigned patience_s; /* as of baseline_plan */
+};
+
+/* NULL: no memory. It frees itself after on_end. */
+struct dump *dump_start(struct td_client *client,
+                        const struct dump_request *request,
+                        dump_head_fn *on_head, dump_entry_fn *on_entry,
+                        dump_end_fn *on_end, void *user);
+void dump_pause(struct dump *dump);
+void dump_resume(struct dump *dump);
+void dump_free(struct dump *dump); /* NULL is allowed; not after on_end */
+
+#endif

@@ -1,0 +1,346 @@
+/*
+ * reading.c - one document of a source, an entry at a time.
+ *
+ *     fetch --> held --> document --> entries --> on_entry
+ *
+ * All callbacks come from a turn of the loop of its own: whatever they free, no
+ * fetch and no document is in the middle of something.
+ */
+#include "client/baseline/reading.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/baseline/entries.h"
+#include "client/lib/fetch.h"
+#include "client/lib/httpdate.h"
+#include "proto/weblink.h"
+
+#define REDIRECTS 10
+
+/* Bytes that wait to be read before the server waits; a fetch gives at most
+ * 128 KiB at once. */
+#define HELD_MOST (64 * 1024)
+#define HELD_MAX  (1024 * 1024)
+
+/* Read at once: in gzip it may be a thousand times as much. */
+#define STEP_SIZE 2048
+
+/* Entries of one turn of the loop, for others are on it. */
+#define TURN_ENTRIES 500
+
+#define URL_QUOTED_MAX 300
+
+struct reading {
+    struct td_client *client;
+    struct reading_calls calls;
+    void *user;
+    char *url;
+    struct fetch *fetch;
+    struct document *document;
+    struct timer *turn;
+    struct buf held;
+    size_t n_read; /* of held */
+    struct entries entries;
+    int64_t made_us;
+    bool is_paused;     /* by our user */
+    bool is_web_paused; /* by us */
+    bool is_fetched;    /* `why`: how it ended */
+    bool is_read;       /* to the document's end */
+    bool *is_freed;
+    struct failure why;
+};
+
+static const char *
+quoted(const struct reading *r, char to[URL_QUOTED_MAX + 4])
+{
+    snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, r->url,
+             strlen(r->url) > URL_QUOTED_MAX ? "..." : "");
+    return to;
+}
+
+/* The older of both: who writes a file a minute ahead of his own clock does not
+ * know better. */
+static int64_t
+made_at(const struct fetch_answer *answer)
+{
+    int64_t modified = httpdate_read(answer->last_modified);
+    int64_t now = httpdate_read(answer->date);
+
+    if (modified == DATETIME_NONE || now == DATETIME_NONE)
+        return modified == DATETIME_NONE ? now : modified;
+    return modified < now ? modified : now;
+}
+
+/* The document */
+
+static enum status
+on_link(const struct document_link *link, void *user)
+{
+    struct reading *r = user;
+
+    if (r->calls.on_link)
+        r->calls.on_link(link->rel, link->href, r->user);
+    return STATUS_OK;
+}
+
+static enum status
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
+{
+    struct reading *r = user;
+
+    (void)head;
+    return entries_add(&r->entries, entry);
+}
+
+static const struct document_events events = {
+    .on_link = on_link,
+    .on_entry = on_entry,
+};
+
+static void
+fail_reading(struct reading *r, enum status rc, const struct problem *told)
+{
+    char url[URL_QUOTED_MAX + 4];
+
+    if (rc == STATUS_MEMORY)
+        failure_memory(&r->why);
+    else if (told->line)
+        failure_set(&r->why, TD_BROKEN, "%s cannot be read: line %llu: %s",
+                    quoted(r, url), (unsigned long long)told->line, told->text);
+    else
+        failure_set(&r->why, TD_BROKEN, "%s cannot be read: %s", quoted(r, url),
+                    told->text);
+    fetch_free(r->fetch);
+    r->fetch = NULL;
+    r->is_fetched = true;
+}
+
+/* Reads some of what is held, or the end. */
+static void
+read_some(struct reading *r)
+{
+    struct problem told = {.text = ""};
+    struct slice piece = {r->held.data ? r->held.data + r->n_read : NULL,
+                          r->held.size - r->n_read};
+    enum status rc;
+
+    if (piece.size > STEP_SIZE)
+        piece.size = STEP_SIZE;
+    if (piece.size > 0) {
+        rc = document_feed(r->document, piece, &told);
+        r->n_read += piece.size;
+    } else {
+        rc = document_end(r->document, &told);
+        r->is_read = true;
+    }
+    if (r->n_read == r->held.size) {
+        buf_clear(&r->held);
+        r->n_read = 0;
+    }
+    if (rc)
+        fail_reading(r, rc, &told);
+}
+
+/* The exchange */
+
+static void
+take_head(struct reading *r, const struct fetch_answer *answer)
+{
+    struct slice rest = slice_of(answer->link);
+    struct weblink link;
+    struct buf href;
+
+    if (r->document)
+        return;
+    r->made_us = made_at(answer);
+    r->document = document_new(answer->url, &events, r);
+    while (r->calls.on_link && weblink_next(&rest, &link)) {
+        if (link.is_of_another)
+            continue;
+        buf_init(&href, 16384);
+        uri_resolve(&href, slice_of(answer->url), link.target);
+        if (!href.failed)
+            r->calls.on_link(link.rel, buf_slice(&href), r->user);
+        buf_fini(&href);
+    }
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct reading *r = user;
+
+    if (answer->status != 200)
+        return false;
+    take_head(r, answer);
+    buf_add_slice(&r->held, bytes);
+    if (!r->document || r->held.failed) {
+        failure_memory(&r->why);
+        return false;
+    }
+    if (r->held.size > HELD_MOST) {
+        fetch_pause(r->fetch);
+        r->is_web_paused = true;
+    }
+    timer_start(r->turn, 0);
+    return true;
+}
+
+static void
+on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
+{
+    struct reading *r = user;
+    char url[URL_QUOTED_MAX + 4];
+    struct failure told;
+
+    r->fetch = NULL;
+    r->is_fetched = true;
+    timer_start(r->turn, 0);
+    if (r->why.rc)
+        return;
+    r->why = *why;
+    if (why->rc && why->rc != TD_STOPPED && why->rc != TD_MEMORY)
+        failure_set(&r->why, why->rc, "%s: %s", quoted(r, url), why->text);
+    if (why->rc && why->rc != TD_STOPPED)
+        return;
+    answer->status = why->status;
+    if (answer->status == 200) {
+        take_head(r, answer);
+        if (!r->document)
+            failure_memory(&r->why);
+        return;
+    }
+    told = *why;
+    fetch_refused(&told, answer);
+    if (answer->status < 400)
+        told.rc = TD_BROKEN;
+    failure_set(&r->why, told.rc, "%s: %s", quoted(r, url), told.text);
+}
+
+/* Handing over */
+
+static void
+free_reading(struct reading *r)
+{
+    if (r->is_freed)
+        *r->is_freed = true;
+    fetch_free(r->fetch);
+    timer_free(r->turn);
+    document_free(r->document);
+    entries_fini(&r->entries);
+    buf_fini(&r->held);
+    free(r->url);
+    free(r);
+}
+
+static void
+end(struct reading *r)
+{
+    r->calls.on_end(&r->why, r->document ? document_head(r->document) : NULL,
+                    r->made_us, r->user);
+    free_reading(r);
+}
+
+/* False: it was freed. */
+static bool
+hand_over(struct reading *r, struct document_entry *copy)
+{
+    bool is_freed = false;
+
+    r->is_freed = &is_freed;
+    r->calls.on_entry(copy, document_head(r->document), r->user);
+    free(copy);
+    if (is_freed)
+        return false;
+    r->is_freed = NULL;
+    return true;
+}
+
+static void
+on_turn(void *user)
+{
+    struct reading *r = user;
+    unsigned n = 0;
+
+    while (!r->is_paused) {
+        struct document_entry *copy = entries_take(&r->entries);
+
+        if (copy) {
+            if (!hand_over(r, copy))
+                return;
+            if (++n < TURN_ENTRIES)
+                continue;
+            timer_start(r->turn, 0);
+            return;
+        }
+        if (r->is_fetched && (r->why.rc || r->is_read)) {
+            end(r);
+            return;
+        }
+        if (r->held.size > 0 || r->is_fetched) {
+            read_some(r);
+            continue;
+        }
+        if (r->is_web_paused) {
+            r->is_web_paused = false;
+            fetch_resume(r->fetch);
+        }
+        return;
+    }
+}
+
+struct reading *
+reading_start(struct td_client *client, const char *url,
+              const struct reading_calls *calls, void *user)
+{
+    static const char *const headers[] = {
+        "Accept: application/xml, text/xml;q=0.9, */*;q=0.5", NULL};
+    struct reading *r = calloc(1, sizeof(*r));
+    struct fetch_request request = {
+        .url = url,
+        .headers = headers,
+        .redirects = REDIRECTS,
+        .takes_gzip = true,
+    };
+
+    if (!r)
+        return NULL;
+    r->client = client;
+    r->calls = *calls;
+    r->user = user;
+    r->made_us = DATETIME_NONE;
+    entries_init(&r->entries);
+    buf_init(&r->held, HELD_MAX);
+    failure_clear(&r->why);
+    r->url = strdup(url);
+    r->turn = timer_new(client->loop, on_turn, r);
+    if (r->url && r->turn)
+        r->fetch = fetch_start(client, &request, on_body, on_answer, r);
+    if (!r->fetch) {
+        free_reading(r);
+        return NULL;
+    }
+    return r;
+}
+
+void
+reading_pause(struct reading *reading)
+{
+    reading->is_paused = true;
+}
+
+void
+reading_resume(struct reading *reading)
+{
+    reading->is_paused = false;
+    timer_start(reading->turn, 0);
+}
+
+void
+reading_free(struct reading *reading)
+{
+    if (reading)
+        free_reading(reading);
+}

@@ -1,0 +1,144 @@
+/*
+ * audit.c - tidings audit: is a mirror what its source is?
+ */
+#include <string.h>
+
+#include "client/cli/mirrored.h"
+
+enum {
+    OPTION_REPAIR,
+    OPTION_NO_DIGESTS,
+    OPTION_MAX_DELETE,
+    OPTION_PER_HOST,
+    OPTION_JSON
+};
+
+static const struct option_row options[] = {
+    [OPTION_REPAIR] = {"repair", NULL,
+                       "fetch, replace and delete until it is right"},
+    [OPTION_NO_DIGESTS] = {"no-digests", NULL,
+                           "lengths and times alone: files are not read"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
+                           "refuse to delete more; 20, \"none\": no limit"},
+    [OPTION_PER_HOST] = {"per-host", "N", "downloads at a time from a host; 4"},
+    [OPTION_JSON] = {"json", NULL, "each finding and event as a line of JSON"},
+    {NULL, NULL, NULL},
+};
+
+static const char *const names[] = {
+    [TD_MISSING] = "missing",
+    [TD_STALE] = "stale",
+    [TD_EXTRA] = "extra",
+    [TD_CORRUPT] = "corrupt",
+};
+
+/* missing LOC at PATH: WHY */
+static void
+on_finding(enum td_finding finding, const char *loc, const char *path,
+           const char *why, void *user)
+{
+    struct mirrored *m = user;
+
+    if (m->is_json) {
+        mirrored_put("{", "finding", names[finding]);
+        mirrored_put(",", "loc", loc);
+        mirrored_put(",", "path", path);
+        mirrored_put(",", "why", why);
+        mirrored_end_line(m);
+        return;
+    }
+    progress_clear(&m->progress);
+    printf("%-8s", names[finding]);
+    print_plain(loc ? loc : path);
+    if (loc && path) {
+        fputs(" at ", stdout);
+        print_plain(path);
+    }
+    fputs(": ", stdout);
+    print_plain(why);
+    putchar('\n');
+}
+
+static void
+print_result(const struct mirrored *m, const struct td_audit_result *r)
+{
+    static const char text[] =
+        "compared=%llu missing=%llu stale=%llu extra=%llu corrupt=%llu "
+        "repaired=%llu position=%s\n";
+    static const char json[] =
+        "{\"compared\":%llu,\"missing\":%llu,\"stale\":%llu,\"extra\":%llu,"
+        "\"corrupt\":%llu,\"repaired\":%llu,\"position\":\"%s\"}\n";
+
+    printf(m->is_json ? json : text, (unsigned long long)r->n_compared,
+           (unsigned long long)r->n_missing, (unsigned long long)r->n_stale,
+           (unsigned long long)r->n_extra, (unsigned long long)r->n_corrupt,
+           (unsigned long long)r->n_repaired, r->position);
+}
+
+static enum exit_code
+run(const struct arguments *arguments)
+{
+    const char *const *given = arguments->options;
+    struct mirrored m = {.is_json = given[OPTION_JSON] != NULL};
+    struct td_audit_options how = {
+        .repair = given[OPTION_REPAIR] != NULL,
+        .has_no_digests = given[OPTION_NO_DIGESTS] != NULL,
+        .on_finding = on_finding,
+        .on_event = mirrored_event,
+        .user = &m,
+    };
+    struct td_audit_result result = {.n_compared = 0};
+    int n = arguments->n_operands;
+    const char *url = n == 2 ? arguments->operands[0] : NULL;
+    const char *dir = n ? arguments->operands[n - 1] : NULL;
+    enum exit_code code;
+    enum td_status rc;
+
+    if (n != 1 && n != 2)
+        return bad_usage("audit needs a DIR, after a URL if one is given; see "
+                         "tidings audit --help");
+    if (strstr(dir, "://"))
+        return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
+    if (!mirrored_max_delete(given[OPTION_MAX_DELETE],
+                             &how.max_delete_percent) ||
+        !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
+                         &how.per_host))
+        return EXIT_USAGE;
+    progress_init(&m.progress);
+    m.progress.is_on = m.progress.is_on && !m.is_json;
+    m.client = mirrored_open(arguments, url, &code);
+    if (!m.client)
+        return code;
+    rc = td_audit(m.client, url, dir, &how, &result);
+    progress_clear(&m.progress);
+    if (rc == TD_OK || rc == TD_DIFFERENT)
+        print_result(&m, &result);
+    if (m.is_deaf)
+        return cannot_write(m.error);
+    if (rc == TD_STOPPED) {
+        say("stopped before all was compared");
+        return EXIT_FAILED;
+    }
+    return exit_of(m.client, rc);
+}
+
+const struct command audit_command = {
+    .name = "audit",
+    .operands = "[SET-URL|SOURCE-URL] DIR [--repair] ...",
+    .help = "Compares a mirror that tidings sync made with its source.",
+    .more =
+        "Asks the source for all that it has now, then looks at every file. "
+        "A line per\nfinding:\n"
+        "  missing  the source has it, the mirror does not\n"
+        "  stale    the mirror has what it was before\n"
+        "  extra    the mirror has it, the source does not; without a URL: "
+        "a file that\n           is no resource's\n"
+        "  corrupt  the file is not what the mirror had written\n"
+        "With --repair all is mended: extra files that the mirror had "
+        "written are\ndeleted, others moved to DIR/.tidings/found/.\n"
+        "0: the mirror is the source, or is so by the repair; 1: it is "
+        "not, or nobody\ncould tell. What changed since the last sync is "
+        "stale, too: sync first, then\naudit.\n",
+    .options = options,
+    .run = run,
+};

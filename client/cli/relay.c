@@ -1,0 +1,547 @@
+/*
+ * relay.c - tidings relay: follows one set, posts into another.
+ *
+ *     source --follow--> message --relay_entry--> post --seal--> target
+ *                           ^                                      |
+ *                           +------------ noted as posted <--------+
+ *
+ * One post at a time, sealed before it is sent (client/relay/state.h): so what
+ * the source tells is in the target once and in its order.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/cli/cli.h"
+#include "client/relay/entry.h"
+#include "client/relay/search.h"
+#include "client/relay/state.h"
+
+/* A post has no more; a message may. */
+#define ENTRIES_MAX 10000
+#define BYTES_MAX   ((size_t)4 << 20)
+
+#define PAUSE_FIRST_MS 200
+#define PAUSE_LAST_MS  30000
+
+/* A broker remembers keys for 24 hours; an hour for clocks that differ. */
+#define KEY_LIFE_S (23 * 3600)
+
+enum {
+    OPTION_STATE,
+    OPTION_AFTER,
+    OPTION_KEEP_LINKS,
+    OPTION_UNTIL,
+    OPTION_TARGET_HEADER
+};
+
+static const struct option_row options[] = {
+    [OPTION_STATE] = {"state", "FILE",
+                      "keeps how far it has come; made if it is not there"},
+    [OPTION_AFTER] = {"after", "POSITION",
+                      "where a new state begins (default: the beginning)"},
+    [OPTION_KEEP_LINKS] = {"keep-links", NULL,
+                           "links collection and canonical, too"},
+    [OPTION_UNTIL] = {"until-caught-up", NULL,
+                      "end when all is relayed that there is"},
+    [OPTION_TARGET_HEADER] = {"target-header", "LINE",
+                              "as --header, for the server of the second set"},
+    {NULL, NULL, NULL},
+};
+
+struct relay {
+    const char *source_url;
+    const char *target_url;
+    struct td_client *source;
+    struct td_client *target;
+    struct relay_state *state;
+    bool keeps_links;
+    char source_epoch[TD_POSITION_SIZE];
+    char target_epoch[TD_POSITION_SIZE]; /* "": the set is not there yet */
+    enum exit_code code;
+    bool is_stopped;
+};
+
+static const char made_anew[] =
+    "the target was made anew: what was relayed before is not in it";
+
+/* For the signal handler, which cannot be given anything. */
+static struct relay *relayed;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    td_stop(relayed->source);
+    td_stop(relayed->target);
+}
+
+/* Ends it. */
+static bool
+fail(struct relay *r, enum exit_code code)
+{
+    r->code = code;
+    return false;
+}
+
+static bool
+fail_state(struct relay *r)
+{
+    say("%s", relay_trouble(r->state));
+    return fail(r, EXIT_FAILED);
+}
+
+static bool
+stop(struct relay *r)
+{
+    r->is_stopped = true;
+    return false;
+}
+
+/* "EPOCH-SEQ" */
+static void
+copy_epoch(char *to, size_t size, const char *position)
+{
+    snprintf(to, size, "%.*s", (int)strcspn(position, "-"), position);
+}
+
+static bool
+is_of(const char *position, const char *epoch)
+{
+    size_t n = strlen(epoch);
+
+    return !strncmp(position, epoch, n) && position[n] == '-';
+}
+
+/* Waits a while that grows; false: to be stopped. */
+static bool
+wait_a_while(struct relay *r, const char *why, unsigned *pause_ms)
+{
+    struct pollfd stopped = {.fd = td_fd(r->target), .events = POLLIN};
+    unsigned ms = *pause_ms / 2 + (unsigned)random() % (*pause_ms / 2);
+    unsigned asked_s;
+
+    td_answered(r->target, &asked_s);
+    if (asked_s > 3600)
+        asked_s = 3600;
+    if (asked_s * 1000 > ms)
+        ms = asked_s * 1000;
+    say("%s; again in %.1f s", why, ms / 1000.0);
+    *pause_ms = *pause_ms < PAUSE_LAST_MS / 2 ? *pause_ms * 2 : PAUSE_LAST_MS;
+    poll(&stopped, 1, (int)ms);
+    return td_service(r->target) == TD_STOPPED ? stop(r) : true;
+}
+
+/* Posting */
+
+/* Is it worth another attempt? 409: the target still works on the first one. */
+static bool
+is_passing(const struct relay *r, enum td_status rc)
+{
+    return rc == TD_UNREACHABLE ||
+           (rc == TD_REFUSED && td_answered(r->target, NULL) == 409);
+}
+
+static bool
+note_posted(struct relay *r, const struct relay_post *post,
+            const struct td_receipt *receipt)
+{
+    char epoch[TD_POSITION_SIZE];
+
+    copy_epoch(epoch, sizeof(epoch), receipt->position);
+    if (r->target_epoch[0] && strcmp(r->target_epoch, epoch))
+        say("%s", made_anew);
+    memcpy(r->target_epoch, epoch, sizeof(epoch));
+    return relay_posted(r->state, post, receipt->position) || fail_state(r);
+}
+
+/* Says which change the target does not take, where that is its reason. */
+static void
+say_refused(const struct relay *r, const struct relay_post *post)
+{
+    unsigned status = td_answered(r->target, NULL);
+    const char *rest = post->body, *entry, *loc;
+    const char *position = relay_position(r->state);
+    size_t left = post->size, size, loc_size, i = 0, n = 0;
+
+    if (status != 400 && status != 413 && status != 422)
+        return;
+    /* "422: entry 3: ..." */
+    if (sscanf(td_problem(r->target), "%*u: entry %zu", &n) != 1)
+        n = 0;
+    while (relay_next(&rest, &left, &entry, &size))
+        if (++i >= n)
+            break;
+    if (i == 0 || !relay_loc(entry, size, &loc, &loc_size))
+        return;
+    say("the target refuses %s%.*s, and with it a post of %zu entries; relayed "
+        "is what the source has up to %s",
+        n ? "" : "what begins with ", (int)loc_size, loc, post->n,
+        position[0] ? position : "its beginning");
+}
+
+/* Posts what is sealed until the target has answered. */
+static bool
+deliver(struct relay *r, const struct relay_post *post)
+{
+    const struct td_publish_options how = {.key = post->key};
+    unsigned pause_ms = PAUSE_FIRST_MS;
+
+    for (;;) {
+        struct td_receipt receipt;
+        enum td_status rc =
+            td_publish(r->target, r->target_url, "application/json", post->body,
+                       post->size, &how, &receipt);
+
+        if (rc == TD_OK)
+            return note_posted(r, post, &receipt);
+        if (rc == TD_STOPPED)
+            return stop(r);
+        if (!is_passing(r, rc)) {
+            fail(r, exit_of(r->target, rc));
+            say_refused(r, post);
+            return false;
+        }
+        if (!wait_a_while(r, td_problem(r->target), &pause_ms))
+            return false;
+    }
+}
+
+/* What was sealed long ago: is it in the target? */
+
+struct sought {
+    struct relay_search *search;
+    char position[TD_POSITION_SIZE]; /* after its last entry; "": not found */
+};
+
+static int
+on_target(const struct td_message *message, void *user)
+{
+    struct sought *s = user;
+
+    for (size_t i = 0; i < message->n_changes; i++) {
+        const struct td_change *c = &message->changes[i];
+
+        if (relay_search_next(s->search, c->text, c->text_size)) {
+            snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
+                     (int)strcspn(message->position, "-"), message->position,
+                     c->seq);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The target may not remember the key any more: it is looked for among what it
+ * has had since. */
+static bool
+look_for(struct relay *r, const struct relay_post *post)
+{
+    struct sought s = {.search = relay_search_new(post)};
+    struct td_follow_options how = {
+        .after = relay_target(r->state)[0] ? relay_target(r->state) : "0",
+        .until_caught_up = 1,
+    };
+    struct td_receipt receipt = {.position = ""};
+    enum td_status rc = TD_MEMORY;
+    bool is_good = false;
+
+    say("a post of %zu entries was not answered a day ago; looking for it",
+        post->n);
+    if (s.search)
+        rc = td_follow(r->target, r->target_url, &how, on_target, &s);
+    if (s.position[0]) {
+        snprintf(receipt.position, sizeof(receipt.position), "%.63s",
+                 s.position);
+        is_good = note_posted(r, post, &receipt);
+    } else if (rc == TD_OK) {
+        is_good = deliver(r, post);
+    } else if (rc == TD_STOPPED) {
+        stop(r);
+    } else {
+        say("cannot tell whether the target has it: %s",
+            rc == TD_MEMORY ? "no memory" : td_problem(r->target));
+        fail(r, EXIT_FAILED);
+    }
+    relay_search_free(s.search);
+    return is_good;
+}
+
+static bool
+finish_old_post(struct relay *r)
+{
+    struct relay_post post;
+    bool is_there, is_good;
+    int64_t age_s;
+
+    if (!relay_unfinished(r->state, &post, &is_there))
+        return fail_state(r);
+    if (!is_there)
+        return true;
+    age_s = (int64_t)time(NULL) - post.made_s;
+    is_good = age_s >= 0 && age_s < KEY_LIFE_S ? deliver(r, &post)
+                                               : look_for(r, &post);
+    free(post.body);
+    return is_good;
+}
+
+/* Following */
+
+/* Entries of a message from *i on, as many as a post has. */
+static bool
+write_post(struct relay *r, FILE *to, const struct td_message *message,
+           size_t *i, size_t *n)
+{
+    const struct relay_rules rules = {r->source_epoch, r->target_epoch,
+                                      r->keeps_links};
+
+    *n = 0;
+    for (; *i < message->n_changes && *n < ENTRIES_MAX &&
+           ftell(to) < (long)BYTES_MAX;
+         ++*i) {
+        const struct td_change *c = &message->changes[*i];
+        enum relay_verdict verdict = RELAY_ODD;
+
+        if (c->text && c->seq > 0)
+            verdict = relay_entry(to, *n ? ",\n" : "[", c->text, c->text_size,
+                                  &rules);
+        if (verdict == RELAY_ODD) {
+            say("entry %" PRIu64 " (%s) is none of a set of Tidings", c->seq,
+                c->loc ? c->loc : "-");
+            return fail(r, EXIT_FAILED);
+        }
+        *n += verdict == RELAY_WRITTEN;
+    }
+    fputs("]\n", to);
+    return true;
+}
+
+/* The position after the entry before `i`. */
+static void
+position_at(const struct td_message *message, size_t i,
+            char to[TD_POSITION_SIZE])
+{
+    if (i == message->n_changes)
+        snprintf(to, TD_POSITION_SIZE, "%s", message->position);
+    else
+        snprintf(to, TD_POSITION_SIZE, "%.*s-%" PRIu64,
+                 (int)strcspn(message->position, "-"), message->position,
+                 message->changes[i - 1].seq);
+}
+
+/* Relays the entries from *i on, as many as a post has. */
+static bool
+relay_some(struct relay *r, const struct td_message *message, size_t *i)
+{
+    char position[TD_POSITION_SIZE];
+    char *body = NULL;
+    size_t size = 0, n = 0;
+    FILE *to = open_memstream(&body, &size);
+    bool is_good = to && write_post(r, to, message, i, &n);
+
+    if (!to || ferror(to)) {
+        say("no memory");
+        is_good = fail(r, EXIT_FAILED);
+    }
+    if (to)
+        fclose(to);
+    position_at(message, *i, position);
+    if (is_good && n == 0)
+        is_good = relay_note(r->state, position) || fail_state(r);
+    else if (is_good)
+        is_good =
+            (relay_seal(r->state, body, size, n, position) || fail_state(r)) &&
+            finish_old_post(r);
+    free(body);
+    return is_good;
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct relay *r = user;
+    size_t i = 0;
+
+    if (message->kind != TD_CHANGES || !message->position)
+        return 1;
+    copy_epoch(r->source_epoch, sizeof(r->source_epoch), message->position);
+    if (!strcmp(r->source_epoch, r->target_epoch)) {
+        say("the two sets are one");
+        fail(r, EXIT_USAGE);
+        return 1;
+    }
+    while (i < message->n_changes)
+        if (!relay_some(r, message, &i))
+            return 1;
+    return relay_note(r->state, message->position) || fail_state(r) ? 0 : 1;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    (void)user;
+    say("%s; again in %.1f s", why, pause_ms / 1000.0);
+}
+
+static void
+on_member(const char *path, const char *value, void *user)
+{
+    struct relay *r = user;
+
+    if (strcmp(path, "position"))
+        return;
+    copy_epoch(r->target_epoch, sizeof(r->target_epoch), value);
+    if (!relay_target(r->state)[0])
+        relay_note_target(r->state, value);
+    else if (!is_of(relay_target(r->state), r->target_epoch))
+        say("%s", made_anew);
+}
+
+/* Which log the target's is, by which rings are seen. It may be away, and it
+ * may not be there yet. */
+static bool
+ask_target(struct relay *r)
+{
+    unsigned pause_ms = PAUSE_FIRST_MS;
+
+    for (;;) {
+        enum td_status rc =
+            td_set_get(r->target, r->target_url, on_member, r, NULL);
+
+        if (rc == TD_OK)
+            return true;
+        if (rc == TD_GONE ||
+            (rc == TD_REFUSED && td_answered(r->target, NULL) == 404)) {
+            if (relay_target(r->state)[0])
+                say("the target is gone, and what was relayed with it; the "
+                    "next change makes it anew");
+            return true;
+        }
+        if (rc == TD_STOPPED)
+            return stop(r);
+        if (rc != TD_UNREACHABLE)
+            return fail(r, exit_of(r->target, rc));
+        if (!wait_a_while(r, td_problem(r->target), &pause_ms))
+            return false;
+    }
+}
+
+static void
+relay(struct relay *r, const char *after, bool until_caught_up)
+{
+    const char *position = relay_position(r->state);
+    struct td_follow_options how = {
+        .form = TD_JSON,
+        .on_trouble = on_trouble,
+        .until_caught_up = until_caught_up,
+    };
+    char begin[TD_POSITION_SIZE];
+    enum td_status rc;
+
+    if (!ask_target(r) || !finish_old_post(r))
+        return;
+    snprintf(begin, sizeof(begin), "%s", position[0] ? position : after);
+    how.after = begin;
+    rc = td_follow(r->source, r->source_url, &how, on_message, r);
+    if (rc != TD_OK && rc != TD_STOPPED)
+        r->code = exit_of(r->source, rc);
+    if (rc == TD_GONE)
+        say("what was told since %s cannot be relayed any more; begin anew "
+            "with another --state and --after",
+            begin);
+}
+
+static struct td_client *
+open_target(const struct arguments *arguments, enum exit_code *code)
+{
+    struct td_client *client = td_open();
+    enum td_status rc = TD_OK;
+
+    for (size_t i = 0; client && !rc && i < arguments->n_given; i++)
+        if (arguments->given[i].row == OPTION_TARGET_HEADER)
+            rc = td_header(client, arguments->operands[1],
+                           arguments->given[i].value);
+    if (!client) {
+        say("no memory or descriptors left");
+        *code = EXIT_FAILED;
+    } else if (rc) {
+        *code = exit_of(client, rc);
+        td_close(client);
+        return NULL;
+    }
+    return client;
+}
+
+/* A source of another kind has no seqs, without which nothing is posted once.
+ */
+static bool
+is_set_url(const char *url)
+{
+    const char *sets = strstr(url, "/sets/");
+
+    return sets && sets[6] && !strchr(sets + 6, '/');
+}
+
+static enum exit_code
+run(const struct arguments *arguments)
+{
+    const char *const *given = arguments->options;
+    struct sigaction stops = {.sa_handler = on_signal};
+    struct relay r = {.keeps_links = given[OPTION_KEEP_LINKS] != NULL};
+    char why[512];
+
+    if (arguments->n_operands != 2)
+        return bad_usage("relay needs two SET-URLs; see tidings relay --help");
+    r.source_url = arguments->operands[0];
+    r.target_url = arguments->operands[1];
+    if (!is_set_url(r.source_url))
+        return bad_usage("relay needs the URL of a set, http(s)://host:port"
+                         "/sets/NAME: \"%s\"",
+                         r.source_url);
+    if (!given[OPTION_STATE] || !given[OPTION_STATE][0])
+        return bad_usage("relay needs --state FILE, by which nothing is posted "
+                         "twice");
+    if (!strcmp(r.source_url, r.target_url))
+        return bad_usage("the two sets are one");
+    r.state = relay_open(given[OPTION_STATE], r.source_url, r.target_url, why);
+    if (!r.state) {
+        say("%s: %s", given[OPTION_STATE], why);
+        return EXIT_FAILED;
+    }
+    r.source = open_client(arguments, r.source_url, &r.code);
+    if (r.source)
+        r.target = open_target(arguments, &r.code);
+    if (r.target) {
+        relayed = &r;
+        sigaction(SIGINT, &stops, NULL);
+        sigaction(SIGTERM, &stops, NULL);
+        relay(&r, given[OPTION_AFTER] ? given[OPTION_AFTER] : "0",
+              given[OPTION_UNTIL] != NULL);
+        signal(SIGINT, SIG_IGN);
+        signal(SIGTERM, SIG_IGN);
+    }
+    td_close(r.source);
+    td_close(r.target);
+    relay_close(r.state);
+    return r.code;
+}
+
+const struct command relay_command = {
+    .name = "relay",
+    .operands = "SET-URL SET-URL --state FILE [--after POSITION]",
+    .help = "Follows the first set and posts its changes into the second one.",
+    .more = "Every change is in the second set once, in order, whoever is "
+            "killed or away\nmeanwhile; it goes on until it is interrupted. "
+            "Entries get a link \"via\" to\ntheir resource unless they have "
+            "one, and the times of the second set; links\n\"collection\" and "
+            "\"canonical\" are left out. An entry that has been in the "
+            "second\nset is not brought back to it, so that rings of relays "
+            "come to rest. The state\nalso keeps the post at work: without it, "
+            "--after the position that was reached\nmay post some again.\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,121 @@
+/*
+ * sync.c - tidings sync: a source's resources on disk.
+ */
+#include <string.h>
+
+#include "client/cli/mirrored.h"
+
+enum {
+    OPTION_UNTIL,
+    OPTION_MAX_DELETE,
+    OPTION_PER_HOST,
+    OPTION_POLL,
+    OPTION_NO_DUMPS,
+    OPTION_JSON,
+    OPTION_VERBOSE
+};
+
+static const struct option_row options[] = {
+    [OPTION_UNTIL] = {"until-caught-up", NULL,
+                      "end when the mirror is the source; else go on"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
+                           "refuse to delete more; 20, \"none\": no limit"},
+    [OPTION_PER_HOST] = {"per-host", "N", "downloads at a time from a host; 4"},
+    [OPTION_POLL] = {"poll", "SECONDS",
+                     "between looks at a source that pushes nothing; 60"},
+    [OPTION_NO_DUMPS] = {"no-dumps", NULL,
+                         "fetch files one by one, though there are dumps"},
+    [OPTION_JSON] = {"json", NULL, "each event as a line of JSON"},
+    [OPTION_VERBOSE] = {"verbose", NULL,
+                        "tell of each file, and of what is tried again"},
+    {NULL, NULL, NULL},
+};
+
+static bool
+read_options(const struct arguments *arguments, struct td_sync_options *how,
+             struct mirrored *m)
+{
+    const char *const *given = arguments->options;
+    unsigned poll_s = 0;
+
+    if (!mirrored_max_delete(given[OPTION_MAX_DELETE],
+                             &how->max_delete_percent) ||
+        !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
+                         &how->per_host) ||
+        !mirrored_number("poll", given[OPTION_POLL], 86400, &poll_s))
+        return false;
+    how->poll_ms = poll_s * 1000;
+    how->until_caught_up = given[OPTION_UNTIL] != NULL;
+    how->has_no_dumps = given[OPTION_NO_DUMPS] != NULL;
+    how->on_event = mirrored_event;
+    how->user = m;
+    m->is_json = given[OPTION_JSON] != NULL;
+    m->is_verbose = given[OPTION_VERBOSE] != NULL;
+    return true;
+}
+
+static enum exit_code
+end(const struct mirrored *m, enum td_status rc, bool until_caught_up)
+{
+    if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
+        printf("done=%llu failed=%llu bytes=%llu%s%s\n",
+               (unsigned long long)m->last.n_done,
+               (unsigned long long)m->last.n_failed,
+               (unsigned long long)m->last.bytes_done,
+               m->position[0] ? " position=" : "", m->position);
+    if (m->is_deaf)
+        return cannot_write(m->error);
+    if (rc == TD_STOPPED && until_caught_up) {
+        say("stopped before all was done; the next run goes on from here");
+        return EXIT_FAILED;
+    }
+    return exit_of(m->client, rc);
+}
+
+static enum exit_code
+run(const struct arguments *arguments)
+{
+    struct td_sync_options how = {.per_host = 0};
+    struct mirrored m = {.is_json = false};
+    enum exit_code code;
+    enum td_status rc;
+
+    if (arguments->n_operands != 2)
+        return bad_usage(
+            "sync needs a SET-URL or SOURCE-URL, and a DIR; see tidings sync "
+            "--help");
+    if (!read_options(arguments, &how, &m))
+        return EXIT_USAGE;
+    progress_init(&m.progress);
+    m.progress.is_on = m.progress.is_on && !m.is_json;
+    m.client = mirrored_open(arguments, arguments->operands[0], &code);
+    if (!m.client)
+        return code;
+    rc =
+        td_sync(m.client, arguments->operands[0], arguments->operands[1], &how);
+    progress_clear(&m.progress);
+    return end(&m, rc, how.until_caught_up);
+}
+
+const struct command sync_command = {
+    .name = "sync",
+    .operands = "SET-URL|SOURCE-URL DIR [--until-caught-up] ...",
+    .help =
+        "Copies the resources of a source into DIR and keeps them the same.",
+    .more =
+        "Begins with everything there is, then follows each change. State "
+        "is kept in\nDIR/.tidings: stopped or killed at any moment, it goes "
+        "on from there when it is\nrun again. A file is replaced when its "
+        "successor is whole and has the digests\nthat the source told. A "
+        "file in the way that this mirror did not write is moved\nto "
+        "DIR/.tidings/found/.\n"
+        "When a source wants more than 20 % of the files deleted (and 100 "
+        "or more), in a\nnew baseline or one hour of changes, nothing is "
+        "deleted and it ends with 1: look\nwhether that is right, then give "
+        "--max-delete.\n"
+        "1 also tells that resources could not be had: the next run tries "
+        "them again;\nand, with --until-caught-up, that nothing came for a "
+        "minute, or that a server\nwants to be left alone for longer.\n",
+    .options = options,
+    .run = run,
+};

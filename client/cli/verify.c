@@ -1,0 +1,218 @@
+/*
+ * verify.c - tidings verify: proves the history of a set.
+ */
+#include <glob.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/cli/cli.h"
+
+enum { OPTION_JSON, OPTION_VERBOSE };
+
+static const struct option_row options[] = {
+    [OPTION_JSON] = {"json", NULL, "as JSON objects, one a line"},
+    [OPTION_VERBOSE] = {"verbose", NULL, "a line for each list that holds"},
+    {NULL, NULL, NULL},
+};
+
+struct verify {
+    bool is_json;
+    bool is_verbose;
+    struct td_client *client;
+};
+
+/* For the signal handler, which cannot be given anything. */
+static struct td_client *verified;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    td_stop(verified);
+}
+
+static void
+put_member(const char *name, const char *value)
+{
+    printf("\"%s\":", name);
+    put_json_string(stdout, value);
+}
+
+/* {"list":"...","last":100,"digest":"sha-256:..."} */
+static void
+on_list(const char *list, const struct td_proof *proof, void *user)
+{
+    const struct verify *v = user;
+
+    if (!v->is_verbose)
+        return;
+    if (v->is_json) {
+        putchar('{');
+        put_member("list", list);
+        printf(",\"last\":%" PRIu64 ",", proof->last);
+        put_member("digest", proof->digest);
+        puts("}");
+    } else {
+        print_plain(list);
+        printf(": up to entry %" PRIu64 " %s\n", proof->last, proof->digest);
+    }
+}
+
+/* {"where":"...","proven":true,"first":1,"last":500,"lists":5,
+ *  "fromStart":true,"position":"...","digest":"...","from":"...",
+ *  "until":"...","broken":{"in":"...","after":300,"why":"..."}} */
+static void
+print_json(const struct verify *v, const char *where, bool is_proven,
+           const struct td_proof *proof)
+{
+    putchar('{');
+    put_member("where", where);
+    printf(",\"proven\":%s,\"first\":%" PRIu64 ",\"last\":%" PRIu64
+           ",\"lists\":%" PRIu64 ",\"fromStart\":%s,",
+           is_proven ? "true" : "false", proof->first, proof->last,
+           proof->n_lists, proof->is_from_start ? "true" : "false");
+    put_member("position", proof->position);
+    putchar(',');
+    put_member("digest", proof->digest);
+    putchar(',');
+    put_member("from", proof->from);
+    putchar(',');
+    put_member("until", proof->until);
+    if (!is_proven) {
+        fputs(",\"broken\":{", stdout);
+        put_member("in", proof->broken_in);
+        printf(",\"after\":%" PRIu64 ",", proof->broken_at);
+        put_member("why", td_problem(v->client));
+        putchar('}');
+    }
+    puts("}");
+}
+
+static void
+print_text(const struct verify *v, const char *where, bool is_proven,
+           const struct td_proof *proof)
+{
+    if (!is_proven) {
+        fputs("breaks after entry ", stdout);
+        printf("%" PRIu64 ": ", proof->broken_at);
+        print_plain(td_problem(v->client));
+        putchar('\n');
+    }
+    print_plain(where);
+    if (proof->n_lists == 0) {
+        puts(": nothing is proven");
+        return;
+    }
+    fputs(": proven ", stdout);
+    if (proof->first == 0)
+        fputs("to be without entries", stdout);
+    else if (proof->is_from_start)
+        printf("from the beginning to entry %" PRIu64, proof->last);
+    else
+        printf("from entry %" PRIu64 " on to entry %" PRIu64, proof->first,
+               proof->last);
+    printf(" lists=%" PRIu64 " position=%s datetime=%s digest=%s\n",
+           proof->n_lists, proof->position, proof->until, proof->digest);
+}
+
+static enum exit_code
+verify_one(struct verify *v, const char *where)
+{
+    struct td_proof proof;
+    enum td_status rc = td_verify(v->client, where, on_list, v, &proof);
+
+    if (rc == TD_STOPPED) {
+        say("stopped: nothing more is proven than up to entry %" PRIu64,
+            proof.last);
+        return EXIT_FAILED;
+    }
+    if (rc != TD_OK && rc != TD_DIFFERENT)
+        return exit_of(v->client, rc);
+    if (v->is_json)
+        print_json(v, where, rc == TD_OK, &proof);
+    else
+        print_text(v, where, rc == TD_OK, &proof);
+    return rc ? EXIT_FAILED : EXIT_GOOD;
+}
+
+/* All sets of a broker's data directory. */
+static enum exit_code
+verify_data(struct verify *v, const glob_t *sets)
+{
+    enum exit_code code = EXIT_GOOD;
+
+    for (size_t i = 0; i < sets->gl_pathc; i++) {
+        enum exit_code one = verify_one(v, sets->gl_pathv[i]);
+
+        if (one != EXIT_GOOD)
+            code = one;
+    }
+    return code;
+}
+
+static enum exit_code
+verify(struct verify *v, const char *where)
+{
+    char pattern[4096];
+    glob_t sets = {.gl_pathc = 0};
+    struct stat st;
+    enum exit_code code;
+
+    /* What is no name of its own is none of glob's either. */
+    if (!stat(where, &st) && S_ISDIR(st.st_mode) && !strpbrk(where, "*?[\\") &&
+        snprintf(pattern, sizeof(pattern), "%s/sets/*/changes", where) <
+            (int)sizeof(pattern))
+        glob(pattern, 0, NULL, &sets);
+    code = sets.gl_pathc > 0 ? verify_data(v, &sets) : verify_one(v, where);
+    globfree(&sets);
+    return code;
+}
+
+static enum exit_code
+run(const struct arguments *arguments)
+{
+    struct sigaction stop = {.sa_handler = on_signal};
+    struct verify v = {
+        .is_json = arguments->options[OPTION_JSON] != NULL,
+        .is_verbose = arguments->options[OPTION_VERBOSE] != NULL,
+    };
+    enum exit_code code;
+
+    if (arguments->n_operands != 1)
+        return bad_usage("verify needs a SET-URL or a directory; see tidings "
+                         "verify --help");
+    v.client = open_client(arguments, arguments->operands[0], &code);
+    if (!v.client)
+        return code;
+    verified = v.client;
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    code = verify(&v, arguments->operands[0]);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    td_close(v.client);
+    return code;
+}
+
+const struct command verify_command = {
+    .name = "verify",
+    .operands = "SET-URL|DIR",
+    .help = "Proves that the history of a set is whole and unaltered.",
+    .more =
+        "Reads all Change Lists, oldest first: of the set from its broker, or "
+        "those in\nDIR and below (.xml, .xml.gz), without sending anything. "
+        "DIR "
+        "may be a broker's\ndata directory; then each set in it is one. Every "
+        "entry has to be there once,\nin order, and the digests of all lead "
+        "from list to list. The last line tells up\nto which position that "
+        "holds, the one before it, if it does not, where it\nbreaks (status "
+        "1). "
+        "If the oldest lists are not there any more, what is left is\nproven "
+        "from its first entry on.\n",
+    .options = options,
+    .run = run,
+};

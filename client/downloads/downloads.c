@@ -1,0 +1,486 @@
+/*
+ * downloads.c - resources into files, many at a time.
+ *
+ *              +--> waits (hosts.h) --> runs --+--> over --> on_done
+ *     add --> place       ^   ^                |
+ *              ^          |   +-- again -------+
+ *              +-- next link ------------------+
+ *
+ * What is over is told from a turn of the loop of its own, so that nothing is
+ * called from inside downloads_add or a download.
+ */
+#include "client/downloads/downloads.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/downloads/hosts.h"
+#include "client/downloads/job.h"
+
+#define PER_HOST 4
+#define TOTAL    32
+#define ATTEMPTS 5
+
+/* Milliseconds: the first pause of a host, and the longest it grows to. */
+#define PAUSE_MS      1000
+#define PAUSE_MOST_MS 60000
+
+struct downloads {
+    struct td_client *client;
+    struct downloads_limits limits;
+    int dir_fd;
+    downloads_done_fn *on_done;
+    void *user;
+    struct hosts *hosts;
+    struct timer *turn;
+    struct job *all;
+    struct job *over, **over_end; /* to be told, oldest first */
+    size_t n_jobs;
+    unsigned n_running;
+    downloads_again_fn *on_again; /* NULL: nobody asks */
+    uint64_t n_came;              /* of downloads that are over */
+    bool *is_freed;
+};
+
+static void on_turn(void *user);
+
+struct downloads *
+downloads_new(struct td_client *client, const struct downloads_limits *limits,
+              int dir_fd, downloads_done_fn *on_done, void *user)
+{
+    struct downloads *d = calloc(1, sizeof(*d));
+    struct hosts_limits of_hosts;
+
+    if (!d)
+        return NULL;
+    d->client = client;
+    d->limits = *limits;
+    d->limits.per_host = limits->per_host ? limits->per_host : PER_HOST;
+    d->limits.total = limits->total ? limits->total : TOTAL;
+    d->limits.attempts = limits->attempts ? limits->attempts : ATTEMPTS;
+    d->limits.pause_ms = limits->pause_ms ? limits->pause_ms : PAUSE_MS;
+    d->dir_fd = dir_fd;
+    d->on_done = on_done;
+    d->user = user;
+    d->over_end = &d->over;
+    of_hosts = (struct hosts_limits){
+        .per_host = d->limits.per_host,
+        .failures = d->limits.attempts,
+        .pause_ms = d->limits.pause_ms,
+        .pause_most_ms = PAUSE_MOST_MS,
+        .asked_most_ms = DOWNLOADS_PAUSE_MOST_MS,
+        .patience_ms = limits->patience_ms,
+    };
+    d->hosts = hosts_new(&of_hosts);
+    d->turn = timer_new(client->loop, on_turn, d);
+    if (!d->hosts || !d->turn) {
+        downloads_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+/* Jobs */
+
+static void
+unlink_job(struct job *job)
+{
+    struct downloads *d = job->downloads;
+
+    *(job->prev ? &job->prev->next : &d->all) = job->next;
+    if (job->next)
+        job->next->prev = job->prev;
+    d->n_jobs--;
+}
+
+void
+downloads_watch(struct downloads *d, downloads_again_fn *on_again)
+{
+    d->on_again = on_again;
+}
+
+void
+downloads_free(struct downloads *downloads)
+{
+    if (!downloads)
+        return;
+    if (downloads->is_freed)
+        *downloads->is_freed = true;
+    for (struct job *job = downloads->all, *next; job; job = next) {
+        next = job->next;
+        job_free(job);
+    }
+    hosts_free(downloads->hosts);
+    timer_free(downloads->turn);
+    free(downloads);
+}
+
+static void
+set_over(struct job *job)
+{
+    struct downloads *d = job->downloads;
+
+    job->state = JOB_OVER;
+    job->next_over = NULL;
+    *d->over_end = job;
+    d->over_end = &job->next_over;
+    timer_start(d->turn, 0);
+}
+
+/* The end of a job whose links all failed. */
+static void
+fail(struct job *job)
+{
+    char text[sizeof(job->why.text)];
+
+    if (job->at > 1) {
+        snprintf(text, sizeof(text),
+                 "%.700s; %u duplicate%s of it failed as "
+                 "well, the last: %s",
+                 job->why.text, job->at - 1, job->at == 2 ? "" : "s",
+                 job->last);
+        failure_set(&job->why, job->why.rc, "%s", text);
+    }
+    set_over(job);
+}
+
+/* The link that was tried is of no use. */
+static void
+leave_link(struct job *job, const struct failure *why)
+{
+    if (job->at == 0)
+        job->why = *why;
+    else
+        snprintf(job->last, sizeof(job->last), "%.199s", why->text);
+    job->at++;
+    job->is_anew = job->was_other = false;
+    job->pause_ms = job->downloads->limits.pause_ms;
+    job->queued.due_ms = 0;
+}
+
+/* Lets it wait for the host of its link, or of the next one that is not down;
+ * or it is over. */
+static void
+place(struct job *job)
+{
+    struct downloads *d = job->downloads;
+
+    for (; job->at < job->n_links;) {
+        const struct job_link *link = &job->links[job->at];
+        struct host *host = hosts_of(d->hosts, slice_of(link->url));
+        struct failure why;
+
+        failure_clear(&why);
+        if (!host) {
+            failure_memory(&why);
+        } else if (hosts_is_down(d->hosts, host, loop_now_ms())) {
+            failure_set(&why, TD_UNREACHABLE, "%s is down for now",
+                        host_name(host));
+        } else {
+            job->state = JOB_WAITS;
+            hosts_push(d->hosts, host, &job->queued, false);
+            timer_start(d->turn, 0);
+            return;
+        }
+        leave_link(job, &why);
+    }
+    fail(job);
+}
+
+/* A host went down: who waits for it goes elsewhere. */
+static void
+leave_host(struct downloads *d, struct host *host, const struct failure *why)
+{
+    struct hosts_job *queued;
+
+    while ((queued = host_first(host))) {
+        struct job *job = (struct job *)queued;
+
+        hosts_remove(d->hosts, queued);
+        leave_link(job, why);
+        place(job);
+    }
+}
+
+/* May this link be tried once more? One attempt is kept for each of those that
+ * come after it. */
+static bool
+may_try_again(const struct job *job)
+{
+    unsigned budget = job->downloads->limits.attempts;
+    unsigned after = job->n_links - 1 - job->at;
+
+    return job->n_attempts + after < budget;
+}
+
+/* What the end of a download says of its host. */
+static enum hosts_end
+end_of(const struct failure *why)
+{
+    if (why->rc == TD_IO || why->rc == TD_MEMORY)
+        return HOSTS_NOTHING;
+    if (why->rc != TD_UNREACHABLE)
+        return HOSTS_WELL;
+    switch (why->status) {
+    case 0:
+    case 408:
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+        return HOSTS_FAILED;
+    default: /* the trouble of one resource, as far as one can tell */
+        return why->retry_after_s ? HOSTS_FAILED : HOSTS_WELL;
+    }
+}
+
+/* Tries the same link again, first of all that wait. */
+static void
+try_again(struct job *job, bool host_failed)
+{
+    struct downloads *d = job->downloads;
+
+    job->queued.due_ms = 0;
+    if (!host_failed && !job->is_anew) {
+        job->queued.due_ms = loop_now_ms() + (int64_t)job->pause_ms;
+        job->pause_ms = 2 * job->pause_ms < PAUSE_MOST_MS ? 2 * job->pause_ms
+                                                          : PAUSE_MOST_MS;
+    }
+    job->state = JOB_WAITS;
+    hosts_push(d->hosts, job->queued.host, &job->queued, true);
+}
+
+static void
+tell_again(const struct job *job, const struct failure *why)
+{
+    struct downloads *d = job->downloads;
+
+    if (d->on_again)
+        d->on_again(slice_of(job->links[0].url), why, d->user);
+}
+
+static void
+succeed(struct job *job, const struct download_answer *answer)
+{
+    job->bytes = answer->bytes;
+    job->url = strdup(answer->url);
+    failure_clear(&job->why);
+    if (!job->url)
+        failure_memory(&job->why);
+    set_over(job);
+}
+
+static void
+on_downloaded(const struct failure *why, const struct download_answer *answer,
+              void *user)
+{
+    struct job *job = user;
+    struct downloads *d = job->downloads;
+    struct host *host = job->queued.host;
+    enum hosts_end end = end_of(why);
+    int64_t now = loop_now_ms();
+
+    job->download = NULL;
+    d->n_running--;
+    d->n_came += answer->n_came;
+    hosts_done(d->hosts, &job->queued, end, why->retry_after_s, now);
+    timer_start(d->turn, 0);
+    if (!why->rc) {
+        succeed(job, answer);
+    } else if (why->rc == TD_IO || why->rc == TD_MEMORY) {
+        job->why = *why;
+        set_over(job);
+    } else if (why->rc == TD_BROKEN && answer->is_other && !job->was_other) {
+        job->is_anew = job->was_other = true;
+        tell_again(job, why);
+        try_again(job, false);
+    } else if (why->rc == TD_UNREACHABLE && may_try_again(job)) {
+        tell_again(job, why);
+        try_again(job, end == HOSTS_FAILED);
+    } else {
+        if (job->at + 1 < job->n_links)
+            tell_again(job, why);
+        leave_link(job, why);
+        place(job);
+    }
+    if (hosts_is_down(d->hosts, host, now))
+        leave_host(d, host, why);
+}
+
+static void
+start(struct job *job)
+{
+    struct downloads *d = job->downloads;
+    const struct job_link *link = &job->links[job->at];
+    struct download_request request = {
+        .url = link->url,
+        .dir_fd = d->dir_fd,
+        .file = job->file,
+        .length = link->length,
+        .max_bytes = d->limits.max_bytes,
+        .hash = slice_of(link->hash),
+        .encoding = slice_of(job->encoding),
+        .silence_s = d->limits.silence_s,
+        .is_anew = job->is_anew,
+        .keeps_note = true,
+    };
+
+    job->n_attempts++;
+    job->state = JOB_RUNS;
+    job->download = download_start(d->client, &request, on_downloaded, job);
+    if (job->download) {
+        d->n_running++;
+        return;
+    }
+    hosts_done(d->hosts, &job->queued, HOSTS_NOTHING, 0, loop_now_ms());
+    failure_memory(&job->why);
+    set_over(job);
+}
+
+/* Tells of what is over. False: all was freed. */
+static bool
+tell(struct downloads *d)
+{
+    bool is_freed = false;
+    struct job *job;
+
+    while ((job = d->over)) {
+        struct downloads_result result = {
+            .id = job->id,
+            .why = job->why,
+            .file = job->file,
+            .url = job->url ? job->url : job->links[0].url,
+            .bytes = job->bytes,
+            .n_attempts = job->n_attempts,
+        };
+
+        d->over = job->next_over;
+        if (!d->over)
+            d->over_end = &d->over;
+        unlink_job(job);
+        d->is_freed = &is_freed;
+        d->on_done(&result, d->user);
+        job_free(job);
+        if (is_freed)
+            return false;
+        d->is_freed = NULL;
+    }
+    return true;
+}
+
+static void
+on_turn(void *user)
+{
+    struct downloads *d = user;
+    struct hosts_job *queued = NULL;
+    int64_t wait;
+
+    if (!tell(d))
+        return;
+    while (d->n_running < d->limits.total &&
+           (queued = hosts_take(d->hosts, loop_now_ms())))
+        start((struct job *)queued);
+    if (d->over) {
+        timer_start(d->turn, 0);
+        return;
+    }
+    wait = d->n_running < d->limits.total
+               ? hosts_wait_ms(d->hosts, loop_now_ms())
+               : -1;
+    if (wait >= 0)
+        timer_start(d->turn, (uint64_t)wait + 1);
+}
+
+/* Wants */
+
+size_t
+downloads_room(const struct downloads *downloads)
+{
+    return downloads->n_jobs < DOWNLOADS_ROOM
+               ? DOWNLOADS_ROOM - downloads->n_jobs
+               : 0;
+}
+
+bool
+downloads_is_full_for(const struct downloads *downloads, struct slice loc)
+{
+    struct host *host =
+        hosts_is_url(loc) ? hosts_of(downloads->hosts, loc) : NULL;
+
+    return host && host_n_waiting(host) >= DOWNLOADS_ROOM_HOST;
+}
+
+enum td_status
+downloads_add(struct downloads *downloads, const struct want *want)
+{
+    struct job *job;
+
+    if (!downloads_room(downloads) ||
+        downloads_is_full_for(downloads, want->loc))
+        return TD_UNREACHABLE;
+    job = job_new(want);
+    if (!job)
+        return TD_MEMORY;
+    job->downloads = downloads;
+    job->pause_ms = downloads->limits.pause_ms;
+    job->next = downloads->all;
+    if (job->next)
+        job->next->prev = job;
+    downloads->all = job;
+    downloads->n_jobs++;
+    if (hosts_is_url(want->loc)) {
+        place(job);
+        return TD_OK;
+    }
+    failure_set(&job->why, TD_INVALID, "it has no URL of http or https");
+    job->at = 1;
+    place(job);
+    return TD_OK;
+}
+
+bool
+downloads_drop(struct downloads *downloads, uint64_t id)
+{
+    struct job *job = downloads->all;
+    struct job **over = &downloads->over;
+
+    while (job && job->id != id)
+        job = job->next;
+    if (!job)
+        return false;
+    if (job->state == JOB_WAITS) {
+        hosts_remove(downloads->hosts, &job->queued);
+    } else if (job->state == JOB_RUNS) {
+        downloads->n_running--;
+        downloads->n_came += download_came(job->download);
+        hosts_done(downloads->hosts, &job->queued, HOSTS_NOTHING, 0,
+                   loop_now_ms());
+    } else {
+        while (*over != job)
+            over = &(*over)->next_over;
+        *over = job->next_over;
+        if (!*over)
+            downloads->over_end = over;
+    }
+    unlink_job(job);
+    job_free(job);
+    timer_start(downloads->turn, 0);
+    return true;
+}
+
+size_t
+downloads_busy(const struct downloads *downloads)
+{
+    return downloads->n_jobs;
+}
+
+uint64_t
+downloads_bytes(const struct downloads *downloads)
+{
+    uint64_t sum = downloads->n_came;
+
+    for (const struct job *job = downloads->all; job; job = job->next)
+        if (job->download)
+            sum += download_came(job->download);
+    return sum;
+}

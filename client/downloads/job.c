@@ -1,0 +1,97 @@
+/*
+ * job.c - a want that was taken.
+ */
+#include "client/downloads/job.h"
+
+#include <stdlib.h>
+
+void
+job_free(struct job *job)
+{
+    download_free(job->download);
+    for (unsigned i = 0; i < job->n_links; i++) {
+        free(job->links[i].url);
+        free(job->links[i].hash);
+    }
+    free(job->encoding);
+    free(job->file);
+    free(job->url);
+    free(job);
+}
+
+static uint32_t
+order_of(const struct downloads_link *link)
+{
+    return link->pri ? link->pri : 999999; /* */
+}
+
+static bool
+copy_link(struct job_link *to, struct slice url, struct slice hash,
+          uint64_t length)
+{
+    to->url = slice_dup(url);
+    to->hash = slice_dup(hash);
+    to->length = length;
+    return to->url && to->hash;
+}
+
+/* Of what the link tells of itself only that counts which its entry leaves
+ * open. */
+static bool
+copy_duplicate(struct job *job, const struct downloads_link *link)
+{
+    struct job_link *to = &job->links[job->n_links++];
+    const struct job_link *loc = &job->links[0];
+
+    return copy_link(to, link->href,
+                     loc->hash[0] ? slice_of(loc->hash) : link->hash,
+                     loc->length != LENGTH_NONE ? loc->length : link->length);
+}
+
+/* The duplicates that can be asked for, the best first. */
+static bool
+copy_duplicates(struct job *job, const struct want *want)
+{
+    bool is_taken[256] = {false};
+    size_t n = want->n_duplicates < 256 ? want->n_duplicates : 256;
+
+    while (job->n_links <= DOWNLOADS_DUPLICATES_MAX) {
+        const struct downloads_link *best = NULL;
+        size_t which = 0;
+
+        for (size_t i = 0; i < n; i++) {
+            const struct downloads_link *link = &want->duplicates[i];
+
+            if (is_taken[i] || !hosts_is_url(link->href) ||
+                (best && order_of(link) >= order_of(best)))
+                continue;
+            best = link;
+            which = i;
+        }
+        if (!best)
+            return true;
+        is_taken[which] = true;
+        if (!copy_duplicate(job, best))
+            return false;
+    }
+    return true;
+}
+
+struct job *
+job_new(const struct want *want)
+{
+    struct job *job = calloc(1, sizeof(*job));
+
+    if (!job)
+        return NULL;
+    job->id = want->id;
+    failure_clear(&job->why);
+    job->file = strdup(want->file);
+    job->encoding = slice_dup(want->encoding);
+    job->n_links = 1;
+    if (copy_link(&job->links[0], want->loc, want->hash, want->length) &&
+        job->file && job->encoding && copy_duplicates(job, want))
+        return job;
+    job_free(job);
+    return NULL;
+}

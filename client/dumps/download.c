@@ -1,0 +1,488 @@
+/*
+ * download.c - one URL into one file.
+ *
+ *     start --> look (what is there already?) --> ask --> write --> finish
+ *                 |  a part: fed to the digests,   ^ |
+ *                 |  some at a time                | |  not that part any more
+ *                 +--> all: finish                 +-+  (416, another range)
+ */
+#include "client/dumps/download.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/dumps/partial.h"
+#include "client/lib/fetch.h"
+#include "proto/digests.h"
+#include "proto/number.h"
+
+#define REDIRECTS 10
+
+/* Read from a part that is there, in one turn of the loop. */
+#define STEP_SIZE (1024 * 1024)
+
+struct download {
+    struct td_client *client;
+    download_end_fn *on_end;
+    void *user;
+
+    /* The request, copied */
+    struct partial wanted; /* url, hash, length, and the answer's validator */
+    char *file;
+    char *encoding;
+    char *begins;
+    char *kind;
+    int dir_fd;
+    uint64_t max_bytes;
+    unsigned silence_s;
+    bool is_anew;
+    bool keeps_note;
+
+    struct timer *turn; /* of what is done before there is an exchange */
+    struct fetch *fetch;
+    struct digests *digests;
+    int fd;
+    uint64_t bytes; /* of the file, all of them fed to the digests */
+    uint64_t old;   /* of these from an attempt before */
+    uint64_t n_came;
+    char *step;    /* to read those */
+    bool is_begun; /* what comes is the file's */
+    bool is_kept;  /* a note tells of the part */
+    bool is_other;
+    bool asks_again; /* the part was of no use: from the first byte */
+    struct failure why;
+};
+
+static void
+free_download(struct download *d)
+{
+    fetch_free(d->fetch);
+    timer_free(d->turn);
+    digests_free(d->digests);
+    if (d->fd >= 0)
+        close(d->fd);
+    partial_fini(&d->wanted);
+    free(d->file);
+    free(d->encoding);
+    free(d->begins);
+    free(d->kind);
+    free(d->step);
+    free(d);
+}
+
+/* Ends it with d->why; `url` is lent. */
+static void
+end(struct download *d, const char *url)
+{
+    struct download_answer answer = {
+        .url = url,
+        .bytes = d->bytes,
+        .n_came = d->n_came,
+        .is_resumed = d->old > 0,
+        .is_other = d->is_other,
+    };
+
+    if (d->why.rc && (d->is_other || !d->is_kept))
+        download_forget(d->dir_fd, d->file);
+    d->on_end(&d->why, &answer, d->user);
+    free_download(d);
+}
+
+static bool
+fail_io(struct download *d)
+{
+    failure_set(&d->why, TD_IO, "cannot write %s: %s", d->file,
+                strerror(errno));
+    return false;
+}
+
+/* What came is not what was told of. */
+static bool
+fail_other(struct download *d, const char *text)
+{
+    d->is_other = true;
+    failure_set(&d->why, TD_BROKEN, "%s", text);
+    return false;
+}
+
+static bool
+fail_kind(struct download *d)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), "it is not %s: it does not begin with \"%s\"",
+             d->kind ? d->kind : "what it should be", d->begins);
+    return fail_other(d, text);
+}
+
+static bool
+fail_checked(struct download *d, enum status rc, const struct problem *why)
+{
+    if (rc == STATUS_MEMORY) {
+        failure_memory(&d->why);
+        return false;
+    }
+    return fail_other(d, why->text);
+}
+
+/* All is there: is it right? */
+static void
+finish(struct download *d, const char *url)
+{
+    struct problem told = {.text = ""};
+    enum status rc = digests_end(d->digests, &told);
+
+    if (rc)
+        fail_checked(d, rc, &told);
+    else if (!d->keeps_note)
+        partial_forget(d->dir_fd, d->file);
+    end(d, url);
+}
+
+/* The exchange */
+
+/* From the first byte, whatever was there. */
+static bool
+begin_file(struct download *d)
+{
+    d->bytes = d->old = 0;
+    d->is_kept = false;
+    partial_forget(d->dir_fd, d->file); /* before what it tells of is gone */
+    if (digests_reset(d->digests)) {
+        failure_memory(&d->why);
+        return false;
+    }
+    if (ftruncate(d->fd, 0) || lseek(d->fd, 0, SEEK_SET) < 0)
+        return fail_io(d);
+    return true;
+}
+
+/* "bytes 1000-1999/2000": does it begin where the part ends? */
+static bool
+is_range_from(const char *text, uint64_t first)
+{
+    struct slice rest = slice_of(text);
+    uint64_t number;
+
+    if (!slice_starts(rest, "bytes "))
+        return false;
+    slice_take(&rest, ' ');
+    return number_read(slice_take(&rest, '-'), &number) && number == first;
+}
+
+/* The answer's head is known. False: its body is not wanted. */
+static bool
+begin(struct download *d, const struct fetch_answer *answer)
+{
+    char text[100];
+
+    if (answer->status == 206 && d->old > 0) {
+        d->is_begun = is_range_from(answer->content_range, d->old);
+        d->asks_again = !d->is_begun;
+        return d->is_begun;
+    }
+    if (answer->status == 416 && d->old > 0) {
+        d->asks_again = true;
+        return false;
+    }
+    if (answer->status != 200 && answer->status != 203)
+        return false;
+    partial_validate(&d->wanted, answer->etag, answer->last_modified);
+    if (answer->length != UINT64_MAX && d->wanted.length != LENGTH_NONE &&
+        answer->length != d->wanted.length) {
+        snprintf(text, sizeof(text), "has %llu bytes, the source told %llu",
+                 (unsigned long long)answer->length,
+                 (unsigned long long)d->wanted.length);
+        return fail_other(d, text);
+    }
+    d->is_begun = begin_file(d);
+    return d->is_begun;
+}
+
+/* Are these, at d->bytes, what the file has to begin with? */
+static bool
+begins_so(const struct download *d, struct slice bytes)
+{
+    size_t size = d->begins ? strlen(d->begins) : 0;
+    size_t n;
+
+    if (d->bytes >= size)
+        return true;
+    n = size - (size_t)d->bytes;
+    if (n > bytes.size)
+        n = bytes.size;
+    return !memcmp(d->begins + d->bytes, bytes.data, n);
+}
+
+static bool
+write_all(struct download *d, struct slice bytes)
+{
+    while (bytes.size > 0) {
+        ssize_t n = write(d->fd, bytes.data, bytes.size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_io(d);
+        bytes.data += n;
+        bytes.size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct download *d = user;
+    struct problem told = {.text = ""};
+    enum status rc;
+
+    if (!d->is_begun && !begin(d, answer))
+        return false;
+    if (!begins_so(d, bytes))
+        return fail_kind(d);
+    rc = digests_add(d->digests, bytes, &told);
+    if (rc)
+        return fail_checked(d, rc, &told);
+    if (d->max_bytes && d->wanted.length == LENGTH_NONE &&
+        digests_size(d->digests) > d->max_bytes) {
+        failure_set(&d->why, TD_BROKEN,
+                    "is longer than the %llu bytes that are allowed",
+                    (unsigned long long)d->max_bytes);
+        d->is_kept = false;
+        return false;
+    }
+    if (!write_all(d, bytes))
+        return false;
+    d->bytes += bytes.size;
+    d->n_came += bytes.size;
+    if (!d->is_kept && d->bytes >= PARTIAL_KEPT_MIN &&
+        digests_has_any(d->digests))
+        d->is_kept = partial_write(&d->wanted, d->dir_fd, d->file);
+    return true;
+}
+
+static void ask(struct download *d);
+
+static void
+on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
+{
+    struct download *d = user;
+
+    d->fetch = NULL;
+    if (!why->rc && !d->is_begun && !d->why.rc && !d->asks_again)
+        begin(d, answer); /* it has no body */
+    if (d->asks_again) {
+        d->asks_again = false;
+        if (begin_file(d))
+            ask(d);
+        else
+            end(d, answer->url);
+        return;
+    }
+    if (d->why.rc) {
+        /* judged already */
+    } else if (why->rc && why->rc != TD_STOPPED) {
+        d->why = *why;
+    } else if (!d->is_begun) {
+        bool is_odd = why->status < 400;
+
+        failure_set(&d->why, is_odd ? TD_BROKEN : fetch_meaning(why->status),
+                    is_odd && why->status >= 300
+                        ? "the redirects do not end (%u)"
+                        : "the server answers %u",
+                    why->status);
+    } else {
+        finish(d, answer->url);
+        return;
+    }
+    d->why.status = why->status;
+    d->why.retry_after_s = why->retry_after_s;
+    end(d, answer->url);
+}
+
+/* A word that may stand in a header: what an entry says is a stranger's. */
+static bool
+is_coding(const char *text)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyz"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+    return strlen(text) <= 64 && strspn(text, safe) == strlen(text);
+}
+
+static void
+ask(struct download *d)
+{
+    char range[48], since[PARTIAL_VALIDATOR_MAX + 16], coding[128];
+    const char *headers[6];
+    size_t n = 0;
+    struct fetch_request request = {
+        .url = d->wanted.url,
+        .headers = headers,
+        .redirects = REDIRECTS,
+        .silence_s = d->silence_s,
+    };
+
+    snprintf(coding, sizeof(coding), "Accept-Encoding: %s",
+             d->encoding && is_coding(d->encoding) ? d->encoding : "identity");
+    headers[n++] = coding;
+    if (d->old > 0) {
+        snprintf(range, sizeof(range), "Range: bytes=%llu-",
+                 (unsigned long long)d->old);
+        snprintf(since, sizeof(since), "If-Range: %s", d->wanted.validator);
+        headers[n++] = range;
+        headers[n++] = since;
+    }
+    if (d->is_anew) {
+        headers[n++] = "Cache-Control: no-cache";
+        headers[n++] = "Pragma: no-cache";
+    }
+    headers[n] = NULL;
+    d->fetch = fetch_start(d->client, &request, on_body, on_answer, d);
+    if (!d->fetch) {
+        failure_memory(&d->why);
+        end(d, d->wanted.url);
+    }
+}
+
+/* What is there already */
+
+static bool
+open_new(struct download *d)
+{
+    download_forget(d->dir_fd, d->file);
+    d->fd = openat(d->dir_fd, d->file,
+                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return d->fd >= 0 ? true : fail_io(d);
+}
+
+/* Opens the part of an attempt before; false: there is none of use. */
+static bool
+open_old(struct download *d)
+{
+    struct stat st;
+
+    if (d->is_anew || !digests_has_any(d->digests) ||
+        !partial_read(&d->wanted, d->dir_fd, d->file))
+        return false;
+    d->fd = openat(d->dir_fd, d->file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (d->fd < 0)
+        return false;
+    d->step = malloc(STEP_SIZE);
+    if (d->step && !fstat(d->fd, &st) && S_ISREG(st.st_mode) &&
+        st.st_size > 0 && (uint64_t)st.st_size <= d->wanted.length) {
+        d->is_kept = true;
+        return true;
+    }
+    close(d->fd);
+    d->fd = -1;
+    return false;
+}
+
+/* Feeds some of the part to the digests, until it ends. */
+static void
+on_turn(void *user)
+{
+    struct download *d = user;
+    struct problem told = {.text = ""};
+    ssize_t n = 0;
+
+    if (d->fd < 0 && !open_old(d)) {
+        if (open_new(d))
+            ask(d);
+        else
+            end(d, d->wanted.url);
+        return;
+    }
+    do
+        n = read(d->fd, d->step, STEP_SIZE);
+    while (n < 0 && errno == EINTR);
+    if (n > 0 &&
+        !digests_add(d->digests, (struct slice){d->step, (size_t)n}, &told)) {
+        d->bytes += (uint64_t)n;
+        timer_start(d->turn, 0);
+        return;
+    }
+    if (n != 0 && !begin_file(d)) {
+        end(d, d->wanted.url);
+        return;
+    }
+    free(d->step);
+    d->step = NULL;
+    d->old = d->bytes;
+    if (d->old > 0 && d->old == d->wanted.length)
+        finish(d, d->wanted.url);
+    else
+        ask(d);
+}
+
+static char *
+copy(struct slice text, bool *is_failed)
+{
+    char *to = text.size ? slice_dup(text) : NULL;
+
+    *is_failed |= text.size && !to;
+    return to;
+}
+
+struct download *
+download_start(struct td_client *client, const struct download_request *request,
+               download_end_fn *on_end, void *user)
+{
+    struct download *d = calloc(1, sizeof(*d));
+    bool is_failed = false;
+
+    if (!d)
+        return NULL;
+    d->client = client;
+    d->on_end = on_end;
+    d->user = user;
+    d->fd = -1;
+    d->dir_fd = request->dir_fd;
+    d->max_bytes = request->max_bytes;
+    d->silence_s = request->silence_s;
+    d->is_anew = request->is_anew;
+    d->keeps_note = request->keeps_note;
+    d->file = copy(slice_of(request->file), &is_failed);
+    d->encoding = copy(request->encoding, &is_failed);
+    d->begins = copy(slice_of(request->begins), &is_failed);
+    d->kind = copy(slice_of(request->kind), &is_failed);
+    d->digests = digests_new(request->hash, request->length);
+    d->turn = timer_new(client->loop, on_turn, d);
+    if (is_failed || !d->digests || !d->turn ||
+        !partial_init(&d->wanted, request->url, request->hash,
+                      request->length)) {
+        free_download(d);
+        return NULL;
+    }
+    timer_start(d->turn, 0);
+    return d;
+}
+
+void
+download_free(struct download *download)
+{
+    if (!download)
+        return;
+    if (!download->is_kept && download->fd >= 0)
+        download_forget(download->dir_fd, download->file);
+    free_download(download);
+}
+
+uint64_t
+download_came(const struct download *download)
+{
+    return download->n_came;
+}
+
+void
+download_forget(int dir_fd, const char *file)
+{
+    partial_forget(dir_fd, file);
+    unlinkat(dir_fd, file, 0);
+}

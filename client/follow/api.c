@@ -1,0 +1,102 @@
+/*
+ * api.c - followers, as the public interface has them.
+ */
+#include "client/follow/follower.h"
+
+struct blocking {
+    bool is_over;
+    struct failure why;
+};
+
+static void
+on_over(const struct failure *why, void *user)
+{
+    struct blocking *blocking = user;
+
+    blocking->why = *why;
+    blocking->is_over = true;
+}
+
+enum td_status
+td_follow(struct td_client *client, const char *url,
+          const struct td_follow_options *options, td_message_fn *on_message,
+          void *user)
+{
+    struct blocking blocking = {.is_over = false};
+    struct td_follower *f;
+    enum td_status rc;
+
+    client_begin(client);
+    rc = follower_new(client, url, options, on_message, user, on_over,
+                      &blocking, &f, &blocking.why);
+    if (rc)
+        return client_end(client, client_told(client, &blocking.why));
+    rc = client_until(client, &blocking.is_over);
+    follower_free(f);
+    if (!rc)
+        rc = client_told(client, &blocking.why);
+    return client_end(client, rc);
+}
+
+/* The last that is done with it: it may be closed there. */
+static void
+on_ended(const struct failure *why, void *user)
+{
+    struct td_follower *f = user;
+
+    if (f->on_public_end)
+        f->on_public_end(why->rc, why->text, f->user);
+}
+
+enum td_status
+td_follower_open(struct td_client *client, const char *url,
+                 const struct td_follow_options *options,
+                 td_message_fn *on_message, void *user,
+                 struct td_follower **follower)
+{
+    struct failure why = {.rc = TD_OK};
+
+    client_begin(client);
+    *follower = NULL;
+    if (follower_new(client, url, options, on_message, user, on_ended, NULL,
+                     follower, &why))
+        return client_told(client, &why);
+    (*follower)->end_user = *follower;
+    (*follower)->on_public_end = options ? options->on_end : NULL;
+    return TD_OK;
+}
+
+const char *
+td_follower_position(const struct td_follower *follower)
+{
+    return follower->position;
+}
+
+void
+td_follower_pause(struct td_follower *follower)
+{
+    follower->is_paused = true;
+    if (!follower->is_gone) /* else when the callback returns */
+        follower_hold(follower);
+}
+
+/* What waits goes on when the loop turns next, for this may be called from a
+ * callback of something else. */
+void
+td_follower_resume(struct td_follower *follower)
+{
+    follower->is_paused = false;
+    follower->new_ms = loop_now_ms(); /* until now nothing was wanted */
+    if (follower->state == FOLLOWER_ENDED)
+        return;
+    if (follower->state != FOLLOWER_RESTING || follower->is_due)
+        timer_start(follower->timer, 0);
+    follower->is_due = false;
+}
+
+void
+td_follower_close(struct td_follower *follower)
+{
+    if (follower)
+        follower_free(follower);
+}

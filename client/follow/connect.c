@@ -1,0 +1,281 @@
+/*
+ * connect.c - one live connection after the other.
+ *
+ *     after=EPOCH-SEQ     where we stand, or
+ *     since=DATETIME      a moment, until a message tells the seq, or
+ *     nothing             from now on
+ *
+ * is all that a server is told, so that any connection continues any other,
+ * whatever carried it.
+ */
+#include <stdio.h>
+
+#include "client/follow/follower.h"
+#include "client/lib/pause.h"
+
+/* Close codes of the stream (RFC 6455 section 7.4; ours). */
+#define CLOSE_GOING_AWAY 1001
+#define CLOSE_GONE       4410
+
+/* An answer without news that came sooner, though it was asked to wait: a
+ * server that does not know how to. */
+#define POLL_SOON_MS 500
+
+/* Connections in a row without a message, after which the source is asked anew;
+ * one more, and this way does not get through. */
+#define MUTE_MAX 3
+
+static void
+add_start(struct buf *url, const struct td_follower *f, unsigned transport)
+{
+    struct place place;
+    char time[DATETIME_SIZE];
+
+    if (!follower_place(f, &place)) {
+        if (transport != TD_LONG_POLL || !f->offered.position)
+            return;
+        /* It is one answer after the other: each needs a place. */
+        BUF_ADD(url, "&after=");
+        buf_add_text(url, f->offered.position);
+    } else if (!place.is_time) {
+        char position[TD_POSITION_SIZE];
+
+        place_write(position, &place);
+        BUF_ADD(url, "&after=");
+        buf_add_text(url, position);
+    } else if (f->wish.since[0] && place.time_us == f->wish.place.time_us) {
+        BUF_ADD(url, "&");
+        buf_add_text(url, f->wish.since);
+    } else {
+        /* It begins with what is later than `since`. A set never has two
+         * entries of one time, so a count is no more than one. */
+        datetime_write(time, place.time_us - (place.n_at ? 0 : 1));
+        BUF_ADD(url, "&since=");
+        buf_add(url, time, sizeof(time));
+    }
+}
+
+/* Where `transport` is to be had: its link, and where to begin. Links to
+ * WebSockets may be told either way; we want http. */
+static void
+write_url(struct buf *url, const struct td_follower *f, unsigned transport)
+{
+    const char *base = transport == TD_WEBSOCKET ? f->offered.stream
+                       : transport == TD_EVENTS  ? f->offered.events
+                                                 : f->offered.memory;
+    bool has_query = strchr(base, '?') != NULL;
+    struct place place;
+    size_t begin;
+
+    if (!strncmp(base, "ws://", 5) || !strncmp(base, "wss://", 6)) {
+        BUF_ADD(url, "http");
+        base += 2;
+    }
+    buf_add_text(url, base);
+    begin = url->size;
+    add_start(url, f, transport);
+    buf_add_text(url, f->wish.filters);
+    /* How long a poll waits is live.h's, but where the answer is wanted at
+     * once: to tell where "now" is, or the head. */
+    if (transport == TD_LONG_POLL &&
+        (f->wish.until_caught_up || f->pusher.close ||
+         !follower_place(f, &place)))
+        BUF_ADD(url, "&wait=0");
+    if (!url->failed && url->size > begin && !has_query)
+        url->data[begin] = '?';
+    BUF_ADD(url, "\0");
+}
+
+static bool
+on_live_message(char *bytes, size_t size, void *user)
+{
+    struct td_follower *f = user;
+
+    f->n_heard++;
+    return deliver_bytes(f, bytes, size);
+}
+
+static void
+on_live_end(const struct live_end *end, void *user)
+{
+    struct td_follower *f = user;
+
+    f->live = NULL;
+    f->held.live = false;
+    if (f->state == FOLLOWER_FILLING) { /* what was heard counts first */
+        f->end = *end;
+        f->has_end = true;
+    } else {
+        connect_ended(f, end);
+    }
+}
+
+static bool
+live_begin(struct td_follower *f, unsigned transport)
+{
+    struct live_request request = {.transport = (enum td_transport)transport,
+                                   .form = f->wish.form,
+                                   .idle_ms = &f->idle_ms};
+    struct buf url;
+
+    follower_enter(f, FOLLOWER_LIVE);
+    f->transport = transport;
+    f->n_heard = 0;
+    f->is_news = false;
+    f->connected_ms = loop_now_ms();
+    buf_init(&url, SIZE_MAX / 2);
+    write_url(&url, f, transport);
+    request.url = url.data;
+    if (!url.failed)
+        f->live =
+            live_start(f->client, &request, on_live_message, on_live_end, f);
+    buf_fini(&url);
+    if (!f->live)
+        return follower_fail(f, TD_MEMORY, "no memory");
+    follower_hold(f);
+    return false;
+}
+
+/* No way is left that was not found unfit. Where nothing ever came through this
+ * is no place to follow from; else it is a bad time. */
+static bool
+no_way(struct td_follower *f)
+{
+    struct failure why = f->unfit;
+
+    ways_forget(&f->ways);
+    if (!f->was_heard && why.status &&
+        fetch_meaning(why.status) != TD_UNREACHABLE) {
+        why.rc = TD_REFUSED;
+        return follower_end(f, &why);
+    }
+    why.rc = TD_UNREACHABLE;
+    f->is_sought = false;
+    return follower_trouble(f, &why);
+}
+
+/* To come to the head and end there the change memory is best: it tells what is
+ * covered at once, also where no change passes the filters. */
+static unsigned
+choose(const struct td_follower *f)
+{
+    struct ways memory = f->ways;
+
+    memory.open &= TD_LONG_POLL;
+    if (f->wish.until_caught_up && ways_choose(&memory, loop_now_ms()))
+        return TD_LONG_POLL;
+    return ways_choose(&f->ways, loop_now_ms());
+}
+
+bool
+connect_begin(struct td_follower *f)
+{
+    unsigned transport = choose(f);
+
+    if (f->has_goal && f->order.at.seq == f->goal.seq &&
+        !strcmp(f->order.at.epoch, f->goal.epoch))
+        return follower_fail(f, TD_OK, "%s", "");
+    if (!transport)
+        return no_way(f);
+    if (transport == TD_POLL)
+        return poll_begin(f);
+    return live_begin(f, transport);
+}
+
+/* Ends */
+
+static bool
+refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
+{
+    struct failure why = end->why;
+
+    why.rc = why.status ? fetch_meaning(why.status) : TD_REFUSED;
+    if (why.rc == TD_UNREACHABLE)
+        return follower_trouble(f, &why);
+    if (why.rc == TD_GONE)
+        return rebase_gone(f, &why);
+    if (why.status == 404 && !was_fresh) { /* perhaps it moved */
+        f->is_sought = false;
+        return follower_go(f);
+    }
+    return follower_end(f, &why);
+}
+
+static bool
+unfit(struct td_follower *f, const struct failure *why)
+{
+    struct failure told;
+
+    f->unfit = *why;
+    ways_unfit(&f->ways, f->transport, loop_now_ms());
+    failure_set(&told, TD_UNREACHABLE, "no %s here: %.800s",
+                ways_name(f->transport), f->unfit.text);
+    follower_enter(f, FOLLOWER_RESTING);
+    return follower_tell(f, told.text, 0) && follower_go(f);
+}
+
+/* It never came about, broke, or fell silent. */
+static bool
+lost(struct td_follower *f, const struct failure *why)
+{
+    struct failure told = *why;
+
+    told.rc = TD_UNREACHABLE;
+    if (f->n_heard)
+        return follower_trouble(f, &told);
+    if (++f->n_mute > MUTE_MAX) {
+        f->n_mute = 0;
+        return unfit(f, &told);
+    }
+    if (f->n_mute == MUTE_MAX)
+        f->is_sought = false; /* is the source there at all? */
+    return follower_trouble(f, &told);
+}
+
+static bool
+closed(struct td_follower *f, const struct live_end *end)
+{
+    struct failure why = {.rc = TD_UNREACHABLE};
+
+    failure_set(&why, end->code == CLOSE_GONE ? TD_GONE : TD_UNREACHABLE,
+                "the broker ended the stream: %u %s", end->code, end->why.text);
+    f->has_farewell = end->code == CLOSE_GOING_AWAY;
+    return why.rc == TD_GONE ? rebase_gone(f, &why) : follower_trouble(f, &why);
+}
+
+static bool
+again(struct td_follower *f)
+{
+    if (!f->is_news && f->pusher.close)
+        return push_wait(f);
+    if (!f->is_news && loop_now_ms() - f->connected_ms < POLL_SOON_MS)
+        return follower_rest(f, pause_take(&f->pause_ms, FOLLOWER_PAUSE_LAST));
+    f->pause_ms = PAUSE_FIRST;
+    return follower_go(f);
+}
+
+bool
+connect_ended(struct td_follower *f, const struct live_end *end)
+{
+    bool was_fresh = f->is_fresh;
+
+    f->is_fresh = false;
+    switch (end->how) {
+    case LIVE_AGAIN:
+        return again(f);
+    case LIVE_REFUSED:
+        return refused(f, end, was_fresh);
+    case LIVE_UNFIT:
+        return unfit(f, &end->why);
+    case LIVE_CLOSED:
+        return closed(f, end);
+    case LIVE_BROKEN:
+        return follower_fail(f, TD_BROKEN, "%s", end->why.text);
+    case LIVE_MEMORY:
+        return follower_fail(f, TD_MEMORY, "no memory");
+    case LIVE_ENOUGH: /* not said here: what is enough is freed */
+    case LIVE_LOST:
+        break;
+    }
+    return lost(f, &end->why);
+}

@@ -1,0 +1,166 @@
+/*
+ * entry.c - entries of documents as they are handed over.
+ */
+#include "client/follow/entry.h"
+
+#include <string.h>
+
+#include "proto/fragment.h"
+#include "proto/json.h"
+#include "proto/json_change.h"
+#include "proto/number.h"
+
+/* ` change="created"` and `,"change":"created"`: all kinds are as long. */
+#define XML_KIND_SIZE  (sizeof(" change=\"created\"") - 1)
+#define JSON_KIND_SIZE (sizeof(",\"change\":\"created\"") - 1)
+
+void
+batch_init(struct batch *batch, enum td_form form)
+{
+    batch->form = form;
+    changes_init(&batch->changes);
+    buf_init(&batch->line, 8 * FRAGMENT_MAX);
+}
+
+void
+batch_fini(struct batch *batch)
+{
+    changes_fini(&batch->changes);
+    buf_fini(&batch->line);
+}
+
+void
+batch_clear(struct batch *batch)
+{
+    changes_clear(&batch->changes);
+}
+
+/* The change of an entry, as the writers want it: with one kind of links. */
+static struct change
+change_of(const struct document_entry *entry, bool is_change,
+          struct link links[CHANGE_LINKS_MAX])
+{
+    struct change change = entry->change;
+    size_t n =
+        entry->n_links < CHANGE_LINKS_MAX ? entry->n_links : CHANGE_LINKS_MAX;
+
+    if (!entry->has_kind)
+        change.kind = CHANGE_UPDATED;
+    if (is_change)
+        change.datetime_us = entry->when_us;
+    for (size_t i = 0; i < n; i++) {
+        const struct document_link *from = &entry->links[i];
+
+        links[i] = (struct link){.rel = from->rel,
+                                 .href = from->href,
+                                 .hash = from->hash,
+                                 .type = from->type,
+                                 .modified_us = from->modified_us,
+                                 .length = from->length,
+                                 .pri = from->pri};
+    }
+    change.links = links;
+    change.n_links = n;
+    return change;
+}
+
+static void
+add_stamp(struct buf *to, const struct change *change)
+{
+    char time[DATETIME_SIZE];
+
+    if (change->datetime_us != DATETIME_NONE) {
+        datetime_write(time, change->datetime_us);
+        BUF_ADD(to, " datetime=\"");
+        buf_add(to, time, sizeof(time));
+        BUF_ADD(to, "\"");
+    }
+    if (change->seq) {
+        BUF_ADD(to, " td:seq=\"");
+        buf_add_number(to, change->seq);
+        BUF_ADD(to, "\"");
+    }
+    if (change->source_us != DATETIME_NONE) {
+        BUF_ADD(to, " td:datetime=\"");
+        buf_add(to, time, datetime_write_short(time, change->source_us));
+        BUF_ADD(to, "\"");
+    }
+}
+
+/* From the fragment at the beginning of `line`, behind it: stamped, as far as
+ * there is something to stamp it with. */
+static struct slice
+write_xml(struct buf *line, const struct fragment *f,
+          const struct change *change, bool is_change)
+{
+    size_t begin = line->size;
+    size_t kind = is_change ? f->hole : f->hole - XML_KIND_SIZE;
+
+    if (!buf_room(line, f->size + FRAGMENT_STAMP_MAX)) /* it moves but once */
+        return SLICE("");
+    buf_add(line, line->data, kind);
+    if (is_change)
+        add_stamp(line, change);
+    buf_add(line, line->data + f->hole, f->size - f->hole - 1);
+    return (struct slice){line->data + begin, line->size - begin};
+}
+
+static struct slice
+write_json(struct buf *line, const struct change *change, bool is_change)
+{
+    size_t kind;
+
+    buf_clear(line);
+    if (!is_change) {
+        BUF_ADD(line, "{\"loc\":");
+        json_string(line, change->loc);
+    }
+    kind = line->size;
+    buf_clear(line);
+    json_change(line, change);
+    if (line->failed)
+        return SLICE("");
+    if (!is_change) {
+        memmove(line->data + kind, line->data + kind + JSON_KIND_SIZE,
+                line->size - kind - JSON_KIND_SIZE);
+        line->size -= JSON_KIND_SIZE;
+    }
+    return buf_slice(line);
+}
+
+/* An entry that is too long to be written down is handed over without its text,
+ * whatever the filter: nothing is missed by it. */
+enum td_status
+batch_add(struct batch *batch, const struct filter *filter,
+          const struct document_entry *entry, bool is_change, const char *file)
+{
+    struct link links[CHANGE_LINKS_MAX];
+    struct change change = change_of(entry, is_change, links);
+    struct slice text = SLICE("");
+    struct td_change *told;
+    struct fragment f;
+
+    buf_clear(&batch->line);
+    if (!fragment_write(&batch->line, &change, &f, NULL)) {
+        if (filter->text_size &&
+            !filter_passes(filter, buf_slice(&batch->line), f.hole))
+            return TD_OK;
+        text = batch->form == TD_XML
+                   ? write_xml(&batch->line, &f, &change, is_change)
+                   : write_json(&batch->line, &change, is_change);
+    }
+
+    change.n_links = 0; /* below, with their paths */
+    told = changes_add(&batch->changes, &change);
+    if (!told)
+        return TD_MEMORY;
+    if (!is_change)
+        told->change = NULL;
+    told->text = changes_text(&batch->changes, text);
+    told->text_size = text.size;
+    if (file)
+        told->file = changes_text(&batch->changes, slice_of(file));
+    for (size_t i = 0; i < entry->n_links && i < CHANGE_LINKS_MAX; i++)
+        changes_link(&batch->changes, &links[i], entry->links[i].path);
+    return changes_failed(&batch->changes) ? TD_MEMORY : TD_OK;
+}

@@ -1,0 +1,235 @@
+/*
+ * eventsource.c - server-sent events: an answer without end.
+ *
+ * Sent by broker/push/eventsource.c: the events `changes` and `heartbeat` are
+ * messages, in JSON alone; `farewell`, `failed`, `removed` and `gone` are the
+ * last ones, with the reason as {"detail":"..."}. Others are passed over.
+ *
+ * Comments are no sign of life: whoever stands between may send them for a
+ * broker that is gone. The broker's heartbeats are events.
+ */
+#include <stdlib.h>
+
+#include "client/follow/transport.h"
+#include "client/lib/answer.h"
+#include "client/lib/fetch.h"
+#include "proto/sse.h"
+
+/* Of an answer that is no stream. */
+#define REFUSAL_MAX 65536
+
+/* fetch.h's own watch over silence must not be faster than ours. */
+#define SILENCE_S 1000000
+
+/* Most bytes that fetch.h hands over at once, and more. */
+#define HELD_MAX (1024 * 1024)
+
+struct eventsource {
+    struct live *live;
+    struct fetch *fetch; /* NULL: it has ended */
+    struct sse sse;
+    bool is_stream;
+    struct buf refusal; /* the body of what is none */
+    struct buf held;    /* bytes that came before it was paused */
+    struct timer *again;
+};
+
+/* The last events, and what a WebSocket calls them. */
+static const struct farewell {
+    const char *name;
+    unsigned code;
+} farewells[] = {
+    {"farewell", 1001},
+    {"failed", 1011},
+    {"removed", 4404},
+    {"gone", 4410},
+};
+
+static void
+take_farewell(struct live *live, const struct sse_event *event)
+{
+    char detail[800] = "";
+    struct answer_member member = {
+        .name = "detail", .text = detail, .size = sizeof(detail)};
+
+    for (size_t i = 0; i < sizeof(farewells) / sizeof(farewells[0]); i++) {
+        if (!slice_is(event->name, farewells[i].name))
+            continue;
+        if (!answer_read((struct slice){event->data, event->size}, &member, 1))
+            detail[0] = '\0';
+        live_finish_closed(live, farewells[i].code, detail);
+    }
+}
+
+/* Reads on; false: it has ended, or `e` is gone. What is left in `*bytes` stays
+ * for later: it was paused. */
+static bool
+read_events(struct eventsource *e, struct slice *bytes)
+{
+    struct live *live = e->live;
+    struct problem why = {.text = ""};
+    struct sse_event event;
+    enum status rc = STATUS_OK;
+
+    while (!live->is_ending && !live->is_paused &&
+           !(rc = sse_read(&e->sse, bytes, &event, &why))) {
+        if (!slice_is(event.name, "changes") &&
+            !slice_is(event.name, "heartbeat"))
+            take_farewell(live, &event);
+        else if (!live_message(live, event.data, event.size))
+            return false;
+    }
+    if (rc == STATUS_MEMORY)
+        live_finish(live, LIVE_MEMORY, "no memory");
+    else if (rc && rc != STATUS_AGAIN)
+        live_finish(live, LIVE_BROKEN, "the broker sent %s", why.text);
+    return !live->is_ending;
+}
+
+/* It was paused, and so was the exchange: until this is read nothing more
+ * comes.
+ */
+static void
+hold(struct eventsource *e, struct slice bytes)
+{
+    buf_add_slice(&e->held, bytes);
+    if (e->held.failed)
+        live_finish(e->live, LIVE_MEMORY, "no memory");
+}
+
+static void
+go_on(void *user)
+{
+    struct eventsource *e = user;
+    struct slice bytes = buf_slice(&e->held);
+
+    if (!read_events(e, &bytes))
+        return;
+    if (bytes.size > 0) {
+        memmove(e->held.data, bytes.data, bytes.size);
+        e->held.size = bytes.size;
+    } else {
+        buf_clear(&e->held);
+    }
+    if (!e->live->is_paused && e->fetch)
+        fetch_resume(e->fetch);
+}
+
+static bool
+is_stream(const struct fetch_answer *answer)
+{
+    return answer->status == 200 &&
+           live_is_type(answer->type, "text/event-stream");
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct eventsource *e = user;
+    size_t n_data;
+
+    if (e->live->is_ending)
+        return true;
+    if (!is_stream(answer)) {
+        /* What is too long is no reason: only the status is told then. */
+        buf_add_slice(&e->refusal, bytes);
+        return !e->refusal.failed;
+    }
+    if (!e->is_stream)
+        live_heard(e->live); /* that there is a stream */
+    e->is_stream = true;
+    n_data = sse_data_size(&e->sse);
+    if (!read_events(e, &bytes))
+        return true;
+    if (sse_data_size(&e->sse) > n_data)
+        live_heard(e->live);
+    if (bytes.size > 0)
+        hold(e, bytes);
+    return true;
+}
+
+static void
+on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+{
+    struct eventsource *e = user;
+    struct fetch_answer refusal = *answer;
+
+    e->fetch = NULL;
+    if (why->rc == TD_MEMORY) {
+        live_finish(e->live, LIVE_MEMORY, "no memory");
+    } else if (e->is_stream || (why->rc && why->rc != TD_STOPPED)) {
+        live_finish(e->live, LIVE_LOST, "%s%s%s",
+                    e->is_stream || answer->is_sent ? "the connection broke"
+                                                    : "cannot connect",
+                    why->text[0] ? ": " : "", why->text);
+    } else {
+        if (why->rc)
+            refusal.status = why->status;
+        if (e->refusal.failed)
+            buf_clear(&e->refusal);
+        refusal.body = e->refusal;
+        live_finish_refused(e->live, &refusal);
+    }
+}
+
+static bool
+start(struct live *live)
+{
+    static const char *const headers[] = {"Accept: text/event-stream",
+                                          "Cache-Control: no-store", NULL};
+    struct fetch_request request = {
+        .url = live->url, .headers = headers, .silence_s = SILENCE_S};
+    struct eventsource *e = calloc(1, sizeof(*e));
+
+    if (!e)
+        return false;
+    live->own = e;
+    e->live = live;
+    sse_init(&e->sse, LIVE_MESSAGE_MAX);
+    buf_init(&e->refusal, REFUSAL_MAX);
+    buf_init(&e->held, HELD_MAX);
+    e->again = timer_new(live->client->loop, go_on, e);
+    if (!e->again)
+        return false;
+    if (live->form == TD_XML) {
+        live_finish(live, LIVE_UNFIT, "events carry JSON alone");
+        return true;
+    }
+    e->fetch = fetch_start(live->client, &request, on_body, on_end, e);
+    live_await(live, 0);
+    return e->fetch != NULL;
+}
+
+static void
+stop(struct live *live)
+{
+    struct eventsource *e = live->own;
+
+    if (!e)
+        return;
+    fetch_free(e->fetch);
+    timer_free(e->again);
+    sse_fini(&e->sse);
+    buf_fini(&e->refusal);
+    buf_fini(&e->held);
+    free(e);
+}
+
+static void
+pause_or_resume(struct live *live)
+{
+    struct eventsource *e = live->own;
+
+    if (!live->is_paused)
+        timer_start(e->again, 0);
+    else if (e->fetch)
+        fetch_pause(e->fetch);
+}
+
+const struct transport transport_events = {
+    .name = TD_EVENTS,
+    .start = start,
+    .stop = stop,
+    .pause = pause_or_resume,
+    .is_held_back = true,
+};

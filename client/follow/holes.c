@@ -1,0 +1,204 @@
+/*
+ * holes.c - what is missing before a message.
+ *
+ *     change memory, page by page --+--> nothing is missing: the message
+ *          | 404, 5xx, unreadable   |
+ *          v                        |
+ *     Change Lists -----------------+
+ *          | gone
+ *          v
+ *     a baseline, if it is wanted (rebase.c)
+ *
+ * The message waits in `kept`, the connection is held back; if it ends
+ * meanwhile that is looked at afterwards. Where neither way is there for now,
+ * both are dropped: the next connection begins where we stand.
+ *
+ * The link "next" of a page names the last entry included, which is where we
+ * stand when the page was taken; so it is not followed but made (R-344).
+ */
+#include "client/follow/follower.h"
+#include "proto/vocab.h"
+
+/* The hole is filled: the message, then what came of the connection. */
+static bool
+filled(struct td_follower *f)
+{
+    struct live_end end = f->end;
+    struct buf kept = f->kept;
+    bool has_end = f->has_end;
+    bool goes_on;
+
+    buf_init(&f->kept, LIVE_MESSAGE_MAX);
+    f->has_end = false;
+    follower_enter(f, FOLLOWER_LIVE);
+    goes_on = deliver_bytes(f, kept.data, kept.size);
+    if (!goes_on) {
+        buf_fini(&kept); /* ours, whatever became of the follower */
+        return false;
+    }
+    if (f->state == FOLLOWER_FILLING) { /* again: it had to begin earlier */
+        f->has_end = has_end;
+        f->end = end;
+        buf_fini(&kept);
+        return true;
+    }
+    buf_fini(&kept);
+    if (has_end)
+        return connect_ended(f, &end);
+    follower_hold(f);
+    return true;
+}
+
+/* Neither way leads there. */
+static bool
+stuck(struct td_follower *f, const struct failure *why)
+{
+    if (why->rc == TD_UNREACHABLE || f->hole.rc == TD_UNREACHABLE)
+        return follower_trouble(f, why->rc == TD_UNREACHABLE ? why : &f->hole);
+    if (why->rc == TD_GONE)
+        return rebase_gone(f, why);
+    return follower_end(f, why);
+}
+
+/* The change memory is no help: why->rc says how. */
+static bool
+page_failed(struct td_follower *f, const struct failure *why)
+{
+    f->hole = *why;
+    if (why->rc == TD_GONE || why->rc == TD_MEMORY || !f->offered.change_list)
+        return stuck(f, why);
+    return poll_lists(f);
+}
+
+static bool
+take_page(struct td_follower *f)
+{
+    struct failure why = {.rc = TD_OK};
+    struct problem problem = {.text = ""};
+    enum td_status rc;
+    bool is_stuck;
+
+    f->has_page = false;
+    rc = incoming_read(&f->message, buf_slice(&f->body), &problem);
+    if (rc == TD_MEMORY)
+        return follower_fail(f, rc, "no memory");
+    if (rc) {
+        failure_set(&why, TD_BROKEN, "the change memory cannot be read: %s",
+                    problem.text);
+        return page_failed(f, &why);
+    }
+    if (!deliver_page(f, &is_stuck))
+        return false;
+    if (is_stuck) {
+        failure_set(&why, TD_BROKEN, "a gap after %llu that cannot be filled",
+                    (unsigned long long)f->order.at.seq);
+        return page_failed(f, &why);
+    }
+    buf_fini(&f->body);
+    return holes_go_on(f);
+}
+
+static void
+on_page(struct fetch_answer *answer, const struct failure *why, void *user)
+{
+    struct td_follower *f = user;
+    struct failure told = *why;
+
+    f->page = NULL;
+    f->held.page = false;
+    if (!told.rc && answer->status != 200)
+        fetch_refused(&told, answer);
+    if (told.rc) {
+        page_failed(f, &told);
+        return;
+    }
+    f->body = answer->body;
+    buf_init(&answer->body, 0);
+    f->has_page = true;
+    holes_go_on(f);
+}
+
+/* Asks for the page that follows where we stand. */
+static bool
+ask_page(struct td_follower *f)
+{
+    const char *headers[] = {f->wish.form == TD_XML
+                                 ? "Accept: application/xml"
+                                 : "Accept: application/json",
+                             NULL};
+    struct fetch_request request = {.headers = headers,
+                                    .max_bytes = DOCUMENT_BYTES_MAX,
+                                    .silence_s = f->wish.silence_s,
+                                    .takes_gzip = true};
+    char position[POSITION_MAX];
+    struct buf url;
+
+    position_write(position, f->order.at.epoch, f->order.at.seq);
+    buf_init(&url, SIZE_MAX / 2);
+    buf_add_format(&url, "%s%cafter=%s%s", f->offered.memory,
+                   strchr(f->offered.memory, '?') ? '&' : '?', position,
+                   f->wish.filters);
+    BUF_ADD(&url, "\0");
+    request.url = url.data;
+    if (!url.failed)
+        f->page = fetch_start(f->client, &request, NULL, on_page, f);
+    buf_fini(&url);
+    if (!f->page)
+        return follower_fail(f, TD_MEMORY, "no memory");
+    return true;
+}
+
+static bool
+take_lists_end(struct td_follower *f)
+{
+    struct failure told = f->lists_end;
+
+    if (f->has_batch)
+        return deliver_batch(f) && holes_go_on(f);
+    f->has_lists_end = false;
+    if (poll_is_behind(f)) /* the message that waits shows that there is more */
+        told.rc = TD_UNREACHABLE;
+    if (told.rc)
+        return stuck(f, &told);
+    if (f->order.at.seq >= f->upto)
+        return holes_go_on(f);
+    /* Lists are not later than messages (design section 5, rule 2), but what
+     * stands between us may have kept an older one. */
+    failure_set(&told, TD_UNREACHABLE,
+                "a gap after %llu that the Change Lists do not fill yet",
+                (unsigned long long)f->order.at.seq);
+    return stuck(f, &told);
+}
+
+bool
+holes_go_on(struct td_follower *f)
+{
+    if (f->is_paused) {
+        f->is_due = true;
+        return true;
+    }
+    if (f->has_page)
+        return take_page(f);
+    if (f->has_lists_end)
+        return take_lists_end(f);
+    if (f->order.at.seq >= f->upto)
+        return filled(f);
+    return ask_page(f);
+}
+
+bool
+holes_begin(struct td_follower *f, uint64_t upto)
+{
+    struct failure none = {.rc = TD_OK};
+
+    follower_enter(f, FOLLOWER_FILLING);
+    follower_hold(f); /* the live one: what is under way is asked for below */
+    f->upto = upto;
+    f->hole = none;
+    if (f->offered.memory)
+        return ask_page(f);
+    if (f->offered.change_list)
+        return poll_lists(f);
+    return follower_fail(f, TD_BROKEN, "a gap after %llu that cannot be filled",
+                         (unsigned long long)f->order.at.seq);
+}

@@ -1,0 +1,186 @@
+/*
+ * longpoll.c - the change memory, asked with wait=: it answers when there is
+ * something, or when that time is over. While it is paused the one answer is
+ * kept.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/follow/transport.h"
+#include "client/lib/fetch.h"
+#include "proto/number.h"
+
+/* Seconds: the broker is to answer before the silence is too long, which are
+ * three of its heartbeats, and before whoever stands between gives up on it;
+ * one minute is usual there. */
+#define WAIT_LEAST 1
+#define WAIT_MOST  30
+
+/* What a broker takes. */
+#define WAIT_TOLD_MOST 300
+
+/* fetch.h's own watch over silence must not be faster than ours. */
+#define SILENCE_S 1000000
+
+struct longpoll {
+    struct live *live;
+    struct fetch *fetch; /* NULL: it has ended */
+    struct buf body;
+    bool is_whole;
+    bool is_too_long;
+    struct timer *again;
+};
+
+static void
+deliver(void *user)
+{
+    struct longpoll *l = user;
+    struct live *live = l->live;
+
+    if (live->is_paused || !l->is_whole)
+        return;
+    l->is_whole = false;
+    if (live_message(live, l->body.data, l->body.size))
+        live_finish(live, LIVE_AGAIN, "%s", "");
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct longpoll *l = user;
+
+    (void)answer;
+    live_heard(l->live);
+    l->is_too_long = bytes.size > LIVE_MESSAGE_MAX - l->body.size;
+    buf_add_slice(&l->body, bytes);
+    return !l->body.failed;
+}
+
+static bool
+is_message(const struct live *live, const struct fetch_answer *answer)
+{
+    return answer->status == 200 &&
+           (live->form == TD_XML
+                ? live_is_type(answer->type, "application/xml") ||
+                      live_is_type(answer->type, "text/xml")
+                : live_is_type(answer->type, "application/json"));
+}
+
+static void
+on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+{
+    struct longpoll *l = user;
+    struct fetch_answer refusal = *answer;
+
+    l->fetch = NULL;
+    if (l->is_too_long) {
+        live_finish(l->live, LIVE_BROKEN, "the broker sent more than %d bytes",
+                    LIVE_MESSAGE_MAX);
+    } else if (why->rc == TD_STOPPED || why->rc == TD_MEMORY) {
+        live_finish(l->live, LIVE_MEMORY, "no memory");
+    } else if (why->rc == TD_BROKEN) {
+        live_finish(l->live, LIVE_BROKEN, "%s", why->text);
+    } else if (why->rc) {
+        live_finish(l->live, LIVE_LOST, "%s: %s",
+                    answer->is_sent ? "the connection broke" : "cannot connect",
+
+                    why->text);
+    } else if (!is_message(l->live, answer)) {
+        refusal.body = l->body;
+        live_finish_refused(l->live, &refusal);
+    } else {
+        l->is_whole = true;
+        deliver(l);
+    }
+}
+
+/* The seconds that a URL tells itself; false: it does not. */
+static bool
+told_wait(const char *url, uint64_t *wait_s)
+{
+    struct slice query = slice_of(strchr(url, '?'));
+
+    if (query.size > 0)
+        slice_take(&query, '?');
+    while (query.size > 0) {
+        struct slice value = slice_take(&query, '&');
+
+        if (slice_is(slice_take(&value, '='), "wait"))
+            return number_read(value, wait_s) && *wait_s <= WAIT_TOLD_MOST;
+    }
+    return false;
+}
+
+/* The URL, and how long it waits. The caller's; NULL: no memory. */
+static char *
+url_of(const struct live *live, uint64_t *wait_s)
+{
+    unsigned s = *live->idle_ms / 3000;
+    char *url = NULL;
+
+    if (told_wait(live->url, wait_s))
+        return strdup(live->url);
+    s = s < WAIT_LEAST ? WAIT_LEAST : s > WAIT_MOST ? WAIT_MOST : s;
+    *wait_s = s;
+    if (asprintf(&url, "%s%cwait=%u", live->url,
+                 strchr(live->url, '?') ? '&' : '?', s) < 0)
+        return NULL;
+    return url;
+}
+
+static bool
+start(struct live *live)
+{
+    const char *headers[] = {live->form == TD_XML ? "Accept: application/xml"
+                                                  : "Accept: application/json",
+                             "Cache-Control: no-store", NULL};
+    struct fetch_request request = {
+        .headers = headers, .takes_gzip = true, .silence_s = SILENCE_S};
+    struct longpoll *l = calloc(1, sizeof(*l));
+    uint64_t wait_s = 0;
+    char *url;
+
+    if (!l)
+        return false;
+    live->own = l;
+    l->live = live;
+    buf_init(&l->body, LIVE_MESSAGE_MAX);
+    l->again = timer_new(live->client->loop, deliver, l);
+    url = url_of(live, &wait_s);
+    if (url && l->again) {
+        request.url = url;
+        l->fetch = fetch_start(live->client, &request, on_body, on_end, l);
+        live_await(live, wait_s * 1000);
+    }
+    free(url);
+    return l->fetch != NULL;
+}
+
+static void
+stop(struct live *live)
+{
+    struct longpoll *l = live->own;
+
+    if (!l)
+        return;
+    fetch_free(l->fetch);
+    timer_free(l->again);
+    buf_fini(&l->body);
+    free(l);
+}
+
+static void
+pause_or_resume(struct live *live)
+{
+    struct longpoll *l = live->own;
+
+    if (!live->is_paused)
+        timer_start(l->again, 0);
+}
+
+const struct transport transport_long_poll = {
+    .name = TD_LONG_POLL,
+    .start = start,
+    .stop = stop,
+    .pause = pause_or_resume,
+};

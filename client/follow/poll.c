@@ -1,0 +1,199 @@
+/*
+ * poll.c - sources that push nothing: their Change Lists, asked again and
+ * again.
+ *
+ *     what happened after the place --> heartbeat --> poll_ms --> ...
+ *
+ * The heartbeat is ours: that all was handed over that the lists had, and the
+ * place that they reach, which may be later than their last entry.
+ */
+#include <time.h>
+
+#include "client/follow/follower.h"
+#include "client/lib/httpdate.h"
+#include "proto/datetime.h"
+
+/* Looks at lists that end too early, in a row, after which they are believed.
+ */
+#define BEHIND_MOST 3
+
+/* Milliseconds between two of them, at most: caches keep what changes no longer
+ * than a minute or so. */
+#define BEHIND_PAUSE 60000
+
+static bool
+on_entry(const struct document_entry *entry, const struct place *after,
+         void *user)
+{
+    return deliver_entry(user, entry, after);
+}
+
+/* What was told until then counts, and is not to wait for what comes. */
+static bool
+on_wait(const struct failure *why, unsigned *ms, void *user)
+{
+    struct td_follower *f = user;
+    struct failure told = *why; /* it may go with the lists */
+
+    if (!f->is_paused && !deliver_batch(f))
+        return false;
+    return follower_is_patient(f, &told, ms) &&
+           follower_tell(f, told.text, *ms);
+}
+
+static void
+on_end(const struct failure *why, const struct place *upto, void *user)
+{
+    struct td_follower *f = user;
+
+    f->history = NULL;
+    f->held.history = false;
+    f->has_lists_end = true;
+    f->lists_end = *why;
+    f->lists_upto = *upto;
+    if (f->state == FOLLOWER_FILLING)
+        holes_go_on(f);
+    else
+        poll_go_on(f);
+}
+
+bool
+poll_lists(struct td_follower *f)
+{
+    struct history_plan plan = {.offered = &f->offered,
+                                .scratch = f->wish.scratch,
+                                .etag = &f->etag,
+                                .silence_s = f->wish.silence_s};
+
+    if (f->state == FOLLOWER_FILLING) /* another place: all of the list */
+        f->etag[0] = '\0';
+    else /* else a new connection may lead past the hole */
+        plan.on_wait = on_wait;
+    if (follower_place(f, &plan.after))
+        f->history = history_start(f->client, &plan, on_entry, on_end, f);
+    if (!f->history)
+        return follower_fail(f, TD_MEMORY, "no memory");
+    follower_hold(f);
+    return true;
+}
+
+static bool
+tell_heartbeat(struct td_follower *f)
+{
+    char position[TD_POSITION_SIZE];
+    struct td_message m = {.kind = TD_CHANGES, .position = position};
+    struct place place;
+
+    follower_place(f, &place);
+    if (!place.is_time)
+        m.after = m.last = place.at.seq;
+    place_write(position, &place);
+    return deliver(f, &m);
+}
+
+bool
+poll_is_behind(const struct td_follower *f)
+{
+    return f->lists_end.rc == TD_GONE && f->order.is_placed &&
+           !f->lists_upto.is_time && f->lists_upto.at.seq < f->order.at.seq;
+}
+
+/* The lists end before where we stand: the log has lost its end, or what stands
+ * between us has kept older lists. Only looking again tells which; who is to
+ * catch up does so in time to be told. */
+static bool
+behind(struct td_follower *f, struct failure *why)
+{
+    unsigned ms =
+        f->wish.poll_ms < BEHIND_PAUSE ? f->wish.poll_ms : BEHIND_PAUSE;
+
+    if (++f->n_behind == BEHIND_MOST) {
+        f->n_behind = 0;
+        return rebase_gone(f, why);
+    }
+    if (f->wish.until_caught_up && ms > f->wish.patience_ms / (BEHIND_MOST + 1))
+        ms = f->wish.patience_ms / (BEHIND_MOST + 1);
+    why->rc = TD_UNREACHABLE;
+    if (!follower_is_patient(f, why, &ms))
+        return false;
+    follower_rest(f, ms); /* first, for it may be closed there */
+    follower_tell(f, why->text, ms);
+    return false;
+}
+
+static bool
+failed(struct td_follower *f)
+{
+    struct failure why = f->lists_end;
+
+    f->etag[0] = '\0';
+    f->n_heard = 0;
+    if (poll_is_behind(f))
+        return behind(f, &why);
+    if (why.rc == TD_GONE)
+        return rebase_gone(f, &why);
+    return follower_end(f, &why);
+}
+
+/* What came before lists failed came in order, after the place: it counts. Each
+ * step may be the one that pauses it, and is passed over the next time. */
+bool
+poll_go_on(struct td_follower *f)
+{
+    if (!f->is_paused && !deliver_batch(f))
+        return false;
+    if (f->is_paused) {
+        f->is_due = true;
+        return true;
+    }
+    f->is_fresh = false;
+    if (f->lists_end.rc)
+        return failed(f);
+    f->n_behind = 0;
+    f->n_heard = 1;
+    f->was_heard = true;
+    ways_fit(&f->ways, TD_POLL);
+    follower_stand(f, &f->lists_upto);
+    if (!tell_heartbeat(f))
+        return false;
+    if (f->wish.until_caught_up)
+        return follower_fail(f, TD_OK, "%s", "");
+    return push_wait(f);
+}
+
+/* From now on: what happens after the head of a set or, where there is none to
+ * be told, later than when the source was asked. That is so by its server's
+ * clock, for the times in its lists are; ours may go wrong by hours, and what
+ * happened in these would be missed. In whole seconds: what happened in that
+ * one, but before, is handed over too. */
+static void
+begin_now(struct td_follower *f)
+{
+    struct timespec now;
+    struct place place = {.is_time = true};
+
+    if (f->offered.position &&
+        !place_read(slice_of(f->offered.position), &place)) {
+        follower_stand(f, &place);
+        return;
+    }
+    place = (struct place){.is_time = true,
+                           .time_us = httpdate_read(f->offered.date)};
+    if (place.time_us == DATETIME_NONE) { /* ours is better than none */
+        clock_gettime(CLOCK_REALTIME, &now);
+        place.time_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    }
+    follower_stand(f, &place);
+}
+
+bool
+poll_begin(struct td_follower *f)
+{
+    struct place place;
+
+    follower_enter(f, FOLLOWER_POLLING);
+    f->transport = TD_POLL;
+    if (!follower_place(f, &place))
+        begin_now(f);
+    return poll_lists(f) && false;
+}

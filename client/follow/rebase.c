@@ -1,0 +1,246 @@
+/*
+ * rebase.c - the history does not reach back to where we stand: baselines.
+ *
+ *     gone --> seek --> TD_BASELINE_BEGIN, TD_BASELINE ..., TD_BASELINE_END
+ *                                 ^                               |
+ *                                 +---- source away: begun again  v
+ *                                       after a pause         changes after it
+ *
+ * TD_BASELINE_BEGIN is told when there is something to tell: what the caller
+ * has is not void because a source has no list.
+ *
+ * A set of Tidings without a list of its resources, but with all of its
+ * history, is followed from the beginning: then what is known is void, nothing
+ * is there at the beginning, and all else is told as changes.
+ */
+#include <stdio.h>
+
+#include "client/follow/follower.h"
+
+/* A source that changes its mind again and again (two servers of one name, with
+ * different histories) does not keep us loading: milliseconds between the end
+ * of a baseline and the next one. */
+#define REBASE_LEAST_MS 60000
+
+static bool
+tell(struct td_follower *f, enum td_kind kind, const struct place *place)
+{
+    char position[TD_POSITION_SIZE];
+    struct td_message m = {.kind = kind};
+
+    if (kind == TD_BASELINE_BEGIN)
+        m.reason = f->reason;
+    if (kind == TD_BASELINE) {
+        m.n_changes = changes_count(&f->batch.changes);
+        m.changes = changes_seal(&f->batch.changes);
+    }
+    if (place) {
+        place_write(position, place);
+        m.position = position;
+    }
+    return deliver(f, &m);
+}
+
+static bool
+tell_begin(struct td_follower *f)
+{
+    if (f->is_begun)
+        return true;
+    f->is_begun = true;
+    return tell(f, TD_BASELINE_BEGIN, NULL);
+}
+
+static bool
+tell_resources(struct td_follower *f)
+{
+    bool goes_on = true;
+
+    if (f->has_batch)
+        goes_on = tell(f, TD_BASELINE, NULL);
+    if (goes_on) {
+        f->has_batch = false;
+        batch_clear(&f->batch);
+    }
+    return goes_on;
+}
+
+/* The end of it: we stand there, and go on. */
+static bool
+tell_end(struct td_follower *f)
+{
+    const struct place place = f->standing;
+
+    f->wants_baseline = false;
+    f->is_rebased = true;
+    f->has_rebased = true;
+    f->rebased_ms = loop_now_ms();
+    follower_stand(f, &place);
+    f->etag[0] = '\0';
+    if (!tell(f, TD_BASELINE_END, &place))
+        return false;
+    return follower_rest(f, 0);
+}
+
+/* Each step may be the one that pauses it, and is passed over the next time. */
+bool
+rebase_go_on(struct td_follower *f)
+{
+    if (!f->is_paused && !tell_begin(f))
+        return false;
+    if (!f->is_paused && !tell_resources(f))
+        return false;
+    if (!f->is_paused)
+        return tell_end(f);
+    f->is_due = true;
+    return true;
+}
+
+/* `file`: its path in the scratch directory. */
+static bool
+add_resource(struct td_follower *f, const struct document_entry *entry,
+             const char *file)
+{
+    enum td_status rc = TD_OK;
+    struct buf path;
+
+    buf_init(&path, SIZE_MAX / 2);
+    if (file)
+        buf_add_format(&path, "%s/%s%c", f->wish.scratch, file, '\0');
+    if (path.failed || batch_add(&f->batch, &f->wish.resources, entry, false,
+                                 file ? path.data : NULL))
+        rc = TD_MEMORY;
+    buf_fini(&path);
+    f->has_batch = changes_count(&f->batch.changes) > 0;
+    return !rc || follower_fail(f, rc, "no memory");
+}
+
+static bool
+on_entry(const struct document_entry *entry, const char *file, void *user)
+{
+    struct td_follower *f = user;
+
+    if (!tell_begin(f))
+        return false;
+    if (f->is_paused) /* there: without the file this may wait */
+        file = NULL;
+    if (!add_resource(f, entry, file))
+        return false;
+    /* A file is the caller's only until we return. */
+    if (!file && (f->is_paused || !batch_is_full(&f->batch)))
+        return true;
+    return tell_resources(f);
+}
+
+static void
+on_end(const struct failure *why, const struct place *place,
+       const struct place *guess, void *user)
+{
+    struct td_follower *f = user;
+    struct failure told = *why;
+
+    f->baseline = NULL;
+    f->held.baseline = false;
+    f->n_heard = 0;
+    if (told.rc == TD_UNREACHABLE) {
+        f->is_sought = false;
+        follower_trouble(f, &told);
+    } else if (told.rc) {
+        follower_end(f, &told);
+    } else {
+        f->standing = *place;
+        f->has_guess = guess != NULL;
+        if (guess)
+            f->guess = *guess;
+        rebase_go_on(f);
+    }
+}
+
+/* Without a list: the whole history, or nothing. */
+static bool
+begin_without_list(struct td_follower *f)
+{
+    if (!f->offered.earliest ||
+        place_read(slice_of(f->offered.earliest), &f->standing) ||
+        f->standing.is_time || f->standing.at.seq)
+        return follower_fail(f, TD_GONE,
+                             "%s; a baseline cannot be taken either: the "
+                             "source offers no list of its resources",
+                             f->reason);
+    return rebase_go_on(f);
+}
+
+static bool
+wait_longer(struct td_follower *f, unsigned ms)
+{
+    struct failure why;
+
+    failure_set(&why, TD_UNREACHABLE,
+                "a baseline was just taken, and again: %.800s", f->reason);
+    follower_rest(f, ms); /* first, for it may be closed there */
+    follower_tell(f, why.text, ms);
+    return false;
+}
+
+bool
+rebase_begin(struct td_follower *f)
+{
+    struct baseline_plan plan = {
+        .offered = &f->offered,
+        .scratch = f->wish.scratch,
+        .patience_s = f->wish.until_caught_up ? f->wish.patience_ms / 1000 : 0};
+    int64_t now = loop_now_ms();
+
+    if (f->has_rebased && now - f->rebased_ms < REBASE_LEAST_MS)
+        return wait_longer(f,
+                           (unsigned)(f->rebased_ms + REBASE_LEAST_MS - now));
+    follower_enter(f, FOLLOWER_REBASING);
+    f->is_begun = false;
+    if (!f->offered.resource_list &&
+        !(f->offered.resource_dump && f->wish.scratch))
+        return begin_without_list(f);
+    f->baseline = baseline_start(f->client, &plan, on_entry, on_end, f);
+    if (!f->baseline)
+        return follower_fail(f, TD_MEMORY, "no memory");
+    follower_hold(f);
+    return false;
+}
+
+/* The list does not say what time it is of, and the history does not reach back
+ * to its newest lastmod: what its server says of its age is the next best. */
+static bool
+guess_place(struct td_follower *f, const struct failure *why)
+{
+    char position[TD_POSITION_SIZE];
+    struct failure told;
+
+    place_write(position, &f->guess);
+    failure_set(&told, TD_UNREACHABLE,
+                "%.600s; the baseline does not tell what time it is of, it is "
+                "taken to be of %s",
+                why->text, position + 1);
+    f->has_guess = false;
+    f->etag[0] = '\0';
+    follower_stand(f, &f->guess);
+    follower_rest(f, 0);
+    follower_tell(f, told.text, 0);
+    return false;
+}
+
+bool
+rebase_gone(struct td_follower *f, const struct failure *why)
+{
+    if (f->wish.baseline == TD_NO_BASELINE)
+        return follower_end(f, why);
+    if (f->is_rebased && f->has_guess)
+        return guess_place(f, why);
+    if (f->is_rebased)
+        return follower_fail(f, TD_GONE,
+                             "%.600s; this is so for the baseline, too, that "
+                             "the source offers",
+                             why->text);
+    snprintf(f->reason, sizeof(f->reason), "%s", why->text);
+    f->wants_baseline = true;
+    f->is_sought = false;
+    f->has_goal = false;
+    return follower_rest(f, 0);
+}

@@ -1,0 +1,148 @@
+/*
+ * seek.c - what the source offers, by its links.
+ *
+ * It is asked at the beginning, before a baseline, and again where what it said
+ * may not hold any more: a stream that is not found, or that does not come
+ * about again and again. A source that is away is asked again after a pause,
+ * from the first attempt on; one that says no has said so for good.
+ */
+#include <stdio.h>
+
+#include "client/follow/follower.h"
+
+/* Those of `offered` that can carry changes. */
+static unsigned
+carried_by(const struct td_follower *f)
+{
+    const struct offered *o = &f->offered;
+    unsigned open = 0;
+
+    if (o->stream)
+        open |= TD_WEBSOCKET;
+    if (o->events && f->wish.form == TD_JSON) /* events are never XML */
+        open |= TD_EVENTS;
+    if (o->memory)
+        open |= TD_LONG_POLL;
+    if (o->change_list || o->change_dump || o->change_list_archive)
+        open |= TD_POLL;
+    return open & f->wish.transports;
+}
+
+/* Everything up to the head as it is known now. */
+static void
+set_goal(struct td_follower *f)
+{
+    struct position head;
+
+    if (!f->wish.until_caught_up || f->has_goal || !f->offered.position ||
+        position_read(slice_of(f->offered.position), &head))
+        return;
+    f->has_goal = true;
+    f->goal = head;
+}
+
+static bool
+reaches_beginning(const char *earliest)
+{
+    struct position at;
+
+    return earliest && !position_read(slice_of(earliest), &at) && !at.seq;
+}
+
+/* TD_BASELINE_FIRST: a baseline, unless all can be followed from the beginning,
+ * and no dump brings the bytes along that would else be fetched one by one. A
+ * source that has Change Lists alone is taken at its word, too: "0" is gone
+ * where they do not reach back. */
+static void
+settle_beginning(struct td_follower *f)
+{
+    const struct offered *o = &f->offered;
+    struct place beginning = {.is_time = false};
+    struct place place;
+    bool has_dump = o->resource_dump && f->wish.scratch;
+
+    if (f->wish.baseline != TD_BASELINE_FIRST || follower_place(f, &place) ||
+        f->wants_baseline)
+        return;
+    if (!has_dump && reaches_beginning(o->earliest) &&
+        !place_read(slice_of(o->earliest), &beginning)) {
+        follower_stand(f, &beginning);
+    } else if (!o->resource_list && !o->resource_dump && !o->stream &&
+               !o->memory) {
+        follower_stand(f, &beginning);
+    } else {
+        f->wants_baseline = true;
+        snprintf(f->reason, sizeof(f->reason), "nothing is known yet");
+    }
+}
+
+static bool
+take_offer(struct td_follower *f)
+{
+    unsigned open = carried_by(f);
+
+    if (f->n_sets > 1)
+        return follower_fail(f, TD_REFUSED,
+                             "the source has %u sets; one is followed: %.*s",
+                             f->n_sets, SLICE_ARG(buf_slice(&f->others)));
+    if (!open)
+        return follower_fail(f, TD_REFUSED,
+                             "%.200s names no Change List, stream or change "
+                             "memory that may be used here",
+                             f->wish.url);
+    ways_open(&f->ways, open);
+    f->is_sought = true;
+    f->is_fresh = true;
+    set_goal(f);
+    settle_beginning(f);
+    if (f->pusher.close && !f->pusher.sought(f, f->pusher.owner))
+        return false;
+    return follower_go(f);
+}
+
+static void
+on_set(struct offered *offered, void *user)
+{
+    struct td_follower *f = user;
+
+    if (offered->url) {
+        if (f->others.size)
+            BUF_ADD(&f->others, ", ");
+        buf_add_text(&f->others, offered->url);
+    }
+    if (f->n_sets++)
+        return;
+    offered_fini(&f->offered);
+    f->offered = *offered;
+    *offered = (struct offered){.url = NULL};
+}
+
+static void
+on_sought(const struct failure *why, void *user)
+{
+    struct td_follower *f = user;
+
+    f->discovery = NULL;
+    if (why->rc == TD_UNREACHABLE) {
+        f->n_mute = 0; /* nothing gets through: it is not the transport */
+        follower_trouble(f, why);
+    } else if (why->rc) {
+        follower_end(f, why);
+    } else {
+        take_offer(f);
+    }
+}
+
+bool
+seek_begin(struct td_follower *f)
+{
+    follower_enter(f, FOLLOWER_SEEKING);
+    f->n_sets = 0;
+    buf_clear(&f->others);
+    f->discovery =
+        discovery_start(f->client, f->wish.url, on_set, on_sought, f);
+    if (!f->discovery)
+        return follower_fail(f, TD_MEMORY, "no memory");
+    discovery_silence(f->discovery, f->wish.silence_s);
+    return false;
+}

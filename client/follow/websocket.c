@@ -1,0 +1,507 @@
+/*
+ * websocket.c - a WebSocket: libcurl makes the connection (names, proxies,
+ * TLS), and from then on only carries bytes.
+ *
+ *     CONNECTING --> ASKING --> ANSWER --+--> OPEN     frames.h
+ *                                        +--> REFUSAL  the body says why
+ *
+ * Whoever stands between and knows no WebSockets answers something else, or
+ * ends the connection: that is LIVE_UNFIT.
+ *
+ * Pings are no sign of life: they come from whoever holds the connection,
+ * perhaps for a broker that hangs. Its heartbeats are messages.
+ *
+ * No farewell is sent: the position is ours, the broker keeps nothing for us.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "client/follow/frames.h"
+#include "client/follow/transport.h"
+#include "client/lib/fetch.h"
+#include "client/lib/web.h"
+#include "proto/upgrade.h"
+
+/* The head of the request; td_header's lines are the user's own. */
+#define REQUEST_MAX 262144
+
+/* An answer that is no WebSocket, and its body. */
+#define REFUSAL_MAX 65536
+
+/* Messages and bytes of them in one turn of the loop; then it is the turn of
+ * others. A timer of 0 ms would be over in the same one. */
+#define TURN_MESSAGES 256
+#define TURN_BYTES    (2 * 1024 * 1024)
+#define TURN_MS       1
+
+enum state { CONNECTING, ASKING, ANSWER, REFUSAL, OPEN };
+
+struct websocket {
+    struct live *live;
+    enum state state;
+    CURL *easy;
+    struct web_transfer transfer;
+    struct curl_slist *headers; /* td_header's */
+    char error[CURL_ERROR_SIZE];
+    char *authority; /* "host:port", as it is told */
+    struct descriptor *descriptor;
+    struct timer *again;
+
+    char key[UPGRADE_KEY_SIZE];
+    struct buf request;
+    size_t n_sent;
+    struct buf answer; /* its head, and what came with it */
+    size_t n_read;     /* of that */
+    struct upgrade_answer upgrade;
+    char *type; /* of a refusal */
+    struct frames *frames;
+};
+
+static const char *
+protocol_of(const struct live *live)
+{
+    return live->form == TD_XML ? "resourcesync.xml" : "resourcesync.json";
+}
+
+/* Bytes */
+
+/* As frames.h wants it. */
+static ssize_t
+receive(struct websocket *w, void *to, size_t size)
+{
+    size_t n = 0;
+    CURLcode code = curl_easy_recv(w->easy, to, size, &n);
+
+    if (code == CURLE_AGAIN)
+        return 0;
+    if (code || n == 0)
+        return -1;
+    return (ssize_t)n;
+}
+
+static ssize_t
+on_read(void *to, size_t size, void *user)
+{
+    struct websocket *w = user;
+    size_t left = w->answer.size - w->n_read;
+    ssize_t n;
+
+    if (left > 0) {
+        n = (ssize_t)(size < left ? size : left);
+        memcpy(to, w->answer.data + w->n_read, (size_t)n);
+        w->n_read += (size_t)n;
+        if (w->n_read == w->answer.size) {
+            buf_fini(&w->answer);
+            w->n_read = 0;
+        }
+    } else {
+        n = receive(w, to, size);
+    }
+    return n;
+}
+
+static ssize_t
+on_write(const void *from, size_t size, void *user)
+{
+    struct websocket *w = user;
+    size_t n = 0;
+    CURLcode code = curl_easy_send(w->easy, from, size, &n);
+
+    if (code == CURLE_AGAIN)
+        return 0;
+    return code ? -1 : (ssize_t)n;
+}
+
+/* Open */
+
+static void
+finish_over(struct websocket *w)
+{
+    const struct live_end *end = frames_end(w->frames);
+
+    if (end->how == LIVE_CLOSED)
+        live_finish_closed(w->live, end->code, end->why.text);
+    else if (end->how == LIVE_LOST && !frames_is_used(w->frames))
+        live_finish(w->live, LIVE_UNFIT,
+                    "the connection broke behind the handshake");
+    else
+        live_finish(w->live, end->how, "%s", end->why.text);
+}
+
+/* Hands over what there is, and waits for more. */
+static void
+turn(struct websocket *w)
+{
+    struct live *live = w->live;
+    enum frames_next next = FRAMES_MESSAGE;
+    size_t n_messages = 0, n_bytes = 0;
+
+    while (!live->is_paused && n_messages < TURN_MESSAGES &&
+           n_bytes < TURN_BYTES) {
+        uint64_t n_data = frames_n_data(w->frames);
+        char *bytes;
+        size_t size;
+
+        next = frames_next(w->frames, &bytes, &size);
+        if (frames_n_data(w->frames) > n_data)
+            live_heard(live);
+        if (next != FRAMES_MESSAGE)
+            break;
+        n_messages++;
+        n_bytes += size;
+        if (!live_message(live, bytes, size))
+            return; /* perhaps without `w` */
+    }
+    if (next == FRAMES_OVER) {
+        descriptor_set(w->descriptor, 0);
+        finish_over(w);
+    } else if (live->is_paused) {
+        descriptor_set(w->descriptor, 0);
+    } else if (next == FRAMES_DRY) {
+        descriptor_set(w->descriptor, frames_wants(w->frames));
+    } else {
+        timer_start(w->again, TURN_MS); /* more is there than the turn allows */
+    }
+}
+
+static void
+open_up(struct websocket *w)
+{
+    w->n_read = w->upgrade.head_size;
+    w->frames = frames_new(on_read, on_write, w);
+    if (!w->frames) {
+        live_finish(w->live, LIVE_MEMORY, "no memory");
+        return;
+    }
+    w->state = OPEN;
+    live_heard(w->live);
+    timer_start(w->again, 0); /* some may have come with the answer */
+}
+
+/* The handshake */
+
+/* What came behind the head of a refusal; `is_ended`: no more will. */
+static void
+read_refusal(struct websocket *w, bool is_ended)
+{
+    struct slice behind = {w->answer.data + w->upgrade.head_size,
+                           w->answer.size - w->upgrade.head_size};
+    struct fetch_answer answer = {.status = w->upgrade.status,
+                                  .retry_after_s = w->upgrade.retry_after_s,
+                                  .type = w->type ? w->type : ""};
+    enum status rc;
+
+    buf_init(&answer.body, REFUSAL_MAX);
+    rc = upgrade_body(&w->upgrade, behind, is_ended, &answer.body);
+    if (rc != STATUS_AGAIN || is_ended || answer.body.failed) {
+        if (rc || answer.body.failed)
+            buf_clear(&answer.body); /* only the status is told */
+        live_finish_refused(w->live, &answer);
+    }
+    buf_fini(&answer.body);
+}
+
+static void
+read_head(struct websocket *w)
+{
+    struct problem why = {.text = ""};
+    enum status rc = upgrade_read(buf_slice(&w->answer), &w->upgrade, &why);
+
+    if (rc == STATUS_AGAIN)
+        return;
+    if (!rc && w->upgrade.status != 101) {
+        w->state = REFUSAL;
+        w->type = slice_dup(w->upgrade.type); /* the bytes will move */
+        read_refusal(w, false);
+        return;
+    }
+    if (!rc)
+        rc = upgrade_check(&w->upgrade, w->key, protocol_of(w->live), &why);
+    if (rc)
+        live_finish(w->live, LIVE_UNFIT, "the handshake failed: %s", why.text);
+    else
+        open_up(w);
+}
+
+static void
+end_handshake(struct websocket *w)
+{
+    if (w->state == REFUSAL)
+        read_refusal(w, true);
+    else if (w->answer.size == 0)
+        live_finish(w->live, LIVE_UNFIT,
+                    "the connection broke instead of an answer");
+    else
+        live_finish(w->live, LIVE_LOST,
+                    "the connection broke in the handshake");
+}
+
+/* Reads on until there is nothing more now, or the handshake is over. */
+static void
+read_answer(struct websocket *w)
+{
+    ssize_t n;
+
+    while (w->state != OPEN && !w->live->is_ending) {
+        char *room = buf_room(&w->answer, 4096);
+
+        n = room ? receive(w, room, 4096) : -1;
+        if (n == 0)
+            return;
+        if (n < 0) {
+            end_handshake(w);
+            return;
+        }
+        w->answer.size += (size_t)n;
+        if (w->state == ANSWER)
+            read_head(w);
+        else
+            read_refusal(w, false);
+    }
+}
+
+static void
+ask(struct websocket *w)
+{
+    while (w->n_sent < w->request.size) {
+        ssize_t n = on_write(w->request.data + w->n_sent,
+                             w->request.size - w->n_sent, w);
+
+        if (n == 0)
+            return;
+        if (n < 0) {
+            live_finish(w->live, LIVE_LOST, "the connection to %s broke",
+                        w->authority);
+            return;
+        }
+        w->n_sent += (size_t)n;
+    }
+    buf_fini(&w->request);
+    w->state = ANSWER;
+    descriptor_set(w->descriptor, READY_READ);
+}
+
+static void
+go_on(struct websocket *w)
+{
+    if (w->live->is_ending)
+        return;
+    switch (w->state) {
+    case CONNECTING:
+        break;
+    case ASKING:
+        ask(w);
+        break;
+    case ANSWER:
+    case REFUSAL:
+        read_answer(w);
+        break;
+    case OPEN:
+        turn(w);
+        break;
+    }
+}
+
+static void
+on_ready(int events, void *user)
+{
+    (void)events;
+    go_on(user);
+}
+
+static void
+on_again(void *user)
+{
+    go_on(user);
+}
+
+/* Connecting */
+
+static void
+fail_to_connect(struct websocket *w, CURLcode result)
+{
+    const char *text = w->error[0] ? w->error : curl_easy_strerror(result);
+    static const char prefix[] = "SSL certificate problem: ";
+
+    if (result == CURLE_OUT_OF_MEMORY) {
+        live_finish(w->live, LIVE_MEMORY, "no memory");
+    } else if (result == CURLE_PEER_FAILED_VERIFICATION) {
+        if (slice_starts(slice_of(text), prefix))
+            text += sizeof(prefix) - 1;
+        live_finish(w->live, LIVE_LOST, "the certificate of %s is not good: %s",
+                    w->authority, text);
+    } else {
+        live_finish(w->live, LIVE_LOST, "cannot connect to %s: %s",
+                    w->authority, text);
+    }
+}
+
+static void
+on_connected(CURLcode result, void *user)
+{
+    struct websocket *w = user;
+    curl_socket_t fd = CURL_SOCKET_BAD;
+
+    if (result) {
+        fail_to_connect(w, result);
+        return;
+    }
+    curl_easy_getinfo(w->easy, CURLINFO_ACTIVESOCKET, &fd);
+    if (fd != CURL_SOCKET_BAD)
+        w->descriptor = descriptor_new(w->live->client->loop, fd, on_ready, w);
+    if (!w->descriptor) {
+        live_finish(w->live, LIVE_MEMORY, "no memory or descriptors left");
+        return;
+    }
+    live_await(w->live, 0);
+    w->state = ASKING;
+    descriptor_set(w->descriptor, READY_WRITE);
+    ask(w);
+}
+
+/* The parts of the URL that the request names; each is libcurl's. */
+struct url {
+    CURLU *all;
+    char *host;
+    char *port; /* NULL: the usual one */
+    char *path;
+    char *query; /* NULL: none */
+};
+
+static void
+url_fini(struct url *url)
+{
+    curl_free(url->host);
+    curl_free(url->port);
+    curl_free(url->path);
+    curl_free(url->query);
+    curl_url_cleanup(url->all);
+}
+
+static bool
+url_read(struct url *url, const char *text)
+{
+    *url = (struct url){.all = curl_url()};
+    if (!url->all || curl_url_set(url->all, CURLUPART_URL, text, 0) ||
+        curl_url_get(url->all, CURLUPART_HOST, &url->host, 0) ||
+        curl_url_get(url->all, CURLUPART_PATH, &url->path, 0))
+        return false;
+    curl_url_get(url->all, CURLUPART_PORT, &url->port, CURLU_NO_DEFAULT_PORT);
+    curl_url_get(url->all, CURLUPART_QUERY, &url->query, 0);
+    return true;
+}
+
+/* False: no memory. */
+static bool
+write_request(struct websocket *w, const struct url *url)
+{
+    struct buf *to = &w->request;
+
+    buf_add_format(to, "GET %s%s%s HTTP/1.1\r\nHost: %s\r\n", url->path,
+                   url->query ? "?" : "", url->query ? url->query : "",
+                   w->authority);
+    buf_add_format(to, "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                       "Sec-WebSocket-Version: 13\r\n");
+    buf_add_format(to,
+                   "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Protocol: %s\r\n",
+                   w->key, protocol_of(w->live));
+    buf_add_format(to, "User-Agent: libtidings/" TIDINGS_VERSION "\r\n");
+    for (const struct curl_slist *line = w->headers; line; line = line->next)
+        buf_add_format(to, "%s\r\n", line->data);
+    BUF_ADD(to, "\r\n");
+    return !to->failed;
+}
+
+/* False: no memory. A URL that is none is told as the end. */
+static bool
+prepare(struct websocket *w)
+{
+    struct live *live = w->live;
+    uint8_t nonce[UPGRADE_NONCE_SIZE];
+    struct url url;
+    bool is_good = false;
+
+    if (!url_read(&url, live->url)) {
+        live_finish(live, LIVE_BROKEN, "no URL of a stream: %.200s", live->url);
+        is_good = true;
+    } else if (getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce) &&
+               asprintf(&w->authority, "%s%s%s", url.host, url.port ? ":" : "",
+                        url.port ? url.port : "") >= 0) {
+        upgrade_key(w->key, nonce);
+        is_good = web_prepare(live->client, w->easy, live->url, &w->headers,
+                              w->error) &&
+                  write_request(w, &url);
+    }
+    url_fini(&url);
+    return is_good;
+}
+
+static bool
+start(struct live *live)
+{
+    struct websocket *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        return false;
+    live->own = w;
+    w->live = live;
+    w->transfer.on_done = on_connected;
+    w->transfer.user = w;
+    w->transfer.is_kept = true;
+    buf_init(&w->request, REQUEST_MAX);
+    buf_init(&w->answer, REFUSAL_MAX);
+    w->easy = curl_easy_init();
+    w->again = timer_new(live->client->loop, on_again, w);
+    if (!w->easy || !w->again || !prepare(w))
+        return false;
+    if (live->is_ending)
+        return true;
+    curl_easy_setopt(w->easy, CURLOPT_CONNECT_ONLY, 1L);
+    curl_easy_setopt(w->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
+    curl_easy_setopt(w->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)live->answer_ms);
+    live_await(live, live->answer_ms); /* libcurl is to tell it before */
+    return web_add(live->client->web, w->easy, &w->transfer);
+}
+
+static void
+stop(struct live *live)
+{
+    struct websocket *w = live->own;
+
+    if (!w)
+        return;
+    frames_free(w->frames);
+    descriptor_free(w->descriptor);
+    timer_free(w->again);
+    if (w->easy) {
+        web_remove(live->client->web, w->easy, &w->transfer);
+        curl_easy_cleanup(w->easy);
+    }
+    curl_slist_free_all(w->headers);
+    buf_fini(&w->request);
+    buf_fini(&w->answer);
+    free(w->authority);
+    free(w->type);
+    free(w);
+}
+
+static void
+pause_or_resume(struct live *live)
+{
+    struct websocket *w = live->own;
+
+    if (w->state != OPEN)
+        return;
+    if (live->is_paused)
+        descriptor_set(w->descriptor, 0);
+    else
+        timer_start(w->again, 0);
+}
+
+const struct transport transport_websocket = {
+    .name = TD_WEBSOCKET,
+    .start = start,
+    .stop = stop,
+    .pause = pause_or_resume,
+};

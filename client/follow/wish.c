@@ -1,0 +1,164 @@
+/*
+ * wish.c - what a follower is to do.
+ */
+#include "client/follow/wish.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/pause.h"
+#include "proto/datetime.h"
+
+#define ALL_TRANSPORTS (TD_WEBSOCKET | TD_EVENTS | TD_LONG_POLL | TD_POLL)
+
+#define POLL_DEFAULT 60000
+
+/* An http(s) URL with a host, for a request line: no user, which belongs into
+ * td_header, and no fragment, which is not sent. */
+static enum td_status
+read_url(struct wish *wish, const char *url, struct failure *why)
+{
+    struct slice text = url ? slice_of(url) : SLICE("");
+    struct slice host = SLICE("");
+    struct problem problem = {.text = ""};
+    const char *begin = url ? strstr(url, "://") : NULL;
+
+    if (begin)
+        host = (struct slice){begin + 3, strcspn(begin + 3, "/?#")};
+    if (text.size < sizeof(wish->url) && host.size &&
+        (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8)) &&
+        !memchr(host.data, '@', host.size) && !strpbrk(url, "#\"<>\\^`{|}") &&
+        !uri_check(text, "url", &problem)) {
+        memcpy(wish->url, text.data, text.size + 1);
+        return TD_OK;
+    }
+    return failure_set(why, TD_INVALID,
+                       "not the URL of a set or source, "
+                       "http(s)://host:port/...: \"%.200s\"",
+                       text.data);
+}
+
+static enum td_status
+read_after(struct wish *wish, const char *after, struct failure *why)
+{
+    if (!after)
+        return TD_OK;
+    wish->has_place = true;
+    if (place_read(slice_of(after), &wish->place))
+        return failure_set(why, TD_INVALID,
+                           "not a position, EPOCH-SEQ: \"%.80s\"", after);
+    return TD_OK;
+}
+
+/* What happened later: the place is the first moment after it. */
+static enum td_status
+read_since(struct wish *wish, const char *since, struct failure *why)
+{
+    size_t n = strlen("since=");
+    int64_t us;
+
+    if (!since)
+        return TD_OK;
+    if (wish->has_place)
+        return failure_set(why, TD_INVALID,
+                           "a position and a datetime are given: begin with "
+                           "either");
+    if (strlen(since) > (SINCE_MAX - n) / 3 - 1 ||
+        datetime_read_any(slice_of(since), &us))
+        return failure_set(why, TD_INVALID,
+                           "not a W3C Datetime, such as "
+                           "2026-11-20T21:00:00Z: \"%.80s\"",
+                           since);
+    wish->has_place = true;
+    wish->place = (struct place){.is_time = true, .time_us = us + 1};
+    memcpy(wish->since, "since=", n);
+    for (const char *c = since; *c; c++)
+        n += (size_t)sprintf(wish->since + n, *c == '+' ? "%%%02X" : "%c",
+                             (unsigned char)*c);
+    return TD_OK;
+}
+
+static enum td_status
+read_filters(struct wish *wish, const struct td_filter *filters, size_t n,
+             struct failure *why)
+{
+    struct problem problem = {.text = ""};
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct slice name = slice_of(filters[i].name);
+        struct slice value = slice_of(filters[i].value);
+
+        rc = filter_add(&wish->filter, name, value, &problem);
+        if (!rc && !slice_is(name, "change"))
+            rc = filter_add(&wish->resources, name, value, &problem);
+    }
+    if (!rc)
+        rc = filter_seal(&wish->filter, &problem);
+    if (!rc)
+        rc = filter_seal(&wish->resources, &problem);
+    if (rc)
+        return failure_set(why, rc == STATUS_MEMORY ? TD_MEMORY : TD_INVALID,
+                           "%s", problem.text);
+    if (wish->filter.text_size)
+        snprintf(wish->filters, sizeof(wish->filters), "&%.*s",
+                 SLICE_ARG(filter_text(&wish->filter)));
+    return TD_OK;
+}
+
+static enum td_status
+read_rest(struct wish *wish, const struct td_follow_options *options,
+          struct failure *why)
+{
+    if (options->transports & ~(unsigned)ALL_TRANSPORTS ||
+        (unsigned)options->baseline > TD_BASELINE_FIRST ||
+        (unsigned)options->form > TD_XML)
+        return failure_set(why, TD_INVALID,
+                           "no such transport, form or use of baselines");
+    wish->form = options->form;
+    wish->idle_ms = options->idle_ms;
+    wish->silence_s = options->idle_ms / 1000 + (options->idle_ms % 1000 > 0);
+    wish->poll_ms = options->poll_ms ? options->poll_ms : POLL_DEFAULT;
+    wish->transports =
+        options->transports ? options->transports : ALL_TRANSPORTS;
+    wish->baseline = options->baseline;
+    wish->until_caught_up = options->until_caught_up != 0;
+    wish->patience_ms =
+        options->patience_ms ? options->patience_ms : PATIENCE_DEFAULT;
+    wish->on_trouble = options->on_trouble;
+    if (options->scratch) {
+        wish->scratch = strdup(options->scratch);
+        if (!wish->scratch)
+            return failure_memory(why);
+    }
+    return TD_OK;
+}
+
+enum td_status
+wish_read(struct wish *wish, const char *url,
+          const struct td_follow_options *options, struct failure *why)
+{
+    static const struct td_follow_options defaults = {.after = NULL};
+    enum td_status rc;
+
+    if (!options)
+        options = &defaults;
+    *wish = (struct wish){.has_place = false};
+    rc = read_url(wish, url, why);
+    if (!rc)
+        rc = read_after(wish, options->after, why);
+    if (!rc)
+        rc = read_since(wish, options->since, why);
+    if (!rc)
+        rc = read_filters(wish, options->filters, options->n_filters, why);
+    if (!rc)
+        rc = read_rest(wish, options, why);
+    return rc;
+}
+
+void
+wish_fini(struct wish *wish)
+{
+    free(wish->scratch);
+}

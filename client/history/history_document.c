@@ -1,0 +1,297 @@
+/*
+ * history_document.c - what came of a document that was asked for.
+ *
+ *     an index at the top, its pages --> parts --> HISTORY_SEARCH
+ *     a list, its pages -----------> kept -------> HISTORY_TELL
+ *     the root of a part ----------> known ------> HISTORY_SEARCH goes on
+ *     older ones ------------------> found ------> HISTORY_SEARCH goes on
+ */
+#include "client/history/history_inside.h"
+#include "client/lib/pause.h"
+#include "proto/uri.h"
+#include "proto/weblink.h"
+
+/* Pages of one list, or of an index. */
+#define PAGES_MAX 10000
+
+/* A link of the HTTP header is as good as one of the root. */
+static void
+note_next(struct history *h, const struct page_answer *answer)
+{
+    struct slice target;
+    struct buf url;
+
+    if (h->root.next ||
+        !weblink_find(slice_of(answer->link), "next", &target, NULL))
+        return;
+    buf_init(&url, 4 * URI_CHARACTERS_MAX);
+    uri_resolve(&url, slice_of(answer->url), target);
+    if (!url.failed)
+        h->root.next = slice_dup(buf_slice(&url));
+    buf_fini(&url);
+}
+
+/* The first page of what is read, a list or the index at the top. */
+static const char *
+first_page(const struct history *h)
+{
+    return h->parts.n ? h->parts.all[h->i].url : h->offered->change_list;
+}
+
+static bool
+fail_reading(struct history *h, enum status rc)
+{
+    if (rc == STATUS_MEMORY)
+        return history_fail(h, TD_MEMORY, "no memory");
+    return history_fail(h, TD_BROKEN, "%s: more than %d pages", first_page(h),
+                        PAGES_MAX);
+}
+
+/* Goes on with the next page, if there is one. True: it was begun, or it is
+ * gone. */
+static bool
+reads_next_page(struct history *h)
+{
+    size_t n = h->pages.n;
+    enum status rc;
+
+    if (!h->root.next || !strcmp(h->root.next, first_page(h)))
+        return false;
+    rc = history_parts_add(&h->pages, slice_of(h->root.next), 0, 0);
+    if (rc || h->pages.n > PAGES_MAX) {
+        fail_reading(h, rc);
+        return true;
+    }
+    if (h->pages.n == n)
+        return false; /* in a circle */
+    h->kept.page++;
+    history_load(h, DOCUMENT_PAGE);
+    return true;
+}
+
+/* What the root of the part `i` says. */
+static bool
+note_part(struct history *h, const struct document_head *head, int64_t begin_us)
+{
+    struct history_part *part = &h->parts.all[h->i];
+
+    part->is_probed = true;
+    part->begin_us = begin_us;
+    part->has_seqs = head->has_td_range && head->td.epoch[0];
+    part->after = head->td.after;
+    if (part->from_us == DATETIME_NONE)
+        part->from_us = begin_us;
+    if (part->until_us == DATETIME_NONE)
+        part->until_us = head->until_us;
+    if (!part->prev) {
+        part->prev = h->root.prev;
+        h->root.prev = NULL;
+    }
+    if (!h->now.is_time && part->has_seqs && h->now.at.epoch[0] &&
+        strcmp(h->now.at.epoch, head->td.epoch) != 0)
+        return history_fail(h, TD_GONE, "the log is another one by now: %s",
+                            head->td.epoch);
+    return true;
+}
+
+/* Is the list another one by now than when it was chosen? Where a source began
+ * a new list under its address, or moved a window on, there is a hole between
+ * what was told and what this one has; another look shows what fills it. */
+static bool
+has_moved_on(const struct history *h)
+{
+    const struct history_part *part = &h->parts.all[h->i];
+    const struct document_head *head = &h->head;
+    bool is_open = part->until_us == DATETIME_NONE;
+    int64_t was = part->is_probed ? part->begin_us : part->from_us;
+    int64_t is = part->is_probed || is_open ? h->begin_us : head->from_us;
+
+    /* In a search it has moved on if the index alone would let it be chosen. */
+    if (h->state == HISTORY_TOP || (h->state == HISTORY_SEARCH &&
+                                    (!h->now.is_time || was > h->now.time_us)))
+        return false;
+    if (!h->now.is_time)
+        return head->has_td_range && head->td.after > h->now.at.seq &&
+               (!h->now.at.epoch[0] ||
+                !strcmp(head->td.epoch, h->now.at.epoch));
+    return was != DATETIME_NONE && is != DATETIME_NONE && is > was &&
+           is > h->now.time_us;
+}
+
+/* The whole list is there, with all its pages. */
+static bool
+finish_list(struct history *h)
+{
+    kept_finish(&h->kept, h->begin_us);
+    if (h->begin_us == DATETIME_NONE)
+        h->begin_us = h->kept.first_us;
+    if (has_moved_on(h) && history_again(h))
+        return false;
+    h->is_loaded = h->i + 1 == h->parts.n;
+    h->next = h->root.next;
+    h->root.next = NULL;
+    return note_part(h, &h->head, h->begin_us);
+}
+
+static void
+end_list(struct history *h, const struct page_answer *answer)
+{
+    if (h->document != DOCUMENT_PAGE) {
+        h->head = *answer->head;
+        h->begin_us = h->head.from_us;
+        history_tag(h->seen_etag, h, answer->etag);
+        if (!answer->etag[0] || h->i + 1 < h->parts.n)
+            h->seen_etag[0] = '\0';
+    } else {
+        h->seen_etag[0] = '\0'; /* the first page says nothing of the others */
+        if (answer->head->from_us != DATETIME_NONE &&
+            answer->head->from_us < h->begin_us)
+            h->begin_us = answer->head->from_us;
+    }
+    note_next(h, answer);
+    /* Lists with seqs are parts of their own. */
+    if ((!h->head.has_td_range && reads_next_page(h)) || !finish_list(h))
+        return;
+    if (h->state == HISTORY_TOP) {
+        h->state = HISTORY_SEARCH;
+        h->has_looked = true;
+    }
+    if (h->state == HISTORY_SEARCH)
+        h->i = h->parts.n;
+    else
+        h->state = HISTORY_TELL;
+    timer_start(h->timer, 0);
+}
+
+static void
+take_links(struct history *h)
+{
+    if (!h->index) {
+        h->index = h->root.index;
+        h->root.index = NULL;
+    }
+    if (!h->archives) {
+        h->archives = h->root.archives;
+        h->root.archives = NULL;
+    }
+}
+
+/* All pages of it, for the newest may be named by the last. */
+static void
+end_index(struct history *h, const struct page_answer *answer)
+{
+    note_next(h, answer);
+    if (reads_next_page(h))
+        return;
+    h->state = HISTORY_SEARCH;
+    if (history_take_older(h))
+        timer_start(h->timer, 0);
+}
+
+static void
+end_top(struct history *h, const struct page_answer *answer)
+{
+    enum status rc = STATUS_OK;
+    bool is_index =
+        h->root.is_known ? h->root.is_index : answer->head->is_index;
+
+    take_links(h);
+    if (is_index) {
+        end_index(h, answer);
+        return;
+    }
+    rc = history_parts_add(&h->parts, slice_of(h->offered->change_list),
+                           DATETIME_NONE, DATETIME_NONE);
+    if (rc)
+        history_fail(h, TD_MEMORY, "no memory");
+    else
+        end_list(h, answer);
+}
+
+/* A page of the index or of a list, and the first one of a list. */
+static void
+end_page(struct history *h, const struct page_answer *answer)
+{
+    bool is_of_index = h->parts.n == 0;
+
+    if (h->root.is_known && h->root.is_index != is_of_index)
+        history_fail(h, TD_BROKEN,
+                     is_of_index ? "%s is an index, but one of its pages is a "
+                                   "list"
+                                 : "%s is an index within an index",
+                     first_page(h));
+    else if (is_of_index)
+        end_index(h, answer);
+    else
+        end_list(h, answer);
+}
+
+static void
+end_probe(struct history *h, const struct page_answer *answer)
+{
+    if (h->root.is_known && h->root.is_index) {
+        history_fail(h, TD_BROKEN, "%s is an index within an index",
+                     h->parts.all[h->i].url);
+        return;
+    }
+    if (!note_part(h, answer->head,
+                   answer->head->from_us != DATETIME_NONE
+                       ? answer->head->from_us
+                       : h->root.first_us))
+        return;
+    h->i++; /* it is looked at again, now that it is known */
+    timer_start(h->timer, 0);
+}
+
+static void
+end_older(struct history *h)
+{
+    if (h->i_older < h->older.n || history_take_older(h))
+        timer_start(h->timer, 0);
+}
+
+/* What is not to be had. */
+static void
+end_failed(struct history *h, const struct failure *why)
+{
+    bool is_lost = why->status == 404 || why->status == 410;
+
+    if (history_waits(h, why))
+        return;
+    if (h->document == DOCUMENT_OLDER && why->rc == TD_REFUSED)
+        end_older(h); /* there are no older ones, then */
+    else if (h->document == DOCUMENT_TOP || why->rc != TD_REFUSED || !is_lost)
+        history_end(h, why);
+    else if (!history_again(h)) /* else it may have another address by now */
+        history_fail(h, TD_GONE, "%s", why->text);
+}
+
+void
+history_end_document(struct history *h, const struct page_answer *answer,
+                     const struct failure *why)
+{
+    if (why->rc) {
+        end_failed(h, why);
+        return;
+    }
+    h->pause_ms = PAUSE_FIRST;
+    if (answer->is_unchanged) {
+        history_end_well(h);
+        return;
+    }
+    switch (h->document) {
+    case DOCUMENT_TOP:
+        end_top(h, answer);
+        break;
+    case DOCUMENT_OLDER:
+        end_older(h);
+        break;
+    case DOCUMENT_PROBE:
+        end_probe(h, answer);
+        break;
+    case DOCUMENT_PART:
+    case DOCUMENT_PAGE:
+        end_page(h, answer);
+        break;
+    }
+}

@@ -1,0 +1,220 @@
+/*
+ * history_search.c - where to begin: the part in which the place is.
+ *
+ *     parts   [0]   [1]   [2]   [3]      from the newest to the oldest, until
+ *                    ^<----------+       one begins before the place
+ *
+ * Where the parts do not reach back, older ones are looked for: in the index
+ * that the list names, in the archives, by links "prev". Nothing was told yet.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/history/history_inside.h"
+
+bool
+history_overflows(struct history *h, enum status rc)
+{
+    return rc == STATUS_MEMORY
+               ? history_fail(h, TD_MEMORY, "no memory")
+               : history_fail(h, TD_BROKEN, "more Change Lists than are kept");
+}
+
+bool
+history_take_older(struct history *h)
+{
+    size_t n = 0;
+    enum status rc;
+
+    history_parts_sort(&h->found);
+    rc = history_parts_prepend(&h->parts, &h->found, &n);
+    if (rc)
+        return history_overflows(h, rc);
+    h->i = n;
+    h->candidate += n;
+    h->has_older |= h->document == DOCUMENT_OLDER && n > 0;
+    return true;
+}
+
+static void
+read_from(struct history *h, size_t i)
+{
+    h->i = i;
+    h->state = HISTORY_READ;
+    timer_start(h->timer, 0);
+}
+
+static void
+read_older(struct history *h)
+{
+    h->i_older++;
+    history_load(h, DOCUMENT_OLDER);
+}
+
+/* Takes the address `*url` as one where older lists are named. */
+static bool
+is_older(struct history *h, const char *url)
+{
+    size_t n = h->older.n;
+    enum status rc = STATUS_OK;
+
+    if (url)
+        rc = history_parts_add(&h->older, slice_of(url), DATETIME_NONE,
+                               DATETIME_NONE);
+    return !rc && h->older.n > n;
+}
+
+/* All that was found begins after the place. */
+static void
+tell_gone(struct history *h)
+{
+    char time[DATETIME_SIZE + 1] = "";
+    int64_t from = h->parts.n ? h->parts.all[0].from_us : DATETIME_NONE;
+
+    /* Those that left the index may not have come to the archive yet; but where
+     * that names others, it is they that would reach back. */
+    if (h->older.n > 0 && !h->has_older && history_again(h))
+        return;
+    if (from != DATETIME_NONE)
+        datetime_write(time, from);
+    if (h->parts.n && h->parts.all[0].has_seqs)
+        history_fail(h, TD_GONE,
+                     "the Change Lists begin after entry %llu, later than "
+                     "entry %llu",
+                     (unsigned long long)h->parts.all[0].after,
+                     (unsigned long long)h->now.at.seq);
+    else
+        history_fail(h, TD_GONE,
+                     "the Change Lists do not reach back that far%s%s",
+                     time[0] ? ": they begin at " : "", time);
+}
+
+/* The parts that are known do not reach back. */
+static void
+look_further(struct history *h)
+{
+    struct history_part *first = h->parts.n ? &h->parts.all[0] : NULL;
+    enum status rc;
+
+    if (h->i_older < h->older.n) {
+        read_older(h);
+    } else if (is_older(h, h->index) ||
+               is_older(h, h->offered->change_list_archive) ||
+               is_older(h, h->archives) ||
+               is_older(h, h->offered->change_dump) ||
+               is_older(h, h->offered->change_dump_archive)) {
+        read_older(h);
+    } else if (first && !first->is_probed) {
+        h->i = 0;
+        history_load(h, DOCUMENT_PROBE);
+    } else if (first && first->prev) {
+        rc = history_parts_add(&h->found, slice_of(first->prev), DATETIME_NONE,
+                               first->from_us);
+        if (rc) {
+            history_overflows(h, rc);
+            return;
+        }
+        free(first->prev);
+        first->prev = NULL;
+        if (history_take_older(h))
+            timer_start(h->timer, 0);
+    } else {
+        tell_gone(h);
+    }
+}
+
+/* Is it known where the part `i` begins? What the one before ended with is as
+ * good as what it says itself. */
+static bool
+is_known(struct history *h, size_t i)
+{
+    struct history_part *part = &h->parts.all[i];
+
+    if (part->is_probed)
+        return true;
+    if (!h->now.is_time)
+        return false;
+    if (part->from_us == DATETIME_NONE && i > 0)
+        part->from_us = h->parts.all[i - 1].until_us;
+    return part->from_us != DATETIME_NONE;
+}
+
+/* By seqs. True: nothing more is to be done now. */
+static bool
+search_seq(struct history *h, const struct history_part *part)
+{
+    if (!part->has_seqs) {
+        history_fail(h, TD_GONE,
+                     h->now.at.epoch[0]
+                         ? "%s is of another source: it has no numbers"
+                         : "%s does not tell all that ever happened",
+                     part->url);
+        return true;
+    }
+    if (part->after > h->now.at.seq)
+        return false;
+    read_from(h, h->i);
+    return true;
+}
+
+/* By time. A part that begins at the very moment of the place will do, but the
+ * one before may have entries of that moment that were told. */
+static bool
+search_time(struct history *h, const struct history_part *part)
+{
+    if (part->from_us == DATETIME_NONE || part->from_us > h->now.time_us)
+        return false;
+    if (part->from_us == h->now.time_us) {
+        h->has_candidate = true;
+        h->candidate = h->i;
+        if (h->i > 0 && (h->parts.all[h->i - 1].until_us == DATETIME_NONE ||
+                         h->parts.all[h->i - 1].until_us >= h->now.time_us))
+            return false;
+    }
+    read_from(h, h->i);
+    return true;
+}
+
+/* A source that has told nothing yet cannot have told it before either. */
+static bool
+is_empty(const struct history *h)
+{
+    return h->now.is_time && h->is_loaded && h->parts.n == 1 &&
+           h->kept.n_seen == 0 && h->head.from_us == DATETIME_NONE;
+}
+
+void
+history_search(struct history *h)
+{
+    const struct history_part *part;
+
+    /* What is last may be all that is new. */
+    if (!h->has_looked && h->parts.n > 0 && h->etag && (*h->etag)[0]) {
+        char tag[256];
+        size_t size;
+
+        h->has_looked = true;
+        history_tag(tag, h, "");
+        size = strlen(tag);
+        if (!h->is_loaded && !strncmp(*h->etag, tag, size)) {
+            h->i = h->parts.n - 1;
+            history_load(h, DOCUMENT_PART);
+            return;
+        }
+    }
+    while (h->i > 0) {
+        if (!is_known(h, h->i - 1)) {
+            h->i--;
+            history_load(h, DOCUMENT_PROBE);
+            return;
+        }
+        h->i--;
+        part = &h->parts.all[h->i];
+        if (h->now.is_time ? search_time(h, part) : search_seq(h, part))
+            return;
+    }
+    if (h->has_candidate || is_empty(h))
+        read_from(h, h->candidate);
+    else
+        look_further(h);
+}

@@ -1,0 +1,25 @@
+/*
+ * headers.h - header lines that only one server gets (td_header).
+ */
+#ifndef CLIENT_LIB_HEADERS_H
+#define CLIENT_LIB_HEADERS_H
+
+#include <stdbool.h>
+
+#include "client/tidings.h"
+
+struct headers;
+
+struct headers *headers_new(void); /* NULL: no memory */
+void headers_free(struct headers *headers);
+
+/* TD_INVALID: `url` names no server, or `line` is no header; TD_MEMORY. */
+enum td_status headers_add(struct headers *headers, const char *url,
+                           const char *line);
+
+/* Calls back with each line that the server at `url` gets; false ends it. True:
+ * all were handed over. */
+bool headers_each(const struct headers *headers, const char *url,
+                  bool (*each)(const char *line, void *user), void *user);
+
+#endif

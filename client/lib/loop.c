@@ -1,0 +1,350 @@
+/*
+ * loop.c - the private loop, by libuv.
+ *
+ * libuv's handles must outlive their uv_close by a turn of the loop: a timer or
+ * descriptor that is freed is closed at once, so that it is not called any
+ * more, and its memory goes in the close callback.
+ */
+#include "client/lib/loop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <uv.h>
+
+struct loop {
+    uv_loop_t uv;
+    uv_poll_t stop;
+    bool is_stopped; /* stop_fd was readable */
+    bool is_turning;
+
+    /* Something was begun since the last turn began. libuv 1.44 makes it known
+     * to the kernel in a turn, and until then says nothing of it in
+     * uv_backend_timeout: who waits for loop_fd would wait in vain. */
+    bool is_new;
+};
+
+struct timer {
+    uv_timer_t uv;
+    struct loop *loop;
+    timer_fn *fn;
+    void *user;
+};
+
+struct descriptor {
+    uv_poll_t uv;
+    struct loop *loop;
+    descriptor_fn *fn;
+    void *user;
+};
+
+struct chore {
+    uv_work_t uv;
+    uv_sem_t end; /* of work */
+    chore_fn *work;
+    chore_fn *done; /* NULL: it was freed */
+    void *user;
+};
+
+static void
+on_stop(uv_poll_t *handle, int status, int events)
+{
+    struct loop *loop = handle->data;
+
+    (void)status;
+    (void)events;
+    loop->is_stopped = true;
+    uv_poll_stop(handle); /* the one who is stopped empties it, later */
+    uv_stop(&loop->uv);
+}
+
+struct loop *
+loop_new(int stop_fd)
+{
+    struct loop *loop = calloc(1, sizeof(*loop));
+
+    if (!loop)
+        return NULL;
+    if (uv_loop_init(&loop->uv)) {
+        free(loop);
+        return NULL;
+    }
+    if (uv_poll_init(&loop->uv, &loop->stop, stop_fd)) {
+        uv_loop_close(&loop->uv);
+        free(loop);
+        return NULL;
+    }
+    loop->stop.data = loop;
+    uv_poll_start(&loop->stop, UV_READABLE, on_stop);
+    uv_unref((uv_handle_t *)&loop->stop);
+    loop->is_new = true;
+    return loop;
+}
+
+void
+loop_free(struct loop *loop)
+{
+    if (!loop)
+        return;
+    uv_close((uv_handle_t *)&loop->stop, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT); /* what was freed is let go */
+    uv_loop_close(&loop->uv);
+    free(loop);
+}
+
+int
+loop_fd(const struct loop *loop)
+{
+    return uv_backend_fd(&loop->uv);
+}
+
+int
+loop_timeout_ms(const struct loop *loop)
+{
+    if (loop->is_new)
+        return 0;
+    if (!uv_loop_alive(&loop->uv))
+        return -1;
+    /* The time that libuv remembers is that of its last turn. */
+    uv_update_time((uv_loop_t *)&loop->uv);
+    return uv_backend_timeout(&loop->uv);
+}
+
+int64_t
+loop_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Turns once. OpenSSL writes to sockets in a way that raises SIGPIPE where the
+ * other side is gone. Whose process this is decides about its signals: here it
+ * is blocked, and what came of it meanwhile, and was not pending before, is
+ * taken away again. */
+static void
+turn(struct loop *loop, uv_run_mode mode)
+{
+    static const struct timespec at_once = {0, 0};
+    sigset_t pipe_only, before, pending;
+    bool was_pending;
+
+    sigemptyset(&pipe_only);
+    sigaddset(&pipe_only, SIGPIPE);
+    sigpending(&pending);
+    was_pending = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+
+    /* With nothing alive on it libuv would not look at any descriptor, nor
+     * wait: the one of the stop counts while it turns. */
+    uv_ref((uv_handle_t *)&loop->stop);
+    loop->is_turning = true;
+    loop->is_new = false;
+    uv_run(&loop->uv, mode);
+    loop->is_turning = false;
+    uv_unref((uv_handle_t *)&loop->stop);
+
+    if (!was_pending)
+        while (sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Begins to turn: hears of stops from now on. One that came before is heard in
+ * the first turn. */
+static enum td_status
+begin(struct loop *loop)
+{
+    if (loop->is_turning)
+        return TD_INVALID;
+    loop->is_stopped = false;
+    uv_poll_start(&loop->stop, UV_READABLE, on_stop);
+    return TD_OK;
+}
+
+enum td_status
+loop_service(struct loop *loop)
+{
+    if (begin(loop))
+        return TD_INVALID;
+    turn(loop, UV_RUN_NOWAIT);
+    return loop->is_stopped ? TD_STOPPED : TD_OK;
+}
+
+enum td_status
+loop_until(struct loop *loop, const bool *is_over)
+{
+    if (begin(loop))
+        return TD_INVALID;
+    while (!*is_over && !loop->is_stopped)
+        turn(loop, UV_RUN_ONCE);
+    return *is_over ? TD_OK : TD_STOPPED;
+}
+
+/* Timers */
+
+static void
+on_timer(uv_timer_t *handle)
+{
+    struct timer *timer = handle->data;
+
+    /* A turn calls timers first and then waits for descriptors, perhaps for
+     * ever. What we waited for may have just happened: it does not wait. */
+    uv_stop(handle->loop);
+    timer->fn(timer->user);
+}
+
+struct timer *
+timer_new(struct loop *loop, timer_fn *fn, void *user)
+{
+    struct timer *timer = calloc(1, sizeof(*timer));
+
+    if (!timer)
+        return NULL;
+    uv_timer_init(&loop->uv, &timer->uv);
+    timer->uv.data = timer;
+    timer->loop = loop;
+    timer->fn = fn;
+    timer->user = user;
+    return timer;
+}
+
+static void
+on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void
+timer_free(struct timer *timer)
+{
+    if (!timer)
+        return;
+    timer->loop->is_new = true;
+    uv_close((uv_handle_t *)&timer->uv, on_closed);
+}
+
+/* libuv counts from the beginning of the turn: work in between would make the
+ * timer too early. */
+void
+timer_start(struct timer *timer, uint64_t ms)
+{
+    uv_update_time(&timer->loop->uv);
+    uv_timer_start(&timer->uv, on_timer, ms, 0);
+}
+
+void
+timer_stop(struct timer *timer)
+{
+    uv_timer_stop(&timer->uv);
+}
+
+/* Descriptors */
+
+static void
+on_ready(uv_poll_t *handle, int status, int events)
+{
+    struct descriptor *descriptor = handle->data;
+    int ready = 0;
+
+    /* An error is told as both: whoever reads or writes then meets it. */
+    if (status < 0)
+        ready = READY_READ | READY_WRITE;
+    if (events & UV_READABLE)
+        ready |= READY_READ;
+    if (events & UV_WRITABLE)
+        ready |= READY_WRITE;
+    descriptor->fn(ready, descriptor->user);
+}
+
+struct descriptor *
+descriptor_new(struct loop *loop, int fd, descriptor_fn *fn, void *user)
+{
+    struct descriptor *descriptor = calloc(1, sizeof(*descriptor));
+
+    if (!descriptor || uv_poll_init(&loop->uv, &descriptor->uv, fd)) {
+        free(descriptor);
+        return NULL;
+    }
+    descriptor->uv.data = descriptor;
+    descriptor->loop = loop;
+    descriptor->fn = fn;
+    descriptor->user = user;
+    return descriptor;
+}
+
+void
+descriptor_set(struct descriptor *descriptor, int events)
+{
+    int wanted = (events & READY_READ ? UV_READABLE : 0) |
+                 (events & READY_WRITE ? UV_WRITABLE : 0);
+
+    descriptor->loop->is_new = true;
+    if (wanted)
+        uv_poll_start(&descriptor->uv, wanted, on_ready);
+    else
+        uv_poll_stop(&descriptor->uv);
+}
+
+void
+descriptor_free(struct descriptor *descriptor)
+{
+    if (!descriptor)
+        return;
+    descriptor->loop->is_new = true;
+    uv_close((uv_handle_t *)&descriptor->uv, on_closed);
+}
+
+/* Chores */
+
+static void
+on_other_thread(uv_work_t *work)
+{
+    struct chore *chore = work->data;
+
+    chore->work(chore->user);
+    uv_sem_post(&chore->end);
+}
+
+/* After chore_free, too: libuv gives the memory back only here. */
+static void
+on_worked(uv_work_t *work, int status)
+{
+    struct chore *chore = work->data;
+
+    (void)status; /* UV_ECANCELED: by chore_free */
+    if (chore->done)
+        chore->done(chore->user);
+    uv_sem_destroy(&chore->end);
+    free(chore);
+}
+
+struct chore *
+chore_start(struct loop *loop, chore_fn *work, chore_fn *done, void *user)
+{
+    struct chore *chore = calloc(1, sizeof(*chore));
+
+    if (!chore)
+        return NULL;
+    *chore = (struct chore){.work = work, .done = done, .user = user};
+    chore->uv.data = chore;
+    if (uv_sem_init(&chore->end, 0)) {
+        free(chore);
+        return NULL;
+    }
+    loop->is_new = true;
+    uv_queue_work(&loop->uv, &chore->uv, on_other_thread, on_worked);
+    return chore;
+}
+
+void
+chore_free(struct chore *chore)
+{
+    if (!chore)
+        return;
+    if (uv_cancel((uv_req_t *)&chore->uv))
+        uv_sem_wait(&chore->end);
+    chore->done = NULL;
+}

@@ -1,0 +1,88 @@
+/*
+ * loop.h - what happens on a handle, one thing after the other: timers,
+ * descriptors and chores, on a private libuv loop. Only loop.c knows that it is
+ * libuv.
+ *
+ * Threads: a loop and all on it belong to the thread that turns it. Only what a
+ * chore does runs elsewhere.
+ *
+ * Callbacks may free what they were called for, and anything else on the loop:
+ * nothing is called for something that was freed.
+ */
+#ifndef CLIENT_LIB_LOOP_H
+#define CLIENT_LIB_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/tidings.h"
+
+struct loop;
+
+/* `stop_fd` becomes readable when whoever turns the loop is to return. NULL: no
+ * memory, or no descriptors. */
+struct loop *loop_new(int stop_fd);
+
+/* All timers and descriptors are freed before. NULL is allowed. */
+void loop_free(struct loop *loop);
+
+int loop_fd(const struct loop *loop);
+int loop_timeout_ms(const struct loop *loop);
+
+/* Does what is due, without waiting. TD_STOPPED: stop_fd is readable.
+ * TD_INVALID: the loop is turning already. */
+enum td_status loop_service(struct loop *loop);
+
+/* Turns until *is_over, which a callback sets. TD_STOPPED, TD_INVALID as above;
+ * SIGPIPE is kept from the process meanwhile, as in loop_service. */
+enum td_status loop_until(struct loop *loop, const bool *is_over);
+
+/* Milliseconds of a clock that never goes back. */
+int64_t loop_now_ms(void);
+
+/* Timers: once per start. */
+
+struct timer;
+typedef void timer_fn(void *user);
+
+struct timer *timer_new(struct loop *loop, timer_fn *fn, void *user);
+void timer_free(struct timer *timer); /* NULL is allowed */
+
+/* Calls back after `ms`; 0: soon, in this turn yet if it is begun from a
+ * timer's callback. A start that is still to come is forgotten. */
+void timer_start(struct timer *timer, uint64_t ms);
+void timer_stop(struct timer *timer);
+
+/* Descriptors: called as long as it is ready. */
+
+enum { READY_READ = 1, READY_WRITE = 2 };
+
+struct descriptor;
+typedef void descriptor_fn(int events, void *user);
+
+/* NULL: no memory, or `fd` cannot be watched. */
+struct descriptor *descriptor_new(struct loop *loop, int fd, descriptor_fn *fn,
+                                  void *user);
+void descriptor_set(struct descriptor *descriptor,
+                    int events); /* 0: none; at first none */
+
+/* Before the descriptor is closed. NULL is allowed. */
+void descriptor_free(struct descriptor *descriptor);
+
+/* Chores: what blocks is done on another thread, one of libuv's pool, which the
+ * whole process shares (four, unless UV_THREADPOOL_SIZE says otherwise). */
+
+struct chore;
+typedef void chore_fn(void *user);
+
+/* `work` runs on the other thread, then `done` on the loop, where all that
+ * `work` wrote is seen; the chore is freed when `done` is called. NULL: no
+ * memory. */
+struct chore *chore_start(struct loop *loop, chore_fn *work, chore_fn *done,
+                          void *user);
+
+/* `done` is not called; `work` has returned, or will never run. Waits for it.
+ * NULL is allowed. */
+void chore_free(struct chore *chore);
+
+#endif

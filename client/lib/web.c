@@ -1,0 +1,230 @@
+/*
+ * web.c - libcurl on the handle's loop.
+ *
+ *     libcurl  --- socket, interest --->  descriptor  curl_multi_socket_action
+ *              --- timeout ----------->  timer  --> and then: who is done?
+ *
+ * What is done is told from a timer of 0 ms, never from inside libcurl: so
+ * whoever is told may begin, end and free transfers at will.
+ */
+#include "client/lib/web.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "client/lib/headers.h"
+
+/* Connections that are kept open for the next request. */
+#define CONNECTIONS_KEPT 64L
+
+struct web {
+    struct td_client *client;
+    CURLM *multi;
+    struct timer *timeout; /* libcurl's */
+    struct timer *finish;  /* 0 ms: tell who is done */
+};
+
+void
+web_set_up(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static void
+act(struct web *web, curl_socket_t fd, int flags)
+{
+    int running;
+
+    curl_multi_socket_action(web->multi, fd, flags, &running);
+    timer_start(web->finish, 0);
+}
+
+static void
+on_timeout(void *user)
+{
+    act(user, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* Each one is out of the multi, and may be freed, before its owner hears of it;
+ * the next is asked for anew. */
+static void
+on_finish(void *user)
+{
+    struct web *web = user;
+    CURLMsg *message;
+    int left;
+
+    while ((message = curl_multi_info_read(web->multi, &left))) {
+        CURL *easy = message->easy_handle;
+        CURLcode result = message->data.result;
+        struct web_transfer *transfer = NULL;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
+        if (!transfer->is_kept || result)
+            web_remove(web, easy, transfer);
+        transfer->on_done(result, transfer->user);
+    }
+}
+
+/* A descriptor's watch and whose it is. */
+struct socket {
+    struct web *web;
+    curl_socket_t fd;
+    struct descriptor *descriptor;
+};
+
+static void
+on_socket_ready(int events, void *user)
+{
+    struct socket *socket = user;
+
+    act(socket->web, socket->fd,
+        (events & READY_READ ? CURL_CSELECT_IN : 0) |
+            (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
+}
+
+static int
+on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
+{
+    struct web *web = user;
+    struct socket *socket = known;
+
+    (void)easy;
+    if (what == CURL_POLL_REMOVE) {
+        if (socket)
+            descriptor_free(socket->descriptor);
+        free(socket);
+        curl_multi_assign(web->multi, fd, NULL);
+        return 0;
+    }
+    if (!socket) {
+        socket = calloc(1, sizeof(*socket));
+        if (!socket)
+            return -1;
+        socket->web = web;
+        socket->fd = fd;
+        socket->descriptor =
+            descriptor_new(web->client->loop, fd, on_socket_ready, socket);
+        if (!socket->descriptor) {
+            free(socket);
+            return -1;
+        }
+        curl_multi_assign(web->multi, fd, socket);
+    }
+    descriptor_set(socket->descriptor,
+                   (what & CURL_POLL_IN ? READY_READ : 0) |
+                       (what & CURL_POLL_OUT ? READY_WRITE : 0));
+    return 0;
+}
+
+static int
+on_timer(CURLM *multi, long ms, void *user)
+{
+    struct web *web = user;
+
+    (void)multi;
+    if (ms < 0)
+        timer_stop(web->timeout);
+    else
+        timer_start(web->timeout, (uint64_t)ms);
+    return 0;
+}
+
+struct web *
+web_new(struct td_client *client)
+{
+    struct web *web = calloc(1, sizeof(*web));
+
+    if (!web)
+        return NULL;
+    web->client = client;
+    web->multi = curl_multi_init();
+    web->timeout = timer_new(client->loop, on_timeout, web);
+    web->finish = timer_new(client->loop, on_finish, web);
+    if (!web->multi || !web->timeout || !web->finish) {
+        web_free(web);
+        return NULL;
+    }
+    curl_multi_setopt(web->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(web->multi, CURLMOPT_SOCKETDATA, web);
+    curl_multi_setopt(web->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(web->multi, CURLMOPT_TIMERDATA, web);
+    curl_multi_setopt(web->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS_KEPT);
+    return web;
+}
+
+void
+web_free(struct web *web)
+{
+    if (!web)
+        return;
+    /* Closing its connections, libcurl may still speak of sockets. */
+    curl_multi_cleanup(web->multi);
+    timer_free(web->timeout);
+    timer_free(web->finish);
+    free(web);
+}
+
+bool
+web_add(struct web *web, CURL *easy, struct web_transfer *transfer)
+{
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
+    transfer->is_under_way = !curl_multi_add_handle(web->multi, easy);
+    return transfer->is_under_way;
+}
+
+void
+web_remove(struct web *web, CURL *easy, struct web_transfer *transfer)
+{
+    if (!transfer->is_under_way)
+        return;
+    transfer->is_under_way = false;
+    curl_multi_remove_handle(web->multi, easy);
+}
+
+bool
+web_header(struct curl_slist **headers, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*headers, line);
+
+    if (longer)
+        *headers = longer;
+    return longer != NULL;
+}
+
+static bool
+add_header(const char *line, void *user)
+{
+    return web_header(user, line);
+}
+
+/* As libcurl does it, but closed in what the program may execute. */
+static curl_socket_t
+open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)user;
+    (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC,
+                  address->protocol);
+}
+
+bool
+web_prepare(struct td_client *client, CURL *easy, const char *url,
+            struct curl_slist **headers, char *error)
+{
+    error[0] = '\0';
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (client_ca_file())
+        curl_easy_setopt(easy, CURLOPT_CAINFO, client_ca_file());
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
+    return headers_each(client->headers, url, add_header, headers);
+}

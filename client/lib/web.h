@@ -1,0 +1,53 @@
+/*
+ * web.h - libcurl on the handle's loop; what fetch.c and the WebSocket share.
+ *
+ * The only header of this library that shows libcurl.
+ */
+#ifndef CLIENT_LIB_WEB_H
+#define CLIENT_LIB_WEB_H
+
+#include <curl/curl.h>
+
+#include "client/lib/client.h"
+
+struct web;
+
+/* Once per process, before all else here. */
+void web_set_up(void);
+
+struct web *web_new(struct td_client *client); /* NULL: no memory */
+
+/* Nothing is under way any more. NULL is allowed. */
+void web_free(struct web *web);
+
+/* How a transfer ended. It is not under way any more: add it again, or clean it
+ * up. */
+typedef void web_done_fn(CURLcode result, void *user);
+
+/* Lives as long as it is under way. */
+struct web_transfer {
+    web_done_fn *on_done;
+    void *user;
+    bool is_kept; /* CURLOPT_CONNECT_ONLY: a good end is a connection that
+                     stands, and the transfer stays under way for it */
+    bool is_under_way;
+};
+
+/* Begins a transfer; `easy`'s CURLOPT_PRIVATE is used. False: no memory. Not
+ * from inside a callback of libcurl, and neither is web_remove: what libcurl
+ * calls puts by what it is told, and starts a timer. */
+bool web_add(struct web *web, CURL *easy, struct web_transfer *transfer);
+
+/* Ends it, or lets a kept one go: nothing is called. */
+void web_remove(struct web *web, CURL *easy, struct web_transfer *transfer);
+
+/* The options that all transfers have: URL, protocols, TLS, trust, proxies,
+ * name, no signals, `error` (CURL_ERROR_SIZE, lives as long as the transfer).
+ * Adds the client's lines for that server to `*headers`. False: no memory. */
+bool web_prepare(struct td_client *client, CURL *easy, const char *url,
+                 struct curl_slist **headers, char *error);
+
+/* Appends a line; false: no memory. */
+bool web_header(struct curl_slist **headers, const char *line);
+
+#endif

@@ -1,0 +1,483 @@
+/*
+ * feed.c - one set, followed into the book.
+ */
+#include "client/mirror/feed.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/mirror/links.h"
+#include "client/mirror/mirror.h"
+#include "client/mirror/work.h"
+#include "proto/change.h"
+#include "proto/datetime.h"
+#include "proto/hash.h"
+
+/* Silence after which a history counts as read, where the source does not say
+ * that it is. It only spares downloads that would be overtaken. */
+#define QUIET_MS 1000
+
+/* Nor does a source that is never silent keep its files from being fetched: how
+ * long a history may take before downloads begin beside it. */
+#define BEHIND_MOST_MS 5000
+
+#define TEXT_MAX (4 * 1024 * 1024) /* of hash and links of a change */
+
+struct feed {
+    struct mirror *m;
+    struct feed_events events;
+    char *url;
+    char *scratch; /* NULL: no dumps */
+    int64_t set;
+    char position[TD_POSITION_SIZE];
+    struct td_follower *follower;
+    struct timer *quiet;
+    struct buf hash;
+    struct buf links;
+    bool is_behind;
+    bool has_arrived; /* what comes is what happens now, no history */
+    int64_t behind_since_ms;
+    bool is_heard;      /* the last message was a heartbeat */
+    bool is_current;    /* nothing is there behind the position */
+    struct failure why; /* why it ended itself */
+};
+
+static int64_t
+now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static int64_t
+time_of(const char *text)
+{
+    int64_t us;
+
+    return text && !datetime_read_any(slice_of(text), &us) ? us : DATETIME_NONE;
+}
+
+/* A change, as the book wants it. False: no memory. */
+static bool
+telling_of(struct feed *f, const struct td_change *c, bool is_baseline,
+           struct book_telling *t)
+{
+    buf_clear(&f->hash);
+    buf_clear(&f->links);
+    /* What nobody knows here is no digest. */
+    if (c->hash &&
+        hash_normalise(&f->hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
+        return false;
+    links_write(&f->links, c);
+    *t = (struct book_telling){
+        .loc = slice_of(c->loc),
+        .is_baseline = is_baseline,
+        .is_deleted =
+            !is_baseline && c->change && !strcmp(c->change, "deleted"),
+        .when_us = time_of(c->datetime),
+        .lastmod_us = time_of(c->lastmod),
+        .hash = buf_slice(&f->hash),
+        .length = c->length,
+        .type = slice_of(c->type),
+        .encoding = slice_of(c->encoding),
+        .links = buf_slice(&f->links),
+    };
+    if (t->when_us == DATETIME_NONE)
+        t->when_us = is_baseline ? t->lastmod_us : now_us();
+    return !f->hash.failed && !f->links.failed;
+}
+
+/* A file out of a dump, its digests checked: it is taken, unless what is wanted
+ * is something else, or there. */
+static bool
+take_file(struct feed *f, const struct td_change *c, int64_t id)
+{
+    struct mirror *m = f->m;
+    struct book_resource r;
+    bool is_found;
+    bool is_there = false;
+    bool is_taken;
+
+    if (!work_make_room(m->work))
+        return false;
+    if (!book_look(m->book, id, &r, &is_found)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    if (!is_found || r.todo != BOOK_FETCH || r.length != c->length ||
+        !slice_equal(r.hash, buf_slice(&f->hash)))
+        return true;
+    if (!mirror_write(m) ||
+        (!r.is_there && !mirror_make_way(m, &r, &is_there)) ||
+        !work_take(m->work, &r, is_there ? NULL : c->file, &is_taken))
+        return false;
+    if (is_taken && !is_there)
+        m->bytes_done += c->length == LENGTH_NONE ? 0 : c->length;
+    return true;
+}
+
+static bool
+tell(struct feed *f, const struct td_change *c, bool is_baseline)
+{
+    struct mirror *m = f->m;
+    struct book_telling t;
+    struct failure why;
+    int64_t id;
+
+    if (!c->loc)
+        return true;
+    if (is_baseline && !mirror_write(m))
+        return false;
+    if (!telling_of(f, c, is_baseline, &t)) {
+        failure_clear(&why);
+        failure_memory(&why);
+        mirror_fail(m, &why);
+        return false;
+    }
+    if (!book_told(m->book, f->set, &t, &id)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    /* Not of changes: what they tell may yet be refused. */
+    return !is_baseline || !c->file || take_file(f, c, id);
+}
+
+/* The guard. */
+static bool
+is_too_much(struct feed *f, uint64_t n, uint64_t n_of, const char *when)
+{
+    uint64_t percent;
+
+    if (!mirror_is_too_much(f->m, n, n_of))
+        return false;
+    percent = n_of ? (n * 100 + n_of - 1) / n_of : 100;
+    if (percent > 100)
+        percent = 100;
+    failure_set(&f->why, TD_REFUSED,
+                "%s %s wants %" PRIu64 " of %" PRIu64 " files deleted (%" PRIu64
+                " %%), more than the %d %% that are allowed; "
+                "nothing of it was done. If that is right, run it again with "
+                "--max-delete %" PRIu64,
+                when, f->url, n, n_of, percent,
+                f->m->options->max_delete_percent, percent);
+    return true;
+}
+
+static bool
+roll_back(struct feed *f)
+{
+    book_rollback(f->m->book);
+    return false;
+}
+
+static bool
+reach(struct feed *f, const char *position)
+{
+    if (!position)
+        return true;
+    return book_reach(f->m->book, f->set, position);
+}
+
+/* Each returns false where the feed, or all, is to end. */
+
+static bool
+on_changes(struct feed *f, const struct td_message *message)
+{
+    struct book *book = f->m->book;
+    uint64_t n;
+    uint64_t n_of;
+
+    for (size_t i = 0; i < message->n_changes; i++)
+        if (!tell(f, &message->changes[i], false))
+            return false;
+    if (!book_removals(book, &n, &n_of) || !reach(f, message->position)) {
+        mirror_fail_book(f->m);
+        return false;
+    }
+    if (is_too_much(f, n, n_of, "in one hour"))
+        return roll_back(f);
+    return true;
+}
+
+static bool
+on_baseline_end(struct feed *f, const struct td_message *message)
+{
+    struct book *book = f->m->book;
+    uint64_t n;
+
+    if (!book_baseline_end(book, f->set, &n) || !reach(f, message->position)) {
+        mirror_fail_book(f->m);
+        return false;
+    }
+    if (is_too_much(f, n, book_counts(book)->n_have, "the new baseline of"))
+        return roll_back(f);
+    return true;
+}
+
+static bool
+apply(struct feed *f, const struct td_message *message)
+{
+    switch (message->kind) {
+    case TD_BASELINE_BEGIN:
+        if (book_baseline_begin(f->m->book, f->set))
+            return true;
+        mirror_fail_book(f->m);
+        return false;
+    case TD_BASELINE:
+        for (size_t i = 0; i < message->n_changes; i++)
+            if (!tell(f, &message->changes[i], true))
+                return false;
+        return true;
+    case TD_BASELINE_END:
+        return on_baseline_end(f, message);
+    default:
+        return on_changes(f, message);
+    }
+}
+
+/* A message in the book, with its position. What a baseline tells has none
+ * before its end: it is gathered. */
+static bool
+keep(struct feed *f, const struct td_message *message)
+{
+    struct mirror *m = f->m;
+
+    if (message->kind == TD_BASELINE)
+        return apply(f, message);
+    if (!mirror_settle(m))
+        return false;
+    if (!book_begin(m->book)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    if (!apply(f, message)) {
+        book_rollback(m->book);
+        return false;
+    }
+    if (!book_commit(m->book)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    return true;
+}
+
+/* A history begins. */
+static void
+set_out(struct feed *f)
+{
+    f->has_arrived = false;
+    f->is_heard = false;
+    f->behind_since_ms = loop_now_ms();
+}
+
+/* A connection begins with a heartbeat, wherever that is: it is current where
+ * nothing comes between two of them, or for a while. */
+static void
+note_heartbeat(struct feed *f)
+{
+    f->has_arrived = true;
+    f->is_current = f->is_current || f->is_heard;
+    if (!f->is_heard)
+        timer_start(f->quiet, QUIET_MS);
+    f->is_heard = true;
+}
+
+static void
+note_where(struct feed *f, const struct td_message *message)
+{
+    bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
+
+    if (!is_heartbeat)
+        f->is_current = f->is_heard = false;
+    if (is_heartbeat)
+        note_heartbeat(f);
+    else if (message->kind != TD_CHANGES)
+        set_out(f);
+    else if (loop_now_ms() - f->behind_since_ms > BEHIND_MOST_MS)
+        f->has_arrived = true;
+    f->is_behind = message->kind == TD_CHANGES && !f->has_arrived;
+    if (f->is_behind)
+        timer_start(f->quiet, QUIET_MS);
+    if (message->position && strlen(message->position) < sizeof(f->position))
+        strcpy(f->position, message->position);
+    if (message->kind == TD_BASELINE_BEGIN)
+        mirror_tell(
+            f->m, TD_SYNC_BASELINE,
+            &(struct td_sync_event){.set = f->url, .why = message->reason});
+    if (message->kind == TD_BASELINE_END)
+        mirror_tell(f->m, TD_SYNC_BASELINED,
+                    &(struct td_sync_event){.set = f->url,
+                                            .position = message->position});
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct feed *f = user;
+    struct mirror *m = f->m;
+    bool is_nothing =
+        message->kind == TD_CHANGES && !message->n_changes &&
+        (!message->position || !strcmp(message->position, f->position));
+
+    if (m->is_over || f->why.rc)
+        return 1;
+    if (!is_nothing) {
+        if (!keep(f, message))
+            return 1;
+        m->has_news = true;
+    }
+    note_where(f, message);
+    f->events.on_news(f, f->events.user);
+    return m->is_over;
+}
+
+static void
+on_quiet(void *user)
+{
+    struct feed *f = user;
+
+    f->is_behind = false;
+    f->has_arrived = true;
+    f->is_current = f->is_current || f->is_heard;
+    f->events.on_news(f, f->events.user);
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    struct feed *f = user;
+    char text[1200];
+
+    (void)pause_ms;
+    f->is_behind = false;
+    snprintf(text, sizeof(text), "%s; it is tried again", why);
+    set_out(f);
+    mirror_tell(f->m, TD_SYNC_TROUBLE,
+                &(struct td_sync_event){.set = f->url, .why = text});
+    f->events.on_news(f, f->events.user);
+}
+
+static void
+on_end(enum td_status rc, const char *why, void *user)
+{
+    struct feed *f = user;
+
+    f->is_behind = false;
+    f->is_current = rc == TD_OK && !f->why.rc;
+    timer_stop(f->quiet);
+    if (!f->why.rc)
+        failure_set(&f->why, rc, "%s", why ? why : "");
+    f->events.on_end(f, &f->why, f->events.user);
+}
+
+/* Life cycle */
+
+static enum td_status
+follow(struct feed *f, bool until_caught_up)
+{
+    const struct td_sync_options *o = f->m->options;
+    struct td_follow_options how = {
+        .after = f->position[0] ? f->position : NULL,
+        .form = TD_JSON,
+        .on_trouble = on_trouble,
+        .poll_ms = o->poll_ms,
+        .baseline = TD_BASELINE_FIRST,
+        .scratch = f->scratch,
+        .until_caught_up = until_caught_up,
+        .patience_ms = o->patience_ms,
+        .on_end = on_end,
+    };
+
+    return td_follower_open(f->m->client, f->url, &how, on_message, f,
+                            &f->follower);
+}
+
+struct feed *
+feed_open(struct mirror *m, const char *url, bool until_caught_up,
+          const struct feed_events *events, struct failure *why)
+{
+    struct feed *f = calloc(1, sizeof(*f));
+    enum td_status rc = TD_MEMORY;
+
+    failure_clear(why);
+    failure_memory(why);
+    if (!f)
+        return NULL;
+    f->m = m;
+    f->events = *events;
+    f->url = strdup(url);
+    f->quiet = timer_new(m->client->loop, on_quiet, f);
+    f->is_behind = true;
+    set_out(f);
+    buf_init(&f->hash, TEXT_MAX);
+    buf_init(&f->links, TEXT_MAX);
+    if (!f->url || !f->quiet)
+        goto fail;
+    if (!book_set(m->book, url, &f->set, f->position)) {
+        failure_set(why, TD_IO, "%s", book_trouble(m->book));
+        goto fail;
+    }
+    if (m->shelf && !m->options->has_no_dumps) {
+        f->scratch = shelf_make_scratch(m->shelf, f->set, why);
+        if (!f->scratch)
+            goto fail;
+    }
+    timer_start(f->quiet, QUIET_MS);
+    rc = follow(f, until_caught_up);
+    if (!rc)
+        return f;
+    failure_set(why, rc, "%s", td_problem(m->client));
+fail:
+    feed_close(f);
+    return NULL;
+}
+
+void
+feed_close(struct feed *f)
+{
+    if (!f)
+        return;
+    td_follower_close(f->follower);
+    timer_free(f->quiet);
+    buf_fini(&f->hash);
+    buf_fini(&f->links);
+    free(f->url);
+    free(f->scratch);
+    free(f);
+}
+
+const char *
+feed_url(const struct feed *f)
+{
+    return f->url;
+}
+
+const char *
+feed_position(const struct feed *f)
+{
+    return f->position;
+}
+
+bool
+feed_is_behind(const struct feed *f)
+{
+    return f->is_behind;
+}
+
+bool
+feed_is_current(const struct feed *f)
+{
+    return f->is_current;
+}
+
+int64_t
+feed_set(const struct feed *f)
+{
+    return f->set;
+}

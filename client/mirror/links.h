@@ -1,0 +1,23 @@
+/*
+ * links.h - the links `duplicate` of a resource, as the book keeps them: a line
+ * each.
+ *
+ *     PRI LENGTH HREF HASH\n      pri 0: none; length -: none; hash may be
+ * empty
+ */
+#ifndef CLIENT_MIRROR_LINKS_H
+#define CLIENT_MIRROR_LINKS_H
+
+#include <stdbool.h>
+
+#include "client/downloads/downloads.h"
+#include "client/tidings.h"
+#include "proto/buf.h"
+
+/* Appends those links of a change that are duplicates. */
+void links_write(struct buf *to, const struct td_change *change);
+
+/* Takes the next one off `*rest`; false: there is none. */
+bool links_next(struct slice *rest, struct downloads_link *link);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * mirror.c - what the parts of a mirror at work share: its end, its events.
+ */
+#include "client/mirror/mirror.h"
+
+#include <string.h>
+
+#include "client/lib/pause.h"
+#include "client/mirror/work.h"
+
+#define PROGRESS_MS 250
+
+#define PER_HOST       4
+#define ATTEMPTS       5
+#define DELETE_PERCENT 20
+#define FEW            100 /* removals; as tidings_mirror.h tells */
+
+void
+mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
+{
+    *to = from ? *from : (struct td_sync_options){0};
+    if (!to->per_host)
+        to->per_host = PER_HOST;
+    if (!to->attempts)
+        to->attempts = ATTEMPTS;
+    if (!to->patience_ms)
+        to->patience_ms = PATIENCE_DEFAULT;
+    if (!to->max_delete_percent)
+        to->max_delete_percent = DELETE_PERCENT;
+}
+
+bool
+mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of)
+{
+    int percent = m->options->max_delete_percent;
+
+    /* In an hour more may come and go than there were. */
+    return percent >= 0 && percent < 100 && n >= FEW &&
+           (double)n * 100 > (double)n_of * (double)percent;
+}
+
+/* The end */
+
+void
+mirror_fail(struct mirror *m, const struct failure *why)
+{
+    if (!m->why.rc)
+        m->why = *why;
+    m->is_over = true;
+}
+
+void
+mirror_fail_book(struct mirror *m)
+{
+    struct failure why;
+
+    failure_clear(&why);
+    book_rollback(m->book);
+    m->has_writes = false;
+    failure_set(&why, TD_IO, "%s", book_trouble(m->book));
+    mirror_fail(m, &why);
+}
+
+bool
+mirror_write(struct mirror *m)
+{
+    if (m->has_writes)
+        return true;
+    m->has_writes = book_begin(m->book);
+    if (!m->has_writes)
+        mirror_fail_book(m);
+    return m->has_writes;
+}
+
+bool
+mirror_settle(struct mirror *m)
+{
+    if (!m->has_writes)
+        return true;
+    if (!book_commit(m->book)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    m->has_writes = false;
+    return true;
+}
+
+/* Events */
+
+static void
+count(const struct mirror *m, struct td_sync_event *event)
+{
+    const struct book_counts *c = book_counts(m->book);
+
+    event->n_wanted = c->n_fetch - c->n_left;
+    event->n_done = m->n_done;
+    event->n_failed = c->n_left;
+    event->bytes_done = m->bytes_done + (m->work ? work_bytes(m->work) : 0);
+    event->bytes_wanted = c->bytes_wanted;
+}
+
+void
+mirror_tell(struct mirror *m, enum td_sync_what what,
+            const struct td_sync_event *with)
+{
+    struct td_sync_event event = with ? *with : (struct td_sync_event){0};
+
+    if (!m->options->on_event)
+        return;
+    event.what = what;
+    count(m, &event);
+    m->options->on_event(&event, m->options->user);
+}
+
+static void
+on_progress(void *user)
+{
+    struct mirror *m = user;
+    struct td_sync_event now = {0};
+
+    timer_start(m->progress, PROGRESS_MS);
+    count(m, &now);
+    if (now.n_wanted == m->last.n_wanted && now.n_done == m->last.n_done &&
+        now.n_failed == m->last.n_failed &&
+        now.bytes_done == m->last.bytes_done &&
+        now.bytes_wanted == m->last.bytes_wanted)
+        return;
+    m->last = now;
+    mirror_tell(m, TD_SYNC_PROGRESS, NULL);
+}
+
+bool
+mirror_init(struct mirror *m, struct td_client *client,
+            const struct td_sync_options *options)
+{
+    *m = (struct mirror){.client = client, .options = options};
+    m->progress = timer_new(client->loop, on_progress, m);
+    if (!m->progress) {
+        failure_memory(&m->why);
+        return false;
+    }
+    if (options->on_event)
+        timer_start(m->progress, PROGRESS_MS);
+    return true;
+}
+
+void
+mirror_fini(struct mirror *m)
+{
+    timer_free(m->progress);
+}

@@ -1,0 +1,524 @@
+/*
+ * work.c - makes the files agree with the book.
+ */
+#include "client/mirror/work.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/downloads/downloads.h"
+#include "client/dumps/digest_file.h"
+#include "client/dumps/download.h"
+#include "client/dumps/partial.h"
+#include "client/mirror/group.h"
+#include "client/mirror/links.h"
+#include "client/mirror/mirror.h"
+
+/* Resources looked at per turn: the rest waits for the next. */
+#define LOOKS 2048
+
+/* What comes in this time becomes one group, or more if the disk is slow. */
+#define TURN_MS 20
+
+/* Beside downloads, files of dumps. */
+#define FLIGHTS (2 * DOWNLOADS_ROOM)
+
+/* A resource that is being fetched, or whose file has come. */
+struct flight {
+    int64_t id; /* 0: free */
+    int64_t version;
+    bool has_come; /* it is the group's */
+};
+
+struct work {
+    struct mirror *m;
+    struct downloads *downloads;
+    struct group *group;
+    void (*on_idle)(void *user);
+    void *user;
+    struct timer *turn;
+    bool is_due;  /* the timer runs */
+    bool is_held; /* work_hold */
+    bool is_idle; /* nothing was left when it was last looked */
+    int64_t from; /* id behind which the next look begins */
+    /* A look that found hosts with enough to do is not repeated before a part
+     * of that is done: n_flights is at most `enough`. */
+    size_t enough;
+    bool has_more; /* the last look ended before it had seen all */
+    struct flight flights[FLIGHTS];
+    size_t n_flights;
+};
+
+static struct flight *
+flight_of(struct work *w, int64_t id)
+{
+    for (size_t i = 0, n = w->n_flights; n > 0 && i < FLIGHTS; i++) {
+        if (w->flights[i].id == id)
+            return &w->flights[i];
+        n -= w->flights[i].id != 0;
+    }
+    return NULL;
+}
+
+static struct flight *
+begin_flight(struct work *w, const struct book_resource *r)
+{
+    for (size_t i = 0; i < FLIGHTS; i++)
+        if (!w->flights[i].id) {
+            w->flights[i] = (struct flight){r->id, r->version, false};
+            w->n_flights++;
+            return &w->flights[i];
+        }
+    return NULL;
+}
+
+static void
+end_flight(struct work *w, struct flight *flight)
+{
+    flight->id = 0;
+    w->n_flights--;
+}
+
+/* What came of downloads */
+
+/* Given up; the reason is told. */
+static bool
+leave(struct work *w, const struct book_resource *r, const char *why)
+{
+    struct mirror *m = w->m;
+    char loc[4 * 2048 + 1];
+
+    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
+    if (!book_leave(m->book, r->id)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    mirror_tell(
+        m, TD_SYNC_LEFT,
+        &(struct td_sync_event){.loc = loc, .path = r->path, .why = why});
+    return true;
+}
+
+static void
+on_again(struct slice loc, const struct failure *why, void *user)
+{
+    struct work *w = user;
+    char text[4096];
+
+    snprintf(text, sizeof(text), "%.*s", SLICE_ARG(loc));
+    mirror_tell(w->m, TD_SYNC_FAILED,
+                &(struct td_sync_event){.loc = text, .why = why->text});
+}
+
+static void
+on_done(const struct downloads_result *result, void *user)
+{
+    struct work *w = user;
+    struct mirror *m = w->m;
+    struct flight *flight = flight_of(w, (int64_t)result->id);
+    int64_t version = flight ? flight->version : 0;
+    struct book_resource r;
+    bool is_found;
+
+    work_poke(w);
+    if (!flight)
+        return;
+    if (result->why.rc == TD_IO || result->why.rc == TD_MEMORY) {
+        mirror_fail(m, &result->why);
+        return;
+    }
+    if (m->is_over || !mirror_write(m))
+        return;
+    if (!book_look(m->book, (int64_t)result->id, &r, &is_found)) {
+        mirror_fail_book(m);
+        return;
+    }
+    if (is_found && r.todo == BOOK_FETCH && r.version == version &&
+        !result->why.rc) {
+        flight->has_come = group_add(w->group, &r, false);
+        return;
+    }
+    end_flight(w, flight);
+    if (!is_found || r.todo != BOOK_FETCH || r.version != version)
+        download_forget(shelf_incoming(m->shelf), result->file);
+    else
+        leave(w, &r, result->why.text);
+}
+
+static void
+on_out(int64_t id, void *user)
+{
+    struct work *w = user;
+    struct flight *flight = flight_of(w, id);
+
+    if (flight && flight->has_come)
+        end_flight(w, flight);
+    work_poke(w);
+}
+
+bool
+work_take(struct work *w, const struct book_resource *r, const char *file,
+          bool *is_taken)
+{
+    struct mirror *m = w->m;
+    struct flight *flight = flight_of(w, r->id) ? NULL : begin_flight(w, r);
+    char name[DOWNLOAD_NAME_MAX];
+    struct failure why;
+
+    *is_taken = flight != NULL;
+    if (!flight)
+        return true;
+    group_name(name, r->id, r->version);
+    if (file && renameat(AT_FDCWD, file, shelf_incoming(m->shelf), name)) {
+        failure_clear(&why);
+        failure_set(&why, TD_IO, "cannot take %s: %s", file, strerror(errno));
+        mirror_fail(m, &why);
+        return false;
+    }
+    if (!r->is_expected && !book_expect(m->book, r->id)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    flight->has_come = group_add(w->group, r, !file);
+    work_poke(w);
+    return flight->has_come;
+}
+
+bool
+work_make_room(struct work *w)
+{
+    return w->n_flights < FLIGHTS || group_finish(w->group);
+}
+
+bool
+work_finish(struct work *w)
+{
+    return group_finish(w->group);
+}
+
+/* Drops what was overtaken by what a feed told. */
+static bool
+drop_overtaken(struct work *w)
+{
+    struct mirror *m = w->m;
+    char name[DOWNLOAD_NAME_MAX];
+
+    if (!m->has_news)
+        return true;
+    m->has_news = false;
+    w->enough = DOWNLOADS_ROOM;
+    for (size_t i = 0; i < FLIGHTS; i++) {
+        struct flight *flight = &w->flights[i];
+        struct book_resource r;
+        bool is_found;
+
+        if (!flight->id || flight->has_come)
+            continue;
+        if (!book_look(m->book, flight->id, &r, &is_found)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        if (is_found && r.todo == BOOK_FETCH && r.version == flight->version)
+            continue;
+        downloads_drop(w->downloads, (uint64_t)flight->id);
+        group_name(name, flight->id, flight->version);
+        download_forget(shelf_incoming(m->shelf), name);
+        end_flight(w, flight);
+    }
+    return true;
+}
+
+/* What is to be done */
+
+/* Gives one to the downloads. *is_taken false: not now. */
+static bool
+fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
+{
+    struct downloads_link links[DOWNLOADS_DUPLICATES_MAX];
+    struct slice rest = r->links;
+    char name[DOWNLOAD_NAME_MAX];
+    struct want want = {.id = (uint64_t)r->id,
+                        .loc = r->loc,
+                        .hash = r->hash,
+                        .length = r->length,
+                        .encoding = r->encoding,
+                        .duplicates = links,
+                        .file = name};
+    enum td_status rc;
+
+    while (want.n_duplicates < DOWNLOADS_DUPLICATES_MAX &&
+           links_next(&rest, &links[want.n_duplicates]))
+        want.n_duplicates++;
+    group_name(name, r->id, r->version);
+    rc = downloads_add(w->downloads, &want);
+    *is_taken = !rc;
+    if (rc == TD_MEMORY) {
+        struct failure why;
+
+        failure_clear(&why);
+        failure_memory(&why);
+        mirror_fail(w->m, &why);
+        return false;
+    }
+    if (!rc)
+        begin_flight(w, r);
+    return true;
+}
+
+/* A file that appears from now on is ours: that has to be on the disk before a
+ * download can end, so it is written for all, then committed, then begun. */
+static bool
+expect_some(struct work *w, int64_t *ids, size_t *n_ids)
+{
+    struct mirror *m = w->m;
+    size_t room = downloads_room(w->downloads);
+    int64_t began = w->from;
+    bool is_full = false;
+
+    w->has_more = true;
+    /* Not more than the disk keeps up with. */
+    if (w->n_flights >= DOWNLOADS_ROOM)
+        room = 0;
+    else if (w->n_flights + room > DOWNLOADS_ROOM)
+        room = DOWNLOADS_ROOM - w->n_flights;
+    *n_ids = 0;
+    for (int n = 0;
+         n < LOOKS && *n_ids < room && w->n_flights + *n_ids < DOWNLOADS_ROOM;
+         n++) {
+        struct book_resource r;
+        bool is_found;
+        bool is_there = false;
+        bool is_taken = false;
+
+        if (!book_next(m->book, BOOK_FETCH, w->from, &r, &is_found)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        if (!is_found) {
+            w->has_more = began != 0; /* the next turn begins anew */
+            w->from = 0;
+            break;
+        }
+        w->from = r.id;
+        if (flight_of(w, r.id))
+            continue;
+        if (downloads_is_full_for(w->downloads, r.loc)) {
+            is_full = true;
+            continue;
+        }
+        if (!mirror_write(m))
+            return false;
+        if (!r.is_there && !mirror_make_way(m, &r, &is_there))
+            return false;
+        if (is_there && !work_take(w, &r, NULL, &is_taken))
+            return false;
+        if (is_there)
+            continue;
+        if (!r.is_expected && !book_expect(m->book, r.id)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        ids[(*n_ids)++] = r.id;
+    }
+    w->enough = is_full || *n_ids == room ? (w->n_flights + *n_ids) * 3 / 4
+                                          : DOWNLOADS_ROOM;
+    return true;
+}
+
+static bool
+fetch_some(struct work *w)
+{
+    struct mirror *m = w->m;
+    int64_t ids[DOWNLOADS_ROOM];
+    size_t n_ids = 0;
+    bool is_taken = true;
+    bool is_full = false;
+
+    if (w->is_held || w->n_flights > w->enough)
+        return true;
+    if (!expect_some(w, ids, &n_ids) || !mirror_settle(m))
+        return false;
+    for (size_t i = 0; i < n_ids; i++) {
+        struct book_resource r;
+        bool is_found;
+
+        if (!book_look(m->book, ids[i], &r, &is_found)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        if (is_found && r.todo == BOOK_FETCH && !fetch_one(w, &r, &is_taken))
+            return false;
+        is_full = is_full || !is_taken;
+    }
+    if (is_full)
+        w->enough = w->n_flights * 3 / 4;
+    return true;
+}
+
+bool
+work_is_idle(const struct work *w)
+{
+    const struct book_counts *c = book_counts(w->m->book);
+
+    return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
+}
+
+static void
+on_turn(void *user)
+{
+    struct work *w = user;
+    struct mirror *m = w->m;
+    const struct book_counts *c = book_counts(m->book);
+
+    w->is_due = false;
+    if (m->is_over)
+        return;
+    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_settle(m))
+        return;
+    group_start(w->group);
+    if (m->is_over)
+        return;
+    if (work_is_idle(w)) {
+        w->on_idle(w->user);
+        return;
+    }
+    /* What has to wait for a download or the group waits; else there is more to
+     * do. */
+    if (!w->is_held && w->has_more && w->n_flights <= w->enough &&
+        w->n_flights < c->n_fetch - c->n_left)
+        work_poke(w);
+}
+
+/* Life cycle */
+
+/* Did it come whole, before the earlier run ended? Whether it is on the disk,
+ * nobody knows: a digest tells. What has a note is for the downloads, which
+ * look at it a part at a time. */
+static bool
+is_whole(struct work *w, const struct book_resource *r, const char *name)
+{
+    int fd = shelf_incoming(w->m->shelf);
+    struct digests *digests = digests_new(r->hash, r->length);
+    struct problem why = {""};
+    bool is;
+
+    is = !partial_is_there(fd, name) && digests && digests_has_any(digests) &&
+         !digests_file(digests, fd, name, UINT64_MAX, &why);
+    digests_free(digests);
+    return is;
+}
+
+static void
+take_whole(struct work *w, const struct book_resource *r, const char *name)
+{
+    char whole[DOWNLOAD_NAME_MAX];
+    struct flight *flight;
+
+    group_name(whole, r->id, r->version);
+    if (strcmp(name, whole) != 0 || w->n_flights >= DOWNLOADS_ROOM ||
+        !r->is_expected || !is_whole(w, r, name))
+        return;
+    flight = begin_flight(w, r);
+    flight->has_come = group_add(w->group, r, false);
+}
+
+/* Files of an earlier run: those that are still wanted as they were go on. */
+static void
+tidy(struct work *w)
+{
+    int fd = openat(shelf_incoming(w->m->shelf), ".",
+                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        struct book_resource r;
+        int64_t id = 0;
+        int64_t version = 0;
+        bool is_found = false;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2 &&
+            book_look(w->m->book, id, &r, &is_found) && is_found &&
+            r.todo == BOOK_FETCH && r.version == version) {
+            take_whole(w, &r, entry->d_name);
+            continue;
+        }
+        unlinkat(fd, entry->d_name, 0);
+    }
+    closedir(dir);
+}
+
+struct work *
+work_new(struct mirror *m, void (*on_idle)(void *user), void *user)
+{
+    struct work *w = calloc(1, sizeof(*w));
+    struct downloads_limits limits = {.per_host = m->options->per_host,
+                                      .attempts = m->options->attempts};
+
+    if (!w)
+        return NULL;
+    if (m->options->until_caught_up)
+        limits.patience_ms = m->options->patience_ms;
+    w->m = m;
+    w->on_idle = on_idle;
+    w->user = user;
+    w->enough = DOWNLOADS_ROOM;
+    w->turn = timer_new(m->client->loop, on_turn, w);
+    w->group = group_new(m, on_out, w);
+    w->downloads =
+        downloads_new(m->client, &limits, shelf_incoming(m->shelf), on_done, w);
+    if (!w->turn || !w->group || !w->downloads) {
+        work_free(w);
+        return NULL;
+    }
+    downloads_watch(w->downloads, on_again);
+    tidy(w);
+    return w;
+}
+
+void
+work_free(struct work *w)
+{
+    if (!w)
+        return;
+    downloads_free(w->downloads);
+    group_free(w->group);
+    timer_free(w->turn);
+    free(w);
+}
+
+void
+work_poke(struct work *w)
+{
+    if (w->is_due)
+        return;
+    w->is_due = true;
+    timer_start(w->turn, w->n_flights ? TURN_MS : 0);
+}
+
+void
+work_hold(struct work *w, bool holds)
+{
+    if (w->is_held && !holds)
+        work_poke(w);
+    w->is_held = holds;
+}
+
+uint64_t
+work_bytes(const struct work *w)
+{
+    return downloads_bytes(w->downloads);
+}

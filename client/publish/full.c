@@ -1,0 +1,148 @@
+/*
+ * full.c - tells a set all resources of its source.
+ *
+ * They are gathered in a temporary file first: a server wants to know how long
+ * a body is, and nothing is sent of a source that cannot be read to its end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/lib/answer.h"
+#include "client/lib/client.h"
+#include "client/lib/fetch.h"
+#include "client/lib/set_url.h"
+#include "client/publish/gather.h"
+#include "client/publish/post.h"
+
+/* The broker says nothing while it compares. */
+#define SILENCE_S 3600
+
+/* A file without a name. */
+static int
+open_temporary(struct td_client *client)
+{
+    const char *dir = getenv("TMPDIR");
+    char path[4096];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/tidings-XXXXXX",
+             dir && dir[0] ? dir : "/tmp");
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    else
+        client_fail(client, TD_IO, "cannot make a temporary file in %.600s: %s",
+                    dir && dir[0] ? dir : "/tmp", strerror(errno));
+    return fd;
+}
+
+static bool
+read_receipt(struct slice body, struct td_full_receipt *receipt)
+{
+    struct answer_member members[] = {
+        {.name = "created", .number = &receipt->created},
+        {.name = "updated", .number = &receipt->updated},
+        {.name = "deleted", .number = &receipt->deleted},
+        {.name = "unchanged", .number = &receipt->unchanged},
+        {.name = "newer", .number = &receipt->newer},
+        {.name = "position",
+         .text = receipt->position,
+         .size = sizeof(receipt->position)},
+    };
+    size_t n = sizeof(members) / sizeof(members[0]);
+    bool is_good;
+
+    memset(receipt, 0, sizeof(*receipt));
+    is_good = answer_read(body, members, n);
+    for (size_t i = 0; i + 1 < n; i++) /* a position may be null */
+        is_good = is_good && members[i].is_there;
+    return is_good;
+}
+
+static enum td_status
+put(struct td_client *client, const char *target, struct slice body,
+    struct td_full_receipt *receipt)
+{
+    static const char *const headers[] = {"Content-Type: application/x-ndjson",
+                                          "Accept: application/json", NULL};
+    const struct fetch_request request = {
+        .url = target,
+        .headers = headers,
+        .body = &body,
+        .max_bytes = POST_ANSWER_MAX,
+        .method = "PUT",
+        .silence_s = SILENCE_S,
+    };
+    struct fetch_answer answer;
+    enum td_status rc = fetch_run(client, &request, &answer);
+
+    if (!rc && answer.status != 200)
+        rc = client_refused(client, &answer);
+    else if (!rc && !read_receipt(buf_slice(&answer.body), receipt))
+        rc = client_fail(client, TD_BROKEN,
+                         "200, but the answer is none of a whole state");
+    fetch_answer_fini(&answer);
+    return rc;
+}
+
+static enum td_status
+put_file(struct td_client *client, const char *target, int fd, uint64_t size,
+         struct td_full_receipt *receipt)
+{
+    struct slice body = {"", size};
+    void *map = NULL;
+    enum td_status rc;
+
+    if (size > 0) {
+        map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED)
+            return client_fail(client, TD_IO,
+                               "cannot read the temporary file: %s",
+                               strerror(errno));
+        body.data = map;
+    }
+    rc = put(client, target, body, receipt);
+    if (map)
+        munmap(map, size);
+    return rc;
+}
+
+enum td_status
+td_publish_full(struct td_client *client, const char *set_url, const char *from,
+                const struct td_full_options *options,
+                struct td_full_receipt *receipt)
+{
+    struct td_full_receipt unwanted;
+    struct set_url url;
+    char target[SET_URL_MAX + 64];
+    unsigned max_delete = options ? options->max_delete : 0;
+    uint64_t size;
+    int fd = -1;
+    enum td_status rc;
+
+    client_begin(client);
+    rc = set_url_read(client, set_url, &url);
+    if (!rc && max_delete > 100)
+        rc = client_fail(client, TD_INVALID,
+                         "max_delete is a number of percent, up to 100");
+    if (rc)
+        return client_end(client, rc);
+    if (max_delete)
+        snprintf(target, sizeof(target), "%s/resources?max-delete=%u", url.text,
+                 max_delete);
+    else
+        snprintf(target, sizeof(target), "%s/resources", url.text);
+
+    fd = open_temporary(client);
+    rc = fd < 0 ? TD_IO : gather(client, from, fd, &size);
+    if (!rc)
+        rc = put_file(client, target, fd, size, receipt ? receipt : &unwanted);
+    if (fd >= 0)
+        close(fd);
+    return client_end(client, rc);
+}

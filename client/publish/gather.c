@@ -1,0 +1,334 @@
+#include "client/publish/gather.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "client/lib/fetch.h"
+#include "client/source/document.h"
+#include "client/source/unpack.h"
+#include "proto/formats.h"
+#include "proto/json_change.h"
+
+/* Parts of an index, at most: R-026. */
+#define PARTS_MAX DOCUMENT_ENTRIES_MAX
+
+/* The root of a document stands within so many bytes. */
+#define ROOT_MAX ((size_t)1 << 20)
+
+/* Unpacked, of one document. */
+#define UNPACKED_MAX ((uint64_t)1 << 40)
+
+/* Written at once. */
+#define PIECE_BYTES ((size_t)1 << 18)
+
+#define REDIRECTS 5
+
+struct gather {
+    struct td_client *client;
+    int fd;
+    uint64_t size;
+    struct buf out;
+    char **parts; /* URLs, in the order of their index */
+    size_t n_parts, parts_capacity;
+
+    /* The document that is being read */
+    const char *name;
+    bool is_part;
+    struct unpack *unpack;
+    struct buf head;        /* until it is known what it is */
+    struct document *probe; /* then, and of an index to its end */
+    struct reader *reader;  /* of anything else */
+    enum status rc;
+    struct problem why;
+    bool is_over; /* the exchange */
+    struct failure failure;
+};
+
+/* Out */
+
+static enum status
+flush(struct gather *g, struct problem *why)
+{
+    size_t at = 0;
+
+    while (at < g->out.size) {
+        ssize_t n = write(g->fd, g->out.data + at, g->out.size - at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return problem(why, STATUS_IO, "cannot write a temporary file: %s",
+                           strerror(errno));
+        at += (size_t)n;
+    }
+    g->size += g->out.size;
+    buf_clear(&g->out);
+    return STATUS_OK;
+}
+
+static enum status
+on_change(const struct change *change, void *user, struct problem *why)
+{
+    struct gather *g = user;
+
+    json_resource(&g->out, change);
+    BUF_ADD(&g->out, "\n");
+    if (g->out.failed)
+        return problem(why, STATUS_MEMORY, "no memory");
+    return g->out.size < PIECE_BYTES ? STATUS_OK : flush(g, why);
+}
+
+/* A document */
+
+static enum status
+on_part(const struct document_entry *entry, const struct document_head *head,
+        void *user)
+{
+    struct gather *g = user;
+    char **parts;
+
+    if (!head->is_index)
+        return STATUS_OK; /* only looked at */
+    if (g->is_part)
+        return problem(&g->why, STATUS_INVALID, "an index within an index");
+    if (g->n_parts == PARTS_MAX)
+        return problem(&g->why, STATUS_TOO_LARGE, "more than %d parts",
+                       PARTS_MAX);
+    if (g->n_parts == g->parts_capacity) {
+        size_t capacity = g->parts_capacity ? g->parts_capacity * 2 : 16;
+
+        parts = realloc(g->parts, capacity * sizeof(*parts));
+        if (!parts)
+            return STATUS_MEMORY;
+        g->parts = parts;
+        g->parts_capacity = capacity;
+    }
+    g->parts[g->n_parts] =
+        strndup(entry->change.loc.data, entry->change.loc.size);
+    return g->parts[g->n_parts++] ? STATUS_OK : STATUS_MEMORY;
+}
+
+static enum status
+begin_reader(struct gather *g, const char *type, struct problem *why)
+{
+    struct slice head = buf_slice(&g->head);
+
+    g->reader = reader_new(format_of(slice_of(type)), READER_RESOURCES,
+                           SIZE_MAX, on_change, g);
+    if (!g->reader)
+        return problem(why, STATUS_MEMORY, "no memory");
+    return reader_feed(g->reader, head, why);
+}
+
+/* What is it, by what has come of it? */
+static enum status
+decide(struct gather *g, struct slice bytes, struct problem *why)
+{
+    static const struct document_events events = {.on_entry = on_part};
+    size_t i = 0;
+    enum status rc;
+
+    buf_add_slice(&g->head, bytes);
+    if (g->head.failed)
+        return problem(why, STATUS_MALFORMED, "it has no root");
+    if (!g->probe) {
+        if (g->head.size >= 3 && !memcmp(g->head.data, "\xef\xbb\xbf", 3))
+            i = 3;
+        while (i < g->head.size && strchr(" \t\r\n", g->head.data[i]))
+            i++;
+        if (i == g->head.size)
+            return STATUS_OK;
+        if (g->head.data[i] == '{')
+            return begin_reader(g, "application/x-ndjson", why);
+        g->probe = document_new(g->is_part ? g->name : "file:///", &events, g);
+        if (!g->probe)
+            return problem(why, STATUS_MEMORY, "no memory");
+        bytes = buf_slice(&g->head);
+    }
+    rc = document_feed(g->probe, bytes, why);
+    if (rc || !document_head(g->probe)->has_root ||
+        document_head(g->probe)->is_index)
+        return rc;
+    document_free(g->probe);
+    g->probe = NULL;
+    return begin_reader(g, "application/xml", why);
+}
+
+static enum status
+on_bytes(struct slice bytes, void *user, struct problem *why)
+{
+    struct gather *g = user;
+
+    if (g->reader)
+        return reader_feed(g->reader, bytes, why);
+    if (g->probe && document_head(g->probe)->has_root)
+        return document_feed(g->probe, bytes, why);
+    return decide(g, bytes, why);
+}
+
+static void
+begin_document(struct gather *g, const char *name, bool is_part)
+{
+    g->name = name;
+    g->is_part = is_part;
+    buf_init(&g->head, ROOT_MAX);
+    g->probe = NULL;
+    g->reader = NULL;
+    g->unpack = unpack_new(UNPACKED_MAX, on_bytes, g);
+    memset(&g->why, 0, sizeof(g->why));
+    g->rc =
+        g->unpack ? STATUS_OK : problem(&g->why, STATUS_MEMORY, "no memory");
+}
+
+static void
+feed_document(struct gather *g, struct slice bytes)
+{
+    if (!g->rc)
+        g->rc = unpack_feed(g->unpack, bytes, &g->why);
+}
+
+/* What went wrong in it, told to the client. */
+static enum td_status
+tell_fault(struct gather *g)
+{
+    char place[64] = "";
+
+    if (!g->rc)
+        return TD_OK;
+    if (g->rc == STATUS_MEMORY)
+        return client_fail(g->client, TD_MEMORY, "no memory");
+    if (g->rc == STATUS_IO)
+        return client_fail(g->client, TD_IO, "%s", g->why.text);
+    if (g->why.entry)
+        snprintf(place, sizeof(place), "entry %llu, ",
+                 (unsigned long long)g->why.entry);
+    if (g->why.line)
+        snprintf(place + strlen(place), sizeof(place) - strlen(place),
+                 "line %llu: ", (unsigned long long)g->why.line);
+    return client_fail(g->client, TD_BROKEN, "%.600s: %s%s", g->name, place,
+                       g->why.text[0] ? g->why.text : "it cannot be read");
+}
+
+static enum td_status
+end_document(struct gather *g, enum td_status rc)
+{
+    if (!rc && !g->rc)
+        g->rc = unpack_end(g->unpack, &g->why);
+    if (!rc && !g->rc && g->reader)
+        g->rc = reader_end(g->reader, &g->why);
+    else if (!rc && !g->rc && g->probe)
+        g->rc = document_end(g->probe, &g->why);
+    if (!rc && !g->rc && !g->reader &&
+        !(g->probe && document_head(g->probe)->has_root))
+        g->rc = problem(&g->why, STATUS_MALFORMED, "it has no root");
+    unpack_free(g->unpack);
+    document_free(g->probe);
+    reader_free(g->reader);
+    buf_fini(&g->head);
+    return rc ? rc : tell_fault(g);
+}
+
+/* Where it comes from */
+
+static enum td_status
+read_file(struct gather *g, const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char bytes[65536];
+    size_t n;
+    enum td_status rc = TD_OK;
+
+    if (!f)
+        return client_fail(g->client, TD_IO, "cannot read %.600s: %s", path,
+                           strerror(errno));
+    begin_document(g, path, false);
+    while (!g->rc && (n = fread(bytes, 1, sizeof(bytes), f)) > 0)
+        feed_document(g, (struct slice){bytes, n});
+    if (!g->rc && ferror(f))
+        rc = client_fail(g->client, TD_IO, "cannot read %.600s: %s", path,
+                         strerror(errno));
+    fclose(f);
+    return end_document(g, rc);
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct gather *g = user;
+
+    if (answer->status == 200)
+        feed_document(g, bytes);
+    return !g->rc;
+}
+
+static void
+on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+{
+    struct gather *g = user;
+
+    g->failure = *why;
+    if (!why->rc && answer->status != 200)
+        fetch_refused(&g->failure, answer);
+    g->is_over = true;
+}
+
+static enum td_status
+read_url(struct gather *g, const char *url, bool is_part)
+{
+    static const char *const headers[] = {NULL};
+    const struct fetch_request request = {
+        .url = url, .headers = headers, .redirects = REDIRECTS};
+    struct fetch *fetch;
+    enum td_status rc;
+
+    begin_document(g, url, is_part);
+    g->is_over = false;
+    fetch = fetch_start(g->client, &request, on_body, on_end, g);
+    if (!fetch)
+        return end_document(g, client_fail(g->client, TD_MEMORY, "no memory"));
+    rc = loop_until(g->client->loop, &g->is_over);
+    if (rc) {
+        fetch_free(fetch);
+        rc = client_fail(g->client, rc, "%s",
+                         rc == TD_INVALID
+                             ? "called from a callback of the same handle"
+                             : "");
+    } else if (!g->rc && g->failure.rc) {
+        rc = client_fail(g->client, g->failure.rc, "%.600s: %s", url,
+                         g->failure.text);
+    }
+    return end_document(g, rc);
+}
+
+static bool
+is_url(const char *from)
+{
+    return !strncasecmp(from, "http://", 7) ||
+           !strncasecmp(from, "https://", 8);
+}
+
+enum td_status
+gather(struct td_client *client, const char *from, int fd, uint64_t *size)
+{
+    struct gather g = {.client = client, .fd = fd};
+    enum td_status rc;
+
+    buf_init(&g.out, SIZE_MAX);
+    rc = is_url(from) ? read_url(&g, from, false) : read_file(&g, from);
+    for (size_t i = 0; !rc && i < g.n_parts; i++)
+        rc = read_url(&g, g.parts[i], true);
+    if (!rc) {
+        g.rc = flush(&g, &g.why);
+        rc = tell_fault(&g);
+    }
+    *size = g.size;
+    for (size_t i = 0; i < g.n_parts; i++)
+        free(g.parts[i]);
+    free(g.parts);
+    buf_fini(&g.out);
+    return rc;
+}

@@ -1,0 +1,191 @@
+/*
+ * publish.c - posts changes, each with a key of its own.
+ *
+ *     post --+--> answer ------------------------> told
+ *      ^     +--> lost, or "come again" --+--> told: there is no time left
+ *      |                                  |
+ *      +-------------- pause <------------+
+ *
+ * The broker keeps a key once, and gives a repeat the first one's answer: so a
+ * post whose answer was lost is repeated until there is one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "client/lib/fetch.h"
+#include "client/lib/pause.h"
+#include "client/lib/set_url.h"
+#include "client/publish/post.h"
+
+/* Longer than a broker takes to start again, or to let go of the key of a
+ * connection that is dead (10 s); and less than it keeps a key (24 h). */
+#define RETRY_DEFAULT_MS 60000
+#define RETRY_MOST_MS    (12 * 3600 * 1000)
+
+/* Most milliseconds between two attempts, unless the broker asks for more. */
+#define PAUSE_LAST 5000
+
+struct posting {
+    struct td_client *client;
+    const struct td_publish_options *options;
+    struct fetch_request request;
+    struct td_receipt *receipt;
+    bool has_key;
+    bool is_open; /* an answer was lost: it may have been kept */
+    unsigned pause_ms;
+    int64_t end_ms; /* no attempt begins later */
+};
+
+/* A header's value must not end its line. */
+static bool
+is_plain(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    return true;
+}
+
+/* The line "Idempotency-Key: ..."; *has_key: there is one. */
+static enum td_status
+write_key(struct td_client *client, const char *given, bool *has_key,
+          char line[POST_KEY_LINE])
+{
+    char random[POST_KEY_SIZE];
+    struct slice key = slice_of(given ? given : random);
+
+    *has_key = !given || given[0];
+    if (!*has_key)
+        return TD_OK;
+    if (!given) {
+        if (!post_key(random))
+            return client_fail(client, TD_MEMORY, "no random numbers");
+        key = slice_of(random);
+    }
+    if (!key_is_valid(key))
+        return client_fail(client, TD_INVALID,
+                           "a key is 1 to %d visible ASCII characters",
+                           KEY_SIZE_MAX);
+    post_key_line(line, key);
+    return TD_OK;
+}
+
+/* One attempt. *pause_ms: it is worth another one, after so long; 0: it is not.
+ */
+static enum td_status
+attempt(struct posting *p, unsigned *pause_ms)
+{
+    struct fetch_answer answer;
+    enum td_status rc = fetch_run(p->client, &p->request, &answer);
+    bool is_lost = rc == TD_UNREACHABLE && answer.is_sent;
+
+    *pause_ms = 0;
+    if (!rc && answer.status == 200) {
+        if (!post_receipt(buf_slice(&answer.body), p->receipt))
+            rc = client_fail(p->client, TD_BROKEN,
+                             "200, but the answer is no receipt of a post");
+    } else if (!rc) {
+        rc = client_refused(p->client, &answer);
+        /* Who stands in between does not know what became of it. */
+        is_lost = answer.status == 502 || answer.status == 504;
+        if (answer.retry_after_s &&
+            (rc == TD_UNREACHABLE || answer.status == 409))
+            *pause_ms = answer.retry_after_s * 1000;
+    }
+    if (answer.status == 409 && *pause_ms) {
+        rc = TD_UNREACHABLE; /* the same post is at work */
+        is_lost = true;
+    }
+    p->is_open |= is_lost;
+
+    /* While nothing is open, who cannot be reached is told so at once. */
+    if (rc == TD_UNREACHABLE && p->has_key && p->is_open && !*pause_ms)
+        *pause_ms = 1;
+    fetch_answer_fini(&answer);
+    return rc;
+}
+
+static enum td_status
+post(struct posting *p)
+{
+    struct td_client *client = p->client;
+
+    for (;;) {
+        unsigned asked_ms, ms;
+        enum td_status rc = attempt(p, &asked_ms);
+
+        if (!asked_ms || (p->is_open && !p->has_key))
+            return rc;
+        ms = pause_take(&p->pause_ms, PAUSE_LAST);
+        if (ms < asked_ms)
+            ms = asked_ms;
+        if (loop_now_ms() + ms > p->end_ms)
+            return rc;
+        if (p->options->on_trouble)
+            p->options->on_trouble(client->problem.text, ms, p->options->user);
+        if (client_wait(client, ms))
+            return TD_STOPPED;
+    }
+}
+
+/* The milliseconds after which no attempt begins. */
+static int64_t
+retry_ms(int given)
+{
+    if (given < 0)
+        return 0;
+    if (given > RETRY_MOST_MS)
+        return RETRY_MOST_MS;
+    return given ? given : RETRY_DEFAULT_MS;
+}
+
+enum td_status
+td_publish(struct td_client *client, const char *set_url, const char *type,
+           const void *body, size_t size,
+           const struct td_publish_options *options, struct td_receipt *receipt)
+{
+    static const struct td_publish_options defaults = {.key = NULL};
+    struct set_url url;
+    struct slice bytes = {body, size};
+    char target[SET_URL_MAX + sizeof("/changes")];
+    char content_type[256];
+    char key[POST_KEY_LINE];
+    const char *headers[] = {content_type, "Accept: application/json", NULL,
+                             NULL};
+    struct td_receipt unwanted;
+    struct posting p = {
+        .client = client,
+        .options = options ? options : &defaults,
+        .request = {target, headers, &bytes, POST_ANSWER_MAX},
+        .receipt = receipt ? receipt : &unwanted,
+        .pause_ms = PAUSE_FIRST,
+    };
+    enum td_status rc;
+
+    client_begin(client);
+    rc = set_url_read(client, set_url, &url);
+    if (!rc && (!type || strlen(type) > 200 || !is_plain(type)))
+        rc = client_fail(client, TD_INVALID, "not a media type");
+    if (!rc)
+        rc = write_key(client, p.options->key, &p.has_key, key);
+    if (rc)
+        return client_end(client, rc);
+    snprintf(target, sizeof(target), "%s/changes", url.text);
+    snprintf(content_type, sizeof(content_type), "Content-Type: %s", type);
+    if (p.has_key)
+        headers[2] = key;
+    p.end_ms = loop_now_ms() + retry_ms(p.options->retry_ms);
+
+    rc = post(&p);
+    /* Refused is what was sent last; what was not answered may be kept. */
+    if (p.is_open &&
+        (rc == TD_UNREACHABLE || rc == TD_REFUSED || rc == TD_GONE)) {
+        char why[sizeof(client->problem.text)];
+
+        snprintf(why, sizeof(why), "%s", client->problem.text);
+        client_fail(client, rc,
+                    "%.900s; the post may or may not have been kept", why);
+    }
+    return client_end(client, rc);
+}

@@ -1,0 +1,525 @@
+/*
+ * publisher.c - changes one by one, posted in batches.
+ *
+ *     RESTING --add--> LINGERING --time, enough--> POSTING --200--> next, or
+ *                          ^                        |    |          RESTING
+ *                          |                        |    +--refused--+
+ *                          |                        v                |
+ *                          +------ time ------- PAUSING <------------+
+ *
+ * One post at a time: so the order stays. It is sealed in the spool before it
+ * is sent (spool.h has the argument), and repeated with its key until it is
+ * answered. What the broker refuses because of one entry is posted without it.
+ * What it refuses for other reasons (401, 404) stays, and is tried again after
+ * the longest pause: somebody may mend it there.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "client/lib/fetch.h"
+#include "client/lib/pause.h"
+#include "client/lib/set_url.h"
+#include "client/publish/spool.h"
+#include "proto/json_parse.h"
+
+#define BATCH_CHANGES 1000
+#define BATCH_BYTES   ((size_t)1 << 20)
+#define QUEUE_BYTES   ((size_t)16 << 20)
+#define SPOOL_BYTES   ((size_t)1 << 30)
+
+/* Most milliseconds between two attempts, unless the broker asks for more. */
+#define PAUSE_LAST 30000
+
+struct td_publisher {
+    struct td_client *client;
+    struct td_publisher_options options;
+    struct set_url url;
+    struct running running;
+
+    enum { RESTING, LINGERING, POSTING, PAUSING } state;
+    struct spool *spool;
+    struct spool_post post; /* n 0: none is sealed, or it is not read */
+    struct slice body;      /* of it, for fetch */
+    size_t batch_changes;   /* smaller after 413 */
+    struct fetch *fetch;    /* POSTING */
+    struct timer *timer;    /* NULL while it rests */
+    unsigned pause_ms;
+    struct flush *flush; /* who waits; NULL: nobody */
+    bool *is_freed;      /* told to the function that called back */
+};
+
+/* td_publisher_flush, while it waits. */
+struct flush {
+    bool is_over;
+    struct failure why; /* rc: the post is refused, and that will stay so */
+};
+
+static void send_post(struct td_publisher *p);
+
+/* All is durable, or (why) refused. */
+static void
+end_flush(struct td_publisher *p, const struct failure *why)
+{
+    if (p->flush && why)
+        p->flush->why = *why;
+    if (p->flush)
+        p->flush->is_over = true;
+    p->flush = NULL;
+}
+
+/* There is nothing to post: it is as if there were no publisher. */
+static void
+rest(struct td_publisher *p)
+{
+    if (p->state == RESTING)
+        return;
+    p->state = RESTING;
+    timer_free(p->timer);
+    p->timer = NULL;
+    client_idles(p->client, &p->running, true);
+    end_flush(p, NULL);
+}
+
+static void
+on_time(void *user)
+{
+    struct td_publisher *p = user;
+
+    send_post(p);
+}
+
+static void
+wait_for(struct td_publisher *p, int state, unsigned ms)
+{
+    p->state = state;
+    timer_start(p->timer, ms);
+}
+
+/* Is there enough for a post? */
+static bool
+is_enough(const struct td_publisher *p)
+{
+    return spool_changes(p->spool) >= p->batch_changes ||
+           spool_bytes(p->spool) >= p->options.batch_bytes;
+}
+
+/* Calls back. False: the publisher was freed. */
+
+static bool
+tell_trouble(struct td_publisher *p, const char *why, unsigned ms)
+{
+    bool is_freed = false;
+
+    if (!p->options.on_trouble)
+        return true;
+    p->is_freed = &is_freed;
+    p->options.on_trouble(why, ms, p->options.user);
+    if (!is_freed)
+        p->is_freed = NULL;
+    return !is_freed;
+}
+
+static bool
+tell_durable(struct td_publisher *p, uint64_t number,
+             const struct td_receipt *receipt)
+{
+    bool is_freed = false;
+
+    if (!p->options.on_durable)
+        return true;
+    p->is_freed = &is_freed;
+    p->options.on_durable(number, receipt, p->options.user);
+    if (!is_freed)
+        p->is_freed = NULL;
+    return !is_freed;
+}
+
+static bool
+tell_refused(struct td_publisher *p, const struct spool_entry *entry,
+             const char *why)
+{
+    bool is_freed = false;
+
+    p->is_freed = &is_freed;
+    p->options.on_refused(entry->number, entry->text, why, p->options.user);
+    if (!is_freed)
+        p->is_freed = NULL;
+    return !is_freed;
+}
+
+/* Tries again later; `asked_ms`: the broker wants so much patience. */
+static void
+pause_for(struct td_publisher *p, const struct failure *why, uint64_t asked_ms)
+{
+    unsigned ms = pause_take(&p->pause_ms, PAUSE_LAST);
+
+    if (ms < asked_ms)
+        ms = asked_ms < 3600000 ? (unsigned)asked_ms : 3600000;
+    wait_for(p, PAUSING, ms);
+    tell_trouble(p, why->text, ms);
+}
+
+/* Nothing that comes by itself mends this. */
+static void
+stand_still(struct td_publisher *p, const struct failure *why)
+{
+    end_flush(p, why);
+    pause_for(p, why, PAUSE_LAST);
+}
+
+static void
+forget_post(struct td_publisher *p)
+{
+    spool_post_fini(&p->post);
+    p->post.n = 0;
+}
+
+/* The next post, if there is something to post. */
+static void
+go_on(struct td_publisher *p)
+{
+    p->pause_ms = PAUSE_FIRST;
+    if (spool_changes(p->spool) == 0)
+        rest(p);
+    else
+        wait_for(p, LINGERING, is_enough(p) ? 0 : p->options.linger_ms);
+}
+
+/* Answers */
+
+static void
+posted(struct td_publisher *p, struct slice answer)
+{
+    struct td_receipt receipt;
+    struct failure why = {.rc = TD_OK};
+    uint64_t last = p->post.last;
+
+    if (!post_receipt(answer, &receipt)) {
+        failure_set(&why, TD_BROKEN,
+                    "200, but the answer is no receipt of a post");
+        pause_for(p, &why, 0);
+        return;
+    }
+    /* What cannot be noted is posted again, and gets the same receipt. */
+    if (spool_posted(p->spool, &p->post, &why)) {
+        stand_still(p, &why);
+        return;
+    }
+    forget_post(p);
+    if (tell_durable(p, last, &receipt))
+        go_on(p);
+}
+
+/* Entry `n` of the post is refused. It is told first and forgotten then: after
+ * a crash in between it is told again. */
+static void
+drop_entry(struct td_publisher *p, uint64_t n, const struct failure *refusal)
+{
+    struct spool_entry entry = {.text = NULL};
+    struct failure why = {.rc = TD_OK};
+    bool is_here = true;
+
+    if (spool_change(p->spool, &p->post, n, &entry, &why)) {
+        stand_still(p, &why);
+        return;
+    }
+    is_here = tell_refused(p, &entry, refusal->text);
+    if (is_here && spool_drop(p->spool, &entry, &why)) {
+        stand_still(p, &why);
+    } else if (is_here) {
+        forget_post(p);
+        p->pause_ms = PAUSE_FIRST;
+        if (spool_changes(p->spool) == 0)
+            rest(p);
+        else
+            wait_for(p, LINGERING, 0);
+    }
+    free(entry.text);
+}
+
+/* The post is too large for this broker: a smaller one. */
+static void
+post_less(struct td_publisher *p)
+{
+    struct failure why = {.rc = TD_OK};
+
+    p->batch_changes = p->post.n / 2;
+    if (spool_unseal(p->spool, &why)) {
+        stand_still(p, &why);
+        return;
+    }
+    forget_post(p);
+    wait_for(p, LINGERING, 0);
+}
+
+/* Statuses that judge what is posted. Nothing of it was kept, not by an earlier
+ * attempt either: a broker that has kept a post tells its first answer. */
+static void
+refused(struct td_publisher *p, unsigned status, uint64_t entry,
+        const struct failure *why)
+{
+    bool is_content = status == 400 || status == 413 || status == 422;
+
+    if (status == 413 && entry == 0 && p->post.n > 1)
+        post_less(p);
+    else if (is_content && p->options.on_refused &&
+             (p->post.n == 1 || (entry > 0 && entry <= p->post.n)))
+        drop_entry(p, p->post.n == 1 ? 1 : entry, why);
+    else
+        stand_still(p, why);
+}
+
+static void
+on_end(struct fetch_answer *answer, const struct failure *result, void *user)
+{
+    struct td_publisher *p = user;
+    struct slice body = buf_slice(&answer->body);
+    struct failure why = *result;
+    enum td_status rc = result->rc;
+
+    p->fetch = NULL;
+    if (!rc && answer->status == 200) {
+        posted(p, body);
+        return;
+    }
+    if (!rc)
+        rc = fetch_refused(&why, answer);
+    if (answer->status == 409 && answer->retry_after_s)
+        rc = TD_UNREACHABLE; /* the same post is at work */
+    if (rc == TD_REFUSED || rc == TD_GONE)
+        refused(p, answer->status, post_fault(body), &why);
+    else
+        pause_for(p, &why, (uint64_t)answer->retry_after_s * 1000);
+}
+
+static enum td_status
+start_fetch(struct td_publisher *p, struct failure *why)
+{
+    char target[SET_URL_MAX + sizeof("/changes")];
+    char key[POST_KEY_LINE];
+    const char *headers[] = {"Content-Type: application/json",
+                             "Accept: application/json", key, NULL};
+    const struct fetch_request request = {target, headers, &p->body,
+                                          POST_ANSWER_MAX};
+
+    snprintf(target, sizeof(target), "%s/changes", p->url.text);
+    post_key_line(key, slice_of(p->post.key));
+    p->body = buf_slice(&p->post.body);
+    p->fetch = fetch_start(p->client, &request, NULL, on_end, p);
+    return p->fetch ? TD_OK : failure_memory(why);
+}
+
+static void
+send_post(struct td_publisher *p)
+{
+    struct failure why = {.rc = TD_OK};
+    enum td_status rc = TD_OK;
+
+    if (p->post.n == 0)
+        rc = spool_seal(p->spool, p->batch_changes, p->options.batch_bytes,
+                        &p->post, &why);
+    if (rc)
+        forget_post(p);
+    else
+        rc = start_fetch(p, &why);
+    if (rc)
+        stand_still(p, &why);
+    else
+        p->state = POSTING;
+}
+
+/* Makes sure that what waits will be posted: after `ms`, or sooner. */
+static enum td_status
+wake(struct td_publisher *p, unsigned ms)
+{
+    if (p->state != RESTING)
+        return TD_OK;
+    p->timer = timer_new(p->client->loop, on_time, p);
+    if (!p->timer)
+        return TD_MEMORY;
+    client_idles(p->client, &p->running, false);
+    wait_for(p, LINGERING, ms);
+    return TD_OK;
+}
+
+/* The public interface */
+
+static void
+free_publisher(void *owner)
+{
+    struct td_publisher *p = owner;
+
+    if (p->is_freed)
+        *p->is_freed = true;
+    client_leaves(p->client, &p->running);
+    end_flush(p, NULL);
+    fetch_free(p->fetch);
+    timer_free(p->timer);
+    forget_post(p);
+    spool_close(p->spool);
+    free(p);
+}
+
+static size_t
+or_default(size_t given, size_t other)
+{
+    return given ? given : other;
+}
+
+enum td_status
+td_publisher_open(struct td_client *client, const char *set_url,
+                  const struct td_publisher_options *options,
+                  struct td_publisher **publisher)
+{
+    struct td_publisher *p = calloc(1, sizeof(*p));
+    struct failure why = {.rc = TD_OK};
+    enum td_status rc;
+
+    *publisher = NULL;
+    client_begin(client);
+    if (!p)
+        return client_fail(client, TD_MEMORY, "no memory");
+    p->client = client;
+    p->running =
+        (struct running){.close = free_publisher, .owner = p, .is_idle = true};
+    client_runs(client, &p->running);
+    if (options)
+        p->options = *options;
+    p->batch_changes = or_default(p->options.batch_changes, BATCH_CHANGES);
+    if (p->batch_changes > 50000)
+        p->batch_changes = 50000; /* a post has no more */
+    p->options.batch_bytes = or_default(p->options.batch_bytes, BATCH_BYTES);
+    p->pause_ms = PAUSE_FIRST;
+
+    rc = set_url_read(client, set_url, &p->url);
+    if (!rc) {
+        rc = spool_open(&p->spool, p->options.spool, p->url.text,
+                        p->options.spool
+                            ? or_default(p->options.spool_bytes, SPOOL_BYTES)
+                            : or_default(p->options.queue_bytes, QUEUE_BYTES),
+                        &why);
+        if (rc)
+            client_told(client, &why);
+    }
+    p->options.spool = NULL; /* the caller's */
+    if (!rc && spool_changes(p->spool) > 0 && wake(p, 0))
+        rc = client_fail(client, TD_MEMORY, "no memory");
+    if (rc) {
+        free_publisher(p);
+        return rc;
+    }
+    *publisher = p;
+    return client_end(client, TD_OK);
+}
+
+struct looking {
+    unsigned depth;
+    bool is_object;
+};
+
+static enum status
+on_json(void *user, enum json_event event, struct slice text,
+        struct problem *why)
+{
+    struct looking *looking = user;
+
+    (void)text;
+    (void)why;
+    if (looking->depth == 0)
+        looking->is_object = event == JSON_OBJECT;
+    looking->depth += event == JSON_OBJECT || event == JSON_ARRAY;
+    looking->depth -= event == JSON_OBJECT_END || event == JSON_ARRAY_END;
+    return STATUS_OK;
+}
+
+/* One object, so that it cannot break the post that it will be in. */
+static enum td_status
+check_change(struct td_publisher *p, struct slice change)
+{
+    struct looking looking = {.depth = 0};
+    struct problem why = {"it is longer than a post may be"};
+    struct json_parse *json = json_parse_new(on_json, &looking);
+    enum status rc = STATUS_MEMORY;
+
+    if (json && change.size > p->options.batch_bytes)
+        rc = STATUS_INVALID;
+    else if (json)
+        rc = json_parse_feed(json, change, &why);
+    if (!rc)
+        rc = json_parse_end(json, &why);
+    if (!rc && !looking.is_object)
+        rc = problem(&why, STATUS_INVALID, "it is no JSON object");
+    json_parse_free(json);
+    if (rc == STATUS_MEMORY)
+        return client_fail(p->client, TD_MEMORY, "no memory");
+    return rc ? client_fail(p->client, TD_INVALID, "%s", why.text) : TD_OK;
+}
+
+enum td_status
+td_publisher_add(struct td_publisher *publisher, const char *change,
+                 size_t size, uint64_t *number)
+{
+    struct td_client *client = publisher->client;
+    struct slice text = {change, size};
+    struct failure why = {.rc = TD_OK};
+    uint64_t unwanted;
+    enum td_status rc;
+
+    client_begin(client);
+    rc = check_change(publisher, text);
+    if (!rc && wake(publisher, publisher->options.linger_ms))
+        rc = client_fail(client, TD_MEMORY, "no memory");
+    if (rc)
+        return rc;
+    if (spool_add(publisher->spool, text, number ? number : &unwanted, &why)) {
+        if (spool_changes(publisher->spool) == 0)
+            rest(publisher);
+        return client_told(client, &why);
+    }
+    if (publisher->state == LINGERING && is_enough(publisher))
+        wait_for(publisher, LINGERING, 0);
+    return client_end(client, TD_OK);
+}
+
+uint64_t
+td_publisher_added(const struct td_publisher *publisher)
+{
+    return spool_added(publisher->spool);
+}
+
+uint64_t
+td_publisher_durable(const struct td_publisher *publisher)
+{
+    return spool_durable(publisher->spool);
+}
+
+enum td_status
+td_publisher_flush(struct td_publisher *publisher)
+{
+    struct td_client *client = publisher->client;
+    struct flush flush = {.is_over = publisher->state == RESTING};
+    enum td_status rc;
+
+    client_begin(client);
+    if (publisher->state == LINGERING || publisher->state == PAUSING)
+        wait_for(publisher, publisher->state, 0);
+    publisher->flush = &flush;
+    rc = loop_until(client->loop, &flush.is_over);
+    if (!flush.is_over) /* else a callback may have closed it */
+        publisher->flush = NULL;
+    if (rc == TD_INVALID)
+        return client_fail(client, rc,
+                           "called from a callback of the same handle");
+    if (!rc && flush.why.rc)
+        return client_told(client, &flush.why);
+    return client_end(client, rc);
+}
+
+void
+td_publisher_close(struct td_publisher *publisher)
+{
+    if (publisher)
+        free_publisher(publisher);
+}

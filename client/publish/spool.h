@@ -1,0 +1,94 @@
+/*
+ * spool.h - changes that wait to be posted, in their order; and the post that
+ * they are in, fixed before it is sent.
+ *
+ *     spool_add ... --> spool_seal --> (post it) --> spool_posted
+ *                          |  ^             \-----> spool_drop: one is refused
+ *                          |  +--- crash, or no answer: the same post again
+ *                          +--> spool_unseal: in smaller posts
+ *
+ * The argument why a crash neither loses nor doubles a change:
+ *
+ *   - spool_add returns when the change is on disk.
+ *   - spool_seal makes it durable which changes are the next post, and its key,
+ *     and only then is it sent. As long as no answer is recorded the same bytes
+ *     go out with the same key, which the broker keeps once; and no other post
+ *     is begun, so their order stays.
+ *   - spool_posted forgets post and changes in one transaction. A crash before
+ *     it repeats the post, a crash behind it has nothing to do.
+ *
+ * A file of SQLite, or its memory alone where there is no file. One process at
+ * a time, by SQLite's own lock.
+ */
+#ifndef CLIENT_PUBLISH_SPOOL_H
+#define CLIENT_PUBLISH_SPOOL_H
+
+#include "client/lib/failure.h"
+#include "client/publish/post.h"
+#include "proto/buf.h"
+
+struct spool;
+
+/* Opens the file `path`, or makes it; NULL: in memory. It holds at most
+ * `max_bytes` of changes, for the set `set_url` and no other. TD_IO: it is
+ * another set's, no spool, in use, or the disk refuses; TD_MEMORY. */
+enum td_status spool_open(struct spool **spool, const char *path,
+                          const char *set_url, uint64_t max_bytes,
+                          struct failure *why);
+void spool_close(struct spool *spool); /* NULL is allowed */
+
+/* TD_UNREACHABLE: it is full; TD_IO. Nothing was added then. */
+enum td_status spool_add(struct spool *spool, struct slice change,
+                         uint64_t *number, struct failure *why);
+
+/* The number of the last change that was added; 0: none. */
+uint64_t spool_added(const struct spool *spool);
+
+/* The number of the last change that was posted; 0: none. */
+uint64_t spool_durable(const struct spool *spool);
+
+/* What waits, the post at work included. */
+size_t spool_changes(const struct spool *spool);
+uint64_t spool_bytes(const struct spool *spool);
+
+/* A post: a JSON array of changes. */
+struct spool_post {
+    char key[POST_KEY_SIZE];
+    uint64_t last;    /* number of its last change */
+    size_t n;         /* changes; 0: there is nothing to post */
+    uint64_t n_bytes; /* of the changes alone */
+    struct buf body;  /* freed by spool_post_fini */
+};
+
+void spool_post_fini(struct spool_post *post);
+
+/* The post that is sealed or, if none is, a new one of the oldest changes, of
+ * about so many and so many bytes (at least one). TD_IO, TD_MEMORY. */
+enum td_status spool_seal(struct spool *spool, size_t max_changes,
+                          size_t max_bytes, struct spool_post *post,
+                          struct failure *why);
+
+/* It is durable at the broker. */
+enum td_status spool_posted(struct spool *spool, const struct spool_post *post,
+                            struct failure *why);
+
+struct spool_entry {
+    uint64_t number;
+    char *text; /* terminated, to be freed */
+    size_t size;
+};
+
+/* Change `n` (from 1) of the sealed post. */
+enum td_status spool_change(struct spool *spool, const struct spool_post *post,
+                            uint64_t n, struct spool_entry *entry,
+                            struct failure *why);
+
+/* That change is refused for good: forgets it, and unseals the others, which
+ * make another post with another key. Nothing of the post was kept. */
+enum td_status spool_drop(struct spool *spool, const struct spool_entry *entry,
+                          struct failure *why);
+
+/* The post is refused as a whole, and nothing of it was kept. */
+enum td_status spool_unseal(struct spool *spool, struct failure *why);
+
+#endif

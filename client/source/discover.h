@@ -1,0 +1,96 @@
+/*
+ * discover.h - from any URL of a source to its sets and what each offers.
+ *
+ *     SET-URL of Tidings (JSON, its links)      --+
+ *     Source Description or its index, also        |
+ *       /.well-known/resourcesync of a host      --+--> Capability Lists -->
+ * sets a Capability List                          --+ a page with
+ * rel="resourcesync"             --+   (HTML, Link header) a Resource List,
+ * Change List, dump, index: by `up`, else that alone
+ *
+ * Channels and documents are found by links alone, never by built paths; the
+ * one exception is the well-known address (R-041). Relations of ours:
+ * urn:tidings:1:memory, :stream, :events, :set.
+ */
+#ifndef CLIENT_SOURCE_DISCOVER_H
+#define CLIENT_SOURCE_DISCOVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/lib/client.h"
+#include "client/lib/failure.h"
+#include "proto/slice.h"
+
+/* One set. Absolute URLs; NULL: not offered. Strings are its own. */
+struct offered {
+    char *url;  /* what names the set: SET-URL, else its Capability List, else
+                   the document that was found */
+    char *name; /* of a set of Tidings; else NULL */
+    char *title;
+    char *capability_list;
+    char *resource_list;
+    char *resource_dump;
+    char *change_list;
+    char *change_dump;
+    char *resource_list_archive;
+    char *resource_dump_archive;
+    char *change_list_archive;
+    char *change_dump_archive;
+    char *topic;    /* change-notification; its hubs are asked of the topic */
+    char *memory;   /* change memory */
+    char *stream;   /* WebSocket */
+    char *events;   /* server-sent events */
+    char *position; /* of the last entry, where the set told it */
+    char *earliest; /* the first position that can be followed from */
+    char *date;     /* when the source was asked, by the server's clock, as HTTP
+                       writes it */
+};
+
+void offered_fini(struct offered *offered);
+
+struct discovery;
+
+/* Called for each set of the source, in its order; may move what it was given
+ * out (and clear it there). */
+typedef void discovery_set_fn(struct offered *offered, void *user);
+
+/* The end. why->rc: TD_OK: at least one set was told. TD_REFUSED: there is
+ * nothing of ResourceSync there; TD_INVALID: no URL of http or https;
+ * TD_UNREACHABLE; TD_BROKEN: a document cannot be read; TD_MEMORY. A Capability
+ * List that is refused is left out, one that is broken or not to be had just
+ * now ends it: a set must not seem to be gone. */
+typedef void discovery_end_fn(const struct failure *why, void *user);
+
+/* NULL: no memory. Nothing is called before it returns; it frees itself after
+ * on_end. */
+struct discovery *discovery_start(struct td_client *client, const char *url,
+                                  discovery_set_fn *on_set,
+                                  discovery_end_fn *on_end, void *user);
+void discovery_free(struct discovery *discovery); /* not after on_end */
+
+/* Seconds of silence that end a page, before the first one is asked for. */
+void discovery_silence(struct discovery *discovery, unsigned silence_s);
+
+/* No source has more sets; more are TD_BROKEN. */
+#define DISCOVERY_SETS_MAX 10000
+
+/* For who wants to tell of all that was found on the way: each link and entry,
+ * and the set's own JSON. Strings are lent until it returns; empty, or
+ * DATETIME_NONE, where nothing was told. NULL: nobody asks. */
+struct discovery_item {
+    struct slice rel; /* a capability, or a relation */
+    struct slice href;
+    struct slice type;
+    int64_t from_us, until_us;
+};
+
+struct discovery_watch {
+    void (*on_item)(const struct discovery_item *item, void *user);
+    void (*on_description)(struct slice json, void *user);
+};
+
+void discovery_watch(struct discovery *discovery,
+                     const struct discovery_watch *watch);
+
+#endif

@@ -1,0 +1,85 @@
+/*
+ * discover_inside.h - a discovery: discover.c keeps what is to be read in line,
+ * discover_pages.c knows what pages lead to. Only these two include it.
+ */
+#ifndef CLIENT_SOURCE_DISCOVER_INSIDE_H
+#define CLIENT_SOURCE_DISCOVER_INSIDE_H
+
+#include "client/source/discover.h"
+#include "client/source/offered.h"
+#include "client/source/page.h"
+
+/* What a page is expected to be. */
+enum role {
+    ROLE_ANY,
+    ROLE_UP, /* of the document that is offered otherwise */
+    ROLE_WELL_KNOWN,
+    ROLE_DESCRIPTION,
+    ROLE_CAPABILITIES,
+    ROLE_SET /* JSON */
+};
+
+/* What it is. */
+enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
+
+struct job {
+    struct job *next;
+    enum role role;
+    unsigned hops;
+    struct offered offered; /* what is known of the set already */
+    char url[];
+};
+
+struct discovery {
+    struct td_client *client;
+    discovery_set_fn *on_set;
+    discovery_end_fn *on_end;
+    void *user;
+    const struct discovery_watch *watch;
+    char *url;
+    unsigned silence_s;  /* of a page; 0: as page.h has it */
+    struct timer *timer; /* the next job */
+    bool *is_freed;      /* told to whoever calls back */
+
+    struct job *jobs;
+    struct job **tail;
+    void *seen; /* URLs, a tree */
+    size_t n_pages;
+    size_t n_sets;
+    char *date;           /* of the first page that told it */
+    struct failure first; /* the first refusal */
+    bool has_page;        /* there is something at the URL */
+    enum td_status rc;    /* what went wrong in the middle of a page */
+
+    /* The page that is read */
+    struct page *page;
+    struct job *job;
+    enum kind kind;
+    size_t n_led; /* pages that it led to */
+    struct offered offered;
+    char *set; /* links of the root */
+    char *up;
+    char *index;
+    char *archives;
+};
+
+/* A page to be read, unless it was or will be; NULL: then, or no memory, or too
+ * many (d->rc). */
+struct job *discover_job(struct discovery *d, enum role role, struct slice url,
+                         bool is_again);
+void discover_later(struct discovery *d, struct job *job); /* or NULL */
+void discover_next(struct discovery *d, struct job *job);
+
+/* Hands over what `offered` has and empties it. False: freed. */
+bool discover_tell(struct discovery *d, struct offered *offered);
+
+/* What is read of a page. */
+extern const struct document_events discover_events;
+
+/* A page was read. False: freed. */
+bool discover_end_page(struct discovery *d, const struct page_answer *answer);
+
+/* The page is not to be had, for good. False: freed. */
+bool discover_end_refused(struct discovery *d, const struct failure *why);
+
+#endif

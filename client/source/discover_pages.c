@@ -1,0 +1,398 @@
+/*
+ * discover_pages.c - what a page of a source is, and where it leads.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/source/discover_inside.h"
+#include "proto/pagelinks.h"
+#include "proto/uri.h"
+#include "proto/weblink.h"
+
+#define WELL_KNOWN "/.well-known/resourcesync"
+
+/* Links "up" that are followed from a list. */
+#define HOPS_MAX 10
+
+/* Notes */
+
+static void
+tell_item(struct discovery *d, struct slice rel, struct slice href,
+          struct slice type, const struct document_entry *entry)
+{
+    const struct discovery_item item = {
+        .rel = rel,
+        .href = href,
+        .type = type,
+        .from_us = entry ? entry->from_us : DATETIME_NONE,
+        .until_us = entry ? entry->until_us : DATETIME_NONE,
+    };
+
+    if (d->watch && d->watch->on_item && rel.size > 0)
+        d->watch->on_item(&item, d->user);
+}
+
+static void
+keep(struct discovery *d, char **to, struct slice text)
+{
+    if (*to)
+        return;
+    *to = slice_dup(text);
+    if (!*to)
+        d->rc = TD_MEMORY;
+}
+
+static void
+take(struct discovery *d, struct slice rel, struct slice href)
+{
+    if (!offered_take(&d->offered, rel, href))
+        d->rc = TD_MEMORY;
+}
+
+/* Documents */
+
+static enum status
+on_link(const struct document_link *link, void *user)
+{
+    struct discovery *d = user;
+
+    tell_item(d, link->rel, link->href, link->type, NULL);
+    if (slice_is(link->rel, "up"))
+        keep(d, &d->up, link->href);
+    else if (slice_is(link->rel, "index"))
+        keep(d, &d->index, link->href);
+    else if (slice_is(link->rel, "archives"))
+        keep(d, &d->archives, link->href);
+    else if (slice_is(link->rel, "urn:tidings:1:set"))
+        keep(d, &d->set, link->href);
+    else
+        take(d, link->rel, link->href);
+    return d->rc ? STATUS_STOPPED : STATUS_OK;
+}
+
+static enum kind
+kind_of(const struct discovery *d, const struct document_head *head,
+        const struct document_entry *entry)
+{
+    if (head->has_capability && head->capability == CAP_DESCRIPTION)
+        return KIND_DESCRIPTION;
+    if (head->has_capability)
+        return head->capability == CAP_CAPABILITYLIST ? KIND_CAPABILITIES
+                                                      : KIND_LIST;
+    if (d->job->role == ROLE_DESCRIPTION || d->job->role == ROLE_WELL_KNOWN)
+        return KIND_DESCRIPTION;
+    if (d->job->role == ROLE_CAPABILITIES)
+        return KIND_CAPABILITIES;
+    if (!entry || entry->capability.size == 0)
+        return KIND_LIST;
+    return slice_is(entry->capability, "capabilitylist") ? KIND_DESCRIPTION
+                                                         : KIND_CAPABILITIES;
+}
+
+/* The well-known address is of a host: what is meant is below the path that was
+ * given, whatever the server calls itself. */
+static bool
+is_meant(const struct discovery *d, struct slice loc)
+{
+    const char *path = strchr(strstr(d->url, "://") + 3, '/');
+    size_t size = path ? strcspn(path, "?#") : 0;
+    char below[URI_CHARACTERS_MAX + 2];
+
+    while (size > 0 && path[size - 1] == '/')
+        size--;
+    if (d->job->role != ROLE_WELL_KNOWN || d->job->hops > 0 || size == 0 ||
+        size > URI_CHARACTERS_MAX)
+        return true;
+    snprintf(below, sizeof(below), "%.*s/", (int)size, path);
+    return memmem(loc.data, loc.size, below, size + 1) != NULL;
+}
+
+static void
+take_description(struct discovery *d, const struct document_entry *entry,
+                 const struct document_head *head)
+{
+    struct slice loc = entry->change.loc;
+    bool is_part = head->is_index || slice_is(entry->capability, "description");
+
+    if (!is_meant(d, loc))
+        return;
+    tell_item(d, entry->capability, loc, entry->change.type, entry);
+    discover_later(
+        d, discover_job(d, is_part ? ROLE_DESCRIPTION : ROLE_CAPABILITIES, loc,
+                        false));
+}
+
+static void
+take_capability(struct discovery *d, const struct document_entry *entry,
+                const struct document_head *head)
+{
+    struct slice loc = entry->change.loc;
+
+    tell_item(d, entry->capability, loc, entry->change.type, entry);
+    if (head->is_index || slice_is(entry->capability, "capabilitylist"))
+        discover_later(d, discover_job(d, ROLE_CAPABILITIES, loc, false));
+    else
+        take(d, entry->capability, loc);
+}
+
+static enum status
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
+{
+    struct discovery *d = user;
+
+    if (d->kind == KIND_UNKNOWN)
+        d->kind = kind_of(d, head, entry);
+    if (d->kind == KIND_LIST ||
+        (d->kind == KIND_DESCRIPTION && d->job->role == ROLE_UP))
+        return STATUS_STOPPED; /* its root says it all */
+    if (d->kind == KIND_DESCRIPTION)
+        take_description(d, entry, head);
+    else
+        take_capability(d, entry, head);
+    return d->rc ? STATUS_STOPPED : STATUS_OK;
+}
+
+const struct document_events discover_events = {on_link, on_entry};
+
+/* What is at the page's address, after it was read; false: freed. */
+
+/* A Capability List. */
+static bool
+end_capabilities(struct discovery *d)
+{
+    struct job *job = d->job;
+    struct job *next;
+
+    keep(d, &d->offered.capability_list, slice_of(job->url));
+    if (job->role == ROLE_UP) { /* the set knows better than one of its lists */
+        free(job->offered.url);
+        job->offered.url = NULL;
+        offered_merge(&d->offered, &job->offered);
+    }
+    offered_merge(&job->offered, &d->offered);
+    if (d->set && !job->offered.position && !d->rc) {
+        next = discover_job(d, ROLE_SET, slice_of(d->set), false);
+        if (next) {
+            offered_merge(&next->offered, &job->offered);
+            discover_next(d, next);
+            return true;
+        }
+    }
+    if (!job->offered.url)
+        keep(d, &job->offered.url, slice_of(d->set ? d->set : job->url));
+    if (d->n_led > 0 && !offered_is_something(&job->offered))
+        return true; /* an index of Capability Lists is no set */
+    return discover_tell(d, &job->offered);
+}
+
+/* A document that stands for nothing but itself, or for its index. */
+static void
+offer_alone(struct discovery *d, const struct document_head *head)
+{
+    static const char *const archives[] = {
+        [CAP_RESOURCELIST] = "resourcelist-archive",
+        [CAP_RESOURCEDUMP] = "resourcedump-archive",
+        [CAP_CHANGELIST] = "changelist-archive",
+        [CAP_CHANGEDUMP] = "changedump-archive",
+        [CAP_CHANGEDUMP_MANIFEST] = NULL,
+    };
+    enum capability capability =
+        head->has_capability ? head->capability : CAP_RESOURCELIST;
+    const char *url = d->index ? d->index : d->job->url;
+
+    offered_fini(&d->offered);
+    take(d, slice_of(capability_name(capability)), slice_of(url));
+    if (d->archives && capability <= CAP_CHANGEDUMP_MANIFEST &&
+        archives[capability])
+        take(d, slice_of(archives[capability]), slice_of(d->archives));
+    keep(d, &d->offered.url, slice_of(d->job->url));
+}
+
+static bool
+end_list(struct discovery *d, const struct document_head *head)
+{
+    struct job *job = d->job;
+    struct job *next = NULL;
+
+    if (job->role != ROLE_UP)
+        offer_alone(d, head);
+    offered_merge(&job->offered, &d->offered);
+    if ((job->role == ROLE_ANY || job->role == ROLE_UP) && d->up &&
+        job->hops < HOPS_MAX && d->kind == KIND_LIST)
+        next = discover_job(d, ROLE_UP, slice_of(d->up), false);
+    if (!next)
+        return !offered_is_something(&job->offered) ||
+               discover_tell(d, &job->offered);
+    next->hops = job->hops + 1;
+    offered_merge(&next->offered, &job->offered);
+    discover_next(d, next);
+    return true;
+}
+
+static bool
+end_document(struct discovery *d, const struct document_head *head)
+{
+    struct job *again;
+
+    if (d->kind == KIND_UNKNOWN)
+        d->kind = kind_of(d, head, NULL);
+    if (d->kind == KIND_CAPABILITIES)
+        return end_capabilities(d);
+    if (d->kind == KIND_LIST || d->job->role == ROLE_UP)
+        return end_list(d, head);
+    if (d->job->role == ROLE_WELL_KNOWN && d->n_led == 0 && d->has_page &&
+        d->job->hops == 0) {
+        again = discover_job(d, ROLE_WELL_KNOWN, slice_of(d->job->url), true);
+        if (again) {
+            again->hops = 1;
+            discover_next(d, again);
+        }
+    }
+    return true;
+}
+
+/* Other pages */
+
+static bool
+on_json_link(struct slice rel, struct slice href, struct slice type, void *user)
+{
+    struct discovery *d = user;
+
+    tell_item(d, rel, href, type, NULL);
+    take(d, rel, href);
+    return d->rc != TD_MEMORY;
+}
+
+static bool
+on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
+{
+    struct discovery *d = user;
+
+    (void)rel;
+    (void)type;
+    discover_later(d, discover_job(d, ROLE_ANY, href, false));
+    return !d->rc;
+}
+
+/* The set's own description. False: freed. */
+static bool
+end_set(struct discovery *d, struct slice json)
+{
+    struct job *job = d->job;
+    struct job *next = NULL;
+    size_t size = strlen(job->url);
+
+    if (d->watch && d->watch->on_description)
+        d->watch->on_description(json, d->user);
+    while (size > 0 && job->url[size - 1] == '/')
+        job->url[--size] = '\0';
+    offered_merge(&job->offered, &d->offered);
+    if (!job->offered.url)
+        keep(d, &job->offered.url, slice_of(job->url));
+    if (job->role == ROLE_ANY && job->offered.capability_list)
+        next = discover_job(d, ROLE_CAPABILITIES,
+                            slice_of(job->offered.capability_list), false);
+    if (!next)
+        return discover_tell(d, &job->offered);
+    offered_merge(&next->offered, &job->offered);
+    discover_next(d, next);
+    return true;
+}
+
+static void
+on_page_link(const struct pagelink *link, void *user)
+{
+    struct discovery *d = user;
+
+    if (pagelink_has_rel(link, "resourcesync"))
+        discover_later(d,
+                       discover_job(d, ROLE_CAPABILITIES, link->href, false));
+}
+
+/* A host's own idea of its sources (R-041). */
+static void
+ask_the_host(struct discovery *d)
+{
+    const char *host = strstr(d->url, "://") + 3;
+    struct buf url;
+
+    buf_init(&url, 4 * URI_CHARACTERS_MAX);
+    buf_add(&url, d->url, (size_t)(host - d->url) + strcspn(host, "/?#"));
+    BUF_ADD(&url, WELL_KNOWN);
+    if (!url.failed)
+        discover_later(
+            d, discover_job(d, ROLE_WELL_KNOWN, buf_slice(&url), false));
+    buf_fini(&url);
+}
+
+/* A page for people, a resource. */
+static void
+end_other(struct discovery *d, const struct page_answer *answer)
+{
+    struct slice rest = slice_of(answer->link);
+    struct weblink link;
+    struct buf target;
+
+    while (weblink_next(&rest, &link)) {
+        if (link.is_of_another || !weblink_has_rel(&link, "resourcesync"))
+            continue;
+        buf_init(&target, 4 * URI_CHARACTERS_MAX);
+        uri_resolve(&target, slice_of(answer->url), link.target);
+        if (!target.failed)
+            discover_later(d, discover_job(d, ROLE_CAPABILITIES,
+                                           buf_slice(&target), false));
+        buf_fini(&target);
+    }
+    if (d->n_led == 0 &&
+        pagelinks_read(answer->text, slice_of(answer->type),
+                       slice_of(answer->url), on_page_link, d, NULL))
+        d->n_led = 0; /* it is no page that has links */
+    if (d->n_led == 0 && d->job->role == ROLE_ANY)
+        ask_the_host(d);
+}
+
+bool
+discover_end_page(struct discovery *d, const struct page_answer *answer)
+{
+    enum status rc;
+
+    if (!answer->is_document) {
+        rc = offered_describe(&d->offered, answer->text, on_json_link, d);
+        if (!rc)
+            return end_set(d, answer->text);
+        if (rc == STATUS_MEMORY && !d->rc)
+            d->rc = TD_MEMORY;
+    }
+    if (d->job->role == ROLE_SET) { /* it is none: but there is a set */
+        if (!d->job->offered.url)
+            keep(d, &d->job->offered.url,
+                 slice_of(d->job->offered.capability_list));
+        return discover_tell(d, &d->job->offered);
+    }
+    if (answer->is_document)
+        return end_document(d, answer->head);
+    rc = offered_each_set(answer->text, on_json_set, d);
+    if (rc == STATUS_MALFORMED)
+        end_other(d, answer);
+    else if (rc && !d->rc)
+        d->rc = TD_MEMORY;
+    return true;
+}
+
+bool
+discover_end_refused(struct discovery *d, const struct failure *why)
+{
+    struct offered *offered = &d->job->offered;
+
+    if (offered->url || offered->capability_list) {
+        if (!offered->url)
+            keep(d, &offered->url, slice_of(offered->capability_list));
+        return discover_tell(d, offered);
+    }
+    if (!d->first.rc)
+        d->first = *why;
+    if (d->job->role == ROLE_ANY)
+        ask_the_host(d);
+    return true;
+}

@@ -1,0 +1,273 @@
+#include "client/source/page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/lib/fetch.h"
+
+#define REDIRECTS_MAX 10
+
+/* Of a refusal's explanation. */
+#define REFUSAL_MAX 16384
+
+#define ACCEPT_XML "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"
+
+/* Longest URL that is quoted in full. */
+#define URL_QUOTED_MAX 300
+
+struct page {
+    struct fetch *fetch;
+    struct document *document; /* from the first byte of a 200 on */
+    struct document_events events;
+    page_end_fn *on_end;
+    void *user;
+    char *url;
+    bool takes_text;
+    bool has_etag;
+    enum status rc; /* what became of the document */
+    struct problem why;
+    struct buf text;
+    char *moved;     /* where redirects led: only while there is a body */
+    char *values[4]; /* type, ETag, Link, Date */
+};
+
+static enum status
+no_memory(struct page *p)
+{
+    p->rc = STATUS_MEMORY;
+    return p->rc;
+}
+
+static void
+feed(struct page *p, const char *url, struct slice bytes)
+{
+    if (!p->document && !p->rc) {
+        p->document = document_new(url, &p->events, p->user);
+        if (!p->document)
+            no_memory(p);
+    }
+    if (!p->rc)
+        p->rc = document_feed(p->document, bytes, &p->why);
+}
+
+static void
+keep(struct buf *to, struct slice bytes)
+{
+    size_t left = to->max - to->size;
+
+    buf_add(to, bytes.data, bytes.size < left ? bytes.size : left);
+}
+
+/* What an exchange that is ended early would not tell at its end. */
+static void
+keep_values(struct page *p, const struct fetch_answer *answer)
+{
+    const char *const values[] = {answer->type, answer->etag, answer->link,
+                                  answer->date};
+
+    if (p->moved)
+        return;
+    p->moved = strdup(answer->url);
+    for (size_t i = 0; i < 4; i++) {
+        p->values[i] = strdup(values[i]);
+        if (!p->values[i])
+            no_memory(p);
+    }
+    if (!p->moved)
+        no_memory(p);
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct page *p = user;
+
+    if (answer->status != 200) {
+        p->text.max = REFUSAL_MAX;
+        keep(&p->text, bytes);
+        return p->text.size < p->text.max && !p->text.failed;
+    }
+    keep_values(p, answer);
+    if (p->takes_text)
+        keep(&p->text, bytes);
+    feed(p, answer->url, bytes);
+    if (p->text.failed)
+        no_memory(p);
+    if (!p->rc)
+        return true;
+    return p->rc == STATUS_MALFORMED && p->takes_text &&
+           p->text.size < p->text.max;
+}
+
+static void
+free_page(struct page *p)
+{
+    document_free(p->document);
+    buf_fini(&p->text);
+    for (size_t i = 0; i < 4; i++)
+        free(p->values[i]);
+    free(p->moved);
+    free(p->url);
+    free(p);
+}
+
+static const char *
+quoted(const struct page *p, char to[URL_QUOTED_MAX + 4])
+{
+    snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, p->url,
+             strlen(p->url) > URL_QUOTED_MAX ? "..." : "");
+    return to;
+}
+
+/* There is no answer that is whole. */
+static void
+tell_failure(struct page *p, const struct failure *because, struct failure *why)
+{
+    char url[URL_QUOTED_MAX + 4];
+
+    *why = *because;
+    if (because->rc != TD_MEMORY)
+        failure_set(why, because->rc, "%s: %s", quoted(p, url), because->text);
+}
+
+static void
+tell_refusal(struct page *p, struct fetch_answer *answer, struct failure *why)
+{
+    struct failure refusal;
+    struct buf body = answer->body;
+
+    failure_clear(&refusal);
+    answer->body = p->text;
+    fetch_refused(&refusal, answer);
+    answer->body = body;
+    if (refusal.rc == TD_GONE)
+        refusal.rc = TD_REFUSED;
+    tell_failure(p, &refusal, why);
+}
+
+static void
+tell_unreadable(struct page *p, struct failure *why)
+{
+    char url[URL_QUOTED_MAX + 4];
+
+    if (p->rc == STATUS_MEMORY)
+        failure_memory(why);
+    else if (!p->why.text[0])
+        failure_set(why, TD_BROKEN, "%s has more than is kept", quoted(p, url));
+    else if (p->why.line)
+        failure_set(why, TD_BROKEN, "%s cannot be read: line %llu: %s",
+                    quoted(p, url), (unsigned long long)p->why.line,
+                    p->why.text);
+    else
+        failure_set(why, TD_BROKEN, "%s cannot be read: %s", quoted(p, url),
+                    p->why.text);
+}
+
+/* The document is over, one way or the other. */
+static void
+finish(struct page *p, struct page_answer *told, struct failure *why)
+{
+    bool has_root;
+
+    feed(p, told->url, (struct slice){"", 0});
+    if (!p->rc)
+        p->rc = document_end(p->document, &p->why);
+    told->head = p->document ? document_head(p->document) : NULL;
+    has_root = told->head && told->head->has_root;
+    told->is_document = !p->rc || p->rc == STATUS_STOPPED;
+    if (told->is_document ||
+        (p->takes_text && !has_root && p->rc == STATUS_MALFORMED))
+        told->text = buf_slice(&p->text);
+    else
+        tell_unreadable(p, why);
+}
+
+static void
+on_fetched(struct fetch_answer *answer, const struct failure *because,
+           void *user)
+{
+    struct page *p = user;
+    struct page_answer told = {.url = answer->url,
+                               .type = answer->type,
+                               .etag = answer->etag,
+                               .date = answer->date,
+                               .link = answer->link};
+    bool is_enough = because->rc == TD_STOPPED;
+    struct failure why;
+
+    failure_clear(&why);
+    why.status = because->status;
+    why.retry_after_s = because->retry_after_s;
+    if (is_enough && p->moved && p->rc != STATUS_MEMORY) {
+        told = (struct page_answer){.url = p->moved,
+                                    .type = p->values[0],
+                                    .etag = p->values[1],
+                                    .date = p->values[3],
+                                    .link = p->values[2]};
+        finish(p, &told, &why);
+    } else if (is_enough && p->rc == STATUS_MEMORY) {
+        failure_memory(&why);
+    } else if (is_enough) {
+        answer->status = because->status;
+        tell_refusal(p, answer, &why);
+    } else if (because->rc) {
+        tell_failure(p, because, &why);
+    } else if (answer->status == 304 && p->has_etag) {
+        told.is_unchanged = true;
+    } else if (answer->status != 200) {
+        tell_refusal(p, answer, &why);
+    } else {
+        finish(p, &told, &why);
+    }
+    p->on_end(&told, &why, p->user);
+    free_page(p);
+}
+
+struct page *
+page_start(struct td_client *client, const struct page_request *request,
+           const struct document_events *events, page_end_fn *on_end,
+           void *user)
+{
+    struct page *p = calloc(1, sizeof(*p));
+    char condition[512];
+    const char *lines[] = {request->accept ? request->accept : ACCEPT_XML, NULL,
+                           NULL};
+    struct fetch_request wanted = {
+        .url = request->url,
+        .headers = lines,
+        .redirects = REDIRECTS_MAX,
+        .takes_gzip = true,
+        .silence_s = request->silence_s,
+    };
+
+    if (!p)
+        return NULL;
+    p->events = *events;
+    p->on_end = on_end;
+    p->user = user;
+    p->takes_text = request->takes_text;
+    p->has_etag = request->etag && request->etag[0];
+    buf_init(&p->text, PAGE_TEXT_MAX);
+    p->url = strdup(request->url);
+    if (p->has_etag) {
+        snprintf(condition, sizeof(condition), "If-None-Match: %s",
+                 request->etag);
+        lines[1] = condition;
+    }
+    if (p->url)
+        p->fetch = fetch_start(client, &wanted, on_body, on_fetched, p);
+    if (!p->fetch) {
+        free_page(p);
+        return NULL;
+    }
+    return p;
+}
+
+void
+page_free(struct page *p)
+{
+    if (!p)
+        return;
+    fetch_free(p->fetch);
+    free_page(p);
+}

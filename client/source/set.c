@@ -1,0 +1,181 @@
+/*
+ * set.c - creates, describes and removes sets.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "client/lib/fetch.h"
+#include "client/lib/set_url.h"
+#include "proto/json_parse.h"
+
+/* More than any description of a set has. */
+#define ANSWER_BYTES_MAX 262144
+
+#define PATH_MAX_BYTES 256
+
+static enum td_status
+exchange(struct td_client *client, const char *set_url, const char *method,
+         const struct slice *body, struct fetch_answer *answer)
+{
+    static const char *const headers[] = {"Content-Type: application/json",
+                                          "Accept: application/json", NULL};
+    struct set_url url;
+    struct fetch_request request = {.url = url.text,
+                                    .headers = body ? headers : headers + 1,
+                                    .body = body,
+                                    .max_bytes = ANSWER_BYTES_MAX,
+                                    .method = method};
+    enum td_status rc;
+
+    buf_init(&answer->body, ANSWER_BYTES_MAX);
+    rc = set_url_read(client, set_url, &url);
+    if (!rc)
+        rc = fetch_run(client, &request, answer);
+    if (!rc && answer->status / 100 != 2)
+        rc = client_refused(client, answer);
+    return rc;
+}
+
+enum td_status
+td_set_put(struct td_client *client, const char *set_url, const char *settings,
+           size_t size, int *is_new)
+{
+    struct slice body = {settings, size};
+    struct fetch_answer answer;
+    enum td_status rc;
+
+    client_begin(client);
+    rc = exchange(client, set_url, "PUT", &body, &answer);
+    if (!rc && is_new)
+        *is_new = answer.status == 201;
+    fetch_answer_fini(&answer);
+    return client_end(client, rc);
+}
+
+enum td_status
+td_set_delete(struct td_client *client, const char *set_url)
+{
+    struct fetch_answer answer;
+    enum td_status rc;
+
+    client_begin(client);
+    rc = exchange(client, set_url, "DELETE", NULL, &answer);
+    fetch_answer_fini(&answer);
+    return client_end(client, rc);
+}
+
+/* Where in the description the value at hand stands. */
+struct place {
+    td_member_fn *on_member;
+    void *user;
+    char path[PATH_MAX_BYTES];
+    size_t depth;
+    size_t sizes[JSON_DEPTH_MAX + 1]; /* of the path, by depth */
+    bool is_array[JSON_DEPTH_MAX + 1];
+    unsigned index[JSON_DEPTH_MAX + 1];
+};
+
+static void
+name_member(struct place *p, struct slice name)
+{
+    size_t size = p->sizes[p->depth];
+
+    snprintf(p->path + size, sizeof(p->path) - size, "%s%.*s",
+             size > 0 ? "." : "", SLICE_ARG(name));
+}
+
+/* A value begins: in an array it has no name but its number. */
+static void
+begin_value(struct place *p)
+{
+    char number[16];
+
+    if (!p->is_array[p->depth])
+        return;
+    snprintf(number, sizeof(number), "%u", p->index[p->depth]++);
+    name_member(p, slice_of(number));
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct place *p = user;
+    char *value;
+
+    (void)why;
+    switch (event) {
+    case JSON_KEY:
+        name_member(p, text);
+        return STATUS_OK;
+    case JSON_OBJECT_END:
+    case JSON_ARRAY_END:
+        p->depth--;
+        return STATUS_OK;
+    case JSON_OBJECT:
+    case JSON_ARRAY:
+        begin_value(p);
+        p->depth++;
+        p->sizes[p->depth] = strlen(p->path);
+        p->is_array[p->depth] = event == JSON_ARRAY;
+        p->index[p->depth] = 0;
+        return STATUS_OK;
+    case JSON_STRING:
+    case JSON_NUMBER:
+    case JSON_OTHER:
+        break;
+    }
+    begin_value(p);
+    value = slice_dup(text);
+    if (!value)
+        return STATUS_MEMORY;
+    p->on_member(p->path, value, p->user);
+    free(value);
+    return STATUS_OK;
+}
+
+/* Is it a JSON object? Hands its values over, if somebody wants them. */
+static enum td_status
+read_members(struct td_client *client, struct slice body,
+             td_member_fn *on_member, void *user)
+{
+    struct place p = {.on_member = on_member, .user = user};
+    struct json_parse *json = json_parse_new(on_event, &p);
+    enum status rc;
+
+    if (!json)
+        return client_fail(client, TD_MEMORY, "no memory");
+    rc = json_parse_feed(json, body, NULL);
+    if (!rc)
+        rc = json_parse_end(json, NULL);
+    json_parse_free(json);
+    if (rc == STATUS_MEMORY)
+        return client_fail(client, TD_MEMORY, "no memory");
+    return rc ? client_fail(client, TD_BROKEN,
+                            "the answer is no description of a set")
+              : TD_OK;
+}
+
+enum td_status
+td_set_get(struct td_client *client, const char *set_url,
+           td_member_fn *on_member, void *user, char **json)
+{
+    struct fetch_answer answer;
+    enum td_status rc;
+
+    if (json)
+        *json = NULL;
+    client_begin(client);
+    rc = exchange(client, set_url, NULL, NULL, &answer);
+    if (!rc && on_member)
+        rc = read_members(client, buf_slice(&answer.body), on_member, user);
+    if (!rc && json) {
+        *json = slice_dup(buf_slice(&answer.body));
+        if (!*json)
+            rc = client_fail(client, TD_MEMORY, "no memory");
+    }
+    fetch_answer_fini(&answer);
+    return client_end(client, rc);
+}

@@ -1,0 +1,149 @@
+/*
+ * tidings_client.h - the handle of libtidings, and its event loop.
+ *
+ * What is begun on a handle (followers, publishers, ...) runs on a loop of its
+ * own, in one of two ways.
+ *
+ *     Blocking                 td_run(client), or any call that "blocks": the
+ *                              loop turns inside.
+ *     In another's event loop  watch td_fd(client) for reading, wait no longer
+ *                              than td_timeout_ms(client), then call
+ *                              td_service(client), which never waits.
+ *
+ * Callbacks run inside these calls, on the calling thread, and nowhere else.
+ */
+#ifndef TIDINGS_CLIENT_H
+#define TIDINGS_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TD_API __attribute__((visibility("default")))
+
+/* Longest position, with its NUL. */
+#define TD_POSITION_SIZE 128
+
+enum td_status {
+    TD_OK = 0,
+    TD_STOPPED,     /* by td_stop, or by a callback */
+    TD_INVALID,     /* an argument is malformed; nothing was sent */
+    TD_REFUSED,     /* the server said no (4xx); td_problem says why */
+    TD_GONE,        /* the position is of another epoch or no longer retained;
+                       or the set was removed */
+    TD_UNREACHABLE, /* no connection, or it broke; or the server is busy */
+    TD_BROKEN,      /* the server's answer cannot be right: a gap that cannot be
+                       filled, a digest that does not match */
+    TD_MEMORY,      /* no memory, or no descriptors */
+    TD_IO,          /* a file or directory of this machine: cannot be read or
+                       written, is full, is in use by another */
+    TD_DIFFERENT    /* td_audit, td_verify: what was compared does not agree;
+                       td_sync: some resources could not be had */
+};
+
+struct td_client;
+
+/*
+ * Makes a handle. Over https the system's certificates are trusted, and those
+ * in the file (PEM) that CURL_CA_BUNDLE or SSL_CERT_FILE of the environment
+ * names; there is no way not to look at them. Proxies are taken from the
+ * environment as curl does: http_proxy, https_proxy, all_proxy, no_proxy.
+ *
+ * Memory   td_close frees it. NULL: no memory, or no descriptors.
+ * Thread   any, also several at once. (Below libcurl 7.84 the first call of the
+ *          process must not race with others that set libcurl up.)
+ */
+TD_API struct td_client *td_open(void);
+
+/* Closes all that was opened on it and is not closed yet (publishers,
+ * followers, callbacks ..., running, idle or ended), without a further
+ * callback; then frees it. NULL is allowed. Not from a callback of this handle.
+ */
+TD_API void td_close(struct td_client *client);
+
+/*
+ * Adds a line to every request to the server at `url`: same scheme, host and
+ * port, and to no other, whoever redirects there. For authentication.
+ *
+ * url     any URL of that server, "https://host:port/...".
+ * header  "Authorization: Bearer ..."; one line, no control characters.
+ *
+ * Memory   both are copied.
+ * Errors   TD_INVALID, TD_MEMORY. Since 0.1.
+ */
+TD_API enum td_status td_header(struct td_client *client, const char *url,
+                                const char *header);
+
+/*
+ * Why the last call failed: a sentence, UTF-8, "" if it did not.
+ *
+ * Memory   lent until the next call with this handle.
+ */
+TD_API const char *td_problem(const struct td_client *client);
+
+/*
+ * The HTTP status that the last call's last request was answered with; 0: there
+ * was no answer. For programs that judge a refusal by themselves.
+ *
+ * retry_after_s  set to the seconds of the answer's Retry-After, 0 if it had
+ *                none; may be NULL.
+ *
+ * Thread   as the handle. Since 0.1.
+ */
+TD_API unsigned td_answered(const struct td_client *client,
+                            unsigned *retry_after_s);
+
+/*
+ * Makes the running call that blocks return TD_STOPPED soon or, if none runs,
+ * the next one at once, td_service included: a stop is used up by the call that
+ * it ends, and never lost.
+ *
+ * Memory   client must not be closed before it returns.
+ * Thread   any; also from a signal handler (it only writes to a descriptor).
+ */
+TD_API void td_stop(struct td_client *client);
+
+/* The loop */
+
+/*
+ * The descriptor to watch for reading: readable when td_service has something
+ * to do. It stays the same as long as the handle lives. Do not read from it.
+ *
+ * Memory   the client's. Since 0.1.
+ */
+TD_API int td_fd(const struct td_client *client);
+
+/*
+ * Milliseconds after which td_service has something to do though nothing became
+ * readable; 0: now; -1: nothing is due. Ask again after each td_service and
+ * each call that begins something. Since 0.1.
+ */
+TD_API int td_timeout_ms(const struct td_client *client);
+
+/*
+ * Does what can be done without waiting, callbacks included.
+ *
+ * Errors   TD_STOPPED  by td_stop.
+ *          TD_INVALID  called from a callback of this handle.
+ * Since 0.1.
+ */
+TD_API enum td_status td_service(struct td_client *client);
+
+/*
+ * Turns the loop until nothing runs on the handle any more, or td_stop.
+ *
+ * Thread   blocks; callbacks run on the calling thread.
+ * Errors   TD_STOPPED  by td_stop: what runs is as it was, call again to go on.
+ *          TD_INVALID  called from a callback of this handle.
+ * Since 0.1.
+ */
+TD_API enum td_status td_run(struct td_client *client);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

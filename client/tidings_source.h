@@ -1,0 +1,132 @@
+/*
+ * tidings_source.h - sets: made, described, removed; what a source offers.
+ */
+#ifndef TIDINGS_SOURCE_H
+#define TIDINGS_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tidings_client.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Creates a set, or replaces the settings of one that is there: what is not
+ * given takes the broker's default.
+ *
+ * client         from td_open.
+ * set_url        "http(s)://host:port/sets/NAME", UTF-8.
+ * settings, size a JSON object of settings; size 0: none.
+ * is_new         set to 1 if the set was created, else 0; may be NULL.
+ *
+ * Memory   all arguments are borrowed until return.
+ * Thread   blocks.
+ * Errors   TD_INVALID      set_url is malformed; nothing was sent.
+ *          TD_REFUSED      nothing was changed; td_problem names the setting.
+ *          TD_UNREACHABLE  no answer: it may or may not have been done. Done
+ *                          twice it does no harm.
+ *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
+ * Spec     R-049. Since 0.1.
+ */
+TD_API enum td_status td_set_put(struct td_client *client, const char *set_url,
+                                 const char *settings, size_t size,
+                                 int *is_new);
+
+/* A value of a set's description; `path` names it: "position", "lists.open",
+ * "links.0.rel". Both are lent until it returns. */
+typedef void td_member_fn(const char *path, const char *value, void *user);
+
+/*
+ * Asks what a set is: position, digest, settings, lists, links.
+ *
+ * client     from td_open.
+ * set_url    "http(s)://host:port/sets/NAME", UTF-8.
+ * on_member  called for every value of the description, in order; may be NULL.
+ * user       given to on_member as it is.
+ * json       set to the description as it came, terminated; may be NULL.
+ *
+ * Memory   *json is the caller's, to be given to free(); NULL on failure.
+ * Thread   blocks; on_member runs on the calling thread.
+ * Errors   TD_GONE     the set was removed.
+ *          TD_REFUSED  404: there is no such set.
+ *          TD_INVALID, TD_UNREACHABLE, TD_STOPPED, TD_BROKEN, TD_MEMORY as for
+ *          td_publish.
+ * Spec     R-353. Since 0.1.
+ */
+TD_API enum td_status td_set_get(struct td_client *client, const char *set_url,
+                                 td_member_fn *on_member, void *user,
+                                 char **json);
+
+/*
+ * Removes a set and returns when that is durable. What it had is gone from then
+ * on; a set that is made again under its name is another one.
+ *
+ * Memory   all arguments are borrowed until return.
+ * Thread   blocks.
+ * Errors   TD_GONE         it was removed before.
+ *          TD_REFUSED      404: there is no such set.
+ *          TD_UNREACHABLE  no answer: it may or may not have been removed.
+ *          TD_INVALID, TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
+ * Spec     R-049. Since 0.1.
+ */
+TD_API enum td_status td_set_delete(struct td_client *client,
+                                    const char *set_url);
+
+/* A channel or document of a set. Strings are UTF-8; NULL where nothing was
+ * told. */
+struct td_item {
+    const char *rel; /* a capability of Z39.99 ("changelist"), or a relation */
+    const char *href;
+    const char *type;
+    const char *from; /* W3C Datetime */
+    const char *until;
+};
+
+/* What a set offers, as far as its server told. */
+struct td_offer {
+    const char *set_url;
+    const char *title;
+    const char *position; /* of the last entry */
+    const char *earliest; /* the first position that can be followed from */
+    const char *digest;   /* of the log up to the last entry */
+    const char *from;     /* where the change lists begin */
+    uint64_t n_lists;     /* change lists, open and closed; 0: untold */
+    const struct td_item *items;
+    size_t n_items;
+    const char *description; /* the set's own JSON object, not terminated */
+    size_t description_size;
+};
+
+typedef void td_offer_fn(const struct td_offer *offer, void *user);
+
+/*
+ * Finds out what a set offers: from its description (JSON), its Capability List
+ * and its Change List, by the links from one to the other. A server that lacks
+ * some of them is no error.
+ *
+ * client      from td_open.
+ * set_url     "http(s)://host:port/sets/NAME", UTF-8.
+ * on_offer    called once, on TD_OK.
+ *
+ * Memory   all arguments are borrowed until return; the offer, until on_offer
+ *          returns.
+ * Thread   blocks; on_offer runs on the calling thread.
+ * Errors   TD_INVALID      set_url is malformed; nothing was sent.
+ *          TD_GONE         the set was removed.
+ *          TD_REFUSED      the server knows of no such set.
+ *          TD_UNREACHABLE  no answer, or 503 and the like.
+ *          TD_BROKEN       a document cannot be read.
+ *          TD_STOPPED, TD_MEMORY
+ * Spec     R-041 to R-044, R-353. Since 0.1.
+ */
+TD_API enum td_status td_describe(struct td_client *client, const char *set_url,
+                                  td_offer_fn *on_offer, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

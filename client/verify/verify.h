@@ -1,0 +1,30 @@
+/*
+ * verify.h - td_verify, as its parts see it: lists are brought here from a
+ * directory (verify_files.c) or from a broker (verify_web.c), oldest first, and
+ * the chain (verify_list.h) grows by each.
+ */
+#ifndef CLIENT_VERIFY_VERIFY_H
+#define CLIENT_VERIFY_VERIFY_H
+
+#include "client/lib/client.h"
+#include "client/verify/verify_list.h"
+
+struct verify {
+    struct td_client *client;
+    struct verify_chain chain;
+    struct td_proof *proof;
+    void (*on_list)(const char *list, const struct td_proof *proof, void *user);
+    void *user;
+};
+
+/* The chain has grown by the list at `where`: fills the proof in, tells it. */
+void verify_holds(struct verify *v, const char *where);
+
+/* It breaks at `where`, after entry `at`: `why` says how. TD_DIFFERENT. */
+enum td_status verify_breaks(struct verify *v, const char *where, uint64_t at,
+                             const struct problem *why);
+
+enum td_status verify_files(struct verify *v, const char *dir);
+enum td_status verify_web(struct verify *v, const char *set_url);
+
+#endif

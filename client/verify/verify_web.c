@@ -1,0 +1,552 @@
+/*
+ * verify_web.c - the lists of a set, brought from its broker by their links.
+ *
+ *     Capability List --> Change List Archive --> [its parts] --> closed lists
+ *                    \--> Change List Index ----> closed lists --> open list
+ *                                                       \--next--> ...
+ *
+ * Archive and index name the newest closed lists both, and have to tell the
+ * same of them. Retention may take the first list away before it is asked for,
+ * and overtake the walk: then it begins anew, at what is the oldest now.
+ * Rotation may close the open one: then its `next` leads on.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/fetch.h"
+#include "client/lib/pause.h"
+#include "client/verify/verify.h"
+#include "proto/uri.h"
+
+/* Attempts to get a document from a server that cannot be reached or is busy,
+ * and most milliseconds between two. */
+#define ATTEMPTS   5
+#define PAUSE_LAST 5000
+
+#define REDIRECTS 5
+
+/* How often a walk is begun that retention overtakes. */
+#define BEGINNINGS 10
+
+/* A list as archive or index names it. */
+struct named {
+    char *loc;
+    bool has_digest;
+    struct digest digest;
+    bool is_read;
+};
+
+struct names {
+    struct named *each;
+    size_t n;
+    size_t capacity;
+    size_t next; /* where the next one is looked for first */
+};
+
+struct walk {
+    struct verify *v;
+    struct names lists;    /* all that were named so far, in order */
+    char *archive;         /* URL or NULL */
+    char *index;           /* the fixed address of the Change List or Index */
+    struct names parts;    /* of an archive that is an index */
+    struct names *reading; /* what the document at hand names goes there */
+    size_t n_known;        /* how many it names that were named before */
+    struct problem why;    /* what is wrong with the document at hand */
+    bool is_overtaken;     /* what comes next is gone (410) */
+};
+
+/* One document */
+
+struct get {
+    bool is_over;
+    unsigned status;
+    struct failure failure;
+    enum status (*feed)(void *to, struct slice bytes, struct problem *why);
+    void *to;
+    enum status rc; /* of feed */
+    struct problem *why;
+};
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct get *get = user;
+
+    get->status = answer->status;
+    if (answer->status == 200)
+        get->rc = get->feed(get->to, bytes, get->why);
+    return answer->status == 200 && !get->rc;
+}
+
+static void
+on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+{
+    struct get *get = user;
+
+    if (!why->rc)
+        get->status = answer->status;
+    get->failure = *why;
+    get->is_over = true;
+}
+
+/* One attempt. TD_OK: it was fed as far as get->rc says, or get->status is not
+ * 200. */
+static enum td_status
+attempt(struct td_client *client, const char *url, struct get *get)
+{
+    static const char *const headers[] = {"Accept: application/xml", NULL};
+    const struct fetch_request request = {
+        .url = url,
+        .headers = headers,
+        .max_bytes = DOCUMENT_BYTES_MAX,
+        .redirects = REDIRECTS,
+        .takes_gzip = true,
+    };
+    struct fetch *fetch;
+    enum td_status rc;
+
+    get->is_over = false;
+    get->status = 0;
+    get->rc = STATUS_OK;
+    fetch = fetch_start(client, &request, on_body, on_end, get);
+    if (!fetch)
+        return client_fail(client, TD_MEMORY, "no memory");
+    rc = loop_until(client->loop, &get->is_over);
+    if (!get->is_over) {
+        fetch_free(fetch);
+        return rc == TD_INVALID ? client_fail(client, rc,
+                                              "called from a callback of the "
+                                              "same handle")
+                                : rc;
+    }
+    if (get->failure.rc == TD_STOPPED) /* by on_body */
+        return TD_OK;
+    return client_told(client, &get->failure);
+}
+
+/* Is it worth another attempt? `rc` is that of the last one. */
+static bool
+is_passing(enum td_status rc, const struct get *get)
+{
+    return rc == TD_UNREACHABLE ||
+           (!rc && get->status != 200 &&
+            fetch_meaning(get->status) == TD_UNREACHABLE);
+}
+
+/* Begins what the document is fed to, again for each attempt. */
+typedef bool begin_fn(void *user, struct get *get);
+
+static enum td_status
+get_document(struct td_client *client, const char *url, begin_fn *begin,
+             void *user, struct get *get)
+{
+    unsigned pause_ms = PAUSE_FIRST;
+
+    for (unsigned i = 1;; i++) {
+        enum td_status rc;
+
+        if (!begin(user, get))
+            return client_fail(client, TD_MEMORY, "no memory");
+        rc = attempt(client, url, get);
+        if (!is_passing(rc, get) || i == ATTEMPTS) {
+            if (!rc && get->status != 200)
+                return client_fail(client, fetch_meaning(get->status),
+                                   "%.800s: %u", url, get->status);
+            return rc;
+        }
+        if (client_wait(client, pause_take(&pause_ms, PAUSE_LAST)))
+            return TD_STOPPED;
+    }
+}
+
+/* Names */
+
+static void
+names_fini(struct names *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        free(names->each[i].loc);
+    free(names->each);
+}
+
+static enum status
+names_add(struct names *names, const struct verify_entry *entry)
+{
+    struct named *named;
+
+    if (names->n == names->capacity) {
+        size_t capacity = names->n ? names->n * 2 : 64;
+        struct named *more =
+            realloc(names->each, capacity * sizeof(names->each[0]));
+
+        if (!more)
+            return STATUS_MEMORY;
+        names->each = more;
+        names->capacity = capacity;
+    }
+    named = &names->each[names->n];
+    *named = (struct named){.loc = slice_dup(entry->loc),
+                            .has_digest = entry->has_digest,
+                            .digest = entry->digest};
+    if (!named->loc)
+        return STATUS_MEMORY;
+    names->n++;
+    return STATUS_OK;
+}
+
+/* The one of that URL. They are told in the same order, so that the next one is
+ * found at once. NULL: it was not named before. */
+static struct named *
+names_find(struct names *names, struct slice loc)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        size_t at = (names->next + i) % names->n;
+
+        if (slice_is(loc, names->each[at].loc)) {
+            names->next = at + 1;
+            return &names->each[at];
+        }
+    }
+    return NULL;
+}
+
+static enum status
+on_entry(const struct verify_entry *entry, void *user)
+{
+    struct walk *w = user;
+    struct named *known = names_find(w->reading, entry->loc);
+
+    if (uri_check(entry->loc, "loc", &w->why))
+        return STATUS_INVALID;
+    if (!known)
+        return names_add(w->reading, entry);
+    w->n_known++;
+    if (!known->has_digest && entry->has_digest) {
+        known->has_digest = true; /* it was open, and was closed meanwhile */
+        known->digest = entry->digest;
+    }
+    if (!entry->has_digest ||
+        !memcmp(&known->digest, &entry->digest, sizeof(known->digest)))
+        return STATUS_OK;
+    return problem(&w->why, STATUS_INVALID,
+                   "archive and index tell different td:digest of %.200s",
+                   known->loc);
+}
+
+/* Index and archive */
+
+struct naming {
+    struct walk *walk;
+    struct verify_reader *reader;
+};
+
+static enum status
+feed_naming(void *to, struct slice bytes, struct problem *why)
+{
+    struct naming *naming = to;
+    enum status rc = verify_reader_feed(naming->reader, bytes, why);
+    const struct verify_head *head = verify_reader_head(naming->reader);
+
+    /* The Change List itself: it is to be read as one. */
+    if (!rc && head->has_capability && head->capability == CAP_CHANGELIST &&
+        !head->is_index)
+        return STATUS_AGAIN;
+    return rc;
+}
+
+static bool
+begin_naming(void *user, struct get *get)
+{
+    struct naming *naming = user;
+
+    verify_reader_free(naming->reader);
+    naming->reader = verify_reader_new(on_entry, naming->walk);
+    get->to = naming;
+    get->feed = feed_naming;
+    get->why = &naming->walk->why;
+    return naming->reader;
+}
+
+/* Reads what the document at `url` names; *head: its root. *is_list: it is a
+ * Change List itself, which names none. */
+static enum td_status
+read_names(struct walk *w, const char *url, struct names *to,
+           struct verify_head *head, bool *is_list)
+{
+    struct naming naming = {.walk = w};
+    struct get get = {.is_over = false};
+    enum td_status rc;
+
+    w->reading = to;
+    w->n_known = 0;
+    w->why.text[0] = '\0';
+    rc = get_document(w->v->client, url, begin_naming, &naming, &get);
+    if (!rc && !get.rc)
+        get.rc = verify_reader_end(naming.reader, &w->why);
+    *is_list = !rc && get.rc == STATUS_AGAIN;
+    if (!rc)
+        *head = *verify_reader_head(naming.reader);
+    verify_reader_free(naming.reader);
+    if (rc || !get.rc || *is_list)
+        return rc;
+    if (get.rc == STATUS_MEMORY)
+        return client_fail(w->v->client, TD_MEMORY, "no memory");
+    return verify_breaks(w->v, url, w->v->chain.last, &w->why);
+}
+
+/* Lists */
+
+struct listing {
+    struct walk *walk;
+    const char *url;
+    struct verify_list *list;
+};
+
+static enum status
+feed_list(void *to, struct slice bytes, struct problem *why)
+{
+    return verify_list_feed(((struct listing *)to)->list, bytes, why);
+}
+
+static bool
+begin_list(void *user, struct get *get)
+{
+    struct listing *listing = user;
+
+    verify_list_free(listing->list);
+    listing->list = verify_list_new(&listing->walk->v->chain, listing->url);
+    get->to = listing;
+    get->feed = feed_list;
+    get->why = &listing->walk->why;
+    return listing->list;
+}
+
+/* What is told of the list elsewhere: an open one has no digest there. */
+static enum status
+check_named(const struct walk *w, const struct named *named,
+            struct problem *why)
+{
+    char told[DIGEST_TEXT_SIZE + 1] = "", is[DIGEST_TEXT_SIZE + 1] = "";
+
+    if (!named || !named->has_digest ||
+        !memcmp(&named->digest, &w->v->chain.digest, sizeof(named->digest)))
+        return STATUS_OK;
+    digest_write(told, &named->digest);
+    digest_write(is, &w->v->chain.digest);
+    return problem(why, STATUS_INVALID,
+                   "the archive or index tells its td:digest as %s, it is %s",
+                   told, is);
+}
+
+/* Reads the list at `url` and goes on with the chain. */
+static enum td_status
+walk_list(struct walk *w, const char *url, struct named *named)
+{
+    struct verify *v = w->v;
+    struct listing listing = {.walk = w, .url = url};
+    struct get get = {.is_over = false};
+    struct verify_chain before = v->chain;
+    uint64_t at;
+    enum td_status rc;
+
+    w->why.text[0] = '\0';
+    rc = get_document(v->client, url, begin_list, &listing, &get);
+    if (!rc && !get.rc)
+        get.rc = verify_list_end(listing.list, &v->chain, &w->why);
+    at = listing.list ? verify_list_reached(listing.list) : 0;
+    if (!rc && !get.rc) {
+        get.rc = check_named(w, named, &w->why);
+        at = before.last; /* which entry it is nobody can tell */
+    }
+    verify_list_free(listing.list);
+    if (rc && get.status >= 400 && get.status < 500) {
+        /* What was named is to be there; retention takes the oldest alone. */
+        w->is_overtaken = get.status == 410 && before.epoch[0];
+        problem_set(&w->why, "%s; the list before it names it, or an index",
+                    td_problem(v->client));
+        return before.epoch[0] ? verify_breaks(v, url, before.last, &w->why)
+                               : rc;
+    }
+    if (rc)
+        return rc;
+    if (get.rc == STATUS_MEMORY)
+        return client_fail(v->client, TD_MEMORY, "no memory");
+    if (get.rc) {
+        v->chain = before;
+        return verify_breaks(v, url, at, &w->why);
+    }
+    if (named)
+        named->is_read = true;
+    verify_holds(v, url);
+    return TD_OK;
+}
+
+/* All that are named and not read yet, the first of which may have gone. */
+static enum td_status
+walk_named(struct walk *w)
+{
+    struct verify *v = w->v;
+    enum td_status rc = TD_OK;
+
+    for (size_t i = 0; i < w->lists.n && !rc; i++) {
+        struct named *named = &w->lists.each[i];
+
+        if (named->is_read)
+            continue;
+        rc = walk_list(w, named->loc, named);
+        if ((rc == TD_GONE || rc == TD_REFUSED) && !v->chain.epoch[0]) {
+            named->is_read = true;
+            rc = TD_OK;
+        }
+    }
+    return rc;
+}
+
+/* From list to list, as far as they lead: what was closed since the index was
+ * read, or since the archive was and is not in the index any more. */
+static enum td_status
+walk_next(struct walk *w)
+{
+    struct verify_chain *chain = &w->v->chain;
+    char url[VERIFY_HREF_MAX + 1];
+    enum td_status rc = TD_OK;
+
+    while (!rc && chain->epoch[0] && !chain->is_open && chain->next[0]) {
+        memcpy(url, chain->next, sizeof(url));
+        rc = walk_list(w, url, names_find(&w->lists, slice_of(url)));
+    }
+    return rc;
+}
+
+static enum td_status
+part_is_gone(struct walk *w, const char *url)
+{
+    w->is_overtaken = true;
+    problem_set(&w->why, "%s; the archive names it", td_problem(w->v->client));
+    return verify_breaks(w->v, url, w->v->chain.last, &w->why);
+}
+
+static enum td_status
+walk_archive(struct walk *w)
+{
+    struct verify_head head;
+    bool is_list;
+    enum td_status rc;
+
+    rc = read_names(w, w->archive, &w->lists, &head, &is_list);
+    if (rc == TD_REFUSED && w->v->client->problem.status == 404)
+        return TD_OK; /* nothing is closed yet */
+    if (rc || !head.is_index)
+        return rc ? rc : walk_named(w);
+
+    w->parts = w->lists;
+    w->lists = (struct names){.n = 0};
+    for (size_t i = 0; i < w->parts.n && !rc; i++) {
+        rc = read_names(w, w->parts.each[i].loc, &w->lists, &head, &is_list);
+        if (!rc)
+            rc = walk_named(w);
+        else if (rc == TD_GONE && !w->v->chain.epoch[0])
+            rc = TD_OK; /* retention was faster */
+        else if (rc == TD_GONE)
+            rc = part_is_gone(w, w->parts.each[i].loc);
+    }
+    return rc;
+}
+
+/* The address of the index is that of the first list until that is closed,
+ * which may happen between two looks. */
+static enum td_status
+walk_index(struct walk *w)
+{
+    struct td_proof *proof = w->v->proof;
+    struct verify_head head;
+    bool is_list;
+    enum td_status rc = read_names(w, w->index, &w->lists, &head, &is_list);
+
+    if (!rc && is_list) {
+        rc = walk_list(w, w->index, NULL);
+        if (rc != TD_DIFFERENT)
+            return rc;
+        rc = read_names(w, w->index, &w->lists, &head, &is_list);
+        if (rc || is_list)
+            return rc ? rc : walk_list(w, w->index, NULL);
+        proof->broken_in[0] = '\0';
+        proof->broken_at = 0;
+    }
+    if (!rc && w->n_known == 0)
+        rc = walk_next(w);
+    return rc ? rc : walk_named(w);
+}
+
+static void
+on_offer(const struct td_offer *offer, void *user)
+{
+    struct walk *w = user;
+
+    for (size_t i = 0; i < offer->n_items; i++) {
+        const struct td_item *item = &offer->items[i];
+
+        if (!strcmp(item->rel, "changelist") && !w->index)
+            w->index = strdup(item->href);
+        else if (!strcmp(item->rel, "changelist-archive") && !w->archive)
+            w->archive = strdup(item->href);
+    }
+}
+
+static void
+begin_anew(struct walk *w)
+{
+    names_fini(&w->lists);
+    names_fini(&w->parts);
+    w->lists = w->parts = (struct names){.n = 0};
+    w->is_overtaken = false;
+    memset(&w->v->chain, 0, sizeof(w->v->chain));
+    memset(w->v->proof, 0, sizeof(*w->v->proof));
+}
+
+static enum td_status
+walk_all(struct walk *w)
+{
+    enum td_status rc = w->archive ? walk_archive(w) : TD_OK;
+
+    if (!rc)
+        rc = walk_index(w);
+    return rc ? rc : walk_next(w);
+}
+
+/* Where something in the middle is gone, the oldest must be gone, too: else it
+ * was not retention that took it. */
+static enum td_status
+walk(struct walk *w)
+{
+    uint64_t after = 0;
+
+    for (unsigned n = 1;; n++) {
+        enum td_status rc = walk_all(w);
+
+        if (!w->is_overtaken || n == BEGINNINGS ||
+            (n > 1 && w->v->chain.after <= after))
+            return rc;
+        after = w->v->chain.after;
+        begin_anew(w);
+    }
+}
+
+enum td_status
+verify_web(struct verify *v, const char *set_url)
+{
+    struct walk w = {.v = v};
+    enum td_status rc = td_describe(v->client, set_url, on_offer, &w);
+
+    if (!rc && !w.index)
+        rc = client_fail(v->client, TD_REFUSED, "%.800s names no Change List",
+                         set_url);
+    if (!rc)
+        rc = walk(&w);
+    names_fini(&w.lists);
+    names_fini(&w.parts);
+    free(w.archive);
+    free(w.index);
+    return rc;
+}

@@ -1,0 +1,177 @@
+/*
+ * callback_follow.c - a follower that is told by a hub.
+ *
+ *     follower --sought--> subscriber at the topic of its set
+ *         ^                    |
+ *         +-- message, nudge --+  (push.c)
+ *
+ * When the follower is gone the subscriber lives on, as a tenant of the
+ * callback, until the hub has ended the subscription.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/follow/follower.h"
+#include "client/websub/subscriber.h"
+
+/* Notifications are the main way; what they miss is found by asking, now and
+ * then. */
+#define POLL_MS 600000
+
+struct follow {
+    struct td_callback *callback;
+    struct td_follower *follower;     /* NULL: gone */
+    struct td_subscriber *subscriber; /* NULL: not yet, or over */
+    struct tenant tenant;             /* from then on */
+    char *topic;
+};
+
+static void
+free_follow(struct follow *w)
+{
+    td_subscriber_close(w->subscriber);
+    free(w->topic);
+    free(w);
+}
+
+static void
+close_tenant(void *owner)
+{
+    struct follow *w = owner;
+
+    callback_leave(w->callback, &w->tenant);
+    free_follow(w);
+}
+
+/* What the subscriber tells */
+
+static void
+on_delivery(const struct td_delivery *delivery, void *user)
+{
+    struct follow *w = user;
+
+    if (w->follower)
+        push_message(w->follower, delivery->body, delivery->size);
+}
+
+static void
+on_state(enum td_subscription_state state, const char *detail, void *user)
+{
+    struct follow *w = user;
+
+    if (!w->follower) {
+        if (state == TD_ENDED || state == TD_DENIED)
+            close_tenant(w);
+        return;
+    }
+    switch (state) {
+    case TD_ACTIVE: /* what happened until now, nobody was told of */
+        push_nudge(w->follower);
+        break;
+    case TD_DENIED: /* there is nothing to end any more */
+        td_subscriber_close(w->subscriber);
+        w->subscriber = NULL;
+        follower_fail(w->follower, TD_REFUSED, "the hub denied: %s", detail);
+        break;
+    case TD_TROUBLE:
+        follower_tell(w->follower, detail, 0);
+        break;
+    case TD_DISCOVERED:
+    case TD_REQUESTED:
+    case TD_ENDED:
+        break;
+    }
+}
+
+/* What the follower tells */
+
+static bool
+on_sought(struct td_follower *f, void *owner)
+{
+    const struct td_subscriber_options options = {
+        .on_delivery = on_delivery,
+        .on_state = on_state,
+        .user = owner,
+    };
+    struct follow *w = owner;
+    const char *topic = f->offered.topic;
+    enum td_status rc;
+
+    if (!topic)
+        return follower_fail(f, TD_REFUSED,
+                             "%.200s names no topic for change notifications",
+                             f->wish.url);
+    if (w->topic && !strcmp(w->topic, topic))
+        return true;
+    td_subscriber_close(w->subscriber); /* it is another one now */
+    w->subscriber = NULL;
+    free(w->topic);
+    w->topic = strdup(topic);
+    if (!w->topic)
+        return follower_fail(f, TD_MEMORY, "no memory");
+    rc = subscriber_new(w->callback, topic, &options, &w->subscriber);
+    if (rc)
+        return follower_fail(f, rc == TD_MEMORY ? rc : TD_BROKEN,
+                             "the topic %.200s: %.200s", topic,
+                             td_problem(f->client));
+    return true;
+}
+
+static void
+on_closed(void *owner)
+{
+    struct follow *w = owner;
+
+    w->follower = NULL;
+    if (!w->subscriber) {
+        free_follow(w);
+        return;
+    }
+    w->tenant = (struct tenant){.close = close_tenant, .owner = w};
+    callback_stay(w->callback, &w->tenant);
+    td_subscriber_end(w->subscriber);
+}
+
+/* The last that is done with it: it may be closed there. */
+static void
+on_ended(const struct failure *why, void *user)
+{
+    struct td_follower *f = user;
+
+    if (f->on_public_end)
+        f->on_public_end(why->rc, why->text, f->user);
+}
+
+enum td_status
+td_callback_follow(struct td_callback *callback, const char *url,
+                   const struct td_follow_options *options,
+                   td_message_fn *on_message, void *user,
+                   struct td_follower **follower)
+{
+    struct td_client *client = callback_client(callback);
+    struct td_follow_options all = {.after = NULL};
+    struct failure why = {.rc = TD_OK};
+    struct follow *w;
+
+    client_begin(client);
+    *follower = NULL;
+    if (options)
+        all = *options;
+    all.transports = TD_LONG_POLL | TD_POLL;
+    if (!all.poll_ms)
+        all.poll_ms = POLL_MS;
+    w = calloc(1, sizeof(*w));
+    if (!w)
+        return client_fail(client, TD_MEMORY, "no memory");
+    w->callback = callback;
+    if (follower_new(client, url, &all, on_message, user, on_ended, NULL,
+                     follower, &why)) {
+        free_follow(w);
+        return client_told(client, &why);
+    }
+    w->follower = *follower;
+    (*follower)->end_user = *follower;
+    (*follower)->on_public_end = all.on_end;
+    (*follower)->pusher = (struct pusher){on_sought, on_closed, w};
+    return TD_OK;
+}

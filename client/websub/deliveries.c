@@ -1,0 +1,303 @@
+#include "client/websub/deliveries.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/hash.h"
+#include "proto/number.h"
+#include "proto/signature.h"
+
+/* W-107 */
+#define TOLERANCE_S 300
+
+/* Deliveries that are remembered: the ring begins small and grows while none of
+ * its entries is older than what a repeat could be of. */
+#define REMEMBERED_FIRST 256
+#define REMEMBERED_MAX   16384
+#define REMEMBERED_S     (2 * TOLERANCE_S)
+
+struct remembered {
+    struct digest id, body;
+    bool has_id;
+    bool is_paired;  /* it came by another one, too */
+    unsigned number; /* of the subscription that it came by */
+    int64_t at_s;
+};
+
+struct delivery {
+    struct delivery *next;
+    char *topic, *type, *id;
+    struct buf body;
+};
+
+struct deliveries {
+    struct td_subscriber_options options;
+    struct td_subscriber_counts counts;
+    struct timer *hand_over;
+    struct delivery *first, **end; /* to be handed over */
+    bool *is_freed;                /* told to whoever calls back */
+
+    struct remembered *ring;
+    size_t ring_size, n_remembered;
+    size_t at; /* where the next one goes */
+};
+
+static void
+delivery_free(struct delivery *delivery)
+{
+    if (!delivery)
+        return;
+    buf_fini(&delivery->body);
+    free(delivery->topic);
+    free(delivery->type);
+    free(delivery->id);
+    free(delivery);
+}
+
+/* Repeats */
+
+static bool
+is_known(struct deliveries *d, const struct remembered *new,
+         const struct delivery_key *key)
+{
+    for (size_t i = 0; i < d->n_remembered; i++) {
+        struct remembered *old = &d->ring[i];
+
+        if (new->has_id && old->has_id &&
+            !memcmp(&new->id, &old->id, sizeof(new->id)))
+            return true;
+        if (new->number == old->number || old->is_paired ||
+            old->at_s < key->since_s || new->at_s - old->at_s > REMEMBERED_S ||
+            memcmp(&new->body, &old->body, sizeof(new->body)))
+            continue;
+        old->is_paired = true;
+        return true;
+    }
+    return false;
+}
+
+static bool
+grow(struct deliveries *d)
+{
+    size_t size = d->ring_size ? 2 * d->ring_size : REMEMBERED_FIRST;
+    struct remembered *ring;
+
+    if (size > REMEMBERED_MAX)
+        return false;
+    ring = realloc(d->ring, size * sizeof(*ring));
+    if (!ring)
+        return false;
+    /* It was full: the oldest stood at d->at, which now is in the middle; only
+     * when it is overwritten matters, so the order need not be mended. */
+    d->ring = ring;
+    d->ring_size = size;
+    d->at = d->n_remembered;
+    return true;
+}
+
+static void
+remember(struct deliveries *d, const struct remembered *new)
+{
+    bool is_full = d->n_remembered == d->ring_size;
+
+    if (is_full &&
+        (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S))
+        is_full = !grow(d);
+    if (d->ring_size == 0)
+        return; /* no memory: a repeat would not be known */
+    d->ring[d->at] = *new;
+    d->at = (d->at + 1) % d->ring_size;
+    if (!is_full)
+        d->n_remembered++;
+}
+
+/* Signatures */
+
+/* In constant time for those of one length. */
+static bool
+is_equal(struct slice a, const char *b)
+{
+    unsigned char difference = 0;
+
+    if (a.size != strlen(b))
+        return false;
+    for (size_t i = 0; i < a.size; i++)
+        difference |= (unsigned char)(a.data[i] ^ b[i]);
+    return !difference;
+}
+
+/* One of the signatures, with blanks between, is right, and its time is now. */
+static bool
+is_right_webhook(const struct signer *signer, const struct arrival *arrival,
+                 int64_t now_s)
+{
+    struct slice rest = slice_of(arrival->webhook_signature);
+    char right[WEBHOOK_SIGNATURE_SIZE];
+    uint64_t then_s;
+
+    if (!arrival->webhook_id[0] ||
+        !number_read(slice_of(arrival->webhook_timestamp), &then_s) ||
+        then_s > INT64_MAX / 2 || (int64_t)then_s < now_s - TOLERANCE_S ||
+        (int64_t)then_s > now_s + TOLERANCE_S)
+        return false;
+    if (signer_sign_webhook(signer, slice_of(arrival->webhook_id),
+                            (int64_t)then_s, buf_slice(&arrival->body), right))
+        return false;
+    while (rest.size > 0)
+        if (is_equal(slice_take(&rest, ' '), right))
+            return true;
+    return false;
+}
+
+/* 0: it is right; else the answer to it. */
+static unsigned
+judge_signature(struct deliveries *d, struct delivery_key *key,
+                const struct arrival *arrival, int64_t now_s)
+{
+    bool has_webhooks = arrival->webhook_signature[0];
+    struct signer *signer;
+    unsigned status = 0;
+
+    if (!key->secret)
+        return 0;
+    if (!arrival->signature[0]) {
+        d->counts.unsigned_++;
+        return 403;
+    }
+    signer = signer_new(SIGNATURE_SHA256, slice_of(key->secret));
+    if (!signer)
+        return 503;
+    if (signature_check(slice_of(arrival->signature), slice_of(key->secret),
+                        buf_slice(&arrival->body), NULL))
+        status = 202;
+    else if (signer_is_webhook(signer) && (has_webhooks || key->has_webhooks) &&
+             !is_right_webhook(signer, arrival, now_s))
+        status = 202;
+    else
+        key->has_webhooks = has_webhooks || key->has_webhooks;
+    signer_free(signer);
+    d->counts.wrong += status == 202;
+    return status;
+}
+
+/* Handing over */
+
+static void
+on_hand_over(void *user)
+{
+    struct deliveries *d = user;
+    bool is_freed = false;
+
+    d->is_freed = &is_freed;
+    while (!is_freed && d->first) {
+        struct delivery *delivery = d->first;
+        struct td_delivery told = {
+            .topic = delivery->topic,
+            .type = delivery->type,
+            .body = delivery->body.data ? delivery->body.data : "",
+            .size = delivery->body.size,
+            .id = delivery->id,
+        };
+
+        d->first = delivery->next;
+        if (!d->first)
+            d->end = &d->first;
+        d->counts.delivered++;
+        d->options.on_delivery(&told, d->options.user);
+        delivery_free(delivery);
+    }
+    if (!is_freed)
+        d->is_freed = NULL;
+}
+
+static struct delivery *
+delivery_new(const char *topic, const char *id, struct arrival *arrival)
+{
+    struct delivery *delivery = calloc(1, sizeof(*delivery));
+
+    if (!delivery)
+        return NULL;
+    delivery->topic = strdup(topic);
+    delivery->type = strdup(arrival->type);
+    delivery->id = strdup(id);
+    delivery->body = arrival->body;
+    buf_init(&arrival->body, 0);
+    if (!delivery->topic || !delivery->type || !delivery->id) {
+        delivery_free(delivery);
+        return NULL;
+    }
+    return delivery;
+}
+
+void
+deliveries_take(struct deliveries *d, struct delivery_key *key,
+                const char *topic, int64_t now_s, struct arrival *arrival,
+                struct reply *reply)
+{
+    const char *id =
+        arrival->webhook_id[0] ? arrival->webhook_id : arrival->delivery_id;
+    struct remembered new = {
+        .has_id = id[0], .number = key->number, .at_s = now_s};
+    struct delivery *delivery;
+
+    reply->status = judge_signature(d, key, arrival, now_s);
+    if (reply->status)
+        return;
+    reply->status = 202;
+    digest_start(&new.id, slice_of(id));
+    digest_start(&new.body, buf_slice(&arrival->body));
+    if (is_known(d, &new, key)) {
+        d->counts.repeated++;
+        return;
+    }
+    delivery = delivery_new(topic, id, arrival);
+    if (!delivery) {
+        reply->status = 503;
+        return;
+    }
+    remember(d, &new);
+    *d->end = delivery;
+    d->end = &delivery->next;
+    timer_start(d->hand_over, 0);
+}
+
+struct td_subscriber_counts *
+deliveries_counts(struct deliveries *deliveries)
+{
+    return &deliveries->counts;
+}
+
+struct deliveries *
+deliveries_new(struct loop *loop, const struct td_subscriber_options *options)
+{
+    struct deliveries *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return NULL;
+    d->options = *options;
+    d->end = &d->first;
+    d->hand_over = timer_new(loop, on_hand_over, d);
+    if (!d->hand_over) {
+        free(d);
+        return NULL;
+    }
+    return d;
+}
+
+void
+deliveries_free(struct deliveries *d)
+{
+    if (!d)
+        return;
+    if (d->is_freed)
+        *d->is_freed = true;
+    timer_free(d->hand_over);
+    while (d->first) {
+        struct delivery *next = d->first->next;
+
+        delivery_free(d->first);
+        d->first = next;
+    }
+    free(d->ring);
+    free(d);
+}

@@ -1,0 +1,461 @@
+#include "client/websub/lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "client/lib/pause.h"
+#include "client/websub/request.h"
+#include "proto/form.h"
+#include "proto/number.h"
+
+/* How long a hub may take to verify what it has accepted, before it is asked
+ * again. */
+#define VERIFIED_WITHIN_MS 60000
+
+/* Unsubscriptions: attempts, and the longest pause between them. What was not
+ * heard in all that time ends with its lease. */
+#define LEAVE_ATTEMPTS  10
+#define LEAVE_PAUSE_MAX 60000
+
+/* What a hub that names none is taken to have granted (W-070: 10 days); and
+ * the most that is believed. */
+#define LEASE_UNTOLD (10 * 86400)
+#define LEASE_MAX    (366 * 86400)
+
+#define SECRET_BYTES 32
+
+/* "whsec_", the bytes in base64, NUL: so that hubs that speak Standard Webhooks
+ * do (W-106). */
+#define SECRET_SIZE (6 + (SECRET_BYTES + 2) / 3 * 4 + 1)
+
+enum lease_state {
+    STATE_ASKING,
+    STATE_ASKED,
+    STATE_ACTIVE,
+    STATE_LEAVING,
+    STATE_OVER
+};
+
+struct lease {
+    struct lease_plan plan;
+    char *hub, *topic, *moved;
+    struct route *route;
+    struct request *request;
+    struct timer *wait; /* for the verification, or until the next attempt */
+    struct timer *tell; /* what a request of the hub has changed */
+    enum lease_state state;
+
+    struct delivery_key key;
+    char secret[SECRET_SIZE];
+    uint64_t lease_s;
+    int64_t end_ms; /* of the lease */
+    bool is_shut;
+    unsigned n_attempts; /* to leave */
+    unsigned pause_ms;
+
+    /* To be told */
+    bool is_verified, is_denied, is_left;
+    struct failure why;
+    bool *is_freed; /* told to whoever tells */
+};
+
+/* The one function that changes the state; the diagram is lease.h's. */
+static void
+enter(struct lease *l, enum lease_state state)
+{
+    timer_stop(l->wait);
+    if (state == STATE_ASKED)
+        timer_start(l->wait, VERIFIED_WITHIN_MS);
+    if (state == STATE_ACTIVE && l->state != STATE_ACTIVE)
+        l->key.since_s = time(NULL);
+    if (state == STATE_OVER) {
+        request_free(l->request);
+        l->request = NULL;
+    }
+    l->state = state;
+}
+
+/* False: it was freed. */
+static bool
+tell(struct lease *l, enum lease_event event, const struct failure *why)
+{
+    bool is_freed = false;
+
+    l->is_freed = &is_freed;
+    l->plan.on_event(l, event, why, l->plan.user);
+    if (is_freed)
+        return false;
+    l->is_freed = NULL;
+    return true;
+}
+
+static void
+fail(struct lease *l, const struct failure *why)
+{
+    struct failure copy = *why;
+
+    enter(l, STATE_OVER);
+    tell(l, LEASE_FAILED, &copy);
+}
+
+static void
+on_tell(void *user)
+{
+    struct lease *l = user;
+    bool is_verified = l->is_verified;
+
+    l->is_verified = false;
+    if (is_verified && l->state == STATE_ACTIVE &&
+        !tell(l, LEASE_ACTIVE, &l->why))
+        return;
+    if (l->is_denied)
+        tell(l, LEASE_DENIED, &l->why);
+    else if (l->is_left)
+        tell(l, LEASE_LEFT, &l->why);
+}
+
+/* Asking */
+
+static void
+on_subscribed(const struct request_end *end, void *user)
+{
+    struct lease *l = user;
+
+    l->request = NULL;
+    if (l->state != STATE_ASKING && l->state != STATE_ACTIVE)
+        return;
+    if (end->why.rc) {
+        /* Verified already: whatever became of the answer. */
+        if (l->state == STATE_ASKING)
+            fail(l, &end->why);
+        return;
+    }
+    if (!end->has_secret)
+        l->key.secret = NULL;
+    if (end->moved) {
+        free(l->moved);
+        l->moved = strdup(end->moved);
+    }
+    if (l->state == STATE_ASKING) {
+        enter(l, STATE_ASKED);
+        tell(l, LEASE_ACCEPTED, &end->why);
+    }
+}
+
+/* Leaving */
+
+static void leave(struct lease *l);
+
+static void
+on_left(struct lease *l)
+{
+    enter(l, STATE_OVER);
+    l->is_left = true;
+    timer_start(l->tell, 0);
+}
+
+static void
+leave_later(struct lease *l)
+{
+    enter(l, STATE_LEAVING);
+    if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)
+        on_left(l);
+    else
+        timer_start(l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
+}
+
+static void
+on_unsubscribed(const struct request_end *end, void *user)
+{
+    struct lease *l = user;
+
+    l->request = NULL;
+    if (l->state != STATE_LEAVING)
+        return;
+    if (!end->why.rc)
+        timer_start(l->wait, VERIFIED_WITHIN_MS);
+    else if (end->why.rc == TD_REFUSED || end->why.rc == TD_GONE)
+        on_left(l); /* it knows of no such subscription */
+    else
+        leave_later(l);
+}
+
+static void
+leave(struct lease *l)
+{
+    const struct request_plan plan = {
+        .mode = WEBSUB_UNSUBSCRIBE,
+        .hub = l->moved ? l->moved : l->hub,
+        .topic = l->topic,
+        .callback = route_url(l->route),
+    };
+
+    enter(l, STATE_LEAVING);
+    l->n_attempts++;
+    l->request = request_start(callback_client(l->plan.callback), &plan,
+                               on_unsubscribed, l);
+    if (!l->request)
+        leave_later(l);
+}
+
+static void
+on_wait(void *user)
+{
+    struct lease *l = user;
+    struct failure why;
+
+    if (l->state == STATE_LEAVING) {
+        if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)
+            on_left(l);
+        else
+            leave(l);
+        return;
+    }
+    failure_clear(&why);
+    failure_set(&why, TD_UNREACHABLE,
+                "the hub %s accepted the request, but has not verified it",
+                l->hub);
+    fail(l, &why);
+}
+
+/* What the hub asks */
+
+static bool
+is_topic(const struct lease *l, struct slice topic)
+{
+    struct buf ours, theirs;
+    bool is_same = slice_is(topic, l->topic);
+
+    if (is_same || websub_check_url(topic, "hub.topic", NULL))
+        return is_same;
+    buf_init(&ours, 4 * WEBSUB_URL_MAX);
+    buf_init(&theirs, 4 * WEBSUB_URL_MAX);
+    websub_comparable(&ours, slice_of(l->topic));
+    websub_comparable(&theirs, topic);
+    is_same = !ours.failed && !theirs.failed &&
+              slice_equal(buf_slice(&ours), buf_slice(&theirs));
+    buf_fini(&ours);
+    buf_fini(&theirs);
+    return is_same;
+}
+
+static void
+set_lease(struct lease *l, const struct form_data *form)
+{
+    struct slice text;
+    uint64_t seconds = 0;
+
+    if (!form_get(form, "hub.lease_seconds", &text) ||
+        !number_read(text, &seconds) || seconds == 0)
+        seconds = l->plan.lease_s ? l->plan.lease_s : LEASE_UNTOLD;
+    if (seconds > LEASE_MAX)
+        seconds = LEASE_MAX;
+    l->lease_s = seconds;
+    l->end_ms = loop_now_ms() + (int64_t)seconds * 1000;
+}
+
+static bool
+confirm_subscription(struct lease *l, const struct form_data *form)
+{
+    if (l->state != STATE_ASKING && l->state != STATE_ASKED &&
+        l->state != STATE_ACTIVE)
+        return false;
+    set_lease(l, form);
+    enter(l, STATE_ACTIVE);
+    l->is_verified = true;
+    timer_start(l->tell, 0);
+    return true;
+}
+
+static bool
+confirm_unsubscription(struct lease *l)
+{
+    if (l->state != STATE_LEAVING && !(l->state == STATE_OVER && l->is_left))
+        return false;
+    on_left(l);
+    return true;
+}
+
+static bool
+take_denial(struct lease *l, const struct form_data *form)
+{
+    struct slice reason;
+
+    if (l->state == STATE_OVER)
+        return l->is_denied;
+    if (!form_get(form, "hub.reason", &reason))
+        reason = SLICE("");
+    if (reason.size > 500)
+        reason.size = 500;
+    failure_set(&l->why, TD_REFUSED, "%.*s", SLICE_ARG(reason));
+    enter(l, STATE_OVER);
+    l->is_denied = true;
+    timer_start(l->tell, 0);
+    return true;
+}
+
+/* W-058, W-059: what matches is confirmed, all else is 404. */
+static void
+answer_hub(struct lease *l, struct arrival *arrival, struct reply *reply)
+{
+    struct slice mode, topic, challenge;
+    struct form_data form;
+    bool is_ours = false;
+
+    if (!form_read(&form, arrival->query, NULL) &&
+        form_get(&form, "hub.mode", &mode) &&
+        form_get(&form, "hub.topic", &topic) && is_topic(l, topic)) {
+        if (!form_get(&form, "hub.challenge", &challenge))
+            challenge = SLICE("");
+        if (slice_is(mode, "denied"))
+            is_ours = take_denial(l, &form);
+        else if (challenge.size > 0 && slice_is(mode, "subscribe"))
+            is_ours = confirm_subscription(l, &form);
+        else if (challenge.size > 0 && slice_is(mode, "unsubscribe"))
+            is_ours = confirm_unsubscription(l);
+        if (is_ours && !slice_is(mode, "denied"))
+            buf_add_slice(&reply->text, challenge);
+    }
+    form_fini(&form);
+    reply->status = is_ours ? 200 : 404;
+    if (!is_ours)
+        deliveries_counts(l->plan.deliveries)->unknown++;
+}
+
+static void
+on_arrival(struct arrival *arrival, struct reply *reply, void *user)
+{
+    struct lease *l = user;
+
+    if (!arrival->is_post) {
+        answer_hub(l, arrival, reply);
+    } else if (l->is_shut || l->state == STATE_OVER) {
+        /* W-086: that ends the subscription, too. */
+        reply->status = 410;
+        if (l->state == STATE_LEAVING)
+            on_left(l);
+    } else if (l->state == STATE_ACTIVE || l->state == STATE_LEAVING) {
+        deliveries_take(l->plan.deliveries, &l->key, l->topic, time(NULL),
+                        arrival, reply);
+    } else {
+        deliveries_counts(l->plan.deliveries)->unknown++;
+    }
+}
+
+/* Its life */
+
+static bool
+make_secret(struct lease *l)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "abcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char bytes[SECRET_BYTES + 1] = {0};
+    char *to = l->secret;
+
+    if (getrandom(bytes, SECRET_BYTES, 0) != SECRET_BYTES)
+        return false;
+    to = stpcpy(to, "whsec_");
+    for (size_t i = 0; i < SECRET_BYTES; i += 3) {
+        unsigned word = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 |
+                        (i + 2 < SECRET_BYTES ? bytes[i + 2] : 0u);
+
+        for (int shift = 18; shift >= 0; shift -= 6)
+            *to++ = digits[word >> shift & 63];
+    }
+    if (SECRET_BYTES % 3)
+        memset(to - (3 - SECRET_BYTES % 3), '=', 3 - SECRET_BYTES % 3);
+    *to = '\0';
+    l->key.secret = l->secret;
+    return true;
+}
+
+struct lease *
+lease_new(const struct lease_plan *plan)
+{
+    struct td_client *client = callback_client(plan->callback);
+    struct lease *l = calloc(1, sizeof(*l));
+    struct request_plan request = {
+        .mode = WEBSUB_SUBSCRIBE,
+        .hub = plan->hub,
+        .topic = plan->topic,
+        .lease_s = plan->lease_s,
+    };
+
+    if (!l)
+        return NULL;
+    l->plan = *plan;
+    l->key.number = plan->number;
+    l->pause_ms = PAUSE_FIRST;
+    l->hub = strdup(plan->hub);
+    l->topic = strdup(plan->topic);
+    l->plan.hub = l->hub;
+    l->plan.topic = l->topic;
+    l->route = route_new(plan->callback, plan->max_bytes, on_arrival, l);
+    l->wait = timer_new(client->loop, on_wait, l);
+    l->tell = timer_new(client->loop, on_tell, l);
+    if (l->hub && l->topic && l->route && l->wait && l->tell &&
+        (plan->has_no_secret || make_secret(l))) {
+        request.callback = route_url(l->route);
+        request.secret = l->key.secret;
+        l->request = request_start(client, &request, on_subscribed, l);
+    }
+    if (!l->request) {
+        lease_free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void
+lease_free(struct lease *l)
+{
+    if (!l)
+        return;
+    if (l->is_freed)
+        *l->is_freed = true;
+    request_free(l->request);
+    route_free(l->route);
+    timer_free(l->wait);
+    timer_free(l->tell);
+    explicit_bzero(l->secret, sizeof(l->secret));
+    free(l->hub);
+    free(l->topic);
+    free(l->moved);
+    free(l);
+}
+
+void
+lease_leave(struct lease *l, bool is_shut)
+{
+    l->is_shut = is_shut;
+    request_free(l->request);
+    l->request = NULL;
+    leave(l);
+}
+
+bool
+lease_is_active(const struct lease *l)
+{
+    return l->state == STATE_ACTIVE;
+}
+
+uint64_t
+lease_seconds(const struct lease *l)
+{
+    return l->lease_s;
+}
+
+const char *
+lease_topic(const struct lease *l)
+{
+    return l->topic;
+}
+
+const char *
+lease_moved(const struct lease *l)
+{
+    return l->moved;
+}

@@ -1,0 +1,207 @@
+#include "client/websub/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/fetch.h"
+#include "proto/form.h"
+#include "proto/number.h"
+#include "proto/uri.h"
+
+/* Hubs on the way (W-033). */
+#define REDIRECTS_MAX 5
+
+/* Bytes of a hub's answer that are read: a refusal's reason (W-032). */
+#define ANSWER_MAX 65536
+
+struct request {
+    struct td_client *client;
+    request_end_fn *on_end;
+    void *user;
+    struct fetch *fetch;
+
+    enum websub_mode mode;
+    char *hub, *topic, *callback, *secret;
+    uint64_t lease_s;
+    unsigned n_redirects;
+    bool has_secret;  /* of the hub that is asked now */
+    bool is_for_good; /* all redirects so far were 308 */
+    struct buf body;
+    struct slice sent;
+};
+
+static bool post(struct request *r);
+
+bool
+request_is_safe(const char *hub)
+{
+    struct slice host;
+    struct buf b;
+    bool is_safe = !strncasecmp(hub, "https:", 6);
+
+    if (is_safe)
+        return true;
+    buf_init(&b, 1024);
+    websub_host(&b, slice_of(hub));
+    host = buf_slice(&b);
+    is_safe =
+        !b.failed && (slice_is(host, "localhost") || slice_is(host, "[::1]"));
+    /* An address, not a name that begins like one. */
+    if (slice_starts(host, "127.")) {
+        is_safe = !b.failed;
+        for (size_t i = 0; i < host.size; i++)
+            if (host.data[i] != '.' &&
+                (host.data[i] < '0' || host.data[i] > '9'))
+                is_safe = false;
+    }
+    buf_fini(&b);
+    return is_safe;
+}
+
+/* A line of the answer's body, for whoever wonders. */
+static struct slice
+reason(const struct fetch_answer *answer)
+{
+    struct slice text = buf_slice(&answer->body);
+    size_t size = 0;
+
+    while (size < text.size && size < 300 && text.data[size] != '\n')
+        size++;
+    text.size = size;
+    return slice_trimmed(text);
+}
+
+static void
+judge(const struct request *r, const struct fetch_answer *answer,
+      struct failure *why)
+{
+    struct slice text = reason(answer);
+
+    why->status = answer->status;
+    why->retry_after_s = answer->retry_after_s;
+    if (answer->status / 100 == 2)
+        return;
+    if (answer->status / 100 == 3)
+        failure_set(why, TD_BROKEN, "the hub %s: status %u leads nowhere",
+                    r->hub, answer->status);
+    else
+        failure_set(why, fetch_meaning(answer->status),
+                    "the hub %s: status %u%s%.*s", r->hub, answer->status,
+                    text.size ? ": " : "", SLICE_ARG(text));
+}
+
+/* 307 and 308: the same request, there. False: it leads nowhere. */
+static bool
+redirect(struct request *r, const struct fetch_answer *answer)
+{
+    struct buf url;
+    bool is_on_its_way = false;
+    char *hub;
+
+    if ((answer->status != 307 && answer->status != 308) ||
+        !answer->location[0] || r->n_redirects++ >= REDIRECTS_MAX)
+        return false;
+    buf_init(&url, WEBSUB_URL_MAX);
+    uri_resolve(&url, slice_of(r->hub), slice_of(answer->location));
+    if (!url.failed && !websub_check_url(buf_slice(&url), "Location", NULL)) {
+        hub = slice_dup(buf_slice(&url));
+        if (hub) {
+            free(r->hub);
+            r->hub = hub;
+            r->is_for_good = r->is_for_good && answer->status == 308;
+            is_on_its_way = post(r);
+        }
+    }
+    buf_fini(&url);
+    return is_on_its_way;
+}
+
+static void
+on_answer(struct fetch_answer *answer, const struct failure *end, void *user)
+{
+    struct request *r = user;
+    struct request_end told = {.why = *end};
+
+    r->fetch = NULL;
+    if (!end->rc && redirect(r, answer))
+        return;
+    if (!end->rc)
+        judge(r, answer, &told.why);
+    else if (end->rc != TD_MEMORY)
+        failure_set(&told.why, end->rc, "the hub %s: %s", r->hub, end->text);
+    told.hub = r->hub;
+    told.moved = r->n_redirects > 0 && r->is_for_good ? r->hub : NULL;
+    told.has_secret = r->has_secret;
+    r->on_end(&told, r->user);
+    request_free(r);
+}
+
+static bool
+post(struct request *r)
+{
+    const char *const headers[] = {
+        "Content-Type: application/x-www-form-urlencoded", NULL};
+    const struct fetch_request request = {
+        .url = r->hub,
+        .headers = headers,
+        .body = &r->sent,
+        .max_bytes = ANSWER_MAX,
+    };
+    char lease[NUMBER_SIZE_MAX];
+
+    buf_clear(&r->body);
+    form_add(&r->body, "hub.mode", slice_of(websub_mode_name(r->mode)));
+    form_add(&r->body, "hub.topic", slice_of(r->topic));
+    form_add(&r->body, "hub.callback", slice_of(r->callback));
+    if (r->lease_s > 0)
+        form_add(&r->body, "hub.lease_seconds",
+                 (struct slice){lease, number_write(lease, r->lease_s)});
+    r->has_secret = r->secret && request_is_safe(r->hub);
+    if (r->has_secret)
+        form_add(&r->body, "hub.secret", slice_of(r->secret));
+    r->sent = buf_slice(&r->body);
+    if (!r->body.failed)
+        r->fetch = fetch_start(r->client, &request, NULL, on_answer, r);
+    return r->fetch != NULL;
+}
+
+struct request *
+request_start(struct td_client *client, const struct request_plan *plan,
+              request_end_fn *on_end, void *user)
+{
+    struct request *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->client = client;
+    r->on_end = on_end;
+    r->user = user;
+    r->mode = plan->mode;
+    r->lease_s = plan->lease_s;
+    r->is_for_good = true;
+    buf_init(&r->body, 8 * WEBSUB_URL_MAX);
+    r->hub = strdup(plan->hub);
+    r->topic = strdup(plan->topic);
+    r->callback = strdup(plan->callback);
+    r->secret = plan->secret ? strdup(plan->secret) : NULL;
+    if (!r->hub || !r->topic || !r->callback || (plan->secret && !r->secret) ||
+        !post(r)) {
+        request_free(r);
+        return NULL;
+    }
+    return r;
+}
+
+void
+request_free(struct request *r)
+{
+    if (!r)
+        return;
+    fetch_free(r->fetch);
+    buf_fini(&r->body);
+    free(r->hub);
+    free(r->topic);
+    free(r->callback);
+    free(r->secret);
+    free(r);
+}

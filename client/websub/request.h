@@ -1,0 +1,55 @@
+/*
+ * request.h - what a subscriber asks a hub: to subscribe, to unsubscribe
+ * (W-020).
+ *
+ *     POST hub.mode=..&hub.topic=..&hub.callback=.. --> 202
+ *                 ^                                  \
+ *                 +-- the same, there ----------------- 307, 308 (W-033)
+ */
+#ifndef CLIENT_WEBSUB_REQUEST_H
+#define CLIENT_WEBSUB_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/lib/client.h"
+#include "client/lib/failure.h"
+#include "proto/websub.h"
+
+/* Lent until request_start returns. */
+struct request_plan {
+    enum websub_mode mode;
+    const char *hub;
+    const char *topic;
+    const char *callback;
+    const char *secret; /* NULL: none. Sent only where request_is_safe says so
+                           (W-030), of each hub on the way */
+    uint64_t lease_s;   /* 0: not asked for */
+};
+
+/* Of the end. Lent. */
+struct request_end {
+    struct failure why; /* TD_OK: the hub took it. TD_REFUSED, TD_GONE: it
+                           said no, in these words; TD_UNREACHABLE,
+                           TD_BROKEN, TD_MEMORY */
+    const char *hub;    /* who answered last */
+    const char *moved;  /* the hub's new address, to be remembered (308); NULL:
+                           it has none */
+    bool has_secret;    /* the one who took it knows it */
+};
+
+typedef void request_end_fn(const struct request_end *end, void *user);
+
+struct request;
+
+/* NULL: no memory. Nothing is called before it returns; it frees itself after
+ * on_end. */
+struct request *request_start(struct td_client *client,
+                              const struct request_plan *plan,
+                              request_end_fn *on_end, void *user);
+void request_free(struct request *request); /* NULL; not after on_end */
+
+/* May a secret be sent there: by https, or to this machine? */
+bool request_is_safe(const char *hub);
+
+#endif

@@ -1,0 +1,455 @@
+/*
+ * subscriber.c - a topic, subscribed to for as long as it is wanted.
+ *
+ *                +--------------- failed ---------------+
+ *                v                                      |
+ *     PAUSING --> SEEKING --hub, self--> ASKING --verified--> HOLDING
+ *                ^                         |                    |
+ *                +-------- the lease is three quarters over ----+
+ *
+ *     any --td_subscriber_end--> ENDING --> OVER        ASKING, HOLDING
+ * --denied
+ *                                                                   --> OVER
+ *
+ * `current` is the lease that is verified. A renewal asks for another one,
+ * `next`, with a callback URL of its own, and when that is verified the hub is
+ * asked to end the one before (W-029), which is then among those that `leave`.
+ */
+#include "client/websub/subscriber.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/pause.h"
+#include "client/websub/deliveries.h"
+#include "client/websub/lease.h"
+#include "client/websub/topic.h"
+#include "proto/websub.h"
+
+/* Milliseconds between attempts, at most. */
+#define PAUSE_MOST 300000
+
+/* Leases that are being left; of more, one is forgotten and runs out. */
+#define LEAVING_MAX 8
+
+#define DELIVERY_MAX (64u * 1024 * 1024)
+
+enum state {
+    STATE_SEEKING,
+    STATE_ASKING,
+    STATE_HOLDING,
+    STATE_PAUSING,
+    STATE_ENDING,
+    STATE_OVER
+};
+
+struct td_subscriber {
+    struct td_callback *callback;
+    struct td_client *client;
+    struct running running;
+    struct td_subscriber_options options;
+    char *topic_url;
+    enum state state;
+
+    struct topic_search *search;
+    struct deliveries *deliveries;
+    struct timer *timer; /* the next attempt, or renewal */
+    struct lease *current, *next;
+    struct lease *leaving[LEAVING_MAX];
+    unsigned n_leases; /* ever */
+    unsigned n_failed; /* attempts since the last verification */
+    unsigned pause_ms;
+    bool was_active; /* ever */
+
+    /* A hub that moved for good (W-033): what is discovered, and where it is */
+    char *moved_from, *moved_to;
+    char *hub; /* that is being asked, as it was discovered */
+
+    bool *is_freed; /* told to whoever calls back */
+};
+
+static void seek(void *user);
+
+/* False: it was freed. */
+static bool
+tell(struct td_subscriber *s, enum td_subscription_state state,
+     const char *detail)
+{
+    bool is_freed = false;
+
+    if (!s->options.on_state)
+        return true;
+    s->is_freed = &is_freed;
+    s->options.on_state(state, detail, s->options.user);
+    if (is_freed)
+        return false;
+    s->is_freed = NULL;
+    return true;
+}
+
+/* The one function that changes the state; the diagram is above. */
+static void
+enter(struct td_subscriber *s, enum state state)
+{
+    timer_stop(s->timer);
+    topic_search_free(s->search);
+    s->search = NULL;
+    if (state != STATE_ASKING) {
+        lease_free(s->next);
+        s->next = NULL;
+    }
+    if (state == STATE_OVER) {
+        lease_free(s->current);
+        s->current = NULL;
+        for (size_t i = 0; i < LEAVING_MAX; i++) {
+            lease_free(s->leaving[i]);
+            s->leaving[i] = NULL;
+        }
+        client_idles(s->client, &s->running, true);
+    }
+    s->state = state;
+}
+
+/* Trouble: another attempt later. */
+static void
+retry(struct td_subscriber *s, const struct failure *why)
+{
+    uint64_t ms = pause_take(&s->pause_ms, PAUSE_MOST);
+
+    if (ms < (uint64_t)why->retry_after_s * 1000)
+        ms = (uint64_t)why->retry_after_s * 1000;
+    s->n_failed++;
+    enter(s, STATE_PAUSING);
+    timer_start(s->timer, ms < PAUSE_MOST ? ms : PAUSE_MOST);
+    tell(s, TD_TROUBLE, why->text);
+}
+
+/* `why` may go with the lease. */
+static void
+be_denied(struct td_subscriber *s, const struct failure *why)
+{
+    struct failure copy = *why;
+
+    enter(s, STATE_OVER);
+    tell(s, TD_DENIED, copy.text);
+}
+
+/* Leaving */
+
+static bool
+is_leaving(const struct td_subscriber *s)
+{
+    for (size_t i = 0; i < LEAVING_MAX; i++)
+        if (s->leaving[i])
+            return true;
+    return false;
+}
+
+static void
+let_go(struct td_subscriber *s, struct lease *lease, bool is_shut)
+{
+    size_t i = 0;
+
+    while (i < LEAVING_MAX - 1 && s->leaving[i])
+        i++;
+    lease_free(s->leaving[i]);
+    s->leaving[i] = lease;
+    lease_leave(lease, is_shut);
+}
+
+static void
+on_left(struct td_subscriber *s, struct lease *lease)
+{
+    for (size_t i = 0; i < LEAVING_MAX; i++)
+        if (s->leaving[i] == lease)
+            s->leaving[i] = NULL;
+    lease_free(lease);
+    if (s->state == STATE_ENDING && !is_leaving(s)) {
+        enter(s, STATE_OVER);
+        tell(s, TD_ENDED, "");
+    }
+}
+
+/* Leases */
+
+/* W-073: when a quarter of it, more or less, is still to come. */
+static void
+hold(struct td_subscriber *s)
+{
+    uint64_t ms = lease_seconds(s->current) * 1000;
+    uint64_t spread = ms / 5;
+
+    enter(s, STATE_HOLDING);
+    s->n_failed = 0;
+    s->pause_ms = PAUSE_FIRST;
+    ms = ms * 13 / 20 +
+         pause_chance(spread < UINT32_MAX ? (unsigned)spread + 1 : UINT32_MAX);
+    timer_start(s->timer, ms > 500 ? ms : 500);
+}
+
+static void
+on_active(struct td_subscriber *s, struct lease *lease)
+{
+    char seconds[24];
+
+    if (lease == s->next) {
+        s->next = NULL;
+        if (s->current)
+            let_go(s, s->current, false);
+        s->current = lease;
+    } else if (lease != s->current || s->state != STATE_HOLDING) {
+        return; /* the old one again, while it is renewed */
+    }
+    s->was_active = true;
+    hold(s);
+    snprintf(seconds, sizeof(seconds), "%llu",
+             (unsigned long long)lease_seconds(lease));
+    tell(s, TD_ACTIVE, seconds);
+}
+
+static void
+on_failed(struct td_subscriber *s, const struct failure *why)
+{
+    if (why->rc == TD_REFUSED && !s->was_active)
+        be_denied(s, why);
+    else
+        retry(s, why);
+}
+
+static void
+remember_move(struct td_subscriber *s, const char *to)
+{
+    char *from_copy = to ? strdup(s->hub) : NULL;
+    char *to_copy = to ? strdup(to) : NULL;
+
+    if (!from_copy || !to_copy) {
+        free(from_copy);
+        free(to_copy);
+        return;
+    }
+    free(s->moved_from);
+    free(s->moved_to);
+    s->moved_from = from_copy;
+    s->moved_to = to_copy;
+}
+
+static void
+on_lease(struct lease *lease, enum lease_event event, const struct failure *why,
+         void *user)
+{
+    struct td_subscriber *s = user;
+    bool is_ours = lease == s->next || lease == s->current;
+
+    if (lease == s->next && lease_moved(lease))
+        remember_move(s, lease_moved(lease));
+    switch (event) {
+    case LEASE_ACCEPTED:
+        if (is_ours)
+            tell(s, TD_REQUESTED, "");
+        break;
+    case LEASE_ACTIVE:
+        on_active(s, lease);
+        break;
+    case LEASE_FAILED:
+        on_failed(s, why);
+        break;
+    case LEASE_DENIED:
+        if (is_ours)
+            be_denied(s, why);
+        else
+            on_left(s, lease);
+        break;
+    case LEASE_LEFT:
+        on_left(s, lease);
+        break;
+    }
+}
+
+/* Discovery */
+
+static void
+ask(struct td_subscriber *s, const struct topic *topic)
+{
+    /* Another one after each failure. */
+    const char *hub = topic->hubs[s->n_failed % topic->n_hubs];
+    struct lease_plan plan = {
+        .callback = s->callback,
+        .deliveries = s->deliveries,
+        .topic = topic->self,
+        .lease_s = s->options.lease_s,
+        .has_no_secret = s->options.has_no_secret,
+        .max_bytes = s->options.max_bytes,
+        .number = ++s->n_leases,
+        .on_event = on_lease,
+        .user = s,
+    };
+    struct failure why = {.rc = TD_OK};
+
+    free(s->hub);
+    s->hub = strdup(hub);
+    plan.hub = s->moved_from && !strcmp(s->moved_from, hub) && s->n_failed == 0
+                   ? s->moved_to
+                   : hub;
+    enter(s, STATE_ASKING);
+    s->next = s->hub ? lease_new(&plan) : NULL;
+    if (!s->next) {
+        failure_memory(&why);
+        retry(s, &why);
+    }
+}
+
+static void
+on_found(const struct failure *why, struct topic *found, void *user)
+{
+    struct td_subscriber *s = user;
+    struct topic topic = *found;
+
+    s->search = NULL;
+    if (why->rc) {
+        retry(s, why);
+        return;
+    }
+    *found = (struct topic){.self = NULL};
+    if (tell(s, TD_DISCOVERED, topic.self) && s->state == STATE_SEEKING)
+        ask(s, &topic);
+    topic_fini(&topic);
+}
+
+static void
+seek(void *user)
+{
+    struct td_subscriber *s = user;
+    struct failure why = {.rc = TD_OK};
+
+    enter(s, STATE_SEEKING);
+    s->search = topic_find(s->client, s->topic_url, on_found, s);
+    if (!s->search) {
+        failure_memory(&why);
+        retry(s, &why);
+    }
+}
+
+/* The timer: what is next depends on the state. */
+static void
+on_timer(void *user)
+{
+    struct td_subscriber *s = user;
+
+    if (s->state == STATE_ENDING) {
+        enter(s, STATE_OVER);
+        tell(s, TD_ENDED, "");
+    } else {
+        seek(s);
+    }
+}
+
+/* Public */
+
+static void
+close_it(void *owner)
+{
+    td_subscriber_close(owner);
+}
+
+enum td_status
+subscriber_new(struct td_callback *callback, const char *topic_url,
+               const struct td_subscriber_options *options,
+               struct td_subscriber **subscriber)
+{
+    struct td_client *client = callback_client(callback);
+    struct problem why = {""};
+    struct td_subscriber *s;
+
+    client_begin(client);
+    *subscriber = NULL;
+    if (!options->on_delivery)
+        return client_fail(client, TD_INVALID, "on_delivery is missing");
+    if (websub_check_url(slice_of(topic_url), "the topic's URL", &why))
+        return client_fail(client, TD_INVALID, "%s", why.text);
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return client_fail(client, TD_MEMORY, "no memory");
+    s->callback = callback;
+    s->client = client;
+    s->options = *options;
+    if (s->options.max_bytes == 0)
+        s->options.max_bytes = DELIVERY_MAX;
+    s->pause_ms = PAUSE_FIRST;
+    s->topic_url = strdup(topic_url);
+    s->deliveries = deliveries_new(client->loop, options);
+    s->timer = timer_new(client->loop, on_timer, s);
+    if (!s->topic_url || !s->deliveries || !s->timer) {
+        td_subscriber_close(s);
+        return client_fail(client, TD_MEMORY, "no memory");
+    }
+    enter(s, STATE_PAUSING);
+    timer_start(s->timer, 0);
+    *subscriber = s;
+    return TD_OK;
+}
+
+enum td_status
+td_subscriber_open(struct td_callback *callback, const char *topic_url,
+                   const struct td_subscriber_options *options,
+                   struct td_subscriber **subscriber)
+{
+    enum td_status rc =
+        subscriber_new(callback, topic_url, options, subscriber);
+    struct td_subscriber *s = *subscriber;
+
+    if (rc)
+        return rc;
+    s->running = (struct running){.close = close_it, .owner = s};
+    client_runs(s->client, &s->running);
+    return TD_OK;
+}
+
+void
+td_subscriber_counts(const struct td_subscriber *subscriber,
+                     struct td_subscriber_counts *counts)
+{
+    *counts = *deliveries_counts(subscriber->deliveries);
+}
+
+void
+td_subscriber_end(struct td_subscriber *s)
+{
+    struct lease *current = s->current;
+    struct lease *next = s->next;
+
+    if (s->state == STATE_ENDING || s->state == STATE_OVER)
+        return;
+    s->current = s->next = NULL;
+    enter(s, STATE_ENDING);
+    if (next && lease_is_active(next))
+        let_go(s, next, true);
+    else
+        lease_free(next); /* if the hub verifies it now, it hears 404 */
+    if (current)
+        let_go(s, current, true);
+    if (!is_leaving(s))
+        timer_start(s->timer, 0);
+}
+
+void
+td_subscriber_close(struct td_subscriber *s)
+{
+    if (!s)
+        return;
+    if (s->is_freed)
+        *s->is_freed = true;
+    client_leaves(s->client, &s->running);
+    topic_search_free(s->search);
+    lease_free(s->current);
+    lease_free(s->next);
+    for (size_t i = 0; i < LEAVING_MAX; i++)
+        lease_free(s->leaving[i]);
+    deliveries_free(s->deliveries);
+    timer_free(s->timer);
+    free(s->topic_url);
+    free(s->moved_from);
+    free(s->moved_to);
+    free(s->hub);
+    free(s);
+}

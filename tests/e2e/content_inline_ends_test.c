@@ -1,0 +1,268 @@
+/*
+ * content_inline_ends_test.c - changes are posted together with the bytes of
+ * their resources: many bytes, and posts that break off, or that something else
+ * happens to meanwhile.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/inlined.h"
+#include "tests/support/refusal.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/wire.h"
+
+#define JSON   "application/json"
+#define NDJSON "application/x-ndjson"
+#define A      "http://example.com/a"
+#define B      "http://example.com/b"
+
+/* Held of it in memory are two blocks; 20 MB of all were measured. */
+#if IS_SANITIZED
+#define LARGE ((size_t)20 << 20)
+#else
+#define LARGE ((size_t)100 << 20)
+#endif
+#define LARGE_KIB ((size_t)60 * 1024)
+
+/* Bitstreams of a post: more than a block of it. */
+#define MANY 1000
+
+/* Size */
+
+static void
+a_large_content_takes_bounded_memory(void **state)
+{
+    struct inlined *s = *state;
+    struct multipart_body m;
+    char *large = malloc(LARGE);
+    uint32_t random = 1;
+
+    assert_non_null(large);
+    for (size_t i = 0; i < LARGE; i++) {
+        random = random * 1664525 + 1013904223;
+        large[i] = (char)(random >> 24);
+    }
+    multipart_body_open(&m, JSON, ENTRY(A, "created"));
+    multipart_body_add(&m, A, NULL, (struct slice){large, LARGE});
+    inlined_send_with(s, &m, NULL);
+    inlined_assert_posted(s, 1, 1);
+    print_message("%zu bytes: %zu KiB\n", LARGE, broker_rss_kib(&s->broker));
+    if (!IS_SANITIZED)
+        assert_true(broker_rss_kib(&s->broker) < LARGE_KIB);
+    inlined_assert_kept(s, (struct slice){large, LARGE});
+    inlined_assert_state(s, 1, 1);
+    free(large);
+}
+
+/* Ends */
+
+/* Begins a post, and returns when some of a content is on the disk. */
+static struct wire *
+begin_post(struct inlined *s, const struct multipart_body *m,
+           const char *header)
+{
+    struct wire *w = wire_connect("127.0.0.1", s->broker.port);
+
+    assert_non_null(w);
+    assert_true(wire_send_format(w,
+                                 "POST " DEMO_CHANGES " HTTP/1.1\r\n"
+                                 "Host: 127.0.0.1:%u\r\n"
+                                 "Content-Type: " MULTIPART_TYPE "\r\n"
+                                 "%sContent-Length: %zu\r\n\r\n",
+                                 s->broker.port, header, m->bytes.size));
+    assert_true(wire_send(w, m->bytes.data, m->bytes.size - 100));
+    while (inlined_n_arriving(s) == 0)
+        ;
+    return w;
+}
+
+/* More than a block: it is written while the rest is awaited. */
+static void
+make_long(struct multipart_body *m)
+{
+    static char bytes[2000000];
+
+    memset(bytes, 'x', sizeof(bytes));
+    multipart_body_open(m, JSON,
+                        "[" ENTRY(A, "created") "," ENTRY(B, "created") "]");
+    multipart_body_add(m, A, NULL, SLICE("hello\n"));
+    multipart_body_add(m, B, NULL, (struct slice){bytes, sizeof(bytes)});
+    multipart_body_close(m);
+}
+
+static void
+a_connection_that_breaks_leaves_nothing(void **state)
+{
+    struct inlined *s = *state;
+    struct multipart_body m;
+    struct wire *w;
+
+    make_long(&m);
+    w = begin_post(s, &m, "");
+    wire_abort(w);
+    while (inlined_n_arriving(s) > 0)
+        ;
+
+    inlined_assert_state(s, 0, 0);
+    inlined_post_as(s, DEMO_CHANGES, MULTIPART_TYPE, NULL, buf_slice(&m.bytes));
+    inlined_assert_posted(s, 1, 2);
+    inlined_assert_state(s, 2, 2);
+    multipart_body_free(&m);
+}
+
+/* Nobody is told. There is much to be placed, so that the connection breaks
+ * while that is done. */
+static void
+what_has_arrived_whole_is_kept_without_a_connection(void **state)
+{
+    struct inlined *s = *state;
+    struct multipart_body m;
+    struct buf changes;
+    struct wire *w;
+
+    buf_init(&changes, SIZE_MAX);
+    for (unsigned i = 0; i < MANY; i++)
+        buf_add_format(&changes,
+                       "{\"loc\":\"http://example.com/%u\","
+                       "\"change\":\"created\"}\n",
+                       i);
+    buf_add(&changes, "", 1); /* terminated */
+    multipart_body_open(&m, NDJSON, changes.data);
+    for (unsigned i = 0; i < MANY; i++) {
+        char loc[40], bytes[1000];
+
+        snprintf(loc, sizeof(loc), "http://example.com/%u", i);
+        snprintf(bytes, sizeof(bytes), "%0999u", i);
+        multipart_body_add(&m, loc, NULL, slice_of(bytes));
+    }
+    multipart_body_close(&m);
+    w = begin_post(s, &m, "");
+    assert_true(wire_send(w, m.bytes.data + m.bytes.size - 100, 100));
+    while (inlined_n_kept(s) == 0)
+        ;
+    wire_abort(w);
+    while (inlined_last(s) == 0)
+        ;
+
+    inlined_assert_state(s, MANY, MANY);
+    multipart_body_free(&m);
+    buf_fini(&changes);
+}
+
+/* */
+static void
+a_crash_leaves_nothing_half_kept(void **state)
+{
+    struct inlined *s = *state;
+    struct multipart_body m;
+    struct wire *w;
+
+    make_long(&m);
+    w = begin_post(s, &m, "");
+    broker_kill9(&s->broker);
+    wire_close(w);
+    assert_int_not_equal(inlined_n_arriving(s), 0);
+    broker_restart(&s->broker);
+
+    inlined_assert_state(s, 0, 0);
+    inlined_post_as(s, DEMO_CHANGES, MULTIPART_TYPE, NULL, buf_slice(&m.bytes));
+    inlined_assert_posted(s, 1, 2);
+    broker_kill9(&s->broker);
+    broker_restart(&s->broker);
+    inlined_assert_state(s, 2, 2);
+    inlined_assert_kept(s, SLICE("hello\n"));
+    multipart_body_free(&m);
+}
+
+static void
+a_broker_that_ends_meanwhile_leaves_nothing(void **state)
+{
+    struct inlined *s = *state;
+    struct multipart_body m;
+    struct wire *w;
+
+    make_long(&m);
+    w = begin_post(s, &m, "");
+    broker_stop(&s->broker);
+    wire_close(w);
+    assert_int_equal(inlined_n_arriving(s), 0);
+    assert_int_equal(inlined_n_kept(s), 0);
+    broker_restart(&s->broker);
+    inlined_assert_state(s, 0, 0);
+    multipart_body_free(&m);
+}
+
+/* A repeat is not kept waiting for the end of the first one. */
+static void
+a_repeat_that_comes_meanwhile_is_told_to_come_again(void **state)
+{
+    struct inlined *s = *state;
+    struct multipart_body m, again;
+    struct wire_answer a;
+    struct wire *w;
+
+    make_long(&m);
+    w = begin_post(s, &m, "Idempotency-Key: one\r\n");
+    multipart_body_open(&again, JSON, ENTRY(A, "created"));
+    multipart_body_add(&again, A, NULL, SLICE("hello\n"));
+    inlined_send_with(s, &again, "Idempotency-Key: one");
+    assert_refused(&s->http, 409, "is at work");
+    assert_string_equal(http_header(&s->http, "Retry-After"), "1");
+
+    assert_true(wire_send(w, m.bytes.data + m.bytes.size - 100, 100));
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.status, 200);
+    inlined_post_as(s, DEMO_CHANGES, MULTIPART_TYPE, "Idempotency-Key: one",
+                    buf_slice(&m.bytes));
+    inlined_assert_posted(s, 1, 2);
+    inlined_assert_state(s, 2, 2);
+    wire_close(w);
+    multipart_body_free(&m);
+}
+
+static void
+a_set_that_is_removed_meanwhile_keeps_nothing(void **state)
+{
+    struct inlined *s = *state;
+    struct multipart_body m;
+    struct wire_answer a;
+    struct wire *w;
+
+    make_long(&m);
+    w = begin_post(s, &m, "");
+    assert_int_equal(http_ask(&s->http, "DELETE", "/sets/demo", NULL), 204);
+    assert_true(wire_send(w, m.bytes.data + m.bytes.size - 100, 100));
+    assert_true(wire_answer(w, &a, false));
+
+    assert_wire_refused(&a, 410, "");
+    assert_int_equal(http_get(&s->http, "/sets/demo"), 410);
+    assert_int_equal(inlined_n_arriving(s), 0);
+    wire_close(w);
+    multipart_body_free(&m);
+}
+
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, inlined_open, inlined_close)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_large_content_takes_bounded_memory),
+        TEST(a_connection_that_breaks_leaves_nothing),
+        TEST(what_has_arrived_whole_is_kept_without_a_connection),
+        TEST(a_crash_leaves_nothing_half_kept),
+        TEST(a_broker_that_ends_meanwhile_leaves_nothing),
+        TEST(a_repeat_that_comes_meanwhile_is_told_to_come_again),
+        TEST(a_set_that_is_removed_meanwhile_keeps_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

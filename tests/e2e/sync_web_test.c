@@ -1,0 +1,234 @@
+/*
+ * sync_web_test.c - `tidings sync` and the web that resources are on: other
+ * places, proxies, limits, what breaks, what is hostile.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <openssl/evp.h>
+
+#include "tests/support/mirrored.h"
+
+#define assert_sync(m, expected, ...)                                          \
+    do {                                                                       \
+        int status_ = mirrored_sync((m), __VA_ARGS__);                         \
+        if (status_ != (expected))                                             \
+            fail_msg("it ended with %d: %s%s", status_, (m)->command.out_text, \
+                     (m)->command.err_text);                                   \
+    } while (0)
+
+static void
+add_digest(struct buf *to, struct slice bytes)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    assert_true(
+        EVP_Digest(bytes.data, bytes.size, digest, &size, EVP_sha256(), NULL));
+    buf_add_hex(to, digest, size);
+}
+
+/* Posts a resource with `bytes`, wherever that is; `more`: members of the
+ * entry, with a comma before. */
+static void
+post_resource(struct mirrored *m, const char *loc, struct slice bytes,
+              const char *more)
+{
+    buf_add_format(&m->post,
+                   "[{\"loc\":\"%s\",\"change\":\"created\",\"length\":%zu,"
+                   "\"hash\":{\"sha-256\":\"",
+                   loc, bytes.size);
+    add_digest(&m->post, bytes);
+    buf_add_format(&m->post, "\"}%s}", more);
+    mirrored_post(m);
+}
+
+/* R-240, R-019: in the order of pri, not in theirs; and the file is at the path
+ * of `loc`. */
+static void
+takes_a_duplicate_by_pri_where_loc_fails(void **state)
+{
+    struct mirrored *m = *state;
+    char links[600];
+    char file[400];
+
+    snprintf(links, sizeof(links),
+             ",\"links\":["
+             "{\"rel\":\"duplicate\",\"href\":\"%s/last\",\"pri\":3},"
+             "{\"rel\":\"alternate\",\"href\":\"%s/other\",\"pri\":1},"
+             "{\"rel\":\"duplicate\",\"href\":\"%s/first\",\"pri\":1},"
+             "{\"rel\":\"duplicate\",\"href\":\"%s/second\",\"pri\":2}]",
+             site_url(m->site), site_url(m->site), site_url(m->site),
+             site_url(m->site));
+    site_put(m->site, "/second", NULL, SLICE("right"));
+    site_put(m->site, "/last", NULL, SLICE("right"));
+    post_resource(m, site_link(m->site, "/a.txt"), SLICE("right"), links);
+
+    assert_sync(m, 0, NULL);
+    snprintf(file, sizeof(file), "%s", mirrored_place(m, "/a.txt"));
+    assert_true(mirrored_has(m, file, "right"));
+    assert_int_equal(site_count(m->site, "/a.txt"), 1);
+    assert_int_equal(site_count(m->site, "/first"), 1);
+    assert_int_equal(site_count(m->site, "/second"), 1);
+    assert_int_equal(site_count(m->site, "/last"), 0);
+    assert_int_equal(site_count(m->site, "/other"), 0);
+}
+
+/* As curl does: http_proxy for all but no_proxy. */
+static void
+uses_the_proxy_of_the_environment(void **state)
+{
+    struct mirrored *m = *state;
+
+    site_put(m->site, "http://files.invalid/a.txt", NULL, SLICE("by proxy"));
+    mirrored_change(m, "/b.txt", "not by proxy");
+    mirrored_post(m);
+    post_resource(m, "http://files.invalid/a.txt", SLICE("by proxy"), "");
+    setenv("http_proxy", site_url(m->site), 1);
+    setenv("no_proxy", "127.0.0.1", 1);
+
+    assert_sync(m, 0, NULL);
+    unsetenv("http_proxy");
+    unsetenv("no_proxy");
+    assert_true(mirrored_has(m, "files.invalid:80/a.txt", "by proxy"));
+    assert_int_equal(site_count(m->site, "http://files.invalid/a.txt"), 1);
+    assert_true(mirrored_has(m, mirrored_place(m, "/b.txt"), "not by proxy"));
+    assert_int_equal(site_count(m->site, NULL), 2);
+}
+
+/* A resource of another host, which is there when this returns: what the client
+ * wanted to ask for before is asked for. */
+static void
+await_another(struct mirrored *m, struct site *other, const char *path)
+{
+    site_put(other, path, NULL, SLICE("other"));
+    post_resource(m, site_link(other, path), SLICE("other"), "");
+    mirrored_await(m, "written", path);
+}
+
+/* How many of its files a site is asked for that answers none of them. */
+static unsigned
+asked_at_once(struct mirrored *m, const char *per_host)
+{
+    const char *const argv[] = {
+        BIN_DIR "/tidings", "sync",       m->set_url, m->dir,
+        "--json",           "--per-host", per_host,   NULL};
+    struct site *other = site_new();
+    char path[32];
+    unsigned n;
+
+    for (unsigned i = 0; i < 12; i++) {
+        snprintf(path, sizeof(path), "/r/%u.txt", i);
+        mirrored_change(m, path, "text");
+    }
+    mirrored_post(m);
+    site_hold(m->site, NULL);
+    command_start(&m->command, argv);
+    site_await(m->site, NULL, 1);
+    await_another(m, other, "/1.txt");
+    await_another(m, other, "/2.txt");
+    n = site_count(m->site, NULL);
+    site_release(m->site, NULL);
+    mirrored_await(m, "caught-up", "");
+    site_free(other);
+    return n;
+}
+
+/* --per-host */
+static void
+asks_a_host_for_so_many_at_a_time(void **state)
+{
+    struct mirrored *m = *state;
+
+    assert_int_equal(asked_at_once(m, "2"), 2);
+    assert_int_equal(site_max_parallel(m->site), 2);
+}
+
+/* What came before the kill is not asked for again: Range, If-Range. */
+static void
+resumes_a_file_that_it_was_killed_over(void **state)
+{
+    enum { PART = 2 * 1024 * 1024, WHOLE = 6 * PART };
+    struct mirrored *m = *state;
+    struct slice whole = {malloc(WHOLE), WHOLE};
+    const char *range;
+    char file[400];
+    unsigned n;
+
+    assert_non_null(whole.data);
+    for (size_t i = 0; i < WHOLE; i++)
+        ((char *)whole.data)[i] = (char)(i * 7 + (i >> 10));
+    site_put(m->site, "/large.bin", NULL, whole);
+    site_cuts(m->site, "/large.bin", PART, 0);
+    post_resource(m, site_link(m->site, "/large.bin"), whole, "");
+    mirrored_start(m);
+    mirrored_await(m, "failed", "/large.bin");
+    assert_int_equal(kill(m->command.pid, SIGKILL), 0);
+    command_end(&m->command);
+    m->command.pid = 0;
+
+    n = site_count(m->site, "/large.bin");
+    site_cut(m->site, "/large.bin", WHOLE);
+    assert_sync(m, 0, NULL);
+    assert_int_equal(site_count(m->site, "/large.bin"), n + 1);
+    range = site_header(m->site, "/large.bin", n, "Range");
+    assert_non_null(range);
+    assert_int_equal(strncmp(range, "bytes=", 6), 0);
+    assert_true(strtoul(range + 6, NULL, 10) >= PART);
+    assert_non_null(site_header(m->site, "/large.bin", n, "If-Range"));
+    assert_int_equal(site_answered(m->site, "/large.bin", n), 206);
+    snprintf(file, sizeof(file), "%s", mirrored_file(m, "/large.bin"));
+    assert_int_equal(access(file, F_OK), 0);
+    assert_int_equal(mirrored_audit(m, NULL), 0); /* its digest is right */
+    free((char *)whole.data);
+}
+
+/* Redirects lead from web to web: to no file, and no header goes along. */
+static void
+is_not_led_out_of_the_web(void **state)
+{
+    struct mirrored *m = *state;
+    struct site *other = site_new();
+    char lines[300];
+
+    mirrored_change(m, "/a.txt", "a");
+    mirrored_change(m, "/b.txt", "b");
+    mirrored_post(m);
+    snprintf(lines, sizeof(lines), "Location: %s", site_link(other, "/b.txt"));
+    site_status(m->site, "/b.txt", 302, lines, 0);
+    site_put(other, "/b.txt", NULL, SLICE("b"));
+    snprintf(lines, sizeof(lines), "Location: file://%s/secret", m->home.path);
+    site_status(m->site, "/a.txt", 302, lines, 0);
+    mirrored_write(m, "../secret", "a");
+
+    assert_sync(m, 1, "--header", "X-Key: secret", NULL);
+    assert_true(mirrored_has(m, mirrored_place(m, "/a.txt"), NULL));
+    assert_true(mirrored_has(m, mirrored_place(m, "/b.txt"), "b"));
+    assert_null(site_header(other, "/b.txt", 0, "X-Key"));
+    site_free(other);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(takes_a_duplicate_by_pri_where_loc_fails),
+        TEST(uses_the_proxy_of_the_environment),
+        TEST(asks_a_host_for_so_many_at_a_time),
+        TEST(resumes_a_file_that_it_was_killed_over),
+        TEST(is_not_led_out_of_the_web),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+/*
+ * transports_test.c - a set followed by each way that changes can come: the
+ * library, the real broker.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/support/broker.h"
+
+/* Each is posted when the one before it was heard. */
+#define POSTS 6
+
+/* With this one the broker ends and begins again. */
+#define RESTART 3
+
+struct followed {
+    struct broker *broker;
+    struct td_client *follows, *posts;
+    char url[128];
+    char seen[256];
+    unsigned n_posted;
+};
+
+static void
+post(struct followed *f)
+{
+    char body[128];
+    int size = snprintf(body, sizeof(body),
+                        "{\"loc\":\"http://example.com/%u\","
+                        "\"change\":\"created\"}",
+                        ++f->n_posted);
+
+    assert_int_equal(td_publish(f->posts, f->url, "application/json", body,
+                                (size_t)size, NULL, NULL),
+                     TD_OK);
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct followed *f = user;
+
+    for (size_t i = 0; i < message->n_changes; i++) {
+        size_t used = strlen(f->seen);
+
+        snprintf(f->seen + used, sizeof(f->seen) - used, "%llu ",
+                 (unsigned long long)message->changes[i].seq);
+    }
+    if (!message->n_changes || message->last < f->n_posted)
+        return 0;
+    if (f->n_posted == RESTART) {
+        broker_stop(f->broker);
+        broker_restart(f->broker);
+    }
+    if (f->n_posted < POSTS)
+        post(f);
+    return message->last == POSTS;
+}
+
+static void
+follow_by(struct broker *broker, unsigned transport, enum td_form form)
+{
+    struct followed f = {.broker = broker};
+    const struct td_follow_options options = {
+        .after = "0", .form = form, .transports = transport};
+
+    snprintf(f.url, sizeof(f.url), "%s/sets/news", broker->url);
+    f.follows = td_open();
+    f.posts = td_open();
+    assert_non_null(f.follows);
+    assert_non_null(f.posts);
+    post(&f);
+
+    assert_int_equal(td_follow(f.follows, f.url, &options, on_message, &f),
+                     TD_STOPPED);
+
+    assert_string_equal(f.seen, "1 2 3 4 5 6 ");
+    td_close(f.follows);
+    td_close(f.posts);
+}
+
+/* as they happen, across a restart, each once. */
+static void
+changes_come_by_websocket(void **state)
+{
+    follow_by(broker_of(state), TD_WEBSOCKET, TD_JSON);
+}
+
+static void
+changes_come_by_websocket_in_xml(void **state)
+{
+    follow_by(broker_of(state), TD_WEBSOCKET, TD_XML);
+}
+
+static void
+changes_come_by_events(void **state)
+{
+    follow_by(broker_of(state), TD_EVENTS, TD_JSON);
+}
+
+static void
+changes_come_by_long_polls(void **state)
+{
+    follow_by(broker_of(state), TD_LONG_POLL, TD_JSON);
+}
+
+static void
+changes_come_by_long_polls_in_xml(void **state)
+{
+    follow_by(broker_of(state), TD_LONG_POLL, TD_XML);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, broker_setup, broker_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(changes_come_by_websocket),
+        TEST(changes_come_by_websocket_in_xml),
+        TEST(changes_come_by_events),
+        TEST(changes_come_by_long_polls),
+        TEST(changes_come_by_long_polls_in_xml),
+    };
+
+    return cmocka_run_group_tests_name("transports", tests, NULL, NULL);
+}

@@ -1,0 +1,585 @@
+/*
+ * websub_subscriber_test.c - libtidings as a subscriber of the real broker's
+ * hub: what happens arrives at a callback, and what does not is pulled.
+ *
+ * The loop turns in the test itself, between what it asks the broker for.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/support/broker.h"
+#include "tests/support/command.h"
+#include "tests/support/cutter.h"
+#include "tests/support/http.h"
+#include "tests/support/hub.h"
+#include "tests/support/patience.h"
+#include "tests/support/source.h"
+
+#define SET "news"
+
+struct stage {
+    struct broker broker;
+    struct http http;
+    char url[200]; /* of the set */
+    unsigned n_posted;
+
+    struct cutter *cutter; /* before the callback; NULL: none */
+    struct td_client *client;
+    struct td_callback *callback;
+    struct td_follower *follower;
+    struct td_subscriber *subscriber;
+
+    /* What the follower was told */
+    uint64_t last; /* seq; each is one more than the one before */
+    int n_heartbeats;
+    char position[TD_POSITION_SIZE];
+    bool is_filtered; /* what it is told is only counted */
+    unsigned n_filtered;
+    uint64_t closes_after; /* seq: closed by the callback */
+    bool has_ended;
+    enum td_status rc;
+    char why[400];
+
+    /* and the subscriber */
+    int n_active, n_ended, n_deliveries;
+    uint64_t delivered; /* td:last of the last body */
+};
+
+static struct stage *
+begin(void **state, const char *const *options)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    *state = s;
+    broker_open(&s->broker, "--hub-retry-first", "0.05", "--hub-retry-max",
+                "0.2", "--hub-lease-min", "1", options[0], options[1],
+                options[2], options[3], NULL);
+    http_open(&s->http, s->broker.url);
+    snprintf(s->url, sizeof(s->url), "%s/sets/" SET, s->broker.url);
+    assert_int_equal(http_request(&s->http, "PUT", "/sets/" SET, NULL,
+                                  (struct slice){NULL, 0}) /
+                         100,
+                     2);
+    s->client = td_open();
+    assert_non_null(s->client);
+    assert_int_equal(
+        td_callback_open(s->client, "127.0.0.1:0", NULL, &s->callback), TD_OK);
+    return s;
+}
+
+#define BEGIN(state, ...) begin((state), (const char *const[5]){__VA_ARGS__})
+
+static int
+end(void **state)
+{
+    struct stage *s = *state;
+
+    td_follower_close(s->follower);
+    td_subscriber_close(s->subscriber);
+    td_callback_close(s->callback);
+    td_close(s->client);
+    cutter_free(s->cutter);
+    http_close(&s->http);
+    if (s->broker.pid)
+        broker_stop(&s->broker);
+    broker_close(&s->broker);
+    free(s);
+    return 0;
+}
+
+/* One turn of the loop, of a few milliseconds at most. */
+static void
+turn(struct stage *s, struct patience *p)
+{
+    struct pollfd fd = {.fd = td_fd(s->client), .events = POLLIN};
+    int ms = td_timeout_ms(s->client);
+
+    if (poll(&fd, 1, ms < 0 || ms > 5 ? 5 : ms) >= 0)
+        assert_int_equal(td_service(s->client), TD_OK);
+    patience_look(p);
+}
+
+#define TURN_UNTIL(s, what)                          \
+    do {                                             \
+        struct patience patience_ = {.with = #what}; \
+                                                     \
+        while (!(what))                              \
+            turn((s), &patience_);                   \
+    } while (0)
+
+static uint64_t
+post(struct stage *s, unsigned n)
+{
+    uint64_t last = source_post(&s->http, SET, s->n_posted, n, 0).last;
+
+    s->n_posted += n;
+    return last;
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct stage *s = user;
+
+    assert_int_equal(message->kind, TD_CHANGES);
+    assert_true(!s->position[0] || message->after == s->last);
+    if (s->is_filtered)
+        s->n_filtered += (unsigned)message->n_changes;
+    for (size_t i = 0; i < message->n_changes && !s->is_filtered; i++) {
+        char loc[100];
+
+        assert_int_equal(message->changes[i].seq, ++s->last);
+        snprintf(loc, sizeof(loc), "http://example.com/r/%u",
+                 (unsigned)s->last - 1);
+        assert_string_equal(message->changes[i].loc, loc);
+    }
+    s->last = message->last;
+    s->n_heartbeats += message->n_changes == 0;
+    snprintf(s->position, sizeof(s->position), "%s", message->position);
+    if (s->closes_after && s->last >= s->closes_after) {
+        td_follower_close(s->follower);
+        s->follower = NULL;
+    }
+    return 0;
+}
+
+static void
+on_end(enum td_status rc, const char *why, void *user)
+{
+    struct stage *s = user;
+
+    s->has_ended = true;
+    s->rc = rc;
+    snprintf(s->why, sizeof(s->why), "%s", why);
+}
+
+static void
+follow(struct stage *s, const char *after, enum td_form form,
+       const struct td_filter *filter)
+{
+    const struct td_follow_options options = {
+        .after = after,
+        .form = form,
+        .filters = filter,
+        .n_filters = filter != NULL,
+        .on_end = on_end,
+    };
+
+    assert_int_equal(td_callback_follow(s->callback, s->url, &options,
+                                        on_message, s, &s->follower),
+                     TD_OK);
+}
+
+/* Has the hub a subscription that is active? */
+static bool
+is_active(struct stage *s)
+{
+    http_get(&s->http, "/sets/" SET "/subscriptions");
+    return memmem(s->http.body.data, s->http.body.size, "\"active\"", 8);
+}
+
+/* Until all is handed over that there is, and the hub pushes what comes. */
+static void
+join(struct stage *s, uint64_t last)
+{
+    TURN_UNTIL(s, s->last == last && s->n_heartbeats > 0 && is_active(s));
+    TURN_UNTIL(s, td_timeout_ms(s->client) > 1000); /* nothing is under way */
+}
+
+/* W-147: what happened before is pulled, what happens
+ * later is pushed; a look at the lists is due in ten minutes only. */
+static void
+each_change_arrives_once_in_order(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+    int heartbeats;
+
+    post(s, 3);
+    follow(s, "0", TD_XML, NULL);
+    join(s, 3);
+    heartbeats = s->n_heartbeats;
+    for (unsigned i = 1; i <= 20; i++) {
+        uint64_t last = post(s, i);
+
+        TURN_UNTIL(s, s->last == last);
+    }
+    /* Each was handed over as it was delivered: nothing was asked for. */
+    assert_int_equal(s->n_heartbeats, heartbeats);
+    assert_false(s->has_ended);
+}
+
+/* W-147: where a delivery cannot be used as it is, it says that there is more.
+ */
+static void
+json_and_filters_are_pulled_when_a_delivery_comes(void **state)
+{
+    const struct td_filter filter = {"prefix", "http://example.com/r/1"};
+    struct stage *s = BEGIN(state, NULL);
+    char position[TD_POSITION_SIZE];
+    uint64_t last;
+
+    follow(s, NULL, TD_JSON, NULL);
+    join(s, 0);
+    last = post(s, 2);
+    TURN_UNTIL(s, s->last == last);
+    td_follower_close(s->follower);
+    s->n_heartbeats = 0;
+
+    strcpy(position, s->position);
+    follow(s, position, TD_XML, &filter);
+    join(s, last);
+    s->is_filtered = true;
+    last = post(s, 12);
+    TURN_UNTIL(s, s->last == last);
+    assert_int_equal(s->n_filtered, 4); /* r/10 to r/13 */
+}
+
+/* A port that is free, or was just now. */
+static unsigned
+free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* R-309, W-147: nobody reaches the callback, and the hub gives a delivery up;
+ * what it had is pulled when the next one comes. */
+static void
+a_hole_is_filled_by_pull(void **state)
+{
+    struct stage *s =
+        BEGIN(state, "--hub-give-up", "0.3", "--hub-timeout", "0.3");
+    struct patience p = {.with = "the hub to give up"};
+    unsigned port = free_port();
+    char listen[40];
+    uint64_t last;
+
+    s->cutter = cutter_new(port);
+    td_callback_close(s->callback);
+    snprintf(listen, sizeof(listen), "127.0.0.1:%u", port);
+    assert_int_equal(td_callback_open(s->client, listen, cutter_url(s->cutter),
+                                      &s->callback),
+                     TD_OK);
+    post(s, 1);
+    follow(s, "0", TD_XML, NULL);
+    join(s, 1);
+
+    cutter_refuse(s->cutter, true);
+    cutter_end_all(s->cutter, CUTTER_RESET);
+    post(s, 5);
+    for (;;) {
+        http_get(&s->http, "/sets/" SET "/subscriptions");
+        if (!memmem(s->http.body.data, s->http.body.size, "\"skipped\":0", 11))
+            break;
+        patience_step(&p);
+    }
+    cutter_refuse(s->cutter, false);
+    assert_int_equal(s->last, 1);
+    last = post(s, 1);
+    TURN_UNTIL(s, s->last == last);
+}
+
+/* W-074 seen from here: the broker dies in the middle, and comes back with what
+ * it had; everything arrives once. */
+static void
+the_broker_may_be_killed(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+
+    follow(s, "0", TD_XML, NULL);
+    join(s, 0);
+    for (int i = 0; i < 3; i++) {
+        uint64_t last = post(s, 7);
+
+        broker_kill9(&s->broker);
+        broker_restart(&s->broker);
+        TURN_UNTIL(s, s->last == last);
+        last = post(s, 2);
+        TURN_UNTIL(s, s->last == last);
+    }
+    assert_false(s->has_ended);
+}
+
+/* W-061 seen from here: who goes says so. */
+static void
+a_follower_that_is_closed_unsubscribes(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+
+    follow(s, "0", TD_XML, NULL);
+    join(s, 0);
+    assert_int_equal(hub_count(&s->http, SET), 1);
+    td_follower_close(s->follower);
+    s->follower = NULL;
+    assert_int_equal(td_callback_settle(s->callback, 60000), TD_OK);
+    TURN_UNTIL(s, !is_active(s)); /* it has our answer */
+}
+
+/* Also from its own callback. */
+static void
+a_follower_may_be_closed_by_its_callback(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+    uint64_t last;
+
+    follow(s, "0", TD_XML, NULL);
+    join(s, 0);
+    s->closes_after = 2;
+    last = post(s, 2);
+    TURN_UNTIL(s, !s->follower);
+    assert_int_equal(s->last, last);
+    assert_int_equal(td_callback_settle(s->callback, 60000), TD_OK);
+    TURN_UNTIL(s, !is_active(s)); /* it has our answer */
+}
+
+/* The set is removed: there is nothing to follow any more, and a reason. */
+static void
+a_set_that_is_removed_ends_it(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+
+    follow(s, "0", TD_XML, NULL);
+    join(s, 0);
+    assert_int_equal(http_request(&s->http, "DELETE", "/sets/" SET, NULL,
+                                  (struct slice){NULL, 0}) /
+                         100,
+                     2);
+    TURN_UNTIL(s, s->has_ended);
+    assert_true(s->rc == TD_REFUSED || s->rc == TD_GONE);
+    assert_true(s->why[0]);
+}
+
+static void
+what_is_no_source_of_notifications_is_refused(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+
+    strcat(s->url, "-not-there");
+    follow(s, "0", TD_XML, NULL);
+    TURN_UNTIL(s, s->has_ended);
+    assert_int_equal(s->rc, TD_REFUSED);
+}
+
+/* td_subscriber */
+
+static uint64_t
+number_in(const struct td_delivery *delivery, const char *name)
+{
+    const char *at = memmem(delivery->body, delivery->size, name, strlen(name));
+
+    assert_non_null(at);
+    return strtoull(at + strlen(name), NULL, 10);
+}
+
+static void
+on_delivery(const struct td_delivery *delivery, void *user)
+{
+    struct stage *s = user;
+    uint64_t after = number_in(delivery, "td:after=\"");
+    uint64_t last = number_in(delivery, "td:last=\"");
+
+    assert_string_equal(delivery->type, "application/xml");
+    assert_true(delivery->id[0]);
+    assert_true(after <= s->delivered || s->delivered == 0);
+    if (last > s->delivered)
+        s->delivered = last;
+    s->n_deliveries++;
+}
+
+static void
+on_state(enum td_subscription_state state, const char *detail, void *user)
+{
+    struct stage *s = user;
+
+    (void)detail;
+    s->n_active += state == TD_ACTIVE;
+    s->n_ended += state == TD_ENDED;
+}
+
+static void
+subscribe(struct stage *s, unsigned lease_s, int has_no_secret)
+{
+    const struct td_subscriber_options options = {
+        .lease_s = lease_s,
+        .has_no_secret = has_no_secret,
+        .on_delivery = on_delivery,
+        .on_state = on_state,
+        .user = s,
+    };
+    struct hub_url topic = hub_topic(&s->http, SET);
+
+    assert_int_equal(
+        td_subscriber_open(s->callback, topic.text, &options, &s->subscriber),
+        TD_OK);
+    TURN_UNTIL(s, s->n_active > 0);
+}
+
+/* W-073, W-029: with leases of two seconds it stays subscribed, by a new
+ * callback each time, and the hub forgets the old ones. */
+static void
+a_subscription_is_renewed_before_it_ends(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+    uint64_t last = 0;
+
+    subscribe(s, 2, 0);
+    while (s->n_active < 4) {
+        last = post(s, 1);
+        TURN_UNTIL(s, s->delivered == last);
+    }
+    last = post(s, 1);
+    TURN_UNTIL(s, s->delivered == last);
+    TURN_UNTIL(s, hub_count(&s->http, SET) == 1);
+}
+
+/* W-104, W-106, W-107: the hub's signatures are right, of both kinds. */
+static void
+what_the_hub_signs_is_believed(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+    struct td_subscriber_counts counts;
+
+    subscribe(s, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        uint64_t last = post(s, 1);
+
+        TURN_UNTIL(s, s->delivered == last);
+    }
+    td_subscriber_counts(s->subscriber, &counts);
+    assert_int_equal(counts.delivered, s->n_deliveries);
+    assert_int_equal(counts.wrong + counts.unsigned_ + counts.unknown, 0);
+}
+
+/* W-102 seen from here. */
+static void
+without_a_secret_nothing_is_signed(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+    uint64_t last;
+
+    subscribe(s, 0, 1);
+    last = post(s, 1);
+    TURN_UNTIL(s, s->delivered == last);
+}
+
+/* W-060, W-061 */
+static void
+an_unsubscription_is_verified(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+
+    subscribe(s, 0, 0);
+    td_subscriber_end(s->subscriber);
+    TURN_UNTIL(s, s->n_ended == 1);
+    TURN_UNTIL(s, !is_active(s));
+    post(s, 1);
+    assert_int_equal(td_run(s->client), TD_OK); /* nothing runs any more */
+    assert_int_equal(s->n_deliveries, 0);
+}
+
+/* The command line */
+
+/* A line for each change, as the hub tells it; who is interrupted unsubscribes.
+ */
+static void
+the_command_follows_at_a_callback(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+    const char *const argv[] = {
+        BIN_DIR "/tidings",  "follow",      s->url, "--from-start",
+        "--callback-listen", "127.0.0.1:0", NULL};
+    struct patience p = {.with = "the subscription"};
+    struct command command;
+    char end[40];
+
+    post(s, 1);
+    command_start(&command, argv);
+    for (unsigned i = 0; i < 20; i++) {
+        const char *line = command_line(&command);
+
+        snprintf(end, sizeof(end), " http://example.com/r/%u", i);
+        assert_non_null(strstr(line, end));
+        while (!is_active(s))
+            patience_step(&p);
+        post(s, 1);
+    }
+    kill(command.pid, SIGTERM);
+    assert_int_equal(command_end(&command), 0);
+    assert_string_equal(command.err_text, "");
+    while (is_active(s))
+        patience_step(&p);
+}
+
+static void
+the_command_says_what_is_wrong(void **state)
+{
+    struct stage *s = BEGIN(state, NULL);
+    const char *const where[] = {BIN_DIR "/tidings",  "follow",  s->url,
+                                 "--callback-listen", "nowhere", NULL};
+    const char *const alone[] = {
+        BIN_DIR "/tidings",  "follow", s->url, "--callback-url",
+        "http://a.example/", NULL};
+    char missing[250];
+    const char *const set[] = {BIN_DIR "/tidings",  "follow",      missing,
+                               "--callback-listen", "127.0.0.1:0", NULL};
+    struct command command;
+
+    command_start(&command, where);
+    assert_int_equal(command_end(&command), 2);
+    assert_non_null(strstr(command.err_text, "not HOST:PORT: \"nowhere\""));
+    command_start(&command, alone);
+    assert_int_equal(command_end(&command), 2);
+    snprintf(missing, sizeof(missing), "%s-not-there", s->url);
+    command_start(&command, set);
+    assert_int_equal(command_end(&command), 1);
+    assert_non_null(strstr(command.err_text, "404"));
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, end)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_change_arrives_once_in_order),
+        TEST(json_and_filters_are_pulled_when_a_delivery_comes),
+        TEST(a_hole_is_filled_by_pull),
+        TEST(the_broker_may_be_killed),
+        TEST(a_follower_that_is_closed_unsubscribes),
+        TEST(a_follower_may_be_closed_by_its_callback),
+        TEST(a_set_that_is_removed_ends_it),
+        TEST(what_is_no_source_of_notifications_is_refused),
+        TEST(a_subscription_is_renewed_before_it_ends),
+        TEST(what_the_hub_signs_is_believed),
+        TEST(without_a_secret_nothing_is_signed),
+        TEST(an_unsubscription_is_verified),
+        TEST(the_command_follows_at_a_callback),
+        TEST(the_command_says_what_is_wrong),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

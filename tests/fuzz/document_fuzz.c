@@ -1,0 +1,56 @@
+#include "client/source/document.h"
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/source/told.h"
+
+/* No more comes out than went in: a kilobyte of gzip makes a megabyte. */
+#define TEXT_MAX ((size_t)64 * 1024 * 1024)
+
+static enum status
+check_entry(const struct document_entry *entry,
+            const struct document_head *head, void *user)
+{
+    const struct change *change = &entry->change;
+
+    (void)user;
+    FUZZ_ASSERT(change->loc.size > 0 && change->loc.size <= TEXT_MAX);
+    FUZZ_ASSERT(head->n_entries > 0);
+    FUZZ_ASSERT(entry->n_links == change->n_links);
+    FUZZ_ASSERT(entry->n_links <= CHANGE_LINKS_MAX);
+    for (size_t i = 0; i < entry->n_links; i++)
+        FUZZ_ASSERT(entry->links[i].rel.size > 0 &&
+                    entry->links[i].href.size > 0);
+    if (entry->has_kind && change->kind == CHANGE_DELETED)
+        FUZZ_ASSERT(change->length == LENGTH_NONE && change->hash.size == 0);
+    return STATUS_OK;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct document_events events = {NULL, check_entry};
+    static const char base[] = "http://example.com/a/list.xml";
+    struct slice bytes = {(const char *)data, size};
+    struct document *d = document_new(base, &events, NULL);
+    struct told whole;
+    struct told pieces;
+    enum status rc;
+
+    FUZZ_ASSERT(d);
+    rc = document_feed(d, bytes, NULL);
+    if (!rc)
+        rc = document_end(d, NULL);
+    FUZZ_ASSERT(!rc || rc == STATUS_MALFORMED);
+    document_free(d);
+
+    FUZZ_ASSERT(told_read(&whole, base, bytes, SIZE_MAX) == rc);
+    FUZZ_ASSERT(told_read(&pieces, base, bytes, 1 + size % 61) == rc);
+    if (rc)
+        fuzz_check_problem(&whole.why);
+    else
+        FUZZ_ASSERT(
+            slice_equal(buf_slice(&whole.text), buf_slice(&pieces.text)));
+    told_fini(&whole);
+    told_fini(&pieces);
+    return 0;
+}

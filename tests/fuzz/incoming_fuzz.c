@@ -1,0 +1,125 @@
+#include "client/follow/incoming.h"
+
+#include <stdlib.h>
+
+#include "client/relay/entry.h"
+#include "proto/buf.h"
+#include "tests/fuzz/fuzz.h"
+
+static const struct relay_rules rules = {.source = "0123456789abcdef",
+                                         .target = "fedcba9876543210"};
+
+static enum status
+check_same(const struct change *change, void *user, struct problem *why)
+{
+    const struct td_change *told = user;
+
+    (void)why;
+    FUZZ_ASSERT(slice_is(change->loc, told->loc));
+    FUZZ_ASSERT(!strcmp(change_kind_name(change->kind), told->change));
+    return STATUS_OK;
+}
+
+/* Would a broker take it as a post, seqs and times of another log aside? */
+static bool
+is_taken(struct slice post, const struct td_change *told)
+{
+    struct reader *reader =
+        reader_new(format_of(SLICE("application/json")), READER_POST, 1,
+                   check_same, (void *)told);
+    bool is_taken;
+
+    FUZZ_ASSERT(reader);
+    reader_take_message(reader);
+    is_taken = !reader_feed(reader, post, NULL) && !reader_end(reader, NULL);
+    reader_free(reader);
+    return is_taken;
+}
+
+static enum relay_verdict
+relay(struct slice *post, const char *text, size_t size,
+      const struct relay_rules *how)
+{
+    char *body = NULL;
+    FILE *to = open_memstream(&body, &post->size);
+    enum relay_verdict verdict;
+
+    FUZZ_ASSERT(to);
+    verdict = relay_entry(to, "[", text, size, how);
+    if (verdict == RELAY_WRITTEN)
+        fputs("]\n", to);
+    FUZZ_ASSERT(!fclose(to));
+    post->data = body;
+    return verdict;
+}
+
+/* What one broker told and another one takes, it takes as well when it was
+ * relayed: the same change, in whose path is the log that it comes from. */
+static void
+check_relayed(const struct td_change *told)
+{
+    struct relay_rules back = {.source = rules.target, .target = rules.source};
+    struct slice post, again, rest, entry, none;
+    enum relay_verdict verdict =
+        relay(&post, told->text, told->text_size, &rules);
+
+    if (verdict == RELAY_WRITTEN) {
+        FUZZ_ASSERT(
+            is_taken(post, told) ||
+            !is_taken((struct slice){told->text, told->text_size}, told));
+        rest = post;
+        FUZZ_ASSERT(
+            relay_next(&rest.data, &rest.size, &entry.data, &entry.size));
+        FUZZ_ASSERT(
+            !relay_next(&rest.data, &rest.size, &none.data, &none.size));
+        FUZZ_ASSERT(
+            relay_is_same(entry.data, entry.size, entry.data, entry.size));
+        FUZZ_ASSERT(relay(&again, entry.data, entry.size, &back) == RELAY_RING);
+        FUZZ_ASSERT(again.size == 0);
+        free((char *)again.data);
+    } else {
+        FUZZ_ASSERT(post.size == 0);
+    }
+    free((char *)post.data);
+}
+
+/* A message is refused with a reason, or each of its changes has its text, and
+ * these stand in order and apart. */
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    enum td_form form = size > 0 && data[0] == '<' ? TD_XML : TD_JSON;
+    struct slice message = {(const char *)data, size};
+    char *text = size ? slice_dup(message) : NULL;
+    const char *end = text;
+    struct problem why = {.text = ""};
+    struct incoming in;
+
+    FUZZ_ASSERT(!incoming_init(&in, form));
+    message.data = text;
+    if (incoming_read(&in, message, &why)) {
+        fuzz_check_problem(&why);
+        goto out;
+    }
+    FUZZ_ASSERT(epoch_is_valid(slice_of(in.coverage.epoch)));
+    for (size_t i = 0; i < in.n_changes; i++) {
+        const struct td_change *told = &in.changes[i];
+
+        FUZZ_ASSERT(told->text >= end && told->text_size > 0);
+        end = told->text + told->text_size;
+        FUZZ_ASSERT(end < text + size);
+        FUZZ_ASSERT(told->loc && told->change);
+        if (form == TD_JSON)
+            check_relayed(told);
+        else
+            FUZZ_ASSERT(incoming_fragment(&in, i).size > told->text_size);
+    }
+    incoming_terminate(&in, 0);
+    for (size_t i = 0; i < in.n_changes; i++)
+        FUZZ_ASSERT(in.changes[i].text[in.changes[i].text_size] == '\0');
+
+out:
+    incoming_fini(&in);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,27 @@
+#include "client/mirror/paths.h"
+
+#include <stdlib.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/mirror/unpath.h"
+
+/* Whatever a resource is called, its path stays inside, is the only one of that
+ * URI, and is the same each time. */
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice loc = {(const char *)data, size};
+    char path[PATHS_MAX + 1];
+    char again[PATHS_MAX + 1];
+    char back[PATHS_MAX + 20];
+
+    FUZZ_ASSERT(paths_write(path, loc));
+    FUZZ_ASSERT(strlen(path) <= PATHS_MAX);
+    FUZZ_ASSERT(unpath_is_sound(path));
+    if (unpath(back, path)) {
+        FUZZ_ASSERT(slice_is(loc, back));
+        FUZZ_ASSERT(paths_write(again, slice_of(back)));
+        FUZZ_ASSERT(!strcmp(path, again));
+    }
+    return 0;
+}

@@ -1,0 +1,27 @@
+#include "client/source/place.h"
+
+#include "tests/fuzz/fuzz.h"
+
+/* What a file or a caller holds for a place is one, and is written as one that
+ * reads back equal, or it is refused. */
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice text = {(const char *)data, size};
+    struct place place, again;
+    char written[TD_POSITION_SIZE], rewritten[TD_POSITION_SIZE];
+
+    if (place_read(text, &place))
+        return 0;
+    place_write(written, &place);
+    FUZZ_ASSERT(strlen(written) < sizeof(written));
+    FUZZ_ASSERT(!place_read(slice_of(written), &again));
+    FUZZ_ASSERT(again.is_time == place.is_time);
+    FUZZ_ASSERT(again.time_us == place.time_us);
+    FUZZ_ASSERT(again.n_at == place.n_at && again.mark == place.mark);
+    FUZZ_ASSERT(again.at.seq == place.at.seq);
+    FUZZ_ASSERT(!strcmp(again.at.epoch, place.at.epoch));
+    place_write(rewritten, &again);
+    FUZZ_ASSERT(!strcmp(written, rewritten));
+    return 0;
+}

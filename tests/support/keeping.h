@@ -1,0 +1,72 @@
+/*
+ * keeping.h - a registry (sets.h) whose set "demo" keeps content, with what the
+ * archive thread has beside it, in steps that the test takes; and what was told
+ * of the set.
+ *
+ *     w = keeping_open(state, CONTENT_FETCH);
+ *     keeping_post_with(w, 1, 7);
+ *     keeping_fold_all(w);
+ *     keeping_check(w);
+ *     keeping_close(w);
+ *
+ * The bytes are texts with numbers: kept.h. The test has a tempdir.
+ */
+#ifndef TESTS_SUPPORT_KEEPING_H
+#define TESTS_SUPPORT_KEEPING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/archive/changedumps.h"
+#include "broker/archive/contents.h"
+#include "broker/archive/folding.h"
+#include "tests/support/sets.h"
+
+#define KEEPING_RESOURCES 15
+#define KEEPING_TEXTS     40
+#define KEEPING_ENTRIES   2000
+
+/* What was told of the set demo. */
+struct keeping_told {
+    unsigned resource, text;
+    bool is_deleted;
+};
+
+struct keeping {
+    struct sets sets;
+    struct folding folding;
+    struct contents *contents;
+    struct changedumps dumps; /* retention waits for them, too */
+    char dir[400];            /* of the set */
+    uint64_t random;
+    struct keeping_told told[KEEPING_ENTRIES + 1];
+    uint64_t last;
+};
+
+/* Lists of 10 entries, no grace. _end and _begin: as a restart. */
+struct keeping *keeping_open(void **state, enum content_mode mode);
+void keeping_close(struct keeping *w);
+void keeping_begin(struct keeping *w);
+void keeping_end(struct keeping *w);
+
+/* The look at all sets, and all that there is to do then. */
+void keeping_fold_all(struct keeping *w);
+
+/* Posts one change, of text `text`, or an end; returns its seq. */
+uint64_t keeping_post(struct keeping *w, unsigned resource, unsigned text,
+                      bool is_deleted);
+
+/* As a post with its bytes does it. */
+void keeping_post_with(struct keeping *w, unsigned resource, unsigned text);
+
+/* The set, which must be there; a claim of it, which is made if it is not; and
+ * text `n` placed with one. */
+struct set *keeping_demo(struct keeping *w);
+struct content_claim *keeping_claim(struct keeping *w);
+void keeping_place(struct keeping *w, struct content_claim *claim, unsigned n);
+
+/* Those texts are there that an entry tells of that is retained, or of a
+ * resource that has not changed since, and no others. */
+void keeping_check(struct keeping *w);
+
+#endif

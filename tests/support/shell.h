@@ -1,0 +1,15 @@
+/*
+ * shell.h - command lines as a user types them.
+ */
+#ifndef TESTS_SUPPORT_SHELL_H
+#define TESTS_SUPPORT_SHELL_H
+
+/* Runs the line with /bin/sh to its end. What it said, on both streams: the
+ * caller's, to be freed. Fails the test, with that, if it does not end with 0.
+ */
+char *shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for who does not care what it says. */
+#define shell_do(...) free(shell(__VA_ARGS__))
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * telling.h - a log of changes that tell of texts (kept.h), the content that is
+ * folded from it (content.h), and the same done one by one, the plain way.
+ *
+ *     telling_open(&w, state);
+ *     telling_place(&w, 1);
+ *     telling_tell(&w, 1, false, true, 1);
+ *     telling_fold_to(&w, 1);
+ *     telling_check(&w);
+ *     telling_close(&w);
+ *
+ * The test has a tempdir.
+ */
+#ifndef TESTS_SUPPORT_TELLING_H
+#define TESTS_SUPPORT_TELLING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/log/batch.h"
+#include "broker/state/content.h"
+#include "proto/change.h"
+
+#define TELLING_EPOCH "0123456789abcdef"
+
+#define TELLING_RESOURCES 40
+#define TELLING_TEXTS     30
+#define TELLING_ENTRIES   2000
+
+/* What was told, and what is to come of it: one by one, the plain way. */
+struct telling_entry {
+    unsigned resource;
+    bool is_deleted;
+    bool has_sha256;
+    unsigned text;
+    uint64_t until;
+    bool is_there, is_forgotten; /* once it is folded */
+};
+
+struct telling {
+    const char *dir;
+    char arriving[300];
+    struct content *content;
+    struct batch *batch; /* all entries */
+    struct telling_entry told[TELLING_ENTRIES + 1];
+    uint64_t random, folded, earliest;
+    bool is_placed[TELLING_TEXTS];
+};
+
+void telling_open(struct telling *w, void **state);
+void telling_close(struct telling *w);
+
+/* The content alone, as a process begins; closed and opened again. */
+void telling_begin(struct telling *w);
+void telling_reopen(struct telling *w);
+
+/* One more entry of the log; `hash` may be NULL. Nothing of it is done the
+ * plain way. */
+void telling_add_change(struct telling *w, unsigned resource,
+                        enum change_kind kind, const char *hash,
+                        uint64_t length);
+
+/* Tells of text `text`, or, if it is none, of an end. */
+void telling_tell(struct telling *w, unsigned resource, bool is_deleted,
+                  bool has_sha256, unsigned text);
+
+/* The bytes of a text are there. */
+void telling_place(struct telling *w, unsigned text);
+
+/* Folds up to `last`, and does the same the plain way. */
+void telling_fold_to(struct telling *w, uint64_t last);
+
+/* The bytes of entry `seq` have been fetched. */
+void telling_keep(struct telling *w, uint64_t seq);
+
+/* The log begins behind `earliest`. */
+void telling_forget(struct telling *w, uint64_t earliest);
+
+/* Rows and sums are what they should be, and the files that no row tells of any
+ * more are known. */
+void telling_check(struct telling *w);
+
+#endif

@@ -1,0 +1,111 @@
+#include "tests/support/turner.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/patience.h"
+
+struct turner {
+    struct td_client *client;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* whoever has it may use the client */
+    int wake;              /* an eventfd: something was begun on the client */
+    bool is_ending;
+};
+
+static void *
+run(void *user)
+{
+    struct turner *t = user;
+    bool is_ending = false;
+    uint64_t count;
+
+    while (!is_ending) {
+        struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
+        int timeout;
+
+        pthread_mutex_lock(&t->mutex);
+        td_service(t->client);
+        fds[0].fd = td_fd(t->client);
+        fds[1].fd = t->wake;
+        timeout = td_timeout_ms(t->client);
+        is_ending = t->is_ending;
+        pthread_mutex_unlock(&t->mutex);
+        if (!is_ending && poll(fds, 2, timeout) > 0 && fds[1].revents)
+            (void)!read(t->wake, &count, sizeof(count));
+    }
+    return NULL;
+}
+
+struct turner *
+turner_begin(struct td_client *client)
+{
+    struct turner *t = calloc(1, sizeof(*t));
+
+    assert_non_null(t);
+    t->client = client;
+    pthread_mutex_init(&t->mutex, NULL);
+    t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    assert_true(t->wake >= 0);
+    assert_int_equal(pthread_create(&t->thread, NULL, run, t), 0);
+    return t;
+}
+
+void
+turner_hold(struct turner *t)
+{
+    pthread_mutex_lock(&t->mutex);
+}
+
+void
+turner_let(struct turner *t)
+{
+    const uint64_t one = 1;
+
+    pthread_mutex_unlock(&t->mutex);
+    (void)!write(t->wake, &one, sizeof(one));
+}
+
+int
+turner_read(struct turner *t, const int *value)
+{
+    int copy;
+
+    turner_hold(t);
+    copy = *value;
+    pthread_mutex_unlock(&t->mutex);
+    return copy;
+}
+
+void
+turner_await(struct turner *t, const int *value, int n, const char *what)
+{
+    struct patience p = {.with = what};
+
+    while (turner_read(t, value) < n)
+        patience_step(&p);
+}
+
+void
+turner_end(struct turner *t)
+{
+    if (!t)
+        return;
+    turner_hold(t);
+    t->is_ending = true;
+    turner_let(t);
+    pthread_join(t->thread, NULL);
+    pthread_mutex_destroy(&t->mutex);
+    close(t->wake);
+    free(t);
+}

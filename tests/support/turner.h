@@ -1,0 +1,35 @@
+/*
+ * turner.h - turns the loop of a handle of libtidings on a thread of its own,
+ * so that a test can hold a conversation with it, as a server does, or a hub.
+ *
+ *     struct turner *t = turner_begin(client);
+ *
+ *     turner_hold(t);
+ *     ... calls with the client, and looks at what its callbacks left ...
+ *     turner_let(t);
+ *     turner_end(t);
+ *
+ * A handle is one thread's at a time: callbacks run while nobody holds it.
+ */
+#ifndef TESTS_SUPPORT_TURNER_H
+#define TESTS_SUPPORT_TURNER_H
+
+#include "client/tidings.h"
+
+struct turner;
+
+struct turner *turner_begin(struct td_client *client);
+void turner_hold(struct turner *turner);
+void turner_let(struct turner *turner);
+
+/* Holds, reads and lets go. */
+int turner_read(struct turner *turner, const int *value);
+
+/* Waits until `*value` is at least `n`; a test that waits in vain fails. */
+void turner_await(struct turner *turner, const int *value, int n,
+                  const char *what);
+
+/* The handle is the caller's again. NULL is allowed. */
+void turner_end(struct turner *turner);
+
+#endif

@@ -1,0 +1,354 @@
+#include "broker/archive/build_resourcelist.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/archive/generation.h"
+#include "tests/support/alterations.h"
+#include "tests/support/model.h"
+#include "tests/support/renewals.h"
+#include "tests/support/tempdir.h"
+
+static void
+post_text(struct renewals *w, const char *type, const char *text)
+{
+    struct sets_outcome o =
+        sets_post_body(&w->sets, "demo", type, slice_of(text), 0);
+
+    if (o.rc)
+        fail_msg("%s", o.why.text);
+}
+
+/* `n` random changes of so many resources. */
+static void
+post(struct renewals *w, unsigned n, unsigned n_resources)
+{
+    struct sets_outcome o;
+    struct buf json;
+
+    buf_init(&json, 1 << 24);
+    model_changes(&json, &w->random, n, n_resources);
+    o = sets_post_body(&w->sets, "demo", "application/json", buf_slice(&json),
+                       0);
+    if (o.rc)
+        fail_msg("%s", o.why.text);
+    buf_fini(&json);
+}
+
+/* R-080, R-085, R-088, R-243: what is known of a resource, and nothing of the
+ * event: no patch either. */
+static void
+has_what_is_known_of_each_resource(void **state)
+{
+    struct renewals w;
+    struct xpath x;
+
+    renewals_open(&w, state);
+    post_text(
+        &w, "application/json",
+        "[{\"loc\":\"http://example.com/r/1\",\"change\":\"created\","
+        "\"lastmod\":\"2026-04-01T18:09:00Z\",\"length\":3,"
+        "\"hash\":{\"md5\":\"1584abdf8ebdc9802ac0c6a7402c03b6\"},"
+        "\"type\":\"text/csv\",\"links\":[{\"rel\":\"duplicate\","
+        "\"href\":\"http://example.org/1\"},{\"rel\":"
+        "\"http://www.openarchives.org/rs/terms/patch\","
+        "\"href\":\"http://example.com/p\",\"type\":\"application/x-patch\"}]},"
+        "{\"loc\":\"http://example.com/r/2\",\"change\":\"created\"},"
+        "{\"loc\":\"http://example.com/r/2\",\"change\":\"deleted\"}]");
+    renewals_work(&w);
+    renewals_read(&w, resourcelist_current_open, 0, 0, &x);
+    assert_xpath_count(&x, "/s:urlset/s:url", 1);
+    assert_xpath_text(&x, "/*/s:url/s:loc", "http://example.com/r/1");
+    assert_xpath_text(&x, "/*/s:url/s:lastmod", "2026-04-01T18:09:00Z");
+    assert_xpath_text(&x, "/*/s:url/rs:md/@hash",
+                      "md5:1584abdf8ebdc9802ac0c6a7402c03b6");
+    assert_xpath_text(&x, "/*/s:url/rs:md/@length", "3");
+    assert_xpath_text(&x, "/*/s:url/rs:md/@type", "text/csv");
+    assert_xpath_count(&x, "/*/s:url/rs:md/@change", 0);
+    assert_xpath_count(&x, "/*/s:url/rs:md/@datetime", 0);
+    assert_xpath_count(&x, "/*/s:url/rs:md/@path", 0);
+    assert_xpath_count(&x, "/*/s:url/rs:ln", 1);
+    assert_xpath_text(&x, "/*/s:url/rs:ln/@rel", "duplicate");
+    xpath_close(&x);
+    renewals_end(&w);
+}
+
+static void
+lists_and_indexes_are_what_the_log_says(void **state)
+{
+    struct renewals w;
+    uint64_t parts = 0;
+
+    renewals_open(&w, state);
+    for (unsigned i = 0; i < 40; i++) {
+        post(&w, 1 + model_random(&w.random) % 30, 3 + i);
+        renewals_work(&w);
+        assert_int_equal(renewals_current(&w).number, i + 1);
+        assert_int_equal(renewals_current(&w).seq,
+                         sets_head(&w.sets, "demo").last);
+        renewals_check(&w);
+        if (renewals_current(&w).parts > parts)
+            parts = renewals_current(&w).parts;
+    }
+    assert_in_range(parts, 3, 5);
+    renewals_end(&w);
+}
+
+/* R-026: a list that is exactly full has no index, and no empty part. */
+static void
+a_full_list_has_no_index(void **state)
+{
+    struct renewals w;
+
+    renewals_open(&w, state);
+    sets_post(&w.sets, "demo", 1, 10);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).parts, 1);
+    renewals_check(&w);
+    sets_post(&w.sets, "demo", 11, 10);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).parts, 2);
+    renewals_check(&w);
+    sets_post(&w.sets, "demo", 21, 1);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).parts, 3);
+    renewals_check(&w);
+    renewals_end(&w);
+}
+
+/* R-027: by size as by number. */
+static void
+no_part_is_larger_than_a_sitemap_may_be(void **state)
+{
+    struct renewals w;
+    struct xpath index;
+
+    renewals_open(&w, state);
+    w.sets.config.resource_list_entries = 50000;
+    for (unsigned i = 0; i < 6; i++)
+        sets_post_heavy(&w.sets, "demo", 1 + 50 * i, 50, 200000);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).parts, 2);
+    renewals_read(&w, resourcelist_current_open, 0, 0, &index);
+    assert_xpath_count(&index, "/s:sitemapindex/s:sitemap", 2);
+    xpath_close(&index);
+    for (unsigned i = 1; i <= 2; i++) {
+        struct buf text;
+
+        renewals_text(&w, resourcelist_part_open, 1, i, &text);
+        buf_fini(&text);
+    }
+    renewals_end(&w);
+}
+
+/* A set that has lost all resources has a list without any, at that time. */
+static void
+an_empty_set_has_an_empty_list(void **state)
+{
+    struct renewals w;
+
+    renewals_open(&w, state);
+    post_text(&w, "application/json",
+              "[{\"loc\":\"http://example.com/r/1\",\"change\":\"created\"},"
+              "{\"loc\":\"http://example.com/r/1\",\"change\":\"deleted\"}]");
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).number, 1);
+    assert_int_equal(renewals_current(&w).seq, 2);
+    assert_int_equal(renewals_current(&w).n, 0);
+    renewals_check(&w);
+    renewals_end(&w);
+}
+
+/* R-086, R-095: what is posted between two steps of a build is in the next one.
+ */
+static void
+a_build_is_of_one_state_whatever_is_posted(void **state)
+{
+    struct renewals w;
+
+    renewals_open(&w, state);
+    sets_post(&w.sets, "demo", 1, 35);
+    renewals_look(&w);
+    while (!w.renewal.build)
+        assert_true(renewals_round(&w));
+    for (unsigned i = 0; renewals_current(&w).number == 0; i++) {
+        sets_post(&w.sets, "demo", 1 + i, 3);
+        folding_look(&w.folding);
+        assert_true(renewals_round(&w));
+        assert_int_equal(sets_find(&w.sets, "demo")->folded, 35);
+    }
+    assert_int_equal(renewals_current(&w).seq, 35);
+    assert_int_equal(renewals_current(&w).parts, 4);
+    renewals_check(&w);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).seq, sets_head(&w.sets, "demo").last);
+    renewals_check(&w);
+    renewals_end(&w);
+}
+
+/* R-095: a former one keeps its bytes for as long as its grace. */
+static void
+a_former_list_stays_for_a_while(void **state)
+{
+    struct buf then, now;
+    struct document document;
+    struct renewals w;
+
+    renewals_open(&w, state);
+    w.sets.config.remove_grace_us = INT64_C(3600000000);
+    sets_post(&w.sets, "demo", 1, 5);
+    renewals_work(&w);
+    renewals_text(&w, resourcelist_generation_open, 1, 0, &then);
+    sets_post(&w.sets, "demo", 6, 5);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).number, 2);
+    assert_false(generation_sweep_one(w.sets.registry));
+    renewals_text(&w, resourcelist_generation_open, 1, 0, &now);
+    assert_true(slice_equal(buf_slice(&then), buf_slice(&now)));
+    buf_fini(&now);
+    buf_fini(&then);
+
+    w.sets.config.remove_grace_us = 0;
+    sets_post(&w.sets, "demo", 11, 5);
+    renewals_work(&w); /* the second one is former now, without a grace */
+    assert_true(generation_sweep_one(w.sets.registry));
+    assert_false(generation_sweep_one(w.sets.registry));
+    assert_int_equal(
+        renewals_try(&w, resourcelist_generation_open, 2, 0, &document),
+        STATUS_GONE);
+    assert_int_equal(
+        renewals_try(&w, resourcelist_generation_open, 4, 0, &document),
+        STATUS_NOT_FOUND);
+    renewals_check(&w);
+    renewals_end(&w);
+}
+
+/* R-224: nobody waits for the rest of a list: nothing of it is there, and it is
+ * built at the next start. */
+static void
+is_given_up_when_the_log_ends(void **state)
+{
+    struct renewals w;
+    int fd;
+
+    renewals_open(&w, state);
+    sets_post(&w.sets, "demo", 1, 45);
+    renewals_look(&w);
+    while (!w.renewal.build)
+        assert_true(renewals_round(&w));
+    assert_true(renewals_round(&w)); /* a part */
+    fd = tempdir_fd(state);
+    assert_int_equal(
+        faccessat(fd, "sets/demo/resourcelist/000000000001", F_OK, 0), 0);
+
+    registry_stop(w.sets.registry);
+    renewals_round(&w);
+    assert_null(w.renewal.build);
+    assert_no_file(fd, "sets/demo/resourcelist/000000000001");
+
+    renewals_end(&w);
+    renewals_begin(&w);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).number, 1);
+    renewals_check(&w);
+    renewals_end(&w);
+}
+
+/* As a crash leaves it: nothing tells of it. */
+static void
+cut_off(void **state, unsigned number)
+{
+    char path[200];
+    int fd = tempdir_fd(state);
+
+    mkdirat(fd, "sets/demo/resourcelist", 0777);
+    snprintf(path, sizeof(path), "sets/demo/resourcelist/%012u", number);
+    assert_int_equal(mkdirat(fd, path, 0777), 0);
+    strcat(path, "/000000000001.xml.gz.new");
+    tempdir_write(fd, path, "half");
+}
+
+static void
+purge(struct renewals *w)
+{
+    bool is_done = false;
+
+    while (!is_done)
+        assert_int_equal(
+            log_purge(registry_log(w->sets.registry), &is_done, NULL), 0);
+}
+
+/* R-049: of a removed set nothing stays on the disk. */
+static void
+what_was_cut_off_goes_with_its_set(void **state)
+{
+    struct renewals w;
+
+    renewals_open(&w, state);
+    sets_post(&w.sets, "demo", 1, 5);
+    renewals_work(&w);
+    cut_off(state, 2);
+    alterations_remove(&w.sets, "demo");
+    purge(&w);
+    assert_no_file(tempdir_fd(state), "sets/demo");
+    while (generation_sweep_one(w.sets.registry))
+        ;
+    renewals_end(&w);
+}
+
+/* The name has another set when the first one's files are due. */
+static void
+what_was_cut_off_goes_with_the_next_set_of_that_name(void **state)
+{
+    struct renewals w;
+    int fd = tempdir_fd(state);
+
+    renewals_open(&w, state);
+    for (unsigned i = 1; i <= 3; i++) {
+        sets_post(&w.sets, "demo", i, 1);
+        sets_rotate(&w.sets, "demo");
+    }
+    sets_file_all(&w.sets);
+    cut_off(state, 1);
+    alterations_remove(&w.sets, "demo");
+    sets_post(&w.sets, "demo", 1, 25);
+    purge(&w);
+    assert_int_equal(
+        faccessat(fd, "sets/demo/resourcelist/000000000001", F_OK, 0), 0);
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).number, 5);
+    assert_no_file(fd, "sets/demo/resourcelist/000000000001");
+    assert_int_equal(
+        faccessat(fd, "sets/demo/resourcelist/000000000005", F_OK, 0), 0);
+    renewals_check(&w);
+    renewals_end(&w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(has_what_is_known_of_each_resource),
+        TEST(lists_and_indexes_are_what_the_log_says),
+        TEST(a_full_list_has_no_index),
+        TEST(no_part_is_larger_than_a_sitemap_may_be),
+        TEST(an_empty_set_has_an_empty_list),
+        TEST(a_build_is_of_one_state_whatever_is_posted),
+        TEST(a_former_list_stays_for_a_while),
+        TEST(is_given_up_when_the_log_ends),
+        TEST(what_was_cut_off_goes_with_its_set),
+        TEST(what_was_cut_off_goes_with_the_next_set_of_that_name),
+    };
+
+    return cmocka_run_group_tests_name("build_resourcelist", tests, NULL, NULL);
+}

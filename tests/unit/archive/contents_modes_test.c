@@ -1,0 +1,229 @@
+/*
+ * contents_modes_test.c - sets that keep no content, begin to keep it, do no
+ * longer, or are removed with it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "broker/archive/contents.h"
+#include "broker/archive/retain.h"
+#include "tests/support/alterations.h"
+#include "tests/support/keeping.h"
+#include "tests/support/kept.h"
+#include "tests/support/tempdir.h"
+
+/* Of a set that keeps none nothing is opened or made. */
+static void
+a_set_that_keeps_none_has_nothing(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_NONE);
+    struct content *content;
+
+    keeping_post(w, 0, 0, false);
+    keeping_fold_all(w);
+    assert_no_file(tempdir_fd(state), "sets/demo/" CONTENT_FILE);
+    assert_no_file(tempdir_fd(state), "sets/demo/content");
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL),
+        STATUS_NOT_FOUND);
+    keeping_close(w);
+}
+
+/* R-202: of what the log told before it no longer reaches back nothing is
+ * known, and the set is not complete. */
+static void
+knows_what_the_log_has_when_it_is_turned_on(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_NONE);
+    struct resources *resources;
+    struct content *content;
+
+    for (unsigned i = 0; i < 35; i++)
+        keeping_post(w, i, i, false);
+    atomic_store(&keeping_demo(w)->retain_lists, 1);
+    sets_file_all(&w->sets);
+    for (unsigned i = 0; i < 2; i++) {
+        keeping_fold_all(w);
+        retain_all(w->sets.registry);
+    }
+    assert_int_equal(sets_head(&w->sets, "demo").earliest, 20);
+    keeping_end(w);
+    keeping_begin(w);
+    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    keeping_fold_all(w);
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->seq, 35);
+    assert_int_equal(content_at(content)->from, 20);
+    assert_int_equal(content_at(content)->rows, 15);
+    assert_int_equal(content_at(content)->missing, 15);
+    assert_int_equal(
+        folding_open(&w->folding, keeping_demo(w), &resources, NULL),
+        STATUS_OK);
+    assert_false(content_has_all(content, resources_at(resources)));
+    keeping_close(w);
+}
+
+/* What was kept goes when it has been off for the grace, and not before. */
+static void
+what_is_turned_off_goes_after_the_grace(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_NONE);
+    struct content *content;
+
+    w->sets.config.remove_grace_us = INT64_C(3600000000);
+    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    keeping_post_with(w, 0, 0);
+    keeping_fold_all(w);
+    alterations_put(&w->sets, "demo", "{}");
+    keeping_fold_all(w);
+    assert_true(kept_is_there(w->dir, 0));
+    keeping_post(w, 1, 1, false);
+    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    keeping_fold_all(w);
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->seq, 2);
+    assert_int_equal(content_at(content)->missing, 1);
+    assert_true(kept_is_there(w->dir, 0));
+
+    w->sets.config.remove_grace_us = 0;
+    alterations_put(&w->sets, "demo", "{}");
+    {
+        struct content_claim *c = keeping_claim(w); /* a post from before */
+
+        keeping_fold_all(w);
+        assert_true(kept_is_there(w->dir, 0));
+        keeping_place(w, c, 5);
+        contents_end(c, 0);
+    }
+    keeping_fold_all(w);
+    assert_false(kept_is_there(w->dir, 0));
+    assert_no_file(tempdir_fd(state), "sets/demo/" CONTENT_FILE);
+    assert_no_file(tempdir_fd(state), "sets/demo/content");
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_files), 0);
+    {
+        struct content_claim *c =
+            keeping_claim(w); /* a post that came too late */
+
+        keeping_place(w, c, 6);
+        contents_end(c, 0);
+    }
+    keeping_fold_all(w);
+    assert_no_file(tempdir_fd(state), "sets/demo/content");
+    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    keeping_fold_all(w);
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->missing, 2);
+    keeping_close(w);
+}
+
+static void
+purge(struct keeping *w)
+{
+    bool is_done = false;
+
+    while (!is_done)
+        assert_int_equal(
+            log_purge(registry_log(w->sets.registry), &is_done, NULL), 0);
+}
+
+static void
+assert_nothing_kept(void **state)
+{
+    assert_no_file(tempdir_fd(state), "sets/demo/content");
+    assert_no_file(tempdir_fd(state), "sets/demo/" CONTENT_FILE);
+}
+
+/* A removed set takes along what it kept; one of that name that is made again
+ * begins with nothing, whether it keeps any or none. */
+static void
+goes_with_its_set(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct content *content;
+
+    for (unsigned i = 0; i < 4; i++) {
+        bool is_quick = i % 2; /* made again before the purge */
+
+        w->last = 0;
+        for (unsigned k = 0; k < 12; k++)
+            keeping_post_with(w, k, 2 * k);
+        keeping_fold_all(w);
+        sets_file_all(&w->sets);
+        assert_true(kept_is_there(w->dir, 22));
+        alterations_remove(&w->sets, "demo");
+        if (i > 1) {
+            keeping_end(w);
+            keeping_begin(w);
+        }
+        w->last = 0;
+        if (is_quick)
+            keeping_post_with(w, 0, 2);
+        purge(w);
+        if (!is_quick) {
+            assert_nothing_kept(state);
+            continue;
+        }
+        keeping_fold_all(w);
+        keeping_check(w);
+        assert_int_equal(
+            contents_open(w->contents, keeping_demo(w), &content, NULL),
+            STATUS_OK);
+        assert_int_equal(content_at(content)->files, 1);
+        alterations_put(&w->sets, "demo", "{\"content\":\"none\"}");
+        alterations_remove(&w->sets, "demo");
+        alterations_put(&w->sets, "demo", "{\"content\":\"none\"}");
+        purge(w);
+        keeping_fold_all(w);
+        assert_nothing_kept(state);
+        alterations_remove(&w->sets, "demo");
+        purge(w);
+    }
+    keeping_close(w);
+}
+
+/* A claim is of a set that is there. */
+static void
+nothing_is_claimed_of_a_set_that_was_removed(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct content_claim *c;
+    struct set *set;
+
+    keeping_post_with(w, 0, 0);
+    set = keeping_demo(w);
+    c = keeping_claim(w);
+    keeping_place(w, c, 1);
+    alterations_remove(&w->sets, "demo");
+    assert_int_equal(
+        contents_claim(w->contents, set, &(struct content_claim *){NULL}, NULL),
+        STATUS_GONE);
+    contents_end(c, 0);
+    keeping_fold_all(w);
+    purge(w);
+    assert_no_file(tempdir_fd(state), "sets/demo");
+    keeping_close(w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_set_that_keeps_none_has_nothing),
+        TEST(knows_what_the_log_has_when_it_is_turned_on),
+        TEST(what_is_turned_off_goes_after_the_grace),
+        TEST(goes_with_its_set),
+        TEST(nothing_is_claimed_of_a_set_that_was_removed),
+    };
+
+    return cmocka_run_group_tests_name("contents_modes", tests, NULL, NULL);
+}

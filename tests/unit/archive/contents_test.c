@@ -1,0 +1,346 @@
+/*
+ * contents_test.c - the bytes of a set are there as long as something tells of
+ * them or has claimed them, and no longer.
+ */
+#include "broker/archive/contents.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "broker/archive/retain.h"
+#include "tests/support/keeping.h"
+#include "tests/support/kept.h"
+#include "tests/support/model.h"
+#include "tests/support/tempdir.h"
+
+/* Retention: each file is there as long as an entry tells of it, and no longer,
+ * through posts that fail, rotation and restarts. */
+static void
+files_are_there_as_long_as_entries_tell_of_them(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct content *content;
+
+    keeping_post_with(w, 0, 0);
+    atomic_store(&keeping_demo(w)->retain_lists, 2);
+    for (unsigned i = 0; i < 400; i++) {
+        unsigned resource = model_random(&w->random) % KEEPING_RESOURCES;
+        unsigned text = model_random(&w->random) % KEEPING_TEXTS;
+        struct content_claim *c;
+
+        switch (model_random(&w->random) % 12) {
+        case 0:
+            keeping_post(w, resource, 0, true);
+            break;
+        case 1:
+            c = keeping_claim(w);
+            keeping_place(w, c, text);
+            contents_end(c, 0);
+            break;
+        case 2:
+            sets_file_all(&w->sets);
+            retain_all(w->sets.registry);
+            break;
+        case 3:
+        case 4:
+            keeping_fold_all(w);
+            break;
+        case 5:
+            if (i % 5 == 0) {
+                keeping_end(w);
+                keeping_begin(w);
+                atomic_store(&keeping_demo(w)->retain_lists, 2);
+            }
+            break;
+        default:
+            keeping_post_with(w, resource, text);
+        }
+        if (i % 40 != 0)
+            continue;
+        keeping_fold_all(w);
+        sets_file_all(&w->sets);
+        retain_all(w->sets.registry);
+        keeping_fold_all(w);
+        keeping_check(w);
+    }
+    assert_in_range(sets_head(&w->sets, "demo").earliest, 100, KEEPING_ENTRIES);
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->missing, 0);
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_files),
+                     content_at(content)->files);
+    keeping_close(w);
+}
+
+/* What somebody needs is not taken away from under him, and what nobody needs
+ * in the end goes. */
+static void
+what_is_claimed_stays(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct content_claim *a, *b;
+    struct digest digest;
+    uint64_t length;
+
+    keeping_post_with(w, 0, 0);
+    keeping_fold_all(w);
+    a = keeping_claim(w);
+    b = keeping_claim(w);
+    keeping_place(w, a, 1);
+    kept_digest(&digest, 1);
+    assert_int_equal(contents_find(b, &digest, &length, NULL), STATUS_OK);
+    assert_int_equal(length, kept_length(1));
+    kept_digest(&digest, 2);
+    assert_int_equal(contents_find(b, &digest, &length, NULL),
+                     STATUS_NOT_FOUND);
+    contents_end(a, 0);
+    keeping_fold_all(w);
+    assert_true(kept_is_there(w->dir, 1));
+    contents_end(b, 0);
+    keeping_fold_all(w);
+    assert_false(kept_is_there(w->dir, 1));
+    assert_true(kept_is_there(w->dir, 0));
+
+    /* Committed, and not folded yet. */
+    a = keeping_claim(w);
+    keeping_place(w, a, 3);
+    contents_end(a, w->last + 1);
+    keeping_fold_all(w);
+    assert_true(kept_is_there(w->dir, 3));
+    keeping_post(w, 3, 3, false);
+    keeping_fold_all(w);
+    assert_true(kept_is_there(w->dir, 3));
+    keeping_post(w, 3, 0, true);
+    sets_rotate(&w->sets, "demo");
+    sets_file_all(&w->sets);
+    atomic_store(&keeping_demo(w)->retain_lists, 1);
+    for (unsigned i = 0; i < 11; i++)
+        keeping_post(w, 4, 0, false);
+    sets_file_all(&w->sets);
+    keeping_fold_all(w);
+    a = keeping_claim(w);
+    kept_digest(&digest, 3);
+    assert_int_equal(contents_find(a, &digest, &length, NULL), STATUS_OK);
+    retain_all(w->sets.registry);
+    keeping_fold_all(w);
+    retain_all(w->sets.registry);
+    keeping_fold_all(w);
+    assert_in_range(sets_head(&w->sets, "demo").earliest, 3, KEEPING_ENTRIES);
+    assert_true(kept_is_there(w->dir, 3)); /* no row tells of it any more */
+    contents_end(a, 0);
+    keeping_fold_all(w);
+    assert_false(kept_is_there(w->dir, 3));
+    keeping_close(w);
+}
+
+#define THREADS 3
+#define TURNS   60
+
+struct placer {
+    pthread_t thread;
+    struct keeping *w;
+    struct set *set;
+    uint64_t random;
+    unsigned n_wrong;
+    atomic_bool is_done;
+};
+
+/* What it has claimed is there until it lets go of it. */
+static void *
+place_again_and_again(void *user)
+{
+    struct placer *p = user;
+
+    for (unsigned i = 0; i < TURNS; i++) {
+        unsigned n = model_random(&p->random) % 4;
+        struct content_claim *c;
+        struct arriving a;
+        char text[KEPT_SIZE];
+
+        kept_text(text, n);
+        if (contents_claim(p->w->contents, p->set, &c, NULL) ||
+            arriving_begin(&a, contents_arriving(p->w->contents), SLICE(""),
+                           LENGTH_NONE, NULL) ||
+            arriving_add(&a, slice_of(text), NULL) || arriving_end(&a, NULL) ||
+            contents_place(c, &a, NULL) || contents_sync(c, NULL) ||
+            !kept_is_there(p->w->dir, n))
+            p->n_wrong++;
+        sched_yield();
+        p->n_wrong += !kept_is_there(p->w->dir, n);
+        contents_end(c, 0);
+    }
+    atomic_store(&p->is_done, true);
+    return NULL;
+}
+
+/* Files come and go on many threads at once. */
+static void
+claims_are_made_while_files_are_taken_away(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct placer placers[THREADS] = {{0}};
+    bool is_done = false;
+
+    keeping_post_with(w, 0, 5);
+    keeping_fold_all(w);
+    for (unsigned i = 0; i < THREADS; i++) {
+        placers[i].w = w;
+        placers[i].set = keeping_demo(w);
+        placers[i].random = i;
+        assert_int_equal(pthread_create(&placers[i].thread, NULL,
+                                        place_again_and_again, &placers[i]),
+                         0);
+    }
+    while (!is_done) {
+        is_done = true;
+        for (unsigned i = 0; i < THREADS; i++)
+            is_done &= atomic_load(&placers[i].is_done);
+        keeping_fold_all(w);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(placers[i].thread, NULL);
+        assert_int_equal(placers[i].n_wrong, 0);
+    }
+    keeping_fold_all(w);
+    keeping_check(w);
+    keeping_close(w);
+}
+
+/* A crash leaves files that no entry came to tell of, and such that entries
+ * tell of that are not folded yet. */
+static void
+orphans_of_a_crash_go_and_nothing_else(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct content_claim *c;
+
+    keeping_post_with(w, 0, 0);
+    keeping_fold_all(w);
+    keeping_place(w, keeping_claim(w), 1);
+    keeping_place(w, keeping_claim(w), 2);
+    keeping_post(w, 2, 2, false);
+    keeping_end(w);
+    keeping_begin(w);
+    assert_true(kept_is_there(w->dir, 1));
+    c = keeping_claim(w);
+    keeping_place(w, c, 2);
+    contents_end(c, 0); /* before the entry of the life before is folded */
+    contents_look(w->contents);
+    while (contents_some(w->contents)) /* it is not: the state is behind */
+        ;
+    assert_true(kept_is_there(w->dir, 1));
+    c = keeping_claim(w);
+    keeping_place(w, c, 3);
+    keeping_fold_all(w);
+    assert_true(kept_is_there(w->dir, 3)); /* it is at work */
+    contents_end(c, 0);
+    keeping_fold_all(w);
+    keeping_check(w);
+    keeping_close(w);
+}
+
+/* Rows that are lost are folded again; what only they told of goes. */
+static void
+what_begins_anew_is_swept_again(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct content *content;
+
+    keeping_post_with(w, 0, 0);
+    keeping_post_with(w, 1, 1);
+    keeping_fold_all(w);
+    kept_place(w->dir, contents_arriving(w->contents), 2);
+    keeping_fold_all(w);
+    assert_true(kept_is_there(w->dir, 2)); /* it was not looked for again */
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_begin(content, 0, NULL), STATUS_OK);
+    contents_note(keeping_demo(w), content);
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_files), 0);
+    keeping_fold_all(w);
+    keeping_check(w);
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_files), 2);
+    keeping_close(w);
+}
+
+/* Contracts of dumps: the content is of no later position than the state, which
+ * they hold. */
+static void
+is_never_ahead_of_the_state(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+    struct content *content;
+
+    keeping_post_with(w, 0, 0);
+    contents_look(w->contents);
+    while (contents_some(w->contents))
+        ;
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->seq, 0);
+    keeping_fold_all(w);
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->seq, 1);
+    folding_hold(&w->folding, keeping_demo(w));
+    keeping_post_with(w, 0, 1);
+    keeping_fold_all(w);
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->seq, 1);
+    folding_hold(&w->folding, NULL);
+    keeping_fold_all(w);
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    assert_int_equal(content_at(content)->seq, 2);
+    keeping_close(w);
+}
+
+/* */
+static void
+retention_waits_for_it(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_FETCH);
+
+    for (unsigned i = 0; i < 35; i++)
+        keeping_post(w, i % KEEPING_RESOURCES, i, false);
+    keeping_demo(w)->dumping.list = 100; /* it waits for no dump */
+    atomic_store(&keeping_demo(w)->retain_lists, 1);
+    sets_file_all(&w->sets);
+    for (unsigned i = 0; i < 3; i++) {
+        folding_look(&w->folding);
+        while (folding_some(&w->folding))
+            ;
+        retain_all(w->sets.registry);
+    }
+    assert_int_equal(keeping_demo(w)->folded_kept, 35);
+    assert_int_equal(sets_head(&w->sets, "demo").earliest, 0);
+    keeping_fold_all(w);
+    retain_all(w->sets.registry);
+    assert_int_equal(sets_head(&w->sets, "demo").earliest, 20);
+    keeping_close(w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(files_are_there_as_long_as_entries_tell_of_them),
+        TEST(what_is_claimed_stays),
+        TEST(claims_are_made_while_files_are_taken_away),
+        TEST(orphans_of_a_crash_go_and_nothing_else),
+        TEST(what_begins_anew_is_swept_again),
+        TEST(is_never_ahead_of_the_state),
+        TEST(retention_waits_for_it),
+    };
+
+    return cmocka_run_group_tests_name("contents", tests, NULL, NULL);
+}

@@ -1,0 +1,554 @@
+#include "broker/archive/folding.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "broker/archive/retain.h"
+#include "broker/base/metrics.h"
+#include "tests/support/alterations.h"
+#include "tests/support/model.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+struct world {
+    struct sets sets;
+    struct folding folding;
+    uint64_t random;
+};
+
+static void
+world_begin(struct world *w)
+{
+    sets_open(&w->sets);
+    folding_init(&w->folding, w->sets.registry);
+}
+
+static void
+world_end(struct world *w)
+{
+    folding_fini(&w->folding);
+    sets_close(&w->sets);
+}
+
+/* Lists of 20 entries. */
+static void
+world_open(struct world *w, void **state)
+{
+    sets_configure(&w->sets, tempdir_path(state));
+    w->sets.config.rotate_entries = 20;
+    w->sets.config.remove_grace_us = 0;
+    w->random = 3;
+    world_begin(w);
+}
+
+/* `n` random changes of so many resources. */
+static void
+post(struct world *w, const char *name, unsigned n, unsigned n_resources)
+{
+    struct sets_outcome o;
+    struct buf json;
+
+    buf_init(&json, 1 << 24);
+    model_changes(&json, &w->random, n, n_resources);
+    o = sets_post_body(&w->sets, name, "application/json", buf_slice(&json), 0);
+    if (o.rc)
+        fail_msg("%s", o.why.text);
+    buf_fini(&json);
+}
+
+static void
+fold_all(struct world *w)
+{
+    folding_look(&w->folding);
+    while (folding_some(&w->folding))
+        ;
+}
+
+static struct resources *
+state_of(struct world *w, const char *name)
+{
+    struct resources *r;
+    struct problem why = {""};
+
+    if (folding_open(&w->folding, sets_find(&w->sets, name), &r, &why))
+        fail_msg("%s", why.text);
+    return r;
+}
+
+/* The state is at the head, and what a log that goes back to its beginning
+ * says. */
+static void
+check(struct world *w, const char *name)
+{
+    struct resources *r = state_of(w, name);
+    struct model m;
+
+    assert_int_equal(resources_at(r)->seq, sets_head(&w->sets, name).last);
+    model_init(&m);
+    model_fold_log(&m, registry_log(w->sets.registry),
+                   sets_find(&w->sets, name)->log, resources_at(r)->seq);
+    model_check(&m, r);
+    model_fini(&m);
+}
+
+/* R-084, R-086, R-087, R-088: in between lists end and are filed, and the
+ * broker ends and starts again. */
+static void
+follows_the_log_through_rotation_and_restarts(void **state)
+{
+    struct world w;
+
+    world_open(&w, state);
+    for (unsigned i = 0; i < 60; i++) {
+        post(&w, "demo", 1 + model_random(&w.random) % 30, 40);
+        switch (model_random(&w.random) % 5) {
+        case 0:
+            sets_file_all(&w.sets);
+            break;
+        case 1:
+            world_end(&w);
+            world_begin(&w);
+            break;
+        case 2:
+            fold_all(&w);
+            check(&w, "demo");
+            break;
+        }
+    }
+    fold_all(&w);
+    check(&w, "demo");
+    world_end(&w);
+}
+
+/* What it is far behind of it reads in steps, and takes no more into one than
+ * it should. */
+static void
+catches_up_in_steps(void **state)
+{
+    unsigned n_steps = 0;
+    struct world w;
+    struct set *set;
+
+    sets_configure(&w.sets, tempdir_path(state));
+    w.random = 3;
+    world_begin(&w);
+    for (unsigned i = 0; i < 12; i++)
+        post(&w, "demo", 10000, MODEL_MAX);
+    set = sets_find(&w.sets, "demo");
+    folding_look(&w.folding);
+    while (set->folded != 120000) {
+        uint64_t before = set->folded == SET_FOLDED_UNKNOWN ? 0 : set->folded;
+
+        folding_some(&w.folding);
+        if (set->folded != before)
+            n_steps++;
+        assert_in_range(set->folded - before, 0, 60000);
+    }
+    assert_in_range(n_steps, 2, 120000);
+    check(&w, "demo");
+    world_end(&w);
+}
+
+/* Sets take turns: one that is far behind does not keep the others waiting. */
+static void
+gives_each_set_its_turn(void **state)
+{
+    struct world w;
+
+    sets_configure(&w.sets, tempdir_path(state));
+    w.random = 3;
+    world_begin(&w);
+    for (unsigned i = 0; i < 12; i++)
+        post(&w, "a", 10000, MODEL_MAX);
+    post(&w, "b", 10, 10);
+    folding_look(&w.folding);
+    assert_true(folding_some(&w.folding));
+    assert_true(folding_some(&w.folding));
+    assert_true(sets_find(&w.sets, "a")->folded < 120000);
+    assert_int_equal(sets_find(&w.sets, "b")->folded, 10);
+    fold_all(&w);
+    check(&w, "a");
+    check(&w, "b");
+    world_end(&w);
+}
+
+/* More sets than states that are open at a time. */
+static void
+keeps_the_states_of_many_sets(void **state)
+{
+    struct world w;
+    char name[16];
+
+    world_open(&w, state);
+    for (unsigned i = 0; i < 200; i++) {
+        unsigned n = model_random(&w.random) % (3 * OPENED_MAX);
+
+        snprintf(name, sizeof(name), "s%u", n);
+        post(&w, name, 1 + model_random(&w.random) % 5, 10);
+        if (i % 20 == 0)
+            fold_all(&w);
+    }
+    fold_all(&w);
+    for (unsigned i = 0; i < 3 * OPENED_MAX; i++) {
+        snprintf(name, sizeof(name), "s%u", i);
+        if (registry_find(w.sets.registry, slice_of(name), NULL))
+            check(&w, name);
+    }
+    world_end(&w);
+}
+
+/* A look costs nothing where nothing has happened. */
+static void
+rests_when_nothing_is_behind(void **state)
+{
+    struct world w;
+
+    world_open(&w, state);
+    folding_look(&w.folding);
+    assert_false(folding_some(&w.folding));
+    post(&w, "demo", 5, 10);
+    assert_false(folding_some(&w.folding)); /* until the next look */
+    folding_look(&w.folding);
+    assert_true(folding_some(&w.folding));
+    assert_false(folding_some(&w.folding));
+    folding_look(&w.folding);
+    assert_false(folding_some(&w.folding));
+    world_end(&w);
+}
+
+/* a state goes on where lists have gone, and is whole. */
+static void
+goes_on_behind_what_is_no_longer_retained(void **state)
+{
+    struct model m;
+    struct world w;
+    struct set *set;
+
+    world_open(&w, state);
+    model_init(&m);
+    for (unsigned i = 0; i < 10; i++) {
+        post(&w, "demo", 25, 30);
+        set = sets_find(&w.sets, "demo");
+        model_fold_log(&m, registry_log(w.sets.registry), set->log,
+                       sets_head(&w.sets, "demo").last);
+        atomic_store(&set->retain_lists, 1);
+        sets_file_all(&w.sets);
+        for (unsigned k = 0; k < 2; k++) {
+            retain_all(w.sets.registry);
+            fold_all(&w);
+        }
+        model_check(&m, state_of(&w, "demo"));
+        if (i % 3 == 2) {
+            world_end(&w);
+            world_begin(&w);
+        }
+    }
+    assert_in_range(sets_head(&w.sets, "demo").earliest, 180, 240);
+    model_fini(&m);
+    world_end(&w);
+}
+
+/* Without its state, a log that no longer has its beginning cannot tell what
+ * there is: the new one says that it is not whole. */
+static void
+is_not_whole_without_the_beginning(void **state)
+{
+    struct resources *r;
+    struct world w;
+
+    world_open(&w, state);
+    post(&w, "demo", 50, 30);
+    atomic_store(&sets_find(&w.sets, "demo")->retain_lists, 1);
+    sets_file_all(&w.sets);
+    retain_all(w.sets.registry);
+    fold_all(&w);
+    retain_all(w.sets.registry);
+    assert_int_equal(sets_head(&w.sets, "demo").earliest, 20);
+    world_end(&w);
+    assert_int_equal(
+        unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
+    unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
+
+    world_begin(&w);
+    fold_all(&w);
+    r = state_of(&w, "demo");
+    assert_int_equal(resources_at(r)->seq, 50);
+    assert_false(resources_at(r)->is_whole);
+    world_end(&w);
+}
+
+/* An older copy of the log was put in its place. */
+static void
+begins_anew_when_it_is_ahead_of_the_log(void **state)
+{
+    char command[600];
+    struct world w;
+
+    world_open(&w, state);
+    post(&w, "demo", 30, 30);
+    world_end(&w);
+    snprintf(command, sizeof(command), "cp %s/tidings.db %s/old",
+             tempdir_path(state), tempdir_path(state));
+    assert_int_equal(system(command), 0);
+    world_begin(&w);
+    post(&w, "demo", 10, 30);
+    fold_all(&w);
+    world_end(&w);
+
+    assert_int_equal(
+        renameat(tempdir_fd(state), "old", tempdir_fd(state), "tidings.db"), 0);
+    unlinkat(tempdir_fd(state), "tidings.db-wal", 0);
+    unlinkat(tempdir_fd(state), "tidings.db-shm", 0);
+    world_begin(&w);
+    assert_int_equal(sets_head(&w.sets, "demo").last, 30);
+    fold_all(&w);
+    check(&w, "demo");
+    world_end(&w);
+}
+
+static void
+purge(struct world *w)
+{
+    bool is_done = false;
+
+    while (!is_done)
+        assert_int_equal(
+            log_purge(registry_log(w->sets.registry), &is_done, NULL), 0);
+}
+
+static bool
+is_there(void **state, const char *path)
+{
+    return !faccessat(tempdir_fd(state), path, F_OK, 0);
+}
+
+/* The state of a removed set goes with its lists, and a set of that name that
+ * is made again has one of its own. */
+static void
+goes_with_its_set(void **state)
+{
+    struct world w;
+
+    world_open(&w, state);
+    for (unsigned i = 0; i < 4; i++) {
+        bool is_quick = i % 2; /* made again before the purge */
+        bool has_ended = i > 1;
+
+        post(&w, "demo", 30 - i, 30);
+        fold_all(&w);
+        check(&w, "demo");
+        sets_file_all(&w.sets);
+        assert_true(is_there(state, "sets/demo/" RESOURCES_FILE));
+        alterations_remove(&w.sets, "demo");
+        if (has_ended) {
+            world_end(&w);
+            world_begin(&w);
+        }
+        if (is_quick)
+            post(&w, "demo", 5, 30);
+        purge(&w);
+        assert_true(is_there(state, "sets/demo") == is_quick);
+        if (is_quick) {
+            fold_all(&w);
+            check(&w, "demo");
+        }
+    }
+    world_end(&w);
+}
+
+/* And at once it is not kept open, which would keep its room on the disk. */
+static void
+is_closed_when_its_set_is_removed(void **state)
+{
+    struct world w;
+
+    world_open(&w, state);
+    post(&w, "demo", 30, 30);
+    fold_all(&w);
+    alterations_remove(&w.sets, "demo");
+    assert_false(folding_some(&w.folding));
+    for (size_t i = 0; i < OPENED_MAX; i++)
+        assert_null(w.folding.states.places[i].set);
+    world_end(&w);
+}
+
+/* A state that is lost is folded anew, and what of the old one was on the disk
+ * is worth nothing: retention waits for the new one. */
+static void
+has_kept_nothing_when_it_begins_anew(void **state)
+{
+    struct world w;
+    struct set *set;
+
+    world_open(&w, state);
+    post(&w, "demo", 30, 30);
+    set = sets_find(&w.sets, "demo");
+    set->folded_wanted = 20;
+    fold_all(&w);
+    assert_int_equal(set->folded_kept, 30);
+    folding_fini(&w.folding);
+    folding_init(&w.folding, w.sets.registry);
+    post(&w, "demo", 5, 30);
+    fold_all(&w);
+    assert_int_equal(set->folded_kept, 30); /* as before: it is the same */
+    folding_fini(&w.folding);
+    assert_int_equal(
+        unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
+    unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
+    folding_init(&w.folding, w.sets.registry);
+    set->folded_wanted = 0;
+    post(&w, "demo", 5, 30);
+    fold_all(&w);
+    check(&w, "demo");
+    assert_int_equal(set->folded_kept, 0);
+    world_end(&w);
+}
+
+/* How many resources the file has, whoever looks. */
+static int
+rows_of(void **state, const char *name)
+{
+    sqlite3_stmt *q = NULL;
+    char path[600];
+    sqlite3 *db;
+    int n;
+
+    snprintf(path, sizeof(path), "%s/sets/%s/" RESOURCES_FILE,
+             tempdir_path(state), name);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT count(*) FROM resources", -1, &q, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    n = sqlite3_column_int(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return n;
+}
+
+/* A set of that name that stays empty inherits nothing either. */
+static void
+leaves_nothing_to_an_empty_set_of_that_name(void **state)
+{
+    struct world w;
+
+    world_open(&w, state);
+    post(&w, "demo", 30, 30);
+    fold_all(&w);
+    assert_int_equal(rows_of(state, "demo"),
+                     resources_at(state_of(&w, "demo"))->n);
+    alterations_remove(&w.sets, "demo");
+    alterations_put(&w.sets, "demo", "{}");
+    purge(&w);
+    fold_all(&w);
+    assert_int_equal(rows_of(state, "demo"), 0);
+    world_end(&w);
+}
+
+/* What goes wrong with one set is that set's alone, and over when it is. */
+static void
+one_set_that_cannot_be_folded_stops_no_other(void **state)
+{
+    struct world w;
+
+    world_open(&w, state);
+    post(&w, "a", 30, 30);
+    post(&w, "b", 30, 30);
+    sets_file_all(&w.sets);
+    assert_int_equal(mkdirat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, 0755),
+                     0);
+    fold_all(&w);
+    assert_int_equal(sets_find(&w.sets, "a")->folded, SET_FOLDED_UNKNOWN);
+    check(&w, "b");
+    assert_int_equal(
+        unlinkat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, AT_REMOVEDIR), 0);
+    fold_all(&w);
+    check(&w, "a");
+    world_end(&w);
+}
+
+/* How far all are behind, for whoever watches. */
+static void
+tells_how_far_it_is_behind(void **state)
+{
+    struct world w;
+    struct buf text;
+
+    world_open(&w, state);
+    post(&w, "a", 3, 30);
+    post(&w, "b", 4, 30);
+    fold_all(&w);
+    post(&w, "a", 2, 30);
+    post(&w, "b", 5, 30);
+    folding_look(&w.folding);
+    buf_init(&text, SIZE_MAX);
+    metrics_write(&text);
+    buf_add(&text, "", 1);
+    assert_non_null(strstr(text.data, "\ntidings_fold_lag_entries 7\n"));
+    fold_all(&w);
+    folding_look(&w.folding);
+    buf_clear(&text);
+    metrics_write(&text);
+    buf_add(&text, "", 1);
+    assert_non_null(strstr(text.data, "\ntidings_fold_lag_entries 0\n"));
+    buf_fini(&text);
+    world_end(&w);
+}
+
+/* what is behind is read at the next start. */
+static void
+is_given_up_when_the_log_ends(void **state)
+{
+    struct world w;
+
+    world_open(&w, state);
+    post(&w, "demo", 10, 40);
+    fold_all(&w);
+    post(&w, "demo", 30, 40);
+    registry_stop(w.sets.registry);
+    folding_look(&w.folding);
+    assert_false(folding_some(&w.folding));
+    assert_int_equal(sets_find(&w.sets, "demo")->folded, 10);
+
+    world_end(&w);
+    world_begin(&w);
+    fold_all(&w);
+    check(&w, "demo");
+    world_end(&w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(follows_the_log_through_rotation_and_restarts),
+        TEST(catches_up_in_steps),
+        TEST(gives_each_set_its_turn),
+        TEST(keeps_the_states_of_many_sets),
+        TEST(rests_when_nothing_is_behind),
+        TEST(goes_on_behind_what_is_no_longer_retained),
+        TEST(is_not_whole_without_the_beginning),
+        TEST(begins_anew_when_it_is_ahead_of_the_log),
+        TEST(goes_with_its_set),
+        TEST(is_closed_when_its_set_is_removed),
+        TEST(has_kept_nothing_when_it_begins_anew),
+        TEST(leaves_nothing_to_an_empty_set_of_that_name),
+        TEST(one_set_that_cannot_be_folded_stops_no_other),
+        TEST(tells_how_far_it_is_behind),
+        TEST(is_given_up_when_the_log_ends),
+    };
+
+    return cmocka_run_group_tests_name("folding", tests, NULL, NULL);
+}

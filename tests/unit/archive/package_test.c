@@ -1,0 +1,454 @@
+#include "broker/archive/package.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/base/file.h"
+#include "proto/vocab.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/shell.h"
+#include "tests/support/tempdir.h"
+
+/* 2026-04-01T18:10:00Z */
+#define TIME_US INT64_C(1775067000000000)
+
+static struct package *
+begin(void **state)
+{
+    struct problem why = {""};
+    struct package *p;
+
+    if (package_begin(&p, tempdir_fd(state), "p.zip", TIME_US, &why))
+        fail_msg("%s", why.text);
+    return p;
+}
+
+static void
+add_manifest(struct package *p, const char *text)
+{
+    struct slice bytes = slice_of(text);
+    struct problem why = {""};
+
+    if (package_begin_manifest(p, bytes.size, &why) ||
+        package_add(p, bytes, &why))
+        fail_msg("%s", why.text);
+}
+
+/* A file of the directory as a member. */
+static enum status
+take(void **state, struct package *p, const char *file, uint64_t number,
+     bool is_deflated, uint64_t length, const struct digest *digest,
+     struct problem *why)
+{
+    int fd = openat(tempdir_fd(state), file, O_RDONLY | O_CLOEXEC);
+    struct package_name name;
+    enum status rc;
+    bool is_over = false;
+
+    assert_true(fd >= 0);
+    package_name(&name, number, SLICE(""), SLICE("text/csv"));
+    rc = package_take(p, &name, is_deflated, fd, length, digest, why);
+    while (!rc && !is_over)
+        rc = package_copy(p, &is_over, why);
+    return rc;
+}
+
+static void
+take_text(void **state, struct package *p, const char *text, uint64_t number,
+          bool is_deflated)
+{
+    struct problem why = {""};
+    struct digest digest;
+
+    tempdir_write(tempdir_fd(state), "source", text);
+    digest_sha256(&digest, slice_of(text));
+    if (take(state, p, "source", number, is_deflated, strlen(text), &digest,
+             &why))
+        fail_msg("%s", why.text);
+}
+
+/* A file of zeros that takes no room. */
+static void
+make_large(void **state, const char *name, uint64_t length)
+{
+    int fd =
+        openat(tempdir_fd(state), name, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)length), 0);
+    close(fd);
+}
+
+static struct package_file
+finish(struct package *p)
+{
+    struct package_file file;
+    struct problem why = {""};
+
+    if (package_finish(p, &file, &why))
+        fail_msg("%s", why.text);
+    return file;
+}
+
+/* What a command says of the package, in its directory. */
+static void
+assert_says(void **state, const char *line, const char *says)
+{
+    char *said = shell("cd '%s' && %s", tempdir_path(state), line);
+
+    assert_string_equal(said, says);
+    free(said);
+}
+
+/* R-106, R-110, R-119: the manifest comes first, and each member's bytes are
+ * what they were. */
+static void
+common_tools_open_it(void **state)
+{
+    struct package *p = begin(state);
+    struct package_file file;
+    struct stat st;
+
+    add_manifest(p, "<urlset/>\n");
+    take_text(state, p, "a,b\n1,2\n", 1, true);
+    take_text(state, p, "", 2, true);
+    take_text(state, p, "a,b\n3,4\n", 3, false);
+    file = finish(p);
+
+    shell_do("cd '%s' && unzip -t p.zip", tempdir_path(state));
+    assert_says(state, "unzip -p p.zip resources/000000000003.csv",
+                "a,b\n3,4\n");
+    assert_says(state,
+                "python3 -c 'import zipfile\n"
+                "z = zipfile.ZipFile(\"p.zip\")\n"
+                "print(z.testzip())\n"
+                "for i in z.infolist():\n"
+                "    print(i.filename, i.file_size, i.compress_type,\n"
+                "          z.read(i))'",
+                "None\n"
+                "manifest.xml 10 8 b'<urlset/>\\n'\n"
+                "resources/000000000001.csv 8 8 b'a,b\\n1,2\\n'\n"
+                "resources/000000000002.csv 0 8 b''\n"
+                "resources/000000000003.csv 8 0 b'a,b\\n3,4\\n'\n");
+    assert_int_equal(fstatat(tempdir_fd(state), "p.zip", &st, 0), 0);
+    assert_int_equal(file.length, st.st_size);
+}
+
+/* told while it was written, true of the file. */
+static void
+its_length_and_digest_are_known(void **state)
+{
+    struct package *p = begin(state);
+    char text[DIGEST_TEXT_SIZE], expected[128];
+    struct package_file file;
+
+    add_manifest(p, "<urlset/>\n");
+    take_text(state, p, "a,b\n1,2\n", 1, false);
+    file = finish(p);
+
+    digest_write(text, &file.digest);
+    snprintf(expected, sizeof(expected), "%.*s  p.zip\n",
+             (int)(DIGEST_TEXT_SIZE - strlen("sha-256:")),
+             text + strlen("sha-256:"));
+    assert_says(state, "sha256sum p.zip", expected);
+}
+
+/* the same content makes the same bytes, whenever it is written. */
+static void
+nothing_in_it_tells_when_it_was_written(void **state)
+{
+    struct package_file files[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct package *p = begin(state);
+
+        add_manifest(p, "<urlset/>\n");
+        take_text(state, p, "a,b\n1,2\n", 1, true);
+        files[i] = finish(p);
+    }
+    assert_memory_equal(&files[0].digest, &files[1].digest, DIGEST_SIZE);
+    assert_says(state,
+                "TZ=UTC unzip -Z -T p.zip resources/000000000001.csv |"
+                " grep -o '20260401.181000'",
+                "20260401.181000\n");
+}
+
+/* R-119: a member of more than 4 GiB, and one behind it. (More than 65,535
+ * members there never are: a manifest has at most 50,000 entries, R-026.) */
+static void
+a_member_may_be_larger_than_4_gib(void **state)
+{
+    const uint64_t length = (UINT64_C(1) << 32) + 1;
+    struct package *p;
+    struct problem why = {""};
+    struct digest digest;
+
+    if (IS_SANITIZED)
+        skip();
+    assert_int_equal(digest_read(SLICE("sha-256:"
+                                       "fbb82f7b353676bb562eb82157fcf0ea42c3649"
+                                       "2ca13ee56dbf82c08b6802c5c"),
+                                 &digest),
+                     STATUS_OK);
+    make_large(state, "large", length);
+
+    p = begin(state);
+    add_manifest(p, "<urlset/>\n");
+    if (take(state, p, "large", 1, false, length, &digest, &why))
+        fail_msg("%s", why.text);
+    take_text(state, p, "a,b\n1,2\n", 2, true);
+    assert_true(finish(p).length > length);
+
+    /* unzip reads it all; Python what stands in the directory, and behind. */
+    shell_do("cd '%s' && unzip -t p.zip", tempdir_path(state));
+    assert_says(state,
+                "python3 -c 'import zipfile\n"
+                "z = zipfile.ZipFile(\"p.zip\")\n"
+                "print([i.file_size for i in z.infolist()],\n"
+                "      z.read(\"resources/000000000002.csv\"))'",
+                "[10, 4294967297, 8] b'a,b\\n1,2\\n'\n");
+}
+
+/* what does not have the SHA-256 or the length that it must have. */
+static void
+content_that_is_damaged_is_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *says;
+    } damaged[] = {
+        {"a,b\n1,2!", "the content for resources/000000000001.csv is damaged: "
+                      "it is sha-256:"},
+        {"a,b\n1,2",
+         "the content for resources/000000000001.csv ends 1 bytes too early"},
+        {"a,b\n1,2\n\n",
+         "the content for resources/000000000001.csv is longer than was told"},
+    };
+    struct digest digest;
+
+    digest_sha256(&digest, SLICE("a,b\n1,2\n"));
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(*damaged); i++) {
+        struct package *p = begin(state);
+        struct problem why = {""};
+
+        add_manifest(p, "<urlset/>\n");
+        tempdir_write(tempdir_fd(state), "source", damaged[i].text);
+        assert_int_equal(take(state, p, "source", 1, false, 8, &digest, &why),
+                         STATUS_INVALID);
+        assert_memory_equal(why.text, damaged[i].says, strlen(damaged[i].says));
+        package_abandon(p);
+        assert_no_file(tempdir_fd(state), "p.zip");
+        assert_no_file(tempdir_fd(state), "p.zip.new");
+    }
+}
+
+static void
+a_manifest_has_the_bytes_that_were_told(void **state)
+{
+    struct problem why = {""};
+    struct package_file file;
+    struct package *p = begin(state);
+
+    assert_int_equal(package_begin_manifest(p, 3, &why), STATUS_OK);
+    assert_int_equal(package_add(p, SLICE("four"), &why), STATUS_INVALID);
+    assert_string_equal(why.text,
+                        "manifest.xml of p.zip is longer than was told");
+    assert_int_equal(package_add(p, SLICE("t"), &why), STATUS_OK);
+    assert_int_equal(package_finish(p, &file, &why), STATUS_INVALID);
+    assert_string_equal(why.text, "manifest.xml of p.zip lacks 2 bytes");
+    assert_no_file(tempdir_fd(state), "p.zip");
+    assert_no_file(tempdir_fd(state), "p.zip.new");
+}
+
+/* A limit of the process stands for the disk's. */
+static void
+nothing_stays_where_there_is_no_room(void **state)
+{
+    const uint64_t length = UINT64_C(2) << 20;
+    struct package *p = begin(state);
+    struct rlimit before, limit;
+    struct problem why = {""};
+    struct digest digest = {{0}};
+    enum status rc;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    make_large(state, "large", length);
+    signal(SIGXFSZ, SIG_IGN);
+    limit = before;
+    limit.rlim_cur = 1 << 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    add_manifest(p, "<urlset/>\n");
+    rc = take(state, p, "large", 1, false, length, &digest, &why);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+
+    assert_int_equal(rc, STATUS_IO);
+    assert_string_equal(why.text, "cannot write p.zip: File too large");
+    package_abandon(p);
+    assert_no_file(tempdir_fd(state), "p.zip");
+    assert_no_file(tempdir_fd(state), "p.zip.new");
+}
+
+/* A copy takes bounded steps. */
+static void
+a_large_member_is_copied_in_steps(void **state)
+{
+    const uint64_t length = UINT64_C(10) << 20;
+    struct package *p = begin(state);
+    struct problem why = {""};
+    struct package_name name;
+    struct digest digest;
+    char *zeros = calloc(1, length);
+    bool is_over = false;
+    unsigned steps = 0;
+    int fd;
+
+    assert_non_null(zeros);
+    digest_sha256(&digest, (struct slice){zeros, length});
+    free(zeros);
+    make_large(state, "large", length);
+    fd = openat(tempdir_fd(state), "large", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    add_manifest(p, "<urlset/>\n");
+    package_name(&name, 1, SLICE(""), SLICE(""));
+    assert_int_equal(package_take(p, &name, false, fd, length, &digest, &why),
+                     STATUS_OK);
+    for (; !is_over; steps++)
+        assert_int_equal(package_copy(p, &is_over, &why), STATUS_OK);
+    assert_int_equal(steps, 3);
+    finish(p);
+    shell_do("cd '%s' && unzip -t p.zip", tempdir_path(state));
+}
+
+/* whatever a source calls its resources. */
+static void
+names_are_made_of_numbers(void **state)
+{
+    static const struct {
+        const char *loc, *type, *name;
+    } names[] = {
+        {"http://example.com/a.csv", "", "resources/000000000007.csv"},
+        {"http://example.com/a.CSV?b=c.d#e.f", "text/html",
+         "resources/000000000007.csv"},
+        {"http://example.com/../../etc/passwd", "text/plain",
+         "resources/000000000007.txt"},
+        {"http://example.com/a.tar.gz", "", "resources/000000000007.gz"},
+        {"http://example.com/a.b%00c", "Text/CSV; charset=utf-8",
+         "resources/000000000007.csv"},
+        {"http://example.com/a.b\\..\\c", "image/svg+xml",
+         "resources/000000000007"},
+        {"http://example.com/.csv/", "application/pdf",
+         "resources/000000000007.pdf"},
+        {"http://example.com", "application/octet-stream",
+         "resources/000000000007"},
+        {"http://example.com/a.", "", "resources/000000000007"},
+        {"http://example.com/a.123456789", "", "resources/000000000007"},
+        {"urn:a.b", "", "resources/000000000007"},
+        {"", "x/../..", "resources/000000000007"},
+    };
+    struct package_name name;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        package_name(&name, 7, slice_of(names[i].loc), slice_of(names[i].type));
+        assert_string_equal(name.text, names[i].name);
+    }
+    package_name(&name, UINT64_MAX, SLICE("http://h/a.12345678"), SLICE(""));
+    assert_string_equal(name.text, "resources/18446744073709551615.12345678");
+}
+
+static void
+text_is_deflated_and_nothing_else(void **state)
+{
+    (void)state;
+    assert_true(package_deflates(SLICE("text/csv")));
+    assert_true(package_deflates(SLICE("TEXT/HTML; charset=utf-8")));
+    assert_true(package_deflates(SLICE("application/json")));
+    assert_true(package_deflates(SLICE("image/svg+xml")));
+    assert_true(package_deflates(SLICE("application/ld+json;profile=x")));
+    assert_false(package_deflates(SLICE("image/png")));
+    assert_false(package_deflates(SLICE("application/zip")));
+    assert_false(package_deflates(SLICE("application/octet-stream")));
+    assert_false(package_deflates(SLICE("")));
+}
+
+/* what a package may have is known before it is begun. */
+static void
+a_plan_keeps_to_the_limits(void **state)
+{
+    struct package_plan plan = {0}, before;
+
+    (void)state;
+    /* The first member always has room. */
+    assert_true(package_plan_add(&plan, 1000, 300, UINT64_C(1) << 40));
+    before = plan;
+    assert_false(package_plan_add(&plan, 1000, 300, 1));
+    assert_memory_equal(&plan, &before, sizeof(plan));
+
+    plan = (struct package_plan){0};
+    for (unsigned i = 0; i < DOCUMENT_ENTRIES_MAX; i++)
+        assert_true(package_plan_add(&plan, UINT64_MAX, 300, 1));
+    assert_false(package_plan_add(&plan, UINT64_MAX, 300, PACKAGE_NO_MEMBER));
+
+    plan = (struct package_plan){0};
+    while (package_plan_add(&plan, UINT64_MAX, 200000, PACKAGE_NO_MEMBER))
+        ;
+    assert_in_range(plan.manifest, DOCUMENT_BYTES_MAX - 200000,
+                    DOCUMENT_BYTES_MAX);
+}
+
+/* No package is larger than it was planned to be. */
+static void
+a_package_is_not_larger_than_its_plan(void **state)
+{
+    const char *text = "a,b\n1,2\n";
+    struct package *p = begin(state);
+    struct package_plan plan = {0};
+    struct problem why = {""};
+    struct digest digest;
+
+    for (unsigned i = 0; i < 2000; i++)
+        assert_true(package_plan_add(&plan, UINT64_MAX, 1, strlen(text)));
+    tempdir_write(tempdir_fd(state), "source", text);
+    digest_sha256(&digest, slice_of(text));
+    add_manifest(p, "<urlset/>\n");
+    for (unsigned i = 1; i <= 2000; i++)
+        assert_int_equal(
+            take(state, p, "source", i, i % 2, strlen(text), &digest, &why),
+            STATUS_OK);
+    assert_in_range(finish(p).length, 2000 * strlen(text), plan.bytes);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(common_tools_open_it),
+        TEST(its_length_and_digest_are_known),
+        TEST(nothing_in_it_tells_when_it_was_written),
+        TEST(a_member_may_be_larger_than_4_gib),
+        TEST(content_that_is_damaged_is_refused),
+        TEST(a_manifest_has_the_bytes_that_were_told),
+        TEST(nothing_stays_where_there_is_no_room),
+        TEST(a_large_member_is_copied_in_steps),
+        TEST(names_are_made_of_numbers),
+        TEST(text_is_deflated_and_nothing_else),
+        TEST(a_plan_keeps_to_the_limits),
+        TEST(a_package_is_not_larger_than_its_plan),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

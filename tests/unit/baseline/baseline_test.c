@@ -1,0 +1,211 @@
+/*
+ * baseline_test.c - all resources of a source as its lists tell them.
+ */
+#include "client/baseline/baseline.h"
+
+#include "tests/unit/baseline/baseline_stage.h"
+
+/* */
+static void
+a_list_is_told_and_stands_for_its_at(void **state)
+{
+    struct fixture *f = *state;
+
+    site_putf(f->site, "/list", NULL,
+              OPEN LIST "<url><loc>http://e.org/aaa</loc></url>"
+                        "<url><loc>http://e.org/bbb</loc>"
+                        "<rs:md change=\"deleted\"/></url>"
+                        "<url><loc>http://e.org/ccc</loc></url></urlset>");
+    run(f, "/list", NULL);
+    assert_baseline(f, "http://e.org/aaa;http://e.org/ccc;",
+                    "@2026-01-02T00:00:00.000000Z+0");
+
+    site_gzip(f->site, "/list", true);
+    run(f, "/list", NULL);
+    assert_baseline(f, "http://e.org/aaa;http://e.org/ccc;",
+                    "@2026-01-02T00:00:00.000000Z+0");
+}
+
+/* the oldest time of an index and its parts. */
+static void
+an_index_is_read_part_by_part(void **state)
+{
+    struct fixture *f = *state;
+
+    site_putf(f->site, "/index", NULL,
+              INDEX "<rs:md capability=\"resourcelist\" "
+                    "at=\"2026-01-05T00:00:00Z\"/>"
+                    "<sitemap><loc>%s/1</loc></sitemap>"
+                    "<sitemap><loc>%s/2</loc></sitemap>"
+                    "<sitemap><loc>%s/1</loc></sitemap></sitemapindex>",
+              site_url(f->site), site_url(f->site), site_url(f->site));
+    site_putf(f->site, "/1", NULL,
+              OPEN LIST "<url><loc>http://e.org/aaa</loc></url></urlset>");
+    site_putf(f->site, "/2", NULL,
+              OPEN "<url><loc>http://e.org/bbb</loc></url></urlset>");
+    run(f, "/index", NULL);
+    assert_baseline(f, "http://e.org/aaa;http://e.org/bbb;",
+                    "@2026-01-02T00:00:00.000000Z+0");
+    assert_int_equal(site_count(f->site, "/1"), 1);
+
+    /* The same, served as a list. */
+    site_putf(f->site, "/index", NULL,
+              OPEN LIST "<url><loc>%s/1</loc><rs:md "
+                        "capability=\"resourcelist\"/></url></urlset>",
+              site_url(f->site));
+    run(f, "/index", NULL);
+    assert_baseline(f, "http://e.org/aaa;", "@2026-01-02T00:00:00.000000Z+0");
+}
+
+/* Pages are linked in the document or in the header; a circle has an end. */
+static void
+pages_are_followed_by_next(void **state)
+{
+    struct fixture *f = *state;
+    char link[200];
+
+    site_putf(f->site, "/1", NULL,
+              OPEN "<rs:ln rel=\"next\" href=\"%s/2\"/>" LIST
+                   "<url><loc>http://e.org/aaa</loc></url></urlset>",
+              site_url(f->site));
+    site_putf(f->site, "/2", NULL,
+              OPEN LIST "<url><loc>http://e.org/bbb</loc></url></urlset>");
+    site_headers(f->site, "/2", "Link: </3>; rel=\"next\"");
+    site_putf(f->site, "/3", NULL,
+              OPEN LIST "<url><loc>http://e.org/ccc</loc></url></urlset>");
+    snprintf(link, sizeof(link), "Link: <%s/1>; rel=next", site_url(f->site));
+    site_headers(f->site, "/3", link);
+    run(f, "/1", NULL);
+    assert_baseline(f, "http://e.org/aaa;http://e.org/bbb;http://e.org/ccc;",
+                    "@2026-01-02T00:00:00.000000Z+0");
+}
+
+static void
+what_cannot_be_a_baseline_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    run(f, NULL, NULL);
+    assert_fails(f, TD_GONE, "neither a Resource List nor a Resource Dump");
+    run(f, "/none", NULL);
+    assert_fails(f, TD_REFUSED, "/none: 404");
+    site_put(f->site, "/list", NULL, SLICE("<html><body>no</body></html>"));
+    run(f, "/list", NULL);
+    assert_fails(f, TD_BROKEN, "/list cannot be read");
+    site_putf(f->site, "/list", NULL,
+              OPEN "<rs:md capability=\"changelist\" "
+                   "from=\"2026-01-01T00:00:00Z\"/></urlset>");
+    run(f, "/list", NULL);
+    assert_fails(f, TD_BROKEN, "it is neither a Resource List");
+    site_putf(f->site, "/list", NULL,
+              OPEN DUMP "<url><loc>http://e.org/p.zip</loc></url></urlset>");
+    run(f, "/list", NULL);
+    assert_fails(f, TD_BROKEN, "it is a Resource Dump, not a Resource List");
+    site_putf(f->site, "/list", NULL, OPEN "<url><loc>http://e.org/aaa</loc>");
+    run(f, "/list", NULL);
+    assert_fails(f, TD_BROKEN, "/list cannot be read");
+}
+
+/* Indexes that lead to ever more indexes come to an end. */
+static void
+an_index_without_end_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char path[20];
+
+    for (unsigned i = 0; i < 12; i++) {
+        snprintf(path, sizeof(path), "/%u", i);
+        site_putf(f->site, path, NULL,
+                  INDEX "<sitemap><loc>%s/%u</loc></sitemap></sitemapindex>",
+                  site_url(f->site), i + 1);
+    }
+    run(f, "/0", NULL);
+    assert_fails(f, TD_BROKEN, "an index leads to an index, again and again");
+}
+
+static void
+what_is_busy_is_asked_again(void **state)
+{
+    struct fixture *f = *state;
+
+    site_putf(f->site, "/list", NULL,
+              OPEN LIST "<url><loc>http://e.org/aaa</loc></url></urlset>");
+    site_status(f->site, "/list", 503, NULL, 2);
+    run(f, "/list", NULL);
+    assert_baseline(f, "http://e.org/aaa;", "@2026-01-02T00:00:00.000000Z+0");
+    assert_int_equal(site_count(f->site, "/list"), 3);
+
+    /* What broke off was told, and is told again. */
+    site_cut(f->site, "/list", 350);
+    run(f, "/list", NULL);
+    assert_int_equal(f->why.rc, TD_OK);
+}
+
+static void
+nobody_is_told_while_it_is_paused(void **state)
+{
+    struct fixture *f = *state;
+    struct buf list;
+
+    buf_init(&list, 1 << 20);
+    buf_add_text(&list, OPEN LIST);
+    for (unsigned i = 0; i < 50; i++)
+        buf_add_format(&list, "<url><loc>http://e.org/%04u</loc></url>", i);
+    buf_add_text(&list, "</urlset>");
+    site_put(f->site, "/list", NULL, buf_slice(&list));
+    buf_fini(&list);
+
+    f->pauses = true;
+    start(f, "/list", NULL);
+    for (unsigned i = 0; i < 50; i++) {
+        assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+        assert_true(f->is_paused);
+        for (unsigned j = 0; j < 5; j++)
+            assert_int_equal(loop_service(f->client->loop), TD_OK);
+        f->is_paused = f->is_over = false;
+        baseline_resume(f->baseline);
+    }
+    assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+    assert_int_equal(f->n, 50);
+    assert_int_equal(f->why.rc, TD_OK);
+}
+
+static void
+it_may_be_freed_from_a_callback_or_stopped_by_it(void **state)
+{
+    struct fixture *f = *state;
+
+    site_putf(f->site, "/list", NULL,
+              OPEN LIST "<url><loc>http://e.org/aaa</loc></url>"
+                        "<url><loc>http://e.org/bbb</loc></url></urlset>");
+    f->stops_at = 1;
+    run(f, "/list", NULL);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(loop_service(f->client->loop), TD_OK);
+    assert_int_equal(f->n, 1);
+    baseline_free(f->baseline);
+
+    f->stops_at = 0;
+    f->frees_at = 1;
+    run(f, "/list", NULL);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(loop_service(f->client->loop), TD_OK);
+    assert_int_equal(f->n, 1);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_list_is_told_and_stands_for_its_at),
+        TEST(an_index_is_read_part_by_part),
+        TEST(pages_are_followed_by_next),
+        TEST(what_cannot_be_a_baseline_is_refused),
+        TEST(an_index_without_end_is_refused),
+        TEST(what_is_busy_is_asked_again),
+        TEST(nobody_is_told_while_it_is_paused),
+        TEST(it_may_be_freed_from_a_callback_or_stopped_by_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

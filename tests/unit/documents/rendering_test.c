@@ -1,0 +1,263 @@
+#include "broker/documents/rendering.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/bodies.h"
+#include "tests/support/renewals.h"
+#include "tests/support/tempdir.h"
+
+#define N 2300
+
+/* A list of so many resources, in parts of at most `entries`. */
+static void
+open_with(struct renewals *w, void **state, uint64_t entries)
+{
+    renewals_open(w, state);
+    w->sets.config.resource_list_entries = entries;
+    sets_post(&w->sets, "demo", 1, N);
+    renewals_work(w);
+}
+
+/* The bytes of a page, with a NUL. */
+static void
+read_page(struct renewals *w, uint64_t part, uint64_t page, struct buf *text)
+{
+    struct document document;
+
+    w->form = DOCUMENT_HTML;
+    w->page = page;
+    assert_int_equal(
+        part ? renewals_try(w, resourcelist_part_open, 1, part, &document)
+             : renewals_try(w, resourcelist_current_open, 0, 0, &document),
+        STATUS_OK);
+    assert_null(document.gzip);
+    buf_init(text, SIZE_MAX);
+    bodies_read(document.body, text);
+    buf_add(text, "", 1);
+}
+
+/* The resources that a page names, each once: how many. */
+static unsigned
+take_resources(const char *page, bool seen[N + 1])
+{
+    static const char before[] = "<a href=\"http://example.com/r/";
+    unsigned n = 0;
+
+    for (; (page = strstr(page, before)); n++) {
+        unsigned long number = strtoul(page += strlen(before), NULL, 10);
+
+        assert_in_range(number, 1, N);
+        assert_false(seen[number]);
+        seen[number] = true;
+    }
+    return n;
+}
+
+static void
+assert_link(const char *page, const char *rel, const char *address)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), "<link rel=\"%s\" href=\"%s\">", rel,
+             address ? address : "");
+    if (address)
+        assert_non_null(strstr(page, text));
+    else
+        assert_null(strstr(page, rel));
+}
+
+/* 1,000 a page, one leading to the next and back. */
+static void
+pages_have_all_resources_of_a_list(void **state)
+{
+    static const char list[] = RENEWALS_DEMO "resourcelist/000000000001.xml";
+    bool seen[N + 1] = {false};
+    struct document document;
+    struct renewals w;
+    struct buf text;
+
+    open_with(&w, state, 50000);
+    read_page(&w, 0, 1, &text);
+    assert_int_equal(take_resources(text.data, seen), 1000);
+    assert_link(text.data, "prev", NULL);
+    assert_link(text.data, "next",
+                RENEWALS_DEMO "resourcelist/000000000001.xml?page=2");
+    buf_fini(&text);
+    read_page(&w, 0, 2, &text);
+    assert_int_equal(take_resources(text.data, seen), 1000);
+    assert_link(text.data, "prev", list);
+    assert_link(text.data, "next",
+                RENEWALS_DEMO "resourcelist/000000000001.xml?page=3");
+    buf_fini(&text);
+    read_page(&w, 0, 3, &text);
+    assert_int_equal(take_resources(text.data, seen), 300);
+    assert_link(text.data, "prev",
+                RENEWALS_DEMO "resourcelist/000000000001.xml?page=2");
+    assert_link(text.data, "next", NULL);
+    buf_fini(&text);
+    w.page = 4;
+    assert_int_equal(
+        renewals_try(&w, resourcelist_current_open, 0, 0, &document),
+        STATUS_NOT_FOUND);
+    renewals_end(&w);
+}
+
+/* From part to part, too: the index is a page of the parts. */
+static void
+pages_lead_through_all_parts(void **state)
+{
+    static const struct {
+        uint64_t part, page;
+        unsigned n;
+        const char *prev, *next;
+    } pages[] = {
+        {1, 1, 1000, NULL, "1.xml?page=2"},
+        {1, 2, 500, "1.xml", "2.xml"},
+        {2, 1, 800, "1.xml", NULL},
+    };
+
+    bool seen[N + 1] = {false};
+    struct renewals w;
+    struct buf text;
+
+    open_with(&w, state, 1500);
+    read_page(&w, 0, 1, &text);
+    assert_non_null(strstr(text.data,
+                           "<a href=\"" RENEWALS_DEMO
+                           "resourcelist/000000000001/000000000002.xml\">"));
+    assert_link(text.data, "next", NULL);
+    buf_fini(&text);
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        char next[200], prev[200];
+        static const char before[] =
+            RENEWALS_DEMO "resourcelist/000000000001/00000000000";
+
+        read_page(&w, pages[i].part, pages[i].page, &text);
+        assert_int_equal(take_resources(text.data, seen), pages[i].n);
+        snprintf(prev, sizeof(prev), "%s%s", before,
+                 pages[i].prev ? pages[i].prev : "");
+        snprintf(next, sizeof(next), "%s%s", before,
+                 pages[i].next ? pages[i].next : "");
+        assert_link(text.data, "prev", pages[i].prev ? prev : NULL);
+        assert_link(text.data, "next", pages[i].next ? next : NULL);
+        buf_fini(&text);
+    }
+    renewals_end(&w);
+}
+
+/* What a source calls its resources is text, and leads nowhere but to the web.
+ */
+static void
+a_page_runs_nothing_that_a_source_says(void **state)
+{
+    static const char json[] =
+        "[{\"loc\":\"http://example.com/?a=%22%3E&b=1&c='\","
+        "\"change\":\"created\"},"
+        "{\"loc\":\"javascript:alert(1)\",\"change\":\"created\"}]";
+    struct sets_outcome o;
+    struct renewals w;
+    struct buf text;
+
+    renewals_open(&w, state);
+    o = sets_post_body(&w.sets, "demo", "application/json", slice_of(json), 0);
+    if (o.rc)
+        fail_msg("%s", o.why.text);
+    renewals_work(&w);
+    read_page(&w, 0, 1, &text);
+    assert_non_null(
+        strstr(text.data,
+               "<a href=\"http://example.com/?a=%22%3E&amp;b=1&amp;c='\">"));
+    assert_non_null(strstr(text.data, "<td>javascript:alert(1)</td>"));
+    assert_null(strstr(text.data, "href=\"javascript:"));
+    buf_fini(&text);
+    renewals_end(&w);
+}
+
+/* R-386: nothing but what a Sitemap has, in the order in which it has it. */
+static void
+a_plain_list_is_a_sitemap_and_nothing_else(void **state)
+{
+    static const char json[] =
+        "[{\"loc\":\"http://example.com/a?b&c\",\"change\":\"created\","
+        "\"lastmod\":\"2026-04-01T18:09:00Z\",\"changefreq\":\"daily\","
+        "\"priority\":0.5,\"length\":3,\"tags\":[\"t\"],\"links\":[{\"rel\":"
+        "\"duplicate\",\"href\":\"http://example.org/1\"}]},"
+        "{\"loc\":\"http://example.com/b\",\"change\":\"created\"}]";
+    struct sets_outcome o;
+    struct renewals w;
+    struct buf text;
+
+    renewals_open(&w, state);
+    o = sets_post_body(&w.sets, "demo", "application/json", slice_of(json), 0);
+    if (o.rc)
+        fail_msg("%s", o.why.text);
+    renewals_work(&w);
+    w.form = DOCUMENT_PLAIN;
+    renewals_text(&w, resourcelist_current_open, 0, 0, &text);
+    buf_add(&text, "", 1);
+    assert_string_equal(
+        text.data,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+        "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"
+        "<url><loc>http://example.com/a?b&amp;c</loc>"
+        "<lastmod>2026-04-01T18:09:00Z</lastmod>"
+        "<changefreq>daily</changefreq><priority>0.5</priority></url>\n"
+        "<url><loc>http://example.com/b</loc></url>\n"
+        "</urlset>\n");
+    buf_fini(&text);
+    renewals_end(&w);
+}
+
+/* Its parts are plain, too, and together the set. */
+static void
+a_plain_index_leads_to_plain_lists(void **state)
+{
+    struct xpath index, part;
+    struct renewals w;
+    size_t n = 0;
+
+    open_with(&w, state, 1000);
+    w.form = DOCUMENT_PLAIN;
+    renewals_read(&w, resourcelist_current_open, 0, 0, &index);
+    assert_xpath_count(&index, "/s:sitemapindex/s:sitemap", 3);
+    assert_xpath_count(&index, "//rs:*", 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        char question[60], loc[120];
+
+        snprintf(question, sizeof(question), "/*/s:sitemap[%u]/s:loc", i);
+        snprintf(loc, sizeof(loc),
+                 RENEWALS_DEMO "resourcelist/000000000001/%012u.xml?plain", i);
+        assert_xpath_text(&index, question, loc);
+        renewals_read(&w, resourcelist_part_open, 1, i, &part);
+        assert_xpath_count(&part, "//rs:*", 0);
+        assert_xpath_count(&part, "//@td:*", 0);
+        n += xpath_count(&part, "/s:urlset/s:url");
+        xpath_close(&part);
+    }
+    assert_int_equal(n, N);
+    xpath_close(&index);
+    renewals_end(&w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(pages_have_all_resources_of_a_list),
+        TEST(pages_lead_through_all_parts),
+        TEST(a_page_runs_nothing_that_a_source_says),
+        TEST(a_plain_list_is_a_sitemap_and_nothing_else),
+        TEST(a_plain_index_leads_to_plain_lists),
+    };
+
+    return cmocka_run_group_tests_name("rendering", tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/*
+ * downloads_resumed_test.c - what broke off is gone on with.
+ */
+#include "client/downloads/downloads.h"
+#include "tests/unit/downloads/downloads_stage.h"
+
+/* What broke off is resumed, in the same run. */
+static void
+a_download_that_breaks_is_resumed(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 3 * 1024 * 1024;
+    char *bytes = large_body(size);
+    struct want want = want_of(f, 1, "/a");
+    struct downloads_result *result;
+
+    site_put(f->site, "/a", NULL, (struct slice){bytes, size});
+    site_cut(f->site, "/a", 2 * 1024 * 1024);
+    want.length = size;
+    want.hash = SLICE(LARGE_MD5);
+    result = run_one(f, want);
+
+    assert_says(result, TD_OK, "");
+    assert_int_equal(result->bytes, size);
+    assert_int_equal(result->n_attempts, 2);
+    assert_int_equal(site_count(f->site, "/a"), 2);
+    assert_non_null(site_header(f->site, "/a", 1, "Range"));
+    assert_non_null(site_header(f->site, "/a", 1, "If-Range"));
+    assert_int_equal(site_answered(f->site, "/a", 1), 206);
+    assert_int_equal(downloads_bytes(f->downloads), size);
+
+    /* It is whole, but not where it belongs: who comes after asks nobody. */
+    begin(f, (struct downloads_limits){0});
+    assert_says(run_one(f, want), TD_OK, "");
+    assert_int_equal(site_count(f->site, "/a"), 2);
+    download_forget(f->dir.fd, "1");
+    assert_no_file(f->dir.fd, "1.of");
+    free(bytes);
+}
+
+/* Breaks the download of /a in the middle, and forgets it as a killed process
+ * would. */
+static void
+break_off(struct fixture *f, struct want want)
+{
+    site_cuts(f->site, "/a", 2 * 1024 * 1024, 1);
+    begin(f, (struct downloads_limits){.pause_ms = 60000});
+    add(f, want);
+    while (downloads_bytes(f->downloads) < 1024 * 1024)
+        assert_int_equal(loop_service(f->client->loop), TD_OK);
+    begin(f, (struct downloads_limits){0});
+}
+
+/* ... and by who comes after. A server that has no ranges, or something else by
+ * now, sends all of it. */
+static void
+another_process_goes_on_where_it_broke(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 3 * 1024 * 1024;
+    char *bytes = large_body(size);
+    struct want want = want_of(f, 1, "/a");
+    unsigned n;
+
+    site_put(f->site, "/a", NULL, (struct slice){bytes, size});
+    want.length = size;
+    want.hash = SLICE(LARGE_MD5);
+
+    break_off(f, want);
+    n = site_count(f->site, "/a");
+    assert_says(run_one(f, want), TD_OK, "");
+    assert_non_null(site_header(f->site, "/a", n, "Range"));
+    assert_int_equal(site_answered(f->site, "/a", n), 206);
+    download_forget(f->dir.fd, "1");
+
+    /* No ranges here. */
+    break_off(f, want);
+    site_ranges(f->site, "/a", false);
+    n = site_count(f->site, "/a");
+    assert_says(run_one(f, want), TD_OK, "");
+    assert_non_null(site_header(f->site, "/a", n, "Range"));
+    assert_int_equal(site_answered(f->site, "/a", n), 200);
+    site_ranges(f->site, "/a", true);
+    download_forget(f->dir.fd, "1");
+
+    /* Another wish: from the first byte. */
+    break_off(f, want);
+    n = site_count(f->site, "/a");
+    want.hash = SLICE(LARGE_MD5 " sha-1:"
+                                "0000000000000000000000000000000000000000");
+    assert_int_equal(run_one(f, want)->why.rc, TD_BROKEN);
+    assert_null(site_header(f->site, "/a", n, "Range"));
+    assert_no_file(f->dir.fd, "1.of");
+    free(bytes);
+}
+
+/* A part that was damaged on disk is found out, and all is fetched anew. */
+static void
+a_damaged_part_is_fetched_anew(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 3 * 1024 * 1024;
+    char *bytes = large_body(size);
+    struct want want = want_of(f, 1, "/a");
+    struct downloads_result *result;
+    int fd;
+
+    site_put(f->site, "/a", NULL, (struct slice){bytes, size});
+    want.length = size;
+    want.hash = SLICE(LARGE_MD5);
+    break_off(f, want);
+    fd = openat(f->dir.fd, "1", O_WRONLY);
+    assert_int_equal(pwrite(fd, "damage", 6, 1000), 6);
+    close(fd);
+    result = run_one(f, want);
+    assert_says(result, TD_OK, "");
+    assert_int_equal(result->n_attempts, 2);
+    free(bytes);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_download_that_breaks_is_resumed),
+        TEST(another_process_goes_on_where_it_broke),
+        TEST(a_damaged_part_is_fetched_anew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,330 @@
+/*
+ * downloads_test.c - resources become files, with the digests that were told;
+ * their duplicates; the queue.
+ */
+#include "client/downloads/downloads.h"
+
+#include "tests/unit/downloads/downloads_stage.h"
+
+/* the file has the length and the digests that were told. */
+static void
+a_resource_comes_into_a_file(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+    struct downloads_result *result;
+
+    site_put(f->site, "/a", "text/plain", SLICE("hello"));
+    want.length = 5;
+    want.hash = SLICE(MD5 " " SHA256);
+    result = run_one(f, want);
+
+    assert_says(result, TD_OK, "");
+    assert_int_equal(result->bytes, 5);
+    assert_int_equal(result->n_attempts, 1);
+    assert_file(f->dir.fd, "1", "hello");
+    assert_no_file(f->dir.fd, "1.of");
+    assert_int_equal(downloads_busy(f->downloads), 0);
+    assert_int_equal(downloads_bytes(f->downloads), 5);
+    assert_string_equal(site_header(f->site, "/a", 0, "Accept-Encoding"),
+                        "identity");
+}
+
+static void
+an_empty_resource_is_a_file_as_well(void **state)
+{
+    struct fixture *f = *state;
+
+    site_put(f->site, "/a", "text/plain", SLICE(""));
+    assert_says(run_one(f, want_of(f, 1, "/a")), TD_OK, "");
+    assert_file(f->dir.fd, "1", "");
+}
+
+/* R-023: hash and length are those of the coded octets, where the entry tells a
+ * coding: it is asked for, and nothing is unpacked. */
+static void
+the_coding_of_the_entry_is_asked_for_and_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+    char head[3] = "";
+    int fd;
+
+    site_put(f->site, "/a", "text/plain", SLICE("hello"));
+    site_gzip(f->site, "/a", true);
+    want.encoding = SLICE("gzip");
+    assert_says(run_one(f, want), TD_OK, "");
+
+    assert_string_equal(site_header(f->site, "/a", 0, "Accept-Encoding"),
+                        "gzip");
+    fd = openat(f->dir.fd, "1", O_RDONLY);
+    assert_int_equal(read(fd, head, 2), 2);
+    close(fd);
+    assert_string_equal(head, "\x1f\x8b");
+
+    want.encoding = SLICE("gzip\r\nEvil: yes");
+    assert_says(run_one(f, want), TD_OK, "");
+    assert_null(site_header(f->site, "/a", 1, "Evil"));
+}
+
+/* What is wrong is asked for once more, past caches; then it is said how. */
+static void
+a_wrong_digest_is_asked_for_again_past_caches(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+
+    site_put(f->site, "/a", "text/plain", SLICE("hullo"));
+    want.length = 5;
+    want.hash = SLICE(MD5);
+    assert_says(run_one(f, want), TD_BROKEN,
+                "md5 is 54bf43965e2bbaa20c22c22ca7b4e9c7, the source told "
+                "5d41402abc4b2a76b9719d911017c592");
+    assert_int_equal(site_count(f->site, "/a"), 2);
+    assert_null(site_header(f->site, "/a", 0, "Cache-Control"));
+    assert_string_equal(site_header(f->site, "/a", 1, "Cache-Control"),
+                        "no-cache");
+    assert_no_file(f->dir.fd, "1");
+}
+
+/* what is longer than told is not read to its end, if it has one. */
+static void
+what_is_longer_than_told_is_stopped(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+
+    site_put(f->site, "/a", "text/plain", SLICE("hello"));
+    want.length = 4;
+    assert_says(run_one(f, want), TD_BROKEN, "has 5 bytes, the source told 4");
+    site_chunked(f->site, "/a", true);
+    assert_says(run_one(f, want), TD_BROKEN,
+                "is longer than the 4 bytes that the source told");
+    want.length = 6;
+    assert_says(run_one(f, want), TD_BROKEN, "has 5 bytes, the source told 6");
+
+    begin(f, (struct downloads_limits){.max_bytes = 3});
+    want.length = LENGTH_NONE;
+    assert_says(run_one(f, want), TD_BROKEN,
+                "is longer than the 3 bytes that are allowed");
+}
+
+/* A refusal is not asked for twice in a run. */
+static void
+what_is_refused_is_not_asked_for_again(void **state)
+{
+    struct fixture *f = *state;
+    struct downloads_result *result;
+
+    result = run_one(f, want_of(f, 1, "/none"));
+    assert_says(result, TD_REFUSED, "the server answers 404");
+    assert_int_equal(result->why.status, 404);
+    assert_int_equal(site_count(f->site, "/none"), 1);
+    site_status(f->site, "/gone", 410, NULL, 0);
+    assert_says(run_one(f, want_of(f, 1, "/gone")), TD_GONE,
+                "the server answers 410");
+    assert_no_file(f->dir.fd, "1");
+}
+
+/* by pri, lower first, none last. */
+static void
+duplicates_are_tried_by_pri(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/none");
+    struct downloads_link links[] = {
+        {.href = slice_of(site_link(f->site, "/second")),
+         .pri = 20,
+         .length = LENGTH_NONE},
+        {.href = slice_of(site_link(f->site, "/last")), .length = LENGTH_NONE},
+        {.href = SLICE("ftp://example.org/no"), .pri = 1},
+        {.href = slice_of(site_link(f->site, "/first")),
+         .pri = 10,
+         .length = LENGTH_NONE},
+    };
+    struct downloads_result *result;
+
+    site_put(f->site, "/first", NULL, SLICE("wrong"));
+    site_put(f->site, "/last", NULL, SLICE("hello"));
+    want.hash = SLICE(SHA256);
+    want.duplicates = links;
+    want.n_duplicates = 4;
+    result = run_one(f, want);
+    assert_says(result, TD_OK, "");
+    assert_file(f->dir.fd, "1", "hello");
+    assert_int_equal(site_count(f->site, "/none"), 1);
+    assert_int_equal(site_count(f->site, "/first"), 2);
+    assert_int_equal(site_count(f->site, "/second"), 1);
+    assert_int_equal(site_count(f->site, "/last"), 1);
+
+    site_delete(f->site, "/last");
+    assert_says(run_one(f, want), TD_REFUSED,
+                "the server answers 404; 3 duplicates of it failed as well, "
+                "the last: the server answers 404");
+}
+
+/* What the link tells of itself does not weigh against the entry. */
+static void
+a_duplicate_must_be_what_the_entry_told(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/none");
+    struct downloads_link link = {
+        .href = slice_of(site_link(f->site, "/other")),
+        .hash = SLICE("md5:5d41402abc4b2a76b9719d911017c592"),
+        .length = 5,
+    };
+
+    site_put(f->site, "/other", NULL, SLICE("hello"));
+    want.duplicates = &link;
+    want.n_duplicates = 1;
+    want.length = 6;
+    assert_int_equal(run_one(f, want)->why.rc, TD_REFUSED);
+    want.length = LENGTH_NONE;
+    assert_int_equal(run_one(f, want)->why.rc, TD_OK);
+    link.length = 4;
+    assert_int_equal(run_one(f, want)->why.rc, TD_REFUSED);
+}
+
+static void
+redirects_are_followed_ten_times(void **state)
+{
+    struct fixture *f = *state;
+    struct downloads_result *result;
+    char path[20], line[60];
+
+    site_put(f->site, "/r10", NULL, SLICE("hello"));
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(path, sizeof(path), "/r%u", i);
+        snprintf(line, sizeof(line), "Location: /r%u", i + 1);
+        site_status(f->site, path, 302, line, 0);
+    }
+    assert_says(run_one(f, want_of(f, 1, "/r0")), TD_OK, "");
+
+    site_status(f->site, "/loop", 307, "Location: /loop", 0);
+    result = run_one(f, want_of(f, 2, "/loop"));
+    assert_says(result, TD_BROKEN, "the redirects do not end (307)");
+    assert_int_equal(site_count(f->site, "/loop"), 11);
+}
+
+static void
+a_directory_that_cannot_be_written_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+
+    site_put(f->site, "/a", NULL, SLICE("x"));
+    want.file = "no/such";
+    assert_says(run_one(f, want), TD_IO,
+                "cannot write no/such: No such file or directory");
+}
+
+static void
+what_is_no_url_is_told_and_its_duplicates_are_tried(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+    struct downloads_link link = {.href = want.loc, .length = LENGTH_NONE};
+
+    want.loc = SLICE("urn:nbn:de:101:1-201102033592");
+    assert_says(run_one(f, want), TD_INVALID, "it has no URL of http or https");
+    site_put(f->site, "/a", NULL, SLICE("x"));
+    want.duplicates = &link;
+    want.n_duplicates = 1;
+    assert_says(run_one(f, want), TD_OK, "");
+}
+
+/* There is room for so many, and for one host only for a part of them. */
+static void
+the_queue_has_an_end(void **state)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+    unsigned n = 0;
+
+    site_hold(f->site, NULL);
+    while (!downloads_is_full_for(f->downloads, want.loc)) {
+        add(f, want);
+        n++;
+    }
+    assert_int_equal(n, DOWNLOADS_ROOM_HOST);
+    assert_int_equal(downloads_room(f->downloads), DOWNLOADS_ROOM - n);
+    assert_int_equal(downloads_add(f->downloads, &want), TD_UNREACHABLE);
+    want.loc = SLICE("http://127.0.0.1:1/");
+    assert_int_equal(downloads_add(f->downloads, &want), TD_OK);
+    /* What was never asked for goes with the queue. */
+    downloads_free(f->downloads);
+    f->downloads = NULL;
+}
+
+/* In whatever state, also from on_done. */
+static void
+what_is_dropped_is_not_heard_of(void **state)
+{
+    struct fixture *f = *state;
+
+    site_put(f->site, "/a", NULL, SLICE("x"));
+    site_put(f->site, "/b", NULL, SLICE("x"));
+    site_hold(f->site, "/b");
+    add(f, want_of(f, 1, "/b"));
+    while (site_count(f->site, "/b") < 1)
+        assert_int_equal(loop_service(f->client->loop), TD_OK);
+    add(f, want_of(f, 2, "/a"));
+    add(f, want_of(f, 3, "/a"));
+    assert_true(downloads_drop(f->downloads, 3));
+    assert_false(downloads_drop(f->downloads, 3));
+    f->drops = 1;
+    run_until(f, 1);
+    assert_int_equal(f->results[0].id, 2);
+    assert_int_equal(downloads_busy(f->downloads), 0);
+    site_release(f->site, "/b");
+}
+
+static void
+free_all(const struct downloads_result *result, void *user)
+{
+    struct fixture *f = user;
+
+    (void)result;
+    downloads_free(f->downloads);
+    f->downloads = NULL;
+    f->is_over = true;
+}
+
+static void
+it_may_be_freed_from_its_own_callback(void **state)
+{
+    struct fixture *f = *state;
+    struct downloads_limits limits = {.per_host = 2};
+
+    downloads_free(f->downloads);
+    f->downloads = downloads_new(f->client, &limits, f->dir.fd, free_all, f);
+    site_put(f->site, "/a", NULL, SLICE("x"));
+    for (unsigned i = 0; i < 10; i++)
+        add(f, want_of(f, i, "/a"));
+    assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+    assert_null(f->downloads);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_resource_comes_into_a_file),
+        TEST(an_empty_resource_is_a_file_as_well),
+        TEST(the_coding_of_the_entry_is_asked_for_and_kept),
+        TEST(a_wrong_digest_is_asked_for_again_past_caches),
+        TEST(what_is_longer_than_told_is_stopped),
+        TEST(what_is_refused_is_not_asked_for_again),
+        TEST(duplicates_are_tried_by_pri),
+        TEST(a_duplicate_must_be_what_the_entry_told),
+        TEST(redirects_are_followed_ten_times),
+        TEST(a_directory_that_cannot_be_written_is_told),
+        TEST(what_is_no_url_is_told_and_its_duplicates_are_tried),
+        TEST(the_queue_has_an_end),
+        TEST(what_is_dropped_is_not_heard_of),
+        TEST(it_may_be_freed_from_its_own_callback),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

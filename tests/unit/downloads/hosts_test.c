@@ -1,0 +1,211 @@
+#include "client/downloads/hosts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const struct hosts_limits limits = {
+    .per_host = 4,
+    .failures = 3,
+    .pause_ms = 100,
+    .pause_most_ms = 1000,
+    .asked_most_ms = 60000,
+};
+
+static void
+push(struct hosts *hosts, const char *url, struct hosts_job *job)
+{
+    struct host *host = hosts_of(hosts, slice_of(url));
+
+    assert_non_null(host);
+    hosts_push(hosts, host, job, false);
+}
+
+static void
+urls_of_one_server_are_one_host(void **state)
+{
+    struct hosts *hosts = hosts_new(&limits);
+    struct host *host = hosts_of(hosts, SLICE("http://a.org/x"));
+
+    (void)state;
+    assert_ptr_equal(hosts_of(hosts, SLICE("HTTP://me:it@A.org?y@z")), host);
+    assert_ptr_equal(hosts_of(hosts, SLICE("http://a.org:80/x")), host);
+    assert_ptr_not_equal(hosts_of(hosts, SLICE("https://a.org/x")), host);
+    assert_ptr_equal(hosts_of(hosts, SLICE("https://a.org:443")),
+                     hosts_of(hosts, SLICE("https://a.org/x")));
+    assert_ptr_not_equal(hosts_of(hosts, SLICE("http://a.org:443/")), host);
+    assert_ptr_not_equal(hosts_of(hosts, SLICE("http://a.org:81/x")), host);
+    assert_string_equal(host_name(host), "http://a.org");
+    assert_null(hosts_of(hosts, SLICE("ftp://a.org/x")));
+    assert_false(hosts_is_url(SLICE("http:///x")));
+    assert_false(hosts_is_url(SLICE("http://a.org/x\ny")));
+    assert_false(hosts_is_url(SLICE("urn:x")));
+    assert_true(hosts_is_url(SLICE("https://[::1]:8443/x")));
+    hosts_free(hosts);
+}
+
+/* Many that wait for one do not hold back the few of another. */
+static void
+hosts_take_turns(void **state)
+{
+    struct hosts *hosts = hosts_new(&limits);
+    struct hosts_job jobs[6] = {{.due_ms = 0}};
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++)
+        push(hosts, "http://a.org/", &jobs[i]);
+    push(hosts, "http://b.org/", &jobs[4]);
+    push(hosts, "http://b.org/", &jobs[5]);
+
+    assert_ptr_equal(hosts_take(hosts, 0), &jobs[0]);
+    assert_ptr_equal(hosts_take(hosts, 0), &jobs[4]);
+    assert_ptr_equal(hosts_take(hosts, 0), &jobs[1]);
+    assert_ptr_equal(hosts_take(hosts, 0), &jobs[5]);
+    assert_ptr_equal(hosts_take(hosts, 0), &jobs[2]);
+    assert_ptr_equal(hosts_take(hosts, 0), &jobs[3]);
+    assert_null(hosts_take(hosts, 0));
+    hosts_free(hosts);
+}
+
+/* After a failure one at a time, until it is well again. */
+static void
+a_host_that_failed_gets_its_places_back_one_by_one(void **state)
+{
+    struct hosts *hosts = hosts_new(&limits);
+    struct hosts_job jobs[8] = {{.due_ms = 0}};
+
+    (void)state;
+    for (unsigned i = 0; i < 8; i++)
+        push(hosts, "http://a.org/", &jobs[i]);
+    hosts_done(hosts, hosts_take(hosts, 0), HOSTS_FAILED, 0, 0);
+    assert_null(hosts_take(hosts, 99));
+    assert_int_equal(hosts_wait_ms(hosts, 40), 60);
+    assert_ptr_equal(hosts_take(hosts, 100), &jobs[1]);
+    assert_null(hosts_take(hosts, 100));
+    assert_int_equal(hosts_wait_ms(hosts, 100), -1);
+    hosts_done(hosts, &jobs[1], HOSTS_WELL, 0, 100);
+    assert_ptr_equal(hosts_take(hosts, 100), &jobs[2]);
+    assert_ptr_equal(hosts_take(hosts, 100), &jobs[3]);
+    assert_null(hosts_take(hosts, 100));
+    hosts_done(hosts, &jobs[2], HOSTS_WELL, 0, 100);
+    assert_ptr_equal(hosts_take(hosts, 100), &jobs[4]);
+    assert_ptr_equal(hosts_take(hosts, 100), &jobs[5]);
+    assert_ptr_equal(hosts_take(hosts, 100), &jobs[6]);
+    assert_null(hosts_take(hosts, 100));
+    hosts_free(hosts);
+}
+
+/* Pauses grow up to a limit; what is asked for is honoured up to another. */
+static void
+pauses_grow_and_what_is_asked_for_is_honoured(void **state)
+{
+    static const int64_t pauses[] = {100, 200, 400, 800, 1000, 1000};
+    struct hosts *hosts = hosts_new(&limits);
+    struct hosts_job job = {.due_ms = 0};
+    int64_t now = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        push(hosts, "http://a.org/", &job);
+        assert_ptr_equal(hosts_take(hosts, now), &job);
+        hosts_done(hosts, &job, HOSTS_FAILED, 0, now);
+        assert_int_equal(hosts_is_down(hosts, job.host, now), i >= 2);
+        now += pauses[i];
+        assert_false(hosts_is_down(hosts, job.host, now));
+    }
+    push(hosts, "http://a.org/", &job);
+    assert_ptr_equal(hosts_take(hosts, now), &job);
+    hosts_done(hosts, &job, HOSTS_FAILED, 7, now);
+    push(hosts, "http://a.org/", &job);
+    assert_int_equal(hosts_wait_ms(hosts, now), 7000);
+    assert_ptr_equal(hosts_take(hosts, now + 7000), &job);
+    hosts_done(hosts, &job, HOSTS_FAILED, 1000000, now + 7000);
+    push(hosts, "http://a.org/", &job);
+    assert_int_equal(hosts_wait_ms(hosts, now + 7000), 60000);
+    hosts_free(hosts);
+}
+
+/* Those that were under way when it began to wait are one failure. */
+static void
+what_fails_together_counts_once(void **state)
+{
+    struct hosts *hosts = hosts_new(&limits);
+    struct hosts_job jobs[4] = {{.due_ms = 0}};
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++)
+        push(hosts, "http://a.org/", &jobs[i]);
+    for (unsigned i = 0; i < 4; i++)
+        assert_non_null(hosts_take(hosts, 0));
+    for (unsigned i = 0; i < 4; i++)
+        hosts_done(hosts, &jobs[i], HOSTS_FAILED, i, 1);
+    assert_false(hosts_is_down(hosts, jobs[0].host, 1));
+    push(hosts, "http://a.org/", &jobs[0]);
+    assert_int_equal(hosts_wait_ms(hosts, 1), 3000);
+    hosts_free(hosts);
+}
+
+static void
+a_job_may_have_its_own_time(void **state)
+{
+    struct hosts *hosts = hosts_new(&limits);
+    struct hosts_job late = {.due_ms = 50}, now = {.due_ms = 0};
+
+    (void)state;
+    push(hosts, "http://a.org/", &late);
+    push(hosts, "http://a.org/", &now);
+    assert_ptr_equal(hosts_take(hosts, 0), &now);
+    assert_null(hosts_take(hosts, 49));
+    assert_int_equal(hosts_wait_ms(hosts, 0), 50);
+    hosts_remove(hosts, &late);
+    assert_null(hosts_take(hosts, 50));
+    assert_int_equal(hosts_wait_ms(hosts, 0), -1);
+    hosts_free(hosts);
+}
+
+/* Whoever finds another host for a job has the first one still in hand: it was
+ * asked, and is not asked any more. */
+static void
+a_host_stays_while_others_are_looked_for(void **state)
+{
+    struct hosts *hosts = hosts_new(&limits);
+    struct hosts_job job = {.due_ms = 0};
+    char url[40];
+
+    (void)state;
+    push(hosts, "http://a.org/", &job);
+    assert_ptr_equal(hosts_take(hosts, 0), &job);
+    hosts_done(hosts, &job, HOSTS_WELL, 0, 0);
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(url, sizeof(url), "http://other-%u.org/", i);
+        assert_non_null(hosts_of(hosts, slice_of(url)));
+    }
+    assert_string_equal(host_name(job.host), "http://a.org");
+    assert_ptr_equal(hosts_of(hosts, SLICE("http://a.org/")), job.host);
+    assert_false(hosts_is_down(hosts, job.host, 0));
+
+    /* Later it may be forgotten, and is found anew. */
+    assert_null(hosts_take(hosts, 0));
+    push(hosts, "http://a.org/", &job);
+    assert_ptr_equal(hosts_take(hosts, 0), &job);
+    hosts_free(hosts);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(urls_of_one_server_are_one_host),
+        cmocka_unit_test(hosts_take_turns),
+        cmocka_unit_test(a_host_that_failed_gets_its_places_back_one_by_one),
+        cmocka_unit_test(pauses_grow_and_what_is_asked_for_is_honoured),
+        cmocka_unit_test(what_fails_together_counts_once),
+        cmocka_unit_test(a_job_may_have_its_own_time),
+        cmocka_unit_test(a_host_stays_while_others_are_looked_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,241 @@
+/*
+ * entry_test.c - what is told of a change: all that its entry says, whichever
+ * way it came.
+ */
+#include "client/follow/entry.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/follow/incoming.h"
+
+#define SECOND INT64_C(1000000)
+
+static const struct document_link links[] = {
+    {.rel = {"duplicate", 9},
+     .href = {"http://mirror.example/a", 23},
+     .length = 7,
+     .pri = 2,
+     .modified_us = 5 * SECOND},
+    {.rel = {"patch", 5},
+     .href = {"http://example.com/p", 20},
+     .path = {"/changes/p", 10},
+     .type = {"application/x-patch", 19},
+     .length = LENGTH_NONE,
+     .modified_us = DATETIME_NONE}};
+
+static void
+fill(struct document_entry *entry)
+{
+    memset(entry, 0, sizeof(*entry));
+    change_init(&entry->change);
+    entry->change.loc = SLICE("http://example.com/a?b&c");
+    entry->change.lastmod_us = 3 * SECOND;
+    entry->change.length = 12;
+    entry->change.type = SLICE("text/csv");
+    entry->change.tags = SLICE("x y");
+    entry->change.hash = SLICE("md5:0123456789abcdef0123456789abcdef");
+    entry->links = links;
+    entry->n_links = 2;
+    entry->when_us = DATETIME_NONE;
+}
+
+static const struct td_change *
+told(struct batch *batch)
+{
+    assert_int_equal(changes_count(&batch->changes), 1);
+    return changes_seal(&batch->changes);
+}
+
+static void
+assert_all_told(const struct td_change *c)
+{
+    assert_string_equal(c->loc, "http://example.com/a?b&c");
+    assert_string_equal(c->lastmod, "1970-01-01T00:00:03Z");
+    assert_int_equal(c->length, 12);
+    assert_string_equal(c->type, "text/csv");
+    assert_null(c->encoding);
+    assert_string_equal(c->tags, "x y");
+    assert_string_equal(c->hash, "md5:0123456789abcdef0123456789abcdef");
+    assert_string_equal(c->links[0].rel, "duplicate");
+    assert_string_equal(c->links[0].href, "http://mirror.example/a");
+    assert_int_equal(c->links[0].length, 7);
+    assert_int_equal(c->links[0].pri, 2);
+    assert_string_equal(c->links[0].modified, "1970-01-01T00:00:05Z");
+    assert_string_equal(c->links[1].rel, "patch");
+    assert_true(c->links[1].length == UINT64_MAX);
+    assert_null(c->links[1].modified);
+    assert_int_equal(c->n_links, 2);
+}
+
+/* A change of a list: with the time it has, of the kind it says. */
+static void
+a_change_is_told_with_all_that_its_entry_says(void **state)
+{
+    static const struct filter all = {.text_size = 0};
+    struct document_entry entry;
+    struct batch batch;
+    const struct td_change *c;
+
+    (void)state;
+    fill(&entry);
+    entry.has_kind = true;
+    entry.change.kind = CHANGE_CREATED;
+    entry.when_us = 4 * SECOND;
+    entry.change.seq = 9;
+    batch_init(&batch, TD_XML);
+    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), TD_OK);
+    c = told(&batch);
+    assert_all_told(c);
+    assert_string_equal(c->change, "created");
+    assert_string_equal(c->datetime, "1970-01-01T00:00:04.000000Z");
+    assert_int_equal(c->seq, 9);
+    assert_string_equal(c->links[1].path, "/changes/p");
+    assert_string_equal(
+        c->text,
+        "<url><loc>http://example.com/a?b&amp;c</loc>"
+        "<lastmod>1970-01-01T00:00:03Z</lastmod>"
+        "<rs:md change=\"created\" datetime=\"1970-01-01T00:00:04.000000Z\" "
+        "td:seq=\"9\" hash=\"md5:0123456789abcdef0123456789abcdef\" "
+        "length=\"12\" type=\"text/csv\" td:tags=\"x y\"/>"
+        "<rs:ln rel=\"duplicate\" href=\"http://mirror.example/a\" "
+        "modified=\"1970-01-01T00:00:05Z\" pri=\"2\" length=\"7\"/>"
+        "<rs:ln rel=\"patch\" href=\"http://example.com/p\" "
+        "type=\"application/x-patch\"/></url>");
+    assert_int_equal(strlen(c->text), c->text_size);
+
+    /* An entry that does not say of which kind it is, is an update. */
+    entry.has_kind = false;
+    batch_clear(&batch);
+    batch_add(&batch, &all, &entry, true, NULL);
+    assert_string_equal(told(&batch)->change, "updated");
+    batch_fini(&batch);
+}
+
+/* A resource has no change, in no form. */
+static void
+a_resource_is_told_without_a_change(void **state)
+{
+    static const struct filter all = {.text_size = 0};
+    struct document_entry entry;
+    struct batch batch;
+    const struct td_change *c;
+
+    (void)state;
+    fill(&entry);
+    entry.when_us = 3 * SECOND;
+    batch_init(&batch, TD_JSON);
+    assert_int_equal(batch_add(&batch, &all, &entry, false, "/tmp/a"), TD_OK);
+    c = told(&batch);
+    assert_all_told(c);
+    assert_null(c->change);
+    assert_null(c->datetime);
+    assert_string_equal(c->file, "/tmp/a");
+    assert_ptr_equal(strstr(c->text, "{\"loc\":\"http://example.com/a?b&c\","
+                                     "\"lastmod\":"),
+                     c->text);
+    batch_fini(&batch);
+
+    entry.n_links = 0;
+    entry.change.length = LENGTH_NONE;
+    entry.change.type = entry.change.tags = entry.change.hash = SLICE("");
+    batch_init(&batch, TD_XML);
+    batch_add(&batch, &all, &entry, false, NULL);
+    assert_string_equal(told(&batch)->text,
+                        "<url><loc>http://example.com/a?b&amp;c</loc>"
+                        "<lastmod>1970-01-01T00:00:03Z</lastmod>"
+                        "<rs:md/></url>");
+    batch_fini(&batch);
+}
+
+/* What cannot be written down is told all the same, without its text. */
+static void
+an_entry_that_is_too_long_has_no_text(void **state)
+{
+    static const struct filter all = {.text_size = 0};
+    static char loc[300000];
+    struct document_entry entry;
+    struct batch batch;
+
+    (void)state;
+    memset(loc, 'x', sizeof(loc));
+    fill(&entry);
+    entry.change.loc = (struct slice){loc, sizeof(loc)};
+    batch_init(&batch, TD_XML);
+    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), TD_OK);
+    assert_null(told(&batch)->text);
+    assert_int_equal(strlen(told(&batch)->loc), sizeof(loc));
+    assert_true(batch_is_full(&batch));
+    batch_fini(&batch);
+}
+
+/* Messages tell the same in both forms. */
+static void
+messages_tell_all_of_their_entries(void **state)
+{
+    static const char json[] =
+        "{\"set\":\"news\",\"epoch\":\"0123456789abcdef\",\"after\":0,"
+        "\"last\":2,\"changes\":[{\"loc\":\"http://example.com/a?b&c\","
+        "\"change\":\"updated\",\"datetime\":\"1970-01-01T00:00:04.000000Z\","
+        "\"lastmod\":\"1970-01-01T00:00:03Z\","
+        "\"hash\":{\"md5\":\"0123456789abcdef0123456789abcdef\"},"
+        "\"length\":12,\"type\":\"text/csv\",\"tags\":[\"x\",\"y\"],"
+        "\"links\":[{\"rel\":\"duplicate\","
+        "\"href\":\"http://mirror.example/a\",\"pri\":2,"
+        "\"modified\":\"1970-01-01T00:00:05Z\",\"length\":7},"
+        "{\"rel\":\"patch\",\"href\":\"http://example.com/p\"}],\"seq\":1},"
+        "{\"loc\":\"http://example.com/b\",\"change\":\"deleted\","
+        "\"datetime\":\"1970-01-01T00:00:04.000001Z\",\"seq\":2}]}";
+    static const char xml[] =
+        "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\""
+        " xmlns:rs=\"http://www.openarchives.org/rs/terms/\""
+        " xmlns:td=\"urn:tidings:1\">\n"
+        "<rs:md capability=\"change-notification\""
+        " td:epoch=\"0123456789abcdef\" td:after=\"0\" td:last=\"2\"/>\n"
+        "<url><loc>http://example.com/a?b&amp;c</loc>"
+        "<lastmod>1970-01-01T00:00:03Z</lastmod>"
+        "<rs:md change=\"updated\" datetime=\"1970-01-01T00:00:04.000000Z\""
+        " td:seq=\"1\" hash=\"md5:0123456789abcdef0123456789abcdef\""
+        " length=\"12\" type=\"text/csv\" td:tags=\"x y\"/>"
+        "<rs:ln rel=\"duplicate\" href=\"http://mirror.example/a\""
+        " modified=\"1970-01-01T00:00:05Z\" pri=\"2\" length=\"7\"/>"
+        "<rs:ln rel=\"patch\" href=\"http://example.com/p\"/></url>\n"
+        "<url><loc>http://example.com/b</loc>"
+        "<rs:md change=\"deleted\" datetime=\"1970-01-01T00:00:04.000001Z\""
+        " td:seq=\"2\"/></url>\n</urlset>\n";
+    struct problem why = {.text = ""};
+    struct incoming in;
+
+    (void)state;
+    for (int form = TD_JSON; form <= TD_XML; form++) {
+        assert_int_equal(incoming_init(&in, (enum td_form)form), TD_OK);
+        if (incoming_read(&in, form == TD_XML ? SLICE(xml) : SLICE(json), &why))
+            fail_msg("%s", why.text);
+        assert_int_equal(in.n_changes, 2);
+        assert_all_told(&in.changes[0]);
+        assert_string_equal(in.changes[0].change, "updated");
+        assert_int_equal(in.changes[1].n_links, 0);
+        assert_null(in.changes[1].links);
+        assert_null(in.changes[1].hash);
+        assert_true(in.changes[1].length == UINT64_MAX);
+        incoming_fini(&in);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_change_is_told_with_all_that_its_entry_says),
+        cmocka_unit_test(a_resource_is_told_without_a_change),
+        cmocka_unit_test(an_entry_that_is_too_long_has_no_text),
+        cmocka_unit_test(messages_tell_all_of_their_entries),
+    };
+
+    return cmocka_run_group_tests_name("entry", tests, NULL, NULL);
+}

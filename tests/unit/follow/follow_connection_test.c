@@ -1,0 +1,309 @@
+/*
+ * follow_connection_test.c - td_follow where connections break, are refused, or
+ * are to end.
+ */
+#include "tests/unit/follow/following.h"
+
+/* Connections that end */
+
+/* after a farewell it goes on from its position. */
+static void
+goes_on_after_a_farewell(void **state)
+{
+    struct stage *s = *state;
+
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_close(s->broker, 1001, "restart");
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 4));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 ");
+    assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-2 HTTP/1.1");
+    assert_non_null(strstr(s->trouble, "1001 restart"));
+    assert_string_equal(td_problem(s->client), ""); /* no longer */
+}
+
+/* R-343: a connection that breaks in the middle of a message loses and repeats
+ * nothing. */
+static void
+goes_on_after_half_a_message(void **state)
+{
+    struct stage *s = *state;
+    struct slice whole = json(s, 2, 4);
+
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_send_part(s->broker, (struct slice){whole.data, whole.size / 2}, true,
+                   false);
+    fake_stream(s->broker);
+    fake_send(s->broker, whole);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 4 ");
+    assert_int_equal(s->troubles, 1);
+}
+
+/* so does one that breaks the rules of WebSocket. */
+static void
+goes_on_after_a_broken_frame(void **state)
+{
+    struct stage *s = *state;
+
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_raw(s->broker, SLICE("\xff\x01\x02\x03\x04"));
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 3));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 ");
+}
+
+/* quiet can be told from dead: without heartbeats it connects anew. */
+static void
+goes_on_after_silence(void **state)
+{
+    struct stage *s = *state;
+
+    s->options.idle_ms = 500;
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_hold(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 2));
+    fake_hold(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 2, 3));
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 3 ");
+    assert_int_equal(s->troubles, 2);
+    assert_string_equal(s->trouble, "silence for 0.5 s");
+}
+
+/* the time that on_message takes is not silence. */
+static void
+takes_its_time_with_a_message(void **state)
+{
+    struct stage *s = *state;
+
+    s->options.idle_ms = 500;
+    s->busy_ms = 600;
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    fake_wait(s->broker);
+    fake_send(s->broker, json(s, 1, 2));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 2), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 2 ");
+    assert_int_equal(s->troubles, 0);
+}
+
+/* R-343: a broker that is away or busy is asked again, from the first attempt
+ * on. */
+static void
+goes_on_until_the_broker_is_there(void **state)
+{
+    struct stage *s = *state;
+
+    s->starts_on_trouble = true;
+    fake_nothing(s->broker);
+    fake_answer(s->broker, 503, "application/problem+json", "{}");
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
+
+    assert_string_equal(s->seen, "1 ");
+    assert_int_equal(s->troubles, 3);
+}
+
+/* Refusals */
+
+/* a set that does not exist: at once, and in the broker's words. */
+static void
+an_unknown_set_is_refused(void **state)
+{
+    struct stage *s = *state;
+    static const char body[] =
+        "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,"
+        "\"detail\":\"there is no set \\\"news\\\"\"}";
+
+    fake_answer(s->broker, 404, "application/problem+json", body);
+    fake_answer(s->broker, 404, "text/plain", ""); /* nor of its host */
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+
+    assert_non_null(
+        strstr(td_problem(s->client), "404: there is no set \"news\""));
+    assert_int_equal(td_answered(s->client, NULL), 404);
+    assert_asked(s, 0, "GET /sets/news HTTP/1.1");
+}
+
+/* the same of its stream. */
+static void
+a_stream_that_is_not_there_is_refused(void **state)
+{
+    struct stage *s = *state;
+
+    fake_describe(s->broker);
+    fake_answer(s->broker, 404, "application/problem+json",
+                "{\"detail\":\"there is no set \\\"news\\\"\"}");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+
+    assert_string_equal(td_problem(s->client), "404: there is no set \"news\"");
+    assert_asked(s, 0, "GET /sets/news/stream HTTP/1.1");
+}
+
+/* when the reason is not told, the status is. */
+static void
+a_refusal_without_a_reason_is_told_as_it_is(void **state)
+{
+    struct stage *s = *state;
+
+    fake_describe(s->broker);
+    fake_answer(s->broker, 403, "text/plain", "no");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+
+    assert_string_equal(td_problem(s->client), "403: the server refused");
+}
+
+/* something else lives at that address. */
+static void
+an_answer_that_is_no_stream_is_refused(void **state)
+{
+    struct stage *s = *state;
+
+    fake_describe(s->broker);
+    fake_answer(s->broker, 200, "text/html", "<p>hello");
+    fake_describe(s->broker);
+    fake_answer(s->broker, 301, "text/html\r\nLocation: http://127.0.0.1:1/",
+                "");
+    fake_broker_start(s->broker);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
+    assert_memory_equal(td_problem(s->client), "301", 3);
+}
+
+/* malformed arguments are not sent. */
+static void
+malformed_arguments_are_invalid(void **state)
+{
+    struct stage *s = *state;
+    static const char *const urls[] = {
+        "",
+        "news",
+        "ftp://example.com/sets/news",
+        "http://",
+        "http:///sets/news",
+        "http://example.com/sets/news#x",
+        "http://me:secret@example.com/sets/news",
+        "http://example.com/sets/ne ws",
+    };
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        assert_int_equal(td_follow(s->client, urls[i], NULL, on_message, s),
+                         TD_INVALID);
+        assert_string_not_equal(td_problem(s->client), "");
+    }
+    assert_int_equal(follow(s, "yesterday", TD_JSON, 1), TD_INVALID);
+    assert_int_equal(follow(s, "", TD_JSON, 1), TD_INVALID);
+}
+
+/* Stopping */
+
+/* td_stop before the call ends it at once, and is then used up. */
+static void
+a_stop_is_never_lost(void **state)
+{
+    struct stage *s = *state;
+
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 0, 1));
+    td_stop(s->client);
+
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
+    assert_string_equal(s->seen, "");
+    assert_string_equal(td_problem(s->client), "");
+
+    fake_broker_start(s->broker);
+    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
+    assert_string_equal(s->seen, "1 ");
+}
+
+static void *
+stop_when_heard(void *user)
+{
+    struct stage *s = user;
+
+    sem_wait(&s->heard);
+    td_stop(s->client);
+    return NULL;
+}
+
+/* from another thread, while it waits for the next message. */
+static void
+stops_while_it_waits(void **state)
+{
+    struct stage *s = *state;
+    pthread_t thread;
+
+    fake_describe(s->broker);
+    fake_stream(s->broker);
+    fake_send(s->broker, json(s, 3, 3));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    assert_int_equal(pthread_create(&thread, NULL, stop_when_heard, s), 0);
+
+    assert_int_equal(follow(s, NULL, TD_JSON, 0), TD_STOPPED);
+
+    pthread_join(thread, NULL);
+    assert_string_equal(s->seen, "h ");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(goes_on_after_a_farewell),
+        TEST(goes_on_after_half_a_message),
+        TEST(goes_on_after_a_broken_frame),
+        TEST(goes_on_after_silence),
+        TEST(takes_its_time_with_a_message),
+        TEST(goes_on_until_the_broker_is_there),
+        TEST(an_unknown_set_is_refused),
+        TEST(a_stream_that_is_not_there_is_refused),
+        TEST(a_refusal_without_a_reason_is_told_as_it_is),
+        TEST(an_answer_that_is_no_stream_is_refused),
+        TEST(malformed_arguments_are_invalid),
+        TEST(a_stop_is_never_lost),
+        TEST(stops_while_it_waits),
+    };
+
+    return cmocka_run_group_tests_name("follow_connection", tests, NULL, NULL);
+}

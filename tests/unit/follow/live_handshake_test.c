@@ -1,0 +1,498 @@
+/*
+ * live_handshake_test.c - a WebSocket that does not come about: refused, not
+ * carried, not trusted, not answered.
+ */
+#include "tests/support/certificate.h"
+#include "tests/support/tempdir.h"
+#include "tests/support/tls_front.h"
+#include "tests/unit/follow/living.h"
+
+#define PROBLEM "application/problem+json"
+
+/* Refusals */
+
+/* R-345: in the broker's words, from the answer to the handshake itself. */
+static void
+a_refusal_is_told_in_the_brokers_words(void **state)
+{
+    struct living *s = *state;
+
+    fake_answer(s->broker, 404, PROBLEM "; charset=utf-8",
+                "{\"title\":\"Not Found\",\"status\":404,"
+                "\"detail\":\"there is no set \\\"news\\\"\"}");
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end(s, LIVE_REFUSED, "404: there is no set \"news\"");
+    assert_int_equal(s->end.why.rc, TD_REFUSED);
+    assert_int_equal(s->end.why.status, 404);
+}
+
+/* R-345: what status means what. */
+static void
+a_refusal_tells_whether_it_lasts(void **state)
+{
+    struct living *s = *state;
+
+    static const struct {
+        unsigned status;
+        enum td_status rc;
+    } answers[] = {
+        {400, TD_REFUSED},     {401, TD_REFUSED},     {403, TD_REFUSED},
+        {410, TD_GONE},        {429, TD_UNREACHABLE}, {500, TD_UNREACHABLE},
+        {503, TD_UNREACHABLE},
+    };
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        fake_answer(s->broker, answers[i].status, PROBLEM,
+                    "{\"detail\":\"so it is\"}");
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        s->has_end = false;
+        living_run(s);
+        assert_end_says(s, LIVE_REFUSED, ": so it is");
+        assert_int_equal(s->end.why.status, answers[i].status);
+        assert_int_equal(s->end.why.rc, answers[i].rc);
+    }
+}
+
+static void
+a_refusal_may_come_in_chunks_or_until_the_end(void **state)
+{
+    struct living *s = *state;
+
+    fake_plain(s->broker);
+    fake_raw(s->broker, SLICE("HTTP/1.1 100 Continue\r\n\r\n"
+                              "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\n"
+                              "Content-Type: " PROBLEM "\r\n"
+                              "Transfer-Encoding: chunked\r\n\r\n"
+                              "5\r\n{\"det\r\n"));
+    fake_raw(s->broker, SLICE("d;x=y\r\nail\":\"later\"}\r\n0\r\n\r\n"));
+    fake_hold(s->broker);
+    fake_plain(s->broker);
+    fake_raw(s->broker, SLICE("HTTP/1.0 503 Busy\nContent-Type: " PROBLEM
+                              "\n\n{\"detail\":\"later\"}"));
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    assert_end(s, LIVE_REFUSED, "503: later");
+    assert_int_equal(s->end.why.retry_after_s, 7);
+
+    s->has_end = false;
+    living_run(s);
+    assert_end(s, LIVE_REFUSED, "503: later");
+}
+
+static void
+a_refusal_without_a_reason_is_told_as_it_is(void **state)
+{
+    struct living *s = *state;
+
+    fake_answer(s->broker, 404, "text/html", "<p>nothing here");
+    fake_plain(s->broker); /* cut off */
+    fake_raw(s->broker,
+             SLICE("HTTP/1.1 404 No\r\nContent-Type: " PROBLEM
+                   "\r\nContent-Length: 90\r\n\r\n{\"detail\":\"a\",\"x"));
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    assert_end(s, LIVE_REFUSED, "404: the server refused");
+
+    s->has_end = false;
+    living_run(s);
+    assert_end(s, LIVE_REFUSED, "404: the server refused");
+}
+
+/* Not carried */
+
+static void
+an_answer_of_somebody_between_means_another_transport(void **state)
+{
+    struct living *s = *state;
+    static const unsigned answers[] = {200, 204, 400, 403, 405,
+                                       406, 426, 501, 505};
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        fake_answer(s->broker, answers[i], "text/html", "<p>what?");
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        s->has_end = false;
+        living_run(s);
+        assert_int_equal(s->end.how, LIVE_UNFIT);
+        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+    }
+}
+
+static void
+a_redirect_is_not_followed(void **state)
+{
+    struct living *s = *state;
+
+    fake_answer(s->broker, 301, "text/html\r\nLocation: http://127.0.0.1:1/",
+                "");
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end(s, LIVE_REFUSED, "301: that is no stream of changes");
+    assert_int_equal(s->end.why.rc, TD_REFUSED);
+}
+
+static void
+an_upgrade_to_something_else_means_another_transport(void **state)
+{
+    struct living *s = *state;
+#define OK_101 "HTTP/1.1 101 Yes\r\nConnection: keep-alive, Upgrade\r\n"
+    static const char *const answers[] = {
+        "SSH-2.0-OpenSSH_9.2\r\n",
+        OK_101 "Upgrade: h2c\r\n\r\n",
+        OK_101 "Upgrade: websocket\r\n\r\n",
+        OK_101 "Upgrade: websocket\r\n"
+               "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+    };
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        fake_plain(s->broker);
+        fake_raw(s->broker, slice_of(answers[i]));
+        fake_hold(s->broker);
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        s->has_end = false;
+        living_run(s);
+        assert_end_says(s, LIVE_UNFIT, "the handshake failed: ");
+    }
+}
+
+static void
+the_head_of_an_answer_is_bounded(void **state)
+{
+    struct living *s = *state;
+    char *head = malloc(70000);
+
+    assert_non_null(head);
+    memset(head, 'x', 70000);
+    memcpy(head, "HTTP/1.1 200 OK\r\nX: ", 20);
+    fake_plain(s->broker);
+    fake_raw(s->broker, (struct slice){head, 70000});
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end(s, LIVE_UNFIT,
+               "the handshake failed: the head of the answer has more than "
+               "16384 bytes");
+    free(head);
+}
+
+static void
+a_connection_that_is_dropped_for_it_means_another_transport(void **state)
+{
+    struct living *s = *state;
+
+    fake_silence(s->broker); /* instead of an answer */
+    fake_plain(s->broker);
+    fake_reset(s->broker);
+    fake_stream(s->broker); /* behind it */
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
+    s->has_end = false;
+    living_run(s);
+    assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
+    s->has_end = false;
+    living_run(s);
+    assert_end(s, LIVE_UNFIT, "the connection broke behind the handshake");
+}
+
+static void
+half_a_head_is_none(void **state)
+{
+    struct living *s = *state;
+
+    fake_plain(s->broker);
+    fake_raw(s->broker, SLICE("HTTP/1.1 101 Switching Protocols\r\nUpgr"));
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end(s, LIVE_LOST, "the connection broke in the handshake");
+}
+
+/* What comes in one piece with the head is not lost. */
+static void
+messages_may_come_with_the_head(void **state)
+{
+    struct living *s = *state;
+
+    s->enough = 2;
+    fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two\x81"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|two|");
+}
+
+/* Not answered */
+
+static void
+a_server_that_is_away_is_told(void **state)
+{
+    struct living *s = *state;
+    char text[64];
+
+    snprintf(text, sizeof(text),
+             "cannot connect to 127.0.0.1:%u: ", fake_broker_port(s->broker));
+
+    living_run(s);
+
+    assert_end_says(s, LIVE_LOST, text);
+    assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+}
+
+static void
+a_name_that_does_not_exist_is_told(void **state)
+{
+    struct living *s = *state;
+
+    s->request.answer_ms = 1000; /* a name server may be away, too */
+    snprintf(s->url, sizeof(s->url), "http://nowhere.invalid/sets/news/stream");
+
+    living_run(s);
+
+    assert_end_says(s, LIVE_LOST, "cannot connect to nowhere.invalid: ");
+}
+
+static void
+a_silent_handshake_ends(void **state)
+{
+    struct living *s = *state;
+
+    s->request.answer_ms = 200;
+    fake_plain(s->broker);
+    fake_hold(s->broker);
+    fake_plain(s->broker);
+    fake_raw(s->broker, SLICE("HTTP/1.1 101 Sw"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    assert_end(s, LIVE_LOST, "no answer for 0.2 s");
+    s->has_end = false;
+    living_run(s);
+    assert_end(s, LIVE_LOST, "no answer for 0.2 s");
+}
+
+static void
+what_is_no_url_is_told(void **state)
+{
+    struct living *s = *state;
+
+    snprintf(s->url, sizeof(s->url), "http://127.0.0.1:1/a b\r\nX: y");
+
+    living_run(s);
+
+    assert_end_says(s, LIVE_BROKEN, "no URL of a stream: ");
+}
+
+/* Addresses, certificates */
+
+static void
+addresses_of_ipv6_are_reached(void **state)
+{
+    struct living *s = *state;
+    struct fake_broker *six = fake_broker_new_ipv6();
+    char line[64];
+
+    if (!six)
+        skip();
+    snprintf(s->url, sizeof(s->url), "%s/stream", fake_broker_url(six));
+    snprintf(line, sizeof(line), "\r\nHost: [::1]:%u\r\n",
+             fake_broker_port(six));
+    s->enough = 1;
+    fake_stream(six);
+    fake_send(six, SLICE("one"));
+    fake_broker_start(six);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|");
+    assert_non_null(strstr(fake_request(six, 0), line));
+    fake_broker_free(six);
+}
+
+struct tls {
+    struct tempdir dir;
+    struct certificate certificate;
+    struct tls_front *front;
+};
+
+/* TLS before the server, with a certificate for `names`. */
+static void
+set_tls(struct living *s, struct tls *tls, const struct certificate_wish *wish)
+{
+    tempdir_open(&tls->dir);
+    certificate_make(&tls->certificate, tls->dir.path, wish);
+    tls->front = tls_front_new(&tls->certificate, "127.0.0.1", "127.0.0.1",
+                               fake_broker_port(s->broker));
+    snprintf(s->url, sizeof(s->url), "https://127.0.0.1:%u/sets/news/stream",
+             tls_front_port(tls->front));
+    setenv("CURL_CA_BUNDLE", tls->certificate.ca, 1);
+}
+
+static void
+clear_tls(struct tls *tls)
+{
+    unsetenv("CURL_CA_BUNDLE");
+    tls_front_free(tls->front);
+    tempdir_close(&tls->dir);
+}
+
+/* One record may hold several messages, and the library more than the socket.
+ */
+static void
+messages_come_over_tls(void **state)
+{
+    struct living *s = *state;
+    struct tls tls;
+    static char text[70000];
+
+    memset(text, 'x', sizeof(text));
+    s->enough = 4;
+    s->pause_at = 2;
+    fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two\x81\x05three"));
+    fake_send(s->broker, (struct slice){text, sizeof(text)});
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    set_tls(s, &tls, NULL);
+
+    living_run(s);
+    assert_string_equal(s->seen, "one|two|");
+    live_resume(s->live);
+    living_turn(s);
+
+    assert_string_equal(s->seen, "one|two|three|(70000)|");
+    assert_end(s, LIVE_ENOUGH, "");
+    clear_tls(&tls);
+}
+
+static void
+a_certificate_for_another_host_is_not_good(void **state)
+{
+    struct living *s = *state;
+    struct tls tls;
+    const struct certificate_wish wish = {.names = "DNS:example.com"};
+
+    fake_stream(s->broker);
+    fake_broker_start(s->broker);
+    set_tls(s, &tls, &wish);
+
+    living_run(s);
+
+    assert_end_says(s, LIVE_LOST, "the certificate of 127.0.0.1:");
+    assert_end_says(s, LIVE_LOST, " is not good: ");
+    clear_tls(&tls);
+}
+
+static void
+nor_is_one_that_nobody_vouches_for_or_that_is_over(void **state)
+{
+    struct living *s = *state;
+    struct tls tls;
+    const struct certificate_wish wish = {.is_expired = true};
+
+    fake_broker_start(s->broker);
+    set_tls(s, &tls, &wish);
+
+    living_run(s);
+    assert_end_says(s, LIVE_LOST, " is not good: certificate has expired");
+
+    unsetenv("CURL_CA_BUNDLE");
+    s->has_end = false;
+    living_run(s);
+    assert_end_says(s, LIVE_LOST, " is not good: unable to get local issuer");
+
+    setenv("CURL_CA_BUNDLE", "/nonexistent.pem", 1);
+    s->has_end = false;
+    living_run(s);
+    assert_end_says(s, LIVE_LOST, "/nonexistent.pem");
+    clear_tls(&tls);
+}
+
+static void
+a_server_without_tls_is_told(void **state)
+{
+    struct living *s = *state;
+
+    snprintf(s->url, sizeof(s->url), "https://127.0.0.1:%u/sets/news/stream",
+             fake_broker_port(s->broker));
+    fake_nothing(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end_says(s, LIVE_LOST, "cannot connect to 127.0.0.1:");
+}
+
+/* A proxy is asked for a tunnel, and is not told the server's headers. */
+static void
+a_proxy_makes_a_tunnel(void **state)
+{
+    struct living *s = *state;
+    char proxy[64];
+
+    snprintf(proxy, sizeof(proxy), "http://127.0.0.1:%u",
+             fake_broker_port(s->broker));
+    snprintf(s->url, sizeof(s->url), "http://broker.invalid:8787/stream");
+    assert_int_equal(td_header(s->client, s->url, "Authorization: Bearer x"),
+                     TD_OK);
+    fake_answer(s->broker, 403, "text/plain", "no");
+    fake_broker_start(s->broker);
+    setenv("http_proxy", proxy, 1);
+
+    living_run(s);
+    unsetenv("http_proxy");
+
+    assert_end_says(s, LIVE_LOST, "cannot connect to broker.invalid:8787: ");
+    assert_memory_equal(fake_request(s->broker, 0),
+                        "CONNECT broker.invalid:8787 HTTP/1.1\r\n", 38);
+    assert_null(strstr(fake_request(s->broker, 0), "Bearer"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LIVING(a_refusal_is_told_in_the_brokers_words),
+        LIVING(a_refusal_tells_whether_it_lasts),
+        LIVING(a_refusal_may_come_in_chunks_or_until_the_end),
+        LIVING(a_refusal_without_a_reason_is_told_as_it_is),
+        LIVING(an_answer_of_somebody_between_means_another_transport),
+        LIVING(a_redirect_is_not_followed),
+        LIVING(an_upgrade_to_something_else_means_another_transport),
+        LIVING(the_head_of_an_answer_is_bounded),
+        LIVING(a_connection_that_is_dropped_for_it_means_another_transport),
+        LIVING(half_a_head_is_none),
+        LIVING(messages_may_come_with_the_head),
+        LIVING(a_server_that_is_away_is_told),
+        LIVING(a_name_that_does_not_exist_is_told),
+        LIVING(a_silent_handshake_ends),
+        LIVING(what_is_no_url_is_told),
+        LIVING(addresses_of_ipv6_are_reached),
+        LIVING(messages_come_over_tls),
+        LIVING(a_certificate_for_another_host_is_not_good),
+        LIVING(nor_is_one_that_nobody_vouches_for_or_that_is_over),
+        LIVING(a_server_without_tls_is_told),
+        LIVING(a_proxy_makes_a_tunnel),
+    };
+
+    return cmocka_run_group_tests_name("live_handshake", tests, NULL, NULL);
+}

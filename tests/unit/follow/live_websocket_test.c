@@ -1,0 +1,482 @@
+/*
+ * live_websocket_test.c - one WebSocket that stands: messages, and how they
+ * end.
+ */
+#include "tests/unit/follow/living.h"
+
+static char long_text[70000];
+
+/* Messages */
+
+static void
+messages_come_in_order_until_enough(void **state)
+{
+    struct living *s = *state;
+
+    s->enough = 3;
+    fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two\x81\x05three"
+                                      "\x81\x04"
+                                      "four"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|two|three|");
+    assert_end(s, LIVE_ENOUGH, "");
+    assert_int_equal(s->end.why.rc, TD_OK);
+}
+
+/* Others on the loop get their turn in between. */
+static void
+many_messages_take_many_turns(void **state)
+{
+    struct living *s = *state;
+    char text[700 * 3];
+
+    for (size_t i = 0; i < sizeof(text); i += 3)
+        memcpy(text + i, "\x81\x01x", 3);
+    s->enough = 700;
+    fake_stream_with(s->broker, (struct slice){text, 66 * 3});
+    fake_raw(s->broker, (struct slice){text, 634 * 3});
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_int_equal(s->n_seen, 700);
+    assert_end(s, LIVE_ENOUGH, "");
+}
+
+static void
+the_form_names_the_subprotocol_and_the_request_its_server(void **state)
+{
+    struct living *s = *state;
+    char line[64];
+
+    assert_int_equal(td_header(s->client, s->url, "Authorization: Bearer x"),
+                     TD_OK);
+    assert_int_equal(td_header(s->client, "http://example.com/", "X-Not: it"),
+                     TD_OK);
+    s->request.form = TD_XML;
+    s->enough = 1;
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("<urlset/>"));
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "<urlset/>|");
+    snprintf(line, sizeof(line), "\r\nHost: 127.0.0.1:%u\r\n",
+             fake_broker_port(s->broker));
+    assert_non_null(strstr(fake_request(s->broker, 0), line));
+    assert_memory_equal(fake_request(s->broker, 0),
+                        "GET /sets/news/stream?after=0 HTTP/1.1\r\n", 40);
+    assert_non_null(strstr(fake_request(s->broker, 0),
+                           "\r\nSec-WebSocket-Protocol: resourcesync.xml\r\n"));
+    assert_non_null(
+        strstr(fake_request(s->broker, 0), "\r\nAuthorization: Bearer x\r\n"));
+    assert_null(strstr(fake_request(s->broker, 0), "X-Not"));
+}
+
+static void
+parts_of_a_message_are_put_together(void **state)
+{
+    struct living *s = *state;
+
+    memset(long_text, 'x', sizeof(long_text));
+    s->enough = 3;
+    fake_stream(s->broker);
+    fake_send_part(s->broker, SLICE("on"), true, false);
+    fake_ping(s->broker);
+    fake_send_part(s->broker, SLICE(""), false, false);
+    fake_send_part(s->broker, SLICE("e"), false, true);
+    fake_send_part(s->broker, (struct slice){long_text, sizeof(long_text)},
+                   true, false);
+    fake_send_part(s->broker, (struct slice){long_text, sizeof(long_text)},
+                   false, true);
+    fake_send(s->broker, SLICE("three"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|(140000)|three|");
+}
+
+static void
+the_longest_message_is_taken(void **state)
+{
+    struct living *s = *state;
+    size_t size = LIVE_MESSAGE_MAX;
+    char *text = malloc(size);
+
+    assert_non_null(text);
+    memset(text, 'x', size);
+    s->enough = 1;
+    fake_stream(s->broker);
+    fake_send(s->broker, (struct slice){text, size});
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "(16777216)|");
+    free(text);
+}
+
+static void
+longer_messages_end_it(void **state)
+{
+    struct living *s = *state;
+
+    /* 16 MiB and a byte are announced; one byte is sent. */
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_raw(s->broker, SLICE("\x81\x7f\0\0\0\0\x01\0\0\x01!"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|");
+    assert_end(s, LIVE_BROKEN,
+               "the broker sent a message of more than 16777216 bytes");
+    assert_int_equal(s->end.why.rc, TD_BROKEN);
+}
+
+static void
+so_do_those_that_are_longer_in_parts(void **state)
+{
+    struct living *s = *state;
+
+    fake_stream(s->broker);
+    fake_send_part(s->broker, SLICE("one"), true, false);
+    fake_raw(s->broker, SLICE("\x80\x7f\0\0\0\0\0\xff\xff\xfe!"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "");
+    assert_end(s, LIVE_BROKEN,
+               "the broker sent a message of more than 16777216 bytes");
+}
+
+static void
+messages_that_are_not_text_end_it(void **state)
+{
+    struct living *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_send_binary(s->broker, SLICE("two"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|");
+    assert_end(s, LIVE_BROKEN, "the broker sent a binary message");
+}
+
+/* Ends */
+
+static void
+a_farewell_is_told_behind_what_came_before(void **state)
+{
+    struct living *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_send(s->broker, SLICE("two"));
+    fake_close(s->broker, 4410, "earliest 5");
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|two|");
+    assert_end(s, LIVE_CLOSED, "earliest 5");
+    assert_int_equal(s->end.code, 4410);
+    assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+}
+
+static void
+a_farewell_may_have_no_code(void **state)
+{
+    struct living *s = *state;
+
+    fake_stream(s->broker);
+    fake_raw(s->broker, SLICE("\x88\x00"));
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end(s, LIVE_CLOSED, "the broker ended the connection");
+    assert_int_equal(s->end.code, 0);
+}
+
+/* Half a code is none, but still a farewell. */
+static void
+half_a_code_is_a_farewell_without_one(void **state)
+{
+    struct living *s = *state;
+
+    fake_stream(s->broker);
+    fake_raw(s->broker, SLICE("\x88\x01\x03"));
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end(s, LIVE_CLOSED, "the broker ended the connection");
+    assert_int_equal(s->end.code, 0);
+}
+
+/* What is broken in a frame is no farewell, and no message either. */
+static void
+broken_rules_end_it(void **state)
+{
+    struct living *s = *state;
+    static const struct slice broken[] = {
+        {"\xff\x01\x02\x03\x04", 5},      /* reserved bits */
+        {"\x09\x01!", 3},                 /* a ping in parts */
+        {"\x89\x7e\x00\x7e", 4},          /* a ping of 126 bytes */
+        {"\x80\x01!", 3},                 /* the end of nothing */
+        {"\x81\x81\x01\x02\x03\x04!", 7}, /* masked */
+        {"\x88\x02\x03\xec", 4},          /* 1004 */
+        {"\x83\x01!", 3},                 /* an opcode that is none */
+        {"\x81\x02\xc3\x28", 4},          /* not UTF-8 */
+        {"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff", 10},
+        {"\xc1\x01!", 3}, /* one reserved bit each */
+        {"\xa1\x01!", 3},
+        {"\x91\x01!", 3},
+        {"\xa9\x01!", 3},          /* of a ping */
+        {"\x8b\x01!", 3},          /* control that is none */
+        {"\x08\x02\x03\xe8", 4},   /* a farewell in parts */
+        {"\x01\x01!\x81\x01!", 6}, /* a message in another */
+        {"\x01\x01!\x82\x01!", 6},
+        {"\x00\x01!", 3},                 /* the middle of nothing */
+        {"\x89\x81\x01\x02\x03\x04!", 7}, /* a ping that is masked */
+        {"\x88\x02\x00\x00", 4},          /* 0 */
+        {"\x88\x02\x03\xe7", 4},          /* 999 */
+        {"\x88\x02\x03\xed", 4},          /* 1005: nobody says so */
+        {"\x88\x02\x03\xee", 4},          /* 1006 */
+        {"\x88\x02\x03\xf7", 4},          /* 1015 */
+        {"\x88\x02\x07\xd0", 4},          /* 2000 */
+        {"\x88\x02\x13\x88", 4},          /* 5000 */
+        {"\x88\x02\xff\xff", 4},
+        {"\x88\x04\x03\xe8\xc3\x28", 6}, /* a reason that is not UTF-8 */
+        {"\x81\x7e\x00\x01!", 5},        /* a size that is written too long */
+        {"\x81\x7f\x00\x00\x00\x00\x00\x00\x00\x01!", 11},
+    };
+
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        fake_stream(s->broker);
+        fake_send(s->broker, SLICE("one"));
+        fake_raw(s->broker, broken[i]);
+        fake_hold(s->broker);
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        s->has_end = false;
+        s->seen[0] = '\0';
+        living_run(s);
+
+        assert_string_equal(s->seen, "one|");
+        assert_end(s, LIVE_LOST, "the broker broke the rules of WebSocket");
+    }
+}
+
+static void
+half_a_message_is_none(void **state)
+{
+    struct living *s = *state;
+
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_send_part(s->broker, SLICE("tw"), true, false);
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_raw(s->broker, SLICE("\x81\x05th"));
+    fake_broker_start(s->broker);
+
+    for (int i = 0; i < 2; i++) {
+        s->has_end = false;
+        s->seen[0] = '\0';
+        living_run(s);
+        assert_string_equal(s->seen, "one|");
+        assert_end(s, LIVE_LOST, "the connection broke");
+        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+    }
+}
+
+static void
+a_reset_in_the_middle_of_a_frame_is_no_more(void **state)
+{
+    struct living *s = *state;
+
+    s->pause_at = 1;
+    s->goes_on_at_pause = true;
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_wait(s->broker); /* a reset may take away what is not read yet */
+    fake_raw(s->broker, SLICE("\x81\x05th"));
+    fake_reset(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    assert_false(s->has_end);
+    live_resume(s->live);
+    living_turn(s);
+
+    assert_string_equal(s->seen, "one|");
+    assert_end(s, LIVE_LOST, "the connection broke");
+}
+
+/* Pings are answered; many of them do not make it grow. */
+static void
+pings_are_answered(void **state)
+{
+    struct living *s = *state;
+
+    fake_stream(s->broker);
+    for (int i = 0; i < 20; i++)
+        fake_ping(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_expect(s->broker, 20 * (6 + 13));
+    fake_send(s->broker, SLICE("two"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    s->enough = 2;
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|two|");
+}
+
+/* Pausing, freeing */
+
+static void
+nothing_comes_while_it_is_paused(void **state)
+{
+    struct living *s = *state;
+
+    s->idle_ms = 100;
+    s->pause_at = 2;
+    s->enough = 5;
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_send(s->broker, SLICE("two"));
+    fake_send(s->broker, SLICE("three"));
+    fake_send(s->broker, SLICE("four"));
+    fake_close(s->broker, 1001, "restart");
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    living_rest(s);
+    usleep(2 * s->idle_ms * 1000); /* no silence either */
+    living_rest(s);
+    assert_string_equal(s->seen, "one|two|");
+    assert_false(s->has_end);
+    live_resume(s->live);
+    s->pause_at = 3;
+    living_turn(s);
+    assert_string_equal(s->seen, "one|two|three|");
+    live_resume(s->live);
+    living_turn(s);
+
+    assert_string_equal(s->seen, "one|two|three|four|");
+    assert_end(s, LIVE_CLOSED, "restart");
+}
+
+static void
+it_may_be_paused_from_the_beginning(void **state)
+{
+    struct living *s = *state;
+
+    s->enough = 1;
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_start(s);
+    live_pause(s->live);
+    while (!fake_request(s->broker, 0)[0])
+        living_rest(s);
+    living_rest(s);
+    assert_string_equal(s->seen, "");
+    live_resume(s->live);
+    living_turn(s);
+
+    assert_string_equal(s->seen, "one|");
+}
+
+static void
+it_may_be_freed_by_what_it_calls(void **state)
+{
+    struct living *s = *state;
+
+    s->free_at = 1;
+    fake_stream(s->broker);
+    fake_send(s->broker, SLICE("one"));
+    fake_send(s->broker, SLICE("two"));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    living_rest(s);
+
+    assert_string_equal(s->seen, "one|");
+    assert_false(s->has_end);
+}
+
+static void
+it_may_be_freed_at_any_moment(void **state)
+{
+    struct living *s = *state;
+
+    fake_plain(s->broker);
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_start(s);
+    live_free(s->live);
+    living_start(s);
+    while (!fake_request(s->broker, 0)[0])
+        living_rest(s);
+    live_free(s->live);
+    s->live = NULL;
+    living_rest(s);
+
+    assert_false(s->has_end);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LIVING(messages_come_in_order_until_enough),
+        LIVING(many_messages_take_many_turns),
+        LIVING(the_form_names_the_subprotocol_and_the_request_its_server),
+        LIVING(parts_of_a_message_are_put_together),
+        LIVING(the_longest_message_is_taken),
+        LIVING(longer_messages_end_it),
+        LIVING(so_do_those_that_are_longer_in_parts),
+        LIVING(messages_that_are_not_text_end_it),
+        LIVING(a_farewell_is_told_behind_what_came_before),
+        LIVING(a_farewell_may_have_no_code),
+        LIVING(half_a_code_is_a_farewell_without_one),
+        LIVING(broken_rules_end_it),
+        LIVING(half_a_message_is_none),
+        LIVING(a_reset_in_the_middle_of_a_frame_is_no_more),
+        LIVING(pings_are_answered),
+        LIVING(nothing_comes_while_it_is_paused),
+        LIVING(it_may_be_paused_from_the_beginning),
+        LIVING(it_may_be_freed_by_what_it_calls),
+        LIVING(it_may_be_freed_at_any_moment),
+    };
+
+    return cmocka_run_group_tests_name("live_websocket", tests, NULL, NULL);
+}

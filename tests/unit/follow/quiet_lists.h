@@ -1,0 +1,37 @@
+/*
+ * quiet_lists.h - the lists and baselines of quiet.h.
+ */
+#ifndef TESTS_UNIT_FOLLOW_QUIET_LISTS_H
+#define TESTS_UNIT_FOLLOW_QUIET_LISTS_H
+
+#include <stdbool.h>
+
+#include "client/baseline/baseline.h"
+#include "client/history/history.h"
+
+/* Called by those of quiet.h without `lists` in their names. */
+void quiet_lists_begin(void);
+void quiet_lists_finish(void);
+unsigned quiet_lists_silence(void);
+bool quiet_lists_are_held(void); /* whatever of the two is under way */
+
+bool quiet_is_asking_lists(void);
+bool quiet_is_rebasing(void);
+
+const struct place *quiet_lists_after(void);
+const char *quiet_lists_scratch(void); /* NULL: none */
+
+/* Does it go on? */
+bool quiet_entry(const char *loc, const struct place *after);
+void quiet_lists_end(enum td_status rc, const char *why,
+                     const struct place *upto);
+/* They are not to be had for now; are they asked for again? */
+bool quiet_lists_wait(const char *why, unsigned *ms);
+/* Also while it is held back. */
+void quiet_lists_break(enum td_status rc, const char *why);
+bool quiet_resource(const char *loc, const char *file);
+void quiet_baseline_guess(const struct place *place, const struct place *guess);
+void quiet_baseline_end(enum td_status rc, const char *why,
+                        const struct place *place);
+
+#endif

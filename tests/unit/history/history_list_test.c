@@ -1,0 +1,246 @@
+/*
+ * history_list_test.c - what one Change List tells of what happened after a
+ * place: its order, its times, where it begins.
+ */
+#include "client/history/history.h"
+#include "tests/unit/history/history_stage.h"
+
+/*
+ * history_test.c - what Change Lists tell of what happened after a place, as
+ * sources serve them: indexed, archived, in pages, as sliding windows, odd.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "client/history/history.h"
+#include "tests/unit/history/history_stage.h"
+
+/* R-130, R-135: what came after the place, and the place after each. */
+static void
+one_list_tells_what_is_after_the_place(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml",
+        LIST(FROM("01"),
+             CHANGE("a", "02") CHANGE("b", "03") CHANGE("c", "04")));
+
+    tells(s, AT("01"), "a b c ", AT_N("04", "1"));
+    BUF_ADD(&s->told, "\0");
+    assert_string_equal(s->told.data,
+                        "a " AT_N("02", "1") "\nb " AT_N("03", "1") "\nc " AT_N(
+                            "04", "1") "\n");
+    tells(s, AT_N("02", "1"), "b c ", AT_N("04", "1"));
+    tells(s, AT("03"), "b c ", NULL);
+    tells(s, AT_N("04", "1"), "", AT_N("04", "1"));
+}
+
+/* R-225: what happened before the list begins is not known. */
+static void
+a_list_that_begins_later_is_gone(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml", LIST(FROM("02"), CHANGE("a", "03")));
+    is_gone(s, AT("01"));
+    assert_non_null(strstr(s->why.text, "2026-09-02T00:00:00"));
+
+    /* Nor does any list tell all that ever was. */
+    is_gone(s, "0");
+}
+
+/* Times tie, as lists are written to the second: the count tells how many are
+ * behind us. */
+static void
+entries_of_the_same_moment_are_counted(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml",
+        LIST(FROM("01"),
+             CHANGE("a", "02") CHANGE("b", "02") CHANGE("a", "02")));
+    tells(s, AT("02"), "a b a ", AT_N("02", "3"));
+    tells(s, AT_N("02", "1"), "b a ", AT_N("02", "3"));
+
+    put(s, "/c.xml",
+        LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "02") CHANGE("a", "02")
+                             CHANGE("d", "02") CHANGE("e", "03")));
+    tells(s, AT_N("02", "3"), "d e ", AT_N("03", "1"));
+}
+
+/* R-135: documents that are not in order, or the other way round. */
+static void
+entries_are_put_in_order(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml",
+        LIST(FROM("01"), CHANGE("d", "05") CHANGE("c", "04") CHANGE("b", "04")
+                             CHANGE("a", "02")));
+    tells(s, AT("01"), "a b c d ", AT_N("05", "1"));
+
+    put(s, "/c.xml",
+        LIST(FROM("01"), CHANGE("c", "04") CHANGE("a", "02") CHANGE("d", "04")
+                             CHANGE("b", "03")));
+    tells(s, AT("01"), "a b c d ", AT_N("04", "2"));
+}
+
+static void
+lastmod_stands_for_datetime_where_there_is_none(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml", LIST(FROM("01"), MODIFIED("b", "03") MODIFIED("a", "02")));
+    tells(s, AT("02"), "a b ", AT_N("03", "1"));
+
+    /* Not where others have one: then it is the resource's own (R-144). */
+    put(s, "/c.xml",
+        LIST(FROM("01"),
+             CHANGE("a", "03") MODIFIED("b", "02") CHANGE("c", "04")));
+    tells(s, AT("01"), "a b c ", NULL);
+    BUF_ADD(&s->told, "\0");
+    assert_non_null(strstr(s->told.data, "b " AT_N("03", "2")));
+
+    /* It has the time of the one before, also where that is long told. */
+    put(s, "/c.xml",
+        LIST("", CHANGE("a", "02") MODIFIED("b", "05") CHANGE("c", "04")));
+    tells(s, AT("03"), "c ", NULL);
+}
+
+/* R-136: a list that only grows at its end needs no times. */
+static void
+entries_without_any_time_are_counted_from_the_beginning(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml", LIST(FROM("01"), UNTIMED("a") UNTIMED("b")));
+    tells(s, AT("01"), "a b ", AT_N("01", "2"));
+    put(s, "/c.xml", LIST(FROM("01"), UNTIMED("a") UNTIMED("b") UNTIMED("c")));
+    tells(s, AT_N("01", "2"), "c ", AT_N("01", "3"));
+}
+
+static void
+a_list_without_from_begins_with_its_first_entry(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml", LIST("", CHANGE("a", "02") CHANGE("b", "03")));
+    tells(s, AT_N("02", "1"), "b ", NULL);
+    is_gone(s, AT("01"));
+
+    /* It has told nothing yet. */
+    put(s, "/c.xml", LIST("", ""));
+    tells(s, AT("01"), "", AT("01"));
+}
+
+/* A window that slides: what it lost is gone, what it has not is told; its
+ * `until` carries the place along where nothing happens. */
+static void
+a_sliding_window_is_read_as_far_as_it_reaches(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml",
+        LIST(FROM("01") UNTIL("08"), CHANGE("a", "02") CHANGE("b", "03")));
+    tells(s, AT("01"), "a b ", AT("08"));
+    put(s, "/c.xml", LIST(FROM("08") UNTIL("15"), CHANGE("c", "09")));
+    tells(s, AT("08"), "c ", AT("15"));
+    is_gone(s, AT("07"));
+
+    /* An `until` that is still to come says nothing. */
+    put(s, "/c.xml",
+        LIST(FROM("08") "until=\"2999-01-01T00:00:00Z\"", CHANGE("c", "09")));
+    tells(s, AT("08"), "c ", AT_N("09", "1"));
+}
+
+/* A time that is still to come is somebody's mistake, or an embargo: the place
+ * after it would leave behind what happens until then. */
+static void
+times_that_are_still_to_come_are_not_believed(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml",
+        LIST(FROM("01"),
+             CHANGE("a", "02") "<url><loc>http://r.example/b</loc><rs:md "
+                               "change=\"updated\" "
+                               "datetime=\"2999-01-01T00:00:00Z\"/></url>"));
+    tells(s, AT("01"), "a b ", AT_N("02", "2"));
+    put(s, "/c.xml",
+        LIST(FROM("01"),
+             CHANGE("a",
+                    "02") "<url><loc>http://r.example/b</loc><rs:md "
+                          "change=\"updated\" "
+                          "datetime=\"2999-01-01T00:00:00Z\"/></url>" CHANGE(
+                              "c", "03")));
+    tells_on(s, "c ");
+    tells_on(s, "");
+
+    put(s, "/c.xml",
+        LIST(FROM("01"),
+             MODIFIED("a", "02") "<url><loc>http://r.example/b</loc><lastmod>"
+                                 "2999-01-01</lastmod></url>" MODIFIED("c",
+                                                                       "03")));
+    tells(s, AT("01"), "a b c ", AT_N("03", "1"));
+}
+
+static void
+gzip_without_a_type_and_relative_urls_are_read(void **state)
+{
+    struct stage *s = *state;
+    struct buf packed;
+
+    buf_init(&packed, SIZE_MAX);
+    gzip_add(&packed, SLICE(LIST(FROM("01"), "<url><loc>r/a</loc><rs:md change="
+                                             "\"deleted\" datetime=\"" DAY(
+                                                 "02") "\"/></url>")));
+    site_put(s->site, "/c.xml.gz", NULL, buf_slice(&packed));
+    buf_fini(&packed);
+    offer(s, &s->offered.change_list, "/c.xml.gz");
+    tells(s, AT("01"), "a ", NULL);
+}
+
+/* A list that breaks off has told nothing. */
+static void
+a_list_is_told_whole_or_not_at_all(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml", LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
+    site_cut(s->site, "/c.xml", 250);
+    assert_int_equal(read_after(s, AT("01")), TD_UNREACHABLE);
+    assert_string_equal(s->names, "");
+    assert_string_equal(s->upto, AT("01"));
+    tells(s, AT("01"), "a b ", NULL);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_list_tells_what_is_after_the_place),
+        TEST(a_list_that_begins_later_is_gone),
+        TEST(entries_of_the_same_moment_are_counted),
+        TEST(entries_are_put_in_order),
+        TEST(lastmod_stands_for_datetime_where_there_is_none),
+        TEST(entries_without_any_time_are_counted_from_the_beginning),
+        TEST(a_list_without_from_begins_with_its_first_entry),
+        TEST(a_sliding_window_is_read_as_far_as_it_reaches),
+        TEST(times_that_are_still_to_come_are_not_believed),
+        TEST(gzip_without_a_type_and_relative_urls_are_read),
+        TEST(a_list_is_told_whole_or_not_at_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

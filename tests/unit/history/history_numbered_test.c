@@ -1,0 +1,135 @@
+/*
+ * history_numbered_test.c - Change Lists of Tidings, whose entries have
+ * numbers.
+ */
+#include "client/history/history.h"
+#include "tests/unit/history/history_stage.h"
+
+/* Lists of Tidings */
+
+static void
+put_numbered_lists(struct stage *s)
+{
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml",
+        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
+                              PART("/2.xml", FROM("03") UNTIL("05"))
+                                  PART("/3.xml", FROM("05"))));
+    put(s, "/1.xml",
+        LIST(FROM("01") UNTIL("03") SEQS("0", "2"),
+             NUMBERED("a", "02", "1") NUMBERED("b", "03", "2")));
+    put(s, "/2.xml",
+        LIST(FROM("03") UNTIL("05") SEQS("2", "3"),
+             LINK("prev", "/1.xml") NUMBERED("c", "04", "3")));
+    put(s, "/3.xml",
+        LIST(FROM("05") SEQS("3", "5"),
+             LINK("prev", "/2.xml") NUMBERED("d", "06", "4")
+                 NUMBERED("e", "06", "5")));
+}
+
+/* seqs decide, not times. */
+static void
+lists_of_tidings_are_read_by_their_numbers(void **state)
+{
+    struct stage *s = *state;
+
+    put_numbered_lists(s);
+    tells(s, EPOCH "-0", "a b c d e ", EPOCH "-5");
+    BUF_ADD(&s->told, "\0");
+    assert_non_null(strstr(s->told.data, "c " EPOCH "-3\n"));
+    tells(s, "0", "a b c d e ", EPOCH "-5");
+    tells(s, EPOCH "-2", "c d e ", EPOCH "-5");
+    assert_int_equal(site_count(s->site, "/1.xml"), 4); /* probed and read */
+    tells(s, EPOCH "-4", "e ", EPOCH "-5");
+    tells(s, EPOCH "-5", "", EPOCH "-5");
+
+    /* By time, too; from then on by number. */
+    tells(s, AT("04"), "c d e ", EPOCH "-5");
+    tells(s, AT("07"), "", EPOCH "-5");
+}
+
+static void
+a_list_that_falls_silent_is_not_waited_for_longer_than_told(void **state)
+{
+    struct stage *s = *state;
+
+    put_numbered_lists(s);
+    site_hold(s->site, "/3.xml");
+    s->silence_s = 1;
+    assert_int_equal(read_after(s, EPOCH "-4"), TD_UNREACHABLE);
+    assert_non_null(strstr(s->why.text, "/3.xml: "));
+}
+
+/* */
+static void
+numbers_that_the_lists_do_not_have_are_gone(void **state)
+{
+    struct stage *s = *state;
+
+    put_numbered_lists(s);
+    is_gone(s, EPOCH "-6");
+    assert_non_null(strstr(s->why.text, "ahead"));
+    assert_string_equal(s->upto, EPOCH "-5");
+    is_gone(s, "fedcba9876543210-2");
+
+    put(s, "/2.xml",
+        LIST(FROM("03") UNTIL("05") SEQS("2", "3"), NUMBERED("c", "04", "3")));
+    put(s, "/c.xml",
+        INDEX(FROM("03"), PART("/2.xml", FROM("03") UNTIL("05"))
+                              PART("/3.xml", FROM("05"))));
+    is_gone(s, EPOCH "-1");
+    assert_non_null(strstr(s->why.text, "after entry 2"));
+
+    put(s, "/c.xml", LIST(FROM("01"), CHANGE("a", "02")));
+    is_gone(s, EPOCH "-1");
+}
+
+/* by the links from list to list, where there is no index. */
+static void
+numbered_lists_lead_back_by_prev_and_on_by_next(void **state)
+{
+    struct stage *s = *state;
+
+    put_numbered_lists(s);
+    offer(s, &s->offered.change_list, "/3.xml");
+    tells(s, EPOCH "-0", "a b c d e ", EPOCH "-5");
+
+    put(s, "/1.xml",
+        LIST(FROM("01") UNTIL("03") SEQS("0", "2"),
+             LINK("next", "/2.xml") NUMBERED("a", "02", "1")
+                 NUMBERED("b", "03", "2")));
+    offer(s, &s->offered.change_list, "/1.xml");
+    tells(s, EPOCH "-1", "b c ", EPOCH "-3");
+}
+
+static void
+a_hole_in_numbered_lists_is_broken(void **state)
+{
+    struct stage *s = *state;
+
+    put_numbered_lists(s);
+    put(s, "/2.xml", LIST(FROM("03") UNTIL("05") SEQS("2", "3"), ""));
+    assert_int_equal(read_after(s, EPOCH "-1"), TD_BROKEN);
+    assert_string_equal(s->names, "b ");
+    assert_string_equal(s->upto, EPOCH "-2");
+    assert_non_null(strstr(s->why.text, "/2.xml: it ends with entry 2, not"));
+
+    put(s, "/2.xml",
+        LIST(FROM("03") UNTIL("05") SEQS("2", "4"), NUMBERED("c", "04", "4")));
+    assert_int_equal(read_after(s, EPOCH "-1"), TD_BROKEN);
+    assert_non_null(strstr(s->why.text, "after entry 2 comes 4"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lists_of_tidings_are_read_by_their_numbers),
+        TEST(a_list_that_falls_silent_is_not_waited_for_longer_than_told),
+        TEST(numbers_that_the_lists_do_not_have_are_gone),
+        TEST(numbered_lists_lead_back_by_prev_and_on_by_next),
+        TEST(a_hole_in_numbered_lists_is_broken),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

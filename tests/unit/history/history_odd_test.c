@@ -1,0 +1,77 @@
+/*
+ * history_odd_test.c - documents that are not what they are named for.
+ */
+#include "client/history/history.h"
+#include "tests/unit/history/history_stage.h"
+
+/* What it is shows in its entries, whatever its root is called. */
+static void
+an_index_may_pass_for_a_list_and_a_list_for_an_index(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put_four_lists(s);
+    put(s, "/c.xml",
+        LIST(FROM("05"), AS_URL("/3.xml", FROM("05") UNTIL("07"))
+                             AS_URL("/4.xml", "capability=\"changelist\"")));
+    tells(s, AT("05"), "d e ", NULL);
+
+    put(s, "/c.xml",
+        INDEX(FROM("01"),
+              "<sitemap><loc>http://r.example/x</loc><rs:md change=\"created\""
+              " datetime=\"" DAY("02") "\"/></sitemap>"));
+    tells(s, AT("01"), "x ", AT_N("02", "1"));
+}
+
+/* what is named as an archive may be a list itself. */
+static void
+a_list_may_pass_for_an_archive(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/c.xml");
+    put_four_lists(s);
+    put(s, "/c.xml",
+        INDEX(FROM("05"), LINK("archives", "/archive.xml")
+                              PART("/3.xml", FROM("05") UNTIL("07"))
+                                  PART("/4.xml", FROM("07"))));
+    put(s, "/archive.xml",
+        "<sitemapindex" NS "<rs:md capability=\"changelist-archive\"/>"
+        "<sitemap><loc>/1.xml</loc></sitemap>"
+        "<sitemap><loc>/2.xml</loc></sitemap></sitemapindex>");
+
+    tells(s, AT("02"), "a b c d e ", NULL);
+    assert_int_equal(site_count(s->site, NULL), 8);
+}
+
+static void
+pages_and_links_without_end_are_broken_or_gone(void **state)
+{
+    struct stage *s = *state;
+
+    offer(s, &s->offered.change_list, "/a.xml");
+    put(s, "/a.xml", LIST(FROM("05"), LINK("prev", "/b.xml")));
+    put(s, "/b.xml", LIST(FROM("04"), LINK("prev", "/a.xml")));
+    is_gone(s, AT("01"));
+    assert_int_equal(site_count(s->site, NULL), 2);
+
+    put(s, "/a.xml",
+        LIST(FROM("05"), LINK("archives", "/x.xml") LINK("index", "/x.xml")));
+    put(s, "/x.xml",
+        "<sitemapindex" NS "<rs:md capability=\"changelist-archive\"/>"
+        "<sitemap><loc>/x.xml</loc></sitemap></sitemapindex>");
+    is_gone(s, AT("01"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_index_may_pass_for_a_list_and_a_list_for_an_index),
+        TEST(a_list_may_pass_for_an_archive),
+        TEST(pages_and_links_without_end_are_broken_or_gone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/*
+ * client_test.c - the handle: what was opened on it goes with it, in whatever
+ * state it is.
+ */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/support/patience.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/site.h"
+#include "tests/support/tempdir.h"
+
+/* Less than what a follower that is not freed leaves. */
+#define FOLLOWER_SIZE 40000
+
+struct stage {
+    struct site *site;
+    struct tempdir dir;
+    char spool[300];
+    unsigned ends;
+};
+
+static int
+set_stage(void **state)
+{
+    static struct stage stage;
+
+    stage = (struct stage){.site = site_new()};
+    tempdir_open(&stage.dir);
+    snprintf(stage.spool, sizeof(stage.spool), "%s/spool", stage.dir.path);
+    *state = &stage;
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    site_free(s->site);
+    tempdir_close(&s->dir);
+    return 0;
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    (void)message;
+    (void)user;
+    return 0;
+}
+
+static void
+on_end(enum td_status rc, const char *why, void *user)
+{
+    struct stage *s = user;
+
+    (void)why;
+    assert_int_equal(rc, TD_REFUSED);
+    s->ends++;
+}
+
+static void
+on_delivery(const struct td_delivery *delivery, void *user)
+{
+    (void)delivery;
+    (void)user;
+}
+
+static void
+open_publishers(struct stage *s, struct td_client *client)
+{
+    const struct td_publisher_options kept = {.spool = s->spool};
+    struct td_publisher *publisher;
+
+    assert_int_equal(td_publisher_open(client, site_link(s->site, "/sets/a"),
+                                       &kept, &publisher),
+                     TD_OK);
+    /* Three more: one that never had anything to do, one that has, and one
+     * whose post is under way. */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(td_publisher_open(client,
+                                           site_link(s->site, "/sets/b"), NULL,
+                                           &publisher),
+                         TD_OK);
+        if (i == 0)
+            continue;
+        assert_int_equal(td_publisher_add(publisher, "{}", 2, NULL), TD_OK);
+        if (i == 1)
+            assert_int_equal(td_service(client), TD_OK);
+    }
+}
+
+/* One that goes on, and one that ends because there is no such set; by a
+ * callback, too. */
+static void
+open_followers(struct stage *s, struct td_client *client)
+{
+    const struct td_follow_options options = {.on_end = on_end};
+    const struct td_subscriber_options delivered = {.on_delivery = on_delivery};
+    struct td_follower *follower;
+    struct td_callback *callback;
+    struct td_subscriber *subscriber;
+
+    assert_int_equal(td_callback_open(client, "127.0.0.1:0", NULL, &callback),
+                     TD_OK);
+    assert_int_equal(td_subscriber_open(callback, site_link(s->site, "/topic"),
+                                        &delivered, &subscriber),
+                     TD_OK);
+    assert_int_equal(td_follower_open(client, site_link(s->site, "/busy"), NULL,
+                                      on_message, s, &follower),
+                     TD_OK);
+    assert_int_equal(td_follower_open(client, site_link(s->site, "/sets/none"),
+                                      &options, on_message, s, &follower),
+                     TD_OK);
+    assert_int_equal(td_callback_follow(callback,
+                                        site_link(s->site, "/sets/none"),
+                                        &options, on_message, s, &follower),
+                     TD_OK);
+}
+
+/* Opens everything, lets it end or run, and closes the handle alone. */
+static void
+one_round(struct stage *s)
+{
+    struct patience p = {.with = "the ends of two followers"};
+    struct td_client *client = td_open();
+
+    assert_non_null(client);
+    s->ends = 0;
+    open_publishers(s, client);
+    open_followers(s, client);
+    while (s->ends < 2) {
+        assert_int_equal(td_service(client), TD_OK);
+        patience_step(&p);
+    }
+    td_close(client);
+    assert_int_equal(s->ends, 2);
+}
+
+/* What is not closed is closed with the handle: publishers with nothing to do,
+ * whose spool is free for the next one, and followers that have ended. */
+static void
+all_that_was_opened_goes_with_the_handle(void **state)
+{
+    struct stage *s = *state;
+    size_t before;
+    size_t after;
+
+    site_status(s->site, "/busy", 503, NULL, 0);
+    for (int i = 0; i < 4; i++)
+        one_round(s);
+    before = mallinfo2().uordblks;
+    for (int i = 0; i < 16; i++)
+        one_round(s);
+    after = mallinfo2().uordblks;
+    /* The site remembers what it was asked. A follower alone is larger; a
+     * publisher is told by its spool, and the sanitizer counts for itself. */
+    if (!IS_SANITIZED && after > before + 16 * FOLLOWER_SIZE)
+        fail_msg("%zu bytes are left of 16 handles", after - before);
+}
+
+/* td_run is over when nothing is left to do, though it is not closed. */
+static void
+a_loop_does_not_run_for_what_has_ended(void **state)
+{
+    struct stage *s = *state;
+    const struct td_follow_options options = {.on_end = on_end};
+    const struct td_publisher_options kept = {.spool = s->spool};
+    struct td_client *client = td_open();
+    struct td_publisher *publisher;
+    struct td_follower *follower;
+
+    assert_int_equal(td_publisher_open(client, site_link(s->site, "/sets/a"),
+                                       &kept, &publisher),
+                     TD_OK);
+    assert_int_equal(td_follower_open(client, site_link(s->site, "/sets/none"),
+                                      &options, on_message, s, &follower),
+                     TD_OK);
+    assert_int_equal(td_run(client), TD_OK);
+    assert_int_equal(s->ends, 1);
+    td_close(client);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(all_that_was_opened_goes_with_the_handle),
+        TEST(a_loop_does_not_run_for_what_has_ended),
+    };
+
+    return cmocka_run_group_tests_name("client", tests, NULL, NULL);
+}

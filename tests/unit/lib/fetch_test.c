@@ -1,0 +1,326 @@
+/*
+ * fetch_test.c - one HTTP exchange on the handle's loop.
+ */
+#include "client/lib/fetch.h"
+
+#include <poll.h>
+
+#include "tests/support/cutter.h"
+#include "tests/unit/lib/fetch_stage.h"
+
+static void
+tells_what_the_answer_says(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_request request = {.url = site_link(s->site, "/a")};
+
+    site_put(s->site, "/a", "text/plain", SLICE("body"));
+    site_headers(s->site, "/a", "Link: <b>; rel=\"next\"\r\nlink: <c>; rel=up");
+    start(s, &request, false);
+
+    turn(s);
+
+    assert_int_equal(s->why.rc, TD_OK);
+    assert_int_equal(s->status, 200);
+    assert_true(slice_is(buf_slice(&s->body), "body"));
+    assert_string_equal(s->link, "<b>; rel=\"next\", <c>; rel=up");
+    assert_true(s->etag[0] == '"');
+    assert_string_equal(s->url, site_link(s->site, "/a"));
+}
+
+/* Of whatever version: nobody asked to speak another protocol, and of that no
+ * end could be told. */
+static void
+a_101_is_no_answer(void **state)
+{
+    const struct slice answers[] = {
+        SLICE("HTTP/1.1 101 Switching\r\n\r\nbody"),
+        SLICE("HTTP/1.0 101 Switching\r\n\r\nbody"),
+    };
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct fake_broker *b = fake_broker_new();
+        struct fetch_request request = {.redirects = 1};
+
+        answer_raw(s, b, &request, &answers[i], 1);
+        assert_int_equal(s->why.rc, TD_UNREACHABLE);
+        assert_int_equal(s->status, 0);
+    }
+}
+
+/* RFC 9112 section 7.1.2: fields behind a body in chunks. */
+static void
+trailers_change_nothing(void **state)
+{
+    struct stage *s = *state;
+    struct fake_broker *b = fake_broker_new();
+    struct fetch_request request = {.redirects = 1};
+    const struct slice parts[] = {
+        SLICE("HTTP/1.1 200 OK\r\nETag: \"a\"\r\n"
+              "Transfer-Encoding: chunked\r\n\r\n"
+              "4\r\nbody\r\n0\r\nETag: \"b\"\r\nX-Sum: 1\r\n\r\n")};
+
+    answer_raw(s, b, &request, parts, 1);
+
+    assert_int_equal(s->why.rc, TD_OK);
+    assert_true(slice_is(buf_slice(&s->body), "body"));
+    assert_string_equal(s->etag, "\"a\"");
+}
+
+static void
+unpacks_gzip_where_it_was_asked_for(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_request request = {.url = site_link(s->site, "/a"),
+                                    .takes_gzip = true};
+
+    site_put(s->site, "/a", NULL, SLICE("unpacked"));
+    site_gzip(s->site, "/a", true);
+    start(s, &request, false);
+
+    turn(s);
+
+    assert_true(slice_is(buf_slice(&s->body), "unpacked"));
+    assert_string_equal(site_header(s->site, "/a", 0, "Accept-Encoding"),
+                        "gzip");
+}
+
+static void
+a_longer_answer_than_it_may_be_is_broken(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_request request = {.url = site_link(s->site, "/a"),
+                                    .max_bytes = 9};
+
+    site_put(s->site, "/a", NULL, SLICE("0123456789"));
+    start(s, &request, false);
+
+    turn(s);
+
+    assert_int_equal(s->why.rc, TD_BROKEN);
+    assert_string_equal(s->why.text, "the answer is longer than 9 bytes");
+}
+
+/* libcurl holds the piece back that is too long, and others follow it. */
+static void
+a_longer_answer_is_broken_after_a_pause_too(void **state)
+{
+    struct stage *s = *state;
+    struct fake_broker *b = fake_broker_new();
+    struct fetch_request request = {.url = fake_broker_url(b),
+                                    .max_bytes = 1 + 8 * 16384 + 100};
+    char *bytes = big();
+    struct buf rest;
+
+    buf_init(&rest, BIG);
+    for (int i = 0; i < 8; i++) /* as much as may wait to be handed over */
+        buf_add_format(&rest, "4000\r\n%.*s\r\n", 16384, bytes);
+    buf_add_format(&rest, "c8\r\n%.*s\r\n", 200, bytes);
+    fake_plain(b);
+    fake_raw(b, SLICE("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "1\r\n!\r\n"));
+    fake_wait(b);
+    fake_raw(b, buf_slice(&rest));
+    fake_wait(b);
+    fake_raw(b, SLICE("1\r\n!\r\n0\r\n\r\n"));
+    fake_broker_start(b);
+    s->pause_at = 1;
+    start(s, &request, true);
+    turn(s);
+    fake_go(b);
+    for (int i = 0; i < 200; i++) {
+        struct pollfd fd = {.fd = td_fd(s->client), .events = POLLIN};
+
+        poll(&fd, 1, 1);
+        assert_int_equal(td_service(s->client), TD_OK);
+    }
+    fake_go(b);
+    fetch_resume(s->fetch);
+    turn(s);
+
+    assert_int_equal(s->why.rc, TD_BROKEN);
+    assert_string_equal(s->why.text, "the answer is longer than 131173 bytes");
+    fake_broker_free(b);
+    buf_fini(&rest);
+    free(bytes);
+}
+
+static void
+a_connection_that_breaks_in_the_body_is_told(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_request request = {.url = site_link(s->site, "/a")};
+
+    site_put(s->site, "/a", NULL, SLICE("0123456789"));
+    site_cut(s->site, "/a", 4);
+    start(s, &request, true);
+
+    turn(s);
+
+    assert_int_equal(s->why.rc, TD_UNREACHABLE);
+    assert_int_equal(s->status, 0);
+    assert_true(slice_is(buf_slice(&s->body), "0123"));
+}
+
+/* Nothing grows while it is paused, and nothing is lost by it. */
+static void
+a_pause_holds_back_what_comes_and_loses_nothing(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    char *bytes = big();
+
+    site_put(s->site, "/a", NULL, (struct slice){bytes, BIG});
+    s->pause_at = 1;
+    start(s, &request, true);
+    turn(s);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(td_service(s->client), TD_OK);
+    assert_int_equal(s->n_bodies, 1);
+
+    fetch_resume(s->fetch);
+    turn(s);
+
+    assert_int_equal(s->why.rc, TD_OK);
+    assert_int_equal(s->body.size, BIG);
+    assert_memory_equal(s->body.data, bytes, BIG);
+    free(bytes);
+}
+
+static void
+may_be_freed_while_it_hands_over(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    char *bytes = big();
+
+    site_put(s->site, "/a", NULL, (struct slice){bytes, BIG});
+    s->free_at = 1;
+    start(s, &request, true);
+    turn(s);
+
+    assert_int_equal(td_service(s->client), TD_OK);
+
+    assert_int_equal(s->n_bodies, 1);
+    free(bytes);
+}
+
+static void
+who_has_enough_ends_it(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    char *bytes = big();
+
+    site_put(s->site, "/a", NULL, (struct slice){bytes, BIG});
+    s->enough_at = 2;
+    start(s, &request, true);
+
+    turn(s);
+
+    assert_int_equal(s->why.rc, TD_STOPPED);
+    assert_int_equal(s->n_bodies, 2);
+    free(bytes);
+}
+
+static void
+many_are_under_way_at_once(void **state)
+{
+    struct stage *s = *state;
+    struct stage held[8];
+    struct fetch_request request = {.url = site_link(s->site, "/a")};
+
+    site_put(s->site, "/a", NULL, SLICE("x"));
+    site_hold(s->site, "/a");
+    for (size_t i = 0; i < 8; i++) {
+        memset(&held[i], 0, sizeof(held[i]));
+        held[i].client = s->client;
+        buf_init(&held[i].body, 100);
+        start(&held[i], &request, false);
+    }
+    while (site_count(s->site, "/a") < 8)
+        assert_int_equal(client_wait(s->client, 1), false);
+    site_release(s->site, "/a");
+    for (size_t i = 0; i < 8; i++) {
+        if (!held[i].is_over)
+            assert_int_equal(loop_until(s->client->loop, &held[i].is_over),
+                             TD_OK);
+        assert_int_equal(held[i].status, 200);
+        buf_fini(&held[i].body);
+    }
+    assert_int_equal(site_max_parallel(s->site), 8);
+}
+
+static void
+nobody_there_is_unreachable(void **state)
+{
+    struct stage *s = *state;
+    struct fetch_answer answer;
+    char url[100];
+    struct fetch_request request = {.url = url};
+
+    snprintf(url, sizeof(url), "%s/", site_url(s->other));
+    site_free(s->other);
+    s->other = NULL;
+
+    assert_int_equal(fetch_run(s->client, &request, &answer), TD_UNREACHABLE);
+    /* The same each time: not how long it took. */
+    assert_non_null(strstr(td_problem(s->client), "connect"));
+    assert_null(strstr(td_problem(s->client), " ms"));
+
+    assert_int_equal(answer.status, 0);
+    assert_false(answer.is_sent);
+    assert_non_null(strstr(td_problem(s->client), "onnect"));
+    fetch_answer_fini(&answer);
+}
+
+/* Wherever that is: in the head, too, of which libcurl sees no end. */
+static void
+an_answer_that_is_cut_anywhere_is_none(void **state)
+{
+    struct stage *s = *state;
+    struct cutter *c = cutter_new(site_port(s->site));
+    char url[100];
+    struct fetch_request request = {.url = url};
+    struct fetch_answer answer;
+    uint64_t size;
+
+    snprintf(url, sizeof(url), "%s/a", cutter_url(c));
+    site_put(s->site, "/a", "text/plain", SLICE("body"));
+    assert_int_equal(fetch_run(s->client, &request, &answer), TD_OK);
+    fetch_answer_fini(&answer);
+    size = cutter_counts(c).passed[CUTTER_DOWN];
+    assert_true(size > 100);
+    for (uint64_t n = 1; n < size; n++) {
+        cutter_end_all(c, CUTTER_CLOSE);
+        cutter_after(c, CUTTER_DOWN, n, CUTTER_CLOSE);
+        assert_int_equal(fetch_run(s->client, &request, &answer),
+                         TD_UNREACHABLE);
+        assert_int_equal(answer.status, 0);
+        fetch_answer_fini(&answer);
+    }
+    cutter_free(c);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(tells_what_the_answer_says),
+        TEST(a_101_is_no_answer),
+        TEST(trailers_change_nothing),
+        TEST(unpacks_gzip_where_it_was_asked_for),
+        TEST(a_longer_answer_than_it_may_be_is_broken),
+        TEST(a_longer_answer_is_broken_after_a_pause_too),
+        TEST(a_connection_that_breaks_in_the_body_is_told),
+        TEST(a_pause_holds_back_what_comes_and_loses_nothing),
+        TEST(may_be_freed_while_it_hands_over),
+        TEST(who_has_enough_ends_it),
+        TEST(many_are_under_way_at_once),
+        TEST(nobody_there_is_unreachable),
+        TEST(an_answer_that_is_cut_anywhere_is_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

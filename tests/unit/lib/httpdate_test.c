@@ -1,0 +1,53 @@
+/*
+ * httpdate_test.c - the dates of HTTP's headers.
+ */
+#include "client/lib/httpdate.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "proto/datetime.h"
+
+static void
+a_date_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(httpdate_read("Sun, 06 Nov 1994 08:49:37 GMT"),
+                     INT64_C(784111777000000));
+    assert_int_equal(httpdate_read("Thu, 01 Jan 1970 00:00:00 GMT"), 0);
+}
+
+static void
+what_is_no_date_is_none(void **state)
+{
+    static const char *const texts[] = {
+        NULL,
+        "",
+        "yesterday",
+        "Sun, 06 Nov",
+        "Sun, 06 Nvo 1994 08:49:37 GMT",
+        "Sun, 06 anF 1994 08:49:37 GMT",
+        "Sun, 06 N 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1969 08:49:37 GMT",
+        "1994-11-06T08:49:37Z",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_true(httpdate_read(texts[i]) == DATETIME_NONE);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_date_is_read),
+        cmocka_unit_test(what_is_no_date_is_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

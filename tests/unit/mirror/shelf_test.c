@@ -1,0 +1,329 @@
+/*
+ * shelf_test.c - the directory of a mirror, and those who would lead out of it.
+ */
+#include "client/mirror/shelf.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/datetime.h"
+#include "tests/support/tempdir.h"
+
+/* The mirror is "m" of the test's directory: what is beside it is outside. */
+static struct shelf *
+open_shelf(void **state)
+{
+    struct failure why = {TD_OK};
+    char dir[300];
+    struct shelf *s;
+
+    snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
+    s = shelf_open(dir, true, &why);
+    if (!s)
+        fail_msg("%s", why.text);
+    return s;
+}
+
+static int
+mirror_of(void **state)
+{
+    return openat(tempdir_fd(state), "m", O_RDONLY | O_DIRECTORY);
+}
+
+static enum td_status
+try_put(struct shelf *s, const char *path, const char *text,
+        struct failure *why)
+{
+    struct shelf_mark mark;
+
+    tempdir_write(shelf_incoming(s), "1", text);
+    return shelf_put(s, shelf_incoming(s), "1", path, DATETIME_NONE, &mark,
+                     why);
+}
+
+static void
+put(struct shelf *s, const char *path, const char *text)
+{
+    struct failure why = {TD_OK};
+
+    if (try_put(s, path, text, &why))
+        fail_msg("%s", why.text);
+    assert_no_file(shelf_incoming(s), "1");
+}
+
+static void
+drop(struct shelf *s, const char *path)
+{
+    struct failure why = {TD_OK};
+
+    if (shelf_remove(s, path, &why))
+        fail_msg("%s", why.text);
+}
+
+#define assert_found(s, path, what)                              \
+    do {                                                         \
+        struct shelf_mark mark_;                                 \
+        assert_int_equal(shelf_look((s), (path), &mark_), what); \
+    } while (0)
+
+static void
+puts_looks_and_removes(void **state)
+{
+    struct shelf *s = open_shelf(state);
+    int m = mirror_of(state);
+    struct failure why = {TD_OK};
+    struct shelf_mark mark;
+    struct shelf_mark seen;
+    char digest[SHELF_DIGEST_SIZE];
+
+    tempdir_write(shelf_incoming(s), "1", "abc");
+    assert_int_equal(shelf_put(s, shelf_incoming(s), "1", "h/a/b.txt",
+                               INT64_C(1000000000123456), &mark, &why),
+                     TD_OK);
+    assert_file(m, "h/a/b.txt", "abc");
+    assert_int_equal(shelf_look(s, "h/a/b.txt", &seen), SHELF_FILE);
+    assert_int_equal(seen.size, 3);
+    assert_int_equal(seen.mtime_ns, INT64_C(1000000000123456000));
+    assert_memory_equal(&seen, &mark, sizeof(mark));
+    assert_true(shelf_digest(s, "h/a/b.txt", digest));
+    assert_string_equal(digest, "sha-256:ba7816bf8f01cfea414140de5dae2223"
+                                "b00361a396177a9cb410ff61f20015ad");
+
+    put(s, "h/a/b.txt", "new");
+    put(s, "h/a/c.txt", "other");
+    assert_file(m, "h/a/b.txt", "new");
+    assert_found(s, "h/a", SHELF_OTHER);
+    assert_found(s, "h/x/y", SHELF_NOTHING);
+
+    /* Directories go when they are empty, and not before. */
+    drop(s, "h/a/b.txt");
+    assert_found(s, "h/a/b.txt", SHELF_NOTHING);
+    assert_file(m, "h/a/c.txt", "other");
+    drop(s, "h/a/c.txt");
+    assert_found(s, "h", SHELF_NOTHING);
+    drop(s, "h/a/c.txt");
+    assert_int_equal(faccessat(m, ".tidings", F_OK, 0), 0);
+    close(m);
+    shelf_close(s);
+}
+
+static void
+is_one_process_at_a_time(void **state)
+{
+    struct shelf *s = open_shelf(state);
+    struct failure why = {TD_OK};
+    char dir[300];
+
+    snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
+    assert_null(shelf_open(dir, true, &why));
+    assert_int_equal(why.rc, TD_IO);
+    assert_non_null(strstr(why.text, "another process"));
+    shelf_close(s);
+    s = open_shelf(state);
+    shelf_close(s);
+
+    /* No mirror there, and none wanted. */
+    assert_null(shelf_open(tempdir_path(state), false, &why));
+    assert_non_null(strstr(why.text, "is no mirror"));
+    assert_null(shelf_open("/nowhere/at/all", true, &why));
+    assert_int_equal(why.rc, TD_IO);
+}
+
+/* Whoever puts links into the mirror leads nobody out of it. */
+static void
+follows_no_link_out_of_the_mirror(void **state)
+{
+    struct shelf *s = open_shelf(state);
+    int m = mirror_of(state);
+    int outside;
+    struct failure why = {TD_OK};
+    struct shelf_mark mark;
+    char text[SHELF_DIGEST_SIZE];
+    char dir[300];
+
+    assert_int_equal(mkdirat(tempdir_fd(state), "out", 0755), 0);
+    outside = openat(tempdir_fd(state), "out", O_RDONLY | O_DIRECTORY);
+    tempdir_write(outside, "a.txt", "theirs");
+    assert_int_equal(mkdirat(m, "h", 0755), 0);
+    assert_int_equal(symlinkat("../../out", m, "h/d"), 0);
+    assert_int_equal(symlinkat("../../out/a.txt", m, "h/a.txt"), 0);
+    assert_int_equal(symlinkat("/nowhere", m, "h/e.txt"), 0);
+
+    /* Seen as what they are. */
+    assert_int_equal(shelf_look(s, "h/d/a.txt", &mark), SHELF_OTHER);
+    assert_int_equal(shelf_look(s, "h/a.txt", &mark), SHELF_OTHER);
+    assert_false(shelf_digest(s, "h/a.txt", text));
+    assert_false(shelf_digest(s, "h/d/a.txt", text));
+
+    /* Not removed, nor what they lead to. */
+    drop(s, "h/d/a.txt");
+    drop(s, "h/a.txt");
+    assert_file(outside, "a.txt", "theirs");
+    assert_found(s, "h/a.txt", SHELF_OTHER);
+
+    /* Moved out of the way, as links; nothing is written through them. */
+    put(s, "h/d/a.txt", "ours");
+    put(s, "h/a.txt", "ours");
+    put(s, "h/e.txt", "ours");
+    assert_file(outside, "a.txt", "theirs");
+    assert_found(s, "h/d/a.txt", SHELF_FILE);
+    assert_found(s, "h/a.txt", SHELF_FILE);
+    assert_file(m, "h/e.txt", "ours");
+    assert_int_equal(readlinkat(m, ".tidings/found/1/d", text, 5), 5);
+    assert_int_equal(readlinkat(m, ".tidings/found/2/a.txt", text, 5), 5);
+    assert_int_equal(why.rc, TD_OK);
+    close(outside);
+    close(m);
+    shelf_close(s);
+
+    /* Nor is the state of a mirror one. */
+    assert_int_equal(mkdirat(tempdir_fd(state), "n", 0755), 0);
+    assert_int_equal(symlinkat("../out", tempdir_fd(state), "n/.tidings"), 0);
+    snprintf(dir, sizeof(dir), "%s/n", tempdir_path(state));
+    assert_null(shelf_open(dir, true, &why));
+    assert_int_equal(why.rc, TD_IO);
+}
+
+/* A file where a directory has to be, a directory where a file has to be. */
+static void
+keeps_what_was_in_its_way(void **state)
+{
+    struct shelf *s = open_shelf(state);
+    int m = mirror_of(state);
+    struct failure why = {TD_OK};
+    char where[SHELF_WHERE_SIZE] = "";
+
+    tempdir_write(m, "h", "a file of the user");
+    assert_int_equal(mkdirat(m, "g", 0755), 0);
+    assert_int_equal(mkdirat(m, "g/a.txt", 0755), 0);
+    tempdir_write(m, "g/a.txt/mine", "too");
+    tempdir_write(m, "g/b.txt", "mine");
+
+    put(s, "h/a.txt", "1");
+    put(s, "g/a.txt", "2");
+    assert_file(m, "h/a.txt", "1");
+    assert_file(m, "g/a.txt", "2");
+    assert_file(m, ".tidings/found/1/h", "a file of the user");
+    assert_file(m, ".tidings/found/2/a.txt/mine", "too");
+
+    assert_int_equal(shelf_set_aside(s, "g/b.txt", where, &why), TD_OK);
+    assert_string_equal(where, ".tidings/found/3/b.txt");
+    assert_file(m, where, "mine");
+    assert_no_file(m, "g/b.txt");
+    where[0] = '\0';
+    assert_int_equal(shelf_set_aside(s, "g/b.txt", where, &why), TD_OK);
+    assert_int_equal(shelf_set_aside(s, "x/y/b.txt", where, &why), TD_OK);
+    assert_string_equal(where, "");
+    shelf_close(s);
+
+    /* The next one does not overwrite it. */
+    s = open_shelf(state);
+    assert_int_equal(shelf_set_aside(s, "g/a.txt", where, &why), TD_OK);
+    assert_string_equal(where, ".tidings/found/4/a.txt");
+    close(m);
+    shelf_close(s);
+}
+
+/* What cannot be put stays as it was, and says why. */
+static void
+says_why_it_cannot_be_put(void **state)
+{
+    struct shelf *s = open_shelf(state);
+    struct failure why = {TD_OK};
+    struct shelf_mark mark;
+
+    put(s, "h/a.txt", "old");
+    assert_int_equal(shelf_put(s, shelf_incoming(s), "none", "h/a.txt",
+                               DATETIME_NONE, &mark, &why),
+                     TD_IO);
+    assert_string_equal(why.text,
+                        "cannot write h/a.txt: No such file or directory");
+    assert_found(s, "h/a.txt", SHELF_FILE);
+    shelf_close(s);
+}
+
+static bool
+note(const char *path, enum shelf_found what, void *user)
+{
+    char *seen = user;
+
+    if (strlen(seen) + strlen(path) + 3 < 500)
+        sprintf(seen + strlen(seen), "%s%s\n", path,
+                what == SHELF_FILE ? "" : "!");
+    return true;
+}
+
+static void
+goes_through_all_that_is_there(void **state)
+{
+    struct shelf *s = open_shelf(state);
+    int m = mirror_of(state);
+    char seen[500] = "";
+
+    put(s, "h/a/b.txt", "1");
+    assert_int_equal(mkdirat(m, "h/.tidings", 0755), 0);
+    assert_int_equal(symlinkat("..", m, "h/.tidings/up"), 0);
+    assert_int_equal(mkdirat(m, "empty", 0755), 0);
+    tempdir_write(m, "x", "");
+    assert_true(shelf_walk(s, note, seen));
+    assert_non_null(strstr(seen, "h/a/b.txt\n"));
+    assert_non_null(strstr(seen, "h/.tidings/up!\n"));
+    assert_non_null(strstr(seen, "x\n"));
+    assert_int_equal(strlen(seen), strlen("h/a/b.txt\nh/.tidings/up!\nx\n"));
+    close(m);
+    shelf_close(s);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
+
+/* As on a file system that does not tell case: the name leads to the same. */
+static void
+refuses_a_file_system_that_does_not_tell_case(void **state)
+{
+    struct failure why = {TD_OK};
+    char dir[300];
+    int fd;
+
+    shelf_close(open_shelf(state));
+    fd = mirror_of(state);
+    assert_int_equal(symlinkat(".tidings", fd, ".TIDINGS"), 0);
+    snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
+
+    assert_null(shelf_open(dir, true, &why));
+    assert_int_equal(why.rc, TD_IO);
+    assert_non_null(strstr(why.text, "does not tell upper-case from"));
+    assert_null(shelf_open(dir, false, &why));
+
+    /* One that is only called so is none of ours. */
+    assert_int_equal(unlinkat(fd, ".TIDINGS", 0), 0);
+    assert_int_equal(mkdirat(fd, ".TIDINGS", 0755), 0);
+    shelf_close(open_shelf(state));
+    close(fd);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(puts_looks_and_removes),
+        TEST(refuses_a_file_system_that_does_not_tell_case),
+        TEST(is_one_process_at_a_time),
+        TEST(follows_no_link_out_of_the_mirror),
+        TEST(keeps_what_was_in_its_way),
+        TEST(says_why_it_cannot_be_put),
+        TEST(goes_through_all_that_is_there),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

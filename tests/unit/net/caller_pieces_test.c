@@ -1,0 +1,443 @@
+/* Long answers: handed over in pieces, no faster than they are taken. */
+#include "broker/base/clock.h"
+#include "broker/net/caller.h"
+#include "broker/net/request.h"
+#include "broker/net/response.h"
+#include "tests/support/certificate.h"
+#include "tests/support/tempdir.h"
+#include "tests/unit/net/called.h"
+
+#define LONG 3000001
+
+/* Who takes the pieces of one call. The caller's thread, while it is under way;
+ * then the test's. */
+static struct taker {
+    struct trial trial;
+    enum call_turn turn; /* what it says */
+    bool keeps;          /* takes the memory along */
+    bool cancels;
+    struct buf kept; /* the last piece, if it keeps */
+    unsigned n_pieces;
+    uint64_t n_bytes;
+    size_t longest;
+    bool is_wrong; /* a byte is not the one that was sent */
+    struct alarm alarm;
+} taker;
+
+static sem_t taken;
+
+static void
+look(struct slice piece)
+{
+    for (size_t i = 0; i < piece.size; i++)
+        taker.is_wrong |= piece.data[i] != odd_byte(taker.n_bytes + i);
+    taker.n_bytes += piece.size;
+    taker.n_pieces++;
+    if (piece.size > taker.longest)
+        taker.longest = piece.size;
+}
+
+static enum call_turn
+take(struct call *call, struct buf *piece)
+{
+    assert_ptr_equal(call, &taker.trial.call);
+    look(buf_slice(piece));
+    if (taker.keeps) {
+        struct buf mine = *piece;
+
+        *piece = taker.kept;
+        taker.kept = mine;
+    }
+    if (taker.cancels)
+        caller_cancel(called.caller, call);
+    sem_post(&taken);
+    return taker.turn;
+}
+
+static void
+taker_init(const char *path)
+{
+    buf_fini(&taker.kept);
+    taker = (struct taker){.turn = CALL_READY};
+    buf_init(&taker.kept, CALL_PIECE_MAX);
+    sem_init(&taken, 0, 0);
+    trial_init(&taker.trial, "http://127.0.0.1:%u%s", odd.port, path);
+    taker.trial.call.take = take;
+    taker.trial.call.max_taken = LONG;
+}
+
+static void
+assert_whole(uint64_t n_bytes)
+{
+    assert_outcome(&taker.trial, CALL_ANSWERED, "");
+    assert_int_equal(taker.trial.call.status, 200);
+    assert_false(taker.trial.call.is_cut);
+    assert_string_equal(taker.trial.answer, "");
+    assert_int_equal(taker.n_bytes, n_bytes);
+    assert_false(taker.is_wrong);
+    assert_true(taker.longest <= CALL_PIECE_MAX);
+}
+
+static int
+teardown(void **state)
+{
+    called_teardown(state);
+    buf_fini(&taker.kept);
+    taker.kept = (struct buf){0};
+    return 0;
+}
+
+static void
+a_long_answer_comes_in_pieces(void **state)
+{
+    static const char *const paths[] = {
+        "/long?3000001", "/long-chunked?3000001", "/long-closed?3000001",
+        "/to?/long?3000001"};
+    unsigned n_least = LONG / CALL_PIECE_MAX;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        taker_init(paths[i]);
+        taker.trial.call.max_redirects = 1;
+        taker.keeps = i % 2;
+        trial_run(&taker.trial);
+        assert_whole(LONG);
+        assert_true(taker.n_pieces > n_least);
+        assert_true(taker.n_pieces < 2 * n_least);
+    }
+}
+
+/* Waits for all pieces, one at a time, each of which is to be taken later. */
+static void
+take_all_later(void)
+{
+    struct trial other;
+    bool is_last = false;
+
+    for (unsigned n = 1; !is_last; n++) {
+        called_wait(&taken);
+        for (unsigned beside = 0; beside < 3; beside++) {
+            trial_get(&other, "/ok"); /* the loop goes on meanwhile */
+            assert_string_equal(other.answer, "hello");
+        }
+        assert_int_equal(taker.n_pieces, n);
+        assert_false(trial_is_done(&taker.trial));
+        assert_counts(1, 0);
+        is_last = taker.n_bytes == LONG;
+        trial_go(&taker.trial, true);
+    }
+    trial_wait(&taker.trial);
+    assert_whole(LONG);
+    assert_counts(0, 0);
+}
+
+static void
+nothing_more_is_read_until_a_piece_is_taken(void **state)
+{
+    static const char *const paths[] = {"/long?3000001",
+                                        "/long-chunked?3000001"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        taker_init(paths[i]);
+        taker.turn = CALL_LATER;
+        taker.keeps = i;
+        trial_start(&taker.trial);
+        take_all_later();
+    }
+}
+
+static void
+only_what_was_asked_for_is_handed_over(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    taker_init("/status/404");
+    trial_run(&taker.trial);
+    assert_int_equal(taker.trial.call.status, 404);
+    assert_string_equal(taker.trial.answer, "hi");
+    assert_int_equal(taker.n_pieces, 0);
+
+    taker_init("/endless-404");
+    trial_run(&taker.trial);
+    assert_int_equal(taker.trial.call.status, 404);
+    assert_true(taker.trial.call.is_cut);
+    assert_int_equal(taker.n_pieces, 0);
+
+    taker_init("/long?0"); /* an empty one is none */
+    trial_run(&taker.trial);
+    assert_whole(0);
+    assert_int_equal(taker.n_pieces, 0);
+
+    trial_get(&t, "/ok"); /* over the same connection */
+    assert_string_equal(t.answer, "hello");
+}
+
+static void
+no_more_is_taken_than_its_limit(void **state)
+{
+    static const char *const longer[] = {
+        "/long?3000002", "/long-chunked?3000002", "/endless-body"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(longer) / sizeof(longer[0]); i++) {
+        taker_init(longer[i]);
+        trial_run(&taker.trial);
+        assert_outcome(&taker.trial, CALL_ANSWERED, "");
+        assert_true(taker.trial.call.is_cut);
+        assert_string_equal(taker.trial.answer, "");
+        assert_true(taker.n_bytes <= LONG);
+        if (i == 0)
+            assert_int_equal(taker.n_pieces, 0); /* its head says so */
+        odd_await_least(&odd, &odd.n_left, (unsigned)i + 1);
+    }
+    taker_init("/long-chunked?7");
+    taker.trial.call.max_taken = 6;
+    trial_run(&taker.trial);
+    assert_true(taker.trial.call.is_cut);
+}
+
+static void
+an_answer_that_fails_is_no_answer(void **state)
+{
+    static const char *const paths[] = {"/short", "/reset-in-body"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        taker_init(paths[i]);
+        trial_run(&taker.trial);
+        assert_int_equal(taker.trial.call.failure, CALL_BROKEN);
+        assert_int_equal(taker.trial.call.status, 0);
+    }
+}
+
+/* Giving up */
+
+enum way { BY_WHAT_IT_SAYS, BY_CANCEL, BY_GO, BY_CANCEL_LATER, WAYS };
+
+static void
+give_up(enum way way)
+{
+    struct trial t;
+
+    taker_init("/endless-body");
+    taker.trial.call.max_taken = UINT64_MAX;
+    taker.turn = way == BY_WHAT_IT_SAYS ? CALL_NOT : CALL_LATER;
+    taker.cancels = way == BY_CANCEL;
+    trial_start(&taker.trial);
+    called_wait(&taken);
+    if (way == BY_GO)
+        trial_go(&taker.trial, false);
+    if (way == BY_CANCEL_LATER)
+        trial_cancel(&taker.trial);
+    odd_await(&odd, &odd.n_left, way + 1); /* its connection is closed */
+    assert_int_equal(taker.n_pieces, 1);
+    trial_go(&taker.trial, true); /* too late, and harmless */
+
+    trial_get(&t, "/ok");
+    assert_string_equal(t.answer, "hello");
+    assert_false(trial_is_done(&taker.trial));
+    assert_counts(0, 0);
+}
+
+static void
+a_call_is_given_up_where_its_piece_is_taken(void **state)
+{
+    (void)state;
+    for (enum way way = 0; way < WAYS; way++) {
+        give_up(way);
+
+        /* What it was made with makes the next ones. */
+        taker_init("/long?3000001");
+        trial_run(&taker.trial);
+        assert_whole(LONG);
+    }
+}
+
+/* Time */
+
+/* W-057: also while the user has a piece; but he is told when he has taken it.
+ */
+static void
+the_deadline_is_one_of_all_pieces(void **state)
+{
+    (void)state;
+    taker_init("/trickling-body");
+    taker.trial.call.timeout_us = 150000;
+    trial_run(&taker.trial);
+    assert_outcome(&taker.trial, CALL_TIMEOUT, "no whole answer within 150 ms");
+
+    taker_init("/endless-body");
+    taker.turn = CALL_LATER;
+    taker.trial.call.max_taken = UINT64_MAX;
+    taker.trial.call.timeout_us = 300000;
+    trial_start(&taker.trial);
+    called_wait(&taken);
+    odd_await(&odd, &odd.n_left, 2); /* closed, whoever has the piece */
+    assert_counts(1, 0);
+    assert_false(trial_is_done(&taker.trial));
+    trial_go(&taker.trial, true);
+    trial_wait(&taker.trial);
+    assert_outcome(&taker.trial, CALL_TIMEOUT, "no whole answer within 300 ms");
+}
+
+static void
+silence_ends_a_call_that_has_time(void **state)
+{
+    static const char *const paths[] = {"/hang", "/hang-in-body"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        taker_init(paths[i]);
+        taker.trial.call.stall_us = 150000;
+        trial_run(&taker.trial);
+        assert_outcome(&taker.trial, CALL_TIMEOUT,
+                       "no byte of an answer within 150 ms");
+        odd_await(&odd, &odd.n_left, (unsigned)i + 1);
+    }
+}
+
+/* In all it takes longer than what no byte may take. */
+static void
+a_slow_answer_is_not_silent(void **state)
+{
+    (void)state;
+    taker_init("/paced?600");
+    taker.trial.call.stall_us = 2000000;
+    trial_run(&taker.trial);
+    assert_whole(600);
+    assert_true(taker.trial.call.took_us > taker.trial.call.stall_us);
+}
+
+static void
+on_alarm(struct alarm *alarm)
+{
+    (void)alarm;
+    caller_go(called.caller, &taker.trial.call, true);
+}
+
+static enum call_turn
+take_slowly(struct call *call, struct buf *piece)
+{
+    look(buf_slice(piece));
+    if (taker.n_pieces > 1)
+        return CALL_READY;
+    taker.alarm.ring = on_alarm;
+    caller_set_alarm(called.caller, &taker.alarm,
+                     clock_steady_us() + 3 * call->stall_us / 2);
+    return CALL_LATER;
+}
+
+static void
+what_the_user_takes_is_no_silence(void **state)
+{
+    (void)state;
+    taker_init("/long?3000001");
+    taker.trial.call.stall_us = 1500000;
+    taker.trial.call.take = take_slowly;
+    trial_run(&taker.trial);
+    assert_whole(LONG);
+}
+
+/* The end of the thread */
+
+static void
+the_thread_ends_while_pieces_are_taken(void **state)
+{
+    (void)state;
+    taker_init("/endless-body");
+    taker.turn = CALL_LATER;
+    taker.keeps = true;
+    taker.trial.call.max_taken = UINT64_MAX;
+    trial_start(&taker.trial);
+    called_wait(&taken);
+    called_close();
+
+    assert_false(trial_is_done(&taker.trial));
+    assert_int_equal(taker.kept.size, taker.n_bytes); /* still the taker's */
+    assert_int_equal(taker.kept.data[0], 'x');
+}
+
+/* TLS */
+
+static void
+answer_long(struct request *rq, void *user)
+{
+    struct response r;
+
+    response_init(&r, 200, "text/plain");
+    r.text = *(struct slice *)user;
+    request_answer(rq, &r);
+}
+
+/* It has bytes of its own that nobody waits for at the socket. */
+static void
+pieces_come_over_tls(void **state)
+{
+    struct slice text = {NULL, LONG};
+    struct server_options options = {.host = "127.0.0.1",
+                                     .threads = 1,
+                                     .request_timeout_us = 60000000,
+                                     .on_request = answer_long,
+                                     .user = &text};
+    struct problem why = {"", 0, 0};
+    struct server *server = NULL;
+    struct certificate c;
+    struct tempdir dir;
+    char *bytes = malloc(LONG);
+
+    (void)state;
+    for (uint64_t i = 0; i < LONG; i++)
+        bytes[i] = odd_byte(i);
+    text.data = bytes;
+    tempdir_open(&dir);
+    certificate_make(&c, dir.path, NULL);
+    options.tls_cert = c.cert;
+    options.tls_key = c.key;
+    if (server_open(&server, &options, &why))
+        fail_msg("%s", why.text);
+    called_close();
+    setenv("SSL_CERT_FILE", c.ca, 1);
+    called_open(4, 4, LOOPBACK);
+    for (int later = 0; later < 2; later++) {
+        taker_init("/");
+        snprintf(taker.trial.url, sizeof(taker.trial.url),
+                 "https://127.0.0.1:%u/", server_port(server));
+        taker.turn = later ? CALL_LATER : CALL_READY;
+        trial_start(&taker.trial);
+        if (later)
+            take_all_later();
+        else
+            trial_wait(&taker.trial);
+        assert_whole(LONG);
+    }
+    unsetenv("SSL_CERT_FILE");
+    called_close();
+    server_close(server, 0);
+    tempdir_close(&dir);
+    free(bytes);
+}
+
+int
+main(void)
+{
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, called_setup_open, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_long_answer_comes_in_pieces),
+        TEST(nothing_more_is_read_until_a_piece_is_taken),
+        TEST(only_what_was_asked_for_is_handed_over),
+        TEST(no_more_is_taken_than_its_limit),
+        TEST(an_answer_that_fails_is_no_answer),
+        TEST(a_call_is_given_up_where_its_piece_is_taken),
+        TEST(the_deadline_is_one_of_all_pieces),
+        TEST(silence_ends_a_call_that_has_time),
+        TEST(a_slow_answer_is_not_silent),
+        TEST(what_the_user_takes_is_no_silence),
+        TEST(the_thread_ends_while_pieces_are_taken),
+        TEST(pieces_come_over_tls),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

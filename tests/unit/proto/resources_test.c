@@ -1,0 +1,251 @@
+/*
+ * Resources as a source tells them: read, written again, and compared with the
+ * entry of a Resource List.
+ */
+#include "proto/fragment.h"
+#include "proto/json_change.h"
+#include "tests/unit/proto/reading.h"
+
+#define HEAD                                          \
+    "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS \
+    "' xmlns:td='" NS_TIDINGS "' xmlns:x='http://example.org/x'>"
+#define MD   "<rs:md capability='resourcelist' at='2026-01-01T00:00:00Z'/>"
+#define A    "<url><loc>http://example.com/a</loc></url>"
+#define FOOT "</urlset>"
+
+static struct reading
+read_resources(const char *type, const char *document)
+{
+    return read_steps(type, READER_RESOURCES, slice_of(document), 7);
+}
+
+static void
+assert_resources(const char *type, const char *document, size_t n)
+{
+    struct reading reading = read_resources(type, document);
+
+    assert_string_equal(reading.why.text, "");
+    assert_int_equal(reading.rc, STATUS_OK);
+    assert_int_equal(reading.n, n);
+    reading_fini(&reading);
+}
+
+static void
+assert_no_resources(const char *type, const char *document, const char *text)
+{
+    struct reading reading = read_resources(type, document);
+
+    assert_string_equal(reading.why.text, text);
+    assert_int_equal(reading.rc, STATUS_INVALID);
+    reading_fini(&reading);
+}
+
+/* */
+static void
+a_resource_list_a_sitemap_and_lines_are_read(void **state)
+{
+    (void)state;
+    assert_resources(XML, HEAD MD A FOOT, 1);
+    assert_resources(XML, HEAD A FOOT, 1);
+    assert_resources(XML, "<urlset xmlns='" NS_SITEMAP "'/>", 0);
+    assert_resources(NDJSON, "{\"loc\":\"http://example.com/a\"}\n", 1);
+    assert_resources(NDJSON, "", 0);
+}
+
+/* */
+static void
+what_is_of_changes_is_refused(void **state)
+{
+    (void)state;
+    assert_no_resources(XML, HEAD "<rs:md capability='changelist'/>" A FOOT,
+                        "capability: not resourcelist: \"changelist\"");
+    assert_no_resources(
+        XML,
+        HEAD
+        "<rs:md capability='resourcelist' from='2026-01-01T00:00:00Z'/>" A FOOT,
+        "rs:md: attribute \"from\" is for lists of changes, not of resources");
+    assert_no_resources(
+        NDJSON, "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}\n",
+        "change: of a resource is told what it is, not what happened to it");
+    assert_no_resources(NDJSON,
+                        "{\"loc\":\"http://example.com/a\","
+                        "\"datetime\":\"2026-01-01T00:00:00Z\"}\n",
+                        "datetime: is of a change, not of a resource");
+    /* */
+    assert_no_resources(
+        XML,
+        HEAD "<url><loc>http://example.com/a</loc><rs:ln rel='" REL_PATCH
+             "' href='http://example.com/p' type='text/x-diff'/></url>" FOOT,
+        "link: a patch is of a change, not of a resource");
+}
+
+/* What is compared */
+
+#define FULL                                                             \
+    "<url><loc>http://example.com/a?b=1&amp;c=2</loc>"                   \
+    "<lastmod>2026-01-01</lastmod><changefreq>daily</changefreq>"        \
+    "<priority>0.5</priority>"                                           \
+    "<rs:md hash='md5:1584abdf8ebdc9802ac0c6a7402c03b6' length='3' "     \
+    "type='text/csv' encoding='gzip' td:tags='one two' x:y='z &quot;'/>" \
+    "<rs:ln rel='describedby' href='http://example.com/d' pri='1' "      \
+    "modified='2026-01-02T00:00:00Z' x:y='z'/></url>"
+
+struct compared {
+    struct buf fragments;
+    struct buf json;
+    struct fragment f;
+};
+
+static enum status
+keep(const struct change *change, void *user, struct problem *why)
+{
+    struct compared *c = user;
+
+    json_resource(&c->json, change);
+    return fragment_write(&c->fragments, change, &c->f, why);
+}
+
+static void
+compared_read(struct compared *c, const char *type, struct slice document)
+{
+    struct reader *reader =
+        reader_new(format_of(slice_of(type)), READER_RESOURCES, 1, keep, c);
+    struct problem why = {""};
+
+    buf_init(&c->fragments, 1 << 20);
+    buf_init(&c->json, 1 << 20);
+    assert_non_null(reader);
+    if (reader_feed(reader, document, &why) || reader_end(reader, &why))
+        fail_msg("%s", why.text);
+    reader_free(reader);
+}
+
+static void
+compared_fini(struct compared *c)
+{
+    buf_fini(&c->fragments);
+    buf_fini(&c->json);
+}
+
+static bool
+buf_has(const struct buf *b, const char *text)
+{
+    return memmem(b->data, b->size, text, strlen(text)) != NULL;
+}
+
+/* The entry of a Resource List that comes of it. */
+static void
+list_entry_of(const struct compared *c, struct buf *entry)
+{
+    char stamped[4096];
+    size_t size =
+        fragment_stamp(stamped, c->fragments.data, &c->f, 1767225600000000, 7);
+    struct fragment_view view;
+
+    assert_int_equal(fragment_view((struct slice){stamped, size}, &view),
+                     STATUS_OK);
+    buf_init(entry, 1 << 20);
+    fragment_resource(entry, (struct slice){stamped, size}, view.stamp);
+}
+
+static void
+an_entry_is_what_was_told_and_nothing_else_is(void **state)
+{
+    struct compared c;
+    struct buf entry;
+    size_t same = 0;
+
+    (void)state;
+    compared_read(&c, XML, SLICE(HEAD FULL FOOT));
+    list_entry_of(&c, &entry);
+    assert_true(buf_has(&entry, " td:seq=\"7\""));
+    assert_true(fragment_is_resource(buf_slice(&c.fragments), c.f.hole,
+                                     buf_slice(&entry)));
+    /* Any other byte, any missing end. */
+    for (size_t i = 0; i < entry.size; i++) {
+        char *copy = malloc(entry.size);
+        struct slice cut = {copy, i};
+
+        assert_non_null(copy);
+        memcpy(copy, entry.data, entry.size);
+        assert_false(
+            fragment_is_resource(buf_slice(&c.fragments), c.f.hole, cut));
+        copy[i] ^= 1;
+        same += fragment_is_resource(buf_slice(&c.fragments), c.f.hole,
+                                     (struct slice){copy, entry.size});
+        free(copy);
+    }
+    assert_int_equal(same, 1); /* the digit of the seq */
+
+    buf_fini(&entry);
+    compared_fini(&c);
+}
+
+/* All but the prefix of a foreign attribute, which JSON does not have: one that
+ * no document needs to declare is the same in both. */
+static void
+lines_that_are_written_say_the_same(void **state)
+{
+    static const char full[] = HEAD FULL FOOT;
+    struct compared xml, json;
+    struct buf document;
+
+    (void)state;
+    buf_init(&document, 1 << 16);
+    for (const char *p = full; *p; p++)
+        if (!strncmp(p, "x:y", 3)) {
+            BUF_ADD(&document, "xml:id");
+            p += 2;
+        } else {
+            buf_add(&document, p, 1);
+        }
+    compared_read(&xml, XML, buf_slice(&document));
+    buf_fini(&document);
+    compared_read(&json, NDJSON, buf_slice(&xml.json));
+
+    assert_int_equal(xml.fragments.size, json.fragments.size);
+    assert_memory_equal(xml.fragments.data, json.fragments.data,
+                        xml.fragments.size);
+    compared_fini(&xml);
+    compared_fini(&json);
+}
+
+static void
+the_kind_is_changed_in_its_place(void **state)
+{
+    struct compared c;
+    struct fragment f;
+    struct buf entry, deleted;
+
+    (void)state;
+    compared_read(&c, XML, SLICE(HEAD FULL FOOT));
+    fragment_set_kind(c.fragments.data, c.f.hole, CHANGE_UPDATED);
+    assert_true(buf_has(&c.fragments, "<rs:md change=\"updated\" hash"));
+    list_entry_of(&c, &entry);
+    buf_init(&deleted, 4096);
+    fragment_write_deleted(&deleted, buf_slice(&entry), &f);
+    buf_add(&deleted, "", 1);
+
+    assert_string_equal(deleted.data,
+                        "<url><loc>http://example.com/a?b=1&amp;c=2</loc>"
+                        "<rs:md change=\"deleted\"/></url>\n");
+    assert_int_equal(f.size, deleted.size - 1);
+    assert_string_equal(deleted.data + f.hole, "/></url>\n");
+    buf_fini(&entry);
+    buf_fini(&deleted);
+    compared_fini(&c);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_resource_list_a_sitemap_and_lines_are_read),
+        cmocka_unit_test(what_is_of_changes_is_refused),
+        cmocka_unit_test(an_entry_is_what_was_told_and_nothing_else_is),
+        cmocka_unit_test(lines_that_are_written_say_the_same),
+        cmocka_unit_test(the_kind_is_changed_in_its_place),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/*
+ * spool_test.c - changes that wait outlive the process, and so does their post.
+ */
+#include "client/publish/spool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "tests/support/tempdir.h"
+
+#define SET "http://127.0.0.1:1/sets/news"
+
+struct stage {
+    struct tempdir dir;
+    char path[300];
+    struct spool *spool;
+    struct spool_post post;
+    struct failure why;
+};
+
+static int
+set_stage(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    tempdir_open(&s->dir);
+    snprintf(s->path, sizeof(s->path), "%s/spool", s->dir.path);
+    buf_init(&s->post.body, 0);
+    *state = s;
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    spool_post_fini(&s->post);
+    spool_close(s->spool);
+    tempdir_close(&s->dir);
+    free(s);
+    return 0;
+}
+
+static void
+open_spool(struct stage *s)
+{
+    spool_close(s->spool);
+    if (spool_open(&s->spool, s->path, SET, 1000, &s->why))
+        fail_msg("%s", s->why.text);
+}
+
+static void
+add(struct stage *s, const char *change, uint64_t number)
+{
+    uint64_t given;
+
+    assert_int_equal(spool_add(s->spool, slice_of(change), &given, &s->why),
+                     TD_OK);
+    assert_int_equal(given, number);
+}
+
+/* The next post is this, and its key. */
+static void
+assert_post(struct stage *s, size_t max, const char *body, char key[33])
+{
+    spool_post_fini(&s->post);
+    if (spool_seal(s->spool, max, 1000, &s->post, &s->why))
+        fail_msg("%s", s->why.text);
+    assert_int_equal(s->post.body.size, strlen(body));
+    assert_memory_equal(s->post.body.data, body, strlen(body));
+    memcpy(key, s->post.key, 33);
+}
+
+/* in their order, in posts of so many. */
+static void
+changes_leave_in_their_order(void **state)
+{
+    struct stage *s = *state;
+    char first[33], second[33];
+
+    open_spool(s);
+    add(s, "{\"a\":1}", 1);
+    add(s, "{\"b\":2}", 2);
+    add(s, "{\"c\":3}", 3);
+    assert_post(s, 2, "[{\"a\":1},\n{\"b\":2}]\n", first);
+    assert_int_equal(s->post.n, 2);
+    assert_int_equal(s->post.last, 2);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_durable(s->spool), 2);
+    assert_int_equal(spool_changes(s->spool), 1);
+    assert_int_equal(spool_bytes(s->spool), 7);
+    assert_post(s, 2, "[{\"c\":3}]\n", second);
+    assert_string_not_equal(first, second);
+    assert_int_equal(strlen(first), 32);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+
+    spool_post_fini(&s->post);
+    assert_int_equal(spool_seal(s->spool, 2, 9, &s->post, &s->why), TD_OK);
+    assert_int_equal(s->post.n, 0);
+}
+
+/* A sealed post is the same post, bytes and key, whatever came since; and after
+ * a crash. Numbers go on. */
+static void
+a_sealed_post_stays_the_same(void **state)
+{
+    struct stage *s = *state;
+    char first[33], again[33];
+
+    open_spool(s);
+    add(s, "{\"a\":1}", 1);
+    assert_post(s, 10, "[{\"a\":1}]\n", first);
+    add(s, "{\"b\":2}", 2);
+    assert_post(s, 10, "[{\"a\":1}]\n", again);
+    assert_string_equal(first, again);
+
+    open_spool(s);
+    assert_int_equal(spool_changes(s->spool), 2);
+    assert_int_equal(spool_bytes(s->spool), 14);
+    assert_post(s, 10, "[{\"a\":1}]\n", again);
+    assert_string_equal(first, again);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+
+    open_spool(s);
+    assert_int_equal(spool_durable(s->spool), 1);
+    assert_post(s, 10, "[{\"b\":2}]\n", again);
+    assert_string_not_equal(first, again);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    open_spool(s);
+    add(s, "{\"c\":3}", 3);
+}
+
+/* What is refused is taken out, and the others are another post. */
+static void
+a_refused_change_is_taken_out(void **state)
+{
+    struct stage *s = *state;
+    struct spool_entry entry;
+    char first[33], second[33];
+
+    open_spool(s);
+    add(s, "{\"a\":1}", 1);
+    add(s, "{\"bad\":2}", 2);
+    add(s, "{\"c\":3}", 3);
+    assert_post(s, 10, "[{\"a\":1},\n{\"bad\":2},\n{\"c\":3}]\n", first);
+    assert_int_equal(spool_change(s->spool, &s->post, 2, &entry, &s->why),
+                     TD_OK);
+    assert_string_equal(entry.text, "{\"bad\":2}");
+    assert_int_equal(entry.number, 2);
+    assert_int_equal(spool_drop(s->spool, &entry, &s->why), TD_OK);
+    free(entry.text);
+    assert_int_equal(spool_bytes(s->spool), 14);
+
+    assert_post(s, 10, "[{\"a\":1},\n{\"c\":3}]\n", second);
+    assert_string_not_equal(first, second);
+    assert_int_equal(spool_change(s->spool, &s->post, 2, &entry, &s->why),
+                     TD_OK);
+    assert_int_equal(entry.number, 3);
+    assert_int_equal(spool_drop(s->spool, &entry, &s->why), TD_OK);
+    free(entry.text);
+    assert_int_equal(spool_unseal(s->spool, &s->why), TD_OK);
+    assert_post(s, 10, "[{\"a\":1}]\n", second);
+
+    /* The number of what was taken out is not given again. */
+    open_spool(s);
+    add(s, "{\"d\":4}", 4);
+}
+
+static void
+posts_are_bounded_in_bytes(void **state)
+{
+    struct stage *s = *state;
+
+    open_spool(s);
+    for (unsigned i = 1; i <= 5; i++)
+        add(s, "{\"a\":1}", i);
+    assert_int_equal(spool_seal(s->spool, 10, 30, &s->post, &s->why), TD_OK);
+    assert_int_equal(s->post.n, 3);
+    assert_true(s->post.body.size <= 30);
+    assert_int_equal(spool_unseal(s->spool, &s->why), TD_OK);
+    spool_post_fini(&s->post);
+    assert_int_equal(spool_seal(s->spool, 10, 1, &s->post, &s->why), TD_OK);
+    assert_int_equal(s->post.n, 1);
+}
+
+static void
+a_full_spool_takes_nothing(void **state)
+{
+    struct stage *s = *state;
+    char change[501];
+    uint64_t number = 7;
+
+    memset(change, 'x', 500);
+    change[500] = '\0';
+    open_spool(s);
+    add(s, change, 1);
+    add(s, change, 2);
+    assert_int_equal(spool_add(s->spool, SLICE("y"), &number, &s->why),
+                     TD_UNREACHABLE);
+    assert_string_equal(s->why.text,
+                        "1000 bytes of changes wait already, 1000 at most");
+    assert_int_equal(number, 7);
+    assert_int_equal(spool_changes(s->spool), 2);
+}
+
+static void
+a_spool_is_one_set_s_and_one_process_s(void **state)
+{
+    struct stage *s = *state;
+    struct spool *other;
+
+    open_spool(s);
+    assert_int_equal(spool_open(&other, s->path, SET, 1000, &s->why), TD_IO);
+    assert_non_null(strstr(s->why.text, "is in use by another"));
+    assert_null(other);
+    spool_close(s->spool);
+    s->spool = NULL;
+    assert_int_equal(spool_open(&other, s->path, SET "2", 1000, &s->why),
+                     TD_IO);
+    assert_non_null(strstr(s->why.text, "is for another set: " SET));
+    assert_int_equal(spool_open(&other, "/nowhere/at/all", SET, 1000, &s->why),
+                     TD_IO);
+    assert_non_null(strstr(s->why.text, "/nowhere/at/all"));
+}
+
+static void
+another_s_file_is_left_alone(void **state)
+{
+    struct stage *s = *state;
+    static const char text[] = "these are my notes, and no database at all";
+    char read[100] = "";
+    struct spool *spool;
+    FILE *f = fopen(s->path, "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why), TD_IO);
+    f = fopen(s->path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(read, sizeof(read), f));
+    fclose(f);
+    assert_string_equal(read, text);
+}
+
+static void
+a_spool_of_nobody_s_set_is_damaged(void **state)
+{
+    struct stage *s = *state;
+    struct spool *spool;
+    sqlite3 *db;
+
+    open_spool(s);
+    spool_close(s->spool);
+    s->spool = NULL;
+    assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "DROP TABLE bound;"
+                                  "CREATE TABLE bound (set_url, durable);"
+                                  "INSERT INTO bound VALUES (NULL, 0)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why), TD_IO);
+    assert_null(spool);
+    assert_non_null(strstr(s->why.text, "is damaged"));
+}
+
+/* Without a file it is the same, as long as it lives. */
+static void
+memory_is_a_spool_too(void **state)
+{
+    struct stage *s = *state;
+    char key[33];
+
+    assert_int_equal(spool_open(&s->spool, NULL, SET, 1000, &s->why), TD_OK);
+    add(s, "{\"a\":1}", 1);
+    assert_post(s, 10, "[{\"a\":1}]\n", key);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_changes(s->spool), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(changes_leave_in_their_order),
+        TEST(a_sealed_post_stays_the_same),
+        TEST(a_refused_change_is_taken_out),
+        TEST(posts_are_bounded_in_bytes),
+        TEST(a_full_spool_takes_nothing),
+        TEST(a_spool_is_one_set_s_and_one_process_s),
+        TEST(another_s_file_is_left_alone),
+        TEST(a_spool_of_nobody_s_set_is_damaged),
+        TEST(memory_is_a_spool_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/* Posts to a set that keeps content inline: whoever sees whether it is there is
+ * asked, and what it says is what comes of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/posts.h"
+#include "tests/unit/sets/ingests.h"
+
+#define SHA256(n) \
+    "000000000000000000000000000000000000000000000000000000000000000" n
+#define TOLD(n)                               \
+    "{\"loc\":\"http://example.com/?a=1&b=" n \
+    "\",\"change\":\"updated\",\"hash\":{\"sha-256\":\"" SHA256(n) "\"}}"
+#define DELETED "{\"loc\":\"http://example.com/d\",\"change\":\"deleted\"}"
+
+/* Says what it is told to, on the thread that asks. */
+struct checker {
+    struct sets *sets;
+    enum status rc;
+    unsigned asked;
+    char told[500];
+    bool is_held;
+
+    unsigned released;
+    uint64_t last; /* of the release */
+};
+
+static void
+release(void *claim, uint64_t last)
+{
+    struct checker *c = claim;
+
+    c->released++;
+    c->last = last;
+}
+
+static enum status
+check(struct ingest *ingest, void *user, struct problem *why)
+{
+    struct checker *c = user;
+    struct problem reason = {"not there"};
+    size_t n, at = 0;
+    const struct ingest_told *told = ingest_told(ingest, &n);
+
+    (void)why;
+    c->asked++;
+    c->told[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        at += (size_t)snprintf(c->told + at, sizeof(c->told) - at,
+                               "%u %.*s %u|", (unsigned)told[i].entry,
+                               SLICE_ARG(ingest_told_loc(ingest, &told[i])),
+                               told[i].digest.bytes[DIGEST_SIZE - 1]);
+    if (c->is_held)
+        ingest_hold(ingest, sets_find(c->sets, "demo"), c, release);
+    ingest_check_end(ingest, c->rc, &reason);
+    log_wake(registry_log(c->sets->registry));
+    return STATUS_OK;
+}
+
+static void
+open_checked(struct sets *s, struct checker *c, void **state)
+{
+    sets_configure(s, tempdir_path(state));
+    s->config.content = CONTENT_INLINE;
+    sets_open(s);
+    memset(c, 0, sizeof(*c));
+    c->sets = s;
+    registry_set_checker(s->registry, check, c);
+}
+
+static void
+an_entry_without_sha256_is_refused_at_once(void **state)
+{
+    struct sets_outcome o;
+    struct checker c;
+    struct sets s;
+
+    open_checked(&s, &c, state);
+    o = ingests_post(&s, JSON, "[" DELETED "," ENTRY("1") "]");
+
+    assert_int_equal(o.rc, STATUS_INVALID);
+    assert_int_equal(o.why.entry, 2);
+    assert_non_null(
+        strstr(o.why.text, "the set \"demo\" keeps content inline"));
+    assert_non_null(strstr(o.why.text, "\"http://example.com/1\""));
+    assert_int_equal(c.asked, 0);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+    ingests_assert_budget(&s);
+    sets_close(&s);
+}
+
+static void
+what_is_told_is_looked_at_before_the_log_has_it(void **state)
+{
+    struct sets_outcome o;
+    struct checker c;
+    struct sets s;
+
+    open_checked(&s, &c, state);
+    c.rc = STATUS_INVALID;
+    o = ingests_post(&s, JSON, TOLD("1"));
+    assert_int_equal(o.rc, STATUS_INVALID);
+    assert_string_equal(o.why.text, "not there");
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
+
+    c.rc = STATUS_OK;
+    o = ingests_post(&s, JSON, "[" DELETED "," TOLD("2") "," TOLD("3") "]");
+    assert_int_equal(o.rc, STATUS_OK);
+    assert_int_equal(o.last, 3);
+    assert_string_equal(c.told, "2 http://example.com/?a=1&amp;b=2 2|"
+                                "3 http://example.com/?a=1&amp;b=3 3|");
+    assert_int_equal(c.asked, 2);
+    ingests_assert_budget(&s);
+    sets_close(&s);
+}
+
+static void
+what_was_found_is_held_until_the_log_has_answered(void **state)
+{
+    struct sets_outcome o;
+    struct checker c;
+    struct sets s;
+
+    open_checked(&s, &c, state);
+    assert_int_equal(ingests_post(&s, JSON, DELETED).rc, STATUS_OK);
+    assert_int_equal(c.asked, 0);
+    c.is_held = true;
+    o = ingests_post(&s, JSON, TOLD("1"));
+    assert_int_equal(o.rc, STATUS_OK);
+    assert_int_equal(c.released, 1);
+    assert_int_equal(c.last, 2);
+
+    c.rc = STATUS_INVALID;
+    o = ingests_post(&s, JSON, TOLD("2"));
+    assert_int_equal(o.rc, STATUS_INVALID);
+    assert_int_equal(c.released, 2);
+    assert_int_equal(c.last, 0);
+    sets_close(&s);
+}
+
+static enum status
+fill(struct change *change, void *user, struct problem *why)
+{
+    (void)why;
+    if (change->kind != CHANGE_DELETED)
+        change->length = (*(uint64_t *)user)++;
+    return STATUS_OK;
+}
+
+static void
+never(struct ingest *ingest, void *user)
+{
+    (void)ingest;
+    *(bool *)user = true;
+}
+
+/* Who brings the bytes along completes the entries, and is asked by nobody. */
+static void
+an_entry_is_completed_before_it_is_kept(void **state)
+{
+    struct head head;
+    struct ingest *in;
+    struct checker c;
+    struct batch *b;
+    struct sets s;
+    uint64_t length = 41;
+    bool is_done = false;
+    struct slice text;
+
+    open_checked(&s, &c, state);
+    assert_int_equal(ingests_post(&s, JSON, DELETED).rc, STATUS_OK);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        STATUS_OK);
+    ingest_fill(in, fill, &length);
+    ingest_hold(in, sets_find(&s, "demo"), &c, release);
+    assert_int_equal(
+        ingest_feed(in, SLICE("[" DELETED "," ENTRY("1") "]"), NULL),
+        STATUS_OK);
+    assert_int_equal(ingest_read_end(in, NULL), STATUS_OK);
+    assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
+    registry_stop(s.registry);
+
+    assert_true(is_done);
+    assert_int_equal(c.asked, 0);
+    assert_int_equal(c.last, 3);
+    head = sets_head(&s, "demo");
+    assert_int_equal(head.last, 3);
+    assert_int_equal(log_read(registry_log(s.registry),
+                              sets_find(&s, "demo")->log, 2, LOG_DISK, &b,
+                              NULL),
+                     STATUS_OK);
+    text = batch_slice(b, 2, 3);
+    assert_non_null(memmem(text.data, text.size, "length=\"41\"", 11));
+    batch_unref(b);
+    ingest_free(in);
+    assert_int_equal(c.released, 1);
+    sets_close(&s);
+}
+
+static void
+remove_demo(struct sets *s)
+{
+    struct posted p;
+
+    posts_begin(&p, POST_REMOVE, sets_find(s, "demo")->log);
+    assert_int_equal(log_submit(registry_log(s->registry), &p.post), STATUS_OK);
+    assert_int_equal(posts_wait(&p), STATUS_OK);
+    posts_end(&p);
+}
+
+/* Its content went with the set: another one of that name has none of it. */
+static void
+content_of_a_set_that_was_removed_is_not_told_of_in_another_one(void **state)
+{
+    struct ingest *in;
+    struct checker c;
+    struct sets s;
+    bool is_done = false;
+    uint64_t length = 1;
+
+    open_checked(&s, &c, state);
+    assert_int_equal(ingests_post(&s, JSON, DELETED).rc, STATUS_OK);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        STATUS_OK);
+    ingest_fill(in, fill, &length);
+    ingest_hold(in, sets_find(&s, "demo"), &c, release);
+    assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), NULL), STATUS_OK);
+    remove_demo(&s);
+    assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
+    registry_stop(s.registry);
+
+    assert_true(is_done);
+    assert_int_equal(ingest_post(in)->status, STATUS_GONE);
+    assert_int_equal(c.released, 1);
+    assert_int_equal(c.last, 0);
+    ingest_free(in);
+    sets_close(&s);
+}
+
+/* They would overtake those that are looked at. */
+static void
+posts_of_a_line_are_all_looked_at(void **state)
+{
+    struct post_line line = {false};
+    struct ingest *in;
+    struct checker c;
+    struct sets s;
+    bool is_done = false;
+
+    open_checked(&s, &c, state);
+    assert_int_equal(
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        STATUS_OK);
+    ingest_join(in, &line);
+    assert_int_equal(ingest_feed(in, SLICE(DELETED), NULL), STATUS_OK);
+    assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
+    registry_stop(s.registry);
+
+    assert_true(is_done);
+    assert_int_equal(c.asked, 1);
+    assert_string_equal(c.told, "");
+    ingest_free(in);
+    sets_close(&s);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            an_entry_without_sha256_is_refused_at_once, tempdir_setup,
+            tempdir_teardown),
+        cmocka_unit_test_setup_teardown(
+            what_is_told_is_looked_at_before_the_log_has_it, tempdir_setup,
+            tempdir_teardown),
+        cmocka_unit_test_setup_teardown(
+            what_was_found_is_held_until_the_log_has_answered, tempdir_setup,
+            tempdir_teardown),
+        cmocka_unit_test_setup_teardown(an_entry_is_completed_before_it_is_kept,
+                                        tempdir_setup, tempdir_teardown),
+        cmocka_unit_test_setup_teardown(
+            content_of_a_set_that_was_removed_is_not_told_of_in_another_one,
+            tempdir_setup, tempdir_teardown),
+        cmocka_unit_test_setup_teardown(posts_of_a_line_are_all_looked_at,
+                                        tempdir_setup, tempdir_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,361 @@
+/*
+ * discover_test.c - sets are found, whichever page of a source one begins with.
+ */
+#include "client/source/discover.h"
+
+#include "tests/unit/source/discover_stage.h"
+
+static void
+a_server_that_falls_silent_is_not_waited_for_longer_than_told(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/cl.xml", CHANGES);
+    site_hold(s->site, "/cl.xml");
+    s->silence_s = 1;
+    assert_int_equal(discover(s, site_link(s->site, "/cl.xml")),
+                     TD_UNREACHABLE);
+    assert_non_null(strstr(s->why.text, "/cl.xml: "));
+}
+
+/* When it was asked is when the first page was, whatever that led to. */
+static void
+tells_the_time_by_the_servers_clock(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/ch.xml", LIST("changelist", UP("/cl.xml") ENTRY("/a")));
+    put(s, "/cl.xml", CHANGES);
+    site_headers(s->site, "/cl.xml", "Date: Sun, 06 Nov 1994 08:49:37 GMT");
+    finds(s, "/ch.xml",
+          "url=/cl.xml cl=/cl.xml ch=/changes.xml "
+          "date=Sun, 06 Nov 1994 08:49:37 GMT\n");
+    site_headers(s->site, "/ch.xml", "Date: Sun, 06 Nov 1994 08:49:31 GMT");
+    finds(s, "/ch.xml",
+          "url=/cl.xml cl=/cl.xml ch=/changes.xml "
+          "date=Sun, 06 Nov 1994 08:49:31 GMT\n");
+}
+
+/* every set, in the order of the Source Description. */
+static void
+a_source_description_leads_to_all_sets(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/.well-known/resourcesync",
+        LIST("description", OFFER("/b/cl.xml", "capabilitylist")
+                                ENTRY("/a/cl.xml") ENTRY("/b/cl.xml")));
+    put(s, "/a/cl.xml",
+        LIST("capabilitylist",
+             OFFER("rl.xml", "resourcelist") OFFER("rd.xml", "resourcedump")
+                 OFFER("ch.xml", "changelist") OFFER("cd.xml", "changedump")
+                     OFFER("rla.xml", "resourcelist-archive")
+                         OFFER("rda.xml", "resourcedump-archive")
+                             OFFER("cla.xml", "changelist-archive")
+                                 OFFER("cda.xml", "changedump-archive")
+                                     OFFER("t", "change-notification")));
+    put(s, "/b/cl.xml", LIST("capabilitylist", OFFER("ch.xml", "changelist")));
+
+    finds(s, "/.well-known/resourcesync",
+          "url=/b/cl.xml cl=/b/cl.xml ch=/b/ch.xml\n"
+          "url=/a/cl.xml cl=/a/cl.xml rl=/a/rl.xml rd=/a/rd.xml ch=/a/ch.xml "
+          "cd=/a/cd.xml rla=/a/rla.xml rda=/a/rda.xml cla=/a/cla.xml "
+          "cda=/a/cda.xml topic=/a/t\n");
+    assert_int_equal(site_count(s->site, NULL), 3);
+}
+
+/* an index of descriptions, and lists of lists. */
+static void
+indexes_and_nested_lists_lead_on(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/d.xml", INDEX("description", PART("/d1.xml") PART("/d2.xml")));
+    put(s, "/d1.xml", LIST("description", ENTRY("/cl1.xml")));
+    put(s, "/d2.xml", LIST("description", ENTRY("/cl2.xml")));
+    put(s, "/cl1.xml", LIST("capabilitylist", OFFER("/1", "changelist")));
+    put(s, "/cl2.xml",
+        LIST("capabilitylist",
+             OFFER("/2", "changelist") OFFER("/cl3.xml", "capabilitylist")));
+    put(s, "/cl3.xml", INDEX("capabilitylist", PART("/cl4.xml")));
+    put(s, "/cl4.xml", LIST("capabilitylist", OFFER("/4", "changelist")));
+
+    finds(s, "/d.xml",
+          "url=/cl1.xml cl=/cl1.xml ch=/1\n"
+          "url=/cl2.xml cl=/cl2.xml ch=/2\n"
+          "url=/cl4.xml cl=/cl4.xml ch=/4\n");
+}
+
+/* */
+static void
+circles_end(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/d.xml", INDEX("description", PART("/d.xml") PART("/e.xml")));
+    put(s, "/e.xml", INDEX("description", PART("/d.xml")));
+    assert_int_equal(discover(s, site_link(s->site, "/d.xml")), TD_REFUSED);
+    assert_non_null(strstr(s->why.text, "nothing of ResourceSync"));
+
+    put(s, "/a.xml", LIST("changelist", UP("/b.xml")));
+    put(s, "/b.xml", LIST("resourcelist", UP("/a.xml")));
+    finds(s, "/a.xml", "url=/a.xml ch=/a.xml\n");
+}
+
+/* by the link "up", over several hops (I-05). */
+static void
+a_list_leads_up_to_its_set(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/part.xml", LIST("changelist", UP("index.xml") ENTRY("/1")));
+    put(s, "/index.xml", INDEX("changelist", UP("/cl.xml") PART("/part.xml")));
+    put(s, "/cl.xml",
+        LIST("capabilitylist", OFFER("/index.xml", "changelist")
+                                   OFFER("/rl.xml", "resourcelist")));
+
+    finds(s, "/part.xml", "url=/cl.xml cl=/cl.xml rl=/rl.xml ch=/index.xml\n");
+}
+
+static void
+a_list_whose_link_up_leads_nowhere_is_offered_alone(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/rl.xml", LIST("resourcelist", UP("/not-there")));
+    finds(s, "/rl.xml", "url=/rl.xml rl=/rl.xml\n");
+
+    put(s, "/rl.xml", LIST("resourcelist", UP("http://127.0.0.1:1/x")));
+    finds(s, "/rl.xml", "url=/rl.xml rl=/rl.xml\n");
+
+    put(s, "/rl.xml", LIST("resourcelist", UP("/page.html")));
+    put(s, "/page.html", "<!DOCTYPE html><p>");
+    finds(s, "/rl.xml", "url=/rl.xml rl=/rl.xml\n");
+
+    put(s, "/rl.xml", LIST("resourcelist", UP("/d.xml")));
+    put(s, "/d.xml", LIST("description", ENTRY("/cl.xml")));
+    put(s, "/cl.xml", CHANGES);
+    finds(s, "/rl.xml", "url=/rl.xml rl=/rl.xml\n");
+
+    /* But a server that is busy is asked again later. */
+    site_status(s->site, "/d.xml", 503, "Retry-After: 7", 0);
+    assert_int_equal(discover(s, site_link(s->site, "/rl.xml")),
+                     TD_UNREACHABLE);
+    assert_int_equal(s->why.retry_after_s, 7);
+}
+
+/* what stands in its root counts. */
+static void
+a_document_alone_names_its_index_and_its_archive(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/part.xml",
+        LIST("changelist", "<rs:ln rel=\"index\" href=\"/index.xml\"/>"
+                           "<rs:ln rel=\"archives\" href=\"/old.xml\"/>"));
+    finds(s, "/part.xml", "url=/part.xml ch=/index.xml cla=/old.xml\n");
+
+    put(s, "/dump.xml", LIST("resourcedump", ENTRY("/1.zip")));
+    finds(s, "/dump.xml", "url=/dump.xml rd=/dump.xml\n");
+}
+
+static void
+a_plain_sitemap_is_a_resource_list(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/sitemap.xml", "<urlset" RS ENTRY("/1") "</urlset>");
+    finds(s, "/sitemap.xml", "url=/sitemap.xml rl=/sitemap.xml\n");
+
+    put(s, "/sitemap.xml", "<sitemapindex>" PART("/1") "</sitemapindex>");
+    finds(s, "/sitemap.xml", "url=/sitemap.xml rl=/sitemap.xml\n");
+}
+
+/* the links in the head of a page. */
+static void
+a_page_leads_to_the_sets_it_names(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/sub/page.html",
+        "<!DOCTYPE html><html><head><title>A page</title>"
+        "<link rel=resourcesync href=\"cl1.xml\">"
+        "<link rel=\"resourcesync\" href=\"/cl2.xml\"></head><body>"
+        "<link rel=\"resourcesync\" href=\"/cl3.xml\"></body></html>");
+    put(s, "/sub/cl1.xml", CHANGES);
+    put(s, "/cl2.xml", CHANGES);
+    finds(s, "/sub/page.html",
+          "url=/sub/cl1.xml cl=/sub/cl1.xml ch=/changes.xml\n"
+          "url=/cl2.xml cl=/cl2.xml ch=/changes.xml\n");
+}
+
+/* the Link header of any resource. */
+static void
+a_resource_leads_to_its_set(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/photo", "\x89PNG...");
+    site_headers(s->site, "/photo",
+                 "Link: <up>; rel=\"up\", <cl.xml>; rel=\"resourcesync\", "
+                 "<other.xml>; rel=\"resourcesync\"; anchor=\"/other\"");
+    put(s, "/cl.xml", CHANGES);
+    finds(s, "/photo", "url=/cl.xml cl=/cl.xml ch=/changes.xml\n");
+    assert_int_equal(site_count(s->site, NULL), 2);
+}
+
+/* the host's own address for it, if the page says nothing. */
+static void
+the_host_is_asked_where_the_page_says_nothing(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/.well-known/resourcesync",
+        LIST("description", ENTRY("/a/cl.xml") ENTRY("/b/cl.xml")));
+    put(s, "/a/cl.xml", CHANGES);
+    put(s, "/b/cl.xml", CHANGES);
+    put(s, "/page", "<html><body>Welcome</body></html>");
+
+    /* All of them for the host, those below for a path. */
+    finds(s, "/",
+          "url=/a/cl.xml cl=/a/cl.xml ch=/changes.xml\n"
+          "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");
+    finds(s, "/b/", "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");
+    finds(s, "/page",
+          "url=/a/cl.xml cl=/a/cl.xml ch=/changes.xml\n"
+          "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");
+    assert_int_equal(discover(s, site_link(s->site, "/c")), TD_REFUSED);
+    assert_int_equal(s->why.status, 404);
+}
+
+static void
+redirects_are_followed_and_relative_urls_are_of_where_they_lead(void **state)
+{
+    struct stage *s = *state;
+
+    site_status(s->site, "/old", 301, "Location: /new/cl.xml", 0);
+    put(s, "/new/cl.xml",
+        LIST("capabilitylist", OFFER("ch.xml", "changelist")));
+    finds(s, "/old", "url=/old cl=/old ch=/new/ch.xml\n");
+
+    site_status(s->site, "/round", 302, "Location: /round", 0);
+    assert_int_equal(discover(s, site_link(s->site, "/round")), TD_REFUSED);
+    assert_int_equal(site_count(s->site, "/round"), 11);
+}
+
+/* R-033: what is refused is left out; what may be there is no reason to say
+ * that a set is gone. */
+static void
+one_set_of_several_may_be_refused(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/d.xml", LIST("description", ENTRY("/1.xml") ENTRY("/2.xml")));
+    put(s, "/2.xml", CHANGES);
+    finds(s, "/d.xml", "url=/2.xml cl=/2.xml ch=/changes.xml\n");
+
+    site_status(s->site, "/1.xml", 503, NULL, 0);
+    assert_int_equal(discover(s, site_link(s->site, "/d.xml")), TD_UNREACHABLE);
+    site_status(s->site, "/1.xml", 0, NULL, 0);
+    put(s, "/1.xml", "<urlset><oops></urlset>");
+    assert_int_equal(discover(s, site_link(s->site, "/d.xml")), TD_BROKEN);
+    assert_non_null(strstr(s->why.text, "/1.xml cannot be read"));
+}
+
+static void
+what_cannot_be_had_is_told(void **state)
+{
+    struct stage *s = *state;
+
+    assert_int_equal(discover(s, "http://127.0.0.1:1/"), TD_UNREACHABLE);
+    assert_int_equal(discover(s, "ftp://example.com/"), TD_INVALID);
+    assert_int_equal(discover(s, "nonsense"), TD_INVALID);
+
+    put(s, "/half.xml", "<urlset" RS "<url>");
+    assert_int_equal(discover(s, site_link(s->site, "/half.xml")), TD_BROKEN);
+    assert_non_null(strstr(s->why.text, "/half.xml cannot be read: line 1"));
+
+    put(s, "/page", "<html></html>");
+    assert_int_equal(discover(s, site_link(s->site, "/page")), TD_REFUSED);
+    assert_non_null(strstr(s->why.text, "nothing of ResourceSync"));
+
+    put(s, "/json", "{\"answer\":42}");
+    assert_int_equal(discover(s, site_link(s->site, "/json")), TD_REFUSED);
+}
+
+/* Only its root is looked at: the rest of a large list does not come. */
+static void
+of_a_list_only_the_root_is_read(void **state)
+{
+    struct stage *s = *state;
+    struct buf list;
+
+    buf_init(&list, SIZE_MAX);
+    buf_add_text(&list, "<urlset" RS UP("/cl.xml"));
+    for (size_t i = 0; i < 300000; i++)
+        buf_add_text(&list, ENTRY("/resource/of/a/large/list"));
+    site_put(s->site, "/large.xml", NULL, buf_slice(&list)); /* without end */
+    buf_fini(&list);
+    put(s, "/cl.xml", CHANGES);
+    finds(s, "/large.xml",
+          "url=/cl.xml cl=/cl.xml rl=/large.xml ch=/changes.xml\n");
+}
+
+static void
+a_source_of_endless_documents_is_broken(void **state)
+{
+    struct stage *s = *state;
+    struct buf index;
+
+    buf_init(&index, SIZE_MAX);
+    buf_add_text(&index,
+                 "<sitemapindex" RS "<rs:md capability=\"description\"/>");
+    for (size_t i = 0; i < 26000; i++)
+        buf_add_format(&index, "<sitemap><loc>/%zu</loc></sitemap>", i);
+    buf_add_text(&index, "</sitemapindex>");
+    site_put(s->site, "/d.xml", NULL, buf_slice(&index));
+    buf_fini(&index);
+    assert_int_equal(discover(s, site_link(s->site, "/d.xml")), TD_BROKEN);
+    assert_non_null(strstr(s->why.text, "more sets or documents"));
+    assert_int_equal(site_count(s->site, NULL), 1);
+}
+
+static void
+it_may_be_freed_when_it_tells_a_set(void **state)
+{
+    struct stage *s = *state;
+
+    put(s, "/d.xml", LIST("description", ENTRY("/1.xml") ENTRY("/2.xml")));
+    put(s, "/1.xml", CHANGES);
+    s->frees = true;
+    assert_int_equal(discover(s, site_link(s->site, "/d.xml")), TD_STOPPED);
+    assert_string_equal(s->told.data, "url=/1.xml cl=/1.xml ch=/changes.xml\n");
+    assert_int_equal(site_count(s->site, "/2.xml"), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(tells_the_time_by_the_servers_clock),
+        TEST(a_server_that_falls_silent_is_not_waited_for_longer_than_told),
+        TEST(a_source_description_leads_to_all_sets),
+        TEST(indexes_and_nested_lists_lead_on),
+        TEST(circles_end),
+        TEST(a_list_leads_up_to_its_set),
+        TEST(a_list_whose_link_up_leads_nowhere_is_offered_alone),
+        TEST(a_document_alone_names_its_index_and_its_archive),
+        TEST(a_plain_sitemap_is_a_resource_list),
+        TEST(a_page_leads_to_the_sets_it_names),
+        TEST(a_resource_leads_to_its_set),
+        TEST(the_host_is_asked_where_the_page_says_nothing),
+        TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead),
+        TEST(one_set_of_several_may_be_refused),
+        TEST(what_cannot_be_had_is_told),
+        TEST(of_a_list_only_the_root_is_read),
+        TEST(a_source_of_endless_documents_is_broken),
+        TEST(it_may_be_freed_when_it_tells_a_set),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

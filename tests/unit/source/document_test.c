@@ -1,0 +1,577 @@
+/*
+ * document_test.c - documents as sources serve them: right, odd, damaged.
+ */
+#include "client/source/document.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "client/source/document_inside.h"
+#include "tests/support/gzip.h"
+#include "tests/unit/source/told.h"
+
+#define BASE "http://example.com/a/list.xml"
+#define OPEN                                                         \
+    "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" " \
+    "xmlns:rs=\"http://www.openarchives.org/rs/terms/\" "            \
+    "xmlns:td=\"urn:tidings:1\">"
+#define CLOSE "</urlset>"
+
+static void
+read_file(struct buf *to, const char *folder, const char *name)
+{
+    char path[4096];
+    FILE *f;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/examples/%s%s", SPEC_DIR, folder, name);
+    f = fopen(path, "rb");
+    assert_non_null(f);
+    buf_init(to, SIZE_MAX);
+    do {
+        char *room = buf_room(to, 65536);
+
+        assert_non_null(room);
+        n = fread(room, 1, 65536, f);
+        to->size += n;
+    } while (n > 0);
+    fclose(f);
+}
+
+/* Read in any way it reads the same. */
+static enum status
+read_all_ways(struct told *told, const char *base, struct slice document)
+{
+    static const size_t steps[] = {1, 7, 4096};
+    enum status rc = told_read(told, base, document, SIZE_MAX);
+    struct told other;
+    struct buf packed;
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(told_read(&other, base, document, steps[i]), rc);
+        if (!rc)
+            assert_string_equal(other.text.data, told->text.data);
+        told_fini(&other);
+    }
+    if (document.size == 0)
+        return rc;
+    buf_init(&packed, SIZE_MAX);
+    gzip_add(&packed, document);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(told_read(&other, base, buf_slice(&packed), steps[i]),
+                         rc);
+        if (!rc)
+            assert_string_equal(other.text.data, told->text.data);
+        told_fini(&other);
+    }
+    buf_fini(&packed);
+    return rc;
+}
+
+static void
+each_file(const char *folder, void (*fn)(const char *folder, const char *name,
+                                         struct slice document))
+{
+    char path[4096];
+    DIR *dir;
+    struct dirent *found;
+    size_t n = 0;
+
+    snprintf(path, sizeof(path), "%s/examples/%s", SPEC_DIR, folder);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while ((found = readdir(dir))) {
+        size_t size = strlen(found->d_name);
+        struct buf document;
+
+        if (size < 4 || strcmp(found->d_name + size - 4, ".xml") != 0)
+            continue;
+        read_file(&document, folder, found->d_name);
+        fn(folder, found->d_name, buf_slice(&document));
+        buf_fini(&document);
+        n++;
+    }
+    closedir(dir);
+    assert_true(n >= 20);
+}
+
+static size_t
+count(struct slice document, const char *word)
+{
+    size_t n = 0;
+    const char *p = document.data;
+
+    while ((p = memmem(p, document.size - (size_t)(p - document.data), word,
+                       strlen(word)))) {
+        n++;
+        p++;
+    }
+    return n;
+}
+
+static void
+reads_whole(const char *folder, const char *name, struct slice document)
+{
+    struct told told;
+
+    if (read_all_ways(&told, BASE, document))
+        fail_msg("%s%s: %s", folder, name, told.why.text);
+    if (!told.head.has_capability)
+        fail_msg("%s%s has no capability", folder, name);
+    if (told.head.n_unfit)
+        fail_msg("%s%s: an entry is left out", folder, name);
+    /* Prefixed elements are counted by the test of that file. */
+    if (strcmp(name, "other-prefixes.xml") != 0)
+        assert_int_equal(told.head.n_entries, count(document, "<url>") +
+                                                  count(document, "<sitemap>"));
+    told_fini(&told);
+}
+
+/* R-001 to R-005: what is right is read, entry by entry. */
+static void
+every_example_is_read_whole(void **state)
+{
+    (void)state;
+    each_file("", reads_whole);
+}
+
+static void
+every_odd_example_is_read_whole(void **state)
+{
+    (void)state;
+    each_file("odd/", reads_whole);
+}
+
+/* No XML, a DOCTYPE, another root, the limits of the parser. */
+static const char *const refused[] = {
+    "xxe.xml",
+    "xxe-parameter.xml",
+    "external-dtd.xml",
+    "billion-laughs.xml",
+    "quadratic-blowup.xml",
+    "wrong-sitemap-namespace.xml",
+    "duplicate-attribute.xml",
+    "truncated.xml",
+    "invalid-utf8.xml",
+    "overlong-utf8.xml",
+    "utf16.xml",
+    "latin1.xml",
+    "control-character.xml",
+    "not-xml.xml",
+    "empty.xml",
+    "trailing-garbage.xml",
+    "deep-nesting.xml",
+};
+
+static void
+reads_as_far_as_it_is_safe(const char *folder, const char *name,
+                           struct slice document)
+{
+    struct told told;
+    enum status rc = read_all_ways(&told, BASE, document);
+    bool is_bad = false;
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        is_bad |= !strcmp(name, refused[i]);
+    if (rc != (is_bad ? STATUS_MALFORMED : STATUS_OK))
+        fail_msg("%s%s: %d, %s", folder, name, (int)rc, told.why.text);
+    if (is_bad)
+        assert_true(told.why.text[0] != '\0');
+    told_fini(&told);
+}
+
+/* R-001 */
+static void
+what_is_bad_is_refused_or_read_without_what_is_bad(void **state)
+{
+    (void)state;
+    each_file("bad/", reads_as_far_as_it_is_safe);
+}
+
+static void
+reads_as(const char *base, const char *document, const char *expected)
+{
+    struct told told;
+    enum status rc = read_all_ways(&told, base, slice_of(document));
+
+    if (rc)
+        fail_msg("%s", told.why.text);
+    assert_string_equal(told.text.data, expected);
+    told_fini(&told);
+}
+
+static void
+example_reads_as(const char *folder, const char *name, const char *expected)
+{
+    struct buf document;
+    struct told told;
+
+    read_file(&document, folder, name);
+    assert_int_equal(read_all_ways(&told, BASE, buf_slice(&document)), 0);
+    assert_string_equal(told.text.data, expected);
+    told_fini(&told);
+    buf_fini(&document);
+}
+
+/* R-030, R-160 to R-165 */
+static void
+an_index_tells_the_interval_of_each_part(void **state)
+{
+    (void)state;
+    example_reads_as(
+        "", "change-list-index.xml",
+        "link up http://example.com/gauges/capabilitylist.xml\n"
+        "link archives http://example.com/gauges/changelist-archive.xml\n"
+        "entry http://example.com/gauges/changelist-000003.xml "
+        "from=2026-04-01T18:00:00Z until=2026-04-02T00:00:00Z\n"
+        "entry http://example.com/gauges/changelist-000004.xml "
+        "from=2026-04-02T00:00:00Z\n"
+        "index changelist from=2026-04-01T18:00:00Z n=2\n");
+}
+
+/* R-195, R-196, R-200 */
+static void
+a_manifest_tells_paths_of_entries_and_patches(void **state)
+{
+    struct buf document;
+    struct told told;
+
+    (void)state;
+    read_file(&document, "", "change-dump-manifest.xml");
+    assert_int_equal(read_all_ways(&told, BASE, buf_slice(&document)), 0);
+    assert_non_null(strstr(told.text.data, " path=/changes/0003.csv\n"));
+    assert_non_null(strstr(told.text.data, " path=/patches/0003.diff"));
+    assert_non_null(strstr(told.text.data,
+                           "deleted http://example.com/gauges/r/pier.csv "
+                           "datetime=2026-04-01T23:05:00.125Z\n"));
+    assert_int_equal(told.head.capability, CAP_CHANGEDUMP_MANIFEST);
+    told_fini(&told);
+    buf_fini(&document);
+}
+
+/* R-024: references and CDATA; comments and white space around what is meant.
+ */
+static void
+odd_texts_are_what_is_meant(void **state)
+{
+    (void)state;
+    example_reads_as("odd/", "cdata-and-references.xml",
+                     "updated http://example.com/q?a=1&b=2 "
+                     "datetime=2026-04-05T10:00:00Z\n"
+                     "updated http://example.com/r/\xc3\xa5 "
+                     "datetime=2026-04-05T10:00:01Z\n"
+                     "list change-notification from=2026-04-05T09:00:00Z "
+                     "until=2026-04-05T11:00:00Z n=2\n");
+    example_reads_as("odd/", "white-space.xml",
+                     "updated http://example.com/gauges/r/haven.csv "
+                     "datetime=2026-04-05T10:00:00Z "
+                     "lastmod=2026-04-05T09:59:00Z\n"
+                     "list change-notification from=2026-04-05T09:00:00Z "
+                     "until=2026-04-05T11:00:00Z n=1\n");
+}
+
+static void
+a_plain_sitemap_is_a_list_without_a_capability(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>"
+             "<url><loc>http://example.com/a/1</loc>"
+             "<lastmod>2026-04</lastmod><priority>0.5</priority></url>"
+             "<url><loc>http://example.com/a/2</loc></url></urlset>",
+             "entry http://example.com/a/1 lastmod=2026-04-01T00:00:00Z\n"
+             "entry http://example.com/a/2\n"
+             "list - n=2\n");
+    reads_as(BASE,
+             "<sitemapindex><sitemap><loc>http://example.com/a/1</loc>"
+             "</sitemap></sitemapindex>",
+             "entry http://example.com/a/1\n"
+             "index - n=1\n");
+}
+
+static void
+relative_urls_are_of_the_document(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             OPEN "<rs:ln rel=\"up\" href=\"../capabilitylist.xml\"/>"
+                  "<url><loc>r/1.txt</loc>"
+                  "<rs:ln rel=\"duplicate\" href=\"//mirror.example/1\"/></url>"
+                  "<url><loc>/r/2.txt</loc></url>"
+                  "<url><loc>http://example.com/r/../3.txt</loc></url>" CLOSE,
+             "link up http://example.com/capabilitylist.xml\n"
+             "entry http://example.com/a/r/1.txt\n"
+             "   duplicate http://mirror.example/1\n"
+             "entry http://example.com/r/2.txt\n"
+             "entry http://example.com/r/../3.txt\n"
+             "list - n=3\n");
+}
+
+static void
+blanks_in_urls_are_escaped_and_broken_lines_joined(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             OPEN "<url><loc> http://example.com/two words\n</loc></url>"
+                  "<url><loc>http://example.com/a/\n   b</loc></url>" CLOSE,
+             "entry http://example.com/two%20words\n"
+             "entry http://example.com/a/b\n"
+             "list - n=2\n");
+}
+
+static void
+an_entry_without_a_loc_is_counted_and_left_out(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             OPEN "<url><rs:md change=\"updated\"/></url><url><loc/></url>"
+                  "<url><loc>http://example.com/1</loc></url>"
+                  "<url><loc>http://</loc></url>" CLOSE,
+             "entry http://example.com/1\n"
+             "list - n=1 unfit=3\n");
+}
+
+static void
+values_that_cannot_be_read_are_missing(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             OPEN "<rs:md capability=\"other\" from=\"yesterday\"/>"
+                  "<rs:ln rel=\"up\"/>"
+                  "<url><loc>http://example.com/1</loc><lastmod>x</lastmod>"
+                  "<rs:md change=\"moved\" datetime=\"2026-02-30\" "
+                  "hash=\"sha-512:12 md5:0123456789abcdef0123456789abcdef\" "
+                  "length=\"-1\" type=\"text\" path=\"/\" td:seq=\"-1\"/>"
+                  "<rs:ln rel=\"duplicate\"/>"
+                  "<rs:ln rel=\"duplicate\" href=\"http://m.example/1\" "
+                  "pri=\"0\" length=\"many\"/></url>" CLOSE,
+             "entry http://example.com/1 "
+             "hash=md5:0123456789abcdef0123456789abcdef\n"
+             "   duplicate http://m.example/1\n"
+             "list - n=1\n");
+}
+
+/* R-012, R-013 */
+static void
+times_are_read_as_they_were_meant(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             OPEN "<rs:md capability=\"changelist\" from=\"2026\"/>"
+                  "<url><loc>http://example.com/1</loc>"
+                  "<rs:md datetime=\"2026-04-05T10:00:00+02:00\"/></url>"
+                  "<url><loc>http://example.com/2</loc>"
+                  "<rs:md datetime=\"2026-04-05T10:00:00.5+0200\"/></url>"
+                  "<url><loc>http://example.com/3</loc>"
+                  "<rs:md datetime=\"2026-04-05T10:00:00\"/></url>"
+                  "<url><loc>http://example.com/4</loc>"
+                  "<rs:md datetime=\"2026-04-05 10:00:00.25\"/></url>"
+                  "<url><loc>http://example.com/5</loc>"
+                  "<lastmod>2026-04-05t10:00:00z</lastmod></url>" CLOSE,
+             "entry http://example.com/1 datetime=2026-04-05T08:00:00Z\n"
+             "entry http://example.com/2 datetime=2026-04-05T08:00:00.5Z\n"
+             "entry http://example.com/3 datetime=2026-04-05T10:00:00Z\n"
+             "entry http://example.com/4 datetime=2026-04-05T10:00:00.25Z\n"
+             "entry http://example.com/5 lastmod=2026-04-05T10:00:00Z\n"
+             "list changelist from=2026-01-01T00:00:00Z n=5\n");
+}
+
+/* R-005: what is ours stands in attributes of our namespace. */
+static void
+lists_of_tidings_tell_seqs(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             OPEN
+             "<rs:md capability=\"changelist\" td:epoch=\"0123456789abcdef\" "
+             "td:after=\"6\" td:last=\"7\"/>"
+             "<rs:ln rel=\"prev\" href=\"1.xml\" td:digest=\"sha-256:"
+             "d3fd405e062d29ab5a55fc0891fb3b36d5db9bc77ff088b33d1021c8bc106b7e"
+             "\"/>"
+             "<url><loc>http://example.com/1</loc><rs:md change=\"deleted\" "
+             "td:seq=\"7\" td:tags=\"a b\" length=\"4\" x:y=\"z\" "
+             "xmlns:x=\"urn:x\"/></url>" CLOSE,
+             "link prev http://example.com/a/1.xml digest\n"
+             "deleted http://example.com/1 seq=7 tags=a b foreign=1\n"
+             "list changelist epoch=0123456789abcdef after=6 last=7 n=1\n");
+}
+
+/* R-006 is for those who write: a reader takes what it needs from anywhere. */
+static void
+the_order_of_elements_does_not_matter(void **state)
+{
+    (void)state;
+    reads_as(BASE,
+             OPEN "<url><rs:md rs:change=\"created\"/><x xmlns=\"urn:x\"><y/>"
+                  "</x><loc>http://example.com/<b>1</b></loc></url>"
+                  "<rs:md capability=\"changelist\"/>" CLOSE,
+             "created http://example.com/\n"
+             "list changelist n=1\n");
+}
+
+static enum status
+stop(const struct document_entry *entry, const struct document_head *head,
+     void *user)
+{
+    (void)entry;
+    (void)head;
+    ++*(int *)user;
+    return STATUS_INVALID;
+}
+
+static void
+a_function_ends_the_reading_with_its_own_status(void **state)
+{
+    static const struct document_events events = {NULL, stop};
+    static const char text[] =
+        OPEN "<url><loc>http://example.com/1</loc></url>"
+             "<url><loc>http://example.com/2</loc></url>" CLOSE;
+    int n = 0;
+    struct document *d = document_new(BASE, &events, &n);
+    struct problem why = {""};
+
+    (void)state;
+    assert_int_equal(document_feed(d, slice_of(text), &why), STATUS_INVALID);
+    assert_int_equal(document_feed(d, slice_of(text), &why), STATUS_INVALID);
+    assert_int_equal(document_end(d, &why), STATUS_INVALID);
+    assert_int_equal(n, 1);
+    document_free(d);
+}
+
+static void
+a_refusal_says_where_it_is(void **state)
+{
+    struct told told;
+
+    (void)state;
+    assert_int_equal(
+        told_read(&told, BASE, SLICE("<urlset>\n<url>\n<loc></url>"), 5),
+        STATUS_MALFORMED);
+    assert_int_equal(told.why.line, 3);
+    assert_non_null(strstr(told.why.text, "not well-formed"));
+    told_fini(&told);
+}
+
+static void
+gzip_may_be_several_members_but_nothing_else(void **state)
+{
+    static const char half[] = OPEN "<url><loc>http://example.com/1</loc>";
+    struct buf packed;
+    struct told told;
+
+    (void)state;
+    buf_init(&packed, SIZE_MAX);
+    gzip_add(&packed, SLICE(half));
+    gzip_add(&packed, SLICE("</url>" CLOSE));
+    for (size_t step = 1; step < 80; step++) {
+        assert_int_equal(told_read(&told, BASE, buf_slice(&packed), step), 0);
+        assert_int_equal(told.head.n_entries, 1);
+        told_fini(&told);
+    }
+
+    assert_int_equal(
+        told_read(&told, BASE, (struct slice){packed.data, packed.size - 1}, 9),
+        STATUS_MALFORMED);
+    assert_string_equal(told.why.text, "not gzip: it ends before its end");
+    told_fini(&told);
+
+    BUF_ADD(&packed, "\0");
+    assert_int_equal(told_read(&told, BASE, buf_slice(&packed), 9),
+                     STATUS_MALFORMED);
+    told_fini(&told);
+
+    packed.data[packed.size / 2] ^= 0x55;
+    assert_int_equal(told_read(&told, BASE, buf_slice(&packed), 9),
+                     STATUS_MALFORMED);
+    told_fini(&told);
+    buf_fini(&packed);
+}
+
+/* What is packed a thousand to one is bounded by what comes out, not by what
+ * goes in; and so is what is not packed. */
+static void
+a_bomb_ends_at_the_limit(void **state)
+{
+    static const struct document_events none = {NULL, NULL};
+    const size_t max = 1024 * 1024, more = max - strlen(OPEN);
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        bool is_packed = i & 1, is_too_long = i & 2;
+        struct document *d = document_new_within(max, BASE, &none, NULL);
+        struct problem why = {.text = ""};
+        struct buf bytes;
+        enum status rc;
+
+        assert_non_null(d);
+        buf_init(&bytes, SIZE_MAX);
+        if (is_packed) {
+            gzip_add(&bytes, SLICE(OPEN));
+            gzip_add_bomb(&bytes, ' ', more + is_too_long);
+            assert_true(bytes.size < 8 * 1024);
+        } else {
+            BUF_ADD(&bytes, OPEN);
+            for (size_t n = 0; n < more + is_too_long; n++)
+                BUF_ADD(&bytes, " ");
+        }
+        rc = document_feed(d, buf_slice(&bytes), &why);
+        assert_int_equal(rc, is_too_long ? STATUS_TOO_LARGE : STATUS_OK);
+        assert_string_equal(why.text,
+                            is_too_long ? "more than 1048576 bytes" : "");
+        document_free(d);
+        buf_fini(&bytes);
+    }
+}
+
+static void
+a_loc_without_an_end_takes_no_memory(void **state)
+{
+    struct buf packed;
+    struct told told;
+
+    (void)state;
+    buf_init(&packed, SIZE_MAX);
+    gzip_add(&packed, SLICE(OPEN "<url><loc>http://example.com/"));
+    gzip_add_bomb(&packed, 'a', 64 * 1024 * 1024);
+    gzip_add(&packed, SLICE("</loc></url>" CLOSE));
+    /* The parser hands long texts over in pieces. */
+    assert_int_equal(told_read(&told, BASE, buf_slice(&packed), 4096), 0);
+    assert_int_equal(told.head.n_unfit, 1);
+    told_fini(&told);
+    buf_fini(&packed);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_example_is_read_whole),
+        cmocka_unit_test(every_odd_example_is_read_whole),
+        cmocka_unit_test(what_is_bad_is_refused_or_read_without_what_is_bad),
+        cmocka_unit_test(an_index_tells_the_interval_of_each_part),
+        cmocka_unit_test(a_manifest_tells_paths_of_entries_and_patches),
+        cmocka_unit_test(odd_texts_are_what_is_meant),
+        cmocka_unit_test(a_plain_sitemap_is_a_list_without_a_capability),
+        cmocka_unit_test(relative_urls_are_of_the_document),
+        cmocka_unit_test(blanks_in_urls_are_escaped_and_broken_lines_joined),
+        cmocka_unit_test(an_entry_without_a_loc_is_counted_and_left_out),
+        cmocka_unit_test(values_that_cannot_be_read_are_missing),
+        cmocka_unit_test(times_are_read_as_they_were_meant),
+        cmocka_unit_test(lists_of_tidings_tell_seqs),
+        cmocka_unit_test(the_order_of_elements_does_not_matter),
+        cmocka_unit_test(a_function_ends_the_reading_with_its_own_status),
+        cmocka_unit_test(a_refusal_says_where_it_is),
+        cmocka_unit_test(gzip_may_be_several_members_but_nothing_else),
+        cmocka_unit_test(a_bomb_ends_at_the_limit),
+        cmocka_unit_test(a_loc_without_an_end_takes_no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

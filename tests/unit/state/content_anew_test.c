@@ -1,0 +1,130 @@
+/*
+ * content_anew_test.c - content that is thrown away and begun again.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/base/db.h"
+#include "broker/state/content.h"
+#include "tests/support/model.h"
+#include "tests/support/telling.h"
+#include "tests/support/tempdir.h"
+
+/* What was kept of a set of that name that was removed is none of this one's;
+ * but bytes are bytes: entries that tell of a file that is there have it. */
+static void
+another_epoch_begins_anew(void **state)
+{
+    struct telling w;
+
+    telling_open(&w, state);
+    telling_place(&w, 1);
+    telling_tell(&w, 1, false, true, 1);
+    telling_fold_to(&w, 1);
+    content_close(w.content);
+    assert_int_equal(content_open(&w.content, w.dir, "fedcba9876543210", NULL),
+                     STATUS_OK);
+    assert_int_equal(content_at(w.content)->seq, 0);
+    assert_int_equal(content_at(w.content)->files, 0);
+    w.folded = 0;
+    telling_fold_to(&w, 1);
+    telling_check(&w);
+    telling_close(&w);
+}
+
+static void
+write_at(const char *dir, const char *name, off_t at, const char *text)
+{
+    char path[400];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, text, strlen(text), at), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void
+make_newer(const char *dir)
+{
+    struct db db;
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
+    assert_int_equal(db_open(&db, path, DB_SMALL, NULL), STATUS_OK);
+    assert_int_equal(db_exec(&db, "PRAGMA user_version=99", NULL), STATUS_OK);
+    db_close(&db);
+}
+
+/* What is damaged, or a newer program's, is folded again. */
+static void
+a_file_that_cannot_be_read_begins_anew(void **state)
+{
+    struct telling w;
+
+    telling_open(&w, state);
+    telling_place(&w, 1);
+    telling_tell(&w, 1, false, true, 1);
+    telling_fold_to(&w, 1);
+    content_close(w.content);
+    write_at(w.dir, CONTENT_FILE, 0, "this is no database, not at all");
+    telling_begin(&w);
+    assert_int_equal(content_at(w.content)->seq, 0);
+    w.folded = 0;
+    telling_fold_to(&w, 1);
+    telling_check(&w);
+
+    content_close(w.content);
+    make_newer(w.dir);
+    telling_begin(&w);
+    assert_int_equal(content_at(w.content)->seq, 0);
+    telling_close(&w);
+}
+
+/* An older copy of the log was put in its place, and went other ways. */
+static void
+another_log_begins_anew(void **state)
+{
+    struct problem why = {""};
+    struct telling w;
+    struct batch *other;
+    struct digest digest;
+
+    telling_open(&w, state);
+    telling_tell(&w, 1, false, true, 1);
+    telling_tell(&w, 2, false, true, 2);
+    telling_fold_to(&w, 2);
+    telling_reopen(&w);
+    other = w.batch;
+    digest_start(&digest, SLICE(TELLING_EPOCH));
+    w.batch = batch_new(0, MODEL_TIME(0), &digest, NULL);
+    telling_add_change(&w, 7, CHANGE_CREATED, NULL, LENGTH_NONE);
+    telling_add_change(&w, 8, CHANGE_CREATED, NULL, LENGTH_NONE);
+    telling_add_change(&w, 9, CHANGE_CREATED, NULL, LENGTH_NONE);
+    assert_int_equal(content_fold(w.content, w.batch, 3, &why), STATUS_AGAIN);
+    assert_int_equal(content_at(w.content)->seq, 0);
+    batch_unref(other);
+    telling_close(&w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(another_epoch_begins_anew),
+        TEST(a_file_that_cannot_be_read_begins_anew),
+        TEST(another_log_begins_anew),
+    };
+
+    return cmocka_run_group_tests_name("content_anew", tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+#include "broker/state/content_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/kept.h"
+#include "tests/support/tempdir.h"
+
+struct folders {
+    char set[300], arriving[300];
+};
+
+static struct folders
+folders_of(void **state)
+{
+    struct folders f;
+
+    snprintf(f.set, sizeof(f.set), "%s/sets/demo", tempdir_path(state));
+    snprintf(f.arriving, sizeof(f.arriving), "%s/arriving",
+             tempdir_path(state));
+    assert_int_equal(arriving_clear(f.arriving, NULL), STATUS_OK);
+    return f;
+}
+
+static unsigned
+n_files(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    unsigned n = 0;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* R-017, R-018, R-202: what arrives is what was told, or it does not get a
+ * name; nothing of it is left. */
+static void
+only_what_was_told_arrives(void **state)
+{
+    struct folders f = folders_of(state);
+    char hash[DIGEST_TEXT_SIZE + 1], text[KEPT_SIZE];
+    struct problem why = {""};
+    struct arriving a;
+
+    kept_hash(hash, 1);
+    kept_text(text, 2);
+    assert_int_equal(
+        arriving_begin(&a, f.arriving, slice_of(hash), LENGTH_NONE, &why),
+        STATUS_OK);
+    assert_int_equal(n_files(f.arriving), 1);
+    assert_int_equal(arriving_add(&a, slice_of(text), &why), STATUS_OK);
+    assert_int_equal(arriving_end(&a, &why), STATUS_INVALID);
+    assert_non_null(strstr(why.text, "sha-256 is "));
+    assert_non_null(strstr(why.text, hash + strlen("sha-256:")));
+    arriving_abandon(&a);
+    assert_int_equal(n_files(f.arriving), 0);
+
+    assert_int_equal(arriving_begin(&a, f.arriving, SLICE(""), 3, &why),
+                     STATUS_OK);
+    assert_int_equal(arriving_add(&a, SLICE("abc"), &why), STATUS_OK);
+    assert_int_equal(arriving_add(&a, SLICE("d"), &why), STATUS_INVALID);
+    arriving_abandon(&a);
+    assert_int_equal(arriving_begin(&a, f.arriving, SLICE(""), 3, &why),
+                     STATUS_OK);
+    assert_int_equal(arriving_add(&a, SLICE("ab"), &why), STATUS_OK);
+    assert_int_equal(arriving_end(&a, &why), STATUS_INVALID);
+    assert_string_equal(why.text, "has 2 bytes, the source told 3");
+    arriving_abandon(&a);
+    arriving_abandon(&a); /* harmless */
+    assert_int_equal(n_files(f.arriving), 0);
+}
+
+/* Equal bytes are one file, under the name that their digest says. */
+static void
+equal_bytes_are_one_file(void **state)
+{
+    struct folders f = folders_of(state);
+    char path[KEPT_PATH_SIZE], text[KEPT_SIZE];
+    int sets = openat(tempdir_fd(state), ".", O_RDONLY | O_CLOEXEC);
+    struct digest digest;
+    uint64_t length;
+
+    kept_digest(&digest, 1);
+    assert_int_equal(content_file_look(f.set, &digest, &length, NULL),
+                     STATUS_NOT_FOUND);
+    kept_place(f.set, f.arriving, 1);
+    kept_place(f.set, f.arriving, 1);
+    kept_place(f.set, f.arriving, 2);
+    assert_int_equal(n_files(f.arriving), 0);
+    assert_true(kept_is_there(f.set, 1));
+    assert_true(kept_is_there(f.set, 2));
+    assert_false(kept_is_there(f.set, 3));
+    assert_int_equal(content_file_look(f.set, &digest, &length, NULL),
+                     STATUS_OK);
+    assert_int_equal(length, kept_length(1));
+    kept_path(path, 1);
+    kept_text(text, 1);
+    {
+        int set = openat(sets, "sets/demo", O_RDONLY | O_CLOEXEC);
+
+        assert_file(set, path, text);
+        close(set);
+    }
+    close(sets);
+}
+
+/* What a disk has damaged is mended by whoever brings the bytes again. */
+static void
+a_damaged_file_is_replaced(void **state)
+{
+    struct folders f = folders_of(state);
+    char path[KEPT_PATH_SIZE], text[KEPT_SIZE];
+    int set;
+
+    kept_place(f.set, f.arriving, 1);
+    kept_path(path, 1);
+    kept_text(text, 1);
+    set = openat(tempdir_fd(state), "sets/demo", O_RDONLY | O_CLOEXEC);
+    tempdir_write(set, path, "damaged");
+    kept_place(f.set, f.arriving, 1);
+    assert_file(set, path, text);
+    assert_int_equal(n_files(f.arriving), 0);
+    close(set);
+}
+
+/* Who reads it has it to the end, though it has gone. */
+static void
+what_is_open_outlives_its_name(void **state)
+{
+    struct folders f = folders_of(state);
+    char text[KEPT_SIZE], is[KEPT_SIZE];
+    struct digest digest;
+    uint64_t length;
+    int fd;
+
+    kept_place(f.set, f.arriving, 1);
+    kept_digest(&digest, 1);
+    kept_text(text, 1);
+    assert_int_equal(content_file_open(f.set, &digest, &fd, &length, NULL),
+                     STATUS_OK);
+    assert_int_equal(content_file_unlink(f.set, &digest, NULL), STATUS_OK);
+    assert_int_equal(content_file_unlink(f.set, &digest, NULL), STATUS_OK);
+    assert_false(kept_is_there(f.set, 1));
+    assert_int_equal(read(fd, is, sizeof(is)), (ssize_t)length);
+    assert_memory_equal(is, text, length);
+    close(fd);
+    assert_int_equal(content_file_open(f.set, &digest, &fd, &length, NULL),
+                     STATUS_NOT_FOUND);
+}
+
+static enum status
+count(const struct digest *digest, void *user, struct problem *why)
+{
+    unsigned *n = user;
+
+    (void)digest;
+    (void)why;
+    ++*n;
+    return STATUS_OK;
+}
+
+/* A look at all of them passes by what nobody here has named. */
+static void
+names_that_are_not_ours_are_passed_by(void **state)
+{
+    struct folders f = folders_of(state);
+    char path[KEPT_PATH_SIZE];
+    unsigned n = 0;
+    int set;
+
+    for (unsigned i = 0; i < 50; i++)
+        kept_place(f.set, f.arriving, i);
+    set = openat(tempdir_fd(state), "sets/demo", O_RDONLY | O_CLOEXEC);
+    kept_path(path, 1);
+    path[strlen(path) - 1] = 'G';
+    tempdir_write(set, path, "x");
+    path[strlen(path) - 2] = '\0';
+    tempdir_write(set, path, "x");
+    close(set);
+    for (unsigned i = 0; i < CONTENT_FOLDERS; i++)
+        assert_int_equal(content_files_each(f.set, i, count, &n, NULL),
+                         STATUS_OK);
+    assert_int_equal(n, 50);
+}
+
+/* A crash leaves what was arriving; the next start does not. */
+static void
+what_was_arriving_is_cleared_at_the_start(void **state)
+{
+    struct folders f = folders_of(state);
+    struct arriving a;
+
+    assert_int_equal(
+        arriving_begin(&a, f.arriving, SLICE(""), LENGTH_NONE, NULL),
+        STATUS_OK);
+    assert_int_equal(arriving_add(&a, SLICE("abc"), NULL), STATUS_OK);
+    assert_int_equal(arriving_end(&a, NULL), STATUS_OK);
+    assert_int_equal(n_files(f.arriving), 1);
+    assert_int_equal(arriving_clear(f.arriving, NULL), STATUS_OK);
+    assert_int_equal(n_files(f.arriving), 0);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(only_what_was_told_arrives),
+        TEST(equal_bytes_are_one_file),
+        TEST(a_damaged_file_is_replaced),
+        TEST(what_is_open_outlives_its_name),
+        TEST(names_that_are_not_ours_are_passed_by),
+        TEST(what_was_arriving_is_cleared_at_the_start),
+    };
+
+    return cmocka_run_group_tests_name("content_files", tests, NULL, NULL);
+}

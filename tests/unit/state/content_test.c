@@ -1,0 +1,277 @@
+/*
+ * content_test.c - of each entry it is known whether its bytes are there, what
+ * is to be fetched, and what may go.
+ */
+#include "broker/state/content.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "broker/base/clock.h"
+#include "broker/state/content_files.h"
+#include "tests/support/kept.h"
+#include "tests/support/model.h"
+#include "tests/support/telling.h"
+#include "tests/support/tempdir.h"
+
+/* R-202: at each commit, of each entry that is told of it is known whether its
+ * bytes are there: however entries are grouped, through restarts, and while
+ * some are forgotten. */
+static void
+knows_of_each_entry_whether_its_bytes_are_there(void **state)
+{
+    struct telling *w = calloc(1, sizeof(*w));
+
+    assert_non_null(w);
+    telling_open(w, state);
+    for (unsigned i = 0; i < 300; i++) {
+        unsigned n = model_random(&w->random) % 7;
+
+        for (unsigned k = 0; k < n; k++)
+            telling_tell(w, model_random(&w->random) % TELLING_RESOURCES,
+                         model_random(&w->random) % 4 == 0,
+                         model_random(&w->random) % 3 > 0,
+                         model_random(&w->random) % TELLING_TEXTS);
+        if (model_random(&w->random) % 3 == 0)
+            telling_place(w, model_random(&w->random) % TELLING_TEXTS);
+        telling_fold_to(w, w->folded + model_random(&w->random) %
+                                           (w->batch->last - w->folded + 1));
+        if (w->folded > 0)
+            telling_keep(w, 1 + model_random(&w->random) % w->folded);
+        if (i % 10 == 0)
+            telling_forget(w, w->earliest + model_random(&w->random) %
+                                                (w->folded - w->earliest + 1));
+        if (i % 7 == 0)
+            telling_reopen(w);
+        telling_check(w);
+    }
+    assert_in_range(w->earliest, 100, TELLING_ENTRIES);
+    telling_close(w);
+    free(w);
+}
+
+/* R-018, R-202: a file whose length is not the one that was told is not the
+ * entry's, and nothing that could be fetched would be. */
+static void
+keeps_nothing_of_another_length(void **state)
+{
+    char hash[DIGEST_TEXT_SIZE + 1];
+    struct content_missing m = {0};
+    struct content_bytes bytes;
+    struct telling w;
+
+    telling_open(&w, state);
+    telling_place(&w, 1);
+    kept_hash(hash, 1);
+    telling_add_change(&w, 1, CHANGE_CREATED, hash, kept_length(1) + 1);
+    telling_add_change(&w, 2, CHANGE_CREATED, hash, LENGTH_NONE);
+    assert_int_equal(content_fold(w.content, w.batch, 2, NULL), STATUS_OK);
+    assert_int_equal(content_commit(w.content, NULL), STATUS_OK);
+    assert_int_equal(content_find(w.content, 1, &bytes, NULL), STATUS_OK);
+    assert_false(bytes.is_there);
+    assert_int_equal(content_find(w.content, 2, &bytes, NULL), STATUS_OK);
+    assert_true(bytes.is_there);
+    assert_true(content_at(w.content)->due_us == CONTENT_NEVER);
+    assert_int_equal(content_missing(w.content, INT64_MAX - 1, &m, NULL),
+                     STATUS_NOT_FOUND);
+    telling_close(&w);
+}
+
+static void
+assert_missing(struct telling *w, int64_t now_us, struct content_missing *m,
+               uint64_t seq)
+{
+    assert_int_equal(content_missing(w->content, now_us, m, NULL), STATUS_OK);
+    assert_int_equal(m->seq, seq);
+}
+
+/* R-202: what tells no hash is missing for ever; the rest is due in turn, and
+ * its try that fails a while later. What came for another entry meanwhile need
+ * not be fetched. */
+static void
+gives_out_what_is_to_be_fetched(void **state)
+{
+    int64_t now_us = clock_now_us() + 60000000;
+    struct content_missing m = {0};
+    struct content_bytes bytes;
+    char hash[DIGEST_TEXT_SIZE + 1];
+    struct telling w;
+
+    telling_open(&w, state);
+    telling_tell(&w, 1, false, true, 1);
+    telling_tell(&w, 2, false, false, 2);
+    telling_tell(&w, 3, false, true, 3);
+    telling_tell(&w, 4, false, true, 3);
+    telling_add_change(&w, 5, CHANGE_CREATED,
+                       "md5:d41d8cd98f00b204e9800998ecf8427e", LENGTH_NONE);
+    telling_fold_to(&w, 5);
+
+    assert_missing(&w, now_us, &m, 1);
+    assert_true(slice_is(m.loc, "http://example.com/r/?a=1&n=1"));
+    kept_hash(hash, 1);
+    assert_true(slice_is(m.hash, hash));
+    assert_int_equal(m.length, kept_length(1));
+    assert_int_equal(m.tries, 0);
+    assert_missing(&w, now_us, &m, 3);
+    assert_int_equal(content_postpone(w.content, 1, now_us + 7, NULL),
+                     STATUS_OK);
+    telling_place(&w, 3);
+    assert_missing(&w, now_us, &m, 5); /* 4 is there now */
+    assert_true(m.length == LENGTH_NONE);
+    assert_int_equal(content_missing(w.content, now_us, &m, NULL),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(content_find(w.content, 4, &bytes, NULL), STATUS_OK);
+    assert_true(bytes.is_there);
+
+    m = (struct content_missing){0};
+    assert_missing(&w, now_us + 7, &m, 5); /* 3 is there now */
+    assert_int_equal(content_give_up(w.content, 5, NULL), STATUS_OK);
+    assert_int_equal(content_at(w.content)->due_us, now_us + 7);
+    telling_reopen(&w);
+    assert_int_equal(content_at(w.content)->due_us, now_us + 7);
+    m = (struct content_missing){0};
+    assert_int_equal(content_missing(w.content, now_us + 6, &m, NULL),
+                     STATUS_NOT_FOUND);
+    m = (struct content_missing){0};
+    assert_missing(&w, now_us + 7, &m, 1);
+    assert_int_equal(m.tries, 1);
+    telling_keep(&w, 1);
+    assert_true(content_at(w.content)->due_us == CONTENT_NEVER);
+    assert_int_equal(content_postpone(w.content, 1, now_us, NULL),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(content_at(w.content)->missing, 2);
+    telling_close(&w);
+}
+
+static void
+assert_loose(struct telling *w, unsigned n)
+{
+    struct digest digests[TELLING_TEXTS];
+    size_t n_loose = TELLING_TEXTS;
+
+    assert_int_equal(content_loose(w->content, NULL, digests, &n_loose, NULL),
+                     STATUS_OK);
+    assert_int_equal(n_loose, n);
+}
+
+/* Equal bytes are kept once; they may go when the last entry that tells of them
+ * is neither retained nor of a resource that has not changed since. */
+static void
+files_go_with_the_last_entry_that_tells_of_them(void **state)
+{
+    struct digest digest;
+    struct telling w;
+
+    telling_open(&w, state);
+    telling_place(&w, 1);
+    telling_place(&w, 2);
+    telling_tell(&w, 1, false, true, 1);
+    telling_tell(&w, 2, false, true, 1);
+    telling_tell(&w, 1, false, true, 2);
+    telling_fold_to(&w, 3);
+    assert_int_equal(content_at(w.content)->files, 2);
+    telling_forget(&w, 3); /* the second entry is of what is there still */
+    assert_loose(&w, 0);
+    telling_tell(&w, 2, true, false, 0);
+    telling_fold_to(&w, 4);
+    assert_loose(&w, 0);
+    telling_forget(&w, 3);
+    telling_check(&w);
+    assert_loose(&w, 1);
+    telling_reopen(&w);
+    assert_loose(&w, 1);
+
+    telling_tell(&w, 3, false, true, 1); /* told of again before it went */
+    telling_fold_to(&w, 5);
+    assert_loose(&w, 0);
+    telling_tell(&w, 3, true, false, 1);
+    telling_fold_to(&w, 6);
+    telling_forget(&w, 5);
+    assert_loose(&w, 1);
+    kept_digest(&digest, 1);
+    assert_int_equal(content_file_unlink(w.dir, &digest, NULL), STATUS_OK);
+    w.is_placed[1] = false;
+    assert_int_equal(content_let_go(w.content, &digest, 1, NULL), STATUS_OK);
+    assert_loose(&w, 0);
+    telling_tell(&w, 4, false, true, 1); /* it is not there any more */
+    telling_fold_to(&w, 7);
+    telling_check(&w);
+    telling_close(&w);
+}
+
+static void
+assert_complete(struct telling *w, uint64_t after, uint64_t last, bool should)
+{
+    bool is = !should;
+
+    assert_int_equal(content_is_complete(w->content, after, last, &is, NULL),
+                     STATUS_OK);
+    assert_int_equal(is, should);
+}
+
+/* a dump is complete or it is not offered. */
+static void
+says_what_is_complete(void **state)
+{
+    struct resources_at all = {.is_whole = true};
+    struct telling w;
+
+    telling_open(&w, state);
+    telling_place(&w, 1);
+    telling_tell(&w, 1, false, true, 1);
+    telling_tell(&w, 2, false, true, 2);
+    telling_tell(&w, 3, false, true, 1);
+    telling_tell(&w, 2, false, true, 1);
+    telling_tell(&w, 3, true, false, 0);
+    assert_complete(&w, 0, 1, false); /* not folded yet */
+    telling_fold_to(&w, 5);
+    assert_complete(&w, 0, 1, true);
+    assert_complete(&w, 0, 2, false);
+    assert_complete(&w, 1, 3, false);
+    assert_complete(&w, 2, 5, true);
+    assert_complete(&w, 2, 6, false);
+
+    all.seq = 5;
+    all.n = 2;
+    assert_true(content_has_all(w.content, &all));
+    all.n = 3; /* one from before the rows began */
+    assert_false(content_has_all(w.content, &all));
+    all.n = 2;
+    all.seq = 4;
+    assert_false(content_has_all(w.content, &all));
+    telling_tell(&w, 4, false, true, 2);
+    telling_fold_to(&w, 6);
+    all.seq = 6;
+    all.n = 3;
+    assert_false(content_has_all(w.content, &all));
+    telling_keep(&w, 6);
+    assert_true(content_has_all(w.content, &all));
+
+    telling_forget(&w, 2);
+    assert_complete(&w, 1, 5, false);
+    assert_complete(&w, 2, 6, true);
+    assert_int_equal(content_begin(w.content, 6, NULL), STATUS_OK);
+    assert_complete(&w, 5, 6, false);
+    assert_false(content_has_all(w.content, &all));
+    telling_close(&w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(knows_of_each_entry_whether_its_bytes_are_there),
+        TEST(keeps_nothing_of_another_length),
+        TEST(gives_out_what_is_to_be_fetched),
+        TEST(files_go_with_the_last_entry_that_tells_of_them),
+        TEST(says_what_is_complete),
+    };
+
+    return cmocka_run_group_tests_name("content", tests, NULL, NULL);
+}

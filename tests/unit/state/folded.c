@@ -1,0 +1,115 @@
+#include "tests/unit/state/folded.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tempdir.h"
+
+void
+folded_open_state(struct folded *w)
+{
+    struct problem why = {""};
+
+    if (resources_open(&w->resources, w->dir, EPOCH, &why))
+        fail_msg("%s", why.text);
+}
+
+void
+folded_reopen(struct folded *w)
+{
+    resources_close(w->resources);
+    folded_open_state(w);
+}
+
+void
+folded_open(struct folded *w, void **state, size_t n_batches, unsigned n,
+            unsigned n_resources)
+{
+    struct digest digest;
+    uint64_t after = 0;
+
+    memset(w, 0, sizeof(*w));
+    w->dir = tempdir_path(state);
+    w->random = 7;
+    w->n_batches = n_batches;
+    digest_start(&digest, SLICE(EPOCH));
+    for (size_t i = 0; i < n_batches; i++)
+        w->batches[i] =
+            model_batch(&after, &digest, &w->random,
+                        1 + model_random(&w->random) % n, n_resources);
+    model_init(&w->model);
+    folded_open_state(w);
+}
+
+void
+folded_close(struct folded *w)
+{
+    resources_close(w->resources);
+    model_fini(&w->model);
+    for (size_t i = 0; i < w->n_batches; i++)
+        batch_unref(w->batches[i]);
+}
+
+const struct batch *
+folded_batch(const struct folded *w, uint64_t seq)
+{
+    for (size_t i = 0; i < w->n_batches; i++)
+        if (seq <= w->batches[i]->last)
+            return w->batches[i];
+    return NULL;
+}
+
+uint64_t
+folded_last(const struct folded *w)
+{
+    return w->batches[w->n_batches - 1]->last;
+}
+
+uint64_t
+folded_on(struct folded *w, uint64_t seq, uint64_t last)
+{
+    const struct batch *b = folded_batch(w, seq + 1);
+    struct problem why = {""};
+
+    if (last > b->last)
+        last = b->last;
+    if (resources_fold(w->resources, b, last, &why))
+        fail_msg("%s", why.text);
+    return last;
+}
+
+void
+folded_commit(struct folded *w)
+{
+    struct problem why = {""};
+
+    if (resources_commit(w->resources, &why))
+        fail_msg("%s", why.text);
+}
+
+void
+folded_to(struct folded *w, uint64_t last)
+{
+    uint64_t seq = resources_at(w->resources)->seq;
+
+    while (seq < last)
+        seq = folded_on(w, seq, last);
+    folded_commit(w);
+}
+
+void
+folded_check(struct folded *w)
+{
+    uint64_t seq = resources_at(w->resources)->seq;
+
+    while (w->model.seq < seq) {
+        const struct batch *b = folded_batch(w, w->model.seq + 1);
+
+        model_fold(&w->model, b, b->last < seq ? b->last : seq);
+    }
+    model_check(&w->model, w->resources);
+}

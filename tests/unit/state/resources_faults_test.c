@@ -1,0 +1,247 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "broker/state/resources.h"
+#include "tests/support/model.h"
+#include "tests/support/tempdir.h"
+
+#define EPOCH "0123456789abcdef"
+
+/* A disk that fails: stands before SQLite's own, whose methods are others for
+ * the database than for its WAL. */
+enum { DATABASE, WAL, KINDS };
+
+static sqlite3_vfs disk;
+static sqlite3_io_methods methods[KINDS];
+static const sqlite3_io_methods *real_methods[KINDS];
+static int fails_with; /* an SQLite result; 0: all is well */
+static int calls_left; /* that succeed before they fail */
+
+static const sqlite3_io_methods *
+real_of(const sqlite3_file *file)
+{
+    return real_methods[file->pMethods == &methods[WAL] ? WAL : DATABASE];
+}
+
+static int
+meets_fault(void)
+{
+    return fails_with && calls_left-- <= 0 ? fails_with : SQLITE_OK;
+}
+
+static int
+disk_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
+{
+    int result = meets_fault();
+
+    return result ? result : real_of(file)->xWrite(file, bytes, size, at);
+}
+
+static int
+disk_sync(sqlite3_file *file, int flags)
+{
+    int result = meets_fault();
+
+    return result ? result : real_of(file)->xSync(file, flags);
+}
+
+static int
+disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+          int *out_flags)
+{
+    sqlite3_vfs *real = sqlite3_vfs_find("unix");
+    int kind = flags & SQLITE_OPEN_MAIN_DB ? DATABASE : WAL;
+    int result = real->xOpen(vfs, name, file, flags, out_flags);
+
+    if (result)
+        return result;
+    if (!real_methods[kind]) {
+        methods[kind] = *file->pMethods;
+        methods[kind].xWrite = disk_write;
+        methods[kind].xSync = disk_sync;
+        real_methods[kind] = file->pMethods;
+    }
+    file->pMethods = &methods[kind];
+    return SQLITE_OK;
+}
+
+static int
+disk_setup(void **state)
+{
+    (void)state;
+    disk = *sqlite3_vfs_find("unix");
+    disk.zName = "failing";
+    disk.xOpen = disk_open;
+    return sqlite3_vfs_register(&disk, 1);
+}
+
+static void
+disk_fails(int result, int after_calls)
+{
+    fails_with = result;
+    calls_left = after_calls;
+}
+
+static struct resources *
+open_state(void **state)
+{
+    struct problem why = {""};
+    struct resources *r;
+
+    if (resources_open(&r, tempdir_path(state), EPOCH, &why))
+        fail_msg("%s", why.text);
+    return r;
+}
+
+/* Folds `batch` again and again, while each time one call more of the disk
+ * succeeds: until all do. What fails leaves the state as it was; what is
+ * committed is there, whether it could be made firm or not. Returns how often
+ * it failed. */
+static unsigned
+fold_against(void **state, struct resources **r, struct model *m,
+             const struct batch *batch, int result, enum status expected)
+{
+    unsigned n_failed = 0;
+    bool is_done = false;
+
+    while (!is_done) {
+        struct problem why = {""};
+        enum status rc;
+
+        assert_int_equal(resources_at(*r)->seq, batch->first - 1);
+        disk_fails(result, (int)n_failed);
+        rc = resources_fold(*r, batch, batch->last, &why);
+        assert_int_equal(rc, STATUS_OK);
+        rc = resources_commit(*r, &why);
+        if (!rc)
+            rc = resources_keep(*r, &why);
+        disk_fails(0, 0);
+        is_done = resources_at(*r)->seq == batch->last;
+        if (is_done && m->seq < batch->last)
+            model_fold(m, batch, batch->last);
+        assert_true(is_done || rc);
+        model_check(m, *r);
+        if (rc) {
+            assert_int_equal(rc, expected);
+            assert_true(why.text[0]);
+            assert_true(resources_kept(*r) < batch->last);
+            n_failed++;
+            resources_close(*r); /* as resources.h wants it */
+            *r = open_state(state);
+            model_check(m, *r);
+        }
+    }
+    return n_failed;
+}
+
+/* at whichever call a disk is full or fails. */
+static void
+is_as_of_the_last_commit_when_the_disk_fails(void **state)
+{
+    static const struct {
+        int result;
+        enum status expected;
+    } faults[] = {{SQLITE_FULL, STATUS_BUSY}, {SQLITE_IOERR, STATUS_IO}};
+    struct resources *r = open_state(state);
+    struct digest digest;
+    struct model m;
+    uint64_t after = 0, random = 5;
+
+    model_init(&m);
+    digest_start(&digest, SLICE(EPOCH));
+    for (unsigned i = 0; i < 6; i++) {
+        struct batch *b = model_batch(&after, &digest, &random, 100, 60);
+
+        assert_in_range(fold_against(state, &r, &m, b, faults[i % 2].result,
+                                     faults[i % 2].expected),
+                        5, 1000);
+        batch_unref(b);
+    }
+    assert_int_equal(resources_keep(r, NULL), STATUS_OK);
+    assert_int_equal(resources_kept(r), 600);
+    resources_close(r);
+    model_fini(&m);
+}
+
+/* It cannot be begun, nor begun anew, and can when there is room again. */
+static void
+begins_when_there_is_room(void **state)
+{
+    struct problem why = {""};
+    struct resources *r;
+    unsigned n_failed = 0;
+    enum status rc;
+
+    do {
+        disk_fails(SQLITE_FULL, (int)n_failed);
+        rc = resources_open(&r, tempdir_path(state),
+                            n_failed % 2 ? EPOCH : "fedcba9876543210", &why);
+        disk_fails(0, 0);
+        n_failed += rc != STATUS_OK;
+        if (rc)
+            assert_int_equal(rc, STATUS_BUSY);
+    } while (rc);
+    assert_in_range(n_failed, 3, 1000);
+    resources_close(r);
+}
+
+/* Nobody waits for a commit, nor for it to become firm: it is as if it had not
+ * begun. */
+static void
+gives_up_a_commit_when_the_process_ends(void **state)
+{
+    atomic_bool is_ending = false;
+    struct resources *r = open_state(state);
+    struct digest digest;
+    struct batch *first, *second;
+    struct model m;
+    uint64_t after = 0, random = 5;
+
+    model_init(&m);
+    digest_start(&digest, SLICE(EPOCH));
+    first = model_batch(&after, &digest, &random, 1000, 600);
+    second = model_batch(&after, &digest, &random, 1000, 600);
+    resources_heed(r, &is_ending);
+    assert_int_equal(resources_fold(r, first, 1000, NULL), STATUS_OK);
+    assert_int_equal(resources_commit(r, NULL), STATUS_OK);
+    model_fold(&m, first, 1000);
+
+    is_ending = true;
+    assert_int_equal(resources_keep(r, NULL), STATUS_STOPPED);
+    assert_int_equal(resources_fold(r, second, 2000, NULL), STATUS_OK);
+    assert_int_equal(resources_commit(r, NULL), STATUS_STOPPED);
+    assert_int_equal(resources_at(r)->seq, 1000);
+    assert_int_equal(resources_kept(r), 0);
+    resources_close(r);
+
+    r = open_state(state);
+    model_check(&m, r);
+    assert_int_equal(resources_fold(r, second, 2000, NULL), STATUS_OK);
+    assert_int_equal(resources_commit(r, NULL), STATUS_OK);
+    model_fold(&m, second, 2000);
+    model_check(&m, r);
+    resources_close(r);
+    batch_unref(first);
+    batch_unref(second);
+    model_fini(&m);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(is_as_of_the_last_commit_when_the_disk_fails),
+        TEST(begins_when_there_is_room),
+        TEST(gives_up_a_commit_when_the_process_ends),
+    };
+
+    return cmocka_run_group_tests_name("resources_faults", tests, disk_setup,
+                                       NULL);
+}

@@ -1,0 +1,311 @@
+#include "broker/state/resources.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/datetime.h"
+#include "proto/fragment.h"
+#include "tests/support/tempdir.h"
+#include "tests/unit/state/folded.h"
+
+/* R-084, R-086, R-087, R-088: at each commit the state is what all entries up
+ * to its position say, one after the other: however they are grouped, and
+ * through restarts. */
+static void
+is_what_the_log_says_up_to_its_position(void **state)
+{
+    struct folded w;
+    uint64_t seq = 0;
+
+    folded_open(&w, state, BATCHES, 60, 90);
+    folded_check(&w);
+    while (seq < folded_last(&w)) {
+        unsigned n = 1 + model_random(&w.random) % 5;
+
+        while (n-- > 0 && seq < folded_last(&w))
+            seq = folded_on(&w, seq, seq + 1 + model_random(&w.random) % 100);
+        folded_commit(&w);
+        assert_int_equal(resources_at(w.resources)->seq, seq);
+        folded_check(&w);
+        if (model_random(&w.random) % 4 == 0) {
+            folded_reopen(&w);
+            folded_check(&w);
+        }
+    }
+    folded_close(&w);
+}
+
+/* What was not committed has not happened. */
+static void
+is_as_of_the_last_commit(void **state)
+{
+    struct folded w;
+
+    folded_open(&w, state, 4, 50, 20);
+    folded_to(&w, w.batches[1]->last);
+    folded_on(&w, w.batches[1]->last, UINT64_MAX);
+    assert_int_equal(resources_at(w.resources)->seq, w.batches[1]->last);
+    folded_check(&w);
+    folded_reopen(&w);
+    folded_check(&w);
+    folded_to(&w, folded_last(&w));
+    folded_check(&w);
+    folded_close(&w);
+}
+
+/* A commit of nothing is none. */
+static void
+needs_nothing_to_be_folded(void **state)
+{
+    struct resources_entry entry;
+    struct folded w;
+
+    folded_open(&w, state, 1, 1, 1);
+    folded_commit(&w);
+    assert_int_equal(resources_at(w.resources)->us, DATETIME_NONE);
+    assert_int_equal(resources_next(w.resources, 0, &entry, NULL),
+                     STATUS_NOT_FOUND);
+    folded_check(&w);
+    folded_close(&w);
+}
+
+/* A walk can be taken up anywhere, and is disturbed by nothing. */
+static void
+walks_on_from_any_resource(void **state)
+{
+    struct resources_entry entry;
+    struct slice found;
+    int64_t ids[20];
+    struct folded w;
+    uint64_t seq;
+    size_t n = 0;
+
+    folded_open(&w, state, 10, 50, 20);
+    folded_to(&w, folded_last(&w));
+    for (int64_t id = 0; !resources_next(w.resources, id, &entry, NULL);
+         id = entry.id) {
+        assert_in_range(n, 0, 19);
+        ids[n++] = entry.id;
+    }
+    assert_int_equal(n, resources_at(w.resources)->n);
+    assert_in_range(n, 5, 20);
+    for (size_t i = n - 1; i > 0; i--) {
+        assert_int_equal(resources_next(w.resources, ids[i - 1], &entry, NULL),
+                         STATUS_OK);
+        assert_int_equal(entry.id, ids[i]);
+        assert_int_equal(
+            resources_find(w.resources, SLICE("http://no"), &found, &seq, NULL),
+            STATUS_NOT_FOUND);
+    }
+    folded_close(&w);
+}
+
+/* Entries of any size, those that fill many pages included, grow and shrink. */
+static void
+keeps_entries_of_every_size(void **state)
+{
+    static char text[200000];
+    struct attribute attribute = {SLICE("urn:x"), SLICE("x"), SLICE("a"),
+                                  SLICE("")};
+    const size_t sizes[] = {10, 200000, 5000, 199000, 1, 0, 4000};
+    struct digest digest;
+    struct folded w;
+
+    folded_open(&w, state, 1, 1, 1);
+    memset(text, 'x', sizeof(text));
+    digest_start(&digest, SLICE(EPOCH));
+    for (uint64_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct batch *b = batch_new(i, MODEL_TIME(i), &digest, NULL);
+        struct fragment fragment;
+        struct change change;
+        struct buf bytes;
+
+        change_init(&change);
+        change.loc = SLICE("http://example.com/r/1");
+        change.kind = sizes[i] ? CHANGE_UPDATED : CHANGE_DELETED;
+        attribute.value = (struct slice){text, sizes[i]};
+        change.attributes = &attribute;
+        change.n_attributes = 1;
+        buf_init(&bytes, FRAGMENT_MAX);
+        assert_int_equal(fragment_write(&bytes, &change, &fragment, NULL), 0);
+        assert_int_equal(batch_reserve(b, bytes.size + FRAGMENT_STAMP_MAX, 1),
+                         0);
+        batch_add(b, bytes.data, &fragment, MODEL_TIME(i + 1));
+        buf_fini(&bytes);
+        assert_int_equal(resources_fold(w.resources, b, i + 1, NULL), 0);
+        folded_commit(&w);
+        model_fold(&w.model, b, i + 1);
+        model_check(&w.model, w.resources);
+        digest = b->digest;
+        batch_unref(b);
+    }
+    folded_close(&w);
+}
+
+/* Memory has an end: so many entries, and it says that they should be
+ * committed. */
+static void
+says_when_enough_is_gathered(void **state)
+{
+    struct folded w;
+    uint64_t seq = 0;
+
+    folded_open(&w, state, 30, 2000, MODEL_MAX);
+    while (!resources_is_full(w.resources))
+        seq = folded_on(&w, seq, UINT64_MAX);
+    assert_in_range(seq, 16000, 20000);
+    folded_commit(&w);
+    assert_false(resources_is_full(w.resources));
+    folded_check(&w);
+    folded_to(&w, folded_last(&w));
+    folded_check(&w);
+    folded_close(&w);
+}
+
+/* Retention lets go only of what a crash of the machine cannot take back. */
+static void
+tells_what_is_firm(void **state)
+{
+    struct folded w;
+
+    folded_open(&w, state, 2, 50, 20);
+    folded_to(&w, w.batches[0]->last);
+    assert_int_equal(resources_kept(w.resources), 0);
+    assert_int_equal(resources_keep(w.resources, NULL), STATUS_OK);
+    assert_int_equal(resources_kept(w.resources), w.batches[0]->last);
+    folded_to(&w, folded_last(&w));
+    assert_int_equal(resources_kept(w.resources), w.batches[0]->last);
+    folded_reopen(&w);
+    assert_int_equal(resources_kept(w.resources), 0); /* nobody knows */
+    assert_int_equal(resources_keep(w.resources, NULL), STATUS_OK);
+    assert_int_equal(resources_kept(w.resources), folded_last(&w));
+    folded_close(&w);
+}
+
+/* The WAL does not grow for ever. */
+static void
+makes_firm_what_has_become_much(void **state)
+{
+    struct stat st;
+    struct folded w;
+
+    folded_open(&w, state, 30, 2000, MODEL_MAX);
+    for (uint64_t seq = 0; seq < folded_last(&w);) {
+        seq = folded_on(&w, seq, UINT64_MAX);
+        folded_commit(&w);
+        assert_int_equal(fstatat(tempdir_fd(state), "resources.db-wal", &st, 0),
+                         0);
+        assert_in_range(st.st_size, 0, 2 << 20);
+    }
+    assert_in_range(resources_kept(w.resources), 1, folded_last(&w));
+    folded_check(&w);
+    folded_close(&w);
+}
+
+/* In a process of its own: folds on, commit after commit, until it is killed.
+ */
+static void
+fold_until_killed(struct folded *w, int told)
+{
+    uint64_t seq;
+
+    resources_close(w->resources);
+    if (resources_open(&w->resources, w->dir, EPOCH, NULL))
+        _exit(1);
+    seq = resources_at(w->resources)->seq;
+    while (seq < folded_last(w)) {
+        const struct batch *b = folded_batch(w, seq + 1);
+        uint64_t last = seq + 1 + model_random(&w->random) % 40;
+
+        seq = last < b->last ? last : b->last;
+        if (resources_fold(w->resources, b, seq, NULL) ||
+            resources_commit(w->resources, NULL) ||
+            (model_random(&w->random) % 8 == 0 &&
+             resources_keep(w->resources, NULL)))
+            _exit(1);
+        if (write(told, &seq, sizeof(seq)) != sizeof(seq))
+            _exit(1);
+    }
+    pause();
+}
+
+/* R-086: kill -9 at any moment: it is the state of one position, and nothing
+ * that was committed is folded again. */
+static void
+is_of_one_position_after_a_kill(void **state)
+{
+    const char *seed = getenv("TIDINGS_SEED");
+    struct folded w;
+
+    folded_open(&w, state, BATCHES, 200, 500);
+    w.random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+    print_message("TIDINGS_SEED=%llu\n", (unsigned long long)w.random);
+    for (unsigned n = 0; n < 30; n++) {
+        unsigned n_commits = 1 + model_random(&w.random) % 20;
+        uint64_t told = 0;
+        int pipes[2], status;
+        pid_t pid;
+
+        assert_int_equal(pipe(pipes), 0);
+        resources_close(w.resources);
+        w.resources = NULL;
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            close(pipes[0]);
+            w.random += n;
+            fold_until_killed(&w, pipes[1]);
+        }
+        close(pipes[1]);
+        for (unsigned i = 0; i < n_commits && told < folded_last(&w); i++)
+            assert_int_equal(read(pipes[0], &told, sizeof(told)), sizeof(told));
+        usleep(model_random(&w.random) % 3000); /* any moment will do */
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        while (read(pipes[0], &told, sizeof(told)) == sizeof(told))
+            ;
+        close(pipes[0]);
+        folded_open_state(&w);
+        assert_in_range(resources_at(w.resources)->seq, told, folded_last(&w));
+        folded_check(&w);
+        /* It may have been killed before it told of the last commit. */
+        if (resources_at(w.resources)->seq == folded_last(&w)) {
+            model_fini(&w.model);
+            model_init(&w.model);
+            assert_int_equal(resources_begin(w.resources, 0, NULL), 0);
+        }
+    }
+    folded_close(&w);
+}
+
+int
+main(void)
+{
+#define TEST(test) \
+    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(is_what_the_log_says_up_to_its_position),
+        TEST(is_as_of_the_last_commit),
+        TEST(needs_nothing_to_be_folded),
+        TEST(walks_on_from_any_resource),
+        TEST(keeps_entries_of_every_size),
+        TEST(says_when_enough_is_gathered),
+        TEST(tells_what_is_firm),
+        TEST(makes_firm_what_has_become_much),
+        TEST(is_of_one_position_after_a_kill),
+    };
+
+    return cmocka_run_group_tests_name("resources", tests, NULL, NULL);
+}

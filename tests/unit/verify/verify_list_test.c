@@ -1,0 +1,513 @@
+/*
+ * verify_list_test.c - one list after the other continues the chain, or says
+ * where it breaks.
+ */
+#include "client/verify/verify_list.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/verify/made_lists.h"
+
+#define EPOCH "0123456789abcdef"
+#define OTHER "fedcba9876543210"
+
+struct stage {
+    struct history history;
+    struct verify_chain chain;
+    struct buf text;
+    struct problem why;
+    uint64_t reached;
+};
+
+static int
+set_stage(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    history_init(&s->history, EPOCH);
+    buf_init(&s->text, 1 << 20);
+    *state = s;
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    history_fini(&s->history);
+    buf_fini(&s->text);
+    free(s);
+    return 0;
+}
+
+/* Reads the text in pieces of `size` bytes, as the list NUMBER. */
+static enum status
+read_in_pieces(struct stage *s, unsigned number, size_t size)
+{
+    char where[100];
+    struct verify_list *list;
+    struct slice rest = buf_slice(&s->text);
+    enum status rc = STATUS_OK;
+
+    snprintf(where, sizeof(where), "/copy/%012u.xml.gz", number);
+    list = verify_list_new(&s->chain, where);
+    assert_non_null(list);
+    s->why.text[0] = '\0';
+    while (rest.size > 0 && !rc) {
+        struct slice piece = {rest.data, rest.size < size ? rest.size : size};
+
+        rc = verify_list_feed(list, piece, &s->why);
+        rest = (struct slice){rest.data + piece.size, rest.size - piece.size};
+    }
+    if (!rc)
+        rc = verify_list_end(list, &s->chain, &s->why);
+    s->reached = verify_list_reached(list);
+    verify_list_free(list);
+    return rc;
+}
+
+static void
+write_list(struct stage *s, unsigned number, uint64_t after, uint64_t last,
+           bool is_open)
+{
+    buf_clear(&s->text);
+    made_list(&s->text, &s->history, number, after, last, is_open);
+}
+
+/* List 1 has the entries 1 to 5, list 2 those to 10, and so on. */
+static void
+begin(struct stage *s, unsigned number)
+{
+    memset(&s->chain, 0, sizeof(s->chain));
+    for (unsigned i = 1; i < number; i++) {
+        write_list(s, i, (i - 1) * 5, i * 5, false);
+        assert_int_equal(read_in_pieces(s, i, 4096), STATUS_OK);
+    }
+    write_list(s, number, (number - 1) * 5, number * 5, false);
+}
+
+/* It breaks, for that reason, and what was proven stays so. */
+static void
+assert_breaks(struct stage *s, unsigned number, uint64_t reached,
+              const char *reason)
+{
+    struct verify_chain before = s->chain;
+
+    assert_true(read_in_pieces(s, number, 4096));
+    if (!strstr(s->why.text, reason))
+        fail_msg("\"%s\" is not in \"%s\"", reason, s->why.text);
+    assert_int_equal(s->reached, reached);
+    assert_memory_equal(&s->chain, &before, sizeof(before));
+}
+
+/* R-217, R-218, R-346: closed lists and the open one prove the whole. */
+static void
+lists_that_continue_each_other_are_proven(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 1);
+    assert_int_equal(read_in_pieces(s, 1, 4096), STATUS_OK);
+    begin(s, 3);
+    assert_int_equal(read_in_pieces(s, 3, 4096), STATUS_OK);
+    assert_false(s->chain.is_open);
+    write_list(s, 4, 15, 17, true);
+    assert_int_equal(read_in_pieces(s, 4, 4096), STATUS_OK);
+
+    assert_true(s->chain.is_open);
+    assert_int_equal(s->chain.after, 0);
+    assert_int_equal(s->chain.last, 17);
+    assert_string_equal(s->chain.epoch, EPOCH);
+    assert_memory_equal(&s->chain.digest, &s->history.digests[17], DIGEST_SIZE);
+}
+
+/* An open list without entries tells nothing new. */
+static void
+an_empty_open_list_holds(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    write_list(s, 2, 5, 5, true);
+
+    assert_int_equal(read_in_pieces(s, 2, 4096), STATUS_OK);
+
+    assert_int_equal(s->chain.last, 5);
+}
+
+/* What arrives in whatever pieces is the same list. */
+static void
+pieces_do_not_matter(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 3);
+    for (size_t size = 1; size < 300; size += size < 40 ? 1 : 37) {
+        struct verify_chain before = s->chain;
+
+        assert_int_equal(read_in_pieces(s, 3, size), STATUS_OK);
+        assert_int_equal(s->chain.last, 15);
+        s->chain = before;
+    }
+}
+
+/* Retention took the beginning: what is there is proven from there on. */
+static void
+the_middle_is_proven_from_its_first_list_on(void **state)
+{
+    struct stage *s = *state;
+
+    write_list(s, 3, 10, 15, false);
+    assert_int_equal(read_in_pieces(s, 3, 4096), STATUS_OK);
+    write_list(s, 4, 15, 20, true);
+    assert_int_equal(read_in_pieces(s, 4, 4096), STATUS_OK);
+
+    assert_int_equal(s->chain.after, 10);
+    assert_int_equal(s->chain.last, 20);
+    assert_memory_equal(&s->chain.digest, &s->history.digests[20], DIGEST_SIZE);
+}
+
+static void
+a_flipped_byte_is_found(void **state)
+{
+    struct stage *s = *state;
+    struct buf good;
+
+    begin(s, 2);
+    buf_init(&good, 1 << 20);
+    buf_add_slice(&good, buf_slice(&s->text));
+    made_edit(&s->text, "n=8&amp;", "n=9&amp;");
+    assert_breaks(s, 2, 5, "an entry from 6 to 10 was altered: expected");
+
+    /* Every single one, wherever it is: but for links that nobody follows. */
+    for (size_t i = 0; i < good.size; i++) {
+        struct verify_chain before = s->chain;
+        enum status rc;
+
+        buf_clear(&s->text);
+        buf_add_slice(&s->text, buf_slice(&good));
+        s->text.data[i] ^= 1;
+        rc = read_in_pieces(s, 2, 4096);
+        if (!rc)
+            assert_memory_equal(&s->chain.digest, &s->history.digests[10],
+                                DIGEST_SIZE);
+        if (i > (size_t)((char *)memmem(good.data, good.size, "<url>", 5) -
+                         good.data))
+            assert_int_not_equal(rc, STATUS_OK);
+        s->chain = before;
+    }
+    buf_fini(&good);
+}
+
+static void
+a_missing_list_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    write_list(s, 3, 10, 15, false);
+
+    assert_breaks(s, 3, 5,
+                  "entries 6 to 10 are missing: what comes next "
+                  "begins after entry 10");
+}
+
+static void
+a_list_that_comes_again_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 3);
+    write_list(s, 1, 0, 5, false);
+
+    assert_breaks(s, 1, 10,
+                  "expected what comes after entry 10, found a list "
+                  "that begins after entry 0");
+}
+
+static void
+a_list_of_another_history_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    made_edit(&s->text, EPOCH, OTHER);
+
+    assert_breaks(s, 2, 5,
+                  "another history: expected epoch " EPOCH ", found " OTHER);
+}
+
+/* The first list proves its epoch: the chain begins with it. */
+static void
+another_epoch_breaks_the_first_list(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 1);
+    made_edit(&s->text, EPOCH, OTHER);
+
+    assert_breaks(s, 1, 0, "an entry from 1 to 5 was altered");
+}
+
+static void
+a_truncated_list_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    s->text.size -= 5;
+    assert_breaks(s, 2, 10, "it ends here, but not with </urlset>");
+    begin(s, 2);
+    s->text.size -= strlen("</urlset>\n") + 20;
+    assert_breaks(s, 2, 9, "it ends here, but not with </urlset>");
+    begin(s, 2);
+    s->text.size = 100;
+    assert_breaks(s, 2, 5, "it ends here, but not with </urlset>");
+    s->text.size = 0;
+    assert_breaks(s, 2, 5, "line 1: it ends here, but not with </urlset>");
+}
+
+static void
+a_doubled_entry_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    made_double(&s->text, &s->history, 8);
+
+    assert_breaks(s, 2, 8, "expected entry 9, found entry 8");
+}
+
+static void
+a_missing_entry_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    made_drop(&s->text, &s->history, 8);
+    assert_breaks(s, 2, 7, "expected entry 8, found entry 9");
+    begin(s, 2);
+    made_drop(&s->text, &s->history, 10);
+    assert_breaks(s, 2, 9, "its last entry is 10, but ends with entry 9");
+    begin(s, 2);
+    made_edit(&s->text, "td:last=\"10\"", "td:last=\"9\"");
+    assert_breaks(s, 2, 9, "entry 10, but it says that its last one is 9");
+}
+
+static void
+an_entry_whose_time_does_not_grow_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    made_edit(&s->text, "00:00:08.000000Z\" td:seq",
+              "00:00:07.000000Z\" td:seq");
+
+    assert_breaks(s, 2, 7,
+                  "the time of entry 8: expected one after "
+                  "2026-01-01T00:00:07.000000Z, found "
+                  "2026-01-01T00:00:07.000000Z");
+}
+
+static void
+an_edited_link_prev_is_found(void **state)
+{
+    struct stage *s = *state;
+    char digest[DIGEST_TEXT_SIZE + 1] = "";
+
+    digest_write(digest, &s->history.digests[5]);
+    begin(s, 2);
+    made_edit(&s->text, digest + 8, digest + 9);
+    assert_breaks(s, 2, 5, "td:digest is \"sha-256:");
+    begin(s, 2);
+    made_edit(&s->text, digest,
+              "sha-256:0000000000000000000000000000000000000"
+              "000000000000000000000000000");
+    assert_breaks(s, 2, 5, "the td:digest of its link prev: expected sha-256:");
+    begin(s, 2);
+    made_edit(&s->text, "000000000001.xml", "000000000007.xml");
+    assert_breaks(s, 2, 5,
+                  "its link prev is 000000000007.xml, the list before "
+                  "it is 000000000001.xml");
+    begin(s, 2);
+    made_edit(&s->text, "rel=\"prev\"", "rel=\"none\"");
+    assert_breaks(s, 2, 5, "its link prev is ,");
+}
+
+static void
+times_that_do_not_meet_are_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    made_edit(&s->text, "from=\"2026-01-01T00:00:05.000000Z\"",
+              "from=\"2026-01-01T00:00:04.000000Z\"");
+    assert_breaks(s, 2, 5, "expected from=\"2026-01-01T00:00:05.000000Z\"");
+    begin(s, 2);
+    made_edit(&s->text, "until=\"2026-01-01T00:00:10.000000Z\"",
+              "until=\"2026-01-01T00:00:11.000000Z\"");
+    assert_breaks(s, 2, 10, "expected until=\"2026-01-01T00:00:10.000000Z\"");
+    begin(s, 3);
+    s->chain.is_open = true;
+    assert_breaks(s, 3, 10, "000000000002.xml, is not closed");
+}
+
+static void
+an_edited_link_next_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    made_edit(&s->text, "000000000003.xml", "000000000009.xml");
+    assert_int_equal(read_in_pieces(s, 2, 4096), STATUS_OK);
+    write_list(s, 3, 10, 15, false);
+    assert_breaks(s, 3, 10,
+                  "the link next of the list before it, 000000000002.xml, is "
+                  "000000000009.xml");
+}
+
+/* What is read first has to say what it continues: nothing else proves it. */
+static void
+a_first_list_has_to_say_what_it_continues(void **state)
+{
+    struct stage *s = *state;
+
+    write_list(s, 2, 5, 10, false);
+    made_edit(&s->text, "rel=\"prev\"", "rel=\"none\"");
+    assert_breaks(s, 2, 0,
+                  "it has no link prev with a td:digest, but begins after "
+                  "entry 5");
+    write_list(s, 2, 5, 10, false);
+    made_edit(&s->text, " from=\"", " form=\"");
+    assert_breaks(s, 2, 0, "it has no from");
+    write_list(s, 1, 0, 5, false);
+    made_edit(&s->text, "rel=\"next\"", "rel=\"prev\"");
+    assert_breaks(s, 1, 0,
+                  "it has a link prev, but begins with the first entry");
+}
+
+static void
+a_closed_list_without_entries_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 2);
+    write_list(s, 2, 5, 5, true);
+    made_edit(&s->text, " from=\"",
+              " until=\"2026-01-01T00:00:05.000000Z\" from=\"");
+    assert_breaks(s, 2, 5, "it is closed, but has no entries");
+}
+
+/* What is no list, has lines of its own or never ends. */
+static void
+what_no_broker_writes_is_refused(void **state)
+{
+    struct stage *s = *state;
+
+    begin(s, 1);
+    made_edit(&s->text, "</urlset>\n", "<!-- -->\n</urlset>\n");
+    assert_breaks(s, 1, 5, "neither an entry nor the end: \"<!-- -->\"");
+    begin(s, 1);
+    made_edit(&s->text, "</urlset>\n", "</urlset>\n\n");
+    assert_breaks(s, 1, 5, "neither an entry nor the end: \"\"");
+    begin(s, 1);
+    made_edit(&s->text, "changelist", "resourcelist");
+    assert_breaks(s, 1, 0, "it is no Change List");
+    begin(s, 1);
+    made_edit(&s->text, "td:epoch", "td:other");
+    assert_breaks(s, 1, 0, "it is no Change List of Tidings");
+    begin(s, 1);
+    made_edit(&s->text, "td:last=\"5\"", "td:last=\"50001\"");
+    assert_breaks(s, 1, 0, "the entries after 0 up to 50001");
+    begin(s, 1);
+    made_edit(&s->text, "<urlset ", "<urlsat ");
+    assert_breaks(s, 1, 0, "no urlset and no sitemapindex");
+
+    buf_clear(&s->text);
+    for (int i = 0; i < 300000; i++)
+        BUF_ADD(&s->text, "x");
+    assert_breaks(s, 1, 0, "line 1: it is longer than 262144 bytes");
+    buf_clear(&s->text);
+    for (int i = 0; i < 70000; i++)
+        BUF_ADD(&s->text, "\n");
+    assert_breaks(s, 1, 0, "no entry within the first 65536 bytes");
+}
+
+/* What another document told of it has to agree. */
+static void
+what_was_told_elsewhere_has_to_agree(void **state)
+{
+    struct stage *s = *state;
+    struct verify_list *list;
+
+    begin(s, 2);
+    list = verify_list_new(&s->chain, "000000000002.xml");
+    assert_non_null(list);
+    verify_list_expect(list, 8, &s->history.digests[8], "the copy");
+    assert_int_equal(verify_list_feed(list, buf_slice(&s->text), &s->why), 0);
+    verify_list_free(list);
+
+    list = verify_list_new(&s->chain, "000000000002.xml");
+    assert_non_null(list);
+    verify_list_expect(list, 8, &s->history.digests[7], "the copy");
+    assert_int_equal(verify_list_feed(list, buf_slice(&s->text), &s->why),
+                     STATUS_INVALID);
+    assert_non_null(
+        strstr(s->why.text, "the copy tells other entries up to 8"));
+    assert_int_equal(verify_list_feed(list, buf_slice(&s->text), &s->why),
+                     STATUS_INVALID);
+    verify_list_free(list);
+}
+
+static void
+names_are_last_segments(void **state)
+{
+    (void)state;
+    assert_true(slice_is(verify_name("http://a/b/1.xml?x=/y"), "1.xml"));
+    assert_true(slice_is(verify_name("/d/1.xml.gz"), "1.xml"));
+    assert_true(slice_is(verify_name("1.xml"), "1.xml"));
+    assert_true(slice_is(verify_name(""), ""));
+    assert_true(slice_is(verify_name("a/.gz"), ".gz"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lists_that_continue_each_other_are_proven),
+        TEST(an_empty_open_list_holds),
+        TEST(pieces_do_not_matter),
+        TEST(the_middle_is_proven_from_its_first_list_on),
+        TEST(a_flipped_byte_is_found),
+        TEST(a_missing_list_is_found),
+        TEST(a_list_that_comes_again_is_found),
+        TEST(a_list_of_another_history_is_found),
+        TEST(another_epoch_breaks_the_first_list),
+        TEST(a_truncated_list_is_found),
+        TEST(a_doubled_entry_is_found),
+        TEST(a_missing_entry_is_found),
+        TEST(an_entry_whose_time_does_not_grow_is_found),
+        TEST(an_edited_link_prev_is_found),
+        TEST(an_edited_link_next_is_found),
+        TEST(a_first_list_has_to_say_what_it_continues),
+        TEST(a_closed_list_without_entries_is_found),
+        TEST(times_that_do_not_meet_are_found),
+        TEST(what_no_broker_writes_is_refused),
+        TEST(what_was_told_elsewhere_has_to_agree),
+        TEST(names_are_last_segments),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/*
+ * verify_web_test.c - td_verify of a server: what archive, index and lists tell
+ * of each other has to agree, and what they name has to be there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/support/site.h"
+#include "tests/unit/verify/made_lists.h"
+
+#define XML "application/xml"
+#define NAMESPACES                                           \
+    "xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" " \
+    "xmlns:rs=\"http://www.openarchives.org/rs/terms/\" "    \
+    "xmlns:td=\"urn:tidings:1\""
+#define CLOSED 3 /* lists of five entries; then an open one of two */
+#define LAST   17
+
+struct stage {
+    struct history history;
+    struct site *site;
+    struct td_client *client;
+    struct td_proof proof;
+};
+
+static const char *
+path_of(unsigned number)
+{
+    static char path[40];
+
+    snprintf(path, sizeof(path), "/changes/%012u.xml", number);
+    return path;
+}
+
+static void
+put_list(struct stage *s, unsigned number)
+{
+    struct buf text;
+    char url[200];
+    bool is_open = number > CLOSED;
+
+    buf_init(&text, 1 << 20);
+    made_list(&text, &s->history, number, (number - 1) * 5,
+              is_open ? LAST : number * 5, is_open);
+    /* Its links prev and next. */
+    snprintf(url, sizeof(url), "%s/changes/0", site_url(s->site));
+    for (unsigned n = (number > 1) + !is_open; n > 0; n--)
+        made_edit(&text, "http://example.com/sets/news/0", url);
+    site_put(s->site, path_of(number), XML, buf_slice(&text));
+    buf_fini(&text);
+}
+
+/* An archive, or an index, that names these lists; of the list `wrong` it tells
+ * another digest. */
+static void
+put_names(struct stage *s, bool is_index, unsigned first, unsigned last,
+          unsigned wrong)
+{
+    const char *root = is_index ? "sitemapindex" : "urlset";
+    const char *row = is_index ? "sitemap" : "url";
+    char digest[DIGEST_TEXT_SIZE + 1] = "";
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    buf_add_format(&text, "<%s " NAMESPACES "><rs:md capability=\"%s\"/>\n",
+                   root, is_index ? "changelist" : "changelist-archive");
+    for (unsigned n = first; n <= last; n++) {
+        digest_write(digest, &s->history.digests[n * 5 - (n == wrong)]);
+        buf_add_format(&text, "<%s><loc>%s%s</loc>", row, site_url(s->site),
+                       path_of(n));
+        if (n <= CLOSED)
+            buf_add_format(&text,
+                           "<rs:md until=\"2026-01-01T00:00:%02u.000000Z\" "
+                           "td:digest=\"%s\"/>",
+                           n * 5, digest);
+        buf_add_format(&text, "</%s>\n", row);
+    }
+    buf_add_format(&text, "</%s>\n", root);
+    site_put(s->site, is_index ? "/changelist.xml" : "/archive.xml", XML,
+             buf_slice(&text));
+    buf_fini(&text);
+}
+
+/* The archive has the lists 1 to 3, the index 2 to 4. */
+static int
+set_stage(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    history_init(&s->history, "0123456789abcdef");
+    s->site = site_new();
+    s->client = td_open();
+    assert_non_null(s->client);
+    site_putf(s->site, "/capability.xml", XML,
+              "<urlset " NAMESPACES "><rs:md capability=\"capabilitylist\"/>"
+              "<url><loc>%s/changelist.xml</loc>"
+              "<rs:md capability=\"changelist\"/></url>"
+              "<url><loc>%s/archive.xml</loc>"
+              "<rs:md capability=\"changelist-archive\"/></url></urlset>",
+              site_url(s->site), site_url(s->site));
+    for (unsigned n = 1; n <= CLOSED + 1; n++)
+        put_list(s, n);
+    put_names(s, false, 1, CLOSED, 0);
+    put_names(s, true, 2, CLOSED + 1, 0);
+    *state = s;
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    td_close(s->client);
+    site_free(s->site);
+    history_fini(&s->history);
+    free(s);
+    return 0;
+}
+
+static enum td_status
+verify(struct stage *s)
+{
+    return td_verify(s->client, site_link(s->site, "/capability.xml"), NULL,
+                     NULL, &s->proof);
+}
+
+/* It breaks at `path` after entry `at`, for that reason. */
+static void
+assert_breaks(struct stage *s, const char *path, uint64_t at,
+              const char *reason)
+{
+    assert_int_equal(verify(s), TD_DIFFERENT);
+    assert_string_equal(s->proof.broken_in, site_link(s->site, path));
+    assert_int_equal(s->proof.broken_at, at);
+    if (!strstr(td_problem(s->client), reason))
+        fail_msg("\"%s\" is not in \"%s\"", reason, td_problem(s->client));
+}
+
+/* each list once, though archive and index name it both. */
+static void
+archive_and_index_prove_the_whole(void **state)
+{
+    struct stage *s = *state;
+
+    assert_int_equal(verify(s), TD_OK);
+    assert_int_equal(s->proof.first, 1);
+    assert_int_equal(s->proof.last, LAST);
+    assert_int_equal(s->proof.n_lists, CLOSED + 1);
+    for (unsigned n = 1; n <= CLOSED + 1; n++)
+        assert_int_equal(site_count(s->site, path_of(n)), 1);
+}
+
+static void
+a_digest_that_the_archive_alone_tells_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    put_names(s, false, 1, CLOSED, 1);
+    assert_breaks(s, path_of(1), 0,
+                  "the archive or index tells its td:digest as sha-256:");
+    assert_int_equal(s->proof.last, 0);
+}
+
+static void
+archive_and_index_that_differ_are_found(void **state)
+{
+    struct stage *s = *state;
+
+    put_names(s, true, 2, CLOSED + 1, 3);
+    assert_breaks(s, "/changelist.xml", 15,
+                  "archive and index tell different td:digest of ");
+}
+
+/* Retention takes the oldest; no other may be missing. */
+static void
+a_list_that_is_named_and_not_there_is_found(void **state)
+{
+    struct stage *s = *state;
+
+    site_status(s->site, path_of(2), 410, NULL, 0);
+    assert_breaks(s, path_of(2), 5, "410; the list before it names it");
+    assert_int_equal(s->proof.last, 5);
+
+    site_status(s->site, path_of(1), 410, NULL, 0);
+    assert_int_equal(verify(s), TD_OK);
+    assert_int_equal(s->proof.first, 11);
+    assert_int_equal(s->proof.last, LAST);
+    assert_false(s->proof.is_from_start);
+}
+
+/* Retention takes the first two lists when the first one was read. */
+static void
+retain_less(const char *list, const struct td_proof *proof, void *user)
+{
+    struct stage *s = user;
+
+    (void)list;
+    if (proof->last != 5)
+        return;
+    site_status(s->site, path_of(1), 410, NULL, 0);
+    site_status(s->site, path_of(2), 410, NULL, 0);
+    put_names(s, false, 3, CLOSED, 0);
+    put_names(s, true, 3, CLOSED + 1, 0);
+}
+
+/* */
+static void
+retention_that_overtakes_the_proof_breaks_nothing(void **state)
+{
+    struct stage *s = *state;
+
+    assert_int_equal(td_verify(s->client, site_link(s->site, "/capability.xml"),
+                               retain_less, s, &s->proof),
+                     TD_OK);
+    assert_int_equal(s->proof.first, 11);
+    assert_int_equal(s->proof.last, LAST);
+    assert_int_equal(s->proof.n_lists, 2);
+    assert_string_equal(s->proof.broken_in, "");
+}
+
+/* Closed after the archive was read, and not in the index any more. */
+static void
+a_list_between_archive_and_index_is_found_by_its_link(void **state)
+{
+    struct stage *s = *state;
+
+    put_names(s, false, 1, 1, 0);
+    put_names(s, true, 3, CLOSED + 1, 0);
+    assert_int_equal(verify(s), TD_OK);
+    assert_int_equal(s->proof.last, LAST);
+    assert_int_equal(s->proof.n_lists, CLOSED + 1);
+
+    site_delete(s->site, path_of(2));
+    assert_breaks(s, path_of(2), 5, "404; the list before it names it");
+}
+
+/* What a busy server does not give is asked for again. */
+static void
+a_list_is_asked_for_again_while_its_server_is_busy(void **state)
+{
+    struct stage *s = *state;
+
+    site_status(s->site, path_of(2), 503, NULL, 1);
+    site_cut(s->site, path_of(3), 300);
+    assert_int_equal(verify(s), TD_OK);
+    assert_int_equal(site_count(s->site, path_of(2)), 2);
+    assert_int_equal(site_count(s->site, path_of(3)), 2);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
+    const struct CMUnitTest tests[] = {
+        TEST(archive_and_index_prove_the_whole),
+        TEST(a_digest_that_the_archive_alone_tells_is_found),
+        TEST(archive_and_index_that_differ_are_found),
+        TEST(a_list_that_is_named_and_not_there_is_found),
+        TEST(retention_that_overtakes_the_proof_breaks_nothing),
+        TEST(a_list_between_archive_and_index_is_found_by_its_link),
+        TEST(a_list_is_asked_for_again_while_its_server_is_busy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

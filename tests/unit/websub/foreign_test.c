@@ -1,0 +1,195 @@
+/*
+ * foreign_test.c - td_callback_follow at a source and a hub that have no
+ * Tidings in them: what the hub delivers says that there is more, and that is
+ * pulled from the Change List.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/support/site.h"
+#include "tests/unit/websub/stage.h"
+
+#define URLSET                                                       \
+    "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" " \
+    "xmlns:rs=\"http://www.openarchives.org/rs/terms/\">"
+
+/* Of minute `m`. */
+#define CHANGE(loc, m)                                                    \
+    "<url><loc>http://example.com/" loc "</loc><lastmod>2026-01-01T00:" m \
+    ":00Z</lastmod><rs:md change=\"updated\"/></url>"
+
+struct told {
+    int n;
+    char locs[1000]; /* each with "|" behind it */
+    int n_ends;
+    enum td_status end;
+    char why[300];
+};
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct told *told = user;
+
+    for (size_t i = 0; i < message->n_changes; i++) {
+        strcat(strcat(told->locs, message->changes[i].loc), "|");
+        told->n++;
+    }
+    return 0;
+}
+
+static void
+on_end(enum td_status rc, const char *why, void *user)
+{
+    struct told *told = user;
+
+    told->end = rc;
+    snprintf(told->why, sizeof(told->why), "%s", why);
+    told->n_ends++;
+}
+
+static void
+put_changes(struct site *site, const char *changes)
+{
+    site_putf(site, "/changelist.xml", "application/xml",
+              URLSET "<rs:ln rel=\"up\" href=\"%s/capabilitylist.xml\"/>"
+                     "<rs:md capability=\"changelist\" "
+                     "from=\"2026-01-01T00:00:00Z\"/>%s</urlset>",
+              site_url(site), changes);
+}
+
+static struct site *
+source_new(const char *topic)
+{
+    struct site *site = site_new();
+    char notified[500] = "";
+
+    if (topic)
+        snprintf(notified, sizeof(notified),
+                 "<url><loc>%s</loc>"
+                 "<rs:md capability=\"change-notification\"/></url>",
+                 topic);
+    site_putf(site, "/capabilitylist.xml", "application/xml",
+              URLSET "<rs:md capability=\"capabilitylist\"/>"
+                     "<url><loc>%s/changelist.xml</loc>"
+                     "<rs:md capability=\"changelist\"/></url>%s</urlset>",
+              site_url(site), notified);
+    put_changes(site, CHANGE("a", "01"));
+    return site;
+}
+
+static struct td_follower *
+follow(struct stage *s, struct site *site, struct told *told)
+{
+    const struct td_follow_options how = {
+        .since = "2026-01-01T00:00:00Z", .form = TD_XML, .on_end = on_end};
+    struct td_follower *follower;
+
+    turner_hold(s->turner);
+    assert_int_equal(td_callback_follow(s->callback,
+                                        site_link(site, "/capabilitylist.xml"),
+                                        &how, on_message, told, &follower),
+                     TD_OK);
+    turner_let(s->turner);
+    return follower;
+}
+
+/* W-147, R-309: whatever is delivered, the changes are those of the list, each
+ * once. */
+static void
+a_delivery_is_a_reason_to_look_at_the_list(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct site *site = source_new(origin_url(s->source));
+    struct told told = {.n = 0};
+    struct td_follower *follower;
+    struct fake_request r;
+    unsigned n_looks;
+
+    stage_headers(s, NULL);
+    follower = follow(s, site, &told);
+    fake_hub_take(&s->hub, &r);
+    fake_hub_assert(&r, "hub.topic", origin_url(s->source));
+    fake_hub_answer(&r, 202, NULL, "");
+    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 200);
+    turner_await(s->turner, &told.n, 1, "the change that was there");
+
+    /* At the begin, and when it was verified. */
+    site_await(site, "/changelist.xml", 2);
+    put_changes(site, CHANGE("a", "01") CHANGE("b", "02"));
+    assert_int_equal(
+        FAKE_HUB_DELIVER(&s->hub, &r, .type = "application/xml",
+                         .body = URLSET
+                         "<rs:md capability=\"change-notification\"/>" CHANGE(
+                             "b", "02") "</urlset>"),
+        202);
+    turner_await(s->turner, &told.n, 2, "the change that was notified");
+
+    /* One that nobody can read; and that the list does not bear out. */
+    n_looks = site_count(site, "/changelist.xml");
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "nonsense"), 202);
+    site_await(site, "/changelist.xml", n_looks + 1);
+    n_looks = site_count(site, "/changelist.xml");
+    assert_int_equal(
+        FAKE_HUB_DELIVER(&s->hub, &r, .type = "application/xml",
+                         .body = URLSET
+                         "<rs:md capability=\"change-notification\"/>" CHANGE(
+                             "evil", "03") "</urlset>"),
+        202);
+    site_await(site, "/changelist.xml", n_looks + 1);
+    put_changes(site, CHANGE("a", "01") CHANGE("b", "02") CHANGE("c", "04"));
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "more"), 202);
+    turner_await(s->turner, &told.n, 3, "the next change");
+
+    turner_hold(s->turner);
+    td_follower_close(follower);
+    turner_let(s->turner);
+    assert_string_equal(told.locs, "http://example.com/a|http://example.com/b|"
+                                   "http://example.com/c|");
+    assert_int_equal(told.n_ends, 0);
+    fake_hub_forget(&r);
+    fake_hub_take(&s->hub, &r);
+    fake_hub_assert(&r, "hub.mode", "unsubscribe");
+    fake_hub_answer(&r, 404, NULL, "");
+    fake_hub_forget(&r);
+    site_free(site);
+}
+
+/* There is nothing to subscribe to, and that is said. */
+static void
+a_source_without_a_topic_is_refused(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct site *site = source_new(NULL);
+    struct told told = {.n = 0};
+    struct td_follower *follower = follow(s, site, &told);
+
+    turner_await(s->turner, &told.n_ends, 1, "the refusal");
+    turner_hold(s->turner);
+    td_follower_close(follower);
+    turner_let(s->turner);
+    assert_int_equal(told.end, TD_REFUSED);
+    assert_non_null(strstr(told.why, "names no topic"));
+    site_free(site);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_delivery_is_a_reason_to_look_at_the_list),
+        TEST(a_source_without_a_topic_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,309 @@
+/*
+ * The tests that websub.rocks has for subscribers, 100 to 302, each of them
+ * with a source and a hub that do what that site's do: the hub verifies before
+ * it answers the request.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/unit/websub/stage.h"
+
+/* The subscription that the test's source leads to, and a delivery. */
+static void
+assert_subscribes(struct stage *s, const char *topic)
+{
+    struct fake_request r;
+
+    fake_hub_take(&s->hub, &r);
+    fake_hub_assert(&r, "hub.mode", "subscribe");
+    fake_hub_assert(&r, "hub.topic", topic);
+    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 200);
+    fake_hub_answer(&r, 202, NULL, "");
+    stage_await(s, TD_ACTIVE, 1);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post"), 202);
+    stage_await_deliveries(s, 1);
+    stage_assert_bodies(s, "a post|");
+    fake_hub_forget(&r);
+}
+
+/* 100. W-005, W-020, W-058 */
+static void
+finds_hub_and_self_in_the_headers(void **state)
+{
+    struct stage *s = stage_of(state);
+
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    assert_subscribes(s, origin_url(s->source));
+    assert_string_equal(s->details[TD_DISCOVERED], origin_url(s->source));
+    assert_string_equal(s->details[TD_ACTIVE], "7200");
+}
+
+/* 101. W-006 */
+static void
+finds_them_in_an_html_page(void **state)
+{
+    struct stage *s = stage_of(state);
+
+    stage_body(s, "text/html",
+               "<!DOCTYPE html><html><head><title>Posts</title>"
+               "<link rel=\"hub\" href=\"HUB\"><link rel=\"self\" "
+               "href=\"SELF\"></head><body></body></html>");
+    stage_subscribe(s, NULL, NULL);
+    assert_subscribes(s, origin_url(s->source));
+}
+
+/* 102. W-006; as text/xml. */
+static void
+finds_them_in_an_atom_feed(void **state)
+{
+    struct stage *s = stage_of(state);
+
+    stage_body(s, "text/xml",
+               "<?xml version=\"1.0\"?><feed "
+               "xmlns=\"http://www.w3.org/2005/Atom\"><title>x</title>"
+               "<link href=\"HUB\" rel=\"hub\"/><link href=\"SELF\" "
+               "rel=\"self\"/><entry><title>a</title></entry></feed>");
+    stage_subscribe(s, NULL, NULL);
+    assert_subscribes(s, origin_url(s->source));
+}
+
+/* 103. W-006 */
+static void
+finds_them_in_an_rss_feed(void **state)
+{
+    struct stage *s = stage_of(state);
+
+    stage_body(s, "text/xml",
+               "<?xml version=\"1.0\"?><rss "
+               "xmlns:atom=\"http://www.w3.org/2005/Atom\" version=\"2.0\">"
+               "<channel><title>x</title><atom:link href=\"HUB\" rel=\"hub\"/>"
+               "<atom:link href=\"SELF\" rel=\"self\"/><item/></channel>"
+               "</rss>");
+    stage_subscribe(s, NULL, NULL);
+    assert_subscribes(s, origin_url(s->source));
+}
+
+/* 104. W-005 */
+static void
+headers_win_over_links_in_the_body(void **state)
+{
+    struct stage *s = stage_of(state);
+
+    stage_body(s, "text/html",
+               "<link rel=hub href=\"http://127.0.0.1:1/wrong\">"
+               "<link rel=self href=\"http://127.0.0.1:1/wrong\">");
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    assert_subscribes(s, origin_url(s->source));
+}
+
+/* 200. W-009 */
+static void
+subscribes_to_self_though_it_differs_from_the_url(void **state)
+{
+    struct stage *s = stage_of(state);
+
+    stage_headers(s, "https://example.com/canonical?a=1&b=%7E");
+    stage_subscribe(s, NULL, NULL);
+    assert_subscribes(s, "https://example.com/canonical?a=1&b=%7E");
+}
+
+/* W-010: what the last answer says counts. */
+static void
+assert_follows(struct stage *s, unsigned status)
+{
+    struct origin *first = origin_new("/first");
+
+    origin_answers(first, status, origin_url(s->source), 0);
+    origin_names(first, "http://example.com/wrong", "http://127.0.0.1:1/wrong");
+    stage_headers(s, NULL);
+    stage_subscribe(s, origin_url(first), NULL);
+    assert_subscribes(s, origin_url(s->source));
+    origin_free(first);
+}
+
+/* 201 */
+static void
+follows_a_topic_that_is_elsewhere_for_now(void **state)
+{
+    assert_follows(stage_of(state), 302);
+}
+
+/* 202 */
+static void
+follows_a_topic_that_has_moved(void **state)
+{
+    assert_follows(stage_of(state), 301);
+}
+
+/* W-010 */
+static void
+follows_a_topic_that_keeps_the_method(void **state)
+{
+    assert_follows(stage_of(state), 307);
+}
+
+/* W-010 */
+static void
+follows_a_topic_that_has_moved_and_keeps_the_method(void **state)
+{
+    assert_follows(stage_of(state), 308);
+}
+
+/* W-033: the same POST, there. */
+static void
+assert_repeats(struct stage *s, unsigned status)
+{
+    struct fake_request first, second;
+    struct fake_hub other;
+    char location[100];
+
+    fake_hub_open(&other);
+    snprintf(location, sizeof(location), "Location: %s\r\n", other.url);
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    fake_hub_take(&s->hub, &first);
+    fake_hub_answer(&first, status, location, "");
+
+    fake_hub_take(&other, &second);
+    for (size_t i = 0; i < first.form.n; i++)
+        fake_hub_assert(&second, first.form.fields[i].name.data,
+                        first.form.fields[i].value.data);
+    assert_int_equal(first.form.n, second.form.n);
+    assert_int_equal(fake_hub_verify(&other, &second, NULL, 7200), 200);
+    fake_hub_answer(&second, 202, NULL, "");
+    stage_await(s, TD_ACTIVE, 1);
+    assert_int_equal(FAKE_HUB_DELIVER(&other, &second, .body = "a post"), 202);
+    stage_await_deliveries(s, 1);
+    fake_hub_forget(&first);
+    fake_hub_forget(&second);
+    fake_hub_close(&other);
+}
+
+/* 203 */
+static void
+repeats_the_request_where_the_hub_is_for_now(void **state)
+{
+    assert_repeats(stage_of(state), 307);
+}
+
+/* 204 */
+static void
+repeats_the_request_where_the_hub_has_moved(void **state)
+{
+    assert_repeats(stage_of(state), 308);
+}
+
+/* 205. W-059 */
+static void
+answers_404_to_the_verification_of_another_topic(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    fake_hub_take(&s->hub, &r);
+    assert_int_equal(
+        fake_hub_verify(&s->hub, &r, "http://example.com/wrong", 7200), 404);
+    assert_int_equal(stage_counts(s).unknown, 1);
+    assert_int_equal(stage_count(s, TD_ACTIVE), 0);
+
+    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 200);
+    fake_hub_answer(&r, 202, NULL, "");
+    stage_await(s, TD_ACTIVE, 1);
+    fake_hub_forget(&r);
+}
+
+/* 300. W-088 */
+static void
+answers_a_delivery_with_2xx(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, NULL, 7200);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post",
+                                      .type = "text/html; charset=utf-8") /
+                         100,
+                     2);
+    stage_await_deliveries(s, 1);
+    stage_assert_bodies(s, "a post|");
+    assert_string_equal(s->last.type, "text/html; charset=utf-8");
+    assert_string_equal(s->last.topic, origin_url(s->source));
+    fake_hub_forget(&r);
+}
+
+/* 301. W-104, W-105 */
+static void
+does_not_process_what_is_signed_wrongly(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, NULL, 7200);
+    assert_true(fake_hub_value(&r, "hub.secret")[0]);
+    assert_int_equal(
+        FAKE_HUB_DELIVER(
+            &s->hub, &r, .body = "evil",
+            .signature = "sha256=0000000000000000000000000000000000000000000000"
+                         "000000000000000000"),
+        202);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post"), 202);
+    stage_await_deliveries(s, 1);
+    stage_assert_bodies(s, "a post|");
+    assert_int_equal(stage_counts(s).wrong, 1);
+    fake_hub_forget(&r);
+}
+
+/* 302. W-104, W-105 */
+static void
+refuses_what_is_not_signed(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, NULL, 7200);
+    assert_int_equal(
+        FAKE_HUB_DELIVER(&s->hub, &r, .body = "evil", .signature = ""), 403);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post"), 202);
+    stage_await_deliveries(s, 1);
+    stage_assert_bodies(s, "a post|");
+    assert_int_equal(stage_counts(s).unsigned_, 1);
+    fake_hub_forget(&r);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(finds_hub_and_self_in_the_headers),
+        TEST(finds_them_in_an_html_page),
+        TEST(finds_them_in_an_atom_feed),
+        TEST(finds_them_in_an_rss_feed),
+        TEST(headers_win_over_links_in_the_body),
+        TEST(subscribes_to_self_though_it_differs_from_the_url),
+        TEST(follows_a_topic_that_is_elsewhere_for_now),
+        TEST(follows_a_topic_that_has_moved),
+        TEST(follows_a_topic_that_keeps_the_method),
+        TEST(follows_a_topic_that_has_moved_and_keeps_the_method),
+        TEST(repeats_the_request_where_the_hub_is_for_now),
+        TEST(repeats_the_request_where_the_hub_has_moved),
+        TEST(answers_404_to_the_verification_of_another_topic),
+        TEST(answers_a_delivery_with_2xx),
+        TEST(does_not_process_what_is_signed_wrongly),
+        TEST(refuses_what_is_not_signed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

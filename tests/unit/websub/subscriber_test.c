@@ -1,0 +1,543 @@
+/*
+ * How a subscriber comes to its subscription, keeps it, and loses it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "client/websub/request.h"
+#include "tests/unit/websub/stage.h"
+
+/* Takes the next request, which is that one, and says yes to it. */
+static void
+grant(struct stage *s, struct fake_request *r, const char *mode,
+      uint64_t lease_s)
+{
+    fake_hub_take(&s->hub, r);
+    fake_hub_assert(r, "hub.mode", mode);
+    fake_hub_answer(r, 202, NULL, "");
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, lease_s), 200);
+}
+
+/* W-020 */
+static void
+the_request_is_what_the_standard_asks_for(void **state)
+{
+    const struct td_subscriber_options options = {.lease_s = 4000};
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, &options, 4000);
+    fake_hub_assert(&r, "hub.topic", origin_url(s->source));
+    fake_hub_assert(&r, "hub.lease_seconds", "4000");
+    assert_memory_equal(fake_hub_value(&r, "hub.callback"),
+                        td_callback_url(s->callback),
+                        strlen(td_callback_url(s->callback)));
+    /* W-030: random, shorter than 200 bytes; W-106: in that format. */
+    assert_memory_equal(fake_hub_value(&r, "hub.secret"), "whsec_", 6);
+    assert_true(strlen(fake_hub_value(&r, "hub.secret")) == 6 + 44);
+    fake_hub_forget(&r);
+}
+
+/* W-030 */
+static void
+a_secret_goes_by_https_or_stays_on_this_machine(void **state)
+{
+    (void)state;
+    assert_true(request_is_safe("https://hub.example/"));
+    assert_true(request_is_safe("HTTPS://hub.example"));
+    assert_true(request_is_safe("http://127.0.0.1:80/hub"));
+    assert_true(request_is_safe("http://127.1/hub"));
+    assert_true(request_is_safe("http://localhost/"));
+    assert_true(request_is_safe("http://[::1]:8080/"));
+    assert_false(request_is_safe("http://hub.example/"));
+    assert_false(request_is_safe("http://127.0.0.1.example/"));
+    assert_false(request_is_safe("http://localhost.example/"));
+    assert_false(request_is_safe("http://10.0.0.1/"));
+    assert_false(request_is_safe("http://[::2]/"));
+}
+
+/* W-030: the hub is reached by an address that is no loopback address, though
+ * it leads here; nothing is signed then. */
+static void
+no_secret_goes_over_the_network_in_the_clear(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+    char hub[100];
+
+    snprintf(hub, sizeof(hub), "http://0.0.0.0%s", strrchr(s->hub.url, ':'));
+    origin_names(s->source, origin_url(s->source), hub);
+    stage_subscribe(s, NULL, NULL);
+    grant(s, &r, "subscribe", 7200);
+    stage_await(s, TD_ACTIVE, 1);
+    fake_hub_assert(&r, "hub.secret", "");
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 202);
+    stage_await_deliveries(s, 1);
+    fake_hub_forget(&r);
+}
+
+/* W-005: where the headers name a hub, the body's does not count. */
+static void
+what_the_headers_lack_is_looked_for_in_the_body(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+    char links[200];
+
+    stage_body(s, "text/html",
+               "<link rel=hub href=\"http://127.0.0.1:1/wrong\">"
+               "<link rel=self href=\"http://example.com/self\">");
+    snprintf(links, sizeof(links), "<%s>; rel=hub", s->hub.url);
+    origin_links(s->source, links);
+    origin_answers(s->source, 200, NULL, 0);
+    stage_subscribe(s, NULL, NULL);
+    fake_hub_take(&s->hub, &r);
+    fake_hub_assert(&r, "hub.topic", "http://example.com/self");
+    fake_hub_answer(&r, 500, NULL, "");
+    stage_await(s, TD_TROUBLE, 1);
+    fake_hub_forget(&r);
+    fake_hub_take(&s->hub, &r); /* and no other one next time */
+    assert_int_equal(stage_count(s, TD_TROUBLE), 1);
+    fake_hub_forget(&r);
+}
+
+/* W-058: a mode that nobody asked for. */
+static void
+an_unsubscription_that_nobody_asked_for_is_404(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+    char query[400];
+
+    stage_join(s, &r, NULL, 7200);
+    snprintf(query, sizeof(query),
+             "hub.mode=unsubscribe&hub.challenge=x&hub.topic=%s",
+             origin_url(s->source));
+    assert_int_equal(fake_hub_query(&s->hub, &r, query), 404);
+    assert_int_equal(fake_hub_query(&s->hub, &r, ""), 404);
+    assert_int_equal(fake_hub_query(&s->hub, &r, "hub.mode=%zz"), 404);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 202);
+    stage_await_deliveries(s, 1);
+    assert_int_equal(stage_counts(s).unknown, 3);
+    fake_hub_forget(&r);
+}
+
+/* W-056 seen from here: the hub may not have got our first answer. */
+static void
+a_verification_that_comes_again_is_confirmed_again(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, NULL, 7200);
+    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 3600), 200);
+    stage_await(s, TD_ACTIVE, 2);
+    assert_string_equal(s->details[TD_ACTIVE], "3600");
+    fake_hub_forget(&r);
+}
+
+/* W-043 */
+static void
+what_is_denied_is_not_asked_for_again(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    fake_hub_take(&s->hub, &r);
+    fake_hub_answer(&r, 202, NULL, "");
+    assert_int_equal(fake_hub_deny(&s->hub, &r, "not\nfor you"), 200);
+    stage_await(s, TD_DENIED, 1);
+    assert_string_equal(s->details[TD_DENIED], "not for you");
+    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 404);
+    turner_end(s->turner);
+    s->turner = NULL;
+    assert_int_equal(td_run(s->client), TD_OK); /* nothing runs any more */
+    assert_true(fake_hub_is_idle(&s->hub));
+    fake_hub_forget(&r);
+}
+
+/* W-042, W-043: also when it was active. */
+static void
+an_active_subscription_may_be_denied(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, NULL, 7200);
+    assert_int_equal(
+        fake_hub_query(&s->hub, &r, "hub.mode=denied&hub.topic=http://other/"),
+        404);
+    assert_int_equal(stage_count(s, TD_DENIED), 0);
+    assert_int_equal(fake_hub_deny(&s->hub, &r, "no more"), 200);
+    stage_await(s, TD_DENIED, 1);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 404);
+    fake_hub_forget(&r);
+}
+
+/* W-032, W-044: a refusal is a denial. */
+static void
+a_request_that_is_refused_is_denied(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    fake_hub_take(&s->hub, &r);
+    fake_hub_answer(&r, 403, "Content-Type: text/plain\r\n",
+                    "this topic is not ours\nmore");
+    stage_await(s, TD_DENIED, 1);
+    assert_non_null(strstr(s->details[TD_DENIED], "this topic is not ours"));
+    assert_null(strstr(s->details[TD_DENIED], "more"));
+    fake_hub_forget(&r);
+}
+
+static void
+a_hub_in_trouble_is_asked_again(void **state)
+{
+    static const unsigned statuses[] = {500, 503, 429, 302, 408};
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        fake_hub_take(&s->hub, &r);
+        fake_hub_answer(&r, statuses[i], NULL, "");
+        stage_await(s, TD_TROUBLE, (int)i + 1);
+        fake_hub_forget(&r);
+    }
+    grant(s, &r, "subscribe", 7200);
+    stage_await(s, TD_ACTIVE, 1);
+    fake_hub_forget(&r);
+}
+
+/* W-011: of several hubs another one is asked where one is in trouble. */
+static void
+another_hub_is_asked_where_one_fails(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+    char links[300];
+
+    snprintf(links, sizeof(links),
+             "<http://127.0.0.1:1/hub>; rel=\"hub\", <%s>; rel=\"hub\", "
+             "</topic>; rel=\"self\"",
+             s->hub.url);
+    origin_links(s->source, links);
+    stage_subscribe(s, NULL, NULL);
+    grant(s, &r, "subscribe", 7200);
+    stage_await(s, TD_ACTIVE, 1);
+    assert_int_equal(stage_count(s, TD_TROUBLE), 1);
+    fake_hub_forget(&r);
+}
+
+/* W-011: one that is reached by https is asked first, wherever it stands. */
+static void
+a_hub_by_https_is_preferred(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+    char links[300];
+
+    snprintf(links, sizeof(links),
+             "<%s>; rel=\"hub\", <https://127.0.0.1:1/hub>; rel=\"hub\", "
+             "</topic>; rel=\"self\"",
+             s->hub.url);
+    origin_links(s->source, links);
+    stage_subscribe(s, NULL, NULL);
+    fake_hub_take(&s->hub, &r);
+    assert_int_equal(stage_count(s, TD_TROUBLE), 1);
+    assert_non_null(strstr(s->details[TD_TROUBLE], "https://127.0.0.1:1/hub"));
+    fake_hub_forget(&r);
+}
+
+static void
+a_topic_that_is_away_or_says_nothing_is_asked_again(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    origin_answers(s->source, 503, NULL, 1);
+    origin_content(s->source, "text/plain", NULL, SLICE("nothing"));
+    stage_subscribe(s, NULL, NULL);
+    stage_await(s, TD_TROUBLE, 1);
+    stage_await(s, TD_TROUBLE, 2);
+    origin_links(s->source, "<http://127.0.0.1:1/>; rel=hub");
+    stage_await(s, TD_TROUBLE, 3);
+    stage_headers(s, NULL);
+    grant(s, &r, "subscribe", 7200);
+    stage_await(s, TD_ACTIVE, 1);
+    fake_hub_forget(&r);
+}
+
+/* W-033: 307 is for once, 308 is remembered at the renewal. */
+static void
+assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
+{
+    const struct td_subscriber_options options = {.lease_s = 1};
+    struct fake_request first, moved, again;
+    struct fake_hub other;
+    char location[100];
+
+    fake_hub_open(&other);
+    snprintf(location, sizeof(location), "Location: %s\r\n", other.url);
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, &options);
+    fake_hub_take(&s->hub, &first);
+    fake_hub_answer(&first, status, location, "");
+    fake_hub_take(&other, &moved);
+    fake_hub_answer(&moved, 202, NULL, "");
+    stage_await(s, TD_REQUESTED, 1);
+    assert_int_equal(fake_hub_verify(&other, &moved, NULL, 1), 200);
+    stage_await(s, TD_ACTIVE, 1);
+
+    fake_hub_take(is_remembered ? &other : &s->hub, &again);
+    fake_hub_assert(&again, "hub.mode", "subscribe");
+    fake_hub_forget(&first);
+    fake_hub_forget(&moved);
+    fake_hub_forget(&again);
+    fake_hub_close(&other);
+}
+
+/* W-033 */
+static void
+a_hub_that_moved_for_good_is_remembered(void **state)
+{
+    assert_renews_at(stage_of(state), 308, true);
+}
+
+/* W-033 */
+static void
+a_hub_that_moved_for_now_is_not(void **state)
+{
+    assert_renews_at(stage_of(state), 307, false);
+}
+
+static void
+redirects_without_end_are_trouble(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+    char location[100];
+
+    snprintf(location, sizeof(location), "Location: %s\r\n", s->hub.url);
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    for (int i = 0; i < 6; i++) {
+        fake_hub_take(&s->hub, &r);
+        fake_hub_answer(&r, 307, location, "");
+        fake_hub_forget(&r);
+    }
+    stage_await(s, TD_TROUBLE, 1);
+    assert_non_null(strstr(s->details[TD_TROUBLE], "307"));
+}
+
+/* W-073, W-010: the renewal begins with discovery, so that a topic that has
+ * moved is found. */
+static void
+a_renewal_begins_with_discovery(void **state)
+{
+    const struct td_subscriber_options options = {.lease_s = 1};
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, &options, 1);
+    stage_headers(s, "http://example.com/new");
+    fake_hub_forget(&r);
+    do { /* what was discovered before that */
+        fake_hub_take(&s->hub, &r);
+        if (!strcmp(fake_hub_value(&r, "hub.topic"), "http://example.com/new"))
+            break;
+        fake_hub_answer(&r, 500, NULL, "");
+        fake_hub_forget(&r);
+    } while (true);
+    fake_hub_assert(&r, "hub.mode", "subscribe");
+    assert_true(stage_count(s, TD_DISCOVERED) >= 2);
+    fake_hub_forget(&r);
+}
+
+/* W-073: what fails at a renewal is tried again, also after a refusal. */
+static void
+a_renewal_that_is_refused_is_tried_again(void **state)
+{
+    const struct td_subscriber_options options = {.lease_s = 1};
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, &options, 1);
+    fake_hub_forget(&r);
+    fake_hub_take(&s->hub, &r);
+    fake_hub_answer(&r, 404, NULL, "");
+    fake_hub_forget(&r);
+    grant(s, &r, "subscribe", 7200);
+    stage_await(s, TD_ACTIVE, 2);
+    assert_int_equal(stage_count(s, TD_DENIED), 0);
+    fake_hub_forget(&r);
+}
+
+/* W-060: the lease does not matter there; W-061. */
+static void
+an_end_is_verified(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r, bye;
+
+    stage_join(s, &r, NULL, 7200);
+    turner_hold(s->turner);
+    td_subscriber_end(s->subscriber);
+    turner_let(s->turner);
+    fake_hub_take(&s->hub, &bye);
+    fake_hub_assert(&bye, "hub.mode", "unsubscribe");
+    fake_hub_assert(&bye, "hub.callback", fake_hub_value(&r, "hub.callback"));
+    fake_hub_assert(&bye, "hub.topic", fake_hub_value(&r, "hub.topic"));
+    fake_hub_assert(&bye, "hub.secret", "");
+    /* Not what it was asked for before. */
+    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 404);
+    assert_int_equal(fake_hub_verify(&s->hub, &bye, NULL, 0), 200);
+    fake_hub_answer(&bye, 202, NULL, "");
+    stage_await(s, TD_ENDED, 1);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a") / 100, 4);
+    assert_int_equal(s->n_deliveries, 0);
+    fake_hub_forget(&r);
+    fake_hub_forget(&bye);
+}
+
+/* W-086: 410 ends it as well. */
+static void
+deliveries_after_the_end_are_410(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r, bye;
+
+    stage_join(s, &r, NULL, 7200);
+    turner_hold(s->turner);
+    td_subscriber_end(s->subscriber);
+    turner_let(s->turner);
+    fake_hub_take(&s->hub, &bye);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 410);
+    stage_await(s, TD_ENDED, 1);
+    assert_int_equal(s->n_deliveries, 0);
+    fake_hub_forget(&r);
+    fake_hub_forget(&bye);
+}
+
+static void
+an_end_is_asked_for_again_where_the_hub_is_in_trouble(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r, bye;
+
+    stage_join(s, &r, NULL, 7200);
+    turner_hold(s->turner);
+    td_subscriber_end(s->subscriber);
+    turner_let(s->turner);
+    for (int i = 0; i < 3; i++) {
+        fake_hub_take(&s->hub, &bye);
+        fake_hub_answer(&bye, 503, NULL, "");
+        fake_hub_forget(&bye);
+    }
+    grant(s, &bye, "unsubscribe", 0);
+    stage_await(s, TD_ENDED, 1);
+    fake_hub_forget(&r);
+    fake_hub_forget(&bye);
+}
+
+static void
+an_end_before_the_verification_is_one_at_once(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_headers(s, NULL);
+    stage_subscribe(s, NULL, NULL);
+    fake_hub_take(&s->hub, &r);
+    turner_hold(s->turner);
+    td_subscriber_end(s->subscriber);
+    turner_let(s->turner);
+    stage_await(s, TD_ENDED, 1);
+    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 404);
+    fake_hub_forget(&r);
+}
+
+static void
+it_may_be_closed_by_its_callback(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct fake_request r;
+
+    stage_join(s, &r, NULL, 7200);
+    s->closes_after = 1;
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 202);
+    stage_await_deliveries(s, 1);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "b"), 404);
+    fake_hub_forget(&r);
+}
+
+static void
+bad_arguments_are_refused(void **state)
+{
+    static const char *const urls[] = {"", "topic", "ftp://a.example/",
+                                       "http://a.example/#b"};
+    struct td_subscriber_options options = {.lease_s = 0};
+    struct stage *s = stage_of(state);
+    struct td_subscriber *subscriber;
+
+    turner_hold(s->turner);
+    assert_int_equal(td_subscriber_open(s->callback, "http://a.example/",
+                                        &options, &subscriber),
+                     TD_INVALID);
+    options.on_delivery = (void (*)(const struct td_delivery *, void *))1;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        assert_int_equal(
+            td_subscriber_open(s->callback, urls[i], &options, &subscriber),
+            TD_INVALID);
+        assert_null(subscriber);
+        assert_true(td_problem(s->client)[0]);
+    }
+    turner_let(s->turner);
+}
+
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_request_is_what_the_standard_asks_for),
+        cmocka_unit_test(a_secret_goes_by_https_or_stays_on_this_machine),
+        TEST(no_secret_goes_over_the_network_in_the_clear),
+        TEST(what_the_headers_lack_is_looked_for_in_the_body),
+        TEST(an_unsubscription_that_nobody_asked_for_is_404),
+        TEST(a_verification_that_comes_again_is_confirmed_again),
+        TEST(what_is_denied_is_not_asked_for_again),
+        TEST(an_active_subscription_may_be_denied),
+        TEST(a_request_that_is_refused_is_denied),
+        TEST(a_hub_in_trouble_is_asked_again),
+        TEST(another_hub_is_asked_where_one_fails),
+        TEST(a_hub_by_https_is_preferred),
+        TEST(a_topic_that_is_away_or_says_nothing_is_asked_again),
+        TEST(a_hub_that_moved_for_good_is_remembered),
+        TEST(a_hub_that_moved_for_now_is_not),
+        TEST(redirects_without_end_are_trouble),
+        TEST(a_renewal_begins_with_discovery),
+        TEST(a_renewal_that_is_refused_is_tried_again),
+        TEST(an_end_is_verified),
+        TEST(deliveries_after_the_end_are_410),
+        TEST(an_end_is_asked_for_again_where_the_hub_is_in_trouble),
+        TEST(an_end_before_the_verification_is_one_at_once),
+        TEST(it_may_be_closed_by_its_callback),
+        TEST(bad_arguments_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
