@@ -9,10 +9,11 @@
  * One that was never readable has not answered yet, and may be cut while it
  * connects: then libcurl (7.88) closes its descriptor without
  * calling_close_socket. It says that nobody need look at it (CURL_POLL_REMOVE)
- * before the loop goes on, so it is not looked at from then on: libuv ends the
- * process where it cannot watch what it is to watch. Its number may be given
- * out again at once, to the call's next address; libcurl thinks that this is
- * watched already, and does not ask for it.
+ * before the loop goes on, so its watch ends there: libuv ends the process
+ * where it cannot watch what it is to watch, and a watch that stayed would be
+ * one of a number that any thread may have by then. Its number may also be
+ * given out again at once, to the call's next address; libcurl thinks that this
+ * is watched already, and does not ask for it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -84,7 +85,7 @@ watch_free(struct watch *w)
 }
 
 /* The watch of one that libcurl has closed by itself is still there when the
- * number is given out again, and goes then, or at the end. */
+ * number is given out again at once, and goes then. */
 static struct watch *
 watch_new(struct calling *g, int fd)
 {
@@ -138,10 +139,6 @@ static void
 set_events(struct watch *w, int events)
 {
     w->wanted = events;
-    if (!events && !w->has_answered && w->active) {
-        uv_poll_stop(&w->poll);
-        w->active = 0;
-    }
     if (events == w->active || !events)
         return;
     if (!uv_poll_start(&w->poll, events, on_event))
@@ -171,8 +168,8 @@ calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
     (void)easy;
     (void)socket_user;
     if (what == CURL_POLL_REMOVE) {
-        if (w && w->is_ours)
-            set_events(w, 0);
+        if (w && w->is_ours && w->has_answered)
+            set_events(w, 0); /* kept */
         else if (w)
             watch_free(w);
         return 0;

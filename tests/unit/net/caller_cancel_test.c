@@ -1,6 +1,9 @@
 /* Calls that are given up: while they wait, are prepared, are under way, or are
  * done already. */
-#include "broker/net/caller.h"
+#include <errno.h>
+#include <fcntl.h>
+
+#include "broker/net/calling.h"
 #include "tests/unit/net/called.h"
 
 static enum call_turn
@@ -65,6 +68,15 @@ a_call_is_given_up_while_it_waits_or_fails(void **state)
 /* Cut at the end of the turn in which it began to connect, when the loop is
  * about to look at its descriptor, which libcurl has closed by then. */
 static struct trial *victim;
+static unsigned n_stale; /* descriptors watched though closed */
+
+static void
+count_stale(const struct calling *g)
+{
+    for (size_t i = 0; i < g->n_watches; i++)
+        if (g->watches[i] && fcntl((int)i, F_GETFD) < 0 && errno == EBADF)
+            n_stale++;
+}
 
 static void
 cut_at_once(struct caller *caller, void *user)
@@ -78,6 +90,7 @@ cut_at_once(struct caller *caller, void *user)
     caller_cancel(caller, &victim->call);
     memset(&victim->call, 0xee, sizeof(victim->call));
     victim = NULL;
+    count_stale(&caller->calling);
     sem_post(&all_done);
 }
 
@@ -98,12 +111,14 @@ a_call_is_given_up_while_it_connects(void **state)
     struct trial t, other;
 
     (void)state;
+    n_stale = 0;
     called_open_with(&options, LOOPBACK);
     for (unsigned i = 0; i < 20; i++) {
         trial_init_at(&t, 1, "/ok");
         called_do(start_victim, &t);
         called_wait(&all_done);
         assert_int_equal(t.place, 0);
+        assert_int_equal(n_stale, 0);
 
         trial_init_at(&other, 2 + i % 3, "/ok");
         trial_run(&other);
