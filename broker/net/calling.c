@@ -53,9 +53,9 @@ caller_files(unsigned connections, unsigned host_connections)
 {
     unsigned n_shards = shards_for(connections);
 
-    /* Two for each that is being made (IPv6 and IPv4 race); those kept; each
-     * shard's own two; the loop's. */
-    return 2 * connections + KEPT_TIMES * connections +
+    /* Two for each that is being made (IPv6 and IPv4 race), and two duplicates
+     * (watching.c); those kept; each shard's own two; the loop's. */
+    return 4 * connections + KEPT_TIMES * connections +
            n_shards * (host_connections + 2) + 16;
 }
 

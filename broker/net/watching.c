@@ -6,17 +6,19 @@
  * system call for it. When its other end closes it, the watch ends; libcurl
  * finds out when it looks for a connection.
  *
- * One that was never readable has not answered yet, and may be cut while it
- * connects: then libcurl (7.88) closes its descriptor without
- * calling_close_socket. It says that nobody need look at it (CURL_POLL_REMOVE)
- * before the loop goes on, so its watch ends there: libuv ends the process
- * where it cannot watch what it is to watch, and a watch that stayed would be
- * one of a number that any thread may have by then. Its number may also be
- * given out again at once, to the call's next address; libcurl thinks that this
- * is watched already, and does not ask for it.
+ * One that has not answered yet may be cut while it connects: then libcurl
+ * (7.88) closes its descriptor without calling_close_socket, and only then says
+ * that nobody need look at it (CURL_POLL_REMOVE). The number may be another
+ * thread's by then, or the one of the call's next address; libcurl thinks that
+ * this is watched already, and does not ask for it. libuv ends the process
+ * where it cannot watch what it is to watch. So until a connection has answered
+ * the loop looks at a duplicate of its descriptor, which nobody but us can
+ * close. (libcurl wants to read only what is connected, and closes that as it
+ * should.)
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,10 +36,10 @@ struct watch {
     struct calling *calling;
     struct shard *shard;
     int fd;
+    int watched;  /* the same, or a duplicate: it has not answered */
     int wanted;   /* events, of libuv */
-    int active;   /* what the loop looks at: `wanted`, or more if that is 0 */
+    int active;   /* what the loop looks for: `wanted`, or more if that is 0 */
     bool is_ours; /* opened here, closed here; else libcurl's own */
-    bool has_answered; /* something could be read */
     bool has_poll;
 };
 
@@ -77,11 +79,15 @@ on_poll_closed(uv_handle_t *handle)
 static void
 watch_free(struct watch *w)
 {
+    int duplicate = w->watched != w->fd ? w->watched : -1;
+
     w->calling->watches[w->fd] = NULL;
     if (w->has_poll)
         uv_close((uv_handle_t *)&w->poll, on_poll_closed);
     else
         free(w);
+    if (duplicate >= 0)
+        close(duplicate);
 }
 
 /* The watch of one that libcurl has closed by itself is still there when the
@@ -96,7 +102,7 @@ watch_new(struct calling *g, int fd)
     if (*at)
         watch_free(*at);
     w->calling = g;
-    w->fd = fd;
+    w->fd = w->watched = fd;
     *at = w;
     return w;
 }
@@ -107,6 +113,46 @@ watching_fini(struct calling *g)
     for (size_t i = 0; i < g->n_watches; i++)
         if (g->watches[i])
             watch_free(g->watches[i]);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events);
+
+static void
+set_events(struct watch *w, int events)
+{
+    w->wanted = events;
+    if (events == w->active || !events)
+        return;
+    if (!uv_poll_start(&w->poll, events, on_event))
+        w->active = events;
+}
+
+/* Watches it for a shard. No memory: its deadline ends the call. */
+static void
+begin_watching(struct watch *w, struct shard *shard, int events)
+{
+    w->shard = shard;
+    if (!w->has_poll &&
+        uv_poll_init(&shard->caller->loop, &w->poll, w->watched))
+        return;
+    w->poll.data = w;
+    w->has_poll = true;
+    set_events(w, events);
+}
+
+/* It has answered: the loop looks at the descriptor itself from now on. */
+static void
+end_duplicate(struct watch *w)
+{
+    struct calling *g = w->calling;
+    struct shard *shard = w->shard;
+    int fd = w->fd, wanted = w->wanted;
+
+    w = watch_new(g, fd); /* frees that */
+    if (!w)
+        return; /* no memory, likewise */
+    w->is_ours = true;
+    begin_watching(w, shard, wanted);
 }
 
 static void
@@ -125,36 +171,15 @@ on_event(uv_poll_t *poll, int status, int events)
         w->active = 0; /* the loop has stopped by itself */
         flags = CURL_CSELECT_ERR;
     }
-    if (events & UV_READABLE) {
-        w->has_answered = true;
-        flags |= CURL_CSELECT_IN;
-    }
     if (events & UV_WRITABLE)
         flags |= CURL_CSELECT_OUT;
+    if (events & UV_READABLE) {
+        flags |= CURL_CSELECT_IN;
+        if (w->watched != fd)
+            end_duplicate(w);
+    }
     curl_multi_socket_action(shard->multi, fd, flags, &running);
     calling_touch(shard); /* the watch may be gone */
-}
-
-static void
-set_events(struct watch *w, int events)
-{
-    w->wanted = events;
-    if (events == w->active || !events)
-        return;
-    if (!uv_poll_start(&w->poll, events, on_event))
-        w->active = events;
-}
-
-/* Watches it for a shard. No memory: its deadline ends the call. */
-static void
-begin_watching(struct watch *w, struct shard *shard, int events)
-{
-    w->shard = shard;
-    if (!w->has_poll && uv_poll_init(&shard->caller->loop, &w->poll, w->fd))
-        return;
-    w->poll.data = w;
-    w->has_poll = true;
-    set_events(w, events);
 }
 
 int
@@ -168,7 +193,7 @@ calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
     (void)easy;
     (void)socket_user;
     if (what == CURL_POLL_REMOVE) {
-        if (w && w->is_ours && w->has_answered)
+        if (w && w->is_ours && w->watched == fd)
             set_events(w, 0); /* kept */
         else if (w)
             watch_free(w);
@@ -184,6 +209,41 @@ calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
     return 0;
 }
 
+/* A socket and its watch, which begins with a duplicate. -1: errno says why. */
+static int
+open_watched(struct shard *shard, const struct curl_sockaddr *address)
+{
+    struct calling *g = &shard->caller->calling;
+    int fd = socket(address->family,
+                    address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    address->protocol);
+    int duplicate = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    struct watch *w = NULL;
+    int wanted = 0;
+
+    if (duplicate < 0)
+        goto fail;
+    w = watch_of(g, fd); /* of the call's last address */
+    if (w && w->shard == shard)
+        wanted = w->wanted;
+    w = watch_new(g, fd);
+    if (!w) {
+        errno = ENOMEM;
+        goto fail;
+    }
+    w->watched = duplicate;
+    w->is_ours = true;
+    if (wanted)
+        begin_watching(w, shard, wanted);
+    return fd;
+fail:
+    if (duplicate >= 0)
+        close(duplicate);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 /* The address that is judged here is the one that is connected to. */
 curl_socket_t
 calling_open_socket(void *transfer, curlsocktype purpose,
@@ -195,9 +255,7 @@ calling_open_socket(void *transfer, curlsocktype purpose,
                                offsetof(struct sockaddr_in6, sin6_addr)
                          : (const char *)&address->addr +
                                offsetof(struct sockaddr_in, sin_addr);
-    struct watch *w = NULL, *before = NULL;
-    struct shard *shard = NULL;
-    int fd = -1, wanted = 0;
+    int fd = -1;
 
     (void)purpose;
     if (!address_may_be_called(t->caller->options.allowed, &address->addr)) {
@@ -205,32 +263,16 @@ calling_open_socket(void *transfer, curlsocktype purpose,
             snprintf(t->refused, sizeof(t->refused), "of an unknown kind");
         return CURL_SOCKET_BAD;
     }
-    fd = socket(address->family,
-                address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                address->protocol);
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-            errno == ENOMEM) {
-            t->is_short = true;
-            DIAG(DIAG_WARNING, "net", "a call has no descriptor",
-                 diag_text("error", strerror(errno)));
-        }
-        return CURL_SOCKET_BAD;
-    }
-    before = watch_of(&t->caller->calling, fd);
-    shard = before ? before->shard : NULL;
-    wanted = before ? before->wanted : 0;
-    w = watch_new(&t->caller->calling, fd);
-    if (!w) {
-        close(fd);
+    fd = open_watched(t->shard, address);
+    if (fd >= 0) {
+        t->n_opened++;
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+               errno == ENOMEM) {
         t->is_short = true;
-        return CURL_SOCKET_BAD;
+        DIAG(DIAG_WARNING, "net", "a call has no descriptor",
+             diag_text("error", strerror(errno)));
     }
-    w->is_ours = true;
-    if (wanted && shard == t->shard)
-        begin_watching(w, shard, wanted);
-    t->n_opened++;
-    return fd;
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 int
