@@ -3,16 +3,19 @@
  * everything here belongs to the caller's thread, except what stands under
  * "Other threads".
  *
- *     turns.c    hosts with calls that wait, and whose turn it is
- *     calling.c  calls that are under way: libcurl; with transfer.c
- * (transfer.h), one of them, and watching.c, their descriptors alarms.c timers
- *     caller.c   the thread: its loop, its mailbox, its life
+ *     turns.c     hosts with calls that wait, and whose turn it is
+ *     calling.c   calls that are under way: libcurl
+ *     transfer.c  one of them (transfer.h)
+ *     watching.c  their descriptors
+ *     alarms.c    timers
+ *     caller.c    the thread: its loop, its mailbox, its life
  *
  * The states of a call:
  *
- *     IDLE --caller_start--> WAITING --turn--> HELD --go--> GOING --> IDLE,
- * done |               |                      |
- *                               +- no memory, no URL: FAILED ----------+
+ *     IDLE --caller_start--> WAITING --turn--> HELD --go--> GOING --+
+ *      ^                        |               |                  |
+ *      +--done---- FAILED <-----+---------------+ no memory, URL   |
+ *      +--done-----------------------------------------------------+
  *
  * In HELD its prepare runs, or it is LATER. All but WAITING are in
  * caller->calls or, if they need nothing but to be told, caller->failed.
