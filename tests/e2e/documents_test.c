@@ -120,28 +120,42 @@ check_document(struct stage *s, struct xpath *x)
                            xpath_get(x, "string(/*/rs:md/@until)")) <= 0);
 }
 
+/* The headers of the last answer without its Date, which may be another a
+ * moment later; the caller's. */
+static char *
+copy_headers(struct stage *s)
+{
+    const struct buf *from = &s->http.headers;
+    char *headers = strndup(from->data, from->size), *date, *next;
+
+    assert_non_null(headers);
+    date = strstr(headers, "\r\nDate:");
+    assert_non_null(date);
+    next = strstr(date + 2, "\r\n");
+    assert_non_null(next);
+    memmove(date, next, strlen(next) + 1);
+    return headers;
+}
+
 /* R-025 */
 static void
 check_headers(struct stage *s, const char *path)
 {
-    char *headers;
-    size_t size;
+    char *headers, *of_head;
 
     assert_string_equal(http_header(&s->http, "Content-Type"),
                         "application/xml");
     assert_int_equal(
         strtoull(http_header(&s->http, "Content-Length"), NULL, 10),
         s->http.body.size);
-    size = s->http.headers.size;
-    headers = malloc(size);
-    assert_non_null(headers);
-    memcpy(headers, s->http.headers.data, size);
+    headers = copy_headers(s);
     assert_int_equal(
         http_request(&s->http, "HEAD", path, NULL, (struct slice){NULL, 0}),
         200);
     assert_int_equal(s->http.body.size, 0);
-    assert_true(slice_equal((struct slice){headers, size},
-                            buf_slice(&s->http.headers)));
+    of_head = copy_headers(s);
+    assert_string_equal(headers, of_head);
+    free(of_head);
     free(headers);
 }
 

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/support/broker.h"
+#include "tests/support/build.h"
 #include "tests/support/http.h"
 #include "tests/support/patience.h"
 #include "tests/support/schema.h"
@@ -45,11 +46,10 @@ struct stage {
 static void
 post(struct stage *s, const char *set, const char *what)
 {
-    const struct slice nothing = {NULL, 0};
     char path[128];
 
     snprintf(path, sizeof(path), "/sets/%s/%s", set, what);
-    if (http_post(&s->http, path, NULL, nothing) != 200)
+    if (build(&s->http, path) != 200)
         fail_msg("POST %s: %ld %.*s", path, s->http.status,
                  (int)s->http.body.size, s->http.body.data);
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "proto/hash.h"
+#include "tests/support/build.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/mirrored.h"
 #include "tests/support/multipart.h"
@@ -78,10 +79,9 @@ change_and_post(struct mirrored *m, unsigned from, unsigned to,
 }
 
 static long
-build(struct mirrored *m)
+build_dump(struct mirrored *m)
 {
-    return http_post(&m->http, "/sets/news/resourcedump", NULL,
-                     (struct slice){NULL, 0});
+    return build(&m->http, "/sets/news/resourcedump");
 }
 
 /* A valid document that must be there. */
@@ -181,7 +181,7 @@ is_offered_from_the_first_one_on(void **state)
     assert_int_equal(http_get(&m->http, "/sets/news/resourcedump.xml"), 404);
     assert_int_equal(capabilities(m, "resourcedump"), 0);
 
-    assert_int_equal(build(m), 200);
+    assert_int_equal(build_dump(m), 200);
     assert_answer(m, "generation", 1);
     assert_answer(m, "resources", 40);
     assert_answer(m, "packages", 1);
@@ -196,7 +196,7 @@ is_offered_from_the_first_one_on(void **state)
     xpath_close(&x);
 
     /* Nothing has changed: it is the same one, at once. */
-    assert_int_equal(build(m), 200);
+    assert_int_equal(build_dump(m), 200);
     assert_answer(m, "generation", 1);
 }
 
@@ -208,7 +208,7 @@ its_packages_open_in_common_tools(void **state)
 
     configure(m, "{\"content\":\"inline\"}");
     change_and_post(m, 1, 300, "text");
-    assert_int_equal(build(m), 200);
+    assert_int_equal(build_dump(m), 200);
     shell_do("cd '%s' && curl -sf -o p.zip"
              " %s/sets/news/resourcedump/000000000001/000000000001.zip &&"
              " unzip -t p.zip && python3 -c 'import zipfile\n"
@@ -227,7 +227,7 @@ assert_begins_with_the_dump(struct mirrored *m, bool is_cut)
     change_and_post(m, 1, 30, "first");
     change_and_post(m, 3, 4, NULL);
     change_and_post(m, 5, 6, "second");
-    assert_int_equal(build(m), 200);
+    assert_int_equal(build_dump(m), 200);
     change_and_post(m, 7, 7, "third");
     change_and_post(m, 8, 8, NULL);
     change_and_post(m, 31, 31, "new");
@@ -270,16 +270,16 @@ what_is_not_whole_is_refused(void **state)
 
     change(m, 1, 3, "first");
     mirrored_post(m);
-    assert_int_equal(build(m), 409);
+    assert_int_equal(build_dump(m), 409);
     assert_answer(m, "missing", 3);
     assert_null(http_header(&m->http, "Retry-After"));
     configure(m, "{\"content\":\"inline\"}");
     change_and_post(m, 2, 4, "second");
-    assert_int_equal(build(m), 409);
+    assert_int_equal(build_dump(m), 409);
     assert_answer(m, "missing", 1);
     assert_int_equal(http_get(&m->http, "/sets/news/resourcedump.xml"), 404);
     change_and_post(m, 1, 1, "second");
-    assert_int_equal(build(m), 200);
+    assert_int_equal(build_dump(m), 200);
     assert_answer(m, "resources", 4);
 }
 

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "tests/support/broker.h"
+#include "tests/support/build.h"
 #include "tests/support/gzip.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
@@ -71,10 +72,9 @@ tear_down(void **state)
 
 /* Builds the list now. */
 static void
-build(struct stage *s)
+build_list(struct stage *s)
 {
-    if (http_post(&s->http, "/sets/demo/resourcelist", NULL,
-                  (struct slice){NULL, 0}) != 200)
+    if (build(&s->http, "/sets/demo/resourcelist") != 200)
         fail_msg("POST /sets/demo/resourcelist: %ld %.*s", s->http.status,
                  (int)s->http.body.size, s->http.body.data);
 }
@@ -149,7 +149,7 @@ is_offered_from_the_first_one_on(void **state)
     assert_false(page_has(s, "/", "href=\"", "resourcelist.xml"));
     assert_true(page_has(s, "/robots.txt", "Sitemap: ", "changelist.xml"));
 
-    build(s);
+    build_list(s);
     assert_offers(s, "resourcelist", "/sets/demo/resourcelist.xml");
     assert_offers(s, "resourcelist-archive", NULL);
     assert_int_equal(http_get(&s->http, "/sets/demo/resourcelist-archive.xml"),
@@ -161,7 +161,7 @@ is_offered_from_the_first_one_on(void **state)
     assert_string_equal(s->list.archive, "");
 
     change(s, 4, "created");
-    build(s);
+    build_list(s);
     assert_offers(s, "resourcelist-archive",
                   "/sets/demo/resourcelist-archive.xml");
     resourcelist_begin(&s->list);
@@ -185,16 +185,16 @@ is_built_on_demand(void **state)
                                (struct slice){NULL, 0}),
                      404);
     receipt = source_post(&s->http, "demo", 1, 3, 0);
-    build(s);
+    build_list(s);
     assert_int_equal(answer_number(s, "generation"), 1);
     assert_int_equal(answer_number(s, "resources"), 3);
     jsonpath_open(&j, buf_slice(&s->http.body));
     assert_string_equal(jsonpath_text(&j, "position"), receipt.position);
     jsonpath_close(&j);
-    build(s); /* nothing has changed */
+    build_list(s); /* nothing has changed */
     assert_int_equal(answer_number(s, "generation"), 1);
     change(s, 1, "deleted");
-    build(s);
+    build_list(s);
     assert_int_equal(answer_number(s, "generation"), 2);
     assert_int_equal(answer_number(s, "resources"), 2);
 
@@ -209,9 +209,7 @@ is_built_on_demand(void **state)
     assert_int_equal(
         http_request(&s->http, "PUT", "/sets/empty", as_json, SLICE("{}")),
         201);
-    assert_int_equal(http_post(&s->http, "/sets/empty/resourcelist", NULL,
-                               (struct slice){NULL, 0}),
-                     200);
+    assert_int_equal(build(&s->http, "/sets/empty/resourcelist"), 200);
     assert_int_equal(answer_number(s, "resources"), 0);
     assert_int_equal(http_get(&s->http, "/sets/empty/resourcelist.xml"), 200);
 }
@@ -280,7 +278,7 @@ the_parts_of_an_index_are_the_whole_set(void **state)
         source_post(&s->http, "demo", 1 + 20000 * i, 20000, 0);
     for (unsigned i = 1; i <= 100; i++)
         change(s, 1000 * i, "deleted");
-    build(s);
+    build_list(s);
     assert_int_equal(answer_number(s, "resources"), MOST - 100);
     resourcelist_begin(&s->list);
     assert_int_equal(s->list.n_parts, 3);
@@ -330,7 +328,7 @@ is_told_plainly_and_to_people(void **state)
 
     STAGE_OPEN(s, "--resource-list-keep", "none");
     source_post(&s->http, "demo", 1, 1500, 0);
-    build(s);
+    build_list(s);
     assert_int_equal(http_get(&s->http, path), 200);
     assert_string_equal(http_header(&s->http, "Content-Type"),
                         "application/xml");
@@ -413,13 +411,13 @@ generations_are_never_mixed(void **state)
                "0.01");
     for (unsigned i = 0; i < 60; i++)
         change_next(s, &seq);
-    build(s);
+    build_list(s);
     for (unsigned i = 0; i < 40; i++) {
         resourcelist_begin(&s->list);
         for (unsigned k = 0; k < i % 5; k++)
             change_next(s, &seq);
         if (i % 2)
-            build(s);
+            build_list(s);
         resourcelist_end(&s->list);
         assert_true(s->list.generation >= generation);
         generation = s->list.generation;
@@ -460,7 +458,7 @@ no_list_is_in_neither_place(void **state)
         change_next(s, &seq);
     for (unsigned i = 1; i <= 15; i++) {
         change_next(s, &seq);
-        build(s);
+        build_list(s);
         resourcelist_begin(&s->list);
         resourcelist_end(&s->list);
         assert_int_equal(s->list.generation, i);
@@ -508,7 +506,7 @@ survives_the_end_at_any_moment_of_a_build(void **state)
                "none", "--resource-list-every", "0.001", "--remove-grace", "0");
     for (unsigned i = 0; i < 60; i++)
         change_next(s, &seq);
-    build(s);
+    build_list(s);
     for (unsigned i = 0; i < 12; i++) {
         struct timespec moment = {.tv_nsec = (long)(i * 17 % 12) * 10000000};
 
@@ -519,14 +517,14 @@ survives_the_end_at_any_moment_of_a_build(void **state)
         resourcelist_begin(&s->list);
         assert_in_range(s->list.last, 60, seq);
         if (i % 3 == 0) {
-            build(s);
+            build_list(s);
             resourcelist_begin(&s->list);
             assert_int_equal(s->list.last, seq);
             assert_true(answer_number(s, "generation") > generation);
             generation = answer_number(s, "generation");
         }
     }
-    build(s);
+    build_list(s);
     resourcelist_begin(&s->list);
     resourcelist_end(&s->list);
     assert_state(&s->list);
@@ -545,7 +543,7 @@ no_address_is_used_again(void **state)
     STAGE_OPEN(s, "--remove-grace", "0");
     for (unsigned i = 1; i <= 3; i++) {
         source_post(&s->http, "demo", i, 2, 0);
-        build(s);
+        build_list(s);
         assert_int_equal(answer_number(s, "generation"), i);
         snprintf(path, sizeof(path), "/sets/demo/resourcelist/%012u.xml", i);
         assert_int_equal(http_get(&s->http, path), 200);

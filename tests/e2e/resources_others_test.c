@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/build.h"
 #include "tests/support/faults.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/refusal.h"
@@ -50,9 +51,7 @@ what_others_tell_meanwhile_is_newer(void **state)
                      200);
     /* It is in the state when that is compared: how many are newer is known
      * then, and not found out by and by. */
-    assert_int_equal(
-        http_post(h, "/sets/demo/resourcelist", NULL, (struct slice){NULL, 0}),
-        200);
+    assert_int_equal(build(h, "/sets/demo/resourcelist"), 200);
     assert_true(wire_send(w, body + 100, sizeof(body) - 1 - 100));
     assert_true(wire_answer(w, &a, false));
 
@@ -228,8 +227,7 @@ a_set_without_its_history_is_whole_when_it_was_told(void **state)
     assert_int_equal(h->status, 200);
     broker_kill9(&s->broker);
     broker_restart(&s->broker);
-    assert_int_equal(http_post(h, "/sets/demo/resourcelist", NULL, SLICE("")),
-                     200);
+    assert_int_equal(build(h, "/sets/demo/resourcelist"), 200);
     assert_int_equal(http_get(h, "/sets/demo/resourcelist.xml"), 200);
     xpath_open(&x, buf_slice(&h->body));
     assert_xpath_count(&x, "/s:urlset/s:url", 2);

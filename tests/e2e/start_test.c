@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/support/broker.h"
+#include "tests/support/build.h"
 #include "tests/support/data.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
@@ -90,10 +91,7 @@ an_address_in_use_leaves_the_directory_as_it_was(void **state)
 static void
 fold(struct http *h)
 {
-    const struct slice nothing = {NULL, 0};
-
-    assert_int_equal(http_post(h, "/sets/news/resourcelist", NULL, nothing),
-                     200);
+    assert_int_equal(build(h, "/sets/news/resourcelist"), 200);
 }
 
 /* The same; and the one that has it goes on. */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/build.h"
 #include "tests/support/mirrored.h"
 
 static void
@@ -40,11 +41,9 @@ configure(struct mirrored *m)
 }
 
 static void
-build(struct mirrored *m)
+build_list(struct mirrored *m)
 {
-    assert_int_equal(http_post(&m->http, "/sets/news/resourcelist", NULL,
-                               (struct slice){NULL, 0}),
-                     200);
+    assert_int_equal(build(&m->http, "/sets/news/resourcelist"), 200);
 }
 
 #define assert_ends(m, expected, run, ...)                                    \
@@ -65,7 +64,7 @@ begins_with_the_list_and_goes_on_where_it_stands(void **state)
     configure(m);
     change_many(m, 1, 20, "first");
     change_many(m, 3, 7, NULL);
-    build(m);
+    build_list(m);
     change_many(m, 1, 2, "second");
     change_many(m, 20, 20, NULL);
     change_many(m, 21, 21, "new");
@@ -92,7 +91,7 @@ begins_anew_where_the_history_was_cut(void **state)
     change_many(m, 1, 3, NULL);
     change_many(m, 4, 20, "second");
     mirrored_await_cut(m);
-    build(m);
+    build_list(m);
     change_many(m, 5, 5, "third");
     assert_ends(m, 0, mirrored_sync, "--max-delete", "none", NULL);
     mirrored_assert_same(m);
@@ -106,7 +105,7 @@ is_audited_by_the_list(void **state)
 
     configure(m);
     change_many(m, 1, 20, "first");
-    build(m);
+    build_list(m);
     mirrored_await_cut(m);
     assert_ends(m, 0, mirrored_sync, NULL);
     assert_ends(m, 0, mirrored_audit, m->set_url, NULL);

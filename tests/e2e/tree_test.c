@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "tests/support/broker.h"
+#include "tests/support/build.h"
 #include "tests/support/command.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
@@ -189,9 +190,7 @@ open_packages(struct stage *s, const char *folder)
 static void
 post(struct stage *s, const char *path)
 {
-    const struct slice nothing = {NULL, 0};
-
-    if (http_post(&s->http, path, NULL, nothing) != 200)
+    if (build(&s->http, path) != 200)
         fail_msg("POST %s: %ld %.*s", path, s->http.status,
                  (int)s->http.body.size, s->http.body.data);
 }
