@@ -254,6 +254,21 @@ take_tag(struct slice *rest, struct tag *tag)
     return false;
 }
 
+/* To behind "-->" or "--!>", whichever comes first, in one look. */
+static void
+skip_comment(struct slice *rest)
+{
+    for (;;) {
+        skip_past(rest, "--");
+        while (slice_starts(*rest, "-"))
+            skip(rest, 1);
+        if (rest->size == 0 || rest->data[0] == '>' ||
+            slice_starts(*rest, "!>"))
+            break;
+    }
+    skip_past(rest, ">");
+}
+
 /* Past "<!", "<?" or a stray "</". */
 static void
 skip_declaration(struct slice *rest)
@@ -263,17 +278,8 @@ skip_declaration(struct slice *rest)
     else if (slice_starts(*rest, "<!--->"))
         skip(rest, 6);
     else if (slice_starts(*rest, "<!--")) {
-        struct slice comment;
-
         skip(rest, 4);
-        comment = *rest;
-        skip_past(rest, "-->");
-        /* "--!>" ends one, too: looked for no further than that, so that a
-         * crowd of comments is not looked through for each. */
-        comment.size -= rest->size;
-        skip_past(&comment, "--!>");
-        rest->data -= comment.size;
-        rest->size += comment.size;
+        skip_comment(rest);
     } else {
         skip_past(rest, ">");
     }

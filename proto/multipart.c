@@ -213,14 +213,15 @@ line_size(struct slice lines)
     return (size_t)(end - lines.data);
 }
 
-/* Removes the ends of line within a header. */
+/* Removes the ends of line within a header; a CR alone is none, and stays. */
 static size_t
 unfold(char *line, size_t size)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < size; i++)
-        if (line[i] != '\r' && line[i] != '\n')
+        if (line[i] != '\n' &&
+            !(line[i] == '\r' && i + 1 < size && line[i + 1] == '\n'))
             line[n++] = line[i];
     return n;
 }

@@ -50,6 +50,38 @@ links_of_the_head_are_told(void **state)
     assert_read("<link rel=hub><link href=a><link>", "hub>\n>a\n>\n");
 }
 
+/* Seen to take minutes where each comment was looked for to the end. */
+static void
+a_crowd_of_comments_is_looked_at_once(void **state)
+{
+    static const char end[] = "<html><link rel=hub href=x>";
+    struct buf page, told;
+
+    (void)state;
+    buf_init(&page, 4u << 20);
+    for (unsigned i = 0; i < (1u << 20) / 7; i++)
+        BUF_ADD(&page, "<!----!>");
+    buf_add_slice(&page, slice_of(end));
+    assert_true(html_is_page(buf_slice(&page)));
+    buf_init(&told, 1u << 16);
+    html_read(buf_slice(&page), on_link, &told);
+    assert_true(slice_is(buf_slice(&told), "hub>x\n"));
+    buf_fini(&told);
+    buf_fini(&page);
+}
+
+static void
+a_comment_ends_where_browsers_end_it(void **state)
+{
+    (void)state;
+    assert_read("<!-- a --!><link rel=hub href=x>", "hub>x\n");
+    assert_read("<!-- a --- -- > --><link rel=hub href=x>", "hub>x\n");
+    assert_read("<!-- a ---><link rel=hub href=x>", "hub>x\n");
+    assert_read("<!-- a --! > -- ><link rel=hub href=x>", "");
+    assert_read("<!-- a -", "");
+    assert_read("<!-- a --", "");
+}
+
 static void
 of_two_attributes_of_a_name_the_first_counts(void **state)
 {
@@ -239,6 +271,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_of_the_head_are_told),
+        cmocka_unit_test(a_crowd_of_comments_is_looked_at_once),
+        cmocka_unit_test(a_comment_ends_where_browsers_end_it),
         cmocka_unit_test(of_two_attributes_of_a_name_the_first_counts),
         cmocka_unit_test(the_first_base_is_told),
         cmocka_unit_test(what_is_not_the_head_is_passed_over),

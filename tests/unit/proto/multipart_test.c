@@ -302,6 +302,9 @@ headers_that_are_none_are_refused_with_part_and_byte(void **state)
     assert_refused(RELATED "b", SLICE("--b\r\nA: \x01\r\n\r\nx\r\n--b--"),
                    STATUS_MALFORMED,
                    "part 1, byte 13: this is no header: \"A: ?\"");
+    assert_refused(RELATED "b", SLICE("--b\r\nA: b\rc\r\n\r\nx\r\n--b--"),
+                   STATUS_MALFORMED,
+                   "part 1, byte 15: this is no header: \"A: b?c\"");
     assert_refused(RELATED "b", SLICE("--b\r\nA: b\n\r\n\r\nx\r\n--b--"),
                    STATUS_MALFORMED,
                    "part 1, byte 10: a line of its headers does not end with "
