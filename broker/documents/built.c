@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/base/clock.h"
 #include "broker/base/zfile.h"
 #include "broker/sets/links.h"
 
@@ -111,7 +112,8 @@ built_since(const struct document_wish *wish)
 {
     int64_t us = wish->head.generations[wish->kind].current.completed_us;
 
-    return (us / 1000000 + 1) * 1000000;
+    us = (us / 1000000 + 1) * 1000000;
+    return us <= clock_now_us() ? us : DATETIME_NONE;
 }
 
 enum status

@@ -35,15 +35,15 @@ bool built_has(const struct document_wish *wish, uint64_t number,
                uint64_t part);
 
 /* The first whole second after the current generation was whole: Last-Modified
- * of what stands at the fixed address. */
+ * of what stands at the fixed address. DATETIME_NONE: that is still to come. */
 int64_t built_since(const struct document_wish *wish);
 
 /* No generation is current. STATUS_NOT_FOUND. */
 MUST_CHECK enum status built_none(const struct document_wish *wish,
                                   struct problem *why);
 
-/* Is generation `wish->number` there? STATUS_NOT_FOUND: it never was; STATUS_
- * GONE: it is no longer kept. Which parts it has, the files say. */
+/* Is generation `wish->number` there? STATUS_NOT_FOUND: it never was;
+ * STATUS_GONE: it is no longer kept. Which parts it has, the files say. */
 MUST_CHECK enum status built_check(const struct document_wish *wish,
                                    struct problem *why);
 

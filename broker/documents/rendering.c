@@ -187,9 +187,11 @@ rendering_plain_size(struct document *document, uint64_t *size,
     return problem(why, rc, "the Resource List cannot be read");
 }
 
-/* The tag of what is made of a document in this way. */
+/* The tag of what is made of a document in this way, with links of ours that
+ * begin with `url`; "" if it has none. */
 static struct digest
-tag_of(const struct document *document, const char *form, uint64_t page)
+tag_of(const struct document *document, const char *form, uint64_t page,
+       const char *url)
 {
     char text[128];
     struct digest tag;
@@ -199,6 +201,7 @@ tag_of(const struct document *document, const char *form, uint64_t page)
     digest_start(
         &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});
     digest_add(&tag, (struct slice){text, (size_t)n});
+    digest_add(&tag, slice_of(url));
     return tag;
 }
 
@@ -225,7 +228,7 @@ rendering_plain(struct document *document, uint64_t size, struct problem *why)
     p->xml = document->body;
     lines_init(&p->lines, p->xml);
     buf_init(&p->text, PLAIN_PIECE + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
-    replace(document, &p->body, tag_of(document, "plain", 0));
+    replace(document, &p->body, tag_of(document, "plain", 0, ""));
     return STATUS_OK;
 }
 
@@ -417,7 +420,9 @@ rendering_html(struct document *document, const struct rendering_page *page,
             rc = problem(why, STATUS_MEMORY, "no memory for a page");
     }
     if (!rc) {
-        replace(document, html, tag_of(document, "page", page->wish->page));
+        replace(document, html,
+                tag_of(document, "page", page->wish->page,
+                       registry_public_url(page->wish->registry)));
         xml->free(xml);
     }
     buf_fini(&p.rows);

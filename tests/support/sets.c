@@ -20,6 +20,7 @@ sets_configure(struct sets *s, const char *dir)
     enum config_wish wish;
 
     memset(s, 0, sizeof(*s));
+    snprintf(s->public_url, sizeof(s->public_url), "%s", SETS_URL);
     snprintf(path, sizeof(path), "%s", dir);
     if (config_read(&s->config, 3, argv, &wish, &why))
         fail_msg("%s", why.text);
@@ -29,7 +30,7 @@ void
 sets_open(struct sets *s)
 {
     const struct registry_options options = {.config = &s->config,
-                                             .public_url = SETS_URL};
+                                             .public_url = s->public_url};
     struct problem why = {""};
 
     if (registry_open(&s->registry, &options, &why))

@@ -22,6 +22,7 @@
 
 struct sets {
     struct config config;
+    char public_url[64]; /* SETS_URL */
     struct registry *registry;
 };
 

@@ -109,6 +109,38 @@ pages_have_all_resources_of_a_list(void **state)
     renewals_end(&w);
 }
 
+static struct digest
+tag_of_page(struct renewals *w)
+{
+    struct document document;
+
+    w->form = DOCUMENT_HTML;
+    w->page = 1;
+    assert_int_equal(
+        renewals_try(w, resourcelist_current_open, 0, 0, &document), STATUS_OK);
+    document_close(&document);
+    return document.tag;
+}
+
+/* R-034, R-264: a browser that has it from a broker of another public URL gets
+ * it anew, for the sake of its links. */
+static void
+a_page_is_another_one_under_another_public_url(void **state)
+{
+    struct digest before, after;
+    struct renewals w;
+
+    open_with(&w, state, 50000);
+    before = tag_of_page(&w);
+    after = tag_of_page(&w);
+    assert_memory_equal(&before, &after, sizeof(before));
+    snprintf(w.sets.public_url, sizeof(w.sets.public_url),
+             "http://example.com");
+    after = tag_of_page(&w);
+    assert_memory_not_equal(&before, &after, sizeof(before));
+    renewals_end(&w);
+}
+
 /* From part to part, too: the index is a page of the parts. */
 static void
 pages_lead_through_all_parts(void **state)
@@ -253,6 +285,7 @@ main(void)
     cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
     const struct CMUnitTest tests[] = {
         TEST(pages_have_all_resources_of_a_list),
+        TEST(a_page_is_another_one_under_another_public_url),
         TEST(pages_lead_through_all_parts),
         TEST(a_page_runs_nothing_that_a_source_says),
         TEST(a_plain_list_is_a_sitemap_and_nothing_else),
