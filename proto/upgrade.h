@@ -2,12 +2,12 @@
  * upgrade.h - the handshake of a WebSocket, as its client sees it (RFC 6455
  * section 4.1).
  *
- *     GET /sets/news/stream HTTP/1.1         HTTP/1.1 101 Switching Protocols
- *     Upgrade: websocket                     Upgrade: websocket
- *     Connection: Upgrade                    Connection: Upgrade
- *     Sec-WebSocket-Version: 13              Sec-WebSocket-Accept:
- * HSmrc0sMlYUk... Sec-WebSocket-Key: dGhlIHNhbXBsZSB... Sec-WebSocket-Protocol:
- * resource... Sec-WebSocket-Protocol: resource...
+ *     GET /sets/news/stream HTTP/1.1       HTTP/1.1 101 Switching Protocols
+ *     Upgrade: websocket                   Upgrade: websocket
+ *     Connection: Upgrade                  Connection: Upgrade
+ *     Sec-WebSocket-Version: 13
+ *     Sec-WebSocket-Key: dGhlIHNhb...      Sec-WebSocket-Accept: HSmrc0sMl...
+ *     Sec-WebSocket-Protocol: resource...  Sec-WebSocket-Protocol: resource...
  *
  * or an answer that says why not.
  */

@@ -12,8 +12,9 @@
 #include "broker/sets/settings.h"
 #include "proto/json.h"
 
-/* Largest description of a set: texts that are all escapes, and its links. */
-#define DESCRIPTION_MAX 32768
+/* Largest description of a set: settings that are all escapes, and the links of
+ * its bridges and hubs. */
+#define DESCRIPTION_MAX 131072
 
 /* Sets in one page of GET /sets: described without a disk, in a millisecond. */
 #define PAGE_SETS 1000
@@ -44,11 +45,18 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
 {
     struct link_text self = link_to(registry_public_url(set->registry),
                                     LINK_SET, set->name, NULL, 0);
+    struct problem why = {""};
     struct response r;
     struct buf text;
 
     buf_init(&text, DESCRIPTION_MAX);
     describe_set(&text, set, head);
+    if (text.failed) {
+        problem_set(&why, "the broker has no memory left");
+        routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+        buf_fini(&text);
+        return;
+    }
     response_init(&r, status, "application/json");
     response_header(&r, "Cache-Control", "no-cache");
     if (status == 201)

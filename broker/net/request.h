@@ -5,8 +5,7 @@
  *                 +-> request_receive -> on_data ... on_end -> request_answer
  *                 +-> request_defer -> ... -> request_answer      later
  *                 +-> request_accept_stream                a WebSocket
- *                 +-> request_accept_long                  an answer without
- * end
+ *                 +-> request_accept_long                  an endless answer
  *
  * Exactly one answer is owed; it may come later, on the service thread. When
  * the connection is gone, on_gone is called instead of anything else, once, and
