@@ -246,6 +246,15 @@ closed(struct td_follower *f, const struct live_end *end)
 static bool
 again(struct td_follower *f)
 {
+    struct failure why;
+    unsigned ms = 0;
+
+    if (!f->is_news) { /* an old answer, again and again, has no end either */
+        failure_clear(&why);
+        failure_set(&why, TD_UNREACHABLE, "the server has nothing new");
+        if (!follower_is_patient(f, &why, &ms))
+            return false;
+    }
     if (!f->is_news && f->pusher.close)
         return push_wait(f);
     if (!f->is_news && loop_now_ms() - f->connected_ms < POLL_SOON_MS)

@@ -69,7 +69,7 @@ drop_live(struct td_follower *f)
  *         |  |            +------------> gone -----------+------+ sought anew
  *         v  |            v
  *      +---------+  lost, over, busy, lists asked: after a pause it goes on
- * with | RESTING |  what is next (follower_go)
+ *      | RESTING |  with what is next (follower_go)
  *      +---------+
  *
  *      from each: ENDED

@@ -144,7 +144,8 @@ struct td_follower {
     bool has_lists_end; /* all was told; it waits if it is paused */
     struct failure lists_end;
     struct place lists_upto;
-    unsigned n_behind; /* in a row ended before where we stand */
+    bool is_list_closed; /* history_plan's is_closed */
+    unsigned n_behind;   /* in a row ended before where we stand */
 
     /* rebase.c */
     bool wants_baseline;

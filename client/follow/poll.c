@@ -37,8 +37,10 @@ on_wait(const struct failure *why, unsigned *ms, void *user)
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
-    return follower_is_patient(f, &told, ms) &&
-           follower_tell(f, told.text, *ms);
+    if (!follower_is_patient(f, &told, ms) || !follower_tell(f, told.text, *ms))
+        return false;
+    follower_hold(f); /* it may have been paused there */
+    return true;
 }
 
 static void
@@ -63,6 +65,7 @@ poll_lists(struct td_follower *f)
     struct history_plan plan = {.offered = &f->offered,
                                 .scratch = f->wish.scratch,
                                 .etag = &f->etag,
+                                .is_closed = &f->is_list_closed,
                                 .silence_s = f->wish.silence_s};
 
     if (f->state == FOLLOWER_FILLING) /* another place: all of the list */
@@ -122,7 +125,7 @@ behind(struct td_follower *f, struct failure *why)
 }
 
 static bool
-failed(struct td_follower *f)
+failed(struct td_follower *f, bool was_fresh)
 {
     struct failure why = f->lists_end;
 
@@ -132,6 +135,10 @@ failed(struct td_follower *f)
         return behind(f, &why);
     if (why.rc == TD_GONE)
         return rebase_gone(f, &why);
+    if ((why.status == 404 || why.status == 410) && !was_fresh) {
+        f->is_sought = false; /* perhaps it moved; who asks is told if not */
+        return follower_go(f);
+    }
     return follower_end(f, &why);
 }
 
@@ -140,6 +147,8 @@ failed(struct td_follower *f)
 bool
 poll_go_on(struct td_follower *f)
 {
+    bool was_fresh = f->is_fresh;
+
     if (!f->is_paused && !deliver_batch(f))
         return false;
     if (f->is_paused) {
@@ -148,7 +157,7 @@ poll_go_on(struct td_follower *f)
     }
     f->is_fresh = false;
     if (f->lists_end.rc)
-        return failed(f);
+        return failed(f, was_fresh);
     f->n_behind = 0;
     f->n_heard = 1;
     f->was_heard = true;
@@ -158,6 +167,8 @@ poll_go_on(struct td_follower *f)
         return false;
     if (f->wish.until_caught_up)
         return follower_fail(f, TD_OK, "%s", "");
+    if (f->is_list_closed) /* the source says where it goes on */
+        f->is_sought = false;
     return push_wait(f);
 }
 

@@ -3,8 +3,7 @@
  *
  *     asked for --> nothing more --> waiting --poll_ms--> asked for
  *                                       |
- *                       message, nudge  +--goes on where it stands--> handed
- * over
+ *                       message, nudge  +--goes on where it stands--> told
  *                                       +--anything else------------> asked for
  *
  * A message that comes this way is believed as far as it goes on exactly where

@@ -187,12 +187,15 @@ rebase_begin(struct td_follower *f)
     struct baseline_plan plan = {
         .offered = &f->offered,
         .scratch = f->wish.scratch,
-        .patience_s = f->wish.until_caught_up ? f->wish.patience_ms / 1000 : 0};
+    };
     int64_t now = loop_now_ms();
 
     if (f->has_rebased && now - f->rebased_ms < REBASE_LEAST_MS)
         return wait_longer(f,
                            (unsigned)(f->rebased_ms + REBASE_LEAST_MS - now));
+    if (f->wish.until_caught_up) /* 0 would be none */
+        plan.patience_s =
+            f->wish.patience_ms / 1000 + (f->wish.patience_ms % 1000 > 0);
     follower_enter(f, FOLLOWER_REBASING);
     f->is_begun = false;
     if (!f->offered.resource_list &&
@@ -210,14 +213,14 @@ rebase_begin(struct td_follower *f)
 static bool
 guess_place(struct td_follower *f, const struct failure *why)
 {
-    char position[TD_POSITION_SIZE];
+    char time[DATETIME_SIZE + 1];
     struct failure told;
 
-    place_write(position, &f->guess);
+    time[datetime_write_short(time, f->guess.time_us)] = '\0';
     failure_set(&told, TD_UNREACHABLE,
                 "%.600s; the baseline does not tell what time it is of, it is "
                 "taken to be of %s",
-                why->text, position + 1);
+                why->text, time);
     f->has_guess = false;
     f->etag[0] = '\0';
     follower_stand(f, &f->guess);

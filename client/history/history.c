@@ -48,7 +48,7 @@ history_forget(struct history *h)
     forget_documents(h);
     h->i = h->i_older = h->candidate = 0;
     h->is_loaded = h->has_candidate = h->has_looked = h->has_told =
-        h->has_older = false;
+        h->has_older = h->is_top_closed = false;
     h->n_at = h->n_met = 0;
     h->seen_etag[0] = '\0';
 }
@@ -149,6 +149,8 @@ history_end_well(struct history *h)
 
     if (h->etag && h->seen_etag[0])
         memcpy(*h->etag, h->seen_etag, sizeof(h->seen_etag));
+    if (h->is_closed)
+        *h->is_closed = h->is_top_closed;
     failure_clear(&why);
     return history_end(h, &why);
 }
@@ -304,6 +306,7 @@ history_start(struct td_client *client, const struct history_plan *plan,
     h->client = client;
     h->offered = plan->offered;
     h->etag = plan->etag;
+    h->is_closed = plan->is_closed;
     h->silence_s = plan->silence_s;
     h->now = plan->after;
     h->on_entry = on_each;

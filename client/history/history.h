@@ -55,10 +55,14 @@ struct history_plan {
     struct place after;
     const char *scratch; /* directory for packages of Change Dumps, must stay
                             until the end; NULL: their manifests are read where
-                            they have addresses of their own (R-185) */
+                            they have addresses of their own (R-185), else it
+                            is TD_GONE */
     /* What the answer of the last time said of the list it ends with, so that a
      * list that has not changed costs a 304. In and out; "" at first. */
     char (*etag)[256];
+    /* Out, with TD_OK: the source offers one list, and that is closed; what
+     * happens from then on stands in another one (R-143). NULL: unwanted. */
+    bool *is_closed;
     unsigned silence_s;       /* that ends a document; 0: as page.h has it */
     history_wait_fn *on_wait; /* NULL: the first failure ends it */
 };

@@ -140,7 +140,7 @@ end_list(struct history *h, const struct page_answer *answer)
         h->head = *answer->head;
         h->begin_us = h->head.from_us;
         history_tag(h->seen_etag, h, answer->etag);
-        if (!answer->etag[0] || h->i + 1 < h->parts.n)
+        if (!answer->etag[0] || h->i + 1 < h->parts.n || h->is_top_closed)
             h->seen_etag[0] = '\0';
     } else {
         h->seen_etag[0] = '\0'; /* the first page says nothing of the others */
@@ -200,6 +200,7 @@ end_top(struct history *h, const struct page_answer *answer)
         end_index(h, answer);
         return;
     }
+    h->is_top_closed = answer->head->until_us != DATETIME_NONE;
     rc = history_parts_add(&h->parts, slice_of(h->offered->change_list),
                            DATETIME_NONE, DATETIME_NONE);
     if (rc)

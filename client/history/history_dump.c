@@ -91,7 +91,7 @@ history_load_package(struct history *h, const char *url)
 
     if (!h->scratch_path)
         return history_fail(
-            h, TD_IO, "there is no directory for the package %.300s", url);
+            h, TD_GONE, "there is no directory for the package %.300s", url);
     if (h->scratch.fd < 0 && scratch_open(&h->scratch, h->scratch_path, &why))
         return history_fail(h, TD_IO, "%s", why.text);
     request.dir_fd = h->scratch.fd;

@@ -61,6 +61,7 @@ struct history {
     struct td_client *client;
     const struct offered *offered;
     char (*etag)[256];
+    bool *is_closed; /* history_plan's */
     unsigned silence_s;
     history_entry_fn *on_entry;
     history_wait_fn *on_wait;
@@ -89,7 +90,8 @@ struct history {
     char *index, *archives;
     struct history_parts older; /* documents of them that are to be read */
     size_t i_older;
-    bool has_older; /* they named parts that were not known */
+    bool has_older;     /* they named parts that were not known */
+    bool is_top_closed; /* the capability is a list with an end */
     struct history_parts
         found; /* in them, or in the document that is being read */
 

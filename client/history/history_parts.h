@@ -12,11 +12,10 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Of lists of 50,000 entries that is five thousand million. */
-#define HISTORY_PARTS_MAX 100000
-#define HISTORY_PARTS_BYTES_MAX                    \
-    (64u * 1024 * 1024) /* of what is kept of them \
-                         */
+/* Of lists of 50,000 entries that is five thousand million; and the bytes of
+ * what is kept of them. */
+#define HISTORY_PARTS_MAX       100000
+#define HISTORY_PARTS_BYTES_MAX (64u * 1024 * 1024)
 
 struct history_part {
     char *url;

@@ -17,6 +17,10 @@ unsigned pause_chance(unsigned below);
  * *pause_ms for the next time, up to `most_ms`. */
 unsigned pause_take(unsigned *pause_ms, unsigned most_ms);
 
+/* The same, but no less than the seconds that the server asked for
+ * (Retry-After; 0: none), up to an hour. */
+unsigned pause_asked(unsigned *pause_ms, unsigned most_ms, unsigned asked_s);
+
 /* How long whoever is to come to an end goes on with attempts: milliseconds
  * without anything new, unless it is told. */
 #define PATIENCE_DEFAULT 60000
@@ -26,8 +30,5 @@ unsigned pause_take(unsigned *pause_ms, unsigned most_ms);
  * other side wants to be left alone (`asked_s`) for longer than that. */
 bool pause_within(unsigned patience_ms, int64_t since_ms, unsigned asked_s,
                   unsigned *ms);
-/* The same, but no less than the seconds that the server asked for
- * (Retry-After; 0: none), up to an hour. */
-unsigned pause_asked(unsigned *pause_ms, unsigned most_ms, unsigned asked_s);
 
 #endif

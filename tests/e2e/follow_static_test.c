@@ -225,6 +225,46 @@ a_source_that_is_gone_may_come_back(void **state)
     stop(s);
 }
 
+/* R-143, R-162: a list that is closed while it is followed, and an index at
+ * another address in its place. */
+static void
+a_source_may_go_on_elsewhere(void **state)
+{
+    struct stage *s = *state;
+    const char *url = site_url(s->site);
+
+    put_source(s, "/caps.xml");
+    put_changes(s, AT("01"), CHANGE("a", "04"));
+    FOLLOW(s, "--after", "@" AT("02"), "--poll", "0.1");
+    LINES(s, "updated http://r.example/a");
+
+    site_putf(s->site, "/index.xml", "application/xml",
+              "<sitemapindex " NS "><rs:md capability=\"changelist\" "
+              "from=\"%s\"/>"
+              "<sitemap><loc>%s/changes.xml</loc>"
+              "<rs:md capability=\"changelist\" from=\"%s\" "
+              "until=\"%s\"/></sitemap>"
+              "<sitemap><loc>%s/2.xml</loc>"
+              "<rs:md capability=\"changelist\" from=\"%s\"/></sitemap>"
+              "</sitemapindex>",
+              AT("01"), url, AT("01"), AT("05"), url, AT("05"));
+    site_putf(s->site, "/2.xml", "application/xml",
+              HEAD "<rs:md capability=\"changelist\" from=\"%s\"/>%s</urlset>",
+              AT("05"), CHANGE("b", "06"));
+    site_putf(s->site, "/caps.xml", "application/xml",
+              HEAD "<rs:md capability=\"capabilitylist\"/>\n"
+                   "<url><loc>%s/index.xml</loc>"
+                   "<rs:md capability=\"changelist\"/></url></urlset>",
+              url);
+    site_putf(s->site, "/changes.xml", "application/xml",
+              HEAD "<rs:ln rel=\"index\" href=\"%s/index.xml\"/>"
+                   "<rs:md capability=\"changelist\" from=\"%s\" "
+                   "until=\"%s\"/>%s</urlset>",
+              url, AT("01"), AT("05"), CHANGE("a", "04"));
+    LINES(s, "updated http://r.example/b");
+    stop(s);
+}
+
 #define ENTRIES                                                              \
     "[{\"loc\":\"http://r.example/a\",\"change\":\"created\",\"lastmod\":"   \
     "\"2026-01-01T00:00:00Z\",\"hash\":{\"sha-256\":\"0123456789abcdef0123"  \
@@ -285,6 +325,7 @@ main(void)
         TEST(a_baseline_comes_first),
         TEST(a_baseline_comes_where_changes_are_gone),
         TEST(a_source_that_is_gone_may_come_back),
+        TEST(a_source_may_go_on_elsewhere),
         TEST(lists_tell_what_the_stream_tells),
     };
 

@@ -314,6 +314,56 @@ a_pause_holds_lists_back(void **state)
     assert_ended(s, TD_BROKEN, "what is that");
 }
 
+/* where it goes on the source says. */
+static void
+a_source_whose_list_is_closed_is_asked_anew(void **state)
+{
+    struct stage *s = *state;
+
+    start_poll(s, "0");
+    quiet_entry("http://example.com/a", time_place(5, 1));
+    quiet_lists_close(time_place(6, 0));
+    assert_told(s, "a h ");
+    quiet_await(quiet_is_seeking, "a source that is asked anew");
+    quiet_found(&s->offer);
+    assert_int_equal(quiet_lists_after()->time_us, 6000000);
+}
+
+static void
+a_list_that_is_not_there_any_more_may_have_moved(void **state)
+{
+    static const unsigned statuses[] = {404, 410};
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        start_poll(s, "0");
+        quiet_lists_end(TD_OK, "", time_place(6, 0));
+        quiet_lists_refuse(statuses[i]);
+        quiet_await(quiet_is_seeking, "a source that is asked anew");
+        quiet_found(&s->offer);
+        quiet_lists_refuse(statuses[i]);
+        assert_ended(s, TD_REFUSED, i ? "410" : "404");
+        leave(s);
+        s->ends = 0;
+    }
+}
+
+static void
+trouble_may_pause_it(void **state)
+{
+    struct stage *s = *state;
+    unsigned ms = 300;
+
+    start_poll(s, "0");
+    quiet_lists_after();
+    s->pauses_on_trouble = true;
+    assert_true(quiet_lists_wait("503: busy", &ms));
+    assert_true(quiet_is_held());
+    td_follower_resume(s->follower);
+    quiet_turn();
+    assert_false(quiet_is_held());
+}
+
 int
 main(void)
 {
@@ -332,6 +382,9 @@ main(void)
         TEST(ends_with_the_lists_when_it_is_to_catch_up),
         TEST(lists_with_seqs_are_followed_by_seq),
         TEST(a_pause_holds_lists_back),
+        TEST(a_source_whose_list_is_closed_is_asked_anew),
+        TEST(a_list_that_is_not_there_any_more_may_have_moved),
+        TEST(trouble_may_pause_it),
     };
 
     return cmocka_run_group_tests_name("poll", tests, NULL, NULL);

@@ -17,6 +17,7 @@ struct history {
     struct place after;
     struct place now; /* behind the last entry */
     const char *scratch;
+    bool *is_closed;
     unsigned silence_s;
     history_entry_fn *on_entry;
     history_wait_fn *on_wait;
@@ -29,6 +30,7 @@ struct baseline {
     baseline_entry_fn *on_entry;
     baseline_end_fn *on_end;
     void *user;
+    unsigned patience_s;
     bool is_held;
 };
 
@@ -89,6 +91,7 @@ history_start(struct td_client *client, const struct history_plan *plan,
     *history = (struct history){.after = plan->after,
                                 .now = plan->after,
                                 .scratch = plan->scratch,
+                                .is_closed = plan->is_closed,
                                 .silence_s = plan->silence_s,
                                 .on_entry = on_entry,
                                 .on_wait = plan->on_wait,
@@ -162,16 +165,24 @@ quiet_entry(const char *loc, const struct place *after)
 }
 
 static void
+end_as(const struct failure *failure, const struct place *upto)
+{
+    struct history history = *quiet.history;
+
+    history_free(quiet.history);
+    history.on_end(failure, upto ? upto : &history.now, history.user);
+}
+
+static void
 end_lists(enum td_status rc, const char *why, const struct place *upto)
 {
     struct failure failure = {.rc = TD_OK};
-    struct history history;
 
-    history = *quiet.history;
     if (rc)
         failure_set(&failure, rc, "%s", why);
-    history_free(quiet.history);
-    history.on_end(&failure, upto ? upto : &history.now, history.user);
+    else if (quiet.history->is_closed)
+        *quiet.history->is_closed = false;
+    end_as(&failure, upto);
 }
 
 void
@@ -180,6 +191,28 @@ quiet_lists_end(enum td_status rc, const char *why, const struct place *upto)
     quiet_lists_after();
     assert_false(quiet.history->is_held);
     end_lists(rc, why, upto);
+}
+
+void
+quiet_lists_close(const struct place *upto)
+{
+    struct failure failure = {.rc = TD_OK};
+
+    quiet_lists_after();
+    assert_non_null(quiet.history->is_closed);
+    *quiet.history->is_closed = true;
+    end_as(&failure, upto);
+}
+
+void
+quiet_lists_refuse(unsigned status)
+{
+    struct failure failure = {.rc = TD_OK};
+
+    quiet_lists_after();
+    failure_set(&failure, TD_REFUSED, "%u", status);
+    failure.status = status;
+    end_as(&failure, NULL);
 }
 
 bool
@@ -209,12 +242,19 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     struct baseline *baseline = calloc(1, sizeof(*baseline));
 
     (void)client;
-    (void)plan;
     assert_non_null(baseline);
     assert_null(quiet.baseline);
-    *baseline = (struct baseline){on_entry, on_end, user, false};
+    *baseline =
+        (struct baseline){on_entry, on_end, user, plan->patience_s, false};
     quiet.baseline = baseline;
     return baseline;
+}
+
+unsigned
+quiet_baseline_patience(void)
+{
+    quiet_await(quiet_is_rebasing, "a baseline");
+    return quiet.baseline->patience_s;
 }
 
 void

@@ -54,6 +54,7 @@ struct stage {
     const char *closes_at;
     const char *stops_at;
     bool closes_on_trouble;
+    bool pauses_on_trouble;
     bool closes_on_end;
 };
 
@@ -169,6 +170,8 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     s->pause_ms = pause_ms;
     s->troubles++;
     snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+    if (s->pauses_on_trouble)
+        td_follower_pause(s->follower);
     if (s->closes_on_trouble) {
         td_follower_close(s->follower);
         s->follower = NULL;

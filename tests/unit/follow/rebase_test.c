@@ -192,7 +192,7 @@ a_baseline_of_unknown_time_is_followed_from_the_best_guess(void **state)
     assert_int_equal(quiet_lists_after()->time_us, 900000000);
     assert_int_equal(s->troubles, 1);
     assert_non_null(strstr(s->trouble, "the lists begin later; the baseline "));
-    assert_non_null(strstr(s->trouble, "of 1970-01-01T00:15:00"));
+    assert_non_null(strstr(s->trouble, "of 1970-01-01T00:15:00Z"));
     quiet_entry("http://example.com/c", time_place(901, 1));
     quiet_lists_end(TD_OK, "", time_place(901, 1));
     assert_told(s, "B E c h ");
@@ -327,6 +327,22 @@ catches_up_behind_its_baseline(void **state)
     assert_told(s, "B E 4 5 ");
 }
 
+/* A limit below a second is one, and not none. */
+static void
+a_short_patience_is_one_of_a_second(void **state)
+{
+    static const unsigned ms[] = {500, 1000, 1001}, seconds[] = {1, 1, 2};
+    struct stage *s = *state;
+
+    s->options.until_caught_up = 1;
+    for (size_t i = 0; i < 3; i++) {
+        s->options.patience_ms = ms[i];
+        start_with(s, TD_BASELINE_FIRST, NULL);
+        assert_int_equal(quiet_baseline_patience(), seconds[i]);
+        leave(s);
+    }
+}
+
 int
 main(void)
 {
@@ -347,6 +363,7 @@ main(void)
         TEST(a_pause_stops_it_at_each_step),
         TEST(may_be_closed_at_each_step),
         TEST(catches_up_behind_its_baseline),
+        TEST(a_short_patience_is_one_of_a_second),
     };
 
     return cmocka_run_group_tests_name("rebase", tests, NULL, NULL);

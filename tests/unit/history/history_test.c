@@ -224,7 +224,7 @@ change_dumps_stand_for_change_lists(void **state)
 
     s->scratch = NULL;
     s->etag[0] = '\0';
-    assert_int_equal(read_after(s, AT("02")), TD_IO);
+    assert_int_equal(read_after(s, AT("02")), TD_GONE);
     site_delete(s->site, "/zips/2.zip");
     s->scratch = dir.path;
     assert_int_equal(read_after(s, AT("02")), TD_GONE);
