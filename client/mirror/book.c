@@ -76,6 +76,8 @@ static const char *const sql[N_SQL] = {
     [SQL_RESOURCE_TODO] = "UPDATE resources SET todo = ?2, bytes = ?3,"
                           " left_run = ?4, have_version = ?5 WHERE id = ?1",
     [SQL_RESOURCE_EXPECT] = "UPDATE resources SET expected = 1 WHERE id = ?1",
+    [SQL_RESOURCE_DOUBT] = "UPDATE resources SET have_version = 0,"
+                           " have_hash = x'', have_lastmod = ?2 WHERE id = ?1",
     [SQL_RESOURCE_HAVE] = "UPDATE resources SET have = 1, expected = 1,"
                           " have_version = ?2, have_hash = ?3,"
                           " have_lastmod = ?4, have_size = ?5,"

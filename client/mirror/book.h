@@ -16,7 +16,9 @@
  *     path when it is on the disk and is noted after that. A crash between the
  *     two leaves a file that nobody knows: `is_expected`, committed before the
  *     fetch began, tells that it may be ours. It is looked at, and taken for
- *     what it is if length and digests are right, else replaced.
+ *     what it is if length and digests are right, else replaced. Where it
+ *     replaces a file, what is noted of that is taken back before the rename
+ *     (book_doubt): the new one is not taken for the old one.
  *   - A file is removed, then noted as gone. A crash between the two removes
  *     what is not there, which is no error.
  *
@@ -183,6 +185,10 @@ bool book_hashes_agree(struct slice a, struct slice b, bool *has_common);
 
 /* A file that may be at its path from now on is ours. */
 bool book_expect(struct book *book, int64_t id);
+
+/* The file that is there may be another one from now on: nothing is known of
+ * it, and it is the same as nothing, until book_have or book_lost. */
+bool book_doubt(struct book *book, int64_t id);
 
 /* The file is there, and is what version `version` told. */
 bool book_have(struct book *book, int64_t id, int64_t version,
