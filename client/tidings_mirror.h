@@ -148,12 +148,13 @@ struct td_audit_result {
  * more, what the mirror was told so far stands for it, and the changes since;
  * TD_SYNC_TROUBLE says so.
  *
- * url     as td_sync; NULL: the one that the mirror was made from, or all of
- *         them; it has to be NULL where they are several.
+ * url     the one that the mirror was made from, as td_sync was given it. NULL:
+ *         that, or all of them; it has to be NULL where they are several.
  * result  filled on TD_OK and TD_DIFFERENT; may be NULL.
  *
  * Thread   blocks.
  * Errors   TD_DIFFERENT  there were findings, and not all are repaired.
+ *          TD_INVALID    the mirror is not of `url`.
  *          TD_IO         `dir` is no mirror, in use, or cannot be read.
  *          else as td_sync.
  * Since 0.1.

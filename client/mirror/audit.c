@@ -189,6 +189,29 @@ ask(struct audit *a, const char *url)
     return !a->why.rc;
 }
 
+/* Is `url` what the mirror is of? What the source does not have is removed by a
+ * repair: no other one may be asked, nor one of its sets. */
+static bool
+check_source(struct audit *a, const char *url)
+{
+    const char *source;
+
+    if (!book_source(a->mine.book, 1, &source))
+        return fail_book(a, a->mine.book);
+    if (source[0]) {
+        failure_set(&a->why, TD_INVALID,
+                    "the mirror is one of several sources, which are audited "
+                    "together: give no URL");
+        return false;
+    }
+    if (!book_source(a->mine.book, 0, &source))
+        return fail_book(a, a->mine.book);
+    if (strcmp(source, url) != 0)
+        failure_set(&a->why, TD_INVALID,
+                    "the mirror is of %.800s, not of %.800s", source, url);
+    return !a->why.rc;
+}
+
 /* The sources that the mirror was made from: each is asked. */
 static bool
 ask_sources(struct audit *a, const char *url)
@@ -205,16 +228,8 @@ ask_sources(struct audit *a, const char *url)
                     "does that");
         return false;
     }
-    if (url && !book_source(a->mine.book, 1, &source))
-        return fail_book(a, a->mine.book);
-    if (url && source[0]) {
-        failure_set(&a->why, TD_INVALID,
-                    "the mirror is one of several sources, which are audited "
-                    "together: give no URL");
-        return false;
-    }
     if (url)
-        return ask(a, url);
+        return check_source(a, url) && ask(a, url);
     for (unsigned n = 0;; n++) {
         if (!book_source(a->mine.book, n, &source))
             return fail_book(a, a->mine.book);

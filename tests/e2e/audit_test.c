@@ -210,16 +210,16 @@ says_that_the_source_is_away(void **state)
     struct mirrored *m = *state;
 
     fill(m);
-    command_start(&m->command,
-                  (const char *const[]){BIN_DIR "/tidings", "audit",
-                                        "http://127.0.0.1:1/sets/news", m->dir,
-                                        NULL});
+    broker_stop(&m->broker);
+    command_start(&m->command, (const char *const[]){BIN_DIR "/tidings",
+                                                     "audit", m->dir, NULL});
     command_complains(&m->command, "connect to server; it is tried again\n");
     kill(m->command.pid, SIGTERM);
     assert_int_equal(command_end(&m->command), 1);
     m->command.pid = 0;
     assert_string_equal(m->command.out_text, "");
     assert_non_null(strstr(m->command.err_text, "stopped before all was"));
+    broker_restart(&m->broker);
 }
 
 /* The history was cut, and there is no Resource List: nobody tells any more all
