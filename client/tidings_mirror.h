@@ -192,7 +192,7 @@ struct td_proof {
  * Thread   blocks.
  * Errors   TD_DIFFERENT  it breaks; td_problem says where and how.
  *          TD_IO         the directory cannot be read, or has no lists.
- *          TD_GONE       the set was removed.
+ *          TD_GONE       the set was removed, or all of its lists.
  *          TD_INVALID, TD_REFUSED, TD_UNREACHABLE, TD_BROKEN, TD_STOPPED,
  *          TD_MEMORY
  * Spec     R-217, R-218, R-223, R-346. Since 0.1.

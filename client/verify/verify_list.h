@@ -32,6 +32,8 @@ struct verify_chain {
     char name[256]; /* its own name: the last segment of its path, no ".gz" */
 };
 
+bool verify_is_url(const char *where); /* no path of a file */
+
 /* The last segment of a path or URL, without query and ".gz". */
 struct slice verify_name(const char *where);
 
