@@ -4,8 +4,8 @@
  *     downloads_add --> [queue of its host] --> download --> on_done
  *           ^               |     ^                |
  *      the ledger,          |     +-- again -------+  attempts, Retry-After
- *      while there is room  +-- next link <--------+  `duplicate`, by pri
- * (R-240)
+ *      while there is room  +-- next link <--------+  `duplicate`, by pri;
+ *                                                     R-240
  *
  * Every host has a queue and takes its turn; at most `per_host` downloads of
  * one and `total` of all run at a time. A host that fails or asks for patience

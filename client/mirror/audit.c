@@ -5,11 +5,11 @@
  *     source --> run_source --> .tidings/audit.db --+--> compare --> findings
  *     .tidings/mirror.db, files --------------------+
  *
- *     A source that does not tell all that it has, as its history was cut and
- * it has no list: what the mirror was told of it so far, then the changes.
+ * A source that does not tell all that it has, as its history was cut and it
+ * has no list: what the mirror was told of it so far, then the changes.
  *
- *     repair: the book of the source is told to that of the mirror, set by set,
- *     as a baseline; then the files are made to agree, as in any sync.
+ * Repair: the book of the source is told to that of the mirror, set by set, as
+ * a baseline; then the files are made to agree, as in any sync.
  */
 #include <inttypes.h>
 #include <limits.h>

@@ -6,8 +6,8 @@
  *     <urlset ...>           |  head: epoch, after, last, d(last), prev, from:
  *     <rs:ln .../>           |  they must continue the chain
  *     <rs:md .../>           +
- *     <url>...</url>         each: seq + 1, a later time, d = SHA-256(d ||
- * line)
+ *     <url>...</url>         each: seq + 1, a later time,
+ *                            d = SHA-256(d || line)
  *     </urlset>              last is reached, and so is d(last)
  *
  * The chain grows by whole lists: a list that breaks leaves it as it was.
