@@ -53,10 +53,11 @@ struct td_sync_options {
     unsigned per_host;      /* downloads at a time from one host; 0: 4 */
     unsigned attempts;      /* for a resource, all its links included; 0: 5 */
     int max_delete_percent; /* of what the mirror has, in one baseline or one
-                               hour of changes; more ends it with TD_REFUSED
-                               before anything is deleted; 0: 20; negative, or
-                               100 and more: no limit. Fewer than 100 files are
-                               never too many */
+                               hour of changes; more ends it with TD_REFUSED:
+                               nothing is deleted then, but for what earlier
+                               changes of the hour had told. 0: 20; negative,
+                               or 100 and more: no limit. Fewer than 100 files
+                               are never too many */
     int until_caught_up;    /* not 0: end with TD_OK when the mirror is the
                                source; else go on following */
     unsigned poll_ms;       /* as of td_follow_options; and between looks for

@@ -110,7 +110,8 @@ static const char *const sql[N_SQL] = {
                         " ORDER BY when_us DESC, version DESC LIMIT 1",
     [SQL_HOUR_ADD] = "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
                      " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0)",
-    [SQL_HOUR_MOST] = "SELECT n, n_of FROM hours WHERE hour BETWEEN ?1 AND ?2"
+    [SQL_HOUR_MOST] = "SELECT n, n_of, hour FROM hours"
+                      " WHERE hour BETWEEN ?1 AND ?2"
                       " ORDER BY n DESC LIMIT 1",
     [SQL_HOUR_OLD] = "DELETE FROM hours WHERE hour < ?1",
 };
