@@ -156,6 +156,8 @@ struct td_audit_result {
  * Thread   blocks.
  * Errors   TD_DIFFERENT  there were findings, and not all are repaired.
  *          TD_INVALID    the mirror is not of `url`.
+ *          TD_STOPPED    by td_stop; before all was compared nothing is
+ *                        repaired.
  *          TD_IO         `dir` is no mirror, in use, or cannot be read.
  *          else as td_sync.
  * Since 0.1.

@@ -206,7 +206,8 @@ many_are_put_and_noted_together(void **state)
         assert_true(r.is_there);
         assert_int_equal(r.have_mark.size, 4);
         /* No digest was told: it has ours. */
-        assert_true(shelf_digest(s->m.shelf, path_of(n) + 2, digest));
+        assert_true(
+            shelf_digest(s->m.shelf, path_of(n) + 2, NULL, NULL, digest));
         assert_true(slice_is(r.have_hash, digest));
     }
     assert_nothing_incoming(s);
@@ -375,7 +376,7 @@ what_replaced_a_file_and_was_not_noted_is_not_taken_for_it(void **state)
 
     come(s, a, "old");
     turn(s, 1);
-    assert_true(shelf_digest(s->m.shelf, path_of(1) + 2, digest));
+    assert_true(shelf_digest(s->m.shelf, path_of(1) + 2, NULL, NULL, digest));
     tell(s, 1, false);
     come(s, a, "other");
     group_start(s->group);
