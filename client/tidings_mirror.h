@@ -53,10 +53,11 @@ struct td_sync_options {
     unsigned per_host;      /* downloads at a time from one host; 0: 4 */
     unsigned attempts;      /* for a resource, all its links included; 0: 5 */
     int max_delete_percent; /* of what the mirror has, in one baseline or one
-                               hour of changes; more ends it with TD_REFUSED
-                               before anything is deleted; 0: 20; negative, or
-                               100 and more: no limit. Fewer than 100 files are
-                               never too many */
+                               hour of changes; more ends it with TD_REFUSED:
+                               nothing is deleted then, but for what earlier
+                               changes of the hour had told. 0: 20; negative,
+                               or 100 and more: no limit. Fewer than 100 files
+                               are never too many */
     int until_caught_up;    /* not 0: end with TD_OK when the mirror is the
                                source; else go on following */
     unsigned poll_ms;       /* as of td_follow_options; and between looks for
@@ -148,12 +149,15 @@ struct td_audit_result {
  * more, what the mirror was told so far stands for it, and the changes since;
  * TD_SYNC_TROUBLE says so.
  *
- * url     as td_sync; NULL: the one that the mirror was made from, or all of
- *         them; it has to be NULL where they are several.
+ * url     the one that the mirror was made from, as td_sync was given it. NULL:
+ *         that, or all of them; it has to be NULL where they are several.
  * result  filled on TD_OK and TD_DIFFERENT; may be NULL.
  *
  * Thread   blocks.
  * Errors   TD_DIFFERENT  there were findings, and not all are repaired.
+ *          TD_INVALID    the mirror is not of `url`.
+ *          TD_STOPPED    by td_stop; before all was compared nothing is
+ *                        repaired.
  *          TD_IO         `dir` is no mirror, in use, or cannot be read.
  *          else as td_sync.
  * Since 0.1.
@@ -191,7 +195,7 @@ struct td_proof {
  * Thread   blocks.
  * Errors   TD_DIFFERENT  it breaks; td_problem says where and how.
  *          TD_IO         the directory cannot be read, or has no lists.
- *          TD_GONE       the set was removed.
+ *          TD_GONE       the set was removed, or all of its lists.
  *          TD_INVALID, TD_REFUSED, TD_UNREACHABLE, TD_BROKEN, TD_STOPPED,
  *          TD_MEMORY
  * Spec     R-217, R-218, R-223, R-346. Since 0.1.

@@ -128,7 +128,8 @@ const struct command audit_command = {
     .help = "Compares a mirror that tidings sync made with its source.",
     .more =
         "Asks the source for all that it has now, then looks at every file. "
-        "A line per\nfinding:\n"
+        "The URL, if\none is given, is that which was synced. A line per "
+        "finding:\n"
         "  missing  the source has it, the mirror does not\n"
         "  stale    the mirror has what it was before\n"
         "  extra    the mirror has it, the source does not; without a URL: "

@@ -4,8 +4,8 @@
  *     downloads_add --> [queue of its host] --> download --> on_done
  *           ^               |     ^                |
  *      the ledger,          |     +-- again -------+  attempts, Retry-After
- *      while there is room  +-- next link <--------+  `duplicate`, by pri
- * (R-240)
+ *      while there is room  +-- next link <--------+  `duplicate`, by pri;
+ *                                                     R-240
  *
  * Every host has a queue and takes its turn; at most `per_host` downloads of
  * one and `total` of all run at a time. A host that fails or asks for patience
@@ -36,8 +36,10 @@
 #include "client/lib/failure.h"
 #include "proto/slice.h"
 
-/* Links beside `loc` that are looked at: the best by pri. */
+/* Links beside `loc` that are tried: the best by pri of those that a want has,
+ * which are looked at as far as the second number. */
 #define DOWNLOADS_DUPLICATES_MAX 8
+#define DOWNLOADS_LOOKED_AT_MAX  256
 
 /* Wants that wait or run, altogether and of one host. */
 #define DOWNLOADS_ROOM      1024

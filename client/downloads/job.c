@@ -52,8 +52,10 @@ copy_duplicate(struct job *job, const struct downloads_link *link)
 static bool
 copy_duplicates(struct job *job, const struct want *want)
 {
-    bool is_taken[256] = {false};
-    size_t n = want->n_duplicates < 256 ? want->n_duplicates : 256;
+    bool is_taken[DOWNLOADS_LOOKED_AT_MAX] = {false};
+    size_t n = want->n_duplicates < DOWNLOADS_LOOKED_AT_MAX
+                   ? want->n_duplicates
+                   : DOWNLOADS_LOOKED_AT_MAX;
 
     while (job->n_links <= DOWNLOADS_DUPLICATES_MAX) {
         const struct downloads_link *best = NULL;

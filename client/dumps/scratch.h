@@ -3,8 +3,8 @@
  * caller names, and in it one of our own.
  *
  *     PATH/tidings-scratch-0/   locked (flock) by whoever uses it
- *          tidings-scratch-1/   by another one at the same time: of this
- * process or of any other
+ *          tidings-scratch-1/   by another one at the same time, of this
+ *                               process or of any other
  *
  * Whoever comes takes the first that is free. What a crash left in it is
  * removed, but not packages that came in part, which may be gone on with; all

@@ -5,11 +5,11 @@
  *     source --> run_source --> .tidings/audit.db --+--> compare --> findings
  *     .tidings/mirror.db, files --------------------+
  *
- *     A source that does not tell all that it has, as its history was cut and
- * it has no list: what the mirror was told of it so far, then the changes.
+ * A source that does not tell all that it has, as its history was cut and it
+ * has no list: what the mirror was told of it so far, then the changes.
  *
- *     repair: the book of the source is told to that of the mirror, set by set,
- *     as a baseline; then the files are made to agree, as in any sync.
+ * Repair: the book of the source is told to that of the mirror, set by set, as
+ * a baseline; then the files are made to agree, as in any sync.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -189,6 +189,29 @@ ask(struct audit *a, const char *url)
     return !a->why.rc;
 }
 
+/* Is `url` what the mirror is of? What the source does not have is removed by a
+ * repair: no other one may be asked, nor one of its sets. */
+static bool
+check_source(struct audit *a, const char *url)
+{
+    const char *source;
+
+    if (!book_source(a->mine.book, 1, &source))
+        return fail_book(a, a->mine.book);
+    if (source[0]) {
+        failure_set(&a->why, TD_INVALID,
+                    "the mirror is one of several sources, which are audited "
+                    "together: give no URL");
+        return false;
+    }
+    if (!book_source(a->mine.book, 0, &source))
+        return fail_book(a, a->mine.book);
+    if (strcmp(source, url) != 0)
+        failure_set(&a->why, TD_INVALID,
+                    "the mirror is of %.800s, not of %.800s", source, url);
+    return !a->why.rc;
+}
+
 /* The sources that the mirror was made from: each is asked. */
 static bool
 ask_sources(struct audit *a, const char *url)
@@ -205,16 +228,8 @@ ask_sources(struct audit *a, const char *url)
                     "does that");
         return false;
     }
-    if (url && !book_source(a->mine.book, 1, &source))
-        return fail_book(a, a->mine.book);
-    if (url && source[0]) {
-        failure_set(&a->why, TD_INVALID,
-                    "the mirror is one of several sources, which are audited "
-                    "together: give no URL");
-        return false;
-    }
     if (url)
-        return ask(a, url);
+        return check_source(a, url) && ask(a, url);
     for (unsigned n = 0;; n++) {
         if (!book_source(a->mine.book, n, &source))
             return fail_book(a, a->mine.book);

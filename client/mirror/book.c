@@ -76,6 +76,8 @@ static const char *const sql[N_SQL] = {
     [SQL_RESOURCE_TODO] = "UPDATE resources SET todo = ?2, bytes = ?3,"
                           " left_run = ?4, have_version = ?5 WHERE id = ?1",
     [SQL_RESOURCE_EXPECT] = "UPDATE resources SET expected = 1 WHERE id = ?1",
+    [SQL_RESOURCE_DOUBT] = "UPDATE resources SET have_version = 0,"
+                           " have_hash = x'', have_lastmod = ?2 WHERE id = ?1",
     [SQL_RESOURCE_HAVE] = "UPDATE resources SET have = 1, expected = 1,"
                           " have_version = ?2, have_hash = ?3,"
                           " have_lastmod = ?4, have_size = ?5,"
@@ -108,7 +110,8 @@ static const char *const sql[N_SQL] = {
                         " ORDER BY when_us DESC, version DESC LIMIT 1",
     [SQL_HOUR_ADD] = "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
                      " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0)",
-    [SQL_HOUR_MOST] = "SELECT n, n_of FROM hours WHERE hour BETWEEN ?1 AND ?2"
+    [SQL_HOUR_MOST] = "SELECT n, n_of, hour FROM hours"
+                      " WHERE hour BETWEEN ?1 AND ?2"
                       " ORDER BY n DESC LIMIT 1",
     [SQL_HOUR_OLD] = "DELETE FROM hours WHERE hour < ?1",
 };

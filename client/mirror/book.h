@@ -16,7 +16,9 @@
  *     path when it is on the disk and is noted after that. A crash between the
  *     two leaves a file that nobody knows: `is_expected`, committed before the
  *     fetch began, tells that it may be ours. It is looked at, and taken for
- *     what it is if length and digests are right, else replaced.
+ *     what it is if length and digests are right, else replaced. Where it
+ *     replaces a file, what is noted of that is taken back before the rename
+ *     (book_doubt): the new one is not taken for the old one.
  *   - A file is removed, then noted as gone. A crash between the two removes
  *     what is not there, which is no error.
  *
@@ -122,7 +124,8 @@ bool book_baseline_end(struct book *book, int64_t set, uint64_t *n_remove);
 
 /* Of how many files changes (no baselines) told in one hour of event time, the
  * hours of the open transaction alone, that they are to be removed; of how many
- * that there were. That hour which has most; *n 0: none. */
+ * that there were. That hour which has most; *n 0: none. To be asked at the end
+ * of a transaction; again behind book_rollback: of that hour, what is left. */
 bool book_removals(struct book *book, uint64_t *n, uint64_t *n_of);
 
 /* What is there, and what is to be done */
@@ -183,6 +186,10 @@ bool book_hashes_agree(struct slice a, struct slice b, bool *has_common);
 
 /* A file that may be at its path from now on is ours. */
 bool book_expect(struct book *book, int64_t id);
+
+/* The file that is there may be another one from now on: nothing is known of
+ * it, and it is the same as nothing, until book_have or book_lost. */
+bool book_doubt(struct book *book, int64_t id);
 
 /* The file is there, and is what version `version` told. */
 bool book_have(struct book *book, int64_t id, int64_t version,

@@ -126,6 +126,14 @@ book_expect(struct book *book, int64_t id)
     return book_run(book, SQL_RESOURCE_EXPECT);
 }
 
+bool
+book_doubt(struct book *book, int64_t id)
+{
+    book_bind(book, SQL_RESOURCE_DOUBT, 1, id);
+    book_bind(book, SQL_RESOURCE_DOUBT, 2, DATETIME_NONE);
+    return book_run(book, SQL_RESOURCE_DOUBT);
+}
+
 static bool
 is_there(struct book *book, int64_t id, bool *is)
 {

@@ -116,6 +116,7 @@ book_removals(struct book *book, uint64_t *n, uint64_t *n_of)
     if (has_row) {
         *n = (uint64_t)sqlite3_column_int64(s, 0);
         *n_of = (uint64_t)sqlite3_column_int64(s, 1);
+        book->hour_first = book->hour_last = sqlite3_column_int64(s, 2);
     }
     book_done(book, SQL_HOUR_MOST);
     return true;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/lib/loop.h"
 #include "proto/change.h"
 #include "proto/datetime.h"
 #include "proto/hash.h"
@@ -30,6 +31,20 @@ no_memory(struct comparison *c)
 {
     failure_memory(&c->why);
     return false;
+}
+
+/* Lets the loop turn. False: it is to end, by td_stop. */
+static bool
+go_on(void *user)
+{
+    struct comparison *c = user;
+    enum td_status rc = loop_service(c->client->loop);
+
+    if (rc)
+        failure_set(&c->why, rc,
+                    rc == TD_STOPPED ? "stopped"
+                                     : "called from a callback of this handle");
+    return !rc;
 }
 
 static void
@@ -60,9 +75,9 @@ sha256_of(struct slice hash)
 }
 
 /* Is the file what the mirror had written? NULL: yes; else why not. `text` has
- * TEXT_SIZE bytes. */
+ * TEXT_SIZE bytes. c->why: nobody knows, it was stopped. */
 static const char *
-corruption(const struct comparison *c, const struct book_resource *mine,
+corruption(struct comparison *c, const struct book_resource *mine,
            enum shelf_found found, const struct shelf_mark *mark, char *text)
 {
     char digest[SHELF_DIGEST_SIZE];
@@ -85,7 +100,7 @@ corruption(const struct comparison *c, const struct book_resource *mine,
         return mark->mtime_ns == mine->have_mark.mtime_ns
                    ? NULL
                    : "it was changed since it was written";
-    if (!shelf_digest(c->shelf, mine->path, digest)) {
+    if (!shelf_digest(c->shelf, mine->path, go_on, c, digest)) {
         snprintf(text, TEXT_SIZE, "it cannot be read: %s", strerror(errno));
         return text;
     }
@@ -144,8 +159,8 @@ compare_file(struct comparison *c, const char *loc,
         return true;
     }
     why = corruption(c, mine, found, &mark, text);
-    if (!why)
-        return true;
+    if (c->why.rc || !why)
+        return !c->why.rc;
     find(c, TD_CORRUPT, loc, mine->path, why);
     return lose(c, mine);
 }
@@ -198,6 +213,8 @@ compare_books(struct comparison *c)
         bool has_theirs;
         int order;
 
+        if (!go_on(c))
+            return false;
         if (!book_walk(c->mine, after, &mine, &has_mine))
             return fail_book(c, c->mine);
         if (!book_walk(c->theirs, after, &theirs, &has_theirs))
@@ -231,6 +248,8 @@ on_file(const char *path, enum shelf_found what, void *user)
     bool is_found;
 
     (void)what;
+    if (!go_on(c))
+        return false;
     if (strlen(path) > PATHS_MAX)
         is_found = false;
     else if (!book_find_path(c->mine, path, &mine, &is_found))
@@ -252,7 +271,7 @@ compare(struct comparison *c)
     if (!compare_books(c))
         return false;
     if (shelf_walk(c->shelf, on_file, c))
-        return true;
+        return go_on(c);
     if (!c->why.rc)
         failure_set(&c->why, TD_IO, "cannot read the mirror: %s",
                     strerror(errno));

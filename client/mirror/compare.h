@@ -25,8 +25,9 @@ struct comparison {
     struct failure why;
 };
 
-/* Tells the findings. Reads only. `lost` and `strays` are the caller's, to be
- * freed. False: it cannot be done, comparison->why says why. */
+/* Tells the findings. Reads only, and turns the loop meanwhile. `lost` and
+ * `strays` are the caller's, to be freed. False: it cannot be done,
+ * comparison->why says why. */
 bool compare(struct comparison *comparison);
 
 #endif

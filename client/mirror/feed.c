@@ -148,32 +148,27 @@ tell(struct feed *f, const struct td_change *c, bool is_baseline)
     return !is_baseline || !c->file || take_file(f, c, id);
 }
 
-/* The guard. */
-static bool
-is_too_much(struct feed *f, uint64_t n, uint64_t n_of, const char *when)
+/* The guard: `n_before` of the `n` were let through. */
+static void
+refuse(struct feed *f, uint64_t n, uint64_t n_of, uint64_t n_before,
+       const char *when)
 {
-    uint64_t percent;
+    uint64_t percent = n_of ? (n * 100 + n_of - 1) / n_of : 100;
+    char done[120] = "nothing of it was done";
 
-    if (!mirror_is_too_much(f->m, n, n_of))
-        return false;
-    percent = n_of ? (n * 100 + n_of - 1) / n_of : 100;
     if (percent > 100)
         percent = 100;
+    if (n_before)
+        snprintf(done, sizeof(done),
+                 "%" PRIu64 " of them were told before and are deleted, the "
+                 "others are not",
+                 n_before);
     failure_set(&f->why, TD_REFUSED,
                 "%s %s wants %" PRIu64 " of %" PRIu64 " files deleted (%" PRIu64
-                " %%), more than the %d %% that are allowed; "
-                "nothing of it was done. If that is right, run it again with "
-                "--max-delete %" PRIu64,
+                " %%), more than the %d %% that are allowed; %s. If that is "
+                "right, run it again with --max-delete %" PRIu64 ", or none",
                 when, f->url, n, n_of, percent,
-                f->m->options->max_delete_percent, percent);
-    return true;
-}
-
-static bool
-roll_back(struct feed *f)
-{
-    book_rollback(f->m->book);
-    return false;
+                f->m->options->max_delete_percent, done, percent);
 }
 
 static bool
@@ -192,6 +187,7 @@ on_changes(struct feed *f, const struct td_message *message)
     struct book *book = f->m->book;
     uint64_t n;
     uint64_t n_of;
+    uint64_t n_before;
 
     for (size_t i = 0; i < message->n_changes; i++)
         if (!tell(f, &message->changes[i], false))
@@ -200,24 +196,33 @@ on_changes(struct feed *f, const struct td_message *message)
         mirror_fail_book(f->m);
         return false;
     }
-    if (is_too_much(f, n, n_of, "in one hour"))
-        return roll_back(f);
-    return true;
+    if (!mirror_is_too_much(f->m, n, n_of))
+        return true;
+    book_rollback(book);
+    if (book_removals(book, &n_before, &(uint64_t){0}))
+        refuse(f, n, n_of, n_before, "in one hour");
+    else
+        mirror_fail_book(f->m);
+    return false;
 }
 
 static bool
 on_baseline_end(struct feed *f, const struct td_message *message)
 {
     struct book *book = f->m->book;
+    uint64_t n_of;
     uint64_t n;
 
     if (!book_baseline_end(book, f->set, &n) || !reach(f, message->position)) {
         mirror_fail_book(f->m);
         return false;
     }
-    if (is_too_much(f, n, book_counts(book)->n_have, "the new baseline of"))
-        return roll_back(f);
-    return true;
+    n_of = book_counts(book)->n_have;
+    if (!mirror_is_too_much(f->m, n, n_of))
+        return true;
+    book_rollback(book);
+    refuse(f, n, n_of, 0, "the new baseline of");
+    return false;
 }
 
 static bool

@@ -4,8 +4,9 @@
  *     feed_open --> messages, a transaction each --> on_end
  *          +------> feed_close                  at any moment
  *
- * What would remove too much (td_sync_options.max_delete_percent) is not
- * committed: the position stays before it, and the feed ends with TD_REFUSED.
+ * A message that would remove too much (td_sync_options.max_delete_percent) is
+ * not committed: the position stays before it, and the feed ends with
+ * TD_REFUSED. What messages before it removed in the same hour is gone.
  */
 #ifndef CLIENT_MIRROR_FEED_H
 #define CLIENT_MIRROR_FEED_H

@@ -282,21 +282,33 @@ is_mark(const struct shelf_mark *a, const struct shelf_mark *b)
     return a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
 
+/* What was overtaken is dropped; a file that is about to be replaced is nothing
+ * that the book could know. */
+static bool
+clear_item(struct group *g, struct item *item)
+{
+    struct mirror *m = g->m;
+    struct book_resource r;
+    bool is_found;
+
+    if (!book_look(m->book, item->id, &r, &is_found))
+        return fail_book(m);
+    if (!is_found || r.todo != BOOK_FETCH || r.version != item->version)
+        item->is_dropped = true;
+    if (item->is_dropped || item->kind == THERE || !r.is_there)
+        return true;
+    return mirror_write(m) && (book_doubt(m->book, item->id) || fail_book(m));
+}
+
 static bool
 name_item(struct group *g, struct item *item)
 {
     struct mirror *m = g->m;
     struct shelf_mark mark;
-    struct book_resource r;
     struct failure why;
     char name[DOWNLOAD_NAME_MAX];
-    bool is_found;
 
     failure_clear(&why);
-    if (!book_look(m->book, item->id, &r, &is_found))
-        return fail_book(m);
-    if (!is_found || r.todo != BOOK_FETCH || r.version != item->version)
-        item->is_dropped = true;
     group_name(name, item->id, item->version);
     if (item->kind == THERE) {
         item->is_dropped =
@@ -411,6 +423,9 @@ note_all(struct group *g)
 static bool
 name_all(struct group *g)
 {
+    for (size_t i = 0; i < g->items.n; i++)
+        if (!clear_item(g, &g->items.all[i]))
+            return false;
     /* That they may be ours, before they are there. */
     if (!mirror_settle(g->m))
         return false;

@@ -5,6 +5,7 @@
  *                                        |
  *           files: the bytes of each are on the disk        other threads
  *                                        |
+ *           book: what they replace is known no more        the loop
  *           names: each is renamed to its path, or removed  the loop
  *                                        |
  *           directories: all above them are on the disk     other threads

@@ -2,8 +2,9 @@
  * links.h - the links `duplicate` of a resource, as the book keeps them: a line
  * each.
  *
- *     PRI LENGTH HREF HASH\n      pri 0: none; length -: none; hash may be
- * empty
+ *     PRI LENGTH HREF HASH\n
+ *
+ * PRI 0: none; LENGTH -: none; HASH may be empty.
  */
 #ifndef CLIENT_MIRROR_LINKS_H
 #define CLIENT_MIRROR_LINKS_H

@@ -74,13 +74,16 @@ enum shelf_found shelf_look(const struct shelf *shelf, const char *path,
 int shelf_directory(const struct shelf *shelf, const char *path,
                     const char **name);
 
-/* Writes "sha-256:..." of the file that is there. False: it cannot be read;
- * errno says why. */
+/* Writes "sha-256:..." of the file that is there. False: it cannot be read,
+ * errno says why; or `go_on` returned false, which is asked at each piece
+ * unless it is NULL. */
 #define SHELF_DIGEST_SIZE 73
+typedef bool shelf_go_on_fn(void *user);
 bool shelf_digest(const struct shelf *shelf, const char *path,
+                  shelf_go_on_fn *go_on, void *user,
                   char to[SHELF_DIGEST_SIZE]);
 
-/* The same of the file `name` of `dir_fd`. */
+/* The same of the file `name` of `dir_fd`, to its end. */
 bool shelf_digest_file(int dir_fd, const char *name,
                        char to[SHELF_DIGEST_SIZE]);
 

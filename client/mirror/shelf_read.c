@@ -19,8 +19,9 @@
 #define WALK_DEPTH_MAX 500
 #define WALK_PATH_MAX  4096
 
-bool
-shelf_digest_file(int dir_fd, const char *name, char to[SHELF_DIGEST_SIZE])
+static bool
+digest_of(int dir_fd, const char *name, shelf_go_on_fn *go_on, void *user,
+          char to[SHELF_DIGEST_SIZE])
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned size = 0;
@@ -36,7 +37,8 @@ shelf_digest_file(int dir_fd, const char *name, char to[SHELF_DIGEST_SIZE])
     while ((n = read(fd, bytes, sizeof(bytes)))) {
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 || !EVP_DigestUpdate(context, bytes, (size_t)n))
+        if (n < 0 || !EVP_DigestUpdate(context, bytes, (size_t)n) ||
+            (go_on && !go_on(user)))
             goto out;
     }
     if (!EVP_DigestFinal_ex(context, digest, &size))
@@ -53,8 +55,14 @@ out:
 }
 
 bool
-shelf_digest(const struct shelf *shelf, const char *path,
-             char to[SHELF_DIGEST_SIZE])
+shelf_digest_file(int dir_fd, const char *name, char to[SHELF_DIGEST_SIZE])
+{
+    return digest_of(dir_fd, name, NULL, NULL, to);
+}
+
+bool
+shelf_digest(const struct shelf *shelf, const char *path, shelf_go_on_fn *go_on,
+             void *user, char to[SHELF_DIGEST_SIZE])
 {
     const char *name;
     int fd = shelf_directory(shelf, path, &name);
@@ -62,7 +70,7 @@ shelf_digest(const struct shelf *shelf, const char *path,
 
     if (fd < 0)
         return false;
-    is_good = shelf_digest_file(fd, name, to);
+    is_good = digest_of(fd, name, go_on, user, to);
     close(fd);
     return is_good;
 }

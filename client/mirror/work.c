@@ -240,7 +240,7 @@ drop_overtaken(struct work *w)
 static bool
 fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
 {
-    struct downloads_link links[DOWNLOADS_DUPLICATES_MAX];
+    struct downloads_link links[DOWNLOADS_LOOKED_AT_MAX];
     struct slice rest = r->links;
     char name[DOWNLOAD_NAME_MAX];
     struct want want = {.id = (uint64_t)r->id,
@@ -252,7 +252,7 @@ fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
                         .file = name};
     enum td_status rc;
 
-    while (want.n_duplicates < DOWNLOADS_DUPLICATES_MAX &&
+    while (want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
            links_next(&rest, &links[want.n_duplicates]))
         want.n_duplicates++;
     group_name(name, r->id, r->version);

@@ -1,12 +1,14 @@
 /*
  * discover.h - from any URL of a source to its sets and what each offers.
  *
- *     SET-URL of Tidings (JSON, its links)      --+
- *     Source Description or its index, also        |
- *       /.well-known/resourcesync of a host      --+--> Capability Lists -->
- * sets a Capability List                          --+ a page with
- * rel="resourcesync"             --+   (HTML, Link header) a Resource List,
- * Change List, dump, index: by `up`, else that alone
+ *     SET-URL of Tidings (JSON, its links)     --+
+ *     Source Description or its index, also      |
+ *       /.well-known/resourcesync of a host    --+--> Capability Lists --> sets
+ *     a Capability List                        --+
+ *     a page with rel="resourcesync"           --+
+ *       (HTML, Link header)                      |
+ *     a Resource List, Change List, dump, index: |
+ *       by `up`, else that alone               --+
  *
  * Channels and documents are found by links alone, never by built paths; the
  * one exception is the well-known address (R-041). Relations of ours:

@@ -44,12 +44,6 @@ verify_breaks(struct verify *v, const char *where, uint64_t at,
     return client_fail(v->client, TD_DIFFERENT, "%.400s: %s", where, why->text);
 }
 
-static bool
-is_url(const char *where)
-{
-    return !strncmp(where, "http://", 7) || !strncmp(where, "https://", 8);
-}
-
 enum td_status
 td_verify(struct td_client *client, const char *where,
           void (*on_list)(const char *list, const struct td_proof *proof,
@@ -69,7 +63,7 @@ td_verify(struct td_client *client, const char *where,
     memset(v.proof, 0, sizeof(*v.proof));
     if (!where || !where[0])
         rc = client_fail(client, TD_INVALID, "no set and no directory");
-    else if (is_url(where))
+    else if (verify_is_url(where))
         rc = verify_web(&v, where);
     else
         rc = verify_files(&v, where);

@@ -9,9 +9,10 @@
  *     after   last
  *         0    100  000000000001.xml.gz
  *       100    200  000000000002.xml.gz
- *       200    230  latest.xml            an older copy of the open list: what
- *       200    300  000000000003.xml      it tells has to be what this one
- * tells
+ *       200    230  latest.xml            an older copy of the open list
+ *       200    300  000000000003.xml
+ *
+ * What the older copy tells has to be what the newer one tells.
  */
 #include <errno.h>
 #include <fts.h>

@@ -29,10 +29,16 @@ struct verify_list {
     const char *told_where;
 };
 
+bool
+verify_is_url(const char *where)
+{
+    return !strncmp(where, "http://", 7) || !strncmp(where, "https://", 8);
+}
+
 struct slice
 verify_name(const char *where)
 {
-    size_t end = strcspn(where, "?#");
+    size_t end = verify_is_url(where) ? strcspn(where, "?#") : strlen(where);
     size_t begin = end;
 
     while (begin > 0 && where[begin - 1] != '/')

@@ -6,8 +6,8 @@
  *     <urlset ...>           |  head: epoch, after, last, d(last), prev, from:
  *     <rs:ln .../>           |  they must continue the chain
  *     <rs:md .../>           +
- *     <url>...</url>         each: seq + 1, a later time, d = SHA-256(d ||
- * line)
+ *     <url>...</url>         each: seq + 1, a later time,
+ *                            d = SHA-256(d || line)
  *     </urlset>              last is reached, and so is d(last)
  *
  * The chain grows by whole lists: a list that breaks leaves it as it was.
@@ -31,6 +31,8 @@ struct verify_chain {
     char next[VERIFY_HREF_MAX + 1]; /* and says that this comes next, or "" */
     char name[256]; /* its own name: the last segment of its path, no ".gz" */
 };
+
+bool verify_is_url(const char *where); /* no path of a file */
 
 /* The last segment of a path or URL, without query and ".gz". */
 struct slice verify_name(const char *where);

@@ -17,6 +17,7 @@
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
 #include "client/verify/verify.h"
+#include "client/verify/verify_names.h"
 #include "proto/uri.h"
 
 /* Attempts to get a document from a server that cannot be reached or is busy,
@@ -28,21 +29,6 @@
 
 /* How often a walk is begun that retention overtakes. */
 #define BEGINNINGS 10
-
-/* A list as archive or index names it. */
-struct named {
-    char *loc;
-    bool has_digest;
-    struct digest digest;
-    bool is_read;
-};
-
-struct names {
-    struct named *each;
-    size_t n;
-    size_t capacity;
-    size_t next; /* where the next one is looked for first */
-};
 
 struct walk {
     struct verify *v;
@@ -61,6 +47,7 @@ struct walk {
 struct get {
     bool is_over;
     unsigned status;
+    unsigned retry_after_s; /* the server asks to come again then; 0: not */
     struct failure failure;
     enum status (*feed)(void *to, struct slice bytes, struct problem *why);
     void *to;
@@ -84,8 +71,10 @@ on_end(struct fetch_answer *answer, const struct failure *why, void *user)
 {
     struct get *get = user;
 
-    if (!why->rc)
+    if (!why->rc) {
         get->status = answer->status;
+        get->retry_after_s = answer->retry_after_s;
+    }
     get->failure = *why;
     get->is_over = true;
 }
@@ -108,6 +97,7 @@ attempt(struct td_client *client, const char *url, struct get *get)
 
     get->is_over = false;
     get->status = 0;
+    get->retry_after_s = 0;
     get->rc = STATUS_OK;
     fetch = fetch_start(client, &request, on_body, on_end, get);
     if (!fetch)
@@ -142,81 +132,56 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
              void *user, struct get *get)
 {
     unsigned pause_ms = PAUSE_FIRST;
+    int64_t begun_ms = loop_now_ms();
 
     for (unsigned i = 1;; i++) {
         enum td_status rc;
+        unsigned ms;
 
         if (!begin(user, get))
             return client_fail(client, TD_MEMORY, "no memory");
         rc = attempt(client, url, get);
-        if (!is_passing(rc, get) || i == ATTEMPTS) {
+        ms = pause_asked(&pause_ms, PAUSE_LAST, get->retry_after_s);
+        if (!is_passing(rc, get) || i == ATTEMPTS ||
+            !pause_within(PATIENCE_DEFAULT, loop_now_ms() - begun_ms,
+                          get->retry_after_s, &ms)) {
             if (!rc && get->status != 200)
                 return client_fail(client, fetch_meaning(get->status),
                                    "%.800s: %u", url, get->status);
             return rc;
         }
-        if (client_wait(client, pause_take(&pause_ms, PAUSE_LAST)))
+        if (client_wait(client, ms))
             return TD_STOPPED;
     }
 }
 
-/* Names */
+/* Index and archive */
 
-static void
-names_fini(struct names *names)
+struct naming {
+    struct walk *walk;
+    struct verify_reader *reader;
+    size_t n_before; /* names before this document */
+};
+
+/* Is it no index, but the Change List itself? */
+static bool
+is_the_list(const struct naming *naming)
 {
-    for (size_t i = 0; i < names->n; i++)
-        free(names->each[i].loc);
-    free(names->each);
-}
+    const struct verify_head *head = verify_reader_head(naming->reader);
 
-static enum status
-names_add(struct names *names, const struct verify_entry *entry)
-{
-    struct named *named;
-
-    if (names->n == names->capacity) {
-        size_t capacity = names->n ? names->n * 2 : 64;
-        struct named *more =
-            realloc(names->each, capacity * sizeof(names->each[0]));
-
-        if (!more)
-            return STATUS_MEMORY;
-        names->each = more;
-        names->capacity = capacity;
-    }
-    named = &names->each[names->n];
-    *named = (struct named){.loc = slice_dup(entry->loc),
-                            .has_digest = entry->has_digest,
-                            .digest = entry->digest};
-    if (!named->loc)
-        return STATUS_MEMORY;
-    names->n++;
-    return STATUS_OK;
-}
-
-/* The one of that URL. They are told in the same order, so that the next one is
- * found at once. NULL: it was not named before. */
-static struct named *
-names_find(struct names *names, struct slice loc)
-{
-    for (size_t i = 0; i < names->n; i++) {
-        size_t at = (names->next + i) % names->n;
-
-        if (slice_is(loc, names->each[at].loc)) {
-            names->next = at + 1;
-            return &names->each[at];
-        }
-    }
-    return NULL;
+    return head->has_capability && head->capability == CAP_CHANGELIST &&
+           !head->is_index;
 }
 
 static enum status
 on_entry(const struct verify_entry *entry, void *user)
 {
-    struct walk *w = user;
+    struct naming *naming = user;
+    struct walk *w = naming->walk;
     struct named *known = names_find(w->reading, entry->loc);
 
+    if (is_the_list(naming))
+        return STATUS_AGAIN;
     if (uri_check(entry->loc, "loc", &w->why))
         return STATUS_INVALID;
     if (!known)
@@ -234,25 +199,14 @@ on_entry(const struct verify_entry *entry, void *user)
                    known->loc);
 }
 
-/* Index and archive */
-
-struct naming {
-    struct walk *walk;
-    struct verify_reader *reader;
-};
-
 static enum status
 feed_naming(void *to, struct slice bytes, struct problem *why)
 {
     struct naming *naming = to;
     enum status rc = verify_reader_feed(naming->reader, bytes, why);
-    const struct verify_head *head = verify_reader_head(naming->reader);
 
-    /* The Change List itself: it is to be read as one. */
-    if (!rc && head->has_capability && head->capability == CAP_CHANGELIST &&
-        !head->is_index)
-        return STATUS_AGAIN;
-    return rc;
+    /* It is to be read as a list. */
+    return !rc && is_the_list(naming) ? STATUS_AGAIN : rc;
 }
 
 static bool
@@ -261,7 +215,9 @@ begin_naming(void *user, struct get *get)
     struct naming *naming = user;
 
     verify_reader_free(naming->reader);
-    naming->reader = verify_reader_new(on_entry, naming->walk);
+    naming->reader = verify_reader_new(on_entry, naming);
+    names_cut(naming->walk->reading, naming->n_before);
+    naming->walk->n_known = 0;
     get->to = naming;
     get->feed = feed_naming;
     get->why = &naming->walk->why;
@@ -274,12 +230,11 @@ static enum td_status
 read_names(struct walk *w, const char *url, struct names *to,
            struct verify_head *head, bool *is_list)
 {
-    struct naming naming = {.walk = w};
+    struct naming naming = {.walk = w, .n_before = to->n};
     struct get get = {.is_over = false};
     enum td_status rc;
 
     w->reading = to;
-    w->n_known = 0;
     w->why.text[0] = '\0';
     rc = get_document(w->v->client, url, begin_naming, &naming, &get);
     if (!rc && !get.rc)
@@ -360,13 +315,13 @@ walk_list(struct walk *w, const char *url, struct named *named)
         at = before.last; /* which entry it is nobody can tell */
     }
     verify_list_free(listing.list);
-    if (rc && get.status >= 400 && get.status < 500) {
+    if ((rc == TD_GONE || (rc == TD_REFUSED && get.status == 404)) &&
+        before.epoch[0]) {
         /* What was named is to be there; retention takes the oldest alone. */
-        w->is_overtaken = get.status == 410 && before.epoch[0];
+        w->is_overtaken = rc == TD_GONE;
         problem_set(&w->why, "%s; the list before it names it, or an index",
                     td_problem(v->client));
-        return before.epoch[0] ? verify_breaks(v, url, before.last, &w->why)
-                               : rc;
+        return verify_breaks(v, url, before.last, &w->why);
     }
     if (rc)
         return rc;
@@ -395,7 +350,7 @@ walk_named(struct walk *w)
         if (named->is_read)
             continue;
         rc = walk_list(w, named->loc, named);
-        if ((rc == TD_GONE || rc == TD_REFUSED) && !v->chain.epoch[0]) {
+        if (rc == TD_GONE && !v->chain.epoch[0]) {
             named->is_read = true;
             rc = TD_OK;
         }
@@ -512,7 +467,12 @@ walk_all(struct walk *w)
 
     if (!rc)
         rc = walk_index(w);
-    return rc ? rc : walk_next(w);
+    if (!rc)
+        rc = walk_next(w);
+    if (!rc && !w->v->proof->n_lists)
+        rc = client_fail(w->v->client, TD_GONE,
+                         "%.800s: all lists that it names are gone", w->index);
+    return rc;
 }
 
 /* Where something in the middle is gone, the oldest must be gone, too: else it

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "client/tidings_mirror.h"
 #include "tests/support/mirrored.h"
 #include "tests/support/patience.h"
 
@@ -210,16 +211,81 @@ says_that_the_source_is_away(void **state)
     struct mirrored *m = *state;
 
     fill(m);
-    command_start(&m->command,
-                  (const char *const[]){BIN_DIR "/tidings", "audit",
-                                        "http://127.0.0.1:1/sets/news", m->dir,
-                                        NULL});
+    broker_stop(&m->broker);
+    command_start(&m->command, (const char *const[]){BIN_DIR "/tidings",
+                                                     "audit", m->dir, NULL});
     command_complains(&m->command, "connect to server; it is tried again\n");
     kill(m->command.pid, SIGTERM);
     assert_int_equal(command_end(&m->command), 1);
     m->command.pid = 0;
     assert_string_equal(m->command.out_text, "");
     assert_non_null(strstr(m->command.err_text, "stopped before all was"));
+    broker_restart(&m->broker);
+}
+
+struct stopping {
+    struct td_client *client;
+    unsigned n_findings;
+};
+
+static void
+stop_at(enum td_finding finding, const char *loc, const char *path,
+        const char *why, void *user)
+{
+    struct stopping *stopping = user;
+
+    (void)finding;
+    (void)loc;
+    (void)path;
+    (void)why;
+    stopping->n_findings++;
+    td_stop(stopping->client);
+}
+
+/* Before all was compared nothing is mended. */
+static void
+is_stopped_while_it_compares(void **state)
+{
+    struct mirrored *m = *state;
+    struct stopping stopping = {.client = td_open()};
+    const struct td_audit_options how = {
+        .repair = 1, .on_finding = stop_at, .user = &stopping};
+    char stray[400];
+
+    fill(m);
+    mirrored_write(m, mirrored_place(m, "/a.txt"), "x");
+    mirrored_write(m, mirrored_place(m, "/c.txt"), "x");
+    snprintf(stray, sizeof(stray), "%s", mirrored_place(m, "/d/stray.txt"));
+    mirrored_write(m, stray, "mine");
+
+    assert_int_equal(td_audit(stopping.client, NULL, m->dir, &how, NULL),
+                     TD_STOPPED);
+    assert_int_equal(stopping.n_findings, 1);
+    assert_true(mirrored_has(m, stray, "mine"));
+    assert_true(mirrored_has(m, mirrored_place(m, "/a.txt"), "x"));
+    td_close(stopping.client);
+    assert_audit(m, 1, NULL);
+    assert_said(m, "missing=0 stale=0 extra=1 corrupt=2 repaired=0");
+}
+
+/* Nor is what is nobody's moved when it is stopped by that. */
+static void
+is_stopped_while_it_looks_for_what_is_nobodys(void **state)
+{
+    struct mirrored *m = *state;
+    struct stopping stopping = {.client = td_open()};
+    const struct td_audit_options how = {
+        .repair = 1, .on_finding = stop_at, .user = &stopping};
+
+    fill(m);
+    mirrored_write(m, "one.txt", "mine");
+    mirrored_write(m, "other.txt", "mine");
+    assert_int_equal(td_audit(stopping.client, NULL, m->dir, &how, NULL),
+                     TD_STOPPED);
+    td_close(stopping.client);
+    assert_int_equal(stopping.n_findings, 1);
+    assert_true(mirrored_has(m, "one.txt", "mine"));
+    assert_true(mirrored_has(m, "other.txt", "mine"));
 }
 
 /* The history was cut, and there is no Resource List: nobody tells any more all
@@ -284,6 +350,8 @@ main(void)
         TEST(sees_what_stands_in_place_of_a_file),
         TEST(refuses_to_delete_too_much),
         TEST(says_that_the_source_is_away),
+        TEST(is_stopped_while_it_compares),
+        TEST(is_stopped_while_it_looks_for_what_is_nobodys),
         TEST(audits_by_what_was_told_where_the_history_was_cut),
         TEST(needs_a_mirror),
     };

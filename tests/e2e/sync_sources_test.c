@@ -167,6 +167,7 @@ one_set_that_fails_is_told_and_the_others_go_on(void **state)
     mirrored_post_to(m, "other");
     assert_sync(m, 1, NULL);
     assert_told(m, "/sets/news wants 150 of 152 files deleted");
+    assert_told(m, "are allowed; nothing of it was done");
     mirrored_assert_same(m);
 }
 
@@ -189,6 +190,24 @@ a_source_that_never_was_one_is_forgotten(void **state)
     assert_sync(m, 0, NULL);
     assert_audit(m, 0, NULL);
     assert_audit(m, 0, m->set_url, NULL);
+}
+
+/* Nor does the repair by one of its sets, which knows nothing of the others. */
+static void
+a_mirror_is_audited_by_the_source_that_it_is_of(void **state)
+{
+    struct mirrored *m = *state;
+    char set[sizeof(m->set_url)];
+
+    strcpy(set, m->set_url);
+    begin_source(m);
+    assert_sync(m, 0, NULL);
+    assert_audit(m, 2, set, "--repair", NULL);
+    assert_told(m, "the mirror is of ");
+    mirrored_assert_same(m);
+    assert_audit(m, 2, "http://127.0.0.1:1/", NULL);
+    assert_audit(m, 0, m->set_url, "--repair", NULL);
+    mirrored_assert_same(m);
 }
 
 /* Several sources of one mirror are audited together, and none is told to have
@@ -231,6 +250,7 @@ main(void)
         TEST(a_set_that_is_gone_is_told_and_stays_until_the_repair),
         TEST(one_set_that_fails_is_told_and_the_others_go_on),
         TEST(a_source_that_never_was_one_is_forgotten),
+        TEST(a_mirror_is_audited_by_the_source_that_it_is_of),
         TEST(several_sources_are_audited_together),
     };
 

@@ -82,6 +82,36 @@ takes_a_duplicate_by_pri_where_loc_fails(void **state)
     assert_int_equal(site_count(m->site, "/other"), 0);
 }
 
+/* of more duplicates than are tried, wherever it stands. */
+static void
+takes_the_best_of_many_duplicates(void **state)
+{
+    struct mirrored *m = *state;
+    char file[400];
+    struct buf links;
+
+    buf_init(&links, 4096);
+    BUF_ADD(&links, ",\"links\":[");
+    for (unsigned i = 0; i < 12; i++)
+        buf_add_format(&links,
+                       "{\"rel\":\"duplicate\",\"href\":\"%s/bad%u\","
+                       "\"pri\":%u},",
+                       site_url(m->site), i, 10 + i);
+    buf_add_format(&links,
+                   "{\"rel\":\"duplicate\",\"href\":\"%s/good\",\"pri\":1}]",
+                   site_url(m->site));
+    buf_add(&links, "", 1);
+    assert_false(links.failed);
+    site_put(m->site, "/good", NULL, SLICE("right"));
+    post_resource(m, site_link(m->site, "/a.txt"), SLICE("right"), links.data);
+    buf_fini(&links);
+
+    assert_sync(m, 0, NULL);
+    snprintf(file, sizeof(file), "%s", mirrored_place(m, "/a.txt"));
+    assert_true(mirrored_has(m, file, "right"));
+    assert_int_equal(site_count(m->site, "/bad0"), 0);
+}
+
 /* As curl does: http_proxy for all but no_proxy. */
 static void
 uses_the_proxy_of_the_environment(void **state)
@@ -224,6 +254,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(takes_a_duplicate_by_pri_where_loc_fails),
+        TEST(takes_the_best_of_many_duplicates),
         TEST(uses_the_proxy_of_the_environment),
         TEST(asks_a_host_for_so_many_at_a_time),
         TEST(resumes_a_file_that_it_was_killed_over),

@@ -197,6 +197,16 @@ counts_removals_by_the_hour(void **state)
     assert_int_equal(n, 2);
     assert_true(book_commit(b));
     b = assert_counts(state, b, 6, 0, 4);
+
+    /* Undone: of the hour that had most, what was told before. */
+    assert_true(book_begin(b));
+    tell(b, SET, 5, NULL, 101 * hour, false);
+    tell(b, SET, 6, NULL, 102 * hour, false);
+    assert_true(book_removals(b, &n, &n_of));
+    assert_int_equal(n, 3);
+    book_rollback(b);
+    assert_true(book_removals(b, &n, &n_of));
+    assert_int_equal(n, 2);
     book_close(b);
 }
 

@@ -103,12 +103,13 @@ path_of(unsigned n)
 
 /* A feed tells of resource `n`: it is wanted anew, or deleted. */
 static int64_t
-tell(struct stage *s, unsigned n, bool is_deleted)
+tell_hash(struct stage *s, unsigned n, bool is_deleted, const char *hash)
 {
     char loc[64];
     struct book_telling t = {.is_deleted = is_deleted,
                              .when_us = ++s->now_us,
                              .lastmod_us = DATETIME_NONE,
+                             .hash = slice_of(hash),
                              .length = LENGTH_NONE};
     int64_t id;
 
@@ -119,6 +120,12 @@ tell(struct stage *s, unsigned n, bool is_deleted)
     assert_true(book_told(s->m.book, s->set, &t, &id));
     assert_true(book_commit(s->m.book));
     return id;
+}
+
+static int64_t
+tell(struct stage *s, unsigned n, bool is_deleted)
+{
+    return tell_hash(s, n, is_deleted, "");
 }
 
 static struct book_resource
@@ -199,7 +206,8 @@ many_are_put_and_noted_together(void **state)
         assert_true(r.is_there);
         assert_int_equal(r.have_mark.size, 4);
         /* No digest was told: it has ours. */
-        assert_true(shelf_digest(s->m.shelf, path_of(n) + 2, digest));
+        assert_true(
+            shelf_digest(s->m.shelf, path_of(n) + 2, NULL, NULL, digest));
         assert_true(slice_is(r.have_hash, digest));
     }
     assert_nothing_incoming(s);
@@ -356,6 +364,44 @@ finishing_waits_for_all_that_was_added(void **state)
     assert_int_equal(s->n_out, 20);
 }
 
+/* The run ends between names and book, and the source goes back to what was
+ * there before. */
+static void
+what_replaced_a_file_and_was_not_noted_is_not_taken_for_it(void **state)
+{
+    struct stage *s = *state;
+    char digest[SHELF_DIGEST_SIZE];
+    struct shelf_mark mark;
+    int64_t a = tell(s, 1, false);
+
+    come(s, a, "old");
+    turn(s, 1);
+    assert_true(shelf_digest(s->m.shelf, path_of(1) + 2, NULL, NULL, digest));
+    tell(s, 1, false);
+    come(s, a, "other");
+    group_start(s->group);
+    do {
+        assert_int_equal(loop_service(s->m.client->loop), TD_OK);
+        assert_int_equal(shelf_look(s->m.shelf, path_of(1) + 2, &mark),
+                         SHELF_FILE);
+    } while (mark.size != 5);
+    assert_int_equal(s->n_out, 1);
+    group_free(s->group);
+    book_close(s->m.book);
+    s->m.book = book_open(shelf_state(s->m.shelf), "mirror.db", &s->why);
+    assert_non_null(s->m.book);
+    s->group = group_new(&s->m, on_out, s);
+    assert_non_null(s->group);
+
+    assert_int_equal(tell_hash(s, 1, false, digest), a);
+    assert_int_equal(look(s, a).todo, BOOK_FETCH);
+    assert_int_equal(book_counts(s->m.book)->n_have, 1);
+    come(s, a, "old");
+    turn(s, 2);
+    assert_file(s->home.fd, path_of(1), "old");
+    assert_int_equal(look(s, a).todo, BOOK_NOTHING);
+}
+
 /* Whoever frees it in the middle leaves nobody at work, and nothing noted. */
 static void
 is_freed_at_any_moment(void **state)
@@ -388,6 +434,7 @@ main(void)
         TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten),
         TEST(what_is_wanted_again_while_it_is_removed_is_fetched),
         TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then),
+        TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it),
         TEST(finishing_waits_for_all_that_was_added),
         TEST(is_freed_at_any_moment),
     };

@@ -76,6 +76,14 @@ drop(struct shelf *s, const char *path)
         assert_int_equal(shelf_look((s), (path), &mark_), what); \
     } while (0)
 
+/* Once. */
+static bool
+no_further(void *user)
+{
+    ++*(unsigned *)user;
+    return false;
+}
+
 static void
 puts_looks_and_removes(void **state)
 {
@@ -85,6 +93,7 @@ puts_looks_and_removes(void **state)
     struct shelf_mark mark;
     struct shelf_mark seen;
     char digest[SHELF_DIGEST_SIZE];
+    unsigned n_asked = 0;
 
     tempdir_write(shelf_incoming(s), "1", "abc");
     assert_int_equal(shelf_put(s, shelf_incoming(s), "1", "h/a/b.txt",
@@ -95,9 +104,11 @@ puts_looks_and_removes(void **state)
     assert_int_equal(seen.size, 3);
     assert_int_equal(seen.mtime_ns, INT64_C(1000000000123456000));
     assert_memory_equal(&seen, &mark, sizeof(mark));
-    assert_true(shelf_digest(s, "h/a/b.txt", digest));
+    assert_true(shelf_digest(s, "h/a/b.txt", NULL, NULL, digest));
     assert_string_equal(digest, "sha-256:ba7816bf8f01cfea414140de5dae2223"
                                 "b00361a396177a9cb410ff61f20015ad");
+    assert_false(shelf_digest(s, "h/a/b.txt", no_further, &n_asked, digest));
+    assert_int_equal(n_asked, 1);
 
     put(s, "h/a/b.txt", "new");
     put(s, "h/a/c.txt", "other");
@@ -162,8 +173,8 @@ follows_no_link_out_of_the_mirror(void **state)
     /* Seen as what they are. */
     assert_int_equal(shelf_look(s, "h/d/a.txt", &mark), SHELF_OTHER);
     assert_int_equal(shelf_look(s, "h/a.txt", &mark), SHELF_OTHER);
-    assert_false(shelf_digest(s, "h/a.txt", text));
-    assert_false(shelf_digest(s, "h/d/a.txt", text));
+    assert_false(shelf_digest(s, "h/a.txt", NULL, NULL, text));
+    assert_false(shelf_digest(s, "h/d/a.txt", NULL, NULL, text));
 
     /* Not removed, nor what they lead to. */
     drop(s, "h/d/a.txt");

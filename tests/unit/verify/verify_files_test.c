@@ -264,6 +264,21 @@ a_damaged_file_is_named(void **state)
     assert_breaks(s, "000000000004.xml", 15, 15, "it ends");
 }
 
+/* No path has a query or a fragment. */
+static void
+a_damaged_file_is_named_whatever_its_directory_is_called(void **state)
+{
+    struct stage *s = *state;
+
+    assert_int_equal(mkdirat(s->dir.fd, "a#b?c", 0755), 0);
+    make(s, &s->history, 1, 0, 5, false);
+    save(s, "a#b?c/000000000001.xml");
+    make(s, &s->history, 2, 5, 10, false);
+    s->text.size = 40;
+    save(s, "a#b?c/000000000002.xml");
+    assert_breaks(s, "000000000002.xml", 5, 5, "it ends");
+}
+
 static void
 a_file_of_another_history_is_found(void **state)
 {
@@ -359,6 +374,7 @@ main(void)
         TEST(a_flipped_byte_is_found_in_its_file),
         TEST(swapped_lists_are_found),
         TEST(a_damaged_file_is_named),
+        TEST(a_damaged_file_is_named_whatever_its_directory_is_called),
         TEST(a_file_of_another_history_is_found),
         TEST(copies_of_a_list_have_to_tell_the_same),
         TEST(histories_of_several_sets_are_one_at_a_time),

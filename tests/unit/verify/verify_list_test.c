@@ -476,6 +476,7 @@ names_are_last_segments(void **state)
     assert_true(slice_is(verify_name("http://a/b/1.xml?x=/y"), "1.xml"));
     assert_true(slice_is(verify_name("/d/1.xml.gz"), "1.xml"));
     assert_true(slice_is(verify_name("1.xml"), "1.xml"));
+    assert_true(slice_is(verify_name("/a#b/c?/1.xml"), "1.xml"));
     assert_true(slice_is(verify_name(""), ""));
     assert_true(slice_is(verify_name("a/.gz"), ".gz"));
 }

@@ -2,6 +2,7 @@
  * verify_web_test.c - td_verify of a server: what archive, index and lists tell
  * of each other has to agree, and what they name has to be there.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "client/tidings.h"
+#include "tests/support/patience.h"
 #include "tests/support/site.h"
 #include "tests/unit/verify/made_lists.h"
 
@@ -29,6 +31,7 @@ struct stage {
     struct site *site;
     struct td_client *client;
     struct td_proof proof;
+    enum td_status rc; /* of verify_beside */
 };
 
 static const char *
@@ -257,6 +260,117 @@ a_list_is_asked_for_again_while_its_server_is_busy(void **state)
     assert_int_equal(site_count(s->site, path_of(3)), 2);
 }
 
+/* A server that does not answer now, or not to us, says nothing of what is
+ * there. */
+static void
+who_is_not_answered_has_found_nothing_broken(void **state)
+{
+    struct stage *s = *state;
+
+    site_status(s->site, path_of(2), 429, "Retry-After: 3600", 0);
+    assert_int_equal(verify(s), TD_UNREACHABLE);
+    assert_string_equal(s->proof.broken_in, "");
+    assert_int_equal(s->proof.last, 5);
+    /* Nobody waits for so long. */
+    assert_int_equal(site_count(s->site, path_of(2)), 1);
+
+    site_status(s->site, path_of(2), 403, NULL, 0);
+    assert_int_equal(verify(s), TD_REFUSED);
+    assert_string_equal(s->proof.broken_in, "");
+    assert_int_equal(s->proof.last, 5);
+}
+
+static void *
+verify_beside(void *user)
+{
+    struct stage *s = user;
+
+    s->rc = verify(s);
+    return NULL;
+}
+
+/* It is told to come again in half a minute, and waits for that. */
+static void
+it_is_stopped_while_it_waits_for_a_busy_server(void **state)
+{
+    struct stage *s = *state;
+    struct patience p = {.with = "the answer"};
+    pthread_t thread;
+
+    site_status(s->site, path_of(2), 429, "Retry-After: 30", 0);
+    assert_int_equal(pthread_create(&thread, NULL, verify_beside, s), 0);
+    site_await(s->site, path_of(2), 1);
+    while (!site_answered(s->site, path_of(2), 0))
+        patience_step(&p);
+    td_stop(s->client);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(s->rc, TD_STOPPED);
+    assert_string_equal(s->proof.broken_in, "");
+    site_status(s->site, path_of(2), 0, NULL, 0);
+    assert_int_equal(verify(s), TD_OK);
+}
+
+/* Nothing is proven by what nobody could read. */
+static void
+lists_that_are_all_refused_prove_nothing(void **state)
+{
+    static const struct {
+        unsigned status;
+        enum td_status rc;
+    } all[] = {{403, TD_REFUSED}, {404, TD_REFUSED}, {410, TD_GONE}};
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < 3; i++) {
+        for (unsigned n = 1; n <= CLOSED + 1; n++)
+            site_status(s->site, path_of(n), all[i].status, NULL, 0);
+        assert_int_equal(verify(s), all[i].rc);
+        assert_int_equal(s->proof.n_lists, 0);
+    }
+}
+
+/* Retention says so (410); what is lost otherwise is missing. */
+static void
+a_first_list_that_is_lost_is_not_forgiven(void **state)
+{
+    struct stage *s = *state;
+
+    site_delete(s->site, path_of(1));
+    assert_int_equal(verify(s), TD_REFUSED);
+    assert_int_equal(s->proof.n_lists, 0);
+}
+
+/* The archive is read; at the index's address is a list, for one more look. */
+static void
+not_yet_index(const char *list, const struct td_proof *proof, void *user)
+{
+    struct stage *s = user;
+
+    (void)list;
+    if (proof->last == 15)
+        site_status(s->site, "/changelist.xml", 302, "Location: /open.xml", 1);
+}
+
+/* The address of the first list becomes that of the index when it is
+ * closed, here between two looks: what the list has are no lists. */
+static void
+a_list_that_becomes_an_index_names_nothing(void **state)
+{
+    struct stage *s = *state;
+
+    site_putf(s->site, "/open.xml", XML,
+              "<urlset " NAMESPACES "><rs:md capability=\"changelist\"/>"
+              "<url><loc>%s/page.html</loc></url></urlset>",
+              site_url(s->site));
+    site_put(s->site, "/page.html", "text/html", SLICE("<p>"));
+    assert_int_equal(td_verify(s->client, site_link(s->site, "/capability.xml"),
+                               not_yet_index, s, &s->proof),
+                     TD_OK);
+    assert_int_equal(s->proof.last, LAST);
+    assert_int_equal(s->proof.n_lists, CLOSED + 1);
+    assert_int_equal(site_count(s->site, "/open.xml"), 1);
+    assert_int_equal(site_count(s->site, "/page.html"), 0);
+}
+
 int
 main(void)
 {
@@ -269,6 +383,11 @@ main(void)
         TEST(retention_that_overtakes_the_proof_breaks_nothing),
         TEST(a_list_between_archive_and_index_is_found_by_its_link),
         TEST(a_list_is_asked_for_again_while_its_server_is_busy),
+        TEST(who_is_not_answered_has_found_nothing_broken),
+        TEST(it_is_stopped_while_it_waits_for_a_busy_server),
+        TEST(lists_that_are_all_refused_prove_nothing),
+        TEST(a_first_list_that_is_lost_is_not_forgiven),
+        TEST(a_list_that_becomes_an_index_names_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
