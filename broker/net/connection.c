@@ -87,6 +87,7 @@ connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
     }
     c->phase = phase;
     c->deadline_us = deadline_us;
+    c->is_spared = false;
     connection_set_busy(c, phases[phase].is_busy);
 }
 
@@ -246,6 +247,15 @@ has_progress(struct connection *c)
     return c->acked > before;
 }
 
+/* A thread that was held up looks at the clock before it reads: what lies there
+ * may have come in time. Once, or who sends on and on would never be late. */
+static bool
+may_stay(struct connection *c)
+{
+    c->is_spared = !c->is_spared && connection_has_unread(c);
+    return c->is_spared;
+}
+
 void
 connection_check(struct connection *c, int64_t now_us)
 {
@@ -254,11 +264,11 @@ connection_check(struct connection *c, int64_t now_us)
     switch (c->phase) {
     case PHASE_HEAD:
     case PHASE_FAREWELL:
-        if (is_late)
+        if (is_late && !may_stay(c))
             connection_kill(c);
         break;
     case PHASE_BODY:
-        if (is_late)
+        if (is_late && !may_stay(c))
             exchange_timed_out(c);
         break;
     case PHASE_HANDLER:

@@ -96,6 +96,7 @@ struct connection {
      * body were seen; see is_own_head in exchange.c. */
     const char *own_head;
     int64_t deadline_us;
+    bool is_spared;   /* late, but with one more turn; see connection_check */
     uint64_t acked;   /* PHASE_ANSWER: bytes the client has acknowledged */
     uint64_t drained; /* PHASE_LINGER: bytes read and dropped */
     uint64_t turn;    /* see is_looping in exchange.c */

@@ -36,6 +36,9 @@
  * dear; a busy loop takes the whole. */
 #define BUSY_PART (IS_SANITIZED ? 2 : 4)
 
+/* Of so long, at least. */
+#define WORK_MS 3000
+
 static uint64_t
 metric(struct bridge_stage *s, const char *name)
 {
@@ -45,17 +48,23 @@ metric(struct bridge_stage *s, const char *name)
     return (uint64_t)samples_value(&now, name);
 }
 
-static void
+/* Until it is `n` or more. Returns when the last look began that saw less; 0:
+ * none did. */
+static int64_t
 await_metric(struct bridge_stage *s, const char *name, uint64_t n)
 {
-    int64_t end_ms = process_now_ms() + BRIDGE_WAIT_MS;
+    int64_t now_ms = process_now_ms(), end_ms = now_ms + BRIDGE_WAIT_MS;
+    int64_t less_ms = 0;
 
     while (metric(s, name) < n) {
-        if (process_now_ms() > end_ms)
+        if (now_ms > end_ms)
             fail_msg("%s is not %" PRIu64 " within %d ms", name, n,
                      BRIDGE_WAIT_MS);
+        less_ms = now_ms;
         poll(NULL, 0, LOOK_MS);
+        now_ms = process_now_ms();
     }
+    return less_ms;
 }
 
 /* Heard comes before acknowledged. */
@@ -73,25 +82,32 @@ await_lag(struct bridge_stage *s, uint64_t lag)
     assert_int_equal(bridge_stage_number(s, "bridges.0.out.lag"), lag);
 }
 
-/* From one number of failures to another it takes at least as long as the
- * pauses do; and our broker is idle meanwhile: a loop that tries again and
- * again, or waits for nothing, takes all the time there is. */
+/* From one number of failures to another, or as far from a later one, it takes
+ * at least as long as the pauses do; and our broker is idle meanwhile: a loop
+ * that tries again and again, or waits for nothing, takes all the time there
+ * is. */
 static void
 assert_patient(struct bridge_stage *s, const char *name, uint64_t from,
                uint64_t to, int64_t least_ms)
 {
-    int64_t began_ms, cpu_ms, passed_ms;
+    int64_t began_ms, worked_ms, cpu_ms, now_ms = process_now_ms();
+    uint64_t n = metric(s, name), late = n < from ? 0 : n + 1 - from;
+    int64_t less_ms = await_metric(s, name, from + late);
 
-    await_metric(s, name, from);
-    began_ms = process_now_ms();
+    began_ms = less_ms ? less_ms : now_ms;
+    worked_ms = process_now_ms();
     cpu_ms = process_cpu_ms(s->broker.pid);
-    await_metric(s, name, to);
-    passed_ms = process_now_ms() - began_ms;
+    await_metric(s, name, to + late);
+    now_ms = process_now_ms();
+    print_message("%s: %" PRId64 " ms\n", name, now_ms - began_ms);
+    assert_true(now_ms - began_ms >= least_ms);
+
+    for (; now_ms < worked_ms + WORK_MS; now_ms = process_now_ms())
+        poll(NULL, 0, LOOK_MS);
     cpu_ms = process_cpu_ms(s->broker.pid) - cpu_ms;
-    print_message("%s: %" PRId64 " ms, of them %" PRId64 " ms of CPU time\n",
-                  name, passed_ms, cpu_ms);
-    assert_true(passed_ms >= least_ms);
-    assert_true(cpu_ms <= passed_ms / BUSY_PART);
+    print_message("%" PRId64 " ms of CPU time in %" PRId64 " ms\n", cpu_ms,
+                  now_ms - worked_ms);
+    assert_true(cpu_ms <= (now_ms - worked_ms) / BUSY_PART);
 }
 
 /* Ways that do not lead in */
@@ -166,8 +182,8 @@ meet(struct bridge_stage *s, const struct fault *f)
     BRIDGE_STAGE_START(s, "--heartbeat", "3600");
 
     /* After two failures the pauses are 0.2, 0.4 and 0.8 s, at least half of
-     * that each; minus the time between two looks. */
-    assert_patient(s, "tidings_mqtt_failures_total", 2, 5, 600);
+     * that each. */
+    assert_patient(s, "tidings_mqtt_failures_total", 2, 5, 700);
     bridge_stage_await_said(s, "cannot connect to the MQTT broker");
     assert_true(broker_said(&s->broker, f->why));
     assert_int_equal(http_get(&s->http, "/readyz"), 200);
@@ -176,8 +192,9 @@ meet(struct bridge_stage *s, const struct fault *f)
     assert_non_null(
         memmem(s->http.body.data, s->http.body.size, f->why, strlen(f->why)));
 
-    /* It is said once, not with each try. */
-    assert_int_equal(process_said_times(s->broker.log, "cannot connect"), 1);
+    /* It is said once, not with each try. A cut in the handshake may look
+     * different the next time, and is said as that, too. */
+    assert_in_range(process_said_times(s->broker.log, "cannot connect"), 1, 2);
     source_post(&s->http, "news", 1, 3, 0);
     bridge_stage_end(s);
 }

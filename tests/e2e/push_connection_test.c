@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
+#include "proto/datetime.h"
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
@@ -65,11 +65,6 @@ tear_down(void **state)
 
 /* While it is connected */
 
-/* So many heartbeats in a row, each 0.2 s after the other, arrive within so
- * many seconds. */
-#define HEARTBEATS   12
-#define HEARTBEATS_S 5
-
 static void
 expect_heartbeats(struct follower *f, uint64_t last)
 {
@@ -106,31 +101,31 @@ sends_heartbeats_when_nothing_happens(void **state)
     }
 }
 
-static double
-now_s(void)
-{
-    struct timespec now;
+#define HEARTBEATS 12
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* R-309: an interval below a second is kept: one heartbeat a second would need
- * more than twice the time. */
+/* R-309: an interval below a second is kept. A busy machine delays some
+ * heartbeats, but were there one a second, no two would be closer. */
 static void
 beats_as_often_as_it_says(void **state)
 {
     struct stage *s = *state;
     struct follower f;
-    double begin_s = now_s();
+    int64_t least_us = INT64_MAX, before_us = 0;
 
     follower_open(&f, s->broker.port, "/sets/news/stream", NULL);
-    for (int i = 0; i < 1 + HEARTBEATS; i++) { /* the first is the greeting */
+    follower_next(&f); /* the greeting */
+    for (int i = 0; i < HEARTBEATS; i++) {
+        int64_t now_us;
+
         follower_next(&f);
         assert_int_equal(f.notice.n, 0);
         assert_string_equal(f.notice.heartbeat, "0.2");
+        assert_int_equal(datetime_read(slice_of(f.notice.now), &now_us), 0);
+        if (i > 0 && now_us - before_us < least_us)
+            least_us = now_us - before_us;
+        before_us = now_us;
     }
-    assert_true(now_s() - begin_s < HEARTBEATS_S);
+    assert_true(least_us < 900000);
     follower_close(&f);
 }
 

@@ -36,8 +36,8 @@ what_failed_comes_again_the_same(void **state)
         {.status = 500},
         {.status = 503},
         {.kind = MANNER_HANG},
-        {.kind = MANNER_TRICKLE, .pause_ms = 100},
-        {.kind = MANNER_SLOW_READ, .pause_ms = 1000},
+        {.kind = MANNER_TRICKLE, .pause_ms = 1000},
+        {.kind = MANNER_SLOW_READ, .pause_ms = 20000},
         {.kind = MANNER_RESET_EARLY},
         {.kind = MANNER_RESET},
         {.kind = MANNER_RESET_MIDDLE},
@@ -45,8 +45,8 @@ what_failed_comes_again_the_same(void **state)
         {.kind = MANNER_GARBAGE},
         {.kind = MANNER_ENDLESS_HEAD},
     };
-    struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "1",
-                                         "--hub-host-connections", "100");
+    struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout",
+                                         "10", "--hub-host-connections", "100");
     struct callback *elsewhere = callbacks_add(s->callbacks, "/cb/elsewhere");
     struct callback *all[N(manners)];
     char location[300];

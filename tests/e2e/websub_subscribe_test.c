@@ -404,7 +404,7 @@ everything_else_does_not(void **state)
         {.status = 500},
         {.status = 503, .headers = "Retry-After: 1\r\n"},
         {.kind = MANNER_HANG},
-        {.kind = MANNER_TRICKLE, .pause_ms = 50},
+        {.kind = MANNER_TRICKLE, .pause_ms = 500},
         {.kind = MANNER_RESET},
         {.kind = MANNER_RESET_MIDDLE},
         {.kind = MANNER_CLOSE},
@@ -413,7 +413,7 @@ everything_else_does_not(void **state)
         {.kind = MANNER_ENDLESS_HEAD},
     };
     struct hub_stage *s =
-        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "1");
+        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "5");
     struct callback *elsewhere = callbacks_add(s->callbacks, "/cb/elsewhere");
     struct callback *fence = hub_stage_join(s, "/cb/fence");
     struct callback *all[N(manners)];

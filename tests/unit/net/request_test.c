@@ -359,6 +359,41 @@ cuts_a_head_that_drips(void **state)
     served_assert_alive();
 }
 
+static int
+open_held_up(void **state)
+{
+    (void)state;
+    served_open_with(1, 2000000);
+    return 0;
+}
+
+/* Of the service thread: what it has to read comes, and then the time in which
+ * it might have come is over. */
+static struct wire *late_head, *late_body;
+
+static void
+be_held_up(void)
+{
+    assert_true(wire_send_text(late_head, GET));
+    assert_true(wire_send_text(late_body, "abc"));
+    poll(NULL, 0, 3500);
+}
+
+static void
+whoever_was_in_time_is_served_though_the_thread_was_late(void **state)
+{
+    (void)state;
+    late_head = served_connect(); /* accepted before the other */
+    late_body =
+        served_sent("POST /echo HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END);
+    assert_true(served_wait(&served.n_open, 1));
+    served_on_service(be_held_up);
+    served_assert_answer(late_head, 200);
+    served_assert_answer(late_body, 200);
+    wire_close(late_head);
+    wire_close(late_body);
+}
+
 static void
 tells_the_handler_that_the_client_has_gone(void **state)
 {
@@ -428,6 +463,9 @@ main(void)
         IMPATIENT_TEST(cuts_a_body_that_drips),
         IMPATIENT_TEST(the_time_in_which_a_body_is_not_read_does_not_count),
         IMPATIENT_TEST(cuts_a_head_that_drips),
+        cmocka_unit_test_setup_teardown(
+            whoever_was_in_time_is_served_though_the_thread_was_late,
+            open_held_up, served_close),
         TEST(tells_the_handler_that_the_client_has_gone),
         TEST(finds_no_request_by_the_ticket_of_one_that_has_gone),
     };
