@@ -154,6 +154,7 @@ a_kill_before_the_acknowledgement_repeats_what_has_no_key(void **state)
         say(s, "a", 1, has_key);
         await_kill(s);
         bridge_stage_await(s, "bridges.0.in.posted", 1);
+        bridge_stage_await(s, "bridges.0.in.repeats", has_key ? 0 : 1);
         assert_int_equal(bridge_stage_number(s, "bridges.0.in.received"), 1);
         assert_int_equal(bridge_stage_number(s, "bridges.0.in.repeats"),
                          has_key ? 0 : 1);

@@ -499,7 +499,7 @@ serves_a_crowd_that_is_woken_for_large_pages(void **state)
 
         assert_non_null(w);
         crowd[i] = (struct large){.wire = w};
-        wire_set_wait(w, 60000); /* for its turn */
+        wire_set_wait(w, 300000); /* for its turn */
         assert_true(wire_send_text(
             w, "GET " CHANGES "?after=3&wait=" LONG " HTTP/1.1\r\n"
                "Host: 127.0.0.1\r\nAccept: application/xml\r\n\r\n"));

@@ -16,6 +16,7 @@
 
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
+#include "tests/support/samples.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 
@@ -135,6 +136,7 @@ a_clock_behind_the_log_is_a_warning(void **state)
 static void
 a_broker_that_ends_is_not_ready(void **state)
 {
+    static struct samples now;
     struct lists *l = *state;
     struct wire *held, *asks;
     struct wire_answer a;
@@ -149,6 +151,7 @@ a_broker_that_ends_is_not_ready(void **state)
                                      "Host: localhost\r\n"
                                      "Content-Type: application/json\r\n"
                                      "Content-Length: 10\r\n\r\n["));
+    samples_await_least(&now, &l->http, "tidings_ingest_bytes", 1);
     kill(l->broker.pid, SIGTERM);
     do {
         if (!wire_request(asks, "GET", "/readyz", NULL, NULL, &a))

@@ -295,7 +295,7 @@ no_retry_outlives_the_lease(void **state)
 
     CALLBACK_DOES(cb, SEEN_DELIVERY, {.status = 500});
     CALLBACK_DOES(other, SEEN_DELIVERY, {.status = 500});
-    ask(s, cb, "subscribe", NULL, "2");
+    ask(s, cb, "subscribe", NULL, "10"); /* time enough for what follows */
     callback_await(cb, SEEN_VERIFICATION, 1);
     hub_stage_post(s, 1);
     callback_await(cb, SEEN_DELIVERY, 2);
