@@ -33,7 +33,6 @@ asks_once_for_all_who_wait(void **state)
     struct posted p;
 
     stage_open_relay(&s, state);
-    s.asked.sets.config.hub_timeout_us = 30000000;
     origin_hold(s.origin, true);
 
     p = (struct posted){asked_links(s.topic), "a/b", NULL, SLICE("one")};
@@ -176,9 +175,11 @@ tells_a_topic_that_cannot_be_asked_from_a_spoofed_one(void **state)
     origin_answers(s.origin, 503, NULL, 1);
     t = stage_post(&s, "x");
     assert_http(&t, 502, "answers HEAD with 503");
+    s.asked.sets.config.hub_timeout_us = 500000;
     origin_hold(s.origin, true);
     t = stage_post(&s, "x");
     assert_http(&t, 504, "did not answer HEAD in time");
+    s.asked.sets.config.hub_timeout_us = STAGE_PATIENCE_US;
     origin_hold(s.origin, false);
     asked_put_relay(&s.asked, "none", "http://127.0.0.1:1/none", 201);
     t = asked_post(&s.asked, "http://127.0.0.1:1/none", "a/b", NULL, "x");
@@ -339,7 +340,6 @@ whoever_waits_at_the_end_is_told(void **state)
     struct stage s;
 
     stage_open_relay(&s, state);
-    s.asked.sets.config.hub_timeout_us = 30000000;
     origin_hold(s.origin, true);
     (void)stage_ping(&s);
     p = (struct posted){asked_links(s.topic), "a/b", NULL, SLICE("one")};
