@@ -19,7 +19,7 @@
 #include "tests/support/tempdir.h"
 
 /* How long the log thread waits for a look that does not come to an end. */
-#define LOOK_S 10
+#define LOOK_S 60
 
 /* What the log thread meets when it tells of a commit: it stays there, after
  * the commit, with those sets still to be published that come later in it. */

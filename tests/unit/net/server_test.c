@@ -44,7 +44,7 @@ listens_on_addresses_and_names(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct server_options options = {.host = cases[i].host,
                                          .threads = 2,
-                                         .request_timeout_us = 1000000,
+                                         .request_timeout_us = 60000000,
                                          .on_request = served_on_request};
         struct problem why = {"", 0, 0};
         struct server *server = NULL;
@@ -70,7 +70,7 @@ says_what_cannot_be_listened_on(void **state)
     struct server_options options = {.host = "127.0.0.1",
                                      .port = served.port,
                                      .threads = 2,
-                                     .request_timeout_us = 1000000,
+                                     .request_timeout_us = 60000000,
                                      .on_request = served_on_request};
     struct problem why = {"", 0, 0};
     struct server *server = NULL;
@@ -398,7 +398,7 @@ cuts_at_the_end_what_takes_too_long(void **state)
     server_close(served.server, 300000);
     served.server = NULL;
 
-    assert_true(clock_steady_us() - start_us < 5000000);
+    assert_true(clock_steady_us() - start_us < 30000000);
     assert_int_equal(atomic_load(&served.n_gone), 2);
     wire_close(never);
     wire_close(stuck);
