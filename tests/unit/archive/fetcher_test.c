@@ -432,7 +432,7 @@ a_host_is_asked_for_no_more_than_two_at_once(void **state)
     odd_pass(&stage.odd, 8);
     for (int i = 0; i < 8; i++)
         fetch_free(next());
-    assert_int_equal(stage.odd.most_waiting, 2);
+    assert_int_equal(odd_count(&stage.odd, &stage.odd.most_waiting), 2);
 }
 
 static void
