@@ -223,11 +223,12 @@ await(struct cutter *c, uint64_t (*count)(const struct cutter_counts *n),
     uint64_t found;
     int late = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += CUTTER_WAIT_MS / 1000;
     pthread_mutex_lock(&c->mutex);
     while ((found = count(&c->counts)) < n && !late)
-        late = pthread_cond_timedwait(&c->changed, &c->mutex, &until);
+        late = pthread_cond_clockwait(&c->changed, &c->mutex, CLOCK_MONOTONIC,
+                                      &until);
     pthread_mutex_unlock(&c->mutex);
     if (found < n)
         fail_msg("the cutter saw %llu %s, not %llu", (unsigned long long)found,

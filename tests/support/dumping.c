@@ -74,12 +74,15 @@ dumping_open(struct dumping *d, void **state)
 
 /* Posting */
 
+/* `n` changes, from `number` on. */
 static struct sets_outcome
-post(struct dumping *d, unsigned number, const char *change, const char *text)
+post(struct dumping *d, unsigned number, unsigned n, const char *change,
+     const char *text)
 {
-    char json[600], hash[200] = "", sha256[DIGEST_TEXT_SIZE + 1] = "";
+    char hash[200] = "", sha256[DIGEST_TEXT_SIZE + 1] = "";
     struct sets_outcome o;
     struct digest digest;
+    struct buf json;
 
     if (text) {
         digest_sha256(&digest, slice_of(text));
@@ -89,10 +92,16 @@ post(struct dumping *d, unsigned number, const char *change, const char *text)
                  "\"type\":\"text/plain\"",
                  sha256 + sizeof("sha-256:") - 1, strlen(text));
     }
-    snprintf(json, sizeof(json),
-             "{\"loc\":\"http://example.com/r/%u.txt\",\"change\":\"%s\"%s}",
-             number, change, hash);
-    o = sets_post_body(&d->sets, "demo", "application/json", slice_of(json), 0);
+    buf_init(&json, SIZE_MAX);
+    for (unsigned i = 0; i < n; i++)
+        buf_add_format(&json,
+                       "%s{\"loc\":\"http://example.com/r/%u.txt\","
+                       "\"change\":\"%s\"%s}",
+                       i > 0 ? "," : "[", number + i, change, hash);
+    BUF_ADD(&json, "]");
+    o = sets_post_body(&d->sets, "demo", "application/json", buf_slice(&json),
+                       0);
+    buf_fini(&json);
     if (o.rc)
         fail_msg("%s", o.why.text);
     return o;
@@ -122,13 +131,22 @@ dumping_post(struct dumping *d, unsigned number, const char *change,
 {
     struct content_claim *claim = text ? place(d, text) : NULL;
 
-    contents_end(claim, post(d, number, change, text).last);
+    contents_end(claim, post(d, number, 1, change, text).last);
+}
+
+void
+dumping_post_many(struct dumping *d, unsigned from, unsigned n,
+                  const char *text)
+{
+    struct content_claim *claim = place(d, text);
+
+    contents_end(claim, post(d, from, n, "updated", text).last);
 }
 
 void
 dumping_promise(struct dumping *d, unsigned number, const char *text)
 {
-    post(d, number, "updated", text);
+    post(d, number, 1, "updated", text);
 }
 
 static struct content *

@@ -51,7 +51,11 @@ void dumping_end(struct dumping *d);
 void dumping_post(struct dumping *d, unsigned number, const char *change,
                   const char *text);
 
-/* The same, with a hash of bytes that are not there. */
+/* Changes of `n` of them from number `from` on, in one post. */
+void dumping_post_many(struct dumping *d, unsigned from, unsigned n,
+                       const char *text);
+
+/* As dumping_post, with a hash of bytes that are not there. */
 void dumping_promise(struct dumping *d, unsigned number, const char *text);
 
 /* The bytes of entry `seq` have been fetched, or never will be. */

@@ -262,11 +262,12 @@ origin_await(struct origin *o, const char *method, unsigned n)
     struct timespec until;
     int late = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ORIGIN_WAIT_MS / 1000;
     pthread_mutex_lock(&o->mutex);
     while (count(o, method) < n && !late)
-        late = pthread_cond_timedwait(&o->changed, &o->mutex, &until);
+        late = pthread_cond_clockwait(&o->changed, &o->mutex, CLOCK_MONOTONIC,
+                                      &until);
     pthread_mutex_unlock(&o->mutex);
     if (late)
         fail_msg("%s had %u requests with %s, not %u", o->url,

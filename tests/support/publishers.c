@@ -196,7 +196,8 @@ publishers_start(struct publishers *p, unsigned n, const struct broker *b,
 static bool
 wait_for_change(struct publishers *p, const struct timespec *end)
 {
-    return pthread_cond_timedwait(&p->changed, &p->lock, end) != ETIMEDOUT;
+    return pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC,
+                                  end) != ETIMEDOUT;
 }
 
 static struct timespec
@@ -204,7 +205,7 @@ deadline(void)
 {
     struct timespec end;
 
-    clock_gettime(CLOCK_REALTIME, &end);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += PUBLISHERS_WAIT_MS / 1000;
     return end;
 }

@@ -359,14 +359,15 @@ site_await(struct site *s, const char *path, unsigned n)
     unsigned count = 0;
     int late = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += SITE_WAIT_MS / 1000;
     pthread_mutex_lock(&s->mutex);
     for (;;) {
         nth(s, path, (unsigned)-1, &count);
         if (count >= n || late)
             break;
-        late = pthread_cond_timedwait(&s->changed, &s->mutex, &until);
+        late = pthread_cond_clockwait(&s->changed, &s->mutex, CLOCK_MONOTONIC,
+                                      &until);
     }
     pthread_mutex_unlock(&s->mutex);
     if (count < n)

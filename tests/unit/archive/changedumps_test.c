@@ -186,6 +186,10 @@ damaged_content_is_a_gap(void **state)
 static void
 retain(struct dumping *d)
 {
+    struct log_health health;
+
+    log_health(registry_log(d->sets.registry), &health);
+    assert_true(health.has_room); /* else nothing is folded, nor goes */
     sets_file_all(&d->sets);
     for (int i = 0; i < 3; i++) {
         retain_all(d->sets.registry); /* says what it waits for */
@@ -239,13 +243,14 @@ too_many_lists_do_not_wait(void **state)
     struct dumping d;
 
     dumping_open(&d, state);
+    alterations_put(&d.sets, "demo",
+                    "{\"content\":\"inline\",\"rotateEntries\":1}");
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
-    for (unsigned i = 1; i <= RETAIN_WAITING + 1; i++)
-        list(&d, i, "a");
+    dumping_post_many(&d, 1, RETAIN_WAITING + 1, "a");
     fold(&d);
     retain(&d);
     assert_int_equal(first_list(&d), 1);
-    list(&d, 1, "b");
+    dumping_post(&d, 1, "updated", "b");
     fold(&d);
     retain(&d);
     assert_int_equal(first_list(&d), RETAIN_WAITING + 2);

@@ -18,7 +18,8 @@
 static bool
 sleep_until(struct owner *o, const struct timespec *end)
 {
-    return pthread_cond_timedwait(&o->changed, &o->lock, end) != ETIMEDOUT;
+    return pthread_cond_clockwait(&o->changed, &o->lock, CLOCK_MONOTONIC,
+                                  end) != ETIMEDOUT;
 }
 
 static struct timespec
@@ -26,7 +27,7 @@ patience(void)
 {
     struct timespec end;
 
-    clock_gettime(CLOCK_REALTIME, &end);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += OWNER_WAIT_S;
     return end;
 }

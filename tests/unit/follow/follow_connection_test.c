@@ -76,7 +76,7 @@ goes_on_after_silence(void **state)
 {
     struct stage *s = *state;
 
-    s->options.idle_ms = 500;
+    s->options.idle_ms = 3000;
     fake_describe(s->broker);
     fake_stream(s->broker);
     fake_hold(s->broker);
@@ -91,7 +91,7 @@ goes_on_after_silence(void **state)
 
     assert_string_equal(s->seen, "1 2 3 ");
     assert_int_equal(s->troubles, 2);
-    assert_string_equal(s->trouble, "silence for 0.5 s");
+    assert_string_equal(s->trouble, "silence for 3.0 s");
 }
 
 /* the time that on_message takes is not silence. */
@@ -100,8 +100,8 @@ takes_its_time_with_a_message(void **state)
 {
     struct stage *s = *state;
 
-    s->options.idle_ms = 500;
-    s->busy_ms = 600;
+    s->options.idle_ms = 3000;
+    s->busy_ms = 3600;
     fake_describe(s->broker);
     fake_stream(s->broker);
     fake_send(s->broker, json(s, 0, 1));

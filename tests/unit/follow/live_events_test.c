@@ -196,8 +196,6 @@ silence_from_the_beginning_means_another_transport(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 100;
-    s->request.answer_ms = 100;
     fake_plain(s->broker);
     fake_hold(s->broker);
     fake_plain(s->broker);
@@ -208,11 +206,16 @@ silence_from_the_beginning_means_another_transport(void **state)
     fake_hold(s->broker);
     fake_broker_start(s->broker);
 
+    s->request.answer_ms = 100;
     living_run(s);
     assert_end(s, LIVE_UNFIT, "no answer for 0.1 s");
+    s->request.answer_ms = 60000;
+    s->idle_ms = 100;
     s->has_end = false;
     living_run(s);
     assert_end(s, LIVE_UNFIT, "silence for 0.1 s");
+    s->idle_ms = 60000;
+    s->idle_then_ms = 100;
     s->has_end = false;
     living_run(s);
     assert_string_equal(s->seen, "one|");
@@ -227,7 +230,7 @@ comments_are_silence(void **state)
     struct living *s = *state;
     const struct slice comment = SLICE(": alive\n\n");
 
-    s->idle_ms = 400;
+    s->idle_then_ms = 400;
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE(HEAD "event: changes\ndata: one\n\n"));
     for (int i = 0; i < 12; i++) {
@@ -250,11 +253,11 @@ a_long_event_is_no_silence(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 400;
+    s->idle_ms = 3000;
     s->enough = 1;
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE(HEAD "event: changes\ndata: "));
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 6; i++) {
         fake_wait(s->broker);
         fake_raw(s->broker, SLICE("o"));
     }
@@ -289,6 +292,7 @@ events_wait_while_it_is_paused(void **state)
     living_rest(s);
     assert_string_equal(s->seen, "one|two|");
     assert_false(s->has_end);
+    s->idle_ms = 60000;
     live_resume(s->live);
     s->pause_at = 3;
     living_turn(s);
@@ -347,7 +351,7 @@ an_answer_in_xml_is_asked_for_in_xml(void **state)
     struct living *s = *state;
 
     s->request.form = TD_XML;
-    s->idle_ms = 10;
+    s->idle_ms = 2999;
     s->enough = 1;
     snprintf(s->url, sizeof(s->url), "%s/changes", fake_broker_url(s->broker));
     fake_answer(s->broker, 200, "application/xml", "<urlset/>");

@@ -10,7 +10,7 @@ silence_ends_it(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 100;
+    s->idle_then_ms = 100;
     fake_stream(s->broker);
     fake_send(s->broker, SLICE("one"));
     fake_hold(s->broker);
@@ -28,7 +28,7 @@ pings_are_silence(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 400;
+    s->idle_then_ms = 400;
     fake_stream(s->broker);
     fake_send(s->broker, SLICE("one"));
     for (int i = 0; i < 12; i++) {
@@ -51,11 +51,11 @@ a_long_message_is_no_silence(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 400;
+    s->idle_ms = 3000;
     s->enough = 1;
     fake_stream(s->broker);
-    fake_raw(s->broker, SLICE("\x81\x0c"));
-    for (int i = 0; i < 12; i++) {
+    fake_raw(s->broker, SLICE("\x81\x06"));
+    for (int i = 0; i < 6; i++) {
         fake_wait(s->broker);
         fake_raw(s->broker, SLICE("o"));
     }
@@ -83,6 +83,7 @@ take_long(char *bytes, size_t size, void *user)
 
     if (s->n_seen == 0) {
         usleep(s->idle_ms * 1200);
+        s->idle_ms = 60000;
         timer_start(s->timer, 0);
     }
     return living_on_message(bytes, size, s);
@@ -97,8 +98,7 @@ the_time_for_a_message_is_not_silence(void **state)
     s->idle_ms = 500;
     s->enough = 2;
     s->timer = timer_new(s->client->loop, let_go_on, s);
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
+    fake_stream_with(s->broker, SLICE("\x81\x03one"));
     fake_wait(s->broker);
     fake_send(s->broker, SLICE("two"));
     fake_hold(s->broker);
@@ -119,7 +119,7 @@ the_time_of_others_is_not_silence(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 500;
+    s->idle_ms = 3000;
     s->enough = 2;
     s->pause_at = 1;
     fake_stream(s->broker);

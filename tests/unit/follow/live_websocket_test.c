@@ -365,9 +365,7 @@ nothing_comes_while_it_is_paused(void **state)
     s->idle_ms = 100;
     s->pause_at = 2;
     s->enough = 5;
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_send(s->broker, SLICE("two"));
+    fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two"));
     fake_send(s->broker, SLICE("three"));
     fake_send(s->broker, SLICE("four"));
     fake_close(s->broker, 1001, "restart");
@@ -379,6 +377,7 @@ nothing_comes_while_it_is_paused(void **state)
     living_rest(s);
     assert_string_equal(s->seen, "one|two|");
     assert_false(s->has_end);
+    s->idle_ms = 60000;
     live_resume(s->live);
     s->pause_at = 3;
     living_turn(s);

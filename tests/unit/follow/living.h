@@ -32,6 +32,7 @@ struct living {
     size_t n_seen;
     size_t enough; /* after so many on_message says so; 0: never */
     size_t pause_at, free_at;
+    unsigned idle_then_ms; /* from the first message on; 0: as before */
     bool goes_on_at_pause; /* the server's fake_wait, too */
     bool is_over;          /* what the loop turns for: the end, or a pause */
     bool has_end;
@@ -71,6 +72,15 @@ living_clear(void **state)
     return 0;
 }
 
+static inline void
+living_go(void *user)
+{
+    struct living *s = user;
+
+    fake_go(s->broker);
+    timer_start(s->timer, s->idle_ms / 4);
+}
+
 static inline bool
 living_on_message(char *bytes, size_t size, void *user)
 {
@@ -84,6 +94,11 @@ living_on_message(char *bytes, size_t size, void *user)
         snprintf(s->seen + used, sizeof(s->seen) - used, "%.*s|", (int)size,
                  bytes);
     s->n_seen++;
+    if (s->n_seen == 1 && s->idle_then_ms) {
+        s->idle_ms = s->idle_then_ms;
+        if (s->timer)
+            living_go(s);
+    }
     if (s->n_seen == s->pause_at) {
         live_pause(s->live);
         s->is_over = true;
@@ -137,23 +152,16 @@ living_run(struct living *s)
     living_turn(s);
 }
 
-static inline void
-living_go(void *user)
-{
-    struct living *s = user;
-
-    fake_go(s->broker);
-    timer_start(s->timer, s->idle_ms / 5);
-}
-
-/* Asks, and goes on to the end; one fake_wait after the other is let go on, 5
- * in the time that silence may last. */
+/* Asks, and goes on to the end; one fake_wait after the other is let go on, 4
+ * in the time that silence may last: from the first message on, if that time
+ * counts from there. */
 static inline void
 living_keep_alive(struct living *s)
 {
     s->timer = timer_new(s->client->loop, living_go, s);
     assert_non_null(s->timer);
-    living_go(s);
+    if (!s->idle_then_ms)
+        living_go(s);
     living_run(s);
 }
 

@@ -169,11 +169,11 @@ whatever_is_new_gives_it_time(void **state)
     uint64_t seq = 0;
 
     s->options.until_caught_up = 1;
-    s->options.patience_ms = 1500;
+    s->options.patience_ms = 5000;
     s->offer.position = LENT(EPOCH "-1000");
     open_follower(s);
     quiet_found(&s->offer);
-    end_ms = loop_now_ms() + 3000;
+    end_ms = loop_now_ms() + 10000;
     while (loop_now_ms() < end_ms) {
         quiet_say(json(s, seq, seq + 1));
         quiet_end(LIVE_LOST, 0, "reset");
@@ -190,12 +190,12 @@ a_pause_is_no_silence(void **state)
     struct stage *s = *state;
     int64_t end_ms;
 
-    start_with(s, 1500);
+    start_with(s, 5000);
     open_follower(s);
     quiet_found(&s->offer);
     quiet_say(json(s, 0, 3));
     td_follower_pause(s->follower);
-    end_ms = loop_now_ms() + 1600;
+    end_ms = loop_now_ms() + 5100;
     while (loop_now_ms() < end_ms)
         patience_step(&p);
     td_follower_resume(s->follower);

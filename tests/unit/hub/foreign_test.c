@@ -1,7 +1,12 @@
 /* What foreign Sources post to the hub. What they ping: pings_test.c. */
 #include "broker/hub/foreign.h"
 
+#include <semaphore.h>
+#include <unistd.h>
+
+#include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
+#include "broker/hub/source.h"
 #include "tests/unit/hub/stage.h"
 
 /* 200; the Source is asked once, by HEAD. */
@@ -33,7 +38,6 @@ asks_once_for_all_who_wait(void **state)
     struct posted p;
 
     stage_open_relay(&s, state);
-    s.asked.sets.config.hub_timeout_us = 30000000;
     origin_hold(s.origin, true);
 
     p = (struct posted){asked_links(s.topic), "a/b", NULL, SLICE("one")};
@@ -176,9 +180,11 @@ tells_a_topic_that_cannot_be_asked_from_a_spoofed_one(void **state)
     origin_answers(s.origin, 503, NULL, 1);
     t = stage_post(&s, "x");
     assert_http(&t, 502, "answers HEAD with 503");
+    s.asked.sets.config.hub_timeout_us = 500000;
     origin_hold(s.origin, true);
     t = stage_post(&s, "x");
     assert_http(&t, 504, "did not answer HEAD in time");
+    s.asked.sets.config.hub_timeout_us = STAGE_PATIENCE_US;
     origin_hold(s.origin, false);
     asked_put_relay(&s.asked, "none", "http://127.0.0.1:1/none", 201);
     t = asked_post(&s.asked, "http://127.0.0.1:1/none", "a/b", NULL, "x");
@@ -339,7 +345,6 @@ whoever_waits_at_the_end_is_told(void **state)
     struct stage s;
 
     stage_open_relay(&s, state);
-    s.asked.sets.config.hub_timeout_us = 30000000;
     origin_hold(s.origin, true);
     (void)stage_ping(&s);
     p = (struct posted){asked_links(s.topic), "a/b", NULL, SLICE("one")};
@@ -380,25 +385,66 @@ a_set_that_was_made_anew_takes_all_in_again(void **state)
     stage_close(&s);
 }
 
+/* A post whose answer keeps the log's thread until the hub begins nothing more.
+ */
+struct keeper {
+    struct post post;
+    struct foreign *foreign;
+    sem_t has_begun;
+};
+
+static bool
+is_ending(struct foreign *f)
+{
+    bool is;
+
+    pthread_mutex_lock(&f->mutex);
+    is = f->is_ending;
+    pthread_mutex_unlock(&f->mutex);
+    return is;
+}
+
+static void
+keep_until_the_end(struct post *post)
+{
+    struct keeper *k = list_entry(post, struct keeper, post);
+
+    sem_post(&k->has_begun);
+    while (!is_ending(k->foreign))
+        usleep(1000);
+}
+
+static void
+keep_the_log(struct stage *s, struct keeper *k)
+{
+    memset(k, 0, sizeof(*k));
+    list_init(&k->post.node);
+    k->post.kind = POST_CLOSE;
+    k->post.set = sets_find(&s->asked.sets, "demo")->log;
+    k->post.done = keep_until_the_end;
+    k->foreign = s->asked.hub->foreign;
+    sem_init(&k->has_begun, 0, 0);
+    assert_int_equal(log_submit(registry_log(s->asked.sets.registry), &k->post),
+                     STATUS_OK);
+    while (sem_wait(&k->has_begun))
+        ;
+}
+
 /* What waits when the log has the one before it is not begun any more. */
 static void
 whoever_waits_for_the_log_at_the_end_is_told(void **state)
 {
     struct asking w[3];
+    struct keeper k;
     struct stage s;
     struct told t;
 
-    asked_configure(&s.asked, state);
-    s.asked.sets.config.linger_us = 300000;
-    asked_open(&s.asked);
-    s.origin = origin_new("/feed");
-    s.topic = origin_url(s.origin);
-    origin_names(s.origin, s.topic, ASKED_HUB);
-    stage_put_set(&s);
+    stage_open_set(&s, state);
     t = asked_post(&s.asked, s.topic, "application/xml", NULL,
                    NOTICE("x", "http://e.example/0"));
     assert_http(&t, 200, "");
 
+    keep_the_log(&s, &k);
     for (int i = 0; i < 3; i++) {
         static const char *const bodies[] = {
             NOTICE("x", "http://e.example/1"),
@@ -416,6 +462,7 @@ whoever_waits_for_the_log_at_the_end_is_told(void **state)
     assert_int_equal(asked_await(&w[2]).status, STATUS_STOPPED);
     assert_int_equal(sets_head(&s.asked.sets, "demo").last, 2);
 
+    sem_destroy(&k.has_begun);
     stage_close(&s);
 }
 

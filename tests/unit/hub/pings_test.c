@@ -35,7 +35,6 @@ pings_that_come_meanwhile_mean_one_fetch_more(void **state)
     struct stage s;
 
     stage_open_relay(&s, state);
-    s.asked.sets.config.hub_timeout_us = 30000000;
     origin_content(s.origin, "text/plain", NULL, SLICE("one"));
     origin_hold(s.origin, true);
     (void)stage_ping(&s);

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "tests/support/patience.h"
 
 static void
 open_stage(struct stage *s, void **state)
 {
     asked_configure(&s->asked, state);
-    s->asked.sets.config.hub_timeout_us = 500000;
+    s->asked.sets.config.hub_timeout_us = STAGE_PATIENCE_US;
     asked_open(&s->asked);
     s->origin = origin_new("/feed");
     s->topic = origin_url(s->origin);
@@ -74,21 +74,19 @@ stage_documents(struct stage *s)
 void
 stage_await_documents(struct stage *s, unsigned n)
 {
-    int64_t until = clock_steady_us() + 30000000;
+    struct patience p = {.with = "documents of the relay"};
 
     while (stage_documents(s) < n)
-        if (clock_steady_us() > until)
-            fail_msg("there are %u documents, not %u", stage_documents(s), n);
+        patience_step(&p);
 }
 
 void
 stage_await_entries(struct stage *s, uint64_t n)
 {
-    int64_t until = clock_steady_us() + 30000000;
+    struct patience p = {.with = "entries of the set"};
 
     while (sets_head(&s->asked.sets, "demo").last < n)
-        if (clock_steady_us() > until)
-            fail_msg("there are not %u entries", (unsigned)n);
+        patience_step(&p);
 }
 
 struct told

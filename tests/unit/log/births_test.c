@@ -19,7 +19,7 @@
 #include "tests/support/tempdir.h"
 
 /* How long the log thread waits for a look that does not come to an end. */
-#define LOOK_S 10
+#define LOOK_S 60
 
 /* What the log thread meets when it tells of a commit: it stays there, after
  * the commit, with those sets still to be published that come later in it. */
@@ -40,13 +40,14 @@ on_wake(struct watch *watch)
     struct gate *g = list_entry(watch, struct gate, watch);
     struct timespec end;
 
-    clock_gettime(CLOCK_REALTIME, &end);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += LOOK_S;
     pthread_mutex_lock(&g->mutex);
     g->n_met++;
     pthread_cond_broadcast(&g->changed);
-    while (g->n_passed < g->n_met &&
-           !pthread_cond_timedwait(&g->changed, &g->mutex, &end))
+    while (
+        g->n_passed < g->n_met &&
+        !pthread_cond_clockwait(&g->changed, &g->mutex, CLOCK_MONOTONIC, &end))
         ;
     pthread_mutex_unlock(&g->mutex);
 }

@@ -378,11 +378,12 @@ odd_await_least(struct odd *o, const unsigned *counter, unsigned least)
     unsigned is;
     int rc = 0;
 
-    clock_gettime(CLOCK_REALTIME, &end);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += ODD_WAIT_S;
     pthread_mutex_lock(&o->mutex);
     while (*counter < least && !rc)
-        rc = pthread_cond_timedwait(&o->changed, &o->mutex, &end);
+        rc = pthread_cond_clockwait(&o->changed, &o->mutex, CLOCK_MONOTONIC,
+                                    &end);
     is = *counter;
     pthread_mutex_unlock(&o->mutex);
     assert_true(is >= least);

@@ -290,7 +290,7 @@ static int
 open_impatient(void **state)
 {
     (void)state;
-    served_open_with(1, 300000);
+    served_open_with(1, 3000000);
     return 0;
 }
 
@@ -303,7 +303,7 @@ cuts_a_body_that_drips(void **state)
     int64_t start_us = clock_steady_us();
 
     (void)state;
-    while (wire_send_text(w, "x") && clock_steady_us() - start_us < 8000000) {
+    while (wire_send_text(w, "x") && clock_steady_us() - start_us < 30000000) {
         struct pollfd p = {.fd = wire_fd(w), .events = POLLIN};
 
         if (poll(&p, 1, 50) > 0)
@@ -313,7 +313,7 @@ cuts_a_body_that_drips(void **state)
     assert_true(wire_answer(w, &a, false));
     assert_int_equal(a.status, 408);
     assert_true(wire_is_ended(w));
-    assert_true(clock_steady_us() - start_us < 8000000);
+    assert_true(clock_steady_us() - start_us < 30000000);
     assert_int_equal(atomic_load(&served.n_gone), 1);
     assert_int_equal(atomic_load(&served.n_open), 0);
     wire_close(w);

@@ -39,11 +39,11 @@ static bool served_is_tls;
 static struct tempdir served_dir;
 static struct certificate served_certificate;
 
-/* Waits until `*count` is `wanted`; false: not within 10 seconds. */
+/* Waits until `*count` is `wanted`; false: not within a minute. */
 static inline bool
 served_wait(atomic_uint *count, unsigned wanted)
 {
-    int64_t end_us = clock_steady_us() + 10000000;
+    int64_t end_us = clock_steady_us() + 60000000;
 
     while (atomic_load(count) != wanted) {
         if (clock_steady_us() > end_us)

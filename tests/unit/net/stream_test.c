@@ -382,7 +382,7 @@ cuts_who_does_not_answer_a_close(void **state)
     served_on_service(close_4410);
     assert_closed(w, 4410, "position is gone");
     assert_true(wire_is_ended(w));
-    assert_true(clock_steady_us() - start_us < 8000000);
+    assert_true(clock_steady_us() - start_us < 30000000);
     assert_true(served_wait(&n_gone, 1));
     wire_close(w);
 }
@@ -527,7 +527,7 @@ cuts_who_does_not_even_read(void **state)
     served_on_service(close_4410);
 
     assert_true(served_wait(&n_gone, 1));
-    assert_true(clock_steady_us() - start_us < 8000000);
+    assert_true(clock_steady_us() - start_us < 30000000);
     wire_close(w);
 }
 

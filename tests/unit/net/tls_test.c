@@ -464,7 +464,7 @@ static int
 open_soon(void **state)
 {
     (void)state;
-    served_open_with(2, 300000);
+    served_open_with(2, 3000000);
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "broker/net/response.h"
 #include "broker/net/server.h"
 #include "proto/number.h"
+#include "tests/support/patience.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
@@ -142,12 +143,10 @@ tear_down(void **state)
 static void
 await(atomic_uint *count, unsigned wanted)
 {
-    int64_t end_us = clock_steady_us() + 10000000;
+    struct patience p = {.with = "so many polls, or answers"};
 
-    while (atomic_load(count) != wanted) {
-        assert_true(clock_steady_us() < end_us);
-        poll(NULL, 0, 1);
-    }
+    while (atomic_load(count) != wanted)
+        patience_step(&p);
 }
 
 /* Lets a request wait. */
