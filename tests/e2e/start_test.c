@@ -2,12 +2,14 @@
  * start_test.c - starts that cannot be: where somebody else is already.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,6 +19,8 @@
 #include "tests/support/data.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
+
+#define STARTS 3
 
 /* What the lock says: the pid of its last owner. */
 static void
@@ -87,36 +91,46 @@ an_address_in_use_leaves_the_directory_as_it_was(void **state)
     broker_close(&b);
 }
 
-/* Makes the broker fold what was posted: it has nothing more to write. */
+/* None of its threads does anything until SIGCONT. */
 static void
-fold(struct http *h)
+halt(const struct broker *b)
 {
-    assert_int_equal(build(h, "/sets/news/resourcelist"), 200);
+    int status;
+
+    assert_int_equal(kill(b->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(b->pid, &status, WUNTRACED), b->pid);
+    assert_true(WIFSTOPPED(status));
 }
 
-/* The same; and the one that has it goes on. */
+/* The same; and the one that has it goes on. It is halted meanwhile, as it has
+ * things of its own to write. */
 static void
 a_second_broker_does_not_get_the_directory(void **state)
 {
     struct broker *b = broker_of(state);
-    char said[2000], owner[64], before[32], after[32];
+    char said[STARTS][2000], owner[64], before[32], after[32];
+    int status[STARTS];
     struct digest sum, now;
     struct http h;
 
     http_open(&h, b->url);
     source_post(&h, "news", 1, 10, 0);
-    fold(&h);
+    assert_int_equal(build(&h, "/sets/news/resourcelist"), 200);
+    halt(b);
     sum = data_sum(b->data);
     read_lock(b, before);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(broker_run(said, sizeof(said), "--listen",
-                                    "127.0.0.1:0", "--data", b->data, NULL),
-                         1);
-        snprintf(owner, sizeof(owner), "in use by process %d", (int)b->pid);
-        assert_non_null(strstr(said, b->data));
-        assert_non_null(strstr(said, owner));
-    }
+    for (int i = 0; i < STARTS; i++)
+        status[i] = broker_run(said[i], sizeof(said[i]), "--listen",
+                               "127.0.0.1:0", "--data", b->data, NULL);
     now = data_sum(b->data);
+    assert_int_equal(kill(b->pid, SIGCONT), 0);
+
+    snprintf(owner, sizeof(owner), "in use by process %d", (int)b->pid);
+    for (int i = 0; i < STARTS; i++) {
+        assert_int_equal(status[i], 1);
+        assert_non_null(strstr(said[i], b->data));
+        assert_non_null(strstr(said[i], owner));
+    }
     assert_memory_equal(sum.bytes, now.bytes, DIGEST_SIZE);
     read_lock(b, after);
     assert_string_equal(after, before);
