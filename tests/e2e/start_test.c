@@ -2,14 +2,12 @@
  * start_test.c - starts that cannot be: where somebody else is already.
  */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -91,17 +89,6 @@ an_address_in_use_leaves_the_directory_as_it_was(void **state)
     broker_close(&b);
 }
 
-/* None of its threads does anything until SIGCONT. */
-static void
-halt(const struct broker *b)
-{
-    int status;
-
-    assert_int_equal(kill(b->pid, SIGSTOP), 0);
-    assert_int_equal(waitpid(b->pid, &status, WUNTRACED), b->pid);
-    assert_true(WIFSTOPPED(status));
-}
-
 /* The same; and the one that has it goes on. It is halted meanwhile, as it has
  * things of its own to write. */
 static void
@@ -116,14 +103,14 @@ a_second_broker_does_not_get_the_directory(void **state)
     http_open(&h, b->url);
     source_post(&h, "news", 1, 10, 0);
     assert_int_equal(build(&h, "/sets/news/resourcelist"), 200);
-    halt(b);
+    broker_halt(b);
     sum = data_sum(b->data);
     read_lock(b, before);
     for (int i = 0; i < STARTS; i++)
         status[i] = broker_run(said[i], sizeof(said[i]), "--listen",
                                "127.0.0.1:0", "--data", b->data, NULL);
     now = data_sum(b->data);
-    assert_int_equal(kill(b->pid, SIGCONT), 0);
+    broker_go_on(b);
 
     snprintf(owner, sizeof(owner), "in use by process %d", (int)b->pid);
     for (int i = 0; i < STARTS; i++) {

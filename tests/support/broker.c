@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -178,6 +179,22 @@ broker_kill9(struct broker *b)
     process_status(b->pid);
     close(b->out);
     b->pid = 0;
+}
+
+void
+broker_halt(const struct broker *b)
+{
+    int status;
+
+    assert_int_equal(kill(b->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(b->pid, &status, WUNTRACED), b->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+void
+broker_go_on(const struct broker *b)
+{
+    assert_int_equal(kill(b->pid, SIGCONT), 0);
 }
 
 void

@@ -60,7 +60,12 @@ void broker_stop(struct broker *b);
 /* SIGKILL: no chance to write another byte. */
 void broker_kill9(struct broker *b);
 
-/* Starts it again after one of the two. */
+/* None of its threads does anything from here on, until broker_go_on: not even
+ * SIGTERM ends it. */
+void broker_halt(const struct broker *b);
+void broker_go_on(const struct broker *b);
+
+/* Starts it again after it was stopped or killed. */
 void broker_restart(struct broker *b);
 
 /* Waits for its end and returns the exit status; 128 and the signal's number if
