@@ -157,7 +157,9 @@ broker_close(struct broker *b)
 {
     if (b->pid)
         broker_kill9(b);
-    close(b->keeper);
+    if (b->keeper > 0)
+        close(b->keeper);
+    b->keeper = 0;
     tempdir_close(&b->dir);
 }
 

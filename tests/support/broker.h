@@ -37,7 +37,7 @@ struct broker {
     char data[300]; /* its data directory; not there before the first start */
     char url[64];   /* "http://127.0.0.1:40123", no slash at the end */
     unsigned port;
-    int keeper;    /* a socket that keeps the port while it is down */
+    int keeper;    /* keeps the port while it is down; 0: not opened */
     pid_t pid;     /* 0: not running */
     int out;       /* its standard output; its end tells that it ended */
     char log[300]; /* what it says on standard error */
