@@ -164,9 +164,13 @@ post(struct stage *s)
 static void
 post_until_met(struct stage *s)
 {
-    struct patience p = {.with = "the fault"};
+    struct patience p = {.with = "a call on the way to the fault"};
+    int left = faults_left(&s->faults);
 
     while (faults_met(&s->faults) == 0) {
+        if (faults_left(&s->faults) < left)
+            p.end_us = 0;
+        left = faults_left(&s->faults);
         for (unsigned i = 0; i < BURST; i++)
             if (post(s) != 200)
                 break;

@@ -14,6 +14,7 @@
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
+#include "tests/support/patience.h"
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
@@ -26,6 +27,19 @@ struct stage {
     struct broker broker;
     struct http http;
 };
+
+/* From some second on the header of a closed list tells since when it is one.
+ */
+static void
+await_final(struct stage *s, const char *path)
+{
+    struct patience p = {.with = path};
+
+    do {
+        patience_step(&p);
+        assert_int_equal(http_get(&s->http, path), 200);
+    } while (!http_header(&s->http, "Last-Modified"));
+}
 
 static int
 set_up(void **state)
@@ -291,6 +305,10 @@ every_document_is_reached_is_right_and_leads_back(void **state)
     size_t n = sizeof(wanted) / sizeof(wanted[0]);
     struct walk w;
 
+    await_final(*state, "/sets/beta/changes/000000000001.xml");
+    await_final(*state, "/sets/beta/changes/000000000002.xml");
+    await_final(*state, "/sets/beta/changes/000000000003.xml");
+    await_final(*state, "/sets/gamma/changes/000000000001.xml");
     walk(&w, *state);
     for (size_t i = 0; i < n; i++)
         if (place_of(&w, wanted[i]) == w.n)

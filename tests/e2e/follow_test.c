@@ -3,7 +3,6 @@
  * real broker, as a shell sees them.
  */
 #include <inttypes.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,6 +18,7 @@
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/walk.h"
 
@@ -27,10 +27,6 @@
 
 /* A position of a log that is not this one. */
 #define FOREIGN "0123456789abcdef-1"
-
-/* How often a test looks for a file, and how many times before it gives up. */
-#define LOOK_MS   10
-#define LOOKS_MAX 3000
 
 struct stage {
     struct broker broker;
@@ -130,15 +126,16 @@ interrupt(struct stage *s)
 static void
 await_state(struct stage *s, const char *position)
 {
+    struct patience p = {.with = s->state};
     char kept[80] = "", wanted[80];
 
     snprintf(wanted, sizeof(wanted), "%s\n", position);
-    for (unsigned looks = 0; strcmp(kept, wanted) != 0; looks++) {
+    while (strcmp(kept, wanted) != 0) {
         FILE *f = fopen(s->state, "re");
 
-        assert_in_range(looks, 0, LOOKS_MAX);
-        if (!f || !fgets(kept, sizeof(kept), f) || strcmp(kept, wanted) != 0)
-            poll(NULL, 0, LOOK_MS);
+        patience_step(&p);
+        if (f && !fgets(kept, sizeof(kept), f))
+            kept[0] = '\0';
         if (f)
             fclose(f);
     }

@@ -393,6 +393,7 @@ waits_for_what_comes_after_a_moment(void **state)
     snprintf(query, sizeof(query), "since=%s&change=deleted&wait=" LONG,
              fourth.datetime);
     ask(past, query);
+    await_threads(s);
     assert_true(is_waiting(past));
     source_post(&s->http, "news", 5, 2, 0);
     expect_page(now, 4, 6);

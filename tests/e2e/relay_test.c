@@ -159,6 +159,7 @@ what_waited_is_not_merged(void **state)
             post(s, "text/plain", (struct slice){text, strlen(text)}), 200);
     }
     callback_await(quick, SEEN_DELIVERY, 20);
+    callback_await(slow, SEEN_DELIVERY, 1);
     assert_int_equal(callback_count(slow, SEEN_DELIVERY), 1);
     callback_release(slow);
     for (int i = 1; i <= 20; i++) {

@@ -119,17 +119,19 @@ keeps_up_with_a_source_that_never_rests(void **state)
     struct mirrored *m = *state;
     struct patience p = {.with = "a request for the file"};
     char text[32];
+    unsigned i;
 
     change_many(m, 1, 1, "one");
     mirrored_post(m);
     mirrored_start(m);
-    for (unsigned i = 0; !site_count(m->site, path_of(1)); i++) {
+    for (i = 0; !site_count(m->site, path_of(1)); i++) {
         snprintf(text, sizeof(text), "%u", i);
         change_many(m, 2, 2, text);
         mirrored_post(m);
         patience_step(&p);
     }
-    mirrored_await(m, "caught-up", "");
+    snprintf(text, sizeof(text), "-%u\"", 1 + i); /* not before the last one */
+    mirrored_await(m, "caught-up", text);
     mirrored_assert_same(m);
 }
 

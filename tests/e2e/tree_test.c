@@ -3,6 +3,7 @@
  * of 2 GB, on somebody else's web server, watched, fetched, and packed into
  * dumps that others open.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -131,16 +132,41 @@ watch(struct stage *s)
              BIN_DIR, s->files, s->broker.url, s->base, s->home.path);
 }
 
-/* The bytes of all entries are there. */
+/* Bytes of files that have not come whole yet. */
+static off_t
+arriving(const struct stage *s)
+{
+    char path[400];
+    struct dirent *e;
+    struct stat st;
+    off_t n = 0;
+    DIR *d;
+
+    snprintf(path, sizeof(path), "%s/arriving", s->broker.data);
+    d = opendir(path);
+    while (d && (e = readdir(d)))
+        if (!fstatat(dirfd(d), e->d_name, &st, 0) && S_ISREG(st.st_mode))
+            n += st.st_size;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* The bytes of all entries are there; until then more and more of them are. */
 static void
 await_content(struct stage *s)
 {
-    struct patience p = {.with = "the content of all files"};
+    struct patience p = {.with = "more of the content of all files"};
     bool is_there = false;
+    off_t before = 0, now;
 
     while (!is_there) {
         struct jsonpath j;
 
+        now = arriving(s);
+        if (now != before)
+            p.end_us = 0;
+        before = now;
         assert_int_equal(http_get(&s->http, "/sets/files"), 200);
         jsonpath_open(&j, buf_slice(&s->http.body));
         is_there =

@@ -1,5 +1,7 @@
 #include "tests/support/broker.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -81,6 +85,26 @@ start(struct broker *b)
 
 /* The life of a broker */
 
+/* A free port, and a socket bound to it that never listens: until it is closed,
+ * nobody is given the port who asks for any. A broker that names it gets it, as
+ * both have SO_REUSEADDR. */
+static int
+keep_port(unsigned *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    const int one = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
 /* Puts the arguments of `from` up to NULL behind the first `n`. */
 static void
 take_arguments(const char **arguments, int n, va_list from)
@@ -123,9 +147,9 @@ broker_open(struct broker *b, ...)
     tempdir_open(&b->dir);
     process_log(b->log, sizeof(b->log));
     snprintf(b->data, sizeof(b->data), "%s/data", b->dir.path);
-    snprintf(b->listen, sizeof(b->listen), "127.0.0.1:0");
-    start(b);
+    b->keeper = keep_port(&b->port);
     snprintf(b->listen, sizeof(b->listen), "127.0.0.1:%u", b->port);
+    start(b);
 }
 
 void
@@ -133,6 +157,9 @@ broker_close(struct broker *b)
 {
     if (b->pid)
         broker_kill9(b);
+    if (b->keeper > 0)
+        close(b->keeper);
+    b->keeper = 0;
     tempdir_close(&b->dir);
 }
 
@@ -154,6 +181,22 @@ broker_kill9(struct broker *b)
     process_status(b->pid);
     close(b->out);
     b->pid = 0;
+}
+
+void
+broker_halt(const struct broker *b)
+{
+    int status;
+
+    assert_int_equal(kill(b->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(b->pid, &status, WUNTRACED), b->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+void
+broker_go_on(const struct broker *b)
+{
+    assert_int_equal(kill(b->pid, SIGCONT), 0);
 }
 
 void

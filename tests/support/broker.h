@@ -37,6 +37,7 @@ struct broker {
     char data[300]; /* its data directory; not there before the first start */
     char url[64];   /* "http://127.0.0.1:40123", no slash at the end */
     unsigned port;
+    int keeper;    /* keeps the port while it is down; 0: not opened */
     pid_t pid;     /* 0: not running */
     int out;       /* its standard output; its end tells that it ended */
     char log[300]; /* what it says on standard error */
@@ -59,7 +60,12 @@ void broker_stop(struct broker *b);
 /* SIGKILL: no chance to write another byte. */
 void broker_kill9(struct broker *b);
 
-/* Starts it again after one of the two. */
+/* None of its threads does anything from here on, until broker_go_on: not even
+ * SIGTERM ends it. */
+void broker_halt(const struct broker *b);
+void broker_go_on(const struct broker *b);
+
+/* Starts it again after it was stopped or killed. */
 void broker_restart(struct broker *b);
 
 /* Waits for its end and returns the exit status; 128 and the signal's number if

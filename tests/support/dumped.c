@@ -197,14 +197,20 @@ void
 dumped_assert_told(struct dumped *s, const char *document,
                    const char *capability, const char *change_name)
 {
+    struct patience p = {.with = document};
     char question[400];
-    struct xpath x;
+    bool is_told;
 
-    dumped_document(s, "/sets/demo/framework-notifications", &x);
     snprintf(question, sizeof(question),
              "/*/s:url[s:loc='%s/sets/demo/%s']/rs:md[@capability='%s' and "
              "@change='%s']",
              s->broker.url, document, capability, change_name);
-    assert_xpath_count(&x, question, 1);
-    xpath_close(&x);
+    do {
+        struct xpath x;
+
+        patience_step(&p);
+        dumped_document(s, "/sets/demo/framework-notifications", &x);
+        is_told = xpath_count(&x, question) == 1;
+        xpath_close(&x);
+    } while (!is_told);
 }

@@ -103,6 +103,12 @@ faults_met(const struct faults *f)
     return atomic_load(&f->plan->n_met);
 }
 
+int
+faults_left(const struct faults *f)
+{
+    return atomic_load(&f->plan->skip);
+}
+
 void
 faults_await(const struct faults *f)
 {

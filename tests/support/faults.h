@@ -41,8 +41,10 @@ void faults_arm_once(struct faults *f, int calls, const char *name, int n,
 /* All is well again; returns how many calls have met the fault. */
 int faults_disarm(struct faults *f);
 
-/* How many have so far. And: waits until one has. */
+/* How many have so far; calls before the first that does; and: waits until one
+ * has. */
 int faults_met(const struct faults *f);
+int faults_left(const struct faults *f);
 void faults_await(const struct faults *f);
 
 /* The clock of the day is from now on this far from the truth. */

@@ -22,9 +22,6 @@
 
 #include "tests/support/http.h"
 
-/* What is posted is there within this. */
-#define FOLD_WAIT_MS 30000
-
 struct fold {
     struct http http;
     const char *base;
