@@ -13,6 +13,7 @@
 
 #include "proto/datetime.h"
 #include "tests/support/command.h"
+#include "tests/support/fake_broker.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
 #include "tests/support/source.h"
@@ -160,6 +161,29 @@ says_that_a_set_was_removed(void **state)
     assert_non_null(strstr(s->command.err_text, "was removed"));
 }
 
+/* What a server tells cannot make a line, or move the cursor. */
+static void
+prints_nothing_that_is_not_to_be_read(void **state)
+{
+    struct stage *s = *state;
+    struct fake_broker *b = fake_broker_new();
+
+    fake_answer(b, 200, "application/json",
+                "{\"name\":\"news\",\"position\":\"a-1\\nlists 9\","
+                "\"earliest\":\"b\\u009b1m\",\"digest\":\"c\\u001b[m\","
+                "\"links\":[{\"rel\":\"urn:tidings:1:memory\",\"href\":"
+                "\"http://o.example/m\"}]}");
+    fake_broker_start(b);
+    snprintf(s->set_url, sizeof(s->set_url), "%s", fake_broker_url(b));
+
+    assert_int_equal(get(s, NULL), 0);
+
+    assert_line(s, "position", "a-1?lists 9\n");
+    assert_line(s, "earliest", "b?1m\n");
+    assert_line(s, "digest", "c?[m\n");
+    fake_broker_free(b);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
 int
@@ -167,6 +191,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(tells_what_a_set_offers),
+        TEST(prints_nothing_that_is_not_to_be_read),
         TEST(says_that_there_is_no_such_set),
         TEST(says_that_a_set_was_removed),
     };
