@@ -13,9 +13,9 @@
 
 #include "proto/datetime.h"
 #include "tests/support/command.h"
-#include "tests/support/fake_broker.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
+#include "tests/support/site.h"
 #include "tests/support/source.h"
 
 #define TIDINGS BIN_DIR "/tidings"
@@ -166,22 +166,26 @@ static void
 prints_nothing_that_is_not_to_be_read(void **state)
 {
     struct stage *s = *state;
-    struct fake_broker *b = fake_broker_new();
+    struct site *site = site_new();
 
-    fake_answer(b, 200, "application/json",
-                "{\"name\":\"news\",\"position\":\"a-1\\nlists 9\","
-                "\"earliest\":\"b\\u009b1m\",\"digest\":\"c\\u001b[m\","
-                "\"links\":[{\"rel\":\"urn:tidings:1:memory\",\"href\":"
-                "\"http://o.example/m\"}]}");
-    fake_broker_start(b);
-    snprintf(s->set_url, sizeof(s->set_url), "%s", fake_broker_url(b));
+    site_putf(site, "/sets/news", "application/json",
+              "{\"name\":\"news\",\"position\":\"a-1\\nlists 9\","
+              "\"earliest\":\"b\\u009b1m\",\"digest\":\"c\\u007fm\","
+              "\"links\":[{\"rel\":\"changelist\",\"href\":\"%s/c.xml\"}]}",
+              site_url(site));
+    site_putf(site, "/c.xml", "application/xml",
+              "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" "
+              "xmlns:rs=\"http://www.openarchives.org/rs/terms/\">"
+              "<rs:md capability=\"changelist\" "
+              "from=\"2026-09-01T00:00:00Z\"/></urlset>");
+    snprintf(s->set_url, sizeof(s->set_url), "%s/sets/news", site_url(site));
 
     assert_int_equal(get(s, NULL), 0);
 
     assert_line(s, "position", "a-1?lists 9\n");
     assert_line(s, "earliest", "b?1m\n");
-    assert_line(s, "digest", "c?[m\n");
-    fake_broker_free(b);
+    assert_line(s, "digest", "c?m\n");
+    site_free(site);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
