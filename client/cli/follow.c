@@ -184,7 +184,8 @@ on_message(const struct td_message *message, void *user)
             return 1;
         f->n_done++;
     }
-    if (!f->args.command && fflush(stdout)) {
+    /* What failed before the last of it is in ferror alone. */
+    if (!f->args.command && (fflush(stdout) || ferror(stdout))) {
         f->code = cannot_write(errno);
         return 1;
     }

@@ -27,8 +27,11 @@ struct get {
 static void
 print_line(const char *key, const char *value)
 {
-    if (value)
-        printf("%-22s %s\n", key, value);
+    if (!value)
+        return;
+    printf("%-22s ", key);
+    print_plain(value);
+    putchar('\n');
 }
 
 static void
@@ -57,11 +60,7 @@ static void
 print_text(const struct td_offer *offer, const char *position)
 {
     print_line("set", offer->set_url);
-    if (offer->title) {
-        printf("%-22s ", "title");
-        print_plain(offer->title);
-        putchar('\n');
-    }
+    print_line("title", offer->title);
     print_line("position", position);
     print_line("earliest", offer->earliest);
     print_line("digest", offer->digest);

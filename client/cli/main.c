@@ -97,7 +97,13 @@ void
 print_plain(const char *text)
 {
     for (; text && *text; text++)
-        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+        if (*text == '\xc2' && (unsigned char)text[1] >= 0x80 &&
+            (unsigned char)text[1] < 0xa0) { /* U+0080 to U+009F */
+            putchar('?');
+            text++;
+        } else {
+            putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+        }
 }
 
 void

@@ -232,8 +232,10 @@ read_retry(const char *text, int *retry_ms)
         strchr(text, '.') != strrchr(text, '.') || !strcmp(text, "."))
         return false;
     seconds = strtod(text, NULL);
+    if (seconds > RETRY_MOST)
+        return false;
     *retry_ms = seconds > 0 ? (int)(seconds * 1000 + 1) : -1;
-    return seconds <= RETRY_MOST;
+    return true;
 }
 
 static enum exit_code

@@ -349,7 +349,8 @@ relay_some(struct relay *r, const struct td_message *message, size_t *i)
     }
     if (to)
         fclose(to);
-    position_at(message, *i, position);
+    if (is_good)
+        position_at(message, *i, position);
     if (is_good && n == 0)
         is_good = relay_note(r->state, position) || fail_state(r);
     else if (is_good)

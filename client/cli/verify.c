@@ -1,8 +1,10 @@
 /*
  * verify.c - tidings verify: proves the history of a set.
  */
+#include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +12,8 @@
 #include <sys/stat.h>
 
 #include "client/cli/cli.h"
+
+#define PATTERN_SIZE 4096
 
 enum { OPTION_JSON, OPTION_VERBOSE };
 
@@ -27,11 +31,13 @@ struct verify {
 
 /* For the signal handler, which cannot be given anything. */
 static struct td_client *verified;
+static volatile sig_atomic_t is_interrupted;
 
 static void
 on_signal(int number)
 {
     (void)number;
+    is_interrupted = 1;
     td_stop(verified);
 }
 
@@ -139,35 +145,69 @@ verify_one(struct verify *v, const char *where)
     return rc ? EXIT_FAILED : EXIT_GOOD;
 }
 
-/* All sets of a broker's data directory. */
+/* What cannot be looked at counts: it is tried, and that says why. */
+static bool
+is_there(const char *path)
+{
+    struct stat st;
+
+    return !lstat(path, &st) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* All sets of a broker's data directory; where there are none, `where` itself
+ * holds lists. */
 static enum exit_code
-verify_data(struct verify *v, const glob_t *sets)
+verify_data(struct verify *v, const char *where, const glob_t *sets)
 {
     enum exit_code code = EXIT_GOOD;
+    size_t n = 0;
 
     for (size_t i = 0; i < sets->gl_pathc; i++) {
-        enum exit_code one = verify_one(v, sets->gl_pathv[i]);
+        char path[PATTERN_SIZE + NAME_MAX];
+        enum exit_code one;
 
+        snprintf(path, sizeof(path), "%s/changes", sets->gl_pathv[i]);
+        if (!is_there(path))
+            continue;
+        if (is_interrupted) {
+            say("stopped before %s", path);
+            return EXIT_FAILED;
+        }
+        one = verify_one(v, path);
         if (one != EXIT_GOOD)
             code = one;
+        n++;
     }
-    return code;
+    return n > 0 ? code : verify_one(v, where);
+}
+
+static int
+on_unreadable(const char *path, int error)
+{
+    if (error == ENOENT || error == ENOTDIR)
+        return 0; /* it is none of a broker */
+    say("cannot read %s: %s", path, strerror(error));
+    return 1;
 }
 
 static enum exit_code
 verify(struct verify *v, const char *where)
 {
-    char pattern[4096];
+    char pattern[PATTERN_SIZE];
     glob_t sets = {.gl_pathc = 0};
     struct stat st;
     enum exit_code code;
+    int rc = 0;
 
     /* What is no name of its own is none of glob's either. */
     if (!stat(where, &st) && S_ISDIR(st.st_mode) && !strpbrk(where, "*?[\\") &&
-        snprintf(pattern, sizeof(pattern), "%s/sets/*/changes", where) <
+        snprintf(pattern, sizeof(pattern), "%s/sets/*", where) <
             (int)sizeof(pattern))
-        glob(pattern, 0, NULL, &sets);
-    code = sets.gl_pathc > 0 ? verify_data(v, &sets) : verify_one(v, where);
+        rc = glob(pattern, 0, on_unreadable, &sets);
+    if (rc == GLOB_NOSPACE)
+        say("no memory");
+    code =
+        rc && rc != GLOB_NOMATCH ? EXIT_FAILED : verify_data(v, where, &sets);
     globfree(&sets);
     return code;
 }

@@ -27,6 +27,9 @@
 
 #define REDIRECTS 5
 
+/* Of a refusal's explanation. */
+#define REFUSAL_MAX 16384
+
 struct gather {
     struct td_client *client;
     int fd;
@@ -44,7 +47,8 @@ struct gather {
     struct reader *reader;  /* of anything else */
     enum status rc;
     struct problem why;
-    bool is_over; /* the exchange */
+    struct buf refusal; /* what the server says instead */
+    bool is_over;       /* the exchange */
     struct failure failure;
 };
 
@@ -260,8 +264,13 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct gather *g = user;
 
-    if (answer->status == 200)
-        feed_document(g, bytes);
+    if (answer->status != 200) {
+        if (bytes.size > g->refusal.max - g->refusal.size)
+            bytes.size = g->refusal.max - g->refusal.size;
+        buf_add_slice(&g->refusal, bytes);
+        return !g->refusal.failed && g->refusal.size < g->refusal.max;
+    }
+    feed_document(g, bytes);
     return !g->rc;
 }
 
@@ -269,10 +278,17 @@ static void
 on_end(struct fetch_answer *answer, const struct failure *why, void *user)
 {
     struct gather *g = user;
+    const struct fetch_answer refusal = {.status = why->status,
+                                         .retry_after_s = why->retry_after_s,
+                                         .body = g->refusal};
+    bool is_answered = !why->rc || why->rc == TD_STOPPED; /* by on_body */
 
+    (void)answer;
     g->failure = *why;
-    if (!why->rc && answer->status != 200)
-        fetch_refused(&g->failure, answer);
+    if (is_answered && why->status != 200)
+        fetch_refused(&g->failure, &refusal);
+    if (g->failure.rc == TD_GONE) /* it is not the set that is */
+        g->failure.rc = TD_REFUSED;
     g->is_over = true;
 }
 
@@ -286,6 +302,7 @@ read_url(struct gather *g, const char *url, bool is_part)
     enum td_status rc;
 
     begin_document(g, url, is_part);
+    buf_init(&g->refusal, REFUSAL_MAX);
     g->is_over = false;
     fetch = fetch_start(g->client, &request, on_body, on_end, g);
     if (!fetch)
@@ -301,6 +318,7 @@ read_url(struct gather *g, const char *url, bool is_part)
         rc = client_fail(g->client, g->failure.rc, "%.600s: %s", url,
                          g->failure.text);
     }
+    buf_fini(&g->refusal);
     return end_document(g, rc);
 }
 

@@ -414,43 +414,48 @@ td_publisher_open(struct td_client *client, const char *set_url,
     return client_end(client, TD_OK);
 }
 
-struct looking {
-    unsigned depth;
-    bool is_object;
-};
-
 static enum status
 on_json(void *user, enum json_event event, struct slice text,
         struct problem *why)
 {
-    struct looking *looking = user;
-
+    (void)user;
+    (void)event;
     (void)text;
     (void)why;
-    if (looking->depth == 0)
-        looking->is_object = event == JSON_OBJECT;
-    looking->depth += event == JSON_OBJECT || event == JSON_ARRAY;
-    looking->depth -= event == JSON_OBJECT_END || event == JSON_ARRAY_END;
     return STATUS_OK;
+}
+
+/* Without what may stand around it in a document of its own, but not in the
+ * post that it will be in: a byte order mark, space of any length. */
+static struct slice
+bare(struct slice change)
+{
+    if (change.size >= 3 && !memcmp(change.data, "\xef\xbb\xbf", 3))
+        change = (struct slice){change.data + 3, change.size - 3};
+    while (change.size > 0 && memchr(" \t\r\n", change.data[0], 4))
+        change = (struct slice){change.data + 1, change.size - 1};
+    while (change.size > 0 &&
+           memchr(" \t\r\n", change.data[change.size - 1], 4))
+        change.size--;
+    return change;
 }
 
 /* One object, so that it cannot break the post that it will be in. */
 static enum td_status
 check_change(struct td_publisher *p, struct slice change)
 {
-    struct looking looking = {.depth = 0};
     struct problem why = {"it is longer than a post may be"};
-    struct json_parse *json = json_parse_new(on_json, &looking);
+    struct json_parse *json = json_parse_new(on_json, NULL);
     enum status rc = STATUS_MEMORY;
 
     if (json && change.size > p->options.batch_bytes)
         rc = STATUS_INVALID;
+    else if (json && (change.size == 0 || change.data[0] != '{'))
+        rc = problem(&why, STATUS_INVALID, "it is no JSON object");
     else if (json)
         rc = json_parse_feed(json, change, &why);
     if (!rc)
         rc = json_parse_end(json, &why);
-    if (!rc && !looking.is_object)
-        rc = problem(&why, STATUS_INVALID, "it is no JSON object");
     json_parse_free(json);
     if (rc == STATUS_MEMORY)
         return client_fail(p->client, TD_MEMORY, "no memory");
@@ -462,7 +467,7 @@ td_publisher_add(struct td_publisher *publisher, const char *change,
                  size_t size, uint64_t *number)
 {
     struct td_client *client = publisher->client;
-    struct slice text = {change, size};
+    struct slice text = bare((struct slice){change, size});
     struct failure why = {.rc = TD_OK};
     uint64_t unwanted;
     enum td_status rc;
@@ -500,15 +505,17 @@ td_publisher_flush(struct td_publisher *publisher)
 {
     struct td_client *client = publisher->client;
     struct flush flush = {.is_over = publisher->state == RESTING};
+    struct flush *outer = publisher->flush; /* that this is called from */
     enum td_status rc;
 
     client_begin(client);
     if (publisher->state == LINGERING || publisher->state == PAUSING)
         wait_for(publisher, publisher->state, 0);
-    publisher->flush = &flush;
+    if (!flush.is_over)
+        publisher->flush = &flush;
     rc = loop_until(client->loop, &flush.is_over);
     if (!flush.is_over) /* else a callback may have closed it */
-        publisher->flush = NULL;
+        publisher->flush = outer;
     if (rc == TD_INVALID)
         return client_fail(client, rc,
                            "called from a callback of the same handle");

@@ -2,8 +2,8 @@
  * document.h - any document of ResourceSync or a plain Sitemap, read as it
  * arrives.
  *
- *     bytes --> [gunzip, if they begin so] --> XML --> on_link, on_entry -->
- * head
+ *     bytes --> [gunzip, if they begin so] --> XML --> on_link, on_entry
+ *                                                  --> head
  *
  * Sources are taken as they are: what is missing is missing (head, md, from,
  * capability), times may be coarse or have zones, an index may pass for a list;

@@ -360,7 +360,10 @@ arrivals_connection(void *user, struct MHD_Connection *connection,
         peer->next->at = &peer->next;
     callback->peers = peer;
     *context = peer;
-    timer_start(callback->deadline, callback->patience_ms / 4);
+    /* It is started for the first and runs as long as there are any: who comes
+     * later does not put off the end of the others. */
+    if (!peer->next)
+        timer_start(callback->deadline, callback->patience_ms / 4);
 }
 
 /* A request that trickles in keeps its connection busy; so it is not silence

@@ -70,27 +70,17 @@ split_listen(const char *listen, char host[256], const char **port)
 }
 
 static int
-listen_at(const char *host, const char *port, unsigned *real_port)
+listen_to(const struct addrinfo *at, unsigned *real_port)
 {
-    const struct addrinfo hints = {
-        .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-        .ai_socktype = SOCK_STREAM,
-    };
-    struct addrinfo *found = NULL;
     struct sockaddr_storage address;
     socklen_t size = sizeof(address);
     char service[NI_MAXSERV];
     const int one = 1;
-    int fd = -1;
+    int fd =
+        socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (getaddrinfo(host, port, &hints, &found)) {
-        errno = EADDRNOTAVAIL;
-        return -1;
-    }
-    fd =
-        socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-        bind(fd, found->ai_addr, found->ai_addrlen) || listen(fd, SOMAXCONN) ||
+        bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, SOMAXCONN) ||
         getsockname(fd, (struct sockaddr *)&address, &size) ||
         getnameinfo((struct sockaddr *)&address, size, NULL, 0, service,
                     sizeof(service), NI_NUMERICSERV)) {
@@ -98,11 +88,31 @@ listen_at(const char *host, const char *port, unsigned *real_port)
 
         if (fd >= 0)
             close(fd);
-        fd = -1;
         errno = saved;
-    } else {
-        *real_port = (unsigned)strtoul(service, NULL, 10);
+        return -1;
     }
+    *real_port = (unsigned)strtoul(service, NULL, 10);
+    return fd;
+}
+
+/* At the first address of the host that can be had: a name may have one of
+ * IPv6 where there is none. */
+static int
+listen_at(const char *host, const char *port, unsigned *real_port)
+{
+    const struct addrinfo hints = {
+        .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+        .ai_socktype = SOCK_STREAM,
+    };
+    struct addrinfo *found = NULL;
+    int fd = -1;
+
+    if (getaddrinfo(host, port, &hints, &found)) {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
+    for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
+        fd = listen_to(at, real_port);
     freeaddrinfo(found);
     return fd;
 }

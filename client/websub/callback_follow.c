@@ -74,7 +74,7 @@ on_state(enum td_subscription_state state, const char *detail, void *user)
         follower_fail(w->follower, TD_REFUSED, "the hub denied: %s", detail);
         break;
     case TD_TROUBLE:
-        follower_tell(w->follower, detail, 0);
+        follower_tell(w->follower, detail, subscriber_pause_ms(w->subscriber));
         break;
     case TD_DISCOVERED:
     case TD_REQUESTED:

@@ -1,10 +1,11 @@
 /*
  * deliveries.h - what of that which arrives is believed, and handed over once.
  *
- *     arrival --signature?--> 403 (none) --repeat?--> queue --timer-->
- * on_delivery
- *                  \--------> 202 (wrong), dropped    |
- *                                        \--> 202, dropped
+ *     arrival --signature?--> right --repeat?--> queue --timer--> on_delivery
+ *                  |                    |
+ *                  |                    +--> 202, dropped
+ *                  +--> none: 403
+ *                  +--> wrong: 202, dropped
  *
  * With a secret X-Hub-Signature has to be right (W-104). Where the secret is in
  * the format of Standard Webhooks and the hub has ever sent its headers, they

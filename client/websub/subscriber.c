@@ -7,9 +7,8 @@
  *                ^                         |                    |
  *                +-------- the lease is three quarters over ----+
  *
- *     any --td_subscriber_end--> ENDING --> OVER        ASKING, HOLDING
- * --denied
- *                                                                   --> OVER
+ *     any --td_subscriber_end--> ENDING --> OVER
+ *     ASKING, HOLDING --denied--> OVER
  *
  * `current` is the lease that is verified. A renewal asks for another one,
  * `next`, with a callback URL of its own, and when that is verified the hub is
@@ -60,7 +59,8 @@ struct td_subscriber {
     unsigned n_leases; /* ever */
     unsigned n_failed; /* attempts since the last verification */
     unsigned pause_ms;
-    bool was_active; /* ever */
+    unsigned waits_ms; /* since the last trouble */
+    bool was_active;   /* ever */
 
     /* A hub that moved for good (W-033): what is discovered, and where it is */
     char *moved_from, *moved_to;
@@ -121,7 +121,8 @@ retry(struct td_subscriber *s, const struct failure *why)
         ms = (uint64_t)why->retry_after_s * 1000;
     s->n_failed++;
     enter(s, STATE_PAUSING);
-    timer_start(s->timer, ms < PAUSE_MOST ? ms : PAUSE_MOST);
+    s->waits_ms = ms < PAUSE_MOST ? (unsigned)ms : PAUSE_MOST;
+    timer_start(s->timer, s->waits_ms);
     tell(s, TD_TROUBLE, why->text);
 }
 
@@ -403,6 +404,12 @@ td_subscriber_open(struct td_callback *callback, const char *topic_url,
     s->running = (struct running){.close = close_it, .owner = s};
     client_runs(s->client, &s->running);
     return TD_OK;
+}
+
+unsigned
+subscriber_pause_ms(const struct td_subscriber *subscriber)
+{
+    return subscriber->waits_ms;
 }
 
 void

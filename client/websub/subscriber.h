@@ -14,4 +14,7 @@ enum td_status subscriber_new(struct td_callback *callback,
                               const struct td_subscriber_options *options,
                               struct td_subscriber **subscriber);
 
+/* Milliseconds from the last TD_TROUBLE to the attempt after it. */
+unsigned subscriber_pause_ms(const struct td_subscriber *subscriber);
+
 #endif

@@ -11,9 +11,13 @@
 
 #define REDIRECTS_MAX 10
 
+/* All of it: who answers in trickles is as good as away. */
+#define PATIENCE_MS 60000
+
 struct topic_search {
     struct td_client *client;
     struct fetch *fetch;
+    struct timer *late;
     topic_end_fn *on_end;
     void *user;
 
@@ -142,7 +146,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 
     look(search, answer);
     if (answer->status / 100 != 2)
-        return true;
+        return false; /* what a refusal says more is not asked for */
     if (search->is_over || search->is_memory)
         return false;
     if (bytes.size > TOPIC_BYTES_MAX - search->body.size)
@@ -183,18 +187,32 @@ on_end(struct fetch_answer *answer, const struct failure *end, void *user)
     struct topic_search *search = user;
     struct failure why = *end;
 
+    bool is_answered = !why.rc || why.rc == TD_STOPPED; /* by on_body: enough */
+
     search->fetch = NULL;
-    if (why.rc == TD_STOPPED) { /* by on_body: that was enough */
+    if (!why.rc)
+        look(search, answer);
+    if (is_answered && why.status / 100 != 2) {
+        failure_set(&why, fetch_meaning(why.status), "%s: status %u",
+                    answer->url, why.status);
+    } else if (is_answered) {
         failure_clear(&why);
         judge(search, &why);
-    } else if (!why.rc) {
-        look(search, answer);
-        if (answer->status / 100 == 2)
-            judge(search, &why);
-        else
-            failure_set(&why, fetch_meaning(answer->status), "%s: status %u",
-                        answer->url, answer->status);
     }
+    search->on_end(&why, &search->topic, search->user);
+    topic_search_free(search);
+}
+
+static void
+on_late(void *user)
+{
+    struct topic_search *search = user;
+    struct failure why;
+
+    failure_clear(&why);
+    failure_set(&why, TD_UNREACHABLE,
+                "the topic's page does not come to an "
+                "end");
     search->on_end(&why, &search->topic, search->user);
     topic_search_free(search);
 }
@@ -220,12 +238,21 @@ topic_find(struct td_client *client, const char *url, topic_end_fn *on_found,
     search->on_end = on_found;
     search->user = user;
     buf_init(&search->body, TOPIC_BYTES_MAX);
-    search->fetch = fetch_start(client, &request, on_body, on_end, search);
+    search->late = timer_new(client->loop, on_late, search);
+    if (search->late)
+        search->fetch = fetch_start(client, &request, on_body, on_end, search);
     if (!search->fetch) {
         topic_search_free(search);
         return NULL;
     }
+    topic_be_patient(search, PATIENCE_MS);
     return search;
+}
+
+void
+topic_be_patient(struct topic_search *search, unsigned ms)
+{
+    timer_start(search->late, ms);
 }
 
 void
@@ -234,6 +261,7 @@ topic_search_free(struct topic_search *search)
     if (!search)
         return;
     fetch_free(search->fetch);
+    timer_free(search->late);
     topic_fini(&search->topic);
     buf_fini(&search->body);
     free(search->url);

@@ -37,4 +37,7 @@ struct topic_search *topic_find(struct td_client *client, const char *url,
                                 topic_end_fn *on_end, void *user);
 void topic_search_free(struct topic_search *search); /* not after on_end */
 
+/* How long it may take from now on, all in all; at first a minute. */
+void topic_be_patient(struct topic_search *search, unsigned ms);
+
 #endif

@@ -2,6 +2,7 @@
  * follow_test.c - the commands `tidings follow` and `tidings publish` against a
  * real broker, as a shell sees them.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include "tests/support/command.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
+#include "tests/support/process.h"
 #include "tests/support/source.h"
 #include "tests/support/walk.h"
 
@@ -501,6 +503,35 @@ publish_says_why_a_post_is_refused(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
+/* A line that could not be written is not gone past, though those after it
+ * could: the pipe has room for little, not for a buffer full. */
+static void
+keeps_no_place_behind_lines_that_are_lost(void **state)
+{
+    struct stage *s = *state;
+    int ends[2];
+    pid_t pid;
+
+    post(s, 1, 100);
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], 1);
+        execl(TIDINGS, TIDINGS, "follow", s->set_url, "--from-start",
+              "--until-caught-up", "--state", s->state, NULL);
+        _exit(127);
+    }
+
+    assert_int_equal(process_status(pid), 1);
+
+    assert_int_equal(access(s->state, F_OK), -1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int
 main(void)
 {
@@ -521,6 +552,7 @@ main(void)
         TEST(publish_posts_its_standard_input),
         TEST(publish_makes_changes_from_options),
         TEST(publish_says_why_a_post_is_refused),
+        TEST(keeps_no_place_behind_lines_that_are_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

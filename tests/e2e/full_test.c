@@ -15,6 +15,7 @@
 #include "proto/vocab.h"
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
+#include "tests/support/fake_broker.h"
 #include "tests/support/gzip.h"
 #include "tests/support/http.h"
 #include "tests/support/site.h"
@@ -222,6 +223,34 @@ what_does_not_go_together_is_bad_usage(void **state)
 #define TEST(test) \
     cmocka_unit_test_setup_teardown(test, open_stage, close_stage)
 
+/* What a source's server says is told, as far as it is short: one that never
+ * comes to an end is not waited for. */
+static void
+a_refusal_of_the_source_is_told(void **state)
+{
+    struct stage *s = *state;
+    struct fake_broker *source = fake_broker_new();
+    char *lot = malloc(40000);
+
+    assert_non_null(lot);
+    memset(lot, ' ', 40000);
+    fake_answer(source, 404, "application/problem+json",
+                "{\"detail\":\"no such list\"}");
+    fake_answer(source, 410, "text/plain", "it was here");
+    fake_plain(source);
+    fake_raw(source, SLICE("HTTP/1.1 503 No\r\nContent-Length: 1000000\r\n"
+                           "\r\n"));
+    fake_raw(source, (struct slice){lot, 40000});
+    fake_hold(source);
+    fake_broker_start(source);
+
+    assert_not_full(s, fake_broker_url(source), 1, "404: no such list");
+    assert_not_full(s, fake_broker_url(source), 1, "410: ");
+    assert_not_full(s, fake_broker_url(source), 1, "503: ");
+    fake_broker_free(source);
+    free(lot);
+}
+
 int
 main(void)
 {
@@ -231,6 +260,7 @@ main(void)
         TEST(a_fault_anywhere_is_told_with_its_document_and_nothing_is_sent),
         TEST(what_is_told_twice_or_deletes_too_much_is_refused),
         TEST(what_does_not_go_together_is_bad_usage),
+        TEST(a_refusal_of_the_source_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include "tests/support/command.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
+#include "tests/support/site.h"
 #include "tests/support/source.h"
 
 #define TIDINGS BIN_DIR "/tidings"
@@ -160,6 +161,33 @@ says_that_a_set_was_removed(void **state)
     assert_non_null(strstr(s->command.err_text, "was removed"));
 }
 
+/* What a server tells cannot make a line, or move the cursor. */
+static void
+prints_nothing_that_is_not_to_be_read(void **state)
+{
+    struct stage *s = *state;
+    struct site *site = site_new();
+
+    site_putf(site, "/sets/news", "application/json",
+              "{\"name\":\"news\",\"position\":\"a-1\\nlists 9\","
+              "\"earliest\":\"b\\u009b1m\",\"digest\":\"c\\u007fm\","
+              "\"links\":[{\"rel\":\"changelist\",\"href\":\"%s/c.xml\"}]}",
+              site_url(site));
+    site_putf(site, "/c.xml", "application/xml",
+              "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" "
+              "xmlns:rs=\"http://www.openarchives.org/rs/terms/\">"
+              "<rs:md capability=\"changelist\" "
+              "from=\"2026-09-01T00:00:00Z\"/></urlset>");
+    snprintf(s->set_url, sizeof(s->set_url), "%s/sets/news", site_url(site));
+
+    assert_int_equal(get(s, NULL), 0);
+
+    assert_line(s, "position", "a-1?lists 9\n");
+    assert_line(s, "earliest", "b?1m\n");
+    assert_line(s, "digest", "c?m\n");
+    site_free(site);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
 int
@@ -167,6 +195,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(tells_what_a_set_offers),
+        TEST(prints_nothing_that_is_not_to_be_read),
         TEST(says_that_there_is_no_such_set),
         TEST(says_that_a_set_was_removed),
     };

@@ -14,11 +14,17 @@
 
 #include "tests/support/command.h"
 #include "tests/support/relays.h"
+#include "tests/support/site.h"
 #include "tests/support/source.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
 /* A relay's source has to be there; its target is made by the first post. */
+#define LIST(of)                                                     \
+    "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" " \
+    "xmlns:rs=\"http://www.openarchives.org/rs/terms/\">"            \
+    "<rs:md capability=\"" of "\"/>"
+
 static void
 make_set(struct lists *l)
 {
@@ -237,6 +243,43 @@ says_which_change_the_target_refuses(void **state)
     }
 }
 
+/* A source of another kind, at a URL such as sets have. */
+static void
+says_what_is_none_of_a_set_of_tidings(void **state)
+{
+    static struct command command;
+    struct relays *s = *state;
+    struct relay *r = &s->relays[0];
+    struct site *site = site_new();
+    const char *const argv[] = {TIDINGS,
+                                "relay",
+                                site_link(site, "/sets/x"),
+                                r->to,
+                                "--state",
+                                r->state,
+                                "--after",
+                                "@2026-09-01T12:00:00Z",
+                                "--until-caught-up",
+                                NULL};
+
+    site_putf(
+        site, "/sets/x", "application/xml",
+        LIST("changelist\" from=\"2026-09-01T00:00:00Z") "<url><loc>http://"
+                                                         "a.example/1</"
+                                                         "loc><rs:md "
+                                                         "change=\"updated\" "
+                                                         "datetime=\"2026-09-"
+                                                         "02T00:00:00Z\"/></"
+                                                         "url></urlset>");
+    command_start(&command, argv);
+    assert_int_equal(command_end(&command), 1);
+
+    assert_string_equal(command.err_text,
+                        "tidings: entry 0 (http://a.example/1) is none of a "
+                        "set of Tidings\n");
+    site_free(site);
+}
+
 static void
 refuses_what_makes_no_sense(void **state)
 {
@@ -270,6 +313,7 @@ main(void)
         RELAYS(tells_when_the_source_s_history_is_gone),
         RELAYS(says_that_the_target_is_gone_or_another),
         RELAYS(says_which_change_the_target_refuses),
+        RELAYS(says_what_is_none_of_a_set_of_tidings),
         RELAYS(refuses_what_makes_no_sense),
     };
 

@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -204,6 +205,86 @@ finds_out_a_broker_whose_files_were_altered(void **state)
     assert_said(": proven from the beginning to entry 30 lists=3 ");
 }
 
+/* A data directory with two sets, under a name so long that a line for each
+ * list of one is more than a pipe and stdio's buffer hold. */
+static void
+make_two_sets(struct lists *l, char to[2500])
+{
+    int n = snprintf(to, 2500, "%s", l->broker.dir.path);
+
+    for (int i = 0; i < 8; i++)
+        n += snprintf(to + n, 2500 - (size_t)n, "/%0250d", i);
+    assert_int_equal(RUN("/bin/sh", "-c",
+                         "mkdir -p \"$1/sets/a\" && "
+                         "cp -r \"$0/sets/news/changes\" \"$1/sets/a\" && "
+                         "cp -r \"$1/sets/a\" \"$1/sets/b\"",
+                         l->broker.data, to),
+                     0);
+}
+
+static void
+one_signal_ends_it_for_all_sets(void **state)
+{
+    struct lists *l = *state;
+    static char text[400000];
+    char data[2500];
+    size_t size = 0;
+    ssize_t n = 0;
+
+    LISTS_OPEN(l, "--rotate-entries", "10");
+    for (unsigned i = 0; i < 50; i++)
+        source_post(&l->http, LISTS_SET, i * 10 + 1, 10, 0);
+    lists_await_file(l, 50);
+    broker_stop(&l->broker);
+    make_two_sets(l, data);
+    command_start(&command, (const char *const[]){TIDINGS, "verify", data,
+                                                  "--verbose", NULL});
+
+    /* Its first line is read: there is no room yet for all of the first set. */
+    while (!memchr(text, '\n', size)) {
+        n = read(command.out, text + size, 3000);
+        assert_true(n > 0);
+        size += (size_t)n;
+    }
+    assert_int_equal(kill(command.pid, SIGTERM), 0);
+    while ((n = read(command.out, text + size, sizeof(text) - 1 - size)) > 0)
+        size += (size_t)n;
+
+    assert_int_equal(command_end(&command), 1);
+    assert_non_null(strstr(text, "/sets/a/changes/"));
+    assert_null(strstr(text, "/sets/b/changes"));
+    assert_non_null(strstr(command.err_text, "stopped"));
+}
+
+/* What cannot be looked at is not proven. */
+static void
+a_set_that_cannot_be_read_is_told(void **state)
+{
+    struct lists *l = *state;
+    char copy[400], loop[500];
+
+    LISTS_OPEN(l, "--rotate-entries", "10");
+    source_post(&l->http, LISTS_SET, 1, 10, 0);
+    lists_await_file(l, 1);
+    broker_stop(&l->broker);
+    copy_data(l, copy);
+    assert_int_equal(RUN(TIDINGS, "verify", copy), 0);
+
+    snprintf(loop, sizeof(loop), "%s/sets/loop", copy);
+    assert_int_equal(symlink("loop", loop), 0);
+    assert_int_equal(RUN(TIDINGS, "verify", copy), 1);
+    assert_said("/sets/news/changes: proven from the beginning to entry 10 ");
+    assert_non_null(strstr(command.err_text, "/sets/loop/changes"));
+
+    assert_int_equal(RUN("/bin/sh", "-c",
+                         "mv \"$0/sets\" \"$0/old\" && ln -s sets \"$0/sets\"",
+                         copy),
+                     0);
+    assert_int_equal(RUN(TIDINGS, "verify", copy), 1);
+    assert_string_equal(command.out_text, "");
+    assert_non_null(strstr(command.err_text, "/sets: "));
+}
+
 static void
 tells_bad_usage_and_what_is_not_there(void **state)
 {
@@ -233,6 +314,8 @@ main(void)
         TEST(proves_a_set_that_grows),
         TEST(proves_a_copy_of_the_data_directory),
         TEST(finds_out_a_broker_whose_files_were_altered),
+        TEST(one_signal_ends_it_for_all_sets),
+        TEST(a_set_that_cannot_be_read_is_told),
         TEST(tells_bad_usage_and_what_is_not_there),
     };
 

@@ -236,8 +236,9 @@ static void
 refuses_bad_keys_and_times(void **state)
 {
     static const char *const bad[] = {
-        "--retry=x", "--retry=-1",    "--retry=1.2.3", "--retry=.",
-        "--retry=",  "--retry=43201", "--key=",        "--key=a b",
+        "--retry=x", "--retry=-1",    "--retry=1.2.3",        "--retry=.",
+        "--retry=",  "--retry=43201", "--retry=999999999999", "--key=",
+        "--key=a b",
     };
     struct stage *s = *state;
 

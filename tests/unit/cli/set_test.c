@@ -107,7 +107,8 @@ shows_a_set(void **state)
         "{\"rel\":\"stream\",\"href\":\"http://a/s\"}]}\n";
     static const char forged[] =
         "{\"title\":\"a\\nlast 9\\u007f\",\"a\\tb\":1,"
-        "\"links\":[{\"rel\":\"x\\r\",\"href\":\"http://a/\\u007f\"}]}";
+        "\"c\":\"\\u009b1m\\u00e9\",\"links\":[{\"rel\":\"x\\r\",\"href\":"
+        "\"http://a/\\u007f\"}]}";
     struct fake_broker *b = fake_broker_new();
 
     (void)state;
@@ -133,6 +134,7 @@ shows_a_set(void **state)
     assert_string_equal(command.out_text,
                         "title                       a?last 9?\n"
                         "a?b                         1\n"
+                        "c                           ?1m\xc3\xa9\n"
                         "link x?                     http://a/?\n");
     fake_broker_free(b);
 }

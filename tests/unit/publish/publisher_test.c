@@ -29,6 +29,7 @@ struct stage {
     struct td_publisher *publisher;
     char told[2048]; /* by the callbacks */
     bool closes;     /* a callback closes the publisher */
+    bool flushes;    /* a callback tries to flush it */
 };
 
 static void
@@ -40,6 +41,8 @@ tell(struct stage *s, const char *format, ...)
     va_start(args, format);
     vsnprintf(s->told + n, sizeof(s->told) - n, format, args);
     va_end(args);
+    if (s->flushes)
+        assert_int_equal(td_publisher_flush(s->publisher), TD_INVALID);
     if (s->closes) {
         td_publisher_close(s->publisher);
         s->publisher = NULL;
@@ -318,6 +321,7 @@ takes_only_json_objects(void **state)
     struct stage *s = *state;
     static const char *const bad[] = {
         "", "[]", "{}{}", "{\"a\":", "3", "{\"a\":1},{\"b\":2}", "\"x\""};
+    char long_one[120];
 
     s->options.batch_bytes = 100;
     open_publisher(s);
@@ -327,13 +331,34 @@ takes_only_json_objects(void **state)
             TD_INVALID);
         assert_string_not_equal(td_problem(s->client), "");
     }
-    assert_int_equal(td_publisher_add(s->publisher,
-                                      "{\"a\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-                                      "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-                                      "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}",
-                                      112, NULL),
-                     TD_INVALID);
+    snprintf(long_one, sizeof(long_one), "{\"a\":\"%0100d\"}", 0);
+    assert_int_equal(
+        td_publisher_add(s->publisher, long_one, strlen(long_one), NULL),
+        TD_INVALID);
     assert_int_equal(td_run(s->client), TD_OK); /* nothing waits */
+}
+
+/* What a document may begin with, an entry within it may not. */
+static void
+takes_what_stands_around_an_object_away(void **state)
+{
+    struct stage *s = *state;
+    static const char marked[] = "\xef\xbb\xbf \r\n\t{\"n\":2} \r\n";
+    static const char twice[] = "\xef\xbb\xbf\xef\xbb\xbf{\"n\":2}";
+
+    fake_answer(s->broker, 200, "application/json", RECEIPT(1, 3));
+    fake_broker_start(s->broker);
+    open_publisher(s);
+    add(s, 1);
+    assert_int_equal(td_publisher_add(s->publisher, twice, strlen(twice), NULL),
+                     TD_INVALID);
+    assert_int_equal(
+        td_publisher_add(s->publisher, marked, strlen(marked), NULL), TD_OK);
+    add(s, 3);
+
+    assert_int_equal(td_publisher_flush(s->publisher), TD_OK);
+
+    assert_string_equal(body_of(s, 0), "[{\"n\":1},\n{\"n\":2},\n{\"n\":3}]\n");
 }
 
 static void
@@ -412,6 +437,44 @@ may_be_closed_from_its_callbacks(void **state)
                                  "trouble of seconds 401: who?;");
 }
 
+/* A flush of nothing has returned: what happens later is none of its. */
+static void
+is_not_waited_for_after_a_flush_of_nothing(void **state)
+{
+    struct stage *s = *state;
+
+    fake_answer(s->broker, 401, "application/problem+json",
+                "{\"detail\":\"who?\"}");
+    fake_broker_start(s->broker);
+    open_publisher(s);
+    assert_int_equal(td_publisher_flush(s->publisher), TD_OK);
+    s->closes = true;
+    add(s, 1);
+
+    assert_int_equal(td_run(s->client), TD_OK);
+
+    assert_string_equal(s->told, "trouble of seconds 401: who?;");
+}
+
+/* A flush out of place is refused, and the one that waits goes on waiting. */
+static void
+is_not_flushed_from_its_callbacks(void **state)
+{
+    struct stage *s = *state;
+
+    fake_silence(s->broker);
+    fake_answer(s->broker, 200, "application/json", RECEIPT(1, 1));
+    fake_broker_start(s->broker);
+    s->flushes = true;
+    open_publisher(s);
+    add(s, 1);
+
+    assert_int_equal(td_publisher_flush(s->publisher), TD_OK);
+
+    assert_int_equal(td_publisher_durable(s->publisher), 1);
+    assert_non_null(strstr(s->told, "trouble"));
+}
+
 /* The handle takes along what still runs on it. */
 static void
 ends_with_its_handle(void **state)
@@ -455,9 +518,12 @@ main(void)
         TEST(posts_less_where_a_post_is_too_large),
         TEST(keeps_what_is_refused_as_a_whole),
         TEST(takes_only_json_objects),
+        TEST(takes_what_stands_around_an_object_away),
         TEST(a_full_queue_takes_nothing),
         TEST(goes_on_with_its_spool),
         TEST(may_be_closed_from_its_callbacks),
+        TEST(is_not_waited_for_after_a_flush_of_nothing),
+        TEST(is_not_flushed_from_its_callbacks),
         TEST(ends_with_its_handle),
         TEST(can_be_stopped),
     };

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "client/tidings.h"
+#include "tests/support/patience.h"
 #include "tests/support/turner.h"
 #include "tests/support/wire.h"
 
@@ -309,6 +310,28 @@ a_request_that_trickles_in_is_cut_off(void **state)
     assert_is_cut_off(s, "");
 }
 
+/* However often others come meanwhile. */
+static void
+who_comes_does_not_prolong_the_time_of_others(void **state)
+{
+    struct stage *s = *state;
+    struct patience p = {.with = "the end of a silent connection"};
+    struct wire *silent;
+    char c;
+
+    turner_hold(s->turner);
+    callback_be_patient(s->callback, 1000);
+    turner_let(s->turner);
+    silent = connect_to(s);
+    wire_set_wait(silent, 10);
+
+    while (wire_read_some(silent, &c, 1) < 0) {
+        wire_close(connect_to(s));
+        patience_look(&p);
+    }
+    wire_close(silent);
+}
+
 /* A connection that says nothing is closed, and others are served meanwhile. */
 static void
 who_holds_connections_does_not_hold_others(void **state)
@@ -443,6 +466,7 @@ main(void)
         TEST(a_body_that_is_too_long_is_413),
         TEST(a_head_that_is_too_long_is_refused),
         TEST(a_request_that_trickles_in_is_cut_off),
+        TEST(who_comes_does_not_prolong_the_time_of_others),
         TEST(who_holds_connections_does_not_hold_others),
         TEST(garbage_is_answered_or_ended),
         TEST(a_route_that_is_gone_is_404),

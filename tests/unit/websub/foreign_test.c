@@ -28,6 +28,8 @@
 struct told {
     int n;
     char locs[1000]; /* each with "|" behind it */
+    int n_troubles;
+    unsigned pause_ms; /* after the last of them */
     int n_ends;
     enum td_status end;
     char why[300];
@@ -43,6 +45,16 @@ on_message(const struct td_message *message, void *user)
         told->n++;
     }
     return 0;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    struct told *told = user;
+
+    (void)why;
+    told->pause_ms = pause_ms;
+    told->n_troubles++;
 }
 
 static void
@@ -88,8 +100,10 @@ source_new(const char *topic)
 static struct td_follower *
 follow(struct stage *s, struct site *site, struct told *told)
 {
-    const struct td_follow_options how = {
-        .since = "2026-01-01T00:00:00Z", .form = TD_XML, .on_end = on_end};
+    const struct td_follow_options how = {.since = "2026-01-01T00:00:00Z",
+                                          .form = TD_XML,
+                                          .on_trouble = on_trouble,
+                                          .on_end = on_end};
     struct td_follower *follower;
 
     turner_hold(s->turner);
@@ -99,6 +113,31 @@ follow(struct stage *s, struct site *site, struct told *told)
                      TD_OK);
     turner_let(s->turner);
     return follower;
+}
+
+/* With the pause that follows: by it one tells a hub that is away from a
+ * connection that was lost. */
+static void
+trouble_with_the_hub_is_told(void **state)
+{
+    struct stage *s = stage_of(state);
+    struct site *site = source_new(origin_url(s->source));
+    struct told told = {.n = 0};
+    struct td_follower *follower;
+    struct fake_request r;
+
+    stage_headers(s, NULL);
+    follower = follow(s, site, &told);
+    fake_hub_take(&s->hub, &r);
+    fake_hub_answer(&r, 503, "Retry-After: 30\r\n", "");
+    turner_await(s->turner, &told.n_troubles, 1, "the trouble");
+
+    turner_hold(s->turner);
+    assert_in_range(told.pause_ms, 30000, 300000);
+    td_follower_close(follower);
+    turner_let(s->turner);
+    fake_hub_forget(&r);
+    site_free(site);
 }
 
 /* W-147, R-309: whatever is delivered, the changes are those of the list, each
@@ -187,6 +226,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(trouble_with_the_hub_is_told),
         TEST(a_delivery_is_a_reason_to_look_at_the_list),
         TEST(a_source_without_a_topic_is_refused),
     };

@@ -1,0 +1,122 @@
+/*
+ * topic_test.c - discovery at servers that never come to an end.
+ */
+#include "client/websub/topic.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/tidings.h"
+#include "tests/support/fake_broker.h"
+
+#define CHUNKED "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+
+struct stage {
+    struct fake_broker *server;
+    struct td_client *client;
+    struct topic_search *search;
+    struct failure why;
+    bool is_over;
+};
+
+static int
+begin(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    s->server = fake_broker_new();
+    s->client = td_open();
+    assert_non_null(s->client);
+    *state = s;
+    return 0;
+}
+
+static int
+end(void **state)
+{
+    struct stage *s = *state;
+
+    td_close(s->client);
+    fake_broker_free(s->server);
+    free(s);
+    return 0;
+}
+
+static void
+on_found(const struct failure *why, struct topic *topic, void *user)
+{
+    struct stage *s = user;
+
+    (void)topic;
+    s->why = *why;
+    s->is_over = true;
+}
+
+/* The server says `answer`, and then nothing, but goes on. */
+static void
+find(struct stage *s, struct slice answer)
+{
+    fake_plain(s->server);
+    fake_raw(s->server, answer);
+    fake_hold(s->server);
+    fake_broker_start(s->server);
+    s->search = topic_find(s->client, fake_broker_url(s->server), on_found, s);
+    assert_non_null(s->search);
+}
+
+static void
+a_refusal_is_not_read_to_its_end(void **state)
+{
+    struct stage *s = *state;
+
+    find(s, SLICE("HTTP/1.1 404 Not Found" CHUNKED));
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+
+    assert_int_equal(s->why.rc, TD_REFUSED);
+    assert_non_null(strstr(s->why.text, "/sets/news: status 404"));
+}
+
+static void
+a_refusal_says_when_to_come_again(void **state)
+{
+    struct stage *s = *state;
+
+    find(s, SLICE("HTTP/1.1 503 No\r\nRetry-After: 7" CHUNKED));
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+
+    assert_int_equal(s->why.rc, TD_UNREACHABLE);
+    assert_int_equal(s->why.retry_after_s, 7);
+}
+
+static void
+a_page_that_does_not_end_in_time_is_given_up(void **state)
+{
+    struct stage *s = *state;
+
+    find(s, SLICE("HTTP/1.1 200 OK\r\nContent-Type: text/html" CHUNKED));
+    topic_be_patient(s->search, 100);
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+
+    assert_int_equal(s->why.rc, TD_UNREACHABLE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_refusal_is_not_read_to_its_end),
+        TEST(a_refusal_says_when_to_come_again),
+        TEST(a_page_that_does_not_end_in_time_is_given_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
