@@ -152,9 +152,11 @@ fit(struct set *set, struct content *content, const struct head *head,
     struct problem *why)
 {
     const struct content_at *at = content_at(content);
+    bool is_new = set->content_at.has != CONTENT_SOME;
     enum status rc = STATUS_OK;
 
     if (at->seq < head->earliest || at->seq > head->last) {
+        is_new = true;
         DIAG(DIAG_INFO, "archive",
              "of a set content is kept from here on: of what its log no longer "
              "tells nothing is known",
@@ -164,7 +166,7 @@ fit(struct set *set, struct content *content, const struct head *head,
     }
     if (rc)
         return rc;
-    if (set->content_at.has != CONTENT_SOME)
+    if (is_new)
         unsettle(set);
     set->content_at.has = CONTENT_SOME;
     contents_note(set, content);
