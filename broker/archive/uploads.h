@@ -47,7 +47,8 @@ struct upload_outcome {
     uint64_t resources;              /* of the state before */
     bool is_guarded;                 /* refused: too much would go */
     char epoch[EPOCH_SIZE + 1];      /* "": the set is not there, still */
-    uint64_t first, last;            /* seqs of what was told; 0: nothing was */
+    uint64_t first, last;            /* seqs of what was told, before it failed,
+                                        too; 0: nothing was */
     uint64_t head;                   /* then, where the log ends */
 };
 

@@ -237,7 +237,8 @@ on_done(const struct upload_outcome *outcome, void *user)
     struct putting *p = user;
 
     p->outcome = *outcome;
-    contents_end(p->claim, outcome->status ? 0 : outcome->last);
+    /* Of what failed in the end, some may have been told. */
+    contents_end(p->claim, outcome->last);
     p->claim = NULL;
     service_post(p->service, &p->task);
 }
