@@ -104,7 +104,8 @@ MUST_CHECK enum status contents_find(struct content_claim *claim,
                                      const struct digest *digest,
                                      uint64_t *length, struct problem *why);
 
-/* All that was claimed is on the disk when it returns, under its name. */
+/* All that was claimed is on the disk when it returns, under its name. Costs
+ * nothing where nothing was placed, by this claim or another one. */
 MUST_CHECK enum status contents_sync(struct content_claim *claim,
                                      struct problem *why);
 

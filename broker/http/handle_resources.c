@@ -282,6 +282,8 @@ write_work(struct job *job)
                               p->name, &p->why);
     if (!p->rc)
         p->rc = staging_add(p->staging, &p->block, &p->why);
+    if (!p->rc && p->is_last && p->claim)
+        p->rc = contents_sync(p->claim, &p->why);
     if (!p->rc && p->is_last) {
         p->rc = staging_finish(p->staging, &p->about, &p->why);
         if (!p->rc)
