@@ -14,6 +14,9 @@
 /* One that nobody waits for is tried again so long after a failure. */
 #define PAUSE_US 10000000
 
+/* And one whose set's state is held, while others have their turn. */
+#define HELD_US 1000000
+
 const char *
 uploads_dir(const struct uploads *u)
 {
@@ -226,6 +229,18 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
         on_done(o, user);
 }
 
+/* The others have their turn first. */
+static void
+leave(struct uploads *u)
+{
+    taking_close(u->taking);
+    u->taking = NULL;
+    pthread_mutex_lock(&u->mutex);
+    u->taken->not_before_us = clock_steady_us() + HELD_US;
+    pthread_mutex_unlock(&u->mutex);
+    u->taken = NULL;
+}
+
 bool
 uploads_some(struct uploads *u, struct folding *folding)
 {
@@ -242,6 +257,10 @@ uploads_some(struct uploads *u, struct folding *folding)
     }
     if (!rc)
         rc = taking_step(u->taking, folding, &is_done, &outcome.why);
+    if (!rc && taking_is_waiting(u->taking)) {
+        leave(u);
+        return false;
+    }
     if (!rc && !is_done)
         return true;
     if (u->taking) {

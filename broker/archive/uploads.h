@@ -106,7 +106,7 @@ void uploads_hand_over(struct uploads *uploads, struct upload *upload,
 
 /* Archive thread */
 
-/* One step. false: there is nothing to do. */
+/* One step. false: there is nothing to do, or it could not be done now. */
 bool uploads_some(struct uploads *uploads, struct folding *folding);
 
 /* The thread ends: who waits is told. */
