@@ -34,6 +34,19 @@ contents_arriving(const struct contents *c)
     return c->arriving;
 }
 
+uint64_t
+contents_announce(struct contents *c, uint64_t bytes)
+{
+    return bytes + atomic_fetch_add_explicit(&c->announced, bytes,
+                                             memory_order_relaxed);
+}
+
+void
+contents_arrived(struct contents *c, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&c->announced, bytes, memory_order_relaxed);
+}
+
 static void
 close_content(void *content)
 {

@@ -84,6 +84,11 @@ void contents_dir(const struct set *set, char dir[CONTENTS_DIR_MAX]);
 /* The folder in which files arrive. */
 const char *contents_arriving(const struct contents *contents);
 
+/* So many bytes are going to arrive; returns how many are with these, of all
+ * who have announced some. And: so many of them have arrived, or never will. */
+uint64_t contents_announce(struct contents *contents, uint64_t bytes);
+void contents_arrived(struct contents *contents, uint64_t bytes);
+
 struct content_claim;
 
 /* STATUS_GONE: the set does not exist (any more): it is to be made first.
