@@ -150,11 +150,11 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
     upload->is_whole = true;
     if (is_ending)
         drop(u, upload);
+    else
+        archiver_wake(u->archiver); /* here: it cannot have ended yet */
     pthread_mutex_unlock(&u->mutex);
     if (is_ending)
         on_done(&ending, user);
-    else
-        archiver_wake(u->archiver);
 }
 
 /* Archive thread */
@@ -202,6 +202,15 @@ tell(const struct upload *upload, const struct upload_outcome *o)
              diag_number("deleted", o->counts.deleted));
 }
 
+/* It is gone on with later, by another turn. */
+static void
+put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
+{
+    pthread_mutex_lock(&u->mutex);
+    upload->not_before_us = clock_steady_us() + pause_us;
+    pthread_mutex_unlock(&u->mutex);
+}
+
 /* It has come to an end, well or not. */
 static void
 finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
@@ -214,15 +223,16 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
     else
         tell(upload, o);
     metrics_add(METRIC_UPLOADS, !o->status);
-    pthread_mutex_lock(&u->mutex);
     if (is_to_be_tried_again(upload, o->status)) {
-        upload->not_before_us = clock_steady_us() + PAUSE_US;
-        pthread_mutex_unlock(&u->mutex);
+        put_off(u, upload, PAUSE_US);
         return;
     }
+    /* It is at work still: nobody else touches its files. And not under the
+     * mutex, which service threads take: this may take its time. */
     if (o->status != STATUS_STOPPED)
         staging_remove(u->dir, upload->name);
     /* Before anybody is told: who then repeats it does not find it at work. */
+    pthread_mutex_lock(&u->mutex);
     drop(u, upload);
     pthread_mutex_unlock(&u->mutex);
     if (on_done)
@@ -235,9 +245,7 @@ leave(struct uploads *u)
 {
     taking_close(u->taking);
     u->taking = NULL;
-    pthread_mutex_lock(&u->mutex);
-    u->taken->not_before_us = clock_steady_us() + HELD_US;
-    pthread_mutex_unlock(&u->mutex);
+    put_off(u, u->taken, HELD_US);
     u->taken = NULL;
 }
 
