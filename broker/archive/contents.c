@@ -497,8 +497,7 @@ end_one_claim(struct contents *c)
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "files that nobody may need are still on the disk, and will be "
-             "looked "
-             "at again",
+             "looked at again",
              diag_text("error", why.text));
     return !rc;
 }
