@@ -75,11 +75,11 @@ archiver_run(struct thread *t)
             wait_us = 0;
         if (wait_us > 0 && generation_sweep_one(a->rotation.registry))
             wait_us = 0;
-        if (uploads_some(&a->uploads, &a->folding))
-            wait_us = 0;
         if (wait_us > 0 && folding_some(&a->folding))
             wait_us = 0;
         if (wait_us > 0 && contents_some(a->contents))
+            wait_us = 0;
+        if (uploads_some(&a->uploads, &a->folding))
             wait_us = 0;
         if (fetching_some(&a->fetching))
             wait_us = 0;

@@ -224,8 +224,10 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
         rc = judge(set, content, &list, &verdict, why);
     if (rc)
         return rc;
-    if (verdict == COMPLETE)
+    if (verdict == COMPLETE) {
+        set->dumping.is_late = false; /* it was, while content was coming */
         return begin(d, set, &list, why);
+    }
     if (verdict == LACKING) {
         pass_over(d, set, list.number);
     } else {
@@ -244,12 +246,25 @@ let_go(struct changedumps *d)
     d->build = NULL;
 }
 
+/* Has the list gone, and its content with it? */
+static bool
+is_retired(const struct set *set, uint64_t list)
+{
+    struct head head;
+
+    return log_head(set->log, &head) && list < head.first_list;
+}
+
 /* It does not go on. Damage stays: the next list is not to wait for that. */
 static void
 give_up(struct changedumps *d, struct set *set, enum status rc,
         const struct problem *why)
 {
     let_go(d);
+    if (rc == STATUS_INVALID && is_retired(set, d->list)) {
+        pass_over(d, set, d->list);
+        return;
+    }
     if (rc == STATUS_INVALID) {
         DIAG(DIAG_ERROR, "archive",
              "a Change List has no Change Dump: its content is damaged",

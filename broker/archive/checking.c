@@ -65,7 +65,7 @@ check(struct checking *c, struct ingest *ingest, struct problem *why)
         if (rc == STATUS_NOT_FOUND)
             rc = refuse_told(ingest, &told[i], why);
     }
-    return rc;
+    return rc ? rc : contents_sync(claim, why);
 }
 
 /* Those that have come share a commit. */

@@ -58,7 +58,8 @@ MUST_CHECK enum status checking_digest(struct slice set_name,
 
 /* Are the bytes of the resources of a block there, whose `digests` are as many?
  * `first` is the number of the first one. *claim: NULL before the first block;
- * then what was found is claimed, until contents_end. May block. */
+ * then what was found is claimed, until contents_end; behind the last one,
+ * contents_sync. May block. */
 MUST_CHECK enum status
 checking_resources(struct registry *registry, struct contents *contents,
                    struct slice set_name, const struct block *block,

@@ -11,6 +11,7 @@ struct claimed {
     const struct set *set;
     struct digest digest;
     unsigned n;
+    bool is_new; /* placed, and its name may not be on the disk yet */
 };
 
 void
@@ -124,7 +125,7 @@ claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
 
 /* Whoever gives it back frees it. */
 static enum status
-add(struct content_claim *claim, const struct digest *digest,
+add(struct content_claim *claim, const struct digest *digest, bool is_new,
     struct problem *why)
 {
     struct claims *c = claim->claims;
@@ -136,12 +137,13 @@ add(struct content_claim *claim, const struct digest *digest,
         claim->files = files;
         pthread_mutex_lock(&c->mutex);
         file = take(c, claim->set, digest);
+        if (file)
+            file->is_new |= is_new;
         pthread_mutex_unlock(&c->mutex);
     }
     if (!file)
         return problem(why, STATUS_MEMORY, "no memory for a claim");
     files[claim->n_files++] = file;
-    content_touch(&claim->touched, digest);
     return STATUS_OK;
 }
 
@@ -150,12 +152,24 @@ contents_place(struct content_claim *claim, struct arriving *arriving,
                struct problem *why)
 {
     char dir[CONTENTS_DIR_MAX];
-    enum status rc = add(claim, &arriving->digest, why);
+    enum status rc = add(claim, &arriving->digest, true, why);
 
+    content_touch(&claim->touched, &arriving->digest);
     contents_dir(claim->set, dir);
     if (!rc)
         rc = content_file_place(dir, arriving, why);
     return rc;
+}
+
+/* Whoever has placed it may be about to make its name durable, or have failed:
+ * then it is to be done here. */
+static void
+touch_if_new(struct content_claim *claim, const struct claimed *file)
+{
+    pthread_mutex_lock(&claim->claims->mutex);
+    if (file->is_new)
+        content_touch(&claim->touched, &file->digest);
+    pthread_mutex_unlock(&claim->claims->mutex);
 }
 
 enum status
@@ -163,19 +177,32 @@ contents_find(struct content_claim *claim, const struct digest *digest,
               uint64_t *length, struct problem *why)
 {
     char dir[CONTENTS_DIR_MAX];
-    enum status rc = add(claim, digest, why);
+    enum status rc = add(claim, digest, false, why);
 
     contents_dir(claim->set, dir);
-    return rc ? rc : content_file_look(dir, digest, length, why);
+    if (!rc)
+        rc = content_file_look(dir, digest, length, why);
+    if (!rc)
+        touch_if_new(claim, claim->files[claim->n_files - 1]);
+    return rc;
 }
 
+/* What has been placed anew meanwhile had that name before, on the disk. */
 enum status
 contents_sync(struct content_claim *claim, struct problem *why)
 {
     char dir[CONTENTS_DIR_MAX];
+    enum status rc;
 
     contents_dir(claim->set, dir);
-    return content_files_sync(dir, &claim->touched, why);
+    rc = content_files_sync(dir, &claim->touched, why);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&claim->claims->mutex);
+    for (size_t i = 0; i < claim->n_files; i++)
+        claim->files[i]->is_new = false;
+    pthread_mutex_unlock(&claim->claims->mutex);
+    return STATUS_OK;
 }
 
 void

@@ -16,6 +16,9 @@
 /* Reserved in one go. */
 #define RESERVE_STEP 65536
 
+/* Not to be taken of a disk: the log needs it. */
+#define LEAVES_BYTES ((uint64_t)256 << 20)
+
 struct consignment {
     struct registry *registry;
     struct contents *contents;
@@ -24,7 +27,8 @@ struct consignment {
     struct multipart_type type;
     struct multipart multipart;
     uint64_t size;
-    bool has_room; /* it was looked for */
+    bool has_room;      /* it was looked for */
+    uint64_t announced; /* of the size: it has not arrived yet */
     struct key key;
     size_t reserved; /* of the budget */
 
@@ -297,13 +301,22 @@ consignment_set_key(struct consignment *c, const struct key *key)
     c->key = *key;
 }
 
-/* Is there room for all of it? While it arrives, others may take it: the log
- * looks for its own, once a second. */
+static void
+arrived(struct consignment *c, uint64_t bytes)
+{
+    if (bytes > c->announced)
+        bytes = c->announced;
+    c->announced -= bytes;
+    contents_arrived(c->contents, bytes);
+}
+
+/* Is there room for all of it, beside what others bring? While it arrives, the
+ * log may take it: that looks for its own, once a second. */
 static enum status
 look_for_room(struct consignment *c, struct problem *why)
 {
     struct log_health health;
-    uint64_t room;
+    uint64_t room, taken;
     int fd;
 
     log_health(registry_log(c->registry), &health);
@@ -316,13 +329,17 @@ look_for_room(struct consignment *c, struct problem *why)
     room = fd < 0 ? 0 : file_free_bytes(fd);
     if (fd >= 0)
         close(fd);
+    c->announced = c->size;
+    taken = contents_announce(c->contents, c->size) - c->size + LEAVES_BYTES;
+    room = room > taken ? room - taken : 0;
     c->has_room = room >= c->size;
-    if (!c->has_room)
-        return problem(why, STATUS_BUSY,
-                       "the disk has no room for %" PRIu64 " bytes, %" PRIu64
-                       " are free",
-                       c->size, room);
-    return STATUS_OK;
+    if (c->has_room)
+        return STATUS_OK;
+    arrived(c, c->size);
+    return problem(why, STATUS_BUSY,
+                   "the disk has no room for %" PRIu64 " bytes, only for "
+                   "%" PRIu64,
+                   c->size, room);
 }
 
 enum status
@@ -330,9 +347,13 @@ consignment_feed(struct consignment *c, struct slice bytes, struct problem *why)
 {
     enum status rc = look_for_room(c, why);
 
-    if (!rc && c->ingest)
+    if (rc)
+        return rc;
+    if (c->ingest)
         ingest_heard(c->ingest);
-    return rc ? rc : multipart_feed(&c->multipart, bytes, why);
+    rc = multipart_feed(&c->multipart, bytes, why);
+    arrived(c, bytes.size);
+    return rc;
 }
 
 /* The end */
@@ -483,6 +504,7 @@ consignment_discard(struct consignment *c)
 {
     if (!c)
         return;
+    arrived(c, c->size);
     consigned_fini(&c->list);
     ingest_free(c->ingest);
     contents_end(c->claim, 0);

@@ -34,6 +34,19 @@ contents_arriving(const struct contents *c)
     return c->arriving;
 }
 
+uint64_t
+contents_announce(struct contents *c, uint64_t bytes)
+{
+    return bytes + atomic_fetch_add_explicit(&c->announced, bytes,
+                                             memory_order_relaxed);
+}
+
+void
+contents_arrived(struct contents *c, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&c->announced, bytes, memory_order_relaxed);
+}
+
 static void
 close_content(void *content)
 {
@@ -152,9 +165,11 @@ fit(struct set *set, struct content *content, const struct head *head,
     struct problem *why)
 {
     const struct content_at *at = content_at(content);
+    bool is_new = set->content_at.has != CONTENT_SOME;
     enum status rc = STATUS_OK;
 
     if (at->seq < head->earliest || at->seq > head->last) {
+        is_new = true;
         DIAG(DIAG_INFO, "archive",
              "of a set content is kept from here on: of what its log no longer "
              "tells nothing is known",
@@ -164,7 +179,7 @@ fit(struct set *set, struct content *content, const struct head *head,
     }
     if (rc)
         return rc;
-    if (set->content_at.has != CONTENT_SOME)
+    if (is_new)
         unsettle(set);
     set->content_at.has = CONTENT_SOME;
     contents_note(set, content);
@@ -482,8 +497,7 @@ end_one_claim(struct contents *c)
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "files that nobody may need are still on the disk, and will be "
-             "looked "
-             "at again",
+             "looked at again",
              diag_text("error", why.text));
     return !rc;
 }

@@ -84,6 +84,11 @@ void contents_dir(const struct set *set, char dir[CONTENTS_DIR_MAX]);
 /* The folder in which files arrive. */
 const char *contents_arriving(const struct contents *contents);
 
+/* So many bytes are going to arrive; returns how many are with these, of all
+ * who have announced some. And: so many of them have arrived, or never will. */
+uint64_t contents_announce(struct contents *contents, uint64_t bytes);
+void contents_arrived(struct contents *contents, uint64_t bytes);
+
 struct content_claim;
 
 /* STATUS_GONE: the set does not exist (any more): it is to be made first.
@@ -104,7 +109,8 @@ MUST_CHECK enum status contents_find(struct content_claim *claim,
                                      const struct digest *digest,
                                      uint64_t *length, struct problem *why);
 
-/* All that was claimed is on the disk when it returns, under its name. */
+/* All that was claimed is on the disk when it returns, under its name. Costs
+ * nothing where nothing was placed, by this claim or another one. */
 MUST_CHECK enum status contents_sync(struct content_claim *claim,
                                      struct problem *why);
 

@@ -24,6 +24,7 @@ struct contents {
     bool is_due;   /* there is a turn to be taken */
     bool is_again; /* a set had more than one step could take */
     bool has_room; /* log_health, as of the last look for who is next */
+    _Atomic(uint64_t) announced; /* orders nothing: a sum */
 };
 
 /* Nothing is kept of the set. */

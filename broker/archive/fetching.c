@@ -364,6 +364,7 @@ consider(struct fetching *f, struct set *set, struct content *content,
 static enum status
 start_some(struct fetching *f, struct set *set, struct problem *why)
 {
+    unsigned n_settled = 0;
     struct content_missing missing = {.due_us = set->content_at.looked_us,
                                       .seq = set->content_at.looked};
     unsigned n = under_way_of(f, set), share = most(f) / 2;
@@ -371,7 +372,8 @@ start_some(struct fetching *f, struct set *set, struct problem *why)
     struct content *content;
     enum status rc = contents_open(f->contents, set, &content, why);
 
-    for (int i = 0; !rc && i < ROWS_AT_ONCE && n < share && f->n < most(f);
+    for (int i = 0; !rc && i < ROWS_AT_ONCE && n_settled < SETTLED_AT_ONCE &&
+                    n < share && f->n < most(f);
          i++) {
         unsigned before = f->n;
 
@@ -380,9 +382,12 @@ start_some(struct fetching *f, struct set *set, struct problem *why)
             break;
         set->content_at.looked_us = missing.due_us;
         set->content_at.looked = missing.seq;
-        rc = consider(f, set, content, &missing, why);
+        n_settled += missing.is_settled;
+        if (!missing.is_settled)
+            rc = consider(f, set, content, &missing, why);
         n += f->n - before;
     }
+    f->is_again |= !rc && n_settled > 0;
     if (rc == STATUS_NOT_FOUND) /* all were looked at: again from the first */
         set->content_at.looked_us = 0, set->content_at.looked = 0;
     if (!rc || rc == STATUS_NOT_FOUND)
@@ -423,9 +428,12 @@ fetching_some(struct fetching *f)
         clock_steady_us() < f->rest_us)
         return is_more;
     set = turn_next(&f->turn, f->registry, wants, &now_us);
-    f->is_due = set;
-    if (!set)
+    f->is_due = set || f->is_again;
+    if (!set) {
+        is_more |= f->is_again;
+        f->is_again = false;
         return is_more;
+    }
     rc = start_some(f, set, &why);
     if (is_trouble(rc))
         be_in_trouble(f, set->name, why.text);

@@ -56,7 +56,8 @@ struct fetching {
     uint32_t seed, random;
     int64_t rest_us; /* nothing before: our own trouble; steady clock */
     struct turn turn;
-    bool is_due; /* there is a turn to be taken */
+    bool is_due;   /* there is a turn to be taken */
+    bool is_again; /* a set had more to be kept than one step could take */
 };
 
 /* Before the archive thread begins: threads have the priority of the one that

@@ -144,6 +144,12 @@ folding_hold(struct folding *f, const struct set *set)
     f->held = set;
 }
 
+bool
+folding_is_held(const struct folding *f, const struct set *set)
+{
+    return f->held == set;
+}
+
 /* Folding */
 
 /* Gathers what is behind the state, as much as one commit takes. */
@@ -182,7 +188,7 @@ folding_step(struct folding *f, struct set *set, bool *is_more,
     enum status rc, committed;
 
     *is_more = true;
-    if (set == f->held)
+    if (folding_is_held(f, set))
         return STATUS_OK;
     if (!log_head(set->log, &head))
         return STATUS_GONE;
@@ -226,7 +232,7 @@ static bool
 is_behind(const struct folding *f, struct set *set, const struct head *head,
           bool has_room)
 {
-    if (set == f->held)
+    if (folding_is_held(f, set))
         return false;
     if (head->last == 0 && set->folded == SET_FOLDED_UNKNOWN && !has_file(set))
         set->folded = 0;

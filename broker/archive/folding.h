@@ -66,5 +66,6 @@ MUST_CHECK enum status folding_open(struct folding *folding, struct set *set,
 /* Leaves the state of this set as it is, until another one is named, or NULL:
  * who walks it in several steps has it of one moment. */
 void folding_hold(struct folding *folding, const struct set *set);
+bool folding_is_held(const struct folding *folding, const struct set *set);
 
 #endif

@@ -253,15 +253,18 @@ generation_open(struct registry *registry, const struct set *set,
 
 /* The folder of a kind of a set that may be there no more, opened; -1: it has
  * none. */
-static int
-open_folder(struct registry *registry, const struct due_generation *due)
+static enum status
+open_folder(struct registry *registry, const struct due_generation *due,
+            int *fd, struct problem *why)
 {
     char path[5000];
 
     snprintf(path, sizeof(path), "%s/sets/%s/%s",
              registry_config(registry)->data, due->name,
              links_kinds[due->kind].folder);
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd >= 0 || errno == ENOENT ? STATUS_OK
+                                       : fail(why, "cannot open", path);
 }
 
 /* Folders that are empty now go as well; those of a set that was made again
@@ -289,21 +292,21 @@ generation_sweep_one(struct registry *registry)
     struct problem why = {""};
     char name[NAME_SIZE];
     enum status rc = log_due(log, &due, &why);
-    int fd;
+    int fd = -1;
 
     if (rc == STATUS_NOT_FOUND)
         return false;
-    if (!rc) {
+    if (!rc)
+        rc = open_folder(registry, &due, &fd, &why);
+    if (!rc && fd >= 0) {
         name_of(name, due.number);
-        fd = open_folder(registry, &due);
-        if (fd >= 0) {
-            rc = clear(fd, name, &why);
-            if (!rc)
-                rc = file_sync_dir(fd, &why);
-            close(fd);
-            remove_folders(registry, &due);
-        }
+        rc = clear(fd, name, &why);
+        if (!rc)
+            rc = file_sync_dir(fd, &why);
+        remove_folders(registry, &due);
     }
+    if (fd >= 0)
+        close(fd);
     if (!rc)
         rc = log_swept(log, &due, &why);
     if (rc && rc != STATUS_STOPPED)

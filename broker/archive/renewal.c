@@ -227,6 +227,7 @@ hold(struct renewal *r, struct set *set, struct problem *why)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     r->set = set;
     r->until_us = clock_steady_us() + CONTENT_US;
+    r->has_looked = false;
     folding_hold(r->folding, set);
     return STATUS_OK;
 }
@@ -262,14 +263,17 @@ look_at_content(struct renewal *r, const struct resources_at *at,
         return rc;
     have = content_at(content);
     if (have->seq < at->seq && clock_steady_us() < r->until_us) {
-        contents_look(r->contents);
+        if (!r->has_looked)
+            contents_look(r->contents);
+        r->has_looked = true;
         return STATUS_AGAIN;
     }
-    if (have->seq < at->seq)
+    /* It may be ahead of a state that has begun anew. */
+    if (have->seq != at->seq)
         return problem(why, STATUS_IO,
-                       "the content of the set is only known "
-                       "up to entry %" PRIu64,
-                       have->seq);
+                       "the content of the set is known up to entry %" PRIu64
+                       ", its resources up to entry %" PRIu64,
+                       have->seq, at->seq);
     if (content_has_all(content, at))
         return STATUS_OK;
     *missing = at->n - (have->current - have->current_missing);

@@ -50,6 +50,7 @@ struct renewal {
     enum generation_kind kind; /* what it is */
     int64_t until_us; /* the content of the held state is waited for no longer
                          than this; steady clock */
+    bool has_looked;  /* contents_look: once for each state that is held */
 
     struct turn turn;
     bool is_due; /* there is a turn to be taken */

@@ -26,6 +26,7 @@ struct taking {
     struct set *set; /* NULL: it does not exist */
     struct difference *difference;
     enum phase phase;
+    bool is_waiting;
     uint64_t read;   /* the log, up to that seq */
     uint64_t began;  /* behind which entry the state did that is compared */
     bool is_healing; /* that is not whole, and will be */
@@ -75,6 +76,12 @@ taking_close(struct taking *t)
     free(t);
 }
 
+bool
+taking_is_waiting(const struct taking *t)
+{
+    return t->is_waiting;
+}
+
 const struct upload_outcome *
 taking_outcome(const struct taking *t)
 {
@@ -116,6 +123,8 @@ fold(struct taking *t, struct folding *folding, struct problem *why)
         rc = folding_open(folding, t->set, &resources, why);
     if (rc)
         return rc;
+    t->is_waiting = resources && resources_at(resources)->seq < after &&
+                    folding_is_held(folding, t->set);
     if (resources && resources_at(resources)->seq < after)
         return folding_step(folding, t->set, &is_more, why);
     t->outcome.resources = resources ? resources_at(resources)->n : 0;

@@ -44,6 +44,10 @@ MUST_CHECK enum status taking_step(struct taking *taking,
                                    struct folding *folding, bool *is_done,
                                    struct problem *why);
 
+/* The last step has done nothing: the state is held (folding_hold). Nothing was
+ * told yet, so nothing is lost by beginning again later. */
+bool taking_is_waiting(const struct taking *taking);
+
 const struct upload_outcome *taking_outcome(const struct taking *taking);
 
 #endif

@@ -14,6 +14,9 @@
 /* One that nobody waits for is tried again so long after a failure. */
 #define PAUSE_US 10000000
 
+/* And one whose set's state is held, while others have their turn. */
+#define HELD_US 1000000
+
 const char *
 uploads_dir(const struct uploads *u)
 {
@@ -147,11 +150,11 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
     upload->is_whole = true;
     if (is_ending)
         drop(u, upload);
+    else
+        archiver_wake(u->archiver); /* here: it cannot have ended yet */
     pthread_mutex_unlock(&u->mutex);
     if (is_ending)
         on_done(&ending, user);
-    else
-        archiver_wake(u->archiver);
 }
 
 /* Archive thread */
@@ -199,6 +202,15 @@ tell(const struct upload *upload, const struct upload_outcome *o)
              diag_number("deleted", o->counts.deleted));
 }
 
+/* It is gone on with later, by another turn. */
+static void
+put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
+{
+    pthread_mutex_lock(&u->mutex);
+    upload->not_before_us = clock_steady_us() + pause_us;
+    pthread_mutex_unlock(&u->mutex);
+}
+
 /* It has come to an end, well or not. */
 static void
 finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
@@ -211,19 +223,30 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
     else
         tell(upload, o);
     metrics_add(METRIC_UPLOADS, !o->status);
-    pthread_mutex_lock(&u->mutex);
     if (is_to_be_tried_again(upload, o->status)) {
-        upload->not_before_us = clock_steady_us() + PAUSE_US;
-        pthread_mutex_unlock(&u->mutex);
+        put_off(u, upload, PAUSE_US);
         return;
     }
+    /* It is at work still: nobody else touches its files. And not under the
+     * mutex, which service threads take: this may take its time. */
     if (o->status != STATUS_STOPPED)
         staging_remove(u->dir, upload->name);
     /* Before anybody is told: who then repeats it does not find it at work. */
+    pthread_mutex_lock(&u->mutex);
     drop(u, upload);
     pthread_mutex_unlock(&u->mutex);
     if (on_done)
         on_done(o, user);
+}
+
+/* The others have their turn first. */
+static void
+leave(struct uploads *u)
+{
+    taking_close(u->taking);
+    u->taking = NULL;
+    put_off(u, u->taken, HELD_US);
+    u->taken = NULL;
 }
 
 bool
@@ -242,6 +265,10 @@ uploads_some(struct uploads *u, struct folding *folding)
     }
     if (!rc)
         rc = taking_step(u->taking, folding, &is_done, &outcome.why);
+    if (!rc && taking_is_waiting(u->taking)) {
+        leave(u);
+        return false;
+    }
     if (!rc && !is_done)
         return true;
     if (u->taking) {

@@ -47,7 +47,8 @@ struct upload_outcome {
     uint64_t resources;              /* of the state before */
     bool is_guarded;                 /* refused: too much would go */
     char epoch[EPOCH_SIZE + 1];      /* "": the set is not there, still */
-    uint64_t first, last;            /* seqs of what was told; 0: nothing was */
+    uint64_t first, last;            /* seqs of what was told, before it failed,
+                                        too; 0: nothing was */
     uint64_t head;                   /* then, where the log ends */
 };
 
@@ -105,7 +106,7 @@ void uploads_hand_over(struct uploads *uploads, struct upload *upload,
 
 /* Archive thread */
 
-/* One step. false: there is nothing to do. */
+/* One step. false: there is nothing to do, or it could not be done now. */
 bool uploads_some(struct uploads *uploads, struct folding *folding);
 
 /* The thread ends: who waits is told. */

@@ -237,7 +237,8 @@ on_done(const struct upload_outcome *outcome, void *user)
     struct putting *p = user;
 
     p->outcome = *outcome;
-    contents_end(p->claim, outcome->status ? 0 : outcome->last);
+    /* Of what failed in the end, some may have been told. */
+    contents_end(p->claim, outcome->last);
     p->claim = NULL;
     service_post(p->service, &p->task);
 }
@@ -281,6 +282,8 @@ write_work(struct job *job)
                               p->name, &p->why);
     if (!p->rc)
         p->rc = staging_add(p->staging, &p->block, &p->why);
+    if (!p->rc && p->is_last && p->claim)
+        p->rc = contents_sync(p->claim, &p->why);
     if (!p->rc && p->is_last) {
         p->rc = staging_finish(p->staging, &p->about, &p->why);
         if (!p->rc)

@@ -13,11 +13,10 @@
  * nobody waits for a whole body that came in one packet.
  *
  * One thread at a time; on_done is called on the log thread, or the checker's
- * (below). Whatever is
- * posted, no more than one entry of it is held parsed, and all posts together
- * are bounded by the ingest budget: it counts what a post holds, as that grows.
- * (Not what it announces: a few connections that announce much and send nothing
- * would keep everybody else out.)
+ * (below). Whatever is posted, no more than one entry of it is held parsed, and
+ * all posts together are bounded by the ingest budget: it counts what a post
+ * holds, as that grows. (Not what it announces: a few connections that announce
+ * much and send nothing would keep everybody else out.)
  */
 #ifndef BROKER_SETS_INGEST_H
 #define BROKER_SETS_INGEST_H

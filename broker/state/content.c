@@ -506,16 +506,15 @@ content_missing(struct content *c, int64_t now_us, struct content_missing *m,
                 struct problem *why)
 {
     bool is_hopeless = false;
-    enum status rc;
+    enum status rc = next_due(c, now_us, m, why);
 
-    do {
-        rc = next_due(c, now_us, m, why);
-        if (rc)
-            return rc;
-        rc = take_from_store(c, m, &is_hopeless, why);
-        if (rc == STATUS_NOT_FOUND && is_hopeless)
-            rc = content_give_up(c, m->seq, why);
-    } while (!rc);
+    m->is_settled = false;
+    if (rc)
+        return rc;
+    rc = take_from_store(c, m, &is_hopeless, why);
+    if (rc == STATUS_NOT_FOUND && is_hopeless)
+        rc = content_give_up(c, m->seq, why);
+    m->is_settled = !rc;
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
 }
 

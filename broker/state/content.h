@@ -160,11 +160,13 @@ struct content_missing {
     struct slice loc;  /* not escaped; lent until the next call, all three */
     struct slice hash; /* normalised (proto/hash.h); never empty */
     uint64_t length;   /* as told, or LENGTH_NONE */
+    bool is_settled;   /* it need not be: see below */
 };
 
 /* The first one behind (missing->due_us, missing->seq), in that order, that is
- * due at `now_us` (of the clock); begin with both 0. Those whose bytes have
- * come into the store since, for another entry, are kept on the way. `claims`
+ * due at `now_us` (of the clock); begin with both 0. One whose bytes have come
+ * into the store since, for another entry, is kept, or given up where they are
+ * not those that were told: missing->is_settled. `claims`
  * that these may not be taken away meanwhile are not needed: it is the thread
  * that would. STATUS_NOT_FOUND: no more. */
 MUST_CHECK enum status content_missing(struct content *content, int64_t now_us,

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/faults.h"
 #include "tests/support/inlined.h"
 #include "tests/support/refusal.h"
 #include "tests/support/sanitized.h"
@@ -30,6 +31,9 @@
 #define LARGE ((size_t)100 << 20)
 #endif
 #define LARGE_KIB ((size_t)60 * 1024)
+
+/* More than what is looked at in one go. */
+#define A_BLOCK ((size_t)600000)
 
 /* Bitstreams of a post: more than a block of it. */
 #define MANY 1000
@@ -63,10 +67,9 @@ a_large_content_takes_bounded_memory(void **state)
 
 /* Ends */
 
-/* Begins a post, and returns when some of a content is on the disk. */
+/* Begins a post of so many bytes. */
 static struct wire *
-begin_post(struct inlined *s, const struct multipart_body *m,
-           const char *header)
+announce(struct inlined *s, const char *header, size_t size)
 {
     struct wire *w = wire_connect("127.0.0.1", s->broker.port);
 
@@ -76,7 +79,17 @@ begin_post(struct inlined *s, const struct multipart_body *m,
                                  "Host: 127.0.0.1:%u\r\n"
                                  "Content-Type: " MULTIPART_TYPE "\r\n"
                                  "%sContent-Length: %zu\r\n\r\n",
-                                 s->broker.port, header, m->bytes.size));
+                                 s->broker.port, header, size));
+    return w;
+}
+
+/* Begins a post, and returns when some of a content is on the disk. */
+static struct wire *
+begin_post(struct inlined *s, const struct multipart_body *m,
+           const char *header)
+{
+    struct wire *w = announce(s, header, m->bytes.size);
+
     assert_true(wire_send(w, m->bytes.data, m->bytes.size - 100));
     while (inlined_n_arriving(s) == 0)
         ;
@@ -248,6 +261,53 @@ a_set_that_is_removed_meanwhile_keeps_nothing(void **state)
     multipart_body_free(&m);
 }
 
+#define MIB ((size_t)1 << 20)
+
+static void
+assert_no_room(struct inlined *s, const struct multipart_body *m, size_t size)
+{
+    struct wire *w = announce(s, "", size);
+    struct wire_answer a;
+
+    assert_true(wire_send(w, m->bytes.data, A_BLOCK));
+    assert_true(wire_answer(w, &a, false));
+    assert_wire_refused(&a, 503, "the disk has no room for");
+    wire_close(w);
+}
+
+/* A post has its room from the beginning: others get what is left, and the log
+ * needs some. */
+static void
+what_others_bring_is_counted_as_if_it_were_there(void **state)
+{
+    struct multipart_body m;
+    struct faults faults;
+    struct inlined *s;
+    struct wire *w;
+
+    faults_open(&faults);
+    inlined_open(state);
+    s = *state;
+    faults_set_disk(&faults, (int64_t)(1000 * MIB));
+    make_long(&m);
+    assert_no_room(s, &m, 950 * MIB);
+    assert_int_equal(inlined_n_arriving(s), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        w = announce(s, "", 600 * MIB);
+        assert_true(wire_send(w, m.bytes.data, m.bytes.size - 100));
+        while (inlined_n_arriving(s) == 0)
+            ;
+        assert_no_room(s, &m, 500 * MIB);
+        wire_abort(w);
+        while (inlined_n_arriving(s) > 0)
+            ;
+    }
+    inlined_assert_state(s, 0, 0);
+    multipart_body_free(&m);
+    inlined_close(state);
+    faults_close(&faults);
+}
+
 #define TEST(test) \
     cmocka_unit_test_setup_teardown(test, inlined_open, inlined_close)
 
@@ -262,6 +322,7 @@ main(void)
         TEST(a_broker_that_ends_meanwhile_leaves_nothing),
         TEST(a_repeat_that_comes_meanwhile_is_told_to_come_again),
         TEST(a_set_that_is_removed_meanwhile_keeps_nothing),
+        cmocka_unit_test(what_others_bring_is_counted_as_if_it_were_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

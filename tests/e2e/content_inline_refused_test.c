@@ -2,6 +2,7 @@
  * content_inline_refused_test.c - changes are posted together with the bytes of
  * their resources, or should have been: what is refused, and why.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/faults.h"
 #include "tests/support/inlined.h"
 #include "tests/support/refusal.h"
 #include "tests/support/wire.h"
@@ -304,6 +306,39 @@ a_set_begins_with_a_post_with_content(void **state)
     free(s);
 }
 
+/* R-149: bytes may be there whose name is not on the disk yet. Here the post
+ * that brought them could not make it durable. */
+static void
+what_is_found_and_cannot_be_made_durable_is_refused(void **state)
+{
+    static const struct slice told = SLICE(
+        ENTRY_OF(A, "created", "\"hash\":{\"sha-256\":\"" HELLO_SHA256 "\"}"));
+    const char *headers[] = {"Content-Type: " NDJSON, NULL};
+    struct faults faults;
+    struct inlined *s;
+
+    faults_open(&faults);
+    inlined_open(state);
+    s = *state;
+    for (unsigned i = 0; i < 2; i++) {
+        faults_arm(&faults, PLAN_SYNC, "/content/", 0, EIO);
+        inlined_post_one(s, ENTRY(A, "created"), A, SLICE("hello\n"));
+        assert_int_equal(s->http.status, 500);
+        if (i == 0)
+            inlined_post_as(s, DEMO_CHANGES, JSON, NULL, told);
+        else
+            http_request(&s->http, "PUT", "/sets/demo/resources", headers,
+                         told);
+        /* If they are there still. */
+        if (s->http.status != 422)
+            assert_int_equal(s->http.status, 500);
+        assert_int_not_equal(faults_disarm(&faults), 0);
+        assert_int_equal(inlined_last(s), 0);
+    }
+    inlined_close(state);
+    faults_close(&faults);
+}
+
 /* A tebibyte: no disk that this runs on has it. */
 static void
 what_the_disk_has_no_room_for_is_refused_before_it_is_there(void **state)
@@ -352,6 +387,7 @@ main(void)
         TEST(a_set_that_takes_no_content_says_so),
         cmocka_unit_test(a_set_begins_with_a_post_with_content),
         cmocka_unit_test(the_whole_and_the_changes_have_limits),
+        cmocka_unit_test(what_is_found_and_cannot_be_made_durable_is_refused),
         cmocka_unit_test(
             what_the_disk_has_no_room_for_is_refused_before_it_is_there),
     };

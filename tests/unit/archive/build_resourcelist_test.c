@@ -231,6 +231,31 @@ a_former_list_stays_for_a_while(void **state)
     renewals_end(&w);
 }
 
+/* Nothing else would ever tell of it. */
+static void
+a_former_list_that_cannot_be_looked_for_goes_later(void **state)
+{
+    struct renewals w;
+    int fd = tempdir_fd(state);
+
+    renewals_open(&w, state);
+    for (unsigned i = 0; i < 2; i++) {
+        sets_post(&w.sets, "demo", 1 + 5 * i, 5);
+        renewals_work(&w);
+    }
+    assert_int_equal(
+        renameat(fd, "sets/demo/resourcelist", fd, "sets/demo/aside"), 0);
+    tempdir_write(fd, "sets/demo/resourcelist", "no folder");
+    assert_false(generation_sweep_one(w.sets.registry));
+    assert_int_equal(unlinkat(fd, "sets/demo/resourcelist", 0), 0);
+    assert_int_equal(
+        renameat(fd, "sets/demo/aside", fd, "sets/demo/resourcelist"), 0);
+    assert_true(generation_sweep_one(w.sets.registry));
+    assert_no_file(fd, "sets/demo/resourcelist/000000000001");
+    assert_false(generation_sweep_one(w.sets.registry));
+    renewals_end(&w);
+}
+
 /* R-224: nobody waits for the rest of a list: nothing of it is there, and it is
  * built at the next start. */
 static void
@@ -345,6 +370,7 @@ main(void)
         TEST(an_empty_set_has_an_empty_list),
         TEST(a_build_is_of_one_state_whatever_is_posted),
         TEST(a_former_list_stays_for_a_while),
+        TEST(a_former_list_that_cannot_be_looked_for_goes_later),
         TEST(is_given_up_when_the_log_ends),
         TEST(what_was_cut_off_goes_with_its_set),
         TEST(what_was_cut_off_goes_with_the_next_set_of_that_name),

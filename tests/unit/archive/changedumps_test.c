@@ -236,6 +236,32 @@ retention_waits_for_dumps_that_can_be_built(void **state)
     dumping_end(&d);
 }
 
+/* also for one that had to wait for what was to be fetched. */
+static void
+retention_waits_for_a_dump_that_can_be_built_at_last(void **state)
+{
+    struct dumping d;
+
+    dumping_open(&d, state);
+    alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
+    atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
+    dumping_promise(&d, 1, "a");
+    empty_list(&d, 1, "b");
+    dumping_work(&d);
+    assert_int_equal(dumping_current(&d).number, 0);
+    dumping_keep(&d, 1, "a");
+    dumping_keep(&d, 2, "b");
+    begin(&d);
+    list(&d, 2, "c");
+    retain(&d);
+    assert_int_equal(first_list(&d), 1);
+    dumping_work(&d);
+    assert_dumps(&d, 2, 2, 3);
+    dumping_check(&d, 1);
+    dumping_check(&d, 2);
+    dumping_end(&d);
+}
+
 /* Dumps are made of the history, and do not make it grow without bound. */
 static void
 too_many_lists_do_not_wait(void **state)
@@ -288,6 +314,35 @@ a_list_that_goes_meanwhile_leaves_no_other_out(void **state)
     dumping_end(&d);
 }
 
+/* The content of entries that retention has let go of is not there any more:
+ * that is no damage, which an operator would look for. */
+static void
+a_list_that_goes_with_its_content_is_no_damage(void **state)
+{
+    int file = openat(tempdir_fd(state), "stderr",
+                      O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC, 0644);
+    int real = dup(STDERR_FILENO);
+    struct dumping d;
+
+    dumping_open(&d, state);
+    atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
+    dumping_post(&d, 1, "updated", "a");
+    list(&d, 1, "b");
+    begin(&d);
+    for (unsigned i = 0; i <= RETAIN_WAITING; i++)
+        list(&d, 2, "c");
+    dup2(file, STDERR_FILENO);
+    retain(&d);
+    dumping_work(&d);
+    dup2(real, STDERR_FILENO);
+    assert_int_equal(first_list(&d), RETAIN_WAITING + 2);
+    assert_int_equal(dumping_current(&d).number, 1);
+    assert_file(tempdir_fd(state), "stderr", "");
+    dumping_end(&d);
+    close(real);
+    close(file);
+}
+
 /* Sets take turns, and one that is removed is let go of. */
 static void
 a_set_that_is_removed_is_let_go_of(void **state)
@@ -320,8 +375,10 @@ main(void)
         TEST(goes_on_behind_the_current_one_after_a_restart),
         TEST(damaged_content_is_a_gap),
         TEST(retention_waits_for_dumps_that_can_be_built),
+        TEST(retention_waits_for_a_dump_that_can_be_built_at_last),
         TEST(too_many_lists_do_not_wait),
         TEST(a_list_that_goes_meanwhile_leaves_no_other_out),
+        TEST(a_list_that_goes_with_its_content_is_no_damage),
         TEST(a_set_that_is_removed_is_let_go_of),
     };
 

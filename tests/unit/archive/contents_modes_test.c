@@ -124,6 +124,37 @@ what_is_turned_off_goes_after_the_grace(void **state)
     keeping_close(w);
 }
 
+/* What fell out of the log while nothing was kept has no rows any more; its
+ * files are not left. */
+static void
+what_the_log_has_let_go_of_meanwhile_goes(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_NONE);
+
+    w->sets.config.remove_grace_us = INT64_C(3600000000);
+    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    for (unsigned i = 0; i < 5; i++)
+        keeping_post_with(w, i, i);
+    keeping_fold_all(w);
+    keeping_check(w);
+    alterations_put(&w->sets, "demo", "{\"retainLists\":1}");
+    for (unsigned i = 0; i < 35; i++)
+        keeping_post(w, i % 5, 10 + i % 5, false);
+    sets_file_all(&w->sets);
+    for (unsigned i = 0; i < 3; i++) {
+        keeping_fold_all(w);
+        retain_all(w->sets.registry);
+    }
+    assert_in_range(sets_head(&w->sets, "demo").earliest, 10, KEEPING_ENTRIES);
+    assert_true(kept_is_there(w->dir, 0));
+    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    for (unsigned i = 0; i < 2; i++)
+        keeping_fold_all(w);
+    for (unsigned i = 0; i < 5; i++)
+        assert_false(kept_is_there(w->dir, i));
+    keeping_close(w);
+}
+
 static void
 purge(struct keeping *w)
 {
@@ -221,6 +252,7 @@ main(void)
         TEST(a_set_that_keeps_none_has_nothing),
         TEST(knows_what_the_log_has_when_it_is_turned_on),
         TEST(what_is_turned_off_goes_after_the_grace),
+        TEST(what_the_log_has_let_go_of_meanwhile_goes),
         TEST(goes_with_its_set),
         TEST(nothing_is_claimed_of_a_set_that_was_removed),
     };

@@ -4,12 +4,15 @@
  */
 #include "broker/archive/contents.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -136,6 +139,61 @@ what_is_claimed_stays(void **state)
     contents_end(a, 0);
     keeping_fold_all(w);
     assert_false(kept_is_there(w->dir, 3));
+    keeping_close(w);
+}
+
+/* The folder of the bytes is gone: whoever wants to make names in it durable
+ * fails. */
+static enum status
+sync_without_disk(struct keeping *w, struct content_claim *claim)
+{
+    int fd = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum status rc;
+
+    assert_int_equal(renameat(fd, "content", fd, "aside"), 0);
+    rc = contents_sync(claim, NULL);
+    assert_int_equal(renameat(fd, "aside", fd, "content"), 0);
+    close(fd);
+    return rc;
+}
+
+/* R-149: an entry that tells of bytes that another post has just placed is not
+ * acknowledged before their name is on the disk, whether that post goes on or
+ * fails; and of those that are there nothing is written again. */
+static void
+what_is_found_is_made_durable_unless_it_is(void **state)
+{
+    struct keeping *w = keeping_open(state, CONTENT_INLINE);
+    struct content_claim *claims[5];
+    struct problem why = {""};
+    struct arriving arriving;
+    struct digest digest;
+    char text[KEPT_SIZE];
+    uint64_t length;
+
+    for (unsigned i = 0; i < 5; i++)
+        claims[i] = keeping_claim(w);
+    kept_text(text, 1);
+    kept_digest(&digest, 1);
+    if (arriving_begin(&arriving, contents_arriving(w->contents), SLICE(""),
+                       LENGTH_NONE, &why) ||
+        arriving_add(&arriving, slice_of(text), &why) ||
+        arriving_end(&arriving, &why) ||
+        contents_place(claims[0], &arriving, &why))
+        fail_msg("%s", why.text);
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(contents_find(claims[i], &digest, &length, NULL),
+                         STATUS_OK);
+    assert_int_equal(sync_without_disk(w, claims[0]), STATUS_IO);
+    contents_end(claims[0], 0);
+    keeping_fold_all(w);
+    assert_int_equal(sync_without_disk(w, claims[1]), STATUS_IO);
+    assert_int_equal(contents_sync(claims[2], NULL), STATUS_OK);
+    assert_int_equal(contents_find(claims[4], &digest, &length, NULL),
+                     STATUS_OK);
+    assert_int_equal(sync_without_disk(w, claims[4]), STATUS_OK);
+    for (unsigned i = 1; i < 5; i++)
+        contents_end(claims[i], 0);
     keeping_close(w);
 }
 
@@ -335,6 +393,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(files_are_there_as_long_as_entries_tell_of_them),
         TEST(what_is_claimed_stays),
+        TEST(what_is_found_is_made_durable_unless_it_is),
         TEST(claims_are_made_while_files_are_taken_away),
         TEST(orphans_of_a_crash_go_and_nothing_else),
         TEST(what_begins_anew_is_swept_again),

@@ -1,0 +1,118 @@
+/*
+ * uploads_test.c - of what several sources have told whole, which is gone on
+ * with.
+ */
+#include "broker/archive/uploads.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/base/clock.h"
+#include "broker/state/staging.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+
+static _Atomic(int64_t) steady_us;
+
+static int64_t
+a_steady_moment(void)
+{
+    return steady_us;
+}
+
+/* A set of that name has one resource, as it is told when it is asked for. */
+static void
+stage(struct sets *s, const char *dir, const char *name)
+{
+    struct staging_about about = {.max_delete = 100};
+    struct head head = {.last = 0};
+    struct problem why = {""};
+    struct staging *staging;
+    struct change change;
+    struct block block;
+
+    if (registry_find(s->registry, slice_of(name), &head))
+        memcpy(about.epoch, head.epoch, sizeof(head.epoch));
+    about.after = head.last;
+    change_init(&change);
+    change.loc = SLICE("http://example.com/r/1000");
+    change.kind = CHANGE_CREATED;
+    block_init(&block, 1 << 16);
+    if (block_add(&block, &change, &why) ||
+        staging_begin(&staging, dir, name, &why) ||
+        staging_add(staging, &block, &why) ||
+        staging_finish(staging, &about, &why))
+        fail_msg("%s", why.text);
+    block_fini(&block);
+}
+
+/* As often as it takes where nothing has to wait, and then some. */
+static void
+work(struct uploads *u, struct folding *folding)
+{
+    for (unsigned i = 0; i < 1000; i++)
+        (void)uploads_some(u, folding);
+}
+
+/* A state that is held, for hours maybe, keeps nobody waiting but who is to be
+ * compared with it; and his turns are none, so that nobody is kept from
+ * working. */
+static void
+others_do_not_wait_for_a_state_that_is_held(void **state)
+{
+    static const char *const names[] = {"first", "held", "last"};
+    struct folding folding;
+    struct problem why = {""};
+    struct sets sets;
+    struct uploads u;
+    char dir[400];
+
+    steady_us = 1;
+    sets_configure(&sets, tempdir_path(state));
+    sets_open(&sets);
+    folding_init(&folding, sets.registry);
+    snprintf(dir, sizeof(dir), "%s/uploads", tempdir_path(state));
+    sets_post(&sets, "held", 1, 5);
+    folding_hold(&folding, sets_find(&sets, "held"));
+    for (unsigned i = 0; i < 3; i++)
+        stage(&sets, dir, names[i]);
+    if (uploads_init(&u, sets.registry, NULL, &why))
+        fail_msg("%s", why.text);
+    clock_replace_steady(a_steady_moment);
+
+    work(&u, &folding);
+    assert_int_equal(sets_head(&sets, "first").last, 1);
+    assert_int_equal(sets_head(&sets, "last").last, 1);
+    assert_int_equal(sets_head(&sets, "held").last, 5);
+    assert_false(uploads_some(&u, &folding));
+
+    folding_hold(&folding, NULL);
+    steady_us += 60000000;
+    work(&u, &folding);
+    assert_int_equal(sets_head(&sets, "held").last, 5 + 6);
+    assert_int_equal(u.n, 0);
+
+    clock_replace_steady(NULL);
+    uploads_end(&u);
+    uploads_fini(&u);
+    folding_fini(&folding);
+    sets_close(&sets);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            others_do_not_wait_for_a_state_that_is_held, tempdir_setup,
+            tempdir_teardown),
+    };
+
+    return cmocka_run_group_tests_name("uploads", tests, NULL, NULL);
+}
