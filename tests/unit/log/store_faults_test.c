@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,13 +18,16 @@ static sqlite3_vfs disk;
 static sqlite3_io_methods wal_methods;
 static const sqlite3_io_methods *real_methods; /* set before threads start */
 static atomic_int fails_with;  /* an SQLite result; 0: writes succeed */
+static atomic_int fails_errno; /* what the system says then */
 static atomic_int writes_left; /* that succeed before they fail */
 
 static int
 wal_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
 {
-    if (atomic_load(&fails_with) && atomic_fetch_sub(&writes_left, 1) <= 0)
+    if (atomic_load(&fails_with) && atomic_fetch_sub(&writes_left, 1) <= 0) {
+        errno = atomic_load(&fails_errno);
         return atomic_load(&fails_with);
+    }
     return real_methods->xWrite(file, bytes, size, at);
 }
 
@@ -56,10 +60,17 @@ disk_setup(void **state)
 }
 
 static void
-disk_fails(int result, int after_writes)
+disk_fails_as(int result, int error, int after_writes)
 {
+    atomic_store(&fails_errno, error);
     atomic_store(&writes_left, after_writes);
     atomic_store(&fails_with, result);
+}
+
+static void
+disk_fails(int result, int after_writes)
+{
+    disk_fails_as(result, result == SQLITE_FULL ? ENOSPC : EIO, after_writes);
 }
 
 /* What the file system says is free, for the broker's reserve; 0: the truth. */
@@ -75,10 +86,8 @@ fstatvfs(int fd, struct statvfs *fs)
     return 0;
 }
 
-/* log.md, commit: a full disk is a clean refusal, at whichever write it comes:
- * nothing is kept, readers see what was there, and the next commit works. */
 static void
-refuses_cleanly_when_the_disk_is_full(void **state)
+refuses_cleanly(void **state, int result, int error, const char *reason)
 {
     struct problem why = {""};
     struct world w;
@@ -88,12 +97,12 @@ refuses_cleanly_when_the_disk_is_full(void **state)
     world_open(&w, state, 12, 100);
     assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
     do {
-        disk_fails(SQLITE_FULL, (int)n_refused);
+        disk_fails_as(result, error, (int)n_refused);
         rc = commit_batches(&w, 1, 12, &why);
         disk_fails(0, 0);
         if (rc) {
             assert_int_equal(rc, STATUS_BUSY);
-            assert_non_null(strstr(why.text, "full"));
+            assert_non_null(strstr(why.text, reason));
             assert_int_equal(read_on(&w, 0), 100);
             n_refused++;
         }
@@ -104,6 +113,21 @@ refuses_cleanly_when_the_disk_is_full(void **state)
     assert_int_equal(w.head.last, 1200);
     assert_int_equal(read_on(&w, 0), 1200);
     world_close(&w);
+}
+
+/* log.md, commit: a full disk is a clean refusal, at whichever write it comes:
+ * nothing is kept, readers see what was there, and the next commit works. */
+static void
+refuses_cleanly_when_the_disk_is_full(void **state)
+{
+    refuses_cleanly(state, SQLITE_FULL, ENOSPC, "full");
+}
+
+/* SQLite has no result of its own for it. */
+static void
+refuses_cleanly_when_the_quota_is_used_up(void **state)
+{
+    refuses_cleanly(state, SQLITE_IOERR_WRITE, EDQUOT, "quota");
 }
 
 /* The birth of a set is refused with its first batch. */
@@ -238,6 +262,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(refuses_cleanly_when_the_disk_is_full),
+        TEST(refuses_cleanly_when_the_quota_is_used_up),
         TEST(bears_no_set_when_the_disk_is_full),
         TEST(takes_back_what_it_could_not_apply),
         TEST(does_not_know_after_an_io_error),
