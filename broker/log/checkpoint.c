@@ -1,9 +1,15 @@
 #include "broker/log/checkpoint.h"
 
+#include <stdio.h>
+
 #include "broker/base/metrics.h"
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
+
+/* sqlite.org/fileformat2.html#walformat: its header, and that of a page. */
+#define WAL_HEADER_BYTES   32
+#define FRAME_HEADER_BYTES 24
 
 /* WAL bytes after which a checkpoint begins; and after which the writer waits a
  * little for it rather than let the WAL grow on. */
@@ -51,13 +57,18 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
 {
     int result = sqlite3_wal_checkpoint_v2(
         writer->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    char limit[64];
     enum status rc;
 
     if (result != SQLITE_OK)
         return db_problem(writer, result, "recover tidings.db", why);
     c->writer = writer;
     atomic_init(&c->is_restart_due, false);
-    rc = db_open(&c->db, path, DB_WRITER, why);
+    snprintf(limit, sizeof(limit), "PRAGMA journal_size_limit=%lld",
+             (long long)WAL_LONG_BYTES);
+    rc = db_exec(writer, limit, why);
+    if (!rc)
+        rc = db_open(&c->db, path, DB_WRITER, why);
     if (!rc)
         rc = thread_start(&c->thread, "checkpoint", run, c, why);
     if (!rc)
@@ -86,4 +97,22 @@ checkpoint_complete(struct checkpoint *c)
     sqlite3_wal_checkpoint_v2(c->writer->handle, NULL,
                               SQLITE_CHECKPOINT_RESTART, NULL, NULL);
     sqlite3_busy_timeout(c->writer->handle, BUSY_MS);
+}
+
+void
+checkpoint_trim(struct checkpoint *c)
+{
+    sqlite3_int64 kept =
+        WAL_HEADER_BYTES +
+        c->wal_bytes / PAGE_BYTES * (PAGE_BYTES + FRAME_HEADER_BYTES);
+    sqlite3_int64 size;
+    sqlite3_file *wal = NULL;
+
+    /* Nobody else writes to it, and nobody reads behind what was kept. Since a
+     * RESTART less is kept than that. */
+    if (!sqlite3_file_control(c->writer->handle, NULL,
+                              SQLITE_FCNTL_JOURNAL_POINTER, &wal) &&
+        wal && wal->pMethods && !wal->pMethods->xFileSize(wal, &size) &&
+        size > kept)
+        wal->pMethods->xTruncate(wal, kept);
 }

@@ -173,9 +173,10 @@ struct engine_ops {
     enum status (*load)(struct engine *engine, engine_set_fn *on_set,
                         void *user, struct problem *why);
 
-    /* Is there room for posts, so that what frees room still fits afterwards?
-     * NULL: always. Log thread. */
-    bool (*has_room)(struct engine *engine);
+    /* How many bytes of entries the next commit may have, so that what frees
+     * room still fits afterwards; 0: no posts at all. NULL: any number. Log
+     * thread. */
+    uint64_t (*room)(struct engine *engine);
 
     /* The post that was kept with key `id`, for KEYS_KEPT_US at least; then
      * STATUS_NOT_FOUND. Log thread. */

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <cmocka.h>
@@ -192,10 +193,16 @@ does_not_know_after_an_io_error(void **state)
     world_close(&w);
 }
 
+static uint64_t
+room(struct world *w)
+{
+    return w->engine->ops->room(w->engine);
+}
+
 static bool
 has_room(struct world *w)
 {
-    return w->engine->ops->has_room(w->engine);
+    return room(w) > 0;
 }
 
 /* log.md, commit: below the reserve posts are refused, while what frees space
@@ -222,6 +229,58 @@ keeps_a_reserve_for_what_frees_space(void **state)
     free_bytes = (uint64_t)63 << 20;
     assert_false(has_room(&w)); /* but the WAL and a file need a disk */
     free_bytes = 0;
+    world_close(&w);
+}
+
+/* A commit needs the WAL and, later, the database: what does not fit into the
+ * reserve's part for it needs twice its size. */
+static void
+has_room_for_what_a_commit_takes(void **state)
+{
+    struct world w;
+
+    world_open(&w, state, 1, 10);
+    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    free_bytes = (uint64_t)110 << 20;
+    assert_int_equal(room(&w), 16 << 20);
+    free_bytes = (uint64_t)310 << 20;
+    assert_int_equal(room(&w), (16 << 20) + (100 << 20));
+    free_bytes = 0;
+    world_close(&w);
+}
+
+static off_t
+wal_size(const struct world *w)
+{
+    char path[400];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/tidings.db-wal", w->dir);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_size;
+}
+
+/* What a large commit has written before it was refused is given back: others
+ * need the disk. What was kept before is there. */
+static void
+gives_back_what_a_refused_commit_has_written(void **state)
+{
+    struct world w;
+    off_t before;
+
+    world_open(&w, state, 40, 2000);
+    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    before = wal_size(&w);
+    disk_fails(SQLITE_FULL, 1000);
+    assert_int_equal(commit_batches(&w, 1, 40, NULL), STATUS_BUSY);
+    disk_fails(0, 0);
+    assert_int_equal(wal_size(&w), before);
+    assert_int_equal(commit_batches(&w, 1, 2, NULL), STATUS_OK);
+    assert_true(wal_size(&w) > before);
+    assert_int_equal(read_on(&w, 0), 4000);
+    reopen(&w);
+    assert_int_equal(w.head.last, 4000);
+    assert_int_equal(read_on(&w, 0), 4000);
     world_close(&w);
 }
 
@@ -267,6 +326,8 @@ main(void)
         TEST(takes_back_what_it_could_not_apply),
         TEST(does_not_know_after_an_io_error),
         TEST(keeps_a_reserve_for_what_frees_space),
+        TEST(has_room_for_what_a_commit_takes),
+        TEST(gives_back_what_a_refused_commit_has_written),
         TEST(says_which_entry_is_damaged),
     };
 
