@@ -70,6 +70,7 @@ static const char *const migrations[] = {
     STORE_SETS_STEP_REMOVAL,
     STORE_SETS_STEP_RETENTION,
     STORE_GENERATIONS_STEP,
+    STORE_SETS_STEP_ACCEPTED,
 };
 
 enum write_statement {
@@ -91,8 +92,8 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_COMMIT] = "COMMIT",
     [W_ROLLBACK] = "ROLLBACK",
     [W_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
-                " list, list_bytes, before, digest, body)"
-                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " list, list_bytes, before, digest, body, accepted_us)"
+                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [W_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header)"
               " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
     [W_FILED] = "UPDATE lists SET filed = 1, marks = ?3"
@@ -149,7 +150,7 @@ bind_digest(sqlite3_stmt *s, int n, const struct digest *digest)
 /* Committing */
 
 static enum status
-insert_batch(struct store *s, const struct engine_batch *entry,
+insert_batch(struct store *s, const struct engine_batch *entry, int64_t now_us,
              struct problem *why)
 {
     sqlite3_stmt *q = s->statements[W_BATCH];
@@ -165,6 +166,7 @@ insert_batch(struct store *s, const struct engine_batch *entry,
     bind_digest(q, 8, &b->before);
     bind_digest(q, 9, &b->digest);
     bind_blob(q, 10, b->bytes, b->size);
+    sqlite3_bind_int64(q, 11, now_us);
     return db_run(&s->db, q, "store a batch", why);
 }
 
@@ -237,12 +239,13 @@ static enum status
 apply(struct store *s, const struct commit *commit, bool *is_paid,
       struct problem *why)
 {
+    int64_t now_us = clock_now_us();
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < commit->n_births; i++)
         rc = store_sets_birth(&s->sets, &commit->births[i], why);
     for (size_t i = 0; !rc && i < commit->n_batches; i++)
-        rc = insert_batch(s, &commit->batches[i], why);
+        rc = insert_batch(s, &commit->batches[i], now_us, why);
     for (size_t i = 0; !rc && i < commit->n_ends; i++)
         rc = insert_end(s, &commit->ends[i], why);
     for (size_t i = 0; !rc && i < commit->n_filed; i++)
