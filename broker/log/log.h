@@ -250,8 +250,7 @@ MUST_CHECK enum status log_retire(struct log *log, struct log_set *set,
 /* Makes a build of the set the current one of its kind, for everybody from one
  * commit on; its files are on the disk. Its number is that of head.generations'
  * `last` + 1. The one before it, if it is not archived, is due `grace_us`
- * later. STATUS_GONE: the
- * set was removed. Archive thread; may block. */
+ * later. STATUS_GONE: the set was removed. Archive thread; may block. */
 MUST_CHECK enum status log_switch(struct log *log, struct log_set *set,
                                   const struct generation *generation,
                                   int64_t grace_us, struct problem *why);

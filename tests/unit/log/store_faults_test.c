@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -6,11 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
 
 #include "broker/log/store.h"
+#include "tests/support/patience.h"
 #include "tests/unit/log/stored.h"
 
 /* A disk that can be full: stands before SQLite's own, and fails what is
@@ -32,6 +35,21 @@ wal_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
     return real_methods->xWrite(file, bytes, size, at);
 }
 
+/* The database itself: what a checkpoint writes. */
+static sqlite3_io_methods main_methods;
+static const sqlite3_io_methods *real_main_methods;
+static atomic_bool main_fails;
+
+static int
+main_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
+{
+    if (atomic_load(&main_fails)) {
+        errno = EIO;
+        return SQLITE_IOERR_WRITE;
+    }
+    return real_main_methods->xWrite(file, bytes, size, at);
+}
+
 static int
 disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
           int *out_flags)
@@ -46,6 +64,14 @@ disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
             real_methods = file->pMethods;
         }
         file->pMethods = &wal_methods;
+    }
+    if (result == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_DB)) {
+        if (!real_main_methods) {
+            main_methods = *file->pMethods;
+            main_methods.xWrite = main_write;
+            real_main_methods = file->pMethods;
+        }
+        file->pMethods = &main_methods;
     }
     return result;
 }
@@ -284,6 +310,47 @@ gives_back_what_a_refused_commit_has_written(void **state)
     world_close(&w);
 }
 
+static bool
+is_said(const char *path, const char *text)
+{
+    char said[4096];
+    FILE *f = fopen(path, "r");
+    size_t n;
+
+    assert_non_null(f);
+    n = fread(said, 1, sizeof(said) - 1, f);
+    fclose(f);
+    said[n] = '\0';
+    return strstr(said, text) != NULL;
+}
+
+/* Nothing is refused, but the WAL grows: that is to be known before the disk is
+ * full. */
+static void
+says_that_a_checkpoint_has_failed(void **state)
+{
+    struct patience p = {.with = "word of the checkpoint"};
+    int stderr_fd = dup(STDERR_FILENO), fd;
+    char path[400];
+    struct world w;
+
+    world_open(&w, state, 40, 2000);
+    snprintf(path, sizeof(path), "%s/said", w.dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+    assert_true(fd >= 0);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    atomic_store(&main_fails, true);
+    assert_int_equal(commit_batches(&w, 0, 40, NULL), STATUS_OK);
+    while (!is_said(path, "a checkpoint has failed"))
+        patience_step(&p);
+    atomic_store(&main_fails, false);
+    dup2(stderr_fd, STDERR_FILENO);
+    close(stderr_fd);
+    assert_int_equal(read_on(&w, 0), 80000);
+    world_close(&w);
+}
+
 /* what a disk did to a row is said, not served. */
 static void
 says_which_entry_is_damaged(void **state)
@@ -328,6 +395,7 @@ main(void)
         TEST(keeps_a_reserve_for_what_frees_space),
         TEST(has_room_for_what_a_commit_takes),
         TEST(gives_back_what_a_refused_commit_has_written),
+        TEST(says_that_a_checkpoint_has_failed),
         TEST(says_which_entry_is_damaged),
     };
 
