@@ -26,8 +26,8 @@
 #include "proto/hash.h"
 
 /* Longest fragment, stamped. An entry has a loc of 2,048 characters, links and
- * attributes: 256 KiB is generous, and a closed list's block (256 KiB) and a
- * batch (1 MB) always have room for one. */
+ * attributes: 256 KiB is generous, and a batch (as large) always has room
+ * for one. */
 #define FRAGMENT_MAX 262144
 
 /* Longest stamp: ` datetime="..." td:seq="..." td:datetime="..."`. */

@@ -117,6 +117,12 @@ open_state(struct folding *f, struct set *set, const struct head *head,
     enum status rc = STATUS_OK;
 
     *resources = opened_find(&f->states, set);
+    if (*resources && resources_is_damaged(*resources)) {
+        opened_drop(&f->states, set);
+        *resources = NULL;
+        if (set == f->held)
+            return problem(why, STATUS_IO, "the state of the set is damaged");
+    }
     if (!*resources)
         rc = open_new(f, set, head->epoch, resources, why);
     if (!rc)

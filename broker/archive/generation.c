@@ -284,32 +284,47 @@ remove_folders(struct registry *registry, const struct due_generation *due)
     rmdir(path);
 }
 
+static enum status
+sweep(struct registry *registry, const struct due_generation *due,
+      struct problem *why)
+{
+    char name[NAME_SIZE];
+    int fd;
+    enum status rc = open_folder(registry, due, &fd, why);
+
+    name_of(name, due->number);
+    if (!rc && fd >= 0) {
+        rc = clear(fd, name, why);
+        if (!rc)
+            rc = file_sync_dir(fd, why);
+        close(fd);
+        remove_folders(registry, due);
+    }
+    return rc ? rc : log_swept(registry_log(registry), due, why);
+}
+
+/* What cannot be taken keeps nothing else on the disk: what is behind it goes
+ * first. */
 bool
 generation_sweep_one(struct registry *registry)
 {
-    struct log *log = registry_log(registry);
-    struct due_generation due;
-    struct problem why = {""};
-    char name[NAME_SIZE];
-    enum status rc = log_due(log, &due, &why);
-    int fd = -1;
+    struct due_generation due = {.id = 0};
+    struct problem why = {""}, reason = {""};
+    enum status rc, failed = STATUS_OK;
 
-    if (rc == STATUS_NOT_FOUND)
-        return false;
-    if (!rc)
-        rc = open_folder(registry, &due, &fd, &why);
-    if (!rc && fd >= 0) {
-        name_of(name, due.number);
-        rc = clear(fd, name, &why);
-        if (!rc)
-            rc = file_sync_dir(fd, &why);
-        remove_folders(registry, &due);
+    while (!(rc = log_due(registry_log(registry), &due, &reason))) {
+        rc = sweep(registry, &due, &reason);
+        if (rc != STATUS_IO)
+            break;
+        if (!failed)
+            why = reason;
+        failed = rc;
     }
-    if (fd >= 0)
-        close(fd);
-    if (!rc)
-        rc = log_swept(log, &due, &why);
-    if (rc && rc != STATUS_STOPPED)
+    if (rc && rc != STATUS_NOT_FOUND) {
+        failed = rc;
+        why = reason;
+    }
+    if (rc && failed && failed != STATUS_STOPPED)
         DIAG(
             DIAG_WARNING, "archive",
             "an old list or dump is still on the disk, and will be tried again",

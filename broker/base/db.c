@@ -1,5 +1,6 @@
 #include "broker/base/db.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,11 +15,18 @@
 enum status
 db_problem(struct db *db, int result, const char *what, struct problem *why)
 {
+    int error = errno; /* sqlite3_system_errno does not know it of a COMMIT */
     int last = sqlite3_extended_errcode(db->handle); /* NULL: no memory */
     const char *reason = last == result || (last & 0xff) == result
                              ? sqlite3_errmsg(db->handle)
                              : sqlite3_errstr(result);
 
+    /* SQLite knows a full disk, but no quota that is used up: to it that is a
+     * write that has failed. */
+    if (result == SQLITE_IOERR_WRITE && error == EDQUOT) {
+        problem_set(why, "cannot %s: the disk quota is used up", what);
+        return STATUS_BUSY;
+    }
     problem_set(why, "cannot %s: %s", what, reason);
     if (result == SQLITE_IOERR_NOMEM)
         return STATUS_MEMORY;

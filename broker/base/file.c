@@ -147,6 +147,18 @@ file_check_dir(const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
+unsigned char
+file_type(int dir_fd, const struct dirent *entry)
+{
+    struct stat st;
+
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type;
+    if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+        return DT_UNKNOWN;
+    return IFTODT(st.st_mode);
+}
+
 /* One name in a folder that is to go. */
 static enum status
 clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
@@ -154,7 +166,7 @@ clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
 {
     if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
         return STATUS_OK;
-    if (entry->d_type == DT_DIR)
+    if (file_type(dir_fd, entry) == DT_DIR)
         return file_clear(dir_fd, entry->d_name, n_files, why);
     if (*n_files == 0)
         return STATUS_AGAIN;

@@ -4,6 +4,7 @@
 #ifndef BROKER_BASE_FILE_H
 #define BROKER_BASE_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,10 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
  * forgets what the file now holds (R-149). The file is closed either way. */
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
+
+/* What a name in a folder is: DT_DIR, DT_REG ..., asked for where the file
+ * system does not tell; DT_UNKNOWN: it is gone. */
+unsigned char file_type(int dir_fd, const struct dirent *entry);
 
 /* Takes a folder off the disk, with files and folders in it, if it is there: at
  * most *n_files, counted down. STATUS_AGAIN: there are more. */

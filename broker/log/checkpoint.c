@@ -1,18 +1,40 @@
 #include "broker/log/checkpoint.h"
 
+#include <stdio.h>
+
+#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
 
+/* sqlite.org/fileformat2.html#walformat: its header, and that of a page. */
+#define WAL_HEADER_BYTES   32
+#define FRAME_HEADER_BYTES 24
+
 /* WAL bytes after which a checkpoint begins; and after which the writer waits a
- * little for it rather than let the WAL grow on. */
+ * little for readers rather than let the WAL grow on. */
 #define CHECKPOINT_BYTES 4194304
 #define WAL_LONG_BYTES   (16 * (int64_t)CHECKPOINT_BYTES)
 #define WAL_WAIT_MS      50
 
 /* Otherwise, as db_open sets it. */
 #define BUSY_MS 5000
+
+/* Tells of a failure; to find others at work is none. */
+static void
+tell(struct db *db, int result)
+{
+    struct problem why = {""};
+    int kind = result & 0xff;
+
+    if (kind == SQLITE_OK || kind == SQLITE_BUSY || kind == SQLITE_LOCKED)
+        return;
+    if (db_problem(db, result, "copy the WAL", &why))
+        DIAG(DIAG_ERROR, "log",
+             "a checkpoint has failed, and the WAL grows until one succeeds",
+             diag_text("error", why.text));
+}
 
 /* SQLite, after a commit: so many pages are in the log. */
 static int
@@ -38,9 +60,11 @@ run(struct thread *t)
     struct checkpoint *c = t->user;
 
     while (thread_wait(t, -1)) {
-        sqlite3_wal_checkpoint_v2(c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
-                                  NULL, NULL);
-        metrics_add(METRIC_CHECKPOINTS, 1);
+        int result = sqlite3_wal_checkpoint_v2(
+            c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+
+        tell(&c->db, result);
+        metrics_add(METRIC_CHECKPOINTS, result == SQLITE_OK);
         atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);
     }
 }
@@ -51,13 +75,18 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
 {
     int result = sqlite3_wal_checkpoint_v2(
         writer->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    char limit[64];
     enum status rc;
 
     if (result != SQLITE_OK)
         return db_problem(writer, result, "recover tidings.db", why);
     c->writer = writer;
     atomic_init(&c->is_restart_due, false);
-    rc = db_open(&c->db, path, DB_WRITER, why);
+    snprintf(limit, sizeof(limit), "PRAGMA journal_size_limit=%lld",
+             (long long)WAL_LONG_BYTES);
+    rc = db_exec(writer, limit, why);
+    if (!rc)
+        rc = db_open(&c->db, path, DB_WRITER, why);
     if (!rc)
         rc = thread_start(&c->thread, "checkpoint", run, c, why);
     if (!rc)
@@ -75,6 +104,8 @@ checkpoint_stop(struct checkpoint *c)
 void
 checkpoint_complete(struct checkpoint *c)
 {
+    int result;
+
     if (!atomic_exchange_explicit(&c->is_restart_due, false,
                                   memory_order_relaxed))
         return;
@@ -83,7 +114,26 @@ checkpoint_complete(struct checkpoint *c)
      * and waits for the reader when the WAL has become long. */
     sqlite3_busy_timeout(c->writer->handle,
                          c->wal_bytes >= WAL_LONG_BYTES ? WAL_WAIT_MS : 0);
-    sqlite3_wal_checkpoint_v2(c->writer->handle, NULL,
-                              SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    result = sqlite3_wal_checkpoint_v2(c->writer->handle, NULL,
+                                       SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    tell(c->writer, result);
     sqlite3_busy_timeout(c->writer->handle, BUSY_MS);
+}
+
+void
+checkpoint_trim(struct checkpoint *c)
+{
+    sqlite3_int64 kept =
+        WAL_HEADER_BYTES +
+        c->wal_bytes / PAGE_BYTES * (PAGE_BYTES + FRAME_HEADER_BYTES);
+    sqlite3_int64 size;
+    sqlite3_file *wal = NULL;
+
+    /* Nobody else writes to it, and nobody reads behind what was kept. Since a
+     * RESTART less is kept than that. */
+    if (!sqlite3_file_control(c->writer->handle, NULL,
+                              SQLITE_FCNTL_JOURNAL_POINTER, &wal) &&
+        wal && wal->pMethods && !wal->pMethods->xFileSize(wal, &size) &&
+        size > kept)
+        wal->pMethods->xTruncate(wal, kept);
 }

@@ -42,4 +42,9 @@ void checkpoint_stop(struct checkpoint *c);
  */
 void checkpoint_complete(struct checkpoint *c);
 
+/* After a commit that was refused, the writer's thread: what it has written
+ * behind the last one that was kept is given back to the disk, where it may be
+ * what is missing. */
+void checkpoint_trim(struct checkpoint *c);
+
 #endif

@@ -4,7 +4,7 @@
  *   sets/NAME/changes/000000000001.xml.gz
  *
  * One gzip member (several break curl 7.88), no name, mtime 0. The deflate
- * stream is fully flushed at an entry boundary about every 256 KiB, so that a
+ * stream is fully flushed at an entry boundary about every 128 KiB, so that a
  * reader can begin there; a *mark* says where: which entry comes next, where in
  * the file its block begins, and the log's time and digest up to there. The
  * marks stand in the list's row, and could be made anew from the file.

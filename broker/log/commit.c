@@ -224,9 +224,18 @@ answer(struct post *post)
     post->done(post);
 }
 
+/* What a post takes of the engine's room. */
+static uint64_t
+room_for(const struct post *post)
+{
+    return post->kind == POST_CHANGES
+               ? post->bytes.size + post->n_fragments * FRAGMENT_STAMP_MAX
+               : 0;
+}
+
 /* What a post comes to before it is placed: a repeat needs no room. */
 static enum keys_verdict
-judge(struct committer *c, struct post *post, bool has_room)
+judge(struct committer *c, struct post *post, uint64_t room)
 {
     enum keys_verdict verdict = KEYS_NEW;
 
@@ -241,7 +250,7 @@ judge(struct committer *c, struct post *post, bool has_room)
     }
     if (post->key.size > 0)
         verdict = keys_judge(&c->keys, c->engine, post);
-    if (verdict == KEYS_NEW && !has_room) {
+    if (verdict == KEYS_NEW && (room == 0 || room_for(post) > room)) {
         refuse(post);
         verdict = KEYS_SETTLED;
     }
@@ -267,16 +276,17 @@ count_round(const struct committer *c, size_t n_posts, size_t n_entries)
                                                memory_order_relaxed)));
 }
 
-/* Asks the engine whether posts have room, and remembers it for others. */
-static bool
+/* Asks the engine how much room posts have, and remembers for others whether
+ * there is any. */
+static uint64_t
 look_for_room(struct committer *c)
 {
-    bool has_room =
-        !c->engine->ops->has_room || c->engine->ops->has_room(c->engine);
+    uint64_t room =
+        c->engine->ops->room ? c->engine->ops->room(c->engine) : UINT64_MAX;
 
-    atomic_store_explicit(&c->has_room, has_room, memory_order_relaxed);
-    metrics_set(METRIC_LOG_ROOM, has_room);
-    return has_room;
+    atomic_store_explicit(&c->has_room, room > 0, memory_order_relaxed);
+    metrics_set(METRIC_LOG_ROOM, room > 0);
+    return room;
 }
 
 /* The set has ended before this came. Who posted may post to a new one. */
@@ -305,15 +315,15 @@ commit_round(struct committer *c, bool *is_more)
     struct problem why = {""};
     enum status rc = STATUS_OK;
     int64_t now_us = clock_now_us();
-    bool has_room;
+    uint64_t room, taken = 0;
     size_t bytes = 0, n_posts = 0, n_entries = 0;
 
     list_init(&round);
-    has_room = look_for_room(c);
+    room = look_for_room(c);
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
         struct post *post = list_entry(c->waiting.next, struct post, node);
 
-        if (must_wait(post))
+        if (must_wait(post) || (taken > 0 && room_for(post) >= room - taken))
             break;
         list_remove(&post->node);
         if (post->set && post->set->draft.is_removed) {
@@ -321,9 +331,10 @@ commit_round(struct committer *c, bool *is_more)
             continue;
         }
         bytes += weight_of(post);
-        switch (judge(c, post, has_room)) {
+        switch (judge(c, post, room - taken)) {
         case KEYS_NEW:
             list_append(&round, &post->node);
+            taken += room_for(post);
             rc = stamping_place(c, post, now_us);
             n_posts += post->kind == POST_CHANGES;
             n_entries += post->n_fragments;

@@ -81,6 +81,7 @@ struct engine_retirement {
 /* What nobody is told of any more, but may still be reading. */
 struct engine_trash {
     uint32_t id;
+    int64_t due_us;
     uint32_t set;
     char name[SET_NAME_MAX + 1];
     uint64_t first, last; /* files of closed lists; first > last: none */
@@ -173,9 +174,10 @@ struct engine_ops {
     enum status (*load)(struct engine *engine, engine_set_fn *on_set,
                         void *user, struct problem *why);
 
-    /* Is there room for posts, so that what frees room still fits afterwards?
-     * NULL: always. Log thread. */
-    bool (*has_room)(struct engine *engine);
+    /* How many bytes of entries the next commit may have, so that what frees
+     * room still fits afterwards; 0: no posts at all. NULL: any number. Log
+     * thread. */
+    uint64_t (*room)(struct engine *engine);
 
     /* The post that was kept with key `id`, for KEYS_KEPT_US at least; then
      * STATUS_NOT_FOUND. Log thread. */
@@ -233,7 +235,8 @@ struct engine_ops {
                            struct list_info *info, struct buf *header,
                            struct problem *why);
 
-    /* The first trash that is due: STATUS_NOT_FOUND if none is. */
+    /* The first trash that is due behind what is in *trash (all zero: of all),
+     * in the order in which it is due: STATUS_NOT_FOUND if there is none. */
     enum status (*trash)(struct engine *engine, int64_t now_us,
                          struct engine_trash *trash, struct problem *why);
 
@@ -244,7 +247,8 @@ struct engine_ops {
                                struct generation *generations, size_t *n,
                                struct problem *why);
 
-    /* The first generation that is due: STATUS_NOT_FOUND if none is. */
+    /* The first generation that is due behind what is in *due, in the same way.
+     */
     enum status (*due)(struct engine *engine, int64_t now_us,
                        struct due_generation *due, struct problem *why);
 

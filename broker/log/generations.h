@@ -62,6 +62,7 @@ struct generations {
 /* One whose files may go. */
 struct due_generation {
     uint64_t id;
+    int64_t due_us;
     char name[SET_NAME_MAX + 1]; /* the set's */
     enum generation_kind kind;
     uint64_t number;

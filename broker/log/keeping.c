@@ -188,29 +188,50 @@ is_there(struct log *log, const char *name)
     return is_there;
 }
 
-enum status
-log_purge(struct log *log, bool *is_done, struct problem *why)
+/* One step of one piece of trash. */
+static enum status
+purge_step(struct log *log, const struct engine_trash *trash,
+           struct problem *why)
 {
-    struct engine_trash trash;
-    struct post post = {.kind = POST_PURGED};
-    enum status rc =
-        log->engine->ops->trash(log->engine, clock_now_us(), &trash, why);
-
-    *is_done = rc == STATUS_NOT_FOUND;
-    if (rc)
-        return *is_done ? STATUS_OK : rc;
+    struct post post = {.kind = POST_PURGED, .trash = trash->id};
     /* What a set of that name keeps that is made from here on is not there yet:
      * it is this thread that would make it. */
-    rc = trash_unlink(log->dir, &trash,
-                      trash.is_whole && !is_there(log, trash.name), &post.list,
-                      why);
+    enum status rc = trash_unlink(
+        log->dir, trash, trash->is_whole && !is_there(log, trash->name),
+        &post.list, why);
+
     if (rc)
         return rc == STATUS_AGAIN ? STATUS_OK : rc;
-    post.trash = trash.id;
     rc = await_post(log, &post, why);
     if (!rc)
         diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
-             trash.name, post.list);
+             trash->name, post.list);
+    return rc;
+}
+
+/* What cannot be taken keeps nothing else on the disk: what is behind it goes
+ * first. */
+enum status
+log_purge(struct log *log, bool *is_done, struct problem *why)
+{
+    struct engine_trash trash = {.id = 0};
+    struct problem reason = {""};
+    enum status rc, failed = STATUS_OK;
+
+    while (!(rc = log->engine->ops->trash(log->engine, clock_now_us(), &trash,
+                                          &reason))) {
+        rc = purge_step(log, &trash, &reason);
+        if (rc != STATUS_IO)
+            break;
+        if (!failed && why)
+            *why = reason;
+        failed = rc;
+    }
+    *is_done = rc == STATUS_NOT_FOUND && !failed;
+    if (rc == STATUS_NOT_FOUND)
+        return failed;
+    if (rc && why)
+        *why = reason;
     return rc;
 }
 

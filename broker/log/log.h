@@ -271,9 +271,9 @@ MUST_CHECK enum status log_unarchive(struct log *log, struct log_set *set,
                                      size_t n, int64_t grace_us,
                                      struct problem *why);
 
-/* The first generation whose files may go, those of removed sets among them;
- * then, when they are gone, log_swept. STATUS_NOT_FOUND: none is due. Archive
- * thread; may block. */
+/* The first generation behind *due (all zero: of all) whose files may go, those
+ * of removed sets among them; then, when they are gone, log_swept.
+ * STATUS_NOT_FOUND: none is due. Archive thread; may block. */
 MUST_CHECK enum status log_due(struct log *log, struct due_generation *due,
                                struct problem *why);
 MUST_CHECK enum status log_swept(struct log *log,

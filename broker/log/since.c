@@ -6,6 +6,8 @@
  * searched, each one read halving what is left: some twenty of them for a log
  * of any size.
  */
+#include <inttypes.h>
+
 #include "broker/log/log.h"
 #include "broker/log/set.h"
 
@@ -15,50 +17,58 @@ struct span {
     uint64_t after, last;
 };
 
+/* Closed list `number`, which `head` retains. STATUS_AGAIN: it has gone since:
+ * of the head that tells so, *head, the search begins anew. */
+static enum status
+find_list(struct log *log, struct log_set *set, struct head *head,
+          uint64_t number, struct list_info *info, struct problem *why)
+{
+    uint64_t first_list = head->first_list;
+    size_t n = 1;
+    enum status rc = log_lists(log, set, number, info, &n, why);
+
+    if (rc || (n == 1 && info->number == number))
+        return rc;
+    tail_head(&set->tail, head);
+    return head->first_list > first_list
+               ? STATUS_AGAIN
+               : problem(why, STATUS_GONE, "list %" PRIu64 " is gone", number);
+}
+
 /* Narrows the span to the list that has the moment. Every number's list is
  * there from the first that is retained on, up to the open one. */
 static enum status
-narrow_by_lists(struct log *log, struct log_set *set, const struct head *head,
+narrow_by_lists(struct log *log, struct log_set *set, struct head *head,
                 int64_t us, struct span *span, struct problem *why)
 {
-    /* List `low` begins at or before `us` or is the first; `high` does not. */
-    uint64_t low = 1, high = head->list + 1;
-    struct list_info info = {.number = 0};
-    size_t n = 1;
-    enum status rc;
+    /* List `low` begins at or before `us`; `high` does not. */
+    uint64_t low = head->first_list, high = head->list;
+    struct list_info info = lists_open(head), middle_info;
+    enum status rc = STATUS_OK;
 
-    rc = log_lists(log, set, 1, &info, &n, why);
-    if (rc || n == 0)
-        return rc;
-    if (us < info.from_us && info.after > 0)
+    span->after = head->list_after;
+    span->last = head->last;
+    if (us >= head->list_from_us)
+        return STATUS_OK;
+    if (low < high)
+        rc = find_list(log, set, head, low, &info, why);
+    if (!rc && us < info.from_us && info.after > 0)
         return problem(why, STATUS_GONE,
                        "what happened then is no longer retained");
-    low = info.number;
-    while (low + 1 < high) {
+    while (!rc && low + 1 < high) {
         uint64_t middle = low + (high - low) / 2;
 
-        n = 1;
-        rc = log_lists(log, set, middle, &info, &n, why);
-        if (rc)
-            return rc;
-        /* The open list has no row, nor has one that closed after `head`. */
-        if (n == 0 || info.number != middle ? head->list_from_us <= us
-                                            : info.from_us <= us)
+        rc = find_list(log, set, head, middle, &middle_info, why);
+        if (!rc && middle_info.from_us <= us) {
             low = middle;
-        else
+            info = middle_info;
+        } else {
             high = middle;
+        }
     }
-    n = 1;
-    rc = log_lists(log, set, low, &info, &n, why);
-    if (rc)
-        return rc;
-    if (n == 1 && info.number == low) {
-        span->after = info.after;
-        span->last = info.last;
-    } else {
-        span->after = head->list_after;
-    }
-    return STATUS_OK;
+    span->after = info.after;
+    span->last = info.last;
+    return rc;
 }
 
 static enum status
@@ -108,13 +118,14 @@ log_since(struct log *log, struct log_set *set, int64_t us,
     if (patience == LOG_MEMORY)
         return STATUS_AGAIN;
 
-    span.last = head.last;
-    rc = us < head.created_us
-             ? log_read(log, set, 0, LOG_DISK, &b, why)
-             : narrow_by_lists(log, set, &head, us, &span, why);
-    if (!rc && us < head.created_us) {
-        batch_unref(b); /* entry 1 is there: all of it happened since */
-        span.last = 0;
+    if (us < head.created_us) {
+        rc = log_read(log, set, 0, LOG_DISK, &b, why);
+        if (!rc)
+            batch_unref(b); /* entry 1 is there: all of it happened since */
+    } else {
+        do
+            rc = narrow_by_lists(log, set, &head, us, &span, why);
+        while (rc == STATUS_AGAIN);
     }
     if (!rc)
         rc = search(log, set, us, &span, why);

@@ -28,11 +28,12 @@
 
 /*
  * Below this many bytes posts are refused, so that what frees space still fits:
- * three of the largest commits (16 MB), the file of a list (50 MB, if nothing
- * compresses), the WAL between checkpoints. Pages that the database has free
- * count, for it never shrinks; but the WAL and the file need a disk that is
- * free.
+ * three commits (16 MB), the file of a list (50 MB, if nothing compresses), the
+ * WAL between checkpoints. A larger commit needs more. Pages that the database
+ * has free count, for it never shrinks; but the WAL and the file need a disk
+ * that is free.
  */
+#define COMMIT_BYTES    ((uint64_t)16 << 20)
 #define RESERVE_BYTES   ((uint64_t)110 << 20)
 #define FREE_DISK_BYTES ((uint64_t)64 << 20)
 
@@ -69,6 +70,7 @@ static const char *const migrations[] = {
     STORE_SETS_STEP_REMOVAL,
     STORE_SETS_STEP_RETENTION,
     STORE_GENERATIONS_STEP,
+    STORE_SETS_STEP_ACCEPTED,
 };
 
 enum write_statement {
@@ -90,8 +92,8 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_COMMIT] = "COMMIT",
     [W_ROLLBACK] = "ROLLBACK",
     [W_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
-                " list, list_bytes, before, digest, body)"
-                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " list, list_bytes, before, digest, body, accepted_us)"
+                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [W_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header)"
               " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
     [W_FILED] = "UPDATE lists SET filed = 1, marks = ?3"
@@ -116,6 +118,7 @@ struct store {
     sqlite3_stmt *statements[W_STATEMENTS];
     struct store_sets sets;
     int64_t plenty_until_us; /* of disk space */
+    uint64_t room;           /* as of the last look at it */
     struct store_generations generations;
     struct store_debts debts;
 
@@ -147,7 +150,7 @@ bind_digest(sqlite3_stmt *s, int n, const struct digest *digest)
 /* Committing */
 
 static enum status
-insert_batch(struct store *s, const struct engine_batch *entry,
+insert_batch(struct store *s, const struct engine_batch *entry, int64_t now_us,
              struct problem *why)
 {
     sqlite3_stmt *q = s->statements[W_BATCH];
@@ -163,6 +166,7 @@ insert_batch(struct store *s, const struct engine_batch *entry,
     bind_digest(q, 8, &b->before);
     bind_digest(q, 9, &b->digest);
     bind_blob(q, 10, b->bytes, b->size);
+    sqlite3_bind_int64(q, 11, now_us);
     return db_run(&s->db, q, "store a batch", why);
 }
 
@@ -235,12 +239,13 @@ static enum status
 apply(struct store *s, const struct commit *commit, bool *is_paid,
       struct problem *why)
 {
+    int64_t now_us = clock_now_us();
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < commit->n_births; i++)
         rc = store_sets_birth(&s->sets, &commit->births[i], why);
     for (size_t i = 0; !rc && i < commit->n_batches; i++)
-        rc = insert_batch(s, &commit->batches[i], why);
+        rc = insert_batch(s, &commit->batches[i], now_us, why);
     for (size_t i = 0; !rc && i < commit->n_ends; i++)
         rc = insert_end(s, &commit->ends[i], why);
     for (size_t i = 0; !rc && i < commit->n_filed; i++)
@@ -284,28 +289,46 @@ note_filed(struct store *s, uint32_t set, struct problem *why)
     return rc;
 }
 
-static bool
-store_has_room(struct engine *engine)
+/* How many bytes a commit may have while the disk has so many free. It needs
+ * them twice: in the WAL at once, in the database later. */
+static uint64_t
+room_of(struct store *s, uint64_t disk_bytes)
+{
+    uint64_t all_bytes = disk_bytes, room;
+    bool row = false;
+
+    if (disk_bytes < FREE_DISK_BYTES)
+        return 0;
+    if (disk_bytes < PLENTY_BYTES) {
+        if (!db_step(&s->db, s->statements[W_FREE_PAGES], &row,
+                     "count the free pages", NULL) &&
+            row)
+            all_bytes +=
+                store_column_u64(s->statements[W_FREE_PAGES], 0) * PAGE_BYTES;
+        sqlite3_reset(s->statements[W_FREE_PAGES]);
+    }
+    if (all_bytes < RESERVE_BYTES)
+        return 0;
+    room = (all_bytes - RESERVE_BYTES) / 2;
+    if (room > disk_bytes - FREE_DISK_BYTES)
+        room = disk_bytes - FREE_DISK_BYTES;
+    return COMMIT_BYTES + room;
+}
+
+static uint64_t
+store_room(struct engine *engine)
 {
     struct store *s = store_of(engine);
-    uint64_t free_bytes;
-    bool row = false;
+    uint64_t disk_bytes;
 
     /* While there is plenty, one look in a while will do. */
     if (clock_steady_us() < s->plenty_until_us)
-        return true;
-    free_bytes = file_free_bytes(s->dir_fd);
-    if (free_bytes >= PLENTY_BYTES)
+        return s->room;
+    disk_bytes = file_free_bytes(s->dir_fd);
+    s->room = room_of(s, disk_bytes);
+    if (disk_bytes >= PLENTY_BYTES)
         s->plenty_until_us = clock_steady_us() + PLENTY_US;
-    if (free_bytes >= RESERVE_BYTES || free_bytes < FREE_DISK_BYTES)
-        return free_bytes >= RESERVE_BYTES;
-    if (!db_step(&s->db, s->statements[W_FREE_PAGES], &row,
-                 "count the free pages", NULL) &&
-        row)
-        free_bytes +=
-            store_column_u64(s->statements[W_FREE_PAGES], 0) * PAGE_BYTES;
-    sqlite3_reset(s->statements[W_FREE_PAGES]);
-    return free_bytes >= RESERVE_BYTES;
+    return s->room;
 }
 
 static enum status
@@ -332,6 +355,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
         if (!sqlite3_get_autocommit(s->db.handle) &&
             db_run(&s->db, s->statements[W_ROLLBACK], "roll back", NULL))
             return STATUS_IO;
+        checkpoint_trim(&s->checkpoint);
         return STATUS_BUSY;
     }
 
@@ -494,7 +518,7 @@ store_next_id(struct engine *engine)
 
 static const struct engine_ops store_ops = {
     .load = store_load,
-    .has_room = store_has_room,
+    .room = store_room,
     .find_key = store_find_key,
     .has_key_room = store_has_key_room,
     .next_id = store_next_id,

@@ -35,14 +35,16 @@ static const char *const read_sql[R_STATEMENTS] = {
     [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
                   " WHERE filed = 0 AND set_id > ? AND set_id IN"
                   " (SELECT id FROM sets) ORDER BY set_id, number LIMIT 1",
-    [R_TRASH] = ("SELECT id, set_id, name, first, last, is_whole FROM trash"
-                 " WHERE due_us <= ? ORDER BY due_us LIMIT 1"),
+    [R_TRASH] = ("SELECT id, set_id, name, first, last, is_whole, due_us"
+                 " FROM trash WHERE due_us <= ? AND (due_us, id) > (?, ?)"
+                 " ORDER BY due_us, id LIMIT 1"),
     [R_GENERATIONS] = "SELECT " GENERATION_COLUMNS " FROM generations"
                       " WHERE set_id = ? AND kind = ? AND is_archived"
                       " AND number >= ?"
                       " ORDER BY number LIMIT ?",
-    [R_DUE] = "SELECT id, name, kind, number FROM generations WHERE due_us <= ?"
-              " ORDER BY due_us LIMIT 1",
+    [R_DUE] = ("SELECT id, name, kind, number, due_us FROM generations"
+               " WHERE due_us <= ? AND (due_us, id) > (?, ?)"
+               " ORDER BY due_us, id LIMIT 1"),
 };
 
 struct reader_connection {
@@ -377,6 +379,8 @@ store_readers_trash(struct store_readers *r, int64_t now_us,
         return STATUS_IO;
     q = c->statements[R_TRASH];
     sqlite3_bind_int64(q, 1, now_us);
+    sqlite3_bind_int64(q, 2, trash->due_us);
+    store_bind_u64(q, 3, trash->id);
     rc = db_step(&c->db, q, &row, "read what may go", why);
     if (!rc && !row)
         rc = problem(why, STATUS_NOT_FOUND, "nothing may go");
@@ -388,6 +392,7 @@ store_readers_trash(struct store_readers *r, int64_t now_us,
         trash->first = store_column_u64(q, 3);
         trash->last = store_column_u64(q, 4);
         trash->is_whole = sqlite3_column_int(q, 5) != 0;
+        trash->due_us = sqlite3_column_int64(q, 6);
     }
     connection_give(r, c, q);
     return rc;
@@ -432,6 +437,8 @@ store_readers_due(struct store_readers *r, int64_t now_us,
         return STATUS_IO;
     q = c->statements[R_DUE];
     sqlite3_bind_int64(q, 1, now_us);
+    sqlite3_bind_int64(q, 2, due->due_us);
+    store_bind_u64(q, 3, due->id);
     rc = db_step(&c->db, q, &row, "read the generations", why);
     if (!rc && !row)
         rc = problem(why, STATUS_NOT_FOUND, "nothing is due");
@@ -441,6 +448,7 @@ store_readers_due(struct store_readers *r, int64_t now_us,
                  SLICE_ARG(db_column(q, 1)));
         due->kind = (enum generation_kind)sqlite3_column_int(q, 2);
         due->number = store_column_u64(q, 3);
+        due->due_us = sqlite3_column_int64(q, 4);
     }
     connection_give(r, c, q);
     return rc;

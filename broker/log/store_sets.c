@@ -244,8 +244,8 @@ load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
     if (rc || head->last == head->list_after)
         return rc;
 
-    /* The age of the open list counts from its first entry; the time of the
-     * first batch's end is near enough after a restart. */
+    /* The age of the open list counts from when its first entry was accepted,
+     * whatever time its source has told. */
     store_bind_u64(first, 1, id);
     store_bind_u64(first, 2, head->list_after);
     rc = db_step(s->db, first, &row, "read the open list", why);
@@ -300,7 +300,8 @@ store_sets_load(struct store_sets *s, struct store_generations *generations,
         " ORDER BY number DESC LIMIT 1",
         "SELECT last, last_us, list_bytes, digest, first FROM batches"
         " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
-        "SELECT last_us FROM batches WHERE set_id = ? AND first > ?"
+        "SELECT coalesce(accepted_us, last_us) FROM batches"
+        " WHERE set_id = ? AND first > ?"
         " ORDER BY first LIMIT 1",
     };
     bool row = false;

@@ -34,6 +34,10 @@
     "ALTER TABLE sets ADD COLUMN first_list INTEGER NOT NULL DEFAULT 0;" \
     "ALTER TABLE sets ADD COLUMN earliest INTEGER NOT NULL DEFAULT 0;"
 
+/* Of a batch: when it was accepted; NULL: that was before this step. */
+#define STORE_SETS_STEP_ACCEPTED \
+    "ALTER TABLE batches ADD COLUMN accepted_us INTEGER;"
+
 enum { STORE_SETS_STATEMENTS = 12 };
 
 struct store_generations;

@@ -91,9 +91,11 @@ unlink_rest(const char *path, struct problem *why)
         return problem(why, STATUS_MEMORY, "no memory to read %s", path);
     }
     while (!rc && (entry = readdir(dir))) {
-        if (entry->d_type == DT_REG)
+        unsigned char type = file_type(fd, entry);
+
+        if (type == DT_REG)
             rc = unlink_name(fd, entry->d_name, why);
-        else if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+        else if (type == DT_DIR && entry->d_name[0] != '.' &&
                  strcmp(entry->d_name, LOG_CHANGES) != 0)
             rc = file_clear(fd, entry->d_name, &n_files, why);
     }

@@ -138,9 +138,19 @@ content_open(struct content **content, const char *dir, const char *epoch,
 void
 content_close(struct content *c)
 {
+    struct problem why = {""};
+
     if (!c)
         return;
     contentrows_close(&c->rows);
+    if (c->rows.db.is_damaged) {
+        DIAG(DIAG_WARNING, "state",
+             "the content of a set is damaged, and will begin anew",
+             diag_text("dir", c->rows.dir));
+        if (content_unlink(c->rows.dir, &why))
+            DIAG(DIAG_ERROR, "state", "a damaged file stays",
+                 diag_text("error", why.text));
+    }
     buf_fini(&c->texts);
     buf_fini(&c->lent);
     free(c->told);
@@ -157,7 +167,7 @@ content_heed(struct content *c, const atomic_bool *is_ending)
 bool
 content_has_failed(const struct content *c)
 {
-    return c->has_failed;
+    return c->has_failed || c->rows.db.is_damaged;
 }
 
 const struct content_at *

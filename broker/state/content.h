@@ -4,8 +4,8 @@
  * digest.
  *
  *     sets/NAME/content.db       a row an entry
- *     sets/NAME/content/ab/HEX   the bytes, named by their SHA-256: content_
- *                                files.h
+ *     sets/NAME/content/ab/HEX   the bytes, named by their SHA-256
+ *                                (content_files.h)
  *
  * It is folded from the log as the state is (resources.h), each entry exactly
  * once, but a commit waits for the disk: what content_at tells, no crash takes.
@@ -77,13 +77,17 @@ struct content_at {
  * others are orphans. STATUS_IO, STATUS_BUSY: a full disk. */
 MUST_CHECK enum status content_open(struct content **content, const char *dir,
                                     const char *epoch, struct problem *why);
-void content_close(struct content *content); /* NULL is allowed */
+
+/* What was found damaged it takes off the disk, as resources_close does. NULL
+ * is allowed. */
+void content_close(struct content *content);
 
 /* When *is_ending is true, what is being done is given up soon, as if it had
  * not begun, with STATUS_STOPPED; then the content can only be closed. Lent. */
 void content_heed(struct content *content, const atomic_bool *is_ending);
 
-/* Has a change failed, so that it is to be closed? */
+/* Has a change failed, or an answer said that it is damaged, so that it is to
+ * be closed? */
 bool content_has_failed(const struct content *content);
 
 /* As of the last commit; on the disk. Lent until the next call. */

@@ -32,6 +32,8 @@ static const char *const steps[] = {
     " bytes INTEGER NOT NULL);",
 };
 
+#define MISSING_COLUMNS "seq, due, tries, loc, hash, length FROM missing"
+
 static const char *const sql[CONTENTROWS_STATEMENTS] = {
     [C_BEGIN] = "BEGIN IMMEDIATE",
     [C_COMMIT] = "COMMIT",
@@ -65,9 +67,14 @@ static const char *const sql[CONTENTROWS_STATEMENTS] = {
         "SELECT seq FROM missing WHERE seq>? AND seq<=? LIMIT 1",
     [C_FIRST_LACKING] = "SELECT seq FROM missing WHERE due IS NULL AND seq>? "
                         "AND seq<=? LIMIT 1",
-    [C_NEXT_DUE] = ("SELECT seq, due, tries, loc, hash, length FROM missing"
-                    " WHERE due>=?1 AND due<=?3 AND (due>?1 OR seq>?2)"
-                    " ORDER BY due, seq LIMIT 1"),
+    /* In two parts: all of a fold are due at once, and the index is entered
+     * behind the one that is told. */
+    [C_NEXT_DUE] = ("SELECT * FROM (SELECT " MISSING_COLUMNS
+                    " WHERE due=?1 AND due<=?3 AND seq>?2"
+                    " ORDER BY seq LIMIT 1)"
+                    " UNION ALL SELECT * FROM (SELECT " MISSING_COLUMNS
+                    " WHERE due>?1 AND due<=?3 ORDER BY due, seq LIMIT 1)"
+                    " LIMIT 1"),
     [C_FIRST_DUE] = ("SELECT due FROM missing WHERE due IS NOT NULL"
                      " ORDER BY due LIMIT 1"),
 };

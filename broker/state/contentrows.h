@@ -134,7 +134,8 @@ MUST_CHECK enum status contentrows_let_go(struct contentrows *rows,
                                           const struct digest *digests,
                                           size_t n, struct problem *why);
 
-/* Is there a row with that many entries or more? *length: of the file. */
+/* What rows tell of a file: *n entries have it (0: none, or it is not told of),
+ * and *length bytes. */
 MUST_CHECK enum status contentrows_file(struct contentrows *rows,
                                         const struct digest *digest,
                                         uint64_t *n, uint64_t *length,

@@ -125,11 +125,27 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
 void
 resources_close(struct resources *r)
 {
+    struct problem why = {""};
+
     if (!r)
         return;
     statefile_close(&r->file);
+    if (resources_is_damaged(r)) {
+        DIAG(DIAG_WARNING, "state",
+             "the state of a set is damaged, and will begin anew",
+             diag_text("file", r->file.path));
+        if (statefile_unlink(&r->file, &why))
+            DIAG(DIAG_ERROR, "state", "a damaged state stays",
+                 diag_text("error", why.text));
+    }
     gathering_clear(&r->gathering);
     free(r);
+}
+
+bool
+resources_is_damaged(const struct resources *r)
+{
+    return r->file.db.is_damaged;
 }
 
 void
@@ -242,7 +258,7 @@ resources_commit(struct resources *r, struct problem *why)
     }
     forget_gathered(r);
     sqlite3_db_release_memory(r->file.db.handle);
-    if (r->file.db.is_damaged) { /* or a reader has seen that */
+    if (resources_is_damaged(r)) { /* or a reader has seen that */
         rc = begin_anew(r, rc ? reason.text : "it is damaged", why);
         return rc ? rc : STATUS_AGAIN;
     }

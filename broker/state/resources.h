@@ -57,7 +57,14 @@ struct resources_at {
 MUST_CHECK enum status resources_open(struct resources **resources,
                                       const char *dir, const char *epoch,
                                       struct problem *why);
-void resources_close(struct resources *resources); /* NULL is allowed */
+
+/* What was found damaged it takes off the disk: the next to open it begins it
+ * anew. NULL is allowed. */
+void resources_close(struct resources *resources);
+
+/* Has an answer, a reader's too, said that it is damaged? Then it is to be
+ * closed. */
+bool resources_is_damaged(const struct resources *resources);
 
 /* When *is_ending is true, what is being done is given up soon, as if it had
  * not begun, with STATUS_STOPPED; then the state can only be closed. Lent. */

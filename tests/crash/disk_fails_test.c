@@ -146,26 +146,21 @@ assert_kept(struct stage *s)
     }
 }
 
-/* Design section 4: 503 when the disk is full, at whichever write; of what was
- * refused nothing is kept, also where a kill comes before the next commit. */
 static void
-a_commit_that_has_no_room_is_refused(void **state)
+refuse_at_every_write(struct stage *s, int outcome, const char *reason)
 {
-    struct stage *s = *state;
     unsigned n_refused = 0;
 
-    LISTS_OPEN(&s->lists, "--rotate-entries", "50000");
-    assert_int_equal(post(s), 200);
     for (;; n_refused++) {
         long status;
 
         assert_in_range(n_refused, 0, WRITES_MAX);
-        faults_arm(&s->faults, PLAN_WRITE, WAL, (int)n_refused, ENOSPC);
+        faults_arm(&s->faults, PLAN_WRITE, WAL, (int)n_refused, outcome);
         status = post(s);
         if (faults_disarm(&s->faults) == 0)
             break;
         assert_int_equal(status, 503);
-        assert_refused(&s->lists.http, 503, "full");
+        assert_refused(&s->lists.http, 503, reason);
         if (n_refused % 4 == 1) {
             broker_kill9(&s->lists.broker);
             broker_restart(&s->lists.broker);
@@ -176,6 +171,19 @@ a_commit_that_has_no_room_is_refused(void **state)
     }
     assert_in_range(n_refused, 5, WRITES_MAX);
     assert_kept(s);
+}
+
+/* Design section 4: 503 when the disk is full, at whichever write; of what was
+ * refused nothing is kept, also where a kill comes before the next commit. */
+static void
+a_commit_that_has_no_room_is_refused(void **state)
+{
+    struct stage *s = *state;
+
+    LISTS_OPEN(&s->lists, "--rotate-entries", "50000");
+    assert_int_equal(post(s), 200);
+    refuse_at_every_write(s, ENOSPC, "full");
+    refuse_at_every_write(s, EDQUOT, "quota");
 }
 
 /* A write may take less than it was given; the rest follows. */

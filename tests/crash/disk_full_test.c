@@ -42,6 +42,9 @@
 #define POST_ENTRIES 50
 #define ENTRY_SIZE   6000
 
+/* A body whose fragments and stamps need several times as much. */
+#define LARGE_BYTES 18000000
+
 /* Entries of a list. No number of posts that the disk has room for fills lists
  * exactly: the last one is never empty. */
 #define LIST_ENTRIES 401
@@ -376,6 +379,35 @@ going_on_does_not_fill_a_disk_that_is_large_enough(void **state)
     assert_int_equal(s->lists.walk.trace.last, s->last);
 }
 
+/* Short entries are several times as large when they are stamped: what such a
+ * post would take is not there. R-149 */
+static void
+a_post_that_the_disk_is_too_small_for_is_refused_alone(void **state)
+{
+    struct stage *s = *state;
+    struct receipt r;
+    struct buf body;
+
+    if (!has_disk)
+        skip();
+    buf_init(&body, LARGE_BYTES + 100);
+    while (body.size < LARGE_BYTES)
+        buf_add_format(&body,
+                       "{\"loc\":\"http://e.x/1\",\"change\":\"updated\"}\n");
+    assert_int_equal(post(s), 200);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(source_send(&s->lists.http, LISTS_SET,
+                                     "application/x-ndjson", buf_slice(&body),
+                                     &r),
+                         503);
+        assert_refused(s);
+        assert_int_equal(post(s), 200);
+    }
+    walk_all(&s->lists.walk);
+    assert_int_equal(s->lists.walk.trace.last, s->last);
+    buf_fini(&body);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
 int
@@ -384,6 +416,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(posts_are_refused_before_the_disk_is_full_and_taken_again_after),
         TEST(a_disk_without_a_free_byte_loses_nothing),
+        TEST(a_post_that_the_disk_is_too_small_for_is_refused_alone),
         TEST(going_on_does_not_fill_a_disk_that_is_large_enough),
     };
 

@@ -477,6 +477,61 @@ one_set_that_cannot_be_folded_stops_no_other(void **state)
     world_end(&w);
 }
 
+static void
+damage_rows(struct world *w, const char *name)
+{
+    static const char nonsense[4096] = "nonsense";
+    char path[FOLDING_PATH_MAX];
+    struct stat st;
+    int fd;
+
+    folding_path(sets_find(&w->sets, name), path);
+    fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_true(st.st_size > (off_t)6 * 4096);
+    for (off_t at = (off_t)5 * 4096; at < st.st_size; at += 4096)
+        assert_int_equal(pwrite(fd, nonsense, sizeof(nonsense), at), 4096);
+    close(fd);
+}
+
+/* Whoever has walked the state has found it; nothing else is going to happen to
+ * the set. */
+static void
+is_folded_again_when_a_walk_has_found_damage(void **state)
+{
+    struct resources_entry e = {.id = 0};
+    struct problem why = {""};
+    struct resources *r;
+    struct world w;
+    enum status rc = STATUS_OK;
+
+    world_open(&w, state);
+    post(&w, "demo", 2000, 1000);
+    fold_all(&w);
+    assert_int_equal(resources_keep(state_of(&w, "demo"), NULL), STATUS_OK);
+    folding_fini(&w.folding);
+    damage_rows(&w, "demo");
+    folding_init(&w.folding, w.sets.registry);
+
+    r = state_of(&w, "demo");
+    assert_int_equal(resources_at(r)->seq, 2000);
+    while (!rc)
+        rc = resources_next(r, e.id, &e, &why);
+    assert_int_equal(rc, STATUS_IO);
+
+    /* What is being built of it is built of no other. */
+    folding_hold(&w.folding, sets_find(&w.sets, "demo"));
+    assert_int_equal(
+        folding_open(&w.folding, sets_find(&w.sets, "demo"), &r, &why),
+        STATUS_IO);
+    folding_hold(&w.folding, NULL);
+    assert_int_equal(resources_at(state_of(&w, "demo"))->seq, 0);
+    fold_all(&w);
+    check(&w, "demo");
+    world_end(&w);
+}
+
 /* How far all are behind, for whoever watches. */
 static void
 tells_how_far_it_is_behind(void **state)
@@ -546,6 +601,7 @@ main(void)
         TEST(has_kept_nothing_when_it_begins_anew),
         TEST(leaves_nothing_to_an_empty_set_of_that_name),
         TEST(one_set_that_cannot_be_folded_stops_no_other),
+        TEST(is_folded_again_when_a_walk_has_found_damage),
         TEST(tells_how_far_it_is_behind),
         TEST(is_given_up_when_the_log_ends),
     };

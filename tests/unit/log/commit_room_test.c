@@ -2,6 +2,7 @@
  * commit_room_test.c - rounds while the engine has no room, rounds that follow
  * one another, and rounds that wait for company.
  */
+#include <limits.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,16 +17,17 @@
 /* An engine that may have no room. */
 
 static atomic_bool is_full;
+static atomic_uint room_left; /* of one that is not full */
 
-static bool
-has_room(struct engine *engine)
+static uint64_t
+room(struct engine *engine)
 {
     (void)engine;
-    return !atomic_load(&is_full);
+    return atomic_load(&is_full) ? 0 : atomic_load(&room_left);
 }
 
 static const struct engine_ops narrow_ops = {
-    .has_room = has_room,
+    .room = room,
     .commit = fake_commit,
     .tidy = fake_tidy,
 };
@@ -36,6 +38,7 @@ narrow_open(void)
     struct world *w = world_open(50000, 0);
 
     atomic_store(&is_full, false);
+    atomic_store(&room_left, UINT_MAX);
     w->fake.engine.ops = &narrow_ops; /* read when the next post is there */
     return w;
 }
@@ -131,6 +134,58 @@ takes_changes_again_when_there_is_room(void **state)
     assert_int_equal(post(w, &w->b, 2, &first), STATUS_OK);
     assert_int_equal(first, 1);
     assert_int_equal(w->fake.n_births, 2);
+    world_close(w);
+}
+
+/* What a commit takes is counted, stamps too: what is too large for the room
+ * that there is has to wait for more, what is small enough has not. */
+static void
+refuses_a_post_that_is_larger_than_the_room(void **state)
+{
+    struct world *w = narrow_open();
+    struct posted large, small;
+
+    (void)state;
+    atomic_store(&room_left, 40000);
+    posts_begin(&large, POST_CHANGES, &w->a);
+    posts_add_many(&large, 1, 350); /* their stamps alone are larger */
+    posts_begin(&small, POST_CHANGES, &w->a);
+    posts_add_many(&small, 1, 100);
+    submit(w, &large);
+    submit(w, &small);
+    assert_refused(&large);
+    assert_int_equal(posts_wait(&small), STATUS_OK);
+    posts_end(&small);
+    world_close(w);
+}
+
+/* What is too much at once is committed one after the other. */
+static void
+a_round_takes_no_more_than_there_is_room_for(void **state)
+{
+    struct world *w = narrow_open();
+    struct posted held, posts[4];
+    unsigned n_commits;
+
+    (void)state;
+    atomic_store(&room_left, 40000);
+    posts_begin(&held, POST_CHANGES, &w->a);
+    posts_add_many(&held, 1, 1);
+    hold(w, &held);
+    n_commits = count(w, &w->fake.n_commits) + 1;
+    for (int i = 0; i < 4; i++) {
+        posts_begin(&posts[i], POST_CHANGES, &w->a);
+        posts_add_many(&posts[i], 1, 100);
+        submit(w, &posts[i]);
+    }
+    set_shut(w, false);
+    assert_int_equal(posts_wait(&held), STATUS_OK);
+    posts_end(&held);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(posts_wait(&posts[i]), STATUS_OK);
+        posts_end(&posts[i]);
+    }
+    assert_in_range(count(w, &w->fake.n_commits), n_commits + 2, n_commits + 4);
     world_close(w);
 }
 
@@ -251,6 +306,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(does_what_frees_room_when_there_is_none_for_changes),
         cmocka_unit_test(takes_changes_again_when_there_is_room),
+        cmocka_unit_test(refuses_a_post_that_is_larger_than_the_room),
+        cmocka_unit_test(a_round_takes_no_more_than_there_is_room_for),
         cmocka_unit_test(tidies_after_each_round_though_posts_wait),
         cmocka_unit_test(posts_that_come_while_a_commit_lingers_share_it),
         cmocka_unit_test(a_round_that_follows_another_lingers_too),

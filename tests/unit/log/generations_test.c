@@ -69,7 +69,10 @@ switch_to(struct stage *s, uint64_t n, bool is_archived, int64_t grace_us)
 static uint64_t
 due(struct stage *s, struct due_generation *due)
 {
-    enum status rc = log_due(s->logs.log, due, NULL);
+    enum status rc;
+
+    *due = (struct due_generation){.id = 0};
+    rc = log_due(s->logs.log, due, NULL);
 
     if (rc == STATUS_NOT_FOUND)
         return 0;

@@ -2,14 +2,35 @@
  * removal_test.c - a set ends in the order of the log; what it leaves goes in
  * steps, whatever comes in between.
  */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "broker/base/db.h"
 #include "broker/log/commit.h"
 #include "tests/support/logs.h"
 #include "tests/support/tempdir.h"
 #include "tests/unit/log/rounds.h"
+
+/* A file system that tells no types: some XFS, and some that go over a network.
+ */
+static bool tells_no_types;
+
+struct dirent *
+readdir(DIR *dir)
+{
+    struct dirent *(*real)(DIR *);
+    struct dirent *entry;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "readdir");
+    entry = real(dir);
+    if (entry && tells_no_types)
+        entry->d_type = DT_UNKNOWN;
+    return entry;
+}
 
 /* log.md, ending: what was in the queue before the removal is committed before
  * it; what comes behind it gets STATUS_GONE, also in the same breath. */
@@ -295,6 +316,54 @@ takes_the_bytes_that_a_removed_set_kept_in_steps(void **state)
     assert_int_equal(count_rows(state), 0);
 }
 
+/* The same where the file system does not say what a name is. */
+static void
+takes_them_from_a_file_system_that_tells_no_types(void **state)
+{
+    tells_no_types = true;
+    takes_the_bytes_that_a_removed_set_kept_in_steps(state);
+    tells_no_types = false;
+}
+
+/* What cannot be taken off the disk keeps nothing else on it. */
+static void
+takes_what_is_behind_something_that_stays(void **state)
+{
+    struct problem why = {""};
+    struct logs l;
+    bool is_done = false;
+
+    logs_open(&l, tempdir_path(state), 2);
+    for (int i = 0; i < 2; i++) {
+        struct log_set *set = logs_set(&l, i ? "late" : "early");
+
+        assert_int_equal(logs_post(&l, set, 1, 4, NULL, NULL), STATUS_OK);
+        logs_file_all(&l);
+        end_set(&l, set, 0);
+    }
+    assert_int_equal(unlinkat(tempdir_fd(state),
+                              "sets/early/changes/000000000001.xml.gz", 0),
+                     0);
+    assert_int_equal(mkdirat(tempdir_fd(state),
+                             "sets/early/changes/000000000001.xml.gz", 0755),
+                     0);
+    while (log_purge(l.log, &is_done, &why) == STATUS_OK)
+        assert_false(is_done);
+    assert_non_null(strstr(why.text, "000000000001.xml.gz"));
+    assert_no_file(tempdir_fd(state), "sets/late");
+    assert_true(has_file(state, "early", 2));
+
+    assert_int_equal(unlinkat(tempdir_fd(state),
+                              "sets/early/changes/000000000001.xml.gz",
+                              AT_REMOVEDIR),
+                     0);
+    while (purge(&l))
+        ;
+    assert_no_file(tempdir_fd(state), "sets/early");
+    logs_close(&l);
+    assert_int_equal(count_rows(state), 0);
+}
+
 /* A list of a removed set that has no file never gets one. */
 static void
 files_no_list_of_a_removed_set(void **state)
@@ -323,6 +392,12 @@ main(void)
             tempdir_teardown),
         cmocka_unit_test_setup_teardown(
             takes_the_bytes_that_a_removed_set_kept_in_steps, tempdir_setup,
+            tempdir_teardown),
+        cmocka_unit_test_setup_teardown(
+            takes_them_from_a_file_system_that_tells_no_types, tempdir_setup,
+            tempdir_teardown),
+        cmocka_unit_test_setup_teardown(
+            takes_what_is_behind_something_that_stays, tempdir_setup,
             tempdir_teardown),
         cmocka_unit_test_setup_teardown(files_no_list_of_a_removed_set,
                                         tempdir_setup, tempdir_teardown),

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "broker/log/engine.h"
+#include "broker/log/inside.h"
 #include "broker/log/log.h"
 #include "tests/support/logs.h"
 #include "tests/support/tempdir.h"
@@ -141,6 +143,88 @@ says_when_it_would_wait_for_a_disk(void **state)
     free(us);
 }
 
+/* The log's engine, with lists that go between two looks at them. */
+static struct {
+    const struct engine_ops *ops; /* as they were */
+    struct logs *logs;
+    struct log_set *set;
+    size_t n; /* the oldest so many, behind the next look; 0: none */
+} going;
+
+static void
+retire_and_purge(size_t n)
+{
+    struct list_info lists[16];
+    struct problem why = {""};
+    bool is_done = false;
+
+    assert_in_range(n, 1, 16);
+    assert_int_equal(log_lists(going.logs->log, going.set, 1, lists, &n, NULL),
+                     STATUS_OK);
+    if (log_retire(going.logs->log, going.set, lists, n, 0, &why))
+        fail_msg("%s", why.text);
+    while (!is_done)
+        if (log_purge(going.logs->log, &is_done, &why))
+            fail_msg("%s", why.text);
+}
+
+static enum status
+lists_that_go(struct engine *engine, uint32_t set, uint64_t number,
+              struct list_info *lists, size_t *n, struct problem *why)
+{
+    enum status rc = going.ops->lists(engine, set, number, lists, n, why);
+    size_t n_going = going.n;
+
+    going.n = 0;
+    if (n_going > 0)
+        retire_and_purge(n_going);
+    return rc;
+}
+
+/* design.md section 5: who asks for more than is retained is told; nothing is
+ * skipped without a word. */
+static void
+skips_nothing_when_lists_go_meanwhile(void **state)
+{
+    struct engine_ops ops;
+    struct problem why = {""};
+    struct log_set *set;
+    struct logs l;
+    uint64_t seq;
+    int64_t *us;
+
+    logs_open(&l, tempdir_path(state), 7);
+    set = logs_set(&l, "a");
+    for (unsigned i = 0; i < 75; i++) /* 10 closed lists, and an open one */
+        logs_post(&l, set, i, 1, NULL, NULL);
+    us = times_of(&l, set);
+    logs_file_all(&l);
+    logs_close(&l);
+
+    logs_open(&l, tempdir_path(state), 7); /* nothing is in memory */
+    set = logs_set(&l, "a");
+    going.ops = l.log->engine->ops;
+    going.logs = &l;
+    going.set = set;
+    ops = *going.ops;
+    ops.lists = lists_that_go;
+    l.log->engine->ops = &ops;
+
+    going.n = 5;
+    assert_int_equal(log_since(l.log, set, us[17], LOG_DISK, &seq, &why),
+                     STATUS_GONE);
+    assert_int_equal(log_since(l.log, set, us[17], LOG_DISK, &seq, &why),
+                     STATUS_GONE);
+    going.n = 2; /* of lists 6 to 10 */
+    assert_since(&l, set, us[53], 53);
+    going.n = 1;
+    assert_since(&l, set, us[66], 66);
+    assert_int_equal(going.n, 0);
+    l.log->engine->ops = going.ops;
+    logs_close(&l);
+    free(us);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
@@ -150,6 +234,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(finds_every_moment_in_every_tier),
         TEST(finds_a_moment_within_large_lists),
+        TEST(skips_nothing_when_lists_go_meanwhile),
         TEST(says_when_it_would_wait_for_a_disk),
     };
 

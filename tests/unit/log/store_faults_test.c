@@ -1,14 +1,19 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
 
 #include "broker/log/store.h"
+#include "tests/support/patience.h"
 #include "tests/unit/log/stored.h"
 
 /* A disk that can be full: stands before SQLite's own, and fails what is
@@ -17,14 +22,32 @@ static sqlite3_vfs disk;
 static sqlite3_io_methods wal_methods;
 static const sqlite3_io_methods *real_methods; /* set before threads start */
 static atomic_int fails_with;  /* an SQLite result; 0: writes succeed */
+static atomic_int fails_errno; /* what the system says then */
 static atomic_int writes_left; /* that succeed before they fail */
 
 static int
 wal_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
 {
-    if (atomic_load(&fails_with) && atomic_fetch_sub(&writes_left, 1) <= 0)
+    if (atomic_load(&fails_with) && atomic_fetch_sub(&writes_left, 1) <= 0) {
+        errno = atomic_load(&fails_errno);
         return atomic_load(&fails_with);
+    }
     return real_methods->xWrite(file, bytes, size, at);
+}
+
+/* The database itself: what a checkpoint writes. */
+static sqlite3_io_methods main_methods;
+static const sqlite3_io_methods *real_main_methods;
+static atomic_bool main_fails;
+
+static int
+main_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
+{
+    if (atomic_load(&main_fails)) {
+        errno = EIO;
+        return SQLITE_IOERR_WRITE;
+    }
+    return real_main_methods->xWrite(file, bytes, size, at);
 }
 
 static int
@@ -42,6 +65,14 @@ disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
         }
         file->pMethods = &wal_methods;
     }
+    if (result == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_DB)) {
+        if (!real_main_methods) {
+            main_methods = *file->pMethods;
+            main_methods.xWrite = main_write;
+            real_main_methods = file->pMethods;
+        }
+        file->pMethods = &main_methods;
+    }
     return result;
 }
 
@@ -56,10 +87,17 @@ disk_setup(void **state)
 }
 
 static void
-disk_fails(int result, int after_writes)
+disk_fails_as(int result, int error, int after_writes)
 {
+    atomic_store(&fails_errno, error);
     atomic_store(&writes_left, after_writes);
     atomic_store(&fails_with, result);
+}
+
+static void
+disk_fails(int result, int after_writes)
+{
+    disk_fails_as(result, result == SQLITE_FULL ? ENOSPC : EIO, after_writes);
 }
 
 /* What the file system says is free, for the broker's reserve; 0: the truth. */
@@ -75,10 +113,8 @@ fstatvfs(int fd, struct statvfs *fs)
     return 0;
 }
 
-/* log.md, commit: a full disk is a clean refusal, at whichever write it comes:
- * nothing is kept, readers see what was there, and the next commit works. */
 static void
-refuses_cleanly_when_the_disk_is_full(void **state)
+refuses_cleanly(void **state, int result, int error, const char *reason)
 {
     struct problem why = {""};
     struct world w;
@@ -88,12 +124,12 @@ refuses_cleanly_when_the_disk_is_full(void **state)
     world_open(&w, state, 12, 100);
     assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
     do {
-        disk_fails(SQLITE_FULL, (int)n_refused);
+        disk_fails_as(result, error, (int)n_refused);
         rc = commit_batches(&w, 1, 12, &why);
         disk_fails(0, 0);
         if (rc) {
             assert_int_equal(rc, STATUS_BUSY);
-            assert_non_null(strstr(why.text, "full"));
+            assert_non_null(strstr(why.text, reason));
             assert_int_equal(read_on(&w, 0), 100);
             n_refused++;
         }
@@ -104,6 +140,21 @@ refuses_cleanly_when_the_disk_is_full(void **state)
     assert_int_equal(w.head.last, 1200);
     assert_int_equal(read_on(&w, 0), 1200);
     world_close(&w);
+}
+
+/* log.md, commit: a full disk is a clean refusal, at whichever write it comes:
+ * nothing is kept, readers see what was there, and the next commit works. */
+static void
+refuses_cleanly_when_the_disk_is_full(void **state)
+{
+    refuses_cleanly(state, SQLITE_FULL, ENOSPC, "full");
+}
+
+/* SQLite has no result of its own for it. */
+static void
+refuses_cleanly_when_the_quota_is_used_up(void **state)
+{
+    refuses_cleanly(state, SQLITE_IOERR_WRITE, EDQUOT, "quota");
 }
 
 /* The birth of a set is refused with its first batch. */
@@ -168,10 +219,16 @@ does_not_know_after_an_io_error(void **state)
     world_close(&w);
 }
 
+static uint64_t
+room(struct world *w)
+{
+    return w->engine->ops->room(w->engine);
+}
+
 static bool
 has_room(struct world *w)
 {
-    return w->engine->ops->has_room(w->engine);
+    return room(w) > 0;
 }
 
 /* log.md, commit: below the reserve posts are refused, while what frees space
@@ -198,6 +255,99 @@ keeps_a_reserve_for_what_frees_space(void **state)
     free_bytes = (uint64_t)63 << 20;
     assert_false(has_room(&w)); /* but the WAL and a file need a disk */
     free_bytes = 0;
+    world_close(&w);
+}
+
+/* A commit needs the WAL and, later, the database: what does not fit into the
+ * reserve's part for it needs twice its size. */
+static void
+has_room_for_what_a_commit_takes(void **state)
+{
+    struct world w;
+
+    world_open(&w, state, 1, 10);
+    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    free_bytes = (uint64_t)110 << 20;
+    assert_int_equal(room(&w), 16 << 20);
+    free_bytes = (uint64_t)310 << 20;
+    assert_int_equal(room(&w), (16 << 20) + (100 << 20));
+    free_bytes = 0;
+    world_close(&w);
+}
+
+static off_t
+wal_size(const struct world *w)
+{
+    char path[400];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/tidings.db-wal", w->dir);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_size;
+}
+
+/* What a large commit has written before it was refused is given back: others
+ * need the disk. What was kept before is there. */
+static void
+gives_back_what_a_refused_commit_has_written(void **state)
+{
+    struct world w;
+    off_t before;
+
+    world_open(&w, state, 40, 2000);
+    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    before = wal_size(&w);
+    disk_fails(SQLITE_FULL, 1000);
+    assert_int_equal(commit_batches(&w, 1, 40, NULL), STATUS_BUSY);
+    disk_fails(0, 0);
+    assert_int_equal(wal_size(&w), before);
+    assert_int_equal(commit_batches(&w, 1, 2, NULL), STATUS_OK);
+    assert_true(wal_size(&w) > before);
+    assert_int_equal(read_on(&w, 0), 4000);
+    reopen(&w);
+    assert_int_equal(w.head.last, 4000);
+    assert_int_equal(read_on(&w, 0), 4000);
+    world_close(&w);
+}
+
+static bool
+is_said(const char *path, const char *text)
+{
+    char said[4096];
+    FILE *f = fopen(path, "r");
+    size_t n;
+
+    assert_non_null(f);
+    n = fread(said, 1, sizeof(said) - 1, f);
+    fclose(f);
+    said[n] = '\0';
+    return strstr(said, text) != NULL;
+}
+
+/* Nothing is refused, but the WAL grows: that is to be known before the disk is
+ * full. */
+static void
+says_that_a_checkpoint_has_failed(void **state)
+{
+    struct patience p = {.with = "word of the checkpoint"};
+    int stderr_fd = dup(STDERR_FILENO), fd;
+    char path[400];
+    struct world w;
+
+    world_open(&w, state, 40, 2000);
+    snprintf(path, sizeof(path), "%s/said", w.dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+    assert_true(fd >= 0);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    atomic_store(&main_fails, true);
+    assert_int_equal(commit_batches(&w, 0, 40, NULL), STATUS_OK);
+    while (!is_said(path, "a checkpoint has failed"))
+        patience_step(&p);
+    atomic_store(&main_fails, false);
+    dup2(stderr_fd, STDERR_FILENO);
+    close(stderr_fd);
+    assert_int_equal(read_on(&w, 0), 80000);
     world_close(&w);
 }
 
@@ -238,10 +388,14 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(refuses_cleanly_when_the_disk_is_full),
+        TEST(refuses_cleanly_when_the_quota_is_used_up),
         TEST(bears_no_set_when_the_disk_is_full),
         TEST(takes_back_what_it_could_not_apply),
         TEST(does_not_know_after_an_io_error),
         TEST(keeps_a_reserve_for_what_frees_space),
+        TEST(has_room_for_what_a_commit_takes),
+        TEST(gives_back_what_a_refused_commit_has_written),
+        TEST(says_that_a_checkpoint_has_failed),
         TEST(says_which_entry_is_damaged),
     };
 

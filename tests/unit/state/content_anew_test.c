@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -89,6 +90,61 @@ a_file_that_cannot_be_read_begins_anew(void **state)
     telling_close(&w);
 }
 
+static void
+damage_rows(const char *dir)
+{
+    static const char nonsense[4096] = "nonsense";
+    char path[400];
+    struct db db;
+    struct stat st;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
+    assert_int_equal(db_open(&db, path, DB_SMALL, NULL), STATUS_OK);
+    assert_int_equal(sqlite3_wal_checkpoint_v2(db.handle, NULL,
+                                               SQLITE_CHECKPOINT_TRUNCATE, NULL,
+                                               NULL),
+                     SQLITE_OK);
+    db_close(&db);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_true(st.st_size > (off_t)30 * 4096);
+    for (off_t at = (off_t)24 * 4096; at < st.st_size; at += 4096)
+        assert_int_equal(pwrite(fd, nonsense, sizeof(nonsense), at), 4096);
+    close(fd);
+}
+
+/* The same where a reader finds it, and nothing is told any more. */
+static void
+damage_that_a_reader_finds_begins_anew(void **state)
+{
+    struct content_missing m = {0};
+    struct telling w;
+    enum status rc = STATUS_OK;
+
+    telling_open(&w, state);
+    for (unsigned i = 0; i < 1000; i++)
+        telling_tell(&w, i % TELLING_RESOURCES, false, true,
+                     2 + i % (TELLING_TEXTS - 2));
+    telling_fold_to(&w, 1000);
+    content_close(w.content);
+    damage_rows(w.dir);
+    telling_begin(&w);
+    assert_int_equal(content_at(w.content)->seq, 1000);
+    while (!rc)
+        rc = content_missing(w.content, INT64_MAX - 1, &m, NULL);
+    assert_int_equal(rc, STATUS_IO);
+    assert_true(content_has_failed(w.content));
+    telling_reopen(&w);
+    assert_false(content_has_failed(w.content));
+    assert_int_equal(content_at(w.content)->seq, 0);
+    w.folded = 0;
+    telling_fold_to(&w, 1000);
+    telling_check(&w);
+    telling_close(&w);
+}
+
 /* An older copy of the log was put in its place, and went other ways. */
 static void
 another_log_begins_anew(void **state)
@@ -123,6 +179,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(another_epoch_begins_anew),
         TEST(a_file_that_cannot_be_read_begins_anew),
+        TEST(damage_that_a_reader_finds_begins_anew),
         TEST(another_log_begins_anew),
     };
 

@@ -7,12 +7,15 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "broker/state/content_files.h"
+#include "broker/state/contentrows.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
@@ -90,6 +93,45 @@ assert_missing(struct telling *w, int64_t now_us, struct content_missing *m,
                          STATUS_OK);
     } while (m->is_settled);
     assert_int_equal(m->seq, seq);
+}
+
+/* All entries of one fold are due at the same moment: who passes them over one
+ * by one does not look at all of them for each. */
+static void
+passes_over_what_is_due_at_once_one_by_one(void **state)
+{
+    int64_t due_us = 0;
+    struct contentrows_at at;
+    struct contentrows rows;
+    struct telling w;
+    sqlite3_stmt *q;
+    bool is_ours;
+
+    telling_open(&w, state);
+    for (unsigned i = 1; i <= 1000; i++)
+        telling_tell(&w, i % TELLING_RESOURCES, false, true, 1);
+    telling_fold_to(&w, 1000);
+    telling_close(&w);
+
+    memset(&rows, 0, sizeof(rows));
+    snprintf(rows.dir, sizeof(rows.dir), "%s", tempdir_path(state));
+    assert_int_equal(contentrows_open(&rows, &at, &is_ours, NULL), STATUS_OK);
+    q = rows.statements[C_NEXT_DUE];
+    for (int64_t seq = 0; seq <= 1000; seq++) {
+        sqlite3_bind_int64(q, 1, due_us);
+        sqlite3_bind_int64(q, 2, seq);
+        sqlite3_bind_int64(q, 3, INT64_MAX - 1);
+        assert_int_equal(sqlite3_step(q),
+                         seq < 1000 ? SQLITE_ROW : SQLITE_DONE);
+        if (seq < 1000) {
+            assert_int_equal(sqlite3_column_int64(q, 0), seq + 1);
+            due_us = sqlite3_column_int64(q, 1);
+        }
+        assert_in_range(sqlite3_stmt_status(q, SQLITE_STMTSTATUS_VM_STEP, true),
+                        1, 200);
+        sqlite3_reset(q);
+    }
+    contentrows_close(&rows);
 }
 
 /* R-202: what tells no hash is missing for ever; the rest is due in turn, and
@@ -294,6 +336,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(knows_of_each_entry_whether_its_bytes_are_there),
         TEST(keeps_nothing_of_another_length),
+        TEST(passes_over_what_is_due_at_once_one_by_one),
         TEST(gives_out_what_is_to_be_fetched),
         TEST(what_came_for_many_entries_is_kept_a_step_at_a_time),
         TEST(files_go_with_the_last_entry_that_tells_of_them),

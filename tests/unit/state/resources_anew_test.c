@@ -125,6 +125,36 @@ begins_anew_when_damage_is_found_in_folding(void **state)
     folded_close(&w);
 }
 
+/* The same where a reader finds it, of a set that nobody posts to. */
+static void
+begins_anew_when_a_reader_has_found_damage(void **state)
+{
+    struct resources_entry e = {.id = 0};
+    enum status rc = STATUS_OK;
+    struct folded w;
+    struct stat st;
+
+    folded_open(&w, state, 30, 200, 1000);
+    folded_to(&w, folded_last(&w));
+    assert_int_equal(resources_keep(w.resources, NULL), STATUS_OK);
+    resources_close(w.resources);
+    assert_int_equal(fstatat(tempdir_fd(state), RESOURCES_FILE, &st, 0), 0);
+    damage(state, (off_t)5 * 4096, (size_t)st.st_size - (size_t)5 * 4096);
+    folded_open_state(&w);
+    assert_int_equal(resources_at(w.resources)->seq, folded_last(&w));
+    assert_false(resources_is_damaged(w.resources));
+    while (!rc)
+        rc = resources_next(w.resources, e.id, &e, NULL);
+    assert_int_equal(rc, STATUS_IO);
+    assert_true(resources_is_damaged(w.resources));
+    folded_reopen(&w);
+    assert_false(resources_is_damaged(w.resources));
+    assert_int_equal(resources_at(w.resources)->seq, 0);
+    folded_to(&w, folded_last(&w));
+    folded_check(&w);
+    folded_close(&w);
+}
+
 /* An older copy of the log was put in its place, and went on in another way:
  * the same seqs are other entries. */
 static void
@@ -248,6 +278,7 @@ main(void)
         TEST(begins_anew_in_another_epoch),
         TEST(begins_anew_what_it_cannot_read),
         TEST(begins_anew_when_damage_is_found_in_folding),
+        TEST(begins_anew_when_a_reader_has_found_damage),
         TEST(begins_anew_when_the_log_is_another_one),
         TEST(is_not_whole_where_it_begins_later),
         TEST(is_whole_again_when_all_was_told_and_folded),
