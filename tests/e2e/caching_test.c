@@ -13,9 +13,11 @@
 
 #include <cmocka.h>
 
+#include "tests/support/build.h"
 #include "tests/support/command.h"
 #include "tests/support/gzip.h"
 #include "tests/support/lists.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 
@@ -456,6 +458,29 @@ assert_file_is(const char *path, const struct buf *bytes)
     free(text);
 }
 
+/* A built list is dated by a second that is over: two lists of one second would
+ * share it, and a condition on it would be of either. */
+static void
+a_built_list_has_no_date_until_its_second_is_over(void **state)
+{
+    static const char path[] = "/sets/" LISTS_SET "/resourcelist.xml";
+    struct patience p = {.with = "Last-Modified"};
+    struct lists *l = *state;
+    const char *modified;
+    time_t seconds;
+
+    LISTS_OPEN(l, "--resource-list-keep", "none");
+    source_post(&l->http, LISTS_SET, 1, 3, 0);
+    assert_int_equal(build(&l->http, "/sets/" LISTS_SET "/resourcelist"), 200);
+    while (http_get(&l->http, path) == 200 &&
+           !http_header(&l->http, "Last-Modified"))
+        patience_step(&p);
+    modified = http_header(&l->http, "Last-Modified");
+    assert_non_null(modified);
+    seconds = curl_getdate(modified, NULL);
+    assert_true(seconds <= curl_getdate(http_header(&l->http, "Date"), NULL));
+}
+
 static void
 curl_gets_a_document_once(void **state)
 {
@@ -508,6 +533,7 @@ main(void)
         TEST(an_etag_survives_the_file_and_a_restart),
         TEST(every_etag_survives_a_restart),
         TEST(a_date_never_hides_that_a_list_was_closed),
+        TEST(a_built_list_has_no_date_until_its_second_is_over),
         TEST(gzip_is_the_file_and_the_file_is_the_list),
         TEST(who_refuses_identity_gets_gzip_or_is_told_so),
         TEST(a_connection_goes_on_after_304),

@@ -376,33 +376,6 @@ is_told_plainly_and_to_people(void **state)
                      400);
 }
 
-/* R-034: its Last-Modified is a second that is over: two lists of one second
- * would share it, and a condition on it would be of either. */
-static void
-has_no_date_until_its_second_is_over(void **state)
-{
-    static const char path[] = "/sets/demo/resourcelist.xml";
-    struct stage *s = *state;
-    struct patience p = {.with = "Last-Modified"};
-    const char *told;
-
-    STAGE_OPEN(s, "--resource-list-keep", "none");
-    source_post(&s->http, "demo", 1, 3, 0);
-    build_list(s);
-    do {
-        assert_int_equal(http_get(&s->http, path), 200);
-        told = http_header(&s->http, "Last-Modified");
-        if (told) {
-            time_t modified = curl_getdate(told, NULL);
-
-            told = http_header(&s->http, "Date");
-            assert_true(modified <= curl_getdate(told, NULL));
-        } else {
-            patience_step(&p);
-        }
-    } while (!told);
-}
-
 /* Each change, by its seq, is of resource seq % 50; every third deletes it. */
 static void
 change_next(struct stage *s, uint64_t *seq)
@@ -599,7 +572,6 @@ main(void)
         TEST(is_built_by_itself),
         TEST(the_parts_of_an_index_are_the_whole_set),
         TEST(is_told_plainly_and_to_people),
-        TEST(has_no_date_until_its_second_is_over),
         TEST(generations_are_never_mixed),
         TEST(no_list_is_in_neither_place),
         TEST(survives_the_end_at_any_moment_of_a_build),

@@ -1,105 +1,16 @@
-#include "broker/archive/folding.h"
-
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "broker/archive/retain.h"
 #include "broker/base/metrics.h"
 #include "tests/support/alterations.h"
 #include "tests/support/model.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
-
-struct world {
-    struct sets sets;
-    struct folding folding;
-    uint64_t random;
-};
-
-static void
-world_begin(struct world *w)
-{
-    sets_open(&w->sets);
-    folding_init(&w->folding, w->sets.registry);
-}
-
-static void
-world_end(struct world *w)
-{
-    folding_fini(&w->folding);
-    sets_close(&w->sets);
-}
-
-/* Lists of 20 entries. */
-static void
-world_open(struct world *w, void **state)
-{
-    sets_configure(&w->sets, tempdir_path(state));
-    w->sets.config.rotate_entries = 20;
-    w->sets.config.remove_grace_us = 0;
-    w->random = 3;
-    world_begin(w);
-}
-
-/* `n` random changes of so many resources. */
-static void
-post(struct world *w, const char *name, unsigned n, unsigned n_resources)
-{
-    struct sets_outcome o;
-    struct buf json;
-
-    buf_init(&json, 1 << 24);
-    model_changes(&json, &w->random, n, n_resources);
-    o = sets_post_body(&w->sets, name, "application/json", buf_slice(&json), 0);
-    if (o.rc)
-        fail_msg("%s", o.why.text);
-    buf_fini(&json);
-}
-
-static void
-fold_all(struct world *w)
-{
-    folding_look(&w->folding);
-    while (folding_some(&w->folding))
-        ;
-}
-
-static struct resources *
-state_of(struct world *w, const char *name)
-{
-    struct resources *r;
-    struct problem why = {""};
-
-    if (folding_open(&w->folding, sets_find(&w->sets, name), &r, &why))
-        fail_msg("%s", why.text);
-    return r;
-}
-
-/* The state is at the head, and what a log that goes back to its beginning
- * says. */
-static void
-check(struct world *w, const char *name)
-{
-    struct resources *r = state_of(w, name);
-    struct model m;
-
-    assert_int_equal(resources_at(r)->seq, sets_head(&w->sets, name).last);
-    model_init(&m);
-    model_fold_log(&m, registry_log(w->sets.registry),
-                   sets_find(&w->sets, name)->log, resources_at(r)->seq);
-    model_check(&m, r);
-    model_fini(&m);
-}
+#include "tests/unit/archive/folded.h"
 
 /* R-084, R-086, R-087, R-088: in between lists end and are filed, and the
  * broker ends and starts again. */
@@ -110,7 +21,7 @@ follows_the_log_through_rotation_and_restarts(void **state)
 
     world_open(&w, state);
     for (unsigned i = 0; i < 60; i++) {
-        post(&w, "demo", 1 + model_random(&w.random) % 30, 40);
+        world_post(&w, "demo", 1 + model_random(&w.random) % 30, 40);
         switch (model_random(&w.random) % 5) {
         case 0:
             sets_file_all(&w.sets);
@@ -120,13 +31,13 @@ follows_the_log_through_rotation_and_restarts(void **state)
             world_begin(&w);
             break;
         case 2:
-            fold_all(&w);
-            check(&w, "demo");
+            world_fold(&w);
+            world_check(&w, "demo");
             break;
         }
     }
-    fold_all(&w);
-    check(&w, "demo");
+    world_fold(&w);
+    world_check(&w, "demo");
     world_end(&w);
 }
 
@@ -143,7 +54,7 @@ catches_up_in_steps(void **state)
     w.random = 3;
     world_begin(&w);
     for (unsigned i = 0; i < 12; i++)
-        post(&w, "demo", 10000, MODEL_MAX);
+        world_post(&w, "demo", 10000, MODEL_MAX);
     set = sets_find(&w.sets, "demo");
     folding_look(&w.folding);
     while (set->folded != 120000) {
@@ -155,7 +66,7 @@ catches_up_in_steps(void **state)
         assert_in_range(set->folded - before, 0, 60000);
     }
     assert_in_range(n_steps, 2, 120000);
-    check(&w, "demo");
+    world_check(&w, "demo");
     world_end(&w);
 }
 
@@ -169,16 +80,16 @@ gives_each_set_its_turn(void **state)
     w.random = 3;
     world_begin(&w);
     for (unsigned i = 0; i < 12; i++)
-        post(&w, "a", 10000, MODEL_MAX);
-    post(&w, "b", 10, 10);
+        world_post(&w, "a", 10000, MODEL_MAX);
+    world_post(&w, "b", 10, 10);
     folding_look(&w.folding);
     assert_true(folding_some(&w.folding));
     assert_true(folding_some(&w.folding));
     assert_true(sets_find(&w.sets, "a")->folded < 120000);
     assert_int_equal(sets_find(&w.sets, "b")->folded, 10);
-    fold_all(&w);
-    check(&w, "a");
-    check(&w, "b");
+    world_fold(&w);
+    world_check(&w, "a");
+    world_check(&w, "b");
     world_end(&w);
 }
 
@@ -194,15 +105,15 @@ keeps_the_states_of_many_sets(void **state)
         unsigned n = model_random(&w.random) % (3 * OPENED_MAX);
 
         snprintf(name, sizeof(name), "s%u", n);
-        post(&w, name, 1 + model_random(&w.random) % 5, 10);
+        world_post(&w, name, 1 + model_random(&w.random) % 5, 10);
         if (i % 20 == 0)
-            fold_all(&w);
+            world_fold(&w);
     }
-    fold_all(&w);
+    world_fold(&w);
     for (unsigned i = 0; i < 3 * OPENED_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         if (registry_find(w.sets.registry, slice_of(name), NULL))
-            check(&w, name);
+            world_check(&w, name);
     }
     world_end(&w);
 }
@@ -216,7 +127,7 @@ rests_when_nothing_is_behind(void **state)
     world_open(&w, state);
     folding_look(&w.folding);
     assert_false(folding_some(&w.folding));
-    post(&w, "demo", 5, 10);
+    world_post(&w, "demo", 5, 10);
     assert_false(folding_some(&w.folding)); /* until the next look */
     folding_look(&w.folding);
     assert_true(folding_some(&w.folding));
@@ -237,7 +148,7 @@ goes_on_behind_what_is_no_longer_retained(void **state)
     world_open(&w, state);
     model_init(&m);
     for (unsigned i = 0; i < 10; i++) {
-        post(&w, "demo", 25, 30);
+        world_post(&w, "demo", 25, 30);
         set = sets_find(&w.sets, "demo");
         model_fold_log(&m, registry_log(w.sets.registry), set->log,
                        sets_head(&w.sets, "demo").last);
@@ -245,9 +156,9 @@ goes_on_behind_what_is_no_longer_retained(void **state)
         sets_file_all(&w.sets);
         for (unsigned k = 0; k < 2; k++) {
             retain_all(w.sets.registry);
-            fold_all(&w);
+            world_fold(&w);
         }
-        model_check(&m, state_of(&w, "demo"));
+        model_check(&m, world_state(&w, "demo"));
         if (i % 3 == 2) {
             world_end(&w);
             world_begin(&w);
@@ -255,64 +166,6 @@ goes_on_behind_what_is_no_longer_retained(void **state)
     }
     assert_in_range(sets_head(&w.sets, "demo").earliest, 180, 240);
     model_fini(&m);
-    world_end(&w);
-}
-
-/* Without its state, a log that no longer has its beginning cannot tell what
- * there is: the new one says that it is not whole. */
-static void
-is_not_whole_without_the_beginning(void **state)
-{
-    struct resources *r;
-    struct world w;
-
-    world_open(&w, state);
-    post(&w, "demo", 50, 30);
-    atomic_store(&sets_find(&w.sets, "demo")->retain_lists, 1);
-    sets_file_all(&w.sets);
-    retain_all(w.sets.registry);
-    fold_all(&w);
-    retain_all(w.sets.registry);
-    assert_int_equal(sets_head(&w.sets, "demo").earliest, 20);
-    world_end(&w);
-    assert_int_equal(
-        unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
-    unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
-
-    world_begin(&w);
-    fold_all(&w);
-    r = state_of(&w, "demo");
-    assert_int_equal(resources_at(r)->seq, 50);
-    assert_false(resources_at(r)->is_whole);
-    world_end(&w);
-}
-
-/* An older copy of the log was put in its place. */
-static void
-begins_anew_when_it_is_ahead_of_the_log(void **state)
-{
-    char command[600];
-    struct world w;
-
-    world_open(&w, state);
-    post(&w, "demo", 30, 30);
-    world_end(&w);
-    snprintf(command, sizeof(command), "cp %s/tidings.db %s/old",
-             tempdir_path(state), tempdir_path(state));
-    assert_int_equal(system(command), 0);
-    world_begin(&w);
-    post(&w, "demo", 10, 30);
-    fold_all(&w);
-    world_end(&w);
-
-    assert_int_equal(
-        renameat(tempdir_fd(state), "old", tempdir_fd(state), "tidings.db"), 0);
-    unlinkat(tempdir_fd(state), "tidings.db-wal", 0);
-    unlinkat(tempdir_fd(state), "tidings.db-shm", 0);
-    world_begin(&w);
-    assert_int_equal(sets_head(&w.sets, "demo").last, 30);
-    fold_all(&w);
-    check(&w, "demo");
     world_end(&w);
 }
 
@@ -344,9 +197,9 @@ goes_with_its_set(void **state)
         bool is_quick = i % 2; /* made again before the purge */
         bool has_ended = i > 1;
 
-        post(&w, "demo", 30 - i, 30);
-        fold_all(&w);
-        check(&w, "demo");
+        world_post(&w, "demo", 30 - i, 30);
+        world_fold(&w);
+        world_check(&w, "demo");
         sets_file_all(&w.sets);
         assert_true(is_there(state, "sets/demo/" RESOURCES_FILE));
         alterations_remove(&w.sets, "demo");
@@ -355,12 +208,12 @@ goes_with_its_set(void **state)
             world_begin(&w);
         }
         if (is_quick)
-            post(&w, "demo", 5, 30);
+            world_post(&w, "demo", 5, 30);
         purge(&w);
         assert_true(is_there(state, "sets/demo") == is_quick);
         if (is_quick) {
-            fold_all(&w);
-            check(&w, "demo");
+            world_fold(&w);
+            world_check(&w, "demo");
         }
     }
     world_end(&w);
@@ -373,44 +226,12 @@ is_closed_when_its_set_is_removed(void **state)
     struct world w;
 
     world_open(&w, state);
-    post(&w, "demo", 30, 30);
-    fold_all(&w);
+    world_post(&w, "demo", 30, 30);
+    world_fold(&w);
     alterations_remove(&w.sets, "demo");
     assert_false(folding_some(&w.folding));
     for (size_t i = 0; i < OPENED_MAX; i++)
         assert_null(w.folding.states.places[i].set);
-    world_end(&w);
-}
-
-/* A state that is lost is folded anew, and what of the old one was on the disk
- * is worth nothing: retention waits for the new one. */
-static void
-has_kept_nothing_when_it_begins_anew(void **state)
-{
-    struct world w;
-    struct set *set;
-
-    world_open(&w, state);
-    post(&w, "demo", 30, 30);
-    set = sets_find(&w.sets, "demo");
-    set->folded_wanted = 20;
-    fold_all(&w);
-    assert_int_equal(set->folded_kept, 30);
-    folding_fini(&w.folding);
-    folding_init(&w.folding, w.sets.registry);
-    post(&w, "demo", 5, 30);
-    fold_all(&w);
-    assert_int_equal(set->folded_kept, 30); /* as before: it is the same */
-    folding_fini(&w.folding);
-    assert_int_equal(
-        unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
-    unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
-    folding_init(&w.folding, w.sets.registry);
-    set->folded_wanted = 0;
-    post(&w, "demo", 5, 30);
-    fold_all(&w);
-    check(&w, "demo");
-    assert_int_equal(set->folded_kept, 0);
     world_end(&w);
 }
 
@@ -443,14 +264,14 @@ leaves_nothing_to_an_empty_set_of_that_name(void **state)
     struct world w;
 
     world_open(&w, state);
-    post(&w, "demo", 30, 30);
-    fold_all(&w);
+    world_post(&w, "demo", 30, 30);
+    world_fold(&w);
     assert_int_equal(rows_of(state, "demo"),
-                     resources_at(state_of(&w, "demo"))->n);
+                     resources_at(world_state(&w, "demo"))->n);
     alterations_remove(&w.sets, "demo");
     alterations_put(&w.sets, "demo", "{}");
     purge(&w);
-    fold_all(&w);
+    world_fold(&w);
     assert_int_equal(rows_of(state, "demo"), 0);
     world_end(&w);
 }
@@ -462,73 +283,18 @@ one_set_that_cannot_be_folded_stops_no_other(void **state)
     struct world w;
 
     world_open(&w, state);
-    post(&w, "a", 30, 30);
-    post(&w, "b", 30, 30);
+    world_post(&w, "a", 30, 30);
+    world_post(&w, "b", 30, 30);
     sets_file_all(&w.sets);
     assert_int_equal(mkdirat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, 0755),
                      0);
-    fold_all(&w);
+    world_fold(&w);
     assert_int_equal(sets_find(&w.sets, "a")->folded, SET_FOLDED_UNKNOWN);
-    check(&w, "b");
+    world_check(&w, "b");
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, AT_REMOVEDIR), 0);
-    fold_all(&w);
-    check(&w, "a");
-    world_end(&w);
-}
-
-static void
-damage_rows(struct world *w, const char *name)
-{
-    static const char nonsense[4096] = "nonsense";
-    char path[FOLDING_PATH_MAX];
-    struct stat st;
-    int fd;
-
-    folding_path(sets_find(&w->sets, name), path);
-    fd = open(path, O_WRONLY);
-    assert_true(fd >= 0);
-    assert_int_equal(fstat(fd, &st), 0);
-    assert_true(st.st_size > (off_t)6 * 4096);
-    for (off_t at = (off_t)5 * 4096; at < st.st_size; at += 4096)
-        assert_int_equal(pwrite(fd, nonsense, sizeof(nonsense), at), 4096);
-    close(fd);
-}
-
-/* Whoever has walked the state has found it; nothing else is going to happen to
- * the set. */
-static void
-is_folded_again_when_a_walk_has_found_damage(void **state)
-{
-    struct resources_entry e = {.id = 0};
-    struct problem why = {""};
-    struct resources *r;
-    struct world w;
-    enum status rc = STATUS_OK;
-
-    world_open(&w, state);
-    post(&w, "demo", 2000, 1000);
-    fold_all(&w);
-    assert_int_equal(resources_keep(state_of(&w, "demo"), NULL), STATUS_OK);
-    folding_fini(&w.folding);
-    damage_rows(&w, "demo");
-    folding_init(&w.folding, w.sets.registry);
-
-    r = state_of(&w, "demo");
-    assert_int_equal(resources_at(r)->seq, 2000);
-    while (!rc)
-        rc = resources_next(r, e.id, &e, &why);
-    assert_int_equal(rc, STATUS_IO);
-
-    /* What is being built of it is built of no other. */
-    folding_hold(&w.folding, sets_find(&w.sets, "demo"));
-    assert_int_equal(
-        folding_open(&w.folding, sets_find(&w.sets, "demo"), &r, &why),
-        STATUS_IO);
-    folding_hold(&w.folding, NULL);
-    assert_int_equal(resources_at(state_of(&w, "demo"))->seq, 0);
-    fold_all(&w);
-    check(&w, "demo");
+    world_fold(&w);
+    world_check(&w, "a");
     world_end(&w);
 }
 
@@ -540,17 +306,17 @@ tells_how_far_it_is_behind(void **state)
     struct buf text;
 
     world_open(&w, state);
-    post(&w, "a", 3, 30);
-    post(&w, "b", 4, 30);
-    fold_all(&w);
-    post(&w, "a", 2, 30);
-    post(&w, "b", 5, 30);
+    world_post(&w, "a", 3, 30);
+    world_post(&w, "b", 4, 30);
+    world_fold(&w);
+    world_post(&w, "a", 2, 30);
+    world_post(&w, "b", 5, 30);
     folding_look(&w.folding);
     buf_init(&text, SIZE_MAX);
     metrics_write(&text);
     buf_add(&text, "", 1);
     assert_non_null(strstr(text.data, "\ntidings_fold_lag_entries 7\n"));
-    fold_all(&w);
+    world_fold(&w);
     folding_look(&w.folding);
     buf_clear(&text);
     metrics_write(&text);
@@ -567,9 +333,9 @@ is_given_up_when_the_log_ends(void **state)
     struct world w;
 
     world_open(&w, state);
-    post(&w, "demo", 10, 40);
-    fold_all(&w);
-    post(&w, "demo", 30, 40);
+    world_post(&w, "demo", 10, 40);
+    world_fold(&w);
+    world_post(&w, "demo", 30, 40);
     registry_stop(w.sets.registry);
     folding_look(&w.folding);
     assert_false(folding_some(&w.folding));
@@ -577,8 +343,8 @@ is_given_up_when_the_log_ends(void **state)
 
     world_end(&w);
     world_begin(&w);
-    fold_all(&w);
-    check(&w, "demo");
+    world_fold(&w);
+    world_check(&w, "demo");
     world_end(&w);
 }
 
@@ -594,14 +360,10 @@ main(void)
         TEST(keeps_the_states_of_many_sets),
         TEST(rests_when_nothing_is_behind),
         TEST(goes_on_behind_what_is_no_longer_retained),
-        TEST(is_not_whole_without_the_beginning),
-        TEST(begins_anew_when_it_is_ahead_of_the_log),
         TEST(goes_with_its_set),
         TEST(is_closed_when_its_set_is_removed),
-        TEST(has_kept_nothing_when_it_begins_anew),
         TEST(leaves_nothing_to_an_empty_set_of_that_name),
         TEST(one_set_that_cannot_be_folded_stops_no_other),
-        TEST(is_folded_again_when_a_walk_has_found_damage),
         TEST(tells_how_far_it_is_behind),
         TEST(is_given_up_when_the_log_ends),
     };
