@@ -164,8 +164,9 @@ what_is_not_new_does_not_keep_it(void **state)
 static void
 whatever_is_new_gives_it_time(void **state)
 {
+    struct patience p = {.with = "a time to go by"};
     struct stage *s = *state;
-    int64_t end_ms;
+    int64_t end_ms, next_ms;
     uint64_t seq = 0;
 
     s->options.until_caught_up = 1;
@@ -178,7 +179,10 @@ whatever_is_new_gives_it_time(void **state)
         quiet_say(json(s, seq, seq + 1));
         quiet_end(LIVE_LOST, 0, "reset");
         seq++;
+        for (next_ms = loop_now_ms() + 400; loop_now_ms() < next_ms;)
+            patience_step(&p);
     }
+    assert_true(seq <= HISTORY_MAX);
     assert_int_equal(s->ends, 0);
 }
 
