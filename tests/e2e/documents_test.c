@@ -140,9 +140,10 @@ static char *
 copy_headers(struct stage *s)
 {
     const struct buf *from = &s->http.headers;
-    char *headers = strndup(from->data, from->size), *date, *next;
+    char *headers = calloc(1, from->size + 1), *date, *next;
 
     assert_non_null(headers);
+    memcpy(headers, from->data, from->size);
     date = strstr(headers, "\r\nDate:");
     assert_non_null(date);
     next = strstr(date + 2, "\r\n");
