@@ -50,7 +50,9 @@ struct work {
     /* A look that found hosts with enough to do is not repeated before a part
      * of that is done: n_flights is at most `enough`. */
     size_t enough;
-    bool has_more; /* the last look ended before it had seen all */
+    bool has_more;    /* the last look ended before it had seen all */
+    bool has_strays;  /* files in incoming/ may be there without a flight */
+    bool has_changed; /* something new was told since they were looked at */
     struct flight flights[FLIGHTS];
     size_t n_flights;
 };
@@ -95,6 +97,7 @@ leave(struct work *w, const struct book_resource *r, const char *why)
     char loc[4 * 2048 + 1];
 
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
+    w->has_strays = true; /* what came of it, for the next run */
     if (!book_leave(m->book, r->id)) {
         mirror_fail_book(m);
         return false;
@@ -212,6 +215,7 @@ drop_overtaken(struct work *w)
     if (!m->has_news)
         return true;
     m->has_news = false;
+    w->has_changed = true;
     w->enough = DOWNLOADS_ROOM;
     for (size_t i = 0; i < FLIGHTS; i++) {
         struct flight *flight = &w->flights[i];
@@ -369,33 +373,7 @@ work_is_idle(const struct work *w)
     return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
 }
 
-static void
-on_turn(void *user)
-{
-    struct work *w = user;
-    struct mirror *m = w->m;
-    const struct book_counts *c = book_counts(m->book);
-
-    w->is_due = false;
-    if (m->is_over)
-        return;
-    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_settle(m))
-        return;
-    group_start(w->group);
-    if (m->is_over)
-        return;
-    if (work_is_idle(w)) {
-        w->on_idle(w->user);
-        return;
-    }
-    /* What has to wait for a download or the group waits; else there is more to
-     * do. */
-    if (!w->is_held && w->has_more && w->n_flights <= w->enough &&
-        w->n_flights < c->n_fetch - c->n_left)
-        work_poke(w);
-}
-
-/* Life cycle */
+/* What is left over */
 
 /* Did it come whole, before the earlier run ended? Whether it is on the disk,
  * nobody knows: a digest tells. What has a note is for the downloads, which
@@ -428,9 +406,11 @@ take_whole(struct work *w, const struct book_resource *r, const char *name)
     flight->has_come = group_add(w->group, r, false);
 }
 
-/* Files of an earlier run: those that are still wanted as they were go on. */
+/* Files without a flight, which an earlier run or something given up left: they
+ * stay as long as they are what is wanted. Those that are whole are taken
+ * (`takes`). */
 static void
-tidy(struct work *w)
+tidy(struct work *w, bool takes)
 {
     int fd = openat(shelf_incoming(w->m->shelf), ".",
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -442,6 +422,7 @@ tidy(struct work *w)
             close(fd);
         return;
     }
+    w->has_strays = w->has_changed = false;
     while ((entry = readdir(dir))) {
         struct book_resource r;
         int64_t id = 0;
@@ -453,13 +434,47 @@ tidy(struct work *w)
         if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2 &&
             book_look(w->m->book, id, &r, &is_found) && is_found &&
             r.todo == BOOK_FETCH && r.version == version) {
-            take_whole(w, &r, entry->d_name);
+            w->has_strays = true;
+            if (takes)
+                take_whole(w, &r, entry->d_name);
             continue;
         }
         unlinkat(fd, entry->d_name, 0);
     }
     closedir(dir);
 }
+
+/* Turns */
+
+static void
+on_turn(void *user)
+{
+    struct work *w = user;
+    struct mirror *m = w->m;
+    const struct book_counts *c = book_counts(m->book);
+
+    w->is_due = false;
+    if (m->is_over)
+        return;
+    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_settle(m))
+        return;
+    group_start(w->group);
+    if (m->is_over)
+        return;
+    if (work_is_idle(w)) {
+        if (w->has_strays && w->has_changed)
+            tidy(w, false);
+        w->on_idle(w->user);
+        return;
+    }
+    /* What has to wait for a download or the group waits; else there is more to
+     * do. */
+    if (!w->is_held && w->has_more && w->n_flights <= w->enough &&
+        w->n_flights < c->n_fetch - c->n_left)
+        work_poke(w);
+}
+
+/* Life cycle */
 
 struct work *
 work_new(struct mirror *m, void (*on_idle)(void *user), void *user)
@@ -485,7 +500,7 @@ work_new(struct mirror *m, void (*on_idle)(void *user), void *user)
         return NULL;
     }
     downloads_watch(w->downloads, on_again);
-    tidy(w);
+    tidy(w, true);
     return w;
 }
 

@@ -2,6 +2,7 @@
  * sync_web_test.c - `tidings sync` and the web that resources are on: other
  * places, proxies, limits, what breaks, what is hostile.
  */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <openssl/evp.h>
 
 #include "tests/support/mirrored.h"
+#include "tests/support/patience.h"
 
 #define assert_sync(m, expected, ...)                                          \
     do {                                                                       \
@@ -221,6 +223,52 @@ resumes_a_file_that_it_was_killed_over(void **state)
     free((char *)whole.data);
 }
 
+/* How many files are being fetched, or broke off. */
+static unsigned
+n_incoming(struct mirrored *m)
+{
+    char path[400];
+    struct dirent *entry;
+    unsigned n = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "%s/.tidings/incoming", m->dir);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* What came of a version that was given up goes when the next one is told, not
+ * with the next run: this one may go on for years. */
+static void
+what_was_given_up_is_not_kept_when_it_is_overtaken(void **state)
+{
+    static char bytes[16 << 20];
+    struct slice whole = {bytes, sizeof(bytes)};
+    struct patience p = {.with = "the end of what was given up"};
+    struct mirrored *m = *state;
+
+    memset(bytes, 'x', sizeof(bytes));
+    site_put(m->site, "/large.bin", NULL, whole);
+    site_cuts(m->site, "/large.bin", 2 << 20, 0);
+    post_resource(m, site_link(m->site, "/large.bin"), whole, "");
+    mirrored_start(m);
+    mirrored_await(m, "failed", "/large.bin");
+    site_status(m->site, "/large.bin", 404, NULL, 0);
+    mirrored_await(m, "left", "/large.bin");
+    assert_true(n_incoming(m) > 0);
+
+    site_put(m->site, "/large.bin", NULL, SLICE("short"));
+    site_status(m->site, "/large.bin", 0, NULL, 0);
+    post_resource(m, site_link(m->site, "/large.bin"), SLICE("short"), "");
+    mirrored_await(m, "written", "/large.bin");
+    while (n_incoming(m) > 0)
+        patience_step(&p);
+}
+
 /* Redirects lead from web to web: to no file, and no header goes along. */
 static void
 is_not_led_out_of_the_web(void **state)
@@ -258,6 +306,7 @@ main(void)
         TEST(uses_the_proxy_of_the_environment),
         TEST(asks_a_host_for_so_many_at_a_time),
         TEST(resumes_a_file_that_it_was_killed_over),
+        TEST(what_was_given_up_is_not_kept_when_it_is_overtaken),
         TEST(is_not_led_out_of_the_web),
     };
 
