@@ -42,18 +42,36 @@ address_of(unsigned port)
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* Does `call`, bind or connect, succeed for it? */
-static bool
-can(int (*call)(int, const struct sockaddr *, socklen_t), unsigned port)
+/* A socket that `call`, bind or connect, gave that port; -1. */
+static int
+socket_by(int (*call)(int, const struct sockaddr *, socklen_t), unsigned port)
 {
     struct sockaddr_in address = address_of(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_done;
 
     assert_true(fd >= 0);
-    is_done = !call(fd, (struct sockaddr *)&address, sizeof(address));
+    if (!call(fd, (struct sockaddr *)&address, sizeof(address)))
+        return fd;
     close(fd);
-    return is_done;
+    return -1;
+}
+
+/* Is it at work? It listens before it is: before it looks at any connection,
+ * and before it knows what to do about a signal. A client that says nothing
+ * more is closed by who is. */
+static bool
+is_at_work(unsigned port, int64_t end_ms)
+{
+    int fd = socket_by(connect, port);
+    char unread[16];
+    bool is = false;
+
+    if (fd < 0)
+        return false;
+    if (!shutdown(fd, SHUT_WR))
+        is = process_read(fd, unread, sizeof(unread), end_ms) >= 0;
+    close(fd);
+    return is;
 }
 
 /* A port of the loopback address that nobody listens on, and that nobody gets
@@ -65,11 +83,15 @@ free_port(void)
     for (int i = 0; i < PORT_TRIES; i++) {
         uint32_t random = 0;
         unsigned port;
+        int fd;
 
         assert_int_equal(getrandom(&random, sizeof(random), 0), sizeof(random));
         port = PORT_FIRST + random % PORTS;
-        if (can(bind, port))
-            return port;
+        fd = socket_by(bind, port);
+        if (fd < 0)
+            continue;
+        close(fd);
+        return port;
     }
     fail_msg("no port is free");
     return 0;
@@ -135,7 +157,7 @@ write_config(struct mosquittod *m, const struct mosquittod_wish *wish)
 
 /* The process */
 
-/* Starts it; false: it ended before anybody could connect to it. */
+/* Starts it; false: it ended before it was at work. */
 static bool
 start(struct mosquittod *m)
 {
@@ -144,7 +166,7 @@ start(struct mosquittod *m)
 
     assert_int_equal(m->pid, 0);
     m->pid = process_start(m->arguments, m->log, &m->out);
-    while (!can(connect, m->port)) {
+    while (!is_at_work(m->port, end_ms)) {
         if (process_read(m->out, unread, sizeof(unread),
                          process_now_ms() + LOOK_MS) == 0) {
             process_status(m->pid);
