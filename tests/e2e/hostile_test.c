@@ -20,6 +20,7 @@
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/refusal.h"
+#include "tests/support/samples.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 
@@ -487,10 +488,16 @@ posts_at_work_count_in_the_budget(void **state)
     struct broker *b = *state;
     struct wire *first = connect_to(b);
     char *body = heavy_entries(700), after[16];
+    static struct samples now;
     struct wire_answer a;
+    struct http h;
 
     send_head(first, b, 1000000, "");
     assert_true(wire_send(first, body, strlen(body) - 1));
+    /* Or the second one overtakes it, and it is the first that is refused. */
+    http_open(&h, b->url);
+    samples_await_least(&now, &h, "tidings_ingest_bytes", 700000);
+    http_close(&h);
     post_until(b, body, 503, &a);
     assert_true(wire_header(&a, "Retry-After", after, sizeof(after)));
     assert_true(strtoul(after, NULL, 10) > 0);
