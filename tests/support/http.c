@@ -32,7 +32,7 @@ take(char *bytes, size_t one, size_t size, void *user)
 void
 http_open(struct http *h, const char *url)
 {
-    *h = (struct http){.url = url};
+    *h = (struct http){.url = url, .wait_ms = HTTP_WAIT_MS};
     buf_init(&h->headers, HEADERS_SIZE_MAX);
     buf_init(&h->body, BODY_SIZE_MAX);
     h->handle = curl_easy_init();
@@ -93,7 +93,7 @@ http_request(struct http *h, const char *method, const char *path,
     curl_easy_setopt(h->handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h->handle, CURLOPT_PROXY, "");
     curl_easy_setopt(h->handle, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(h->handle, CURLOPT_TIMEOUT_MS, HTTP_WAIT_MS);
+    curl_easy_setopt(h->handle, CURLOPT_TIMEOUT_MS, h->wait_ms);
     curl_easy_setopt(h->handle, CURLOPT_ERRORBUFFER, h->error);
     curl_easy_setopt(h->handle, CURLOPT_HEADERFUNCTION, take);
     curl_easy_setopt(h->handle, CURLOPT_HEADERDATA, &h->headers);

@@ -21,12 +21,15 @@
 #include "proto/buf.h"
 #include "proto/slice.h"
 
-/* How long one request may take. */
-#define HTTP_WAIT_MS 60000L
+/* How long one request may take; and one that is work for many requests: a
+ * million resources, on a busy machine. */
+#define HTTP_WAIT_MS      60000L
+#define HTTP_WAIT_LONG_MS 300000L
 
 struct http {
     CURL *handle;
     const char *url;    /* what stands before each path; lent */
+    long wait_ms;       /* HTTP_WAIT_MS */
     long status;        /* 0: there was no answer, `error` says why */
     struct buf headers; /* as sent, from the status line on */
     struct buf body;

@@ -42,11 +42,15 @@ wholes_put_as(struct http *h, const char *path, const char *type,
 {
     char type_line[100], coding_line[100];
     const char *headers[] = {type_line, coding ? coding_line : NULL, NULL};
+    long status;
 
     snprintf(type_line, sizeof(type_line), "Content-Type: %s", type);
     snprintf(coding_line, sizeof(coding_line), "Content-Encoding: %s",
              coding ? coding : "");
-    return http_request(h, "PUT", path, headers, body);
+    h->wait_ms = HTTP_WAIT_LONG_MS;
+    status = http_request(h, "PUT", path, headers, body);
+    h->wait_ms = HTTP_WAIT_MS;
+    return status;
 }
 
 long
