@@ -30,9 +30,11 @@
 #define KILLS 16
 
 /* Entries that nobody takes, each with so many bytes, in posts; and how far our
- * broker may grow by them. A queue in memory would take all of them. */
-#define WAITING     200000U
-#define WAITING_KIB (48 << 10)
+ * broker may grow by them. A queue in memory would take all of them, 120 MB. Of
+ * what it may have, 32 MiB are the log's cache of batches, which fills where a
+ * reader is behind the tail, and 5 MiB the step of a fold. */
+#define WAITING     300000U
+#define WAITING_KIB (72 << 10)
 #define ENTRY_SIZE  400
 #define POST        500U
 
