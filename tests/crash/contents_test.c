@@ -164,16 +164,21 @@ post(struct stage *s)
 static void
 post_until_met(struct stage *s)
 {
-    struct patience p = {.with = "a call on the way to the fault"};
+    char with[100];
+    struct patience p = {.with = with};
     int left = faults_left(&s->faults);
+    long status = 200;
 
     while (faults_met(&s->faults) == 0) {
         if (faults_left(&s->faults) < left)
             p.end_us = 0;
         left = faults_left(&s->faults);
         for (unsigned i = 0; i < BURST; i++)
-            if (post(s) != 200)
+            if ((status = post(s)) != 200)
                 break;
+        snprintf(with, sizeof(with),
+                 "%d calls on the way to the fault (a post's status: %ld)",
+                 left, status);
         for (unsigned i = 0; i < 50 && faults_met(&s->faults) == 0; i++)
             patience_step(&p);
     }
