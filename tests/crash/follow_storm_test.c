@@ -60,7 +60,7 @@
 #define AGAIN_MS 5
 
 /* How long nothing may be achieved. */
-#define PATIENCE_MS 90000
+#define PATIENCE_MS 120000
 
 /* The changes: number `i`, from 1 on, is of one of the resources. */
 

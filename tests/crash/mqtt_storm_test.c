@@ -37,7 +37,7 @@
 #define AGAIN_MS 5
 
 /* How long nothing may be achieved. */
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 120000
 
 /* The storm */
 

@@ -32,7 +32,7 @@
 #define SAMPLE 48
 
 /* How long something that must come about may take. */
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 120000
 
 static int
 set_up_with(void **state, const char *request_timeout)

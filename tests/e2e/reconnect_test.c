@@ -23,7 +23,7 @@
 
 #define SUBSCRIBERS 1000
 #define ENTRIES_MAX 4000
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 120000
 
 /* More than all buffers between broker and reader take. */
 #define POSTS_MISSED 20

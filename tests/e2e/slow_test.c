@@ -24,7 +24,7 @@
 /* What is kept in memory; what the stalled ones miss is far more. */
 #define TAIL_BYTES  "8M"
 #define ENTRIES_MAX 4096
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 120000
 
 /* The tail; for each of two threads the frames that are under way, and those
  * that are kept for others; the log's cache for who is behind the tail; and 8

@@ -339,7 +339,7 @@ an_address_of_ipv6_is_a_name(void **state)
 
 #define SUBSCRIBERS 200
 #define STALLED     20
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 120000
 
 /* The tail, which has all; for each of two threads the frames that are under
  * way, and those that are kept for others; a message of a megabyte for each who

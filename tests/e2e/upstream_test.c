@@ -19,7 +19,7 @@
 #include "tests/support/origin.h"
 #include "tests/support/source.h"
 
-#define WAIT_S 60
+#define WAIT_S 120
 
 /* `up` tells `down`. */
 struct stage {

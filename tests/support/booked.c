@@ -41,7 +41,7 @@ open_book(const char *dir)
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL),
                      SQLITE_OK);
     /* Who was killed may not be gone altogether. */
-    sqlite3_busy_timeout(db, 60000);
+    sqlite3_busy_timeout(db, 120000);
     return db;
 }
 

@@ -19,7 +19,7 @@
 #include "tests/support/tempdir.h"
 
 /* How long it may take to answer. */
-#define BROWSER_WAIT_MS 60000
+#define BROWSER_WAIT_MS 120000
 
 struct browser {
     struct tempdir dir; /* its profile */

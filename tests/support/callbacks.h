@@ -37,7 +37,7 @@
 #include "tests/support/seen.h"
 #include "tests/support/trace.h"
 
-#define CALLBACKS_WAIT_MS 60000
+#define CALLBACKS_WAIT_MS 120000
 
 struct callbacks;
 struct callback;

@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CUTTER_WAIT_MS 60000
+#define CUTTER_WAIT_MS 120000
 
 struct cutter;
 

@@ -20,7 +20,7 @@
 
 #include "tests/support/hub.h"
 
-#define WAIT_MS 60000
+#define WAIT_MS 120000
 
 void
 fake_hub_open(struct fake_hub *hub)

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 /* How long a fault may keep its test waiting, and how often that looks. */
-#define WAIT_MS 30000
+#define WAIT_MS 120000
 #define LOOK_MS 5
 
 /* The sanitizers want to be the first library. */

@@ -23,7 +23,7 @@
 
 /* How long one request may take; and one that is work for many requests: a
  * million resources, on a busy machine. */
-#define HTTP_WAIT_MS      60000L
+#define HTTP_WAIT_MS      120000L
 #define HTTP_WAIT_LONG_MS 300000L
 
 struct http {

@@ -29,7 +29,7 @@
 #include "tests/support/tempdir.h"
 
 /* How long it may take to be ready, and to end, before that is a failure. */
-#define MOSQUITTOD_WAIT_MS 60000
+#define MOSQUITTOD_WAIT_MS 120000
 
 /* All text is lent until mosquittod_open returns. */
 struct mosquittod_wish {

@@ -33,7 +33,7 @@
 #include "proto/slice.h"
 #include "tests/support/mosquitto.h"
 
-#define MQTT_PEER_WAIT_MS 60000
+#define MQTT_PEER_WAIT_MS 120000
 
 #define MQTT_PEER_FILTERS    8
 #define MQTT_PEER_PROPERTIES 16

@@ -20,7 +20,7 @@
 
 #include "proto/slice.h"
 
-#define ORIGIN_WAIT_MS 60000
+#define ORIGIN_WAIT_MS 120000
 
 struct origin;
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_S 60
+#define PATIENCE_S 120
 
 static int64_t
 steady_us(void)

@@ -1,7 +1,7 @@
 /*
  * patience.h - waiting for what nobody announces: looked for again and again,
- * for a minute, far longer than it takes on a busy machine. Then the test fails
- * and says what did not come.
+ * for two minutes, far longer than it takes on a busy machine. Then the test
+ * fails and says what did not come.
  *
  *     struct patience p = {.with = "the file of the closed list"};
  *

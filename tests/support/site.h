@@ -37,7 +37,7 @@
 
 #include "proto/slice.h"
 
-#define SITE_WAIT_MS 60000
+#define SITE_WAIT_MS 120000
 
 struct site;
 

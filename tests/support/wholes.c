@@ -122,7 +122,7 @@ wholes_begin(const struct broker *b, const char *path, size_t size)
     struct wire_answer a;
 
     assert_non_null(w);
-    wire_set_wait(w, 60000);
+    wire_set_wait(w, HTTP_WAIT_MS);
     assert_true(wire_send_format(w,
                                  "PUT %s HTTP/1.1\r\n"
                                  "Host: 127.0.0.1:%u\r\n"

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WIRE_WAIT_MS     60000
+#define WIRE_WAIT_MS     120000
 #define WIRE_HEAD_MAX    8192
 #define WIRE_CONTROL_MAX 125
 

@@ -24,7 +24,7 @@
 #include "tests/support/tempdir.h"
 #include "tests/unit/net/odd.h"
 
-#define WAIT_S 60
+#define WAIT_S 120
 
 /* Of "hello". */
 #define SHA256 \

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define WAIT_MS 60000
+#define WAIT_MS 120000
 
 static void
 await(int fd)

@@ -21,7 +21,7 @@
 #include "broker/base/bridging.h"
 #include "broker/bridge/mqtt.h"
 
-#define OWNER_WAIT_S 60
+#define OWNER_WAIT_S 120
 
 struct owner_received {
     char topic[64], payload[64], content_type[64], correlation[64], key[64];

@@ -20,7 +20,7 @@
            "</loc><rs:md change=\"updated\"/></url></urlset>"
 
 /* What a call of the hub may take: far longer than the Source does. */
-#define STAGE_PATIENCE_US 60000000
+#define STAGE_PATIENCE_US 120000000
 
 struct stage {
     struct asked asked;

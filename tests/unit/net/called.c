@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-#define WAIT_S 60
+#define WAIT_S 120
 
 struct called called;
 struct odd odd;
