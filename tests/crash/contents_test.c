@@ -45,6 +45,9 @@
 /* Posts between two looks whether the fault was met. */
 #define BURST 4
 
+/* Milliseconds behind them, at first. */
+#define PAUSE 50
+
 /* The first of these calls: of a few posts, and steps of the archive thread. */
 #define CALLS_MAX 120
 
@@ -160,18 +163,22 @@ post(struct stage *s)
 }
 
 /* Posts until a call meets the fault. The pauses are none of the test's
- * concern: they let the archive thread have its turn. */
+ * concern: they let the archive thread have its turn, and grow as long as it
+ * has none: lists are filed first, so posts would be faster for ever. */
 static void
 post_until_met(struct stage *s)
 {
     char with[100];
     struct patience p = {.with = with};
     int left = faults_left(&s->faults);
+    unsigned pause = PAUSE;
     long status = 200;
 
     while (faults_met(&s->faults) == 0) {
-        if (faults_left(&s->faults) < left)
+        if (faults_left(&s->faults) < left) {
             p.end_us = 0;
+            pause = PAUSE;
+        }
         left = faults_left(&s->faults);
         for (unsigned i = 0; i < BURST; i++)
             if ((status = post(s)) != 200)
@@ -179,8 +186,9 @@ post_until_met(struct stage *s)
         snprintf(with, sizeof(with),
                  "%d calls on the way to the fault (a post's status: %ld)",
                  left, status);
-        for (unsigned i = 0; i < 50 && faults_met(&s->faults) == 0; i++)
+        for (unsigned i = 0; i < pause && faults_met(&s->faults) == 0; i++)
             patience_step(&p);
+        pause *= 2;
     }
 }
 

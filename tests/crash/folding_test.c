@@ -38,6 +38,9 @@
 /* Posts between two looks whether the fold has met its fault. */
 #define BURST 4
 
+/* Milliseconds behind them, at first. */
+#define PAUSE 50
+
 /* The first writes and syncs of the fold after a start: at most a few steps. */
 #define CALLS_MAX 90
 
@@ -100,22 +103,27 @@ post(struct stage *s)
 }
 
 /* Posts until a call of the fold meets the fault. The pauses are none of the
- * test's concern: they let the archive thread have its turn. */
+ * test's concern: they let the archive thread have its turn, and grow as long
+ * as it has none: lists are filed first, so posts would be faster for ever. */
 static void
 post_until_met(struct stage *s)
 {
     struct patience p = {.with = "a call on the way to the fault"};
     int left = faults_left(&s->faults);
+    unsigned pause = PAUSE;
 
     while (faults_met(&s->faults) == 0) {
-        if (faults_left(&s->faults) < left)
+        if (faults_left(&s->faults) < left) {
             p.end_us = 0;
+            pause = PAUSE;
+        }
         left = faults_left(&s->faults);
         for (unsigned i = 0; i < BURST; i++)
             if (!post(s))
                 break;
-        for (unsigned i = 0; i < 50 && faults_met(&s->faults) == 0; i++)
+        for (unsigned i = 0; i < pause && faults_met(&s->faults) == 0; i++)
             patience_step(&p);
+        pause *= 2;
     }
 }
 
