@@ -479,6 +479,7 @@ what_nobody_wants_is_left(void **state)
     (void)state;
     close_fetcher();
     options.host_connections = 1;
+    options.max_bytes = (uint64_t)1 << 30; /* it is dropped before */
     open_with(&options);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/wait", stage.odd.port);
     held = start(url, SHA256, 5);

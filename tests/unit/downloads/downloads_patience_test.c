@@ -54,7 +54,8 @@ who_asks_for_patience_is_waited_for_alone(void **state)
 
     site_put(f->site, "/a", NULL, SLICE("x"));
     site_put(f->site, "/b", NULL, SLICE("x"));
-    site_status(f->site, "/a", 429, "Retry-After: 1", 1);
+    /* Long enough for all others. */
+    site_status(f->site, "/a", 429, "Retry-After: 5", 1);
     begin(f, (struct downloads_limits){.per_host = 1});
     add(f, want_of(f, 1, "/a"));
     add(f, want_of(f, 2, "/b"));

@@ -253,7 +253,7 @@ a_long_event_is_no_silence(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 3000;
+    s->idle_ms = 6000;
     s->enough = 1;
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE(HEAD "event: changes\ndata: "));

@@ -51,7 +51,7 @@ a_long_message_is_no_silence(void **state)
 {
     struct living *s = *state;
 
-    s->idle_ms = 3000;
+    s->idle_ms = 6000;
     s->enough = 1;
     fake_stream(s->broker);
     fake_raw(s->broker, SLICE("\x81\x06"));

@@ -237,7 +237,7 @@ a_log_that_lost_its_end_is_told_to_who_catches_up(void **state)
     struct stage *s = *state;
 
     s->options.until_caught_up = 1;
-    s->options.patience_ms = 2000;
+    s->options.patience_ms = 6000;
     start_poll(s, EPOCH "-5");
     leave(s);
     s->options.poll_ms = 60000;

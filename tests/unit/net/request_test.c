@@ -363,7 +363,7 @@ static int
 open_held_up(void **state)
 {
     (void)state;
-    served_open_with(1, 2000000);
+    served_open_with(1, 6000000);
     return 0;
 }
 
@@ -376,7 +376,7 @@ be_held_up(void)
 {
     assert_true(wire_send_text(late_head, GET));
     assert_true(wire_send_text(late_body, "abc"));
-    poll(NULL, 0, 3500);
+    poll(NULL, 0, 7500);
 }
 
 static void
