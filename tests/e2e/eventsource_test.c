@@ -17,7 +17,9 @@
 #include "tests/support/events.h"
 #include "tests/support/events_stage.h"
 #include "tests/support/http.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
+#include "tests/support/wire.h"
 
 #define STREAM     EVENTS_STREAM
 #define FROM_START STREAM "?after=0"
@@ -274,8 +276,10 @@ static void
 says_no_farewell_within_an_event(void **state)
 {
     struct events_stage *s = *state;
+    struct patience p = {.with = "the broker to begin its end"};
     static char some[65536];
     struct events e;
+    struct wire *late;
     struct buf rest;
     uint64_t last = 3;
     long n;
@@ -290,6 +294,10 @@ says_no_farewell_within_an_event(void **state)
     n = wire_read_some(e.wire, some, 1);
     assert_int_equal(n, 1);
     kill(s->broker.pid, SIGTERM);
+    while ((late = wire_connect("127.0.0.1", s->broker.port))) {
+        wire_close(late);
+        patience_step(&p);
+    }
     for (; n > 0; n = wire_read_some(e.wire, some, sizeof(some)))
         buf_add(&rest, some, (size_t)n);
     assert_int_equal(n, 0);

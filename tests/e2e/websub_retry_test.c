@@ -186,7 +186,7 @@ static void
 what_is_given_up_leaves_a_hole_that_shows(void **state)
 {
     struct hub_stage *s =
-        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-give-up", "0.5");
+        HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-give-up", "5");
     struct callback *cb = hub_stage_join(s, "/cb/1");
     struct hub_state told;
 

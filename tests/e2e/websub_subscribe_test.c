@@ -519,7 +519,7 @@ static void
 a_form_that_does_not_come_is_not_waited_for(void **state)
 {
     struct hub_stage *s =
-        HUB_STAGE_OPEN(state, HUB_QUICK, "--request-timeout", "1");
+        HUB_STAGE_OPEN(state, HUB_QUICK, "--request-timeout", "5");
     struct wire *w = wire_connect("127.0.0.1", s->broker.port);
 
     assert_non_null(w);
