@@ -26,6 +26,10 @@
 /* What comes in this time becomes one group, or more if the disk is slow. */
 #define TURN_MS 20
 
+/* Between two looks for what is left over, while there is always something to
+ * do. */
+#define TIDY_MS 5000
+
 /* Beside downloads, files of dumps. */
 #define FLIGHTS (2 * DOWNLOADS_ROOM)
 
@@ -50,9 +54,10 @@ struct work {
     /* A look that found hosts with enough to do is not repeated before a part
      * of that is done: n_flights is at most `enough`. */
     size_t enough;
-    bool has_more;    /* the last look ended before it had seen all */
-    bool has_strays;  /* files in incoming/ may be there without a flight */
-    bool has_changed; /* something new was told since they were looked at */
+    bool has_more;     /* the last look ended before it had seen all */
+    bool has_strays;   /* files in incoming/ may be there without a flight */
+    bool has_changed;  /* something new was told since they were looked at */
+    int64_t tidied_ms; /* when that was */
     struct flight flights[FLIGHTS];
     size_t n_flights;
 };
@@ -406,24 +411,34 @@ take_whole(struct work *w, const struct book_resource *r, const char *name)
     flight->has_come = group_add(w->group, r, false);
 }
 
+static bool
+is_in_flight(struct work *w, int64_t id, int64_t version)
+{
+    const struct flight *flight = flight_of(w, id);
+
+    return flight && flight->version == version;
+}
+
 /* Files without a flight, which an earlier run or something given up left: they
  * stay as long as they are what is wanted. Those that are whole are taken
- * (`takes`). */
-static void
+ * (`takes`). False: mirror_fail was called. */
+static bool
 tidy(struct work *w, bool takes)
 {
     int fd = openat(shelf_incoming(w->m->shelf), ".",
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
+    bool is_good = true;
 
     if (!dir) {
         if (fd >= 0)
             close(fd);
-        return;
+        return true;
     }
     w->has_strays = w->has_changed = false;
-    while ((entry = readdir(dir))) {
+    w->tidied_ms = loop_now_ms();
+    while (is_good && (entry = readdir(dir))) {
         struct book_resource r;
         int64_t id = 0;
         int64_t version = 0;
@@ -431,17 +446,30 @@ tidy(struct work *w, bool takes)
 
         if (entry->d_name[0] == '.')
             continue;
-        if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2 &&
-            book_look(w->m->book, id, &r, &is_found) && is_found &&
-            r.todo == BOOK_FETCH && r.version == version) {
+        if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2) {
+            if (is_in_flight(w, id, version))
+                continue;
+            is_good = book_look(w->m->book, id, &r, &is_found);
+        }
+        if (is_found && r.todo == BOOK_FETCH && r.version == version) {
             w->has_strays = true;
             if (takes)
                 take_whole(w, &r, entry->d_name);
-            continue;
+        } else if (is_good) {
+            unlinkat(fd, entry->d_name, 0);
         }
-        unlinkat(fd, entry->d_name, 0);
     }
     closedir(dir);
+    if (!is_good)
+        mirror_fail_book(w->m);
+    return is_good;
+}
+
+static bool
+is_to_tidy(const struct work *w, bool is_idle)
+{
+    return w->has_strays && w->has_changed &&
+           (is_idle || loop_now_ms() - w->tidied_ms >= TIDY_MS);
 }
 
 /* Turns */
@@ -452,6 +480,7 @@ on_turn(void *user)
     struct work *w = user;
     struct mirror *m = w->m;
     const struct book_counts *c = book_counts(m->book);
+    bool is_idle;
 
     w->is_due = false;
     if (m->is_over)
@@ -461,9 +490,10 @@ on_turn(void *user)
     group_start(w->group);
     if (m->is_over)
         return;
-    if (work_is_idle(w)) {
-        if (w->has_strays && w->has_changed)
-            tidy(w, false);
+    is_idle = work_is_idle(w);
+    if (is_to_tidy(w, is_idle) && !tidy(w, false))
+        return;
+    if (is_idle) {
         w->on_idle(w->user);
         return;
     }
@@ -500,7 +530,7 @@ work_new(struct mirror *m, void (*on_idle)(void *user), void *user)
         return NULL;
     }
     downloads_watch(w->downloads, on_again);
-    tidy(w, true);
+    (void)tidy(w, true); /* where the book cannot be read, the run is over */
     return w;
 }
 

@@ -241,15 +241,12 @@ n_incoming(struct mirrored *m)
     return n;
 }
 
-/* What came of a version that was given up goes when the next one is told, not
- * with the next run: this one may go on for years. */
+/* A mirror gives up "/large.bin" half way. */
 static void
-what_was_given_up_is_not_kept_when_it_is_overtaken(void **state)
+give_up_half_way(struct mirrored *m)
 {
     static char bytes[16 << 20];
     struct slice whole = {bytes, sizeof(bytes)};
-    struct patience p = {.with = "the end of what was given up"};
-    struct mirrored *m = *state;
 
     memset(bytes, 'x', sizeof(bytes));
     site_put(m->site, "/large.bin", NULL, whole);
@@ -260,13 +257,57 @@ what_was_given_up_is_not_kept_when_it_is_overtaken(void **state)
     site_status(m->site, "/large.bin", 404, NULL, 0);
     mirrored_await(m, "left", "/large.bin");
     assert_true(n_incoming(m) > 0);
+}
 
+/* The next version comes whole. */
+static void
+tell_what_comes(struct mirrored *m)
+{
     site_put(m->site, "/large.bin", NULL, SLICE("short"));
     site_status(m->site, "/large.bin", 0, NULL, 0);
     post_resource(m, site_link(m->site, "/large.bin"), SLICE("short"), "");
     mirrored_await(m, "written", "/large.bin");
+}
+
+/* What came of a version that was given up goes when the next one is told, not
+ * with the next run: this one may go on for years. */
+static void
+what_was_given_up_is_not_kept_when_it_is_overtaken(void **state)
+{
+    struct patience p = {.with = "the end of what was given up"};
+    struct mirrored *m = *state;
+
+    give_up_half_way(m);
+    tell_what_comes(m);
     while (n_incoming(m) > 0)
         patience_step(&p);
+}
+
+/* Nor where there is always something else to be fetched. */
+static void
+what_was_given_up_goes_while_others_are_fetched(void **state)
+{
+    struct patience p = {.with = "the end of what was given up"};
+    struct mirrored *m = *state;
+    char text[20];
+    unsigned n;
+
+    mirrored_change(m, "/held.txt", "held");
+    site_hold(m->site, "/held.txt");
+    mirrored_post(m);
+    give_up_half_way(m);
+    n = n_incoming(m);
+    tell_what_comes(m);
+    for (unsigned i = 0; n_incoming(m) >= n; i++) {
+        snprintf(text, sizeof(text), "other %u", i);
+        mirrored_change(m, "/other.txt", text);
+        mirrored_post(m);
+        mirrored_await(m, "written", "/other.txt");
+        patience_step(&p);
+    }
+    assert_int_equal(site_count(m->site, "/held.txt"), 1); /* still fetched */
+    site_release(m->site, "/held.txt");
+    mirrored_await(m, "written", "/held.txt");
 }
 
 /* Redirects lead from web to web: to no file, and no header goes along. */
@@ -307,6 +348,7 @@ main(void)
         TEST(asks_a_host_for_so_many_at_a_time),
         TEST(resumes_a_file_that_it_was_killed_over),
         TEST(what_was_given_up_is_not_kept_when_it_is_overtaken),
+        TEST(what_was_given_up_goes_while_others_are_fetched),
         TEST(is_not_led_out_of_the_web),
     };
 
