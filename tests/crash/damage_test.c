@@ -20,6 +20,7 @@
 #include "tests/support/data.h"
 #include "tests/support/gzip.h"
 #include "tests/support/lists.h"
+#include "tests/support/patience.h"
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 
@@ -392,7 +393,7 @@ entries_that_are_damaged_are_not_served_nor_filed(void **state)
     assert_int_equal(source_post(&s->lists.http, LISTS_SET, 51, 1, 0).last, 51);
     assert_int_equal(http_get(&s->lists.http, "/sets/other/changes?after=0"),
                      200);
-    for (int left = LISTS_WAIT_MS / LISTS_LOOK_MS;
+    for (int left = PATIENCE_MS / LISTS_LOOK_MS;
          access(path_in(s, "sets/other/changes/000000000001.xml.gz"), F_OK);
          left--) {
         assert_true(left > 0);

@@ -243,7 +243,7 @@ await_ready(struct stage *s, bool is_ready)
     struct timespec pause = {0, LISTS_LOOK_MS * 1000000};
     struct jsonpath j;
     long want = is_ready ? 200 : 503;
-    int left_ms = LISTS_WAIT_MS;
+    int left_ms = PATIENCE_MS;
 
     while (http_get(h, "/readyz") != want && left_ms > 0) {
         nanosleep(&pause, NULL);

@@ -29,6 +29,7 @@
 #include "tests/support/cutter.h"
 #include "tests/support/http.h"
 #include "tests/support/keeper.h"
+#include "tests/support/patience.h"
 #include "tests/support/process.h"
 #include "tests/support/sanitized.h"
 
@@ -58,9 +59,6 @@
 
 /* Until it is looked again, and a post is tried again. */
 #define AGAIN_MS 5
-
-/* How long nothing may be achieved. */
-#define PATIENCE_MS 120000
 
 /* The changes: number `i`, from 1 on, is of one of the resources. */
 

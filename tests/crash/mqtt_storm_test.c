@@ -20,6 +20,7 @@
 #include "tests/support/bridge_stage.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/mqtt_reader.h"
+#include "tests/support/patience.h"
 #include "tests/support/process.h"
 #include "tests/support/source.h"
 #include "tests/support/walk.h"
@@ -35,9 +36,6 @@
 
 /* Until a post is tried again. */
 #define AGAIN_MS 5
-
-/* How long nothing may be achieved. */
-#define PATIENCE_MS 120000
 
 /* The storm */
 

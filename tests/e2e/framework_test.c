@@ -15,6 +15,7 @@
 
 #include "tests/support/channel.h"
 #include "tests/support/lists.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
 
@@ -36,7 +37,7 @@ await_told(struct lists *l, const char *set, const char *lines)
 
     snprintf(path, sizeof(path), "/sets/%s/framework-notifications", set);
     buf_init(&found, SIZE_MAX);
-    for (int left_ms = LISTS_WAIT_MS;; left_ms -= LISTS_LOOK_MS) {
+    for (int left_ms = PATIENCE_MS;; left_ms -= LISTS_LOOK_MS) {
         buf_clear(&found);
         assert_int_equal(http_get(&l->http, path), 200);
         if (l->http.body.size > 0)

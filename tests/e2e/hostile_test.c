@@ -32,9 +32,6 @@
  * same one of two is less likely than a fault of the machine. */
 #define SAMPLE 48
 
-/* How long something that must come about may take. */
-#define PATIENCE_MS 120000
-
 static int
 set_up_with(void **state, const char *request_timeout)
 {

@@ -22,6 +22,7 @@
 #include "tests/support/faults.h"
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
+#include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
@@ -71,7 +72,7 @@ ask(int fd, unsigned port)
     do {
         ssize_t more;
 
-        assert_int_equal(poll(&p, 1, WIRE_WAIT_MS), 1);
+        assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
         more = recv(fd, text + size, sizeof(text) - (size_t)size, 0);
         assert_true(more > 0);
         size += more;

@@ -19,6 +19,7 @@
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
 #include "tests/support/notice.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 
@@ -186,7 +187,7 @@ is_waiting(struct wire *w)
 
     wire_set_wait(w, 0);
     is_silent = wire_read_some(w, &byte, 1) < 0;
-    wire_set_wait(w, WIRE_WAIT_MS);
+    wire_set_wait(w, PATIENCE_MS);
     return is_silent;
 }
 

@@ -20,6 +20,7 @@
 #include "tests/support/follower.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/mqtt_reader.h"
+#include "tests/support/patience.h"
 #include "tests/support/process.h"
 #include "tests/support/samples.h"
 #include "tests/support/sanitized.h"
@@ -53,13 +54,13 @@ metric(struct bridge_stage *s, const char *name)
 static int64_t
 await_metric(struct bridge_stage *s, const char *name, uint64_t n)
 {
-    int64_t now_ms = process_now_ms(), end_ms = now_ms + BRIDGE_WAIT_MS;
+    int64_t now_ms = process_now_ms(), end_ms = now_ms + PATIENCE_MS;
     int64_t less_ms = 0;
 
     while (metric(s, name) < n) {
         if (now_ms > end_ms)
             fail_msg("%s is not %" PRIu64 " within %d ms", name, n,
-                     BRIDGE_WAIT_MS);
+                     PATIENCE_MS);
         less_ms = now_ms;
         poll(NULL, 0, LOOK_MS);
         now_ms = process_now_ms();
@@ -71,12 +72,12 @@ await_metric(struct bridge_stage *s, const char *name, uint64_t n)
 static void
 await_lag(struct bridge_stage *s, uint64_t lag)
 {
-    int64_t end_ms = process_now_ms() + BRIDGE_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
 
     while (bridge_stage_number(s, "bridges.0.out.lag") > lag) {
         if (process_now_ms() > end_ms)
             fail_msg("the lag is not %" PRIu64 " within %d ms", lag,
-                     BRIDGE_WAIT_MS);
+                     PATIENCE_MS);
         poll(NULL, 0, LOOK_MS);
     }
     assert_int_equal(bridge_stage_number(s, "bridges.0.out.lag"), lag);

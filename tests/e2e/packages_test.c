@@ -24,6 +24,7 @@
 #include "client/tidings.h"
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
+#include "tests/support/patience.h"
 #include "tests/support/publishers.h"
 #include "tests/support/stream.h"
 #include "tests/support/walk.h"
@@ -32,9 +33,6 @@
 
 /* Where a list ends if nothing is set. */
 #define LIST_ENTRIES 50000
-
-/* Silence after which somebody is held to be stuck. */
-#define WAIT_MS 120000
 
 /* Publishers */
 
@@ -121,7 +119,8 @@ static void *
 follow_by_library(void *user)
 {
     struct by_library *f = user;
-    const struct td_follow_options options = {.after = "0", .idle_ms = WAIT_MS};
+    const struct td_follow_options options = {.after = "0",
+                                              .idle_ms = PATIENCE_MS};
 
     f->status = td_follow(f->client, f->set_url, &options, on_message, f);
     if (f->status != TD_STOPPED)
@@ -156,7 +155,7 @@ join_in_the_middle(void *user)
         return NULL;
     }
     trace_init_after(&j->trace, strtoull(strchr(position, '-') + 1, NULL, 10));
-    wire_set_wait(w, WAIT_MS);
+    wire_set_wait(w, PATIENCE_MS);
     if (stream_open(w, SET, position, &j->why))
         stream_read(w, &j->trace, j->n, NULL, &j->why);
     wire_close(w);
@@ -221,7 +220,7 @@ read_program(struct by_program *f, uint64_t until)
         ssize_t n;
 
         assert_non_null(room);
-        if (poll(&fd, 1, WAIT_MS) != 1)
+        if (poll(&fd, 1, PATIENCE_MS) != 1)
             fail_msg("tidings follow prints nothing after entry %" PRIu64,
                      f->trace.last);
         n = read(f->command.out, room, 65536);

@@ -16,6 +16,7 @@
 
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
+#include "tests/support/patience.h"
 #include "tests/support/samples.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
@@ -25,7 +26,7 @@ await_status(struct http *h, const char *path, long status)
 {
     struct timespec pause = {0, LISTS_LOOK_MS * 1000000};
 
-    for (int left_ms = LISTS_WAIT_MS; left_ms > 0; left_ms -= LISTS_LOOK_MS) {
+    for (int left_ms = PATIENCE_MS; left_ms > 0; left_ms -= LISTS_LOOK_MS) {
         if (http_get(h, path) == status)
             return;
         nanosleep(&pause, NULL);

@@ -18,12 +18,12 @@
 #include "tests/support/command.h"
 #include "tests/support/crowd.h"
 #include "tests/support/http.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
 
 #define SUBSCRIBERS 1000
 #define ENTRIES_MAX 4000
-#define PATIENCE_MS 120000
 
 /* More than all buffers between broker and reader take. */
 #define POSTS_MISSED 20

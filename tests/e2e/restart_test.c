@@ -13,6 +13,7 @@
 
 #include "tests/support/broker.h"
 #include "tests/support/lists.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
 
@@ -68,11 +69,11 @@ set_age(struct broker *b, const char *age)
 static void
 await_closed(struct http *h, unsigned set)
 {
-    for (int left = LISTS_WAIT_MS / LISTS_LOOK_MS;
+    for (int left = PATIENCE_MS / LISTS_LOOK_MS;
          http_get(h, path_of(set, 2)) != 200; left--) {
         if (left == 0)
             fail_msg("list 1 of s%u was not closed within %d ms", set,
-                     LISTS_WAIT_MS);
+                     PATIENCE_MS);
         poll(NULL, 0, LISTS_LOOK_MS);
     }
 }

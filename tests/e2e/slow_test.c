@@ -14,6 +14,7 @@
 #include "tests/support/broker.h"
 #include "tests/support/crowd.h"
 #include "tests/support/http.h"
+#include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
@@ -24,7 +25,6 @@
 /* What is kept in memory; what the stalled ones miss is far more. */
 #define TAIL_BYTES  "8M"
 #define ENTRIES_MAX 4096
-#define PATIENCE_MS 120000
 
 /* The tail; for each of two threads the frames that are under way, and those
  * that are kept for others; the log's cache for who is behind the tail; and 8

@@ -20,6 +20,7 @@
 
 #include "tests/support/crowd.h"
 #include "tests/support/follower.h"
+#include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/tls_stage.h"
@@ -339,7 +340,6 @@ an_address_of_ipv6_is_a_name(void **state)
 
 #define SUBSCRIBERS 200
 #define STALLED     20
-#define PATIENCE_MS 120000
 
 /* The tail, which has all; for each of two threads the frames that are under
  * way, and those that are kept for others; a message of a megabyte for each who

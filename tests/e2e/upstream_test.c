@@ -17,9 +17,8 @@
 #include "tests/support/http.h"
 #include "tests/support/hub.h"
 #include "tests/support/origin.h"
+#include "tests/support/patience.h"
 #include "tests/support/source.h"
-
-#define WAIT_S 120
 
 /* `up` tells `down`. */
 struct stage {
@@ -90,7 +89,7 @@ last(struct http *h, const char *path)
 static void
 await_last(struct http *h, const char *path, uint64_t n)
 {
-    time_t until = time(NULL) + WAIT_S;
+    time_t until = time(NULL) + PATIENCE_MS / 1000;
 
     while (last(h, path) < n)
         if (time(NULL) > until)
@@ -230,7 +229,7 @@ a_hub_that_is_not_named_any_more_is_told_nothing(void **state)
     assert_mirrors(s, 1);
     put(&s->to_up, "/sets/news", "{}");
     /* Its subscription ends when the hub's thread has heard of it. */
-    for (time_t until = time(NULL) + WAIT_S; time(NULL) < until;) {
+    for (time_t until = time(NULL) + PATIENCE_MS / 1000; time(NULL) < until;) {
         assert_int_equal(http_get(&s->to_up, "/sets/news/subscriptions"), 200);
         buf_add(&s->to_up.body, "", 1);
         if (!strstr(s->to_up.body.data, "\"kind\":\"hub\""))

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 #include "tests/support/process.h"
 
 /* How often somebody looks whether it has happened. */
@@ -112,7 +113,7 @@ static void
 pause_until(int64_t end_ms, const struct http *h, const char *what)
 {
     if (process_now_ms() > end_ms)
-        fail_msg("%s: not within %d ms: %.*s", what, BRIDGE_WAIT_MS,
+        fail_msg("%s: not within %d ms: %.*s", what, PATIENCE_MS,
                  SLICE_ARG(buf_slice(&h->body)));
     poll(NULL, 0, LOOK_MS);
 }
@@ -120,7 +121,7 @@ pause_until(int64_t end_ms, const struct http *h, const char *what)
 void
 bridge_stage_await(struct bridge_stage *s, const char *path, uint64_t n)
 {
-    int64_t end_ms = process_now_ms() + BRIDGE_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
 
     while (bridge_stage_number(s, path) < n)
         pause_until(end_ms, &s->http, path);
@@ -130,7 +131,7 @@ void
 bridge_stage_await_text(struct bridge_stage *s, const char *path,
                         const char *text)
 {
-    int64_t end_ms = process_now_ms() + BRIDGE_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
 
     for (;;) {
         struct jsonpath j;
@@ -150,7 +151,7 @@ bridge_stage_await_text(struct bridge_stage *s, const char *path,
 void
 bridge_stage_await_said(struct bridge_stage *s, const char *part)
 {
-    int64_t end_ms = process_now_ms() + BRIDGE_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
 
     while (!broker_said(&s->broker, part))
         pause_until(end_ms, &s->http, part);
@@ -182,7 +183,7 @@ bridge_stage_await_beyond(struct http *h, const char *set, uint64_t last)
 
     while ((now = bridge_stage_last(h, set)) < last) {
         if (now > before || end_ms == 0)
-            end_ms = process_now_ms() + BRIDGE_WAIT_MS;
+            end_ms = process_now_ms() + PATIENCE_MS;
         before = now;
         pause_until(end_ms, h, set);
     }

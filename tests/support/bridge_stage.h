@@ -21,9 +21,6 @@
 #include "tests/support/mosquitto.h"
 #include "tests/support/mqtt_peer.h"
 
-/* What has to happen at some time happens within this. */
-#define BRIDGE_WAIT_MS 120000
-
 /* Retries that a test can wait for: keys of a bridge. */
 #define BRIDGE_QUICK "retry-first = 0.05\nretry-max = 0.2\n"
 

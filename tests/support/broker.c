@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
 #include "tests/support/process.h"
 
 #define PROGRAM BIN_DIR "/tidingsd"
@@ -23,7 +24,7 @@
 int
 broker_wait(struct broker *b)
 {
-    int64_t end_ms = process_now_ms() + BROKER_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
     char unread[256];
     ssize_t n;
     int status;
@@ -37,7 +38,7 @@ broker_wait(struct broker *b)
     close(b->out);
     b->pid = 0;
     if (n < 0)
-        fail_msg("the broker did not end within %d ms", BROKER_WAIT_MS);
+        fail_msg("the broker did not end within %d ms", PATIENCE_MS);
     return status;
 }
 
@@ -46,7 +47,7 @@ static void
 wait_until_ready(struct broker *b)
 {
     static const char ready[] = "tidingsd: ready at ";
-    int64_t end_ms = process_now_ms() + BROKER_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
     char line[256] = "";
     size_t size = 0;
     char *end;
@@ -57,7 +58,7 @@ wait_until_ready(struct broker *b)
 
         if (n < 0) {
             broker_kill9(b);
-            fail_msg("the broker was not ready within %d ms", BROKER_WAIT_MS);
+            fail_msg("the broker was not ready within %d ms", PATIENCE_MS);
         }
         if (n == 0)
             fail_msg("the broker ended with %d before it was ready",
@@ -233,7 +234,7 @@ int
 broker_run(char *said, size_t size, ...)
 {
     const char *arguments[BROKER_ARGUMENTS_MAX] = {PROGRAM};
-    int64_t end_ms = process_now_ms() + BROKER_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
     size_t n_said = 0;
     ssize_t n;
     int out;
@@ -261,7 +262,7 @@ broker_run(char *said, size_t size, ...)
     close(out);
     status = process_status(pid);
     if (n < 0)
-        fail_msg("tidingsd did not end within %d ms", BROKER_WAIT_MS);
+        fail_msg("tidingsd did not end within %d ms", PATIENCE_MS);
     return status;
 }
 

@@ -26,9 +26,6 @@
 
 #include "tests/support/tempdir.h"
 
-/* How long it may take to be ready, and to end, before that is a failure. */
-#define BROKER_WAIT_MS 120000
-
 /* Arguments of one broker, the program's name and ours included. */
 #define BROKER_ARGUMENTS_MAX 40
 

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "proto/json.h"
+#include "tests/support/patience.h"
 
 #define PROGRAM    "/usr/bin/chromium"
 #define ANSWER_MAX ((size_t)16 << 20)
@@ -58,7 +59,7 @@ read_answer(struct browser *b)
     buf_clear(&b->answer);
     while (byte) {
         struct pollfd p = {.fd = b->from, .events = POLLIN};
-        int n = poll(&p, 1, BROWSER_WAIT_MS);
+        int n = poll(&p, 1, PATIENCE_MS);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -161,7 +162,7 @@ browser_close(struct browser *b)
     char some[4096];
 
     if (write(b->to, close_it, sizeof(close_it)) > 0)
-        while (poll(&p, 1, BROWSER_WAIT_MS) > 0 &&
+        while (poll(&p, 1, PATIENCE_MS) > 0 &&
                read(b->from, some, sizeof(some)) > 0)
             ;
     kill(-b->pid, SIGKILL);

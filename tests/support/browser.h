@@ -18,9 +18,6 @@
 #include "proto/buf.h"
 #include "tests/support/tempdir.h"
 
-/* How long it may take to answer. */
-#define BROWSER_WAIT_MS 120000
-
 struct browser {
     struct tempdir dir; /* its profile */
     pid_t pid;

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/support/callbacks_inside.h"
+#include "tests/support/patience.h"
 
 /* How many requests a failure prints: the last ones. */
 #define SHOWN 80
@@ -188,7 +189,7 @@ await(struct callbacks *c, bool (*is_there)(void *user), void *user)
     bool is_late = false, is_done;
 
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += CALLBACKS_WAIT_MS / 1000;
+    end.tv_sec += PATIENCE_MS / 1000;
     pthread_mutex_lock(&c->lock);
     while (!(is_done = is_there(user)) && !is_late)
         is_late = pthread_cond_timedwait(&c->changed, &c->lock, &end) != 0;
@@ -243,7 +244,7 @@ callback_await(struct callback *cb, enum seen_kind kind, size_t n)
 
     if (!await(cb->server, has_got, &w))
         fail_msg("%s: no %s number %zu within %d ms", cb->url, kind_names[kind],
-                 n, CALLBACKS_WAIT_MS);
+                 n, PATIENCE_MS);
     return callback_seen(cb, kind, n - 1);
 }
 
@@ -254,7 +255,7 @@ callback_await_accepted(struct callback *cb, size_t n)
 
     if (!await(cb->server, has_accepted, &w))
         fail_msg("%s: no %zu deliveries accepted within %d ms", cb->url, n,
-                 CALLBACKS_WAIT_MS);
+                 PATIENCE_MS);
 }
 
 void
@@ -264,7 +265,7 @@ callback_await_last(struct callback *cb, uint64_t last)
 
     if (!await(cb->server, has_last, &w))
         fail_msg("%s: at entry %" PRIu64 ", not %" PRIu64 ", after %d ms",
-                 cb->url, callback_journal(cb).last, last, CALLBACKS_WAIT_MS);
+                 cb->url, callback_journal(cb).last, last, PATIENCE_MS);
 }
 
 void

@@ -24,7 +24,7 @@
  * 2xx, and once for each id.
  *
  * All functions are the test's thread's. Waiting ends with a failure that
- * prints what was seen, after CALLBACKS_WAIT_MS.
+ * prints what was seen, after PATIENCE_MS.
  */
 #ifndef TESTS_SUPPORT_CALLBACKS_H
 #define TESTS_SUPPORT_CALLBACKS_H
@@ -36,8 +36,6 @@
 #include "proto/slice.h"
 #include "tests/support/seen.h"
 #include "tests/support/trace.h"
-
-#define CALLBACKS_WAIT_MS 120000
 
 struct callbacks;
 struct callback;

@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
+
 void
 command_start(struct command *c, const char *const *argv)
 {
@@ -75,13 +77,13 @@ await_output(struct command *c, int fd)
     int n;
 
     do
-        n = poll(&poll_fd, 1, COMMAND_WAIT_MS);
+        n = poll(&poll_fd, 1, PATIENCE_MS);
     while (n < 0 && errno == EINTR);
     if (n > 0)
         return;
     kill(c->pid, SIGKILL);
     fail_msg("the program said nothing for %d ms, and did not end",
-             COMMAND_WAIT_MS);
+             PATIENCE_MS);
 }
 
 /* Reads what there is, at least a byte; false at the end. */

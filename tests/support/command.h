@@ -7,9 +7,6 @@
 
 #include <sys/types.h>
 
-/* Silence after which a program that is waited for is held to be stuck. */
-#define COMMAND_WAIT_MS 120000
-
 struct command {
     pid_t pid;
     int in; /* its standard streams; -1: closed */

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/support/cutter_inside.h"
+#include "tests/support/patience.h"
 
 void
 cutter_must(bool is_so, const char *what)
@@ -224,7 +225,7 @@ await(struct cutter *c, uint64_t (*count)(const struct cutter_counts *n),
     int late = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += CUTTER_WAIT_MS / 1000;
+    until.tv_sec += PATIENCE_MS / 1000;
     pthread_mutex_lock(&c->mutex);
     while ((found = count(&c->counts)) < n && !late)
         late = pthread_cond_clockwait(&c->changed, &c->mutex, CLOCK_MONOTONIC,

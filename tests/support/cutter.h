@@ -18,7 +18,7 @@
  *
  * One thread (poll), on 127.0.0.1. Up is to the server, down to the client.
  * All functions are the test's thread's; waiting ends with a failure, after
- * CUTTER_WAIT_MS.
+ * PATIENCE_MS.
  */
 #ifndef TESTS_SUPPORT_CUTTER_H
 #define TESTS_SUPPORT_CUTTER_H
@@ -26,8 +26,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define CUTTER_WAIT_MS 120000
 
 struct cutter;
 

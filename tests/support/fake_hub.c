@@ -19,8 +19,7 @@
 #include <openssl/hmac.h>
 
 #include "tests/support/hub.h"
-
-#define WAIT_MS 120000
+#include "tests/support/patience.h"
 
 void
 fake_hub_open(struct fake_hub *hub)
@@ -60,7 +59,7 @@ fake_hub_is_idle(struct fake_hub *hub)
 static void
 receive(struct fake_request *r)
 {
-    struct timeval patience = {.tv_sec = WAIT_MS / 1000};
+    struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
     const char *body = NULL;
     const char *length;
     size_t size = 0;
@@ -100,7 +99,7 @@ fake_hub_take(struct fake_hub *hub, struct fake_request *request)
 {
     struct pollfd fd = {.fd = hub->listener, .events = POLLIN};
 
-    if (poll(&fd, 1, WAIT_MS) != 1)
+    if (poll(&fd, 1, PATIENCE_MS) != 1)
         fail_msg("nobody has asked the hub");
     *request = (struct fake_request){
         .fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC)};

@@ -13,8 +13,9 @@
 
 #include <cmocka.h>
 
-/* How long a fault may keep its test waiting, and how often that looks. */
-#define WAIT_MS 120000
+#include "tests/support/patience.h"
+
+/* How often it is looked whether a call met its fault. */
 #define LOOK_MS 5
 
 /* The sanitizers want to be the first library. */
@@ -112,9 +113,9 @@ faults_left(const struct faults *f)
 void
 faults_await(const struct faults *f)
 {
-    for (int left = WAIT_MS / LOOK_MS; faults_met(f) == 0; left--) {
+    for (int left = PATIENCE_MS / LOOK_MS; faults_met(f) == 0; left--) {
         if (left == 0)
-            fail_msg("no call met its fault within %d ms", WAIT_MS);
+            fail_msg("no call met its fault within %d ms", PATIENCE_MS);
         poll(NULL, 0, LOOK_MS);
     }
 }

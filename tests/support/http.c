@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
+
 /* The key of RFC 6455 section 1.3. */
 const char *const http_upgrade[] = {
     "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
@@ -32,7 +34,7 @@ take(char *bytes, size_t one, size_t size, void *user)
 void
 http_open(struct http *h, const char *url)
 {
-    *h = (struct http){.url = url, .wait_ms = HTTP_WAIT_MS};
+    *h = (struct http){.url = url, .wait_ms = PATIENCE_MS};
     buf_init(&h->headers, HEADERS_SIZE_MAX);
     buf_init(&h->body, BODY_SIZE_MAX);
     h->handle = curl_easy_init();

@@ -21,15 +21,14 @@
 #include "proto/buf.h"
 #include "proto/slice.h"
 
-/* How long one request may take; and one that is work for many requests: a
- * million resources, on a busy machine. */
-#define HTTP_WAIT_MS      120000L
+/* How long one request may take that is work for many requests: a million
+ * resources, on a busy machine. */
 #define HTTP_WAIT_LONG_MS 300000L
 
 struct http {
     CURL *handle;
     const char *url;    /* what stands before each path; lent */
-    long wait_ms;       /* HTTP_WAIT_MS */
+    long wait_ms;       /* PATIENCE_MS */
     long status;        /* 0: there was no answer, `error` says why */
     struct buf headers; /* as sent, from the status line on */
     struct buf body;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 
 #define FORM_MAX (1 << 20)
 
@@ -204,7 +205,7 @@ struct hub_state
 hub_await(struct http *h, const char *set, const char *callback,
           hub_state_fn *is_so, const char *what)
 {
-    int64_t end_us = callbacks_now_us() + HUB_WAIT_MS * INT64_C(1000);
+    int64_t end_us = callbacks_now_us() + PATIENCE_MS * INT64_C(1000);
     struct hub_state state;
 
     for (;;) {
@@ -213,7 +214,7 @@ hub_await(struct http *h, const char *set, const char *callback,
             return state;
         if (callbacks_now_us() > end_us)
             fail_msg("%s is not %s within %d ms: %.*s", callback, what,
-                     HUB_WAIT_MS, SLICE_ARG(buf_slice(&h->body)));
+                     PATIENCE_MS, SLICE_ARG(buf_slice(&h->body)));
         poll(NULL, 0, LOOK_MS);
     }
 }

@@ -25,9 +25,6 @@
 
 #define HUB_FORM "application/x-www-form-urlencoded"
 
-/* What has to happen at some time happens within this. */
-#define HUB_WAIT_MS 120000
-
 /* A request; NULL: no such parameter. */
 struct hub_form {
     const char *mode;

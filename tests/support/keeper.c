@@ -14,11 +14,11 @@
 #include <sqlite3.h>
 
 #include "client/tidings_follow.h"
+#include "tests/support/patience.h"
 #include "tests/support/process.h"
 
-#define NAME    "kept"
-#define PREFIX  "http://example.com/r/"
-#define WAIT_MS 120000
+#define NAME   "kept"
+#define PREFIX "http://example.com/r/"
 
 /* The program */
 
@@ -114,7 +114,7 @@ keeper_main(char **argv)
     enum td_status rc;
 
     if (!client || sqlite3_open(argv[3], &k.db) ||
-        sqlite3_busy_timeout(k.db, WAIT_MS) ||
+        sqlite3_busy_timeout(k.db, PATIENCE_MS) ||
         sqlite3_exec(k.db, schema, NULL, NULL, NULL) ||
         sqlite3_prepare_v2(k.db, apply_sql, -1, &k.apply, NULL) ||
         td_position_load(k.db, NAME, position) != TD_OK) {
@@ -168,7 +168,7 @@ keeper_kill9(struct keeper *k)
 void
 keeper_end(struct keeper *k, uint64_t *rss_kib, uint64_t *peak_kib)
 {
-    int64_t end_ms = process_now_ms() + WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
     char said[200] = "";
     size_t size = 0;
     ssize_t n;
@@ -200,7 +200,7 @@ keeper_seq(const char *database)
 
     /* It is not there yet, or is being made: it is nowhere. */
     if (!sqlite3_open_v2(database, &db, SQLITE_OPEN_READONLY, NULL) &&
-        !sqlite3_busy_timeout(db, WAIT_MS) &&
+        !sqlite3_busy_timeout(db, PATIENCE_MS) &&
         !sqlite3_prepare_v2(db, "SELECT position FROM td_position", -1, &s,
                             NULL) &&
         sqlite3_step(s) == SQLITE_ROW) {

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
+
 void
 lists_begin(struct lists *l)
 {
@@ -111,11 +113,11 @@ now_ms(void)
 void
 lists_await_file(const struct lists *l, unsigned number)
 {
-    int64_t end_ms = now_ms() + LISTS_WAIT_MS;
+    int64_t end_ms = now_ms() + PATIENCE_MS;
 
     while (!lists_has_file(l, number)) {
         if (now_ms() > end_ms)
-            fail_msg("list %u has no file after %d ms", number, LISTS_WAIT_MS);
+            fail_msg("list %u has no file after %d ms", number, PATIENCE_MS);
         poll(NULL, 0, LISTS_LOOK_MS);
     }
 }
@@ -123,7 +125,7 @@ lists_await_file(const struct lists *l, unsigned number)
 void
 lists_await_gzip(struct lists *l, unsigned number)
 {
-    int64_t end_ms = now_ms() + LISTS_WAIT_MS;
+    int64_t end_ms = now_ms() + PATIENCE_MS;
 
     for (;;) {
         assert_int_equal(http_ask(&l->http, "GET", lists_path(l, number),
@@ -133,7 +135,7 @@ lists_await_gzip(struct lists *l, unsigned number)
             http_header(&l->http, "Last-Modified"))
             return;
         if (now_ms() > end_ms)
-            fail_msg("list %u is no gzip after %d ms", number, LISTS_WAIT_MS);
+            fail_msg("list %u is no gzip after %d ms", number, PATIENCE_MS);
         poll(NULL, 0, LISTS_LOOK_MS);
     }
 }
@@ -158,12 +160,11 @@ count_closed(struct lists *l)
 void
 lists_await_closed(struct lists *l, size_t n)
 {
-    int64_t end_ms = now_ms() + LISTS_WAIT_MS;
+    int64_t end_ms = now_ms() + PATIENCE_MS;
 
     while (count_closed(l) < n) {
         if (now_ms() > end_ms)
-            fail_msg("%zu lists were not closed within %d ms", n,
-                     LISTS_WAIT_MS);
+            fail_msg("%zu lists were not closed within %d ms", n, PATIENCE_MS);
         poll(NULL, 0, LISTS_LOOK_MS);
     }
     walk_all(&l->walk);

@@ -20,9 +20,6 @@
 
 #define LISTS_SET "news"
 
-/* What has to happen at some time happens within this. */
-#define LISTS_WAIT_MS 120000
-
 /* How often somebody looks whether it has. */
 #define LISTS_LOOK_MS 20
 

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "tests/support/command.h"
+#include "tests/support/patience.h"
 #include "tests/support/process.h"
 
 #define PROGRAM "/usr/sbin/mosquitto"
@@ -161,7 +162,7 @@ write_config(struct mosquittod *m, const struct mosquittod_wish *wish)
 static bool
 start(struct mosquittod *m)
 {
-    int64_t end_ms = process_now_ms() + MOSQUITTOD_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
     char unread[256];
 
     assert_int_equal(m->pid, 0);
@@ -176,8 +177,7 @@ start(struct mosquittod *m)
         }
         if (process_now_ms() > end_ms) {
             mosquittod_kill9(m);
-            fail_msg("Mosquitto was not ready within %d ms",
-                     MOSQUITTOD_WAIT_MS);
+            fail_msg("Mosquitto was not ready within %d ms", PATIENCE_MS);
         }
     }
     return true;
@@ -223,7 +223,7 @@ mosquittod_close(struct mosquittod *m)
 void
 mosquittod_stop(struct mosquittod *m)
 {
-    int64_t end_ms = process_now_ms() + MOSQUITTOD_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
     char unread[256];
     ssize_t n;
     int status;
@@ -277,12 +277,12 @@ mosquittod_said(const struct mosquittod *m, const char *part)
 void
 mosquittod_await_said(const struct mosquittod *m, const char *part)
 {
-    int64_t end_ms = process_now_ms() + MOSQUITTOD_WAIT_MS;
+    int64_t end_ms = process_now_ms() + PATIENCE_MS;
 
     while (!mosquittod_said(m, part)) {
         if (process_now_ms() > end_ms)
             fail_msg("Mosquitto did not say \"%s\" within %d ms", part,
-                     MOSQUITTOD_WAIT_MS);
+                     PATIENCE_MS);
         poll(NULL, 0, LOOK_MS);
     }
 }

@@ -28,9 +28,6 @@
 #include "tests/support/certificate.h"
 #include "tests/support/tempdir.h"
 
-/* How long it may take to be ready, and to end, before that is a failure. */
-#define MOSQUITTOD_WAIT_MS 120000
-
 /* All text is lent until mosquittod_open returns. */
 struct mosquittod_wish {
     const char *user, *password; /* who may; NULL: anybody, and no password */

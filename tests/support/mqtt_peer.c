@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/support/mqtt_peer_inside.h"
+#include "tests/support/patience.h"
 
 #define WINDOW 20
 
@@ -65,15 +66,14 @@ await_news(struct mqtt_peer *p, const char *what)
     int rc = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += MQTT_PEER_WAIT_MS / 1000;
+    end.tv_sec += PATIENCE_MS / 1000;
     while (p->news == news && !rc)
         rc = pthread_cond_timedwait(&p->changed, &p->lock, &end);
     if (p->news != news)
         return;
     show(p);
     pthread_mutex_unlock(&p->lock);
-    fail_msg("MQTT: nothing came for %d ms, waiting for %s", MQTT_PEER_WAIT_MS,
-             what);
+    fail_msg("MQTT: nothing came for %d ms, waiting for %s", PATIENCE_MS, what);
 }
 
 static void

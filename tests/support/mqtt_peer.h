@@ -21,7 +21,7 @@
  * arrives.
  *
  * Waiting ends with a failure that prints what was heard when nothing at all
- * has come for MQTT_PEER_WAIT_MS.
+ * has come for PATIENCE_MS.
  */
 #ifndef TESTS_SUPPORT_MQTT_PEER_H
 #define TESTS_SUPPORT_MQTT_PEER_H
@@ -32,8 +32,6 @@
 
 #include "proto/slice.h"
 #include "tests/support/mosquitto.h"
-
-#define MQTT_PEER_WAIT_MS 120000
 
 #define MQTT_PEER_FILTERS    8
 #define MQTT_PEER_PROPERTIES 16

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
+
 #define HEAD_MAX 8192
 
 struct origin {
@@ -263,7 +265,7 @@ origin_await(struct origin *o, const char *method, unsigned n)
     int late = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ORIGIN_WAIT_MS / 1000;
+    until.tv_sec += PATIENCE_MS / 1000;
     pthread_mutex_lock(&o->mutex);
     while (count(o, method) < n && !late)
         late = pthread_cond_clockwait(&o->changed, &o->mutex, CLOCK_MONOTONIC,

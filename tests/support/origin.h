@@ -20,8 +20,6 @@
 
 #include "proto/slice.h"
 
-#define ORIGIN_WAIT_MS 120000
-
 struct origin;
 
 /* Listens on a port of its own of 127.0.0.1. */

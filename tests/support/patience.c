@@ -8,8 +8,6 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_S 120
-
 static int64_t
 steady_us(void)
 {
@@ -25,9 +23,9 @@ patience_look(struct patience *p)
     int64_t now_us = steady_us();
 
     if (!p->end_us)
-        p->end_us = now_us + PATIENCE_S * INT64_C(1000000);
+        p->end_us = now_us + PATIENCE_MS * INT64_C(1000);
     else if (now_us > p->end_us)
-        fail_msg("waited %d seconds for %s", PATIENCE_S, p->with);
+        fail_msg("waited %d seconds for %s", PATIENCE_MS / 1000, p->with);
 }
 
 void

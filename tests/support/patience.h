@@ -16,6 +16,9 @@
 
 #include <stdint.h>
 
+/* How long anything at all that has to come may take, and be silent. */
+#define PATIENCE_MS 120000
+
 struct patience {
     const char *with;
     int64_t end_us; /* steady; 0: nothing was waited for yet */

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
+
 #define LOOK_MS 20
 
 /* What is known of the family at hand, and of those before it. */
@@ -237,7 +239,7 @@ await(struct samples *s, struct http *h, const char *series, double least,
 {
     struct timespec pause = {0, LOOK_MS * 1000000};
 
-    for (int left_ms = SAMPLES_WAIT_MS; left_ms > 0; left_ms -= LOOK_MS) {
+    for (int left_ms = PATIENCE_MS; left_ms > 0; left_ms -= LOOK_MS) {
         double value;
 
         samples_get(s, h);

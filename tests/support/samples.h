@@ -38,9 +38,7 @@ double samples_value(const struct samples *s, const char *series);
 void samples_assert(const struct samples *s, const char *series, double value);
 
 /* Asks again and again until a series has at least (`most`: at most) that
- * value, which it must within SAMPLES_WAIT_MS. */
-#define SAMPLES_WAIT_MS 120000
-
+ * value, which it must within PATIENCE_MS. */
 void samples_await_least(struct samples *s, struct http *h, const char *series,
                          double least);
 void samples_await_most(struct samples *s, struct http *h, const char *series,

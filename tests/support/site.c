@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
 #include "tests/support/site_inside.h"
 
 void
@@ -360,7 +361,7 @@ site_await(struct site *s, const char *path, unsigned n)
     int late = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += SITE_WAIT_MS / 1000;
+    until.tv_sec += PATIENCE_MS / 1000;
     pthread_mutex_lock(&s->mutex);
     for (;;) {
         nth(s, path, (unsigned)-1, &count);

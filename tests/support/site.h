@@ -27,7 +27,7 @@
  * with 304; Range and If-Range with 206 or 416. Each can be switched off.
  *
  * All functions are the test's thread's. Waiting ends with a failure, after
- * SITE_WAIT_MS.
+ * PATIENCE_MS.
  */
 #ifndef TESTS_SUPPORT_SITE_H
 #define TESTS_SUPPORT_SITE_H
@@ -36,8 +36,6 @@
 #include <stddef.h>
 
 #include "proto/slice.h"
-
-#define SITE_WAIT_MS 120000
 
 struct site;
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/jsonpath.h"
+#include "tests/support/patience.h"
 
 int
 wholes_setup(void **state)
@@ -49,7 +50,7 @@ wholes_put_as(struct http *h, const char *path, const char *type,
              coding ? coding : "");
     h->wait_ms = HTTP_WAIT_LONG_MS;
     status = http_request(h, "PUT", path, headers, body);
-    h->wait_ms = HTTP_WAIT_MS;
+    h->wait_ms = PATIENCE_MS;
     return status;
 }
 
@@ -122,7 +123,6 @@ wholes_begin(const struct broker *b, const char *path, size_t size)
     struct wire_answer a;
 
     assert_non_null(w);
-    wire_set_wait(w, HTTP_WAIT_MS);
     assert_true(wire_send_format(w,
                                  "PUT %s HTTP/1.1\r\n"
                                  "Host: 127.0.0.1:%u\r\n"

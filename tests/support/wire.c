@@ -16,6 +16,7 @@
 
 #include <openssl/err.h>
 
+#include "tests/support/patience.h"
 #include "tests/support/wire_inside.h"
 
 static int64_t
@@ -83,7 +84,7 @@ connect_with(const char *host, unsigned port, int receive_buffer)
         return NULL;
     }
     w->fd = fd;
-    w->wait_ms = WIRE_WAIT_MS;
+    w->wait_ms = PATIENCE_MS;
     snprintf(w->host, sizeof(w->host), "%s:%u", host, port);
     return w;
 }

@@ -10,7 +10,7 @@
  *     wire_close(w);
  *
  * It knows nothing of proto/ and broker/, sends whatever it is told, and never
- * waits longer than WIRE_WAIT_MS (wire_set_wait) for anything. Nothing here
+ * waits longer than PATIENCE_MS (wire_set_wait) for anything. Nothing here
  * ends a test: results are the caller's to check. One thread per wire.
  */
 #ifndef TESTS_SUPPORT_WIRE_H
@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WIRE_WAIT_MS     120000
 #define WIRE_HEAD_MAX    8192
 #define WIRE_CONTROL_MAX 125
 

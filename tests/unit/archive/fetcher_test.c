@@ -20,11 +20,10 @@
 
 #include "proto/change.h"
 #include "proto/hash.h"
+#include "tests/support/patience.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
 #include "tests/unit/net/odd.h"
-
-#define WAIT_S 120
 
 /* Of "hello". */
 #define SHA256 \
@@ -127,7 +126,7 @@ next(void)
     struct fetch *f;
 
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += WAIT_S;
+    end.tv_sec += PATIENCE_MS / 1000;
     assert_int_equal(sem_timedwait(&stage.over, &end), 0);
     f = fetcher_next(stage.fetcher);
     assert_non_null(f);

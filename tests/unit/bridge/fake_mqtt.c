@@ -9,14 +9,14 @@
 
 #include <cmocka.h>
 
-#define WAIT_MS 120000
+#include "tests/support/patience.h"
 
 static void
 await(int fd)
 {
     struct pollfd p = {fd, POLLIN, 0};
 
-    assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+    assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
 }
 
 void

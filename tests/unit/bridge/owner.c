@@ -13,8 +13,9 @@
 #include <cmocka.h>
 
 #include "broker/base/diag.h"
+#include "tests/support/patience.h"
 
-/* Waits at most OWNER_WAIT_S for a change; false: none came. */
+/* Waits at most PATIENCE_MS for a change; false: none came. */
 static bool
 sleep_until(struct owner *o, const struct timespec *end)
 {
@@ -28,7 +29,7 @@ patience(void)
     struct timespec end;
 
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += OWNER_WAIT_S;
+    end.tv_sec += PATIENCE_MS / 1000;
     return end;
 }
 

@@ -21,8 +21,6 @@
 #include "broker/base/bridging.h"
 #include "broker/bridge/mqtt.h"
 
-#define OWNER_WAIT_S 120
-
 struct owner_received {
     char topic[64], payload[64], content_type[64], correlation[64], key[64];
     bool is_retained, is_repeat;

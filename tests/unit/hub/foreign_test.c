@@ -7,6 +7,7 @@
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/source.h"
+#include "tests/support/patience.h"
 #include "tests/unit/hub/stage.h"
 
 /* 200; the Source is asked once, by HEAD. */
@@ -184,7 +185,7 @@ tells_a_topic_that_cannot_be_asked_from_a_spoofed_one(void **state)
     origin_hold(s.origin, true);
     t = stage_post(&s, "x");
     assert_http(&t, 504, "did not answer HEAD in time");
-    s.asked.sets.config.hub_timeout_us = STAGE_PATIENCE_US;
+    s.asked.sets.config.hub_timeout_us = PATIENCE_MS * 1000;
     origin_hold(s.origin, false);
     asked_put_relay(&s.asked, "none", "http://127.0.0.1:1/none", 201);
     t = asked_post(&s.asked, "http://127.0.0.1:1/none", "a/b", NULL, "x");

@@ -9,7 +9,7 @@ static void
 open_stage(struct stage *s, void **state)
 {
     asked_configure(&s->asked, state);
-    s->asked.sets.config.hub_timeout_us = STAGE_PATIENCE_US;
+    s->asked.sets.config.hub_timeout_us = PATIENCE_MS * 1000;
     asked_open(&s->asked);
     s->origin = origin_new("/feed");
     s->topic = origin_url(s->origin);

@@ -19,9 +19,6 @@
     URLSET "<rs:md capability=\"" capability "\"/><url><loc>" loc \
            "</loc><rs:md change=\"updated\"/></url></urlset>"
 
-/* What a call of the hub may take: far longer than the Source does. */
-#define STAGE_PATIENCE_US 120000000
-
 struct stage {
     struct asked asked;
     struct origin *origin;

@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-#define WAIT_S 120
+#include "tests/support/patience.h"
 
 struct called called;
 struct odd odd;
@@ -66,7 +66,7 @@ called_wait(sem_t *sem)
     struct timespec end;
 
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += WAIT_S;
+    end.tv_sec += PATIENCE_MS / 1000;
     assert_int_equal(sem_timedwait(sem, &end), 0);
 }
 

@@ -1,5 +1,6 @@
 /* Answers without a known end. */
 #include "broker/net/service.h"
+#include "tests/support/patience.h"
 #include "tests/unit/net/served.h"
 
 #define REQUEST "GET /long HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -242,7 +243,7 @@ never_reads_what_is_behind_the_request(void **state)
         wire_set_wait(w, 100);
         while (wire_send(w, more, sizeof(more)))
             ;
-        wire_set_wait(w, WIRE_WAIT_MS);
+        wire_set_wait(w, PATIENCE_MS);
         served_assert_alive();
         assert_true(served_comes_to_rest());
         served_on_service(write_some);

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/patience.h"
+
 enum odd_end { ODD_KEEP, ODD_CLOSE, ODD_RESET, ODD_HANG };
 
 static const struct odd_answer {
@@ -379,7 +381,7 @@ odd_await_least(struct odd *o, const unsigned *counter, unsigned least)
     int rc = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += ODD_WAIT_S;
+    end.tv_sec += PATIENCE_MS / 1000;
     pthread_mutex_lock(&o->mutex);
     while (*counter < least && !rc)
         rc = pthread_cond_clockwait(&o->changed, &o->mutex, CLOCK_MONOTONIC,

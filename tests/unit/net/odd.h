@@ -21,7 +21,6 @@
 
 #define ODD_CONNECTIONS_MAX 512
 #define ODD_REQUEST_MAX     (2 * 1024 * 1024)
-#define ODD_WAIT_S          120
 
 struct odd {
     int fd;

@@ -1,5 +1,6 @@
 
 #include "proto/number.h"
+#include "tests/support/patience.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
@@ -404,7 +405,7 @@ waits_without_work_for_a_client_that_does_not_read(void **state)
         wire_set_wait(w, 100);
         while (n < N && wire_send_text(w, request))
             n++;
-        wire_set_wait(w, WIRE_WAIT_MS);
+        wire_set_wait(w, PATIENCE_MS);
         served_assert_alive();
         assert_true(served_comes_to_rest());
 

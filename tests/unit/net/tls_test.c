@@ -7,6 +7,7 @@
 
 #include <openssl/ssl.h>
 
+#include "tests/support/patience.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
@@ -243,7 +244,7 @@ handshake(struct wire *w)
 
         if (n == 1 || SSL_get_error(wire_tls(w), n) != SSL_ERROR_WANT_READ)
             return n;
-        assert_int_equal(poll(&p, 1, WIRE_WAIT_MS), 1);
+        assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
     }
 }
 

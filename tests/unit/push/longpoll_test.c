@@ -182,7 +182,7 @@ assert_waiting(struct wire *w)
 
     wire_set_wait(w, 0);
     assert_int_equal(wire_read_some(w, &byte, 1), -1);
-    wire_set_wait(w, WIRE_WAIT_MS);
+    wire_set_wait(w, PATIENCE_MS);
 }
 
 static void

@@ -153,7 +153,7 @@ a_stalled_way_passes_nothing_until_it_goes_on(void **state)
     site_await(b->s, "/a", 1); /* up it goes */
     wire_set_wait(w, 50);
     assert_int_equal(wire_read_some(w, &byte, 1), -1);
-    wire_set_wait(w, WIRE_WAIT_MS);
+    wire_set_wait(w, PATIENCE_MS);
     cutter_go(b->c);
     assert_true(wire_answer(w, &b->a, false));
 
