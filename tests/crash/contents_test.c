@@ -42,11 +42,8 @@
 #define TEXTS        60
 #define ENTRIES      100000
 
-/* Posts between two looks whether the fault was met. */
+/* Posts while a fault holds. */
 #define BURST 4
-
-/* Milliseconds behind them, at first. */
-#define PAUSE 50
 
 /* The first of these calls: of a few posts, and steps of the archive thread. */
 #define CALLS_MAX 120
@@ -127,8 +124,9 @@ add_part(struct multipart_body *m, const struct told *t)
 /* A post that brings its bytes along; its resources are different ones. 0: it
  * was not answered. */
 static long
-post(struct stage *s)
+post(void *stage)
 {
+    struct stage *s = stage;
     unsigned first = model_random(&s->random) % RESOURCES;
     struct multipart_body m;
     struct buf json;
@@ -160,36 +158,6 @@ post(struct stage *s)
     if (status == 200)
         tell(s);
     return status;
-}
-
-/* Posts until a call meets the fault. The pauses are none of the test's
- * concern: they let the archive thread have its turn, and grow as long as it
- * has none: lists are filed first, so posts would be faster for ever. */
-static void
-post_until_met(struct stage *s)
-{
-    char with[100];
-    struct patience p = {.with = with};
-    int left = faults_left(&s->faults);
-    unsigned pause = PAUSE;
-    long status = 200;
-
-    while (faults_met(&s->faults) == 0) {
-        if (faults_left(&s->faults) < left) {
-            p.end_us = 0;
-            pause = PAUSE;
-        }
-        left = faults_left(&s->faults);
-        for (unsigned i = 0; i < BURST; i++)
-            if ((status = post(s)) != 200)
-                break;
-        snprintf(with, sizeof(with),
-                 "%d calls on the way to the fault (a post's status: %ld)",
-                 left, status);
-        for (unsigned i = 0; i < pause && faults_met(&s->faults) == 0; i++)
-            patience_step(&p);
-        pause *= 2;
-    }
 }
 
 /* Files that entries tell of are there; `is_all`: and no others. */
@@ -292,7 +260,7 @@ files_and_entries_stay_together_through_kills(void **state)
         faults_arm(&s->faults, PLAN_WRITE | PLAN_SYNC | PLAN_RENAME,
                    names[i % 3], (int)(model_random(&s->random) % CALLS_MAX),
                    PLAN_KILL);
-        post_until_met(s);
+        faults_provoke(&s->faults, post, s);
         assert_int_equal(broker_wait(&s->broker), 128 + SIGKILL);
         faults_disarm(&s->faults);
         check(s, i % 4 == 3);
@@ -316,7 +284,7 @@ a_full_disk_loses_nothing(void **state)
     for (unsigned i = 0; i < 6; i++) {
         faults_arm(&s->faults, PLAN_WRITE | PLAN_SYNC, names[i % 2],
                    (int)(model_random(&s->random) % 20), ENOSPC);
-        post_until_met(s);
+        faults_provoke(&s->faults, post, s);
         for (unsigned k = 0; k < BURST; k++)
             assert_true(post(s) != 0); /* it answers, whatever */
         faults_disarm(&s->faults);
@@ -354,7 +322,7 @@ says_once_that_it_is_behind_for_want_of_disk(void **state)
     assert_int_equal(post(s), 200);
     await_no_lag(s);
     faults_arm(&s->faults, PLAN_WRITE | PLAN_SYNC, "content.db", 0, PLAN_KILL);
-    post_until_met(s);
+    faults_provoke(&s->faults, post, s);
     assert_int_equal(broker_wait(&s->broker), 128 + SIGKILL);
     faults_disarm(&s->faults);
     faults_set_disk(&s->faults, 1 << 20);

@@ -35,11 +35,8 @@
 #define POST_ENTRIES 50
 #define RESOURCES    600
 
-/* Posts between two looks whether the fold has met its fault. */
+/* Posts while a fault holds. */
 #define BURST 4
-
-/* Milliseconds behind them, at first. */
-#define PAUSE 50
 
 /* The first writes and syncs of the fold after a start: at most a few steps. */
 #define CALLS_MAX 90
@@ -85,10 +82,11 @@ clear_stage(void **state)
     return 0;
 }
 
-/* false: it was not answered. */
-static bool
-post(struct stage *s)
+/* The status of the answer; 0: there was none. */
+static long
+post(void *stage)
 {
+    struct stage *s = stage;
     struct buf json;
     long status;
 
@@ -99,32 +97,7 @@ post(struct stage *s)
     buf_fini(&json);
     assert_true(status == 200 || status == 0);
     s->last += status ? POST_ENTRIES : 0;
-    return status == 200;
-}
-
-/* Posts until a call of the fold meets the fault. The pauses are none of the
- * test's concern: they let the archive thread have its turn, and grow as long
- * as it has none: lists are filed first, so posts would be faster for ever. */
-static void
-post_until_met(struct stage *s)
-{
-    struct patience p = {.with = "a call on the way to the fault"};
-    int left = faults_left(&s->faults);
-    unsigned pause = PAUSE;
-
-    while (faults_met(&s->faults) == 0) {
-        if (faults_left(&s->faults) < left) {
-            p.end_us = 0;
-            pause = PAUSE;
-        }
-        left = faults_left(&s->faults);
-        for (unsigned i = 0; i < BURST; i++)
-            if (!post(s))
-                break;
-        for (unsigned i = 0; i < pause && faults_met(&s->faults) == 0; i++)
-            patience_step(&p);
-        pause *= 2;
-    }
+    return status;
 }
 
 /* The state is the model's at some position of the log, and not at an older one
@@ -194,18 +167,18 @@ each_entry_is_folded_once_through_kills(void **state)
     struct stage *s = *state;
     uint64_t folded = 0;
 
-    assert_true(post(s));
+    assert_int_equal(post(s), 200);
     for (unsigned i = 0; i < ROUNDS; i++) {
         faults_arm(&s->faults, PLAN_WRITE | PLAN_SYNC, "resources.db",
                    (int)(model_random(&s->random) % CALLS_MAX), PLAN_KILL);
-        post_until_met(s);
+        faults_provoke(&s->faults, post, s);
         assert_int_equal(broker_wait(&s->broker), 128 + SIGKILL);
         faults_disarm(&s->faults);
         check_state(s, false);
         broker_restart(&s->broker);
     }
     folded = s->model.seq;
-    assert_true(post(s));
+    assert_int_equal(post(s), 200);
     broker_stop(&s->broker);
     check_state(s, true);
     assert_int_equal(s->model.seq, s->last);
@@ -221,13 +194,13 @@ a_full_disk_only_keeps_the_state_waiting(void **state)
 {
     struct stage *s = *state;
 
-    assert_true(post(s));
+    assert_int_equal(post(s), 200);
     for (unsigned i = 0; i < 5; i++) {
         faults_arm(&s->faults, PLAN_WRITE | PLAN_SYNC, "resources.db",
                    (int)(model_random(&s->random) % 20), ENOSPC);
-        post_until_met(s);
+        faults_provoke(&s->faults, post, s);
         for (unsigned k = 0; k < BURST; k++)
-            assert_true(post(s));
+            assert_int_equal(post(s), 200);
         await_lag(s, true);
         faults_disarm(&s->faults);
         await_lag(s, false);

@@ -3,7 +3,6 @@
  * have told of, keeps what is as told, and has manners. One fetch, whatever the
  * other side does: tests/unit/archive/fetcher_test.c.
  */
-#include <dirent.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +18,7 @@
 #include "proto/hash.h"
 #include "tests/support/broker.h"
 #include "tests/support/faults.h"
+#include "tests/support/folder.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
@@ -190,20 +190,9 @@ await_content(struct stage *s, const char *member, uint64_t n)
 }
 
 static unsigned
-count_arriving(struct stage *s)
+n_arriving(const struct stage *s)
 {
-    char path[400];
-    const struct dirent *entry;
-    unsigned n = 0;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "%s/arriving", s->broker.data);
-    dir = opendir(path);
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
+    return folder_count_below(s->broker.data, "arriving");
 }
 
 /* A fetch is counted first, and cleared away then. */
@@ -212,7 +201,7 @@ await_none_arriving(struct stage *s)
 {
     struct patience p = {.with = "what had arrived to go"};
 
-    while (count_arriving(s) > 0)
+    while (n_arriving(s) > 0)
         patience_step(&p);
 }
 
@@ -243,7 +232,7 @@ what_is_as_told_is_kept(void **state)
     await_kept(s, "last");
     assert_int_equal(site_count(s->other, NULL), 0);
     assert_int_equal(site_count(s->site, NULL), 3);
-    assert_int_equal(count_arriving(s), 0);
+    assert_int_equal(n_arriving(s), 0);
 }
 
 /* and what nothing was told of is not even asked for. */
@@ -275,7 +264,7 @@ what_is_not_as_told_is_not_kept(void **state)
     assert_int_equal(site_count(s->site, NULL), 4); /* each once */
     await_content(s, "content.kept", 1);
     await_content(s, "content.missing", 5);
-    assert_int_equal(count_arriving(s), 0);
+    assert_int_equal(n_arriving(s), 0);
 }
 
 /* two changes, and only the second one's bytes are still to be had. */
@@ -366,7 +355,7 @@ a_body_without_end_is_given_up(void **state)
     tell(s, site_link(s->site, "/a"), sha256("x"), 1048577);
     await_metric(s, GIVEN_UP, 2);
     assert_int_equal(site_count(s->site, NULL), 0); /* it was told */
-    assert_int_equal(count_arriving(s), 0);
+    assert_int_equal(n_arriving(s), 0);
     odd_close(odd);
     free(odd);
 }
@@ -433,14 +422,14 @@ after_an_end_it_goes_on(void **state)
             broker_stop(&s->broker);
         snprintf(path, sizeof(path), "%s/arriving", s->broker.data);
         if (!kill)
-            assert_int_equal(count_arriving(s), 0);
+            assert_int_equal(n_arriving(s), 0);
         snprintf(path, sizeof(path), "%s/arriving/left", s->broker.data);
         fclose(fopen(path, "we"));
         site_release(s->site, bytes);
         broker_restart(&s->broker);
         http_open(&s->http, s->broker.url);
         await_kept(s, bytes);
-        assert_int_equal(count_arriving(s), 0);
+        assert_int_equal(n_arriving(s), 0);
     }
     await_content(s, "content.kept", 2);
 }

@@ -303,19 +303,6 @@ does_not_wait_for_what_cannot_come(void **state)
     assert_int_equal(http_get(&s->http, "/sets/none/changes?wait=" LONG), 404);
 }
 
-/* Whoever has asked waits when a later request of each thread is answered. */
-static void
-await_threads(const struct stage *s)
-{
-    for (int i = 0; i < 20; i++) {
-        struct wire *other = asked(s, "after=0");
-        struct wire_answer a;
-
-        assert_true(wire_answer(other, &a, false));
-        wire_close(other);
-    }
-}
-
 /* R-344, R-349: what does not pass wakes it, but is no answer; the page that
  * comes in the end covers it all the same, from the client's position on, also
  * where that has left memory meanwhile, and in either form. */
@@ -365,7 +352,7 @@ says_how_far_it_has_looked_when_nobody_waits_any_longer(void **state)
     expect_filtered(w, 1, 3, (uint64_t[]){0}, "-3&change=deleted");
     ask(w, "after=1&change=deleted&wait=" LONG);
     source_post(&s->http, "news", 4, 4, 0);
-    await_threads(s);
+    assert_true(wire_await_threads(s->broker.port)); /* it waits */
     assert_true(is_waiting(w));
     kill(s->broker.pid, SIGTERM);
     expect_filtered(w, 1, 7, (uint64_t[]){0}, "-7&change=deleted");
@@ -394,7 +381,7 @@ waits_for_what_comes_after_a_moment(void **state)
     snprintf(query, sizeof(query), "since=%s&change=deleted&wait=" LONG,
              fourth.datetime);
     ask(past, query);
-    await_threads(s);
+    assert_true(wire_await_threads(s->broker.port)); /* it waits */
     assert_true(is_waiting(past));
     source_post(&s->http, "news", 5, 2, 0);
     expect_page(now, 4, 6);
@@ -506,7 +493,7 @@ serves_a_crowd_that_is_woken_for_large_pages(void **state)
             w, "GET " CHANGES "?after=3&wait=" LONG " HTTP/1.1\r\n"
                "Host: 127.0.0.1\r\nAccept: application/xml\r\n\r\n"));
     }
-    await_threads(s);
+    assert_true(wire_await_threads(s->broker.port)); /* it waits */
     source_post(&s->http, "news", 1, 240, LARGE_PAGE / 240);
     for (int i = 0; i < LARGE_CROWD; i++)
         assert_int_equal(
@@ -560,7 +547,7 @@ is_answered_when_the_broker_ends(void **state)
 
     for (int i = 0; i < 20; i++)
         w[i] = asked(s, "after=3&wait=" LONG);
-    await_threads(s);
+    assert_true(wire_await_threads(s->broker.port)); /* it waits */
     kill(s->broker.pid, SIGTERM);
     for (int i = 0; i < 20; i++) {
         expect_page(w[i], 3, 3);

@@ -220,21 +220,6 @@ a_time_before_the_earliest_is_gone(void **state)
 
 /* Filters */
 
-/* What came before has been looked at when a later request of each thread is
- * answered. */
-static void
-await_threads(const struct broker *b)
-{
-    for (int i = 0; i < 20; i++) {
-        struct wire *w = wire_ask(b->port, DEMO_CHANGES "?after=0");
-        struct wire_answer a;
-
-        assert_non_null(w);
-        assert_true(wire_answer(w, &a, false));
-        wire_close(w);
-    }
-}
-
 /* Retention goes past the last message of those whom nothing passes. They have
  * looked at what went, and miss nothing: they stay. */
 static void
@@ -259,10 +244,10 @@ who_gets_nothing_is_not_left_behind(void **state)
     w = wire_ask(b.port, DEMO_CHANGES "?after=1&wait=60"
                                       "&prefix=http://example.com/x/");
     assert_non_null(w);
-    await_threads(&b); /* it waits */
+    assert_true(wire_await_threads(b.port)); /* it waits */
     for (unsigned i = 0; i < 12; i++)
         source_post(&h, "demo", 1, 1, 0);
-    await_threads(&b); /* both have seen them */
+    assert_true(wire_await_threads(b.port)); /* both have seen them */
     demo_put(&h, "{\"retainLists\":1}");
     demo_await_closed(&h, 1);
     http_get(&h, DEMO_CHANGES "?after=1");

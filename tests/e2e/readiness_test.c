@@ -140,6 +140,7 @@ asker(struct lists *l)
     struct wire *w = wire_connect("127.0.0.1", l->broker.port);
     struct wire_answer a;
 
+    assert_non_null(w);
     assert_true(wire_request(w, "GET", "/readyz", NULL, NULL, &a));
     assert_int_equal(a.status, 200);
     return w;

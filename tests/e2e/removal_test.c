@@ -2,7 +2,6 @@
  * removal_test.c - a set that is removed is gone, visibly; made again it is
  * another one, and no address ever gets other bytes.
  */
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/support/broker.h"
+#include "tests/support/folder.h"
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
@@ -47,34 +47,6 @@ member_of_set(struct http *h, const char *set, const char *member, char *to,
     assert_non_null(text);
     snprintf(to, size, "%s", text);
     jsonpath_close(&j);
-}
-
-/* The files of a set's closed lists, whole ones; 0 also where there is no
- * folder. */
-static unsigned
-count_files(const struct broker *b, const char *set)
-{
-    char path[400];
-    struct dirent *entry;
-    unsigned n = 0;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "%s/sets/%s/changes", b->data, set);
-    dir = opendir(path);
-    while (dir && (entry = readdir(dir)))
-        n += entry->d_name[0] != '.' && !strstr(entry->d_name, ".new");
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
-static void
-wait_for_files(const struct broker *b, const char *set, unsigned n)
-{
-    struct patience p = {.with = "files of closed lists to come or to go"};
-
-    while (count_files(b, set) != n)
-        patience_step(&p);
 }
 
 static size_t
@@ -270,24 +242,24 @@ takes_the_files_after_the_grace_period(void **state)
     broker_open(&b, "--rotate-entries", "1", "--remove-grace", "3600", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 150, 0);
-    wait_for_files(&b, "demo", 150);
+    folder_await_lists(b.data, "demo", 150);
     assert_int_equal(remove_set(&h, "/sets/demo"), 204);
     source_post(&h, "demo", 1, 5, 0);
-    wait_for_files(&b, "demo", 155);
+    folder_await_lists(b.data, "demo", 155);
     http_close(&h);
     broker_close(&b);
 
     broker_open(&b, "--rotate-entries", "1", "--remove-grace", "0", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 150, 0);
-    wait_for_files(&b, "demo", 150);
+    folder_await_lists(b.data, "demo", 150);
     assert_int_equal(remove_set(&h, "/sets/demo"), 204);
     source_post(&h, "demo", 1, 5, 0);
-    wait_for_files(&b, "demo", 5);
+    folder_await_lists(b.data, "demo", 5);
     assert_int_equal(http_get(&h, "/sets/demo/changes/000000000156.xml"), 200);
     assert_int_equal(http_get(&h, "/sets/demo/changes?after=0"), 200);
     assert_int_equal(remove_set(&h, "/sets/demo"), 204);
-    wait_for_files(&b, "demo", 0);
+    folder_await_lists(b.data, "demo", 0);
     http_close(&h);
     broker_close(&b);
 }
@@ -312,7 +284,7 @@ survives_sigkill_in_the_middle_of_removals(void **state)
 
         snprintf(set, sizeof(set), "s%u", round);
         source_post(&h, set, 1, n, 0);
-        wait_for_files(&b, set, n);
+        folder_await_lists(b.data, set, n);
         /* Nobody waits for the answer; how far it comes is up to chance, and
          * to the round. */
         w = wire_connect("127.0.0.1", b.port);
@@ -327,7 +299,7 @@ survives_sigkill_in_the_middle_of_removals(void **state)
         } else if (round % 3 == 2) {
             struct patience p = {.with = "the files to go"};
 
-            while (count_files(&b, set) == n)
+            while (folder_count_lists(b.data, set) == n)
                 patience_look(&p);
         }
         broker_kill9(&b);
@@ -338,11 +310,11 @@ survives_sigkill_in_the_middle_of_removals(void **state)
         status = http_get(&h, path);
         assert_true(status == 410 || (status == 200 && round % 3 == 0));
         if (status == 200) {
-            wait_for_files(&b, set, n);
+            folder_await_lists(b.data, set, n);
             snprintf(path, sizeof(path), "/sets/%s", set);
             assert_int_equal(remove_set(&h, path), 204);
         }
-        wait_for_files(&b, set, 0);
+        folder_await_lists(b.data, set, 0);
         snprintf(path, sizeof(path), "%s/sets/%s", b.data, set);
         while (access(path, F_OK) == 0)
             patience_step(&last); /* nothing is left in it then */

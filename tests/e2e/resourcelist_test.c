@@ -4,7 +4,6 @@
  */
 #include "tests/support/resourcelist.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +20,7 @@
 
 #include "tests/support/broker.h"
 #include "tests/support/build.h"
+#include "tests/support/folder.h"
 #include "tests/support/gzip.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
@@ -475,24 +475,6 @@ no_list_is_in_neither_place(void **state)
     }
 }
 
-/* Folders of generations on the disk. */
-static unsigned
-n_folders(struct stage *s)
-{
-    char path[400];
-    struct dirent *entry;
-    unsigned n = 0;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "%s/sets/demo/resourcelist", s->broker.data);
-    dir = opendir(path);
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 /* R-095, R-149: SIGKILL while lists are built: what was current is, or what
  * comes next; nothing is lost, repeated, or left on the disk. */
 static void
@@ -528,7 +510,8 @@ survives_the_end_at_any_moment_of_a_build(void **state)
     resourcelist_begin(&s->list);
     resourcelist_end(&s->list);
     assert_state(&s->list);
-    while (n_folders(s) > 1)
+    /* Folders of generations. */
+    while (folder_count_below(s->broker.data, "sets/demo/resourcelist") > 1)
         patience_step(&p);
 }
 

@@ -1,7 +1,6 @@
 /*
  * retention_test.c - old lists go: the oldest first, and visibly.
  */
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/broker.h"
+#include "tests/support/folder.h"
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
@@ -62,32 +62,6 @@ wait_for_closed(struct http *h, const char *set, uint64_t n)
         f = look(h, set);
     }
     return f;
-}
-
-static unsigned
-count_files(const struct broker *b, const char *set)
-{
-    char path[400];
-    struct dirent *entry;
-    unsigned n = 0;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "%s/sets/%s/changes", b->data, set);
-    dir = opendir(path);
-    while (dir && (entry = readdir(dir)))
-        n += entry->d_name[0] != '.' && !strstr(entry->d_name, ".new");
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
-static void
-wait_for_files(const struct broker *b, unsigned n)
-{
-    struct patience p = {.with = "files of closed lists to come or to go"};
-
-    while (count_files(b, "demo") != n)
-        patience_step(&p);
 }
 
 static uint64_t
@@ -167,7 +141,7 @@ retains_the_latest_lists(void **state)
         assert_int_equal(jsonpath_number(&j, "after"), 10);
         jsonpath_close(&j);
 
-        wait_for_files(&b, 3);
+        folder_await_lists(b.data, "demo", 3);
         broker_kill9(&b);
         broker_restart(&b);
         f = wait_for_closed(&h, "demo", 3);
@@ -235,7 +209,7 @@ retains_lists_by_age(void **state)
                                   SLICE("{\"retainAge\":0.001}")),
                      200);
     f = wait_for_closed(&h, "demo", 0);
-    wait_for_files(&b, 0);
+    folder_await_lists(b.data, "demo", 0);
     for (int round = 0; round < 3; round++) {
         assert_int_equal(f.open, 2);
         assert_int_equal(seq_of(f.earliest), 3);
@@ -282,7 +256,7 @@ lets_readers_finish(void **state)
     source_rotate(&h, "demo");
     source_post(&h, "demo", 1, 1, 0);
     source_rotate(&h, "demo");
-    wait_for_files(&b, 2);
+    folder_await_lists(b.data, "demo", 2);
 
     w = wire_connect_narrow("127.0.0.1", b.port);
     assert_non_null(w);
@@ -312,7 +286,7 @@ lets_readers_finish(void **state)
     xpath_open(&x, buf_slice(&h.body));
     assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='prev']", 1);
     xpath_close(&x);
-    assert_int_equal(count_files(&b, "demo"), 2);
+    assert_int_equal(folder_count_lists(b.data, "demo"), 2);
     http_close(&h);
     broker_close(&b);
 }
@@ -341,7 +315,7 @@ survives_sigkill_while_lists_go(void **state)
             struct patience p = {.with = "the first files to go"};
 
             wait_for_closed(&h, "demo", 2);
-            while (count_files(&b, "demo") > 15)
+            while (folder_count_lists(b.data, "demo") > 15)
                 patience_look(&p);
         }
         broker_kill9(&b);
@@ -355,7 +329,7 @@ survives_sigkill_while_lists_go(void **state)
         snprintf(path, sizeof(path), "/sets/demo/changes/%012u.xml",
                  posted - 1);
         assert_int_equal(http_get(&h, path), 200);
-        wait_for_files(&b, 2);
+        folder_await_lists(b.data, "demo", 2);
     }
     http_close(&h);
     broker_close(&b);

@@ -4,7 +4,6 @@
  * An INI file, every option documented, --check, unknown keys
  * are errors with a suggestion.
  */
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/support/broker.h"
+#include "tests/support/folder.h"
 #include "tests/support/http.h"
 #include "tests/support/tempdir.h"
 
@@ -57,19 +57,6 @@ ini_write(struct ini *ini, const char *text)
     assert_non_null(file);
     fprintf(file, text, ini->data);
     fclose(file);
-}
-
-static unsigned
-n_names(const char *path)
-{
-    unsigned n = 0;
-    DIR *dir = opendir(path);
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n - 2; /* "." and ".." */
 }
 
 #define GOOD "tidingsd: settings are good\n"
@@ -199,7 +186,7 @@ check_says_in_a_line_that_all_is_well_and_writes_nothing(void **state)
                                 "localhost:0", "--data", deep, NULL),
                      0);
     assert_string_equal(said, GOOD);
-    assert_int_equal(n_names(ini->dir.path), 1); /* the file itself */
+    assert_int_equal(folder_count(ini->dir.path), 1); /* the file itself */
 
     broker_open(&b, NULL);
     broker_halt(&b); /* what it makes itself is not meant */

@@ -2,7 +2,6 @@
  * sync_web_test.c - `tidings sync` and the web that resources are on: other
  * places, proxies, limits, what breaks, what is hostile.
  */
-#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +15,7 @@
 #include <cmocka.h>
 #include <openssl/evp.h>
 
+#include "tests/support/folder.h"
 #include "tests/support/mirrored.h"
 #include "tests/support/patience.h"
 
@@ -225,20 +225,9 @@ resumes_a_file_that_it_was_killed_over(void **state)
 
 /* How many files are being fetched, or broke off. */
 static unsigned
-n_incoming(struct mirrored *m)
+n_incoming(const struct mirrored *m)
 {
-    char path[400];
-    struct dirent *entry;
-    unsigned n = 0;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "%s/.tidings/incoming", m->dir);
-    dir = opendir(path);
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
+    return folder_count_below(m->dir, ".tidings/incoming");
 }
 
 /* A mirror gives up "/large.bin" half way. */

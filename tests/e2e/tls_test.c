@@ -35,7 +35,8 @@ static int
 set_stage(void **state)
 {
     TLS_STAGE_OPEN(state, "--heartbeat", "0.5", "--request-timeout", "3",
-                   "--rotate-entries", "5", "--tail-bytes", "8M");
+                   "--rotate-entries", "5", "--tail-bytes", "8M", "--threads",
+                   "2");
     return 0;
 }
 

@@ -18,6 +18,10 @@
 /* How often it is looked whether a call met its fault. */
 #define LOOK_MS 5
 
+/* Posts between two pauses, and the shortest pause in milliseconds. */
+#define BURST 4
+#define PAUSE 50
+
 /* The sanitizers want to be the first library. */
 #define ASAN "ASAN_OPTIONS"
 
@@ -117,6 +121,33 @@ faults_await(const struct faults *f)
         if (left == 0)
             fail_msg("no call met its fault within %d ms", PATIENCE_MS);
         poll(NULL, 0, LOOK_MS);
+    }
+}
+
+void
+faults_provoke(const struct faults *f, long (*post)(void *user), void *user)
+{
+    char with[100];
+    struct patience p = {.with = with};
+    int left = faults_left(f);
+    unsigned pause = PAUSE;
+    long status = 0;
+
+    while (faults_met(f) == 0) {
+        if (faults_left(f) < left) {
+            p.end_us = 0;
+            pause = PAUSE;
+        }
+        left = faults_left(f);
+        for (unsigned i = 0; i < BURST; i++)
+            if ((status = post(user)) != 200)
+                break;
+        snprintf(with, sizeof(with),
+                 "%d calls on the way to the fault (a post's status: %ld)",
+                 left, status);
+        for (unsigned i = 0; i < pause && faults_met(f) == 0; i++)
+            patience_step(&p);
+        pause *= 2;
     }
 }
 

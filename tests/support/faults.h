@@ -47,6 +47,13 @@ int faults_met(const struct faults *f);
 int faults_left(const struct faults *f);
 void faults_await(const struct faults *f);
 
+/* Posts by `post`, which gives the status of the answer (0: none), until a call
+ * of the archive thread meets the fault. The pauses between are none of the
+ * test's concern: they let that thread have its turn, and grow as long as it
+ * has none: lists are filed first, so posts would be faster for ever. */
+void faults_provoke(const struct faults *f, long (*post)(void *user),
+                    void *user);
+
 /* The clock of the day is from now on this far from the truth. */
 void faults_set_clock(struct faults *f, int64_t seconds);
 

@@ -63,8 +63,9 @@ void wholes_assert_told(struct http *h, uint64_t created, uint64_t updated,
 /* The position of the set; 0: it is not there. */
 uint64_t wholes_last(struct http *h);
 
-/* Files of what is being told. */
-size_t wholes_count(const struct broker *b);
+/* Files of what is being told; 0 also before the first large one, when there is
+ * no folder for them. */
+unsigned wholes_count(const struct broker *b);
 
 /* There is none, and the set is at `last`. */
 void wholes_assert_nothing_left(struct wholes *w, uint64_t last);

@@ -91,6 +91,21 @@ wire_ask(unsigned port, const char *path)
 }
 
 bool
+wire_await_threads(unsigned port)
+{
+    bool is_answered = true;
+
+    for (int i = 0; i < 20 && is_answered; i++) {
+        struct wire *w = wire_ask(port, "/healthz");
+        struct wire_answer a;
+
+        is_answered = w && wire_answer(w, &a, false);
+        wire_close(w);
+    }
+    return is_answered;
+}
+
+bool
 wire_upgrade(struct wire *w, const char *path, const char *subprotocols,
              struct wire_answer *a)
 {

@@ -2,7 +2,6 @@
  * made, and what becomes of it: tests/e2e/content_fetch_test.c. */
 #include "broker/archive/fetcher.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <semaphore.h>
@@ -20,6 +19,7 @@
 
 #include "proto/change.h"
 #include "proto/hash.h"
+#include "tests/support/folder.h"
 #include "tests/support/patience.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
@@ -162,20 +162,6 @@ assert_outcome(struct fetch *f, enum fetch_outcome outcome,
                  (int)f->reason, f->why.text);
 }
 
-static unsigned
-count_files(void)
-{
-    DIR *dir = opendir(stage.dir.path);
-    const struct dirent *entry;
-    unsigned n = 0;
-
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 static void
 assert_bytes(const struct fetch *f, struct slice bytes)
 {
@@ -216,14 +202,14 @@ bytes_are_kept_that_are_what_was_told(void **state)
     }
     assert_string_equal(site_header(stage.site, "/a", 0, "Accept-Encoding"),
                         "identity");
-    assert_int_equal(count_files(), 0);
+    assert_int_equal(folder_count(stage.dir.path), 0);
 
     site_put(stage.site, "/empty", NULL, SLICE(""));
     f = run(site_link(stage.site, "/empty"),
             "md5:d41d8cd98f00b204e9800998ecf8427e", 0);
     assert_outcome(f, FETCH_WHOLE, 0, "");
     assert_int_equal(f->arriving.length, 0);
-    assert_int_equal(count_files(), 1);
+    assert_int_equal(folder_count(stage.dir.path), 1);
     fetch_free(f);
 }
 
@@ -275,7 +261,7 @@ what_differs_is_hopeless(void **state)
         assert_outcome(f, FETCH_HOPELESS, FETCH_DIFFERS, "told");
         fetch_free(f);
     }
-    assert_int_equal(count_files(), 0);
+    assert_int_equal(folder_count(stage.dir.path), 0);
 }
 
 /* Answers */
@@ -398,7 +384,7 @@ whatever_it_does_there_is_an_end(void **state)
         assert_outcome(f, all[i].outcome, all[i].reason, all[i].why);
         fetch_free(f);
     }
-    assert_int_equal(count_files(), 0);
+    assert_int_equal(folder_count(stage.dir.path), 0);
 }
 
 static void
@@ -501,7 +487,7 @@ what_nobody_wants_is_left(void **state)
     assert_ptr_equal(next(), unwanted);
     assert_int_equal(unwanted->outcome, FETCH_DROPPED);
     fetch_free(unwanted);
-    assert_int_equal(count_files(), 0);
+    assert_int_equal(folder_count(stage.dir.path), 0);
 }
 
 static void
@@ -522,7 +508,7 @@ the_end_leaves_nothing(void **state)
     start(site_link(stage.site, "/a"), SHA256, 5);
     assert_int_equal(sem_wait(&stage.over), 0); /* and one that is over */
     close_fetcher();
-    assert_int_equal(count_files(), 0);
+    assert_int_equal(folder_count(stage.dir.path), 0);
 }
 
 int

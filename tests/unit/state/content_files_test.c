@@ -1,6 +1,5 @@
 #include "broker/state/content_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/folder.h"
 #include "tests/support/kept.h"
 #include "tests/support/tempdir.h"
 
@@ -30,20 +30,6 @@ folders_of(void **state)
     return f;
 }
 
-static unsigned
-n_files(const char *path)
-{
-    DIR *dir = opendir(path);
-    const struct dirent *entry;
-    unsigned n = 0;
-
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 /* R-017, R-018, R-202: what arrives is what was told, or it does not get a
  * name; nothing of it is left. */
 static void
@@ -59,13 +45,13 @@ only_what_was_told_arrives(void **state)
     assert_int_equal(
         arriving_begin(&a, f.arriving, slice_of(hash), LENGTH_NONE, &why),
         STATUS_OK);
-    assert_int_equal(n_files(f.arriving), 1);
+    assert_int_equal(folder_count(f.arriving), 1);
     assert_int_equal(arriving_add(&a, slice_of(text), &why), STATUS_OK);
     assert_int_equal(arriving_end(&a, &why), STATUS_INVALID);
     assert_non_null(strstr(why.text, "sha-256 is "));
     assert_non_null(strstr(why.text, hash + strlen("sha-256:")));
     arriving_abandon(&a);
-    assert_int_equal(n_files(f.arriving), 0);
+    assert_int_equal(folder_count(f.arriving), 0);
 
     assert_int_equal(arriving_begin(&a, f.arriving, SLICE(""), 3, &why),
                      STATUS_OK);
@@ -79,7 +65,7 @@ only_what_was_told_arrives(void **state)
     assert_string_equal(why.text, "has 2 bytes, the source told 3");
     arriving_abandon(&a);
     arriving_abandon(&a); /* harmless */
-    assert_int_equal(n_files(f.arriving), 0);
+    assert_int_equal(folder_count(f.arriving), 0);
 }
 
 /* Equal bytes are one file, under the name that their digest says. */
@@ -98,7 +84,7 @@ equal_bytes_are_one_file(void **state)
     kept_place(f.set, f.arriving, 1);
     kept_place(f.set, f.arriving, 1);
     kept_place(f.set, f.arriving, 2);
-    assert_int_equal(n_files(f.arriving), 0);
+    assert_int_equal(folder_count(f.arriving), 0);
     assert_true(kept_is_there(f.set, 1));
     assert_true(kept_is_there(f.set, 2));
     assert_false(kept_is_there(f.set, 3));
@@ -131,7 +117,7 @@ a_damaged_file_is_replaced(void **state)
     tempdir_write(set, path, "damaged");
     kept_place(f.set, f.arriving, 1);
     assert_file(set, path, text);
-    assert_int_equal(n_files(f.arriving), 0);
+    assert_int_equal(folder_count(f.arriving), 0);
     close(set);
 }
 
@@ -207,9 +193,9 @@ what_was_arriving_is_cleared_at_the_start(void **state)
         STATUS_OK);
     assert_int_equal(arriving_add(&a, SLICE("abc"), NULL), STATUS_OK);
     assert_int_equal(arriving_end(&a, NULL), STATUS_OK);
-    assert_int_equal(n_files(f.arriving), 1);
+    assert_int_equal(folder_count(f.arriving), 1);
     assert_int_equal(arriving_clear(f.arriving, NULL), STATUS_OK);
-    assert_int_equal(n_files(f.arriving), 0);
+    assert_int_equal(folder_count(f.arriving), 0);
 }
 
 int
