@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
+#include "tests/support/patience.h"
 #include "tests/support/shell.h"
 
 #define COMMAND  "    $ "
@@ -37,13 +38,30 @@ replace(char *to, size_t size, const char *line, const char *word,
     snprintf(to + n, size - n, "%s", line);
 }
 
-/* Runs it at the top of the checkout; its output is not empty. */
+/* How many lines a command says; 0 also where it fails. */
+static size_t
+n_said(const char *command)
+{
+    char line[4096];
+    size_t n = 0;
+    FILE *out = popen(command, "r");
+
+    assert_non_null(out);
+    while (fgets(line, sizeof(line), out)) {
+        if (strstr(line, "about:blank")) /* a problem+json */
+            fail_msg("%s: %s", command, line);
+        n++;
+    }
+    return pclose(out) == 0 ? n : 0;
+}
+
+/* Runs it at the top of the checkout; its output is not empty. What listens for
+ * a second may have to do so several times. */
 static void
 run(const struct bridge_stage *s, const char *command)
 {
     char local[2048], here[2048], line[4096], port[20], mirror[300];
-    size_t n = 0;
-    FILE *out;
+    struct patience p = {.with = command};
 
     snprintf(port, sizeof(port), "-p %u", s->mqtt.port);
     snprintf(mirror, sizeof(mirror), "'%s/mirror'", s->broker.dir.path);
@@ -52,15 +70,11 @@ run(const struct bridge_stage *s, const char *command)
     replace(local, sizeof(local), line, HOST, s->broker.url);
     replace(here, sizeof(here), local, PROGRAMS, BIN_DIR);
     snprintf(line, sizeof(line), "cd '%s/../..' && %s", SPEC_DIR, here);
-    out = popen(line, "r");
-    assert_non_null(out);
-    while (fgets(line, sizeof(line), out)) {
-        if (strstr(line, "about:blank")) /* a problem+json */
-            fail_msg("%s: %s", here, line);
-        n++;
+    while (n_said(line) == 0) {
+        if (!strstr(here, "--max-time"))
+            fail_msg("%s: failed, or said nothing", here);
+        patience_step(&p);
     }
-    if (pclose(out) != 0 || n == 0)
-        fail_msg("%s: failed, or said nothing", here);
 }
 
 /* doc/mqtt.ini, with the MQTT broker that there is. */
