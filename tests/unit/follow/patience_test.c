@@ -54,7 +54,7 @@ a_source_that_is_away_is_given_up(void **state)
 {
     struct stage *s = *state;
 
-    start_with(s, 300);
+    start_with(s, 3000);
     open_follower(s);
     go_on_until_it_ends(s, nobody_is_there);
     assert_ended(s, TD_UNREACHABLE, "connection refused");
@@ -143,7 +143,7 @@ what_is_not_new_does_not_keep_it(void **state)
         bool is_repeat = i == 2;
 
         heartbeat = json(s, is_repeat ? 0 : 3, 3);
-        start_with(s, 300);
+        start_with(s, 2000);
         s->options.transports = transports[i];
         s->ends = 0;
         s->told[0] = '\0';
@@ -229,7 +229,7 @@ a_baseline_that_always_breaks_is_given_up(void **state)
     struct stage *s = *state;
 
     s->options.until_caught_up = 1;
-    s->options.patience_ms = 300;
+    s->options.patience_ms = 3000;
     s->options.baseline = TD_BASELINE_FIRST;
     s->offer.resource_list = LENT(SET_URL "/resources");
     assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
