@@ -104,7 +104,11 @@ struct mqtt_calls {
     bool (*farewell)(void *user);
 };
 
-#define MQTT_FAREWELL_US 1000000
+/* An acknowledgement that is not written by then makes the MQTT broker repeat
+ * what was committed: time enough on a machine that is busy, and with the 5
+ * seconds of the server's farewell less than the 10 that who runs us may grant.
+ */
+#define MQTT_FAREWELL_US 3000000
 
 struct mqtt_options {
     const struct bridge_config *config; /* lent */

@@ -56,7 +56,7 @@ tell(struct stage *s, const char *payload)
         &(struct mqtt_saying){.topic = "a/x", .payload = slice_of(payload)});
 }
 
-/* Waits until `is_so`; fails the test after a minute. */
+/* Waits until `is_so`. */
 static void
 await(struct stage *s, bool (*is_so)(struct stage *s, uint64_t n), uint64_t n)
 {

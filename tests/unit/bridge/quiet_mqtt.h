@@ -83,8 +83,7 @@ void quiet_mqtt_lose(void);
  */
 void quiet_mqtt_turn(void);
 
-/* Waits until another thread wakes it, then quiet_mqtt_turn. Fails the test
- * after a minute. */
+/* Waits until another thread wakes it, then quiet_mqtt_turn. */
 void quiet_mqtt_await(void);
 
 /* Published message number `i`, from 0; NULL: there are fewer. */

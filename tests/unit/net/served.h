@@ -30,6 +30,7 @@
 #include "broker/net/stream.h"
 #include "proto/buf.h"
 #include "tests/support/certificate.h"
+#include "tests/support/patience.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
 #include "tests/unit/net/served_handlers.h"
@@ -39,11 +40,11 @@ static bool served_is_tls;
 static struct tempdir served_dir;
 static struct certificate served_certificate;
 
-/* Waits until `*count` is `wanted`; false: not within a minute. */
+/* Waits until `*count` is `wanted`; false: not within PATIENCE_MS. */
 static inline bool
 served_wait(atomic_uint *count, unsigned wanted)
 {
-    int64_t end_us = clock_steady_us() + 60000000;
+    int64_t end_us = clock_steady_us() + PATIENCE_MS * INT64_C(1000);
 
     while (atomic_load(count) != wanted) {
         if (clock_steady_us() > end_us)
