@@ -329,7 +329,7 @@ a_topic_may_be_spelt_in_several_ways(void **state)
     /* It is the same subscription. */
     hub_join(&s->http, HUB_SET, cb);
     callback_await(cb, SEEN_VERIFICATION, 2);
-    assert_int_equal(hub_count(&s->http, HUB_SET), 1);
+    hub_await_count(&s->http, HUB_SET, 1);
     hub_stage_end(s);
 }
 

@@ -200,6 +200,15 @@ hub_count(struct http *h, const char *set)
     return n;
 }
 
+void
+hub_await_count(struct http *h, const char *set, size_t n)
+{
+    struct patience p = {.with = "as many subscriptions as there should be"};
+
+    while (hub_count(h, set) != n)
+        patience_step(&p);
+}
+
 /* A state that is not there is all zero. */
 struct hub_state
 hub_await(struct http *h, const char *set, const char *callback,

@@ -89,8 +89,10 @@ struct hub_state {
 bool hub_look(struct http *h, const char *set, const char *callback,
               struct hub_state *state);
 
-/* How many the set has, in whatever state. */
+/* How many the set has, in whatever state: one that is renewed is there twice
+ * until its callback has confirmed it. */
 size_t hub_count(struct http *h, const char *set);
+void hub_await_count(struct http *h, const char *set, size_t n);
 
 /* Looks again and again until it has that state. Fails the test if it does not
  * come about. */
