@@ -63,6 +63,36 @@ post_until_refused(void *user)
     return NULL;
 }
 
+/* How many posts of each are there, which are in order: all pages of them. */
+static void
+count_kept(struct http *h, unsigned *kept)
+{
+    uint64_t after = 1;
+    size_t n_entries;
+
+    do {
+        struct notice n;
+        char path[100];
+
+        snprintf(path, sizeof(path), CHANGES "?after=%" PRIu64, after);
+        assert_int_equal(http_get(h, path), 200);
+        notice_read(&n, NOTICE_JSON, buf_slice(&h->body));
+        notice_check(&n);
+        for (size_t i = 0; i < n.n; i++) {
+            unsigned poster, number;
+
+            assert_int_equal(sscanf(n.entries[i].loc,
+                                    "http://example.com/%u/%u", &poster,
+                                    &number),
+                             2);
+            assert_int_equal(number, kept[poster]++);
+        }
+        n_entries = n.n;
+        after = n.last;
+        notice_free(&n);
+    } while (n_entries > 0);
+}
+
 static void
 end_while_busy(int signal_number)
 {
@@ -71,7 +101,6 @@ end_while_busy(int signal_number)
     struct wire *half;
     struct broker b;
     struct http h;
-    struct notice n;
     unsigned kept[POSTERS] = {0};
 
     broker_open(&b, "--threads", "2", NULL);
@@ -120,21 +149,10 @@ end_while_busy(int signal_number)
     /* What was acknowledged is there, in order; and what was committed but not
      * told any more, at most one of each. */
     broker_restart(&b);
-    assert_int_equal(http_get(&h, CHANGES "?after=1"), 200);
-    notice_read(&n, NOTICE_JSON, buf_slice(&h.body));
-    notice_check(&n);
-    for (size_t i = 0; i < n.n; i++) {
-        unsigned poster, number;
-
-        assert_int_equal(sscanf(n.entries[i].loc, "http://example.com/%u/%u",
-                                &poster, &number),
-                         2);
-        assert_int_equal(number, kept[poster]++);
-    }
+    count_kept(&h, kept);
     for (unsigned i = 0; i < POSTERS; i++)
         assert_in_range(kept[i], atomic_load(&posters[i].n_acknowledged),
                         atomic_load(&posters[i].n_acknowledged) + 1);
-    notice_free(&n);
     wire_close(half);
     http_close(&h);
     broker_stop(&b);

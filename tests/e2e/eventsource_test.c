@@ -17,7 +17,6 @@
 #include "tests/support/events.h"
 #include "tests/support/events_stage.h"
 #include "tests/support/http.h"
-#include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 
@@ -276,16 +275,15 @@ static void
 says_no_farewell_within_an_event(void **state)
 {
     struct events_stage *s = *state;
-    struct patience p = {.with = "the broker to begin its end"};
     static char some[65536];
-    struct events e;
-    struct wire *late;
+    struct events e, quiet;
     struct buf rest;
     uint64_t last = 3;
     long n;
 
     for (unsigned i = 0; i < 16; i++)
         last = source_post(&s->http, "news", i, 16, 65000).last;
+    events_open(&quiet, s->broker.port, STREAM, NULL);
     events_open_narrow(&e, s->broker.port, STREAM "?after=3");
     events_next(&e);
 
@@ -294,10 +292,8 @@ says_no_farewell_within_an_event(void **state)
     n = wire_read_some(e.wire, some, 1);
     assert_int_equal(n, 1);
     kill(s->broker.pid, SIGTERM);
-    while ((late = wire_connect("127.0.0.1", s->broker.port))) {
-        wire_close(late);
-        patience_step(&p);
-    }
+    events_end(&quiet, "farewell"); /* all of its thread have it, or will not */
+    events_close(&quiet);
     for (; n > 0; n = wire_read_some(e.wire, some, sizeof(some)))
         buf_add(&rest, some, (size_t)n);
     assert_int_equal(n, 0);

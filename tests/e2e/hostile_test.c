@@ -58,7 +58,7 @@ set_up(void **state)
 static int
 set_up_hasty(void **state)
 {
-    return set_up_with(state, "0.5");
+    return set_up_with(state, "2");
 }
 
 static struct wire *
@@ -501,7 +501,7 @@ posts_at_work_count_in_the_budget(void **state)
     assert_true(wire_send(first, body, strlen(body) - 1));
     /* Or the second one overtakes it, and it is the first that is refused. */
     http_open(&h, b->url);
-    samples_await_least(&now, &h, "tidings_ingest_bytes", 700000);
+    samples_await_least(&now, &h, "tidings_ingest_bytes", 800000);
     http_close(&h);
     post_until(b, body, 503, &a);
     assert_true(wire_header(&a, "Retry-After", after, sizeof(after)));

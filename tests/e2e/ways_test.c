@@ -40,8 +40,8 @@ set_stage(void **state)
     assert_non_null(s);
     *state = s;
     s->gate = gate_new();
-    broker_open(&s->broker, "--rotate-entries", "5", "--heartbeat", "0.5",
-                "--public-url", gate_url(s->gate), NULL);
+    broker_open(&s->broker, "--rotate-entries", "5", "--public-url",
+                gate_url(s->gate), NULL);
     http_open(&s->http, s->broker.url);
     snprintf(s->set_url, sizeof(s->set_url), "%s/sets/" SET, gate_url(s->gate));
     snprintf(s->state, sizeof(s->state), "%s/state", s->broker.dir.path);
