@@ -298,12 +298,12 @@ audits_by_what_was_told_where_the_history_was_cut(void **state)
     struct patience p = {.with = "the end of the first list"};
 
     fill(m);
-    http_request(&m->http, "PUT", "/sets/news", json,
-                 SLICE("{\"retainLists\":1,\"rotateEntries\":1}"));
     mirrored_change(m, "/a.txt", "A");
     mirrored_change(m, "/b.txt", NULL);
     mirrored_post(m);
     assert_sync(m);
+    http_request(&m->http, "PUT", "/sets/news", json,
+                 SLICE("{\"retainLists\":1,\"rotateEntries\":1}"));
     mirrored_change(m, "/f.txt", "f");
     mirrored_post(m);
     while (http_get(&m->http, "/sets/news/changes?after=0") != 410)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -238,6 +239,8 @@ refuses_to_delete_too_much(void **state)
     assert_ends(m, 0, NULL);
     mirrored_assert_same(m);
 
+    while (time(NULL) % 3600 > 3540) /* both are to be told in one hour */
+        sleep(1);
     change_many(m, 1, 99, NULL); /* fewer than 100 are never too many */
     mirrored_post(m);
     assert_ends(m, 0, NULL);

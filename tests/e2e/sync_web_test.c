@@ -164,7 +164,7 @@ asked_at_once(struct mirrored *m, const char *per_host)
     mirrored_post(m);
     site_hold(m->site, NULL);
     command_start(&m->command, argv);
-    site_await(m->site, NULL, 1);
+    site_await(m->site, NULL, 2);
     await_another(m, other, "/1.txt");
     await_another(m, other, "/2.txt");
     n = site_count(m->site, NULL);

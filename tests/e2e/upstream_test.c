@@ -39,10 +39,20 @@ put(struct http *h, const char *path, const char *text)
                  SLICE_ARG(buf_slice(&h->body)));
 }
 
+static bool
+has_hub(struct http *h)
+{
+    static const char kind[] = "\"kind\":\"hub\"";
+
+    assert_int_equal(http_get(h, "/sets/news/subscriptions"), 200);
+    return memmem(h->body.data, h->body.size, kind, strlen(kind));
+}
+
 static int
 set_up(void **state)
 {
     struct stage *s = calloc(1, sizeof(*s));
+    struct patience p = {.with = "the hub of the set"};
     char text[400];
 
     assert_non_null(s);
@@ -57,6 +67,8 @@ set_up(void **state)
     put(&s->to_down, "/sets/mirror", text);
     snprintf(text, sizeof(text), "{\"hubs\":[\"%s/hub\"]}", s->down.url);
     put(&s->to_up, "/sets/news", text);
+    while (!has_hub(&s->to_up)) /* where it begins is kept then */
+        patience_step(&p);
     return 0;
 }
 

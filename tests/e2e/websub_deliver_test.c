@@ -229,6 +229,7 @@ who_hangs_delays_nobody(void **state)
     }
     for (unsigned i = 0; i < 100; i++)
         callback_await_last(healthy, hub_stage_post(s, 1));
+    callback_await(sick[0], SEEN_DELIVERY, 1);
     for (size_t i = 0; i < N(sick); i++)
         n_hanging += callback_count(sick[i], SEEN_DELIVERY);
     assert_in_range(n_hanging, 1, N(sick)); /* they did, and do, hang */
@@ -269,12 +270,13 @@ static void
 a_removed_set_is_told_before_it_is_denied(void **state)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
-    struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
-    struct callback *plain = hub_stage_join(s, "/cb/2");
+    struct callback *cb = callbacks_add(s->callbacks, "/cb/1"), *plain;
     const struct seen *told, *denial;
     struct xpath x;
     char topic[400];
 
+    hub_stage_post(s, 1); /* that the set was created is told by then */
+    plain = hub_stage_join(s, "/cb/2");
     snprintf(topic, sizeof(topic),
              "%s/sets/" HUB_SET "/framework-notifications", s->broker.url);
     hub_assert_taken(&s->http, HUB_SUBSCRIBE(&s->http, .topic = topic,

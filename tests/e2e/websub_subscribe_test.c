@@ -20,8 +20,9 @@
 /* Hex digits of 128 bits. */
 #define CHALLENGE_MIN 32
 
-/* What a callback's verification may at most be repeated. */
-#define TRIES_MAX 5
+/* How often a callback may at most be asked: three times, each of which libcurl
+ * repeats up to five times where a connection that was kept is cut. */
+#define TRIES_MAX 18
 
 /* W-031, R-298: at once, and whatever comes of it. */
 static void
