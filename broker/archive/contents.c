@@ -153,10 +153,13 @@ contents_note(struct set *set, const struct content *content)
         unsettle(set);
     set->content_at.seq = at->seq;
     set->content_at.due_us = at->due_us;
-    tell(&set->content_last, at->seq);
+    /* The position last: whoever reads it first (describe.c) has what is
+     * missing as of then, or later, and does not take one that is to be fetched
+     * for there. */
     tell(&set->content_files, at->files);
     tell(&set->content_bytes, at->bytes);
     tell(&set->content_missing, at->missing);
+    atomic_store_explicit(&set->content_last, at->seq, memory_order_release);
 }
 
 /* The log may no longer go back to where the content is; or not yet to it. */

@@ -162,6 +162,8 @@ add_content(struct buf *to, const struct set *set,
 {
     static const char *const modes[] = {
         [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
+    uint64_t last =
+        atomic_load_explicit(&set->content_last, memory_order_acquire);
 
     if (settings->content == CONTENT_NONE)
         return;
@@ -169,8 +171,7 @@ add_content(struct buf *to, const struct set *set,
         to,
         ",\"content\":{\"mode\":\"%s\",\"last\":%" PRIu64 ",\"kept\":%" PRIu64
         ",\"bytes\":%" PRIu64 ",\"missing\":%" PRIu64 "}",
-        modes[settings->content],
-        atomic_load_explicit(&set->content_last, memory_order_relaxed),
+        modes[settings->content], last,
         atomic_load_explicit(&set->content_files, memory_order_relaxed),
         atomic_load_explicit(&set->content_bytes, memory_order_relaxed),
         atomic_load_explicit(&set->content_missing, memory_order_relaxed));
