@@ -126,9 +126,9 @@ says_farewell_to_the_streams_of_a_removed_set(void **state)
                          "resourcesync.xml");
 
     assert_int_equal(remove_set(&h, "/sets/demo"), 204);
+    follower_expect_close(&behind, 4404); /* it has five seconds */
     follower_expect_close(&waiting, 4404);
     assert_string_equal(waiting.close_reason, "the set was removed");
-    follower_expect_close(&behind, 4404);
     source_post(&h, "other", 4, 1, 0);
     assert_int_equal(follower_news(&other)->last, 4);
     follower_close(&waiting);

@@ -485,7 +485,7 @@ survives_the_end_at_any_moment_of_a_build(void **state)
     uint64_t seq = 0, generation = 0;
 
     STAGE_OPEN(s, "--resource-list-entries", "1", "--resource-list-keep",
-               "none", "--resource-list-every", "0.001", "--remove-grace", "0");
+               "none", "--resource-list-every", "0.001", "--remove-grace", "1");
     for (unsigned i = 0; i < 60; i++)
         change_next(s, &seq);
     build_list(s);

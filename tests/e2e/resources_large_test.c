@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/faults.h"
 #include "tests/support/packages.h"
 #include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
@@ -118,13 +120,17 @@ a_crash_between_the_commits_is_gone_on_from(void **state)
     struct putter p = {.broker = &s->broker, .status = -1};
     struct patience repeated = {.with = "a PUT that is not refused"};
     size_t n = COMMITS * 10000;
+    struct faults faults;
 
     buf_init(&p.body, SIZE_MAX);
     add_many(&p.body, n);
+    broker_stop(&s->broker);
+    faults_open(&faults);
+    broker_restart(&s->broker);
+    faults_arm(&faults, PLAN_SYNC, "tidings.db-wal", 1, PLAN_KILL);
     assert_int_equal(pthread_create(&p.thread, NULL, put_all, &p), 0);
-    while (wholes_last(&s->http) == 0)
-        ;
-    broker_kill9(&s->broker);
+    assert_int_equal(broker_wait(&s->broker), 128 + SIGKILL);
+    faults_close(&faults);
     pthread_join(p.thread, NULL);
     assert_int_equal(p.status, 0);
     assert_int_equal(wholes_count(&s->broker), 2); /* .taken, .work */
