@@ -145,7 +145,7 @@ a_host_that_asks_for_too_much_patience_is_down(void **state)
     begin(f, (struct downloads_limits){.patience_ms = 2000});
     site_put(f->site, "/a", NULL, SLICE("x"));
     site_put(other, "/b", NULL, SLICE("x"));
-    site_status(f->site, "/a", 503, "Retry-After: 3", 0);
+    site_status(f->site, "/a", 503, "Retry-After: 60", 0);
     assert_says(run_one(f, want), TD_UNREACHABLE, "the server answers 503");
     want.id = 2;
     want.duplicates = &link;

@@ -55,7 +55,7 @@ a_list_that_falls_silent_is_not_waited_for_longer_than_told(void **state)
 
     put_numbered_lists(s);
     site_hold(s->site, "/3.xml");
-    s->silence_s = 1;
+    s->silence_s = 4;
     assert_int_equal(read_after(s, EPOCH "-4"), TD_UNREACHABLE);
     assert_non_null(strstr(s->why.text, "/3.xml: "));
 }

@@ -347,6 +347,14 @@ who_holds_connections_does_not_hold_others(void **state)
 }
 
 static void
+set_patience(struct stage *s, unsigned ms)
+{
+    turner_hold(s->turner);
+    callback_be_patient(s->callback, ms);
+    turner_let(s->turner);
+}
+
+static void
 garbage_is_answered_or_ended(void **state)
 {
     static const char *const garbage[] = {
@@ -361,9 +369,7 @@ garbage_is_answered_or_ended(void **state)
 
     /* libmicrohttpd may overlook an end that comes together with bytes: then it
      * is our deadline that ends it. */
-    turner_hold(s->turner);
-    callback_be_patient(s->callback, 200);
-    turner_let(s->turner);
+    set_patience(s, 200);
     for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
         struct wire *w = connect_to(s);
 
@@ -372,6 +378,7 @@ garbage_is_answered_or_ended(void **state)
         assert_true(wire_is_ended(w));
         wire_close(w);
     }
+    set_patience(s, PATIENCE_MS);
     assert_int_equal(ask(s, "GET", s->path, NULL, NULL), 200);
 }
 
