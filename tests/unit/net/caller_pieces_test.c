@@ -264,15 +264,15 @@ the_deadline_is_one_of_all_pieces(void **state)
 {
     (void)state;
     taker_init("/trickling-body");
-    taker.trial.call.timeout_us = 2000000;
+    taker.trial.call.timeout_us = 5000000;
     trial_run(&taker.trial);
     assert_outcome(&taker.trial, CALL_TIMEOUT,
-                   "no whole answer within 2000 ms");
+                   "no whole answer within 5000 ms");
 
     taker_init("/endless-body");
     taker.turn = CALL_LATER;
     taker.trial.call.max_taken = UINT64_MAX;
-    taker.trial.call.timeout_us = 2000000;
+    taker.trial.call.timeout_us = 5000000;
     trial_start(&taker.trial);
     called_wait(&taken);
     odd_await(&odd, &odd.n_left, 2); /* closed, whoever has the piece */
@@ -281,7 +281,7 @@ the_deadline_is_one_of_all_pieces(void **state)
     trial_go(&taker.trial, true);
     trial_wait(&taker.trial);
     assert_outcome(&taker.trial, CALL_TIMEOUT,
-                   "no whole answer within 2000 ms");
+                   "no whole answer within 5000 ms");
 }
 
 static void
@@ -336,7 +336,7 @@ what_the_user_takes_is_no_silence(void **state)
 {
     (void)state;
     taker_init("/long?3000001");
-    taker.trial.call.stall_us = 1500000;
+    taker.trial.call.stall_us = 5000000;
     taker.trial.call.take = take_slowly;
     trial_run(&taker.trial);
     assert_whole(LONG);
