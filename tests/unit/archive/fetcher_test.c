@@ -376,7 +376,7 @@ whatever_it_does_there_is_an_end(void **state)
         options = defaults();
         options.max_bytes = 1000000;
         if (i == 0)
-            options.timeout_us = 2000000;
+            options.timeout_us = 6000000;
         else if (i < 3)
             options.stall_us = 200000;
         open_with(&options);

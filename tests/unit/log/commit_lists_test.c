@@ -267,7 +267,7 @@ rests_after_forgetting_was_refused(void **state)
     w->fake.refusals = 1;
     pthread_mutex_unlock(&w->fake.mutex);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
-    wait_for(w, &w->fake.n_tidied, 3); /* commits: first look, post, refused */
+    wait_for(w, &w->fake.n_commits, 3); /* first look, post, refused */
     for (int i = 0; i < 5000; i++)
         sched_yield(); /* time to ask again, if it does */
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
