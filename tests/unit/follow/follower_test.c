@@ -441,7 +441,7 @@ runs_in_a_loop_of_poll(void **state)
         assert_int_equal(td_service(s->client), TD_OK);
     }
     quiet_not_found(TD_UNREACHABLE, "away");
-    assert_true(td_timeout_ms(s->client) >= 0);
+    assert_true(td_timeout_ms(s->client) > 0);
     while (!quiet_is_seeking()) {
         poll(&fd, 1, td_timeout_ms(s->client));
         assert_int_equal(td_service(s->client), TD_OK);
