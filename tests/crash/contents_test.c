@@ -12,17 +12,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/folding.h"
 #include "tests/support/broker.h"
@@ -33,6 +27,7 @@
 #include "tests/support/multipart.h"
 #include "tests/support/patience.h"
 #include "tests/support/sets.h"
+#include "tests/test.h"
 
 #define SET "demo"
 
@@ -247,10 +242,11 @@ await_no_lag(struct stage *s)
         !memmem(s->http.body.data, s->http.body.size, none, sizeof(none) - 1));
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* R-202, R-227: killed at any write, sync or rename of what is kept: no file
  * that an entry tells of is missing, and none is left in the end. */
-static void
-files_and_entries_stay_together_through_kills(void **state)
+TEST(files_and_entries_stay_together_through_kills)
 {
     static const char *const names[] = {"content.db", "/content/", "arriving"};
     struct stage *s = *state;
@@ -274,8 +270,7 @@ files_and_entries_stay_together_through_kills(void **state)
 
 /* A full disk refuses posts that bring bytes along, or keeps the fold waiting;
  * when there is room all goes on. */
-static void
-a_full_disk_loses_nothing(void **state)
+TEST(a_full_disk_loses_nothing)
 {
     static const char *const names[] = {"content.db", "arriving"};
     struct stage *s = *state;
@@ -312,8 +307,7 @@ n_said(struct stage *s, const char *text)
 
 /* What is behind while the disk is nearly full is said once, and caught up with
  * when there is room again. */
-static void
-says_once_that_it_is_behind_for_want_of_disk(void **state)
+TEST(says_once_that_it_is_behind_for_want_of_disk)
 {
     static const char text[] = "is behind, because the disk is nearly full";
     struct patience p = {.with = "the warning"};
@@ -335,17 +329,4 @@ says_once_that_it_is_behind_for_want_of_disk(void **state)
     assert_int_equal(n_said(s, text), 1);
     broker_stop(&s->broker);
     check(s, true);
-}
-
-int
-main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        TEST(files_and_entries_stay_together_through_kills),
-        TEST(a_full_disk_loses_nothing),
-        TEST(says_once_that_it_is_behind_for_want_of_disk),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,12 @@
  */
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/support/data.h"
@@ -23,6 +18,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define DB        "tidings.db"
 #define PAGE_SIZE 16384
@@ -283,9 +279,10 @@ zero_a_page(const char *path)
     overwrite(path, at, zeros, PAGE_SIZE);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* what is there is what is left to be rescued. */
-static void
-a_start_refuses_a_damaged_database_and_leaves_it(void **state)
+TEST(a_start_refuses_a_damaged_database_and_leaves_it)
 {
     struct stage *s = *state;
 
@@ -309,8 +306,7 @@ a_start_refuses_a_damaged_database_and_leaves_it(void **state)
 
 /* The same after a crash, when the WAL has not been copied into it: what cannot
  * be read must not swallow the WAL either. */
-static void
-a_start_after_a_crash_leaves_the_log_of_a_damaged_database(void **state)
+TEST(a_start_after_a_crash_leaves_the_log_of_a_damaged_database)
 {
     struct stage *s = *state;
 
@@ -332,8 +328,7 @@ a_start_after_a_crash_leaves_the_log_of_a_damaged_database(void **state)
 }
 
 /* The same for pages that hold nothing but zeros now. */
-static void
-a_start_misses_every_page_of_the_database(void **state)
+TEST(a_start_misses_every_page_of_the_database)
 {
     struct stage *s = *state;
 
@@ -349,8 +344,7 @@ a_start_misses_every_page_of_the_database(void **state)
 }
 
 /* The first start may end anywhere: there is nothing to be lost yet. */
-static void
-a_directory_that_never_had_a_database_is_no_damage(void **state)
+TEST(a_directory_that_never_had_a_database_is_no_damage)
 {
     struct stage *s = *state;
 
@@ -363,8 +357,7 @@ a_directory_that_never_had_a_database_is_no_damage(void **state)
 
 /* Bytes of entries that are other ones now: no page of SQLite's is amiss. They
  * are not told as history, nor filed; everything else is there. */
-static void
-entries_that_are_damaged_are_not_served_nor_filed(void **state)
+TEST(entries_that_are_damaged_are_not_served_nor_filed)
 {
     static char bytes[1 << 22];
     struct stage *s = *state;
@@ -467,8 +460,7 @@ check_others(struct stage *s, const struct buf *lists)
 /* A clear diagnostic and an error for that document; others
  * are served, changes taken; nothing is written over; and it is there again
  * when the file is. R-139 */
-static void
-a_list_whose_file_is_damaged_is_missing_alone(void **state)
+TEST(a_list_whose_file_is_damaged_is_missing_alone)
 {
     static const struct {
         void (*spoil)(const char *);
@@ -511,21 +503,4 @@ a_list_whose_file_is_damaged_is_missing_alone(void **state)
     }
     for (unsigned n = 1; n <= 3; n++)
         buf_fini(&lists[n]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_start_refuses_a_damaged_database_and_leaves_it),
-        TEST(a_start_after_a_crash_leaves_the_log_of_a_damaged_database),
-        TEST(a_start_misses_every_page_of_the_database),
-        TEST(a_directory_that_never_had_a_database_is_no_damage),
-        TEST(entries_that_are_damaged_are_not_served_nor_filed),
-        TEST(a_list_whose_file_is_damaged_is_missing_alone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

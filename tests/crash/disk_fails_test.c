@@ -4,22 +4,17 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/crossed.h"
 #include "tests/support/faults.h"
 #include "tests/support/lists.h"
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define WAL          "tidings.db-wal"
 #define FILE_OF_LIST ".xml.gz"
@@ -70,10 +65,11 @@ clear_stage(void **state)
 
 /* Commits */
 
+FIXTURE(set_stage, clear_stage);
+
 /* log.md, commit: the outcome is not known, so nobody is answered, the broker
  * says why and ends with 1; then it is right again. R-141, R-149 */
-static void
-a_commit_that_fails_is_answered_to_nobody(void **state)
+TEST(a_commit_that_fails_is_answered_to_nobody)
 {
     static const struct {
         int calls, n, outcome;
@@ -175,8 +171,7 @@ refuse_at_every_write(struct stage *s, int outcome, const char *reason)
 
 /* Design section 4: 503 when the disk is full, at whichever write; of what was
  * refused nothing is kept, also where a kill comes before the next commit. */
-static void
-a_commit_that_has_no_room_is_refused(void **state)
+TEST(a_commit_that_has_no_room_is_refused)
 {
     struct stage *s = *state;
 
@@ -187,8 +182,7 @@ a_commit_that_has_no_room_is_refused(void **state)
 }
 
 /* A write may take less than it was given; the rest follows. */
-static void
-a_write_that_comes_in_two_is_whole(void **state)
+TEST(a_write_that_comes_in_two_is_whole)
 {
     struct stage *s = *state;
 
@@ -216,8 +210,7 @@ a_write_that_comes_in_two_is_whole(void **state)
 /* Starts */
 
 /* log.md: at start, recover and checkpoint successfully before serving. */
-static void
-a_start_that_cannot_recover_serves_nothing(void **state)
+TEST(a_start_that_cannot_recover_serves_nothing)
 {
     static const struct {
         int calls, outcome;
@@ -254,8 +247,7 @@ a_start_that_cannot_recover_serves_nothing(void **state)
 
 /* R-139, R-148, R-149: a list is the same before its file, without one, and
  * after it; what could not be written is written later. */
-static void
-a_file_that_cannot_be_written_is_written_later(void **state)
+TEST(a_file_that_cannot_be_written_is_written_later)
 {
     static const struct {
         int calls, n, outcome;
@@ -287,8 +279,7 @@ a_file_that_cannot_be_written_is_written_later(void **state)
 
 /* The same where there is no room for what the log says of a list: its end, or
  * that it is filed. R-147, R-148 */
-static void
-a_list_is_closed_or_not_where_there_is_no_room(void **state)
+TEST(a_list_is_closed_or_not_where_there_is_no_room)
 {
     struct stage *s = *state;
     unsigned n_closed = 0, n_refused = 0;
@@ -319,8 +310,7 @@ a_list_is_closed_or_not_where_there_is_no_room(void **state)
 
 /* R-149: a kill in the middle of a file, before it has its name, after it, and
  * around the commit that says that the file is there. */
-static void
-a_kill_while_a_list_is_filed_changes_nothing(void **state)
+TEST(a_kill_while_a_list_is_filed_changes_nothing)
 {
     static const struct {
         int calls;
@@ -364,22 +354,4 @@ a_kill_while_a_list_is_filed_changes_nothing(void **state)
                 lists_await_file(&s->lists, (unsigned)n_lists - 1);
             assert_kept(s);
         }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_commit_that_fails_is_answered_to_nobody),
-        TEST(a_commit_that_has_no_room_is_refused),
-        TEST(a_write_that_comes_in_two_is_whole),
-        TEST(a_start_that_cannot_recover_serves_nothing),
-        TEST(a_file_that_cannot_be_written_is_written_later),
-        TEST(a_list_is_closed_or_not_where_there_is_no_room),
-        TEST(a_kill_while_a_list_is_filed_changes_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

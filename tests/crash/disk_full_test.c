@@ -8,10 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/stream.h"
+#include "tests/test.h"
 
 /* The broker keeps 110 MB (RESERVE_BYTES in broker/log/store.c), of which 64 MB
  * must be free on the disk; the rest may be free inside its database. */
@@ -291,10 +286,12 @@ assert_all_there(struct stage *s)
     wire_close(wire);
 }
 
+FIXTURE(set_stage, clear_stage);
+TEST_GROUP(NULL, make_disk, NULL);
+
 /* Design section 4: 503 when the disk is full; log.md: below a reserve, so that
  * closing and filing can still run. R-149 */
-static void
-posts_are_refused_before_the_disk_is_full_and_taken_again_after(void **state)
+TEST(posts_are_refused_before_the_disk_is_full_and_taken_again_after)
 {
     struct stage *s = *state;
 
@@ -329,8 +326,7 @@ posts_are_refused_before_the_disk_is_full_and_taken_again_after(void **state)
 
 /* R-149: the same where somebody else takes the last byte, and through a kill
  * on that disk. */
-static void
-a_disk_without_a_free_byte_loses_nothing(void **state)
+TEST(a_disk_without_a_free_byte_loses_nothing)
 {
     struct stage *s = *state;
 
@@ -356,8 +352,7 @@ a_disk_without_a_free_byte_loses_nothing(void **state)
 /* log.md: what closed lists' files hold is forgotten, and its space used again,
  * and so is that of the state of a set whose resources are the same again and
  * again: a disk that has room for what is kept does not fill up by going on. */
-static void
-going_on_does_not_fill_a_disk_that_is_large_enough(void **state)
+TEST(going_on_does_not_fill_a_disk_that_is_large_enough)
 {
     struct stage *s = *state;
 
@@ -381,8 +376,7 @@ going_on_does_not_fill_a_disk_that_is_large_enough(void **state)
 
 /* Short entries are several times as large when they are stamped: what such a
  * post would take is not there. R-149 */
-static void
-a_post_that_the_disk_is_too_small_for_is_refused_alone(void **state)
+TEST(a_post_that_the_disk_is_too_small_for_is_refused_alone)
 {
     struct stage *s = *state;
     struct receipt r;
@@ -406,19 +400,4 @@ a_post_that_the_disk_is_too_small_for_is_refused_alone(void **state)
     walk_all(&s->lists.walk);
     assert_int_equal(s->lists.walk.trace.last, s->last);
     buf_fini(&body);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(posts_are_refused_before_the_disk_is_full_and_taken_again_after),
-        TEST(a_disk_without_a_free_byte_loses_nothing),
-        TEST(a_post_that_the_disk_is_too_small_for_is_refused_alone),
-        TEST(going_on_does_not_fill_a_disk_that_is_large_enough),
-    };
-
-    return cmocka_run_group_tests(tests, make_disk, NULL);
 }

@@ -9,18 +9,12 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/faults.h"
@@ -28,6 +22,7 @@
 #include "tests/support/model.h"
 #include "tests/support/patience.h"
 #include "tests/support/sets.h"
+#include "tests/test.h"
 
 #define SET "demo"
 
@@ -160,9 +155,10 @@ await_lag(struct stage *s, bool is_wanted)
     } while (is_none == is_wanted);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* killed at any write or sync of the state's file. */
-static void
-each_entry_is_folded_once_through_kills(void **state)
+TEST(each_entry_is_folded_once_through_kills)
 {
     struct stage *s = *state;
     uint64_t folded = 0;
@@ -189,8 +185,7 @@ each_entry_is_folded_once_through_kills(void **state)
 
 /* A full disk stops the fold, and nothing else; when there is room it goes on
  * where it was. Posts that come meanwhile are taken. */
-static void
-a_full_disk_only_keeps_the_state_waiting(void **state)
+TEST(a_full_disk_only_keeps_the_state_waiting)
 {
     struct stage *s = *state;
 
@@ -209,16 +204,4 @@ a_full_disk_only_keeps_the_state_waiting(void **state)
     check_state(s, true);
     assert_int_equal(s->model.seq, s->last);
     assert_true(broker_said(&s->broker, "could not be brought up to date"));
-}
-
-int
-main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        TEST(each_entry_is_folded_once_through_kills),
-        TEST(a_full_disk_only_keeps_the_state_waiting),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,17 +11,11 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "client/tidings_follow.h"
 #include "proto/problem.h"
@@ -32,6 +26,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/process.h"
 #include "tests/support/sanitized.h"
+#include "tests/test.h"
 
 #define MANY      (IS_SANITIZED ? UINT64_C(100000) : UINT64_C(1000000))
 #define FEWER     (MANY / 5) /* by other ways than the best */
@@ -344,24 +339,23 @@ storm(struct stage *s, uint64_t entries, unsigned transports, unsigned fated)
     assert_in_range(rss_kib, 1, s->middle_kib + GROWTH_KIB);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* By the best way that works. */
-static void
-every_change_is_applied_once_through_the_storm(void **state)
+TEST(every_change_is_applied_once_through_the_storm)
 {
     storm(*state, MANY, 0, 90);
 }
 
 /* The same, W3C server-sent events. */
-static void
-nothing_is_lost_or_doubled_of_events(void **state)
+TEST(nothing_is_lost_or_doubled_of_events)
 {
     storm(*state, FEWER, TD_EVENTS, 80);
 }
 
 /* The same, R-343. Nothing comes of an answer that does not come whole, so that
  * pauses would grow long: more of them are spared. */
-static void
-nothing_is_lost_or_doubled_of_long_polls(void **state)
+TEST(nothing_is_lost_or_doubled_of_long_polls)
 {
     storm(*state, FEWER, TD_LONG_POLL, 40);
 }
@@ -369,25 +363,9 @@ nothing_is_lost_or_doubled_of_long_polls(void **state)
 /* The same, R-225, of the Change Lists alone. To find the one where it was, a
  * follower asks for many, each by a connection of its own, and begins again
  * when one of them breaks: most are spared. */
-static void
-nothing_is_lost_or_doubled_of_lists(void **state)
+TEST(nothing_is_lost_or_doubled_of_lists)
 {
     storm(*state, FEWER, TD_POLL, 4);
 }
 
-int
-main(int argc, char **argv)
-{
-#define STORM(test) \
-    cmocka_unit_test_setup_teardown(test, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        STORM(every_change_is_applied_once_through_the_storm),
-        STORM(nothing_is_lost_or_doubled_of_events),
-        STORM(nothing_is_lost_or_doubled_of_long_polls),
-        STORM(nothing_is_lost_or_doubled_of_lists),
-    };
-
-    if (argc > 1 && !strcmp(argv[1], KEEPER))
-        return keeper_main(argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(KEEPER, keeper_main);

@@ -7,20 +7,15 @@
  */
 #include <inttypes.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "tests/support/channel.h"
 #include "tests/support/crossed.h"
 #include "tests/support/lists.h"
+#include "tests/test.h"
 
 #define ROUNDS       8
 #define ANSWERS_MAX  60
@@ -77,8 +72,9 @@ check_told(const struct broker *b, uint64_t *told)
     sets_close(&s);
 }
 
-static void
-every_rotation_is_told_once_whatever_was_killed(void **state)
+FIXTURE(lists_setup, lists_teardown);
+
+TEST(every_rotation_is_told_once_whatever_was_killed)
 {
     const char *seed = getenv("TIDINGS_SEED");
     uint64_t random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
@@ -109,16 +105,4 @@ every_rotation_is_told_once_whatever_was_killed(void **state)
     assert_true(told > ROUNDS);
     print_message("%" PRIu64 " lists\n", told);
     crossed_fini(&crossed);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            every_rotation_is_told_once_whatever_was_killed, lists_setup,
-            lists_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/base/db.h"
 #include "tests/support/faults.h"
@@ -23,6 +17,7 @@
 #include "tests/support/origin.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -82,10 +77,11 @@ subscribe_in_vain(struct hub_stage *s, const struct callback *cb,
 
 /* A disk that is full, or fails */
 
+FIXTURE(set_up, tear_down);
+
 /* W-031, W-032: what was refused is not there, nor done later; and nothing is
  * wrong with what is asked for when there is room. */
-static void
-a_request_that_cannot_be_kept_is_refused(void **state)
+TEST(a_request_that_cannot_be_kept_is_refused)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
 
@@ -113,8 +109,7 @@ a_request_that_cannot_be_kept_is_refused(void **state)
 /* W-036, W-074: of a pair that is asked for again and again the newest request
  * counts, also where one in between could not be kept, and also after a kill.
  */
-static void
-an_older_request_does_not_come_back(void **state)
+TEST(an_older_request_does_not_come_back)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -160,8 +155,7 @@ lags(const struct hub_state *state)
 
 /* W-074, R-306: nothing goes out whose range is not kept; and nothing is lost.
  */
-static void
-a_delivery_waits_until_its_range_is_kept(void **state)
+TEST(a_delivery_waits_until_its_range_is_kept)
 {
     static const int outcomes[] = {ENOSPC, EIO};
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
@@ -198,8 +192,7 @@ a_delivery_waits_until_its_range_is_kept(void **state)
 }
 
 /* W-072, R-305, R-306: who has left, and where the others are, is made good. */
-static void
-what_could_not_be_kept_is_kept_later(void **state)
+TEST(what_could_not_be_kept_is_kept_later)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
 
@@ -262,8 +255,7 @@ notify(struct hub_stage *s, const char *topic, const char *text)
  * is kept. (Of an fsync that fails nobody knows what it has done: after a kill
  * the document may be there. Whoever was told 503 repeats it, and it is there
  * once.) */
-static void
-a_document_that_cannot_be_kept_is_refused(void **state)
+TEST(a_document_that_cannot_be_kept_is_refused)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct origin *origin = origin_new("/feed");
@@ -332,8 +324,7 @@ post_once(struct hub_stage *s, unsigned n)
 }
 
 /* W-074, W-091, R-306: whichever write is the last. */
-static void
-a_kill_at_any_write_loses_nothing(void **state)
+TEST(a_kill_at_any_write_loses_nothing)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *all[4];
@@ -375,8 +366,7 @@ remove_set(struct hub_stage *s)
 
 /* W-031, W-042, W-044: the set was removed, and the broker killed before that
  * could be written, or told, to those who belong to it. */
-static void
-who_waited_for_a_removed_set_is_denied_after_a_kill(void **state)
+TEST(who_waited_for_a_removed_set_is_denied_after_a_kill)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *waits = callbacks_add(s->callbacks, "/cb/waits");
@@ -479,8 +469,7 @@ run_sql(const struct hub_stage *s, const char *sql)
 }
 
 /* who has subscribed is not forgotten by mistake. */
-static void
-a_damaged_database_is_found_at_the_start(void **state)
+TEST(a_damaged_database_is_found_at_the_start)
 {
     static const struct {
         const char *sql, *reason;
@@ -523,8 +512,7 @@ a_damaged_database_is_found_at_the_start(void **state)
 }
 
 /* Subscriptions can be had again, so that is no reason not to start. */
-static void
-without_its_database_the_hub_begins_anew(void **state)
+TEST(without_its_database_the_hub_begins_anew)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -540,8 +528,7 @@ without_its_database_the_hub_begins_anew(void **state)
 }
 
 /* W-042, W-044: another log is another topic, whatever its name. */
-static void
-without_the_log_subscriptions_are_ended_and_told(void **state)
+TEST(without_the_log_subscriptions_are_ended_and_told)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -568,25 +555,4 @@ without_the_log_subscriptions_are_ended_and_told(void **state)
     hub_stage_fence(s, hub_stage_join(s, "/cb/fence"));
     assert_int_equal(callback_count(cb, SEEN_DELIVERY), 1);
     hub_stage_end(s);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_request_that_cannot_be_kept_is_refused),
-        TEST(an_older_request_does_not_come_back),
-        TEST(a_delivery_waits_until_its_range_is_kept),
-        TEST(what_could_not_be_kept_is_kept_later),
-        TEST(a_document_that_cannot_be_kept_is_refused),
-        TEST(a_kill_at_any_write_loses_nothing),
-        TEST(who_waited_for_a_removed_set_is_denied_after_a_kill),
-        TEST(a_damaged_database_is_found_at_the_start),
-        TEST(without_its_database_the_hub_begins_anew),
-        TEST(without_the_log_subscriptions_are_ended_and_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

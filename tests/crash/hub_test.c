@@ -6,21 +6,16 @@
  */
 #include <inttypes.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "tests/support/crossed.h"
 #include "tests/support/faults.h"
 #include "tests/support/hub_stage.h"
 #include "tests/support/origin.h"
+#include "tests/test.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -56,10 +51,11 @@ misbehave(struct callback *cb, size_t i)
                       {.kind = MANNER_TRICKLE, .pause_ms = 1, .times = 2});
 }
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-074, W-091, W-093, R-306; design section 5, rules 1 and 3: every entry, in
  * order, once when repeats are dropped by the delivery's id. */
-static void
-deliveries_go_on_where_a_kill_has_cut_them(void **state)
+TEST(deliveries_go_on_where_a_kill_has_cut_them)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *all[CALLBACKS];
@@ -108,8 +104,7 @@ deliveries_go_on_where_a_kill_has_cut_them(void **state)
 
 /* W-074, W-091, R-306: the same bytes, under the same id, also when there is
  * more by then. */
-static void
-the_delivery_in_flight_is_repeated_as_it_was(void **state)
+TEST(the_delivery_in_flight_is_repeated_as_it_was)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -131,8 +126,7 @@ the_delivery_in_flight_is_repeated_as_it_was(void **state)
 }
 
 /* W-070, W-074: what was granted holds. */
-static void
-subscriptions_leases_and_secrets_outlive_a_kill(void **state)
+TEST(subscriptions_leases_and_secrets_outlive_a_kill)
 {
     static const struct {
         const char *secret, *lease;
@@ -186,8 +180,7 @@ subscriptions_leases_and_secrets_outlive_a_kill(void **state)
 
 /* W-031, W-044, W-074: a 202 is a promise; and the subscription begins where it
  * was asked for. */
-static void
-a_request_that_was_taken_outlives_a_kill(void **state)
+TEST(a_request_that_was_taken_outlives_a_kill)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -222,8 +215,7 @@ a_request_that_was_taken_outlives_a_kill(void **state)
 }
 
 /* W-061, W-074 */
-static void
-an_unsubscription_that_was_taken_outlives_a_kill(void **state)
+TEST(an_unsubscription_that_was_taken_outlives_a_kill)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *fence = hub_stage_join(s, "/cb/fence");
@@ -245,8 +237,7 @@ an_unsubscription_that_was_taken_outlives_a_kill(void **state)
 }
 
 /* W-072, W-074: time goes on while the broker is away. */
-static void
-a_lease_ends_also_while_the_broker_is_down(void **state)
+TEST(a_lease_ends_also_while_the_broker_is_down)
 {
     struct faults faults;
     struct hub_stage *s;
@@ -273,8 +264,7 @@ a_lease_ends_also_while_the_broker_is_down(void **state)
 
 /* W-091, R-306: what an operator asks for once more is no repeat, but each try
  * of it is. */
-static void
-a_redelivery_is_another_delivery(void **state)
+TEST(a_redelivery_is_another_delivery)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -310,8 +300,7 @@ a_redelivery_is_another_delivery(void **state)
 
 /* R-306; W-074, W-091: SIGTERM waits for no callback (they have 100 seconds
  * here), and what was cut goes on where it was. */
-static void
-an_end_cuts_what_hangs_and_loses_nothing(void **state)
+TEST(an_end_cuts_what_hangs_and_loses_nothing)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "100",
@@ -487,8 +476,7 @@ assert_documents(struct mixture *m)
 }
 
 /* W-031, W-036, W-044, W-061, W-074, W-090, R-296, R-306 */
-static void
-nothing_that_was_answered_is_lost(void **state)
+TEST(nothing_that_was_answered_is_lost)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-give-up", "0.1");
@@ -517,23 +505,4 @@ nothing_that_was_answered_is_lost(void **state)
     assert_documents(&m);
     origin_free(m.origin);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(deliveries_go_on_where_a_kill_has_cut_them),
-        TEST(the_delivery_in_flight_is_repeated_as_it_was),
-        TEST(subscriptions_leases_and_secrets_outlive_a_kill),
-        TEST(a_request_that_was_taken_outlives_a_kill),
-        TEST(an_unsubscription_that_was_taken_outlives_a_kill),
-        TEST(a_lease_ends_also_while_the_broker_is_down),
-        TEST(a_redelivery_is_another_delivery),
-        TEST(an_end_cuts_what_hangs_and_loses_nothing),
-        TEST(nothing_that_was_answered_is_lost),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

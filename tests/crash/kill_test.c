@@ -7,10 +7,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/crossed.h"
 #include "tests/support/lists.h"
 #include "tests/support/stream.h"
+#include "tests/test.h"
 
 #define ROUNDS       20
 #define LIST_ENTRIES 500
@@ -171,9 +166,10 @@ obstruct(const struct broker *b, unsigned from, bool is_wanted)
     }
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* W-125; design section 5, rules 1 and 4. */
-static void
-nothing_acknowledged_is_lost_doubled_or_moved_by_a_kill(void **state)
+TEST(nothing_acknowledged_is_lost_doubled_or_moved_by_a_kill)
 {
     struct stage *s = *state;
     struct walk *w = &s->lists.walk;
@@ -214,16 +210,4 @@ nothing_acknowledged_is_lost_doubled_or_moved_by_a_kill(void **state)
     print_message("%" PRIu64 " entries in %zu lists; of %u posts in doubt, %u "
                   "were kept\n",
                   w->trace.last, w->n_lists, n_doubts, n_kept);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            nothing_acknowledged_is_lost_doubled_or_moved_by_a_kill, set_stage,
-            clear_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,18 +8,12 @@
  * moments themselves are the machine's, too).
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/tidings_mirror.h"
 #include "proto/buf.h"
@@ -31,8 +25,9 @@
 #include "tests/support/shell.h"
 #include "tests/support/site.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
-#define MIRROR "mirror"
+#define MIRROR "--mirror"
 
 #define RESOURCES 500U
 #define ROUNDS    120U
@@ -256,9 +251,10 @@ check_files(struct stage *s)
     free(said);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* */
-static void
-the_mirror_is_the_source_after_the_storm(void **state)
+TEST(the_mirror_is_the_source_after_the_storm)
 {
     struct stage *s = *state;
     struct cutter_plan plan = {.seed = roll(s),
@@ -304,15 +300,4 @@ the_mirror_is_the_source_after_the_storm(void **state)
                       cutter_counts(s->to_broker).n_resets);
 }
 
-int
-main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            the_mirror_is_the_source_after_the_storm, set_stage, clear_stage),
-    };
-
-    if (argc > 3 && !strcmp(argv[1], MIRROR))
-        return mirror_main(argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(MIRROR, mirror_main);

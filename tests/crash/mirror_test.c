@@ -5,20 +5,16 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/support/faults.h"
 #include "tests/support/mirrored.h"
+#include "tests/test.h"
 
 /* Round `n`: some are updated, some deleted, some there again. */
 static void
@@ -59,26 +55,24 @@ kill_at_each(struct mirrored *m, int calls, const char *name)
     assert_true(n > 2);
 }
 
-static void
-survives_a_kill_at_each_write_of_its_state(void **state)
+FIXTURE(mirrored_setup, mirrored_teardown);
+
+TEST(survives_a_kill_at_each_write_of_its_state)
 {
     kill_at_each(*state, PLAN_WRITE, "mirror.db-wal");
 }
 
-static void
-survives_a_kill_at_each_sync(void **state)
+TEST(survives_a_kill_at_each_sync)
 {
     kill_at_each(*state, PLAN_SYNC, "/m");
 }
 
-static void
-survives_a_kill_at_each_rename(void **state)
+TEST(survives_a_kill_at_each_rename)
 {
     kill_at_each(*state, PLAN_RENAME, ".txt");
 }
 
-static void
-survives_a_kill_at_each_write_of_a_file(void **state)
+TEST(survives_a_kill_at_each_write_of_a_file)
 {
     kill_at_each(*state, PLAN_WRITE, "/incoming/");
 }
@@ -110,8 +104,7 @@ kill_at_its_name(struct mirrored *m, char *incoming, size_t size)
     assert_int_equal(site_count(m->site, "/a.txt"), 1);
 }
 
-static void
-what_came_whole_before_a_kill_is_not_fetched_again(void **state)
+TEST(what_came_whole_before_a_kill_is_not_fetched_again)
 {
     struct mirrored *m = *state;
     char incoming[600];
@@ -123,8 +116,7 @@ what_came_whole_before_a_kill_is_not_fetched_again(void **state)
 }
 
 /* As a power cut may leave it. */
-static void
-what_came_whole_and_was_damaged_since_is_fetched_again(void **state)
+TEST(what_came_whole_and_was_damaged_since_is_fetched_again)
 {
     struct mirrored *m = *state;
     char incoming[600];
@@ -162,20 +154,17 @@ fill_disk(struct mirrored *m, int calls, const char *name)
 }
 
 /* All is kept, and it says what is wrong. */
-static void
-ends_where_there_is_no_room_for_a_file(void **state)
+TEST(ends_where_there_is_no_room_for_a_file)
 {
     fill_disk(*state, PLAN_WRITE, "/incoming/");
 }
 
-static void
-ends_where_there_is_no_room_for_its_state(void **state)
+TEST(ends_where_there_is_no_room_for_its_state)
 {
     fill_disk(*state, PLAN_WRITE, "mirror.db");
 }
 
-static void
-ends_where_a_file_cannot_be_put(void **state)
+TEST(ends_where_a_file_cannot_be_put)
 {
     fill_disk(*state, PLAN_RENAME, ".txt");
 }
@@ -231,28 +220,24 @@ fail_sync(struct mirrored *m, const char *name, bool has_name)
     mirrored_assert_same(m);
 }
 
-static void
-a_file_has_no_name_before_its_bytes_are_on_the_disk(void **state)
+TEST(a_file_has_no_name_before_its_bytes_are_on_the_disk)
 {
     fail_sync(*state, "/incoming/", false);
 }
 
-static void
-the_book_tells_of_no_file_before_its_directory_is_on_the_disk(void **state)
+TEST(the_book_tells_of_no_file_before_its_directory_is_on_the_disk)
 {
     fail_sync(*state, "/m/127.0.0.1", true);
 }
 
 /* Nor before those above it: they are new as well. */
-static void
-the_book_tells_of_no_file_before_all_above_it_is_on_the_disk(void **state)
+TEST(the_book_tells_of_no_file_before_all_above_it_is_on_the_disk)
 {
     fail_sync(*state, "/d", true);
 }
 
 /* Of a removal, too. */
-static void
-the_book_forgets_no_file_before_its_directory_is_on_the_disk(void **state)
+TEST(the_book_forgets_no_file_before_its_directory_is_on_the_disk)
 {
     struct mirrored *m = *state;
     struct faults f;
@@ -273,29 +258,4 @@ the_book_forgets_no_file_before_its_directory_is_on_the_disk(void **state)
     assert_int_equal(mirrored_sync(m, NULL), 0);
     assert_int_equal(count_noted(m), 1);
     mirrored_assert_same(m);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(survives_a_kill_at_each_write_of_its_state),
-        TEST(survives_a_kill_at_each_sync),
-        TEST(survives_a_kill_at_each_rename),
-        TEST(survives_a_kill_at_each_write_of_a_file),
-        TEST(what_came_whole_before_a_kill_is_not_fetched_again),
-        TEST(what_came_whole_and_was_damaged_since_is_fetched_again),
-        TEST(ends_where_there_is_no_room_for_a_file),
-        TEST(ends_where_there_is_no_room_for_its_state),
-        TEST(ends_where_a_file_cannot_be_put),
-        TEST(a_file_has_no_name_before_its_bytes_are_on_the_disk),
-        TEST(the_book_tells_of_no_file_before_its_directory_is_on_the_disk),
-        TEST(the_book_tells_of_no_file_before_all_above_it_is_on_the_disk),
-        TEST(the_book_forgets_no_file_before_its_directory_is_on_the_disk),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,19 +5,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/faults.h"
 #include "tests/support/jsonpath.h"
+#include "tests/test.h"
 
 #define WAL "tidings.db-wal"
 
@@ -121,10 +116,11 @@ await_kill(struct bridge_stage *s)
     broker_restart(&s->broker);
 }
 
+FIXTURE(NULL, clear_stage);
+
 /* Nothing of it is kept, and nothing is acknowledged: it comes again, with a
  * key or without, and is kept once. */
-static void
-a_kill_before_the_commit_loses_nothing(void **state)
+TEST(a_kill_before_the_commit_loses_nothing)
 {
     struct bridge_stage *s = begin(state, "");
 
@@ -143,8 +139,7 @@ a_kill_before_the_commit_loses_nothing(void **state)
 /* It is kept, and not acknowledged, so it comes again: with a key it is known,
  * without one it is kept twice, and counted. Then it is acknowledged, for good.
  */
-static void
-a_kill_before_the_acknowledgement_repeats_what_has_no_key(void **state)
+TEST(a_kill_before_the_acknowledgement_repeats_what_has_no_key)
 {
     for (unsigned has_key = 0; has_key <= 1; has_key++) {
         struct bridge_stage *s = begin(state, "");
@@ -174,8 +169,7 @@ a_kill_before_the_acknowledgement_repeats_what_has_no_key(void **state)
 
 /* A problem is told, and the bad message acknowledged, in one go: if that is
  * cut off the message comes again, is rejected again, and stops nothing. */
-static void
-a_kill_before_a_rejection_is_told_repeats_it(void **state)
+TEST(a_kill_before_a_rejection_is_told_repeats_it)
 {
     struct bridge_stage *s = begin(state, "prefix = a\n");
     struct mqtt_saying bad = {.topic = "a", .payload = SLICE("nonsense")};
@@ -196,8 +190,7 @@ a_kill_before_a_rejection_is_told_repeats_it(void **state)
 
 /* A commit that fails with an outcome nobody knows ends the broker, also while
  * a bridge waits for it; nothing was acknowledged. R-141 */
-static void
-a_commit_that_fails_acknowledges_nothing(void **state)
+TEST(a_commit_that_fails_acknowledges_nothing)
 {
     static const struct {
         int calls, outcome;
@@ -236,8 +229,7 @@ await_held(struct bridge_stage *s, const char *why)
 /* Held, in order, until the disk has room again; then all are kept, each once,
  * by the connection by which they came. A disk may be nearly full, or refuse a
  * write without warning. */
-static void
-messages_are_held_while_the_disk_is_full(void **state)
+TEST(messages_are_held_while_the_disk_is_full)
 {
     struct bridge_stage *s = begin(state, "");
 
@@ -268,8 +260,7 @@ messages_are_held_while_the_disk_is_full(void **state)
 
 /* The same where it takes longer than the MQTT broker would wait for us: we
  * leave before it does, and what is held there comes by another connection. */
-static void
-messages_outlive_connections_while_the_disk_is_full(void **state)
+TEST(messages_outlive_connections_while_the_disk_is_full)
 {
     struct bridge_stage *s = begin(state, "keepalive = 5\n");
 
@@ -287,8 +278,7 @@ messages_outlive_connections_while_the_disk_is_full(void **state)
 }
 
 /* Whoever ends, politely or not, leaves what it holds to the MQTT broker. */
-static void
-an_end_while_messages_are_held_loses_nothing(void **state)
+TEST(an_end_while_messages_are_held_loses_nothing)
 {
     struct bridge_stage *s = begin(state, "");
 
@@ -304,21 +294,4 @@ an_end_while_messages_are_held_loses_nothing(void **state)
     ASSERT_CHANGES(s, "left", 1, 3, 5);
     ASSERT_CHANGES(s, "right", 2, 4, 6);
     bridge_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, clear_stage)
-    const struct CMUnitTest tests[] = {
-        TEST(a_kill_before_the_commit_loses_nothing),
-        TEST(a_kill_before_the_acknowledgement_repeats_what_has_no_key),
-        TEST(a_kill_before_a_rejection_is_told_repeats_it),
-        TEST(a_commit_that_fails_acknowledges_nothing),
-        TEST(messages_are_held_while_the_disk_is_full),
-        TEST(messages_outlive_connections_while_the_disk_is_full),
-        TEST(an_end_while_messages_are_held_loses_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,8 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/faults.h"
@@ -21,6 +15,7 @@
 #include "tests/support/process.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define LEDGER "mqtt.db"
 #define NEWS   "a/news/notifications"
@@ -74,10 +69,11 @@ begin(void **state, struct mqtt_reader *r)
     return s;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* R-149. The reader accepts no gap, and no repeat that ends elsewhere than the
  * first time: that was kept before it was told. */
-static void
-a_kill_at_any_write_of_the_ledger_loses_nothing(void **state)
+TEST(a_kill_at_any_write_of_the_ledger_loses_nothing)
 {
     struct mqtt_reader r;
     struct bridge_stage *s = begin(state, &r);
@@ -126,8 +122,7 @@ go_on(struct bridge_stage *s, size_t *next, uint64_t at, uint64_t last)
 
 /* What is committed is told, whatever becomes of the ledger; and after a kill
  * more is told again, but nothing is passed over. */
-static void
-a_ledger_that_cannot_be_written_stops_nothing(void **state)
+TEST(a_ledger_that_cannot_be_written_stops_nothing)
 {
     static const struct {
         int calls, outcome;
@@ -172,8 +167,7 @@ a_ledger_that_cannot_be_written_stops_nothing(void **state)
 }
 
 /* Ours ends though nothing it says is answered, and goes on from there. */
-static void
-a_frozen_mqtt_broker_keeps_nobody_from_ending(void **state)
+TEST(a_frozen_mqtt_broker_keeps_nobody_from_ending)
 {
     struct mqtt_reader r;
     struct bridge_stage *s = begin(state, &r);
@@ -204,8 +198,7 @@ a_frozen_mqtt_broker_keeps_nobody_from_ending(void **state)
 
 /* First frozen, with a connection that stands, then away. R-310: nothing grows
  * with what waits. */
-static void
-what_waits_takes_no_memory(void **state)
+TEST(what_waits_takes_no_memory)
 {
     struct mqtt_reader r;
     struct bridge_stage *s = begin(state, &r);
@@ -240,18 +233,4 @@ what_waits_takes_no_memory(void **state)
     mqtt_reader_until(&r, n);
     bridge_stage_end(s);
     mqtt_reader_fini(&r);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_kill_at_any_write_of_the_ledger_loses_nothing),
-        TEST(a_ledger_that_cannot_be_written_stops_nothing),
-        TEST(a_frozen_mqtt_broker_keeps_nobody_from_ending),
-        TEST(what_waits_takes_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

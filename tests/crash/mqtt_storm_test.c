@@ -6,16 +6,10 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/jsonpath.h"
@@ -24,6 +18,7 @@
 #include "tests/support/process.h"
 #include "tests/support/source.h"
 #include "tests/support/walk.h"
+#include "tests/test.h"
 
 #define ENTRIES 100000U /* in all */
 #define PARTS   2U      /* sets outwards, publishers inwards */
@@ -174,10 +169,11 @@ check_set(struct mqtt_peer *hearer, const char *set)
     mqtt_reader_fini(&r);
 }
 
+FIXTURE(NULL, bridge_stage_teardown);
+
 /* Issue 5, points 1 and 6. A repeat is the same message once more, with the
  * same ends: mqtt_reader sees to that, and to the digests. */
-static void
-every_change_goes_out_through_the_storm(void **state)
+TEST(every_change_goes_out_through_the_storm)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct poster posters[PARTS] = {{.url = ""}};
@@ -272,8 +268,7 @@ check_storm(const struct trace *t)
 }
 
 /* Issue 5, points 3 and 6. */
-static void
-every_change_comes_in_through_the_storm_and_none_twice(void **state)
+TEST(every_change_comes_in_through_the_storm_and_none_twice)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct walk w;
@@ -300,16 +295,4 @@ every_change_comes_in_through_the_storm_and_none_twice(void **state)
     walk_close(&w);
     assert_int_equal(bridge_stage_number(s, "bridges.0.in.rejected"), 0);
     bridge_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, bridge_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(every_change_goes_out_through_the_storm),
-        TEST(every_change_comes_in_through_the_storm_and_none_twice),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,18 +8,12 @@
  * moments themselves are the machine's, too).
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/changing.h"
 #include "tests/support/command.h"
@@ -28,6 +22,7 @@
 #include "tests/support/process.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/site.h"
+#include "tests/test.h"
 
 #define RESOURCES 300U
 #define LIVES     (IS_SANITIZED ? 6U : 14U) /* of the mirror */
@@ -232,30 +227,17 @@ storm(struct stage *s, enum listed_way way, size_t size)
                   site_count(s->site, NULL));
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* The latest changes, in one list. */
-static void
-a_window_that_slides_is_mirrored(void **state)
+TEST(a_window_that_slides_is_mirrored)
 {
     storm(*state, LISTED_WINDOW, WINDOW);
 }
 
 /* R-225. An index, its lists, and an archive of those that were there before.
  */
-static void
-an_index_that_is_rewritten_is_mirrored(void **state)
+TEST(an_index_that_is_rewritten_is_mirrored)
 {
     storm(*state, LISTED_INDEX, FULL_LIST);
-}
-
-int
-main(void)
-{
-#define STORM(test) \
-    cmocka_unit_test_setup_teardown(test, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        STORM(a_window_that_slides_is_mirrored),
-        STORM(an_index_that_is_rewritten_is_mirrored),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

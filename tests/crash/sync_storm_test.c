@@ -11,19 +11,13 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "proto/problem.h"
 #include "tests/support/booked.h"
@@ -35,6 +29,7 @@
 #include "tests/support/process.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/site.h"
+#include "tests/test.h"
 
 #define CHANGES   (IS_SANITIZED ? 1500U : 6000U)
 #define RESOURCES 700U
@@ -404,9 +399,10 @@ read_booked(const char *loc, const char *hash, const char *position, void *user)
     assert_string_equal(hash, expected);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* */
-static void
-the_mirror_is_what_the_source_is_after_the_storm(void **state)
+TEST(the_mirror_is_what_the_source_is_after_the_storm)
 {
     struct stage *s = *state;
     struct reading reading = {s, 1};
@@ -456,16 +452,4 @@ the_mirror_is_what_the_source_is_after_the_storm(void **state)
                   counts.n_connections,
                   counts.n_closes + counts.n_resets + counts.n_stalls,
                   site_count(s->site, NULL));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            the_mirror_is_what_the_source_is_after_the_storm, set_stage,
-            clear_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

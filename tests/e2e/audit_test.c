@@ -2,22 +2,17 @@
  * audit_test.c - `tidings audit` finds each thing that can be wrong with a
  * mirror, and mends it.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/tidings_mirror.h"
 #include "tests/support/mirrored.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define assert_sync(m) assert_int_equal(mirrored_sync((m), NULL), 0)
 
@@ -58,8 +53,9 @@ fill(struct mirrored *m)
     assert_sync(m);
 }
 
-static void
-finds_nothing_where_all_is_well(void **state)
+FIXTURE(mirrored_setup, mirrored_teardown);
+
+TEST(finds_nothing_where_all_is_well)
 {
     struct mirrored *m = *state;
 
@@ -73,8 +69,7 @@ finds_nothing_where_all_is_well(void **state)
     mirrored_assert_same(m);
 }
 
-static void
-tells_that_its_lines_could_not_be_written(void **state)
+TEST(tells_that_its_lines_could_not_be_written)
 {
     struct mirrored *m = *state;
     char line[500];
@@ -92,8 +87,7 @@ tells_that_its_lines_could_not_be_written(void **state)
 }
 
 /* Each kind, found, left alone, and mended. */
-static void
-finds_and_mends_what_is_wrong(void **state)
+TEST(finds_and_mends_what_is_wrong)
 {
     struct mirrored *m = *state;
     char stray[400];
@@ -137,8 +131,7 @@ finds_and_mends_what_is_wrong(void **state)
 }
 
 /* What cannot be mended is told; the rest is. */
-static void
-says_what_could_not_be_mended(void **state)
+TEST(says_what_could_not_be_mended)
 {
     struct mirrored *m = *state;
 
@@ -155,8 +148,7 @@ says_what_could_not_be_mended(void **state)
 }
 
 /* A link in place of a file, a directory, a time that is another one. */
-static void
-sees_what_stands_in_place_of_a_file(void **state)
+TEST(sees_what_stands_in_place_of_a_file)
 {
     struct mirrored *m = *state;
     char file[800];
@@ -180,8 +172,7 @@ sees_what_stands_in_place_of_a_file(void **state)
     assert_finding(m, "corrupt", "/c.txt");
 }
 
-static void
-refuses_to_delete_too_much(void **state)
+TEST(refuses_to_delete_too_much)
 {
     struct mirrored *m = *state;
     char path[32];
@@ -205,8 +196,7 @@ refuses_to_delete_too_much(void **state)
 }
 
 /* A source that is away is waited for, but not in silence. */
-static void
-says_that_the_source_is_away(void **state)
+TEST(says_that_the_source_is_away)
 {
     struct mirrored *m = *state;
 
@@ -243,8 +233,7 @@ stop_at(enum td_finding finding, const char *loc, const char *path,
 }
 
 /* Before all was compared nothing is mended. */
-static void
-is_stopped_while_it_compares(void **state)
+TEST(is_stopped_while_it_compares)
 {
     struct mirrored *m = *state;
     struct stopping stopping = {.client = td_open()};
@@ -269,8 +258,7 @@ is_stopped_while_it_compares(void **state)
 }
 
 /* Nor is what is nobody's moved when it is stopped by that. */
-static void
-is_stopped_while_it_looks_for_what_is_nobodys(void **state)
+TEST(is_stopped_while_it_looks_for_what_is_nobodys)
 {
     struct mirrored *m = *state;
     struct stopping stopping = {.client = td_open()};
@@ -290,8 +278,7 @@ is_stopped_while_it_looks_for_what_is_nobodys(void **state)
 
 /* The history was cut, and there is no Resource List: nobody tells any more all
  * that there is. The mirror knows, as it has followed. */
-static void
-audits_by_what_was_told_where_the_history_was_cut(void **state)
+TEST(audits_by_what_was_told_where_the_history_was_cut)
 {
     static const char *const json[] = {"Content-Type: application/json", NULL};
     struct mirrored *m = *state;
@@ -325,8 +312,7 @@ audits_by_what_was_told_where_the_history_was_cut(void **state)
     assert_audit(m, 3, NULL);
 }
 
-static void
-needs_a_mirror(void **state)
+TEST(needs_a_mirror)
 {
     struct mirrored *m = *state;
 
@@ -334,27 +320,4 @@ needs_a_mirror(void **state)
     assert_int_equal(mkdir(m->dir, 0755), 0);
     assert_audit(m, 1, NULL);
     assert_non_null(strstr(m->command.err_text, "is no mirror"));
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_nothing_where_all_is_well),
-        TEST(tells_that_its_lines_could_not_be_written),
-        TEST(finds_and_mends_what_is_wrong),
-        TEST(says_what_could_not_be_mended),
-        TEST(sees_what_stands_in_place_of_a_file),
-        TEST(refuses_to_delete_too_much),
-        TEST(says_that_the_source_is_away),
-        TEST(is_stopped_while_it_compares),
-        TEST(is_stopped_while_it_looks_for_what_is_nobodys),
-        TEST(audits_by_what_was_told_where_the_history_was_cut),
-        TEST(needs_a_mirror),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

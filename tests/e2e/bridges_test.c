@@ -3,14 +3,10 @@
  * is told of them, how the broker starts and ends with them, and whether what
  * the documentation shows is so.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/certificate.h"
@@ -18,6 +14,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/samples.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define DOC  SPEC_DIR "/../../doc/"
 #define GOOD "tidingsd: settings are good\n"
@@ -61,8 +58,7 @@ await_part(struct http *h, const char *path, const char *part)
         patience_step(&p);
 }
 
-static void
-a_broker_without_bridges_says_so(void **state)
+TEST(a_broker_without_bridges_says_so, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     char path[400];
@@ -83,8 +79,7 @@ a_broker_without_bridges_says_so(void **state)
 }
 
 /* From GET /bridges, /readyz and /metrics one sees what went both ways. */
-static void
-a_bridge_at_work_is_told_of(void **state)
+TEST(a_bridge_at_work_is_told_of, NULL, bridge_stage_teardown)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct jsonpath j;
@@ -134,8 +129,8 @@ a_bridge_at_work_is_told_of(void **state)
 }
 
 /* It is a warning, not a reason: posts are taken. */
-static void
-an_mqtt_broker_that_goes_away_is_told_of_until_it_is_back(void **state)
+TEST(an_mqtt_broker_that_goes_away_is_told_of_until_it_is_back, NULL,
+     bridge_stage_teardown)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
 
@@ -169,9 +164,8 @@ an_mqtt_broker_that_goes_away_is_told_of_until_it_is_back(void **state)
 }
 
 /* Nobody is there: the broker starts, and ends, all the same. */
-static void
-an_mqtt_broker_that_cannot_be_reached_hinders_neither_start_nor_end(
-    void **state)
+TEST(an_mqtt_broker_that_cannot_be_reached_hinders_neither_start_nor_end, NULL,
+     bridge_stage_teardown)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct jsonpath j;
@@ -194,8 +188,7 @@ an_mqtt_broker_that_cannot_be_reached_hinders_neither_start_nor_end(
 }
 
 /* A password is in no answer and no log, also when it is wrong. */
-static void
-a_password_is_told_to_nobody(void **state)
+TEST(a_password_is_told_to_nobody, NULL, bridge_stage_teardown)
 {
     struct bridge_stage *s = bridge_stage_begin(
         state, &(struct mosquittod_wish){.user = "karin", .password = "other"});
@@ -215,8 +208,7 @@ a_password_is_told_to_nobody(void **state)
 }
 
 /* Exit status 2 where a setting is wrong, 1 where the directory is. */
-static void
-a_bridge_that_cannot_be_opened_ends_the_start(void **state)
+TEST(a_bridge_that_cannot_be_opened_ends_the_start, NULL, bridge_stage_teardown)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     char data[300], said[4096];
@@ -244,8 +236,7 @@ a_bridge_that_cannot_be_opened_ends_the_start(void **state)
 }
 
 /* doc/mqtt.ini, as it is. */
-static void
-the_example_of_a_configuration_is_good(void **state)
+TEST(the_example_of_a_configuration_is_good, NULL, bridge_stage_teardown)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     char said[4096], data[300];
@@ -286,8 +277,7 @@ copy_block(FILE *to, const char *begin, const char *from, const char *with)
 }
 
 /* The section with every key that doc/bridging.md shows. */
-static void
-the_section_of_the_documentation_is_good(void **state)
+TEST(the_section_of_the_documentation_is_good, NULL, bridge_stage_teardown)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     char said[4096], data[300];
@@ -305,25 +295,4 @@ the_section_of_the_documentation_is_good(void **state)
                                 s->config, "--data", data, NULL),
                      0);
     assert_string_equal(said, GOOD);
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, bridge_stage_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_broker_without_bridges_says_so,
-                                        broker_setup, broker_teardown),
-        TEST(a_bridge_at_work_is_told_of),
-        TEST(an_mqtt_broker_that_goes_away_is_told_of_until_it_is_back),
-        TEST(
-            an_mqtt_broker_that_cannot_be_reached_hinders_neither_start_nor_end),
-        TEST(a_password_is_told_to_nobody),
-        TEST(a_bridge_that_cannot_be_opened_ends_the_start),
-        TEST(the_example_of_a_configuration_is_good),
-        TEST(the_section_of_the_documentation_is_good),
-    };
-
-    return cmocka_run_group_tests_name("bridges", tests, NULL, NULL);
 }

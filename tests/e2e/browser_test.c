@@ -7,19 +7,14 @@
  */
 #include "tests/support/browser.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 /* `seqs` are all that came, in order; `until(n)` waits for entry n. */
 #define HELPERS                                                             \
@@ -72,10 +67,11 @@ tear_down(void **state)
     return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* R-310, R-345: the browser connects again by itself, and what was posted while
  * the broker was away comes once and in order. */
-static void
-an_event_source_survives_a_restart(void **state)
+TEST(an_event_source_survives_a_restart)
 {
     struct stage *s = *state;
     struct browser *b = &s->browser;
@@ -102,8 +98,7 @@ an_event_source_survives_a_restart(void **state)
 
 /* R-345: it is told once that its position is gone, and does not ask for ever:
  * the second time it gets the answer that ends an EventSource. */
-static void
-an_event_source_stops_when_its_position_is_gone(void **state)
+TEST(an_event_source_stops_when_its_position_is_gone)
 {
     struct stage *s = *state;
 
@@ -124,8 +119,7 @@ an_event_source_stops_when_its_position_is_gone(void **state)
         "gone 3 string 0 2");
 }
 
-static void
-a_websocket_gets_the_same(void **state)
+TEST(a_websocket_gets_the_same)
 {
     struct stage *s = *state;
 
@@ -140,8 +134,7 @@ a_websocket_gets_the_same(void **state)
 }
 
 /* page by page, each where the one before says. */
-static void
-fetch_waits_for_the_next_page(void **state)
+TEST(fetch_waits_for_the_next_page)
 {
     struct stage *s = *state;
 
@@ -157,19 +150,4 @@ fetch_waits_for_the_next_page(void **state)
                    "2 3");
     source_post(&s->http, "news", 4, 2, 0);
     browser_expect(&s->browser, "until(5)", "2 3 4 5");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_event_source_survives_a_restart),
-        TEST(an_event_source_stops_when_its_position_is_gone),
-        TEST(a_websocket_gets_the_same),
-        TEST(fetch_waits_for_the_next_page),
-    };
-
-    return cmocka_run_group_tests_name("browser", tests, NULL, NULL);
 }

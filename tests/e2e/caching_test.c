@@ -2,16 +2,10 @@
  * caching_test.c - whoever has a document need not be sent it again: ETags,
  * conditions, gzip, and what caches are told (R-034).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "tests/support/build.h"
 #include "tests/support/command.h"
@@ -20,6 +14,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define GZIP     "Accept-Encoding: gzip"
 #define TEXT_MAX 200
@@ -101,9 +96,10 @@ open_lists(struct lists *l)
     lists_await_gzip(l, 2);
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* R-025, RFC 9110 section 9.3.2: HEAD says what GET would. */
-static void
-head_says_of_each_document_what_get_does(void **state)
+TEST(head_says_of_each_document_what_get_does)
 {
     static const char *const accepts[] = {GZIP, "Accept-Encoding:"};
     struct lists *l = *state;
@@ -126,8 +122,7 @@ head_says_of_each_document_what_get_does(void **state)
 
 /* A closed list is for ever; all else is to be asked for again. What can come
  * as gzip says so to caches. */
-static void
-caches_are_told_what_they_may_keep(void **state)
+TEST(caches_are_told_what_they_may_keep)
 {
     struct lists *l = *state;
 
@@ -148,8 +143,7 @@ caches_are_told_what_they_may_keep(void **state)
 }
 
 /* after no change, 304. */
-static void
-a_document_that_has_not_changed_is_not_sent_again(void **state)
+TEST(a_document_that_has_not_changed_is_not_sent_again)
 {
     struct lists *l = *state;
 
@@ -186,8 +180,7 @@ a_document_that_has_not_changed_is_not_sent_again(void **state)
 }
 
 /* after a change, 200: of the documents that it changes. */
-static void
-a_change_shows_in_the_etags_of_the_documents_it_changes(void **state)
+TEST(a_change_shows_in_the_etags_of_the_documents_it_changes)
 {
     struct lists *l = *state;
     char source[TEXT_MAX], index[TEXT_MAX], archive[TEXT_MAX], latest[TEXT_MAX],
@@ -230,8 +223,7 @@ a_change_shows_in_the_etags_of_the_documents_it_changes(void **state)
 
 /* log.md: an ETag is made of header and digest, so that nothing of it changes
  * when the file appears, nor in the next process. */
-static void
-an_etag_survives_the_file_and_a_restart(void **state)
+TEST(an_etag_survives_the_file_and_a_restart)
 {
     struct lists *l = *state;
     char before[TEXT_MAX], after[TEXT_MAX], gzip[TEXT_MAX], time[TEXT_MAX],
@@ -279,8 +271,7 @@ an_etag_survives_the_file_and_a_restart(void **state)
 
 /* The other documents' too: an index of thousands of lists need not be sent
  * because the broker was started anew. */
-static void
-every_etag_survives_a_restart(void **state)
+TEST(every_etag_survives_a_restart)
 {
     char etags[N_DOCUMENTS][TEXT_MAX];
     struct lists *l = *state;
@@ -297,8 +288,7 @@ every_etag_survives_a_restart(void **state)
 
 /* A copy of the open list may be as young as it can be: the closed one is never
  * held to be the same because of a date. */
-static void
-a_date_never_hides_that_a_list_was_closed(void **state)
+TEST(a_date_never_hides_that_a_list_was_closed)
 {
     struct lists *l = *state;
     char date[TEXT_MAX];
@@ -344,8 +334,7 @@ read_file(struct lists *l, unsigned number)
 }
 
 /* as gzip, a list is its file; unpacked, it is the list. */
-static void
-gzip_is_the_file_and_the_file_is_the_list(void **state)
+TEST(gzip_is_the_file_and_the_file_is_the_list)
 {
     struct lists *l = *state;
     struct buf plain, file, unpacked;
@@ -369,8 +358,7 @@ gzip_is_the_file_and_the_file_is_the_list(void **state)
 }
 
 /* RFC 9110 section 12.5.3 */
-static void
-who_refuses_identity_gets_gzip_or_is_told_so(void **state)
+TEST(who_refuses_identity_gets_gzip_or_is_told_so)
 {
     struct lists *l = *state;
 
@@ -390,8 +378,7 @@ who_refuses_identity_gets_gzip_or_is_told_so(void **state)
 }
 
 /* By raw bytes: a 304 ends with its headers, and the connection goes on. */
-static void
-a_connection_goes_on_after_304(void **state)
+TEST(a_connection_goes_on_after_304)
 {
     struct lists *l = *state;
     struct wire_answer a;
@@ -460,8 +447,7 @@ assert_file_is(const char *path, const struct buf *bytes)
 
 /* A built list is dated by a second that is over: two lists of one second would
  * share it, and a condition on it would be of either. */
-static void
-a_built_list_has_no_date_until_its_second_is_over(void **state)
+TEST(a_built_list_has_no_date_until_its_second_is_over)
 {
     static const char path[] = "/sets/" LISTS_SET "/resourcelist.xml";
     struct patience p = {.with = "Last-Modified"};
@@ -481,8 +467,7 @@ a_built_list_has_no_date_until_its_second_is_over(void **state)
     assert_true(seconds <= curl_getdate(http_header(&l->http, "Date"), NULL));
 }
 
-static void
-curl_gets_a_document_once(void **state)
+TEST(curl_gets_a_document_once)
 {
     struct lists *l = *state;
     char url[300], to[300], tag[300];
@@ -517,28 +502,4 @@ curl_gets_a_document_once(void **state)
     assert_file_is(to, &plain);
     buf_fini(&plain);
     free(c);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(head_says_of_each_document_what_get_does),
-        TEST(caches_are_told_what_they_may_keep),
-        TEST(a_document_that_has_not_changed_is_not_sent_again),
-        TEST(a_change_shows_in_the_etags_of_the_documents_it_changes),
-        TEST(an_etag_survives_the_file_and_a_restart),
-        TEST(every_etag_survives_a_restart),
-        TEST(a_date_never_hides_that_a_list_was_closed),
-        TEST(a_built_list_has_no_date_until_its_second_is_over),
-        TEST(gzip_is_the_file_and_the_file_is_the_list),
-        TEST(who_refuses_identity_gets_gzip_or_is_told_so),
-        TEST(a_connection_goes_on_after_304),
-        TEST(curl_gets_a_document_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,16 @@
  * changedump_served_test.c - a package of a Change Dump of the real broker is a
  * file like any other, and nothing of it ever changes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "tests/support/dumped.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
+
+FIXTURE(dumped_setup, dumped_teardown);
 
 /* a package is a file like any other, and stays what it is. */
-static void
-a_package_is_served_for_ever(void **state)
+TEST(a_package_is_served_for_ever)
 {
     static const char path[] =
         "/sets/demo/changedump/000000000001/000000000001.zip";
@@ -76,16 +72,4 @@ a_package_is_served_for_ever(void **state)
                  "/sets/demo/changedump/000000000001/000000000002.zip"),
         404);
     buf_fini(&whole);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, dumped_setup, dumped_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_package_is_served_for_ever),
-    };
-
-    return cmocka_run_group_tests_name("changedump_served", tests, NULL, NULL);
 }

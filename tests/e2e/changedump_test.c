@@ -6,22 +6,17 @@
  * follower that comes late reads them.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/dumps/package.h"
 #include "tests/support/dumped.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/unzipped.h"
+#include "tests/test.h"
 
 /* The entry is the next one that was told. */
 static void
@@ -201,10 +196,11 @@ read_from_the_start(struct dumped *s, const char *url)
 
 /* Tests */
 
+FIXTURE(dumped_setup, dumped_teardown);
+
 /* R-071, R-202, R-222, R-324: nothing is offered before it is there, and then
  * it is told. */
-static void
-is_offered_from_the_first_one_on(void **state)
+TEST(is_offered_from_the_first_one_on)
 {
     struct dumped *s = *state;
     char url[300], expected[300];
@@ -247,8 +243,7 @@ is_offered_from_the_first_one_on(void **state)
 
 /* R-180 to R-202, R-213, R-225: all dumps together are what was told, in order,
  * each change with the bytes that it had then, whatever came later. */
-static void
-all_dumps_are_the_history_with_its_content(void **state)
+TEST(all_dumps_are_the_history_with_its_content)
 {
     struct dumped *s = *state;
     char url[300];
@@ -272,8 +267,7 @@ all_dumps_are_the_history_with_its_content(void **state)
 }
 
 /* a crash leaves no gap, and nothing half done. */
-static void
-a_crash_leaves_no_gap(void **state)
+TEST(a_crash_leaves_no_gap)
 {
     struct dumped *s = *state;
     char url[300];
@@ -293,8 +287,7 @@ a_crash_leaves_no_gap(void **state)
 
 /* R-224, R-227: however short the history, each list has a dump before it
  * goes; and the dumps go as the lists do. */
-static void
-a_short_history_has_dumps_too(void **state)
+TEST(a_short_history_has_dumps_too)
 {
     struct dumped *s = *state;
     struct patience p = {.with = "the end of old dumps"};
@@ -311,19 +304,4 @@ a_short_history_has_dumps_too(void **state)
         read_from_the_start(s, dumped_offered(s, "changedump-archive", url));
         assert_int_equal(s->seq, s->last);
     } while (s->n_packages > 2);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, dumped_setup, dumped_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(is_offered_from_the_first_one_on),
-        TEST(all_dumps_are_the_history_with_its_content),
-        TEST(a_crash_leaves_no_gap),
-        TEST(a_short_history_has_dumps_too),
-    };
-
-    return cmocka_run_group_tests_name("changedump", tests, NULL, NULL);
 }

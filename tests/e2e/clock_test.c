@@ -2,21 +2,16 @@
  * clock_test.c - a clock that somebody sets, back and forward.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/faults.h"
 #include "tests/support/follower.h"
 #include "tests/support/lists.h"
 #include "tests/support/source.h"
 #include "tests/support/stream.h"
+#include "tests/test.h"
 
 #define HOUR 3600
 
@@ -87,9 +82,10 @@ check_history(struct stage *s, uint64_t last)
     wire_close(w);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* design section 1, event time: strictly increasing. */
-static void
-a_clock_set_back_an_hour_moves_nothing(void **state)
+TEST(a_clock_set_back_an_hour_moves_nothing)
 {
     struct stage *s = *state;
     struct follower f;
@@ -122,8 +118,7 @@ a_clock_set_back_an_hour_moves_nothing(void **state)
 }
 
 /* The same over a restart: the floor is in the log, not in the process. */
-static void
-a_clock_that_was_ahead_before_a_restart_moves_nothing(void **state)
+TEST(a_clock_that_was_ahead_before_a_restart_moves_nothing)
 {
     struct stage *s = *state;
     struct broker *b = &s->lists.broker;
@@ -153,8 +148,7 @@ a_clock_that_was_ahead_before_a_restart_moves_nothing(void **state)
 }
 
 /* Old by a clock that jumps: lists close, and nothing else comes of it. */
-static void
-a_clock_that_jumps_forward_closes_old_lists(void **state)
+TEST(a_clock_that_jumps_forward_closes_old_lists)
 {
     struct stage *s = *state;
     uint64_t last = 0;
@@ -166,18 +160,4 @@ a_clock_that_jumps_forward_closes_old_lists(void **state)
     faults_set_clock(&s->faults, -HOUR);
     post_at(s, &last);
     check_history(s, last);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_clock_set_back_an_hour_moves_nothing),
-        TEST(a_clock_that_was_ahead_before_a_restart_moves_nothing),
-        TEST(a_clock_that_jumps_forward_closes_old_lists),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,16 @@
 /*
  * closed_lists_test.c - what a closed list stays: its bytes, its place.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/lists.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
+
+FIXTURE(lists_setup, lists_teardown);
 
 /* few lists in the index, all of them in the archive. */
-static void
-the_index_stays_small_and_the_archive_has_every_closed_list(void **state)
+TEST(the_index_stays_small_and_the_archive_has_every_closed_list)
 {
     struct lists *l = *state;
 
@@ -29,8 +25,7 @@ the_index_stays_small_and_the_archive_has_every_closed_list(void **state)
 
 /* R-139, R-151, R-223: the same bytes from the log, the file, and by a broker
  * that now has another name. */
-static void
-a_closed_list_keeps_its_bytes_whoever_serves_them(void **state)
+TEST(a_closed_list_keeps_its_bytes_whoever_serves_them)
 {
     struct lists *l = *state;
     struct buf closed;
@@ -70,8 +65,7 @@ a_closed_list_keeps_its_bytes_whoever_serves_them(void **state)
 
 /* R-139, R-149: a list that closed before its file could be written is the same
  * after a crash, and its file comes then. */
-static void
-a_closed_list_without_its_file_survives_a_crash(void **state)
+TEST(a_closed_list_without_its_file_survives_a_crash)
 {
     struct lists *l = *state;
     struct buf closed;
@@ -92,19 +86,4 @@ a_closed_list_without_its_file_survives_a_crash(void **state)
     walk_all(&l->walk);
     assert_int_equal(l->walk.n_lists, 4);
     buf_fini(&closed);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_index_stays_small_and_the_archive_has_every_closed_list),
-        TEST(a_closed_list_keeps_its_bytes_whoever_serves_them),
-        TEST(a_closed_list_without_its_file_survives_a_crash),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
  * other side does: tests/unit/archive/fetcher_test.c.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "proto/hash.h"
 #include "tests/support/broker.h"
@@ -25,6 +19,7 @@
 #include "tests/support/samples.h"
 #include "tests/support/site.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 #include "tests/unit/net/odd.h"
 
 #define FETCHED    "tidings_fetched_total"
@@ -208,9 +203,10 @@ await_none_arriving(struct stage *s)
 
 /* What is kept */
 
+FIXTURE(NULL, tear_down);
+
 /* */
-static void
-what_is_as_told_is_kept(void **state)
+TEST(what_is_as_told_is_kept)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
 
@@ -237,8 +233,7 @@ what_is_as_told_is_kept(void **state)
 }
 
 /* and what nothing was told of is not even asked for. */
-static void
-what_is_not_as_told_is_not_kept(void **state)
+TEST(what_is_not_as_told_is_not_kept)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
 
@@ -269,8 +264,7 @@ what_is_not_as_told_is_not_kept(void **state)
 }
 
 /* two changes, and only the second one's bytes are still to be had. */
-static void
-a_later_version_is_kept_for_its_own_entry(void **state)
+TEST(a_later_version_is_kept_for_its_own_entry)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
 
@@ -287,8 +281,7 @@ a_later_version_is_kept_for_its_own_entry(void **state)
     await_content(s, "content.missing", 1);
 }
 
-static void
-redirects_lead_to_what_is_kept(void **state)
+TEST(redirects_lead_to_what_is_kept)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
     char location[200];
@@ -303,8 +296,7 @@ redirects_lead_to_what_is_kept(void **state)
 
 /* Failures */
 
-static void
-what_fails_is_tried_again_a_few_times(void **state)
+TEST(what_fails_is_tried_again_a_few_times)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE, "--fetch-tries", "3");
 
@@ -322,8 +314,7 @@ what_fails_is_tried_again_a_few_times(void **state)
 }
 
 /* What another host has goes on meanwhile. */
-static void
-who_says_retry_after_is_left_alone(void **state)
+TEST(who_says_retry_after_is_left_alone)
 {
     static const char *const bodies[] = {"/one", "/two", "/three"};
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
@@ -341,8 +332,7 @@ who_says_retry_after_is_left_alone(void **state)
     await_content(s, "content.missing", 2);
 }
 
-static void
-a_body_without_end_is_given_up(void **state)
+TEST(a_body_without_end_is_given_up)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE, "--max-content", "1M");
     struct odd *odd = calloc(1, sizeof(*odd));
@@ -361,8 +351,7 @@ a_body_without_end_is_given_up(void **state)
     free(odd);
 }
 
-static void
-a_silent_body_ends(void **state)
+TEST(a_silent_body_ends)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE, "--fetch-stall", "0.2",
                                  "--fetch-tries", "1");
@@ -379,8 +368,7 @@ a_silent_body_ends(void **state)
 }
 
 /* W-160: as callbacks, and allowed like these. */
-static void
-private_addresses_are_asked_only_if_allowed(void **state)
+TEST(private_addresses_are_asked_only_if_allowed)
 {
     struct stage *s =
         STAGE_OPEN(state, AT_ONCE, "--insecure-open", "--fetch-tries", "2");
@@ -404,8 +392,7 @@ private_addresses_are_asked_only_if_allowed(void **state)
 
 /* However it ended: what was under way is fetched again, and what had arrived
  * of it is gone. */
-static void
-after_an_end_it_goes_on(void **state)
+TEST(after_an_end_it_goes_on)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
     char path[500];
@@ -435,8 +422,7 @@ after_an_end_it_goes_on(void **state)
     await_content(s, "content.kept", 2);
 }
 
-static void
-a_set_that_is_removed_wants_nothing_more(void **state)
+TEST(a_set_that_is_removed_wants_nothing_more)
 {
     static const char *const paths[] = {"/a", "/b", "/c", "/d"};
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
@@ -461,8 +447,7 @@ a_set_that_is_removed_wants_nothing_more(void **state)
 }
 
 /* nothing is given up for want of room. */
-static void
-without_room_on_the_disk_it_waits(void **state)
+TEST(without_room_on_the_disk_it_waits)
 {
     struct faults faults;
     struct stage *s;
@@ -483,8 +468,7 @@ without_room_on_the_disk_it_waits(void **state)
 
 /* Manners */
 
-static void
-a_host_is_asked_for_no_more_than_two_at_once(void **state)
+TEST(a_host_is_asked_for_no_more_than_two_at_once)
 {
     struct stage *s = STAGE_OPEN(state, AT_ONCE);
     char name[20];
@@ -510,8 +494,7 @@ a_host_is_asked_for_no_more_than_two_at_once(void **state)
     assert_int_equal(site_count(s->site, NULL), 12);
 }
 
-static void
-only_sets_that_fetch_are_fetched_for(void **state)
+TEST(only_sets_that_fetch_are_fetched_for)
 {
     struct stage *s = STAGE_OPEN(state, "--content", "none");
     static const char fetch[] = "{\"content\":\"fetch\"}";
@@ -526,28 +509,4 @@ only_sets_that_fetch_are_fetched_for(void **state)
         200);
     await_kept(s, "before"); /* the log still has its entry */
     await_kept(s, "before, too");
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_as_told_is_kept),
-        TEST(what_is_not_as_told_is_not_kept),
-        TEST(a_later_version_is_kept_for_its_own_entry),
-        TEST(redirects_lead_to_what_is_kept),
-        TEST(what_fails_is_tried_again_a_few_times),
-        TEST(who_says_retry_after_is_left_alone),
-        TEST(a_body_without_end_is_given_up),
-        TEST(a_silent_body_ends),
-        TEST(private_addresses_are_asked_only_if_allowed),
-        TEST(after_an_end_it_goes_on),
-        TEST(a_set_that_is_removed_wants_nothing_more),
-        TEST(without_room_on_the_disk_it_waits),
-        TEST(a_host_is_asked_for_no_more_than_two_at_once),
-        TEST(only_sets_that_fetch_are_fetched_for),
-    };
-
-    return cmocka_run_group_tests_name("content_fetch", tests, NULL, NULL);
 }

@@ -3,21 +3,16 @@
  * their resources: many bytes, and posts that break off, or that something else
  * happens to meanwhile.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/faults.h"
 #include "tests/support/inlined.h"
 #include "tests/support/refusal.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define JSON   "application/json"
 #define NDJSON "application/x-ndjson"
@@ -40,8 +35,7 @@
 
 /* Size */
 
-static void
-a_large_content_takes_bounded_memory(void **state)
+TEST(a_large_content_takes_bounded_memory, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -110,8 +104,7 @@ make_long(struct multipart_body *m)
     multipart_body_close(m);
 }
 
-static void
-a_connection_that_breaks_leaves_nothing(void **state)
+TEST(a_connection_that_breaks_leaves_nothing, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -132,8 +125,8 @@ a_connection_that_breaks_leaves_nothing(void **state)
 
 /* Nobody is told. There is much to be placed, so that the connection breaks
  * while that is done. */
-static void
-what_has_arrived_whole_is_kept_without_a_connection(void **state)
+TEST(what_has_arrived_whole_is_kept_without_a_connection, inlined_open,
+     inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -170,8 +163,7 @@ what_has_arrived_whole_is_kept_without_a_connection(void **state)
 }
 
 /* */
-static void
-a_crash_leaves_nothing_half_kept(void **state)
+TEST(a_crash_leaves_nothing_half_kept, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -194,8 +186,7 @@ a_crash_leaves_nothing_half_kept(void **state)
     multipart_body_free(&m);
 }
 
-static void
-a_broker_that_ends_meanwhile_leaves_nothing(void **state)
+TEST(a_broker_that_ends_meanwhile_leaves_nothing, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -213,8 +204,8 @@ a_broker_that_ends_meanwhile_leaves_nothing(void **state)
 }
 
 /* A repeat is not kept waiting for the end of the first one. */
-static void
-a_repeat_that_comes_meanwhile_is_told_to_come_again(void **state)
+TEST(a_repeat_that_comes_meanwhile_is_told_to_come_again, inlined_open,
+     inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m, again;
@@ -240,8 +231,7 @@ a_repeat_that_comes_meanwhile_is_told_to_come_again(void **state)
     multipart_body_free(&m);
 }
 
-static void
-a_set_that_is_removed_meanwhile_keeps_nothing(void **state)
+TEST(a_set_that_is_removed_meanwhile_keeps_nothing, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -277,8 +267,7 @@ assert_no_room(struct inlined *s, const struct multipart_body *m, size_t size)
 
 /* A post has its room from the beginning: others get what is left, and the log
  * needs some. */
-static void
-what_others_bring_is_counted_as_if_it_were_there(void **state)
+TEST(what_others_bring_is_counted_as_if_it_were_there)
 {
     struct multipart_body m;
     struct faults faults;
@@ -306,24 +295,4 @@ what_others_bring_is_counted_as_if_it_were_there(void **state)
     multipart_body_free(&m);
     inlined_close(state);
     faults_close(&faults);
-}
-
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, inlined_open, inlined_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_large_content_takes_bounded_memory),
-        TEST(a_connection_that_breaks_leaves_nothing),
-        TEST(what_has_arrived_whole_is_kept_without_a_connection),
-        TEST(a_crash_leaves_nothing_half_kept),
-        TEST(a_broker_that_ends_meanwhile_leaves_nothing),
-        TEST(a_repeat_that_comes_meanwhile_is_told_to_come_again),
-        TEST(a_set_that_is_removed_meanwhile_keeps_nothing),
-        cmocka_unit_test(what_others_bring_is_counted_as_if_it_were_there),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

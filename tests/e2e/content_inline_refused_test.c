@@ -3,19 +3,15 @@
  * their resources, or should have been: what is refused, and why.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/faults.h"
 #include "tests/support/inlined.h"
 #include "tests/support/refusal.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define JSON   "application/json"
 #define NDJSON "application/x-ndjson"
@@ -25,8 +21,7 @@
 #define OTHER_SHA256 \
     "0000000000000000000000000000000000000000000000000000000000000000"
 
-static void
-a_post_without_bytes_is_told_what_to_do(void **state)
+TEST(a_post_without_bytes_is_told_what_to_do, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
 
@@ -49,8 +44,8 @@ a_post_without_bytes_is_told_what_to_do(void **state)
 }
 
 /* Of a resource that is told whole, too, each has to be there. */
-static void
-resources_told_whole_need_bytes_that_are_there(void **state)
+TEST(resources_told_whole_need_bytes_that_are_there, inlined_open,
+     inlined_close)
 {
     struct inlined *s = *state;
     const char *headers[] = {"Content-Type: " NDJSON, NULL};
@@ -81,8 +76,8 @@ resources_told_whole_need_bytes_that_are_there(void **state)
     inlined_assert_state(s, 3, 1);
 }
 
-static void
-bytes_that_are_not_those_that_were_told_are_refused(void **state)
+TEST(bytes_that_are_not_those_that_were_told_are_refused, inlined_open,
+     inlined_close)
 {
     struct inlined *s = *state;
 
@@ -119,8 +114,7 @@ bytes_that_are_not_those_that_were_told_are_refused(void **state)
     inlined_assert_state(s, 1, 1);
 }
 
-static void
-entries_and_parts_belong_together(void **state)
+TEST(entries_and_parts_belong_together, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -159,8 +153,7 @@ entries_and_parts_belong_together(void **state)
     inlined_assert_state(s, 0, 0);
 }
 
-static void
-what_is_no_good_multipart_is_refused(void **state)
+TEST(what_is_no_good_multipart_is_refused, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
 
@@ -207,8 +200,7 @@ what_is_no_good_multipart_is_refused(void **state)
     inlined_assert_state(s, 0, 0);
 }
 
-static void
-a_set_that_takes_no_content_says_so(void **state)
+TEST(a_set_that_takes_no_content_says_so, inlined_open, inlined_close)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -237,14 +229,12 @@ a_set_that_takes_no_content_says_so(void **state)
     multipart_body_free(&m);
 }
 
-static void
-the_whole_and_the_changes_have_limits(void **state)
+TEST(the_whole_and_the_changes_have_limits)
 {
     struct inlined *s = calloc(1, sizeof(*s));
     struct multipart_body m;
     static char large[3000];
 
-    (void)state;
     assert_non_null(s);
     broker_open(&s->broker, "--content", "inline", "--max-content", "4K",
                 "--max-body", "1K", NULL);
@@ -271,13 +261,11 @@ the_whole_and_the_changes_have_limits(void **state)
 
 /* A set is made by its first post, also by one that brings content; not by one
  * that is refused. */
-static void
-a_set_begins_with_a_post_with_content(void **state)
+TEST(a_set_begins_with_a_post_with_content)
 {
     struct inlined *s = calloc(1, sizeof(*s));
     struct multipart_body m;
 
-    (void)state;
     assert_non_null(s);
     broker_open(&s->broker, "--content", "inline", NULL);
     http_open(&s->http, s->broker.url);
@@ -308,8 +296,7 @@ a_set_begins_with_a_post_with_content(void **state)
 
 /* R-149: bytes may be there whose name is not on the disk yet. Here the post
  * that brought them could not make it durable. */
-static void
-what_is_found_and_cannot_be_made_durable_is_refused(void **state)
+TEST(what_is_found_and_cannot_be_made_durable_is_refused)
 {
     static const struct slice told = SLICE(
         ENTRY_OF(A, "created", "\"hash\":{\"sha-256\":\"" HELLO_SHA256 "\"}"));
@@ -340,15 +327,13 @@ what_is_found_and_cannot_be_made_durable_is_refused(void **state)
 }
 
 /* A tebibyte: no disk that this runs on has it. */
-static void
-what_the_disk_has_no_room_for_is_refused_before_it_is_there(void **state)
+TEST(what_the_disk_has_no_room_for_is_refused_before_it_is_there)
 {
     struct inlined *s = calloc(1, sizeof(*s));
     static char bytes[600000];
     struct wire_answer a;
     struct wire *w;
 
-    (void)state;
     assert_non_null(s);
     broker_open(&s->broker, "--content", "inline", "--max-content", "1024G",
                 NULL);
@@ -370,27 +355,4 @@ what_the_disk_has_no_room_for_is_refused_before_it_is_there(void **state)
     wire_close(w);
     broker_close(&s->broker);
     free(s);
-}
-
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, inlined_open, inlined_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_post_without_bytes_is_told_what_to_do),
-        TEST(resources_told_whole_need_bytes_that_are_there),
-        TEST(bytes_that_are_not_those_that_were_told_are_refused),
-        TEST(entries_and_parts_belong_together),
-        TEST(what_is_no_good_multipart_is_refused),
-        TEST(a_set_that_takes_no_content_says_so),
-        cmocka_unit_test(a_set_begins_with_a_post_with_content),
-        cmocka_unit_test(the_whole_and_the_changes_have_limits),
-        cmocka_unit_test(what_is_found_and_cannot_be_made_durable_is_refused),
-        cmocka_unit_test(
-            what_the_disk_has_no_room_for_is_refused_before_it_is_there),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

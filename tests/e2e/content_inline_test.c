@@ -2,19 +2,15 @@
  * content_inline_test.c - changes are posted together with the bytes of their
  * resources: by any way that a post goes, once, and by the command.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/hash.h"
 #include "proto/vocab.h"
 #include "tests/support/command.h"
 #include "tests/support/inlined.h"
 #include "tests/support/refusal.h"
+#include "tests/test.h"
 
 #define JSON   "application/json"
 #define NDJSON "application/x-ndjson"
@@ -22,9 +18,10 @@
 #define A      "http://example.com/a"
 #define B      "http://example.com/b"
 
+FIXTURE(inlined_open, inlined_close);
+
 /* the entry tells what the bytes are. */
-static void
-bytes_come_along_and_the_entry_tells_what_they_are(void **state)
+TEST(bytes_come_along_and_the_entry_tells_what_they_are)
 {
     struct inlined *s = *state;
     struct slice bytes = SLICE("\0\x01\r\n--b\r\n--b-\r\n\0\xff\xfe\r\n");
@@ -50,8 +47,7 @@ bytes_come_along_and_the_entry_tells_what_they_are(void **state)
     xpath_close(&x);
 }
 
-static void
-no_bytes_are_content_too(void **state)
+TEST(no_bytes_are_content_too)
 {
     struct inlined *s = *state;
     struct xpath x;
@@ -67,8 +63,7 @@ no_bytes_are_content_too(void **state)
 }
 
 /* What is told is checked and stays; what is not is added. */
-static void
-what_the_source_tells_stays_as_it_told_it(void **state)
+TEST(what_the_source_tells_stays_as_it_told_it)
 {
     struct inlined *s = *state;
     struct xpath x;
@@ -87,8 +82,7 @@ what_the_source_tells_stays_as_it_told_it(void **state)
     xpath_close(&x);
 }
 
-static void
-the_changes_have_any_form_that_a_post_has(void **state)
+TEST(the_changes_have_any_form_that_a_post_has)
 {
     struct inlined *s = *state;
 
@@ -117,8 +111,7 @@ the_changes_have_any_form_that_a_post_has(void **state)
 }
 
 /* RFC 2387: what curl and others send. */
-static void
-type_start_preamble_and_other_headers_are_fine(void **state)
+TEST(type_start_preamble_and_other_headers_are_fine)
 {
     struct inlined *s = *state;
 
@@ -142,8 +135,7 @@ type_start_preamble_and_other_headers_are_fine(void **state)
 }
 
 /* The n-th part of a loc is of its n-th created or updated entry. */
-static void
-two_changes_of_one_resource_have_two_contents(void **state)
+TEST(two_changes_of_one_resource_have_two_contents)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -169,8 +161,7 @@ two_changes_of_one_resource_have_two_contents(void **state)
 }
 
 /* Equal bytes are kept once, and need not come again. */
-static void
-bytes_that_are_there_serve_again(void **state)
+TEST(bytes_that_are_there_serve_again)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -196,8 +187,7 @@ bytes_that_are_there_serve_again(void **state)
 }
 
 /* what is deleted has no representation. */
-static void
-deletions_need_nothing(void **state)
+TEST(deletions_need_nothing)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -212,8 +202,7 @@ deletions_need_nothing(void **state)
 
 /* Repeats */
 
-static void
-a_key_keeps_repeats_from_being_kept_twice(void **state)
+TEST(a_key_keeps_repeats_from_being_kept_twice)
 {
     struct inlined *s = *state;
     struct multipart_body m;
@@ -260,8 +249,7 @@ publish(struct inlined *s, struct command *c, const char *kind,
     return command_end(c);
 }
 
-static void
-the_command_brings_a_file_along(void **state)
+TEST(the_command_brings_a_file_along)
 {
     struct inlined *s = *state;
     static struct command c;
@@ -292,26 +280,4 @@ the_command_brings_a_file_along(void **state)
     assert_int_equal(publish(s, &c, "updated", path, B, NULL), 2);
     assert_non_null(strstr(c.err_text, "--content is of one LOC"));
     inlined_assert_state(s, 1, 1);
-}
-
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, inlined_open, inlined_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(bytes_come_along_and_the_entry_tells_what_they_are),
-        TEST(no_bytes_are_content_too),
-        TEST(what_the_source_tells_stays_as_it_told_it),
-        TEST(the_changes_have_any_form_that_a_post_has),
-        TEST(type_start_preamble_and_other_headers_are_fine),
-        TEST(two_changes_of_one_resource_have_two_contents),
-        TEST(bytes_that_are_there_serve_again),
-        TEST(deletions_need_nothing),
-        TEST(a_key_keeps_repeats_from_being_kept_twice),
-        TEST(the_command_brings_a_file_along),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /*
  * content_told_test.c - what a set says of the bytes that it keeps.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
 #include "tests/support/multipart.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 static const char *const json[] = {"Content-Type: application/json", NULL};
 
@@ -40,14 +36,12 @@ await_saying(struct http *h, const char *text)
 
 /* How many files, with how many bytes, and of how many entries they are
  * missing: as of the last fold. A set that keeps none says nothing. */
-static void
-a_set_tells_what_it_keeps_and_what_is_missing(void **state)
+TEST(a_set_tells_what_it_keeps_and_what_is_missing)
 {
     struct multipart_body m;
     struct broker broker;
     struct http h;
 
-    (void)state;
     broker_open(&broker, NULL);
     http_open(&h, broker.url);
     put(&h, "{}", 201);
@@ -81,14 +75,4 @@ a_set_tells_what_it_keeps_and_what_is_missing(void **state)
     http_close(&h);
     broker_stop(&broker);
     broker_close(&broker);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_set_tells_what_it_keeps_and_what_is_missing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

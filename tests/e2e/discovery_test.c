@@ -3,15 +3,10 @@
  * landing page, robots.txt, the well-known address, Link headers (R-040 to
  * R-049, R-060 to R-071, R-260 to R-265, R-346, R-347, R-353).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <libxml/HTMLparser.h>
 
 #include "tests/support/broker.h"
@@ -21,6 +16,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define DESCRIPTION "/.well-known/resourcesync"
 #define TEXT_MAX    300
@@ -84,10 +80,11 @@ open_sets(struct lists *l)
     source_post(&l->http, "other", 1, 3, 0);
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* R-260, R-263: a page for people names the Capability List of each set, in its
  * head for programs; and says how to subscribe. */
-static void
-the_landing_page_leads_to_every_set(void **state)
+TEST(the_landing_page_leads_to_every_set)
 {
     struct lists *l = *state;
     xmlXPathContext *context;
@@ -124,8 +121,7 @@ the_landing_page_leads_to_every_set(void **state)
 }
 
 /* Whatever a set is called, it is text. */
-static void
-the_landing_page_shows_titles_as_text(void **state)
+TEST(the_landing_page_shows_titles_as_text)
 {
     static const char *const json[] = {"Content-Type: application/json", NULL};
     struct lists *l = *state;
@@ -166,8 +162,7 @@ check_links(struct lists *l, const char *header)
 
 /* R-261: whoever has any document, by GET or HEAD, has the Capability List that
  * covers it. */
-static void
-every_document_names_the_capability_list_that_covers_it(void **state)
+TEST(every_document_names_the_capability_list_that_covers_it)
 {
     static const char *const paths[] = {
         "/sets/" LISTS_SET "/capabilitylist.xml",
@@ -195,8 +190,7 @@ every_document_names_the_capability_list_that_covers_it(void **state)
 }
 
 /* R-262, R-263: of each set a Sitemap, from which everything else is found. */
-static void
-robots_txt_names_a_sitemap_of_each_set(void **state)
+TEST(robots_txt_names_a_sitemap_of_each_set)
 {
     struct lists *l = *state;
     char text[1000], *at = text;
@@ -228,8 +222,7 @@ robots_txt_names_a_sitemap_of_each_set(void **state)
 
 /* R-040 to R-045, R-047: the Source says what it is, and where people read of
  * it. */
-static void
-the_source_description_leads_to_every_set_and_to_people(void **state)
+TEST(the_source_description_leads_to_every_set_and_to_people)
 {
     struct lists *l = *state;
     struct xpath x;
@@ -292,8 +285,7 @@ walk_parts(struct lists *l)
 }
 
 /* R-048, R-049, R-061: where one document is not enough for all sets. */
-static void
-more_sets_than_a_description_has_room_for_are_found_by_its_index(void **state)
+TEST(more_sets_than_a_description_has_room_for_are_found_by_its_index)
 {
     struct lists *l = *state;
     struct xpath x;
@@ -333,8 +325,7 @@ more_sets_than_a_description_has_room_for_are_found_by_its_index(void **state)
 
 /* R-347, R-353, R-355: push and pull are found together, by relations that are
  * URIs of ours. */
-static void
-the_capability_list_names_every_channel(void **state)
+TEST(the_capability_list_names_every_channel)
 {
     struct lists *l = *state;
     struct xpath x;
@@ -366,8 +357,7 @@ the_capability_list_names_every_channel(void **state)
 
 /* R-346: the lists can be walked both ways, from any of them, to the same
  * sequence, and `last` is the newest wherever it stands. */
-static void
-lists_are_walkable_both_ways(void **state)
+TEST(lists_are_walkable_both_ways)
 {
     static const char *const starts[] = {
         "/sets/" LISTS_SET "/changelist.xml",
@@ -413,8 +403,7 @@ lists_are_walkable_both_ways(void **state)
 }
 
 /* R-346: it is the open list, with the open list's bytes, and moves on. */
-static void
-the_latest_list_is_the_open_one(void **state)
+TEST(the_latest_list_is_the_open_one)
 {
     struct lists *l = *state;
 
@@ -434,8 +423,7 @@ the_latest_list_is_the_open_one(void **state)
 
 /* R-171, R-212, R-219, R-225, R-226: past the limit the archive has parts under
  * an index; every closed list is in one of them at every moment. */
-static void
-a_long_archive_has_parts_and_every_list_is_in_one(void **state)
+TEST(a_long_archive_has_parts_and_every_list_is_in_one)
 {
     struct lists *l = *state;
     struct xpath x;
@@ -458,8 +446,7 @@ a_long_archive_has_parts_and_every_list_is_in_one(void **state)
 
 /* R-264: one public URL in all that is made from now on; a broker that has
  * another one than last time says so, once. */
-static void
-a_new_public_url_is_told_once(void **state)
+TEST(a_new_public_url_is_told_once)
 {
     struct lists *l = *state;
     const char *grep[] = {"/bin/grep", "-c",
@@ -486,8 +473,8 @@ a_new_public_url_is_told_once(void **state)
     assert_int_equal(command_end(c), 0);
     assert_string_equal(c->out_text, "1\n");
 
-    /* Index and archive lead to the closed ones where they are now; what these
-     * say of themselves stays. */
+    /* Index and archive lead to the closed ones where they are now;
+     * what these say of themselves stays. */
     get(l, "/sets/" LISTS_SET "/changelist-archive.xml", &x);
     assert_xpath_count(
         &x, "/*/s:url/s:loc[starts-with(., 'http://new.example:82/')]", 2);
@@ -502,8 +489,7 @@ a_new_public_url_is_told_once(void **state)
 }
 
 /* Many sets: the page stays small, the robots.txt has them all. */
-static void
-a_page_of_many_sets_is_bounded(void **state)
+TEST(a_page_of_many_sets_is_bounded)
 {
     struct lists *l = *state;
     size_t n = 0;
@@ -525,28 +511,4 @@ a_page_of_many_sets_is_bounded(void **state)
          (at = memmem(at, (size_t)(end - at), "Sitemap: ", 9)); at++)
         n++;
     assert_int_equal(n, 120);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_landing_page_leads_to_every_set),
-        TEST(the_landing_page_shows_titles_as_text),
-        TEST(every_document_names_the_capability_list_that_covers_it),
-        TEST(robots_txt_names_a_sitemap_of_each_set),
-        TEST(the_source_description_leads_to_every_set_and_to_people),
-        TEST(more_sets_than_a_description_has_room_for_are_found_by_its_index),
-        TEST(the_capability_list_names_every_channel),
-        TEST(lists_are_walkable_both_ways),
-        TEST(the_latest_list_is_the_open_one),
-        TEST(a_long_archive_has_parts_and_every_list_is_in_one),
-        TEST(a_new_public_url_is_told_once),
-        TEST(a_page_of_many_sets_is_bounded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

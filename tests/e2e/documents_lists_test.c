@@ -2,15 +2,9 @@
  * documents_lists_test.c - Change Lists, their index and their archive: what
  * each says of itself, of the others, and that they agree.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
@@ -18,6 +12,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define LISTS    5 /* of the set "news": four closed, the last open */
 #define TEXT_MAX 160
@@ -125,10 +120,11 @@ assert_link(struct xpath *x, const char *rel, const char *href)
     assert_xpath_text(x, expression, href);
 }
 
+FIXTURE(set_up, tear_down);
+
 /* R-130, R-131, R-132, R-134, R-136, R-138, R-168: what a list says of itself.
  */
-static void
-a_list_says_what_it_is(void **state)
+TEST(a_list_says_what_it_is)
 {
     struct stage *s = *state;
     char text[TEXT_MAX];
@@ -148,8 +144,7 @@ a_list_says_what_it_is(void **state)
 }
 
 /* I-01: in the order of time, each within the list. */
-static void
-entries_are_in_order_and_within_the_interval_of_their_list(void **state)
+TEST(entries_are_in_order_and_within_the_interval_of_their_list)
 {
     struct stage *s = *state;
     unsigned seq = 0;
@@ -173,8 +168,7 @@ entries_are_in_order_and_within_the_interval_of_their_list(void **state)
 }
 
 /* no gap, no overlap, and a link from each to the next. */
-static void
-lists_follow_one_another(void **state)
+TEST(lists_follow_one_another)
 {
     struct stage *s = *state;
     char text[TEXT_MAX];
@@ -195,8 +189,7 @@ lists_follow_one_another(void **state)
 }
 
 /* History proves itself: each digest follows from the bytes. */
-static void
-digests_follow_from_the_bytes(void **state)
+TEST(digests_follow_from_the_bytes)
 {
     struct stage *s = *state;
     char digest[NOTICE_DIGEST_SIZE];
@@ -223,8 +216,7 @@ digests_follow_from_the_bytes(void **state)
 }
 
 /* */
-static void
-the_index_says_of_its_lists_what_they_say(void **state)
+TEST(the_index_says_of_its_lists_what_they_say)
 {
     struct stage *s = *state;
     struct xpath *x = &s->index;
@@ -250,8 +242,7 @@ the_index_says_of_its_lists_what_they_say(void **state)
 }
 
 /* */
-static void
-the_archive_has_the_closed_lists_in_order(void **state)
+TEST(the_archive_has_the_closed_lists_in_order)
 {
     struct stage *s = *state;
     struct xpath *x = &s->archive;
@@ -273,21 +264,4 @@ the_archive_has_the_closed_lists_in_order(void **state)
             assert_string_equal(entry(x, i, "rs:md/@from"),
                                 entry(x, i - 1, "rs:md/@until"));
     }
-}
-
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGED(a_list_says_what_it_is),
-        STAGED(entries_are_in_order_and_within_the_interval_of_their_list),
-        STAGED(lists_follow_one_another),
-        STAGED(digests_follow_from_the_bytes),
-        STAGED(the_index_says_of_its_lists_what_they_say),
-        STAGED(the_archive_has_the_closed_lists_in_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

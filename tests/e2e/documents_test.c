@@ -2,15 +2,9 @@
  * documents_test.c - the documents of a broker: what each of them must have,
  * and that all are reached from the Source Description and lead back to it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
@@ -18,6 +12,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define DESCRIPTION "/.well-known/resourcesync"
 
@@ -270,10 +265,11 @@ walk(struct walk *w, struct stage *s)
     }
 }
 
+FIXTURE(set_up, tear_down);
+
 /* R-001 to R-033, R-263: everything is found from the top, is as it must be,
  * and leads back. */
-static void
-every_document_is_reached_is_right_and_leads_back(void **state)
+TEST(every_document_is_reached_is_right_and_leads_back)
 {
     static const char *const wanted[] = {
         DESCRIPTION,
@@ -320,8 +316,7 @@ every_document_is_reached_is_right_and_leads_back(void **state)
 /* Source Description and Capability Lists */
 
 /* */
-static void
-the_source_description_names_every_set_once(void **state)
+TEST(the_source_description_names_every_set_once)
 {
     static const char *const sets[] = {"alpha", "beta", "gamma"};
     struct stage *s = *state;
@@ -350,8 +345,7 @@ the_source_description_names_every_set_once(void **state)
 }
 
 /* */
-static void
-a_new_set_is_in_the_source_description_at_once(void **state)
+TEST(a_new_set_is_in_the_source_description_at_once)
 {
     struct stage *s = *state;
 
@@ -375,8 +369,7 @@ a_new_set_is_in_the_source_description_at_once(void **state)
 }
 
 /* what is there, and only that. */
-static void
-a_capability_list_names_what_there_is(void **state)
+TEST(a_capability_list_names_what_there_is)
 {
     static const struct {
         const char *path;
@@ -417,8 +410,7 @@ a_capability_list_names_what_there_is(void **state)
 
 /* R-384, R-162: the fixed address is the list while there is one, the index
  * from the first rotation on. */
-static void
-the_fixed_address_is_a_list_first_and_then_an_index(void **state)
+TEST(the_fixed_address_is_a_list_first_and_then_an_index)
 {
     struct stage *s = *state;
     struct buf list;
@@ -449,8 +441,7 @@ the_fixed_address_is_a_list_first_and_then_an_index(void **state)
 }
 
 /* R-029, I-07: an open list without entries is a list. */
-static void
-an_empty_open_list_is_served(void **state)
+TEST(an_empty_open_list_is_served)
 {
     struct stage *s = *state;
     struct xpath x;
@@ -463,21 +454,4 @@ an_empty_open_list_is_served(void **state)
     assert_int_equal(http_get(&s->http, "/sets/gamma/changes/000000000003.xml"),
                      404);
     assert_int_equal(http_get(&s->http, "/sets/gamma/changes/2.xml"), 404);
-}
-
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGED(every_document_is_reached_is_right_and_leads_back),
-        STAGED(the_source_description_names_every_set_once),
-        STAGED(a_new_set_is_in_the_source_description_at_once),
-        STAGED(a_capability_list_names_what_there_is),
-        STAGED(the_fixed_address_is_a_list_first_and_then_an_index),
-        STAGED(an_empty_open_list_is_served),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

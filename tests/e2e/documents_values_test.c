@@ -3,16 +3,10 @@
  * message and change memory; and the times that the broker gives.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
@@ -21,6 +15,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define LIST   "/sets/news/changelist.xml"
 #define MEMORY "/sets/news/changes"
@@ -120,9 +115,10 @@ post_json(struct broker *b, const char *body)
     http_close(&h);
 }
 
+FIXTURE(broker_setup, broker_teardown);
+
 /* nothing is lost or doubled in escaping. */
-static void
-a_loc_comes_back_as_it_was_posted(void **state)
+TEST(a_loc_comes_back_as_it_was_posted)
 {
     static const char *const locs[] = {
         "http://example.com/r?a=1&b=2&amp;c",
@@ -164,8 +160,7 @@ a_loc_comes_back_as_it_was_posted(void **state)
 }
 
 /* R-024, from XML, with values that JSON would write otherwise. */
-static void
-the_escaped_examples_come_back_as_they_were_posted(void **state)
+TEST(the_escaped_examples_come_back_as_they_were_posted)
 {
     struct broker *b = broker_of(state);
     struct views v;
@@ -205,8 +200,7 @@ the_escaped_examples_come_back_as_they_were_posted(void **state)
 }
 
 /* links and foreign attributes, unchanged and in order. */
-static void
-links_come_out_unchanged_and_in_order(void **state)
+TEST(links_come_out_unchanged_and_in_order)
 {
     static const struct {
         const char *rel;
@@ -273,8 +267,7 @@ links_come_out_unchanged_and_in_order(void **state)
 }
 
 /* what describes the resource is its own. */
-static void
-describes_the_resource_as_posted(void **state)
+TEST(describes_the_resource_as_posted)
 {
     struct broker *b = broker_of(state);
     struct views v;
@@ -313,8 +306,7 @@ describes_the_resource_as_posted(void **state)
 }
 
 /* R-133, I-13: a resource that changes five times is listed five times. */
-static void
-repeated_changes_are_listed_one_by_one(void **state)
+TEST(repeated_changes_are_listed_one_by_one)
 {
     static const char *const changes[] = {"created", "updated", "updated",
                                           "deleted", "created"};
@@ -338,8 +330,7 @@ repeated_changes_are_listed_one_by_one(void **state)
 
 /* R-150, R-135: a source's time that is later than all told is the event's; a
  * late one is not, but is kept beside it; so is one from the future. */
-static void
-a_late_datetime_does_not_disturb_the_order(void **state)
+TEST(a_late_datetime_does_not_disturb_the_order)
 {
     struct broker *b = broker_of(state);
     const char *before;
@@ -406,8 +397,7 @@ post_some(void *user)
     return NULL;
 }
 
-static void
-posts_of_several_clients_are_in_one_order(void **state)
+TEST(posts_of_several_clients_are_in_one_order)
 {
     struct broker *b = broker_of(state);
     struct poster posters[4];
@@ -441,23 +431,4 @@ posts_of_several_clients_are_in_one_order(void **state)
     }
     notice_free(&n);
     http_close(&h);
-}
-
-#define WITH_BROKER(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_BROKER(a_loc_comes_back_as_it_was_posted),
-        WITH_BROKER(the_escaped_examples_come_back_as_they_were_posted),
-        WITH_BROKER(links_come_out_unchanged_and_in_order),
-        WITH_BROKER(describes_the_resource_as_posted),
-        WITH_BROKER(repeated_changes_are_listed_one_by_one),
-        WITH_BROKER(a_late_datetime_does_not_disturb_the_order),
-        WITH_BROKER(posts_of_several_clients_are_in_one_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,12 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
@@ -23,6 +17,7 @@
 #include "tests/support/notice.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define CHANGES "/sets/news/changes"
 #define POSTERS 4
@@ -159,23 +154,19 @@ end_while_busy(int signal_number)
     broker_close(&b);
 }
 
-static void
-sigterm_ends_it_well_in_the_middle_of_everything(void **state)
+TEST(sigterm_ends_it_well_in_the_middle_of_everything)
 {
-    (void)state;
     end_while_busy(SIGTERM);
 }
 
-static void
-sigint_ends_it_well_in_the_middle_of_everything(void **state)
+TEST(sigint_ends_it_well_in_the_middle_of_everything)
 {
-    (void)state;
     end_while_busy(SIGINT);
 }
 
 /* Who does not read is told nothing, and does not keep it from ending. */
-static void
-a_subscriber_that_does_not_read_does_not_keep_it_from_ending(void **state)
+TEST(a_subscriber_that_does_not_read_does_not_keep_it_from_ending, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct follower f[4];
@@ -199,8 +190,7 @@ a_subscriber_that_does_not_read_does_not_keep_it_from_ending(void **state)
 
 /* The same log, after a rest: what a follower of yesterday had is still a
  * position, and its digest still the same. */
-static void
-goes_on_after_a_restart_where_it_was(void **state)
+TEST(goes_on_after_a_restart_where_it_was, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct notice before;
@@ -227,21 +217,4 @@ goes_on_after_a_restart_where_it_was(void **state)
     follower_close(&f);
     notice_free(&before);
     http_close(&h);
-}
-
-#define WITH_BROKER(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sigterm_ends_it_well_in_the_middle_of_everything),
-        cmocka_unit_test(sigint_ends_it_well_in_the_middle_of_everything),
-        WITH_BROKER(
-            a_subscriber_that_does_not_read_does_not_keep_it_from_ending),
-        WITH_BROKER(goes_on_after_a_restart_where_it_was),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

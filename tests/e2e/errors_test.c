@@ -1,21 +1,16 @@
 /*
  * errors_test.c - what is refused, is refused whole, with a clear error.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define CHANGES "/sets/news/changes"
 #define GOOD    "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}"
@@ -103,8 +98,9 @@ check_all(struct stage *s, const struct refused *cases, size_t n)
 #define CHECK_ALL(s, cases) \
     check_all(s, cases, sizeof(cases) / sizeof((cases)[0]))
 
-static void
-refuses_malformed_json_with_400(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(refuses_malformed_json_with_400)
 {
     static const struct refused cases[] = {
         {"application/json", "", 400, "not JSON", 0},
@@ -120,8 +116,7 @@ refuses_malformed_json_with_400(void **state)
     CHECK_ALL(*state, cases);
 }
 
-static void
-refuses_malformed_xml_with_400(void **state)
+TEST(refuses_malformed_xml_with_400)
 {
     static const struct refused cases[] = {
         {"application/xml", "", 400, "not ", 0},
@@ -143,8 +138,7 @@ refuses_malformed_xml_with_400(void **state)
 
 /* R-001, R-002, R-007, R-016, and what JSON has of its own. The entry that is
  * to blame is named. */
-static void
-refuses_what_is_well_formed_but_wrong_with_422(void **state)
+TEST(refuses_what_is_well_formed_but_wrong_with_422)
 {
     static const struct refused cases[] = {
         {"application/json",
@@ -184,8 +178,7 @@ refuses_what_is_well_formed_but_wrong_with_422(void **state)
 }
 
 /* */
-static void
-refuses_a_loc_that_is_too_long(void **state)
+TEST(refuses_a_loc_that_is_too_long)
 {
     struct stage *s = *state;
     char *body = malloc(4096);
@@ -211,8 +204,7 @@ refuses_a_loc_that_is_too_long(void **state)
 }
 
 /* What cannot be read here is said with what can be. */
-static void
-refuses_other_media_types_and_codings_with_415(void **state)
+TEST(refuses_other_media_types_and_codings_with_415)
 {
     static const char *const types[] = {
         "Content-Type: text/plain",
@@ -245,8 +237,7 @@ refuses_other_media_types_and_codings_with_415(void **state)
     assert_nothing_kept(s);
 }
 
-static void
-answers_404_for_what_is_not_there(void **state)
+TEST(answers_404_for_what_is_not_there)
 {
     static const char *const paths[] = {
         "/nowhere",
@@ -277,8 +268,7 @@ answers_404_for_what_is_not_there(void **state)
     assert_nothing_kept(s);
 }
 
-static void
-refuses_names_that_no_set_can_have(void **state)
+TEST(refuses_names_that_no_set_can_have)
 {
     static const char *const names[] = {
         "NEWS",
@@ -306,8 +296,7 @@ refuses_names_that_no_set_can_have(void **state)
     assert_nothing_kept(s);
 }
 
-static void
-answers_405_with_what_is_allowed(void **state)
+TEST(answers_405_with_what_is_allowed)
 {
     static const struct {
         const char *method, *path, *allow;
@@ -337,8 +326,7 @@ answers_405_with_what_is_allowed(void **state)
 }
 
 /* A body as large as allowed is read; one byte more is refused unread. */
-static void
-refuses_a_body_that_is_too_large(void **state)
+TEST(refuses_a_body_that_is_too_large)
 {
     enum { LIMIT = 8 << 20 };
 
@@ -364,8 +352,7 @@ refuses_a_body_that_is_too_large(void **state)
 
 /* R-026: no document has more. What is no document of ResourceSync may: it is
  * split (large_test.c). */
-static void
-refuses_a_urlset_of_more_than_50000_entries(void **state)
+TEST(refuses_a_urlset_of_more_than_50000_entries)
 {
     struct stage *s = *state;
     struct buf body;
@@ -388,25 +375,4 @@ refuses_a_urlset_of_more_than_50000_entries(void **state)
     buf_fini(&body);
     assert_int_equal(http_get(&s->http, "/sets/news/changelist.xml"), 200);
     assert_true(slice_equal(buf_slice(&s->http.body), buf_slice(&s->before)));
-}
-
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGED(refuses_malformed_json_with_400),
-        STAGED(refuses_malformed_xml_with_400),
-        STAGED(refuses_what_is_well_formed_but_wrong_with_422),
-        STAGED(refuses_a_loc_that_is_too_long),
-        STAGED(refuses_other_media_types_and_codings_with_415),
-        STAGED(answers_404_for_what_is_not_there),
-        STAGED(refuses_names_that_no_set_can_have),
-        STAGED(answers_405_with_what_is_allowed),
-        STAGED(refuses_a_body_that_is_too_large),
-        STAGED(refuses_a_urlset_of_more_than_50000_entries),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,27 +3,21 @@
  * off, or away: where it goes on.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/events.h"
 #include "tests/support/events_stage.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define STREAM     EVENTS_STREAM
 #define FROM_START STREAM "?after=0"
 
 /* R-345: an EventSource asks for the same URL again; its Last-Event-ID
  * counts. */
-static void
-goes_on_after_the_last_event_id(void **state)
+TEST(goes_on_after_the_last_event_id, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e;
@@ -39,8 +33,7 @@ goes_on_after_the_last_event_id(void **state)
 }
 
 /* Also after a heartbeat alone: that is a position, too. */
-static void
-goes_on_after_a_heartbeat(void **state)
+TEST(goes_on_after_a_heartbeat, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e;
@@ -69,8 +62,7 @@ post_deleted(struct events_stage *s, unsigned n)
 /* R-345, R-349: with a filter, too: from the end of what was covered on, also
  * where that was told by a heartbeat, or the position of the URL has become
  * older than the last one by far. */
-static void
-goes_on_with_its_filter(void **state)
+TEST(goes_on_with_its_filter, events_stage_busy, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e;
@@ -109,8 +101,8 @@ goes_on_with_its_filter(void **state)
 
 /* Of an URL whose own position has another epoch the filter counts all the
  * same. */
-static void
-goes_on_with_its_filter_where_the_urls_position_is_gone(void **state)
+TEST(goes_on_with_its_filter_where_the_urls_position_is_gone,
+     events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e;
@@ -151,8 +143,8 @@ post_on(void *user)
 /* R-310, R-345: cut off again and again, politely and not, within events and
  * between them, while posts come in and lists are closed: neither a gap nor a
  * repeat (every message is checked against the one before), and all of it. */
-static void
-loses_and_repeats_nothing_when_it_is_cut_off(void **state)
+TEST(loses_and_repeats_nothing_when_it_is_cut_off, events_stage_rotating,
+     events_stage_close)
 {
     struct events_stage *s = *state;
     struct poster p = {.url = s->broker.url, .n_posts = 400};
@@ -182,8 +174,7 @@ loses_and_repeats_nothing_when_it_is_cut_off(void **state)
 
 /* R-310: who was away for long reads closed lists first; who reads slowly gets
  * the same in larger messages. */
-static void
-catches_up_through_closed_lists(void **state)
+TEST(catches_up_through_closed_lists, events_stage_rotating, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e, slow;
@@ -204,8 +195,7 @@ catches_up_through_closed_lists(void **state)
 }
 
 /* what was told is there after the worst end, and the stream goes on. */
-static void
-goes_on_after_kill_9(void **state)
+TEST(goes_on_after_kill_9, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e;
@@ -220,25 +210,4 @@ goes_on_after_kill_9(void **state)
     events_again(&e, false);
     events_until(&e, 5);
     events_close(&e);
-}
-
-#define TEST(name, setup) \
-    cmocka_unit_test_setup_teardown(name, setup, events_stage_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(goes_on_after_the_last_event_id, events_stage_quiet),
-        TEST(goes_on_after_a_heartbeat, events_stage_quiet),
-        TEST(goes_on_with_its_filter, events_stage_busy),
-        TEST(goes_on_with_its_filter_where_the_urls_position_is_gone,
-             events_stage_quiet),
-        TEST(loses_and_repeats_nothing_when_it_is_cut_off,
-             events_stage_rotating),
-        TEST(catches_up_through_closed_lists, events_stage_rotating),
-        TEST(goes_on_after_kill_9, events_stage_quiet),
-    };
-
-    return cmocka_run_group_tests_name("eventsource_again", tests, NULL, NULL);
 }

@@ -2,15 +2,9 @@
  * eventsource_test.c - a subscriber by server-sent events: how it gets in,
  * what it gets while nothing happens, how it is sent away; byte for byte.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
@@ -19,6 +13,7 @@
 #include "tests/support/http.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define STREAM     EVENTS_STREAM
 #define FROM_START STREAM "?after=0"
@@ -42,8 +37,8 @@ ask(struct events_stage *s, const char *method, const char *path,
 /* The first event is a heartbeat where the stream starts: now, or at a
  * position; then comes what is after it, and what is new. A hint says when to
  * connect again. */
-static void
-begins_with_a_heartbeat_where_it_was_asked_to(void **state)
+TEST(begins_with_a_heartbeat_where_it_was_asked_to, events_stage_quiet,
+     events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e;
@@ -63,8 +58,7 @@ begins_with_a_heartbeat_where_it_was_asked_to(void **state)
 }
 
 /* Who understands no chunks gets the events as they are. */
-static void
-speaks_http_1_0(void **state)
+TEST(speaks_http_1_0, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e;
@@ -78,8 +72,7 @@ speaks_http_1_0(void **state)
 
 /* RFC 9110 section 12.5.1; a request that asks for neither kind of stream is
  * told of both. */
-static void
-is_given_to_who_asks_for_it_only(void **state)
+TEST(is_given_to_who_asks_for_it_only, events_stage_quiet, events_stage_close)
 {
     static const struct {
         const char *accept;
@@ -103,8 +96,7 @@ is_given_to_who_asks_for_it_only(void **state)
 }
 
 /* HEAD gets the head and no stream. */
-static void
-answers_head_with_the_head(void **state)
+TEST(answers_head_with_the_head, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
 
@@ -122,8 +114,7 @@ answers_head_with_the_head(void **state)
 #define FILTERS_MAX 1024
 
 /* Nor is its filter in use afterwards. */
-static void
-keeps_nothing_of_a_head(void **state)
+TEST(keeps_nothing_of_a_head, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     char path[100];
@@ -138,8 +129,7 @@ keeps_nothing_of_a_head(void **state)
 
 /* What no EventSource sends is refused before there is a stream; it takes that
  * for the end. */
-static void
-refuses_what_cannot_be_meant(void **state)
+TEST(refuses_what_cannot_be_meant, events_stage_quiet, events_stage_close)
 {
     static const char accept[] = "Accept: text/event-stream";
     struct events_stage *s = *state;
@@ -153,8 +143,8 @@ refuses_what_cannot_be_meant(void **state)
 }
 
 /* Nothing behind the request is read, and nothing of it comes back. */
-static void
-is_not_disturbed_by_what_is_sent_behind_the_request(void **state)
+TEST(is_not_disturbed_by_what_is_sent_behind_the_request, events_stage_quiet,
+     events_stage_close)
 {
     static const char *const behind[] = {
         "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", POST,
@@ -190,8 +180,8 @@ is_not_disturbed_by_what_is_sent_behind_the_request(void **state)
 /* While it is connected */
 
 /* quiet can be told from dead. */
-static void
-sends_heartbeats_when_nothing_happens(void **state)
+TEST(sends_heartbeats_when_nothing_happens, events_stage_busy,
+     events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e, old;
@@ -217,8 +207,7 @@ sends_heartbeats_when_nothing_happens(void **state)
 /* R-345: a position that cannot be served is told on the stream, for nobody
  * could read the body of a refusal, with where to go on; and who connects again
  * as told by that event is told to stop. */
-static void
-tells_that_a_position_is_gone_once(void **state)
+TEST(tells_that_a_position_is_gone_once, events_stage_quiet, events_stage_close)
 {
     static const char *const ids[] = {"0123456789abcdef-1", "4000"};
     struct events_stage *s = *state;
@@ -242,8 +231,7 @@ tells_that_a_position_is_gone_once(void **state)
 }
 
 /* Everybody is told, and the answer ends as a whole; the client comes back. */
-static void
-says_farewell(void **state)
+TEST(says_farewell, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     struct events e[4];
@@ -271,8 +259,7 @@ says_farewell(void **state)
 /* Within an event there is no farewell: it would become part of that event,
  * which would count although half of it is missing. The answer is not whole
  * then, and says so. */
-static void
-says_no_farewell_within_an_event(void **state)
+TEST(says_no_farewell_within_an_event, events_stage_large, events_stage_close)
 {
     struct events_stage *s = *state;
     static char some[65536];
@@ -313,8 +300,7 @@ says_no_farewell_within_an_event(void **state)
 /* Somebody else's client */
 
 /* curl -N shows what comes as it comes, and knows when it is all. */
-static void
-is_understood_by_curl(void **state)
+TEST(is_understood_by_curl, events_stage_quiet, events_stage_close)
 {
     struct events_stage *s = *state;
     char url[200];
@@ -339,29 +325,4 @@ is_understood_by_curl(void **state)
     broker_stop(&s->broker);
     assert_int_equal(command_end(&c), 0);
     assert_non_null(strstr(c.out_text, "event: farewell"));
-}
-
-#define TEST(name, setup) \
-    cmocka_unit_test_setup_teardown(name, setup, events_stage_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(begins_with_a_heartbeat_where_it_was_asked_to, events_stage_quiet),
-        TEST(speaks_http_1_0, events_stage_quiet),
-        TEST(is_given_to_who_asks_for_it_only, events_stage_quiet),
-        TEST(answers_head_with_the_head, events_stage_quiet),
-        TEST(keeps_nothing_of_a_head, events_stage_quiet),
-        TEST(refuses_what_cannot_be_meant, events_stage_quiet),
-        TEST(is_not_disturbed_by_what_is_sent_behind_the_request,
-             events_stage_quiet),
-        TEST(sends_heartbeats_when_nothing_happens, events_stage_busy),
-        TEST(tells_that_a_position_is_gone_once, events_stage_quiet),
-        TEST(says_farewell, events_stage_quiet),
-        TEST(says_no_farewell_within_an_event, events_stage_large),
-        TEST(is_understood_by_curl, events_stage_quiet),
-    };
-
-    return cmocka_run_group_tests_name("eventsource", tests, NULL, NULL);
 }

@@ -3,16 +3,10 @@
  * first are refused whole, the second come out with the values they have.
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
@@ -21,6 +15,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define EXAMPLES SPEC_DIR "/examples/"
 #define HAVEN    "http://example.com/gauges/r/haven.csv"
@@ -52,8 +47,7 @@ list_files(const char *folder, char names[][128], size_t max)
 
 /* Every one of them: 4xx with a problem, and nothing of it is kept: no set is
  * made, a set that is there stays as it is. */
-static void
-refuses_all_bad_examples_whole(void **state)
+TEST(refuses_all_bad_examples_whole, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     char names[64][128];
@@ -137,8 +131,7 @@ static const struct {
 #define N_ODD (sizeof(odd) / sizeof(odd[0]))
 
 /* The event's own time is kept, as the event time or beside it. */
-static void
-accepts_all_odd_examples_with_their_values(void **state)
+TEST(accepts_all_odd_examples_with_their_values, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct http h;
@@ -169,13 +162,11 @@ accepts_all_odd_examples_with_their_values(void **state)
 }
 
 /* The table above has a line for every file. */
-static void
-no_odd_example_is_forgotten(void **state)
+TEST(no_odd_example_is_forgotten)
 {
     char names[64][128], name[128];
     size_t n = list_files("odd", names, 64);
 
-    (void)state;
     assert_true(n >= 20);
     for (size_t i = 0; i < n; i++) {
         bool is_there = false;
@@ -190,8 +181,8 @@ no_odd_example_is_forgotten(void **state)
 }
 
 /* README of the examples: a correct document is a correct post. */
-static void
-accepts_the_change_documents_among_the_good_examples(void **state)
+TEST(accepts_the_change_documents_among_the_good_examples, broker_setup,
+     broker_teardown)
 {
     static const char *const names[] = {
         "change-list-open.xml", "change-list-closed.xml",
@@ -206,20 +197,4 @@ accepts_the_change_documents_among_the_good_examples(void **state)
     assert_int_equal(http_get(&h, "/sets/news/changelist.xml"), 200);
     assert_valid(buf_slice(&h.body));
     http_close(&h);
-}
-
-#define WITH_BROKER(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_BROKER(refuses_all_bad_examples_whole),
-        WITH_BROKER(accepts_all_odd_examples_with_their_values),
-        cmocka_unit_test(no_odd_example_is_forgotten),
-        WITH_BROKER(accepts_the_change_documents_among_the_good_examples),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

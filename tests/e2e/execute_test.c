@@ -2,21 +2,16 @@
  * execute_test.c - what tidings follow --exec runs: what it has, what it may
  * do, what becomes of it.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/command.h"
 #include "tests/support/lists.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
@@ -88,9 +83,10 @@ post_loc(struct stage *s, const char *loc)
     "$/\\1/p'); do grep \" $i \" /proc/net/tcp; done | wc -l; "        \
     "exec sed -nE 's/^(SigBlk|SigIgn).*(.{7})$/\\1 \\2/p' /proc/self/status"
 
+FIXTURE(set_stage, clear_stage);
+
 /* Not our connections, nor our signals: what it would have without us. */
-static void
-a_command_is_given_nothing_of_ours(void **state)
+TEST(a_command_is_given_nothing_of_ours)
 {
     static const char *const plain[] = {"/bin/sh", "-c", GIVEN, NULL};
     static struct command without;
@@ -112,8 +108,7 @@ a_command_is_given_nothing_of_ours(void **state)
 }
 
 /* What a source says is data, whatever a shell would make of it. */
-static void
-a_change_is_no_part_of_the_command(void **state)
+TEST(a_change_is_no_part_of_the_command)
 {
     struct stage *s = *state;
 
@@ -127,8 +122,7 @@ a_change_is_no_part_of_the_command(void **state)
 }
 
 /* More than a pipe holds. */
-static void
-a_command_need_not_read(void **state)
+TEST(a_command_need_not_read)
 {
     struct stage *s = *state;
 
@@ -140,8 +134,7 @@ a_command_need_not_read(void **state)
     assert_string_equal(s->command.err_text, "");
 }
 
-static void
-a_command_that_is_killed_has_failed(void **state)
+TEST(a_command_that_is_killed_has_failed)
 {
     struct stage *s = *state;
 
@@ -155,8 +148,7 @@ a_command_that_is_killed_has_failed(void **state)
 
 /* Its end is awaited; that it was no good end is nobody's fault, and it is run
  * again. */
-static void
-an_interrupted_command_is_run_again(void **state)
+TEST(an_interrupted_command_is_run_again)
 {
     struct stage *s = *state;
     pid_t pid;
@@ -178,8 +170,7 @@ an_interrupted_command_is_run_again(void **state)
 }
 
 /* Nothing of a change is kept when its command has ended. */
-static void
-many_commands_need_no_more_memory_than_one(void **state)
+TEST(many_commands_need_no_more_memory_than_one)
 {
     struct stage *s = *state;
     char fill[LONG_SIZE];
@@ -207,21 +198,4 @@ many_commands_need_no_more_memory_than_one(void **state)
     assert_true(before > 0);
     if (!IS_SANITIZED)
         assert_in_range(after, 1, before + GROWTH_KIB);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_command_is_given_nothing_of_ours),
-        TEST(a_change_is_no_part_of_the_command),
-        TEST(a_command_need_not_read),
-        TEST(a_command_that_is_killed_has_failed),
-        TEST(an_interrupted_command_is_run_again),
-        TEST(many_commands_need_no_more_memory_than_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,12 @@
  * every way, gap-proof, at bounded cost.
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
@@ -28,6 +22,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define SET     LISTS_SET
 #define TIDINGS BIN_DIR "/tidings"
@@ -157,10 +152,11 @@ assert_all_ways(struct lists *l, uint64_t last)
     }
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* R-349; design.md section 4: same order and seq as unfiltered, in memory, in
  * the store, in closed lists and after a restart. */
-static void
-every_way_lets_through_the_same_entries(void **state)
+TEST(every_way_lets_through_the_same_entries)
 {
     struct lists *l = *state;
 
@@ -184,8 +180,7 @@ every_way_lets_through_the_same_entries(void **state)
 
 /* Design section 1: live, with what passes and what does not in turn. A
  * heartbeat tells how far it is where nothing passes. */
-static void
-a_quiet_filter_is_told_how_far_it_is(void **state)
+TEST(a_quiet_filter_is_told_how_far_it_is)
 {
     struct lists *l = *state;
     struct follower f, all;
@@ -222,8 +217,7 @@ a_quiet_filter_is_told_how_far_it_is(void **state)
 
 /* The same where its last message ended so long ago that the entry is not in
  * memory any more: it is told all the same. */
-static void
-a_quiet_filter_is_told_when_its_place_is_on_a_disk(void **state)
+TEST(a_quiet_filter_is_told_when_its_place_is_on_a_disk)
 {
     struct lists *l = *state;
     struct follower f;
@@ -257,8 +251,7 @@ get_line(struct got *g, const char *line)
 
 /* R-309, R-349: a follower that is killed goes on where it was, over a broker
  * that is, too. */
-static void
-a_filtered_follower_that_is_killed_goes_on(void **state)
+TEST(a_filtered_follower_that_is_killed_goes_on)
 {
     const struct mixture_filter *filter = &mixture_filters[7];
     struct lists *l = *state;
@@ -295,8 +288,7 @@ a_filtered_follower_that_is_killed_goes_on(void **state)
 
 /* Rules 6 and 8: passing over a long history, from files, makes no messages,
  * and holds up nobody. */
-static void
-a_laggard_passes_over_what_it_does_not_get(void **state)
+TEST(a_laggard_passes_over_what_it_does_not_get)
 {
     struct lists *l = *state;
     struct follower f[8], live;
@@ -338,8 +330,7 @@ a_laggard_passes_over_what_it_does_not_get(void **state)
 }
 
 /* R-344: the memory looks at so much a page, and says how far it has come. */
-static void
-a_page_looks_at_so_much_and_says_how_far(void **state)
+TEST(a_page_looks_at_so_much_and_says_how_far)
 {
     struct lists *l = *state;
     char path[1024] = "/sets/" SET "/changes?change=deleted";
@@ -365,8 +356,7 @@ a_page_looks_at_so_much_and_says_how_far(void **state)
 /* Design section 5, rule 8: a hundred filters, each of two readers, so that
  * what they let through is worth keeping, do not cost a hundred times the log.
  */
-static void
-a_hundred_filters_are_bounded(void **state)
+TEST(a_hundred_filters_are_bounded)
 {
     struct lists *l = *state;
     static struct follower f[2 * READERS];
@@ -417,8 +407,7 @@ a_hundred_filters_are_bounded(void **state)
 
 /* Hostile input gets a clear problem that names the parameter; 400 by plain
  * HTTP and by the handshake of a stream. */
-static void
-bad_filters_are_refused_and_named(void **state)
+TEST(bad_filters_are_refused_and_named)
 {
     static const struct {
         const char *query, *why;
@@ -463,8 +452,7 @@ bad_filters_are_refused_and_named(void **state)
 }
 
 /* RFC 9110 section 12.5.1; R-342. */
-static void
-the_memory_is_json_or_xml_as_it_is_asked_for(void **state)
+TEST(the_memory_is_json_or_xml_as_it_is_asked_for)
 {
     static const struct {
         const char *accept, *type;
@@ -504,25 +492,4 @@ the_memory_is_json_or_xml_as_it_is_asked_for(void **state)
                         "application/xml, not as \"text/html, "
                         "application/json;q=0\"");
     jsonpath_close(&j);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_way_lets_through_the_same_entries),
-        TEST(a_quiet_filter_is_told_how_far_it_is),
-        TEST(a_quiet_filter_is_told_when_its_place_is_on_a_disk),
-        TEST(a_filtered_follower_that_is_killed_goes_on),
-        TEST(a_laggard_passes_over_what_it_does_not_get),
-        TEST(a_page_looks_at_so_much_and_says_how_far),
-        TEST(a_hundred_filters_are_bounded),
-        TEST(bad_filters_are_refused_and_named),
-        TEST(the_memory_is_json_or_xml_as_it_is_asked_for),
-    };
-
-    return cmocka_run_group_tests_name("filter", tests, NULL, NULL);
 }

@@ -3,23 +3,18 @@
  * Tidings in it: baselines, and what its lists tell, as the stream of a set of
  * Tidings tells it.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
 #include "tests/support/http.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define NS                                                   \
@@ -131,10 +126,11 @@ stop(struct stage *s)
     assert_string_equal(s->command.out_text, "");
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* R-225: all there is, then what happened since, as it happens; the position is
  * kept: what was told is not told again. */
-static void
-a_baseline_comes_first(void **state)
+TEST(a_baseline_comes_first)
 {
     struct stage *s = *state;
 
@@ -161,8 +157,7 @@ a_baseline_comes_first(void **state)
 
 /* R-225, R-345: a list that no longer reaches back is gone: without --baseline
  * that is the end, with it all there is comes anew. */
-static void
-a_baseline_comes_where_changes_are_gone(void **state)
+TEST(a_baseline_comes_where_changes_are_gone)
 {
     struct stage *s = *state;
 
@@ -189,8 +184,7 @@ a_baseline_comes_where_changes_are_gone(void **state)
 
 /* The source is away (503), then gone (404), then there again as another one:
  * the first is waited for, the second is the end, the third begins anew. */
-static void
-a_source_that_is_gone_may_come_back(void **state)
+TEST(a_source_that_is_gone_may_come_back)
 {
     struct stage *s = *state;
 
@@ -227,8 +221,7 @@ a_source_that_is_gone_may_come_back(void **state)
 
 /* R-143, R-162: a list that is closed while it is followed, and an index at
  * another address in its place. */
-static void
-a_source_may_go_on_elsewhere(void **state)
+TEST(a_source_may_go_on_elsewhere)
 {
     struct stage *s = *state;
     const char *url = site_url(s->site);
@@ -277,8 +270,7 @@ a_source_may_go_on_elsewhere(void **state)
 
 /* R-342: what comes by lists is, byte for byte, what comes by the stream, in
  * each format. */
-static void
-lists_tell_what_the_stream_tells(void **state)
+TEST(lists_tell_what_the_stream_tells)
 {
     static const char *const formats[] = {"text", "xml", "json"};
     static char stream[65536];
@@ -315,19 +307,4 @@ lists_tell_what_the_stream_tells(void **state)
     http_close(&http);
     broker_stop(&broker);
     broker_close(&broker);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        TEST(a_baseline_comes_first),
-        TEST(a_baseline_comes_where_changes_are_gone),
-        TEST(a_source_that_is_gone_may_come_back),
-        TEST(a_source_may_go_on_elsewhere),
-        TEST(lists_tell_what_the_stream_tells),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

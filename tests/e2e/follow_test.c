@@ -4,17 +4,11 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
@@ -23,6 +17,7 @@
 #include "tests/support/process.h"
 #include "tests/support/source.h"
 #include "tests/support/walk.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define SET     "news"
@@ -143,10 +138,11 @@ await_state(struct stage *s, const char *position)
     }
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* R-225: what was missed first, across lists, then what comes; SIGINT is a good
  * end. */
-static void
-follow_prints_what_was_missed_and_then_what_comes(void **state)
+TEST(follow_prints_what_was_missed_and_then_what_comes)
 {
     struct stage *s = *state;
 
@@ -163,8 +159,7 @@ follow_prints_what_was_missed_and_then_what_comes(void **state)
 
 /* R-343: without a position it is from now on, which the state tells before
  * there is a change. */
-static void
-follow_begins_now_if_not_told_otherwise(void **state)
+TEST(follow_begins_now_if_not_told_otherwise)
 {
     struct stage *s = *state;
     struct receipt r = post(s, 1, 3);
@@ -177,8 +172,7 @@ follow_begins_now_if_not_told_otherwise(void **state)
 }
 
 /* */
-static void
-follow_begins_after_a_position(void **state)
+TEST(follow_begins_after_a_position)
 {
     struct stage *s = *state;
     struct receipt r = post(s, 1, 7);
@@ -192,8 +186,7 @@ follow_begins_after_a_position(void **state)
 }
 
 /* --count ends it in the middle of a message; --state is where it goes on. */
-static void
-follow_goes_on_where_its_state_says(void **state)
+TEST(follow_goes_on_where_its_state_says)
 {
     struct stage *s = *state;
 
@@ -210,8 +203,7 @@ follow_goes_on_where_its_state_says(void **state)
 
 /* Killed at the moment its state tells of the last line: that is out by then,
  * and it goes on behind it. */
-static void
-follow_keeps_its_place_when_the_lines_are_out(void **state)
+TEST(follow_keeps_its_place_when_the_lines_are_out)
 {
     struct stage *s = *state;
     struct receipt r = post(s, 1, 4);
@@ -231,8 +223,7 @@ follow_keeps_its_place_when_the_lines_are_out(void **state)
 }
 
 /* Design section 4: xml is the <url> of the lists, json the entry. */
-static void
-follow_prints_entries_as_lists_and_messages_have_them(void **state)
+TEST(follow_prints_entries_as_lists_and_messages_have_them)
 {
     struct stage *s = *state;
     struct problem why = {""};
@@ -272,8 +263,7 @@ follow_prints_entries_as_lists_and_messages_have_them(void **state)
 
 /* R-309, R-340: a broker that ends, or is killed, and comes back on the same
  * port: no line twice, none missing. */
-static void
-follow_reconnects_without_missing_or_doubling_a_line(void **state)
+TEST(follow_reconnects_without_missing_or_doubling_a_line)
 {
     struct stage *s = *state;
     uint64_t seq = 1;
@@ -304,8 +294,7 @@ follow_reconnects_without_missing_or_doubling_a_line(void **state)
 }
 
 /* It is there before the broker is. */
-static void
-follow_waits_for_a_broker_that_is_away(void **state)
+TEST(follow_waits_for_a_broker_that_is_away)
 {
     struct stage *s = *state;
 
@@ -319,8 +308,7 @@ follow_waits_for_a_broker_that_is_away(void **state)
 }
 
 /* Nobody wonders why it is silent; once is enough. */
-static void
-follow_says_that_a_broker_is_away_and_that_it_is_back(void **state)
+TEST(follow_says_that_a_broker_is_away_and_that_it_is_back)
 {
     struct stage *s = *state;
     const char *said;
@@ -339,8 +327,7 @@ follow_says_that_a_broker_is_away_and_that_it_is_back(void **state)
                         "tidings: the source is back\n");
 }
 
-static void
-follow_looks_at_its_state_before_it_prints(void **state)
+TEST(follow_looks_at_its_state_before_it_prints)
 {
     struct stage *s = *state;
 
@@ -352,8 +339,7 @@ follow_looks_at_its_state_before_it_prints(void **state)
 }
 
 /* R-345; exit status 3 is "gone", with the reason. */
-static void
-follow_ends_with_3_where_the_position_is_gone(void **state)
+TEST(follow_ends_with_3_where_the_position_is_gone)
 {
     struct stage *s = *state;
 
@@ -374,8 +360,7 @@ follow_ends_with_3_where_the_position_is_gone(void **state)
 }
 
 /* Exit status 1, and why. */
-static void
-follow_says_that_a_set_does_not_exist(void **state)
+TEST(follow_says_that_a_set_does_not_exist)
 {
     struct stage *s = *state;
 
@@ -409,8 +394,7 @@ assert_published(struct stage *s, uint64_t first, uint64_t last)
 }
 
 /* */
-static void
-publish_posts_a_file(void **state)
+TEST(publish_posts_a_file)
 {
     struct stage *s = *state;
     char xml[300], json[300];
@@ -441,8 +425,7 @@ publish_posts_a_file(void **state)
     assert_published(s, 4, 4);
 }
 
-static void
-publish_posts_its_standard_input(void **state)
+TEST(publish_posts_its_standard_input)
 {
     struct stage *s = *state;
     static const char text[] =
@@ -457,8 +440,7 @@ publish_posts_its_standard_input(void **state)
 }
 
 /* what the options say is in the list. */
-static void
-publish_makes_changes_from_options(void **state)
+TEST(publish_makes_changes_from_options)
 {
     struct stage *s = *state;
     struct buf *body = &s->http.body;
@@ -482,8 +464,7 @@ publish_makes_changes_from_options(void **state)
 
 /* Design section 5, rule 5: refused whole, with the entry and the reason; exit
  * status 1. */
-static void
-publish_says_why_a_post_is_refused(void **state)
+TEST(publish_says_why_a_post_is_refused)
 {
     struct stage *s = *state;
 
@@ -501,12 +482,9 @@ publish_says_why_a_post_is_refused(void **state)
     assert_memory_equal(s->command.err_text, "tidings: ", 9);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
 /* A line that could not be written is not gone past, though those after it
  * could: the pipe has room for little, not for a buffer full. */
-static void
-keeps_no_place_behind_lines_that_are_lost(void **state)
+TEST(keeps_no_place_behind_lines_that_are_lost)
 {
     struct stage *s = *state;
     int ends[2];
@@ -530,30 +508,4 @@ keeps_no_place_behind_lines_that_are_lost(void **state)
     assert_int_equal(access(s->state, F_OK), -1);
     close(ends[0]);
     close(ends[1]);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(follow_prints_what_was_missed_and_then_what_comes),
-        TEST(follow_begins_now_if_not_told_otherwise),
-        TEST(follow_begins_after_a_position),
-        TEST(follow_goes_on_where_its_state_says),
-        TEST(follow_keeps_its_place_when_the_lines_are_out),
-        TEST(follow_prints_entries_as_lists_and_messages_have_them),
-        TEST(follow_reconnects_without_missing_or_doubling_a_line),
-        TEST(follow_waits_for_a_broker_that_is_away),
-        TEST(follow_says_that_a_broker_is_away_and_that_it_is_back),
-        TEST(follow_looks_at_its_state_before_it_prints),
-        TEST(follow_ends_with_3_where_the_position_is_gone),
-        TEST(follow_says_that_a_set_does_not_exist),
-        TEST(publish_posts_a_file),
-        TEST(publish_posts_its_standard_input),
-        TEST(publish_makes_changes_from_options),
-        TEST(publish_says_why_a_post_is_refused),
-        TEST(keeps_no_place_behind_lines_that_are_lost),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

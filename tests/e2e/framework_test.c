@@ -3,21 +3,16 @@
  * R-329).
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/channel.h"
 #include "tests/support/lists.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define CAPABILITIES(set) "capabilitylist /sets/" set "/capabilitylist.xml\n"
 #define SOURCE            "updated description /.well-known/resourcesync\n"
@@ -89,9 +84,10 @@ check_told(struct lists *l)
     xpath_close(&x);
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* */
-static void
-a_rotation_is_told_when_all_of_it_can_be_had(void **state)
+TEST(a_rotation_is_told_when_all_of_it_can_be_had)
 {
     struct lists *l = *state;
 
@@ -121,8 +117,7 @@ a_rotation_is_told_when_all_of_it_can_be_had(void **state)
 
 /* R-280, R-323, R-326: a set that comes or goes is told to all, and else each
  * hears of itself. */
-static void
-the_source_is_told_on_all_channels(void **state)
+TEST(the_source_is_told_on_all_channels)
 {
     struct lists *l = *state;
 
@@ -146,8 +141,7 @@ the_source_is_told_on_all_channels(void **state)
     ".xml < /.well-known/resourcesync\n"
 
 /* where it has an index, its parts are. */
-static void
-a_source_of_many_sets_is_told_by_its_parts(void **state)
+TEST(a_source_of_many_sets_is_told_by_its_parts)
 {
     struct lists *l = *state;
 
@@ -168,8 +162,7 @@ a_source_of_many_sets_is_told_by_its_parts(void **state)
 }
 
 /* the latest is found again by the next process. */
-static void
-what_was_told_is_there_after_a_restart(void **state)
+TEST(what_was_told_is_there_after_a_restart)
 {
     struct lists *l = *state;
     const char *lines = "updated " LIST(1) INDEX "created " LIST(2) INDEX
@@ -182,20 +175,4 @@ what_was_told_is_there_after_a_restart(void **state)
     broker_kill9(&l->broker);
     broker_restart(&l->broker);
     await_told(l, LISTS_SET, lines);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_rotation_is_told_when_all_of_it_can_be_had),
-        TEST(the_source_is_told_on_all_channels),
-        TEST(a_source_of_many_sets_is_told_by_its_parts),
-        TEST(what_was_told_is_there_after_a_restart),
-    };
-
-    return cmocka_run_group_tests_name("framework", tests, NULL, NULL);
 }

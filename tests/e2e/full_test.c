@@ -2,15 +2,9 @@
  * full_test.c - tidings publish --full: a source's documents, as they stand on
  * its web site or disk, become the changes of a set.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/vocab.h"
 #include "tests/support/broker.h"
@@ -20,6 +14,7 @@
 #include "tests/support/http.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define XML     "application/xml"
@@ -101,10 +96,11 @@ put_index(struct stage *s, const char *path, const char *one, const char *two)
     site_putf(s->site, path, XML, INDEX, entries);
 }
 
+FIXTURE(open_stage, close_stage);
+
 /* R-090, R-093: parts of an index together are one state; one is in gzip, and
  * nobody says so. */
-static void
-an_index_is_read_with_its_parts(void **state)
+TEST(an_index_is_read_with_its_parts)
 {
     struct stage *s = *state;
     struct buf zipped;
@@ -125,8 +121,7 @@ an_index_is_read_with_its_parts(void **state)
                 "created=1 updated=0 deleted=0 unchanged=4 newer=0 position=");
 }
 
-static void
-files_are_read_in_every_form(void **state)
+TEST(files_are_read_in_every_form)
 {
     struct stage *s = *state;
     struct tempdir dir;
@@ -145,8 +140,7 @@ files_are_read_in_every_form(void **state)
     tempdir_close(&dir);
 }
 
-static void
-a_fault_anywhere_is_told_with_its_document_and_nothing_is_sent(void **state)
+TEST(a_fault_anywhere_is_told_with_its_document_and_nothing_is_sent)
 {
     struct stage *s = *state;
     struct http h;
@@ -180,8 +174,7 @@ a_fault_anywhere_is_told_with_its_document_and_nothing_is_sent(void **state)
     http_close(&h);
 }
 
-static void
-what_is_told_twice_or_deletes_too_much_is_refused(void **state)
+TEST(what_is_told_twice_or_deletes_too_much_is_refused)
 {
     struct stage *s = *state;
 
@@ -198,8 +191,7 @@ what_is_told_twice_or_deletes_too_much_is_refused(void **state)
     assert_string_equal(s->command.err_text, "");
 }
 
-static void
-what_does_not_go_together_is_bad_usage(void **state)
+TEST(what_does_not_go_together_is_bad_usage)
 {
     static const char *const more[][3] = {
         {"--key", "k", NULL},        {"--type", "xml", NULL},
@@ -220,13 +212,9 @@ what_does_not_go_together_is_bad_usage(void **state)
     }
 }
 
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, open_stage, close_stage)
-
 /* What a source's server says is told, as far as it is short: one that never
  * comes to an end is not waited for. */
-static void
-a_refusal_of_the_source_is_told(void **state)
+TEST(a_refusal_of_the_source_is_told)
 {
     struct stage *s = *state;
     struct fake_broker *source = fake_broker_new();
@@ -249,19 +237,4 @@ a_refusal_of_the_source_is_told(void **state)
     assert_not_full(s, fake_broker_url(source), 1, "503: ");
     fake_broker_free(source);
     free(lot);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_index_is_read_with_its_parts),
-        TEST(files_are_read_in_every_form),
-        TEST(a_fault_anywhere_is_told_with_its_document_and_nothing_is_sent),
-        TEST(what_is_told_twice_or_deletes_too_much_is_refused),
-        TEST(what_does_not_go_together_is_bad_usage),
-        TEST(a_refusal_of_the_source_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

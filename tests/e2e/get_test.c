@@ -1,15 +1,9 @@
 /*
  * get_test.c - tidings get, against a real broker.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/datetime.h"
 #include "tests/support/command.h"
@@ -17,6 +11,7 @@
 #include "tests/support/lists.h"
 #include "tests/support/site.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
@@ -79,9 +74,10 @@ instant_of(struct jsonpath *j, const char *path)
     return us;
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* what the set offers, by its own links; each of them works. */
-static void
-tells_what_a_set_offers(void **state)
+TEST(tells_what_a_set_offers)
 {
     struct stage *s = *state;
     struct jsonpath j;
@@ -136,8 +132,7 @@ tells_what_a_set_offers(void **state)
     jsonpath_close(&page);
 }
 
-static void
-says_that_there_is_no_such_set(void **state)
+TEST(says_that_there_is_no_such_set)
 {
     struct stage *s = *state;
 
@@ -148,8 +143,7 @@ says_that_there_is_no_such_set(void **state)
 }
 
 /* Why there is none is told as the server says it. */
-static void
-says_that_a_set_was_removed(void **state)
+TEST(says_that_a_set_was_removed)
 {
     struct stage *s = *state;
 
@@ -162,8 +156,7 @@ says_that_a_set_was_removed(void **state)
 }
 
 /* What a server tells cannot make a line, or move the cursor. */
-static void
-prints_nothing_that_is_not_to_be_read(void **state)
+TEST(prints_nothing_that_is_not_to_be_read)
 {
     struct stage *s = *state;
     struct site *site = site_new();
@@ -186,19 +179,4 @@ prints_nothing_that_is_not_to_be_read(void **state)
     assert_line(s, "earliest", "b?1m\n");
     assert_line(s, "digest", "c?m\n");
     site_free(site);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tells_what_a_set_offers),
-        TEST(prints_nothing_that_is_not_to_be_read),
-        TEST(says_that_there_is_no_such_set),
-        TEST(says_that_a_set_was_removed),
-    };
-
-    return cmocka_run_group_tests_name("get", tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
  */
 #include "tests/support/gzip.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/buf.h"
 #include "proto/vocab.h"
@@ -23,6 +17,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define CHANGES  "/sets/news/changes"
 #define MAX_BODY (8 << 20)
@@ -79,9 +74,10 @@ last(struct http *h)
     return n;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* RFC 9110 sections 8.4.1 and 8.4.1.3. */
-static void
-takes_every_format_in_gzip(void **state)
+TEST(takes_every_format_in_gzip)
 {
     static const struct {
         const char *type;
@@ -131,8 +127,7 @@ takes_every_format_in_gzip(void **state)
 }
 
 /* A body that comes in many packets, and inflates to many steps. */
-static void
-takes_large_posts_in_gzip(void **state)
+TEST(takes_large_posts_in_gzip)
 {
     struct broker *b = *state;
     uint64_t before;
@@ -158,8 +153,7 @@ takes_large_posts_in_gzip(void **state)
 }
 
 /* RFC 9110 section 15.5.16: 415, and what would have been read. */
-static void
-refuses_other_codings_with_what_it_reads(void **state)
+TEST(refuses_other_codings_with_what_it_reads)
 {
     static const char *const codings[] = {
         "br",         "deflate",        "zstd",           "compress",
@@ -196,8 +190,7 @@ refuses_other_codings_with_what_it_reads(void **state)
 }
 
 /* Design section 5, rule 5: nothing of a bad post is kept. */
-static void
-keeps_nothing_of_a_damaged_stream(void **state)
+TEST(keeps_nothing_of_a_damaged_stream)
 {
     struct broker *b = *state;
     struct buf body, zip;
@@ -241,8 +234,7 @@ keeps_nothing_of_a_damaged_stream(void **state)
 /* A few kilobytes that inflate to 256 MB: refused when the limit is passed, in
  * bounded memory, and the one service thread goes on. (That others are served
  * in between: unit/sets/gunzip, makes_small_steps.) */
-static void
-stops_a_bomb_at_the_limit(void **state)
+TEST(stops_a_bomb_at_the_limit)
 {
     struct broker *b = *state;
     size_t before = broker_rss_kib(b);
@@ -281,8 +273,7 @@ stops_a_bomb_at_the_limit(void **state)
 
 /* One packet with more in it than one step reads; the client goes away, or says
  * no more, while the rest waits. */
-static void
-survives_a_client_that_goes_away_while_it_catches_up(void **state)
+TEST(survives_a_client_that_goes_away_while_it_catches_up)
 {
     struct broker *b = *state;
     struct buf zip;
@@ -316,21 +307,4 @@ survives_a_client_that_goes_away_while_it_catches_up(void **state)
     broker_stop(b);
     broker_restart(b);
     buf_fini(&zip);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(takes_every_format_in_gzip),
-        TEST(takes_large_posts_in_gzip),
-        TEST(refuses_other_codings_with_what_it_reads),
-        TEST(keeps_nothing_of_a_damaged_stream),
-        TEST(stops_a_bomb_at_the_limit),
-        TEST(survives_a_client_that_goes_away_while_it_catches_up),
-    };
-
-    return cmocka_run_group_tests_name("gzip", tests, NULL, NULL);
 }

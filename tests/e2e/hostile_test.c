@@ -3,17 +3,11 @@
  * to their end: none of them holds up a thread, and none is half done.
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "proto/buf.h"
 #include "tests/support/broker.h"
@@ -24,6 +18,7 @@
 #include "tests/support/samples.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define CHANGES "/sets/news/changes"
 #define ENTRY   "{\"loc\":\"http://example.com/hostile\",\"change\":\"created\"}"
@@ -136,8 +131,7 @@ static const struct piece {
 
 /* Every request of a pipeline is answered as if it had come alone, or the
  * connection ends without it having been done. */
-static void
-pipelined_requests_are_answered_or_cut_off(void **state)
+TEST(pipelined_requests_are_answered_or_cut_off, set_up, broker_teardown)
 {
     static const struct piece *const cases[][4] = {
         {&get, &get},          {&get, &post},
@@ -183,8 +177,7 @@ pipelined_requests_are_answered_or_cut_off(void **state)
 }
 
 /* What the library would take for the request itself. */
-static void
-a_body_that_looks_like_a_request_does_no_harm(void **state)
+TEST(a_body_that_looks_like_a_request_does_no_harm, set_up, broker_teardown)
 {
     static const char *const bodies[] = {
         "POST /sets/news/changes HTTP/1.1\r\n\r\n", "POST /", "P",
@@ -207,8 +200,7 @@ a_body_that_looks_like_a_request_does_no_harm(void **state)
 }
 
 /* A post in two packets, cut at every place. */
-static void
-a_post_may_be_cut_anywhere(void **state)
+TEST(a_post_may_be_cut_anywhere, set_up, broker_teardown)
 {
     struct broker *b = *state;
     struct wire_answer a;
@@ -242,8 +234,7 @@ send_head(struct wire *w, const struct broker *b, size_t length,
 }
 
 /* A byte of the body every 50 ms, as long as the broker takes them. */
-static void
-a_body_that_drips_is_cut_off(void **state)
+TEST(a_body_that_drips_is_cut_off, set_up_hasty, broker_teardown)
 {
     struct broker *b = *state;
     struct wire *w = connect_to(b);
@@ -265,8 +256,7 @@ a_body_that_drips_is_cut_off(void **state)
 }
 
 /* The same of a head: each byte of it comes in time, all of it does not. */
-static void
-a_head_that_drips_is_cut_off(void **state)
+TEST(a_head_that_drips_is_cut_off, set_up_hasty, broker_teardown)
 {
     struct broker *b = *state;
     struct wire *w = connect_to(b);
@@ -287,8 +277,7 @@ a_head_that_drips_is_cut_off(void **state)
 }
 
 /* Whatever has come is not kept, though the entry itself was whole. */
-static void
-a_body_that_stops_half_way_is_not_kept(void **state)
+TEST(a_body_that_stops_half_way_is_not_kept, set_up_hasty, broker_teardown)
 {
     struct broker *b = *state;
     struct wire_answer a;
@@ -319,8 +308,7 @@ a_body_that_stops_half_way_is_not_kept(void **state)
 }
 
 /* Nor does a head that never ends, or never begins. */
-static void
-a_head_that_stops_half_way_is_cut_off(void **state)
+TEST(a_head_that_stops_half_way_is_cut_off, set_up_hasty, broker_teardown)
 {
     static const char *const heads[] = {"", "G", "GET /healthz HTTP/1.1\r\n",
                                         "GET /healthz HTTP/1.1\r\nHost: 1"};
@@ -337,8 +325,7 @@ a_head_that_stops_half_way_is_cut_off(void **state)
 }
 
 /* Very many that have begun, and stay, are in nobody's way. */
-static void
-half_requests_do_not_keep_others_out(void **state)
+TEST(half_requests_do_not_keep_others_out, set_up, broker_teardown)
 {
     struct broker *b = *state;
     struct wire *w[300];
@@ -354,8 +341,7 @@ half_requests_do_not_keep_others_out(void **state)
 }
 
 /* What the library would wait for, or take for something else. */
-static void
-requests_that_are_none_are_refused(void **state)
+TEST(requests_that_are_none_are_refused, set_up, broker_teardown)
 {
     static const struct {
         const char *text; /* between the request line's path and the end */
@@ -395,8 +381,7 @@ requests_that_are_none_are_refused(void **state)
     assert_int_equal(n_hostile(b), 0);
 }
 
-static void
-noise_is_no_request(void **state)
+TEST(noise_is_no_request, set_up_hasty, broker_teardown)
 {
     static const struct {
         const char *bytes;
@@ -423,8 +408,7 @@ noise_is_no_request(void **state)
 }
 
 /* A header above the limit is told, where the library would just hang up. */
-static void
-a_header_that_is_too_long_is_refused(void **state)
+TEST(a_header_that_is_too_long_is_refused, set_up, broker_teardown)
 {
     struct broker *b = *state;
     struct wire *w = connect_to(b);
@@ -487,8 +471,7 @@ post_until(struct broker *b, const char *body, unsigned status,
 
 /* Of 1 MB for all posts at work, 700 KB are held by one that goes no further; a
  * second one is told to come back, and is let in when the first is gone. */
-static void
-posts_at_work_count_in_the_budget(void **state)
+TEST(posts_at_work_count_in_the_budget, set_up, broker_teardown)
 {
     struct broker *b = *state;
     struct wire *first = connect_to(b);
@@ -514,8 +497,7 @@ posts_at_work_count_in_the_budget(void **state)
 }
 
 /* Design rule 6: who announces much and sends nothing keeps nobody out. */
-static void
-announcing_alone_takes_nothing_of_the_budget(void **state)
+TEST(announcing_alone_takes_nothing_of_the_budget, set_up, broker_teardown)
 {
     struct broker *b = *state;
     struct wire *w[20];
@@ -530,31 +512,4 @@ announcing_alone_takes_nothing_of_the_budget(void **state)
     post_until(b, "[" ENTRY "]", 200, &a);
     for (size_t i = 0; i < 20; i++)
         wire_close(w[i]);
-}
-
-#define HOSTILE(test) \
-    cmocka_unit_test_setup_teardown(test, set_up, broker_teardown)
-#define HASTY(test) \
-    cmocka_unit_test_setup_teardown(test, set_up_hasty, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        HOSTILE(pipelined_requests_are_answered_or_cut_off),
-        HOSTILE(a_body_that_looks_like_a_request_does_no_harm),
-        HOSTILE(a_post_may_be_cut_anywhere),
-        HASTY(a_body_that_drips_is_cut_off),
-        HASTY(a_head_that_drips_is_cut_off),
-        HASTY(a_body_that_stops_half_way_is_not_kept),
-        HASTY(a_head_that_stops_half_way_is_cut_off),
-        HOSTILE(half_requests_do_not_keep_others_out),
-        HOSTILE(requests_that_are_none_are_refused),
-        HASTY(noise_is_no_request),
-        HOSTILE(a_header_that_is_too_long_is_refused),
-        HOSTILE(posts_at_work_count_in_the_budget),
-        HOSTILE(announcing_alone_takes_nothing_of_the_budget),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

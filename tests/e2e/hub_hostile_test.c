@@ -5,20 +5,15 @@
  * What comes to POST /hub is hub_http_test.c, what callbacks answer is
  * websub_subscribe_test.c and websub_deliver_test.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/certificate.h"
 #include "tests/support/forms.h"
 #include "tests/support/hub_stage.h"
 #include "tests/support/jsonpath.h"
+#include "tests/test.h"
 
 #define JSON     "application/json"
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -32,11 +27,12 @@ has_failed(const struct hub_state *sub)
 /* Longer than anybody waits here. */
 #define FOREVER "--hub-timeout", "600"
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-092, W-057, W-164: strangers name more callbacks that hang than there are
  * connections, at hosts of their own and at the host of one that is well. It
  * gets what there is all the same, and so does who subscribes now. */
-static void
-callbacks_that_strangers_name_delay_no_delivery(void **state)
+TEST(callbacks_that_strangers_name_delay_no_delivery)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, FOREVER, "--hub-connections", "16",
@@ -67,8 +63,7 @@ callbacks_that_strangers_name_delay_no_delivery(void **state)
 
 /* A delivery that comes back as a post would be delivered again, and so on for
  * ever; whatever name of this machine it came by. */
-static void
-what_is_delivered_is_not_taken_in_again(void **state)
+TEST(what_is_delivered_is_not_taken_in_again)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-trust-simple");
@@ -112,8 +107,7 @@ what_is_delivered_is_not_taken_in_again(void **state)
 
 /* W-160, W-161: whatever it looks like, it is judged by the address, and nobody
  * is connected to. A request is taken (W-031), and fails. */
-static void
-addresses_that_are_not_for_strangers_are_not_called(void **state)
+TEST(addresses_that_are_not_for_strangers_are_not_called)
 {
     static const char *const hosts[] = {
         "127.0.0.2",          "2130706434",  "0x7f.2",
@@ -145,8 +139,7 @@ addresses_that_are_not_for_strangers_are_not_called(void **state)
 }
 
 /* What a library reads in another way than a person. */
-static void
-urls_that_are_read_in_two_ways_are_refused(void **state)
+TEST(urls_that_are_read_in_two_ways_are_refused)
 {
     static const char *const bad[] = {"http://127.0.0.2\\@evil.example/",
                                       "http://127.0.0.2%09/",
@@ -178,8 +171,7 @@ urls_that_are_read_in_two_ways_are_refused(void **state)
 
 /* Neither the environment nor a file of the user has a say in whom the hub
  * calls, and what it tells him (W-162). */
-static void
-proxies_and_passwords_of_the_environment_are_not_used(void **state)
+TEST(proxies_and_passwords_of_the_environment_are_not_used)
 {
     static const char *const names[] = {"http_proxy", "all_proxy", "ALL_PROXY",
                                         "HTTPS_PROXY"};
@@ -229,8 +221,7 @@ proxies_and_passwords_of_the_environment_are_not_used(void **state)
 /* A callback by HTTPS is who its certificate says, or nobody: another broker,
  * which nobody vouches for, is not spoken to; and its answer is not repeated.
  */
-static void
-a_certificate_that_nobody_vouches_for_is_refused(void **state)
+TEST(a_certificate_that_nobody_vouches_for_is_refused)
 {
     struct hub_stage *s;
     struct tempdir dir;
@@ -259,8 +250,7 @@ a_certificate_that_nobody_vouches_for_is_refused(void **state)
 
 /* Other sets' subscriptions and requests stand between those of a set, and of
  * its two topics. */
-static void
-a_list_has_the_set_s_own_in_order_of_their_ids(void **state)
+TEST(a_list_has_the_set_s_own_in_order_of_their_ids)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, FOREVER);
     struct callback *cb;
@@ -303,21 +293,4 @@ a_list_has_the_set_s_own_in_order_of_their_ids(void **state)
     assert_int_equal(http_get(&s->http, path), 200);
     assert_memory_equal(s->http.body.data, "{\"subscriptions\":[]}", 20);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(callbacks_that_strangers_name_delay_no_delivery),
-        TEST(what_is_delivered_is_not_taken_in_again),
-        TEST(addresses_that_are_not_for_strangers_are_not_called),
-        TEST(urls_that_are_read_in_two_ways_are_refused),
-        TEST(proxies_and_passwords_of_the_environment_are_not_used),
-        TEST(a_certificate_that_nobody_vouches_for_is_refused),
-        TEST(a_list_has_the_set_s_own_in_order_of_their_ids),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,9 @@
  * hub_http_test.c - what comes to POST /hub: what is taken, and how what is not
  * is refused. No delivery is needed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/callbacks.h"
@@ -19,6 +13,7 @@
 #include "tests/support/hub.h"
 #include "tests/support/patience.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 /* Where nobody listens: a request is taken all the same (W-031). */
 #define NOBODY "http://127.0.0.1:1/cb"
@@ -72,8 +67,7 @@ tear_down(void **state)
 }
 
 /* W-021: callback, mode and topic are required, and not empty. */
-static void
-a_request_without_mode_topic_or_callback_is_refused(void **state)
+TEST(a_request_without_mode_topic_or_callback_is_refused, set_up, tear_down)
 {
     struct stage *s = *state;
     const char *t = s->topic;
@@ -98,8 +92,7 @@ a_request_without_mode_topic_or_callback_is_refused(void **state)
 }
 
 /* W-022 */
-static void
-another_mode_is_refused(void **state)
+TEST(another_mode_is_refused, set_up, tear_down)
 {
     struct stage *s = *state;
     static const char *const modes[] = {"Subscribe", "denied", "sub", "%20",
@@ -114,8 +107,7 @@ another_mode_is_refused(void **state)
 }
 
 /* W-023: 199 bytes are accepted, 200 are not; bytes, not characters. */
-static void
-a_secret_of_200_bytes_is_refused(void **state)
+TEST(a_secret_of_200_bytes_is_refused, set_up, tear_down)
 {
     struct stage *s = *state;
     char secret[201], wide[601] = "";
@@ -147,8 +139,7 @@ a_secret_of_200_bytes_is_refused(void **state)
 
 /* W-024: no lease is a 4xx, never a 5xx; what is too large is cut; an
  * unsubscription has none, whatever stands there. */
-static void
-what_is_no_lease_is_refused(void **state)
+TEST(what_is_no_lease_is_refused, set_up, tear_down)
 {
     struct stage *s = *state;
     static const char *const bad[] = {"0", "-1", "abc", "1.5", "1e3", "%2B1"};
@@ -177,8 +168,8 @@ what_is_no_lease_is_refused(void **state)
 }
 
 /* W-025, W-026 */
-static void
-unknown_parameters_are_left_alone_and_bad_escapes_refused(void **state)
+TEST(unknown_parameters_are_left_alone_and_bad_escapes_refused, set_up,
+     tear_down)
 {
     struct stage *s = *state;
 
@@ -200,8 +191,7 @@ unknown_parameters_are_left_alone_and_bad_escapes_refused(void **state)
 
 /* W-027, W-163: nothing but an absolute http or https URL without user info,
  * with a good port, and without what could end a line. */
-static void
-what_is_no_url_is_no_callback_and_no_topic(void **state)
+TEST(what_is_no_url_is_no_callback_and_no_topic, set_up, tear_down)
 {
     struct stage *s = *state;
     static const char *const bad[] = {
@@ -245,8 +235,7 @@ what_is_no_url_is_no_callback_and_no_topic(void **state)
 }
 
 /* W-044: an unknown topic is refused at once. */
-static void
-what_is_no_topic_of_ours_is_refused(void **state)
+TEST(what_is_no_topic_of_ours_is_refused, set_up, tear_down)
 {
     struct stage *s = *state;
 
@@ -269,8 +258,7 @@ what_is_no_topic_of_ours_is_refused(void **state)
 
 /* What a subscription may ask for besides: a bad one is a 4xx, also at a
  * renewal. */
-static void
-a_bad_filter_position_or_interval_is_refused(void **state)
+TEST(a_bad_filter_position_or_interval_is_refused, set_up, tear_down)
 {
     struct stage *s = *state;
 
@@ -309,8 +297,7 @@ a_bad_filter_position_or_interval_is_refused(void **state)
 }
 
 /* W-038: wrong methods, types and sizes. */
-static void
-other_methods_types_and_sizes_are_refused(void **state)
+TEST(other_methods_types_and_sizes_are_refused, set_up, tear_down)
 {
     struct stage *s = *state;
     static const char *const methods[] = {"GET", "PUT", "DELETE", "OPTIONS"};
@@ -350,8 +337,7 @@ other_methods_types_and_sizes_are_refused(void **state)
 }
 
 /* W-165: a limit on parameters, and a deadline for who sends them slowly. */
-static void
-too_many_parameters_and_slow_senders_are_refused(void **state)
+TEST(too_many_parameters_and_slow_senders_are_refused, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *slow = wire_connect("127.0.0.1", s->broker.port);
@@ -374,8 +360,7 @@ too_many_parameters_and_slow_senders_are_refused(void **state)
 
 /* W-164: a flood of requests for one host is answered 429; others have room,
  * and it is over when verifications are. */
-static void
-too_many_requests_for_one_host_are_429(void **state)
+TEST(too_many_requests_for_one_host_are_429, set_up, tear_down)
 {
     struct stage *s = *state;
     struct callbacks *full = callbacks_new("127.0.0.2", true);
@@ -423,8 +408,7 @@ post_notification(struct stage *s, const char *type, const char *links,
 
 /* W-146: 400 without usable links or body, 403 for a topic not served here,
  * 413, 415. */
-static void
-a_notification_says_what_it_is_of(void **state)
+TEST(a_notification_says_what_it_is_of, set_up, tear_down)
 {
     struct stage *s = *state;
     static const char self[] = "Link: <http://example.org/t>; rel=\"self\"";
@@ -476,8 +460,7 @@ ingest_bytes(struct stage *s)
 
 /* Notifications and posts have one budget (--ingest-bytes), which is given back
  * also when a sender breaks off. */
-static void
-memory_of_notifications_is_bounded(void **state)
+TEST(memory_of_notifications_is_bounded, set_up_small, tear_down)
 {
     struct stage *s = *state;
     struct wire *held = wire_connect("127.0.0.1", s->broker.port);
@@ -512,8 +495,7 @@ memory_of_notifications_is_bounded(void **state)
 }
 
 /* W-122: a ping names a topic. */
-static void
-a_ping_names_a_topic(void **state)
+TEST(a_ping_names_a_topic, set_up, tear_down)
 {
     struct stage *s = *state;
 
@@ -527,30 +509,4 @@ a_ping_names_a_topic(void **state)
     forms_post(&s->http, "/hub", "hub.mode=publish&hub.topic=%s", s->topic);
     assert_int_equal(s->http.status, 204);
     assert_int_equal(s->http.body.size, 0);
-}
-
-#define ON_STAGE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_STAGE(a_request_without_mode_topic_or_callback_is_refused),
-        ON_STAGE(another_mode_is_refused),
-        ON_STAGE(a_secret_of_200_bytes_is_refused),
-        ON_STAGE(what_is_no_lease_is_refused),
-        ON_STAGE(unknown_parameters_are_left_alone_and_bad_escapes_refused),
-        ON_STAGE(what_is_no_url_is_no_callback_and_no_topic),
-        ON_STAGE(what_is_no_topic_of_ours_is_refused),
-        ON_STAGE(a_bad_filter_position_or_interval_is_refused),
-        ON_STAGE(other_methods_types_and_sizes_are_refused),
-        ON_STAGE(too_many_parameters_and_slow_senders_are_refused),
-        ON_STAGE(too_many_requests_for_one_host_are_429),
-        ON_STAGE(a_notification_says_what_it_is_of),
-        cmocka_unit_test_setup_teardown(memory_of_notifications_is_bounded,
-                                        set_up_small, tear_down),
-        ON_STAGE(a_ping_names_a_topic),
-    };
-
-    return cmocka_run_group_tests_name("hub_http", tests, NULL, NULL);
 }

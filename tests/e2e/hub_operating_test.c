@@ -3,15 +3,9 @@
  * who may publish, subscriptions listed and ended, relays. No delivery is
  * needed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/callbacks.h"
@@ -20,6 +14,7 @@
 #include "tests/support/hub.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/refusal.h"
+#include "tests/test.h"
 
 #define JSON "application/json"
 
@@ -80,8 +75,7 @@ tear_down(void **state)
 }
 
 /* W-124: only who can reach an open broker may publish, and register relays. */
-static void
-publishing_is_for_an_open_broker(void **state)
+TEST(publishing_is_for_an_open_broker, set_up_insecure, tear_down)
 {
     struct stage *s = *state;
     static const char why[] = "--insecure-open";
@@ -122,8 +116,7 @@ publishing_is_for_an_open_broker(void **state)
 
 /* Simple subscriptions */
 
-static void
-a_simple_subscription_has_a_callback(void **state)
+TEST(a_simple_subscription_has_a_callback, set_up, tear_down)
 {
     struct stage *s = *state;
 
@@ -162,8 +155,8 @@ list(struct stage *s, struct jsonpath *j)
 }
 
 /* Trusted, a simple subscription is there with its 202. */
-static void
-a_subscription_is_listed_shown_sent_back_and_ended(void **state)
+TEST(a_subscription_is_listed_shown_sent_back_and_ended, set_up_trusting,
+     tear_down)
 {
     struct stage *s = *state;
     char path[100], again[140];
@@ -208,8 +201,7 @@ a_subscription_is_listed_shown_sent_back_and_ended(void **state)
     jsonpath_close(&j);
 }
 
-static void
-what_is_not_there_is_404(void **state)
+TEST(what_is_not_there_is_404, set_up, tear_down)
 {
     struct stage *s = *state;
 
@@ -239,8 +231,7 @@ what_is_not_there_is_404(void **state)
 }
 
 /* W-166: a secret is told to nobody. */
-static void
-secrets_are_not_shown(void **state)
+TEST(secrets_are_not_shown, set_up, tear_down)
 {
     struct stage *s = *state;
     struct callbacks *c = callbacks_new("127.0.0.1", true);
@@ -274,8 +265,7 @@ secrets_are_not_shown(void **state)
 }
 
 /* Relays: R-296 is tested where documents come. */
-static void
-a_relay_is_made_shown_listed_and_removed(void **state)
+TEST(a_relay_is_made_shown_listed_and_removed, set_up, tear_down)
 {
     struct stage *s = *state;
     const char *const json[] = {"Content-Type: " JSON, NULL};
@@ -332,10 +322,8 @@ a_relay_is_made_shown_listed_and_removed(void **state)
             fail_msg("no \"%s\" in \"%s\"", part, said);                 \
     } while (0)
 
-static void
-settings_that_do_not_go_together_are_bad_usage(void **state)
+TEST(settings_that_do_not_go_together_are_bad_usage)
 {
-    (void)state;
     BAD_USAGE("--hub-lease-default is shorter than --hub-lease-min",
               "--hub-lease-min=100", "--hub-lease-default=99.5");
     BAD_USAGE("--hub-lease-default is longer than --hub-lease-max: it is "
@@ -353,39 +341,16 @@ settings_that_do_not_go_together_are_bad_usage(void **state)
 
 /* Design section 4: an open broker allows callbacks of its own machine, and
  * says so. */
-static void
-an_open_broker_says_that_it_calls_its_own_machine(void **state)
+TEST(an_open_broker_says_that_it_calls_its_own_machine, set_up, tear_down)
 {
     struct stage *s = *state;
 
     assert_true(broker_said(&s->broker, "callbacks on this machine"));
 }
 
-static void
-another_one_does_not(void **state)
+TEST(another_one_does_not, set_up_insecure, tear_down)
 {
     struct stage *s = *state;
 
     assert_false(broker_said(&s->broker, "callbacks on this machine"));
-}
-
-#define ON(set_up, test) \
-    cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON(set_up_insecure, publishing_is_for_an_open_broker),
-        ON(set_up, a_simple_subscription_has_a_callback),
-        ON(set_up_trusting, a_subscription_is_listed_shown_sent_back_and_ended),
-        ON(set_up, what_is_not_there_is_404),
-        ON(set_up, secrets_are_not_shown),
-        ON(set_up, a_relay_is_made_shown_listed_and_removed),
-        cmocka_unit_test(settings_that_do_not_go_together_are_bad_usage),
-        ON(set_up, an_open_broker_says_that_it_calls_its_own_machine),
-        ON(set_up_insecure, another_one_does_not),
-    };
-
-    return cmocka_run_group_tests_name("hub_operating", tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
  */
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "tests/support/broker.h"
@@ -22,6 +16,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define CHANGES "/sets/news/changes"
 #define JSON    "application/json"
@@ -126,10 +121,11 @@ assert_kept(struct stage *s, uint64_t n)
     notice_free(&notice);
 }
 
+FIXTURE(set_up, tear_down);
+
 /* Design section 4: a retry is harmless, and what others post meanwhile does
  * not matter. */
-static void
-a_repeat_gets_the_same_answer_and_posts_nothing(void **state)
+TEST(a_repeat_gets_the_same_answer_and_posts_nothing)
 {
     struct stage *s = *state;
 
@@ -150,8 +146,7 @@ a_repeat_gets_the_same_answer_and_posts_nothing(void **state)
 
 /* What counts is what was said, not how: formats, prefixes, spellings of times,
  * order of attributes. */
-static void
-the_same_changes_in_another_format_are_a_repeat(void **state)
+TEST(the_same_changes_in_another_format_are_a_repeat)
 {
     struct stage *s = *state;
 
@@ -164,8 +159,7 @@ the_same_changes_in_another_format_are_a_repeat(void **state)
 
 /* Also across a restart. R-149: and after a crash, in which
  * all that was acknowledged is kept, keys as well. */
-static void
-a_key_is_kept_over_restart_and_crash(void **state)
+TEST(a_key_is_kept_over_restart_and_crash)
 {
     struct stage *s = *state;
 
@@ -187,8 +181,7 @@ a_key_is_kept_over_restart_and_crash(void **state)
 
 /* The same key with other entries is refused, and the problem says which key;
  * the smallest difference counts. */
-static void
-a_key_with_other_entries_is_refused(void **state)
+TEST(a_key_with_other_entries_is_refused)
 {
     static const char *const others[] = {
         "{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}",
@@ -213,8 +206,7 @@ a_key_with_other_entries_is_refused(void **state)
 
 /* A key is 1 to 255 visible ASCII characters; what else comes in the header is
  * malformed, and the problem says so. */
-static void
-what_is_no_key_is_malformed(void **state)
+TEST(what_is_no_key_is_malformed)
 {
     struct stage *s = *state;
     char key[300];
@@ -257,8 +249,7 @@ begin_post(struct stage *s, const char *key, size_t size)
 
 /* While the first is running, a repeat is told to come again;
  * its key is free, or its answer there, when that has ended. */
-static void
-a_repeat_of_a_running_post_is_told_to_ask_again(void **state)
+TEST(a_repeat_of_a_running_post_is_told_to_ask_again)
 {
     struct stage *s = *state;
     struct wire *w = begin_post(s, "slow", strlen(TWO));
@@ -294,8 +285,7 @@ post_when_it_has_ended(struct stage *s, const char *key)
 }
 
 /* A post whose connection went away in the middle leaves its key free. */
-static void
-a_post_that_broke_off_leaves_no_key(void **state)
+TEST(a_post_that_broke_off_leaves_no_key)
 {
     struct stage *s = *state;
     struct wire *w = begin_post(s, "broken", strlen(TWO));
@@ -307,8 +297,7 @@ a_post_that_broke_off_leaves_no_key(void **state)
 }
 
 /* Design rule 5: nothing of a refused post is kept, its key neither. */
-static void
-a_refused_post_leaves_no_key(void **state)
+TEST(a_refused_post_leaves_no_key)
 {
     struct stage *s = *state;
 
@@ -360,8 +349,7 @@ repeat(void *user)
 
 /* However many come at once, by however many connections: one is kept, and all
  * get its answer. */
-static void
-twenty_repeats_at_once_are_kept_once(void **state)
+TEST(twenty_repeats_at_once_are_kept_once)
 {
     struct stage *s = *state;
     struct repeater repeaters[20];
@@ -432,8 +420,7 @@ post_all(void *user)
 /* R-149, design rule 1: killed in the middle of it, again and again, it keeps
  * each post once, in the order of its source, because whoever got no answer
  * asked again with the key that the post had. */
-static void
-every_post_is_kept_once_over_crashes(void **state)
+TEST(every_post_is_kept_once_over_crashes)
 {
     struct stage *s = *state;
     struct source sources[SOURCES];
@@ -475,25 +462,4 @@ every_post_is_kept_once_over_crashes(void **state)
     }
     notice_free(&notice);
     sem_destroy(&answers);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_repeat_gets_the_same_answer_and_posts_nothing),
-        TEST(the_same_changes_in_another_format_are_a_repeat),
-        TEST(a_key_is_kept_over_restart_and_crash),
-        TEST(a_key_with_other_entries_is_refused),
-        TEST(what_is_no_key_is_malformed),
-        TEST(a_repeat_of_a_running_post_is_told_to_ask_again),
-        TEST(a_post_that_broke_off_leaves_no_key),
-        TEST(a_refused_post_leaves_no_key),
-        TEST(twenty_repeats_at_once_are_kept_once),
-        TEST(every_post_is_kept_once_over_crashes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

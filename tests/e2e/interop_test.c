@@ -8,20 +8,15 @@
  * `archives`, reads a `urlset` and no `sitemapindex` of changes, gives up at a
  * change without datetime, and misreads times that do not end in Z.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define URL_SIZE     300
 #define CHANGES_MAX  100
@@ -143,9 +138,10 @@ assert_read(const struct reference *r, size_t n)
     }
 }
 
+FIXTURE(set_up, tear_down);
+
 /* while there is one list, the capability's address is it. */
-static void
-needs_only_the_base_uri_of_a_source_with_one_set(void **state)
+TEST(needs_only_the_base_uri_of_a_source_with_one_set)
 {
     struct reference *r = *state;
     char url[URL_SIZE];
@@ -158,8 +154,7 @@ needs_only_the_base_uri_of_a_source_with_one_set(void **state)
 }
 
 /* */
-static void
-needs_the_capability_list_where_there_are_several_sets(void **state)
+TEST(needs_the_capability_list_where_there_are_several_sets)
 {
     struct reference *r = *state;
     char url[URL_SIZE], own[URL_SIZE];
@@ -176,8 +171,7 @@ needs_the_capability_list_where_there_are_several_sets(void **state)
 /* R-382, R-384: from the first rotation on the same address is an index, which
  * it cannot read; but each list has an address from its first day on that it
  * can be given, and the order of the addresses is that of time. */
-static void
-reads_each_list_by_its_own_address(void **state)
+TEST(reads_each_list_by_its_own_address)
 {
     struct reference *r = *state;
     char capabilities[URL_SIZE], index[URL_SIZE], path[100];
@@ -214,8 +208,7 @@ reads_each_list_by_its_own_address(void **state)
 }
 
 /* a source's offsets and precisions are its own affair. */
-static void
-finds_only_times_in_utc(void **state)
+TEST(finds_only_times_in_utc)
 {
     static const char body[] =
         "[{\"loc\":\"http://example.com/a\",\"change\":\"updated\","
@@ -246,8 +239,7 @@ finds_only_times_in_utc(void **state)
 }
 
 /* */
-static void
-finds_a_content_type_on_everything(void **state)
+TEST(finds_a_content_type_on_everything)
 {
     static const char *const paths[] = {
         DESCRIPTION,
@@ -271,20 +263,4 @@ finds_a_content_type_on_everything(void **state)
         if (!http_header(&r->http, "Content-Type"))
             fail_msg("%s: no Content-Type", paths[i]);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(needs_only_the_base_uri_of_a_source_with_one_set),
-        TEST(needs_the_capability_list_where_there_are_several_sets),
-        TEST(reads_each_list_by_its_own_address),
-        TEST(finds_only_times_in_utc),
-        TEST(finds_a_content_type_on_everything),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

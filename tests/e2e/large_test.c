@@ -2,15 +2,9 @@
  * large_test.c - posts as large as they may be.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/document.h"
 #include "proto/vocab.h"
@@ -19,6 +13,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define BURST 60000
 
@@ -69,10 +64,11 @@ read_pages(struct http *h, uint64_t after)
     return after;
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* R-026, R-147, R-291, R-344: lists split where they are full, in the middle of
  * a post; messages by entries and bytes; all of it in one answer. */
-static void
-a_burst_of_sixty_thousand_is_split(void **state)
+TEST(a_burst_of_sixty_thousand_is_split)
 {
     struct lists *l = *state;
     struct follower f[2];
@@ -193,8 +189,7 @@ peak_kib(const struct broker *b)
 
 /* A body as large as allowed, in every format; one byte more
  * is refused whole; memory is bounded. R-027 */
-static void
-bodies_of_fifty_megabytes_are_taken(void **state)
+TEST(bodies_of_fifty_megabytes_are_taken)
 {
     struct lists *l = *state;
     uint64_t last = 0;
@@ -223,18 +218,4 @@ bodies_of_fifty_megabytes_are_taken(void **state)
     buf_fini(&body);
     walk_all(&l->walk);
     assert_int_equal(l->walk.trace.last, last);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_burst_of_sixty_thousand_is_split),
-        TEST(bodies_of_fifty_megabytes_are_taken),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  * library_examples_test.c - the programs of client/examples, each run against
  * the real broker.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "tests/support/broker.h"
@@ -22,6 +17,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/shell.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define EXAMPLES BIN_DIR "/../examples/"
 #define LIBRARY  BIN_DIR "/../lib/libtidings.so.0"
@@ -70,8 +66,7 @@ end_it(struct command *c)
     assert_int_equal(command_end(c), 128 + SIGKILL);
 }
 
-static void
-publish_tells_the_position_of_what_it_has_published(void **state)
+TEST(publish_tells_the_position_of_what_it_has_published, set_up, tear_down)
 {
     struct stage *s = *state;
     const char *argv[] = {EXAMPLES "publish", s->url[0], NULL};
@@ -96,8 +91,7 @@ publish_tells_the_position_of_what_it_has_published(void **state)
     assert_non_null(strstr(c.err_text, "publish: 422"));
 }
 
-static void
-follow_goes_on_where_it_was_killed(void **state)
+TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
 {
     struct stage *s = *state;
     const char *argv[] = {EXAMPLES "follow", s->url[0], s->position, NULL};
@@ -145,8 +139,7 @@ await_positions(struct command *c, unsigned first, unsigned second)
     }
 }
 
-static void
-poll_follows_two_sets_and_answers_its_user(void **state)
+TEST(poll_follows_two_sets_and_answers_its_user, set_up, tear_down)
 {
     struct stage *s = *state;
     const char *argv[] = {EXAMPLES "poll", s->url[0], s->url[1], NULL};
@@ -176,8 +169,7 @@ leave_sanitizers_out(void)
         skip();
 }
 
-static void
-python_publishes_and_follows(void **state)
+TEST(python_publishes_and_follows, set_up, tear_down)
 {
     static const char change[] =
         "[{\"loc\":\"http://example.com/a\",\"change\":\"created\","
@@ -217,13 +209,11 @@ python_publishes_and_follows(void **state)
 #define AT(part, name) offsetof(struct part, name)
 
 /* The layouts that a user of ctypes writes down are those of the headers. */
-static void
-python_has_the_layouts_of_the_headers(void **state)
+TEST(python_has_the_layouts_of_the_headers)
 {
     char expected[1000];
     char *said;
 
-    (void)state;
     snprintf(
         expected, sizeof(expected),
         "Receipt %zu %zu %zu %zu %zu\n"
@@ -258,19 +248,4 @@ python_has_the_layouts_of_the_headers(void **state)
     said = shell("python3 " PYTHON " --sizes");
     assert_string_equal(said, expected);
     free(said);
-}
-
-int
-main(void)
-{
-#define EXAMPLE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        EXAMPLE(publish_tells_the_position_of_what_it_has_published),
-        EXAMPLE(follow_goes_on_where_it_was_killed),
-        EXAMPLE(poll_follows_two_sets_and_answers_its_user),
-        EXAMPLE(python_publishes_and_follows),
-        cmocka_unit_test(python_has_the_layouts_of_the_headers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

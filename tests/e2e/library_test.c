@@ -4,19 +4,14 @@
  * to be seen of it but what its headers declare.
  */
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/broker.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shell.h"
+#include "tests/test.h"
 
 #define BUILD  BIN_DIR "/.."
 #define SOURCE SPEC_DIR "/../.."
@@ -86,10 +81,10 @@ leave_sanitizers_out(void)
         skip();
 }
 
-static void
-a_program_is_built_by_pkg_config(void **state)
+TEST_GROUP(NULL, set_up, tear_down);
+
+TEST(a_program_is_built_by_pkg_config)
 {
-    (void)state;
     leave_sanitizers_out();
     shell_do("mkdir $PREFIX/shared && cd $PREFIX/shared && for e in publish "
              "follow poll; do cc -std=c99 " STRICT " " SOURCE
@@ -99,12 +94,10 @@ a_program_is_built_by_pkg_config(void **state)
     assert_publishes("shared", "shared");
 }
 
-static void
-a_program_may_have_the_library_inside(void **state)
+TEST(a_program_may_have_the_library_inside)
 {
     char *needed;
 
-    (void)state;
     leave_sanitizers_out();
     shell_do("mkdir $PREFIX/static && cd $PREFIX/static && cc -std=c99 " STRICT
              " " SOURCE "/client/examples/publish.c $(pkg-config --cflags "
@@ -115,10 +108,8 @@ a_program_may_have_the_library_inside(void **state)
     assert_publishes("static", "static");
 }
 
-static void
-cmake_finds_both_libraries(void **state)
+TEST(cmake_finds_both_libraries)
 {
-    (void)state;
     leave_sanitizers_out();
     shell_do(
         "mkdir $PREFIX/cmake && cd $PREFIX/cmake && cat > CMakeLists.txt "
@@ -139,10 +130,8 @@ cmake_finds_both_libraries(void **state)
     assert_publishes("cmake/b", "found-static");
 }
 
-static void
-a_program_of_cpp_links_with_it(void **state)
+TEST(a_program_of_cpp_links_with_it)
 {
-    (void)state;
     leave_sanitizers_out();
     shell_do(
         "mkdir $PREFIX/cpp && cd $PREFIX/cpp && cat > a.cc <<'END'\n"
@@ -163,10 +152,8 @@ a_program_of_cpp_links_with_it(void **state)
         "./a.out $BROKER/sets/cpp application/json");
 }
 
-static void
-every_header_stands_alone_in_strict_c_and_cpp(void **state)
+TEST(every_header_stands_alone_in_strict_c_and_cpp)
 {
-    (void)state;
     shell_do(
         "cd $PREFIX/prefix/include && for h in tidings*.h; do\n"
         "echo $h\n"
@@ -198,39 +185,31 @@ assert_same_names(const char *expected, const char *found)
 }
 
 /* One with another version in a later release would have another section. */
-static void
-what_the_headers_declare_has_a_version(void **state)
+TEST(what_the_headers_declare_has_a_version)
 {
-    (void)state;
     assert_same_names(DECLARED,
                       "grep -oE '^ *td_[a-z0-9_]+;' " SOURCE
                       "/client/packaging/tidings.map | tr -d ' ;' | sort");
 }
 
-static void
-the_shared_library_exports_what_the_headers_declare(void **state)
+TEST(the_shared_library_exports_what_the_headers_declare)
 {
-    (void)state;
     assert_same_names(DECLARED, "nm -D --defined-only $LIB/libtidings.so | awk "
                                 "'$2 != \"A\" { print $3 }' | sed "
                                 "'s/@@TIDINGS_0.1$//' | sort");
 }
 
-static void
-the_static_library_shows_what_the_headers_declare(void **state)
+TEST(the_static_library_shows_what_the_headers_declare)
 {
-    (void)state;
     leave_sanitizers_out();
     assert_same_names(DECLARED, "nm -g --defined-only $LIB/libtidings.a | awk "
                                 "'NF == 3 { print $3 }' | sort");
 }
 
-static void
-the_library_ends_no_process_and_prints_nothing(void **state)
+TEST(the_library_ends_no_process_and_prints_nothing)
 {
     char *bad;
 
-    (void)state;
     leave_sanitizers_out();
     bad =
         shell("nm -D --undefined-only $LIB/libtidings.so | grep -E ' "
@@ -238,22 +217,4 @@ the_library_ends_no_process_and_prints_nothing(void **state)
               " || :");
     assert_string_equal(bad, "");
     free(bad);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_is_built_by_pkg_config),
-        cmocka_unit_test(a_program_may_have_the_library_inside),
-        cmocka_unit_test(cmake_finds_both_libraries),
-        cmocka_unit_test(a_program_of_cpp_links_with_it),
-        cmocka_unit_test(every_header_stands_alone_in_strict_c_and_cpp),
-        cmocka_unit_test(what_the_headers_declare_has_a_version),
-        cmocka_unit_test(the_shared_library_exports_what_the_headers_declare),
-        cmocka_unit_test(the_static_library_shows_what_the_headers_declare),
-        cmocka_unit_test(the_library_ends_no_process_and_prints_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

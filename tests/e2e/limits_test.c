@@ -4,10 +4,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +11,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/faults.h"
@@ -26,6 +20,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define IDLE_MAX 10000
 
@@ -82,8 +77,7 @@ ask(int fd, unsigned port)
 
 /* Memory for each is bounded, others are served, and each is
  * still there when it asks again. */
-static void
-ten_thousand_idle_connections_cost_little(void **state)
+TEST(ten_thousand_idle_connections_cost_little)
 {
     size_t n = IS_SANITIZED ? IDLE_MAX / 10 : IDLE_MAX, before_kib, after_kib;
     int *fds = calloc(n, sizeof(*fds));
@@ -92,7 +86,6 @@ ten_thousand_idle_connections_cost_little(void **state)
     struct broker b;
     struct http h;
 
-    (void)state;
     assert_non_null(fds);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     files.rlim_cur = files.rlim_max;
@@ -157,8 +150,7 @@ busy_seconds(const struct broker *b)
 
 /* io.md, trap 3: at the limit of descriptors nothing spins, those who are there
  * are served, and those who wait are when there is room again. */
-static void
-the_limit_of_descriptors_stops_nobody_who_is_in(void **state)
+TEST(the_limit_of_descriptors_stops_nobody_who_is_in)
 {
     struct faults faults;
     struct wire *w[CLIENTS];
@@ -169,7 +161,6 @@ the_limit_of_descriptors_stops_nobody_who_is_in(void **state)
     double start, busy;
     size_t n_served = 0;
 
-    (void)state;
     faults_open(&faults);
     faults_limit_files(&faults, FILES);
     broker_open(&b, "--threads", "2", "--heartbeat", "0.2", "--rotate-entries",
@@ -228,14 +219,12 @@ the_limit_of_descriptors_stops_nobody_who_is_in(void **state)
 }
 
 /* Too few for a start: said so at once, whatever would have run out first. */
-static void
-a_start_with_too_few_descriptors_says_so(void **state)
+TEST(a_start_with_too_few_descriptors_says_so)
 {
     struct faults faults;
     struct tempdir dir;
     char said[2000], data[300];
 
-    (void)state;
     tempdir_open(&dir);
     snprintf(data, sizeof(data), "%s/data", dir.path);
     faults_open(&faults);
@@ -250,16 +239,4 @@ a_start_with_too_few_descriptors_says_so(void **state)
     assert_int_not_equal(access(data, F_OK), 0);
     faults_close(&faults);
     tempdir_close(&dir);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_thousand_idle_connections_cost_little),
-        cmocka_unit_test(a_start_with_too_few_descriptors_says_so),
-        cmocka_unit_test(the_limit_of_descriptors_stops_nobody_who_is_in),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,12 @@
  * when there is more, or when its time is over.
  */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
@@ -22,6 +16,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define CHANGES "/sets/news/changes"
 
@@ -201,8 +196,7 @@ now_s(void)
 }
 
 /* what is there is answered at once; what comes, when it comes. */
-static void
-is_answered_when_there_is_more(void **state)
+TEST(is_answered_when_there_is_more, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *w = asked(s, "after=1&wait=" LONG);
@@ -223,8 +217,7 @@ is_answered_when_there_is_more(void **state)
 
 /* R-343: when the time is over, the page is empty and `next` is where it
  * was. */
-static void
-is_answered_empty_when_the_time_is_over(void **state)
+TEST(is_answered_empty_when_the_time_is_over, set_up, tear_down)
 {
     static const struct {
         const char *query;
@@ -246,8 +239,7 @@ is_answered_empty_when_the_time_is_over(void **state)
 }
 
 /* Each waits for its own time, whoever asks before and after it. */
-static void
-waits_for_each_as_long_as_it_asked(void **state)
+TEST(waits_for_each_as_long_as_it_asked, set_up, tear_down)
 {
     static const char *const waits[] = {"250", "1.5", "0.5", "300", "1"};
     static const int over[] = {2, 4, 1};
@@ -271,8 +263,7 @@ waits_for_each_as_long_as_it_asked(void **state)
         wire_close(w[i]);
 }
 
-static void
-refuses_what_is_no_time_to_wait(void **state)
+TEST(refuses_what_is_no_time_to_wait, set_up, tear_down)
 {
     static const char *const waits[] = {
         "", "x", "-1", "300.1", "1e2", "%zz", "99999999999999999999", "1."};
@@ -293,8 +284,7 @@ refuses_what_is_no_time_to_wait(void **state)
 }
 
 /* what cannot be served is not waited for. */
-static void
-does_not_wait_for_what_cannot_come(void **state)
+TEST(does_not_wait_for_what_cannot_come, set_up, tear_down)
 {
     struct stage *s = *state;
 
@@ -306,8 +296,7 @@ does_not_wait_for_what_cannot_come(void **state)
 /* R-344, R-349: what does not pass wakes it, but is no answer; the page that
  * comes in the end covers it all the same, from the client's position on, also
  * where that has left memory meanwhile, and in either form. */
-static void
-goes_on_waiting_where_nothing_passes(void **state)
+TEST(goes_on_waiting_where_nothing_passes, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *json = asked(s, "after=1&change=deleted&wait=" LONG);
@@ -343,8 +332,7 @@ goes_on_waiting_where_nothing_passes(void **state)
 
 /* R-343, R-349: then it says how far it has looked, which is further than where
  * the client was; so it does when the broker ends. */
-static void
-says_how_far_it_has_looked_when_nobody_waits_any_longer(void **state)
+TEST(says_how_far_it_has_looked_when_nobody_waits_any_longer, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *w = asked(s, "after=1&change=deleted&wait=0.4");
@@ -363,8 +351,7 @@ says_how_far_it_has_looked_when_nobody_waits_any_longer(void **state)
 
 /* The moment is looked up once: it waits after the entry that was the last one
  * then, and its page begins there. */
-static void
-waits_for_what_comes_after_a_moment(void **state)
+TEST(waits_for_what_comes_after_a_moment, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *past = asked(s, "since=2001-01-01&wait=" LONG), *now, *quiet;
@@ -394,8 +381,7 @@ waits_for_what_comes_after_a_moment(void **state)
 }
 
 /* A set's polls are its own. */
-static void
-hears_of_its_own_set_only(void **state)
+TEST(hears_of_its_own_set_only, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *w = asked(s, "after=3&wait=" LONG);
@@ -409,8 +395,7 @@ hears_of_its_own_set_only(void **state)
 }
 
 /* Lists that close meanwhile change nothing. */
-static void
-goes_on_across_a_rotation(void **state)
+TEST(goes_on_across_a_rotation, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *w = asked(s, "after=3&wait=" LONG);
@@ -424,8 +409,7 @@ goes_on_across_a_rotation(void **state)
 
 /* R-310: one commit wakes them all, each with the whole of it; those that have
  * gone are forgotten, and those that wait cost little. */
-static void
-wakes_a_crowd_and_forgets_who_has_gone(void **state)
+TEST(wakes_a_crowd_and_forgets_who_has_gone, set_up, tear_down)
 {
     static struct wire *w[CROWD];
     struct stage *s = *state;
@@ -477,8 +461,7 @@ read_large(void *argument)
 /* Rule 5: what a crowd is woken for may be large; there is no room for all of
  * it at the same time where they read slowly, and whoever has time gets it a
  * little later. */
-static void
-serves_a_crowd_that_is_woken_for_large_pages(void **state)
+TEST(serves_a_crowd_that_is_woken_for_large_pages, set_up_roomy, tear_down)
 {
     static struct large crowd[LARGE_CROWD];
     struct stage *s = *state;
@@ -517,8 +500,7 @@ serves_a_crowd_that_is_woken_for_large_pages(void **state)
 }
 
 /* The next request of the connection waits behind it. */
-static void
-answers_what_is_pipelined_behind_it_afterwards(void **state)
+TEST(answers_what_is_pipelined_behind_it_afterwards, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *w = wire_connect("127.0.0.1", s->broker.port);
@@ -539,8 +521,7 @@ answers_what_is_pipelined_behind_it_afterwards(void **state)
 }
 
 /* Nobody waits for a broker that ends. */
-static void
-is_answered_when_the_broker_ends(void **state)
+TEST(is_answered_when_the_broker_ends, set_up, tear_down)
 {
     struct stage *s = *state;
     struct wire *w[20];
@@ -557,31 +538,4 @@ is_answered_when_the_broker_ends(void **state)
     assert_int_equal(broker_wait(&s->broker), 0);
     broker_restart(&s->broker);
     assert_int_equal(http_get(&s->http, CHANGES "?after=3&wait=0.1"), 200);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(is_answered_when_there_is_more),
-        TEST(is_answered_empty_when_the_time_is_over),
-        TEST(waits_for_each_as_long_as_it_asked),
-        TEST(refuses_what_is_no_time_to_wait),
-        TEST(does_not_wait_for_what_cannot_come),
-        TEST(goes_on_waiting_where_nothing_passes),
-        TEST(says_how_far_it_has_looked_when_nobody_waits_any_longer),
-        TEST(waits_for_what_comes_after_a_moment),
-        TEST(hears_of_its_own_set_only),
-        TEST(goes_on_across_a_rotation),
-        TEST(wakes_a_crowd_and_forgets_who_has_gone),
-        cmocka_unit_test_setup_teardown(
-            serves_a_crowd_that_is_woken_for_large_pages, set_up_roomy,
-            tear_down),
-        TEST(answers_what_is_pipelined_behind_it_afterwards),
-        TEST(is_answered_when_the_broker_ends),
-    };
-
-    return cmocka_run_group_tests_name("longpoll", tests, NULL, NULL);
 }

@@ -2,16 +2,10 @@
  * meetings_documents_test.c - where settings and removals meet documents:
  * while somebody reads them slowly, while there are posts, after a restart.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/demo.h"
@@ -22,6 +16,7 @@
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* Documents */
 
@@ -46,12 +41,10 @@ begin_reading(const struct broker *b, const char *path, size_t *size)
 /* Who reads a list when its set is removed gets the rest of it, as long as the
  * grace period lasts; after that he is cut off. Never does he get bytes of the
  * set that has the name then. */
-static void
-a_list_of_a_removed_set_is_read_to_its_end_or_cut_off(void **state)
+TEST(a_list_of_a_removed_set_is_read_to_its_end_or_cut_off)
 {
     static const char *const graces[] = {"3600", "0"};
 
-    (void)state;
     for (size_t round = 0; round < 4; round++) {
         bool is_kept = round < 2, is_closed = round % 2;
         size_t size, got = 0;
@@ -119,8 +112,8 @@ static const char *const json[] = {"Content-Type: application/json", NULL};
 /* The Source Description names where each set is described (R-046). Who reads
  * it slowly gets the bytes that were announced, or an answer that is visibly
  * cut off: never others, and none too many. */
-static void
-a_description_that_changes_while_it_is_read_is_cut_off(void **state)
+TEST(a_description_that_changes_while_it_is_read_is_cut_off, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     char path[40], settings[700], length[32], about[500];
@@ -182,8 +175,7 @@ a_description_that_changes_while_it_is_read_is_cut_off(void **state)
 
 /* Settings that come between posts change where later lists end, and nothing
  * else; the last ones hold after a crash. */
-static void
-limits_of_a_set_hold_while_it_is_posted_to(void **state)
+TEST(limits_of_a_set_hold_while_it_is_posted_to, broker_setup, broker_teardown)
 {
     enum { POSTERS = 8, ROUNDS = 30 };
     struct broker *b = broker_of(state);
@@ -262,8 +254,7 @@ limits_of_a_set_hold_while_it_is_posted_to(void **state)
 
 /* R-045, R-046, R-062: whoever finds the Source, a set of it or its Capability
  * List finds what people read of it; a set that has no such page names none. */
-static void
-descriptions_are_named_wherever_a_set_is(void **state)
+TEST(descriptions_are_named_wherever_a_set_is, broker_setup, broker_teardown)
 {
     static const char about[] = "http://example.com/about?a=1&b=2";
     struct broker *b = broker_of(state);
@@ -303,19 +294,4 @@ descriptions_are_named_wherever_a_set_is(void **state)
         broker_restart(b);
     }
     http_close(&h);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_of_a_removed_set_is_read_to_its_end_or_cut_off),
-        TEST(a_description_that_changes_while_it_is_read_is_cut_off),
-        TEST(limits_of_a_set_hold_while_it_is_posted_to),
-        TEST(descriptions_are_named_wherever_a_set_is),
-    };
-
-    return cmocka_run_group_tests_name("meetings_documents", tests, NULL, NULL);
 }

@@ -2,14 +2,8 @@
  * meetings_retention_test.c - where retention meets archives, times and
  * filters.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/demo.h"
@@ -22,6 +16,7 @@
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* Archives */
 
@@ -80,13 +75,11 @@ assert_archived(struct http *h, uint64_t from, uint64_t to, size_t n_parts)
 
 /* The parts of an archive begin at fixed numbers; a set that is made again, and
  * one whose oldest lists are gone, begin within one (R-217, R-223, R-227). */
-static void
-an_archive_that_begins_within_a_part_names_every_list_once(void **state)
+TEST(an_archive_that_begins_within_a_part_names_every_list_once)
 {
     struct broker b;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "1", "--index-lists", "4",
                 "--remove-grace", "0", NULL);
     http_open(&h, b.url);
@@ -122,14 +115,12 @@ an_archive_that_begins_within_a_part_names_every_list_once(void **state)
 
 /* R-222: an archive is named while it is there: in the index, the Capability
  * List and the set's own description alike. */
-static void
-an_archive_without_lists_is_not_named(void **state)
+TEST(an_archive_without_lists_is_not_named)
 {
     struct broker b;
     struct xpath x;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--remove-grace", "0", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 1, 0);
@@ -162,8 +153,7 @@ an_archive_without_lists_is_not_named(void **state)
 /* R-345: a time of which something is no longer retained is refused like a
  * position, also when no list is left and nothing is in memory. One at which
  * all is retained is not. */
-static void
-a_time_before_the_earliest_is_gone(void **state)
+TEST(a_time_before_the_earliest_is_gone)
 {
     static const char *const forms[] = {"application/json", "application/xml"};
     char accept[40], path[120], before[64], last[64];
@@ -174,7 +164,6 @@ a_time_before_the_earliest_is_gone(void **state)
     struct jsonpath j;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--remove-grace", "0", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 1, 0);
@@ -222,8 +211,7 @@ a_time_before_the_earliest_is_gone(void **state)
 
 /* Retention goes past the last message of those whom nothing passes. They have
  * looked at what went, and miss nothing: they stay. */
-static void
-who_gets_nothing_is_not_left_behind(void **state)
+TEST(who_gets_nothing_is_not_left_behind)
 {
     static const char some[] =
         "[{\"loc\":\"http://example.com/x/1\",\"change\":\"created\"}]";
@@ -234,7 +222,6 @@ who_gets_nothing_is_not_left_behind(void **state)
     struct wire *w;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "2", "--heartbeat", "3600", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 1, 0);
@@ -267,18 +254,4 @@ who_gets_nothing_is_not_left_behind(void **state)
     follower_close(&f);
     http_close(&h);
     broker_close(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            an_archive_that_begins_within_a_part_names_every_list_once),
-        cmocka_unit_test(an_archive_without_lists_is_not_named),
-        cmocka_unit_test(a_time_before_the_earliest_is_gone),
-        cmocka_unit_test(who_gets_nothing_is_not_left_behind),
-    };
-
-    return cmocka_run_group_tests_name("meetings_retention", tests, NULL, NULL);
 }

@@ -2,13 +2,8 @@
  * meetings_test.c - where removal meets what is under way: keys, requests that
  * wait, event streams, posts that are arriving.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/demo.h"
@@ -19,6 +14,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 /* Keys */
 
@@ -45,14 +41,12 @@ post_with_key(struct http *h, const char *key, char to[64])
 
 /* A key belongs to the log that its post is in: a repeat after the set was made
  * again is a post, also after a restart that finds nothing of the old one. */
-static void
-a_key_of_a_removed_set_is_new_to_the_next_one(void **state)
+TEST(a_key_of_a_removed_set_is_new_to_the_next_one)
 {
     char first[64], second[64], again[64], now[64];
     struct broker b;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--remove-grace", "0", NULL);
     http_open(&h, b.url);
     post_with_key(&h, "k", first);
@@ -78,8 +72,8 @@ a_key_of_a_removed_set_is_new_to_the_next_one(void **state)
 
 /* A post with a key and a removal in one round of the log, in either order:
  * what was answered is there, or went with the set as a whole. */
-static void
-a_key_that_waits_behind_a_removal_is_kept_once(void **state)
+TEST(a_key_that_waits_behind_a_removal_is_kept_once, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct http h;
@@ -140,8 +134,8 @@ a_key_that_waits_behind_a_removal_is_kept_once(void **state)
 
 /* Filtered or not, behind a position or a time. Those that come too late to
  * wait are refused with the same status. */
-static void
-requests_that_wait_on_a_removed_set_are_answered(void **state)
+TEST(requests_that_wait_on_a_removed_set_are_answered, broker_setup,
+     broker_teardown)
 {
     static const char *const paths[] = {
         DEMO_CHANGES "?after=3&wait=60",
@@ -195,8 +189,8 @@ requests_that_wait_on_a_removed_set_are_answered(void **state)
 
 /* An EventSource hears why, comes back by itself, is refused; or, when there is
  * a set of that name again, is told once that its position is gone. */
-static void
-event_streams_of_a_removed_set_end_and_are_not_taken_up(void **state)
+TEST(event_streams_of_a_removed_set_end_and_are_not_taken_up, broker_setup,
+     broker_teardown)
 {
     static const char stream[] = "/sets/demo/stream";
     struct broker *b = broker_of(state);
@@ -233,8 +227,8 @@ event_streams_of_a_removed_set_end_and_are_not_taken_up(void **state)
 /* Posts that are arriving */
 
 /* It is posted when it is whole: to the set that there is then. */
-static void
-a_post_that_arrives_during_a_removal_begins_the_next_set(void **state)
+TEST(a_post_that_arrives_during_a_removal_begins_the_next_set, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct wire *w = wire_connect("127.0.0.1", b->port);
@@ -276,20 +270,4 @@ a_post_that_arrives_during_a_removal_begins_the_next_set(void **state)
     buf_fini(&body);
     wire_close(w);
     http_close(&h);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_of_a_removed_set_is_new_to_the_next_one),
-        TEST(a_key_that_waits_behind_a_removal_is_kept_once),
-        TEST(requests_that_wait_on_a_removed_set_are_answered),
-        TEST(event_streams_of_a_removed_set_end_and_are_not_taken_up),
-        TEST(a_post_that_arrives_during_a_removal_begins_the_next_set),
-    };
-
-    return cmocka_run_group_tests_name("meetings", tests, NULL, NULL);
 }

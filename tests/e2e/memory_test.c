@@ -3,16 +3,10 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
@@ -22,6 +16,7 @@
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define MEMORY "/sets/news/changes"
 
@@ -50,8 +45,7 @@ get_page(struct broker *b, struct http *h, const char *path, struct notice *n)
 }
 
 /* R-342, with the example of the 2012 draft: 20 -> events 21, 22 -> next 22. */
-static void
-gives_exactly_the_entries_after_a_position(void **state)
+TEST(gives_exactly_the_entries_after_a_position, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct notice n;
@@ -74,8 +68,7 @@ gives_exactly_the_entries_after_a_position(void **state)
 }
 
 /* an empty answer is valid, and its next is its self. */
-static void
-is_empty_at_the_head(void **state)
+TEST(is_empty_at_the_head, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct receipt posted;
@@ -139,8 +132,8 @@ post_many(void *user)
 
 /* R-344: following next gives every entry once while posting goes on. Where two
  * pages meet, seq, time and digest do (notice_check_chain). */
-static void
-pages_give_every_entry_once_while_posting_goes_on(void **state)
+TEST(pages_give_every_entry_once_while_posting_goes_on, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct poster p = {.port = b->port};
@@ -170,8 +163,7 @@ pages_give_every_entry_once_while_posting_goes_on(void **state)
 
 /* The memory and the stream tell the same, digests included; the digest of a
  * seq is that of the list's root at that seq. */
-static void
-says_what_the_stream_and_the_list_say(void **state)
+TEST(says_what_the_stream_and_the_list_say, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct follower f;
@@ -210,15 +202,13 @@ says_what_the_stream_and_the_list_say(void **state)
 }
 
 /* Also from closed lists. */
-static void
-reads_on_from_one_list_into_the_next(void **state)
+TEST(reads_on_from_one_list_into_the_next)
 {
     struct broker b;
     struct notice n;
     struct http h;
     uint64_t last = 0;
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "7", NULL);
     http_open(&h, b.url);
     source_post(&h, "news", 0, 100, 0);
@@ -239,8 +229,7 @@ reads_on_from_one_list_into_the_next(void **state)
 }
 
 /* what is malformed, of another log or ahead gets a clear error. */
-static void
-refuses_positions_that_it_cannot_serve(void **state)
+TEST(refuses_positions_that_it_cannot_serve, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
 
@@ -289,22 +278,4 @@ refuses_positions_that_it_cannot_serve(void **state)
     assert_int_equal(http_get(&h, "/sets/capabilitylist.xml/changes"), 404);
     assert_int_equal(http_get(&h, restart + strlen(b->url)), 200);
     http_close(&h);
-}
-
-#define WITH_BROKER(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_BROKER(gives_exactly_the_entries_after_a_position),
-        WITH_BROKER(is_empty_at_the_head),
-        WITH_BROKER(pages_give_every_entry_once_while_posting_goes_on),
-        WITH_BROKER(says_what_the_stream_and_the_list_say),
-        cmocka_unit_test(reads_on_from_one_list_into_the_next),
-        WITH_BROKER(refuses_positions_that_it_cannot_serve),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

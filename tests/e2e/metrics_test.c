@@ -3,12 +3,8 @@
  *
  * Each text is read strictly (tests/support/samples.h).
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/lists.h"
@@ -16,6 +12,7 @@
 #include "tests/support/samples.h"
 #include "tests/support/source.h"
 #include "tests/support/stream.h"
+#include "tests/test.h"
 
 #define JSON "{transport=\"websocket-json\"}"
 #define XML  "{transport=\"websocket-xml\"}"
@@ -24,8 +21,9 @@
 
 static struct samples now;
 
-static void
-posts_and_entries_are_counted_and_refusals_by_their_status(void **state)
+FIXTURE(lists_setup, lists_teardown);
+
+TEST(posts_and_entries_are_counted_and_refusals_by_their_status)
 {
     struct lists *l = *state;
     struct wire *w;
@@ -92,8 +90,7 @@ await_all_told(struct http *h)
     }
 }
 
-static void
-lists_are_counted_when_they_close_and_when_they_are_filed(void **state)
+TEST(lists_are_counted_when_they_close_and_when_they_are_filed)
 {
     struct lists *l = *state;
 
@@ -114,8 +111,7 @@ lists_are_counted_when_they_close_and_when_they_are_filed(void **state)
 }
 
 /* From the commit to the socket, of those who were there. */
-static void
-messages_to_subscribers_are_counted_and_timed(void **state)
+TEST(messages_to_subscribers_are_counted_and_timed)
 {
     struct lists *l = *state;
     struct problem why = {""};
@@ -155,8 +151,7 @@ messages_to_subscribers_are_counted_and_timed(void **state)
 }
 
 /* A subscriber that does not read is behind, and then no more. */
-static void
-who_is_behind_is_seen(void **state)
+TEST(who_is_behind_is_seen)
 {
     struct lists *l = *state;
     struct problem why = {""};
@@ -184,8 +179,7 @@ who_is_behind_is_seen(void **state)
     trace_fini(&t);
 }
 
-static void
-connections_and_bytes_are_counted(void **state)
+TEST(connections_and_bytes_are_counted)
 {
     struct lists *l = *state;
     struct samples *before = malloc(sizeof(*before));
@@ -228,8 +222,7 @@ connections_and_bytes_are_counted(void **state)
 }
 
 /* An event stream is an answer, and a subscriber of its own kind. */
-static void
-event_streams_are_counted(void **state)
+TEST(event_streams_are_counted)
 {
 #define EVENTS     "{transport=\"eventsource\"}"
 #define EVENTS_1_0 "{transport=\"eventsource-1.0\"}"
@@ -270,8 +263,7 @@ event_streams_are_counted(void **state)
 }
 
 /* As other GETs: an open broker answers to its own names only. */
-static void
-strangers_are_told_nothing(void **state)
+TEST(strangers_are_told_nothing)
 {
     static const char *const foreign[] = {"Host: example.org", NULL};
     struct lists *l = *state;
@@ -287,23 +279,4 @@ strangers_are_told_nothing(void **state)
                                   (struct slice){NULL, 0}),
                      200);
     assert_int_equal(l->http.body.size, 0);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(posts_and_entries_are_counted_and_refusals_by_their_status),
-        TEST(lists_are_counted_when_they_close_and_when_they_are_filed),
-        TEST(messages_to_subscribers_are_counted_and_timed),
-        TEST(who_is_behind_is_seen),
-        TEST(event_streams_are_counted),
-        TEST(connections_and_bytes_are_counted),
-        TEST(strangers_are_told_nothing),
-    };
-
-    return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
 }

@@ -5,15 +5,9 @@
  */
 #include <inttypes.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/events.h"
@@ -25,6 +19,7 @@
 #include "tests/support/samples.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define STREAM "/sets/news/stream?after=0"
 #define NEWS   "a/news/notifications"
@@ -200,10 +195,11 @@ meet(struct bridge_stage *s, const struct fault *f)
     bridge_stage_end(s);
 }
 
+FIXTURE(NULL, bridge_stage_teardown);
+
 /* Issue 5, point 6: a clear line, pauses that grow, no busy loop; and posts are
  * taken as ever. */
-static void
-who_does_not_let_us_in_is_tried_patiently(void **state)
+TEST(who_does_not_let_us_in_is_tried_patiently)
 {
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         struct bridge_stage *s = bridge_stage_begin(state, &faults[i].wish);
@@ -217,8 +213,7 @@ who_does_not_let_us_in_is_tried_patiently(void **state)
 
 /* What was in the way is taken away: with the next try we are in, and tell all
  * that was posted. */
-static void
-we_are_in_as_soon_as_we_may(void **state)
+TEST(we_are_in_as_soon_as_we_may)
 {
     static const struct mosquittod_wish wish = {PASSWORD, .is_tls = true,
                                                 .asks_certificate = true};
@@ -261,8 +256,7 @@ we_are_in_as_soon_as_we_may(void **state)
 /* Messages are cut between changes so that each packet is small enough; a
  * change that is too large by itself is left out, which the next message shows,
  * and a warning says. */
-static void
-packets_are_no_larger_than_the_mqtt_broker_takes(void **state)
+TEST(packets_are_no_larger_than_the_mqtt_broker_takes)
 {
     static const struct {
         const char *more, *keys;
@@ -310,8 +304,7 @@ packets_are_no_larger_than_the_mqtt_broker_takes(void **state)
 
 /* An MQTT broker that refuses messages, by size or by who may write where, is
  * asked again after a pause; sets that it takes go on. */
-static void
-what_is_refused_is_told_again_patiently(void **state)
+TEST(what_is_refused_is_told_again_patiently)
 {
     /* Without a limit of its queues Mosquitto 2.0.11 cuts who may not. */
     static const struct mosquittod_wish wish = {
@@ -350,8 +343,7 @@ what_is_refused_is_told_again_patiently(void **state)
 
 /* Without a limit of its queues Mosquitto 2.0.11 cuts who may not. With each
  * try the status is refused again: that is said once, and why it was cut. */
-static void
-who_cuts_because_it_refuses_is_told_of_once(void **state)
+TEST(who_cuts_because_it_refuses_is_told_of_once)
 {
     static const struct mosquittod_wish wish = {.acl = "topic read #\n"};
     static const char why[] =
@@ -373,8 +365,7 @@ who_cuts_because_it_refuses_is_told_of_once(void **state)
 
 /* R-310: while the MQTT broker is stopped for seconds, with connections that
  * stand, every post is answered, and heard at once by all others. */
-static void
-a_slow_mqtt_broker_slows_nobody(void **state)
+TEST(a_slow_mqtt_broker_slows_nobody)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct receipt receipt = {.last = 0};
@@ -420,8 +411,7 @@ a_slow_mqtt_broker_slows_nobody(void **state)
 
 /* One that answers nothing any more is given up after the keepalive, and found
  * again when it is back. */
-static void
-a_dead_mqtt_broker_is_noticed(void **state)
+TEST(a_dead_mqtt_broker_is_noticed)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct mqtt_reader r;
@@ -453,21 +443,4 @@ a_dead_mqtt_broker_is_noticed(void **state)
     bridge_stage_await_last(&s->http, "other", 1);
     bridge_stage_end(s);
     mqtt_reader_fini(&r);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, bridge_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(who_does_not_let_us_in_is_tried_patiently),
-        TEST(we_are_in_as_soon_as_we_may),
-        TEST(packets_are_no_larger_than_the_mqtt_broker_takes),
-        TEST(what_is_refused_is_told_again_patiently),
-        TEST(who_cuts_because_it_refuses_is_told_of_once),
-        TEST(a_slow_mqtt_broker_slows_nobody),
-        TEST(a_dead_mqtt_broker_is_noticed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

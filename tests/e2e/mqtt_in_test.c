@@ -3,19 +3,14 @@
  * how often, and what becomes of the bad ones and of our own.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/mqtt_reader.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define ONE(number) \
     "{\"loc\":\"http://example.com/r/" number "\",\"change\":\"updated\"}"
@@ -74,9 +69,10 @@ assert_entry(struct bridge_stage *s, const char *set, uint64_t seq,
     jsonpath_close(&j);
 }
 
+FIXTURE(NULL, bridge_stage_teardown);
+
 /* By its content type, or by its first byte where it has none. */
-static void
-messages_come_in_all_forms(void **state)
+TEST(messages_come_in_all_forms)
 {
     static const struct {
         const char *type, *text;
@@ -113,8 +109,7 @@ messages_come_in_all_forms(void **state)
 }
 
 /* As MQTT 3.1.1 has no properties, forms and keys are in what is told. */
-static void
-version_3_1_1_has_all_it_needs(void **state)
+TEST(version_3_1_1_has_all_it_needs)
 {
     struct bridge_stage *s =
         begin(state, "version = 3.1.1\nin = feed -> news\n", "feed");
@@ -131,8 +126,7 @@ version_3_1_1_has_all_it_needs(void **state)
 
 /* What has a key is kept once, however often it comes; what has none is kept as
  * often as it comes. */
-static void
-a_key_tells_a_repeat(void **state)
+TEST(a_key_tells_a_repeat)
 {
     struct bridge_stage *s = begin(state, "in = feed -> news\n", "feed");
     struct mqtt_saying sayings[] = {
@@ -161,8 +155,7 @@ a_key_tells_a_repeat(void **state)
     bridge_stage_end(s);
 }
 
-static void
-a_bad_message_is_told_of_and_stops_nothing(void **state)
+TEST(a_bad_message_is_told_of_and_stops_nothing)
 {
     static const struct {
         const char *topic, *text, *set, *status;
@@ -217,8 +210,7 @@ a_bad_message_is_told_of_and_stops_nothing(void **state)
 
 /* Bytes do not come by MQTT: a message can only tell of some that the set has,
  * or of the end of a resource. */
-static void
-a_set_that_keeps_content_inline_refuses_what_it_has_no_bytes_of(void **state)
+TEST(a_set_that_keeps_content_inline_refuses_what_it_has_no_bytes_of)
 {
     static const char *const bad[] = {
         ONE("1"),
@@ -266,8 +258,7 @@ repeated(const char *before, const char *piece, size_t n)
 
 /* Whatever a publisher thinks of: it is told what is wrong, in words that are
  * safe to read, or it is taken; what comes behind it is. */
-static void
-a_hostile_message_harms_nothing(void **state)
+TEST(a_hostile_message_harms_nothing)
 {
     struct bridge_stage *s = begin(state, "in = feed/# -> news\n", "feed/#");
     struct buf lists = repeated("", "[", 1000000);
@@ -347,8 +338,7 @@ a_hostile_message_harms_nothing(void **state)
 }
 
 /* Each topic to the set of its filter; + of a mapping is a level's name. */
-static void
-topics_are_mapped_to_sets(void **state)
+TEST(topics_are_mapped_to_sets)
 {
     struct bridge_stage *s = begin(state,
                                    "in = plant/nine/special -> special\n"
@@ -373,8 +363,7 @@ topics_are_mapped_to_sets(void **state)
 
 /* Of filters that overlap the first one counts. An MQTT broker may send what
  * matches several of them as often, so it takes a key to have it once. */
-static void
-the_first_filter_that_matches_counts(void **state)
+TEST(the_first_filter_that_matches_counts)
 {
     struct bridge_stage *s = begin(state,
                                    "in = plant/special/# -> special\n"
@@ -394,8 +383,7 @@ the_first_filter_that_matches_counts(void **state)
 
 /* A retained message is taken when its filter is new, and never again; also
  * while we were away. */
-static void
-a_retained_message_is_taken_once(void **state)
+TEST(a_retained_message_is_taken_once)
 {
     static const char *const keys[] = {"k1", "k2", "k3"};
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
@@ -437,8 +425,7 @@ a_retained_message_is_taken_once(void **state)
 
 /* In and out on the same MQTT broker, set and topic: what we tell comes back,
  * and is not told again. */
-static void
-what_we_tell_does_not_echo(void **state)
+TEST(what_we_tell_does_not_echo)
 {
     struct bridge_stage *s = begin(
         state, "out = *\nin = a/+/notifications -> +\nin = fence -> other\n",
@@ -467,8 +454,7 @@ what_we_tell_does_not_echo(void **state)
 
 /* A filter for everything takes what we tell of other sets as it takes all
  * else; not positions, status and rejections, nor what it itself led to. */
-static void
-a_filter_for_everything_does_no_harm(void **state)
+TEST(a_filter_for_everything_does_no_harm)
 {
     struct bridge_stage *s = begin(state, "out = *\nin = # -> all\n", "#");
 
@@ -488,8 +474,7 @@ a_filter_for_everything_does_no_harm(void **state)
 
 /* Two of us that tell each other by one MQTT broker, on the same topics: each
  * change is in both, once. */
-static void
-two_brokers_do_not_go_round_in_circles(void **state)
+TEST(two_brokers_do_not_go_round_in_circles)
 {
     static const char keys[] =
         "[mqtt both]\nurl = %s\nclient-id = %s\nout = *\nprefix = shared\n"
@@ -535,8 +520,7 @@ two_brokers_do_not_go_round_in_circles(void **state)
 
 /* Whatever was acknowledged is there after a kill, and nothing has to be told
  * again that has a key: io.md, libmosquitto. */
-static void
-what_is_acknowledged_is_committed(void **state)
+TEST(what_is_acknowledged_is_committed)
 {
     struct bridge_stage *s = begin(state, "in = feed -> news\n", "feed");
     unsigned n = 0;
@@ -567,27 +551,4 @@ what_is_acknowledged_is_committed(void **state)
         assert_entry(s, "news", n - i * 200, loc);
     }
     bridge_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, bridge_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(messages_come_in_all_forms),
-        TEST(version_3_1_1_has_all_it_needs),
-        TEST(a_key_tells_a_repeat),
-        TEST(a_bad_message_is_told_of_and_stops_nothing),
-        TEST(a_set_that_keeps_content_inline_refuses_what_it_has_no_bytes_of),
-        TEST(a_hostile_message_harms_nothing),
-        TEST(topics_are_mapped_to_sets),
-        TEST(the_first_filter_that_matches_counts),
-        TEST(a_retained_message_is_taken_once),
-        TEST(what_we_tell_does_not_echo),
-        TEST(a_filter_for_everything_does_no_harm),
-        TEST(two_brokers_do_not_go_round_in_circles),
-        TEST(what_is_acknowledged_is_committed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,8 @@
  * (R-347, R-353). The bridges go to a port where nobody listens: what is named
  * does not depend on who can be reached just now.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
@@ -18,6 +12,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define REL "urn:tidings:1:mqtt"
 
@@ -69,8 +64,8 @@ assert_channels(struct http *h, const char *set, const struct channel *channels,
     xpath_close(&x);
 }
 
-static void
-each_set_names_the_bridges_that_tell_of_it(void **state)
+TEST(each_set_names_the_bridges_that_tell_of_it, tempdir_setup,
+     tempdir_teardown)
 {
     static const char *const text = "[mqtt all]\n"
                                     "url = mqtt://127.0.0.1:1\n"
@@ -115,8 +110,7 @@ each_set_names_the_bridges_that_tell_of_it(void **state)
     broker_close(&b);
 }
 
-static void
-the_option_mqtt_is_named_by_every_set(void **state)
+TEST(the_option_mqtt_is_named_by_every_set)
 {
     static const struct channel channels[] = {
         {"mqtt://127.0.0.1:1/tidings/demo/notifications", "application/json"},
@@ -124,7 +118,6 @@ the_option_mqtt_is_named_by_every_set(void **state)
     struct broker b;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--mqtt", "mqtt://127.0.0.1:1", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 1, 0);
@@ -139,18 +132,4 @@ the_option_mqtt_is_named_by_every_set(void **state)
     assert_channels(&h, "demo", NULL, 0);
     http_close(&h);
     broker_close(&b);
-}
-
-#define IN_TEMPDIR(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_TEMPDIR(each_set_names_the_bridges_that_tell_of_it),
-        cmocka_unit_test(the_option_mqtt_is_named_by_every_set),
-    };
-
-    return cmocka_run_group_tests_name("mqtt_links", tests, NULL, NULL);
 }

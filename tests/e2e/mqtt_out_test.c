@@ -3,20 +3,15 @@
  * messages say, and what holds when somebody goes away.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/mqtt_reader.h"
 #include "tests/support/process.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define JSON "application/json"
 
@@ -108,9 +103,10 @@ check_position(struct bridge_stage *s, const struct mqtt_heard *h,
     jsonpath_close(&j);
 }
 
+FIXTURE(NULL, bridge_stage_teardown);
+
 /* The short form: one bridge for all sets. */
-static void
-every_set_is_told_of_by_the_short_form(void **state)
+TEST(every_set_is_told_of_by_the_short_form)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     const struct mqtt_heard *h;
@@ -152,8 +148,7 @@ every_set_is_told_of_by_the_short_form(void **state)
 
 /* Each in its own form, under its own prefix, at its own QoS. R-307: they tell
  * the same. */
-static void
-several_bridges_tell_the_same(void **state)
+TEST(several_bridges_tell_the_same)
 {
     static const struct {
         const char *topic;
@@ -215,8 +210,7 @@ several_bridges_tell_the_same(void **state)
 
 /* After the notification each of its changes has a message of its own, on the
  * topic of its kind. */
-static void
-a_change_has_a_message_of_its_own_where_wanted(void **state)
+TEST(a_change_has_a_message_of_its_own_where_wanted)
 {
     static const char *const kinds[] = {"created", "updated", "deleted"};
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
@@ -266,8 +260,7 @@ a_change_has_a_message_of_its_own_where_wanted(void **state)
 }
 
 /* Last will: whoever hears of us hears that we are gone, however we went. */
-static void
-a_killed_broker_is_offline(void **state)
+TEST(a_killed_broker_is_offline)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     const char *status = "a/status";
@@ -296,8 +289,7 @@ a_killed_broker_is_offline(void **state)
 
 /* A bridge begins where a set is, or at its start, and goes on where it was:
  * also over a restart, and while the MQTT broker is away. */
-static void
-a_bridge_goes_on_where_it_was(void **state)
+TEST(a_bridge_goes_on_where_it_was)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct mqtt_reader now, start;
@@ -342,8 +334,7 @@ a_bridge_goes_on_where_it_was(void **state)
 
 /* A set that is removed has no position any more; made anew it is told of from
  * its beginning, in its new epoch. */
-static void
-a_removed_set_leaves_nothing_behind(void **state)
+TEST(a_removed_set_leaves_nothing_behind)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     struct mqtt_reader before, after;
@@ -377,8 +368,7 @@ a_removed_set_leaves_nothing_behind(void **state)
 }
 
 /* At most once a second, and the last one is never left out. */
-static void
-positions_are_told_once_a_second(void **state)
+TEST(positions_are_told_once_a_second)
 {
     struct bridge_stage *s = bridge_stage_begin(state, NULL);
     int64_t began_ms, passed_ms;
@@ -394,21 +384,4 @@ positions_are_told_once_a_second(void **state)
     passed_ms = process_now_ms() - began_ms;
     assert_in_range(mqtt_peer_count(s->hearer), 1, 2 + passed_ms / 1000);
     bridge_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, bridge_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(every_set_is_told_of_by_the_short_form),
-        TEST(several_bridges_tell_the_same),
-        TEST(a_change_has_a_message_of_its_own_where_wanted),
-        TEST(a_killed_broker_is_offline),
-        TEST(a_bridge_goes_on_where_it_was),
-        TEST(a_removed_set_leaves_nothing_behind),
-        TEST(positions_are_told_once_a_second),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /*
  * mqtt_same_test.c - whichever way changes come, they are the same.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bridge_stage.h"
 #include "tests/support/callbacks.h"
@@ -18,6 +12,7 @@
 #include "tests/support/mqtt_reader.h"
 #include "tests/support/source.h"
 #include "tests/support/walk.h"
+#include "tests/test.h"
 
 #define POSTS 120
 
@@ -56,11 +51,12 @@ take_followers(struct follower f[2], struct events *e, struct trace t[3],
         take(&t[2], events_next(e));
 }
 
+FIXTURE(NULL, bridge_stage_teardown);
+
 /* R-307: the same payload, order and intervals by WebSocket in both forms, as
  * server-sent events, by WebSub, and by MQTT in both forms and versions; and
  * they are those of the Change Lists. */
-static void
-all_ways_tell_the_same_history(void **state)
+TEST(all_ways_tell_the_same_history)
 {
     static const size_t sizes[] = {1, 1, 7, 40, 1, 300, 2};
     static const char *const subprotocols[] = {"resourcesync.json",
@@ -139,15 +135,4 @@ all_ways_tell_the_same_history(void **state)
     events_close(&e);
     bridge_stage_end(s);
     callbacks_free(callbacks);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(all_ways_tell_the_same_history,
-                                  bridge_stage_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,11 @@
  * may listen; and what it says to wrong options.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
@@ -21,6 +15,7 @@
 #include "tests/support/source.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define ENTRY "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}"
 
@@ -96,8 +91,7 @@ visit(const struct broker *b, const struct visitor *v, const char *start,
 
 /* What a page of somebody else's could do from a browser on this machine: read,
  * publish, follow. */
-static void
-lets_in_nobody_from_elsewhere(void **state)
+TEST(lets_in_nobody_from_elsewhere, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct http h;
@@ -134,8 +128,7 @@ lets_in_nobody_from_elsewhere(void **state)
     http_close(&h);
 }
 
-static void
-says_why_it_lets_nobody_in(void **state)
+TEST(says_why_it_lets_nobody_in, broker_setup, broker_teardown)
 {
     static const char *const host[] = {"Host: example.org", NULL};
     static const char *const origin[] = {"Origin: http://example.org", NULL};
@@ -152,14 +145,12 @@ says_why_it_lets_nobody_in(void **state)
 }
 
 /* The name that --public-url gives is the broker's, too. */
-static void
-answers_to_its_public_name(void **state)
+TEST(answers_to_its_public_name)
 {
     static const struct visitor here = {"localhost:8000",
                                         "http://localhost:8000", true};
     struct broker b;
 
-    (void)state;
     broker_open(&b, "--public-url", "http://localhost:8000", NULL);
     assert_int_equal(visit(&b, &here, "GET /healthz HTTP/1.1", "\r\n"), 200);
     broker_stop(&b);
@@ -168,8 +159,7 @@ answers_to_its_public_name(void **state)
 
 /* Its own pages may use it whatever Host the request names: behind a proxy that
  * is another than in the address of the page. */
-static void
-lets_in_pages_of_its_public_url(void **state)
+TEST(lets_in_pages_of_its_public_url)
 {
     static const struct visitor own[] = {
         {"127.0.0.1:%u", "http://localhost:1", true},
@@ -181,7 +171,6 @@ lets_in_pages_of_its_public_url(void **state)
     };
     struct broker b;
 
-    (void)state;
     broker_open(&b, "--public-url", "http://localhost:1", NULL);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         assert_int_equal(visit(&b, &own[i], "GET /healthz HTTP/1.1", "\r\n"),
@@ -192,8 +181,7 @@ lets_in_pages_of_its_public_url(void **state)
 
 /* --insecure-open is for brokers with other names; pages of others still may
  * not use it. */
-static void
-an_insecure_broker_has_any_name_but_no_foreign_pages(void **state)
+TEST(an_insecure_broker_has_any_name_but_no_foreign_pages)
 {
     static const struct visitor named = {"example.org", NULL, true};
     static const struct visitor own = {"example.org", "http://example.org",
@@ -202,7 +190,6 @@ an_insecure_broker_has_any_name_but_no_foreign_pages(void **state)
                                            false};
     struct broker b;
 
-    (void)state;
     broker_open(&b, "--insecure-open", NULL);
     assert_int_equal(visit(&b, &named, "GET /healthz HTTP/1.1", "\r\n"), 200);
     assert_int_equal(visit(&b, &own, "GET /healthz HTTP/1.1", "\r\n"), 200);
@@ -243,8 +230,8 @@ check_starts(void **state, const struct start *starts, size_t n)
 #define CHECK_STARTS(state, starts) \
     check_starts(state, starts, sizeof(starts) / sizeof((starts)[0]))
 
-static void
-does_not_listen_to_all_without_being_told_twice(void **state)
+TEST(does_not_listen_to_all_without_being_told_twice, tempdir_setup,
+     tempdir_teardown)
 {
     static const struct start starts[] = {
         {{"--listen", "0.0.0.0:0"}, 2, "--public-url"},
@@ -273,8 +260,7 @@ does_not_listen_to_all_without_being_told_twice(void **state)
     CHECK_STARTS(state, starts);
 }
 
-static void
-checks_options_without_doing_anything(void **state)
+TEST(checks_options_without_doing_anything, tempdir_setup, tempdir_teardown)
 {
     static const struct start starts[] = {
         {{"--check"}, 0, ""},
@@ -288,8 +274,7 @@ checks_options_without_doing_anything(void **state)
     CHECK_STARTS(state, starts);
 }
 
-static void
-refuses_wrong_options_with_a_sentence(void **state)
+TEST(refuses_wrong_options_with_a_sentence, tempdir_setup, tempdir_teardown)
 {
     static const struct start starts[] = {
         {{"--nothing"}, 2, "--nothing"},
@@ -319,8 +304,8 @@ refuses_wrong_options_with_a_sentence(void **state)
 }
 
 /* One broker per directory, one per port: a failure, but not of usage. */
-static void
-ends_with_1_when_it_cannot_have_what_it_needs(void **state)
+TEST(ends_with_1_when_it_cannot_have_what_it_needs, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct tempdir other;
@@ -338,27 +323,4 @@ ends_with_1_when_it_cannot_have_what_it_needs(void **state)
     snprintf(port, sizeof(port), "port %u", b->port);
     assert_non_null(strstr(said, port));
     tempdir_close(&other);
-}
-
-#define WITH_BROKER(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-#define IN_DIRECTORY(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_BROKER(lets_in_nobody_from_elsewhere),
-        WITH_BROKER(says_why_it_lets_nobody_in),
-        cmocka_unit_test(answers_to_its_public_name),
-        cmocka_unit_test(lets_in_pages_of_its_public_url),
-        cmocka_unit_test(an_insecure_broker_has_any_name_but_no_foreign_pages),
-        IN_DIRECTORY(does_not_listen_to_all_without_being_told_twice),
-        IN_DIRECTORY(checks_options_without_doing_anything),
-        IN_DIRECTORY(refuses_wrong_options_with_a_sentence),
-        WITH_BROKER(ends_with_1_when_it_cannot_have_what_it_needs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

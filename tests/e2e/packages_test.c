@@ -8,18 +8,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "tests/support/broker.h"
@@ -28,6 +22,7 @@
 #include "tests/support/publishers.h"
 #include "tests/support/stream.h"
 #include "tests/support/walk.h"
+#include "tests/test.h"
 
 #define SET "debian"
 
@@ -383,10 +378,11 @@ compare(struct stage *s)
     assert_int_equal(s->by_program.trace.after, 0);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* R-026, R-135, R-147, R-225, R-290, R-340: the whole index, posted by four at
  * once across the end of a list, is one sequence for whoever asks. */
-static void
-every_receiver_ends_with_the_sequence_that_was_acknowledged(void **state)
+TEST(every_receiver_ends_with_the_sequence_that_was_acknowledged)
 {
     struct stage *s = *state;
     struct problem why = {""};
@@ -413,16 +409,4 @@ every_receiver_ends_with_the_sequence_that_was_acknowledged(void **state)
     assert_int_equal(s->walk.n_lists, 2);
     assert_int_equal(s->walk.lists[0].last, LIST_ENTRIES);
     compare(s);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            every_receiver_ends_with_the_sequence_that_was_acknowledged,
-            set_stage, clear_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

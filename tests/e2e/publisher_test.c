@@ -7,11 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/command.h"
 #include "tests/support/faults.h"
 #include "tests/support/lists.h"
 #include "tests/support/process.h"
+#include "tests/test.h"
+
+/* The name of publish_on_a_full_disk as a program. */
+#define PUBLISHER "--publisher"
 
 /* Each change is an fsync of the spool; kills come with posts, and so many
  * posts these are. */
@@ -149,10 +147,11 @@ assert_all(struct lists *l, uint64_t n)
     }
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* R-140, R-149: each change once and in order, though broker and publisher are
  * killed, alone and together, after every few posts. */
-static void
-keeps_every_change_once_through_crashes_of_both(void **state)
+TEST(keeps_every_change_once_through_crashes_of_both)
 {
     struct lists *l = *state;
     struct source source;
@@ -222,8 +221,9 @@ wait_for_space(struct td_client *client, const char *what, enum td_status rc)
 /* Adds one by one, and has it durable; the caller of each call is told where
  * the disk is full. */
 static int
-publish_on_a_full_disk(const char *url, const char *spool)
+publish_on_a_full_disk(char **argv)
 {
+    const char *url = argv[2], *spool = argv[3];
     const struct td_publisher_options how = {.spool = spool};
     struct td_client *client = td_open();
     struct td_publisher *publisher;
@@ -273,13 +273,12 @@ assert_told(struct command *c, const char *call, const char *spool,
 
 /* R-140: what the spool cannot keep is told by name and not acknowledged; what
  * was acknowledged is posted, once, when there is room again. */
-static void
-a_full_disk_is_told_by_name_and_loses_nothing(void **state)
+TEST(a_full_disk_is_told_by_name_and_loses_nothing)
 {
     static struct command c;
     struct lists *l = *state;
     char url[200], spool[400];
-    const char *argv[] = {"/proc/self/exe", url, spool, NULL};
+    const char *argv[] = {"/proc/self/exe", PUBLISHER, url, spool, NULL};
     struct faults faults;
 
     LISTS_OPEN(l, "--rotate-entries", "20000");
@@ -322,20 +321,4 @@ a_full_disk_is_told_by_name_and_loses_nothing(void **state)
     assert_all(l, FULL_CHANGES);
 }
 
-int
-main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            keeps_every_change_once_through_crashes_of_both, lists_setup,
-            lists_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_full_disk_is_told_by_name_and_loses_nothing, lists_setup,
-            lists_teardown),
-    };
-
-    if (argc == 3)
-        return publish_on_a_full_disk(argv[1], argv[2]);
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(PUBLISHER, publish_on_a_full_disk);

@@ -2,22 +2,17 @@
  * push_test.c - a WebSocket subscriber: how it gets in, where it starts, what
  * it hears when nothing happens, how it is sent away.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/datetime.h"
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 /* A broker whose set "news" has three entries. */
 struct stage {
@@ -80,8 +75,7 @@ expect_heartbeats(struct follower *f, uint64_t last)
 }
 
 /* Quiet can be told from dead. */
-static void
-sends_heartbeats_when_nothing_happens(void **state)
+TEST(sends_heartbeats_when_nothing_happens, set_up_busy, tear_down)
 {
     static const char *const subprotocols[] = {"resourcesync.json",
                                                "resourcesync.xml"};
@@ -105,8 +99,7 @@ sends_heartbeats_when_nothing_happens(void **state)
 
 /* R-309: an interval below a second is kept. A busy machine delays some
  * heartbeats, but were there one a second, no two would be closer. */
-static void
-beats_as_often_as_it_says(void **state)
+TEST(beats_as_often_as_it_says, set_up_busy, tear_down)
 {
     struct stage *s = *state;
     struct follower f;
@@ -129,8 +122,7 @@ beats_as_often_as_it_says(void **state)
     follower_close(&f);
 }
 
-static void
-answers_pings_with_what_was_in_them(void **state)
+TEST(answers_pings_with_what_was_in_them, set_up_quiet, tear_down)
 {
     struct stage *s = *state;
     char payload[WIRE_CONTROL_MAX];
@@ -154,8 +146,7 @@ answers_pings_with_what_was_in_them(void **state)
 }
 
 /* What a client says, it says in vain; it does no harm. */
-static void
-goes_on_whatever_the_client_sends(void **state)
+TEST(goes_on_whatever_the_client_sends, set_up_quiet, tear_down)
 {
     struct stage *s = *state;
     struct follower f;
@@ -171,8 +162,7 @@ goes_on_whatever_the_client_sends(void **state)
     follower_close(&f);
 }
 
-static void
-does_not_listen_to_long_stories(void **state)
+TEST(does_not_listen_to_long_stories, set_up_quiet, tear_down)
 {
     struct stage *s = *state;
     char *story = calloc(1, 65537);
@@ -191,8 +181,7 @@ does_not_listen_to_long_stories(void **state)
     free(story);
 }
 
-static void
-answers_a_close_with_a_close(void **state)
+TEST(answers_a_close_with_a_close, set_up_quiet, tear_down)
 {
     struct stage *s = *state;
     struct wire_frame frame;
@@ -209,8 +198,7 @@ answers_a_close_with_a_close(void **state)
 }
 
 /* a set's changes are on its own channel only. */
-static void
-keeps_two_sets_apart(void **state)
+TEST(keeps_two_sets_apart, set_up_quiet, tear_down)
 {
     struct stage *s = *state;
     struct follower news, olds;
@@ -242,8 +230,7 @@ keeps_two_sets_apart(void **state)
 
 /* The end */
 
-static void
-says_going_away_when_it_ends(void **state)
+TEST(says_going_away_when_it_ends, set_up_quiet, tear_down)
 {
     static const char *const subprotocols[] = {"resourcesync.json",
                                                "resourcesync.xml", NULL};
@@ -264,26 +251,4 @@ says_going_away_when_it_ends(void **state)
         follower_close(&f[i]);
     }
     assert_int_equal(broker_wait(&s->broker), 0);
-}
-
-#define QUIET(test) \
-    cmocka_unit_test_setup_teardown(test, set_up_quiet, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sends_heartbeats_when_nothing_happens,
-                                        set_up_busy, tear_down),
-        cmocka_unit_test_setup_teardown(beats_as_often_as_it_says, set_up_busy,
-                                        tear_down),
-        QUIET(answers_pings_with_what_was_in_them),
-        QUIET(goes_on_whatever_the_client_sends),
-        QUIET(does_not_listen_to_long_stories),
-        QUIET(answers_a_close_with_a_close),
-        QUIET(keeps_two_sets_apart),
-        QUIET(says_going_away_when_it_ends),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

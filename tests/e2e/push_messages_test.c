@@ -4,20 +4,15 @@
  * Change List.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define STREAM "/sets/news/stream"
 
@@ -25,8 +20,8 @@ static const char *const subprotocols[] = {"resourcesync.json",
                                            "resourcesync.xml"};
 
 /* the chain; follower.c looks at every message and every joint. */
-static void
-messages_follow_one_another_without_gap_or_overlap(void **state)
+TEST(messages_follow_one_another_without_gap_or_overlap, broker_setup,
+     broker_teardown)
 {
     static const size_t sizes[] = {1, 1, 7, 300, 1, 2500, 2};
     struct broker *b = broker_of(state);
@@ -70,8 +65,7 @@ collect(struct follower *f, uint64_t last, struct notice *out, size_t max)
 
 /* R-307: both forms tell the same entries, in messages of the same coverage
  * with the same times and digests. */
-static void
-xml_and_json_say_the_same(void **state)
+TEST(xml_and_json_say_the_same, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct notice json[8], xml[8];
@@ -114,8 +108,7 @@ xml_and_json_say_the_same(void **state)
 
 /* R-306, R-307: a message is a function of its coverage, for whoever gets it,
  * live on any thread or hours later. */
-static void
-the_same_coverage_has_the_same_bytes(void **state)
+TEST(the_same_coverage_has_the_same_bytes)
 {
     enum { FOLLOWERS = 8, POSTS = 20 };
 
@@ -126,7 +119,6 @@ the_same_coverage_has_the_same_bytes(void **state)
     struct http h;
     char path[160];
 
-    (void)state;
     broker_open(&b, "--threads", "4", NULL);
     http_open(&h, b.url);
     source_post(&h, "news", 0, 1, 0);
@@ -211,30 +203,24 @@ check_burst(const char *message_bytes, size_t limit)
     broker_close(&b);
 }
 
-static void
-a_burst_comes_in_messages_of_at_most_1_mib(void **state)
+TEST(a_burst_comes_in_messages_of_at_most_1_mib)
 {
-    (void)state;
     check_burst("1M", (size_t)1 << 20);
 }
 
-static void
-a_burst_comes_in_messages_as_small_as_asked_for(void **state)
+TEST(a_burst_comes_in_messages_as_small_as_asked_for)
 {
-    (void)state;
     check_burst("512K", (size_t)512 << 10);
 }
 
 /* where bytes would allow more, entries do not. */
-static void
-a_message_has_at_most_50000_entries(void **state)
+TEST(a_message_has_at_most_50000_entries)
 {
     struct follower f;
     struct broker b;
     struct http h;
     uint64_t last;
 
-    (void)state;
     broker_open(&b, "--message-bytes", "16M", NULL);
     http_open(&h, b.url);
     source_post(&h, "news", 0, 40000, 0);
@@ -253,8 +239,7 @@ a_message_has_at_most_50000_entries(void **state)
 }
 
 /* Who lags gets fewer, larger messages, and still every entry. */
-static void
-merges_what_waits_for_one_who_lags(void **state)
+TEST(merges_what_waits_for_one_who_lags, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct follower f[2];
@@ -290,8 +275,8 @@ merges_what_waits_for_one_who_lags(void **state)
 
 /* R-308, R-140: whoever hears of a change finds it in the open Change List,
  * even before the post is answered. */
-static void
-is_in_the_change_list_before_anyone_hears_of_it(void **state)
+TEST(is_in_the_change_list_before_anyone_hears_of_it, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct wire *w = wire_connect("127.0.0.1", b->port);
@@ -333,24 +318,4 @@ is_in_the_change_list_before_anyone_hears_of_it(void **state)
         follower_close(&f[i]);
     wire_close(w);
     http_close(&h);
-}
-
-#define WITH_BROKER(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_BROKER(messages_follow_one_another_without_gap_or_overlap),
-        WITH_BROKER(xml_and_json_say_the_same),
-        cmocka_unit_test(the_same_coverage_has_the_same_bytes),
-        cmocka_unit_test(a_burst_comes_in_messages_of_at_most_1_mib),
-        cmocka_unit_test(a_burst_comes_in_messages_as_small_as_asked_for),
-        cmocka_unit_test(a_message_has_at_most_50000_entries),
-        WITH_BROKER(merges_what_waits_for_one_who_lags),
-        WITH_BROKER(is_in_the_change_list_before_anyone_hears_of_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

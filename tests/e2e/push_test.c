@@ -3,21 +3,16 @@
  * it hears when nothing happens, how it is sent away.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
 #include "tests/support/http.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 /* A broker whose set "news" has three entries. */
 struct stage {
@@ -75,10 +70,11 @@ refused(struct stage *s, const char *path, const char *subprotocols,
     return a.status;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* Subprotocols */
 
-static void
-speaks_the_subprotocol_that_was_asked_for(void **state)
+TEST(speaks_the_subprotocol_that_was_asked_for)
 {
     static const struct {
         const char *asked;
@@ -114,8 +110,7 @@ speaks_the_subprotocol_that_was_asked_for(void **state)
     }
 }
 
-static void
-speaks_json_and_names_no_subprotocol_when_none_was_asked_for(void **state)
+TEST(speaks_json_and_names_no_subprotocol_when_none_was_asked_for)
 {
     struct stage *s = *state;
     struct follower f;
@@ -128,8 +123,7 @@ speaks_json_and_names_no_subprotocol_when_none_was_asked_for(void **state)
     follower_close(&f);
 }
 
-static void
-refuses_subprotocols_that_it_does_not_speak(void **state)
+TEST(refuses_subprotocols_that_it_does_not_speak)
 {
     static const char *const unknown[] = {"mqtt", "resourcesync.XML",
                                           "resourcesync", "mqtt, chat"};
@@ -149,8 +143,7 @@ refuses_subprotocols_that_it_does_not_speak(void **state)
 
 /* The greeting: a heartbeat at the position where the stream begins, the only
  * kind of message that has the clock and the interval. */
-static void
-begins_with_a_heartbeat_where_it_starts(void **state)
+TEST(begins_with_a_heartbeat_where_it_starts)
 {
     static const char *const subprotocols[] = {"resourcesync.json",
                                                "resourcesync.xml"};
@@ -189,8 +182,7 @@ begins_with_a_heartbeat_where_it_starts(void **state)
 }
 
 /* A plain seq is a position, too: 0 is the beginning. */
-static void
-takes_a_plain_seq_as_a_position(void **state)
+TEST(takes_a_plain_seq_as_a_position)
 {
     struct stage *s = *state;
     struct follower f;
@@ -206,8 +198,7 @@ takes_a_plain_seq_as_a_position(void **state)
     follower_close(&f);
 }
 
-static void
-starts_now_when_no_position_is_given(void **state)
+TEST(starts_now_when_no_position_is_given)
 {
     struct stage *s = *state;
     struct follower f;
@@ -223,8 +214,7 @@ starts_now_when_no_position_is_given(void **state)
 
 /* R-282, R-341: a resource may be in several sets; each tells its own
  * followers, by its own numbers. */
-static void
-tells_of_a_change_in_each_set_that_it_was_posted_to(void **state)
+TEST(tells_of_a_change_in_each_set_that_it_was_posted_to)
 {
     struct stage *s = *state;
     struct follower news, other;
@@ -248,8 +238,7 @@ tells_of_a_change_in_each_set_that_it_was_posted_to(void **state)
 }
 
 /* What a client has mistyped is told at the handshake. */
-static void
-refuses_a_malformed_position_at_the_handshake(void **state)
+TEST(refuses_a_malformed_position_at_the_handshake)
 {
     static const char *const malformed[] = {
         "x",    "-",  "",   "-1", "1-",  "1-2-3",
@@ -267,8 +256,7 @@ refuses_a_malformed_position_at_the_handshake(void **state)
 
 /* R-345: what was true once is told on the open WebSocket, where a browser can
  * see it, with the earliest position there is. */
-static void
-closes_with_4410_for_a_position_that_cannot_be_served(void **state)
+TEST(closes_with_4410_for_a_position_that_cannot_be_served)
 {
     struct stage *s = *state;
     const char *dash = strrchr(s->posted.position, '-');
@@ -295,8 +283,7 @@ closes_with_4410_for_a_position_that_cannot_be_served(void **state)
     }
 }
 
-static void
-answers_404_for_a_set_that_does_not_exist(void **state)
+TEST(answers_404_for_a_set_that_does_not_exist)
 {
     struct stage *s = *state;
     char detail[512];
@@ -310,8 +297,7 @@ answers_404_for_a_set_that_does_not_exist(void **state)
 
 /* A stream is nothing that could be downloaded. RFC 9110 section 15.5.22: what
  * to upgrade to is told. */
-static void
-asks_for_an_upgrade_where_none_was_tried(void **state)
+TEST(asks_for_an_upgrade_where_none_was_tried)
 {
     struct stage *s = *state;
 
@@ -320,26 +306,4 @@ asks_for_an_upgrade_where_none_was_tried(void **state)
                         "application/problem+json");
     assert_string_equal(http_header(&s->http, "Upgrade"), "websocket");
     assert_string_equal(http_header(&s->http, "Connection"), "upgrade");
-}
-
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGED(speaks_the_subprotocol_that_was_asked_for),
-        STAGED(speaks_json_and_names_no_subprotocol_when_none_was_asked_for),
-        STAGED(refuses_subprotocols_that_it_does_not_speak),
-        STAGED(begins_with_a_heartbeat_where_it_starts),
-        STAGED(takes_a_plain_seq_as_a_position),
-        STAGED(starts_now_when_no_position_is_given),
-        STAGED(tells_of_a_change_in_each_set_that_it_was_posted_to),
-        STAGED(refuses_a_malformed_position_at_the_handshake),
-        STAGED(closes_with_4410_for_a_position_that_cannot_be_served),
-        STAGED(answers_404_for_a_set_that_does_not_exist),
-        STAGED(asks_for_an_upgrade_where_none_was_tried),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

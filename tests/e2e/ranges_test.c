@@ -2,20 +2,15 @@
  * ranges_test.c - parts of documents: put together they are the document,
  * wherever its bytes are kept at the moment (R-034, R-139).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/command.h"
 #include "tests/support/lists.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define ARCHIVE  "/sets/" LISTS_SET "/changelist-archive.xml"
 #define TEXT_MAX 200
@@ -82,8 +77,9 @@ post_much(struct lists *l)
         source_post(&l->http, LISTS_SET, 1 + 100 * i, 100, 300);
 }
 
-static void
-parts_of_a_list_are_the_list_wherever_it_is_kept(void **state)
+FIXTURE(lists_setup, lists_teardown);
+
+TEST(parts_of_a_list_are_the_list_wherever_it_is_kept)
 {
     struct lists *l = *state;
     struct buf open, closed;
@@ -112,8 +108,7 @@ parts_of_a_list_are_the_list_wherever_it_is_kept(void **state)
 }
 
 /* Documents that are made as they are read. */
-static void
-parts_of_an_archive_are_the_archive(void **state)
+TEST(parts_of_an_archive_are_the_archive)
 {
     struct lists *l = *state;
     struct buf whole;
@@ -128,8 +123,7 @@ parts_of_an_archive_are_the_archive(void **state)
 }
 
 /* RFC 9110 sections 14.2 and 15.5.17 */
-static void
-what_cannot_be_a_part_is_refused_or_whole(void **state)
+TEST(what_cannot_be_a_part_is_refused_or_whole)
 {
     static const char *const whole[] = {"0-1,3-4", "5-2", "x", "-", "0-1x"};
     static const char *const outside[] = {"1000000-", "1000000-2000000", "-0"};
@@ -156,8 +150,7 @@ what_cannot_be_a_part_is_refused_or_whole(void **state)
 
 /* RFC 9110 section 13.1.5: whoever resumes a download gets the rest of what
  * they have, or all of what it has become. */
-static void
-a_part_is_of_what_the_client_has(void **state)
+TEST(a_part_is_of_what_the_client_has)
 {
     struct lists *l = *state;
     char etag[TEXT_MAX], date[TEXT_MAX];
@@ -194,8 +187,7 @@ a_part_is_of_what_the_client_has(void **state)
 
 /* By raw bytes: a part is as long as it says, the next answer comes after it.
  */
-static void
-a_connection_goes_on_after_a_part(void **state)
+TEST(a_connection_goes_on_after_a_part)
 {
     struct lists *l = *state;
     struct wire_answer a;
@@ -224,8 +216,7 @@ a_connection_goes_on_after_a_part(void **state)
 }
 
 /* curl, as a peer that is not ours: two parts and a resumed download. */
-static void
-curl_puts_parts_together(void **state)
+TEST(curl_puts_parts_together)
 {
     struct lists *l = *state;
     struct command *c = calloc(1, sizeof(*c));
@@ -254,22 +245,4 @@ curl_puts_parts_together(void **state)
     assert_int_equal(strtoul(c->out_text, NULL, 10), list.size);
     buf_fini(&list);
     free(c);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(parts_of_a_list_are_the_list_wherever_it_is_kept),
-        TEST(parts_of_an_archive_are_the_archive),
-        TEST(what_cannot_be_a_part_is_refused_or_whole),
-        TEST(a_part_is_of_what_the_client_has),
-        TEST(a_connection_goes_on_after_a_part),
-        TEST(curl_puts_parts_together),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

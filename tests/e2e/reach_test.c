@@ -4,15 +4,9 @@
  * that is not found.
  */
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/build.h"
@@ -20,6 +14,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define DESCRIPTION "/.well-known/resourcesync"
 
@@ -289,9 +284,10 @@ find(struct slice text, const char *before, const char *ends, char *to,
     snprintf(to, size, "%.*s", (int)(end - at), at);
 }
 
+FIXTURE(setup, teardown);
+
 /* */
-static void
-everything_is_found_from_every_entry(void **state)
+TEST(everything_is_found_from_every_entry)
 {
     struct stage *s = *state;
     char url[256];
@@ -316,15 +312,4 @@ everything_is_found_from_every_entry(void **state)
     assert_non_null(strstr(url, "rel=\"resourcesync\""));
     find(slice_of(url), "<", ">", url, sizeof(url));
     walk_from(s, url);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(everything_is_found_from_every_entry,
-                                        setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

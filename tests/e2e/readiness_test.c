@@ -4,14 +4,11 @@
  *
  * A full disk: tests/crash/disk_full_test.c.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/support/jsonpath.h"
@@ -20,6 +17,7 @@
 #include "tests/support/samples.h"
 #include "tests/support/source.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 static void
 await_status(struct http *h, const char *path, long status)
@@ -44,8 +42,9 @@ assert_text(struct http *h, const char *text)
         fail_msg("it says \"%.*s\"", SLICE_ARG(body));
 }
 
-static void
-a_broker_that_is_well_is_ready(void **state)
+FIXTURE(lists_setup, lists_teardown);
+
+TEST(a_broker_that_is_well_is_ready)
 {
     struct lists *l = *state;
 
@@ -62,8 +61,7 @@ a_broker_that_is_well_is_ready(void **state)
 }
 
 /* What closed cannot be written to files: the log only grows. */
-static void
-lists_that_cannot_be_filed_are_a_reason_until_they_can(void **state)
+TEST(lists_that_cannot_be_filed_are_a_reason_until_they_can)
 {
     struct lists *l = *state;
     struct jsonpath j;
@@ -112,8 +110,7 @@ move_last_time(const struct lists *l)
 
 /* log.md, Times: a last time ahead of the clock is shown in /readyz; posts are
  * taken all the same, in order (R-135). */
-static void
-a_clock_behind_the_log_is_a_warning(void **state)
+TEST(a_clock_behind_the_log_is_a_warning)
 {
     struct lists *l = *state;
     struct receipt before, after;
@@ -156,8 +153,7 @@ says_close(const struct wire_answer *a)
 }
 
 /* While the broker ends, a connection that it still has hears of it. */
-static void
-a_broker_that_ends_is_not_ready(void **state)
+TEST(a_broker_that_ends_is_not_ready)
 {
     static struct samples now;
     struct lists *l = *state;
@@ -194,20 +190,4 @@ a_broker_that_ends_is_not_ready(void **state)
     wire_close(asks);
     wire_close(asks_later);
     assert_int_equal(broker_wait(&l->broker), 0);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_broker_that_is_well_is_ready),
-        TEST(lists_that_cannot_be_filed_are_a_reason_until_they_can),
-        TEST(a_clock_behind_the_log_is_a_warning),
-        TEST(a_broker_that_ends_is_not_ready),
-    };
-
-    return cmocka_run_group_tests_name("readiness", tests, NULL, NULL);
 }

@@ -4,17 +4,14 @@
  * options that README.md and doc/ name.
  */
 #include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/bridge_stage.h"
 #include "tests/support/patience.h"
 #include "tests/support/shell.h"
+#include "tests/test.h"
 
 #define COMMAND  "    $ "
 #define HOST     "http://127.0.0.1:8787"
@@ -94,8 +91,7 @@ configure(struct bridge_stage *s)
     bridge_stage_config(s, "%s", all);
 }
 
-static void
-every_command_of_the_tour_works_as_it_stands(void **state)
+TEST(every_command_of_the_tour_works_as_it_stands, NULL, bridge_stage_teardown)
 {
     /* It says what is subscribed to. */
     struct bridge_stage *s = bridge_stage_begin(
@@ -166,28 +162,14 @@ check_file(const char *name)
     return n;
 }
 
-static void
-names_only_options_that_there_are(void **state)
+TEST(names_only_options_that_there_are)
 {
     glob_t docs;
     unsigned n = check_file(SPEC_DIR "/../../README.md");
 
-    (void)state;
     assert_int_equal(glob(SPEC_DIR "/../../doc/*.md", 0, NULL, &docs), 0);
     for (size_t i = 0; i < docs.gl_pathc; i++)
         n += check_file(docs.gl_pathv[i]);
     globfree(&docs);
     assert_true(n >= 20);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_only_options_that_there_are),
-        cmocka_unit_test_teardown(every_command_of_the_tour_works_as_it_stands,
-                                  bridge_stage_teardown),
-    };
-
-    return cmocka_run_group_tests_name("readme", tests, NULL, NULL);
 }

@@ -3,16 +3,10 @@
  * broker's end, all at once.
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
@@ -21,6 +15,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define SUBSCRIBERS 1000
 #define ENTRIES_MAX 4000
@@ -54,8 +49,7 @@ add_entries(struct http *h, unsigned n, struct buf *to)
 /* R-141, R-340: everybody comes back at once, each with a
  * position of its own, some far behind; nobody misses or hears twice. What is
  * asked for is no longer in memory, and partly in closed lists. */
-static void
-all_come_back_at_once_after_a_restart(void **state)
+TEST(all_come_back_at_once_after_a_restart)
 {
     struct crowd *c = crowd_new(SUBSCRIBERS, ENTRIES_MAX);
     struct receipt r;
@@ -65,7 +59,6 @@ all_come_back_at_once_after_a_restart(void **state)
     char path[128];
     uint64_t last = 0;
 
-    (void)state;
     broker_open(&b, "--heartbeat", "3600", "--rotate-entries", "150", NULL);
     http_open(&h, b.url);
     r = source_post(&h, "news", 1, 1, 0);
@@ -109,8 +102,7 @@ all_come_back_at_once_after_a_restart(void **state)
 
 /* A process that was stopped, and goes on, gets everything;
  * meanwhile nobody waits for it. R-310 */
-static void
-a_reader_that_was_stopped_gets_everything(void **state)
+TEST(a_reader_that_was_stopped_gets_everything, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct command *c = calloc(1, sizeof(*c));
@@ -148,17 +140,4 @@ a_reader_that_was_stopped_gets_everything(void **state)
     command_end(c);
     free(c);
     http_close(&h);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_come_back_at_once_after_a_restart),
-        cmocka_unit_test_setup_teardown(
-            a_reader_that_was_stopped_gets_everything, broker_setup,
-            broker_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

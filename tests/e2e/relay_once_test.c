@@ -3,22 +3,18 @@
  * could note of it, and whenever.
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/support/command.h"
 #include "tests/support/faults.h"
 #include "tests/support/relays.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 static void
 run_sql(const char *file, const char *sql)
@@ -30,10 +26,11 @@ run_sql(const char *file, const char *sql)
     sqlite3_close(db);
 }
 
+FIXTURE(relays_setup, relays_teardown);
+
 /* A post whose answer was lost more than a day ago is looked for in the target,
  * which has forgotten its key. */
-static void
-an_old_post_is_looked_for_in_the_target(void **state)
+TEST(an_old_post_is_looked_for_in_the_target)
 {
     static struct command command;
     struct relays *s = *state;
@@ -109,8 +106,7 @@ n_unanswered(const struct relay *r)
 /* R-140: the relay is killed at each of its writes to the state, one after the
  * other, also where the target has a post and that is not noted: it is the same
  * post again, which is kept once. */
-static void
-a_post_that_was_not_noted_is_not_kept_twice(void **state)
+TEST(a_post_that_was_not_noted_is_not_kept_twice)
 {
     static struct command command;
     struct relays *s = *state;
@@ -143,8 +139,7 @@ a_post_that_was_not_noted_is_not_kept_twice(void **state)
 }
 
 /* The same where the relay lives on to say so. */
-static void
-a_disk_that_fails_behind_a_post_does_not_double_it(void **state)
+TEST(a_disk_that_fails_behind_a_post_does_not_double_it)
 {
     static struct command command;
     struct relays *s = *state;
@@ -169,8 +164,7 @@ a_disk_that_fails_behind_a_post_does_not_double_it(void **state)
 }
 
 /* A disk that is full: nothing is sent that is not in the state. */
-static void
-posts_nothing_that_it_cannot_note(void **state)
+TEST(posts_nothing_that_it_cannot_note)
 {
     static struct command command;
     struct relays *s = *state;
@@ -192,17 +186,4 @@ posts_nothing_that_it_cannot_note(void **state)
 
     assert_int_equal(relays_run(r, &command), 0);
     relays_assert_all(&s->brokers[1], 15);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RELAYS(an_old_post_is_looked_for_in_the_target),
-        RELAYS(a_post_that_was_not_noted_is_not_kept_twice),
-        RELAYS(a_disk_that_fails_behind_a_post_does_not_double_it),
-        RELAYS(posts_nothing_that_it_cannot_note),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

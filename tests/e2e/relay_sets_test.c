@@ -2,20 +2,15 @@
  * relay_sets_test.c - tidings relay between real brokers, any of which, and the
  * relay itself, are killed again and again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/command.h"
 #include "tests/support/relays.h"
 #include "tests/support/site.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
@@ -45,9 +40,10 @@ count_of(const char *text, const char *part)
     return n;
 }
 
+FIXTURE(relays_setup, relays_teardown);
+
 /* along a chain of three brokers. */
-static void
-a_chain_keeps_via_and_drops_what_is_not_true_any_more(void **state)
+TEST(a_chain_keeps_via_and_drops_what_is_not_true_any_more)
 {
     struct relays *s = *state;
     const char *text;
@@ -90,8 +86,7 @@ a_chain_keeps_via_and_drops_what_is_not_true_any_more(void **state)
 }
 
 /* A ring comes to rest: nobody gets an entry again. */
-static void
-a_ring_comes_to_rest(void **state)
+TEST(a_ring_comes_to_rest)
 {
     struct relays *s = *state;
 
@@ -113,8 +108,7 @@ a_ring_comes_to_rest(void **state)
 
 /* R-140, R-149: 50,000 changes through two relays, while relays and brokers are
  * killed by chance: each is at the end once, in its order. */
-static void
-nothing_is_lost_or_doubled_whoever_is_killed(void **state)
+TEST(nothing_is_lost_or_doubled_whoever_is_killed)
 {
     struct relays *s = *state;
     unsigned n = 0, dice = 12345;
@@ -155,8 +149,7 @@ nothing_is_lost_or_doubled_whoever_is_killed(void **state)
         1000);
 }
 
-static void
-tells_when_the_source_s_history_is_gone(void **state)
+TEST(tells_when_the_source_s_history_is_gone)
 {
     static struct command command;
     struct relays *s = *state;
@@ -175,8 +168,7 @@ tells_when_the_source_s_history_is_gone(void **state)
 
 /* Nothing can bring back what was relayed before, and nobody should believe
  * that it is there. */
-static void
-says_that_the_target_is_gone_or_another(void **state)
+TEST(says_that_the_target_is_gone_or_another)
 {
     static struct command command;
     struct relays *s = *state;
@@ -202,8 +194,7 @@ says_that_the_target_is_gone_or_another(void **state)
 
 /* An entry that has as many attributes as one may have, and so has no room for
  * its path. */
-static void
-says_which_change_the_target_refuses(void **state)
+TEST(says_which_change_the_target_refuses)
 {
     static struct command command;
     struct relays *s = *state;
@@ -244,8 +235,7 @@ says_which_change_the_target_refuses(void **state)
 }
 
 /* A source of another kind, at a URL such as sets have. */
-static void
-says_what_is_none_of_a_set_of_tidings(void **state)
+TEST(says_what_is_none_of_a_set_of_tidings)
 {
     static struct command command;
     struct relays *s = *state;
@@ -280,8 +270,7 @@ says_what_is_none_of_a_set_of_tidings(void **state)
     site_free(site);
 }
 
-static void
-refuses_what_makes_no_sense(void **state)
+TEST(refuses_what_makes_no_sense)
 {
     static struct command command;
     struct relays *s = *state;
@@ -301,21 +290,4 @@ refuses_what_makes_no_sense(void **state)
     assert_int_equal(relays_run(&same, &command), 2);
     assert_non_null(strstr(command.err_text, "the two sets are one"));
     relays_await(&s->brokers[0], 10);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RELAYS(a_chain_keeps_via_and_drops_what_is_not_true_any_more),
-        RELAYS(a_ring_comes_to_rest),
-        RELAYS(nothing_is_lost_or_doubled_whoever_is_killed),
-        RELAYS(tells_when_the_source_s_history_is_gone),
-        RELAYS(says_that_the_target_is_gone_or_another),
-        RELAYS(says_which_change_the_target_refuses),
-        RELAYS(says_what_is_none_of_a_set_of_tidings),
-        RELAYS(refuses_what_makes_no_sense),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,21 +3,16 @@
  * topic as they came: what websub.rocks asks of a hub (100, 105, 106), for
  * topics that are not our own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/callbacks.h"
 #include "tests/support/http.h"
 #include "tests/support/hub.h"
 #include "tests/support/origin.h"
+#include "tests/test.h"
 
 struct stage {
     struct broker broker;
@@ -108,10 +103,11 @@ assert_delivered(struct stage *s, struct callback *cb, size_t n,
     seen_assert_links(seen, origin_url(s->origin), s->hub);
 }
 
+FIXTURE(set_up, tear_down);
+
 /* websub.rocks 105 and 106; R-296, W-081, W-083, W-145: same bytes, same media
  * type, links of the topic and of the hub. */
-static void
-documents_arrive_as_they_came(void **state)
+TEST(documents_arrive_as_they_came)
 {
     static const char odd[] = "\0\xff\r\n--\x80<urlset";
 
@@ -144,8 +140,7 @@ documents_arrive_as_they_came(void **state)
 }
 
 /* A document is a delivery of its own, also for who is behind: W-093. */
-static void
-what_waited_is_not_merged(void **state)
+TEST(what_waited_is_not_merged)
 {
     struct stage *s = *state;
     struct callback *slow = join(s, "/cb/slow", NULL);
@@ -172,8 +167,7 @@ what_waited_is_not_merged(void **state)
 }
 
 /* R-295, W-146: and told why, as text (W-032). */
-static void
-a_spoofed_topic_is_refused(void **state)
+TEST(a_spoofed_topic_is_refused)
 {
     struct stage *s = *state;
     struct callback *cb = join(s, "/cb/1", NULL);
@@ -196,8 +190,7 @@ a_spoofed_topic_is_refused(void **state)
 
 /* R-149: what was answered with 200 is delivered, whatever happens, and comes
  * in order; a Source that did not hear the answer may repeat it. */
-static void
-nothing_is_lost_by_kill_9(void **state)
+TEST(nothing_is_lost_by_kill_9)
 {
     struct stage *s = *state;
     struct callback *cb = join(s, "/cb/1", NULL);
@@ -223,8 +216,7 @@ nothing_is_lost_by_kill_9(void **state)
 }
 
 /* W-121-W-123: a ping, by either name; what is new is delivered. */
-static void
-a_ping_fetches_the_topic(void **state)
+TEST(a_ping_fetches_the_topic)
 {
     struct stage *s = *state;
     struct callback *cb = join(s, "/cb/1", NULL);
@@ -250,8 +242,7 @@ a_ping_fetches_the_topic(void **state)
 }
 
 /* W-042: who is subscribed to a relay that is removed is told so. */
-static void
-a_removed_relay_ends_its_subscriptions(void **state)
+TEST(a_removed_relay_ends_its_subscriptions)
 {
     struct stage *s = *state;
     struct callback *cb = join(s, "/cb/1", NULL);
@@ -265,20 +256,4 @@ a_removed_relay_ends_its_subscriptions(void **state)
     hub_assert_refused(&s->http, 403, "is no topic that this hub takes in");
     assert_int_equal(http_get(&s->http, "/relays/feed"), 404);
     assert_int_equal(callback_count(cb, SEEN_DELIVERY), 1);
-}
-
-int
-main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(documents_arrive_as_they_came),
-        TEST(what_waited_is_not_merged),
-        TEST(a_spoofed_topic_is_refused),
-        TEST(nothing_is_lost_by_kill_9),
-        TEST(a_ping_fetches_the_topic),
-        TEST(a_removed_relay_ends_its_subscriptions),
-    };
-
-    return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
 }

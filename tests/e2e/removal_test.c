@@ -2,15 +2,9 @@
  * removal_test.c - a set that is removed is gone, visibly; made again it is
  * another one, and no address ever gets other bytes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/folder.h"
@@ -21,6 +15,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 static const struct slice nothing = {NULL, 0};
 
@@ -64,8 +59,7 @@ count_described(struct http *h)
 
 /* R-049: visible in the Source Description at once; all that it had is gone,
  * which is more than not found. Design section 4. */
-static void
-answers_410_for_all_that_a_removed_set_had(void **state)
+TEST(answers_410_for_all_that_a_removed_set_had, broker_setup, broker_teardown)
 {
     static const char *const paths[] = {
         "/sets/demo",
@@ -106,8 +100,8 @@ answers_410_for_all_that_a_removed_set_had(void **state)
 }
 
 /* Streams get a farewell of their own, whichever state they are in. */
-static void
-says_farewell_to_the_streams_of_a_removed_set(void **state)
+TEST(says_farewell_to_the_streams_of_a_removed_set, broker_setup,
+     broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct follower waiting, other, behind;
@@ -139,8 +133,7 @@ says_farewell_to_the_streams_of_a_removed_set(void **state)
 
 /* The list numbers go on: an address that was served as immutable answers 410,
  * and never with other bytes (R-223). */
-static void
-makes_another_set_of_the_same_name(void **state)
+TEST(makes_another_set_of_the_same_name, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     char before[40], after[40], number[40];
@@ -187,8 +180,7 @@ makes_another_set_of_the_same_name(void **state)
 }
 
 /* A position of the removed set is of another epoch. R-345. */
-static void
-refuses_positions_of_the_removed_set(void **state)
+TEST(refuses_positions_of_the_removed_set, broker_setup, broker_teardown)
 {
     struct broker *b = broker_of(state);
     struct receipt receipt;
@@ -207,8 +199,7 @@ refuses_positions_of_the_removed_set(void **state)
 }
 
 /* Settings go with the set. */
-static void
-forgets_the_settings_of_a_removed_set(void **state)
+TEST(forgets_the_settings_of_a_removed_set, broker_setup, broker_teardown)
 {
     static const char *const json[] = {"Content-Type: application/json", NULL};
     struct broker *b = broker_of(state);
@@ -232,13 +223,11 @@ forgets_the_settings_of_a_removed_set(void **state)
 
 /* Files stay for the grace period, then they go; those of the set that was made
  * again stay. */
-static void
-takes_the_files_after_the_grace_period(void **state)
+TEST(takes_the_files_after_the_grace_period)
 {
     struct broker b;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "1", "--remove-grace", "3600", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 150, 0);
@@ -266,13 +255,11 @@ takes_the_files_after_the_grace_period(void **state)
 
 /* SIGKILL while sets are removed: each is there whole or removed, and what was
  * acknowledged as removed stays so; the files go all the same. */
-static void
-survives_sigkill_in_the_middle_of_removals(void **state)
+TEST(survives_sigkill_in_the_middle_of_removals)
 {
     struct broker b;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "1", "--remove-grace", "0", NULL);
     http_open(&h, b.url);
     for (unsigned round = 0; round < 12; round++) {
@@ -321,22 +308,4 @@ survives_sigkill_in_the_middle_of_removals(void **state)
     }
     http_close(&h);
     broker_close(&b);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(answers_410_for_all_that_a_removed_set_had),
-        TEST(says_farewell_to_the_streams_of_a_removed_set),
-        TEST(makes_another_set_of_the_same_name),
-        TEST(refuses_positions_of_the_removed_set),
-        TEST(forgets_the_settings_of_a_removed_set),
-        cmocka_unit_test(takes_the_files_after_the_grace_period),
-        cmocka_unit_test(survives_sigkill_in_the_middle_of_removals),
-    };
-
-    return cmocka_run_group_tests_name("removal", tests, NULL, NULL);
 }

@@ -2,15 +2,9 @@
  * resourcedump_test.c - Resource Dumps of the real broker: when they are built,
  * what is offered, and that a mirror begins with one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/hash.h"
 #include "tests/support/build.h"
@@ -22,6 +16,7 @@
 #include "tests/support/shell.h"
 #include "tests/support/unzipped.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 static void
 configure(struct mirrored *m, const char *settings)
@@ -168,8 +163,7 @@ check_package(struct mirrored *m, struct xpath *dump, size_t number,
 }
 
 /* nothing before there is one; then it says what it is. */
-static void
-is_offered_from_the_first_one_on(void **state)
+TEST(is_offered_from_the_first_one_on)
 {
     struct mirrored *m = *state;
     size_t n_members = 0;
@@ -200,9 +194,10 @@ is_offered_from_the_first_one_on(void **state)
     assert_answer(m, "generation", 1);
 }
 
+FIXTURE(mirrored_setup, mirrored_teardown);
+
 /* not by us. */
-static void
-its_packages_open_in_common_tools(void **state)
+TEST(its_packages_open_in_common_tools)
 {
     struct mirrored *m = *state;
 
@@ -245,8 +240,7 @@ assert_begins_with_the_dump(struct mirrored *m, bool is_cut)
 
 /* R-118, R-225: where the history does not tell all, a mirror begins with the
  * dump, and goes on where it stands. */
-static void
-a_mirror_begins_with_the_dump(void **state)
+TEST(a_mirror_begins_with_the_dump)
 {
     configure(*state, "{\"content\":\"inline\",\"rotateEntries\":5,"
                       "\"retainLists\":1}");
@@ -255,16 +249,14 @@ a_mirror_begins_with_the_dump(void **state)
 
 /* R-118: also where the whole history is there: one package is got sooner than
  * all that is in it. */
-static void
-a_mirror_prefers_the_dump_to_the_history(void **state)
+TEST(a_mirror_prefers_the_dump_to_the_history)
 {
     configure(*state, "{\"content\":\"inline\"}");
     assert_begins_with_the_dump(*state, false);
 }
 
 /* it says of how many resources the content is not there. */
-static void
-what_is_not_whole_is_refused(void **state)
+TEST(what_is_not_whole_is_refused)
 {
     struct mirrored *m = *state;
 
@@ -284,8 +276,7 @@ what_is_not_whole_is_refused(void **state)
 }
 
 /* Nobody asks for it. */
-static void
-is_built_by_age(void **state)
+TEST(is_built_by_age)
 {
     struct patience p = {.with = "the Resource Dump"};
     struct mirrored *m = *state;
@@ -295,21 +286,4 @@ is_built_by_age(void **state)
     while (http_get(&m->http, "/sets/news/resourcedump.xml") != 200)
         patience_step(&p);
     assert_valid(buf_slice(&m->http.body));
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, mirrored_setup, mirrored_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(is_offered_from_the_first_one_on),
-        TEST(its_packages_open_in_common_tools),
-        TEST(a_mirror_begins_with_the_dump),
-        TEST(a_mirror_prefers_the_dump_to_the_history),
-        TEST(what_is_not_whole_is_refused),
-        TEST(is_built_by_age),
-    };
-
-    return cmocka_run_group_tests_name("resourcedump", tests, NULL, NULL);
 }

@@ -5,18 +5,12 @@
 #include "tests/support/resourcelist.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/build.h"
@@ -26,6 +20,7 @@
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define MOST 120000
 
@@ -134,10 +129,11 @@ page_has(struct stage *s, const char *path, const char *before,
     return strstr(s->http.body.data, text) != NULL;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* R-064, R-070, R-071, R-222, R-262, R-263: nothing is offered before it is
  * there, and then everywhere. */
-static void
-is_offered_from_the_first_one_on(void **state)
+TEST(is_offered_from_the_first_one_on)
 {
     struct stage *s = *state;
 
@@ -170,8 +166,7 @@ is_offered_from_the_first_one_on(void **state)
 }
 
 /* Design section 4: what is asked for is there when it is answered. */
-static void
-is_built_on_demand(void **state)
+TEST(is_built_on_demand)
 {
     struct stage *s = *state;
     struct receipt receipt;
@@ -217,8 +212,7 @@ is_built_on_demand(void **state)
 /* Who asks is not kept waiting for ever: after ten seconds the answer is that
  * it goes on. Here a folder is in the way of the set's state, until it is gone.
  */
-static void
-is_told_of_later_when_it_takes_long(void **state)
+TEST(is_told_of_later_when_it_takes_long)
 {
     struct stage *s = *state;
     struct patience p = {.with = "the Resource List"};
@@ -246,8 +240,7 @@ is_told_of_later_when_it_takes_long(void **state)
 }
 
 /* By age: nobody asks, and the set has one, and another when it has changed. */
-static void
-is_built_by_itself(void **state)
+TEST(is_built_by_itself)
 {
     struct stage *s = *state;
     struct patience p = {.with = "the Resource List"};
@@ -267,8 +260,7 @@ is_built_by_itself(void **state)
 
 /* R-026, R-090, R-091, R-093: an index of three lists, which together are the
  * set; and it is no less when it is read packed. */
-static void
-the_parts_of_an_index_are_the_whole_set(void **state)
+TEST(the_parts_of_an_index_are_the_whole_set)
 {
     struct stage *s = *state;
     struct buf plain, packed;
@@ -317,8 +309,7 @@ the_parts_of_an_index_are_the_whole_set(void **state)
 
 /* R-386, R-260: the same address, told otherwise to whoever asks for that; and
  * caches know it. */
-static void
-is_told_plainly_and_to_people(void **state)
+TEST(is_told_plainly_and_to_people)
 {
     static const char path[] = "/sets/demo/resourcelist.xml";
     static const char browser[] =
@@ -400,8 +391,7 @@ assert_state(const struct resourcelist *r)
 
 /* R-095: an index that was read before the next one was there leads to its own
  * parts, and the list that everybody is led to is of one state at any time. */
-static void
-generations_are_never_mixed(void **state)
+TEST(generations_are_never_mixed)
 {
     struct stage *s = *state;
     uint64_t seq = 0, generation = 0;
@@ -445,8 +435,7 @@ archive_has(struct stage *s, uint64_t generation)
 
 /* R-213, R-221, R-223, R-224: each list that was ever current is in the archive
  * from then on, and stays what it was. */
-static void
-no_list_is_in_neither_place(void **state)
+TEST(no_list_is_in_neither_place)
 {
     struct stage *s = *state;
     uint64_t seq = 0;
@@ -477,8 +466,7 @@ no_list_is_in_neither_place(void **state)
 
 /* R-095, R-149: SIGKILL while lists are built: what was current is, or what
  * comes next; nothing is lost, repeated, or left on the disk. */
-static void
-survives_the_end_at_any_moment_of_a_build(void **state)
+TEST(survives_the_end_at_any_moment_of_a_build)
 {
     struct stage *s = *state;
     struct patience p = {.with = "the former lists to go"};
@@ -517,8 +505,7 @@ survives_the_end_at_any_moment_of_a_build(void **state)
 
 /* R-223: an address means one list, also when its set was removed and another
  * one has its name. */
-static void
-no_address_is_used_again(void **state)
+TEST(no_address_is_used_again)
 {
     struct stage *s = *state;
     char path[100];
@@ -542,24 +529,4 @@ no_address_is_used_again(void **state)
         snprintf(path, sizeof(path), "/sets/demo/resourcelist/%012u.xml", i);
         assert_int_equal(http_get(&s->http, path), 404);
     }
-}
-
-int
-main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(is_offered_from_the_first_one_on),
-        TEST(is_built_on_demand),
-        TEST(is_told_of_later_when_it_takes_long),
-        TEST(is_built_by_itself),
-        TEST(the_parts_of_an_index_are_the_whole_set),
-        TEST(is_told_plainly_and_to_people),
-        TEST(generations_are_never_mixed),
-        TEST(no_list_is_in_neither_place),
-        TEST(survives_the_end_at_any_moment_of_a_build),
-        TEST(no_address_is_used_again),
-    };
-
-    return cmocka_run_group_tests_name("resourcelist", tests, NULL, NULL);
 }

@@ -4,22 +4,17 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/faults.h"
 #include "tests/support/packages.h"
 #include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/wholes.h"
+#include "tests/test.h"
 
 /* Entries of a large body: several blocks of it are written. */
 #if IS_SANITIZED
@@ -51,10 +46,11 @@ add_many(struct buf *body, size_t n)
     assert_false(body->failed);
 }
 
+FIXTURE(wholes_setup, wholes_teardown);
+
 /* R-026 is of documents: what a source tells is one stream. Memory is that of a
  * few blocks, whatever arrives. */
-static void
-a_million_resources_take_bounded_memory(void **state)
+TEST(a_million_resources_take_bounded_memory)
 {
     struct wholes *s = *state;
     struct buf body;
@@ -113,8 +109,7 @@ await_files_gone(struct wholes *s)
 }
 
 /* all of it, and nothing twice. */
-static void
-a_crash_between_the_commits_is_gone_on_from(void **state)
+TEST(a_crash_between_the_commits_is_gone_on_from)
 {
     struct wholes *s = *state;
     struct putter p = {.broker = &s->broker, .status = -1};
@@ -164,8 +159,7 @@ add_package(struct buf *to, const struct posted *p, uint64_t more)
 
 /* Two versions of an index: every 10th package is another one in the second,
  * every 17th has gone, every 23rd is new. */
-static void
-two_versions_of_a_package_index_differ_in_what_differs(void **state)
+TEST(two_versions_of_a_package_index_differ_in_what_differs)
 {
     static const char head[] =
         "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS "'>"
@@ -208,19 +202,4 @@ two_versions_of_a_package_index_differ_in_what_differs(void **state)
     buf_fini(&before);
     buf_fini(&after);
     packages_close(&packages);
-}
-
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, wholes_setup, wholes_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_million_resources_take_bounded_memory),
-        TEST(a_crash_between_the_commits_is_gone_on_from),
-        TEST(two_versions_of_a_package_index_differ_in_what_differs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

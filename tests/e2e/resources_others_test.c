@@ -3,16 +3,10 @@
  * set, tell other sets, remove it, or go away; and what is lost and full.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/build.h"
 #include "tests/support/faults.h"
@@ -22,12 +16,19 @@
 #include "tests/support/tls_stage.h"
 #include "tests/support/wholes.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* Of a body whose writing, comparing and telling take several steps. */
 #define RESOURCES 12000
 
-static void
-what_others_tell_meanwhile_is_newer(void **state)
+static int
+open_tls(void **state)
+{
+    TLS_STAGE_OPEN(state, "--tail-bytes", "4M");
+    return 0;
+}
+
+TEST(what_others_tell_meanwhile_is_newer, wholes_setup, wholes_teardown)
 {
     static const char body[] = SITEMAP(URL_OF("both", "2020-01-01") URL("gone")
                                            URL("mine") URL("kept"));
@@ -68,8 +69,7 @@ what_others_tell_meanwhile_is_newer(void **state)
     wire_close(w);
 }
 
-static void
-one_at_a_time_of_a_set(void **state)
+TEST(one_at_a_time_of_a_set, wholes_setup, wholes_teardown)
 {
     static const char body[] = SITEMAP(URL("a"));
     struct wholes *s = *state;
@@ -93,8 +93,7 @@ one_at_a_time_of_a_set(void **state)
 
 /* Tries until the set is free again: what the end of a connection takes along
  * goes on the worker pool. */
-static void
-a_client_that_goes_away_leaves_nothing(void **state)
+TEST(a_client_that_goes_away_leaves_nothing, wholes_setup, wholes_teardown)
 {
     struct wholes *s = *state;
     struct wire *w = wholes_begin(&s->broker, WHOLES_PATH, 100000);
@@ -109,8 +108,8 @@ a_client_that_goes_away_leaves_nothing(void **state)
     wholes_assert_nothing_left(s, 1);
 }
 
-static void
-a_set_that_is_removed_meanwhile_stays_removed(void **state)
+TEST(a_set_that_is_removed_meanwhile_stays_removed, wholes_setup,
+     wholes_teardown)
 {
     static const char body[] = SITEMAP(URL("a") URL("b"));
     struct wholes *s = *state;
@@ -141,8 +140,7 @@ name_path(char *to, size_t size, unsigned n)
 
 /* Each takes some memory, so there is an end; who comes later is asked to come
  * again, and comes through when one of them has. */
-static void
-sixteen_sets_are_told_at_once_and_no_more(void **state)
+TEST(sixteen_sets_are_told_at_once_and_no_more, wholes_setup, wholes_teardown)
 {
     static const char body[] = SITEMAP(URL("a"));
     static struct samples now;
@@ -187,8 +185,8 @@ sixteen_sets_are_told_at_once_and_no_more(void **state)
 /* The log lets go of what came before its last list, then the state is lost, as
  * by somebody who cleans up. Told whole by its source, the set has a Resource
  * List again (R-080, R-084). */
-static void
-a_set_without_its_history_is_whole_when_it_was_told(void **state)
+TEST(a_set_without_its_history_is_whole_when_it_was_told, wholes_setup,
+     wholes_teardown)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm"};
     static const char body[] = SITEMAP(URL("a") URL("b"));
@@ -236,8 +234,8 @@ a_set_without_its_history_is_whole_when_it_was_told(void **state)
 
 /* The disk is full while the body arrives, while it is compared, while it is
  * told: nothing of it is left, or what was told is unchanged the next time. */
-static void
-a_full_disk_is_told_and_the_same_request_repeated(void **state)
+TEST(a_full_disk_is_told_and_the_same_request_repeated, wholes_setup,
+     wholes_teardown)
 {
     static const struct {
         const char *name;
@@ -291,8 +289,7 @@ a_full_disk_is_told_and_the_same_request_repeated(void **state)
     faults_close(&f);
 }
 
-static void
-all_of_it_comes_by_tls_as_well(void **state)
+TEST(all_of_it_comes_by_tls_as_well, open_tls, tls_stage_teardown)
 {
     struct tls_stage *s = *state;
 
@@ -302,32 +299,4 @@ all_of_it_comes_by_tls_as_well(void **state)
     wholes_put_as(&s->http, WHOLES_PATH "?max-delete=50", XML, NULL,
                   SLICE(SITEMAP(URL("b") URL("c"))));
     wholes_assert_told(&s->http, 1, 0, 1, 1, 0);
-}
-
-static int
-open_tls(void **state)
-{
-    TLS_STAGE_OPEN(state, "--tail-bytes", "4M");
-    return 0;
-}
-
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, wholes_setup, wholes_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_others_tell_meanwhile_is_newer),
-        TEST(one_at_a_time_of_a_set),
-        TEST(a_client_that_goes_away_leaves_nothing),
-        TEST(a_set_that_is_removed_meanwhile_stays_removed),
-        TEST(sixteen_sets_are_told_at_once_and_no_more),
-        TEST(a_set_without_its_history_is_whole_when_it_was_told),
-        TEST(a_full_disk_is_told_and_the_same_request_repeated),
-        cmocka_unit_test_setup_teardown(all_of_it_comes_by_tls_as_well,
-                                        open_tls, tls_stage_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

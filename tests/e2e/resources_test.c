@@ -2,28 +2,22 @@
  * resources_test.c - PUT resources: a source tells all that it has, and what
  * differs is told as changes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/gzip.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/refusal.h"
 #include "tests/support/wholes.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* The way */
 
 /* R-144: a plain Sitemap is enough; lastmod tells what was
  * updated. */
-static void
-a_sitemap_that_differs_becomes_changes(void **state)
+TEST(a_sitemap_that_differs_becomes_changes, wholes_setup, wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -52,8 +46,7 @@ a_sitemap_that_differs_becomes_changes(void **state)
     wholes_assert_nothing_left(s, 8);
 }
 
-static void
-the_answer_names_set_seqs_and_position(void **state)
+TEST(the_answer_names_set_seqs_and_position, wholes_setup, wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -79,8 +72,8 @@ the_answer_names_set_seqs_and_position(void **state)
 }
 
 /* all that it told of a resource counts. */
-static void
-a_resource_list_with_another_hash_length_or_link_is_an_update(void **state)
+TEST(a_resource_list_with_another_hash_length_or_link_is_an_update,
+     wholes_setup, wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -105,8 +98,7 @@ a_resource_list_with_another_hash_length_or_link_is_an_update(void **state)
     wholes_assert_told(h, 0, 3, 0, 1, 0);
 }
 
-static void
-ndjson_and_gzip_of_each_form_say_the_same(void **state)
+TEST(ndjson_and_gzip_of_each_form_say_the_same, wholes_setup, wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -139,8 +131,8 @@ ndjson_and_gzip_of_each_form_say_the_same(void **state)
 }
 
 /* What changes have told is the state, too. */
-static void
-posted_changes_and_a_whole_state_go_together(void **state)
+TEST(posted_changes_and_a_whole_state_go_together, wholes_setup,
+     wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -166,8 +158,8 @@ posted_changes_and_a_whole_state_go_together(void **state)
 /* Refusals */
 
 /* */
-static void
-what_is_not_a_whole_good_body_leaves_nothing(void **state)
+TEST(what_is_not_a_whole_good_body_leaves_nothing, wholes_setup,
+     wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -206,8 +198,8 @@ what_is_not_a_whole_good_body_leaves_nothing(void **state)
     wholes_assert_nothing_left(s, 0);
 }
 
-static void
-what_nobody_reads_is_refused_before_its_body(void **state)
+TEST(what_nobody_reads_is_refused_before_its_body, wholes_setup,
+     wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -227,14 +219,12 @@ what_nobody_reads_is_refused_before_its_body(void **state)
 }
 
 /* Of its own, not --max-body. */
-static void
-the_limit_counts_what_comes_out_of_gzip(void **state)
+TEST(the_limit_counts_what_comes_out_of_gzip)
 {
     struct broker b;
     struct http h;
     struct buf body, zipped;
 
-    (void)state;
     broker_open(&b, "--max-resources-body", "64K", "--max-body", "1K", NULL);
     http_open(&h, b.url);
     buf_init(&body, 1 << 20);
@@ -262,8 +252,7 @@ the_limit_counts_what_comes_out_of_gzip(void **state)
 
 /* Mass deletion */
 
-static void
-more_than_a_fifth_goes_only_if_it_is_meant(void **state)
+TEST(more_than_a_fifth_goes_only_if_it_is_meant, wholes_setup, wholes_teardown)
 {
     struct wholes *s = *state;
     struct http *h = &s->http;
@@ -294,25 +283,4 @@ more_than_a_fifth_goes_only_if_it_is_meant(void **state)
                   SLICE(SITEMAP("")));
     wholes_assert_told(h, 0, 0, 3, 0, 0);
     wholes_assert_nothing_left(s, 12);
-}
-
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, wholes_setup, wholes_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_sitemap_that_differs_becomes_changes),
-        TEST(the_answer_names_set_seqs_and_position),
-        TEST(a_resource_list_with_another_hash_length_or_link_is_an_update),
-        TEST(ndjson_and_gzip_of_each_form_say_the_same),
-        TEST(posted_changes_and_a_whole_state_go_together),
-        TEST(what_is_not_a_whole_good_body_leaves_nothing),
-        TEST(what_nobody_reads_is_refused_before_its_body),
-        cmocka_unit_test(the_limit_counts_what_comes_out_of_gzip),
-        TEST(more_than_a_fifth_goes_only_if_it_is_meant),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,15 @@
  * restart_test.c - what a start does to lists that are old enough to be closed.
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/lists.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* Each with one open list: many, so that a list is sure to be closed as early
  * as it can be. */
@@ -91,13 +86,11 @@ assert_link(struct xpath *x, const struct broker *b, unsigned set,
 
 /* R-139, R-148: the header of a closed list is for ever, so none is closed
  * before the public URL is known, on whatever port that is. */
-static void
-a_start_closes_old_lists_with_its_own_public_url(void **state)
+TEST(a_start_closes_old_lists_with_its_own_public_url)
 {
     struct broker b;
     struct http h;
 
-    (void)state;
     leave_open_lists(&b);
     set_age(&b, AGE);
     snprintf(b.listen, sizeof(b.listen), "127.0.0.1:0");
@@ -122,14 +115,12 @@ a_start_closes_old_lists_with_its_own_public_url(void **state)
 }
 
 /* a broker that cannot start leaves everything as it was. */
-static void
-a_start_that_fails_closes_no_list(void **state)
+TEST(a_start_that_fails_closes_no_list)
 {
     char listen[64], said[2000];
     struct broker b, other;
     struct http h;
 
-    (void)state;
     leave_open_lists(&b);
     broker_open(&other, NULL);
     snprintf(listen, sizeof(listen), "127.0.0.1:%u", other.port);
@@ -158,15 +149,4 @@ a_start_that_fails_closes_no_list(void **state)
     http_close(&h);
     broker_stop(&b);
     broker_close(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_start_closes_old_lists_with_its_own_public_url),
-        cmocka_unit_test(a_start_that_fails_closes_no_list),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /*
  * retention_test.c - old lists go: the oldest first, and visibly.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/folder.h"
@@ -20,6 +14,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 static const char *const json[] = {"Content-Type: application/json", NULL};
 
@@ -94,15 +89,13 @@ assert_names_lists(struct http *h, const char *path, const char *entry,
 
 /* R-227: the earliest list moves forward in index and archive; R-345: what came
  * before is gone, and said to be, with where to restart. */
-static void
-retains_the_latest_lists(void **state)
+TEST(retains_the_latest_lists)
 {
     struct broker b;
     struct jsonpath j;
     struct facts f;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "2", "--retain-lists", "3",
                 "--remove-grace", "0", NULL);
     http_open(&h, b.url);
@@ -153,8 +146,7 @@ retains_the_latest_lists(void **state)
 /* Design section 4: a stream that asks for what is gone, and one that is left
  * behind, are closed with 4410 and the earliest position; one that begins there
  * gets all that is retained. */
-static void
-tells_streams_what_is_gone(void **state)
+TEST(tells_streams_what_is_gone)
 {
     struct broker b;
     struct follower early, right, now;
@@ -162,7 +154,6 @@ tells_streams_what_is_gone(void **state)
     struct http h;
     char path[100];
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "2", "--retain-lists", "2", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 11, 0);
@@ -189,15 +180,13 @@ tells_streams_what_is_gone(void **state)
 
 /* By age, of a set's own; the closed list that others have stays. The log goes
  * on where it was, also when no closed list is left and after a restart. */
-static void
-retains_lists_by_age(void **state)
+TEST(retains_lists_by_age)
 {
     struct broker b;
     struct facts f;
     struct xpath x;
     struct http h;
 
-    (void)state;
     broker_open(&b, "--remove-grace", "0", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 3, 0);
@@ -237,8 +226,7 @@ retains_lists_by_age(void **state)
 
 /* Files go later; who is reading a list that is no longer retained gets it
  * whole, and the list after it links to it as it always did. */
-static void
-lets_readers_finish(void **state)
+TEST(lets_readers_finish)
 {
     struct broker b;
     struct wire *w;
@@ -249,7 +237,6 @@ lets_readers_finish(void **state)
     size_t size = 0, got = 0;
     long n;
 
-    (void)state;
     broker_open(&b, "--remove-grace", "3600", NULL);
     http_open(&h, b.url);
     source_post(&h, "demo", 1, 100, 200000); /* 20 MB */
@@ -293,8 +280,7 @@ lets_readers_finish(void **state)
 
 /* A crash between the commit and the files, again and again: what was told as
  * gone stays so, what is retained stays whole. */
-static void
-survives_sigkill_while_lists_go(void **state)
+TEST(survives_sigkill_while_lists_go)
 {
     struct broker b;
     struct facts f;
@@ -302,7 +288,6 @@ survives_sigkill_while_lists_go(void **state)
     unsigned posted = 0;
     uint64_t earliest = 0;
 
-    (void)state;
     broker_open(&b, "--rotate-entries", "1", "--retain-lists", "2",
                 "--remove-grace", "0", NULL);
     http_open(&h, b.url);
@@ -333,18 +318,4 @@ survives_sigkill_while_lists_go(void **state)
     }
     http_close(&h);
     broker_close(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(retains_the_latest_lists),
-        cmocka_unit_test(tells_streams_what_is_gone),
-        cmocka_unit_test(retains_lists_by_age),
-        cmocka_unit_test(lets_readers_finish),
-        cmocka_unit_test(survives_sigkill_while_lists_go),
-    };
-
-    return cmocka_run_group_tests_name("retention", tests, NULL, NULL);
 }

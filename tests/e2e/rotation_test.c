@@ -2,21 +2,16 @@
  * rotation_test.c - when lists close, and what readers see of it.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/document.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 /* Asks for a rotation; the number of the list that was closed, 0: none was. */
 static unsigned
@@ -48,8 +43,8 @@ rotate(struct lists *l)
 
 /* R-147, R-148, R-162: a list ends with the entry that fills it, also in the
  * middle of a post; the fixed address becomes the index. */
-static void
-a_list_closes_when_it_has_its_number_of_entries(void **state)
+TEST(a_list_closes_when_it_has_its_number_of_entries, lists_setup,
+     lists_teardown)
 {
     struct lists *l = *state;
 
@@ -74,8 +69,7 @@ a_list_closes_when_it_has_its_number_of_entries(void **state)
 }
 
 /* index, archive and lists, full, open and empty ones. */
-static void
-what_rotation_makes_is_valid_by_the_schemas(void **state)
+TEST(what_rotation_makes_is_valid_by_the_schemas, lists_setup, lists_teardown)
 {
     struct lists *l = *state;
 
@@ -95,8 +89,7 @@ what_rotation_makes_is_valid_by_the_schemas(void **state)
 }
 
 /* as full as it may be, and not a byte more. */
-static void
-a_list_closes_before_it_has_too_many_bytes(void **state)
+TEST(a_list_closes_before_it_has_too_many_bytes, lists_setup, lists_teardown)
 {
     const size_t limit = 600000;
     struct lists *l = *state;
@@ -124,8 +117,7 @@ a_list_closes_before_it_has_too_many_bytes(void **state)
 
 /* R-148: age counts from the first entry; a list without entries does not
  * age. */
-static void
-a_list_closes_when_it_is_old(void **state)
+TEST(a_list_closes_when_it_is_old, lists_setup, lists_teardown)
 {
     struct lists *l = *state;
 
@@ -141,8 +133,7 @@ a_list_closes_when_it_is_old(void **state)
 }
 
 /* also one that was filled before a restart. */
-static void
-a_list_grows_old_across_a_restart(void **state)
+TEST(a_list_grows_old_across_a_restart, lists_setup, lists_teardown)
 {
     struct lists *l = *state;
 
@@ -156,8 +147,7 @@ a_list_grows_old_across_a_restart(void **state)
 }
 
 /* R-148; an empty list is not closed. */
-static void
-a_list_closes_on_demand_unless_it_is_empty(void **state)
+TEST(a_list_closes_on_demand_unless_it_is_empty, lists_setup, lists_teardown)
 {
     struct lists *l = *state;
 
@@ -181,8 +171,7 @@ a_list_closes_on_demand_unless_it_is_empty(void **state)
 }
 
 /* the entries so far are the beginning of those to come. */
-static void
-an_open_list_grows_at_its_end_only(void **state)
+TEST(an_open_list_grows_at_its_end_only, lists_setup, lists_teardown)
 {
     struct lists *l = *state;
     struct problem why = {""};
@@ -414,8 +403,7 @@ check_archive(const struct archive *archive, const struct xmldoc *index)
 }
 
 /* never two open lists, no list in neither place. */
-static void
-no_reader_sees_a_rotation_half_done(void **state)
+TEST(no_reader_sees_a_rotation_half_done, lists_setup, close_after_runner)
 {
     struct lists *l = *state;
     struct archive archive;
@@ -445,25 +433,4 @@ no_reader_sees_a_rotation_half_done(void **state)
     assert_int_equal(runner.status, 200);
     walk_all(&l->walk);
     assert_int_equal(l->walk.trace.last, 3 + 5 * LISTS_RUN);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_list_closes_when_it_has_its_number_of_entries),
-        TEST(what_rotation_makes_is_valid_by_the_schemas),
-        TEST(a_list_closes_before_it_has_too_many_bytes),
-        TEST(a_list_closes_when_it_is_old),
-        TEST(a_list_grows_old_across_a_restart),
-        TEST(a_list_closes_on_demand_unless_it_is_empty),
-        TEST(an_open_list_grows_at_its_end_only),
-        cmocka_unit_test_setup_teardown(no_reader_sees_a_rotation_half_done,
-                                        lists_setup, close_after_runner),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

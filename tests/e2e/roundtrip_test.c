@@ -6,16 +6,10 @@
  * What is read here is read by proto/; documents_values and examples look at
  * values by libxml2 and yajl alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/buf.h"
 #include "proto/formats.h"
@@ -29,6 +23,7 @@
 #include "tests/support/source.h"
 #include "tests/support/terms.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define XML    "application/xml"
 #define JSON   "application/json"
@@ -184,9 +179,10 @@ post(struct broker *b, const char *set, const char *type, bool is_zipped,
     http_close(&h);
 }
 
+FIXTURE(broker_setup, broker_teardown);
+
 /* */
-static void
-tells_everything_unchanged_whatever_it_came_in(void **state)
+TEST(tells_everything_unchanged_whatever_it_came_in)
 {
     static const struct {
         const char *set;
@@ -222,8 +218,7 @@ tells_everything_unchanged_whatever_it_came_in(void **state)
 
 /* Design section 4: what the broker says can be posted, to another set or to
  * the same one: the same entries, of our namespace their tags alone. */
-static void
-takes_its_own_documents_again(void **state)
+TEST(takes_its_own_documents_again)
 {
     struct broker *b = broker_of(state);
     struct buf texts[N_CHANNELS], body;
@@ -253,8 +248,7 @@ takes_its_own_documents_again(void **state)
 
 /* R-251: in another set the event times are that one's own; a heartbeat is a
  * message, but no post. */
-static void
-gives_what_is_posted_again_its_own_numbers_and_times(void **state)
+TEST(gives_what_is_posted_again_its_own_numbers_and_times)
 {
     struct broker *b = broker_of(state);
     struct receipt second;
@@ -289,8 +283,7 @@ gives_what_is_posted_again_its_own_numbers_and_times(void **state)
 }
 
 /* I-04, I-06: as older documents spell it; what is served is the new. */
-static void
-takes_old_spellings_and_serves_the_new(void **state)
+TEST(takes_old_spellings_and_serves_the_new)
 {
     static const char body[] =
         "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS "'>"
@@ -313,20 +306,4 @@ takes_old_spellings_and_serves_the_new(void **state)
                       "ca495991b7852b855");
     xpath_close(&x);
     buf_fini(&text);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tells_everything_unchanged_whatever_it_came_in),
-        TEST(takes_its_own_documents_again),
-        TEST(gives_what_is_posted_again_its_own_numbers_and_times),
-        TEST(takes_old_spellings_and_serves_the_new),
-    };
-
-    return cmocka_run_group_tests_name("roundtrip", tests, NULL, NULL);
 }

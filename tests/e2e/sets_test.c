@@ -1,14 +1,8 @@
 /*
  * sets_test.c - sets are created, configured and described.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/follower.h"
@@ -18,6 +12,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* Enough for several pages of GET /sets, and for what is linear to show. */
 #define MANY 2000
@@ -68,9 +63,10 @@ count_urls(struct http *h)
     return n;
 }
 
+FIXTURE(broker_setup, broker_teardown);
+
 /* Design section 4: PUT creates a set; R-049: visible at once. */
-static void
-creates_a_set_without_entries(void **state)
+TEST(creates_a_set_without_entries)
 {
     struct broker *b = broker_of(state);
     struct jsonpath j;
@@ -97,8 +93,7 @@ creates_a_set_without_entries(void **state)
 }
 
 /* PUT is a replacement: what is absent takes the broker's default. */
-static void
-replaces_all_settings(void **state)
+TEST(replaces_all_settings)
 {
     struct broker *b = broker_of(state);
     struct jsonpath j;
@@ -129,8 +124,7 @@ replaces_all_settings(void **state)
 }
 
 /* Nothing of a refused PUT is kept. */
-static void
-refuses_settings_that_make_no_sense(void **state)
+TEST(refuses_settings_that_make_no_sense)
 {
     static const char *const xml[] = {"Content-Type: application/xml", NULL};
     struct broker *b = broker_of(state);
@@ -158,8 +152,7 @@ refuses_settings_that_make_no_sense(void **state)
 }
 
 /* Lists that end by a set's own settings: from the next commit on. */
-static void
-rotates_a_set_by_its_own_settings(void **state)
+TEST(rotates_a_set_by_its_own_settings)
 {
     struct broker *b = broker_of(state);
     struct jsonpath j;
@@ -187,8 +180,7 @@ rotates_a_set_by_its_own_settings(void **state)
 }
 
 /* By age, where the broker itself would wait for a day. */
-static void
-rotates_a_set_by_its_own_age(void **state)
+TEST(rotates_a_set_by_its_own_age)
 {
     struct broker *b = broker_of(state);
     struct jsonpath j;
@@ -213,8 +205,7 @@ rotates_a_set_by_its_own_age(void **state)
 }
 
 /* acknowledged settings are durable. */
-static void
-keeps_settings_over_restart_and_kill(void **state)
+TEST(keeps_settings_over_restart_and_kill)
 {
     struct broker *b = broker_of(state);
     struct jsonpath j;
@@ -246,8 +237,7 @@ keeps_settings_over_restart_and_kill(void **state)
 }
 
 /* every channel is named by its relation, and works. */
-static void
-names_every_channel(void **state)
+TEST(names_every_channel)
 {
     static const char *const rels[] = {"self",
                                        "up",
@@ -324,8 +314,7 @@ count_sets(struct http *h, const char *url)
 
 /* Many sets: created, listed in pages, there again after kill -9. R-042: one
  * entry each. */
-static void
-serves_thousands_of_sets(void **state)
+TEST(serves_thousands_of_sets)
 {
     struct broker *b = broker_of(state);
     struct http h;
@@ -360,23 +349,4 @@ serves_thousands_of_sets(void **state)
     http_get(&h, "/sets?after=No");
     assert_refused(&h, 400, "after");
     http_close(&h);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(creates_a_set_without_entries),
-        TEST(replaces_all_settings),
-        TEST(refuses_settings_that_make_no_sense),
-        TEST(rotates_a_set_by_its_own_settings),
-        TEST(rotates_a_set_by_its_own_age),
-        TEST(keeps_settings_over_restart_and_kill),
-        TEST(names_every_channel),
-        TEST(serves_thousands_of_sets),
-    };
-
-    return cmocka_run_group_tests_name("sets", tests, NULL, NULL);
 }

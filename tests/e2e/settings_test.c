@@ -4,8 +4,6 @@
  * An INI file, every option documented, --check, unknown keys
  * are errors with a suggestion.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/broker.h"
 #include "tests/support/folder.h"
 #include "tests/support/http.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 struct ini {
     struct tempdir dir;
@@ -61,9 +58,10 @@ ini_write(struct ini *ini, const char *text)
 
 #define GOOD "tidingsd: settings are good\n"
 
+FIXTURE(ini_setup, ini_teardown);
+
 /* A file governs the broker; what the command line says wins. */
-static void
-a_file_is_read_and_the_command_line_wins(void **state)
+TEST(a_file_is_read_and_the_command_line_wins)
 {
     static const char two[] = "[{\"loc\":\"http://example.com/a\","
                               "\"change\":\"created\"},"
@@ -91,8 +89,7 @@ a_file_is_read_and_the_command_line_wins(void **state)
     broker_close(&b);
 }
 
-static void
-an_error_names_file_line_key_and_what_is_allowed(void **state)
+TEST(an_error_names_file_line_key_and_what_is_allowed)
 {
     static const struct {
         const char *text, *said;
@@ -133,8 +130,7 @@ an_error_names_file_line_key_and_what_is_allowed(void **state)
 
 /* The password and the certificates of a bridge are looked at before the bridge
  * needs them. */
-static void
-check_looks_at_the_files_of_bridges(void **state)
+TEST(check_looks_at_the_files_of_bridges)
 {
     static const struct {
         const char *keys, *said;
@@ -167,8 +163,7 @@ check_looks_at_the_files_of_bridges(void **state)
 
 /* --check reads all and writes nothing: neither where nothing is yet, nor in
  * the directory of a broker that is at work with the same settings. */
-static void
-check_says_in_a_line_that_all_is_well_and_writes_nothing(void **state)
+TEST(check_says_in_a_line_that_all_is_well_and_writes_nothing)
 {
     struct ini *ini = *state;
     struct broker b;
@@ -202,8 +197,7 @@ check_says_in_a_line_that_all_is_well_and_writes_nothing(void **state)
     broker_close(&b);
 }
 
-static void
-check_finds_what_would_not_work(void **state)
+TEST(check_finds_what_would_not_work)
 {
     struct ini *ini = *state;
     char said[4096], want[1000], below[400];
@@ -234,8 +228,7 @@ check_finds_what_would_not_work(void **state)
 }
 
 /* What --example prints is a configuration file. */
-static void
-the_example_is_a_file_for_config(void **state)
+TEST(the_example_is_a_file_for_config)
 {
     struct ini *ini = *state;
     char text[16384], said[4096];
@@ -253,8 +246,7 @@ the_example_is_a_file_for_config(void **state)
 }
 
 /* Diagnostics are logfmt, a line each, from the first to the last. */
-static void
-diagnostics_tell_of_the_start_and_the_end(void **state)
+TEST(diagnostics_tell_of_the_start_and_the_end)
 {
     static const char *const parts[] = {
         " level=info part=broker msg=\"starting\" version=" TIDINGS_VERSION
@@ -294,8 +286,7 @@ diagnostics_tell_of_the_start_and_the_end(void **state)
 }
 
 /* What was asked for and could not be said is a failure. */
-static void
-what_cannot_be_said_is_a_failure(void **state)
+TEST(what_cannot_be_said_is_a_failure)
 {
     static const char *const wishes[] = {"--help", "--version", "--example",
                                          "--check"};
@@ -313,24 +304,4 @@ what_cannot_be_said_is_a_failure(void **state)
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), 1);
     }
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, ini_setup, ini_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_file_is_read_and_the_command_line_wins),
-        TEST(an_error_names_file_line_key_and_what_is_allowed),
-        TEST(check_looks_at_the_files_of_bridges),
-        TEST(check_says_in_a_line_that_all_is_well_and_writes_nothing),
-        TEST(check_finds_what_would_not_work),
-        TEST(the_example_is_a_file_for_config),
-        TEST(diagnostics_tell_of_the_start_and_the_end),
-        TEST(what_cannot_be_said_is_a_failure),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

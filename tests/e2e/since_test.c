@@ -2,15 +2,9 @@
  * since_test.c - ?since=DATETIME: what happened later than that.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/command.h"
 #include "tests/support/follower.h"
@@ -18,6 +12,7 @@
 #include "tests/support/lists.h"
 #include "tests/support/notice.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define SET     LISTS_SET
 #define MEMORY  "/sets/" SET "/changes"
@@ -86,9 +81,10 @@ assert_finds_all(struct lists *l, const struct receipt receipts[POSTS])
     assert_begins(l, "9998-12", receipts[POSTS - 1].last); /* now */
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* design.md section 4: in memory, in the log, in closed lists' files. */
-static void
-finds_the_moment_wherever_it_is_kept(void **state)
+TEST(finds_the_moment_wherever_it_is_kept)
 {
     struct receipt receipts[POSTS];
     struct lists *l = *state;
@@ -108,8 +104,7 @@ finds_the_moment_wherever_it_is_kept(void **state)
 }
 
 /* exactly what happened later, then on live. */
-static void
-a_stream_goes_on_from_the_moment(void **state)
+TEST(a_stream_goes_on_from_the_moment)
 {
     struct receipt receipts[POSTS];
     struct lists *l = *state;
@@ -136,8 +131,7 @@ a_stream_goes_on_from_the_moment(void **state)
 }
 
 /* tidings follow --since. */
-static void
-a_follower_begins_at_the_moment(void **state)
+TEST(a_follower_begins_at_the_moment)
 {
     struct receipt receipts[POSTS];
     struct lists *l = *state;
@@ -157,8 +151,7 @@ a_follower_begins_at_the_moment(void **state)
 }
 
 /* Hostile input gets a clear problem; of a stream, too. */
-static void
-what_is_no_moment_is_refused(void **state)
+TEST(what_is_no_moment_is_refused)
 {
     static const struct {
         const char *query, *why;
@@ -191,20 +184,4 @@ what_is_no_moment_is_refused(void **state)
             assert_string_equal(jsonpath_text(&j, "detail"), rows[i].why);
             jsonpath_close(&j);
         }
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_the_moment_wherever_it_is_kept),
-        TEST(a_stream_goes_on_from_the_moment),
-        TEST(a_follower_begins_at_the_moment),
-        TEST(what_is_no_moment_is_refused),
-    };
-
-    return cmocka_run_group_tests_name("since", tests, NULL, NULL);
 }

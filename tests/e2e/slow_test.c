@@ -2,14 +2,8 @@
  * slow_test.c - those who do not read cost nothing: not the others, not memory,
  * not themselves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/crowd.h"
@@ -18,6 +12,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define SUBSCRIBERS 1200
 #define STALLED     60
@@ -66,8 +61,7 @@ entries_of_list(struct http *h)
 
 /* R-310: 1,200 subscribers, 60 of them not reading: the others get everything
  * at once, memory stays bounded, the 60 get everything when they read again. */
-static void
-who_does_not_read_costs_nobody_anything(void **state)
+TEST(who_does_not_read_costs_nobody_anything)
 {
     /* 20 of 30 KB, 10 of 300 KB, 20 of 1 MB, mixed. */
     static const struct {
@@ -79,7 +73,6 @@ who_does_not_read_costs_nobody_anything(void **state)
     struct http h;
     uint64_t last = 1;
 
-    (void)state;
     broker_open(&b, "--threads", "2", "--tail-bytes", TAIL_BYTES, "--heartbeat",
                 "3600", NULL);
     http_open(&h, b.url);
@@ -140,14 +133,4 @@ who_does_not_read_costs_nobody_anything(void **state)
     http_close(&h);
     broker_stop(&b);
     broker_close(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_does_not_read_costs_nobody_anything),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

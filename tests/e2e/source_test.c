@@ -2,21 +2,16 @@
  * source_test.c - the sets of a real broker are discovered, and its history is
  * read from its lists alone, across many rotations.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/history/history.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/source/discover.h"
 #include "tests/support/broker.h"
+#include "tests/test.h"
 
 #define ROUNDS 40
 
@@ -162,9 +157,10 @@ read_after(struct stage *s, const char *after)
     return s->why.rc;
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* whichever document one begins with. */
-static void
-a_set_is_found_from_each_of_its_addresses(void **state)
+TEST(a_set_is_found_from_each_of_its_addresses)
 {
     static const char *const paths[] = {
         "/sets/demo",
@@ -198,8 +194,7 @@ a_set_is_found_from_each_of_its_addresses(void **state)
 
 /* R-224, R-225, R-309: every change once and in order, from any place, out of
  * open list, index and archives. */
-static void
-the_history_is_read_from_any_place(void **state)
+TEST(the_history_is_read_from_any_place)
 {
     struct stage *s = *state;
     char after[TD_POSITION_SIZE];
@@ -226,8 +221,7 @@ the_history_is_read_from_any_place(void **state)
 }
 
 /* */
-static void
-a_place_that_the_log_never_had_is_gone(void **state)
+TEST(a_place_that_the_log_never_had_is_gone)
 {
     struct stage *s = *state;
     char after[TD_POSITION_SIZE];
@@ -238,18 +232,4 @@ a_place_that_the_log_never_had_is_gone(void **state)
     assert_int_equal(read_after(s, after), TD_GONE);
     assert_int_equal(read_after(s, "fedcba9876543210-7"), TD_GONE);
     assert_int_equal(s->n, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_set_is_found_from_each_of_its_addresses),
-        TEST(the_history_is_read_from_any_place),
-        TEST(a_place_that_the_log_never_had_is_gone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,17 @@
 /*
  * start_test.c - starts that cannot be: where somebody else is already.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/build.h"
 #include "tests/support/data.h"
 #include "tests/support/http.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define STARTS 3
 
@@ -52,10 +47,11 @@ leave_after_crash(struct broker *b)
     broker_kill9(b);
 }
 
+FIXTURE(broker_setup, broker_teardown);
+
 /* A clear error, exit status 1, nothing touched, and nothing
  * made where nothing was. */
-static void
-an_address_in_use_leaves_the_directory_as_it_was(void **state)
+TEST(an_address_in_use_leaves_the_directory_as_it_was)
 {
     struct broker *other = broker_of(state), b;
     char said[2000], listen[64], port[16], none[400], before[32], after[32];
@@ -91,8 +87,7 @@ an_address_in_use_leaves_the_directory_as_it_was(void **state)
 
 /* The same; and the one that has it goes on. It is halted meanwhile, as it has
  * things of its own to write. */
-static void
-a_second_broker_does_not_get_the_directory(void **state)
+TEST(a_second_broker_does_not_get_the_directory)
 {
     struct broker *b = broker_of(state);
     char said[STARTS][2000], owner[64], before[32], after[32];
@@ -127,18 +122,4 @@ a_second_broker_does_not_get_the_directory(void **state)
     broker_restart(b);
     assert_int_equal(source_post(&h, "news", 12, 1, 0).last, 12);
     http_close(&h);
-}
-
-#define WITH_BROKER(test) \
-    cmocka_unit_test_setup_teardown(test, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_BROKER(an_address_in_use_leaves_the_directory_as_it_was),
-        WITH_BROKER(a_second_broker_does_not_get_the_directory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

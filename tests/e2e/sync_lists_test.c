@@ -2,17 +2,12 @@
  * sync_lists_test.c - `tidings sync` and `tidings audit` of a broker that has a
  * Resource List: they begin with it, and go on where it stands.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/build.h"
 #include "tests/support/mirrored.h"
+#include "tests/test.h"
 
 static void
 change_many(struct mirrored *m, unsigned first, unsigned last, const char *text)
@@ -53,11 +48,12 @@ build_list(struct mirrored *m)
             fail_msg("it ended with %d: %s", status_, (m)->command.err_text); \
     } while (0)
 
+FIXTURE(mirrored_setup, mirrored_teardown);
+
 /* R-086, R-093: joining has no race: what was posted behind the list, before
  * somebody read it, is followed from the position that the list tells; and of
  * what is in the list no history is needed. */
-static void
-begins_with_the_list_and_goes_on_where_it_stands(void **state)
+TEST(begins_with_the_list_and_goes_on_where_it_stands)
 {
     struct mirrored *m = *state;
 
@@ -80,8 +76,7 @@ begins_with_the_list_and_goes_on_where_it_stands(void **state)
 
 /* A mirror that was away for longer than the log reaches back begins anew with
  * the list; what is gone at the source goes. */
-static void
-begins_anew_where_the_history_was_cut(void **state)
+TEST(begins_anew_where_the_history_was_cut)
 {
     struct mirrored *m = *state;
 
@@ -98,8 +93,7 @@ begins_anew_where_the_history_was_cut(void **state)
 }
 
 /* An audit knows everything, though the log does not. */
-static void
-is_audited_by_the_list(void **state)
+TEST(is_audited_by_the_list)
 {
     struct mirrored *m = *state;
 
@@ -114,18 +108,4 @@ is_audited_by_the_list(void **state)
     assert_non_null(strstr(m->command.out_text, "corrupt"));
     assert_ends(m, 0, mirrored_audit, m->set_url, "--repair", NULL);
     mirrored_assert_same(m);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, mirrored_setup, mirrored_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(begins_with_the_list_and_goes_on_where_it_stands),
-        TEST(begins_anew_where_the_history_was_cut),
-        TEST(is_audited_by_the_list),
-    };
-
-    return cmocka_run_group_tests_name("sync_lists", tests, NULL, NULL);
 }

@@ -2,19 +2,14 @@
  * sync_sources_test.c - `tidings sync` and `tidings audit` of a source: all its
  * sets, those that come and those that go.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/mirrored.h"
+#include "tests/test.h"
 
 #define assert_ends(m, expected, status)                                       \
     do {                                                                       \
@@ -46,9 +41,10 @@ begin_source(struct mirrored *m)
     snprintf(m->set_url, sizeof(m->set_url), "%s/", m->broker.url);
 }
 
+FIXTURE(mirrored_setup, mirrored_teardown);
+
 /* */
-static void
-a_source_stands_for_all_its_sets(void **state)
+TEST(a_source_stands_for_all_its_sets)
 {
     struct mirrored *m = *state;
 
@@ -68,8 +64,7 @@ a_source_stands_for_all_its_sets(void **state)
 
 /* R-048: the source's sets stand in several Source Descriptions, under an
  * index, the one that comes later in a new one. */
-static void
-a_source_with_an_index_stands_for_all_its_sets(void **state)
+TEST(a_source_with_an_index_stands_for_all_its_sets)
 {
     static const char *const sets[] = {"third", "fourth", "fifth"};
     struct mirrored *m = *state;
@@ -95,8 +90,7 @@ a_source_with_an_index_stands_for_all_its_sets(void **state)
 }
 
 /* Nobody has to begin anew for it. */
-static void
-a_set_that_comes_later_is_followed(void **state)
+TEST(a_set_that_comes_later_is_followed)
 {
     struct mirrored *m = *state;
     const char *const argv[] = {
@@ -121,8 +115,7 @@ a_set_that_comes_later_is_followed(void **state)
 
 /* A source that forgets a set does not empty the mirror; who repairs it agrees.
  */
-static void
-a_set_that_is_gone_is_told_and_stays_until_the_repair(void **state)
+TEST(a_set_that_is_gone_is_told_and_stays_until_the_repair)
 {
     struct mirrored *m = *state;
 
@@ -144,8 +137,7 @@ a_set_that_is_gone_is_told_and_stays_until_the_repair(void **state)
 }
 
 /* One set that cannot go on does not keep the others from it; the end tells. */
-static void
-one_set_that_fails_is_told_and_the_others_go_on(void **state)
+TEST(one_set_that_fails_is_told_and_the_others_go_on)
 {
     struct mirrored *m = *state;
     char path[40];
@@ -172,8 +164,7 @@ one_set_that_fails_is_told_and_the_others_go_on(void **state)
 }
 
 /* What is no source is not asked by any audit, and hides no set. */
-static void
-a_source_that_never_was_one_is_forgotten(void **state)
+TEST(a_source_that_never_was_one_is_forgotten)
 {
     struct mirrored *m = *state;
     char right[sizeof(m->set_url)];
@@ -193,8 +184,7 @@ a_source_that_never_was_one_is_forgotten(void **state)
 }
 
 /* Nor does the repair by one of its sets, which knows nothing of the others. */
-static void
-a_mirror_is_audited_by_the_source_that_it_is_of(void **state)
+TEST(a_mirror_is_audited_by_the_source_that_it_is_of)
 {
     struct mirrored *m = *state;
     char set[sizeof(m->set_url)];
@@ -212,8 +202,7 @@ a_mirror_is_audited_by_the_source_that_it_is_of(void **state)
 
 /* Several sources of one mirror are audited together, and none is told to have
  * lost the sets of the other. */
-static void
-several_sources_are_audited_together(void **state)
+TEST(several_sources_are_audited_together)
 {
     struct mirrored *m = *state;
     char first[sizeof(m->set_url)];
@@ -235,24 +224,4 @@ several_sources_are_audited_together(void **state)
     assert_int_equal(unlink(mirrored_file(m, "/a.txt")), 0);
     assert_audit(m, 0, "--repair", NULL);
     mirrored_assert_same(m);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_source_stands_for_all_its_sets),
-        TEST(a_source_with_an_index_stands_for_all_its_sets),
-        TEST(a_set_that_comes_later_is_followed),
-        TEST(a_set_that_is_gone_is_told_and_stays_until_the_repair),
-        TEST(one_set_that_fails_is_told_and_the_others_go_on),
-        TEST(a_source_that_never_was_one_is_forgotten),
-        TEST(a_mirror_is_audited_by_the_source_that_it_is_of),
-        TEST(several_sources_are_audited_together),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

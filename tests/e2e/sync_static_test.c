@@ -2,19 +2,14 @@
  * sync_static_test.c - `tidings sync` and `tidings audit` of a ResourceSync
  * site that has no Tidings in it: files, served by a web server.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/mirrored.h"
 #include "tests/support/zips.h"
+#include "tests/test.h"
 
 #define XML "application/xml"
 #define HEAD                                                         \
@@ -85,9 +80,10 @@ put_lists(struct mirrored *m, struct slice resources, struct slice changes)
     snprintf(m->set_url, sizeof(m->set_url), "%s/resourcesync.xml", url);
 }
 
+FIXTURE(mirrored_setup, mirrored_teardown);
+
 /* baseline from the list, then the changes since; deletions, too. */
-static void
-mirrors_a_site_without_tidings(void **state)
+TEST(mirrors_a_site_without_tidings)
 {
     struct mirrored *m = *state;
     struct buf resources;
@@ -129,8 +125,7 @@ mirrors_a_site_without_tidings(void **state)
 
 /* The changes do not reach back: the list is read anew, and what it does not
  * have is removed. */
-static void
-begins_anew_where_the_changes_do_not_reach_back(void **state)
+TEST(begins_anew_where_the_changes_do_not_reach_back)
 {
     struct mirrored *m = *state;
     struct buf resources;
@@ -209,8 +204,7 @@ put_dump(struct mirrored *m, struct slice manifest, const char *const *files)
 }
 
 /* what a dump has is not fetched; without dumps it is. */
-static void
-takes_files_from_a_dump(void **state)
+TEST(takes_files_from_a_dump)
 {
     static const char *const files[] = {"r/a.txt", "a", "r/b.txt", "b", NULL};
     struct mirrored *m = *state;
@@ -247,8 +241,7 @@ takes_files_from_a_dump(void **state)
 }
 
 /* None is left out in silence. */
-static void
-refuses_a_source_of_too_many_sets(void **state)
+TEST(refuses_a_source_of_too_many_sets)
 {
     enum { N = 1001 };
     struct mirrored *m = *state;
@@ -278,20 +271,4 @@ refuses_a_source_of_too_many_sets(void **state)
     assert_non_null(strstr(m->command.err_text,
                            "has more than 1000 sets: mirror them one by one"));
     assert_int_equal(site_count(m->site, "/resources.xml"), 0);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mirrors_a_site_without_tidings),
-        TEST(takes_files_from_a_dump),
-        TEST(begins_anew_where_the_changes_do_not_reach_back),
-        TEST(refuses_a_source_of_too_many_sets),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

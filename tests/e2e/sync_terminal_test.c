@@ -3,11 +3,7 @@
  */
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/mirrored.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 /* Starts a sync whose standard error is a terminal of that many columns: the
  * descriptor of its other side. `until`: an option more, or NULL. */
@@ -96,8 +91,9 @@ sync_on_terminal(struct mirrored *m, unsigned short columns, char *to,
     close(terminal);
 }
 
-static void
-draws_a_bar_on_a_terminal(void **state)
+FIXTURE(mirrored_setup, mirrored_teardown);
+
+TEST(draws_a_bar_on_a_terminal)
 {
     struct mirrored *m = *state;
     char said[200000];
@@ -127,8 +123,7 @@ draws_a_bar_on_a_terminal(void **state)
 
 /* One file is waited for while others come: at what rate, and how long that
  * will take. */
-static void
-tells_the_rate_and_what_is_left(void **state)
+TEST(tells_the_rate_and_what_is_left)
 {
     struct mirrored *m = *state;
     struct patience p = {.with = "a rate, and what is left of the time"};
@@ -155,8 +150,7 @@ tells_the_rate_and_what_is_left(void **state)
     close(terminal);
 }
 
-static void
-draws_nothing_elsewhere(void **state)
+TEST(draws_nothing_elsewhere)
 {
     struct mirrored *m = *state;
 
@@ -164,19 +158,4 @@ draws_nothing_elsewhere(void **state)
     mirrored_post(m);
     assert_int_equal(mirrored_sync(m, NULL), 0);
     assert_string_equal(m->command.err_text, "");
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(draws_a_bar_on_a_terminal),
-        TEST(tells_the_rate_and_what_is_left),
-        TEST(draws_nothing_elsewhere),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * is the source, whatever happens in between.
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/faults.h"
 #include "tests/support/mirrored.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 static const char *
 path_of(unsigned n)
@@ -49,9 +44,10 @@ change_many(struct mirrored *m, unsigned first, unsigned last, const char *text)
             fail_msg("it ended with %d: %s", status_, (m)->command.err_text); \
     } while (0)
 
+FIXTURE(mirrored_setup, mirrored_teardown);
+
 /* what there is, then what happened since. */
-static void
-mirrors_what_there_is_and_what_happened_since(void **state)
+TEST(mirrors_what_there_is_and_what_happened_since)
 {
     struct mirrored *m = *state;
 
@@ -87,8 +83,7 @@ mirrors_what_there_is_and_what_happened_since(void **state)
 }
 
 /* A change is in the mirror as soon as it is told. */
-static void
-follows_each_change(void **state)
+TEST(follows_each_change)
 {
     struct mirrored *m = *state;
 
@@ -115,8 +110,7 @@ follows_each_change(void **state)
 }
 
 /* Files are fetched also where there is never a moment of silence. */
-static void
-keeps_up_with_a_source_that_never_rests(void **state)
+TEST(keeps_up_with_a_source_that_never_rests)
 {
     struct mirrored *m = *state;
     struct patience p = {.with = "a request for the file"};
@@ -138,8 +132,7 @@ keeps_up_with_a_source_that_never_rests(void **state)
 }
 
 /* What changed while it was fetched is fetched anew. */
-static void
-fetches_anew_what_changed_meanwhile(void **state)
+TEST(fetches_anew_what_changed_meanwhile)
 {
     struct mirrored *m = *state;
 
@@ -160,8 +153,7 @@ fetches_anew_what_changed_meanwhile(void **state)
 
 /* R-225: killed in the middle, again and again; what was done is not done
  * twice, but for what was under way. */
-static void
-goes_on_where_it_was_killed(void **state)
+TEST(goes_on_where_it_was_killed)
 {
     enum { N = 400, KILLS = 8, NEW = 40 };
     struct mirrored *m = *state;
@@ -196,8 +188,7 @@ goes_on_where_it_was_killed(void **state)
 }
 
 /* A resource of two sets is there as long as one of them has it. */
-static void
-keeps_what_another_set_has(void **state)
+TEST(keeps_what_another_set_has)
 {
     struct mirrored *m = *state;
     char other[200];
@@ -229,8 +220,7 @@ keeps_what_another_set_has(void **state)
 }
 
 /* A source that loses its mind does not take the mirror with it. */
-static void
-refuses_to_delete_too_much(void **state)
+TEST(refuses_to_delete_too_much)
 {
     enum { N = 300 };
     struct mirrored *m = *state;
@@ -274,8 +264,7 @@ refuses_to_delete_too_much(void **state)
 }
 
 /* Files of the user: the right one is taken, others are kept elsewhere. */
-static void
-adopts_or_keeps_what_was_there_before(void **state)
+TEST(adopts_or_keeps_what_was_there_before)
 {
     struct mirrored *m = *state;
 
@@ -293,8 +282,7 @@ adopts_or_keeps_what_was_there_before(void **state)
 }
 
 /* Links in the mirror lead nowhere. */
-static void
-is_not_led_out_by_links(void **state)
+TEST(is_not_led_out_by_links)
 {
     struct mirrored *m = *state;
     char out[300];
@@ -326,8 +314,7 @@ is_not_led_out_by_links(void **state)
 }
 
 /* What cannot be had is told, and tried again by the next run. */
-static void
-tries_again_what_could_not_be_had(void **state)
+TEST(tries_again_what_could_not_be_had)
 {
     struct mirrored *m = *state;
 
@@ -345,8 +332,7 @@ tries_again_what_could_not_be_had(void **state)
 }
 
 /* Bytes that are not what the source told never appear in the mirror. */
-static void
-keeps_what_it_has_when_the_new_one_is_wrong(void **state)
+TEST(keeps_what_it_has_when_the_new_one_is_wrong)
 {
     struct mirrored *m = *state;
 
@@ -361,8 +347,7 @@ keeps_what_it_has_when_the_new_one_is_wrong(void **state)
 }
 
 /* Who waits is told what for. */
-static void
-tells_of_each_attempt_where_asked_to(void **state)
+TEST(tells_of_each_attempt_where_asked_to)
 {
     struct mirrored *m = *state;
 
@@ -387,8 +372,7 @@ tells_of_each_attempt_where_asked_to(void **state)
 }
 
 /* Nobody reads its lines any more, as behind `| head`. */
-static void
-ends_quietly_when_nobody_reads(void **state)
+TEST(ends_quietly_when_nobody_reads)
 {
     struct mirrored *m = *state;
 
@@ -405,8 +389,7 @@ ends_quietly_when_nobody_reads(void **state)
 }
 
 /* --header goes to the server of the URL, and to no other. */
-static void
-gives_its_header_to_the_source_alone(void **state)
+TEST(gives_its_header_to_the_source_alone)
 {
     struct mirrored *m = *state;
 
@@ -420,8 +403,7 @@ gives_its_header_to_the_source_alone(void **state)
 }
 
 /* One at a time; and a directory that cannot be. */
-static void
-says_what_is_wrong_with_the_directory(void **state)
+TEST(says_what_is_wrong_with_the_directory)
 {
     struct mirrored *m = *state;
 
@@ -445,31 +427,4 @@ says_what_is_wrong_with_the_directory(void **state)
     assert_non_null(strstr(m->command.err_text, "/proc/nowhere"));
     assert_ends(m, 2, "--max-delete", "0", NULL);
     assert_ends(m, 2, "--per-host", "many", NULL);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mirrors_what_there_is_and_what_happened_since),
-        TEST(follows_each_change),
-        TEST(keeps_up_with_a_source_that_never_rests),
-        TEST(fetches_anew_what_changed_meanwhile),
-        TEST(goes_on_where_it_was_killed),
-        TEST(keeps_what_another_set_has),
-        TEST(refuses_to_delete_too_much),
-        TEST(adopts_or_keeps_what_was_there_before),
-        TEST(is_not_led_out_by_links),
-        TEST(tries_again_what_could_not_be_had),
-        TEST(keeps_what_it_has_when_the_new_one_is_wrong),
-        TEST(tells_of_each_attempt_where_asked_to),
-        TEST(ends_quietly_when_nobody_reads),
-        TEST(gives_its_header_to_the_source_alone),
-        TEST(says_what_is_wrong_with_the_directory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,18 @@
  * sync_web_test.c - `tidings sync` and the web that resources are on: other
  * places, proxies, limits, what breaks, what is hostile.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 
 #include "tests/support/folder.h"
 #include "tests/support/mirrored.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define assert_sync(m, expected, ...)                                          \
     do {                                                                       \
@@ -53,10 +49,11 @@ post_resource(struct mirrored *m, const char *loc, struct slice bytes,
     mirrored_post(m);
 }
 
+FIXTURE(mirrored_setup, mirrored_teardown);
+
 /* R-240, R-019: in the order of pri, not in theirs; and the file is at the path
  * of `loc`. */
-static void
-takes_a_duplicate_by_pri_where_loc_fails(void **state)
+TEST(takes_a_duplicate_by_pri_where_loc_fails)
 {
     struct mirrored *m = *state;
     char links[600];
@@ -85,8 +82,7 @@ takes_a_duplicate_by_pri_where_loc_fails(void **state)
 }
 
 /* of more duplicates than are tried, wherever it stands. */
-static void
-takes_the_best_of_many_duplicates(void **state)
+TEST(takes_the_best_of_many_duplicates)
 {
     struct mirrored *m = *state;
     char file[400];
@@ -115,8 +111,7 @@ takes_the_best_of_many_duplicates(void **state)
 }
 
 /* As curl does: http_proxy for all but no_proxy. */
-static void
-uses_the_proxy_of_the_environment(void **state)
+TEST(uses_the_proxy_of_the_environment)
 {
     struct mirrored *m = *state;
 
@@ -175,8 +170,7 @@ asked_at_once(struct mirrored *m, const char *per_host)
 }
 
 /* --per-host */
-static void
-asks_a_host_for_so_many_at_a_time(void **state)
+TEST(asks_a_host_for_so_many_at_a_time)
 {
     struct mirrored *m = *state;
 
@@ -185,8 +179,7 @@ asks_a_host_for_so_many_at_a_time(void **state)
 }
 
 /* What came before the kill is not asked for again: Range, If-Range. */
-static void
-resumes_a_file_that_it_was_killed_over(void **state)
+TEST(resumes_a_file_that_it_was_killed_over)
 {
     enum { PART = 2 * 1024 * 1024, WHOLE = 6 * PART };
     struct mirrored *m = *state;
@@ -260,8 +253,7 @@ tell_what_comes(struct mirrored *m)
 
 /* What came of a version that was given up goes when the next one is told, not
  * with the next run: this one may go on for years. */
-static void
-what_was_given_up_is_not_kept_when_it_is_overtaken(void **state)
+TEST(what_was_given_up_is_not_kept_when_it_is_overtaken)
 {
     struct patience p = {.with = "the end of what was given up"};
     struct mirrored *m = *state;
@@ -273,8 +265,7 @@ what_was_given_up_is_not_kept_when_it_is_overtaken(void **state)
 }
 
 /* Nor where there is always something else to be fetched. */
-static void
-what_was_given_up_goes_while_others_are_fetched(void **state)
+TEST(what_was_given_up_goes_while_others_are_fetched)
 {
     struct patience p = {.with = "the end of what was given up"};
     struct mirrored *m = *state;
@@ -300,8 +291,7 @@ what_was_given_up_goes_while_others_are_fetched(void **state)
 }
 
 /* Redirects lead from web to web: to no file, and no header goes along. */
-static void
-is_not_led_out_of_the_web(void **state)
+TEST(is_not_led_out_of_the_web)
 {
     struct mirrored *m = *state;
     struct site *other = site_new();
@@ -322,24 +312,4 @@ is_not_led_out_of_the_web(void **state)
     assert_true(mirrored_has(m, mirrored_place(m, "/b.txt"), "b"));
     assert_null(site_header(other, "/b.txt", 0, "X-Key"));
     site_free(other);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, mirrored_setup, mirrored_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(takes_a_duplicate_by_pri_where_loc_fails),
-        TEST(takes_the_best_of_many_duplicates),
-        TEST(uses_the_proxy_of_the_environment),
-        TEST(asks_a_host_for_so_many_at_a_time),
-        TEST(resumes_a_file_that_it_was_killed_over),
-        TEST(what_was_given_up_is_not_kept_when_it_is_overtaken),
-        TEST(what_was_given_up_goes_while_others_are_fetched),
-        TEST(is_not_led_out_of_the_web),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,21 +2,16 @@
  * tls_meetings_test.c - over TLS as without it: event streams, requests that
  * wait, parts and gzip of closed lists, removal, and tidings with --cacert.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
 #include "tests/support/source.h"
 #include "tests/support/tls_stage.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define SET     "/sets/" TLS_SET
@@ -61,10 +56,11 @@ await_text(struct wire *w, struct buf *got, const char *text)
     return true;
 }
 
+FIXTURE(set_stage, tls_stage_teardown);
+
 /* The end of a stream is said, by its last chunk and by TLS: nobody can have
  * cut it off. */
-static void
-an_event_stream_goes_on_and_ends_with_its_set(void **state)
+TEST(an_event_stream_goes_on_and_ends_with_its_set)
 {
     struct tls_stage *s = *state;
     struct wire *w = connect_tls(s);
@@ -92,8 +88,7 @@ an_event_stream_goes_on_and_ends_with_its_set(void **state)
     wire_close(w);
 }
 
-static void
-a_request_that_waits_is_answered(void **state)
+TEST(a_request_that_waits_is_answered)
 {
     struct tls_stage *s = *state;
     struct wire *w = connect_tls(s);
@@ -117,8 +112,7 @@ a_request_that_waits_is_answered(void **state)
 }
 
 /* Bytes from memory, from the file, and the file itself. */
-static void
-parts_and_gzip_of_a_closed_list_are_its_bytes(void **state)
+TEST(parts_and_gzip_of_a_closed_list_are_its_bytes)
 {
     static const char *const ranges[] = {"bytes=0-0", "bytes=65530-200000",
                                          "bytes=3000000-3700000", "bytes=-11"};
@@ -161,8 +155,7 @@ parts_and_gzip_of_a_closed_list_are_its_bytes(void **state)
     tls_stage_run(s, (const char *const[]){TIDINGS, __VA_ARGS__, NULL})
 
 /* Without it nobody is trusted, and nothing is posted. */
-static void
-every_command_takes_cacert(void **state)
+TEST(every_command_takes_cacert)
 {
     struct tls_stage *s = *state;
     const char *ca = s->certificate.ca;
@@ -206,20 +199,4 @@ every_command_takes_cacert(void **state)
     assert_int_equal(RUN(s, "set", "delete", s->set_url, "--cacert", ca), 0);
     assert_int_equal(RUN(s, "get", s->set_url, "--cacert", ca), 3);
     assert_non_null(strstr(s->command.err_text, "was removed"));
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, set_stage, tls_stage_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_event_stream_goes_on_and_ends_with_its_set),
-        TEST(a_request_that_waits_is_answered),
-        TEST(parts_and_gzip_of_a_closed_list_are_its_bytes),
-        TEST(every_command_takes_cacert),
-    };
-
-    return cmocka_run_group_tests_name("tls meetings", tests, NULL, NULL);
 }

@@ -4,19 +4,13 @@
  */
 #include <inttypes.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/crowd.h"
 #include "tests/support/follower.h"
@@ -25,6 +19,7 @@
 #include "tests/support/source.h"
 #include "tests/support/tls_stage.h"
 #include "tests/support/walk.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define SET     TLS_SET
@@ -51,8 +46,9 @@ assert_said(int status, int expected, const char *said, const char *words)
         fail_msg("it ended with %d and said: %s", status, said);
 }
 
-static void
-the_two_files_belong_together(void **state)
+FIXTURE(set_stage, tls_stage_teardown);
+
+TEST(the_two_files_belong_together)
 {
     struct tls_stage *s = *state;
     char said[2000];
@@ -108,8 +104,7 @@ is_in_log(const struct broker *b, const char *words)
     return is_there;
 }
 
-static void
-a_key_that_others_can_read_and_an_old_certificate_are_warned_about(void **state)
+TEST(a_key_that_others_can_read_and_an_old_certificate_are_warned_about)
 {
     struct tls_stage *s = *state;
     struct certificate_wish old = {.is_expired = true};
@@ -126,8 +121,7 @@ a_key_that_others_can_read_and_an_old_certificate_are_warned_about(void **state)
 /* Others' clients */
 
 /* what names itself, names itself by https. */
-static void
-curl_reads_and_posts(void **state)
+TEST(curl_reads_and_posts)
 {
     struct tls_stage *s = *state;
     char changes[200], body[300], from[310], format[] = "%{http_code}\n";
@@ -167,8 +161,7 @@ curl_reads_and_posts(void **state)
     assert_int_equal(RUN(s, CURL, "-sS", s->broker.url), 60);
 }
 
-static void
-openssl_asks_twice_in_one_go(void **state)
+TEST(openssl_asks_twice_in_one_go)
 {
     struct tls_stage *s = *state;
     const char *const argv[] = {
@@ -192,8 +185,7 @@ openssl_asks_twice_in_one_go(void **state)
 }
 
 /* All of the history, by its documents (R-130 and those of walk.h). */
-static void
-a_pull_client_finds_everything(void **state)
+TEST(a_pull_client_finds_everything)
 {
     struct tls_stage *s = *state;
     struct walk w;
@@ -218,8 +210,7 @@ assert_line(struct tls_stage *s, uint64_t seq)
 }
 
 /* over wss as well, across a crash of the broker. */
-static void
-follow_goes_on_after_a_crash(void **state)
+TEST(follow_goes_on_after_a_crash)
 {
     struct tls_stage *s = *state;
 
@@ -256,8 +247,7 @@ expect_distrust(struct tls_stage *s, const char *why)
     assert_string_equal(s->command.out_text, "");
 }
 
-static void
-a_certificate_that_nobody_vouches_for_is_told(void **state)
+TEST(a_certificate_that_nobody_vouches_for_is_told)
 {
     struct tls_stage *s = *state;
 
@@ -284,8 +274,7 @@ a_certificate_that_nobody_vouches_for_is_told(void **state)
 }
 
 /* Of another host, or out of date: whoever signed it. */
-static void
-a_certificate_must_be_of_that_host_and_time(void **state)
+TEST(a_certificate_must_be_of_that_host_and_time)
 {
     static const struct {
         struct certificate_wish wish;
@@ -309,8 +298,7 @@ a_certificate_must_be_of_that_host_and_time(void **state)
 
 /* The address in the URL is what the certificate must be of, in IPv6 as well:
  * of "::1" it is, of "::2" it is not. */
-static void
-an_address_of_ipv6_is_a_name(void **state)
+TEST(an_address_of_ipv6_is_a_name)
 {
     static const struct {
         struct certificate_wish wish;
@@ -349,8 +337,7 @@ an_address_of_ipv6_is_a_name(void **state)
 #define GROWTH_KIB ((21 + 2 * (16 + 4) + STALLED + 8) * 1024)
 
 /* R-310 over TLS, where a write that is not taken is kept whole. */
-static void
-who_does_not_read_costs_nobody_anything(void **state)
+TEST(who_does_not_read_costs_nobody_anything)
 {
     struct tls_stage *s = *state;
     struct crowd *c = crowd_new(SUBSCRIBERS, 4096);
@@ -390,8 +377,7 @@ who_does_not_read_costs_nobody_anything(void **state)
 }
 
 /* The others are served meanwhile, and the halves are ended in time. */
-static void
-half_a_handshake_costs_nobody_anything(void **state)
+TEST(half_a_handshake_costs_nobody_anything)
 {
     enum { N = 200 };
     struct tls_stage *s = *state;
@@ -411,8 +397,7 @@ half_a_handshake_costs_nobody_anything(void **state)
 }
 
 /* SIGTERM: everybody is told, in both languages. */
-static void
-says_farewell_and_the_end(void **state)
+TEST(says_farewell_and_the_end)
 {
     struct tls_stage *s = *state;
     struct follower f;
@@ -429,29 +414,4 @@ says_farewell_and_the_end(void **state)
     assert_true(wire_is_ended(f.wire));
     assert_true(wire_end_is_said(f.wire));
     follower_close(&f);
-}
-
-#define STAGED(test) \
-    cmocka_unit_test_setup_teardown(test, set_stage, tls_stage_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGED(the_two_files_belong_together),
-        STAGED(
-            a_key_that_others_can_read_and_an_old_certificate_are_warned_about),
-        STAGED(curl_reads_and_posts),
-        STAGED(openssl_asks_twice_in_one_go),
-        STAGED(a_pull_client_finds_everything),
-        STAGED(follow_goes_on_after_a_crash),
-        STAGED(a_certificate_that_nobody_vouches_for_is_told),
-        STAGED(a_certificate_must_be_of_that_host_and_time),
-        STAGED(an_address_of_ipv6_is_a_name),
-        STAGED(who_does_not_read_costs_nobody_anything),
-        STAGED(half_a_handshake_costs_nobody_anything),
-        STAGED(says_farewell_and_the_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

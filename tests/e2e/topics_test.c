@@ -2,21 +2,16 @@
  * topics_test.c - a set's topic of changes: what its address answers, and that
  * the document there is the latest notification (R-280 to R-292, W-083, W-148).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/jsonpath.h"
 #include "tests/support/lists.h"
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define TOPIC     "/sets/" LISTS_SET "/notifications"
 #define FRAMEWORK "/sets/" LISTS_SET "/framework-notifications"
@@ -49,9 +44,10 @@ assert_discovery(struct lists *l, const char *topic)
     assert_string_equal(http_header(&l->http, "Link"), wanted);
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* W-141: GET and HEAD, before and after the first change. */
-static void
-a_topic_names_its_hub_and_itself(void **state)
+TEST(a_topic_names_its_hub_and_itself)
 {
     static const char *const topics[] = {TOPIC, FRAMEWORK};
     struct lists *l = *state;
@@ -83,8 +79,7 @@ a_topic_names_its_hub_and_itself(void **state)
 
 /* As other documents: an ETag that answers, no other method, no other set. One
  * representation, whatever is asked for (W-012). */
-static void
-a_topic_is_a_document_like_others(void **state)
+TEST(a_topic_is_a_document_like_others)
 {
     struct lists *l = *state;
     char condition[120];
@@ -124,8 +119,7 @@ get(struct lists *l, const char *path, struct xpath *x)
 
 /* R-280, R-281, R-283, R-321, R-329, W-141: each set has two, which its
  * Capability List and its JSON name as soon as it is there, with the hub. */
-static void
-every_set_advertises_two_topics_of_its_own(void **state)
+TEST(every_set_advertises_two_topics_of_its_own)
 {
     static const char *const sets[] = {LISTS_SET, "other"};
     static const char *const channels[][2] = {
@@ -191,8 +185,7 @@ entries_of(const struct buf *body)
 
 /* R-286, R-289, R-290, R-292, W-143: the entries of the interval, all of them,
  * as the Change List has them. */
-static void
-a_notification_has_what_the_change_list_has(void **state)
+TEST(a_notification_has_what_the_change_list_has)
 {
     struct lists *l = *state;
     struct slice entries;
@@ -228,8 +221,7 @@ a_notification_has_what_the_change_list_has(void **state)
 }
 
 /* each begins where the one before it ended, over a restart, too. */
-static void
-a_thousand_notifications_follow_each_other(void **state)
+TEST(a_thousand_notifications_follow_each_other)
 {
     struct lists *l = *state;
     char until[64] = "", after[32] = "0";
@@ -258,8 +250,7 @@ a_thousand_notifications_follow_each_other(void **state)
 }
 
 /* a large post comes as several, each a urlset. */
-static void
-a_burst_is_told_in_parts(void **state)
+TEST(a_burst_is_told_in_parts)
 {
     struct lists *l = *state;
     unsigned after;
@@ -276,22 +267,4 @@ a_burst_is_told_in_parts(void **state)
     assert_xpath_count(&x, "/s:urlset/s:url", 10000);
     assert_in_range(l->http.body.size, 1, 52428800);
     xpath_close(&x);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_topic_names_its_hub_and_itself),
-        TEST(a_topic_is_a_document_like_others),
-        TEST(every_set_advertises_two_topics_of_its_own),
-        TEST(a_notification_has_what_the_change_list_has),
-        TEST(a_thousand_notifications_follow_each_other),
-        TEST(a_burst_is_told_in_parts),
-    };
-
-    return cmocka_run_group_tests_name("topics", tests, NULL, NULL);
 }

@@ -2,18 +2,13 @@
  * transports_test.c - a set followed by each way that changes can come: the
  * library, the real broker.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/broker.h"
+#include "tests/test.h"
 
 /* Each is posted when the one before it was heard. */
 #define POSTS 6
@@ -87,50 +82,30 @@ follow_by(struct broker *broker, unsigned transport, enum td_form form)
     td_close(f.posts);
 }
 
+FIXTURE(broker_setup, broker_teardown);
+
 /* as they happen, across a restart, each once. */
-static void
-changes_come_by_websocket(void **state)
+TEST(changes_come_by_websocket)
 {
     follow_by(broker_of(state), TD_WEBSOCKET, TD_JSON);
 }
 
-static void
-changes_come_by_websocket_in_xml(void **state)
+TEST(changes_come_by_websocket_in_xml)
 {
     follow_by(broker_of(state), TD_WEBSOCKET, TD_XML);
 }
 
-static void
-changes_come_by_events(void **state)
+TEST(changes_come_by_events)
 {
     follow_by(broker_of(state), TD_EVENTS, TD_JSON);
 }
 
-static void
-changes_come_by_long_polls(void **state)
+TEST(changes_come_by_long_polls)
 {
     follow_by(broker_of(state), TD_LONG_POLL, TD_JSON);
 }
 
-static void
-changes_come_by_long_polls_in_xml(void **state)
+TEST(changes_come_by_long_polls_in_xml)
 {
     follow_by(broker_of(state), TD_LONG_POLL, TD_XML);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, broker_setup, broker_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(changes_come_by_websocket),
-        TEST(changes_come_by_websocket_in_xml),
-        TEST(changes_come_by_events),
-        TEST(changes_come_by_long_polls),
-        TEST(changes_come_by_long_polls_in_xml),
-    };
-
-    return cmocka_run_group_tests_name("transports", tests, NULL, NULL);
 }

@@ -5,19 +5,13 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/build.h"
@@ -27,6 +21,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shell.h"
+#include "tests/test.h"
 
 /* The large file, where it matters, and where it does not. */
 #define LARGE_BYTES ((off_t)(IS_SANITIZED ? 32 : 2048) << 20)
@@ -223,8 +218,7 @@ post(struct stage *s, const char *path)
 
 /* R-106, R-110, R-113, R-114, R-116, R-119: a Resource Dump of the tree is what
  * the tree is, for unzip, for Python, and for a mirror that takes it. */
-static void
-a_tree_of_files_becomes_a_dump_that_others_open(void **state)
+TEST(a_tree_of_files_becomes_a_dump_that_others_open, set_up_large, tear_down)
 {
     struct stage *s = *state;
 
@@ -243,8 +237,7 @@ a_tree_of_files_becomes_a_dump_that_others_open(void **state)
 }
 
 /* each change with the bytes that the file had then. */
-static void
-changes_of_a_tree_become_dumps_that_others_open(void **state)
+TEST(changes_of_a_tree_become_dumps_that_others_open, set_up, tear_down)
 {
     struct stage *s = *state;
     struct patience p = {.with = "the Change Dump"};
@@ -262,18 +255,4 @@ changes_of_a_tree_become_dumps_that_others_open(void **state)
     while (http_get(&s->http, "/sets/files/changedump.xml") != 200)
         patience_step(&p);
     open_packages(s, "changedump");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_tree_of_files_becomes_a_dump_that_others_open, set_up_large,
-            tear_down),
-        cmocka_unit_test_setup_teardown(
-            changes_of_a_tree_become_dumps_that_others_open, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,10 @@
  * upstream_test.c - two brokers, chained: the changes of a set of one are taken
  * in by a set of the other, through an external hub and an upstream topic.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/http.h"
@@ -19,6 +13,7 @@
 #include "tests/support/origin.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 /* `up` tells `down`. */
 struct stage {
@@ -138,9 +133,10 @@ assert_mirrors(struct stage *s, unsigned n)
     assert_int_equal(last(&s->to_down, "/sets/mirror"), n);
 }
 
+FIXTURE(set_up, tear_down);
+
 /* Issue 4, points 5 and 6; R-293, W-013, W-142. */
-static void
-every_change_arrives_once(void **state)
+TEST(every_change_arrives_once)
 {
     struct stage *s = *state;
 
@@ -149,8 +145,7 @@ every_change_arrives_once(void **state)
     assert_mirrors(s, 150);
 }
 
-static void
-every_change_arrives_once_though_the_taker_is_killed(void **state)
+TEST(every_change_arrives_once_though_the_taker_is_killed)
 {
     struct stage *s = *state;
     unsigned n = 0;
@@ -166,8 +161,7 @@ every_change_arrives_once_though_the_taker_is_killed(void **state)
     assert_mirrors(s, n);
 }
 
-static void
-every_change_arrives_once_though_the_giver_is_killed(void **state)
+TEST(every_change_arrives_once_though_the_giver_is_killed)
 {
     struct stage *s = *state;
     unsigned n = 0;
@@ -183,8 +177,7 @@ every_change_arrives_once_though_the_giver_is_killed(void **state)
 }
 
 /* W-001, W-013: who discovers the topic finds both hubs. */
-static void
-the_topic_names_both_hubs(void **state)
+TEST(the_topic_names_both_hubs)
 {
     struct stage *s = *state;
     char ours[100], theirs[100];
@@ -203,8 +196,7 @@ the_topic_names_both_hubs(void **state)
 }
 
 /* The longest ones that a set can have. */
-static void
-all_hubs_of_a_set_fit_into_the_header(void **state)
+TEST(all_hubs_of_a_set_fit_into_the_header)
 {
     struct stage *s = *state;
     char hub[513], text[6000] = "{\"hubs\":[", link[600];
@@ -232,8 +224,7 @@ all_hubs_of_a_set_fit_into_the_header(void **state)
 }
 
 /* A hub that is taken off the settings hears no more. */
-static void
-a_hub_that_is_not_named_any_more_is_told_nothing(void **state)
+TEST(a_hub_that_is_not_named_any_more_is_told_nothing)
 {
     struct stage *s = *state;
 
@@ -253,8 +244,7 @@ a_hub_that_is_not_named_any_more_is_told_nothing(void **state)
 }
 
 /* W-123: a Source that only pings. */
-static void
-a_ping_makes_the_taker_fetch(void **state)
+TEST(a_ping_makes_the_taker_fetch)
 {
     static const char notice[] =
         "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" "
@@ -280,21 +270,4 @@ a_ping_makes_the_taker_fetch(void **state)
         assert_int_equal(hub_send(&s->to_down, form.data), 204);
     buf_fini(&form);
     assert_mirrors(s, 1);
-}
-
-int
-main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(every_change_arrives_once),
-        TEST(every_change_arrives_once_though_the_taker_is_killed),
-        TEST(every_change_arrives_once_though_the_giver_is_killed),
-        TEST(the_topic_names_both_hubs),
-        TEST(all_hubs_of_a_set_fit_into_the_header),
-        TEST(a_hub_that_is_not_named_any_more_is_told_nothing),
-        TEST(a_ping_makes_the_taker_fetch),
-    };
-
-    return cmocka_run_group_tests_name("upstream", tests, NULL, NULL);
 }

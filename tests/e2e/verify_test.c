@@ -3,24 +3,19 @@
  * what it keeps.
  */
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/command.h"
 #include "tests/support/lists.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
@@ -63,10 +58,11 @@ copy_data(struct lists *l, char to[400])
     assert_int_equal(RUN("/bin/cp", "-r", l->broker.data, to), 0);
 }
 
+FIXTURE(lists_setup, lists_teardown);
+
 /* R-217, R-223, R-225, R-346: many rotations, an archive of several parts, an
  * index of few lists. */
-static void
-proves_the_history_of_a_set(void **state)
+TEST(proves_the_history_of_a_set)
 {
     struct lists *l = *state;
     char url[200];
@@ -93,8 +89,7 @@ proves_the_history_of_a_set(void **state)
 }
 
 /* retention took the oldest lists. */
-static void
-proves_what_is_retained(void **state)
+TEST(proves_what_is_retained)
 {
     struct lists *l = *state;
 
@@ -113,8 +108,7 @@ proves_what_is_retained(void **state)
 }
 
 /* While lists are closed all the time, what is read is whole. */
-static void
-proves_a_set_that_grows(void **state)
+TEST(proves_a_set_that_grows)
 {
     struct lists *l = *state;
     char url[200];
@@ -135,8 +129,7 @@ proves_a_set_that_grows(void **state)
 }
 
 /* The data directory, copied, is proven offline; and after damage it is not. */
-static void
-proves_a_copy_of_the_data_directory(void **state)
+TEST(proves_a_copy_of_the_data_directory)
 {
     struct lists *l = *state;
     char copy[400], path[600], line[700];
@@ -177,8 +170,7 @@ proves_a_copy_of_the_data_directory(void **state)
 }
 
 /* A broker whose files were altered behind its back is found out. */
-static void
-finds_out_a_broker_whose_files_were_altered(void **state)
+TEST(finds_out_a_broker_whose_files_were_altered)
 {
     struct lists *l = *state;
     char path[600];
@@ -222,8 +214,7 @@ make_two_sets(struct lists *l, char to[2500])
                      0);
 }
 
-static void
-one_signal_ends_it_for_all_sets(void **state)
+TEST(one_signal_ends_it_for_all_sets)
 {
     struct lists *l = *state;
     static char text[400000];
@@ -257,8 +248,7 @@ one_signal_ends_it_for_all_sets(void **state)
 }
 
 /* What cannot be looked at is not proven. */
-static void
-a_set_that_cannot_be_read_is_told(void **state)
+TEST(a_set_that_cannot_be_read_is_told)
 {
     struct lists *l = *state;
     char copy[400], loop[500];
@@ -285,8 +275,7 @@ a_set_that_cannot_be_read_is_told(void **state)
     assert_non_null(strstr(command.err_text, "/sets: "));
 }
 
-static void
-tells_bad_usage_and_what_is_not_there(void **state)
+TEST(tells_bad_usage_and_what_is_not_there)
 {
     struct lists *l = *state;
     char url[200];
@@ -300,24 +289,4 @@ tells_bad_usage_and_what_is_not_there(void **state)
     assert_non_null(strstr(command.err_text, "404"));
     assert_int_equal(RUN(TIDINGS, "verify", "/nowhere"), 1);
     assert_non_null(strstr(command.err_text, "/nowhere"));
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, lists_setup, lists_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(proves_the_history_of_a_set),
-        TEST(proves_what_is_retained),
-        TEST(proves_a_set_that_grows),
-        TEST(proves_a_copy_of_the_data_directory),
-        TEST(finds_out_a_broker_whose_files_were_altered),
-        TEST(one_signal_ends_it_for_all_sets),
-        TEST(a_set_that_cannot_be_read_is_told),
-        TEST(tells_bad_usage_and_what_is_not_there),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

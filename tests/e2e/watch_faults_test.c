@@ -10,11 +10,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
 #include "tests/support/watched.h"
+#include "tests/test.h"
 
 #define RENAMES       10000
 #define ROUNDS        16
@@ -48,10 +43,11 @@ assert_ends(struct watched *w, const char *words, uint64_t n)
     assert_int_equal(w->fold.last, n);
 }
 
+FIXTURE(watched_setup, watched_teardown);
+
 /* While the broker is away, changes wait; the last state of
  * each file is posted, once, when it is back. */
-static void
-waits_for_a_broker_that_is_away(void **state)
+TEST(waits_for_a_broker_that_is_away)
 {
     struct watched *w = *state;
 
@@ -179,8 +175,7 @@ await_entry(struct watched *w)
 
 /* SIGKILL at any moment, while files change: in the end the
  * set says what the directory holds. */
-static void
-loses_nothing_when_it_is_killed(void **state)
+TEST(loses_nothing_when_it_is_killed)
 {
     struct watched *w = *state;
     const char *seed = getenv("TIDINGS_SEED");
@@ -206,8 +201,7 @@ loses_nothing_when_it_is_killed(void **state)
 }
 
 /* A queue that runs over means looking at everything. */
-static void
-looks_at_everything_when_the_queue_ran_over(void **state)
+TEST(looks_at_everything_when_the_queue_ran_over)
 {
     struct watched *w = *state;
     FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
@@ -249,8 +243,7 @@ move_above(struct watched *w, const char *from, const char *to)
 
 /* A directory that is gone says nothing of its files: moved
  * away, removed with all that is in it, or another one in its place. */
-static void
-ends_when_the_directory_is_gone(void **state)
+TEST(ends_when_the_directory_is_gone)
 {
     struct watched *w = *state;
     char command[1200];
@@ -289,8 +282,7 @@ ends_when_the_directory_is_gone(void **state)
 
 /* An empty directory where files were posted is refused: a
  * file system may not be mounted. */
-static void
-does_not_believe_an_empty_directory(void **state)
+TEST(does_not_believe_an_empty_directory)
 {
     struct watched *w = *state;
     char outside[400];
@@ -313,8 +305,7 @@ does_not_believe_an_empty_directory(void **state)
 
 /* Unmounted while it is watched, and not mounted at the next
  * start. */
-static void
-does_not_believe_a_mount_point(void **state)
+TEST(does_not_believe_a_mount_point)
 {
     struct watched *w = *state;
     char outside[400];
@@ -340,8 +331,7 @@ does_not_believe_a_mount_point(void **state)
 }
 
 /* No more watches: which setting, and how much it is. */
-static void
-names_the_limit_of_watches(void **state)
+TEST(names_the_limit_of_watches)
 {
     struct watched *w = *state;
     const char *argv[] = {"/usr/bin/unshare",
@@ -373,8 +363,7 @@ names_the_limit_of_watches(void **state)
 }
 
 /* One watch per state; and a state belongs to one set. */
-static void
-keeps_its_state_to_itself(void **state)
+TEST(keeps_its_state_to_itself)
 {
     struct watched *w = *state;
     struct command second;
@@ -405,8 +394,7 @@ keeps_its_state_to_itself(void **state)
 }
 
 /* A set that was made anew knows nothing of earlier posts. */
-static void
-posts_everything_to_a_set_that_is_new(void **state)
+TEST(posts_everything_to_a_set_that_is_new)
 {
     struct watched *w = *state;
     char command[1200];
@@ -430,8 +418,7 @@ posts_everything_to_a_set_that_is_new(void **state)
 
 /* The same while it watches: the set is removed behind its back. Whatever it
  * hears of next begins the new set, which then gets all there is. */
-static void
-posts_everything_to_a_set_that_was_removed(void **state)
+TEST(posts_everything_to_a_set_that_was_removed)
 {
     struct watched *w = *state;
 
@@ -458,8 +445,7 @@ posts_everything_to_a_set_that_was_removed(void **state)
 
 /* A file that no loc can name is passed over, and told; names and folders as
  * long as locs allow are posted. In a loc, "%" takes three bytes. */
-static void
-passes_over_what_is_too_long_for_a_loc(void **state)
+TEST(passes_over_what_is_too_long_for_a_loc)
 {
     struct watched *w = *state;
     size_t room = 2048 - strlen(WATCHED_BASE) - 2 * (3 * 255 + 1);
@@ -487,8 +473,7 @@ passes_over_what_is_too_long_for_a_loc(void **state)
 
 /* Each is a name that went and one that came; most are gone again before they
  * are looked at. */
-static void
-keeps_up_with_many_renames(void **state)
+TEST(keeps_up_with_many_renames)
 {
     struct watched *w = *state;
     char from[20] = "f0", to[20];
@@ -518,28 +503,4 @@ keeps_up_with_many_renames(void **state)
     fold_await(&w->fold, w->dir);
     assert_int_equal(fold_count(&w->fold, from), 1);
     watched_stop(w);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, watched_setup, watched_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(waits_for_a_broker_that_is_away),
-        TEST(loses_nothing_when_it_is_killed),
-        TEST(looks_at_everything_when_the_queue_ran_over),
-        TEST(ends_when_the_directory_is_gone),
-        TEST(does_not_believe_an_empty_directory),
-        TEST(names_the_limit_of_watches),
-        TEST(keeps_its_state_to_itself),
-        TEST(posts_everything_to_a_set_that_is_new),
-        TEST(posts_everything_to_a_set_that_was_removed),
-        TEST(passes_over_what_is_too_long_for_a_loc),
-        TEST(keeps_up_with_many_renames),
-        TEST(does_not_believe_a_mount_point),
-    };
-
-    return cmocka_run_group_tests_name("watch faults", tests, NULL, NULL);
 }

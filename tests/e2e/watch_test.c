@@ -2,23 +2,19 @@
  * watch_test.c - tidings watch: real files, a real broker.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/watched.h"
+#include "tests/test.h"
+
+FIXTURE(watched_setup, watched_teardown);
 
 /* R-012, R-017, R-018, R-022: what an entry tells of a file.
  */
-static void
-tells_what_a_file_is(void **state)
+TEST(tells_what_a_file_is)
 {
     struct watched *s = *state;
     struct timespec times[2] = {{1775067000, 0}, {1775067000, 125000000}};
@@ -49,8 +45,7 @@ tells_what_a_file_is(void **state)
 }
 
 /* A rename is deleted and created; also of a folder. */
-static void
-tells_of_renames(void **state)
+TEST(tells_of_renames)
 {
     struct watched *s = *state;
 
@@ -78,8 +73,7 @@ tells_of_renames(void **state)
 }
 
 /* Folders that come with content, and go with it. */
-static void
-tells_of_folders_that_come_and_go(void **state)
+TEST(tells_of_folders_that_come_and_go)
 {
     struct watched *s = *state;
 
@@ -107,8 +101,7 @@ tells_of_folders_that_come_and_go(void **state)
 }
 
 /* What is written into a folder before it is watched. */
-static void
-misses_nothing_in_new_folders(void **state)
+TEST(misses_nothing_in_new_folders)
 {
     struct watched *s = *state;
     char path[100];
@@ -134,8 +127,7 @@ misses_nothing_in_new_folders(void **state)
 
 /* A half-written file is posted once, when closed; also one
  * that was begun before the watch, and one in a folder that is new. */
-static void
-posts_a_half_written_file_once(void **state)
+TEST(posts_a_half_written_file_once)
 {
     static const char *const paths[] = {"before", "after", "new/inside"};
     struct watched *s = *state;
@@ -165,8 +157,7 @@ posts_a_half_written_file_once(void **state)
 }
 
 /* At the start it compares with what it posted before. */
-static void
-tells_what_changed_meanwhile(void **state)
+TEST(tells_what_changed_meanwhile)
 {
     struct watched *s = *state;
 
@@ -200,8 +191,7 @@ tells_what_changed_meanwhile(void **state)
 }
 
 /* What was only touched is what it was. */
-static void
-does_not_post_what_was_only_touched(void **state)
+TEST(does_not_post_what_was_only_touched)
 {
     struct watched *s = *state;
 
@@ -220,8 +210,7 @@ does_not_post_what_was_only_touched(void **state)
 
 /* Symbolic links and special files are no files; every other
  * name is one, whatever its bytes. */
-static void
-publishes_files_alone_and_all_of_them(void **state)
+TEST(publishes_files_alone_and_all_of_them)
 {
     struct watched *s = *state;
 
@@ -259,8 +248,7 @@ publishes_files_alone_and_all_of_them(void **state)
 }
 
 /* --exclude, and the state, are never published. */
-static void
-leaves_out_what_it_is_told_to(void **state)
+TEST(leaves_out_what_it_is_told_to)
 {
     struct watched *s = *state;
     char inside[400];
@@ -297,25 +285,4 @@ leaves_out_what_it_is_told_to(void **state)
     fold_await_change(&s->fold, "sub/b.tmp", "deleted");
     fold_await_change(&s->fold, "sub/build/f", "deleted");
     assert_int_equal(s->fold.last, 2 + 6 + 2);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, watched_setup, watched_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tells_what_a_file_is),
-        TEST(tells_of_renames),
-        TEST(tells_of_folders_that_come_and_go),
-        TEST(misses_nothing_in_new_folders),
-        TEST(posts_a_half_written_file_once),
-        TEST(tells_what_changed_meanwhile),
-        TEST(does_not_post_what_was_only_touched),
-        TEST(publishes_files_alone_and_all_of_them),
-        TEST(leaves_out_what_it_is_told_to),
-    };
-
-    return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
 }

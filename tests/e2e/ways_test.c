@@ -3,22 +3,17 @@
  * everything through between them; and all that is done with a change.
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
 #include "tests/support/gate.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define SET     "news"
@@ -80,10 +75,11 @@ assert_lines(struct stage *s, uint64_t first, uint64_t last)
         assert_int_equal(strtoull(command_line(&s->command), NULL, 10), seq);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* R-343: a proxy that knows no WebSockets, and one that ends event streams as
  * well: the changes come by what is left, each once. */
-static void
-finds_a_way_past_what_stands_between(void **state)
+TEST(finds_a_way_past_what_stands_between)
 {
     struct stage *s = *state;
 
@@ -102,8 +98,7 @@ finds_a_way_past_what_stands_between(void **state)
     assert_int_equal(gate_n(s->gate, GATE_NO_EVENTS), 1);
 }
 
-static void
-finds_a_way_past_what_ends_events_too(void **state)
+TEST(finds_a_way_past_what_ends_events_too)
 {
     struct stage *s = *state;
 
@@ -122,8 +117,7 @@ finds_a_way_past_what_ends_events_too(void **state)
 
 /* R-342: whatever carries them, the changes are the same, live and missed ones.
  */
-static void
-each_way_carries_all_changes(void **state)
+TEST(each_way_carries_all_changes)
 {
     static const char *const ways[] = {"websocket", "events", "longpoll",
                                        "poll"};
@@ -146,8 +140,7 @@ each_way_carries_all_changes(void **state)
 }
 
 /* It ends with what there was; and at once where there is no more. */
-static void
-ends_when_it_has_caught_up(void **state)
+TEST(ends_when_it_has_caught_up)
 {
     static const char *const ways[] = {"websocket", "events", "longpoll",
                                        "poll"};
@@ -179,8 +172,7 @@ ends_when_it_has_caught_up(void **state)
 
 /* The command gets the change; where it fails the position is the one before,
  * and it is run again. */
-static void
-a_command_is_run_for_each_change(void **state)
+TEST(a_command_is_run_for_each_change)
 {
     struct stage *s = *state;
     char expected[200];
@@ -213,20 +205,4 @@ a_command_is_run_for_each_change(void **state)
     assert_string_equal(s->command.out_text, "");
     snprintf(expected, sizeof(expected), "%.16s-3\n", r.position);
     assert_file(s->broker.dir.fd, "state", expected);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_a_way_past_what_stands_between),
-        TEST(finds_a_way_past_what_ends_events_too),
-        TEST(each_way_carries_all_changes),
-        TEST(ends_when_it_has_caught_up),
-        TEST(a_command_is_run_for_each_change),
-    };
-
-    return cmocka_run_group_tests_name("ways", tests, NULL, NULL);
 }

@@ -2,25 +2,21 @@
  * websub_deliver_test.c - what subscribers get: what the topic is, signed,
  * once; and who gets nothing. What fails: websub_retry_test.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/hub_stage.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-080, W-081, W-082, W-083, W-102, W-148, R-296, R-308: looked at while the
  * callback has not answered yet. */
-static void
-a_delivery_is_what_the_topic_is(void **state)
+TEST(a_delivery_is_what_the_topic_is)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1?a=b&c=%7E");
@@ -58,8 +54,7 @@ a_delivery_is_what_the_topic_is(void **state)
 }
 
 /* W-140: a set's changes go to its topic, and to no other. */
-static void
-every_set_has_a_topic_of_its_own(void **state)
+TEST(every_set_has_a_topic_of_its_own)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *one = hub_stage_join(s, "/cb/1"), *other;
@@ -84,8 +79,7 @@ every_set_has_a_topic_of_its_own(void **state)
 }
 
 /* W-100, W-101, W-103, W-106, R-304 */
-static void
-who_gave_a_secret_gets_signatures(void **state)
+TEST(who_gave_a_secret_gets_signatures)
 {
     static const char *const secrets[] = {
         "s", "a b+c&d=e%26\xc3\xa9", "whsec_", "whsec_not base64!",
@@ -125,8 +119,7 @@ who_gave_a_secret_gets_signatures(void **state)
 }
 
 /* W-100, W-101 */
-static void
-the_method_of_signatures_is_a_setting(void **state)
+TEST(the_method_of_signatures_is_a_setting)
 {
     static const char *const methods[] = {"sha1", "sha256", "sha384", "sha512"};
 
@@ -148,8 +141,7 @@ the_method_of_signatures_is_a_setting(void **state)
 }
 
 /* W-085: and the body of the answer is nobody's business. */
-static void
-every_2xx_is_success(void **state)
+TEST(every_2xx_is_success)
 {
     static const struct manner manners[] = {
         {.status = 200, .body = "thank you"},
@@ -184,8 +176,7 @@ every_2xx_is_success(void **state)
 }
 
 /* W-086, R-305 */
-static void
-a_410_ends_the_subscription(void **state)
+TEST(a_410_ends_the_subscription)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *fence = hub_stage_join(s, "/cb/fence");
@@ -209,8 +200,7 @@ a_410_ends_the_subscription(void **state)
 }
 
 /* W-092, R-310: the sick ones hang as long as the test lasts. */
-static void
-who_hangs_delays_nobody(void **state)
+TEST(who_hangs_delays_nobody)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout",
                                          "600", "--hub-connections", "40");
@@ -239,8 +229,7 @@ who_hangs_delays_nobody(void **state)
 
 /* W-160, W-161: whatever its spelling says. The log tells why: the answer to
  * the request cannot (W-031). */
-static void
-addresses_that_are_not_allowed_are_not_called(void **state)
+TEST(addresses_that_are_not_allowed_are_not_called)
 {
     static const char *const urls[] = {
         "http://10.1.2.3:9/cb/1",       "http://169.254.169.254/cb/1",
@@ -266,8 +255,7 @@ addresses_that_are_not_allowed_are_not_called(void **state)
 
 /* R-320, W-042: who follows how a set is published is told that it is removed,
  * and denied then. */
-static void
-a_removed_set_is_told_before_it_is_denied(void **state)
+TEST(a_removed_set_is_told_before_it_is_denied)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1"), *plain;
@@ -307,23 +295,4 @@ a_removed_set_is_told_before_it_is_denied(void **state)
     assert_xpath_count(&x, "//rs:md[@change='created']", 0);
     xpath_close(&x);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_delivery_is_what_the_topic_is),
-        TEST(every_set_has_a_topic_of_its_own),
-        TEST(who_gave_a_secret_gets_signatures),
-        TEST(the_method_of_signatures_is_a_setting),
-        TEST(every_2xx_is_success),
-        TEST(a_410_ends_the_subscription),
-        TEST(who_hangs_delays_nobody),
-        TEST(addresses_that_are_not_allowed_are_not_called),
-        TEST(a_removed_set_is_told_before_it_is_denied),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

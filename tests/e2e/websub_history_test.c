@@ -5,15 +5,9 @@
  */
 #include <inttypes.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/channel.h"
 #include "tests/support/hub_stage.h"
@@ -23,12 +17,14 @@
 #include "tests/support/walk.h"
 #include "tests/support/wire.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define STALLED (IS_SANITIZED ? 100 : 1000)
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* over a restart, too. */
-static void
-a_thousand_deliveries_follow_each_other(void **state)
+TEST(a_thousand_deliveries_follow_each_other)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -66,8 +62,7 @@ a_thousand_deliveries_follow_each_other(void **state)
 }
 
 /* one post, several notifications, each a urlset. */
-static void
-a_burst_is_delivered_in_parts(void **state)
+TEST(a_burst_is_delivered_in_parts)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--message-bytes",
                                          "16M", "--hub-timeout", "60");
@@ -95,8 +90,7 @@ a_burst_is_delivered_in_parts(void **state)
 }
 
 /* a subscriber of WebSub and one of WebSocket get the same bytes. */
-static void
-a_websocket_gets_the_same_bytes(void **state)
+TEST(a_websocket_gets_the_same_bytes)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -151,8 +145,7 @@ fill(struct trace *t, struct walk *w, uint64_t until)
 /* R-309: every third notification is dropped, and the hole that the next one
  * shows is filled from the open list, closed ones, and archived ones. That the
  * entries are identical shows in the digest of the notification behind them. */
-static void
-a_hole_is_filled_by_pull(void **state)
+TEST(a_hole_is_filled_by_pull)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--rotate-entries",
                                          "7", "--index-lists", "3");
@@ -199,8 +192,7 @@ a_hole_is_filled_by_pull(void **state)
 }
 
 /* R-310, W-092: all of them hang at once, each with a delivery. */
-static void
-a_thousand_that_hang_delay_nobody(void **state)
+TEST(a_thousand_that_hang_delay_nobody)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout",
                                          "600", "--hub-connections", "1200",
@@ -270,8 +262,7 @@ assert_topic_has(struct hub_stage *s, const struct seen *d)
 
 /* R-320 to R-328, W-148: inside the callback everything is there that it tells
  * of, the index names it, and the topic is not older. */
-static void
-a_framework_notification_finds_everything_there(void **state)
+TEST(a_framework_notification_finds_everything_there)
 {
     static const char capabilities[] = "/sets/" HUB_SET "/capabilitylist.xml";
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout",
@@ -323,20 +314,4 @@ a_framework_notification_finds_everything_there(void **state)
     assert_int_equal(http_get(&s->http, capabilities), 200);
     hub_await_head(&s->http, HUB_SET, callback_url(cb));
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_thousand_deliveries_follow_each_other),
-        TEST(a_burst_is_delivered_in_parts),
-        TEST(a_websocket_gets_the_same_bytes),
-        TEST(a_hole_is_filled_by_pull),
-        TEST(a_thousand_that_hang_delay_nobody),
-        TEST(a_framework_notification_finds_everything_there),
-    };
-
-    return cmocka_run_group_tests_name("websub_history", tests, NULL, NULL);
 }

@@ -8,15 +8,9 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/callbacks.h"
@@ -26,6 +20,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -272,9 +267,10 @@ check_healthy(struct stage *s)
                   s->last, s->n_healthy, n, n_repeats);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* W-074, W-091, W-092, W-093, R-291, R-306, R-310 */
-static void
-the_healthy_get_everything_whatever_the_sick_do(void **state)
+TEST(the_healthy_get_everything_whatever_the_sick_do)
 {
     static const char *const json[] = {"Content-Type: application/json", NULL};
     struct stage *s = *state;
@@ -310,16 +306,4 @@ the_healthy_get_everything_whatever_the_sick_do(void **state)
     for (size_t i = DEAD; i < SERVERS; i++)
         callbacks_assert_faultless(s->servers[i]);
     broker_stop(&s->broker);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            the_healthy_get_everything_whatever_the_sick_do, set_stage,
-            clear_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,11 @@
  * websub_renew_test.c - a subscription changes, and ends, only when its owner
  * says so, or its time is over.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/hub_stage.h"
+#include "tests/test.h"
 
 static void
 ask(struct hub_stage *s, struct callback *cb, const char *mode,
@@ -53,9 +48,10 @@ expect_secret(struct hub_stage *s, struct callback *cb, const char *secret)
     assert_int_equal(callback_count(cb, SEEN_DELIVERY), n + 1);
 }
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-035, W-036, W-037, W-103, R-302 */
-static void
-a_renewal_counts_once_it_is_verified(void **state)
+TEST(a_renewal_counts_once_it_is_verified)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -93,8 +89,7 @@ a_renewal_counts_once_it_is_verified(void **state)
 }
 
 /* W-036: what the older one's callback says comes too late. */
-static void
-of_several_requests_the_newest_counts(void **state)
+TEST(of_several_requests_the_newest_counts)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -113,8 +108,7 @@ of_several_requests_the_newest_counts(void **state)
 }
 
 /* W-036: an unsubscription that waits is overtaken as well. */
-static void
-who_changes_its_mind_stays(void **state)
+TEST(who_changes_its_mind_stays)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -132,8 +126,7 @@ who_changes_its_mind_stays(void **state)
 }
 
 /* W-035, W-037: not interrupted, not doubled, not forgotten when it fails. */
-static void
-a_renewal_leaves_a_delivery_in_flight_alone(void **state)
+TEST(a_renewal_leaves_a_delivery_in_flight_alone)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "600");
@@ -169,8 +162,7 @@ a_renewal_leaves_a_delivery_in_flight_alone(void **state)
 }
 
 /* W-061, R-301 */
-static void
-only_its_owner_ends_a_subscription(void **state)
+TEST(only_its_owner_ends_a_subscription)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *fence = hub_stage_join(s, "/cb/fence");
@@ -201,8 +193,7 @@ see_retries(struct callback *cb, size_t n)
 }
 
 /* W-061: not even what has failed, and was to come again. */
-static void
-after_the_end_nothing_is_retried(void **state)
+TEST(after_the_end_nothing_is_retried)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, "--hub-retry-first", "1", "--hub-retry-max", "1");
@@ -228,8 +219,7 @@ after_the_end_nothing_is_retried(void **state)
 }
 
 /* W-034: the query is part of the callback; and the topic of the pair. */
-static void
-another_pair_is_another_subscription(void **state)
+TEST(another_pair_is_another_subscription)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *one = hub_stage_join(s, "/cb/1?a=1");
@@ -245,8 +235,7 @@ another_pair_is_another_subscription(void **state)
 }
 
 /* W-062 */
-static void
-to_end_what_is_not_there_changes_nothing(void **state)
+TEST(to_end_what_is_not_there_changes_nothing)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *fence = hub_stage_join(s, "/cb/fence");
@@ -262,8 +251,7 @@ to_end_what_is_not_there_changes_nothing(void **state)
 }
 
 /* W-070, W-072, R-300 */
-static void
-a_lease_ends(void **state)
+TEST(a_lease_ends)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-lease-min", "1");
@@ -291,8 +279,7 @@ a_lease_ends(void **state)
 }
 
 /* W-072: a delivery that keeps failing ends with the lease, too. */
-static void
-no_retry_outlives_the_lease(void **state)
+TEST(no_retry_outlives_the_lease)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-lease-min", "1");
@@ -317,8 +304,7 @@ no_retry_outlives_the_lease(void **state)
 }
 
 /* W-041, W-042, R-303: the topic is no more; who was subscribed is told. */
-static void
-who_loses_its_topic_is_denied(void **state)
+TEST(who_loses_its_topic_is_denied)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1?a=b");
@@ -337,8 +323,7 @@ who_loses_its_topic_is_denied(void **state)
 }
 
 /* W-042: so is who is put out by the broker's operator. */
-static void
-who_is_put_out_is_denied(void **state)
+TEST(who_is_put_out_is_denied)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *fence = hub_stage_join(s, "/cb/fence");
@@ -357,26 +342,4 @@ who_is_put_out_is_denied(void **state)
     assert_int_equal(callback_count(cb, SEEN_DELIVERY), 0);
     assert_int_equal(hub_count(&s->http, HUB_SET), 1);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_renewal_counts_once_it_is_verified),
-        TEST(of_several_requests_the_newest_counts),
-        TEST(who_changes_its_mind_stays),
-        TEST(a_renewal_leaves_a_delivery_in_flight_alone),
-        TEST(only_its_owner_ends_a_subscription),
-        TEST(after_the_end_nothing_is_retried),
-        TEST(another_pair_is_another_subscription),
-        TEST(to_end_what_is_not_there_changes_nothing),
-        TEST(a_lease_ends),
-        TEST(no_retry_outlives_the_lease),
-        TEST(who_loses_its_topic_is_denied),
-        TEST(who_is_put_out_is_denied),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,24 +2,20 @@
  * websub_retry_test.c - what fails comes again, the same, and in order: all
  * that happened meanwhile comes after it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "tests/support/hub_stage.h"
 #include "tests/support/trace.h"
 #include "tests/support/xmldoc.h"
+#include "tests/test.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-087, W-089, W-091, R-297, R-305, R-306 */
-static void
-what_failed_comes_again_the_same(void **state)
+TEST(what_failed_comes_again_the_same)
 {
     static const struct manner manners[] = {
         {.status = 301},
@@ -93,8 +89,7 @@ has_failed_twice(const struct hub_state *state)
 }
 
 /* down, then up. */
-static void
-who_was_away_gets_everything_when_it_is_back(void **state)
+TEST(who_was_away_gets_everything_when_it_is_back)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -122,8 +117,7 @@ who_was_away_gets_everything_when_it_is_back(void **state)
 }
 
 /* W-089: no sooner than it was asked for. */
-static void
-retry_after_is_kept_to(void **state)
+TEST(retry_after_is_kept_to)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *seconds = hub_stage_join(s, "/cb/1");
@@ -152,8 +146,7 @@ retry_after_is_kept_to(void **state)
 }
 
 /* W-089: it means something with 429 and 503 only. */
-static void
-retry_after_of_other_answers_is_nobodys_business(void **state)
+TEST(retry_after_of_other_answers_is_nobodys_business)
 {
     static const unsigned statuses[] = {302, 400, 404, 500, 502, 504};
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
@@ -182,8 +175,7 @@ has_skipped(const struct hub_state *state)
 }
 
 /* W-090, R-305, R-309 */
-static void
-what_is_given_up_leaves_a_hole_that_shows(void **state)
+TEST(what_is_given_up_leaves_a_hole_that_shows)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-give-up", "5");
@@ -214,8 +206,7 @@ what_is_given_up_leaves_a_hole_that_shows(void **state)
 }
 
 /* W-082, W-091, W-093, R-306, R-311 */
-static void
-what_gathers_behind_a_delivery_goes_out_at_once(void **state)
+TEST(what_gathers_behind_a_delivery_goes_out_at_once)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "600");
@@ -241,8 +232,7 @@ what_gathers_behind_a_delivery_goes_out_at_once(void **state)
 }
 
 /* What was fixed at the first try stays so, whatever comes meanwhile: R-306. */
-static void
-a_retry_covers_what_the_first_try_did(void **state)
+TEST(a_retry_covers_what_the_first_try_did)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = hub_stage_join(s, "/cb/1");
@@ -270,8 +260,7 @@ a_retry_covers_what_the_first_try_did(void **state)
 
 /* W-091, W-093, W-120, R-287, R-292, R-306, R-307: the same history, with the
  * digests of the Change List. */
-static void
-everything_comes_in_order_whatever_fails(void **state)
+TEST(everything_comes_in_order_whatever_fails)
 {
     static const struct manner manners[] = {
         {.times = 3},
@@ -322,22 +311,4 @@ everything_comes_in_order_whatever_fails(void **state)
     }
     trace_fini(&list);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(what_failed_comes_again_the_same),
-        TEST(who_was_away_gets_everything_when_it_is_back),
-        TEST(retry_after_is_kept_to),
-        TEST(retry_after_of_other_answers_is_nobodys_business),
-        TEST(what_is_given_up_leaves_a_hole_that_shows),
-        TEST(what_gathers_behind_a_delivery_goes_out_at_once),
-        TEST(a_retry_covers_what_the_first_try_did),
-        TEST(everything_comes_in_order_whatever_fails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

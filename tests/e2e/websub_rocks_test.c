@@ -5,16 +5,11 @@
  * 105 and 106 are of topics of other media types, which are relays'.
  */
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/hub_stage.h"
+#include "tests/test.h"
 
 /* It confirms with application/octet-stream, as callbacks do. */
 static struct callback *
@@ -86,9 +81,10 @@ check_delivery(struct hub_stage *s, struct callback *cb, const char *secret)
     assert_int_equal(callback_count(cb, SEEN_DELIVERY), n + 1);
 }
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-001, W-002: what the tool starts from. */
-static void
-the_topic_names_the_hub_and_itself(void **state)
+TEST(the_topic_names_the_hub_and_itself)
 {
     static const char *const methods[] = {"GET", "HEAD"};
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
@@ -117,8 +113,7 @@ the_topic_names_the_hub_and_itself(void **state)
 }
 
 /* 100 */
-static void
-a_typical_subscriber_gets_what_is_published(void **state)
+TEST(a_typical_subscriber_gets_what_is_published)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = subscribe(s, NULL, NULL);
@@ -129,8 +124,7 @@ a_typical_subscriber_gets_what_is_published(void **state)
 }
 
 /* 101 */
-static void
-a_subscriber_with_a_secret_gets_it_signed(void **state)
+TEST(a_subscriber_with_a_secret_gets_it_signed)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = subscribe(s, "0c6d4f9a8b7e", NULL);
@@ -141,8 +135,7 @@ a_subscriber_with_a_secret_gets_it_signed(void **state)
 }
 
 /* 102 */
-static void
-additional_parameters_are_ignored(void **state)
+TEST(additional_parameters_are_ignored)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = subscribe(s, NULL, "&foo=bar&hub.foo=bar");
@@ -153,8 +146,7 @@ additional_parameters_are_ignored(void **state)
 }
 
 /* 103 */
-static void
-who_subscribes_again_gets_one_delivery(void **state)
+TEST(who_subscribes_again_gets_one_delivery)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = subscribe(s, NULL, NULL);
@@ -169,8 +161,7 @@ who_subscribes_again_gets_one_delivery(void **state)
 }
 
 /* 104 */
-static void
-who_unsubscribes_gets_nothing_more(void **state)
+TEST(who_unsubscribes_gets_nothing_more)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *fence = hub_stage_join(s, "/cb/fence");
@@ -185,20 +176,4 @@ who_unsubscribes_gets_nothing_more(void **state)
     hub_stage_fence(s, fence);
     assert_int_equal(callback_count(cb, SEEN_DELIVERY), 1);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_topic_names_the_hub_and_itself),
-        TEST(a_typical_subscriber_gets_what_is_published),
-        TEST(a_subscriber_with_a_secret_gets_it_signed),
-        TEST(additional_parameters_are_ignored),
-        TEST(who_subscribes_again_gets_one_delivery),
-        TEST(who_unsubscribes_gets_nothing_more),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

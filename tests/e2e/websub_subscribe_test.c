@@ -2,18 +2,13 @@
  * websub_subscribe_test.c - who asks the hub, is asked back, and only who
  * confirms is subscribed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/hub_stage.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -23,9 +18,10 @@
 /* What a callback's verification may at most be repeated. */
 #define TRIES_MAX 5
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-031, R-298: at once, and whatever comes of it. */
-static void
-a_request_is_answered_before_it_is_verified(void **state)
+TEST(a_request_is_answered_before_it_is_verified)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -40,8 +36,7 @@ a_request_is_answered_before_it_is_verified(void **state)
 }
 
 /* W-050, W-053, W-054, W-070, R-299; W-162: nothing of ours goes with it. */
-static void
-the_callback_is_asked_with_a_challenge(void **state)
+TEST(the_callback_is_asked_with_a_challenge)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -80,8 +75,7 @@ the_callback_is_asked_with_a_challenge(void **state)
 
 /* W-026, W-034, W-051, W-052, R-299: what the callback's URL has stays as it
  * is, byte for byte; a stray would say so. */
-static void
-what_a_callback_s_url_has_of_its_own_is_kept(void **state)
+TEST(what_a_callback_s_url_has_of_its_own_is_kept)
 {
     static const char *const targets[] = {
         "/cb/1",
@@ -152,8 +146,7 @@ fill_in(struct buf *to, const struct hub_stage *s, const char *form,
 
 /* W-021, W-022, W-023, W-024, W-026, W-027, W-028, W-032, W-044, W-163, W-165,
  * R-298 */
-static void
-a_bad_request_is_refused_and_says_why(void **state)
+TEST(a_bad_request_is_refused_and_says_why)
 {
     static const struct {
         const char *form;
@@ -233,8 +226,7 @@ a_bad_request_is_refused_and_says_why(void **state)
 }
 
 /* W-038 */
-static void
-what_is_no_form_is_refused_too(void **state)
+TEST(what_is_no_form_is_refused_too)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -269,8 +261,7 @@ what_is_no_form_is_refused_too(void **state)
 }
 
 /* W-023, W-025, W-026, W-050, R-298: good though odd. */
-static void
-what_is_good_is_taken(void **state)
+TEST(what_is_good_is_taken)
 {
     static const char *const forms[] = {
         GOOD "&foo=bar&hub.foo=bar&=&a",
@@ -311,8 +302,7 @@ what_is_good_is_taken(void **state)
 }
 
 /* W-026, W-050: compared as it is meant, told back as it was given. */
-static void
-a_topic_may_be_spelt_in_several_ways(void **state)
+TEST(a_topic_may_be_spelt_in_several_ways)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -334,8 +324,7 @@ a_topic_may_be_spelt_in_several_ways(void **state)
 }
 
 /* W-070, W-071, W-024, R-300 */
-static void
-a_lease_has_its_limits(void **state)
+TEST(a_lease_has_its_limits)
 {
     static const struct {
         const char *wish, *granted;
@@ -365,8 +354,7 @@ a_lease_has_its_limits(void **state)
 }
 
 /* W-055: any 2xx, and exactly the challenge. */
-static void
-every_2xx_with_the_challenge_confirms(void **state)
+TEST(every_2xx_with_the_challenge_confirms)
 {
     static const unsigned statuses[] = {200, 201, 202, 203, 226, 299};
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
@@ -384,8 +372,7 @@ every_2xx_with_the_challenge_confirms(void **state)
 }
 
 /* W-055, W-056, W-057, R-299 */
-static void
-everything_else_does_not(void **state)
+TEST(everything_else_does_not)
 {
     static const struct manner manners[] = {
         {.kind = MANNER_RESET},
@@ -457,8 +444,7 @@ everything_else_does_not(void **state)
 }
 
 /* W-057: they hang as long as the test lasts. */
-static void
-a_callback_that_hangs_delays_nobody(void **state)
+TEST(a_callback_that_hangs_delays_nobody)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "600",
@@ -487,8 +473,7 @@ a_callback_that_hangs_delays_nobody(void **state)
 
 /* W-164: more than may wait for one host is told to come later, and nobody else
  * notices. */
-static void
-a_flood_of_requests_is_told_to_wait(void **state)
+TEST(a_flood_of_requests_is_told_to_wait)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-timeout", "600");
@@ -519,8 +504,7 @@ a_flood_of_requests_is_told_to_wait(void **state)
 
 /* W-165: who sends a form too slowly is cut off; others are served meanwhile.
  */
-static void
-a_form_that_does_not_come_is_not_waited_for(void **state)
+TEST(a_form_that_does_not_come_is_not_waited_for)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--request-timeout", "5");
@@ -534,27 +518,4 @@ a_form_that_does_not_come_is_not_waited_for(void **state)
     assert_true(wire_is_ended(w));
     wire_close(w);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_request_is_answered_before_it_is_verified),
-        TEST(the_callback_is_asked_with_a_challenge),
-        TEST(what_a_callback_s_url_has_of_its_own_is_kept),
-        TEST(a_bad_request_is_refused_and_says_why),
-        TEST(what_is_no_form_is_refused_too),
-        TEST(what_is_good_is_taken),
-        TEST(a_topic_may_be_spelt_in_several_ways),
-        TEST(a_lease_has_its_limits),
-        TEST(every_2xx_with_the_challenge_confirms),
-        TEST(everything_else_does_not),
-        TEST(a_callback_that_hangs_delays_nobody),
-        TEST(a_flood_of_requests_is_told_to_wait),
-        TEST(a_form_that_does_not_come_is_not_waited_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,19 +7,13 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "tests/support/broker.h"
@@ -29,6 +23,7 @@
 #include "tests/support/hub.h"
 #include "tests/support/patience.h"
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 #define SET "news"
 
@@ -202,10 +197,11 @@ join(struct stage *s, uint64_t last)
     TURN_UNTIL(s, td_timeout_ms(s->client) > 1000); /* nothing is under way */
 }
 
+FIXTURE(NULL, end);
+
 /* W-147: what happened before is pulled, what happens
  * later is pushed; a look at the lists is due in ten minutes only. */
-static void
-each_change_arrives_once_in_order(void **state)
+TEST(each_change_arrives_once_in_order)
 {
     struct stage *s = BEGIN(state, NULL);
     int heartbeats;
@@ -226,8 +222,7 @@ each_change_arrives_once_in_order(void **state)
 
 /* W-147: where a delivery cannot be used as it is, it says that there is more.
  */
-static void
-json_and_filters_are_pulled_when_a_delivery_comes(void **state)
+TEST(json_and_filters_are_pulled_when_a_delivery_comes)
 {
     const struct td_filter filter = {"prefix", "http://example.com/r/1"};
     struct stage *s = BEGIN(state, NULL);
@@ -272,8 +267,7 @@ keep_port(unsigned *port)
 
 /* R-309, W-147: nobody reaches the callback, and the hub gives a delivery up;
  * what it had is pulled when the next one comes. */
-static void
-a_hole_is_filled_by_pull(void **state)
+TEST(a_hole_is_filled_by_pull)
 {
     struct stage *s = BEGIN(state, "--hub-give-up", "3", "--hub-timeout", "3");
     struct patience p = {.with = "the hub to give up"};
@@ -310,8 +304,7 @@ a_hole_is_filled_by_pull(void **state)
 
 /* W-074 seen from here: the broker dies in the middle, and comes back with what
  * it had; everything arrives once. */
-static void
-the_broker_may_be_killed(void **state)
+TEST(the_broker_may_be_killed)
 {
     struct stage *s = BEGIN(state, NULL);
 
@@ -330,8 +323,7 @@ the_broker_may_be_killed(void **state)
 }
 
 /* W-061 seen from here: who goes says so. */
-static void
-a_follower_that_is_closed_unsubscribes(void **state)
+TEST(a_follower_that_is_closed_unsubscribes)
 {
     struct stage *s = BEGIN(state, NULL);
 
@@ -345,8 +337,7 @@ a_follower_that_is_closed_unsubscribes(void **state)
 }
 
 /* Also from its own callback. */
-static void
-a_follower_may_be_closed_by_its_callback(void **state)
+TEST(a_follower_may_be_closed_by_its_callback)
 {
     struct stage *s = BEGIN(state, NULL);
     uint64_t last;
@@ -362,8 +353,7 @@ a_follower_may_be_closed_by_its_callback(void **state)
 }
 
 /* The set is removed: there is nothing to follow any more, and a reason. */
-static void
-a_set_that_is_removed_ends_it(void **state)
+TEST(a_set_that_is_removed_ends_it)
 {
     struct stage *s = BEGIN(state, NULL);
 
@@ -378,8 +368,7 @@ a_set_that_is_removed_ends_it(void **state)
     assert_true(s->why[0]);
 }
 
-static void
-what_is_no_source_of_notifications_is_refused(void **state)
+TEST(what_is_no_source_of_notifications_is_refused)
 {
     struct stage *s = BEGIN(state, NULL);
 
@@ -445,8 +434,7 @@ subscribe(struct stage *s, unsigned lease_s, int has_no_secret)
 
 /* W-073, W-029: with leases of twenty seconds it stays subscribed, by a new
  * callback each time, and the hub forgets the old ones. */
-static void
-a_subscription_is_renewed_before_it_ends(void **state)
+TEST(a_subscription_is_renewed_before_it_ends)
 {
     struct stage *s = BEGIN(state, NULL);
     uint64_t last = 0;
@@ -462,8 +450,7 @@ a_subscription_is_renewed_before_it_ends(void **state)
 }
 
 /* W-104, W-106, W-107: the hub's signatures are right, of both kinds. */
-static void
-what_the_hub_signs_is_believed(void **state)
+TEST(what_the_hub_signs_is_believed)
 {
     struct stage *s = BEGIN(state, NULL);
     struct td_subscriber_counts counts;
@@ -480,8 +467,7 @@ what_the_hub_signs_is_believed(void **state)
 }
 
 /* W-102 seen from here. */
-static void
-without_a_secret_nothing_is_signed(void **state)
+TEST(without_a_secret_nothing_is_signed)
 {
     struct stage *s = BEGIN(state, NULL);
     uint64_t last;
@@ -492,8 +478,7 @@ without_a_secret_nothing_is_signed(void **state)
 }
 
 /* W-060, W-061 */
-static void
-an_unsubscription_is_verified(void **state)
+TEST(an_unsubscription_is_verified)
 {
     struct stage *s = BEGIN(state, NULL);
 
@@ -510,8 +495,7 @@ an_unsubscription_is_verified(void **state)
 
 /* A line for each change, as the hub tells it; who is interrupted unsubscribes.
  */
-static void
-the_command_follows_at_a_callback(void **state)
+TEST(the_command_follows_at_a_callback)
 {
     struct stage *s = BEGIN(state, NULL);
     const char *const argv[] = {
@@ -539,8 +523,7 @@ the_command_follows_at_a_callback(void **state)
         patience_step(&p);
 }
 
-static void
-the_command_says_what_is_wrong(void **state)
+TEST(the_command_says_what_is_wrong)
 {
     struct stage *s = BEGIN(state, NULL);
     const char *const where[] = {BIN_DIR "/tidings",  "follow",  s->url,
@@ -562,29 +545,4 @@ the_command_says_what_is_wrong(void **state)
     command_start(&command, set);
     assert_int_equal(command_end(&command), 1);
     assert_non_null(strstr(command.err_text, "404"));
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, end)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_change_arrives_once_in_order),
-        TEST(json_and_filters_are_pulled_when_a_delivery_comes),
-        TEST(a_hole_is_filled_by_pull),
-        TEST(the_broker_may_be_killed),
-        TEST(a_follower_that_is_closed_unsubscribes),
-        TEST(a_follower_may_be_closed_by_its_callback),
-        TEST(a_set_that_is_removed_ends_it),
-        TEST(what_is_no_source_of_notifications_is_refused),
-        TEST(a_subscription_is_renewed_before_it_ends),
-        TEST(what_the_hub_signs_is_believed),
-        TEST(without_a_secret_nothing_is_signed),
-        TEST(an_unsubscription_is_verified),
-        TEST(the_command_follows_at_a_callback),
-        TEST(the_command_says_what_is_wrong),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * the past, an interval; and the simple subscription of the 2012 draft.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/forms.h"
 #include "tests/support/hub_stage.h"
@@ -20,6 +14,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/source.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -143,10 +138,11 @@ write_form(char *to, size_t size, const char *query)
     assert_true(n < size);
 }
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* R-348, R-349: the same entries, with the same seqs and bytes; and who gets
  * nothing is not called, but is at the head. */
-static void
-a_filter_is_a_grep_of_everything(void **state)
+TEST(a_filter_is_a_grep_of_everything)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *plain = hub_stage_join(s, "/cb/plain");
@@ -185,8 +181,7 @@ a_filter_is_a_grep_of_everything(void **state)
 }
 
 /* what a filter has let through, is repeated with the same bytes. */
-static void
-a_filtered_delivery_that_failed_comes_again_the_same(void **state)
+TEST(a_filtered_delivery_that_failed_comes_again_the_same)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -210,8 +205,7 @@ a_filtered_delivery_that_failed_comes_again_the_same(void **state)
 
 /* Through archived, closed and open lists, in a process that has none of it in
  * memory: one history, whose digests are those of the lists. */
-static void
-who_asks_for_the_past_gets_all_of_it(void **state)
+TEST(who_asks_for_the_past_gets_all_of_it)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK, "--rotate-entries",
                                          "10", "--index-lists", "3");
@@ -254,8 +248,7 @@ who_asks_for_the_past_gets_all_of_it(void **state)
 /* Renewals */
 
 /* W-036: a renewal replaces the filter, with another, or with none. */
-static void
-a_renewal_replaces_the_filter(void **state)
+TEST(a_renewal_replaces_the_filter)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -295,8 +288,7 @@ a_renewal_replaces_the_filter(void **state)
 }
 
 /* A bad one is 4xx, at once, and leaves the old one as it was. */
-static void
-a_bad_renewal_changes_nothing(void **state)
+TEST(a_bad_renewal_changes_nothing)
 {
     static const struct {
         const char *more;
@@ -338,8 +330,7 @@ a_bad_renewal_changes_nothing(void **state)
 
 /* Both ways back: a renewal with a place, and the operator's redelivery. What
  * is sent again has the same entries. */
-static void
-a_subscription_can_be_sent_back(void **state)
+TEST(a_subscription_can_be_sent_back)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callbacks *others = callbacks_new("127.0.0.3", true); /* to a
@@ -385,8 +376,7 @@ a_subscription_can_be_sent_back(void **state)
 /* Intervals */
 
 /* What comes within an interval goes out at its end, together. */
-static void
-an_interval_gathers_changes(void **state)
+TEST(an_interval_gathers_changes)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -407,8 +397,7 @@ an_interval_gathers_changes(void **state)
 }
 
 /* A renewal replaces it, also while one is waited for. */
-static void
-a_renewal_ends_an_interval(void **state)
+TEST(a_renewal_ends_an_interval)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *cb = callbacks_add(s->callbacks, "/cb/1");
@@ -473,8 +462,7 @@ assert_plain(const struct seen *d, const struct seen *full)
 }
 
 /* behind verification of intent. */
-static void
-a_simple_subscription_is_verified(void **state)
+TEST(a_simple_subscription_is_verified)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *full = hub_stage_join(s, "/cb/full");
@@ -502,8 +490,7 @@ a_simple_subscription_is_verified(void **state)
 }
 
 /* Where the operator trusts: it is there with its 202, and nobody is asked. */
-static void
-a_trusted_one_is_not(void **state)
+TEST(a_trusted_one_is_not)
 {
     struct hub_stage *s =
         HUB_STAGE_OPEN(state, HUB_QUICK, "--hub-trust-simple");
@@ -521,24 +508,4 @@ a_trusted_one_is_not(void **state)
     assert_int_equal(callback_count(cb, SEEN_VERIFICATION), 0);
     assert_int_equal(callback_count(full, SEEN_VERIFICATION), 1);
     hub_stage_end(s);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_filter_is_a_grep_of_everything),
-        TEST(a_filtered_delivery_that_failed_comes_again_the_same),
-        TEST(who_asks_for_the_past_gets_all_of_it),
-        TEST(a_renewal_replaces_the_filter),
-        TEST(a_bad_renewal_changes_nothing),
-        TEST(a_subscription_can_be_sent_back),
-        TEST(an_interval_gathers_changes),
-        TEST(a_renewal_ends_an_interval),
-        TEST(a_simple_subscription_is_verified),
-        TEST(a_trusted_one_is_not),
-    };
-
-    return cmocka_run_group_tests_name("websub_terms", tests, NULL, NULL);
 }

@@ -1,20 +1,15 @@
 /*
  * websub_ways_test.c - the ways to a callback, and to the hub: TLS and IPv6.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/certificate.h"
 #include "tests/support/hub_stage.h"
 #include "tests/support/source.h"
 #include "tests/support/tls_front.h"
+#include "tests/test.h"
 
 static void
 make_certificate(struct tempdir *dir, struct certificate *c)
@@ -37,9 +32,10 @@ port_of(const struct callback *cb)
         strchr(callback_url(cb) + strlen("http://"), ':') + 1, NULL, 10);
 }
 
+FIXTURE(NULL, hub_stage_teardown);
+
 /* W-027, W-080: verified, and delivered to, over TLS that is checked. */
-static void
-a_callback_may_be_https(void **state)
+TEST(a_callback_may_be_https)
 {
     struct certificate c;
     struct tempdir dir;
@@ -74,8 +70,7 @@ a_callback_may_be_https(void **state)
 }
 
 /* Who cannot show that it is the callback's host is told nothing. */
-static void
-a_certificate_that_is_not_trusted_confirms_nothing(void **state)
+TEST(a_certificate_that_is_not_trusted_confirms_nothing)
 {
     struct certificate c;
     struct tempdir dir;
@@ -98,8 +93,7 @@ a_certificate_that_is_not_trusted_confirms_nothing(void **state)
 }
 
 /* W-083: with TLS the hub and its topics are https, for those who are told. */
-static void
-a_broker_with_tls_names_itself_so(void **state)
+TEST(a_broker_with_tls_names_itself_so)
 {
     struct certificate c;
     struct tempdir dir;
@@ -123,8 +117,7 @@ a_broker_with_tls_names_itself_so(void **state)
 
 /* W-027, W-080: an address of IPv6 stands in brackets, in the URL and in Host.
  */
-static void
-a_callback_may_be_at_ipv6(void **state)
+TEST(a_callback_may_be_at_ipv6)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callbacks *others = callbacks_new("::1", true);
@@ -142,18 +135,4 @@ a_callback_may_be_at_ipv6(void **state)
     hub_stage_end(s);
     callbacks_assert_faultless(others);
     callbacks_free(others);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, hub_stage_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_callback_may_be_https),
-        TEST(a_certificate_that_is_not_trusted_confirms_nothing),
-        TEST(a_broker_with_tls_names_itself_so),
-        TEST(a_callback_may_be_at_ipv6),
-    };
-
-    return cmocka_run_group_tests_name("websub_ways", tests, NULL, NULL);
 }

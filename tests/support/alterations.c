@@ -1,13 +1,9 @@
 #include "tests/support/alterations.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "broker/sets/alter.h"
+#include "tests/test.h"
 
 struct waiter {
     pthread_mutex_t mutex;

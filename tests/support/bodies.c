@@ -1,9 +1,6 @@
 #include "tests/support/bodies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 unsigned
 bodies_read(struct body *body, struct buf *to)

@@ -1,16 +1,14 @@
 #include "tests/support/booked.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
+
+#include "tests/test.h"
 
 /* A member that is told anew replaces its row, which fires no trigger of
  * DELETE. */

@@ -2,17 +2,14 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
 #include "tests/support/process.h"
+#include "tests/test.h"
 
 /* How often somebody looks whether it has happened. */
 #define LOOK_MS 10

@@ -3,21 +3,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "proto/json.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define PROGRAM    "/usr/bin/chromium"
 #define ANSWER_MAX ((size_t)16 << 20)

@@ -5,18 +5,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/callbacks_inside.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 /* How many requests a failure prints: the last ones. */
 #define SHOWN 80

@@ -5,16 +5,15 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
+
+#include "tests/test.h"
 
 #define FOLDERS  37U
 #define TEXT_MAX 200000U

@@ -1,17 +1,13 @@
 #include "tests/support/channel.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/log/await.h"
 #include "broker/sets/message.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* A post behind all that were answered does nothing, but it comes after what is
  * told of them. */

@@ -1,15 +1,11 @@
 #include "tests/support/crossed.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/lists.h"
+#include "tests/test.h"
 
 uint32_t
 crossed_random(uint64_t *state)

@@ -2,9 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -13,10 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/err.h>
 
 #include "tests/support/crowd_inside.h"
+#include "tests/test.h"
 
 struct crowd *
 crowd_new(size_t max, uint64_t entries_max)

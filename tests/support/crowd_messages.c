@@ -2,15 +2,12 @@
  * crowd_messages.c - what a subscriber gets: frames or chunks, messages, the
  * entries in them; byte by byte, compared with what others got.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/crowd_inside.h"
+#include "tests/test.h"
 
 static const struct {
     const char *subprotocol;

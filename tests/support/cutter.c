@@ -1,14 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "tests/support/cutter_inside.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 void
 cutter_must(bool is_so, const char *what)

@@ -1,15 +1,11 @@
 #include "tests/support/data.h"
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Folders that nftw keeps open at a time. */
 #define OPEN_MAX_DIRS 16

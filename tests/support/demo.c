@@ -1,15 +1,11 @@
 #include "tests/support/demo.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 void
 demo_remove(struct http *h)

@@ -1,17 +1,13 @@
 #include "tests/support/dumped.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/multipart.h"
 #include "tests/support/patience.h"
 #include "tests/support/schema.h"
+#include "tests/test.h"
 
 void
 dumped_begin(struct dumped *s)

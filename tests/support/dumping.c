@@ -1,14 +1,9 @@
 #include "tests/support/dumping.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/sets/ingest.h"
 #include "broker/sets/links.h"
@@ -18,6 +13,7 @@
 #include "tests/support/bodies.h"
 #include "tests/support/schema.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* Content is placed here before, or left out on purpose. */
 static enum status

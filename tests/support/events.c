@@ -1,13 +1,11 @@
 #include "tests/support/events.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* No message is larger, whatever --message-bytes says. */
 #define DATA_MAX ((size_t)64 << 20)

@@ -25,6 +25,7 @@
 #include "proto/buf.h"
 #include "tests/support/notice.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 /* Most bytes of one chunk, with what is around it. */
 #define EVENTS_CHUNK_MAX 65536

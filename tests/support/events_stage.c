@@ -1,14 +1,9 @@
 #include "tests/support/events_stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 static int
 set_up(void **state, const char *heartbeat, const char *rotate,

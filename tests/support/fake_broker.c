@@ -6,9 +6,6 @@
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
 #include "proto/arena.h"
+#include "tests/test.h"
 
 #define SCENES_MAX  48
 #define STEPS_MAX   32

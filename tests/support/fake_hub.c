@@ -3,10 +3,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
 #include "tests/support/hub.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 void
 fake_hub_open(struct fake_hub *hub)

@@ -24,6 +24,7 @@
 
 #include "proto/form.h"
 #include "tests/support/http.h"
+#include "tests/test.h"
 
 struct fake_hub {
     int listener;

@@ -2,18 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 /* How often it is looked whether a call met its fault. */
 #define LOOK_MS 5

@@ -6,17 +6,15 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <search.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define LOC_MAX  2048
 #define TEXT_MAX 300

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "tests/support/http.h"
+#include "tests/test.h"
 
 struct fold {
     struct http http;

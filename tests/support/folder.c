@@ -1,16 +1,11 @@
 #include "tests/support/folder.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 /* `without`: what the names of files that do not count contain; or NULL. */
 static unsigned

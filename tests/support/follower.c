@@ -1,11 +1,9 @@
 #include "tests/support/follower.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* No message is larger, whatever --message-bytes says. */
 #define TEXT_MAX ((size_t)64 << 20)

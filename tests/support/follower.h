@@ -23,6 +23,7 @@
 #include "proto/buf.h"
 #include "tests/support/notice.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 /* Most bytes of one WebSocket frame, its header included. */
 #define FOLLOWER_FRAME_MAX 65536

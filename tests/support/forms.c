@@ -1,13 +1,9 @@
 #include "tests/support/forms.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "tests/support/hub.h"
+#include "tests/test.h"
 
 long
 forms_post(struct http *h, const char *path, const char *format, ...)

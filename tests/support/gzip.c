@@ -1,13 +1,10 @@
 #include "tests/support/gzip.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <zlib.h>
+
+#include "tests/test.h"
 
 /* Writes what comes out of `size` bytes, which are `bytes` again and again. */
 static void

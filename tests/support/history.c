@@ -3,18 +3,15 @@
  */
 #include "tests/support/history.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/coverage.h"
 #include "proto/document.h"
 #include "proto/fragment.h"
 #include "proto/json_change.h"
+#include "tests/test.h"
 
 #define START_US INT64_C(1767225600000000)
 

@@ -1,16 +1,11 @@
 #include "tests/support/http.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 /* The key of RFC 6455 section 1.3. */
 const char *const http_upgrade[] = {

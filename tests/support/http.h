@@ -20,6 +20,7 @@
 
 #include "proto/buf.h"
 #include "proto/slice.h"
+#include "tests/test.h"
 
 /* How long one request may take that is work for many requests: a million
  * resources, on a busy machine. */

@@ -1,16 +1,13 @@
 #include "tests/support/hub.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define FORM_MAX (1 << 20)
 

@@ -22,6 +22,7 @@
 #include "proto/buf.h"
 #include "tests/support/callbacks.h"
 #include "tests/support/http.h"
+#include "tests/test.h"
 
 #define HUB_FORM "application/x-www-form-urlencoded"
 

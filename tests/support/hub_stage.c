@@ -1,12 +1,9 @@
 #include "tests/support/hub_stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 static void
 open_broker(struct hub_stage *s, const char *const *options)

@@ -1,17 +1,13 @@
 #include "tests/support/inlined.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/hash.h"
 #include "tests/support/jsonpath.h"
+#include "tests/test.h"
 
 int
 inlined_open(void **state)

@@ -1,11 +1,9 @@
 #include "tests/support/jsonpath.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* How much of a document is shown that cannot be read. */
 #define SHOWN_MAX 300

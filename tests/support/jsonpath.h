@@ -21,6 +21,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "proto/slice.h"
+#include "tests/test.h"
 
 struct jsonpath {
     yajl_val root;

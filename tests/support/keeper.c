@@ -1,21 +1,18 @@
 #include "tests/support/keeper.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "client/tidings_follow.h"
 #include "tests/support/patience.h"
 #include "tests/support/process.h"
+#include "tests/test.h"
 
 #define NAME   "kept"
 #define PREFIX "http://example.com/r/"

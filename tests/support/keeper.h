@@ -5,11 +5,7 @@
  *
  * A keeper is a process of its own: the test program itself, begun again.
  *
- *     int main(int argc, char **argv)
- *     {
- *         if (argc > 1 && !strcmp(argv[1], KEEPER))
- *             return keeper_main(argv);
- *         ...
+ *     TEST_PROGRAM(KEEPER, keeper_main);      (tests/test.h)
  *
  *     keeper_start(&k, url, "/tmp/x/state.db", 1000000, TD_WEBSOCKET);
  *     keeper_kill9(&k);
@@ -26,7 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define KEEPER "keeper"
+#define KEEPER "--keeper"
 
 struct keeper {
     pid_t pid; /* 0: it does not run */

@@ -1,18 +1,14 @@
 #include "tests/support/keeping.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/alterations.h"
 #include "tests/support/kept.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 void
 keeping_begin(struct keeping *w)

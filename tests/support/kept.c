@@ -1,15 +1,11 @@
 #include "tests/support/kept.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/state/content_files.h"
+#include "tests/test.h"
 
 void
 kept_text(char to[KEPT_SIZE], unsigned n)

@@ -1,8 +1,6 @@
 #include "tests/support/listed.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define XMLNS                                                \
     " xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\"" \

@@ -1,15 +1,12 @@
 #include "tests/support/logs.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/document.h"
+#include "tests/test.h"
 
 static void *
 on_set(struct log_set *set, struct slice settings, struct list_limits *limits,

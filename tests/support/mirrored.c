@@ -3,22 +3,18 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define SET     "news"

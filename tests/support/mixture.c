@@ -1,14 +1,11 @@
 #include "tests/support/mixture.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/source.h"
+#include "tests/test.h"
 
 /* Each of another period, so that all combinations come about. */
 static const char *

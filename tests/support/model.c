@@ -1,16 +1,13 @@
 #include "tests/support/model.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/change.h"
 #include "proto/datetime.h"
+#include "tests/test.h"
 
 #define LOC "http://example.com/r/"
 

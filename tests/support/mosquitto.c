@@ -3,22 +3,17 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/command.h"
 #include "tests/support/patience.h"
 #include "tests/support/process.h"
+#include "tests/test.h"
 
 #define PROGRAM "/usr/sbin/mosquitto"
 #define PASSWD  "/usr/bin/mosquitto_passwd"

@@ -1,8 +1,6 @@
 #include "tests/support/mqtt_peer.h"
 
 #include <mqtt_protocol.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/mqtt_peer_inside.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define WINDOW 20
 

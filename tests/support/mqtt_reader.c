@@ -1,15 +1,12 @@
 #include "tests/support/mqtt_reader.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/xmldoc.h"
+#include "tests/test.h"
 
 void
 mqtt_reader_init(struct mqtt_reader *r, struct mqtt_peer *peer,

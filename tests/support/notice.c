@@ -1,18 +1,16 @@
 #include "tests/support/notice.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
-#include <cmocka.h>
 #include <libxml/parser.h>
 #include <libxml/tree.h>
 #include <openssl/evp.h>
 
 #include "tests/support/jsonpath.h"
+#include "tests/test.h"
 
 #define NS_S  "http://www.sitemaps.org/schemas/sitemap/0.9"
 #define NS_RS "http://www.openarchives.org/rs/terms/"

@@ -1,15 +1,12 @@
 #include "tests/support/packages.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/hash.h"
+#include "tests/test.h"
 
 #define BASE "http://deb.example.org/debian/"
 

@@ -1,12 +1,9 @@
 #include "tests/support/patience.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static int64_t
 steady_us(void)

@@ -1,14 +1,11 @@
 #include "tests/support/posts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/change.h"
+#include "tests/test.h"
 
 /* Bytes of a heavy link, about. */
 #define LINK_BYTES 2000

@@ -2,19 +2,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "proto/document.h"
 #include "proto/json.h"
 #include "proto/vocab.h"
 #include "tests/support/http.h"
+#include "tests/test.h"
 
 /* Largest post: 2,000 entries of at most 1 KB. */
 #define BODY_MAX (4 << 20)

@@ -1,13 +1,9 @@
 #include "tests/support/refusal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/jsonpath.h"
+#include "tests/test.h"
 
 /* What is wrong with a problem document; NULL: nothing. */
 static const char *

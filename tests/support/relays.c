@@ -1,19 +1,14 @@
 #include "tests/support/relays.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
 #include "tests/support/process.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 

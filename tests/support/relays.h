@@ -56,7 +56,4 @@ void relays_assert_all(struct lists *l, uint64_t n);
  * asked for something else. */
 struct slice relays_changes(struct lists *l, const char *query);
 
-#define RELAYS(name) \
-    cmocka_unit_test_setup_teardown(name, relays_setup, relays_teardown)
-
 #endif

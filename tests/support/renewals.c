@@ -1,13 +1,8 @@
 #include "tests/support/renewals.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/base/option.h"
 #include "proto/datetime.h"
@@ -15,6 +10,7 @@
 #include "tests/support/model.h"
 #include "tests/support/schema.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 void
 renewals_begin(struct renewals *w)

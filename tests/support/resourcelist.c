@@ -1,16 +1,13 @@
 #include "tests/support/resourcelist.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/vocab.h"
 #include "tests/support/schema.h"
 #include "tests/support/xmldoc.h"
+#include "tests/test.h"
 
 void
 resourcelist_open(struct resourcelist *r, const struct broker *b,

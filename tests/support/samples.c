@@ -2,17 +2,13 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define LOOK_MS 20
 

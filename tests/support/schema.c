@@ -1,14 +1,11 @@
 #include "tests/support/schema.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
 #include <libxml/parser.h>
 #include <libxml/xmlschemas.h>
+
+#include "tests/test.h"
 
 /* One schema per root, read when first needed and kept to the end. */
 static struct {

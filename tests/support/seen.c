@@ -1,15 +1,14 @@
 #include "tests/support/seen.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+
+#include "tests/test.h"
 
 /* How far the time of an attempt may be from ours, in seconds. */
 #define TIMESTAMP_SLACK 300

@@ -1,15 +1,12 @@
 #include "tests/support/sets.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/folding.h"
 #include "broker/sets/ingest.h"
 #include "tests/support/posts.h"
+#include "tests/test.h"
 
 void
 sets_configure(struct sets *s, const char *dir)

@@ -1,15 +1,11 @@
 #include "tests/support/shell.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/buf.h"
+#include "tests/test.h"
 
 #define SAID_MAX (1 << 20)
 

@@ -1,13 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
 #include "tests/support/site_inside.h"
+#include "tests/test.h"
 
 void
 site_must(bool is_so, const char *what)

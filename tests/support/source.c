@@ -1,14 +1,11 @@
 #include "tests/support/source.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/jsonpath.h"
+#include "tests/test.h"
 
 void
 source_entries(struct buf *to, unsigned from, size_t n, size_t entry_size)

@@ -1,13 +1,9 @@
 #include "tests/support/stamped.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "proto/fragment.h"
+#include "tests/test.h"
 
 struct change
 stamped_sample(void)

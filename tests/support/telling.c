@@ -1,18 +1,14 @@
 #include "tests/support/telling.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/state/content_files.h"
 #include "proto/fragment.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 void
 telling_begin(struct telling *w)

@@ -2,16 +2,12 @@
 
 #include <fcntl.h>
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Folders that nftw keeps open at a time. */
 #define OPEN_MAX_DIRS 16

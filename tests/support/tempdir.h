@@ -4,7 +4,7 @@
  *
  * As fixture of a test that needs nothing else:
  *
- *     cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
+ *     FIXTURE(tempdir_setup, tempdir_teardown);
  */
 #ifndef TESTS_SUPPORT_TEMPDIR_H
 #define TESTS_SUPPORT_TEMPDIR_H

@@ -3,18 +3,15 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/ssl.h>
+
+#include "tests/test.h"
 
 #define CONNECTIONS_MAX 64
 

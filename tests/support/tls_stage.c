@@ -1,13 +1,9 @@
 #include "tests/support/tls_stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 struct tls_stage *
 tls_stage_new(void **state)

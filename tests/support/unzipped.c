@@ -1,18 +1,15 @@
 #include "tests/support/unzipped.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <cmocka.h>
 
 #include "proto/hash.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 static struct slice
 read_member(struct archive *a)

@@ -1,15 +1,12 @@
 #include "tests/support/walk.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/vocab.h"
+#include "tests/test.h"
 
 void
 walk_open(struct walk *w, const struct broker *b, const char *set)

@@ -3,18 +3,14 @@
  */
 #include "tests/support/watched.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 

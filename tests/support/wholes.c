@@ -1,19 +1,14 @@
 #include "tests/support/wholes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/folder.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 int
 wholes_setup(void **state)

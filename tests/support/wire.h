@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tests/test.h"
+
 #define WIRE_HEAD_MAX    8192
 #define WIRE_CONTROL_MAX 125
 

@@ -1,13 +1,11 @@
 #include "tests/support/xpath.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
 #include <libxml/parser.h>
 #include <libxml/xpathInternals.h>
+
+#include "tests/test.h"
 
 /* How much of a document is shown that cannot be read. */
 #define SHOWN_MAX 300

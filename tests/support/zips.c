@@ -5,14 +5,12 @@
 
 #include <fcntl.h>
 #include <locale.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <unistd.h>
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <cmocka.h>
+
+#include "tests/test.h"
 
 void
 zips_begin(struct zips *z, int dir_fd, const char *name)

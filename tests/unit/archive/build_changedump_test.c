@@ -1,18 +1,13 @@
 #include "broker/archive/build_changedump.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/dumping.h"
 #include "tests/support/model.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* The text of a member of a package, by its place in the manifest. */
 static void
@@ -29,10 +24,11 @@ assert_member(const struct unzipped *u, struct xpath *manifest, unsigned number,
     assert_true(slice_is(m->bytes, text));
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-180, R-181, R-184, R-190 to R-202: each change with the bytes that it told
  * of, also where a later one of the same resource told of others. */
-static void
-has_each_change_with_its_own_bytes(void **state)
+TEST(has_each_change_with_its_own_bytes)
 {
     struct unzipped u;
     struct xpath manifest;
@@ -71,8 +67,7 @@ has_each_change_with_its_own_bytes(void **state)
 }
 
 /* The bytes of the dump are those of the list's interval. */
-static void
-covers_exactly_the_interval_of_its_list(void **state)
+TEST(covers_exactly_the_interval_of_its_list)
 {
     struct xpath dump, list;
     struct dumping d;
@@ -105,8 +100,7 @@ covers_exactly_the_interval_of_its_list(void **state)
 
 /* R-183, R-187: where one package would be too large there are several, which
  * follow one another without a gap. */
-static void
-has_several_packages_where_one_would_be_too_large(void **state)
+TEST(has_several_packages_where_one_would_be_too_large)
 {
     struct dumping d;
     char *text = calloc(1, 4001);
@@ -135,8 +129,7 @@ has_several_packages_where_one_would_be_too_large(void **state)
 
 /* A member that is larger than a package has one of its own; and a list of
  * nothing but ends has a package without members. */
-static void
-a_large_member_has_a_package_of_its_own(void **state)
+TEST(a_large_member_has_a_package_of_its_own)
 {
     struct unzipped u;
     struct dumping d;
@@ -168,8 +161,7 @@ a_large_member_has_a_package_of_its_own(void **state)
 }
 
 /* More entries than a step takes. */
-static void
-a_long_list_is_built_in_many_steps(void **state)
+TEST(a_long_list_is_built_in_many_steps)
 {
     struct sets_outcome o;
     struct dumping d;
@@ -197,20 +189,4 @@ a_long_list_is_built_in_many_steps(void **state)
     assert_in_range(steps, 10, 10000);
     dumping_check(&d, 1);
     dumping_end(&d);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(has_each_change_with_its_own_bytes),
-        TEST(covers_exactly_the_interval_of_its_list),
-        TEST(has_several_packages_where_one_would_be_too_large),
-        TEST(a_large_member_has_a_package_of_its_own),
-        TEST(a_long_list_is_built_in_many_steps),
-    };
-
-    return cmocka_run_group_tests_name("build_changedump", tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 #include "broker/archive/build_resourcedump.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,13 +8,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/archive/generation.h"
 #include "broker/base/option.h"
 #include "tests/support/alterations.h"
 #include "tests/support/dumping.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* What disks are said to have free; 0: what they have. */
 static uint64_t free_bytes;
@@ -89,8 +84,7 @@ path_of(const char *text, char path[200])
 
 /* R-100, R-101, R-103 to R-107, R-110 to R-118: also a resource that was
  * deleted, one that was updated, and two of the same bytes. */
-static void
-has_each_resource_with_its_bytes(void **state)
+TEST(has_each_resource_with_its_bytes, tempdir_setup, tempdir_teardown)
 {
     struct unzipped u;
     struct dumping d;
@@ -120,8 +114,7 @@ has_each_resource_with_its_bytes(void **state)
 }
 
 /* each resource is in one of them. */
-static void
-is_cut_into_packages_of_a_size(void **state)
+TEST(is_cut_into_packages_of_a_size, tempdir_setup, tempdir_teardown)
 {
     struct dumping d;
     uint64_t parts;
@@ -147,8 +140,8 @@ is_cut_into_packages_of_a_size(void **state)
 }
 
 /* A resource that is larger than a package may be has one of its own. */
-static void
-what_is_too_large_has_a_package_of_its_own(void **state)
+TEST(what_is_too_large_has_a_package_of_its_own, tempdir_setup,
+     tempdir_teardown)
 {
     static char large[60000];
     struct unzipped u;
@@ -170,8 +163,7 @@ what_is_too_large_has_a_package_of_its_own(void **state)
 }
 
 /* A set that has lost all resources has a dump without packages. */
-static void
-an_empty_set_has_an_empty_dump(void **state)
+TEST(an_empty_set_has_an_empty_dump, tempdir_setup, tempdir_teardown)
 {
     struct dumping d;
 
@@ -186,8 +178,7 @@ an_empty_set_has_an_empty_dump(void **state)
 }
 
 /* what is posted between two steps is in the next one. */
-static void
-is_of_one_state_whatever_is_posted(void **state)
+TEST(is_of_one_state_whatever_is_posted, tempdir_setup, tempdir_teardown)
 {
     struct dumping d;
 
@@ -216,8 +207,7 @@ is_of_one_state_whatever_is_posted(void **state)
 }
 
 /* it says of how many resources, and comes when nothing is missing. */
-static void
-waits_until_all_content_is_there(void **state)
+TEST(waits_until_all_content_is_there, tempdir_setup, tempdir_teardown)
 {
     const struct renewal_order *order;
     struct dumping d;
@@ -245,8 +235,7 @@ waits_until_all_content_is_there(void **state)
     dumping_end(&d);
 }
 
-static void
-a_set_that_keeps_no_content_has_none(void **state)
+TEST(a_set_that_keeps_no_content_has_none, tempdir_setup, tempdir_teardown)
 {
     const struct renewal_order *order;
     struct dumping d;
@@ -269,8 +258,7 @@ a_set_that_keeps_no_content_has_none(void **state)
 }
 
 /* nothing is offered whose bytes are not those that were told. */
-static void
-damaged_content_is_not_packed(void **state)
+TEST(damaged_content_is_not_packed, tempdir_setup, tempdir_teardown)
 {
     const struct renewal_order *order;
     struct dumping d;
@@ -301,8 +289,7 @@ damaged_content_is_not_packed(void **state)
     dumping_end(&d);
 }
 
-static void
-content_that_has_vanished_is_not_packed(void **state)
+TEST(content_that_has_vanished_is_not_packed, tempdir_setup, tempdir_teardown)
 {
     const struct renewal_order *order;
     struct dumping d;
@@ -324,8 +311,7 @@ content_that_has_vanished_is_not_packed(void **state)
 }
 
 /* What a package needs is known before it is written. */
-static void
-what_has_no_room_on_the_disk_is_not_begun(void **state)
+TEST(what_has_no_room_on_the_disk_is_not_begun, tempdir_setup, tempdir_teardown)
 {
     const struct renewal_order *order;
     struct dumping d;
@@ -346,8 +332,7 @@ what_has_no_room_on_the_disk_is_not_begun(void **state)
 }
 
 /* those that are kept stay as they were. */
-static void
-some_are_kept_in_the_archive(void **state)
+TEST(some_are_kept_in_the_archive, tempdir_setup, tempdir_teardown)
 {
     struct buf then, now;
     struct dumping d;
@@ -374,8 +359,7 @@ some_are_kept_in_the_archive(void **state)
 }
 
 /* A process that ends takes it back; the next one begins anew. */
-static void
-a_build_that_was_cut_off_leaves_nothing(void **state)
+TEST(a_build_that_was_cut_off_leaves_nothing, tempdir_setup, tempdir_teardown)
 {
     struct dumping d;
 
@@ -405,8 +389,7 @@ a_build_that_was_cut_off_leaves_nothing(void **state)
 }
 
 /* Nobody waits for it at the end of the process. */
-static void
-is_given_up_when_the_log_ends(void **state)
+TEST(is_given_up_when_the_log_ends, tempdir_setup, tempdir_teardown)
 {
     struct dumping d;
 
@@ -430,12 +413,10 @@ is_given_up_when_the_log_ends(void **state)
 }
 
 /* a dump is one document, however small its packages are to be. */
-static void
-packages_grow_before_there_are_too_many(void **state)
+TEST(packages_grow_before_there_are_too_many)
 {
     uint64_t bytes = 0;
 
-    (void)state;
     assert_int_equal(build_resourcedump_limit((uint64_t)1 << 30, 0), 1 << 30);
     assert_int_equal(build_resourcedump_limit((uint64_t)1 << 30, 2499),
                      1 << 30);
@@ -445,29 +426,4 @@ packages_grow_before_there_are_too_many(void **state)
     assert_true(build_resourcedump_limit((uint64_t)1 << 40,
                                          DOCUMENT_ENTRIES_MAX - 1) > (uint64_t)1
                                                                          << 40);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(has_each_resource_with_its_bytes),
-        TEST(is_cut_into_packages_of_a_size),
-        TEST(what_is_too_large_has_a_package_of_its_own),
-        TEST(an_empty_set_has_an_empty_dump),
-        TEST(is_of_one_state_whatever_is_posted),
-        TEST(waits_until_all_content_is_there),
-        TEST(a_set_that_keeps_no_content_has_none),
-        TEST(damaged_content_is_not_packed),
-        TEST(content_that_has_vanished_is_not_packed),
-        TEST(what_has_no_room_on_the_disk_is_not_begun),
-        TEST(some_are_kept_in_the_archive),
-        TEST(a_build_that_was_cut_off_leaves_nothing),
-        TEST(is_given_up_when_the_log_ends),
-        cmocka_unit_test(packages_grow_before_there_are_too_many),
-    };
-
-    return cmocka_run_group_tests_name("build_resourcedump", tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 #include "broker/archive/build_resourcelist.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/generation.h"
 #include "tests/support/alterations.h"
 #include "tests/support/model.h"
 #include "tests/support/renewals.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 static void
 post_text(struct renewals *w, const char *type, const char *text)
@@ -43,10 +38,11 @@ post(struct renewals *w, unsigned n, unsigned n_resources)
     buf_fini(&json);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-080, R-085, R-088, R-243: what is known of a resource, and nothing of the
  * event: no patch either. */
-static void
-has_what_is_known_of_each_resource(void **state)
+TEST(has_what_is_known_of_each_resource)
 {
     struct renewals w;
     struct xpath x;
@@ -81,8 +77,7 @@ has_what_is_known_of_each_resource(void **state)
     renewals_end(&w);
 }
 
-static void
-lists_and_indexes_are_what_the_log_says(void **state)
+TEST(lists_and_indexes_are_what_the_log_says)
 {
     struct renewals w;
     uint64_t parts = 0;
@@ -103,8 +98,7 @@ lists_and_indexes_are_what_the_log_says(void **state)
 }
 
 /* a list that is exactly full has no index, and no empty part. */
-static void
-a_full_list_has_no_index(void **state)
+TEST(a_full_list_has_no_index)
 {
     struct renewals w;
 
@@ -125,8 +119,7 @@ a_full_list_has_no_index(void **state)
 }
 
 /* by size as by number. */
-static void
-no_part_is_larger_than_a_sitemap_may_be(void **state)
+TEST(no_part_is_larger_than_a_sitemap_may_be)
 {
     struct renewals w;
     struct xpath index;
@@ -150,8 +143,7 @@ no_part_is_larger_than_a_sitemap_may_be(void **state)
 }
 
 /* A set that has lost all resources has a list without any, at that time. */
-static void
-an_empty_set_has_an_empty_list(void **state)
+TEST(an_empty_set_has_an_empty_list)
 {
     struct renewals w;
 
@@ -169,8 +161,7 @@ an_empty_set_has_an_empty_list(void **state)
 
 /* R-086, R-095: what is posted between two steps of a build is in the next one.
  */
-static void
-a_build_is_of_one_state_whatever_is_posted(void **state)
+TEST(a_build_is_of_one_state_whatever_is_posted)
 {
     struct renewals w;
 
@@ -195,8 +186,7 @@ a_build_is_of_one_state_whatever_is_posted(void **state)
 }
 
 /* a former one keeps its bytes for as long as its grace. */
-static void
-a_former_list_stays_for_a_while(void **state)
+TEST(a_former_list_stays_for_a_while)
 {
     struct buf then, now;
     struct document document;
@@ -232,8 +222,7 @@ a_former_list_stays_for_a_while(void **state)
 }
 
 /* Nothing else would ever tell of it. */
-static void
-a_former_list_that_cannot_be_looked_for_goes_later(void **state)
+TEST(a_former_list_that_cannot_be_looked_for_goes_later)
 {
     struct renewals w;
     int fd = tempdir_fd(state);
@@ -258,8 +247,7 @@ a_former_list_that_cannot_be_looked_for_goes_later(void **state)
 
 /* R-224: nobody waits for the rest of a list: nothing of it is there, and it is
  * built at the next start. */
-static void
-is_given_up_when_the_log_ends(void **state)
+TEST(is_given_up_when_the_log_ends)
 {
     struct renewals w;
     int fd;
@@ -312,8 +300,7 @@ purge(struct renewals *w)
 }
 
 /* of a removed set nothing stays on the disk. */
-static void
-what_was_cut_off_goes_with_its_set(void **state)
+TEST(what_was_cut_off_goes_with_its_set)
 {
     struct renewals w;
 
@@ -330,8 +317,7 @@ what_was_cut_off_goes_with_its_set(void **state)
 }
 
 /* The name has another set when the first one's files are due. */
-static void
-what_was_cut_off_goes_with_the_next_set_of_that_name(void **state)
+TEST(what_was_cut_off_goes_with_the_next_set_of_that_name)
 {
     struct renewals w;
     int fd = tempdir_fd(state);
@@ -355,26 +341,4 @@ what_was_cut_off_goes_with_the_next_set_of_that_name(void **state)
         faccessat(fd, "sets/demo/resourcelist/000000000005", F_OK, 0), 0);
     renewals_check(&w);
     renewals_end(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(has_what_is_known_of_each_resource),
-        TEST(lists_and_indexes_are_what_the_log_says),
-        TEST(a_full_list_has_no_index),
-        TEST(no_part_is_larger_than_a_sitemap_may_be),
-        TEST(an_empty_set_has_an_empty_list),
-        TEST(a_build_is_of_one_state_whatever_is_posted),
-        TEST(a_former_list_stays_for_a_while),
-        TEST(a_former_list_that_cannot_be_looked_for_goes_later),
-        TEST(is_given_up_when_the_log_ends),
-        TEST(what_was_cut_off_goes_with_its_set),
-        TEST(what_was_cut_off_goes_with_the_next_set_of_that_name),
-    };
-
-    return cmocka_run_group_tests_name("build_resourcelist", tests, NULL, NULL);
 }

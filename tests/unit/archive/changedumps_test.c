@@ -1,20 +1,15 @@
 #include "broker/archive/changedumps.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/generation.h"
 #include "broker/archive/retain.h"
 #include "tests/support/alterations.h"
 #include "tests/support/dumping.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* One list with one change and its bytes, closed. */
 static void
@@ -64,10 +59,11 @@ assert_dumps(struct dumping *d, uint64_t number, uint64_t after, uint64_t seq)
     assert_int_equal(dumping_current(d).seq, seq);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-202: of what is not all there nothing is told as if it were; what comes
  * behind it has a dump again. */
-static void
-a_list_whose_content_is_not_all_there_is_passed_over(void **state)
+TEST(a_list_whose_content_is_not_all_there_is_passed_over)
 {
     struct dumping d;
 
@@ -87,8 +83,7 @@ a_list_whose_content_is_not_all_there_is_passed_over(void **state)
 }
 
 /* Nobody is to be told that nothing changed: without content, no dump. */
-static void
-a_set_that_keeps_no_content_has_no_dumps(void **state)
+TEST(a_set_that_keeps_no_content_has_no_dumps)
 {
     struct dumping d;
 
@@ -105,8 +100,7 @@ a_set_that_keeps_no_content_has_no_dumps(void **state)
 }
 
 /* What is still to be fetched is waited for, until it is there or given up. */
-static void
-content_that_may_still_come_is_waited_for(void **state)
+TEST(content_that_may_still_come_is_waited_for)
 {
     struct dumping d;
 
@@ -131,8 +125,7 @@ content_that_may_still_come_is_waited_for(void **state)
 }
 
 /* Nothing is built twice, and nothing left out, whenever the process ends. */
-static void
-goes_on_behind_the_current_one_after_a_restart(void **state)
+TEST(goes_on_behind_the_current_one_after_a_restart)
 {
     struct dumping d;
 
@@ -160,8 +153,7 @@ goes_on_behind_the_current_one_after_a_restart(void **state)
 }
 
 /* Bytes that the disk has lost are no reason for the rest to wait. */
-static void
-damaged_content_is_a_gap(void **state)
+TEST(damaged_content_is_a_gap)
 {
     struct digest digest;
     struct dumping d;
@@ -206,8 +198,7 @@ first_list(struct dumping *d)
 /* R-224: a list stays until its dump is there, which is in the archive then,
  * and stays there for as long as is said; but nobody waits for what is still to
  * be fetched. */
-static void
-retention_waits_for_dumps_that_can_be_built(void **state)
+TEST(retention_waits_for_dumps_that_can_be_built)
 {
     struct dumping d;
 
@@ -237,8 +228,7 @@ retention_waits_for_dumps_that_can_be_built(void **state)
 }
 
 /* also for one that had to wait for what was to be fetched. */
-static void
-retention_waits_for_a_dump_that_can_be_built_at_last(void **state)
+TEST(retention_waits_for_a_dump_that_can_be_built_at_last)
 {
     struct dumping d;
 
@@ -263,8 +253,7 @@ retention_waits_for_a_dump_that_can_be_built_at_last(void **state)
 }
 
 /* Dumps are made of the history, and do not make it grow without bound. */
-static void
-too_many_lists_do_not_wait(void **state)
+TEST(too_many_lists_do_not_wait)
 {
     struct dumping d;
 
@@ -287,8 +276,7 @@ too_many_lists_do_not_wait(void **state)
 
 /* The list whose dump is being built goes in the middle of it: that is no
  * reason for the next one to have none. */
-static void
-a_list_that_goes_meanwhile_leaves_no_other_out(void **state)
+TEST(a_list_that_goes_meanwhile_leaves_no_other_out)
 {
     struct list_info lists[2];
     struct problem why = {""};
@@ -316,8 +304,7 @@ a_list_that_goes_meanwhile_leaves_no_other_out(void **state)
 
 /* The content of entries that retention has let go of is not there any more:
  * that is no damage, which an operator would look for. */
-static void
-a_list_that_goes_with_its_content_is_no_damage(void **state)
+TEST(a_list_that_goes_with_its_content_is_no_damage)
 {
     int file = openat(tempdir_fd(state), "stderr",
                       O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC, 0644);
@@ -344,8 +331,7 @@ a_list_that_goes_with_its_content_is_no_damage(void **state)
 }
 
 /* Sets take turns, and one that is removed is let go of. */
-static void
-a_set_that_is_removed_is_let_go_of(void **state)
+TEST(a_set_that_is_removed_is_let_go_of)
 {
     struct dumping d;
 
@@ -361,26 +347,4 @@ a_set_that_is_removed_is_let_go_of(void **state)
     assert_int_equal(dumping_current(&d).seq, 1);
     dumping_check(&d, dumping_current(&d).number);
     dumping_end(&d);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_list_whose_content_is_not_all_there_is_passed_over),
-        TEST(a_set_that_keeps_no_content_has_no_dumps),
-        TEST(content_that_may_still_come_is_waited_for),
-        TEST(goes_on_behind_the_current_one_after_a_restart),
-        TEST(damaged_content_is_a_gap),
-        TEST(retention_waits_for_dumps_that_can_be_built),
-        TEST(retention_waits_for_a_dump_that_can_be_built_at_last),
-        TEST(too_many_lists_do_not_wait),
-        TEST(a_list_that_goes_meanwhile_leaves_no_other_out),
-        TEST(a_list_that_goes_with_its_content_is_no_damage),
-        TEST(a_set_that_is_removed_is_let_go_of),
-    };
-
-    return cmocka_run_group_tests_name("changedumps", tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
  * contents_modes_test.c - sets that keep no content, begin to keep it, do no
  * longer, or are removed with it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/contents.h"
 #include "broker/archive/retain.h"
@@ -16,10 +10,12 @@
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* Of a set that keeps none nothing is opened or made. */
-static void
-a_set_that_keeps_none_has_nothing(void **state)
+TEST(a_set_that_keeps_none_has_nothing)
 {
     struct keeping *w = keeping_open(state, CONTENT_NONE);
     struct content *content;
@@ -36,8 +32,7 @@ a_set_that_keeps_none_has_nothing(void **state)
 
 /* R-202: of what the log told before it no longer reaches back nothing is
  * known, and the set is not complete. */
-static void
-knows_what_the_log_has_when_it_is_turned_on(void **state)
+TEST(knows_what_the_log_has_when_it_is_turned_on)
 {
     struct keeping *w = keeping_open(state, CONTENT_NONE);
     struct resources *resources;
@@ -70,8 +65,7 @@ knows_what_the_log_has_when_it_is_turned_on(void **state)
 }
 
 /* What was kept goes when it has been off for the grace, and not before. */
-static void
-what_is_turned_off_goes_after_the_grace(void **state)
+TEST(what_is_turned_off_goes_after_the_grace)
 {
     struct keeping *w = keeping_open(state, CONTENT_NONE);
     struct content *content;
@@ -126,8 +120,7 @@ what_is_turned_off_goes_after_the_grace(void **state)
 
 /* What fell out of the log while nothing was kept has no rows any more; its
  * files are not left. */
-static void
-what_the_log_has_let_go_of_meanwhile_goes(void **state)
+TEST(what_the_log_has_let_go_of_meanwhile_goes)
 {
     struct keeping *w = keeping_open(state, CONTENT_NONE);
 
@@ -174,8 +167,7 @@ assert_nothing_kept(void **state)
 
 /* A removed set takes along what it kept; one of that name that is made again
  * begins with nothing, whether it keeps any or none. */
-static void
-goes_with_its_set(void **state)
+TEST(goes_with_its_set)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct content *content;
@@ -221,8 +213,7 @@ goes_with_its_set(void **state)
 }
 
 /* A claim is of a set that is there. */
-static void
-nothing_is_claimed_of_a_set_that_was_removed(void **state)
+TEST(nothing_is_claimed_of_a_set_that_was_removed)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct content_claim *c;
@@ -241,21 +232,4 @@ nothing_is_claimed_of_a_set_that_was_removed(void **state)
     purge(w);
     assert_no_file(tempdir_fd(state), "sets/demo");
     keeping_close(w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_set_that_keeps_none_has_nothing),
-        TEST(knows_what_the_log_has_when_it_is_turned_on),
-        TEST(what_is_turned_off_goes_after_the_grace),
-        TEST(what_the_log_has_let_go_of_meanwhile_goes),
-        TEST(goes_with_its_set),
-        TEST(nothing_is_claimed_of_a_set_that_was_removed),
-    };
-
-    return cmocka_run_group_tests_name("contents_modes", tests, NULL, NULL);
 }

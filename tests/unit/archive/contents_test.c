@@ -7,25 +7,22 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/retain.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* Retention: each file is there as long as an entry tells of it, and no longer,
  * through posts that fail, rotation and restarts. */
-static void
-files_are_there_as_long_as_entries_tell_of_them(void **state)
+TEST(files_are_there_as_long_as_entries_tell_of_them)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct content *content;
@@ -83,8 +80,7 @@ files_are_there_as_long_as_entries_tell_of_them(void **state)
 
 /* What somebody needs is not taken away from under him, and what nobody needs
  * in the end goes. */
-static void
-what_is_claimed_stays(void **state)
+TEST(what_is_claimed_stays)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct content_claim *a, *b;
@@ -160,8 +156,7 @@ sync_without_disk(struct keeping *w, struct content_claim *claim)
 /* R-149: an entry that tells of bytes that another post has just placed is not
  * acknowledged before their name is on the disk, whether that post goes on or
  * fails; and of those that are there nothing is written again. */
-static void
-what_is_found_is_made_durable_unless_it_is(void **state)
+TEST(what_is_found_is_made_durable_unless_it_is)
 {
     struct keeping *w = keeping_open(state, CONTENT_INLINE);
     struct content_claim *claims[5];
@@ -238,8 +233,7 @@ place_again_and_again(void *user)
 }
 
 /* Files come and go on many threads at once. */
-static void
-claims_are_made_while_files_are_taken_away(void **state)
+TEST(claims_are_made_while_files_are_taken_away)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct placer placers[THREADS] = {{0}};
@@ -272,8 +266,7 @@ claims_are_made_while_files_are_taken_away(void **state)
 
 /* A crash leaves files that no entry came to tell of, and such that entries
  * tell of that are not folded yet. */
-static void
-orphans_of_a_crash_go_and_nothing_else(void **state)
+TEST(orphans_of_a_crash_go_and_nothing_else)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct content_claim *c;
@@ -304,8 +297,7 @@ orphans_of_a_crash_go_and_nothing_else(void **state)
 }
 
 /* Rows that are lost are folded again; what only they told of goes. */
-static void
-what_begins_anew_is_swept_again(void **state)
+TEST(what_begins_anew_is_swept_again)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct content *content;
@@ -329,8 +321,7 @@ what_begins_anew_is_swept_again(void **state)
 
 /* Contracts of dumps: the content is of no later position than the state, which
  * they hold. */
-static void
-is_never_ahead_of_the_state(void **state)
+TEST(is_never_ahead_of_the_state)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct content *content;
@@ -361,8 +352,7 @@ is_never_ahead_of_the_state(void **state)
 }
 
 /* */
-static void
-retention_waits_for_it(void **state)
+TEST(retention_waits_for_it)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
 
@@ -383,23 +373,4 @@ retention_waits_for_it(void **state)
     retain_all(w->sets.registry);
     assert_int_equal(sets_head(&w->sets, "demo").earliest, 20);
     keeping_close(w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(files_are_there_as_long_as_entries_tell_of_them),
-        TEST(what_is_claimed_stays),
-        TEST(what_is_found_is_made_durable_unless_it_is),
-        TEST(claims_are_made_while_files_are_taken_away),
-        TEST(orphans_of_a_crash_go_and_nothing_else),
-        TEST(what_begins_anew_is_swept_again),
-        TEST(is_never_ahead_of_the_state),
-        TEST(retention_waits_for_it),
-    };
-
-    return cmocka_run_group_tests_name("contents", tests, NULL, NULL);
 }

@@ -5,17 +5,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "proto/change.h"
 #include "proto/hash.h"
@@ -23,6 +17,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/net/odd.h"
 
 /* Of "hello". */
@@ -183,16 +178,16 @@ assert_bytes(const struct fetch *f, struct slice bytes)
 
 /* What was told */
 
+FIXTURE(setup, teardown);
+
 /* */
-static void
-bytes_are_kept_that_are_what_was_told(void **state)
+TEST(bytes_are_kept_that_are_what_was_told)
 {
     static const char *const hashes[] = {SHA256, MD5, SHA1,
                                          MD5 " " SHA256 " " SHA1};
     const char *url = site_link(stage.site, "/a");
     struct fetch *f;
 
-    (void)state;
     site_put(stage.site, "/a", "text/plain", SLICE("hello"));
     for (size_t i = 0; i < sizeof(hashes) / sizeof(hashes[0]); i++) {
         f = run(url, hashes[i], i % 2 ? 5 : LENGTH_NONE);
@@ -213,15 +208,13 @@ bytes_are_kept_that_are_what_was_told(void **state)
     fetch_free(f);
 }
 
-static void
-long_ones_are_kept_whole(void **state)
+TEST(long_ones_are_kept_whole)
 {
     char *bytes = malloc(5000001), hash[DIGEST_TEXT_SIZE + 1] = "";
     struct slice all = {bytes, 5000001};
     struct digest digest;
     struct fetch *f;
 
-    (void)state;
     for (size_t i = 0; i < all.size; i++)
         bytes[i] = odd_byte(i * i);
     digest_sha256(&digest, all);
@@ -238,8 +231,7 @@ long_ones_are_kept_whole(void **state)
 }
 
 /* however nearly. */
-static void
-what_differs_is_hopeless(void **state)
+TEST(what_differs_is_hopeless)
 {
     static const struct {
         const char *body, *hash;
@@ -254,7 +246,6 @@ what_differs_is_hopeless(void **state)
     };
     struct fetch *f;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         site_put(stage.site, "/a", NULL, slice_of(all[i].body));
         f = run(site_link(stage.site, "/a"), all[i].hash, all[i].length);
@@ -266,8 +257,7 @@ what_differs_is_hopeless(void **state)
 
 /* Answers */
 
-static void
-a_status_says_whether_there_is_hope(void **state)
+TEST(a_status_says_whether_there_is_hope)
 {
     static const struct {
         unsigned status;
@@ -285,7 +275,6 @@ a_status_says_whether_there_is_hope(void **state)
     char text[40];
     struct fetch *f;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         site_status(stage.site, "/a", all[i].status, "Retry-After: 7", 0);
         f = run(site_link(stage.site, "/a"), SHA256, LENGTH_NONE);
@@ -297,13 +286,11 @@ a_status_says_whether_there_is_hope(void **state)
     }
 }
 
-static void
-redirects_are_followed_and_judged(void **state)
+TEST(redirects_are_followed_and_judged)
 {
     struct fetch *f;
     char location[200];
 
-    (void)state;
     site_put(stage.site, "/a", NULL, SLICE("hello"));
     site_status(stage.site, "/from", 302, "Location: /a", 0);
     f = run(site_link(stage.site, "/from"), SHA256, 5);
@@ -328,15 +315,13 @@ redirects_are_followed_and_judged(void **state)
 /* Trouble */
 
 /* W-160, W-162: as callbacks. */
-static void
-nobody_is_called_who_may_not_be(void **state)
+TEST(nobody_is_called_who_may_not_be)
 {
     static const char *const urls[] = {
         "ftp://127.0.0.1/a", "file:///etc/passwd", "http://a:b@127.0.0.1/"};
     struct fetch *f;
     char url[200];
 
-    (void)state;
     snprintf(url, sizeof(url), "http://127.0.0.2:%u/ok", stage.odd.port);
     f = run(url, SHA256, 5);
     assert_outcome(f, FETCH_FAILED, FETCH_REFUSED, "127.0.0.2 may not");
@@ -350,8 +335,7 @@ nobody_is_called_who_may_not_be(void **state)
     assert_int_equal(odd_count(&stage.odd, &stage.odd.n_connections), 0);
 }
 
-static void
-whatever_it_does_there_is_an_end(void **state)
+TEST(whatever_it_does_there_is_an_end)
 {
     static const struct {
         const char *path;
@@ -370,7 +354,6 @@ whatever_it_does_there_is_an_end(void **state)
     struct fetcher_options options = defaults();
     struct fetch *f;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         close_fetcher();
         options = defaults();
@@ -387,13 +370,11 @@ whatever_it_does_there_is_an_end(void **state)
     assert_int_equal(folder_count(stage.dir.path), 0);
 }
 
-static void
-without_a_place_for_it_nothing_is_lost(void **state)
+TEST(without_a_place_for_it_nothing_is_lost)
 {
     struct fetcher_options options = defaults();
     struct fetch *f;
 
-    (void)state;
     close_fetcher();
     options.folder = "/no/such/folder";
     open_with(&options);
@@ -404,12 +385,10 @@ without_a_place_for_it_nothing_is_lost(void **state)
 
 /* Manners */
 
-static void
-a_host_is_asked_for_no_more_than_two_at_once(void **state)
+TEST(a_host_is_asked_for_no_more_than_two_at_once)
 {
     char url[200];
 
-    (void)state;
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/wait", stage.odd.port);
     for (int i = 0; i < 8; i++)
         start(url, SHA256, 5);
@@ -420,14 +399,12 @@ a_host_is_asked_for_no_more_than_two_at_once(void **state)
     assert_int_equal(odd_count(&stage.odd, &stage.odd.most_waiting), 2);
 }
 
-static void
-those_that_wait_for_a_host_in_trouble_are_left(void **state)
+TEST(those_that_wait_for_a_host_in_trouble_are_left)
 {
     struct fetcher_options options = defaults();
     unsigned n[FETCH_OUTCOMES] = {0};
     struct fetch *other;
 
-    (void)state;
     close_fetcher();
     options.host_connections = 1;
     open_with(&options);
@@ -454,14 +431,12 @@ those_that_wait_for_a_host_in_trouble_are_left(void **state)
     assert_int_equal(site_count(stage.site, "/a"), 0);
 }
 
-static void
-what_nobody_wants_is_left(void **state)
+TEST(what_nobody_wants_is_left)
 {
     struct fetcher_options options = defaults();
     struct fetch *held, *unwanted;
     char url[200];
 
-    (void)state;
     close_fetcher();
     options.host_connections = 1;
     options.max_bytes = (uint64_t)1 << 30; /* it is dropped before */
@@ -490,13 +465,11 @@ what_nobody_wants_is_left(void **state)
     assert_int_equal(folder_count(stage.dir.path), 0);
 }
 
-static void
-the_end_leaves_nothing(void **state)
+TEST(the_end_leaves_nothing)
 {
     struct fetcher_options options = defaults();
     char url[200];
 
-    (void)state;
     close_fetcher();
     options.max_bytes = (uint64_t)1 << 30;
     open_with(&options);
@@ -509,26 +482,4 @@ the_end_leaves_nothing(void **state)
     assert_int_equal(sem_wait(&stage.over), 0); /* and one that is over */
     close_fetcher();
     assert_int_equal(folder_count(stage.dir.path), 0);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(bytes_are_kept_that_are_what_was_told),
-        TEST(long_ones_are_kept_whole),
-        TEST(what_differs_is_hopeless),
-        TEST(a_status_says_whether_there_is_hope),
-        TEST(redirects_are_followed_and_judged),
-        TEST(nobody_is_called_who_may_not_be),
-        TEST(whatever_it_does_there_is_an_end),
-        TEST(without_a_place_for_it_nothing_is_lost),
-        TEST(a_host_is_asked_for_no_more_than_two_at_once),
-        TEST(those_that_wait_for_a_host_in_trouble_are_left),
-        TEST(what_nobody_wants_is_left),
-        TEST(the_end_leaves_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

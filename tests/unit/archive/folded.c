@@ -1,6 +1,7 @@
 #include "tests/unit/archive/folded.h"
 
 #include "tests/support/model.h"
+#include "tests/test.h"
 
 void
 world_begin(struct world *w)

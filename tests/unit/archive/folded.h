@@ -5,17 +5,12 @@
 #ifndef TESTS_UNIT_ARCHIVE_FOLDED_H
 #define TESTS_UNIT_ARCHIVE_FOLDED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/folding.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 struct world {
     struct sets sets;

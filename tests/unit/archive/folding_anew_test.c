@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include "broker/archive/retain.h"
+#include "tests/test.h"
 #include "tests/unit/archive/folded.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* Without its state, a log that no longer has its beginning cannot tell what
  * there is: the new one says that it is not whole. */
-static void
-is_not_whole_without_the_beginning(void **state)
+TEST(is_not_whole_without_the_beginning)
 {
     struct resources *r;
     struct world w;
@@ -37,8 +39,7 @@ is_not_whole_without_the_beginning(void **state)
 }
 
 /* An older copy of the log was put in its place. */
-static void
-begins_anew_when_it_is_ahead_of_the_log(void **state)
+TEST(begins_anew_when_it_is_ahead_of_the_log)
 {
     char command[600];
     struct world w;
@@ -67,8 +68,7 @@ begins_anew_when_it_is_ahead_of_the_log(void **state)
 
 /* A state that is lost is folded anew, and what of the old one was on the disk
  * is worth nothing: retention waits for the new one. */
-static void
-has_kept_nothing_when_it_begins_anew(void **state)
+TEST(has_kept_nothing_when_it_begins_anew)
 {
     struct world w;
     struct set *set;
@@ -117,8 +117,7 @@ damage_rows(struct world *w, const char *name)
 
 /* Whoever has walked the state has found it; nothing else is going to happen to
  * the set. */
-static void
-is_folded_again_when_a_walk_has_found_damage(void **state)
+TEST(is_folded_again_when_a_walk_has_found_damage)
 {
     struct resources_entry e = {.id = 0};
     struct problem why = {""};
@@ -150,19 +149,4 @@ is_folded_again_when_a_walk_has_found_damage(void **state)
     world_fold(&w);
     world_check(&w, "demo");
     world_end(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(is_not_whole_without_the_beginning),
-        TEST(begins_anew_when_it_is_ahead_of_the_log),
-        TEST(has_kept_nothing_when_it_begins_anew),
-        TEST(is_folded_again_when_a_walk_has_found_damage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

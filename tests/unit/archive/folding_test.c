@@ -10,12 +10,14 @@
 #include "broker/base/metrics.h"
 #include "tests/support/alterations.h"
 #include "tests/support/model.h"
+#include "tests/test.h"
 #include "tests/unit/archive/folded.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* R-084, R-086, R-087, R-088: in between lists end and are filed, and the
  * broker ends and starts again. */
-static void
-follows_the_log_through_rotation_and_restarts(void **state)
+TEST(follows_the_log_through_rotation_and_restarts)
 {
     struct world w;
 
@@ -43,8 +45,7 @@ follows_the_log_through_rotation_and_restarts(void **state)
 
 /* What it is far behind of it reads in steps, and takes no more into one than
  * it should. */
-static void
-catches_up_in_steps(void **state)
+TEST(catches_up_in_steps)
 {
     unsigned n_steps = 0;
     struct world w;
@@ -71,8 +72,7 @@ catches_up_in_steps(void **state)
 }
 
 /* Sets take turns: one that is far behind does not keep the others waiting. */
-static void
-gives_each_set_its_turn(void **state)
+TEST(gives_each_set_its_turn)
 {
     struct world w;
 
@@ -94,8 +94,7 @@ gives_each_set_its_turn(void **state)
 }
 
 /* More sets than states that are open at a time. */
-static void
-keeps_the_states_of_many_sets(void **state)
+TEST(keeps_the_states_of_many_sets)
 {
     struct world w;
     char name[16];
@@ -119,8 +118,7 @@ keeps_the_states_of_many_sets(void **state)
 }
 
 /* A look costs nothing where nothing has happened. */
-static void
-rests_when_nothing_is_behind(void **state)
+TEST(rests_when_nothing_is_behind)
 {
     struct world w;
 
@@ -138,8 +136,7 @@ rests_when_nothing_is_behind(void **state)
 }
 
 /* a state goes on where lists have gone, and is whole. */
-static void
-goes_on_behind_what_is_no_longer_retained(void **state)
+TEST(goes_on_behind_what_is_no_longer_retained)
 {
     struct model m;
     struct world w;
@@ -187,8 +184,7 @@ is_there(void **state, const char *path)
 
 /* The state of a removed set goes with its lists, and a set of that name that
  * is made again has one of its own. */
-static void
-goes_with_its_set(void **state)
+TEST(goes_with_its_set)
 {
     struct world w;
 
@@ -220,8 +216,7 @@ goes_with_its_set(void **state)
 }
 
 /* And at once it is not kept open, which would keep its room on the disk. */
-static void
-is_closed_when_its_set_is_removed(void **state)
+TEST(is_closed_when_its_set_is_removed)
 {
     struct world w;
 
@@ -258,8 +253,7 @@ rows_of(void **state, const char *name)
 }
 
 /* A set of that name that stays empty inherits nothing either. */
-static void
-leaves_nothing_to_an_empty_set_of_that_name(void **state)
+TEST(leaves_nothing_to_an_empty_set_of_that_name)
 {
     struct world w;
 
@@ -277,8 +271,7 @@ leaves_nothing_to_an_empty_set_of_that_name(void **state)
 }
 
 /* What goes wrong with one set is that set's alone, and over when it is. */
-static void
-one_set_that_cannot_be_folded_stops_no_other(void **state)
+TEST(one_set_that_cannot_be_folded_stops_no_other)
 {
     struct world w;
 
@@ -299,8 +292,7 @@ one_set_that_cannot_be_folded_stops_no_other(void **state)
 }
 
 /* How far all are behind, for whoever watches. */
-static void
-tells_how_far_it_is_behind(void **state)
+TEST(tells_how_far_it_is_behind)
 {
     struct world w;
     struct buf text;
@@ -327,8 +319,7 @@ tells_how_far_it_is_behind(void **state)
 }
 
 /* what is behind is read at the next start. */
-static void
-is_given_up_when_the_log_ends(void **state)
+TEST(is_given_up_when_the_log_ends)
 {
     struct world w;
 
@@ -346,27 +337,4 @@ is_given_up_when_the_log_ends(void **state)
     world_fold(&w);
     world_check(&w, "demo");
     world_end(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(follows_the_log_through_rotation_and_restarts),
-        TEST(catches_up_in_steps),
-        TEST(gives_each_set_its_turn),
-        TEST(keeps_the_states_of_many_sets),
-        TEST(rests_when_nothing_is_behind),
-        TEST(goes_on_behind_what_is_no_longer_retained),
-        TEST(goes_with_its_set),
-        TEST(is_closed_when_its_set_is_removed),
-        TEST(leaves_nothing_to_an_empty_set_of_that_name),
-        TEST(one_set_that_cannot_be_folded_stops_no_other),
-        TEST(tells_how_far_it_is_behind),
-        TEST(is_given_up_when_the_log_ends),
-    };
-
-    return cmocka_run_group_tests_name("folding", tests, NULL, NULL);
 }

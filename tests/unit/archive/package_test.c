@@ -1,24 +1,19 @@
 #include "broker/archive/package.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/base/file.h"
 #include "proto/vocab.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shell.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* 2026-04-01T18:10:00Z */
 #define TIME_US INT64_C(1775067000000000)
@@ -111,10 +106,11 @@ assert_says(void **state, const char *line, const char *says)
     free(said);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-106, R-110, R-119: the manifest comes first, and each member's bytes are
  * what they were. */
-static void
-common_tools_open_it(void **state)
+TEST(common_tools_open_it)
 {
     struct package *p = begin(state);
     struct package_file file;
@@ -146,8 +142,7 @@ common_tools_open_it(void **state)
 }
 
 /* told while it was written, true of the file. */
-static void
-its_length_and_digest_are_known(void **state)
+TEST(its_length_and_digest_are_known)
 {
     struct package *p = begin(state);
     char text[DIGEST_TEXT_SIZE], expected[128];
@@ -165,8 +160,7 @@ its_length_and_digest_are_known(void **state)
 }
 
 /* the same content makes the same bytes, whenever it is written. */
-static void
-nothing_in_it_tells_when_it_was_written(void **state)
+TEST(nothing_in_it_tells_when_it_was_written)
 {
     struct package_file files[2];
 
@@ -186,8 +180,7 @@ nothing_in_it_tells_when_it_was_written(void **state)
 
 /* R-119: a member of more than 4 GiB, and one behind it. (More than 65,535
  * members there never are: a manifest has at most 50,000 entries, R-026.) */
-static void
-a_member_may_be_larger_than_4_gib(void **state)
+TEST(a_member_may_be_larger_than_4_gib)
 {
     const uint64_t length = (UINT64_C(1) << 32) + 1;
     struct package *p;
@@ -221,8 +214,7 @@ a_member_may_be_larger_than_4_gib(void **state)
 }
 
 /* what does not have the SHA-256 or the length that it must have. */
-static void
-content_that_is_damaged_is_refused(void **state)
+TEST(content_that_is_damaged_is_refused)
 {
     static const struct {
         const char *text;
@@ -253,8 +245,7 @@ content_that_is_damaged_is_refused(void **state)
     }
 }
 
-static void
-a_manifest_has_the_bytes_that_were_told(void **state)
+TEST(a_manifest_has_the_bytes_that_were_told)
 {
     struct problem why = {""};
     struct package_file file;
@@ -272,8 +263,7 @@ a_manifest_has_the_bytes_that_were_told(void **state)
 }
 
 /* A limit of the process stands for the disk's. */
-static void
-nothing_stays_where_there_is_no_room(void **state)
+TEST(nothing_stays_where_there_is_no_room)
 {
     const uint64_t length = UINT64_C(2) << 20;
     struct package *p = begin(state);
@@ -300,8 +290,7 @@ nothing_stays_where_there_is_no_room(void **state)
 }
 
 /* A copy takes bounded steps. */
-static void
-a_large_member_is_copied_in_steps(void **state)
+TEST(a_large_member_is_copied_in_steps)
 {
     const uint64_t length = UINT64_C(10) << 20;
     struct package *p = begin(state);
@@ -331,8 +320,7 @@ a_large_member_is_copied_in_steps(void **state)
 }
 
 /* whatever a source calls its resources. */
-static void
-names_are_made_of_numbers(void **state)
+TEST(names_are_made_of_numbers)
 {
     static const struct {
         const char *loc, *type, *name;
@@ -358,7 +346,6 @@ names_are_made_of_numbers(void **state)
     };
     struct package_name name;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         package_name(&name, 7, slice_of(names[i].loc), slice_of(names[i].type));
         assert_string_equal(name.text, names[i].name);
@@ -367,10 +354,8 @@ names_are_made_of_numbers(void **state)
     assert_string_equal(name.text, "resources/18446744073709551615.12345678");
 }
 
-static void
-text_is_deflated_and_nothing_else(void **state)
+TEST(text_is_deflated_and_nothing_else)
 {
-    (void)state;
     assert_true(package_deflates(SLICE("text/csv")));
     assert_true(package_deflates(SLICE("TEXT/HTML; charset=utf-8")));
     assert_true(package_deflates(SLICE("application/json")));
@@ -383,12 +368,10 @@ text_is_deflated_and_nothing_else(void **state)
 }
 
 /* what a package may have is known before it is begun. */
-static void
-a_plan_keeps_to_the_limits(void **state)
+TEST(a_plan_keeps_to_the_limits)
 {
     struct package_plan plan = {0}, before;
 
-    (void)state;
     /* The first member always has room. */
     assert_true(package_plan_add(&plan, 1000, 300, UINT64_C(1) << 40));
     before = plan;
@@ -408,8 +391,7 @@ a_plan_keeps_to_the_limits(void **state)
 }
 
 /* No package is larger than it was planned to be. */
-static void
-a_package_is_not_larger_than_its_plan(void **state)
+TEST(a_package_is_not_larger_than_its_plan)
 {
     const char *text = "a,b\n1,2\n";
     struct package *p = begin(state);
@@ -427,28 +409,4 @@ a_package_is_not_larger_than_its_plan(void **state)
             take(state, p, "source", i, i % 2, strlen(text), &digest, &why),
             STATUS_OK);
     assert_in_range(finish(p).length, 2000 * strlen(text), plan.bytes);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(common_tools_open_it),
-        TEST(its_length_and_digest_are_known),
-        TEST(nothing_in_it_tells_when_it_was_written),
-        TEST(a_member_may_be_larger_than_4_gib),
-        TEST(content_that_is_damaged_is_refused),
-        TEST(a_manifest_has_the_bytes_that_were_told),
-        TEST(nothing_stays_where_there_is_no_room),
-        TEST(a_large_member_is_copied_in_steps),
-        TEST(names_are_made_of_numbers),
-        TEST(text_is_deflated_and_nothing_else),
-        TEST(a_plan_keeps_to_the_limits),
-        TEST(a_package_is_not_larger_than_its_plan),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 #include "broker/archive/renewal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/generation.h"
 #include "broker/archive/retain.h"
@@ -18,9 +13,11 @@
 #include "tests/support/alterations.h"
 #include "tests/support/renewals.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
-static void
-is_built_only_when_the_set_has_changed(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(is_built_only_when_the_set_has_changed)
 {
     struct renewals w;
 
@@ -41,8 +38,7 @@ is_built_only_when_the_set_has_changed(void **state)
 }
 
 /* Times go on by what is stored, not by waiting: the options are changed. */
-static void
-is_built_when_the_last_one_is_old_enough(void **state)
+TEST(is_built_when_the_last_one_is_old_enough)
 {
     struct renewals w;
 
@@ -68,8 +64,7 @@ is_built_when_the_last_one_is_old_enough(void **state)
 }
 
 /* whoever has read the list can go on where it stands. */
-static void
-is_built_when_the_log_no_longer_reaches_back_to_it(void **state)
+TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
 {
     struct renewals w;
 
@@ -96,8 +91,7 @@ is_built_when_the_log_no_longer_reaches_back_to_it(void **state)
     renewals_end(&w);
 }
 
-static void
-sets_take_turns(void **state)
+TEST(sets_take_turns)
 {
     struct renewals w;
     char name[16];
@@ -143,8 +137,7 @@ is_done(const struct renewal_order *order)
     return order->wanted == UINT64_MAX;
 }
 
-static void
-an_order_is_answered_when_the_list_is_current(void **state)
+TEST(an_order_is_answered_when_the_list_is_current)
 {
     struct renewal_order order, next;
     struct renewals w;
@@ -192,8 +185,7 @@ an_order_is_answered_when_the_list_is_current(void **state)
 }
 
 /* Who has waited long enough is told so, and the build goes on. */
-static void
-an_order_ends_when_its_time_is_over(void **state)
+TEST(an_order_ends_when_its_time_is_over)
 {
     struct renewal_order order;
     struct renewals w;
@@ -211,8 +203,7 @@ an_order_ends_when_its_time_is_over(void **state)
     renewals_end(&w);
 }
 
-static void
-an_order_ends_with_its_set_and_with_the_thread(void **state)
+TEST(an_order_ends_with_its_set_and_with_the_thread)
 {
     struct renewal_order order;
     struct renewals w;
@@ -243,8 +234,7 @@ an_order_ends_with_its_set_and_with_the_thread(void **state)
 }
 
 /* what is not the whole set is not told as if it were. */
-static void
-a_state_that_is_not_whole_has_no_list(void **state)
+TEST(a_state_that_is_not_whole_has_no_list)
 {
     static const char *const files[] = {"resources.db", "resources.db-wal",
                                         "resources.db-shm"};
@@ -289,8 +279,7 @@ a_state_that_is_not_whole_has_no_list(void **state)
 
 /* A number is given once, also when a build is cut off, and when a set is
  * removed and made again: so is an address. */
-static void
-no_address_is_given_twice(void **state)
+TEST(no_address_is_given_twice)
 {
     struct document document;
     struct renewals w;
@@ -322,8 +311,7 @@ no_address_is_given_twice(void **state)
 
 /* A build that the process did not live to end leaves nothing that is served,
  * nor is in the way of the next one. */
-static void
-a_build_that_was_cut_off_is_begun_again(void **state)
+TEST(a_build_that_was_cut_off_is_begun_again)
 {
     static const char folder[] = "sets/demo/resourcelist/000000000001";
     struct problem why = {""};
@@ -354,25 +342,4 @@ a_build_that_was_cut_off_is_begun_again(void **state)
                                      GENERATION_DOCUMENT, 4, &fd, &why),
                      STATUS_NOT_FOUND);
     renewals_end(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(is_built_only_when_the_set_has_changed),
-        TEST(is_built_when_the_last_one_is_old_enough),
-        TEST(is_built_when_the_log_no_longer_reaches_back_to_it),
-        TEST(sets_take_turns),
-        TEST(an_order_is_answered_when_the_list_is_current),
-        TEST(an_order_ends_when_its_time_is_over),
-        TEST(an_order_ends_with_its_set_and_with_the_thread),
-        TEST(a_state_that_is_not_whole_has_no_list),
-        TEST(no_address_is_given_twice),
-        TEST(a_build_that_was_cut_off_is_begun_again),
-    };
-
-    return cmocka_run_group_tests_name("renewal", tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 #include "broker/archive/retain.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "broker/log/await.h"
 #include "broker/sets/announce.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* A set of `n` closed lists, two entries each, all filed. */
 static void
@@ -41,9 +36,10 @@ assert_begins(struct sets *s, uint64_t list, uint64_t earliest)
     assert_int_equal(head.earliest, earliest);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* The default: everything, for ever. */
-static void
-retains_everything_unless_told_otherwise(void **state)
+TEST(retains_everything_unless_told_otherwise)
 {
     struct sets s;
 
@@ -54,8 +50,7 @@ retains_everything_unless_told_otherwise(void **state)
 }
 
 /* the oldest go, in one step for all who look; never more. */
-static void
-lets_the_oldest_lists_go_by_number(void **state)
+TEST(lets_the_oldest_lists_go_by_number)
 {
     struct sets s;
 
@@ -75,8 +70,7 @@ lets_the_oldest_lists_go_by_number(void **state)
 }
 
 /* A list without a file cannot go: its rows are all there is of it. */
-static void
-keeps_what_is_not_filed(void **state)
+TEST(keeps_what_is_not_filed)
 {
     struct sets s;
 
@@ -95,8 +89,7 @@ keeps_what_is_not_filed(void **state)
 
 /* R-086: what a list tells is in the state, and that on the disk, before the
  * list may go: else a crash of the machine would leave it nowhere. */
-static void
-waits_until_the_state_is_on_the_disk(void **state)
+TEST(waits_until_the_state_is_on_the_disk)
 {
     struct set *set;
     struct sets s;
@@ -128,8 +121,7 @@ waits_until_the_state_is_on_the_disk(void **state)
 }
 
 /* By age, and not before it; the open list stays in any case. */
-static void
-lets_old_lists_go_by_age(void **state)
+TEST(lets_old_lists_go_by_age)
 {
     struct set *set;
     struct sets s;
@@ -149,8 +141,7 @@ lets_old_lists_go_by_age(void **state)
 }
 
 /* More than one step's worth goes step by step, the oldest first. */
-static void
-goes_on_where_it_stopped(void **state)
+TEST(goes_on_where_it_stopped)
 {
     struct sets s;
 
@@ -166,8 +157,7 @@ goes_on_where_it_stopped(void **state)
 }
 
 /* The framework log is bounded whatever the options say: ten closed lists. */
-static void
-retains_a_fixed_number_of_the_framework_log(void **state)
+TEST(retains_a_fixed_number_of_the_framework_log)
 {
     const struct event event = {.change = CHANGE_UPDATED,
                                 .capability = CAP_DESCRIPTION,
@@ -201,22 +191,4 @@ retains_a_fixed_number_of_the_framework_log(void **state)
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.first_list, 3);
     sets_close(&s);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(retains_everything_unless_told_otherwise),
-        TEST(lets_the_oldest_lists_go_by_number),
-        TEST(keeps_what_is_not_filed),
-        TEST(waits_until_the_state_is_on_the_disk),
-        TEST(lets_old_lists_go_by_age),
-        TEST(goes_on_where_it_stopped),
-        TEST(retains_a_fixed_number_of_the_framework_log),
-    };
-
-    return cmocka_run_group_tests_name("retain", tests, NULL, NULL);
 }

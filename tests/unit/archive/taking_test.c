@@ -6,21 +6,16 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/archive/retain.h"
 #include "broker/state/staging.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define NAME "demo"
 
@@ -174,10 +169,11 @@ fold_all(struct stage *s)
         ;
 }
 
+FIXTURE(open_stage, close_stage);
+
 /* Tests */
 
-static void
-a_set_that_is_not_there_begins_with_all(void **state)
+TEST(a_set_that_is_not_there_begins_with_all)
 {
     struct stage *s = stage_of(state);
 
@@ -190,8 +186,7 @@ a_set_that_is_not_there_begins_with_all(void **state)
     assert_int_equal(sets_head(&s->sets, NAME).last, 25000);
 }
 
-static void
-what_is_told_is_the_state_then(void **state)
+TEST(what_is_told_is_the_state_then)
 {
     struct stage *s = stage_of(state);
 
@@ -214,8 +209,7 @@ what_is_told_is_the_state_then(void **state)
 }
 
 /* A commit has at most 10,000; the crash comes after the first. */
-static void
-a_crash_between_commits_tells_the_rest_once(void **state)
+TEST(a_crash_between_commits_tells_the_rest_once)
 {
     struct stage *s = stage_of(state);
     uint64_t told = 0;
@@ -238,8 +232,7 @@ a_crash_between_commits_tells_the_rest_once(void **state)
 
 /* What was accepted is told to its end, though of what others have left since
  * more than a fifth goes. */
-static void
-a_crash_does_not_ask_again_whether_so_much_may_go(void **state)
+TEST(a_crash_does_not_ask_again_whether_so_much_may_go)
 {
     struct stage *s = stage_of(state);
 
@@ -257,8 +250,7 @@ a_crash_does_not_ask_again_whether_so_much_may_go(void **state)
     assert_int_equal(sets_head(&s->sets, NAME).last, 40001);
 }
 
-static void
-what_is_left_of_a_crash_before_it_was_accepted_is_asked(void **state)
+TEST(what_is_left_of_a_crash_before_it_was_accepted_is_asked)
 {
     struct stage *s = stage_of(state);
 
@@ -276,8 +268,7 @@ what_is_left_of_a_crash_before_it_was_accepted_is_asked(void **state)
 }
 
 /* Between two commits: what the second one would have told is older. */
-static void
-what_others_tell_between_two_commits_is_left_alone(void **state)
+TEST(what_others_tell_between_two_commits_is_left_alone)
 {
     struct stage *s = stage_of(state);
 
@@ -295,8 +286,7 @@ what_others_tell_between_two_commits_is_left_alone(void **state)
 }
 
 /* The crash makes no difference to that: r/3 stays deleted. */
-static void
-what_others_told_before_a_crash_is_left_alone(void **state)
+TEST(what_others_told_before_a_crash_is_left_alone)
 {
     struct stage *s = stage_of(state);
 
@@ -314,8 +304,7 @@ what_others_told_before_a_crash_is_left_alone(void **state)
 }
 
 /* The log tells of the update no more; the state does. */
-static void
-news_that_the_log_has_let_go_of_are_in_the_state(void **state)
+TEST(news_that_the_log_has_let_go_of_are_in_the_state)
 {
     struct stage *s = stage_of(state);
     bool is_done = false;
@@ -399,8 +388,7 @@ state_now(struct stage *s)
 }
 
 /* What its source tells is all that there is; but only what is folded. */
-static void
-a_state_without_its_beginning_is_whole_again(void **state)
+TEST(a_state_without_its_beginning_is_whole_again)
 {
     struct stage *s = stage_of(state);
 
@@ -415,8 +403,7 @@ a_state_without_its_beginning_is_whole_again(void **state)
 }
 
 /* The crash comes when all is told, and nobody knows it. */
-static void
-a_state_is_whole_again_after_a_crash(void **state)
+TEST(a_state_is_whole_again_after_a_crash)
 {
     struct stage *s = stage_of(state);
 
@@ -435,8 +422,7 @@ a_state_is_whole_again_after_a_crash(void **state)
 
 /* Of what others told before the state began, and the log has let go of,
  * neither it nor the source knows. */
-static void
-a_state_that_began_behind_the_body_is_not_made_whole(void **state)
+TEST(a_state_that_began_behind_the_body_is_not_made_whole)
 {
     struct stage *s = stage_of(state);
 
@@ -448,8 +434,7 @@ a_state_that_began_behind_the_body_is_not_made_whole(void **state)
     assert_false(state_now(s)->is_whole);
 }
 
-static void
-a_loc_that_is_told_twice_is_named_with_both_entries(void **state)
+TEST(a_loc_that_is_told_twice_is_named_with_both_entries)
 {
     struct stage *s = stage_of(state);
     struct staging *staging;
@@ -479,8 +464,7 @@ count_left(const char *name, void *user)
     ++*(unsigned *)user;
 }
 
-static void
-what_was_not_whole_is_gone_at_the_next_start(void **state)
+TEST(what_was_not_whole_is_gone_at_the_next_start)
 {
     struct stage *s = stage_of(state);
     struct staging *staging;
@@ -500,8 +484,7 @@ what_was_not_whole_is_gone_at_the_next_start(void **state)
 }
 
 /* Nobody waits for the comparison: it is given up, and nothing was accepted. */
-static void
-is_given_up_when_the_log_ends(void **state)
+TEST(is_given_up_when_the_log_ends)
 {
     struct stage *s = stage_of(state);
     char path[STAGING_PATH_MAX];
@@ -515,30 +498,4 @@ is_given_up_when_the_log_ends(void **state)
     assert_int_equal(staging_path(s->dir, NAME, path, &is_taken), STATUS_OK);
     assert_false(is_taken);
     assert_int_equal(taking_outcome(s->taking)->last, 0);
-}
-
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, open_stage, close_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_set_that_is_not_there_begins_with_all),
-        TEST(what_is_told_is_the_state_then),
-        TEST(a_crash_between_commits_tells_the_rest_once),
-        TEST(a_crash_does_not_ask_again_whether_so_much_may_go),
-        TEST(what_is_left_of_a_crash_before_it_was_accepted_is_asked),
-        TEST(what_others_tell_between_two_commits_is_left_alone),
-        TEST(what_others_told_before_a_crash_is_left_alone),
-        TEST(news_that_the_log_has_let_go_of_are_in_the_state),
-        TEST(a_state_without_its_beginning_is_whole_again),
-        TEST(a_state_is_whole_again_after_a_crash),
-        TEST(a_state_that_began_behind_the_body_is_not_made_whole),
-        TEST(a_loc_that_is_told_twice_is_named_with_both_entries),
-        TEST(what_was_not_whole_is_gone_at_the_next_start),
-        TEST(is_given_up_when_the_log_ends),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,14 @@
  */
 #include "broker/archive/uploads.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/state/staging.h"
 #include "tests/support/patience.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* A set of that name has one resource, as it is told when it is asked for. */
 static void
@@ -52,11 +47,12 @@ work(struct uploads *u, struct folding *folding)
         (void)uploads_some(u, folding);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* A state that is held, for hours maybe, keeps nobody waiting but who is to be
  * compared with it; and his turns are none, so that nobody is kept from
  * working. */
-static void
-others_do_not_wait_for_a_state_that_is_held(void **state)
+TEST(others_do_not_wait_for_a_state_that_is_held)
 {
     static const char *const names[] = {"first", "held", "last"};
     struct patience p = {.with = "the turn of a state that is held no more"};
@@ -94,16 +90,4 @@ others_do_not_wait_for_a_state_that_is_held(void **state)
     uploads_fini(&u);
     folding_fini(&folding);
     sets_close(&sets);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            others_do_not_wait_for_a_state_that_is_held, tempdir_setup,
-            tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests_name("uploads", tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 #include "broker/base/backoff.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define SECOND ((int64_t)1000000)
 
@@ -12,10 +8,8 @@ static const struct backoff b = {SECOND, 100 * SECOND};
 
 /* W-089: twice as long with each failure, up to the longest, whatever the
  * number of failures. */
-static void
-doubles_up_to_the_longest(void **state)
+TEST(doubles_up_to_the_longest)
 {
-    (void)state;
     assert_int_equal(backoff_pause(&b, 1, 0), SECOND);
     assert_int_equal(backoff_pause(&b, 2, 0), 2 * SECOND);
     assert_int_equal(backoff_pause(&b, 7, 0), 64 * SECOND);
@@ -24,10 +18,8 @@ doubles_up_to_the_longest(void **state)
 }
 
 /* W-089: random, between a half and all of it, at the longest, too. */
-static void
-is_spread_over_the_second_half(void **state)
+TEST(is_spread_over_the_second_half)
 {
-    (void)state;
     assert_int_equal(backoff_pause(&b, 1, UINT32_MAX), SECOND / 2);
     assert_int_equal(backoff_pause(&b, 100, UINT32_MAX), 50 * SECOND);
     assert_in_range(backoff_pause(&b, 3, UINT32_MAX / 2), 3 * SECOND - 1,
@@ -36,13 +28,11 @@ is_spread_over_the_second_half(void **state)
 
 /* Settings at their ends: the first pause is longer than the longest, and both
  * are as long as can be. */
-static void
-stays_within_any_settings(void **state)
+TEST(stays_within_any_settings)
 {
     const struct backoff odd = {10 * SECOND, SECOND};
     const struct backoff long_one = {INT64_MAX / 2, INT64_MAX};
 
-    (void)state;
     assert_int_equal(backoff_pause(&odd, 1, 0), SECOND);
     assert_int_equal(backoff_pause(&odd, 9, 0), SECOND);
     assert_in_range(backoff_pause(&long_one, 9, UINT32_MAX), 1, INT64_MAX);
@@ -50,27 +40,12 @@ stays_within_any_settings(void **state)
 
 /* W-089: what the callback asked for counts where it is longer; nothing is
  * later than the end. */
-static void
-is_neither_too_early_nor_after_the_end(void **state)
+TEST(is_neither_too_early_nor_after_the_end)
 {
-    (void)state;
     assert_int_equal(backoff_next(1000, 10, 0, 5000), 1010);
     assert_int_equal(backoff_next(1000, 10, 100, 5000), 1100);
     assert_int_equal(backoff_next(1000, 200, 100, 5000), 1200);
     assert_int_equal(backoff_next(1000, 10, 90000, 5000), 5000);
     assert_int_equal(backoff_next(1000, INT64_MAX, 0, 5000), 5000);
     assert_int_equal(backoff_next(6000, 10, 0, 5000), 6000);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doubles_up_to_the_longest),
-        cmocka_unit_test(is_spread_over_the_second_half),
-        cmocka_unit_test(stays_within_any_settings),
-        cmocka_unit_test(is_neither_too_early_nor_after_the_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,18 @@
 #include "broker/base/body.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bodies.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
-static void
-a_body_in_memory_hands_out_its_bytes_once_and_ends(void **state)
+TEST(a_body_in_memory_hands_out_its_bytes_once_and_ends)
 {
     struct buf text;
     struct slice piece;
     struct body *body;
 
-    (void)state;
     buf_init(&text, 100);
     buf_add_text(&text, "hello");
 
@@ -33,13 +27,11 @@ a_body_in_memory_hands_out_its_bytes_once_and_ends(void **state)
     body->free(body);
 }
 
-static void
-the_buffer_is_empty_afterwards_and_of_use_again(void **state)
+TEST(the_buffer_is_empty_afterwards_and_of_use_again)
 {
     struct buf text;
     struct body *body;
 
-    (void)state;
     buf_init(&text, 5);
     buf_add_text(&text, "hello");
 
@@ -53,14 +45,12 @@ the_buffer_is_empty_afterwards_and_of_use_again(void **state)
     buf_fini(&text);
 }
 
-static void
-an_empty_body_ends_at_once(void **state)
+TEST(an_empty_body_ends_at_once)
 {
     struct buf text;
     struct slice piece;
     struct body *body;
 
-    (void)state;
     buf_init(&text, 100);
 
     body = body_of_buf(&text);
@@ -70,12 +60,10 @@ an_empty_body_ends_at_once(void **state)
     body->free(body);
 }
 
-static void
-a_text_that_was_cut_is_no_body(void **state)
+TEST(a_text_that_was_cut_is_no_body)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 3);
     buf_add_text(&text, "hello");
 
@@ -124,10 +112,8 @@ assert_says(struct body *body, const char *wanted)
     buf_fini(&text);
 }
 
-static void
-a_part_is_what_stands_there_of_the_whole(void **state)
+TEST(a_part_is_what_stands_there_of_the_whole)
 {
-    (void)state;
     for (unsigned first = 0; first < 9; first++)
         for (unsigned size = 1; size <= 9 - first; size++) {
             struct halting h = {
@@ -141,14 +127,12 @@ a_part_is_what_stands_there_of_the_whole(void **state)
 }
 
 /* What is skipped may be much: that is for a worker thread. */
-static void
-a_part_is_not_looked_for_where_others_wait(void **state)
+TEST(a_part_is_not_looked_for_where_others_wait)
 {
     struct buf text;
     struct slice piece;
     struct body *part;
 
-    (void)state;
     buf_init(&text, 100);
     buf_add_text(&text, "hello");
     part = body_part(body_of_buf(&text), 1, 3);
@@ -172,8 +156,8 @@ open_file(void **state, uint64_t size)
     return body;
 }
 
-static void
-a_file_is_read_in_pieces_by_those_who_may_wait(void **state)
+TEST(a_file_is_read_in_pieces_by_those_who_may_wait, tempdir_setup,
+     tempdir_teardown)
 {
     size_t size = 200000;
     char *text = malloc(size + 1);
@@ -200,8 +184,7 @@ a_file_is_read_in_pieces_by_those_who_may_wait(void **state)
 }
 
 /* A file that is shorter than it was is not padded. */
-static void
-a_file_that_is_cut_fails(void **state)
+TEST(a_file_that_is_cut_fails, tempdir_setup, tempdir_teardown)
 {
     struct slice piece;
     struct body *body;
@@ -211,24 +194,4 @@ a_file_that_is_cut_fails(void **state)
     assert_int_equal(body->next(body, true, &piece), BODY_DATA);
     assert_int_equal(body->next(body, true, &piece), BODY_FAILED);
     body->free(body);
-}
-
-#define IN_DIR(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_body_in_memory_hands_out_its_bytes_once_and_ends),
-        cmocka_unit_test(the_buffer_is_empty_afterwards_and_of_use_again),
-        cmocka_unit_test(an_empty_body_ends_at_once),
-        cmocka_unit_test(a_text_that_was_cut_is_no_body),
-        cmocka_unit_test(a_part_is_what_stands_there_of_the_whole),
-        cmocka_unit_test(a_part_is_not_looked_for_where_others_wait),
-        IN_DIR(a_file_is_read_in_pieces_by_those_who_may_wait),
-        IN_DIR(a_file_that_is_cut_fails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/base/configured.h"
 
 /* The least of a section. */
@@ -38,8 +39,9 @@ refused(void **state, const char *text, const char *sentence)
     REFUSED(want, "--config", path);
 }
 
-static void
-a_section_is_a_bridge_with_defaults(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(a_section_is_a_bridge_with_defaults)
 {
     struct config config;
     const struct bridge_config *b;
@@ -80,8 +82,7 @@ a_section_is_a_bridge_with_defaults(void **state)
     config_fini(&config); /* harmless twice */
 }
 
-static void
-a_section_says_everything_of_its_bridge(void **state)
+TEST(a_section_says_everything_of_its_bridge)
 {
     struct config config;
     const struct bridge_config *b;
@@ -152,8 +153,7 @@ a_section_says_everything_of_its_bridge(void **state)
     config_fini(&config);
 }
 
-static void
-a_bridge_tells_of_the_sets_that_it_names(void **state)
+TEST(a_bridge_tells_of_the_sets_that_it_names)
 {
     struct config config;
 
@@ -172,12 +172,10 @@ a_bridge_tells_of_the_sets_that_it_names(void **state)
     config_fini(&config);
 }
 
-static void
-the_option_mqtt_is_a_bridge_of_all_sets_before_the_others(void **state)
+TEST(the_option_mqtt_is_a_bridge_of_all_sets_before_the_others)
 {
     struct config config;
 
-    (void)state;
     READ(&config, "--mqtt", "mqtts://mqtt.example.org");
     assert_int_equal(config.n_bridges, 1);
     assert_string_equal(config.bridges[0].name, "mqtt");
@@ -210,8 +208,7 @@ the_option_mqtt_is_a_bridge_of_all_sets_before_the_others(void **state)
             "3: [mqtt mqtt]: is a bridge of the name mqtt, as --mqtt");
 }
 
-static void
-an_address_is_a_scheme_a_host_and_maybe_a_port(void **state)
+TEST(an_address_is_a_scheme_a_host_and_maybe_a_port)
 {
     static const char *const wrong[] = {
         "mqtt://",     "mqtt:///",        "mqtt://:1883",    "mqtt://a:",
@@ -240,7 +237,6 @@ an_address_is_a_scheme_a_host_and_maybe_a_port(void **state)
     struct config config;
     char want[300], url[600];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct problem why = {""};
         enum config_wish wish;
@@ -266,8 +262,7 @@ an_address_is_a_scheme_a_host_and_maybe_a_port(void **state)
     config_fini(&config);
 }
 
-static void
-sections_are_told_from_what_they_are_not(void **state)
+TEST(sections_are_told_from_what_they_are_not)
 {
     refused(state, "data = a\n[broker\n",
             "2: [broker: a section is [mqtt NAME], nothing behind it");
@@ -299,8 +294,7 @@ sections_are_told_from_what_they_are_not(void **state)
             "1: [mqtt a]: has neither out nor in: nothing would go either way");
 }
 
-static void
-a_key_in_the_wrong_place_is_told_the_right_one(void **state)
+TEST(a_key_in_the_wrong_place_is_told_the_right_one)
 {
     refused(state, LEAST "rotate-age = 5\n",
             "4: rotate-age: is the broker's, not the bridge's: it has to stand "
@@ -320,8 +314,7 @@ a_key_in_the_wrong_place_is_told_the_right_one(void **state)
 }
 
 /* Each section has its own. */
-static void
-two_sections_have_the_same_keys(void **state)
+TEST(two_sections_have_the_same_keys)
 {
     struct config config;
 
@@ -337,8 +330,7 @@ two_sections_have_the_same_keys(void **state)
     config_fini(&config);
 }
 
-static void
-a_bad_value_is_told_with_its_line(void **state)
+TEST(a_bad_value_is_told_with_its_line)
 {
     static const struct {
         const char *line, *problem;
@@ -401,8 +393,7 @@ a_bad_value_is_told_with_its_line(void **state)
             "2: out: * is all sets: nothing can stand beside it");
 }
 
-static void
-keys_that_do_not_go_together_are_told(void **state)
+TEST(keys_that_do_not_go_together_are_told)
 {
     static const struct {
         const char *text, *problem;
@@ -436,8 +427,7 @@ keys_that_do_not_go_together_are_told(void **state)
 }
 
 /* Each would write the positions of the other, or disconnect it. */
-static void
-bridges_that_would_be_in_each_others_way_are_refused(void **state)
+TEST(bridges_that_would_be_in_each_others_way_are_refused)
 {
     struct config config;
 
@@ -465,8 +455,7 @@ bridges_that_would_be_in_each_others_way_are_refused(void **state)
 }
 
 /* What a configuration may make the broker do is limited. */
-static void
-there_is_an_end_to_bridges_inputs_and_names(void **state)
+TEST(there_is_an_end_to_bridges_inputs_and_names)
 {
     struct config config;
     char *text = calloc(1, 65536), want[200];
@@ -509,28 +498,4 @@ there_is_an_end_to_bridges_inputs_and_names(void **state)
              "66: out: all names together are longer than 4095 bytes");
     refused(state, text, want);
     free(text);
-}
-
-#define IN_TEMPDIR(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_TEMPDIR(a_section_is_a_bridge_with_defaults),
-        IN_TEMPDIR(a_section_says_everything_of_its_bridge),
-        IN_TEMPDIR(a_bridge_tells_of_the_sets_that_it_names),
-        IN_TEMPDIR(the_option_mqtt_is_a_bridge_of_all_sets_before_the_others),
-        IN_TEMPDIR(an_address_is_a_scheme_a_host_and_maybe_a_port),
-        IN_TEMPDIR(sections_are_told_from_what_they_are_not),
-        IN_TEMPDIR(a_key_in_the_wrong_place_is_told_the_right_one),
-        IN_TEMPDIR(two_sections_have_the_same_keys),
-        IN_TEMPDIR(a_bad_value_is_told_with_its_line),
-        IN_TEMPDIR(keys_that_do_not_go_together_are_told),
-        IN_TEMPDIR(bridges_that_would_be_in_each_others_way_are_refused),
-        IN_TEMPDIR(there_is_an_end_to_bridges_inputs_and_names),
-    };
-
-    return cmocka_run_group_tests_name("bridging", tests, NULL, NULL);
 }

@@ -5,10 +5,11 @@
 
 #include "broker/base/options.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/base/configured.h"
 
-static void
-a_file_has_one_option_a_line_and_the_command_line_wins(void **state)
+TEST(a_file_has_one_option_a_line_and_the_command_line_wins, tempdir_setup,
+     tempdir_teardown)
 {
     struct config config;
     char path[300];
@@ -47,8 +48,7 @@ refused_in_file(void **state, const char *text, const char *sentence)
     REFUSED(want, "--config", path);
 }
 
-static void
-an_error_in_the_file_names_its_line(void **state)
+TEST(an_error_in_the_file_names_its_line, tempdir_setup, tempdir_teardown)
 {
     char line[400];
 
@@ -87,8 +87,7 @@ an_error_in_the_file_names_its_line(void **state)
 }
 
 /* Wherever it stands: what follows it must not be lost without a word. */
-static void
-a_nul_in_the_file_is_refused(void **state)
+TEST(a_nul_in_the_file_is_refused, tempdir_setup, tempdir_teardown)
 {
     static const struct {
         struct slice text;
@@ -117,8 +116,7 @@ a_nul_in_the_file_is_refused(void **state)
 
 /* Unknown keys are errors with a suggestion; the same on the
  * command line. */
-static void
-what_was_misspelt_is_told_what_was_meant(void **state)
+TEST(what_was_misspelt_is_told_what_was_meant, tempdir_setup, tempdir_teardown)
 {
     static const struct {
         const char *written, *meant;
@@ -159,8 +157,8 @@ what_was_misspelt_is_told_what_was_meant(void **state)
     }
 }
 
-static void
-a_byte_order_mark_is_no_part_of_the_first_key(void **state)
+TEST(a_byte_order_mark_is_no_part_of_the_first_key, tempdir_setup,
+     tempdir_teardown)
 {
     struct config config;
     char path[300];
@@ -173,8 +171,7 @@ a_byte_order_mark_is_no_part_of_the_first_key(void **state)
     assert_int_equal(config.heartbeat_us, 5000000);
 }
 
-static void
-a_line_of_198_bytes_is_read_whole(void **state)
+TEST(a_line_of_198_bytes_is_read_whole, tempdir_setup, tempdir_teardown)
 {
     struct config config;
     char path[300], text[200];
@@ -191,8 +188,7 @@ a_line_of_198_bytes_is_read_whole(void **state)
     assert_int_equal(strlen(config.data), 198 - 7);
 }
 
-static void
-a_file_that_cannot_be_read_is_named(void **state)
+TEST(a_file_that_cannot_be_read_is_named, tempdir_setup, tempdir_teardown)
 {
     char path[300], want[400];
 
@@ -220,13 +216,11 @@ print_example(char *to, size_t size)
 }
 
 /* To mend it: tidingsd --example > broker/tidingsd.ini */
-static void
-the_example_stands_in_tidingsd_ini(void **state)
+TEST(the_example_stands_in_tidingsd_ini)
 {
     char text[16384] = "", stored[16384] = "";
     FILE *from = fopen(SPEC_DIR "/../../broker/tidingsd.ini", "re");
 
-    (void)state;
     assert_non_null(from);
 
     print_example(text, sizeof(text));
@@ -290,8 +284,8 @@ keep_option(const char *name, const char *line, void *user)
 
 /* As it stands it says nothing; with the marks taken away, the defaults. Every
  * option that --help names is in it, but for those of the command line. */
-static void
-the_example_says_the_defaults_of_all_options(void **state)
+TEST(the_example_says_the_defaults_of_all_options, tempdir_setup,
+     tempdir_teardown)
 {
     struct examined e = {.n = 0};
     char text[16384] = "", path[300];
@@ -343,8 +337,8 @@ keep_key(const char *name, const char *line, void *user)
 
 /* The same of the section: its keys are those that there are, and what stands
  * there as a default is it. */
-static void
-the_example_says_the_defaults_of_a_section(void **state)
+TEST(the_example_says_the_defaults_of_a_section, tempdir_setup,
+     tempdir_teardown)
 {
     static const char least[] = "[mqtt a]\nurl = mqtts://a.org\nout = *\n";
 
@@ -382,8 +376,7 @@ the_example_says_the_defaults_of_a_section(void **state)
     config_fini(&same);
 }
 
-static void
-help_names_every_option_within_80_columns(void **state)
+TEST(help_names_every_option_within_80_columns)
 {
     static const char *const names[] = {
         "config",          "listen",        "data",       "public-url",
@@ -395,8 +388,6 @@ help_names_every_option_within_80_columns(void **state)
     };
     char text[16384] = "";
     FILE *to = fmemopen(text, sizeof(text), "w");
-
-    (void)state;
 
     config_help(to);
     fclose(to);
@@ -419,14 +410,12 @@ help_names_every_option_within_80_columns(void **state)
 
 /* What broker/start --help shows without a build. To mend it:
  * tidingsd --help > broker/options.txt */
-static void
-help_stands_in_options_txt_as_well(void **state)
+TEST(help_stands_in_options_txt_as_well)
 {
     char text[16384] = "", stored[16384] = "";
     FILE *to = fmemopen(text, sizeof(text), "w");
     FILE *from = fopen(SPEC_DIR "/../../broker/options.txt", "re");
 
-    (void)state;
     assert_non_null(from);
 
     config_help(to);
@@ -435,28 +424,4 @@ help_stands_in_options_txt_as_well(void **state)
     assert_true(fread(stored, 1, sizeof(stored) - 1, from) > 0);
     fclose(from);
     assert_string_equal(text, stored);
-}
-
-#define IN_TEMPDIR(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_TEMPDIR(a_file_has_one_option_a_line_and_the_command_line_wins),
-        IN_TEMPDIR(an_error_in_the_file_names_its_line),
-        IN_TEMPDIR(a_nul_in_the_file_is_refused),
-        IN_TEMPDIR(what_was_misspelt_is_told_what_was_meant),
-        IN_TEMPDIR(a_byte_order_mark_is_no_part_of_the_first_key),
-        IN_TEMPDIR(a_line_of_198_bytes_is_read_whole),
-        IN_TEMPDIR(a_file_that_cannot_be_read_is_named),
-        cmocka_unit_test(the_example_stands_in_tidingsd_ini),
-        IN_TEMPDIR(the_example_says_the_defaults_of_all_options),
-        IN_TEMPDIR(the_example_says_the_defaults_of_a_section),
-        cmocka_unit_test(help_names_every_option_within_80_columns),
-        cmocka_unit_test(help_stands_in_options_txt_as_well),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/test.h"
 #include "tests/unit/base/configured.h"
 
-static void
-nothing_said_is_the_defaults(void **state)
+TEST(nothing_said_is_the_defaults)
 {
     struct config config;
     const char *argv[] = {"tidingsd", NULL};
     enum config_wish wish = CONFIG_HELP;
-
-    (void)state;
 
     assert_int_equal(configured_read(&config, &wish, NULL, argv), STATUS_OK);
 
@@ -55,12 +53,9 @@ nothing_said_is_the_defaults(void **state)
     assert_false(config.check);
 }
 
-static void
-values_stand_behind_an_equals_sign_or_in_the_next_argument(void **state)
+TEST(values_stand_behind_an_equals_sign_or_in_the_next_argument)
 {
     struct config config;
-
-    (void)state;
 
     READ(&config, "--data", "here", "--rotate-entries=3", "--insecure-open",
          "--log-level", "debug", "--check", "--threads=64");
@@ -74,12 +69,9 @@ values_stand_behind_an_equals_sign_or_in_the_next_argument(void **state)
 }
 
 /* W-070, W-089: limits of the hub are settings; a test may have short ones. */
-static void
-times_of_the_hub_may_be_fractions(void **state)
+TEST(times_of_the_hub_may_be_fractions)
 {
     struct config config;
-
-    (void)state;
 
     READ(&config, "--hub-lease-min=0.25", "--hub-retry-first=0.01",
          "--hub-retry-max", "0.04", "--hub-give-up=0.5", "--hub-timeout=0.2",
@@ -102,12 +94,9 @@ times_of_the_hub_may_be_fractions(void **state)
             "--hub-lease-max", "7776001");
 }
 
-static void
-addresses_to_listen_on(void **state)
+TEST(addresses_to_listen_on)
 {
     struct config config;
-
-    (void)state;
 
     READ(&config, "--listen", "[::1]:8787");
     assert_string_equal(config.listen_host, "::1");
@@ -120,8 +109,7 @@ addresses_to_listen_on(void **state)
     assert_int_equal(config.listen_port, 65535);
 }
 
-static void
-what_is_no_address_is_refused(void **state)
+TEST(what_is_no_address_is_refused)
 {
     static const char *const bad[] = {
         ":8787",      "8787",          "localhost",
@@ -132,7 +120,6 @@ what_is_no_address_is_refused(void **state)
         "[::1:1",     "::1]:1",        "a:99999999999999999999",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char want[200];
 
@@ -144,12 +131,9 @@ what_is_no_address_is_refused(void **state)
     }
 }
 
-static void
-a_public_url_loses_the_slashes_at_its_end(void **state)
+TEST(a_public_url_loses_the_slashes_at_its_end)
 {
     struct config config;
-
-    (void)state;
 
     READ(&config, "--public-url", "https://example.org/tidings/");
     assert_string_equal(config.public_url, "https://example.org/tidings");
@@ -157,15 +141,12 @@ a_public_url_loses_the_slashes_at_its_end(void **state)
     assert_string_equal(config.public_url, "http://example.org:8080");
 }
 
-static void
-what_cannot_stand_before_a_path_is_no_public_url(void **state)
+TEST(what_cannot_stand_before_a_path_is_no_public_url)
 {
     char url[600];
     const char *argv[] = {"tidingsd", "--public-url", url, NULL};
     struct config config;
     enum config_wish wish;
-
-    (void)state;
 
     REFUSED("--public-url: \"ftp://example.org/\" is not an http:// or "
             "https:// URL",
@@ -197,8 +178,7 @@ what_cannot_stand_before_a_path_is_no_public_url(void **state)
 
 /* Whoever reads documents connects there; and whether a broker is open depends
  * on it, so that nothing may only look like a host. */
-static void
-a_public_url_names_a_host_and_maybe_a_port(void **state)
+TEST(a_public_url_names_a_host_and_maybe_a_port)
 {
     static const char *const wrong[] = {
         "http://localhost:80@example.org/",
@@ -223,7 +203,6 @@ a_public_url_names_a_host_and_maybe_a_port(void **state)
     struct config config;
     char want[200];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         snprintf(want, sizeof(want),
                  "--public-url: \"%s\" has something else than HOST or "
@@ -235,12 +214,9 @@ a_public_url_names_a_host_and_maybe_a_port(void **state)
         READ(&config, "--public-url", right[i]);
 }
 
-static void
-bytes_may_end_in_a_unit(void **state)
+TEST(bytes_may_end_in_a_unit)
 {
     struct config config;
-
-    (void)state;
 
     READ(&config, "--max-body=1K", "--tail-bytes=3M", "--ingest-bytes=2G",
          "--message-bytes=1048577");
@@ -260,12 +236,9 @@ bytes_may_end_in_a_unit(void **state)
             "--max-body", "1.5M");
 }
 
-static void
-times_may_have_decimals_and_are_exact(void **state)
+TEST(times_may_have_decimals_and_are_exact)
 {
     struct config config;
-
-    (void)state;
 
     READ(&config, "--heartbeat=0.1", "--linger=0.5", "--rotate-age=0.000001",
          "--request-timeout", "3600.000000");
@@ -279,14 +252,12 @@ times_may_have_decimals_and_are_exact(void **state)
     assert_int_equal(config.heartbeat_us, 12345678);
 }
 
-static void
-what_is_no_number_is_refused(void **state)
+TEST(what_is_no_number_is_refused)
 {
     static const char *const bad[] = {"",     "x",     "1x",  "-1",       "+1",
                                       ".5",   "5.",    " 1",  "1 ",       "1e3",
                                       "0x10", "1.2.3", "1,5", "0.1234567"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char want[200];
 
@@ -303,12 +274,9 @@ what_is_no_number_is_refused(void **state)
             "1.0");
 }
 
-static void
-a_value_out_of_range_is_told_its_limits(void **state)
+TEST(a_value_out_of_range_is_told_its_limits)
 {
     struct config config;
-
-    (void)state;
 
     REFUSED("--rotate-entries: 0 is not between 1 and 50000",
             "--rotate-entries", "0");
@@ -335,11 +303,8 @@ a_value_out_of_range_is_told_its_limits(void **state)
 }
 
 /* 2^64 and beyond must not come round to something small. */
-static void
-a_number_beyond_all_types_is_out_of_range(void **state)
+TEST(a_number_beyond_all_types_is_out_of_range)
 {
-    (void)state;
-
     REFUSED("--rotate-entries: 18446744073709551617 is not between 1 and 50000",
             "--rotate-entries", "18446744073709551617");
     REFUSED("--rotate-entries: 99999999999999999999999 is not between 1 and "
@@ -351,11 +316,8 @@ a_number_beyond_all_types_is_out_of_range(void **state)
             "--heartbeat", "18446744073710");
 }
 
-static void
-what_is_not_understood_is_refused(void **state)
+TEST(what_is_not_understood_is_refused)
 {
-    (void)state;
-
     REFUSED("--amqp: there is no such option; --help lists them", "--amqp",
             "amqp://localhost");
     REFUSED("--rotate: there is no such option; --help lists them", "--rotate");
@@ -373,8 +335,7 @@ what_is_not_understood_is_refused(void **state)
             "--log-level", "loud");
 }
 
-static void
-help_and_version_are_wishes_and_the_rest_is_not_looked_at(void **state)
+TEST(help_and_version_are_wishes_and_the_rest_is_not_looked_at)
 {
     const char *help[] = {"tidingsd", "--threads=0", "--help", "--nonsense",
                           NULL};
@@ -382,36 +343,8 @@ help_and_version_are_wishes_and_the_rest_is_not_looked_at(void **state)
     struct config config;
     enum config_wish wish = CONFIG_RUN;
 
-    (void)state;
-
     assert_int_equal(configured_read(&config, &wish, NULL, help), STATUS_OK);
     assert_int_equal(wish, CONFIG_HELP);
     assert_int_equal(configured_read(&config, &wish, NULL, version), STATUS_OK);
     assert_int_equal(wish, CONFIG_VERSION);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_said_is_the_defaults),
-        cmocka_unit_test(
-            values_stand_behind_an_equals_sign_or_in_the_next_argument),
-        cmocka_unit_test(times_of_the_hub_may_be_fractions),
-        cmocka_unit_test(addresses_to_listen_on),
-        cmocka_unit_test(what_is_no_address_is_refused),
-        cmocka_unit_test(a_public_url_loses_the_slashes_at_its_end),
-        cmocka_unit_test(what_cannot_stand_before_a_path_is_no_public_url),
-        cmocka_unit_test(a_public_url_names_a_host_and_maybe_a_port),
-        cmocka_unit_test(bytes_may_end_in_a_unit),
-        cmocka_unit_test(times_may_have_decimals_and_are_exact),
-        cmocka_unit_test(what_is_no_number_is_refused),
-        cmocka_unit_test(a_value_out_of_range_is_told_its_limits),
-        cmocka_unit_test(a_number_beyond_all_types_is_out_of_range),
-        cmocka_unit_test(what_is_not_understood_is_refused),
-        cmocka_unit_test(
-            help_and_version_are_wishes_and_the_rest_is_not_looked_at),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

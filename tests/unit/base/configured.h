@@ -5,14 +5,8 @@
 #ifndef TESTS_UNIT_BASE_CONFIGURED_H
 #define TESTS_UNIT_BASE_CONFIGURED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "broker/base/config.h"
+#include "tests/test.h"
 
 static inline enum status
 configured_read(struct config *config, enum config_wish *wish,

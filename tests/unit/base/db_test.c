@@ -1,13 +1,10 @@
 #include "broker/base/db.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 static void
 path_of(void **state, const char *name, char path[400])
@@ -41,8 +38,8 @@ ask(struct db *db, const char *sql)
 }
 
 /* R-149 rests on these. */
-static void
-a_writer_has_the_settings_that_make_commits_durable(void **state)
+TEST(a_writer_has_the_settings_that_make_commits_durable, tempdir_setup,
+     tempdir_teardown)
 {
     struct db db;
     sqlite3_stmt *statement;
@@ -64,13 +61,10 @@ a_writer_has_the_settings_that_make_commits_durable(void **state)
     db_close(&db);
 }
 
-static void
-a_database_that_cannot_have_a_wal_is_not_opened(void **state)
+TEST(a_database_that_cannot_have_a_wal_is_not_opened)
 {
     struct problem why = {.text = ""};
     struct db db;
-
-    (void)state;
 
     assert_int_equal(db_open(&db, ":memory:", DB_WRITER, &why), STATUS_IO);
 
@@ -79,8 +73,7 @@ a_database_that_cannot_have_a_wal_is_not_opened(void **state)
     assert_null(db.handle);
 }
 
-static void
-a_file_that_is_no_database_is_not_opened(void **state)
+TEST(a_file_that_is_no_database_is_not_opened, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -96,8 +89,7 @@ a_file_that_is_no_database_is_not_opened(void **state)
     assert_null(db.handle);
 }
 
-static void
-a_directory_that_is_not_there_is_named(void **state)
+TEST(a_directory_that_is_not_there_is_named, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -112,8 +104,8 @@ a_directory_that_is_not_there_is_named(void **state)
     assert_string_equal(why.text, want);
 }
 
-static void
-a_reader_sees_what_is_committed_and_changes_nothing(void **state)
+TEST(a_reader_sees_what_is_committed_and_changes_nothing, tempdir_setup,
+     tempdir_teardown)
 {
     struct db writer, reader;
     char path[400];
@@ -135,8 +127,7 @@ a_reader_sees_what_is_committed_and_changes_nothing(void **state)
     db_close(&writer);
 }
 
-static void
-a_reader_makes_no_file(void **state)
+TEST(a_reader_makes_no_file, tempdir_setup, tempdir_teardown)
 {
     struct db db;
     char path[400];
@@ -157,8 +148,7 @@ static const char *const steps[] = {
     "INSERT INTO nowhere VALUES (3)",
 };
 
-static void
-steps_are_run_once_each_in_order(void **state)
+TEST(steps_are_run_once_each_in_order, tempdir_setup, tempdir_teardown)
 {
     struct db db;
 
@@ -174,8 +164,7 @@ steps_are_run_once_each_in_order(void **state)
     db_close(&db);
 }
 
-static void
-a_migration_that_fails_changes_nothing(void **state)
+TEST(a_migration_that_fails_changes_nothing, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -193,8 +182,7 @@ a_migration_that_fails_changes_nothing(void **state)
     db_close(&db);
 }
 
-static void
-a_newer_file_is_refused(void **state)
+TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -212,8 +200,8 @@ a_newer_file_is_refused(void **state)
 
 /* Statements */
 
-static void
-a_statement_is_prepared_once_and_run_often(void **state)
+TEST(a_statement_is_prepared_once_and_run_often, tempdir_setup,
+     tempdir_teardown)
 {
     struct db db;
     sqlite3_stmt *insert;
@@ -233,8 +221,7 @@ a_statement_is_prepared_once_and_run_often(void **state)
     db_close(&db);
 }
 
-static void
-columns_are_lent_as_slices(void **state)
+TEST(columns_are_lent_as_slices, tempdir_setup, tempdir_teardown)
 {
     struct db db;
     sqlite3_stmt *statement;
@@ -260,8 +247,8 @@ columns_are_lent_as_slices(void **state)
     db_close(&db);
 }
 
-static void
-a_refused_row_says_why_and_the_statement_goes_on(void **state)
+TEST(a_refused_row_says_why_and_the_statement_goes_on, tempdir_setup,
+     tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -285,8 +272,7 @@ a_refused_row_says_why_and_the_statement_goes_on(void **state)
     db_close(&db);
 }
 
-static void
-a_row_where_none_is_expected_is_an_error(void **state)
+TEST(a_row_where_none_is_expected_is_an_error, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -303,8 +289,7 @@ a_row_where_none_is_expected_is_an_error(void **state)
 }
 
 /* A full disk is a matter of waiting, so the post is told to come again. */
-static void
-a_full_database_is_busy_not_broken(void **state)
+TEST(a_full_database_is_busy_not_broken, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -321,8 +306,7 @@ a_full_database_is_busy_not_broken(void **state)
     db_close(&db);
 }
 
-static void
-results_of_sqlite_have_a_status(void **state)
+TEST(results_of_sqlite_have_a_status, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     struct db db;
@@ -339,31 +323,4 @@ results_of_sqlite_have_a_status(void **state)
                      STATUS_IO);
     assert_string_equal(why.text, "cannot commit: disk I/O error");
     db_close(&db);
-}
-
-#define IN_TEMPDIR(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_TEMPDIR(a_writer_has_the_settings_that_make_commits_durable),
-        cmocka_unit_test(a_database_that_cannot_have_a_wal_is_not_opened),
-        IN_TEMPDIR(a_file_that_is_no_database_is_not_opened),
-        IN_TEMPDIR(a_directory_that_is_not_there_is_named),
-        IN_TEMPDIR(a_reader_sees_what_is_committed_and_changes_nothing),
-        IN_TEMPDIR(a_reader_makes_no_file),
-        IN_TEMPDIR(steps_are_run_once_each_in_order),
-        IN_TEMPDIR(a_migration_that_fails_changes_nothing),
-        IN_TEMPDIR(a_newer_file_is_refused),
-        IN_TEMPDIR(a_statement_is_prepared_once_and_run_often),
-        IN_TEMPDIR(columns_are_lent_as_slices),
-        IN_TEMPDIR(a_refused_row_says_why_and_the_statement_goes_on),
-        IN_TEMPDIR(a_row_where_none_is_expected_is_an_error),
-        IN_TEMPDIR(a_full_database_is_busy_not_broken),
-        IN_TEMPDIR(results_of_sqlite_have_a_status),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

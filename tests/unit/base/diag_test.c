@@ -3,17 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/base/clock.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* Standard error goes to a file while a test runs. */
 struct caught {
@@ -71,8 +67,7 @@ assert_caught(void **state, const char *text)
 #define AT "time=2026-10-20T07:43:00.123Z "
 
 /* One line each, logfmt. */
-static void
-a_line_has_time_level_part_and_text(void **state)
+TEST(a_line_has_time_level_part_and_text, catch_setup, catch_teardown)
 {
     diag(DIAG_INFO, "log", "list %d of set %s is closed", 3, "demo");
     diag(DIAG_WARNING, "net", "slow");
@@ -85,8 +80,7 @@ a_line_has_time_level_part_and_text(void **state)
            "level=error part=net msg=\"gone\"\n");
 }
 
-static void
-keys_follow_the_text(void **state)
+TEST(keys_follow_the_text, catch_setup, catch_teardown)
 {
     DIAG(DIAG_INFO, "log", "a list is filed", diag_text("set", "a.b-c_d"),
          diag_number("list", UINT64_MAX), diag_text("empty", ""));
@@ -98,8 +92,7 @@ keys_follow_the_text(void **state)
                      "empty=\"\"\n" AT "level=info part=log msg=\"no keys\"\n");
 }
 
-static void
-lines_above_the_level_are_not_written(void **state)
+TEST(lines_above_the_level_are_not_written, catch_setup, catch_teardown)
 {
     diag(DIAG_DEBUG, "net", "unseen");
     diag_set_level(DIAG_ERROR);
@@ -113,8 +106,7 @@ lines_above_the_level_are_not_written(void **state)
 
 /* What somebody else has written cannot end a line, begin a key, command the
  * terminal or turn the text round. */
-static void
-hostile_bytes_stay_within_their_value(void **state)
+TEST(hostile_bytes_stay_within_their_value, catch_setup, catch_teardown)
 {
     static const struct {
         const char *bytes, *written;
@@ -150,8 +142,7 @@ hostile_bytes_stay_within_their_value(void **state)
     assert_caught(state, want);
 }
 
-static void
-a_long_line_is_cut_at_a_whole_character(void **state)
+TEST(a_long_line_is_cut_at_a_whole_character, catch_setup, catch_teardown)
 {
     static const char head[] = AT "level=info part=net msg=\"";
     static const char *const tails[] = {"\xe2\x82\xac...\"\n", "\\n...\"\n"};
@@ -204,8 +195,7 @@ complain(unsigned n)
         DIAG(DIAG_WARNING, "net", "again", diag_number("n", i));
 }
 
-static void
-a_flood_is_counted_and_not_written(void **state)
+TEST(a_flood_is_counted_and_not_written, catch_setup, catch_teardown)
 {
     char want[4096] = "";
 
@@ -236,8 +226,7 @@ a_flood_is_counted_and_not_written(void **state)
     assert_caught(state, want);
 }
 
-static void
-at_debug_nothing_is_left_out(void **state)
+TEST(at_debug_nothing_is_left_out, catch_setup, catch_teardown)
 {
     char want[4096] = "";
 
@@ -250,11 +239,8 @@ at_debug_nothing_is_left_out(void **state)
     assert_caught(state, want);
 }
 
-static void
-errno_is_what_it_was(void **state)
+TEST(errno_is_what_it_was, catch_setup, catch_teardown)
 {
-    (void)state;
-
     close(STDERR_FILENO);
     errno = ENOSPC;
     diag(DIAG_INFO, "net", "nobody reads this");
@@ -270,8 +256,7 @@ write_lines(void *user)
     return NULL;
 }
 
-static void
-lines_of_several_threads_do_not_mix(void **state)
+TEST(lines_of_several_threads_do_not_mix, catch_setup, catch_teardown)
 {
     static char areas[4][2] = {"a", "b", "c", "d"};
     struct caught *c = *state;
@@ -300,38 +285,14 @@ lines_of_several_threads_do_not_mix(void **state)
     assert_int_equal(n, 400);
 }
 
-static void
-levels_are_read_by_name(void **state)
+TEST(levels_are_read_by_name)
 {
     enum diag_level level = DIAG_ERROR;
 
-    (void)state;
     assert_int_equal(diag_level_of(SLICE("debug"), &level), STATUS_OK);
     assert_int_equal(level, DIAG_DEBUG);
     assert_int_equal(diag_level_of(SLICE("warning"), &level), STATUS_OK);
     assert_int_equal(level, DIAG_WARNING);
     assert_int_equal(diag_level_of(SLICE("warn"), &level), STATUS_INVALID);
     assert_int_equal(diag_level_of(SLICE(""), &level), STATUS_INVALID);
-}
-
-#define CATCHING(test) \
-    cmocka_unit_test_setup_teardown(test, catch_setup, catch_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CATCHING(a_line_has_time_level_part_and_text),
-        CATCHING(keys_follow_the_text),
-        CATCHING(lines_above_the_level_are_not_written),
-        CATCHING(hostile_bytes_stay_within_their_value),
-        CATCHING(a_long_line_is_cut_at_a_whole_character),
-        CATCHING(a_flood_is_counted_and_not_written),
-        CATCHING(at_debug_nothing_is_left_out),
-        CATCHING(errno_is_what_it_was),
-        CATCHING(lines_of_several_threads_do_not_mix),
-        cmocka_unit_test(levels_are_read_by_name),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

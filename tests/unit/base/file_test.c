@@ -1,22 +1,19 @@
 #include "broker/base/file.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* Directories */
 
-static void
-directories_are_made_with_all_that_is_above_them(void **state)
+TEST(directories_are_made_with_all_that_is_above_them, tempdir_setup,
+     tempdir_teardown)
 {
     char path[300];
     struct stat st;
@@ -30,8 +27,8 @@ directories_are_made_with_all_that_is_above_them(void **state)
     assert_true(S_ISDIR(st.st_mode));
 }
 
-static void
-a_relative_directory_is_made_where_the_process_is(void **state)
+TEST(a_relative_directory_is_made_where_the_process_is, tempdir_setup,
+     tempdir_teardown)
 {
     int before = open(".", O_RDONLY | O_DIRECTORY);
     struct stat st;
@@ -46,8 +43,7 @@ a_relative_directory_is_made_where_the_process_is(void **state)
     assert_int_equal(fstatat(tempdir_fd(state), "data/sets", &st, 0), 0);
 }
 
-static void
-a_file_in_the_way_is_named(void **state)
+TEST(a_file_in_the_way_is_named, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     char path[300], want[400];
@@ -62,11 +58,8 @@ a_file_in_the_way_is_named(void **state)
     assert_string_equal(why.text, want);
 }
 
-static void
-an_empty_name_is_no_directory(void **state)
+TEST(an_empty_name_is_no_directory)
 {
-    (void)state;
-
     assert_int_equal(file_make_dirs("", NULL), STATUS_IO);
 }
 
@@ -93,8 +86,8 @@ other_owner(const char *dir, int said[2])
     return pid;
 }
 
-static void
-a_directory_has_one_owner_and_a_dead_one_does_not_count(void **state)
+TEST(a_directory_has_one_owner_and_a_dead_one_does_not_count, tempdir_setup,
+     tempdir_teardown)
 {
     const char *dir = tempdir_path(state);
     struct problem why = {.text = ""};
@@ -120,8 +113,7 @@ a_directory_has_one_owner_and_a_dead_one_does_not_count(void **state)
     file_unlock(lock);
 }
 
-static void
-a_lock_given_back_can_be_taken_again(void **state)
+TEST(a_lock_given_back_can_be_taken_again, tempdir_setup, tempdir_teardown)
 {
     const char *dir = tempdir_path(state);
     int lock = -1;
@@ -132,8 +124,7 @@ a_lock_given_back_can_be_taken_again(void **state)
     file_unlock(lock);
 }
 
-static void
-a_lock_needs_its_directory(void **state)
+TEST(a_lock_needs_its_directory, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {.text = ""};
     char path[300], want[400];
@@ -151,8 +142,8 @@ a_lock_needs_its_directory(void **state)
 /* A file being made */
 
 /* readers see the old file or the new one, whole. */
-static void
-a_file_is_there_when_it_is_finished_and_not_before(void **state)
+TEST(a_file_is_there_when_it_is_finished_and_not_before, tempdir_setup,
+     tempdir_teardown)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -170,8 +161,7 @@ a_file_is_there_when_it_is_finished_and_not_before(void **state)
     assert_no_file(dir, "list.new");
 }
 
-static void
-an_abandoned_file_leaves_nothing(void **state)
+TEST(an_abandoned_file_leaves_nothing, tempdir_setup, tempdir_teardown)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -186,8 +176,7 @@ an_abandoned_file_leaves_nothing(void **state)
 }
 
 /* What a killed process has left is neither kept nor in the way. */
-static void
-leftovers_are_overwritten(void **state)
+TEST(leftovers_are_overwritten, tempdir_setup, tempdir_teardown)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -201,8 +190,8 @@ leftovers_are_overwritten(void **state)
     assert_file(dir, "list", "short");
 }
 
-static void
-a_link_in_the_place_of_the_new_file_is_not_followed(void **state)
+TEST(a_link_in_the_place_of_the_new_file_is_not_followed, tempdir_setup,
+     tempdir_teardown)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -217,8 +206,7 @@ a_link_in_the_place_of_the_new_file_is_not_followed(void **state)
 }
 
 /* a failed write leaves nothing half done, and says what failed. */
-static void
-a_failed_finish_leaves_nothing_behind(void **state)
+TEST(a_failed_finish_leaves_nothing_behind, tempdir_setup, tempdir_teardown)
 {
     int dir = tempdir_fd(state);
     struct problem why = {.text = ""};
@@ -234,8 +222,7 @@ a_failed_finish_leaves_nothing_behind(void **state)
     assert_no_file(dir, "list.new");
 }
 
-static void
-a_name_that_is_too_long_is_refused(void **state)
+TEST(a_name_that_is_too_long_is_refused, tempdir_setup, tempdir_teardown)
 {
     char name[400];
     struct file_new f;
@@ -250,16 +237,16 @@ a_name_that_is_too_long_is_refused(void **state)
     }
 }
 
-static void
-free_bytes_are_known_of_a_directory_and_0_of_nothing(void **state)
+TEST(free_bytes_are_known_of_a_directory_and_0_of_nothing, tempdir_setup,
+     tempdir_teardown)
 {
     assert_true(file_free_bytes(tempdir_fd(state)) > 0);
     assert_int_equal(file_free_bytes(-1), 0);
 }
 
 /* What --check looks at; R-149 is file_make_dirs' own. */
-static void
-says_whether_a_directory_could_be_used_and_makes_nothing(void **state)
+TEST(says_whether_a_directory_could_be_used_and_makes_nothing, tempdir_setup,
+     tempdir_teardown)
 {
     char path[400], want[500];
     struct problem why = {.text = ""};
@@ -293,8 +280,7 @@ says_whether_a_directory_could_be_used_and_makes_nothing(void **state)
 
 /* All that a folder holds goes, in steps of so many files; one that is not
  * there has gone. */
-static void
-a_folder_is_cleared_in_steps(void **state)
+TEST(a_folder_is_cleared_in_steps, tempdir_setup, tempdir_teardown)
 {
     int dir = tempdir_fd(state);
     size_t n_files;
@@ -317,32 +303,4 @@ a_folder_is_cleared_in_steps(void **state)
     assert_file(dir, "4", "x");
     assert_int_equal(file_clear(dir, "a", &n_files, NULL), STATUS_OK);
     assert_int_equal(file_clear(dir, "4", &n_files, NULL), STATUS_IO);
-}
-
-#define IN_TEMPDIR(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_TEMPDIR(directories_are_made_with_all_that_is_above_them),
-        IN_TEMPDIR(a_relative_directory_is_made_where_the_process_is),
-        IN_TEMPDIR(a_file_in_the_way_is_named),
-        cmocka_unit_test(an_empty_name_is_no_directory),
-        IN_TEMPDIR(says_whether_a_directory_could_be_used_and_makes_nothing),
-        IN_TEMPDIR(a_directory_has_one_owner_and_a_dead_one_does_not_count),
-        IN_TEMPDIR(a_lock_given_back_can_be_taken_again),
-        IN_TEMPDIR(a_lock_needs_its_directory),
-        IN_TEMPDIR(a_file_is_there_when_it_is_finished_and_not_before),
-        IN_TEMPDIR(an_abandoned_file_leaves_nothing),
-        IN_TEMPDIR(leftovers_are_overwritten),
-        IN_TEMPDIR(a_link_in_the_place_of_the_new_file_is_not_followed),
-        IN_TEMPDIR(a_failed_finish_leaves_nothing_behind),
-        IN_TEMPDIR(a_name_that_is_too_long_is_refused),
-        IN_TEMPDIR(a_folder_is_cleared_in_steps),
-        IN_TEMPDIR(free_bytes_are_known_of_a_directory_and_0_of_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

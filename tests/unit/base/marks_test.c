@@ -1,22 +1,15 @@
 #include "broker/base/marks.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "broker/base/list.h"
+#include "tests/test.h"
 
-static void
-a_mark_is_taken_once(void **state)
+TEST(a_mark_is_taken_once)
 {
     struct marks marks = {NULL};
     struct mark a = {NULL}, b = {NULL};
 
-    (void)state;
     assert_null(marks_take(&marks));
     assert_false(mark_is_set(&a));
     assert_true(marks_set(&marks, &a));
@@ -36,13 +29,11 @@ a_mark_is_taken_once(void **state)
 }
 
 /* It must not get in there twice: it would follow itself, for ever. */
-static void
-a_mark_that_is_not_taken_stays(void **state)
+TEST(a_mark_that_is_not_taken_stays)
 {
     struct marks marks = {NULL};
     struct mark a = {NULL};
 
-    (void)state;
     marks_set(&marks, &a);
     mark_clear(&a);
     assert_true(mark_is_set(&a));
@@ -117,15 +108,13 @@ look_at_all(struct board *board, unsigned seen[THINGS])
     return n;
 }
 
-static void
-no_news_is_lost(void **state)
+TEST(no_news_is_lost)
 {
     struct board board = {.n_wakes = 0};
     pthread_t threads[THREADS];
     unsigned seen[THINGS] = {0}, n_woken = 0, n_looks = 0, sum = 0;
     bool is_over = false;
 
-    (void)state;
     for (int i = 0; i < THINGS; i++)
         pthread_mutex_init(&board.things[i].mutex, NULL);
     for (int i = 0; i < THREADS; i++)
@@ -146,16 +135,4 @@ no_news_is_lost(void **state)
     assert_int_equal(n_looks, atomic_load(&board.n_wakes));
     for (int i = 0; i < THINGS; i++)
         pthread_mutex_destroy(&board.things[i].mutex);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mark_is_taken_once),
-        cmocka_unit_test(a_mark_that_is_not_taken_stays),
-        cmocka_unit_test(no_news_is_lost),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "broker/base/metrics.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "broker/base/process.h"
 #include "tests/support/samples.h"
+#include "tests/test.h"
 
 /* Metrics are the process's: each test looks at what it adds itself. */
 static struct samples before, after;
@@ -38,10 +34,8 @@ assert_grown(const char *series, double by)
 
 /* Prometheus text. What samples_read lets pass, promtool
  * does. */
-static void
-what_is_counted_is_written_by_the_rules_of_the_format(void **state)
+TEST(what_is_counted_is_written_by_the_rules_of_the_format)
 {
-    (void)state;
     metrics_name(LABEL_TRANSPORT, 0, "pigeon");
     look(&before);
 
@@ -60,10 +54,8 @@ what_is_counted_is_written_by_the_rules_of_the_format(void **state)
     assert_grown("tidings_log_ahead_seconds", 1.5);
 }
 
-static void
-a_status_has_its_own_value_or_is_other(void **state)
+TEST(a_status_has_its_own_value_or_is_other)
 {
-    (void)state;
     look(&before);
     metrics_add_label(METRIC_RESPONSES, metrics_code(200), 1);
     metrics_add_label(METRIC_RESPONSES, metrics_code(503), 2);
@@ -80,10 +72,8 @@ a_status_has_its_own_value_or_is_other(void **state)
 #define COMMIT(rest) "tidings_commit_duration_seconds" rest
 
 /* A bucket holds what is at most its bound; the sum is exact. */
-static void
-a_histogram_counts_by_bounds(void **state)
+TEST(a_histogram_counts_by_bounds)
 {
-    (void)state;
     look(&before);
     metrics_observe_us(METRIC_COMMIT_TIME, 0);
     metrics_observe_us(METRIC_COMMIT_TIME, 100);
@@ -119,12 +109,10 @@ count(void *user)
     return NULL;
 }
 
-static void
-many_threads_count_together_while_somebody_reads(void **state)
+TEST(many_threads_count_together_while_somebody_reads)
 {
     pthread_t threads[THREADS];
 
-    (void)state;
     look(&before);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, count, NULL), 0);
@@ -141,24 +129,20 @@ many_threads_count_together_while_somebody_reads(void **state)
 }
 
 /* What one copy has lost and another not yet gained is not told. */
-static void
-a_gauge_is_never_below_nothing(void **state)
+TEST(a_gauge_is_never_below_nothing)
 {
-    (void)state;
     metrics_add(METRIC_CONNECTIONS, -3);
     look(&after);
     assert_int_equal((int)samples_value(&after, "tidings_connections"), 0);
     metrics_add(METRIC_CONNECTIONS, 3);
 }
 
-static void
-the_process_is_measured(void **state)
+TEST(the_process_is_measured)
 {
     FILE *files[3];
     time_t now = time(NULL);
     double start;
 
-    (void)state;
     process_measure();
     look(&before);
     for (int i = 0; i < 3; i++)
@@ -177,19 +161,4 @@ the_process_is_measured(void **state)
     assert_true(samples_value(&after, "process_max_fds") >=
                 samples_value(&after, "process_open_fds"));
     assert_true(samples_value(&after, "process_cpu_seconds_total") > 0);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_counted_is_written_by_the_rules_of_the_format),
-        cmocka_unit_test(a_status_has_its_own_value_or_is_other),
-        cmocka_unit_test(a_histogram_counts_by_bounds),
-        cmocka_unit_test(many_threads_count_together_while_somebody_reads),
-        cmocka_unit_test(a_gauge_is_never_below_nothing),
-        cmocka_unit_test(the_process_is_measured),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 #include "broker/base/suggest.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
-
-static void
-distance_counts_letters_to_be_mended(void **state)
+TEST(distance_counts_letters_to_be_mended)
 {
     static const struct {
         const char *a, *b;
@@ -21,7 +15,6 @@ distance_counts_letters_to_be_mended(void **state)
         {"a", "b", 1},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         struct slice a = slice_of(words[i].a), b = slice_of(words[i].b);
 
@@ -30,14 +23,12 @@ distance_counts_letters_to_be_mended(void **state)
     }
 }
 
-static void
-a_word_that_is_too_long_is_far_from_everything(void **state)
+TEST(a_word_that_is_too_long_is_far_from_everything)
 {
     char text[SUGGEST_SIZE_MAX + 1];
     struct slice longest = {text, SUGGEST_SIZE_MAX};
     struct slice longer = {text, SUGGEST_SIZE_MAX + 1};
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     assert_int_equal(suggest_distance(longest, longest), 0);
     assert_int_equal(suggest_distance(longest, SLICE("")), SUGGEST_SIZE_MAX);
@@ -58,10 +49,8 @@ nearest(const char *word)
     return s.nearest;
 }
 
-static void
-the_nearest_is_suggested_the_first_of_equals_and_none_that_is_far(void **state)
+TEST(the_nearest_is_suggested_the_first_of_equals_and_none_that_is_far)
 {
-    (void)state;
     assert_string_equal(nearest("date"), "date");
     assert_string_equal(nearest("dat"), "data");
     assert_string_equal(nearest("tall_byte"), "tail-bytes");
@@ -69,17 +58,4 @@ the_nearest_is_suggested_the_first_of_equals_and_none_that_is_far(void **state)
     assert_null(nearest("xatx"));
     assert_null(nearest(""));
     assert_null(nearest("completely-other"));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distance_counts_letters_to_be_mended),
-        cmocka_unit_test(a_word_that_is_too_long_is_far_from_everything),
-        cmocka_unit_test(
-            the_nearest_is_suggested_the_first_of_equals_and_none_that_is_far),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

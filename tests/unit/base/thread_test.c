@@ -1,15 +1,11 @@
 #include "broker/base/thread.h"
 
 #include <semaphore.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "broker/base/clock.h"
+#include "tests/test.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -50,13 +46,11 @@ start(struct thread *t, struct seen *seen, int64_t wait_us)
     assert_int_equal(thread_start(t, "td-test", run, seen, NULL), STATUS_OK);
 }
 
-static void
-a_wake_begins_a_round(void **state)
+TEST(a_wake_begins_a_round)
 {
     struct thread t;
     struct seen seen;
 
-    (void)state;
     start(&t, &seen, -1);
 
     thread_wake(&t);
@@ -68,13 +62,11 @@ a_wake_begins_a_round(void **state)
     assert_int_equal(seen.n_rounds, 2);
 }
 
-static void
-a_wake_during_a_round_is_not_lost(void **state)
+TEST(a_wake_during_a_round_is_not_lost)
 {
     struct thread t;
     struct seen seen;
 
-    (void)state;
     start(&t, &seen, -1);
     seen.is_slow = true; /* seen by the thread after the wake */
     thread_wake(&t);
@@ -90,14 +82,12 @@ a_wake_during_a_round_is_not_lost(void **state)
     assert_int_equal(seen.n_rounds, 2); /* the two wakes are one round */
 }
 
-static void
-a_wait_ends_when_its_time_has_come(void **state)
+TEST(a_wait_ends_when_its_time_has_come)
 {
     int64_t before = clock_steady_us();
     struct thread t;
     struct seen seen;
 
-    (void)state;
     start(&t, &seen, 20000);
 
     sem_wait(&seen.rounds);
@@ -107,12 +97,10 @@ a_wait_ends_when_its_time_has_come(void **state)
     thread_stop(&t);
 }
 
-static void
-a_stop_ends_the_longest_wait_at_once(void **state)
+TEST(a_stop_ends_the_longest_wait_at_once)
 {
     static const int64_t waits[] = {-1, 3600 * SECOND, INT64_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         int64_t before = clock_steady_us();
         struct thread t;
@@ -126,14 +114,12 @@ a_stop_ends_the_longest_wait_at_once(void **state)
     }
 }
 
-static void
-it_carries_its_name_and_blocks_signals_but_its_own_faults(void **state)
+TEST(it_carries_its_name_and_blocks_signals_but_its_own_faults)
 {
     struct thread t;
     struct seen seen;
     sigset_t before, after;
 
-    (void)state;
     pthread_sigmask(SIG_SETMASK, NULL, &before);
 
     start(&t, &seen, -1);
@@ -150,33 +136,15 @@ it_carries_its_name_and_blocks_signals_but_its_own_faults(void **state)
     assert_false(sigismember(&after, SIGTERM));
 }
 
-static void
-a_stop_without_a_start_or_twice_is_harmless(void **state)
+TEST(a_stop_without_a_start_or_twice_is_harmless)
 {
     struct thread t = {.is_running = false};
     struct seen seen;
 
-    (void)state;
     thread_stop(&t);
     start(&t, &seen, -1);
     assert_true(t.is_running);
     thread_stop(&t);
     assert_false(t.is_running);
     thread_stop(&t);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wake_begins_a_round),
-        cmocka_unit_test(a_wake_during_a_round_is_not_lost),
-        cmocka_unit_test(a_wait_ends_when_its_time_has_come),
-        cmocka_unit_test(a_stop_ends_the_longest_wait_at_once),
-        cmocka_unit_test(
-            it_carries_its_name_and_blocks_signals_but_its_own_faults),
-        cmocka_unit_test(a_stop_without_a_start_or_twice_is_harmless),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,21 +5,17 @@
 #include "broker/base/zfile.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 #include "proto/buf.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 static int
 open_dir(void **state)
@@ -107,8 +103,9 @@ check_gzip(void **state, struct slice plain)
     free(back);
 }
 
-static void
-what_went_in_comes_out_and_is_gzip(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(what_went_in_comes_out_and_is_gzip)
 {
     static const size_t sizes[] = {0, 1, 262143, 262144, 3000000};
     int dir_fd = open_dir(state);
@@ -141,8 +138,7 @@ what_went_in_comes_out_and_is_gzip(void **state)
     close(dir_fd);
 }
 
-static void
-it_can_be_entered_at_any_byte(void **state)
+TEST(it_can_be_entered_at_any_byte)
 {
     static const uint64_t at[] = {1,      262143,  262144, 262145, 999999,
                                   524288, 1999999, 600000, 1048576};
@@ -162,8 +158,7 @@ it_can_be_entered_at_any_byte(void **state)
 }
 
 /* Where a body is entered late little is read: the rest could be missing. */
-static void
-what_stands_before_is_not_read(void **state)
+TEST(what_stands_before_is_not_read)
 {
     int dir_fd = open_dir(state);
     struct buf plain, back;
@@ -185,8 +180,7 @@ what_stands_before_is_not_read(void **state)
 }
 
 /* Every byte of a small file, changed: the header, the blocks, the checksum. */
-static void
-damage_is_never_told_as_the_whole(void **state)
+TEST(damage_is_never_told_as_the_whole)
 {
     int dir_fd = open_dir(state);
     struct buf plain;
@@ -217,8 +211,7 @@ damage_is_never_told_as_the_whole(void **state)
     close(dir_fd);
 }
 
-static void
-what_is_abandoned_leaves_nothing(void **state)
+TEST(what_is_abandoned_leaves_nothing)
 {
     int dir_fd = open_dir(state);
     struct zfile_writer *writer;
@@ -232,8 +225,7 @@ what_is_abandoned_leaves_nothing(void **state)
     close(dir_fd);
 }
 
-static void
-no_file_has_more_than_its_blocks_can_tell(void **state)
+TEST(no_file_has_more_than_its_blocks_can_tell)
 {
     int dir_fd = open_dir(state);
     struct zfile_writer *writer;
@@ -253,21 +245,4 @@ no_file_has_more_than_its_blocks_can_tell(void **state)
     assert_int_equal(zfile.plain, ZFILE_PLAIN_MAX);
     free(zeros);
     close(dir_fd);
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(what_went_in_comes_out_and_is_gzip),
-        TEST(it_can_be_entered_at_any_byte),
-        TEST(what_stands_before_is_not_read),
-        TEST(damage_is_never_told_as_the_whole),
-        TEST(what_is_abandoned_leaves_nothing),
-        TEST(no_file_has_more_than_its_blocks_can_tell),
-    };
-
-    return cmocka_run_group_tests_name("zfile", tests, NULL, NULL);
 }

@@ -2,10 +2,12 @@
  * baseline_place_test.c - the place in its history that a baseline stands for.
  */
 #include "client/baseline/baseline.h"
+#include "tests/test.h"
 #include "tests/unit/baseline/baseline_stage.h"
 
-static void
-a_list_of_tidings_stands_for_its_last_seq(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(a_list_of_tidings_stands_for_its_last_seq)
 {
     struct fixture *f = *state;
     const char *part =
@@ -32,8 +34,7 @@ a_list_of_tidings_stands_for_its_last_seq(void **state)
 }
 
 /* Without `at`: the newest lastmod; without that the clock of the server. */
-static void
-a_list_without_a_time_stands_for_what_is_surely_before_it(void **state)
+TEST(a_list_without_a_time_stands_for_what_is_surely_before_it)
 {
     struct fixture *f = *state;
 
@@ -64,8 +65,7 @@ a_list_without_a_time_stands_for_what_is_surely_before_it(void **state)
 
 /* A file that was written last night, and a resource that nobody touched for
  * long: the first is no proof, but likely. */
-static void
-a_list_without_a_time_may_be_as_young_as_its_server_says(void **state)
+TEST(a_list_without_a_time_may_be_as_young_as_its_server_says)
 {
     struct fixture *f = *state;
 
@@ -107,16 +107,4 @@ a_list_without_a_time_may_be_as_young_as_its_server_says(void **state)
     run(f, "/list", NULL);
     assert_baseline(f, "http://e.org/aaa;", "@1991-01-01T00:00:00.000000Z+0");
     assert_string_equal(f->guess, "");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_list_of_tidings_stands_for_its_last_seq),
-        TEST(a_list_without_a_time_stands_for_what_is_surely_before_it),
-        TEST(a_list_without_a_time_may_be_as_young_as_its_server_says),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 
 #include "client/baseline/baseline.h"
@@ -22,6 +18,7 @@
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/zips.h"
+#include "tests/test.h"
 
 #define OPEN                                                         \
     "<?xml version=\"1.0\"?>"                                        \
@@ -240,7 +237,5 @@ put_dump(struct fixture *f, const char *manifest)
                         "<rs:md type=\"application/zip\"/></url></urlset>",
               site_url(f->site));
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 #endif

@@ -3,11 +3,13 @@
  */
 #include "client/baseline/baseline.h"
 
+#include "tests/test.h"
 #include "tests/unit/baseline/baseline_stage.h"
 
+FIXTURE(set_up, tear_down);
+
 /* */
-static void
-a_list_is_told_and_stands_for_its_at(void **state)
+TEST(a_list_is_told_and_stands_for_its_at)
 {
     struct fixture *f = *state;
 
@@ -27,8 +29,7 @@ a_list_is_told_and_stands_for_its_at(void **state)
 }
 
 /* the oldest time of an index and its parts. */
-static void
-an_index_is_read_part_by_part(void **state)
+TEST(an_index_is_read_part_by_part)
 {
     struct fixture *f = *state;
 
@@ -58,8 +59,7 @@ an_index_is_read_part_by_part(void **state)
 }
 
 /* Pages are linked in the document or in the header; a circle has an end. */
-static void
-pages_are_followed_by_next(void **state)
+TEST(pages_are_followed_by_next)
 {
     struct fixture *f = *state;
     char link[200];
@@ -80,8 +80,7 @@ pages_are_followed_by_next(void **state)
                     "@2026-01-02T00:00:00.000000Z+0");
 }
 
-static void
-what_cannot_be_a_baseline_is_refused(void **state)
+TEST(what_cannot_be_a_baseline_is_refused)
 {
     struct fixture *f = *state;
 
@@ -107,8 +106,7 @@ what_cannot_be_a_baseline_is_refused(void **state)
 }
 
 /* Indexes that lead to ever more indexes come to an end. */
-static void
-an_index_without_end_is_refused(void **state)
+TEST(an_index_without_end_is_refused)
 {
     struct fixture *f = *state;
     char path[20];
@@ -123,8 +121,7 @@ an_index_without_end_is_refused(void **state)
     assert_fails(f, TD_BROKEN, "an index leads to an index, again and again");
 }
 
-static void
-what_is_busy_is_asked_again(void **state)
+TEST(what_is_busy_is_asked_again)
 {
     struct fixture *f = *state;
 
@@ -141,8 +138,7 @@ what_is_busy_is_asked_again(void **state)
     assert_int_equal(f->why.rc, TD_OK);
 }
 
-static void
-nobody_is_told_while_it_is_paused(void **state)
+TEST(nobody_is_told_while_it_is_paused)
 {
     struct fixture *f = *state;
     struct buf list;
@@ -170,8 +166,7 @@ nobody_is_told_while_it_is_paused(void **state)
     assert_int_equal(f->why.rc, TD_OK);
 }
 
-static void
-it_may_be_freed_from_a_callback_or_stopped_by_it(void **state)
+TEST(it_may_be_freed_from_a_callback_or_stopped_by_it)
 {
     struct fixture *f = *state;
 
@@ -191,21 +186,4 @@ it_may_be_freed_from_a_callback_or_stopped_by_it(void **state)
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(loop_service(f->client->loop), TD_OK);
     assert_int_equal(f->n, 1);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_list_is_told_and_stands_for_its_at),
-        TEST(an_index_is_read_part_by_part),
-        TEST(pages_are_followed_by_next),
-        TEST(what_cannot_be_a_baseline_is_refused),
-        TEST(an_index_without_end_is_refused),
-        TEST(what_is_busy_is_asked_again),
-        TEST(nobody_is_told_while_it_is_paused),
-        TEST(it_may_be_freed_from_a_callback_or_stopped_by_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,14 @@
  * dump_test.c - all resources of a source out of the packages of its dump.
  */
 #include "client/baseline/baseline.h"
+#include "tests/test.h"
 #include "tests/unit/baseline/baseline_stage.h"
+
+FIXTURE(set_up, tear_down);
 
 /* R-100, R-103, R-110, R-111, R-114, R-116: and whoever lies about a member has
  * it fetched. */
-static void
-a_dump_comes_with_files(void **state)
+TEST(a_dump_comes_with_files)
 {
     struct fixture *f = *state;
 
@@ -38,8 +40,7 @@ a_dump_comes_with_files(void **state)
 }
 
 /* */
-static void
-a_dump_index_is_read_package_by_package(void **state)
+TEST(a_dump_index_is_read_package_by_package)
 {
     struct fixture *f = *state;
 
@@ -61,8 +62,7 @@ a_dump_index_is_read_package_by_package(void **state)
 }
 
 /* what is no ZIP, or not to be had, is left for the list. */
-static void
-a_dump_that_cannot_be_used_is_left_for_the_list(void **state)
+TEST(a_dump_that_cannot_be_used_is_left_for_the_list)
 {
     struct fixture *f = *state;
     struct zips z;
@@ -98,8 +98,7 @@ a_dump_that_cannot_be_used_is_left_for_the_list(void **state)
 
 /* R-105: a package that broke off is resumed by whoever comes next, where its
  * digest proves the whole. */
-static void
-a_package_that_broke_off_is_resumed(void **state)
+TEST(a_package_that_broke_off_is_resumed)
 {
     struct fixture *f = *state;
     size_t size = 3 * 1024 * 1024, n;
@@ -152,8 +151,7 @@ a_package_that_broke_off_is_resumed(void **state)
     assert_scratch_empty(f);
 }
 
-static void
-a_dump_may_be_freed_in_the_middle(void **state)
+TEST(a_dump_may_be_freed_in_the_middle)
 {
     struct fixture *f = *state;
 
@@ -166,8 +164,7 @@ a_dump_may_be_freed_in_the_middle(void **state)
     assert_int_equal(f->n, 1);
 }
 
-static void
-a_scratch_directory_that_is_not_there_is_told(void **state)
+TEST(a_scratch_directory_that_is_not_there_is_told)
 {
     struct fixture *f = *state;
     char path[256];
@@ -178,19 +175,4 @@ a_scratch_directory_that_is_not_there_is_told(void **state)
     run(f, "/list", "/dump");
     memcpy(f->scratch.path, path, sizeof(path));
     assert_fails(f, TD_IO, "cannot make /no/such/dir: No such file");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_dump_comes_with_files),
-        TEST(a_dump_index_is_read_package_by_package),
-        TEST(a_dump_that_cannot_be_used_is_left_for_the_list),
-        TEST(a_package_that_broke_off_is_resumed),
-        TEST(a_dump_may_be_freed_in_the_middle),
-        TEST(a_scratch_directory_that_is_not_there_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

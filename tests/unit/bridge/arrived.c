@@ -1,13 +1,9 @@
 #include "tests/unit/bridge/arrived.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "broker/log/log.h"
+#include "tests/test.h"
 
 uint64_t
 arrived_last(struct sets *s, const char *set)

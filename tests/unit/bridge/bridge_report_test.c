@@ -3,14 +3,11 @@
  */
 #include "broker/bridge/bridge_report.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/jsonpath.h"
+#include "tests/test.h"
 
 /* 2026-11-20T10:00:00Z */
 #define MOMENT_US 1795168800000000
@@ -72,15 +69,13 @@ assert_number(const struct jsonpath *j, const char *path, uint64_t value)
         fail_msg("%s is %s", path, jsonpath_digits(j, path));
 }
 
-static void
-a_report_tells_of_both_directions(void **state)
+TEST(a_report_tells_of_both_directions)
 {
     struct out_report out = some_out();
     struct in_report in = some_in();
     struct jsonpath j;
     struct buf text;
 
-    (void)state;
     write(&text, &j, &out, &in);
 
     assert_string_equal(jsonpath_text(&j, "name"), "plant");
@@ -114,15 +109,13 @@ a_report_tells_of_both_directions(void **state)
     buf_fini(&text);
 }
 
-static void
-a_report_leaves_out_what_is_not_there(void **state)
+TEST(a_report_leaves_out_what_is_not_there)
 {
     struct out_report out = some_out();
     struct in_report in = some_in();
     struct jsonpath j;
     struct buf text;
 
-    (void)state;
     out.slowest[0] = '\0';
     write(&text, &j, &out, NULL);
     assert_false(jsonpath_has(&j, "out.slowest"));
@@ -137,15 +130,13 @@ a_report_leaves_out_what_is_not_there(void **state)
     buf_fini(&text);
 }
 
-static void
-a_report_has_no_secrets(void **state)
+TEST(a_report_has_no_secrets)
 {
     struct out_report out = some_out();
     struct in_report in = some_in();
     struct jsonpath j;
     struct buf text;
 
-    (void)state;
     write(&text, &j, &out, &in);
     buf_add(&text, "", 1);
     assert_null(strstr(text.data, "secret"));
@@ -167,13 +158,11 @@ assert_warned(const struct mqtt_state *out, const struct in_report *in,
     buf_fini(&text);
 }
 
-static void
-what_does_not_work_is_a_line_of_warning(void **state)
+TEST(what_does_not_work_is_a_line_of_warning)
 {
     struct out_report out = some_out();
     struct in_report in = some_in();
 
-    (void)state;
     assert_warned(&out.mqtt, NULL, "");
     assert_warned(&out.mqtt, &in,
                   "warning: bridge plant, in: not connected since "
@@ -193,17 +182,4 @@ what_does_not_work_is_a_line_of_warning(void **state)
     assert_warned(
         &out.mqtt, NULL,
         "warning: bridge plant, out: it refuses what is told of demo\n");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_report_tells_of_both_directions),
-        cmocka_unit_test(a_report_leaves_out_what_is_not_there),
-        cmocka_unit_test(a_report_has_no_secrets),
-        cmocka_unit_test(what_does_not_work_is_a_line_of_warning),
-    };
-
-    return cmocka_run_group_tests_name("bridge_report", tests, NULL, NULL);
 }

@@ -2,14 +2,11 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 static void
 await(int fd)

@@ -6,6 +6,7 @@
 #include "tests/support/mosquitto.h"
 #include "tests/support/mqtt_peer.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 #include "tests/unit/bridge/arrived.h"
 #include "tests/unit/sets/ingests.h"
 
@@ -189,22 +190,21 @@ takes_in(void **state, enum bridge_version version)
     close_stage(&s);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Issue 5: both versions of MQTT. */
-static void
-takes_in_by_mqtt_5(void **state)
+TEST(takes_in_by_mqtt_5)
 {
     takes_in(state, BRIDGE_MQTT_5);
 }
 
-static void
-takes_in_by_mqtt_3_1_1(void **state)
+TEST(takes_in_by_mqtt_3_1_1)
 {
     takes_in(state, BRIDGE_MQTT_311);
 }
 
 /* What is told while nobody is there waits in the session. */
-static void
-takes_in_what_was_told_while_it_was_away(void **state)
+TEST(takes_in_what_was_told_while_it_was_away)
 {
     struct buf expected;
     struct stage s;
@@ -224,8 +224,7 @@ takes_in_what_was_told_while_it_was_away(void **state)
 /* An end in the middle of the stream: what was committed is acknowledged, and
  * what was not comes when we are back; no message has a key, and none comes
  * twice. */
-static void
-ends_and_goes_on_without_a_repeat(void **state)
+TEST(ends_and_goes_on_without_a_repeat)
 {
     struct buf expected;
     struct stage s;
@@ -248,8 +247,7 @@ ends_and_goes_on_without_a_repeat(void **state)
 /* While nothing can be kept nothing is acknowledged: the connection is dropped,
  * and made again, and the MQTT broker sends the same again, until it is kept:
  * once. */
-static void
-is_sent_again_what_was_not_kept(void **state)
+TEST(is_sent_again_what_was_not_kept)
 {
     struct buf expected;
     struct stage s;
@@ -269,24 +267,4 @@ is_sent_again_what_was_not_kept(void **state)
     assert_arrived(&s, &expected);
     assert_int_equal(report(&s).rejected, 0);
     close_stage(&s);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(takes_in_by_mqtt_5, tempdir_setup,
-                                        tempdir_teardown),
-        cmocka_unit_test_setup_teardown(takes_in_by_mqtt_3_1_1, tempdir_setup,
-                                        tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            takes_in_what_was_told_while_it_was_away, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(ends_and_goes_on_without_a_repeat,
-                                        tempdir_setup, tempdir_teardown),
-        cmocka_unit_test_setup_teardown(is_sent_again_what_was_not_kept,
-                                        tempdir_setup, tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 #include "broker/bridge/ledger.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "broker/base/db.h"
 #include "proto/buf.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define EPOCH "0123456789abcdef"
 
@@ -77,8 +73,9 @@ assert_lanes(struct ledger *ledger, const char *bridge, const char *expected)
     buf_fini(&text);
 }
 
-static void
-a_bridge_has_one_identity_for_ever_and_another_has_another(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(a_bridge_has_one_identity_for_ever_and_another_has_another)
 {
     struct ledger *ledger = open_in(state);
     struct bridge_row first, again, other;
@@ -97,8 +94,7 @@ a_bridge_has_one_identity_for_ever_and_another_has_another(void **state)
     bridge_ledger_close(ledger);
 }
 
-static void
-lanes_come_back_with_the_ends_of_their_messages(void **state)
+TEST(lanes_come_back_with_the_ends_of_their_messages)
 {
     struct ledger *ledger = open_in(state);
     const uint64_t ends[] = {103, 400, 401};
@@ -114,8 +110,7 @@ lanes_come_back_with_the_ends_of_their_messages(void **state)
     bridge_ledger_close(ledger);
 }
 
-static void
-a_lane_that_is_kept_again_replaces_what_was_kept(void **state)
+TEST(a_lane_that_is_kept_again_replaces_what_was_kept)
 {
     struct ledger *ledger = open_in(state);
     const uint64_t ends[] = {103, 400};
@@ -130,8 +125,7 @@ a_lane_that_is_kept_again_replaces_what_was_kept(void **state)
 }
 
 /* Of every length that a difference may have. */
-static void
-seqs_of_any_size_are_kept(void **state)
+TEST(seqs_of_any_size_are_kept)
 {
     struct ledger *ledger = open_in(state);
     uint64_t ends[62], at = 0;
@@ -166,8 +160,7 @@ stop_at_once(const struct lane_row *row, void *user)
     return STATUS_STOPPED;
 }
 
-static void
-who_reads_lanes_may_stop(void **state)
+TEST(who_reads_lanes_may_stop)
 {
     struct ledger *ledger = open_in(state);
     int n = 0;
@@ -195,8 +188,7 @@ tamper(void **state, const char *sql)
     db_close(&db);
 }
 
-static void
-what_is_damaged_is_told_and_not_believed(void **state)
+TEST(what_is_damaged_is_told_and_not_believed)
 {
     static const char *const updates[] = {
         "UPDATE lanes SET ends=x'80'",
@@ -224,8 +216,7 @@ what_is_damaged_is_told_and_not_believed(void **state)
 }
 
 /* A transaction that fails leaves nothing, and the next one is a new one. */
-static void
-rows_are_kept_together_or_not_at_all(void **state)
+TEST(rows_are_kept_together_or_not_at_all)
 {
     struct ledger *ledger = open_in(state);
     struct lane_row rows[] = {row_of("one", 1, NULL, 0),
@@ -254,8 +245,7 @@ join(const char *filter, void *user)
     return STATUS_OK;
 }
 
-static void
-filters_are_those_that_were_added_and_not_dropped(void **state)
+TEST(filters_are_those_that_were_added_and_not_dropped)
 {
     struct ledger *ledger = open_in(state);
     struct buf text;
@@ -276,8 +266,7 @@ filters_are_those_that_were_added_and_not_dropped(void **state)
     bridge_ledger_close(ledger);
 }
 
-static void
-a_ledger_that_cannot_be_opened_says_why(void **state)
+TEST(a_ledger_that_cannot_be_opened_says_why)
 {
     struct ledger *ledger = NULL;
     struct problem why = {""};
@@ -289,25 +278,4 @@ a_ledger_that_cannot_be_opened_says_why(void **state)
 
     assert_non_null(strstr(why.text, "/none/mqtt.db"));
     assert_null(ledger);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_bridge_has_one_identity_for_ever_and_another_has_another),
-        TEST(lanes_come_back_with_the_ends_of_their_messages),
-        TEST(a_lane_that_is_kept_again_replaces_what_was_kept),
-        TEST(seqs_of_any_size_are_kept),
-        TEST(who_reads_lanes_may_stop),
-        TEST(what_is_damaged_is_told_and_not_believed),
-        TEST(rows_are_kept_together_or_not_at_all),
-        TEST(filters_are_those_that_were_added_and_not_dropped),
-        TEST(a_ledger_that_cannot_be_opened_says_why),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

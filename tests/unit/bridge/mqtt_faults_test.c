@@ -1,19 +1,14 @@
 /* Why there is no connection: an MQTT broker that answers wrongly, or that
  * there is none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/test.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 #include "tests/unit/bridge/fake_names.h" /* "unknown.test", "several.test" */
 #include "tests/unit/bridge/owner.h"
 
 /* CONNACK with each reason an operator can do something about. */
-static void
-says_why_it_was_refused(void **state)
+TEST(says_why_it_was_refused)
 {
     static const struct {
         bool is_5;
@@ -35,7 +30,6 @@ says_why_it_was_refused(void **state)
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_mqtt_open(&f);
         owner_prepare(&o, f.port);
@@ -55,13 +49,11 @@ says_why_it_was_refused(void **state)
 }
 
 /* What the MQTT broker says itself stands behind it, made harmless. */
-static void
-quotes_a_refusal(void **state)
+TEST(quotes_a_refusal)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_open(&o);
@@ -74,8 +66,7 @@ quotes_a_refusal(void **state)
 }
 
 /* Of MQTT 3.1.1, or nothing that MQTT is. */
-static void
-says_that_it_was_not_understood(void **state)
+TEST(says_that_it_was_not_understood)
 {
     static const struct {
         uint8_t bytes[9];
@@ -93,7 +84,6 @@ says_that_it_was_not_understood(void **state)
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_mqtt_open(&f);
         owner_prepare(&o, f.port);
@@ -110,8 +100,7 @@ says_that_it_was_not_understood(void **state)
 }
 
 /* MQTT 5: DISCONNECT of the MQTT broker. */
-static void
-says_why_it_was_disconnected(void **state)
+TEST(says_why_it_was_disconnected)
 {
     static const struct {
         uint8_t code;
@@ -125,7 +114,6 @@ says_why_it_was_disconnected(void **state)
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_mqtt_open(&f);
         owner_prepare(&o, f.port);
@@ -139,13 +127,11 @@ says_why_it_was_disconnected(void **state)
     }
 }
 
-static void
-says_that_nobody_is_there(void **state)
+TEST(says_that_nobody_is_there)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     fake_mqtt_open(&f);
     fake_mqtt_close(&f);
     owner_prepare(&o, f.port);
@@ -161,13 +147,11 @@ says_that_nobody_is_there(void **state)
     owner_close(&o);
 }
 
-static void
-tries_all_addresses(void **state)
+TEST(tries_all_addresses)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     strcpy(o.config.host, "several.test");
@@ -176,19 +160,4 @@ tries_all_addresses(void **state)
     owner_await(&o, &o.n_connected, 1);
     owner_close(&o);
     fake_mqtt_close(&f);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_why_it_was_refused),
-        cmocka_unit_test(quotes_a_refusal),
-        cmocka_unit_test(says_that_it_was_not_understood),
-        cmocka_unit_test(says_why_it_was_disconnected),
-        cmocka_unit_test(says_that_nobody_is_there),
-        cmocka_unit_test(tries_all_addresses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

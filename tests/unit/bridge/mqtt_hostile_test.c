@@ -2,14 +2,9 @@
  * An MQTT Client with an MQTT broker that has let it in, and then breaks the
  * protocol: it is left, with a reason, and tried again; nothing else happens.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/test.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 #include "tests/unit/bridge/owner.h"
 
@@ -32,8 +27,7 @@ end(struct fake_mqtt *f, struct owner *o)
 }
 
 /* SUBACK with too few results, too many, or more than was asked for. */
-static void
-takes_no_answer_that_is_none(void **state)
+TEST(takes_no_answer_that_is_none)
 {
     static const struct {
         uint8_t granted[2];
@@ -46,7 +40,6 @@ takes_no_answer_that_is_none(void **state)
         {{0x7f}, 1, "granted QoS 127 where QoS 1 was asked for"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct fake_mqtt f;
         struct owner o;
@@ -67,8 +60,7 @@ takes_no_answer_that_is_none(void **state)
 /* Packets that are none, or not the MQTT broker's to send. One is not here: a
  * property that MQTT 5 does not know makes libmosquitto 2.0.11 abort the
  * process (doc/bridging.md). */
-static void
-leaves_who_breaks_the_protocol(void **state)
+TEST(leaves_who_breaks_the_protocol)
 {
     static const struct {
         const char *name;
@@ -110,7 +102,6 @@ leaves_who_breaks_the_protocol(void **state)
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     begin(&f, &o, BRIDGE_MQTT_5);
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         print_message("%s\n", cases[i].name);
@@ -126,13 +117,11 @@ leaves_who_breaks_the_protocol(void **state)
 }
 
 /* Answers to what was never asked are passed over. */
-static void
-passes_over_answers_to_nothing(void **state)
+TEST(passes_over_answers_to_nothing)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     begin(&f, &o, BRIDGE_MQTT_5);
     FAKE_MQTT_SEND(&f, 0x40, 2, 0, 9);          /* PUBACK */
     FAKE_MQTT_SEND(&f, 0x40, 4, 0, 9, 0x87, 0); /* with a reason */
@@ -152,13 +141,11 @@ passes_over_answers_to_nothing(void **state)
 
 /* The same packet identifier again, without our PUBACK between: two messages,
  * and two acknowledgements. */
-static void
-takes_messages_with_the_same_identifier(void **state)
+TEST(takes_messages_with_the_same_identifier)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     begin(&f, &o, BRIDGE_MQTT_5);
     FAKE_MQTT_SEND(&f, 0x32, 7, 0, 1, 'a', 0, 1, 0, '1', /* in one go */
                    0x32, 7, 0, 1, 'a', 0, 1, 0, '2');
@@ -173,14 +160,12 @@ takes_messages_with_the_same_identifier(void **state)
 
 /* QoS 2, which nobody asked for, is acknowledged by the library before we have
  * the message, but released only after the turn that had it. */
-static void
-takes_what_comes_at_qos_2(void **state)
+TEST(takes_what_comes_at_qos_2)
 {
     struct fake_mqtt f;
     struct owner o;
     char *text;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_listen();
@@ -202,14 +187,12 @@ takes_what_comes_at_qos_2(void **state)
 }
 
 /* A packet that comes a byte at a time is a packet. */
-static void
-reads_a_byte_at_a_time(void **state)
+TEST(reads_a_byte_at_a_time)
 {
     static const uint8_t packet[] = {0x32, 0x87, 0, 0, 1, 'a', 0, 1, 0, 'h'};
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     begin(&f, &o, BRIDGE_MQTT_5);
     for (size_t i = 0; i < sizeof(packet); i++) {
         assert_int_equal(o.n_received, 0);
@@ -219,19 +202,4 @@ reads_a_byte_at_a_time(void **state)
     owner_await(&o, &o.n_received, 1);
     assert_string_equal(o.received[0].payload, "h");
     end(&f, &o);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_no_answer_that_is_none),
-        cmocka_unit_test(leaves_who_breaks_the_protocol),
-        cmocka_unit_test(passes_over_answers_to_nothing),
-        cmocka_unit_test(takes_messages_with_the_same_identifier),
-        cmocka_unit_test(takes_what_comes_at_qos_2),
-        cmocka_unit_test(reads_a_byte_at_a_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

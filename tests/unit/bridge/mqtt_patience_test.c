@@ -2,17 +2,13 @@
  * tries. */
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/base/clock.h"
+#include "tests/test.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 #include "tests/unit/bridge/fake_names.h"
 #include "tests/unit/bridge/owner.h"
@@ -50,15 +46,13 @@ cut(struct fake_mqtt *f, struct owner *o, unsigned n)
  * longest; only what was achieved makes them short again. The thread does
  * nothing meanwhile. An operator reads of it once: that it was connected, and
  * why no longer; and again after it has worked. */
-static void
-pauses_longer_and_longer(void **state)
+TEST(pauses_longer_and_longer)
 {
     static const long longest[] = {10, 20, 40, 80, 80, 80, 10, 20};
     struct fake_mqtt f;
     struct owner o;
     char *text;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     o.config.retry_first_us = 10000;
@@ -93,14 +87,12 @@ pauses_longer_and_longer(void **state)
 
 /* Reasons that come by turns are told once each; all again after it was
  * connected. */
-static void
-warns_once_for_each_reason(void **state)
+TEST(warns_once_for_each_reason)
 {
     struct fake_mqtt f;
     struct owner o;
     char *text;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_listen();
@@ -145,8 +137,7 @@ fill(const struct fake_mqtt *f)
  * one that takes it late, so that TLS cannot write at first; and one whose TLS
  * ends in the middle. Tries end, and meanwhile nothing goes round. (The ten
  * seconds are the client's own.) */
-static void
-does_not_wait_for_ever(void **state)
+TEST(does_not_wait_for_ever)
 {
     static const char *const why[] = {
         "no answer from the MQTT broker to CONNECT",
@@ -158,7 +149,6 @@ does_not_wait_for_ever(void **state)
     struct owner o[N];
     int filling;
 
-    (void)state;
     for (unsigned i = 0; i < N; i++) {
         fake_mqtt_open(&f[i]);
         owner_prepare(&o[i], f[i].port);
@@ -191,14 +181,12 @@ does_not_wait_for_ever(void **state)
 
 /* Ends while it connects to one that never answers, while it waits for a name
  * server, and while it pauses. Each would last its ten seconds, or 100. */
-static void
-ends_at_once(void **state)
+TEST(ends_at_once)
 {
     struct fake_mqtt f;
     struct owner o;
     int64_t from_us;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_open(&o);
@@ -236,15 +224,13 @@ wake(void *argument)
 
 /* Wakes from several threads: none is lost, and none needs more than one turn,
  * while states are asked for. */
-static void
-is_woken_from_anywhere(void **state)
+TEST(is_woken_from_anywhere)
 {
     pthread_t threads[3];
     struct mqtt_state now;
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_open(&o);
@@ -262,18 +248,4 @@ is_woken_from_anywhere(void **state)
     owner_do(&o, owner_look);
     owner_close(&o);
     fake_mqtt_close(&f);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pauses_longer_and_longer),
-        cmocka_unit_test(warns_once_for_each_reason),
-        cmocka_unit_test(does_not_wait_for_ever),
-        cmocka_unit_test(ends_at_once),
-        cmocka_unit_test(is_woken_from_anywhere),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

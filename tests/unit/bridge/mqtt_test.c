@@ -1,19 +1,15 @@
 /*
  * An MQTT Client with the distribution's MQTT broker.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "broker/base/metrics.h"
 #include "tests/support/mosquitto.h"
 #include "tests/support/mqtt_peer.h"
+#include "tests/test.h"
 #include "tests/unit/bridge/owner.h"
 
 static const enum bridge_version versions[] = {BRIDGE_MQTT_5, BRIDGE_MQTT_311};
@@ -37,15 +33,13 @@ open_and_await(struct owner *o)
 
 /* At every QoS, in both versions: told, and acknowledged with what publishing
  * said. */
-static void
-publishes_and_is_acknowledged(void **state)
+TEST(publishes_and_is_acknowledged)
 {
     struct mosquittod m;
     struct mqtt_peer *p;
     struct owner o;
     char text[32];
 
-    (void)state;
     mosquittod_open(&m, NULL);
     for (size_t v = 0; v < 2; v++) {
         p = mqtt_peer_hear(
@@ -68,8 +62,7 @@ publishes_and_is_acknowledged(void **state)
 }
 
 /* MQTT 5: content type and user properties; retained. */
-static void
-sends_what_a_message_says_of_itself(void **state)
+TEST(sends_what_a_message_says_of_itself)
 {
     const struct mqtt_property properties[] = {{"set", "demo"}, {"after", "7"}};
     const struct mqtt_heard *h;
@@ -77,7 +70,6 @@ sends_what_a_message_says_of_itself(void **state)
     struct mqtt_peer *p;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, NULL);
     prepare(&o, &m);
     open_and_await(&o);
@@ -105,13 +97,11 @@ sends_what_a_message_says_of_itself(void **state)
 }
 
 /* A topic that the MQTT broker lets nobody write to: MQTT 5 says so. */
-static void
-is_told_what_is_refused(void **state)
+TEST(is_told_what_is_refused)
 {
     struct mosquittod m;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, &(struct mosquittod_wish){.acl = "topic read #\n"});
     prepare(&o, &m);
     open_and_await(&o);
@@ -125,14 +115,12 @@ is_told_what_is_refused(void **state)
 
 /* While the client is away its messages wait, in both versions. In MQTT 5 that
  * depends on the session's expiry, which the library sends by a detour. */
-static void
-finds_its_session_again(void **state)
+TEST(finds_its_session_again)
 {
     struct mosquittod m;
     struct mqtt_peer *p;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, NULL);
     for (size_t v = 0; v < 2; v++) {
         for (unsigned round = 0; round < 2; round++) {
@@ -172,14 +160,12 @@ finds_its_session_again(void **state)
 }
 
 /* What was dropped is not acknowledged, so it comes again, and says so. */
-static void
-hears_again_what_it_dropped(void **state)
+TEST(hears_again_what_it_dropped)
 {
     struct mosquittod m;
     struct mqtt_peer *p;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, NULL);
     prepare(&o, &m);
     o.options.keeps_session = true;
@@ -215,15 +201,13 @@ hears_again_what_it_dropped(void **state)
 
 /* The will is published when the connection is cut, and not when it ends
  * politely. */
-static void
-leaves_a_will(void **state)
+TEST(leaves_a_will)
 {
     const struct mqtt_heard *h;
     struct mosquittod m;
     struct mqtt_peer *p;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, NULL);
     p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
     prepare(&o, &m);
@@ -256,14 +240,12 @@ leaves_a_will(void **state)
 }
 
 /* Its file is read at each connection. */
-static void
-takes_a_new_password(void **state)
+TEST(takes_a_new_password)
 {
     struct mosquittod m;
     struct owner o;
     struct mqtt_state now;
 
-    (void)state;
     mosquittod_open(
         &m, &(struct mosquittod_wish){.user = "tidings", .password = "right"});
     tempdir_write(m.dir.fd, "password", "wrong\n");
@@ -288,14 +270,12 @@ takes_a_new_password(void **state)
 }
 
 /* A file that cannot be read is no matter of trying again. */
-static void
-does_not_start_without_its_files(void **state)
+TEST(does_not_start_without_its_files)
 {
     struct tempdir dir;
     struct problem why = {""};
     struct owner o;
 
-    (void)state;
     tempdir_open(&dir);
     owner_prepare(&o, 1);
     snprintf(o.config.password_file, sizeof(o.config.password_file), "%s/none",
@@ -314,14 +294,12 @@ does_not_start_without_its_files(void **state)
     tempdir_close(&dir);
 }
 
-static void
-speaks_tls(void **state)
+TEST(speaks_tls)
 {
     struct mosquittod m;
     struct mqtt_peer *p;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, &(struct mosquittod_wish){.is_tls = true});
     p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
     for (unsigned i = 0; i < 2; i++) { /* by its address, by its name */
@@ -339,13 +317,11 @@ speaks_tls(void **state)
 }
 
 /* One that is for somebody else, and one by a CA that nobody trusts. */
-static void
-connects_to_no_other_host(void **state)
+TEST(connects_to_no_other_host)
 {
     struct mosquittod m;
     struct owner o;
 
-    (void)state;
     mosquittod_open(
         &m, &(struct mosquittod_wish){
                 .is_tls = true, .tls_names = "DNS:other.example,IP:127.0.0.9"});
@@ -371,13 +347,11 @@ connects_to_no_other_host(void **state)
     mosquittod_close(&m);
 }
 
-static void
-shows_its_own_certificate(void **state)
+TEST(shows_its_own_certificate)
 {
     struct mosquittod m;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, &(struct mosquittod_wish){.is_tls = true,
                                                   .asks_certificate = true});
     prepare(&o, &m);
@@ -395,15 +369,13 @@ shows_its_own_certificate(void **state)
 }
 
 /* The room is exact: one byte more and the MQTT broker would hang up. */
-static void
-fits_the_largest_packet(void **state)
+TEST(fits_the_largest_packet)
 {
     const struct mqtt_property properties[] = {{"set", "demo"}};
     struct mosquittod m;
     struct owner o;
     char text[5000];
 
-    (void)state;
     mosquittod_open(
         &m, &(struct mosquittod_wish){.more = "max_packet_size 1000\n"});
     memset(text, 'x', sizeof(text));
@@ -437,13 +409,11 @@ fits_the_largest_packet(void **state)
     mosquittod_close(&m);
 }
 
-static void
-comes_back_when_the_mqtt_broker_does(void **state)
+TEST(comes_back_when_the_mqtt_broker_does)
 {
     struct mosquittod m;
     struct owner o;
 
-    (void)state;
     mosquittod_open(&m, NULL);
     prepare(&o, &m);
     open_and_await(&o);
@@ -461,14 +431,12 @@ comes_back_when_the_mqtt_broker_does(void **state)
 
 /* One that is silent is given up, by the keepalive of 5 s; and a client that
  * waits for it can be ended, long before that. */
-static void
-does_not_wait_for_one_that_stands_still(void **state)
+TEST(does_not_wait_for_one_that_stands_still)
 {
     struct mosquittod m;
     struct owner silent, o;
     int64_t from_us;
 
-    (void)state;
     mosquittod_open(&m, NULL);
     prepare(&silent, &m);
     silent.config.keepalive_us = 5000000;
@@ -490,27 +458,4 @@ does_not_wait_for_one_that_stands_still(void **state)
     owner_await(&silent, &silent.n_connected, 2);
     owner_close(&silent);
     mosquittod_close(&m);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(publishes_and_is_acknowledged),
-        cmocka_unit_test(sends_what_a_message_says_of_itself),
-        cmocka_unit_test(is_told_what_is_refused),
-        cmocka_unit_test(finds_its_session_again),
-        cmocka_unit_test(hears_again_what_it_dropped),
-        cmocka_unit_test(leaves_a_will),
-        cmocka_unit_test(takes_a_new_password),
-        cmocka_unit_test(does_not_start_without_its_files),
-        cmocka_unit_test(speaks_tls),
-        cmocka_unit_test(connects_to_no_other_host),
-        cmocka_unit_test(shows_its_own_certificate),
-        cmocka_unit_test(fits_the_largest_packet),
-        cmocka_unit_test(comes_back_when_the_mqtt_broker_does),
-        cmocka_unit_test(does_not_wait_for_one_that_stands_still),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

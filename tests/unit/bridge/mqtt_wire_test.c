@@ -1,11 +1,7 @@
 /* What an MQTT Client says and hears, byte by byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/test.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 #include "tests/unit/bridge/owner.h"
 
@@ -20,13 +16,11 @@ publish(struct fake_mqtt *f, unsigned is_5, uint8_t mid)
 
 /* Nothing is acknowledged before `turn` has returned, in both versions; then it
  * is. What has been dropped in a turn never is. */
-static void
-acknowledges_only_after_the_turn(void **state)
+TEST(acknowledges_only_after_the_turn)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     for (unsigned is_5 = 0; is_5 <= 1; is_5++)
         for (unsigned drops = 0; drops <= 1; drops++) {
             fake_mqtt_open(&f);
@@ -61,15 +55,13 @@ has_bytes(const struct fake_mqtt *f, const uint8_t *bytes, size_t size)
 
 /* What CONNECT says: the version, the flags, the keepalive, the session's
  * expiry, the client's id, the will, user and password. */
-static void
-says_who_it_is(void **state)
+TEST(says_who_it_is)
 {
     static const uint8_t never[] = {0x11, 0xff, 0xff, 0xff, 0xff};
     static const uint8_t status[] = "\0\001s\0\007offline\0\004user";
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     for (unsigned is_5 = 0; is_5 <= 1; is_5++)
         for (unsigned keeps = 0; keeps <= 1; keeps++) {
             fake_mqtt_open(&f);
@@ -98,13 +90,11 @@ says_who_it_is(void **state)
 }
 
 /* CONNACK's properties. */
-static void
-keeps_to_what_the_mqtt_broker_takes(void **state)
+TEST(keeps_to_what_the_mqtt_broker_takes)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_open(&o);
@@ -133,13 +123,11 @@ keeps_to_what_the_mqtt_broker_takes(void **state)
 }
 
 /* More than the library's own 20 are on their way at once. */
-static void
-has_as_many_in_flight_as_it_may(void **state)
+TEST(has_as_many_in_flight_as_it_may)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_open(&o);
@@ -155,13 +143,11 @@ has_as_many_in_flight_as_it_may(void **state)
 }
 
 /* The DUP flag, until the first message without it. */
-static void
-tells_repeats(void **state)
+TEST(tells_repeats)
 {
     struct fake_mqtt f;
     struct owner o;
 
-    (void)state;
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
     owner_open(&o);
@@ -175,18 +161,4 @@ tells_repeats(void **state)
     assert_false(o.received[2].is_repeat);
     owner_close(&o);
     fake_mqtt_close(&f);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acknowledges_only_after_the_turn),
-        cmocka_unit_test(says_who_it_is),
-        cmocka_unit_test(keeps_to_what_the_mqtt_broker_takes),
-        cmocka_unit_test(has_as_many_in_flight_as_it_may),
-        cmocka_unit_test(tells_repeats),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

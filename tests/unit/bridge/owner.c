@@ -1,19 +1,16 @@
 #include "tests/unit/bridge/owner.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/base/diag.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 /* Waits at most PATIENCE_MS for a change; false: none came. */
 static bool

@@ -3,15 +3,9 @@
  */
 #include "broker/bridge/window.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "broker/bridge/lane.h"
 #include "broker/bridge/out.h"
+#include "tests/test.h"
 
 #define MAX 4
 
@@ -43,14 +37,12 @@ close_window(struct window *w, struct lane *lane)
 }
 
 /* One acknowledgement that does not come must not make it grow. */
-static void
-what_is_held_out_of_turn_is_bounded(void **state)
+TEST(what_is_held_out_of_turn_is_bounded)
 {
     struct window w;
     struct lane lane;
     int mid = 1;
 
-    (void)state;
     open_window(&w, &lane);
     send_one(&w, &lane, mid, 10);
     while (window_has_room(&w) && mid < 10 * MAX) {
@@ -63,14 +55,12 @@ what_is_held_out_of_turn_is_bounded(void **state)
     close_window(&w, &lane);
 }
 
-static void
-it_is_full_by_number_and_by_bytes(void **state)
+TEST(it_is_full_by_number_and_by_bytes)
 {
     struct window w;
     struct lane lane;
     int mid = 0;
 
-    (void)state;
     open_window(&w, &lane);
     while (window_has_room(&w))
         send_one(&w, &lane, ++mid, 10);
@@ -90,14 +80,12 @@ it_is_full_by_number_and_by_bytes(void **state)
 
 /* Orphans count as long as they are in flight; those that are done are not held
  * any longer. */
-static void
-orphans_are_held_while_they_are_in_flight(void **state)
+TEST(orphans_are_held_while_they_are_in_flight)
 {
     struct window w;
     struct lane lane;
     struct flight *flight;
 
-    (void)state;
     open_window(&w, &lane);
     send_one(&w, &lane, 1, 10);
     send_one(&w, &lane, 2, 10);
@@ -116,13 +104,11 @@ orphans_are_held_while_they_are_in_flight(void **state)
     close_window(&w, &lane);
 }
 
-static void
-a_connection_that_ends_leaves_it_empty(void **state)
+TEST(a_connection_that_ends_leaves_it_empty)
 {
     struct window w;
     struct lane lane;
 
-    (void)state;
     open_window(&w, &lane);
     for (int mid = 1; mid <= MAX; mid++)
         send_one(&w, &lane, mid, WINDOW_BYTES);
@@ -136,17 +122,4 @@ a_connection_that_ends_leaves_it_empty(void **state)
     send_one(&w, &lane, 1, 10);
     assert_int_equal(w.in_flight, 1);
     close_window(&w, &lane);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_held_out_of_turn_is_bounded),
-        cmocka_unit_test(it_is_full_by_number_and_by_bytes),
-        cmocka_unit_test(orphans_are_held_while_they_are_in_flight),
-        cmocka_unit_test(a_connection_that_ends_leaves_it_empty),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

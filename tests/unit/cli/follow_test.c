@@ -1,21 +1,16 @@
 /*
  * follow_test.c - tidings follow, as a shell sees it.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/command.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/history.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 #define EPOCH   "0123456789abcdef"
@@ -97,9 +92,10 @@ assert_asked(struct stage *s, size_t i, const char *line)
     assert_memory_equal(fake_request(s->broker, i), line, strlen(line));
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* Design section 4: SEQ DATETIME CHANGE LOC. */
-static void
-prints_a_line_for_each_change(void **state)
+TEST(prints_a_line_for_each_change)
 {
     struct stage *s = *state;
 
@@ -122,8 +118,7 @@ prints_a_line_for_each_change(void **state)
 }
 
 /* Design section 4: or the entry as it came. */
-static void
-prints_the_entries_as_they_came(void **state)
+TEST(prints_the_entries_as_they_came)
 {
     struct stage *s = *state;
 
@@ -149,8 +144,7 @@ prints_the_entries_as_they_came(void **state)
 }
 
 /* R-344: --count ends it in the middle of a message, and the state with it. */
-static void
-counts_changes_not_messages(void **state)
+TEST(counts_changes_not_messages)
 {
     struct stage *s = *state;
 
@@ -177,8 +171,7 @@ counts_changes_not_messages(void **state)
 
 /* R-344: killed at any moment it loses nothing: the lines are out before the
  * position is kept, and "from now on" is kept as well. */
-static void
-loses_nothing_when_killed(void **state)
+TEST(loses_nothing_when_killed)
 {
     struct stage *s = *state;
 
@@ -204,8 +197,7 @@ loses_nothing_when_killed(void **state)
 }
 
 /* Exit status 0 when it is interrupted; the state stands. */
-static void
-ends_well_by_signal(void **state)
+TEST(ends_well_by_signal)
 {
     struct stage *s = *state;
     static const int signals[] = {SIGTERM, SIGINT};
@@ -230,8 +222,7 @@ ends_well_by_signal(void **state)
 
 /* Nobody reads any more, as behind `| head`: it ends with 1, says nothing, and
  * does not move the position. */
-static void
-ends_quietly_when_nobody_reads(void **state)
+TEST(ends_quietly_when_nobody_reads)
 {
     struct stage *s = *state;
 
@@ -255,8 +246,7 @@ ends_quietly_when_nobody_reads(void **state)
 
 /* Standard output is a full disk: it ends with 1, says so, and does not move
  * the position. */
-static void
-tells_that_its_lines_could_not_be_written(void **state)
+TEST(tells_that_its_lines_could_not_be_written)
 {
     struct stage *s = *state;
     char line[400];
@@ -280,8 +270,7 @@ tells_that_its_lines_could_not_be_written(void **state)
 }
 
 /* 3 tells scripts to begin anew, and people how; a refusal is 1. */
-static void
-tells_gone_from_refused(void **state)
+TEST(tells_gone_from_refused)
 {
     struct stage *s = *state;
     static const char gone[] = "{\"detail\":\"the earliest is 40\"}";
@@ -306,8 +295,7 @@ tells_gone_from_refused(void **state)
 }
 
 /* What is wrong with where to begin, and how it is right. */
-static void
-tells_how_a_datetime_is_given(void **state)
+TEST(tells_how_a_datetime_is_given)
 {
     struct stage *s = *state;
 
@@ -319,8 +307,7 @@ tells_how_a_datetime_is_given(void **state)
 }
 
 /* A state that is none is not taken for "from now on". */
-static void
-refuses_a_damaged_state(void **state)
+TEST(refuses_a_damaged_state)
 {
     struct stage *s = *state;
     static const char *const damaged[] = {"", "\n", "soon\n"};
@@ -339,8 +326,7 @@ refuses_a_damaged_state(void **state)
 }
 
 /* A state that cannot be kept ends it: lines would be repeated for ever. */
-static void
-ends_when_the_state_cannot_be_kept(void **state)
+TEST(ends_when_the_state_cannot_be_kept)
 {
     struct stage *s = *state;
 
@@ -357,8 +343,7 @@ ends_when_the_state_cannot_be_kept(void **state)
 }
 
 /* Lost connections are told only when asked for. */
-static void
-tells_of_lost_connections_when_asked(void **state)
+TEST(tells_of_lost_connections_when_asked)
 {
     struct stage *s = *state;
 
@@ -378,27 +363,4 @@ tells_of_lost_connections_when_asked(void **state)
     assert_int_equal(command_end(&s->command), 0);
     assert_memory_equal(s->command.err_text, "tidings: http://127.0.0.1:", 26);
     assert_non_null(strstr(s->command.err_text, "; again in 0."));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(prints_a_line_for_each_change),
-        TEST(prints_the_entries_as_they_came),
-        TEST(counts_changes_not_messages),
-        TEST(loses_nothing_when_killed),
-        TEST(ends_well_by_signal),
-        TEST(ends_quietly_when_nobody_reads),
-        TEST(tells_that_its_lines_could_not_be_written),
-        TEST(tells_gone_from_refused),
-        TEST(tells_how_a_datetime_is_given),
-        TEST(refuses_a_damaged_state),
-        TEST(ends_when_the_state_cannot_be_kept),
-        TEST(tells_of_lost_connections_when_asked),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /*
  * main_test.c - the command line of `tidings`.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/command.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
@@ -25,9 +20,24 @@ run(struct command *c, const char *const *argv)
 
 #define RUN(c, ...) run(c, (const char *const[]){TIDINGS, __VA_ARGS__, NULL})
 
+static int
+set_stage(void **state)
+{
+    *state = malloc(sizeof(struct command));
+    return *state ? 0 : -1;
+}
+
+static int
+clear_stage(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+FIXTURE(set_stage, clear_stage);
+
 /* Design section 4: tidings --version. */
-static void
-tells_its_version(void **state)
+TEST(tells_its_version)
 {
     struct command *c = *state;
 
@@ -62,8 +72,7 @@ assert_fits(const char *text)
     }
 }
 
-static void
-help_fits_on_a_terminal_of_80_columns(void **state)
+TEST(help_fits_on_a_terminal_of_80_columns)
 {
     struct command *c = *state;
 
@@ -84,8 +93,7 @@ help_fits_on_a_terminal_of_80_columns(void **state)
 }
 
 /* only what works is advertised. */
-static void
-helps_with_what_there_is(void **state)
+TEST(helps_with_what_there_is)
 {
     struct command *c = *state;
 
@@ -110,8 +118,7 @@ helps_with_what_there_is(void **state)
 }
 
 /* Design section 4: bad usage is 2, with one line on standard error. */
-static void
-refuses_bad_usage(void **state)
+TEST(refuses_bad_usage)
 {
     struct command *c = *state;
     static const char *const lines[][6] = {
@@ -168,35 +175,4 @@ refuses_bad_usage(void **state)
         assert_ptr_equal(strchr(c->err_text, '\n'), c->err_text + size - 1);
         assert_string_equal(c->out_text, "");
     }
-}
-
-static int
-set_stage(void **state)
-{
-    *state = malloc(sizeof(struct command));
-    return *state ? 0 : -1;
-}
-
-static int
-clear_stage(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tells_its_version, set_stage,
-                                        clear_stage),
-        cmocka_unit_test_setup_teardown(helps_with_what_there_is, set_stage,
-                                        clear_stage),
-        cmocka_unit_test_setup_teardown(help_fits_on_a_terminal_of_80_columns,
-                                        set_stage, clear_stage),
-        cmocka_unit_test_setup_teardown(refuses_bad_usage, set_stage,
-                                        clear_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /*
  * publish_test.c - tidings publish, as a shell sees it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/command.h"
 #include "tests/support/fake_broker.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
@@ -82,9 +77,10 @@ assert_posted(struct stage *s, size_t i, const char *type, const char *body)
     assert_string_equal(strstr(request, "\r\n\r\n") + 4, body);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* a post that is durable is one line that scripts can read. */
-static void
-prints_one_line(void **state)
+TEST(prints_one_line)
 {
     struct stage *s = *state;
 
@@ -101,8 +97,7 @@ prints_one_line(void **state)
 }
 
 /* Design section 4: the type is told, or by name, or by the first character. */
-static void
-finds_out_the_type(void **state)
+TEST(finds_out_the_type)
 {
     struct stage *s = *state;
 
@@ -133,8 +128,7 @@ finds_out_the_type(void **state)
 }
 
 /* Design section 4: what cannot be told is asked for; nothing is sent. */
-static void
-asks_for_a_type_it_cannot_find_out(void **state)
+TEST(asks_for_a_type_it_cannot_find_out)
 {
     struct stage *s = *state;
 
@@ -146,8 +140,7 @@ asks_for_a_type_it_cannot_find_out(void **state)
 }
 
 /* Design section 4: --change makes the document, each LOC an entry. */
-static void
-makes_a_document_from_options(void **state)
+TEST(makes_a_document_from_options)
 {
     struct stage *s = *state;
 
@@ -176,8 +169,7 @@ makes_a_document_from_options(void **state)
 }
 
 /* a refusal is one line on standard error and status 1. */
-static void
-tells_why_it_was_refused(void **state)
+TEST(tells_why_it_was_refused)
 {
     struct stage *s = *state;
 
@@ -196,8 +188,7 @@ tells_why_it_was_refused(void **state)
 
 /* A lost answer is asked for again, with the same key; a key
  * of the caller's own is the post's. */
-static void
-repeats_a_post_whose_answer_was_lost(void **state)
+TEST(repeats_a_post_whose_answer_was_lost)
 {
     struct stage *s = *state;
 
@@ -216,8 +207,7 @@ repeats_a_post_whose_answer_was_lost(void **state)
 }
 
 /* --retry 0: once; the line says that the outcome is open. */
-static void
-tries_once_if_told_so(void **state)
+TEST(tries_once_if_told_so)
 {
     struct stage *s = *state;
 
@@ -232,8 +222,7 @@ tries_once_if_told_so(void **state)
 }
 
 /* What is no number of seconds, and no key, is not sent. */
-static void
-refuses_bad_keys_and_times(void **state)
+TEST(refuses_bad_keys_and_times)
 {
     static const char *const bad[] = {
         "--retry=x", "--retry=-1",    "--retry=1.2.3",        "--retry=.",
@@ -244,23 +233,4 @@ refuses_bad_keys_and_times(void **state)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(PUBLISH(s, "[{}]", bad[i]), 2);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(prints_one_line),
-        TEST(finds_out_the_type),
-        TEST(asks_for_a_type_it_cannot_find_out),
-        TEST(makes_a_document_from_options),
-        TEST(tells_why_it_was_refused),
-        TEST(repeats_a_post_whose_answer_was_lost),
-        TEST(tries_once_if_told_so),
-        TEST(refuses_bad_keys_and_times),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /*
  * set_test.c - tidings set, as a shell sees it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/command.h"
 #include "tests/support/fake_broker.h"
+#include "tests/test.h"
 
 #define TIDINGS BIN_DIR "/tidings"
 
@@ -40,13 +35,11 @@ assert_begins(const char *text, const char *with)
 }
 
 /* Design section 4: PUT with what was given, as JSON. */
-static void
-creates_and_changes(void **state)
+TEST(creates_and_changes)
 {
     struct fake_broker *b = fake_broker_new();
     const char *url = fake_broker_url(b), *request;
 
-    (void)state;
     fake_answer(b, 201, "application/json", "{}");
     fake_answer(b, 200, "application/json", "{}");
     fake_answer(b, 200, "application/json", "{}");
@@ -98,8 +91,7 @@ creates_and_changes(void **state)
     fake_broker_free(b);
 }
 
-static void
-shows_a_set(void **state)
+TEST(shows_a_set)
 {
     static const char text[] =
         "{\"name\":\"news\",\"last\":7,\"lists\":{\"open\":2,\"closed\":1},"
@@ -111,7 +103,6 @@ shows_a_set(void **state)
         "\"http://a/\\u007f\"}]}";
     struct fake_broker *b = fake_broker_new();
 
-    (void)state;
     fake_answer(b, 200, "application/json", text);
     fake_answer(b, 200, "application/json", text);
     fake_answer(b, 200, "text/html", "<html/>");
@@ -140,8 +131,7 @@ shows_a_set(void **state)
 }
 
 /* Exit statuses as the other commands have them. */
-static void
-deletes_a_set(void **state)
+TEST(deletes_a_set)
 {
     static const char gone[] = "{\"title\":\"Gone\",\"status\":410,"
                                "\"detail\":\"the set was removed\"}";
@@ -149,7 +139,6 @@ deletes_a_set(void **state)
                                   "\"detail\":\"there is no set\"}";
     struct fake_broker *b = fake_broker_new();
 
-    (void)state;
     fake_answer(b, 204, "text/plain", "");
     fake_answer(b, 410, "application/problem+json", gone);
     fake_answer(b, 404, "application/problem+json", missing);
@@ -165,10 +154,8 @@ deletes_a_set(void **state)
     fake_broker_free(b);
 }
 
-static void
-refuses_what_makes_no_sense(void **state)
+TEST(refuses_what_makes_no_sense)
 {
-    (void)state;
     assert_int_equal(SET("create"), 2);
     assert_int_equal(SET("rename", "http://127.0.0.1:1/sets/a"), 2);
     assert_int_equal(SET("show", "http://127.0.0.1:1/sets/a", "x"), 2);
@@ -182,17 +169,4 @@ refuses_what_makes_no_sense(void **state)
         SET("create", "http://127.0.0.1:1/sets/a", "--rotate-age", "1."), 2);
     assert_string_equal(command.err_text,
                         "tidings: --rotate-age is a number\n");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(creates_and_changes),
-        cmocka_unit_test(shows_a_set),
-        cmocka_unit_test(deletes_a_set),
-        cmocka_unit_test(refuses_what_makes_no_sense),
-    };
-
-    return cmocka_run_group_tests_name("set", tests, NULL, NULL);
 }

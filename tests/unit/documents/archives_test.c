@@ -1,10 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/documents/documents.h"
 #include "tests/support/bodies.h"
@@ -12,6 +7,7 @@
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 /* `n` closed lists of one entry each. */
 static void
@@ -70,10 +66,11 @@ read_part(struct sets *s, uint64_t first, uint64_t last, struct xpath *x,
     buf_fini(&text);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-212, R-217 to R-220: an index of parts, each with its interval, and no
  * list in neither. */
-static void
-the_archive_has_an_index_when_it_is_long(void **state)
+TEST(the_archive_has_an_index_when_it_is_long)
 {
     struct xpath index, part;
     struct digest tag;
@@ -125,8 +122,7 @@ the_archive_has_an_index_when_it_is_long(void **state)
 
 /* R-223: a part that is full stays what it is, whatever closes, in whatever
  * process, with whatever setting. */
-static void
-a_full_part_gets_no_other_lists(void **state)
+TEST(a_full_part_gets_no_other_lists)
 {
     struct digest tag, tag_then, growing, growing_then;
     struct buf text, then, part;
@@ -151,8 +147,7 @@ a_full_part_gets_no_other_lists(void **state)
 }
 
 /* One with few lists is one document, at whose end the index begins. */
-static void
-the_archive_is_one_document_while_it_is_short(void **state)
+TEST(the_archive_is_one_document_while_it_is_short)
 {
     struct xpath x;
     struct digest tag, more;
@@ -180,8 +175,7 @@ the_archive_is_one_document_while_it_is_short(void **state)
     sets_close(&s);
 }
 
-static void
-has_no_part_that_is_none(void **state)
+TEST(has_no_part_that_is_none)
 {
     static const uint64_t parts[][2] = {
         {4, 3},   {2, 4},          {1, 50001},
@@ -201,8 +195,7 @@ has_no_part_that_is_none(void **state)
 }
 
 /* An index of more parts than are written at once. */
-static void
-an_index_of_many_parts_has_them_all(void **state)
+TEST(an_index_of_many_parts_has_them_all)
 {
     struct xpath x;
     struct digest tag;
@@ -219,21 +212,4 @@ an_index_of_many_parts_has_them_all(void **state)
     xpath_close(&x);
     buf_fini(&text);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_archive_has_an_index_when_it_is_long),
-        TEST(a_full_part_gets_no_other_lists),
-        TEST(the_archive_is_one_document_while_it_is_short),
-        TEST(has_no_part_that_is_none),
-        TEST(an_index_of_many_parts_has_them_all),
-    };
-
-    return cmocka_run_group_tests_name("archives", tests, NULL, NULL);
 }

@@ -2,18 +2,14 @@
  * changelist_pieces_test.c - a Change List that is read piece by piece, while
  * it moves from memory to the store to its file.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "broker/base/db.h"
 #include "broker/documents/documents.h"
 #include "tests/support/bodies.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define PIECE_MAX 65536 /* what a slow reader holds, design rule 6 */
 
@@ -119,9 +115,10 @@ read_pieces(struct body *body, struct buf *text, unsigned n)
     return i;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Design rule 6: in pieces, each of which is all that a slow reader holds. */
-static void
-hands_out_a_large_list_in_pieces(void **state)
+TEST(hands_out_a_large_list_in_pieces)
 {
     struct buf whole, text;
     struct body *body;
@@ -139,8 +136,7 @@ hands_out_a_large_list_in_pieces(void **state)
 }
 
 /* The same bytes, wherever the pieces come from: memory, rows, the file. */
-static void
-goes_on_with_a_list_that_has_moved_between_pieces(void **state)
+TEST(goes_on_with_a_list_that_has_moved_between_pieces)
 {
     struct buf whole, text;
     struct body *body;
@@ -162,8 +158,7 @@ goes_on_with_a_list_that_has_moved_between_pieces(void **state)
 }
 
 /* The same when all of it has gone to the file after the first piece. */
-static void
-goes_on_with_a_list_that_was_filed_after_a_piece(void **state)
+TEST(goes_on_with_a_list_that_was_filed_after_a_piece)
 {
     for (unsigned n = 1; n <= 5; n++) {
         struct buf whole, text;
@@ -185,19 +180,4 @@ goes_on_with_a_list_that_was_filed_after_a_piece(void **state)
         tempdir_teardown(state);
         tempdir_setup(state);
     }
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(hands_out_a_large_list_in_pieces),
-        TEST(goes_on_with_a_list_that_has_moved_between_pieces),
-        TEST(goes_on_with_a_list_that_was_filed_after_a_piece),
-    };
-
-    return cmocka_run_group_tests_name("changelist pieces", tests, NULL, NULL);
 }

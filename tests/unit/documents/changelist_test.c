@@ -1,11 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/documents/documents.h"
 #include "tests/support/bodies.h"
@@ -13,6 +8,7 @@
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 static struct document_wish
 wish_for(struct sets *s, uint64_t number, enum log_patience patience)
@@ -47,9 +43,10 @@ open_with(struct sets *s, void **state, uint64_t rotate_entries)
     sets_open(s);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* the open list: each change, in order, no `until`. */
-static void
-serves_the_open_list_from_memory(void **state)
+TEST(serves_the_open_list_from_memory)
 {
     struct document_wish wish;
     struct xpath x;
@@ -85,8 +82,7 @@ serves_the_open_list_from_memory(void **state)
 
 /* The document is of one moment: what is posted while it is sent is not in it,
  * and the size that was told holds. */
-static void
-keeps_to_the_moment_it_was_asked_at(void **state)
+TEST(keeps_to_the_moment_it_was_asked_at)
 {
     struct document_wish wish;
     struct slice piece;
@@ -118,8 +114,7 @@ keeps_to_the_moment_it_was_asked_at(void **state)
 
 /* R-139, R-223: a closed list has the same bytes from the moment it closes:
  * before its file exists, after it, after a restart, with another setting. */
-static void
-serves_a_closed_list_the_same_for_ever(void **state)
+TEST(serves_a_closed_list_the_same_for_ever)
 {
     struct buf first[3], text;
     struct sets s;
@@ -154,8 +149,7 @@ serves_a_closed_list_the_same_for_ever(void **state)
 
 /* R-138, R-346, R-167: closed lists have `until`, are linked both ways, and
  * meet in time. */
-static void
-links_closed_lists_into_a_chain(void **state)
+TEST(links_closed_lists_into_a_chain)
 {
     char until[40] = "";
     struct buf text;
@@ -191,8 +185,7 @@ links_closed_lists_into_a_chain(void **state)
 }
 
 /* only lists that are there have an address. */
-static void
-serves_no_list_that_is_not_there(void **state)
+TEST(serves_no_list_that_is_not_there)
 {
     struct document_wish wish;
     struct problem why = {""};
@@ -212,8 +205,7 @@ serves_no_list_that_is_not_there(void **state)
 }
 
 /* an open list may be empty: right after a rotation it is served. */
-static void
-serves_an_empty_open_list(void **state)
+TEST(serves_an_empty_open_list)
 {
     struct xpath x;
     struct buf text;
@@ -234,8 +226,7 @@ serves_an_empty_open_list(void **state)
 
 /* Design section 3: a service thread never touches the disk: it is told to ask
  * again where that may wait, for the list or for a piece of it. */
-static void
-says_when_it_would_wait_for_a_disk(void **state)
+TEST(says_when_it_would_wait_for_a_disk)
 {
     struct document_wish wish;
     struct buf text;
@@ -261,8 +252,7 @@ says_when_it_would_wait_for_a_disk(void **state)
 }
 
 /* A body that nobody wants any more is freed wherever it stands. */
-static void
-can_be_given_up_in_the_middle(void **state)
+TEST(can_be_given_up_in_the_middle)
 {
     struct document_wish wish;
     struct sets s;
@@ -285,8 +275,7 @@ can_be_given_up_in_the_middle(void **state)
 
 /* What is known to be missing is refused; what is found to be so later cuts the
  * connection rather than the document. */
-static void
-fails_when_the_file_is_gone(void **state)
+TEST(fails_when_the_file_is_gone)
 {
     char path[400];
     struct document_wish wish;
@@ -316,25 +305,4 @@ fails_when_the_file_is_gone(void **state)
                      STATUS_IO);
     assert_non_null(strstr(why.text, "000000000001.xml.gz"));
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(serves_the_open_list_from_memory),
-        TEST(keeps_to_the_moment_it_was_asked_at),
-        TEST(serves_a_closed_list_the_same_for_ever),
-        TEST(links_closed_lists_into_a_chain),
-        TEST(serves_no_list_that_is_not_there),
-        TEST(serves_an_empty_open_list),
-        TEST(says_when_it_would_wait_for_a_disk),
-        TEST(can_be_given_up_in_the_middle),
-        TEST(fails_when_the_file_is_gone),
-    };
-
-    return cmocka_run_group_tests_name("changelist", tests, NULL, NULL);
 }

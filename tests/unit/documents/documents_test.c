@@ -1,18 +1,14 @@
 #include "broker/documents/documents.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bodies.h"
 #include "tests/support/schema.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 static void
 assert_found(const char *path, document_open_fn *open, const char *set,
@@ -29,10 +25,8 @@ assert_found(const char *path, document_open_fn *open, const char *set,
 }
 
 /* Design section 4: every address of the table is its document's. */
-static void
-finds_each_document_by_its_path(void **state)
+TEST(finds_each_document_by_its_path)
 {
-    (void)state;
     assert_found("/", landing_open, NULL, 0);
     assert_found("/robots.txt", landing_robots_open, NULL, 0);
     assert_found("/.well-known/resourcesync", source_open, NULL, 0);
@@ -61,8 +55,7 @@ finds_each_document_by_its_path(void **state)
 }
 
 /* What is built in generations: the same addresses for each kind. */
-static void
-finds_dumps_packages_manifests_and_archives(void **state)
+TEST(finds_dumps_packages_manifests_and_archives)
 {
     static const struct {
         const char *end;
@@ -88,7 +81,6 @@ finds_dumps_packages_manifests_and_archives(void **state)
     struct document_found found;
     char path[120];
 
-    (void)state;
     for (int kind = GENERATION_RESOURCEDUMP; kind <= GENERATION_CHANGEDUMP;
          kind++)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -103,8 +95,7 @@ finds_dumps_packages_manifests_and_archives(void **state)
 }
 
 /* a list has one address; whatever else is asked for is not there. */
-static void
-finds_nothing_elsewhere(void **state)
+TEST(finds_nothing_elsewhere)
 {
     static const char *const paths[] = {
         "",
@@ -149,7 +140,6 @@ finds_nothing_elsewhere(void **state)
         "/sets/demo/changelist-archive/000000000001-000000001000",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct document_found found;
 
@@ -178,8 +168,7 @@ open_source(struct sets *s, struct xpath *x, struct buf *text)
 
 /* R-040, R-042, R-044, R-049: an entry for each set, in one Source Description,
  * from its first post on. */
-static void
-describes_the_source(void **state)
+TEST(describes_the_source, tempdir_setup, tempdir_teardown)
 {
     struct xpath x;
     struct buf text;
@@ -254,8 +243,7 @@ assert_topics(struct xpath *x)
 
 /* Design rule 7, R-222: only what exists is listed: the archive from the first
  * closed list on. */
-static void
-lists_the_capabilities_that_a_set_has(void **state)
+TEST(lists_the_capabilities_that_a_set_has, tempdir_setup, tempdir_teardown)
 {
     struct xpath x;
     struct buf text;
@@ -283,21 +271,4 @@ lists_the_capabilities_that_a_set_has(void **state)
     xpath_close(&x);
     buf_fini(&text);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_each_document_by_its_path),
-        cmocka_unit_test(finds_dumps_packages_manifests_and_archives),
-        cmocka_unit_test(finds_nothing_elsewhere),
-        TEST(describes_the_source),
-        TEST(lists_the_capabilities_that_a_set_has),
-    };
-
-    return cmocka_run_group_tests_name("documents", tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/generation.h"
 #include "broker/archive/retain.h"
 #include "broker/documents/documents.h"
 #include "tests/support/dumping.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* One Change Dump more, or a gap, of a list with `n` changes. */
 static void
@@ -71,10 +66,11 @@ assert_missing(struct dumping *d, document_open_fn *open, uint64_t number,
     assert_string_equal(why.text, text);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-186, R-384: the address of the capability is that of the one dump, then of
  * the index of all. */
-static void
-one_dump_is_told_itself_and_several_in_an_index(void **state)
+TEST(one_dump_is_told_itself_and_several_in_an_index)
 {
     struct buf dump, current;
     struct dumping d;
@@ -107,8 +103,7 @@ one_dump_is_told_itself_and_several_in_an_index(void **state)
 
 /* R-187, R-202: the index has no gap; those before one are in the archive,
  * which has all (R-224). */
-static void
-the_index_has_the_dumps_behind_the_last_gap(void **state)
+TEST(the_index_has_the_dumps_behind_the_last_gap)
 {
     struct dumping d;
     struct xpath x;
@@ -135,8 +130,7 @@ the_index_has_the_dumps_behind_the_last_gap(void **state)
 /* R-026: the index has so many at most; R-224: what leaves it is in the
  * archive.
  */
-static void
-the_index_has_the_last_ones_where_there_are_many(void **state)
+TEST(the_index_has_the_last_ones_where_there_are_many)
 {
     struct dumping d;
     struct xpath x;
@@ -157,8 +151,7 @@ the_index_has_the_last_ones_where_there_are_many(void **state)
 }
 
 /* */
-static void
-the_archive_has_all_in_order(void **state)
+TEST(the_archive_has_all_in_order)
 {
     struct dumping d;
     struct xpath x;
@@ -203,8 +196,7 @@ the_archive_has_all_in_order(void **state)
 
 /* R-188, R-223: a package, its manifest and its dump are what they were,
  * whatever came after them, in whatever process. */
-static void
-what_was_told_once_stays_as_it_is(void **state)
+TEST(what_was_told_once_stays_as_it_is)
 {
     static document_open_fn *const open[] = {
         dumps_generation_open, dumps_package_open, dumps_manifest_open};
@@ -250,8 +242,7 @@ what_was_told_once_stays_as_it_is(void **state)
     dumping_end(&d);
 }
 
-static void
-what_is_not_there_is_said(void **state)
+TEST(what_is_not_there_is_said)
 {
     struct dumping d;
 
@@ -285,8 +276,7 @@ what_is_not_there_is_said(void **state)
 }
 
 /* what the archive lets go of the index has no longer either. */
-static void
-the_index_begins_later_when_the_oldest_go(void **state)
+TEST(the_index_begins_later_when_the_oldest_go)
 {
     struct dumping d;
     struct xpath x;
@@ -303,22 +293,4 @@ the_index_begins_later_when_the_oldest_go(void **state)
     assert_names(&d, &x, "s:url", 3, 5);
     xpath_close(&x);
     dumping_end(&d);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(one_dump_is_told_itself_and_several_in_an_index),
-        TEST(the_index_has_the_dumps_behind_the_last_gap),
-        TEST(the_index_has_the_last_ones_where_there_are_many),
-        TEST(the_archive_has_all_in_order),
-        TEST(what_was_told_once_stays_as_it_is),
-        TEST(what_is_not_there_is_said),
-        TEST(the_index_begins_later_when_the_oldest_go),
-    };
-
-    return cmocka_run_group_tests_name("dumps", tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "broker/archive/generation.h"
 #include "broker/archive/retain.h"
@@ -13,6 +8,7 @@
 #include "tests/support/alterations.h"
 #include "tests/support/renewals.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* One generation more of "demo", of other resources. */
 static void
@@ -56,10 +52,11 @@ assert_names(struct xpath *x, const unsigned *numbers, size_t n)
     }
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-210, R-211, R-213, R-214: a kept one is named with its `at`, and is there
  * when it is current no more. */
-static void
-names_the_generations_that_are_kept(void **state)
+TEST(names_the_generations_that_are_kept)
 {
     static const unsigned kept[] = {3, 6};
     struct document document;
@@ -94,8 +91,7 @@ names_the_generations_that_are_kept(void **state)
 
 /* R-221, R-224: a list that is kept is in the archive as soon as it is there,
  * and links to it, and so do those that follow. */
-static void
-a_kept_list_is_in_the_archive_from_its_first_moment_on(void **state)
+TEST(a_kept_list_is_in_the_archive_from_its_first_moment_on)
 {
     static const unsigned kept[] = {2};
     struct document document;
@@ -122,8 +118,7 @@ a_kept_list_is_in_the_archive_from_its_first_moment_on(void **state)
 }
 
 /* whatever follows it, and in whatever process. */
-static void
-a_kept_list_keeps_its_bytes(void **state)
+TEST(a_kept_list_keeps_its_bytes)
 {
     struct buf then, now;
     struct renewals w;
@@ -165,8 +160,7 @@ n_kept(struct renewals *w)
 }
 
 /* The first of each day (UTC), by `at`; none, or all, where that is said. */
-static void
-keeps_one_a_day_if_it_is_not_told_otherwise(void **state)
+TEST(keeps_one_a_day_if_it_is_not_told_otherwise)
 {
     struct renewals w;
 
@@ -196,8 +190,7 @@ keeps_one_a_day_if_it_is_not_told_otherwise(void **state)
 }
 
 /* an index of parts where they are many. */
-static void
-the_archive_has_an_index_when_it_is_long(void **state)
+TEST(the_archive_has_an_index_when_it_is_long)
 {
     static const unsigned kept[3][2] = {{2, 4}, {6, 8}, {10}};
     struct document document;
@@ -251,8 +244,7 @@ the_archive_has_an_index_when_it_is_long(void **state)
 }
 
 /* as Change Lists are; but the last one stays. */
-static void
-the_oldest_go_by_number_and_by_age(void **state)
+TEST(the_oldest_go_by_number_and_by_age)
 {
     static const unsigned last_three[] = {4, 5, 6}, last[] = {6};
     struct document document;
@@ -292,22 +284,4 @@ the_oldest_go_by_number_and_by_age(void **state)
     assert_names(&x, last, 1);
     xpath_close(&x);
     renewals_end(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(names_the_generations_that_are_kept),
-        TEST(a_kept_list_is_in_the_archive_from_its_first_moment_on),
-        TEST(a_kept_list_keeps_its_bytes),
-        TEST(keeps_one_a_day_if_it_is_not_told_otherwise),
-        TEST(the_archive_has_an_index_when_it_is_long),
-        TEST(the_oldest_go_by_number_and_by_age),
-    };
-
-    return cmocka_run_group_tests_name("resourcelist_archive", tests, NULL,
-                                       NULL);
 }

@@ -1,18 +1,14 @@
 #include "broker/documents/listing.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/bodies.h"
 #include "tests/support/schema.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 static struct document_wish
 wish_of(struct sets *s, enum log_patience patience)
@@ -61,9 +57,10 @@ assert_loc(struct xpath *x, const char *element, unsigned place,
     assert_xpath_text(x, question, loc);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* while a set has one Change List, the fixed address is that list. */
-static void
-serves_the_only_list_at_the_fixed_address(void **state)
+TEST(serves_the_only_list_at_the_fixed_address)
 {
     struct document_wish wish;
     struct xpath x;
@@ -91,8 +88,7 @@ serves_the_only_list_at_the_fixed_address(void **state)
 
 /* R-160 to R-169: the index: links up and to the archive, lists in order, each
  * with its own times, the open one last and alone without `until`. */
-static void
-lists_closed_lists_and_the_open_one_in_the_index(void **state)
+TEST(lists_closed_lists_and_the_open_one_in_the_index)
 {
     struct xpath x;
     struct buf text;
@@ -130,8 +126,7 @@ lists_closed_lists_and_the_open_one_in_the_index(void **state)
 
 /* R-166, R-171, R-224: the index keeps so many closed lists as it is set to;
  * those that left it are in the archive, in parts as large (R-219). */
-static void
-moves_old_lists_to_the_archive(void **state)
+TEST(moves_old_lists_to_the_archive)
 {
     struct xpath x;
     struct buf text;
@@ -158,8 +153,7 @@ moves_old_lists_to_the_archive(void **state)
 
 /* R-210 to R-218: the archive: closed lists only, in order, with times and the
  * digest of each. */
-static void
-archives_every_closed_list(void **state)
+TEST(archives_every_closed_list)
 {
     struct xpath x;
     struct buf text;
@@ -181,8 +175,7 @@ archives_every_closed_list(void **state)
 }
 
 /* what a listing says of a list is what the list says itself. */
-static void
-tells_of_each_list_what_the_list_tells(void **state)
+TEST(tells_of_each_list_what_the_list_tells)
 {
     struct xpath index;
     struct buf text;
@@ -228,8 +221,7 @@ tells_of_each_list_what_the_list_tells(void **state)
 }
 
 /* no archive before there is something in it. */
-static void
-has_no_archive_before_a_list_is_closed(void **state)
+TEST(has_no_archive_before_a_list_is_closed)
 {
     struct document_wish wish;
     struct problem why = {""};
@@ -247,8 +239,7 @@ has_no_archive_before_a_list_is_closed(void **state)
 }
 
 /* a listing is of the moment of its head, whatever was closed since. */
-static void
-is_of_the_moment_it_was_asked_at(void **state)
+TEST(is_of_the_moment_it_was_asked_at)
 {
     struct document_wish wish;
     struct xpath x;
@@ -273,8 +264,7 @@ is_of_the_moment_it_was_asked_at(void **state)
 }
 
 /* More lists than are read at once are all there. */
-static void
-lists_many_lists(void **state)
+TEST(lists_many_lists)
 {
     struct xpath x;
     struct buf text;
@@ -305,8 +295,7 @@ lists_many_lists(void **state)
 /* Design rule 6: a long listing is made as it is read: whoever is slow holds a
  * part of it. The parts are the whole: its size, all lists, each in its place.
  */
-static void
-hands_out_a_long_listing_in_parts(void **state)
+TEST(hands_out_a_long_listing_in_parts)
 {
     struct document_wish wish;
     struct xpath x;
@@ -343,8 +332,7 @@ hands_out_a_long_listing_in_parts(void **state)
 }
 
 /* Design section 3: rows are read where that may wait. */
-static void
-says_when_it_would_wait_for_a_disk(void **state)
+TEST(says_when_it_would_wait_for_a_disk)
 {
     struct document_wish wish;
     struct body *body;
@@ -357,26 +345,4 @@ says_when_it_would_wait_for_a_disk(void **state)
     assert_int_equal(bodies_open(archives_changelist_open, &wish, &body, NULL),
                      STATUS_AGAIN);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(serves_the_only_list_at_the_fixed_address),
-        TEST(lists_closed_lists_and_the_open_one_in_the_index),
-        TEST(moves_old_lists_to_the_archive),
-        TEST(archives_every_closed_list),
-        TEST(tells_of_each_list_what_the_list_tells),
-        TEST(has_no_archive_before_a_list_is_closed),
-        TEST(is_of_the_moment_it_was_asked_at),
-        TEST(lists_many_lists),
-        TEST(hands_out_a_long_listing_in_parts),
-        TEST(says_when_it_would_wait_for_a_disk),
-    };
-
-    return cmocka_run_group_tests_name("listing", tests, NULL, NULL);
 }

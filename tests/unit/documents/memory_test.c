@@ -1,17 +1,13 @@
 #include "broker/documents/memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/formats.h"
 #include "tests/support/bodies.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* The entries of a page. */
 struct page {
@@ -75,9 +71,10 @@ open_in(struct sets *s, void **state)
     sets_open(s);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* exactly the events after N; `next` names the last one included. */
-static void
-gives_exactly_the_entries_after_a_position(void **state)
+TEST(gives_exactly_the_entries_after_a_position)
 {
     struct head head;
     struct set *set;
@@ -99,8 +96,7 @@ gives_exactly_the_entries_after_a_position(void **state)
 }
 
 /* at the head the page is empty and its `next` equals its `self`. */
-static void
-is_empty_at_the_head_and_names_itself(void **state)
+TEST(is_empty_at_the_head_and_names_itself)
 {
     struct head head;
     struct set *set;
@@ -121,8 +117,7 @@ is_empty_at_the_head_and_names_itself(void **state)
 
 /* R-344: following `next` yields every event once, in pages within the limits,
  * over closed lists and a restart. */
-static void
-yields_every_entry_once_page_by_page(void **state)
+TEST(yields_every_entry_once_page_by_page)
 {
     uint64_t after = 0, pages = 0;
     struct set *set;
@@ -155,8 +150,7 @@ yields_every_entry_once_page_by_page(void **state)
 }
 
 /* Design section 3: what is not in memory is read elsewhere. */
-static void
-says_when_it_would_wait_for_a_disk(void **state)
+TEST(says_when_it_would_wait_for_a_disk)
 {
     struct memory_wish wish = {.form = MESSAGE_JSON, .after = 2};
     struct memory_page page = {NULL};
@@ -173,8 +167,7 @@ says_when_it_would_wait_for_a_disk(void **state)
 }
 
 /* ahead of the log is an error. */
-static void
-refuses_the_future(void **state)
+TEST(refuses_the_future)
 {
     struct memory_wish wish = {
         .form = MESSAGE_JSON, .after = 6, .patience = LOG_DISK};
@@ -189,21 +182,4 @@ refuses_the_future(void **state)
     assert_string_equal(why.text,
                         "entry 6 is ahead of the log, which ends at 5");
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(gives_exactly_the_entries_after_a_position),
-        TEST(is_empty_at_the_head_and_names_itself),
-        TEST(yields_every_entry_once_page_by_page),
-        TEST(says_when_it_would_wait_for_a_disk),
-        TEST(refuses_the_future),
-    };
-
-    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 #include "broker/documents/rendering.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/bodies.h"
 #include "tests/support/renewals.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define N 2300
 
@@ -73,9 +69,10 @@ assert_link(const char *page, const char *rel, const char *address)
         assert_null(strstr(page, rel));
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* 1,000 a page, one leading to the next and back. */
-static void
-pages_have_all_resources_of_a_list(void **state)
+TEST(pages_have_all_resources_of_a_list)
 {
     static const char list[] = RENEWALS_DEMO "resourcelist/000000000001.xml";
     bool seen[N + 1] = {false};
@@ -124,8 +121,7 @@ tag_of_page(struct renewals *w)
 
 /* R-034, R-264: a browser that has it from a broker of another public URL gets
  * it anew, for the sake of its links. */
-static void
-a_page_is_another_one_under_another_public_url(void **state)
+TEST(a_page_is_another_one_under_another_public_url)
 {
     struct digest before, after;
     struct renewals w;
@@ -142,8 +138,7 @@ a_page_is_another_one_under_another_public_url(void **state)
 }
 
 /* From part to part, too: the index is a page of the parts. */
-static void
-pages_lead_through_all_parts(void **state)
+TEST(pages_lead_through_all_parts)
 {
     static const struct {
         uint64_t part, page;
@@ -186,8 +181,7 @@ pages_lead_through_all_parts(void **state)
 
 /* What a source calls its resources is text, and leads nowhere but to the web.
  */
-static void
-a_page_runs_nothing_that_a_source_says(void **state)
+TEST(a_page_runs_nothing_that_a_source_says)
 {
     static const char json[] =
         "[{\"loc\":\"http://example.com/?a=%22%3E&b=1&c='\","
@@ -213,8 +207,7 @@ a_page_runs_nothing_that_a_source_says(void **state)
 }
 
 /* nothing but what a Sitemap has, in the order in which it has it. */
-static void
-a_plain_list_is_a_sitemap_and_nothing_else(void **state)
+TEST(a_plain_list_is_a_sitemap_and_nothing_else)
 {
     static const char json[] =
         "[{\"loc\":\"http://example.com/a?b&c\",\"change\":\"created\","
@@ -248,8 +241,7 @@ a_plain_list_is_a_sitemap_and_nothing_else(void **state)
 }
 
 /* Its parts are plain, too, and together the set. */
-static void
-a_plain_index_leads_to_plain_lists(void **state)
+TEST(a_plain_index_leads_to_plain_lists)
 {
     struct xpath index, part;
     struct renewals w;
@@ -276,21 +268,4 @@ a_plain_index_leads_to_plain_lists(void **state)
     assert_int_equal(n, N);
     xpath_close(&index);
     renewals_end(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(pages_have_all_resources_of_a_list),
-        TEST(a_page_is_another_one_under_another_public_url),
-        TEST(pages_lead_through_all_parts),
-        TEST(a_page_runs_nothing_that_a_source_says),
-        TEST(a_plain_list_is_a_sitemap_and_nothing_else),
-        TEST(a_plain_index_leads_to_plain_lists),
-    };
-
-    return cmocka_run_group_tests_name("rendering", tests, NULL, NULL);
 }

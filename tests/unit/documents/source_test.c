@@ -1,13 +1,8 @@
 /*
  * The Source Description, and the index of several.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/documents/documents.h"
 #include "tests/support/alterations.h"
@@ -16,6 +11,7 @@
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define SOURCE SETS_URL "/.well-known/resourcesync"
 #define PART(from, to) \
@@ -139,10 +135,11 @@ assert_up(struct sets *s, const char *name, const char *url)
     buf_fini(&text);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-040, R-042 to R-048, R-061: as long as one document is enough there is one;
  * then an index of several, each set in one of them. */
-static void
-many_sets_have_an_index(void **state)
+TEST(many_sets_have_an_index)
 {
     struct xpath x;
     struct sets s;
@@ -173,8 +170,7 @@ many_sets_have_an_index(void **state)
 }
 
 /* at once; and nobody else's part changes. */
-static void
-sets_come_and_go_in_their_parts(void **state)
+TEST(sets_come_and_go_in_their_parts)
 {
     struct document before, after;
     struct sets s;
@@ -203,8 +199,7 @@ sets_come_and_go_in_their_parts(void **state)
 }
 
 /* its address is a part's for as long as a set is there. */
-static void
-parts_are_the_same_after_a_restart(void **state)
+TEST(parts_are_the_same_after_a_restart)
 {
     struct sets s;
 
@@ -226,8 +221,7 @@ parts_are_the_same_after_a_restart(void **state)
     sets_close(&s);
 }
 
-static void
-what_is_no_part_is_not_there(void **state)
+TEST(what_is_no_part_is_not_there)
 {
     struct sets s;
 
@@ -239,19 +233,4 @@ what_is_no_part_is_not_there(void **state)
     assert_no_part(&s, 1, 5001);
     assert_no_part(&s, 1, UINT64_MAX);
     sets_close(&s);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(many_sets_have_an_index),
-        TEST(sets_come_and_go_in_their_parts),
-        TEST(parts_are_the_same_after_a_restart),
-        TEST(what_is_no_part_is_not_there),
-    };
-
-    return cmocka_run_group_tests_name("source", tests, NULL, NULL);
 }

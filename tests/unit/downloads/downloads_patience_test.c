@@ -3,11 +3,13 @@
  * one that is busy or down is waited for.
  */
 #include "client/downloads/downloads.h"
+#include "tests/test.h"
 #include "tests/unit/downloads/downloads_stage.h"
 
+FIXTURE(set_up, tear_down);
+
 /* At most so many at a time of one host and of all; connections are kept. */
-static void
-a_host_gets_no_more_than_its_share(void **state)
+TEST(a_host_gets_no_more_than_its_share)
 {
     struct fixture *f = *state;
     struct site *other = site_new();
@@ -45,8 +47,7 @@ a_host_gets_no_more_than_its_share(void **state)
 }
 
 /* 429 and 503 with Retry-After: that host waits, the others go on. */
-static void
-who_asks_for_patience_is_waited_for_alone(void **state)
+TEST(who_asks_for_patience_is_waited_for_alone)
 {
     struct fixture *f = *state;
     struct site *other = site_new();
@@ -77,8 +78,7 @@ who_asks_for_patience_is_waited_for_alone(void **state)
 }
 
 /* Attempts end; one is kept for each duplicate. */
-static void
-attempts_end_and_leave_one_for_each_duplicate(void **state)
+TEST(attempts_end_and_leave_one_for_each_duplicate)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -102,8 +102,7 @@ attempts_end_and_leave_one_for_each_duplicate(void **state)
 
 /* A host that does not answer is found to be down once, not for each of its
  * resources. */
-static void
-a_host_that_is_down_fails_all_that_wait_for_it(void **state)
+TEST(a_host_that_is_down_fails_all_that_wait_for_it)
 {
     struct fixture *f = *state;
     struct site *dead = site_new();
@@ -133,8 +132,7 @@ a_host_that_is_down_fails_all_that_wait_for_it(void **state)
 
 /* Who has no time does not wait for a host that wants to be left alone: its
  * resources come from elsewhere or not at all. */
-static void
-a_host_that_asks_for_too_much_patience_is_down(void **state)
+TEST(a_host_that_asks_for_too_much_patience_is_down)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -159,18 +157,4 @@ a_host_that_asks_for_too_much_patience_is_down(void **state)
     site_status(f->site, "/a", 503, "Retry-After: 1", 1);
     assert_says(run_one(f, want), TD_OK, "");
     site_free(other);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_host_gets_no_more_than_its_share),
-        TEST(who_asks_for_patience_is_waited_for_alone),
-        TEST(attempts_end_and_leave_one_for_each_duplicate),
-        TEST(a_host_that_is_down_fails_all_that_wait_for_it),
-        TEST(a_host_that_asks_for_too_much_patience_is_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

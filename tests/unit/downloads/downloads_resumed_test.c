@@ -2,11 +2,13 @@
  * downloads_resumed_test.c - what broke off is gone on with.
  */
 #include "client/downloads/downloads.h"
+#include "tests/test.h"
 #include "tests/unit/downloads/downloads_stage.h"
 
+FIXTURE(set_up, tear_down);
+
 /* What broke off is resumed, in the same run. */
-static void
-a_download_that_breaks_is_resumed(void **state)
+TEST(a_download_that_breaks_is_resumed)
 {
     struct fixture *f = *state;
     size_t size = 3 * 1024 * 1024;
@@ -53,8 +55,7 @@ break_off(struct fixture *f, struct want want)
 
 /* ... and by who comes after. A server that has no ranges, or something else by
  * now, sends all of it. */
-static void
-another_process_goes_on_where_it_broke(void **state)
+TEST(another_process_goes_on_where_it_broke)
 {
     struct fixture *f = *state;
     size_t size = 3 * 1024 * 1024;
@@ -95,8 +96,7 @@ another_process_goes_on_where_it_broke(void **state)
 }
 
 /* A part that was damaged on disk is found out, and all is fetched anew. */
-static void
-a_damaged_part_is_fetched_anew(void **state)
+TEST(a_damaged_part_is_fetched_anew)
 {
     struct fixture *f = *state;
     size_t size = 3 * 1024 * 1024;
@@ -116,16 +116,4 @@ a_damaged_part_is_fetched_anew(void **state)
     assert_says(result, TD_OK, "");
     assert_int_equal(result->n_attempts, 2);
     free(bytes);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_download_that_breaks_is_resumed),
-        TEST(another_process_goes_on_where_it_broke),
-        TEST(a_damaged_part_is_fetched_anew),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

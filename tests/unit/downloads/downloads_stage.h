@@ -6,20 +6,16 @@
 #define TESTS_UNIT_DOWNLOADS_DOWNLOADS_STAGE_H
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
 #include "proto/change.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* Of "hello". */
 #define SHA256 \
@@ -161,7 +157,5 @@ large_body(size_t size)
         bytes[i] = (char)(i * 7 + (i >> 10));
     return bytes;
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 #endif

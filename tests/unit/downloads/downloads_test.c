@@ -4,11 +4,13 @@
  */
 #include "client/downloads/downloads.h"
 
+#include "tests/test.h"
 #include "tests/unit/downloads/downloads_stage.h"
 
+FIXTURE(set_up, tear_down);
+
 /* the file has the length and the digests that were told. */
-static void
-a_resource_comes_into_a_file(void **state)
+TEST(a_resource_comes_into_a_file)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -30,8 +32,7 @@ a_resource_comes_into_a_file(void **state)
                         "identity");
 }
 
-static void
-an_empty_resource_is_a_file_as_well(void **state)
+TEST(an_empty_resource_is_a_file_as_well)
 {
     struct fixture *f = *state;
 
@@ -42,8 +43,7 @@ an_empty_resource_is_a_file_as_well(void **state)
 
 /* R-023: hash and length are those of the coded octets, where the entry tells a
  * coding: it is asked for, and nothing is unpacked. */
-static void
-the_coding_of_the_entry_is_asked_for_and_kept(void **state)
+TEST(the_coding_of_the_entry_is_asked_for_and_kept)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -68,8 +68,7 @@ the_coding_of_the_entry_is_asked_for_and_kept(void **state)
 }
 
 /* What is wrong is asked for once more, past caches; then it is said how. */
-static void
-a_wrong_digest_is_asked_for_again_past_caches(void **state)
+TEST(a_wrong_digest_is_asked_for_again_past_caches)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -88,8 +87,7 @@ a_wrong_digest_is_asked_for_again_past_caches(void **state)
 }
 
 /* what is longer than told is not read to its end, if it has one. */
-static void
-what_is_longer_than_told_is_stopped(void **state)
+TEST(what_is_longer_than_told_is_stopped)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -110,8 +108,7 @@ what_is_longer_than_told_is_stopped(void **state)
 }
 
 /* A refusal is not asked for twice in a run. */
-static void
-what_is_refused_is_not_asked_for_again(void **state)
+TEST(what_is_refused_is_not_asked_for_again)
 {
     struct fixture *f = *state;
     struct downloads_result *result;
@@ -127,8 +124,7 @@ what_is_refused_is_not_asked_for_again(void **state)
 }
 
 /* by pri, lower first, none last. */
-static void
-duplicates_are_tried_by_pri(void **state)
+TEST(duplicates_are_tried_by_pri)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/none");
@@ -164,8 +160,7 @@ duplicates_are_tried_by_pri(void **state)
 }
 
 /* What the link tells of itself does not weigh against the entry. */
-static void
-a_duplicate_must_be_what_the_entry_told(void **state)
+TEST(a_duplicate_must_be_what_the_entry_told)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/none");
@@ -186,8 +181,7 @@ a_duplicate_must_be_what_the_entry_told(void **state)
     assert_int_equal(run_one(f, want)->why.rc, TD_REFUSED);
 }
 
-static void
-redirects_are_followed_ten_times(void **state)
+TEST(redirects_are_followed_ten_times)
 {
     struct fixture *f = *state;
     struct downloads_result *result;
@@ -207,8 +201,7 @@ redirects_are_followed_ten_times(void **state)
     assert_int_equal(site_count(f->site, "/loop"), 11);
 }
 
-static void
-a_directory_that_cannot_be_written_is_told(void **state)
+TEST(a_directory_that_cannot_be_written_is_told)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -219,8 +212,7 @@ a_directory_that_cannot_be_written_is_told(void **state)
                 "cannot write no/such: No such file or directory");
 }
 
-static void
-what_is_no_url_is_told_and_its_duplicates_are_tried(void **state)
+TEST(what_is_no_url_is_told_and_its_duplicates_are_tried)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -235,8 +227,7 @@ what_is_no_url_is_told_and_its_duplicates_are_tried(void **state)
 }
 
 /* There is room for so many, and for one host only for a part of them. */
-static void
-the_queue_has_an_end(void **state)
+TEST(the_queue_has_an_end)
 {
     struct fixture *f = *state;
     struct want want = want_of(f, 1, "/a");
@@ -258,8 +249,7 @@ the_queue_has_an_end(void **state)
 }
 
 /* In whatever state, also from on_done. */
-static void
-what_is_dropped_is_not_heard_of(void **state)
+TEST(what_is_dropped_is_not_heard_of)
 {
     struct fixture *f = *state;
 
@@ -291,8 +281,7 @@ free_all(const struct downloads_result *result, void *user)
     f->is_over = true;
 }
 
-static void
-it_may_be_freed_from_its_own_callback(void **state)
+TEST(it_may_be_freed_from_its_own_callback)
 {
     struct fixture *f = *state;
     struct downloads_limits limits = {.per_host = 2};
@@ -304,27 +293,4 @@ it_may_be_freed_from_its_own_callback(void **state)
         add(f, want_of(f, i, "/a"));
     assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
     assert_null(f->downloads);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_resource_comes_into_a_file),
-        TEST(an_empty_resource_is_a_file_as_well),
-        TEST(the_coding_of_the_entry_is_asked_for_and_kept),
-        TEST(a_wrong_digest_is_asked_for_again_past_caches),
-        TEST(what_is_longer_than_told_is_stopped),
-        TEST(what_is_refused_is_not_asked_for_again),
-        TEST(duplicates_are_tried_by_pri),
-        TEST(a_duplicate_must_be_what_the_entry_told),
-        TEST(redirects_are_followed_ten_times),
-        TEST(a_directory_that_cannot_be_written_is_told),
-        TEST(what_is_no_url_is_told_and_its_duplicates_are_tried),
-        TEST(the_queue_has_an_end),
-        TEST(what_is_dropped_is_not_heard_of),
-        TEST(it_may_be_freed_from_its_own_callback),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

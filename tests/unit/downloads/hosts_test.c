@@ -1,11 +1,8 @@
 #include "client/downloads/hosts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static const struct hosts_limits limits = {
     .per_host = 4,
@@ -24,13 +21,11 @@ push(struct hosts *hosts, const char *url, struct hosts_job *job)
     hosts_push(hosts, host, job, false);
 }
 
-static void
-urls_of_one_server_are_one_host(void **state)
+TEST(urls_of_one_server_are_one_host)
 {
     struct hosts *hosts = hosts_new(&limits);
     struct host *host = hosts_of(hosts, SLICE("http://a.org/x"));
 
-    (void)state;
     assert_ptr_equal(hosts_of(hosts, SLICE("HTTP://me:it@A.org?y@z")), host);
     assert_ptr_equal(hosts_of(hosts, SLICE("http://a.org:80/x")), host);
     assert_ptr_not_equal(hosts_of(hosts, SLICE("https://a.org/x")), host);
@@ -48,13 +43,11 @@ urls_of_one_server_are_one_host(void **state)
 }
 
 /* Many that wait for one do not hold back the few of another. */
-static void
-hosts_take_turns(void **state)
+TEST(hosts_take_turns)
 {
     struct hosts *hosts = hosts_new(&limits);
     struct hosts_job jobs[6] = {{.due_ms = 0}};
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++)
         push(hosts, "http://a.org/", &jobs[i]);
     push(hosts, "http://b.org/", &jobs[4]);
@@ -71,13 +64,11 @@ hosts_take_turns(void **state)
 }
 
 /* After a failure one at a time, until it is well again. */
-static void
-a_host_that_failed_gets_its_places_back_one_by_one(void **state)
+TEST(a_host_that_failed_gets_its_places_back_one_by_one)
 {
     struct hosts *hosts = hosts_new(&limits);
     struct hosts_job jobs[8] = {{.due_ms = 0}};
 
-    (void)state;
     for (unsigned i = 0; i < 8; i++)
         push(hosts, "http://a.org/", &jobs[i]);
     hosts_done(hosts, hosts_take(hosts, 0), HOSTS_FAILED, 0, 0);
@@ -99,15 +90,13 @@ a_host_that_failed_gets_its_places_back_one_by_one(void **state)
 }
 
 /* Pauses grow up to a limit; what is asked for is honoured up to another. */
-static void
-pauses_grow_and_what_is_asked_for_is_honoured(void **state)
+TEST(pauses_grow_and_what_is_asked_for_is_honoured)
 {
     static const int64_t pauses[] = {100, 200, 400, 800, 1000, 1000};
     struct hosts *hosts = hosts_new(&limits);
     struct hosts_job job = {.due_ms = 0};
     int64_t now = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 6; i++) {
         push(hosts, "http://a.org/", &job);
         assert_ptr_equal(hosts_take(hosts, now), &job);
@@ -129,13 +118,11 @@ pauses_grow_and_what_is_asked_for_is_honoured(void **state)
 }
 
 /* Those that were under way when it began to wait are one failure. */
-static void
-what_fails_together_counts_once(void **state)
+TEST(what_fails_together_counts_once)
 {
     struct hosts *hosts = hosts_new(&limits);
     struct hosts_job jobs[4] = {{.due_ms = 0}};
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++)
         push(hosts, "http://a.org/", &jobs[i]);
     for (unsigned i = 0; i < 4; i++)
@@ -148,13 +135,11 @@ what_fails_together_counts_once(void **state)
     hosts_free(hosts);
 }
 
-static void
-a_job_may_have_its_own_time(void **state)
+TEST(a_job_may_have_its_own_time)
 {
     struct hosts *hosts = hosts_new(&limits);
     struct hosts_job late = {.due_ms = 50}, now = {.due_ms = 0};
 
-    (void)state;
     push(hosts, "http://a.org/", &late);
     push(hosts, "http://a.org/", &now);
     assert_ptr_equal(hosts_take(hosts, 0), &now);
@@ -168,14 +153,12 @@ a_job_may_have_its_own_time(void **state)
 
 /* Whoever finds another host for a job has the first one still in hand: it was
  * asked, and is not asked any more. */
-static void
-a_host_stays_while_others_are_looked_for(void **state)
+TEST(a_host_stays_while_others_are_looked_for)
 {
     struct hosts *hosts = hosts_new(&limits);
     struct hosts_job job = {.due_ms = 0};
     char url[40];
 
-    (void)state;
     push(hosts, "http://a.org/", &job);
     assert_ptr_equal(hosts_take(hosts, 0), &job);
     hosts_done(hosts, &job, HOSTS_WELL, 0, 0);
@@ -192,20 +175,4 @@ a_host_stays_while_others_are_looked_for(void **state)
     push(hosts, "http://a.org/", &job);
     assert_ptr_equal(hosts_take(hosts, 0), &job);
     hosts_free(hosts);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_of_one_server_are_one_host),
-        cmocka_unit_test(hosts_take_turns),
-        cmocka_unit_test(a_host_that_failed_gets_its_places_back_one_by_one),
-        cmocka_unit_test(pauses_grow_and_what_is_asked_for_is_honoured),
-        cmocka_unit_test(what_fails_together_counts_once),
-        cmocka_unit_test(a_job_may_have_its_own_time),
-        cmocka_unit_test(a_host_stays_while_others_are_looked_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,15 @@
 #include "client/dumps/digest_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* Of "hello". */
 #define SHA256 \
     "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 
-static void
-a_file_is_read_whole_or_up_to_where_more_will_come(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(a_file_is_read_whole_or_up_to_where_more_will_come)
 {
     int dir = tempdir_fd(state);
     struct digests *d = digests_new(SLICE("sha-256:" SHA256), 5);
@@ -36,16 +32,4 @@ a_file_is_read_whole_or_up_to_where_more_will_come(void **state)
     assert_string_equal(why.text,
                         "cannot read none: No such file or directory");
     digests_free(d);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_file_is_read_whole_or_up_to_where_more_will_come, tempdir_setup,
-            tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

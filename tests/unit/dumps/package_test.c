@@ -2,17 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
 #include "tests/support/zips.h"
+#include "tests/test.h"
 
 #define NONE ((struct slice){NULL, 0})
 
@@ -124,10 +120,11 @@ write_two(void **state, const char *name, bool is_last)
     zips_end(&z);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-110, R-190: wherever the manifest stands in the archive, it is found, and
  * as often as asked for. */
-static void
-the_manifest_is_read_from_the_front_and_from_the_end(void **state)
+TEST(the_manifest_is_read_from_the_front_and_from_the_end)
 {
     char text[100];
 
@@ -144,8 +141,7 @@ the_manifest_is_read_from_the_front_and_from_the_end(void **state)
 }
 
 /* members are named by `path`, with a leading slash; some write none. */
-static void
-members_are_taken_in_whatever_order(void **state)
+TEST(members_are_taken_in_whatever_order)
 {
     struct package *package;
 
@@ -162,8 +158,7 @@ members_are_taken_in_whatever_order(void **state)
 }
 
 /* one that is wrong leaves the others as they are. */
-static void
-a_member_that_is_not_what_was_told_has_no_file(void **state)
+TEST(a_member_that_is_not_what_was_told_has_no_file)
 {
     struct package *package;
     struct stat st;
@@ -190,8 +185,7 @@ a_member_that_is_not_what_was_told_has_no_file(void **state)
 }
 
 /* What was put aside for later goes with the package. */
-static void
-closing_leaves_nothing_behind(void **state)
+TEST(closing_leaves_nothing_behind)
 {
     struct package *package;
 
@@ -207,8 +201,7 @@ closing_leaves_nothing_behind(void **state)
 }
 
 /* names that lead out are nobody's, and so are links. */
-static void
-hostile_members_are_not_there(void **state)
+TEST(hostile_members_are_not_there)
 {
     static const char *const names[] = {
         "../out", "a/../../out", "/etc/out", "C:/out",  "a\\out", "..",
@@ -238,8 +231,7 @@ hostile_members_are_not_there(void **state)
 
 /* A file of the scratch directory that a stranger made a link does not lead the
  * bytes elsewhere. */
-static void
-nothing_is_written_through_a_link(void **state)
+TEST(nothing_is_written_through_a_link)
 {
     struct package *package;
 
@@ -253,8 +245,7 @@ nothing_is_written_through_a_link(void **state)
     assert_file(tempdir_fd(state), "victim", "as it was");
 }
 
-static void
-members_that_are_twice_there_are_refused(void **state)
+TEST(members_that_are_twice_there_are_refused)
 {
     struct zips z;
 
@@ -273,8 +264,7 @@ members_that_are_twice_there_are_refused(void **state)
     is_refused(state, "p.zip", "two members manifest.xml");
 }
 
-static void
-encrypted_packages_are_refused(void **state)
+TEST(encrypted_packages_are_refused)
 {
     struct zips z;
 
@@ -285,8 +275,7 @@ encrypted_packages_are_refused(void **state)
     is_refused(state, "p.zip", "is encrypted");
 }
 
-static void
-what_is_no_package_is_refused(void **state)
+TEST(what_is_no_package_is_refused)
 {
     struct package *package;
     struct failure why;
@@ -318,8 +307,7 @@ what_is_no_package_is_refused(void **state)
 }
 
 /* A bomb is unpacked as far as its length was told, and not a byte further. */
-static void
-a_bomb_ends_at_the_length_that_was_told(void **state)
+TEST(a_bomb_ends_at_the_length_that_was_told)
 {
     struct package *package;
     struct zips z;
@@ -339,8 +327,7 @@ a_bomb_ends_at_the_length_that_was_told(void **state)
 }
 
 /* What is large is unpacked a part at a time, for others wait on the loop. */
-static void
-large_members_take_several_steps(void **state)
+TEST(large_members_take_several_steps)
 {
     struct package *package;
     struct failure why;
@@ -391,8 +378,7 @@ damage(void **state, unsigned n, const char *bytes, size_t skip)
 }
 
 /* Bytes that were damaged break that member; what comes after it is whole. */
-static void
-damaged_bytes_break_one_member(void **state)
+TEST(damaged_bytes_break_one_member)
 {
     static const struct {
         const char *bytes;
@@ -429,8 +415,7 @@ damaged_bytes_break_one_member(void **state)
 }
 
 /* In a process without a locale, too. */
-static void
-names_in_utf8_are_found(void **state)
+TEST(names_in_utf8_are_found)
 {
     static const char name[] = "\xc3\xa9t\xc3\xa9/\xe6\x97\xa5\xe6\x9c\xac.txt";
     struct package *package;
@@ -445,28 +430,4 @@ names_in_utf8_are_found(void **state)
     expect(package, name, LENGTH_NONE, "");
     takes(state, package, name, "summer");
     package_close(package);
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_manifest_is_read_from_the_front_and_from_the_end),
-        TEST(members_are_taken_in_whatever_order),
-        TEST(a_member_that_is_not_what_was_told_has_no_file),
-        TEST(closing_leaves_nothing_behind),
-        TEST(hostile_members_are_not_there),
-        TEST(nothing_is_written_through_a_link),
-        TEST(members_that_are_twice_there_are_refused),
-        TEST(encrypted_packages_are_refused),
-        TEST(what_is_no_package_is_refused),
-        TEST(a_bomb_ends_at_the_length_that_was_told),
-        TEST(large_members_take_several_steps),
-        TEST(damaged_bytes_break_one_member),
-        TEST(names_in_utf8_are_found),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

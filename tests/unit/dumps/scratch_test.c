@@ -4,19 +4,14 @@
 #include "client/dumps/scratch.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 static void
 make_file(int dir_fd, const char *name)
@@ -33,8 +28,7 @@ is_there(int dir_fd, const char *name)
     return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void
-it_is_made_and_removed(void **state)
+TEST(it_is_made_and_removed)
 {
     struct tempdir dir;
     struct scratch scratch;
@@ -42,7 +36,6 @@ it_is_made_and_removed(void **state)
     struct stat st;
     char path[300];
 
-    (void)state;
     tempdir_open(&dir);
     snprintf(path, sizeof(path), "%s/new", dir.path);
     assert_int_equal(scratch_open(&scratch, path, &why), TD_OK);
@@ -64,14 +57,12 @@ it_is_made_and_removed(void **state)
     tempdir_close(&dir);
 }
 
-static void
-two_have_a_directory_each(void **state)
+TEST(two_have_a_directory_each)
 {
     struct tempdir dir;
     struct scratch one, two, three;
     struct failure why;
 
-    (void)state;
     tempdir_open(&dir);
     assert_int_equal(scratch_open(&one, dir.path, &why), TD_OK);
     make_file(one.fd, "m1");
@@ -92,8 +83,7 @@ two_have_a_directory_each(void **state)
 }
 
 /* Another process is killed with two of them; what is not ours stays. */
-static void
-what_a_crash_left_is_removed(void **state)
+TEST(what_a_crash_left_is_removed)
 {
     static const char *const others[] = {"tidings-data", "tidings-scratch-",
                                          "tidings-scratch-1-of-mine"};
@@ -104,7 +94,6 @@ what_a_crash_left_is_removed(void **state)
     int status = 0;
     pid_t pid;
 
-    (void)state;
     tempdir_open(&dir);
     make_file(dir.fd, "mine");
     assert_int_equal(mkdirat(dir.fd, "m1", 0700), 0);
@@ -154,14 +143,12 @@ what_a_crash_left_is_removed(void **state)
 }
 
 /* What another user of the machine may have put there is not gone into. */
-static void
-a_stranger_s_directory_is_passed_over(void **state)
+TEST(a_stranger_s_directory_is_passed_over)
 {
     struct tempdir dir;
     struct scratch scratch;
     struct failure why;
 
-    (void)state;
     tempdir_open(&dir);
     assert_int_equal(mkdirat(dir.fd, "elsewhere", 0700), 0);
     make_file(dir.fd, "elsewhere/file");
@@ -173,17 +160,4 @@ a_stranger_s_directory_is_passed_over(void **state)
     assert_true(is_there(dir.fd, "elsewhere/file"));
     scratch_close(&scratch, true);
     tempdir_close(&dir);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_made_and_removed),
-        cmocka_unit_test(two_have_a_directory_each),
-        cmocka_unit_test(what_a_crash_left_is_removed),
-        cmocka_unit_test(a_stranger_s_directory_is_passed_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  */
 #include "client/follow/entry.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/follow/incoming.h"
+#include "tests/test.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -74,15 +69,13 @@ assert_all_told(const struct td_change *c)
 }
 
 /* A change of a list: with the time it has, of the kind it says. */
-static void
-a_change_is_told_with_all_that_its_entry_says(void **state)
+TEST(a_change_is_told_with_all_that_its_entry_says)
 {
     static const struct filter all = {.text_size = 0};
     struct document_entry entry;
     struct batch batch;
     const struct td_change *c;
 
-    (void)state;
     fill(&entry);
     entry.has_kind = true;
     entry.change.kind = CHANGE_CREATED;
@@ -118,15 +111,13 @@ a_change_is_told_with_all_that_its_entry_says(void **state)
 }
 
 /* A resource has no change, in no form. */
-static void
-a_resource_is_told_without_a_change(void **state)
+TEST(a_resource_is_told_without_a_change)
 {
     static const struct filter all = {.text_size = 0};
     struct document_entry entry;
     struct batch batch;
     const struct td_change *c;
 
-    (void)state;
     fill(&entry);
     entry.when_us = 3 * SECOND;
     batch_init(&batch, TD_JSON);
@@ -154,15 +145,13 @@ a_resource_is_told_without_a_change(void **state)
 }
 
 /* What cannot be written down is told all the same, without its text. */
-static void
-an_entry_that_is_too_long_has_no_text(void **state)
+TEST(an_entry_that_is_too_long_has_no_text)
 {
     static const struct filter all = {.text_size = 0};
     static char loc[300000];
     struct document_entry entry;
     struct batch batch;
 
-    (void)state;
     memset(loc, 'x', sizeof(loc));
     fill(&entry);
     entry.change.loc = (struct slice){loc, sizeof(loc)};
@@ -175,8 +164,7 @@ an_entry_that_is_too_long_has_no_text(void **state)
 }
 
 /* Messages tell the same in both forms. */
-static void
-messages_tell_all_of_their_entries(void **state)
+TEST(messages_tell_all_of_their_entries)
 {
     static const char json[] =
         "{\"set\":\"news\",\"epoch\":\"0123456789abcdef\",\"after\":0,"
@@ -211,7 +199,6 @@ messages_tell_all_of_their_entries(void **state)
     struct problem why = {.text = ""};
     struct incoming in;
 
-    (void)state;
     for (int form = TD_JSON; form <= TD_XML; form++) {
         assert_int_equal(incoming_init(&in, (enum td_form)form), TD_OK);
         if (incoming_read(&in, form == TD_XML ? SLICE(xml) : SLICE(json), &why))
@@ -225,17 +212,4 @@ messages_tell_all_of_their_entries(void **state)
         assert_true(in.changes[1].length == UINT64_MAX);
         incoming_fini(&in);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_is_told_with_all_that_its_entry_says),
-        cmocka_unit_test(a_resource_is_told_without_a_change),
-        cmocka_unit_test(an_entry_that_is_too_long_has_no_text),
-        cmocka_unit_test(messages_tell_all_of_their_entries),
-    };
-
-    return cmocka_run_group_tests_name("entry", tests, NULL, NULL);
 }

@@ -2,13 +2,15 @@
  * follow_connection_test.c - td_follow where connections break, are refused, or
  * are to end.
  */
+#include "tests/test.h"
 #include "tests/unit/follow/following.h"
 
 /* Connections that end */
 
+FIXTURE(set_stage, clear_stage);
+
 /* after a farewell it goes on from its position. */
-static void
-goes_on_after_a_farewell(void **state)
+TEST(goes_on_after_a_farewell)
 {
     struct stage *s = *state;
 
@@ -30,8 +32,7 @@ goes_on_after_a_farewell(void **state)
 
 /* R-343: a connection that breaks in the middle of a message loses and repeats
  * nothing. */
-static void
-goes_on_after_half_a_message(void **state)
+TEST(goes_on_after_half_a_message)
 {
     struct stage *s = *state;
     struct slice whole = json(s, 2, 4);
@@ -52,8 +53,7 @@ goes_on_after_half_a_message(void **state)
 }
 
 /* so does one that breaks the rules of WebSocket. */
-static void
-goes_on_after_a_broken_frame(void **state)
+TEST(goes_on_after_a_broken_frame)
 {
     struct stage *s = *state;
 
@@ -71,8 +71,7 @@ goes_on_after_a_broken_frame(void **state)
 }
 
 /* quiet can be told from dead: without heartbeats it connects anew. */
-static void
-goes_on_after_silence(void **state)
+TEST(goes_on_after_silence)
 {
     struct stage *s = *state;
 
@@ -95,8 +94,7 @@ goes_on_after_silence(void **state)
 }
 
 /* the time that on_message takes is not silence. */
-static void
-takes_its_time_with_a_message(void **state)
+TEST(takes_its_time_with_a_message)
 {
     struct stage *s = *state;
 
@@ -118,8 +116,7 @@ takes_its_time_with_a_message(void **state)
 
 /* R-343: a broker that is away or busy is asked again, from the first attempt
  * on. */
-static void
-goes_on_until_the_broker_is_there(void **state)
+TEST(goes_on_until_the_broker_is_there)
 {
     struct stage *s = *state;
 
@@ -139,8 +136,7 @@ goes_on_until_the_broker_is_there(void **state)
 /* Refusals */
 
 /* a set that does not exist: at once, and in the broker's words. */
-static void
-an_unknown_set_is_refused(void **state)
+TEST(an_unknown_set_is_refused)
 {
     struct stage *s = *state;
     static const char body[] =
@@ -160,8 +156,7 @@ an_unknown_set_is_refused(void **state)
 }
 
 /* the same of its stream. */
-static void
-a_stream_that_is_not_there_is_refused(void **state)
+TEST(a_stream_that_is_not_there_is_refused)
 {
     struct stage *s = *state;
 
@@ -177,8 +172,7 @@ a_stream_that_is_not_there_is_refused(void **state)
 }
 
 /* when the reason is not told, the status is. */
-static void
-a_refusal_without_a_reason_is_told_as_it_is(void **state)
+TEST(a_refusal_without_a_reason_is_told_as_it_is)
 {
     struct stage *s = *state;
 
@@ -192,8 +186,7 @@ a_refusal_without_a_reason_is_told_as_it_is(void **state)
 }
 
 /* something else lives at that address. */
-static void
-an_answer_that_is_no_stream_is_refused(void **state)
+TEST(an_answer_that_is_no_stream_is_refused)
 {
     struct stage *s = *state;
 
@@ -210,8 +203,7 @@ an_answer_that_is_no_stream_is_refused(void **state)
 }
 
 /* malformed arguments are not sent. */
-static void
-malformed_arguments_are_invalid(void **state)
+TEST(malformed_arguments_are_invalid)
 {
     struct stage *s = *state;
     static const char *const urls[] = {
@@ -237,8 +229,7 @@ malformed_arguments_are_invalid(void **state)
 /* Stopping */
 
 /* td_stop before the call ends it at once, and is then used up. */
-static void
-a_stop_is_never_lost(void **state)
+TEST(a_stop_is_never_lost)
 {
     struct stage *s = *state;
 
@@ -267,8 +258,7 @@ stop_when_heard(void *user)
 }
 
 /* from another thread, while it waits for the next message. */
-static void
-stops_while_it_waits(void **state)
+TEST(stops_while_it_waits)
 {
     struct stage *s = *state;
     pthread_t thread;
@@ -284,26 +274,4 @@ stops_while_it_waits(void **state)
 
     pthread_join(thread, NULL);
     assert_string_equal(s->seen, "h ");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(goes_on_after_a_farewell),
-        TEST(goes_on_after_half_a_message),
-        TEST(goes_on_after_a_broken_frame),
-        TEST(goes_on_after_silence),
-        TEST(takes_its_time_with_a_message),
-        TEST(goes_on_until_the_broker_is_there),
-        TEST(an_unknown_set_is_refused),
-        TEST(a_stream_that_is_not_there_is_refused),
-        TEST(a_refusal_without_a_reason_is_told_as_it_is),
-        TEST(an_answer_that_is_no_stream_is_refused),
-        TEST(malformed_arguments_are_invalid),
-        TEST(a_stop_is_never_lost),
-        TEST(stops_while_it_waits),
-    };
-
-    return cmocka_run_group_tests_name("follow_connection", tests, NULL, NULL);
 }

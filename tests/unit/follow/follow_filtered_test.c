@@ -2,6 +2,7 @@
  * follow_filtered_test.c - td_follow with filters, and from a moment on. The
  * broker lets through every third entry.
  */
+#include "tests/test.h"
 #include "tests/unit/follow/following.h"
 
 static const struct td_filter two[] = {{"tag", "b&c"}, {"change", "created"}};
@@ -21,10 +22,11 @@ follow_two(struct stage *s, const char *after, enum td_form form,
     return follow(s, after, form, until);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* R-349: messages that cover more than they have, or nothing at all, are no
  * gaps; the position goes on with each. */
-static void
-a_filtered_stream_goes_on_by_what_it_covers(void **state)
+TEST(a_filtered_stream_goes_on_by_what_it_covers)
 {
     struct stage *s = *state;
 
@@ -53,8 +55,7 @@ a_filtered_stream_goes_on_by_what_it_covers(void **state)
 
 /* R-309, R-349: repeats and overlaps are dropped, a gap is filled, by what is
  * covered. */
-static void
-a_filtered_stream_tells_repeats_and_gaps(void **state)
+TEST(a_filtered_stream_tells_repeats_and_gaps)
 {
     struct stage *s = *state;
 
@@ -93,8 +94,7 @@ a_filtered_stream_tells_repeats_and_gaps(void **state)
 }
 
 /* what a message has must be within what it covers, in order. */
-static void
-a_filtered_message_may_not_have_what_it_does_not_cover(void **state)
+TEST(a_filtered_message_may_not_have_what_it_does_not_cover)
 {
     struct stage *s = *state;
     char *beyond = history_copy(&s->history, third(s, 0, 7));
@@ -121,8 +121,7 @@ a_filtered_message_may_not_have_what_it_does_not_cover(void **state)
 }
 
 /* digests are of the whole log, and meet. */
-static void
-another_past_is_found_out_with_filters_too(void **state)
+TEST(another_past_is_found_out_with_filters_too)
 {
     struct stage *s = *state;
     char *spoilt = history_copy(&s->history, third(s, 7, 7));
@@ -141,8 +140,7 @@ another_past_is_found_out_with_filters_too(void **state)
 
 /* design.md section 4: the moment is where the first connection begins; later
  * ones go on by position. */
-static void
-a_moment_is_asked_for_once(void **state)
+TEST(a_moment_is_asked_for_once)
 {
     struct stage *s = *state;
 
@@ -163,8 +161,7 @@ a_moment_is_asked_for_once(void **state)
     assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-4 HTTP");
 }
 
-static void
-filters_alone_begin_now(void **state)
+TEST(filters_alone_begin_now)
 {
     struct stage *s = *state;
 
@@ -180,8 +177,7 @@ filters_alone_begin_now(void **state)
 }
 
 /* Nothing is sent where it makes no sense. */
-static void
-refuses_what_is_no_filter_and_no_moment(void **state)
+TEST(refuses_what_is_no_filter_and_no_moment)
 {
     struct stage *s = *state;
     static const struct td_filter bad[] = {
@@ -212,20 +208,4 @@ refuses_what_is_no_filter_and_no_moment(void **state)
     assert_string_equal(td_problem(s->client),
                         "a position and a datetime are given: begin with "
                         "either");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_filtered_stream_goes_on_by_what_it_covers),
-        TEST(a_filtered_stream_tells_repeats_and_gaps),
-        TEST(a_filtered_message_may_not_have_what_it_does_not_cover),
-        TEST(another_past_is_found_out_with_filters_too),
-        TEST(a_moment_is_asked_for_once),
-        TEST(filters_alone_begin_now),
-        TEST(refuses_what_is_no_filter_and_no_moment),
-    };
-
-    return cmocka_run_group_tests_name("follow_filtered", tests, NULL, NULL);
 }

@@ -1,13 +1,15 @@
 /*
  * follow_test.c - td_follow against a broker that does as it is told.
  */
+#include "tests/test.h"
 #include "tests/unit/follow/following.h"
 
 /* The good way */
 
+FIXTURE(set_stage, clear_stage);
+
 /* what was missed, then what is new, each once and in order. */
-static void
-hands_over_every_change_in_order(void **state)
+TEST(hands_over_every_change_in_order)
 {
     struct stage *s = *state;
 
@@ -28,8 +30,7 @@ hands_over_every_change_in_order(void **state)
 }
 
 /* the text of a change is the entry as it came. */
-static void
-hands_over_json_as_it_came(void **state)
+TEST(hands_over_json_as_it_came)
 {
     struct stage *s = *state;
     static const char message[] =
@@ -54,8 +55,7 @@ hands_over_json_as_it_came(void **state)
 }
 
 /* in XML the line, from <url> to </url>. */
-static void
-hands_over_xml_as_it_came(void **state)
+TEST(hands_over_xml_as_it_came)
 {
     struct stage *s = *state;
     char *line = s->history.fragments[2];
@@ -77,8 +77,7 @@ hands_over_xml_as_it_came(void **state)
 
 /* R-342: "from now on" is settled by the first message: what comes while the
  * connection is lost is not missed. */
-static void
-from_now_on_begins_with_the_first_message(void **state)
+TEST(from_now_on_begins_with_the_first_message)
 {
     struct stage *s = *state;
 
@@ -97,8 +96,7 @@ from_now_on_begins_with_the_first_message(void **state)
 }
 
 /* a message may come in many fragments, pings between them. */
-static void
-reads_a_message_in_fragments(void **state)
+TEST(reads_a_message_in_fragments)
 {
     struct stage *s = *state;
     struct slice whole = json(s, 0, 20);
@@ -122,8 +120,7 @@ reads_a_message_in_fragments(void **state)
 /* Repeats and gaps */
 
 /* each change once, though the broker repeats itself. */
-static void
-drops_a_repeat(void **state)
+TEST(drops_a_repeat)
 {
     struct stage *s = *state;
 
@@ -142,8 +139,7 @@ drops_a_repeat(void **state)
 }
 
 /* of a message that begins too early only what is new. */
-static void
-takes_what_is_new_of_an_overlap(void **state)
+TEST(takes_what_is_new_of_an_overlap)
 {
     struct stage *s = *state;
 
@@ -160,8 +156,7 @@ takes_what_is_new_of_an_overlap(void **state)
 
 /* R-309: a hole is filled from the change memory, page by page, before what
  * follows it. */
-static void
-fills_a_gap_from_the_change_memory(void **state)
+TEST(fills_a_gap_from_the_change_memory)
 {
     struct stage *s = *state;
 
@@ -184,8 +179,7 @@ fills_a_gap_from_the_change_memory(void **state)
 }
 
 /* a page that reaches past the hole is no reason to repeat anything. */
-static void
-repeats_nothing_when_a_page_reaches_past_the_gap(void **state)
+TEST(repeats_nothing_when_a_page_reaches_past_the_gap)
 {
     struct stage *s = *state;
 
@@ -204,8 +198,7 @@ repeats_nothing_when_a_page_reaches_past_the_gap(void **state)
 }
 
 /* in XML as well. */
-static void
-fills_a_gap_in_xml_from_the_change_memory(void **state)
+TEST(fills_a_gap_in_xml_from_the_change_memory)
 {
     struct stage *s = *state;
 
@@ -226,8 +219,7 @@ fills_a_gap_in_xml_from_the_change_memory(void **state)
 }
 
 /* a hole that stays is told, not jumped over. */
-static void
-tells_of_a_gap_that_cannot_be_filled(void **state)
+TEST(tells_of_a_gap_that_cannot_be_filled)
 {
     struct stage *s = *state;
 
@@ -247,8 +239,7 @@ tells_of_a_gap_that_cannot_be_filled(void **state)
 }
 
 /* the same in XML. */
-static void
-tells_of_a_gap_in_xml_that_cannot_be_filled(void **state)
+TEST(tells_of_a_gap_in_xml_that_cannot_be_filled)
 {
     struct stage *s = *state;
 
@@ -268,8 +259,7 @@ tells_of_a_gap_in_xml_that_cannot_be_filled(void **state)
 }
 
 /* when the missing entries are no longer kept, the follower hears it. */
-static void
-a_gap_that_is_no_longer_retained_is_gone(void **state)
+TEST(a_gap_that_is_no_longer_retained_is_gone)
 {
     struct stage *s = *state;
 
@@ -289,8 +279,7 @@ a_gap_that_is_no_longer_retained_is_gone(void **state)
 
 /* R-309: a page that cannot be had now is a lost connection, not a lost
  * change. */
-static void
-connects_again_when_the_change_memory_is_away(void **state)
+TEST(connects_again_when_the_change_memory_is_away)
 {
     struct stage *s = *state;
 
@@ -312,8 +301,7 @@ connects_again_when_the_change_memory_is_away(void **state)
 /* Positions that are gone */
 
 /* a log made anew is told, its entries are not mistaken for ours. */
-static void
-another_epoch_is_gone(void **state)
+TEST(another_epoch_is_gone)
 {
     struct stage *s = *state;
 
@@ -329,8 +317,7 @@ another_epoch_is_gone(void **state)
 }
 
 /* close code 4410, with the reason in the broker's words. */
-static void
-close_4410_is_gone(void **state)
+TEST(close_4410_is_gone)
 {
     struct stage *s = *state;
 
@@ -347,8 +334,7 @@ close_4410_is_gone(void **state)
 }
 
 /* the same, told by the handshake. */
-static void
-handshake_410_is_gone(void **state)
+TEST(handshake_410_is_gone)
 {
     struct stage *s = *state;
     static const char body[] = "{\"detail\":\"ahead of the log\"}";
@@ -365,8 +351,7 @@ handshake_410_is_gone(void **state)
 /* Histories that cannot be right */
 
 /* in XML every entry is proven by the digest. */
-static void
-a_changed_entry_breaks_the_digest(void **state)
+TEST(a_changed_entry_breaks_the_digest)
 {
     struct stage *s = *state;
     char *spoilt = history_copy(&s->history, xml(s, 1, 3));
@@ -385,8 +370,7 @@ a_changed_entry_breaks_the_digest(void **state)
 }
 
 /* so is the part of a message that begins too early. */
-static void
-a_changed_entry_in_an_overlap_breaks_the_digest(void **state)
+TEST(a_changed_entry_in_an_overlap_breaks_the_digest)
 {
     struct stage *s = *state;
     char *spoilt = history_copy(&s->history, xml(s, 1, 4));
@@ -405,8 +389,7 @@ a_changed_entry_in_an_overlap_breaks_the_digest(void **state)
 
 /* R-309: a broker that comes back with another past is found out by its first
  * heartbeat, in JSON too. */
-static void
-another_past_breaks_the_digest(void **state)
+TEST(another_past_breaks_the_digest)
 {
     struct stage *s = *state;
     char *spoilt = history_copy(&s->history, json(s, 2, 2));
@@ -427,8 +410,7 @@ another_past_breaks_the_digest(void **state)
 
 /* R-344: a message whose entries are not those it says it covers: another one
  * among them, one too few, one too many. */
-static void
-entries_must_be_those_covered(void **state)
+TEST(entries_must_be_those_covered)
 {
     struct stage *s = *state;
     char *other = history_copy(&s->history, json(s, 0, 3));
@@ -453,8 +435,7 @@ entries_must_be_those_covered(void **state)
 }
 
 /* what is no message ends it, with a reason. */
-static void
-garbage_is_broken(void **state)
+TEST(garbage_is_broken)
 {
     struct stage *s = *state;
     static const char *const garbage[] = {
@@ -477,8 +458,7 @@ garbage_is_broken(void **state)
 
 /* R-344: the same in XML; a Change List is no notification, and entries that
  * are not lines cannot be proven. */
-static void
-garbage_in_xml_is_broken(void **state)
+TEST(garbage_in_xml_is_broken)
 {
     struct stage *s = *state;
     char *list = history_copy(&s->history, xml(s, 0, 2));
@@ -502,8 +482,7 @@ garbage_in_xml_is_broken(void **state)
 }
 
 /* messages are text. */
-static void
-a_binary_message_is_broken(void **state)
+TEST(a_binary_message_is_broken)
 {
     struct stage *s = *state;
 
@@ -516,8 +495,7 @@ a_binary_message_is_broken(void **state)
 }
 
 /* memory is bounded, whatever the broker sends. */
-static void
-an_endless_message_is_broken(void **state)
+TEST(an_endless_message_is_broken)
 {
     struct stage *s = *state;
     static char space[1 << 20];
@@ -533,38 +511,4 @@ an_endless_message_is_broken(void **state)
     assert_int_equal(follow(s, "0", TD_JSON, 1), TD_BROKEN);
 
     assert_non_null(strstr(td_problem(s->client), "16777216"));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(hands_over_every_change_in_order),
-        TEST(hands_over_json_as_it_came),
-        TEST(hands_over_xml_as_it_came),
-        TEST(from_now_on_begins_with_the_first_message),
-        TEST(reads_a_message_in_fragments),
-        TEST(drops_a_repeat),
-        TEST(takes_what_is_new_of_an_overlap),
-        TEST(fills_a_gap_from_the_change_memory),
-        TEST(repeats_nothing_when_a_page_reaches_past_the_gap),
-        TEST(fills_a_gap_in_xml_from_the_change_memory),
-        TEST(tells_of_a_gap_that_cannot_be_filled),
-        TEST(tells_of_a_gap_in_xml_that_cannot_be_filled),
-        TEST(a_gap_that_is_no_longer_retained_is_gone),
-        TEST(connects_again_when_the_change_memory_is_away),
-        TEST(another_epoch_is_gone),
-        TEST(close_4410_is_gone),
-        TEST(handshake_410_is_gone),
-        TEST(a_changed_entry_breaks_the_digest),
-        TEST(a_changed_entry_in_an_overlap_breaks_the_digest),
-        TEST(another_past_breaks_the_digest),
-        TEST(entries_must_be_those_covered),
-        TEST(garbage_is_broken),
-        TEST(garbage_in_xml_is_broken),
-        TEST(a_binary_message_is_broken),
-        TEST(an_endless_message_is_broken),
-    };
-
-    return cmocka_run_group_tests_name("follow", tests, NULL, NULL);
 }

@@ -7,20 +7,15 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/history.h"
+#include "tests/test.h"
 
 #define EPOCH       "0123456789abcdef"
 #define OTHER_EPOCH "fedcba9876543210"
@@ -156,7 +151,5 @@ assert_asked(struct stage *s, size_t i, const char *line)
         fail_msg("connection %zu asked \"%.120s\", not \"%s\"", i, request,
                  line);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
 #endif

@@ -3,16 +3,11 @@
  */
 #include "client/follow/frames.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/slice.h"
+#include "tests/test.h"
 
 /* What wslay reads at once. */
 #define AT_ONCE 4096
@@ -65,8 +60,7 @@ open_frames(struct wire *w)
     return f;
 }
 
-static void
-no_more_is_read_than_one_message_needs(void **state)
+TEST(no_more_is_read_than_one_message_needs)
 {
     struct wire w = {
         .pattern = SLICE("\x81\x03one"), .n_left = SIZE_MAX, .room = SIZE_MAX};
@@ -74,7 +68,6 @@ no_more_is_read_than_one_message_needs(void **state)
     char *bytes;
     size_t size;
 
-    (void)state;
     for (size_t i = 1; i < 5000; i++) {
         assert_int_equal(frames_next(f, &bytes, &size), FRAMES_MESSAGE);
         assert_true(slice_is((struct slice){bytes, size}, "one"));
@@ -84,8 +77,7 @@ no_more_is_read_than_one_message_needs(void **state)
     frames_free(f);
 }
 
-static void
-whoever_takes_no_pongs_is_not_listened_to(void **state)
+TEST(whoever_takes_no_pongs_is_not_listened_to)
 {
     struct wire w = {.pattern = SLICE("\x89\x05hello"), .n_left = SIZE_MAX};
     struct frames *f = open_frames(&w);
@@ -93,7 +85,6 @@ whoever_takes_no_pongs_is_not_listened_to(void **state)
     size_t size;
     size_t n_read;
 
-    (void)state;
     assert_int_equal(frames_next(f, &bytes, &size), FRAMES_DRY);
     assert_int_equal(frames_wants(f), READY_WRITE);
     assert_true(w.n_read <= AT_ONCE);
@@ -112,8 +103,7 @@ whoever_takes_no_pongs_is_not_listened_to(void **state)
     frames_free(f);
 }
 
-static void
-masks_differ(void **state)
+TEST(masks_differ)
 {
     struct wire w = {
         .pattern = SLICE("\x89\x01!"), .n_left = 10 * 3, .room = SIZE_MAX};
@@ -122,7 +112,6 @@ masks_differ(void **state)
     size_t size;
     size_t n_same = 0;
 
-    (void)state;
     assert_int_equal(frames_next(f, &bytes, &size), FRAMES_DRY);
     assert_int_equal(w.n_written, 10 * 7);
     for (size_t i = 1; i < 10; i++)
@@ -131,8 +120,7 @@ masks_differ(void **state)
     frames_free(f);
 }
 
-static void
-what_is_read_may_come_byte_by_byte(void **state)
+TEST(what_is_read_may_come_byte_by_byte)
 {
     static const char text[] = "\x01\x02on\x89\x00\x80\x01"
                                "e\x81\x00\x88\x0c\x11\x3a"
@@ -144,7 +132,6 @@ what_is_read_may_come_byte_by_byte(void **state)
     size_t size = 0;
     enum frames_next next = FRAMES_DRY;
 
-    (void)state;
     assert_false(frames_is_used(f));
     while (next != FRAMES_OVER) {
         assert_true(w.n_read < sizeof(text) - 1);
@@ -166,15 +153,13 @@ what_is_read_may_come_byte_by_byte(void **state)
 }
 
 /* Nothing but a NUL says no more than nothing. */
-static void
-a_farewell_without_words_has_some(void **state)
+TEST(a_farewell_without_words_has_some)
 {
     static const struct slice farewells[] = {
         SLICE("\x88\x02\x11\x34"),
         SLICE("\x88\x03\x11\x34\0"),
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(farewells) / sizeof(farewells[0]); i++) {
         struct wire w = {.pattern = farewells[i],
                          .n_left = farewells[i].size,
@@ -190,18 +175,4 @@ a_farewell_without_words_has_some(void **state)
                             "the broker ended the connection");
         frames_free(f);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_more_is_read_than_one_message_needs),
-        cmocka_unit_test(whoever_takes_no_pongs_is_not_listened_to),
-        cmocka_unit_test(masks_differ),
-        cmocka_unit_test(what_is_read_may_come_byte_by_byte),
-        cmocka_unit_test(a_farewell_without_words_has_some),
-    };
-
-    return cmocka_run_group_tests_name("frames", tests, NULL, NULL);
 }

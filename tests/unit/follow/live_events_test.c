@@ -1,6 +1,7 @@
 /*
  * live_events_test.c - changes by server-sent events and by long polls.
  */
+#include "tests/test.h"
 #include "tests/unit/follow/living.h"
 
 #define PROBLEM "application/problem+json"
@@ -29,8 +30,7 @@ set_poll(void **state)
 
 /* Events */
 
-static void
-changes_and_heartbeats_are_messages(void **state)
+TEST(changes_and_heartbeats_are_messages, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -56,8 +56,7 @@ changes_and_heartbeats_are_messages(void **state)
 }
 
 /* as the close codes of a WebSocket. */
-static void
-the_last_event_says_why(void **state)
+TEST(the_last_event_says_why, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -91,8 +90,7 @@ the_last_event_says_why(void **state)
     }
 }
 
-static void
-an_event_that_is_cut_off_is_none(void **state)
+TEST(an_event_that_is_cut_off_is_none, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -115,8 +113,7 @@ an_event_that_is_cut_off_is_none(void **state)
     }
 }
 
-static void
-events_that_are_too_long_end_it(void **state)
+TEST(events_that_are_too_long_end_it, set_events, living_clear)
 {
     struct living *s = *state;
     size_t size = LIVE_MESSAGE_MAX;
@@ -141,8 +138,8 @@ events_that_are_too_long_end_it(void **state)
     free(text);
 }
 
-static void
-what_is_no_stream_of_events_means_another_transport(void **state)
+TEST(what_is_no_stream_of_events_means_another_transport, set_events,
+     living_clear)
 {
     struct living *s = *state;
     static const unsigned answers[] = {200, 204, 400, 403, 406, 501};
@@ -160,8 +157,7 @@ what_is_no_stream_of_events_means_another_transport(void **state)
 }
 
 /* Events are in JSON. */
-static void
-nor_are_there_events_in_xml(void **state)
+TEST(nor_are_there_events_in_xml, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -172,8 +168,7 @@ nor_are_there_events_in_xml(void **state)
     assert_end(s, LIVE_UNFIT, "events carry JSON alone");
 }
 
-static void
-refusals_are_told_in_the_brokers_words(void **state)
+TEST(refusals_are_told_in_the_brokers_words, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -191,8 +186,8 @@ refusals_are_told_in_the_brokers_words(void **state)
 }
 
 /* A proxy may keep a stream until it is whole, which is never. */
-static void
-silence_from_the_beginning_means_another_transport(void **state)
+TEST(silence_from_the_beginning_means_another_transport, set_events,
+     living_clear)
 {
     struct living *s = *state;
 
@@ -224,8 +219,7 @@ silence_from_the_beginning_means_another_transport(void **state)
 
 /* R-343: a proxy keeps a stream alive by comments whose broker is gone. What
  * the broker says is heartbeats, which are events. */
-static void
-comments_are_silence(void **state)
+TEST(comments_are_silence, set_events, living_clear)
 {
     struct living *s = *state;
     const struct slice comment = SLICE(": alive\n\n");
@@ -248,8 +242,7 @@ comments_are_silence(void **state)
 }
 
 /* Part after part of a long event is none. */
-static void
-a_long_event_is_no_silence(void **state)
+TEST(a_long_event_is_no_silence, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -270,8 +263,7 @@ a_long_event_is_no_silence(void **state)
     assert_end(s, LIVE_ENOUGH, "");
 }
 
-static void
-events_wait_while_it_is_paused(void **state)
+TEST(events_wait_while_it_is_paused, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -305,8 +297,7 @@ events_wait_while_it_is_paused(void **state)
     assert_int_equal(s->end.code, 1001);
 }
 
-static void
-it_may_be_freed_by_what_it_calls(void **state)
+TEST(it_may_be_freed_by_what_it_calls, set_events, living_clear)
 {
     struct living *s = *state;
 
@@ -326,8 +317,7 @@ it_may_be_freed_by_what_it_calls(void **state)
 
 /* Long polls */
 
-static void
-an_answer_is_one_message(void **state)
+TEST(an_answer_is_one_message, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -345,8 +335,7 @@ an_answer_is_one_message(void **state)
         strstr(fake_request(s->broker, 0), "\r\nAccept: application/json\r\n"));
 }
 
-static void
-an_answer_in_xml_is_asked_for_in_xml(void **state)
+TEST(an_answer_in_xml_is_asked_for_in_xml, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -367,8 +356,7 @@ an_answer_in_xml_is_asked_for_in_xml(void **state)
         strstr(fake_request(s->broker, 0), "\r\nAccept: application/xml\r\n"));
 }
 
-static void
-how_long_it_waits_may_be_told(void **state)
+TEST(how_long_it_waits_may_be_told, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -383,8 +371,7 @@ how_long_it_waits_may_be_told(void **state)
                         "GET /sets/news/changes?wait=0&tag=wait HTTP/1.1", 47);
 }
 
-static void
-a_poll_that_is_not_answered_ends_behind_its_time(void **state)
+TEST(a_poll_that_is_not_answered_ends_behind_its_time, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -400,8 +387,7 @@ a_poll_that_is_not_answered_ends_behind_its_time(void **state)
     assert_end(s, LIVE_LOST, "no answer for 0.1 s");
 }
 
-static void
-what_is_no_message_is_refused(void **state)
+TEST(what_is_no_message_is_refused, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -422,8 +408,7 @@ what_is_no_message_is_refused(void **state)
     assert_end(s, LIVE_REFUSED, "403: the server refused");
 }
 
-static void
-half_an_answer_is_none(void **state)
+TEST(half_an_answer_is_none, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -442,18 +427,25 @@ half_an_answer_is_none(void **state)
 }
 
 static void
-a_server_that_is_away_is_told(void **state)
+check_that_a_server_is_away(struct living *s)
 {
-    struct living *s = *state;
-
     living_run(s);
 
     assert_end_says(s, LIVE_LOST, "cannot connect: ");
     assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
 }
 
-static void
-an_answer_that_is_too_long_ends_it(void **state)
+TEST(a_server_that_is_away_is_told, set_events, living_clear)
+{
+    check_that_a_server_is_away(*state);
+}
+
+TEST(a_server_that_is_away_is_told_to_a_poll, set_poll, living_clear)
+{
+    check_that_a_server_is_away(*state);
+}
+
+TEST(an_answer_that_is_too_long_ends_it, set_poll, living_clear)
 {
     struct living *s = *state;
     size_t size = LIVE_MESSAGE_MAX + 1;
@@ -473,8 +465,7 @@ an_answer_that_is_too_long_ends_it(void **state)
     free(text);
 }
 
-static void
-an_answer_waits_while_it_is_paused(void **state)
+TEST(an_answer_waits_while_it_is_paused, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -494,8 +485,7 @@ an_answer_waits_while_it_is_paused(void **state)
     assert_end(s, LIVE_AGAIN, "");
 }
 
-static void
-a_poll_may_be_freed_by_what_it_calls(void **state)
+TEST(a_poll_may_be_freed_by_what_it_calls, set_poll, living_clear)
 {
     struct living *s = *state;
 
@@ -508,40 +498,4 @@ a_poll_may_be_freed_by_what_it_calls(void **state)
 
     assert_string_equal(s->seen, "one|");
     assert_false(s->has_end);
-}
-
-#define EVENTS(name) \
-    cmocka_unit_test_setup_teardown(name, set_events, living_clear)
-#define POLL(name) cmocka_unit_test_setup_teardown(name, set_poll, living_clear)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EVENTS(changes_and_heartbeats_are_messages),
-        EVENTS(the_last_event_says_why),
-        EVENTS(an_event_that_is_cut_off_is_none),
-        EVENTS(events_that_are_too_long_end_it),
-        EVENTS(what_is_no_stream_of_events_means_another_transport),
-        EVENTS(nor_are_there_events_in_xml),
-        EVENTS(refusals_are_told_in_the_brokers_words),
-        EVENTS(silence_from_the_beginning_means_another_transport),
-        EVENTS(comments_are_silence),
-        EVENTS(a_long_event_is_no_silence),
-        EVENTS(events_wait_while_it_is_paused),
-        EVENTS(a_server_that_is_away_is_told),
-        EVENTS(it_may_be_freed_by_what_it_calls),
-        POLL(an_answer_is_one_message),
-        POLL(an_answer_in_xml_is_asked_for_in_xml),
-        POLL(how_long_it_waits_may_be_told),
-        POLL(a_poll_that_is_not_answered_ends_behind_its_time),
-        POLL(what_is_no_message_is_refused),
-        POLL(half_an_answer_is_none),
-        POLL(a_server_that_is_away_is_told),
-        POLL(an_answer_that_is_too_long_ends_it),
-        POLL(an_answer_waits_while_it_is_paused),
-        POLL(a_poll_may_be_freed_by_what_it_calls),
-    };
-
-    return cmocka_run_group_tests_name("live_events", tests, NULL, NULL);
 }

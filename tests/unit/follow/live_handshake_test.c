@@ -5,15 +5,17 @@
 #include "tests/support/certificate.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/tls_front.h"
+#include "tests/test.h"
 #include "tests/unit/follow/living.h"
 
 #define PROBLEM "application/problem+json"
 
 /* Refusals */
 
+FIXTURE(living_set, living_clear);
+
 /* in the broker's words, from the answer to the handshake itself. */
-static void
-a_refusal_is_told_in_the_brokers_words(void **state)
+TEST(a_refusal_is_told_in_the_brokers_words)
 {
     struct living *s = *state;
 
@@ -30,8 +32,7 @@ a_refusal_is_told_in_the_brokers_words(void **state)
 }
 
 /* what status means what. */
-static void
-a_refusal_tells_whether_it_lasts(void **state)
+TEST(a_refusal_tells_whether_it_lasts)
 {
     struct living *s = *state;
 
@@ -58,8 +59,7 @@ a_refusal_tells_whether_it_lasts(void **state)
     }
 }
 
-static void
-a_refusal_may_come_in_chunks_or_until_the_end(void **state)
+TEST(a_refusal_may_come_in_chunks_or_until_the_end)
 {
     struct living *s = *state;
 
@@ -85,8 +85,7 @@ a_refusal_may_come_in_chunks_or_until_the_end(void **state)
     assert_end(s, LIVE_REFUSED, "503: later");
 }
 
-static void
-a_refusal_without_a_reason_is_told_as_it_is(void **state)
+TEST(a_refusal_without_a_reason_is_told_as_it_is)
 {
     struct living *s = *state;
 
@@ -107,8 +106,7 @@ a_refusal_without_a_reason_is_told_as_it_is(void **state)
 
 /* Not carried */
 
-static void
-an_answer_of_somebody_between_means_another_transport(void **state)
+TEST(an_answer_of_somebody_between_means_another_transport)
 {
     struct living *s = *state;
     static const unsigned answers[] = {200, 204, 400, 403, 405,
@@ -126,8 +124,7 @@ an_answer_of_somebody_between_means_another_transport(void **state)
     }
 }
 
-static void
-a_redirect_is_not_followed(void **state)
+TEST(a_redirect_is_not_followed)
 {
     struct living *s = *state;
 
@@ -141,8 +138,7 @@ a_redirect_is_not_followed(void **state)
     assert_int_equal(s->end.why.rc, TD_REFUSED);
 }
 
-static void
-an_upgrade_to_something_else_means_another_transport(void **state)
+TEST(an_upgrade_to_something_else_means_another_transport)
 {
     struct living *s = *state;
 #define OK_101 "HTTP/1.1 101 Yes\r\nConnection: keep-alive, Upgrade\r\n"
@@ -168,8 +164,7 @@ an_upgrade_to_something_else_means_another_transport(void **state)
     }
 }
 
-static void
-the_head_of_an_answer_is_bounded(void **state)
+TEST(the_head_of_an_answer_is_bounded)
 {
     struct living *s = *state;
     char *head = malloc(70000);
@@ -190,8 +185,7 @@ the_head_of_an_answer_is_bounded(void **state)
     free(head);
 }
 
-static void
-a_connection_that_is_dropped_for_it_means_another_transport(void **state)
+TEST(a_connection_that_is_dropped_for_it_means_another_transport)
 {
     struct living *s = *state;
 
@@ -211,8 +205,7 @@ a_connection_that_is_dropped_for_it_means_another_transport(void **state)
     assert_end(s, LIVE_UNFIT, "the connection broke behind the handshake");
 }
 
-static void
-half_a_head_is_none(void **state)
+TEST(half_a_head_is_none)
 {
     struct living *s = *state;
 
@@ -226,8 +219,7 @@ half_a_head_is_none(void **state)
 }
 
 /* What comes in one piece with the head is not lost. */
-static void
-messages_may_come_with_the_head(void **state)
+TEST(messages_may_come_with_the_head)
 {
     struct living *s = *state;
 
@@ -243,8 +235,7 @@ messages_may_come_with_the_head(void **state)
 
 /* Not answered */
 
-static void
-a_server_that_is_away_is_told(void **state)
+TEST(a_server_that_is_away_is_told)
 {
     struct living *s = *state;
     char text[64];
@@ -258,8 +249,7 @@ a_server_that_is_away_is_told(void **state)
     assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
 }
 
-static void
-a_name_that_does_not_exist_is_told(void **state)
+TEST(a_name_that_does_not_exist_is_told)
 {
     struct living *s = *state;
 
@@ -271,8 +261,7 @@ a_name_that_does_not_exist_is_told(void **state)
     assert_end_says(s, LIVE_LOST, "cannot connect to nowhere.invalid: ");
 }
 
-static void
-a_silent_handshake_ends(void **state)
+TEST(a_silent_handshake_ends)
 {
     struct living *s = *state;
 
@@ -291,8 +280,7 @@ a_silent_handshake_ends(void **state)
     assert_end(s, LIVE_LOST, "no answer for 2.0 s");
 }
 
-static void
-what_is_no_url_is_told(void **state)
+TEST(what_is_no_url_is_told)
 {
     struct living *s = *state;
 
@@ -305,8 +293,7 @@ what_is_no_url_is_told(void **state)
 
 /* Addresses, certificates */
 
-static void
-addresses_of_ipv6_are_reached(void **state)
+TEST(addresses_of_ipv6_are_reached)
 {
     struct living *s = *state;
     struct fake_broker *six = fake_broker_new_ipv6();
@@ -358,8 +345,7 @@ clear_tls(struct tls *tls)
 
 /* One record may hold several messages, and the library more than the socket.
  */
-static void
-messages_come_over_tls(void **state)
+TEST(messages_come_over_tls)
 {
     struct living *s = *state;
     struct tls tls;
@@ -384,8 +370,7 @@ messages_come_over_tls(void **state)
     clear_tls(&tls);
 }
 
-static void
-a_certificate_for_another_host_is_not_good(void **state)
+TEST(a_certificate_for_another_host_is_not_good)
 {
     struct living *s = *state;
     struct tls tls;
@@ -402,8 +387,7 @@ a_certificate_for_another_host_is_not_good(void **state)
     clear_tls(&tls);
 }
 
-static void
-nor_is_one_that_nobody_vouches_for_or_that_is_over(void **state)
+TEST(nor_is_one_that_nobody_vouches_for_or_that_is_over)
 {
     struct living *s = *state;
     struct tls tls;
@@ -427,8 +411,7 @@ nor_is_one_that_nobody_vouches_for_or_that_is_over(void **state)
     clear_tls(&tls);
 }
 
-static void
-a_server_without_tls_is_told(void **state)
+TEST(a_server_without_tls_is_told)
 {
     struct living *s = *state;
 
@@ -443,8 +426,7 @@ a_server_without_tls_is_told(void **state)
 }
 
 /* A proxy is asked for a tunnel, and is not told the server's headers. */
-static void
-a_proxy_makes_a_tunnel(void **state)
+TEST(a_proxy_makes_a_tunnel)
 {
     struct living *s = *state;
     char proxy[64];
@@ -465,34 +447,4 @@ a_proxy_makes_a_tunnel(void **state)
     assert_memory_equal(fake_request(s->broker, 0),
                         "CONNECT broker.invalid:8787 HTTP/1.1\r\n", 38);
     assert_null(strstr(fake_request(s->broker, 0), "Bearer"));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LIVING(a_refusal_is_told_in_the_brokers_words),
-        LIVING(a_refusal_tells_whether_it_lasts),
-        LIVING(a_refusal_may_come_in_chunks_or_until_the_end),
-        LIVING(a_refusal_without_a_reason_is_told_as_it_is),
-        LIVING(an_answer_of_somebody_between_means_another_transport),
-        LIVING(a_redirect_is_not_followed),
-        LIVING(an_upgrade_to_something_else_means_another_transport),
-        LIVING(the_head_of_an_answer_is_bounded),
-        LIVING(a_connection_that_is_dropped_for_it_means_another_transport),
-        LIVING(half_a_head_is_none),
-        LIVING(messages_may_come_with_the_head),
-        LIVING(a_server_that_is_away_is_told),
-        LIVING(a_name_that_does_not_exist_is_told),
-        LIVING(a_silent_handshake_ends),
-        LIVING(what_is_no_url_is_told),
-        LIVING(addresses_of_ipv6_are_reached),
-        LIVING(messages_come_over_tls),
-        LIVING(a_certificate_for_another_host_is_not_good),
-        LIVING(nor_is_one_that_nobody_vouches_for_or_that_is_over),
-        LIVING(a_server_without_tls_is_told),
-        LIVING(a_proxy_makes_a_tunnel),
-    };
-
-    return cmocka_run_group_tests_name("live_handshake", tests, NULL, NULL);
 }

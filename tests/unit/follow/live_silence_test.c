@@ -2,11 +2,13 @@
  * live_silence_test.c - one WebSocket that stands: what is silence, by which a
  * dead connection is told from a quiet one, and what is not.
  */
+#include "tests/test.h"
 #include "tests/unit/follow/living.h"
 
+FIXTURE(living_set, living_clear);
+
 /* quiet can be told from dead. */
-static void
-silence_ends_it(void **state)
+TEST(silence_ends_it)
 {
     struct living *s = *state;
 
@@ -23,8 +25,7 @@ silence_ends_it(void **state)
 }
 
 /* Nor do pings say that there is a broker behind who answers. */
-static void
-pings_are_silence(void **state)
+TEST(pings_are_silence)
 {
     struct living *s = *state;
 
@@ -46,8 +47,7 @@ pings_are_silence(void **state)
 }
 
 /* Part after part of a long message is none. */
-static void
-a_long_message_is_no_silence(void **state)
+TEST(a_long_message_is_no_silence)
 {
     struct living *s = *state;
 
@@ -90,8 +90,7 @@ take_long(char *bytes, size_t size, void *user)
 }
 
 /* the time that on_message takes is not silence ... */
-static void
-the_time_for_a_message_is_not_silence(void **state)
+TEST(the_time_for_a_message_is_not_silence)
 {
     struct living *s = *state;
 
@@ -114,8 +113,7 @@ the_time_for_a_message_is_not_silence(void **state)
 
 /* R-343: ... nor is that of whoever turns the loop: what came meanwhile is
  * looked at first. */
-static void
-the_time_of_others_is_not_silence(void **state)
+TEST(the_time_of_others_is_not_silence)
 {
     struct living *s = *state;
 
@@ -138,18 +136,4 @@ the_time_of_others_is_not_silence(void **state)
 
     assert_string_equal(s->seen, "one|two|");
     assert_end(s, LIVE_ENOUGH, "");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LIVING(silence_ends_it),
-        LIVING(pings_are_silence),
-        LIVING(a_long_message_is_no_silence),
-        LIVING(the_time_for_a_message_is_not_silence),
-        LIVING(the_time_of_others_is_not_silence),
-    };
-
-    return cmocka_run_group_tests_name("live_silence", tests, NULL, NULL);
 }

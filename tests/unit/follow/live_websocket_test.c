@@ -2,14 +2,16 @@
  * live_websocket_test.c - one WebSocket that stands: messages, and how they
  * end.
  */
+#include "tests/test.h"
 #include "tests/unit/follow/living.h"
 
 static char long_text[70000];
 
+FIXTURE(living_set, living_clear);
+
 /* Messages */
 
-static void
-messages_come_in_order_until_enough(void **state)
+TEST(messages_come_in_order_until_enough)
 {
     struct living *s = *state;
 
@@ -28,8 +30,7 @@ messages_come_in_order_until_enough(void **state)
 }
 
 /* Others on the loop get their turn in between. */
-static void
-many_messages_take_many_turns(void **state)
+TEST(many_messages_take_many_turns)
 {
     struct living *s = *state;
     char text[700 * 3];
@@ -48,8 +49,7 @@ many_messages_take_many_turns(void **state)
     assert_end(s, LIVE_ENOUGH, "");
 }
 
-static void
-the_form_names_the_subprotocol_and_the_request_its_server(void **state)
+TEST(the_form_names_the_subprotocol_and_the_request_its_server)
 {
     struct living *s = *state;
     char line[64];
@@ -79,8 +79,7 @@ the_form_names_the_subprotocol_and_the_request_its_server(void **state)
     assert_null(strstr(fake_request(s->broker, 0), "X-Not"));
 }
 
-static void
-parts_of_a_message_are_put_together(void **state)
+TEST(parts_of_a_message_are_put_together)
 {
     struct living *s = *state;
 
@@ -104,8 +103,7 @@ parts_of_a_message_are_put_together(void **state)
     assert_string_equal(s->seen, "one|(140000)|three|");
 }
 
-static void
-the_longest_message_is_taken(void **state)
+TEST(the_longest_message_is_taken)
 {
     struct living *s = *state;
     size_t size = LIVE_MESSAGE_MAX;
@@ -125,8 +123,7 @@ the_longest_message_is_taken(void **state)
     free(text);
 }
 
-static void
-longer_messages_end_it(void **state)
+TEST(longer_messages_end_it)
 {
     struct living *s = *state;
 
@@ -145,8 +142,7 @@ longer_messages_end_it(void **state)
     assert_int_equal(s->end.why.rc, TD_BROKEN);
 }
 
-static void
-so_do_those_that_are_longer_in_parts(void **state)
+TEST(so_do_those_that_are_longer_in_parts)
 {
     struct living *s = *state;
 
@@ -163,8 +159,7 @@ so_do_those_that_are_longer_in_parts(void **state)
                "the broker sent a message of more than 16777216 bytes");
 }
 
-static void
-messages_that_are_not_text_end_it(void **state)
+TEST(messages_that_are_not_text_end_it)
 {
     struct living *s = *state;
 
@@ -182,8 +177,7 @@ messages_that_are_not_text_end_it(void **state)
 
 /* Ends */
 
-static void
-a_farewell_is_told_behind_what_came_before(void **state)
+TEST(a_farewell_is_told_behind_what_came_before)
 {
     struct living *s = *state;
 
@@ -201,8 +195,7 @@ a_farewell_is_told_behind_what_came_before(void **state)
     assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
 }
 
-static void
-a_farewell_may_have_no_code(void **state)
+TEST(a_farewell_may_have_no_code)
 {
     struct living *s = *state;
 
@@ -217,8 +210,7 @@ a_farewell_may_have_no_code(void **state)
 }
 
 /* Half a code is none, but still a farewell. */
-static void
-half_a_code_is_a_farewell_without_one(void **state)
+TEST(half_a_code_is_a_farewell_without_one)
 {
     struct living *s = *state;
 
@@ -233,8 +225,7 @@ half_a_code_is_a_farewell_without_one(void **state)
 }
 
 /* What is broken in a frame is no farewell, and no message either. */
-static void
-broken_rules_end_it(void **state)
+TEST(broken_rules_end_it)
 {
     struct living *s = *state;
     static const struct slice broken[] = {
@@ -288,8 +279,7 @@ broken_rules_end_it(void **state)
     }
 }
 
-static void
-half_a_message_is_none(void **state)
+TEST(half_a_message_is_none)
 {
     struct living *s = *state;
 
@@ -311,8 +301,7 @@ half_a_message_is_none(void **state)
     }
 }
 
-static void
-a_reset_in_the_middle_of_a_frame_is_no_more(void **state)
+TEST(a_reset_in_the_middle_of_a_frame_is_no_more)
 {
     struct living *s = *state;
 
@@ -335,8 +324,7 @@ a_reset_in_the_middle_of_a_frame_is_no_more(void **state)
 }
 
 /* Pings are answered; many of them do not make it grow. */
-static void
-pings_are_answered(void **state)
+TEST(pings_are_answered)
 {
     struct living *s = *state;
 
@@ -357,8 +345,7 @@ pings_are_answered(void **state)
 
 /* Pausing, freeing */
 
-static void
-nothing_comes_while_it_is_paused(void **state)
+TEST(nothing_comes_while_it_is_paused)
 {
     struct living *s = *state;
 
@@ -389,8 +376,7 @@ nothing_comes_while_it_is_paused(void **state)
     assert_end(s, LIVE_CLOSED, "restart");
 }
 
-static void
-it_may_be_paused_from_the_beginning(void **state)
+TEST(it_may_be_paused_from_the_beginning)
 {
     struct living *s = *state;
 
@@ -412,8 +398,7 @@ it_may_be_paused_from_the_beginning(void **state)
     assert_string_equal(s->seen, "one|");
 }
 
-static void
-it_may_be_freed_by_what_it_calls(void **state)
+TEST(it_may_be_freed_by_what_it_calls)
 {
     struct living *s = *state;
 
@@ -431,8 +416,7 @@ it_may_be_freed_by_what_it_calls(void **state)
     assert_false(s->has_end);
 }
 
-static void
-it_may_be_freed_at_any_moment(void **state)
+TEST(it_may_be_freed_at_any_moment)
 {
     struct living *s = *state;
 
@@ -450,32 +434,4 @@ it_may_be_freed_at_any_moment(void **state)
     living_rest(s);
 
     assert_false(s->has_end);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LIVING(messages_come_in_order_until_enough),
-        LIVING(many_messages_take_many_turns),
-        LIVING(the_form_names_the_subprotocol_and_the_request_its_server),
-        LIVING(parts_of_a_message_are_put_together),
-        LIVING(the_longest_message_is_taken),
-        LIVING(longer_messages_end_it),
-        LIVING(so_do_those_that_are_longer_in_parts),
-        LIVING(messages_that_are_not_text_end_it),
-        LIVING(a_farewell_is_told_behind_what_came_before),
-        LIVING(a_farewell_may_have_no_code),
-        LIVING(half_a_code_is_a_farewell_without_one),
-        LIVING(broken_rules_end_it),
-        LIVING(half_a_message_is_none),
-        LIVING(a_reset_in_the_middle_of_a_frame_is_no_more),
-        LIVING(pings_are_answered),
-        LIVING(nothing_comes_while_it_is_paused),
-        LIVING(it_may_be_paused_from_the_beginning),
-        LIVING(it_may_be_freed_by_what_it_calls),
-        LIVING(it_may_be_freed_at_any_moment),
-    };
-
-    return cmocka_run_group_tests_name("live_websocket", tests, NULL, NULL);
 }

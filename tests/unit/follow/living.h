@@ -5,19 +5,14 @@
 #ifndef TESTS_UNIT_FOLLOW_LIVING_H
 #define TESTS_UNIT_FOLLOW_LIVING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/follow/live.h"
 #include "tests/support/fake_broker.h"
+#include "tests/test.h"
 
 struct living {
     struct fake_broker *broker;
@@ -191,8 +186,5 @@ assert_end_says(const struct living *s, enum live_how how, const char *part)
         fail_msg("it ended as %d, \"%s\", not as %d with \"%s\"", s->end.how,
                  s->end.why.text, how, part);
 }
-
-#define LIVING(name) \
-    cmocka_unit_test_setup_teardown(name, living_set, living_clear)
 
 #endif

@@ -3,16 +3,11 @@
  */
 #include "client/follow/order.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/history.h"
+#include "tests/test.h"
 
 #define EPOCH "0123456789abcdef"
 
@@ -40,8 +35,7 @@ judge(const char *at, uint64_t after, uint64_t last, size_t *first)
 }
 
 /* every way in which a message may meet a position. */
-static void
-judges_by_coverage(void **state)
+TEST(judges_by_coverage)
 {
     static const struct {
         const char *at;
@@ -67,7 +61,6 @@ judges_by_coverage(void **state)
         {"fedcba9876543210-4", 4, 6, VERDICT_GONE, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         size_t first = 99;
         enum verdict verdict =
@@ -80,8 +73,7 @@ judges_by_coverage(void **state)
 }
 
 /* the history is proven from its beginning: d(0) is known. */
-static void
-knows_the_digest_of_the_beginning(void **state)
+TEST(knows_the_digest_of_the_beginning)
 {
     struct history h;
     struct incoming message;
@@ -89,7 +81,6 @@ knows_the_digest_of_the_beginning(void **state)
     size_t first;
     char *spoilt;
 
-    (void)state;
     history_init(&h, EPOCH);
     assert_int_equal(incoming_init(&message, TD_XML), TD_OK);
     spoilt = history_copy(&h, history_xml(&h, 0, 2));
@@ -108,15 +99,13 @@ knows_the_digest_of_the_beginning(void **state)
 }
 
 /* a heartbeat that does not tell the digest takes nothing away. */
-static void
-keeps_the_digest_that_a_heartbeat_does_not_tell(void **state)
+TEST(keeps_the_digest_that_a_heartbeat_does_not_tell)
 {
     struct history h;
     struct incoming message;
     struct order order;
     size_t first;
 
-    (void)state;
     history_init(&h, EPOCH);
     assert_int_equal(incoming_init(&message, TD_XML), TD_OK);
     assert_int_equal(order_init(&order, EPOCH "-0"), STATUS_OK);
@@ -138,27 +127,12 @@ keeps_the_digest_that_a_heartbeat_does_not_tell(void **state)
 }
 
 /* what is no position is told. */
-static void
-refuses_what_is_no_position(void **state)
+TEST(refuses_what_is_no_position)
 {
     struct order order;
 
-    (void)state;
     assert_int_equal(order_init(&order, "yesterday"), STATUS_MALFORMED);
     assert_int_equal(order_init(&order, ""), STATUS_MALFORMED);
     assert_int_equal(order_init(&order, NULL), STATUS_OK);
     assert_false(order.is_placed);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(judges_by_coverage),
-        cmocka_unit_test(knows_the_digest_of_the_beginning),
-        cmocka_unit_test(keeps_the_digest_that_a_heartbeat_does_not_tell),
-        cmocka_unit_test(refuses_what_is_no_position),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

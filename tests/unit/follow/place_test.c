@@ -3,21 +3,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "client/tidings.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define SEQ  "0123456789abcdef-17"
 #define TIME "@2026-11-20T21:00:00.000000Z+3"
@@ -57,9 +53,10 @@ clear_stage(void **state)
     return 0;
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* what was kept is there, and nothing beside it. */
-static void
-a_file_keeps_a_position(void **state)
+TEST(a_file_keeps_a_position)
 {
     struct stage *s = *state;
     static const char *const positions[] = {SEQ, TIME, "0"};
@@ -79,8 +76,7 @@ a_file_keeps_a_position(void **state)
 }
 
 /* What is none is not taken for one, nor kept. */
-static void
-a_file_with_something_else_is_no_position(void **state)
+TEST(a_file_with_something_else_is_no_position)
 {
     struct stage *s = *state;
     static const char *const damaged[] = {"", "\n", "soon\n", SEQ " \n",
@@ -104,8 +100,7 @@ a_file_with_something_else_is_no_position(void **state)
 }
 
 /* A write that fails leaves the old position, and says what failed. */
-static void
-a_file_that_cannot_be_written_stays_as_it_was(void **state)
+TEST(a_file_that_cannot_be_written_stays_as_it_was)
 {
     struct stage *s = *state;
     char elsewhere[400];
@@ -133,8 +128,7 @@ run(struct stage *s, const char *sql)
 
 /* In the caller's transaction: it happens with what else does there, or does
  * not. */
-static void
-a_database_keeps_positions_with_the_callers_work(void **state)
+TEST(a_database_keeps_positions_with_the_callers_work)
 {
     struct stage *s = *state;
 
@@ -159,8 +153,7 @@ a_database_keeps_positions_with_the_callers_work(void **state)
     assert_string_equal(s->position, "");
 }
 
-static void
-a_database_says_what_is_wrong(void **state)
+TEST(a_database_says_what_is_wrong)
 {
     struct stage *s = *state;
 
@@ -173,20 +166,4 @@ a_database_says_what_is_wrong(void **state)
            "CREATE TABLE td_position(name, position);"
            "INSERT INTO td_position VALUES('a', 'soon');");
     assert_int_equal(td_position_load(s->db, "a", s->position), TD_INVALID);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_file_keeps_a_position),
-        TEST(a_file_with_something_else_is_no_position),
-        TEST(a_file_that_cannot_be_written_stays_as_it_was),
-        TEST(a_database_keeps_positions_with_the_callers_work),
-        TEST(a_database_says_what_is_wrong),
-    };
-
-    return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }

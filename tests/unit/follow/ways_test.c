@@ -3,22 +3,15 @@
  */
 #include "client/follow/ways.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define ALL (TD_WEBSOCKET | TD_EVENTS | TD_LONG_POLL | TD_POLL)
 
 /* the best one that there is. */
-static void
-the_best_that_is_open_is_taken(void **state)
+TEST(the_best_that_is_open_is_taken)
 {
     struct ways ways = {.open = ALL};
 
-    (void)state;
     assert_int_equal(ways_choose(&ways, 0), TD_WEBSOCKET);
     ways_open(&ways, TD_LONG_POLL | TD_POLL);
     assert_int_equal(ways_choose(&ways, 0), TD_LONG_POLL);
@@ -27,12 +20,10 @@ the_best_that_is_open_is_taken(void **state)
 }
 
 /* what does not get through is left for what does, and remembered. */
-static void
-what_is_unfit_is_left_for_the_next(void **state)
+TEST(what_is_unfit_is_left_for_the_next)
 {
     struct ways ways = {.open = ALL};
 
-    (void)state;
     ways_unfit(&ways, TD_WEBSOCKET, 1000);
     assert_int_equal(ways_choose(&ways, 1000), TD_EVENTS);
     ways_unfit(&ways, TD_EVENTS, 1000);
@@ -45,13 +36,11 @@ what_is_unfit_is_left_for_the_next(void **state)
 
 /* The better one is tried again after a while, ever more rarely if it stays
  * unfit, and as if nothing had been once it was fit. */
-static void
-what_was_unfit_is_tried_again_after_a_while(void **state)
+TEST(what_was_unfit_is_tried_again_after_a_while)
 {
     struct ways ways = {.open = ALL};
     int64_t now = WAYS_AGAIN_FIRST_MS;
 
-    (void)state;
     ways_unfit(&ways, TD_WEBSOCKET, 0);
     assert_int_equal(ways_choose(&ways, now - 1), TD_EVENTS);
     assert_int_equal(ways_choose(&ways, now), TD_WEBSOCKET);
@@ -71,28 +60,13 @@ what_was_unfit_is_tried_again_after_a_while(void **state)
     assert_int_equal(ways_choose(&ways, now), TD_WEBSOCKET);
 }
 
-static void
-when_none_is_left_all_may_be_tried_again(void **state)
+TEST(when_none_is_left_all_may_be_tried_again)
 {
     struct ways ways = {.open = TD_WEBSOCKET | TD_EVENTS};
 
-    (void)state;
     ways_unfit(&ways, TD_WEBSOCKET, 0);
     ways_unfit(&ways, TD_EVENTS, 0);
     assert_int_equal(ways_choose(&ways, 0), 0);
     ways_forget(&ways);
     assert_int_equal(ways_choose(&ways, 0), TD_WEBSOCKET);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_that_is_open_is_taken),
-        cmocka_unit_test(what_is_unfit_is_left_for_the_next),
-        cmocka_unit_test(what_was_unfit_is_tried_again_after_a_while),
-        cmocka_unit_test(when_none_is_left_all_may_be_tried_again),
-    };
-
-    return cmocka_run_group_tests_name("ways", tests, NULL, NULL);
 }

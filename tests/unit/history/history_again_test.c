@@ -5,6 +5,7 @@
 #include "client/history/history.h"
 #include "client/lib/pause.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/history/history_stage.h"
 
 static unsigned
@@ -22,9 +23,10 @@ put_index(struct stage *s)
     s->waits = true;
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* whatever fails, only that is asked for again. */
-static void
-what_was_found_is_kept_while_a_document_is_away(void **state)
+TEST(what_was_found_is_kept_while_a_document_is_away)
 {
     static const char *const paths[] = {"/c.xml", "/1.xml", "/2.xml", "/4.xml"};
     struct stage *s = *state;
@@ -41,8 +43,7 @@ what_was_found_is_kept_while_a_document_is_away(void **state)
     }
 }
 
-static void
-documents_that_are_looked_at_are_asked_for_again(void **state)
+TEST(documents_that_are_looked_at_are_asked_for_again)
 {
     struct stage *s = *state;
 
@@ -59,8 +60,7 @@ documents_that_are_looked_at_are_asked_for_again(void **state)
 }
 
 /* An archive that breaks in its middle has named nothing twice. */
-static void
-an_archive_that_breaks_is_read_anew(void **state)
+TEST(an_archive_that_breaks_is_read_anew)
 {
     struct stage *s = *state;
 
@@ -89,8 +89,7 @@ mend_archive(struct stage *s)
 }
 
 /* What it named before it broke it may not name any more. */
-static void
-an_archive_that_broke_is_forgotten(void **state)
+TEST(an_archive_that_broke_is_forgotten)
 {
     static const char broken[] =
         "<urlset" NS "<rs:md capability=\"changelist-archive\"/>" AS_URL(
@@ -113,8 +112,7 @@ an_archive_that_broke_is_forgotten(void **state)
 }
 
 /* A list in pages goes on with the page that broke. */
-static void
-a_page_that_breaks_is_told_once(void **state)
+TEST(a_page_that_breaks_is_told_once)
 {
     struct stage *s = *state;
 
@@ -136,8 +134,7 @@ a_page_that_breaks_is_told_once(void **state)
 }
 
 /* A list that breaks off has told nothing until it is whole. */
-static void
-a_list_that_breaks_is_told_once(void **state)
+TEST(a_list_that_breaks_is_told_once)
 {
     struct stage *s = *state;
 
@@ -151,8 +148,7 @@ a_list_that_breaks_is_told_once(void **state)
 
 /* Retry-After is heeded; the pauses grow, and are short again once something
  * came. */
-static void
-the_server_says_how_long(void **state)
+TEST(the_server_says_how_long)
 {
     struct stage *s = *state;
 
@@ -171,8 +167,7 @@ the_server_says_how_long(void **state)
 }
 
 /* A package of a Change Dump, too. */
-static void
-a_package_that_is_away_is_fetched_again(void **state)
+TEST(a_package_that_is_away_is_fetched_again)
 {
     struct stage *s = *state;
     struct tempdir dir;
@@ -199,8 +194,7 @@ a_package_that_is_away_is_fetched_again(void **state)
 }
 
 /* What is refused is not asked for again. */
-static void
-what_is_refused_is_not_asked_for_again(void **state)
+TEST(what_is_refused_is_not_asked_for_again)
 {
     struct stage *s = *state;
 
@@ -211,8 +205,7 @@ what_is_refused_is_not_asked_for_again(void **state)
     assert_int_equal(count(s, "/c.xml"), 1);
 }
 
-static void
-it_may_be_freed_or_paused_while_it_waits(void **state)
+TEST(it_may_be_freed_or_paused_while_it_waits)
 {
     struct stage *s = *state;
 
@@ -232,23 +225,4 @@ it_may_be_freed_or_paused_while_it_waits(void **state)
     assert_int_equal(s->why.rc, TD_OK);
     assert_string_equal(s->names, "a b c d e ");
     assert_int_equal(s->n_waits, 1);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_found_is_kept_while_a_document_is_away),
-        TEST(documents_that_are_looked_at_are_asked_for_again),
-        TEST(an_archive_that_breaks_is_read_anew),
-        TEST(an_archive_that_broke_is_forgotten),
-        TEST(a_page_that_breaks_is_told_once),
-        TEST(a_list_that_breaks_is_told_once),
-        TEST(the_server_says_how_long),
-        TEST(a_package_that_is_away_is_fetched_again),
-        TEST(what_is_refused_is_not_asked_for_again),
-        TEST(it_may_be_freed_or_paused_while_it_waits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

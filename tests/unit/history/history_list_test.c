@@ -14,11 +14,13 @@
 #include <unistd.h>
 
 #include "client/history/history.h"
+#include "tests/test.h"
 #include "tests/unit/history/history_stage.h"
 
+FIXTURE(set_stage, clear_stage);
+
 /* what came after the place, and the place after each. */
-static void
-one_list_tells_what_is_after_the_place(void **state)
+TEST(one_list_tells_what_is_after_the_place)
 {
     struct stage *s = *state;
 
@@ -38,8 +40,7 @@ one_list_tells_what_is_after_the_place(void **state)
 }
 
 /* what happened before the list begins is not known. */
-static void
-a_list_that_begins_later_is_gone(void **state)
+TEST(a_list_that_begins_later_is_gone)
 {
     struct stage *s = *state;
 
@@ -54,8 +55,7 @@ a_list_that_begins_later_is_gone(void **state)
 
 /* Times tie, as lists are written to the second: the count tells how many are
  * behind us. */
-static void
-entries_of_the_same_moment_are_counted(void **state)
+TEST(entries_of_the_same_moment_are_counted)
 {
     struct stage *s = *state;
 
@@ -73,8 +73,7 @@ entries_of_the_same_moment_are_counted(void **state)
 }
 
 /* documents that are not in order, or the other way round. */
-static void
-entries_are_put_in_order(void **state)
+TEST(entries_are_put_in_order)
 {
     struct stage *s = *state;
 
@@ -90,8 +89,7 @@ entries_are_put_in_order(void **state)
     tells(s, AT("01"), "a b c d ", AT_N("04", "2"));
 }
 
-static void
-lastmod_stands_for_datetime_where_there_is_none(void **state)
+TEST(lastmod_stands_for_datetime_where_there_is_none)
 {
     struct stage *s = *state;
 
@@ -114,8 +112,7 @@ lastmod_stands_for_datetime_where_there_is_none(void **state)
 }
 
 /* a list that only grows at its end needs no times. */
-static void
-entries_without_any_time_are_counted_from_the_beginning(void **state)
+TEST(entries_without_any_time_are_counted_from_the_beginning)
 {
     struct stage *s = *state;
 
@@ -126,8 +123,7 @@ entries_without_any_time_are_counted_from_the_beginning(void **state)
     tells(s, AT_N("01", "2"), "c ", AT_N("01", "3"));
 }
 
-static void
-a_list_without_from_begins_with_its_first_entry(void **state)
+TEST(a_list_without_from_begins_with_its_first_entry)
 {
     struct stage *s = *state;
 
@@ -143,8 +139,7 @@ a_list_without_from_begins_with_its_first_entry(void **state)
 
 /* A window that slides: what it lost is gone, what it has not is told; its
  * `until` carries the place along where nothing happens. */
-static void
-a_sliding_window_is_read_as_far_as_it_reaches(void **state)
+TEST(a_sliding_window_is_read_as_far_as_it_reaches)
 {
     struct stage *s = *state;
 
@@ -164,8 +159,7 @@ a_sliding_window_is_read_as_far_as_it_reaches(void **state)
 
 /* A time that is still to come is somebody's mistake, or an embargo: the place
  * after it would leave behind what happens until then. */
-static void
-times_that_are_still_to_come_are_not_believed(void **state)
+TEST(times_that_are_still_to_come_are_not_believed)
 {
     struct stage *s = *state;
 
@@ -194,8 +188,7 @@ times_that_are_still_to_come_are_not_believed(void **state)
     tells(s, AT("01"), "a b c ", AT_N("03", "1"));
 }
 
-static void
-gzip_without_a_type_and_relative_urls_are_read(void **state)
+TEST(gzip_without_a_type_and_relative_urls_are_read)
 {
     struct stage *s = *state;
     struct buf packed;
@@ -211,8 +204,7 @@ gzip_without_a_type_and_relative_urls_are_read(void **state)
 }
 
 /* A list that breaks off has told nothing. */
-static void
-a_list_is_told_whole_or_not_at_all(void **state)
+TEST(a_list_is_told_whole_or_not_at_all)
 {
     struct stage *s = *state;
 
@@ -223,24 +215,4 @@ a_list_is_told_whole_or_not_at_all(void **state)
     assert_string_equal(s->names, "");
     assert_string_equal(s->upto, AT("01"));
     tells(s, AT("01"), "a b ", NULL);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_list_tells_what_is_after_the_place),
-        TEST(a_list_that_begins_later_is_gone),
-        TEST(entries_of_the_same_moment_are_counted),
-        TEST(entries_are_put_in_order),
-        TEST(lastmod_stands_for_datetime_where_there_is_none),
-        TEST(entries_without_any_time_are_counted_from_the_beginning),
-        TEST(a_list_without_from_begins_with_its_first_entry),
-        TEST(a_sliding_window_is_read_as_far_as_it_reaches),
-        TEST(times_that_are_still_to_come_are_not_believed),
-        TEST(gzip_without_a_type_and_relative_urls_are_read),
-        TEST(a_list_is_told_whole_or_not_at_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

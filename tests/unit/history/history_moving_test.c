@@ -3,11 +3,13 @@
  * between two readings; and whoever reads them pausing in between.
  */
 #include "client/history/history.h"
+#include "tests/test.h"
 #include "tests/unit/history/history_stage.h"
 
+FIXTURE(set_stage, clear_stage);
+
 /* Paused and resumed while a document is on its way: it is asked for once. */
-static void
-a_pause_in_the_middle_of_a_document_asks_for_it_once(void **state)
+TEST(a_pause_in_the_middle_of_a_document_asks_for_it_once)
 {
     struct stage *s = *state;
     struct history_plan plan = {.offered = &s->offered, .etag = &s->etag};
@@ -47,8 +49,7 @@ move_numbered_lists(struct stage *s)
 
 /* The open list is closed, and another begun, while older ones are told: what
  * the one that is closed had is told from there. */
-static void
-a_list_that_is_closed_meanwhile_is_read_where_it_is_then(void **state)
+TEST(a_list_that_is_closed_meanwhile_is_read_where_it_is_then)
 {
     struct stage *s = *state;
 
@@ -79,8 +80,7 @@ move_timed_lists(struct stage *s)
 }
 
 /* The same by times: whether the index told where it began, or it was asked. */
-static void
-a_list_without_numbers_that_is_closed_meanwhile_is_read_there(void **state)
+TEST(a_list_without_numbers_that_is_closed_meanwhile_is_read_there)
 {
     struct stage *s = *state;
 
@@ -109,8 +109,7 @@ move_linked_lists(struct stage *s)
              LINK("prev", "/1.xml") CHANGE("c", "04") CHANGE("d", "06")));
 }
 
-static void
-a_list_that_is_closed_meanwhile_is_found_by_prev(void **state)
+TEST(a_list_that_is_closed_meanwhile_is_found_by_prev)
 {
     struct stage *s = *state;
 
@@ -134,8 +133,7 @@ rename_a_list(struct stage *s)
     site_delete(s->site, "/old.xml");
 }
 
-static void
-a_list_that_is_renamed_meanwhile_is_not_gone(void **state)
+TEST(a_list_that_is_renamed_meanwhile_is_not_gone)
 {
     struct stage *s = *state;
 
@@ -151,8 +149,7 @@ a_list_that_is_renamed_meanwhile_is_not_gone(void **state)
 }
 
 /* The same, where the index follows later. */
-static void
-a_list_that_is_nowhere_for_a_while_is_looked_for(void **state)
+TEST(a_list_that_is_nowhere_for_a_while_is_looked_for)
 {
     struct stage *s = *state;
 
@@ -203,8 +200,7 @@ put_open_list(struct stage *s)
 }
 
 /* The open list is rotated between the index and the look at it. */
-static void
-a_list_that_is_closed_before_it_is_looked_at_is_read_there(void **state)
+TEST(a_list_that_is_closed_before_it_is_looked_at_is_read_there)
 {
     struct stage *s = *state;
 
@@ -222,8 +218,7 @@ move_to_an_empty_list(struct stage *s)
 
 /* The new one has nothing to tell, and does not change: the one that was closed
  * has. */
-static void
-an_open_list_that_stays_empty_hides_none_that_was_closed(void **state)
+TEST(an_open_list_that_stays_empty_hides_none_that_was_closed)
 {
     struct stage *s = *state;
 
@@ -251,8 +246,7 @@ put_archive_of_three(struct stage *s)
 
 /* A list that has left the index is not yet in the archive: it is waited for,
  * and no hole is left where it was. */
-static void
-a_list_on_its_way_to_the_archive_is_not_passed_over(void **state)
+TEST(a_list_on_its_way_to_the_archive_is_not_passed_over)
 {
     struct stage *s = *state;
 
@@ -277,8 +271,7 @@ a_list_on_its_way_to_the_archive_is_not_passed_over(void **state)
 }
 
 /* a place before all that the archive has is gone, at the first look. */
-static void
-a_place_before_the_archive_is_gone_at_once(void **state)
+TEST(a_place_before_the_archive_is_gone_at_once)
 {
     struct stage *s = *state;
 
@@ -294,8 +287,7 @@ a_place_before_the_archive_is_gone_at_once(void **state)
 
 /* R-163: all pages of an index, in whatever order; what moves on from one to
  * the next is one list. */
-static void
-an_index_may_come_in_pages_that_move_on(void **state)
+TEST(an_index_may_come_in_pages_that_move_on)
 {
     struct stage *s = *state;
 
@@ -322,8 +314,7 @@ an_index_may_come_in_pages_that_move_on(void **state)
 
 /* An index that tells another time than its list is not believed for ever: what
  * is there is told, after some looks more. */
-static void
-an_index_that_disagrees_with_its_list_costs_some_looks(void **state)
+TEST(an_index_that_disagrees_with_its_list_costs_some_looks)
 {
     struct stage *s = *state;
 
@@ -339,8 +330,7 @@ an_index_that_disagrees_with_its_list_costs_some_looks(void **state)
 
 /* A window that slides within one moment, which may be a whole day: what it
  * still has of it is not counted as what it had. */
-static void
-a_window_may_begin_within_the_moment_of_the_place(void **state)
+TEST(a_window_may_begin_within_the_moment_of_the_place)
 {
     struct stage *s = *state;
 
@@ -365,8 +355,7 @@ a_window_may_begin_within_the_moment_of_the_place(void **state)
 }
 
 /* A list that has each resource once, with its last change. */
-static void
-a_list_written_anew_loses_nothing_of_a_moment(void **state)
+TEST(a_list_written_anew_loses_nothing_of_a_moment)
 {
     struct stage *s = *state;
 
@@ -389,8 +378,7 @@ a_list_written_anew_loses_nothing_of_a_moment(void **state)
 }
 
 /* a list from new to old is one whatever is left of it. */
-static void
-a_list_from_new_to_old_has_one_order(void **state)
+TEST(a_list_from_new_to_old_has_one_order)
 {
     struct stage *s = *state;
 
@@ -413,8 +401,7 @@ a_list_from_new_to_old_has_one_order(void **state)
 
 /* In two lists of one moment: the same entry is one, what only looks like it is
  * another. */
-static void
-the_same_entry_in_two_lists_is_told_once(void **state)
+TEST(the_same_entry_in_two_lists_is_told_once)
 {
     struct stage *s = *state;
 
@@ -434,29 +421,4 @@ the_same_entry_in_two_lists_is_told_once(void **state)
         LIST(FROM("03"), CHANGE_OF("a", "03", "2") CHANGE("b", "03")
                              CHANGE("c", "03") CHANGE("d", "03")));
     tells_on(s, "d ");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_pause_in_the_middle_of_a_document_asks_for_it_once),
-        TEST(a_list_that_is_closed_meanwhile_is_read_where_it_is_then),
-        TEST(a_list_without_numbers_that_is_closed_meanwhile_is_read_there),
-        TEST(a_list_that_is_closed_meanwhile_is_found_by_prev),
-        TEST(a_list_that_is_renamed_meanwhile_is_not_gone),
-        TEST(a_list_that_is_nowhere_for_a_while_is_looked_for),
-        TEST(a_list_that_is_closed_before_it_is_looked_at_is_read_there),
-        TEST(an_open_list_that_stays_empty_hides_none_that_was_closed),
-        TEST(a_list_on_its_way_to_the_archive_is_not_passed_over),
-        TEST(a_place_before_the_archive_is_gone_at_once),
-        TEST(an_index_may_come_in_pages_that_move_on),
-        TEST(an_index_that_disagrees_with_its_list_costs_some_looks),
-        TEST(a_window_may_begin_within_the_moment_of_the_place),
-        TEST(a_list_written_anew_loses_nothing_of_a_moment),
-        TEST(a_list_from_new_to_old_has_one_order),
-        TEST(the_same_entry_in_two_lists_is_told_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

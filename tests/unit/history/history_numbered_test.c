@@ -3,6 +3,7 @@
  * numbers.
  */
 #include "client/history/history.h"
+#include "tests/test.h"
 #include "tests/unit/history/history_stage.h"
 
 /* Lists of Tidings */
@@ -27,9 +28,10 @@ put_numbered_lists(struct stage *s)
                  NUMBERED("e", "06", "5")));
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* seqs decide, not times. */
-static void
-lists_of_tidings_are_read_by_their_numbers(void **state)
+TEST(lists_of_tidings_are_read_by_their_numbers)
 {
     struct stage *s = *state;
 
@@ -48,8 +50,7 @@ lists_of_tidings_are_read_by_their_numbers(void **state)
     tells(s, AT("07"), "", EPOCH "-5");
 }
 
-static void
-a_list_that_falls_silent_is_not_waited_for_longer_than_told(void **state)
+TEST(a_list_that_falls_silent_is_not_waited_for_longer_than_told)
 {
     struct stage *s = *state;
 
@@ -61,8 +62,7 @@ a_list_that_falls_silent_is_not_waited_for_longer_than_told(void **state)
 }
 
 /* */
-static void
-numbers_that_the_lists_do_not_have_are_gone(void **state)
+TEST(numbers_that_the_lists_do_not_have_are_gone)
 {
     struct stage *s = *state;
 
@@ -85,8 +85,7 @@ numbers_that_the_lists_do_not_have_are_gone(void **state)
 }
 
 /* by the links from list to list, where there is no index. */
-static void
-numbered_lists_lead_back_by_prev_and_on_by_next(void **state)
+TEST(numbered_lists_lead_back_by_prev_and_on_by_next)
 {
     struct stage *s = *state;
 
@@ -102,8 +101,7 @@ numbered_lists_lead_back_by_prev_and_on_by_next(void **state)
     tells(s, EPOCH "-1", "b c ", EPOCH "-3");
 }
 
-static void
-a_hole_in_numbered_lists_is_broken(void **state)
+TEST(a_hole_in_numbered_lists_is_broken)
 {
     struct stage *s = *state;
 
@@ -118,18 +116,4 @@ a_hole_in_numbered_lists_is_broken(void **state)
         LIST(FROM("03") UNTIL("05") SEQS("2", "4"), NUMBERED("c", "04", "4")));
     assert_int_equal(read_after(s, EPOCH "-1"), TD_BROKEN);
     assert_non_null(strstr(s->why.text, "after entry 2 comes 4"));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lists_of_tidings_are_read_by_their_numbers),
-        TEST(a_list_that_falls_silent_is_not_waited_for_longer_than_told),
-        TEST(numbers_that_the_lists_do_not_have_are_gone),
-        TEST(numbered_lists_lead_back_by_prev_and_on_by_next),
-        TEST(a_hole_in_numbered_lists_is_broken),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,13 @@
  * history_odd_test.c - documents that are not what they are named for.
  */
 #include "client/history/history.h"
+#include "tests/test.h"
 #include "tests/unit/history/history_stage.h"
 
+FIXTURE(set_stage, clear_stage);
+
 /* What it is shows in its entries, whatever its root is called. */
-static void
-an_index_may_pass_for_a_list_and_a_list_for_an_index(void **state)
+TEST(an_index_may_pass_for_a_list_and_a_list_for_an_index)
 {
     struct stage *s = *state;
 
@@ -25,8 +27,7 @@ an_index_may_pass_for_a_list_and_a_list_for_an_index(void **state)
 }
 
 /* what is named as an archive may be a list itself. */
-static void
-a_list_may_pass_for_an_archive(void **state)
+TEST(a_list_may_pass_for_an_archive)
 {
     struct stage *s = *state;
 
@@ -45,8 +46,7 @@ a_list_may_pass_for_an_archive(void **state)
     assert_int_equal(site_count(s->site, NULL), 8);
 }
 
-static void
-pages_and_links_without_end_are_broken_or_gone(void **state)
+TEST(pages_and_links_without_end_are_broken_or_gone)
 {
     struct stage *s = *state;
 
@@ -62,16 +62,4 @@ pages_and_links_without_end_are_broken_or_gone(void **state)
         "<sitemapindex" NS "<rs:md capability=\"changelist-archive\"/>"
         "<sitemap><loc>/x.xml</loc></sitemap></sitemapindex>");
     is_gone(s, AT("01"));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_index_may_pass_for_a_list_and_a_list_for_an_index),
-        TEST(a_list_may_pass_for_an_archive),
-        TEST(pages_and_links_without_end_are_broken_or_gone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  */
 #include "client/history/history_parts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/datetime.h"
+#include "tests/test.h"
 
 static enum status
 add(struct history_parts *parts, const char *url)
@@ -23,14 +18,12 @@ add(struct history_parts *parts, const char *url)
 }
 
 /* Whatever an index names: URLs of their full length, too. */
-static void
-what_is_kept_is_bounded(void **state)
+TEST(what_is_kept_is_bounded)
 {
     struct history_parts parts = {.n = 0};
     char url[2001];
     enum status rc = STATUS_OK;
 
-    (void)state;
     memset(url, 'x', sizeof(url) - 1);
     url[sizeof(url) - 1] = '\0';
     for (int i = 0; i < HISTORY_PARTS_MAX && !rc; i++) {
@@ -43,13 +36,11 @@ what_is_kept_is_bounded(void **state)
     history_parts_fini(&parts);
 }
 
-static void
-older_ones_come_first_and_each_once(void **state)
+TEST(older_ones_come_first_and_each_once)
 {
     struct history_parts parts = {.n = 0}, older = {.n = 0};
     size_t n;
 
-    (void)state;
     assert_int_equal(add(&parts, "c"), STATUS_OK);
     assert_int_equal(add(&parts, "d"), STATUS_OK);
     assert_int_equal(add(&older, "a"), STATUS_OK);
@@ -70,14 +61,12 @@ older_ones_come_first_and_each_once(void **state)
 }
 
 /* As a chain of links `prev` is found: each costs as little as the first. */
-static void
-as_many_as_are_kept_may_come_one_by_one(void **state)
+TEST(as_many_as_are_kept_may_come_one_by_one)
 {
     struct history_parts parts = {.n = 0}, older = {.n = 0};
     char url[20];
     size_t n;
 
-    (void)state;
     for (int i = HISTORY_PARTS_MAX; i > 0; i--) {
         snprintf(url, sizeof(url), "%06d", i);
         assert_int_equal(add(&older, url), STATUS_OK);
@@ -93,13 +82,11 @@ as_many_as_are_kept_may_come_one_by_one(void **state)
     history_parts_fini(&parts);
 }
 
-static void
-what_was_added_last_may_be_forgotten(void **state)
+TEST(what_was_added_last_may_be_forgotten)
 {
     struct history_parts parts = {.n = 0};
     size_t bytes;
 
-    (void)state;
     assert_int_equal(add(&parts, "a"), STATUS_OK);
     bytes = parts.bytes;
     assert_int_equal(add(&parts, "b"), STATUS_OK);
@@ -113,17 +100,4 @@ what_was_added_last_may_be_forgotten(void **state)
     assert_int_equal(add(&parts, "c"), STATUS_OK);
     assert_int_equal(parts.n, 2);
     history_parts_fini(&parts);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_kept_is_bounded),
-        cmocka_unit_test(older_ones_come_first_and_each_once),
-        cmocka_unit_test(as_many_as_are_kept_may_come_one_by_one),
-        cmocka_unit_test(what_was_added_last_may_be_forgotten),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,9 @@
 #ifndef TESTS_UNIT_HISTORY_HISTORY_STAGE_H
 #define TESTS_UNIT_HISTORY_HISTORY_STAGE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/history/history.h"
 #include "client/lib/client.h"
@@ -21,6 +15,7 @@
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/zips.h"
+#include "tests/test.h"
 
 #define EPOCH "0123456789abcdef"
 #define NS                                                   \
@@ -294,7 +289,5 @@ put_four_lists(struct stage *s)
     put(s, "/3.xml", LIST(FROM("05") UNTIL("07"), CHANGE("d", "06")));
     put(s, "/4.xml", LIST(FROM("07"), CHANGE("e", "08")));
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
 #endif

@@ -8,11 +8,13 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "tests/test.h"
 #include "tests/unit/history/history_stage.h"
 
+FIXTURE(set_stage, clear_stage);
+
 /* from the list in which the place is. */
-static void
-an_index_leads_to_the_lists_that_are_needed(void **state)
+TEST(an_index_leads_to_the_lists_that_are_needed)
 {
     struct stage *s = *state;
 
@@ -28,8 +30,7 @@ an_index_leads_to_the_lists_that_are_needed(void **state)
     is_gone(s, "@2026-08-31T00:00:00Z");
 }
 
-static void
-an_index_may_say_little_and_be_in_disorder(void **state)
+TEST(an_index_may_say_little_and_be_in_disorder)
 {
     struct stage *s = *state;
 
@@ -48,8 +49,7 @@ an_index_may_say_little_and_be_in_disorder(void **state)
 
 /* R-210 to R-219, R-225: archives, and their index, where the index does not
  * reach back. */
-static void
-archives_are_read_where_the_index_does_not_reach_back(void **state)
+TEST(archives_are_read_where_the_index_does_not_reach_back)
 {
     struct stage *s = *state;
 
@@ -88,8 +88,7 @@ archives_are_read_where_the_index_does_not_reach_back(void **state)
 }
 
 /* from a list by its links. */
-static void
-a_list_leads_to_its_index_or_the_list_before(void **state)
+TEST(a_list_leads_to_its_index_or_the_list_before)
 {
     struct stage *s = *state;
 
@@ -116,8 +115,7 @@ a_list_leads_to_its_index_or_the_list_before(void **state)
 
 /* Pages by a link of the root, or of the header; the newest may be the first.
  */
-static void
-pages_make_one_list(void **state)
+TEST(pages_make_one_list)
 {
     struct stage *s = *state;
 
@@ -138,8 +136,7 @@ pages_make_one_list(void **state)
 }
 
 /* a list that has not changed costs a 304, also behind an index. */
-static void
-a_list_that_has_not_changed_is_not_read_again(void **state)
+TEST(a_list_that_has_not_changed_is_not_read_again)
 {
     struct stage *s = *state;
 
@@ -165,8 +162,7 @@ a_list_that_has_not_changed_is_not_read_again(void **state)
 
 /* R-180, R-184 to R-187, R-190, R-191, R-193: the manifests of a dump tell what
  * lists would; a package whose manifest is beside it is not fetched. */
-static void
-change_dumps_stand_for_change_lists(void **state)
+TEST(change_dumps_stand_for_change_lists)
 {
     struct stage *s = *state;
     struct tempdir dir;
@@ -236,8 +232,7 @@ change_dumps_stand_for_change_lists(void **state)
 
 /* What cannot be had */
 
-static void
-failures_are_told(void **state)
+TEST(failures_are_told)
 {
     struct stage *s = *state;
 
@@ -268,8 +263,7 @@ failures_are_told(void **state)
 
 /* The caller's wishes */
 
-static void
-nothing_is_told_while_it_is_paused(void **state)
+TEST(nothing_is_told_while_it_is_paused)
 {
     struct stage *s = *state;
     struct buf list;
@@ -298,8 +292,7 @@ nothing_is_told_while_it_is_paused(void **state)
     assert_string_equal(s->upto, AT_N("02", "5000"));
 }
 
-static void
-it_may_be_freed_by_whom_it_tells(void **state)
+TEST(it_may_be_freed_by_whom_it_tells)
 {
     struct stage *s = *state;
 
@@ -308,23 +301,4 @@ it_may_be_freed_by_whom_it_tells(void **state)
     s->frees_at = 1;
     assert_int_equal(read_after(s, AT("01")), TD_STOPPED);
     assert_string_equal(s->names, "a ");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_index_leads_to_the_lists_that_are_needed),
-        TEST(an_index_may_say_little_and_be_in_disorder),
-        TEST(archives_are_read_where_the_index_does_not_reach_back),
-        TEST(a_list_leads_to_its_index_or_the_list_before),
-        TEST(pages_make_one_list),
-        TEST(a_list_that_has_not_changed_is_not_read_again),
-        TEST(change_dumps_stand_for_change_lists),
-        TEST(failures_are_told),
-        TEST(nothing_is_told_while_it_is_paused),
-        TEST(it_may_be_freed_by_whom_it_tells),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

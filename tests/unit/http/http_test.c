@@ -1,16 +1,12 @@
 #include "broker/http/http.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 static void
 open_with(struct sets *s, void **state, const char *public_url)
@@ -46,8 +42,7 @@ assert_public_host(void **state, const char *public_url, const char *host)
 
 /* Design section 4: an open broker is called as the listener, as loopback, and
  * as its public URL, at whatever port; not otherwise. */
-static void
-answers_to_its_own_names(void **state)
+TEST(answers_to_its_own_names, tempdir_setup, tempdir_teardown)
 {
     struct http http = {.n_hosts = 0};
     struct sets s;
@@ -65,8 +60,7 @@ answers_to_its_own_names(void **state)
 }
 
 /* The host stands between "://" and the port or the path. */
-static void
-takes_the_host_out_of_the_public_url(void **state)
+TEST(takes_the_host_out_of_the_public_url, tempdir_setup, tempdir_teardown)
 {
     assert_public_host(state, "http://localhost", "localhost");
     assert_public_host(state, "https://localhost:443", "localhost");
@@ -76,8 +70,7 @@ takes_the_host_out_of_the_public_url(void **state)
 }
 
 /* An IPv6 address stands in brackets. */
-static void
-puts_an_ipv6_listener_in_brackets(void **state)
+TEST(puts_an_ipv6_listener_in_brackets, tempdir_setup, tempdir_teardown)
 {
     struct http http = {.n_hosts = 0};
     struct sets s;
@@ -90,8 +83,7 @@ puts_an_ipv6_listener_in_brackets(void **state)
 
 /* The longest listener's name, and that of the longest public URL, are kept
  * whole. */
-static void
-has_room_for_the_longest_names(void **state)
+TEST(has_room_for_the_longest_names, tempdir_setup, tempdir_teardown)
 {
     char host[256], url[512];
     struct http http = {.n_hosts = 0};
@@ -108,8 +100,7 @@ has_room_for_the_longest_names(void **state)
 }
 
 /* --insecure-open: any Host, only Origins are looked at. */
-static void
-answers_to_any_name_when_it_is_told_to(void **state)
+TEST(answers_to_any_name_when_it_is_told_to, tempdir_setup, tempdir_teardown)
 {
     struct http http = {.n_hosts = 0};
     struct sets s;
@@ -150,8 +141,7 @@ ask_head(unsigned port, const char *path)
 
 /* Until all floors stand the process answers, but is not
  * ready, and nothing else is looked at. */
-static void
-while_it_starts_it_says_so(void **state)
+TEST(while_it_starts_it_says_so)
 {
     struct http http = {.n_hosts = 0};
     struct server_options options = {
@@ -163,7 +153,6 @@ while_it_starts_it_says_so(void **state)
     };
     struct server *server = NULL;
 
-    (void)state;
     assert_int_equal(server_open(&server, &options, NULL), STATUS_OK);
     assert_int_equal(ask(server_port(server), "/healthz", "ok\n"), 200);
     assert_int_equal(ask_head(server_port(server), "/healthz"), 200);
@@ -173,22 +162,4 @@ while_it_starts_it_says_so(void **state)
     assert_int_equal(
         ask(server_port(server), "/metrics", "the broker is starting"), 503);
     server_close(server, 1000000);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(answers_to_its_own_names),
-        TEST(takes_the_host_out_of_the_public_url),
-        TEST(puts_an_ipv6_listener_in_brackets),
-        TEST(has_room_for_the_longest_names),
-        TEST(answers_to_any_name_when_it_is_told_to),
-        cmocka_unit_test(while_it_starts_it_says_so),
-    };
-
-    return cmocka_run_group_tests_name("http", tests, NULL, NULL);
 }

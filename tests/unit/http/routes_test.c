@@ -1,12 +1,9 @@
 #include "broker/http/routes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static const enum method all_methods[] = {
     METHOD_GET,    METHOD_HEAD,    METHOD_POST,  METHOD_PUT,
@@ -26,10 +23,8 @@ assert_route(enum method method, const char *path, handler_fn *handler,
 }
 
 /* Design section 4: each row of the table comes to its handler. */
-static void
-finds_the_handler_of_a_method_and_path(void **state)
+TEST(finds_the_handler_of_a_method_and_path)
 {
-    (void)state;
     assert_route(METHOD_GET, "/healthz", handle_health_get, "");
     assert_route(METHOD_GET, "/bridges", handle_bridges_get, "");
     assert_route(METHOD_GET, "/readyz", handle_ready_get, "");
@@ -48,10 +43,8 @@ finds_the_handler_of_a_method_and_path(void **state)
 }
 
 /* Documents are GET, each at its path. */
-static void
-finds_documents_as_well(void **state)
+TEST(finds_documents_as_well)
 {
-    (void)state;
     assert_route(METHOD_GET, "/.well-known/resourcesync", handle_documents_get,
                  "");
     assert_route(METHOD_GET, "/sets/demo/capabilitylist.xml",
@@ -61,10 +54,8 @@ finds_documents_as_well(void **state)
 }
 
 /* HEAD is GET without a body. */
-static void
-answers_head_where_it_answers_get(void **state)
+TEST(answers_head_where_it_answers_get)
 {
-    (void)state;
     assert_route(METHOD_HEAD, "/healthz", handle_health_get, "");
     assert_route(METHOD_HEAD, "/sets/demo/changes", handle_memory_get, "demo");
     assert_route(METHOD_HEAD, "/sets/demo/changelist.xml", handle_documents_get,
@@ -84,10 +75,8 @@ assert_holes(enum method method, const char *path, handler_fn *handler,
 }
 
 /* Design section 4: the hub, its subscriptions, and relays. */
-static void
-finds_the_hub_and_what_belongs_to_it(void **state)
+TEST(finds_the_hub_and_what_belongs_to_it)
 {
-    (void)state;
     assert_route(METHOD_POST, "/hub", handle_hub_post, "");
     assert_route(METHOD_POST, "/sets/demo/subscribe", handle_subscribe_post,
                  "demo");
@@ -125,10 +114,8 @@ assert_allows(const char *path, const char *allow, unsigned n_methods)
 }
 
 /* Design section 4: 405 with the methods that an address answers to. */
-static void
-says_which_methods_an_address_answers_to(void **state)
+TEST(says_which_methods_an_address_answers_to)
 {
-    (void)state;
     assert_allows("/healthz", "GET, HEAD", 2);
     assert_allows("/sets/demo/changes", "GET, HEAD, POST", 3);
     assert_allows("/sets/demo/rotate", "POST", 1);
@@ -148,8 +135,7 @@ says_which_methods_an_address_answers_to(void **state)
 }
 
 /* 404: no method helps where there is nothing. */
-static void
-finds_nothing_elsewhere(void **state)
+TEST(finds_nothing_elsewhere)
 {
     static const char *const paths[] = {
         "",
@@ -179,22 +165,6 @@ finds_nothing_elsewhere(void **state)
         "*",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         assert_allows(paths[i], "", 0);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_handler_of_a_method_and_path),
-        cmocka_unit_test(finds_documents_as_well),
-        cmocka_unit_test(finds_the_hub_and_what_belongs_to_it),
-        cmocka_unit_test(answers_head_where_it_answers_get),
-        cmocka_unit_test(says_which_methods_an_address_answers_to),
-        cmocka_unit_test(finds_nothing_elsewhere),
-    };
-
-    return cmocka_run_group_tests_name("routes", tests, NULL, NULL);
 }

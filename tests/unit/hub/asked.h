@@ -6,18 +6,14 @@
 #define TESTS_UNIT_HUB_ASKED_H
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "broker/hub/hub.h"
 #include "broker/net/response.h"
 #include "broker/sets/alter.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define ASKED_HUB SETS_URL "/hub"
 

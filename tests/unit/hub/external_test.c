@@ -1,6 +1,7 @@
 #include "broker/hub/external.h"
 
 #include "broker/base/clock.h"
+#include "tests/test.h"
 #include "tests/unit/hub/asked.h"
 
 #define ONE "http://127.0.0.1:1/one"
@@ -58,9 +59,10 @@ put(struct asked *a, const char *name, const char *text)
         fail_msg("%s", why.text);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Issue 4, point 6; W-013: settings begin and end them. */
-static void
-hubs_of_settings_are_subscriptions(void **state)
+TEST(hubs_of_settings_are_subscriptions)
 {
     struct asked a;
 
@@ -82,8 +84,7 @@ hubs_of_settings_are_subscriptions(void **state)
 }
 
 /* they go on where they were; what the settings say is so. */
-static void
-they_are_there_after_a_restart(void **state)
+TEST(they_are_there_after_a_restart)
 {
     struct asked a;
     struct told before, after;
@@ -116,8 +117,7 @@ they_are_there_after_a_restart(void **state)
 
 /* What is posted as soon as the settings are there is told, however late the
  * hub's thread hears of them. */
-static void
-they_begin_where_the_settings_were_committed(void **state)
+TEST(they_begin_where_the_settings_were_committed)
 {
     struct asked a;
     struct told t;
@@ -136,8 +136,7 @@ they_begin_where_the_settings_were_committed(void **state)
 }
 
 /* And end with it, when they were told, or could not be. */
-static void
-a_set_that_is_removed_tells_nobody(void **state)
+TEST(a_set_that_is_removed_tells_nobody)
 {
     struct asked a;
 
@@ -152,19 +151,4 @@ a_set_that_is_removed_tells_nobody(void **state)
     await_hubs(&a, "demo", 0, 0);
 
     asked_close(&a);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(hubs_of_settings_are_subscriptions),
-        TEST(they_are_there_after_a_restart),
-        TEST(they_begin_where_the_settings_were_committed),
-        TEST(a_set_that_is_removed_tells_nobody),
-    };
-
-    return cmocka_run_group_tests_name("external", tests, NULL, NULL);
 }

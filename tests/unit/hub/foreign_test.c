@@ -8,11 +8,13 @@
 #include "broker/hub/relay.h"
 #include "broker/hub/source.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 #include "tests/unit/hub/stage.h"
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* 200; the Source is asked once, by HEAD. */
-static void
-takes_notifications_of_a_source_that_names_us(void **state)
+TEST(takes_notifications_of_a_source_that_names_us)
 {
     struct stage s;
     struct told t;
@@ -31,8 +33,7 @@ takes_notifications_of_a_source_that_names_us(void **state)
 }
 
 /* Who comes while it is asked waits for the same answer; order is kept. */
-static void
-asks_once_for_all_who_wait(void **state)
+TEST(asks_once_for_all_who_wait)
 {
     struct stage s;
     struct asking first, second;
@@ -69,8 +70,7 @@ refused(struct stage *s, const char *links, const char *type, struct slice body,
 }
 
 /* R-293, W-146: 400. */
-static void
-refuses_what_is_no_notification(void **state)
+TEST(refuses_what_is_no_notification)
 {
     struct slice body = SLICE("x");
     char links[1200];
@@ -104,8 +104,7 @@ refuses_what_is_no_notification(void **state)
 }
 
 /* R-294, W-146. */
-static void
-refuses_topics_that_nobody_registered(void **state)
+TEST(refuses_topics_that_nobody_registered)
 {
     struct stage s;
 
@@ -132,8 +131,7 @@ assert_spoofed(struct stage *s, const char *links)
 
 /* R-295: a spoofed topic is refused, and asked again the next time: once its
  * Source names us, it is believed. */
-static void
-refuses_a_topic_whose_source_does_not_name_us(void **state)
+TEST(refuses_a_topic_whose_source_does_not_name_us)
 {
     char links[1200];
     struct stage s;
@@ -167,8 +165,7 @@ refuses_a_topic_whose_source_does_not_name_us(void **state)
 }
 
 /* what cannot be asked now, may be able to another time. */
-static void
-tells_a_topic_that_cannot_be_asked_from_a_spoofed_one(void **state)
+TEST(tells_a_topic_that_cannot_be_asked_from_a_spoofed_one)
 {
     struct stage s;
     struct told t;
@@ -199,8 +196,7 @@ tells_a_topic_that_cannot_be_asked_from_a_spoofed_one(void **state)
 }
 
 /* W-010 */
-static void
-follows_a_redirect_to_where_the_topic_is_named(void **state)
+TEST(follows_a_redirect_to_where_the_topic_is_named)
 {
     struct stage s;
     struct told t;
@@ -216,8 +212,7 @@ follows_a_redirect_to_where_the_topic_is_named(void **state)
 }
 
 /* A relay that is told another name of this hub asks again. */
-static void
-asks_again_when_the_hub_has_another_name(void **state)
+TEST(asks_again_when_the_hub_has_another_name)
 {
     char body[600], links[1200];
     struct stage s;
@@ -240,8 +235,7 @@ asks_again_when_the_hub_has_another_name(void **state)
 }
 
 /* Issue 4, point 5: the changes are in the set's log, once and in order. */
-static void
-a_set_takes_in_the_changes_once(void **state)
+TEST(a_set_takes_in_the_changes_once)
 {
     static const char *const capabilities[] = {
         NOTICE("change-notification", "http://e.example/1"),
@@ -282,8 +276,7 @@ a_set_takes_in_the_changes_once(void **state)
 }
 
 /* R-294, W-146: as a post to the set would be. */
-static void
-a_set_refuses_what_a_post_would_be_refused_for(void **state)
+TEST(a_set_refuses_what_a_post_would_be_refused_for)
 {
     struct stage s;
     struct told t;
@@ -314,8 +307,7 @@ a_set_refuses_what_a_post_would_be_refused_for(void **state)
 }
 
 /* Several at once: each is answered, and the log has them in order. */
-static void
-a_set_takes_them_in_the_order_they_came(void **state)
+TEST(a_set_takes_them_in_the_order_they_came)
 {
     struct asking w[20];
     char body[1000];
@@ -338,8 +330,7 @@ a_set_takes_them_in_the_order_they_came(void **state)
 }
 
 /* The hub ends: who waits is told so. */
-static void
-whoever_waits_at_the_end_is_told(void **state)
+TEST(whoever_waits_at_the_end_is_told)
 {
     struct asking w;
     struct posted p;
@@ -359,8 +350,7 @@ whoever_waits_at_the_end_is_told(void **state)
 
 /* A set that was removed and made anew has another log, which has nothing of
  * what the old one had: not posted, nor fetched. */
-static void
-a_set_that_was_made_anew_takes_all_in_again(void **state)
+TEST(a_set_that_was_made_anew_takes_all_in_again)
 {
     static const char one[] = NOTICE("x", "http://e.example/1");
     static const char two[] = NOTICE("x", "http://e.example/2");
@@ -432,8 +422,7 @@ keep_the_log(struct stage *s, struct keeper *k)
 }
 
 /* What waits when the log has the one before it is not begun any more. */
-static void
-whoever_waits_for_the_log_at_the_end_is_told(void **state)
+TEST(whoever_waits_for_the_log_at_the_end_is_told)
 {
     struct asking w[3];
     struct keeper k;
@@ -468,8 +457,7 @@ whoever_waits_for_the_log_at_the_end_is_told(void **state)
 }
 
 /* Nobody waits for the delivery thread longer than this takes to be written. */
-static void
-a_relay_refuses_what_is_too_large(void **state)
+TEST(a_relay_refuses_what_is_too_large)
 {
     static char body[RELAY_DOCUMENT_MAX + 1];
     struct posted p;
@@ -488,30 +476,4 @@ a_relay_refuses_what_is_too_large(void **state)
     assert_int_equal(stage_documents(&s), 1);
 
     stage_close(&s);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(takes_notifications_of_a_source_that_names_us),
-        TEST(asks_once_for_all_who_wait),
-        TEST(refuses_what_is_no_notification),
-        TEST(refuses_topics_that_nobody_registered),
-        TEST(refuses_a_topic_whose_source_does_not_name_us),
-        TEST(tells_a_topic_that_cannot_be_asked_from_a_spoofed_one),
-        TEST(follows_a_redirect_to_where_the_topic_is_named),
-        TEST(asks_again_when_the_hub_has_another_name),
-        TEST(a_set_takes_in_the_changes_once),
-        TEST(a_set_refuses_what_a_post_would_be_refused_for),
-        TEST(a_set_takes_them_in_the_order_they_came),
-        TEST(whoever_waits_at_the_end_is_told),
-        TEST(a_set_that_was_made_anew_takes_all_in_again),
-        TEST(whoever_waits_for_the_log_at_the_end_is_told),
-        TEST(a_relay_refuses_what_is_too_large),
-    };
-
-    return cmocka_run_group_tests_name("foreign", tests, NULL, NULL);
 }

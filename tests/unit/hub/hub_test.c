@@ -4,17 +4,14 @@
 #include "broker/hub/hub.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "broker/base/db.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define ASKERS 4
 #define ORDERS 300
@@ -90,9 +87,10 @@ open_hub(struct sets *sets, struct hub **hub)
         fail_msg("%s", why.text);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Every order comes back: done, or refused because the hub is ending. */
-static void
-every_order_is_answered_though_the_hub_ends_meanwhile(void **state)
+TEST(every_order_is_answered_though_the_hub_ends_meanwhile)
 {
     struct sets sets;
     struct hub *hub;
@@ -130,8 +128,7 @@ every_order_is_answered_though_the_hub_ends_meanwhile(void **state)
 }
 
 /* What cannot be opened leaves nothing behind, and says why. */
-static void
-what_cannot_be_opened_says_why(void **state)
+TEST(what_cannot_be_opened_says_why)
 {
     struct networks allowed = {.n = 0};
     struct problem why = {""};
@@ -158,18 +155,4 @@ what_cannot_be_opened_says_why(void **state)
     assert_non_null(strstr(why.text, "version 99"));
     hub_close(NULL);
     sets_close(&sets);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            every_order_is_answered_though_the_hub_ends_meanwhile,
-            tempdir_setup, tempdir_teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_opened_says_why,
-                                        tempdir_setup, tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,16 @@
 /* Things by their numbers: looked up, walked in order, taken out. */
 #include "broker/hub/ids.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define MANY 1000
 
-static void
-what_is_there_is_found_and_walked_in_order(void **state)
+TEST(what_is_there_is_found_and_walked_in_order)
 {
     static int things[MANY];
     struct ids ids = {NULL, 0, 0, 0};
     uint64_t at = 0;
 
-    (void)state;
     assert_null(ids_next(&ids, 0));
     assert_null(ids_find(&ids, 1));
     for (size_t i = 0; i < MANY; i++)
@@ -36,13 +29,11 @@ what_is_there_is_found_and_walked_in_order(void **state)
 }
 
 /* Memory follows the number of things, not of those that ever were. */
-static void
-what_is_removed_is_gone(void **state)
+TEST(what_is_removed_is_gone)
 {
     static int things[MANY];
     struct ids ids = {NULL, 0, 0, 0};
 
-    (void)state;
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(ids_add(&ids, i + 1, &things[i]), STATUS_OK);
     ids_remove(&ids, MANY + 1);
@@ -66,15 +57,4 @@ what_is_removed_is_gone(void **state)
     assert_int_equal(ids_add(&ids, MANY + 7, &things[0]), STATUS_OK);
     assert_ptr_equal(ids_next(&ids, 0), &things[0]);
     ids_fini(&ids);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_there_is_found_and_walked_in_order),
-        cmocka_unit_test(what_is_removed_is_gone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

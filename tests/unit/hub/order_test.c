@@ -3,12 +3,10 @@
  */
 #include "broker/hub/order.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define MINIMAL                                              \
     "hub.mode=subscribe&hub.topic=http://example.org/topic&" \
@@ -41,12 +39,10 @@ assert_refused(const char *form, enum status rc, const char *begins)
 }
 
 /* R-298, W-025 */
-static void
-a_subscription_may_ask_for_nothing_else(void **state)
+TEST(a_subscription_may_ask_for_nothing_else)
 {
     struct order *order = read_form(MINIMAL "&foo=1&hub.foo=2");
 
-    (void)state;
     assert_int_equal(order->kind, ORDER_SUBSCRIBE);
     assert_int_equal(order->request.mode, WEBSUB_SUBSCRIBE);
     assert_int_equal(filter_text(&order->filter).size, 0);
@@ -55,14 +51,12 @@ a_subscription_may_ask_for_nothing_else(void **state)
     order_free(order);
 }
 
-static void
-filters_place_and_interval_are_read(void **state)
+TEST(filters_place_and_interval_are_read)
 {
     struct order *order =
         read_form(MINIMAL "&tag=b&tag=a&change=deleted&prefix=http%3A%2F%2Fx%2F"
                           "&after=0123456789abcdef-7&interval=0.25");
 
-    (void)state;
     assert_true(slice_is(filter_text(&order->filter),
                          "change=deleted&prefix=http://x/&tag=a&tag=b"));
     assert_true(order->has_after);
@@ -71,8 +65,7 @@ filters_place_and_interval_are_read(void **state)
     order_free(order);
 }
 
-static void
-an_interval_is_up_to_a_day(void **state)
+TEST(an_interval_is_up_to_a_day)
 {
     static const struct {
         const char *text;
@@ -94,7 +87,6 @@ an_interval_is_up_to_a_day(void **state)
 
     char form[300];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         snprintf(form, sizeof(form), MINIMAL "&interval=%s", rows[i].text);
         if (rows[i].us < 0) {
@@ -109,10 +101,8 @@ an_interval_is_up_to_a_day(void **state)
 }
 
 /* W-021 to W-024, W-027, W-032 */
-static void
-what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
-    (void)state;
     assert_refused("", STATUS_MALFORMED, "hub.mode");
     assert_refused("hub.mode=subscribe&hub.callback=http://a.example/",
                    STATUS_MALFORMED, "hub.topic");
@@ -126,41 +116,35 @@ what_is_wrong_is_named(void **state)
 }
 
 /* What it asks for besides does not matter. */
-static void
-an_unsubscription_has_nothing_to_ask_for(void **state)
+TEST(an_unsubscription_has_nothing_to_ask_for)
 {
     struct order *order =
         read_form("hub.mode=unsubscribe&hub.topic=http://example.org/topic&"
                   "hub.callback=http://a.example/cb&interval=x&change=y");
 
-    (void)state;
     assert_int_equal(order->kind, ORDER_SUBSCRIBE);
     assert_int_equal(order->request.mode, WEBSUB_UNSUBSCRIBE);
     order_free(order);
 }
 
 /* W-121 */
-static void
-a_ping_is_an_order_of_its_own(void **state)
+TEST(a_ping_is_an_order_of_its_own)
 {
     struct order *order =
         read_form("hub.mode=publish&hub.url=http://example.org/topic");
 
-    (void)state;
     assert_int_equal(order->kind, ORDER_PUBLISH);
     order_free(order);
 }
 
 /* */
-static void
-a_simple_subscription_has_a_callback_uri(void **state)
+TEST(a_simple_subscription_has_a_callback_uri)
 {
     static const char *const bad[] = {
         "", "callbackuri=http://a.example/", "callbackURI=", "callbackURI=a.b",
         "callbackURI=http://a.example/&callbackURI=http://b.example/"};
     struct order *order = order_new(ORDER_SUBSCRIBE, 0);
 
-    (void)state;
     assert_int_equal(
         order_read_simple(order,
                           SLICE("callbackURI=http%3A%2F%2Fa.example%2F%3Fx&"
@@ -183,14 +167,12 @@ a_simple_subscription_has_a_callback_uri(void **state)
     }
 }
 
-static void
-what_is_kept_stays_where_it_is(void **state)
+TEST(what_is_kept_stays_where_it_is)
 {
     struct order *order = order_new(ORDER_NOTIFY, 10);
     struct slice a = order_keep(order, SLICE("hello"));
     struct slice b = order_keep(order, SLICE("world"));
 
-    (void)state;
     assert_true(slice_is(a, "hello"));
     assert_true(slice_is(b, "world"));
     assert_false(order->memory.failed);
@@ -199,21 +181,4 @@ what_is_kept_stays_where_it_is(void **state)
     assert_true(slice_is(a, "hello"));
     order_free(order);
     order_free(NULL);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_subscription_may_ask_for_nothing_else),
-        cmocka_unit_test(filters_place_and_interval_are_read),
-        cmocka_unit_test(an_interval_is_up_to_a_day),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(an_unsubscription_has_nothing_to_ask_for),
-        cmocka_unit_test(a_ping_is_an_order_of_its_own),
-        cmocka_unit_test(a_simple_subscription_has_a_callback_uri),
-        cmocka_unit_test(what_is_kept_stays_where_it_is),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

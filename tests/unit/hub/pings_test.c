@@ -1,10 +1,12 @@
 /* Pings: what they name is fetched from its Source. */
 #include "broker/hub/foreign.h"
+#include "tests/test.h"
 #include "tests/unit/hub/stage.h"
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* W-121, W-122, W-123: fetched with conditions, kept if it is new. */
-static void
-fetches_what_is_pinged(void **state)
+TEST(fetches_what_is_pinged)
 {
     struct stage s;
     struct told t;
@@ -29,8 +31,7 @@ fetches_what_is_pinged(void **state)
 }
 
 /* However often it is pinged, one fetch is under way, and one follows. */
-static void
-pings_that_come_meanwhile_mean_one_fetch_more(void **state)
+TEST(pings_that_come_meanwhile_mean_one_fetch_more)
 {
     struct stage s;
 
@@ -54,8 +55,7 @@ pings_that_come_meanwhile_mean_one_fetch_more(void **state)
 }
 
 /* A ping was answered, so it is not lost with the first attempt. */
-static void
-fetches_again_what_could_not_be_fetched(void **state)
+TEST(fetches_again_what_could_not_be_fetched)
 {
     struct stage s;
 
@@ -79,8 +79,7 @@ fetches_again_what_could_not_be_fetched(void **state)
 }
 
 /* W-123: a size limit. */
-static void
-keeps_nothing_of_a_topic_that_is_too_large(void **state)
+TEST(keeps_nothing_of_a_topic_that_is_too_large)
 {
     struct stage s;
 
@@ -99,8 +98,7 @@ keeps_nothing_of_a_topic_that_is_too_large(void **state)
 
 /* A set takes in what was fetched, too; and what was posted and pinged, once.
  */
-static void
-a_set_is_fed_by_pings(void **state)
+TEST(a_set_is_fed_by_pings)
 {
     static const char one[] = NOTICE("x", "http://e.example/1");
     static const char two[] = NOTICE("x", "http://e.example/2");
@@ -128,8 +126,7 @@ a_set_is_fed_by_pings(void **state)
 }
 
 /* W-122, W-124: all that a ping names, or nothing. */
-static void
-refuses_pings_for_topics_that_nobody_registered(void **state)
+TEST(refuses_pings_for_topics_that_nobody_registered)
 {
     char form[600];
     struct stage s;
@@ -149,21 +146,4 @@ refuses_pings_for_topics_that_nobody_registered(void **state)
     assert_int_equal(origin_count(s.origin, "GET"), 0);
 
     stage_close(&s);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(fetches_what_is_pinged),
-        TEST(pings_that_come_meanwhile_mean_one_fetch_more),
-        TEST(fetches_again_what_could_not_be_fetched),
-        TEST(keeps_nothing_of_a_topic_that_is_too_large),
-        TEST(a_set_is_fed_by_pings),
-        TEST(refuses_pings_for_topics_that_nobody_registered),
-    };
-
-    return cmocka_run_group_tests_name("pings", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "broker/hub/inside.h"
 #include "tests/support/origin.h"
+#include "tests/test.h"
 #include "tests/unit/hub/asked.h"
 
 #define TOPIC "http://127.0.0.1:9/feed"
@@ -14,9 +15,10 @@ assert_said(const struct told *t, unsigned http, const char *part)
                  t->status ? t->why.text : t->text, http, part);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Issue 4, point 5: PUT, GET, DELETE of /relays/{name}. */
-static void
-is_made_shown_listed_and_removed(void **state)
+TEST(is_made_shown_listed_and_removed)
 {
     struct asked a;
     struct told t;
@@ -65,8 +67,7 @@ assert_refused(struct asked *a, const char *body, unsigned http,
 }
 
 /* Each refusal names the member, and nothing of it is kept. */
-static void
-refuses_what_is_no_relay(void **state)
+TEST(refuses_what_is_no_relay)
 {
     struct asked a;
     struct told t;
@@ -104,8 +105,7 @@ refuses_what_is_no_relay(void **state)
 
 /* A topic is the log of one relay, or is taken in by one set; compared as W-026
  * says. */
-static void
-a_topic_has_one_owner(void **state)
+TEST(a_topic_has_one_owner)
 {
     struct problem why = {""};
     struct asked a;
@@ -231,8 +231,7 @@ assert_document(struct still *s, uint64_t after, const char *type,
 }
 
 /* what goes out is what came in, byte for byte, whatever it is. */
-static void
-keeps_documents_as_they_are(void **state)
+TEST(keeps_documents_as_they_are)
 {
     static const char bytes[] = "\0\xff\r\n<not xml";
     struct slice odd = {bytes, sizeof(bytes)};
@@ -262,8 +261,7 @@ keeps_documents_as_they_are(void **state)
 }
 
 /* What is not kept is not delivered, and nobody finds it. */
-static void
-shows_nothing_before_it_is_kept(void **state)
+TEST(shows_nothing_before_it_is_kept)
 {
     struct problem why;
     struct still s;
@@ -298,8 +296,7 @@ shows_nothing_before_it_is_kept(void **state)
 }
 
 /* A Source that does not hear our answer repeats what it has sent. */
-static void
-keeps_what_comes_again_once(void **state)
+TEST(keeps_what_comes_again_once)
 {
     struct problem why;
     struct still s;
@@ -329,8 +326,7 @@ keeps_what_comes_again_once(void **state)
     still_close(&s);
 }
 
-static void
-refuses_what_could_not_be_passed_on(void **state)
+TEST(refuses_what_could_not_be_passed_on)
 {
     char type[400];
     struct problem why;
@@ -381,8 +377,7 @@ assert_gone(struct still *s, uint64_t after)
 
 /* --relay-documents and --relay-bytes; the latest document is there however
  * large it is. */
-static void
-keeps_the_latest_documents(void **state)
+TEST(keeps_the_latest_documents)
 {
     struct still s;
 
@@ -412,8 +407,7 @@ keeps_the_latest_documents(void **state)
 }
 
 /* epoch, documents, what they sum up to, keys: all as before. */
-static void
-is_the_same_after_a_restart(void **state)
+TEST(is_the_same_after_a_restart)
 {
     char epoch[EPOCH_SIZE + 1];
     struct documents_sum sum;
@@ -448,24 +442,4 @@ is_the_same_after_a_restart(void **state)
                      STATUS_INVALID);
 
     still_close(&s);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(is_made_shown_listed_and_removed),
-        TEST(refuses_what_is_no_relay),
-        TEST(a_topic_has_one_owner),
-        TEST(keeps_documents_as_they_are),
-        TEST(shows_nothing_before_it_is_kept),
-        TEST(keeps_what_comes_again_once),
-        TEST(refuses_what_could_not_be_passed_on),
-        TEST(keeps_the_latest_documents),
-        TEST(is_the_same_after_a_restart),
-    };
-
-    return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
 }

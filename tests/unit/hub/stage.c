@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 static void
 open_stage(struct stage *s, void **state)

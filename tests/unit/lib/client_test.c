@@ -3,21 +3,16 @@
  * state it is.
  */
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* Less than what a follower that is not freed leaves. */
 #define FOLLOWER_SIZE 40000
@@ -147,10 +142,11 @@ one_round(struct stage *s)
     assert_int_equal(s->ends, 2);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* What is not closed is closed with the handle: publishers with nothing to do,
  * whose spool is free for the next one, and followers that have ended. */
-static void
-all_that_was_opened_goes_with_the_handle(void **state)
+TEST(all_that_was_opened_goes_with_the_handle)
 {
     struct stage *s = *state;
     size_t before;
@@ -170,8 +166,7 @@ all_that_was_opened_goes_with_the_handle(void **state)
 }
 
 /* td_run is over when nothing is left to do, though it is not closed. */
-static void
-a_loop_does_not_run_for_what_has_ended(void **state)
+TEST(a_loop_does_not_run_for_what_has_ended)
 {
     struct stage *s = *state;
     const struct td_follow_options options = {.on_end = on_end};
@@ -189,17 +184,4 @@ a_loop_does_not_run_for_what_has_ended(void **state)
     assert_int_equal(td_run(client), TD_OK);
     assert_int_equal(s->ends, 1);
     td_close(client);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(all_that_was_opened_goes_with_the_handle),
-        TEST(a_loop_does_not_run_for_what_has_ended),
-    };
-
-    return cmocka_run_group_tests_name("client", tests, NULL, NULL);
 }

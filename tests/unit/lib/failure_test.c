@@ -3,13 +3,9 @@
  */
 #include "client/lib/failure.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void
 says(const char *text, const char *expected)
@@ -21,31 +17,25 @@ says(const char *text, const char *expected)
     assert_string_equal(why.text, expected);
 }
 
-static void
-what_others_wrote_gives_no_orders_to_a_terminal(void **state)
+TEST(what_others_wrote_gives_no_orders_to_a_terminal)
 {
-    (void)state;
     says("a\033[31mb\nc\177d", "a [31mb c d");
     says("a\302\23331mb\302\200\302\237", "a  31mb    ");
     says("caf\303\251 \342\202\254 \302\240",
          "caf\303\251 \342\202\254 \302\240");
 }
 
-static void
-what_is_no_utf8_is_marked(void **state)
+TEST(what_is_no_utf8_is_marked)
 {
-    (void)state;
     says("a\377b\300\200c\303", "a?b??c?");
 }
 
-static void
-what_is_too_long_ends_with_a_whole_character(void **state)
+TEST(what_is_too_long_ends_with_a_whole_character)
 {
     char text[2000] = "";
     struct failure why;
     size_t size = sizeof(why.text) - 1;
 
-    (void)state;
     for (size_t shift = 0; shift < 3; shift++) {
         memset(text, 'a', 3);
         for (size_t i = 1 + shift; i + 4 < sizeof(text); i += 3)
@@ -54,16 +44,4 @@ what_is_too_long_ends_with_a_whole_character(void **state)
         assert_int_equal(strlen(why.text), size - (size - 1 - shift) % 3);
         assert_memory_equal(why.text + strlen(why.text) - 3, "\342\202\254", 3);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_others_wrote_gives_no_orders_to_a_terminal),
-        cmocka_unit_test(what_is_no_utf8_is_marked),
-        cmocka_unit_test(what_is_too_long_ends_with_a_whole_character),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

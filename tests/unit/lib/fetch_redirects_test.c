@@ -2,10 +2,12 @@
  * fetch_redirects_test.c - an HTTP exchange that is led elsewhere.
  */
 #include "client/lib/fetch.h"
+#include "tests/test.h"
 #include "tests/unit/lib/fetch_stage.h"
 
-static void
-a_redirect_is_an_answer_unless_it_is_to_be_followed(void **state)
+FIXTURE(set_stage, clear_stage);
+
+TEST(a_redirect_is_an_answer_unless_it_is_to_be_followed)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a")};
@@ -30,8 +32,7 @@ a_redirect_is_an_answer_unless_it_is_to_be_followed(void **state)
 }
 
 /* More than libcurl may hand over before it pauses. */
-static void
-the_body_of_a_redirect_is_passed_over(void **state)
+TEST(the_body_of_a_redirect_is_passed_over)
 {
     struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
@@ -56,8 +57,7 @@ the_body_of_a_redirect_is_passed_over(void **state)
 }
 
 /* Nor is it waited for, if it has no end. */
-static void
-an_endless_body_of_a_redirect_is_left(void **state)
+TEST(an_endless_body_of_a_redirect_is_left)
 {
     struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
@@ -82,8 +82,7 @@ an_endless_body_of_a_redirect_is_left(void **state)
 }
 
 /* A status of redirects that leads nowhere is an answer like others. */
-static void
-a_redirect_to_nowhere_is_an_answer(void **state)
+TEST(a_redirect_to_nowhere_is_an_answer)
 {
     struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
@@ -98,8 +97,7 @@ a_redirect_to_nowhere_is_an_answer(void **state)
 }
 
 /* Asked again it would be the same. */
-static void
-a_redirect_to_what_is_no_web_is_broken(void **state)
+TEST(a_redirect_to_what_is_no_web_is_broken)
 {
     static const char *const lines[] = {"Location: ftp://127.0.0.1/a",
                                         "Location: http://[::1/a"};
@@ -116,8 +114,7 @@ a_redirect_to_what_is_no_web_is_broken(void **state)
 }
 
 /* td_header: to no other server, whoever redirects there. */
-static void
-a_header_for_one_server_does_not_reach_another(void **state)
+TEST(a_header_for_one_server_does_not_reach_another)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a"),
@@ -140,8 +137,7 @@ a_header_for_one_server_does_not_reach_another(void **state)
 }
 
 /* W-033 */
-static void
-a_post_is_repeated_where_307_and_308_lead_and_nowhere_else(void **state)
+TEST(a_post_is_repeated_where_307_and_308_lead_and_nowhere_else)
 {
     static const struct {
         unsigned status, expected;
@@ -160,20 +156,4 @@ a_post_is_repeated_where_307_and_308_lead_and_nowhere_else(void **state)
     }
     assert_int_equal(site_count(s->site, "/new"), 2);
     assert_true(slice_is(site_body(s->site, "/new", 1), "hub.mode=subscribe"));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_redirect_is_an_answer_unless_it_is_to_be_followed),
-        TEST(the_body_of_a_redirect_is_passed_over),
-        TEST(an_endless_body_of_a_redirect_is_left),
-        TEST(a_redirect_to_nowhere_is_an_answer),
-        TEST(a_redirect_to_what_is_no_web_is_broken),
-        TEST(a_header_for_one_server_does_not_reach_another),
-        TEST(a_post_is_repeated_where_307_and_308_lead_and_nowhere_else),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

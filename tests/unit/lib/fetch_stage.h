@@ -5,19 +5,14 @@
 #ifndef TESTS_UNIT_LIB_FETCH_STAGE_H
 #define TESTS_UNIT_LIB_FETCH_STAGE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/lib/fetch.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/site.h"
+#include "tests/test.h"
 
 /* Bytes of a body that comes in many pieces. */
 #define BIG (1024 * 1024)
@@ -144,7 +139,5 @@ answer_raw(struct stage *s, struct fake_broker *b,
     turn(s);
     fake_broker_free(b);
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_stage, clear_stage)
 
 #endif

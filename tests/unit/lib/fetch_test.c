@@ -6,10 +6,12 @@
 #include <poll.h>
 
 #include "tests/support/cutter.h"
+#include "tests/test.h"
 #include "tests/unit/lib/fetch_stage.h"
 
-static void
-tells_what_the_answer_says(void **state)
+FIXTURE(set_stage, clear_stage);
+
+TEST(tells_what_the_answer_says)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a")};
@@ -30,8 +32,7 @@ tells_what_the_answer_says(void **state)
 
 /* Of whatever version: nobody asked to speak another protocol, and of that no
  * end could be told. */
-static void
-a_101_is_no_answer(void **state)
+TEST(a_101_is_no_answer)
 {
     const struct slice answers[] = {
         SLICE("HTTP/1.1 101 Switching\r\n\r\nbody"),
@@ -50,8 +51,7 @@ a_101_is_no_answer(void **state)
 }
 
 /* RFC 9112 section 7.1.2: fields behind a body in chunks. */
-static void
-trailers_change_nothing(void **state)
+TEST(trailers_change_nothing)
 {
     struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
@@ -68,8 +68,7 @@ trailers_change_nothing(void **state)
     assert_string_equal(s->etag, "\"a\"");
 }
 
-static void
-unpacks_gzip_where_it_was_asked_for(void **state)
+TEST(unpacks_gzip_where_it_was_asked_for)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a"),
@@ -86,8 +85,7 @@ unpacks_gzip_where_it_was_asked_for(void **state)
                         "gzip");
 }
 
-static void
-a_longer_answer_than_it_may_be_is_broken(void **state)
+TEST(a_longer_answer_than_it_may_be_is_broken)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a"),
@@ -103,8 +101,7 @@ a_longer_answer_than_it_may_be_is_broken(void **state)
 }
 
 /* libcurl holds the piece back that is too long, and others follow it. */
-static void
-a_longer_answer_is_broken_after_a_pause_too(void **state)
+TEST(a_longer_answer_is_broken_after_a_pause_too)
 {
     struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
@@ -146,8 +143,7 @@ a_longer_answer_is_broken_after_a_pause_too(void **state)
     free(bytes);
 }
 
-static void
-a_connection_that_breaks_in_the_body_is_told(void **state)
+TEST(a_connection_that_breaks_in_the_body_is_told)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a")};
@@ -164,8 +160,7 @@ a_connection_that_breaks_in_the_body_is_told(void **state)
 }
 
 /* Nothing grows while it is paused, and nothing is lost by it. */
-static void
-a_pause_holds_back_what_comes_and_loses_nothing(void **state)
+TEST(a_pause_holds_back_what_comes_and_loses_nothing)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a")};
@@ -188,8 +183,7 @@ a_pause_holds_back_what_comes_and_loses_nothing(void **state)
     free(bytes);
 }
 
-static void
-may_be_freed_while_it_hands_over(void **state)
+TEST(may_be_freed_while_it_hands_over)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a")};
@@ -206,8 +200,7 @@ may_be_freed_while_it_hands_over(void **state)
     free(bytes);
 }
 
-static void
-who_has_enough_ends_it(void **state)
+TEST(who_has_enough_ends_it)
 {
     struct stage *s = *state;
     struct fetch_request request = {.url = site_link(s->site, "/a")};
@@ -224,8 +217,7 @@ who_has_enough_ends_it(void **state)
     free(bytes);
 }
 
-static void
-many_are_under_way_at_once(void **state)
+TEST(many_are_under_way_at_once)
 {
     struct stage *s = *state;
     struct stage held[8];
@@ -252,8 +244,7 @@ many_are_under_way_at_once(void **state)
     assert_int_equal(site_max_parallel(s->site), 8);
 }
 
-static void
-nobody_there_is_unreachable(void **state)
+TEST(nobody_there_is_unreachable)
 {
     struct stage *s = *state;
     struct fetch_answer answer;
@@ -276,8 +267,7 @@ nobody_there_is_unreachable(void **state)
 }
 
 /* Wherever that is: in the head, too, of which libcurl sees no end. */
-static void
-an_answer_that_is_cut_anywhere_is_none(void **state)
+TEST(an_answer_that_is_cut_anywhere_is_none)
 {
     struct stage *s = *state;
     struct cutter *c = cutter_new(site_port(s->site));
@@ -301,26 +291,4 @@ an_answer_that_is_cut_anywhere_is_none(void **state)
         fetch_answer_fini(&answer);
     }
     cutter_free(c);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tells_what_the_answer_says),
-        TEST(a_101_is_no_answer),
-        TEST(trailers_change_nothing),
-        TEST(unpacks_gzip_where_it_was_asked_for),
-        TEST(a_longer_answer_than_it_may_be_is_broken),
-        TEST(a_longer_answer_is_broken_after_a_pause_too),
-        TEST(a_connection_that_breaks_in_the_body_is_told),
-        TEST(a_pause_holds_back_what_comes_and_loses_nothing),
-        TEST(may_be_freed_while_it_hands_over),
-        TEST(who_has_enough_ends_it),
-        TEST(many_are_under_way_at_once),
-        TEST(nobody_there_is_unreachable),
-        TEST(an_answer_that_is_cut_anywhere_is_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,10 @@
  */
 #include "client/lib/headers.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static int
 set_stage(void **state)
@@ -44,8 +40,9 @@ assert_lines(struct headers *h, const char *url, const char *expected)
     assert_string_equal(all, expected);
 }
 
-static void
-only_the_server_they_are_for_gets_them(void **state)
+FIXTURE(set_stage, clear_stage);
+
+TEST(only_the_server_they_are_for_gets_them)
 {
     struct headers *h = *state;
 
@@ -62,8 +59,7 @@ only_the_server_they_are_for_gets_them(void **state)
     assert_lines(h, "", "");
 }
 
-static void
-refuses_what_is_no_header_or_no_server(void **state)
+TEST(refuses_what_is_no_header_or_no_server)
 {
     struct headers *h = *state;
     static const char *const bad[] = {
@@ -76,16 +72,4 @@ refuses_what_is_no_header_or_no_server(void **state)
     assert_int_equal(headers_add(h, "ftp://a.example/", "A: 1"), TD_INVALID);
 
     assert_lines(h, "http://a.example/", "");
-}
-
-int
-main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        TEST(only_the_server_they_are_for_gets_them),
-        TEST(refuses_what_is_no_header_or_no_server),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

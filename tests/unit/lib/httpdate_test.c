@@ -3,26 +3,17 @@
  */
 #include "client/lib/httpdate.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "proto/datetime.h"
+#include "tests/test.h"
 
-static void
-a_date_is_read(void **state)
+TEST(a_date_is_read)
 {
-    (void)state;
     assert_int_equal(httpdate_read("Sun, 06 Nov 1994 08:49:37 GMT"),
                      INT64_C(784111777000000));
     assert_int_equal(httpdate_read("Thu, 01 Jan 1970 00:00:00 GMT"), 0);
 }
 
-static void
-what_is_no_date_is_none(void **state)
+TEST(what_is_no_date_is_none)
 {
     static const char *const texts[] = {
         NULL,
@@ -36,18 +27,6 @@ what_is_no_date_is_none(void **state)
         "1994-11-06T08:49:37Z",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         assert_true(httpdate_read(texts[i]) == DATETIME_NONE);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_date_is_read),
-        cmocka_unit_test(what_is_no_date_is_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

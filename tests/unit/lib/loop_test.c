@@ -5,17 +5,13 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 struct stage {
     int stop_fd;
@@ -85,8 +81,9 @@ on_ready(int events, void *user)
     s->is_over = true;
 }
 
-static void
-a_timer_calls_back_once(void **state)
+FIXTURE(set_stage, clear_stage);
+
+TEST(a_timer_calls_back_once)
 {
     struct stage *s = *state;
 
@@ -99,8 +96,7 @@ a_timer_calls_back_once(void **state)
     assert_int_equal(loop_timeout_ms(s->loop), -1);
 }
 
-static void
-a_timer_that_was_stopped_calls_nobody(void **state)
+TEST(a_timer_that_was_stopped_calls_nobody)
 {
     struct stage *s = *state;
 
@@ -115,8 +111,7 @@ a_timer_that_was_stopped_calls_nobody(void **state)
 
 /* Who turns the loop from outside waits for loop_fd: it must become readable
  * also for what was begun after the last turn. */
-static void
-another_loop_hears_of_what_was_begun_since_the_last_turn(void **state)
+TEST(another_loop_hears_of_what_was_begun_since_the_last_turn)
 {
     struct stage *s = *state;
     struct pollfd wait = {.fd = loop_fd(s->loop), .events = POLLIN};
@@ -136,8 +131,7 @@ another_loop_hears_of_what_was_begun_since_the_last_turn(void **state)
     assert_int_equal(s->n_ready, 1);
 }
 
-static void
-tells_how_long_to_wait(void **state)
+TEST(tells_how_long_to_wait)
 {
     struct stage *s = *state;
     int ms;
@@ -153,8 +147,7 @@ tells_how_long_to_wait(void **state)
     assert_in_range(ms, 1, 60000);
 }
 
-static void
-a_stop_ends_the_turning_and_is_not_lost(void **state)
+TEST(a_stop_ends_the_turning_and_is_not_lost)
 {
     struct stage *s = *state;
     uint64_t count;
@@ -167,8 +160,7 @@ a_stop_ends_the_turning_and_is_not_lost(void **state)
     assert_int_equal(loop_service(s->loop), TD_OK);
 }
 
-static void
-a_stop_wakes_another_loop(void **state)
+TEST(a_stop_wakes_another_loop)
 {
     struct stage *s = *state;
     struct pollfd wait = {.fd = loop_fd(s->loop), .events = POLLIN};
@@ -194,8 +186,7 @@ free_both(void *user)
     s->n_timer++;
 }
 
-static void
-a_callback_may_free_itself_and_others(void **state)
+TEST(a_callback_may_free_itself_and_others)
 {
     struct stage *s = *state;
 
@@ -222,8 +213,7 @@ turn_again(void *user)
     s->n_timer++;
 }
 
-static void
-refuses_to_turn_inside_a_turn(void **state)
+TEST(refuses_to_turn_inside_a_turn)
 {
     struct stage *s = *state;
 
@@ -257,8 +247,7 @@ break_a_pipe(void *user)
     s->n_timer++;
 }
 
-static void
-the_process_hears_of_no_sigpipe_and_keeps_its_handler(void **state)
+TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler)
 {
     struct stage *s = *state;
     struct sigaction ours = {.sa_handler = on_pipe}, now;
@@ -303,8 +292,7 @@ done(void *user)
     e->stage->is_over = true;
 }
 
-static void
-a_chore_is_done_on_another_thread_and_told_on_the_loop(void **state)
+TEST(a_chore_is_done_on_another_thread_and_told_on_the_loop)
 {
     struct stage *s = *state;
     struct errand e = {s};
@@ -317,8 +305,7 @@ a_chore_is_done_on_another_thread_and_told_on_the_loop(void **state)
     assert_false(pthread_equal(e.thread, pthread_self()));
 }
 
-static void
-whoever_frees_a_chore_waits_for_it_and_hears_no_more(void **state)
+TEST(whoever_frees_a_chore_waits_for_it_and_hears_no_more)
 {
     struct stage *s = *state;
     struct errand errands[40];
@@ -338,25 +325,4 @@ whoever_frees_a_chore_waits_for_it_and_hears_no_more(void **state)
         assert_false(errands[i].is_worked);
         assert_false(errands[i].is_done);
     }
-}
-
-int
-main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        TEST(a_timer_calls_back_once),
-        TEST(a_timer_that_was_stopped_calls_nobody),
-        TEST(another_loop_hears_of_what_was_begun_since_the_last_turn),
-        TEST(tells_how_long_to_wait),
-        TEST(a_stop_ends_the_turning_and_is_not_lost),
-        TEST(a_stop_wakes_another_loop),
-        TEST(a_callback_may_free_itself_and_others),
-        TEST(refuses_to_turn_inside_a_turn),
-        TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler),
-        TEST(a_chore_is_done_on_another_thread_and_told_on_the_loop),
-        TEST(whoever_frees_a_chore_waits_for_it_and_hears_no_more),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  */
 #include "client/lib/scan.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* R-309: entries are handed over as they came: strings may hold anything. */
-static void
-cuts_elements_as_they_stand(void **state)
+TEST(cuts_elements_as_they_stand)
 {
     struct slice rest =
         SLICE(" [ {\"a\":\"]},[\\\"\\\\\"} ,1,\"x\",[[],{}] , null ]tail");
@@ -22,7 +17,6 @@ cuts_elements_as_they_stand(void **state)
     };
     struct slice value;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         assert_true(scan_element(&rest, &value));
         assert_true(slice_is(value, wanted[i]));
@@ -31,14 +25,12 @@ cuts_elements_as_they_stand(void **state)
 }
 
 /* R-309: a member is found by its name, at the top only. */
-static void
-finds_a_member_at_the_top(void **state)
+TEST(finds_a_member_at_the_top)
 {
     struct slice object = SLICE(
         "{\"a\":{\"changes\":1},\"b\":\"changes\" , \"changes\" : [2] }\n");
     struct slice value;
 
-    (void)state;
     assert_true(scan_member(object, "changes", &value));
     assert_true(slice_is(value, "[2]"));
     assert_false(scan_member(object, "other", &value));
@@ -47,12 +39,10 @@ finds_a_member_at_the_top(void **state)
 }
 
 /* R-344: text that ends too early, at every byte of it. */
-static void
-stays_inside_the_text(void **state)
+TEST(stays_inside_the_text)
 {
     static const char text[] = "{\"a\" : [ {\"b\":\"\\\"\"}, [1] ] }";
 
-    (void)state;
     for (size_t size = 0; size < sizeof(text); size++) {
         char *part = malloc(size ? size : 1);
         struct slice value;
@@ -65,16 +55,4 @@ stays_inside_the_text(void **state)
                 ;
         free(part);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts_elements_as_they_stand),
-        cmocka_unit_test(finds_a_member_at_the_top),
-        cmocka_unit_test(stays_inside_the_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

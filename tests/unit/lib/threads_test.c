@@ -4,18 +4,13 @@
  * ThreadSanitizer.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define THREADS 4
 #define ROUNDS  5
@@ -77,14 +72,12 @@ run(void *user)
     return NULL;
 }
 
-static void
-handles_of_several_threads_share_nothing(void **state)
+TEST(handles_of_several_threads_share_nothing)
 {
     struct site *site = site_new();
     struct user users[THREADS];
     struct tempdir dir;
 
-    (void)state;
     tempdir_open(&dir);
     site_putf(site, "/list.xml", "application/xml",
               "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" "
@@ -124,13 +117,11 @@ stop(void *user)
 }
 
 /* td_stop is the one call that another thread may make. */
-static void
-another_thread_may_stop_it(void **state)
+TEST(another_thread_may_stop_it)
 {
     struct site *site = site_new();
     struct td_client *client = td_open();
 
-    (void)state;
     assert_non_null(client);
     site_hold(site, NULL);
     for (int i = 0; i < ROUNDS; i++) {
@@ -144,15 +135,4 @@ another_thread_may_stop_it(void **state)
     }
     td_close(client);
     site_free(site);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handles_of_several_threads_share_nothing),
-        cmocka_unit_test(another_thread_may_stop_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 #include "broker/log/batch.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/posts.h"
+#include "tests/test.h"
 
 static struct digest
 start(void)
@@ -35,13 +32,11 @@ make(uint64_t after, unsigned n, atomic_size_t *account)
 }
 
 /* Design section 1: a batch without entries stands at its position. */
-static void
-begins_empty_at_a_position(void **state)
+TEST(begins_empty_at_a_position)
 {
     struct digest before = start();
     struct batch *b = batch_new(41, 1000, &before, NULL);
 
-    (void)state;
     assert_int_equal(b->first, 42);
     assert_int_equal(b->last, 41);
     assert_int_equal(batch_time(b, 41), 1000);
@@ -51,12 +46,10 @@ begins_empty_at_a_position(void **state)
 }
 
 /* each entry gets the next seq, in the bytes too. */
-static void
-numbers_its_entries_and_stamps_them(void **state)
+TEST(numbers_its_entries_and_stamps_them)
 {
     struct batch *b = make(6, 3, NULL);
 
-    (void)state;
     assert_int_equal(b->first, 7);
     assert_int_equal(b->last, 9);
     assert_int_equal(b->n_entries, 3);
@@ -74,24 +67,20 @@ numbers_its_entries_and_stamps_them(void **state)
 }
 
 /* log.md, times: T(after) is known to the batch that comes after it. */
-static void
-knows_the_time_before_its_first_entry(void **state)
+TEST(knows_the_time_before_its_first_entry)
 {
     struct batch *b = make(6, 3, NULL);
 
-    (void)state;
     assert_int_equal(batch_time(b, 6), POSTS_TIME(6));
     batch_unref(b);
 }
 
 /* log.md, digests: d(n) = SHA-256(d(n-1) || fragment n), for every n. */
-static void
-chains_the_digest_of_every_entry(void **state)
+TEST(chains_the_digest_of_every_entry)
 {
     struct batch *b = make(0, 5, NULL);
     struct digest d = start();
 
-    (void)state;
     for (uint64_t seq = 0; seq <= 5; seq++) {
         struct digest told = batch_digest(b, seq);
 
@@ -104,12 +93,10 @@ chains_the_digest_of_every_entry(void **state)
 }
 
 /* Design section 1: every part of a batch is bytes as they stand in it. */
-static void
-lends_any_part_of_itself(void **state)
+TEST(lends_any_part_of_itself)
 {
     struct batch *b = make(10, 20, NULL);
 
-    (void)state;
     assert_ptr_equal(batch_slice(b, 10, 30).data, b->bytes);
     assert_int_equal(batch_slice(b, 10, 30).size, b->size);
     for (uint64_t after = 10; after <= 30; after++) {
@@ -124,12 +111,10 @@ lends_any_part_of_itself(void **state)
 }
 
 /* what was kept is the same batch again. */
-static void
-comes_back_from_its_bytes_as_it_was(void **state)
+TEST(comes_back_from_its_bytes_as_it_was)
 {
     struct batch *made = make(100, 7, NULL), *read;
 
-    (void)state;
     read = batch_new(100, made->before_us, &made->before, NULL);
     assert_int_equal(
         batch_append(read, batch_slice(made, 100, 104), &made->before, NULL),
@@ -167,14 +152,12 @@ assert_damaged(const struct batch *made, struct slice bytes, const char *why)
 }
 
 /* seqs without gaps; what is damaged is not served. */
-static void
-refuses_bytes_that_are_not_the_entries_that_follow(void **state)
+TEST(refuses_bytes_that_are_not_the_entries_that_follow)
 {
     struct batch *made = make(0, 4, NULL);
     struct slice all = batch_slice(made, 0, 4);
     char *broken = malloc(all.size);
 
-    (void)state;
     assert_non_null(broken);
     /* The first is missing; the last is cut; one is doubled; no XML at all. */
     assert_damaged(made, batch_slice(made, 1, 4),
@@ -194,13 +177,11 @@ refuses_bytes_that_are_not_the_entries_that_follow(void **state)
 
 /* Design rule 8: what a batch holds is what it has, not what it once reserved.
  */
-static void
-gives_back_what_it_did_not_use(void **state)
+TEST(gives_back_what_it_did_not_use)
 {
     struct batch *b = make(0, 50, NULL);
     size_t size = b->size, weight;
 
-    (void)state;
     assert_int_equal(batch_reserve(b, 1000000, 10000), STATUS_OK);
     assert_true(batch_weight(b) > 1000000 + 10000 * sizeof(*b->entries));
     batch_trim(b);
@@ -215,13 +196,11 @@ gives_back_what_it_did_not_use(void **state)
 }
 
 /* Trimming an empty batch leaves one that can still be asked. */
-static void
-can_be_trimmed_while_it_is_empty(void **state)
+TEST(can_be_trimmed_while_it_is_empty)
 {
     struct digest before = start();
     struct batch *b = batch_new(3, 7, &before, NULL);
 
-    (void)state;
     assert_int_equal(batch_reserve(b, 1000, 10), STATUS_OK);
     batch_trim(b);
     assert_int_equal(batch_slice(b, 3, 3).size, 0);
@@ -245,15 +224,13 @@ form_of(uint64_t key, size_t extra, char mark)
 
 /* log.md, reading: forms are made once per batch and count in the tail's
  * bytes. */
-static void
-keeps_the_first_form_and_counts_it_while_it_lives(void **state)
+TEST(keeps_the_first_form_and_counts_it_while_it_lives)
 {
     atomic_size_t account;
     struct batch *b;
     struct form *first = form_of(1, 1000, 'a'), *second = form_of(1, 500, 'b');
     size_t size = first->size;
 
-    (void)state;
     atomic_init(&account, 0);
     b = make(0, 1, &account);
     assert_null(batch_form(b, 1));
@@ -270,8 +247,7 @@ keeps_the_first_form_and_counts_it_while_it_lives(void **state)
 
 /* A form for each key; those that need not be kept are bounded in number and
  * bytes. */
-static void
-keeps_forms_by_key_within_bounds(void **state)
+TEST(keeps_forms_by_key_within_bounds)
 {
     atomic_size_t account;
     struct form *large = form_of(3, BATCH_FORMS_BYTES, 'l');
@@ -279,7 +255,6 @@ keeps_forms_by_key_within_bounds(void **state)
     uint64_t key = 100;
     struct batch *b;
 
-    (void)state;
     atomic_init(&account, 0);
     b = make(0, 1, &account);
     assert_null(batch_keep_form(b, large, false)); /* stays ours */
@@ -329,14 +304,12 @@ race(void *user)
 
 /* Design section 3: batches are shared between threads; all get the same form,
  * complete, and the last owner frees the batch. */
-static void
-is_shared_by_threads_that_make_the_form_at_once(void **state)
+TEST(is_shared_by_threads_that_make_the_form_at_once)
 {
     struct racer racers[THREADS];
     atomic_size_t account;
     struct batch *b;
 
-    (void)state;
     atomic_init(&account, 0);
     b = make(0, 3, &account);
     for (int i = 0; i < THREADS; i++)
@@ -356,31 +329,7 @@ is_shared_by_threads_that_make_the_form_at_once(void **state)
 }
 
 /* design.md section 1: the largest fragment fits in a batch of its own. */
-static void
-has_room_for_the_largest_fragment(void **state)
+TEST(has_room_for_the_largest_fragment)
 {
-    (void)state;
     assert_true(FRAGMENT_MAX <= BATCH_BYTES_MAX);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(begins_empty_at_a_position),
-        cmocka_unit_test(numbers_its_entries_and_stamps_them),
-        cmocka_unit_test(knows_the_time_before_its_first_entry),
-        cmocka_unit_test(chains_the_digest_of_every_entry),
-        cmocka_unit_test(lends_any_part_of_itself),
-        cmocka_unit_test(comes_back_from_its_bytes_as_it_was),
-        cmocka_unit_test(refuses_bytes_that_are_not_the_entries_that_follow),
-        cmocka_unit_test(gives_back_what_it_did_not_use),
-        cmocka_unit_test(can_be_trimmed_while_it_is_empty),
-        cmocka_unit_test(keeps_the_first_form_and_counts_it_while_it_lives),
-        cmocka_unit_test(keeps_forms_by_key_within_bounds),
-        cmocka_unit_test(is_shared_by_threads_that_make_the_form_at_once),
-        cmocka_unit_test(has_room_for_the_largest_fragment),
-    };
-
-    return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
 }

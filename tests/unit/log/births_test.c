@@ -3,20 +3,16 @@
  * lists are being filed.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "broker/log/cursor.h"
 #include "broker/log/log.h"
 #include "tests/support/logs.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* How long the log thread waits for a look that does not come to an end. */
 #define LOOK_S 60
@@ -88,11 +84,12 @@ submit(struct logs *l, struct posted *p, struct log_set *set, unsigned n)
     assert_int_equal(log_submit(l->log, &p->post), STATUS_OK);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Design rule 4: between the commit that begins a set, and closes its first
  * list, and the moment when the set is published, whoever files finds the list
  * and leaves it for later. */
-static void
-a_list_is_not_filed_before_its_set_is_published(void **state)
+TEST(a_list_is_not_filed_before_its_set_is_published)
 {
     struct gate g = {.watch.wake = on_wake,
                      .mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -182,8 +179,7 @@ begin_sets(struct logs *l, struct log_set **sets)
 }
 
 /* The same for many sets, whenever they begin. */
-static void
-many_sets_begin_with_a_full_list_while_lists_are_filed(void **state)
+TEST(many_sets_begin_with_a_full_list_while_lists_are_filed)
 {
     struct log_set *sets[SETS];
     struct filer filer = {.is_wrong = false};
@@ -211,18 +207,4 @@ many_sets_begin_with_a_full_list_while_lists_are_filed(void **state)
         assert_int_equal(info[0].last, 1);
     }
     logs_close(&l);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_list_is_not_filed_before_its_set_is_published),
-        TEST(many_sets_begin_with_a_full_list_while_lists_are_filed),
-    };
-
-    return cmocka_run_group_tests_name("births", tests, NULL, NULL);
 }

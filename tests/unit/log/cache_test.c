@@ -2,15 +2,12 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "broker/log/set.h"
 #include "tests/support/posts.h"
+#include "tests/test.h"
 
 #define BATCHES 6
 #define EACH    4
@@ -95,13 +92,11 @@ read_one(struct cache *cache, struct disk *disk, struct log_set *set,
 }
 
 /* log.md, reading: what was read serves the next readers, at any entry. */
-static void
-reads_a_batch_once_for_all_its_entries(void **state)
+TEST(reads_a_batch_once_for_all_its_entries)
 {
     struct cache *cache = cache_new(1 << 20, &no_forms);
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     for (uint64_t after = EACH; after < 2 * EACH; after++)
         read_one(cache, &disk, &disk.a, after);
@@ -113,13 +108,11 @@ reads_a_batch_once_for_all_its_entries(void **state)
 }
 
 /* Entry 5 of one set is not entry 5 of another. */
-static void
-keeps_sets_apart(void **state)
+TEST(keeps_sets_apart)
 {
     struct cache *cache = cache_new(1 << 20, &no_forms);
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     read_one(cache, &disk, &disk.a, 0);
     read_one(cache, &disk, &disk.b, 0);
@@ -129,13 +122,11 @@ keeps_sets_apart(void **state)
 }
 
 /* Design rule 8: bounded in bytes; the least recently used goes first. */
-static void
-lets_go_of_the_least_recently_used(void **state)
+TEST(lets_go_of_the_least_recently_used)
 {
     struct cache *cache;
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     cache = cache_new(3 * (batch_weight(disk.batches[BATCHES - 1]) + KEPT_MAX),
                       &no_forms);
@@ -155,13 +146,11 @@ lets_go_of_the_least_recently_used(void **state)
 }
 
 /* Even a batch that is larger than the cache serves who comes next. */
-static void
-keeps_the_last_batch_however_large(void **state)
+TEST(keeps_the_last_batch_however_large)
 {
     struct cache *cache = cache_new(1, &no_forms);
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     read_one(cache, &disk, &disk.a, 0);
     read_one(cache, &disk, &disk.a, 1);
@@ -175,15 +164,13 @@ keeps_the_last_batch_however_large(void **state)
 
 /* What failed is tried again by the next reader, and so is what was not there.
  */
-static void
-keeps_neither_failures_nor_nothing(void **state)
+TEST(keeps_neither_failures_nor_nothing)
 {
     struct cache *cache = cache_new(1 << 20, &no_forms);
     struct problem why = {""};
     struct batch *b;
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     disk.failures = 1;
     assert_int_equal(cache_read(cache, &disk.a, 0, load, &disk, &b, &why),
@@ -203,14 +190,12 @@ keeps_neither_failures_nor_nothing(void **state)
 }
 
 /* A batch that is in use outlives the cache. */
-static void
-lends_batches_that_outlive_it(void **state)
+TEST(lends_batches_that_outlive_it)
 {
     struct cache *cache = cache_new(1 << 20, &no_forms);
     struct batch *b;
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     assert_int_equal(cache_read(cache, &disk.a, 0, load, &disk, &b, NULL),
                      STATUS_OK);
@@ -259,14 +244,12 @@ start(struct asker *a, struct cache *cache, struct disk *disk,
 
 /* log.md, reading: one flight per block. The read begins before the others ask,
  * and ends after all of them were about to. */
-static void
-reads_once_for_all_who_ask_at_the_same_time(void **state)
+TEST(reads_once_for_all_who_ask_at_the_same_time)
 {
     struct asker askers[THREADS];
     struct cache *cache = cache_new(1 << 20, &no_forms);
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     disk.wait_arriving = THREADS;
     for (int i = 0; i < THREADS; i++)
@@ -284,15 +267,13 @@ reads_once_for_all_who_ask_at_the_same_time(void **state)
 
 /* When the one who reads fails, the others try themselves: one after the other,
  * until one succeeds. */
-static void
-lets_the_others_try_when_a_read_fails(void **state)
+TEST(lets_the_others_try_when_a_read_fails)
 {
     struct asker askers[THREADS];
     struct cache *cache = cache_new(1 << 20, &no_forms);
     unsigned n_failed = 0;
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     disk.wait_arriving = THREADS;
     disk.failures = 2;
@@ -313,14 +294,12 @@ lets_the_others_try_when_a_read_fails(void **state)
 
 /* Design rule 6: a read that takes long holds up nobody who wants another
  * entry, nor the same seq of another set. */
-static void
-does_not_hold_up_who_wants_something_else(void **state)
+TEST(does_not_hold_up_who_wants_something_else)
 {
     struct cache *cache = cache_new(1 << 20, &no_forms);
     struct asker slow;
     struct disk disk;
 
-    (void)state;
     disk_open(&disk);
     disk.gate = &disk.a;
     start(&slow, cache, &disk, &disk.a, 0);
@@ -341,22 +320,4 @@ does_not_hold_up_who_wants_something_else(void **state)
     batch_unref(slow.got);
     cache_free(cache);
     disk_close(&disk);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_batch_once_for_all_its_entries),
-        cmocka_unit_test(keeps_sets_apart),
-        cmocka_unit_test(lets_go_of_the_least_recently_used),
-        cmocka_unit_test(keeps_the_last_batch_however_large),
-        cmocka_unit_test(keeps_neither_failures_nor_nothing),
-        cmocka_unit_test(lends_batches_that_outlive_it),
-        cmocka_unit_test(reads_once_for_all_who_ask_at_the_same_time),
-        cmocka_unit_test(lets_the_others_try_when_a_read_fails),
-        cmocka_unit_test(does_not_hold_up_who_wants_something_else),
-    };
-
-    return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }

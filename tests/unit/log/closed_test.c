@@ -1,20 +1,18 @@
 #include "broker/log/closed.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 #include "proto/document.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define NAME   "000000000007.xml.gz"
 #define HEADER SLICE("<urlset>the header\n")
@@ -136,12 +134,10 @@ write_list(int dir_fd, struct chain *c, const struct list_info *info,
 }
 
 /* zero-padded, and never cut. */
-static void
-names_lists_by_twelve_digits_or_more(void **state)
+TEST(names_lists_by_twelve_digits_or_more)
 {
     char name[CLOSED_NAME_MAX];
 
-    (void)state;
     closed_name(name, 7);
     assert_string_equal(name, "000000000007.xml");
     closed_name(name, 999999999999);
@@ -151,8 +147,8 @@ names_lists_by_twelve_digits_or_more(void **state)
 }
 
 /* log.md, lists: one gzip member, no name, no time: nothing but the list. */
-static void
-writes_one_gzip_member_that_holds_the_document(void **state)
+TEST(writes_one_gzip_member_that_holds_the_document, tempdir_setup,
+     tempdir_teardown)
 {
     struct buf marks, document;
     struct list_info info;
@@ -221,8 +217,7 @@ assert_reads_back(int dir_fd, const struct chain *c,
 
 /* design.md section 1: three tiers behind one read: the same entries, times and
  * digests come back from the file, from any position. */
-static void
-reads_back_every_entry_from_any_position(void **state)
+TEST(reads_back_every_entry_from_any_position, tempdir_setup, tempdir_teardown)
 {
     struct list_info info;
     struct buf marks;
@@ -237,8 +232,7 @@ reads_back_every_entry_from_any_position(void **state)
 }
 
 /* A list may begin and end anywhere in what the source gives. */
-static void
-takes_only_the_entries_of_its_list(void **state)
+TEST(takes_only_the_entries_of_its_list, tempdir_setup, tempdir_teardown)
 {
     struct list_info info;
     struct buf marks;
@@ -259,8 +253,8 @@ takes_only_the_entries_of_its_list(void **state)
 
 /* closed.h: blocks of about 128 KiB and a batch, so that a reader in the middle
  * need not read from the beginning. */
-static void
-is_entered_at_blocks_not_only_at_the_beginning(void **state)
+TEST(is_entered_at_blocks_not_only_at_the_beginning, tempdir_setup,
+     tempdir_teardown)
 {
     struct list_info info;
     struct buf marks;
@@ -290,8 +284,7 @@ is_entered_at_blocks_not_only_at_the_beginning(void **state)
 }
 
 /* The largest batches there may be, of entries as large as they may be. */
-static void
-holds_entries_of_the_largest_size(void **state)
+TEST(holds_entries_of_the_largest_size, tempdir_setup, tempdir_teardown)
 {
     struct list_info info;
     struct digest before;
@@ -318,8 +311,7 @@ holds_entries_of_the_largest_size(void **state)
 
 /* R-139: written again (after a crash before it was noted), a list has the same
  * bytes. */
-static void
-writes_the_same_bytes_again(void **state)
+TEST(writes_the_same_bytes_again, tempdir_setup, tempdir_teardown)
 {
     char *first, *second;
     struct slice a, b;
@@ -344,8 +336,8 @@ writes_the_same_bytes_again(void **state)
 
 /* R-149: a list that could not be written whole leaves nothing, and what stood
  * there stays. */
-static void
-leaves_nothing_behind_when_an_entry_is_missing(void **state)
+TEST(leaves_nothing_behind_when_an_entry_is_missing, tempdir_setup,
+     tempdir_teardown)
 {
     struct list_info info;
     struct problem why = {""};
@@ -388,8 +380,7 @@ assert_unreadable(void **state, const struct list_info *info,
 }
 
 /* what cannot be read is said, with its name. */
-static void
-says_which_file_cannot_be_read(void **state)
+TEST(says_which_file_cannot_be_read, tempdir_setup, tempdir_teardown)
 {
     struct list_info info;
     struct slice packed;
@@ -419,8 +410,8 @@ says_which_file_cannot_be_read(void **state)
 /* design.md section 1: history proves itself. Whichever byte of the entries is
  * not what was written, it is said; other entries than those that were accepted
  * are never served. */
-static void
-never_serves_other_bytes_than_were_written(void **state)
+TEST(never_serves_other_bytes_than_were_written, tempdir_setup,
+     tempdir_teardown)
 {
     struct list_info info;
     struct slice packed;
@@ -454,26 +445,4 @@ never_serves_other_bytes_than_were_written(void **state)
     buf_fini(&was);
     buf_fini(&marks);
     chain_close(&c);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_lists_by_twelve_digits_or_more),
-        TEST(writes_one_gzip_member_that_holds_the_document),
-        TEST(reads_back_every_entry_from_any_position),
-        TEST(takes_only_the_entries_of_its_list),
-        TEST(is_entered_at_blocks_not_only_at_the_beginning),
-        TEST(holds_entries_of_the_largest_size),
-        TEST(writes_the_same_bytes_again),
-        TEST(leaves_nothing_behind_when_an_entry_is_missing),
-        TEST(says_which_file_cannot_be_read),
-        TEST(never_serves_other_bytes_than_were_written),
-    };
-
-    return cmocka_run_group_tests_name("closed", tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 /*
  * commit_line_test.c - posts in a line: in their order, or not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "broker/log/commit.h"
+#include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
 #define BEHIND "a post before it was not kept, and is to be kept first"
@@ -47,14 +43,12 @@ assert_kept(struct posted *p, uint64_t first)
 /* What one round could not keep, no later round lets another post overtake; the
  * posts of other lines, and of none, have nothing to do with it. Mended, the
  * line goes on. */
-static void
-nothing_overtakes_a_post_of_its_line_that_was_refused(void **state)
+TEST(nothing_overtakes_a_post_of_its_line_that_was_refused)
 {
     struct world *w = world_open(50000, 0);
     struct post_line line = {false}, other = {false};
     struct posted p[6];
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     begin(&p[0], &w->a, &line, 1);
     hold(w, &p[0]);
@@ -92,14 +86,12 @@ nothing_overtakes_a_post_of_its_line_that_was_refused(void **state)
 
 /* A round is refused as a whole, so what is in it with the first that fails has
  * not overtaken that; what comes behind it must not either. */
-static void
-posts_of_one_line_fail_with_their_round(void **state)
+TEST(posts_of_one_line_fail_with_their_round)
 {
     struct world *w = world_open(50000, 0);
     struct post_line line = {false};
     struct posted held, p[3];
 
-    (void)state;
     begin(&held, &w->b, NULL, 1);
     hold(w, &held);
     for (int i = 0; i < 2; i++) {
@@ -134,12 +126,10 @@ set_keys(struct world *w, bool is_out, bool is_blind)
 
 /* Also one that failed before it was placed, with what is in its round; and a
  * repeat, of which the order of the log would say otherwise, waits its turn. */
-static void
-nothing_overtakes_a_post_whose_key_has_no_place(void **state)
+TEST(nothing_overtakes_a_post_whose_key_has_no_place)
 {
     struct world *w = world_open(50000, 0);
 
-    (void)state;
     for (int is_blind = 0; is_blind < 2; is_blind++) {
         struct post_line line = {false};
         struct posted first, held, p[3];
@@ -174,14 +164,12 @@ nothing_overtakes_a_post_whose_key_has_no_place(void **state)
 }
 
 /* What is bad for ever is refused alone: nobody has to wait for it. */
-static void
-a_post_that_is_bad_for_ever_breaks_no_line(void **state)
+TEST(a_post_that_is_bad_for_ever_breaks_no_line)
 {
     struct world *w = world_open(50000, 0);
     struct post_line line = {false};
     struct posted p[3];
 
-    (void)state;
     begin(&p[0], &w->a, &line, 1);
     begin(&p[1], &w->a, &line, 2);
     give_key(&p[0], "k");
@@ -229,15 +217,13 @@ begin_moving(struct moving *m, struct world *w, struct post_line *line)
 
 /* Where a set was removed, what was posted to it goes to the next one: before
  * what was posted to that one later. */
-static void
-a_post_to_a_removed_set_keeps_its_place(void **state)
+TEST(a_post_to_a_removed_set_keeps_its_place)
 {
     struct world *w = world_open(50000, 0);
     struct post_line line = {false};
     struct moving moving[2];
     struct posted held, removal, behind[2];
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     begin(&held, &w->a, NULL, 1);
     hold(w, &held);
@@ -265,15 +251,13 @@ a_post_to_a_removed_set_keeps_its_place(void **state)
 }
 
 /* And when its line is broken it is not kept either. */
-static void
-a_post_to_a_removed_set_waits_for_its_line(void **state)
+TEST(a_post_to_a_removed_set_waits_for_its_line)
 {
     struct world *w = world_open(50000, 0);
     struct post_line line = {true};
     struct moving moving;
     struct posted removal;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     posts_begin(&removal, POST_REMOVE, &w->a);
     submit(w, &removal);
@@ -283,19 +267,4 @@ a_post_to_a_removed_set_waits_for_its_line(void **state)
     assert_is_behind(&moving.posted);
     posts_end(&removal);
     world_close(w);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_overtakes_a_post_of_its_line_that_was_refused),
-        cmocka_unit_test(posts_of_one_line_fail_with_their_round),
-        cmocka_unit_test(nothing_overtakes_a_post_whose_key_has_no_place),
-        cmocka_unit_test(a_post_that_is_bad_for_ever_breaks_no_line),
-        cmocka_unit_test(a_post_to_a_removed_set_keeps_its_place),
-        cmocka_unit_test(a_post_to_a_removed_set_waits_for_its_line),
-    };
-
-    return cmocka_run_group_tests_name("commit, lines", tests, NULL, NULL);
 }

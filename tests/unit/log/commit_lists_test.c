@@ -1,23 +1,17 @@
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "broker/log/commit.h"
+#include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
 /* R-026, R-147, log.md: a huge post is one commit, split between lists and
  * batches; all of it is published in one step. */
-static void
-splits_a_huge_post_into_lists_and_batches(void **state)
+TEST(splits_a_huge_post_into_lists_and_batches)
 {
     struct world *w = world_open(50000, 0);
     struct posted p;
     struct head head;
 
-    (void)state;
     posts_begin(&p, POST_CHANGES, &w->a);
     posts_add_many(&p, 1, 60000);
     submit(w, &p);
@@ -39,13 +33,11 @@ splits_a_huge_post_into_lists_and_batches(void **state)
 
 /* A list that is full ends in the commit that filled it; the next one is empty
  * until something comes. */
-static void
-ends_a_list_with_the_entry_that_fills_it(void **state)
+TEST(ends_a_list_with_the_entry_that_fills_it)
 {
     struct world *w = world_open(5, 0);
     struct head head;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 5, NULL), STATUS_OK);
     tail_head(&w->a.tail, &head);
     assert_int_equal(head.list, 2);
@@ -59,15 +51,13 @@ ends_a_list_with_the_entry_that_fills_it(void **state)
 
 /* R-027, log.md: large entries go into batches by their size, the largest one
  * stands alone. */
-static void
-splits_batches_by_bytes(void **state)
+TEST(splits_batches_by_bytes)
 {
     static const size_t weights[] = {100000, 100000, 100000, 240000,
                                      240000, 10,     10,     250000};
     struct world *w = world_open(50000, 0);
     struct posted p;
 
-    (void)state;
     posts_begin(&p, POST_CHANGES, &w->a);
     for (unsigned i = 0; i < 8; i++)
         posts_add(&p, i, weights[i]);
@@ -86,13 +76,11 @@ splits_batches_by_bytes(void **state)
 
 /* log.md, commit: a commit stays short for those who come next: a round takes
  * posts up to some 8 MB. */
-static void
-leaves_the_rest_of_a_long_queue_to_the_next_round(void **state)
+TEST(leaves_the_rest_of_a_long_queue_to_the_next_round)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, p[3];
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
     hold(w, &held);
@@ -118,8 +106,7 @@ leaves_the_rest_of_a_long_queue_to_the_next_round(void **state)
 /* R-148, log.md: a close that comes twice for one list ends it once, also when
  * the next one has entries by then; an empty list, or a set without entries, is
  * not closed. */
-static void
-closes_a_list_once_however_often_it_is_asked(void **state)
+TEST(closes_a_list_once_however_often_it_is_asked)
 {
     static const struct {
         enum post_kind kind;
@@ -132,7 +119,6 @@ closes_a_list_once_however_often_it_is_asked(void **state)
     struct world *w = world_open(50000, 0);
     struct posted held, unborn, p[N];
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 2);
     hold(w, &held);
@@ -163,15 +149,13 @@ closes_a_list_once_however_often_it_is_asked(void **state)
 }
 
 /* Posts and closes of one round take effect in their order. */
-static void
-keeps_the_order_of_posts_and_closes(void **state)
+TEST(keeps_the_order_of_posts_and_closes)
 {
     static const enum post_kind kinds[] = {
         POST_CHANGES, POST_CLOSE, POST_CHANGES, POST_CLOSE, POST_CHANGES};
     struct world *w = world_open(50000, 0);
     struct posted held, p[5];
 
-    (void)state;
     posts_begin(&held, POST_CLOSE, &w->b);
     hold(w, &held);
     for (int i = 0; i < 5; i++) {
@@ -197,13 +181,11 @@ keeps_the_order_of_posts_and_closes(void **state)
 }
 
 /* log.md, lists: "filed" is committed with the file's marks. */
-static void
-commits_that_a_list_is_filed(void **state)
+TEST(commits_that_a_list_is_filed)
 {
     struct world *w = world_open(2, 0);
     struct posted p;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     refuse(w, 1);
     for (int i = 0; i < 2; i++) {
@@ -221,12 +203,10 @@ commits_that_a_list_is_filed(void **state)
 
 /* log.md, lists: rows are forgotten a slice a commit; a log that nobody posts
  * to goes on until nothing is left, and then rests. */
-static void
-goes_on_forgetting_while_nobody_posts(void **state)
+TEST(goes_on_forgetting_while_nobody_posts)
 {
     struct world *w = world_open(50000, 7);
 
-    (void)state;
     wait_for(w, &w->fake.n_tidied, 7);
     committer_stop(&w->committer);
     assert_int_equal(w->fake.n_commits, 7);
@@ -235,12 +215,10 @@ goes_on_forgetting_while_nobody_posts(void **state)
 }
 
 /* The same after a post that left something to forget. */
-static void
-goes_on_forgetting_after_a_post(void **state)
+TEST(goes_on_forgetting_after_a_post)
 {
     struct world *w = world_open(50000, 0);
 
-    (void)state;
     assert_int_equal(count(w, &w->fake.n_commits), 1);
     pthread_mutex_lock(&w->fake.mutex);
     w->fake.to_forget = 4;
@@ -255,12 +233,10 @@ goes_on_forgetting_after_a_post(void **state)
 
 /* A disk that is full is not asked again and again: the next post is the next
  * attempt. */
-static void
-rests_after_forgetting_was_refused(void **state)
+TEST(rests_after_forgetting_was_refused)
 {
     struct world *w = world_open(50000, 0);
 
-    (void)state;
     pthread_mutex_lock(&w->fake.mutex);
     w->fake.to_forget = 1000;
     w->fake.acceptances = 1;
@@ -275,23 +251,4 @@ rests_after_forgetting_was_refused(void **state)
     assert_int_equal(w->fake.in_commit[0], 2);
     assert_int_equal(w->fake.in_commit[1], 4);
     world_close(w);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splits_a_huge_post_into_lists_and_batches),
-        cmocka_unit_test(ends_a_list_with_the_entry_that_fills_it),
-        cmocka_unit_test(splits_batches_by_bytes),
-        cmocka_unit_test(leaves_the_rest_of_a_long_queue_to_the_next_round),
-        cmocka_unit_test(closes_a_list_once_however_often_it_is_asked),
-        cmocka_unit_test(keeps_the_order_of_posts_and_closes),
-        cmocka_unit_test(commits_that_a_list_is_filed),
-        cmocka_unit_test(goes_on_forgetting_while_nobody_posts),
-        cmocka_unit_test(goes_on_forgetting_after_a_post),
-        cmocka_unit_test(rests_after_forgetting_was_refused),
-    };
-
-    return cmocka_run_group_tests_name("commit_lists", tests, NULL, NULL);
 }

@@ -4,14 +4,10 @@
  */
 #include <limits.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "broker/log/commit.h"
+#include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
 /* An engine that may have no room. */
@@ -53,8 +49,7 @@ assert_refused(struct posted *p)
 
 /* Design rule 5: a full disk heals, for a list's end and a file are not refused
  * with the changes that they share a round with. */
-static void
-does_what_frees_room_when_there_is_none_for_changes(void **state)
+TEST(does_what_frees_room_when_there_is_none_for_changes)
 {
     struct world *w = narrow_open();
     struct posted held, changes[3], end, filed;
@@ -62,7 +57,6 @@ does_what_frees_room_when_there_is_none_for_changes(void **state)
     struct head head;
     unsigned n_commits;
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 4);
     hold(w, &held);
@@ -109,14 +103,12 @@ does_what_frees_room_when_there_is_none_for_changes(void **state)
 }
 
 /* Who was refused leaves nothing behind, and is let in when there is room. */
-static void
-takes_changes_again_when_there_is_room(void **state)
+TEST(takes_changes_again_when_there_is_room)
 {
     struct world *w = narrow_open();
     struct head head;
     uint64_t first;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
     atomic_store(&is_full, true);
     for (int i = 0; i < 3; i++) {
@@ -139,13 +131,11 @@ takes_changes_again_when_there_is_room(void **state)
 
 /* What a commit takes is counted, stamps too: what is too large for the room
  * that there is has to wait for more, what is small enough has not. */
-static void
-refuses_a_post_that_is_larger_than_the_room(void **state)
+TEST(refuses_a_post_that_is_larger_than_the_room)
 {
     struct world *w = narrow_open();
     struct posted large, small;
 
-    (void)state;
     atomic_store(&room_left, 40000);
     posts_begin(&large, POST_CHANGES, &w->a);
     posts_add_many(&large, 1, 350); /* their stamps alone are larger */
@@ -160,14 +150,12 @@ refuses_a_post_that_is_larger_than_the_room(void **state)
 }
 
 /* What is too much at once is committed one after the other. */
-static void
-a_round_takes_no_more_than_there_is_room_for(void **state)
+TEST(a_round_takes_no_more_than_there_is_room_for)
 {
     struct world *w = narrow_open();
     struct posted held, posts[4];
     unsigned n_commits;
 
-    (void)state;
     atomic_store(&room_left, 40000);
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
@@ -200,14 +188,12 @@ set_held(struct world *w, bool is_held)
 
 /* log.md, commit: checkpoints are completed between two rounds also when the
  * second one waits already, or the WAL would grow as long as anybody posts. */
-static void
-tidies_after_each_round_though_posts_wait(void **state)
+TEST(tidies_after_each_round_though_posts_wait)
 {
     struct world *w = world_open(50000, 0);
     struct posted first, second;
     unsigned n_tidied;
 
-    (void)state;
     posts_begin(&first, POST_CHANGES, &w->a);
     posts_add_many(&first, 1, 1);
     hold(w, &first);
@@ -263,13 +249,11 @@ count_commits(struct world *w)
 
 /* R-311, --linger: who comes while a commit waits for company is that company:
  * one commit for all, not one for the first and one for the others. */
-static void
-posts_that_come_while_a_commit_lingers_share_it(void **state)
+TEST(posts_that_come_while_a_commit_lingers_share_it)
 {
     struct world *w = world_open(50000, 0);
     struct posted group[GROUP];
 
-    (void)state;
     w->options.linger_us = LINGER_US; /* read when the next post is there */
     submit_group(w, group);
     await_group(group);
@@ -278,13 +262,11 @@ posts_that_come_while_a_commit_lingers_share_it(void **state)
 }
 
 /* The same for those who had to wait for the round before. */
-static void
-a_round_that_follows_another_lingers_too(void **state)
+TEST(a_round_that_follows_another_lingers_too)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, early[GROUP], late[GROUP];
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
     hold(w, &held);
@@ -298,20 +280,4 @@ a_round_that_follows_another_lingers_too(void **state)
     posts_end(&held);
     assert_int_equal(count_commits(w), 2);
     world_close(w);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(does_what_frees_room_when_there_is_none_for_changes),
-        cmocka_unit_test(takes_changes_again_when_there_is_room),
-        cmocka_unit_test(refuses_a_post_that_is_larger_than_the_room),
-        cmocka_unit_test(a_round_takes_no_more_than_there_is_room_for),
-        cmocka_unit_test(tidies_after_each_round_though_posts_wait),
-        cmocka_unit_test(posts_that_come_while_a_commit_lingers_share_it),
-        cmocka_unit_test(a_round_that_follows_another_lingers_too),
-    };
-
-    return cmocka_run_group_tests_name("commit room", tests, NULL, NULL);
 }

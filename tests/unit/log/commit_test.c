@@ -1,15 +1,11 @@
 #include "broker/log/commit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/log/cursor.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
 /* Exits with 0 if the post is answered. */
@@ -31,13 +27,11 @@ post_with_an_unknown_outcome(void)
 
 /* log.md, commit: when nobody knows whether a commit is kept, nobody is
  * answered, nothing is published, and the process ends with 1. */
-static void
-ends_the_process_when_the_outcome_is_unknown(void **state)
+TEST(ends_the_process_when_the_outcome_is_unknown)
 {
     int status = 0;
     pid_t child = fork();
 
-    (void)state;
     assert_true(child >= 0);
     if (child == 0)
         post_with_an_unknown_outcome();
@@ -48,14 +42,12 @@ ends_the_process_when_the_outcome_is_unknown(void **state)
 
 /* log.md, commit: everything that waits shares one transaction; a set that is
  * new is told before its batches, and they carry its id. */
-static void
-commits_all_that_waits_together(void **state)
+TEST(commits_all_that_waits_together)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, p[4];
     struct fake *f = &w->fake;
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
     hold(w, &held);
@@ -96,8 +88,7 @@ commits_all_that_waits_together(void **state)
 }
 
 /* Design rule 1: nothing is visible and nobody answered before the commit. */
-static void
-publishes_and_answers_after_the_commit(void **state)
+TEST(publishes_and_answers_after_the_commit)
 {
     struct world *w = world_open(50000, 0);
     struct posted p;
@@ -105,7 +96,6 @@ publishes_and_answers_after_the_commit(void **state)
     struct batch *b;
     uint64_t last;
 
-    (void)state;
     posts_begin(&p, POST_CHANGES, &w->a);
     posts_add_many(&p, 1, 2);
     hold(w, &p);
@@ -126,15 +116,13 @@ publishes_and_answers_after_the_commit(void **state)
 }
 
 /* Design rule 5, log.md: what an engine refuses was never there. */
-static void
-takes_a_refused_commit_back_whole(void **state)
+TEST(takes_a_refused_commit_back_whole)
 {
     struct world *w = world_open(4, 0);
     struct posted p[2];
     struct head before, after;
     uint64_t first;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
     tail_head(&w->a.tail, &before);
     refuse(w, 1);
@@ -163,13 +151,11 @@ takes_a_refused_commit_back_whole(void **state)
 }
 
 /* All or nothing: whoever shares a refused commit is refused. */
-static void
-refuses_every_post_of_a_refused_round(void **state)
+TEST(refuses_every_post_of_a_refused_round)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, p[3];
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
     hold(w, &held);
@@ -194,14 +180,12 @@ refuses_every_post_of_a_refused_round(void **state)
 
 /* A set whose first commit is refused does not exist, and is born again by the
  * next one. */
-static void
-bears_a_set_again_after_its_birth_was_refused(void **state)
+TEST(bears_a_set_again_after_its_birth_was_refused)
 {
     struct world *w = world_open(50000, 0);
     struct head head;
     uint64_t first;
 
-    (void)state;
     refuse(w, 1);
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_BUSY);
     tail_head(&w->a.tail, &head);
@@ -223,13 +207,11 @@ bears_a_set_again_after_its_birth_was_refused(void **state)
 
 /* log.md, ending: what was submitted is committed and answered; nothing is
  * taken after that. */
-static void
-commits_what_was_submitted_before_it_ends(void **state)
+TEST(commits_what_was_submitted_before_it_ends)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, p[3];
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
     hold(w, &held);
@@ -268,13 +250,11 @@ count_wake(struct watch *watch)
 
 /* log.md, reading: a commit wakes those who watch the sets it changed, once,
  * and nobody else; one that was refused wakes nobody. */
-static void
-wakes_who_watches_the_sets_that_changed(void **state)
+TEST(wakes_who_watches_the_sets_that_changed)
 {
     struct counter c = {.watch.wake = count_wake};
     struct world *w = world_open(50000, 0);
 
-    (void)state;
     atomic_init(&c.wakes, 0);
     cursor_watch(&w->a, &c.watch);
     assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
@@ -317,15 +297,13 @@ set_held(struct world *w, bool is_held)
 }
 
 /* Also what comes between the last round and the wish to end. */
-static void
-commits_what_was_submitted_between_two_rounds(void **state)
+TEST(commits_what_was_submitted_between_two_rounds)
 {
     struct world *w = world_open(50000, 0);
     struct posted p[2];
     struct patience patience = {.with = "the log thread to be told to stop"};
     pthread_t stopper;
 
-    (void)state;
     posts_begin(&p[0], POST_CHANGES, &w->a);
     posts_begin(&p[1], POST_CHANGES, &w->a);
     posts_add_many(&p[0], 1, 1);
@@ -370,14 +348,12 @@ post_often(void *user)
 
 /* R-135, R-340: posts from several threads get seqs of their own, in the order
  * in which each thread was answered. */
-static void
-numbers_the_posts_of_many_threads(void **state)
+TEST(numbers_the_posts_of_many_threads)
 {
     struct world *w = world_open(30, 0);
     struct poster posters[POSTERS];
     bool seen[POSTERS * ROUNDS + 1] = {false};
 
-    (void)state;
     for (int i = 0; i < POSTERS; i++) {
         posters[i] = (struct poster){.world = w, .set = &w->a};
         assert_int_equal(
@@ -401,23 +377,4 @@ numbers_the_posts_of_many_threads(void **state)
     assert_batches_are_sound(&w->fake);
     assert_int_equal(w->fake.n_ends, POSTERS * ROUNDS * 2 / 30);
     world_close(w);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_the_process_when_the_outcome_is_unknown),
-        cmocka_unit_test(commits_all_that_waits_together),
-        cmocka_unit_test(publishes_and_answers_after_the_commit),
-        cmocka_unit_test(takes_a_refused_commit_back_whole),
-        cmocka_unit_test(refuses_every_post_of_a_refused_round),
-        cmocka_unit_test(bears_a_set_again_after_its_birth_was_refused),
-        cmocka_unit_test(wakes_who_watches_the_sets_that_changed),
-        cmocka_unit_test(commits_what_was_submitted_before_it_ends),
-        cmocka_unit_test(commits_what_was_submitted_between_two_rounds),
-        cmocka_unit_test(numbers_the_posts_of_many_threads),
-    };
-
-    return cmocka_run_group_tests_name("commit", tests, NULL, NULL);
 }

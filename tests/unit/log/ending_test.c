@@ -3,19 +3,14 @@
  */
 #include <dirent.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/log/engine.h"
 #include "broker/log/inside.h"
 #include "tests/support/logs.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define ENTRIES 10000
 
@@ -93,10 +88,11 @@ files_of(void **state)
     return n;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-149: nobody waits for the file: not one batch more is read for it, nothing
  * of it is there, and the next process writes it. */
-static void
-a_file_is_given_up_when_the_log_ends(void **state)
+TEST(a_file_is_given_up_when_the_log_ends)
 {
     struct logs l;
 
@@ -112,15 +108,4 @@ a_file_is_given_up_when_the_log_ends(void **state)
     assert_int_equal(file_list(state, 0), STATUS_OK);
     assert_in_range(stopping.n_read, 4, 1000);
     assert_int_equal(files_of(state), 1);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_is_given_up_when_the_log_ends,
-                                        tempdir_setup, tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests_name("ending", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * facts_test.c - what is told of a round goes into its commit, and is published
  * last.
  */
+#include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
 /* Tells one entry for each fact, in set b; of its own it tells nothing. */
@@ -109,13 +110,11 @@ last_of(struct log_set *set)
 
 /* A crash leaves both or neither: they are one transaction. What happens to the
  * log that is told in (a list of two is full) is not told. */
-static void
-what_is_told_goes_into_the_same_commit(void **state)
+TEST(what_is_told_goes_into_the_same_commit)
 {
     struct teller t;
     struct world *w = open_world(&t);
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK); /* none */
     committer_stop(&w->committer);
@@ -133,13 +132,11 @@ what_is_told_goes_into_the_same_commit(void **state)
 }
 
 /* Nothing is told that is not so: who told it hears that it was not. */
-static void
-a_refused_round_tells_nothing(void **state)
+TEST(a_refused_round_tells_nothing)
 {
     struct teller t;
     struct world *w = open_world(&t);
 
-    (void)state;
     refuse(w, 1);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_BUSY);
     assert_int_equal(last_of(&w->b), 0);
@@ -174,14 +171,12 @@ look(struct post *post)
 
 /* R-327: what a round does is seen, and those who posted have taken it in,
  * before anybody hears of it. */
-static void
-what_is_told_is_published_last(void **state)
+TEST(what_is_told_is_published_last)
 {
     struct teller t;
     struct world *w = open_world(&t);
     struct looker l = {.world = w};
 
-    (void)state;
     posts_begin(&l.posted, POST_CHANGES, &w->a);
     posts_add(&l.posted, 1, 0);
     l.posted.post.done = look;
@@ -193,16 +188,4 @@ what_is_told_is_published_last(void **state)
     assert_int_equal(l.seen_b, 0);
     assert_int_equal(last_of(&w->b), 1);
     close_world(w, &t);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_told_goes_into_the_same_commit),
-        cmocka_unit_test(a_refused_round_tells_nothing),
-        cmocka_unit_test(what_is_told_is_published_last),
-    };
-
-    return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
 }

@@ -2,16 +2,11 @@
  * generations_test.c - a build becomes current in one commit; what is neither
  * current nor archived goes when its time has come, and no number comes twice.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/support/logs.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define HOUR_US INT64_C(3600000000)
 
@@ -92,9 +87,10 @@ remove_set(struct stage *s, int64_t grace_us)
     posts_end(&p);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* who looks at the head sees all of one generation. */
-static void
-the_last_one_is_current_from_its_commit_on(void **state)
+TEST(the_last_one_is_current_from_its_commit_on)
 {
     struct stage s;
     struct generations now;
@@ -122,8 +118,7 @@ the_last_one_is_current_from_its_commit_on(void **state)
 
 /* R-224: an archived one is in the archive from the commit on in which it
  * becomes current, and stays there when it no longer is. */
-static void
-archived_ones_stay_until_they_are_let_go(void **state)
+TEST(archived_ones_stay_until_they_are_let_go)
 {
     struct stage s;
     struct generation found[8];
@@ -168,8 +163,7 @@ archived_ones_stay_until_they_are_let_go(void **state)
 }
 
 /* Who reads the former one may do so for a while. */
-static void
-the_former_one_goes_when_its_grace_is_over(void **state)
+TEST(the_former_one_goes_when_its_grace_is_over)
 {
     struct stage s;
     struct due_generation gone;
@@ -213,8 +207,7 @@ open_behind_removal(struct stage *s, void **state)
 
 /* A removed set's generations are due with its lists, and the one that is made
  * again gives no number that was told. */
-static void
-a_set_that_is_made_again_goes_on_behind_its_numbers(void **state)
+TEST(a_set_that_is_made_again_goes_on_behind_its_numbers)
 {
     struct stage s;
     struct due_generation gone;
@@ -239,19 +232,4 @@ a_set_that_is_made_again_goes_on_behind_its_numbers(void **state)
     }
     assert_int_equal(due(&s, &gone), 0);
     logs_close(&s.logs);
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_last_one_is_current_from_its_commit_on),
-        TEST(archived_ones_stay_until_they_are_let_go),
-        TEST(the_former_one_goes_when_its_grace_is_over),
-        TEST(a_set_that_is_made_again_goes_on_behind_its_numbers),
-    };
-
-    return cmocka_run_group_tests_name("generations", tests, NULL, NULL);
 }

@@ -3,12 +3,7 @@
  */
 #include "broker/log/keys.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
+#include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
 /* A post of `n` light entries with a key. */
@@ -52,13 +47,11 @@ last_of(struct log_set *set)
 }
 
 /* Design section 4: a repeat has the outcome of the first, and is not kept. */
-static void
-a_repeat_has_the_outcome_of_the_first(void **state)
+TEST(a_repeat_has_the_outcome_of_the_first)
 {
     struct world *w = world_open(50000, 0);
     struct posted first, again;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 5, NULL), STATUS_OK);
     assert_int_equal(post_key(w, &first, &w->a, "k", 3), STATUS_OK);
     assert_int_equal(post(w, &w->a, 5, NULL), STATUS_OK);
@@ -76,13 +69,11 @@ a_repeat_has_the_outcome_of_the_first(void **state)
 
 /* The same key with other entries is another post: nothing of it is kept, and
  * the problem names the key. */
-static void
-a_key_stands_for_its_entries_alone(void **state)
+TEST(a_key_stands_for_its_entries_alone)
 {
     struct world *w = world_open(50000, 0);
     struct posted first, other, again;
 
-    (void)state;
     assert_int_equal(post_key(w, &first, &w->a, "k/17", 3), STATUS_OK);
     assert_int_equal(post_key(w, &other, &w->a, "k/17", 4), STATUS_INVALID);
     assert_non_null(strstr(other.post.why.text, "\"k/17\""));
@@ -97,13 +88,11 @@ a_key_stands_for_its_entries_alone(void **state)
 }
 
 /* Keys belong to a set: what another one calls its posts does not matter. */
-static void
-a_key_belongs_to_its_set(void **state)
+TEST(a_key_belongs_to_its_set)
 {
     struct world *w = world_open(50000, 0);
     struct posted a, b;
 
-    (void)state;
     assert_int_equal(post(w, &w->b, 1, NULL), STATUS_OK);
     assert_int_equal(post_key(w, &a, &w->a, "k", 3), STATUS_OK);
     assert_int_equal(post_key(w, &b, &w->b, "k", 4), STATUS_OK);
@@ -119,13 +108,11 @@ a_key_belongs_to_its_set(void **state)
 /* log.md, commit: looked up in the round. Two posts with the same key share a
  * commit, also the one that begins the set: one is kept, both have its outcome,
  * and nobody hears of it before it is on disk. */
-static void
-repeats_in_one_round_are_kept_once(void **state)
+TEST(repeats_in_one_round_are_kept_once)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, p[4];
 
-    (void)state;
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
     hold(w, &held);
@@ -154,13 +141,11 @@ repeats_in_one_round_are_kept_once(void **state)
 
 /* Design rule 5: what was refused left no key; whoever shared its round was
  * refused with it, whatever the round had made of him. */
-static void
-a_refused_post_leaves_no_key(void **state)
+TEST(a_refused_post_leaves_no_key)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, p[3], again;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     posts_begin(&held, POST_CHANGES, &w->a);
     posts_add_many(&held, 1, 1);
@@ -188,13 +173,11 @@ a_refused_post_leaves_no_key(void **state)
 }
 
 /* Posts without a key pay nothing: nobody looks for them. */
-static void
-looks_nothing_up_for_posts_without_a_key(void **state)
+TEST(looks_nothing_up_for_posts_without_a_key)
 {
     struct world *w = world_open(50000, 0);
     struct posted p;
 
-    (void)state;
     assert_int_equal(post_key(w, &p, &w->a, "k", 1), STATUS_OK);
     assert_int_equal(w->fake.n_finds, 0); /* the set did not exist */
     assert_int_equal(post(w, &w->a, 5, NULL), STATUS_OK);
@@ -208,13 +191,11 @@ looks_nothing_up_for_posts_without_a_key(void **state)
 
 /* log.md, commit: a bounded count of keys, then posts with one are refused;
  * repeats and posts without a key are not. */
-static void
-refuses_new_keys_when_there_is_no_room(void **state)
+TEST(refuses_new_keys_when_there_is_no_room)
 {
     struct world *w = world_open(50000, 0);
     struct posted first, again, other;
 
-    (void)state;
     assert_int_equal(post_key(w, &first, &w->a, "k", 3), STATUS_OK);
     w->fake.is_out_of_keys = true;
     assert_int_equal(post_key(w, &other, &w->a, "l", 3), STATUS_BUSY);
@@ -234,13 +215,11 @@ refuses_new_keys_when_there_is_no_room(void **state)
 }
 
 /* Who cannot look does not guess: the post is refused, alone. */
-static void
-refuses_a_post_whose_key_it_cannot_look_up(void **state)
+TEST(refuses_a_post_whose_key_it_cannot_look_up)
 {
     struct world *w = world_open(50000, 0);
     struct posted p;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     w->fake.is_blind = true;
     assert_int_equal(post_key(w, &p, &w->a, "k", 3), STATUS_IO);
@@ -254,14 +233,12 @@ refuses_a_post_whose_key_it_cannot_look_up(void **state)
 }
 
 /* A key adds a page to a transaction (KEYS_COMMIT_BYTES): rounds stay short. */
-static void
-a_round_takes_a_bounded_number_of_keys(void **state)
+TEST(a_round_takes_a_bounded_number_of_keys)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, *p = calloc(600, sizeof(*p));
     unsigned before;
 
-    (void)state;
     assert_non_null(p);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     posts_begin(&held, POST_CHANGES, &w->a);
@@ -287,22 +264,4 @@ a_round_takes_a_bounded_number_of_keys(void **state)
     posts_end(&held);
     free(p);
     world_close(w);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_repeat_has_the_outcome_of_the_first),
-        cmocka_unit_test(a_key_stands_for_its_entries_alone),
-        cmocka_unit_test(a_key_belongs_to_its_set),
-        cmocka_unit_test(repeats_in_one_round_are_kept_once),
-        cmocka_unit_test(a_refused_post_leaves_no_key),
-        cmocka_unit_test(looks_nothing_up_for_posts_without_a_key),
-        cmocka_unit_test(refuses_new_keys_when_there_is_no_room),
-        cmocka_unit_test(refuses_a_post_whose_key_it_cannot_look_up),
-        cmocka_unit_test(a_round_takes_a_bounded_number_of_keys),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 #include "broker/log/lists.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/datetime.h"
 #include "proto/document.h"
+#include "tests/test.h"
 
 #define EPOCH "0123456789abcdef"
 
@@ -28,14 +24,12 @@ head_with(uint64_t n)
 
 /* Design section 1: T(0) is the set's creation, d(0) the digest of its epoch;
  * the first list is number 1. */
-static void
-begins_a_log_with_an_empty_list_number_one(void **state)
+TEST(begins_a_log_with_an_empty_list_number_one)
 {
     struct digest start;
     struct head head = head_with(0);
     struct list_info info;
 
-    (void)state;
     digest_start(&start, SLICE(EPOCH));
     assert_true(head.exists);
     assert_true(lists_is_empty(&head));
@@ -51,13 +45,11 @@ begins_a_log_with_an_empty_list_number_one(void **state)
 }
 
 /* an open list has no `until`, and its `from` does not move. */
-static void
-describes_the_open_list_as_it_grows(void **state)
+TEST(describes_the_open_list_as_it_grows)
 {
     struct head head = head_with(3);
     struct list_info info = lists_open(&head);
 
-    (void)state;
     assert_false(lists_is_empty(&head));
     assert_int_equal(info.from_us, 1000);
     assert_int_equal(info.until_us, DATETIME_NONE);
@@ -69,13 +61,11 @@ describes_the_open_list_as_it_grows(void **state)
 
 /* R-138, R-167, I-01: `until` is the time of the last entry, and the next
  * list's `from`; each is told the digest before it. */
-static void
-ends_a_list_where_the_next_begins(void **state)
+TEST(ends_a_list_where_the_next_begins)
 {
     struct head head = head_with(3), before = head;
     struct list_info ended = lists_end(&head), open = lists_open(&head);
 
-    (void)state;
     assert_int_equal(ended.number, 1);
     assert_int_equal(ended.last, 3);
     assert_int_equal(ended.until_us, 1003);
@@ -93,13 +83,11 @@ ends_a_list_where_the_next_begins(void **state)
 }
 
 /* a list is full at its last allowed entry, not one later. */
-static void
-is_full_at_the_limit_of_entries(void **state)
+TEST(is_full_at_the_limit_of_entries)
 {
     struct list_limits limits = {5, DOCUMENT_BYTES_MAX};
     struct head head = head_with(4);
 
-    (void)state;
     assert_false(lists_is_full(&head, &limits));
     assert_false(lists_must_end(&head, &limits, 100));
     head.last++;
@@ -115,39 +103,20 @@ is_full_at_the_limit_of_entries(void **state)
 
 /* R-027, log.md: bytes count with the largest header and footer, to the byte.
  */
-static void
-must_end_before_the_limit_of_bytes_is_passed(void **state)
+TEST(must_end_before_the_limit_of_bytes_is_passed)
 {
     struct list_limits limits = {50000, DOCUMENT_FRAME_MAX + 1000};
     struct head head = head_with(3);
 
-    (void)state;
     assert_false(lists_must_end(&head, &limits, 700));
     assert_true(lists_must_end(&head, &limits, 701));
 }
 
 /* log.md, lists: an empty list is never closed, however large the entry. */
-static void
-never_ends_an_empty_list(void **state)
+TEST(never_ends_an_empty_list)
 {
     struct list_limits limits = {1, 1};
     struct head head = head_with(0);
 
-    (void)state;
     assert_false(lists_must_end(&head, &limits, 1000000));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(begins_a_log_with_an_empty_list_number_one),
-        cmocka_unit_test(describes_the_open_list_as_it_grows),
-        cmocka_unit_test(ends_a_list_where_the_next_begins),
-        cmocka_unit_test(is_full_at_the_limit_of_entries),
-        cmocka_unit_test(must_end_before_the_limit_of_bytes_is_passed),
-        cmocka_unit_test(never_ends_an_empty_list),
-    };
-
-    return cmocka_run_group_tests_name("lists", tests, NULL, NULL);
 }

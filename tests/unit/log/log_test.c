@@ -1,14 +1,11 @@
 #include "broker/log/log.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 #include "broker/base/clock.h"
@@ -16,10 +13,12 @@
 #include "proto/document.h"
 #include "tests/support/logs.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* seqs are consecutive from 1 within a set, whoever else posts. */
-static void
-numbers_the_entries_of_each_set_from_one(void **state)
+TEST(numbers_the_entries_of_each_set_from_one)
 {
     struct logs l;
     struct log_set *a, *b;
@@ -40,8 +39,7 @@ numbers_the_entries_of_each_set_from_one(void **state)
 }
 
 /* after a restart everything is there, and goes on where it was. */
-static void
-goes_on_after_a_restart_as_if_nothing_had_been(void **state)
+TEST(goes_on_after_a_restart_as_if_nothing_had_been)
 {
     struct buf before, after;
     struct head head, again;
@@ -79,8 +77,7 @@ goes_on_after_a_restart_as_if_nothing_had_been(void **state)
 }
 
 /* also when all that was in the log has gone to files. */
-static void
-finds_its_head_when_the_open_list_is_empty(void **state)
+TEST(finds_its_head_when_the_open_list_is_empty)
 {
     struct head head;
     struct logs l;
@@ -100,8 +97,7 @@ finds_its_head_when_the_open_list_is_empty(void **state)
 
 /* R-026, R-147: a post that crosses the limit is split between lists, and seqs
  * go on through them. */
-static void
-splits_a_post_between_lists(void **state)
+TEST(splits_a_post_between_lists)
 {
     struct list_info info[4];
     struct logs l;
@@ -124,8 +120,7 @@ splits_a_post_between_lists(void **state)
 
 /* R-167: `until` of one list is `from` of the next, and no entry is at or
  * before it in the next. */
-static void
-leaves_no_gap_and_no_overlap_between_lists(void **state)
+TEST(leaves_no_gap_and_no_overlap_between_lists)
 {
     struct list_info info[8];
     struct log_set *set;
@@ -154,8 +149,7 @@ leaves_no_gap_and_no_overlap_between_lists(void **state)
 }
 
 /* a list has the same bytes before and after its file exists. */
-static void
-files_a_list_byte_for_byte(void **state)
+TEST(files_a_list_byte_for_byte)
 {
     char path[400], head[64];
     struct buf served;
@@ -193,8 +187,7 @@ files_a_list_byte_for_byte(void **state)
 }
 
 /* Design section 1: three tiers behind one read, from any position. */
-static void
-reads_the_same_from_memory_store_and_file(void **state)
+TEST(reads_the_same_from_memory_store_and_file)
 {
     struct buf memory, disk;
     struct logs l;
@@ -227,8 +220,7 @@ reads_the_same_from_memory_store_and_file(void **state)
 }
 
 /* log.md: a service thread never waits for a disk. */
-static void
-says_so_when_an_entry_is_not_in_memory(void **state)
+TEST(says_so_when_an_entry_is_not_in_memory)
 {
     struct batch *b;
     struct logs l;
@@ -251,8 +243,7 @@ says_so_when_an_entry_is_not_in_memory(void **state)
 }
 
 /* in the future is an error, not silence. */
-static void
-refuses_to_read_ahead_of_the_log(void **state)
+TEST(refuses_to_read_ahead_of_the_log)
 {
     struct problem why = {""};
     struct log_set *set;
@@ -280,8 +271,7 @@ clock_stub(void)
 
 /* R-135, R-150: times increase strictly; a source's own is kept where it is
  * later than every time told and not after now. */
-static void
-takes_the_sources_time_only_where_it_keeps_the_order(void **state)
+TEST(takes_the_sources_time_only_where_it_keeps_the_order)
 {
     struct log_set *set;
     struct head head;
@@ -317,8 +307,7 @@ takes_the_sources_time_only_where_it_keeps_the_order(void **state)
 }
 
 /* on demand; an empty list is not closed. */
-static void
-closes_the_open_list_on_demand_unless_it_is_empty(void **state)
+TEST(closes_the_open_list_on_demand_unless_it_is_empty)
 {
     struct log_set *set;
     struct head head;
@@ -340,8 +329,7 @@ closes_the_open_list_on_demand_unless_it_is_empty(void **state)
 
 /* R-027, R-147: a list ends before its bytes, largest header and footer
  * counted, pass the limit. */
-static void
-closes_a_list_before_it_has_too_many_bytes(void **state)
+TEST(closes_a_list_before_it_has_too_many_bytes)
 {
     struct list_info info[64];
     struct log_set *set;
@@ -368,8 +356,7 @@ closes_a_list_before_it_has_too_many_bytes(void **state)
 }
 
 /* Design section 4: one broker per directory. */
-static void
-refuses_a_directory_that_another_log_has(void **state)
+TEST(refuses_a_directory_that_another_log_has)
 {
     struct problem why = {""};
     struct log *other;
@@ -396,8 +383,7 @@ count_wake(struct watch *watch)
 }
 
 /* log.md: no wake is lost, none comes after unwatch. */
-static void
-wakes_who_watches_after_each_commit(void **state)
+TEST(wakes_who_watches_after_each_commit)
 {
     struct counter c = {{.wake = count_wake}, NULL, 0};
     struct logs l;
@@ -415,8 +401,7 @@ wakes_who_watches_after_each_commit(void **state)
 
 /* Design rule 8: memory is bounded by settings; what does not fit is read back.
  */
-static void
-keeps_the_tail_within_its_bytes(void **state)
+TEST(keeps_the_tail_within_its_bytes)
 {
     struct buf all;
     struct log_set *set;
@@ -443,8 +428,7 @@ keeps_the_tail_within_its_bytes(void **state)
 
 /* log.md: rows go once a list's file is there, and the file answers from then
  * on. */
-static void
-forgets_the_rows_of_filed_lists(void **state)
+TEST(forgets_the_rows_of_filed_lists)
 {
     char path[400];
     struct buf all;
@@ -479,32 +463,4 @@ forgets_the_rows_of_filed_lists(void **state)
     assert_int_equal(logs_read_all(&l, set, 2000, &all), 3520);
     logs_close(&l);
     buf_fini(&all);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(numbers_the_entries_of_each_set_from_one),
-        TEST(goes_on_after_a_restart_as_if_nothing_had_been),
-        TEST(finds_its_head_when_the_open_list_is_empty),
-        TEST(splits_a_post_between_lists),
-        TEST(leaves_no_gap_and_no_overlap_between_lists),
-        TEST(files_a_list_byte_for_byte),
-        TEST(reads_the_same_from_memory_store_and_file),
-        TEST(says_so_when_an_entry_is_not_in_memory),
-        TEST(refuses_to_read_ahead_of_the_log),
-        TEST(takes_the_sources_time_only_where_it_keeps_the_order),
-        TEST(closes_the_open_list_on_demand_unless_it_is_empty),
-        TEST(closes_a_list_before_it_has_too_many_bytes),
-        TEST(refuses_a_directory_that_another_log_has),
-        TEST(wakes_who_watches_after_each_commit),
-        TEST(keeps_the_tail_within_its_bytes),
-        TEST(forgets_the_rows_of_filed_lists),
-    };
-
-    return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

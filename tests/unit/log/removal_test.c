@@ -13,6 +13,7 @@
 #include "broker/log/commit.h"
 #include "tests/support/logs.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
 /* A file system that tells no types: some XFS, and some that go over a network.
@@ -34,14 +35,12 @@ readdir(DIR *dir)
 
 /* log.md, ending: what was in the queue before the removal is committed before
  * it; what comes behind it gets STATUS_GONE, also in the same breath. */
-static void
-commits_what_waits_before_the_removal_and_refuses_the_rest(void **state)
+TEST(commits_what_waits_before_the_removal_and_refuses_the_rest)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, before, removal, behind, other;
     struct head head;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     posts_begin(&held, POST_CHANGES, &w->b);
     posts_add_many(&held, 1, 1);
@@ -80,14 +79,12 @@ commits_what_waits_before_the_removal_and_refuses_the_rest(void **state)
 
 /* A removal that was not kept has not happened: what waited behind it in the
  * queue is committed to the set. */
-static void
-keeps_the_set_when_the_removal_is_refused(void **state)
+TEST(keeps_the_set_when_the_removal_is_refused)
 {
     struct world *w = world_open(50000, 0);
     struct posted held, removal, behind;
     struct head head;
 
-    (void)state;
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     posts_begin(&held, POST_CHANGES, &w->b);
     posts_add_many(&held, 1, 1);
@@ -229,8 +226,7 @@ open_again(struct remembered *r, void **state)
 
 /* Files and rows stay until they are due, and then go in steps; a start in
  * between goes on with them. */
-static void
-takes_what_a_removed_set_leaves_in_steps(void **state)
+TEST(takes_what_a_removed_set_leaves_in_steps, tempdir_setup, tempdir_teardown)
 {
     struct remembered r = {.list = 0};
     struct logs *l = &r.logs;
@@ -287,8 +283,8 @@ takes_what_a_removed_set_leaves_in_steps(void **state)
 }
 
 /* The bytes of its resources go with it, so many in a step. */
-static void
-takes_the_bytes_that_a_removed_set_kept_in_steps(void **state)
+TEST(takes_the_bytes_that_a_removed_set_kept_in_steps, tempdir_setup,
+     tempdir_teardown)
 {
     struct logs l;
     struct log_set *set;
@@ -317,8 +313,8 @@ takes_the_bytes_that_a_removed_set_kept_in_steps(void **state)
 }
 
 /* The same where the file system does not say what a name is. */
-static void
-takes_them_from_a_file_system_that_tells_no_types(void **state)
+TEST(takes_them_from_a_file_system_that_tells_no_types, tempdir_setup,
+     tempdir_teardown)
 {
     tells_no_types = true;
     takes_the_bytes_that_a_removed_set_kept_in_steps(state);
@@ -326,8 +322,7 @@ takes_them_from_a_file_system_that_tells_no_types(void **state)
 }
 
 /* What cannot be taken off the disk keeps nothing else on it. */
-static void
-takes_what_is_behind_something_that_stays(void **state)
+TEST(takes_what_is_behind_something_that_stays, tempdir_setup, tempdir_teardown)
 {
     struct problem why = {""};
     struct logs l;
@@ -365,8 +360,7 @@ takes_what_is_behind_something_that_stays(void **state)
 }
 
 /* A list of a removed set that has no file never gets one. */
-static void
-files_no_list_of_a_removed_set(void **state)
+TEST(files_no_list_of_a_removed_set, tempdir_setup, tempdir_teardown)
 {
     struct logs l;
     struct log_set *set;
@@ -378,30 +372,4 @@ files_no_list_of_a_removed_set(void **state)
     logs_file_all(&l);
     assert_false(has_file(state, "demo", 1));
     logs_close(&l);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            commits_what_waits_before_the_removal_and_refuses_the_rest),
-        cmocka_unit_test(keeps_the_set_when_the_removal_is_refused),
-        cmocka_unit_test_setup_teardown(
-            takes_what_a_removed_set_leaves_in_steps, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            takes_the_bytes_that_a_removed_set_kept_in_steps, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            takes_them_from_a_file_system_that_tells_no_types, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            takes_what_is_behind_something_that_stays, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(files_no_list_of_a_removed_set,
-                                        tempdir_setup, tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests_name("removal", tests, NULL, NULL);
 }

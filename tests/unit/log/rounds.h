@@ -6,19 +6,15 @@
 #ifndef TESTS_UNIT_LOG_ROUNDS_H
 #define TESTS_UNIT_LOG_ROUNDS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/log/commit.h"
 #include "broker/log/set.h"
 #include "proto/document.h"
 #include "tests/support/posts.h"
+#include "tests/test.h"
 
 #define KEPT_MAX 512
 

@@ -2,15 +2,10 @@
  * seek_test.c - where in a list to begin reading, so that what stands before it
  * need not be read.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define BATCHES 40
 #define ENTRIES 5
@@ -51,8 +46,9 @@ assert_places(struct sets *s, const struct list_info *info, uint64_t near)
     }
 }
 
-static void
-finds_a_place_near_every_byte_of_a_list(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(finds_a_place_near_every_byte_of_a_list)
 {
     struct list_info info;
     struct head head;
@@ -86,15 +82,4 @@ finds_a_place_near_every_byte_of_a_list(void **state)
     assert_places(&s, &info, 131072 + info.bytes / BATCHES + 1000);
     buf_fini(&header);
     sets_close(&s);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(finds_a_place_near_every_byte_of_a_list,
-                                        tempdir_setup, tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests_name("seek", tests, NULL, NULL);
 }

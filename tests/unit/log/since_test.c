@@ -1,17 +1,12 @@
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "broker/log/engine.h"
 #include "broker/log/inside.h"
 #include "broker/log/log.h"
 #include "tests/support/logs.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* T(seq), for every seq of the set. */
 static int64_t *
@@ -63,10 +58,11 @@ assert_finds_all(struct logs *l, struct log_set *set, const int64_t *us,
     assert_since(l, set, INT64_MAX, last);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* design.md section 4, since=: the last event whose time is not later, in the
  * tail, the store and the files of closed lists alike. */
-static void
-finds_every_moment_in_every_tier(void **state)
+TEST(finds_every_moment_in_every_tier)
 {
     struct log_set *set;
     struct logs l;
@@ -94,8 +90,7 @@ finds_every_moment_in_every_tier(void **state)
 }
 
 /* A list of many blocks, and batches of many entries. */
-static void
-finds_a_moment_within_large_lists(void **state)
+TEST(finds_a_moment_within_large_lists)
 {
     struct log_set *set;
     struct logs l;
@@ -118,8 +113,7 @@ finds_a_moment_within_large_lists(void **state)
 }
 
 /* Design section 3: no service thread waits for a disk. */
-static void
-says_when_it_would_wait_for_a_disk(void **state)
+TEST(says_when_it_would_wait_for_a_disk)
 {
     struct log_set *set;
     struct logs l;
@@ -216,8 +210,7 @@ set_ops(const struct engine_ops *ops)
 
 /* design.md section 5: who asks for more than is retained is told; nothing is
  * skipped without a word. */
-static void
-skips_nothing_when_lists_go_meanwhile(void **state)
+TEST(skips_nothing_when_lists_go_meanwhile)
 {
     struct engine_ops ops;
     struct problem why = {""};
@@ -256,20 +249,4 @@ skips_nothing_when_lists_go_meanwhile(void **state)
     set_ops(going.ops);
     logs_close(&l);
     free(us);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_every_moment_in_every_tier),
-        TEST(finds_a_moment_within_large_lists),
-        TEST(skips_nothing_when_lists_go_meanwhile),
-        TEST(says_when_it_would_wait_for_a_disk),
-    };
-
-    return cmocka_run_group_tests_name("since", tests, NULL, NULL);
 }

@@ -1,20 +1,15 @@
 #include "broker/log/store_check.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/base/db.h"
 #include "broker/log/store.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* The check of tidings.db in the test's directory. */
 static enum status
@@ -50,8 +45,9 @@ assert_refused_for(void **state, const char *reason)
     assert_non_null(strstr(why.text, reason));
 }
 
-static void
-passes_a_directory_without_a_database(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(passes_a_directory_without_a_database)
 {
     assert_int_equal(check(state, NULL), STATUS_OK);
     tempdir_write(tempdir_fd(state), "tidings.db", "");
@@ -61,8 +57,7 @@ passes_a_directory_without_a_database(void **state)
     assert_file(tempdir_fd(state), "tidings.db", "");
 }
 
-static void
-passes_what_the_store_has_made(void **state)
+TEST(passes_what_the_store_has_made)
 {
     struct engine *engine;
     atomic_size_t forms = 0;
@@ -77,16 +72,14 @@ passes_what_the_store_has_made(void **state)
 }
 
 /* A first start may end between any two steps: tables come in one commit. */
-static void
-passes_a_database_without_tables(void **state)
+TEST(passes_a_database_without_tables)
 {
     run(state, "PRAGMA user_version=0");
     assert_int_equal(check(state, NULL), STATUS_OK);
 }
 
 /* a new database would number lists from 1 again. */
-static void
-refuses_a_missing_database_where_there_was_one(void **state)
+TEST(refuses_a_missing_database_where_there_was_one)
 {
     tempdir_write(tempdir_fd(state), "tidings.db-wal", "commits");
     assert_refused_for(state, "-wal is there");
@@ -99,8 +92,7 @@ refuses_a_missing_database_where_there_was_one(void **state)
     assert_refused_for(state, "lists in");
 }
 
-static void
-refuses_what_is_not_ours(void **state)
+TEST(refuses_what_is_not_ours)
 {
     tempdir_write(tempdir_fd(state), "tidings.db", "a text, not so long");
     assert_refused_for(state, "not a database");
@@ -111,21 +103,4 @@ refuses_what_is_not_ours(void **state)
     assert_refused_for(state, "another program");
     run(state, "PRAGMA user_version=1");
     assert_refused_for(state, "another program");
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(passes_a_directory_without_a_database),
-        TEST(passes_what_the_store_has_made),
-        TEST(passes_a_database_without_tables),
-        TEST(refuses_a_missing_database_where_there_was_one),
-        TEST(refuses_what_is_not_ours),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

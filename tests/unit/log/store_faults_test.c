@@ -1,19 +1,16 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "broker/log/store.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
 /* A disk that can be full: stands before SQLite's own, and fails what is
@@ -142,24 +139,24 @@ refuses_cleanly(void **state, int result, int error, const char *reason)
     world_close(&w);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+TEST_GROUP(NULL, disk_setup, NULL);
+
 /* log.md, commit: a full disk is a clean refusal, at whichever write it comes:
  * nothing is kept, readers see what was there, and the next commit works. */
-static void
-refuses_cleanly_when_the_disk_is_full(void **state)
+TEST(refuses_cleanly_when_the_disk_is_full)
 {
     refuses_cleanly(state, SQLITE_FULL, ENOSPC, "full");
 }
 
 /* SQLite has no result of its own for it. */
-static void
-refuses_cleanly_when_the_quota_is_used_up(void **state)
+TEST(refuses_cleanly_when_the_quota_is_used_up)
 {
     refuses_cleanly(state, SQLITE_IOERR_WRITE, EDQUOT, "quota");
 }
 
 /* The birth of a set is refused with its first batch. */
-static void
-bears_no_set_when_the_disk_is_full(void **state)
+TEST(bears_no_set_when_the_disk_is_full)
 {
     struct world w;
 
@@ -178,8 +175,7 @@ bears_no_set_when_the_disk_is_full(void **state)
 
 /* A commit that cannot be applied to its end is taken back, and holds up
  * nothing: here a set is born that is there already. */
-static void
-takes_back_what_it_could_not_apply(void **state)
+TEST(takes_back_what_it_could_not_apply)
 {
     struct head head;
     struct world w;
@@ -201,8 +197,7 @@ takes_back_what_it_could_not_apply(void **state)
 
 /* log.md, commit (measured): after an I/O error nobody knows; the next start
  * finds all of the commit, or nothing. */
-static void
-does_not_know_after_an_io_error(void **state)
+TEST(does_not_know_after_an_io_error)
 {
     struct problem why = {""};
     struct world w;
@@ -233,8 +228,7 @@ has_room(struct world *w)
 
 /* log.md, commit: below the reserve posts are refused, while what frees space
  * goes on; the database never shrinks, but what it can use again is room. */
-static void
-keeps_a_reserve_for_what_frees_space(void **state)
+TEST(keeps_a_reserve_for_what_frees_space)
 {
     struct list_info info;
     struct world w;
@@ -260,8 +254,7 @@ keeps_a_reserve_for_what_frees_space(void **state)
 
 /* A commit needs the WAL and, later, the database: what does not fit into the
  * reserve's part for it needs twice its size. */
-static void
-has_room_for_what_a_commit_takes(void **state)
+TEST(has_room_for_what_a_commit_takes)
 {
     struct world w;
 
@@ -288,8 +281,7 @@ wal_size(const struct world *w)
 
 /* What a large commit has written before it was refused is given back: others
  * need the disk. What was kept before is there. */
-static void
-gives_back_what_a_refused_commit_has_written(void **state)
+TEST(gives_back_what_a_refused_commit_has_written)
 {
     struct world w;
     off_t before;
@@ -326,8 +318,7 @@ is_said(const char *path, const char *text)
 
 /* Nothing is refused, but the WAL grows: that is to be known before the disk is
  * full. */
-static void
-says_that_a_checkpoint_has_failed(void **state)
+TEST(says_that_a_checkpoint_has_failed)
 {
     struct patience p = {.with = "word of the checkpoint"};
     int stderr_fd = dup(STDERR_FILENO), fd;
@@ -352,8 +343,7 @@ says_that_a_checkpoint_has_failed(void **state)
 }
 
 /* what a disk did to a row is said, not served. */
-static void
-says_which_entry_is_damaged(void **state)
+TEST(says_which_entry_is_damaged)
 {
     struct problem why = {""};
     char path[400];
@@ -378,26 +368,4 @@ says_which_entry_is_damaged(void **state)
     assert_int_equal(w.engine->ops->read(w.engine, w.set, 20, &b, NULL), 0);
     batch_unref(b);
     world_close(&w);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(refuses_cleanly_when_the_disk_is_full),
-        TEST(refuses_cleanly_when_the_quota_is_used_up),
-        TEST(bears_no_set_when_the_disk_is_full),
-        TEST(takes_back_what_it_could_not_apply),
-        TEST(does_not_know_after_an_io_error),
-        TEST(keeps_a_reserve_for_what_frees_space),
-        TEST(has_room_for_what_a_commit_takes),
-        TEST(gives_back_what_a_refused_commit_has_written),
-        TEST(says_that_a_checkpoint_has_failed),
-        TEST(says_which_entry_is_damaged),
-    };
-
-    return cmocka_run_group_tests_name("store_faults", tests, disk_setup, NULL);
 }

@@ -4,16 +4,12 @@
  */
 #include "broker/log/store_keys.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/base/clock.h"
 #include "broker/log/keys.h"
+#include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
 #define HOUR ((int64_t)3600 * 1000000)
@@ -90,9 +86,10 @@ rows(struct world *w)
                   " (SELECT count(*) FROM keys_1)");
 }
 
+FIXTURE(set_clock, clear_clock);
+
 /* Kept over a restart. */
-static void
-keeps_keys_over_a_restart(void **state)
+TEST(keeps_keys_over_a_restart)
 {
     struct world w;
 
@@ -109,8 +106,7 @@ keeps_keys_over_a_restart(void **state)
 
 /* Every key is found for 24 hours at least; 48 hours later it has gone, and its
  * row with it, as soon as something is committed. */
-static void
-keeps_every_key_a_day_and_no_more_than_two(void **state)
+TEST(keeps_every_key_a_day_and_no_more_than_two)
 {
     struct world w;
 
@@ -137,8 +133,7 @@ keeps_every_key_a_day_and_no_more_than_two(void **state)
 }
 
 /* A swap happens once a day, not with every commit after a day. */
-static void
-a_key_outlives_the_swap_that_comes_next(void **state)
+TEST(a_key_outlives_the_swap_that_comes_next)
 {
     struct world w;
 
@@ -160,8 +155,7 @@ a_key_outlives_the_swap_that_comes_next(void **state)
 
 /* A clock that was set back, or forward by mistake and then back, shortens no
  * key's time, and keeps none for ever. */
-static void
-a_clock_set_back_shortens_no_keys_time(void **state)
+TEST(a_clock_set_back_shortens_no_keys_time)
 {
     struct world w;
 
@@ -194,8 +188,7 @@ a_clock_set_back_shortens_no_keys_time(void **state)
 
 /* log.md, commit: a bounded count. What is refused for it is taken again after
  * the swap that is due. */
-static void
-keeps_a_bounded_number_of_keys(void **state)
+TEST(keeps_a_bounded_number_of_keys)
 {
     char path[400];
     struct world w;
@@ -234,8 +227,7 @@ keeps_a_bounded_number_of_keys(void **state)
 
 /* The same key twice in a commit cannot be: the whole is refused, and the
  * keys before are as they were; a swap that was due with it is, too. */
-static void
-a_refused_commit_leaves_keys_and_swap_as_they_were(void **state)
+TEST(a_refused_commit_leaves_keys_and_swap_as_they_were)
 {
     struct engine_key twice[2];
     struct commit commit = {.keys = twice, .n_keys = 2};
@@ -290,8 +282,7 @@ commit_and_crash(const char *dir)
 }
 
 /* a key is there after a crash exactly if its entries are. */
-static void
-keys_and_entries_survive_a_crash_together(void **state)
+TEST(keys_and_entries_survive_a_crash_together)
 {
     struct world w = {.dir = tempdir_path(state)};
     int status = 0;
@@ -310,22 +301,4 @@ keys_and_entries_survive_a_crash_together(void **state)
     assert_int_equal(read_on(&w, 0), 10);
     assert_true(has_key(&w, 7));
     world_close(&w);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_clock, clear_clock)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(keeps_keys_over_a_restart),
-        TEST(keeps_every_key_a_day_and_no_more_than_two),
-        TEST(a_key_outlives_the_swap_that_comes_next),
-        TEST(a_clock_set_back_shortens_no_keys_time),
-        TEST(keeps_a_bounded_number_of_keys),
-        TEST(a_refused_commit_leaves_keys_and_swap_as_they_were),
-        TEST(keys_and_entries_survive_a_crash_together),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,9 @@
  * store_order_test.c - the store when lists are filed in any order, and of
  * several sets.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "broker/log/store.h"
+#include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
 #define EACH 5U /* entries of a batch */
@@ -55,10 +51,11 @@ assert_nothing_is_missing(struct world *w)
     }
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-149, log.md, lists: rows go up to the first list without a file, whatever
  * was filed after it. */
-static void
-keeps_the_rows_of_a_list_that_is_filed_after_a_later_one(void **state)
+TEST(keeps_the_rows_of_a_list_that_is_filed_after_a_later_one)
 {
     struct world w;
 
@@ -79,8 +76,7 @@ keeps_the_rows_of_a_list_that_is_filed_after_a_later_one(void **state)
 }
 
 /* The same for what a start forgets. */
-static void
-keeps_the_rows_of_a_list_without_a_file_after_a_restart(void **state)
+TEST(keeps_the_rows_of_a_list_without_a_file_after_a_restart)
 {
     struct world w;
 
@@ -157,8 +153,7 @@ file(struct world *w, uint32_t id, uint64_t number)
 
 /* engine.h: a set whose list cannot be filed does not hold up the others, and
  * the lists of each set come in order. */
-static void
-gives_sets_turns_and_the_lists_of_each_in_order(void **state)
+TEST(gives_sets_turns_and_the_lists_of_each_in_order)
 {
     struct list_info info;
     struct buf header;
@@ -204,8 +199,7 @@ gives_sets_turns_and_the_lists_of_each_in_order(void **state)
 
 /* What was closed last is not first: a set's oldest list is, also when a later
  * one has its file already. */
-static void
-gives_the_oldest_list_of_a_set_that_has_no_file(void **state)
+TEST(gives_the_oldest_list_of_a_set_that_has_no_file)
 {
     struct world w;
     uint32_t a;
@@ -220,20 +214,4 @@ gives_the_oldest_list_of_a_set_that_has_no_file(void **state)
     file(&w, a, 1);
     assert_unfiled(&w, a, "a", 3);
     world_close(&w);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(keeps_the_rows_of_a_list_that_is_filed_after_a_later_one),
-        TEST(keeps_the_rows_of_a_list_without_a_file_after_a_restart),
-        TEST(gives_sets_turns_and_the_lists_of_each_in_order),
-        TEST(gives_the_oldest_list_of_a_set_that_has_no_file),
-    };
-
-    return cmocka_run_group_tests_name("store order", tests, NULL, NULL);
 }

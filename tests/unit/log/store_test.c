@@ -2,23 +2,20 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/base/clock.h"
 #include "broker/log/closed.h"
+#include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* heads and entries are there after a restart. */
-static void
-tells_every_set_with_its_head_when_it_is_opened_again(void **state)
+TEST(tells_every_set_with_its_head_when_it_is_opened_again)
 {
     const struct batch *last;
     struct world w;
@@ -44,8 +41,7 @@ tells_every_set_with_its_head_when_it_is_opened_again(void **state)
 }
 
 /* Also in the middle of a list, and right behind a closed one. */
-static void
-tells_the_open_list_when_it_is_opened_again(void **state)
+TEST(tells_the_open_list_when_it_is_opened_again)
 {
     struct list_info info;
     int64_t before_us;
@@ -80,8 +76,7 @@ tells_the_open_list_when_it_is_opened_again(void **state)
 
 /* design.md section 1: any position reads on, batches merged up to their size.
  */
-static void
-reads_from_any_position_in_large_batches(void **state)
+TEST(reads_from_any_position_in_large_batches)
 {
     struct world w;
     struct batch *b;
@@ -103,8 +98,7 @@ reads_from_any_position_in_large_batches(void **state)
 
 /* log.md, lists: closed lists by number and by entry; the files that are still
  * to be written, oldest first. */
-static void
-knows_its_closed_lists(void **state)
+TEST(knows_its_closed_lists)
 {
     struct list_info info[4], found;
     struct buf text;
@@ -180,8 +174,7 @@ knows_its_closed_lists(void **state)
 
 /* log.md, lists: rows go once they are filed, at most about 1 MB a commit,
  * until nothing is left; those of the open list stay. */
-static void
-forgets_filed_rows_in_slices(void **state)
+TEST(forgets_filed_rows_in_slices)
 {
     int64_t before, after;
     struct list_info info;
@@ -219,8 +212,7 @@ source(void *user, uint64_t after, struct batch **batch, struct problem *why)
 /* Design section 1: a crash between "filed" and the forgetting changes nothing
  * that anyone can see: rows and file are both there, and say the same; the next
  * start forgets. */
-static void
-forgets_after_a_crash_what_the_file_holds(void **state)
+TEST(forgets_after_a_crash_what_the_file_holds)
 {
     struct list_info info;
     struct buf marks, kept;
@@ -305,8 +297,7 @@ commit_more(struct world *w)
 
 /* log.md, commit: checkpoints, and between commits a RESTART, make the WAL
  * begin anew again and again, so that it does not grow with what is written. */
-static void
-writes_the_wal_from_its_beginning_again_and_again(void **state)
+TEST(writes_the_wal_from_its_beginning_again_and_again)
 {
     uint8_t before[8], now[8];
     struct world w;
@@ -357,8 +348,7 @@ follow(void *user)
 }
 
 /* design.md section 3: reads come from any thread, while commits go on. */
-static void
-is_read_by_threads_while_it_is_written(void **state)
+TEST(is_read_by_threads_while_it_is_written)
 {
     struct reader readers[3];
     struct world w;
@@ -379,24 +369,4 @@ is_read_by_threads_while_it_is_written(void **state)
         assert_false(readers[i].is_wrong);
     }
     world_close(&w);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tells_every_set_with_its_head_when_it_is_opened_again),
-        TEST(tells_the_open_list_when_it_is_opened_again),
-        TEST(reads_from_any_position_in_large_batches),
-        TEST(knows_its_closed_lists),
-        TEST(forgets_filed_rows_in_slices),
-        TEST(forgets_after_a_crash_what_the_file_holds),
-        TEST(writes_the_wal_from_its_beginning_again_and_again),
-        TEST(is_read_by_threads_while_it_is_written),
-    };
-
-    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

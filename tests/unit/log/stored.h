@@ -5,18 +5,14 @@
 #ifndef TESTS_UNIT_LOG_STORED_H
 #define TESTS_UNIT_LOG_STORED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/base/db.h"
 #include "broker/log/store.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* A store with one set and what is to be committed next. */
 struct world {

@@ -1,15 +1,12 @@
 #include "broker/log/tail.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/log/cursor.h"
 #include "broker/log/set.h"
 #include "tests/support/posts.h"
+#include "tests/test.h"
 
 #define BATCHES 24
 #define EACH    3
@@ -59,14 +56,12 @@ publish(struct fixture *f, struct tail *t, size_t from, size_t to)
 }
 
 /* design.md section 3: before the first commit there is no head. */
-static void
-has_no_head_before_something_is_published(void **state)
+TEST(has_no_head_before_something_is_published)
 {
     struct fixture f;
     struct head head;
     uint64_t last = 99;
 
-    (void)state;
     open_with(&f, SIZE_MAX);
     tail_head(&f.a.tail, &head);
     assert_false(head.exists);
@@ -76,15 +71,13 @@ has_no_head_before_something_is_published(void **state)
 }
 
 /* log.md, reading: the head and the batches it stands for appear together. */
-static void
-shows_batches_and_the_head_they_lead_to_at_once(void **state)
+TEST(shows_batches_and_the_head_they_lead_to_at_once)
 {
     struct fixture f;
     struct batch *b;
     struct head head;
     uint64_t last;
 
-    (void)state;
     open_with(&f, SIZE_MAX);
     publish(&f, &f.a.tail, 0, 4);
     tail_head(&f.a.tail, &head);
@@ -100,13 +93,11 @@ shows_batches_and_the_head_they_lead_to_at_once(void **state)
 
 /* design.md section 1: any position finds the batch with the entry after it;
  * at the head there is none. */
-static void
-finds_the_batch_that_holds_any_entry(void **state)
+TEST(finds_the_batch_that_holds_any_entry)
 {
     struct fixture f;
     uint64_t last;
 
-    (void)state;
     open_with(&f, SIZE_MAX);
     for (size_t i = 0; i < BATCHES; i++)
         publish(&f, &f.a.tail, i, i + 1);
@@ -123,14 +114,12 @@ finds_the_batch_that_holds_any_entry(void **state)
 }
 
 /* A reference that was found keeps its batch, whatever the tail lets go. */
-static void
-lends_batches_that_outlive_the_tail(void **state)
+TEST(lends_batches_that_outlive_the_tail)
 {
     struct fixture f;
     struct batch *b;
     uint64_t last;
 
-    (void)state;
     open_with(&f, SIZE_MAX);
     publish(&f, &f.a.tail, 0, 1);
     b = tail_find(&f.a.tail, 0, &last);
@@ -142,13 +131,11 @@ lends_batches_that_outlive_the_tail(void **state)
 
 /* Design rule 8: bounded in bytes; what was let go is not found, and the head
  * stays. */
-static void
-lets_go_of_the_oldest_beyond_its_bytes(void **state)
+TEST(lets_go_of_the_oldest_beyond_its_bytes)
 {
     struct fixture f;
     uint64_t last;
 
-    (void)state;
     open_with(&f, 0);
     f.all.max = 5 * batch_weight(f.batches[BATCHES - 1]);
     for (size_t i = 0; i < BATCHES; i++) {
@@ -170,14 +157,12 @@ lets_go_of_the_oldest_beyond_its_bytes(void **state)
 
 /* log.md, memory: the bytes are bounded over all sets, and the oldest batch of
  * any set goes first. */
-static void
-lets_go_of_the_oldest_of_any_set(void **state)
+TEST(lets_go_of_the_oldest_of_any_set)
 {
     struct fixture f;
     struct batch *b;
     uint64_t last;
 
-    (void)state;
     open_with(&f, 0);
     f.all.max = 4 * batch_weight(f.batches[BATCHES - 1]);
     publish(&f, &f.a.tail, 0, 1);
@@ -198,13 +183,11 @@ lets_go_of_the_oldest_of_any_set(void **state)
 }
 
 /* log.md, reading: forms count in the tail's bytes. */
-static void
-makes_room_for_forms(void **state)
+TEST(makes_room_for_forms)
 {
     struct fixture f;
     uint64_t last;
 
-    (void)state;
     open_with(&f, 0);
     f.all.max = 4 * batch_weight(f.batches[BATCHES - 1]);
     publish(&f, &f.a.tail, 0, 3);
@@ -218,14 +201,12 @@ makes_room_for_forms(void **state)
 }
 
 /* A tail that was emptied takes up again with what comes next. */
-static void
-goes_on_after_everything_was_let_go(void **state)
+TEST(goes_on_after_everything_was_let_go)
 {
     struct fixture f;
     struct batch *b;
     uint64_t last;
 
-    (void)state;
     open_with(&f, 0);
     publish(&f, &f.a.tail, 0, 9);
     assert_int_equal(f.all.bytes, 0);
@@ -239,13 +220,11 @@ goes_on_after_everything_was_let_go(void **state)
 }
 
 /* A list that ends without entries changes the head alone. */
-static void
-publishes_a_head_without_batches(void **state)
+TEST(publishes_a_head_without_batches)
 {
     struct fixture f;
     struct head head;
 
-    (void)state;
     open_with(&f, SIZE_MAX);
     publish(&f, &f.a.tail, 0, 1);
     f.head.list = 2;
@@ -340,10 +319,8 @@ publish_to_readers(struct fixture *f, struct reader *readers)
 }
 
 /* log.md, reading: no wake is lost; every reader sees every entry. */
-static void
-wakes_every_reader_for_every_entry(void **state)
+TEST(wakes_every_reader_for_every_entry)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct reader readers[READERS];
         struct fixture f;
@@ -360,10 +337,8 @@ wakes_every_reader_for_every_entry(void **state)
 }
 
 /* Design rule 6: who is slow misses memory, never order; nobody waits. */
-static void
-gives_readers_what_is_left_while_it_lets_go(void **state)
+TEST(gives_readers_what_is_left_while_it_lets_go)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct reader readers[READERS];
         struct fixture f;
@@ -377,24 +352,4 @@ gives_readers_what_is_left_while_it_lets_go(void **state)
         }
         close_all(&f);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_no_head_before_something_is_published),
-        cmocka_unit_test(shows_batches_and_the_head_they_lead_to_at_once),
-        cmocka_unit_test(finds_the_batch_that_holds_any_entry),
-        cmocka_unit_test(lends_batches_that_outlive_the_tail),
-        cmocka_unit_test(lets_go_of_the_oldest_beyond_its_bytes),
-        cmocka_unit_test(lets_go_of_the_oldest_of_any_set),
-        cmocka_unit_test(makes_room_for_forms),
-        cmocka_unit_test(goes_on_after_everything_was_let_go),
-        cmocka_unit_test(publishes_a_head_without_batches),
-        cmocka_unit_test(wakes_every_reader_for_every_entry),
-        cmocka_unit_test(gives_readers_what_is_left_while_it_lets_go),
-    };
-
-    return cmocka_run_group_tests_name("tail", tests, NULL, NULL);
 }

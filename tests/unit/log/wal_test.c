@@ -1,19 +1,15 @@
 /*
  * wal_test.c - the write-ahead log of the store under a load that never pauses.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "broker/log/log.h"
 #include "tests/support/logs.h"
 #include "tests/support/patience.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* Posts of 100 KB, 120 MB in all. Few at a time: small commits come faster than
  * what was committed before can be copied behind them. */
@@ -71,10 +67,11 @@ wal_size(void **state)
     return st.st_size;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* log.md, commit: checkpoints are completed while posts wait, so the WAL does
  * not grow with what is written. Its file keeps its size, up to a limit. */
-static void
-stays_small_while_posts_wait_all_the_time(void **state)
+TEST(stays_small_while_posts_wait_all_the_time)
 {
     struct poster posters[POSTERS];
     struct log_set *sets[SETS];
@@ -109,8 +106,7 @@ stays_small_while_posts_wait_all_the_time(void **state)
 
 /* One post larger than all that is usual does not take the disk for as long as
  * the process lives. */
-static void
-gives_back_what_one_large_commit_has_taken(void **state)
+TEST(gives_back_what_one_large_commit_has_taken)
 {
     struct patience p = {.with = "a WAL of the usual size"};
     struct posted large;
@@ -131,19 +127,4 @@ gives_back_what_one_large_commit_has_taken(void **state)
         assert_int_equal(logs_post(&l, set, 1, 1, NULL, NULL), STATUS_OK);
     }
     logs_close(&l);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            stays_small_while_posts_wait_all_the_time, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            gives_back_what_one_large_commit_has_taken, tempdir_setup,
-            tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests_name("wal", tests, NULL, NULL);
 }

@@ -5,20 +5,15 @@
 #ifndef TESTS_UNIT_MIRROR_BOOK_STAGE_H
 #define TESTS_UNIT_MIRROR_BOOK_STAGE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/mirror/book.h"
 #include "proto/change.h"
 #include "proto/datetime.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define SET     "http://example.com/sets/a"
 #define OTHER   "http://example.com/sets/b"
@@ -200,8 +195,5 @@ end_baseline(struct book *b, const char *set)
     assert_true(book_reach(b, set_of(b, set), "0123456789abcdef-9"));
     return n_remove;
 }
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
 
 #endif

@@ -3,11 +3,13 @@
  */
 #include "client/mirror/book.h"
 
+#include "tests/test.h"
 #include "tests/unit/mirror/book_stage.h"
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* A message and the position behind it are one: both are there, or none. */
-static void
-keeps_a_message_with_its_position_or_not_at_all(void **state)
+TEST(keeps_a_message_with_its_position_or_not_at_all)
 {
     struct book *b = open_book(state);
 
@@ -36,8 +38,7 @@ keeps_a_message_with_its_position_or_not_at_all(void **state)
     book_close(b);
 }
 
-static void
-fetches_what_is_new_and_removes_what_is_deleted(void **state)
+TEST(fetches_what_is_new_and_removes_what_is_deleted)
 {
     struct book *b = open_book(state);
     struct book_resource r;
@@ -76,8 +77,7 @@ fetches_what_is_new_and_removes_what_is_deleted(void **state)
 }
 
 /* What has the digests of what is there is there. */
-static void
-fetches_nothing_that_it_has_already(void **state)
+TEST(fetches_nothing_that_it_has_already)
 {
     struct book *b = open_book(state);
     int64_t id = told(b, 1, ONE);
@@ -105,8 +105,7 @@ fetches_nothing_that_it_has_already(void **state)
 }
 
 /* What comes of a fetch that a change overtook is not what is wanted. */
-static void
-knows_what_was_overtaken(void **state)
+TEST(knows_what_was_overtaken)
 {
     struct book *b = open_book(state);
     struct shelf_mark mark = {.size = 3};
@@ -132,8 +131,7 @@ knows_what_was_overtaken(void **state)
     book_close(b);
 }
 
-static void
-tries_what_was_left_at_the_next_start_or_change(void **state)
+TEST(tries_what_was_left_at_the_next_start_or_change)
 {
     struct book *b = open_book(state);
     struct book_resource r;
@@ -166,8 +164,7 @@ tries_what_was_left_at_the_next_start_or_change(void **state)
 }
 
 /* Per hour of event time, of what was there when it began. */
-static void
-counts_removals_by_the_hour(void **state)
+TEST(counts_removals_by_the_hour)
 {
     const int64_t hour = INT64_C(3600000000);
     struct book *b = open_book(state);
@@ -211,8 +208,7 @@ counts_removals_by_the_hour(void **state)
 }
 
 /* A file that may be ours is removed, too, where nobody wants it. */
-static void
-removes_what_it_may_have_put(void **state)
+TEST(removes_what_it_may_have_put)
 {
     struct book *b = open_book(state);
     int64_t id = told(b, 1, ONE);
@@ -228,8 +224,7 @@ removes_what_it_may_have_put(void **state)
     book_close(b);
 }
 
-static void
-goes_through_its_resources(void **state)
+TEST(goes_through_its_resources)
 {
     struct book *b = open_book(state);
     struct book_resource r = {.loc = {"", 0}};
@@ -279,21 +274,4 @@ goes_through_its_resources(void **state)
     assert_true(book_source(b, 2, &url));
     assert_string_equal(url, "");
     book_close(b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(keeps_a_message_with_its_position_or_not_at_all),
-        TEST(fetches_what_is_new_and_removes_what_is_deleted),
-        TEST(fetches_nothing_that_it_has_already),
-        TEST(knows_what_was_overtaken),
-        TEST(tries_what_was_left_at_the_next_start_or_change),
-        TEST(counts_removals_by_the_hour),
-        TEST(removes_what_it_may_have_put),
-        TEST(goes_through_its_resources),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,14 @@
  * book_there_test.c - what is there, as baselines and several sets tell it.
  */
 #include "client/mirror/book.h"
+#include "tests/test.h"
 #include "tests/unit/mirror/book_stage.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* All resources of a baseline replace what was there, at its end, with its
  * position; one that breaks off changes nothing but what is wanted besides. */
-static void
-applies_a_baseline_as_one(void **state)
+TEST(applies_a_baseline_as_one)
 {
     struct book *b = open_book(state);
     struct book_resource r;
@@ -42,8 +44,7 @@ applies_a_baseline_as_one(void **state)
 }
 
 /* Without digests, the same lastmod is the same content, in a baseline. */
-static void
-believes_in_lastmod_where_there_are_no_digests(void **state)
+TEST(believes_in_lastmod_where_there_are_no_digests)
 {
     struct book *b = open_book(state);
     struct book_telling t = {.loc = loc_of(1),
@@ -80,8 +81,7 @@ believes_in_lastmod_where_there_are_no_digests(void **state)
 /* Two changes in one second, as coarse sources tell them: the file is as after
  * the first. A baseline that comes before the second was fetched, with the same
  * lastmod, says nothing of which of both it is. */
-static void
-a_change_is_fetched_whatever_lastmod_a_baseline_tells_after_it(void **state)
+TEST(a_change_is_fetched_whatever_lastmod_a_baseline_tells_after_it)
 {
     struct book *b = open_book(state);
     struct book_telling t = {
@@ -108,8 +108,7 @@ a_change_is_fetched_whatever_lastmod_a_baseline_tells_after_it(void **state)
 }
 
 /* It is wanted as long as one of them has it, as the latest word is. */
-static void
-has_what_any_of_its_sets_has(void **state)
+TEST(has_what_any_of_its_sets_has)
 {
     struct book *b = open_book(state);
     struct book_resource r;
@@ -144,17 +143,4 @@ has_what_any_of_its_sets_has(void **state)
     assert_true(book_commit(b));
     assert_int_equal(todo(b, id), BOOK_REMOVE);
     book_close(b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(applies_a_baseline_as_one),
-        TEST(believes_in_lastmod_where_there_are_no_digests),
-        TEST(a_change_is_fetched_whatever_lastmod_a_baseline_tells_after_it),
-        TEST(has_what_any_of_its_sets_has),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

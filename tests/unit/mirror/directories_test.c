@@ -3,14 +3,10 @@
  */
 #include "client/mirror/directories.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* What is listed of files, which end with NULL: "|a|a/b|". */
 static void
@@ -31,63 +27,39 @@ assert_above(const char *const *files, const char *expected)
     assert_int_equal(d.n, 0);
 }
 
-static void
-all_above_a_file_are_listed_up_to_the_mirror_s_own(void **state)
+TEST(all_above_a_file_are_listed_up_to_the_mirror_s_own)
 {
     const char *const files[] = {"h/a/b/1.txt", NULL};
 
-    (void)state;
     assert_above(files, "|h|h/a|h/a/b|");
 }
 
-static void
-a_file_in_the_mirror_s_own_has_only_that_above_it(void **state)
+TEST(a_file_in_the_mirror_s_own_has_only_that_above_it)
 {
     const char *const files[] = {"1.txt", NULL};
 
-    (void)state;
     assert_above(files, "|");
 }
 
-static void
-each_is_listed_once_whoever_is_its_neighbour(void **state)
+TEST(each_is_listed_once_whoever_is_its_neighbour)
 {
     const char *const files[] = {"h/a/1", "h/a/2", "1",     "h/b/1",
                                  "2",     "h/a/3", "h/b/1", NULL};
 
-    (void)state;
     assert_above(files, "|h|h/a|h/b|");
 }
 
 /* Of which one is the beginning of the other, or has its length. */
-static void
-those_of_names_that_begin_alike_are_several(void **state)
+TEST(those_of_names_that_begin_alike_are_several)
 {
     const char *const files[] = {"ab/1", "a/1", "ac/1", "abc/1", NULL};
 
-    (void)state;
     assert_above(files, "|a|ab|abc|ac|");
 }
 
-static void
-no_files_have_none(void **state)
+TEST(no_files_have_none)
 {
     const char *const files[] = {NULL};
 
-    (void)state;
     assert_above(files, "");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_above_a_file_are_listed_up_to_the_mirror_s_own),
-        cmocka_unit_test(a_file_in_the_mirror_s_own_has_only_that_above_it),
-        cmocka_unit_test(each_is_listed_once_whoever_is_its_neighbour),
-        cmocka_unit_test(those_of_names_that_begin_alike_are_several),
-        cmocka_unit_test(no_files_have_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

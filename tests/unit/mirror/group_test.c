@@ -4,22 +4,17 @@
 #include "client/mirror/group.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "client/lib/client.h"
 #include "client/mirror/mirror.h"
 #include "proto/change.h"
 #include "proto/datetime.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* The mirror is "m" of the directory; nothing follows anybody. */
 struct stage {
@@ -181,8 +176,9 @@ assert_nothing_incoming(struct stage *s)
         }
 }
 
-static void
-many_are_put_and_noted_together(void **state)
+FIXTURE(set_stage, clear_stage);
+
+TEST(many_are_put_and_noted_together)
 {
     enum { N = 300 };
     struct stage *s = *state;
@@ -213,8 +209,7 @@ many_are_put_and_noted_together(void **state)
     assert_nothing_incoming(s);
 }
 
-static void
-what_was_overtaken_before_it_has_a_name_is_dropped(void **state)
+TEST(what_was_overtaken_before_it_has_a_name_is_dropped)
 {
     struct stage *s = *state;
     int64_t a = tell(s, 1, false);
@@ -249,8 +244,7 @@ turn_to_the_name(struct stage *s, unsigned n)
     assert_int_equal(s->n_out, 0);
 }
 
-static void
-what_is_overtaken_after_it_has_a_name_is_noted_as_what_it_is(void **state)
+TEST(what_is_overtaken_after_it_has_a_name_is_noted_as_what_it_is)
 {
     struct stage *s = *state;
     int64_t a = tell(s, 1, false);
@@ -271,8 +265,7 @@ what_is_overtaken_after_it_has_a_name_is_noted_as_what_it_is(void **state)
     assert_int_equal(look(s, a).todo, BOOK_NOTHING);
 }
 
-static void
-what_is_deleted_after_it_has_a_name_is_removed_and_forgotten(void **state)
+TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten)
 {
     struct stage *s = *state;
     int64_t a = tell(s, 1, false);
@@ -292,8 +285,7 @@ what_is_deleted_after_it_has_a_name_is_removed_and_forgotten(void **state)
 }
 
 /* It comes back before its removal is noted: the file is not there. */
-static void
-what_is_wanted_again_while_it_is_removed_is_fetched(void **state)
+TEST(what_is_wanted_again_while_it_is_removed_is_fetched)
 {
     struct stage *s = *state;
     int64_t a = tell(s, 1, false);
@@ -314,8 +306,7 @@ what_is_wanted_again_while_it_is_removed_is_fetched(void **state)
     assert_file(s->home.fd, path_of(1), "new");
 }
 
-static void
-what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then(void **state)
+TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then)
 {
     struct stage *s = *state;
     int64_t a = tell(s, 1, false);
@@ -341,8 +332,7 @@ what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then(void **state)
     assert_int_equal(look(s, b).todo, BOOK_FETCH);
 }
 
-static void
-finishing_waits_for_all_that_was_added(void **state)
+TEST(finishing_waits_for_all_that_was_added)
 {
     struct stage *s = *state;
     int64_t ids[20];
@@ -366,8 +356,7 @@ finishing_waits_for_all_that_was_added(void **state)
 
 /* The run ends between names and book, and the source goes back to what was
  * there before. */
-static void
-what_replaced_a_file_and_was_not_noted_is_not_taken_for_it(void **state)
+TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
 {
     struct stage *s = *state;
     char digest[SHELF_DIGEST_SIZE];
@@ -403,8 +392,7 @@ what_replaced_a_file_and_was_not_noted_is_not_taken_for_it(void **state)
 }
 
 /* Whoever frees it in the middle leaves nobody at work, and nothing noted. */
-static void
-is_freed_at_any_moment(void **state)
+TEST(is_freed_at_any_moment)
 {
     struct stage *s = *state;
     int64_t ids[50];
@@ -420,24 +408,4 @@ is_freed_at_any_moment(void **state)
     for (unsigned n = 0; n < 50; n++)
         assert_false(look(s, ids[n]).is_there);
     assert_int_equal(s->n_out, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(many_are_put_and_noted_together),
-        TEST(what_was_overtaken_before_it_has_a_name_is_dropped),
-        TEST(what_is_overtaken_after_it_has_a_name_is_noted_as_what_it_is),
-        TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten),
-        TEST(what_is_wanted_again_while_it_is_removed_is_fetched),
-        TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then),
-        TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it),
-        TEST(finishing_waits_for_all_that_was_added),
-        TEST(is_freed_at_any_moment),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

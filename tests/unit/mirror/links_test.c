@@ -3,21 +3,15 @@
  */
 #include "client/mirror/links.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/change.h"
+#include "tests/test.h"
 
 #define MD5 "md5:0123456789abcdef0123456789abcdef"
 
 /* duplicates with all that is told of them; other links are none. */
-static void
-keeps_duplicates_and_nothing_else(void **state)
+TEST(keeps_duplicates_and_nothing_else)
 {
     const struct td_link links[] = {
         {.rel = "describedby", .href = "http://a/meta", .length = UINT64_MAX},
@@ -39,7 +33,6 @@ keeps_duplicates_and_nothing_else(void **state)
     struct slice rest;
     struct buf text;
 
-    (void)state;
     buf_init(&text, 10000);
     links_write(&text, &change);
     assert_false(text.failed);
@@ -62,14 +55,4 @@ keeps_duplicates_and_nothing_else(void **state)
     assert_int_equal(link.hash.size, 0);
     assert_false(links_next(&rest, &link));
     buf_fini(&text);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_duplicates_and_nothing_else),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  */
 #include "client/mirror/mirror.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static bool
 is_too_much(int percent, uint64_t n, uint64_t n_of)
@@ -22,10 +18,8 @@ is_too_much(int percent, uint64_t n, uint64_t n_of)
 
 /* In an hour more may be deleted than there was at its beginning: 100 per cent
  * is no limit, or nobody could go on with what --max-delete offers. */
-static void
-a_hundred_per_cent_is_no_limit(void **state)
+TEST(a_hundred_per_cent_is_no_limit)
 {
-    (void)state;
     assert_true(is_too_much(0, 101, 500)); /* 20 */
     assert_false(is_too_much(0, 100, 500));
     assert_false(is_too_much(0, 99, 99)); /* few */
@@ -36,14 +30,4 @@ a_hundred_per_cent_is_no_limit(void **state)
     assert_false(is_too_much(100, 500, 400));
     assert_false(is_too_much(-1, 500, 400));
     assert_true(is_too_much(20, 100, 0));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hundred_per_cent_is_no_limit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

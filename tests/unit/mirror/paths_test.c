@@ -3,16 +3,11 @@
  */
 #include "client/mirror/paths.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/test.h"
 #include "tests/unit/mirror/unpath.h"
 
 static const char *
@@ -24,8 +19,7 @@ path_of(const char *loc)
     return path;
 }
 
-static void
-makes_paths_that_can_be_read(void **state)
+TEST(makes_paths_that_can_be_read)
 {
     static const char *const rows[][2] = {
         {"https://example.com/data/list.csv", "example.com/data/list.csv"},
@@ -54,13 +48,11 @@ makes_paths_that_can_be_read(void **state)
         {"https://e.org/a?x/b.c", "e.org/a%3Fx%2Fb.c"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_string_equal(path_of(rows[i][0]), rows[i][1]);
 }
 
-static void
-never_leads_out_of_the_mirror(void **state)
+TEST(never_leads_out_of_the_mirror)
 {
     static const char *const rows[][2] = {
         {"https://e.org/../../etc/passwd", "e.org/%2E./%2E./etc/passwd%"},
@@ -98,7 +90,6 @@ never_leads_out_of_the_mirror(void **state)
         "https://e.org/\x7f",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_string_equal(path_of(rows[i][0]), rows[i][1]);
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
@@ -114,13 +105,11 @@ never_leads_out_of_the_mirror(void **state)
 
 /* Names of NAME_MAX bytes are there as they are, longer ones by their digest;
  * and so for paths. */
-static void
-keeps_to_the_limits_of_file_systems(void **state)
+TEST(keeps_to_the_limits_of_file_systems)
 {
     char loc[9000];
     int size;
 
-    (void)state;
     for (int n = 200; n < 300; n++) {
         size = snprintf(loc, sizeof(loc), "https://e.org/%0*d.txt", n, 1);
         assert_true(size > 0);
@@ -147,10 +136,8 @@ keeps_to_the_limits_of_file_systems(void **state)
 }
 
 /* A file is no directory of another, in whatever order they come. */
-static void
-tells_a_file_from_a_directory(void **state)
+TEST(tells_a_file_from_a_directory)
 {
-    (void)state;
     assert_string_equal(path_of("https://e.org/a/b"), "e.org/a/b%");
     assert_string_equal(path_of("https://e.org/a/b/c"), "e.org/a/b/c%");
     assert_string_equal(path_of("https://e.org/a/b.c"), "e.org/a/b.c");
@@ -190,15 +177,13 @@ compose(char *to, uint32_t *seed)
 
 /* From the path the URI can be told: so no two URIs have the same one. And its
  * directories are no files: the names of both are told apart. */
-static void
-tells_the_uri_by_its_path(void **state)
+TEST(tells_the_uri_by_its_path)
 {
     uint32_t seed = 6;
     char loc[400];
     char back[PATHS_MAX + 20];
     unsigned n_plain = 0;
 
-    (void)state;
     for (int i = 0; i < 200000; i++) {
         const char *path;
 
@@ -213,18 +198,4 @@ tells_the_uri_by_its_path(void **state)
             fail_msg("%s is at %s, and that is of %s", loc, path, back);
     }
     assert_true(n_plain > 150000);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(makes_paths_that_can_be_read),
-        cmocka_unit_test(never_leads_out_of_the_mirror),
-        cmocka_unit_test(keeps_to_the_limits_of_file_systems),
-        cmocka_unit_test(tells_a_file_from_a_directory),
-        cmocka_unit_test(tells_the_uri_by_its_path),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,15 @@
 #include "client/mirror/shelf.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "proto/datetime.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* The mirror is "m" of the test's directory: what is beside it is outside. */
 static struct shelf *
@@ -84,8 +79,9 @@ no_further(void *user)
     return false;
 }
 
-static void
-puts_looks_and_removes(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(puts_looks_and_removes)
 {
     struct shelf *s = open_shelf(state);
     int m = mirror_of(state);
@@ -128,8 +124,7 @@ puts_looks_and_removes(void **state)
     shelf_close(s);
 }
 
-static void
-is_one_process_at_a_time(void **state)
+TEST(is_one_process_at_a_time)
 {
     struct shelf *s = open_shelf(state);
     struct failure why = {TD_OK};
@@ -151,8 +146,7 @@ is_one_process_at_a_time(void **state)
 }
 
 /* Whoever puts links into the mirror leads nobody out of it. */
-static void
-follows_no_link_out_of_the_mirror(void **state)
+TEST(follows_no_link_out_of_the_mirror)
 {
     struct shelf *s = open_shelf(state);
     int m = mirror_of(state);
@@ -206,8 +200,7 @@ follows_no_link_out_of_the_mirror(void **state)
 }
 
 /* A file where a directory has to be, a directory where a file has to be. */
-static void
-keeps_what_was_in_its_way(void **state)
+TEST(keeps_what_was_in_its_way)
 {
     struct shelf *s = open_shelf(state);
     int m = mirror_of(state);
@@ -246,8 +239,7 @@ keeps_what_was_in_its_way(void **state)
 }
 
 /* What cannot be put stays as it was, and says why. */
-static void
-says_why_it_cannot_be_put(void **state)
+TEST(says_why_it_cannot_be_put)
 {
     struct shelf *s = open_shelf(state);
     struct failure why = {TD_OK};
@@ -274,8 +266,7 @@ note(const char *path, enum shelf_found what, void *user)
     return true;
 }
 
-static void
-goes_through_all_that_is_there(void **state)
+TEST(goes_through_all_that_is_there)
 {
     struct shelf *s = open_shelf(state);
     int m = mirror_of(state);
@@ -295,12 +286,8 @@ goes_through_all_that_is_there(void **state)
     shelf_close(s);
 }
 
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
 /* As on a file system that does not tell case: the name leads to the same. */
-static void
-refuses_a_file_system_that_does_not_tell_case(void **state)
+TEST(refuses_a_file_system_that_does_not_tell_case)
 {
     struct failure why = {TD_OK};
     char dir[300];
@@ -321,20 +308,4 @@ refuses_a_file_system_that_does_not_tell_case(void **state)
     assert_int_equal(mkdirat(fd, ".TIDINGS", 0755), 0);
     shelf_close(open_shelf(state));
     close(fd);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(puts_looks_and_removes),
-        TEST(refuses_a_file_system_that_does_not_tell_case),
-        TEST(is_one_process_at_a_time),
-        TEST(follows_no_link_out_of_the_mirror),
-        TEST(keeps_what_was_in_its_way),
-        TEST(says_why_it_cannot_be_put),
-        TEST(goes_through_all_that_is_there),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static bool
 may(const struct networks *allowed, const char *text)
@@ -73,10 +69,8 @@ static const struct {
 
 /* W-160: IANA's registries of special-purpose addresses (RFC 6890), multicast,
  * and what is not given out. */
-static void
-special_ranges_are_refused_to_their_edges(void **state)
+TEST(special_ranges_are_refused_to_their_edges)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         if (may(NULL, ranges[i].first) || may(NULL, ranges[i].last))
             fail_msg("%s to %s", ranges[i].first, ranges[i].last);
@@ -87,8 +81,7 @@ special_ranges_are_refused_to_their_edges(void **state)
     }
 }
 
-static void
-public_addresses_may_be_called(void **state)
+TEST(public_addresses_may_be_called)
 {
     static const char *const all[] = {"1.1.1.1",
                                       "8.8.8.8",
@@ -102,7 +95,6 @@ public_addresses_may_be_called(void **state)
                                       "2a00::1"};
     struct networks none = {.n = 0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         assert_true(may(NULL, all[i]));
         assert_true(may(&none, all[i]));
@@ -142,15 +134,13 @@ in_form(size_t i, const char *ipv4)
 }
 
 /* W-160, W-161 */
-static void
-addresses_in_addresses_are_judged(void **state)
+TEST(addresses_in_addresses_are_judged)
 {
     static const char *const bad[] = {
         "127.0.0.1",   "10.1.2.3",  "0.0.0.0",        "169.254.169.254",
         "192.168.0.1", "224.0.0.1", "255.255.255.255"};
     struct networks allowed = {.n = 0};
 
-    (void)state;
     networks_add_loopback(&allowed);
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++)
@@ -166,13 +156,11 @@ addresses_in_addresses_are_judged(void **state)
     }
 }
 
-static void
-what_is_no_address_of_the_internet_is_refused(void **state)
+TEST(what_is_no_address_of_the_internet_is_refused)
 {
     struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/tmp/a"};
     struct networks all;
 
-    (void)state;
     assert_int_equal(networks_read(SLICE("0.0.0.0/0,::/0"), &all, NULL), 0);
     assert_false(address_may_be_called(&all, (struct sockaddr *)&local));
 }
@@ -187,12 +175,10 @@ read_networks(struct networks *networks, const char *text)
 }
 
 /* W-160: "unless allowed by a setting" */
-static void
-lists_are_kept_to_exactly(void **state)
+TEST(lists_are_kept_to_exactly)
 {
     struct networks n;
 
-    (void)state;
     read_networks(&n, " 10.1.0.0/16 , 192.168.1.7,fd00:1::/32,\t::1/128");
     assert_int_equal(n.n, 4);
     assert_true(may(&n, "10.1.0.0"));
@@ -242,8 +228,7 @@ lists_are_kept_to_exactly(void **state)
     assert_false(may(&n, "::2"));
 }
 
-static void
-what_is_no_network_is_said(void **state)
+TEST(what_is_no_network_is_said)
 {
     static const struct {
         const char *text, *why;
@@ -278,7 +263,6 @@ what_is_no_network_is_said(void **state)
     struct networks n;
     struct problem why;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         why = (struct problem){"", 0, 0};
         assert_int_equal(networks_read(slice_of(bad[i].text), &n, &why),
@@ -293,14 +277,12 @@ what_is_no_network_is_said(void **state)
                      STATUS_INVALID);
 }
 
-static void
-a_list_has_an_end(void **state)
+TEST(a_list_has_an_end)
 {
     char text[NETWORKS_MAX * 16 + 32] = "10.0.0.0/8";
     struct networks n;
     struct problem why = {"", 0, 0};
 
-    (void)state;
     for (unsigned i = 1; i < NETWORKS_MAX; i++)
         strcat(text, ",10.0.0.0/8");
     assert_int_equal(networks_read(slice_of(text), &n, &why), STATUS_OK);
@@ -308,20 +290,4 @@ a_list_has_an_end(void **state)
     strcat(text, ",10.0.0.0/8");
     assert_int_equal(networks_read(slice_of(text), &n, &why), STATUS_INVALID);
     assert_string_equal(why.text, "more than 64 networks are listed");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(special_ranges_are_refused_to_their_edges),
-        cmocka_unit_test(public_addresses_may_be_called),
-        cmocka_unit_test(addresses_in_addresses_are_judged),
-        cmocka_unit_test(what_is_no_address_of_the_internet_is_refused),
-        cmocka_unit_test(lists_are_kept_to_exactly),
-        cmocka_unit_test(what_is_no_network_is_said),
-        cmocka_unit_test(a_list_has_an_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 struct called called;
 struct odd odd;

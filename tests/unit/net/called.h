@@ -14,20 +14,15 @@
 #define TESTS_UNIT_NET_CALLED_H
 
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/net/caller.h"
+#include "tests/test.h"
 #include "tests/unit/net/odd.h"
 
 #define LOOPBACK "127.0.0.0/8,::1"

@@ -1,6 +1,7 @@
 /* What a caller is asked to do at a time. */
 #include "broker/base/clock.h"
 #include "broker/net/caller.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
 #define ALARMS 20000
@@ -59,10 +60,10 @@ set_timed_now(void *user)
     }
 }
 
-static void
-alarms_ring_once_and_in_order(void **state)
+FIXTURE(called_setup, called_teardown);
+
+TEST(alarms_ring_once_and_in_order)
 {
-    (void)state;
     called_open(1, 1, "");
     called_do(set_timed_now, NULL);
     called_wait(&all_done);
@@ -94,10 +95,8 @@ set_again_now(void *user)
 }
 
 /* One that is always due leaves the others their share. */
-static void
-an_alarm_may_be_set_as_it_rings(void **state)
+TEST(an_alarm_may_be_set_as_it_rings)
 {
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init(&beside, "http://127.0.0.1:%u/ok", odd.port);
     called_do(set_again_now, NULL);
@@ -128,25 +127,9 @@ set_late_and_soon_now(void *user)
     caller_set_alarm(called.caller, &soon, now_us + 1000);
 }
 
-static void
-an_earlier_alarm_is_not_kept_waiting(void **state)
+TEST(an_earlier_alarm_is_not_kept_waiting)
 {
-    (void)state;
     called_open(1, 1, "");
     called_do(set_late_and_soon_now, NULL);
     called_wait(&all_done);
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(alarms_ring_once_and_in_order),
-        TEST(an_alarm_may_be_set_as_it_rings),
-        TEST(an_earlier_alarm_is_not_kept_waiting),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

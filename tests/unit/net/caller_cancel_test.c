@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "broker/net/calling.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
 static enum call_turn
@@ -18,12 +19,12 @@ prepare_cancelled(struct call *call)
     return CALL_READY;
 }
 
-static void
-a_call_is_given_up_in_its_prepare(void **state)
+FIXTURE(called_setup, called_teardown);
+
+TEST(a_call_is_given_up_in_its_prepare)
 {
     static struct trial t[2];
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init_at(&t[0], 1, "/ok");
     trial_init_at(&t[1], 1, "/ok");
@@ -46,12 +47,10 @@ start_and_cancel_now(void *user)
     memset(&t->call, 0xee, sizeof(t->call));
 }
 
-static void
-a_call_is_given_up_while_it_waits_or_fails(void **state)
+TEST(a_call_is_given_up_while_it_waits_or_fails)
 {
     struct trial t, other;
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init_at(&t, 1, "/ok");
     called_do(start_and_cancel_now, &t);
@@ -103,14 +102,12 @@ start_victim(void *user)
     caller_start(called.caller, &t->call);
 }
 
-static void
-a_call_is_given_up_while_it_connects(void **state)
+TEST(a_call_is_given_up_while_it_connects)
 {
     struct caller_options options = {
         .connections = 4, .host_connections = 4, .on_turn = cut_at_once};
     struct trial t, other;
 
-    (void)state;
     n_stale = 0;
     called_open_with(&options, LOOPBACK);
     for (unsigned i = 0; i < 20; i++) {
@@ -127,12 +124,10 @@ a_call_is_given_up_while_it_connects(void **state)
     assert_counts(0, 0);
 }
 
-static void
-a_call_is_given_up_before_its_body_is_there(void **state)
+TEST(a_call_is_given_up_before_its_body_is_there)
 {
     struct trial t, other;
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init_at(&t, 1, "/ok");
     t.call.prepare = trial_prepare_later;
@@ -147,14 +142,12 @@ a_call_is_given_up_before_its_body_is_there(void **state)
     assert_int_equal(t.place, 0);
 }
 
-static void
-a_call_is_given_up_under_way(void **state)
+TEST(a_call_is_given_up_under_way)
 {
     static const char *const paths[] = {"/hang", "/hang-in-body",
                                         "/trickling-headers"};
     struct trial t, other;
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     for (unsigned i = 0; i < 3; i++) {
         trial_init_at(&t, 1, paths[i]);
@@ -172,12 +165,10 @@ a_call_is_given_up_under_way(void **state)
     assert_counts(0, 0);
 }
 
-static void
-a_call_that_is_done_is_given_up_harmlessly(void **state)
+TEST(a_call_that_is_done_is_given_up_harmlessly)
 {
     struct trial t;
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init_at(&t, 1, "/ok");
     trial_cancel(&t);
@@ -203,10 +194,8 @@ cancel_other(struct call *call)
     sem_post(&all_done);
 }
 
-static void
-of_two_that_give_each_other_up_one_is_done(void **state)
+TEST(of_two_that_give_each_other_up_one_is_done)
 {
-    (void)state;
     called_open(2, 2, LOOPBACK);
     for (unsigned round = 0; round < 200; round++) {
         trial_init_at(&mutual[0], 1, "/ok");
@@ -217,22 +206,4 @@ of_two_that_give_each_other_up_one_is_done(void **state)
         assert_counts(0, 0);
         assert_int_equal(mutual[0].place + mutual[1].place, 1);
     }
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_call_is_given_up_in_its_prepare),
-        TEST(a_call_is_given_up_while_it_waits_or_fails),
-        TEST(a_call_is_given_up_while_it_connects),
-        TEST(a_call_is_given_up_before_its_body_is_there),
-        TEST(a_call_is_given_up_under_way),
-        TEST(a_call_that_is_done_is_given_up_harmlessly),
-        TEST(of_two_that_give_each_other_up_one_is_done),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

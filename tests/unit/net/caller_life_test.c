@@ -5,6 +5,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/net/caller.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
 /* Beginning and end */
@@ -64,9 +65,10 @@ start_job_now(void *user)
     caller_work(called.caller, &told_job);
 }
 
+FIXTURE(called_setup, called_teardown);
+
 /* What was asked for before the end is done before it; on_end is last. */
-static void
-the_end_comes_last(void **state)
+TEST(the_end_comes_last)
 {
     struct caller_options options = {.connections = 1,
                                      .host_connections = 1,
@@ -77,7 +79,6 @@ the_end_comes_last(void **state)
     struct task tasks[3] = {
         {.run = tell_task}, {.run = tell_task}, {.run = tell_task}};
 
-    (void)state;
     story[0] = '\0';
     called_open_with(&options, LOOPBACK);
     trial_init(&hanging, "http://127.0.0.1:%u/hang", odd.port);
@@ -129,13 +130,11 @@ set_never_now(void *user)
     caller_set_alarm(called.caller, &never, clock_steady_us() + 3600000000);
 }
 
-static void
-calls_of_every_state_are_cut_at_the_end(void **state)
+TEST(calls_of_every_state_are_cut_at_the_end)
 {
     struct caller_options options = {
         .connections = 3, .host_connections = 3, .on_end = cancel_all_at_end};
 
-    (void)state;
     called_open_with(&options, LOOPBACK);
     trial_init(&waiting[0], "http://127.0.0.1:%u/ok", odd.port);
     waiting[0].call.prepare = trial_prepare_later;
@@ -178,14 +177,12 @@ make_and_wake(void *user)
     return NULL;
 }
 
-static void
-no_wake_is_lost(void **state)
+TEST(no_wake_is_lost)
 {
     struct caller_options options = {
         .connections = 1, .host_connections = 1, .on_wake = on_wake};
     pthread_t threads[4];
 
-    (void)state;
     n_made = 0;
     called_open_with(&options, "");
     for (unsigned i = 0; i < 4; i++)
@@ -223,12 +220,10 @@ post_numbered(void *user)
     return NULL;
 }
 
-static void
-tasks_run_in_the_order_of_their_thread(void **state)
+TEST(tasks_run_in_the_order_of_their_thread)
 {
     pthread_t threads[4];
 
-    (void)state;
     called_open(1, 1, "");
     n_posted = 0;
     for (unsigned i = 0; i < 4; i++) {
@@ -256,13 +251,11 @@ start_in_turn(struct caller *caller, void *user)
     is_started = true;
 }
 
-static void
-a_call_started_at_the_end_of_a_turn_is_made(void **state)
+TEST(a_call_started_at_the_end_of_a_turn_is_made)
 {
     struct caller_options options = {
         .connections = 1, .host_connections = 1, .on_turn = start_in_turn};
 
-    (void)state;
     is_started = false;
     trial_init(&started_by_turn, "http://127.0.0.1:%u/ok", odd.port);
     called_open_with(&options, LOOPBACK);
@@ -304,10 +297,8 @@ start_busy_now(void *user)
     }
 }
 
-static void
-jobs_are_done_elsewhere_and_told_here(void **state)
+TEST(jobs_are_done_elsewhere_and_told_here)
 {
-    (void)state;
     n_busy = 0;
     called_open(1, 1, "");
     called_do(start_busy_now, NULL);
@@ -316,14 +307,12 @@ jobs_are_done_elsewhere_and_told_here(void **state)
 
 /* Descriptors */
 
-static void
-a_call_without_a_descriptor_is_not_blamed_on_its_host(void **state)
+TEST(a_call_without_a_descriptor_is_not_blamed_on_its_host)
 {
     struct rlimit files, few;
     struct trial t;
     int first_free;
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init(&t, "http://127.0.0.1:%u/closed", odd.port);
     trial_run(&t);
@@ -355,13 +344,11 @@ n_files(void)
     return n;
 }
 
-static void
-no_more_descriptors_are_open_than_said(void **state)
+TEST(no_more_descriptors_are_open_than_said)
 {
     static struct trial t[200];
     unsigned before, after;
 
-    (void)state;
     before = n_files();
     called_open(4, 2, LOOPBACK);
     for (unsigned i = 0; i < 200; i++) {
@@ -379,23 +366,4 @@ no_more_descriptors_are_open_than_said(void **state)
     called_close();
     odd_await(&odd, &odd.n_left, 200);
     assert_int_equal(n_files(), before);
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_end_comes_last),
-        TEST(calls_of_every_state_are_cut_at_the_end),
-        TEST(no_wake_is_lost),
-        TEST(tasks_run_in_the_order_of_their_thread),
-        TEST(a_call_started_at_the_end_of_a_turn_is_made),
-        TEST(jobs_are_done_elsewhere_and_told_here),
-        TEST(a_call_without_a_descriptor_is_not_blamed_on_its_host),
-        TEST(no_more_descriptors_are_open_than_said),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

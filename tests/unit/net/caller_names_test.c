@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
 /* What names resolve to, one answer after the other; the last one stays. */
@@ -95,15 +96,15 @@ get(struct trial *t, const char *host, const char *path)
     trial_run(t);
 }
 
+FIXTURE(setup, called_teardown);
+
 /* W-160: what counts is where a name leads. */
-static void
-names_of_refused_addresses_are_refused(void **state)
+TEST(names_of_refused_addresses_are_refused)
 {
     static const char *const hosts[] = {"inside.test", "mapped.test",
                                         "metadata.test"};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
         get(&t, hosts[i], "/ok");
         assert_int_equal(t.call.failure, CALL_REFUSED);
@@ -113,12 +114,10 @@ names_of_refused_addresses_are_refused(void **state)
     assert_int_equal(t.call.failure, CALL_UNRESOLVED);
 }
 
-static void
-of_several_addresses_one_that_is_allowed_is_called(void **state)
+TEST(of_several_addresses_one_that_is_allowed_is_called)
 {
     struct trial t;
 
-    (void)state;
     get(&t, "good.test", "/ok");
     assert_int_equal(t.call.status, 200);
     get(&t, "mixed.test", "/ok");
@@ -127,13 +126,11 @@ of_several_addresses_one_that_is_allowed_is_called(void **state)
 
 /* W-160: no second look-up between the judgement and the connection; and a name
  * that is looked up later is judged again. */
-static void
-a_name_that_turns_inside_is_not_followed(void **state)
+TEST(a_name_that_turns_inside_is_not_followed)
 {
     struct name *turned = name_of("turned.test");
     struct trial t;
 
-    (void)state;
     get(&t, "turned.test", "/closed");
     assert_int_equal(t.call.status, 200);
     assert_int_equal(turned->n_asked, 1);
@@ -147,12 +144,10 @@ a_name_that_turns_inside_is_not_followed(void **state)
 
 /* W-057, W-092: a resolver that hangs holds up neither the others, nor the call
  * beyond its deadline, nor the end. */
-static void
-a_resolver_that_hangs_holds_up_nobody(void **state)
+TEST(a_resolver_that_hangs_holds_up_nobody)
 {
     struct trial slow, cancelled, cut, t;
 
-    (void)state;
     sem_init(&slow_may_go_on, 0, 0);
     sem_init(&slow_has_gone, 0, 0);
     trial_init(&slow, "http://slow.test:%u/ok", odd.port);
@@ -177,18 +172,4 @@ a_resolver_that_hangs_holds_up_nobody(void **state)
     for (unsigned i = 0; i < 3; i++) /* they were left behind */
         called_wait(&slow_has_gone);
     assert_int_equal(cancelled.place + cut.place, 0);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(names_of_refused_addresses_are_refused),
-        TEST(of_several_addresses_one_that_is_allowed_is_called),
-        TEST(a_name_that_turns_inside_is_not_followed),
-        TEST(a_resolver_that_hangs_holds_up_nobody),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

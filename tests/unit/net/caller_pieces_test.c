@@ -5,6 +5,7 @@
 #include "broker/net/response.h"
 #include "tests/support/certificate.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
 #define LONG 3000001
@@ -87,15 +88,15 @@ teardown(void **state)
     return 0;
 }
 
-static void
-a_long_answer_comes_in_pieces(void **state)
+FIXTURE(called_setup_open, teardown);
+
+TEST(a_long_answer_comes_in_pieces)
 {
     static const char *const paths[] = {
         "/long?3000001", "/long-chunked?3000001", "/long-closed?3000001",
         "/to?/long?3000001"};
     unsigned n_least = LONG / CALL_PIECE_MAX;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         taker_init(paths[i]);
         taker.trial.call.max_redirects = 1;
@@ -131,13 +132,11 @@ take_all_later(void)
     assert_counts(0, 0);
 }
 
-static void
-nothing_more_is_read_until_a_piece_is_taken(void **state)
+TEST(nothing_more_is_read_until_a_piece_is_taken)
 {
     static const char *const paths[] = {"/long?3000001",
                                         "/long-chunked?3000001"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         taker_init(paths[i]);
         taker.turn = CALL_LATER;
@@ -147,12 +146,10 @@ nothing_more_is_read_until_a_piece_is_taken(void **state)
     }
 }
 
-static void
-only_what_was_asked_for_is_handed_over(void **state)
+TEST(only_what_was_asked_for_is_handed_over)
 {
     struct trial t;
 
-    (void)state;
     taker_init("/status/404");
     trial_run(&taker.trial);
     assert_int_equal(taker.trial.call.status, 404);
@@ -174,13 +171,11 @@ only_what_was_asked_for_is_handed_over(void **state)
     assert_string_equal(t.answer, "hello");
 }
 
-static void
-no_more_is_taken_than_its_limit(void **state)
+TEST(no_more_is_taken_than_its_limit)
 {
     static const char *const longer[] = {
         "/long?3000002", "/long-chunked?3000002", "/endless-body"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(longer) / sizeof(longer[0]); i++) {
         taker_init(longer[i]);
         trial_run(&taker.trial);
@@ -198,12 +193,10 @@ no_more_is_taken_than_its_limit(void **state)
     assert_true(taker.trial.call.is_cut);
 }
 
-static void
-an_answer_that_fails_is_no_answer(void **state)
+TEST(an_answer_that_fails_is_no_answer)
 {
     static const char *const paths[] = {"/short", "/reset-in-body"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         taker_init(paths[i]);
         trial_run(&taker.trial);
@@ -241,10 +234,8 @@ give_up(enum way way)
     assert_counts(0, 0);
 }
 
-static void
-a_call_is_given_up_where_its_piece_is_taken(void **state)
+TEST(a_call_is_given_up_where_its_piece_is_taken)
 {
-    (void)state;
     for (enum way way = 0; way < WAYS; way++) {
         give_up(way);
 
@@ -259,10 +250,8 @@ a_call_is_given_up_where_its_piece_is_taken(void **state)
 
 /* W-057: also while the user has a piece; but he is told when he has taken it.
  */
-static void
-the_deadline_is_one_of_all_pieces(void **state)
+TEST(the_deadline_is_one_of_all_pieces)
 {
-    (void)state;
     taker_init("/trickling-body");
     taker.trial.call.timeout_us = 5000000;
     trial_run(&taker.trial);
@@ -284,12 +273,10 @@ the_deadline_is_one_of_all_pieces(void **state)
                    "no whole answer within 5000 ms");
 }
 
-static void
-silence_ends_a_call_that_has_time(void **state)
+TEST(silence_ends_a_call_that_has_time)
 {
     static const char *const paths[] = {"/hang", "/hang-in-body"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         taker_init(paths[i]);
         taker.trial.call.stall_us = 150000;
@@ -301,10 +288,8 @@ silence_ends_a_call_that_has_time(void **state)
 }
 
 /* In all it takes longer than what no byte may take. */
-static void
-a_slow_answer_is_not_silent(void **state)
+TEST(a_slow_answer_is_not_silent)
 {
-    (void)state;
     taker_init("/paced?1200");
     taker.trial.call.stall_us = 5000000;
     trial_run(&taker.trial);
@@ -331,10 +316,8 @@ take_slowly(struct call *call, struct buf *piece)
     return CALL_LATER;
 }
 
-static void
-what_the_user_takes_is_no_silence(void **state)
+TEST(what_the_user_takes_is_no_silence)
 {
-    (void)state;
     taker_init("/long?3000001");
     taker.trial.call.stall_us = 5000000;
     taker.trial.call.take = take_slowly;
@@ -344,10 +327,8 @@ what_the_user_takes_is_no_silence(void **state)
 
 /* The end of the thread */
 
-static void
-the_thread_ends_while_pieces_are_taken(void **state)
+TEST(the_thread_ends_while_pieces_are_taken)
 {
-    (void)state;
     taker_init("/endless-body");
     taker.turn = CALL_LATER;
     taker.keeps = true;
@@ -374,8 +355,7 @@ answer_long(struct request *rq, void *user)
 }
 
 /* It has bytes of its own that nobody waits for at the socket. */
-static void
-pieces_come_over_tls(void **state)
+TEST(pieces_come_over_tls)
 {
     struct slice text = {NULL, LONG};
     struct server_options options = {.host = "127.0.0.1",
@@ -389,7 +369,6 @@ pieces_come_over_tls(void **state)
     struct tempdir dir;
     char *bytes = malloc(LONG);
 
-    (void)state;
     for (uint64_t i = 0; i < LONG; i++)
         bytes[i] = odd_byte(i);
     text.data = bytes;
@@ -419,27 +398,4 @@ pieces_come_over_tls(void **state)
     server_close(server, 0);
     tempdir_close(&dir);
     free(bytes);
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup_open, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_long_answer_comes_in_pieces),
-        TEST(nothing_more_is_read_until_a_piece_is_taken),
-        TEST(only_what_was_asked_for_is_handed_over),
-        TEST(no_more_is_taken_than_its_limit),
-        TEST(an_answer_that_fails_is_no_answer),
-        TEST(a_call_is_given_up_where_its_piece_is_taken),
-        TEST(the_deadline_is_one_of_all_pieces),
-        TEST(silence_ends_a_call_that_has_time),
-        TEST(a_slow_answer_is_not_silent),
-        TEST(what_the_user_takes_is_no_silence),
-        TEST(the_thread_ends_while_pieces_are_taken),
-        TEST(pieces_come_over_tls),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

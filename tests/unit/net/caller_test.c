@@ -8,20 +8,21 @@
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/date.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
 /* Of a call that is to be ended by its deadline: it is to have a connection
  * before, also on a slow machine. */
 #define DEADLINE_US 2000000
 
+FIXTURE(called_setup_open, called_teardown);
+
 /* Answers */
 
-static void
-gives_the_answer_and_what_it_says_of_itself(void **state)
+TEST(gives_the_answer_and_what_it_says_of_itself)
 {
     struct trial t;
 
-    (void)state;
     trial_get(&t, "/facts");
 
     assert_outcome(&t, CALL_ANSWERED, "");
@@ -36,14 +37,12 @@ gives_the_answer_and_what_it_says_of_itself(void **state)
 }
 
 /* W-055, W-087: which status is a success others decide. */
-static void
-answers_of_every_class_are_answers(void **state)
+TEST(answers_of_every_class_are_answers)
 {
     static const unsigned all[] = {200, 202, 204, 299, 300, 301, 302, 303, 307,
                                    308, 400, 404, 410, 429, 500, 503, 599};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         char path[64];
 
@@ -56,13 +55,11 @@ answers_of_every_class_are_answers(void **state)
     }
 }
 
-static void
-reads_bodies_of_every_form(void **state)
+TEST(reads_bodies_of_every_form)
 {
     static const char *const paths[] = {"/ok", "/chunked", "/closed"};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         trial_get(&t, paths[i]);
         assert_outcome(&t, CALL_ANSWERED, "");
@@ -81,8 +78,7 @@ in_november_1994(void)
     return (int64_t)784111777 * 1000000;
 }
 
-static void
-reads_retry_after_as_seconds_and_as_a_date(void **state)
+TEST(reads_retry_after_as_seconds_and_as_a_date)
 {
     static const struct {
         const char *path;
@@ -92,7 +88,6 @@ reads_retry_after_as_seconds_and_as_a_date(void **state)
                {"/nonsense", 0},     {"/ok", 0}};
     struct trial t;
 
-    (void)state;
     called_close();
     clock_replace(in_november_1994); /* no thread of the broker's looks now */
     called_open(8, 4, LOOPBACK);
@@ -131,12 +126,10 @@ static const struct {
 
 /* W-055, W-057, W-087: whatever it does, there is an end, and the next call to
  * the same host is not the worse for it. */
-static void
-faults_of_the_other_end_are_failures(void **state)
+TEST(faults_of_the_other_end_are_failures)
 {
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         trial_get(&t, faults[i].path);
         assert_outcome(&t, faults[i].failure, faults[i].why);
@@ -147,15 +140,13 @@ faults_of_the_other_end_are_failures(void **state)
 }
 
 /* W-057: the deadline is one of the whole call. */
-static void
-no_trickle_outlives_the_deadline(void **state)
+TEST(no_trickle_outlives_the_deadline)
 {
     static const char *const paths[] = {
         "/hang", "/hang-in-body", "/trickling-status", "/trickling-headers",
         "/trickling-body"};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         unsigned n_left = odd_count(&odd, &odd.n_left);
 
@@ -169,13 +160,11 @@ no_trickle_outlives_the_deadline(void **state)
 }
 
 /* W-057: at most so many bytes are read; what is there counts. */
-static void
-a_long_answer_is_cut(void **state)
+TEST(a_long_answer_is_cut)
 {
     struct trial t;
     unsigned n_left;
 
-    (void)state;
     trial_get(&t, "/endless-body");
     assert_outcome(&t, CALL_ANSWERED, "");
     assert_int_equal(t.call.status, 200);
@@ -208,8 +197,7 @@ a_long_answer_is_cut(void **state)
     assert_string_equal(t.answer, "");
 }
 
-static void
-tells_who_cannot_be_connected_to(void **state)
+TEST(tells_who_cannot_be_connected_to)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -217,7 +205,6 @@ tells_who_cannot_be_connected_to(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0); /* bound, and not listening */
     struct trial t;
 
-    (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
     trial_init(&t, "http://127.0.0.1:%u/", ntohs(at.sin_port));
@@ -228,12 +215,10 @@ tells_who_cannot_be_connected_to(void **state)
 }
 
 /* RFC 6761 section 6.4: no resolver may find it. */
-static void
-tells_who_has_no_address(void **state)
+TEST(tells_who_has_no_address)
 {
     struct trial t;
 
-    (void)state;
     trial_init(&t, "http://nobody.invalid/");
     trial_run(&t);
 
@@ -257,8 +242,7 @@ assert_not_sent(const char *text)
 }
 
 /* W-162: nothing of ours is sent; W-080: the URL goes out as it was given. */
-static void
-sends_what_it_is_told_and_no_more(void **state)
+TEST(sends_what_it_is_told_and_no_more)
 {
     static const char *const headers[] = {"Content-Type: application/xml",
                                           "Link: <http://h/>; rel=\"hub\"",
@@ -266,7 +250,6 @@ sends_what_it_is_told_and_no_more(void **state)
     static char body[1100000];
     struct trial t;
 
-    (void)state;
     setenv("http_proxy", "http://127.0.0.1:1/", 1);
     setenv("all_proxy", "http://127.0.0.1:1/", 1);
     memset(body, 'b', sizeof(body));
@@ -317,13 +300,11 @@ sends_what_it_is_told_and_no_more(void **state)
     unsetenv("all_proxy");
 }
 
-static void
-too_many_headers_are_not_sent(void **state)
+TEST(too_many_headers_are_not_sent)
 {
     const char *headers[CALL_HEADERS_MAX + 2] = {NULL};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < CALL_HEADERS_MAX; i++)
         headers[i] = "X-Name: a";
     trial_init(&t, "http://127.0.0.1:%u/ok", odd.port);
@@ -336,14 +317,12 @@ too_many_headers_are_not_sent(void **state)
     assert_outcome(&t, CALL_MEMORY, "more than 24 headers");
 }
 
-static void
-a_connection_is_kept_for_the_next_call(void **state)
+TEST(a_connection_is_kept_for_the_next_call)
 {
     static const char *const paths[] = {"/ok",         "/empty", "/chunked",
                                         "/status/404", "/facts", "/ok"};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         trial_get(&t, paths[i]);
         assert_outcome(&t, CALL_ANSWERED, "");
@@ -358,12 +337,10 @@ a_connection_is_kept_for_the_next_call(void **state)
 }
 
 /* W-089: who closes without an answer is asked once a try. */
-static void
-a_suspect_gets_a_connection_of_its_own(void **state)
+TEST(a_suspect_gets_a_connection_of_its_own)
 {
     struct trial t;
 
-    (void)state;
     trial_get(&t, "/ok");
     trial_init(&t, "http://127.0.0.1:%u/nothing", odd.port);
     t.call.method = CALL_POST;
@@ -376,12 +353,10 @@ a_suspect_gets_a_connection_of_its_own(void **state)
 }
 
 /* Also when all callbacks are called one after the other. */
-static void
-connections_to_many_hosts_are_kept(void **state)
+TEST(connections_to_many_hosts_are_kept)
 {
     struct trial t;
 
-    (void)state;
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < 30; i++) {
             trial_init(&t, "http://127.0.3.%u:%u/ok", i, odd.port);
@@ -390,29 +365,4 @@ connections_to_many_hosts_are_kept(void **state)
         }
         assert_int_equal(odd_count(&odd, &odd.n_connections), 30);
     }
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup_open, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(gives_the_answer_and_what_it_says_of_itself),
-        TEST(answers_of_every_class_are_answers),
-        TEST(reads_bodies_of_every_form),
-        TEST(reads_retry_after_as_seconds_and_as_a_date),
-        TEST(faults_of_the_other_end_are_failures),
-        TEST(no_trickle_outlives_the_deadline),
-        TEST(a_long_answer_is_cut),
-        TEST(tells_who_cannot_be_connected_to),
-        TEST(tells_who_has_no_address),
-        TEST(sends_what_it_is_told_and_no_more),
-        TEST(too_many_headers_are_not_sent),
-        TEST(a_connection_is_kept_for_the_next_call),
-        TEST(a_suspect_gets_a_connection_of_its_own),
-        TEST(connections_to_many_hosts_are_kept),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "broker/net/response.h"
 #include "tests/support/certificate.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
 static void
@@ -41,9 +42,10 @@ https(struct trial *t, const char *host, unsigned port)
     trial_run(t);
 }
 
+FIXTURE(called_setup, called_teardown);
+
 /* W-162: HTTPS is what it says. */
-static void
-only_those_are_believed_whom_an_authority_vouches_for(void **state)
+TEST(only_those_are_believed_whom_an_authority_vouches_for)
 {
     struct certificate c;
     struct tempdir dir;
@@ -51,7 +53,6 @@ only_those_are_believed_whom_an_authority_vouches_for(void **state)
     struct trial t;
     unsigned port;
 
-    (void)state;
     tempdir_open(&dir);
     certificate_make(&c, dir.path, NULL);
     server = open_tls_server(&c);
@@ -92,8 +93,7 @@ only_those_are_believed_whom_an_authority_vouches_for(void **state)
     tempdir_close(&dir);
 }
 
-static void
-a_certificate_is_one_of_its_host(void **state)
+TEST(a_certificate_is_one_of_its_host)
 {
     struct certificate_wish other = {.names = "DNS:other.example"};
     struct certificate c;
@@ -101,7 +101,6 @@ a_certificate_is_one_of_its_host(void **state)
     struct server *server = NULL;
     struct trial t;
 
-    (void)state;
     tempdir_open(&dir);
     certificate_make(&c, dir.path, &other);
     server = open_tls_server(&c);
@@ -115,17 +114,4 @@ a_certificate_is_one_of_its_host(void **state)
     called_close();
     server_close(server, 0);
     tempdir_close(&dir);
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(only_those_are_believed_whom_an_authority_vouches_for),
-        TEST(a_certificate_is_one_of_its_host),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

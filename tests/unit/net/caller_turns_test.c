@@ -1,15 +1,16 @@
 /* Whose turn it is to be called. */
 #include "broker/net/caller.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
+
+FIXTURE(called_setup, called_teardown);
 
 /* Limits */
 
-static void
-a_host_has_so_many_calls_at_once_and_no_more(void **state)
+TEST(a_host_has_so_many_calls_at_once_and_no_more)
 {
     static struct trial t[9];
 
-    (void)state;
     called_open(16, 3, LOOPBACK);
     for (unsigned i = 0; i < 8; i++)
         trial_init_at(&t[i], 1, "/wait");
@@ -27,15 +28,13 @@ a_host_has_so_many_calls_at_once_and_no_more(void **state)
 
 /* Letters of either case, and all that an address can look like (W-161), are
  * the same host. */
-static void
-spellings_of_a_host_are_one(void **state)
+TEST(spellings_of_a_host_are_one)
 {
     static const char *const addresses[] = {
         "127.0.0.1",  "2130706433", "0x7F000001", "127.1",
         "0177.0.0.1", "127.0.0.1:", "127.0.0.1:0"};
     static struct trial t[4], a[7];
 
-    (void)state;
     called_open(16, 1, LOOPBACK);
     for (unsigned i = 0; i < 7; i++)
         trial_init(&a[i], i < 5 ? "http://%s:%u/wait" : "http://%s%u/wait",
@@ -59,12 +58,10 @@ spellings_of_a_host_are_one(void **state)
     assert_int_equal(odd_count(&odd, &odd.most_waiting), 1);
 }
 
-static void
-there_are_so_many_calls_at_once_and_no_more(void **state)
+TEST(there_are_so_many_calls_at_once_and_no_more)
 {
     static struct trial t[10];
 
-    (void)state;
     called_open(4, 4, LOOPBACK);
     for (unsigned i = 0; i < 10; i++)
         trial_init_at(&t[i], i, "/wait");
@@ -78,12 +75,10 @@ there_are_so_many_calls_at_once_and_no_more(void **state)
 }
 
 /* W-092: however many hang, the others go on. */
-static void
-suspects_never_take_more_than_half(void **state)
+TEST(suspects_never_take_more_than_half)
 {
     static struct trial suspect[10], sound[20];
 
-    (void)state;
     called_open(4, 4, LOOPBACK);
     for (unsigned i = 0; i < 10; i++) {
         trial_init_at(&suspect[i], i, "/hang");
@@ -102,12 +97,10 @@ suspects_never_take_more_than_half(void **state)
 }
 
 /* W-092: nor at their own host. */
-static void
-suspects_leave_room_at_their_host(void **state)
+TEST(suspects_leave_room_at_their_host)
 {
     static struct trial suspect[6], sound[6];
 
-    (void)state;
     called_open(100, 4, LOOPBACK);
     for (unsigned i = 0; i < 6; i++) {
         trial_init_at(&suspect[i], 1, "/hang");
@@ -123,15 +116,13 @@ suspects_leave_room_at_their_host(void **state)
 
 /* W-092, W-057: however many URLs are named that hang, and however many of
  * those hang that were confirmed, the others go on; whatever the limits are. */
-static void
-the_unproven_never_take_more_than_a_quarter(void **state)
+TEST(the_unproven_never_take_more_than_a_quarter)
 {
     static const struct {
         unsigned limit, n_held;
     } rows[] = {{8, 2 + 4}, {4, 1 + 2}, {3, 1 + 1}, {2, 1}};
     static struct trial unproven[4][10], suspect[4][10], sound[4][20];
 
-    (void)state;
     for (unsigned r = 0; r < 4; r++) {
         called_open(rows[r].limit, rows[r].limit, LOOPBACK);
         for (unsigned i = 0; i < 10; i++) {
@@ -153,12 +144,10 @@ the_unproven_never_take_more_than_a_quarter(void **state)
 }
 
 /* W-092: nor at their own host. */
-static void
-the_unproven_leave_room_at_their_host(void **state)
+TEST(the_unproven_leave_room_at_their_host)
 {
     static struct trial unproven[6], sound[6];
 
-    (void)state;
     called_open(100, 4, LOOPBACK);
     for (unsigned i = 0; i < 6; i++) {
         trial_init_at(&unproven[i], 1, "/hang");
@@ -173,12 +162,10 @@ the_unproven_leave_room_at_their_host(void **state)
 }
 
 /* Suspects come to their turn beside any number of others. */
-static void
-suspects_are_not_forgotten(void **state)
+TEST(suspects_are_not_forgotten)
 {
     static struct trial t[9];
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     for (unsigned i = 0; i < 9; i++)
         trial_init_at(&t[i], i, "/ok");
@@ -191,15 +178,13 @@ suspects_are_not_forgotten(void **state)
 
 /* Order */
 
-static void
-hosts_take_turns(void **state)
+TEST(hosts_take_turns)
 {
     static const struct {
         unsigned host, place;
     } all[] = {{1, 1}, {1, 4}, {1, 6}, {1, 7}, {2, 2}, {2, 5}, {3, 3}};
     static struct trial t[7];
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     for (unsigned i = 0; i < 7; i++)
         trial_init_at(&t[i], all[i].host, "/ok");
@@ -222,12 +207,10 @@ start_again(struct call *call)
         sem_post(&all_done);
 }
 
-static void
-done_may_start_the_same_call_again(void **state)
+TEST(done_may_start_the_same_call_again)
 {
     struct trial t;
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     n_left = 99;
     trial_init_at(&t, 1, "/ok");
@@ -254,12 +237,10 @@ prepare_ready(struct call *call)
 }
 
 /* Though the first has room for more. */
-static void
-a_host_gives_one_call_then_the_next_host(void **state)
+TEST(a_host_gives_one_call_then_the_next_host)
 {
     static struct trial t[4];
 
-    (void)state;
     called_open(2, 2, LOOPBACK);
     for (unsigned i = 0; i < 4; i++) {
         trial_init_at(&t[i], i == 3 ? 2 : 1, "/ok");
@@ -281,12 +262,10 @@ prepare_not(struct call *call)
     return CALL_NOT;
 }
 
-static void
-the_body_is_made_when_its_turn_has_come(void **state)
+TEST(the_body_is_made_when_its_turn_has_come)
 {
     static struct trial t[2];
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init_at(&t[0], 1, "/wait");
     trial_init_at(&t[1], 2, "/ok");
@@ -304,12 +283,10 @@ the_body_is_made_when_its_turn_has_come(void **state)
     assert_true(odd_was_sent(&odd, "\r\n\r\nmade late"));
 }
 
-static void
-what_is_made_later_keeps_its_turn(void **state)
+TEST(what_is_made_later_keeps_its_turn)
 {
     static struct trial t[3];
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     for (unsigned i = 0; i < 3; i++)
         trial_init_at(&t[i], i, "/ok");
@@ -327,12 +304,10 @@ what_is_made_later_keeps_its_turn(void **state)
     assert_counts(0, 0);
 }
 
-static void
-what_is_not_to_be_called_gives_its_turn_back(void **state)
+TEST(what_is_not_to_be_called_gives_its_turn_back)
 {
     static struct trial t[3];
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     for (unsigned i = 0; i < 3; i++)
         trial_init_at(&t[i], i, "/ok");
@@ -357,12 +332,10 @@ go_late(void *trial)
 }
 
 /* How long we take to make a body is not held against who gets it. */
-static void
-time_runs_from_when_it_can_be_sent(void **state)
+TEST(time_runs_from_when_it_can_be_sent)
 {
     static struct trial t[1];
 
-    (void)state;
     called_open(1, 1, LOOPBACK);
     trial_init_at(&t[0], 1, "/ok");
     t[0].call.prepare = trial_prepare_later;
@@ -376,8 +349,7 @@ time_runs_from_when_it_can_be_sent(void **state)
 
 /* Many */
 
-static void
-of_many_calls_each_is_done_once(void **state)
+TEST(of_many_calls_each_is_done_once)
 {
     enum { MANY = 300 };
 
@@ -387,7 +359,6 @@ of_many_calls_each_is_done_once(void **state)
     static struct trial t[MANY];
     int n = 0;
 
-    (void)state;
     called_open(32, 3, LOOPBACK);
     for (unsigned i = 0; i < MANY; i++) {
         trial_init_at(&t[i], 1 + i % 17, paths[i % 7]);
@@ -408,31 +379,4 @@ of_many_calls_each_is_done_once(void **state)
         sem_getvalue(&t[i].done, &n);
         assert_int_equal(n, 0);
     }
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_host_has_so_many_calls_at_once_and_no_more),
-        TEST(spellings_of_a_host_are_one),
-        TEST(there_are_so_many_calls_at_once_and_no_more),
-        TEST(suspects_never_take_more_than_half),
-        TEST(suspects_leave_room_at_their_host),
-        TEST(the_unproven_never_take_more_than_a_quarter),
-        TEST(the_unproven_leave_room_at_their_host),
-        TEST(suspects_are_not_forgotten),
-        TEST(hosts_take_turns),
-        TEST(done_may_start_the_same_call_again),
-        TEST(a_host_gives_one_call_then_the_next_host),
-        TEST(the_body_is_made_when_its_turn_has_come),
-        TEST(what_is_made_later_keeps_its_turn),
-        TEST(what_is_not_to_be_called_gives_its_turn_back),
-        TEST(time_runs_from_when_it_can_be_sent),
-        TEST(of_many_calls_each_is_done_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,12 @@
 /* Who may be called: addresses, URLs, and where redirects lead. */
 #include "broker/net/caller.h"
+#include "tests/test.h"
 #include "tests/unit/net/called.h"
 
+FIXTURE(called_setup_open, called_teardown);
+
 /* W-160, W-161: judged by what they mean. */
-static void
-no_spelling_hides_an_address(void **state)
+TEST(no_spelling_hides_an_address)
 {
     static const char *const hosts[] = {"127.0.0.1",
                                         "2130706433",
@@ -29,7 +31,6 @@ no_spelling_hides_an_address(void **state)
                                         "[fd00::1]"};
     struct trial t;
 
-    (void)state;
     called_close();
     called_open(8, 4, "");
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
@@ -44,14 +45,12 @@ no_spelling_hides_an_address(void **state)
 }
 
 /* W-160: what is listed is allowed, in every spelling. */
-static void
-what_is_listed_may_be_called(void **state)
+TEST(what_is_listed_may_be_called)
 {
     static const char *const hosts[] = {"127.0.0.1", "2130706433",
                                         "[::ffff:127.0.0.1]", "localhost"};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
         trial_init(&t, "http://%s:%u/ok", hosts[i], odd.port);
         trial_run(&t);
@@ -60,8 +59,7 @@ what_is_listed_may_be_called(void **state)
 }
 
 /* W-163: and none of our own making goes out. */
-static void
-what_is_no_url_is_not_called(void **state)
+TEST(what_is_no_url_is_not_called)
 {
     static const char *const urls[] = {"",
                                        "http://",
@@ -88,7 +86,6 @@ what_is_no_url_is_not_called(void **state)
     static const char *const headers[] = {"X-Name: a\r\nX-Other: b", NULL};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         trial_init(&t, "%s", urls[i]);
         trial_run(&t);
@@ -104,12 +101,10 @@ what_is_no_url_is_not_called(void **state)
 /* Redirects */
 
 /* W-055, W-087, W-162: none is followed that nobody asked for. */
-static void
-no_redirect_is_followed_unasked(void **state)
+TEST(no_redirect_is_followed_unasked)
 {
     struct trial t;
 
-    (void)state;
     trial_get(&t, "/to?/ok");
     assert_outcome(&t, CALL_ANSWERED, "");
     assert_int_equal(t.call.status, 302);
@@ -124,12 +119,10 @@ redirect(struct trial *t, unsigned most, const char *to)
     trial_run(t);
 }
 
-static void
-redirects_are_followed_up_to_a_number(void **state)
+TEST(redirects_are_followed_up_to_a_number)
 {
     struct trial t;
 
-    (void)state;
     redirect(&t, 1, "/ok");
     assert_outcome(&t, CALL_ANSWERED, "");
     assert_int_equal(t.call.status, 200);
@@ -144,8 +137,7 @@ redirects_are_followed_up_to_a_number(void **state)
 }
 
 /* W-160, W-162: each hop is judged. */
-static void
-no_redirect_leads_to_what_is_refused(void **state)
+TEST(no_redirect_leads_to_what_is_refused)
 {
     static const char *const to[] = {
         "http://10.0.0.1/",           "http://[::ffff:10.0.0.1]/",
@@ -154,26 +146,8 @@ no_redirect_leads_to_what_is_refused(void **state)
         "http://user:word@127.0.0.1/"};
     struct trial t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
         redirect(&t, 5, to[i]);
         assert_outcome(&t, CALL_REFUSED, "called");
     }
-}
-
-int
-main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, called_setup_open, called_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(no_spelling_hides_an_address),
-        TEST(what_is_listed_may_be_called),
-        TEST(what_is_no_url_is_not_called),
-        TEST(no_redirect_is_followed_unasked),
-        TEST(redirects_are_followed_up_to_a_number),
-        TEST(no_redirect_leads_to_what_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

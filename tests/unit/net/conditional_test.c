@@ -1,14 +1,9 @@
 #include "broker/net/conditional.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "broker/net/date.h"
+#include "tests/test.h"
 
 #define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"
 #define MADE   "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -85,8 +80,7 @@ check(const struct row *rows, size_t n, const struct validators *v)
     }
 
 /* RFC 9110 section 12.5.3 */
-static void
-negotiates_the_content_coding(void **state)
+TEST(negotiates_the_content_coding)
 {
     static const struct row rows[] = {
         {{NULL}, WHOLE},
@@ -131,7 +125,6 @@ negotiates_the_content_coding(void **state)
         {{"identity;q=0.001"}, WHOLE},
     };
 
-    (void)state;
     CHECK(rows, &closed);
     CHECK(without, &open);
 }
@@ -154,8 +147,7 @@ negotiates_the_content_coding(void **state)
     }
 
 /* RFC 9110 sections 13.1.2 and 8.8.3.2: the weak comparison. */
-static void
-an_etag_that_is_known_need_not_be_answered(void **state)
+TEST(an_etag_that_is_known_need_not_be_answered)
 {
     static const struct row rows[] = {
         {IF_NONE_MATCH(A), NOT_MODIFIED},
@@ -185,13 +177,11 @@ an_etag_that_is_known_need_not_be_answered(void **state)
         {{.if_none_match = A, .accept_encoding = "identity;q=0"}, {406}},
     };
 
-    (void)state;
     CHECK(rows, &closed);
 }
 
 /* RFC 9110 section 13.1.3 */
-static void
-a_copy_that_is_no_older_need_not_be_answered(void **state)
+TEST(a_copy_that_is_no_older_need_not_be_answered)
 {
     static const struct row rows[] = {
         {IF_MODIFIED_SINCE(BEFORE), WHOLE},
@@ -209,14 +199,12 @@ a_copy_that_is_no_older_need_not_be_answered(void **state)
         {IF_UNMODIFIED_SINCE(BEFORE), WHOLE},
     };
 
-    (void)state;
     CHECK(rows, &closed);
     CHECK(without, &open);
 }
 
 /* RFC 9110 sections 13.1.1, 13.1.4 and 13.2.2: what must hold comes first. */
-static void
-refuses_where_a_precondition_fails(void **state)
+TEST(refuses_where_a_precondition_fails)
 {
     static const struct row rows[] = {
         {IF_MATCH(A), WHOLE},
@@ -237,7 +225,6 @@ refuses_where_a_precondition_fails(void **state)
          {412, true, 0, 0}},
     };
 
-    (void)state;
     CHECK(rows, &closed);
 }
 
@@ -255,8 +242,7 @@ refuses_where_a_precondition_fails(void **state)
     }
 
 /* RFC 9110 section 14 */
-static void
-gives_the_range_that_is_asked_for(void **state)
+TEST(gives_the_range_that_is_asked_for)
 {
     static const struct row rows[] = {
         {RANGE("bytes=0-0"), PART(0, 1)},
@@ -298,14 +284,12 @@ gives_the_range_that_is_asked_for(void **state)
         {{.range = "bytes=0-1", .if_none_match = A}, NOT_MODIFIED},
     };
 
-    (void)state;
     CHECK(rows, &closed);
 }
 
 /* RFC 9110 section 13.1.5: the rest of what is no longer there would not fit.
  */
-static void
-gives_a_range_of_what_the_client_knows_only(void **state)
+TEST(gives_a_range_of_what_the_client_knows_only)
 {
 #define IF_RANGE(text)                           \
     {                                            \
@@ -336,23 +320,7 @@ gives_a_range_of_what_the_client_knows_only(void **state)
         {IF_RANGE("W/" A), WHOLE},
     };
 
-    (void)state;
     CHECK(rows, &closed);
     CHECK(without, &open);
     CHECK(dates, &midweek);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(negotiates_the_content_coding),
-        cmocka_unit_test(an_etag_that_is_known_need_not_be_answered),
-        cmocka_unit_test(a_copy_that_is_no_older_need_not_be_answered),
-        cmocka_unit_test(refuses_where_a_precondition_fails),
-        cmocka_unit_test(gives_the_range_that_is_asked_for),
-        cmocka_unit_test(gives_a_range_of_what_the_client_knows_only),
-    };
-
-    return cmocka_run_group_tests_name("conditional", tests, NULL, NULL);
 }

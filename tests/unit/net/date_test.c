@@ -1,17 +1,10 @@
 #include "broker/net/date.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* RFC 9110 section 5.6.7: we write the first form, and read all three. */
-static void
-reads_the_three_forms_of_a_date(void **state)
+TEST(reads_the_three_forms_of_a_date)
 {
-    (void)state;
     assert_true(date_read(SLICE("Sun, 06 Nov 1994 08:49:37 GMT")) == 784111777);
     assert_true(date_read(SLICE("Sunday, 06-Nov-94 08:49:37 GMT")) ==
                 784111777);
@@ -21,14 +14,12 @@ reads_the_three_forms_of_a_date(void **state)
                 1456790399);
 }
 
-static void
-writes_what_it_reads(void **state)
+TEST(writes_what_it_reads)
 {
     static const int64_t times[] = {0, 784111777, 951782400, 1795517528,
                                     253402300799};
     char text[DATE_SIZE];
 
-    (void)state;
     date_write(text, 784111777);
     assert_string_equal(text, "Sun, 06 Nov 1994 08:49:37 GMT");
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
@@ -38,8 +29,7 @@ writes_what_it_reads(void **state)
 }
 
 /* An invalid date is as if it had not been sent (section 13.1.3). */
-static void
-knows_what_is_no_date(void **state)
+TEST(knows_what_is_no_date)
 {
     static const char *const texts[] = {
         "",
@@ -63,20 +53,7 @@ knows_what_is_no_date(void **state)
         "Sun Nov  6 08:49:37 1994 and a tail that is longer than any date is",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (date_read(slice_of(texts[i])) != DATE_NONE)
             fail_msg("\"%s\" is a date", texts[i]);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_the_three_forms_of_a_date),
-        cmocka_unit_test(writes_what_it_reads),
-        cmocka_unit_test(knows_what_is_no_date),
-    };
-
-    return cmocka_run_group_tests_name("date", tests, NULL, NULL);
 }

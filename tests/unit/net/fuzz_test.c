@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 #define CONNECTIONS 2000
@@ -229,13 +230,14 @@ open_with_streams(void **state)
     return 0;
 }
 
-static void
-answers_after_whatever_was_sent(void **state)
+FIXTURE(open_with_streams, served_close);
+SERVED_GROUPS;
+
+TEST(answers_after_whatever_was_sent)
 {
     const char *seed = getenv("FUZZ_SEED"), *n = getenv("FUZZ_CONNECTIONS");
     int connections = n ? atoi(n) : CONNECTIONS;
 
-    (void)state;
     state_of_chance = seed ? strtoull(seed, NULL, 10) | 1 : 20261120;
     for (int i = 0; i < connections; i++) {
         talk();
@@ -245,15 +247,4 @@ answers_after_whatever_was_sent(void **state)
     served_assert_alive();
     assert_true(served_wait(&served.n_open, 0));
     assert_true(served_wait(&served.n_bodies, 0));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(answers_after_whatever_was_sent,
-                                        open_with_streams, served_close),
-    };
-
-    return served_run(tests);
 }

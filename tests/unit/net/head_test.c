@@ -1,17 +1,19 @@
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
 #define GET      "GET /small HTTP/1.1\r\n" HEAD_END
 
-static void
-knows_the_methods(void **state)
+FIXTURE(served_open, served_close);
+SERVED_GROUPS;
+
+TEST(knows_the_methods)
 {
     static const char *const answered[] = {"GET", "HEAD", "DELETE", "OPTIONS"};
     struct wire *w = served_connect();
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         assert_true(wire_request(w, answered[i], "/small", NULL, NULL, &a));
         assert_int_equal(a.status, 200);
@@ -21,14 +23,12 @@ knows_the_methods(void **state)
     wire_close(w);
 }
 
-static void
-leaves_methods_nobody_knows_to_the_handler(void **state)
+TEST(leaves_methods_nobody_knows_to_the_handler)
 {
     struct wire_answer a;
     char value[64];
     struct wire *w = served_connect();
 
-    (void)state;
     assert_true(wire_request(w, "PATCH", "/small", NULL, "body", &a));
     assert_int_equal(a.status, 405);
     assert_true(wire_header(&a, "Allow", value, sizeof(value)));
@@ -42,8 +42,7 @@ leaves_methods_nobody_knows_to_the_handler(void **state)
     served_assert_refused("\x16\x03\x01\x02\x01 a TLS client", 501);
 }
 
-static void
-tells_what_was_asked(void **state)
+TEST(tells_what_was_asked)
 {
     struct wire *w =
         served_sent("GET /head/../head?a=x%20y%26z&b=%3D+&c HTTP/1.1\r\n"
@@ -56,7 +55,6 @@ tells_what_was_asked(void **state)
                     "Accept: text/html\r\nAccept: */*\r\n" HEAD_END);
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_answer(w, &a, false));
 
     assert_string_equal(a.body, "path=/head\n"
@@ -76,8 +74,7 @@ tells_what_was_asked(void **state)
 }
 
 /* W-007: several Link lines are one, with commas between. */
-static void
-joins_links_of_several_lines(void **state)
+TEST(joins_links_of_several_lines)
 {
     struct wire *w = served_sent("GET /head HTTP/1.1\r\n"
                                  "Link: <http://a/?b,c>; rel=\"self\"\r\n"
@@ -85,7 +82,6 @@ joins_links_of_several_lines(void **state)
                                  "LINK: <y>; rel=z\r\n" HEAD_END);
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_answer(w, &a, false));
 
     assert_string_equal(a.body, "path=/head\nquery=\nhost=a\n"
@@ -96,23 +92,19 @@ joins_links_of_several_lines(void **state)
 }
 
 /* W-164: limits go by it. */
-static void
-tells_who_asks(void **state)
+TEST(tells_who_asks)
 {
     struct wire *w = served_sent("GET /peer HTTP/1.1\r\n" HEAD_END);
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_answer(w, &a, false));
 
     assert_string_equal(a.body, "127.0.0.1");
     wire_close(w);
 }
 
-static void
-refuses_a_body_it_cannot_trust(void **state)
+TEST(refuses_a_body_it_cannot_trust)
 {
-    (void)state;
     served_assert_refused(
         "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n" HEAD_END "abc", 400);
     served_assert_refused(
@@ -151,13 +143,11 @@ refuses_a_body_it_cannot_trust(void **state)
     assert_int_equal(atomic_load(&served.n_open), 0);
 }
 
-static void
-takes_a_length_of_zero_where_there_is_no_body(void **state)
+TEST(takes_a_length_of_zero_where_there_is_no_body)
 {
     struct wire *w = served_sent(
         "GET /small HTTP/1.1\r\nContent-Length: 0\r\n" HEAD_END GET);
 
-    (void)state;
     served_assert_answer(w, 200);
     served_assert_answer(w, 200);
     wire_close(w);
@@ -177,10 +167,8 @@ assert_forbidden(const char *text)
     served_assert_alive();
 }
 
-static void
-refuses_upgrades_to_anything_else(void **state)
+TEST(refuses_upgrades_to_anything_else)
 {
-    (void)state;
     served_assert_refused(
         "GET /small HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings"
         "\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n" HEAD_END,
@@ -193,22 +181,18 @@ refuses_upgrades_to_anything_else(void **state)
                      "Upgrade: foo\r\n" HEAD_END);
 }
 
-static void
-refuses_malformed_targets(void **state)
+TEST(refuses_malformed_targets)
 {
-    (void)state;
     assert_forbidden("GET /sm%zzall HTTP/1.1\r\n" HEAD_END);
     assert_forbidden("GET /small?a=%4 HTTP/1.1\r\n" HEAD_END);
     assert_forbidden("GET http://a/small HTTP/1.1\r\n" HEAD_END);
 }
 
-static void
-refuses_headers_that_are_too_long(void **state)
+TEST(refuses_headers_that_are_too_long)
 {
     struct wire *w = NULL;
     char *text = malloc(200000);
 
-    (void)state;
     memset(text, 'a', 200000);
     text[9000] = '\0';
     w = served_connect();
@@ -238,14 +222,12 @@ refuses_headers_that_are_too_long(void **state)
     served_assert_alive();
 }
 
-static void
-follows_the_rules_of_http_1_0(void **state)
+TEST(follows_the_rules_of_http_1_0)
 {
     struct wire *w = served_sent("GET /small HTTP/1.0\r\n\r\n");
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     served_assert_answer(w, 200);
     assert_true(wire_is_ended(w));
     wire_close(w);
@@ -263,27 +245,4 @@ follows_the_rules_of_http_1_0(void **state)
         "GET /small HTTP/1.1\r\nConnection: close\r\n" HEAD_END, 200);
     served_assert_refused(
         "GET /small HTTP/1.1\r\nConnection: TE, Close\r\n" HEAD_END, 200);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, served_open, served_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(knows_the_methods),
-        TEST(leaves_methods_nobody_knows_to_the_handler),
-        TEST(tells_what_was_asked),
-        TEST(joins_links_of_several_lines),
-        TEST(tells_who_asks),
-        TEST(refuses_a_body_it_cannot_trust),
-        TEST(takes_a_length_of_zero_where_there_is_no_body),
-        TEST(refuses_upgrades_to_anything_else),
-        TEST(refuses_malformed_targets),
-        TEST(refuses_headers_that_are_too_long),
-        TEST(follows_the_rules_of_http_1_0),
-    };
-
-    return served_run(tests);
 }

@@ -1,6 +1,7 @@
 /* Answers without a known end. */
 #include "broker/net/service.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 #define REQUEST "GET /long HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -116,14 +117,14 @@ end_all(void)
     assert_int_equal(stream_write(last, "too late", 8), STREAM_DEAD);
 }
 
+SERVED_GROUPS;
+
 /* RFC 9112 section 6: chunks only for who knows them; never a length. */
-static void
-says_how_its_body_comes(void **state)
+TEST(says_how_its_body_comes, open_longs, close_longs)
 {
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct wire *w = served_sent(i ? OLD : REQUEST);
 
@@ -143,14 +144,12 @@ says_how_its_body_comes(void **state)
 }
 
 /* HEAD gets the same head, and the connection goes on. */
-static void
-sends_only_the_head_for_head(void **state)
+TEST(sends_only_the_head_for_head, open_longs, close_longs)
 {
     struct wire *w = served_sent("HEAD /long HTTP/1.1\r\nHost: a\r\n\r\n");
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     assert_true(wire_answer(w, &a, true));
     assert_int_equal(a.status, 200);
     assert_false(wire_header(&a, "Content-Length", value, sizeof(value)));
@@ -160,12 +159,10 @@ sends_only_the_head_for_head(void **state)
     assert_int_equal(atomic_load(&n_opened), 0);
 }
 
-static void
-writes_from_anywhere_on_its_thread(void **state)
+TEST(writes_from_anywhere_on_its_thread, open_longs, close_longs)
 {
     struct wire *w = begun(REQUEST);
 
-    (void)state;
     for (int i = 0; i < 10; i++)
         served_on_service(write_some);
     for (int i = 0; i < 10; i++)
@@ -173,12 +170,10 @@ writes_from_anywhere_on_its_thread(void **state)
     wire_close(w);
 }
 
-static void
-begins_on_a_kept_connection_and_cut_anywhere(void **state)
+TEST(begins_on_a_kept_connection_and_cut_anywhere, open_longs, close_longs)
 {
     struct wire_answer a;
 
-    (void)state;
     for (size_t at = 1; at < strlen(REQUEST); at += 3) {
         struct wire *w = served_connect();
 
@@ -193,12 +188,10 @@ begins_on_a_kept_connection_and_cut_anywhere(void **state)
     }
 }
 
-static void
-ends_with_its_last_bytes(void **state)
+TEST(ends_with_its_last_bytes, open_longs, close_longs)
 {
     struct wire *w = begun(REQUEST);
 
-    (void)state;
     served_on_service(write_some);
     served_on_service(end_all);
     assert_bytes(w, "4\r\nsome\r\n0\r\n\r\n");
@@ -207,12 +200,10 @@ ends_with_its_last_bytes(void **state)
     assert_true(served_wait(&n_gone, 1));
 }
 
-static void
-may_end_when_it_opens(void **state)
+TEST(may_end_when_it_opens, open_longs, close_longs)
 {
     struct wire *w = NULL;
 
-    (void)state;
     served.long_handlers = &brief;
     w = begun(REQUEST);
     assert_bytes(w, "2\r\nhi\r\n0\r\n\r\n");
@@ -224,8 +215,7 @@ may_end_when_it_opens(void **state)
 /* Whatever stands behind the request is not read, not answered, and costs
  * nothing: not in the packet of the request, and not as much as the client can
  * send. The answer goes on, and its end is read to the end. */
-static void
-never_reads_what_is_behind_the_request(void **state)
+TEST(never_reads_what_is_behind_the_request, open_longs, close_longs)
 {
     static const char *const behind[] = {
         REQUEST, "GET /small HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -233,7 +223,6 @@ never_reads_what_is_behind_the_request(void **state)
         "nonsense\r\n\r\n", "\r\n"};
     char text[500], more[10000];
 
-    (void)state;
     memset(more, 'x', sizeof(more));
     for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
         struct wire *w;
@@ -256,10 +245,8 @@ never_reads_what_is_behind_the_request(void **state)
     assert_int_equal(atomic_load(&n_opened), 5);
 }
 
-static void
-hears_of_clients_that_vanish(void **state)
+TEST(hears_of_clients_that_vanish, open_longs, close_longs)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct wire *w = begun(REQUEST);
 
@@ -314,12 +301,10 @@ read_large(struct wire *w)
     }
 }
 
-static void
-says_when_there_is_room_again(void **state)
+TEST(says_when_there_is_room_again, open_longs, close_longs)
 {
     struct wire *w = begun_narrow();
 
-    (void)state;
     for (unsigned round = 1; round <= 3; round++) {
         served_on_service(write_until_choked);
         assert_true(is_choked);
@@ -334,12 +319,10 @@ says_when_there_is_room_again(void **state)
 }
 
 /* An end behind bytes that are stuck: these first, whole. */
-static void
-ends_behind_what_was_begun(void **state)
+TEST(ends_behind_what_was_begun, open_longs, close_longs)
 {
     struct wire *w = begun_narrow();
 
-    (void)state;
     served_on_service(write_until_choked);
     served_on_service(end_all);
     read_large(w);
@@ -349,12 +332,10 @@ ends_behind_what_was_begun(void **state)
     assert_true(served_wait(&n_gone, 1));
 }
 
-static void
-cuts_who_does_not_even_read(void **state)
+TEST(cuts_who_does_not_even_read, open_longs, close_longs)
 {
     struct wire *w = begun_narrow();
 
-    (void)state;
     served_on_service(write_until_choked);
     served_on_service(end_all);
     assert_true(served_wait(&n_gone, 1));
@@ -362,12 +343,10 @@ cuts_who_does_not_even_read(void **state)
 }
 
 /* To write to who has gone is no failure. */
-static void
-outlives_a_write_to_who_has_gone(void **state)
+TEST(outlives_a_write_to_who_has_gone, open_longs, close_longs)
 {
     struct wire *w = begun_narrow();
 
-    (void)state;
     served_on_service(write_until_choked);
     wire_abort(w);
     assert_true(served_wait(&n_gone, 1));
@@ -421,8 +400,7 @@ begin_job(void)
 /* The thread may be anywhere when both calls come, such as within a task or a
  * job, and then looks first whether it may end: what was posted before makes it
  * wait. */
-static void
-the_end_comes_behind_what_was_posted_before(void **state)
+TEST(the_end_comes_behind_what_was_posted_before, open_longs, close_longs)
 {
     static void (*const ways[])(void) = {say_farewell_and_end, begin_job};
 
@@ -473,13 +451,11 @@ hold_requests(void)
 }
 
 /* Its head is sent, but only when it opens can it be told how to end. */
-static void
-the_end_waits_for_a_long_answer_to_open(void **state)
+TEST(the_end_waits_for_a_long_answer_to_open, open_longs, close_longs)
 {
     struct wire *busy = NULL, *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     held = (struct ticket){.service = server_service(served.server, 0)};
     served.long_handlers = &brief;
     served_on_service(hold_requests);
@@ -497,8 +473,7 @@ the_end_waits_for_a_long_answer_to_open(void **state)
     wire_close(w);
 }
 
-static void
-composes_chunk_headers(void **state)
+TEST(composes_chunk_headers)
 {
     static const struct {
         size_t size;
@@ -507,7 +482,6 @@ composes_chunk_headers(void **state)
                  {16, "10\r\n"},       {65528, "fff8\r\n"},
                  {65536, "10000\r\n"}, {SIZE_MAX, "ffffffffffffffff\r\n"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char header[STREAM_CHUNK_HEADER_MAX];
         size_t n = stream_chunk_header(header, cases[i].size);
@@ -515,31 +489,4 @@ composes_chunk_headers(void **state)
         assert_int_equal(n, strlen(cases[i].header));
         assert_memory_equal(header, cases[i].header, n);
     }
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, open_longs, close_longs)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(composes_chunk_headers),
-        TEST(says_how_its_body_comes),
-        TEST(sends_only_the_head_for_head),
-        TEST(writes_from_anywhere_on_its_thread),
-        TEST(begins_on_a_kept_connection_and_cut_anywhere),
-        TEST(ends_with_its_last_bytes),
-        TEST(may_end_when_it_opens),
-        TEST(never_reads_what_is_behind_the_request),
-        TEST(hears_of_clients_that_vanish),
-        TEST(says_when_there_is_room_again),
-        TEST(ends_behind_what_was_begun),
-        TEST(cuts_who_does_not_even_read),
-        TEST(outlives_a_write_to_who_has_gone),
-        TEST(the_end_comes_behind_what_was_posted_before),
-        TEST(the_end_waits_for_a_long_answer_to_open),
-    };
-
-    return served_run(tests);
 }

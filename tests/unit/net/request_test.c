@@ -1,17 +1,18 @@
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
 #define GET      "GET /small HTTP/1.1\r\n" HEAD_END
 #define POST     "POST /echo HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc"
 
-static void
-answers_and_keeps_the_connection(void **state)
+SERVED_GROUPS;
+
+TEST(answers_and_keeps_the_connection, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
         assert_int_equal(a.status, 200);
@@ -28,13 +29,11 @@ answers_and_keeps_the_connection(void **state)
     wire_close(w);
 }
 
-static void
-hands_over_bodies_and_keeps_the_connection(void **state)
+TEST(hands_over_bodies_and_keeps_the_connection, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     for (int i = 0; i < 200; i++) {
         assert_true(wire_request(w, "POST", "/echo", NULL, "some body", &a));
         assert_string_equal(a.body, "some body");
@@ -51,13 +50,12 @@ hands_over_bodies_and_keeps_the_connection(void **state)
 }
 
 /* The next request may come as soon as the answer is there to the last byte. */
-static void
-takes_the_next_request_behind_an_answer_with_a_body(void **state)
+TEST(takes_the_next_request_behind_an_answer_with_a_body, served_open,
+     served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         assert_true(wire_request(w, "POST", "/later-echo", NULL, "body", &a));
         assert_int_equal(a.status, 200);
@@ -66,15 +64,13 @@ takes_the_next_request_behind_an_answer_with_a_body(void **state)
     wire_close(w);
 }
 
-static void
-hands_over_a_long_body_whole(void **state)
+TEST(hands_over_a_long_body_whole, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     size_t size = 5000000;
     char *body = malloc(size + 1);
 
-    (void)state;
     for (size_t i = 0; i < size; i++)
         body[i] = served_byte(i);
     body[size] = '\0';
@@ -89,15 +85,13 @@ hands_over_a_long_body_whole(void **state)
 
 /* Read on only when it can be taken: what comes in between is what was read at
  * once, though the client sends all that it can. */
-static void
-hands_over_a_body_as_slowly_as_it_is_taken(void **state)
+TEST(hands_over_a_body_as_slowly_as_it_is_taken, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     size_t size = 5000000;
     char *body = malloc(size + 1);
 
-    (void)state;
     for (size_t i = 0; i < size; i++)
         body[i] = served_byte(i);
     body[size] = '\0';
@@ -117,13 +111,11 @@ hands_over_a_body_as_slowly_as_it_is_taken(void **state)
 }
 
 /* The whole of it arrives the same, wherever the network cuts it. */
-static void
-takes_requests_cut_anywhere(void **state)
+TEST(takes_requests_cut_anywhere, served_open, served_close)
 {
     static const char text[] = POST "GET /small?a=%41 HTTP/1.1\r\n" HEAD_END;
     struct wire_answer a;
 
-    (void)state;
     for (size_t at = 1; at < sizeof(POST) - 1; at++) {
         struct wire *w = served_connect();
 
@@ -139,14 +131,12 @@ takes_requests_cut_anywhere(void **state)
     }
 }
 
-static void
-answers_pipelined_requests_without_bodies(void **state)
+TEST(answers_pipelined_requests_without_bodies, served_open, served_close)
 {
     struct wire *w =
         served_sent(GET "GET /later HTTP/1.1\r\n" HEAD_END GET GET);
     struct wire_answer a;
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         assert_true(wire_answer(w, &a, false));
         assert_string_equal(a.body, i == 1 ? "later 0" : "hello");
@@ -162,8 +152,7 @@ answers_pipelined_requests_without_bodies(void **state)
 }
 
 /* The library takes the head of such a request for its body, and would loop. */
-static void
-refuses_a_pipelined_request_with_a_body(void **state)
+TEST(refuses_a_pipelined_request_with_a_body, served_open, served_close)
 {
     static const char *const second[] = {
         POST,
@@ -175,7 +164,6 @@ refuses_a_pipelined_request_with_a_body(void **state)
     static const char *const first[] = {GET, POST};
     struct wire_answer a;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         for (size_t j = 0; j < sizeof(second) / sizeof(second[0]); j++) {
             struct wire *w = served_connect();
@@ -193,8 +181,7 @@ refuses_a_pipelined_request_with_a_body(void **state)
     assert_true(served_wait(&served.n_open, 0));
 }
 
-static void
-survives_a_pipelined_refusal(void **state)
+TEST(survives_a_pipelined_refusal, served_open, served_close)
 {
     static const char *const texts[] = {
         GET "POST /refuse HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc",
@@ -206,7 +193,6 @@ survives_a_pipelined_refusal(void **state)
         GET "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
             "3\r\nabc\r\n0\r\n\r\n"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct wire *w = served_sent(texts[i]);
 
@@ -219,8 +205,7 @@ survives_a_pipelined_refusal(void **state)
 
 /* RFC 9112 section 6.3. What follows would be the library's idea of a body: so
  * the connection ends with the answer. */
-static void
-takes_no_length_for_no_body(void **state)
+TEST(takes_no_length_for_no_body, served_open, served_close)
 {
     static const char *const texts[] = {
         "POST /echo HTTP/1.1\r\n" HEAD_END,
@@ -228,7 +213,6 @@ takes_no_length_for_no_body(void **state)
         "POST /echo HTTP/1.1\r\n" HEAD_END "abc",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct wire *w = served_sent(texts[i]);
 
@@ -239,15 +223,13 @@ takes_no_length_for_no_body(void **state)
     }
 }
 
-static void
-says_100_continue_when_it_is_waited_for(void **state)
+TEST(says_100_continue_when_it_is_waited_for, served_open, served_close)
 {
     struct wire *w =
         served_sent("POST /echo HTTP/1.1\r\nExpect: 100-continue\r\n"
                     "Content-Length: 3\r\n" HEAD_END);
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_answer(w, &a, false));
     assert_int_equal(a.status, 100);
     assert_true(wire_send_text(w, "abc"));
@@ -262,13 +244,11 @@ says_100_continue_when_it_is_waited_for(void **state)
 }
 
 /* The client, still sending, finds the answer. */
-static void
-lets_the_client_read_a_refusal(void **state)
+TEST(lets_the_client_read_a_refusal, served_open, served_close)
 {
     static const char *const paths[] = {"/refuse", "/refuse-data"};
     char bytes[10000];
 
-    (void)state;
     memset(bytes, 'x', sizeof(bytes));
     for (size_t i = 0; i < 2; i++) {
         struct wire *w = served_connect();
@@ -294,15 +274,13 @@ open_impatient(void **state)
     return 0;
 }
 
-static void
-cuts_a_body_that_drips(void **state)
+TEST(cuts_a_body_that_drips, open_impatient, served_close)
 {
     struct wire *w =
         served_sent("POST /echo HTTP/1.1\r\nContent-Length: 1000\r\n" HEAD_END);
     struct wire_answer a;
     int64_t start_us = clock_steady_us();
 
-    (void)state;
     while (wire_send_text(w, "x") && clock_steady_us() - start_us < 30000000) {
         struct pollfd p = {.fd = wire_fd(w), .events = POLLIN};
 
@@ -320,15 +298,14 @@ cuts_a_body_that_drips(void **state)
 }
 
 /* A body that drips, begun after it, tells that its time is over. */
-static void
-the_time_in_which_a_body_is_not_read_does_not_count(void **state)
+TEST(the_time_in_which_a_body_is_not_read_does_not_count, open_impatient,
+     served_close)
 {
     struct wire *held = served_sent(
         "POST /held-echo HTTP/1.1\r\nContent-Length: 6\r\n" HEAD_END "abc");
     struct wire *drips;
     struct wire_answer a;
 
-    (void)state;
     assert_true(served_wait(&served.n_pauses, 1));
     drips =
         served_sent("POST /echo HTTP/1.1\r\nContent-Length: 1000\r\n" HEAD_END);
@@ -345,13 +322,11 @@ the_time_in_which_a_body_is_not_read_does_not_count(void **state)
     wire_close(held);
 }
 
-static void
-cuts_a_head_that_drips(void **state)
+TEST(cuts_a_head_that_drips, open_impatient, served_close)
 {
     struct wire *silent = served_connect();
     struct wire *half = served_sent("GET /small HTTP/1.1\r\nHost");
 
-    (void)state;
     assert_true(wire_is_ended(silent));
     assert_true(wire_is_ended(half));
     wire_close(silent);
@@ -379,10 +354,9 @@ be_held_up(void)
     poll(NULL, 0, 7500);
 }
 
-static void
-whoever_was_in_time_is_served_though_the_thread_was_late(void **state)
+TEST(whoever_was_in_time_is_served_though_the_thread_was_late, open_held_up,
+     served_close)
 {
-    (void)state;
     late_head = served_connect(); /* accepted before the other */
     late_body =
         served_sent("POST /echo HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END);
@@ -394,14 +368,12 @@ whoever_was_in_time_is_served_though_the_thread_was_late(void **state)
     wire_close(late_body);
 }
 
-static void
-tells_the_handler_that_the_client_has_gone(void **state)
+TEST(tells_the_handler_that_the_client_has_gone, served_open, served_close)
 {
     struct wire *body = served_sent(
         "POST /echo HTTP/1.1\r\nContent-Length: 9\r\n" HEAD_END "abc");
     struct wire *never = served_sent("GET /never HTTP/1.1\r\n" HEAD_END);
 
-    (void)state;
     assert_true(served_wait(&served.n_open, 2));
     wire_close(body);
     wire_abort(never);
@@ -410,14 +382,13 @@ tells_the_handler_that_the_client_has_gone(void **state)
     assert_int_equal(atomic_load(&served.n_open), 0);
 }
 
-static void
-finds_no_request_by_the_ticket_of_one_that_has_gone(void **state)
+TEST(finds_no_request_by_the_ticket_of_one_that_has_gone, served_open,
+     served_close)
 {
     enum { N = 20 };
     struct wire *w[N];
     struct wire_answer a;
 
-    (void)state;
     served_pause(true);
     for (int i = 0; i < N; i++)
         w[i] = served_sent(
@@ -437,38 +408,4 @@ finds_no_request_by_the_ticket_of_one_that_has_gone(void **state)
         wire_close(w[i]);
     }
     assert_int_equal(atomic_load(&served.n_open), 0);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, served_open, served_close)
-#define IMPATIENT_TEST(name) \
-    cmocka_unit_test_setup_teardown(name, open_impatient, served_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(answers_and_keeps_the_connection),
-        TEST(hands_over_bodies_and_keeps_the_connection),
-        TEST(takes_the_next_request_behind_an_answer_with_a_body),
-        TEST(hands_over_a_long_body_whole),
-        TEST(hands_over_a_body_as_slowly_as_it_is_taken),
-        TEST(takes_requests_cut_anywhere),
-        TEST(answers_pipelined_requests_without_bodies),
-        TEST(refuses_a_pipelined_request_with_a_body),
-        TEST(survives_a_pipelined_refusal),
-        TEST(takes_no_length_for_no_body),
-        TEST(says_100_continue_when_it_is_waited_for),
-        TEST(lets_the_client_read_a_refusal),
-        IMPATIENT_TEST(cuts_a_body_that_drips),
-        IMPATIENT_TEST(the_time_in_which_a_body_is_not_read_does_not_count),
-        IMPATIENT_TEST(cuts_a_head_that_drips),
-        cmocka_unit_test_setup_teardown(
-            whoever_was_in_time_is_served_though_the_thread_was_late,
-            open_held_up, served_close),
-        TEST(tells_the_handler_that_the_client_has_gone),
-        TEST(finds_no_request_by_the_ticket_of_one_that_has_gone),
-    };
-
-    return served_run(tests);
 }

@@ -1,6 +1,7 @@
 
 #include "proto/number.h"
 #include "tests/support/patience.h"
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
@@ -11,12 +12,12 @@ response_of(struct response *r, unsigned status)
     response_init(r, status, "text/plain");
 }
 
-static void
-adds_header_lines(void **state)
+SERVED_GROUPS;
+
+TEST(adds_header_lines)
 {
     struct response r;
 
-    (void)state;
     response_of(&r, 200);
     response_header(&r, "ETag", "\"%d\"", 7);
     response_header(&r, "Link", "<%s>; rel=\"next\"", "http://a/");
@@ -26,13 +27,11 @@ adds_header_lines(void **state)
                         "ETag: \"7\"\r\nLink: <http://a/>; rel=\"next\"\r\n");
 }
 
-static void
-leaves_out_headers_that_would_break_the_answer(void **state)
+TEST(leaves_out_headers_that_would_break_the_answer)
 {
     struct response r;
     char text[RESPONSE_HEADERS_MAX + 1];
 
-    (void)state;
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     response_of(&r, 200);
@@ -48,10 +47,8 @@ leaves_out_headers_that_would_break_the_answer(void **state)
     assert_true(r.headers_size % strlen("E: 0123456789\r\n") == 0);
 }
 
-static void
-has_a_status_for_every_failure(void **state)
+TEST(has_a_status_for_every_failure)
 {
-    (void)state;
     assert_int_equal(response_status_of(STATUS_OK), 200);
     assert_int_equal(response_status_of(STATUS_MALFORMED), 400);
     assert_int_equal(response_status_of(STATUS_INVALID), 422);
@@ -80,15 +77,31 @@ answer_with_a_problem(struct request *rq, void *user)
         request_answer_problem(rq, 422, &why, NULL, NULL);
 }
 
+/* A server with another handler. */
+static int
+open_with(void **state, void (*on_request)(struct request *rq, void *user))
+{
+    served_open(state);
+    server_close(served.server, 0);
+    served.options.on_request = on_request;
+    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
+    served.port = server_port(served.server);
+    return 0;
+}
+
+static int
+open_problems(void **state)
+{
+    return open_with(state, answer_with_a_problem);
+}
+
 /* RFC 9457. */
-static void
-answers_with_a_problem(void **state)
+TEST(answers_with_a_problem, open_problems, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     assert_true(wire_request(w, "GET", "/", NULL, NULL, &a));
     assert_int_equal(a.status, 422);
     assert_true(wire_header(&a, "Content-Type", value, sizeof(value)));
@@ -116,24 +129,6 @@ answers_with_a_problem(void **state)
                                 "\"title\":\"Method Not Allowed\","
                                 "\"status\":405}\n");
     wire_close(w);
-}
-
-/* A server with another handler. */
-static int
-open_with(void **state, void (*on_request)(struct request *rq, void *user))
-{
-    served_open(state);
-    server_close(served.server, 0);
-    served.options.on_request = on_request;
-    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
-    served.port = server_port(served.server);
-    return 0;
-}
-
-static int
-open_problems(void **state)
-{
-    return open_with(state, answer_with_a_problem);
 }
 
 /* The clock of the test. */
@@ -176,12 +171,10 @@ assert_date(struct wire *w, const char *date)
 
 /* RFC 9110 sections 6.6.1, 8.8.2.1: the second of the answer, from its first
  * moment on; also when the clock is set back. */
-static void
-tells_the_date_of_the_answer(void **state)
+TEST(tells_the_date_of_the_answer, open_at, close_at)
 {
     struct wire *w = served_connect();
 
-    (void)state;
     assert_date(w, "Sun, 06 Nov 1994 08:49:37 GMT");
     atomic_fetch_add(&test_us, 1);
     assert_date(w, "Sun, 06 Nov 1994 08:49:38 GMT");
@@ -220,13 +213,11 @@ open_texts(void **state)
 }
 
 /* Whether it goes along with the longest head or not. */
-static void
-sends_texts_of_all_sizes_behind_the_longest_head(void **state)
+TEST(sends_texts_of_all_sizes_behind_the_longest_head, open_texts, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     for (size_t size = 30000; size <= TEXT_MAX; size += 256) {
         char path[20];
 
@@ -249,8 +240,7 @@ assert_is_pattern(const char *body, size_t size)
 
 /* Sizes about the limits: of what goes along with the head, of one write, of
  * what a socket takes. */
-static void
-sends_bodies_of_all_sizes(void **state)
+TEST(sends_bodies_of_all_sizes, served_open, served_close)
 {
     static const size_t sizes[] = {0,      1,       1000,    32767,
                                    32768,  32769,   33000,   65535,
@@ -260,7 +250,6 @@ sends_bodies_of_all_sizes(void **state)
     struct wire_answer a;
     char path[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (size_t j = 0; j < 2; j++) {
             snprintf(path, sizeof(path), "%s?size=%zu", paths[j], sizes[i]);
@@ -273,14 +262,12 @@ sends_bodies_of_all_sizes(void **state)
     wire_close(w);
 }
 
-static void
-sends_only_the_head_for_head(void **state)
+TEST(sends_only_the_head_for_head, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     assert_true(wire_request(w, "HEAD", "/big?size=5000000", NULL, NULL, &a));
     assert_int_equal(a.status, 200);
     assert_true(wire_header(&a, "Content-Length", value, sizeof(value)));
@@ -291,15 +278,14 @@ sends_only_the_head_for_head(void **state)
     wire_close(w);
 }
 
-static void
-cuts_the_connection_where_a_body_is_not_what_was_announced(void **state)
+TEST(cuts_the_connection_where_a_body_is_not_what_was_announced, served_open,
+     served_close)
 {
     static const char *const paths[] = {
         "/short?size=100", "/short?size=1000000", "/broken?size=100",
         "/broken?size=1000000"};
     struct wire_answer a;
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct wire *w = served_connect();
 
@@ -312,13 +298,11 @@ cuts_the_connection_where_a_body_is_not_what_was_announced(void **state)
 }
 
 /* Slow readers, many at once, and a quick one between them. */
-static void
-serves_others_while_some_do_not_read(void **state)
+TEST(serves_others_while_some_do_not_read, served_open, served_close)
 {
     struct wire *w[10];
     struct wire_answer a;
 
-    (void)state;
     for (int i = 0; i < 10; i++) {
         w[i] = served_connect_narrow();
         assert_true(wire_send_text(
@@ -337,10 +321,8 @@ serves_others_while_some_do_not_read(void **state)
     assert_true(served_wait(&served.n_bodies, 0));
 }
 
-static void
-frees_a_body_whose_client_has_gone(void **state)
+TEST(frees_a_body_whose_client_has_gone, served_open, served_close)
 {
-    (void)state;
     for (int i = 0; i < 40; i++) {
         struct wire *w = served_connect_narrow();
         char some[1000];
@@ -358,13 +340,11 @@ frees_a_body_whose_client_has_gone(void **state)
 }
 
 /* Who pipelines behind a long answer gets all, in order. */
-static void
-answers_what_came_during_a_long_answer(void **state)
+TEST(answers_what_came_during_a_long_answer, served_open, served_close)
 {
     struct wire *w = served_connect_narrow();
     struct wire_answer a;
 
-    (void)state;
     assert_true(
         wire_send_text(w, "GET /big?size=9000000 HTTP/1.1\r\n" HEAD_END));
     assert_true(wire_answer_head(w, &a));
@@ -384,8 +364,8 @@ answers_what_came_during_a_long_answer(void **state)
 
 /* Whoever sends and sends and does not read costs nothing, and gets all its
  * answers when it reads at last. */
-static void
-waits_without_work_for_a_client_that_does_not_read(void **state)
+TEST(waits_without_work_for_a_client_that_does_not_read, served_open,
+     served_close)
 {
     static const char *const paths[] = {"/small", "/big?size=30000",
                                         "/big?size=40000", "/pool?size=20000",
@@ -395,7 +375,6 @@ waits_without_work_for_a_client_that_does_not_read(void **state)
     struct wire_answer a;
     char request[100];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct wire *w = served_connect_narrow();
         int n = 0;
@@ -429,12 +408,10 @@ open_strict(void **state)
     return 0;
 }
 
-static void
-gives_up_an_answer_that_stalls(void **state)
+TEST(gives_up_an_answer_that_stalls, open_strict, served_close)
 {
     static const char *const paths[] = {"/big?size=30000000",
                                         "/pool?size=30000000"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct wire *w = served_connect_narrow();
         struct wire_answer a;
@@ -448,14 +425,12 @@ gives_up_an_answer_that_stalls(void **state)
 }
 
 /* Slow, but never silent. */
-static void
-lets_a_slow_reader_have_its_time(void **state)
+TEST(lets_a_slow_reader_have_its_time, open_strict, served_close)
 {
     struct wire *w = served_connect_narrow();
     int64_t end_us = clock_steady_us() + 10000000;
     char some[2000];
 
-    (void)state;
     assert_true(
         wire_send_text(w, "GET /big?size=30000000 HTTP/1.1\r\n" HEAD_END));
     while (clock_steady_us() < end_us) {
@@ -467,13 +442,11 @@ lets_a_slow_reader_have_its_time(void **state)
     assert_true(served_wait(&served.n_bodies, 0));
 }
 
-static void
-answers_what_is_pipelined_behind_a_long_answer(void **state)
+TEST(answers_what_is_pipelined_behind_a_long_answer, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_send_text(w, "GET /big?size=90000 HTTP/1.1\r\n" HEAD_END
                                   "GET /pool?size=900000 HTTP/1.1\r\n" HEAD_END
                                   "GET /small HTTP/1.1\r\n" HEAD_END));
@@ -485,38 +458,4 @@ answers_what_is_pipelined_behind_a_long_answer(void **state)
     assert_true(wire_answer(w, &a, false));
     assert_string_equal(a.body, "hello");
     wire_close(w);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, served_open, served_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adds_header_lines),
-        cmocka_unit_test(leaves_out_headers_that_would_break_the_answer),
-        cmocka_unit_test(has_a_status_for_every_failure),
-        cmocka_unit_test_setup_teardown(answers_with_a_problem, open_problems,
-                                        served_close),
-        cmocka_unit_test_setup_teardown(tells_the_date_of_the_answer, open_at,
-                                        close_at),
-        cmocka_unit_test_setup_teardown(
-            sends_texts_of_all_sizes_behind_the_longest_head, open_texts,
-            served_close),
-        TEST(sends_bodies_of_all_sizes),
-        TEST(sends_only_the_head_for_head),
-        TEST(cuts_the_connection_where_a_body_is_not_what_was_announced),
-        TEST(serves_others_while_some_do_not_read),
-        TEST(frees_a_body_whose_client_has_gone),
-        TEST(answers_what_came_during_a_long_answer),
-        TEST(answers_what_is_pipelined_behind_a_long_answer),
-        TEST(waits_without_work_for_a_client_that_does_not_read),
-        cmocka_unit_test_setup_teardown(gives_up_an_answer_that_stalls,
-                                        open_strict, served_close),
-        cmocka_unit_test_setup_teardown(lets_a_slow_reader_have_its_time,
-                                        open_strict, served_close),
-    };
-
-    return served_run(tests);
 }

@@ -8,19 +8,13 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
@@ -33,6 +27,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 #include "tests/unit/net/served_handlers.h"
 
 /* Do the tests speak TLS? */
@@ -162,36 +157,10 @@ served_connect_narrow(void)
     return served_greeted(wire_connect_narrow("127.0.0.1", served.port));
 }
 
-/* Runs the tests twice: in the open, and over TLS; each time in a process of
- * its own, for the threads of the worker pool stay, and some tests fork. */
-#define served_run(tests)                                                    \
-    (served_is_child()                                                       \
-         ? cmocka_run_group_tests_name("plain", tests, NULL, NULL)           \
-         : served_child_status() + cmocka_run_group_tests_name(              \
-                                       "over TLS", tests, served_set_up_tls, \
-                                       served_tear_down_tls))
-
-static pid_t served_child;
-
-static inline bool
-served_is_child(void)
-{
-    fflush(stdout);
-    fflush(stderr);
-    served_child = fork();
-    return served_child == 0;
-}
-
-/* Waits for its end; 0: all its tests have passed. */
-static inline int
-served_child_status(void)
-{
-    int status = 1;
-
-    if (served_child < 0 || waitpid(served_child, &status, 0) < 0)
-        return 1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
+/* Runs the tests of a file twice: in the open, and over TLS. */
+#define SERVED_GROUPS                \
+    TEST_GROUP("plain", NULL, NULL); \
+    TEST_GROUP("over TLS", served_set_up_tls, served_tear_down_tls)
 
 static inline int
 served_set_up_tls(void **state)

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "tests/support/sanitized.h"
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
 
-static void
-opens_and_closes_again_and_again(void **state)
+SERVED_GROUPS;
+
+TEST(opens_and_closes_again_and_again)
 {
     for (unsigned i = 0; i < 10; i++) {
         served_open_with(1 + i % 3, 10000000);
@@ -25,8 +27,7 @@ opens_and_closes_again_and_again(void **state)
     server_close(NULL, 0);
 }
 
-static void
-listens_on_addresses_and_names(void **state)
+TEST(listens_on_addresses_and_names)
 {
     static const struct {
         const char *host, *from;
@@ -40,7 +41,6 @@ listens_on_addresses_and_names(void **state)
                                 .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     bool has_v6 = !bind(v6, (struct sockaddr *)&here, sizeof(here));
 
-    (void)state;
     close(v6);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct server_options options = {.host = cases[i].host,
@@ -65,8 +65,7 @@ listens_on_addresses_and_names(void **state)
     }
 }
 
-static void
-says_what_cannot_be_listened_on(void **state)
+TEST(says_what_cannot_be_listened_on, served_open, served_close)
 {
     struct server_options options = {.host = "127.0.0.1",
                                      .port = served.port,
@@ -76,7 +75,6 @@ says_what_cannot_be_listened_on(void **state)
     struct problem why = {"", 0, 0};
     struct server *server = NULL;
 
-    (void)state;
     /* A second broker must not share the port of the first. */
     assert_int_equal(server_open(&server, &options, &why), STATUS_IO);
     assert_null(server);
@@ -91,13 +89,11 @@ says_what_cannot_be_listened_on(void **state)
     served_assert_alive();
 }
 
-static void
-takes_its_port_again_at_once(void **state)
+TEST(takes_its_port_again_at_once, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
     server_close(served.server, 1000000);
     served.options.port = served.port;
@@ -109,12 +105,10 @@ takes_its_port_again_at_once(void **state)
 
 /* Wakes, tasks, jobs */
 
-static void
-wakes_each_service(void **state)
+TEST(wakes_each_service, served_open, served_close)
 {
     unsigned before = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 100; i++) {
         before = atomic_load(&served.n_wakes);
         service_wake(server_service(served.server, i % 2));
@@ -146,15 +140,13 @@ tell(void *unused)
 }
 
 /* What was done before a wake is seen by an on_wake after it. */
-static void
-loses_no_wake(void **state)
+TEST(loses_no_wake, served_open, served_close)
 {
     pthread_t tellers[3];
 
     server_close(served.server, 0);
     served.options.on_wake = look;
     assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
-    (void)state;
     atomic_store(&n_told, 0);
     for (int i = 0; i < 3; i++)
         pthread_create(&tellers[i], NULL, tell, NULL);
@@ -182,12 +174,10 @@ count_task(struct task *task)
         atomic_store(&is_lost, true);
 }
 
-static void
-runs_tasks_in_order(void **state)
+TEST(runs_tasks_in_order, served_open, served_close)
 {
     static struct numbered tasks[1000];
 
-    (void)state;
     atomic_store(&next_number, 0);
     for (unsigned i = 0; i < 1000; i++) {
         tasks[i] = (struct numbered){.task = {.run = count_task}, .number = i};
@@ -200,12 +190,10 @@ runs_tasks_in_order(void **state)
     assert_true(pthread_equal(tasks[0].on, tasks[999].on));
 }
 
-static void
-runs_what_was_posted_before_the_end(void **state)
+TEST(runs_what_was_posted_before_the_end, served_open, served_close)
 {
     static struct numbered tasks[100];
 
-    (void)state;
     atomic_store(&next_number, 0);
     for (unsigned i = 0; i < 100; i++) {
         tasks[i] = (struct numbered){.task = {.run = count_task}, .number = i};
@@ -266,12 +254,10 @@ start_errand(struct errand *e)
     assert_true(served_wait(&e->stage, 1));
 }
 
-static void
-works_elsewhere_and_comes_back(void **state)
+TEST(works_elsewhere_and_comes_back, served_open, served_close)
 {
     struct errand e;
 
-    (void)state;
     start_errand(&e);
     served_assert_alive(); /* while it is at work */
     close(e.pipe[1]);
@@ -297,13 +283,11 @@ close_later(void *argument)
     return NULL;
 }
 
-static void
-waits_for_a_job_at_the_end(void **state)
+TEST(waits_for_a_job_at_the_end, served_open, served_close)
 {
     struct errand e;
     pthread_t closer;
 
-    (void)state;
     start_errand(&e);
     pthread_create(&closer, NULL, close_later, &e);
     server_close(served.server, 0);
@@ -314,23 +298,19 @@ waits_for_a_job_at_the_end(void **state)
     close(e.pipe[0]);
 }
 
-static void
-comes_by_once_a_second(void **state)
+TEST(comes_by_once_a_second, served_open, served_close)
 {
-    (void)state;
     while (atomic_load(&served.n_seconds) < 4)
         poll(NULL, 0, 10);
 }
 
 /* The end */
 
-static void
-refuses_on_kept_connections_when_stopping(void **state)
+TEST(refuses_on_kept_connections_when_stopping, served_open, served_close)
 {
     struct wire *w = served_connect(), *late = NULL;
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
     server_stop_accepting(served.server);
 
@@ -356,14 +336,12 @@ answer_soon(void *unused)
     return NULL;
 }
 
-static void
-waits_at_the_end_until_all_is_answered(void **state)
+TEST(waits_at_the_end_until_all_is_answered, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     pthread_t answerer;
 
-    (void)state;
     served_pause(true);
     assert_true(wire_send_text(w, "POST /later HTTP/1.1\r\nContent-Length: 3"
                                   "\r\n" HEAD_END "abc"));
@@ -380,15 +358,13 @@ waits_at_the_end_until_all_is_answered(void **state)
     wire_close(w);
 }
 
-static void
-cuts_at_the_end_what_takes_too_long(void **state)
+TEST(cuts_at_the_end_what_takes_too_long, served_open, served_close)
 {
     struct wire *never = served_connect();
     struct wire *stuck = served_connect_narrow();
     struct wire *half = served_connect();
     int64_t start_us = clock_steady_us();
 
-    (void)state;
     assert_true(wire_send_text(never, "GET /never HTTP/1.1\r\n" HEAD_END));
     assert_true(
         wire_send_text(stuck, "GET /pool?size=50000000 HTTP/1.1\r\n" HEAD_END));
@@ -441,8 +417,7 @@ serve_with_few_files(int port_to, int end)
 }
 
 /* Nobody is hung up on who can wait, nothing turns in a loop meanwhile. */
-static void
-goes_on_after_being_out_of_descriptors(void **state)
+TEST(goes_on_after_being_out_of_descriptors)
 {
     enum { N = 100, FIRST = 85 }; /* what then is left has room */
     struct wire *w[N];
@@ -450,7 +425,6 @@ goes_on_after_being_out_of_descriptors(void **state)
     int port[2], end[2], status = 0, n_lost = 0;
     pid_t child = 0;
 
-    (void)state;
     assert_int_equal(pipe(port), 0);
     assert_int_equal(pipe(end), 0);
     child = fork();
@@ -481,31 +455,4 @@ goes_on_after_being_out_of_descriptors(void **state)
     close(port[1]);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, served_open, served_close)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_on_after_being_out_of_descriptors),
-        cmocka_unit_test(opens_and_closes_again_and_again),
-        cmocka_unit_test(listens_on_addresses_and_names),
-        TEST(says_what_cannot_be_listened_on),
-        TEST(takes_its_port_again_at_once),
-        TEST(wakes_each_service),
-        TEST(loses_no_wake),
-        TEST(runs_tasks_in_order),
-        TEST(runs_what_was_posted_before_the_end),
-        TEST(works_elsewhere_and_comes_back),
-        TEST(waits_for_a_job_at_the_end),
-        TEST(comes_by_once_a_second),
-        TEST(refuses_on_kept_connections_when_stopping),
-        TEST(waits_at_the_end_until_all_is_answered),
-        TEST(cuts_at_the_end_what_takes_too_long),
-    };
-
-    return served_run(tests);
 }

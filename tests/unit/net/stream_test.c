@@ -1,3 +1,4 @@
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 static atomic_uint n_opened, n_gone, n_rooms;
@@ -103,8 +104,9 @@ assert_closed(struct wire *w, unsigned code, const char *reason)
     assert_string_equal(f.payload + 2, reason);
 }
 
-static void
-says_the_chosen_subprotocol_alone(void **state)
+SERVED_GROUPS;
+
+TEST(says_the_chosen_subprotocol_alone, open_streams, close_streams)
 {
     static const char *const lists[][2] = {
         {NULL, NULL},
@@ -115,7 +117,6 @@ says_the_chosen_subprotocol_alone(void **state)
     struct wire_answer a;
     char value[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         struct wire *w = served_connect();
 
@@ -130,13 +131,11 @@ says_the_chosen_subprotocol_alone(void **state)
     assert_true(served_wait(&n_gone, 5));
 }
 
-static void
-lets_the_handler_refuse(void **state)
+TEST(lets_the_handler_refuse, open_streams, close_streams)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     assert_false(wire_upgrade(w, "/stream", "mqtt", &a));
     assert_int_equal(a.status, 400);
     assert_true(wire_is_ended(w));
@@ -150,8 +149,7 @@ lets_the_handler_refuse(void **state)
 }
 
 /* RFC 6455 section 4.2.1. */
-static void
-refuses_bad_handshakes(void **state)
+TEST(refuses_bad_handshakes, open_streams, close_streams)
 {
 #define UPGRADE "GET /stream HTTP/1.1\r\nUpgrade: websocket\r\n"
 #define KEY     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -179,7 +177,6 @@ refuses_bad_handshakes(void **state)
     };
     struct wire_answer a;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct wire *w = served_connect();
 
@@ -201,15 +198,14 @@ refuses_bad_handshakes(void **state)
     assert_int_equal(atomic_load(&n_opened), 0);
 }
 
-static void
-takes_an_upgrade_on_a_kept_connection_and_cut_anywhere(void **state)
+TEST(takes_an_upgrade_on_a_kept_connection_and_cut_anywhere, open_streams,
+     close_streams)
 {
     static const char text[] =
         "GET /stream HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\n"
         "Connection: keep-alive, Upgrade\r\n" KEY VERSION "\r\n";
     struct wire_answer a;
 
-    (void)state;
     for (size_t at = 1; at < sizeof(text) - 1; at += 7) {
         struct wire *w = served_connect();
 
@@ -225,14 +221,12 @@ takes_an_upgrade_on_a_kept_connection_and_cut_anywhere(void **state)
     assert_true(served_wait(&n_gone, atomic_load(&n_opened)));
 }
 
-static void
-reads_frames_that_come_with_the_handshake(void **state)
+TEST(reads_frames_that_come_with_the_handshake, open_streams, close_streams)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     struct wire_frame f;
 
-    (void)state;
     assert_true(wire_send(
         w,
         UPGRADE "Host: a\r\nConnection: Upgrade\r\n" KEY VERSION
@@ -250,8 +244,7 @@ reads_frames_that_come_with_the_handshake(void **state)
     assert_true(served_wait(&n_gone, 1));
 }
 
-static void
-composes_frame_headers(void **state)
+TEST(composes_frame_headers)
 {
     static const struct {
         size_t size;
@@ -268,7 +261,6 @@ composes_frame_headers(void **state)
 
     uint8_t header[STREAM_FRAME_HEADER_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         size_t n = stream_frame_header(header, cases[i].size, cases[i].is_first,
                                        cases[i].is_last);
@@ -284,12 +276,10 @@ write_from_outside(void)
     write_text(last, "from outside");
 }
 
-static void
-writes_from_anywhere_on_its_thread(void **state)
+TEST(writes_from_anywhere_on_its_thread, open_streams, close_streams)
 {
     struct wire *w = opened(NULL);
 
-    (void)state;
     assert_message(w, "welcome");
     for (int i = 0; i < 10; i++)
         served_on_service(write_from_outside);
@@ -298,14 +288,12 @@ writes_from_anywhere_on_its_thread(void **state)
     wire_close(w);
 }
 
-static void
-answers_pings_and_ignores_messages(void **state)
+TEST(answers_pings_and_ignores_messages, open_streams, close_streams)
 {
     struct wire *w = opened(NULL);
     struct wire_frame f;
     char bytes[65000];
 
-    (void)state;
     memset(bytes, 'x', sizeof(bytes));
     assert_message(w, "welcome");
     assert_true(wire_send_frame(w, WIRE_TEXT, true, "hello", 5));
@@ -323,13 +311,11 @@ answers_pings_and_ignores_messages(void **state)
     wire_close(w);
 }
 
-static void
-closes_on_a_message_over_64_kb(void **state)
+TEST(closes_on_a_message_over_64_kb, open_streams, close_streams)
 {
     char bytes[65537];
     struct wire *w = opened(NULL);
 
-    (void)state;
     memset(bytes, 'x', sizeof(bytes));
     assert_message(w, "welcome");
     assert_true(wire_send_frame(w, WIRE_TEXT, true, bytes, sizeof(bytes)));
@@ -354,13 +340,11 @@ close_4410(void)
     write_text(last, "too late");
 }
 
-static void
-closes_with_code_and_reason(void **state)
+TEST(closes_with_code_and_reason, open_streams, close_streams)
 {
     struct wire *w = opened(NULL);
     struct wire_frame f;
 
-    (void)state;
     assert_message(w, "welcome");
     served_on_service(close_4410);
     assert_closed(w, 4410, "position is gone");
@@ -371,13 +355,11 @@ closes_with_code_and_reason(void **state)
     wire_close(w);
 }
 
-static void
-cuts_who_does_not_answer_a_close(void **state)
+TEST(cuts_who_does_not_answer_a_close, open_streams, close_streams)
 {
     struct wire *w = opened(NULL);
     int64_t start_us = clock_steady_us();
 
-    (void)state;
     assert_message(w, "welcome");
     served_on_service(close_4410);
     assert_closed(w, 4410, "position is gone");
@@ -387,12 +369,10 @@ cuts_who_does_not_answer_a_close(void **state)
     wire_close(w);
 }
 
-static void
-echoes_a_close_of_the_client(void **state)
+TEST(echoes_a_close_of_the_client, open_streams, close_streams)
 {
     struct wire *w = opened(NULL);
 
-    (void)state;
     assert_message(w, "welcome");
     assert_true(wire_send_frame(w, WIRE_CLOSE, true, "\x03\xe8", 2));
     assert_closed(w, 1000, "");
@@ -401,10 +381,8 @@ echoes_a_close_of_the_client(void **state)
     wire_close(w);
 }
 
-static void
-hears_of_clients_that_vanish(void **state)
+TEST(hears_of_clients_that_vanish, open_streams, close_streams)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct wire *w = opened(i % 3 ? NULL : "resourcesync.xml");
 
@@ -435,14 +413,12 @@ write_until_choked(void)
     is_choked = result == STREAM_CHOKED;
 }
 
-static void
-says_when_there_is_room_again(void **state)
+TEST(says_when_there_is_room_again, open_streams, close_streams)
 {
     struct wire *w = NULL;
     struct wire_answer a;
     struct wire_frame f;
 
-    (void)state;
     served.stream_handlers = &quiet;
     memset(large, 'y', sizeof(large));
     atomic_store(&n_written, 0);
@@ -473,27 +449,23 @@ want_room(void)
     stream_want_room(last);
 }
 
-static void
-gives_room_when_asked(void **state)
+TEST(gives_room_when_asked, open_streams, close_streams)
 {
     struct wire *w = opened(NULL);
 
-    (void)state;
     served_on_service(want_room);
     assert_true(served_wait(&n_rooms, 1));
     wire_close(w);
 }
 
 /* A farewell behind a frame that is stuck: the frame first, whole. */
-static void
-closes_behind_what_was_begun(void **state)
+TEST(closes_behind_what_was_begun, open_streams, close_streams)
 {
     struct wire *w = NULL;
     struct wire_answer a;
     struct wire_frame f;
     unsigned n = 0;
 
-    (void)state;
     served.stream_handlers = &quiet;
     atomic_store(&n_written, 0);
     w = served_connect_narrow();
@@ -511,14 +483,12 @@ closes_behind_what_was_begun(void **state)
     assert_true(served_wait(&n_gone, 1));
 }
 
-static void
-cuts_who_does_not_even_read(void **state)
+TEST(cuts_who_does_not_even_read, open_streams, close_streams)
 {
     struct wire *w = NULL;
     struct wire_answer a;
     int64_t start_us = clock_steady_us();
 
-    (void)state;
     served.stream_handlers = &quiet;
     w = served_connect_narrow();
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
@@ -529,33 +499,4 @@ cuts_who_does_not_even_read(void **state)
     assert_true(served_wait(&n_gone, 1));
     assert_true(clock_steady_us() - start_us < 30000000);
     wire_close(w);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, open_streams, close_streams)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(composes_frame_headers),
-        TEST(says_the_chosen_subprotocol_alone),
-        TEST(lets_the_handler_refuse),
-        TEST(refuses_bad_handshakes),
-        TEST(takes_an_upgrade_on_a_kept_connection_and_cut_anywhere),
-        TEST(reads_frames_that_come_with_the_handshake),
-        TEST(writes_from_anywhere_on_its_thread),
-        TEST(answers_pings_and_ignores_messages),
-        TEST(closes_on_a_message_over_64_kb),
-        TEST(closes_with_code_and_reason),
-        TEST(cuts_who_does_not_answer_a_close),
-        TEST(echoes_a_close_of_the_client),
-        TEST(hears_of_clients_that_vanish),
-        TEST(says_when_there_is_room_again),
-        TEST(gives_room_when_asked),
-        TEST(closes_behind_what_was_begun),
-        TEST(cuts_who_does_not_even_read),
-    };
-
-    return served_run(tests);
 }

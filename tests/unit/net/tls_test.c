@@ -8,6 +8,7 @@
 #include <openssl/ssl.h>
 
 #include "tests/support/patience.h"
+#include "tests/test.h"
 #include "tests/unit/net/served.h"
 
 #define HEAD_END "Host: a\r\n\r\n"
@@ -39,8 +40,9 @@ assert_no_server(const char *cert, const char *key, const char *expected)
         fail_msg("it says: %s", why.text);
 }
 
-static void
-names_the_file_that_cannot_be_used(void **state)
+TEST_GROUP(NULL, served_set_up_tls, served_tear_down_tls);
+
+TEST(names_the_file_that_cannot_be_used)
 {
     struct certificate_wish weak = {.rsa_bits = 1024},
                             locked = {.password = "secret"};
@@ -49,7 +51,6 @@ names_the_file_that_cannot_be_used(void **state)
     struct tempdir dir, two;
     FILE *file = NULL;
 
-    (void)state;
     tempdir_open(&dir);
     tempdir_open(&two);
     certificate_make(&c, dir.path, NULL);
@@ -94,8 +95,7 @@ names_the_file_that_cannot_be_used(void **state)
 
 /* Beginnings */
 
-static void
-speaks_1_2_and_1_3_only(void **state)
+TEST(speaks_1_2_and_1_3_only, served_open, served_close)
 {
     static const struct {
         int version;
@@ -105,7 +105,6 @@ speaks_1_2_and_1_3_only(void **state)
                  {TLS1_2_VERSION, true},
                  {TLS1_3_VERSION, true}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct wire *w = wire_connect("127.0.0.1", served.port);
         struct wire_answer a;
@@ -119,13 +118,11 @@ speaks_1_2_and_1_3_only(void **state)
     served_assert_alive();
 }
 
-static void
-tells_who_speaks_no_tls(void **state)
+TEST(tells_who_speaks_no_tls, served_open, served_close)
 {
     static const char *const texts[] = {"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
                                         "POST / HTTP/1.1\r\n", "hello\r\n"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct wire *w = wire_connect("127.0.0.1", served.port);
         struct wire_answer a;
@@ -143,13 +140,19 @@ tells_who_speaks_no_tls(void **state)
     assert_int_equal(atomic_load(&served.n_requests), 0);
 }
 
-static void
-ends_a_handshake_that_does_not_come(void **state)
+static int
+open_soon(void **state)
+{
+    (void)state;
+    served_open_with(2, 3000000);
+    return 0;
+}
+
+TEST(ends_a_handshake_that_does_not_come, open_soon, served_close)
 {
     static const struct slice beginnings[] = {
         {"", 0}, {"\x16", 1}, {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03", 10}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
         struct wire *w = wire_connect("127.0.0.1", served.port);
 
@@ -161,10 +164,8 @@ ends_a_handshake_that_does_not_come(void **state)
 }
 
 /* A session of one thread is known to the others: their keys are the same. */
-static void
-resumes_a_session_on_any_thread(void **state)
+TEST(resumes_a_session_on_any_thread, served_open, served_close)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct wire *w = served_connect(),
                     *again = wire_connect("127.0.0.1", served.port);
@@ -191,8 +192,7 @@ resumes_a_session_on_any_thread(void **state)
 
 /* Records */
 
-static void
-takes_a_request_of_one_byte_a_record(void **state)
+TEST(takes_a_request_of_one_byte_a_record, served_open, served_close)
 {
     static const char text[] =
         "POST /echo HTTP/1.1\r\nContent-Length: 20\r\n" HEAD_END
@@ -201,7 +201,6 @@ takes_a_request_of_one_byte_a_record(void **state)
     struct wire *w = served_connect();
     struct wire_answer a;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(text) - 1; i++)
         assert_true(wire_send(w, text + i, 1));
     assert_true(wire_answer(w, &a, false));
@@ -213,10 +212,8 @@ takes_a_request_of_one_byte_a_record(void **state)
 }
 
 /* A refused answer is read although the rest of a record is on its way. */
-static void
-answers_within_a_record(void **state)
+TEST(answers_within_a_record, served_open, served_close)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct wire *w = served_connect();
         char body[16384] = "x";
@@ -248,13 +245,11 @@ handshake(struct wire *w)
     }
 }
 
-static void
-does_not_negotiate_again(void **state)
+TEST(does_not_negotiate_again, served_open, served_close)
 {
     struct wire *w = wire_connect("127.0.0.1", served.port);
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_start_tls(w, TLS1_2_VERSION));
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
     assert_int_equal(SSL_renegotiate(wire_tls(w)), 1);
@@ -292,14 +287,12 @@ static const struct stream_handlers filling = {fill_up, ignore, ignore};
 
 /* Each request for new keys wants an answer, for which there is no room. It may
  * hang up on whoever asks for that, but not turn. */
-static void
-does_not_turn_for_keys_that_cannot_be_changed(void **state)
+TEST(does_not_turn_for_keys_that_cannot_be_changed, served_open, served_close)
 {
     struct wire *w = served_connect_narrow();
     struct wire_answer a;
     long before = 0;
 
-    (void)state;
     served.stream_handlers = &filling;
     atomic_store(&n_told, 0);
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
@@ -331,15 +324,13 @@ tell(struct stream *stream, void *user)
 
 static const struct stream_handlers telling = {tell, ignore, ignore};
 
-static void
-makes_as_few_records_as_can_be(void **state)
+TEST(makes_as_few_records_as_can_be, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     struct wire_frame f;
     unsigned before = 0;
 
-    (void)state;
     served.stream_handlers = &telling;
     /* Tickets and answer, in records of their own. */
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
@@ -363,8 +354,7 @@ assert_good_end(struct wire *w)
     wire_close(w);
 }
 
-static void
-says_the_end_of_a_connection(void **state)
+TEST(says_the_end_of_a_connection, served_open, served_close)
 {
     static const char *const texts[] = {
         "GET /small HTTP/1.0\r\n" HEAD_END,
@@ -376,7 +366,6 @@ says_the_end_of_a_connection(void **state)
         "3\r\nabc\r\n0\r\n\r\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct wire *w = served_sent(texts[i]);
         struct wire_answer a;
@@ -390,13 +379,11 @@ says_the_end_of_a_connection(void **state)
 }
 
 /* There is room for the body only when all of it was read: then for the end. */
-static void
-says_the_end_to_a_slow_reader(void **state)
+TEST(says_the_end_to_a_slow_reader, served_open, served_close)
 {
     struct wire *w = served_connect_narrow();
     struct wire_answer a;
 
-    (void)state;
     assert_true(wire_send_text(w, "GET /big?size=20000000 HTTP/1.1\r\n"
                                   "Connection: close\r\n" HEAD_END));
     assert_true(wire_answer(w, &a, false));
@@ -404,10 +391,8 @@ says_the_end_to_a_slow_reader(void **state)
     assert_good_end(w);
 }
 
-static void
-says_the_end_of_who_is_too_slow(void **state)
+TEST(says_the_end_of_who_is_too_slow, open_soon, served_close)
 {
-    (void)state;
     assert_good_end(served_sent("GET /small HT"));
 }
 
@@ -421,14 +406,12 @@ bid_farewell(struct stream *stream, void *user)
 static const struct stream_handlers parting = {bid_farewell, ignore, ignore};
 static const struct stream_handlers silent = {ignore, ignore, ignore};
 
-static void
-says_the_end_of_a_stream(void **state)
+TEST(says_the_end_of_a_stream, served_open, served_close)
 {
     struct wire *w = served_connect();
     struct wire_answer a;
     struct wire_frame f;
 
-    (void)state;
     served.stream_handlers = &parting;
     assert_true(wire_upgrade(w, "/stream", NULL, &a));
     assert_true(wire_frame(w, &f));
@@ -437,14 +420,12 @@ says_the_end_of_a_stream(void **state)
     assert_good_end(w);
 }
 
-static void
-says_the_end_when_the_server_ends(void **state)
+TEST(says_the_end_when_the_server_ends, served_open, served_close)
 {
     struct wire *kept = served_connect(), *stream = served_connect(),
                 *cut = served_connect_narrow();
     struct wire_answer a;
 
-    (void)state;
     served.stream_handlers = &silent;
     assert_true(wire_request(kept, "GET", "/small", NULL, NULL, &a));
     assert_true(wire_upgrade(stream, "/stream", NULL, &a));
@@ -459,52 +440,4 @@ says_the_end_when_the_server_ends(void **state)
     assert_true(wire_is_ended(cut));
     assert_false(wire_end_is_said(cut));
     wire_close(cut);
-}
-
-static int
-open_soon(void **state)
-{
-    (void)state;
-    served_open_with(2, 3000000);
-    return 0;
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_the_file_that_cannot_be_used),
-        cmocka_unit_test_setup_teardown(speaks_1_2_and_1_3_only, served_open,
-                                        served_close),
-        cmocka_unit_test_setup_teardown(tells_who_speaks_no_tls, served_open,
-                                        served_close),
-        cmocka_unit_test_setup_teardown(ends_a_handshake_that_does_not_come,
-                                        open_soon, served_close),
-        cmocka_unit_test_setup_teardown(resumes_a_session_on_any_thread,
-                                        served_open, served_close),
-        cmocka_unit_test_setup_teardown(takes_a_request_of_one_byte_a_record,
-                                        served_open, served_close),
-        cmocka_unit_test_setup_teardown(answers_within_a_record, served_open,
-                                        served_close),
-        cmocka_unit_test_setup_teardown(does_not_negotiate_again, served_open,
-                                        served_close),
-        cmocka_unit_test_setup_teardown(makes_as_few_records_as_can_be,
-                                        served_open, served_close),
-        cmocka_unit_test_setup_teardown(says_the_end_of_a_connection,
-                                        served_open, served_close),
-        cmocka_unit_test_setup_teardown(says_the_end_to_a_slow_reader,
-                                        served_open, served_close),
-        cmocka_unit_test_setup_teardown(says_the_end_of_who_is_too_slow,
-                                        open_soon, served_close),
-        cmocka_unit_test_setup_teardown(says_the_end_of_a_stream, served_open,
-                                        served_close),
-        cmocka_unit_test_setup_teardown(says_the_end_when_the_server_ends,
-                                        served_open, served_close),
-        cmocka_unit_test_setup_teardown(
-            does_not_turn_for_keys_that_cannot_be_changed, served_open,
-            served_close),
-    };
-
-    return cmocka_run_group_tests(tests, served_set_up_tls,
-                                  served_tear_down_tls);
 }

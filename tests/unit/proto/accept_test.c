@@ -1,14 +1,9 @@
 #include "proto/accept.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* RFC 9110 section 12.5.1. */
-static void
-chooses_what_the_client_likes_best(void **state)
+TEST(chooses_what_the_client_likes_best)
 {
     static const char *const offers[] = {"application/json", "application/xml",
                                          "text/xml"};
@@ -47,7 +42,6 @@ chooses_what_the_client_likes_best(void **state)
         {"text/xml;q=0.9, application/xml;q=0.5, text/xml;q=0.1", 2},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int chosen = accept_choose(slice_of(rows[i].header), offers, 3);
 
@@ -65,10 +59,8 @@ is_wanted(const char *accept)
     return accept_names(slice_of(accept), "text/event-stream");
 }
 
-static void
-finds_the_type_wherever_it_stands(void **state)
+TEST(finds_the_type_wherever_it_stands)
 {
-    (void)state;
     assert_true(is_wanted("text/event-stream"));
     assert_true(is_wanted("Text/Event-Stream"));
     assert_true(is_wanted("text/html, text/event-stream"));
@@ -79,10 +71,8 @@ finds_the_type_wherever_it_stands(void **state)
 
 /* RFC 9110 section 12.4.2: a quality of 0 means "not acceptable", whatever else
  * is small. */
-static void
-honours_qualities(void **state)
+TEST(honours_qualities)
 {
-    (void)state;
     assert_true(is_wanted("text/event-stream;q=1"));
     assert_true(is_wanted("*/*, text/event-stream; q=0.001"));
     assert_true(is_wanted("text/event-stream; q=0.1, text/html"));
@@ -93,10 +83,8 @@ honours_qualities(void **state)
 }
 
 /* Who takes anything has not asked for a stream. */
-static void
-does_not_count_ranges_and_other_types(void **state)
+TEST(does_not_count_ranges_and_other_types)
 {
-    (void)state;
     assert_false(is_wanted(""));
     assert_false(is_wanted(" , ;,"));
     assert_false(is_wanted("*/*"));
@@ -105,17 +93,4 @@ does_not_count_ranges_and_other_types(void **state)
     assert_false(is_wanted("xtext/event-stream"));
     assert_false(is_wanted("text/html;x=\"text/event-stream\""));
     assert_false(is_wanted("text/html;x=\", text/event-stream"));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chooses_what_the_client_likes_best),
-        cmocka_unit_test(finds_the_type_wherever_it_stands),
-        cmocka_unit_test(honours_qualities),
-        cmocka_unit_test(does_not_count_ranges_and_other_types),
-    };
-
-    return cmocka_run_group_tests_name("accept", tests, NULL, NULL);
 }

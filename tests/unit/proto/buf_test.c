@@ -1,12 +1,8 @@
 #include "proto/buf.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void
 assert_holds(const struct buf *b, const char *text)
@@ -14,12 +10,10 @@ assert_holds(const struct buf *b, const char *text)
     assert_true(slice_is(buf_slice(b), text));
 }
 
-static void
-puts_pieces_one_after_the_other(void **state)
+TEST(puts_pieces_one_after_the_other)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
     BUF_ADD(&b, "a");
     buf_add_text(&b, "b");
@@ -35,12 +29,10 @@ puts_pieces_one_after_the_other(void **state)
     buf_fini(&b);
 }
 
-static void
-never_grows_over_its_maximum(void **state)
+TEST(never_grows_over_its_maximum)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 3);
     BUF_ADD(&b, "ab");
     BUF_ADD(&b, "cd");
@@ -60,13 +52,11 @@ never_grows_over_its_maximum(void **state)
     buf_fini(&b);
 }
 
-static void
-gives_room_that_the_caller_fills(void **state)
+TEST(gives_room_that_the_caller_fills)
 {
     struct buf b;
     char *room;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     room = buf_room(&b, 5000);
     assert_non_null(room);
@@ -78,16 +68,4 @@ gives_room_that_the_caller_fills(void **state)
     assert_null(buf_room(&b, SIZE_MAX - 5000));
     assert_true(b.failed);
     buf_fini(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_pieces_one_after_the_other),
-        cmocka_unit_test(never_grows_over_its_maximum),
-        cmocka_unit_test(gives_room_that_the_caller_fills),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

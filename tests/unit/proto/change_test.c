@@ -1,10 +1,6 @@
 #include "proto/change.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define MD5 "md5:d41d8cd98f00b204e9800998ecf8427e"
 
@@ -39,13 +35,11 @@ assert_bad(const struct change *change, const char *sentence)
     assert_string_equal(why.text, sentence);
 }
 
-static void
-accepts_what_is_right(void **state)
+TEST(accepts_what_is_right)
 {
     struct link link = sample_link();
     struct change change = sample();
 
-    (void)state;
     assert_int_equal(change_check(&change, NULL), 0);
 
     link.rel = SLICE(REL_PATCH);
@@ -63,12 +57,10 @@ accepts_what_is_right(void **state)
 }
 
 /* */
-static void
-lets_a_deleted_resource_have_no_representation(void **state)
+TEST(lets_a_deleted_resource_have_no_representation)
 {
     struct change change = sample();
 
-    (void)state;
     change.kind = CHANGE_DELETED;
     change.lastmod_us = 0;
     assert_int_equal(change_check(&change, NULL), 0);
@@ -87,13 +79,11 @@ lets_a_deleted_resource_have_no_representation(void **state)
 }
 
 /* */
-static void
-refuses_links_that_lead_nowhere(void **state)
+TEST(refuses_links_that_lead_nowhere)
 {
     struct link link = sample_link();
     struct change change = sample();
 
-    (void)state;
     change.links = &link;
     change.n_links = 1;
 
@@ -118,14 +108,12 @@ refuses_links_that_lead_nowhere(void **state)
     assert_bad(&change, "type: not a media type: \"text\"");
 }
 
-static void
-refuses_values_out_of_form(void **state)
+TEST(refuses_values_out_of_form)
 {
     static char tag[TAG_MAX + 1];
     struct change change = sample();
     struct problem why;
 
-    (void)state;
     change.loc.size = 0;
     assert_bad(&change, "no loc");
     change.loc = SLICE("urn:a");
@@ -148,8 +136,7 @@ refuses_values_out_of_form(void **state)
 }
 
 /* */
-static void
-refuses_attributes_that_are_not_foreign(void **state)
+TEST(refuses_attributes_that_are_not_foreign)
 {
     static const char *const ours[] = {NS_SITEMAP, NS_RS, NS_TIDINGS, ""};
     struct change change = sample();
@@ -159,7 +146,6 @@ refuses_attributes_that_are_not_foreign(void **state)
         {SLICE("urn:y"), SLICE("x"), SLICE("a"), SLICE("1")},
     };
 
-    (void)state;
     change.attributes = attributes;
     change.n_attributes = 2;
     assert_int_equal(change_check(&change, NULL), 0);
@@ -179,8 +165,7 @@ refuses_attributes_that_are_not_foreign(void **state)
 
 /* Its declaration has to be read back from the fragment, by a parser to which
  * it is a URI reference (found by unit/proto/roundtrip). */
-static void
-refuses_a_namespace_that_xml_would_not_read_back(void **state)
+TEST(refuses_a_namespace_that_xml_would_not_read_back)
 {
     static const char *const good[] = {
         "urn:x", "http://example.com/?a='1'&b=%C3%A5#c", "x", "../x", "x:",
@@ -191,7 +176,6 @@ refuses_a_namespace_that_xml_would_not_read_back(void **state)
     struct attribute attribute = {SLICE(""), SLICE(""), SLICE("a"), SLICE("")};
     struct change change = sample();
 
-    (void)state;
     change.attributes = &attribute;
     change.n_attributes = 1;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -204,19 +188,4 @@ refuses_a_namespace_that_xml_would_not_read_back(void **state)
     }
     attribute.ns = SLICE("a b");
     assert_bad(&change, "attribute \"a\": its namespace is not a URI: \"a b\"");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepts_what_is_right),
-        cmocka_unit_test(lets_a_deleted_resource_have_no_representation),
-        cmocka_unit_test(refuses_links_that_lead_nowhere),
-        cmocka_unit_test(refuses_values_out_of_form),
-        cmocka_unit_test(refuses_attributes_that_are_not_foreign),
-        cmocka_unit_test(refuses_a_namespace_that_xml_would_not_read_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 #include "proto/datetime.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void
 assert_time(const char *text, const char *complete)
@@ -21,11 +17,8 @@ assert_time(const char *text, const char *complete)
 }
 
 /* */
-static void
-reads_any_complete_time_as_utc(void **state)
+TEST(reads_any_complete_time_as_utc)
 {
-    (void)state;
-
     assert_time("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z");
     assert_time("2000-02-29T23:59:59.5Z", "2000-02-29T23:59:59.500000Z");
     assert_time("2026-04-05T12:00:00+02:00", "2026-04-05T10:00:00.000000Z");
@@ -39,8 +32,7 @@ reads_any_complete_time_as_utc(void **state)
 }
 
 /* */
-static void
-refuses_what_names_no_moment(void **state)
+TEST(refuses_what_names_no_moment)
 {
     static const char *const bad[] = {
         "",
@@ -74,15 +66,13 @@ refuses_what_names_no_moment(void **state)
     };
     int64_t us = 42;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (!datetime_read(slice_of(bad[i]), &us))
             fail_msg("accepted \"%s\"", bad[i]);
     assert_int_equal(us, 42);
 }
 
-static void
-reads_the_shorter_forms_as_their_first_moment(void **state)
+TEST(reads_the_shorter_forms_as_their_first_moment)
 {
     static const struct {
         const char *text;
@@ -99,7 +89,6 @@ reads_the_shorter_forms_as_their_first_moment(void **state)
     int64_t a = 1;
     int64_t b = 2;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         assert_int_equal(datetime_read_any(slice_of(forms[i].text), &a), 0);
         assert_int_equal(datetime_read(slice_of(forms[i].same), &b), 0);
@@ -121,11 +110,8 @@ assert_short(int64_t us, const char *text)
     assert_string_equal(written, text);
 }
 
-static void
-writes_no_more_decimals_than_needed(void **state)
+TEST(writes_no_more_decimals_than_needed)
 {
-    (void)state;
-
     assert_short(0, "1970-01-01T00:00:00Z");
     assert_short(INT64_C(1200000000), "1970-01-01T00:20:00Z");
     assert_short(1, "1970-01-01T00:00:00.000001Z");
@@ -134,10 +120,8 @@ writes_no_more_decimals_than_needed(void **state)
 }
 
 /* The C library knows the calendar too. */
-static void
-agrees_with_the_calendar_on_every_day(void **state)
+TEST(agrees_with_the_calendar_on_every_day)
 {
-    (void)state;
     for (int64_t day = -719528; day < 2932897; day++) {
         time_t seconds = (time_t)(day * 86400 + 3723);
         char expected[64];
@@ -154,18 +138,4 @@ agrees_with_the_calendar_on_every_day(void **state)
             datetime_read((struct slice){written, DATETIME_SIZE}, &us), 0);
         assert_true(us == day * INT64_C(86400000000) + 3723000004);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_any_complete_time_as_utc),
-        cmocka_unit_test(refuses_what_names_no_moment),
-        cmocka_unit_test(reads_the_shorter_forms_as_their_first_moment),
-        cmocka_unit_test(writes_no_more_decimals_than_needed),
-        cmocka_unit_test(agrees_with_the_calendar_on_every_day),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

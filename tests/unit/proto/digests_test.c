@@ -1,10 +1,6 @@
 #include "proto/digests.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Of "hello". */
 #define MD5  "5d41402abc4b2a76b9719d911017c592"
@@ -27,12 +23,10 @@ look(struct slice hash, uint64_t length, const char *bytes, struct problem *why)
 }
 
 /* every digest that is known is looked at, in whatever case. */
-static void
-all_digests_that_were_told_are_looked_at(void **state)
+TEST(all_digests_that_were_told_are_looked_at)
 {
     struct problem why = {.text = ""};
 
-    (void)state;
     assert_int_equal(look(SLICE("md5:" MD5 " sha-1:" SHA1 " sha-256:" SHA256),
                           5, "hello", &why),
                      STATUS_OK);
@@ -50,14 +44,12 @@ all_digests_that_were_told_are_looked_at(void **state)
                                   "00000000000000000000000000000000");
 }
 
-static void
-digests_that_nobody_knows_are_passed_over(void **state)
+TEST(digests_that_nobody_knows_are_passed_over)
 {
     struct problem why = {.text = ""};
     struct digests *d =
         digests_new(SLICE("sha-512:00 crc:17 md5:17"), LENGTH_NONE);
 
-    (void)state;
     assert_false(digests_has_any(d));
     assert_int_equal(digests_add(d, SLICE("hello"), &why), STATUS_OK);
     assert_int_equal(digests_end(d, &why), STATUS_OK);
@@ -65,13 +57,11 @@ digests_that_nobody_knows_are_passed_over(void **state)
 }
 
 /* what is too long is told at the first byte too many. */
-static void
-the_length_is_looked_at(void **state)
+TEST(the_length_is_looked_at)
 {
     struct problem why = {.text = ""};
     struct slice none = {NULL, 0};
 
-    (void)state;
     assert_int_equal(look(none, 5, "hello", &why), STATUS_OK);
     assert_int_equal(look(none, 4, "hello", &why), STATUS_INVALID);
     assert_string_equal(why.text,
@@ -82,8 +72,7 @@ the_length_is_looked_at(void **state)
 }
 
 /* Who names files by it has it of all that passes. */
-static void
-sha_256_is_computed_where_it_is_wanted(void **state)
+TEST(sha_256_is_computed_where_it_is_wanted)
 {
     static const struct slice hashes[] = {
         SLICE(""), SLICE("md5:" MD5), SLICE("sha-256:" SHA256 " sha-1:" SHA1)};
@@ -91,7 +80,6 @@ sha_256_is_computed_where_it_is_wanted(void **state)
     struct problem why = {.text = ""};
     struct digest sha256;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(hashes) / sizeof(hashes[0]); i++) {
         struct digests *d = digests_new(hashes[i], LENGTH_NONE);
 
@@ -105,17 +93,4 @@ sha_256_is_computed_where_it_is_wanted(void **state)
         assert_memory_equal(text, "sha-256:" SHA256, sizeof(text));
         digests_free(d);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_digests_that_were_told_are_looked_at),
-        cmocka_unit_test(digests_that_nobody_knows_are_passed_over),
-        cmocka_unit_test(the_length_is_looked_at),
-        cmocka_unit_test(sha_256_is_computed_where_it_is_wanted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

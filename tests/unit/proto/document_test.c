@@ -1,5 +1,6 @@
 #include "proto/document.h"
 
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 #define ROOT(name)                                           \
@@ -18,8 +19,7 @@ assert_holds(struct buf *b, const char *text)
 }
 
 /* R-001 to R-006 */
-static void
-writes_a_header_with_links_before_the_md(void **state)
+TEST(writes_a_header_with_links_before_the_md)
 {
     struct digest digest = {{0xab}};
     struct document_link links[] = {
@@ -45,7 +45,6 @@ writes_a_header_with_links_before_the_md(void **state)
     };
     struct buf b;
 
-    (void)state;
     buf_init(&b, DOCUMENT_FRAME_MAX);
     document_header(&b, &head);
     document_footer(&b, DOCUMENT_URLSET);
@@ -68,8 +67,7 @@ writes_a_header_with_links_before_the_md(void **state)
     buf_fini(&b);
 }
 
-static void
-tells_the_clock_in_a_heartbeat(void **state)
+TEST(tells_the_clock_in_a_heartbeat)
 {
     struct coverage coverage = {
         .now_us = 0,
@@ -84,7 +82,6 @@ tells_the_clock_in_a_heartbeat(void **state)
     };
     struct buf b;
 
-    (void)state;
     buf_init(&b, DOCUMENT_FRAME_MAX);
     document_header(&b, &head);
     assert_holds(
@@ -97,8 +94,7 @@ tells_the_clock_in_a_heartbeat(void **state)
 }
 
 /* R-160, R-044 */
-static void
-writes_entries_that_name_documents(void **state)
+TEST(writes_entries_that_name_documents)
 {
     struct document_head head = {
         .root = DOCUMENT_SITEMAPINDEX,
@@ -113,7 +109,6 @@ writes_entries_that_name_documents(void **state)
     };
     struct buf b;
 
-    (void)state;
     buf_init(&b, DOCUMENT_FRAME_MAX);
     document_header(&b, &head);
     document_entry(&b, DOCUMENT_SITEMAPINDEX, &entry);
@@ -137,8 +132,7 @@ writes_entries_that_name_documents(void **state)
     buf_fini(&b);
 }
 
-static void
-keeps_a_frame_within_its_limit(void **state)
+TEST(keeps_a_frame_within_its_limit)
 {
     static char href[700];
     struct digest digest = {{1}};
@@ -162,7 +156,6 @@ keeps_a_frame_within_its_limit(void **state)
     };
     struct buf b;
 
-    (void)state;
     memset(href, 'a', sizeof(href));
     for (size_t i = 0; i < 5; i++)
         links[i] = (struct document_link){
@@ -175,12 +168,10 @@ keeps_a_frame_within_its_limit(void **state)
 }
 
 /* R-024 */
-static void
-escapes_what_would_be_markup(void **state)
+TEST(escapes_what_would_be_markup)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
     xml_escape(&b, SLICE("a&<>\"'\t\r\n\xc3\xa5"));
     xml_escape(&b, (struct slice){NULL, 0});
@@ -188,13 +179,11 @@ escapes_what_would_be_markup(void **state)
     buf_fini(&b);
 }
 
-static void
-reads_back_what_was_escaped(void **state)
+TEST(reads_back_what_was_escaped)
 {
     static const char text[] = "http://a/?b&c=<d>&amp;e;&\"'\t\r\n&";
     struct buf escaped, b;
 
-    (void)state;
     buf_init(&escaped, 1000);
     buf_init(&b, 1000);
     xml_escape(&escaped, SLICE(text));
@@ -208,8 +197,7 @@ reads_back_what_was_escaped(void **state)
 }
 
 /* R-104, R-105, R-184: what a package is, where its manifest is. */
-static void
-tells_what_a_package_is(void **state)
+TEST(tells_what_a_package_is)
 {
     struct document_bytes bytes = {.type = "application/zip", .length = 12};
     const struct document_link contents[] = {
@@ -227,7 +215,6 @@ tells_what_a_package_is(void **state)
     };
     struct buf b;
 
-    (void)state;
     digest_sha256(&bytes.sha256, SLICE("abc"));
     buf_init(&b, DOCUMENT_FRAME_MAX);
     document_entry(&b, DOCUMENT_URLSET, &entry);
@@ -245,8 +232,7 @@ tells_what_a_package_is(void **state)
 
 /* R-022, R-046, R-353: a link may tell the type of what is there, an entry
  * where it is described; what is not there is not written. */
-static void
-links_tell_types_and_entries_where_they_are_described(void **state)
+TEST(links_tell_types_and_entries_where_they_are_described)
 {
     const struct document_link link = {
         .rel = "urn:tidings:1:memory",
@@ -274,7 +260,6 @@ links_tell_types_and_entries_where_they_are_described(void **state)
     };
     struct buf b;
 
-    (void)state;
     buf_init(&b, DOCUMENT_FRAME_MAX);
     document_header(&b, &head);
     document_entry(&b, DOCUMENT_URLSET, &entry);
@@ -290,21 +275,4 @@ links_tell_types_and_entries_where_they_are_described(void **state)
                                 "href=\"http://example.com/about?a&amp;b\"/>"
                                 "</url>\n</urlset>\n");
     buf_fini(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_a_header_with_links_before_the_md),
-        cmocka_unit_test(tells_the_clock_in_a_heartbeat),
-        cmocka_unit_test(writes_entries_that_name_documents),
-        cmocka_unit_test(tells_what_a_package_is),
-        cmocka_unit_test(links_tell_types_and_entries_where_they_are_described),
-        cmocka_unit_test(keeps_a_frame_within_its_limit),
-        cmocka_unit_test(escapes_what_would_be_markup),
-        cmocka_unit_test(reads_back_what_was_escaped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <string.h>
 
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 /* Calls `check` for each XML file of a folder of the examples. */
@@ -51,10 +52,8 @@ check_refused(const char *name)
 }
 
 /* R-294, and all that the table in bad/README.md names. */
-static void
-refuses_what_must_be_refused(void **state)
+TEST(refuses_what_must_be_refused)
 {
-    (void)state;
     for_each_file("bad", check_refused);
 }
 
@@ -80,16 +79,13 @@ check_accepted(const char *name)
 }
 
 /* */
-static void
-accepts_what_is_odd_but_right(void **state)
+TEST(accepts_what_is_odd_but_right)
 {
-    (void)state;
     for_each_file("odd", check_accepted);
 }
 
 /* */
-static void
-accepts_change_lists_and_notifications(void **state)
+TEST(accepts_change_lists_and_notifications)
 {
     static const char *const names[] = {
         "change-list-closed.xml",  "change-list-open.xml",
@@ -97,7 +93,6 @@ accepts_change_lists_and_notifications(void **state)
         "foreign-and-escaped.xml",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         check_accepted(names[i]);
 }
@@ -122,10 +117,8 @@ check_truncated(const char *name)
 }
 
 /* */
-static void
-never_accepts_a_part_of_a_document(void **state)
+TEST(never_accepts_a_part_of_a_document)
 {
-    (void)state;
     for_each_file("odd", check_truncated);
 }
 
@@ -142,14 +135,12 @@ assert_file_reads(const char *name, const char *text)
 }
 
 /* The values that odd/README.md asks for. */
-static void
-does_not_change_what_is_odd(void **state)
+TEST(does_not_change_what_is_odd)
 {
     static const char same[] = "updated [http://example.com/gauges/r/haven.csv]"
                                " datetime=[2026-04-05T10:00:00Z]";
     char text[512];
 
-    (void)state;
     snprintf(text, sizeof(text), "%s\n", same);
     assert_file_reads("odd/byte-order-mark.xml", text);
     assert_file_reads("odd/no-declaration.xml", text);
@@ -216,10 +207,8 @@ does_not_change_what_is_odd(void **state)
 }
 
 /* */
-static void
-keeps_links_and_foreign_attributes_in_order(void **state)
+TEST(keeps_links_and_foreign_attributes_in_order)
 {
-    (void)state;
     assert_file_reads(
         "odd/links.xml",
         "updated [http://example.com/gauges/r/haven.csv]"
@@ -240,19 +229,4 @@ keeps_links_and_foreign_attributes_in_order(void **state)
         " {http://example.org/terms/}c=[3]\n"
         "  http://www.openarchives.org/rs/terms/patch"
         " [http://example.com/l/12] length=3 type=[text/x-diff]\n");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_what_must_be_refused),
-        cmocka_unit_test(accepts_what_is_odd_but_right),
-        cmocka_unit_test(accepts_change_lists_and_notifications),
-        cmocka_unit_test(never_accepts_a_part_of_a_document),
-        cmocka_unit_test(does_not_change_what_is_odd),
-        cmocka_unit_test(keeps_links_and_foreign_attributes_in_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

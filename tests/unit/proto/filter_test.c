@@ -1,16 +1,12 @@
 #include "proto/filter.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/buf.h"
 #include "proto/change.h"
 #include "proto/fragment.h"
+#include "tests/test.h"
 
 static struct filter
 read_filter(const char *query)
@@ -34,8 +30,7 @@ assert_text(const char *query, const char *text)
 }
 
 /* design.md section 4: filters are normalised, so that equal ones are one. */
-static void
-has_one_text_for_all_spellings(void **state)
+TEST(has_one_text_for_all_spellings)
 {
     static const struct {
         const char *query, *text;
@@ -63,7 +58,6 @@ has_one_text_for_all_spellings(void **state)
         {"&&tag=a&", "tag=a"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_text(rows[i].query, rows[i].text);
         assert_text(rows[i].text, rows[i].text);
@@ -71,8 +65,7 @@ has_one_text_for_all_spellings(void **state)
 }
 
 /* Hostile input gets a sentence that names the parameter. */
-static void
-refuses_what_is_no_filter_and_names_it(void **state)
+TEST(refuses_what_is_no_filter_and_names_it)
 {
     static const struct {
         const char *query, *why;
@@ -109,7 +102,6 @@ refuses_what_is_no_filter_and_names_it(void **state)
                           "parameters: \"image/**\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct problem why = {""};
         struct filter f;
@@ -121,15 +113,13 @@ refuses_what_is_no_filter_and_names_it(void **state)
 }
 
 /* Design section 5, rule 5: bounded in values and bytes. */
-static void
-has_limits(void **state)
+TEST(has_limits)
 {
     struct problem why = {""};
     char query[8192] = "";
     struct filter f;
     int n = 0;
 
-    (void)state;
     for (int i = 0; i < FILTER_VALUES_MAX; i++)
         n += sprintf(query + n, "tag=t%d&tag=t0&", i);
     assert_int_equal(filter_read(&f, slice_of(query), &why), STATUS_OK);
@@ -160,14 +150,12 @@ has_limits(void **state)
 }
 
 /* The most that a text can become when it is escaped. */
-static void
-holds_the_largest_escaped_value(void **state)
+TEST(holds_the_largest_escaped_value)
 {
     char value[FILTER_TEXT_MAX];
     struct problem why = {""};
     struct filter f = {0};
 
-    (void)state;
     memset(value, '"', sizeof(value));
     assert_int_equal(
         filter_add(&f, SLICE("prefix"),
@@ -217,8 +205,7 @@ passes(const char *query, const struct change *change)
 
 /* Design section 4: repeated values are alternatives, different names must all
  * hold. R-348, R-349: tags. */
-static void
-lets_through_what_it_names(void **state)
+TEST(lets_through_what_it_names)
 {
     static const struct attribute foreign[] = {{.ns = SLICE("urn:x"),
                                                 .prefix = SLICE("x"),
@@ -276,7 +263,6 @@ lets_through_what_it_names(void **state)
     };
     struct change c;
 
-    (void)state;
     change_init(&c);
     c.loc = SLICE("http://example.com/a?b=1&2\"<c");
     c.kind = CHANGE_UPDATED;
@@ -293,12 +279,10 @@ lets_through_what_it_names(void **state)
 }
 
 /* What tells no type and no tag passes no filter that wants one. */
-static void
-lets_nothing_through_that_does_not_tell(void **state)
+TEST(lets_nothing_through_that_does_not_tell)
 {
     struct change c;
 
-    (void)state;
     change_init(&c);
     c.loc = SLICE("http://example.com/a");
     c.kind = CHANGE_DELETED;
@@ -317,15 +301,13 @@ lets_nothing_through_that_does_not_tell(void **state)
 }
 
 /* The value of a parameter that is no filter: a time, with its "+". */
-static void
-finds_parameters(void **state)
+TEST(finds_parameters)
 {
     struct problem why = {""};
     struct slice value;
     char room[64];
     bool is_there;
 
-    (void)state;
     assert_int_equal(filter_parameter(SLICE("a=1&since=x%2By%20z&since=2"),
                                       "since", room, &value, &is_there, &why),
                      STATUS_OK);
@@ -339,20 +321,4 @@ finds_parameters(void **state)
                                       &is_there, &why),
                      STATUS_MALFORMED);
     assert_string_equal(why.text, "since: a bad escape in the query: \"%x\"");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_one_text_for_all_spellings),
-        cmocka_unit_test(refuses_what_is_no_filter_and_names_it),
-        cmocka_unit_test(has_limits),
-        cmocka_unit_test(holds_the_largest_escaped_value),
-        cmocka_unit_test(lets_through_what_it_names),
-        cmocka_unit_test(lets_nothing_through_that_does_not_tell),
-        cmocka_unit_test(finds_parameters),
-    };
-
-    return cmocka_run_group_tests_name("filter", tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 #include "proto/form.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void
 assert_slice(struct slice s, const char *text)
@@ -36,12 +32,10 @@ assert_refused(struct slice body, const char *reason)
 }
 
 /* W-020 */
-static void
-reads_the_fields_in_their_order(void **state)
+TEST(reads_the_fields_in_their_order)
 {
     struct form_data form;
 
-    (void)state;
     assert_int_equal(form_read(&form, SLICE("b=2&a=1&b=3"), NULL), 0);
 
     assert_int_equal(form.n, 3);
@@ -52,12 +46,10 @@ reads_the_fields_in_their_order(void **state)
 }
 
 /* W-026: what "%25" stands for is not decoded again. */
-static void
-decodes_exactly_once(void **state)
+TEST(decodes_exactly_once)
 {
     struct form_data form;
 
-    (void)state;
     assert_int_equal(
         form_read(&form,
                   SLICE("plus=a+b%2Bc&percent=%2541&and=%26amp%3B&equals=a=b%3D"
@@ -74,12 +66,10 @@ decodes_exactly_once(void **state)
     form_fini(&form);
 }
 
-static void
-an_empty_body_is_a_form_without_fields(void **state)
+TEST(an_empty_body_is_a_form_without_fields)
 {
     static const char *const bodies[] = {"", "&", "&&&"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         struct form_data form;
 
@@ -89,12 +79,10 @@ an_empty_body_is_a_form_without_fields(void **state)
     }
 }
 
-static void
-takes_fields_without_a_value_or_a_name(void **state)
+TEST(takes_fields_without_a_value_or_a_name)
 {
     struct form_data form;
 
-    (void)state;
     assert_int_equal(form_read(&form, SLICE("&a&&b=&=c&"), NULL), 0);
 
     assert_int_equal(form.n, 3);
@@ -104,10 +92,8 @@ takes_fields_without_a_value_or_a_name(void **state)
     form_fini(&form);
 }
 
-static void
-refuses_escapes_that_are_none(void **state)
+TEST(refuses_escapes_that_are_none)
 {
-    (void)state;
     assert_refused(SLICE("a=1&b=%"), "form: a bad escape or a NUL in \"b\"");
     assert_refused(SLICE("b=%4"), "form: a bad escape or a NUL in \"b\"");
     assert_refused(SLICE("b=%4&1=2"), "form: a bad escape or a NUL in \"b\"");
@@ -118,10 +104,8 @@ refuses_escapes_that_are_none(void **state)
 }
 
 /* W-163: a NUL would end a URL early for whoever takes it for a string. */
-static void
-refuses_a_nul_escaped_or_not(void **state)
+TEST(refuses_a_nul_escaped_or_not)
 {
-    (void)state;
     assert_refused(SLICE("hub.topic=http://a.example/%00"),
                    "form: a bad escape or a NUL in \"hub.topic\"");
     assert_refused((struct slice){"a=b\0c", 5},
@@ -130,10 +114,8 @@ refuses_a_nul_escaped_or_not(void **state)
 }
 
 /* W-020 */
-static void
-refuses_what_is_no_utf8(void **state)
+TEST(refuses_what_is_no_utf8)
 {
-    (void)state;
     assert_refused(SLICE("a=%ff"), "form: no UTF-8 in \"a\"");
     assert_refused(SLICE("a=\xc0\xaf"), "form: no UTF-8 in \"a\"");
     assert_refused(SLICE("a=%c3"), "form: no UTF-8 in \"a\"");
@@ -142,14 +124,12 @@ refuses_what_is_no_utf8(void **state)
 }
 
 /* W-165 */
-static void
-refuses_more_fields_than_there_is_room_for(void **state)
+TEST(refuses_more_fields_than_there_is_room_for)
 {
     char body[3 * FORM_FIELDS_MAX + 8] = "";
     size_t size = 0;
     struct form_data form;
 
-    (void)state;
     for (size_t i = 0; i < FORM_FIELDS_MAX; i++, size += 3)
         memcpy(body + size, "a=&", 3);
     assert_int_equal(form_read(&form, (struct slice){body, size}, NULL), 0);
@@ -160,13 +140,11 @@ refuses_more_fields_than_there_is_room_for(void **state)
     assert_refused((struct slice){body, size}, "form: more than 64 fields");
 }
 
-static void
-gives_the_first_field_of_a_name(void **state)
+TEST(gives_the_first_field_of_a_name)
 {
     struct slice value = SLICE("old");
     struct form_data form;
 
-    (void)state;
     assert_int_equal(form_read(&form, SLICE("a=1&a=2&A=3"), NULL), 0);
 
     assert_true(form_get(&form, "a", &value));
@@ -180,12 +158,10 @@ gives_the_first_field_of_a_name(void **state)
 
 /* W-026, W-163: nothing that has a meaning in a form, a URL or a header is left
  * as it is. */
-static void
-escapes_all_but_the_unreserved_characters(void **state)
+TEST(escapes_all_but_the_unreserved_characters)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
 
     form_add(&b, "hub.topic", SLICE("aZ09-._~ +&=%?#/:;\r\n\"<\xc3\xa5"));
@@ -197,15 +173,13 @@ escapes_all_but_the_unreserved_characters(void **state)
     buf_fini(&b);
 }
 
-static void
-puts_an_ampersand_between_fields_only(void **state)
+TEST(puts_an_ampersand_between_fields_only)
 {
     static const char *const rows[][2] = {
         {"", "a=1"},     {"/x?", "/x?a=1"}, {"/x?b=2", "/x?b=2&a=1"},
         {"b&", "b&a=1"}, {"b", "b&a=1"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct buf b;
 
@@ -218,15 +192,13 @@ puts_an_ampersand_between_fields_only(void **state)
 }
 
 /* W-026: every byte survives, but the NUL, which is refused. */
-static void
-reads_what_it_wrote(void **state)
+TEST(reads_what_it_wrote)
 {
     struct form_data form;
     struct slice value;
     char bytes[0x7f];
     struct buf b;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (char)(i + 1);
     buf_init(&b, 1000);
@@ -241,25 +213,4 @@ reads_what_it_wrote(void **state)
     assert_slice(value, "\xc3\xa5\xf0\x9f\x8c\x8a");
     form_fini(&form);
     buf_fini(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_the_fields_in_their_order),
-        cmocka_unit_test(decodes_exactly_once),
-        cmocka_unit_test(an_empty_body_is_a_form_without_fields),
-        cmocka_unit_test(takes_fields_without_a_value_or_a_name),
-        cmocka_unit_test(refuses_escapes_that_are_none),
-        cmocka_unit_test(refuses_a_nul_escaped_or_not),
-        cmocka_unit_test(refuses_what_is_no_utf8),
-        cmocka_unit_test(refuses_more_fields_than_there_is_room_for),
-        cmocka_unit_test(gives_the_first_field_of_a_name),
-        cmocka_unit_test(escapes_all_but_the_unreserved_characters),
-        cmocka_unit_test(puts_an_ampersand_between_fields_only),
-        cmocka_unit_test(reads_what_it_wrote),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "proto/key.h"
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 #define A     "\"loc\":\"http://example.com/a\",\"change\":\"created\""
@@ -81,8 +82,7 @@ assert_does_not_take(const char *type, const char *document,
 
 /* The header is read as a receiver reads it; of the entries what a post is
  * read for: a seq and a time of another log mean nothing here. */
-static void
-reads_the_header_of_a_message_and_the_entries_of_a_post(void **state)
+TEST(reads_the_header_of_a_message_and_the_entries_of_a_post)
 {
     static const char json[] =
         "{\"set\":\"gauges\",\"epoch\":\"" EPOCH "\",\"after\":6,\"last\":7,"
@@ -100,7 +100,6 @@ reads_the_header_of_a_message_and_the_entries_of_a_post(void **state)
         "td:datetime='2025-01-01T00:00:00Z'/></url></urlset>";
     const char *const documents[][2] = {{JSON, json}, {XML, xml}};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct taken t = take(documents[i][0], documents[i][1]);
 
@@ -117,8 +116,7 @@ reads_the_header_of_a_message_and_the_entries_of_a_post(void **state)
 }
 
 /* Nothing happened is a message, too; and so is what is called otherwise. */
-static void
-takes_messages_without_entries_and_of_any_capability(void **state)
+TEST(takes_messages_without_entries_and_of_any_capability)
 {
     static const char *const documents[][2] = {
         {JSON, "{\"after\":3,\"last\":3,\"changes\":[]}"},
@@ -129,7 +127,6 @@ takes_messages_without_entries_and_of_any_capability(void **state)
               "'><rs:md capability='news'/></urlset>"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
         struct taken t = take(documents[i][0], documents[i][1]);
 
@@ -141,12 +138,10 @@ takes_messages_without_entries_and_of_any_capability(void **state)
 }
 
 /* A message or a single change may have a name, wherever it stands. */
-static void
-reads_what_a_document_calls_itself(void **state)
+TEST(reads_what_a_document_calls_itself)
 {
     static const char a[] = "created [http://example.com/a]\n";
 
-    (void)state;
     assert_takes("{\"id\":\"k\"," A "}", a, "k");
     assert_takes("{" A ",\"id\":\"k/\\u0031\\\"\"}", a, "k/1\"");
     assert_takes("{\"id\":17," A "}", a, "17");
@@ -157,8 +152,7 @@ reads_what_a_document_calls_itself(void **state)
 }
 
 /* A name is a key, one, and not that of an entry among others. */
-static void
-refuses_what_is_no_name(void **state)
+TEST(refuses_what_is_no_name)
 {
     static const char *const bad[][2] = {
         {"{\"id\":\"\"," A "}",
@@ -180,7 +174,6 @@ refuses_what_is_no_name(void **state)
     };
     char id[KEY_SIZE_MAX + 2], document[600];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_does_not_take(JSON, bad[i][0], bad[i][1]);
     assert_does_not_take(NDJSON, "{\"id\":1," A "}",
@@ -202,15 +195,13 @@ refuses_what_is_no_name(void **state)
 }
 
 /* A post that was not said to be a message is read as ever. */
-static void
-a_post_has_no_name_and_tells_no_epoch(void **state)
+TEST(a_post_has_no_name_and_tells_no_epoch)
 {
     struct reading reading =
         read_all(JSON, SLICE("{\"epoch\":\"no\",\"changes\":[{" A "}]}"));
     struct reader *reader;
     struct problem why = {""};
 
-    (void)state;
     assert_int_equal(reading.rc, STATUS_OK);
     assert_string_equal(reading.coverage.epoch, "");
     reading_fini(&reading);
@@ -238,12 +229,10 @@ a_post_has_no_name_and_tells_no_epoch(void **state)
 
 /* A later broker may say more of a message; a change is a source's, which
  * learns of its mistake, also where that stands first. */
-static void
-passes_over_members_of_a_message_that_it_does_not_know(void **state)
+TEST(passes_over_members_of_a_message_that_it_does_not_know)
 {
     static const char a[] = "created [http://example.com/a]\n";
 
-    (void)state;
     assert_takes("{\"more\":{\"a\":[1,{\"changes\":[{}],\"id\":3}]},\"after\":3"
                  ",\"new\":null,\"changes\":[{" A "}],\"y\":[[2]]}",
                  a, "");
@@ -262,12 +251,10 @@ passes_over_members_of_a_message_that_it_does_not_know(void **state)
 }
 
 /* Whose entries they are has to be known when they are handed over. */
-static void
-refuses_an_epoch_that_comes_too_late_or_is_none(void **state)
+TEST(refuses_an_epoch_that_comes_too_late_or_is_none)
 {
     struct taken t = take(JSON, "{\"changes\":[],\"epoch\":\"" EPOCH "\"}");
 
-    (void)state;
     assert_int_equal(t.reading.rc, STATUS_OK);
     assert_string_equal(t.reading.coverage.epoch, EPOCH);
     reading_fini(&t.reading);
@@ -282,22 +269,4 @@ refuses_an_epoch_that_comes_too_late_or_is_none(void **state)
                          "'><rs:md capability='changelist' td:epoch='x'/>"
                          "</urlset>",
                          "rs:md: attribute \"td:epoch\" has a bad value");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            reads_the_header_of_a_message_and_the_entries_of_a_post),
-        cmocka_unit_test(takes_messages_without_entries_and_of_any_capability),
-        cmocka_unit_test(reads_what_a_document_calls_itself),
-        cmocka_unit_test(refuses_what_is_no_name),
-        cmocka_unit_test(a_post_has_no_name_and_tells_no_epoch),
-        cmocka_unit_test(
-            passes_over_members_of_a_message_that_it_does_not_know),
-        cmocka_unit_test(refuses_an_epoch_that_comes_too_late_or_is_none),
-    };
-
-    return cmocka_run_group_tests_name("formats, messages", tests, NULL, NULL);
 }

@@ -3,19 +3,18 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 #define XML_ENTRY \
     "<url><loc>http://example.com/a</loc><rs:md change='created'/></url>"
 #define JSON_ENTRY "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}"
 
-static void
-finds_the_reader_of_a_media_type(void **state)
+TEST(finds_the_reader_of_a_media_type)
 {
     const struct format *xml = format_of(SLICE("application/xml"));
     const struct format *json = format_of(SLICE("application/json"));
 
-    (void)state;
     assert_non_null(xml);
     assert_non_null(json);
     assert_ptr_not_equal(xml, json);
@@ -74,12 +73,10 @@ assert_most(const char *type, struct slice bytes, enum status expected)
 }
 
 /* R-026 */
-static void
-reads_no_more_entries_than_allowed(void **state)
+TEST(reads_no_more_entries_than_allowed)
 {
     struct buf b;
 
-    (void)state;
     assert_most(XML, times(&b, XML_HEAD, XML_ENTRY, "", 2, "</urlset>"),
                 STATUS_OK);
     buf_fini(&b);
@@ -106,8 +103,7 @@ refuse(const struct change *change, void *user, struct problem *why)
     return problem(why, STATUS_BUSY, "not now");
 }
 
-static void
-ends_with_what_the_receiver_says(void **state)
+TEST(ends_with_what_the_receiver_says)
 {
     static const struct {
         const char *type;
@@ -118,7 +114,6 @@ ends_with_what_the_receiver_says(void **state)
         {NDJSON, "\n" JSON_ENTRY},
     };
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct problem why = {""};
         struct reader *reader =
@@ -167,10 +162,8 @@ check_reuse(const char *type, const char *good, const char *bad)
     reading_fini(&reading);
 }
 
-static void
-reads_one_document_after_the_other(void **state)
+TEST(reads_one_document_after_the_other)
 {
-    (void)state;
     check_reuse(XML, XML_HEAD XML_ENTRY "</urlset>",
                 XML_HEAD XML_ENTRY "<a></urlset>");
     /* Found by fuzz/urlset_read: only a new parser knew the mark. */
@@ -202,14 +195,12 @@ assert_bounded(const char *type, const char *head, const char *more,
 }
 
 /* Design section 5, rule 5: nothing grows with what is sent. */
-static void
-holds_no_more_than_one_entry(void **state)
+TEST(holds_no_more_than_one_entry)
 {
     static const char head[] = XML_HEAD "<url><loc>http://example.com/";
     static const char md[] =
         XML_HEAD "<url><loc>http://example.com/a</loc><rs:md change='created'";
 
-    (void)state;
     assert_bounded(XML, head, "aaaaaaaaaa", "</loc></url></urlset>");
     assert_bounded(XML, head, "          ", "</loc></url></urlset>");
     assert_bounded(XML, md, "          ", "/></url></urlset>");
@@ -239,8 +230,7 @@ holds_no_more_than_one_entry(void **state)
 }
 
 /* ... and says so as soon as it is too much, not when it has ended. */
-static void
-refuses_what_does_not_end(void **state)
+TEST(refuses_what_does_not_end)
 {
     static const struct {
         const char *type;
@@ -271,7 +261,6 @@ refuses_what_does_not_end(void **state)
         {NDJSON, "{", " ", "a string or space of more than 524288 bytes"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
         struct reading reading = {.rc = STATUS_OK};
         struct reader *reader =
@@ -291,14 +280,12 @@ refuses_what_does_not_end(void **state)
 
 /* What is copied out of an entry is bounded, and each piece on its own is
  * right. */
-static void
-refuses_an_entry_of_many_large_pieces(void **state)
+TEST(refuses_an_entry_of_many_large_pieces)
 {
     static char value[200 * 1024];
     struct buf b;
     struct reading reading;
 
-    (void)state;
     memset(value, 'a', sizeof(value));
     buf_init(&b, 1 << 20);
     BUF_ADD(&b, "{\"loc\":\"http://example.com/a\",\"change\":\"created\","
@@ -321,13 +308,11 @@ refuses_an_entry_of_many_large_pieces(void **state)
 
 /* Each attribute is compared with all before it: a crowd of them is refused
  * before the parser sees the end of the tag. */
-static void
-refuses_a_tag_with_a_crowd_of_attributes(void **state)
+TEST(refuses_a_tag_with_a_crowd_of_attributes)
 {
     struct reading reading;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 20);
     buf_add_text(&b, XML_HEAD "<x:a");
     for (int i = 0; i < 20000; i++)
@@ -353,8 +338,7 @@ seconds(void)
 
 /* A byte at a time, each looked at once or a few times takes a fraction of a
  * second; everything looked at again for each byte would take minutes. */
-static void
-is_not_slowed_down_by_what_trickles_in(void **state)
+TEST(is_not_slowed_down_by_what_trickles_in)
 {
     static const struct {
         const char *type;
@@ -367,7 +351,6 @@ is_not_slowed_down_by_what_trickles_in(void **state)
         {NDJSON, "\n{\"loc\":\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
         struct buf b;
         struct slice bytes =
@@ -399,14 +382,12 @@ read_often(void *user)
     return NULL;
 }
 
-static void
-reads_on_several_threads_at_once(void **state)
+TEST(reads_on_several_threads_at_once)
 {
     pthread_t threads[4];
     struct slice bytes[2];
     struct buf b[2];
 
-    (void)state;
     bytes[0] = times(&b[0], XML_HEAD, XML_ENTRY, "", 100, "</urlset>");
     bytes[1] = times(&b[1], "[", JSON_ENTRY, ",", 100, "]");
     for (size_t i = 0; i < 4; i++)
@@ -416,23 +397,4 @@ reads_on_several_threads_at_once(void **state)
         pthread_join(threads[i], NULL);
     buf_fini(&b[0]);
     buf_fini(&b[1]);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_reader_of_a_media_type),
-        cmocka_unit_test(reads_no_more_entries_than_allowed),
-        cmocka_unit_test(ends_with_what_the_receiver_says),
-        cmocka_unit_test(reads_one_document_after_the_other),
-        cmocka_unit_test(holds_no_more_than_one_entry),
-        cmocka_unit_test(refuses_what_does_not_end),
-        cmocka_unit_test(refuses_an_entry_of_many_large_pieces),
-        cmocka_unit_test(refuses_a_tag_with_a_crowd_of_attributes),
-        cmocka_unit_test(is_not_slowed_down_by_what_trickles_in),
-        cmocka_unit_test(reads_on_several_threads_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  * fragment_documents_test.c - what other documents than Change Lists have of an
  * entry: Resource Lists, and the manifests of packages.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "proto/fragment.h"
 #include "proto/vocab.h"
 #include "tests/support/stamped.h"
+#include "tests/test.h"
 
 /* Of the stamped fragment of `change` as entry 7, what a Resource List has. */
 static void
@@ -34,8 +29,7 @@ assert_resource(const struct change *change, const char *expected)
 
 /* R-085, R-088: all that is known of a resource, and nothing of the event:
  * neither its change nor its times. */
-static void
-gives_a_resource_list_what_is_of_the_resource(void **state)
+TEST(gives_a_resource_list_what_is_of_the_resource)
 {
     struct change change = stamped_sample();
     struct attribute attribute = {SLICE("http://example.org/x"), SLICE("x"),
@@ -45,7 +39,6 @@ gives_a_resource_list_what_is_of_the_resource(void **state)
                         .length = LENGTH_NONE,
                         .modified_us = DATETIME_NONE};
 
-    (void)state;
     change.lastmod_us = STAMPED_US - 125000;
     change.changefreq = SLICE("daily");
     change.datetime_us = INT64_C(1772323200000000);
@@ -79,8 +72,7 @@ gives_a_resource_list_what_is_of_the_resource(void **state)
 }
 
 /* a patch is of the change, wherever it stands among the links. */
-static void
-leaves_patches_out_of_a_resource_list(void **state)
+TEST(leaves_patches_out_of_a_resource_list)
 {
     const struct link patch = {
         .rel = SLICE("http://www.openarchives.org/rs/terms/patch"),
@@ -93,7 +85,6 @@ leaves_patches_out_of_a_resource_list(void **state)
     struct link links[] = {patch, patch, patch, patch, patch};
     struct change change = stamped_sample();
 
-    (void)state;
     other.rel = SLICE("canonical");
     similar.rel = SLICE("http://www.openarchives.org/rs/terms/patch2");
     change.loc = SLICE("http://example.com/a");
@@ -130,14 +121,12 @@ assert_in_manifest(const char *entry, const struct fragment_member *member,
 
 /* R-114, R-116, R-195, R-196, R-199, R-200: of changes and of resources alike.
  */
-static void
-tells_in_a_manifest_where_the_bytes_are(void **state)
+TEST(tells_in_a_manifest_where_the_bytes_are)
 {
     struct digest digest;
     const struct fragment_member member = {SLICE("/resources/000000000001.csv"),
                                            &digest, 3};
 
-    (void)state;
     digest_sha256(&digest, SLICE("abc"));
     assert_in_manifest(
         "<url><loc>http://h/a</loc><rs:md change=\"created\""
@@ -168,12 +157,10 @@ tells_in_a_manifest_where_the_bytes_are(void **state)
         " datetime=\"2026-04-01T18:10:00.125000Z\" td:seq=\"7\"/></url>\n");
 }
 
-static void
-gives_the_loc_and_the_type_of_any_entry(void **state)
+TEST(gives_the_loc_and_the_type_of_any_entry)
 {
     struct slice loc, type;
 
-    (void)state;
     fragment_names(SLICE("<url><loc>http://h/a&amp;b</loc>"
                          "<rs:md td:seq=\"7\" type=\"text/csv\"/></url>\n"),
                    &loc, &type);
@@ -186,17 +173,4 @@ gives_the_loc_and_the_type_of_any_entry(void **state)
         &loc, &type);
     assert_true(slice_is(loc, "http://h/a"));
     assert_int_equal(type.size, 0);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_a_resource_list_what_is_of_the_resource),
-        cmocka_unit_test(leaves_patches_out_of_a_resource_list),
-        cmocka_unit_test(tells_in_a_manifest_where_the_bytes_are),
-        cmocka_unit_test(gives_the_loc_and_the_type_of_any_entry),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

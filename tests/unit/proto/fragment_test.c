@@ -8,6 +8,7 @@
 
 #include "proto/document.h"
 #include "tests/support/stamped.h"
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 static void
@@ -20,8 +21,7 @@ assert_stamped(const struct change *change, const char *expected)
 }
 
 /* the byte form that every list and message holds. */
-static void
-writes_the_parts_of_an_entry_in_order(void **state)
+TEST(writes_the_parts_of_an_entry_in_order)
 {
     struct change change = stamped_sample();
     struct attribute attribute = {SLICE("http://example.org/x"), SLICE("x"),
@@ -39,7 +39,6 @@ writes_the_parts_of_an_entry_in_order(void **state)
         .n_attributes = 1,
     };
 
-    (void)state;
     change.datetime_us = INT64_C(1772323200000000);
     change.lastmod_us = STAMPED_US - 125000;
     change.changefreq = SLICE("daily");
@@ -74,12 +73,10 @@ writes_the_parts_of_an_entry_in_order(void **state)
 }
 
 /* Design section 1: td:datetime only where the event time is another. */
-static void
-tells_the_sources_time_where_it_differs(void **state)
+TEST(tells_the_sources_time_where_it_differs)
 {
     struct change change = stamped_sample();
 
-    (void)state;
     change.loc = SLICE("http://example.com/a");
     assert_stamped(&change,
                    "<url><loc>http://example.com/a</loc><rs:md"
@@ -102,8 +99,7 @@ attribute(const char *ns, const char *prefix, const char *name)
 }
 
 /* whatever prefixes are wished for, the element is well-formed. */
-static void
-gives_every_foreign_namespace_a_prefix_of_its_own(void **state)
+TEST(gives_every_foreign_namespace_a_prefix_of_its_own)
 {
     struct change change = stamped_sample();
     struct attribute attributes[] = {
@@ -115,7 +111,6 @@ gives_every_foreign_namespace_a_prefix_of_its_own(void **state)
         attribute("urn:9", "xml", "a"), attribute("urn:10", "ns9", "a"),
     };
 
-    (void)state;
     change.loc = SLICE("http://example.com/a");
     change.attributes = attributes;
     change.n_attributes = sizeof(attributes) / sizeof(attributes[0]);
@@ -132,8 +127,7 @@ gives_every_foreign_namespace_a_prefix_of_its_own(void **state)
 }
 
 /* A prefix that is made up may be somebody's wish already. */
-static void
-makes_up_no_prefix_that_is_taken(void **state)
+TEST(makes_up_no_prefix_that_is_taken)
 {
     struct change change = stamped_sample();
     struct attribute attributes[] = {
@@ -142,7 +136,6 @@ makes_up_no_prefix_that_is_taken(void **state)
         attribute("urn:3", "", "a"),
     };
 
-    (void)state;
     change.loc = SLICE("http://example.com/a");
     change.attributes = attributes;
     change.n_attributes = 3;
@@ -154,15 +147,13 @@ makes_up_no_prefix_that_is_taken(void **state)
         " xmlns:ns3=\"urn:3\" ns3:a=\"v\"/></url>\n");
 }
 
-static void
-is_read_back_without_parsing(void **state)
+TEST(is_read_back_without_parsing)
 {
     struct change change = stamped_sample();
     struct fragment_view view;
     struct slice text;
     char *bytes;
 
-    (void)state;
     change.kind = CHANGE_DELETED;
     change.lastmod_us = 0;
     change.datetime_us = 1;
@@ -181,8 +172,7 @@ is_read_back_without_parsing(void **state)
 }
 
 /* what is told of the bytes. */
-static void
-tells_of_the_bytes_without_parsing(void **state)
+TEST(tells_of_the_bytes_without_parsing)
 {
     struct change change = stamped_sample();
     struct fragment_view view;
@@ -190,7 +180,6 @@ tells_of_the_bytes_without_parsing(void **state)
     uint64_t length;
     char *text = stamped_text(&change, STAMPED_US, 7);
 
-    (void)state;
     assert_int_equal(fragment_view(slice_of(text), &view), STATUS_OK);
     fragment_bytes(slice_of(text), view.stamp, &hash, &length);
     assert_int_equal(hash.size, 0);
@@ -208,8 +197,7 @@ tells_of_the_bytes_without_parsing(void **state)
     free(text);
 }
 
-static void
-sees_where_a_fragment_ends(void **state)
+TEST(sees_where_a_fragment_ends)
 {
     struct change change = stamped_sample();
     char *one = stamped_text(&change, STAMPED_US, 1);
@@ -217,7 +205,6 @@ sees_where_a_fragment_ends(void **state)
     struct fragment_view view;
     struct buf two;
 
-    (void)state;
     buf_init(&two, 10000);
     buf_add(&two, one, size);
     buf_add(&two, one, size);
@@ -228,15 +215,13 @@ sees_where_a_fragment_ends(void **state)
 }
 
 /* Whatever is cut off or overwritten: no view, and no look outside. */
-static void
-does_not_take_anything_else_for_a_fragment(void **state)
+TEST(does_not_take_anything_else_for_a_fragment)
 {
     struct change change = stamped_sample();
     char *whole;
     size_t size;
     struct fragment_view view;
 
-    (void)state;
     change.datetime_us = 1;
     change.length = 1;
     whole = stamped_text(&change, STAMPED_US, 12);
@@ -274,8 +259,7 @@ does_not_take_anything_else_for_a_fragment(void **state)
     free(whole);
 }
 
-static void
-refuses_an_entry_that_is_too_long(void **state)
+TEST(refuses_an_entry_that_is_too_long)
 {
     static char value[FRAGMENT_MAX];
     struct change change = stamped_sample();
@@ -284,7 +268,6 @@ refuses_an_entry_that_is_too_long(void **state)
     struct fragment f;
     struct buf b;
 
-    (void)state;
     memset(value, '&', sizeof(value));
     a.value = (struct slice){value, sizeof(value) / 5};
     change.attributes = &a;
@@ -302,14 +285,12 @@ refuses_an_entry_that_is_too_long(void **state)
     buf_fini(&b);
 }
 
-static void
-leaves_a_full_buffer_as_it_was(void **state)
+TEST(leaves_a_full_buffer_as_it_was)
 {
     struct change change = stamped_sample();
     struct fragment f;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 200);
     assert_int_equal(fragment_write(&b, &change, &f, NULL), 0);
     assert_int_equal(fragment_write(&b, &change, &f, NULL), 0);
@@ -416,34 +397,12 @@ assert_round_trip(const char *name)
 }
 
 /* what was posted comes out again. */
-static void
-loses_nothing_on_the_way_through_a_document(void **state)
+TEST(loses_nothing_on_the_way_through_a_document)
 {
-    (void)state;
     assert_round_trip("odd/cdata-and-references.xml");
     assert_round_trip("odd/links.xml");
     assert_round_trip("odd/type-parameters.xml");
     assert_round_trip("odd/several-hashes.xml");
     assert_round_trip("relations.xml");
     assert_round_trip("foreign-and-escaped.xml");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_the_parts_of_an_entry_in_order),
-        cmocka_unit_test(tells_the_sources_time_where_it_differs),
-        cmocka_unit_test(gives_every_foreign_namespace_a_prefix_of_its_own),
-        cmocka_unit_test(makes_up_no_prefix_that_is_taken),
-        cmocka_unit_test(is_read_back_without_parsing),
-        cmocka_unit_test(tells_of_the_bytes_without_parsing),
-        cmocka_unit_test(sees_where_a_fragment_ends),
-        cmocka_unit_test(does_not_take_anything_else_for_a_fragment),
-        cmocka_unit_test(refuses_an_entry_that_is_too_long),
-        cmocka_unit_test(leaves_a_full_buffer_as_it_was),
-        cmocka_unit_test(loses_nothing_on_the_way_through_a_document),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

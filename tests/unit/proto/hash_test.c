@@ -1,11 +1,6 @@
 #include "proto/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define MD5  "d41d8cd98f00b204e9800998ecf8427e"
 #define SHA1 "da39a3ee5e6b4b0d3255bfef95601890afd80709"
@@ -40,11 +35,8 @@ assert_bad(const char *text, const char *sentence)
 }
 
 /* R-017, I-04 */
-static void
-normalises_lists_of_hashes(void **state)
+TEST(normalises_lists_of_hashes)
 {
-    (void)state;
-
     assert_normal("md5:" MD5, "md5:" MD5);
     assert_normal("\n sha-256:" SHA256 "\t\r\n md5:" MD5 " sha1:" SHA1 " ",
                   "sha-256:" SHA256 " md5:" MD5 " sha-1:" SHA1);
@@ -54,11 +46,8 @@ normalises_lists_of_hashes(void **state)
 }
 
 /* */
-static void
-refuses_hashes_that_are_none(void **state)
+TEST(refuses_hashes_that_are_none)
 {
-    (void)state;
-
     assert_bad("", "hash: empty");
     assert_bad(" \n", "hash: empty");
     assert_bad(MD5, "hash: not \"algorithm:digest\": \"" MD5 "\"");
@@ -73,10 +62,8 @@ refuses_hashes_that_are_none(void **state)
 }
 
 /* every byte, in every place of the eight that are looked at at once. */
-static void
-knows_hexadecimal_digits(void **state)
+TEST(knows_hexadecimal_digits)
 {
-    (void)state;
     for (int c = '!'; c < 256; c++)
         for (size_t i = 0; i < 8; i++) {
             char text[] = "md5:" MD5;
@@ -92,14 +79,12 @@ knows_hexadecimal_digits(void **state)
         }
 }
 
-static void
-walks_a_list(void **state)
+TEST(walks_a_list)
 {
     struct slice list = SLICE("md5:ab sha-1:cd");
     struct slice algorithm;
     struct slice digits;
 
-    (void)state;
     assert_true(hash_next(&list, &algorithm, &digits));
     assert_true(slice_is(algorithm, "md5") && slice_is(digits, "ab"));
     assert_true(hash_next(&list, &algorithm, &digits));
@@ -108,14 +93,12 @@ walks_a_list(void **state)
 }
 
 /* d(0) = SHA-256(epoch), d(n) = SHA-256(d(n-1) || fragment n). */
-static void
-chains_digests(void **state)
+TEST(chains_digests)
 {
     char text[DIGEST_TEXT_SIZE];
     struct digest d;
     struct digest same;
 
-    (void)state;
     digest_start(&d, (struct slice){NULL, 0});
     digest_write(text, &d);
     assert_memory_equal(text, "sha-256:" SHA256, DIGEST_TEXT_SIZE);
@@ -137,18 +120,4 @@ chains_digests(void **state)
     text[20] = 'g';
     assert_int_equal(digest_read((struct slice){text, DIGEST_TEXT_SIZE}, &same),
                      STATUS_INVALID);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(normalises_lists_of_hashes),
-        cmocka_unit_test(refuses_hashes_that_are_none),
-        cmocka_unit_test(knows_hexadecimal_digits),
-        cmocka_unit_test(walks_a_list),
-        cmocka_unit_test(chains_digests),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 #include "proto/html.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "proto/buf.h"
+#include "tests/test.h"
 
 static void
 on_link(const struct html_link *link, void *user)
@@ -34,10 +29,8 @@ assert_read(const char *page, const char *expected)
 }
 
 /* W-006, W-007 */
-static void
-links_of_the_head_are_told(void **state)
+TEST(links_of_the_head_are_told)
 {
-    (void)state;
     assert_read("<!DOCTYPE html>\n<html lang=en>\n<head>\n"
                 "<meta charset=utf-8>\n<link rel=\"hub\" href=\"/hub\">\n"
                 "<LINK HREF='x y' REL=\"Self  alternate\"/>\n</head>",
@@ -51,13 +44,11 @@ links_of_the_head_are_told(void **state)
 }
 
 /* Seen to take minutes where each comment was looked for to the end. */
-static void
-a_crowd_of_comments_is_looked_at_once(void **state)
+TEST(a_crowd_of_comments_is_looked_at_once)
 {
     static const char end[] = "<html><link rel=hub href=x>";
     struct buf page, told;
 
-    (void)state;
     buf_init(&page, 4u << 20);
     for (unsigned i = 0; i < (1u << 20) / 7; i++)
         BUF_ADD(&page, "<!----!>");
@@ -70,10 +61,8 @@ a_crowd_of_comments_is_looked_at_once(void **state)
     buf_fini(&page);
 }
 
-static void
-a_comment_ends_where_browsers_end_it(void **state)
+TEST(a_comment_ends_where_browsers_end_it)
 {
-    (void)state;
     assert_read("<!-- a --!><link rel=hub href=x>", "hub>x\n");
     assert_read("<!-- a --- -- > --><link rel=hub href=x>", "hub>x\n");
     assert_read("<!-- a ---><link rel=hub href=x>", "hub>x\n");
@@ -82,26 +71,21 @@ a_comment_ends_where_browsers_end_it(void **state)
     assert_read("<!-- a --", "");
 }
 
-static void
-of_two_attributes_of_a_name_the_first_counts(void **state)
+TEST(of_two_attributes_of_a_name_the_first_counts)
 {
-    (void)state;
     assert_read("<link rel=hub rel=self href=a href=b>", "hub>a\n");
     assert_read("<link rel rel=hub href=a>", ">a\n");
 }
 
-static void
-the_first_base_is_told(void **state)
+TEST(the_first_base_is_told)
 {
-    (void)state;
     assert_read("<base target=_top><base href=/a/><base href=/b/>"
                 "<link rel=hub href=c>",
                 "base >/a/\nhub>c\n");
 }
 
 /* W-008: what users put into a page does not redirect trust. */
-static void
-what_is_not_the_head_is_passed_over(void **state)
+TEST(what_is_not_the_head_is_passed_over)
 {
     static const char *const pages[] = {
         "<html><head></head><body><link rel=hub href=evil>",
@@ -135,14 +119,12 @@ what_is_not_the_head_is_passed_over(void **state)
         "<head></title <link rel=hub href=evil></head>",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
         assert_read(pages[i], "");
 }
 
 /* W-006: as browsers find their way through it. */
-static void
-links_behind_what_is_passed_over_are_found(void **state)
+TEST(links_behind_what_is_passed_over_are_found)
 {
     static const char *const heads[] = {
         "<title>a<script>b</title>",
@@ -165,7 +147,6 @@ links_behind_what_is_passed_over_are_found(void **state)
     };
     char page[300];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
         snprintf(page, sizeof(page), "<head>%s<link rel=hub href=a></head>",
                  heads[i]);
@@ -173,10 +154,8 @@ links_behind_what_is_passed_over_are_found(void **state)
     }
 }
 
-static void
-character_references_are_replaced(void **state)
+TEST(character_references_are_replaced)
 {
-    (void)state;
     assert_read("<link rel='&#104;ub' href='?a=1&amp;b=2&c=3&copy=4&#x26;"
                 "&#38&quot;&AMP;&amp'>",
                 "hub>?a=1&b=2&c=3&copy=4&&\"&&amp\n");
@@ -186,12 +165,10 @@ character_references_are_replaced(void **state)
                 "\xc3\xa9\xe6\xbd\xae\xf0\x9f\xa6\x80\n");
 }
 
-static void
-a_tag_that_does_not_end_is_none(void **state)
+TEST(a_tag_that_does_not_end_is_none)
 {
     static const char page[] = "<link rel=hub href=\"http://a.example/hub\">";
 
-    (void)state;
     for (size_t size = 0; size < sizeof(page) - 1; size++) {
         struct buf b;
 
@@ -204,8 +181,7 @@ a_tag_that_does_not_end_is_none(void **state)
 
 /* Each byte is looked at once, or a few times: 4 MiB of each take a moment,
  * where the square of it would take days. */
-static void
-crowds_cost_no_more_than_their_bytes(void **state)
+TEST(crowds_cost_no_more_than_their_bytes)
 {
     static const char *const crowds[] = {
         "<!-- -->",  "<!--", "<link a b c ",     "<meta a=1>", "<script><!--",
@@ -215,7 +191,6 @@ crowds_cost_no_more_than_their_bytes(void **state)
     size_t size = 4u << 20;
     char *page = malloc(size);
 
-    (void)state;
     assert_non_null(page);
     for (size_t i = 0; i < sizeof(crowds) / sizeof(crowds[0]); i++) {
         struct buf b;
@@ -230,14 +205,12 @@ crowds_cost_no_more_than_their_bytes(void **state)
     free(page);
 }
 
-static void
-what_is_too_long_is_no_link(void **state)
+TEST(what_is_too_long_is_no_link)
 {
     static char page[HTML_VALUE_MAX + 100];
     size_t size = HTML_VALUE_MAX;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 2 * size);
     strcpy(page, "<link rel=hub href=");
     memset(page + 19, 'a', size + 1);
@@ -252,10 +225,8 @@ what_is_too_long_is_no_link(void **state)
     buf_fini(&b);
 }
 
-static void
-pages_are_known_by_how_they_begin(void **state)
+TEST(pages_are_known_by_how_they_begin)
 {
-    (void)state;
     assert_true(html_is_page(SLICE("<!doctype HTML>")));
     assert_true(html_is_page(SLICE("\xef\xbb\xbf <?xml version='1.0'?>\n"
                                    "<!-- a --><html xmlns='x'>")));
@@ -264,25 +235,4 @@ pages_are_known_by_how_they_begin(void **state)
     assert_false(html_is_page(SLICE("<htmlx>")));
     assert_false(html_is_page(SLICE("text <html>")));
     assert_false(html_is_page(SLICE("")));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_of_the_head_are_told),
-        cmocka_unit_test(a_crowd_of_comments_is_looked_at_once),
-        cmocka_unit_test(a_comment_ends_where_browsers_end_it),
-        cmocka_unit_test(of_two_attributes_of_a_name_the_first_counts),
-        cmocka_unit_test(the_first_base_is_told),
-        cmocka_unit_test(what_is_not_the_head_is_passed_over),
-        cmocka_unit_test(links_behind_what_is_passed_over_are_found),
-        cmocka_unit_test(character_references_are_replaced),
-        cmocka_unit_test(a_tag_that_does_not_end_is_none),
-        cmocka_unit_test(crowds_cost_no_more_than_their_bytes),
-        cmocka_unit_test(what_is_too_long_is_no_link),
-        cmocka_unit_test(pages_are_known_by_how_they_begin),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

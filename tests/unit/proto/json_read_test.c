@@ -1,4 +1,5 @@
 #include "proto/json_change.h"
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 #define A "\"loc\":\"http://example.com/a\",\"change\":\"created\""
@@ -10,8 +11,7 @@ assert_bad(const char *document, const char *sentence)
 }
 
 /* Design section 4 */
-static void
-reads_every_member(void **state)
+TEST(reads_every_member)
 {
     static const char document[] =
         "[{\"loc\":\"http://example.com/\\u00e5\\\"\",\"change\":\"updated\","
@@ -31,7 +31,6 @@ reads_every_member(void **state)
         "{\"ns\":\"urn:tidings:1\",\"name\":\"seq\",\"value\":\"1\"}]},"
         "{" A ",\"priority\":\"1.0\",\"links\":[],\"tags\":[]}]\n ";
 
-    (void)state;
     for (size_t step = 1; step < 40; step++) {
         struct reading reading =
             read_steps(JSON, READER_POST, SLICE(document), step);
@@ -56,11 +55,8 @@ reads_every_member(void **state)
     assert_reads(JSON, "{" A "}", "created [http://example.com/a]\n");
 }
 
-static void
-refuses_members_that_are_unknown_wrong_or_given_twice(void **state)
+TEST(refuses_members_that_are_unknown_wrong_or_given_twice)
 {
-    (void)state;
-
     assert_bad("{" A ",\"path\":\"/a\"}",
                "unknown member \"path\" in the change");
     assert_bad("{" A ",\"loc\":\"http://example.com/b\"}", "loc: given twice");
@@ -106,10 +102,8 @@ refuses_members_that_are_unknown_wrong_or_given_twice(void **state)
 
 /* Design section 4: a message posted again is its entries; what it says of
  * another log is dropped, but its times must hold (R-292). */
-static void
-reads_the_entries_of_a_message_that_is_posted(void **state)
+TEST(reads_the_entries_of_a_message_that_is_posted)
 {
-    (void)state;
     assert_reads(JSON,
                  "{\"set\":\"A\",\"epoch\":\"?\",\"after\":-1,\"last\":1e9,"
                  "\"from\":\"2026-01-01T00:00:00Z\","
@@ -131,11 +125,8 @@ reads_the_entries_of_a_message_that_is_posted(void **state)
 }
 
 /* R-018, R-019 */
-static void
-refuses_numbers_that_are_not_whole(void **state)
+TEST(refuses_numbers_that_are_not_whole)
 {
-    (void)state;
-
     assert_bad("{\"length\":1.0}", "length: not a number of bytes: \"1.0\"");
     assert_bad("{\"length\":1e3}", "length: not a number of bytes: \"1e3\"");
     assert_bad("{\"length\":-1}", "length: not a number of bytes: \"-1\"");
@@ -149,8 +140,7 @@ refuses_numbers_that_are_not_whole(void **state)
 }
 
 /* R-005, R-024: whatever is accepted can be written as XML. */
-static void
-refuses_what_xml_cannot_carry(void **state)
+TEST(refuses_what_xml_cannot_carry)
 {
     static const char *const texts[] = {
         "\\u0000",    "\\u0001",        "\\u001f",        "\\ufffe",
@@ -160,7 +150,6 @@ refuses_what_xml_cannot_carry(void **state)
     };
     char document[256];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         for (size_t step = 1; step < 8; step++) {
             struct reading reading;
@@ -200,10 +189,8 @@ refuses_what_xml_cannot_carry(void **state)
 }
 
 /* RFC 8259 section 8.1: a byte order mark may be passed over. */
-static void
-passes_over_a_byte_order_mark(void **state)
+TEST(passes_over_a_byte_order_mark)
 {
-    (void)state;
     for (size_t step = 1; step < 6; step++) {
         struct reading reading =
             read_steps(JSON, READER_POST, SLICE("\xef\xbb\xbf\n{" A "}"), step);
@@ -220,12 +207,10 @@ passes_over_a_byte_order_mark(void **state)
     assert_refused(JSON, "\xef\xbb\xbf", STATUS_MALFORMED, NULL);
 }
 
-static void
-says_where_the_syntax_is_wrong(void **state)
+TEST(says_where_the_syntax_is_wrong)
 {
     struct reading reading = read_all(JSON, SLICE("[\n{" A "},\n{]"));
 
-    (void)state;
     assert_int_equal(reading.rc, STATUS_MALFORMED);
     assert_true(!strncmp(reading.why.text, "not JSON: ", 10));
     assert_null(strchr(reading.why.text, '\n'));
@@ -243,25 +228,21 @@ says_where_the_syntax_is_wrong(void **state)
     assert_refused(JSON, "<urlset/>", STATUS_MALFORMED, NULL);
 }
 
-static void
-says_which_entry_and_line_is_wrong(void **state)
+TEST(says_which_entry_and_line_is_wrong)
 {
     struct reading reading =
         read_all(JSON, SLICE("[{" A "},\n{" A "},\n\n{" A ",\"length\":-1}]"));
 
-    (void)state;
     assert_int_equal(reading.why.entry, 3);
     assert_int_equal(reading.why.line, 4);
     reading_fini(&reading);
 }
 
 /* R-001 */
-static void
-never_accepts_a_part_of_a_document(void **state)
+TEST(never_accepts_a_part_of_a_document)
 {
     static const char document[] = "[{" A ",\"tags\":[\"a\"]},{" A "}]";
 
-    (void)state;
     for (size_t size = 0; size < sizeof(document) - 1; size++) {
         struct reading reading = read_all(JSON, (struct slice){document, size});
 
@@ -270,8 +251,7 @@ never_accepts_a_part_of_a_document(void **state)
     }
 }
 
-static void
-reads_the_messages_it_wrote(void **state)
+TEST(reads_the_messages_it_wrote)
 {
     struct coverage coverage = {
         .set = "gauges",
@@ -289,7 +269,6 @@ reads_the_messages_it_wrote(void **state)
     struct reading reading;
     struct buf b;
 
-    (void)state;
     change_init(&change);
     change.loc = SLICE("http://example.com/\"\\\xc3\xa5");
     change.kind = CHANGE_DELETED;
@@ -334,8 +313,7 @@ reads_the_messages_it_wrote(void **state)
 }
 
 /* R-015, R-292: in a message too, wherever its times stand. */
-static void
-refuses_a_message_outside_its_interval(void **state)
+TEST(refuses_a_message_outside_its_interval)
 {
     static const struct {
         const char *document;
@@ -358,7 +336,6 @@ refuses_a_message_outside_its_interval(void **state)
         {"{\"digest\":\"sha-256:\"}", "digest: bad value \"sha-256:\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct reading reading =
             read_steps(JSON, READER_MESSAGE, slice_of(bad[i].document), 1000);
@@ -370,8 +347,7 @@ refuses_a_message_outside_its_interval(void **state)
 }
 
 /* A later broker may say more; what is known is read as ever. */
-static void
-skips_members_of_a_message_that_it_does_not_know(void **state)
+TEST(skips_members_of_a_message_that_it_does_not_know)
 {
     struct reading reading = read_steps(
         JSON, READER_MESSAGE,
@@ -380,7 +356,6 @@ skips_members_of_a_message_that_it_does_not_know(void **state)
             "\"last\":4,\"changes\":[{" A ",\"x\":[],\"seq\":4}],\"y\":[[2]]}"),
         1);
 
-    (void)state;
     assert_int_equal(reading.rc, 0);
     assert_int_equal(reading.n, 1);
     assert_int_equal(reading.coverage.after, 3);
@@ -388,14 +363,12 @@ skips_members_of_a_message_that_it_does_not_know(void **state)
     reading_fini(&reading);
 }
 
-static void
-reads_a_heartbeat(void **state)
+TEST(reads_a_heartbeat)
 {
     struct reading reading =
         read_steps(JSON, READER_MESSAGE,
                    SLICE("{\"after\":3,\"last\":3,\"changes\":[]}"), 100);
 
-    (void)state;
     assert_int_equal(reading.rc, 0);
     assert_int_equal(reading.n, 0);
     assert_int_equal(reading.coverage.last, 3);
@@ -439,10 +412,8 @@ assert_same_as_json(const char *name)
 }
 
 /* R-253: the two forms say the same. */
-static void
-loses_nothing_between_xml_and_json(void **state)
+TEST(loses_nothing_between_xml_and_json)
 {
-    (void)state;
     assert_same_as_json("odd/links.xml");
     assert_same_as_json("odd/several-hashes.xml");
     assert_same_as_json("odd/type-parameters.xml");
@@ -451,27 +422,4 @@ loses_nothing_between_xml_and_json(void **state)
     assert_same_as_json("relations.xml");
     assert_same_as_json("foreign-and-escaped.xml");
     assert_same_as_json("change-list-closed.xml");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_member),
-        cmocka_unit_test(refuses_members_that_are_unknown_wrong_or_given_twice),
-        cmocka_unit_test(reads_the_entries_of_a_message_that_is_posted),
-        cmocka_unit_test(refuses_numbers_that_are_not_whole),
-        cmocka_unit_test(refuses_what_xml_cannot_carry),
-        cmocka_unit_test(passes_over_a_byte_order_mark),
-        cmocka_unit_test(says_where_the_syntax_is_wrong),
-        cmocka_unit_test(says_which_entry_and_line_is_wrong),
-        cmocka_unit_test(never_accepts_a_part_of_a_document),
-        cmocka_unit_test(reads_the_messages_it_wrote),
-        cmocka_unit_test(refuses_a_message_outside_its_interval),
-        cmocka_unit_test(skips_members_of_a_message_that_it_does_not_know),
-        cmocka_unit_test(reads_a_heartbeat),
-        cmocka_unit_test(loses_nothing_between_xml_and_json),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 #include "proto/key.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "proto/buf.h"
+#include "tests/test.h"
 
 static void
 assert_key(struct slice value, struct slice expected)
@@ -32,10 +26,8 @@ assert_no_key(struct slice value)
 
 /* Design section 4: a key stands bare or as a quoted string; both are the same
  * key. */
-static void
-reads_a_key_bare_or_quoted(void **state)
+TEST(reads_a_key_bare_or_quoted)
 {
-    (void)state;
     assert_key(SLICE("8e03978e-40d5"), SLICE("8e03978e-40d5"));
     assert_key(SLICE("\"8e03978e-40d5\""), SLICE("8e03978e-40d5"));
     assert_key(SLICE("x"), SLICE("x"));
@@ -44,8 +36,7 @@ reads_a_key_bare_or_quoted(void **state)
 }
 
 /* Whatever else comes is no key, and the problem says what one is. */
-static void
-refuses_what_is_no_key(void **state)
+TEST(refuses_what_is_no_key)
 {
     static const char *const values[] = {
         "",      "a b",     "a\tb",    "caf\xc3\xa9", "\x7f",    "\"",
@@ -53,20 +44,17 @@ refuses_what_is_no_key(void **state)
         "\"a\\", "\"a\\\"", "\"a\" ",  "\"\x01\"",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         assert_no_key(slice_of(values[i]));
     assert_no_key((struct slice){"a\0b", 3});
 }
 
 /* 255 characters are a key, 256 are not, in both forms. */
-static void
-a_key_has_at_most_255_characters(void **state)
+TEST(a_key_has_at_most_255_characters)
 {
     struct buf quoted;
     char text[KEY_SIZE_MAX + 1];
 
-    (void)state;
     memset(text, '"', sizeof(text));
     text[0] = 'k';
     assert_key((struct slice){text, KEY_SIZE_MAX},
@@ -86,13 +74,11 @@ a_key_has_at_most_255_characters(void **state)
 }
 
 /* What is written is read again, every character that may stand in a key. */
-static void
-writes_what_it_reads(void **state)
+TEST(writes_what_it_reads)
 {
     char every[KEY_SIZE_MAX], quoted[KEY_QUOTED_MAX];
     size_t n = 0, size;
 
-    (void)state;
     for (char c = '!'; c <= '~'; c++)
         every[n++] = c;
     size = key_write(quoted, (struct slice){every, n});
@@ -104,17 +90,4 @@ writes_what_it_reads(void **state)
     assert_int_equal(size, KEY_QUOTED_MAX);
     assert_key((struct slice){quoted, size},
                (struct slice){every, sizeof(every)});
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_key_bare_or_quoted),
-        cmocka_unit_test(refuses_what_is_no_key),
-        cmocka_unit_test(a_key_has_at_most_255_characters),
-        cmocka_unit_test(writes_what_it_reads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 #include "proto/mqtt_topic.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static bool
 matches(const char *filter, const char *name)
@@ -14,10 +9,8 @@ matches(const char *filter, const char *name)
 }
 
 /* MQTT 5, section 4.7.1.3 */
-static void
-a_plus_is_one_level(void **state)
+TEST(a_plus_is_one_level)
 {
-    (void)state;
     assert_true(matches("plant/+/changes", "plant/7/changes"));
     assert_true(matches("plant/+/changes", "plant//changes"));
     assert_false(matches("plant/+/changes", "plant/7/8/changes"));
@@ -29,10 +22,8 @@ a_plus_is_one_level(void **state)
 }
 
 /* Section 4.7.1.2 */
-static void
-a_number_sign_is_all_that_follows_and_none(void **state)
+TEST(a_number_sign_is_all_that_follows_and_none)
 {
-    (void)state;
     assert_true(matches("library/#", "library"));
     assert_true(matches("library/#", "library/"));
     assert_true(matches("library/#", "library/a/b"));
@@ -40,10 +31,8 @@ a_number_sign_is_all_that_follows_and_none(void **state)
     assert_true(matches("#", "library/a"));
 }
 
-static void
-names_without_wildcards_match_as_they_are(void **state)
+TEST(names_without_wildcards_match_as_they_are)
 {
-    (void)state;
     assert_true(matches("a/b", "a/b"));
     assert_false(matches("a/b", "a/B"));
     assert_false(matches("a/b", "a/b/"));
@@ -52,24 +41,20 @@ names_without_wildcards_match_as_they_are(void **state)
 }
 
 /* Section 4.7.2 */
-static void
-wildcards_do_not_begin_what_is_the_brokers_own(void **state)
+TEST(wildcards_do_not_begin_what_is_the_brokers_own)
 {
-    (void)state;
     assert_false(matches("#", "$SYS/broker"));
     assert_false(matches("+/broker", "$SYS/broker"));
     assert_true(matches("$SYS/#", "$SYS/broker"));
 }
 
-static void
-wildcards_stand_for_whole_levels(void **state)
+TEST(wildcards_stand_for_whole_levels)
 {
     static const char *const good[] = {"a", "/", "+", "#", "a/+/#", "+/+", "ä"};
     static const char *const bad[] = {"",      "a+",      "a/b#", "a/#/b",
                                       "#/a",   "a/+b",    "a\n",  "a\x7f",
                                       "\xff/", "\xc2\x85"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_true(mqtt_filter_is_valid(slice_of(good[i])));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -81,10 +66,8 @@ wildcards_stand_for_whole_levels(void **state)
 }
 
 /* MQTT 5, section 1.5.4: what is no topic may have the wildcards. */
-static void
-strings_are_utf8_without_control_characters(void **state)
+TEST(strings_are_utf8_without_control_characters)
 {
-    (void)state;
     assert_true(mqtt_text_is_valid(SLICE("a+#/ \xc3\xa4")));
     assert_false(mqtt_text_is_valid(SLICE("")));
     assert_false(mqtt_text_is_valid(SLICE("a\0")));
@@ -92,28 +75,10 @@ strings_are_utf8_without_control_characters(void **state)
     assert_false(mqtt_text_is_valid(SLICE("a\xc3")));
 }
 
-static void
-tells_the_level_of_the_first_plus(void **state)
+TEST(tells_the_level_of_the_first_plus)
 {
-    (void)state;
     assert_true(
         slice_is(mqtt_filter_level(SLICE("a/+/+"), SLICE("a/b/c")), "b"));
     assert_true(slice_is(mqtt_filter_level(SLICE("+"), SLICE("b")), "b"));
     assert_int_equal(mqtt_filter_level(SLICE("a/#"), SLICE("a/b")).size, 0);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plus_is_one_level),
-        cmocka_unit_test(a_number_sign_is_all_that_follows_and_none),
-        cmocka_unit_test(names_without_wildcards_match_as_they_are),
-        cmocka_unit_test(wildcards_do_not_begin_what_is_the_brokers_own),
-        cmocka_unit_test(wildcards_stand_for_whole_levels),
-        cmocka_unit_test(strings_are_utf8_without_control_characters),
-        cmocka_unit_test(tells_the_level_of_the_first_plus),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

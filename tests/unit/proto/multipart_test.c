@@ -1,13 +1,9 @@
 #include "proto/multipart.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define RELATED "multipart/related; boundary="
 
@@ -130,10 +126,8 @@ assert_refused(const char *content_type, struct slice body, enum status rc,
 
 /* Parts */
 
-static void
-parts_have_headers_and_bodies_to_the_byte(void **state)
+TEST(parts_have_headers_and_bodies_to_the_byte)
 {
-    (void)state;
     assert_parts(RELATED "b",
                  SLICE("--b\r\n"
                        "Content-Type: application/xml\r\n"
@@ -154,10 +148,8 @@ parts_have_headers_and_bodies_to_the_byte(void **state)
                        "\r\n]|"));
 }
 
-static void
-a_body_may_be_empty_and_headers_may_be_missing(void **state)
+TEST(a_body_may_be_empty_and_headers_may_be_missing)
 {
-    (void)state;
     assert_parts(RELATED "b",
                  SLICE("--b\r\n\r\nx\r\n"
                        "--b\r\n\r\n\r\n"
@@ -169,10 +161,8 @@ a_body_may_be_empty_and_headers_may_be_missing(void **state)
                        "5@78 c/d  []|"));
 }
 
-static void
-preamble_and_epilogue_are_passed_over(void **state)
+TEST(preamble_and_epilogue_are_passed_over)
 {
-    (void)state;
     assert_parts(RELATED "b",
                  SLICE("This is --b\r\n -b\r\n--a\r\n\r\n--b\r\n\r\nx\r\n"
                        "--b--\r\n--b\r\nand so\r\n--b--"),
@@ -182,20 +172,16 @@ preamble_and_epilogue_are_passed_over(void **state)
 }
 
 /* RFC 2046 section 5.1.1: transport padding. */
-static void
-white_space_behind_a_boundary_counts_for_nothing(void **state)
+TEST(white_space_behind_a_boundary_counts_for_nothing)
 {
-    (void)state;
     assert_parts(RELATED "b", SLICE("--b \t \r\n\r\nx\r\n--b-- \t\r\n"),
                  SLICE("1@10   [x]|"));
     assert_parts(RELATED "b", SLICE("--b\t\r\n\r\nx\r\n--b--  "),
                  SLICE("1@8   [x]|"));
 }
 
-static void
-what_only_begins_as_a_delimiter_is_the_bodys(void **state)
+TEST(what_only_begins_as_a_delimiter_is_the_bodys)
 {
-    (void)state;
     assert_parts(RELATED "b-c",
                  SLICE("--b-c\r\n\r\n"
                        "\r\r\n\r\n-\r\n--\r\n--b\r\n--b-\r\n--b-d\n--b-c\r--b-c"
@@ -210,10 +196,8 @@ what_only_begins_as_a_delimiter_is_the_bodys(void **state)
 }
 
 /* RFC 5322 section 2.2.3 */
-static void
-a_header_may_go_on_in_the_next_line(void **state)
+TEST(a_header_may_go_on_in_the_next_line)
 {
-    (void)state;
     assert_parts(
         RELATED "b",
         SLICE("--b\r\nContent-Type:\r\n text/plain;\r\n\tcharset=x\r\n"
@@ -222,14 +206,12 @@ a_header_may_go_on_in_the_next_line(void **state)
         SLICE("1@90 text/plain;\tcharset=x http://example.com/a [x]|"));
 }
 
-static void
-what_the_sink_refuses_ends_the_reading(void **state)
+TEST(what_the_sink_refuses_ends_the_reading)
 {
     struct slice body = SLICE("--b\r\n\r\nx\r\n--b\r\n\r\ny\r\n--b--");
     struct seen seen = {.refuses = STATUS_BUSY};
     struct problem why = {""};
 
-    (void)state;
     assert_int_equal(
         read_pieces(&seen, RELATED "b", body, SIZE_MAX, SIZE_MAX, &why),
         STATUS_BUSY);
@@ -239,10 +221,8 @@ what_the_sink_refuses_ends_the_reading(void **state)
 
 /* Refusals */
 
-static void
-what_is_cut_off_or_has_no_part_is_refused(void **state)
+TEST(what_is_cut_off_or_has_no_part_is_refused)
 {
-    (void)state;
     assert_refused(RELATED "b", SLICE("--b\r\n\r\nx"), STATUS_MALFORMED,
                    "part 1, byte 8: the body ends before its last delimiter: "
                    "\"--b\"");
@@ -265,10 +245,8 @@ what_is_cut_off_or_has_no_part_is_refused(void **state)
                    "byte 7: the body has no part");
 }
 
-static void
-nothing_is_guessed_of_what_stands_behind_a_boundary(void **state)
+TEST(nothing_is_guessed_of_what_stands_behind_a_boundary)
 {
-    (void)state;
     assert_refused(RELATED "b", SLICE("--bc\r\n\r\nx\r\n--b--"),
                    STATUS_MALFORMED,
                    "part 1, byte 3: behind a boundary stands what does not "
@@ -286,10 +264,8 @@ nothing_is_guessed_of_what_stands_behind_a_boundary(void **state)
                    "end its line: \"x\"");
 }
 
-static void
-headers_that_are_none_are_refused_with_part_and_byte(void **state)
+TEST(headers_that_are_none_are_refused_with_part_and_byte)
 {
-    (void)state;
     assert_refused(RELATED "b", SLICE("--b\r\nno header\r\n\r\nx\r\n--b--"),
                    STATUS_MALFORMED,
                    "part 1, byte 18: this is no header: \"no header\"");
@@ -317,10 +293,8 @@ headers_that_are_none_are_refused_with_part_and_byte(void **state)
                    "\"content-id\"");
 }
 
-static void
-bytes_that_would_have_to_be_decoded_are_refused(void **state)
+TEST(bytes_that_would_have_to_be_decoded_are_refused)
 {
-    (void)state;
     assert_refused(RELATED "b",
                    SLICE("--b\r\nContent-Transfer-Encoding: base64\r\n\r\nx"
                          "\r\n--b--"),
@@ -329,14 +303,12 @@ bytes_that_would_have_to_be_decoded_are_refused(void **state)
                    "or 7bit, not: \"base64\"");
 }
 
-static void
-headers_have_a_limit(void **state)
+TEST(headers_have_a_limit)
 {
     struct problem why = {""};
     struct seen seen = {.refuses = STATUS_OK};
     struct buf body;
 
-    (void)state;
     for (size_t more = 0; more < 2; more++) {
         buf_init(&body, SIZE_MAX);
         BUF_ADD(&body, "--b\r\nContent-Location: ");
@@ -370,10 +342,8 @@ assert_type(const char *text, const char *boundary, const char *root,
     assert_string_equal(type.start, start);
 }
 
-static void
-the_boundary_is_read_quoted_or_not(void **state)
+TEST(the_boundary_is_read_quoted_or_not)
 {
-    (void)state;
     assert_type("multipart/related; boundary=b", "b", "", "");
     assert_type("Multipart/Related ;\tBOUNDARY = \"a b'()+_,-./:=?\" ; x=y",
                 "a b'()+_,-./:=?", "", "");
@@ -396,12 +366,10 @@ assert_no_type(const char *text, enum status rc, const char *expected)
     assert_string_equal(why.text, expected);
 }
 
-static void
-a_content_type_that_cannot_be_read_says_why(void **state)
+TEST(a_content_type_that_cannot_be_read_says_why)
 {
     char text[600];
 
-    (void)state;
     assert_no_type("multipart/mixed; boundary=b", STATUS_UNSUPPORTED,
                    "changes with their content are multipart/related, not "
                    "\"multipart/mixed\"");
@@ -444,27 +412,4 @@ a_content_type_that_cannot_be_read_says_why(void **state)
                    "than 255 bytes");
     assert_false(multipart_is(SLICE("application/xml")));
     assert_false(multipart_is(SLICE("multipart")));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_have_headers_and_bodies_to_the_byte),
-        cmocka_unit_test(a_body_may_be_empty_and_headers_may_be_missing),
-        cmocka_unit_test(preamble_and_epilogue_are_passed_over),
-        cmocka_unit_test(white_space_behind_a_boundary_counts_for_nothing),
-        cmocka_unit_test(what_only_begins_as_a_delimiter_is_the_bodys),
-        cmocka_unit_test(a_header_may_go_on_in_the_next_line),
-        cmocka_unit_test(what_the_sink_refuses_ends_the_reading),
-        cmocka_unit_test(what_is_cut_off_or_has_no_part_is_refused),
-        cmocka_unit_test(nothing_is_guessed_of_what_stands_behind_a_boundary),
-        cmocka_unit_test(headers_that_are_none_are_refused_with_part_and_byte),
-        cmocka_unit_test(bytes_that_would_have_to_be_decoded_are_refused),
-        cmocka_unit_test(headers_have_a_limit),
-        cmocka_unit_test(the_boundary_is_read_quoted_or_not),
-        cmocka_unit_test(a_content_type_that_cannot_be_read_says_why),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

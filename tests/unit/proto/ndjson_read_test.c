@@ -1,13 +1,13 @@
 #include "proto/ndjson_read.h"
 
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 #define ENTRY(n) "{\"loc\":\"http://example.com/" n "\",\"change\":\"created\"}"
 #define READ(n)  "created [http://example.com/" n "]\n"
 
 /* Design section 4: one entry a line, however the lines end. */
-static void
-reads_one_entry_a_line(void **state)
+TEST(reads_one_entry_a_line)
 {
     static const char *const documents[] = {
         ENTRY("a1") "\n" ENTRY("b2") "\n",
@@ -18,7 +18,6 @@ reads_one_entry_a_line(void **state)
         "\xef\xbb\xbf" ENTRY("a1") "\n" ENTRY("b2") "\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
         struct slice bytes = slice_of(documents[i]);
 
@@ -34,10 +33,8 @@ reads_one_entry_a_line(void **state)
     }
 }
 
-static void
-reads_all_that_an_entry_in_json_has(void **state)
+TEST(reads_all_that_an_entry_in_json_has)
 {
-    (void)state;
     assert_reads(NDJSON,
                  "{\"loc\":\"http://example.com/\xc3\xa5\",\"change\":"
                  "\"updated\",\"tags\":[\"a\",\"b\"],\"links\":[{\"rel\":"
@@ -50,8 +47,7 @@ reads_all_that_an_entry_in_json_has(void **state)
 }
 
 /* A refused line is named, by its number and that of its entry. */
-static void
-names_the_line_that_is_wrong(void **state)
+TEST(names_the_line_that_is_wrong)
 {
     static const struct {
         const char *document;
@@ -89,7 +85,6 @@ names_the_line_that_is_wrong(void **state)
         {"\n \r\n", STATUS_INVALID, 0, 0, "no entries"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct slice bytes = slice_of(cases[i].document);
 
@@ -107,26 +102,11 @@ names_the_line_that_is_wrong(void **state)
     }
 }
 
-static void
-is_not_for_messages(void **state)
+TEST(is_not_for_messages)
 {
     struct reading reading =
         read_steps(NDJSON, READER_MESSAGE, SLICE(ENTRY("a1") "\n"), 100);
 
-    (void)state;
     assert_int_equal(reading.rc, STATUS_UNSUPPORTED);
     reading_fini(&reading);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_one_entry_a_line),
-        cmocka_unit_test(reads_all_that_an_entry_in_json_has),
-        cmocka_unit_test(names_the_line_that_is_wrong),
-        cmocka_unit_test(is_not_for_messages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 #include "proto/pagelinks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "proto/buf.h"
+#include "tests/test.h"
 
 #define URL "https://a.example/feeds/one?x=1"
 
@@ -38,10 +33,8 @@ assert_links(const char *type, const char *document, const char *expected)
 }
 
 /* W-006 */
-static void
-an_html_page_names_them_in_its_head(void **state)
+TEST(an_html_page_names_them_in_its_head)
 {
-    (void)state;
     assert_links("text/html; charset=utf-8",
                  "<title>x</title><link rel=hub href=https://hub.example/>"
                  "<link rel=self href=two>",
@@ -54,10 +47,8 @@ an_html_page_names_them_in_its_head(void **state)
 }
 
 /* W-006 */
-static void
-an_atom_feed_names_them_in_the_feed(void **state)
+TEST(an_atom_feed_names_them_in_the_feed)
 {
-    (void)state;
     assert_links("application/atom+xml",
                  "<feed " ATOM "><title>x</title>"
                  "<link rel='hub' href='https://hub.example/?a=1&amp;b=2'/>"
@@ -69,10 +60,8 @@ an_atom_feed_names_them_in_the_feed(void **state)
 }
 
 /* W-006 */
-static void
-an_rss_feed_names_them_in_its_channel(void **state)
+TEST(an_rss_feed_names_them_in_its_channel)
 {
-    (void)state;
     assert_links("application/rss+xml",
                  "<rss version='2.0' xmlns:a='http://www.w3.org/2005/Atom'>"
                  "<a:link rel='hub' href='http://evil.example/1'/>"
@@ -95,8 +84,7 @@ an_rss_feed_names_them_in_its_channel(void **state)
 }
 
 /* W-006: "text/xml" says nothing of which it is (W section 11: 101 to 103). */
-static void
-how_it_begins_decides_where_the_type_does_not(void **state)
+TEST(how_it_begins_decides_where_the_type_does_not)
 {
     static const char feed[] =
         "<feed " ATOM "><link rel='hub' href='/'/></feed>";
@@ -104,7 +92,6 @@ how_it_begins_decides_where_the_type_does_not(void **state)
     static const char *const types[] = {"text/xml", "application/xml",
                                         "TEXT/HTML", "", "image/svg+xml"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         assert_links(types[i], feed, "hub https://a.example/\n");
         assert_links(types[i], page, "hub https://a.example/\n");
@@ -114,14 +101,12 @@ how_it_begins_decides_where_the_type_does_not(void **state)
 }
 
 /* W-006: a program that shows text is not led astray by it. */
-static void
-other_media_types_are_not_looked_at(void **state)
+TEST(other_media_types_are_not_looked_at)
 {
     static const char *const types[] = {"text/plain", "application/json",
                                         "image/png", "text/htmlx", "x"};
     struct problem why = {""};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         assert_int_equal(
             pagelinks_read(SLICE("<!DOCTYPE html><link rel=hub href=/>"),
@@ -134,10 +119,8 @@ other_media_types_are_not_looked_at(void **state)
 }
 
 /* W-007 */
-static void
-relative_links_are_resolved_against_the_base(void **state)
+TEST(relative_links_are_resolved_against_the_base)
 {
-    (void)state;
     assert_links("text/html",
                  "<link rel=hub href=h><base href=/b/c/><base href=/d/>"
                  "<link rel=self href=../x>",
@@ -158,28 +141,23 @@ relative_links_are_resolved_against_the_base(void **state)
                  "hub https://a.example/b/c/d\n");
 }
 
-static void
-what_no_url_has_is_escaped(void **state)
+TEST(what_no_url_has_is_escaped)
 {
-    (void)state;
     assert_links("text/html",
                  "<link rel=hub href=' /a b\n/\xc3\xa9?\"<\\>^`{|}%zz#'>",
                  "hub https://a.example/a%20b/%C3%A9?%22%3C%5C%3E%5E%60%7B%7C"
                  "%7D%zz#\n");
 }
 
-static void
-links_without_rel_or_href_are_none(void **state)
+TEST(links_without_rel_or_href_are_none)
 {
-    (void)state;
     assert_links("text/html",
                  "<link href=/><link rel=hub><link rel=hub href=''>", "");
     assert_links("text/xml", "<feed " ATOM "><link/><link rel='hub'/></feed>",
                  "");
 }
 
-static void
-xml_with_a_doctype_or_not_in_utf8_is_refused(void **state)
+TEST(xml_with_a_doctype_or_not_in_utf8_is_refused)
 {
     static const char *const documents[] = {
         "<!DOCTYPE rss [<!ENTITY a 'b'>]><rss><channel/></rss>",
@@ -189,7 +167,6 @@ xml_with_a_doctype_or_not_in_utf8_is_refused(void **state)
     struct problem why = {""};
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
     for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
         assert_int_equal(pagelinks_read(slice_of(documents[i]),
@@ -199,10 +176,8 @@ xml_with_a_doctype_or_not_in_utf8_is_refused(void **state)
     buf_fini(&b);
 }
 
-static void
-the_beginning_is_enough(void **state)
+TEST(the_beginning_is_enough)
 {
-    (void)state;
     assert_links("text/xml",
                  "<feed " ATOM "><link rel='hub' href='/'/><entry><tit",
                  "hub https://a.example/\n");
@@ -211,36 +186,14 @@ the_beginning_is_enough(void **state)
 }
 
 /* W-007 */
-static void
-rel_is_a_list_of_words_in_any_case(void **state)
+TEST(rel_is_a_list_of_words_in_any_case)
 {
     struct pagelink link = {.rel = SLICE(" Hub\tself\n\fx ")};
 
-    (void)state;
     assert_true(pagelink_has_rel(&link, "hub"));
     assert_true(pagelink_has_rel(&link, "SELF"));
     assert_true(pagelink_has_rel(&link, "x"));
     assert_false(pagelink_has_rel(&link, "hu"));
     assert_false(pagelink_has_rel(&link, "hub self"));
     assert_false(pagelink_has_rel(&link, ""));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_html_page_names_them_in_its_head),
-        cmocka_unit_test(an_atom_feed_names_them_in_the_feed),
-        cmocka_unit_test(an_rss_feed_names_them_in_its_channel),
-        cmocka_unit_test(how_it_begins_decides_where_the_type_does_not),
-        cmocka_unit_test(other_media_types_are_not_looked_at),
-        cmocka_unit_test(relative_links_are_resolved_against_the_base),
-        cmocka_unit_test(what_no_url_has_is_escaped),
-        cmocka_unit_test(links_without_rel_or_href_are_none),
-        cmocka_unit_test(xml_with_a_doctype_or_not_in_utf8_is_refused),
-        cmocka_unit_test(the_beginning_is_enough),
-        cmocka_unit_test(rel_is_a_list_of_words_in_any_case),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,11 @@
 #include "proto/problem.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
-static void
-quotes_hostile_text_safely(void **state)
+TEST(quotes_hostile_text_safely)
 {
-    (void)state;
-
     assert_string_equal(problem_quote(SLICE("a\n\x1b[2J\xff\xc2\x85z")).text,
                         "a??[2J??z");
     assert_string_equal(problem_quote((struct slice){NULL, 0}).text, "");
@@ -20,13 +13,11 @@ quotes_hostile_text_safely(void **state)
                         "\xc3\xa5???");
 }
 
-static void
-cuts_a_quote_between_characters(void **state)
+TEST(cuts_a_quote_between_characters)
 {
     char text[PROBLEM_QUOTE_MAX + 2];
     struct problem_quote quote;
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     memcpy(text + PROBLEM_QUOTE_MAX - 1, "\xc3\xa5", 2);
     quote = problem_quote((struct slice){text, sizeof(text)});
@@ -35,13 +26,11 @@ cuts_a_quote_between_characters(void **state)
     assert_string_equal(quote.text + PROBLEM_QUOTE_MAX - 2, "a...");
 }
 
-static void
-cuts_a_sentence_that_is_too_long(void **state)
+TEST(cuts_a_sentence_that_is_too_long)
 {
     struct problem why = {.entry = 3};
     char text[1000];
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     text[sizeof(text) - 1] = '\0';
     memcpy(text + sizeof(why.text) - 2, "\xc3\xa5", 2);
@@ -51,40 +40,21 @@ cuts_a_sentence_that_is_too_long(void **state)
     assert_int_equal(why.entry, 3);
 }
 
-static void
-needs_nobody_who_asks(void **state)
+TEST(needs_nobody_who_asks)
 {
-    (void)state;
-
     problem_set(NULL, "%d", 1);
     problem_errno(NULL, "cannot write", "x");
     assert_int_equal(problem(NULL, STATUS_IO, "x"), STATUS_IO);
 }
 
-static void
-says_what_the_system_said(void **state)
+TEST(says_what_the_system_said)
 {
     struct problem why = {""};
 
-    (void)state;
     errno = ENOENT;
     problem_errno(&why, "cannot read", "list.xml");
 
     assert_string_equal(why.text,
                         "cannot read list.xml: No such file or directory");
     assert_int_equal(errno, ENOENT);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quotes_hostile_text_safely),
-        cmocka_unit_test(cuts_a_quote_between_characters),
-        cmocka_unit_test(cuts_a_sentence_that_is_too_long),
-        cmocka_unit_test(needs_nobody_who_asks),
-        cmocka_unit_test(says_what_the_system_said),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,13 @@
 #ifndef TESTS_UNIT_PROTO_READING_H
 #define TESTS_UNIT_PROTO_READING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "proto/buf.h"
 #include "proto/formats.h"
 #include "tests/support/describe.h"
+#include "tests/test.h"
 
 #define XML    "application/xml"
 #define JSON   "application/json"

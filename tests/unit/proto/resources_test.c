@@ -4,6 +4,7 @@
  */
 #include "proto/fragment.h"
 #include "proto/json_change.h"
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 #define HEAD                                          \
@@ -41,10 +42,8 @@ assert_no_resources(const char *type, const char *document, const char *text)
 }
 
 /* */
-static void
-a_resource_list_a_sitemap_and_lines_are_read(void **state)
+TEST(a_resource_list_a_sitemap_and_lines_are_read)
 {
-    (void)state;
     assert_resources(XML, HEAD MD A FOOT, 1);
     assert_resources(XML, HEAD A FOOT, 1);
     assert_resources(XML, "<urlset xmlns='" NS_SITEMAP "'/>", 0);
@@ -53,10 +52,8 @@ a_resource_list_a_sitemap_and_lines_are_read(void **state)
 }
 
 /* */
-static void
-what_is_of_changes_is_refused(void **state)
+TEST(what_is_of_changes_is_refused)
 {
-    (void)state;
     assert_no_resources(XML, HEAD "<rs:md capability='changelist'/>" A FOOT,
                         "capability: not resourcelist: \"changelist\"");
     assert_no_resources(
@@ -148,14 +145,12 @@ list_entry_of(const struct compared *c, struct buf *entry)
     fragment_resource(entry, (struct slice){stamped, size}, view.stamp);
 }
 
-static void
-an_entry_is_what_was_told_and_nothing_else_is(void **state)
+TEST(an_entry_is_what_was_told_and_nothing_else_is)
 {
     struct compared c;
     struct buf entry;
     size_t same = 0;
 
-    (void)state;
     compared_read(&c, XML, SLICE(HEAD FULL FOOT));
     list_entry_of(&c, &entry);
     assert_true(buf_has(&entry, " td:seq=\"7\""));
@@ -183,14 +178,12 @@ an_entry_is_what_was_told_and_nothing_else_is(void **state)
 
 /* All but the prefix of a foreign attribute, which JSON does not have: one that
  * no document needs to declare is the same in both. */
-static void
-lines_that_are_written_say_the_same(void **state)
+TEST(lines_that_are_written_say_the_same)
 {
     static const char full[] = HEAD FULL FOOT;
     struct compared xml, json;
     struct buf document;
 
-    (void)state;
     buf_init(&document, 1 << 16);
     for (const char *p = full; *p; p++)
         if (!strncmp(p, "x:y", 3)) {
@@ -210,14 +203,12 @@ lines_that_are_written_say_the_same(void **state)
     compared_fini(&json);
 }
 
-static void
-the_kind_is_changed_in_its_place(void **state)
+TEST(the_kind_is_changed_in_its_place)
 {
     struct compared c;
     struct fragment f;
     struct buf entry, deleted;
 
-    (void)state;
     compared_read(&c, XML, SLICE(HEAD FULL FOOT));
     fragment_set_kind(c.fragments.data, c.f.hole, CHANGE_UPDATED);
     assert_true(buf_has(&c.fragments, "<rs:md change=\"updated\" hash"));
@@ -234,18 +225,4 @@ the_kind_is_changed_in_its_place(void **state)
     buf_fini(&entry);
     buf_fini(&deleted);
     compared_fini(&c);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_resource_list_a_sitemap_and_lines_are_read),
-        cmocka_unit_test(what_is_of_changes_is_refused),
-        cmocka_unit_test(an_entry_is_what_was_told_and_nothing_else_is),
-        cmocka_unit_test(lines_that_are_written_say_the_same),
-        cmocka_unit_test(the_kind_is_changed_in_its_place),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

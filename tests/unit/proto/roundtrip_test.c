@@ -5,6 +5,7 @@
  */
 #include "tests/support/again.h"
 #include "tests/support/terms.h"
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 /* Reads a post; then what was read goes every way there is. */
@@ -42,12 +43,10 @@ assert_comes_back(const char *type, const struct buf *document,
 }
 
 /* each row by itself. */
-static void
-every_term_comes_back(void **state)
+TEST(every_term_comes_back)
 {
     struct buf document, told;
 
-    (void)state;
     buf_init(&document, 1 << 20);
     buf_init(&told, 1 << 20);
     for (size_t i = 0; i < n_terms; i++) {
@@ -63,12 +62,10 @@ every_term_comes_back(void **state)
 }
 
 /* all of them, in order. */
-static void
-all_terms_come_back_in_order(void **state)
+TEST(all_terms_come_back_in_order)
 {
     struct buf document, told;
 
-    (void)state;
     buf_init(&document, 1 << 20);
     buf_init(&told, 1 << 20);
     terms_told_all(&told);
@@ -339,12 +336,10 @@ make_change(struct made *m, uint64_t *seed, struct change *change)
 }
 
 /* Whatever change_check lets through can be told in every form. */
-static void
-entries_made_up_by_chance_come_back(void **state)
+TEST(entries_made_up_by_chance_come_back)
 {
     static struct made m;
 
-    (void)state;
     buf_init(&m.text, 1 << 20);
     assert_non_null(buf_room(&m.text, 1 << 20));
     for (uint64_t round = 1; round <= 200; round++) {
@@ -370,16 +365,4 @@ entries_made_up_by_chance_come_back(void **state)
         again_close(&a);
     }
     buf_fini(&m.text);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_term_comes_back),
-        cmocka_unit_test(all_terms_come_back_in_order),
-        cmocka_unit_test(entries_made_up_by_chance_come_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 #include "proto/signature.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Bytes 00 to 1f, as Standard Webhooks writes a key. */
 #define WEBHOOK_SECRET "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -76,10 +72,8 @@ key_of(size_t vector, char key[200])
 }
 
 /* W-100 */
-static void
-signs_as_the_published_vectors_do(void **state)
+TEST(signs_as_the_published_vectors_do)
 {
-    (void)state;
     for (size_t i = 0; i < N_VECTORS; i++)
         for (size_t m = 0; m < SIGNATURE_METHODS; m++) {
             enum signature_method method = (enum signature_method)m;
@@ -99,13 +93,11 @@ signs_as_the_published_vectors_do(void **state)
 }
 
 /* W-103: a signer stays what it was by what it signs. */
-static void
-signs_one_body_after_the_other_with_the_same_key(void **state)
+TEST(signs_one_body_after_the_other_with_the_same_key)
 {
     struct signer *signer = signer_new(SIGNATURE_SHA256, SLICE("Jefe"));
     char first[SIGNATURE_SIZE], signature[SIGNATURE_SIZE];
 
-    (void)state;
     assert_non_null(signer);
     assert_int_equal(signer_sign(signer, SLICE("Hi There"), first), 0);
     for (size_t i = 0; i < 3; i++) {
@@ -121,13 +113,11 @@ signs_one_body_after_the_other_with_the_same_key(void **state)
 }
 
 /* W-100: an empty body has a signature, too; by Python's hmac. */
-static void
-signs_an_empty_body(void **state)
+TEST(signs_an_empty_body)
 {
     struct signer *signer = signer_new(SIGNATURE_SHA256, SLICE("secret"));
     char signature[SIGNATURE_SIZE];
 
-    (void)state;
     assert_non_null(signer);
     assert_int_equal(signer_sign(signer, (struct slice){NULL, 0}, signature),
                      0);
@@ -140,15 +130,13 @@ signs_an_empty_body(void **state)
 }
 
 /* W-100 */
-static void
-knows_the_names_of_the_methods(void **state)
+TEST(knows_the_names_of_the_methods)
 {
     static const char *const names[] = {"sha1", "sha256", "sha384", "sha512"};
     static const char *const others[] = {"",    "sha",  "sha224", "SHA256",
                                          "md5", "sha2", "sha-256"};
     enum signature_method method;
 
-    (void)state;
     for (size_t i = 0; i < SIGNATURE_METHODS; i++) {
         assert_string_equal(signature_method_name((enum signature_method)i),
                             names[i]);
@@ -163,8 +151,7 @@ knows_the_names_of_the_methods(void **state)
 /* W-106; the right ones are from openssl dgst -sha256 -mac HMAC | base64 and
  * from Python's hmac. Keys of each length of padding, and one that is longer
  * than a block, where what was filled up would count. */
-static void
-signs_as_standard_webhooks_asks(void **state)
+TEST(signs_as_standard_webhooks_asks)
 {
     static const char *const rows[][2] = {
         {WEBHOOK_SECRET, "v1,m7o2Huc8wvDJBQq9JocCX9UxYDPmcFOoInfRgt9TDjo="},
@@ -180,7 +167,6 @@ signs_as_standard_webhooks_asks(void **state)
          "v1,5vTUwiMh5auHgJb297eCivpIUcNuVircr8/qT2BS/18="},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         /* The method is that of the other header only. */
         struct signer *signer =
@@ -200,13 +186,11 @@ signs_as_standard_webhooks_asks(void **state)
 }
 
 /* W-106: the other header is keyed with the secret as it was sent. */
-static void
-the_key_of_the_hub_signature_keeps_its_prefix(void **state)
+TEST(the_key_of_the_hub_signature_keeps_its_prefix)
 {
     struct signer *signer = signer_new(SIGNATURE_SHA256, SLICE(WEBHOOK_SECRET));
     char signature[SIGNATURE_SIZE];
 
-    (void)state;
     assert_non_null(signer);
     assert_int_equal(signer_sign(signer, SLICE("<urlset/>"), signature), 0);
     assert_string_equal(
@@ -217,8 +201,7 @@ the_key_of_the_hub_signature_keeps_its_prefix(void **state)
 }
 
 /* W-106 */
-static void
-a_secret_of_another_format_is_a_secret_alone(void **state)
+TEST(a_secret_of_another_format_is_a_secret_alone)
 {
     static const char *const secrets[] = {
         "",
@@ -236,7 +219,6 @@ a_secret_of_another_format_is_a_secret_alone(void **state)
         "whsec_AA-_", /* the other alphabet */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
         struct signer *signer =
             signer_new(SIGNATURE_SHA256, slice_of(secrets[i]));
@@ -254,10 +236,8 @@ a_secret_of_another_format_is_a_secret_alone(void **state)
 }
 
 /* W-104 */
-static void
-accepts_every_method_that_the_header_names(void **state)
+TEST(accepts_every_method_that_the_header_names)
 {
-    (void)state;
     for (size_t i = 0; i < N_VECTORS; i++)
         for (size_t m = 0; m < SIGNATURE_METHODS; m++) {
             const char *right = vectors[i].right[m];
@@ -277,8 +257,7 @@ accepts_every_method_that_the_header_names(void **state)
 }
 
 /* W-104 */
-static void
-refuses_what_is_no_signature(void **state)
+TEST(refuses_what_is_no_signature)
 {
     static const char *const rows[][2] = {
         {"", "signature: there is none"},
@@ -303,7 +282,6 @@ refuses_what_is_no_signature(void **state)
          "signature: not 64 hexadecimal digits behind \"sha256=\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct problem why = {""};
 
@@ -319,14 +297,12 @@ refuses_what_is_no_signature(void **state)
 }
 
 /* W-104: each of its digits counts, and the secret, and the body. */
-static void
-refuses_a_wrong_signature(void **state)
+TEST(refuses_a_wrong_signature)
 {
     struct slice secret = SLICE("Jefe");
     struct slice body = SLICE("what do ya want for nothing?");
     struct problem why = {""};
 
-    (void)state;
     for (size_t m = 0; m < SIGNATURE_METHODS; m++) {
         char header[SIGNATURE_SIZE];
 
@@ -352,23 +328,4 @@ refuses_a_wrong_signature(void **state)
         assert_int_equal(signature_check(slice_of(header), secret, body, NULL),
                          0);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_as_the_published_vectors_do),
-        cmocka_unit_test(signs_one_body_after_the_other_with_the_same_key),
-        cmocka_unit_test(signs_an_empty_body),
-        cmocka_unit_test(knows_the_names_of_the_methods),
-        cmocka_unit_test(signs_as_standard_webhooks_asks),
-        cmocka_unit_test(the_key_of_the_hub_signature_keeps_its_prefix),
-        cmocka_unit_test(a_secret_of_another_format_is_a_secret_alone),
-        cmocka_unit_test(accepts_every_method_that_the_header_names),
-        cmocka_unit_test(refuses_what_is_no_signature),
-        cmocka_unit_test(refuses_a_wrong_signature),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

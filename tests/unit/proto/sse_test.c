@@ -1,12 +1,8 @@
 #include "proto/sse.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define DATA_MAX 1000
 
@@ -57,63 +53,49 @@ assert_events(struct slice bytes, const char *expected)
     }
 }
 
-static void
-events_have_names_ids_and_data(void **state)
+TEST(events_have_names_ids_and_data)
 {
-    (void)state;
     assert_events(SLICE("id: e-1\nevent: changes\ndata: {\"a\":1}\n\n"
                         "data:two\n\n"
                         "event: other\nid\ndata:  three\n\n"),
                   "changes/e-1={\"a\":1}|message/e-1=two|other/= three|");
 }
 
-static void
-lines_end_in_three_ways(void **state)
+TEST(lines_end_in_three_ways)
 {
-    (void)state;
     assert_events(SLICE("data: a\r\ndata: b\r\n\r\ndata: c\rdata: d\r\r"
                         "data: e\n\ndata: f\r\n\n"),
                   "message/=a\nb|message/=c\nd|message/=e|message/=f|");
 }
 
-static void
-data_may_be_empty_lines(void **state)
+TEST(data_may_be_empty_lines)
 {
-    (void)state;
     assert_events(SLICE("data\n\ndata\ndata\n\ndata:\n\n"),
                   "message/=|message/=\n|message/=|");
 }
 
-static void
-events_without_data_are_none(void **state)
+TEST(events_without_data_are_none)
 {
-    (void)state;
     assert_events(SLICE("event: a\n\nid: 7\n\n\n\ndata: x\n\n"),
                   "message/7=x|");
 }
 
-static void
-the_last_of_two_names_counts(void **state)
+TEST(the_last_of_two_names_counts)
 {
-    (void)state;
     assert_events(SLICE("event: a\nevent: b\ndata: x\n\n"
                         "event: a\nevent\ndata: x\n\n"),
                   "b/=x|message/=x|");
 }
 
-static void
-comments_and_other_fields_are_passed_over(void **state)
+TEST(comments_and_other_fields_are_passed_over)
 {
-    (void)state;
     assert_events(SLICE(": comment\n:\nfoo: bar\n DATA: no\nDATA: no\n"
                         "data : no\nda: no\ndatax: no\ndata: yes\n\n"),
                   "message/=yes|");
 }
 
-static void
-a_byte_order_mark_stands_at_the_beginning_only(void **state)
+TEST(a_byte_order_mark_stands_at_the_beginning_only)
 {
-    (void)state;
     assert_events(SLICE("\xef\xbb\xbf"
                         "data: a\n\n\xef\xbb\xbf"
                         "data: b\n\ndata: c\n\n"),
@@ -123,24 +105,19 @@ a_byte_order_mark_stands_at_the_beginning_only(void **state)
                   "message/=b|");
 }
 
-static void
-an_event_that_is_cut_off_is_none(void **state)
+TEST(an_event_that_is_cut_off_is_none)
 {
-    (void)state;
     assert_events(SLICE("data: a\n\ndata: b\n"), "message/=a|");
     assert_events(SLICE("data: a\n\ndata: b"), "message/=a|");
 }
 
-static void
-an_id_with_a_nul_is_none(void **state)
+TEST(an_id_with_a_nul_is_none)
 {
-    (void)state;
     assert_events(SLICE("id: 1\ndata: a\n\nid: 2\0\ndata: b\n\n"),
                   "message/1=a|message/1=b|");
 }
 
-static void
-the_time_to_wait_is_digits_alone(void **state)
+TEST(the_time_to_wait_is_digits_alone)
 {
     static const struct {
         const char *text;
@@ -153,7 +130,6 @@ the_time_to_wait_is_digits_alone(void **state)
     char seen[10];
     unsigned ms;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         assert_int_equal(
             read_in_steps(slice_of(times[i].text), 3, seen, sizeof(seen), &ms),
@@ -180,12 +156,10 @@ read_long(const char *field, size_t n, size_t step, char *seen, size_t size)
     return rc;
 }
 
-static void
-what_is_too_long_ends_it(void **state)
+TEST(what_is_too_long_ends_it)
 {
     char seen[2000];
 
-    (void)state;
     for (size_t step = 1; step < 2000; step += 250) {
         assert_int_equal(read_long("id: ", SSE_VALUE_MAX, step, seen, 2000),
                          STATUS_AGAIN);
@@ -203,13 +177,11 @@ what_is_too_long_ends_it(void **state)
     }
 }
 
-static void
-what_nobody_reads_may_be_long(void **state)
+TEST(what_nobody_reads_may_be_long)
 {
     static const char *const fields[] = {": ", "other: ", "", "dat", "id"};
     char seen[2000];
 
-    (void)state;
     for (size_t step = 1; step < 2000; step += 250)
         for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
             assert_int_equal(read_long(fields[i], 5000, step, seen, 2000),
@@ -219,15 +191,13 @@ what_nobody_reads_may_be_long(void **state)
 }
 
 /* A name that goes on behind a piece that is a name is another one. */
-static void
-a_long_name_that_begins_like_another_is_not_that(void **state)
+TEST(a_long_name_that_begins_like_another_is_not_that)
 {
     char text[400];
     struct slice pieces[2] = {{text, 4}, {text + 4, 396}};
     struct sse sse;
     struct sse_event event;
 
-    (void)state;
     memset(text, 'x', sizeof(text));
     memcpy(text, "data", 4);
     memcpy(text + 300, ": 1\nid: 2\ndata: 3\n\n", 19);
@@ -246,26 +216,4 @@ a_long_name_that_begins_like_another_is_not_that(void **state)
     assert_int_equal(sse_read(&sse, &pieces[1], &event, NULL), STATUS_OK);
     assert_true(slice_is(event.id, "2"));
     sse_fini(&sse);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_have_names_ids_and_data),
-        cmocka_unit_test(lines_end_in_three_ways),
-        cmocka_unit_test(data_may_be_empty_lines),
-        cmocka_unit_test(events_without_data_are_none),
-        cmocka_unit_test(the_last_of_two_names_counts),
-        cmocka_unit_test(comments_and_other_fields_are_passed_over),
-        cmocka_unit_test(a_byte_order_mark_stands_at_the_beginning_only),
-        cmocka_unit_test(an_event_that_is_cut_off_is_none),
-        cmocka_unit_test(an_id_with_a_nul_is_none),
-        cmocka_unit_test(the_time_to_wait_is_digits_alone),
-        cmocka_unit_test(what_is_too_long_ends_it),
-        cmocka_unit_test(what_nobody_reads_may_be_long),
-        cmocka_unit_test(a_long_name_that_begins_like_another_is_not_that),
-    };
-
-    return cmocka_run_group_tests_name("sse", tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 #include "proto/upgrade.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* The key of RFC 6455 section 1.3. */
 #define KEY    "dGhlIHNhbXBsZSBub25jZQ=="
@@ -19,27 +15,23 @@
     "Sec-WebSocket-Accept: " ACCEPT " \t\r\n" \
     "sec-websocket-protocol:resourcesync.json\r\n"
 
-static void
-the_answer_belongs_to_the_key(void **state)
+TEST(the_answer_belongs_to_the_key)
 {
     char key[UPGRADE_KEY_SIZE], accept[UPGRADE_ACCEPT_SIZE];
 
-    (void)state;
     upgrade_key(key, (const uint8_t *)"the sample nonce");
     assert_string_equal(key, KEY);
     upgrade_accept(accept, key);
     assert_string_equal(accept, ACCEPT);
 }
 
-static void
-a_head_is_read_when_all_of_it_is_there(void **state)
+TEST(a_head_is_read_when_all_of_it_is_there)
 {
     static const char text[] = GOOD "\r\n\x81\x01x";
     size_t size = sizeof(GOOD "\r\n") - 1;
     struct upgrade_answer a;
     struct problem why = {.text = ""};
 
-    (void)state;
     for (size_t n = 0; n < size; n++)
         assert_int_equal(upgrade_read((struct slice){text, n}, &a, &why),
                          STATUS_AGAIN);
@@ -54,23 +46,20 @@ a_head_is_read_when_all_of_it_is_there(void **state)
     }
 }
 
-static void
-interim_answers_are_passed_over(void **state)
+TEST(interim_answers_are_passed_over)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n"
                                "HTTP/1.1 103 Early Hints\nContent-Type: a/b\n\n"
                                "HTTP/1.0 200\n\nbody";
     struct upgrade_answer a;
 
-    (void)state;
     assert_int_equal(upgrade_read(SLICE(text), &a, NULL), STATUS_OK);
     assert_int_equal(a.status, 200);
     assert_string_equal(text + a.head_size, "body");
     assert_int_equal(a.type.size, 0);
 }
 
-static void
-what_is_no_upgrade_to_ours_is_told(void **state)
+TEST(what_is_no_upgrade_to_ours_is_told)
 {
     static const char *const heads[] = {
         "HTTP/1.1 200 OK\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
@@ -93,7 +82,6 @@ what_is_no_upgrade_to_ours_is_told(void **state)
         GOOD "Sec-WebSocket-Extensions: permessage-deflate\r\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
         struct upgrade_answer a;
         struct problem why = {.text = ""};
@@ -109,8 +97,7 @@ what_is_no_upgrade_to_ours_is_told(void **state)
     }
 }
 
-static void
-what_is_not_http_is_told_at_its_first_line(void **state)
+TEST(what_is_not_http_is_told_at_its_first_line)
 {
     static const char *const heads[] = {
         "\n",
@@ -124,7 +111,6 @@ what_is_not_http_is_told_at_its_first_line(void **state)
         "HTTP/1.1 100 Go\r\n\r\nhello\r\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
         struct upgrade_answer a;
         struct problem why = {.text = ""};
@@ -135,15 +121,13 @@ what_is_not_http_is_told_at_its_first_line(void **state)
     }
 }
 
-static void
-a_head_that_is_too_long_is_told(void **state)
+TEST(a_head_that_is_too_long_is_told)
 {
     size_t size = UPGRADE_HEAD_MAX;
     char *text = malloc(size + 10);
     struct upgrade_answer a;
     struct problem why = {.text = ""};
 
-    (void)state;
     assert_non_null(text);
     memset(text, 'x', size + 10);
     memcpy(text, "HTTP/1.1 200 OK\n", 16);
@@ -171,8 +155,7 @@ read_body(const char *head, const char *text, bool is_ended, struct buf *body)
     return upgrade_body(&a, slice_of(text), is_ended, body);
 }
 
-static void
-a_body_ends_where_its_head_says(void **state)
+TEST(a_body_ends_where_its_head_says)
 {
     static const char chunked[] = "HTTP/1.1 404 A\r\nContent-Length: 1\r\n"
                                   "Transfer-Encoding: gzip, Chunked\r\n\r\n";
@@ -180,7 +163,6 @@ a_body_ends_where_its_head_says(void **state)
     static const char five[] = "HTTP/1.1 404 A\r\nContent-Length: 5\r\n\r\n";
     struct buf body;
 
-    (void)state;
     buf_init(&body, 100);
 
     assert_int_equal(read_body(five, "abcd", false, &body), STATUS_AGAIN);
@@ -210,12 +192,10 @@ a_body_ends_where_its_head_says(void **state)
     buf_fini(&body);
 }
 
-static void
-times_to_wait_are_seconds(void **state)
+TEST(times_to_wait_are_seconds)
 {
     struct upgrade_answer a;
 
-    (void)state;
     assert_int_equal(
         upgrade_read(SLICE("HTTP/1.1 503 A\nRetry-After: 7\n\n"), &a, NULL), 0);
     assert_int_equal(a.retry_after_s, 7);
@@ -229,21 +209,4 @@ times_to_wait_are_seconds(void **state)
                      NULL),
         0);
     assert_int_equal(a.retry_after_s, 1000000);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_answer_belongs_to_the_key),
-        cmocka_unit_test(a_head_is_read_when_all_of_it_is_there),
-        cmocka_unit_test(interim_answers_are_passed_over),
-        cmocka_unit_test(what_is_no_upgrade_to_ours_is_told),
-        cmocka_unit_test(what_is_not_http_is_told_at_its_first_line),
-        cmocka_unit_test(a_head_that_is_too_long_is_told),
-        cmocka_unit_test(a_body_ends_where_its_head_says),
-        cmocka_unit_test(times_to_wait_are_seconds),
-    };
-
-    return cmocka_run_group_tests_name("upgrade", tests, NULL, NULL);
 }

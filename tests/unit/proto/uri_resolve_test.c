@@ -1,11 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 
 #include "proto/uri.h"
+#include "tests/test.h"
 
 static void
 assert_resolved(const char *base, const char *reference, const char *expected)
@@ -21,8 +17,7 @@ assert_resolved(const char *base, const char *reference, const char *expected)
 }
 
 /* W-007; the examples of RFC 3986 section 5.4, all of them. */
-static void
-a_reference_means_what_the_rfc_says(void **state)
+TEST(a_reference_means_what_the_rfc_says)
 {
     static const char *const examples[][2] = {
         {"g:h", "g:h"},
@@ -69,16 +64,13 @@ a_reference_means_what_the_rfc_says(void **state)
         {"http:g", "http:g"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++)
         assert_resolved("http://a/b/c/d;p?q", examples[i][0], examples[i][1]);
 }
 
 /* W-007 */
-static void
-a_base_may_be_bare_or_have_a_fragment(void **state)
+TEST(a_base_may_be_bare_or_have_a_fragment)
 {
-    (void)state;
     assert_resolved("https://a.example", "hub", "https://a.example/hub");
     assert_resolved("https://a.example", "?x=1", "https://a.example?x=1");
     assert_resolved("https://a.example/x?a/b#c/d", "y", "https://a.example/y");
@@ -89,26 +81,12 @@ a_base_may_be_bare_or_have_a_fragment(void **state)
     assert_resolved("urn:a:b", "#c", "urn:a:b#c");
 }
 
-static void
-what_does_not_fit_fails_whole(void **state)
+TEST(what_does_not_fit_fails_whole)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 16);
     uri_resolve(&b, SLICE("http://a.example/"), SLICE("../b/../c"));
     assert_true(b.failed);
     buf_fini(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reference_means_what_the_rfc_says),
-        cmocka_unit_test(a_base_may_be_bare_or_have_a_fragment),
-        cmocka_unit_test(what_does_not_fit_fails_whole),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

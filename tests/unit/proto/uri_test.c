@@ -1,15 +1,9 @@
 #include "proto/uri.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* */
-static void
-accepts_absolute_uris_of_every_scheme(void **state)
+TEST(accepts_absolute_uris_of_every_scheme)
 {
     static const char *const good[] = {
         "http://example.com/",
@@ -23,14 +17,12 @@ accepts_absolute_uris_of_every_scheme(void **state)
         "a:b",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_int_equal(uri_check(slice_of(good[i]), "href", NULL), 0);
 }
 
 /* */
-static void
-refuses_what_is_no_absolute_uri(void **state)
+TEST(refuses_what_is_no_absolute_uri)
 {
     static const struct {
         const char *text;
@@ -59,7 +51,6 @@ refuses_what_is_no_absolute_uri(void **state)
         {"http://example.com/\n", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct problem why = {""};
 
@@ -75,13 +66,11 @@ refuses_what_is_no_absolute_uri(void **state)
 }
 
 /* characters, not bytes. */
-static void
-counts_characters(void **state)
+TEST(counts_characters)
 {
     char text[2 * URI_CHARACTERS_MAX] = "http://a.example/";
     size_t size = strlen(text);
 
-    (void)state;
     assert_int_equal(uri_check_loc(SLICE("urn:tide:ab"), NULL), STATUS_INVALID);
     assert_int_equal(uri_check_loc(SLICE("urn:tide:abc"), NULL), 0);
 
@@ -93,12 +82,10 @@ counts_characters(void **state)
                      STATUS_INVALID);
 }
 
-static void
-knows_the_names_of_sets(void **state)
+TEST(knows_the_names_of_sets)
 {
     char name[SET_NAME_MAX + 1];
 
-    (void)state;
     memset(name, 'a', sizeof(name));
     assert_true(set_name_is_valid((struct slice){name, SET_NAME_MAX}));
     assert_false(set_name_is_valid((struct slice){name, SET_NAME_MAX + 1}));
@@ -110,12 +97,10 @@ knows_the_names_of_sets(void **state)
     assert_false(set_name_is_valid(SLICE("\xc3\xa5")));
 }
 
-static void
-decodes_percent_escapes(void **state)
+TEST(decodes_percent_escapes)
 {
     char to[32];
 
-    (void)state;
     assert_int_equal(uri_decode(SLICE("a%20b%c3%A5+"), to), 6);
     assert_memory_equal(to, "a b\xc3\xa5+", 6);
     assert_int_equal(uri_decode(SLICE("%41"), to), 1);
@@ -126,30 +111,13 @@ decodes_percent_escapes(void **state)
     assert_int_equal(uri_decode(SLICE("a%00"), to), -1);
 }
 
-static void
-encodes_what_is_not_unreserved(void **state)
+TEST(encodes_what_is_not_unreserved)
 {
     char to[3 * 8];
 
-    (void)state;
     assert_int_equal(uri_encode(SLICE("aZ0-._~"), to), 7);
     assert_memory_equal(to, "aZ0-._~", 7);
     assert_int_equal(uri_encode(SLICE("/ +%\xc3\xa5"), to), 18);
     assert_memory_equal(to, "%2F%20%2B%25%C3%A5", 18);
     assert_int_equal(uri_encode(SLICE(""), to), 0);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepts_absolute_uris_of_every_scheme),
-        cmocka_unit_test(refuses_what_is_no_absolute_uri),
-        cmocka_unit_test(counts_characters),
-        cmocka_unit_test(knows_the_names_of_sets),
-        cmocka_unit_test(decodes_percent_escapes),
-        cmocka_unit_test(encodes_what_is_not_unreserved),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

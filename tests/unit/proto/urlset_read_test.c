@@ -1,3 +1,4 @@
+#include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
 #define URL(inside) \
@@ -5,10 +6,8 @@
 #define MD(attributes) URL("<rs:md change='updated' " attributes "/>")
 
 /* Of urn:tidings:1 only the tags are the source's to say (design section 4). */
-static void
-drops_what_is_the_brokers_to_say(void **state)
+TEST(drops_what_is_the_brokers_to_say)
 {
-    (void)state;
     assert_reads(XML,
                  MD("td:seq='bad' td:datetime='bad' td:tags=' b&#10; a ' "
                     "td:zzz='1' xml:lang='en'"),
@@ -17,20 +16,16 @@ drops_what_is_the_brokers_to_say(void **state)
 }
 
 /* R-024: an attribute's value arrives as it was meant. */
-static void
-decodes_references_in_attributes(void **state)
+TEST(decodes_references_in_attributes)
 {
-    (void)state;
     assert_reads(XML, MD("x:a='&amp;&lt;&#38;&quot;&#xe5;&#10;'"),
                  "updated [http://example.com/a]"
                  " {http://example.org/x}a=[&<&\"\xc3\xa5\n]\n");
 }
 
 /* R-003, R-005, R-006, R-008 */
-static void
-refuses_what_stands_in_the_wrong_place(void **state)
+TEST(refuses_what_stands_in_the_wrong_place)
 {
-    (void)state;
     assert_refused(XML, MD("path='/a'"), STATUS_INVALID,
                    "rs:md: attribute \"path\" is not for a change");
     assert_refused(XML, MD("capability='changelist'"), STATUS_INVALID, NULL);
@@ -80,10 +75,8 @@ refuses_what_stands_in_the_wrong_place(void **state)
                    STATUS_INVALID, "rs:md: no capability");
 }
 
-static void
-refuses_bad_values_with_a_sentence(void **state)
+TEST(refuses_bad_values_with_a_sentence)
 {
-    (void)state;
     assert_refused(XML, MD("length='9223372036854775808'"), STATUS_INVALID,
                    "length: not a number of bytes: \"9223372036854775808\"");
     assert_refused(XML, MD("length='+1'"), STATUS_INVALID, NULL);
@@ -107,12 +100,10 @@ refuses_bad_values_with_a_sentence(void **state)
 }
 
 /* R-001 */
-static void
-refuses_what_is_not_utf_8(void **state)
+TEST(refuses_what_is_not_utf_8)
 {
     static const char utf16[] = "\xfe\xff\0<\0u\0r\0l";
 
-    (void)state;
     for (size_t step = 1; step < sizeof(utf16); step++) {
         struct reading reading = read_steps(
             XML, READER_POST, (struct slice){utf16, sizeof(utf16) - 1}, step);
@@ -135,13 +126,11 @@ refuses_what_is_not_utf_8(void **state)
 }
 
 /* R-001: right in every other way, with and without a byte order mark. */
-static void
-refuses_a_whole_document_in_utf_16(void **state)
+TEST(refuses_a_whole_document_in_utf_16)
 {
     static const char document[] = MD("length='1'");
     char bytes[2 * sizeof(document)] = "\xff\xfe";
 
-    (void)state;
     for (size_t i = 0; i < sizeof(document) - 1; i++) {
         bytes[2 + 2 * i] = document[i];
         bytes[3 + 2 * i] = '\0';
@@ -157,10 +146,8 @@ refuses_a_whole_document_in_utf_16(void **state)
 }
 
 /* R-006: foreign elements are skipped, but not without end. */
-static void
-limits_how_deep_elements_nest(void **state)
+TEST(limits_how_deep_elements_nest)
 {
-    (void)state;
     for (int deep = 0; deep < 2; deep++) {
         struct reading reading;
         struct buf b;
@@ -185,10 +172,8 @@ limits_how_deep_elements_nest(void **state)
 }
 
 /* R-001, R-002 */
-static void
-takes_errors_of_namespaces_for_malformed(void **state)
+TEST(takes_errors_of_namespaces_for_malformed)
 {
-    (void)state;
     assert_refused(XML, MD("zz:a='1'"), STATUS_MALFORMED, NULL);
     assert_refused(XML, URL("<zz:a/><rs:md change='created'/>"),
                    STATUS_MALFORMED, NULL);
@@ -197,8 +182,7 @@ takes_errors_of_namespaces_for_malformed(void **state)
 }
 
 /* R-007, R-294: the answer says which entry and where. */
-static void
-says_which_entry_and_line_is_wrong(void **state)
+TEST(says_which_entry_and_line_is_wrong)
 {
     static const char document[] =
         XML_HEAD "\n<url><loc>http://example.com/a</loc>"
@@ -207,7 +191,6 @@ says_which_entry_and_line_is_wrong(void **state)
                  "</urlset>";
     struct reading reading = read_all(XML, SLICE(document));
 
-    (void)state;
     assert_int_equal(reading.rc, STATUS_INVALID);
     assert_string_equal(reading.why.text, "loc: not an absolute URI: \"/b\"");
     assert_int_equal(reading.why.entry, 2);
@@ -216,8 +199,7 @@ says_which_entry_and_line_is_wrong(void **state)
 }
 
 /* R-015, R-292 */
-static void
-refuses_times_outside_the_interval(void **state)
+TEST(refuses_times_outside_the_interval)
 {
     static const char head[] =
         "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS "'>"
@@ -226,7 +208,6 @@ refuses_times_outside_the_interval(void **state)
         "<rs:md change='created' datetime='%s'/></url></urlset>";
     char document[1024];
 
-    (void)state;
     snprintf(document, sizeof(document), head, "2025-12-31T23:59:59.999999Z");
     assert_refused(XML, document, STATUS_INVALID,
                    "datetime: before the document's from");
@@ -244,10 +225,8 @@ refuses_times_outside_the_interval(void **state)
 }
 
 /* R-015 */
-static void
-refuses_an_interval_that_ends_before_it_begins(void **state)
+TEST(refuses_an_interval_that_ends_before_it_begins)
 {
-    (void)state;
     assert_refused(XML,
                    "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
                    "'><rs:md capability='changelist' "
@@ -257,8 +236,7 @@ refuses_an_interval_that_ends_before_it_begins(void **state)
 }
 
 /* What our own documents say beyond a source's. */
-static void
-reads_coverage_and_stamps_of_a_message(void **state)
+TEST(reads_coverage_and_stamps_of_a_message)
 {
     static const char document[] =
         "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
@@ -276,7 +254,6 @@ reads_coverage_and_stamps_of_a_message(void **state)
     struct reading reading =
         read_steps(XML, READER_MESSAGE, SLICE(document), 1);
 
-    (void)state;
     assert_string_equal(reading.why.text, "");
     assert_string_equal(reading.text.data,
                         "created [http://example.com/a]"
@@ -293,8 +270,7 @@ reads_coverage_and_stamps_of_a_message(void **state)
     reading_fini(&reading);
 }
 
-static void
-refuses_coverage_that_is_none(void **state)
+TEST(refuses_coverage_that_is_none)
 {
     static const char *const bad[] = {
         "td:epoch='0123456789ABCDEF'",
@@ -306,7 +282,6 @@ refuses_coverage_that_is_none(void **state)
         "td:heartbeat='1s'",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char document[1024];
         struct reading reading;
@@ -324,14 +299,12 @@ refuses_coverage_that_is_none(void **state)
 }
 
 /* R-029 */
-static void
-reads_a_list_without_entries_as_a_message_only(void **state)
+TEST(reads_a_list_without_entries_as_a_message_only)
 {
     struct slice bytes = load("change-list-empty.xml");
     struct reading post = read_all(XML, bytes);
     struct reading message = read_steps(XML, READER_MESSAGE, bytes, bytes.size);
 
-    (void)state;
     assert_int_equal(post.rc, STATUS_INVALID);
     assert_int_equal(message.rc, STATUS_OK);
     assert_int_equal(message.n, 0);
@@ -343,8 +316,7 @@ reads_a_list_without_entries_as_a_message_only(void **state)
 
 /* R-001: "]]>" in text is not well-formed, wherever the bytes are cut (found by
  * fuzz/urlset_read: the parser takes long text as it comes). */
-static void
-refuses_the_end_of_a_cdata_section_in_text(void **state)
+TEST(refuses_the_end_of_a_cdata_section_in_text)
 {
     static const char *const texts[] = {"]]>", "]]]>", "]]>]]", "a]]]]]]>"};
     static const char *const good[] = {
@@ -352,7 +324,6 @@ refuses_the_end_of_a_cdata_section_in_text(void **state)
         "]<![CDATA[]>]]>"};
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 20);
     for (size_t i = 0;
          i < sizeof(texts) / sizeof(texts[0]) + sizeof(good) / sizeof(good[0]);
@@ -384,8 +355,7 @@ refuses_the_end_of_a_cdata_section_in_text(void **state)
 
 /* An empty body, and one that was cut off, are told from one with something
  * behind its end. */
-static void
-says_that_a_document_ends_too_early(void **state)
+TEST(says_that_a_document_ends_too_early)
 {
     static const char *const early[] = {
         "",
@@ -398,36 +368,10 @@ says_that_a_document_ends_too_early(void **state)
         XML_HEAD "<url><loc>http://example.com/a",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++)
         assert_refused(XML, early[i], STATUS_MALFORMED,
                        "not well-formed: it ends before its root does");
     assert_refused(XML, XML_HEAD "</urlset><a/>", STATUS_MALFORMED,
                    "not well-formed: Extra content at the end of the "
                    "document");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drops_what_is_the_brokers_to_say),
-        cmocka_unit_test(decodes_references_in_attributes),
-        cmocka_unit_test(refuses_what_stands_in_the_wrong_place),
-        cmocka_unit_test(refuses_bad_values_with_a_sentence),
-        cmocka_unit_test(refuses_what_is_not_utf_8),
-        cmocka_unit_test(refuses_a_whole_document_in_utf_16),
-        cmocka_unit_test(limits_how_deep_elements_nest),
-        cmocka_unit_test(takes_errors_of_namespaces_for_malformed),
-        cmocka_unit_test(says_which_entry_and_line_is_wrong),
-        cmocka_unit_test(refuses_times_outside_the_interval),
-        cmocka_unit_test(refuses_an_interval_that_ends_before_it_begins),
-        cmocka_unit_test(reads_coverage_and_stamps_of_a_message),
-        cmocka_unit_test(refuses_coverage_that_is_none),
-        cmocka_unit_test(reads_a_list_without_entries_as_a_message_only),
-        cmocka_unit_test(says_that_a_document_ends_too_early),
-        cmocka_unit_test(refuses_the_end_of_a_cdata_section_in_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

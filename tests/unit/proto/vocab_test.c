@@ -1,17 +1,10 @@
 #include "proto/vocab.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* */
-static void
-knows_every_word_both_ways(void **state)
+TEST(knows_every_word_both_ways)
 {
-    (void)state;
     for (int i = CAP_DESCRIPTION; i <= CAP_FRAMEWORK_NOTIFICATION; i++) {
         enum capability capability = CAP_DESCRIPTION;
 
@@ -33,12 +26,10 @@ knows_every_word_both_ways(void **state)
 }
 
 /* I-06 */
-static void
-reads_the_old_word_of_change_notification(void **state)
+TEST(reads_the_old_word_of_change_notification)
 {
     enum capability capability = CAP_DESCRIPTION;
 
-    (void)state;
     assert_int_equal(
         capability_of(SLICE("changelist-notification"), &capability), 0);
     assert_int_equal(capability, CAP_CHANGE_NOTIFICATION);
@@ -47,8 +38,7 @@ reads_the_old_word_of_change_notification(void **state)
 }
 
 /* */
-static void
-knows_frequencies_and_priorities(void **state)
+TEST(knows_frequencies_and_priorities)
 {
     static const char *const good[] = {"0", "1", "0.5", "1.0", "0.0", "0.99"};
     static const char *const bad[] = {"",
@@ -63,7 +53,6 @@ knows_frequencies_and_priorities(void **state)
                                       "00",
                                       "0.00000000000000000000"};
 
-    (void)state;
     assert_true(is_changefreq(SLICE("never")));
     assert_false(is_changefreq(SLICE("Never")));
     assert_false(is_changefreq(SLICE("")));
@@ -74,8 +63,7 @@ knows_frequencies_and_priorities(void **state)
 }
 
 /* R-022, I-08 */
-static void
-knows_media_types(void **state)
+TEST(knows_media_types)
 {
     static const char *const good[] = {
         "text/csv",
@@ -106,7 +94,6 @@ knows_media_types(void **state)
         "a/b;c=\"d\\\n\"",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         if (!is_media_type(slice_of(good[i])))
             fail_msg("refused %s", good[i]);
@@ -116,11 +103,8 @@ knows_media_types(void **state)
 }
 
 /* */
-static void
-knows_relations(void **state)
+TEST(knows_relations)
 {
-    (void)state;
-
     assert_true(is_relation(SLICE("describedby")));
     assert_true(is_relation(SLICE("a.b-1")));
     assert_true(is_relation(SLICE("http://example.org/rel/z")));
@@ -133,11 +117,8 @@ knows_relations(void **state)
 }
 
 /* */
-static void
-knows_names_of_xml(void **state)
+TEST(knows_names_of_xml)
 {
-    (void)state;
-
     assert_true(is_ncname(SLICE("a")));
     assert_true(is_ncname(SLICE("_a-1.\xc2\xb7")));
     assert_true(is_ncname(SLICE("\xc3\xa5")));
@@ -150,19 +131,4 @@ knows_names_of_xml(void **state)
     assert_false(is_ncname(SLICE("a\xc3")));
     assert_false(is_ncname(SLICE("a\xc3\x97")));
     assert_false(is_ncname(SLICE("a='1' b")));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(knows_every_word_both_ways),
-        cmocka_unit_test(reads_the_old_word_of_change_notification),
-        cmocka_unit_test(knows_frequencies_and_priorities),
-        cmocka_unit_test(knows_media_types),
-        cmocka_unit_test(knows_relations),
-        cmocka_unit_test(knows_names_of_xml),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 #include "proto/weblink.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* "target|rel", one line a link, so that a whole header is one comparison. */
 static void
@@ -29,10 +25,8 @@ assert_links(const char *header, const char *expected)
 }
 
 /* W-007 */
-static void
-reads_quoted_and_unquoted_values(void **state)
+TEST(reads_quoted_and_unquoted_values)
 {
-    (void)state;
     assert_links("<http://a.example/hub>; rel=\"hub\"",
                  "http://a.example/hub|hub\n");
     assert_links("<http://a.example/hub>;rel=hub",
@@ -42,20 +36,16 @@ reads_quoted_and_unquoted_values(void **state)
 }
 
 /* W-007: several lines equal one, joined by commas. */
-static void
-reads_several_links_of_one_line(void **state)
+TEST(reads_several_links_of_one_line)
 {
-    (void)state;
     assert_links("<a>; rel=hub,<b>;rel=\"self\" , <c>;rel=next",
                  "a|hub\nb|self\nc|next\n");
     assert_links(" ,, <a>; rel=hub ,\t, <b>,", "a|hub\nb|\n");
 }
 
 /* W-007 */
-static void
-a_comma_or_semicolon_within_does_not_split(void **state)
+TEST(a_comma_or_semicolon_within_does_not_split)
 {
-    (void)state;
     assert_links("<http://a.example/x,y;z?q=\"r>; rel=hub, <b>; rel=self",
                  "http://a.example/x,y;z?q=\"r|hub\nb|self\n");
     assert_links("<a>; title=\"one, <x>; rel=hub\"; rel=self", "a|self\n");
@@ -65,26 +55,20 @@ a_comma_or_semicolon_within_does_not_split(void **state)
 
 /* W-007: they resolve against the URL of the answer, which is not known here.
  */
-static void
-leaves_relative_targets_as_they_stand(void **state)
+TEST(leaves_relative_targets_as_they_stand)
 {
-    (void)state;
     assert_links("</hub>; rel=hub, <>; rel=self", "/hub|hub\n|self\n");
 }
 
 /* RFC 8288 section 3.3 */
-static void
-of_several_rels_the_first_counts(void **state)
+TEST(of_several_rels_the_first_counts)
 {
-    (void)state;
     assert_links("<a>; rel=\"hub\"; rel=\"self\"", "a|hub\n");
     assert_links("<a>; rel; rel=\"self\"", "a|\n");
 }
 
-static void
-takes_parameters_of_every_kind(void **state)
+TEST(takes_parameters_of_every_kind)
 {
-    (void)state;
     assert_links("<a>", "a|\n");
     assert_links("<a>;", "a|\n");
     assert_links("<a>;;;rel=hub;", "a|hub\n");
@@ -97,10 +81,8 @@ takes_parameters_of_every_kind(void **state)
     assert_links("<a>; xrel=hub; relx=self", "a|\n");
 }
 
-static void
-ends_at_what_is_malformed(void **state)
+TEST(ends_at_what_is_malformed)
 {
-    (void)state;
     assert_links("", "");
     assert_links("http://a.example/; rel=hub", "");
     assert_links("<http://a.example/; rel=hub", "");
@@ -114,12 +96,10 @@ ends_at_what_is_malformed(void **state)
 }
 
 /* W-007 */
-static void
-knows_the_words_of_a_rel_in_whatever_case(void **state)
+TEST(knows_the_words_of_a_rel_in_whatever_case)
 {
     struct weblink link = {.rel = SLICE(" HUB\thttp://a.example/rel  self ")};
 
-    (void)state;
     assert_true(weblink_has_rel(&link, "hub"));
     assert_true(weblink_has_rel(&link, "Self"));
     assert_true(weblink_has_rel(&link, "http://a.example/rel"));
@@ -131,15 +111,13 @@ knows_the_words_of_a_rel_in_whatever_case(void **state)
 }
 
 /* W-083: whether there is exactly one can be seen. */
-static void
-finds_the_first_and_counts_them_all(void **state)
+TEST(finds_the_first_and_counts_them_all)
 {
     struct slice header = SLICE("<a>; rel=next, <b>; rel=\"self hub\", "
                                 "<c>; rel=Hub, <d>; rel=hubs");
     struct slice target;
     size_t n = 9;
 
-    (void)state;
     assert_true(weblink_find(header, "hub", &target, &n));
     assert_true(slice_is(target, "b"));
     assert_int_equal(n, 2);
@@ -151,13 +129,11 @@ finds_the_first_and_counts_them_all(void **state)
 }
 
 /* RFC 8288 section 3.2: it tells of the anchor's hub. */
-static void
-does_not_find_links_of_another_resource(void **state)
+TEST(does_not_find_links_of_another_resource)
 {
     struct slice target;
     size_t n;
 
-    (void)state;
     assert_true(weblink_find(
         SLICE("<a>; rel=hub; anchor=\"http://b.example/\", <c>; rel=hub"),
         "hub", &target, &n));
@@ -166,12 +142,10 @@ does_not_find_links_of_another_resource(void **state)
 }
 
 /* W-002, W-083 */
-static void
-writes_links_that_it_reads(void **state)
+TEST(writes_links_that_it_reads)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
 
     weblink_add(&b, SLICE("http://a.example/hub?x=1,2;3"), "hub");
@@ -184,24 +158,4 @@ writes_links_that_it_reads(void **state)
     assert_links(b.data, "http://a.example/hub?x=1,2;3|hub\n"
                          "http://a.example/topic|self\n");
     buf_fini(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_quoted_and_unquoted_values),
-        cmocka_unit_test(reads_several_links_of_one_line),
-        cmocka_unit_test(a_comma_or_semicolon_within_does_not_split),
-        cmocka_unit_test(leaves_relative_targets_as_they_stand),
-        cmocka_unit_test(of_several_rels_the_first_counts),
-        cmocka_unit_test(takes_parameters_of_every_kind),
-        cmocka_unit_test(ends_at_what_is_malformed),
-        cmocka_unit_test(knows_the_words_of_a_rel_in_whatever_case),
-        cmocka_unit_test(finds_the_first_and_counts_them_all),
-        cmocka_unit_test(does_not_find_links_of_another_resource),
-        cmocka_unit_test(writes_links_that_it_reads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 #include "proto/websub.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define TOPIC    "hub.topic=http://a.example/topic"
 #define CALLBACK "hub.callback=http://b.example/cb"
@@ -64,13 +60,11 @@ assert_refused(const char *body, const char *reason)
 /* Requests */
 
 /* W-021 */
-static void
-reads_a_subscription(void **state)
+TEST(reads_a_subscription)
 {
     struct form_data form;
     struct websub_request request;
 
-    (void)state;
     request = accepted(&form, "hub.mode=subscribe" BOTH
                               "&hub.secret=a+b%2B&hub.lease_seconds=864000");
 
@@ -83,10 +77,8 @@ reads_a_subscription(void **state)
 }
 
 /* W-021 */
-static void
-needs_mode_topic_and_callback(void **state)
+TEST(needs_mode_topic_and_callback)
 {
-    (void)state;
     assert_refused("", "hub.mode: missing or empty");
     assert_refused(TOPIC "&" CALLBACK, "hub.mode: missing or empty");
     assert_refused("hub.mode=" BOTH, "hub.mode: missing or empty");
@@ -101,14 +93,12 @@ needs_mode_topic_and_callback(void **state)
 }
 
 /* W-022 */
-static void
-knows_three_modes_in_one_case(void **state)
+TEST(knows_three_modes_in_one_case)
 {
     static const char *const others[] = {"PUBLISH", "Subscribe", "denied",
                                          "subscribe ", "sub"};
     struct form_data form;
 
-    (void)state;
     assert_int_equal(accepted(&form, "hub.mode=unsubscribe" BOTH).mode,
                      WEBSUB_UNSUBSCRIBE);
     form_fini(&form);
@@ -129,10 +119,8 @@ knows_three_modes_in_one_case(void **state)
 }
 
 /* Which of the two was meant cannot be known; the same twice harms nobody. */
-static void
-refuses_a_parameter_with_two_values(void **state)
+TEST(refuses_a_parameter_with_two_values)
 {
-    (void)state;
     assert_accepted("hub.mode=subscribe&hub.mode=subscribe" BOTH BOTH
                     "&hub.secret=a&hub.secret=a");
     assert_refused("hub.mode=subscribe&hub.mode=unsubscribe" BOTH,
@@ -149,15 +137,13 @@ refuses_a_parameter_with_two_values(void **state)
 }
 
 /* W-023: bytes as they are decoded, not characters, not escapes. */
-static void
-takes_secrets_below_200_bytes(void **state)
+TEST(takes_secrets_below_200_bytes)
 {
     static const char piece[] = "%C3%A5";
     char body[2000] = "hub.mode=subscribe" BOTH "&hub.secret=a";
     size_t size = strlen(body);
     struct form_data form;
 
-    (void)state;
     for (size_t i = 0; i < 99; i++, size += sizeof(piece) - 1)
         memcpy(body + size, piece, sizeof(piece));
     assert_int_equal(accepted(&form, body).secret.size, 199);
@@ -169,12 +155,10 @@ takes_secrets_below_200_bytes(void **state)
 }
 
 /* W-037 */
-static void
-an_empty_secret_is_none(void **state)
+TEST(an_empty_secret_is_none)
 {
     struct form_data form;
 
-    (void)state;
     assert_int_equal(
         accepted(&form, "hub.mode=subscribe" BOTH "&hub.secret=").secret.size,
         0);
@@ -184,8 +168,7 @@ an_empty_secret_is_none(void **state)
 }
 
 /* W-024 */
-static void
-takes_leases_of_every_length(void **state)
+TEST(takes_leases_of_every_length)
 {
     static const struct {
         const char *text;
@@ -200,7 +183,6 @@ takes_leases_of_every_length(void **state)
         {"99999999999999999999999999999999999999", UINT64_MAX},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char body[200];
         struct form_data form;
@@ -214,13 +196,11 @@ takes_leases_of_every_length(void **state)
 }
 
 /* W-024 */
-static void
-refuses_what_is_no_lease(void **state)
+TEST(refuses_what_is_no_lease)
 {
     static const char *const others[] = {"0",   "000", "-1",  "+1", "1.5",
                                          "1e3", "ten", "0x1", " 1", "1 "};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         struct buf body;
         char reason[200];
@@ -238,12 +218,10 @@ refuses_what_is_no_lease(void **state)
 }
 
 /* W-024 */
-static void
-an_unsubscription_may_name_any_lease(void **state)
+TEST(an_unsubscription_may_name_any_lease)
 {
     struct form_data form;
 
-    (void)state;
     assert_int_equal(accepted(&form, "hub.mode=unsubscribe" BOTH
                                      "&hub.lease_seconds=-1"
                                      "&hub.lease_seconds=x")
@@ -258,23 +236,19 @@ an_unsubscription_may_name_any_lease(void **state)
 }
 
 /* W-025 */
-static void
-leaves_unknown_parameters_alone(void **state)
+TEST(leaves_unknown_parameters_alone)
 {
-    (void)state;
     assert_accepted("foo=1&hub.foo=2&hub.foo=3&foo=&hub.mode=subscribe" BOTH
                     "&hub.verify=sync&hub.verify=async&HUB.MODE=x&mode=y"
                     "&hub.url=nonsense");
 }
 
 /* W-026 */
-static void
-decodes_exactly_once(void **state)
+TEST(decodes_exactly_once)
 {
     struct form_data form;
     struct websub_request request;
 
-    (void)state;
     request = accepted(
         &form, "hub.mode=subscribe&hub.topic=http://a.example/%257Ex?a%3Db%2Bc"
                "&hub.callback=http://b.example/?a=1%26b=%2525%2B=%3D");
@@ -287,15 +261,13 @@ decodes_exactly_once(void **state)
 /* Publishing */
 
 /* W-121 */
-static void
-a_publish_names_topics_by_both_names(void **state)
+TEST(a_publish_names_topics_by_both_names)
 {
     struct slice topic;
     struct form_data form;
     struct websub_request request;
     size_t at = 0;
 
-    (void)state;
     request =
         accepted(&form, "hub.url=http://a.example/1&hub.mode=publish&" TOPIC
                         "&hub.url=http://a.example/2&hub.urls=x"
@@ -316,10 +288,8 @@ a_publish_names_topics_by_both_names(void **state)
 }
 
 /* W-122, W-027 */
-static void
-a_publish_needs_a_url_and_urls_only(void **state)
+TEST(a_publish_needs_a_url_and_urls_only)
 {
-    (void)state;
     assert_refused("hub.mode=publish",
                    "hub.url or hub.topic: missing; one of them names the topic "
                    "that has changed");
@@ -330,10 +300,8 @@ a_publish_needs_a_url_and_urls_only(void **state)
 }
 
 /* W-027: it is the parameter's own name that the answer has. */
-static void
-says_which_url_is_none(void **state)
+TEST(says_which_url_is_none)
 {
-    (void)state;
     assert_refused("hub.mode=subscribe&hub.topic=/x&" CALLBACK,
                    "hub.topic: not an absolute URI: \"/x\"");
     assert_refused("hub.mode=unsubscribe&hub.callback=gopher://b/&" TOPIC,
@@ -343,13 +311,11 @@ says_which_url_is_none(void **state)
 /* Composing */
 
 /* W-050, W-053, W-054 */
-static void
-a_verification_says_what_was_asked_for(void **state)
+TEST(a_verification_says_what_was_asked_for)
 {
     char challenge[WEBSUB_CHALLENGE_SIZE];
     struct buf b;
 
-    (void)state;
     assert_true(WEBSUB_CHALLENGE_SIZE * 4 >= 128);
     memset(challenge, 'c', sizeof(challenge));
     buf_init(&b, 1000);
@@ -370,12 +336,10 @@ a_verification_says_what_was_asked_for(void **state)
 }
 
 /* W-050 */
-static void
-the_verification_of_an_unsubscription_has_no_lease(void **state)
+TEST(the_verification_of_an_unsubscription_has_no_lease)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
 
     websub_verification_url(&b, SLICE("http://b.example/cb"),
@@ -390,8 +354,7 @@ the_verification_of_an_unsubscription_has_no_lease(void **state)
 
 /* W-051, W-052: byte for byte, the same names included; RFC 3986 section 3.4: a
  * "?" within a query does not begin another. */
-static void
-keeps_the_query_of_the_callback(void **state)
+TEST(keeps_the_query_of_the_callback)
 {
     static const char *const rows[][2] = {
         {"HTTP://B.example:80", "?"},
@@ -406,7 +369,6 @@ keeps_the_query_of_the_callback(void **state)
         {"http://b.example/cb?&", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char expected[300];
         struct buf b;
@@ -430,12 +392,10 @@ keeps_the_query_of_the_callback(void **state)
 }
 
 /* W-041 */
-static void
-a_denial_gives_its_reason(void **state)
+TEST(a_denial_gives_its_reason)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
 
     websub_denial_url(&b, SLICE("http://b.example/?a=1"),
@@ -449,15 +409,13 @@ a_denial_gives_its_reason(void **state)
 }
 
 /* W-026, W-163: whatever is in it, it is one parameter. */
-static void
-what_is_added_cannot_leave_its_parameter(void **state)
+TEST(what_is_added_cannot_leave_its_parameter)
 {
     static const char text[] = "x\r\nHost: y&hub.mode=subscribe#?=+% \xc3\xa5";
     struct slice url, value;
     struct form_data form;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1000);
 
     websub_denial_url(&b, SLICE("http://b.example/"), SLICE(text), SLICE(text));
@@ -475,32 +433,4 @@ what_is_added_cannot_leave_its_parameter(void **state)
     assert_slice(value, text);
     form_fini(&form);
     buf_fini(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_subscription),
-        cmocka_unit_test(needs_mode_topic_and_callback),
-        cmocka_unit_test(knows_three_modes_in_one_case),
-        cmocka_unit_test(refuses_a_parameter_with_two_values),
-        cmocka_unit_test(takes_secrets_below_200_bytes),
-        cmocka_unit_test(an_empty_secret_is_none),
-        cmocka_unit_test(takes_leases_of_every_length),
-        cmocka_unit_test(refuses_what_is_no_lease),
-        cmocka_unit_test(an_unsubscription_may_name_any_lease),
-        cmocka_unit_test(leaves_unknown_parameters_alone),
-        cmocka_unit_test(decodes_exactly_once),
-        cmocka_unit_test(a_publish_names_topics_by_both_names),
-        cmocka_unit_test(a_publish_needs_a_url_and_urls_only),
-        cmocka_unit_test(says_which_url_is_none),
-        cmocka_unit_test(a_verification_says_what_was_asked_for),
-        cmocka_unit_test(the_verification_of_an_unsubscription_has_no_lease),
-        cmocka_unit_test(keeps_the_query_of_the_callback),
-        cmocka_unit_test(a_denial_gives_its_reason),
-        cmocka_unit_test(what_is_added_cannot_leave_its_parameter),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "proto/websub.h"
+#include "tests/test.h"
 
 static void
 assert_slice(struct slice s, const char *text)
@@ -18,8 +13,7 @@ assert_slice(struct slice s, const char *text)
 /* Checking */
 
 /* W-027 */
-static void
-takes_urls_of_http_and_https(void **state)
+TEST(takes_urls_of_http_and_https)
 {
     static const char *const good[] = {
         "http://a.example",
@@ -45,7 +39,6 @@ takes_urls_of_http_and_https(void **state)
         "http://a.example/a/../b/./c;d=e,f'g(h)!*$|{}^`~",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct problem why = {""};
 
@@ -67,8 +60,7 @@ assert_no_url(struct slice url, const char *reason)
 }
 
 /* W-027 */
-static void
-refuses_other_schemes_and_relative_urls(void **state)
+TEST(refuses_other_schemes_and_relative_urls)
 {
     static const char *const rows[][2] = {
         {"", "cb: empty"},
@@ -91,14 +83,12 @@ refuses_other_schemes_and_relative_urls(void **state)
          "cb: neither http nor https: \"javascript:alert(1)\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_no_url(slice_of(rows[i][0]), rows[i][1]);
 }
 
 /* W-027, W-163: not even where they would be cut off. */
-static void
-refuses_every_control_character_and_blank(void **state)
+TEST(refuses_every_control_character_and_blank)
 {
     static const char parts[][2][24] = {
         {"", "http://b.example/"},    {"http://b.exa", "mple/"},
@@ -106,7 +96,6 @@ refuses_every_control_character_and_blank(void **state)
         {"http://b.example/?", "x"},  {"http://b.example/", ""},
     };
 
-    (void)state;
     for (int c = 0; c <= 0x7f; c = c == 0x20 ? 0x7f : c + 1)
         for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
             char url[64];
@@ -123,10 +112,8 @@ refuses_every_control_character_and_blank(void **state)
 }
 
 /* W-163: it would end the target in a Link header, or is a slash to some. */
-static void
-refuses_what_ends_a_url_elsewhere(void **state)
+TEST(refuses_what_ends_a_url_elsewhere)
 {
-    (void)state;
     assert_no_url(SLICE("http://b.example/>;rel=self"),
                   "cb: '>' has to be written as %3E: "
                   "\"http://b.example/>;rel=self\"");
@@ -139,8 +126,7 @@ refuses_what_ends_a_url_elsewhere(void **state)
 }
 
 /* W-027 */
-static void
-refuses_user_info(void **state)
+TEST(refuses_user_info)
 {
     static const char *const bad[] = {
         "http://user@b.example/",
@@ -152,7 +138,6 @@ refuses_user_info(void **state)
         "http://u@[::1]/",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_no_url(slice_of(bad[i]),
                       "cb: user info (what stands before \"@\") is not allowed "
@@ -160,15 +145,13 @@ refuses_user_info(void **state)
 }
 
 /* W-027 */
-static void
-refuses_ports_that_are_none(void **state)
+TEST(refuses_ports_that_are_none)
 {
     static const char *const bad[] = {
         "0",    "00",    "65536", "99999999999999999999999",
         "-1",   "+80",   "80a",   "x",
         "0x50", "80:80", "%38"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char url[100], reason[100];
 
@@ -183,8 +166,7 @@ refuses_ports_that_are_none(void **state)
 
 /* W-027, W-160: what one reader takes for a name, and another decodes first, or
  * completes, is none. */
-static void
-refuses_hosts_that_are_none(void **state)
+TEST(refuses_hosts_that_are_none)
 {
     static const char *const rows[][2] = {
         {"http:///x", "cb: no host in \"http:///x\""},
@@ -218,7 +200,6 @@ refuses_hosts_that_are_none(void **state)
     };
     char url[400] = "http://";
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_no_url(slice_of(rows[i][0]), rows[i][1]);
 
@@ -229,10 +210,8 @@ refuses_hosts_that_are_none(void **state)
 }
 
 /* W-027: which name is asked for must not be left to a library. */
-static void
-asks_for_ascii(void **state)
+TEST(asks_for_ascii)
 {
-    (void)state;
     assert_no_url(SLICE("http://b\xc3\xbc"
                         "cher.example/"),
                   "cb: a host beyond ASCII has to be written in its \"xn--\" "
@@ -246,10 +225,8 @@ asks_for_ascii(void **state)
 }
 
 /* W-034: two callbacks that no server can tell apart. */
-static void
-refuses_fragments(void **state)
+TEST(refuses_fragments)
 {
-    (void)state;
     assert_no_url(SLICE("http://b.example/#x"),
                   "cb: a fragment, which no server sees, is not allowed: "
                   "\"http://b.example/#x\"");
@@ -260,13 +237,11 @@ refuses_fragments(void **state)
 }
 
 /* W-165 */
-static void
-takes_urls_up_to_a_limit(void **state)
+TEST(takes_urls_up_to_a_limit)
 {
     char url[WEBSUB_URL_MAX + 1] = "http://b.example/";
     size_t size = strlen(url);
 
-    (void)state;
     memset(url + size, 'x', sizeof(url) - size);
     assert_int_equal(
         websub_check_url((struct slice){url, WEBSUB_URL_MAX}, "cb", NULL), 0);
@@ -293,8 +268,7 @@ assert_comparable(const char *url, const char *comparable)
 }
 
 /* W-026, RFC 3986 section 6.2.2 */
-static void
-what_means_the_same_compares_equal(void **state)
+TEST(what_means_the_same_compares_equal)
 {
     static const char *const rows[][2] = {
         {"HTTP://A.Example/Path?Query", "http://a.example/Path?Query"},
@@ -319,14 +293,12 @@ what_means_the_same_compares_equal(void **state)
         {"http://a.example/%4", "http://a.example/%254"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_comparable(rows[i][0], rows[i][1]);
 }
 
 /* W-034 */
-static void
-what_may_differ_to_a_server_does_not_compare_equal(void **state)
+TEST(what_may_differ_to_a_server_does_not_compare_equal)
 {
     static const char *const urls[] = {
         "http://a.example/x",     "http://a.example/x/",
@@ -338,7 +310,6 @@ what_may_differ_to_a_server_does_not_compare_equal(void **state)
     };
     const size_t n = sizeof(urls) / sizeof(urls[0]);
 
-    (void)state;
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1; k < n; k++) {
             struct buf a, b;
@@ -356,8 +327,7 @@ what_may_differ_to_a_server_does_not_compare_equal(void **state)
 
 /* W-161, W-164: who writes an address in another way has no limit of his own.
  */
-static void
-an_authority_is_the_same_however_it_is_spelled(void **state)
+TEST(an_authority_is_the_same_however_it_is_spelled)
 {
     static const char *const rows[][2] = {
         {"http://A.Example/x", "a.example:80"},
@@ -376,7 +346,6 @@ an_authority_is_the_same_however_it_is_spelled(void **state)
         {"http://[::FFFF:7f00:1]:9/", "127.0.0.1:9"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct buf b;
 
@@ -391,26 +360,4 @@ an_authority_is_the_same_however_it_is_spelled(void **state)
         assert_int_equal(rows[i][1][b.size], ':');
         buf_fini(&b);
     }
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_urls_of_http_and_https),
-        cmocka_unit_test(refuses_other_schemes_and_relative_urls),
-        cmocka_unit_test(refuses_every_control_character_and_blank),
-        cmocka_unit_test(refuses_what_ends_a_url_elsewhere),
-        cmocka_unit_test(refuses_user_info),
-        cmocka_unit_test(refuses_ports_that_are_none),
-        cmocka_unit_test(refuses_hosts_that_are_none),
-        cmocka_unit_test(asks_for_ascii),
-        cmocka_unit_test(refuses_fragments),
-        cmocka_unit_test(takes_urls_up_to_a_limit),
-        cmocka_unit_test(what_means_the_same_compares_equal),
-        cmocka_unit_test(what_may_differ_to_a_server_does_not_compare_equal),
-        cmocka_unit_test(an_authority_is_the_same_however_it_is_spelled),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /*
  * publish_test.c - td_publish against a broker that does as it is told.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/fake_broker.h"
+#include "tests/test.h"
 
 #define RECEIPT                                 \
     "{\"set\":\"news\",\"first\":7,\"last\":9," \
@@ -59,9 +54,10 @@ publish(struct stage *s, const char *type, const char *body)
                       strlen(body), &s->options, &s->receipt);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* the receipt of a post that is durable. */
-static void
-gives_the_receipt(void **state)
+TEST(gives_the_receipt)
 {
     struct stage *s = *state;
     const char *request;
@@ -83,8 +79,7 @@ gives_the_receipt(void **state)
 }
 
 /* a large post does not wait for a 100 Continue, which may not come. */
-static void
-sends_a_large_post_at_once(void **state)
+TEST(sends_a_large_post_at_once)
 {
     struct stage *s = *state;
     static char body[3 << 20];
@@ -100,8 +95,7 @@ sends_a_large_post_at_once(void **state)
 }
 
 /* nobody need want the receipt; a slash at the end does not matter. */
-static void
-needs_no_receipt(void **state)
+TEST(needs_no_receipt)
 {
     struct stage *s = *state;
     char url[100] = "";
@@ -119,8 +113,7 @@ needs_no_receipt(void **state)
 }
 
 /* a refusal names the entry and the line. */
-static void
-tells_which_entry_was_refused(void **state)
+TEST(tells_which_entry_was_refused)
 {
     struct stage *s = *state;
 
@@ -148,8 +141,7 @@ tells_which_entry_was_refused(void **state)
 }
 
 /* busy or away is not refused. */
-static void
-tells_when_nobody_can_answer(void **state)
+TEST(tells_when_nobody_can_answer)
 {
     struct stage *s = *state;
 
@@ -169,8 +161,7 @@ tells_when_nobody_can_answer(void **state)
 }
 
 /* a post is never sent elsewhere. */
-static void
-follows_no_redirect(void **state)
+TEST(follows_no_redirect)
 {
     struct stage *s = *state;
 
@@ -184,8 +175,7 @@ follows_no_redirect(void **state)
 }
 
 /* what cannot be a receipt is not taken for one. */
-static void
-needs_a_whole_receipt(void **state)
+TEST(needs_a_whole_receipt)
 {
     struct stage *s = *state;
     static const char *const bodies[] = {
@@ -209,8 +199,7 @@ needs_a_whole_receipt(void **state)
 }
 
 /* malformed arguments are not sent. */
-static void
-malformed_arguments_are_invalid(void **state)
+TEST(malformed_arguments_are_invalid)
 {
     struct stage *s = *state;
 
@@ -238,8 +227,7 @@ key_of(struct stage *s, size_t i, char key[600])
 }
 
 /* Each post has a key of its own, 128 bits by chance. */
-static void
-gives_each_post_a_key(void **state)
+TEST(gives_each_post_a_key)
 {
     struct stage *s = *state;
     char keys[2][600];
@@ -259,8 +247,7 @@ gives_each_post_a_key(void **state)
 }
 
 /* A caller that has its own key gives it; one that wants none has none. */
-static void
-takes_the_callers_key(void **state)
+TEST(takes_the_callers_key)
 {
     struct stage *s = *state;
     char key[600];
@@ -303,8 +290,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 /* A lost answer does not leave it open whether the post was
  * kept: it is asked for again with the same key, and so is what the broker asks
  * to repeat. */
-static void
-repeats_a_post_whose_answer_was_lost(void **state)
+TEST(repeats_a_post_whose_answer_was_lost)
 {
     struct stage *s = *state;
     struct troubles troubles = {.n = 0};
@@ -339,8 +325,7 @@ repeats_a_post_whose_answer_was_lost(void **state)
 
 /* While it is open whether the post was kept, a broker that is away is asked
  * again, too: it may be starting. */
-static void
-asks_on_while_the_outcome_is_open(void **state)
+TEST(asks_on_while_the_outcome_is_open)
 {
     struct stage *s = *state;
     struct troubles troubles = {.stop_at = 3, .client = s->client};
@@ -356,8 +341,7 @@ asks_on_while_the_outcome_is_open(void **state)
 
 /* Bounded: no attempt begins after retry_ms. What is told then says that the
  * outcome is open. */
-static void
-gives_up_in_time(void **state)
+TEST(gives_up_in_time)
 {
     struct stage *s = *state;
     struct troubles troubles = {.n = 0};
@@ -380,8 +364,7 @@ gives_up_in_time(void **state)
 
 /* A refusal speaks of the repeat alone: a broker that was started again may
  * refuse what it has kept before. */
-static void
-a_refusal_does_not_take_back_what_may_be_kept(void **state)
+TEST(a_refusal_does_not_take_back_what_may_be_kept)
 {
     struct stage *s = *state;
     static const unsigned statuses[] = {403, 410};
@@ -404,8 +387,7 @@ a_refusal_does_not_take_back_what_may_be_kept(void **state)
 }
 
 /* Without a key what may have been kept is not sent twice. */
-static void
-does_not_repeat_what_may_be_kept_without_a_key(void **state)
+TEST(does_not_repeat_what_may_be_kept_without_a_key)
 {
     struct stage *s = *state;
 
@@ -423,8 +405,7 @@ does_not_repeat_what_may_be_kept_without_a_key(void **state)
 }
 
 /* td_stop ends a post that waits for its answer. */
-static void
-stops(void **state)
+TEST(stops)
 {
     struct stage *s = *state;
 
@@ -433,31 +414,4 @@ stops(void **state)
     td_stop(s->client);
 
     assert_int_equal(publish(s, "application/xml", "<a/>"), TD_STOPPED);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(gives_the_receipt),
-        TEST(sends_a_large_post_at_once),
-        TEST(needs_no_receipt),
-        TEST(tells_which_entry_was_refused),
-        TEST(tells_when_nobody_can_answer),
-        TEST(follows_no_redirect),
-        TEST(needs_a_whole_receipt),
-        TEST(malformed_arguments_are_invalid),
-        TEST(gives_each_post_a_key),
-        TEST(takes_the_callers_key),
-        TEST(repeats_a_post_whose_answer_was_lost),
-        TEST(asks_on_while_the_outcome_is_open),
-        TEST(gives_up_in_time),
-        TEST(a_refusal_does_not_take_back_what_may_be_kept),
-        TEST(does_not_repeat_what_may_be_kept_without_a_key),
-        TEST(stops),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

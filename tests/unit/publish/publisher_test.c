@@ -1,19 +1,14 @@
 /*
  * publisher_test.c - td_publisher against a broker that does as it is told.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define RECEIPT(first, last)                                 \
     "{\"set\":\"news\",\"first\":" #first ",\"last\":" #last \
@@ -152,9 +147,10 @@ assert_same_key(struct stage *s, size_t i, size_t k, bool is_same)
         assert_string_not_equal(one, other);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* what was added together leaves together, in order. */
-static void
-posts_in_batches_and_in_order(void **state)
+TEST(posts_in_batches_and_in_order)
 {
     struct stage *s = *state;
     uint64_t number;
@@ -183,8 +179,7 @@ posts_in_batches_and_in_order(void **state)
 }
 
 /* td_run ends when all is durable. */
-static void
-runs_until_all_is_durable(void **state)
+TEST(runs_until_all_is_durable)
 {
     struct stage *s = *state;
 
@@ -202,8 +197,7 @@ runs_until_all_is_durable(void **state)
 
 /* R-140: a lost answer, a busy broker, one that still works on it, one that
  * says nothing sensible: the same post, with the same key. */
-static void
-repeats_a_post_with_its_key_until_it_is_answered(void **state)
+TEST(repeats_a_post_with_its_key_until_it_is_answered)
 {
     struct stage *s = *state;
 
@@ -232,8 +226,7 @@ repeats_a_post_with_its_key_until_it_is_answered(void **state)
 
 /* R-294: the entry that the broker names is taken out, the others are another
  * post. */
-static void
-takes_a_refused_change_out(void **state)
+TEST(takes_a_refused_change_out)
 {
     struct stage *s = *state;
 
@@ -261,8 +254,7 @@ takes_a_refused_change_out(void **state)
 }
 
 /* A broker that takes less at a time gets less. */
-static void
-posts_less_where_a_post_is_too_large(void **state)
+TEST(posts_less_where_a_post_is_too_large)
 {
     struct stage *s = *state;
 
@@ -286,8 +278,7 @@ posts_less_where_a_post_is_too_large(void **state)
 }
 
 /* What no change is the fault of is told, and stays. */
-static void
-keeps_what_is_refused_as_a_whole(void **state)
+TEST(keeps_what_is_refused_as_a_whole)
 {
     struct stage *s = *state;
 
@@ -315,8 +306,7 @@ keeps_what_is_refused_as_a_whole(void **state)
     assert_same_key(s, 0, 3, true);
 }
 
-static void
-takes_only_json_objects(void **state)
+TEST(takes_only_json_objects)
 {
     struct stage *s = *state;
     static const char *const bad[] = {
@@ -339,8 +329,7 @@ takes_only_json_objects(void **state)
 }
 
 /* What a document may begin with, an entry within it may not. */
-static void
-takes_what_stands_around_an_object_away(void **state)
+TEST(takes_what_stands_around_an_object_away)
 {
     struct stage *s = *state;
     static const char marked[] = "\xef\xbb\xbf \r\n\t{\"n\":2} \r\n";
@@ -361,8 +350,7 @@ takes_what_stands_around_an_object_away(void **state)
     assert_string_equal(body_of(s, 0), "[{\"n\":1},\n{\"n\":2},\n{\"n\":3}]\n");
 }
 
-static void
-a_full_queue_takes_nothing(void **state)
+TEST(a_full_queue_takes_nothing)
 {
     struct stage *s = *state;
 
@@ -381,8 +369,7 @@ a_full_queue_takes_nothing(void **state)
 }
 
 /* What is in the spool outlives the process, the post at work with its key. */
-static void
-goes_on_with_its_spool(void **state)
+TEST(goes_on_with_its_spool)
 {
     struct stage *s = *state;
 
@@ -413,8 +400,7 @@ goes_on_with_its_spool(void **state)
 }
 
 /* A callback may close the publisher that calls it. */
-static void
-may_be_closed_from_its_callbacks(void **state)
+TEST(may_be_closed_from_its_callbacks)
 {
     struct stage *s = *state;
 
@@ -438,8 +424,7 @@ may_be_closed_from_its_callbacks(void **state)
 }
 
 /* A flush of nothing has returned: what happens later is none of its. */
-static void
-is_not_waited_for_after_a_flush_of_nothing(void **state)
+TEST(is_not_waited_for_after_a_flush_of_nothing)
 {
     struct stage *s = *state;
 
@@ -457,8 +442,7 @@ is_not_waited_for_after_a_flush_of_nothing(void **state)
 }
 
 /* A flush out of place is refused, and the one that waits goes on waiting. */
-static void
-is_not_flushed_from_its_callbacks(void **state)
+TEST(is_not_flushed_from_its_callbacks)
 {
     struct stage *s = *state;
 
@@ -476,8 +460,7 @@ is_not_flushed_from_its_callbacks(void **state)
 }
 
 /* The handle takes along what still runs on it. */
-static void
-ends_with_its_handle(void **state)
+TEST(ends_with_its_handle)
 {
     struct stage *s = *state;
 
@@ -488,8 +471,7 @@ ends_with_its_handle(void **state)
     s->client = td_open();
 }
 
-static void
-can_be_stopped(void **state)
+TEST(can_be_stopped)
 {
     struct stage *s = *state;
 
@@ -503,30 +485,4 @@ can_be_stopped(void **state)
     assert_int_equal(td_publisher_open(s->client, "ftp://a/", NULL,
                                        &(struct td_publisher *){NULL}),
                      TD_INVALID);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(posts_in_batches_and_in_order),
-        TEST(runs_until_all_is_durable),
-        TEST(repeats_a_post_with_its_key_until_it_is_answered),
-        TEST(takes_a_refused_change_out),
-        TEST(posts_less_where_a_post_is_too_large),
-        TEST(keeps_what_is_refused_as_a_whole),
-        TEST(takes_only_json_objects),
-        TEST(takes_what_stands_around_an_object_away),
-        TEST(a_full_queue_takes_nothing),
-        TEST(goes_on_with_its_spool),
-        TEST(may_be_closed_from_its_callbacks),
-        TEST(is_not_waited_for_after_a_flush_of_nothing),
-        TEST(is_not_flushed_from_its_callbacks),
-        TEST(ends_with_its_handle),
-        TEST(can_be_stopped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

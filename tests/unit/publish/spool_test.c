@@ -3,18 +3,14 @@
  */
 #include "client/publish/spool.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define SET "http://127.0.0.1:1/sets/news"
 
@@ -81,9 +77,10 @@ assert_post(struct stage *s, size_t max, const char *body, char key[33])
     memcpy(key, s->post.key, 33);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* in their order, in posts of so many. */
-static void
-changes_leave_in_their_order(void **state)
+TEST(changes_leave_in_their_order)
 {
     struct stage *s = *state;
     char first[33], second[33];
@@ -111,8 +108,7 @@ changes_leave_in_their_order(void **state)
 
 /* A sealed post is the same post, bytes and key, whatever came since; and after
  * a crash. Numbers go on. */
-static void
-a_sealed_post_stays_the_same(void **state)
+TEST(a_sealed_post_stays_the_same)
 {
     struct stage *s = *state;
     char first[33], again[33];
@@ -141,8 +137,7 @@ a_sealed_post_stays_the_same(void **state)
 }
 
 /* What is refused is taken out, and the others are another post. */
-static void
-a_refused_change_is_taken_out(void **state)
+TEST(a_refused_change_is_taken_out)
 {
     struct stage *s = *state;
     struct spool_entry entry;
@@ -176,8 +171,7 @@ a_refused_change_is_taken_out(void **state)
     add(s, "{\"d\":4}", 4);
 }
 
-static void
-posts_are_bounded_in_bytes(void **state)
+TEST(posts_are_bounded_in_bytes)
 {
     struct stage *s = *state;
 
@@ -193,8 +187,7 @@ posts_are_bounded_in_bytes(void **state)
     assert_int_equal(s->post.n, 1);
 }
 
-static void
-a_full_spool_takes_nothing(void **state)
+TEST(a_full_spool_takes_nothing)
 {
     struct stage *s = *state;
     char change[501];
@@ -213,8 +206,7 @@ a_full_spool_takes_nothing(void **state)
     assert_int_equal(spool_changes(s->spool), 2);
 }
 
-static void
-a_spool_is_one_set_s_and_one_process_s(void **state)
+TEST(a_spool_is_one_set_s_and_one_process_s)
 {
     struct stage *s = *state;
     struct spool *other;
@@ -233,8 +225,7 @@ a_spool_is_one_set_s_and_one_process_s(void **state)
     assert_non_null(strstr(s->why.text, "/nowhere/at/all"));
 }
 
-static void
-another_s_file_is_left_alone(void **state)
+TEST(another_s_file_is_left_alone)
 {
     struct stage *s = *state;
     static const char text[] = "these are my notes, and no database at all";
@@ -253,8 +244,7 @@ another_s_file_is_left_alone(void **state)
     assert_string_equal(read, text);
 }
 
-static void
-a_spool_of_nobody_s_set_is_damaged(void **state)
+TEST(a_spool_of_nobody_s_set_is_damaged)
 {
     struct stage *s = *state;
     struct spool *spool;
@@ -277,8 +267,7 @@ a_spool_of_nobody_s_set_is_damaged(void **state)
 }
 
 /* Without a file it is the same, as long as it lives. */
-static void
-memory_is_a_spool_too(void **state)
+TEST(memory_is_a_spool_too)
 {
     struct stage *s = *state;
     char key[33];
@@ -288,24 +277,4 @@ memory_is_a_spool_too(void **state)
     assert_post(s, 10, "[{\"a\":1}]\n", key);
     assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
     assert_int_equal(spool_changes(s->spool), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(changes_leave_in_their_order),
-        TEST(a_sealed_post_stays_the_same),
-        TEST(a_refused_change_is_taken_out),
-        TEST(posts_are_bounded_in_bytes),
-        TEST(a_full_spool_takes_nothing),
-        TEST(a_spool_is_one_set_s_and_one_process_s),
-        TEST(another_s_file_is_left_alone),
-        TEST(a_spool_of_nobody_s_set_is_damaged),
-        TEST(memory_is_a_spool_too),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 #include "broker/push/eventsource.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static const struct envelope news = {"0123456789abcdef-7", false};
 
@@ -71,12 +67,10 @@ assert_chunked(size_t size)
 
 /* Design section 4: `id: POSITION`, `event: changes`, `data:` the message, and
  * an empty line. */
-static void
-writes_a_message_as_an_event(void **state)
+TEST(writes_a_message_as_an_event)
 {
     struct buf wire;
 
-    (void)state;
     buf_init(&wire, 1000);
     eventsource_wrap_plain(&wire, SLICE("{\"changes\":[]}\n"), &news);
     buf_add(&wire, "", 1);
@@ -89,13 +83,11 @@ writes_a_message_as_an_event(void **state)
 
 /* R-309: quiet can be told from dead; who connects again after it loses
  * nothing. */
-static void
-writes_a_heartbeat_with_its_position(void **state)
+TEST(writes_a_heartbeat_with_its_position)
 {
     static const struct envelope quiet = {"0123456789abcdef-7", true};
     struct buf wire;
 
-    (void)state;
     buf_init(&wire, 1000);
     eventsource_wrap_plain(&wire, SLICE("{}\n"), &quiet);
     buf_add(&wire, "", 1);
@@ -107,14 +99,12 @@ writes_a_heartbeat_with_its_position(void **state)
 }
 
 /* One chunk for what fits in one; full ones and a rest for what does not. */
-static void
-cuts_an_event_into_full_chunks_and_a_rest(void **state)
+TEST(cuts_an_event_into_full_chunks_and_a_rest)
 {
     const size_t around =
         strlen("id: 0123456789abcdef-7\nevent: changes\ndata: \n\n");
     const size_t full = STREAM_FRAME_MAX - strlen("fff8\r\n\r\n");
 
-    (void)state;
     assert_int_equal(assert_chunked(1), 1);
     assert_int_equal(assert_chunked(1000), 1);
     for (size_t n = 1; n <= 4; n++) {
@@ -124,16 +114,4 @@ cuts_an_event_into_full_chunks_and_a_rest(void **state)
         assert_int_equal(assert_chunked(full * n), n + 1);
     }
     assert_int_equal(assert_chunked(1000000), 16);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_a_message_as_an_event),
-        cmocka_unit_test(writes_a_heartbeat_with_its_position),
-        cmocka_unit_test(cuts_an_event_into_full_chunks_and_a_rest),
-    };
-
-    return cmocka_run_group_tests_name("eventsource", tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 #include "broker/push/frames.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/push/websocket.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* A set with `n` posts of one entry each, and the frames of a thread. */
 struct world {
@@ -92,9 +89,10 @@ is_kept_at(struct world *w, uint64_t after)
     return is_kept(w, &wish);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* message.h, websocket.h: a frame is the message, as it goes out. */
-static void
-holds_the_message_as_it_goes_out(void **state)
+TEST(holds_the_message_as_it_goes_out)
 {
     struct message_wish content = {
         .form = MESSAGE_XML, .after = 2, .upto = 4, .max_bytes = 1 << 20};
@@ -123,8 +121,7 @@ holds_the_message_as_it_goes_out(void **state)
 }
 
 /* design.md section 1: subscribers at the same place share one frame. */
-static void
-gives_the_same_frame_to_all_at_one_place(void **state)
+TEST(gives_the_same_frame_to_all_at_one_place)
 {
     struct frame_wish wish;
     struct frame *frame, *found;
@@ -146,8 +143,7 @@ gives_the_same_frame_to_all_at_one_place(void **state)
 }
 
 /* Another place, transport or set is another frame. */
-static void
-tells_frames_apart_by_set_place_and_transport(void **state)
+TEST(tells_frames_apart_by_set_place_and_transport)
 {
     struct frame_wish wish;
     struct world w;
@@ -168,8 +164,7 @@ tells_frames_apart_by_set_place_and_transport(void **state)
 
 /* Who wishes for the entries up to a certain one gets a frame that ends
  * there: the rest of what was begun must be the same bytes. */
-static void
-serves_a_limited_wish_only_by_a_frame_that_ends_there(void **state)
+TEST(serves_a_limited_wish_only_by_a_frame_that_ends_there)
 {
     struct frame_wish wish;
     struct world w;
@@ -193,8 +188,7 @@ serves_a_limited_wish_only_by_a_frame_that_ends_there(void **state)
 }
 
 /* Of two at one place the newer, which says more, is found. */
-static void
-finds_the_newest_frame_first(void **state)
+TEST(finds_the_newest_frame_first)
 {
     struct frame_wish wish;
     struct frame *frame;
@@ -212,8 +206,7 @@ finds_the_newest_frame_first(void **state)
 
 /* Heartbeats carry the clock, and an empty frame says that there was nothing at
  * that moment: neither is kept, both count while they live. */
-static void
-keeps_neither_heartbeats_nor_empty_frames(void **state)
+TEST(keeps_neither_heartbeats_nor_empty_frames)
 {
     struct frame_wish beat, empty;
     struct frame *a, *b;
@@ -239,8 +232,7 @@ keeps_neither_heartbeats_nor_empty_frames(void **state)
 }
 
 /* A heartbeat is not served by a message that stands at its place. */
-static void
-serves_no_heartbeat_from_what_is_kept(void **state)
+TEST(serves_no_heartbeat_from_what_is_kept)
 {
     struct frame_wish beat;
     struct world w;
@@ -254,8 +246,7 @@ serves_no_heartbeat_from_what_is_kept(void **state)
 }
 
 /* Design rule 8: as many as there is room for, the oldest goes first. */
-static void
-keeps_the_last_frames(void **state)
+TEST(keeps_the_last_frames)
 {
     struct world w;
     uint64_t n = FRAMES_KEPT + 10;
@@ -270,8 +261,7 @@ keeps_the_last_frames(void **state)
 }
 
 /* Bounded in bytes, too; the newest stays in any case. */
-static void
-keeps_frames_within_their_bytes(void **state)
+TEST(keeps_frames_within_their_bytes)
 {
     struct world w;
     uint64_t kept = 0;
@@ -292,8 +282,7 @@ keeps_frames_within_their_bytes(void **state)
 
 /* A frame that is in use outlives its place in the ring, and counts until its
  * last owner lets go. */
-static void
-counts_a_frame_until_its_last_owner_lets_go(void **state)
+TEST(counts_a_frame_until_its_last_owner_lets_go)
 {
     struct frame_wish wish;
     struct frame *mine;
@@ -320,8 +309,7 @@ counts_a_frame_until_its_last_owner_lets_go(void **state)
 
 /* A frame can be made anew after it was let go, from wherever the log has it:
  * the rest of it can then be sent. */
-static void
-is_the_same_when_it_is_made_again(void **state)
+TEST(is_the_same_when_it_is_made_again)
 {
     struct frame_wish wish;
     struct frame *first, *again = NULL;
@@ -347,8 +335,7 @@ is_the_same_when_it_is_made_again(void **state)
 }
 
 /* a place that the log does not have gives no frame. */
-static void
-makes_no_frame_ahead_of_the_log(void **state)
+TEST(makes_no_frame_ahead_of_the_log)
 {
     struct frame_wish wish;
     struct frame *frame = NULL;
@@ -376,8 +363,7 @@ enter(struct world *w, const char *query)
 
 /* frames.h: where nothing passes the frame is empty, and serves all of its
  * class who look on from there, wherever their last message ended. */
-static void
-an_empty_frame_serves_its_class(void **state)
+TEST(an_empty_frame_serves_its_class)
 {
     struct filter_class *none, *other;
     struct frame_wish wish, theirs;
@@ -419,8 +405,7 @@ an_empty_frame_serves_its_class(void **state)
 }
 
 /* A frame with entries says where it begins: it is for who is there. */
-static void
-a_filtered_frame_serves_who_stands_where_it_begins(void **state)
+TEST(a_filtered_frame_serves_who_stands_where_it_begins)
 {
     struct filter_class *all;
     struct frame_wish wish, theirs;
@@ -470,8 +455,7 @@ committed_us(const struct world *w, uint64_t seq)
 
 /* metrics.h: how long a change took to its subscribers begins with its commit,
  * not with that of something else that was passed over long ago. */
-static void
-a_frame_is_as_old_as_what_it_was_made_for(void **state)
+TEST(a_frame_is_as_old_as_what_it_was_made_for)
 {
     struct frame_wish wish;
     struct frame *frame;
@@ -496,8 +480,7 @@ a_frame_is_as_old_as_what_it_was_made_for(void **state)
 }
 
 /* since=: the greeting is at the last entry that is not later. */
-static void
-a_greeting_finds_its_moment(void **state)
+TEST(a_greeting_finds_its_moment)
 {
     struct frame_wish wish;
     struct frame *frame;
@@ -521,32 +504,4 @@ a_greeting_finds_its_moment(void **state)
         memmem(frame->data, frame->size, "td:after=\"3\" td:last=\"3\"", 24));
     frame_unref(frame);
     world_close(&w);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(holds_the_message_as_it_goes_out),
-        TEST(gives_the_same_frame_to_all_at_one_place),
-        TEST(tells_frames_apart_by_set_place_and_transport),
-        TEST(serves_a_limited_wish_only_by_a_frame_that_ends_there),
-        TEST(finds_the_newest_frame_first),
-        TEST(keeps_neither_heartbeats_nor_empty_frames),
-        TEST(serves_no_heartbeat_from_what_is_kept),
-        TEST(keeps_the_last_frames),
-        TEST(keeps_frames_within_their_bytes),
-        TEST(counts_a_frame_until_its_last_owner_lets_go),
-        TEST(is_the_same_when_it_is_made_again),
-        TEST(makes_no_frame_ahead_of_the_log),
-        TEST(an_empty_frame_serves_its_class),
-        TEST(a_filtered_frame_serves_who_stands_where_it_begins),
-        TEST(a_frame_is_as_old_as_what_it_was_made_for),
-        TEST(a_greeting_finds_its_moment),
-    };
-
-    return cmocka_run_group_tests_name("frames", tests, NULL, NULL);
 }

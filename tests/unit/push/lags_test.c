@@ -1,12 +1,7 @@
 #include "broker/push/lags.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "proto/slice.h"
+#include "tests/test.h"
 
 static const struct transport *
 json(void)
@@ -35,12 +30,10 @@ assert_found(struct lags *lags, const struct transport *transport, uint64_t sum,
     assert_int_equal(found.max, max);
 }
 
-static void
-a_look_is_seen_when_it_is_whole_and_replaces_the_last(void **state)
+TEST(a_look_is_seen_when_it_is_whole_and_replaces_the_last)
 {
     struct lags lags = {0};
 
-    (void)state;
     assert_true(lags_begin(&lags, 5000000));
     lags_add(&lags, json(), 3);
     lags_add(&lags, json(), 7);
@@ -59,13 +52,11 @@ a_look_is_seen_when_it_is_whole_and_replaces_the_last(void **state)
     assert_found(&lags, xml(), 0, 0);
 }
 
-static void
-threads_are_collected_together(void **state)
+TEST(threads_are_collected_together)
 {
     struct lags threads[2] = {{0}, {0}};
     struct lag found = {0, 0};
 
-    (void)state;
     for (uint64_t i = 0; i < 2; i++) {
         assert_true(lags_begin(&threads[i], 1000000));
         lags_add(&threads[i], xml(), 9 - i);
@@ -74,15 +65,4 @@ threads_are_collected_together(void **state)
     }
     assert_int_equal(found.sum, 17);
     assert_int_equal(found.max, 9);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_look_is_seen_when_it_is_whole_and_replaces_the_last),
-        cmocka_unit_test(threads_are_collected_together),
-    };
-
-    return cmocka_run_group_tests_name("lags", tests, NULL, NULL);
 }

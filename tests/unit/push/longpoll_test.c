@@ -1,16 +1,10 @@
 #include "broker/push/longpoll.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "broker/net/response.h"
@@ -20,6 +14,7 @@
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define LONG_US 300000000
 
@@ -185,13 +180,11 @@ assert_waiting(struct wire *w)
     wire_set_wait(w, PATIENCE_MS);
 }
 
-static void
-resumes_when_its_set_has_more(void **state)
+TEST(resumes_when_its_set_has_more, set_up, tear_down)
 {
     struct wire *w[3] = {asked("demo?3", LONG_US), asked("other?3", LONG_US),
                          asked("demo?4", LONG_US)}; /* ahead: waits longer */
 
-    (void)state;
     sets_post(&world.sets, "demo", 3, 1);
     expect(w[0], "4");
     assert_waiting(w[1]);
@@ -204,12 +197,10 @@ resumes_when_its_set_has_more(void **state)
 
 /* What was committed before it came to wait, it does not wait for; whether or
  * not others of the set wait already. */
-static void
-does_not_wait_for_what_is_there(void **state)
+TEST(does_not_wait_for_what_is_there, set_up, tear_down)
 {
     struct wire *other;
 
-    (void)state;
     expect(asked("demo?2", LONG_US), "3");
     other = asked("demo?3", LONG_US);
     expect(asked("demo?0", LONG_US), "3");
@@ -219,15 +210,13 @@ does_not_wait_for_what_is_there(void **state)
 }
 
 /* Never before its time, however times are mixed. */
-static void
-resumes_when_the_time_is_over(void **state)
+TEST(resumes_when_the_time_is_over, set_up, tear_down)
 {
     static const int64_t waits_us[] = {700000, 1, 400000, POLLS_SLOT_US,
                                        POLLS_SLOT_US * 2};
     int64_t start_us = clock_steady_us();
     struct wire *w[5], *longest = asked("demo?3", POLLS_WAIT_MAX_US);
 
-    (void)state;
     for (int i = 0; i < 5; i++)
         w[i] = asked("demo?3", waits_us[i]);
     for (int i = 4; i >= 0; i--) {
@@ -240,13 +229,11 @@ resumes_when_the_time_is_over(void **state)
 }
 
 /* More than are resumed at once; all the same each is. */
-static void
-resumes_a_crowd(void **state)
+TEST(resumes_a_crowd, set_up, tear_down)
 {
     enum { N = 2 * POLLS_AT_ONCE + 10 };
     static struct wire *w[N];
 
-    (void)state;
     for (int i = 0; i < N; i++)
         w[i] = asked("demo?3", LONG_US);
     sets_post(&world.sets, "demo", 3, 1);
@@ -274,13 +261,11 @@ tear_down_costly(void **state)
 }
 
 /* Where each takes its time, the others of the thread get their turn. */
-static void
-resumes_fewer_where_that_takes_long(void **state)
+TEST(resumes_fewer_where_that_takes_long, set_up_costly, tear_down_costly)
 {
     enum { N = 20 };
     struct wire *w[N];
 
-    (void)state;
     for (int i = 0; i < N; i++)
         w[i] = asked("demo?3", LONG_US);
     sets_post(&world.sets, "demo", 3, 1);
@@ -289,10 +274,8 @@ resumes_fewer_where_that_takes_long(void **state)
     assert_int_equal(atomic_load(&world.most_in_turn), 1);
 }
 
-static void
-forgets_who_has_gone(void **state)
+TEST(forgets_who_has_gone, set_up, tear_down)
 {
-    (void)state;
     for (unsigned i = 0; i < 10; i++) {
         struct wire *w = asked(i % 2 ? "demo?3" : "other?3", LONG_US);
 
@@ -312,12 +295,10 @@ end(struct task *task)
     polls_end(&world.polls, server_service(world.server, 0));
 }
 
-static void
-resumes_all_at_the_end_and_lets_nobody_wait_after_it(void **state)
+TEST(resumes_all_at_the_end_and_lets_nobody_wait_after_it, set_up, tear_down)
 {
     struct wire *w[20];
 
-    (void)state;
     for (int i = 0; i < 20; i++)
         w[i] = asked(i % 2 ? "demo?3" : "other?3", LONG_US);
     world.ending.run = end;
@@ -325,23 +306,4 @@ resumes_all_at_the_end_and_lets_nobody_wait_after_it(void **state)
     for (int i = 0; i < 20; i++)
         expect(w[i], "3");
     expect(asked("demo?3", LONG_US), "3");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(resumes_when_its_set_has_more),
-        TEST(does_not_wait_for_what_is_there),
-        TEST(resumes_when_the_time_is_over),
-        TEST(resumes_a_crowd),
-        cmocka_unit_test_setup_teardown(resumes_fewer_where_that_takes_long,
-                                        set_up_costly, tear_down_costly),
-        TEST(forgets_who_has_gone),
-        TEST(resumes_all_at_the_end_and_lets_nobody_wait_after_it),
-    };
-
-    return cmocka_run_group_tests_name("longpoll", tests, NULL, NULL);
 }

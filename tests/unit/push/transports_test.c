@@ -1,10 +1,6 @@
 #include "broker/push/transports.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* An offer of subprotocols comes to this one; NULL: to none. */
 static void
@@ -25,24 +21,20 @@ assert_chosen(const char *offer, const char *subprotocol)
 }
 
 /* Design section 4: no subprotocol asked for means JSON, and none is told. */
-static void
-speaks_json_to_who_asks_for_nothing(void **state)
+TEST(speaks_json_to_who_asks_for_nothing)
 {
     bool is_named = true;
     const struct transport *t =
         transports_of_websocket(false, (struct slice){NULL, 0}, &is_named);
 
-    (void)state;
     assert_non_null(t);
     assert_int_equal(t->form, MESSAGE_JSON);
     assert_false(is_named);
 }
 
 /* The client's order counts, not ours. */
-static void
-takes_the_first_of_the_clients_list_that_it_speaks(void **state)
+TEST(takes_the_first_of_the_clients_list_that_it_speaks)
 {
-    (void)state;
     assert_chosen("resourcesync.xml", "resourcesync.xml");
     assert_chosen("resourcesync.json", "resourcesync.json");
     assert_chosen("resourcesync.xml, resourcesync.json", "resourcesync.xml");
@@ -53,10 +45,8 @@ takes_the_first_of_the_clients_list_that_it_speaks(void **state)
 
 /* RFC 6455: names are compared whole and with their case; to speak something
  * that was not asked for would break the connection. */
-static void
-speaks_nothing_that_was_not_asked_for(void **state)
+TEST(speaks_nothing_that_was_not_asked_for)
 {
-    (void)state;
     assert_chosen("", NULL);
     assert_chosen(" , ", NULL);
     assert_chosen("chat", NULL);
@@ -67,12 +57,10 @@ speaks_nothing_that_was_not_asked_for(void **state)
 }
 
 /* Each subprotocol has its form. */
-static void
-knows_the_form_of_each(void **state)
+TEST(knows_the_form_of_each)
 {
     bool is_named;
 
-    (void)state;
     assert_int_equal(
         transports_of_websocket(true, SLICE("resourcesync.xml"), &is_named)
             ->form,
@@ -84,10 +72,8 @@ knows_the_form_of_each(void **state)
 }
 
 /* What an error offers is what is spoken. */
-static void
-offers_what_it_speaks(void **state)
+TEST(offers_what_it_speaks)
 {
-    (void)state;
     assert_chosen(TRANSPORTS_OFFERED, "resourcesync.json");
     assert_string_equal(TRANSPORTS_OFFERED,
                         "resourcesync.json, resourcesync.xml");
@@ -95,13 +81,11 @@ offers_what_it_speaks(void **state)
 
 /* Who understands no chunks gets none; both get JSON, and no subprotocol finds
  * an event stream. */
-static void
-speaks_events_to_both_versions_of_http(void **state)
+TEST(speaks_events_to_both_versions_of_http)
 {
     const struct transport *chunked = transports_of_events(false);
     const struct transport *plain = transports_of_events(true);
 
-    (void)state;
     assert_ptr_not_equal(chunked, plain);
     assert_int_equal(chunked->form, MESSAGE_JSON);
     assert_int_equal(plain->form, MESSAGE_JSON);
@@ -111,8 +95,7 @@ speaks_events_to_both_versions_of_http(void **state)
 }
 
 /* A heartbeat is shared by number: no two transports have the same. */
-static void
-numbers_them_all(void **state)
+TEST(numbers_them_all)
 {
     bool is_named;
     const struct transport *all[TRANSPORTS] = {
@@ -123,7 +106,6 @@ numbers_them_all(void **state)
     };
     unsigned seen = 0;
 
-    (void)state;
     for (size_t i = 0; i < TRANSPORTS; i++) {
         assert_in_range(transports_number(all[i]), 0, TRANSPORTS - 1);
         seen |= 1u << transports_number(all[i]);
@@ -133,12 +115,10 @@ numbers_them_all(void **state)
 
 /* Subscribers per transport. Two rows with one label would be
  * one time series twice. */
-static void
-each_has_its_own_label_in_the_metrics(void **state)
+TEST(each_has_its_own_label_in_the_metrics)
 {
     bool is_named;
 
-    (void)state;
     for (size_t i = 0; i < TRANSPORTS; i++) {
         assert_non_null(transports_label(i));
         for (size_t j = 0; j < i; j++)
@@ -148,21 +128,4 @@ each_has_its_own_label_in_the_metrics(void **state)
         transports_label(transports_number(transports_of_websocket(
             true, SLICE("resourcesync.xml"), &is_named))),
         "websocket-xml");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(speaks_json_to_who_asks_for_nothing),
-        cmocka_unit_test(takes_the_first_of_the_clients_list_that_it_speaks),
-        cmocka_unit_test(speaks_nothing_that_was_not_asked_for),
-        cmocka_unit_test(knows_the_form_of_each),
-        cmocka_unit_test(offers_what_it_speaks),
-        cmocka_unit_test(speaks_events_to_both_versions_of_http),
-        cmocka_unit_test(numbers_them_all),
-        cmocka_unit_test(each_has_its_own_label_in_the_metrics),
-    };
-
-    return cmocka_run_group_tests_name("transports", tests, NULL, NULL);
 }

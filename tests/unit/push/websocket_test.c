@@ -1,14 +1,9 @@
 #include "broker/push/websocket.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "broker/net/stream.h"
+#include "tests/test.h"
 
 /* A frame, read as RFC 6455 section 5.2 says. */
 struct frame {
@@ -81,10 +76,8 @@ assert_wrapped(size_t size)
 }
 
 /* log.md, memory: fragments of at most 64 KB, all but the last exactly that. */
-static void
-cuts_a_message_into_full_frames_and_a_rest(void **state)
+TEST(cuts_a_message_into_full_frames_and_a_rest)
 {
-    (void)state;
     for (size_t n = 1; n <= 4; n++) {
         assert_int_equal(assert_wrapped(65532 * n - 1), n);
         assert_int_equal(assert_wrapped(65532 * n), n);
@@ -94,10 +87,8 @@ cuts_a_message_into_full_frames_and_a_rest(void **state)
 }
 
 /* RFC 6455: the shortest header that tells the size. */
-static void
-heads_a_short_message_by_its_size(void **state)
+TEST(heads_a_short_message_by_its_size)
 {
-    (void)state;
     assert_int_equal(assert_wrapped(1), 1);
     assert_int_equal(assert_wrapped(125), 1);
     assert_int_equal(assert_wrapped(126), 1);
@@ -106,12 +97,10 @@ heads_a_short_message_by_its_size(void **state)
 }
 
 /* A message of nothing is one frame of nothing. */
-static void
-wraps_an_empty_message(void **state)
+TEST(wraps_an_empty_message)
 {
     struct buf wire;
 
-    (void)state;
     buf_init(&wire, 100);
     websocket_wrap(&wire, (struct slice){"", 0}, NULL);
     assert_int_equal(wire.size, 2);
@@ -120,29 +109,14 @@ wraps_an_empty_message(void **state)
 }
 
 /* Frames are appended: what stands before them stays. */
-static void
-appends_to_what_is_there(void **state)
+TEST(appends_to_what_is_there)
 {
     struct buf wire;
 
-    (void)state;
     buf_init(&wire, 100);
     websocket_wrap(&wire, SLICE("one"), NULL);
     websocket_wrap(&wire, SLICE("two"), NULL);
     assert_int_equal(wire.size, 10);
     assert_memory_equal(wire.data, "\x81\x03one\x81\x03two", 10);
     buf_fini(&wire);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts_a_message_into_full_frames_and_a_rest),
-        cmocka_unit_test(heads_a_short_message_by_its_size),
-        cmocka_unit_test(wraps_an_empty_message),
-        cmocka_unit_test(appends_to_what_is_there),
-    };
-
-    return cmocka_run_group_tests_name("websocket", tests, NULL, NULL);
 }

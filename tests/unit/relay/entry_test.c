@@ -3,15 +3,11 @@
  */
 #include "client/relay/entry.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define A "aaaaaaaaaaaaaaaa"
 #define B "bbbbbbbbbbbbbbbb"
@@ -51,12 +47,21 @@ assert_becomes(const char *text, const char *expected)
     assert_string_equal(written, expected);
 }
 
-/* R-250, R-251: `via` is the resource at the source; its times are the
- * target's. */
-static void
-gets_a_via_and_leaves_its_times(void **state)
+static int
+forget(void **state)
 {
     (void)state;
+    free(written);
+    written = NULL;
+    return 0;
+}
+
+TEST_GROUP(NULL, NULL, forget);
+
+/* R-250, R-251: `via` is the resource at the source; its times are the
+ * target's. */
+TEST(gets_a_via_and_leaves_its_times)
+{
     assert_becomes("{\"loc\":\"http://a.example/1\",\"change\":\"deleted\","
                    "\"datetime\":\"2026-01-01T00:00:00.000000Z\","
                    "\"sourceDatetime\":\"2025-01-01T00:00:00Z\",\"seq\":7}",
@@ -65,10 +70,8 @@ gets_a_via_and_leaves_its_times(void **state)
 }
 
 /* R-250: an aggregator of an aggregator keeps the existing `via` only. */
-static void
-keeps_a_via_that_is_there(void **state)
+TEST(keeps_a_via_that_is_there)
 {
-    (void)state;
     assert_becomes(
         "{\"loc\":\"http://b.example/1\",\"links\":["
         "{\"rel\":\"describes\",\"href\":\"http://x.example/\"}," VIA(
@@ -87,15 +90,13 @@ keeps_a_via_that_is_there(void **state)
 }
 
 /* R-252: what it belonged to there is dropped, unless it is asked for. */
-static void
-leaves_links_that_are_not_true_any_more(void **state)
+TEST(leaves_links_that_are_not_true_any_more)
 {
     static const char text[] =
         "{\"loc\":\"u:1\",\"links\":[{\"rel\":\"collection\",\"href\":\"u:2\"},"
         "{\"rel\":\"duplicate\",\"href\":\"u:3\",\"pri\":1},"
         "{\"rel\":\"canonical\",\"href\":\"u:4\"}]}";
 
-    (void)state;
     assert_becomes(text,
                    "{\"loc\":\"u:1\",\"links\":[{\"rel\":\"duplicate\","
                    "\"href\":\"u:3\",\"pri\":1}," VIA("u:1") "]," PATH(A) "}");
@@ -106,10 +107,8 @@ leaves_links_that_are_not_true_any_more(void **state)
 }
 
 /* R-253: all else stays as it stands. */
-static void
-keeps_all_else(void **state)
+TEST(keeps_all_else)
 {
-    (void)state;
     assert_becomes(
         "{\"loc\":\"http://a.example/\\\"},\\\\\",\"change\":\"updated\","
         "\"hash\":{\"md5\":\"00\",\"sha-256\":\"11\"},\"length\":12345678901,"
@@ -130,10 +129,8 @@ keeps_all_else(void **state)
 }
 
 /* A log that it has been in does not get it again; others do. */
-static void
-does_not_go_round(void **state)
+TEST(does_not_go_round)
 {
-    (void)state;
     assert_becomes(
         "{\"loc\":\"u:1\",\"links\":[" VIA("u:0") "]," PATH(C) "}",
         "{\"loc\":\"u:1\",\"links\":[" VIA("u:0") "]," PATH(C " " A) "}");
@@ -148,8 +145,7 @@ does_not_go_round(void **state)
 }
 
 /* What is no entry is not written, and never read beyond its end. */
-static void
-takes_nothing_odd(void **state)
+TEST(takes_nothing_odd)
 {
     static const char good[] =
         "{\"loc\":\"u:1\",\"links\":[{\"rel\":\"x\",\"href\":\"u:2\"}],"
@@ -158,7 +154,6 @@ takes_nothing_odd(void **state)
         "{}", "[]", "{\"loc\":1}", "\"loc\"", "{\"loc\":\"u:1\"", "<url>"};
     char cut[sizeof(good)];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(relay(bad[i], false), RELAY_ODD);
     for (size_t size = 1; size < sizeof(good) - 1; size++) {
@@ -168,8 +163,7 @@ takes_nothing_odd(void **state)
     }
 }
 
-static void
-tells_the_same_change(void **state)
+TEST(tells_the_same_change)
 {
     static const char one[] = "{\"loc\":\"u:1\",\"change\":\"updated\","
                               "\"length\":3,\"links\":[]," PATH(A) "}";
@@ -184,50 +178,21 @@ tells_the_same_change(void **state)
         "{\"loc\":\"u:1\",\"change\":\"updated\"," PATH(A) "}",
     };
 
-    (void)state;
     assert_true(relay_is_same(one, strlen(one), same, strlen(same)));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_false(
             relay_is_same(one, strlen(one), others[i], strlen(others[i])));
 }
 
-static void
-cuts_a_post_into_its_entries(void **state)
+TEST(cuts_a_post_into_its_entries)
 {
     const char *rest = "[{\"a\":1},\n{\"b\":\"]\"}]\n", *entry;
     size_t left = strlen(rest), size;
 
-    (void)state;
     assert_true(relay_next(&rest, &left, &entry, &size));
     assert_int_equal(size, 7);
     assert_memory_equal(entry, "{\"a\":1}", 7);
     assert_true(relay_next(&rest, &left, &entry, &size));
     assert_memory_equal(entry, "{\"b\":\"]\"}", size);
     assert_false(relay_next(&rest, &left, &entry, &size));
-}
-
-static int
-forget(void **state)
-{
-    (void)state;
-    free(written);
-    written = NULL;
-    return 0;
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gets_a_via_and_leaves_its_times),
-        cmocka_unit_test(keeps_a_via_that_is_there),
-        cmocka_unit_test(leaves_links_that_are_not_true_any_more),
-        cmocka_unit_test(keeps_all_else),
-        cmocka_unit_test(does_not_go_round),
-        cmocka_unit_test(takes_nothing_odd),
-        cmocka_unit_test(tells_the_same_change),
-        cmocka_unit_test(cuts_a_post_into_its_entries),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, forget);
 }

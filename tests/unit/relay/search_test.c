@@ -3,15 +3,11 @@
  */
 #include "client/relay/search.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Behind how many of the target's entries, a letter each ("-": one without
  * text), the post is found; 0: it is not. */
@@ -44,19 +40,15 @@ find(const char *post_letters, const char *target_letters)
     return found;
 }
 
-static void
-a_post_is_found_where_its_entries_follow_each_other(void **state)
+TEST(a_post_is_found_where_its_entries_follow_each_other)
 {
-    (void)state;
     assert_int_equal(find("abc", "abc"), 3);
     assert_int_equal(find("abc", "xyabcz"), 5);
     assert_int_equal(find("a", "xa"), 2);
 }
 
-static void
-entries_that_do_not_follow_each_other_are_none(void **state)
+TEST(entries_that_do_not_follow_each_other_are_none)
 {
-    (void)state;
     assert_int_equal(find("abc", ""), 0);
     assert_int_equal(find("abc", "ab"), 0);
     assert_int_equal(find("abc", "abxc"), 0);
@@ -64,10 +56,8 @@ entries_that_do_not_follow_each_other_are_none(void **state)
     assert_int_equal(find("abc", "acb"), 0);
 }
 
-static void
-a_post_is_found_behind_what_begins_as_it_does(void **state)
+TEST(a_post_is_found_behind_what_begins_as_it_does)
 {
-    (void)state;
     assert_int_equal(find("aab", "aaab"), 4);
     assert_int_equal(find("abac", "ababac"), 6);
     assert_int_equal(find("abc", "ababc"), 5);
@@ -75,28 +65,13 @@ a_post_is_found_behind_what_begins_as_it_does(void **state)
     assert_int_equal(find("aabaaac", "aabaabaaac"), 10);
 }
 
-static void
-a_post_without_entries_cannot_be_looked_for(void **state)
+TEST(a_post_without_entries_cannot_be_looked_for)
 {
     char body[] = "[]\n";
     const struct relay_post none = {.body = body, .size = 3, .n = 0};
     const struct relay_post fewer = {.body = body, .size = 3, .n = 2};
 
-    (void)state;
     assert_null(relay_search_new(&none));
     assert_null(relay_search_new(&fewer));
     relay_search_free(NULL);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_post_is_found_where_its_entries_follow_each_other),
-        cmocka_unit_test(entries_that_do_not_follow_each_other_are_none),
-        cmocka_unit_test(a_post_is_found_behind_what_begins_as_it_does),
-        cmocka_unit_test(a_post_without_entries_cannot_be_looked_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,14 @@
  */
 #include "client/relay/state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 static char path[300];
 
@@ -32,9 +28,10 @@ open_state(void **state)
     return s;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* A sealed post is told again, byte for byte, until it is noted as posted. */
-static void
-a_sealed_post_outlives_the_process(void **state)
+TEST(a_sealed_post_outlives_the_process)
 {
     struct relay_state *s = open_state(state);
     struct relay_post post, again;
@@ -78,8 +75,7 @@ a_sealed_post_outlives_the_process(void **state)
     relay_close(s);
 }
 
-static void
-a_state_is_one_relay_s_and_one_process_s(void **state)
+TEST(a_state_is_one_relay_s_and_one_process_s)
 {
     struct relay_state *s = open_state(state);
     char why[512];
@@ -105,8 +101,7 @@ damage(const char *how)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-static void
-a_damaged_state_is_told(void **state)
+TEST(a_damaged_state_is_told)
 {
     static const char *const damages[] = {
         "UPDATE post SET n = -1",
@@ -139,19 +134,4 @@ a_damaged_state_is_told(void **state)
            "INSERT INTO relay VALUES ('http://a/sets/x', NULL, '', '')");
     assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", why));
     assert_string_equal(why, "the state of this relay is damaged");
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_sealed_post_outlives_the_process),
-        TEST(a_state_is_one_relay_s_and_one_process_s),
-        TEST(a_damaged_state_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

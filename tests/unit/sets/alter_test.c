@@ -1,19 +1,15 @@
 #include "broker/sets/alter.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/sets/message.h"
 #include "broker/sets/settings.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* What an alteration came to. */
 struct outcome {
@@ -85,10 +81,11 @@ open_in(struct sets *s, void **state)
     sets_open(s);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Who looks at the settings sees those of the last commit, after a restart,
  * too. */
-static void
-publishes_what_was_committed(void **state)
+TEST(publishes_what_was_committed)
 {
     struct settings settings;
     struct outcome o;
@@ -139,8 +136,7 @@ upstream(struct sets *s, const char *url)
 }
 
 /* A topic is taken in by one set; others, and our own, are refused (422). */
-static void
-a_foreign_topic_belongs_to_one_set(void **state)
+TEST(a_foreign_topic_belongs_to_one_set)
 {
     struct sets s;
 
@@ -190,8 +186,7 @@ was_removed(struct sets *s, struct slice name)
 
 /* registry.h: a set that is made again is another struct; the old one stays as
  * it was, for who still reads it. */
-static void
-makes_another_set_after_a_removal(void **state)
+TEST(makes_another_set_after_a_removal)
 {
     struct set *before, *after;
     struct head head;
@@ -248,8 +243,7 @@ post_on(void *user)
     return NULL;
 }
 
-static void
-posts_that_wait_behind_a_removal_begin_a_new_set(void **state)
+TEST(posts_that_wait_behind_a_removal_begin_a_new_set)
 {
     struct posting p[2];
     pthread_t threads[2];
@@ -282,8 +276,7 @@ posts_that_wait_behind_a_removal_begin_a_new_set(void **state)
 }
 
 /* Settings, too. */
-static void
-settings_that_wait_behind_a_removal_begin_a_new_set(void **state)
+TEST(settings_that_wait_behind_a_removal_begin_a_new_set)
 {
     struct outcome settings = OUTCOME, removal = OUTCOME;
     struct set *before;
@@ -306,8 +299,7 @@ settings_that_wait_behind_a_removal_begin_a_new_set(void **state)
 
 /* Who was reading when the set was removed hears that it is gone, from whatever
  * tier comes next: its rows and files may go at any moment. */
-static void
-a_reader_of_a_removed_set_hears_so(void **state)
+TEST(a_reader_of_a_removed_set_hears_so)
 {
     struct message_wish wish = {
         .upto = UINT64_MAX, .max_bytes = 1 << 20, .patience = LOG_DISK};
@@ -360,8 +352,7 @@ on_removed_taking(struct alteration *a, void *user)
 
 /* Settings that wait behind a removal are refused like others when their set
  * finds no place any more. */
-static void
-settings_find_no_place_behind_a_removal(void **state)
+TEST(settings_find_no_place_behind_a_removal)
 {
     struct outcome first = OUTCOME, settings = OUTCOME, removal = OUTCOME;
     struct sets s;
@@ -394,8 +385,7 @@ settings_find_no_place_behind_a_removal(void **state)
 }
 
 /* Who needs a set that others may be making, or have made otherwise. */
-static void
-a_set_is_made_unless_it_is_there(void **state)
+TEST(a_set_is_made_unless_it_is_there)
 {
     struct settings settings;
     struct set *made = NULL, *again = NULL;
@@ -431,23 +421,4 @@ a_set_is_made_unless_it_is_there(void **state)
     assert_int_equal(alter_make(s.registry, SLICE("-"), &again, &why),
                      STATUS_NOT_FOUND);
     sets_close(&s);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(publishes_what_was_committed),
-        TEST(a_foreign_topic_belongs_to_one_set),
-        TEST(makes_another_set_after_a_removal),
-        TEST(posts_that_wait_behind_a_removal_begin_a_new_set),
-        TEST(settings_that_wait_behind_a_removal_begin_a_new_set),
-        TEST(a_reader_of_a_removed_set_hears_so),
-        TEST(settings_find_no_place_behind_a_removal),
-        TEST(a_set_is_made_unless_it_is_there),
-    };
-
-    return cmocka_run_group_tests_name("alter", tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 #include "broker/sets/announce.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/log/await.h"
 #include "broker/sets/alter.h"
@@ -15,6 +10,7 @@
 #include "tests/support/channel.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define LIST(number) "/sets/demo/changes/00000000000" #number ".xml"
 #define INDEX        " < /sets/demo/changelist.xml\n"
@@ -36,10 +32,11 @@ open_with(struct sets *s, void **state, uint64_t rotate_entries,
     sets_open(s);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-323, R-326: a set that begins is told on its channel, and that the Source
  * Description names it on everybody's. */
-static void
-a_new_set_is_told_to_itself_and_the_source_to_all(void **state)
+TEST(a_new_set_is_told_to_itself_and_the_source_to_all)
 {
     struct sets s;
     struct set *demo, *other;
@@ -62,8 +59,7 @@ a_new_set_is_told_to_itself_and_the_source_to_all(void **state)
 
 /* R-323, R-324, R-328, R-384: one payload for what a rotation does; with the
  * first one the archive begins, and the Capability List names it. */
-static void
-a_rotation_tells_of_both_lists_and_the_archive(void **state)
+TEST(a_rotation_tells_of_both_lists_and_the_archive)
 {
     struct sets s;
     struct set *demo;
@@ -89,8 +85,7 @@ a_rotation_tells_of_both_lists_and_the_archive(void **state)
 }
 
 /* Lists that begin and end in one commit are told once. */
-static void
-a_post_that_fills_several_lists_tells_each_once(void **state)
+TEST(a_post_that_fills_several_lists_tells_each_once)
 {
     struct sets s;
     struct set *demo;
@@ -110,8 +105,7 @@ a_post_that_fills_several_lists_tells_each_once(void **state)
 }
 
 /* where the archive has an index, its parts are told, under it. */
-static void
-a_long_archive_is_told_by_its_parts(void **state)
+TEST(a_long_archive_is_told_by_its_parts)
 {
     struct sets s;
     struct set *demo;
@@ -159,8 +153,7 @@ retire(struct sets *s, size_t n)
 }
 
 /* what goes is told by the document that named it. */
-static void
-lists_that_go_are_told_by_the_archive(void **state)
+TEST(lists_that_go_are_told_by_the_archive)
 {
     struct sets s;
     struct set *demo;
@@ -189,8 +182,7 @@ lists_that_go_are_told_by_the_archive(void **state)
 }
 
 /* settings are told where they change what a document says. */
-static void
-settings_are_told_if_documents_say_otherwise(void **state)
+TEST(settings_are_told_if_documents_say_otherwise)
 {
     struct sets s;
     struct set *demo;
@@ -215,8 +207,7 @@ settings_are_told_if_documents_say_otherwise(void **state)
 
 /* R-323, R-326: an end is told, too; whoever follows the channel hears of it
  * though the set is not there, and of the one that is made again. */
-static void
-a_set_that_ends_is_told_on_its_own_channel(void **state)
+TEST(a_set_that_ends_is_told_on_its_own_channel)
 {
     struct sets s;
     struct set *demo;
@@ -243,8 +234,7 @@ a_set_that_ends_is_told_on_its_own_channel(void **state)
 
 /* R-323, R-324, R-327: of an index nothing is told; its parts begin, change and
  * end. */
-static void
-a_source_with_an_index_is_told_by_its_parts(void **state)
+TEST(a_source_with_an_index_is_told_by_its_parts)
 {
     struct sets s;
     struct set *demo;
@@ -273,8 +263,7 @@ a_source_with_an_index_is_told_by_its_parts(void **state)
 }
 
 /* there is no set left in it; then there is one again. */
-static void
-a_part_of_the_source_ends_and_begins_again(void **state)
+TEST(a_part_of_the_source_ends_and_begins_again)
 {
     struct sets s;
     struct set *demo;
@@ -319,8 +308,7 @@ a_part_of_the_source_ends_and_begins_again(void **state)
 }
 
 /* "Any module can raise": about a set, or about the Source. */
-static void
-other_modules_raise_events(void **state)
+TEST(other_modules_raise_events)
 {
     struct event event = {
         .change = CHANGE_CREATED,
@@ -357,8 +345,7 @@ other_modules_raise_events(void **state)
 }
 
 /* In one transaction with the fact: it is there after any end, and once. */
-static void
-what_was_told_is_told_once_whatever_process_reads(void **state)
+TEST(what_was_told_is_told_once_whatever_process_reads)
 {
     const char *lines =
         "created " CAPABILITIES SOURCE_UPDATED "updated changelist " LIST(1)
@@ -398,8 +385,7 @@ note_name(struct set *set, const struct head *head, void *user)
 }
 
 /* It is kept as a set is, and none. */
-static void
-the_framework_log_is_no_set(void **state)
+TEST(the_framework_log_is_no_set)
 {
     char names[200] = "";
     struct set *page[4];
@@ -425,8 +411,7 @@ the_framework_log_is_no_set(void **state)
 }
 
 /* Its lists end by number, whatever the options say, and nobody is told. */
-static void
-the_framework_log_ends_lists_of_its_own(void **state)
+TEST(the_framework_log_ends_lists_of_its_own)
 {
     struct event event = {
         .change = CHANGE_UPDATED,
@@ -451,29 +436,4 @@ the_framework_log_ends_lists_of_its_own(void **state)
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.list, 3);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_new_set_is_told_to_itself_and_the_source_to_all),
-        TEST(a_rotation_tells_of_both_lists_and_the_archive),
-        TEST(a_post_that_fills_several_lists_tells_each_once),
-        TEST(a_long_archive_is_told_by_its_parts),
-        TEST(lists_that_go_are_told_by_the_archive),
-        TEST(settings_are_told_if_documents_say_otherwise),
-        TEST(a_set_that_ends_is_told_on_its_own_channel),
-        TEST(a_source_with_an_index_is_told_by_its_parts),
-        TEST(a_part_of_the_source_ends_and_begins_again),
-        TEST(other_modules_raise_events),
-        TEST(what_was_told_is_told_once_whatever_process_reads),
-        TEST(the_framework_log_is_no_set),
-        TEST(the_framework_log_ends_lists_of_its_own),
-    };
-
-    return cmocka_run_group_tests_name("announce", tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "tests/test.h"
+
 static void
 on_done(struct ingest *ingest, void *user)
 {

@@ -1,17 +1,12 @@
 /* Links to the channels of a set at MQTT brokers. */
 #include "broker/sets/bridged.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/uri.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* A registry whose bridges are those; the set "demo" is there. */
 struct bridging {
@@ -51,9 +46,10 @@ assert_linked(struct bridging *b, size_t i, const char *text, const char *type)
     assert_string_equal(bridged.links[i].type, type);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-353 */
-static void
-names_the_topic_at_each_mqtt_broker_that_is_told(void **state)
+TEST(names_the_topic_at_each_mqtt_broker_that_is_told)
 {
     struct bridged bridged;
     struct bridging b;
@@ -72,8 +68,7 @@ names_the_topic_at_each_mqtt_broker_that_is_told(void **state)
     sets_close(&b.sets);
 }
 
-static void
-names_the_public_address_or_none(void **state)
+TEST(names_the_public_address_or_none)
 {
     struct bridged bridged;
     struct bridging b;
@@ -89,8 +84,7 @@ names_the_public_address_or_none(void **state)
 }
 
 /* Where there are no notifications none are named. */
-static void
-names_the_topics_of_single_changes_where_only_they_are_published(void **state)
+TEST(names_the_topics_of_single_changes_where_only_they_are_published)
 {
     struct bridging b;
 
@@ -105,8 +99,7 @@ names_the_topics_of_single_changes_where_only_they_are_published(void **state)
 }
 
 /* Every byte of a topic comes back by decoding the path; slashes separate. */
-static void
-encodes_the_prefix_level_by_level(void **state)
+TEST(encodes_the_prefix_level_by_level)
 {
     static const char prefix[] = "/a b//?\"<&>%'~\xc3\xa4;$";
 
@@ -136,8 +129,7 @@ encodes_the_prefix_level_by_level(void **state)
 }
 
 /* BRIDGED_LINK_MAX: the longest address, prefix and name. */
-static void
-has_room_for_the_longest(void **state)
+TEST(has_room_for_the_longest)
 {
     char name[SET_NAME_MAX + 1];
     struct bridge_config *bridge;
@@ -156,22 +148,4 @@ has_room_for_the_longest(void **state)
     assert_int_equal(bridged.links[0].size, 511 + 1 + 3 * 255 + 1 + 64 + 14);
     assert_true(bridged.links[0].size < BRIDGED_LINK_MAX);
     sets_close(&b.sets);
-}
-
-#define IN_TEMPDIR(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_TEMPDIR(names_the_topic_at_each_mqtt_broker_that_is_told),
-        IN_TEMPDIR(names_the_public_address_or_none),
-        IN_TEMPDIR(
-            names_the_topics_of_single_changes_where_only_they_are_published),
-        IN_TEMPDIR(encodes_the_prefix_level_by_level),
-        IN_TEMPDIR(has_room_for_the_longest),
-    };
-
-    return cmocka_run_group_tests_name("bridged", tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 #include "broker/sets/filters.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static struct filter_class *
 enter(struct filters *filters, const char *query)
@@ -20,14 +17,12 @@ enter(struct filters *filters, const char *query)
 }
 
 /* log.md, reading: readers with equal filters are of one class. */
-static void
-gives_equal_filters_one_class(void **state)
+TEST(gives_equal_filters_one_class)
 {
     struct filter_class *a, *b, *other;
     struct filters filters;
     uint64_t id;
 
-    (void)state;
     filters_init(&filters);
     assert_null(enter(&filters, "after=3"));
     a = enter(&filters, "tag=x&change=deleted");
@@ -54,13 +49,11 @@ gives_equal_filters_one_class(void **state)
 }
 
 /* What works for a reader that has gone keeps the class, and is no reader. */
-static void
-lives_as_long_as_somebody_works_with_it(void **state)
+TEST(lives_as_long_as_somebody_works_with_it)
 {
     struct filter_class *a;
     struct filters filters;
 
-    (void)state;
     filters_init(&filters);
     a = enter(&filters, "tag=x");
     assert_ptr_equal(filter_class_ref(a), a);
@@ -77,8 +70,7 @@ lives_as_long_as_somebody_works_with_it(void **state)
 }
 
 /* Rule 8: limited in number. */
-static void
-are_limited_in_number(void **state)
+TEST(are_limited_in_number)
 {
     static struct filter_class *classes[FILTERS_MAX];
     struct filter_class *more = NULL;
@@ -87,7 +79,6 @@ are_limited_in_number(void **state)
     char query[32];
     struct filter f;
 
-    (void)state;
     filters_init(&filters);
     for (int i = 0; i < FILTERS_MAX; i++) {
         snprintf(query, sizeof(query), "tag=%d", i);
@@ -108,13 +99,11 @@ are_limited_in_number(void **state)
 }
 
 /* One that is alone takes nobody's place, and is like none of them. */
-static void
-one_that_is_alone_is_not_among_them(void **state)
+TEST(one_that_is_alone_is_not_among_them)
 {
     struct filter_class alone, *other;
     struct filters filters;
 
-    (void)state;
     filters_init(&filters);
     filter_class_alone(&alone);
     assert_int_equal(filter_add(&alone.filter, SLICE("tag"), SLICE("a"), NULL),
@@ -127,17 +116,4 @@ one_that_is_alone_is_not_among_them(void **state)
     assert_int_equal(filters.n, 1);
     filters_leave(other);
     filters_fini(&filters);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_equal_filters_one_class),
-        cmocka_unit_test(lives_as_long_as_somebody_works_with_it),
-        cmocka_unit_test(are_limited_in_number),
-        cmocka_unit_test(one_that_is_alone_is_not_among_them),
-    };
-
-    return cmocka_run_group_tests_name("filters", tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 #include "broker/sets/gunzip.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/gzip.h"
+#include "tests/test.h"
 
 #define TEXT "one change after the other, and another one after the other"
 
@@ -109,12 +105,10 @@ assert_damaged(struct slice bytes, enum status rc, const char *text)
 }
 
 /* RFC 1952 section 2.2: one member, or one after the other. */
-static void
-inflates_members_in_any_pieces(void **state)
+TEST(inflates_members_in_any_pieces)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     gzip_add(&b, SLICE(TEXT));
     assert_inflates(buf_slice(&b), TEXT);
@@ -128,24 +122,20 @@ inflates_members_in_any_pieces(void **state)
 }
 
 /* RFC 1952 section 2.3: names, comments and extra fields are passed over. */
-static void
-passes_over_what_a_header_may_have(void **state)
+TEST(passes_over_what_a_header_may_have)
 {
     /* FEXTRA, FNAME, FCOMMENT; an empty stored block; CRC and size 0. */
     static const char bytes[] = "\x1f\x8b\x08\x1c\0\0\0\0\0\xff\x04\0abcdname\0"
                                 "comment\0\x01\0\0\xff\xff\0\0\0\0\0\0\0\0";
 
-    (void)state;
     assert_inflates((struct slice){bytes, sizeof(bytes) - 1}, "");
 }
 
 /* Cut off anywhere, it is not taken for whole. */
-static void
-refuses_a_stream_that_is_cut_off(void **state)
+TEST(refuses_a_stream_that_is_cut_off)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     gzip_add(&b, SLICE(TEXT));
     for (size_t size = 0; size < b.size; size++)
@@ -156,13 +146,11 @@ refuses_a_stream_that_is_cut_off(void **state)
 
 /* Any bit of it changed: refused, or it was one that says nothing (the time,
  * the bits that fill the last byte), and all is as before. */
-static void
-refuses_a_stream_that_is_damaged(void **state)
+TEST(refuses_a_stream_that_is_damaged)
 {
     size_t n_harmless = 0;
     struct buf b;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     gzip_add(&b, SLICE(TEXT));
     for (size_t i = 0; i < 8 * b.size; i++) {
@@ -185,12 +173,10 @@ refuses_a_stream_that_is_damaged(void **state)
     buf_fini(&b);
 }
 
-static void
-refuses_what_is_not_gzip(void **state)
+TEST(refuses_what_is_not_gzip)
 {
     struct buf b;
 
-    (void)state;
     assert_damaged(SLICE("{\"loc\":\"http://example.com/a\"}"),
                    STATUS_MALFORMED, "not gzip: incorrect header check");
     /* zlib's own form, which "deflate" means. */
@@ -213,13 +199,11 @@ refuses_what_is_not_gzip(void **state)
 
 /* Design section 5, rule 5: what comes out has a limit, and no more than that
  * is inflated. */
-static void
-stops_at_the_limit(void **state)
+TEST(stops_at_the_limit)
 {
     struct inflated in;
     struct buf b;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     gzip_add_bomb(&b, 'a', (size_t)64 << 20);
     assert_true(b.size < 100000);
@@ -241,13 +225,11 @@ stops_at_the_limit(void **state)
 }
 
 /* Design section 3: a service thread does not wait for all that comes out. */
-static void
-makes_small_steps(void **state)
+TEST(makes_small_steps)
 {
     static const size_t steps[] = {10, 1000, SIZE_MAX / 2};
     struct buf b;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     for (int i = 0; i < 3; i++)
         gzip_add_bomb(&b, 'a', (size_t)8 << 20);
@@ -268,13 +250,11 @@ makes_small_steps(void **state)
 
 /* Members without content let nothing out; they take their steps all the same.
  */
-static void
-makes_small_steps_through_empty_members(void **state)
+TEST(makes_small_steps_through_empty_members)
 {
     struct inflated in;
     struct buf b;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     for (int i = 0; i < 50000; i++)
         BUF_ADD(&b, "\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0");
@@ -293,15 +273,13 @@ refuse(struct slice bytes, void *user, struct problem *why)
     return problem(why, STATUS_INVALID, "no");
 }
 
-static void
-ends_with_what_the_receiver_says(void **state)
+TEST(ends_with_what_the_receiver_says)
 {
     struct problem why = {""};
     struct gunzip *g;
     struct buf b;
     int n = 0;
 
-    (void)state;
     buf_init(&b, SIZE_MAX);
     gzip_add_bomb(&b, 'a', 1 << 20);
     g = gunzip_new(SIZE_MAX, refuse, &n);
@@ -311,22 +289,4 @@ ends_with_what_the_receiver_says(void **state)
     gunzip_free(g);
     gunzip_free(NULL);
     buf_fini(&b);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inflates_members_in_any_pieces),
-        cmocka_unit_test(passes_over_what_a_header_may_have),
-        cmocka_unit_test(refuses_a_stream_that_is_cut_off),
-        cmocka_unit_test(refuses_a_stream_that_is_damaged),
-        cmocka_unit_test(refuses_what_is_not_gzip),
-        cmocka_unit_test(stops_at_the_limit),
-        cmocka_unit_test(makes_small_steps),
-        cmocka_unit_test(makes_small_steps_through_empty_members),
-        cmocka_unit_test(ends_with_what_the_receiver_says),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 #include "broker/sets/header.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "proto/datetime.h"
 #include "proto/document.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 
 #define URL   "http://example.org"
 #define EPOCH "0123456789abcdef"
@@ -52,14 +47,12 @@ open_document(struct xpath *x, struct buf *text, const char *url,
 
 /* R-130, R-131, R-138: the first list, while it is open: no index exists yet,
  * nothing before it and no `until`. */
-static void
-links_the_first_open_list_upward_and_to_itself(void **state)
+TEST(links_the_first_open_list_upward_and_to_itself)
 {
     struct list_info info = list_of(1, false);
     struct xpath x;
     struct buf text;
 
-    (void)state;
     open_document(&x, &text, URL, "demo", &info);
     assert_xpath_text(&x, "/s:urlset/rs:md/@from",
                       "1970-01-01T00:00:01.000000Z");
@@ -70,14 +63,12 @@ links_the_first_open_list_upward_and_to_itself(void **state)
 }
 
 /* closed, it has an index, a next one and an `until`. */
-static void
-links_a_closed_list_to_its_index_and_the_next(void **state)
+TEST(links_a_closed_list_to_its_index_and_the_next)
 {
     struct list_info info = list_of(1, true);
     struct xpath x;
     struct buf text;
 
-    (void)state;
     open_document(&x, &text, URL, "demo", &info);
     assert_xpath_text(&x, "/s:urlset/rs:md/@until",
                       "1970-01-01T00:00:02.000000Z");
@@ -92,14 +83,12 @@ links_a_closed_list_to_its_index_and_the_next(void **state)
 }
 
 /* R-346, design.md section 1: the list before is named with its digest. */
-static void
-links_a_later_list_to_the_one_before(void **state)
+TEST(links_a_later_list_to_the_one_before)
 {
     struct list_info open = list_of(8, false), closed = list_of(8, true);
     struct xpath x;
     struct buf text;
 
-    (void)state;
     open_document(&x, &text, URL, "demo", &open);
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='prev']/@href",
                       URL "/sets/demo/changes/000000000007.xml");
@@ -120,14 +109,12 @@ links_a_later_list_to_the_one_before(void **state)
 
 /* design.md section 1: a list says what it covers, and carries the digest of
  * its last event. */
-static void
-says_which_part_of_the_log_it_is(void **state)
+TEST(says_which_part_of_the_log_it_is)
 {
     struct list_info info = list_of(2, true);
     struct xpath x;
     struct buf text;
 
-    (void)state;
     open_document(&x, &text, URL, "demo", &info);
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:epoch", EPOCH);
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:after", "10");
@@ -140,14 +127,12 @@ says_which_part_of_the_log_it_is(void **state)
 }
 
 /* list limits count on it: the longest header, footer included. */
-static void
-keeps_within_the_largest_frame(void **state)
+TEST(keeps_within_the_largest_frame)
 {
     char url[512], name[SET_NAME_MAX + 1];
     struct list_info info = list_of(UINT64_MAX - 1, true);
     struct buf text;
 
-    (void)state;
     memset(url, 'u', sizeof(url) - 1);
     memset(name, 'n', sizeof(name) - 1);
     url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
@@ -158,18 +143,4 @@ keeps_within_the_largest_frame(void **state)
     document_footer(&text, DOCUMENT_URLSET);
     assert_true(text.size <= DOCUMENT_FRAME_MAX);
     buf_fini(&text);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_the_first_open_list_upward_and_to_itself),
-        cmocka_unit_test(links_a_closed_list_to_its_index_and_the_next),
-        cmocka_unit_test(links_a_later_list_to_the_one_before),
-        cmocka_unit_test(says_which_part_of_the_log_it_is),
-        cmocka_unit_test(keeps_within_the_largest_frame),
-    };
-
-    return cmocka_run_group_tests_name("header", tests, NULL, NULL);
 }

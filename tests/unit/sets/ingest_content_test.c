@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/support/posts.h"
+#include "tests/test.h"
 #include "tests/unit/sets/ingests.h"
 
 #define SHA256(n) \
@@ -68,8 +69,9 @@ open_checked(struct sets *s, struct checker *c, void **state)
     registry_set_checker(s->registry, check, c);
 }
 
-static void
-an_entry_without_sha256_is_refused_at_once(void **state)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(an_entry_without_sha256_is_refused_at_once)
 {
     struct sets_outcome o;
     struct checker c;
@@ -89,8 +91,7 @@ an_entry_without_sha256_is_refused_at_once(void **state)
     sets_close(&s);
 }
 
-static void
-what_is_told_is_looked_at_before_the_log_has_it(void **state)
+TEST(what_is_told_is_looked_at_before_the_log_has_it)
 {
     struct sets_outcome o;
     struct checker c;
@@ -114,8 +115,7 @@ what_is_told_is_looked_at_before_the_log_has_it(void **state)
     sets_close(&s);
 }
 
-static void
-what_was_found_is_held_until_the_log_has_answered(void **state)
+TEST(what_was_found_is_held_until_the_log_has_answered)
 {
     struct sets_outcome o;
     struct checker c;
@@ -155,8 +155,7 @@ never(struct ingest *ingest, void *user)
 }
 
 /* Who brings the bytes along completes the entries, and is asked by nobody. */
-static void
-an_entry_is_completed_before_it_is_kept(void **state)
+TEST(an_entry_is_completed_before_it_is_kept)
 {
     struct head head;
     struct ingest *in;
@@ -210,8 +209,7 @@ remove_demo(struct sets *s)
 }
 
 /* Its content went with the set: another one of that name has none of it. */
-static void
-content_of_a_set_that_was_removed_is_not_told_of_in_another_one(void **state)
+TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
 {
     struct ingest *in;
     struct checker c;
@@ -240,8 +238,7 @@ content_of_a_set_that_was_removed_is_not_told_of_in_another_one(void **state)
 }
 
 /* They would overtake those that are looked at. */
-static void
-posts_of_a_line_are_all_looked_at(void **state)
+TEST(posts_of_a_line_are_all_looked_at)
 {
     struct post_line line = {false};
     struct ingest *in;
@@ -263,29 +260,4 @@ posts_of_a_line_are_all_looked_at(void **state)
     assert_string_equal(c.told, "");
     ingest_free(in);
     sets_close(&s);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            an_entry_without_sha256_is_refused_at_once, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            what_is_told_is_looked_at_before_the_log_has_it, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            what_was_found_is_held_until_the_log_has_answered, tempdir_setup,
-            tempdir_teardown),
-        cmocka_unit_test_setup_teardown(an_entry_is_completed_before_it_is_kept,
-                                        tempdir_setup, tempdir_teardown),
-        cmocka_unit_test_setup_teardown(
-            content_of_a_set_that_was_removed_is_not_told_of_in_another_one,
-            tempdir_setup, tempdir_teardown),
-        cmocka_unit_test_setup_teardown(posts_of_a_line_are_all_looked_at,
-                                        tempdir_setup, tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,16 @@
 #include <string.h>
 
 #include "broker/sets/alter.h"
+#include "tests/test.h"
 #include "tests/unit/sets/arrivals.h"
 
 #define MESSAGE(n) "{\"changes\":[" ENTRY(n) "],\"id\":\"k\"}"
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Where nothing is left to be committed nothing is waited for, and no set
  * begins. */
-static void
-answers_at_once_where_there_is_nothing_to_commit(void **state)
+TEST(answers_at_once_where_there_is_nothing_to_commit)
 {
     static const char *const bodies[] = {
         "{\"set\":\"x\",\"epoch\":\"" EPOCH "\",\"after\":3,\"last\":3,"
@@ -45,8 +47,7 @@ answers_at_once_where_there_is_nothing_to_commit(void **state)
 }
 
 /* What a message calls itself is the key of its post. */
-static void
-keeps_a_message_with_an_id_once(void **state)
+TEST(keeps_a_message_with_an_id_once)
 {
     struct sets_outcome o;
     struct sets s;
@@ -80,8 +81,7 @@ keeps_a_message_with_an_id_once(void **state)
 }
 
 /* A key that comes with it goes before what it calls itself. */
-static void
-prefers_the_key_that_it_was_given(void **state)
+TEST(prefers_the_key_that_it_was_given)
 {
     struct arrival a;
     struct sets s;
@@ -99,8 +99,7 @@ prefers_the_key_that_it_was_given(void **state)
 }
 
 /* Its name is known at its end: then it may turn out that it is at work. */
-static void
-says_at_its_end_that_it_is_at_work(void **state)
+TEST(says_at_its_end_that_it_is_at_work)
 {
     struct sets_outcome o;
     struct arrival first;
@@ -120,8 +119,7 @@ says_at_its_end_that_it_is_at_work(void **state)
 }
 
 /* What is behind a message that was not kept is not kept before it. */
-static void
-keeps_nothing_in_a_broken_line(void **state)
+TEST(keeps_nothing_in_a_broken_line)
 {
     struct post_line line = {true};
     struct arrival a;
@@ -183,8 +181,7 @@ on_removed(struct alteration *alteration, void *user)
 
 /* It begins anew with what came first, not with what was read first for the new
  * one. */
-static void
-keeps_the_order_when_the_set_is_removed(void **state)
+TEST(keeps_the_order_when_the_set_is_removed)
 {
     struct removal r = {.is_removed = false};
     struct registry_options options = {
@@ -229,23 +226,4 @@ keeps_the_order_when_the_set_is_removed(void **state)
     sets_close(&r.sets);
     sem_destroy(&r.is_held);
     sem_destroy(&r.may_go);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(answers_at_once_where_there_is_nothing_to_commit),
-        TEST(keeps_a_message_with_an_id_once),
-        TEST(prefers_the_key_that_it_was_given),
-        TEST(says_at_its_end_that_it_is_at_work),
-        TEST(keeps_nothing_in_a_broken_line),
-        TEST(keeps_the_order_when_the_set_is_removed),
-    };
-
-    return cmocka_run_group_tests_name("ingest, a line of messages", tests,
-                                       NULL, NULL);
 }

@@ -1,11 +1,13 @@
 /* What a post holds while it comes, and gives back. */
 #include "tests/support/gzip.h"
+#include "tests/test.h"
 #include "tests/unit/sets/ingests.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* log.md, memory: what is announced is judged before a byte of it came; it
  * takes nothing of the budget yet (design rule 6). */
-static void
-judges_the_announced_length_at_once(void **state)
+TEST(judges_the_announced_length_at_once)
 {
     struct problem why = {""};
     struct ingest *a, *b = NULL;
@@ -35,8 +37,7 @@ judges_the_announced_length_at_once(void **state)
 
 /* log.md, memory: the reservation grows with the fragments: a body that was
  * announced small, or not at all, cannot hold more than the budget. */
-static void
-grows_its_reservation_with_the_fragments(void **state)
+TEST(grows_its_reservation_with_the_fragments)
 {
     struct problem why = {""};
     enum status rc = STATUS_OK;
@@ -80,8 +81,7 @@ begin_coded(struct sets *s, const char *coding)
 
 /* Design section 3: what one packet can become is read in many small steps, and
  * --max-body ends it. */
-static void
-catches_up_with_gzip_in_steps(void **state)
+TEST(catches_up_with_gzip_in_steps)
 {
     struct problem why = {""};
     enum status rc = STATUS_OK;
@@ -122,8 +122,7 @@ catches_up_with_gzip_in_steps(void **state)
 }
 
 /* log.md, memory: what waits to be inflated is held, so it is counted. */
-static void
-reserves_what_waits_to_be_inflated(void **state)
+TEST(reserves_what_waits_to_be_inflated)
 {
     struct problem why = {""};
     size_t others;
@@ -150,8 +149,7 @@ reserves_what_waits_to_be_inflated(void **state)
 }
 
 /* A post that breaks off is as if it had never begun. */
-static void
-forgets_a_post_that_breaks_off(void **state)
+TEST(forgets_a_post_that_breaks_off)
 {
     struct ingest *in;
     struct sets s;
@@ -170,21 +168,4 @@ forgets_a_post_that_breaks_off(void **state)
     assert_int_equal(
         ingests_post(&s, XML, XML_HEAD XML_ENTRY("2") "</urlset>").first, 1);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(judges_the_announced_length_at_once),
-        TEST(grows_its_reservation_with_the_fragments),
-        TEST(catches_up_with_gzip_in_steps),
-        TEST(reserves_what_waits_to_be_inflated),
-        TEST(forgets_a_post_that_breaks_off),
-    };
-
-    return cmocka_run_group_tests_name("ingest memory", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "broker/sets/message.h"
 #include "tests/support/describe.h"
+#include "tests/test.h"
 #include "tests/unit/sets/arrivals.h"
 
 #define VIA "via:" EPOCH
@@ -119,10 +120,11 @@ count_tag(struct sets *s, const char *name, const char *tag)
     return n;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Whatever a broker like this one tells of an entry, the set that takes it in
  * tells as well: and where it comes from. */
-static void
-takes_what_a_broker_tells_as_it_is(void **state)
+TEST(takes_what_a_broker_tells_as_it_is)
 {
     static const char entries[] =
         "[{\"loc\":\"http://example.com/\\u00e5?a=1&b=2\","
@@ -168,8 +170,7 @@ takes_what_a_broker_tells_as_it_is(void **state)
 
 /* Sets that tell each other, in whichever ring: what one has told comes back to
  * it, and ends there. */
-static void
-nothing_goes_round_in_circles(void **state)
+TEST(nothing_goes_round_in_circles)
 {
     struct sets s;
 
@@ -207,8 +208,7 @@ nothing_goes_round_in_circles(void **state)
 
 /* An entry is marked once, whoever has marked it; and who tells no epoch marks
  * nothing. */
-static void
-marks_an_entry_once(void **state)
+TEST(marks_an_entry_once)
 {
 #define TAGGED(tags)                                                          \
     "{\"loc\":\"http://example.com/1\",\"change\":\"updated\",\"tags\":" tags \
@@ -238,8 +238,7 @@ marks_an_entry_once(void **state)
 }
 
 /* Whose entries they are is known before they are taken, or nothing is. */
-static void
-refuses_what_does_not_say_in_time_whose_it_is(void **state)
+TEST(refuses_what_does_not_say_in_time_whose_it_is)
 {
     struct sets_outcome o;
     struct sets s;
@@ -272,8 +271,7 @@ write_large(struct buf *to, const char *epoch, size_t size)
 }
 
 /* The mark is part of the entry: where it has no room, that is said. */
-static void
-refuses_an_entry_that_has_no_room_for_its_mark(void **state)
+TEST(refuses_an_entry_that_has_no_room_for_its_mark)
 {
     size_t size = 262000, needed = 0, most = 0;
     struct sets_outcome o;
@@ -303,21 +301,4 @@ refuses_an_entry_that_has_no_room_for_its_mark(void **state)
     ingests_assert_budget(&s);
     buf_fini(&b);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(takes_what_a_broker_tells_as_it_is),
-        TEST(nothing_goes_round_in_circles),
-        TEST(marks_an_entry_once),
-        TEST(refuses_what_does_not_say_in_time_whose_it_is),
-        TEST(refuses_an_entry_that_has_no_room_for_its_mark),
-    };
-
-    return cmocka_run_group_tests_name("ingest, messages", tests, NULL, NULL);
 }

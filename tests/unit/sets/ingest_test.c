@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/test.h"
 #include "tests/unit/sets/ingests.h"
 
 /* All fragments of the set; *last is its last seq. */
@@ -41,10 +42,11 @@ count(const struct buf *text, const char *what)
     return n;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Design section 4: XML, and a JSON object or array, become entries in order.
  */
-static void
-takes_changes_in_every_format(void **state)
+TEST(takes_changes_in_every_format)
 {
     struct sets_outcome o;
     struct buf all;
@@ -77,8 +79,7 @@ takes_changes_in_every_format(void **state)
 }
 
 /* A body may come in any pieces. */
-static void
-does_not_care_how_a_body_is_cut(void **state)
+TEST(does_not_care_how_a_body_is_cut)
 {
     static const char xml[] =
         XML_HEAD XML_ENTRY("a") XML_ENTRY("%C3%A9") "</urlset>";
@@ -110,8 +111,7 @@ assert_refused(struct sets *s, const char *type, const char *body,
 
 /* Design rule 5: bad input is refused whole, leaves no entry, no set and
  * nothing reserved. */
-static void
-refuses_a_bad_post_whole(void **state)
+TEST(refuses_a_bad_post_whole)
 {
     struct sets s;
 
@@ -133,8 +133,7 @@ refuses_a_bad_post_whole(void **state)
 }
 
 /* A post without entries creates no set: one exists from its first entry on. */
-static void
-refuses_a_post_without_entries(void **state)
+TEST(refuses_a_post_without_entries)
 {
     struct sets s;
 
@@ -146,8 +145,7 @@ refuses_a_post_without_entries(void **state)
 }
 
 /* A problem names the entry at fault (design section 4). */
-static void
-says_which_entry_is_at_fault(void **state)
+TEST(says_which_entry_is_at_fault)
 {
     struct sets_outcome o;
     struct sets s;
@@ -161,8 +159,7 @@ says_which_entry_is_at_fault(void **state)
 }
 
 /* Design section 4: set names; 404 for one that no set can have. */
-static void
-refuses_names_that_no_set_can_have(void **state)
+TEST(refuses_names_that_no_set_can_have)
 {
     static const char *const bad[] = {"", "A", "-a", ".a", "a b", "a/b"};
     struct sets s;
@@ -176,8 +173,7 @@ refuses_names_that_no_set_can_have(void **state)
 }
 
 /* Design section 4: 415 says what is read. */
-static void
-refuses_media_types_that_nobody_reads(void **state)
+TEST(refuses_media_types_that_nobody_reads)
 {
     struct sets_outcome o;
     struct sets s;
@@ -195,8 +191,7 @@ refuses_media_types_that_nobody_reads(void **state)
 
 /* R-026: a Sitemap has at most 50,000 entries. What is none may have more: it
  * is split (R-291). */
-static void
-refuses_more_entries_than_a_document_has(void **state)
+TEST(refuses_more_entries_than_a_document_has)
 {
     struct sets_outcome o;
     struct buf body;
@@ -234,8 +229,7 @@ never(struct ingest *ingest, void *user)
 }
 
 /* log.md, ending: once the log takes no more, a post is refused and told so. */
-static void
-refuses_posts_when_the_log_is_ending(void **state)
+TEST(refuses_posts_when_the_log_is_ending)
 {
     struct problem why = {""};
     bool is_called = false;
@@ -287,8 +281,7 @@ post_often(void *user)
 }
 
 /* Any number of posts at once: each is whole, none is mixed with another. */
-static void
-takes_posts_from_many_threads(void **state)
+TEST(takes_posts_from_many_threads)
 {
     struct poster posters[THREADS];
     struct buf all;
@@ -352,8 +345,7 @@ begin_again(struct ingest *in, void *user)
 /* A post with a key is at work from its headers until the log
  * has answered; who repeats it on hearing the answer does not find it running.
  */
-static void
-a_key_is_at_work_until_the_log_has_answered(void **state)
+TEST(a_key_is_at_work_until_the_log_has_answered)
 {
     struct again again = {.rc = STATUS_IO};
     struct ingest *first;
@@ -383,27 +375,4 @@ a_key_is_at_work_until_the_log_has_answered(void **state)
     ingests_assert_budget(&s);
     sem_destroy(&again.is_done);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(takes_changes_in_every_format),
-        TEST(does_not_care_how_a_body_is_cut),
-        TEST(refuses_a_bad_post_whole),
-        TEST(a_key_is_at_work_until_the_log_has_answered),
-        TEST(refuses_a_post_without_entries),
-        TEST(says_which_entry_is_at_fault),
-        TEST(refuses_names_that_no_set_can_have),
-        TEST(refuses_media_types_that_nobody_reads),
-        TEST(refuses_more_entries_than_a_document_has),
-        TEST(refuses_posts_when_the_log_is_ending),
-        TEST(takes_posts_from_many_threads),
-    };
-
-    return cmocka_run_group_tests_name("ingest", tests, NULL, NULL);
 }

@@ -5,17 +5,11 @@
 #ifndef TESTS_UNIT_SETS_INGESTS_H
 #define TESTS_UNIT_SETS_INGESTS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "broker/sets/ingest.h"
 #include "proto/vocab.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define JSON "application/json"
 #define XML  "application/xml"

@@ -2,6 +2,7 @@
 
 #include "broker/sets/announce.h"
 #include "tests/support/channel.h"
+#include "tests/test.h"
 #include "tests/unit/sets/messages.h"
 
 static void
@@ -33,9 +34,10 @@ assert_is_message(struct set *set, uint64_t after, uint64_t last)
     buf_fini(&wanted);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-285, W-148: what the last commit told, in this process and in the next. */
-static void
-is_what_the_last_commit_told(void **state)
+TEST(is_what_the_last_commit_told)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 3, 5);
@@ -53,8 +55,7 @@ is_what_the_last_commit_told(void **state)
 }
 
 /* Where only a closed list's file has the last entry, it is that entry. */
-static void
-is_the_last_entry_where_only_a_file_has_it(void **state)
+TEST(is_the_last_entry_where_only_a_file_has_it)
 {
     struct sets s;
 
@@ -70,8 +71,7 @@ is_the_last_entry_where_only_a_file_has_it(void **state)
 }
 
 /* of a commit that needs several messages, the last one. */
-static void
-is_the_last_message_of_a_large_commit(void **state)
+TEST(is_the_last_message_of_a_large_commit)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 1, 1);
@@ -95,8 +95,7 @@ is_the_last_message_of_a_large_commit(void **state)
 }
 
 /* nothing before the first change, and when all is let go of. */
-static void
-is_nothing_where_nothing_is_there(void **state)
+TEST(is_nothing_where_nothing_is_there)
 {
     struct list_info list;
     struct buf found;
@@ -144,8 +143,7 @@ assert_latest_events(struct set *set, const char *lines)
 
 /* R-285, R-326: of a framework channel, what the last round told there, however
  * much was told elsewhere meanwhile; found again in the next process. */
-static void
-is_the_last_round_that_told_something_on_the_channel(void **state)
+TEST(is_the_last_round_that_told_something_on_the_channel)
 {
     struct event event = {
         .change = CHANGE_UPDATED,
@@ -182,21 +180,4 @@ is_the_last_round_that_told_something_on_the_channel(void **state)
               "created changelist-archive /sets/demo/changelist-archive.xml\n"
               "updated capabilitylist /sets/demo/capabilitylist.xml\n");
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(is_what_the_last_commit_told),
-        TEST(is_the_last_entry_where_only_a_file_has_it),
-        TEST(is_the_last_message_of_a_large_commit),
-        TEST(is_nothing_where_nothing_is_there),
-        TEST(is_the_last_round_that_told_something_on_the_channel),
-    };
-
-    return cmocka_run_group_tests_name("latest", tests, NULL, NULL);
 }

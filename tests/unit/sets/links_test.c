@@ -1,14 +1,9 @@
 #include "broker/sets/links.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/uri.h"
+#include "tests/test.h"
 
 #define URL "http://example.org:8787/base"
 
@@ -23,10 +18,8 @@ assert_link(enum link_kind kind, const char *set, const char *epoch,
 }
 
 /* every URL begins with the public one. design.md section 4. */
-static void
-puts_every_path_behind_the_public_url(void **state)
+TEST(puts_every_path_behind_the_public_url)
 {
-    (void)state;
     assert_link(LINK_DESCRIPTION, NULL, NULL, 0,
                 URL "/.well-known/resourcesync");
     assert_link(LINK_CAPABILITYLIST, "demo", NULL, 0,
@@ -38,10 +31,8 @@ puts_every_path_behind_the_public_url(void **state)
 }
 
 /* a topic for each channel of a set, one hub for all. */
-static void
-names_the_hub_and_two_topics(void **state)
+TEST(names_the_hub_and_two_topics)
 {
-    (void)state;
     assert_link(LINK_HUB, NULL, NULL, 0, URL "/hub");
     assert_link(LINK_NOTIFICATIONS, "demo", NULL, 0,
                 URL "/sets/demo/notifications");
@@ -50,10 +41,8 @@ names_the_hub_and_two_topics(void **state)
 }
 
 /* numbers are zero-padded, so that lists stand in order. */
-static void
-pads_the_numbers_of_lists(void **state)
+TEST(pads_the_numbers_of_lists)
 {
-    (void)state;
     assert_link(LINK_LIST, "demo", NULL, 1,
                 URL "/sets/demo/changes/000000000001.xml");
     assert_link(LINK_LIST, "demo", NULL, 1234567890123,
@@ -61,10 +50,8 @@ pads_the_numbers_of_lists(void **state)
 }
 
 /* change memory is asked by position. */
-static void
-names_a_position_in_change_memory(void **state)
+TEST(names_a_position_in_change_memory)
 {
-    (void)state;
     assert_link(LINK_MEMORY, "demo", "0123456789abcdef", 0,
                 URL "/sets/demo/changes?after=0123456789abcdef-0");
     assert_link(
@@ -73,22 +60,18 @@ names_a_position_in_change_memory(void **state)
 }
 
 /* a part of an archive says in its address which lists it has. */
-static void
-names_the_lists_of_a_part_of_the_archive(void **state)
+TEST(names_the_lists_of_a_part_of_the_archive)
 {
     struct link_text link = link_to_archive(URL, "demo", 1001, 2000);
 
-    (void)state;
     assert_string_equal(link.text, URL "/sets/demo/changelist-archive/"
                                        "000000001001-000000002000.xml");
     assert_int_equal(link.size, strlen(link.text));
 }
 
 /* relations of our own are absolute URIs, each once. */
-static void
-names_every_channel_once(void **state)
+TEST(names_every_channel_once)
 {
-    (void)state;
     for (const struct channel *c = links_channels; c->rel; c++) {
         assert_memory_equal(c->rel, "urn:tidings:1:", 14);
         for (const struct channel *d = links_channels; d < c; d++)
@@ -98,12 +81,10 @@ names_every_channel_once(void **state)
 }
 
 /* LINK_MAX: the longest public URL and name, and the longest path. */
-static void
-has_room_for_the_longest(void **state)
+TEST(has_room_for_the_longest)
 {
     char url[512], name[SET_NAME_MAX + 1];
 
-    (void)state;
     memset(url, 'u', sizeof(url) - 1);
     memset(name, 'n', sizeof(name) - 1);
     url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
@@ -121,12 +102,10 @@ has_room_for_the_longest(void **state)
 }
 
 /* pages of change memory keep their filter. */
-static void
-names_pages_with_their_filter(void **state)
+TEST(names_pages_with_their_filter)
 {
     struct buf to;
 
-    (void)state;
     buf_init(&to, 200);
     link_memory(&to, "http://e.org", "a", "0123456789abcdef", 7,
                 SLICE("change=deleted&tag=x"));
@@ -138,21 +117,4 @@ names_pages_with_their_filter(void **state)
     assert_true(slice_is(buf_slice(&to), "http://e.org/sets/a/changes?after="
                                          "0123456789abcdef-0"));
     buf_fini(&to);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_every_path_behind_the_public_url),
-        cmocka_unit_test(names_the_hub_and_two_topics),
-        cmocka_unit_test(pads_the_numbers_of_lists),
-        cmocka_unit_test(names_a_position_in_change_memory),
-        cmocka_unit_test(names_the_lists_of_a_part_of_the_archive),
-        cmocka_unit_test(names_every_channel_once),
-        cmocka_unit_test(has_room_for_the_longest),
-        cmocka_unit_test(names_pages_with_their_filter),
-    };
-
-    return cmocka_run_group_tests_name("links", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "broker/sets/selection.h"
+#include "tests/test.h"
 #include "tests/unit/sets/messages.h"
 
 /* Posts entries `from` to `to` in posts of `each`; every third has the tag
@@ -99,10 +100,11 @@ wish_for(struct set *set, enum message_form form,
                                  .patience = LOG_DISK};
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-349, design section 1: whatever a filter lets through, a message covers all
  * of what it stands for, with the log's times and digest. */
-static void
-covers_what_it_stands_for_and_has_what_passes(void **state)
+TEST(covers_what_it_stands_for_and_has_what_passes)
 {
     static const unsigned divisor[] = {3, 5, 0};
     struct filter_class *classes[3];
@@ -152,8 +154,7 @@ covers_what_it_stands_for_and_has_what_passes(void **state)
 
 /* message.h: its bytes are a function of the set, the form, the filter and the
  * two seqs, whether something was kept with the batches or not. */
-static void
-has_the_same_bytes_whatever_is_kept(void **state)
+TEST(has_the_same_bytes_whatever_is_kept)
 {
     struct filter_class *one, *two;
     struct sets s;
@@ -209,8 +210,7 @@ kept_form(struct sets *s, struct set *set, const struct filter_class *class,
 }
 
 /* log.md, reading: only what several readers share is kept, and made once. */
-static void
-keeps_what_a_shared_class_gets(void **state)
+TEST(keeps_what_a_shared_class_gets)
 {
     struct filter_class *class;
     const struct form *picked, *json;
@@ -249,8 +249,7 @@ keeps_what_a_shared_class_gets(void **state)
 }
 
 /* message.h: silence, then a message that begins where the last one ended. */
-static void
-is_silent_where_nothing_passes(void **state)
+TEST(is_silent_where_nothing_passes)
 {
     struct filter_class *class;
     struct message_wish wish;
@@ -306,8 +305,7 @@ is_silent_where_nothing_passes(void **state)
 
 /* Design section 3: a turn looks at so much of the log; what comes of all turns
  * is the same, and each can be made again. */
-static void
-looks_at_so_much_a_turn(void **state)
+TEST(looks_at_so_much_a_turn)
 {
     struct filter_class *class;
     struct message_wish wish;
@@ -369,21 +367,4 @@ looks_at_so_much_a_turn(void **state)
     buf_fini(&text);
     buf_fini(&again);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(covers_what_it_stands_for_and_has_what_passes),
-        TEST(has_the_same_bytes_whatever_is_kept),
-        TEST(keeps_what_a_shared_class_gets),
-        TEST(is_silent_where_nothing_passes),
-        TEST(looks_at_so_much_a_turn),
-    };
-
-    return cmocka_run_group_tests_name("message_filter", tests, NULL, NULL);
 }

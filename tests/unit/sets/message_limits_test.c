@@ -1,17 +1,15 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 
 #include "broker/sets/message.h"
 #include "proto/document.h"
+#include "tests/test.h"
 #include "tests/unit/sets/messages.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* R-291, log.md: a message keeps within its bytes, unless one entry alone is
  * larger; following `last` gives every entry once. */
-static void
-keeps_within_its_bytes(void **state)
+TEST(keeps_within_its_bytes)
 {
     struct sets s;
     struct set *set;
@@ -43,8 +41,7 @@ keeps_within_its_bytes(void **state)
 }
 
 /* A message is as large as it may be: one more entry would not fit. */
-static void
-takes_as_much_as_fits(void **state)
+TEST(takes_as_much_as_fits)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 30, 7);
@@ -69,8 +66,7 @@ takes_as_much_as_fits(void **state)
 }
 
 /* at most 50,000 entries, over lists and batches. */
-static void
-keeps_within_the_entries_of_a_document(void **state)
+TEST(keeps_within_the_entries_of_a_document)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 2, 30000);
@@ -91,8 +87,7 @@ keeps_within_the_entries_of_a_document(void **state)
 
 /* message.h: the bytes are a function of set, form and seqs: the same from
  * memory, from the store, and from the file, however each cuts its batches. */
-static void
-has_the_same_bytes_from_every_tier(void **state)
+TEST(has_the_same_bytes_from_every_tier)
 {
     static const uint64_t ranges[][2] = {
         {0, 999},   {0, 700},   {1, 2},     {499, 501}, {500, 500},
@@ -145,8 +140,7 @@ has_the_same_bytes_from_every_tier(void **state)
 }
 
 /* Also where it ends when it is cut by bytes. */
-static void
-is_cut_at_the_same_entry_from_every_tier(void **state)
+TEST(is_cut_at_the_same_entry_from_every_tier)
 {
     uint64_t ends[2][40];
     struct buf text;
@@ -173,8 +167,7 @@ is_cut_at_the_same_entry_from_every_tier(void **state)
 /* message.h: who names the end gets that or STATUS_AGAIN: a page of change
  * memory, or a frame that is made again, is not shorter because the form of its
  * last part has to be made first. */
-static void
-says_again_rather_than_end_before_its_end(void **state)
+TEST(says_again_rather_than_end_before_its_end)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 1, 5);
@@ -194,22 +187,4 @@ says_again_rather_than_end_before_its_end(void **state)
     assert_covers(&s, set, &text, MESSAGE_JSON, 0, 605);
     buf_fini(&text);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(keeps_within_its_bytes),
-        TEST(takes_as_much_as_fits),
-        TEST(keeps_within_the_entries_of_a_document),
-        TEST(has_the_same_bytes_from_every_tier),
-        TEST(is_cut_at_the_same_entry_from_every_tier),
-        TEST(says_again_rather_than_end_before_its_end),
-    };
-
-    return cmocka_run_group_tests_name("message_limits", tests, NULL, NULL);
 }

@@ -1,24 +1,21 @@
 #include "broker/sets/message.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "tests/support/channel.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
+#include "tests/test.h"
 #include "tests/unit/sets/messages.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* R-286 to R-290: a notification with `from` and `until`, a link up, an entry a
  * change, in order. */
-static void
-writes_a_change_notification(void **state)
+TEST(writes_a_change_notification)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 1, 3);
@@ -44,8 +41,7 @@ writes_a_change_notification(void **state)
 }
 
 /* one for simple subscriptions says the same, and leads nowhere. */
-static void
-a_plain_message_has_no_links(void **state)
+TEST(a_plain_message_has_no_links)
 {
     struct sets s;
     const struct message_wish wish = {
@@ -77,8 +73,7 @@ a_plain_message_has_no_links(void **state)
 
 /* R-320 to R-322, R-325: a framework message covers a part of the framework
  * log, and what the events of other sets would be is left out. */
-static void
-a_framework_message_is_of_the_framework_log(void **state)
+TEST(a_framework_message_is_of_the_framework_log)
 {
     struct sets s;
     struct message_wish wish = {
@@ -129,8 +124,7 @@ a_framework_message_is_of_the_framework_log(void **state)
 }
 
 /* Design section 4: the JSON form of the same message. */
-static void
-writes_the_same_as_json(void **state)
+TEST(writes_the_same_as_json)
 {
     char begin[200];
     struct sets s;
@@ -154,8 +148,7 @@ writes_the_same_as_json(void **state)
 
 /* Design section 1: any part of the log, over the boundaries of its batches,
  * says what it covers and carries the digest of its last event. */
-static void
-covers_exactly_what_it_says_over_any_batches(void **state)
+TEST(covers_exactly_what_it_says_over_any_batches)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 5, 4);
@@ -179,8 +172,7 @@ covers_exactly_what_it_says_over_any_batches(void **state)
 
 /* However little a message may hold, it has an entry: who cannot take that one
  * learns its size. */
-static void
-has_an_entry_however_small_it_is_to_be(void **state)
+TEST(has_an_entry_however_small_it_is_to_be)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 2, 3);
@@ -203,8 +195,7 @@ has_an_entry_however_small_it_is_to_be(void **state)
 
 /* log.md, times; R-287: parts that meet in seq meet in time, whoever merged
  * what. */
-static void
-meets_in_time_where_it_meets_in_seq(void **state)
+TEST(meets_in_time_where_it_meets_in_seq)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 4, 5);
@@ -232,8 +223,7 @@ meets_in_time_where_it_meets_in_seq(void **state)
 }
 
 /* At the head: a message without entries, `after` = `last`. */
-static void
-is_empty_at_the_head(void **state)
+TEST(is_empty_at_the_head)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 1, 3);
@@ -258,8 +248,7 @@ is_empty_at_the_head(void **state)
 }
 
 /* beyond the head is an error; a set without a first post is none. */
-static void
-refuses_what_the_log_does_not_have(void **state)
+TEST(refuses_what_the_log_does_not_have)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 1, 3);
@@ -296,8 +285,7 @@ noon(void)
 
 /* log.md, times: a heartbeat stands at its position, tells clock and interval,
  * at the head as in the middle and at the beginning. */
-static void
-beats_at_any_position(void **state)
+TEST(beats_at_any_position)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 3, 4);
@@ -334,8 +322,7 @@ beats_at_any_position(void **state)
 
 /* log.md, reading: no thread that others wait for waits for a disk: it is told
  * to ask again; what the head tells, it has at once. */
-static void
-says_again_rather_than_wait_for_a_disk(void **state)
+TEST(says_again_rather_than_wait_for_a_disk)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 3, 4);
@@ -366,8 +353,7 @@ says_again_rather_than_wait_for_a_disk(void **state)
 
 /* log.md, reading: a form over 64 KB is made where it may take its time; once
  * it is there everybody has it. The XML form needs no making. */
-static void
-says_again_rather_than_make_a_large_form(void **state)
+TEST(says_again_rather_than_make_a_large_form)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 1, 600);
@@ -392,8 +378,7 @@ says_again_rather_than_make_a_large_form(void **state)
 }
 
 /* What is at hand goes out at once; the rest comes in the next message. */
-static void
-gives_what_is_at_hand_before_it_says_again(void **state)
+TEST(gives_what_is_at_hand_before_it_says_again)
 {
     struct sets s;
     struct set *set = open_in(&s, state, 1, 5);
@@ -412,8 +397,7 @@ gives_what_is_at_hand_before_it_says_again(void **state)
 }
 
 /* change memory's pages name the next one. */
-static void
-names_the_next_page_of_change_memory(void **state)
+TEST(names_the_next_page_of_change_memory)
 {
     char next[200];
     struct sets s;
@@ -460,8 +444,7 @@ make_message(void *user)
 }
 
 /* Any thread: who makes the form first, all say the same. */
-static void
-is_the_same_for_threads_that_make_it_at_once(void **state)
+TEST(is_the_same_for_threads_that_make_it_at_once)
 {
     struct maker makers[THREADS];
     struct sets s;
@@ -484,31 +467,4 @@ is_the_same_for_threads_that_make_it_at_once(void **state)
     for (int i = 0; i < THREADS; i++)
         buf_fini(&makers[i].text);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(writes_a_change_notification),
-        TEST(a_plain_message_has_no_links),
-        TEST(a_framework_message_is_of_the_framework_log),
-        TEST(writes_the_same_as_json),
-        TEST(covers_exactly_what_it_says_over_any_batches),
-        TEST(has_an_entry_however_small_it_is_to_be),
-        TEST(meets_in_time_where_it_meets_in_seq),
-        TEST(is_empty_at_the_head),
-        TEST(refuses_what_the_log_does_not_have),
-        TEST(beats_at_any_position),
-        TEST(says_again_rather_than_wait_for_a_disk),
-        TEST(says_again_rather_than_make_a_large_form),
-        TEST(gives_what_is_at_hand_before_it_says_again),
-        TEST(names_the_next_page_of_change_memory),
-        TEST(is_the_same_for_threads_that_make_it_at_once),
-    };
-
-    return cmocka_run_group_tests_name("message", tests, NULL, NULL);
 }

@@ -4,17 +4,13 @@
 #ifndef TESTS_UNIT_SETS_MESSAGES_H
 #define TESTS_UNIT_SETS_MESSAGES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/sets/message.h"
 #include "proto/formats.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define MIB ((size_t)1 << 20)
 

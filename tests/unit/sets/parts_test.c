@@ -1,21 +1,15 @@
 #include "broker/sets/parts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* R-026, R-226: neither the index of the archive nor a part of it ever has more
  * than 50,000 entries, and all lists are in one of them. */
-static void
-no_document_of_the_archive_has_too_many_entries(void **state)
+TEST(no_document_of_the_archive_has_too_many_entries)
 {
     static const uint64_t settings[] = {1, 3, 1000, 49999};
     static const uint64_t counts[] = {1,          49999,      50000,  50001,
                                       2499999999, 2500000000, 1000000};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
         for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
             uint64_t size = parts_of(1, counts[k] + 1, settings[i]).size;
@@ -27,35 +21,19 @@ no_document_of_the_archive_has_too_many_entries(void **state)
 }
 
 /* one document up to the setting, whatever went before it. */
-static void
-there_is_an_index_when_one_part_does_not_do(void **state)
+TEST(there_is_an_index_when_one_part_does_not_do)
 {
-    (void)state;
     assert_false(parts_of(1, 1, 3).has_index);
     assert_false(parts_of(1, 4, 3).has_index);
     assert_true(parts_of(1, 5, 3).has_index);
     assert_false(parts_of(2, 5, 3).has_index);
 }
 
-static void
-parts_begin_at_multiples_of_their_size(void **state)
+TEST(parts_begin_at_multiples_of_their_size)
 {
     const struct parts parts = {.size = 3};
 
-    (void)state;
     assert_int_equal(parts_begin(&parts, 1), 1);
     assert_int_equal(parts_begin(&parts, 3), 1);
     assert_int_equal(parts_begin(&parts, 4), 4);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_document_of_the_archive_has_too_many_entries),
-        cmocka_unit_test(there_is_an_index_when_one_part_does_not_do),
-        cmocka_unit_test(parts_begin_at_multiples_of_their_size),
-    };
-
-    return cmocka_run_group_tests_name("parts", tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 #include "broker/sets/positions.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define EPOCH "0123456789abcdef"
 
@@ -38,10 +33,8 @@ assert_judged(const char *text, enum status rc, uint64_t seq, const char *why)
 }
 
 /* Design section 4: a position or a plain seq; 0 is the beginning. */
-static void
-takes_positions_and_plain_seqs(void **state)
+TEST(takes_positions_and_plain_seqs)
 {
-    (void)state;
     assert_judged(EPOCH "-7", STATUS_OK, 7, NULL);
     assert_judged(EPOCH "-0", STATUS_OK, 0, NULL);
     assert_judged(EPOCH "-20", STATUS_OK, 20, NULL);
@@ -50,10 +43,8 @@ takes_positions_and_plain_seqs(void **state)
 }
 
 /* a position of another epoch, or in the future, is an error. */
-static void
-refuses_other_epochs_and_the_future(void **state)
+TEST(refuses_other_epochs_and_the_future)
 {
-    (void)state;
     assert_judged("fedcba9876543210-7", STATUS_GONE, 0,
                   "position fedcba9876543210-7 belongs to another log: the "
                   "set's epoch is " EPOCH);
@@ -65,15 +56,13 @@ refuses_other_epochs_and_the_future(void **state)
 }
 
 /* a position before the earliest would miss entries silently. */
-static void
-refuses_what_is_no_longer_retained(void **state)
+TEST(refuses_what_is_no_longer_retained)
 {
     struct head head = head_at(20);
     struct problem why = {""};
     uint64_t seq = 99;
     char earliest[POSITION_MAX];
 
-    (void)state;
     head.earliest = 8;
     assert_int_equal(positions_judge(&head, SLICE(EPOCH "-7"), &seq, &why),
                      STATUS_GONE);
@@ -88,15 +77,13 @@ refuses_what_is_no_longer_retained(void **state)
 }
 
 /* Design section 4: what is no position at all is malformed. */
-static void
-refuses_what_is_no_position(void **state)
+TEST(refuses_what_is_no_position)
 {
     static const char *const bad[] = {
         "",         "-1",        "x",  EPOCH,        EPOCH "-",
         EPOCH "-x", "01234-7",   " 7", "7 ",         "7.0",
         "0x7",      EPOCH "--7", "+7", ("7-" EPOCH), "18446744073709551616"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct head head = head_at(20);
         struct problem why = {""};
@@ -109,8 +96,7 @@ refuses_what_is_no_position(void **state)
 }
 
 /* R-345, design.md section 4: 410 tells earliest, last and where to restart. */
-static void
-tells_where_to_go_on(void **state)
+TEST(tells_where_to_go_on, tempdir_setup, tempdir_teardown)
 {
     char earliest[POSITION_MAX], expected[400];
     struct head head;
@@ -134,19 +120,4 @@ tells_where_to_go_on(void **state)
     assert_string_equal(earliest, expected);
     buf_fini(&text);
     sets_close(&s);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_positions_and_plain_seqs),
-        cmocka_unit_test(refuses_other_epochs_and_the_future),
-        cmocka_unit_test(refuses_what_is_no_longer_retained),
-        cmocka_unit_test(refuses_what_is_no_position),
-        cmocka_unit_test_setup_teardown(tells_where_to_go_on, tempdir_setup,
-                                        tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests_name("positions", tests, NULL, NULL);
 }

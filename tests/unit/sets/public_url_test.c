@@ -1,16 +1,12 @@
 #include "broker/sets/public_url.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define OLD "https://old.example/base"
 #define NEW "https://new.example"
@@ -36,9 +32,10 @@ remember(void **state, const char *url, char said[2000])
     fclose(file);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* */
-static void
-warns_of_another_url_once_and_names_both(void **state)
+TEST(warns_of_another_url_once_and_names_both)
 {
     char said[2000];
 
@@ -56,26 +53,11 @@ warns_of_another_url_once_and_names_both(void **state)
 }
 
 /* Nothing depends on it but the warning. */
-static void
-says_so_when_it_cannot_remember(void **state)
+TEST(says_so_when_it_cannot_remember)
 {
     char said[2000];
 
     assert_int_equal(mkdirat(tempdir_fd(state), "public-url", 0755), 0);
     remember(state, OLD, said);
     assert_non_null(strstr(said, "the public URL is not remembered"));
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(warns_of_another_url_once_and_names_both),
-        TEST(says_so_when_it_cannot_remember),
-    };
-
-    return cmocka_run_group_tests_name("public_url", tests, NULL, NULL);
 }

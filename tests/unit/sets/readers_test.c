@@ -1,11 +1,6 @@
 #include "broker/sets/readers.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static enum status
 ignore(const struct change *change, void *user, struct problem *why)
@@ -22,8 +17,7 @@ ignore(const struct change *change, void *user, struct problem *why)
 
 /* Readers are used again, each by its format, whatever became of
  * the post before. */
-static void
-keeps_readers_for_the_next_post(void **state)
+TEST(keeps_readers_for_the_next_post)
 {
     const struct format *json = format_of(SLICE("application/json"));
     const struct format *xml = format_of(SLICE("application/xml"));
@@ -31,7 +25,6 @@ keeps_readers_for_the_next_post(void **state)
     unsigned n = 0, other = 0;
     struct readers kept;
 
-    (void)state;
     readers_init(&kept);
     first = readers_take(&kept, json, ignore, &n);
     assert_non_null(first);
@@ -55,15 +48,13 @@ keeps_readers_for_the_next_post(void **state)
 
 /* A burst of posts leaves no more readers than are wanted again; all of them
  * are freed. */
-static void
-frees_readers_that_are_too_many(void **state)
+TEST(frees_readers_that_are_too_many)
 {
     const struct format *json = format_of(SLICE("application/json"));
     struct reader *taken[READERS];
     unsigned n = 0;
     struct readers kept;
 
-    (void)state;
     readers_init(&kept);
     for (int i = 0; i < READERS; i++) {
         taken[i] = readers_take(&kept, json, ignore, &n);
@@ -73,15 +64,4 @@ frees_readers_that_are_too_many(void **state)
     for (int i = 0; i < READERS; i++)
         readers_give(&kept, json, taken[i]);
     readers_fini(&kept);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_readers_for_the_next_post),
-        cmocka_unit_test(frees_readers_that_are_too_many),
-    };
-
-    return cmocka_run_group_tests_name("readers", tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 #include "broker/sets/registry.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 static void
 open_in(struct sets *s, void **state)
@@ -20,9 +16,10 @@ open_in(struct sets *s, void **state)
     sets_open(s);
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* registry.h: a set exists from the commit of its first post on. */
-static void
-finds_a_set_once_its_first_post_is_committed(void **state)
+TEST(finds_a_set_once_its_first_post_is_committed)
 {
     struct set *set;
     struct head head;
@@ -44,8 +41,7 @@ finds_a_set_once_its_first_post_is_committed(void **state)
 }
 
 /* sets are there again after a restart. */
-static void
-finds_its_sets_again_after_a_restart(void **state)
+TEST(finds_its_sets_again_after_a_restart)
 {
     struct head before, after;
     struct sets s;
@@ -66,8 +62,7 @@ finds_its_sets_again_after_a_restart(void **state)
 }
 
 /* A name is found whole: neither a beginning of it nor more of it. */
-static void
-tells_similar_names_apart(void **state)
+TEST(tells_similar_names_apart)
 {
     static const char *const names[] = {"ab",  "a", "abc", "a-b",
                                         "a.b", "b", "a0"};
@@ -105,8 +100,7 @@ note(struct set *set, const struct head *head, void *user)
 }
 
 /* Those that exist, in order of names, until it is enough. */
-static void
-walks_existing_sets_in_order_of_names(void **state)
+TEST(walks_existing_sets_in_order_of_names)
 {
     struct walk all = {"", 100}, two = {"", 2};
     struct sets s;
@@ -124,8 +118,7 @@ walks_existing_sets_in_order_of_names(void **state)
 }
 
 /* A name longer than any set's makes no set. */
-static void
-makes_no_set_of_a_name_that_is_too_long(void **state)
+TEST(makes_no_set_of_a_name_that_is_too_long)
 {
     char name[SET_NAME_MAX + 2];
     struct sets s;
@@ -141,8 +134,7 @@ makes_no_set_of_a_name_that_is_too_long(void **state)
 
 /* Design rule 8: the budget is never exceeded, and what is released can be
  * reserved again. */
-static void
-reserves_no_more_than_its_budget(void **state)
+TEST(reserves_no_more_than_its_budget)
 {
     struct sets s;
 
@@ -194,8 +186,7 @@ make_all(void *user)
 }
 
 /* Any thread: one name is one set, whoever asks first. */
-static void
-makes_each_set_once_for_all_threads(void **state)
+TEST(makes_each_set_once_for_all_threads)
 {
     struct maker makers[THREADS];
     struct sets s;
@@ -217,8 +208,7 @@ makes_each_set_once_for_all_threads(void **state)
 }
 
 /* Design section 4: the settings of the log are the configuration's. */
-static void
-rotates_lists_as_it_is_configured(void **state)
+TEST(rotates_lists_as_it_is_configured)
 {
     struct sets s;
 
@@ -230,24 +220,4 @@ rotates_lists_as_it_is_configured(void **state)
     assert_ptr_equal(registry_config(s.registry), &s.config);
     assert_string_equal(registry_public_url(s.registry), SETS_URL);
     sets_close(&s);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_a_set_once_its_first_post_is_committed),
-        TEST(finds_its_sets_again_after_a_restart),
-        TEST(tells_similar_names_apart),
-        TEST(walks_existing_sets_in_order_of_names),
-        TEST(makes_no_set_of_a_name_that_is_too_long),
-        TEST(reserves_no_more_than_its_budget),
-        TEST(makes_each_set_once_for_all_threads),
-        TEST(rotates_lists_as_it_is_configured),
-    };
-
-    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 #include "broker/sets/running.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static struct running_post
 named(const char *set, const char *key)
@@ -16,15 +12,13 @@ named(const char *set, const char *key)
 }
 
 /* One post of a set with a key at a time; others do not matter. */
-static void
-holds_one_post_of_a_set_and_key(void **state)
+TEST(holds_one_post_of_a_set_and_key)
 {
     struct running_post first = named("a", "k"), again = named("a", "k"),
                         other_key = named("a", "l"),
                         other_set = named("b", "k"), shifted = named("ak", "");
     struct running r;
 
-    (void)state;
     running_init(&r);
     assert_true(running_begin(&r, &first));
     assert_false(running_begin(&r, &again));
@@ -47,14 +41,12 @@ holds_one_post_of_a_set_and_key(void **state)
 
 /* A connection that is dead without a word does not lock its source out; a post
  * that is whole is at work until the log has answered. */
-static void
-a_repeat_takes_over_from_a_silent_post(void **state)
+TEST(a_repeat_takes_over_from_a_silent_post)
 {
     struct running_post first = named("a", "k"), again = named("a", "k"),
                         third = named("a", "k");
     struct running r;
 
-    (void)state;
     running_init(&r);
     assert_true(running_begin(&r, &first));
     first.heard_us -= RUNNING_SILENCE_US;
@@ -100,13 +92,11 @@ enter_and_leave(void *user)
 }
 
 /* However many threads read posts. */
-static void
-holds_one_among_many_threads(void **state)
+TEST(holds_one_among_many_threads)
 {
     struct race race = {.n_inside = 0};
     pthread_t threads[4];
 
-    (void)state;
     running_init(&race.running);
     for (int i = 0; i < 4; i++)
         assert_int_equal(
@@ -142,15 +132,13 @@ pass_through(void *user)
 
 /* Posts that have nothing to do with each other meet in a list all the same.
  * (That no thread looks at what another one changes, ThreadSanitizer says.) */
-static void
-posts_of_different_sets_do_not_meet(void **state)
+TEST(posts_of_different_sets_do_not_meet)
 {
     struct running r;
     struct crowd crowds[] = {{&r, "a"}, {&r, "b"}, {&r, "c"}, {&r, "d"}};
     struct running_post post = named("a", "1");
     pthread_t threads[4];
 
-    (void)state;
     running_init(&r);
     for (int i = 0; i < 4; i++)
         assert_int_equal(
@@ -162,17 +150,4 @@ posts_of_different_sets_do_not_meet(void **state)
     assert_true(running_begin(&r, &post));
     running_end(&r, &post);
     running_fini(&r);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_one_post_of_a_set_and_key),
-        cmocka_unit_test(a_repeat_takes_over_from_a_silent_post),
-        cmocka_unit_test(holds_one_among_many_threads),
-        cmocka_unit_test(posts_of_different_sets_do_not_meet),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 #include "broker/sets/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "broker/base/option.h"
 #include "broker/sets/peers.h"
 #include "tests/support/sets.h"
+#include "tests/test.h"
 
 static struct config
 standard_config(void)
@@ -45,8 +41,7 @@ assert_written(const struct settings *settings, bool all, const char *text)
 }
 
 /* What was given is written as it was; what was not, as the options say. */
-static void
-reads_back_what_it_writes(void **state)
+TEST(reads_back_what_it_writes)
 {
     static const char text[] =
         "{\"title\":\"D\\\"emo\",\"description\":\"https://example.org/a?b=c\","
@@ -57,7 +52,6 @@ reads_back_what_it_writes(void **state)
     struct settings settings;
     struct problem why;
 
-    (void)state;
     assert_int_equal(read_text(&settings, text, &why), STATUS_OK);
     assert_string_equal(settings.title, "D\"emo");
     assert_string_equal(settings.description, "https://example.org/a?b=c");
@@ -82,15 +76,13 @@ reads_back_what_it_writes(void **state)
 }
 
 /* An absent member takes the broker's default. */
-static void
-takes_the_options_for_what_is_not_given(void **state)
+TEST(takes_the_options_for_what_is_not_given)
 {
     static const char *const nothing[] = {"", " \r\n\t", "{}", " { } "};
     struct config config = standard_config();
     struct settings settings;
     struct problem why = {""};
 
-    (void)state;
     config.rotate_entries = 7;
     config.rotate_age_us = 1500000;
     config.content = CONTENT_FETCH;
@@ -120,12 +112,10 @@ assert_refused(const char *text, enum status rc, const char *part)
 }
 
 /* The same limits as the options', and each refusal names the member. */
-static void
-checks_every_value(void **state)
+TEST(checks_every_value)
 {
     char text[4096];
 
-    (void)state;
     assert_refused("{\"rotateEntries\":0}", STATUS_INVALID,
                    "rotateEntries: 0 is not between 1 and 50000");
     assert_refused("{\"rotateEntries\":50001}", STATUS_INVALID,
@@ -170,10 +160,8 @@ checks_every_value(void **state)
 }
 
 /* Unknown members are errors, with what was perhaps meant. */
-static void
-suggests_the_member_that_was_meant(void **state)
+TEST(suggests_the_member_that_was_meant)
 {
-    (void)state;
     assert_refused("{\"rotate-entries\":5}", STATUS_INVALID,
                    "is \"rotateEntries\" meant?");
     assert_refused("{\"rotateage\":5}", STATUS_INVALID,
@@ -186,10 +174,8 @@ suggests_the_member_that_was_meant(void **state)
     assert_refused("{\"\":5}", STATUS_INVALID, "\"\" is no setting of a set");
 }
 
-static void
-refuses_what_is_no_object(void **state)
+TEST(refuses_what_is_no_object)
 {
-    (void)state;
     assert_refused("[]", STATUS_INVALID, "a JSON object");
     assert_refused("5", STATUS_INVALID, "a JSON object");
     assert_refused("{\"title\":\"a\"", STATUS_MALFORMED, "");
@@ -198,8 +184,7 @@ refuses_what_is_no_object(void **state)
 }
 
 /* Foreign topic and hubs; they are told with what is in effect. */
-static void
-reads_back_the_peers_of_a_set(void **state)
+TEST(reads_back_the_peers_of_a_set)
 {
     static const char given[] =
         "{\"upstreamTopic\":\"https://a.example/t?x=%7E\","
@@ -208,7 +193,6 @@ reads_back_the_peers_of_a_set(void **state)
     struct problem why;
     struct buf b;
 
-    (void)state;
     assert_int_equal(read_text(&settings, given, &why), STATUS_OK);
     assert_string_equal(settings.peers->upstream, "https://a.example/t?x=%7E");
     assert_int_equal(settings.peers->n_hubs, 2);
@@ -235,13 +219,11 @@ reads_back_the_peers_of_a_set(void **state)
     settings_fini(&settings);
 }
 
-static void
-checks_the_peers_of_a_set(void **state)
+TEST(checks_the_peers_of_a_set)
 {
     char text[4096];
     int n;
 
-    (void)state;
     assert_refused("{\"upstreamTopic\":\"/t\"}", STATUS_INVALID,
                    "upstreamTopic: ");
     assert_refused("{\"upstreamTopic\":\"ftp://a.example/\"}", STATUS_INVALID,
@@ -274,20 +256,4 @@ checks_the_peers_of_a_set(void **state)
                       ",\"http://a.example/%d\"", i);
     snprintf(text + n, sizeof(text) - (size_t)n, "]}");
     assert_refused(text, STATUS_INVALID, "hubs: there are more than 8");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_back_the_peers_of_a_set),
-        cmocka_unit_test(checks_the_peers_of_a_set),
-        cmocka_unit_test(reads_back_what_it_writes),
-        cmocka_unit_test(takes_the_options_for_what_is_not_given),
-        cmocka_unit_test(checks_every_value),
-        cmocka_unit_test(suggests_the_member_that_was_meant),
-        cmocka_unit_test(refuses_what_is_no_object),
-    };
-
-    return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }

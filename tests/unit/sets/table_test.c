@@ -1,19 +1,14 @@
 #include "broker/sets/table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
-static void
-finds_what_was_added_in_whatever_order(void **state)
+TEST(finds_what_was_added_in_whatever_order)
 {
     static char names[1000][8];
     struct table table = {NULL};
 
-    (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         snprintf(names[i], sizeof(names[i]), "n%u", i * 617 % 1000);
         assert_int_equal(table_add(&table, names[i], names[i]), STATUS_OK);
@@ -30,13 +25,11 @@ finds_what_was_added_in_whatever_order(void **state)
 }
 
 /* A name that begins another one stands before it. */
-static void
-places_are_those_of_the_order(void **state)
+TEST(places_are_those_of_the_order)
 {
     static const char *const names[] = {"a", "ab", "b"};
     struct table table = {NULL};
 
-    (void)state;
     assert_null(table_find(&table, SLICE("a")));
     for (size_t i = 3; i-- > 0;)
         assert_int_equal(table_add(&table, names[i], (void *)names), STATUS_OK);
@@ -51,15 +44,4 @@ places_are_those_of_the_order(void **state)
     assert_null(table_find(&table, SLICE("ab")));
     assert_non_null(table_find(&table, SLICE("b")));
     table_fini(&table);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_was_added_in_whatever_order),
-        cmocka_unit_test(places_are_those_of_the_order),
-    };
-
-    return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 #include "broker/sets/upstreams.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static struct set *const one = (struct set *)8, *const two = (struct set *)16;
 
@@ -39,13 +36,11 @@ find(struct upstreams *u, const char *url)
 }
 
 /* W-026 */
-static void
-finds_a_topic_however_it_is_spelled(void **state)
+TEST(finds_a_topic_however_it_is_spelled)
 {
     struct upstreams u;
     struct upstream *c;
 
-    (void)state;
     upstreams_init(&u);
     assert_null(find(&u, "http://a.example/"));
     c = claim(&u, "http://a.example/%7Etopic", "set one");
@@ -63,13 +58,11 @@ finds_a_topic_however_it_is_spelled(void **state)
 }
 
 /* From the claim on, not only when it is settled. */
-static void
-gives_a_topic_to_one_owner(void **state)
+TEST(gives_a_topic_to_one_owner)
 {
     struct upstreams u;
     struct upstream *c, *again;
 
-    (void)state;
     upstreams_init(&u);
     c = claim(&u, "http://a.example/t", "set one");
     assert_taken(&u, "http://a.example:80/t", "set two",
@@ -92,14 +85,12 @@ gives_a_topic_to_one_owner(void **state)
     upstreams_fini(&u);
 }
 
-static void
-holds_a_topic_for_every_set(void **state)
+TEST(holds_a_topic_for_every_set)
 {
     static struct upstream *claims[50000];
     struct upstreams u;
     char url[60], owner[60];
 
-    (void)state;
     upstreams_init(&u);
     for (unsigned i = 0; i < 50000; i++) {
         snprintf(url, sizeof(url), "http://a.example/%u", i);
@@ -114,16 +105,4 @@ holds_a_topic_for_every_set(void **state)
         assert_null(find(&u, url));
     }
     upstreams_fini(&u);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_a_topic_however_it_is_spelled),
-        cmocka_unit_test(gives_a_topic_to_one_owner),
-        cmocka_unit_test(holds_a_topic_for_every_set),
-    };
-
-    return cmocka_run_group_tests_name("upstreams", tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  */
 #include "client/source/copied.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "client/baseline/entries.h"
+#include "tests/test.h"
 
 #define N 200
 
@@ -73,8 +68,7 @@ assert_whole(const struct document_entry *e)
 }
 
 /* All that an entry points at comes along. */
-static void
-a_copy_outlives_its_document(void **state)
+TEST(a_copy_outlives_its_document)
 {
     static const struct document_events events = {.on_entry = on_entry};
     struct document_entry *copy;
@@ -82,7 +76,6 @@ a_copy_outlives_its_document(void **state)
     struct entries entries;
     size_t n = 0;
 
-    (void)state;
     entries_init(&entries);
     document = document_new("http://r.example/list", &events, &entries);
     assert_int_equal(document_feed(document, slice_of(list), NULL), STATUS_OK);
@@ -96,14 +89,4 @@ a_copy_outlives_its_document(void **state)
     assert_int_equal(n, N / 2);
     entries_fini(&entries); /* with what is left */
     assert_null(entries_take(&entries));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_outlives_its_document),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

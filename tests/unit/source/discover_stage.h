@@ -5,20 +5,15 @@
 #ifndef TESTS_UNIT_SOURCE_DISCOVER_STAGE_H
 #define TESTS_UNIT_SOURCE_DISCOVER_STAGE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/lib/client.h"
 #include "client/source/discover.h"
 #include "proto/buf.h"
 #include "tests/support/site.h"
+#include "tests/test.h"
 
 #define RS                                                   \
     " xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\"" \
@@ -154,7 +149,5 @@ finds(struct stage *s, const char *path, const char *expected)
         fail_msg("%s", s->why.text);
     assert_string_equal(s->told.data, expected);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
 
 #endif

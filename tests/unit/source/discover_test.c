@@ -3,10 +3,12 @@
  */
 #include "client/source/discover.h"
 
+#include "tests/test.h"
 #include "tests/unit/source/discover_stage.h"
 
-static void
-a_server_that_falls_silent_is_not_waited_for_longer_than_told(void **state)
+FIXTURE(set_stage, clear_stage);
+
+TEST(a_server_that_falls_silent_is_not_waited_for_longer_than_told)
 {
     struct stage *s = *state;
 
@@ -19,8 +21,7 @@ a_server_that_falls_silent_is_not_waited_for_longer_than_told(void **state)
 }
 
 /* When it was asked is when the first page was, whatever that led to. */
-static void
-tells_the_time_by_the_servers_clock(void **state)
+TEST(tells_the_time_by_the_servers_clock)
 {
     struct stage *s = *state;
 
@@ -37,8 +38,7 @@ tells_the_time_by_the_servers_clock(void **state)
 }
 
 /* every set, in the order of the Source Description. */
-static void
-a_source_description_leads_to_all_sets(void **state)
+TEST(a_source_description_leads_to_all_sets)
 {
     struct stage *s = *state;
 
@@ -65,8 +65,7 @@ a_source_description_leads_to_all_sets(void **state)
 }
 
 /* an index of descriptions, and lists of lists. */
-static void
-indexes_and_nested_lists_lead_on(void **state)
+TEST(indexes_and_nested_lists_lead_on)
 {
     struct stage *s = *state;
 
@@ -87,8 +86,7 @@ indexes_and_nested_lists_lead_on(void **state)
 }
 
 /* */
-static void
-circles_end(void **state)
+TEST(circles_end)
 {
     struct stage *s = *state;
 
@@ -103,8 +101,7 @@ circles_end(void **state)
 }
 
 /* by the link "up", over several hops (I-05). */
-static void
-a_list_leads_up_to_its_set(void **state)
+TEST(a_list_leads_up_to_its_set)
 {
     struct stage *s = *state;
 
@@ -117,8 +114,7 @@ a_list_leads_up_to_its_set(void **state)
     finds(s, "/part.xml", "url=/cl.xml cl=/cl.xml rl=/rl.xml ch=/index.xml\n");
 }
 
-static void
-a_list_whose_link_up_leads_nowhere_is_offered_alone(void **state)
+TEST(a_list_whose_link_up_leads_nowhere_is_offered_alone)
 {
     struct stage *s = *state;
 
@@ -145,8 +141,7 @@ a_list_whose_link_up_leads_nowhere_is_offered_alone(void **state)
 }
 
 /* what stands in its root counts. */
-static void
-a_document_alone_names_its_index_and_its_archive(void **state)
+TEST(a_document_alone_names_its_index_and_its_archive)
 {
     struct stage *s = *state;
 
@@ -159,8 +154,7 @@ a_document_alone_names_its_index_and_its_archive(void **state)
     finds(s, "/dump.xml", "url=/dump.xml rd=/dump.xml\n");
 }
 
-static void
-a_plain_sitemap_is_a_resource_list(void **state)
+TEST(a_plain_sitemap_is_a_resource_list)
 {
     struct stage *s = *state;
 
@@ -172,8 +166,7 @@ a_plain_sitemap_is_a_resource_list(void **state)
 }
 
 /* the links in the head of a page. */
-static void
-a_page_leads_to_the_sets_it_names(void **state)
+TEST(a_page_leads_to_the_sets_it_names)
 {
     struct stage *s = *state;
 
@@ -190,8 +183,7 @@ a_page_leads_to_the_sets_it_names(void **state)
 }
 
 /* the Link header of any resource. */
-static void
-a_resource_leads_to_its_set(void **state)
+TEST(a_resource_leads_to_its_set)
 {
     struct stage *s = *state;
 
@@ -205,8 +197,7 @@ a_resource_leads_to_its_set(void **state)
 }
 
 /* the host's own address for it, if the page says nothing. */
-static void
-the_host_is_asked_where_the_page_says_nothing(void **state)
+TEST(the_host_is_asked_where_the_page_says_nothing)
 {
     struct stage *s = *state;
 
@@ -228,8 +219,7 @@ the_host_is_asked_where_the_page_says_nothing(void **state)
     assert_int_equal(s->why.status, 404);
 }
 
-static void
-redirects_are_followed_and_relative_urls_are_of_where_they_lead(void **state)
+TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead)
 {
     struct stage *s = *state;
 
@@ -245,8 +235,7 @@ redirects_are_followed_and_relative_urls_are_of_where_they_lead(void **state)
 
 /* R-033: what is refused is left out; what may be there is no reason to say
  * that a set is gone. */
-static void
-one_set_of_several_may_be_refused(void **state)
+TEST(one_set_of_several_may_be_refused)
 {
     struct stage *s = *state;
 
@@ -262,8 +251,7 @@ one_set_of_several_may_be_refused(void **state)
     assert_non_null(strstr(s->why.text, "/1.xml cannot be read"));
 }
 
-static void
-what_cannot_be_had_is_told(void **state)
+TEST(what_cannot_be_had_is_told)
 {
     struct stage *s = *state;
 
@@ -284,8 +272,7 @@ what_cannot_be_had_is_told(void **state)
 }
 
 /* Only its root is looked at: the rest of a large list does not come. */
-static void
-of_a_list_only_the_root_is_read(void **state)
+TEST(of_a_list_only_the_root_is_read)
 {
     struct stage *s = *state;
     struct buf list;
@@ -301,8 +288,7 @@ of_a_list_only_the_root_is_read(void **state)
           "url=/cl.xml cl=/cl.xml rl=/large.xml ch=/changes.xml\n");
 }
 
-static void
-a_source_of_endless_documents_is_broken(void **state)
+TEST(a_source_of_endless_documents_is_broken)
 {
     struct stage *s = *state;
     struct buf index;
@@ -320,8 +306,7 @@ a_source_of_endless_documents_is_broken(void **state)
     assert_int_equal(site_count(s->site, NULL), 1);
 }
 
-static void
-it_may_be_freed_when_it_tells_a_set(void **state)
+TEST(it_may_be_freed_when_it_tells_a_set)
 {
     struct stage *s = *state;
 
@@ -331,31 +316,4 @@ it_may_be_freed_when_it_tells_a_set(void **state)
     assert_int_equal(discover(s, site_link(s->site, "/d.xml")), TD_STOPPED);
     assert_string_equal(s->told.data, "url=/1.xml cl=/1.xml ch=/changes.xml\n");
     assert_int_equal(site_count(s->site, "/2.xml"), 0);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tells_the_time_by_the_servers_clock),
-        TEST(a_server_that_falls_silent_is_not_waited_for_longer_than_told),
-        TEST(a_source_description_leads_to_all_sets),
-        TEST(indexes_and_nested_lists_lead_on),
-        TEST(circles_end),
-        TEST(a_list_leads_up_to_its_set),
-        TEST(a_list_whose_link_up_leads_nowhere_is_offered_alone),
-        TEST(a_document_alone_names_its_index_and_its_archive),
-        TEST(a_plain_sitemap_is_a_resource_list),
-        TEST(a_page_leads_to_the_sets_it_names),
-        TEST(a_resource_leads_to_its_set),
-        TEST(the_host_is_asked_where_the_page_says_nothing),
-        TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead),
-        TEST(one_set_of_several_may_be_refused),
-        TEST(what_cannot_be_had_is_told),
-        TEST(of_a_list_only_the_root_is_read),
-        TEST(a_source_of_endless_documents_is_broken),
-        TEST(it_may_be_freed_when_it_tells_a_set),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

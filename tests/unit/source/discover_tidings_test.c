@@ -3,11 +3,13 @@
  * have: a description in JSON, channels, and where they stand.
  */
 #include "client/source/discover.h"
+#include "tests/test.h"
 #include "tests/unit/source/discover_stage.h"
 
+FIXTURE(set_stage, clear_stage);
+
 /* A fragment is not sent, and must not swallow the query that is added. */
-static void
-a_channel_has_no_fragment(void **state)
+TEST(a_channel_has_no_fragment)
 {
     struct stage *s = *state;
 
@@ -17,8 +19,7 @@ a_channel_has_no_fragment(void **state)
 }
 
 /* a set of Tidings tells its channels, and where it stands. */
-static void
-a_set_of_tidings_is_described_in_json(void **state)
+TEST(a_set_of_tidings_is_described_in_json)
 {
     struct stage *s = *state;
 
@@ -39,8 +40,7 @@ a_set_of_tidings_is_described_in_json(void **state)
     assert_int_equal(site_count(s->site, NULL), 1);
 }
 
-static void
-a_set_is_put_together_from_json_and_capability_list(void **state)
+TEST(a_set_is_put_together_from_json_and_capability_list)
 {
     struct stage *s = *state;
     char json[600];
@@ -75,8 +75,7 @@ a_set_is_put_together_from_json_and_capability_list(void **state)
           "url=/sets/news name=news cl=/cl.xml position=0123456789abcdef-7\n");
 }
 
-static void
-the_sets_of_a_broker_are_found_page_by_page(void **state)
+TEST(the_sets_of_a_broker_are_found_page_by_page)
 {
     struct stage *s = *state;
     const char *url = site_url(s->site);
@@ -96,17 +95,4 @@ the_sets_of_a_broker_are_found_page_by_page(void **state)
     finds(s, "/sets",
           "url=/sets/a name=a ch=http://o.example/a\n"
           "url=/sets/b name=b ch=http://o.example/b\n");
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_channel_has_no_fragment),
-        TEST(a_set_of_tidings_is_described_in_json),
-        TEST(a_set_is_put_together_from_json_and_capability_list),
-        TEST(the_sets_of_a_broker_are_found_page_by_page),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

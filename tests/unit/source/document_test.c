@@ -4,17 +4,12 @@
 #include "client/source/document.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "client/source/document_inside.h"
 #include "tests/support/gzip.h"
+#include "tests/test.h"
 #include "tests/unit/source/told.h"
 
 #define BASE "http://example.com/a/list.xml"
@@ -135,17 +130,13 @@ reads_whole(const char *folder, const char *name, struct slice document)
 }
 
 /* what is right is read, entry by entry. */
-static void
-every_example_is_read_whole(void **state)
+TEST(every_example_is_read_whole)
 {
-    (void)state;
     each_file("", reads_whole);
 }
 
-static void
-every_odd_example_is_read_whole(void **state)
+TEST(every_odd_example_is_read_whole)
 {
-    (void)state;
     each_file("odd/", reads_whole);
 }
 
@@ -188,10 +179,8 @@ reads_as_far_as_it_is_safe(const char *folder, const char *name,
 }
 
 /* */
-static void
-what_is_bad_is_refused_or_read_without_what_is_bad(void **state)
+TEST(what_is_bad_is_refused_or_read_without_what_is_bad)
 {
-    (void)state;
     each_file("bad/", reads_as_far_as_it_is_safe);
 }
 
@@ -221,10 +210,8 @@ example_reads_as(const char *folder, const char *name, const char *expected)
 }
 
 /* */
-static void
-an_index_tells_the_interval_of_each_part(void **state)
+TEST(an_index_tells_the_interval_of_each_part)
 {
-    (void)state;
     example_reads_as(
         "", "change-list-index.xml",
         "link up http://example.com/gauges/capabilitylist.xml\n"
@@ -237,13 +224,11 @@ an_index_tells_the_interval_of_each_part(void **state)
 }
 
 /* */
-static void
-a_manifest_tells_paths_of_entries_and_patches(void **state)
+TEST(a_manifest_tells_paths_of_entries_and_patches)
 {
     struct buf document;
     struct told told;
 
-    (void)state;
     read_file(&document, "", "change-dump-manifest.xml");
     assert_int_equal(read_all_ways(&told, BASE, buf_slice(&document)), 0);
     assert_non_null(strstr(told.text.data, " path=/changes/0003.csv\n"));
@@ -258,10 +243,8 @@ a_manifest_tells_paths_of_entries_and_patches(void **state)
 
 /* R-024: references and CDATA; comments and white space around what is meant.
  */
-static void
-odd_texts_are_what_is_meant(void **state)
+TEST(odd_texts_are_what_is_meant)
 {
-    (void)state;
     example_reads_as("odd/", "cdata-and-references.xml",
                      "updated http://example.com/q?a=1&b=2 "
                      "datetime=2026-04-05T10:00:00Z\n"
@@ -277,10 +260,8 @@ odd_texts_are_what_is_meant(void **state)
                      "until=2026-04-05T11:00:00Z n=1\n");
 }
 
-static void
-a_plain_sitemap_is_a_list_without_a_capability(void **state)
+TEST(a_plain_sitemap_is_a_list_without_a_capability)
 {
-    (void)state;
     reads_as(BASE,
              "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>"
              "<url><loc>http://example.com/a/1</loc>"
@@ -296,10 +277,8 @@ a_plain_sitemap_is_a_list_without_a_capability(void **state)
              "index - n=1\n");
 }
 
-static void
-relative_urls_are_of_the_document(void **state)
+TEST(relative_urls_are_of_the_document)
 {
-    (void)state;
     reads_as(BASE,
              OPEN "<rs:ln rel=\"up\" href=\"../capabilitylist.xml\"/>"
                   "<url><loc>r/1.txt</loc>"
@@ -314,10 +293,8 @@ relative_urls_are_of_the_document(void **state)
              "list - n=3\n");
 }
 
-static void
-blanks_in_urls_are_escaped_and_broken_lines_joined(void **state)
+TEST(blanks_in_urls_are_escaped_and_broken_lines_joined)
 {
-    (void)state;
     reads_as(BASE,
              OPEN "<url><loc> http://example.com/two words\n</loc></url>"
                   "<url><loc>http://example.com/a/\n   b</loc></url>" CLOSE,
@@ -326,10 +303,8 @@ blanks_in_urls_are_escaped_and_broken_lines_joined(void **state)
              "list - n=2\n");
 }
 
-static void
-an_entry_without_a_loc_is_counted_and_left_out(void **state)
+TEST(an_entry_without_a_loc_is_counted_and_left_out)
 {
-    (void)state;
     reads_as(BASE,
              OPEN "<url><rs:md change=\"updated\"/></url><url><loc/></url>"
                   "<url><loc>http://example.com/1</loc></url>"
@@ -338,10 +313,8 @@ an_entry_without_a_loc_is_counted_and_left_out(void **state)
              "list - n=1 unfit=3\n");
 }
 
-static void
-values_that_cannot_be_read_are_missing(void **state)
+TEST(values_that_cannot_be_read_are_missing)
 {
-    (void)state;
     reads_as(BASE,
              OPEN "<rs:md capability=\"other\" from=\"yesterday\"/>"
                   "<rs:ln rel=\"up\"/>"
@@ -359,10 +332,8 @@ values_that_cannot_be_read_are_missing(void **state)
 }
 
 /* */
-static void
-times_are_read_as_they_were_meant(void **state)
+TEST(times_are_read_as_they_were_meant)
 {
-    (void)state;
     reads_as(BASE,
              OPEN "<rs:md capability=\"changelist\" from=\"2026\"/>"
                   "<url><loc>http://example.com/1</loc>"
@@ -384,10 +355,8 @@ times_are_read_as_they_were_meant(void **state)
 }
 
 /* what is ours stands in attributes of our namespace. */
-static void
-lists_of_tidings_tell_seqs(void **state)
+TEST(lists_of_tidings_tell_seqs)
 {
-    (void)state;
     reads_as(BASE,
              OPEN
              "<rs:md capability=\"changelist\" td:epoch=\"0123456789abcdef\" "
@@ -404,10 +373,8 @@ lists_of_tidings_tell_seqs(void **state)
 }
 
 /* R-006 is for those who write: a reader takes what it needs from anywhere. */
-static void
-the_order_of_elements_does_not_matter(void **state)
+TEST(the_order_of_elements_does_not_matter)
 {
-    (void)state;
     reads_as(BASE,
              OPEN "<url><rs:md rs:change=\"created\"/><x xmlns=\"urn:x\"><y/>"
                   "</x><loc>http://example.com/<b>1</b></loc></url>"
@@ -426,8 +393,7 @@ stop(const struct document_entry *entry, const struct document_head *head,
     return STATUS_INVALID;
 }
 
-static void
-a_function_ends_the_reading_with_its_own_status(void **state)
+TEST(a_function_ends_the_reading_with_its_own_status)
 {
     static const struct document_events events = {NULL, stop};
     static const char text[] =
@@ -437,7 +403,6 @@ a_function_ends_the_reading_with_its_own_status(void **state)
     struct document *d = document_new(BASE, &events, &n);
     struct problem why = {""};
 
-    (void)state;
     assert_int_equal(document_feed(d, slice_of(text), &why), STATUS_INVALID);
     assert_int_equal(document_feed(d, slice_of(text), &why), STATUS_INVALID);
     assert_int_equal(document_end(d, &why), STATUS_INVALID);
@@ -445,12 +410,10 @@ a_function_ends_the_reading_with_its_own_status(void **state)
     document_free(d);
 }
 
-static void
-a_refusal_says_where_it_is(void **state)
+TEST(a_refusal_says_where_it_is)
 {
     struct told told;
 
-    (void)state;
     assert_int_equal(
         told_read(&told, BASE, SLICE("<urlset>\n<url>\n<loc></url>"), 5),
         STATUS_MALFORMED);
@@ -459,14 +422,12 @@ a_refusal_says_where_it_is(void **state)
     told_fini(&told);
 }
 
-static void
-gzip_may_be_several_members_but_nothing_else(void **state)
+TEST(gzip_may_be_several_members_but_nothing_else)
 {
     static const char half[] = OPEN "<url><loc>http://example.com/1</loc>";
     struct buf packed;
     struct told told;
 
-    (void)state;
     buf_init(&packed, SIZE_MAX);
     gzip_add(&packed, SLICE(half));
     gzip_add(&packed, SLICE("</url>" CLOSE));
@@ -496,13 +457,11 @@ gzip_may_be_several_members_but_nothing_else(void **state)
 
 /* What is packed a thousand to one is bounded by what comes out, not by what
  * goes in; and so is what is not packed. */
-static void
-a_bomb_ends_at_the_limit(void **state)
+TEST(a_bomb_ends_at_the_limit)
 {
     static const struct document_events none = {NULL, NULL};
     const size_t max = 1024 * 1024, more = max - strlen(OPEN);
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         bool is_packed = i & 1, is_too_long = i & 2;
         struct document *d = document_new_within(max, BASE, &none, NULL);
@@ -530,13 +489,11 @@ a_bomb_ends_at_the_limit(void **state)
     }
 }
 
-static void
-a_loc_without_an_end_takes_no_memory(void **state)
+TEST(a_loc_without_an_end_takes_no_memory)
 {
     struct buf packed;
     struct told told;
 
-    (void)state;
     buf_init(&packed, SIZE_MAX);
     gzip_add(&packed, SLICE(OPEN "<url><loc>http://example.com/"));
     gzip_add_bomb(&packed, 'a', 64 * 1024 * 1024);
@@ -546,32 +503,4 @@ a_loc_without_an_end_takes_no_memory(void **state)
     assert_int_equal(told.head.n_unfit, 1);
     told_fini(&told);
     buf_fini(&packed);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_example_is_read_whole),
-        cmocka_unit_test(every_odd_example_is_read_whole),
-        cmocka_unit_test(what_is_bad_is_refused_or_read_without_what_is_bad),
-        cmocka_unit_test(an_index_tells_the_interval_of_each_part),
-        cmocka_unit_test(a_manifest_tells_paths_of_entries_and_patches),
-        cmocka_unit_test(odd_texts_are_what_is_meant),
-        cmocka_unit_test(a_plain_sitemap_is_a_list_without_a_capability),
-        cmocka_unit_test(relative_urls_are_of_the_document),
-        cmocka_unit_test(blanks_in_urls_are_escaped_and_broken_lines_joined),
-        cmocka_unit_test(an_entry_without_a_loc_is_counted_and_left_out),
-        cmocka_unit_test(values_that_cannot_be_read_are_missing),
-        cmocka_unit_test(times_are_read_as_they_were_meant),
-        cmocka_unit_test(lists_of_tidings_tell_seqs),
-        cmocka_unit_test(the_order_of_elements_does_not_matter),
-        cmocka_unit_test(a_function_ends_the_reading_with_its_own_status),
-        cmocka_unit_test(a_refusal_says_where_it_is),
-        cmocka_unit_test(gzip_may_be_several_members_but_nothing_else),
-        cmocka_unit_test(a_bomb_ends_at_the_limit),
-        cmocka_unit_test(a_loc_without_an_end_takes_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

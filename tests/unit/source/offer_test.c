@@ -2,18 +2,13 @@
  * offer_test.c - what a set offers, told by servers that know much, little,
  * nothing, or nonsense.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/fake_broker.h"
+#include "tests/test.h"
 
 #define SET "/sets/news"
 #define HEAD                                                         \
@@ -123,9 +118,10 @@ describe(struct stage *s)
     return td_describe(s->client, fake_broker_url(s->broker), on_offer, s);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* by the set's own links, without a built path. */
-static void
-follows_the_links_of_the_description(void **state)
+TEST(follows_the_links_of_the_description)
 {
     struct stage *s = *state;
 
@@ -169,8 +165,7 @@ follows_the_links_of_the_description(void **state)
 }
 
 /* by the well-known address, whatever the server calls itself. */
-static void
-finds_the_set_in_the_source_description(void **state)
+TEST(finds_the_set_in_the_source_description)
 {
     struct stage *s = *state;
 
@@ -189,8 +184,7 @@ finds_the_set_in_the_source_description(void **state)
 }
 
 /* A page for people is no description; a list that is missing is left out. */
-static void
-makes_do_with_what_there_is(void **state)
+TEST(makes_do_with_what_there_is)
 {
     struct stage *s = *state;
 
@@ -205,8 +199,7 @@ makes_do_with_what_there_is(void **state)
     assert_null(strstr(s->told, "from="));
 }
 
-static void
-says_that_there_is_no_such_set(void **state)
+TEST(says_that_there_is_no_such_set)
 {
     struct stage *s = *state;
 
@@ -218,8 +211,7 @@ says_that_there_is_no_such_set(void **state)
 }
 
 /* Hostile documents are problems, not crashes. */
-static void
-says_what_cannot_be_read(void **state)
+TEST(says_what_cannot_be_read)
 {
     static const char *const bad[] = {
         "<urlset",
@@ -244,8 +236,7 @@ says_what_cannot_be_read(void **state)
 }
 
 /* More than anybody means to offer is cut off. */
-static void
-keeps_a_bounded_number_of_items(void **state)
+TEST(keeps_a_bounded_number_of_items)
 {
     struct stage *s = *state;
     size_t size = 0;
@@ -267,8 +258,7 @@ keeps_a_bounded_number_of_items(void **state)
     assert_null(strstr(s->told, "256=http"));
 }
 
-static void
-says_that_the_server_is_away(void **state)
+TEST(says_that_the_server_is_away)
 {
     struct stage *s = *state;
 
@@ -309,8 +299,7 @@ on_message(const struct td_message *message, void *user)
     return 1;
 }
 
-static void
-says_that_it_blocks(void **state)
+TEST(says_that_it_blocks)
 {
     struct stage *s = *state;
     const struct td_follow_options options = {.on_trouble = on_trouble};
@@ -318,23 +307,4 @@ says_that_it_blocks(void **state)
     assert_int_equal(td_follow(s->client, fake_broker_url(s->broker), &options,
                                on_message, s),
                      TD_STOPPED);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(follows_the_links_of_the_description),
-        TEST(finds_the_set_in_the_source_description),
-        TEST(makes_do_with_what_there_is),
-        TEST(says_that_there_is_no_such_set),
-        TEST(says_what_cannot_be_read),
-        TEST(keeps_a_bounded_number_of_items),
-        TEST(says_that_the_server_is_away),
-        TEST(says_that_it_blocks),
-    };
-
-    return cmocka_run_group_tests_name("offer", tests, NULL, NULL);
 }

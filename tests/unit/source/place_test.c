@@ -3,12 +3,7 @@
  */
 #include "client/source/place.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void
 comes_back(const char *text)
@@ -21,10 +16,8 @@ comes_back(const char *text)
     assert_string_equal(again, text);
 }
 
-static void
-what_is_written_is_read_again(void **state)
+TEST(what_is_written_is_read_again)
 {
-    (void)state;
     comes_back("0");
     comes_back("17");
     comes_back("0123456789abcdef-17");
@@ -34,12 +27,10 @@ what_is_written_is_read_again(void **state)
     comes_back("@2026-11-20T21:00:00.000000Z+3~0123456789abcdef");
 }
 
-static void
-a_place_of_a_log_has_an_epoch_and_a_seq(void **state)
+TEST(a_place_of_a_log_has_an_epoch_and_a_seq)
 {
     struct place place;
 
-    (void)state;
     assert_int_equal(place_read(SLICE("0123456789abcdef-17"), &place), 0);
     assert_false(place.is_time);
     assert_string_equal(place.at.epoch, "0123456789abcdef");
@@ -51,20 +42,17 @@ a_place_of_a_log_has_an_epoch_and_a_seq(void **state)
     assert_int_equal(place.at.seq, 0);
 }
 
-static void
-a_time_may_come_without_a_count_and_without_decimals(void **state)
+TEST(a_time_may_come_without_a_count_and_without_decimals)
 {
     struct place place;
 
-    (void)state;
     assert_int_equal(place_read(SLICE("@1970-01-01T00:00:02Z"), &place), 0);
     assert_true(place.is_time);
     assert_int_equal(place.time_us, 2000000);
     assert_int_equal(place.n_at, 0);
 }
 
-static void
-what_is_no_place_is_refused_and_changes_nothing(void **state)
+TEST(what_is_no_place_is_refused_and_changes_nothing)
 {
     static const char *const bad[] = {
         "",
@@ -90,22 +78,8 @@ what_is_no_place_is_refused_and_changes_nothing(void **state)
     };
     struct place place = {.n_at = 42};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(place_read(slice_of(bad[i]), &place),
                          STATUS_MALFORMED);
     assert_int_equal(place.n_at, 42);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(a_place_of_a_log_has_an_epoch_and_a_seq),
-        cmocka_unit_test(a_time_may_come_without_a_count_and_without_decimals),
-        cmocka_unit_test(what_is_no_place_is_refused_and_changes_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,26 +2,23 @@
  * content_anew_test.c - content that is thrown away and begun again.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "broker/base/db.h"
 #include "broker/state/content.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* What was kept of a set of that name that was removed is none of this one's;
  * but bytes are bytes: entries that tell of a file that is there have it. */
-static void
-another_epoch_begins_anew(void **state)
+TEST(another_epoch_begins_anew)
 {
     struct telling w;
 
@@ -66,8 +63,7 @@ make_newer(const char *dir)
 }
 
 /* What is damaged, or a newer program's, is folded again. */
-static void
-a_file_that_cannot_be_read_begins_anew(void **state)
+TEST(a_file_that_cannot_be_read_begins_anew)
 {
     struct telling w;
 
@@ -116,8 +112,7 @@ damage_rows(const char *dir)
 }
 
 /* The same where a reader finds it, and nothing is told any more. */
-static void
-damage_that_a_reader_finds_begins_anew(void **state)
+TEST(damage_that_a_reader_finds_begins_anew)
 {
     struct content_missing m = {0};
     struct telling w;
@@ -146,8 +141,7 @@ damage_that_a_reader_finds_begins_anew(void **state)
 }
 
 /* An older copy of the log was put in its place, and went other ways. */
-static void
-another_log_begins_anew(void **state)
+TEST(another_log_begins_anew)
 {
     struct problem why = {""};
     struct telling w;
@@ -169,19 +163,4 @@ another_log_begins_anew(void **state)
     assert_int_equal(content_at(w.content)->seq, 0);
     batch_unref(other);
     telling_close(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(another_epoch_begins_anew),
-        TEST(a_file_that_cannot_be_read_begins_anew),
-        TEST(damage_that_a_reader_finds_begins_anew),
-        TEST(another_log_begins_anew),
-    };
-
-    return cmocka_run_group_tests_name("content_anew", tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 #include "broker/state/content_files.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/folder.h"
 #include "tests/support/kept.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 struct folders {
     char set[300], arriving[300];
@@ -30,10 +26,11 @@ folders_of(void **state)
     return f;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* R-017, R-018, R-202: what arrives is what was told, or it does not get a
  * name; nothing of it is left. */
-static void
-only_what_was_told_arrives(void **state)
+TEST(only_what_was_told_arrives)
 {
     struct folders f = folders_of(state);
     char hash[DIGEST_TEXT_SIZE + 1], text[KEPT_SIZE];
@@ -69,8 +66,7 @@ only_what_was_told_arrives(void **state)
 }
 
 /* Equal bytes are one file, under the name that their digest says. */
-static void
-equal_bytes_are_one_file(void **state)
+TEST(equal_bytes_are_one_file)
 {
     struct folders f = folders_of(state);
     char path[KEPT_PATH_SIZE], text[KEPT_SIZE];
@@ -103,8 +99,7 @@ equal_bytes_are_one_file(void **state)
 }
 
 /* What a disk has damaged is mended by whoever brings the bytes again. */
-static void
-a_damaged_file_is_replaced(void **state)
+TEST(a_damaged_file_is_replaced)
 {
     struct folders f = folders_of(state);
     char path[KEPT_PATH_SIZE], text[KEPT_SIZE];
@@ -122,8 +117,7 @@ a_damaged_file_is_replaced(void **state)
 }
 
 /* Who reads it has it to the end, though it has gone. */
-static void
-what_is_open_outlives_its_name(void **state)
+TEST(what_is_open_outlives_its_name)
 {
     struct folders f = folders_of(state);
     char text[KEPT_SIZE], is[KEPT_SIZE];
@@ -158,8 +152,7 @@ count(const struct digest *digest, void *user, struct problem *why)
 }
 
 /* A look at all of them passes by what nobody here has named. */
-static void
-names_that_are_not_ours_are_passed_by(void **state)
+TEST(names_that_are_not_ours_are_passed_by)
 {
     struct folders f = folders_of(state);
     char path[KEPT_PATH_SIZE];
@@ -182,8 +175,7 @@ names_that_are_not_ours_are_passed_by(void **state)
 }
 
 /* A crash leaves what was arriving; the next start does not. */
-static void
-what_was_arriving_is_cleared_at_the_start(void **state)
+TEST(what_was_arriving_is_cleared_at_the_start)
 {
     struct folders f = folders_of(state);
     struct arriving a;
@@ -196,21 +188,4 @@ what_was_arriving_is_cleared_at_the_start(void **state)
     assert_int_equal(folder_count(f.arriving), 1);
     assert_int_equal(arriving_clear(f.arriving, NULL), STATUS_OK);
     assert_int_equal(folder_count(f.arriving), 0);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(only_what_was_told_arrives),
-        TEST(equal_bytes_are_one_file),
-        TEST(a_damaged_file_is_replaced),
-        TEST(what_is_open_outlives_its_name),
-        TEST(names_that_are_not_ours_are_passed_by),
-        TEST(what_was_arriving_is_cleared_at_the_start),
-    };
-
-    return cmocka_run_group_tests_name("content_files", tests, NULL, NULL);
 }

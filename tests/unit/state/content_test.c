@@ -4,14 +4,9 @@
  */
 #include "broker/state/content.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "broker/base/clock.h"
 #include "broker/state/content_files.h"
@@ -20,12 +15,14 @@
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* R-202: at each commit, of each entry that is told of it is known whether its
  * bytes are there: however entries are grouped, through restarts, and while
  * some are forgotten. */
-static void
-knows_of_each_entry_whether_its_bytes_are_there(void **state)
+TEST(knows_of_each_entry_whether_its_bytes_are_there)
 {
     struct telling *w = calloc(1, sizeof(*w));
 
@@ -59,8 +56,7 @@ knows_of_each_entry_whether_its_bytes_are_there(void **state)
 
 /* R-018, R-202: a file whose length is not the one that was told is not the
  * entry's, and nothing that could be fetched would be. */
-static void
-keeps_nothing_of_another_length(void **state)
+TEST(keeps_nothing_of_another_length)
 {
     char hash[DIGEST_TEXT_SIZE + 1];
     struct content_missing m = {0};
@@ -97,8 +93,7 @@ assert_missing(struct telling *w, int64_t now_us, struct content_missing *m,
 
 /* All entries of one fold are due at the same moment: who passes them over one
  * by one does not look at all of them for each. */
-static void
-passes_over_what_is_due_at_once_one_by_one(void **state)
+TEST(passes_over_what_is_due_at_once_one_by_one)
 {
     int64_t due_us = 0;
     struct contentrows_at at;
@@ -137,8 +132,7 @@ passes_over_what_is_due_at_once_one_by_one(void **state)
 /* R-202: what tells no hash is missing for ever; the rest is due in turn, and
  * its try that fails a while later. What came for another entry meanwhile need
  * not be fetched. */
-static void
-gives_out_what_is_to_be_fetched(void **state)
+TEST(gives_out_what_is_to_be_fetched)
 {
     int64_t now_us = clock_now_us() + 60000000;
     struct content_missing m = {0};
@@ -205,8 +199,7 @@ assert_loose(struct telling *w, unsigned n)
 
 /* However many entries tell of the same bytes: who asks has other things to do,
  * too. */
-static void
-what_came_for_many_entries_is_kept_a_step_at_a_time(void **state)
+TEST(what_came_for_many_entries_is_kept_a_step_at_a_time)
 {
     int64_t now_us = clock_now_us() + 60000000;
     struct content_missing m = {0};
@@ -228,8 +221,7 @@ what_came_for_many_entries_is_kept_a_step_at_a_time(void **state)
 
 /* Equal bytes are kept once; they may go when the last entry that tells of them
  * is neither retained nor of a resource that has not changed since. */
-static void
-files_go_with_the_last_entry_that_tells_of_them(void **state)
+TEST(files_go_with_the_last_entry_that_tells_of_them)
 {
     struct digest digest;
     struct telling w;
@@ -282,8 +274,7 @@ assert_complete(struct telling *w, uint64_t after, uint64_t last, bool should)
 }
 
 /* a dump is complete or it is not offered. */
-static void
-says_what_is_complete(void **state)
+TEST(says_what_is_complete)
 {
     struct resources_at all = {.is_whole = true};
     struct telling w;
@@ -326,22 +317,4 @@ says_what_is_complete(void **state)
     assert_complete(&w, 5, 6, false);
     assert_false(content_has_all(w.content, &all));
     telling_close(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(knows_of_each_entry_whether_its_bytes_are_there),
-        TEST(keeps_nothing_of_another_length),
-        TEST(passes_over_what_is_due_at_once_one_by_one),
-        TEST(gives_out_what_is_to_be_fetched),
-        TEST(what_came_for_many_entries_is_kept_a_step_at_a_time),
-        TEST(files_go_with_the_last_entry_that_tells_of_them),
-        TEST(says_what_is_complete),
-    };
-
-    return cmocka_run_group_tests_name("content", tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 #include "tests/unit/state/folded.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 void
 folded_open_state(struct folded *w)

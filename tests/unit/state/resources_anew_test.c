@@ -2,25 +2,23 @@
  * A state that is thrown away and begun again, whole or not.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "broker/state/resources.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/state/folded.h"
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* A set of that name that was removed had another epoch. */
-static void
-begins_anew_in_another_epoch(void **state)
+TEST(begins_anew_in_another_epoch)
 {
     struct folded w;
 
@@ -66,8 +64,7 @@ run_sql(void **state, const char *sql)
 
 /* What is damaged, and what a newer program has made, is made anew of the log:
  * whatever it is that is wrong. */
-static void
-begins_anew_what_it_cannot_read(void **state)
+TEST(begins_anew_what_it_cannot_read)
 {
     static const char *const ways[] = {"head", "all", "empty", "newer",
                                        "other"};
@@ -102,8 +99,7 @@ begins_anew_what_it_cannot_read(void **state)
 
 /* The same where the damage shows only later: then it is folded from the
  * beginning again. */
-static void
-begins_anew_when_damage_is_found_in_folding(void **state)
+TEST(begins_anew_when_damage_is_found_in_folding)
 {
     struct folded w;
     struct stat st;
@@ -126,8 +122,7 @@ begins_anew_when_damage_is_found_in_folding(void **state)
 }
 
 /* The same where a reader finds it, of a set that nobody posts to. */
-static void
-begins_anew_when_a_reader_has_found_damage(void **state)
+TEST(begins_anew_when_a_reader_has_found_damage)
 {
     struct resources_entry e = {.id = 0};
     enum status rc = STATUS_OK;
@@ -157,8 +152,7 @@ begins_anew_when_a_reader_has_found_damage(void **state)
 
 /* An older copy of the log was put in its place, and went on in another way:
  * the same seqs are other entries. */
-static void
-begins_anew_when_the_log_is_another_one(void **state)
+TEST(begins_anew_when_the_log_is_another_one)
 {
     struct digest digest;
     struct folded w;
@@ -184,8 +178,7 @@ begins_anew_when_the_log_is_another_one(void **state)
 }
 
 /* Where the log does not reach back it says that something may be missing. */
-static void
-is_not_whole_where_it_begins_later(void **state)
+TEST(is_not_whole_where_it_begins_later)
 {
     struct folded w;
 
@@ -209,8 +202,7 @@ is_not_whole_where_it_begins_later(void **state)
 
 /* What the source has told is in the log up to an entry: so it is whole when it
  * is folded up to there, and not before. */
-static void
-is_whole_again_when_all_was_told_and_folded(void **state)
+TEST(is_whole_again_when_all_was_told_and_folded)
 {
     struct folded w;
     uint64_t began;
@@ -246,8 +238,7 @@ is_whole_again_when_all_was_told_and_folded(void **state)
 }
 
 /* What was compared was another state. */
-static void
-is_not_whole_when_it_has_begun_anew_meanwhile(void **state)
+TEST(is_not_whole_when_it_has_begun_anew_meanwhile)
 {
     struct folded w;
 
@@ -267,23 +258,4 @@ is_not_whole_when_it_has_begun_anew_meanwhile(void **state)
     folded_commit(&w);
     assert_false(resources_at(w.resources)->is_whole);
     folded_close(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(begins_anew_in_another_epoch),
-        TEST(begins_anew_what_it_cannot_read),
-        TEST(begins_anew_when_damage_is_found_in_folding),
-        TEST(begins_anew_when_a_reader_has_found_damage),
-        TEST(begins_anew_when_the_log_is_another_one),
-        TEST(is_not_whole_where_it_begins_later),
-        TEST(is_whole_again_when_all_was_told_and_folded),
-        TEST(is_not_whole_when_it_has_begun_anew_meanwhile),
-    };
-
-    return cmocka_run_group_tests_name("resources_anew", tests, NULL, NULL);
 }

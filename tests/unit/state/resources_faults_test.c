@@ -1,14 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "broker/state/resources.h"
 #include "tests/support/model.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define EPOCH "0123456789abcdef"
 
@@ -139,9 +136,11 @@ fold_against(void **state, struct resources **r, struct model *m,
     return n_failed;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+TEST_GROUP(NULL, disk_setup, NULL);
+
 /* at whichever call a disk is full or fails. */
-static void
-is_as_of_the_last_commit_when_the_disk_fails(void **state)
+TEST(is_as_of_the_last_commit_when_the_disk_fails)
 {
     static const struct {
         int result;
@@ -169,8 +168,7 @@ is_as_of_the_last_commit_when_the_disk_fails(void **state)
 }
 
 /* It cannot be begun, nor begun anew, and can when there is room again. */
-static void
-begins_when_there_is_room(void **state)
+TEST(begins_when_there_is_room)
 {
     struct problem why = {""};
     struct resources *r;
@@ -192,8 +190,7 @@ begins_when_there_is_room(void **state)
 
 /* Nobody waits for a commit, nor for it to become firm: it is as if it had not
  * begun. */
-static void
-gives_up_a_commit_when_the_process_ends(void **state)
+TEST(gives_up_a_commit_when_the_process_ends)
 {
     atomic_bool is_ending = false;
     struct resources *r = open_state(state);
@@ -229,19 +226,4 @@ gives_up_a_commit_when_the_process_ends(void **state)
     batch_unref(first);
     batch_unref(second);
     model_fini(&m);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(is_as_of_the_last_commit_when_the_disk_fails),
-        TEST(begins_when_there_is_room),
-        TEST(gives_up_a_commit_when_the_process_ends),
-    };
-
-    return cmocka_run_group_tests_name("resources_faults", tests, disk_setup,
-                                       NULL);
 }

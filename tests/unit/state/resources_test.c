@@ -1,10 +1,7 @@
 #include "broker/state/resources.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,18 +9,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "proto/datetime.h"
 #include "proto/fragment.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/state/folded.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* R-084, R-086, R-087, R-088: at each commit the state is what all entries up
  * to its position say, one after the other: however they are grouped, and
  * through restarts. */
-static void
-is_what_the_log_says_up_to_its_position(void **state)
+TEST(is_what_the_log_says_up_to_its_position)
 {
     struct folded w;
     uint64_t seq = 0;
@@ -47,8 +44,7 @@ is_what_the_log_says_up_to_its_position(void **state)
 }
 
 /* What was not committed has not happened. */
-static void
-is_as_of_the_last_commit(void **state)
+TEST(is_as_of_the_last_commit)
 {
     struct folded w;
 
@@ -65,8 +61,7 @@ is_as_of_the_last_commit(void **state)
 }
 
 /* A commit of nothing is none. */
-static void
-needs_nothing_to_be_folded(void **state)
+TEST(needs_nothing_to_be_folded)
 {
     struct resources_entry entry;
     struct folded w;
@@ -81,8 +76,7 @@ needs_nothing_to_be_folded(void **state)
 }
 
 /* A walk can be taken up anywhere, and is disturbed by nothing. */
-static void
-walks_on_from_any_resource(void **state)
+TEST(walks_on_from_any_resource)
 {
     struct resources_entry entry;
     struct slice found;
@@ -112,8 +106,7 @@ walks_on_from_any_resource(void **state)
 }
 
 /* Entries of any size, those that fill many pages included, grow and shrink. */
-static void
-keeps_entries_of_every_size(void **state)
+TEST(keeps_entries_of_every_size)
 {
     static char text[200000];
     struct attribute attribute = {SLICE("urn:x"), SLICE("x"), SLICE("a"),
@@ -155,8 +148,7 @@ keeps_entries_of_every_size(void **state)
 
 /* Memory has an end: so many entries, and it says that they should be
  * committed. */
-static void
-says_when_enough_is_gathered(void **state)
+TEST(says_when_enough_is_gathered)
 {
     struct folded w;
     uint64_t seq = 0;
@@ -174,8 +166,7 @@ says_when_enough_is_gathered(void **state)
 }
 
 /* Retention lets go only of what a crash of the machine cannot take back. */
-static void
-tells_what_is_firm(void **state)
+TEST(tells_what_is_firm)
 {
     struct folded w;
 
@@ -194,8 +185,7 @@ tells_what_is_firm(void **state)
 }
 
 /* The WAL does not grow for ever. */
-static void
-makes_firm_what_has_become_much(void **state)
+TEST(makes_firm_what_has_become_much)
 {
     struct stat st;
     struct folded w;
@@ -242,8 +232,7 @@ fold_until_killed(struct folded *w, int told)
 
 /* R-086: kill -9 at any moment: it is the state of one position, and nothing
  * that was committed is folded again. */
-static void
-is_of_one_position_after_a_kill(void **state)
+TEST(is_of_one_position_after_a_kill)
 {
     const char *seed = getenv("TIDINGS_SEED");
     struct folded w;
@@ -288,24 +277,4 @@ is_of_one_position_after_a_kill(void **state)
         }
     }
     folded_close(&w);
-}
-
-int
-main(void)
-{
-#define TEST(test) \
-    cmocka_unit_test_setup_teardown(test, tempdir_setup, tempdir_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(is_what_the_log_says_up_to_its_position),
-        TEST(is_as_of_the_last_commit),
-        TEST(needs_nothing_to_be_folded),
-        TEST(walks_on_from_any_resource),
-        TEST(keeps_entries_of_every_size),
-        TEST(says_when_enough_is_gathered),
-        TEST(tells_what_is_firm),
-        TEST(makes_firm_what_has_become_much),
-        TEST(is_of_one_position_after_a_kill),
-    };
-
-    return cmocka_run_group_tests_name("resources", tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  */
 #include "tests/support/callbacks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/history.h"
 #include "tests/support/notice.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define HOST "127.0.0.2"
 
@@ -85,9 +82,10 @@ verify(struct stage *s)
                         NULL, NULL, &s->a);
 }
 
+FIXTURE(NULL, end);
+
 /* W-051, W-052, W-055 */
-static void
-a_verification_is_answered_with_its_challenge(void **state)
+TEST(a_verification_is_answered_with_its_challenge)
 {
     struct stage *s = begin(state, true);
     const struct seen *seen;
@@ -104,8 +102,7 @@ a_verification_is_answered_with_its_challenge(void **state)
     callbacks_assert_faultless(s->c);
 }
 
-static void
-what_is_for_no_callback_is_a_stray(void **state)
+TEST(what_is_for_no_callback_is_a_stray)
 {
     static const char *const targets[] = {
         "/cb/1",
@@ -127,8 +124,7 @@ what_is_for_no_callback_is_a_stray(void **state)
 /* What comes of a delivery to a callback of that manner. */
 enum outcome { ANSWERED, NOT_HTTP, ENDED, SILENT };
 
-static void
-each_manner_is_what_it_is_called(void **state)
+TEST(each_manner_is_what_it_is_called)
 {
     static const struct {
         struct manner manner;
@@ -171,8 +167,7 @@ each_manner_is_what_it_is_called(void **state)
     }
 }
 
-static void
-an_endless_body_has_no_end(void **state)
+TEST(an_endless_body_has_no_end)
 {
     struct stage *s = begin(state, true);
     char bytes[65536];
@@ -189,8 +184,7 @@ an_endless_body_has_no_end(void **state)
     }
 }
 
-static void
-manners_follow_each_other(void **state)
+TEST(manners_follow_each_other)
 {
     struct stage *s = begin(state, true);
 
@@ -210,8 +204,7 @@ manners_follow_each_other(void **state)
     callbacks_assert_faultless(s->c);
 }
 
-static void
-what_waits_goes_on_when_it_is_released(void **state)
+TEST(what_waits_goes_on_when_it_is_released)
 {
     struct stage *s = begin(state, true);
 
@@ -227,8 +220,7 @@ what_waits_goes_on_when_it_is_released(void **state)
     assert_true(verify(s));
 }
 
-static void
-it_goes_down_and_comes_up_again(void **state)
+TEST(it_goes_down_and_comes_up_again)
 {
     struct stage *s = begin(state, true);
 
@@ -243,8 +235,7 @@ it_goes_down_and_comes_up_again(void **state)
 }
 
 /* W-091, W-093, R-306 */
-static void
-deliveries_make_a_journal(void **state)
+TEST(deliveries_make_a_journal)
 {
     struct stage *s = begin(state, true);
     struct callback_journal j;
@@ -269,8 +260,7 @@ deliveries_make_a_journal(void **state)
     assert_string_equal(j.fault, "");
 }
 
-static void
-what_is_wrong_in_a_journal_is_told(void **state)
+TEST(what_is_wrong_in_a_journal_is_told)
 {
     static const struct {
         const char *id;
@@ -298,8 +288,7 @@ what_is_wrong_in_a_journal_is_told(void **state)
 }
 
 /* Every byte of an entry is compared, whoever got it first. */
-static void
-entries_that_are_not_kept_are_compared(void **state)
+TEST(entries_that_are_not_kept_are_compared)
 {
     struct stage *s = begin(state, false);
     struct callback *other = callbacks_add(s->c, "/cb/2");
@@ -341,8 +330,7 @@ entries_that_are_not_kept_are_compared(void **state)
 }
 
 /* W-100: values that were computed elsewhere. */
-static void
-signatures_are_computed(void **state)
+TEST(signatures_are_computed)
 {
     struct stage *s = begin(state, true);
     const struct seen *seen;
@@ -364,8 +352,7 @@ signatures_are_computed(void **state)
                           "key");
 }
 
-static void
-very_many_callbacks_and_deliveries_are_no_trouble(void **state)
+TEST(very_many_callbacks_and_deliveries_are_no_trouble)
 {
     struct stage *s = begin(state, false);
     const size_t n = 2000;
@@ -395,27 +382,4 @@ very_many_callbacks_and_deliveries_are_no_trouble(void **state)
     assert_int_equal(callbacks_requests(s->c), n * (HISTORY_MAX / 4));
     assert_int_equal(callbacks_connections(s->c), 1);
     free(all);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_verification_is_answered_with_its_challenge,
-                                  end),
-        cmocka_unit_test_teardown(what_is_for_no_callback_is_a_stray, end),
-        cmocka_unit_test_teardown(each_manner_is_what_it_is_called, end),
-        cmocka_unit_test_teardown(an_endless_body_has_no_end, end),
-        cmocka_unit_test_teardown(manners_follow_each_other, end),
-        cmocka_unit_test_teardown(what_waits_goes_on_when_it_is_released, end),
-        cmocka_unit_test_teardown(it_goes_down_and_comes_up_again, end),
-        cmocka_unit_test_teardown(deliveries_make_a_journal, end),
-        cmocka_unit_test_teardown(what_is_wrong_in_a_journal_is_told, end),
-        cmocka_unit_test_teardown(entries_that_are_not_kept_are_compared, end),
-        cmocka_unit_test_teardown(signatures_are_computed, end),
-        cmocka_unit_test_teardown(
-            very_many_callbacks_and_deliveries_are_no_trouble, end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

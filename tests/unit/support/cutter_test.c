@@ -1,18 +1,13 @@
 #include "tests/support/cutter.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
 #include "tests/support/site.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 struct bench {
     struct site *s; /* what is behind */
@@ -71,8 +66,9 @@ assert_works(struct bench *b)
     wire_close(w);
 }
 
-static void
-bytes_pass_both_ways_and_are_counted(void **state)
+FIXTURE(setup, teardown);
+
+TEST(bytes_pass_both_ways_and_are_counted)
 {
     struct bench *b = *state;
     size_t size = 5 << 20;
@@ -94,8 +90,7 @@ bytes_pass_both_ways_and_are_counted(void **state)
     free(bytes);
 }
 
-static void
-a_connection_ends_in_the_middle_of_a_message(void **state)
+TEST(a_connection_ends_in_the_middle_of_a_message)
 {
     struct bench *b = *state;
     struct wire *w = connect_to(b);
@@ -119,8 +114,7 @@ a_connection_ends_in_the_middle_of_a_message(void **state)
     assert_works(b);
 }
 
-static void
-all_connections_end_at_once(void **state)
+TEST(all_connections_end_at_once)
 {
     struct bench *b = *state;
     struct wire *w[3];
@@ -140,8 +134,7 @@ all_connections_end_at_once(void **state)
     assert_works(b);
 }
 
-static void
-a_stalled_way_passes_nothing_until_it_goes_on(void **state)
+TEST(a_stalled_way_passes_nothing_until_it_goes_on)
 {
     struct bench *b = *state;
     struct wire *w = connect_to(b);
@@ -166,8 +159,7 @@ a_stalled_way_passes_nothing_until_it_goes_on(void **state)
     wire_close(w);
 }
 
-static void
-who_gives_up_a_stalled_connection_ends_it(void **state)
+TEST(who_gives_up_a_stalled_connection_ends_it)
 {
     struct bench *b = *state;
     struct wire *w = connect_to(b);
@@ -180,8 +172,7 @@ who_gives_up_a_stalled_connection_ends_it(void **state)
         patience_step(&p);
 }
 
-static void
-connections_are_refused_and_let_in_again(void **state)
+TEST(connections_are_refused_and_let_in_again)
 {
     struct bench *b = *state;
 
@@ -191,8 +182,7 @@ connections_are_refused_and_let_in_again(void **state)
     assert_works(b);
 }
 
-static void
-connections_reach_the_server_in_another_order(void **state)
+TEST(connections_reach_the_server_in_another_order)
 {
     struct bench *b = *state;
     struct wire *first, *second;
@@ -217,8 +207,7 @@ connections_reach_the_server_in_another_order(void **state)
     wire_close(second);
 }
 
-static void
-bytes_may_be_late_and_come_whole(void **state)
+TEST(bytes_may_be_late_and_come_whole)
 {
     struct bench *b = *state;
 
@@ -226,8 +215,7 @@ bytes_may_be_late_and_come_whole(void **state)
     assert_works(b);
 }
 
-static void
-a_plan_treats_connections_as_its_seed_decides(void **state)
+TEST(a_plan_treats_connections_as_its_seed_decides)
 {
     struct bench *b = *state;
     struct cutter_plan plan = {.seed = 4,
@@ -259,8 +247,7 @@ a_plan_treats_connections_as_its_seed_decides(void **state)
     assert_works(b);
 }
 
-static void
-it_may_point_to_another_server(void **state)
+TEST(it_may_point_to_another_server)
 {
     struct bench *b = *state;
     struct site *other = site_new();
@@ -270,24 +257,4 @@ it_may_point_to_another_server(void **state)
     assert_works(b);
     assert_int_equal(site_count(other, "/a"), 1);
     site_free(other);
-}
-
-int
-main(void)
-{
-#define CUTTER_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        CUTTER_TEST(bytes_pass_both_ways_and_are_counted),
-        CUTTER_TEST(a_connection_ends_in_the_middle_of_a_message),
-        CUTTER_TEST(all_connections_end_at_once),
-        CUTTER_TEST(a_stalled_way_passes_nothing_until_it_goes_on),
-        CUTTER_TEST(who_gives_up_a_stalled_connection_ends_it),
-        CUTTER_TEST(connections_are_refused_and_let_in_again),
-        CUTTER_TEST(connections_reach_the_server_in_another_order),
-        CUTTER_TEST(bytes_may_be_late_and_come_whole),
-        CUTTER_TEST(a_plan_treats_connections_as_its_seed_decides),
-        CUTTER_TEST(it_may_point_to_another_server),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

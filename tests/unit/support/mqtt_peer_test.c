@@ -4,17 +4,12 @@
  */
 #include "tests/support/mqtt_peer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/patience.h"
+#include "tests/test.h"
 
 #define MESSAGES 2000
 #define RESTARTS 4
@@ -43,8 +38,9 @@ clear_stage(void **state)
     return 0;
 }
 
-static void
-what_is_said_is_heard_with_its_properties(void **state)
+FIXTURE(set_stage, clear_stage);
+
+TEST(what_is_said_is_heard_with_its_properties)
 {
     struct stage *s = *state;
     const struct mqtt_heard *h;
@@ -78,8 +74,7 @@ what_is_said_is_heard_with_its_properties(void **state)
     assert_int_equal(mqtt_peer_count(s->hearer), 2);
 }
 
-static void
-version_3_1_1_has_none(void **state)
+TEST(version_3_1_1_has_none)
 {
     struct stage *s = *state;
     const struct mqtt_heard *h;
@@ -100,8 +95,7 @@ version_3_1_1_has_none(void **state)
 }
 
 /* Over TLS, and with a password and rules of who may do what. */
-static void
-who_may_not_is_told_so(void **state)
+TEST(who_may_not_is_told_so)
 {
     struct stage *s = *state;
     struct mqtt_joining join = {.user = "ann", .password = "secret"};
@@ -135,8 +129,7 @@ say_all(struct stage *s, int from, int n)
 }
 
 /* Each at least once, in order but for repeats. */
-static void
-restarts_lose_nothing(void **state)
+TEST(restarts_lose_nothing)
 {
     struct stage *s = *state;
     struct patience p = {.with = "both to be back once more"};
@@ -174,8 +167,7 @@ restarts_lose_nothing(void **state)
 }
 
 /* A frozen one takes nothing, and goes on where it was. */
-static void
-a_frozen_one_thaws(void **state)
+TEST(a_frozen_one_thaws)
 {
     struct stage *s = *state;
 
@@ -187,20 +179,4 @@ a_frozen_one_thaws(void **state)
     mosquittod_thaw(&s->m);
     mqtt_peer_await_said(s->teller, 100);
     assert_int_equal(mqtt_peer_connections(s->teller), 1);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_said_is_heard_with_its_properties),
-        TEST(version_3_1_1_has_none),
-        TEST(who_may_not_is_told_so),
-        TEST(restarts_lose_nothing),
-        TEST(a_frozen_one_thaws),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

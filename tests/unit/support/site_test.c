@@ -1,15 +1,10 @@
 #include "tests/support/site.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 struct bench {
     struct site *s;
@@ -57,8 +52,9 @@ told(struct bench *b, const char *name)
     return wire_header(&b->a, name, value, sizeof(value)) ? value : NULL;
 }
 
-static void
-a_page_is_what_was_put_last(void **state)
+FIXTURE(setup, teardown);
+
+TEST(a_page_is_what_was_put_last)
 {
     struct bench *b = *state;
 
@@ -81,8 +77,7 @@ a_page_is_what_was_put_last(void **state)
     assert_int_equal(site_connections(b->s), 1);
 }
 
-static void
-a_page_with_a_query_may_be_another_one(void **state)
+TEST(a_page_with_a_query_may_be_another_one)
 {
     struct bench *b = *state;
 
@@ -95,8 +90,7 @@ a_page_with_a_query_may_be_another_one(void **state)
     assert_string_equal(b->a.body, "first");
 }
 
-static void
-files_of_a_directory_are_pages(void **state)
+TEST(files_of_a_directory_are_pages)
 {
     struct bench *b = *state;
     struct tempdir dir;
@@ -116,8 +110,7 @@ files_of_a_directory_are_pages(void **state)
     tempdir_close(&dir);
 }
 
-static void
-a_status_is_told_so_many_times(void **state)
+TEST(a_status_is_told_so_many_times)
 {
     struct bench *b = *state;
 
@@ -135,8 +128,7 @@ a_status_is_told_so_many_times(void **state)
     assert_int_equal(ask(b, "/a", NULL), 200);
 }
 
-static void
-what_is_known_by_its_etag_is_not_sent_again(void **state)
+TEST(what_is_known_by_its_etag_is_not_sent_again)
 {
     struct bench *b = *state;
     char etag[200], asked[250];
@@ -157,8 +149,7 @@ what_is_known_by_its_etag_is_not_sent_again(void **state)
     assert_null(site_header(b->s, "/a", 0, "If-None-Match"));
 }
 
-static void
-a_range_is_sent_if_it_is_of_the_same_bytes(void **state)
+TEST(a_range_is_sent_if_it_is_of_the_same_bytes)
 {
     struct bench *b = *state;
     char asked[250];
@@ -183,8 +174,7 @@ a_range_is_sent_if_it_is_of_the_same_bytes(void **state)
     assert_int_equal(ask(b, "/a", "Range: bytes=4-\r\n"), 200);
 }
 
-static void
-gzip_is_for_those_who_ask_for_it(void **state)
+TEST(gzip_is_for_those_who_ask_for_it)
 {
     struct bench *b = *state;
 
@@ -197,8 +187,7 @@ gzip_is_for_those_who_ask_for_it(void **state)
     assert_string_equal(b->a.body, "0123456789");
 }
 
-static void
-a_body_may_come_in_chunks(void **state)
+TEST(a_body_may_come_in_chunks)
 {
     struct bench *b = *state;
     char text[100] = "";
@@ -212,8 +201,7 @@ a_body_may_come_in_chunks(void **state)
     assert_string_equal(text, "5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n");
 }
 
-static void
-a_cut_answer_ends_after_so_many_bytes(void **state)
+TEST(a_cut_answer_ends_after_so_many_bytes)
 {
     struct bench *b = *state;
     char text[10] = "";
@@ -231,8 +219,7 @@ a_cut_answer_ends_after_so_many_bytes(void **state)
     assert_int_equal(ask(b, "/a", NULL), 200);
 }
 
-static void
-a_spoilt_answer_has_another_byte(void **state)
+TEST(a_spoilt_answer_has_another_byte)
 {
     struct bench *b = *state;
 
@@ -244,8 +231,7 @@ a_spoilt_answer_has_another_byte(void **state)
     assert_string_equal(b->a.body, "0123456789");
 }
 
-static void
-who_is_held_waits_and_is_counted(void **state)
+TEST(who_is_held_waits_and_is_counted)
 {
     struct bench *b = *state;
     struct wire *second = wire_connect("127.0.0.1", site_port(b->s));
@@ -266,8 +252,7 @@ who_is_held_waits_and_is_counted(void **state)
     assert_int_equal(site_max_parallel(b->s), 2);
 }
 
-static void
-what_was_posted_is_kept(void **state)
+TEST(what_was_posted_is_kept)
 {
     struct bench *b = *state;
     struct slice body;
@@ -282,8 +267,7 @@ what_was_posted_is_kept(void **state)
     assert_memory_equal(site_head(b->s, "/a", 0), "POST /a HTTP/1.1\r\n", 18);
 }
 
-static void
-a_large_body_comes_whole(void **state)
+TEST(a_large_body_comes_whole)
 {
     struct bench *b = *state;
     size_t size = 20 << 20;
@@ -297,27 +281,4 @@ a_large_body_comes_whole(void **state)
     assert_int_equal(b->a.body_size, size);
     assert_memory_equal(b->a.body, bytes, size);
     free(bytes);
-}
-
-int
-main(void)
-{
-#define SITE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        SITE_TEST(a_page_is_what_was_put_last),
-        SITE_TEST(a_page_with_a_query_may_be_another_one),
-        SITE_TEST(files_of_a_directory_are_pages),
-        SITE_TEST(a_status_is_told_so_many_times),
-        SITE_TEST(what_is_known_by_its_etag_is_not_sent_again),
-        SITE_TEST(a_range_is_sent_if_it_is_of_the_same_bytes),
-        SITE_TEST(gzip_is_for_those_who_ask_for_it),
-        SITE_TEST(a_body_may_come_in_chunks),
-        SITE_TEST(a_cut_answer_ends_after_so_many_bytes),
-        SITE_TEST(a_spoilt_answer_has_another_byte),
-        SITE_TEST(who_is_held_waits_and_is_counted),
-        SITE_TEST(what_was_posted_is_kept),
-        SITE_TEST(a_large_body_comes_whole),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

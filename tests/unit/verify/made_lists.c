@@ -3,15 +3,12 @@
  */
 #include "tests/unit/verify/made_lists.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "proto/document.h"
 #include "proto/fragment.h"
+#include "tests/test.h"
 
 static int64_t
 time_of(const struct history *h, uint64_t seq)

@@ -3,21 +3,17 @@
  * files, is put in order and proven; damage is found where it is.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 #include "client/tidings.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 #include "tests/unit/verify/made_lists.h"
 
 #define EPOCH "0123456789abcdef"
@@ -131,9 +127,10 @@ assert_breaks(struct stage *s, const char *file, uint64_t last, uint64_t at,
     assert_int_equal(s->proof.broken_at, at);
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* a copy is proven without its broker. */
-static void
-a_copy_is_proven(void **state)
+TEST(a_copy_is_proven)
 {
     struct stage *s = *state;
 
@@ -155,8 +152,7 @@ a_copy_is_proven(void **state)
 }
 
 /* Lists may lie anywhere, among other documents and under other names. */
-static void
-lists_are_found_wherever_they_are(void **state)
+TEST(lists_are_found_wherever_they_are)
 {
     struct stage *s = *state;
     char path[600];
@@ -183,8 +179,7 @@ lists_are_found_wherever_they_are(void **state)
     assert_int_equal(s->proof.n_lists, 5);
 }
 
-static void
-a_copy_without_its_beginning_is_proven_from_there(void **state)
+TEST(a_copy_without_its_beginning_is_proven_from_there)
 {
     struct stage *s = *state;
 
@@ -197,8 +192,7 @@ a_copy_without_its_beginning_is_proven_from_there(void **state)
     assert_int_equal(s->proof.last, 18);
 }
 
-static void
-a_missing_file_is_found(void **state)
+TEST(a_missing_file_is_found)
 {
     struct stage *s = *state;
 
@@ -209,8 +203,7 @@ a_missing_file_is_found(void **state)
                   "entries 6 to 10 are missing");
 }
 
-static void
-a_flipped_byte_is_found_in_its_file(void **state)
+TEST(a_flipped_byte_is_found_in_its_file)
 {
     struct stage *s = *state;
 
@@ -225,8 +218,7 @@ a_flipped_byte_is_found_in_its_file(void **state)
 
 /* Two files that changed their names are the same two lists; two that changed
  * their content are not. */
-static void
-swapped_lists_are_found(void **state)
+TEST(swapped_lists_are_found)
 {
     struct stage *s = *state;
 
@@ -240,8 +232,7 @@ swapped_lists_are_found(void **state)
                   "its link prev is 000000000002.xml");
 }
 
-static void
-a_damaged_file_is_named(void **state)
+TEST(a_damaged_file_is_named)
 {
     struct stage *s = *state;
     int fd;
@@ -265,8 +256,7 @@ a_damaged_file_is_named(void **state)
 }
 
 /* No path has a query or a fragment. */
-static void
-a_damaged_file_is_named_whatever_its_directory_is_called(void **state)
+TEST(a_damaged_file_is_named_whatever_its_directory_is_called)
 {
     struct stage *s = *state;
 
@@ -279,8 +269,7 @@ a_damaged_file_is_named_whatever_its_directory_is_called(void **state)
     assert_breaks(s, "000000000002.xml", 5, 5, "it ends");
 }
 
-static void
-a_file_of_another_history_is_found(void **state)
+TEST(a_file_of_another_history_is_found)
 {
     struct stage *s = *state;
 
@@ -292,8 +281,7 @@ a_file_of_another_history_is_found(void **state)
 }
 
 /* An older copy of the open list has told a part of the same. */
-static void
-copies_of_a_list_have_to_tell_the_same(void **state)
+TEST(copies_of_a_list_have_to_tell_the_same)
 {
     struct stage *s = *state;
 
@@ -320,8 +308,7 @@ copies_of_a_list_have_to_tell_the_same(void **state)
     assert_string_equal(strrchr(s->proof.broken_in, '/'), "/latest.xml");
 }
 
-static void
-histories_of_several_sets_are_one_at_a_time(void **state)
+TEST(histories_of_several_sets_are_one_at_a_time)
 {
     struct stage *s = *state;
     char path[600];
@@ -336,8 +323,7 @@ histories_of_several_sets_are_one_at_a_time(void **state)
     assert_non_null(strstr(td_problem(s->client), "lists of several sets"));
 }
 
-static void
-a_directory_without_lists_is_no_proof(void **state)
+TEST(a_directory_without_lists_is_no_proof)
 {
     struct stage *s = *state;
 
@@ -349,8 +335,7 @@ a_directory_without_lists_is_no_proof(void **state)
     assert_int_equal(td_verify(s->client, "", NULL, NULL, NULL), TD_INVALID);
 }
 
-static void
-it_can_be_stopped(void **state)
+TEST(it_can_be_stopped)
 {
     struct stage *s = *state;
 
@@ -359,28 +344,4 @@ it_can_be_stopped(void **state)
 
     assert_int_equal(verify(s), TD_STOPPED);
     assert_int_equal(verify(s), TD_OK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_copy_is_proven),
-        TEST(lists_are_found_wherever_they_are),
-        TEST(a_copy_without_its_beginning_is_proven_from_there),
-        TEST(a_missing_file_is_found),
-        TEST(a_flipped_byte_is_found_in_its_file),
-        TEST(swapped_lists_are_found),
-        TEST(a_damaged_file_is_named),
-        TEST(a_damaged_file_is_named_whatever_its_directory_is_called),
-        TEST(a_file_of_another_history_is_found),
-        TEST(copies_of_a_list_have_to_tell_the_same),
-        TEST(histories_of_several_sets_are_one_at_a_time),
-        TEST(a_directory_without_lists_is_no_proof),
-        TEST(it_can_be_stopped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

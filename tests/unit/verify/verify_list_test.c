@@ -4,16 +4,11 @@
  */
 #include "client/verify/verify_list.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/test.h"
 #include "tests/unit/verify/made_lists.h"
 
 #define EPOCH "0123456789abcdef"
@@ -110,9 +105,10 @@ assert_breaks(struct stage *s, unsigned number, uint64_t reached,
     assert_memory_equal(&s->chain, &before, sizeof(before));
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* closed lists and the open one prove the whole. */
-static void
-lists_that_continue_each_other_are_proven(void **state)
+TEST(lists_that_continue_each_other_are_proven)
 {
     struct stage *s = *state;
 
@@ -132,8 +128,7 @@ lists_that_continue_each_other_are_proven(void **state)
 }
 
 /* An open list without entries tells nothing new. */
-static void
-an_empty_open_list_holds(void **state)
+TEST(an_empty_open_list_holds)
 {
     struct stage *s = *state;
 
@@ -146,8 +141,7 @@ an_empty_open_list_holds(void **state)
 }
 
 /* What arrives in whatever pieces is the same list. */
-static void
-pieces_do_not_matter(void **state)
+TEST(pieces_do_not_matter)
 {
     struct stage *s = *state;
 
@@ -162,8 +156,7 @@ pieces_do_not_matter(void **state)
 }
 
 /* Retention took the beginning: what is there is proven from there on. */
-static void
-the_middle_is_proven_from_its_first_list_on(void **state)
+TEST(the_middle_is_proven_from_its_first_list_on)
 {
     struct stage *s = *state;
 
@@ -177,8 +170,7 @@ the_middle_is_proven_from_its_first_list_on(void **state)
     assert_memory_equal(&s->chain.digest, &s->history.digests[20], DIGEST_SIZE);
 }
 
-static void
-a_flipped_byte_is_found(void **state)
+TEST(a_flipped_byte_is_found)
 {
     struct stage *s = *state;
     struct buf good;
@@ -209,8 +201,7 @@ a_flipped_byte_is_found(void **state)
     buf_fini(&good);
 }
 
-static void
-a_missing_list_is_found(void **state)
+TEST(a_missing_list_is_found)
 {
     struct stage *s = *state;
 
@@ -222,8 +213,7 @@ a_missing_list_is_found(void **state)
                   "begins after entry 10");
 }
 
-static void
-a_list_that_comes_again_is_found(void **state)
+TEST(a_list_that_comes_again_is_found)
 {
     struct stage *s = *state;
 
@@ -235,8 +225,7 @@ a_list_that_comes_again_is_found(void **state)
                   "that begins after entry 0");
 }
 
-static void
-a_list_of_another_history_is_found(void **state)
+TEST(a_list_of_another_history_is_found)
 {
     struct stage *s = *state;
 
@@ -248,8 +237,7 @@ a_list_of_another_history_is_found(void **state)
 }
 
 /* The first list proves its epoch: the chain begins with it. */
-static void
-another_epoch_breaks_the_first_list(void **state)
+TEST(another_epoch_breaks_the_first_list)
 {
     struct stage *s = *state;
 
@@ -259,8 +247,7 @@ another_epoch_breaks_the_first_list(void **state)
     assert_breaks(s, 1, 0, "an entry from 1 to 5 was altered");
 }
 
-static void
-a_truncated_list_is_found(void **state)
+TEST(a_truncated_list_is_found)
 {
     struct stage *s = *state;
 
@@ -277,8 +264,7 @@ a_truncated_list_is_found(void **state)
     assert_breaks(s, 2, 5, "line 1: it ends here, but not with </urlset>");
 }
 
-static void
-a_doubled_entry_is_found(void **state)
+TEST(a_doubled_entry_is_found)
 {
     struct stage *s = *state;
 
@@ -288,8 +274,7 @@ a_doubled_entry_is_found(void **state)
     assert_breaks(s, 2, 8, "expected entry 9, found entry 8");
 }
 
-static void
-a_missing_entry_is_found(void **state)
+TEST(a_missing_entry_is_found)
 {
     struct stage *s = *state;
 
@@ -304,8 +289,7 @@ a_missing_entry_is_found(void **state)
     assert_breaks(s, 2, 9, "entry 10, but it says that its last one is 9");
 }
 
-static void
-an_entry_whose_time_does_not_grow_is_found(void **state)
+TEST(an_entry_whose_time_does_not_grow_is_found)
 {
     struct stage *s = *state;
 
@@ -319,8 +303,7 @@ an_entry_whose_time_does_not_grow_is_found(void **state)
                   "2026-01-01T00:00:07.000000Z");
 }
 
-static void
-an_edited_link_prev_is_found(void **state)
+TEST(an_edited_link_prev_is_found)
 {
     struct stage *s = *state;
     char digest[DIGEST_TEXT_SIZE + 1] = "";
@@ -344,8 +327,7 @@ an_edited_link_prev_is_found(void **state)
     assert_breaks(s, 2, 5, "its link prev is ,");
 }
 
-static void
-times_that_do_not_meet_are_found(void **state)
+TEST(times_that_do_not_meet_are_found)
 {
     struct stage *s = *state;
 
@@ -362,8 +344,7 @@ times_that_do_not_meet_are_found(void **state)
     assert_breaks(s, 3, 10, "000000000002.xml, is not closed");
 }
 
-static void
-an_edited_link_next_is_found(void **state)
+TEST(an_edited_link_next_is_found)
 {
     struct stage *s = *state;
 
@@ -377,8 +358,7 @@ an_edited_link_next_is_found(void **state)
 }
 
 /* What is read first has to say what it continues: nothing else proves it. */
-static void
-a_first_list_has_to_say_what_it_continues(void **state)
+TEST(a_first_list_has_to_say_what_it_continues)
 {
     struct stage *s = *state;
 
@@ -396,8 +376,7 @@ a_first_list_has_to_say_what_it_continues(void **state)
                   "it has a link prev, but begins with the first entry");
 }
 
-static void
-a_closed_list_without_entries_is_found(void **state)
+TEST(a_closed_list_without_entries_is_found)
 {
     struct stage *s = *state;
 
@@ -409,8 +388,7 @@ a_closed_list_without_entries_is_found(void **state)
 }
 
 /* What is no list, has lines of its own or never ends. */
-static void
-what_no_broker_writes_is_refused(void **state)
+TEST(what_no_broker_writes_is_refused)
 {
     struct stage *s = *state;
 
@@ -444,8 +422,7 @@ what_no_broker_writes_is_refused(void **state)
 }
 
 /* What another document told of it has to agree. */
-static void
-what_was_told_elsewhere_has_to_agree(void **state)
+TEST(what_was_told_elsewhere_has_to_agree)
 {
     struct stage *s = *state;
     struct verify_list *list;
@@ -469,46 +446,12 @@ what_was_told_elsewhere_has_to_agree(void **state)
     verify_list_free(list);
 }
 
-static void
-names_are_last_segments(void **state)
+TEST(names_are_last_segments)
 {
-    (void)state;
     assert_true(slice_is(verify_name("http://a/b/1.xml?x=/y"), "1.xml"));
     assert_true(slice_is(verify_name("/d/1.xml.gz"), "1.xml"));
     assert_true(slice_is(verify_name("1.xml"), "1.xml"));
     assert_true(slice_is(verify_name("/a#b/c?/1.xml"), "1.xml"));
     assert_true(slice_is(verify_name(""), ""));
     assert_true(slice_is(verify_name("a/.gz"), ".gz"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lists_that_continue_each_other_are_proven),
-        TEST(an_empty_open_list_holds),
-        TEST(pieces_do_not_matter),
-        TEST(the_middle_is_proven_from_its_first_list_on),
-        TEST(a_flipped_byte_is_found),
-        TEST(a_missing_list_is_found),
-        TEST(a_list_that_comes_again_is_found),
-        TEST(a_list_of_another_history_is_found),
-        TEST(another_epoch_breaks_the_first_list),
-        TEST(a_truncated_list_is_found),
-        TEST(a_doubled_entry_is_found),
-        TEST(a_missing_entry_is_found),
-        TEST(an_entry_whose_time_does_not_grow_is_found),
-        TEST(an_edited_link_prev_is_found),
-        TEST(an_edited_link_next_is_found),
-        TEST(a_first_list_has_to_say_what_it_continues),
-        TEST(a_closed_list_without_entries_is_found),
-        TEST(times_that_do_not_meet_are_found),
-        TEST(what_no_broker_writes_is_refused),
-        TEST(what_was_told_elsewhere_has_to_agree),
-        TEST(names_are_last_segments),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

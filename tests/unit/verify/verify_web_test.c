@@ -3,19 +3,14 @@
  * of each other has to agree, and what they name has to be there.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/patience.h"
 #include "tests/support/site.h"
+#include "tests/test.h"
 #include "tests/unit/verify/made_lists.h"
 
 #define XML "application/xml"
@@ -149,9 +144,10 @@ assert_breaks(struct stage *s, const char *path, uint64_t at,
         fail_msg("\"%s\" is not in \"%s\"", reason, td_problem(s->client));
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* each list once, though archive and index name it both. */
-static void
-archive_and_index_prove_the_whole(void **state)
+TEST(archive_and_index_prove_the_whole)
 {
     struct stage *s = *state;
 
@@ -163,8 +159,7 @@ archive_and_index_prove_the_whole(void **state)
         assert_int_equal(site_count(s->site, path_of(n)), 1);
 }
 
-static void
-a_digest_that_the_archive_alone_tells_is_found(void **state)
+TEST(a_digest_that_the_archive_alone_tells_is_found)
 {
     struct stage *s = *state;
 
@@ -174,8 +169,7 @@ a_digest_that_the_archive_alone_tells_is_found(void **state)
     assert_int_equal(s->proof.last, 0);
 }
 
-static void
-archive_and_index_that_differ_are_found(void **state)
+TEST(archive_and_index_that_differ_are_found)
 {
     struct stage *s = *state;
 
@@ -185,8 +179,7 @@ archive_and_index_that_differ_are_found(void **state)
 }
 
 /* Retention takes the oldest; no other may be missing. */
-static void
-a_list_that_is_named_and_not_there_is_found(void **state)
+TEST(a_list_that_is_named_and_not_there_is_found)
 {
     struct stage *s = *state;
 
@@ -217,8 +210,7 @@ retain_less(const char *list, const struct td_proof *proof, void *user)
 }
 
 /* */
-static void
-retention_that_overtakes_the_proof_breaks_nothing(void **state)
+TEST(retention_that_overtakes_the_proof_breaks_nothing)
 {
     struct stage *s = *state;
 
@@ -232,8 +224,7 @@ retention_that_overtakes_the_proof_breaks_nothing(void **state)
 }
 
 /* Closed after the archive was read, and not in the index any more. */
-static void
-a_list_between_archive_and_index_is_found_by_its_link(void **state)
+TEST(a_list_between_archive_and_index_is_found_by_its_link)
 {
     struct stage *s = *state;
 
@@ -248,8 +239,7 @@ a_list_between_archive_and_index_is_found_by_its_link(void **state)
 }
 
 /* What a busy server does not give is asked for again. */
-static void
-a_list_is_asked_for_again_while_its_server_is_busy(void **state)
+TEST(a_list_is_asked_for_again_while_its_server_is_busy)
 {
     struct stage *s = *state;
 
@@ -262,8 +252,7 @@ a_list_is_asked_for_again_while_its_server_is_busy(void **state)
 
 /* A server that does not answer now, or not to us, says nothing of what is
  * there. */
-static void
-who_is_not_answered_has_found_nothing_broken(void **state)
+TEST(who_is_not_answered_has_found_nothing_broken)
 {
     struct stage *s = *state;
 
@@ -290,8 +279,7 @@ verify_beside(void *user)
 }
 
 /* It is told to come again in half a minute, and waits for that. */
-static void
-it_is_stopped_while_it_waits_for_a_busy_server(void **state)
+TEST(it_is_stopped_while_it_waits_for_a_busy_server)
 {
     struct stage *s = *state;
     struct patience p = {.with = "the answer"};
@@ -311,8 +299,7 @@ it_is_stopped_while_it_waits_for_a_busy_server(void **state)
 }
 
 /* Nothing is proven by what nobody could read. */
-static void
-lists_that_are_all_refused_prove_nothing(void **state)
+TEST(lists_that_are_all_refused_prove_nothing)
 {
     static const struct {
         unsigned status;
@@ -329,8 +316,7 @@ lists_that_are_all_refused_prove_nothing(void **state)
 }
 
 /* Retention says so (410); what is lost otherwise is missing. */
-static void
-a_first_list_that_is_lost_is_not_forgiven(void **state)
+TEST(a_first_list_that_is_lost_is_not_forgiven)
 {
     struct stage *s = *state;
 
@@ -352,8 +338,7 @@ not_yet_index(const char *list, const struct td_proof *proof, void *user)
 
 /* The address of the first list becomes that of the index when it is
  * closed, here between two looks: what the list has are no lists. */
-static void
-a_list_that_becomes_an_index_names_nothing(void **state)
+TEST(a_list_that_becomes_an_index_names_nothing)
 {
     struct stage *s = *state;
 
@@ -369,26 +354,4 @@ a_list_that_becomes_an_index_names_nothing(void **state)
     assert_int_equal(s->proof.n_lists, CLOSED + 1);
     assert_int_equal(site_count(s->site, "/open.xml"), 1);
     assert_int_equal(site_count(s->site, "/page.html"), 0);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-    const struct CMUnitTest tests[] = {
-        TEST(archive_and_index_prove_the_whole),
-        TEST(a_digest_that_the_archive_alone_tells_is_found),
-        TEST(archive_and_index_that_differ_are_found),
-        TEST(a_list_that_is_named_and_not_there_is_found),
-        TEST(retention_that_overtakes_the_proof_breaks_nothing),
-        TEST(a_list_between_archive_and_index_is_found_by_its_link),
-        TEST(a_list_is_asked_for_again_while_its_server_is_busy),
-        TEST(who_is_not_answered_has_found_nothing_broken),
-        TEST(it_is_stopped_while_it_waits_for_a_busy_server),
-        TEST(lists_that_are_all_refused_prove_nothing),
-        TEST(a_first_list_that_is_lost_is_not_forgiven),
-        TEST(a_list_that_becomes_an_index_names_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

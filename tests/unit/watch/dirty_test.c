@@ -3,22 +3,16 @@
  */
 #include "client/watch/dirty.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
-static void
-hands_out_each_path_once_in_order(void **state)
+TEST(hands_out_each_path_once_in_order)
 {
     struct dirty dirty;
     char path[LOCS_PATH_MAX + 1];
 
-    (void)state;
     dirty_init(&dirty);
     assert_true(dirty_add(&dirty, "b"));
     assert_true(dirty_add(&dirty, "a"));
@@ -39,14 +33,12 @@ hands_out_each_path_once_in_order(void **state)
     dirty_clear(&dirty);
 }
 
-static void
-is_bounded_and_usable_after_being_emptied(void **state)
+TEST(is_bounded_and_usable_after_being_emptied)
 {
     struct dirty dirty;
     char path[LOCS_PATH_MAX + 1];
     unsigned n = 0;
 
-    (void)state;
     dirty_init(&dirty);
     do
         snprintf(path, sizeof(path), "folder/%u", n);
@@ -60,15 +52,4 @@ is_bounded_and_usable_after_being_emptied(void **state)
     assert_true(dirty_take(&dirty, path));
     assert_string_equal(path, "again");
     dirty_clear(&dirty);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hands_out_each_path_once_in_order),
-        cmocka_unit_test(is_bounded_and_usable_after_being_emptied),
-    };
-
-    return cmocka_run_group_tests_name("dirty", tests, NULL, NULL);
 }

@@ -5,19 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 /* SHA-256 of "abc" (FIPS 180-4). */
 static const unsigned char abc[FILEHASH_SIZE] =
@@ -34,9 +29,18 @@ stop_at_once(void *user)
     return true;
 }
 
+/* As the program does: a lease that is broken sends it. */
+static int
+set_up(void **state)
+{
+    signal(SIGIO, SIG_IGN);
+    return tempdir_setup(state);
+}
+
+FIXTURE(set_up, tempdir_teardown);
+
 /* */
-static void
-reads_digest_length_and_the_first_bytes(void **state)
+TEST(reads_digest_length_and_the_first_bytes)
 {
     struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
     struct filehash hash;
@@ -57,8 +61,7 @@ reads_digest_length_and_the_first_bytes(void **state)
 }
 
 /* What is read while somebody writes it is half a file. */
-static void
-does_not_read_what_is_open_for_writing(void **state)
+TEST(does_not_read_what_is_open_for_writing)
 {
     struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
     struct filehash hash;
@@ -83,8 +86,7 @@ does_not_read_what_is_open_for_writing(void **state)
     filehasher_free(hasher);
 }
 
-static void
-reads_files_alone(void **state)
+TEST(reads_files_alone)
 {
     struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
     struct filehash hash;
@@ -104,8 +106,7 @@ reads_files_alone(void **state)
     filehasher_free(hasher);
 }
 
-static void
-can_be_stopped_inside_a_large_file(void **state)
+TEST(can_be_stopped_inside_a_large_file)
 {
     struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
     struct filehash hash;
@@ -123,8 +124,7 @@ can_be_stopped_inside_a_large_file(void **state)
 
 /* A file that changed a moment ago may change again within the same tick of the
  * file system's clock: size and times do not tell. */
-static void
-trusts_only_times_that_have_settled(void **state)
+TEST(trusts_only_times_that_have_settled)
 {
     struct filemark mark = {.size = 0};
     struct stat st;
@@ -148,22 +148,4 @@ trusts_only_times_that_have_settled(void **state)
     st.st_ctim.tv_sec += 3600; /* of a clock that was set back */
     filemark_stat(&mark, &st);
     assert_false(filemark_is_of(&mark, &st));
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(reads_digest_length_and_the_first_bytes),
-        TEST(does_not_read_what_is_open_for_writing),
-        TEST(reads_files_alone),
-        TEST(can_be_stopped_inside_a_large_file),
-        TEST(trusts_only_times_that_have_settled),
-    };
-
-    signal(SIGIO, SIG_IGN);
-    return cmocka_run_group_tests_name("filehash", tests, NULL, NULL);
 }

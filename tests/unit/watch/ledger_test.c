@@ -3,17 +3,12 @@
  */
 #include "client/watch/ledger.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define SET  "http://127.0.0.1:8787/sets/files"
 #define BASE "http://example.com/"
@@ -101,9 +96,10 @@ unfinished(struct ledger *l, struct ledger_post *found)
     return is_there;
 }
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* a crash at each point of a post. */
-static void
-neither_loses_nor_doubles_a_post(void **state)
+TEST(neither_loses_nor_doubles_a_post)
 {
     struct ledger *l = open_ledger(state);
     struct ledger_post first;
@@ -158,8 +154,7 @@ neither_loses_nor_doubles_a_post(void **state)
 }
 
 /* What was refused whole is not posted: it is found anew. */
-static void
-forgets_what_was_refused(void **state)
+TEST(forgets_what_was_refused)
 {
     struct ledger *l = open_ledger(state);
     struct ledger_post found;
@@ -180,8 +175,7 @@ forgets_what_was_refused(void **state)
 }
 
 /* Only size and times: kept with the next save. */
-static void
-notes_what_was_only_touched(void **state)
+TEST(notes_what_was_only_touched)
 {
     struct ledger *l = open_ledger(state);
     struct filemark mark = mark_of(1);
@@ -199,8 +193,7 @@ notes_what_was_only_touched(void **state)
 }
 
 /* In byte order, below a folder, with what is being posted. */
-static void
-goes_through_the_paths_below_a_folder(void **state)
+TEST(goes_through_the_paths_below_a_folder)
 {
     static const char *const in_order[] = {"a",     "a b",    "a/b",
                                            "a/b/c", "a/\xff", "a0"};
@@ -236,8 +229,7 @@ goes_through_the_paths_below_a_folder(void **state)
 }
 
 /* The set's log is another one: what was posted to the old one is not in it. */
-static void
-forgets_what_another_log_has(void **state)
+TEST(forgets_what_another_log_has)
 {
     struct ledger *l = open_ledger(state);
     bool is_new_log;
@@ -264,8 +256,7 @@ refuses(void **state, const char *set_url, const char *base, const char *words)
 }
 
 /* One process at a time; one set and one base URI for good. */
-static void
-belongs_to_one_watch(void **state)
+TEST(belongs_to_one_watch)
 {
     struct ledger *l = open_ledger(state);
 
@@ -288,8 +279,7 @@ belongs_to_one_watch(void **state)
 }
 
 /* A damaged state is told, and left as it is. */
-static void
-says_that_it_is_damaged(void **state)
+TEST(says_that_it_is_damaged)
 {
     char noise[4000];
 
@@ -298,23 +288,4 @@ says_that_it_is_damaged(void **state)
     tempdir_write(tempdir_fd(state), "watch.db", noise);
     refuses(state, SET, BASE, "not a database");
     assert_file(tempdir_fd(state), "watch.db", noise);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, tempdir_setup, tempdir_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(neither_loses_nor_doubles_a_post),
-        TEST(forgets_what_was_refused),
-        TEST(notes_what_was_only_touched),
-        TEST(goes_through_the_paths_below_a_folder),
-        TEST(forgets_what_another_log_has),
-        TEST(belongs_to_one_watch),
-        TEST(says_that_it_is_damaged),
-    };
-
-    return cmocka_run_group_tests_name("ledger", tests, NULL, NULL);
 }

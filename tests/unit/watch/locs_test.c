@@ -3,17 +3,12 @@
  */
 #include "client/watch/locs.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* R-007; RFC 3986, section 2.3: unreserved characters and "/" stay. */
-static void
-encodes_all_but_unreserved_characters(void **state)
+TEST(encodes_all_but_unreserved_characters)
 {
     static const char *const rows[][2] = {
         {"a.html", "a.html"},
@@ -32,7 +27,6 @@ encodes_all_but_unreserved_characters(void **state)
     };
     char loc[LOCS_MAX + 1];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_true(locs_write(loc, "http://example.com/d/", rows[i][0]));
         assert_memory_equal(loc, "http://example.com/d/", 21);
@@ -41,13 +35,11 @@ encodes_all_but_unreserved_characters(void **state)
 }
 
 /* R-007: 12 to 2,048 characters. */
-static void
-refuses_locs_that_are_too_short_or_too_long(void **state)
+TEST(refuses_locs_that_are_too_short_or_too_long)
 {
     char loc[LOCS_MAX + 1];
     char path[LOCS_MAX];
 
-    (void)state;
     assert_false(locs_write(loc, "http://a/", "bc"));
     assert_true(locs_write(loc, "http://a/", "bcd"));
 
@@ -67,8 +59,7 @@ refuses_locs_that_are_too_short_or_too_long(void **state)
 }
 
 /* An absolute http or https URI that ends with "/". */
-static void
-says_what_is_wrong_with_a_base_uri(void **state)
+TEST(says_what_is_wrong_with_a_base_uri)
 {
     static const char *const good[] = {
         "http://example.com/",         "https://example.com/a/b/",
@@ -93,7 +84,6 @@ says_what_is_wrong_with_a_base_uri(void **state)
         {"http://example.com/\n/", "percent-encoded"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_null(locs_fault(good[i]));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -105,8 +95,7 @@ says_what_is_wrong_with_a_base_uri(void **state)
 }
 
 /* --exclude, by name anywhere and by path. */
-static void
-excludes_by_name_and_by_path(void **state)
+TEST(excludes_by_name_and_by_path)
 {
     static const char *const globs[] = {"*.tmp", "build/*.o", ".git", "x?"};
 
@@ -128,7 +117,6 @@ excludes_by_name_and_by_path(void **state)
 
     char path[LOCS_PATH_MAX + 2];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (locs_is_excluded(globs, 4, rows[i].path) != rows[i].is_excluded)
             fail_msg("%s", rows[i].path);
@@ -139,17 +127,4 @@ excludes_by_name_and_by_path(void **state)
     assert_true(locs_is_excluded(NULL, 0, path));
     path[LOCS_PATH_MAX] = '\0';
     assert_false(locs_is_excluded(NULL, 0, path));
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encodes_all_but_unreserved_characters),
-        cmocka_unit_test(refuses_locs_that_are_too_short_or_too_long),
-        cmocka_unit_test(says_what_is_wrong_with_a_base_uri),
-        cmocka_unit_test(excludes_by_name_and_by_path),
-    };
-
-    return cmocka_run_group_tests_name("locs", tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  */
 #include "client/watch/mediatypes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define CHECK(types, name, head, type) \
     check(types, name, head, sizeof(head) - 1, type)
@@ -29,12 +24,10 @@ check(struct mediatypes *types, const char *name, const char *head, size_t size,
 }
 
 /* As people expect it of a name, whatever is in the file. */
-static void
-goes_by_the_extension_first(void **state)
+TEST(goes_by_the_extension_first)
 {
     struct mediatypes *types = mediatypes_open(MEDIATYPES_TABLE);
 
-    (void)state;
     assert_non_null(types);
     CHECK(types, "a.html", "", "text/html");
     CHECK(types, "a.HTML", "plain", "text/html");
@@ -47,12 +40,10 @@ goes_by_the_extension_first(void **state)
     mediatypes_close(types);
 }
 
-static void
-goes_by_the_content_where_the_name_says_nothing(void **state)
+TEST(goes_by_the_content_where_the_name_says_nothing)
 {
     struct mediatypes *types = mediatypes_open(MEDIATYPES_TABLE);
 
-    (void)state;
     assert_non_null(types);
     CHECK(types, "README", "Some text.\n", "text/plain");
     CHECK(types, "a.unheard-of", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "image/png");
@@ -63,8 +54,7 @@ goes_by_the_content_where_the_name_says_nothing(void **state)
 }
 
 /* A damaged table, or none, spoils no post. */
-static void
-takes_from_the_table_only_what_is_a_type(void **state)
+TEST(takes_from_the_table_only_what_is_a_type, tempdir_setup, tempdir_teardown)
 {
     struct mediatypes *types;
     char path[300];
@@ -91,18 +81,4 @@ takes_from_the_table_only_what_is_a_type(void **state)
     assert_non_null(types);
     CHECK(types, "a.html", "Some text.\n", "text/plain");
     mediatypes_close(types);
-}
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_by_the_extension_first),
-        cmocka_unit_test(goes_by_the_content_where_the_name_says_nothing),
-        cmocka_unit_test_setup_teardown(
-            takes_from_the_table_only_what_is_a_type, tempdir_setup,
-            tempdir_teardown),
-    };
-
-    return cmocka_run_group_tests_name("mediatypes", tests, NULL, NULL);
 }

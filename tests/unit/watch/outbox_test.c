@@ -3,18 +3,13 @@
  */
 #include "client/watch/outbox.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"
+#include "tests/test.h"
 
 #define BASE "http://example.com/"
 
@@ -177,9 +172,10 @@ body(struct stage *s, size_t i)
     return strstr(fake_request(s->broker, i), "\r\n\r\n") + 4;
 }
 
+FIXTURE(set_stage, clear_stage);
+
 /* Design section 4: the JSON form of an entry. */
-static void
-writes_entries_as_the_broker_reads_them(void **state)
+TEST(writes_entries_as_the_broker_reads_them)
 {
     struct stage *s = *state;
     struct filemark old = {.mtime_ns = -1};
@@ -209,8 +205,7 @@ writes_entries_as_the_broker_reads_them(void **state)
 
 /* R-149: whatever was answered, or nothing: the same bytes
  * with the same key, until the receipt is there. */
-static void
-repeats_the_same_post_until_it_is_answered(void **state)
+TEST(repeats_the_same_post_until_it_is_answered)
 {
     static const unsigned passing[] = {503, 429, 500, 408, 409};
     struct stage *s = *state;
@@ -241,8 +236,7 @@ repeats_the_same_post_until_it_is_answered(void **state)
 
 /* A crash between post and receipt: the next start repeats it, and nothing is
  * posted before. */
-static void
-repeats_the_same_post_after_a_crash(void **state)
+TEST(repeats_the_same_post_after_a_crash)
 {
     struct stage *s = *state;
     char *keys[2];
@@ -267,8 +261,7 @@ repeats_the_same_post_after_a_crash(void **state)
 }
 
 /* A broker that is away is asked again after pauses that grow. */
-static void
-waits_longer_each_time(void **state)
+TEST(waits_longer_each_time)
 {
     struct stage *s = *state;
     unsigned most = 0;
@@ -286,8 +279,7 @@ waits_longer_each_time(void **state)
 }
 
 /* Design section 4: 503 with Retry-After. */
-static void
-waits_as_long_as_it_is_asked_to(void **state)
+TEST(waits_as_long_as_it_is_asked_to)
 {
     struct stage *s = *state;
 
@@ -301,8 +293,7 @@ waits_as_long_as_it_is_asked_to(void **state)
 
 /* What will never be accepted ends it, with the reason; nothing of it was kept,
  * so it is found anew by the next watch, whatever was mended. */
-static void
-ends_where_the_content_is_refused(void **state)
+TEST(ends_where_the_content_is_refused)
 {
     static const unsigned content[] = {400, 415, 422, 413};
     struct stage *s = *state;
@@ -324,8 +315,7 @@ ends_where_the_content_is_refused(void **state)
 }
 
 /* Another refusal says nothing of an earlier sending: the post stays. */
-static void
-keeps_the_post_where_only_we_are_refused(void **state)
+TEST(keeps_the_post_where_only_we_are_refused)
 {
     static const unsigned refusals[] = {401, 403, 404};
     struct stage *s = *state;
@@ -345,8 +335,7 @@ keeps_the_post_where_only_we_are_refused(void **state)
 }
 
 /* A post that is too large for this broker is made anew, half as large. */
-static void
-halves_a_post_that_is_too_large(void **state)
+TEST(halves_a_post_that_is_too_large)
 {
     struct stage *s = *state;
 
@@ -360,8 +349,7 @@ halves_a_post_that_is_too_large(void **state)
 }
 
 /* --once: a broker that is away is a failure, and the post waits. */
-static void
-does_not_wait_where_it_should_not(void **state)
+TEST(does_not_wait_where_it_should_not)
 {
     struct stage *s = *state;
 
@@ -372,24 +360,4 @@ does_not_wait_where_it_should_not(void **state)
     assert_int_equal(outbox_deliver(&s->outbox), OUTBOX_FAILED);
     assert_int_equal(s->n_waits, 0);
     assert_true(has_post(s));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_stage, clear_stage)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(writes_entries_as_the_broker_reads_them),
-        TEST(repeats_the_same_post_until_it_is_answered),
-        TEST(repeats_the_same_post_after_a_crash),
-        TEST(waits_longer_each_time),
-        TEST(waits_as_long_as_it_is_asked_to),
-        TEST(ends_where_the_content_is_refused),
-        TEST(keeps_the_post_where_only_we_are_refused),
-        TEST(halves_a_post_that_is_too_large),
-        TEST(does_not_wait_where_it_should_not),
-    };
-
-    return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

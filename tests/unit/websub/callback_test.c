@@ -1,18 +1,13 @@
 #include "client/websub/callback.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "tests/support/patience.h"
 #include "tests/support/turner.h"
 #include "tests/support/wire.h"
+#include "tests/test.h"
 
 #define BODY_MAX 100000
 
@@ -111,8 +106,7 @@ ask(struct stage *s, const char *method, const char *path, const char *headers,
     return a.status;
 }
 
-static void
-what_comes_is_told_and_the_reply_is_sent(void **state)
+TEST(what_comes_is_told_and_the_reply_is_sent, begin, end)
 {
     struct stage *s = *state;
     struct wire *w = connect_to(s);
@@ -138,8 +132,7 @@ what_comes_is_told_and_the_reply_is_sent(void **state)
     wire_close(w);
 }
 
-static void
-a_body_may_come_in_chunks(void **state)
+TEST(a_body_may_come_in_chunks, begin, end)
 {
     struct stage *s = *state;
 
@@ -152,8 +145,7 @@ a_body_may_come_in_chunks(void **state)
 }
 
 /* A proxy in front may have put the path there, or taken some away. */
-static void
-what_stands_before_the_token_does_not_matter(void **state)
+TEST(what_stands_before_the_token_does_not_matter, begin, end)
 {
     struct stage *s = *state;
     char path[2200];
@@ -164,8 +156,7 @@ what_stands_before_the_token_does_not_matter(void **state)
 
 /* W-029: nothing is found by who does not know it, and all is answered alike.
  */
-static void
-what_is_no_route_is_404(void **state)
+TEST(what_is_no_route_is_404, begin, end)
 {
     static const char *const methods[] = {"GET", "POST", "HEAD", "DELETE"};
     struct stage *s = *state;
@@ -191,8 +182,7 @@ what_is_no_route_is_404(void **state)
 }
 
 /* W-029: 160 bits of chance. */
-static void
-routes_cannot_be_guessed(void **state)
+TEST(routes_cannot_be_guessed, begin, end)
 {
     struct stage *s = *state;
     struct route *other;
@@ -206,8 +196,7 @@ routes_cannot_be_guessed(void **state)
     turner_let(s->turner);
 }
 
-static void
-other_methods_are_405(void **state)
+TEST(other_methods_are_405, begin, end)
 {
     static const char *const methods[] = {"HEAD", "PUT", "DELETE", "OPTIONS",
                                           "get"};
@@ -218,8 +207,7 @@ other_methods_are_405(void **state)
     assert_int_equal(s->n_arrivals, 0);
 }
 
-static void
-a_body_that_is_too_long_is_413(void **state)
+TEST(a_body_that_is_too_long_is_413, begin, end)
 {
     struct stage *s = *state;
     char *body = malloc(BODY_MAX + 2);
@@ -259,8 +247,7 @@ a_body_that_is_too_long_is_413(void **state)
     free(body);
 }
 
-static void
-a_head_that_is_too_long_is_refused(void **state)
+TEST(a_head_that_is_too_long_is_refused, begin, end)
 {
     struct stage *s = *state;
     char *headers = malloc(100000);
@@ -295,8 +282,7 @@ assert_is_cut_off(struct stage *s, const char *begin)
     assert_int_equal(s->n_arrivals, 0);
 }
 
-static void
-a_request_that_trickles_in_is_cut_off(void **state)
+TEST(a_request_that_trickles_in_is_cut_off, begin, end)
 {
     struct stage *s = *state;
 
@@ -311,8 +297,7 @@ a_request_that_trickles_in_is_cut_off(void **state)
 }
 
 /* However often others come meanwhile. */
-static void
-who_comes_does_not_prolong_the_time_of_others(void **state)
+TEST(who_comes_does_not_prolong_the_time_of_others, begin, end)
 {
     struct stage *s = *state;
     struct patience p = {.with = "the end of a silent connection"};
@@ -333,8 +318,7 @@ who_comes_does_not_prolong_the_time_of_others(void **state)
 }
 
 /* A connection that says nothing is closed, and others are served meanwhile. */
-static void
-who_holds_connections_does_not_hold_others(void **state)
+TEST(who_holds_connections_does_not_hold_others, begin, end)
 {
     struct stage *s = *state;
     struct wire *silent[200];
@@ -354,8 +338,7 @@ set_patience(struct stage *s, unsigned ms)
     turner_let(s->turner);
 }
 
-static void
-garbage_is_answered_or_ended(void **state)
+TEST(garbage_is_answered_or_ended, begin, end)
 {
     static const char *const garbage[] = {
         "\r\n\r\n",
@@ -382,8 +365,7 @@ garbage_is_answered_or_ended(void **state)
     assert_int_equal(ask(s, "GET", s->path, NULL, NULL), 200);
 }
 
-static void
-a_route_that_is_gone_is_404(void **state)
+TEST(a_route_that_is_gone_is_404, begin, end)
 {
     struct stage *s = *state;
     struct wire *w = connect_to(s);
@@ -405,8 +387,7 @@ a_route_that_is_gone_is_404(void **state)
     assert_int_equal(s->n_arrivals, 1);
 }
 
-static void
-bad_addresses_are_refused(void **state)
+TEST(bad_addresses_are_refused)
 {
     static const char *const listens[] = {
         "",       "127.0.0.1", ":80",        "127.0.0.1:", "127.0.0.1:65536",
@@ -420,7 +401,6 @@ bad_addresses_are_refused(void **state)
     struct td_client *client = td_open();
     struct td_callback *callback;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(listens) / sizeof(listens[0]); i++) {
         assert_int_equal(td_callback_open(client, listens[i], NULL, &callback),
                          TD_INVALID);
@@ -436,14 +416,12 @@ bad_addresses_are_refused(void **state)
     td_close(client);
 }
 
-static void
-it_is_reached_by_the_url_that_is_given(void **state)
+TEST(it_is_reached_by_the_url_that_is_given)
 {
     struct td_client *client = td_open();
     struct td_callback *callback, *six;
     struct route *route;
 
-    (void)state;
     assert_int_equal(td_callback_open(client, "127.0.0.1:0",
                                       "https://me.example/hooks/", &callback),
                      TD_OK);
@@ -456,30 +434,4 @@ it_is_reached_by_the_url_that_is_given(void **state)
     assert_int_equal(td_run(client), TD_OK); /* nobody is waited for */
     td_callback_close(callback);
     td_close(client); /* the other one goes with it */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_comes_is_told_and_the_reply_is_sent),
-        TEST(a_body_may_come_in_chunks),
-        TEST(what_stands_before_the_token_does_not_matter),
-        TEST(what_is_no_route_is_404),
-        TEST(routes_cannot_be_guessed),
-        TEST(other_methods_are_405),
-        TEST(a_body_that_is_too_long_is_413),
-        TEST(a_head_that_is_too_long_is_refused),
-        TEST(a_request_that_trickles_in_is_cut_off),
-        TEST(who_comes_does_not_prolong_the_time_of_others),
-        TEST(who_holds_connections_does_not_hold_others),
-        TEST(garbage_is_answered_or_ended),
-        TEST(a_route_that_is_gone_is_404),
-        cmocka_unit_test(bad_addresses_are_refused),
-        cmocka_unit_test(it_is_reached_by_the_url_that_is_given),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,16 @@
 /*
  * What of that which arrives at a callback is believed, and handed over once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
+#include "tests/test.h"
 #include "tests/unit/websub/stage.h"
 
+FIXTURE(stage_setup, stage_teardown);
+
 /* W-104: by the method that the header names. */
-static void
-each_method_of_a_signature_is_known(void **state)
+TEST(each_method_of_a_signature_is_known)
 {
     static const char *const methods[] = {"sha1", "sha256", "sha384", "sha512"};
     struct stage *s = stage_of(state);
@@ -31,8 +27,7 @@ each_method_of_a_signature_is_known(void **state)
 }
 
 /* W-104, W-105: answered as if it were right. */
-static void
-malformed_signatures_are_not_believed(void **state)
+TEST(malformed_signatures_are_not_believed)
 {
     static const char *const signatures[] = {
         "sha256=",
@@ -60,8 +55,7 @@ malformed_signatures_are_not_believed(void **state)
 
 /* W-102 seen from here; ids tell repeats there, too.
  */
-static void
-without_a_secret_everything_is_believed(void **state)
+TEST(without_a_secret_everything_is_believed)
 {
     const struct td_subscriber_options options = {.has_no_secret = 1};
     struct stage *s = stage_of(state);
@@ -83,8 +77,7 @@ without_a_secret_everything_is_believed(void **state)
 }
 
 /* W-107 */
-static void
-a_repeat_is_known_by_its_id(void **state)
+TEST(a_repeat_is_known_by_its_id)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -102,8 +95,7 @@ a_repeat_is_known_by_its_id(void **state)
 }
 
 /* W-107: more than are remembered at first. */
-static void
-many_ids_are_remembered(void **state)
+TEST(many_ids_are_remembered)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -123,8 +115,7 @@ many_ids_are_remembered(void **state)
 }
 
 /* W-107 */
-static void
-timestamps_outside_the_tolerance_are_not_believed(void **state)
+TEST(timestamps_outside_the_tolerance_are_not_believed)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -150,8 +141,7 @@ timestamps_outside_the_tolerance_are_not_believed(void **state)
 
 /* W-106, W-107: who has sent such headers sends them always; without them an
  * old delivery could be sent again. */
-static void
-webhook_signatures_cannot_be_left_out_or_forged(void **state)
+TEST(webhook_signatures_cannot_be_left_out_or_forged)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -173,8 +163,7 @@ webhook_signatures_cannot_be_left_out_or_forged(void **state)
 }
 
 /* W-084 */
-static void
-links_of_a_delivery_do_not_matter(void **state)
+TEST(links_of_a_delivery_do_not_matter)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -188,8 +177,7 @@ links_of_a_delivery_do_not_matter(void **state)
     fake_hub_forget(&r);
 }
 
-static void
-what_comes_before_the_verification_is_not_taken(void **state)
+TEST(what_comes_before_the_verification_is_not_taken)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -204,8 +192,7 @@ what_comes_before_the_verification_is_not_taken(void **state)
     fake_hub_forget(&r);
 }
 
-static void
-a_delivery_that_is_too_long_is_413(void **state)
+TEST(a_delivery_that_is_too_long_is_413)
 {
     const struct td_subscriber_options options = {.max_bytes = 10};
     struct stage *s = stage_of(state);
@@ -221,8 +208,7 @@ a_delivery_that_is_too_long_is_413(void **state)
 
 /* W-029: while the old subscription lives on beside the new one, everything
  * comes twice: by both, in either order. */
-static void
-what_comes_by_the_old_and_the_new_is_handed_over_once(void **state)
+TEST(what_comes_by_the_old_and_the_new_is_handed_over_once)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
     struct stage *s = stage_of(state);
@@ -264,27 +250,4 @@ what_comes_by_the_old_and_the_new_is_handed_over_once(void **state)
     fake_hub_forget(&old);
     fake_hub_forget(&new);
     fake_hub_forget(&unsubscribe);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_method_of_a_signature_is_known),
-        TEST(malformed_signatures_are_not_believed),
-        TEST(without_a_secret_everything_is_believed),
-        TEST(a_repeat_is_known_by_its_id),
-        TEST(many_ids_are_remembered),
-        TEST(timestamps_outside_the_tolerance_are_not_believed),
-        TEST(webhook_signatures_cannot_be_left_out_or_forged),
-        TEST(links_of_a_delivery_do_not_matter),
-        TEST(what_comes_before_the_verification_is_not_taken),
-        TEST(a_delivery_that_is_too_long_is_413),
-        TEST(what_comes_by_the_old_and_the_new_is_handed_over_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

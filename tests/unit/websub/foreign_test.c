@@ -3,17 +3,12 @@
  * Tidings in them: what the hub delivers says that there is more, and that is
  * pulled from the Change List.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/site.h"
+#include "tests/test.h"
 #include "tests/unit/websub/stage.h"
 
 #define URLSET                                                       \
@@ -115,10 +110,11 @@ follow(struct stage *s, struct site *site, struct told *told)
     return follower;
 }
 
+FIXTURE(stage_setup, stage_teardown);
+
 /* With the pause that follows: by it one tells a hub that is away from a
  * connection that was lost. */
-static void
-trouble_with_the_hub_is_told(void **state)
+TEST(trouble_with_the_hub_is_told)
 {
     struct stage *s = stage_of(state);
     struct site *site = source_new(origin_url(s->source));
@@ -142,8 +138,7 @@ trouble_with_the_hub_is_told(void **state)
 
 /* W-147, R-309: whatever is delivered, the changes are those of the list, each
  * once. */
-static void
-a_delivery_is_a_reason_to_look_at_the_list(void **state)
+TEST(a_delivery_is_a_reason_to_look_at_the_list)
 {
     struct stage *s = stage_of(state);
     struct site *site = source_new(origin_url(s->source));
@@ -202,8 +197,7 @@ a_delivery_is_a_reason_to_look_at_the_list(void **state)
 }
 
 /* There is nothing to subscribe to, and that is said. */
-static void
-a_source_without_a_topic_is_refused(void **state)
+TEST(a_source_without_a_topic_is_refused)
 {
     struct stage *s = stage_of(state);
     struct site *site = source_new(NULL);
@@ -217,19 +211,4 @@ a_source_without_a_topic_is_refused(void **state)
     assert_int_equal(told.end, TD_REFUSED);
     assert_non_null(strstr(told.why, "names no topic"));
     site_free(site);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(trouble_with_the_hub_is_told),
-        TEST(a_delivery_is_a_reason_to_look_at_the_list),
-        TEST(a_source_without_a_topic_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * with a source and a hub that do what that site's do: the hub verifies before
  * it answers the request.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
+#include "tests/test.h"
 #include "tests/unit/websub/stage.h"
 
 /* The subscription that the test's source leads to, and a delivery. */
@@ -32,9 +27,10 @@ assert_subscribes(struct stage *s, const char *topic)
     fake_hub_forget(&r);
 }
 
+FIXTURE(stage_setup, stage_teardown);
+
 /* 100. W-005, W-020, W-058 */
-static void
-finds_hub_and_self_in_the_headers(void **state)
+TEST(finds_hub_and_self_in_the_headers)
 {
     struct stage *s = stage_of(state);
 
@@ -46,8 +42,7 @@ finds_hub_and_self_in_the_headers(void **state)
 }
 
 /* 101. W-006 */
-static void
-finds_them_in_an_html_page(void **state)
+TEST(finds_them_in_an_html_page)
 {
     struct stage *s = stage_of(state);
 
@@ -60,8 +55,7 @@ finds_them_in_an_html_page(void **state)
 }
 
 /* 102. W-006; as text/xml. */
-static void
-finds_them_in_an_atom_feed(void **state)
+TEST(finds_them_in_an_atom_feed)
 {
     struct stage *s = stage_of(state);
 
@@ -75,8 +69,7 @@ finds_them_in_an_atom_feed(void **state)
 }
 
 /* 103. W-006 */
-static void
-finds_them_in_an_rss_feed(void **state)
+TEST(finds_them_in_an_rss_feed)
 {
     struct stage *s = stage_of(state);
 
@@ -91,8 +84,7 @@ finds_them_in_an_rss_feed(void **state)
 }
 
 /* 104. W-005 */
-static void
-headers_win_over_links_in_the_body(void **state)
+TEST(headers_win_over_links_in_the_body)
 {
     struct stage *s = stage_of(state);
 
@@ -105,8 +97,7 @@ headers_win_over_links_in_the_body(void **state)
 }
 
 /* 200. W-009 */
-static void
-subscribes_to_self_though_it_differs_from_the_url(void **state)
+TEST(subscribes_to_self_though_it_differs_from_the_url)
 {
     struct stage *s = stage_of(state);
 
@@ -130,29 +121,25 @@ assert_follows(struct stage *s, unsigned status)
 }
 
 /* 201 */
-static void
-follows_a_topic_that_is_elsewhere_for_now(void **state)
+TEST(follows_a_topic_that_is_elsewhere_for_now)
 {
     assert_follows(stage_of(state), 302);
 }
 
 /* 202 */
-static void
-follows_a_topic_that_has_moved(void **state)
+TEST(follows_a_topic_that_has_moved)
 {
     assert_follows(stage_of(state), 301);
 }
 
 /* W-010 */
-static void
-follows_a_topic_that_keeps_the_method(void **state)
+TEST(follows_a_topic_that_keeps_the_method)
 {
     assert_follows(stage_of(state), 307);
 }
 
 /* W-010 */
-static void
-follows_a_topic_that_has_moved_and_keeps_the_method(void **state)
+TEST(follows_a_topic_that_has_moved_and_keeps_the_method)
 {
     assert_follows(stage_of(state), 308);
 }
@@ -188,22 +175,19 @@ assert_repeats(struct stage *s, unsigned status)
 }
 
 /* 203 */
-static void
-repeats_the_request_where_the_hub_is_for_now(void **state)
+TEST(repeats_the_request_where_the_hub_is_for_now)
 {
     assert_repeats(stage_of(state), 307);
 }
 
 /* 204 */
-static void
-repeats_the_request_where_the_hub_has_moved(void **state)
+TEST(repeats_the_request_where_the_hub_has_moved)
 {
     assert_repeats(stage_of(state), 308);
 }
 
 /* 205. W-059 */
-static void
-answers_404_to_the_verification_of_another_topic(void **state)
+TEST(answers_404_to_the_verification_of_another_topic)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -223,8 +207,7 @@ answers_404_to_the_verification_of_another_topic(void **state)
 }
 
 /* 300. W-088 */
-static void
-answers_a_delivery_with_2xx(void **state)
+TEST(answers_a_delivery_with_2xx)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -242,8 +225,7 @@ answers_a_delivery_with_2xx(void **state)
 }
 
 /* 301. W-104, W-105 */
-static void
-does_not_process_what_is_signed_wrongly(void **state)
+TEST(does_not_process_what_is_signed_wrongly)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -264,8 +246,7 @@ does_not_process_what_is_signed_wrongly(void **state)
 }
 
 /* 302. W-104, W-105 */
-static void
-refuses_what_is_not_signed(void **state)
+TEST(refuses_what_is_not_signed)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -278,32 +259,4 @@ refuses_what_is_not_signed(void **state)
     stage_assert_bodies(s, "a post|");
     assert_int_equal(stage_counts(s).unsigned_, 1);
     fake_hub_forget(&r);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_hub_and_self_in_the_headers),
-        TEST(finds_them_in_an_html_page),
-        TEST(finds_them_in_an_atom_feed),
-        TEST(finds_them_in_an_rss_feed),
-        TEST(headers_win_over_links_in_the_body),
-        TEST(subscribes_to_self_though_it_differs_from_the_url),
-        TEST(follows_a_topic_that_is_elsewhere_for_now),
-        TEST(follows_a_topic_that_has_moved),
-        TEST(follows_a_topic_that_keeps_the_method),
-        TEST(follows_a_topic_that_has_moved_and_keeps_the_method),
-        TEST(repeats_the_request_where_the_hub_is_for_now),
-        TEST(repeats_the_request_where_the_hub_has_moved),
-        TEST(answers_404_to_the_verification_of_another_topic),
-        TEST(answers_a_delivery_with_2xx),
-        TEST(does_not_process_what_is_signed_wrongly),
-        TEST(refuses_what_is_not_signed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

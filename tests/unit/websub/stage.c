@@ -1,14 +1,10 @@
 #include "tests/unit/websub/stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void
 on_delivery(const struct td_delivery *delivery, void *user)

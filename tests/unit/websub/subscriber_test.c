@@ -1,16 +1,11 @@
 /*
  * How a subscriber comes to its subscription, keeps it, and loses it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "client/tidings.h"
 #include "client/websub/request.h"
+#include "tests/test.h"
 #include "tests/unit/websub/stage.h"
 
 /* Takes the next request, which is that one, and says yes to it. */
@@ -25,8 +20,7 @@ grant(struct stage *s, struct fake_request *r, const char *mode,
 }
 
 /* W-020 */
-static void
-the_request_is_what_the_standard_asks_for(void **state)
+TEST(the_request_is_what_the_standard_asks_for, stage_setup, stage_teardown)
 {
     const struct td_subscriber_options options = {.lease_s = 4000};
     struct stage *s = stage_of(state);
@@ -45,10 +39,8 @@ the_request_is_what_the_standard_asks_for(void **state)
 }
 
 /* W-030 */
-static void
-a_secret_goes_by_https_or_stays_on_this_machine(void **state)
+TEST(a_secret_goes_by_https_or_stays_on_this_machine)
 {
-    (void)state;
     assert_true(request_is_safe("https://hub.example/"));
     assert_true(request_is_safe("HTTPS://hub.example"));
     assert_true(request_is_safe("http://127.0.0.1:80/hub"));
@@ -64,8 +56,7 @@ a_secret_goes_by_https_or_stays_on_this_machine(void **state)
 
 /* W-030: the hub is reached by an address that is no loopback address, though
  * it leads here; nothing is signed then. */
-static void
-no_secret_goes_over_the_network_in_the_clear(void **state)
+TEST(no_secret_goes_over_the_network_in_the_clear, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -83,8 +74,8 @@ no_secret_goes_over_the_network_in_the_clear(void **state)
 }
 
 /* W-005: where the headers name a hub, the body's does not count. */
-static void
-what_the_headers_lack_is_looked_for_in_the_body(void **state)
+TEST(what_the_headers_lack_is_looked_for_in_the_body, stage_setup,
+     stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -108,8 +99,8 @@ what_the_headers_lack_is_looked_for_in_the_body(void **state)
 }
 
 /* W-058: a mode that nobody asked for. */
-static void
-an_unsubscription_that_nobody_asked_for_is_404(void **state)
+TEST(an_unsubscription_that_nobody_asked_for_is_404, stage_setup,
+     stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -129,8 +120,8 @@ an_unsubscription_that_nobody_asked_for_is_404(void **state)
 }
 
 /* W-056 seen from here: the hub may not have got our first answer. */
-static void
-a_verification_that_comes_again_is_confirmed_again(void **state)
+TEST(a_verification_that_comes_again_is_confirmed_again, stage_setup,
+     stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -143,8 +134,7 @@ a_verification_that_comes_again_is_confirmed_again(void **state)
 }
 
 /* W-043 */
-static void
-what_is_denied_is_not_asked_for_again(void **state)
+TEST(what_is_denied_is_not_asked_for_again, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -165,8 +155,7 @@ what_is_denied_is_not_asked_for_again(void **state)
 }
 
 /* W-042, W-043: also when it was active. */
-static void
-an_active_subscription_may_be_denied(void **state)
+TEST(an_active_subscription_may_be_denied, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -183,8 +172,7 @@ an_active_subscription_may_be_denied(void **state)
 }
 
 /* W-032, W-044: a refusal is a denial. */
-static void
-a_request_that_is_refused_is_denied(void **state)
+TEST(a_request_that_is_refused_is_denied, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -200,8 +188,7 @@ a_request_that_is_refused_is_denied(void **state)
     fake_hub_forget(&r);
 }
 
-static void
-a_hub_in_trouble_is_asked_again(void **state)
+TEST(a_hub_in_trouble_is_asked_again, stage_setup, stage_teardown)
 {
     static const unsigned statuses[] = {500, 503, 429, 302, 408};
     struct stage *s = stage_of(state);
@@ -221,8 +208,7 @@ a_hub_in_trouble_is_asked_again(void **state)
 }
 
 /* W-011: of several hubs another one is asked where one is in trouble. */
-static void
-another_hub_is_asked_where_one_fails(void **state)
+TEST(another_hub_is_asked_where_one_fails, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -241,8 +227,7 @@ another_hub_is_asked_where_one_fails(void **state)
 }
 
 /* W-011: one that is reached by https is asked first, wherever it stands. */
-static void
-a_hub_by_https_is_preferred(void **state)
+TEST(a_hub_by_https_is_preferred, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -260,8 +245,8 @@ a_hub_by_https_is_preferred(void **state)
     fake_hub_forget(&r);
 }
 
-static void
-a_topic_that_is_away_or_says_nothing_is_asked_again(void **state)
+TEST(a_topic_that_is_away_or_says_nothing_is_asked_again, stage_setup,
+     stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -309,21 +294,18 @@ assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
 }
 
 /* W-033 */
-static void
-a_hub_that_moved_for_good_is_remembered(void **state)
+TEST(a_hub_that_moved_for_good_is_remembered, stage_setup, stage_teardown)
 {
     assert_renews_at(stage_of(state), 308, true);
 }
 
 /* W-033 */
-static void
-a_hub_that_moved_for_now_is_not(void **state)
+TEST(a_hub_that_moved_for_now_is_not, stage_setup, stage_teardown)
 {
     assert_renews_at(stage_of(state), 307, false);
 }
 
-static void
-redirects_without_end_are_trouble(void **state)
+TEST(redirects_without_end_are_trouble, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -343,8 +325,7 @@ redirects_without_end_are_trouble(void **state)
 
 /* W-073, W-010: the renewal begins with discovery, so that a topic that has
  * moved is found. */
-static void
-a_renewal_begins_with_discovery(void **state)
+TEST(a_renewal_begins_with_discovery, stage_setup, stage_teardown)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
     struct stage *s = stage_of(state);
@@ -366,8 +347,7 @@ a_renewal_begins_with_discovery(void **state)
 }
 
 /* W-073: what fails at a renewal is tried again, also after a refusal. */
-static void
-a_renewal_that_is_refused_is_tried_again(void **state)
+TEST(a_renewal_that_is_refused_is_tried_again, stage_setup, stage_teardown)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
     struct stage *s = stage_of(state);
@@ -385,8 +365,7 @@ a_renewal_that_is_refused_is_tried_again(void **state)
 }
 
 /* W-060: the lease does not matter there; W-061. */
-static void
-an_end_is_verified(void **state)
+TEST(an_end_is_verified, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r, bye;
@@ -412,8 +391,7 @@ an_end_is_verified(void **state)
 }
 
 /* W-086: 410 ends it as well. */
-static void
-deliveries_after_the_end_are_410(void **state)
+TEST(deliveries_after_the_end_are_410, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r, bye;
@@ -430,8 +408,8 @@ deliveries_after_the_end_are_410(void **state)
     fake_hub_forget(&bye);
 }
 
-static void
-an_end_is_asked_for_again_where_the_hub_is_in_trouble(void **state)
+TEST(an_end_is_asked_for_again_where_the_hub_is_in_trouble, stage_setup,
+     stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r, bye;
@@ -451,8 +429,7 @@ an_end_is_asked_for_again_where_the_hub_is_in_trouble(void **state)
     fake_hub_forget(&bye);
 }
 
-static void
-an_end_before_the_verification_is_one_at_once(void **state)
+TEST(an_end_before_the_verification_is_one_at_once, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -468,8 +445,7 @@ an_end_before_the_verification_is_one_at_once(void **state)
     fake_hub_forget(&r);
 }
 
-static void
-it_may_be_closed_by_its_callback(void **state)
+TEST(it_may_be_closed_by_its_callback, stage_setup, stage_teardown)
 {
     struct stage *s = stage_of(state);
     struct fake_request r;
@@ -482,8 +458,7 @@ it_may_be_closed_by_its_callback(void **state)
     fake_hub_forget(&r);
 }
 
-static void
-bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused, stage_setup, stage_teardown)
 {
     static const char *const urls[] = {"", "topic", "ftp://a.example/",
                                        "http://a.example/#b"};
@@ -504,40 +479,4 @@ bad_arguments_are_refused(void **state)
         assert_true(td_problem(s->client)[0]);
     }
     turner_let(s->turner);
-}
-
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_request_is_what_the_standard_asks_for),
-        cmocka_unit_test(a_secret_goes_by_https_or_stays_on_this_machine),
-        TEST(no_secret_goes_over_the_network_in_the_clear),
-        TEST(what_the_headers_lack_is_looked_for_in_the_body),
-        TEST(an_unsubscription_that_nobody_asked_for_is_404),
-        TEST(a_verification_that_comes_again_is_confirmed_again),
-        TEST(what_is_denied_is_not_asked_for_again),
-        TEST(an_active_subscription_may_be_denied),
-        TEST(a_request_that_is_refused_is_denied),
-        TEST(a_hub_in_trouble_is_asked_again),
-        TEST(another_hub_is_asked_where_one_fails),
-        TEST(a_hub_by_https_is_preferred),
-        TEST(a_topic_that_is_away_or_says_nothing_is_asked_again),
-        TEST(a_hub_that_moved_for_good_is_remembered),
-        TEST(a_hub_that_moved_for_now_is_not),
-        TEST(redirects_without_end_are_trouble),
-        TEST(a_renewal_begins_with_discovery),
-        TEST(a_renewal_that_is_refused_is_tried_again),
-        TEST(an_end_is_verified),
-        TEST(deliveries_after_the_end_are_410),
-        TEST(an_end_is_asked_for_again_where_the_hub_is_in_trouble),
-        TEST(an_end_before_the_verification_is_one_at_once),
-        TEST(it_may_be_closed_by_its_callback),
-        TEST(bad_arguments_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  */
 #include "client/websub/topic.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/tidings.h"
 #include "tests/support/fake_broker.h"
+#include "tests/test.h"
 
 #define CHUNKED "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
 
@@ -71,8 +66,9 @@ find(struct stage *s, struct slice answer)
     assert_non_null(s->search);
 }
 
-static void
-a_refusal_is_not_read_to_its_end(void **state)
+FIXTURE(begin, end);
+
+TEST(a_refusal_is_not_read_to_its_end)
 {
     struct stage *s = *state;
 
@@ -83,8 +79,7 @@ a_refusal_is_not_read_to_its_end(void **state)
     assert_non_null(strstr(s->why.text, "/sets/news: status 404"));
 }
 
-static void
-a_refusal_says_when_to_come_again(void **state)
+TEST(a_refusal_says_when_to_come_again)
 {
     struct stage *s = *state;
 
@@ -95,8 +90,7 @@ a_refusal_says_when_to_come_again(void **state)
     assert_int_equal(s->why.retry_after_s, 7);
 }
 
-static void
-a_page_that_does_not_end_in_time_is_given_up(void **state)
+TEST(a_page_that_does_not_end_in_time_is_given_up)
 {
     struct stage *s = *state;
 
@@ -105,18 +99,4 @@ a_page_that_does_not_end_in_time_is_given_up(void **state)
     assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
 
     assert_int_equal(s->why.rc, TD_UNREACHABLE);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int
-main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_refusal_is_not_read_to_its_end),
-        TEST(a_refusal_says_when_to_come_again),
-        TEST(a_page_that_does_not_end_in_time_is_given_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,399 @@
+/* What fails for a passing reason: held, in order, as long as it takes, and
+ * never acknowledged. */
+#include "broker/bridge/round.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "tests/support/patience.h"
+#include "tests/test.h"
+#include "tests/unit/bridge_quiet/in_stage.h"
+
+/* The disk has as much free as the test says: this is instead of libc's. With
+ * plenty of room the log would not look for a while. */
+#define DISK_FULL ((uint64_t)1 << 20)
+#define DISK_ROOM ((uint64_t)512 << 20)
+static _Atomic(uint64_t) disk_bytes = DISK_ROOM;
+
+int
+fstatvfs(int fd, struct statvfs *disk)
+{
+    (void)fd;
+    *disk = (struct statvfs){.f_frsize = 1, .f_bavail = disk_bytes};
+    return 0;
+}
+
+/* A turn of the client on a thread of its own, as one that holds messages does
+ * not end. */
+struct turn {
+    pthread_t id;
+    atomic_bool is_over;
+};
+
+static void *
+run_turn(void *user)
+{
+    struct turn *t = user;
+
+    quiet_mqtt_turn();
+    atomic_store(&t->is_over, true);
+    return NULL;
+}
+
+static void
+begin_turn(struct turn *t)
+{
+    atomic_store(&t->is_over, false);
+    assert_int_equal(pthread_create(&t->id, NULL, run_turn, t), 0);
+}
+
+/* Until something keeps it from going on. */
+static void
+await_stuck(struct in_stage *s)
+{
+    struct patience p = {.with = "messages to be held"};
+
+    while (!in_stage_report(s).why.text[0])
+        patience_step(&p);
+}
+
+static void
+end_turn(struct turn *t)
+{
+    assert_int_equal(pthread_join(t->id, NULL), 0);
+    assert_true(atomic_load(&t->is_over));
+}
+
+/* [entry, entry, ...] with `n` of them; the caller's. */
+static char *
+many_entries(size_t n)
+{
+    static const char entry[] = "," ENTRY("2");
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX);
+    for (size_t i = 0; i < n; i++)
+        buf_add_text(&text, entry);
+    BUF_ADD(&text, "]");
+    buf_add(&text, "", 1);
+    assert_false(text.failed);
+    text.data[0] = '[';
+    return text.data;
+}
+
+/* Leaves others no more than `rest` bytes of the memory for posts. */
+static size_t
+take_budget(struct in_stage *s, size_t rest)
+{
+    size_t taken = (size_t)s->sets.config.ingest_bytes - rest;
+
+    assert_true(budgets_reserve(registry_budgets(s->sets.registry),
+                                BUDGET_POSTS, taken));
+    return taken;
+}
+
+static void
+give_budget(struct in_stage *s, size_t taken)
+{
+    budgets_release(registry_budgets(s->sets.registry), BUDGET_POSTS, taken);
+}
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+/* A message that finds no room stays, and with it all behind it, though there
+ * would be room for these: the order is kept, nothing is kept twice, and the
+ * turn is not over before all are kept. */
+TEST(holds_messages_in_order_while_there_is_no_room)
+{
+    char *large = many_entries(1000);
+    struct in_stage s;
+    struct turn turn;
+    struct buf expected;
+    size_t taken;
+
+    in_stage_open(&s, state);
+    taken = take_budget(&s, 100000);
+    in_stage_receive(&s, "a/x", ENTRY("1"));
+    in_stage_receive(&s, "a/x", large);
+    in_stage_receive(&s, "a/x", ENTRY("3"));
+    in_stage_receive(&s, "plant/hof", ENTRY("4"));
+    in_stage_receive(&s, "a/x", "bananas");
+    begin_turn(&turn);
+    await_stuck(&s);
+    assert_string_equal(in_stage_report(&s).why.text,
+                        "too much is being posted at the moment");
+    in_stage_assert_locs(&s, "alpha", "1");
+    assert_int_equal(in_stage_last(&s, "rest"), 0);
+    assert_int_equal(in_stage_report(&s).rejected, 0);
+    assert_false(atomic_load(&turn.is_over));
+
+    give_budget(&s, taken);
+    end_turn(&turn);
+    buf_init(&expected, SIZE_MAX);
+    BUF_ADD(&expected, "1");
+    for (unsigned i = 0; i < 1000; i++)
+        BUF_ADD(&expected, " 2");
+    buf_add(&expected, " 3", 3);
+    in_stage_assert_locs(&s, "alpha", expected.data);
+    in_stage_assert_locs(&s, "rest", "4");
+    assert_int_equal(in_stage_report(&s).posted, 4);
+    assert_int_equal(in_stage_report(&s).rejected, 1);
+    assert_string_equal(in_stage_report(&s).why.text, "");
+    assert_false(quiet_mqtt->was_dropped);
+    ingests_assert_budget(&s.sets);
+    buf_fini(&expected);
+    free(large);
+    in_stage_close(&s);
+}
+
+/* More than fits at once is no failure: it goes in parts. */
+TEST(takes_as_much_at_a_time_as_there_is_room_for)
+{
+    struct in_stage s;
+    size_t taken;
+
+    in_stage_open(&s, state);
+    taken = take_budget(&s, 200000);
+    for (unsigned i = 0; i < 50; i++)
+        in_stage_receive(&s, "a/x", ENTRY("1"));
+    quiet_mqtt_turn();
+    assert_int_equal(in_stage_last(&s, "alpha"), 50);
+    assert_int_equal(in_stage_report(&s).posted, 50);
+    give_budget(&s, taken);
+    in_stage_close(&s);
+}
+
+/* While the disk is full nothing is kept, rejected or acknowledged; then all
+ * is, in order. */
+TEST(holds_messages_while_the_disk_is_full)
+{
+    struct mqtt_received m;
+    struct in_stage s;
+    struct turn turn;
+
+    in_stage_open(&s, state);
+    m = in_stage_message(&s, "a/x", ENTRY("1"));
+    m.key = SLICE("k-1");
+    quiet_mqtt_receive(&m);
+    quiet_mqtt_turn();
+    atomic_store(&disk_bytes, DISK_FULL);
+
+    quiet_mqtt_receive(&m); /* a repeat needs no room */
+    in_stage_receive(&s, "a/x", ENTRY("2"));
+    in_stage_receive(&s, "plant/hof", ENTRY("3"));
+    quiet_mqtt_receive(&m); /* but it waits for those before it */
+    in_stage_receive(&s, "a/x", ENTRY("4"));
+    in_stage_receive(&s, "a/x", "bananas");
+    begin_turn(&turn);
+    await_stuck(&s);
+    assert_string_equal(in_stage_report(&s).why.text,
+                        "the disk is nearly full");
+    assert_int_equal(in_stage_last(&s, "alpha"), 1);
+    assert_int_equal(in_stage_last(&s, "rest"), 0);
+    assert_int_equal(in_stage_report(&s).posted, 2);
+    assert_int_equal(in_stage_report(&s).rejected, 0);
+    assert_false(atomic_load(&turn.is_over));
+
+    atomic_store(&disk_bytes, DISK_ROOM);
+    end_turn(&turn);
+    in_stage_assert_locs(&s, "alpha", "1 2 4");
+    in_stage_assert_locs(&s, "rest", "3");
+    assert_int_equal(in_stage_report(&s).posted, 6);
+    assert_int_equal(in_stage_report(&s).rejected, 1);
+    assert_false(quiet_mqtt->was_dropped);
+    in_stage_close(&s);
+}
+
+/* Before the MQTT broker takes us for dead, as nothing can be written, the
+ * connection is dropped; what was not kept comes again. */
+TEST(drops_the_connection_when_it_takes_too_long)
+{
+    struct in_stage s;
+    size_t taken;
+
+    in_stage_configure(&s, state);
+    s.config.keepalive_us = (int64_t)24 * 3600 * 1000000;
+    in_stage_start(&s);
+    quiet_mqtt->keepalive_us = 0; /* what the MQTT broker goes by */
+    taken = take_budget(&s, 0);
+    in_stage_receive(&s, "a/x", ENTRY("1"));
+    quiet_mqtt_turn(); /* drops, and loses */
+    assert_false(quiet_mqtt->is_connected);
+    assert_string_equal(quiet_mqtt->why_dropped.text,
+                        "too much is being posted at the moment");
+    assert_string_equal(in_stage_report(&s).why.text,
+                        "too much is being posted at the moment");
+    quiet_mqtt_turn();
+
+    quiet_mqtt_connect(true);
+    quiet_mqtt_grant(3, 1);
+    assert_int_equal(quiet_mqtt->n_proofs, 0); /* it is no better than before */
+    give_budget(&s, taken);
+    in_stage_receive(&s, "a/x", ENTRY("1"));
+    quiet_mqtt_turn();
+    in_stage_assert_locs(&s, "alpha", "1");
+    assert_string_equal(in_stage_report(&s).why.text, "");
+    assert_int_equal(quiet_mqtt->n_proofs, 1);
+    in_stage_close(&s);
+}
+
+/* After that nothing of the connection counts: what still comes by it is not
+ * acknowledged, so it must not be kept either. */
+TEST(takes_nothing_by_a_connection_that_it_dropped)
+{
+    struct in_stage s;
+    size_t taken;
+
+    in_stage_configure(&s, state);
+    s.config.keepalive_us = 0;
+    in_stage_start(&s);
+    taken = take_budget(&s, 0);
+    for (unsigned i = 0; i < ROUND_MESSAGES; i++)
+        in_stage_receive(&s, "a/x", ENTRY("1"));
+    assert_true(quiet_mqtt->was_dropped);
+    give_budget(&s, taken);
+    in_stage_receive(&s, "a/x", ENTRY("2"));
+    quiet_mqtt_turn();
+    assert_int_equal(in_stage_last(&s, "alpha"), 0);
+    assert_int_equal(in_stage_report(&s).received, ROUND_MESSAGES);
+    in_stage_close(&s);
+}
+
+/* The end is not held up: what cannot be kept is left to the MQTT broker. */
+TEST(ends_though_messages_are_held)
+{
+    struct in_stage s;
+    size_t taken;
+
+    in_stage_open(&s, state);
+    taken = take_budget(&s, 0);
+    in_stage_receive(&s, "a/x", ENTRY("1"));
+    in_stop(s.in);
+    assert_string_equal(quiet_mqtt->why_dropped.text,
+                        "too much is being posted at the moment");
+    give_budget(&s, taken);
+    assert_int_equal(in_stage_last(&s, "alpha"), 0);
+    in_stage_close(&s);
+}
+
+static void
+never(struct held *h, void *user)
+{
+    (void)user;
+    fail_msg("%s is settled", h->topic);
+}
+
+static void
+note(const struct problem *why, void *user)
+{
+    (void)why;
+    atomic_store((atomic_bool *)user, true);
+}
+
+static void *
+run_settle(void *user)
+{
+    static enum status rc;
+    struct problem why = {""};
+
+    rc = round_settle(user, (int64_t)3600 * 1000000, &why);
+    return &rc;
+}
+
+/* Also in the middle of a pause. */
+TEST(ends_in_a_pause)
+{
+    struct patience p = {.with = "a message to be held"};
+    atomic_bool is_stuck = false;
+    struct mqtt_received m;
+    struct in_stage s;
+    struct round round;
+    pthread_t id;
+    size_t taken;
+    void *rc;
+
+    in_stage_open(&s, state);
+    taken = take_budget(&s, 0);
+    assert_int_equal(round_init(&round, s.sets.registry, NULL), STATUS_OK);
+    round.on_settled = never;
+    round.on_stuck = note;
+    round.user = &is_stuck;
+    m = in_stage_message(&s, "a/x", ENTRY("1"));
+    round_add(&round, held_new(&m, &s.inputs[0], 1000));
+    assert_int_equal(pthread_create(&id, NULL, run_settle, &round), 0);
+    while (!atomic_load(&is_stuck))
+        patience_step(&p);
+    round_end(&round);
+    assert_int_equal(pthread_join(id, &rc), 0);
+    assert_int_equal(*(enum status *)rc, STATUS_BUSY);
+    assert_false(round_is_empty(&round));
+    round_fini(&round);
+    give_budget(&s, taken);
+    in_stage_close(&s);
+}
+
+static void
+settled(struct held *h, void *user)
+{
+    (void)user;
+    assert_int_equal(h->rc, STATUS_OK);
+}
+
+/* The messages of a pass are one line, or one that the log has looked at when
+ * the disk had room again would be kept before one that it refused just before:
+ * behind such a one nothing is kept in that pass, and all is in the next. */
+TEST(hands_its_messages_over_in_one_line)
+{
+    atomic_bool is_stuck = false;
+    struct problem why = {""};
+    struct mqtt_received m;
+    struct in_stage s;
+    struct round round;
+
+    in_stage_open(&s, state);
+    assert_int_equal(round_init(&round, s.sets.registry, NULL), STATUS_OK);
+    round.on_settled = settled;
+    round.on_stuck = note;
+    round.user = &is_stuck;
+    m = in_stage_message(&s, "a/x", ENTRY("1"));
+    round_add(&round, held_new(&m, &s.inputs[0], 1000));
+    m = in_stage_message(&s, "plant/hof", ENTRY("2"));
+    round_add(&round, held_new(&m, &s.inputs[2], 1000));
+
+    round.line.is_broken = true; /* as a refusal leaves it */
+    assert_int_equal(round_settle(&round, 0, &why), STATUS_BUSY);
+    assert_string_equal(why.text, "a post before it was not kept, and is to be "
+                                  "kept first");
+    assert_int_equal(in_stage_last(&s, "alpha"), 0);
+    assert_int_equal(in_stage_last(&s, "rest"), 0);
+    assert_int_equal(round_settle(&round, 0, &why), STATUS_OK);
+    in_stage_assert_locs(&s, "alpha", "1");
+    in_stage_assert_locs(&s, "rest", "2");
+    round_fini(&round);
+    in_stage_close(&s);
+}
+
+/* A message that has all memory for posts to itself, and needs more, would keep
+ * back all others for ever: it is bad. */
+TEST(rejects_what_never_finds_room)
+{
+    char *large = many_entries(30000);
+    struct in_stage s;
+
+    in_stage_configure(&s, state);
+    s.sets.config.ingest_bytes = 1 << 20;
+    in_stage_start(&s);
+    in_stage_receive(&s, "a/x", ENTRY("1"));
+    in_stage_receive(&s, "a/x", large);
+    in_stage_receive(&s, "a/x", ENTRY("3"));
+    quiet_mqtt_turn();
+    in_stage_assert_locs(&s, "alpha", "1 3");
+    in_stage_assert_rejected(&s, 0, "\"status\":413", "--ingest-bytes 1048576",
+                             NULL);
+    free(large);
+    in_stage_close(&s);
+}

@@ -1,0 +1,317 @@
+/*
+ * All bridges of a configuration: opened, ended, told of. Their directions are
+ * doubles, which stand below.
+ */
+#include "broker/bridge/bridges.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/metrics.h"
+#include "broker/bridge/in.h"
+#include "broker/bridge/out.h"
+#include "tests/support/jsonpath.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+/* Doubles: they count, and an end waits until all are at their end. */
+
+struct out {
+    const struct bridge_config *config;
+    bool is_stopped;
+};
+
+struct in {
+    const struct bridge_config *config;
+    bool is_stopped;
+};
+
+static struct {
+    unsigned n_opened, n_closed;
+    unsigned fails_at; /* which open, from 1; 0: none */
+    bool has_barrier;
+    pthread_barrier_t barrier;
+} doubles;
+
+static enum status
+open_double(struct problem *why)
+{
+    if (doubles.n_opened + 1 == doubles.fails_at)
+        return problem(why, STATUS_INVALID, "it cannot be");
+    doubles.n_opened++;
+    return STATUS_OK;
+}
+
+static void
+stop_double(bool *is_stopped)
+{
+    if (!*is_stopped && doubles.has_barrier)
+        pthread_barrier_wait(&doubles.barrier);
+    *is_stopped = true;
+}
+
+enum status
+out_open(struct out **out, struct registry *registry, struct ledger *ledger,
+         const struct bridge_config *config, struct problem *why)
+{
+    enum status rc = open_double(why);
+
+    assert_non_null(registry);
+    assert_non_null(ledger);
+    if (rc)
+        return rc;
+    *out = calloc(1, sizeof(**out));
+    (*out)->config = config;
+    return STATUS_OK;
+}
+
+void
+out_stop(struct out *out)
+{
+    if (out)
+        stop_double(&out->is_stopped);
+}
+
+void
+out_close(struct out *out)
+{
+    if (!out)
+        return;
+    assert_true(out->is_stopped);
+    doubles.n_closed++;
+    free(out);
+}
+
+void
+out_report(struct out *out, struct out_report *report)
+{
+    *report = (struct out_report){.in_flight = 3, .lag = 100};
+    out_state(out, &report->mqtt);
+}
+
+void
+out_state(struct out *out, struct mqtt_state *state)
+{
+    *state = (struct mqtt_state){.condition = strcmp(out->config->name, "b")
+                                                  ? MQTT_CONNECTED
+                                                  : MQTT_WAITING};
+}
+
+enum status
+in_open(struct in **in, struct registry *registry, struct ledger *ledger,
+        const struct bridge_config *config, struct problem *why)
+{
+    enum status rc = open_double(why);
+
+    assert_non_null(registry);
+    assert_non_null(ledger);
+    if (rc)
+        return rc;
+    *in = calloc(1, sizeof(**in));
+    (*in)->config = config;
+    return STATUS_OK;
+}
+
+void
+in_stop(struct in *in)
+{
+    if (in)
+        stop_double(&in->is_stopped);
+}
+
+void
+in_close(struct in *in)
+{
+    if (!in)
+        return;
+    assert_true(in->is_stopped);
+    doubles.n_closed++;
+    free(in);
+}
+
+void
+in_report(struct in *in, struct in_report *report)
+{
+    (void)in;
+    *report = (struct in_report){.mqtt = {.condition = MQTT_CONNECTED}};
+}
+
+/* The stage */
+
+struct stage {
+    struct sets sets;
+    struct bridge_input input;
+    struct bridge_config configs[3];
+    struct bridges *bridges;
+    struct buf text;
+};
+
+/* "a" has both directions, "b" tells only, "c" only listens. */
+static void
+stage_open(struct stage *s, void **state)
+{
+    const char *dir = tempdir_path(state);
+
+    memset(s, 0, sizeof(*s));
+    memset(&doubles, 0, sizeof(doubles));
+    sets_configure(&s->sets, dir);
+    for (size_t i = 0; i < 3; i++) {
+        s->configs[i].name[0] = (char)('a' + i);
+        if (i < 2)
+            memcpy(s->configs[i].out, "*", 2);
+        if (i != 1)
+            s->configs[i].inputs = &s->input;
+        s->configs[i].n_inputs = i != 1;
+    }
+    s->sets.config.bridges = s->configs;
+    s->sets.config.n_bridges = 3;
+    sets_open(&s->sets);
+    buf_init(&s->text, 65536);
+}
+
+static void
+stage_close(struct stage *s)
+{
+    bridges_close(s->bridges);
+    buf_fini(&s->text);
+    sets_close(&s->sets);
+}
+
+static void
+open_all(struct stage *s)
+{
+    struct problem why = {""};
+
+    if (bridges_open(&s->bridges, s->sets.registry, &why))
+        fail_msg("%s", why.text);
+}
+
+static const char *
+text_of(struct stage *s)
+{
+    buf_add(&s->text, "", 1);
+    assert_false(s->text.failed);
+    return s->text.data;
+}
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+/* Tests */
+
+TEST(each_section_has_the_directions_that_it_says)
+{
+    struct stage s;
+    struct jsonpath j;
+
+    stage_open(&s, state);
+    open_all(&s);
+    assert_int_equal(doubles.n_opened, 4);
+    bridges_write(s.bridges, &s.text);
+
+    jsonpath_open(&j, buf_slice(&s.text));
+    assert_int_equal(jsonpath_count(&j, "bridges"), 3);
+    assert_string_equal(jsonpath_text(&j, "bridges.0.name"), "a");
+    assert_true(jsonpath_has(&j, "bridges.0.out"));
+    assert_true(jsonpath_has(&j, "bridges.0.in"));
+    assert_true(jsonpath_has(&j, "bridges.1.out"));
+    assert_false(jsonpath_has(&j, "bridges.1.in"));
+    assert_false(jsonpath_has(&j, "bridges.2.out"));
+    assert_true(jsonpath_has(&j, "bridges.2.in"));
+    jsonpath_close(&j);
+    stage_close(&s);
+    assert_int_equal(doubles.n_closed, 4);
+}
+
+TEST(without_a_section_nothing_is_made)
+{
+    struct stage s;
+
+    stage_open(&s, state);
+    s.sets.config.n_bridges = 0;
+    open_all(&s);
+
+    assert_null(s.bridges);
+    assert_no_file(tempdir_fd(state), "mqtt.db");
+    bridges_write(s.bridges, &s.text);
+    bridges_warn(s.bridges, &s.text);
+    bridges_measure(s.bridges);
+    bridges_stop(s.bridges);
+    assert_string_equal(text_of(&s), "{\"bridges\":[]}\n");
+    stage_close(&s);
+}
+
+/* One after the other they would wait for ever here. */
+TEST(all_end_at_the_same_time_and_only_once)
+{
+    struct stage s;
+
+    stage_open(&s, state);
+    open_all(&s);
+    assert_int_equal(pthread_barrier_init(&doubles.barrier, NULL, 4), 0);
+    doubles.has_barrier = true;
+
+    bridges_stop(s.bridges);
+    bridges_stop(s.bridges);
+    bridges_write(s.bridges, &s.text); /* they can be asked all the same */
+    assert_int_equal(doubles.n_closed, 0);
+    stage_close(&s);
+    pthread_barrier_destroy(&doubles.barrier);
+}
+
+TEST(one_that_cannot_be_opened_is_named_and_the_others_are_closed)
+{
+    struct problem why = {""};
+    struct stage s;
+
+    stage_open(&s, state);
+    doubles.fails_at = 3;
+
+    assert_int_equal(bridges_open(&s.bridges, s.sets.registry, &why),
+                     STATUS_INVALID);
+    assert_string_equal(why.text, "bridge b: it cannot be");
+    assert_null(s.bridges);
+    assert_int_equal(doubles.n_closed, 2);
+    stage_close(&s);
+}
+
+TEST(warnings_name_those_that_do_not_work)
+{
+    struct stage s;
+
+    stage_open(&s, state);
+    open_all(&s);
+    bridges_warn(s.bridges, &s.text);
+
+    assert_string_equal(text_of(&s), "warning: bridge b, out: not connected "
+                                     "since 1970-01-01T00:00:00Z\n");
+    stage_close(&s);
+}
+
+static void
+assert_gauge(const char *metrics, const char *line)
+{
+    if (!strstr(metrics, line))
+        fail_msg("no line \"%s\"", line);
+}
+
+TEST(gauges_are_sums)
+{
+    struct stage s;
+    struct buf text;
+
+    stage_open(&s, state);
+    open_all(&s);
+    bridges_measure(s.bridges);
+    buf_init(&text, (size_t)1 << 20);
+    metrics_write(&text);
+    buf_add(&text, "", 1);
+
+    assert_gauge(text.data, "\ntidings_mqtt_in_flight 6\n");
+    assert_gauge(text.data, "\ntidings_mqtt_lag_entries 200\n");
+    buf_fini(&text);
+    stage_close(&s);
+}

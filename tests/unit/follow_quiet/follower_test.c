@@ -1,0 +1,437 @@
+/*
+ * follower_test.c - the life of a follower: how it begins and ends, what it
+ * stands on, pauses, callbacks that close it, others beside it.
+ */
+#include <poll.h>
+
+#include "tests/test.h"
+#include "tests/unit/follow_quiet/quiet.h"
+#include "tests/unit/follow_quiet/quiet_stage.h"
+
+/* Ways */
+
+FIXTURE(set_stage, clear_stage);
+
+/* the best of what the source links to, at the place where it stands. */
+TEST(takes_the_best_way_that_is_offered)
+{
+    struct stage *s = *state;
+
+    start(s, EPOCH "-2");
+    assert_int_equal(quiet_transport(), TD_WEBSOCKET);
+    assert_string_equal(quiet_url(), SET_URL "/stream?after=" EPOCH "-2");
+    quiet_say(json(s, 2, 4));
+    assert_told(s, "3 4 ");
+    assert_string_equal(s->position, EPOCH "-4");
+}
+
+/* R-343: what does not get through is left for the next best; each goes on
+ * where the one before ended. */
+TEST(falls_back_from_way_to_way)
+{
+    struct stage *s = *state;
+    unsigned ms = 1;
+
+    s->options.poll_ms = 1;
+    start(s, "0");
+    quiet_say(json(s, 0, 1));
+    quiet_end(LIVE_UNFIT, 0, "no upgrade");
+    assert_string_equal(s->trouble, "no WebSocket here: no upgrade");
+    assert_int_equal(quiet_transport(), TD_EVENTS);
+    assert_string_equal(quiet_url(), SET_URL "/events?after=" EPOCH "-1");
+    quiet_say(json(s, 1, 2));
+    quiet_end(LIVE_UNFIT, 0, "held back");
+    assert_int_equal(quiet_transport(), TD_LONG_POLL);
+    assert_string_equal(quiet_url(), SET_URL "/memory?after=" EPOCH "-2");
+    quiet_say(json(s, 2, 3));
+    quiet_end(LIVE_AGAIN, 0, "");
+    assert_string_equal(quiet_url(), SET_URL "/memory?after=" EPOCH "-3");
+    quiet_end(LIVE_UNFIT, 0, "no");
+    assert_int_equal(quiet_lists_after()->at.seq, 3);
+    assert_told(s, "1 2 3 ");
+
+    /* It is remembered: not tried again each time. */
+    assert_true(quiet_lists_wait("away", &ms));
+    quiet_lists_end(TD_OK, "", seq_place(3));
+    quiet_await(quiet_is_asking_lists, "lists again");
+    assert_int_equal(quiet_n_lives(), 4);
+}
+
+/* R-343: none is left: a bad time if ever there was one, else no place to
+ * follow from. */
+TEST(begins_anew_when_no_way_is_left)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_WEBSOCKET | TD_EVENTS;
+    start(s, "0");
+    quiet_say(json(s, 0, 1));
+    quiet_refuse(LIVE_UNFIT, 403);
+    quiet_refuse(LIVE_UNFIT, 403);
+    quiet_found(&s->offer);
+    assert_int_equal(quiet_transport(), TD_WEBSOCKET);
+    quiet_say(json(s, 1, 2));
+    assert_told(s, "1 2 ");
+}
+
+TEST(ends_when_no_way_ever_led_there)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_WEBSOCKET | TD_EVENTS;
+    start(s, "0");
+    quiet_refuse(LIVE_UNFIT, 200);
+    quiet_refuse(LIVE_UNFIT, 406);
+    assert_ended(s, TD_REFUSED, "406: no");
+}
+
+/* a way on which nothing ever comes, though the source is there. */
+TEST(leaves_a_way_that_stays_mute)
+{
+    struct stage *s = *state;
+
+    start(s, "0");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(quiet_transport(), TD_WEBSOCKET);
+        quiet_end(LIVE_LOST, 0, "the connection broke");
+    }
+    quiet_not_found(TD_UNREACHABLE, "away"); /* so it is not the way */
+    quiet_found(&s->offer);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(quiet_transport(), TD_WEBSOCKET);
+        quiet_end(LIVE_LOST, 0, "the connection broke");
+    }
+    quiet_found(&s->offer);
+    assert_int_equal(quiet_transport(), TD_WEBSOCKET);
+    quiet_end(LIVE_LOST, 0, "the connection broke");
+    assert_int_equal(quiet_transport(), TD_EVENTS);
+}
+
+/* XML is not carried by events; what is not wanted is not used. */
+TEST(uses_what_is_wanted_only)
+{
+    struct stage *s = *state;
+
+    s->options.form = TD_XML;
+    s->options.transports = TD_EVENTS | TD_LONG_POLL;
+    start(s, "0");
+    assert_int_equal(quiet_transport(), TD_LONG_POLL);
+    leave(s);
+
+    s->options.transports = TD_EVENTS;
+    start(s, "0");
+    assert_ended(s, TD_REFUSED, "that may be used here");
+}
+
+/* A long poll needs a place to ask from: the head, at once. */
+TEST(a_long_poll_from_now_on_asks_after_the_head)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_LONG_POLL;
+    s->offer.position = LENT(EPOCH "-7");
+    start(s, NULL);
+    assert_string_equal(quiet_url(),
+                        SET_URL "/memory?after=" EPOCH "-7&wait=0");
+    quiet_say(json(s, 7, 7));
+    quiet_end(LIVE_AGAIN, 0, "");
+    assert_string_equal(quiet_url(), SET_URL "/memory?after=" EPOCH "-7");
+    assert_told(s, "h ");
+}
+
+/* Links with a query of their own, filters, and WebSockets' own scheme. */
+TEST(puts_its_place_behind_what_the_link_says)
+{
+    static const struct td_filter filter = {"tag", "a"};
+    struct stage *s = *state;
+
+    s->options.filters = &filter;
+    s->options.n_filters = 1;
+    s->offer.stream = LENT("wss://127.0.0.1:1/?set=news");
+    start(s, "@2026-01-01T00:00:05.000000Z+0");
+    assert_string_equal(quiet_url(), "https://127.0.0.1:1/?set=news"
+                                     "&since=2026-01-01T00:00:04.999999Z"
+                                     "&tag=a");
+    quiet_end(LIVE_CLOSED, 1001, "restart");
+    quiet_say(history_json_every(&s->history, 4, 7, 2));
+    quiet_end(LIVE_CLOSED, 1001, "restart");
+    assert_string_equal(
+        quiet_url(), "https://127.0.0.1:1/?set=news&after=" EPOCH "-7&tag=a");
+}
+
+/* Finding */
+
+/* R-343: a source that is away is asked again, from the first attempt on; one
+ * that says no has said so. */
+TEST(seeks_again_until_there_is_an_answer)
+{
+    struct stage *s = *state;
+
+    start(s, "0");
+    leave(s);
+    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
+                                      on_message, s, &s->follower),
+                     TD_OK);
+    quiet_not_found(TD_UNREACHABLE, "cannot connect");
+    assert_string_equal(s->trouble, "cannot connect");
+    quiet_not_found(TD_UNREACHABLE, "503: busy");
+    quiet_not_found(TD_REFUSED, "404: there is no set \"news\"");
+    assert_ended(s, TD_REFUSED, "404: there is no set \"news\"");
+}
+
+/* A stream that is not there is looked for once more. */
+TEST(seeks_a_stream_that_has_moved)
+{
+    struct stage *s = *state;
+
+    start(s, "0");
+    quiet_say(json(s, 0, 1));
+    quiet_end(LIVE_CLOSED, 1001, "restart");
+    quiet_refuse(LIVE_REFUSED, 404);
+    s->offer.stream = LENT(SET_URL "/elsewhere");
+    quiet_found(&s->offer);
+    assert_string_equal(quiet_url(), SET_URL "/elsewhere?after=" EPOCH "-1");
+    quiet_refuse(LIVE_REFUSED, 404);
+    assert_ended(s, TD_REFUSED, "404");
+}
+
+TEST(takes_one_set_only)
+{
+    struct stage *s = *state;
+
+    start(s, "0");
+    leave(s);
+    assert_int_equal(td_follower_open(s->client, "http://127.0.0.1:1/",
+                                      &s->options, on_message, s, &s->follower),
+                     TD_OK);
+    quiet_found_two(&s->offer);
+    assert_ended(s, TD_REFUSED, "the source has 2 sets");
+    assert_non_null(strstr(s->why, SET_URL ", " SET_URL));
+}
+
+/* Callbacks */
+
+/* It may be closed from any of its callbacks; nothing is called afterwards. */
+TEST(may_be_closed_by_its_callbacks)
+{
+    struct stage *s = *state;
+
+    s->closes_at = "2 ";
+    start(s, "0");
+    quiet_say(json(s, 0, 2));
+    assert_null(s->follower);
+    assert_int_equal(s->ends, 0);
+    s->closes_at = NULL;
+
+    s->closes_on_trouble = true;
+    start(s, "0");
+    quiet_end(LIVE_LOST, 0, "the connection broke");
+    assert_null(s->follower);
+
+    s->closes_on_end = true;
+    start(s, "0");
+    quiet_end(LIVE_BROKEN, 0, "what is that");
+    assert_ended(s, TD_BROKEN, "what is that");
+    assert_null(s->follower);
+    assert_int_equal(td_run(s->client), TD_OK); /* nothing runs any more */
+}
+
+TEST(ends_when_the_callback_says_so)
+{
+    struct stage *s = *state;
+
+    s->stops_at = "2 ";
+    start(s, "0");
+    quiet_say(json(s, 0, 2));
+    assert_ended(s, TD_STOPPED, "");
+    assert_int_equal(td_run(s->client), TD_OK);
+}
+
+/* Pauses */
+
+/* What is paused from the callback is handed over no more, holds its connection
+ * back, and goes on where it was. */
+TEST(a_pause_holds_the_connection_back)
+{
+    struct stage *s = *state;
+
+    s->pauses_at = "2 ";
+    start(s, "0");
+    quiet_say(json(s, 0, 2));
+    assert_true(quiet_is_held());
+    quiet_turn();
+    td_follower_resume(s->follower);
+    quiet_turn();
+    assert_false(quiet_is_held());
+    quiet_say(json(s, 2, 3));
+    td_follower_pause(s->follower);
+    assert_true(quiet_is_held());
+    td_follower_resume(s->follower);
+    quiet_turn();
+    assert_false(quiet_is_held());
+    assert_told(s, "1 2 3 ");
+}
+
+/* A connection that breaks while it is paused is made again when it is not. */
+TEST(a_pause_outlasts_a_connection)
+{
+    struct stage *s = *state;
+
+    s->pauses_at = "1 ";
+    start(s, "0");
+    quiet_say(json(s, 0, 1));
+    quiet_end(LIVE_CLOSED, 1001, "restart");
+    td_follower_resume(s->follower);
+    td_follower_pause(s->follower);
+    td_follower_resume(s->follower);
+    quiet_say(json(s, 1, 2));
+    assert_told(s, "1 2 ");
+}
+
+/* A page of a hole that was complete when it was paused is kept, not handed
+ * over. */
+TEST(a_pause_keeps_the_page_of_a_hole)
+{
+    struct stage *s = *state;
+
+    start(s, "0");
+    quiet_say(json(s, 0, 1));
+    quiet_say(json(s, 5, 6));
+    assert_true(quiet_is_asking_page());
+    td_follower_pause(s->follower);
+    assert_true(quiet_is_held());
+    quiet_page(200, json(s, 1, 3));
+    quiet_turn();
+    assert_told(s, "1 ");
+    td_follower_resume(s->follower);
+    quiet_turn();
+    assert_told(s, "1 2 3 ");
+    s->pauses_at = "5 ";
+    quiet_page(200, json(s, 3, 5));
+    assert_told(s, "1 2 3 4 5 ");
+    quiet_turn();
+    assert_told(s, "1 2 3 4 5 ");
+    td_follower_resume(s->follower);
+    quiet_turn();
+    assert_told(s, "1 2 3 4 5 6 ");
+    assert_false(quiet_is_held());
+}
+
+/* until_caught_up */
+
+/* It ends with the head as the source told it at the start, by the change
+ * memory, which tells it also where no change passes. */
+TEST(ends_when_it_has_caught_up)
+{
+    struct stage *s = *state;
+
+    s->options.until_caught_up = 1;
+    s->offer.position = LENT(EPOCH "-4");
+    start(s, "0");
+    assert_int_equal(quiet_transport(), TD_LONG_POLL);
+    assert_string_equal(quiet_url(), SET_URL "/memory?after=0&wait=0");
+    quiet_say(json(s, 0, 3));
+    quiet_end(LIVE_AGAIN, 0, "");
+    assert_int_equal(s->ends, 0);
+    quiet_say(json(s, 3, 6));
+    assert_ended(s, TD_OK, "");
+    assert_told(s, "1 2 3 4 5 6 ");
+}
+
+TEST(ends_at_once_where_there_is_nothing_to_catch_up_with)
+{
+    struct stage *s = *state;
+
+    s->options.until_caught_up = 1;
+    s->offer.position = LENT(EPOCH "-4");
+    start(s, EPOCH "-4");
+    assert_ended(s, TD_OK, "");
+    assert_told(s, "");
+}
+
+/* Where the head is not told, a heartbeat is: the first on a connection stands
+ * where that begins. */
+TEST(catches_up_with_a_head_that_was_not_told)
+{
+    struct stage *s = *state;
+
+    s->options.until_caught_up = 1;
+    s->options.transports = TD_WEBSOCKET;
+    start(s, EPOCH "-1");
+    quiet_say(json(s, 1, 1));
+    quiet_say(json(s, 1, 3));
+    assert_int_equal(s->ends, 0);
+    quiet_say(json(s, 3, 3));
+    assert_ended(s, TD_OK, "");
+}
+
+/* Beside each other */
+
+TEST(two_followers_share_a_handle)
+{
+    struct stage *s = *state;
+    struct td_follower *first, *second;
+
+    start(s, "0");
+    quiet_await(quiet_is_live, "the first connection");
+    first = s->follower;
+    start(s, EPOCH "-4");
+    second = s->follower;
+    quiet_say(json(s, 4, 5));
+    s->follower = NULL; /* which one is told is not looked at */
+    quiet_choose(0);
+    quiet_say(json(s, 0, 2));
+    quiet_choose(1);
+    quiet_say(json(s, 5, 6));
+    assert_told(s, "5 1 2 6 ");
+    assert_string_equal(td_follower_position(first), EPOCH "-2");
+    td_follower_close(first);
+    quiet_say(json(s, 6, 7));
+    assert_told(s, "5 1 2 6 7 ");
+    td_follower_close(second);
+}
+
+/* Closing the handle closes what still runs on it. */
+TEST(ends_with_its_handle)
+{
+    struct stage *s = *state;
+
+    start(s, "0");
+    quiet_await(quiet_is_live, "a connection");
+    td_close(s->client);
+    s->follower = NULL;
+    quiet_finish();
+    assert_int_equal(s->ends, 0);
+    s->client = td_open();
+}
+
+/* In somebody else's loop: watched for reading, no longer than it says. */
+TEST(runs_in_a_loop_of_poll)
+{
+    struct stage *s = *state;
+    struct pollfd fd = {.events = POLLIN};
+
+    s->options.after = "0";
+    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
+                                      on_message, s, &s->follower),
+                     TD_OK);
+    fd.fd = td_fd(s->client);
+    while (!quiet_is_seeking()) {
+        assert_true(td_timeout_ms(s->client) >= 0);
+        poll(&fd, 1, td_timeout_ms(s->client));
+        assert_int_equal(td_service(s->client), TD_OK);
+    }
+    quiet_not_found(TD_UNREACHABLE, "away");
+    assert_true(td_timeout_ms(s->client) > 0);
+    while (!quiet_is_seeking()) {
+        poll(&fd, 1, td_timeout_ms(s->client));
+        assert_int_equal(td_service(s->client), TD_OK);
+    }
+    assert_int_equal(td_fd(s->client), fd.fd);
+    td_stop(s->client);
+    assert_int_equal(poll(&fd, 1, -1), 1);
+    assert_int_equal(td_service(s->client), TD_STOPPED);
+    quiet_found(&s->offer);
+    quiet_say(json(s, 0, 1));
+    assert_told(s, "1 ");
+}

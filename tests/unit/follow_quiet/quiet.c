@@ -1,0 +1,426 @@
+/*
+ * quiet.c - what a follower stands on, without sockets: discovery, connections,
+ * pages.
+ */
+#include "tests/unit/follow_quiet/quiet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/fetch.h"
+#include "tests/support/patience.h"
+#include "tests/test.h"
+
+#define LIVES_MAX 64
+
+struct discovery {
+    discovery_set_fn *on_set;
+    discovery_end_fn *on_end;
+    void *user;
+    unsigned silence_s;
+};
+
+struct live {
+    enum td_transport transport;
+    char url[4096];
+    live_message_fn *on_message;
+    live_end_fn *on_end;
+    void *user;
+    bool is_held;
+    unsigned i;
+};
+
+struct fetch {
+    char url[4096];
+    unsigned silence_s;
+    fetch_end_fn *on_end;
+    void *user;
+    bool is_held;
+};
+
+static struct {
+    struct td_client *client;
+    struct discovery *discovery;
+    struct live *lives[LIVES_MAX]; /* NULL: freed */
+    unsigned n_lives;
+    int chosen; /* -1: the newest */
+    struct fetch *fetch;
+} quiet;
+
+void
+quiet_begin(struct td_client *client)
+{
+    memset(&quiet, 0, sizeof(quiet));
+    quiet_lists_begin();
+    quiet.client = client;
+    quiet.chosen = -1;
+}
+
+void
+quiet_finish(void)
+{
+    assert_null(quiet.discovery);
+    assert_null(quiet.fetch);
+    quiet_lists_finish();
+    for (unsigned i = 0; i < quiet.n_lives; i++)
+        assert_null(quiet.lives[i]);
+}
+
+void
+quiet_turn(void)
+{
+    for (int i = 0; i < 8; i++)
+        assert_int_not_equal(td_service(quiet.client), TD_INVALID);
+}
+
+/* What is under way */
+
+static struct live *
+the_live(void)
+{
+    if (quiet.chosen >= 0)
+        return quiet.lives[quiet.chosen];
+    return quiet.n_lives ? quiet.lives[quiet.n_lives - 1] : NULL;
+}
+
+bool
+quiet_is_seeking(void)
+{
+    return quiet.discovery != NULL;
+}
+
+bool
+quiet_is_live(void)
+{
+    return the_live() != NULL;
+}
+
+bool
+quiet_is_asking_page(void)
+{
+    return quiet.fetch != NULL;
+}
+
+bool
+quiet_is_held(void)
+{
+    if (quiet.fetch)
+        return quiet.fetch->is_held;
+    if (quiet_is_asking_lists() || quiet_is_rebasing())
+        return quiet_lists_are_held();
+    return the_live() && the_live()->is_held;
+}
+
+void
+quiet_await(bool (*is_so)(void), const char *what)
+{
+    struct patience p = {.with = what};
+
+    for (quiet_turn(); !is_so(); quiet_turn())
+        patience_step(&p);
+}
+
+static struct live *
+await_live(void)
+{
+    quiet_await(quiet_is_live, "a connection");
+    return the_live();
+}
+
+enum td_transport
+quiet_transport(void)
+{
+    return await_live()->transport;
+}
+
+const char *
+quiet_url(void)
+{
+    return await_live()->url;
+}
+
+unsigned
+quiet_n_lives(void)
+{
+    return quiet.n_lives;
+}
+
+void
+quiet_choose(unsigned i)
+{
+    quiet.chosen = (int)i;
+}
+
+/* Discovery */
+
+struct discovery *
+discovery_start(struct td_client *client, const char *url,
+                discovery_set_fn *on_set, discovery_end_fn *on_end, void *user)
+{
+    (void)client;
+    (void)url;
+    assert_null(quiet.discovery);
+    quiet.discovery = calloc(1, sizeof(*quiet.discovery));
+    assert_non_null(quiet.discovery);
+    *quiet.discovery = (struct discovery){on_set, on_end, user, 0};
+    return quiet.discovery;
+}
+
+void
+discovery_silence(struct discovery *discovery, unsigned silence_s)
+{
+    discovery->silence_s = silence_s;
+}
+
+void
+discovery_free(struct discovery *discovery)
+{
+    if (discovery)
+        quiet.discovery = NULL;
+    free(discovery);
+}
+
+/* All of its members are strings. */
+enum { N_OFFERED = sizeof(struct offered) / sizeof(char *) };
+
+void
+offered_fini(struct offered *offered)
+{
+    char **strings = (char **)(void *)offered;
+
+    for (size_t i = 0; i < N_OFFERED; i++)
+        free(strings[i]);
+    *offered = (struct offered){.url = NULL};
+}
+
+static void
+end_discovery(const struct failure *why, const struct offered *offer, int n)
+{
+    struct offered copy = {.url = NULL};
+    char **strings = (char **)(void *)&copy;
+    struct discovery d;
+
+    quiet_await(quiet_is_seeking, "a discovery");
+    d = *quiet.discovery;
+    for (; n > 0; n--) {
+        copy = *offer;
+        for (size_t i = 0; i < N_OFFERED; i++)
+            strings[i] = strings[i] ? strdup(strings[i]) : NULL;
+        d.on_set(&copy, d.user);
+        offered_fini(&copy);
+    }
+    discovery_free(quiet.discovery);
+    d.on_end(why, d.user);
+}
+
+void
+quiet_found(const struct offered *offer)
+{
+    struct failure none = {.rc = TD_OK};
+
+    end_discovery(&none, offer, 1);
+}
+
+void
+quiet_found_two(const struct offered *offer)
+{
+    struct failure none = {.rc = TD_OK};
+
+    end_discovery(&none, offer, 2);
+}
+
+void
+quiet_not_found(enum td_status rc, const char *why)
+{
+    struct failure failure = {.rc = rc};
+
+    failure_set(&failure, rc, "%s", why);
+    end_discovery(&failure, NULL, 0);
+}
+
+void
+quiet_busy(unsigned retry_after_s)
+{
+    struct failure failure = {.status = 503, .retry_after_s = retry_after_s};
+
+    failure_set(&failure, TD_UNREACHABLE, "503: busy");
+    end_discovery(&failure, NULL, 0);
+}
+
+/* Connections */
+
+struct live *
+live_start(struct td_client *client, const struct live_request *request,
+           live_message_fn *on_message, live_end_fn *on_end, void *user)
+{
+    struct live *live = calloc(1, sizeof(*live));
+
+    (void)client;
+    assert_non_null(live);
+    assert_true(quiet.n_lives < LIVES_MAX);
+    live->transport = request->transport;
+    snprintf(live->url, sizeof(live->url), "%s", request->url);
+    live->on_message = on_message;
+    live->on_end = on_end;
+    live->user = user;
+    live->i = quiet.n_lives;
+    quiet.lives[quiet.n_lives++] = live;
+    return live;
+}
+
+void
+live_pause(struct live *live)
+{
+    assert_false(live->is_held);
+    live->is_held = true;
+}
+
+void
+live_resume(struct live *live)
+{
+    assert_true(live->is_held);
+    live->is_held = false;
+}
+
+void
+live_free(struct live *live)
+{
+    if (live)
+        quiet.lives[live->i] = NULL;
+    free(live);
+}
+
+void
+quiet_say(struct slice message)
+{
+    struct live *live = await_live();
+    unsigned i = live->i;
+    char *copy = slice_dup(message);
+
+    assert_false(live->is_held);
+    assert_non_null(copy);
+    if (!live->on_message(copy, message.size, live->user))
+        assert_null(quiet.lives[i]);
+    free(copy);
+}
+
+static void
+end_live(const struct live_end *end)
+{
+    struct live live = *await_live();
+
+    live_free(quiet.lives[live.i]);
+    live.on_end(end, live.user);
+}
+
+void
+quiet_end(enum live_how how, unsigned code, const char *why)
+{
+    struct live_end end = {.how = how, .code = code};
+
+    failure_set(&end.why, TD_UNREACHABLE, "%s", why);
+    end_live(&end);
+}
+
+void
+quiet_refuse(enum live_how how, unsigned status)
+{
+    struct live_end end = {.how = how};
+
+    failure_set(&end.why, fetch_meaning(status), "%u: no", status);
+    end.why.status = status;
+    end_live(&end);
+}
+
+/* Pages */
+
+struct fetch *
+fetch_start(struct td_client *client, const struct fetch_request *request,
+            fetch_body_fn *on_body, fetch_end_fn *on_end, void *user)
+{
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+
+    (void)client;
+    assert_non_null(fetch);
+    assert_null(on_body);
+    assert_null(quiet.fetch);
+    snprintf(fetch->url, sizeof(fetch->url), "%s", request->url);
+    fetch->silence_s = request->silence_s;
+    fetch->on_end = on_end;
+    fetch->user = user;
+    quiet.fetch = fetch;
+    return fetch;
+}
+
+void
+fetch_free(struct fetch *fetch)
+{
+    if (fetch)
+        quiet.fetch = NULL;
+    free(fetch);
+}
+
+void
+fetch_pause(struct fetch *fetch)
+{
+    assert_false(fetch->is_held);
+    fetch->is_held = true;
+}
+
+void
+fetch_resume(struct fetch *fetch)
+{
+    assert_true(fetch->is_held);
+    fetch->is_held = false;
+}
+
+enum td_status
+fetch_meaning(unsigned status)
+{
+    return status == 410 ? TD_GONE : status < 500 ? TD_REFUSED : TD_UNREACHABLE;
+}
+
+enum td_status
+fetch_refused(struct failure *why, const struct fetch_answer *answer)
+{
+    why->status = answer->status;
+    return failure_set(why, fetch_meaning(answer->status), "%u: no",
+                       answer->status);
+}
+
+unsigned
+quiet_silence(void)
+{
+    if (quiet.discovery)
+        return quiet.discovery->silence_s;
+    if (quiet.fetch)
+        return quiet.fetch->silence_s;
+    return quiet_lists_silence();
+}
+
+const char *
+quiet_page_url(void)
+{
+    quiet_await(quiet_is_asking_page, "a page that is asked for");
+    return quiet.fetch->url;
+}
+
+/* Also of one that is held back: the last bytes may have been on their way. */
+void
+quiet_page(unsigned status, struct slice body)
+{
+    struct fetch_answer answer = {.status = status};
+    struct failure why = {.rc = TD_OK};
+    struct fetch fetch;
+
+    quiet_page_url();
+    fetch = *quiet.fetch;
+    buf_init(&answer.body, SIZE_MAX / 2);
+    buf_add_slice(&answer.body, body);
+    if (!status)
+        failure_set(&why, TD_UNREACHABLE, "the connection broke");
+    fetch_free(quiet.fetch);
+    fetch.on_end(&answer, &why, fetch.user);
+    buf_fini(&answer.body);
+}

@@ -1,0 +1,68 @@
+/*
+ * quiet.h - what a follower stands on, without sockets: discovery, connections,
+ * pages, lists and baselines that do what the test says, when it says so.
+ *
+ *     td_follower_open(...);
+ *     quiet_found(&offer);                 the source was asked
+ *     quiet_say(json(s, 0, 2));            its connection tells a message
+ *     quiet_end(LIVE_LOST, 0, "gone");     and breaks
+ *
+ * Each waits until the follower asks for that, pauses included, and fails where
+ * it does not, or holds it back.
+ */
+#ifndef TESTS_UNIT_FOLLOW_QUIET_H
+#define TESTS_UNIT_FOLLOW_QUIET_H
+
+#include <stdbool.h>
+
+#include "client/follow/live.h"
+#include "client/source/discover.h"
+#include "tests/unit/follow_quiet/quiet_lists.h"
+
+/* Begins, with the client whose loop is turned. */
+void quiet_begin(struct td_client *client);
+
+/* Fails if something was not freed. */
+void quiet_finish(void);
+
+/* Does what is due now. */
+void quiet_turn(void);
+
+/* What is under way at this moment. */
+bool quiet_is_seeking(void);
+bool quiet_is_live(void);
+bool quiet_is_asking_page(void);
+bool quiet_is_held(void); /* whatever of these is */
+
+/* Waits until one is. */
+void quiet_await(bool (*is_so)(void), const char *what);
+
+/* Of the newest connection; and how many there ever were. */
+enum td_transport quiet_transport(void);
+const char *quiet_url(void);
+unsigned quiet_n_lives(void);
+
+/* Which connection is meant from now on, from 0; that of the highest number if
+ * never told. */
+void quiet_choose(unsigned i);
+
+/* Seconds of silence that end the exchange that is under way: discovery, page
+ * or lists. */
+unsigned quiet_silence(void);
+
+const char *quiet_page_url(void);
+
+/* `offer` is copied. */
+void quiet_found(const struct offered *offer);
+void quiet_found_two(const struct offered *offer); /* both alike */
+void quiet_not_found(enum td_status rc, const char *why);
+void quiet_busy(unsigned retry_after_s); /* 503 */
+
+void quiet_say(struct slice message); /* copied */
+void quiet_end(enum live_how how, unsigned code, const char *why);
+void quiet_refuse(enum live_how how, unsigned status);
+
+/* status 0: TD_UNREACHABLE */
+void quiet_page(unsigned status, struct slice body);
+
+#endif

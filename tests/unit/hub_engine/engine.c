@@ -1,0 +1,372 @@
+#include "tests/unit/hub_engine/engine.h"
+
+#include <stdlib.h>
+
+#include "tests/test.h"
+
+struct engine e;
+
+/* The hub outside of the engine */
+
+/* Also on the log's thread. */
+void
+hub_wake(struct hub *hub)
+{
+    atomic_fetch_add(&e.n_wakes, 1);
+    caller_wake(hub->caller);
+}
+
+void
+records_range(struct records *r, uint64_t id, uint64_t after,
+              uint64_t range_last)
+{
+    (void)r;
+    assert_true(e.n_written < SENT_MAX);
+    e.written[e.n_written++] = (struct kept_range){id, after, range_last};
+}
+
+/* As subscription.c does it. */
+void
+subscription_end(struct subscription *s, enum subscription_end how)
+{
+    struct topic *topic = s->topic;
+
+    e.n_ended++;
+    e.how = how;
+    deliver_cut(s);
+    list_remove(&s->of_topic);
+    list_remove(&s->moved);
+    signer_free(s->signer);
+    filters_leave(s->filter);
+    free(s->callback);
+    free(s);
+    topic_release(topic);
+}
+
+struct relay *
+relay_of_topic(struct hub *hub, struct slice url)
+{
+    (void)hub;
+    return e.relay.topic_url && slice_is(url, e.relay.topic_url) ? &e.relay
+                                                                 : NULL;
+}
+
+enum status
+relay_read(struct relay *relay, uint64_t after, struct buf *to,
+           const char **content_type, struct problem *why)
+{
+    if (after < relay->earliest)
+        return problem(why, STATUS_GONE, "no longer kept");
+    if (after < relay->last)
+        buf_add_text(to, e.documents[after]);
+    *content_type = "text/plain; charset=utf-8";
+    return STATUS_OK;
+}
+
+/* The caller */
+
+/* W-093: no two of one subscription at a time. */
+static void
+on_sent(struct call *call)
+{
+    struct sent *sent = &e.sent[e.n_sent++];
+    size_t size = 0;
+
+    assert_true(e.n_sent <= SENT_MAX);
+    sent->s = NULL;
+    for (struct list *t = e.hub.topics.next; t != &e.hub.topics; t = t->next) {
+        struct topic *topic = list_entry(t, struct topic, node);
+
+        for (struct list *n = topic->subscriptions.next;
+             n != &topic->subscriptions; n = n->next) {
+            struct subscription *s =
+                list_entry(n, struct subscription, of_topic);
+
+            if (s->callback == call->url)
+                sent->s = s;
+        }
+    }
+    assert_non_null(sent->s);
+    for (struct call *other = NULL; (other = quiet_next(other));)
+        if (other != call && other->state == QUIET_UNDER_WAY)
+            assert_ptr_not_equal(other->url, call->url);
+    for (const char *const *h = call->headers; *h; h++)
+        size += (size_t)snprintf(sent->headers + size,
+                                 sizeof(sent->headers) - size, "%s\n", *h);
+    sent->call = call;
+    sent->is_suspect = call->is_suspect;
+    sent->data = call->body.data;
+    buf_init(&sent->body, SIZE_MAX);
+    buf_add_slice(&sent->body, call->body);
+}
+
+static void
+on_wake(struct caller *caller, void *user)
+{
+    (void)caller, (void)user;
+    atomic_store(&e.n_wakes, 0);
+    deliver_wake(&e.hub);
+}
+
+/* Ends a turn as hub.c does. What was sent before its range was kept would be
+ * sent again in other bytes after a crash. */
+static void
+on_turn(struct caller *caller, void *user)
+{
+    (void)caller, (void)user;
+    if (e.disk_is_full && e.n_written > 0) {
+        e.n_written = 0;
+        deliver_unkept(&e.hub);
+        return;
+    }
+    assert_true(e.n_kept + e.n_written <= SENT_MAX);
+    memcpy(&e.kept[e.n_kept], e.written, e.n_written * sizeof(e.kept[0]));
+    e.n_kept += e.n_written;
+    e.n_written = 0;
+    deliver_turn(&e.hub);
+}
+
+void
+turns(void)
+{
+    quiet_turn();
+}
+
+void
+run_jobs(void)
+{
+    while (quiet_job())
+        turns();
+}
+
+void
+pass(int64_t us)
+{
+    quiet_pass(us);
+}
+
+int64_t
+next_alarm(void)
+{
+    const struct alarm *alarm = quiet_next_alarm();
+
+    assert_non_null(alarm);
+    return alarm->at_us - clock_steady_us();
+}
+
+/* Answers */
+
+/* NULL: nothing is under way to it. */
+static struct call *
+call_of(const struct subscription *s)
+{
+    struct call *call = NULL;
+
+    while ((call = quiet_next(call)))
+        if (call->state == QUIET_UNDER_WAY && call->url == s->callback)
+            break;
+    return call;
+}
+
+bool
+is_under_way(const struct subscription *s)
+{
+    return call_of(s);
+}
+
+void
+finish_after(const struct subscription *s, unsigned status, int64_t retry_us)
+{
+    struct call *call = call_of(s);
+
+    assert_non_null(call);
+    call->retry_after_us = retry_us;
+    quiet_answer(call, status, "");
+    turns();
+}
+
+void
+finish(const struct subscription *s, unsigned status)
+{
+    finish_after(s, status, 0);
+}
+
+void
+break_off(const struct subscription *s, enum call_failure failure,
+          const char *why)
+{
+    quiet_fail(call_of(s), failure, why);
+    turns();
+}
+
+/* Life */
+
+void
+engine_configure(void **state)
+{
+    memset(&e, 0, sizeof(e));
+    e.sent = calloc(SENT_MAX, sizeof(*e.sent));
+    assert_non_null(e.sent);
+    quiet_clocks_open();
+    sets_configure(&e.sets, tempdir_path(state));
+}
+
+void
+engine_start(void)
+{
+    static const struct caller_options options = {.on_wake = on_wake,
+                                                  .on_turn = on_turn};
+    struct problem why = {""};
+
+    memset(&e.hub, 0, sizeof(e.hub));
+    assert_int_equal(caller_open(&e.hub.caller, &options, &why), STATUS_OK);
+    quiet->on_sent = on_sent;
+    quiet->holds_jobs = true;
+    quiet->connections = 1000;
+    sets_open(&e.sets);
+    e.hub.registry = e.sets.registry;
+    e.hub.config = &e.sets.config;
+    list_init(&e.hub.topics);
+    list_init(&e.hub.relays);
+    list_init(&e.hub.moved);
+    assert_int_equal(deliver_open(&e.hub, &why), STATUS_OK);
+}
+
+void
+engine_open(void **state)
+{
+    engine_configure(state);
+    engine_start();
+}
+
+void
+engine_stop(void)
+{
+    while (!list_is_empty(&e.hub.topics)) {
+        struct topic *topic = list_entry(e.hub.topics.next, struct topic, node);
+
+        while (!list_is_empty(&topic->subscriptions)) {
+            bool is_last =
+                topic->subscriptions.next->next == &topic->subscriptions;
+
+            subscription_end(list_entry(topic->subscriptions.next,
+                                        struct subscription, of_topic),
+                             END_DELETED);
+            if (is_last)
+                break;
+        }
+    }
+    while (quiet_job())
+        ;
+    deliver_close(&e.hub);
+    sets_close(&e.sets);
+    caller_close(e.hub.caller);
+}
+
+void
+engine_close(void)
+{
+    engine_stop();
+    for (size_t i = 0; i < e.n_sent; i++)
+        buf_fini(&e.sent[i].body);
+    free(e.sent);
+    quiet_clocks_close();
+}
+
+struct topic *
+topic_for(enum topic_kind kind, const char *name)
+{
+    struct topic *topic;
+    struct problem why = {""};
+
+    if (topic_of_set(&e.hub, kind, sets_find(&e.sets, name), &topic, &why))
+        fail_msg("%s", why.text);
+    return topic;
+}
+
+struct subscription *
+subscription_at(struct topic *topic, const char *callback, uint64_t after)
+{
+    struct subscription *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    s->hub = &e.hub;
+    s->id = ++e.last_id;
+    s->topic = topic;
+    s->callback = strdup(callback);
+    s->created_us = clock_now_us();
+    s->lease_end_us = INT64_MAX;
+    s->after = s->reached = after;
+    list_init(&s->node);
+    list_init(&s->moved);
+    list_append(&topic->subscriptions, &s->of_topic);
+    return s;
+}
+
+struct subscription *
+subscribe(const char *name, const char *callback, uint64_t after)
+{
+    struct subscription *s =
+        subscription_at(topic_for(TOPIC_CHANGES, name), callback, after);
+
+    deliver_begin(s);
+    return s;
+}
+
+void
+set_filter(struct subscription *s, const char *text)
+{
+    struct filter filter;
+
+    assert_int_equal(filter_read(&filter, slice_of(text), NULL), STATUS_OK);
+    filters_leave(s->filter);
+    assert_int_equal(filters_enter(registry_filters(e.sets.registry), &filter,
+                                   &s->filter, NULL),
+                     STATUS_OK);
+}
+
+/* What was sent */
+
+const struct sent *
+last_sent(void)
+{
+    assert_true(e.n_sent > 0);
+    return &e.sent[e.n_sent - 1];
+}
+
+const char *
+header(const struct sent *sent, const char *name)
+{
+    static char values[4][2048];
+    static unsigned n;
+    char *value = values[n++ % 4];
+    char line[64];
+    const char *at;
+
+    snprintf(line, sizeof(line), "%s: ", name);
+    at = strstr(sent->headers, line);
+    value[0] = '\0';
+    if (at)
+        snprintf(value, sizeof(values[0]), "%.*s",
+                 (int)strcspn(at + strlen(line), "\n"), at + strlen(line));
+    return value;
+}
+
+void
+assert_sent(const struct sent *sent, uint64_t after, uint64_t last)
+{
+    struct received r = receive(&sent->body, MESSAGE_XML);
+
+    assert_int_equal(r.coverage.after, after);
+    assert_int_equal(r.coverage.last, last);
+}
+
+void
+assert_kept(const struct subscription *s, uint64_t after, uint64_t last)
+{
+    for (size_t i = 0; i < e.n_kept; i++)
+        if (e.kept[i].id == s->id && e.kept[i].after == after &&
+            e.kept[i].last == last)
+            return;
+    fail_msg("the range is not in hub.db");
+}

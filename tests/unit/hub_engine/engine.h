@@ -1,0 +1,122 @@
+/*
+ * engine.h - for tests of the delivery engine: topics, bodies and deliveries as
+ * they are, on a log as it is; the caller is quiet.h, and what else of the hub
+ * the engine knows - hub.db, relays, the end of a subscription - is in
+ * engine.c. Nothing happens but in turns(), finish() and pass(), so every state
+ * can be looked at.
+ *
+ *     engine_open -> subscribe -> post -> turns: calls are given their turn,
+ *     ranges are kept, what is ready is `sent` -> finish(status) -> ...
+ */
+#ifndef TESTS_UNIT_HUB_ENGINE_H
+#define TESTS_UNIT_HUB_ENGINE_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/base/clock.h"
+#include "broker/hub/attempt.h"
+#include "broker/hub/deliver.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/relay.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+#include "tests/unit/hub_quiet/quiet.h"
+#include "tests/unit/sets/messages.h"
+
+#define SECOND   ((int64_t)1000000)
+#define SENT_MAX 4096
+
+/* What went out. */
+struct sent {
+    struct subscription *s;
+    struct call *call;
+    char headers[4096]; /* one a line */
+    struct buf body;
+    const char *data; /* the engine's own: who shares it */
+    bool is_suspect;
+};
+
+/* A range as hub.db has it. */
+struct kept_range {
+    uint64_t id, after, last;
+};
+
+struct engine {
+    struct sets sets;
+    struct hub hub;
+    atomic_uint n_wakes; /* since the last turn */
+
+    struct kept_range written[SENT_MAX], kept[SENT_MAX];
+    size_t n_written, n_kept;
+    bool disk_is_full;
+
+    struct sent *sent;
+    size_t n_sent;
+    uint64_t last_id;
+    unsigned n_ended;
+    enum subscription_end how;
+
+    struct relay relay;
+    const char *documents[8];
+};
+
+extern struct engine e;
+
+/* Life: before engine_start the options may be changed; after engine_stop it
+ * may be started again on what it left on the disk. */
+void engine_configure(void **state);
+void engine_start(void);
+void engine_open(void **state); /* both */
+void engine_stop(void);
+void engine_close(void);
+
+/* Turns of the loop, until there is nothing more to do. */
+void turns(void);
+
+/* Reads what is to be read from the disk, and makes turns. */
+void run_jobs(void);
+
+/* Lets time pass; what is due rings, in turns. */
+void pass(int64_t us);
+
+/* When the next alarm rings, from now. */
+int64_t next_alarm(void);
+
+/* Subscriptions */
+
+struct topic *topic_for(enum topic_kind kind, const char *name);
+
+/* One that has not begun. */
+struct subscription *subscription_at(struct topic *topic, const char *callback,
+                                     uint64_t after);
+
+/* One of a set's changes, which has. */
+struct subscription *subscribe(const char *name, const char *callback,
+                               uint64_t after);
+void set_filter(struct subscription *s, const char *text);
+
+/* Answers to what is under way to it; then turns. */
+bool is_under_way(const struct subscription *s);
+void finish(const struct subscription *s, unsigned status);
+void finish_after(const struct subscription *s, unsigned status,
+                  int64_t retry_us);
+void break_off(const struct subscription *s, enum call_failure failure,
+               const char *why);
+
+/* What was sent */
+
+const struct sent *last_sent(void);
+
+/* The value of a header; "": none. In a buffer of its own until the next but
+ * three. */
+const char *header(const struct sent *sent, const char *name);
+
+/* It covers (after, last]. */
+void assert_sent(const struct sent *sent, uint64_t after, uint64_t last);
+
+/* The range was kept before it went out. */
+void assert_kept(const struct subscription *s, uint64_t after, uint64_t last);
+
+#endif

@@ -1,0 +1,313 @@
+#include "broker/hub/delivery.h"
+#include "tests/test.h"
+#include "tests/unit/hub_engine/engine.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+/* W-072: no delivery after the end of the lease, also of what was due before.
+ */
+TEST(delivers_nothing_after_the_lease)
+{
+    struct subscription *s;
+
+    engine_open(state);
+    sets_post(&e.sets, "demo", 0, 1);
+    s = subscribe("demo", "http://receiver.example/", 0);
+    s->lease_end_us = clock_now_us() - 1;
+    turns();
+    pass(10 * SECOND);
+    assert_int_equal(e.n_sent, 0);
+    engine_close();
+}
+
+/* A retry's range stands in hub.db: it goes without being written again. */
+TEST(does_not_keep_a_range_twice)
+{
+    struct subscription *s;
+
+    engine_open(state);
+    sets_post(&e.sets, "demo", 0, 1);
+    s = subscribe("demo", "http://receiver.example/", 0);
+    turns();
+    finish(s, 500);
+    e.disk_is_full = true;
+    pass(next_alarm());
+    assert_int_equal(e.n_sent, 2);
+    assert_int_equal(e.n_kept, 1);
+    engine_close();
+}
+
+/* W-074, R-306: after a restart the range that was tried is tried again: the
+ * same bytes, the same id, whatever came meanwhile and whatever the limit of a
+ * message is now. */
+TEST(repeats_the_range_after_a_restart)
+{
+    struct subscription *s;
+
+    engine_open(state);
+    sets_post_heavy(&e.sets, "demo", 0, 50, 3000);
+    s = subscribe("demo", "http://receiver.example/", 10);
+    turns();
+    assert_sent(last_sent(), 10, 50);
+    engine_stop();
+
+    e.last_id = 0;
+    e.sets.config.message_bytes = 64 << 10;
+    engine_start();
+    sets_post(&e.sets, "demo", 50, 5);
+    s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
+                        "http://receiver.example/", 10);
+    s->range_last = 50;
+    deliver_begin(s);
+    turns();
+    run_jobs();
+    assert_int_equal(e.n_sent, 2);
+    assert_true(
+        slice_equal(buf_slice(&e.sent[0].body), buf_slice(&e.sent[1].body)));
+    assert_string_equal(header(&e.sent[0], "Tidings-Delivery"),
+                        header(&e.sent[1], "Tidings-Delivery"));
+    finish(s, 200);
+    run_jobs();
+    assert_sent(last_sent(), 50, 55);
+    engine_close();
+}
+
+/* Many at the same place: one message is made for all. */
+TEST(makes_one_body_for_all_at_the_same_place)
+{
+    enum { CROWD = 2000 };
+
+    static char url[CROWD][40];
+    static struct subscription *s[CROWD];
+
+    engine_open(state);
+    sets_post(&e.sets, "demo", 0, 1);
+    for (unsigned i = 0; i < CROWD; i++) {
+        snprintf(url[i], sizeof(url[i]), "http://receiver.example/%u", i);
+        s[i] = subscribe("demo", url[i], 1);
+    }
+    turns();
+    sets_post(&e.sets, "demo", 1, 1);
+    turns();
+    assert_int_equal(e.n_sent, 1000); /* as many as have their turn */
+    for (unsigned i = 0; i < CROWD; i++)
+        finish(s[i], 204);
+    assert_int_equal(e.n_sent, CROWD);
+    for (size_t i = 1; i < CROWD; i++)
+        assert_ptr_equal(e.sent[i].data, e.sent[0].data);
+    engine_close();
+}
+
+/* With one connection each waits for the one before: the body is kept for who
+ * comes a little later. */
+TEST(keeps_a_body_for_who_comes_next)
+{
+    struct subscription *a, *b;
+
+    engine_open(state);
+    quiet->connections = 1;
+    sets_post(&e.sets, "demo", 0, 1);
+    a = subscribe("demo", "http://receiver.example/a", 0);
+    b = subscribe("demo", "http://receiver.example/b", 0);
+    turns();
+    finish(a, 200);
+    finish(b, 200);
+    assert_int_equal(e.n_sent, 2);
+    assert_ptr_equal(e.sent[0].data, e.sent[1].data);
+    engine_close();
+}
+
+/* No delivery has less than what waits because others had less: a body that
+ * ends before the head, though there was room, is not used again. */
+TEST(is_merged_up_to_the_head_whoever_was_there_before)
+{
+    engine_open(state);
+    quiet->connections = 1;
+    sets_post(&e.sets, "demo", 0, 1);
+    subscribe("demo", "http://receiver.example/a", 0);
+    subscribe("demo", "http://receiver.example/b", 0);
+    turns();
+    sets_post(&e.sets, "demo", 1, 4);
+    finish(e.sent[0].s, 200);
+    assert_int_equal(e.n_sent, 2);
+    assert_sent(&e.sent[0], 0, 1);
+    assert_sent(&e.sent[1], 0, 5);
+    engine_close();
+}
+
+/* What is no longer in memory is read at the worker pool, once for all who wait
+ * for it. */
+TEST(reads_what_is_not_in_memory_elsewhere)
+{
+    struct subscription *a, *b;
+
+    engine_open(state);
+    sets_post(&e.sets, "demo", 0, 5);
+    a = subscribe("demo", "http://receiver.example/0", 5);
+    engine_stop();
+    engine_start(); /* what was there before is on the disk now */
+    a = subscribe("demo", "http://receiver.example/a", 0);
+    b = subscribe("demo", "http://receiver.example/b", 0);
+    turns();
+    assert_int_equal(quiet->n_jobs, 1);
+    assert_int_equal(e.n_sent, 0);
+    run_jobs();
+    assert_int_equal(quiet->n_jobs_made, 1);
+    assert_int_equal(e.n_sent, 2);
+    assert_kept(a, 0, 5);
+    assert_kept(b, 0, 5);
+    engine_close();
+}
+
+/* Design 4: where nothing passes a filter nothing is sent; what passes next is
+ * in a message that begins where the last one ended. */
+TEST(sends_nothing_where_nothing_passes)
+{
+    struct subscription *s;
+
+    engine_open(state);
+    sets_post(&e.sets, "demo", 0, 10);
+    s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
+                        "http://receiver.example/", 0);
+    set_filter(s, "prefix=http://example.com/r/77");
+    deliver_begin(s);
+    turns();
+    run_jobs();
+    assert_int_equal(e.n_sent, 0);
+    assert_int_equal(s->after, 0);
+    assert_int_equal(s->reached, 10);
+    assert_int_equal(quiet->n_calls, 0);
+
+    sets_post(&e.sets, "demo", 77, 1);
+    sets_post(&e.sets, "demo", 1, 1);
+    turns();
+    run_jobs();
+
+    assert_int_equal(e.n_sent, 1);
+    finish(s, 200);
+    assert_true(s->after >= 11);
+    assert_int_equal(s->reached, 12);
+    engine_close();
+}
+
+/* W-092: suspects may hold half of the memory for bodies; the others have room
+ * however many of them hang. Who has no room waits, and holds nothing. */
+TEST(has_room_for_the_healthy_however_many_hang)
+{
+    enum { EACH = 10 };
+
+    static char url[2 * EACH][40];
+    struct subscription *s[2 * EACH];
+    size_t n_suspects = 0;
+
+    engine_configure(state);
+    e.sets.config.hub_body_bytes = 64 << 10;
+    e.sets.config.hub_give_up_us = 86400 * SECOND;
+    engine_start();
+    for (unsigned i = 0; i < EACH; i++)
+        sets_post_heavy(&e.sets, "demo", i, 1, 10000);
+    quiet->connections = EACH;
+    for (unsigned i = 0; i < EACH; i++) {
+        snprintf(url[i], sizeof(url[i]), "http://sick.example/%u", i);
+        s[i] = subscribe("demo", url[i], i);
+        s[i]->range_last = i + 1; /* each its own */
+        s[i]->failures = 1;
+    }
+    /* They were begun healthy: let them come again as suspects. */
+    for (unsigned i = 0; i < EACH; i++) {
+        deliver_cut(s[i]);
+        s[i]->failures = 1;
+        deliver_look(s[i]);
+    }
+    turns();
+    run_jobs();
+    n_suspects = e.n_sent;
+    assert_in_range(n_suspects, 1, 4); /* 32 KiB, and one more */
+    for (size_t i = 0; i < n_suspects; i++)
+        assert_true(e.sent[i].is_suspect);
+
+    quiet->connections = 2 * EACH;
+    for (unsigned i = EACH; i < 2 * EACH; i++) {
+        snprintf(url[i], sizeof(url[i]), "http://healthy.example/%u", i);
+        s[i] = subscribe("demo", url[i], EACH - 1);
+    }
+    turns();
+    run_jobs();
+    assert_int_equal(e.n_sent, n_suspects + EACH);
+    for (size_t i = n_suspects; i < e.n_sent; i++)
+        assert_false(e.sent[i].is_suspect);
+
+    /* As they fail they make room for the next of their kind. */
+    break_off(e.sent[0].s, CALL_TIMEOUT, "it took too long");
+    run_jobs();
+    assert_int_equal(e.n_sent, n_suspects + EACH + 1);
+    assert_true(last_sent()->is_suspect);
+    engine_close();
+}
+
+/* A body that is larger than all the memory there is goes out, alone. */
+TEST(delivers_what_is_larger_than_the_budget)
+{
+    struct subscription *a, *b;
+
+    engine_configure(state);
+    e.sets.config.hub_body_bytes = 1000;
+    engine_start();
+    sets_post_heavy(&e.sets, "demo", 0, 1, 5000);
+    sets_post_heavy(&e.sets, "demo", 1, 1, 5000);
+    a = subscribe("demo", "http://receiver.example/a", 0);
+    b = subscribe("demo", "http://receiver.example/b", 1);
+    turns();
+    assert_int_equal(e.n_sent, 1);
+    finish(a, 200);
+    assert_int_equal(e.n_sent, 2);
+    finish(b, 200);
+    engine_close();
+}
+
+/* R-296: documents of a relay go out one by one, unmerged, byte for byte, with
+ * their own type and the Source's links. */
+TEST(relays_documents_one_by_one)
+{
+    static char topic_url[] = "http://source.example/feed";
+    static char hub_url[] = "http://hub.example/";
+    struct subscription *s;
+    struct topic *topic;
+
+    engine_open(state);
+    e.relay.hub = &e.hub;
+    e.relay.topic_url = topic_url;
+    e.relay.hub_url = hub_url;
+    strcpy(e.relay.epoch, "0123456789abcdef");
+    e.documents[0] = "first";
+    e.documents[1] = "second";
+    e.relay.last = 2;
+    assert_int_equal(topic_find(&e.hub, slice_of(topic_url), &topic, NULL),
+                     STATUS_OK);
+    s = subscription_at(topic, "http://receiver.example/", 0);
+    deliver_begin(s);
+    turns();
+    assert_true(slice_is(buf_slice(&last_sent()->body), "first"));
+    assert_string_equal(header(last_sent(), "Content-Type"),
+                        "text/plain; charset=utf-8");
+    assert_string_equal(header(last_sent(), "Link"),
+                        "<http://hub.example/>; rel=\"hub\", "
+                        "<http://source.example/feed>; rel=\"self\"");
+    finish(s, 200);
+    assert_true(slice_is(buf_slice(&last_sent()->body), "second"));
+    finish(s, 200);
+    e.documents[2] = "third";
+    e.relay.last = 3;
+    topic_mark(topic);
+    turns();
+    assert_true(slice_is(buf_slice(&last_sent()->body), "third"));
+
+    /* Documents that are no longer kept are skipped, and counted. */
+    e.documents[5] = "sixth";
+    e.relay.last = 6;
+    e.relay.earliest = 5;
+    finish(s, 200);
+    assert_int_equal(s->n_skipped, 2);
+    assert_true(slice_is(buf_slice(&last_sent()->body), "sixth"));
+    engine_close();
+}

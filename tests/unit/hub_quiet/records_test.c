@@ -1,0 +1,326 @@
+/*
+ * hub.db: transactions, how firmly they are kept, and what happens when they
+ * are not.
+ */
+#include "broker/hub/records.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/test.h"
+#include "tests/unit/hub_quiet/simulation.h"
+
+static int64_t
+ask(struct records *r, const char *query)
+{
+    sqlite3_stmt *s = NULL;
+    int64_t answer;
+
+    assert_int_equal(
+        sqlite3_prepare_v2(records_db(r)->handle, query, -1, &s, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    answer = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return answer;
+}
+
+static struct records *
+open_records(void **state)
+{
+    struct records *r = NULL;
+    struct problem why = {""};
+
+    if (records_open(&r, tempdir_path(state), &why))
+        fail_msg("%s", why.text);
+    return r;
+}
+
+/* A subscription without a hub, and its row. */
+struct alone {
+    struct set set;
+    struct topic topic;
+    struct subscription s;
+};
+
+static void
+make_alone(struct alone *a, uint64_t id, char *callback)
+{
+    memset(a, 0, sizeof(*a));
+    a->set.name = "demo";
+    a->topic.set = &a->set;
+    strcpy(a->topic.epoch, "0123456789abcdef");
+    a->s.id = id;
+    a->s.topic = &a->topic;
+    a->s.callback = callback;
+    a->s.created_us = 5;
+    a->s.lease_end_us = 7;
+    a->s.after = 11;
+}
+
+#define CURSOR "SELECT after * 1000 + range_last FROM cursors"
+#define FULL   2
+#define NORMAL 1
+
+static void
+commit(struct records *r)
+{
+    struct problem why = {""};
+
+    if (records_commit(r, &why))
+        fail_msg("%s", why.text);
+}
+
+/* There are secrets in it. */
+TEST(only_its_owner_may_read_it, tempdir_setup, tempdir_teardown)
+{
+    struct records *r = open_records(state);
+    struct stat st;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/hub.db", tempdir_path(state));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    snprintf(path, sizeof(path), "%s/hub.db-wal", tempdir_path(state));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(ask(r, "PRAGMA page_size"), 4096);
+    records_close(r);
+}
+
+/* Ranges alone need no fsync; with anything else they go in its transaction. */
+TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
+{
+    struct records *r = open_records(state);
+    char callback[] = "http://a.example/";
+    struct alone a;
+
+    make_alone(&a, records_next_id(r), callback);
+    records_subscription(r, &a.s);
+    assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
+    assert_true(records_is_begun(r));
+    commit(r);
+    assert_false(records_is_begun(r));
+    assert_int_equal(ask(r, CURSOR), 11000);
+
+    records_range(r, a.s.id, 11, 13);
+    assert_int_equal(ask(r, CURSOR), 11000); /* it waits */
+    assert_true(records_is_begun(r));
+    commit(r);
+    assert_int_equal(ask(r, CURSOR), 11013);
+    assert_int_equal(ask(r, "PRAGMA synchronous"), NORMAL);
+
+    records_range(r, a.s.id, 13, 14);
+    a.s.after = 12;
+    records_cursor(r, &a.s); /* told later: it counts */
+    assert_int_equal(ask(r, CURSOR), 12000);
+    commit(r);
+    assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
+
+    records_cursor(r, &a.s);
+    records_range(r, a.s.id, 13, 14);
+    commit(r);
+    assert_int_equal(ask(r, CURSOR), 13014);
+    records_close(r);
+}
+
+TEST(a_range_of_what_has_ended_is_nothing, tempdir_setup, tempdir_teardown)
+{
+    struct records *r = open_records(state);
+    char callback[] = "http://a.example/";
+    struct alone a;
+
+    make_alone(&a, records_next_id(r), callback);
+    records_subscription(r, &a.s);
+    commit(r);
+    records_subscription_gone(r, a.s.id);
+    records_range(r, a.s.id, 11, 13);
+    commit(r);
+
+    assert_int_equal(ask(r, "SELECT count(*) FROM cursors"), 0);
+    assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 0);
+    records_close(r);
+}
+
+/* Also those of rows that are gone. */
+TEST(ids_are_never_given_twice, tempdir_setup, tempdir_teardown)
+{
+    struct records *r = open_records(state);
+    char callback[] = "http://a.example/";
+    struct alone a;
+    uint64_t id;
+
+    records_next_id(r);
+    id = records_next_id(r);
+    make_alone(&a, id, callback);
+    records_subscription(r, &a.s);
+    records_subscription_gone(r, id);
+    commit(r);
+    records_close(r);
+    r = open_records(state);
+
+    assert_int_equal(records_next_id(r), id + 1);
+    records_close(r);
+}
+
+struct told {
+    struct records_hook hook;
+    int n_kept, n_lost;
+};
+
+static void
+on_ended(struct records_hook *hook, bool is_kept)
+{
+    struct told *told = list_entry(hook, struct told, hook);
+
+    told->n_kept += is_kept;
+    told->n_lost += !is_kept;
+}
+
+static unsigned n_again;
+static uint64_t last_again;
+
+static void
+on_again(enum records_row row, uint64_t id, void *user)
+{
+    (void)user;
+    assert_int_equal(row, RECORDS_SUBSCRIPTION);
+    n_again++;
+    last_again = id;
+}
+
+/* One failure, and nothing of the turn is kept; its rows are known, once each.
+ */
+TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
+{
+    struct records *r = open_records(state);
+    char callback[] = "http://a.example/";
+    struct told told = {.hook = {.ended = on_ended}};
+    struct problem why = {"it burns"};
+    struct alone a;
+
+    records_add_hook(r, &told.hook);
+    make_alone(&a, records_next_id(r), callback);
+    records_subscription(r, &a.s);
+    records_fail(r, &why);
+    assert_false(records_touch(r));
+    records_cursor(r, &a.s);
+    assert_int_equal(records_commit(r, &why), STATUS_BUSY);
+
+    assert_string_equal(why.text, "it burns");
+    assert_int_equal(told.n_lost, 1);
+    assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 0);
+    assert_true(records_is_behind(r));
+    records_again(r, on_again, NULL);
+    assert_int_equal(n_again, 1);
+    assert_int_equal(last_again, a.s.id);
+    assert_false(records_is_behind(r));
+
+    records_subscription(r, &a.s);
+    commit(r);
+    assert_int_equal(told.n_kept, 1);
+    assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 1);
+    records_close(r);
+}
+
+/* What a newer broker has written is not touched. */
+TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
+{
+    struct records *r = open_records(state);
+    struct problem why = {""};
+
+    assert_int_equal(db_exec(records_db(r), "PRAGMA user_version=99", &why),
+                     STATUS_OK);
+    records_close(r);
+
+    assert_int_equal(records_open(&r, tempdir_path(state), &why),
+                     STATUS_INVALID);
+    assert_non_null(strstr(why.text, "99"));
+}
+
+/* The hub: while its disk is full nothing is told, nothing is delivered, and
+ * what it knows is right; then all of it is kept. */
+TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
+     simulation_teardown)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, "http://a.example/", "");
+    uint64_t id = s->id;
+
+    sim_fill_disk(sim, true);
+    for (int i = 0; i < 40; i++) { /* until the free pages are used up */
+        char form[400];
+
+        snprintf(form, sizeof(form),
+                 "hub.mode=subscribe&hub.topic=%%s&hub.callback="
+                 "http://b.example/%0200d",
+                 i);
+        if (sim_form(sim, form) == 503)
+            break;
+        assert_int_not_equal(i, 39);
+    }
+    assert_true(records_is_behind(sim->hub->records));
+    sets_post(&sim->sets, "demo", 4, 1);
+    hub_wake(sim->hub);
+    sim_turn(sim);
+    assert_false(sim_is_sent("http://a.example/"));
+    for (int i = 0; i < 3; i++) {
+        sim_pass(sim, HUB_TICK_US);
+        if (records_is_behind(sim->hub->records))
+            assert_false(sim_is_sent("http://a.example/"));
+    }
+
+    sim_fill_disk(sim, false);
+    sim_pass(sim, 2 * HUB_TICK_US);
+    assert_false(records_is_behind(sim->hub->records));
+    assert_true(sim_is_sent("http://a.example/"));
+    simulation_crash(sim);
+    assert_int_equal(subscription_by_id(sim->hub, id)->range_last, 4);
+    assert_true(sim_is_sent("http://a.example/"));
+}
+
+/* An end that could not be kept is no end that is taken back. */
+TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
+     simulation_teardown)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, "http://a.example/", "");
+    uint64_t id = s->id;
+    struct problem why = {"it burns"};
+    struct order *order = order_new(ORDER_END, 0);
+
+    strcpy(order->name, "demo");
+    order->id = id;
+    records_fail(sim->hub->records, &why);
+    assert_int_equal(sim_run(sim, order), 503);
+    assert_non_null(strstr(sim_why.text, "it burns"));
+
+    assert_null(subscription_by_id(sim->hub, id));
+    sim_pass(sim, 2 * HUB_TICK_US);
+    simulation_crash(sim);
+    assert_null(subscription_by_id(sim->hub, id));
+}
+
+/* Where not even the rows of a turn could be noted all are written again. */
+TEST(everything_can_be_written_again, simulation_setup, simulation_teardown)
+{
+    struct simulation *sim = *state;
+    struct problem why = {"it burns"};
+    struct subscription *s = sim_active(sim, "http://a.example/", "");
+    uint64_t ended = s->id;
+
+    sim_active(sim, "http://b.example/", "");
+    sim_subscribe(sim, "http://c.example/", "");
+    sim_turn(sim);
+    records_is_stale(sim->hub->records, RECORDS_ALL, 0);
+    records_fail(sim->hub->records, &why);
+    subscription_end(s, END_GONE);
+    sim_turn(sim);
+    sim_pass(sim, 2 * HUB_TICK_US);
+    simulation_crash(sim);
+
+    assert_null(subscription_by_id(sim->hub, ended));
+    assert_non_null(sim_find(sim, "http://b.example/"));
+    assert_non_null(sim_call("http://c.example/"));
+}

@@ -1,0 +1,89 @@
+/*
+ * What a subscription is told to be: its state, its lag, its failures.
+ */
+#include "broker/hub/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/test.h"
+#include "tests/unit/hub_quiet/simulation.h"
+
+#define CALLBACK "http://a.example/cb"
+#define TOPIC    "http://example.org/sets/demo/notifications"
+
+FIXTURE(simulation_setup, simulation_teardown);
+
+/* W-166 */
+TEST(a_report_tells_all_but_the_secret)
+{
+    struct simulation *sim = *state;
+    struct subscription *s =
+        sim_active(sim, CALLBACK, "&hub.secret=geheim&tag=a&interval=0.5");
+
+    sim_subscribe(sim, "http://b.example/", "&hub.secret=geheim");
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+    assert_non_null(strstr(sim_text, "\"callback\":\"" CALLBACK "\""));
+    assert_non_null(strstr(sim_text, "\"topic\":\"" TOPIC "\""));
+    assert_non_null(strstr(sim_text, "\"state\":\"active\""));
+    assert_non_null(strstr(sim_text, "\"leaseEnd\":\"2027-01-25T08:00:00Z\""));
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
+    assert_non_null(strstr(sim_text, "\"filter\":\"tag=a\",\"interval\":0.5"));
+    assert_non_null(strstr(sim_text, "\"hasSecret\":true"));
+
+    assert_int_equal(sim_order(sim, ORDER_LIST, 0, NULL), 200);
+    assert_non_null(
+        strstr(sim_text, "\"state\":\"pending\",\"mode\":\"subscribe\""));
+    assert_null(strstr(sim_text, "geheim"));
+}
+
+/* What does not pass its filter is not what it lags behind. */
+TEST(a_report_tells_no_lag_where_nothing_passes)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "&tag=none");
+
+    sim_post(sim, 4, 2);
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
+}
+
+/* Nor what happened to other sets, in the log that all share. */
+TEST(a_report_tells_no_lag_of_framework_events_of_others)
+{
+    struct simulation *sim = *state;
+    struct subscription *s;
+
+    sets_post(&sim->sets, "other", 0, 1);
+    sets_post(&sim->sets, "other", 1, 1);
+    assert_int_equal(sim_form(sim, "hub.mode=subscribe&hub.callback=" CALLBACK
+                                   "&hub.topic=" SETS_URL
+                                   "/sets/demo/framework-notifications"),
+                     202);
+    sim_confirm(sim, CALLBACK);
+    s = subscription_next(sim->hub, 0);
+    assert_int_equal(s->topic->kind, TOPIC_FRAMEWORK);
+    sets_rotate(&sim->sets, "other");
+    sets_post(&sim->sets, "other", 2, 1);
+    sets_post(&sim->sets, "other", 3, 1);
+    sim_turn(sim);
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+
+    assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
+}
+
+TEST(a_report_tells_what_fails)
+{
+    struct simulation *sim = *state;
+    struct subscription *s = sim_active(sim, CALLBACK, "");
+
+    sim_post(sim, 4, 2);
+    sim_answer(sim, sim_call(CALLBACK), 503, "");
+    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+
+    assert_non_null(strstr(sim_text, "\"lag\":2,\"delivering\":true,"
+                                     "\"nextTry\":\"2027-01-15T08:00:0"));
+    assert_non_null(strstr(sim_text, "\"attempts\":1,\"failures\":1"));
+    assert_non_null(strstr(sim_text, "\"lastStatus\":503"));
+}
