@@ -4,16 +4,15 @@
 
 /* What was read is written in two ways, and both are read as the same moment.
  */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(datetime, text)
 {
-    struct slice text = {(const char *)data, size};
     char written[DATETIME_SIZE], shorter[DATETIME_SIZE];
     int64_t us = 0, complete_us = 0, again_us = 0;
+    size_t size;
 
     if (datetime_read_any(text, &us)) {
         FUZZ_ASSERT(datetime_read(text, &complete_us));
-        return 0;
+        return;
     }
     if (!datetime_read(text, &complete_us))
         FUZZ_ASSERT(complete_us == us);
@@ -26,5 +25,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_ASSERT(size <= DATETIME_SIZE);
     FUZZ_ASSERT(!datetime_read((struct slice){shorter, size}, &again_us));
     FUZZ_ASSERT(again_us == us);
-    return 0;
 }

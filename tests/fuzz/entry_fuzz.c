@@ -122,14 +122,10 @@ hand_over(struct slice bytes, enum td_form form, bool is_change)
 
 /* Whatever a source writes, the text that its entries are handed over with is
  * well-formed, and tells the same. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(entry, bytes)
 {
-    struct slice bytes = {(const char *)data, size};
-
     hand_over(bytes, TD_XML, true);
     hand_over(bytes, TD_XML, false);
     hand_over(bytes, TD_JSON, true);
     hand_over(bytes, TD_JSON, false);
-    return 0;
 }

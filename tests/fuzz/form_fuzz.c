@@ -170,10 +170,8 @@ check_url(struct slice url)
     check_urls(url, url, SLICE("c"));
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(form, body)
 {
-    struct slice body = {(const char *)data, size};
     struct problem why = {""};
     struct form_data form;
 
@@ -189,5 +187,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_request(&form);
     }
     form_fini(&form);
-    return 0;
 }

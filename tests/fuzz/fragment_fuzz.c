@@ -4,16 +4,14 @@
 
 /* Fragments are read from the disk: what is taken for one lies within what is
  * there, and so does all that is said about it. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(fragment, text)
 {
-    struct slice text = {(const char *)data, size};
     struct fragment_view view;
     struct buf resource;
 
     if (fragment_view(text, &view))
-        return 0;
-    FUZZ_ASSERT(view.size <= size && text.data[view.size - 1] == '\n');
+        return;
+    FUZZ_ASSERT(view.size <= text.size && text.data[view.size - 1] == '\n');
     FUZZ_ASSERT(view.loc.data > text.data);
     FUZZ_ASSERT(view.loc.data + view.loc.size < text.data + view.size);
     FUZZ_ASSERT(view.stamp < view.size);
@@ -24,5 +22,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_ASSERT(!resource.failed && resource.size < view.size);
     FUZZ_ASSERT(resource.data[resource.size - 1] == '\n');
     buf_fini(&resource);
-    return 0;
 }

@@ -76,18 +76,15 @@ read_in_steps(struct slice bytes, size_t step, struct buf *seen)
     frames_free(f);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(frames, bytes)
 {
-    struct slice bytes = {(const char *)data, size};
     struct buf whole, pieces;
 
     buf_init(&whole, SIZE_MAX);
     buf_init(&pieces, SIZE_MAX);
     read_in_steps(bytes, SIZE_MAX, &whole);
-    read_in_steps(bytes, 1 + size % 7, &pieces);
+    read_in_steps(bytes, 1 + bytes.size % 7, &pieces);
     FUZZ_ASSERT(slice_equal(buf_slice(&whole), buf_slice(&pieces)));
     buf_fini(&whole);
     buf_fini(&pieces);
-    return 0;
 }

@@ -1,9 +1,15 @@
 /*
- * fuzz.h - what the fuzz targets have in common.
+ * fuzz.h - what the fuzz targets share.
  *
- * A target is NAME_fuzz.c with LLVMFuzzerTestOneInput, which calls a reader
- * with hostile bytes and holds what it says against what must be true.
- * README.md tells how they are run.
+ *     FUZZ_TARGET(datetime, text)
+ *     {
+ *         FUZZ_ASSERT(...);
+ *     }
+ *
+ * defines the target of datetime_fuzz.c: it gives `text`, a slice of hostile
+ * bytes, to a reader and checks what the reader promises. The preset "fuzz"
+ * links each target with libFuzzer; every other build links all of them into
+ * fuzz_replay. README.md explains both.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -16,9 +22,43 @@
 #include "proto/problem.h"
 #include "proto/slice.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#ifdef FUZZ_EXPLORE
+#define FUZZ_TARGET(target, input)                                 \
+    static void target_##target(struct slice input);               \
+                                                                   \
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);  \
+                                                                   \
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)   \
+    {                                                              \
+        target_##target((struct slice){(const char *)data, size}); \
+        return 0;                                                  \
+    }                                                              \
+                                                                   \
+    static void target_##target(struct slice input)
+#else
+#define FUZZ_TARGET(target, input)                                   \
+    static void target_##target(struct slice input);                 \
+                                                                     \
+    __attribute__((constructor)) static void add_##target(void)      \
+    {                                                                \
+        static struct fuzz_target this = {#target, target_##target}; \
+                                                                     \
+        fuzz_add_target(&this);                                      \
+    }                                                                \
+                                                                     \
+    static void target_##target(struct slice input)
+#endif
 
-/* Ends the program, which libFuzzer takes for a finding, unless it holds. */
+struct fuzz_target {
+    const char *name;
+    void (*run)(struct slice input);
+    struct fuzz_target *next;
+};
+
+/* Adds a target to those that fuzz_replay knows (replay.c). */
+void fuzz_add_target(struct fuzz_target *target);
+
+/* Aborts unless `what` holds. libFuzzer and fuzz_replay report the input. */
 #define FUZZ_ASSERT(what)                         \
     do {                                          \
         if (!(what))                              \
@@ -27,28 +67,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 _Noreturn void fuzz_fail(const char *what, const char *file, int line);
 
-/* The first `size` bytes of what is left (all, if there are fewer), taken off.
- * A copy would not find a look beyond its end any better: libFuzzer's is exact.
- */
+/* Removes the first `size` bytes from `rest` and returns them; all of them if
+ * there are fewer. It does not copy: the whole input is a heap block of exactly
+ * its size. */
 struct slice fuzz_take(struct slice *rest, size_t size);
 
 bool fuzz_is_utf8(struct slice text);
 
-/* A sentence is there, and can be quoted in an answer or on a terminal: UTF-8
- * without control characters. */
+/* Asserts that the sentence is not empty and can be quoted in an answer or on a
+ * terminal: UTF-8 without control characters. */
 void fuzz_check_sentence(const char *sentence);
 void fuzz_check_problem(const struct problem *why);
 
 /*
- * Reads a document in one piece, and again, by the same reader, in small ones.
- * It is accepted both times, with the same entries, or not at all; what is
- * accepted goes every way that an entry goes (tests/support/again.h) and comes
- * back; what is refused has a reason.
+ * Reads a document in one piece, then in small pieces with the same reader.
+ * Asserts that the reader accepts it both times, with the same entries, or
+ * refuses it both times, with a reason; and that accepted entries survive every
+ * form in which they are written (tests/support/again.h).
  */
 void fuzz_reading(const char *type, enum reader_use use, struct slice document);
 
-/* The same, of a post that may be a message: what it calls itself comes back,
- * too, and is a key. */
+/* Likewise for a post that may be a message. Asserts also that both readings
+ * return the same message id, and that it is a valid key. */
 void fuzz_taking_message(const char *type, struct slice document);
 
 #endif

@@ -60,17 +60,15 @@ inflate_whole(struct slice bytes, struct buf *to)
     return code == Z_STREAM_END && z.avail_in == 0 && to->size <= OUT_MAX;
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(gunzip, bytes)
 {
-    struct slice bytes = {(const char *)data, size};
     struct buf parts, pieces, whole;
     enum status rc;
 
     buf_init(&parts, SIZE_MAX);
     buf_init(&pieces, SIZE_MAX);
     buf_init(&whole, SIZE_MAX);
-    rc = inflate_in_steps(bytes, 1 + size % 61, &parts);
+    rc = inflate_in_steps(bytes, 1 + bytes.size % 61, &parts);
     /* Of two faults, what was let out in between decides which comes first. */
     FUZZ_ASSERT(!inflate_in_steps(bytes, SIZE_MAX, &pieces) == !rc);
     FUZZ_ASSERT(inflate_whole(bytes, &whole) == !rc);
@@ -81,5 +79,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_fini(&whole);
     buf_fini(&pieces);
     buf_fini(&parts);
-    return 0;
 }

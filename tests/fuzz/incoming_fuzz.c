@@ -85,12 +85,11 @@ check_relayed(const struct td_change *told)
 
 /* A message is refused with a reason, or each of its changes has its text, and
  * these stand in order and apart. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(incoming, message)
 {
-    enum td_form form = size > 0 && data[0] == '<' ? TD_XML : TD_JSON;
-    struct slice message = {(const char *)data, size};
-    char *text = size ? slice_dup(message) : NULL;
+    enum td_form form =
+        message.size > 0 && message.data[0] == '<' ? TD_XML : TD_JSON;
+    char *text = message.size > 0 ? slice_dup(message) : NULL;
     const char *end = text;
     struct problem why = {.text = ""};
     struct incoming in;
@@ -107,7 +106,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         FUZZ_ASSERT(told->text >= end && told->text_size > 0);
         end = told->text + told->text_size;
-        FUZZ_ASSERT(end < text + size);
+        FUZZ_ASSERT(end < text + message.size);
         FUZZ_ASSERT(told->loc && told->change);
         if (form == TD_JSON)
             check_relayed(told);
@@ -121,5 +120,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 out:
     incoming_fini(&in);
     free(text);
-    return 0;
 }

@@ -92,10 +92,8 @@ read_in_steps(const struct multipart_type *type, struct slice bytes,
 }
 
 /* The first line is the Content-Type, where it is one. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(multipart, bytes)
 {
-    struct slice bytes = {(const char *)data, size};
     struct slice line = bytes, first = slice_take(&line, '\n');
     struct multipart_type type;
     struct problem why = {""};
@@ -114,9 +112,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bytes = line;
     }
     FUZZ_ASSERT(read_in_steps(&type, bytes, SIZE_MAX, &whole) ==
-                read_in_steps(&type, bytes, 1 + size % 7, &pieces));
+                read_in_steps(&type, bytes, 1 + bytes.size % 7, &pieces));
     FUZZ_ASSERT(slice_equal(buf_slice(&whole), buf_slice(&pieces)));
     buf_fini(&whole);
     buf_fini(&pieces);
-    return 0;
 }

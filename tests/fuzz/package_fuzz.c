@@ -134,8 +134,7 @@ check_empty(int dir_fd)
 /* A package is refused with a reason, or its members are taken, each once or
  * with the reason why not, in an order that is not the manifest's; and nothing
  * of it is left. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(package, bytes)
 {
     int dir_fd = scratch();
     struct asked asked = {.n = 0};
@@ -144,7 +143,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t first, second;
     enum td_status rc;
 
-    write_package(dir_fd, (struct slice){(const char *)data, size});
+    write_package(dir_fd, bytes);
     rc = package_open(&asked.package, dir_fd, PACKAGE, &why);
     if (rc) {
         FUZZ_ASSERT(rc == TD_BROKEN && !asked.package);
@@ -164,5 +163,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         free(asked.paths[i]);
     FUZZ_ASSERT(!unlinkat(dir_fd, PACKAGE, 0));
     check_empty(dir_fd);
-    return 0;
 }

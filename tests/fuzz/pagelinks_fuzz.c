@@ -17,12 +17,10 @@ on_link(const struct pagelink *link, void *user)
 }
 
 /* The first byte chooses the media type. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(pagelinks, rest)
 {
     static const char *const types[] = {"", "text/html", "text/xml; a=b",
                                         "text/plain"};
-    struct slice rest = {(const char *)data, size};
     struct slice first = fuzz_take(&rest, 1);
     const char *type = first.size > 0 ? types[first.data[0] & 3] : "";
     struct problem why = {""};
@@ -34,5 +32,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rc)
         fuzz_check_problem(&why);
     FUZZ_ASSERT(rc != STATUS_UNSUPPORTED || n == 0);
-    return 0;
 }

@@ -7,10 +7,8 @@
 
 /* Whatever a resource is called, its path stays inside, is the only one of that
  * URI, and is the same each time. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(paths, loc)
 {
-    struct slice loc = {(const char *)data, size};
     char path[PATHS_MAX + 1];
     char again[PATHS_MAX + 1];
     char back[PATHS_MAX + 20];
@@ -23,5 +21,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_ASSERT(paths_write(again, slice_of(back)));
         FUZZ_ASSERT(!strcmp(path, again));
     }
-    return 0;
 }

@@ -4,15 +4,13 @@
 
 /* What a file or a caller holds for a place is one, and is written as one that
  * reads back equal, or it is refused. */
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(place, text)
 {
-    struct slice text = {(const char *)data, size};
     struct place place, again;
     char written[TD_POSITION_SIZE], rewritten[TD_POSITION_SIZE];
 
     if (place_read(text, &place))
-        return 0;
+        return;
     place_write(written, &place);
     FUZZ_ASSERT(strlen(written) < sizeof(written));
     FUZZ_ASSERT(!place_read(slice_of(written), &again));
@@ -23,5 +21,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_ASSERT(!strcmp(again.at.epoch, place.at.epoch));
     place_write(rewritten, &again);
     FUZZ_ASSERT(!strcmp(written, rewritten));
-    return 0;
 }

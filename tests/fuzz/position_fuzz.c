@@ -5,10 +5,8 @@
 #include "proto/number.h"
 #include "tests/fuzz/fuzz.h"
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(position, text)
 {
-    struct slice text = {(const char *)data, size};
     char written[POSITION_MAX], seconds[SECONDS_SIZE_MAX];
     struct position p, again;
     int64_t us = 0, again_us = 0;
@@ -30,5 +28,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_ASSERT(seconds_read((struct slice){seconds, n}, &again_us));
         FUZZ_ASSERT(again_us == us);
     }
-    return 0;
 }

@@ -33,36 +33,33 @@ read_body(const struct upgrade_answer *a, struct slice behind)
     buf_fini(&whole);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(upgrade, bytes)
 {
-    struct slice bytes = {(const char *)data, size};
     struct upgrade_answer a, again;
     struct problem why = {.text = ""};
     enum status rc = upgrade_read(bytes, &a, &why);
+    struct slice head;
 
     if (rc == STATUS_MALFORMED || rc == STATUS_TOO_LARGE)
         fuzz_check_problem(&why);
     else
         FUZZ_ASSERT(!rc || rc == STATUS_AGAIN);
     if (rc)
-        return 0;
-    FUZZ_ASSERT(a.head_size > 0 && a.head_size <= size);
+        return;
+    FUZZ_ASSERT(a.head_size > 0 && a.head_size <= bytes.size);
     FUZZ_ASSERT(a.status == 101 || (a.status >= 200 && a.status <= 999));
-    bytes.size = a.head_size;
-    FUZZ_ASSERT(lies_within(a.accept, bytes) && lies_within(a.type, bytes));
-    FUZZ_ASSERT(lies_within(a.protocol, bytes));
-    FUZZ_ASSERT(lies_within(a.extensions, bytes));
+    head = fuzz_take(&bytes, a.head_size);
+    FUZZ_ASSERT(lies_within(a.accept, head) && lies_within(a.type, head));
+    FUZZ_ASSERT(lies_within(a.protocol, head));
+    FUZZ_ASSERT(lies_within(a.extensions, head));
 
     /* The head alone says the same; less of it says nothing. */
-    FUZZ_ASSERT(!upgrade_read(bytes, &again, NULL));
+    FUZZ_ASSERT(!upgrade_read(head, &again, NULL));
     FUZZ_ASSERT(again.head_size == a.head_size && again.status == a.status);
-    bytes.size--;
-    FUZZ_ASSERT(upgrade_read(bytes, &again, NULL) == STATUS_AGAIN);
+    head.size--;
+    FUZZ_ASSERT(upgrade_read(head, &again, NULL) == STATUS_AGAIN);
 
     if (upgrade_check(&a, KEY, "resourcesync.json", &why))
         fuzz_check_problem(&why);
-    read_body(&a, (struct slice){(const char *)data + a.head_size,
-                                 size - a.head_size});
-    return 0;
+    read_body(&a, bytes);
 }

@@ -67,13 +67,9 @@ check_words(struct slice text)
     (void)format_of(text);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(uri, text)
 {
-    struct slice text = {(const char *)data, size};
-
     check_uri(text);
     check_decode(text);
     check_words(text);
-    return 0;
 }

@@ -47,10 +47,8 @@ check_again(const struct weblink *link)
     free(rel);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(weblink, header)
 {
-    struct slice header = {(const char *)data, size};
     struct slice rest = header, first = {NULL, 0}, target;
     struct weblink link;
     size_t hubs = 0, n = 0;
@@ -68,5 +66,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     FUZZ_ASSERT(weblink_find(header, "hub", &target, &n) == (hubs > 0));
     FUZZ_ASSERT(n == hubs && slice_equal(target, first));
-    return 0;
 }
