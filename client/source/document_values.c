@@ -276,12 +276,18 @@ read_foreign(struct document *d, const struct xml_attribute *a,
         (void)!entry_attribute(&d->fill, to, &attribute, NULL);
 }
 
+/* An entry should have one rs:md. Where it has more, a value of a later one
+ * replaces the earlier value, and the foreign attributes of a later one replace
+ * all earlier ones: no name is there twice, and they lie together even if those
+ * of a link were read in between. */
 void
 document_read_md(struct document *d, const struct xml_element *md)
 {
     struct change *change = &d->fill.change;
     struct document_entry *entry = &d->entry;
-    struct entry_attributes to = {&change->attributes, &change->n_attributes};
+    const struct attribute *foreign = NULL;
+    size_t n_foreign = 0;
+    struct entry_attributes to = {&foreign, &n_foreign};
 
     for (size_t i = 0; i < md->n_attributes; i++) {
         const struct xml_attribute *a = &md->attributes[i];
@@ -310,6 +316,10 @@ document_read_md(struct document *d, const struct xml_element *md)
         else
             read_interval(a, &entry->at_us, &entry->completed_us,
                           &entry->from_us, &entry->until_us);
+    }
+    if (n_foreign > 0) {
+        change->attributes = foreign;
+        change->n_attributes = n_foreign;
     }
 }
 

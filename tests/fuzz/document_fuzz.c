@@ -6,6 +6,16 @@
 /* No more comes out than went in: a kilobyte of gzip makes a megabyte. */
 #define TEXT_MAX ((size_t)64 * 1024 * 1024)
 
+/* Two of the same name would not be well-formed XML. */
+static void
+check_attributes(const struct attribute *attributes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            FUZZ_ASSERT(!slice_equal(attributes[i].name, attributes[k].name) ||
+                        !slice_equal(attributes[i].ns, attributes[k].ns));
+}
+
 static enum status
 check_entry(const struct document_entry *entry,
             const struct document_head *head, void *user)
@@ -17,9 +27,13 @@ check_entry(const struct document_entry *entry,
     FUZZ_ASSERT(head->n_entries > 0);
     FUZZ_ASSERT(entry->n_links == change->n_links);
     FUZZ_ASSERT(entry->n_links <= CHANGE_LINKS_MAX);
-    for (size_t i = 0; i < entry->n_links; i++)
+    check_attributes(change->attributes, change->n_attributes);
+    for (size_t i = 0; i < entry->n_links; i++) {
         FUZZ_ASSERT(entry->links[i].rel.size > 0 &&
                     entry->links[i].href.size > 0);
+        check_attributes(change->links[i].attributes,
+                         change->links[i].n_attributes);
+    }
     if (entry->has_kind && change->kind == CHANGE_DELETED)
         FUZZ_ASSERT(change->length == LENGTH_NONE && change->hash.size == 0);
     return STATUS_OK;

@@ -4,6 +4,7 @@
  */
 #include "client/follow/entry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "client/follow/incoming.h"
@@ -142,6 +143,66 @@ TEST(a_resource_is_told_without_a_change)
                         "<lastmod>1970-01-01T00:00:03Z</lastmod>"
                         "<rs:md/></url>");
     batch_fini(&batch);
+}
+
+static enum status
+add_to_batch(const struct document_entry *entry,
+             const struct document_head *head, void *user)
+{
+    static const struct filter all = {.text_size = 0};
+
+    (void)head;
+    assert_int_equal(batch_add(user, &all, entry, true, NULL), TD_OK);
+    return STATUS_OK;
+}
+
+/* The attributes of an odd entry with more than one rs:md are written once, on
+ * the element that they belong to, so that the text is well-formed. */
+TEST(the_text_has_each_foreign_attribute_once)
+{
+    static const struct {
+        const char *inside; /* of the <url> in the document */
+        const char *text;   /* behind the <loc> that is delivered */
+    } cases[] = {
+        {"<rs:md change='updated' y:b='2' y:a='1'/>",
+         "<rs:md change=\"updated\" xmlns:y=\"urn:y\" y:b=\"2\" y:a=\"1\"/>"},
+        {"<rs:md change='updated' y:b='2' y:a='1'/>"
+         "<rs:md change='updated' y:b='2' y:a='1'/>",
+         "<rs:md change=\"updated\" xmlns:y=\"urn:y\" y:b=\"2\" y:a=\"1\"/>"},
+        {"<rs:md change='created' y:a='1' length='3'/>"
+         "<rs:ln rel='up' href='http://example.com/' y:c='3'/>"
+         "<rs:md change='deleted' y:b='2'/>",
+         "<rs:md change=\"deleted\" xmlns:y=\"urn:y\" y:b=\"2\"/>"
+         "<rs:ln rel=\"up\" href=\"http://example.com/\"/>"},
+        {"<rs:md y:a='1'/><rs:md change='created' length='3'/>",
+         "<rs:md change=\"created\" length=\"3\" xmlns:y=\"urn:y\" "
+         "y:a=\"1\"/>"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static const struct document_events events = {NULL, add_to_batch};
+        struct batch batch;
+        struct document *d;
+        char text[1000];
+
+        batch_init(&batch, TD_XML);
+        d = document_new("http://example.com/list.xml", &events, &batch);
+        assert_non_null(d);
+        snprintf(text, sizeof(text),
+                 "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9' "
+                 "xmlns:rs='http://www.openarchives.org/rs/terms/' "
+                 "xmlns:y='urn:y'><url><loc>http://example.com/a</loc>"
+                 "%s</url></urlset>",
+                 cases[i].inside);
+        assert_int_equal(document_feed(d, slice_of(text), NULL), STATUS_OK);
+        assert_int_equal(document_end(d, NULL), STATUS_OK);
+        document_free(d);
+
+        snprintf(text, sizeof(text),
+                 "<url><loc>http://example.com/a</loc>%s</url>", cases[i].text);
+        assert_string_equal(told(&batch)->text, text);
+        batch_fini(&batch);
+    }
 }
 
 /* What cannot be written down is told all the same, without its text. */
