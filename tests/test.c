@@ -1,6 +1,7 @@
 #include "tests/test.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,6 +55,16 @@ test_add_program(struct test_program *program)
 {
     program->next = programs;
     programs = program;
+}
+
+void
+test_yield(unsigned n_looks)
+{
+    /* Other threads are faster than that, other processes may take longer. */
+    if (n_looks < 1000)
+        sched_yield();
+    else
+        usleep(1000);
 }
 
 /* "tests/unit/log/tail_test.c" is called "tail". */
@@ -128,6 +139,14 @@ on_alarm(int signal)
     is_late = 1;
 }
 
+static unsigned
+watchdog_s(void)
+{
+    const char *said = getenv("TEST_WATCHDOG_S");
+
+    return said ? (unsigned)strtoul(said, NULL, 10) : TEST_WATCHDOG_S;
+}
+
 /* Runs the tests of `file` in a child: a crash ends only that file, and no
  * state of the process is left for the next one. */
 static void
@@ -148,14 +167,14 @@ run_in_child(const struct test_group *group, const char *file, char **filters)
         exit(counts->failed > failed);
     }
 
-    alarm(TEST_WATCHDOG_S);
+    alarm(watchdog_s());
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         if (is_late)
             kill(pid, SIGABRT);
     alarm(0);
     if (is_late)
-        printf("%s: killed, for it did not end within %d s\n", file,
-               TEST_WATCHDOG_S);
+        printf("%s: killed, for it did not end within %u s\n", file,
+               watchdog_s());
     else if (WIFSIGNALED(status))
         printf("%s: ended by signal %d\n", file, WTERMSIG(status));
     else if (WEXITSTATUS(status) && counts->failed == failed)

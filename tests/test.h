@@ -33,8 +33,9 @@
 
 #include <cmocka.h>
 
-/* Seconds after which the tests of one file are held to hang, and are killed.
- * Nothing else in a unit test has a deadline. */
+/* Seconds after which the tests of one file are held to hang, and are killed;
+ * the environment may say another number (TEST_WATCHDOG_S). Nothing else in a
+ * unit test has a deadline. */
 #define TEST_WATCHDOG_S 600
 
 struct test {
@@ -66,6 +67,17 @@ struct test_program {
     int (*run)(char **argv);
     struct test_program *next;
 };
+
+/* Waits until another thread, or process, has made `condition` true: for what
+ * nobody announces. Whatever can be waited for by itself (a read, a join, a
+ * condition, an end) is. */
+#define AWAIT(condition)                                      \
+    do                                                        \
+        for (unsigned n_looks_ = 0; !(condition); n_looks_++) \
+            test_yield(n_looks_);                             \
+    while (0)
+
+void test_yield(unsigned n_looks);
 
 #define TEST_CONCAT_(a, b) a##b
 #define TEST_CONCAT(a, b)  TEST_CONCAT_(a, b)

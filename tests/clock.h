@@ -1,0 +1,35 @@
+/*
+ * clock.h - the time of a unit test: it stands still until the test moves it.
+ *
+ * clock.c replaces what a process asks the system for the time, and what waits
+ * with a limit: clock_gettime, time, gettimeofday, pthread_cond_timedwait,
+ * sem_timedwait, poll, select, epoll_wait and their kin. So the code under
+ * test, libuv, libcurl, libwebsockets and libmosquitto live in the time of the
+ * test. Nothing times out on a slow machine, and an hour passes at once:
+ *
+ *     send_half_a_request(w);
+ *     clock_await_us(30 * SECOND);       the server waits for the rest
+ *     clock_pass_us(30 * SECOND);
+ *     assert_true(is_closed(w));         read until its end
+ *
+ * The clock begins at the time of the system. A wait without a limit is as
+ * ever. Other processes do not know this clock.
+ */
+#ifndef TESTS_CLOCK_H
+#define TESTS_CLOCK_H
+
+#include <stdint.h>
+
+/* Moves the clock on by `us` microseconds: whoever waits for a time that has
+ * come then goes on. Any thread. */
+void clock_pass_us(int64_t us);
+
+/* Sets the time of day (UTC) on or back, as an administrator does; what waits
+ * for a time does not notice. */
+void clock_set_us(int64_t by_us);
+
+/* Blocks until a thread waits for a time that comes within `us` microseconds. A
+ * test that moves the clock before would not be noticed. */
+void clock_await_us(int64_t us);
+
+#endif
