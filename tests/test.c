@@ -67,6 +67,12 @@ test_yield(unsigned n_looks)
         usleep(1000);
 }
 
+unsigned long
+test_size(unsigned long normal, unsigned long soak)
+{
+    return getenv("TIDINGS_SOAK") ? soak : normal;
+}
+
 /* "tests/unit/log/tail_test.c" is called "tail". */
 static void
 stem_of(const char *file, char stem[64])

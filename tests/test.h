@@ -79,6 +79,10 @@ struct test_program {
 
 void test_yield(unsigned n_looks);
 
+/* The size of a test that has a long form: `normal` in CI, `soak` for
+ * tests/soak. */
+unsigned long test_size(unsigned long normal, unsigned long soak);
+
 #define TEST_CONCAT_(a, b) a##b
 #define TEST_CONCAT(a, b)  TEST_CONCAT_(a, b)
 #define TEST_ON_LOAD(what)                                     \
