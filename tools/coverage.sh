@@ -17,10 +17,12 @@ written=$(mktemp)
 trap 'rm -f "$written"' EXIT
 
 # "R-003 tests/unit/proto/document_test.c name_of_test": one line a citation. One
-# that stands before a function, or in it, is that function's.
+# that stands before a function, or in it, is that function's. The names of Python's
+# tests lose their "test_".
 # shellcheck disable=SC2016 # awk expands its own
 citations() {
-    find tests -name '*_test.c' -o -path 'tests/support/*.[ch]' \
+    find tests -name '*_test.c' -o -name '*_test.py' \
+        -o -path 'tests/support/*.[ch]' -o -path 'tests/tidings_test/*.py' \
         -o -path 'tests/unit/*.h' | LC_ALL=C sort | xargs awk '
         function cite(text,   kind, from, to) {
             while (match(text, /[RW]-[0-9][0-9][0-9]/)) {
@@ -38,14 +40,42 @@ citations() {
         }
         function give(to,   number) {
             for (number in waiting)
-                print number, FILENAME, to
+                print number, file, to
             delete waiting
         }
-        FNR == 1 { delete waiting; name = "" }
+        function end_file() {
+            if (file ~ /[.]py$/)
+                give(name == "" ? "-" : name)
+            delete waiting
+            name = ""
+            file = FILENAME
+            is_python = file ~ /[.]py$/
+        }
+        # A line of Python that is not indented ends the function before it.
+        function read_python(line) {
+            if (line ~ /^[^ )\]}]/ || line ~ /^    def /) {
+                if (name != "")
+                    give(name)
+                name = ""
+            }
+            cite(line)
+            if (match(line, /^( {4})?(def|class) [A-Za-z_0-9]+/)) {
+                name = substr(line, 1, RLENGTH)
+                sub(/^.* (test_)?/, "", name)
+            } else if (line ~ /^[^ #@)\]}]/) {
+                give("-")
+            }
+        }
+        FNR == 1 { end_file() }
+        is_python { read_python($0); next }
         { cite($0) }
-        match($0, /^[a-z_0-9]+\(/) { name = substr($0, 1, RLENGTH - 1) }
+        match($0, /^(TEST\()?[a-z_0-9]+[(,)]/) {
+            name = substr($0, 1, RLENGTH - 1)
+            sub(/^TEST\(/, "", name)
+        }
         /^}/ { give(name == "" ? "-" : name); name = "" }
-        name == "" && /;$/ { give("-") }' | LC_ALL=C sort -u
+        name == "" && /;$/ { give("-") }
+        END { end_file() }' | LC_ALL=C sort -u
 }
 
 write() {
@@ -56,7 +86,8 @@ Written by `tools/coverage.sh` from the citations in the tests; do not edit. Wha
 the numbers stand for: [requirements.md](requirements.md) (R, ResourceSync) and
 [websub.md](websub.md) (W, WebSub). A test of the name
 `e2e/push: heartbeats_say_that_it_is_alive` is that function in
-`tests/e2e/push_test.c`; `support/...` are checks that several tests make.
+`tests/e2e/push_test.c`, or in `push_test.py`, where its name begins with `test_`;
+`support/...` and `tidings_test/...` are checks that several tests make.
 Requirements of the same kind without a test, and why: at the end.
 
 TEXT
@@ -71,7 +102,7 @@ TEXT
         }
         function plain(test) {
             sub(/^tests\//, "", test)
-            sub(/(_test)?\.[ch]$/, "", test)
+            sub(/(_test)?\.([ch]|py)$/, "", test)
             return test
         }
         function add(number, level, text) {

@@ -1,0 +1,71 @@
+"""What end-to-end tests are made of.
+
+An end-to-end test starts the programs of a build, speaks to them as their users do,
+and looks at every byte. It is a function of 5 to 30 lines in tests/e2e/NAME_test.py:
+
+    from tidings_test.sets import change
+
+    # R-148: a list ends with the entry that fills it.
+    @pytest.mark.broker("--rotate-entries", "3")
+    def test_a_list_closes_when_it_is_full(news, run):
+        receipt = news.post(4)
+        assert receipt.last == 4
+        closed = news.changelist(1)
+        assert [entry.seq for entry in closed.entries] == [1, 2, 3]
+        closed.check_valid()
+        followed = run("tidings", "follow", news.url, "--from-start", "--count", "4")
+        assert len(followed.out) == 4
+
+It says what it wants by the names of its arguments (fixtures, tests/e2e/conftest.py):
+
+    broker              a broker, shared by the tests of the file that want the same
+                        options; broker.set() is a set that nobody else uses
+    news                such a set, created and without an entry
+    start_broker        start_broker("--threads", "2"): a broker of the test's own, to
+                        be stopped, killed, filled or looked at as a whole
+    callbacks           subscribers of a hub; start_callbacks(host) for more of them
+    mosquitto           an MQTT broker; start_mosquitto(user=..., more=...)
+    site                a web site as a foreign source; start_site(host)
+    start_proxy         a bad network before a port; TLS before a plain server
+    run, start          a program, to its end or beside the test
+    background          a function on another thread
+    faults              a failing disk, a full one, a clock that is set
+    certificate         TLS: start_broker(*certificate.options, tls=...)
+
+Whatever was started is ended and checked when the test is over: brokers end with 0,
+sanitizers have said nothing, callbacks have got nothing wrong. If the test failed, the
+logs of its programs are shown.
+
+Nothing has a deadline but the test as a whole (300 seconds; TIDINGS_TEST_SECONDS), and
+nothing sleeps: tests wait for events (a line of a log, a message, a delivery, an exit)
+or, by waiting.wait_for, look again and again.
+
+The modules:
+
+    background    a function on another thread
+    broker        the program tidingsd, its port, directory and log
+    callbacks     subscribers of a hub that do as they are told, and what they got
+    certificates  a CA and a certificate of it
+    changelists   all of a set's history, pulled by links, every rule checked
+    documents     ResourceSync documents: XPath, schemas, entries, links
+    faults        disks and clocks that fail
+    history       what a receiver has got: every entry once, in order
+    http          HTTP as the wire has it: answers, connections of raw bytes
+    hub           what a subscriber asks of a hub, and the states of subscriptions
+    messages      a message or a page of the change memory, in JSON or XML
+    metrics       GET /metrics, read strictly
+    mqtt          Mosquitto and its clients; a careful reader of a bridge's messages
+    process       programs that die with the test, and what they say
+    proxy         a TCP proxy that cuts, stalls and refuses
+    servers       what callbacks, site and proxy have in common
+    sets          a set: posting changes, reading what it serves
+    site          a static web site and the trouble that web servers make
+    stream        followers by WebSocket and server-sent events
+    waiting       lists that grow while a test waits, and looking again and again
+
+A check that one file needs is a function of that file; what several need comes here,
+in the module of its noun. Requirements are cited in a comment above the test.
+
+    TIDINGS_BIN=build/dev/bin /usr/bin/python3 -m pytest -q tests/e2e/rotation_test.py
+    ... -k when_it_is_full          tests whose names have that in them
+"""

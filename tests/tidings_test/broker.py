@@ -1,0 +1,145 @@
+"""The broker under test: the program tidingsd, on a port and in a directory of its
+own.
+
+    def test_something(broker):            shared by the tests of the file
+        news = broker.set()                a set of this test's own
+
+    @pytest.mark.broker("--threads", "2")  with these options
+    def test_something(broker): ...
+
+    def test_something(start_broker):      brokers of this test's own
+        one = start_broker("--rotate-age", "0.3")
+        one.kill()
+        one.restart()                      same port, directory and options
+"""
+
+import os
+import pathlib
+
+from tidings_test import http
+from tidings_test.process import Process
+from tidings_test.sets import Set
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BIN = pathlib.Path(os.environ.get("TIDINGS_BIN", ROOT / "build/dev/bin")).absolute()
+PROGRAMS = {name: BIN / name for name in ("tidings", "tidingsd")}
+
+
+class Broker(http.Client):
+    """A broker that runs, unless it was stopped or killed.
+
+    --listen and --data are given, and --resource-list-every as 0 unless it is among
+    the options: lists that are built by themselves would come in between.
+    """
+
+    def __init__(self, directory, options=(), env=None, tls=None):
+        self.directory = pathlib.Path(directory)
+        self.data = self.directory / "data"
+        self.options = [str(option) for option in options]
+        if "--resource-list-every" not in self.options:
+            self.options += ["--resource-list-every", "0"]
+        self.env = env or {}
+        self._earlier = []  # the log of the processes before this one
+        self._sets = []
+        port, self._keeper = http.keep_port()
+        super().__init__(port, tls=tls)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        self.process = None
+        self.start()
+
+    # The process
+
+    def start(self):
+        """Start it again after it was stopped or killed."""
+        if self.process:
+            self._earlier += self.process.err
+        self.process = self.start_process()
+        ready = self.process.out.wait(1)
+        assert ready == f"tidingsd: ready at {self.url}/"
+
+    restart = start
+
+    def start_process(self):
+        """Start it without waiting until it is ready."""
+        return Process(
+            PROGRAMS["tidingsd"],
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            self.data,
+            *self.options,
+            env=self.env,
+        )
+
+    @property
+    def is_running(self):
+        return self.process.is_running
+
+    def stop(self):
+        """SIGTERM; it has to end with 0."""
+        self.disconnect()
+        self.process.stop()
+
+    def kill(self):
+        """SIGKILL: no chance to write another byte."""
+        self.process.kill()
+
+    def terminate(self):
+        """SIGTERM, without waiting for the end: wait() does."""
+        self.process.signal(15)
+
+    def wait(self):
+        """Wait for its end, and return its exit status."""
+        return self.process.wait()
+
+    def has_said(self, part):
+        """True if it has logged a line with `part` in it, before restarts too."""
+        return any(part in line for line in [*self._earlier, *self.process.err])
+
+    def wait_said(self, part):
+        """Wait until it logs such a line, and return it."""
+        return self.process.err.find(lambda line: part in line, repr(part))
+
+    def end(self):
+        """Stop it if it runs, and free its port; at the end of the test."""
+        try:
+            if self.process and self.process.popen.returncode is None:
+                self.stop()
+        finally:
+            self._keeper.close()
+
+    # Sets
+
+    def set(self, name=None):
+        """A set that nobody has used before, with a name of its own if none is
+        given; it is not there yet."""
+        made = Set(self, name or f"s{len(self._sets) + 1}")
+        self._sets.append(made)
+        return made
+
+    def remove_sets(self):
+        """Remove the sets that set() has given; the test is over."""
+        for gone in self._sets:
+            if not gone.is_removed:
+                gone.delete()
+                gone.is_removed = True
+
+    def client(self):
+        """Another client, for another thread."""
+        return http.Client(self.port, tls=self.tls)
+
+    def wait_threads(self):
+        """Return when each of its threads has looked at what came before: so many
+        new connections are answered that each thread has had one."""
+        for _ in range(20):
+            with self.connect() as connection:
+                assert connection.request("/healthz").status == 200
+
+    def metrics(self):
+        """What GET /metrics says now (metrics.py)."""
+        from tidings_test.metrics import Metrics
+
+        return Metrics(self.get("/metrics"))
+
+    def __repr__(self):
+        return f"<broker at {self.url}>"

@@ -1,0 +1,121 @@
+"""Brokers that meet faults: a disk that fails at the n-th call, a kill there, a disk
+without room, a clock that is set, a limit of open files.
+
+    def test_something(faults, start_broker):
+        broker = start_broker(env=faults.env)
+        faults.arm(faults.SYNC, "tidings.db-wal", errno.EIO)
+        ... its next commit fails ...
+        faults.disarm()
+
+It is the broker as it is, with a library before it (tests/faults/faults.c). What is
+armed holds for all brokers that were started with faults.env.
+"""
+
+import ctypes
+import mmap
+import os
+import pathlib
+
+from tidings_test.broker import BIN
+from tidings_test.waiting import wait_for
+
+LIBRARY = pathlib.Path(
+    os.environ.get("TIDINGS_FAULTS_LIBRARY", BIN.parent / "tests/libfaults.so")
+)
+
+
+class Plan(ctypes.Structure):
+    """struct plan of tests/faults/plan.h."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 64),
+        ("calls", ctypes.c_int32),
+        ("outcome", ctypes.c_int32),
+        ("is_once", ctypes.c_int64),
+        ("n_files", ctypes.c_int64),
+        ("skip", ctypes.c_int32),
+        ("n_met", ctypes.c_int32),
+        ("is_armed", ctypes.c_int32),
+        ("clock_us", ctypes.c_int64),
+        ("disk_bytes", ctypes.c_int64),
+    ]
+
+
+class Faults:
+    # Calls; to be added up.
+    WRITE = 1  # write, pwrite; of sockets, too: "socket:"
+    SYNC = 2  # fsync, fdatasync
+    RENAME = 4  # counts by the new name
+
+    # What happens to a call, besides an errno as its result.
+    KILL = -1  # SIGKILL to the process, in place of the call
+    SHORT = -2  # half of the bytes are written, and that is returned
+
+    def __init__(self, directory):
+        path = pathlib.Path(directory) / "faults"
+        path.write_bytes(bytes(ctypes.sizeof(Plan)))
+        self._file = open(path, "r+b")
+        self._memory = mmap.mmap(self._file.fileno(), 0)
+        self._plan = Plan.from_buffer(self._memory)
+        # The sanitizers want to be the first library.
+        asan = os.environ.get("ASAN_OPTIONS", "")
+        assert LIBRARY.exists(), f"{LIBRARY} is not built"
+        self.env = {
+            "LD_PRELOAD": str(LIBRARY),
+            "TIDINGS_FAULTS": str(path),
+            "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0",
+        }
+
+    def arm(self, calls, name, outcome, after=0, once=False):
+        """`after` calls of these kinds on files with `name` in their path succeed,
+        then all meet `outcome`; with `once`, only one does."""
+        self.disarm()
+        plan = self._plan
+        plan.name = name.encode()
+        plan.calls = calls
+        plan.outcome = outcome
+        plan.is_once = once
+        plan.skip = after
+        plan.n_met = 0
+        plan.is_armed = 1
+
+    def disarm(self):
+        """All is well again; how many calls have met the fault."""
+        self._plan.is_armed = 0
+        return self.met
+
+    @property
+    def met(self):
+        """How many calls have met the fault so far."""
+        return self._plan.n_met
+
+    @property
+    def left(self):
+        """How many calls there are before the first that meets it."""
+        return self._plan.skip
+
+    def wait(self):
+        """Wait until a call has met the fault."""
+        wait_for("a call that meets the fault", lambda: self.met)
+
+    def provoke(self, work):
+        """Call work() until a call meets the fault."""
+
+        def look():
+            work()
+            return self.met
+
+        wait_for("a call that meets the fault", look)
+
+    def set_clock(self, seconds):
+        """The clock of the day is from now on this far from the truth."""
+        self._plan.clock_us = int(seconds * 1000000)
+
+    def set_disk(self, size):
+        """Disks have so many bytes free from now on; 0: as many as they have."""
+        self._plan.disk_bytes = size
+
+    def limit_files(self, n):
+        """Brokers that start from now on may have so many files open; 0: as many as
+        the test itself."""
+        self._plan.n_files = n

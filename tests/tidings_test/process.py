@@ -1,0 +1,153 @@
+"""Programs that a test runs: they die with it, and what they say is kept."""
+
+import os
+import signal
+import subprocess
+import threading
+
+from tidings_test.waiting import Arrivals, waiting_for
+
+# All that were started since the beginning of the test, for reports of failures.
+started = []
+
+SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
+
+
+def forget_ended():
+    """A test begins: earlier ones are only worth a report if they still run."""
+    started[:] = [process for process in started if process.is_running]
+
+
+class Process:
+    """A running program.
+
+    `out` and `err` are the lines of its standard output and standard error, as
+    they come (Arrivals). With reads_output=False nobody reads standard output:
+    popen.stdout is the test's. Start programs on the main thread only: the kernel
+    kills them when the thread that started them ends.
+    """
+
+    def __init__(self, *argv, env=None, cwd=None, reads_output=True):
+        self.argv = [str(argument) for argument in argv]
+        self.name = os.path.basename(self.argv[0])
+        self.popen = subprocess.Popen(
+            ["/usr/bin/setpriv", "--pdeathsig", "KILL", *self.argv],
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.pid = self.popen.pid
+        self._status = None
+        self.out = Arrivals(f"the output of {self.name}")
+        self.err = Arrivals(f"the errors of {self.name}")
+        self._readers = [_read_lines(self.popen.stderr, self.err)]
+        if reads_output:
+            self._readers.append(_read_lines(self.popen.stdout, self.out))
+        started.append(self)
+
+    @property
+    def is_running(self):
+        return self.popen.poll() is None
+
+    def give(self, text):
+        """Write to its standard input; who does not read it is no matter."""
+        try:
+            self.popen.stdin.write(text.encode())
+            self.popen.stdin.flush()
+        except BrokenPipeError:
+            pass
+
+    def end_input(self):
+        try:
+            self.popen.stdin.close()
+        except BrokenPipeError:
+            pass
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        """SIGKILL: no chance to write another byte."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def halt(self):
+        """No thread of it does anything until go_on()."""
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
+    def go_on(self):
+        self.signal(signal.SIGCONT)
+
+    def wait(self):
+        """Wait for its end, and return its status: 128 and the signal's number if
+        one killed it."""
+        if self._status is not None:
+            return self._status
+        with waiting_for(f"the end of {self.name}"):
+            self.end_input()
+            status = self.popen.wait()
+            for reader in self._readers:
+                reader.join()
+            self.popen.stderr.close()
+            self.popen.stdout.close()
+        complaints = [
+            line for line in self.err if any(mark in line for mark in SANITIZERS)
+        ]
+        assert not complaints, f"{self.name}: {complaints}"
+        self._status = status if status >= 0 else 128 - status
+        return self._status
+
+    def stop(self):
+        """SIGTERM, which has to end it well."""
+        if self.is_running:
+            self.signal(signal.SIGTERM)
+        status = self.wait()
+        assert status == 0, f"{self.name} ended with {status}"
+
+    def end(self):
+        """Kill it if it still runs; at the end of the test."""
+        if self.popen.returncode is None:
+            self.signal(signal.SIGKILL)
+            self.wait()
+
+    @property
+    def status(self):
+        """How it ended, as wait() said; None: it runs."""
+        return self._status
+
+    def errors(self):
+        return "\n".join(self.err)
+
+    def output(self):
+        return "\n".join(self.out)
+
+    def memory_kib(self):
+        """Resident memory."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1])
+        raise AssertionError(f"{self.name} has no memory")
+
+    def cpu_seconds(self):
+        """CPU time so far, of user and system."""
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def __repr__(self):
+        return f"<{' '.join(self.argv)}, pid {self.pid}>"
+
+
+def _read_lines(pipe, lines):
+    def read():
+        for line in pipe:
+            lines.add(line.decode("utf-8", "backslashreplace").rstrip("\n"))
+        lines.close("the program has ended")
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,131 @@
+"""A bad network: a TCP proxy before a port that passes bytes until it is told not to.
+
+    def test_something(broker, start_proxy):
+        proxy = start_proxy(broker.port)
+        ... proxy.url ...
+        proxy.cut_after(1000, RESET)
+        proxy.ends.wait(1)
+        proxy.end_all(CLOSE)
+        proxy.refuse(), proxy.listen()      no new connections; and again
+
+With `tls`, the SSLContext of a server, it is TLS before a server that has none. Up is
+to the server, down to the client.
+"""
+
+import asyncio
+
+from tidings_test.http import set_reset
+from tidings_test.servers import Server, call
+from tidings_test.waiting import Arrivals, wait_for
+
+CLOSE = "close"  # politely, to both sides
+RESET = "reset"  # both sides see a reset
+
+DOWN = "down"
+UP = "up"
+
+
+class Proxy(Server):
+    """Passes connections on to a port; point() says it later. `connections` are those
+    that came, `ends` those that the proxy has made; `passed`, bytes each way."""
+
+    def __init__(self, port=None, behind="127.0.0.1", host="127.0.0.1", tls=None):
+        self.behind = behind, port
+        self.passed = {DOWN: 0, UP: 0}
+        self.ends = Arrivals("the ends that the proxy made")
+        self._links = set()
+        self._cut = {}  # by way: how many bytes pass, and how it ends then
+        self._flows = {DOWN: asyncio.Event(), UP: asyncio.Event()}
+        self.go()
+        super().__init__(host, tls)
+
+    def point(self, port):
+        """New connections go to that port from now on."""
+        self.behind = self.behind[0], port
+
+    def end_all(self, how):
+        """End all connections that there are."""
+        call(lambda: [link.end(how) for link in list(self._links)])
+
+    def stall(self, way):
+        """Nothing passes that way any more, on no connection, until go()."""
+        call(self._flows[way].clear)
+
+    def go(self):
+        """End all stalls."""
+        call(lambda: [flow.set() for flow in self._flows.values()])
+
+    def cut_after(self, size, how, way=DOWN):
+        """Count the bytes from now on that pass that way, on all connections; after
+        exactly so many the connection that has passed the last one ends. Once."""
+        call(self._cut.__setitem__, way, (size, how))
+
+    def wait_passed(self, way, size):
+        wait_for(f"{size} bytes {way}", lambda: self.passed[way] >= size)
+
+    async def serve(self, peer):
+        link = Link(self, peer)
+        self._links.add(link)
+        try:
+            await link.run()
+        finally:
+            self._links.discard(link)
+
+
+class Link:
+    """A connection through the proxy; on the servers' thread."""
+
+    def __init__(self, proxy, peer):
+        self.proxy = proxy
+        self.reader, self.client = peer.reader, peer.writer
+        self.server = None
+        self.directions = None
+
+    async def run(self):
+        reader, self.server = await asyncio.open_connection(*self.proxy.behind)
+        for writer in (self.client, self.server):
+            writer.transport.set_write_buffer_limits(high=0)  # drain() sends all
+        self.directions = asyncio.gather(
+            self._pass(UP, self.reader, self.server),
+            self._pass(DOWN, reader, self.client),
+        )
+        try:
+            await self.directions
+        except ConnectionError:
+            self._shut(RESET)  # the one side's reset is the other's
+        finally:
+            self._shut(CLOSE)
+
+    def end(self, how):
+        self.proxy.ends.add(how)
+        self._shut(how)
+        if self.directions:
+            self.directions.cancel()
+
+    async def _pass(self, way, reader, writer):
+        proxy = self.proxy
+        while piece := await reader.read(16384):
+            while piece:
+                await proxy._flows[way].wait()
+                left, how = proxy._cut.get(way, (len(piece), None))
+                size = min(left, len(piece))
+                writer.write(piece[:size])
+                await writer.drain()
+                piece = piece[size:]
+                proxy.passed[way] += size
+                if how:
+                    proxy._cut[way] = left - size, how
+                    if left == size:
+                        del proxy._cut[way]
+                        self.end(how)
+        if writer.can_write_eof():
+            writer.write_eof()
+
+    def _shut(self, how):
+        for writer in (self.client, self.server):
+            if writer and not writer.transport.is_closing():
+                if how == RESET:
+                    set_reset(writer.get_extra_info("socket"))
+                    writer.transport.abort()
+                else:
+                    writer.close()

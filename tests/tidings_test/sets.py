@@ -1,0 +1,179 @@
+"""A set of a broker: its source, which posts changes, and its readers.
+
+    news = broker.set()
+    receipt = news.post(3)
+    assert receipt.last == 3
+    news.get("changelist.xml").document().entries
+    news.page("after=1").last
+"""
+
+import collections
+import json
+import pathlib
+
+from tidings_test.http import JSON, XML
+
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "spec" / "examples"
+
+Receipt = collections.namedtuple("Receipt", "set first last position datetime epoch")
+
+
+def entries(n, first=1, size=0):
+    """`n` changes, of http://example.com/r/FIRST and so on, each "created" and, by
+    foreign attributes, at least `size` bytes long; to be sent as JSON."""
+    filling = {"ns": "urn:example", "name": "filling", "value": "x" * size}
+    more = {"attributes": [filling]} if size else {}
+    return [change(f"http://example.com/r/{first + i}", **more) for i in range(n)]
+
+
+def change(loc, kind="created", **more):
+    return {"loc": loc, "change": kind, **more}
+
+
+def example(name):
+    """A file of tests/spec/examples."""
+    return (EXAMPLES / name).read_bytes()
+
+
+class Set:
+    """A set, which need not exist: the first post makes it."""
+
+    def __init__(self, broker, name):
+        self.broker = broker
+        self.name = name
+        self.path = f"/sets/{name}"
+        self.changes = f"{self.path}/changes"
+        self.stream = f"{self.path}/stream"
+        self.url = broker.url + self.path
+        self.topic = f"{self.url}/notifications"
+        self.framework_topic = f"{self.url}/framework-notifications"
+        self.posted = 0
+        self.is_removed = False  # the test is over
+
+    # The source
+
+    def send(self, body, type=None, **headers):
+        """Post a document to the set; JSON unless `type` says so."""
+        return self.broker.post(self.changes, body, type or JSON, **headers)
+
+    def send_example(self, name):
+        """Post a file of tests/spec/examples."""
+        return self.send(example(name), XML)
+
+    def post(self, n=1, first=None, size=0):
+        """Post `n` changes at once, with numbers that go on from the last post unless
+        `first` says so. The receipt."""
+        first = self.posted + 1 if first is None else first
+        self.posted = first + n - 1
+        receipt = self.receipt(self.send(entries(n, first, size)))
+        assert receipt.last - receipt.first + 1 == n
+        return receipt
+
+    def post_change(self, loc, kind="created", **more):
+        """Post one change of `loc`."""
+        return self.receipt(self.send(change(loc, kind, **more)))
+
+    def receipt(self, answer):
+        """Read the answer to a post that has to be accepted."""
+        assert answer.status == 200, answer
+        facts = answer.json()
+        epoch, dash, seq = facts["position"].rpartition("-")
+        receipt = Receipt(
+            facts["set"],
+            facts["first"],
+            facts["last"],
+            facts["position"],
+            facts["datetime"],
+            epoch,
+        )
+        assert receipt.set == self.name
+        assert dash and int(seq) == receipt.last
+        assert 1 <= receipt.first <= receipt.last
+        return receipt
+
+    def rotate(self):
+        """Close the open list, which has to have an entry; its number."""
+        answer = self.broker.post(f"{self.path}/rotate")
+        assert answer.status == 200, answer
+        assert answer.json()["closed"] >= 1
+        return answer.json()["closed"]
+
+    def put(self, **settings):
+        """Make the set, or give it settings: rotate_entries=10."""
+        settings = {name.replace("_", "-"): value for name, value in settings.items()}
+        return self.broker.put(self.path, json.dumps(settings), JSON)
+
+    def create(self, **settings):
+        """Make the set, which must not be there yet; returns it."""
+        answer = self.put(**settings)
+        assert answer.status == 201, answer
+        return self
+
+    def delete(self):
+        return self.broker.delete(self.path)
+
+    # The readers
+
+    def get(self, path="", **headers):
+        """GET what is below the set: get("changelist.xml")."""
+        return self.broker.get(f"{self.path}/{path}" if path else self.path, **headers)
+
+    def get_url(self, url, **headers):
+        """GET an URL of this broker, as documents name them."""
+        assert url.startswith(self.broker.url + "/"), url
+        return self.broker.get(url.removeprefix(self.broker.url), **headers)
+
+    def state(self):
+        """What GET of the set says of it; None if it is not there."""
+        answer = self.get(accept=JSON)
+        if answer.status == 404:
+            return None
+        assert answer.status == 200, answer
+        return answer.json()
+
+    def last(self):
+        """The seq of the last entry; 0 if the set is not there."""
+        state = self.state()
+        return state["last"] if state else 0
+
+    def list_path(self, number):
+        """The path of Change List `number`, below the set."""
+        return f"changes/{number:012}.xml"
+
+    def changelist(self, number=None):
+        """The Change List or its index; the list of that number."""
+        path = self.list_path(number) if number else "changelist.xml"
+        return self.get(path).document()
+
+    def list_file(self, number):
+        """The file of a closed list on the disk."""
+        return self.broker.data / f"sets/{self.name}/changes/{number:012}.xml.gz"
+
+    def page(self, query="", **headers):
+        """The change memory: page("after=3")."""
+        return self.broker.get(f"{self.changes}?{query}", **headers).message()
+
+    def websocket(self, query="", form="json", **options):
+        """Follow the set by WebSocket (stream.py)."""
+        from tidings_test.stream import WebSocket
+
+        return WebSocket(self.broker, _with_query(self.stream, query), form, **options)
+
+    def events(self, query="", **options):
+        """Follow the set by server-sent events (stream.py)."""
+        from tidings_test.stream import EventSource
+
+        return EventSource(self.broker, _with_query(self.stream, query), **options)
+
+    def changelists(self):
+        """A reader of all Change Lists (changelists.py)."""
+        from tidings_test.changelists import ChangeLists
+
+        return ChangeLists(self)
+
+    def __repr__(self):
+        return f"<set {self.name}>"
+
+
+def _with_query(path, query):
+    return f"{path}?{query}" if query else path
