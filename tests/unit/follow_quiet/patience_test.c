@@ -2,9 +2,7 @@
  * patience_test.c - a follower that is to catch up comes to an end, whatever
  * becomes of its source; one that is not goes on for ever.
  */
-#include "tests/support/patience.h"
-
-#include "client/lib/loop.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/follow_quiet/quiet.h"
 #include "tests/unit/follow_quiet/quiet_stage.h"
@@ -27,18 +25,15 @@ open_follower(struct stage *s)
                      TD_OK);
 }
 
-/* Lets `act` do something whenever the follower asks for something, until it
- * has ended. */
+/* Lets `act` do something whenever the follower asks for something, ten times a
+ * second, until it has ended. */
 static void
 go_on_until_it_ends(struct stage *s, void (*act)(struct stage *s))
 {
-    struct patience p = {.with = "the end of a follower"};
-
-    while (!s->ends) {
+    for (quiet_turn(); !s->ends; quiet_turn()) {
         if (quiet_is_seeking() || quiet_is_live() || quiet_is_rebasing())
             act(s);
-        quiet_turn();
-        patience_step(&p);
+        clock_pass_us(100000);
     }
 }
 
@@ -161,43 +156,32 @@ TEST(what_is_not_new_does_not_keep_it)
 /* As long as something new comes it goes on, however often it breaks. */
 TEST(whatever_is_new_gives_it_time)
 {
-    struct patience p = {.with = "a time to go by"};
     struct stage *s = *state;
-    int64_t end_ms, next_ms;
-    uint64_t seq = 0;
 
     s->options.until_caught_up = 1;
     s->options.patience_ms = 5000;
     s->offer.position = LENT(EPOCH "-1000");
     open_follower(s);
     quiet_found(&s->offer);
-    end_ms = loop_now_ms() + 10000;
-    while (loop_now_ms() < end_ms) {
+    for (uint64_t seq = 0; seq < HISTORY_MAX; seq++) {
         quiet_say(json(s, seq, seq + 1));
+        clock_pass_us(4999 * INT64_C(1000));
         quiet_end(LIVE_LOST, 0, "reset");
-        seq++;
-        for (next_ms = loop_now_ms() + 400; loop_now_ms() < next_ms;)
-            patience_step(&p);
+        assert_int_equal(s->ends, 0);
     }
-    assert_true(seq <= HISTORY_MAX);
-    assert_int_equal(s->ends, 0);
 }
 
 /* Nor does the time count in which the caller wanted nothing. */
 TEST(a_pause_is_no_silence)
 {
-    struct patience p = {.with = "a time to go by"};
     struct stage *s = *state;
-    int64_t end_ms;
 
     start_with(s, 5000);
     open_follower(s);
     quiet_found(&s->offer);
     quiet_say(json(s, 0, 3));
     td_follower_pause(s->follower);
-    end_ms = loop_now_ms() + 5100;
-    while (loop_now_ms() < end_ms)
-        patience_step(&p);
+    clock_pass_us(5100 * INT64_C(1000));
     td_follower_resume(s->follower);
     quiet_turn();
     quiet_end(LIVE_LOST, 0, "reset");

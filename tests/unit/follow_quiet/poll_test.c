@@ -1,6 +1,7 @@
 /*
  * poll_test.c - sources that push nothing: their Change Lists, again and again.
  */
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/follow_quiet/quiet.h"
 #include "tests/unit/follow_quiet/quiet_stage.h"
@@ -163,9 +164,10 @@ TEST(lists_that_wait_are_left_by_whom_is_to_catch_up)
 
     s->options.patience_ms = 1;
     start_poll(s, "0");
-    do
-        quiet_await(quiet_is_asking_lists, "lists");
-    while (quiet_lists_wait("503: busy", &ms));
+    quiet_lists_after();
+    assert_true(quiet_lists_wait("503: busy", &ms));
+    clock_pass_us(1000);
+    assert_false(quiet_lists_wait("503: busy", &ms));
     assert_ended(s, TD_UNREACHABLE, "503: busy");
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/lib/fetch.h"
-#include "tests/support/patience.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 
 #define LIVES_MAX 64
@@ -74,6 +74,16 @@ quiet_turn(void)
         assert_int_not_equal(td_service(quiet.client), TD_INVALID);
 }
 
+void
+quiet_pass(const char *until)
+{
+    int ms = td_timeout_ms(quiet.client);
+
+    if (ms < 0)
+        fail_msg("nothing is under way that would bring %s", until);
+    clock_pass_us(ms * INT64_C(1000));
+}
+
 /* What is under way */
 
 static struct live *
@@ -115,10 +125,8 @@ quiet_is_held(void)
 void
 quiet_await(bool (*is_so)(void), const char *what)
 {
-    struct patience p = {.with = what};
-
     for (quiet_turn(); !is_so(); quiet_turn())
-        patience_step(&p);
+        quiet_pass(what);
 }
 
 static struct live *

@@ -7,8 +7,8 @@
  *     quiet_say(json(s, 0, 2));            its connection tells a message
  *     quiet_end(LIVE_LOST, 0, "gone");     and breaks
  *
- * Each waits until the follower asks for that, pauses included, and fails where
- * it does not, or holds it back.
+ * Each lets the time pass until the follower asks for that, and fails where it
+ * does not, or holds it back.
  */
 #ifndef TESTS_UNIT_FOLLOW_QUIET_H
 #define TESTS_UNIT_FOLLOW_QUIET_H
@@ -34,8 +34,12 @@ bool quiet_is_live(void);
 bool quiet_is_asking_page(void);
 bool quiet_is_held(void); /* whatever of these is */
 
-/* Waits until one is. */
+/* Lets the time pass until one is. */
 void quiet_await(bool (*is_so)(void), const char *what);
+
+/* Lets the time pass for which the follower waits; fails where it waits for
+ * none. */
+void quiet_pass(const char *until);
 
 /* Of the newest connection; and how many there ever were. */
 enum td_transport quiet_transport(void);
