@@ -65,6 +65,28 @@ clock_set_us(int64_t by_us)
     atomic_fetch_add(&day_ahead_us, by_us);
 }
 
+/* clock_skip_waits, of this thread. */
+static __thread bool (*skip_is_idle)(void *user);
+static __thread void *skip_user;
+
+void
+clock_skip_waits(bool (*is_idle)(void *user), void *user)
+{
+    skip_is_idle = is_idle;
+    skip_user = user;
+}
+
+/* Nothing was ready: moves the clock to the limit of the wait if this thread
+ * skips its waits. */
+static void
+skip_to(int64_t end_us)
+{
+    int64_t now_us = steady_now_us();
+
+    if (skip_is_idle && skip_is_idle(skip_user) && now_us < end_us)
+        clock_pass_us(end_us - now_us);
+}
+
 /* Takes a place among the waits; it is given back by storing 0. */
 static _Atomic int64_t *
 wait_for(int64_t end_us)
@@ -242,17 +264,19 @@ sem_timedwait(sem_t *restrict sem, const struct timespec *restrict at)
 
 /* Calls WAIT, which waits for LIMIT, until it returns something or the time has
  * come. */
-#define WAIT_IN_SLICES(us, wait)                        \
-    do {                                                \
-        int64_t end_us = steady_now_us() + (us);        \
-        _Atomic int64_t *place = wait_for(end_us);      \
-        int ready;                                      \
-                                                        \
-        do                                              \
-            ready = (wait);                             \
-        while (ready == 0 && steady_now_us() < end_us); \
-        atomic_store(place, 0);                         \
-        return ready;                                   \
+#define WAIT_IN_SLICES(us, wait)                   \
+    do {                                           \
+        int64_t end_us = steady_now_us() + (us);   \
+        _Atomic int64_t *place = wait_for(end_us); \
+        int ready;                                 \
+                                                   \
+        while ((ready = (wait)) == 0) {            \
+            skip_to(end_us);                       \
+            if (steady_now_us() >= end_us)         \
+                break;                             \
+        }                                          \
+        atomic_store(place, 0);                    \
+        return ready;                              \
     } while (0)
 
 static const struct timespec slice = {0, SLICE_NS};

@@ -18,6 +18,7 @@
 #ifndef TESTS_CLOCK_H
 #define TESTS_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Moves the clock on by `us` microseconds: whoever waits for a time that has
@@ -31,5 +32,11 @@ void clock_set_us(int64_t by_us);
 /* Blocks until a thread waits for a time that comes within `us` microseconds. A
  * test that moves the clock before would not be noticed. */
 void clock_await_us(int64_t us);
+
+/* For a test that itself turns the loop under test: the waits of the calling
+ * thread end at once. Where nothing is ready and is_idle(user) is true, the
+ * clock moves on to the limit of the wait. NULL: the thread waits as ever.
+ * tests/support/transfers.h has an is_idle. */
+void clock_skip_waits(bool (*is_idle)(void *user), void *user);
 
 #endif

@@ -440,6 +440,19 @@ site_max_parallel(struct site *s)
 }
 
 unsigned
+site_held(struct site *s)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&s->mutex);
+    for (const struct site_request *r = s->first; r; r = r->next)
+        n += !r->status && !r->is_over &&
+             (r->page->manners.holds || s->all.manners.holds);
+    pthread_mutex_unlock(&s->mutex);
+    return n;
+}
+
+unsigned
 site_connections(struct site *s)
 {
     unsigned n;

@@ -123,6 +123,9 @@ unsigned site_answered(struct site *s, const char *path, unsigned i);
  * answered at once: hold them to see how many a client dares. */
 unsigned site_max_parallel(struct site *s);
 
+/* How many requests are held (site_hold), unanswered. */
+unsigned site_held(struct site *s);
+
 /* How many connections there were, in all. */
 unsigned site_connections(struct site *s);
 

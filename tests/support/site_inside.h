@@ -20,6 +20,7 @@ struct site_request {
     char *body;
     size_t body_size;
     unsigned status; /* 0: not answered yet */
+    bool is_over;    /* answered, or its connection is closed */
 };
 
 struct site_manners {

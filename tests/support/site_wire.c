@@ -32,8 +32,10 @@ struct site_line {
 static void
 end_request(struct site *s, struct site_line *l)
 {
-    if (l->request)
+    if (l->request) {
+        l->request->is_over = true;
         s->n_parallel--;
+    }
     l->request = NULL;
     l->is_answered = false;
     pthread_cond_broadcast(&s->changed);
