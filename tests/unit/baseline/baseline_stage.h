@@ -15,8 +15,10 @@
 
 #include "client/baseline/baseline.h"
 #include "client/lib/loop.h"
+#include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/support/transfers.h"
 #include "tests/support/zips.h"
 #include "tests/test.h"
 
@@ -69,6 +71,7 @@ set_up(void **state)
     site_dir(f->site, "/files/", f->served.path);
     f->client = td_open();
     assert_non_null(f->client);
+    clock_skip_waits(transfers_none, NULL);
     buf_init(&f->told, 1 << 26);
     buf_init(&f->notes, 1 << 16);
     *state = f;
