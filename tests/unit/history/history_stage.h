@@ -11,9 +11,11 @@
 
 #include "client/history/history.h"
 #include "client/lib/client.h"
+#include "tests/clock.h"
 #include "tests/support/gzip.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/support/transfers.h"
 #include "tests/support/zips.h"
 #include "tests/test.h"
 
@@ -91,6 +93,7 @@ set_stage(void **state)
     s->site = site_new();
     s->client = td_open();
     assert_non_null(s->client);
+    clock_skip_waits(transfers_none, NULL);
     buf_init(&s->told, SIZE_MAX);
     *state = s;
     return 0;
