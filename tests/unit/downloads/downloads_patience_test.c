@@ -51,11 +51,11 @@ TEST(who_asks_for_patience_is_waited_for_alone)
 {
     struct fixture *f = *state;
     struct site *other = site_new();
+    int64_t begun_ms = loop_now_ms();
     struct want want;
 
     site_put(f->site, "/a", NULL, SLICE("x"));
     site_put(f->site, "/b", NULL, SLICE("x"));
-    /* Long enough for all others. */
     site_status(f->site, "/a", 429, "Retry-After: 5", 1);
     begin(f, (struct downloads_limits){.per_host = 1});
     add(f, want_of(f, 1, "/a"));
@@ -74,6 +74,7 @@ TEST(who_asks_for_patience_is_waited_for_alone)
     assert_int_equal(f->results[21].id, 2);
     for (unsigned i = 0; i < 22; i++)
         assert_int_equal(f->results[i].why.rc, TD_OK);
+    assert_in_range(loop_now_ms() - begun_ms, 5000, 5001);
     site_free(other);
 }
 
@@ -139,6 +140,7 @@ TEST(a_host_that_asks_for_too_much_patience_is_down)
     struct site *other = site_new();
     struct downloads_link link = {.href = slice_of(site_link(other, "/b")),
                                   .length = LENGTH_NONE};
+    int64_t begun_ms = loop_now_ms();
 
     begin(f, (struct downloads_limits){.patience_ms = 2000});
     site_put(f->site, "/a", NULL, SLICE("x"));
@@ -150,11 +152,13 @@ TEST(a_host_that_asks_for_too_much_patience_is_down)
     want.n_duplicates = 1;
     assert_says(run_one(f, want), TD_OK, "");
     assert_int_equal(site_count(f->site, "/a"), 1);
+    assert_int_equal(loop_now_ms(), begun_ms);
 
     /* What fits is waited for. */
     begin(f, (struct downloads_limits){.patience_ms = 2000});
     want.n_duplicates = 0;
     site_status(f->site, "/a", 503, "Retry-After: 1", 1);
     assert_says(run_one(f, want), TD_OK, "");
+    assert_in_range(loop_now_ms() - begun_ms, 1000, 1001);
     site_free(other);
 }

@@ -13,8 +13,10 @@
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
 #include "proto/change.h"
+#include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
+#include "tests/support/transfers.h"
 #include "tests/test.h"
 
 /* Of "hello". */
@@ -72,6 +74,7 @@ set_up(void **state)
     f->site = site_new();
     f->client = td_open();
     assert_non_null(f->client);
+    clock_skip_waits(transfers_none, NULL);
     begin(f, (struct downloads_limits){0});
     *state = f;
     return 0;
