@@ -12,7 +12,9 @@
 #include "client/lib/client.h"
 #include "client/source/discover.h"
 #include "proto/buf.h"
+#include "tests/clock.h"
 #include "tests/support/site.h"
+#include "tests/support/transfers.h"
 #include "tests/test.h"
 
 #define RS                                                   \
@@ -51,6 +53,7 @@ set_stage(void **state)
     s->site = site_new();
     s->client = td_open();
     assert_non_null(s->client);
+    clock_skip_waits(transfers_none, NULL);
     buf_init(&s->told, SIZE_MAX);
     *state = s;
     return 0;
