@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "client/tidings.h"
-#include "tests/support/patience.h"
+#include "tests/clock.h"
 #include "tests/support/site.h"
+#include "tests/support/transfers.h"
 #include "tests/test.h"
 #include "tests/unit/verify/made_lists.h"
 
@@ -98,6 +99,7 @@ set_stage(void **state)
     s->site = site_new();
     s->client = td_open();
     assert_non_null(s->client);
+    clock_skip_waits(transfers_none, NULL);
     site_putf(s->site, "/capability.xml", XML,
               "<urlset " NAMESPACES "><rs:md capability=\"capabilitylist\"/>"
               "<url><loc>%s/changelist.xml</loc>"
@@ -282,14 +284,13 @@ verify_beside(void *user)
 TEST(it_is_stopped_while_it_waits_for_a_busy_server)
 {
     struct stage *s = *state;
-    struct patience p = {.with = "the answer"};
     pthread_t thread;
 
     site_status(s->site, path_of(2), 429, "Retry-After: 30", 0);
     assert_int_equal(pthread_create(&thread, NULL, verify_beside, s), 0);
     site_await(s->site, path_of(2), 1);
-    while (!site_answered(s->site, path_of(2), 0))
-        patience_step(&p);
+    AWAIT(site_answered(s->site, path_of(2), 0));
+    clock_await_us(30 * INT64_C(1000000));
     td_stop(s->client);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(s->rc, TD_STOPPED);
