@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "client/tidings.h"
+#include "tests/clock.h"
 #include "tests/support/fake_broker.h"
+#include "tests/support/transfers.h"
 #include "tests/test.h"
 
 #define RECEIPT                                 \
@@ -32,6 +34,7 @@ set_stage(void **state)
     s->broker = fake_broker_new();
     s->client = td_open();
     assert_non_null(s->client);
+    clock_skip_waits(transfers_none, NULL);
     *state = s;
     return 0;
 }

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "client/tidings.h"
+#include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"
+#include "tests/support/transfers.h"
 #include "tests/test.h"
 
 #define RECEIPT(first, last)                                 \
@@ -72,6 +74,7 @@ set_stage(void **state)
     s->broker = fake_broker_new();
     s->client = td_open();
     assert_non_null(s->client);
+    clock_skip_waits(transfers_none, NULL);
     tempdir_open(&s->dir);
     snprintf(s->spool, sizeof(s->spool), "%s/spool", s->dir.path);
     s->options.on_durable = on_durable;
