@@ -66,6 +66,7 @@ struct fake_broker {
     pthread_t thread;
     bool is_started;
     sem_t go;
+    _Atomic unsigned n_rests;
     pthread_mutex_t lock;
 };
 
@@ -393,12 +394,14 @@ play_stream(struct fake_broker *b, const struct scene *scene)
             is_good = send_all(scene->fd, step->bytes.data, step->bytes.size);
             break;
         case STEP_WAIT:
+            b->n_rests++;
             sem_wait(&b->go);
             break;
         case STEP_EXPECT:
             is_good = receive_all(scene->fd, step->bytes.size);
             break;
         case STEP_HOLD:
+            b->n_rests++;
             return true;
         }
         if (!is_good)
@@ -563,6 +566,12 @@ void
 fake_go(struct fake_broker *b)
 {
     sem_post(&b->go);
+}
+
+unsigned
+fake_n_rests(struct fake_broker *b)
+{
+    return b->n_rests;
 }
 
 const char *

@@ -78,6 +78,10 @@ void fake_hold(struct fake_broker *b);
 /* Lets one fake_wait go on. */
 void fake_go(struct fake_broker *b);
 
+/* How many fake_wait and fake_hold it has come to: what stands before them was
+ * sent. */
+unsigned fake_n_rests(struct fake_broker *b);
+
 /* What was asked on connection `i`, head and body; "" if there was none. Those
  * of fake_describe do not count. Valid, and the same, until fake_broker_free.
  */

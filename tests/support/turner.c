@@ -7,13 +7,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tests/support/patience.h"
 #include "tests/test.h"
 
 struct turner {
     struct td_client *client;
     pthread_t thread;
     pthread_mutex_t mutex; /* whoever has it may use the client */
+    pthread_cond_t turned; /* callbacks may have been called */
     int wake;              /* an eventfd: something was begun on the client */
     bool is_ending;
 };
@@ -31,6 +31,7 @@ run(void *user)
 
         pthread_mutex_lock(&t->mutex);
         td_service(t->client);
+        pthread_cond_broadcast(&t->turned);
         fds[0].fd = td_fd(t->client);
         fds[1].fd = t->wake;
         timeout = td_timeout_ms(t->client);
@@ -50,6 +51,7 @@ turner_begin(struct td_client *client)
     assert_non_null(t);
     t->client = client;
     pthread_mutex_init(&t->mutex, NULL);
+    pthread_cond_init(&t->turned, NULL);
     t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_true(t->wake >= 0);
     assert_int_equal(pthread_create(&t->thread, NULL, run, t), 0);
@@ -85,10 +87,11 @@ turner_read(struct turner *t, const int *value)
 void
 turner_await(struct turner *t, const int *value, int n, const char *what)
 {
-    struct patience p = {.with = what};
-
-    while (turner_read(t, value) < n)
-        patience_step(&p);
+    (void)what; /* for who reads the test */
+    turner_hold(t);
+    while (*value < n)
+        pthread_cond_wait(&t->turned, &t->mutex);
+    pthread_mutex_unlock(&t->mutex);
 }
 
 void
@@ -100,6 +103,7 @@ turner_end(struct turner *t)
     t->is_ending = true;
     turner_let(t);
     pthread_join(t->thread, NULL);
+    pthread_cond_destroy(&t->turned);
     pthread_mutex_destroy(&t->mutex);
     close(t->wake);
     free(t);

@@ -25,7 +25,7 @@ void turner_let(struct turner *turner);
 /* Holds, reads and lets go. */
 int turner_read(struct turner *turner, const int *value);
 
-/* Waits until `*value` is at least `n`; a test that waits in vain fails. */
+/* Waits until a callback has made `*value` at least `n`: `what` happened. */
 void turner_await(struct turner *turner, const int *value, int n,
                   const char *what);
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "client/tidings.h"
-#include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
@@ -127,17 +126,13 @@ open_followers(struct stage *s, struct td_client *client)
 static void
 one_round(struct stage *s)
 {
-    struct patience p = {.with = "the ends of two followers"};
     struct td_client *client = td_open();
 
     assert_non_null(client);
     s->ends = 0;
     open_publishers(s, client);
     open_followers(s, client);
-    while (s->ends < 2) {
-        assert_int_equal(td_service(client), TD_OK);
-        patience_step(&p);
-    }
+    AWAIT((td_service(client) == TD_OK && s->ends == 2));
     td_close(client);
     assert_int_equal(s->ends, 2);
 }

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/clock.h"
 #include "tests/test.h"
 
 struct stage {
@@ -88,10 +89,16 @@ TEST(a_timer_calls_back_once)
     struct stage *s = *state;
 
     s->timer = timer_new(s->loop, on_timer, s);
-    timer_start(s->timer, 1);
+    timer_start(s->timer, 60000);
 
+    clock_pass_us(59999 * INT64_C(1000));
+    assert_int_equal(loop_service(s->loop), TD_OK);
+    assert_int_equal(s->n_timer, 0);
+    clock_pass_us(1000);
     assert_int_equal(loop_until(s->loop, &s->is_over), TD_OK);
-
+    assert_int_equal(s->n_timer, 1);
+    clock_pass_us(60000 * INT64_C(1000));
+    assert_int_equal(loop_service(s->loop), TD_OK);
     assert_int_equal(s->n_timer, 1);
     assert_int_equal(loop_timeout_ms(s->loop), -1);
 }
