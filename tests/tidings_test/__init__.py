@@ -16,7 +16,7 @@ and looks at every byte. It is a function of 5 to 30 lines in tests/e2e/NAME_tes
         followed = run("tidings", "follow", news.url, "--from-start", "--count", "4")
         assert len(followed.out) == 4
 
-It says what it wants by the names of its arguments (fixtures, tests/e2e/conftest.py):
+It says what it wants by the names of its arguments (fixtures, tests/conftest.py):
 
     broker              a broker, shared by the tests of the file that want the same
                         options; broker.set() is a set that nobody else uses

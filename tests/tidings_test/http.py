@@ -118,6 +118,7 @@ class Connection:
         self.host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.port = port
         self.buffer = bytearray()  # what was received and not read
+        self.received = 0  # bytes so far
 
     def __enter__(self):
         return self
@@ -150,6 +151,7 @@ class Connection:
         except (ConnectionError, ssl.SSLError):
             data = b""
         self.buffer += data
+        self.received += len(data)
         return bool(data)
 
     def read(self, size):
@@ -283,15 +285,19 @@ class Client:
         ConnectionEnded where there is none."""
         if type is None and isinstance(body, (dict, list)):
             type = JSON
-        if not self._kept or self._kept.socket.fileno() < 0 or (
-            not self._kept.is_silent()
-        ):
+        is_kept = self._is_kept()
+        if not is_kept:
             self.disconnect()
             self._kept = self.connect()
+        kept, received = self._kept, self._kept.received
         try:
-            answer = self._kept.request(
-                path, method, body, content_type=type, **headers
-            )
+            answer = kept.request(path, method, body, content_type=type, **headers)
+        except ConnectionEnded:
+            self.disconnect()
+            if is_kept and kept.received == received and method in ("GET", "HEAD"):
+                # The server has closed it just then, as it may between two requests.
+                return self.request(method, path, body, type, **headers)
+            raise
         except BaseException:
             self.disconnect()  # what comes may be the answer to this request
             raise
@@ -313,6 +319,11 @@ class Client:
 
     def delete(self, path, **headers):
         return self.request("DELETE", path, **headers)
+
+    def _is_kept(self):
+        """True if there is a connection, and it was not closed meanwhile."""
+        kept = self._kept
+        return kept and kept.socket.fileno() >= 0 and kept.is_silent()
 
     def disconnect(self):
         if self._kept:

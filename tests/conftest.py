@@ -69,7 +69,7 @@ def module_path():
 
 
 @pytest.fixture(scope="module")
-def _shared_brokers():
+def _shared_brokers(module_path):
     """Brokers that the tests of a file share, by their options."""
     brokers = {}
     yield brokers
