@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "tests/clock.h"
+#include "tests/support/transfers.h"
 #include "tests/test.h"
 
 struct turner {
@@ -85,13 +87,38 @@ turner_read(struct turner *t, const int *value)
 }
 
 void
-turner_await(struct turner *t, const int *value, int n, const char *what)
+turner_await(struct turner *t, const int *value, int n)
 {
-    (void)what; /* for who reads the test */
     turner_hold(t);
     while (*value < n)
         pthread_cond_wait(&t->turned, &t->mutex);
     pthread_mutex_unlock(&t->mutex);
+}
+
+/* Does all that is due. */
+static void
+settle(struct td_client *client)
+{
+    do
+        td_service(client);
+    while (td_timeout_ms(client) == 0);
+}
+
+void
+turner_pass_us(struct turner *t, int64_t us)
+{
+    turner_hold(t);
+    settle(t->client);
+    clock_pass_us(us);
+    settle(t->client);
+    turner_let(t);
+}
+
+void
+turner_pass_pause_us(struct turner *t, int64_t us)
+{
+    AWAIT(transfers_none(NULL));
+    turner_pass_us(t, us);
 }
 
 void

@@ -14,6 +14,8 @@
 #ifndef TESTS_SUPPORT_TURNER_H
 #define TESTS_SUPPORT_TURNER_H
 
+#include <stdint.h>
+
 #include "client/tidings.h"
 
 struct turner;
@@ -25,9 +27,15 @@ void turner_let(struct turner *turner);
 /* Holds, reads and lets go. */
 int turner_read(struct turner *turner, const int *value);
 
-/* Waits until a callback has made `*value` at least `n`: `what` happened. */
-void turner_await(struct turner *turner, const int *value, int n,
-                  const char *what);
+/* Waits until a callback has made `*value` at least `n`. */
+void turner_await(struct turner *turner, const int *value, int n);
+
+/* Moves the clock (tests/clock.h) between two turns of the loop: timers that
+ * were started before count that time, and those that are due have been called
+ * when it returns. turner_pass_pause_us: waits before until the handle has the
+ * answers to all its requests, and so pauses. */
+void turner_pass_us(struct turner *turner, int64_t us);
+void turner_pass_pause_us(struct turner *turner, int64_t us);
 
 /* The handle is the caller's again. NULL is allowed. */
 void turner_end(struct turner *turner);

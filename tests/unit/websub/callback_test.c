@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "client/tidings.h"
-#include "tests/support/patience.h"
 #include "tests/support/turner.h"
 #include "tests/support/wire.h"
 #include "tests/test.h"
@@ -263,58 +262,46 @@ TEST(a_head_that_is_too_long_is_refused, begin, end)
     free(headers);
 }
 
-/* Each byte comes in time, the request as a whole does not. */
+/* A quarter of a request's time, with what its bytes are worth: connections are
+ * looked at so often. */
 static void
-assert_is_cut_off(struct stage *s, const char *begin)
+pass_a_quarter(struct stage *s)
 {
-    struct wire *w = connect_to(s);
-    bool is_open = wire_send_format(w, begin, s->path);
-
-    wire_set_wait(w, 20);
-    while (is_open) {
-        char c;
-
-        if (wire_read_some(w, &c, 1) >= 0)
-            break;
-        is_open = wire_send_text(w, "a");
-    }
-    wire_close(w);
-    assert_int_equal(s->n_arrivals, 0);
+    turner_pass_us(s->turner, 15 * INT64_C(1000000) + 10000);
 }
 
+/* Each byte comes in time, the request as a whole does not, however many others
+ * come meanwhile. */
 TEST(a_request_that_trickles_in_is_cut_off, begin, end)
 {
+    static const struct {
+        const char *begin, *more;
+    } all[] = {
+        {"GET %s?", "a"},
+        {"GET %s HTTP/1.1\r\nHost: a\r\nX: ", "a"},
+        {"POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n", "a"},
+        {"", "a"},
+        {"", ""},
+    };
     struct stage *s = *state;
-
-    turner_hold(s->turner);
-    callback_be_patient(s->callback, 200);
-    turner_let(s->turner);
-    assert_is_cut_off(s, "GET %s?");
-    assert_is_cut_off(s, "GET %s HTTP/1.1\r\nHost: a\r\nX: ");
-    assert_is_cut_off(s, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: "
-                         "90000\r\n\r\n");
-    assert_is_cut_off(s, "");
-}
-
-/* However often others come meanwhile. */
-TEST(who_comes_does_not_prolong_the_time_of_others, begin, end)
-{
-    struct stage *s = *state;
-    struct patience p = {.with = "the end of a silent connection"};
-    struct wire *silent;
     char c;
 
-    turner_hold(s->turner);
-    callback_be_patient(s->callback, 1000);
-    turner_let(s->turner);
-    silent = connect_to(s);
-    wire_set_wait(silent, 10);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct wire *w = connect_to(s);
 
-    while (wire_read_some(silent, &c, 1) < 0) {
-        wire_close(connect_to(s));
-        patience_look(&p);
+        assert_true(wire_send_format(w, all[i].begin, s->path));
+        wire_set_wait(w, 0);
+        for (int quarter = 0; quarter < 4; quarter++) {
+            assert_int_equal(wire_read_some(w, &c, 1), -1);
+            assert_true(wire_send_text(w, all[i].more));
+            wire_close(connect_to(s));
+            pass_a_quarter(s);
+        }
+        wire_set_wait(w, 1);
+        assert_true(wire_is_ended(w));
+        wire_close(w);
     }
-    wire_close(silent);
+    assert_int_equal(s->n_arrivals, 0);
 }
 
 /* A connection that says nothing is closed, and others are served meanwhile. */
@@ -328,14 +315,6 @@ TEST(who_holds_connections_does_not_hold_others, begin, end)
     assert_int_equal(ask(s, "GET", s->path, NULL, NULL), 200);
     for (size_t i = 0; i < 200; i++)
         wire_close(silent[i]);
-}
-
-static void
-set_patience(struct stage *s, unsigned ms)
-{
-    turner_hold(s->turner);
-    callback_be_patient(s->callback, ms);
-    turner_let(s->turner);
 }
 
 TEST(garbage_is_answered_or_ended, begin, end)
@@ -352,16 +331,16 @@ TEST(garbage_is_answered_or_ended, begin, end)
 
     /* libmicrohttpd may overlook an end that comes together with bytes: then it
      * is our deadline that ends it. */
-    set_patience(s, 200);
     for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
         struct wire *w = connect_to(s);
 
         wire_send_text(w, garbage[i]);
         wire_shut(w);
+        for (int quarter = 0; quarter < 4; quarter++)
+            pass_a_quarter(s);
         assert_true(wire_is_ended(w));
         wire_close(w);
     }
-    set_patience(s, PATIENCE_MS);
     assert_int_equal(ask(s, "GET", s->path, NULL, NULL), 200);
 }
 

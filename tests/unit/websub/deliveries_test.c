@@ -216,6 +216,7 @@ TEST(what_comes_by_the_old_and_the_new_is_handed_over_once)
 
     stage_join(s, &old, &options, 1);
     assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &old, .body = "a"), 202);
+    turner_pass_pause_us(s->turner, 850000); /* at the latest */
     fake_hub_take(&s->hub, &new);
     fake_hub_assert(&new, "hub.mode", "subscribe");
     assert_string_not_equal(fake_hub_value(&new, "hub.callback"),

@@ -126,7 +126,7 @@ TEST(trouble_with_the_hub_is_told)
     follower = follow(s, site, &told);
     fake_hub_take(&s->hub, &r);
     fake_hub_answer(&r, 503, "Retry-After: 30\r\n", "");
-    turner_await(s->turner, &told.n_troubles, 1, "the trouble");
+    turner_await(s->turner, &told.n_troubles, 1);
 
     turner_hold(s->turner);
     assert_in_range(told.pause_ms, 30000, 300000);
@@ -153,7 +153,7 @@ TEST(a_delivery_is_a_reason_to_look_at_the_list)
     fake_hub_assert(&r, "hub.topic", origin_url(s->source));
     fake_hub_answer(&r, 202, NULL, "");
     assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 200);
-    turner_await(s->turner, &told.n, 1, "the change that was there");
+    turner_await(s->turner, &told.n, 1);
 
     /* At the begin, and when it was verified. */
     site_await(site, "/changelist.xml", 2);
@@ -164,7 +164,7 @@ TEST(a_delivery_is_a_reason_to_look_at_the_list)
                          "<rs:md capability=\"change-notification\"/>" CHANGE(
                              "b", "02") "</urlset>"),
         202);
-    turner_await(s->turner, &told.n, 2, "the change that was notified");
+    turner_await(s->turner, &told.n, 2);
 
     /* One that nobody can read; and that the list does not bear out. */
     n_looks = site_count(site, "/changelist.xml");
@@ -180,7 +180,7 @@ TEST(a_delivery_is_a_reason_to_look_at_the_list)
     site_await(site, "/changelist.xml", n_looks + 1);
     put_changes(site, CHANGE("a", "01") CHANGE("b", "02") CHANGE("c", "04"));
     assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "more"), 202);
-    turner_await(s->turner, &told.n, 3, "the next change");
+    turner_await(s->turner, &told.n, 3);
 
     turner_hold(s->turner);
     td_follower_close(follower);
@@ -204,7 +204,7 @@ TEST(a_source_without_a_topic_is_refused)
     struct told told = {.n = 0};
     struct td_follower *follower = follow(s, site, &told);
 
-    turner_await(s->turner, &told.n_ends, 1, "the refusal");
+    turner_await(s->turner, &told.n_ends, 1);
     turner_hold(s->turner);
     td_follower_close(follower);
     turner_let(s->turner);

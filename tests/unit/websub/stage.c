@@ -6,6 +6,9 @@
 
 #include "tests/test.h"
 
+/* Longer than the pauses after some failures, shorter than anything else. */
+#define PAUSE_US (INT64_C(12) * 1000000)
+
 static void
 on_delivery(const struct td_delivery *delivery, void *user)
 {
@@ -134,17 +137,26 @@ stage_join(struct stage *s, struct fake_request *request,
 void
 stage_await(struct stage *s, enum td_subscription_state state, int n)
 {
-    static const char *const names[] = {"TD_DISCOVERED", "TD_REQUESTED",
-                                        "TD_ACTIVE",     "TD_DENIED",
-                                        "TD_TROUBLE",    "TD_ENDED"};
+    turner_await(s->turner, &s->n_states[state], n);
+}
 
-    turner_await(s->turner, &s->n_states[state], n, names[state]);
+void
+stage_pass_pause(struct stage *s)
+{
+    turner_pass_pause_us(s->turner, PAUSE_US);
+}
+
+void
+stage_await_trouble(struct stage *s, int n)
+{
+    stage_await(s, TD_TROUBLE, n);
+    stage_pass_pause(s);
 }
 
 void
 stage_await_deliveries(struct stage *s, int n)
 {
-    turner_await(s->turner, &s->n_deliveries, n, "deliveries");
+    turner_await(s->turner, &s->n_deliveries, n);
 }
 
 int

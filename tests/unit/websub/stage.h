@@ -63,6 +63,12 @@ void stage_join(struct stage *s, struct fake_request *request,
                 const struct td_subscriber_options *options, uint64_t lease_s);
 
 void stage_await(struct stage *s, enum td_subscription_state state, int n);
+
+/* A pause of the subscriber between two attempts is over; the other one waits
+ * for the trouble before. */
+void stage_pass_pause(struct stage *s);
+void stage_await_trouble(struct stage *s, int n);
+
 void stage_await_deliveries(struct stage *s, int n);
 int stage_count(struct stage *s, enum td_subscription_state state);
 void stage_assert_bodies(struct stage *s, const char *bodies);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/tidings.h"
+#include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/test.h"
 
@@ -66,6 +67,13 @@ find(struct stage *s, struct slice answer)
     assert_non_null(s->search);
 }
 
+/* It has said all, and holds the connection. */
+static bool
+is_at_rest(void *server)
+{
+    return fake_n_rests(server) == 1;
+}
+
 FIXTURE(begin, end);
 
 TEST(a_refusal_is_not_read_to_its_end)
@@ -94,9 +102,13 @@ TEST(a_page_that_does_not_end_in_time_is_given_up)
 {
     struct stage *s = *state;
 
+    int64_t begun_ms = loop_now_ms();
+
     find(s, SLICE("HTTP/1.1 200 OK\r\nContent-Type: text/html" CHUNKED));
-    topic_be_patient(s->search, 100);
+    clock_skip_waits(is_at_rest, s->server);
     assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
 
     assert_int_equal(s->why.rc, TD_UNREACHABLE);
+    assert_non_null(strstr(s->why.text, "does not come to an end"));
+    assert_int_equal(loop_now_ms() - begun_ms, 60000);
 }
