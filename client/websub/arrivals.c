@@ -17,6 +17,10 @@
 /* A body has a second more for each 16 KB: slower is a trickle. */
 #define BYTES_PER_MS 16
 
+/* How long a request may take, and a connection may idle, before it is cut off;
+ * bodies get more, by their size. */
+#define PATIENCE_MS 60000
+
 struct route {
     struct td_callback *callback;
     struct route *next;
@@ -363,7 +367,7 @@ arrivals_connection(void *user, struct MHD_Connection *connection,
     /* It is started for the first and runs as long as there are any: who comes
      * later does not put off the end of the others. */
     if (!peer->next)
-        timer_start(callback->deadline, callback->patience_ms / 4);
+        timer_start(callback->deadline, PATIENCE_MS / 4);
 }
 
 /* A request that trickles in keeps its connection busy; so it is not silence
@@ -375,8 +379,8 @@ arrivals_deadline(void *user)
     int64_t now = loop_now_ms();
 
     for (struct peer *p = callback->peers; p; p = p->next) {
-        int64_t end = p->since_ms + callback->patience_ms +
-                      (int64_t)(p->n_bytes / BYTES_PER_MS);
+        int64_t end =
+            p->since_ms + PATIENCE_MS + (int64_t)(p->n_bytes / BYTES_PER_MS);
 
         if (now >= end && !p->is_cut) {
             p->is_cut = true;
@@ -384,5 +388,5 @@ arrivals_deadline(void *user)
         }
     }
     if (callback->peers)
-        timer_start(callback->deadline, callback->patience_ms / 4 + 1);
+        timer_start(callback->deadline, PATIENCE_MS / 4 + 1);
 }

@@ -17,8 +17,6 @@
 
 #define CONNECTIONS_MAX 512
 
-#define PATIENCE_MS 60000
-
 static void
 run(struct td_callback *callback)
 {
@@ -197,7 +195,6 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     if (!c)
         return client_fail(client, TD_MEMORY, "no memory");
     c->client = client;
-    c->patience_ms = PATIENCE_MS;
     if (!split_listen(listen, host, &port)) {
         client_fail(client, rc, "not HOST:PORT: \"%.80s\"", listen);
         goto out;
@@ -310,10 +307,4 @@ struct td_client *
 callback_client(const struct td_callback *callback)
 {
     return callback->client;
-}
-
-void
-callback_be_patient(struct td_callback *callback, unsigned ms)
-{
-    callback->patience_ms = ms;
 }

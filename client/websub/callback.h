@@ -73,8 +73,4 @@ void callback_leave(struct td_callback *callback, struct tenant *tenant);
 
 struct td_client *callback_client(const struct td_callback *callback);
 
-/* How long a request may take, and a connection may idle, before it is cut off;
- * bodies get more, by their size. For tests; 60 s unless told. */
-void callback_be_patient(struct td_callback *callback, unsigned ms);
-
 #endif

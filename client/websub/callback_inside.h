@@ -27,7 +27,6 @@ struct td_callback {
     struct descriptor *descriptor;
     struct timer *due;      /* libmicrohttpd has something to do */
     struct timer *deadline; /* somebody's patience is over */
-    unsigned patience_ms;
     struct route *routes;
     struct peer *peers;
     struct tenant *tenants;

@@ -245,14 +245,8 @@ topic_find(struct td_client *client, const char *url, topic_end_fn *on_found,
         topic_search_free(search);
         return NULL;
     }
-    topic_be_patient(search, PATIENCE_MS);
+    timer_start(search->late, PATIENCE_MS);
     return search;
-}
-
-void
-topic_be_patient(struct topic_search *search, unsigned ms)
-{
-    timer_start(search->late, ms);
 }
 
 void

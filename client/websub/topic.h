@@ -32,12 +32,10 @@ typedef void topic_end_fn(const struct failure *why, struct topic *topic,
 
 struct topic_search;
 
-/* NULL: no memory. It frees itself after on_end. */
+/* NULL: no memory. It frees itself after on_end, which is called after a minute
+ * at the latest. */
 struct topic_search *topic_find(struct td_client *client, const char *url,
                                 topic_end_fn *on_end, void *user);
 void topic_search_free(struct topic_search *search); /* not after on_end */
-
-/* How long it may take from now on, all in all; at first a minute. */
-void topic_be_patient(struct topic_search *search, unsigned ms);
 
 #endif
