@@ -13,6 +13,7 @@ own.
         one.restart()                      same port, directory and options
 """
 
+import functools
 import os
 import pathlib
 
@@ -23,6 +24,14 @@ from tidings_test.sets import Set
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("TIDINGS_BIN", ROOT / "build/dev/bin")).absolute()
 PROGRAMS = {name: BIN / name for name in ("tidings", "tidingsd")}
+
+
+@functools.cache
+def is_sanitized():
+    """True if it was built with a sanitizer, which keeps what is freed and shadows
+    all memory: a figure of that says nothing of the broker."""
+    program = PROGRAMS["tidingsd"].read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 class Broker(http.Client):

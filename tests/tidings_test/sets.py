@@ -8,10 +8,10 @@
 """
 
 import collections
-import json
 import pathlib
 
 from tidings_test.http import JSON, XML
+from tidings_test.waiting import wait_for
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "spec" / "examples"
 
@@ -45,6 +45,7 @@ class Set:
         self.changes = f"{self.path}/changes"
         self.stream = f"{self.path}/stream"
         self.url = broker.url + self.path
+        self.folder = broker.data / "sets" / name
         self.topic = f"{self.url}/notifications"
         self.framework_topic = f"{self.url}/framework-notifications"
         self.posted = 0
@@ -100,8 +101,8 @@ class Set:
 
     def put(self, **settings):
         """Make the set, or give it settings: rotate_entries=10."""
-        settings = {name.replace("_", "-"): value for name, value in settings.items()}
-        return self.broker.put(self.path, json.dumps(settings), JSON)
+        settings = {_camel_case(name): value for name, value in settings.items()}
+        return self.broker.put(self.path, settings)
 
     def create(self, **settings):
         """Make the set, which must not be there yet; returns it."""
@@ -111,6 +112,22 @@ class Set:
 
     def delete(self):
         return self.broker.delete(self.path)
+
+    def put_resources(self, body, type=XML, query="", **headers):
+        """Tell all resources that the source has."""
+        path = _with_query(f"{self.path}/resources", query)
+        return self.broker.put(path, body, type, **headers)
+
+    def build(self, what):
+        """Build the "resourcelist" or "resourcedump" of what there is now; the
+        answer, which has to be 200."""
+        answer = wait_for(f"the {what}", lambda: self._build(what))
+        assert answer.status == 200, answer
+        return answer
+
+    def _build(self, what):
+        answer = self.broker.post(f"{self.path}/{what}")
+        return answer.status != 202 and answer
 
     # The readers
 
@@ -147,7 +164,7 @@ class Set:
 
     def list_file(self, number):
         """The file of a closed list on the disk."""
-        return self.broker.data / f"sets/{self.name}/changes/{number:012}.xml.gz"
+        return self.folder / f"changes/{number:012}.xml.gz"
 
     def page(self, query="", **headers):
         """The change memory: page("after=3")."""
@@ -173,6 +190,11 @@ class Set:
 
     def __repr__(self):
         return f"<set {self.name}>"
+
+
+def _camel_case(name):
+    first, *more = name.split("_")
+    return first + "".join(word.title() for word in more)
 
 
 def _with_query(path, query):
