@@ -30,6 +30,21 @@ def change(loc, kind="created", **more):
     return {"loc": loc, "change": kind, **more}
 
 
+def told(answer):
+    """What has come of resources that were told whole (put_resources): how many were
+    created, updated, deleted, unchanged, and newer than what was told."""
+    assert answer.status == 200, answer
+    facts = answer.json()
+    kinds = ("created", "updated", "deleted", "unchanged", "newer")
+    return tuple(facts[kind] for kind in kinds)
+
+
+def uploads(broker):
+    """The files of resources that are being told whole; before the first large ones
+    there is no folder for them."""
+    return list(broker.data.glob("uploads/[!.]*"))
+
+
 def example(name):
     """A file of tests/spec/examples."""
     return (EXAMPLES / name).read_bytes()
