@@ -105,7 +105,9 @@ ask(struct stage *s, const char *method, const char *path, const char *headers,
     return a.status;
 }
 
-TEST(what_comes_is_told_and_the_reply_is_sent, begin, end)
+FIXTURE(begin, end);
+
+TEST(what_comes_is_told_and_the_reply_is_sent)
 {
     struct stage *s = *state;
     struct wire *w = connect_to(s);
@@ -131,7 +133,7 @@ TEST(what_comes_is_told_and_the_reply_is_sent, begin, end)
     wire_close(w);
 }
 
-TEST(a_body_may_come_in_chunks, begin, end)
+TEST(a_body_may_come_in_chunks)
 {
     struct stage *s = *state;
 
@@ -144,7 +146,7 @@ TEST(a_body_may_come_in_chunks, begin, end)
 }
 
 /* A proxy in front may have put the path there, or taken some away. */
-TEST(what_stands_before_the_token_does_not_matter, begin, end)
+TEST(what_stands_before_the_token_does_not_matter)
 {
     struct stage *s = *state;
     char path[2200];
@@ -155,7 +157,7 @@ TEST(what_stands_before_the_token_does_not_matter, begin, end)
 
 /* W-029: nothing is found by who does not know it, and all is answered alike.
  */
-TEST(what_is_no_route_is_404, begin, end)
+TEST(what_is_no_route_is_404)
 {
     static const char *const methods[] = {"GET", "POST", "HEAD", "DELETE"};
     struct stage *s = *state;
@@ -181,7 +183,7 @@ TEST(what_is_no_route_is_404, begin, end)
 }
 
 /* W-029: 160 bits of chance. */
-TEST(routes_cannot_be_guessed, begin, end)
+TEST(routes_cannot_be_guessed)
 {
     struct stage *s = *state;
     struct route *other;
@@ -195,7 +197,7 @@ TEST(routes_cannot_be_guessed, begin, end)
     turner_let(s->turner);
 }
 
-TEST(other_methods_are_405, begin, end)
+TEST(other_methods_are_405)
 {
     static const char *const methods[] = {"HEAD", "PUT", "DELETE", "OPTIONS",
                                           "get"};
@@ -206,7 +208,7 @@ TEST(other_methods_are_405, begin, end)
     assert_int_equal(s->n_arrivals, 0);
 }
 
-TEST(a_body_that_is_too_long_is_413, begin, end)
+TEST(a_body_that_is_too_long_is_413)
 {
     struct stage *s = *state;
     char *body = malloc(BODY_MAX + 2);
@@ -246,7 +248,7 @@ TEST(a_body_that_is_too_long_is_413, begin, end)
     free(body);
 }
 
-TEST(a_head_that_is_too_long_is_refused, begin, end)
+TEST(a_head_that_is_too_long_is_refused)
 {
     struct stage *s = *state;
     char *headers = malloc(100000);
@@ -272,7 +274,7 @@ pass_a_quarter(struct stage *s)
 
 /* Each byte comes in time, the request as a whole does not, however many others
  * come meanwhile. */
-TEST(a_request_that_trickles_in_is_cut_off, begin, end)
+TEST(a_request_that_trickles_in_is_cut_off)
 {
     static const struct {
         const char *begin, *more;
@@ -305,7 +307,7 @@ TEST(a_request_that_trickles_in_is_cut_off, begin, end)
 }
 
 /* A connection that says nothing is closed, and others are served meanwhile. */
-TEST(who_holds_connections_does_not_hold_others, begin, end)
+TEST(who_holds_connections_does_not_hold_others)
 {
     struct stage *s = *state;
     struct wire *silent[200];
@@ -317,7 +319,7 @@ TEST(who_holds_connections_does_not_hold_others, begin, end)
         wire_close(silent[i]);
 }
 
-TEST(garbage_is_answered_or_ended, begin, end)
+TEST(garbage_is_answered_or_ended)
 {
     static const char *const garbage[] = {
         "\r\n\r\n",
@@ -344,7 +346,7 @@ TEST(garbage_is_answered_or_ended, begin, end)
     assert_int_equal(ask(s, "GET", s->path, NULL, NULL), 200);
 }
 
-TEST(a_route_that_is_gone_is_404, begin, end)
+TEST(a_route_that_is_gone_is_404)
 {
     struct stage *s = *state;
     struct wire *w = connect_to(s);

@@ -120,19 +120,18 @@ TEST(trouble_with_the_hub_is_told)
     struct site *site = source_new(origin_url(s->source));
     struct told told = {.n = 0};
     struct td_follower *follower;
-    struct fake_request r;
+    struct fake_request *r;
 
     stage_headers(s, NULL);
     follower = follow(s, site, &told);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_answer(&r, 503, "Retry-After: 30\r\n", "");
+    r = stage_take(s, &s->hub);
+    fake_hub_answer(r, 503, "Retry-After: 30\r\n", "");
     turner_await(s->turner, &told.n_troubles, 1);
 
     turner_hold(s->turner);
     assert_in_range(told.pause_ms, 30000, 300000);
     td_follower_close(follower);
     turner_let(s->turner);
-    fake_hub_forget(&r);
     site_free(site);
 }
 
@@ -144,42 +143,38 @@ TEST(a_delivery_is_a_reason_to_look_at_the_list)
     struct site *site = source_new(origin_url(s->source));
     struct told told = {.n = 0};
     struct td_follower *follower;
-    struct fake_request r;
+    struct fake_request *r;
     unsigned n_looks;
 
     stage_headers(s, NULL);
     follower = follow(s, site, &told);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_assert(&r, "hub.topic", origin_url(s->source));
-    fake_hub_answer(&r, 202, NULL, "");
-    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 200);
+    r = stage_take(s, &s->hub);
+    fake_hub_assert(r, "hub.topic", origin_url(s->source));
+    fake_hub_answer(r, 202, NULL, "");
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 200);
     turner_await(s->turner, &told.n, 1);
 
     /* At the begin, and when it was verified. */
     site_await(site, "/changelist.xml", 2);
     put_changes(site, CHANGE("a", "01") CHANGE("b", "02"));
-    assert_int_equal(
-        FAKE_HUB_DELIVER(&s->hub, &r, .type = "application/xml",
-                         .body = URLSET
-                         "<rs:md capability=\"change-notification\"/>" CHANGE(
-                             "b", "02") "</urlset>"),
-        202);
+    STAGE_DELIVER(s, r, 202, .type = "application/xml",
+                  .body = URLSET
+                  "<rs:md capability=\"change-notification\"/>" CHANGE(
+                      "b", "02") "</urlset>");
     turner_await(s->turner, &told.n, 2);
 
     /* One that nobody can read; and that the list does not bear out. */
     n_looks = site_count(site, "/changelist.xml");
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "nonsense"), 202);
+    STAGE_DELIVER(s, r, 202, .body = "nonsense");
     site_await(site, "/changelist.xml", n_looks + 1);
     n_looks = site_count(site, "/changelist.xml");
-    assert_int_equal(
-        FAKE_HUB_DELIVER(&s->hub, &r, .type = "application/xml",
-                         .body = URLSET
-                         "<rs:md capability=\"change-notification\"/>" CHANGE(
-                             "evil", "03") "</urlset>"),
-        202);
+    STAGE_DELIVER(s, r, 202, .type = "application/xml",
+                  .body = URLSET
+                  "<rs:md capability=\"change-notification\"/>" CHANGE(
+                      "evil", "03") "</urlset>");
     site_await(site, "/changelist.xml", n_looks + 1);
     put_changes(site, CHANGE("a", "01") CHANGE("b", "02") CHANGE("c", "04"));
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "more"), 202);
+    STAGE_DELIVER(s, r, 202, .body = "more");
     turner_await(s->turner, &told.n, 3);
 
     turner_hold(s->turner);
@@ -188,11 +183,9 @@ TEST(a_delivery_is_a_reason_to_look_at_the_list)
     assert_string_equal(told.locs, "http://example.com/a|http://example.com/b|"
                                    "http://example.com/c|");
     assert_int_equal(told.n_ends, 0);
-    fake_hub_forget(&r);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_assert(&r, "hub.mode", "unsubscribe");
-    fake_hub_answer(&r, 404, NULL, "");
-    fake_hub_forget(&r);
+    r = stage_take(s, &s->hub);
+    fake_hub_assert(r, "hub.mode", "unsubscribe");
+    fake_hub_answer(r, 404, NULL, "");
     site_free(site);
 }
 

@@ -13,18 +13,16 @@
 static void
 assert_subscribes(struct stage *s, const char *topic)
 {
-    struct fake_request r;
+    struct fake_request *r = stage_take(s, &s->hub);
 
-    fake_hub_take(&s->hub, &r);
-    fake_hub_assert(&r, "hub.mode", "subscribe");
-    fake_hub_assert(&r, "hub.topic", topic);
-    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 200);
-    fake_hub_answer(&r, 202, NULL, "");
+    fake_hub_assert(r, "hub.mode", "subscribe");
+    fake_hub_assert(r, "hub.topic", topic);
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 200);
+    fake_hub_answer(r, 202, NULL, "");
     stage_await(s, TD_ACTIVE, 1);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post"), 202);
+    STAGE_DELIVER(s, r, 202, .body = "a post");
     stage_await_deliveries(s, 1);
     stage_assert_bodies(s, "a post|");
-    fake_hub_forget(&r);
 }
 
 FIXTURE(stage_setup, stage_teardown);
@@ -148,7 +146,7 @@ TEST(follows_a_topic_that_has_moved_and_keeps_the_method)
 static void
 assert_repeats(struct stage *s, unsigned status)
 {
-    struct fake_request first, second;
+    struct fake_request *first, *second;
     struct fake_hub other;
     char location[100];
 
@@ -156,21 +154,19 @@ assert_repeats(struct stage *s, unsigned status)
     snprintf(location, sizeof(location), "Location: %s\r\n", other.url);
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, NULL);
-    fake_hub_take(&s->hub, &first);
-    fake_hub_answer(&first, status, location, "");
+    first = stage_take(s, &s->hub);
+    fake_hub_answer(first, status, location, "");
 
-    fake_hub_take(&other, &second);
-    for (size_t i = 0; i < first.form.n; i++)
-        fake_hub_assert(&second, first.form.fields[i].name.data,
-                        first.form.fields[i].value.data);
-    assert_int_equal(first.form.n, second.form.n);
-    assert_int_equal(fake_hub_verify(&other, &second, NULL, 7200), 200);
-    fake_hub_answer(&second, 202, NULL, "");
+    second = stage_take(s, &other);
+    for (size_t i = 0; i < first->form.n; i++)
+        fake_hub_assert(second, first->form.fields[i].name.data,
+                        first->form.fields[i].value.data);
+    assert_int_equal(first->form.n, second->form.n);
+    assert_int_equal(fake_hub_verify(&other, second, NULL, 7200), 200);
+    fake_hub_answer(second, 202, NULL, "");
     stage_await(s, TD_ACTIVE, 1);
-    assert_int_equal(FAKE_HUB_DELIVER(&other, &second, .body = "a post"), 202);
+    assert_int_equal(FAKE_HUB_DELIVER(&other, second, .body = "a post"), 202);
     stage_await_deliveries(s, 1);
-    fake_hub_forget(&first);
-    fake_hub_forget(&second);
     fake_hub_close(&other);
 }
 
@@ -190,30 +186,28 @@ TEST(repeats_the_request_where_the_hub_has_moved)
 TEST(answers_404_to_the_verification_of_another_topic)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
 
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, NULL);
-    fake_hub_take(&s->hub, &r);
+    r = stage_take(s, &s->hub);
     assert_int_equal(
-        fake_hub_verify(&s->hub, &r, "http://example.com/wrong", 7200), 404);
+        fake_hub_verify(&s->hub, r, "http://example.com/wrong", 7200), 404);
     assert_int_equal(stage_counts(s).unknown, 1);
     assert_int_equal(stage_count(s, TD_ACTIVE), 0);
 
-    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 200);
-    fake_hub_answer(&r, 202, NULL, "");
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 200);
+    fake_hub_answer(r, 202, NULL, "");
     stage_await(s, TD_ACTIVE, 1);
-    fake_hub_forget(&r);
 }
 
 /* 300. W-088 */
 TEST(answers_a_delivery_with_2xx)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, NULL, 7200);
 
-    stage_join(s, &r, NULL, 7200);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post",
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, r, .body = "a post",
                                       .type = "text/html; charset=utf-8") /
                          100,
                      2);
@@ -221,42 +215,36 @@ TEST(answers_a_delivery_with_2xx)
     stage_assert_bodies(s, "a post|");
     assert_string_equal(s->last.type, "text/html; charset=utf-8");
     assert_string_equal(s->last.topic, origin_url(s->source));
-    fake_hub_forget(&r);
 }
 
 /* 301. W-104, W-105 */
 TEST(does_not_process_what_is_signed_wrongly)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, NULL, 7200);
 
-    stage_join(s, &r, NULL, 7200);
-    assert_true(fake_hub_value(&r, "hub.secret")[0]);
+    assert_true(fake_hub_value(r, "hub.secret")[0]);
     assert_int_equal(
         FAKE_HUB_DELIVER(
-            &s->hub, &r, .body = "evil",
+            &s->hub, r, .body = "evil",
             .signature = "sha256=0000000000000000000000000000000000000000000000"
                          "000000000000000000"),
         202);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post"), 202);
+    STAGE_DELIVER(s, r, 202, .body = "a post");
     stage_await_deliveries(s, 1);
     stage_assert_bodies(s, "a post|");
     assert_int_equal(stage_counts(s).wrong, 1);
-    fake_hub_forget(&r);
 }
 
 /* 302. W-104, W-105 */
 TEST(refuses_what_is_not_signed)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, NULL, 7200);
 
-    stage_join(s, &r, NULL, 7200);
-    assert_int_equal(
-        FAKE_HUB_DELIVER(&s->hub, &r, .body = "evil", .signature = ""), 403);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a post"), 202);
+    STAGE_DELIVER(s, r, 403, .body = "evil", .signature = "");
+    STAGE_DELIVER(s, r, 202, .body = "a post");
     stage_await_deliveries(s, 1);
     stage_assert_bodies(s, "a post|");
     assert_int_equal(stage_counts(s).unsigned_, 1);
-    fake_hub_forget(&r);
 }

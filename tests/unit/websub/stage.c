@@ -63,6 +63,8 @@ stage_teardown(void **state)
     td_callback_close(s->callback);
     td_close(s->client);
     origin_free(s->source);
+    for (size_t i = 0; i < s->n_requests; i++)
+        fake_hub_forget(&s->requests[i]);
     fake_hub_close(&s->hub);
     free(s);
     return 0;
@@ -122,16 +124,38 @@ stage_subscribe(struct stage *s, const char *url,
     turner_let(s->turner);
 }
 
-void
-stage_join(struct stage *s, struct fake_request *request,
-           const struct td_subscriber_options *options, uint64_t lease_s)
+struct fake_request *
+stage_take(struct stage *s, struct fake_hub *hub)
 {
+    struct fake_request *request = &s->requests[s->n_requests];
+
+    assert_in_range(s->n_requests, 0, STAGE_REQUESTS - 1);
+    fake_hub_take(hub, request);
+    s->n_requests++;
+    return request;
+}
+
+struct fake_request *
+stage_join(struct stage *s, const struct td_subscriber_options *options,
+           uint64_t lease_s)
+{
+    struct fake_request *request;
+
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, options);
-    fake_hub_take(&s->hub, request);
+    request = stage_take(s, &s->hub);
     fake_hub_answer(request, 202, NULL, "");
     assert_int_equal(fake_hub_verify(&s->hub, request, NULL, lease_s), 200);
     stage_await(s, TD_ACTIVE, 1);
+    return request;
+}
+
+void
+stage_end(struct stage *s)
+{
+    turner_hold(s->turner);
+    td_subscriber_end(s->subscriber);
+    turner_let(s->turner);
 }
 
 void

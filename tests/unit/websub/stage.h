@@ -7,7 +7,7 @@
  *
  *     stage_source(s, "text/html", "<link rel=hub href=\"%s\">...");
  *     stage_subscribe(s, NULL);
- *     fake_hub_take(&s->hub, &r); ...
+ *     r = stage_take(s, &s->hub); ...
  *     stage_await(s, TD_ACTIVE, 1);
  *
  * With stage_setup and stage_teardown as fixture of each test.
@@ -20,7 +20,8 @@
 #include "tests/support/origin.h"
 #include "tests/support/turner.h"
 
-#define STAGE_STATES 6 /* of enum td_subscription_state */
+#define STAGE_REQUESTS 10 /* of one test, at most */
+#define STAGE_STATES   6  /* of enum td_subscription_state */
 
 struct stage {
     struct fake_hub hub;
@@ -40,6 +41,9 @@ struct stage {
         char topic[300], type[100], id[100];
     } last;
 
+    struct fake_request requests[STAGE_REQUESTS]; /* in the order they came */
+    size_t n_requests;
+
     int closes_after; /* so many deliveries: it is closed by the callback */
 };
 
@@ -58,9 +62,23 @@ void stage_body(struct stage *s, const char *type, const char *body);
 void stage_subscribe(struct stage *s, const char *url,
                      const struct td_subscriber_options *options);
 
+/* Waits for the next request at the hub, reads it and keeps it until the end of
+ * the test. */
+struct fake_request *stage_take(struct stage *s, struct fake_hub *hub);
+
 /* The whole way to TD_ACTIVE: request, verification, 202. */
-void stage_join(struct stage *s, struct fake_request *request,
-                const struct td_subscriber_options *options, uint64_t lease_s);
+struct fake_request *stage_join(struct stage *s,
+                                const struct td_subscriber_options *options,
+                                uint64_t lease_s);
+
+/* Delivers what comes behind `status`, members of struct fake_delivery, and
+ * expects that answer. */
+#define STAGE_DELIVER(s, request, status, ...)                            \
+    assert_int_equal(FAKE_HUB_DELIVER(&(s)->hub, (request), __VA_ARGS__), \
+                     (status))
+
+/* td_subscriber_end */
+void stage_end(struct stage *s);
 
 void stage_await(struct stage *s, enum td_subscription_state state, int n);
 

@@ -10,33 +10,34 @@
 #include "tests/unit/websub/stage.h"
 
 /* Takes the next request, which is that one, and says yes to it. */
-static void
-grant(struct stage *s, struct fake_request *r, const char *mode,
-      uint64_t lease_s)
+static struct fake_request *
+grant(struct stage *s, const char *mode, uint64_t lease_s)
 {
-    fake_hub_take(&s->hub, r);
+    struct fake_request *r = stage_take(s, &s->hub);
+
     fake_hub_assert(r, "hub.mode", mode);
     fake_hub_answer(r, 202, NULL, "");
     assert_int_equal(fake_hub_verify(&s->hub, r, NULL, lease_s), 200);
+    return r;
 }
 
+FIXTURE(stage_setup, stage_teardown);
+
 /* W-020 */
-TEST(the_request_is_what_the_standard_asks_for, stage_setup, stage_teardown)
+TEST(the_request_is_what_the_standard_asks_for)
 {
     const struct td_subscriber_options options = {.lease_s = 4000};
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, &options, 4000);
 
-    stage_join(s, &r, &options, 4000);
-    fake_hub_assert(&r, "hub.topic", origin_url(s->source));
-    fake_hub_assert(&r, "hub.lease_seconds", "4000");
-    assert_memory_equal(fake_hub_value(&r, "hub.callback"),
+    fake_hub_assert(r, "hub.topic", origin_url(s->source));
+    fake_hub_assert(r, "hub.lease_seconds", "4000");
+    assert_memory_equal(fake_hub_value(r, "hub.callback"),
                         td_callback_url(s->callback),
                         strlen(td_callback_url(s->callback)));
     /* W-030: random, shorter than 200 bytes; W-106: in that format. */
-    assert_memory_equal(fake_hub_value(&r, "hub.secret"), "whsec_", 6);
-    assert_true(strlen(fake_hub_value(&r, "hub.secret")) == 6 + 44);
-    fake_hub_forget(&r);
+    assert_memory_equal(fake_hub_value(r, "hub.secret"), "whsec_", 6);
+    assert_true(strlen(fake_hub_value(r, "hub.secret")) == 6 + 44);
 }
 
 /* W-030 */
@@ -57,29 +58,27 @@ TEST(a_secret_goes_by_https_or_stays_on_this_machine)
 
 /* W-030: the hub is reached by an address that is no loopback address, though
  * it leads here; nothing is signed then. */
-TEST(no_secret_goes_over_the_network_in_the_clear, stage_setup, stage_teardown)
+TEST(no_secret_goes_over_the_network_in_the_clear)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
     char hub[100];
 
     snprintf(hub, sizeof(hub), "http://0.0.0.0%s", strrchr(s->hub.url, ':'));
     origin_names(s->source, origin_url(s->source), hub);
     stage_subscribe(s, NULL, NULL);
-    grant(s, &r, "subscribe", 7200);
+    r = grant(s, "subscribe", 7200);
     stage_await(s, TD_ACTIVE, 1);
-    fake_hub_assert(&r, "hub.secret", "");
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 202);
+    fake_hub_assert(r, "hub.secret", "");
+    STAGE_DELIVER(s, r, 202, .body = "a");
     stage_await_deliveries(s, 1);
-    fake_hub_forget(&r);
 }
 
 /* W-005: where the headers name a hub, the body's does not count. */
-TEST(what_the_headers_lack_is_looked_for_in_the_body, stage_setup,
-     stage_teardown)
+TEST(what_the_headers_lack_is_looked_for_in_the_body)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
     char links[200];
 
     stage_body(s, "text/html",
@@ -89,130 +88,116 @@ TEST(what_the_headers_lack_is_looked_for_in_the_body, stage_setup,
     origin_links(s->source, links);
     origin_answers(s->source, 200, NULL, 0);
     stage_subscribe(s, NULL, NULL);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_assert(&r, "hub.topic", "http://example.com/self");
-    fake_hub_answer(&r, 500, NULL, "");
+    r = stage_take(s, &s->hub);
+    fake_hub_assert(r, "hub.topic", "http://example.com/self");
+    fake_hub_answer(r, 500, NULL, "");
     stage_await_trouble(s, 1);
-    fake_hub_forget(&r);
-    fake_hub_take(&s->hub, &r); /* and no other one next time */
+    stage_take(s, &s->hub); /* and no other one next time */
     assert_int_equal(stage_count(s, TD_TROUBLE), 1);
-    fake_hub_forget(&r);
 }
 
 /* W-058: a mode that nobody asked for. */
-TEST(an_unsubscription_that_nobody_asked_for_is_404, stage_setup,
-     stage_teardown)
+TEST(an_unsubscription_that_nobody_asked_for_is_404)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
     char query[400];
 
-    stage_join(s, &r, NULL, 7200);
+    r = stage_join(s, NULL, 7200);
     snprintf(query, sizeof(query),
              "hub.mode=unsubscribe&hub.challenge=x&hub.topic=%s",
              origin_url(s->source));
-    assert_int_equal(fake_hub_query(&s->hub, &r, query), 404);
-    assert_int_equal(fake_hub_query(&s->hub, &r, ""), 404);
-    assert_int_equal(fake_hub_query(&s->hub, &r, "hub.mode=%zz"), 404);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 202);
+    assert_int_equal(fake_hub_query(&s->hub, r, query), 404);
+    assert_int_equal(fake_hub_query(&s->hub, r, ""), 404);
+    assert_int_equal(fake_hub_query(&s->hub, r, "hub.mode=%zz"), 404);
+    STAGE_DELIVER(s, r, 202, .body = "a");
     stage_await_deliveries(s, 1);
     assert_int_equal(stage_counts(s).unknown, 3);
-    fake_hub_forget(&r);
 }
 
 /* W-056 seen from here: the hub may not have got our first answer. */
-TEST(a_verification_that_comes_again_is_confirmed_again, stage_setup,
-     stage_teardown)
+TEST(a_verification_that_comes_again_is_confirmed_again)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, NULL, 7200);
 
-    stage_join(s, &r, NULL, 7200);
-    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 3600), 200);
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 3600), 200);
     stage_await(s, TD_ACTIVE, 2);
     assert_string_equal(s->details[TD_ACTIVE], "3600");
-    fake_hub_forget(&r);
 }
 
 /* W-043 */
-TEST(what_is_denied_is_not_asked_for_again, stage_setup, stage_teardown)
+TEST(what_is_denied_is_not_asked_for_again)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
 
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, NULL);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_answer(&r, 202, NULL, "");
-    assert_int_equal(fake_hub_deny(&s->hub, &r, "not\nfor you"), 200);
+    r = stage_take(s, &s->hub);
+    fake_hub_answer(r, 202, NULL, "");
+    assert_int_equal(fake_hub_deny(&s->hub, r, "not\nfor you"), 200);
     stage_await(s, TD_DENIED, 1);
     assert_string_equal(s->details[TD_DENIED], "not for you");
-    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 404);
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 404);
     turner_end(s->turner);
     s->turner = NULL;
     assert_int_equal(td_run(s->client), TD_OK); /* nothing runs any more */
     assert_true(fake_hub_is_idle(&s->hub));
-    fake_hub_forget(&r);
 }
 
 /* W-042, W-043: also when it was active. */
-TEST(an_active_subscription_may_be_denied, stage_setup, stage_teardown)
+TEST(an_active_subscription_may_be_denied)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, NULL, 7200);
 
-    stage_join(s, &r, NULL, 7200);
     assert_int_equal(
-        fake_hub_query(&s->hub, &r, "hub.mode=denied&hub.topic=http://other/"),
+        fake_hub_query(&s->hub, r, "hub.mode=denied&hub.topic=http://other/"),
         404);
     assert_int_equal(stage_count(s, TD_DENIED), 0);
-    assert_int_equal(fake_hub_deny(&s->hub, &r, "no more"), 200);
+    assert_int_equal(fake_hub_deny(&s->hub, r, "no more"), 200);
     stage_await(s, TD_DENIED, 1);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 404);
-    fake_hub_forget(&r);
+    STAGE_DELIVER(s, r, 404, .body = "a");
 }
 
 /* W-032, W-044: a refusal is a denial. */
-TEST(a_request_that_is_refused_is_denied, stage_setup, stage_teardown)
+TEST(a_request_that_is_refused_is_denied)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
 
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, NULL);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_answer(&r, 403, "Content-Type: text/plain\r\n",
+    r = stage_take(s, &s->hub);
+    fake_hub_answer(r, 403, "Content-Type: text/plain\r\n",
                     "this topic is not ours\nmore");
     stage_await(s, TD_DENIED, 1);
     assert_non_null(strstr(s->details[TD_DENIED], "this topic is not ours"));
     assert_null(strstr(s->details[TD_DENIED], "more"));
-    fake_hub_forget(&r);
 }
 
-TEST(a_hub_in_trouble_is_asked_again, stage_setup, stage_teardown)
+TEST(a_hub_in_trouble_is_asked_again)
 {
     static const unsigned statuses[] = {500, 503, 429, 302, 408};
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
 
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, NULL);
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
-        fake_hub_take(&s->hub, &r);
-        fake_hub_answer(&r, statuses[i], NULL, "");
+        r = stage_take(s, &s->hub);
+        fake_hub_answer(r, statuses[i], NULL, "");
         stage_await_trouble(s, (int)i + 1);
-        fake_hub_forget(&r);
     }
-    grant(s, &r, "subscribe", 7200);
+    r = grant(s, "subscribe", 7200);
     stage_await(s, TD_ACTIVE, 1);
-    fake_hub_forget(&r);
 }
 
 /* W-011: of several hubs another one is asked where one is in trouble. */
-TEST(another_hub_is_asked_where_one_fails, stage_setup, stage_teardown)
+TEST(another_hub_is_asked_where_one_fails)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
     char links[300];
 
     snprintf(links, sizeof(links),
@@ -222,17 +207,15 @@ TEST(another_hub_is_asked_where_one_fails, stage_setup, stage_teardown)
     origin_links(s->source, links);
     stage_subscribe(s, NULL, NULL);
     stage_await_trouble(s, 1);
-    grant(s, &r, "subscribe", 7200);
+    grant(s, "subscribe", 7200);
     stage_await(s, TD_ACTIVE, 1);
     assert_int_equal(stage_count(s, TD_TROUBLE), 1);
-    fake_hub_forget(&r);
 }
 
 /* W-011: one that is reached by https is asked first, wherever it stands. */
-TEST(a_hub_by_https_is_preferred, stage_setup, stage_teardown)
+TEST(a_hub_by_https_is_preferred)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
     char links[300];
 
     snprintf(links, sizeof(links),
@@ -242,17 +225,14 @@ TEST(a_hub_by_https_is_preferred, stage_setup, stage_teardown)
     origin_links(s->source, links);
     stage_subscribe(s, NULL, NULL);
     stage_await_trouble(s, 1);
-    fake_hub_take(&s->hub, &r);
+    stage_take(s, &s->hub);
     assert_int_equal(stage_count(s, TD_TROUBLE), 1);
     assert_non_null(strstr(s->details[TD_TROUBLE], "https://127.0.0.1:1/hub"));
-    fake_hub_forget(&r);
 }
 
-TEST(a_topic_that_is_away_or_says_nothing_is_asked_again, stage_setup,
-     stage_teardown)
+TEST(a_topic_that_is_away_or_says_nothing_is_asked_again)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
 
     origin_answers(s->source, 503, NULL, 1);
     origin_content(s->source, "text/plain", NULL, SLICE("nothing"));
@@ -264,9 +244,8 @@ TEST(a_topic_that_is_away_or_says_nothing_is_asked_again, stage_setup,
     stage_await(s, TD_TROUBLE, 3);
     stage_headers(s, NULL);
     stage_pass_pause(s);
-    grant(s, &r, "subscribe", 7200);
+    grant(s, "subscribe", 7200);
     stage_await(s, TD_ACTIVE, 1);
-    fake_hub_forget(&r);
 }
 
 /* When a lease of a second is renewed at the latest. */
@@ -277,7 +256,7 @@ static void
 assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
-    struct fake_request first, moved, again;
+    struct fake_request *first, *moved, *again;
     struct fake_hub other;
     char location[100];
 
@@ -285,48 +264,44 @@ assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
     snprintf(location, sizeof(location), "Location: %s\r\n", other.url);
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, &options);
-    fake_hub_take(&s->hub, &first);
-    fake_hub_answer(&first, status, location, "");
-    fake_hub_take(&other, &moved);
-    fake_hub_answer(&moved, 202, NULL, "");
+    first = stage_take(s, &s->hub);
+    fake_hub_answer(first, status, location, "");
+    moved = stage_take(s, &other);
+    fake_hub_answer(moved, 202, NULL, "");
     stage_await(s, TD_REQUESTED, 1);
-    assert_int_equal(fake_hub_verify(&other, &moved, NULL, 1), 200);
+    assert_int_equal(fake_hub_verify(&other, moved, NULL, 1), 200);
     stage_await(s, TD_ACTIVE, 1);
 
     turner_pass_pause_us(s->turner, RENEWAL_US);
-    fake_hub_take(is_remembered ? &other : &s->hub, &again);
-    fake_hub_assert(&again, "hub.mode", "subscribe");
-    fake_hub_forget(&first);
-    fake_hub_forget(&moved);
-    fake_hub_forget(&again);
+    again = stage_take(s, is_remembered ? &other : &s->hub);
+    fake_hub_assert(again, "hub.mode", "subscribe");
     fake_hub_close(&other);
 }
 
 /* W-033 */
-TEST(a_hub_that_moved_for_good_is_remembered, stage_setup, stage_teardown)
+TEST(a_hub_that_moved_for_good_is_remembered)
 {
     assert_renews_at(stage_of(state), 308, true);
 }
 
 /* W-033 */
-TEST(a_hub_that_moved_for_now_is_not, stage_setup, stage_teardown)
+TEST(a_hub_that_moved_for_now_is_not)
 {
     assert_renews_at(stage_of(state), 307, false);
 }
 
-TEST(redirects_without_end_are_trouble, stage_setup, stage_teardown)
+TEST(redirects_without_end_are_trouble)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
     char location[100];
 
     snprintf(location, sizeof(location), "Location: %s\r\n", s->hub.url);
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, NULL);
     for (int i = 0; i < 6; i++) {
-        fake_hub_take(&s->hub, &r);
-        fake_hub_answer(&r, 307, location, "");
-        fake_hub_forget(&r);
+        r = stage_take(s, &s->hub);
+        fake_hub_answer(r, 307, location, "");
     }
     stage_await(s, TD_TROUBLE, 1);
     assert_non_null(strstr(s->details[TD_TROUBLE], "307"));
@@ -334,141 +309,111 @@ TEST(redirects_without_end_are_trouble, stage_setup, stage_teardown)
 
 /* W-073, W-010: the renewal begins when about a quarter of the lease is left,
  * and with discovery, so that a topic that has moved is found. */
-TEST(a_renewal_begins_with_discovery, stage_setup, stage_teardown)
+TEST(a_renewal_begins_with_discovery)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, &options, 1);
 
-    stage_join(s, &r, &options, 1);
     stage_headers(s, "http://example.com/new");
-    fake_hub_forget(&r);
     turner_pass_pause_us(s->turner, 649000);
     assert_true(transfers_none(NULL));
     turner_pass_us(s->turner, RENEWAL_US - 649000);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_assert(&r, "hub.topic", "http://example.com/new");
-    fake_hub_assert(&r, "hub.mode", "subscribe");
+    r = stage_take(s, &s->hub);
+    fake_hub_assert(r, "hub.topic", "http://example.com/new");
+    fake_hub_assert(r, "hub.mode", "subscribe");
     assert_int_equal(stage_count(s, TD_DISCOVERED), 2);
-    fake_hub_forget(&r);
 }
 
 /* W-073: what fails at a renewal is tried again, also after a refusal. */
-TEST(a_renewal_that_is_refused_is_tried_again, stage_setup, stage_teardown)
+TEST(a_renewal_that_is_refused_is_tried_again)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, &options, 1);
 
-    stage_join(s, &r, &options, 1);
-    fake_hub_forget(&r);
     turner_pass_pause_us(s->turner, RENEWAL_US);
-    fake_hub_take(&s->hub, &r);
-    fake_hub_answer(&r, 404, NULL, "");
-    fake_hub_forget(&r);
+    r = stage_take(s, &s->hub);
+    fake_hub_answer(r, 404, NULL, "");
     stage_await_trouble(s, 1);
-    grant(s, &r, "subscribe", 7200);
+    r = grant(s, "subscribe", 7200);
     stage_await(s, TD_ACTIVE, 2);
     assert_int_equal(stage_count(s, TD_DENIED), 0);
-    fake_hub_forget(&r);
 }
 
 /* W-060: the lease does not matter there; W-061. */
-TEST(an_end_is_verified, stage_setup, stage_teardown)
+TEST(an_end_is_verified)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r, bye;
+    struct fake_request *r, *bye;
 
-    stage_join(s, &r, NULL, 7200);
-    turner_hold(s->turner);
-    td_subscriber_end(s->subscriber);
-    turner_let(s->turner);
-    fake_hub_take(&s->hub, &bye);
-    fake_hub_assert(&bye, "hub.mode", "unsubscribe");
-    fake_hub_assert(&bye, "hub.callback", fake_hub_value(&r, "hub.callback"));
-    fake_hub_assert(&bye, "hub.topic", fake_hub_value(&r, "hub.topic"));
-    fake_hub_assert(&bye, "hub.secret", "");
+    r = stage_join(s, NULL, 7200);
+    stage_end(s);
+    bye = stage_take(s, &s->hub);
+    fake_hub_assert(bye, "hub.mode", "unsubscribe");
+    fake_hub_assert(bye, "hub.callback", fake_hub_value(r, "hub.callback"));
+    fake_hub_assert(bye, "hub.topic", fake_hub_value(r, "hub.topic"));
+    fake_hub_assert(bye, "hub.secret", "");
     /* Not what it was asked for before. */
-    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 404);
-    assert_int_equal(fake_hub_verify(&s->hub, &bye, NULL, 0), 200);
-    fake_hub_answer(&bye, 202, NULL, "");
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 404);
+    assert_int_equal(fake_hub_verify(&s->hub, bye, NULL, 0), 200);
+    fake_hub_answer(bye, 202, NULL, "");
     stage_await(s, TD_ENDED, 1);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a") / 100, 4);
+    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, r, .body = "a") / 100, 4);
     assert_int_equal(s->n_deliveries, 0);
-    fake_hub_forget(&r);
-    fake_hub_forget(&bye);
 }
 
 /* W-086: 410 ends it as well. */
-TEST(deliveries_after_the_end_are_410, stage_setup, stage_teardown)
+TEST(deliveries_after_the_end_are_410)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r, bye;
-
-    stage_join(s, &r, NULL, 7200);
-    turner_hold(s->turner);
-    td_subscriber_end(s->subscriber);
-    turner_let(s->turner);
-    fake_hub_take(&s->hub, &bye);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 410);
+    struct fake_request *r = stage_join(s, NULL, 7200);
+    stage_end(s);
+    stage_take(s, &s->hub);
+    STAGE_DELIVER(s, r, 410, .body = "a");
     stage_await(s, TD_ENDED, 1);
     assert_int_equal(s->n_deliveries, 0);
-    fake_hub_forget(&r);
-    fake_hub_forget(&bye);
 }
 
-TEST(an_end_is_asked_for_again_where_the_hub_is_in_trouble, stage_setup,
-     stage_teardown)
+TEST(an_end_is_asked_for_again_where_the_hub_is_in_trouble)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r, bye;
 
-    stage_join(s, &r, NULL, 7200);
-    turner_hold(s->turner);
-    td_subscriber_end(s->subscriber);
-    turner_let(s->turner);
+    stage_join(s, NULL, 7200);
+    stage_end(s);
     for (int i = 0; i < 3; i++) {
-        fake_hub_take(&s->hub, &bye);
-        fake_hub_answer(&bye, 503, NULL, "");
-        fake_hub_forget(&bye);
+        fake_hub_answer(stage_take(s, &s->hub), 503, NULL, "");
         stage_pass_pause(s);
     }
-    grant(s, &bye, "unsubscribe", 0);
+    grant(s, "unsubscribe", 0);
     stage_await(s, TD_ENDED, 1);
-    fake_hub_forget(&r);
-    fake_hub_forget(&bye);
 }
 
-TEST(an_end_before_the_verification_is_one_at_once, stage_setup, stage_teardown)
+TEST(an_end_before_the_verification_is_one_at_once)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r;
 
     stage_headers(s, NULL);
     stage_subscribe(s, NULL, NULL);
-    fake_hub_take(&s->hub, &r);
-    turner_hold(s->turner);
-    td_subscriber_end(s->subscriber);
-    turner_let(s->turner);
+    r = stage_take(s, &s->hub);
+    stage_end(s);
     stage_await(s, TD_ENDED, 1);
-    assert_int_equal(fake_hub_verify(&s->hub, &r, NULL, 7200), 404);
-    fake_hub_forget(&r);
+    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 404);
 }
 
-TEST(it_may_be_closed_by_its_callback, stage_setup, stage_teardown)
+TEST(it_may_be_closed_by_its_callback)
 {
     struct stage *s = stage_of(state);
-    struct fake_request r;
+    struct fake_request *r = stage_join(s, NULL, 7200);
 
-    stage_join(s, &r, NULL, 7200);
     s->closes_after = 1;
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "a"), 202);
+    STAGE_DELIVER(s, r, 202, .body = "a");
     stage_await_deliveries(s, 1);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, &r, .body = "b"), 404);
-    fake_hub_forget(&r);
+    STAGE_DELIVER(s, r, 404, .body = "b");
 }
 
-TEST(bad_arguments_are_refused, stage_setup, stage_teardown)
+TEST(bad_arguments_are_refused)
 {
     static const char *const urls[] = {"", "topic", "ftp://a.example/",
                                        "http://a.example/#b"};
