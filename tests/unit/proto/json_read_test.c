@@ -10,6 +10,12 @@ assert_bad(const char *document, const char *sentence)
     assert_refused(JSON, document, STATUS_INVALID, sentence);
 }
 
+static void
+assert_malformed(const char *document, const char *sentence)
+{
+    assert_refused(JSON, document, STATUS_MALFORMED, sentence);
+}
+
 /* Design section 4 */
 TEST(reads_every_member)
 {
@@ -199,12 +205,11 @@ TEST(passes_over_a_byte_order_mark)
         assert_int_equal(reading.n, 1);
         reading_fini(&reading);
     }
-    assert_refused(JSON, "\xef\xbb\xbf\xef\xbb\xbf{" A "}", STATUS_MALFORMED,
-                   NULL);
-    assert_refused(JSON, "\xef\xbb{" A "}", STATUS_MALFORMED,
-                   "not JSON: it begins with half a byte order mark");
-    assert_refused(JSON, "\xef", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, "\xef\xbb\xbf", STATUS_MALFORMED, NULL);
+    assert_malformed("\xef\xbb\xbf\xef\xbb\xbf{" A "}", NULL);
+    assert_malformed("\xef\xbb{" A "}",
+                     "not JSON: it begins with half a byte order mark");
+    assert_malformed("\xef", NULL);
+    assert_malformed("\xef\xbb\xbf", NULL);
 }
 
 TEST(says_where_the_syntax_is_wrong)
@@ -218,14 +223,14 @@ TEST(says_where_the_syntax_is_wrong)
     assert_int_equal(reading.why.entry, 2);
     reading_fini(&reading);
 
-    assert_refused(JSON, "", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, " ", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, "{" A "", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, "{" A "}{", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, "{" A "} x", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, "{" A ",\"type\":\"\xff\"}", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, "// a\n{" A "}", STATUS_MALFORMED, NULL);
-    assert_refused(JSON, "<urlset/>", STATUS_MALFORMED, NULL);
+    assert_malformed("", NULL);
+    assert_malformed(" ", NULL);
+    assert_malformed("{" A "", NULL);
+    assert_malformed("{" A "}{", NULL);
+    assert_malformed("{" A "} x", NULL);
+    assert_malformed("{" A ",\"type\":\"\xff\"}", NULL);
+    assert_malformed("// a\n{" A "}", NULL);
+    assert_malformed("<urlset/>", NULL);
 }
 
 TEST(says_which_entry_and_line_is_wrong)

@@ -5,6 +5,18 @@
     XML_HEAD "<url><loc>http://example.com/a</loc>" inside "</url></urlset>"
 #define MD(attributes) URL("<rs:md change='updated' " attributes "/>")
 
+static void
+assert_bad(const char *document, const char *sentence)
+{
+    assert_refused(XML, document, STATUS_INVALID, sentence);
+}
+
+static void
+assert_malformed(const char *document, const char *sentence)
+{
+    assert_refused(XML, document, STATUS_MALFORMED, sentence);
+}
+
 /* Of urn:tidings:1 only the tags are the source's to say (design section 4). */
 TEST(drops_what_is_the_brokers_to_say)
 {
@@ -26,75 +38,60 @@ TEST(decodes_references_in_attributes)
 /* */
 TEST(refuses_what_stands_in_the_wrong_place)
 {
-    assert_refused(XML, MD("path='/a'"), STATUS_INVALID,
-                   "rs:md: attribute \"path\" is not for a change");
-    assert_refused(XML, MD("capability='changelist'"), STATUS_INVALID, NULL);
-    assert_refused(XML, MD("rs:hash='a'"), STATUS_INVALID,
-                   "rs:md: attribute \"rs:hash\" must not have a prefix");
-    assert_refused(XML, URL("<priority>0.5</priority><priority>0.5</priority>"),
-                   STATUS_INVALID, "more than one priority");
-    assert_refused(XML, URL("<name>x</name>"), STATUS_INVALID,
-                   "the element name may not stand here");
-    assert_refused(XML, URL("<rs:zz/>"), STATUS_INVALID,
-                   "the element rs:zz may not stand here");
-    assert_refused(XML, URL("<a xmlns=''/>"), STATUS_INVALID, NULL);
-    assert_refused(XML,
-                   XML_HEAD "<url xmlns=''><loc>http://example.com/a</loc>"
-                            "<rs:md change='created'/></url></urlset>",
-                   STATUS_INVALID, "the element url may not stand here");
-    assert_refused(XML,
-                   XML_HEAD "<url><loc xmlns=''>http://example.com/a</loc>"
-                            "<rs:md change='created'/></url></urlset>",
-                   STATUS_INVALID, "the element loc may not stand here");
-    assert_refused(XML, URL("text<rs:md change='updated'/>"), STATUS_INVALID,
-                   "text between elements: \"text\"");
-    assert_refused(XML, URL("<rs:md change='updated'><rs:ln/></rs:md>"),
-                   STATUS_INVALID, NULL);
-    assert_refused(XML, URL("<lastmod x:a='1'>2026</lastmod>"), STATUS_INVALID,
-                   "lastmod: attribute \"x:a\" is not allowed");
-    assert_refused(XML, URL("<lastmod><x:a/>2026</lastmod>"), STATUS_INVALID,
-                   NULL);
-    assert_refused(XML, XML_HEAD "text</urlset>", STATUS_INVALID, NULL);
-    assert_refused(XML, XML_HEAD "<loc>http://example.com/a</loc></urlset>",
-                   STATUS_INVALID, NULL);
-    assert_refused(XML, XML_HEAD "<rs:ln rel='up'/></urlset>", STATUS_INVALID,
-                   "rs:ln: no href");
-    assert_refused(XML,
-                   URL("<rs:md change='updated'/></url>"
-                       "<rs:ln rel='up' href='http://example.com/'/><url>"),
-                   STATUS_INVALID,
-                   "rs:ln of the document after its first entry");
-    assert_refused(XML,
-                   "<urlset xmlns='" NS_SITEMAP "'><url>"
-                   "<loc>http://example.com/a</loc></url></urlset>",
-                   STATUS_INVALID,
-                   "no rs:md with a capability before the first entry");
-    assert_refused(XML,
-                   "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
-                   "'><rs:md/></urlset>",
-                   STATUS_INVALID, "rs:md: no capability");
+    assert_bad(MD("path='/a'"),
+               "rs:md: attribute \"path\" is not for a change");
+    assert_bad(MD("capability='changelist'"), NULL);
+    assert_bad(MD("rs:hash='a'"),
+               "rs:md: attribute \"rs:hash\" must not have a prefix");
+    assert_bad(URL("<priority>0.5</priority><priority>0.5</priority>"),
+               "more than one priority");
+    assert_bad(URL("<name>x</name>"), "the element name may not stand here");
+    assert_bad(URL("<rs:zz/>"), "the element rs:zz may not stand here");
+    assert_bad(URL("<a xmlns=''/>"), NULL);
+    assert_bad(XML_HEAD "<url xmlns=''><loc>http://example.com/a</loc>"
+                        "<rs:md change='created'/></url></urlset>",
+               "the element url may not stand here");
+    assert_bad(XML_HEAD "<url><loc xmlns=''>http://example.com/a</loc>"
+                        "<rs:md change='created'/></url></urlset>",
+               "the element loc may not stand here");
+    assert_bad(URL("text<rs:md change='updated'/>"),
+               "text between elements: \"text\"");
+    assert_bad(URL("<rs:md change='updated'><rs:ln/></rs:md>"), NULL);
+    assert_bad(URL("<lastmod x:a='1'>2026</lastmod>"),
+               "lastmod: attribute \"x:a\" is not allowed");
+    assert_bad(URL("<lastmod><x:a/>2026</lastmod>"), NULL);
+    assert_bad(XML_HEAD "text</urlset>", NULL);
+    assert_bad(XML_HEAD "<loc>http://example.com/a</loc></urlset>", NULL);
+    assert_bad(XML_HEAD "<rs:ln rel='up'/></urlset>", "rs:ln: no href");
+    assert_bad(URL("<rs:md change='updated'/></url>"
+                   "<rs:ln rel='up' href='http://example.com/'/><url>"),
+               "rs:ln of the document after its first entry");
+    assert_bad("<urlset xmlns='" NS_SITEMAP "'><url>"
+               "<loc>http://example.com/a</loc></url></urlset>",
+               "no rs:md with a capability before the first entry");
+    assert_bad("<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
+               "'><rs:md/></urlset>",
+               "rs:md: no capability");
 }
 
 TEST(refuses_bad_values_with_a_sentence)
 {
-    assert_refused(XML, MD("length='9223372036854775808'"), STATUS_INVALID,
-                   "length: not a number of bytes: \"9223372036854775808\"");
-    assert_refused(XML, MD("length='+1'"), STATUS_INVALID, NULL);
-    assert_refused(XML, MD("type=''"), STATUS_INVALID, "type: empty");
-    assert_refused(XML, MD("hash=' '"), STATUS_INVALID, "hash: empty");
-    assert_refused(XML, URL("<rs:md/>"), STATUS_INVALID,
-                   "no change: created, updated or deleted?");
-    assert_refused(XML, URL(""), STATUS_INVALID, NULL);
-    assert_refused(XML, URL("<rs:md change='gone'/>"), STATUS_INVALID,
-                   "change: not created, updated or deleted: \"gone\"");
-    assert_refused(XML,
-                   URL("<changefreq>often</changefreq>"
-                       "<rs:md change='created'/>"),
-                   STATUS_INVALID, "changefreq: unknown: \"often\"");
-    assert_refused(XML, URL("<changefreq/><rs:md change='created'/>"),
-                   STATUS_INVALID, "changefreq: empty");
-    assert_refused(XML, XML_HEAD "</urlset>", STATUS_INVALID, "no entries");
-    assert_refused(XML, "", STATUS_MALFORMED, NULL);
+    assert_bad(MD("length='9223372036854775808'"),
+               "length: not a number of bytes: \"9223372036854775808\"");
+    assert_bad(MD("length='+1'"), NULL);
+    assert_bad(MD("type=''"), "type: empty");
+    assert_bad(MD("hash=' '"), "hash: empty");
+    assert_bad(URL("<rs:md/>"), "no change: created, updated or deleted?");
+    assert_bad(URL(""), NULL);
+    assert_bad(URL("<rs:md change='gone'/>"),
+               "change: not created, updated or deleted: \"gone\"");
+    assert_bad(URL("<changefreq>often</changefreq>"
+                   "<rs:md change='created'/>"),
+               "changefreq: unknown: \"often\"");
+    assert_bad(URL("<changefreq/><rs:md change='created'/>"),
+               "changefreq: empty");
+    assert_bad(XML_HEAD "</urlset>", "no entries");
+    assert_malformed("", NULL);
     assert_reads(XML, MD("length='9223372036854775807'"),
                  "updated [http://example.com/a] length=9223372036854775807\n");
 }
@@ -111,15 +108,12 @@ TEST(refuses_what_is_not_utf_8)
         assert_int_equal(reading.rc, STATUS_MALFORMED);
         reading_fini(&reading);
     }
-    assert_refused(XML, "<?xml version='1.0' encoding='iso-8859-1'?><a/>",
-                   STATUS_MALFORMED,
-                   "the encoding is not UTF-8: \"iso-8859-1\"");
-    assert_refused(XML, "<?xml version='1.0' encoding='utf-16'?><a/>",
-                   STATUS_MALFORMED, NULL);
-    assert_refused(XML, "<?xml version='1.0' encoding='shift_jis'?>\x81\xff",
-                   STATUS_MALFORMED, NULL);
-    assert_refused(XML, "<?xml version='1.0' encoding='us-ascii'?>\xc3\xa5",
-                   STATUS_MALFORMED, NULL);
+    assert_malformed("<?xml version='1.0' encoding='iso-8859-1'?><a/>",
+                     "the encoding is not UTF-8: \"iso-8859-1\"");
+    assert_malformed("<?xml version='1.0' encoding='utf-16'?><a/>", NULL);
+    assert_malformed("<?xml version='1.0' encoding='shift_jis'?>\x81\xff",
+                     NULL);
+    assert_malformed("<?xml version='1.0' encoding='us-ascii'?>\xc3\xa5", NULL);
     assert_reads(XML,
                  "<?xml version='1.0' encoding='us-ascii'?>" MD("length='1'"),
                  "updated [http://example.com/a] length=1\n");
@@ -174,11 +168,10 @@ TEST(limits_how_deep_elements_nest)
 /* */
 TEST(takes_errors_of_namespaces_for_malformed)
 {
-    assert_refused(XML, MD("zz:a='1'"), STATUS_MALFORMED, NULL);
-    assert_refused(XML, URL("<zz:a/><rs:md change='created'/>"),
-                   STATUS_MALFORMED, NULL);
-    assert_refused(XML, MD("x:a='1' xmlns:y='http://example.org/x' y:a='1'"),
-                   STATUS_MALFORMED, NULL);
+    assert_malformed(MD("zz:a='1'"), NULL);
+    assert_malformed(URL("<zz:a/><rs:md change='created'/>"), NULL);
+    assert_malformed(MD("x:a='1' xmlns:y='http://example.org/x' y:a='1'"),
+                     NULL);
 }
 
 /* the answer says which entry and where. */
@@ -209,11 +202,9 @@ TEST(refuses_times_outside_the_interval)
     char document[1024];
 
     snprintf(document, sizeof(document), head, "2025-12-31T23:59:59.999999Z");
-    assert_refused(XML, document, STATUS_INVALID,
-                   "datetime: before the document's from");
+    assert_bad(document, "datetime: before the document's from");
     snprintf(document, sizeof(document), head, "2026-01-02T00:00:00.000001Z");
-    assert_refused(XML, document, STATUS_INVALID,
-                   "datetime: after the document's until");
+    assert_bad(document, "datetime: after the document's until");
     snprintf(document, sizeof(document), head, "2026-01-02T00:00:00Z");
     assert_reads(XML, document,
                  "created [http://example.com/a]"
@@ -227,12 +218,11 @@ TEST(refuses_times_outside_the_interval)
 /* */
 TEST(refuses_an_interval_that_ends_before_it_begins)
 {
-    assert_refused(XML,
-                   "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
-                   "'><rs:md capability='changelist' "
-                   "from='2026-01-02T00:00:00Z' until='2026-01-01T00:00:00Z'/>"
-                   "</urlset>",
-                   STATUS_INVALID, "until: before from");
+    assert_bad("<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
+               "'><rs:md capability='changelist' "
+               "from='2026-01-02T00:00:00Z' until='2026-01-01T00:00:00Z'/>"
+               "</urlset>",
+               "until: before from");
 }
 
 /* What our own documents say beyond a source's. */
@@ -369,9 +359,9 @@ TEST(says_that_a_document_ends_too_early)
     };
 
     for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++)
-        assert_refused(XML, early[i], STATUS_MALFORMED,
-                       "not well-formed: it ends before its root does");
-    assert_refused(XML, XML_HEAD "</urlset><a/>", STATUS_MALFORMED,
-                   "not well-formed: Extra content at the end of the "
-                   "document");
+        assert_malformed(early[i],
+                         "not well-formed: it ends before its root does");
+    assert_malformed(XML_HEAD "</urlset><a/>",
+                     "not well-formed: Extra content at the end of the "
+                     "document");
 }
