@@ -181,6 +181,15 @@ class Set:
         """The file of a closed list on the disk."""
         return self.folder / f"changes/{number:012}.xml.gz"
 
+    def list_files(self):
+        """The files of closed lists on the disk."""
+        names = self.folder.glob("changes/[!.]*")
+        return [path for path in names if ".new" not in path.name]
+
+    def wait_list_files(self, n):
+        """Wait until there are so many of them."""
+        wait_for(f"{n} files of lists", lambda: len(self.list_files()) == n)
+
     def page(self, query="", **headers):
         """The change memory: page("after=3")."""
         return self.broker.get(f"{self.changes}?{query}", **headers).message()
