@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Constructors run before main, in the order of each file. */
@@ -65,6 +66,18 @@ test_yield(unsigned n_looks)
         sched_yield();
     else
         usleep(1000);
+}
+
+uint64_t
+test_seed(void)
+{
+    const char *given = getenv("TIDINGS_SEED");
+    uint64_t seed = given                    ? strtoull(given, NULL, 10)
+                    : getenv("TIDINGS_SOAK") ? (uint64_t)time(NULL)
+                                             : 1;
+
+    print_message("TIDINGS_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
 }
 
 unsigned long

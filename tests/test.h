@@ -79,6 +79,10 @@ struct test_program {
 
 void test_yield(unsigned n_looks);
 
+/* Where the choices of a random test begin: TIDINGS_SEED if it is set, always
+ * the same number in CI, any in tests/soak. It is printed. */
+uint64_t test_seed(void);
+
 /* The size of a test that has a long form: `normal` in CI, `soak` for
  * tests/soak. */
 unsigned long test_size(unsigned long normal, unsigned long soak);

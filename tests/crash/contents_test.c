@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "broker/archive/folding.h"
 #include "tests/support/broker.h"
@@ -31,7 +30,7 @@
 
 #define SET "demo"
 
-#define ROUNDS       14
+#define ROUNDS       test_size(4, 14)
 #define POST_ENTRIES 5
 #define RESOURCES    30
 #define TEXTS        60
@@ -63,14 +62,12 @@ static int
 set_stage(void **state)
 {
     struct stage *s = calloc(1, sizeof(*s));
-    const char *seed = getenv("TIDINGS_SEED");
 
     assert_non_null(s);
     *state = s;
     s->told = calloc(ENTRIES + 1, sizeof(*s->told));
     assert_non_null(s->told);
-    s->random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", s->random);
+    s->random = test_seed();
     faults_open(&s->faults);
     broker_open(&s->broker, "--content", "inline", "--rotate-entries", "20",
                 "--retain-lists", "2", NULL);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "tests/support/broker.h"
 #include "tests/support/faults.h"
@@ -26,7 +25,7 @@
 
 #define SET "demo"
 
-#define ROUNDS       12
+#define ROUNDS       test_size(4, 12)
 #define POST_ENTRIES 50
 #define RESOURCES    600
 
@@ -49,12 +48,10 @@ static int
 set_stage(void **state)
 {
     struct stage *s = calloc(1, sizeof(*s));
-    const char *seed = getenv("TIDINGS_SEED");
 
     assert_non_null(s);
     *state = s;
-    s->random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", s->random);
+    s->random = test_seed();
     model_init(&s->model);
     faults_open(&s->faults);
     broker_open(&s->broker, "--rotate-entries", "500", "--retain-lists", "3",

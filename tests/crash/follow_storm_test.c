@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/tidings_follow.h"
 #include "proto/problem.h"
@@ -28,7 +27,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/test.h"
 
-#define MANY      (IS_SANITIZED ? UINT64_C(100000) : UINT64_C(1000000))
+#define MANY      ((uint64_t)test_size(100000, 1000000))
 #define FEWER     (MANY / 5) /* by other ways than the best */
 #define RESOURCES 20000U
 #define POST      5000U /* entries of a post */
@@ -275,21 +274,11 @@ check_state(const struct stage *s)
     free(expected);
 }
 
-static uint64_t
-seed(void)
-{
-    const char *given = getenv("TIDINGS_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", seed);
-    return seed;
-}
-
 /* `fated`: so many of 100 connections are closed or reset. */
 static void
 storm(struct stage *s, uint64_t entries, unsigned transports, unsigned fated)
 {
-    struct cutter_plan plan = {.seed = seed(),
+    struct cutter_plan plan = {.seed = test_seed(),
                                .bytes_max = 8 << 20,
                                .closes = fated / 2,
                                .resets = fated / 2,
@@ -333,7 +322,7 @@ storm(struct stage *s, uint64_t entries, unsigned transports, unsigned fated)
         counts.n_resets, counts.n_stalls, s->middle_kib, rss_kib, peak_kib);
     if (IS_SANITIZED)
         return;
-    if (entries == MANY) /* fewer bytes may be spared by chance */
+    if (entries == 1000000) /* fewer bytes may be spared by chance */
         assert_in_range(counts.n_closes + counts.n_resets, 10, UINT_MAX);
     assert_in_range(peak_kib, 1, PEAK_KIB);
     assert_in_range(rss_kib, 1, s->middle_kib + GROWTH_KIB);

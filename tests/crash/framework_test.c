@@ -10,14 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/support/channel.h"
 #include "tests/support/crossed.h"
 #include "tests/support/lists.h"
 #include "tests/test.h"
 
-#define ROUNDS       8
+#define ROUNDS       test_size(4, 8)
 #define ANSWERS_MAX  60
 #define LATER_MAX_MS 12
 
@@ -76,13 +75,11 @@ FIXTURE(lists_setup, lists_teardown);
 
 TEST(every_rotation_is_told_once_whatever_was_killed)
 {
-    const char *seed = getenv("TIDINGS_SEED");
-    uint64_t random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+    uint64_t random = test_seed();
     struct lists *l = *state;
     uint64_t told = 0, last = 0;
     struct crossed crossed;
 
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", random);
     crossed_init(&crossed, random);
     LISTS_OPEN(l, "--rotate-entries", "40");
     for (unsigned round = 0; round < ROUNDS; round++) {

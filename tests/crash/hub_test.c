@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/support/crossed.h"
 #include "tests/support/faults.h"
@@ -19,21 +18,11 @@
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
-#define ROUNDS       12
+#define ROUNDS       test_size(4, 12)
 #define POSTS_MAX    60 /* of a round */
 #define POST_MAX     20 /* entries of one */
 #define LATER_MAX_MS 20
 #define CALLBACKS    24
-
-static uint64_t
-seed(void)
-{
-    const char *text = getenv("TIDINGS_SEED");
-    uint64_t random = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
-
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", random);
-    return random;
-}
 
 /* Every third is in good order, the others fail now and then. */
 static void
@@ -59,7 +48,7 @@ TEST(deliveries_go_on_where_a_kill_has_cut_them)
 {
     struct hub_stage *s = HUB_STAGE_OPEN(state, HUB_QUICK);
     struct callback *all[CALLBACKS];
-    uint64_t random = seed(), last = 0;
+    uint64_t random = test_seed(), last = 0;
     size_t n_repeats = 0;
 
     for (size_t i = 0; i < N(all); i++) {
@@ -336,7 +325,7 @@ TEST(an_end_cuts_what_hangs_and_loses_nothing)
 
 /* Everything at once */
 
-#define MIXED_ROUNDS 8
+#define MIXED_ROUNDS test_size(3, 8)
 #define STAYING      12 /* they renew */
 #define FLIPPING     12 /* they come and go */
 
@@ -388,7 +377,7 @@ mix_begin(struct mixture *m, struct hub_stage *s)
     static const char *const json[] = {"Content-Type: application/json", NULL};
     char text[400];
 
-    *m = (struct mixture){.s = s, .random = seed()};
+    *m = (struct mixture){.s = s, .random = test_seed()};
     m->origin = origin_new("/feed");
     origin_names(m->origin, origin_url(m->origin), s->hub.text);
     snprintf(text, sizeof(text), "{\"topic\":\"%s\"}", origin_url(m->origin));

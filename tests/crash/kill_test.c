@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/crossed.h"
@@ -19,7 +18,7 @@
 #include "tests/support/stream.h"
 #include "tests/test.h"
 
-#define ROUNDS       20
+#define ROUNDS       test_size(6, 20)
 #define LIST_ENTRIES 500
 
 /* Answers of a round before the kill, at most. */
@@ -63,12 +62,10 @@ static int
 set_stage(void **state)
 {
     struct stage *s = calloc(1, sizeof(*s));
-    const char *seed = getenv("TIDINGS_SEED");
 
     assert_non_null(s);
     *state = s;
-    s->random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", s->random);
+    s->random = test_seed();
     crossed_init(&s->crossed, s->random);
     return 0;
 }

@@ -7,12 +7,10 @@
  * The seed is printed, and TIDINGS_SEED=N repeats the choices of a run (the
  * moments themselves are the machine's, too).
  */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/tidings_mirror.h"
@@ -30,7 +28,7 @@
 #define MIRROR "--mirror"
 
 #define RESOURCES 500U
-#define ROUNDS    120U
+#define ROUNDS    test_size(40, 120)
 #define POST      100U /* changes of a round */
 
 /* In a round that ends with a kill, so many requests for files come first: it
@@ -97,12 +95,10 @@ static int
 set_stage(void **state)
 {
     struct stage *s = calloc(1, sizeof(*s));
-    const char *seed = getenv("TIDINGS_SEED");
 
     assert_non_null(s);
     *state = s;
-    s->die = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", s->die);
+    s->die = test_seed();
     tempdir_open(&s->dir);
     process_log(s->log, sizeof(s->log));
     s->site = site_new();

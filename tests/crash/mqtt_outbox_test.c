@@ -22,7 +22,7 @@
 
 /* Writes of the ledger at which our broker dies, one after the other: more than
  * a lane's row takes with all that SQLite writes around it. */
-#define KILLS 16
+#define KILLS test_size(6, 16)
 
 /* Entries that nobody takes, each with so many bytes, in posts; and how far our
  * broker may grow by them. A queue in memory would take all of them, 120 MB. Of
@@ -80,7 +80,7 @@ TEST(a_kill_at_any_write_of_the_ledger_loses_nothing)
 
     BRIDGE_STAGE_START(s, "--heartbeat", "3600");
     source_post(&s->http, "news", 1, 1, 0);
-    for (int n = 0; n < KILLS; n++) {
+    for (unsigned n = 0; n < KILLS; n++) {
         static const char one[] =
             "{\"loc\":\"http://example.com/1\",\"change\":\"updated\"}";
         const char *const headers[] = {"Content-Type: application/json", NULL};

@@ -20,8 +20,8 @@
 #include "tests/support/walk.h"
 #include "tests/test.h"
 
-#define ENTRIES 100000U /* in all */
-#define PARTS   2U      /* sets outwards, publishers inwards */
+#define ENTRIES test_size(20000, 100000) /* in all */
+#define PARTS   2U                       /* sets outwards, publishers inwards */
 #define EACH    (ENTRIES / PARTS)
 #define ROUNDS  10U
 

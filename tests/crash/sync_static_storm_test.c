@@ -7,12 +7,10 @@
  * The seed is printed, and TIDINGS_SEED=N repeats the choices of a run (the
  * moments themselves are the machine's, too).
  */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/changing.h"
@@ -25,7 +23,7 @@
 #include "tests/test.h"
 
 #define RESOURCES 300U
-#define LIVES     (IS_SANITIZED ? 6U : 14U) /* of the mirror */
+#define LIVES     test_size(6, 14) /* of the mirror */
 #define LIFE_MS   3000U
 #define ROUNDS    100U /* of each life, at most; some changes in each */
 #define CHANGES   5U   /* in a round, at most */
@@ -56,16 +54,6 @@ struct stage {
     struct command command;
 };
 
-static uint64_t
-seed(void)
-{
-    const char *given = getenv("TIDINGS_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", seed);
-    return seed;
-}
-
 static int
 set_stage(void **state)
 {
@@ -73,7 +61,7 @@ set_stage(void **state)
 
     assert_non_null(s);
     *state = s;
-    s->die.state = seed();
+    s->die.state = test_seed();
     tempdir_open(&s->home);
     snprintf(s->dir, sizeof(s->dir), "%s/m", s->home.path);
     process_log(s->log, sizeof(s->log));

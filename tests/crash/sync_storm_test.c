@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "proto/problem.h"
@@ -31,9 +30,9 @@
 #include "tests/support/site.h"
 #include "tests/test.h"
 
-#define CHANGES   (IS_SANITIZED ? 1500U : 6000U)
+#define CHANGES   ((unsigned)test_size(1500, 6000))
 #define RESOURCES 700U
-#define LIVES     (IS_SANITIZED ? 8U : 24U) /* of the mirror */
+#define LIVES     ((unsigned)test_size(8, 24)) /* of the mirror */
 #define LIFE_MS   3000U
 #define POST      40U /* entries of a post, at most */
 
@@ -71,16 +70,6 @@ struct stage {
     atomic_bool is_stopping;
     struct problem why; /* what went wrong with posting; "": nothing */
 };
-
-static uint64_t
-seed(void)
-{
-    const char *given = getenv("TIDINGS_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-
-    print_message("TIDINGS_SEED=%" PRIu64 "\n", seed);
-    return seed;
-}
 
 /* The source */
 
@@ -176,7 +165,7 @@ set_stage(void **state)
 
     assert_non_null(s);
     *state = s;
-    s->die.state = seed();
+    s->die.state = test_seed();
     tempdir_open(&s->home);
     snprintf(s->dir, sizeof(s->dir), "%s/m", s->home.path);
     process_log(s->log, sizeof(s->log));

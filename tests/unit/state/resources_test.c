@@ -234,12 +234,10 @@ fold_until_killed(struct folded *w, int told)
  * that was committed is folded again. */
 TEST(is_of_one_position_after_a_kill)
 {
-    const char *seed = getenv("TIDINGS_SEED");
     struct folded w;
 
     folded_open(&w, state, BATCHES, 200, 500);
-    w.random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
-    print_message("TIDINGS_SEED=%llu\n", (unsigned long long)w.random);
+    w.random = test_seed();
     for (unsigned n = 0; n < 30; n++) {
         unsigned n_commits = 1 + model_random(&w.random) % 20;
         uint64_t told = 0;
