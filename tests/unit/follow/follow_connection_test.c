@@ -76,6 +76,7 @@ TEST(goes_on_after_silence)
     struct stage *s = *state;
 
     s->options.idle_ms = 3000;
+    s->silences = 2;
     fake_describe(s->broker);
     fake_stream(s->broker);
     fake_hold(s->broker);

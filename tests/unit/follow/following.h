@@ -2,17 +2,18 @@
  * following.h - the stage of the tests of td_follow: a broker that says what it
  * is told, and what was handed over of it.
  */
-#ifndef TESTS_UNIT_LIB_FOLLOWING_H
-#define TESTS_UNIT_LIB_FOLLOWING_H
+#ifndef TESTS_UNIT_FOLLOW_FOLLOWING_H
+#define TESTS_UNIT_FOLLOW_FOLLOWING_H
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "client/lib/loop.h"
 #include "client/tidings.h"
+#include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/history.h"
 #include "tests/test.h"
@@ -34,6 +35,8 @@ struct stage {
     char digest[128];
     unsigned troubles;
     char trouble[512];
+    int64_t pauses_until_ms; /* as on_trouble was told */
+    unsigned silences;       /* connections that the broker only holds */
     bool starts_on_trouble;
     unsigned busy_ms; /* how long on_message takes for the first change */
     sem_t heard;
@@ -61,6 +64,7 @@ clear_stage(void **state)
 {
     struct stage *s = *state;
 
+    clock_skip_waits(NULL, NULL);
     td_close(s->client);
     fake_broker_free(s->broker);
     history_fini(&s->history);
@@ -99,7 +103,7 @@ on_message(const struct td_message *message, void *user)
     sem_post(&s->heard);
     if (message->last == 1 && s->busy_ms) {
         fake_go(s->broker);
-        usleep(s->busy_ms * 1000);
+        clock_pass_us(s->busy_ms * INT64_C(1000));
     }
     return s->until && message->n_changes && message->last >= s->until;
 }
@@ -109,13 +113,24 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct stage *s = user;
 
-    (void)pause_ms;
+    s->pauses_until_ms = loop_now_ms() + pause_ms;
     if (++s->troubles > 5)
         td_stop(s->client); /* none that should be has so many */
     snprintf(s->trouble, sizeof(s->trouble), "%s", why);
     if (s->starts_on_trouble)
         fake_broker_start(s->broker);
     s->starts_on_trouble = false;
+}
+
+/* Only time brings it on: it pauses, or the broker holds one connection more
+ * than there were troubles. */
+static inline bool
+only_waits(void *user)
+{
+    struct stage *s = user;
+
+    return loop_now_ms() < s->pauses_until_ms ||
+           (s->troubles < s->silences && fake_n_rests(s->broker) > s->troubles);
 }
 
 static inline enum td_status
@@ -125,6 +140,8 @@ follow(struct stage *s, const char *after, enum td_form form, uint64_t until)
     s->options.form = form;
     s->options.on_trouble = on_trouble;
     s->until = until;
+    s->pauses_until_ms = 0;
+    clock_skip_waits(only_waits, s);
     return td_follow(s->client, fake_broker_url(s->broker), &s->options,
                      on_message, s);
 }

@@ -14,51 +14,6 @@
 
 FIXTURE(living_set, living_clear);
 
-/* R-345: in the broker's words, from the answer to the handshake itself. */
-TEST(a_refusal_is_told_in_the_brokers_words)
-{
-    struct living *s = *state;
-
-    fake_answer(s->broker, 404, PROBLEM "; charset=utf-8",
-                "{\"title\":\"Not Found\",\"status\":404,"
-                "\"detail\":\"there is no set \\\"news\\\"\"}");
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_end(s, LIVE_REFUSED, "404: there is no set \"news\"");
-    assert_int_equal(s->end.why.rc, TD_REFUSED);
-    assert_int_equal(s->end.why.status, 404);
-}
-
-/* R-345: what status means what. */
-TEST(a_refusal_tells_whether_it_lasts)
-{
-    struct living *s = *state;
-
-    static const struct {
-        unsigned status;
-        enum td_status rc;
-    } answers[] = {
-        {400, TD_REFUSED},     {401, TD_REFUSED},     {403, TD_REFUSED},
-        {410, TD_GONE},        {429, TD_UNREACHABLE}, {500, TD_UNREACHABLE},
-        {503, TD_UNREACHABLE},
-    };
-
-    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
-        fake_answer(s->broker, answers[i].status, PROBLEM,
-                    "{\"detail\":\"so it is\"}");
-    fake_broker_start(s->broker);
-
-    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        s->has_end = false;
-        living_run(s);
-        assert_end_says(s, LIVE_REFUSED, ": so it is");
-        assert_int_equal(s->end.why.status, answers[i].status);
-        assert_int_equal(s->end.why.rc, answers[i].rc);
-    }
-}
-
 TEST(a_refusal_may_come_in_chunks_or_until_the_end)
 {
     struct living *s = *state;
@@ -80,63 +35,26 @@ TEST(a_refusal_may_come_in_chunks_or_until_the_end)
     assert_end(s, LIVE_REFUSED, "503: later");
     assert_int_equal(s->end.why.retry_after_s, 7);
 
-    s->has_end = false;
     living_run(s);
     assert_end(s, LIVE_REFUSED, "503: later");
 }
 
-TEST(a_refusal_without_a_reason_is_told_as_it_is)
+TEST(a_reason_that_is_cut_off_is_none)
 {
     struct living *s = *state;
 
-    fake_answer(s->broker, 404, "text/html", "<p>nothing here");
-    fake_plain(s->broker); /* cut off */
+    fake_plain(s->broker);
     fake_raw(s->broker,
              SLICE("HTTP/1.1 404 No\r\nContent-Type: " PROBLEM
                    "\r\nContent-Length: 90\r\n\r\n{\"detail\":\"a\",\"x"));
     fake_broker_start(s->broker);
 
     living_run(s);
-    assert_end(s, LIVE_REFUSED, "404: the server refused");
 
-    s->has_end = false;
-    living_run(s);
     assert_end(s, LIVE_REFUSED, "404: the server refused");
 }
 
 /* Not carried */
-
-TEST(an_answer_of_somebody_between_means_another_transport)
-{
-    struct living *s = *state;
-    static const unsigned answers[] = {200, 204, 400, 403, 405,
-                                       406, 426, 501, 505};
-
-    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
-        fake_answer(s->broker, answers[i], "text/html", "<p>what?");
-    fake_broker_start(s->broker);
-
-    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        s->has_end = false;
-        living_run(s);
-        assert_int_equal(s->end.how, LIVE_UNFIT);
-        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
-    }
-}
-
-TEST(a_redirect_is_not_followed)
-{
-    struct living *s = *state;
-
-    fake_answer(s->broker, 301, "text/html\r\nLocation: http://127.0.0.1:1/",
-                "");
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_end(s, LIVE_REFUSED, "301: that is no stream of changes");
-    assert_int_equal(s->end.why.rc, TD_REFUSED);
-}
 
 TEST(an_upgrade_to_something_else_means_another_transport)
 {
@@ -158,7 +76,6 @@ TEST(an_upgrade_to_something_else_means_another_transport)
     fake_broker_start(s->broker);
 
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        s->has_end = false;
         living_run(s);
         assert_end_says(s, LIVE_UNFIT, "the handshake failed: ");
     }
@@ -197,10 +114,8 @@ TEST(a_connection_that_is_dropped_for_it_means_another_transport)
 
     living_run(s);
     assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
-    s->has_end = false;
     living_run(s);
     assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
-    s->has_end = false;
     living_run(s);
     assert_end(s, LIVE_UNFIT, "the connection broke behind the handshake");
 }
@@ -235,20 +150,6 @@ TEST(messages_may_come_with_the_head)
 
 /* Not answered */
 
-TEST(a_server_that_is_away_is_told)
-{
-    struct living *s = *state;
-    char text[64];
-
-    snprintf(text, sizeof(text),
-             "cannot connect to 127.0.0.1:%u: ", fake_broker_port(s->broker));
-
-    living_run(s);
-
-    assert_end_says(s, LIVE_LOST, text);
-    assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
-}
-
 TEST(a_name_that_does_not_exist_is_told)
 {
     struct living *s = *state;
@@ -259,25 +160,6 @@ TEST(a_name_that_does_not_exist_is_told)
     living_run(s);
 
     assert_end_says(s, LIVE_LOST, "cannot connect to nowhere.invalid: ");
-}
-
-TEST(a_silent_handshake_ends)
-{
-    struct living *s = *state;
-
-    s->request.answer_ms = 2000;
-    fake_plain(s->broker);
-    fake_hold(s->broker);
-    fake_plain(s->broker);
-    fake_raw(s->broker, SLICE("HTTP/1.1 101 Sw"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_run(s);
-    assert_end(s, LIVE_LOST, "no answer for 2.0 s");
-    s->has_end = false;
-    living_run(s);
-    assert_end(s, LIVE_LOST, "no answer for 2.0 s");
 }
 
 TEST(what_is_no_url_is_told)
@@ -400,12 +282,10 @@ TEST(nor_is_one_that_nobody_vouches_for_or_that_is_over)
     assert_end_says(s, LIVE_LOST, " is not good: certificate has expired");
 
     unsetenv("CURL_CA_BUNDLE");
-    s->has_end = false;
     living_run(s);
     assert_end_says(s, LIVE_LOST, " is not good: unable to get local issuer");
 
     setenv("CURL_CA_BUNDLE", "/nonexistent.pem", 1);
-    s->has_end = false;
     living_run(s);
     assert_end_says(s, LIVE_LOST, "/nonexistent.pem");
     clear_tls(&tls);

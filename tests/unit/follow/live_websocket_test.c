@@ -11,24 +11,6 @@ FIXTURE(living_set, living_clear);
 
 /* Messages */
 
-TEST(messages_come_in_order_until_enough)
-{
-    struct living *s = *state;
-
-    s->enough = 3;
-    fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two\x81\x05three"
-                                      "\x81\x04"
-                                      "four"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_string_equal(s->seen, "one|two|three|");
-    assert_end(s, LIVE_ENOUGH, "");
-    assert_int_equal(s->end.why.rc, TD_OK);
-}
-
 /* Others on the loop get their turn in between. */
 TEST(many_messages_take_many_turns)
 {
@@ -103,26 +85,6 @@ TEST(parts_of_a_message_are_put_together)
     assert_string_equal(s->seen, "one|(140000)|three|");
 }
 
-TEST(the_longest_message_is_taken)
-{
-    struct living *s = *state;
-    size_t size = LIVE_MESSAGE_MAX;
-    char *text = malloc(size);
-
-    assert_non_null(text);
-    memset(text, 'x', size);
-    s->enough = 1;
-    fake_stream(s->broker);
-    fake_send(s->broker, (struct slice){text, size});
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_string_equal(s->seen, "(16777216)|");
-    free(text);
-}
-
 TEST(longer_messages_end_it)
 {
     struct living *s = *state;
@@ -176,24 +138,6 @@ TEST(messages_that_are_not_text_end_it)
 }
 
 /* Ends */
-
-TEST(a_farewell_is_told_behind_what_came_before)
-{
-    struct living *s = *state;
-
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_send(s->broker, SLICE("two"));
-    fake_close(s->broker, 4410, "earliest 5");
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_string_equal(s->seen, "one|two|");
-    assert_end(s, LIVE_CLOSED, "earliest 5");
-    assert_int_equal(s->end.code, 4410);
-    assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
-}
 
 TEST(a_farewell_may_have_no_code)
 {
@@ -270,34 +214,10 @@ TEST(broken_rules_end_it)
     fake_broker_start(s->broker);
 
     for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
-        s->has_end = false;
-        s->seen[0] = '\0';
         living_run(s);
 
         assert_string_equal(s->seen, "one|");
         assert_end(s, LIVE_LOST, "the broker broke the rules of WebSocket");
-    }
-}
-
-TEST(half_a_message_is_none)
-{
-    struct living *s = *state;
-
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_send_part(s->broker, SLICE("tw"), true, false);
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_raw(s->broker, SLICE("\x81\x05th"));
-    fake_broker_start(s->broker);
-
-    for (int i = 0; i < 2; i++) {
-        s->has_end = false;
-        s->seen[0] = '\0';
-        living_run(s);
-        assert_string_equal(s->seen, "one|");
-        assert_end(s, LIVE_LOST, "the connection broke");
-        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
     }
 }
 
@@ -306,7 +226,6 @@ TEST(a_reset_in_the_middle_of_a_frame_is_no_more)
     struct living *s = *state;
 
     s->pause_at = 1;
-    s->goes_on_at_pause = true;
     fake_stream(s->broker);
     fake_send(s->broker, SLICE("one"));
     fake_wait(s->broker); /* a reset may take away what is not read yet */
@@ -315,6 +234,7 @@ TEST(a_reset_in_the_middle_of_a_frame_is_no_more)
     fake_broker_start(s->broker);
 
     living_run(s);
+    fake_go(s->broker);
     assert_false(s->has_end);
     live_resume(s->live);
     living_turn(s);
@@ -341,97 +261,4 @@ TEST(pings_are_answered)
     living_run(s);
 
     assert_string_equal(s->seen, "one|two|");
-}
-
-/* Pausing, freeing */
-
-TEST(nothing_comes_while_it_is_paused)
-{
-    struct living *s = *state;
-
-    s->idle_ms = 100;
-    s->pause_at = 2;
-    s->enough = 5;
-    fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two"));
-    fake_send(s->broker, SLICE("three"));
-    fake_send(s->broker, SLICE("four"));
-    fake_close(s->broker, 1001, "restart");
-    fake_broker_start(s->broker);
-
-    living_run(s);
-    living_rest(s);
-    usleep(2 * s->idle_ms * 1000); /* no silence either */
-    living_rest(s);
-    assert_string_equal(s->seen, "one|two|");
-    assert_false(s->has_end);
-    s->idle_ms = 60000;
-    live_resume(s->live);
-    s->pause_at = 3;
-    living_turn(s);
-    assert_string_equal(s->seen, "one|two|three|");
-    live_resume(s->live);
-    living_turn(s);
-
-    assert_string_equal(s->seen, "one|two|three|four|");
-    assert_end(s, LIVE_CLOSED, "restart");
-}
-
-TEST(it_may_be_paused_from_the_beginning)
-{
-    struct living *s = *state;
-
-    s->enough = 1;
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_start(s);
-    live_pause(s->live);
-    while (!fake_request(s->broker, 0)[0])
-        living_rest(s);
-    living_rest(s);
-    assert_string_equal(s->seen, "");
-    live_resume(s->live);
-    living_turn(s);
-
-    assert_string_equal(s->seen, "one|");
-}
-
-TEST(it_may_be_freed_by_what_it_calls)
-{
-    struct living *s = *state;
-
-    s->free_at = 1;
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_send(s->broker, SLICE("two"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_run(s);
-    living_rest(s);
-
-    assert_string_equal(s->seen, "one|");
-    assert_false(s->has_end);
-}
-
-TEST(it_may_be_freed_at_any_moment)
-{
-    struct living *s = *state;
-
-    fake_plain(s->broker);
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_start(s);
-    live_free(s->live);
-    living_start(s);
-    while (!fake_request(s->broker, 0)[0])
-        living_rest(s);
-    live_free(s->live);
-    s->live = NULL;
-    living_rest(s);
-
-    assert_false(s->has_end);
 }

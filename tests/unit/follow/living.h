@@ -5,20 +5,20 @@
 #ifndef TESTS_UNIT_FOLLOW_LIVING_H
 #define TESTS_UNIT_FOLLOW_LIVING_H
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "client/follow/live.h"
+#include "client/follow/transport.h"
+#include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/test.h"
 
 struct living {
     struct fake_broker *broker;
     struct td_client *client;
-    struct live *live;   /* NULL: it has ended */
-    struct timer *timer; /* of a test that has one */
+    struct live *live; /* NULL: it has ended */
     struct live_request request;
     char url[256];
     unsigned idle_ms;
@@ -26,10 +26,9 @@ struct living {
     char seen[1024]; /* "one|two|"; of long ones the size: "(70000)|" */
     size_t n_seen;
     size_t enough; /* after so many on_message says so; 0: never */
-    size_t pause_at, free_at;
-    unsigned idle_then_ms; /* from the first message on; 0: as before */
-    bool goes_on_at_pause; /* the server's fake_wait, too */
-    bool is_over;          /* what the loop turns for: the end, or a pause */
+    size_t look_at, pause_at, free_at; /* living_turn returns there */
+    unsigned busy_ms;                  /* that on_message takes */
+    bool is_over; /* what the loop turns for: the end, or one of these */
     bool has_end;
     struct live_end end;
 };
@@ -60,20 +59,10 @@ living_clear(void **state)
     struct living *s = *state;
 
     live_free(s->live);
-    timer_free(s->timer);
     td_close(s->client);
     fake_broker_free(s->broker);
     free(s);
     return 0;
-}
-
-static inline void
-living_go(void *user)
-{
-    struct living *s = user;
-
-    fake_go(s->broker);
-    timer_start(s->timer, s->idle_ms / 4);
 }
 
 static inline bool
@@ -89,16 +78,12 @@ living_on_message(char *bytes, size_t size, void *user)
         snprintf(s->seen + used, sizeof(s->seen) - used, "%.*s|", (int)size,
                  bytes);
     s->n_seen++;
-    if (s->n_seen == 1 && s->idle_then_ms) {
-        s->idle_ms = s->idle_then_ms;
-        if (s->timer)
-            living_go(s);
-    }
+    clock_pass_us(s->busy_ms * INT64_C(1000));
+    if (s->n_seen == s->look_at)
+        s->is_over = true;
     if (s->n_seen == s->pause_at) {
         live_pause(s->live);
         s->is_over = true;
-        if (s->goes_on_at_pause)
-            fake_go(s->broker);
     }
     if (s->n_seen == s->free_at) {
         live_free(s->live);
@@ -121,18 +106,39 @@ living_on_end(const struct live_end *end, void *user)
     s->is_over = true;
 }
 
-/* Turns the loop until the end, or a pause. */
+/* Waits until something is ready on the loop. */
+static inline void
+living_await_ready(struct living *s)
+{
+    struct pollfd fd = {.fd = loop_fd(s->client->loop), .events = POLLIN};
+
+    assert_int_equal(poll(&fd, 1, -1), 1);
+}
+
+/* Turns the loop until the end, a pause or a look. No time passes, but that
+ * after which a connection with many messages goes on with them. */
 static inline void
 living_turn(struct living *s)
 {
     s->is_over = false;
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+    while (!s->is_over) {
+        int ms = loop_timeout_ms(s->client->loop);
+
+        if (ms == 1)
+            clock_pass_us(1000);
+        else if (ms)
+            living_await_ready(s);
+        assert_int_equal(loop_service(s->client->loop), TD_OK);
+    }
 }
 
 static inline void
 living_start(struct living *s)
 {
     s->request.url = s->url;
+    s->has_end = false;
+    s->seen[0] = '\0';
+    s->n_seen = 0;
     s->live =
         live_start(s->client, &s->request, living_on_message, living_on_end, s);
     assert_non_null(s->live);
@@ -147,25 +153,60 @@ living_run(struct living *s)
     living_turn(s);
 }
 
-/* Asks, and goes on to the end; one fake_wait after the other is let go on, 4
- * in the time that silence may last: from the first message on, if that time
- * counts from there. */
-static inline void
-living_keep_alive(struct living *s)
-{
-    s->timer = timer_new(s->client->loop, living_go, s);
-    assert_non_null(s->timer);
-    if (!s->idle_then_ms)
-        living_go(s);
-    living_run(s);
-}
-
 /* Turns the loop until nothing is ready any more on it. */
 static inline void
 living_rest(struct living *s)
 {
     for (int i = 0; i < 20; i++)
         assert_int_equal(loop_service(s->client->loop), TD_OK);
+}
+
+/* Turns the loop until the server has come to its `n`th fake_wait or fake_hold,
+ * and has therefore sent what stands before. */
+static inline void
+living_until_rest(struct living *s, unsigned n)
+{
+    AWAIT((loop_service(s->client->loop) == TD_OK &&
+           fake_n_rests(s->broker) >= n));
+    living_rest(s);
+}
+
+/* Asks a server that comes to a fake_wait before its messages and to another
+ * rest behind them: they are all there when the loop turns next. */
+static inline void
+living_start_at_once(struct living *s)
+{
+    living_start(s);
+    living_until_rest(s, 1);
+    fake_go(s->broker);
+    AWAIT(fake_n_rests(s->broker) == 2);
+}
+
+/* Turns the loop until the server has answered. */
+static inline void
+living_until_answered(struct living *s)
+{
+    AWAIT((loop_service(s->client->loop) == TD_OK && s->live->is_answered));
+    living_rest(s);
+}
+
+static inline void
+living_pass(struct living *s, unsigned ms)
+{
+    clock_pass_us(ms * INT64_C(1000));
+    living_rest(s);
+}
+
+/* What still is looked for when a time is over may come so much later. */
+#define LOOK_MS 10
+
+/* Nothing is waited for: an hour ends nothing. */
+static inline void
+assert_has_time(struct living *s)
+{
+    living_pass(s, 3600000);
+    living_pass(s, LOOK_MS);
+    assert_false(s->has_end);
 }
 
 static inline void
@@ -185,6 +226,19 @@ assert_end_says(const struct living *s, enum live_how how, const char *part)
     if (s->end.how != how || !strstr(s->end.why.text, part))
         fail_msg("it ended as %d, \"%s\", not as %d with \"%s\"", s->end.how,
                  s->end.why.text, how, part);
+}
+
+/* It ends after `ms`, and not before. */
+static inline void
+assert_ends_after(struct living *s, unsigned ms, enum live_how how,
+                  const char *text)
+{
+    living_pass(s, ms - 1);
+    assert_false(s->has_end);
+    living_pass(s, 1);
+    assert_false(s->has_end);
+    living_pass(s, LOOK_MS);
+    assert_end(s, how, text);
 }
 
 #endif

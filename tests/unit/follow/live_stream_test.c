@@ -1,0 +1,199 @@
+/*
+ * live_stream_test.c - one live connection that stands: what holds for a
+ * WebSocket and for events. What is said on it, how it ends, and what is
+ * silence, by which a dead connection is told from a quiet one.
+ */
+#include "tests/test.h"
+#include "tests/unit/follow/transports.h"
+
+TEST_GROUP("WebSocket", by_websocket, NULL);
+TEST_GROUP("events", by_events, NULL);
+FIXTURE(set_carried, living_clear);
+
+TEST(messages_come_in_order_until_enough)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    fake_wait(s->broker);
+    say(s->broker, "one");
+    say(s->broker, "two");
+    say(s->broker, "three");
+    say(s->broker, "four");
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    s->enough = 3;
+
+    living_start_at_once(s);
+    living_turn(s);
+
+    assert_string_equal(s->seen, "one|two|three|");
+    assert_end(s, LIVE_ENOUGH, "");
+    assert_int_equal(s->end.why.rc, TD_OK);
+}
+
+/* by the close codes of a WebSocket, and by the last event. */
+TEST(a_farewell_is_told_behind_what_came_before)
+{
+    static const unsigned codes[] = {4410, 4404, 1001, 1011};
+    struct living *s = *state;
+
+    for (size_t i = 0; i < 4; i++) {
+        carry(s->broker);
+        say(s->broker, "one");
+        say(s->broker, "two");
+        by->farewell(s->broker, codes[i], "earliest 5");
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < 4; i++) {
+        living_run(s);
+        assert_string_equal(s->seen, "one|two|");
+        assert_end(s, LIVE_CLOSED, "earliest 5");
+        assert_int_equal(s->end.code, codes[i]);
+        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+    }
+}
+
+TEST(nothing_comes_while_it_is_paused)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    fake_wait(s->broker);
+    say(s->broker, "one");
+    say(s->broker, "two");
+    say(s->broker, "three");
+    say(s->broker, "four");
+    fake_wait(s->broker);
+    by->farewell(s->broker, 1001, "restart");
+    fake_broker_start(s->broker);
+    s->pause_at = 2;
+
+    living_start_at_once(s);
+    living_turn(s);
+    fake_go(s->broker);
+    assert_has_time(s); /* no silence either */
+    assert_string_equal(s->seen, "one|two|");
+    live_resume(s->live);
+    s->pause_at = 3;
+    living_turn(s);
+    assert_string_equal(s->seen, "one|two|three|");
+    live_resume(s->live);
+    living_turn(s);
+
+    assert_string_equal(s->seen, "one|two|three|four|");
+    assert_end(s, LIVE_CLOSED, "restart");
+    assert_int_equal(s->end.code, 1001);
+}
+
+/* Silence */
+
+/* From the answer on. */
+TEST(a_stream_without_a_message_ends)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_start(s);
+    living_until_answered(s);
+
+    assert_ends_after(s, s->idle_ms, by->as_mute, "silence for 60.0 s");
+}
+
+/* "one" has come. */
+static void
+hear_one(struct living *s)
+{
+    s->look_at = 1;
+    living_run(s);
+    assert_string_equal(s->seen, "one|");
+    living_rest(s);
+    assert_false(s->has_end);
+}
+
+/* quiet can be told from dead. */
+TEST(silence_behind_a_message_ends_it)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    say(s->broker, "one");
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    hear_one(s);
+
+    assert_ends_after(s, s->idle_ms, LIVE_LOST, "silence for 60.0 s");
+}
+
+/* R-343: nor do pings and comments say that there is a broker behind who
+ * answers: whoever stands between may send them. */
+TEST(what_is_no_word_of_the_broker_is_silence)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    say(s->broker, "one");
+    for (int i = 0; i < 4; i++) {
+        fake_wait(s->broker);
+        fake_raw(s->broker, by->noise);
+    }
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    hear_one(s);
+    for (int i = 0; i < 4; i++) {
+        living_pass(s, s->idle_ms / 5);
+        fake_go(s->broker);
+        living_await_ready(s);
+        living_rest(s);
+        assert_false(s->has_end);
+    }
+
+    assert_ends_after(s, s->idle_ms / 5, LIVE_LOST, "silence for 60.0 s");
+    assert_string_equal(s->seen, "one|");
+}
+
+/* the time that on_message takes is not silence ... */
+TEST(the_time_for_a_message_is_not_silence)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    say(s->broker, "one");
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    s->busy_ms = 2 * s->idle_ms;
+
+    hear_one(s);
+
+    assert_ends_after(s, s->idle_ms, LIVE_LOST, "silence for 60.0 s");
+}
+
+/* R-343: ... nor is that of whoever turns the loop: what came meanwhile is
+ * looked at first. */
+TEST(the_time_of_others_is_not_silence)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    say(s->broker, "one");
+    fake_wait(s->broker);
+    say(s->broker, "two");
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    s->enough = 2;
+
+    hear_one(s);
+    fake_go(s->broker);
+    living_await_ready(s);
+    clock_pass_us(2 * s->idle_ms * INT64_C(1000));
+    living_turn(s);
+
+    assert_string_equal(s->seen, "one|two|");
+    assert_end(s, LIVE_ENOUGH, "");
+}

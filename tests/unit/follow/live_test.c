@@ -1,0 +1,347 @@
+/*
+ * live_test.c - one live connection: what holds for every transport.
+ */
+#include "tests/test.h"
+#include "tests/unit/follow/transports.h"
+
+#define PROBLEM "application/problem+json"
+
+TEST_GROUP("WebSocket", by_websocket, NULL);
+TEST_GROUP("events", by_events, NULL);
+TEST_GROUP("long poll", by_long_poll, NULL);
+FIXTURE(set_carried, living_clear);
+
+static bool
+is_stream(void)
+{
+    return by->after_one == LIVE_ENOUGH;
+}
+
+/* A server that says "one" and then nothing more. */
+static void
+start_with_one(struct living *s)
+{
+    carry(s->broker);
+    say(s->broker, "one");
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    s->enough = is_stream();
+}
+
+static void
+assert_took_one(struct living *s)
+{
+    assert_string_equal(s->seen, "one|");
+    assert_end(s, by->after_one, "");
+    assert_int_equal(s->end.why.rc, TD_OK);
+}
+
+/* Messages */
+
+TEST(a_message_is_handed_over)
+{
+    struct living *s = *state;
+
+    start_with_one(s);
+
+    living_run(s);
+
+    assert_took_one(s);
+}
+
+TEST(the_longest_message_is_taken_and_a_longer_one_ends_it)
+{
+    struct living *s = *state;
+    size_t size = LIVE_MESSAGE_MAX;
+    char *text = malloc(size + 1);
+
+    assert_non_null(text);
+    memset(text, 'x', size + 1);
+    for (size_t i = 0; i < 2; i++) {
+        carry(s->broker);
+        by->say(s->broker, (struct slice){text, size + i});
+        fake_hold(s->broker);
+    }
+    fake_broker_start(s->broker);
+    s->enough = 1;
+
+    living_run(s);
+    assert_string_equal(s->seen, "(16777216)|");
+    living_run(s);
+    assert_string_equal(s->seen, "");
+    assert_end(s, LIVE_BROKEN, by->is_too_long);
+    assert_int_equal(s->end.why.rc, TD_BROKEN);
+    free(text);
+}
+
+TEST(a_message_that_is_cut_off_is_none)
+{
+    struct living *s = *state;
+
+    for (int i = 0; i < 2; i++) {
+        carry(s->broker);
+        if (is_stream())
+            say(s->broker, "one");
+        fake_raw(s->broker, by->halves[i]);
+    }
+    fake_broker_start(s->broker);
+
+    for (int i = 0; i < 2; i++) {
+        living_run(s);
+        assert_string_equal(s->seen, is_stream() ? "one|" : "");
+        assert_end_says(s, LIVE_LOST, "the connection broke");
+        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+    }
+}
+
+/* Refusals */
+
+/* in the broker's words, from the answer itself. */
+TEST(a_refusal_is_told_in_the_brokers_words)
+{
+    struct living *s = *state;
+
+    fake_answer(s->broker, 404, PROBLEM "; charset=utf-8",
+                "{\"title\":\"Not Found\",\"status\":404,"
+                "\"detail\":\"there is no set \\\"news\\\"\"}");
+    fake_answer(s->broker, 404, "text/html", "<p>nothing here");
+    fake_broker_start(s->broker);
+
+    living_run(s);
+    assert_end(s, LIVE_REFUSED, "404: there is no set \"news\"");
+    assert_int_equal(s->end.why.rc, TD_REFUSED);
+    assert_int_equal(s->end.why.status, 404);
+
+    living_run(s);
+    assert_end(s, LIVE_REFUSED, "404: the server refused");
+}
+
+/* what status means what. */
+TEST(a_refusal_tells_whether_it_lasts)
+{
+    static const struct {
+        unsigned status;
+        enum td_status rc;
+    } answers[] = {
+        {400, TD_REFUSED},     {401, TD_REFUSED},     {403, TD_REFUSED},
+        {410, TD_GONE},        {429, TD_UNREACHABLE}, {500, TD_UNREACHABLE},
+        {503, TD_UNREACHABLE},
+    };
+    struct living *s = *state;
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        fake_answer(s->broker, answers[i].status, PROBLEM,
+                    "{\"detail\":\"so it is\"}");
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        char text[32];
+
+        snprintf(text, sizeof(text), "%u: so it is", answers[i].status);
+        living_run(s);
+        assert_end(s, LIVE_REFUSED, text);
+        assert_int_equal(s->end.why.status, answers[i].status);
+        assert_int_equal(s->end.why.rc, answers[i].rc);
+    }
+}
+
+/* It may not carry this transport: another one may get through. */
+TEST(an_answer_of_somebody_between_is_none_of_the_broker)
+{
+    static const unsigned answers[] = {200, 204, 400, 403, 405,
+                                       406, 426, 501, 505};
+    struct living *s = *state;
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        fake_answer(s->broker, answers[i], "text/html", "<p>what?");
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        living_run(s);
+        assert_int_equal(s->end.how, by->as_foreign);
+        if (by->as_foreign == LIVE_UNFIT)
+            assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+    }
+}
+
+TEST(a_redirect_is_not_followed)
+{
+    struct living *s = *state;
+
+    fake_answer(s->broker, 301, "text/html\r\nLocation: http://127.0.0.1:1/",
+                "");
+    fake_broker_start(s->broker);
+
+    living_run(s);
+
+    assert_end(s, LIVE_REFUSED, "301: that is no stream of changes");
+    assert_int_equal(s->end.why.rc, TD_REFUSED);
+}
+
+TEST(a_server_that_is_away_is_told)
+{
+    struct living *s = *state;
+    char text[64];
+
+    snprintf(text, sizeof(text), by->is_away, fake_broker_port(s->broker));
+
+    living_run(s);
+
+    assert_end_says(s, LIVE_LOST, text);
+    assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+}
+
+/* Time */
+
+TEST(an_answer_that_does_not_come_ends_it)
+{
+    static const char *const heads[] = {"", "HTTP/1.1 101 Sw"};
+    struct living *s = *state;
+    char text[64];
+
+    s->request.answer_ms = 2000;
+    snprintf(text, sizeof(text), "no answer for %u.0 s",
+             2 + by->wait_ms / 1000);
+    for (int i = 0; i < 2; i++) {
+        fake_plain(s->broker);
+        fake_raw(s->broker, slice_of(heads[i]));
+        fake_hold(s->broker);
+    }
+    fake_broker_start(s->broker);
+
+    for (unsigned i = 0; i < 2; i++) {
+        living_start(s);
+        living_until_rest(s, i + 1);
+        assert_ends_after(s, 2000 + by->wait_ms, by->as_mute, text);
+    }
+}
+
+/* Asks a server that waits, begins a message and waits for the rest of it. Each
+ * part is one of the network, too: it is there when something is. */
+static void
+start_with_a_part(struct living *s)
+{
+    fake_broker_start(s->broker);
+    living_start(s);
+    if (is_stream())
+        living_until_answered(s);
+    living_until_rest(s, 1);
+    fake_go(s->broker);
+    if (is_stream())
+        living_await_ready(s);
+    living_until_answered(s); /* the body is the answer */
+}
+
+static void
+hear_a_part(struct living *s)
+{
+    fake_go(s->broker);
+    living_await_ready(s);
+    living_rest(s);
+    assert_false(s->has_end);
+}
+
+/* part after part of a long message is a sign of life ... */
+TEST(a_long_message_is_no_silence)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    fake_wait(s->broker);
+    fake_raw(s->broker, by->begin);
+    for (int i = 0; i < 5; i++) {
+        fake_wait(s->broker);
+        fake_raw(s->broker, by->more);
+    }
+    fake_raw(s->broker, by->end);
+    fake_hold(s->broker);
+    s->enough = 1;
+
+    start_with_a_part(s);
+    for (int i = 0; i < 4; i++) {
+        living_pass(s, s->idle_ms / 2);
+        hear_a_part(s);
+    }
+    fake_go(s->broker);
+    living_turn(s);
+
+    assert_string_equal(s->seen, "oooooo|");
+    assert_end(s, LIVE_ENOUGH, "");
+}
+
+/* ... but not for ever. */
+TEST(silence_within_a_message_ends_it)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    fake_wait(s->broker);
+    fake_raw(s->broker, by->begin);
+    fake_wait(s->broker);
+    fake_raw(s->broker, by->more);
+    fake_hold(s->broker);
+
+    start_with_a_part(s);
+    living_pass(s, s->idle_ms / 2);
+    hear_a_part(s);
+
+    assert_ends_after(s, s->idle_ms, by->as_mute, "silence for 60.0 s");
+}
+
+/* Pausing, freeing */
+
+TEST(it_may_be_paused_from_the_beginning)
+{
+    struct living *s = *state;
+
+    start_with_one(s);
+
+    living_start(s);
+    live_pause(s->live);
+    living_until_rest(s, 1);
+    assert_has_time(s); /* no silence either */
+    assert_string_equal(s->seen, "");
+    live_resume(s->live);
+    living_turn(s);
+
+    assert_took_one(s);
+}
+
+TEST(it_may_be_freed_by_what_it_calls)
+{
+    struct living *s = *state;
+
+    carry(s->broker);
+    fake_wait(s->broker);
+    say(s->broker, "one");
+    say(s->broker, "two");
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+    s->free_at = 1;
+
+    living_start_at_once(s);
+    living_turn(s);
+    living_rest(s);
+
+    assert_string_equal(s->seen, "one|");
+    assert_false(s->has_end);
+}
+
+TEST(it_may_be_freed_at_any_moment)
+{
+    struct living *s = *state;
+
+    fake_plain(s->broker);
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    living_start(s);
+    live_free(s->live);
+    living_start(s);
+    living_until_rest(s, 1);
+    live_free(s->live);
+    s->live = NULL;
+    living_rest(s);
+
+    assert_false(s->has_end);
+}
