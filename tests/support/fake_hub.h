@@ -43,7 +43,7 @@ void fake_hub_open(struct fake_hub *hub);
 void fake_hub_close(struct fake_hub *hub);
 
 /* Waits for the next request and reads it; it is kept waiting for its answer.
- * Fails the test if it is no form POST, or there is none within two minutes. */
+ * Fails the test if it is no form POST. */
 void fake_hub_take(struct fake_hub *hub, struct fake_request *request);
 
 /* Is there no request waiting? */

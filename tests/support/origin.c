@@ -21,6 +21,7 @@ struct origin {
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
+    int fd; /* of the request under way, or -1 */
     bool is_ending, holds;
     char links[2000], type[300], etag[100], location[300];
     char *body;
@@ -111,7 +112,6 @@ static void *
 run(void *user)
 {
     struct origin *o = user;
-    struct timeval patience = {.tv_sec = 10};
     bool is_ending = false;
 
     while (!is_ending) {
@@ -119,16 +119,18 @@ run(void *user)
         int fd = accept(o->listener, NULL, NULL);
         bool is_whole;
 
-        if (fd >= 0)
-            setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
-                       sizeof(patience));
-        is_whole = fd >= 0 && receive(fd, head);
+        pthread_mutex_lock(&o->mutex);
+        o->fd = fd;
+        is_ending = o->is_ending;
+        pthread_mutex_unlock(&o->mutex);
+        is_whole = fd >= 0 && !is_ending && receive(fd, head);
         pthread_mutex_lock(&o->mutex);
         if (is_whole) {
             memcpy(o->last, head, sizeof(o->last));
             answer(o, fd);
         }
         is_ending = o->is_ending;
+        o->fd = -1;
         pthread_mutex_unlock(&o->mutex);
         if (fd >= 0)
             close(fd);
@@ -156,6 +158,7 @@ origin_new(const char *path)
     snprintf(o->url, sizeof(o->url), "http://127.0.0.1:%u%s",
              ntohs(address.sin_port), path);
     o->status = 200;
+    o->fd = -1;
     pthread_mutex_init(&o->mutex, NULL);
     pthread_cond_init(&o->changed, NULL);
     assert_int_equal(pthread_create(&o->thread, NULL, run, o), 0);
@@ -169,6 +172,9 @@ origin_free(struct origin *o)
         return;
     pthread_mutex_lock(&o->mutex);
     o->is_ending = true;
+    if (o->fd >= 0)
+        shutdown(o->fd,
+                 SHUT_RDWR); /* whoever sends nothing is not waited for */
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->mutex);
     shutdown(o->listener, SHUT_RDWR); /* accept returns */
