@@ -47,6 +47,7 @@ The modules:
     callbacks     subscribers of a hub that do as they are told, and what they got
     certificates  a CA and a certificate of it
     changelists   all of a set's history, pulled by links, every rule checked
+    content       changes with their bytes, and the packages that these come back in
     documents     ResourceSync documents: XPath, schemas, entries, links
     faults        disks and clocks that fail
     history       what a receiver has got: every entry once, in order

@@ -133,11 +133,11 @@ class Set:
         path = _with_query(f"{self.path}/resources", query)
         return self.broker.put(path, body, type, **headers)
 
-    def build(self, what):
+    def build(self, what, status=200):
         """Build the "resourcelist" or "resourcedump" of what there is now; the
-        answer, which has to be 200."""
+        answer, which has to be of that status."""
         answer = wait_for(f"the {what}", lambda: self._build(what))
-        assert answer.status == 200, answer
+        assert answer.status == status, answer
         return answer
 
     def _build(self, what):
@@ -171,6 +171,14 @@ class Set:
     def list_path(self, number):
         """The path of Change List `number`, below the set."""
         return f"changes/{number:012}.xml"
+
+    def offered(self, capability):
+        """The URL of what the Capability List has of it; None: there is none."""
+        offers = self.get("capabilitylist.xml").document()
+        offers.check_valid()
+        urls = [entry.loc for entry in offers.entries if entry.capability == capability]
+        assert len(urls) <= 1  # R-063
+        return urls[0] if urls else None
 
     def changelist(self, number=None):
         """The Change List or its index; the list of that number."""

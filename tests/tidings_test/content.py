@@ -1,0 +1,65 @@
+"""Changes that are posted with their bytes, and the packages of dumps, in which these
+come back.
+
+    body, type = multipart([change(loc)], [(loc, "text/plain", b"some text")])
+    assert news.send(body, type).status == 200
+    package = Package(answer.body)
+    package.check()
+    package.members["resources/000000000001.txt"]
+"""
+
+import hashlib
+import io
+import zipfile
+
+from tidings_test.documents import Document
+from tidings_test.http import JSON, as_bytes
+
+
+def multipart(changes, parts):
+    """A body of multipart/related and its type: changes, and the content of those with
+    these locs: (loc, type or None, bytes)."""
+    body = b"--b-0\r\nContent-Type: %b\r\n\r\n" % JSON.encode() + as_bytes(changes)
+    for loc, type, content in parts:
+        body += f"\r\n--b-0\r\nContent-Location: {loc}\r\n".encode()
+        if type:
+            body += f"Content-Type: {type}\r\n".encode()
+        body += b"\r\n" + content
+    return body + b"\r\n--b-0--\r\n", "multipart/related; boundary=b-0"
+
+
+def digest(content):
+    return f"sha-256:{hashlib.sha256(content).hexdigest()}"
+
+
+class Package:
+    """A ZIP package. `members` are their bytes by their names, `manifest` the
+    document."""
+
+    def __init__(self, data):
+        with zipfile.ZipFile(io.BytesIO(data)) as package:
+            self.names = package.namelist()
+            self.members = {name: package.read(name) for name in self.names}
+        assert self.names[0] == "manifest.xml"
+        self.manifest = Document(self.members["manifest.xml"])
+
+    def at(self, path):
+        """The bytes of the member at a path of the manifest."""
+        assert path.startswith("/")
+        return self.members[path[1:]]
+
+    def check(self):
+        """R-110, R-113, R-114, R-117, R-190, R-201: the manifest is at the top level;
+        each other member is named by exactly one entry of it, with safe names, and
+        has the length and the SHA-256 that the entry tells; nothing else is named."""
+        assert len({name.lower() for name in self.names}) == len(self.names)
+        for name in self.names:
+            assert name and ".." not in name and not name.startswith("/")
+            assert "\\" not in name and ":" not in name
+        named = self.manifest.all("/s:urlset/s:url/rs:md[@path]")
+        paths = [md.get("path") for md in named]
+        assert sorted(paths) == sorted(f"/{name}" for name in self.names[1:])
+        for md in named:
+            content = self.at(md.get("path"))
+            assert int(md.get("length")) == len(content)
+            assert digest(content) in md.get("hash")
