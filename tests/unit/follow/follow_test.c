@@ -75,26 +75,6 @@ TEST(hands_over_xml_as_it_came)
     assert_non_null(strstr(fake_request(s->broker, 0), "resourcesync.xml"));
 }
 
-/* R-342: "from now on" is settled by the first message: what comes while the
- * connection is lost is not missed. */
-TEST(from_now_on_begins_with_the_first_message)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 7, 7));
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 7, 9));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, NULL, TD_JSON, 9), TD_STOPPED);
-
-    assert_string_equal(s->seen, "h 8 9 ");
-    assert_asked(s, 0, "GET /sets/news/stream HTTP/1.1");
-    assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-7 HTTP/1.1");
-}
-
 /* a message may come in many fragments, pings between them. */
 TEST(reads_a_message_in_fragments)
 {
@@ -117,235 +97,141 @@ TEST(reads_a_message_in_fragments)
     assert_string_equal(s->position, EPOCH "-20");
 }
 
-/* Repeats and gaps */
+/* Conversations: what is new, repeated, missing, and gone. */
+struct talk {
+    const char *what;
+    enum td_form form;
 
-/* each change once, though the broker repeats itself. */
-TEST(drops_a_repeat)
+    /* d: the set is described. s: a stream begins. 2-5: a message on it with
+     * the changes after 2 up to 5; o4-5: of a log made anew. hold: it stands.
+     * gone: a farewell. p1-3: a page of the change memory. 410, 503: a
+     * refusal. */
+    const char *script;
+    const char *after;
+    uint64_t until;
+    enum td_status rc;
+    const char *seen;
+    const char *problem; /* NULL: none */
+    unsigned troubles;
+    const char *first, *second, *third; /* requests begin so; NULL: anyhow */
+};
+
+#define STREAM   "GET /sets/news/stream"
+#define CHANGES  "GET /sets/news/changes?after=" EPOCH
+#define NO_FILL  "a gap after 1 that cannot be filled"
+#define EARLIEST "earliest " EPOCH "-40"
+
+static const struct talk talks[] = {
+    {"\"from now on\" is settled by the first message: what comes while the "
+     "connection is lost is not missed",
+     TD_JSON, "d s 7-7 s 7-9", NULL, 9, TD_STOPPED, "h 8 9 ", NULL, 1,
+     STREAM " HTTP/1.1", STREAM "?after=" EPOCH "-7 HTTP/1.1"},
+    {"each change is handed over once, though the broker repeats itself",
+     TD_JSON, "d s 0-3 0-3 1-2 2-2 3-4", "0", 4, TD_STOPPED, "1 2 3 4 "},
+    {"of a message that begins too early only what is new", TD_XML,
+     "d s 0-3 1-5", "0", 5, TD_STOPPED, "1 2 3 4 5 "},
+    {"a gap is filled from the change memory, page by page, before what "
+     "follows it",
+     TD_JSON, "d s 0-1 5-6 6-7 hold p1-3 p3-5", "0", 7, TD_STOPPED,
+     "1 2 3 4 5 6 7 ", NULL, 0, NULL, CHANGES "-1 HTTP/1.1",
+     CHANGES "-3 HTTP/1.1"},
+    {"in XML as well", TD_XML, "d s 0-1 2-3 hold p1-2", "0", 3, TD_STOPPED,
+     "1 2 3 ", NULL, 0, NULL, CHANGES "-1 HTTP/1.1"},
+    {"a page that reaches past the gap is no reason to repeat anything",
+     TD_JSON, "d s 0-1 3-6 6-8 hold p1-5", "0", 8, TD_STOPPED,
+     "1 2 3 4 5 6 7 8 "},
+    {"a gap that stays is told, not jumped over", TD_JSON,
+     "d s 0-1 2-3 hold p1-1", "0", 3, TD_BROKEN, "1 ", NO_FILL},
+    {"the same in XML", TD_XML, "d s 0-1 2-3 hold p2-3", "0", 3, TD_BROKEN,
+     "1 ", NO_FILL},
+    {"a page that cannot be had now is a lost connection, not a lost change",
+     TD_JSON, "d s 0-1 2-3 hold 503 s 1-3", "0", 3, TD_STOPPED, "1 2 3 ", NULL,
+     1},
+    {"entries that are missing and no longer kept are gone", TD_JSON,
+     "d s 0-1 2-3 hold 410", "0", 3, TD_GONE, "1 ", "410: " EARLIEST},
+    {"a log made anew is told, its entries are not mistaken for ours", TD_JSON,
+     "d s o4-5", EPOCH "-4", 5, TD_GONE, "",
+     "the set's log was made anew: its epoch is " OTHER_EPOCH ", not " EPOCH},
+    {"close code 4410 is told in the broker's words", TD_JSON, "d s 2-2 gone",
+     EPOCH "-2", 9, TD_GONE, "h ",
+     "the broker ended the stream: 4410 " EARLIEST},
+    {"so is the answer to the handshake", TD_JSON, "d 410", EPOCH "-2", 9,
+     TD_GONE, "", "410: " EARLIEST},
+};
+
+static struct slice
+message(struct stage *s, const struct talk *t, const char *word)
 {
-    struct stage *s = *state;
+    struct history *h = *word == 'o' ? &s->other : &s->history;
+    unsigned long long after, last;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 3));
-    fake_send(s->broker, json(s, 0, 3));
-    fake_send(s->broker, json(s, 1, 2));
-    fake_send(s->broker, json(s, 2, 2));
-    fake_send(s->broker, json(s, 3, 4));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 4 ");
+    word += strspn(word, "op");
+    assert_int_equal(sscanf(word, "%llu-%llu", &after, &last), 2);
+    return t->form == TD_XML ? history_xml(h, after, last)
+                             : history_json(h, after, last);
 }
 
-/* of a message that begins too early only what is new. */
-TEST(takes_what_is_new_of_an_overlap)
+static void
+tell_word(struct stage *s, const struct talk *t, const char *word)
 {
-    struct stage *s = *state;
+    static const char detail[] = "{\"detail\":\"" EARLIEST "\"}";
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 0, 3));
-    fake_send(s->broker, xml(s, 1, 5));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_XML, 5), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 4 5 ");
+    if (!strcmp(word, "d"))
+        fake_describe(s->broker);
+    else if (!strcmp(word, "s"))
+        fake_stream(s->broker);
+    else if (!strcmp(word, "hold"))
+        fake_hold(s->broker);
+    else if (!strcmp(word, "gone"))
+        fake_close(s->broker, 4410, EARLIEST);
+    else if (*word == 'p')
+        fake_answer(s->broker, 200,
+                    t->form == TD_XML ? "application/xml" : "application/json",
+                    message(s, t, word).data);
+    else if (strchr(word, '-'))
+        fake_send(s->broker, message(s, t, word));
+    else
+        fake_answer(s->broker, (unsigned)atoi(word), "application/problem+json",
+                    detail);
 }
 
-/* R-309: a hole is filled from the change memory, page by page, before what
- * follows it. */
-TEST(fills_a_gap_from_the_change_memory)
+static void
+hold_talk(struct stage *s, const struct talk *t)
 {
-    struct stage *s = *state;
+    const char *asked[] = {t->first, t->second, t->third};
+    char script[64], *rest = script;
+    enum td_status rc;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
-    fake_send(s->broker, json(s, 5, 6));
-    fake_send(s->broker, json(s, 6, 7));
-    fake_hold(s->broker);
-    fake_answer(s->broker, 200, "application/json", json(s, 1, 3).data);
-    fake_answer(s->broker, 200, "application/json", json(s, 3, 5).data);
+    snprintf(script, sizeof(script), "%s", t->script);
+    for (char *word; (word = strsep(&rest, " "));)
+        tell_word(s, t, word);
     fake_broker_start(s->broker);
+    rc = follow(s, t->after, t->form, t->until);
 
-    assert_int_equal(follow(s, "0", TD_JSON, 7), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 4 5 6 7 ");
-    assert_asked(s, 1, "GET /sets/news/changes?after=" EPOCH "-1 HTTP/1.1");
-    assert_asked(s, 2, "GET /sets/news/changes?after=" EPOCH "-3 HTTP/1.1");
-    assert_int_equal(s->troubles, 0);
+    if (rc != t->rc || strcmp(s->seen, t->seen) || s->troubles != t->troubles)
+        fail_msg("%s: it ended with %d, \"%s\", %u troubles", t->what, rc,
+                 s->seen, s->troubles);
+    if (strcmp(td_problem(s->client), t->problem ? t->problem : ""))
+        fail_msg("%s: its problem is \"%s\"", t->what, td_problem(s->client));
+    for (size_t i = 0; i < 3; i++)
+        if (asked[i])
+            assert_asked(s, i, asked[i]);
+    if (t->form == TD_XML && t->second)
+        assert_non_null(strstr(fake_request(s->broker, 1),
+                               "\r\nAccept: application/xml\r\n"));
 }
 
-/* a page that reaches past the hole is no reason to repeat anything. */
-TEST(repeats_nothing_when_a_page_reaches_past_the_gap)
+/* R-342: from where it begins. R-309, R-344: each change once and in order, a
+ * hole is filled or told. R-345: what is gone. */
+TEST(hands_over_what_a_conversation_tells)
 {
-    struct stage *s = *state;
+    for (size_t i = 0; i < sizeof(talks) / sizeof(talks[0]); i++) {
+        void *stage;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
-    fake_send(s->broker, json(s, 3, 6));
-    fake_send(s->broker, json(s, 6, 8));
-    fake_hold(s->broker);
-    fake_answer(s->broker, 200, "application/json", json(s, 1, 5).data);
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 8), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 4 5 6 7 8 ");
-}
-
-/* in XML as well. */
-TEST(fills_a_gap_in_xml_from_the_change_memory)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 0, 1));
-    fake_send(s->broker, xml(s, 2, 3));
-    fake_hold(s->broker);
-    fake_answer(s->broker, 200, "application/xml", xml(s, 1, 2).data);
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_XML, 3), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 ");
-    assert_asked(s, 1, "GET /sets/news/changes?after=" EPOCH "-1 HTTP/1.1");
-    assert_non_null(
-        strstr(fake_request(s->broker, 1), "\r\nAccept: application/xml\r\n"));
-}
-
-/* a hole that stays is told, not jumped over. */
-TEST(tells_of_a_gap_that_cannot_be_filled)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
-    fake_send(s->broker, json(s, 2, 3));
-    fake_hold(s->broker);
-    fake_answer(s->broker, 200, "application/json", json(s, 1, 1).data);
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_BROKEN);
-
-    assert_string_equal(s->seen, "1 ");
-    assert_string_equal(td_problem(s->client),
-                        "a gap after 1 that cannot be filled");
-}
-
-/* the same in XML. */
-TEST(tells_of_a_gap_in_xml_that_cannot_be_filled)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 0, 1));
-    fake_send(s->broker, xml(s, 2, 3));
-    fake_hold(s->broker);
-    fake_answer(s->broker, 200, "application/xml", xml(s, 2, 3).data);
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_XML, 3), TD_BROKEN);
-
-    assert_string_equal(s->seen, "1 ");
-    assert_string_equal(td_problem(s->client),
-                        "a gap after 1 that cannot be filled");
-}
-
-/* when the missing entries are no longer kept, the follower hears it. */
-TEST(a_gap_that_is_no_longer_retained_is_gone)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
-    fake_send(s->broker, json(s, 2, 3));
-    fake_hold(s->broker);
-    fake_answer(s->broker, 410, "application/problem+json",
-                "{\"status\":410,\"detail\":\"the earliest is 2\"}");
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_GONE);
-
-    assert_string_equal(td_problem(s->client), "410: the earliest is 2");
-}
-
-/* R-309: a page that cannot be had now is a lost connection, not a lost
- * change. */
-TEST(connects_again_when_the_change_memory_is_away)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
-    fake_send(s->broker, json(s, 2, 3));
-    fake_hold(s->broker);
-    fake_answer(s->broker, 503, "application/problem+json", "{}");
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 1, 3));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 ");
-}
-
-/* Positions that are gone */
-
-/* a log made anew is told, its entries are not mistaken for ours. */
-TEST(another_epoch_is_gone)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, history_json(&s->other, 4, 5));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, EPOCH "-4", TD_JSON, 5), TD_GONE);
-
-    assert_string_equal(s->seen, "");
-    assert_non_null(strstr(td_problem(s->client), OTHER_EPOCH));
-}
-
-/* close code 4410, with the reason in the broker's words. */
-TEST(close_4410_is_gone)
-{
-    struct stage *s = *state;
-
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 2, 2));
-    fake_close(s->broker, 4410, "earliest " EPOCH "-40");
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, EPOCH "-2", TD_JSON, 9), TD_GONE);
-
-    assert_non_null(
-        strstr(td_problem(s->client), "4410 earliest " EPOCH "-40"));
-}
-
-/* the same, told by the handshake. */
-TEST(handshake_410_is_gone)
-{
-    struct stage *s = *state;
-    static const char body[] = "{\"detail\":\"ahead of the log\"}";
-
-    fake_describe(s->broker);
-    fake_answer(s->broker, 410, "application/problem+json", body);
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, EPOCH "-2", TD_JSON, 9), TD_GONE);
-
-    assert_string_equal(td_problem(s->client), "410: ahead of the log");
+        set_stage(&stage);
+        hold_talk(stage, &talks[i]);
+        clear_stage(&stage);
+    }
 }
 
 /* Histories that cannot be right */
