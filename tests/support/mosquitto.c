@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +23,6 @@
 
 /* How often a port may turn out to be taken. */
 #define PORT_TRIES 50
-
-/* Between two looks whether it is ready. */
-#define LOOK_MS 5
 
 /* Ports */
 
@@ -157,23 +153,21 @@ write_config(struct mosquittod *m, const struct mosquittod_wish *wish)
 static bool
 start(struct mosquittod *m)
 {
+    struct patience p = {.with = "Mosquitto to be at work"};
     int64_t end_ms = process_now_ms() + PATIENCE_MS;
     char unread[256];
 
     assert_int_equal(m->pid, 0);
     m->pid = process_start(m->arguments, m->log, &m->out);
     while (!is_at_work(m->port, end_ms)) {
-        if (process_read(m->out, unread, sizeof(unread),
-                         process_now_ms() + LOOK_MS) == 0) {
+        if (process_read(m->out, unread, sizeof(unread), process_now_ms()) ==
+            0) {
             process_status(m->pid);
             close(m->out);
             m->pid = 0;
             return false;
         }
-        if (process_now_ms() > end_ms) {
-            mosquittod_kill9(m);
-            fail_msg("Mosquitto was not ready within %d ms", PATIENCE_MS);
-        }
+        patience_step(&p); /* it dies with the test */
     }
     return true;
 }
@@ -272,14 +266,10 @@ mosquittod_said(const struct mosquittod *m, const char *part)
 void
 mosquittod_await_said(const struct mosquittod *m, const char *part)
 {
-    int64_t end_ms = process_now_ms() + PATIENCE_MS;
+    struct patience p = {.with = part};
 
-    while (!mosquittod_said(m, part)) {
-        if (process_now_ms() > end_ms)
-            fail_msg("Mosquitto did not say \"%s\" within %d ms", part,
-                     PATIENCE_MS);
-        poll(NULL, 0, LOOK_MS);
-    }
+    while (!mosquittod_said(m, part))
+        patience_step(&p);
 }
 
 void

@@ -45,6 +45,9 @@ void fake_mqtt_assert_silent(struct fake_mqtt *f);
 /* The other side hangs up without having sent anything more. */
 void fake_mqtt_assert_end(struct fake_mqtt *f);
 
+/* Reads whatever comes until the other side hangs up; hangs up, too. */
+void fake_mqtt_drain(struct fake_mqtt *f);
+
 void fake_mqtt_send(struct fake_mqtt *f, const uint8_t *bytes, size_t size);
 #define FAKE_MQTT_SEND(f, ...)                          \
     fake_mqtt_send((f), (const uint8_t[]){__VA_ARGS__}, \

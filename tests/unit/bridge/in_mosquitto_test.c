@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "broker/bridge/in.h"
+#include "broker/bridge/round.h"
+#include "tests/clock.h"
 #include "tests/support/mosquitto.h"
 #include "tests/support/mqtt_peer.h"
-#include "tests/support/patience.h"
 #include "tests/test.h"
 #include "tests/unit/bridge/arrived.h"
 #include "tests/unit/sets/ingests.h"
@@ -57,20 +58,10 @@ tell(struct stage *s, const char *payload)
         &(struct mqtt_saying){.topic = "a/x", .payload = slice_of(payload)});
 }
 
-/* Waits until `is_so`. */
 static void
-await(struct stage *s, bool (*is_so)(struct stage *s, uint64_t n), uint64_t n)
+await_arrived(struct stage *s, uint64_t n)
 {
-    struct patience p = {.with = "what has to come"};
-
-    while (!is_so(s, n))
-        patience_step(&p);
-}
-
-static bool
-has_arrived(struct stage *s, uint64_t n)
-{
-    return arrived_last(&s->sets, "alpha") >= n;
+    AWAIT(arrived_last(&s->sets, "alpha") >= n);
 }
 
 static struct in_report
@@ -80,12 +71,6 @@ report(struct stage *s)
 
     in_report(s->in, &report);
     return report;
-}
-
-static bool
-was_connected(struct stage *s, uint64_t n)
-{
-    return report(s).mqtt.connections >= n;
 }
 
 static enum status
@@ -98,23 +83,21 @@ on_filter(const char *filter, void *user)
 
 /* Is it subscribed? From then on nothing is lost, not even while it is away. */
 static bool
-is_granted(struct stage *s, uint64_t n)
+is_granted(struct stage *s)
 {
     bool is = false;
 
-    (void)n;
     assert_int_equal(
         ledger_filters(s->ledger, s->config.name, on_filter, &is, NULL),
         STATUS_OK);
     return is;
 }
 
-/* A keepalive that is not over because this machine is busy. */
-#define PATIENT_US 60000000
+#define RETRY_US     20000
+#define KEEPALIVE_US 5000000
 
 static void
-open_stage(struct stage *s, void **state, enum bridge_version version,
-           int64_t keepalive_us)
+open_stage(struct stage *s, void **state, enum bridge_version version)
 {
     memset(s, 0, sizeof(*s));
     mosquittod_open(&s->mosquitto, NULL);
@@ -126,9 +109,9 @@ open_stage(struct stage *s, void **state, enum bridge_version version,
         .host = "127.0.0.1",
         .port = s->mosquitto.port,
         .version = version,
-        .keepalive_us = keepalive_us,
-        .retry_first_us = 20000,
-        .retry_max_us = 20000,
+        .keepalive_us = KEEPALIVE_US,
+        .retry_first_us = RETRY_US,
+        .retry_max_us = RETRY_US,
         .inflight = 10,
         .packet_bytes = 1 << 20,
         .prefix = "tidings",
@@ -138,7 +121,7 @@ open_stage(struct stage *s, void **state, enum bridge_version version,
     snprintf(s->config.url, sizeof(s->config.url), "%s", s->mosquitto.url);
     start(s);
     s->teller = mqtt_peer_tell(&s->mosquitto, NULL);
-    await(s, is_granted, 0);
+    AWAIT(is_granted(s));
 }
 
 static void
@@ -169,7 +152,7 @@ takes_in(void **state, enum bridge_version version)
     struct buf expected;
     struct stage s;
 
-    open_stage(&s, state, version, PATIENT_US);
+    open_stage(&s, state, version);
     hearer = mqtt_peer_hear(&s.mosquitto,
                             &(struct mqtt_hearing){.filters = {"tidings/#"}});
     buf_init(&expected, SIZE_MAX);
@@ -178,7 +161,7 @@ takes_in(void **state, enum bridge_version version)
         if (i == 100)
             tell(&s, "bananas");
     }
-    await(&s, has_arrived, 200);
+    await_arrived(&s, 200);
     assert_arrived(&s, &expected);
     assert_int_equal(report(&s).repeats, 0);
     heard = mqtt_peer_await(hearer, "tidings/rejected", 1);
@@ -209,14 +192,14 @@ TEST(takes_in_what_was_told_while_it_was_away)
     struct buf expected;
     struct stage s;
 
-    open_stage(&s, state, BRIDGE_MQTT_5, PATIENT_US);
+    open_stage(&s, state, BRIDGE_MQTT_5);
     buf_init(&expected, SIZE_MAX);
     stop(&s);
     for (unsigned i = 1; i <= 50; i++)
         tell_entry(&s, i, &expected);
     mqtt_peer_await_said(s.teller, s.n_told);
     start(&s);
-    await(&s, has_arrived, 50);
+    await_arrived(&s, 50);
     assert_arrived(&s, &expected);
     close_stage(&s);
 }
@@ -229,41 +212,53 @@ TEST(ends_and_goes_on_without_a_repeat)
     struct buf expected;
     struct stage s;
 
-    open_stage(&s, state, BRIDGE_MQTT_5, PATIENT_US);
+    open_stage(&s, state, BRIDGE_MQTT_5);
     buf_init(&expected, SIZE_MAX);
     for (unsigned i = 1; i <= 2000; i++) {
         tell_entry(&s, i, &expected);
         if (i % 400 == 0) {
-            await(&s, has_arrived, i - 399);
+            await_arrived(&s, i - 399);
             stop(&s);
             start(&s);
         }
     }
-    await(&s, has_arrived, 2000);
+    await_arrived(&s, 2000);
     assert_arrived(&s, &expected);
     close_stage(&s);
 }
 
 /* While nothing can be kept nothing is acknowledged: the connection is dropped,
  * and made again, and the MQTT broker sends the same again, until it is kept:
- * once. */
+ * once. Each connection has a quarter of the keepalive for it. */
 TEST(is_sent_again_what_was_not_kept)
 {
     struct buf expected;
     struct stage s;
     size_t all;
 
-    open_stage(&s, state, BRIDGE_MQTT_5, 5000000);
+    open_stage(&s, state, BRIDGE_MQTT_5);
     buf_init(&expected, SIZE_MAX);
     all = (size_t)s.sets.config.ingest_bytes;
     assert_true(
         budgets_reserve(registry_budgets(s.sets.registry), BUDGET_POSTS, all));
     for (unsigned i = 1; i <= 30; i++)
         tell_entry(&s, i, &expected);
-    await(&s, was_connected, 3);
+    mqtt_peer_await_said(s.teller, s.n_told);
+    mqtt_peer_close(s.teller); /* it has a clock of its own */
+    s.teller = NULL;
+    for (unsigned i = 1; i <= 2; i++) {
+        AWAIT(report(&s).mqtt.connections == i);
+        clock_await_us(ROUND_PAUSE_US);
+        clock_pass_us(KEEPALIVE_US / 4);
+        clock_await_us(RETRY_US);
+        clock_pass_us(RETRY_US);
+    }
+    AWAIT(report(&s).mqtt.connections == 3);
+    clock_await_us(ROUND_PAUSE_US);
     assert_int_equal(arrived_last(&s.sets, "alpha"), 0);
     budgets_release(registry_budgets(s.sets.registry), BUDGET_POSTS, all);
-    await(&s, has_arrived, 30);
+    clock_pass_us(ROUND_PAUSE_US);
+    await_arrived(&s, 30);
     assert_arrived(&s, &expected);
     assert_int_equal(report(&s).rejected, 0);
     close_stage(&s);

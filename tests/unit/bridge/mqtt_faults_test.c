@@ -43,8 +43,7 @@ TEST(says_why_it_was_refused)
             FAKE_MQTT_SEND(&f, 0x20, 2, 0, cases[i].code);
         owner_await_why(&o, cases[i].words);
         assert_int_equal(o.n_connected + o.n_lost, 0);
-        owner_close(&o);
-        fake_mqtt_close(&f);
+        owner_part(&o, &f);
     }
 }
 
@@ -61,8 +60,7 @@ TEST(quotes_a_refusal)
     fake_mqtt_read(&f, 0x10);
     FAKE_MQTT_SEND(&f, 0x20, 9, 0, 0x97, 6, 0x1f, 0, 3, 'n', 'o', '!');
     owner_await_why(&o, "refused by the MQTT broker: quota exceeded: \"no!\"");
-    owner_close(&o);
-    fake_mqtt_close(&f);
+    owner_part(&o, &f);
 }
 
 /* Of MQTT 3.1.1, or nothing that MQTT is. */
@@ -94,8 +92,7 @@ TEST(says_that_it_was_not_understood)
         if (cases[i].size == 0 || cases[i].bytes[0] == 'H')
             fake_mqtt_hang_up(&f);
         owner_await_why(&o, cases[i].words);
-        owner_close(&o);
-        fake_mqtt_close(&f);
+        owner_part(&o, &f);
     }
 }
 
@@ -122,8 +119,7 @@ TEST(says_why_it_was_disconnected)
         FAKE_MQTT_SEND(&f, 0xe0, 1, cases[i].code);
         owner_await(&o, &o.n_lost, 1);
         owner_await_why(&o, cases[i].words);
-        owner_close(&o);
-        fake_mqtt_close(&f);
+        owner_part(&o, &f);
     }
 }
 
@@ -158,6 +154,5 @@ TEST(tries_all_addresses)
     owner_open(&o);
     fake_mqtt_welcome(&f, true);
     owner_await(&o, &o.n_connected, 1);
-    owner_close(&o);
-    fake_mqtt_close(&f);
+    owner_part(&o, &f);
 }

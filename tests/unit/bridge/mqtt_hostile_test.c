@@ -22,8 +22,7 @@ begin(struct fake_mqtt *f, struct owner *o, enum bridge_version version)
 static void
 end(struct fake_mqtt *f, struct owner *o)
 {
-    owner_close(o);
-    fake_mqtt_close(f);
+    owner_part(o, f);
 }
 
 /* SUBACK with too few results, too many, or more than was asked for. */
@@ -109,6 +108,7 @@ TEST(leaves_who_breaks_the_protocol)
         if (cases[i].ends)
             fake_mqtt_hang_up(&f);
         owner_await(&o, &o.n_lost, i + 1);
+        owner_pass_pause(&o);
         fake_mqtt_welcome(&f, true);
         owner_await(&o, &o.n_connected, i + 2);
     }

@@ -42,8 +42,7 @@ TEST(acknowledges_only_after_the_turn)
                 fake_mqtt_read(&f, 0x40);
                 assert_int_equal(f.packet[1], 7);
             }
-            owner_close(&o);
-            fake_mqtt_close(&f);
+            owner_part(&o, &f);
         }
 }
 
@@ -84,8 +83,7 @@ TEST(says_who_it_is)
                              is_5 && keeps);
             assert_true(has_bytes(&f, (const uint8_t *)"\0\010test-out", 10));
             assert_true(has_bytes(&f, status, sizeof(status) - 1));
-            owner_close(&o);
-            fake_mqtt_close(&f);
+            owner_part(&o, &f);
         }
 }
 
@@ -118,8 +116,7 @@ TEST(keeps_to_what_the_mqtt_broker_takes)
     assert_int_equal(owner_say(&o, "a/#", "text", 1), STATUS_INVALID);
     assert_int_equal(owner_say(&o, "a", "text", 1), STATUS_OK);
     fake_mqtt_read(&f, 0x32);
-    owner_close(&o);
-    fake_mqtt_close(&f);
+    owner_part(&o, &f);
 }
 
 /* More than the library's own 20 are on their way at once. */
@@ -138,8 +135,7 @@ TEST(has_as_many_in_flight_as_it_may)
         fake_mqtt_read(&f, 0x32);
     }
     assert_int_equal(o.n_acknowledged, 0);
-    owner_close(&o);
-    fake_mqtt_close(&f);
+    owner_part(&o, &f);
 }
 
 /* The DUP flag, until the first message without it. */
@@ -159,6 +155,5 @@ TEST(tells_repeats)
     assert_true(o.received[0].is_repeat);
     assert_true(o.received[1].is_repeat);
     assert_false(o.received[2].is_repeat);
-    owner_close(&o);
-    fake_mqtt_close(&f);
+    owner_part(&o, &f);
 }

@@ -1,34 +1,14 @@
 #include "tests/unit/bridge/owner.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "broker/base/diag.h"
-#include "tests/support/patience.h"
+#include "tests/clock.h"
 #include "tests/test.h"
-
-/* Waits at most PATIENCE_MS for a change; false: none came. */
-static bool
-sleep_until(struct owner *o, const struct timespec *end)
-{
-    return pthread_cond_clockwait(&o->changed, &o->lock, CLOCK_MONOTONIC,
-                                  end) != ETIMEDOUT;
-}
-
-static struct timespec
-patience(void)
-{
-    struct timespec end;
-
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += PATIENCE_MS / 1000;
-    return end;
-}
 
 static void
 count(struct owner *o, unsigned *counter)
@@ -103,12 +83,10 @@ on_lost(void *user)
 static void
 stay(struct owner *o)
 {
-    struct timespec end = patience();
-
     o->is_held = true;
     pthread_cond_broadcast(&o->changed);
-    while (o->holds && sleep_until(o, &end))
-        ;
+    while (o->holds)
+        pthread_cond_wait(&o->changed, &o->lock);
     o->is_held = false;
 }
 
@@ -193,42 +171,55 @@ owner_close(struct owner *o)
     pthread_cond_destroy(&o->changed);
 }
 
+static void *
+close_client(void *owner)
+{
+    owner_close(owner);
+    return NULL;
+}
+
+void
+owner_part(struct owner *o, struct fake_mqtt *f)
+{
+    pthread_t closing;
+
+    assert_int_equal(pthread_create(&closing, NULL, close_client, o), 0);
+    fake_mqtt_drain(f);
+    pthread_join(closing, NULL);
+    fake_mqtt_close(f);
+}
+
 void
 owner_await(struct owner *o, const unsigned *counter, unsigned n)
 {
-    struct timespec end = patience();
-    struct mqtt_state state;
-    bool is_there;
-
     pthread_mutex_lock(&o->lock);
-    while (*counter < n && sleep_until(o, &end))
-        ;
-    is_there = *counter >= n;
+    while (*counter < n)
+        pthread_cond_wait(&o->changed, &o->lock);
     pthread_mutex_unlock(&o->lock);
-    if (is_there)
-        return;
-    mqtt_state(o->mqtt, &state);
-    fail_msg("waited in vain; the client: %s", state.why.text);
 }
 
 void
 owner_await_why(struct owner *o, const char *part)
 {
-    struct timespec end = patience();
     struct mqtt_state state;
 
-    /* Of a pause the owner is told by a turn. */
-    for (;;) {
-        mqtt_state(o->mqtt, &state);
-        if (strstr(state.why.text, part))
-            return;
-        pthread_mutex_lock(&o->lock);
-        if (!sleep_until(o, &end)) {
-            pthread_mutex_unlock(&o->lock);
-            fail_msg("\"%s\" is not \"%s\"", state.why.text, part);
-        }
-        pthread_mutex_unlock(&o->lock);
-    }
+    AWAIT((mqtt_state(o->mqtt, &state), strstr(state.why.text, part)));
+}
+
+void
+owner_await_pause(struct owner *o)
+{
+    struct mqtt_state state;
+
+    AWAIT((mqtt_state(o->mqtt, &state), state.condition == MQTT_WAITING));
+}
+
+void
+owner_pass_pause(struct owner *o)
+{
+    owner_await_pause(o);
+    clock_await_us(o->config.retry_max_us);
+    clock_pass_us(o->config.retry_max_us);
 }
 
 void
@@ -302,15 +293,10 @@ owner_hold(struct owner *o)
 void
 owner_await_held(struct owner *o)
 {
-    struct timespec end = patience();
-    bool is_held;
-
     pthread_mutex_lock(&o->lock);
-    while (!o->is_held && sleep_until(o, &end))
-        ;
-    is_held = o->is_held;
+    while (!o->is_held)
+        pthread_cond_wait(&o->changed, &o->lock);
     pthread_mutex_unlock(&o->lock);
-    assert_true(is_held);
 }
 
 void

@@ -20,6 +20,7 @@
 
 #include "broker/base/bridging.h"
 #include "broker/bridge/mqtt.h"
+#include "tests/unit/bridge/fake_mqtt.h"
 
 struct owner_received {
     char topic[64], payload[64], content_type[64], correlation[64], key[64];
@@ -64,12 +65,20 @@ void owner_prepare(struct owner *o, unsigned port);
 void owner_open(struct owner *o);
 void owner_close(struct owner *o);
 
+/* Both end: the client, and the MQTT broker, which hangs up when all is said.
+ */
+void owner_part(struct owner *o, struct fake_mqtt *f);
+
 /* Waits until the counter, one of the owner's, is that high. */
 void owner_await(struct owner *o, const unsigned *counter, unsigned n);
 
 /* Waits until the client is not connected because of something with that in
  * it. */
 void owner_await_why(struct owner *o, const char *part);
+
+/* Waits until the client pauses before its next try; lets the pause be over. */
+void owner_await_pause(struct owner *o);
+void owner_pass_pause(struct owner *o);
 
 /* Has it done in a turn, and waits until it is. */
 void owner_do(struct owner *o, void (*todo)(struct owner *o));

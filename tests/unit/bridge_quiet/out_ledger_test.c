@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
 #include "broker/base/db.h"
 #include "broker/log/log.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/outs.h"
 
@@ -154,27 +154,17 @@ TEST(a_bridge_whose_beginning_cannot_be_kept_does_not_begin)
     }
 }
 
-static _Atomic(int64_t) day_us;
-
-static int64_t
-day(void)
-{
-    return day_us++;
-}
-
 /* The clock of the day says that it is older than the bridge. Its row is there
  * at once, not with its first message: there is no room for one. */
 TEST(a_set_that_is_born_is_new_whatever_the_clock_says)
 {
     struct outs o;
 
-    day_us = 1000 * SECOND;
-    clock_replace(day);
     outs_open(&o, state);
     outs_connect(&o);
     quiet_mqtt_acknowledge_all();
     outs_told(&o, true);
-    day_us = 500 * SECOND;
+    clock_set_us(-500 * SECOND);
     quiet_mqtt->window = 0;
     sets_post(&o.sets, "demo", 0, 2);
     quiet_mqtt_await();
@@ -186,7 +176,6 @@ TEST(a_set_that_is_born_is_new_whatever_the_clock_says)
 
     assert_told(&o, "demo(0-3) ");
     outs_close(&o);
-    clock_replace(NULL);
 }
 
 /* Lets go of all closed lists but the last. */

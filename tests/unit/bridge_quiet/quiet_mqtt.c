@@ -7,7 +7,6 @@
 #include "broker/base/array.h"
 #include "broker/base/clock.h"
 #include "proto/buf.h"
-#include "tests/support/patience.h"
 #include "tests/test.h"
 
 struct mqtt *quiet_mqtt;
@@ -303,10 +302,7 @@ quiet_mqtt_turn(void)
 void
 quiet_mqtt_await(void)
 {
-    struct patience p = {.with = "a wake of the client"};
-
-    while (!atomic_load(&quiet_mqtt->is_woken))
-        patience_step(&p);
+    AWAIT(atomic_load(&quiet_mqtt->is_woken));
     quiet_mqtt_turn();
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "tests/support/patience.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/in_stage.h"
 
@@ -55,10 +55,7 @@ begin_turn(struct turn *t)
 static void
 await_stuck(struct in_stage *s)
 {
-    struct patience p = {.with = "messages to be held"};
-
-    while (!in_stage_report(s).why.text[0])
-        patience_step(&p);
+    AWAIT(in_stage_report(s).why.text[0]);
 }
 
 static void
@@ -130,8 +127,10 @@ TEST(holds_messages_in_order_while_there_is_no_room)
     assert_int_equal(in_stage_last(&s, "rest"), 0);
     assert_int_equal(in_stage_report(&s).rejected, 0);
     assert_false(atomic_load(&turn.is_over));
+    clock_await_us(ROUND_PAUSE_US);
 
     give_budget(&s, taken);
+    clock_pass_us(ROUND_PAUSE_US);
     end_turn(&turn);
     buf_init(&expected, SIZE_MAX);
     BUF_ADD(&expected, "1");
@@ -197,8 +196,10 @@ TEST(holds_messages_while_the_disk_is_full)
     assert_int_equal(in_stage_report(&s).posted, 2);
     assert_int_equal(in_stage_report(&s).rejected, 0);
     assert_false(atomic_load(&turn.is_over));
+    clock_await_us(ROUND_PAUSE_US);
 
     atomic_store(&disk_bytes, DISK_ROOM);
+    clock_pass_us(ROUND_PAUSE_US);
     end_turn(&turn);
     in_stage_assert_locs(&s, "alpha", "1 2 4");
     in_stage_assert_locs(&s, "rest", "3");
@@ -307,7 +308,6 @@ run_settle(void *user)
 /* Also in the middle of a pause. */
 TEST(ends_in_a_pause)
 {
-    struct patience p = {.with = "a message to be held"};
     atomic_bool is_stuck = false;
     struct mqtt_received m;
     struct in_stage s;
@@ -325,8 +325,7 @@ TEST(ends_in_a_pause)
     m = in_stage_message(&s, "a/x", ENTRY("1"));
     round_add(&round, held_new(&m, &s.inputs[0], 1000));
     assert_int_equal(pthread_create(&id, NULL, run_settle, &round), 0);
-    while (!atomic_load(&is_stuck))
-        patience_step(&p);
+    clock_await_us(ROUND_PAUSE_US);
     round_end(&round);
     assert_int_equal(pthread_join(id, &rc), 0);
     assert_int_equal(*(enum status *)rc, STATUS_BUSY);
@@ -383,6 +382,7 @@ TEST(rejects_what_never_finds_room)
 {
     char *large = many_entries(30000);
     struct in_stage s;
+    struct turn turn;
 
     in_stage_configure(&s, state);
     s.sets.config.ingest_bytes = 1 << 20;
@@ -390,7 +390,12 @@ TEST(rejects_what_never_finds_room)
     in_stage_receive(&s, "a/x", ENTRY("1"));
     in_stage_receive(&s, "a/x", large);
     in_stage_receive(&s, "a/x", ENTRY("3"));
-    quiet_mqtt_turn();
+    begin_turn(&turn);
+    for (int64_t us = ROUND_PAUSE_US; us <= 8 * ROUND_PAUSE_US; us *= 2) {
+        clock_await_us(us);
+        clock_pass_us(us);
+    }
+    end_turn(&turn);
     in_stage_assert_locs(&s, "alpha", "1 3");
     in_stage_assert_rejected(&s, 0, "\"status\":413", "--ingest-bytes 1048576",
                              NULL);
