@@ -14,44 +14,55 @@
 
 FIXTURE(living_set, living_clear);
 
-TEST(a_refusal_may_come_in_chunks_or_until_the_end)
+TEST(an_answer_may_come_in_any_form)
 {
+    static const struct {
+        const char *parts[2];
+        bool is_held;
+        enum live_how how;
+        const char *text;
+        unsigned retry_after_s;
+    } answers[] = {
+        {{"HTTP/1.1 100 Continue\r\n\r\n"
+          "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Type: " PROBLEM
+          "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"det\r\n",
+          "d;x=y\r\nail\":\"later\"}\r\n0\r\n\r\n"},
+         true,
+         LIVE_REFUSED,
+         "503: later",
+         7},
+        {{"HTTP/1.0 503 Busy\nContent-Type: " PROBLEM "\n\n",
+          "{\"detail\":\"later\"}"},
+         false,
+         LIVE_REFUSED,
+         "503: later"},
+        {{"HTTP/1.1 404 No\r\nContent-Type: " PROBLEM
+          "\r\nContent-Length: 90\r\n\r\n",
+          "{\"detail\":\"a\",\"x"}, /* cut off */
+         false,
+         LIVE_REFUSED,
+         "404: the server refused"},
+        {{"HTTP/1.1 101 Switching Protocols\r\n", "Upgr"},
+         false,
+         LIVE_LOST,
+         "the connection broke in the handshake"},
+    };
     struct living *s = *state;
 
-    fake_plain(s->broker);
-    fake_raw(s->broker, SLICE("HTTP/1.1 100 Continue\r\n\r\n"
-                              "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\n"
-                              "Content-Type: " PROBLEM "\r\n"
-                              "Transfer-Encoding: chunked\r\n\r\n"
-                              "5\r\n{\"det\r\n"));
-    fake_raw(s->broker, SLICE("d;x=y\r\nail\":\"later\"}\r\n0\r\n\r\n"));
-    fake_hold(s->broker);
-    fake_plain(s->broker);
-    fake_raw(s->broker, SLICE("HTTP/1.0 503 Busy\nContent-Type: " PROBLEM
-                              "\n\n{\"detail\":\"later\"}"));
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        fake_plain(s->broker);
+        fake_raw(s->broker, slice_of(answers[i].parts[0]));
+        fake_raw(s->broker, slice_of(answers[i].parts[1]));
+        if (answers[i].is_held)
+            fake_hold(s->broker);
+    }
     fake_broker_start(s->broker);
 
-    living_run(s);
-    assert_end(s, LIVE_REFUSED, "503: later");
-    assert_int_equal(s->end.why.retry_after_s, 7);
-
-    living_run(s);
-    assert_end(s, LIVE_REFUSED, "503: later");
-}
-
-TEST(a_reason_that_is_cut_off_is_none)
-{
-    struct living *s = *state;
-
-    fake_plain(s->broker);
-    fake_raw(s->broker,
-             SLICE("HTTP/1.1 404 No\r\nContent-Type: " PROBLEM
-                   "\r\nContent-Length: 90\r\n\r\n{\"detail\":\"a\",\"x"));
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_end(s, LIVE_REFUSED, "404: the server refused");
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        living_run(s);
+        assert_end(s, answers[i].how, answers[i].text);
+        assert_int_equal(s->end.why.retry_after_s, answers[i].retry_after_s);
+    }
 }
 
 /* Not carried */
@@ -118,19 +129,6 @@ TEST(a_connection_that_is_dropped_for_it_means_another_transport)
     assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
     living_run(s);
     assert_end(s, LIVE_UNFIT, "the connection broke behind the handshake");
-}
-
-TEST(half_a_head_is_none)
-{
-    struct living *s = *state;
-
-    fake_plain(s->broker);
-    fake_raw(s->broker, SLICE("HTTP/1.1 101 Switching Protocols\r\nUpgr"));
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_end(s, LIVE_LOST, "the connection broke in the handshake");
 }
 
 /* What comes in one piece with the head is not lost. */

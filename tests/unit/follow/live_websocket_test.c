@@ -85,139 +85,81 @@ TEST(parts_of_a_message_are_put_together)
     assert_string_equal(s->seen, "one|(140000)|three|");
 }
 
-TEST(longer_messages_end_it)
-{
-    struct living *s = *state;
-
-    /* 16 MiB and a byte are announced; one byte is sent. */
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_raw(s->broker, SLICE("\x81\x7f\0\0\0\0\x01\0\0\x01!"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_string_equal(s->seen, "one|");
-    assert_end(s, LIVE_BROKEN,
-               "the broker sent a message of more than 16777216 bytes");
-    assert_int_equal(s->end.why.rc, TD_BROKEN);
-}
-
-TEST(so_do_those_that_are_longer_in_parts)
-{
-    struct living *s = *state;
-
-    fake_stream(s->broker);
-    fake_send_part(s->broker, SLICE("one"), true, false);
-    fake_raw(s->broker, SLICE("\x80\x7f\0\0\0\0\0\xff\xff\xfe!"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_string_equal(s->seen, "");
-    assert_end(s, LIVE_BROKEN,
-               "the broker sent a message of more than 16777216 bytes");
-}
-
-TEST(messages_that_are_not_text_end_it)
-{
-    struct living *s = *state;
-
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_send_binary(s->broker, SLICE("two"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_string_equal(s->seen, "one|");
-    assert_end(s, LIVE_BROKEN, "the broker sent a binary message");
-}
-
 /* Ends */
 
-TEST(a_farewell_may_have_no_code)
-{
-    struct living *s = *state;
-
-    fake_stream(s->broker);
-    fake_raw(s->broker, SLICE("\x88\x00"));
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_end(s, LIVE_CLOSED, "the broker ended the connection");
-    assert_int_equal(s->end.code, 0);
-}
-
-/* Half a code is none, but still a farewell. */
-TEST(half_a_code_is_a_farewell_without_one)
-{
-    struct living *s = *state;
-
-    fake_stream(s->broker);
-    fake_raw(s->broker, SLICE("\x88\x01\x03"));
-    fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_end(s, LIVE_CLOSED, "the broker ended the connection");
-    assert_int_equal(s->end.code, 0);
-}
-
 /* What is broken in a frame is no farewell, and no message either. */
-TEST(broken_rules_end_it)
+TEST(what_is_no_message_ends_it)
 {
-    struct living *s = *state;
-    static const struct slice broken[] = {
-        {"\xff\x01\x02\x03\x04", 5},      /* reserved bits */
-        {"\x09\x01!", 3},                 /* a ping in parts */
-        {"\x89\x7e\x00\x7e", 4},          /* a ping of 126 bytes */
-        {"\x80\x01!", 3},                 /* the end of nothing */
-        {"\x81\x81\x01\x02\x03\x04!", 7}, /* masked */
-        {"\x88\x02\x03\xec", 4},          /* 1004 */
-        {"\x83\x01!", 3},                 /* an opcode that is none */
-        {"\x81\x02\xc3\x28", 4},          /* not UTF-8 */
-        {"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff", 10},
-        {"\xc1\x01!", 3}, /* one reserved bit each */
-        {"\xa1\x01!", 3},
-        {"\x91\x01!", 3},
-        {"\xa9\x01!", 3},          /* of a ping */
-        {"\x8b\x01!", 3},          /* control that is none */
-        {"\x08\x02\x03\xe8", 4},   /* a farewell in parts */
-        {"\x01\x01!\x81\x01!", 6}, /* a message in another */
-        {"\x01\x01!\x82\x01!", 6},
-        {"\x00\x01!", 3},                 /* the middle of nothing */
-        {"\x89\x81\x01\x02\x03\x04!", 7}, /* a ping that is masked */
-        {"\x88\x02\x00\x00", 4},          /* 0 */
-        {"\x88\x02\x03\xe7", 4},          /* 999 */
-        {"\x88\x02\x03\xed", 4},          /* 1005: nobody says so */
-        {"\x88\x02\x03\xee", 4},          /* 1006 */
-        {"\x88\x02\x03\xf7", 4},          /* 1015 */
-        {"\x88\x02\x07\xd0", 4},          /* 2000 */
-        {"\x88\x02\x13\x88", 4},          /* 5000 */
-        {"\x88\x02\xff\xff", 4},
-        {"\x88\x04\x03\xe8\xc3\x28", 6}, /* a reason that is not UTF-8 */
-        {"\x81\x7e\x00\x01!", 5},        /* a size that is written too long */
-        {"\x81\x7f\x00\x00\x00\x00\x00\x00\x00\x01!", 11},
-    };
+#define TOO_LONG "the broker sent a message of more than 16777216 bytes"
 
-    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+    static const struct {
+        struct slice bytes;
+        enum live_how how; /* LIVE_LOST: against the rules */
+        const char *text;
+    } ends[] = {
+        /* 16 MiB and a byte are announced, at once and in parts; one is sent */
+        {SLICE("\x81\x7f\0\0\0\0\x01\0\0\x01!"), LIVE_BROKEN, TOO_LONG},
+        {SLICE("\x01\x03one\x80\x7f\0\0\0\0\0\xff\xff\xfe!"), LIVE_BROKEN,
+         TOO_LONG},
+        {SLICE("\x82\x03two"), LIVE_BROKEN, "the broker sent a binary message"},
+        /* Half a code is none, but still a farewell. */
+        {SLICE("\x88\x00"), LIVE_CLOSED, "the broker ended the connection"},
+        {SLICE("\x88\x01\x03"), LIVE_CLOSED, "the broker ended the connection"},
+        {{"\xff\x01\x02\x03\x04", 5}, LIVE_LOST},      /* reserved bits */
+        {{"\x09\x01!", 3}, LIVE_LOST},                 /* a ping in parts */
+        {{"\x89\x7e\x00\x7e", 4}, LIVE_LOST},          /* a ping of 126 bytes */
+        {{"\x80\x01!", 3}, LIVE_LOST},                 /* the end of nothing */
+        {{"\x81\x81\x01\x02\x03\x04!", 7}, LIVE_LOST}, /* masked */
+        {{"\x88\x02\x03\xec", 4}, LIVE_LOST},          /* 1004 */
+        {{"\x83\x01!", 3}, LIVE_LOST},        /* an opcode that is none */
+        {{"\x81\x02\xc3\x28", 4}, LIVE_LOST}, /* not UTF-8 */
+        {{"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff", 10}, LIVE_LOST},
+        {{"\xc1\x01!", 3}, LIVE_LOST}, /* one reserved bit each */
+        {{"\xa1\x01!", 3}, LIVE_LOST},
+        {{"\x91\x01!", 3}, LIVE_LOST},
+        {{"\xa9\x01!", 3}, LIVE_LOST},          /* of a ping */
+        {{"\x8b\x01!", 3}, LIVE_LOST},          /* control that is none */
+        {{"\x08\x02\x03\xe8", 4}, LIVE_LOST},   /* a farewell in parts */
+        {{"\x01\x01!\x81\x01!", 6}, LIVE_LOST}, /* a message in another */
+        {{"\x01\x01!\x82\x01!", 6}, LIVE_LOST},
+        {{"\x00\x01!", 3}, LIVE_LOST}, /* the middle of nothing */
+        {{"\x89\x81\x01\x02\x03\x04!", 7},
+         LIVE_LOST},                          /* a ping that is masked */
+        {{"\x88\x02\x00\x00", 4}, LIVE_LOST}, /* 0 */
+        {{"\x88\x02\x03\xe7", 4}, LIVE_LOST}, /* 999 */
+        {{"\x88\x02\x03\xed", 4}, LIVE_LOST}, /* 1005: nobody says so */
+        {{"\x88\x02\x03\xee", 4}, LIVE_LOST}, /* 1006 */
+        {{"\x88\x02\x03\xf7", 4}, LIVE_LOST}, /* 1015 */
+        {{"\x88\x02\x07\xd0", 4}, LIVE_LOST}, /* 2000 */
+        {{"\x88\x02\x13\x88", 4}, LIVE_LOST}, /* 5000 */
+        {{"\x88\x02\xff\xff", 4}, LIVE_LOST},
+        {{"\x88\x04\x03\xe8\xc3\x28", 6},
+         LIVE_LOST}, /* a reason that is not UTF-8 */
+        {{"\x81\x7e\x00\x01!", 5},
+         LIVE_LOST}, /* a size that is written too long */
+        {{"\x81\x7f\x00\x00\x00\x00\x00\x00\x00\x01!", 11}, LIVE_LOST},
+    };
+    struct living *s = *state;
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         fake_stream(s->broker);
         fake_send(s->broker, SLICE("one"));
-        fake_raw(s->broker, broken[i]);
+        fake_raw(s->broker, ends[i].bytes);
         fake_hold(s->broker);
     }
     fake_broker_start(s->broker);
 
-    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         living_run(s);
 
         assert_string_equal(s->seen, "one|");
-        assert_end(s, LIVE_LOST, "the broker broke the rules of WebSocket");
+        assert_end(s, ends[i].how,
+                   ends[i].text ? ends[i].text
+                                : "the broker broke the rules of WebSocket");
+        assert_int_equal(s->end.why.rc, ends[i].how == LIVE_BROKEN
+                                            ? TD_BROKEN
+                                            : TD_UNREACHABLE);
+        assert_int_equal(s->end.code, 0);
     }
 }
 
