@@ -37,9 +37,8 @@ class Source:
             self.texts[path] = content
             self.site.put(path, content)
             hashes = {"sha-256": digest(content).removeprefix("sha-256:")}
-            changes.append(
-                {"loc": loc, "change": "updated", "length": len(content), "hash": hashes}
-            )
+            told = {"length": len(content), "hash": hashes}
+            changes.append({"loc": loc, "change": "updated", **told})
             parts.append((loc, "text/plain", content))
         posted = multipart(changes, parts) if with_content else (changes,)
         assert self.set.send(*posted).status == 200
