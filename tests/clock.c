@@ -53,6 +53,12 @@ day_now_us(void)
     return steady_now_us() + atomic_load(&day_ahead_us);
 }
 
+int64_t
+clock_day_us(void)
+{
+    return day_now_us();
+}
+
 void
 clock_pass_us(int64_t us)
 {

@@ -29,6 +29,9 @@ void clock_pass_us(int64_t us);
  * for a time does not notice. */
 void clock_set_us(int64_t by_us);
 
+/* The time of day, in microseconds since 1970. */
+int64_t clock_day_us(void);
+
 /* Blocks until a thread waits for a time that comes within `us` microseconds. A
  * test that moves the clock before would not be noticed. */
 void clock_await_us(int64_t us);
