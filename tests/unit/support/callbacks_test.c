@@ -11,6 +11,7 @@
 #include "tests/support/notice.h"
 #include "tests/support/wire.h"
 #include "tests/test.h"
+#include "tests/unit/support/ticking.h"
 
 #define HOST "127.0.0.2"
 
@@ -124,6 +125,21 @@ TEST(what_is_for_no_callback_is_a_stray)
 /* What comes of a delivery to a callback of that manner. */
 enum outcome { ANSWERED, NOT_HTTP, ENDED, SILENT };
 
+/* Nothing comes on the connection, long after another one was served. */
+static void
+assert_stays_silent(struct stage *s)
+{
+    struct wire *silent = s->w;
+    char byte;
+
+    s->w = NULL;
+    clock_pass_us((int64_t)3600 * 1000000);
+    connect_to(s);
+    assert_true(verify(s));
+    assert_int_equal(wire_read_some(silent, &byte, 1), -1);
+    wire_close(silent);
+}
+
 TEST(each_manner_is_what_it_is_called)
 {
     static const struct {
@@ -146,7 +162,9 @@ TEST(each_manner_is_what_it_is_called)
         {{.kind = MANNER_HANG}, SILENT, 0, true, false},
     };
     struct stage *s = begin(state, true);
+    struct ticking t;
 
+    ticking_begin(&t, 5000);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct seen *seen;
         char id[20];
@@ -155,7 +173,7 @@ TEST(each_manner_is_what_it_is_called)
         snprintf(id, sizeof(id), "d%zu", i);
         connect_to(s);
         if (cases[i].outcome == SILENT)
-            wire_set_wait(s->w, 100); /* nothing comes of it */
+            wire_set_wait(s->w, 0);
         callback_does(s->cb, SEEN_DELIVERY, &cases[i].manner, 1);
         is_answered = deliver(s, id, 0, 3) > 0;
         assert_int_equal(is_answered, cases[i].outcome == ANSWERED);
@@ -165,6 +183,8 @@ TEST(each_manner_is_what_it_is_called)
         assert_int_equal(seen->is_whole, cases[i].is_whole);
         assert_int_equal(callback_accepted(s->cb, seen), cases[i].is_accepted);
     }
+    ticking_end(&t);
+    assert_stays_silent(s);
 }
 
 TEST(an_endless_body_has_no_end)

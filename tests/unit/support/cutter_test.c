@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/patience.h"
+#include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/wire.h"
 #include "tests/test.h"
+#include "tests/unit/support/ticking.h"
 
 struct bench {
     struct site *s; /* what is behind */
@@ -134,27 +135,41 @@ TEST(all_connections_end_at_once)
     assert_works(b);
 }
 
+/* Whatever the server has been asked for is answered, and the cutter's thread
+ * has looked at it: nothing of it has reached `w`. */
+static void
+assert_nothing_comes(struct bench *b, struct wire *w)
+{
+    struct wire *other = wire_connect("127.0.0.1", site_port(b->s));
+    char byte;
+
+    assert_non_null(other);
+    ask(other, "/other");
+    assert_true(wire_answer(other, &b->a, false));
+    wire_close(other);
+    cutter_delay(b->c, 0);
+    wire_set_wait(w, 0);
+    assert_int_equal(wire_read_some(w, &byte, 1), -1);
+    wire_set_wait(w, 1); /* for ever: the clock stands still */
+}
+
 TEST(a_stalled_way_passes_nothing_until_it_goes_on)
 {
     struct bench *b = *state;
     struct wire *w = connect_to(b);
-    char byte;
 
     cutter_await_connections(b->c, 1);
     cutter_stall(b->c, CUTTER_DOWN);
     ask(w, "/a");
     site_await(b->s, "/a", 1); /* up it goes */
-    wire_set_wait(w, 50);
-    assert_int_equal(wire_read_some(w, &byte, 1), -1);
-    wire_set_wait(w, PATIENCE_MS);
+    assert_nothing_comes(b, w);
     cutter_go(b->c);
     assert_true(wire_answer(w, &b->a, false));
 
     cutter_end_all(b->c, CUTTER_STALL);
     assert_works(b); /* another one is not stalled */
     ask(w, "/a");
-    wire_set_wait(w, 50);
-    assert_int_equal(wire_read_some(w, &byte, 1), -1);
+    assert_nothing_comes(b, w);
     assert_int_equal(site_count(b->s, "/a"), 2);
     wire_close(w);
 }
@@ -163,13 +178,11 @@ TEST(who_gives_up_a_stalled_connection_ends_it)
 {
     struct bench *b = *state;
     struct wire *w = connect_to(b);
-    struct patience p = {.with = "the end of a connection"};
 
     cutter_await_connections(b->c, 1);
     cutter_end_all(b->c, CUTTER_STALL);
     wire_close(w);
-    while (cutter_counts(b->c).n_open > 0)
-        patience_step(&p);
+    AWAIT(cutter_counts(b->c).n_open == 0);
 }
 
 TEST(connections_are_refused_and_let_in_again)
@@ -210,9 +223,23 @@ TEST(connections_reach_the_server_in_another_order)
 TEST(bytes_may_be_late_and_come_whole)
 {
     struct bench *b = *state;
+    struct wire *w = connect_to(b);
 
     cutter_delay(b->c, 20);
-    assert_works(b);
+    ask(w, "/a");
+    clock_await_us(20000);
+    clock_pass_us(19000);
+    cutter_refuse(b->c, false); /* its thread looks */
+    assert_int_equal(cutter_counts(b->c).passed[CUTTER_UP], 0);
+    clock_await_us(1000);
+    clock_pass_us(1000);
+    cutter_await_passed(b->c, CUTTER_UP, 1);
+    clock_await_us(20000);
+    assert_int_equal(cutter_counts(b->c).passed[CUTTER_DOWN], 0);
+    clock_pass_us(20000);
+    assert_true(wire_answer(w, &b->a, false));
+    assert_string_equal(b->a.body, "0123456789");
+    wire_close(w);
 }
 
 TEST(a_plan_treats_connections_as_its_seed_decides)
@@ -228,7 +255,9 @@ TEST(a_plan_treats_connections_as_its_seed_decides)
                                .hold_ms = 1};
     unsigned n_whole[2] = {0};
     struct cutter_counts now;
+    struct ticking t;
 
+    ticking_begin(&t, 1000);
     for (int round = 0; round < 2; round++) {
         cutter_plan(b->c, &plan);
         for (int i = 0; i < 50; i++) {
@@ -239,6 +268,7 @@ TEST(a_plan_treats_connections_as_its_seed_decides)
             wire_close(w);
         }
     }
+    ticking_end(&t);
     now = cutter_counts(b->c);
     assert_int_equal(n_whole[0], n_whole[1]);
     assert_in_range(n_whole[0], 1, 30);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/patience.h"
 #include "tests/test.h"
+#include "tests/unit/support/ticking.h"
 
 #define MESSAGES 2000
 #define RESTARTS 4
@@ -132,7 +132,7 @@ say_all(struct stage *s, int from, int n)
 TEST(restarts_lose_nothing)
 {
     struct stage *s = *state;
-    struct patience p = {.with = "both to be back once more"};
+    struct ticking t;
     int last = 0;
     size_t at = 0;
 
@@ -143,6 +143,7 @@ TEST(restarts_lose_nothing)
                                       .keeps_session = true});
     s->teller = mqtt_peer_tell(&s->m, NULL);
 
+    ticking_begin(&t, 10000); /* they pause between their tries */
     for (int i = 0; i < RESTARTS; i++) {
         say_all(s, 1 + i * MESSAGES, MESSAGES);
         mqtt_peer_await_said(s->teller, (size_t)(i * MESSAGES + MESSAGES / 2));
@@ -161,9 +162,9 @@ TEST(restarts_lose_nothing)
         if (number > last)
             last = number;
     }
-    while (mqtt_peer_connections(s->teller) <= RESTARTS ||
-           mqtt_peer_connections(s->hearer) <= RESTARTS)
-        patience_step(&p);
+    AWAIT(mqtt_peer_connections(s->teller) > RESTARTS &&
+          mqtt_peer_connections(s->hearer) > RESTARTS);
+    ticking_end(&t);
 }
 
 /* A frozen one takes nothing, and goes on where it was. */
