@@ -17,6 +17,9 @@
 
 #define ASKED_HUB SETS_URL "/hub"
 
+/* The longest pause between two attempts. */
+#define ASKED_RETRY_US 20000
+
 struct asked {
     struct sets sets;
     struct hub *hub;
@@ -55,7 +58,7 @@ asked_configure(struct asked *a, void **state)
 {
     sets_configure(&a->sets, tempdir_path(state));
     a->sets.config.hub_retry_first_us = 10000;
-    a->sets.config.hub_retry_max_us = 20000;
+    a->sets.config.hub_retry_max_us = ASKED_RETRY_US;
 }
 
 static inline void

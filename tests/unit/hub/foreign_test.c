@@ -7,7 +7,7 @@
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/source.h"
-#include "tests/support/patience.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/hub/stage.h"
 
@@ -169,6 +169,9 @@ TEST(tells_a_topic_that_cannot_be_asked_from_a_spoofed_one)
 {
     struct stage s;
     struct told t;
+    struct posted p;
+    struct asking w;
+    unsigned n_heads;
 
     stage_open_relay(&s, state);
 
@@ -180,9 +183,14 @@ TEST(tells_a_topic_that_cannot_be_asked_from_a_spoofed_one)
     assert_http(&t, 502, "answers HEAD with 503");
     s.asked.sets.config.hub_timeout_us = 500000;
     origin_hold(s.origin, true);
-    t = stage_post(&s, "x");
+    p = (struct posted){asked_links(s.topic), "text/plain", NULL, SLICE("x")};
+    n_heads = origin_count(s.origin, "HEAD");
+    asked_begin(&s.asked, &w, asked_notification(&p));
+    origin_await(s.origin, "HEAD", n_heads + 1);
+    clock_await_us(500000);
+    clock_pass_us(500000);
+    t = asked_await(&w);
     assert_http(&t, 504, "did not answer HEAD in time");
-    s.asked.sets.config.hub_timeout_us = PATIENCE_MS * 1000;
     origin_hold(s.origin, false);
     asked_put_relay(&s.asked, "none", "http://127.0.0.1:1/none", 201);
     t = asked_post(&s.asked, "http://127.0.0.1:1/none", "a/b", NULL, "x");
@@ -401,8 +409,7 @@ keep_until_the_end(struct post *post)
     struct keeper *k = list_entry(post, struct keeper, post);
 
     sem_post(&k->has_begun);
-    while (!is_ending(k->foreign))
-        usleep(1000);
+    AWAIT(is_ending(k->foreign));
 }
 
 static void

@@ -1,5 +1,6 @@
 /* Pings: what they name is fetched from its Source. */
 #include "broker/hub/foreign.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/hub/stage.h"
 
@@ -63,6 +64,11 @@ TEST(fetches_again_what_could_not_be_fetched)
     origin_content(s.origin, "text/plain", NULL, SLICE("one"));
     origin_answers(s.origin, 503, NULL, 2);
     (void)stage_ping(&s);
+    for (unsigned n = 1; n <= 2; n++) {
+        origin_await(s.origin, "GET", n);
+        clock_await_us(ASKED_RETRY_US);
+        clock_pass_us(ASKED_RETRY_US);
+    }
     stage_await_documents(&s, 1);
     assert_int_equal(origin_count(s.origin, "GET"), 3);
 

@@ -3,14 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/patience.h"
 #include "tests/test.h"
 
 static void
 open_stage(struct stage *s, void **state)
 {
     asked_configure(&s->asked, state);
-    s->asked.sets.config.hub_timeout_us = PATIENCE_MS * 1000;
     asked_open(&s->asked);
     s->origin = origin_new("/feed");
     s->topic = origin_url(s->origin);
@@ -75,19 +73,13 @@ stage_documents(struct stage *s)
 void
 stage_await_documents(struct stage *s, unsigned n)
 {
-    struct patience p = {.with = "documents of the relay"};
-
-    while (stage_documents(s) < n)
-        patience_step(&p);
+    AWAIT(stage_documents(s) >= n);
 }
 
 void
 stage_await_entries(struct stage *s, uint64_t n)
 {
-    struct patience p = {.with = "entries of the set"};
-
-    while (sets_head(&s->asked.sets, "demo").last < n)
-        patience_step(&p);
+    AWAIT(sets_head(&s->asked.sets, "demo").last >= n);
 }
 
 struct told

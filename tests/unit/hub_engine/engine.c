@@ -207,7 +207,7 @@ engine_configure(void **state)
     memset(&e, 0, sizeof(e));
     e.sent = calloc(SENT_MAX, sizeof(*e.sent));
     assert_non_null(e.sent);
-    quiet_clocks_open();
+    quiet_set_clock(QUIET_BEGIN_US);
     sets_configure(&e.sets, tempdir_path(state));
 }
 
@@ -270,7 +270,6 @@ engine_close(void)
     for (size_t i = 0; i < e.n_sent; i++)
         buf_fini(&e.sent[i].body);
     free(e.sent);
-    quiet_clocks_close();
 }
 
 struct topic *

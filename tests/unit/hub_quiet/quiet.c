@@ -6,57 +6,27 @@
 #include <string.h>
 
 #include "broker/base/clock.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 
 struct caller *quiet;
 
 /* Clocks */
 
-/* The log thread asks, too. */
-static _Atomic(int64_t) now_us, steady_us;
-
-static int64_t
-now(void)
-{
-    return now_us;
-}
-
-static int64_t
-steady(void)
-{
-    return steady_us;
-}
-
-void
-quiet_clocks_open(void)
-{
-    now_us = 1800000000000000;
-    steady_us = 1000000000;
-    clock_replace(now);
-    clock_replace_steady(steady);
-}
-
-void
-quiet_clocks_close(void)
-{
-    clock_replace(NULL);
-    clock_replace_steady(NULL);
-}
-
 void
 quiet_set_clock(int64_t us)
 {
-    now_us = us;
+    clock_set_us(us - clock_now_us());
 }
 
 /* To `at_us` of the steady clock, if that is to come. */
 static void
 advance(int64_t at_us)
 {
-    if (at_us <= steady_us)
-        return;
-    now_us += at_us - steady_us;
-    steady_us = at_us;
+    int64_t us = at_us - clock_steady_us();
+
+    if (us > 0)
+        clock_pass_us(us);
 }
 
 /* Life */
@@ -342,7 +312,7 @@ quiet_turn(void)
 void
 quiet_pass(int64_t us)
 {
-    int64_t until_us = steady_us + us;
+    int64_t until_us = clock_steady_us() + us;
     struct alarm *first;
 
     while ((first = quiet_next_alarm()) && first->at_us <= until_us) {

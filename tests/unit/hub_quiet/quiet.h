@@ -76,12 +76,8 @@ struct alarm *quiet_next_alarm(void);
 /* Time goes on, and all alarms ring that are due by then, in turns. */
 void quiet_pass(int64_t us);
 
-/* Both clocks are the test's from then on, until they are given back: while
- * nobody else asks. */
-void quiet_clocks_open(void);
-void quiet_clocks_close(void);
-
-/* The wall clock alone is set. */
+/* The wall clock alone is set; to where it stands when a test begins. */
+#define QUIET_BEGIN_US INT64_C(1800000000000000)
 void quiet_set_clock(int64_t us);
 
 #endif

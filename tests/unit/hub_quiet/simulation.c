@@ -38,7 +38,7 @@ sim_post(struct simulation *sim, unsigned from, unsigned n)
 void
 simulation_prepare(struct simulation *sim)
 {
-    quiet_clocks_open();
+    quiet_set_clock(QUIET_BEGIN_US);
     tempdir_open(&sim->dir);
     sets_configure(&sim->sets, sim->dir.path);
 }
@@ -107,7 +107,6 @@ simulation_close(struct simulation *sim)
 {
     hub_close(sim->hub);
     sets_close(&sim->sets);
-    quiet_clocks_close();
     tempdir_close(&sim->dir);
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "broker/sets/alter.h"
-#include "tests/support/patience.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 
@@ -93,7 +92,6 @@ on_removed(struct alteration *alteration, void *user)
 static void
 remove_set(struct simulation *sim)
 {
-    struct patience p = {.with = "the set's removal"};
     struct problem why = {""};
 
     __atomic_store_n(&is_removed, false, __ATOMIC_RELEASE);
@@ -101,8 +99,7 @@ remove_set(struct simulation *sim)
         alter_remove(sets_find(&sim->sets, "demo"), on_removed, NULL, &why),
         STATUS_OK);
     log_wake(registry_log(sim->sets.registry));
-    while (!__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE))
-        patience_step(&p);
+    AWAIT(__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE));
 }
 
 /* W-042, W-044: what waits is denied as well. */
