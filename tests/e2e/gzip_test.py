@@ -110,9 +110,9 @@ def test_keeps_nothing_of_a_damaged_stream(news):
     assert news.last() == 0
 
 
-# A few kilobytes that inflate to many megabytes: refused when the limit is passed, in bounded
-# memory, and the one service thread goes on. (That others are served in between:
-# unit/sets/gunzip, makes_small_steps.)
+# A few kilobytes that inflate to many megabytes: refused when the limit is passed, in
+# bounded memory, and the one service thread goes on. (That others are served in
+# between: unit/sets/gunzip, makes_small_steps.)
 def test_stops_a_bomb_at_the_limit(start_broker):
     broker = start_broker(*OPTIONS)
     other = broker.client()

@@ -124,11 +124,11 @@ class Process:
     def output(self):
         return "\n".join(self.out)
 
-    def memory_kib(self):
-        """Resident memory."""
+    def memory_kib(self, of="VmRSS"):
+        """Resident memory; of "VmHWM", the most that there ever was."""
         with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
             for line in status:
-                if line.startswith("VmRSS:"):
+                if line.startswith(f"{of}:"):
                     return int(line.split()[1])
         raise AssertionError(f"{self.name} has no memory")
 

@@ -83,7 +83,7 @@ class WebSocket(Follower):
         super().__init__(path)
         self.form = form or "json"
         self.close = None  # the close frame: .code, .reason
-        self.frames = 0  # of the last message
+        self.frames = self.size = 0  # of the last message; its bytes
         self.connection = broker.connect(narrow)
         self.protocol = ClientConnection(
             parse_uri(f"{broker.url.replace('http', 'ws', 1)}{path}"),
@@ -136,6 +136,7 @@ class WebSocket(Follower):
             text += frame.data
             self.frames += 1
             if frame.fin:
+                self.size = len(text)
                 return messages.read(bytes(text), self.form)
 
     def wait_close(self, code=None):
