@@ -27,7 +27,8 @@ on_work_done(uv_work_t *handle, int status)
     free(w);
     jobs->n--;
     job->done(job); /* which may free it */
-    jobs->on_done(jobs->loop->data);
+    if (jobs->on_done)
+        jobs->on_done(jobs->loop->data);
 }
 
 void

@@ -13,7 +13,7 @@ struct jobs {
     uv_loop_t *loop; /* its data is the owner's */
     unsigned n;      /* given to the worker pool and not yet done */
 
-    /* After a job's `done`, with loop->data: no job may be left. */
+    /* After a job's `done`, with loop->data: no job may be left. Or NULL. */
     void (*on_done)(void *owner);
 };
 

@@ -15,9 +15,6 @@
 /* How often connections are looked at that cannot wait for room otherwise. */
 #define BLOCKED_MS 50
 
-/* How often a service that is ending looks whether it may. */
-#define ENDING_MS 10
-
 /* Sockets that were cut are gone at once; should one not be, the context
  * takes it along. */
 #define GONE_US 1000000
@@ -78,6 +75,23 @@ close_mailbox(struct service *s)
 }
 
 static void
+on_end_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* Wakes the loop at `at_us`, for on_prepare. */
+static void
+set_end_timer(struct service *s, int64_t at_us)
+{
+    int64_t wait_us = at_us - clock_steady_us();
+
+    uv_update_time(&s->loop);
+    uv_timer_start(&s->end_timer, on_end_timer,
+                   wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 0, 0);
+}
+
+static void
 end_if_possible(struct service *s)
 {
     int64_t now_us = clock_steady_us(), cut_at_us = 0;
@@ -91,6 +105,7 @@ end_if_possible(struct service *s)
     if (!s->is_cut && (!s->n_busy || now_us >= cut_at_us)) {
         s->is_cut = true;
         s->gone_at_us = now_us + GONE_US;
+        set_end_timer(s, s->gone_at_us);
         cut(s);
     }
     if (!s->is_cut)
@@ -99,6 +114,27 @@ end_if_possible(struct service *s)
         return;
     if (!s->jobs.n && close_mailbox(s))
         uv_stop(&s->loop);
+}
+
+/* Runs before the loop sleeps, while the service is ending: whatever the end
+ * waits for happens in a turn of the loop. */
+static void
+on_prepare(uv_prepare_t *prepare)
+{
+    end_if_possible(prepare->data);
+}
+
+static void
+begin_end(struct service *s)
+{
+    int64_t cut_at_us = 0;
+
+    pthread_mutex_lock(&s->mutex);
+    cut_at_us = s->cut_at_us;
+    pthread_mutex_unlock(&s->mutex);
+    s->is_ending = true;
+    uv_prepare_start(&s->prepare, on_prepare);
+    set_end_timer(s, cut_at_us);
 }
 
 /* Written when it is asked for: by a timer it would be up to a second behind,
@@ -141,7 +177,6 @@ on_timer(uv_timer_t *timer)
 
     check_connections(s);
     listeners_resume(s);
-    end_if_possible(s);
 }
 
 static void
@@ -169,12 +204,6 @@ service_wake_later(struct service *s, int64_t wait_us)
                         uv_timer_get_due_in(&s->wake_timer) <= wait_ms))
         return;
     uv_timer_start(&s->wake_timer, on_wake_timer, wait_ms, 0);
-}
-
-static void
-on_end_timer(uv_timer_t *timer)
-{
-    end_if_possible(timer->data);
 }
 
 static void
@@ -256,10 +285,11 @@ on_async(uv_async_t *async)
 {
     struct service *s = async->data;
     struct server_options *options = &s->server->options;
+    bool is_end_asked = false;
 
     if (atomic_load(&s->server->is_stopping))
         listeners_close(s);
-    s->is_ending = run_tasks(s);
+    is_end_asked = run_tasks(s);
     /* Cleared before on_wake looks. A wake that found it set, and so did not
      * send, is before this exchange in the order of all exchanges, which
      * therefore sees what its thread did before the wake; one that comes after
@@ -267,8 +297,8 @@ on_async(uv_async_t *async)
     if (atomic_exchange(&s->is_wanted, false) && options->on_wake)
         options->on_wake(s, options->user);
 
-    if (s->is_ending && !uv_is_active((uv_handle_t *)&s->end_timer))
-        uv_timer_start(&s->end_timer, on_end_timer, 0, ENDING_MS);
+    if (is_end_asked && !s->is_ending)
+        begin_end(s);
 }
 
 void
@@ -307,12 +337,6 @@ service_work(struct service *s, struct job *job)
     jobs_work(&s->jobs, job);
 }
 
-static void
-on_job_done(void *owner)
-{
-    end_if_possible(owner);
-}
-
 /* Life */
 
 static void
@@ -345,7 +369,7 @@ service_init(struct service *s, struct server *server, unsigned number,
     if (uv_loop_init(&s->loop))
         return problem(why, STATUS_IO, "cannot make an event loop");
     s->loop.data = s;
-    s->jobs = (struct jobs){.loop = &s->loop, .on_done = on_job_done};
+    s->jobs = (struct jobs){.loop = &s->loop};
     s->has_loop = true;
     if (uv_async_init(&s->loop, &s->async, on_async)) {
         s->has_loop = false;
@@ -353,13 +377,14 @@ service_init(struct service *s, struct server *server, unsigned number,
         return problem(why, STATUS_IO, "cannot make an event loop");
     }
     s->is_ended = false;
+    uv_prepare_init(&s->loop, &s->prepare);
     uv_check_init(&s->loop, &s->check);
     uv_timer_init(&s->loop, &s->timer);
     uv_timer_init(&s->loop, &s->end_timer);
     uv_timer_init(&s->loop, &s->blocked_timer);
     uv_timer_init(&s->loop, &s->tick_timer);
     uv_timer_init(&s->loop, &s->wake_timer);
-    s->async.data = s->check.data = s->timer.data = s;
+    s->async.data = s->prepare.data = s->check.data = s->timer.data = s;
     s->end_timer.data = s->blocked_timer.data = s;
     s->tick_timer.data = s->wake_timer.data = s;
     uv_check_start(&s->check, on_check);
@@ -401,6 +426,7 @@ service_join(struct service *s)
 static void
 close_loop(struct service *s)
 {
+    uv_close((uv_handle_t *)&s->prepare, NULL);
     uv_close((uv_handle_t *)&s->check, NULL);
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->end_timer, NULL);

@@ -6,6 +6,7 @@
  *
  *     uv_loop --+-- lws_context -- listeners, connections (dispatch.c)
  *               +-- async        wakes, posted tasks, the end
+ *               +-- prepare      at the end: before each sleep
  *               +-- check        after each round: answers that go on
  *               +-- timer        once a second: deadlines
  *               +-- worker pool  service_work
@@ -48,9 +49,10 @@ struct service {
 
     uv_loop_t loop;
     uv_async_t async;
+    uv_prepare_t prepare; /* runs while the service is ending */
     uv_check_t check;
     uv_timer_t timer;
-    uv_timer_t end_timer;        /* runs while the service is ending */
+    uv_timer_t end_timer;        /* the end waits no longer */
     uv_timer_t blocked_timer;    /* runs while there are any */
     uv_timer_t tick_timer;       /* on_tick */
     uv_timer_t wake_timer;       /* service_wake_later */
