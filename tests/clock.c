@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -9,6 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
@@ -30,6 +32,9 @@ static _Atomic int64_t day_ahead_us; /* of the steady clock */
 /* The deadlines that threads wait for, 0: none; by the steady clock. */
 #define WAITS_MAX 256
 static _Atomic int64_t waits[WAITS_MAX];
+
+/* How often each of them has looked, and found nothing. */
+static _Atomic unsigned looks[WAITS_MAX];
 
 __attribute__((constructor(101))) static void
 begin(void)
@@ -93,10 +98,23 @@ skip_to(int64_t end_us)
         clock_pass_us(end_us - now_us);
 }
 
+/* clock_run, of this thread: and the looks of all when its wait began. */
+static __thread unsigned run_n, began[WAITS_MAX];
+static __thread int64_t run_us;
+static __thread bool has_begun;
+
+void
+clock_run_us(unsigned n, int64_t us)
+{
+    run_n = n;
+    run_us = us;
+}
+
 /* Takes a place among the waits; it is given back by storing 0. */
 static _Atomic int64_t *
 wait_for(int64_t end_us)
 {
+    has_begun = false;
     for (size_t i = 0; i < WAITS_MAX; i++) {
         int64_t none = 0;
 
@@ -106,22 +124,76 @@ wait_for(int64_t end_us)
     abort(); /* more threads than any test has */
 }
 
+/* The wait at `place` has found nothing; the clock goes on if all have. What
+ * was looked at when a wait began, or the clock has moved, is looked at again:
+ * the look may have been before what woke its thread. */
+static void
+run_on(_Atomic int64_t *place)
+{
+    int64_t now_us = steady_now_us(), next_us = INT64_MAX;
+    unsigned n = 0;
+
+    if (place)
+        atomic_fetch_add(&looks[place - waits], 1);
+    if (!run_n)
+        return;
+    for (size_t i = 0; i < WAITS_MAX; i++) {
+        int64_t wait_us = atomic_load(&waits[i]);
+
+        if (!has_begun)
+            began[i] = atomic_load(&looks[i]);
+        if (wait_us <= now_us)
+            continue;
+        if (wait_us < next_us)
+            next_us = wait_us;
+        if (&waits[i] != place && atomic_load(&looks[i]) - began[i] >= 2)
+            n++;
+    }
+    has_begun = true;
+    if (n < run_n || next_us - now_us > run_us)
+        return;
+    has_begun = false;
+    clock_pass_us(next_us - now_us);
+}
+
 void
-clock_await_us(int64_t us)
+clock_run_on(bool is_first)
+{
+    if (is_first)
+        has_begun = false;
+    run_on(NULL);
+}
+
+/* How many threads wait for a time that comes within `us`. Whose time has come
+ * does not wait, though it may not have noticed yet. */
+static unsigned
+count_waits(int64_t us)
+{
+    int64_t now_us = steady_now_us();
+    unsigned n = 0;
+
+    for (size_t i = 0; i < WAITS_MAX; i++) {
+        int64_t wait_us = atomic_load(&waits[i]);
+
+        if (wait_us > now_us && wait_us <= now_us + us)
+            n++;
+    }
+    return n;
+}
+
+void
+clock_await_waits_us(unsigned n, int64_t us)
 {
     static const struct timespec slice = {0, SLICE_NS};
 
-    for (;;) {
-        int64_t end_us = steady_now_us() + us;
-
-        for (size_t i = 0; i < WAITS_MAX; i++) {
-            int64_t wait_us = atomic_load(&waits[i]);
-
-            if (wait_us > 0 && wait_us <= end_us)
-                return;
-        }
+    while (count_waits(us) < n)
         syscall(SYS_nanosleep, &slice, NULL);
-    }
+}
+
+void
+clock_await_us(int64_t us)
+{
+    clock_await_waits_us(1, us);
 }
 
 /* The real functions: those of a sanitizer's runtime in this program
@@ -153,9 +225,41 @@ REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *,
 
 /* What time it is */
 
+/* Where libwebsockets is. A timer of its own that is due now it holds to be due
+ * a microsecond later, and turns in libuv's timers until then: so its clock
+ * goes on by one whenever it looks. */
+static uintptr_t lws_begin, lws_end;
+static _Atomic int64_t n_lws_looks;
+
+static int
+find_lws(struct dl_phdr_info *info, size_t size, void *user)
+{
+    (void)size;
+    (void)user;
+    if (!strstr(info->dlpi_name, "/libwebsockets.so"))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+
+        if (info->dlpi_phdr[i].p_type != PT_LOAD ||
+            !(info->dlpi_phdr[i].p_flags & PF_X))
+            continue;
+        lws_begin = begin;
+        lws_end = begin + info->dlpi_phdr[i].p_memsz;
+    }
+    return 1;
+}
+
+__attribute__((constructor(102))) static void
+begin_lws(void)
+{
+    dl_iterate_phdr(find_lws, NULL);
+}
+
 int
 clock_gettime(clockid_t id, struct timespec *now)
 {
+    uintptr_t caller = (uintptr_t)__builtin_return_address(0);
     int64_t us;
 
     switch (id) {
@@ -168,6 +272,8 @@ clock_gettime(clockid_t id, struct timespec *now)
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_BOOTTIME:
         us = steady_now_us();
+        if (caller >= lws_begin && caller < lws_end)
+            us += atomic_fetch_add(&n_lws_looks, 1);
         break;
     default: /* what a thread has worked */
         return (int)syscall(SYS_clock_gettime, id, now);
@@ -237,6 +343,8 @@ pthread_cond_timedwait(pthread_cond_t *restrict cond,
 
         error =
             real_pthread_cond_clockwait()(cond, mutex, CLOCK_MONOTONIC, &slice);
+        if (error == ETIMEDOUT)
+            run_on(wait);
     }
     atomic_store(wait, 0);
     return error;
@@ -268,24 +376,43 @@ sem_timedwait(sem_t *restrict sem, const struct timespec *restrict at)
     return rc;
 }
 
-/* Calls WAIT, which waits for LIMIT, until it returns something or the time has
- * come. */
-#define WAIT_IN_SLICES(us, wait)                   \
-    do {                                           \
-        int64_t end_us = steady_now_us() + (us);   \
-        _Atomic int64_t *place = wait_for(end_us); \
-        int ready;                                 \
-                                                   \
-        while ((ready = (wait)) == 0) {            \
-            skip_to(end_us);                       \
-            if (steady_now_us() >= end_us)         \
-                break;                             \
-        }                                          \
-        atomic_store(place, 0);                    \
-        return ready;                              \
-    } while (0)
+int
+nanosleep(const struct timespec *pause, struct timespec *left)
+{
+    static const struct timespec slice = {0, SLICE_NS};
+    int64_t end_us = steady_now_us() + (int64_t)pause->tv_sec * 1000000 +
+                     pause->tv_nsec / 1000;
+    _Atomic int64_t *wait = wait_for(end_us);
 
-static const struct timespec slice = {0, SLICE_NS};
+    (void)left; /* no signal ends it */
+    while (steady_now_us() < end_us)
+        syscall(SYS_nanosleep, &slice, NULL);
+    atomic_store(wait, 0);
+    return 0;
+}
+
+/* Calls WAIT, which waits for `slice`, until it returns something or the time
+ * has come. What is ready already is no wait. */
+#define WAIT_IN_SLICES(us, wait)                 \
+    do {                                         \
+        int64_t end_us = steady_now_us() + (us); \
+        struct timespec slice = {0, 0};          \
+        _Atomic int64_t *place;                  \
+        int ready = (wait);                      \
+                                                 \
+        if (ready != 0)                          \
+            return ready;                        \
+        slice.tv_nsec = SLICE_NS;                \
+        place = wait_for(end_us);                \
+        while ((ready = (wait)) == 0) {          \
+            skip_to(end_us);                     \
+            run_on(place);                       \
+            if (steady_now_us() >= end_us)       \
+                break;                           \
+        }                                        \
+        atomic_store(place, 0);                  \
+        return ready;                            \
+    } while (0)
 
 int
 epoll_pwait(int fd, struct epoll_event *events, int max, int ms,
@@ -293,8 +420,9 @@ epoll_pwait(int fd, struct epoll_event *events, int max, int ms,
 {
     if (ms <= 0)
         return real_epoll_pwait()(fd, events, max, ms, mask);
-    WAIT_IN_SLICES((int64_t)ms * 1000,
-                   real_epoll_pwait()(fd, events, max, 1, mask));
+    WAIT_IN_SLICES(
+        (int64_t)ms * 1000,
+        real_epoll_pwait()(fd, events, max, slice.tv_nsec > 0, mask));
 }
 
 int
@@ -302,7 +430,8 @@ epoll_wait(int fd, struct epoll_event *events, int max, int ms)
 {
     if (ms <= 0)
         return real_epoll_wait()(fd, events, max, ms);
-    WAIT_IN_SLICES((int64_t)ms * 1000, real_epoll_wait()(fd, events, max, 1));
+    WAIT_IN_SLICES((int64_t)ms * 1000,
+                   real_epoll_wait()(fd, events, max, slice.tv_nsec > 0));
 }
 
 int

@@ -3,9 +3,9 @@
  *
  * clock.c replaces what a process asks the system for the time, and what waits
  * with a limit: clock_gettime, time, gettimeofday, pthread_cond_timedwait,
- * sem_timedwait, poll, select, epoll_wait and their kin. So the code under
- * test, libuv, libcurl, libwebsockets and libmosquitto live in the time of the
- * test. Nothing times out on a slow machine, and an hour passes at once:
+ * sem_timedwait, nanosleep, poll, select, epoll_wait and their kin. So the code
+ * under test, libuv, libcurl, libwebsockets and libmosquitto live in the time
+ * of the test. Nothing times out on a slow machine, and an hour passes at once:
  *
  *     send_half_a_request(w);
  *     clock_await_us(30 * SECOND);       the server waits for the rest
@@ -36,10 +36,23 @@ int64_t clock_day_us(void);
  * test that moves the clock before would not be noticed. */
 void clock_await_us(int64_t us);
 
+/* The same for `n` threads at once. */
+void clock_await_waits_us(unsigned n, int64_t us);
+
+/* The clock runs while the calling thread waits: whenever nothing is ready for
+ * it, and for `n` other threads that wait, time goes on to the first limit of
+ * all these waits, if that is within `us`. For what a server does every few
+ * milliseconds while its client waits. 0, 0: no more. */
+void clock_run_us(unsigned n, int64_t us);
+
+/* For a thread that looks for something again and again, between two looks;
+ * `is_first` after the first. */
+void clock_run_on(bool is_first);
+
 /* For a test that itself turns the loop under test: the waits of the calling
  * thread end at once. Where nothing is ready and is_idle(user) is true, the
  * clock moves on to the limit of the wait. NULL: the thread waits as ever.
- * tests/support/transfers.h has an is_idle. */
+ * tests/unit/lib/transfers.h has an is_idle. */
 void clock_skip_waits(bool (*is_idle)(void *user), void *user);
 
 #endif

@@ -302,7 +302,7 @@ wire_shut(struct wire *w)
 void
 wire_set_wait(struct wire *w, int wait_ms)
 {
-    w->wait_ms = wait_ms;
+    w->wait_ms = wait_ms < 0 ? PATIENCE_MS : wait_ms;
 }
 
 int
@@ -380,6 +380,12 @@ wire_read_some(struct wire *w, void *to, size_t size)
     memcpy(to, w->buffer + w->from, n);
     w->from += n;
     return (long)n;
+}
+
+bool
+wire_is_silent(struct wire *w)
+{
+    return w->from == w->to && fill(w, now_ms()) < 0;
 }
 
 bool

@@ -59,6 +59,7 @@ void wire_abort(struct wire *w);
 /* Says that nothing more will be sent; reading goes on. */
 void wire_shut(struct wire *w);
 
+/* How long to wait for anything from here on; below 0: PATIENCE_MS again. */
 void wire_set_wait(struct wire *w, int wait_ms);
 int wire_fd(const struct wire *w);
 
@@ -75,6 +76,9 @@ bool wire_read(struct wire *w, void *to, size_t size);
 /* What is there, at least one byte; 0: the peer has ended or reset the
  * connection; -1: nothing came in time. */
 long wire_read_some(struct wire *w, void *to, size_t size);
+
+/* True if there is nothing to read, nor the end, for now. */
+bool wire_is_silent(struct wire *w);
 
 /* Reads and drops until the peer ends the connection. false: it did not. */
 bool wire_is_ended(struct wire *w);
