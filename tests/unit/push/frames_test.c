@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/push/websocket.h"
+#include "tests/clock.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -20,8 +21,10 @@ world_open(struct world *w, void **state, unsigned n)
 {
     sets_configure(&w->sets, tempdir_path(state));
     sets_open(&w->sets);
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         w->set = sets_post(&w->sets, "demo", i, 1);
+        clock_pass_us(1000);
+    }
     frames_init(&w->frames);
 }
 

@@ -1,16 +1,14 @@
 #include "broker/push/longpoll.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "broker/base/clock.h"
 #include "broker/net/response.h"
 #include "broker/net/server.h"
 #include "proto/number.h"
-#include "tests/support/patience.h"
+#include "tests/clock.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
@@ -32,18 +30,8 @@ struct world {
     atomic_uint most_in_turn;
 };
 
-/* What resuming one costs, on a clock that is slow for all who ask. */
-static atomic_int_fast64_t cost_us, late_us;
-
-static int64_t
-late_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 +
-           atomic_load(&late_us);
-}
+/* What resuming one costs. */
+static atomic_int_fast64_t cost_us;
 
 /* One at a time: its polls are large. */
 static struct world world;
@@ -56,7 +44,7 @@ on_resumed(struct request *rq, void *user)
     struct head head;
     char text[32];
 
-    atomic_fetch_add(&late_us, atomic_load(&cost_us));
+    clock_pass_us(atomic_load(&cost_us));
     if (++world.n_in_turn > atomic_load(&world.most_in_turn))
         atomic_store(&world.most_in_turn, world.n_in_turn);
     if (!rq) {
@@ -127,6 +115,7 @@ set_up(void **state)
 static int
 tear_down(void **state)
 {
+    clock_run_us(0, 0);
     server_close(world.server, 0);
     assert_int_equal(world.polls.n, 0); /* each was resumed, once */
     assert_true(list_is_empty(&world.places.all));
@@ -138,10 +127,10 @@ tear_down(void **state)
 static void
 await(atomic_uint *count, unsigned wanted)
 {
-    struct patience p = {.with = "so many polls, or answers"};
-
-    while (atomic_load(count) != wanted)
-        patience_step(&p);
+    for (unsigned n = 0; atomic_load(count) != wanted; n++) {
+        clock_run_on(n == 0);
+        test_yield(n);
+    }
 }
 
 /* Lets a request wait. */
@@ -173,11 +162,7 @@ expect(struct wire *w, const char *seq)
 static void
 assert_waiting(struct wire *w)
 {
-    char byte;
-
-    wire_set_wait(w, 0);
-    assert_int_equal(wire_read_some(w, &byte, 1), -1);
-    wire_set_wait(w, PATIENCE_MS);
+    assert_true(wire_is_silent(w));
 }
 
 TEST(resumes_when_its_set_has_more, set_up, tear_down)
@@ -219,10 +204,12 @@ TEST(resumes_when_the_time_is_over, set_up, tear_down)
 
     for (int i = 0; i < 5; i++)
         w[i] = asked("demo?3", waits_us[i]);
+    clock_run_us(1, POLLS_SLOT_US);
     for (int i = 4; i >= 0; i--) {
         expect(w[i], "3");
         assert_true(clock_steady_us() - start_us >= waits_us[i]);
     }
+    assert_true(clock_steady_us() - start_us <= 700000 + 2 * POLLS_SLOT_US);
     assert_waiting(longest);
     wire_close(longest);
     await(&world.n_gone, 1);
@@ -246,7 +233,6 @@ static int
 set_up_costly(void **state)
 {
     atomic_store(&cost_us, POLLS_TURN_US);
-    clock_replace_steady(late_now); /* before there are threads */
     return set_up(state);
 }
 
@@ -255,7 +241,6 @@ tear_down_costly(void **state)
 {
     int rc = tear_down(state);
 
-    clock_replace_steady(NULL);
     atomic_store(&cost_us, 0);
     return rc;
 }
@@ -284,6 +269,7 @@ TEST(forgets_who_has_gone, set_up, tear_down)
         else
             wire_abort(w);
     }
+    clock_run_us(1, POLLS_SLOT_US);
     await(&world.n_gone, 10);
     sets_post(&world.sets, "demo", 3, 1);
 }
