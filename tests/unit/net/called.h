@@ -59,6 +59,7 @@ void called_open(unsigned connections, unsigned host_connections,
                  const char *allowed);
 void called_close(void);
 
+/* Time passes meanwhile if the test has said so (clock_run_us). */
 void called_wait(sem_t *sem);
 
 /* Runs on the caller's thread, and waits for it. */

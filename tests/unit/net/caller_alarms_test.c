@@ -1,6 +1,7 @@
 /* What a caller is asked to do at a time. */
 #include "broker/base/clock.h"
 #include "broker/net/caller.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"
 
@@ -65,6 +66,7 @@ FIXTURE(called_setup, called_teardown);
 TEST(alarms_ring_once_and_in_order)
 {
     called_open(1, 1, "");
+    clock_run_us(1, 100000);
     called_do(set_timed_now, NULL);
     called_wait(&all_done);
     called_close();
@@ -98,6 +100,7 @@ set_again_now(void *user)
 TEST(an_alarm_may_be_set_as_it_rings)
 {
     called_open(1, 1, LOOPBACK);
+    clock_run_us(1, 1000);
     trial_init(&beside, "http://127.0.0.1:%u/ok", odd.port);
     called_do(set_again_now, NULL);
     trial_wait(&beside);
@@ -130,6 +133,7 @@ set_late_and_soon_now(void *user)
 TEST(an_earlier_alarm_is_not_kept_waiting)
 {
     called_open(1, 1, "");
+    clock_run_us(1, 1000);
     called_do(set_late_and_soon_now, NULL);
     called_wait(&all_done);
 }

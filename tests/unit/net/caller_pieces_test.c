@@ -3,6 +3,7 @@
 #include "broker/net/caller.h"
 #include "broker/net/request.h"
 #include "broker/net/response.h"
+#include "tests/clock.h"
 #include "tests/support/certificate.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -253,10 +254,11 @@ TEST(a_call_is_given_up_where_its_piece_is_taken)
 TEST(the_deadline_is_one_of_all_pieces)
 {
     taker_init("/trickling-body");
-    taker.trial.call.timeout_us = 5000000;
+    taker.trial.call.timeout_us = 100000;
+    clock_run_us(2, ODD_PACE_US);
     trial_run(&taker.trial);
-    assert_outcome(&taker.trial, CALL_TIMEOUT,
-                   "no whole answer within 5000 ms");
+    clock_run_us(0, 0);
+    assert_outcome(&taker.trial, CALL_TIMEOUT, "no whole answer within 100 ms");
 
     taker_init("/endless-body");
     taker.turn = CALL_LATER;
@@ -264,6 +266,10 @@ TEST(the_deadline_is_one_of_all_pieces)
     taker.trial.call.timeout_us = 5000000;
     trial_start(&taker.trial);
     called_wait(&taken);
+    clock_pass_us(4999000);
+    assert_counts(1, 0); /* the caller has looked at the time */
+    assert_int_equal(odd_count(&odd, &odd.n_left), 1);
+    clock_pass_us(1000);
     odd_await(&odd, &odd.n_left, 2); /* closed, whoever has the piece */
     assert_counts(1, 0);
     assert_false(trial_is_done(&taker.trial));
@@ -280,7 +286,11 @@ TEST(silence_ends_a_call_that_has_time)
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         taker_init(paths[i]);
         taker.trial.call.stall_us = 150000;
-        trial_run(&taker.trial);
+        trial_start(&taker.trial);
+        odd_await(&odd, &odd.n_requests, (unsigned)i + 1);
+        clock_run_us(1, 150000);
+        trial_wait(&taker.trial);
+        clock_run_us(0, 0);
         assert_outcome(&taker.trial, CALL_TIMEOUT,
                        "no byte of an answer within 150 ms");
         odd_await(&odd, &odd.n_left, (unsigned)i + 1);
@@ -290,10 +300,12 @@ TEST(silence_ends_a_call_that_has_time)
 /* In all it takes longer than what no byte may take. */
 TEST(a_slow_answer_is_not_silent)
 {
-    taker_init("/paced?1200");
-    taker.trial.call.stall_us = 5000000;
+    taker_init("/paced?60");
+    taker.trial.call.stall_us = 100000;
+    clock_run_us(2, ODD_PACE_US);
     trial_run(&taker.trial);
-    assert_whole(1200);
+    clock_run_us(0, 0);
+    assert_whole(60);
     assert_true(taker.trial.call.took_us > taker.trial.call.stall_us);
 }
 
@@ -313,6 +325,7 @@ take_slowly(struct call *call, struct buf *piece)
     taker.alarm.ring = on_alarm;
     caller_set_alarm(called.caller, &taker.alarm,
                      clock_steady_us() + 3 * call->stall_us / 2);
+    sem_post(&taken);
     return CALL_LATER;
 }
 
@@ -321,7 +334,11 @@ TEST(what_the_user_takes_is_no_silence)
     taker_init("/long?3000001");
     taker.trial.call.stall_us = 5000000;
     taker.trial.call.take = take_slowly;
-    trial_run(&taker.trial);
+    trial_start(&taker.trial);
+    called_wait(&taken);
+    clock_await_us(7500000);
+    clock_pass_us(7500000);
+    trial_wait(&taker.trial);
     assert_whole(LONG);
 }
 

@@ -9,7 +9,8 @@
  *     /paced?N        the same, one every 5 ms
  *
  * It is there at every address of the machine: 127.0.0.2 is another host. One
- * thread per connection; no sleeps but the pace of what trickles.
+ * thread per connection; what trickles does so by the
+ * clock of the test.
  */
 #ifndef TESTS_UNIT_NET_ODD_H
 #define TESTS_UNIT_NET_ODD_H
@@ -21,6 +22,7 @@
 
 #define ODD_CONNECTIONS_MAX 512
 #define ODD_REQUEST_MAX     (2 * 1024 * 1024)
+#define ODD_PACE_US         5000 /* of what trickles */
 
 struct odd {
     int fd;

@@ -178,7 +178,7 @@ TEST(refuses_a_pipelined_request_with_a_body, served_open, served_close)
             served_assert_alive();
         }
     }
-    assert_true(served_wait(&served.n_open, 0));
+    served_await(&served.n_open, 0);
 }
 
 TEST(survives_a_pipelined_refusal, served_open, served_close)
@@ -279,19 +279,17 @@ TEST(cuts_a_body_that_drips, open_impatient, served_close)
     struct wire *w =
         served_sent("POST /echo HTTP/1.1\r\nContent-Length: 1000\r\n" HEAD_END);
     struct wire_answer a;
-    int64_t start_us = clock_steady_us();
 
-    while (wire_send_text(w, "x") && clock_steady_us() - start_us < 30000000) {
-        struct pollfd p = {.fd = wire_fd(w), .events = POLLIN};
-
-        if (poll(&p, 1, 50) > 0)
-            break;
+    served_await(&served.n_open, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_true(wire_is_silent(w));
+        assert_true(wire_send_text(w, "x"));
+        served_turn();
+        served_pass_seconds(1);
     }
-
     assert_true(wire_answer(w, &a, false));
     assert_int_equal(a.status, 408);
     assert_true(wire_is_ended(w));
-    assert_true(clock_steady_us() - start_us < 30000000);
     assert_int_equal(atomic_load(&served.n_gone), 1);
     assert_int_equal(atomic_load(&served.n_open), 0);
     wire_close(w);
@@ -306,9 +304,11 @@ TEST(the_time_in_which_a_body_is_not_read_does_not_count, open_impatient,
     struct wire *drips;
     struct wire_answer a;
 
-    assert_true(served_wait(&served.n_pauses, 1));
+    served_await(&served.n_pauses, 1);
     drips =
         served_sent("POST /echo HTTP/1.1\r\nContent-Length: 1000\r\n" HEAD_END);
+    served_await(&served.n_open, 2);
+    served_pass_seconds(3);
     assert_true(wire_answer(drips, &a, false));
     assert_int_equal(a.status, 408);
     assert_int_equal(atomic_load(&served.n_gone), 1);
@@ -327,6 +327,11 @@ TEST(cuts_a_head_that_drips, open_impatient, served_close)
     struct wire *silent = served_connect();
     struct wire *half = served_sent("GET /small HTTP/1.1\r\nHost");
 
+    served_turn();
+    served_pass_seconds(2);
+    assert_true(wire_is_silent(silent));
+    assert_true(wire_is_silent(half));
+    served_pass_seconds(1);
     assert_true(wire_is_ended(silent));
     assert_true(wire_is_ended(half));
     wire_close(silent);
@@ -351,7 +356,7 @@ be_held_up(void)
 {
     assert_true(wire_send_text(late_head, GET));
     assert_true(wire_send_text(late_body, "abc"));
-    poll(NULL, 0, 7500);
+    clock_pass_us(7500000);
 }
 
 TEST(whoever_was_in_time_is_served_though_the_thread_was_late, open_held_up,
@@ -360,7 +365,7 @@ TEST(whoever_was_in_time_is_served_though_the_thread_was_late, open_held_up,
     late_head = served_connect(); /* accepted before the other */
     late_body =
         served_sent("POST /echo HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END);
-    assert_true(served_wait(&served.n_open, 1));
+    served_await(&served.n_open, 1);
     served_on_service(be_held_up);
     served_assert_answer(late_head, 200);
     served_assert_answer(late_body, 200);
@@ -374,11 +379,11 @@ TEST(tells_the_handler_that_the_client_has_gone, served_open, served_close)
         "POST /echo HTTP/1.1\r\nContent-Length: 9\r\n" HEAD_END "abc");
     struct wire *never = served_sent("GET /never HTTP/1.1\r\n" HEAD_END);
 
-    assert_true(served_wait(&served.n_open, 2));
+    served_await(&served.n_open, 2);
     wire_close(body);
     wire_abort(never);
 
-    assert_true(served_wait(&served.n_gone, 2));
+    served_pass_until(&served.n_gone, 2);
     assert_int_equal(atomic_load(&served.n_open), 0);
 }
 
@@ -393,13 +398,13 @@ TEST(finds_no_request_by_the_ticket_of_one_that_has_gone, served_open,
     for (int i = 0; i < N; i++)
         w[i] = served_sent(
             "POST /later HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc");
-    assert_true(served_wait(&served.n_open, N));
+    served_await(&served.n_open, N);
     for (int i = 0; i < N; i++)
         wire_close(w[i]);
-    assert_true(served_wait(&served.n_gone, N));
+    served_pass_until(&served.n_gone, N);
     for (int i = 0; i < N; i++) /* in the same slots */
         w[i] = served_sent("GET /later HTTP/1.1\r\n" HEAD_END);
-    assert_true(served_wait(&served.n_open, N));
+    served_await(&served.n_open, N);
     served_pause(false);
 
     for (int i = 0; i < N; i++) {

@@ -6,14 +6,12 @@
 #ifndef TESTS_UNIT_NET_SERVED_H
 #define TESTS_UNIT_NET_SERVED_H
 
-#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "broker/base/clock.h"
@@ -23,8 +21,8 @@
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
 #include "proto/buf.h"
+#include "tests/clock.h"
 #include "tests/support/certificate.h"
-#include "tests/support/patience.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
 #include "tests/test.h"
@@ -35,18 +33,20 @@ static bool served_is_tls;
 static struct tempdir served_dir;
 static struct certificate served_certificate;
 
-/* Waits until `*count` is `wanted`; false: not within PATIENCE_MS. */
-static inline bool
-served_wait(atomic_uint *count, unsigned wanted)
-{
-    int64_t end_us = clock_steady_us() + PATIENCE_MS * INT64_C(1000);
+#define SECOND INT64_C(1000000)
 
-    while (atomic_load(count) != wanted) {
-        if (clock_steady_us() > end_us)
-            return false;
-        poll(NULL, 0, 1);
+/* While a test waits, so much time passes if nothing else happens: enough for
+ * the server to look again and again whether a client reads on. */
+#define RUNNING_US 100000
+
+/* Waits until `*count` is `wanted`. */
+static inline void
+served_await(atomic_uint *count, unsigned wanted)
+{
+    for (unsigned n = 0; atomic_load(count) != wanted; n++) {
+        clock_run_on(n == 0);
+        test_yield(n);
     }
-    return true;
 }
 
 /* Life */
@@ -75,6 +75,7 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
     pthread_create(&served.other, NULL, served_other, NULL);
     assert_int_equal(server_open(&served.server, &served.options, &why), 0);
     served.port = server_port(served.server);
+    clock_run_us(threads, RUNNING_US);
 }
 
 static inline int
@@ -91,7 +92,8 @@ served_close(void **state)
 {
     (void)state;
     served_pause(false);
-    server_close(served.server, 5000000);
+    server_close(served.server, 0);
+    clock_run_us(0, 0);
     pthread_mutex_lock(&served.mutex);
     served.is_ending = true;
     pthread_cond_signal(&served.changed);
@@ -104,11 +106,11 @@ served_close(void **state)
     return 0;
 }
 
-/* Runs `run` on the first service thread, and waits for it. */
+/* Runs `run` on a service thread, and waits for it. */
 struct served_errand {
     struct task task;
     void (*run)(void);
-    atomic_uint is_done;
+    sem_t is_done;
 };
 
 static inline void
@@ -116,18 +118,62 @@ served_run_errand(struct task *task)
 {
     struct served_errand *errand = list_entry(task, struct served_errand, task);
 
-    errand->run();
-    atomic_store(&errand->is_done, 1);
+    if (errand->run)
+        errand->run();
+    sem_post(&errand->is_done);
+}
+
+static inline void
+served_on(unsigned service, void (*run)(void))
+{
+    struct served_errand errand = {.task = {.run = served_run_errand},
+                                   .run = run};
+
+    sem_init(&errand.is_done, 0, 0);
+    service_post(server_service(served.server, service), &errand.task);
+    sem_wait(&errand.is_done);
+    sem_destroy(&errand.is_done);
 }
 
 static inline void
 served_on_service(void (*run)(void))
 {
-    struct served_errand errand = {.task = {.run = served_run_errand},
-                                   .run = run};
+    served_on(0, run);
+}
 
-    service_post(server_service(served.server, 0), &errand.task);
-    assert_true(served_wait(&errand.is_done, 1));
+/* What has come before is looked at by each service thread. */
+static inline void
+served_turn(void)
+{
+    for (unsigned i = 0; i < served.options.threads; i++)
+        served_on(i, NULL);
+}
+
+/* Lets `n` seconds pass; every service thread does what it does each second. */
+static inline void
+served_pass_seconds(unsigned n)
+{
+    unsigned threads = served.options.threads;
+
+    for (; n; n--) {
+        unsigned n_seconds = atomic_load(&served.n_seconds);
+
+        clock_pass_us(SECOND);
+        served_turn(); /* who was about to sleep looks at the clock */
+        AWAIT(atomic_load(&served.n_seconds) >= n_seconds + threads);
+    }
+}
+
+/* The same until `*count` is `wanted`: for what the server looks for once a
+ * second. Returns how many. */
+static inline unsigned
+served_pass_until(atomic_uint *count, unsigned wanted)
+{
+    unsigned n = 0;
+
+    for (; atomic_load(count) != wanted; n++)
+        served_pass_seconds(1);
+    return n;
 }
 
 /* The handshake, if there is to be one. */
@@ -197,29 +243,12 @@ served_assert_alive(void)
     }
 }
 
-/* What the process has worked, in milliseconds. */
-static inline long
-served_worked_ms(void)
+/* Waits until every service thread sleeps: one that turns never does. */
+static inline void
+served_assert_rest(void)
 {
-    struct rusage r;
-
-    getrusage(RUSAGE_SELF, &r);
-    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000 +
-           (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1000;
-}
-
-/* Is there, soon, half a second in which hardly anything is done? */
-static inline bool
-served_comes_to_rest(void)
-{
-    for (int i = 0; i < 20; i++) {
-        long before = served_worked_ms();
-
-        poll(NULL, 0, 500);
-        if (served_worked_ms() - before < 100)
-            return true;
-    }
-    return false;
+    served_turn();
+    clock_await_waits_us(served.options.threads, SECOND);
 }
 
 /* Sends `text` on a new connection. */

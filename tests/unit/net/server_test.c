@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/sanitized.h"
+#include "broker/net/service.h"
 #include "tests/test.h"
 #include "tests/unit/net/served.h"
 
@@ -112,8 +112,7 @@ TEST(wakes_each_service, served_open, served_close)
     for (unsigned i = 0; i < 100; i++) {
         before = atomic_load(&served.n_wakes);
         service_wake(server_service(served.server, i % 2));
-        while (atomic_load(&served.n_wakes) == before)
-            poll(NULL, 0, 1);
+        AWAIT(atomic_load(&served.n_wakes) != before);
     }
 }
 
@@ -153,7 +152,7 @@ TEST(loses_no_wake, served_open, served_close)
     for (int i = 0; i < 3; i++)
         pthread_join(tellers[i], NULL);
 
-    assert_true(served_wait(&n_seen, 60000));
+    served_await(&n_seen, 60000);
 }
 
 struct numbered {
@@ -184,7 +183,7 @@ TEST(runs_tasks_in_order, served_open, served_close)
         service_post(server_service(served.server, 1), &tasks[i].task);
     }
 
-    assert_true(served_wait(&next_number, 1000));
+    served_await(&next_number, 1000);
     assert_false(atomic_load(&is_lost));
     assert_false(pthread_equal(tasks[0].on, pthread_self()));
     assert_true(pthread_equal(tasks[0].on, tasks[999].on));
@@ -251,7 +250,7 @@ start_errand(struct errand *e)
     assert_int_equal(pipe(e->pipe), 0);
     e->service = server_service(served.server, 0);
     service_post(e->service, &e->task);
-    assert_true(served_wait(&e->stage, 1));
+    served_await(&e->stage, 1);
 }
 
 TEST(works_elsewhere_and_comes_back, served_open, served_close)
@@ -262,23 +261,30 @@ TEST(works_elsewhere_and_comes_back, served_open, served_close)
     served_assert_alive(); /* while it is at work */
     close(e.pipe[1]);
 
-    assert_true(served_wait(&e.stage, 2));
+    served_await(&e.stage, 2);
     assert_false(pthread_equal(e.asked, e.worked));
     assert_true(pthread_equal(e.asked, e.done));
     close(e.pipe[0]);
+}
+
+/* Waits until nobody listens any more. */
+static void
+await_no_listener(void)
+{
+    struct wire *w = NULL;
+
+    for (unsigned n = 0; (w = wire_connect("127.0.0.1", served.port)); n++) {
+        wire_close(w);
+        test_yield(n);
+    }
 }
 
 static void *
 close_later(void *argument)
 {
     struct errand *e = argument;
-    struct wire *w = NULL;
 
-    /* As soon as nobody listens any more. */
-    while ((w = wire_connect("127.0.0.1", served.port))) {
-        wire_close(w);
-        poll(NULL, 0, 1);
-    }
+    await_no_listener();
     close(e->pipe[1]);
     return NULL;
 }
@@ -300,15 +306,22 @@ TEST(waits_for_a_job_at_the_end, served_open, served_close)
 
 TEST(comes_by_once_a_second, served_open, served_close)
 {
-    while (atomic_load(&served.n_seconds) < 4)
-        poll(NULL, 0, 10);
+    for (unsigned i = 0; i < 3; i++) {
+        clock_await_waits_us(2, SECOND);
+        clock_pass_us(SECOND - 1000);
+        served_turn();
+        assert_int_equal(atomic_load(&served.n_seconds), 2 * i);
+        clock_await_waits_us(2, 1000);
+        clock_pass_us(1000);
+        served_await(&served.n_seconds, 2 * (i + 1));
+    }
 }
 
 /* The end */
 
 TEST(refuses_on_kept_connections_when_stopping, served_open, served_close)
 {
-    struct wire *w = served_connect(), *late = NULL;
+    struct wire *w = served_connect();
     struct wire_answer a;
 
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
@@ -318,20 +331,14 @@ TEST(refuses_on_kept_connections_when_stopping, served_open, served_close)
     assert_int_equal(a.status, 503);
     assert_true(wire_is_ended(w));
     wire_close(w);
-    while ((late = wire_connect("127.0.0.1", served.port)))
-        wire_close(late);
+    await_no_listener();
 }
 
 static void *
 answer_soon(void *unused)
 {
-    struct wire *w = NULL;
-
     (void)unused;
-    while ((w = wire_connect("127.0.0.1", served.port))) {
-        wire_close(w);
-        poll(NULL, 0, 1);
-    }
+    await_no_listener();
     served_pause(false);
     return NULL;
 }
@@ -345,7 +352,7 @@ TEST(waits_at_the_end_until_all_is_answered, served_open, served_close)
     served_pause(true);
     assert_true(wire_send_text(w, "POST /later HTTP/1.1\r\nContent-Length: 3"
                                   "\r\n" HEAD_END "abc"));
-    assert_true(served_wait(&served.n_open, 1));
+    served_await(&served.n_open, 1);
     pthread_create(&answerer, NULL, answer_soon, NULL);
     server_close(served.server, 10000000);
     served.server = NULL;
@@ -363,57 +370,54 @@ TEST(cuts_at_the_end_what_takes_too_long, served_open, served_close)
     struct wire *never = served_connect();
     struct wire *stuck = served_connect_narrow();
     struct wire *half = served_connect();
-    int64_t start_us = clock_steady_us();
+    int64_t cut_at_us = clock_steady_us() + 300000;
 
+    clock_run_us(0, 0);
     assert_true(wire_send_text(never, "GET /never HTTP/1.1\r\n" HEAD_END));
     assert_true(
         wire_send_text(stuck, "GET /pool?size=50000000 HTTP/1.1\r\n" HEAD_END));
     assert_true(wire_send_text(half, "POST /echo HTTP/1.1\r\nContent-Length: 9"
                                      "\r\n" HEAD_END "abc"));
-    assert_true(served_wait(&served.n_open, 2));
-    assert_true(served_wait(&served.n_bodies, 1));
-    server_close(served.server, 300000);
-    served.server = NULL;
-
-    assert_true(clock_steady_us() - start_us < 30000000);
-    assert_int_equal(atomic_load(&served.n_gone), 2);
+    served_await(&served.n_open, 2);
+    served_await(&served.n_bodies, 1);
+    server_stop_accepting(served.server);
+    for (unsigned i = 0; i < 2; i++)
+        service_end(server_service(served.server, i), cut_at_us);
+    served_turn();
+    clock_pass_us(299000);
+    served_turn();
+    assert_int_equal(atomic_load(&served.n_gone), 0);
+    assert_int_equal(atomic_load(&served.n_bodies), 1);
+    clock_pass_us(1000);
+    served_await(&served.n_gone, 2);
+    served_await(&served.n_bodies, 0);
     wire_close(never);
     wire_close(stuck);
     wire_close(half);
 }
 
-/* What the process has worked, in milliseconds. */
-static long
-worked_ms(void)
-{
-    struct rusage r;
-
-    getrusage(RUSAGE_SELF, &r);
-    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000 +
-           (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1000;
-}
-
-/* A hundred connections and some handshakes, which a sanitizer makes dear; far
- * less than a thread that turns. */
-#define WORK_MS (IS_SANITIZED ? 1200 : 400)
-
-/* A server that may have few files, until the other end of `end` is closed. */
+/* A server that may have few files, until the other end of `end` is closed. At
+ * each byte a second passes; when the server rests again, the byte goes back.
+ */
 static void
-serve_with_few_files(int port_to, int end)
+serve_with_few_files(int to, int end)
 {
     struct rlimit files = {1000, 1000};
-    long before = 0;
     char byte = 0;
 
     served_open_with(2, 60000000);
     files.rlim_cur = (rlim_t)dup(end) + 20;
     setrlimit(RLIMIT_NOFILE, &files);
-    before = worked_ms();
-    if (write(port_to, &served.port, sizeof(served.port)) < 0 ||
-        read(end, &byte, 1))
+    if (write(to, &served.port, sizeof(served.port)) < 0)
         _exit(2);
+    while (read(end, &byte, 1) == 1) {
+        served_pass_seconds(1);
+        served_assert_rest();
+        if (write(to, &byte, 1) != 1)
+            _exit(2);
+    }
     server_close(served.server, 0);
-    _exit(worked_ms() - before > WORK_MS ? 3 : 0);
+    _exit(0);
 }
 
 /* Nobody is hung up on who can wait, nothing turns in a loop meanwhile. */
@@ -422,27 +426,31 @@ TEST(goes_on_after_being_out_of_descriptors)
     enum { N = 100, FIRST = 85 }; /* what then is left has room */
     struct wire *w[N];
     struct wire_answer a;
-    int port[2], end[2], status = 0, n_lost = 0;
+    int from[2], end[2], status = 0, n_lost = 0;
+    char byte = 0;
     pid_t child = 0;
 
-    assert_int_equal(pipe(port), 0);
+    assert_int_equal(pipe(from), 0);
     assert_int_equal(pipe(end), 0);
     child = fork();
     if (!child) {
         close(end[1]);
-        serve_with_few_files(port[1], end[0]);
+        serve_with_few_files(from[1], end[0]);
     }
     close(end[0]);
-    assert_int_equal(read(port[0], &served.port, sizeof(served.port)),
+    assert_int_equal(read(from[0], &served.port, sizeof(served.port)),
                      sizeof(served.port));
     for (int i = 0; i < N; i++) {
         w[i] = wire_connect("127.0.0.1", served.port);
         assert_non_null(w[i]);
     }
-    poll(NULL, 0, 1500); /* time for it to do the wrong thing */
-
-    for (int i = 0; i < FIRST; i++)
-        wire_close(w[i]);
+    for (int second = 0; second < 12; second++) {
+        if (second == 2)
+            for (int i = 0; i < FIRST; i++)
+                wire_close(w[i]);
+        assert_int_equal(write(end[1], "s", 1), 1);
+        assert_int_equal(read(from[0], &byte, 1), 1);
+    }
     for (int i = FIRST; i < N; i++) {
         if (!served_greet(w[i]) ||
             !wire_request(w[i], "GET", "/small", NULL, NULL, &a))
@@ -451,8 +459,8 @@ TEST(goes_on_after_being_out_of_descriptors)
     }
     assert_true(n_lost < 10); /* the one that is let go each second */
     close(end[1]);
-    close(port[0]);
-    close(port[1]);
+    close(from[0]);
+    close(from[1]);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 }
