@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "tests/clock.h"
-#include "tests/support/transfers.h"
 #include "tests/test.h"
 
 struct turner {
@@ -112,13 +111,6 @@ turner_pass_us(struct turner *t, int64_t us)
     clock_pass_us(us);
     settle(t->client);
     turner_let(t);
-}
-
-void
-turner_pass_pause_us(struct turner *t, int64_t us)
-{
-    AWAIT(transfers_none(NULL));
-    turner_pass_us(t, us);
 }
 
 void

@@ -32,10 +32,8 @@ void turner_await(struct turner *turner, const int *value, int n);
 
 /* Moves the clock (tests/clock.h) between two turns of the loop: timers that
  * were started before count that time, and those that are due have been called
- * when it returns. turner_pass_pause_us: waits before until the handle has the
- * answers to all its requests, and so pauses. */
+ * when it returns. */
 void turner_pass_us(struct turner *turner, int64_t us);
-void turner_pass_pause_us(struct turner *turner, int64_t us);
 
 /* The handle is the caller's again. NULL is allowed. */
 void turner_end(struct turner *turner);

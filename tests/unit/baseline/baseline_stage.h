@@ -18,9 +18,9 @@
 #include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
-#include "tests/support/transfers.h"
 #include "tests/support/zips.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 #define OPEN                                                         \
     "<?xml version=\"1.0\"?>"                                        \

@@ -16,8 +16,8 @@
 #include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
-#include "tests/support/transfers.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 /* Of "hello". */
 #define SHA256 \

@@ -15,9 +15,9 @@
 #include "tests/support/gzip.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
-#include "tests/support/transfers.h"
 #include "tests/support/zips.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 #define EPOCH "0123456789abcdef"
 #define NS                                                   \

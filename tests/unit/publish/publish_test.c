@@ -8,8 +8,8 @@
 #include "client/tidings.h"
 #include "tests/clock.h"
 #include "tests/support/fake_broker.h"
-#include "tests/support/transfers.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 #define RECEIPT                                 \
     "{\"set\":\"news\",\"first\":7,\"last\":9," \

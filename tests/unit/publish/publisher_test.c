@@ -9,8 +9,8 @@
 #include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"
-#include "tests/support/transfers.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 #define RECEIPT(first, last)                                 \
     "{\"set\":\"news\",\"first\":" #first ",\"last\":" #last \

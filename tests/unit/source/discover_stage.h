@@ -14,8 +14,8 @@
 #include "proto/buf.h"
 #include "tests/clock.h"
 #include "tests/support/site.h"
-#include "tests/support/transfers.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 #define RS                                                   \
     " xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\"" \

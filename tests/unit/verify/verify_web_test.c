@@ -10,8 +10,8 @@
 #include "client/tidings.h"
 #include "tests/clock.h"
 #include "tests/support/site.h"
-#include "tests/support/transfers.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 #include "tests/unit/verify/made_lists.h"
 
 #define XML "application/xml"

@@ -176,7 +176,7 @@ TEST(what_comes_by_the_old_and_the_new_is_handed_over_once)
 
     old = stage_join(s, &options, 1);
     STAGE_DELIVER(s, old, 202, .body = "a");
-    turner_pass_pause_us(s->turner, 850000); /* at the latest */
+    stage_pass_us(s, 850000); /* at the latest */
     new = stage_take(s, &s->hub);
     fake_hub_assert(new, "hub.mode", "subscribe");
     assert_string_not_equal(fake_hub_value(new, "hub.callback"),

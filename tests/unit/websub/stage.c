@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 /* Longer than the pauses after some failures, shorter than anything else. */
 #define PAUSE_US (INT64_C(12) * 1000000)
@@ -167,7 +168,14 @@ stage_await(struct stage *s, enum td_subscription_state state, int n)
 void
 stage_pass_pause(struct stage *s)
 {
-    turner_pass_pause_us(s->turner, PAUSE_US);
+    stage_pass_us(s, PAUSE_US);
+}
+
+void
+stage_pass_us(struct stage *s, int64_t us)
+{
+    AWAIT(transfers_none(NULL));
+    turner_pass_us(s->turner, us);
 }
 
 void

@@ -87,6 +87,9 @@ void stage_await(struct stage *s, enum td_subscription_state state, int n);
 void stage_pass_pause(struct stage *s);
 void stage_await_trouble(struct stage *s, int n);
 
+/* The clock goes on when the subscriber has the answers to its requests. */
+void stage_pass_us(struct stage *s, int64_t us);
+
 void stage_await_deliveries(struct stage *s, int n);
 int stage_count(struct stage *s, enum td_subscription_state state);
 void stage_assert_bodies(struct stage *s, const char *bodies);

@@ -5,8 +5,8 @@
 
 #include "client/tidings.h"
 #include "client/websub/request.h"
-#include "tests/support/transfers.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 #include "tests/unit/websub/stage.h"
 
 /* Takes the next request, which is that one, and says yes to it. */
@@ -272,7 +272,7 @@ assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
     assert_int_equal(fake_hub_verify(&other, moved, NULL, 1), 200);
     stage_await(s, TD_ACTIVE, 1);
 
-    turner_pass_pause_us(s->turner, RENEWAL_US);
+    stage_pass_us(s, RENEWAL_US);
     again = stage_take(s, is_remembered ? &other : &s->hub);
     fake_hub_assert(again, "hub.mode", "subscribe");
     fake_hub_close(&other);
@@ -316,9 +316,9 @@ TEST(a_renewal_begins_with_discovery)
     struct fake_request *r = stage_join(s, &options, 1);
 
     stage_headers(s, "http://example.com/new");
-    turner_pass_pause_us(s->turner, 649000);
+    stage_pass_us(s, 649000);
     assert_true(transfers_none(NULL));
-    turner_pass_us(s->turner, RENEWAL_US - 649000);
+    stage_pass_us(s, RENEWAL_US - 649000);
     r = stage_take(s, &s->hub);
     fake_hub_assert(r, "hub.topic", "http://example.com/new");
     fake_hub_assert(r, "hub.mode", "subscribe");
@@ -332,7 +332,7 @@ TEST(a_renewal_that_is_refused_is_tried_again)
     struct stage *s = stage_of(state);
     struct fake_request *r = stage_join(s, &options, 1);
 
-    turner_pass_pause_us(s->turner, RENEWAL_US);
+    stage_pass_us(s, RENEWAL_US);
     r = stage_take(s, &s->hub);
     fake_hub_answer(r, 404, NULL, "");
     stage_await_trouble(s, 1);
