@@ -24,8 +24,8 @@
 
 #define RESOURCES 300U
 #define LIVES     test_size(6, 14) /* of the mirror */
-#define LIFE_MS   3000U
-#define ROUNDS    100U /* of each life, at most; some changes in each */
+#define REQUESTS  60U              /* of a life, at most */
+#define ROUNDS    400U /* of each life, at most; some changes in each */
 #define CHANGES   5U   /* in a round, at most */
 
 /* What is behind is there for some lives; then it is not. */
@@ -155,22 +155,21 @@ turn_source(struct stage *s)
         site_status(s->site, changing_path(id), 500, NULL, 1);
 }
 
-/* One life in three is short: so is its end, wherever it is then. */
+/* Lives until it has asked for so much more: one life in three ends early, and
+ * each wherever it is then. The source changes meanwhile, so there is always
+ * something to ask for. */
 static void
 live_and_die(struct stage *s, unsigned life)
 {
-    int64_t ms = (int64_t)die_roll(&s->die, life % 3 ? LIFE_MS : 300);
-    int64_t end_ms = process_now_ms() + ms;
-    unsigned rounds = 0;
+    unsigned last = site_count(s->site, NULL) +
+                    (unsigned)die_roll(&s->die, life % 3 ? REQUESTS : 4);
 
     start_mirror(s);
-    while (process_now_ms() < end_ms) {
+    for (unsigned round = 0; site_count(s->site, NULL) < last; round++) {
         char text[200];
 
-        if (rounds < ROUNDS && die_roll(&s->die, 2)) {
+        if (round < ROUNDS && die_roll(&s->die, 2))
             turn_source(s);
-            rounds++;
-        }
         if (process_read(s->out, text, sizeof(text),
                          process_now_ms() +
                              (int64_t)die_roll(&s->die, 2 * AGAIN_MS)) == 0)
