@@ -2,6 +2,7 @@
 
 #include "broker/log/await.h"
 #include "broker/sets/announce.h"
+#include "tests/clock.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -134,6 +135,7 @@ TEST(lets_old_lists_go_by_age)
     assert_int_equal(set->oldest_list, 1); /* it need not look again */
     sets_post(&s, "demo", 7, 1);
     atomic_store(&set->retain_age_us, 1);
+    clock_pass_us(1000); /* times of entries run ahead of a clock that stands */
     retain(&s);
     assert_begins(&s, 4, 6);
     assert_int_equal(sets_head(&s, "demo").file_bytes, 0);

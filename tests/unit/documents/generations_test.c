@@ -1,10 +1,10 @@
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "broker/archive/generation.h"
 #include "broker/archive/retain.h"
 #include "broker/base/clock.h"
 #include "broker/base/option.h"
+#include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/support/renewals.h"
 #include "tests/support/tempdir.h"
@@ -141,15 +141,7 @@ TEST(a_kept_list_keeps_its_bytes)
 }
 
 #define HOUR_US INT64_C(3600000000)
-
-/* Noon of some day, and later: time goes on whenever somebody looks. */
-static _Atomic(int64_t) noon_us = 1775044800000000;
-
-static int64_t
-now(void)
-{
-    return atomic_fetch_add(&noon_us, 10);
-}
+#define NOON_US INT64_C(1775044800000000) /* of some day */
 
 static uint64_t
 n_kept(struct renewals *w)
@@ -164,17 +156,17 @@ TEST(keeps_one_a_day_if_it_is_not_told_otherwise)
 {
     struct renewals w;
 
-    clock_replace(now);
+    clock_set_us(NOON_US - clock_now_us());
     open_with(&w, state, OPTION_KEEP_DAILY, 1);
     assert_int_equal(n_kept(&w), 1);
     for (unsigned day = 1; day < 4; day++) {
-        atomic_fetch_add(&noon_us, 11 * HOUR_US);
+        clock_pass_us(11 * HOUR_US);
         build(&w);
         assert_int_equal(n_kept(&w), day);
-        atomic_fetch_add(&noon_us, 2 * HOUR_US); /* past midnight */
+        clock_pass_us(2 * HOUR_US); /* past midnight */
         build(&w);
         assert_int_equal(n_kept(&w), day + 1);
-        atomic_fetch_add(&noon_us, 11 * HOUR_US);
+        clock_pass_us(11 * HOUR_US);
         build(&w);
         assert_int_equal(n_kept(&w), day + 1);
     }
@@ -182,11 +174,10 @@ TEST(keeps_one_a_day_if_it_is_not_told_otherwise)
     build(&w);
     assert_int_equal(n_kept(&w), 5);
     alterations_put(&w.sets, "demo", "{\"resourceListKeep\":\"none\"}");
-    atomic_fetch_add(&noon_us, 24 * HOUR_US);
+    clock_pass_us(24 * HOUR_US);
     build(&w);
     assert_int_equal(n_kept(&w), 5);
     renewals_end(&w);
-    clock_replace(NULL);
 }
 
 /* an index of parts where they are many. */

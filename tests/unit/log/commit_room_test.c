@@ -3,10 +3,10 @@
  * one another, and rounds that wait for company.
  */
 #include <limits.h>
-#include <poll.h>
 #include <stdatomic.h>
 
 #include "broker/log/commit.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
@@ -216,15 +216,13 @@ TEST(tidies_after_each_round_though_posts_wait)
 
 /* Company */
 
-#define LINGER_US 5000000
+#define LINGER_US 500000
 #define GROUP     4
 
-/* Submits a group, not all at once: that is who lingering is for. */
 static void
 submit_group(struct world *w, struct posted *group)
 {
     for (int i = 0; i < GROUP; i++) {
-        poll(NULL, 0, 2);
         posts_begin(&group[i], POST_CHANGES, &w->a);
         posts_add_many(&group[i], 1, 1);
         submit(w, &group[i]);
@@ -252,10 +250,15 @@ count_commits(struct world *w)
 TEST(posts_that_come_while_a_commit_lingers_share_it)
 {
     struct world *w = world_open(50000, 0);
-    struct posted group[GROUP];
+    struct posted first[GROUP], group[GROUP];
 
     w->options.linger_us = LINGER_US; /* read when the next post is there */
+    submit_group(w, first);
+    clock_await_us(LINGER_US);
     submit_group(w, group);
+    assert_int_equal(count_commits(w), 0);
+    clock_pass_us(LINGER_US);
+    await_group(first);
     await_group(group);
     assert_int_equal(count_commits(w), 1);
     world_close(w);
@@ -274,7 +277,9 @@ TEST(a_round_that_follows_another_lingers_too)
     submit_group(w, early);
     set_shut(w, false);
     assert_int_equal(posts_wait(&held), STATUS_OK);
+    clock_await_us(LINGER_US);
     submit_group(w, late);
+    clock_pass_us(LINGER_US);
     await_group(early);
     await_group(late);
     posts_end(&held);
