@@ -304,6 +304,27 @@ check_surrogates(struct json_parse *json)
     return STATUS_OK;
 }
 
+/* yajl accepts vertical tabs and form feeds as white space. JSON does not (RFC
+ * 8259 section 2), nor does the code that cuts accepted text into pieces.
+ * Within a string yajl refuses both itself. */
+static enum status
+check_space(struct json_parse *json)
+{
+    struct slice text = json->piece;
+
+    for (const char *c = "\v\f"; *c; c++) {
+        const char *p = memchr(text.data, *c, text.size);
+
+        if (p)
+            text.size = (size_t)(p - text.data);
+    }
+    if (text.size == json->piece.size)
+        return STATUS_OK;
+    json->line += count_lines(text);
+    return problem(json->why, STATUS_MALFORMED,
+                   "not JSON: a vertical tab or form feed");
+}
+
 /* yajl's reason, which is two lines, as one. */
 static enum status
 syntax_error(struct json_parse *json)
@@ -327,7 +348,9 @@ parse(struct json_parse *json)
     struct slice piece = json->piece;
     yajl_status status;
 
-    json->rc = check_surrogates(json);
+    json->rc = check_space(json);
+    if (!json->rc)
+        json->rc = check_surrogates(json);
     if (json->rc)
         return;
     json->last = 0;

@@ -1,10 +1,10 @@
 /*
  * json_parse.h - yajl made safe: hostile bytes in, values out.
  *
- * What yajl lets through is stopped here: strings with characters that XML
- * cannot carry, and lone surrogates, which it silently replaces. Nesting and
- * the size of a token are bounded. It counts lines, which yajl does not, and
- * passes over a byte order mark.
+ * It refuses what yajl lets through: strings with characters that XML cannot
+ * carry, lone surrogates, which yajl silently replaces, and white space that
+ * JSON does not have. Nesting and the size of a token are bounded. It counts
+ * lines, which yajl does not, and skips a byte order mark.
  *
  *     json_parse_new -> json_parse_feed ... json_parse_end -> json_parse_reset
  */

@@ -233,6 +233,32 @@ TEST(says_where_the_syntax_is_wrong)
     assert_malformed("<urlset/>", NULL);
 }
 
+/* RFC 8259 section 2: space, tab, LF and CR are white space, nothing else. */
+TEST(refuses_white_space_that_json_does_not_have)
+{
+    static const char *const documents[] = {
+        "\v{" A "}",
+        "{" A "}\f",
+        "{" A ",\v\"length\":1}",
+        "{" A ",\"length\":\f1}",
+        "[{" A "},\v\t{" A "}]",
+    };
+    struct reading reading;
+
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
+        assert_malformed(documents[i], "not JSON: a vertical tab or form feed");
+
+    reading = read_all(JSON, SLICE("[\n{" A "},\n\f{" A "\v\n}\n]"));
+    assert_int_equal(reading.rc, STATUS_MALFORMED);
+    assert_int_equal(reading.why.line, 3);
+    reading_fini(&reading);
+
+    reading = read_all(JSON, SLICE(" \t\r\n{\r\n\t" A " \t\r\n}\t\n"));
+    assert_int_equal(reading.rc, STATUS_OK);
+    assert_int_equal(reading.n, 1);
+    reading_fini(&reading);
+}
+
 TEST(says_which_entry_and_line_is_wrong)
 {
     struct reading reading =
