@@ -13,8 +13,8 @@
 
 #include "proto/change.h"
 #include "proto/hash.h"
+#include "tests/clock.h"
 #include "tests/support/folder.h"
-#include "tests/support/patience.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -117,12 +117,10 @@ start(const char *url, const char *hash, uint64_t length)
 static struct fetch *
 next(void)
 {
-    struct timespec end;
     struct fetch *f;
 
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += PATIENCE_MS / 1000;
-    assert_int_equal(sem_timedwait(&stage.over, &end), 0);
+    while (sem_wait(&stage.over))
+        ;
     f = fetcher_next(stage.fetcher);
     assert_non_null(f);
     return f;
@@ -138,12 +136,21 @@ run(const char *url, const char *hash, uint64_t length)
 }
 
 static struct fetch *
-run_odd(const char *path)
+start_odd(const char *path)
 {
     char url[200];
 
     snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", stage.odd.port, path);
-    return run(url, SHA256, LENGTH_NONE);
+    return start(url, SHA256, LENGTH_NONE);
+}
+
+static struct fetch *
+run_odd(const char *path)
+{
+    struct fetch *f = start_odd(path);
+
+    assert_ptr_equal(next(), f);
+    return f;
 }
 
 static void
@@ -335,6 +342,17 @@ TEST(nobody_is_called_who_may_not_be)
     assert_int_equal(odd_count(&stage.odd, &stage.odd.n_connections), 0);
 }
 
+#define LIMIT_US 6000000
+
+static bool
+is_over(void)
+{
+    int n;
+
+    sem_getvalue(&stage.over, &n);
+    return n > 0;
+}
+
 TEST(whatever_it_does_there_is_an_end)
 {
     static const struct {
@@ -359,11 +377,19 @@ TEST(whatever_it_does_there_is_an_end)
         options = defaults();
         options.max_bytes = 1000000;
         if (i == 0)
-            options.timeout_us = 6000000;
+            options.timeout_us = LIMIT_US;
         else if (i < 3)
-            options.stall_us = 200000;
+            options.stall_us = LIMIT_US;
         open_with(&options);
-        f = run_odd(all[i].path);
+        f = start_odd(all[i].path);
+        if (i < 3) {
+            odd_await(&stage.odd, &stage.odd.n_requests, (unsigned)i + 1);
+            clock_run_us(i == 0 ? 2 : 1, LIMIT_US); /* one trickles */
+            for (bool is_first = true; !is_over(); is_first = false)
+                clock_run_on(is_first);
+            clock_run_us(0, 0);
+        }
+        assert_ptr_equal(next(), f);
         assert_outcome(f, all[i].outcome, all[i].reason, all[i].why);
         fetch_free(f);
     }
