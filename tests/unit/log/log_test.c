@@ -8,9 +8,9 @@
 
 #include <zlib.h>
 
-#include "broker/base/clock.h"
 #include "broker/log/cursor.h"
 #include "proto/document.h"
+#include "tests/clock.h"
 #include "tests/support/logs.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -261,12 +261,10 @@ TEST(refuses_to_read_ahead_of_the_log)
 
 #define SOURCE_TIME "td:datetime=\"1970-01-01T00:23:20Z\""
 
-static int64_t clock_at;
-
-static int64_t
-clock_stub(void)
+static void
+set_clock(int64_t day_us)
 {
-    return clock_at;
+    clock_set_us(day_us - clock_day_us());
 }
 
 /* R-135, R-150: times increase strictly; a source's own is kept where it is
@@ -278,16 +276,16 @@ TEST(takes_the_sources_time_only_where_it_keeps_the_order)
     struct batch *b;
     struct logs l;
 
-    clock_at = 1000000000;
-    clock_replace(clock_stub);
+    set_clock(1000000000);
     logs_open(&l, tempdir_path(state), 100);
     set = logs_set(&l, "a");
     assert_int_equal(logs_post(&l, set, 1, 1, NULL, NULL), 0); /* now + 1 */
-    clock_at = 2000000000;
+    set_clock(2000000000);
     assert_int_equal(logs_post_at(&l, set, 2, 1, 1500000000), 0); /* kept */
     assert_int_equal(logs_post_at(&l, set, 3, 1, 1400000000), 0); /* too old */
     assert_int_equal(logs_post_at(&l, set, 4, 1, 3000000000), 0); /* too new */
-    clock_at = 1;                                                 /* set back */
+    set_clock(1);                                                 /* set back */
+
     assert_int_equal(logs_post(&l, set, 5, 2, NULL, NULL), 0);
 
     assert_int_equal(log_read(l.log, set, 0, LOG_MEMORY, &b, NULL), 0);
@@ -302,7 +300,6 @@ TEST(takes_the_sources_time_only_where_it_keeps_the_order)
     assert_non_null(
         memmem(b->bytes, b->size, SOURCE_TIME, sizeof(SOURCE_TIME) - 1));
     batch_unref(b);
-    clock_replace(NULL);
     logs_close(&l);
 }
 

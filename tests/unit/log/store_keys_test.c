@@ -7,34 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
 #include "broker/log/keys.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
 #define HOUR ((int64_t)3600 * 1000000)
 
-static int64_t now_us;
-
-static int64_t
-the_time(void)
-{
-    return now_us;
-}
-
 static int
 set_clock(void **state)
 {
-    now_us = POSTS_TIME(0);
-    clock_replace(the_time);
+    clock_set_us(POSTS_TIME(0) - clock_day_us());
     return tempdir_setup(state);
-}
-
-static int
-clear_clock(void **state)
-{
-    clock_replace(NULL);
-    return tempdir_teardown(state);
 }
 
 /* Key `n`, as of a post of entries n to 2n. */
@@ -86,7 +70,7 @@ rows(struct world *w)
                   " (SELECT count(*) FROM keys_1)");
 }
 
-FIXTURE(set_clock, clear_clock);
+FIXTURE(set_clock, tempdir_teardown);
 
 /* Kept over a restart. */
 TEST(keeps_keys_over_a_restart)
@@ -122,11 +106,11 @@ TEST(keeps_every_key_a_day_and_no_more_than_two)
                 assert_false(has_key(&w, n));
         }
         assert_true(rows(&w) <= 48);
-        now_us += HOUR;
+        clock_pass_us(HOUR);
     }
-    now_us += 24 * HOUR;
+    clock_pass_us(24 * HOUR);
     commit_nothing(&w);
-    now_us += 24 * HOUR;
+    clock_pass_us(24 * HOUR);
     commit_nothing(&w);
     assert_int_equal(rows(&w), 0);
     world_close(&w);
@@ -139,12 +123,12 @@ TEST(a_key_outlives_the_swap_that_comes_next)
 
     world_open(&w, state, 1, 1);
     assert_int_equal(commit_keys(&w, 1, 1), STATUS_OK);
-    now_us += 1000 * HOUR;
+    clock_pass_us(1000 * HOUR);
     assert_int_equal(commit_keys(&w, 2, 1), STATUS_OK);
     assert_int_equal(commit_keys(&w, 3, 1), STATUS_OK);
     commit_nothing(&w);
     assert_true(has_key(&w, 2));
-    now_us += 24 * HOUR;
+    clock_pass_us(24 * HOUR);
     commit_nothing(&w);
     commit_nothing(&w);
     assert_true(has_key(&w, 2));
@@ -162,24 +146,24 @@ TEST(a_clock_set_back_shortens_no_keys_time)
     world_open(&w, state, 1, 1);
     assert_int_equal(commit_keys(&w, 1, 1), STATUS_OK);
     commit_nothing(&w);
-    now_us -= 100 * HOUR;
+    clock_set_us(-100 * HOUR);
     assert_int_equal(commit_keys(&w, 2, 1), STATUS_OK);
     for (int hour = 0; hour < 23; hour++) {
-        now_us += HOUR;
+        clock_pass_us(HOUR);
         commit_nothing(&w);
         assert_true(has_key(&w, 1));
         assert_true(has_key(&w, 2));
     }
-    now_us += 9000 * HOUR;
+    clock_pass_us(9000 * HOUR);
     assert_int_equal(commit_keys(&w, 3, 1), STATUS_OK);
     assert_true(has_key(&w, 1)); /* by this clock it is a year old */
-    now_us -= 9000 * HOUR;
+    clock_set_us(-9000 * HOUR);
     assert_int_equal(commit_keys(&w, 4, 1), STATUS_OK);
     reopen(&w);
     assert_true(has_key(&w, 1));
     assert_true(has_key(&w, 4));
     for (int day = 0; day < 3; day++) {
-        now_us += 24 * HOUR;
+        clock_pass_us(24 * HOUR);
         commit_nothing(&w);
     }
     assert_int_equal(rows(&w), 0);
@@ -212,11 +196,11 @@ TEST(keeps_a_bounded_number_of_keys)
     db_close(&db);
     reopen(&w);
     assert_false(w.engine->ops->has_key_room(w.engine, 1));
-    now_us += 24 * HOUR - 1;
+    clock_pass_us(24 * HOUR - 1);
     assert_false(w.engine->ops->has_key_room(w.engine, 1));
-    now_us -= 1000 * HOUR;
+    clock_set_us(-1000 * HOUR);
     assert_false(w.engine->ops->has_key_room(w.engine, 1));
-    now_us += 1000 * HOUR + 1;
+    clock_pass_us(1000 * HOUR + 1);
     assert_true(w.engine->ops->has_key_room(w.engine, 1));
     assert_int_equal(commit_keys(&w, 4, 1), STATUS_OK);
     assert_false(w.engine->ops->has_key_room(w.engine, KEYS_MAX));
@@ -236,9 +220,9 @@ TEST(a_refused_commit_leaves_keys_and_swap_as_they_were)
 
     world_open(&w, state, 1, 1);
     assert_int_equal(commit_keys(&w, 1, 1), STATUS_OK);
-    now_us += 24 * HOUR;
+    clock_pass_us(24 * HOUR);
     assert_int_equal(commit_keys(&w, 2, 1), STATUS_OK);
-    now_us += 24 * HOUR;
+    clock_pass_us(24 * HOUR);
     twice[0] = twice[1] = key_of(5);
     assert_int_equal(w.engine->ops->commit(w.engine, &commit, &is_more, NULL),
                      STATUS_BUSY);
