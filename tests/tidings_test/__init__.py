@@ -63,6 +63,7 @@ The modules:
     site          a static web site and the trouble that web servers make
     stream        followers by WebSocket and server-sent events
     waiting       lists that grow while a test waits, and looking again and again
+    watched       a directory, a watch of it, and what its set comes to
 
 A check that one file needs is a function of that file; what several need comes here,
 in the module of its noun. Requirements are cited in a comment above the test.
