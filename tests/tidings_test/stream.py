@@ -27,6 +27,14 @@ from tidings_test.history import History
 PIECE_MAX = 65536  # bytes of a frame or of a chunk, with what is around them
 SUBPROTOCOLS = {"json": "resourcesync.json", "xml": "resourcesync.xml"}
 
+# The headers of a handshake, for one that is refused: broker.get(path, **UPGRADE).
+UPGRADE = {
+    "upgrade": "websocket",
+    "connection": "Upgrade",
+    "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "sec_websocket_version": "13",
+}
+
 
 class Follower:
     """What both have: the messages, one after the other.
@@ -84,6 +92,7 @@ class WebSocket(Follower):
         self.form = form or "json"
         self.close = None  # the close frame: .code, .reason
         self.frames = self.size = 0  # of the last message; its bytes
+        self.text = b""
         self.connection = broker.connect(narrow)
         self.protocol = ClientConnection(
             parse_uri(f"{broker.url.replace('http', 'ws', 1)}{path}"),
@@ -137,7 +146,8 @@ class WebSocket(Follower):
             self.frames += 1
             if frame.fin:
                 self.size = len(text)
-                return messages.read(bytes(text), self.form)
+                self.text = bytes(text)
+                return messages.read(self.text, self.form)
 
     def wait_close(self, code=None):
         """Read on until the broker closes, with that code; the close frame."""
