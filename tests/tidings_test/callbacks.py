@@ -15,7 +15,7 @@ with 404. A delivery counts when it is answered with 2xx, and once for each id.
 
 How a request is treated is a status, or one of: answer(...), hang, close, reset,
 reset_early, reset_middle, garbage, endless_body, endless_head, trickle(...),
-slow_read(...); or any coroutine function of an Exchange.
+slow_read(...), Held(...); or any coroutine function of an Exchange.
 """
 
 import asyncio
@@ -220,6 +220,7 @@ class Exchange:
         request.is_accepted = False
         request.order = len(server.requests) + 1
         self.is_over = False
+        self.held = None  # an event, behind which it goes on when it was read
         self.behaviour = (
             self.callback.behaviour(request.kind) if self.callback else answer(404)
         )
@@ -249,6 +250,8 @@ class Exchange:
         self.record()
         if self.callback:
             await self.callback.wait_released()
+        if self.held:
+            await self.held.wait()
 
     def head(self, status, headers="", body=None, behind=""):
         """An answer as bytes; by default its body is the challenge, if there is one.
@@ -294,6 +297,21 @@ def answer(status=200, headers="", body=None, behind=""):
         await exchange.send(exchange.head(status, headers, body, behind))
 
     return behave
+
+
+class Held:
+    """Take the request, and treat it as `then` says when release() is called."""
+
+    def __init__(self, then=200):
+        self._then = answer(then) if isinstance(then, int) else then
+        self._free = asyncio.Event()
+
+    async def __call__(self, exchange):
+        exchange.held = self._free
+        await self._then(exchange)
+
+    def release(self):
+        call(self._free.set)
 
 
 def trickle(status=200, pause=0.02):

@@ -145,6 +145,14 @@ def fence(of_set, callback):
     wait_head(of_set, callback)
 
 
+def settle(of_set, callback, n):
+    """Wait until the answer to the callback's n-th verification was judged: it was
+    sent before that to a callback that subscribes now, and one thread of the hub reads
+    both."""
+    callback.verifications.wait(n)
+    callback.server.join(of_set)
+
+
 def _url(callback):
     return callback if isinstance(callback, str) else callback.url
 
