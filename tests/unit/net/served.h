@@ -141,12 +141,15 @@ served_on_service(void (*run)(void))
     served_on(0, run);
 }
 
-/* What has come before is looked at by each service thread. */
+/* What has come before is looked at by each service thread: a connection is
+ * accepted, and its first bytes are read. Of what the system reports at once an
+ * errand may be the first, so each of these takes one more. */
 static inline void
 served_turn(void)
 {
-    for (unsigned i = 0; i < served.options.threads; i++)
-        served_on(i, NULL);
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < served.options.threads; i++)
+            served_on(i, NULL);
 }
 
 /* Lets `n` seconds pass; every service thread does what it does each second. */
