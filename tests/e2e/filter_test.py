@@ -3,85 +3,12 @@ gap, at bounded cost."""
 
 import pytest
 
+from tidings_test import mixture
 from tidings_test.broker import is_sanitized
 from tidings_test.http import JSON, XML, check_refused
 from tidings_test.sets import change
 from tidings_test.soak import soak
 from tidings_test.stream import UPGRADE
-
-# A mixture: entry n is of one sort or another, each by another period, so that all
-# combinations come about.
-
-TYPES = ["image/png", "text/csv", "Text/HTML; charset=utf-8", None, "image/svg+xml"]
-TAGS = {3: ["green", "blue"], 4: ["red&green"], 7: ["red&green"], 5: ["red", "bluer"]}
-
-
-def kind(n):
-    return ("created", "updated", "deleted")[n % 3]
-
-
-def folder(n):
-    return "a" if n % 7 else "b&c"
-
-
-def media_type(n):
-    return TYPES[n % 5] if kind(n) != "deleted" else None
-
-
-def tags(n):
-    return TAGS.get(n % 11, [])
-
-
-def is_image(n):
-    return (media_type(n) or "").startswith("image/")
-
-
-def is_blue_or_red(n):
-    return "blue" in tags(n) or "red&green" in tags(n)
-
-
-def is_all_of_it(n):
-    return kind(n) == "updated" and folder(n) == "a" and is_image(n)
-
-
-BLUE_OR_RED = "tag=blue&tag=red%26green"
-ALL_OF_IT = "change=updated&prefix=http://example.com/a&type=image/*"
-
-# A filter, and what passes it.
-FILTERS = [
-    ("change=deleted", lambda n: kind(n) == "deleted"),
-    ("prefix=http://example.com/b%26c/", lambda n: folder(n) == "b&c"),
-    ("prefix=http://example.com/", lambda n: True),
-    ("prefix=http://example.com/b%26amp;c/", lambda n: False),
-    ("type=image/*", is_image),
-    ("type=image/svg+xml&type=text/html", lambda n: media_type(n) in TYPES[2::2]),
-    ("tag=blue", lambda n: "blue" in tags(n)),
-    (BLUE_OR_RED, is_blue_or_red),
-    ("tag=BLUE", lambda n: False),
-    (f"{ALL_OF_IT}&{BLUE_OR_RED}", lambda n: is_all_of_it(n) and is_blue_or_red(n)),
-    ("change=created&change=updated&change=deleted", lambda n: True),
-]
-
-
-def mixed(n):
-    """Entry n as it is posted."""
-    more = {}
-    if media_type(n):
-        more["type"] = media_type(n)
-    if tags(n):
-        more["tags"] = tags(n)
-    return change(f"http://example.com/{folder(n)}/{n}", kind(n), **more)
-
-
-def post_mixture(news, first, last):
-    """Post entries `first` to `last`, in posts of many sizes."""
-    sizes = [1, 40, 2, 7, 1, 300]
-    while first <= last:
-        sizes.append(sizes.pop(0))
-        n = min(sizes[-1], last + 1 - first)
-        receipt = news.receipt(news.send([mixed(first + k) for k in range(n)]))
-        assert (receipt.first, receipt.last) == (first, first + n - 1)
-        first += n
 
 
 def that_pass(passes, last):
@@ -119,7 +46,7 @@ def read_pages(news, path, accept):
 
 def check_memory(news, last):
     """R-342 to R-344, R-349: what comes by change memory."""
-    for query, passes in FILTERS:
+    for query, passes in mixture.FILTERS:
         for accept in (JSON, XML):
             path = f"{news.changes}?after=0&{query}"
             pages, _ = read_pages(news, path, accept)
@@ -132,7 +59,7 @@ def check_streams(news, last):
     ended."""
     followers = [
         (passes, news.websocket(f"after=0&{query}", form))
-        for query, passes in FILTERS
+        for query, passes in mixture.FILTERS
         for form in ("json", "xml")
     ]
     for passes, follower in followers:
@@ -156,7 +83,7 @@ def test_every_way_lets_through_the_same_entries(start_broker):
     news = broker.set()
     in_the_way = broker.data / "sets"  # so that lists get no files
     in_the_way.write_text("in the way")
-    post_mixture(news, 1, 250)
+    mixture.post(news, 1, 250)
     check_all_ways(news, 250)
 
     broker.stop()
@@ -168,7 +95,7 @@ def test_every_way_lets_through_the_same_entries(start_broker):
     broker.kill()
     broker.restart()  # now they have
     check_all_ways(news, 250)
-    post_mixture(news, 251, 290)
+    mixture.post(news, 251, 290)
     check_all_ways(news, 290)
 
 
@@ -216,7 +143,7 @@ def test_a_filtered_follower_that_is_killed_goes_on(start_broker, start, tmp_pat
     wanted = ("--tag", "blue", "--tag", "red&green", "--state", state, "--from-start")
     seqs = []
     for done in range(0, 600, 100):
-        post_mixture(news, done + 1, done + 100)
+        mixture.post(news, done + 1, done + 100)
         # 98 % 11 is 10, 95 % 11 is 7: some of a hundred's last ten passes.
         follows = start("tidings", "follow", news.url, *wanted)
         follows.out.find(lambda line, far=done + 90: int(line.split()[0]) >= far)
@@ -227,7 +154,7 @@ def test_a_filtered_follower_that_is_killed_goes_on(start_broker, start, tmp_pat
         if done // 100 % 2:
             broker.kill()
             broker.restart()
-    assert seqs == that_pass(is_blue_or_red, seqs[-1])
+    assert seqs == that_pass(mixture.is_blue_or_red, seqs[-1])
 
 
 LONG = soak(20000, 100000)  # entries of a history of which nearly nothing passes

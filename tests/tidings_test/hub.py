@@ -32,9 +32,10 @@ def url(broker):
 
 
 def send(broker, form, **headers):
-    """Post a form, as text or parameters, to the hub."""
+    """Post a form, as text or parameters, to the hub; a list is a parameter that
+    stands there several times."""
     if not isinstance(form, str):
-        form = urllib.parse.urlencode(form, quote_via=urllib.parse.quote)
+        form = urllib.parse.urlencode(form, doseq=True, quote_via=urllib.parse.quote)
     return broker.post("/hub", form, FORM, **headers)
 
 

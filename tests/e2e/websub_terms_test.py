@@ -1,0 +1,242 @@
+"""What a subscriber asks for besides: filters, a place in the past, an interval; and
+the simple subscription of the 2012 draft."""
+
+import urllib.parse
+
+import pytest
+
+from tidings_test import callbacks as cb
+from tidings_test import hub, mixture
+from tidings_test.documents import Document
+from tidings_test.http import FORM
+
+pytestmark = pytest.mark.broker(*hub.QUICK)
+
+IS_DELETED = mixture.FILTERS[0][1]
+
+
+def parameters(query):
+    """A query as parameters of a form: in a query a plus is a plus."""
+    return urllib.parse.parse_qs(query.replace("+", "%2B"))
+
+
+def renew(news, callback, **form):
+    n = len(callback.verifications)
+    hub.check_taken(hub.subscribe(news, callback, **form))
+    hub.settle(news, callback, n + 1)
+
+
+def post_mixture(news, first, last, callback):
+    """Post these, and wait until what passes of them was delivered."""
+    mixture.post(news, first, last)
+    hub.wait_head(news, callback)
+
+
+def collected(callback):
+    """The entries of all that it got, in messages that are valid each."""
+    entries = []
+    for delivery in callback.deliveries:
+        message = Document(delivery.body)
+        message.check_valid()
+        assert message.capability == "change-notification"
+        entries += message.entries
+    return entries
+
+
+def seqs(callback):
+    return [entry.seq for entry in collected(callback)]
+
+
+# R-348, R-349: the same entries, with the same seqs and bytes; and who gets nothing
+# is not called, but is at the head.
+def test_a_filter_is_a_grep_of_everything(news, callbacks):
+    plain = callbacks.join(news)
+    filtered = [callbacks.join(news, **parameters(q)) for q, _ in mixture.FILTERS]
+    for first, last in [(1, 250), (251, 251), (252, 252), (253, 600), (601, 900)]:
+        mixture.post(news, first, last)
+    plain.wait_last(900)
+    everything = collected(plain)
+    assert len(everything) == 900
+    for (query, passes), callback in zip(mixture.FILTERS, filtered):
+        hub.wait_head(news, callback)
+        passed = [entry for entry in everything if passes(entry.seq)]
+        assert collected(callback) == passed, query
+        assert callback.holes == 0
+
+
+# R-349: what a filter has let through is repeated with the same bytes.
+def test_a_filtered_delivery_that_failed_comes_again_the_same(news, callbacks):
+    one = callbacks.join(news, change="deleted")
+    held = cb.Held(500)
+    one.next(held)
+    mixture.post(news, 1, 30)
+    first = one.deliveries.wait(1)
+    mixture.post(news, 31, 60)
+    held.release()
+    hub.wait_head(news, one)
+    assert (one.deliveries[1].id, one.deliveries[1].body) == (first.id, first.body)
+
+
+# Through archived, closed and open lists, in a process that has none of it in
+# memory: one history, whose digests are those of the lists.
+def test_who_asks_for_the_past_gets_all_of_it(start_broker, callbacks):
+    broker = start_broker(*hub.QUICK, "--rotate-entries", 10, "--index-lists", 3)
+    news = broker.set().create()
+    callbacks.join(news)
+    for _ in range(19):
+        news.post(5)
+    assert news.get("changelist-archive.xml").status == 200
+    broker.kill()
+    broker.restart()
+
+    whole = callbacks.join(news, after=0)
+    epoch = hub.find(news, whole)["position"][:16]
+    whole.wait_last(95)
+    part = callbacks.join(news, after=f"{epoch}-37")
+    part.wait_last(95)
+    news.post(4)
+    for one, after in ((whole, 0), (part, 37)):
+        one.wait_last(99)
+        history = one.history()
+        assert (history.after, history.last) == (after, 99)
+    assert 99 in whole.history().digests
+
+
+# W-036: a renewal replaces the filter, with another, or with none.
+def test_a_renewal_replaces_the_filter(news, callbacks):
+    one = callbacks.join(news, change="deleted")
+    post_mixture(news, 1, 30, one)
+    one.next(404, of="verification")
+    renew(news, one, change="created")  # nobody confirms that
+    post_mixture(news, 31, 60, one)
+    renew(news, one, change="created")
+    post_mixture(news, 61, 90, one)
+    renew(news, one)
+    post_mixture(news, 91, 120, one)
+    deleted = [n for n in range(1, 61) if IS_DELETED(n)]
+    created = [n for n in range(61, 91) if mixture.kind(n) == "created"]
+    assert seqs(one) == [*deleted, *created, *range(91, 121)]
+
+
+# A bad one is 4xx, at once, and leaves the old one as it was.
+def test_a_bad_renewal_changes_nothing(news, callbacks):
+    one = callbacks.join(news, change="deleted")
+    before = hub.find(news, one)
+    for bad, status in [
+        ({"change": "renamed"}, 400),
+        ({"change": "created", "interval": "-1"}, 400),
+        ({"interval": "1e9"}, 400),
+        ({"after": "yesterday"}, 400),
+        ({"after": "0123456789abcdef-0"}, 410),
+        ({"type": ""}, 400),
+    ]:
+        assert hub.subscribe(news, one, **bad).status == status, bad
+    hub.settle(news, one, 1)
+    assert len(one.verifications) == 1
+    assert hub.find(news, one)["leaseEnd"] == before["leaseEnd"]
+    post_mixture(news, 1, 30, one)
+    assert seqs(one) == [n for n in range(1, 31) if IS_DELETED(n)]
+
+
+# Both ways back: a renewal with a place, and the operator's redelivery.
+def test_a_subscription_can_be_sent_back(news, callbacks, broker):
+    one = callbacks.join(news)
+    for _ in range(4):
+        one.wait_last(news.post(5).last)
+    hub.wait_head(news, one)
+
+    def check_sent_back(after, n):
+        again = one.deliveries.wait(n)
+        hub.wait_head(news, one)
+        assert (again.after, again.last) == (after, 20)
+        assert len(one.deliveries) == n
+
+    n = len(one.deliveries)
+    renew(news, one, after=7)
+    check_sent_back(7, n + 1)
+    told = hub.find(news, one)
+    path = f"{news.path}/subscriptions/{told['id']}/redeliver"
+    answer = broker.post(f"{path}?after={told['position'][:16]}-11")
+    assert answer.status // 100 == 2
+    check_sent_back(11, n + 2)
+
+    # From there on as ever.
+    news.post()
+    assert one.deliveries.wait(n + 3).after == 20
+    # A callback takes it for a fault.
+    assert len(one.faults) == 2 and all("goes back" in fault for fault in one.faults)
+    one.faults.clear()
+
+
+# R-311: what comes within an interval goes out at its end, together.
+def test_an_interval_gathers_changes(news, callbacks):
+    one = callbacks.join(news, interval=2)
+    news.post()
+    first = one.deliveries.wait(1)
+    for _ in range(5):
+        news.post(2)
+    second = one.deliveries.wait(2)
+    assert second.at - first.at > 1.9  # it begins a moment before
+    assert (second.after, second.last) == (1, 11)
+
+
+# R-311: a renewal replaces it, also while one is waited for.
+def test_a_renewal_ends_an_interval(news, callbacks):
+    one = callbacks.join(news, interval=86400)
+    hub.fence(news, one)
+    news.post(3)
+    hub.settle(news, one, 1)
+    assert len(one.deliveries) == 1
+    renew(news, one)
+    one.wait_last(4)
+
+
+def subscribe_simply(news, callback, **form):
+    form = urllib.parse.urlencode({"callbackURI": callback.url, **form}, doseq=True)
+    hub.check_taken(news.broker.post(f"{news.path}/subscribe", form, FORM))
+
+
+def check_plain(delivery, full):
+    """R-351: the entries of a notification, and nothing to navigate by."""
+    plain, links = Document(delivery.body), Document(full.body)
+    plain.check_valid()
+    assert plain.count("/s:urlset/rs:ln") == 0
+    assert links.count("/s:urlset/rs:ln[@rel='up']") == 1  # that has some
+    assert (plain.from_, plain.until) == (links.from_, links.until)
+    assert (plain.after, plain.last) == (links.after, links.last)
+    assert plain.entries == links.entries
+
+
+# R-350, R-351: behind verification of intent.
+def test_a_simple_subscription_is_verified(news, callbacks):
+    full = callbacks.join(news)
+    one = callbacks.add("/cb/simple?a=b")
+    no = callbacks.add()
+    no.always(404, of="verification")
+    subscribe_simply(news, no)
+    subscribe_simply(news, one, change=["created", "updated"])
+    asked = one.verifications.wait(1)
+    assert cb.parameter(asked, "hub.mode") == "subscribe"
+    assert cb.parameter(asked, "hub.topic") == news.topic
+    hub.wait_active(news, one)
+    hub.wait_gone(news, no)
+
+    full.wait_last(news.post(3).last)
+    one.wait_last(3)
+    check_plain(one.deliveries[0], full.deliveries[0])
+    assert one.deliveries[0].all("Content-Type") == ["application/xml"]
+    assert not len(no.deliveries)
+
+
+# R-350: where the operator trusts: it is there with its 202, and nobody is asked.
+@pytest.mark.broker(*hub.QUICK, "--hub-trust-simple")
+def test_a_trusted_simple_subscription_is_not_verified(news, callbacks):
+    full = callbacks.join(news)
+    one = callbacks.add()
+    subscribe_simply(news, one, interval=0.1)
+    assert hub.find(news, one)["state"] == "active"
+    full.wait_last(news.post(3).last)
+    one.wait_last(3)
+    check_plain(one.deliveries[0], full.deliveries[0])
+    assert not len(one.verifications)
+    assert len(full.verifications) == 1
