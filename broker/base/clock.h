@@ -12,11 +12,4 @@ int64_t clock_now_us(void);
 /* Microseconds since some moment; never goes back: for waiting, measuring. */
 int64_t clock_steady_us(void);
 
-/* For tests: clock_now_us answers what `now` answers; NULL: the real one again.
- * Not while other threads ask. */
-void clock_replace(int64_t (*now)(void));
-
-/* The same for clock_steady_us. */
-void clock_replace_steady(int64_t (*now)(void));
-
 #endif

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "broker/log/cursor.h"
-#include "tests/support/patience.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
@@ -301,7 +300,6 @@ TEST(commits_what_was_submitted_between_two_rounds)
 {
     struct world *w = world_open(50000, 0);
     struct posted p[2];
-    struct patience patience = {.with = "the log thread to be told to stop"};
     pthread_t stopper;
 
     posts_begin(&p[0], POST_CHANGES, &w->a);
@@ -313,8 +311,7 @@ TEST(commits_what_was_submitted_between_two_rounds)
     wait_for(w, &w->fake.n_tidied, 2);
     submit(w, &p[1]);
     assert_int_equal(pthread_create(&stopper, NULL, stop, w), 0);
-    while (!is_stopping(&w->committer.thread))
-        patience_step(&patience);
+    AWAIT(is_stopping(&w->committer.thread));
     set_held(w, false);
     pthread_join(stopper, NULL);
     assert_true(posts_is_done(&p[1]));

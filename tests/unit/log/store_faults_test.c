@@ -9,7 +9,6 @@
 #include <sqlite3.h>
 
 #include "broker/log/store.h"
-#include "tests/support/patience.h"
 #include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
@@ -320,7 +319,6 @@ is_said(const char *path, const char *text)
  * full. */
 TEST(says_that_a_checkpoint_has_failed)
 {
-    struct patience p = {.with = "word of the checkpoint"};
     int stderr_fd = dup(STDERR_FILENO), fd;
     char path[400];
     struct world w;
@@ -333,8 +331,7 @@ TEST(says_that_a_checkpoint_has_failed)
     close(fd);
     atomic_store(&main_fails, true);
     assert_int_equal(commit_batches(&w, 0, 40, NULL), STATUS_OK);
-    while (!is_said(path, "a checkpoint has failed"))
-        patience_step(&p);
+    AWAIT(is_said(path, "a checkpoint has failed"));
     atomic_store(&main_fails, false);
     dup2(stderr_fd, STDERR_FILENO);
     close(stderr_fd);
