@@ -322,17 +322,6 @@ dumping_unzip(struct dumping *d, uint64_t number, uint64_t part,
 
 /* Checking */
 
-/* What a question about one entry, by its number, is answered with. */
-static const char *
-of_entry(struct xpath *x, size_t number, const char *what)
-{
-    char question[120];
-
-    snprintf(question, sizeof(question), "string(/*/s:url[%zu]/%s)", number,
-             what);
-    return xpath_get(x, question);
-}
-
 /* The package is the one that its entry in the dump tells of (R-104, R-184),
  * and its manifest the one that has an address (R-185). */
 static void
@@ -347,20 +336,20 @@ check_package(struct dumping *d, struct xpath *dump, uint64_t number,
     snprintf(text, sizeof(text),
              DUMPING_DEMO "%s/%012" PRIu64 "/%012" PRIu64 ".zip",
              links_kinds[d->kind].folder, number, part);
-    assert_string_equal(of_entry(dump, part, "s:loc"), text);
+    assert_string_equal(xpath_of(dump, part, "s:loc"), text);
     snprintf(text, sizeof(text),
              DUMPING_DEMO "%s/%012" PRIu64 "/%012" PRIu64 "-manifest.xml",
              links_kinds[d->kind].folder, number, part);
-    assert_string_equal(of_entry(dump, part, "rs:ln[@rel='contents']/@href"),
+    assert_string_equal(xpath_of(dump, part, "rs:ln[@rel='contents']/@href"),
                         text);
 
     read_bytes(d, dumps_package_open, number, part, &package);
     snprintf(text, sizeof(text), "%zu", package.size);
-    assert_string_equal(of_entry(dump, part, "rs:md/@length"), text);
-    assert_string_equal(of_entry(dump, part, "rs:md/@type"), "application/zip");
+    assert_string_equal(xpath_of(dump, part, "rs:md/@length"), text);
+    assert_string_equal(xpath_of(dump, part, "rs:md/@type"), "application/zip");
     digest_sha256(&digest, buf_slice(&package));
     digest_write(sha256, &digest);
-    assert_string_equal(of_entry(dump, part, "rs:md/@hash"), sha256);
+    assert_string_equal(xpath_of(dump, part, "rs:md/@hash"), sha256);
 
     unzipped_open(&u, buf_slice(&package));
     unzipped_check(&u);
@@ -382,7 +371,7 @@ check_entries(struct dumping *d, struct xpath *manifest, uint64_t *seq)
 
     for (size_t i = 1; i <= n; i++) {
         struct fragment_view view;
-        const char *change = of_entry(manifest, i, "rs:md/@change");
+        const char *change = xpath_of(manifest, i, "rs:md/@change");
         char text[DATETIME_SIZE + 1] = "", loc[200];
 
         if (log_read(registry_log(d->sets.registry),
@@ -394,13 +383,13 @@ check_entries(struct dumping *d, struct xpath *manifest, uint64_t *seq)
             fragment_view(batch_slice(batch, *seq - 1, *seq), &view),
             STATUS_OK);
         snprintf(loc, sizeof(loc), "%.*s", (int)view.loc.size, view.loc.data);
-        assert_string_equal(of_entry(manifest, i, "s:loc"), loc);
+        assert_string_equal(xpath_of(manifest, i, "s:loc"), loc);
         assert_string_equal(change, change_kind_name(view.kind));
         datetime_write(text, view.us);
-        assert_string_equal(of_entry(manifest, i, "rs:md/@datetime"), text);
+        assert_string_equal(xpath_of(manifest, i, "rs:md/@datetime"), text);
         assert_int_equal(
-            strtoull(of_entry(manifest, i, "rs:md/@td:seq"), NULL, 10), *seq);
-        assert_int_equal(of_entry(manifest, i, "rs:md/@path")[0] == '\0',
+            strtoull(xpath_of(manifest, i, "rs:md/@td:seq"), NULL, 10), *seq);
+        assert_int_equal(xpath_of(manifest, i, "rs:md/@path")[0] == '\0',
                          view.kind == CHANGE_DELETED);
         batch_unref(batch);
     }
@@ -424,9 +413,9 @@ check_manifest(struct dumping *d, struct xpath *dump, uint64_t number,
     snprintf(last, sizeof(last), "%" PRIu64, *seq);
     assert_xpath_text(&x, "/*/rs:md/@td:after", after);
     assert_xpath_text(&x, "/*/rs:md/@td:last", last);
-    assert_string_equal(of_entry(dump, part, "rs:md/@from"),
+    assert_string_equal(xpath_of(dump, part, "rs:md/@from"),
                         xpath_get(&x, "string(/*/rs:md/@from)"));
-    assert_string_equal(of_entry(dump, part, "rs:md/@until"),
+    assert_string_equal(xpath_of(dump, part, "rs:md/@until"),
                         xpath_get(&x, "string(/*/rs:md/@until)"));
     assert_string_equal(xpath_get(&x, "string(/*/s:url[last()]/rs:md/"
                                       "@datetime)"),
@@ -455,16 +444,16 @@ dumping_check(struct dumping *d, uint64_t number)
     n = xpath_count(&dump, "/s:urlset/s:url");
     assert_in_range(n, 1, 50000);
     assert_string_equal(xpath_get(&dump, "string(/*/rs:md/@from)"),
-                        of_entry(&dump, 1, "rs:md/@from"));
+                        xpath_of(&dump, 1, "rs:md/@from"));
     assert_string_equal(xpath_get(&dump, "string(/*/rs:md/@until)"),
-                        of_entry(&dump, n, "rs:md/@until"));
+                        xpath_of(&dump, n, "rs:md/@until"));
     for (size_t part = 1; part <= n; part++) {
         if (part > 1) {
             char until[40];
 
             snprintf(until, sizeof(until), "%s",
-                     of_entry(&dump, part - 1, "rs:md/@until"));
-            assert_string_equal(of_entry(&dump, part, "rs:md/@from"), until);
+                     xpath_of(&dump, part - 1, "rs:md/@until"));
+            assert_string_equal(xpath_of(&dump, part, "rs:md/@from"), until);
         }
         check_manifest(d, &dump, number, part, &seq);
     }
@@ -488,13 +477,13 @@ check_resources(struct xpath *manifest, struct xpath *list, size_t *before)
         ++*before;
         for (size_t k = 0; k < sizeof(same) / sizeof(*same); k++) {
             snprintf(text, sizeof(text), "%s",
-                     of_entry(list, *before, same[k]));
-            assert_string_equal(of_entry(manifest, i, same[k]), text);
+                     xpath_of(list, *before, same[k]));
+            assert_string_equal(xpath_of(manifest, i, same[k]), text);
         }
-        assert_string_not_equal(of_entry(manifest, i, "rs:md/@path"), "");
-        assert_string_not_equal(of_entry(manifest, i, "rs:md/@hash"), "");
-        assert_string_not_equal(of_entry(manifest, i, "rs:md/@length"), "");
-        assert_string_equal(of_entry(manifest, i, "rs:md/@change"), "");
+        assert_string_not_equal(xpath_of(manifest, i, "rs:md/@path"), "");
+        assert_string_not_equal(xpath_of(manifest, i, "rs:md/@hash"), "");
+        assert_string_not_equal(xpath_of(manifest, i, "rs:md/@length"), "");
+        assert_string_equal(xpath_of(manifest, i, "rs:md/@change"), "");
     }
 }
 
@@ -537,12 +526,12 @@ dumping_check_resources(struct dumping *d, uint64_t number)
         dumping_read(d, dumps_manifest_open, number, part, &x);
         check_root(&x, &list, "resourcedump-manifest");
         check_resources(&x, &list, &before);
-        snprintf(text, sizeof(text), "%s", of_entry(&dump, part, "rs:md/@at"));
+        snprintf(text, sizeof(text), "%s", xpath_of(&dump, part, "rs:md/@at"));
         assert_string_equal(xpath_get(&x, "string(/*/rs:md/@at)"), text);
         /* R-105: within the root's */
         snprintf(text, sizeof(text), "%s",
-                 of_entry(&dump, part, "rs:md/@completed"));
-        assert_true(strcmp(text, of_entry(&dump, part, "rs:md/@at")) >= 0);
+                 xpath_of(&dump, part, "rs:md/@completed"));
+        assert_true(strcmp(text, xpath_of(&dump, part, "rs:md/@at")) >= 0);
         assert_true(strcmp(text, xpath_get(&dump, "string(/*/rs:md/@completed"
                                                   ")")) <= 0);
         xpath_close(&x);

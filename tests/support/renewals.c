@@ -152,21 +152,17 @@ take_entries(struct xpath *x, struct model *expected)
 
     for (size_t i = 1; i <= n; i++) {
         static const char before[] = "http://example.com/r/";
-        char question[64];
         const char *loc;
         unsigned long number;
 
-        snprintf(question, sizeof(question), "/s:urlset/s:url[%zu]/s:loc", i);
-        loc = xpath_get(x, question);
+        loc = xpath_of(x, i, "s:loc");
         if (strncmp(loc, before, sizeof(before) - 1) != 0)
             fail_msg("%s is not of the set", loc);
         number = strtoul(loc + sizeof(before) - 1, NULL, 10);
         assert_in_range(number, 0, MODEL_MAX - 1);
         if (!expected->resources[number].entry)
             fail_msg("%s is there twice, or was deleted", loc);
-        snprintf(question, sizeof(question),
-                 "/s:urlset/s:url[%zu]/rs:md/@td:seq", i);
-        assert_int_equal(strtoull(xpath_get(x, question), NULL, 10),
+        assert_int_equal(strtoull(xpath_of(x, i, "rs:md/@td:seq"), NULL, 10),
                          expected->resources[number].seq);
         free(expected->resources[number].entry);
         expected->resources[number].entry = NULL;

@@ -1,5 +1,6 @@
 #include "tests/support/xpath.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <libxml/parser.h>
@@ -93,6 +94,36 @@ xpath_get(struct xpath *x, const char *expression)
     kept->next = x->texts;
     x->texts = kept;
     return (const char *)kept->text;
+}
+
+static xmlNode *
+next_entry(xmlNode *node)
+{
+    while (node && (node->type != XML_ELEMENT_NODE ||
+                    xmlStrcmp(node->name, BAD_CAST "url")))
+        node = node->next;
+    return node;
+}
+
+const char *
+xpath_of(struct xpath *x, size_t number, const char *what)
+{
+    char text[120];
+    const char *found;
+
+    if (!x->entry || number < x->number) {
+        x->entry = next_entry(xmlDocGetRootElement(x->document)->children);
+        x->number = 1;
+    }
+    for (; x->entry && x->number < number; x->number++)
+        x->entry = next_entry(x->entry->next);
+    if (!x->entry)
+        return "";
+    snprintf(text, sizeof(text), "string(%s)", what);
+    x->context->node = x->entry;
+    found = xpath_get(x, text);
+    x->context->node = NULL;
+    return found;
 }
 
 void

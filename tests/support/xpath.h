@@ -24,6 +24,8 @@ struct xpath {
     xmlDoc *document;
     xmlXPathContext *context;
     struct xpath_text *texts; /* what xpath_get lent */
+    xmlNode *entry;           /* the last one that xpath_of was asked for */
+    size_t number;
 };
 
 /* Fails the test, and prints the beginning of `document`, if it is not
@@ -37,6 +39,10 @@ size_t xpath_count(struct xpath *x, const char *expression);
 /* Its value as a string: of nodes, the first one's text; "" for none. Lent
  * until xpath_close. */
 const char *xpath_get(struct xpath *x, const char *expression);
+
+/* The same of the number-th s:url (from 1) of the root, from which `what` goes
+ * on; "" if there is none. One after the other they are found at once. */
+const char *xpath_of(struct xpath *x, size_t number, const char *what);
 
 /* It is true, or selects something. */
 #define assert_xpath(x, expression) \
