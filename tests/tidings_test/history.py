@@ -44,6 +44,11 @@ class History:
         if digest:
             assert document.digest == f"sha-256:{digest.hex()}"
 
+    def add_entry(self, entry):
+        """Add the entry behind the last one, from a document."""
+        digest = self.digests.get(self.last)
+        self._add(entry, digest and next_digest(digest, entry.line))
+
     def add_message(self, message):
         """Add a message in JSON, in which entries have not the bytes of a digest; in
         XML, the same as its document."""
