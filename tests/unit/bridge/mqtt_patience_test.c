@@ -40,6 +40,7 @@ assert_pause(struct fake_mqtt *f, struct owner *o, int64_t us)
     clock_pass_us(us / 2 - 1000);
     owner_do(o, owner_look);
     assert_int_equal(poll(&try, 1, 0), 0);
+    clock_await_us(us);
     clock_pass_us(us / 2 + 1000);
     assert_int_equal(poll(&try, 1, -1), 1);
 }
@@ -180,12 +181,14 @@ TEST(does_not_wait_for_ever)
                 0);
     fake_mqtt_hang_up(&f[SHUT]);
     owner_await_pause(&o[SHUT]);
+    clock_await_waits_us(SHUT, CONNECT_US);
     clock_pass_us(CONNECT_US - 1000);
     for (unsigned i = 0; i < SHUT; i++) {
         owner_do(&o[i], owner_look);
         mqtt_state(o[i].mqtt, &now);
         assert_int_equal(now.condition, MQTT_CONNECTING);
     }
+    clock_await_waits_us(SHUT, 1000);
     clock_pass_us(1000);
     for (unsigned i = 0; i < N; i++)
         owner_await_why(&o[i], why[i]);
