@@ -1,0 +1,116 @@
+"""Very many connections, and more than there are descriptors."""
+
+import resource
+import time
+
+import pytest
+
+from tidings_test.broker import is_sanitized
+from tidings_test.http import ConnectionEnded
+from tidings_test.soak import soak
+
+IDLE = soak(1500, 10000)
+FIRST = 500  # come before them, so that the broker has what any number needs
+IDLE_KIB = 4  # of a connection that is kept and asks for nothing
+
+
+@pytest.fixture
+def many_files():
+    """The test and its brokers may have as many files open as may be."""
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < FIRST + IDLE + 100:
+        pytest.skip(f"there may be {most} open files only")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
+
+
+def ask(connection):
+    """Ask, and read the answer: from then on the connection is idle."""
+    assert connection.request("/healthz", "HEAD").status == 200
+
+
+# Memory for each is bounded, others are served, and each is still there when it asks
+# again.
+def test_thousands_of_idle_connections_cost_little(many_files, start_broker):
+    broker = start_broker("--threads", "2")
+    news = broker.set()
+    news.post()
+    follower = news.websocket("after=0").until(1)
+    idle = []
+    for n in (FIRST, IDLE):
+        before = broker.process.memory_kib()
+        for _ in range(n):
+            idle.append(broker.connect())
+            ask(idle[-1])
+    if not is_sanitized():
+        assert broker.process.memory_kib() <= before + IDLE * IDLE_KIB
+
+    news.post()
+    follower.until(2)
+    for connection in idle[::100]:
+        ask(connection)
+    for connection in idle:
+        connection.close()
+    news.post()
+    follower.until(3)
+
+
+FILES = 120  # what a broker may have open, and how many come then
+CLIENTS = 200
+BEATS = 8  # heartbeats during which the broker is looked at
+
+
+# io.md, trap 3: at the limit of descriptors nothing spins, those who are there are
+# served, and those who wait are when there is room again.
+def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
+    faults.limit_files(FILES)
+    options = ("--threads", "2", "--heartbeat", "0.1", "--rotate-entries", "10")
+    broker = start_broker(*options, env=faults.env)
+    news = broker.set()
+    news.post()
+    follower = news.websocket("after=0").until(1)
+
+    clients = [broker.connect() for _ in range(CLIENTS)]
+    start, busy = time.monotonic(), broker.process.cpu_seconds()
+    for _ in range(BEATS):
+        news.post(3)
+        follower.news()
+        while follower.next().entries:
+            pass
+    busy = broker.process.cpu_seconds() - busy
+    assert broker.has_said("descriptors")
+    if not is_sanitized():  # a loop that spins has all of it
+        assert busy < (time.monotonic() - start) / 2
+    assert follower.message.last == 1 + 3 * BEATS
+
+    # The first half goes: the others get their turn, or were hung up on.
+    for connection in clients[: CLIENTS // 2]:
+        connection.close()
+    served = 0
+    for connection in clients[CLIENTS // 2 :]:
+        with connection:
+            try:
+                assert connection.request("/healthz").status == 200
+                served += 1
+            except ConnectionEnded:
+                assert connection.read_all() == b""
+    assert served > CLIENTS / 4
+
+    # And what needs descriptors itself is made up for: files, and reads.
+    last = news.post(20).last
+    follower.until(last)
+    assert last == 1 + 3 * BEATS + 20
+    for number in (1, 3):
+        assert news.get(news.list_path(number)).status == 200
+
+
+# Too few for a start: said so at once, whatever would have run out first.
+def test_a_start_with_too_few_descriptors_says_so(faults, run, tmp_path):
+    data = tmp_path / "data"
+    options = ("--listen", "127.0.0.1:0", "--data", data, "--threads", "2")
+    for n in range(10, 71, 6):
+        faults.limit_files(n)
+        failed = run("tidingsd", *options, status=1, env=faults.env)
+        assert "files may be open" in failed.errors()
+    assert not data.exists()
