@@ -1,0 +1,83 @@
+/*
+ * durability_test.c - the files of a mirror survive a power failure.
+ */
+#include <stdio.h>
+
+#include "client/lib/client.h"
+#include "client/mirror/group.h"
+#include "client/mirror/mirror.h"
+#include "proto/change.h"
+#include "proto/datetime.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+#include "tests/unit/base/syncs.h"
+
+#define LOC "https://h/d/a.txt"
+
+static void
+on_out(int64_t id, void *user)
+{
+    assert_true(id > 0);
+    *(bool *)user = true;
+}
+
+/* The file of LOC has come. */
+static void
+add_file(struct mirror *m, struct group *group)
+{
+    struct book_telling telling = {.loc = slice_of(LOC),
+                                   .when_us = 1,
+                                   .lastmod_us = DATETIME_NONE,
+                                   .length = LENGTH_NONE};
+    char position[TD_POSITION_SIZE], name[DOWNLOAD_NAME_MAX];
+    struct book_resource r;
+    int64_t set, id;
+    bool is_found;
+
+    assert_true(book_set(m->book, "http://example.com/sets/a", &set, position));
+    assert_true(book_begin(m->book));
+    assert_true(book_told(m->book, set, &telling, &id));
+    assert_true(book_expect(m->book, id));
+    assert_true(book_commit(m->book));
+    assert_true(book_look(m->book, id, &r, &is_found));
+    group_name(name, r.id, r.version);
+    tempdir_write(shelf_incoming(m->shelf), name, "text");
+    assert_true(group_add(group, &r, false));
+}
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+/* group.h: bytes, then name, then the directories. */
+TEST(a_file_is_on_the_disk_before_it_is_noted)
+{
+    struct td_sync_options options = {.user = NULL};
+    struct failure why = {TD_OK};
+    bool is_out = false;
+    struct group *group;
+    struct mirror m;
+    char dir[300];
+
+    snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
+    assert_true(mirror_init(&m, td_open(), &options));
+    m.shelf = shelf_open(dir, true, &why);
+    assert_non_null(m.shelf);
+    m.book = book_open(shelf_state(m.shelf), "mirror.db", &why);
+    assert_non_null(m.book);
+    group = group_new(&m, on_out, &is_out);
+    assert_non_null(group);
+    add_file(&m, group);
+    syncs_begin();
+
+    group_start(group);
+    while (!is_out)
+        assert_int_equal(loop_service(m.client->loop), TD_OK);
+
+    assert_true(syncs_keep_file(tempdir_fd(state), "m/h/d/a.txt"));
+    assert_true(syncs_keep_directory(tempdir_fd(state), "m/h"));
+    assert_true(syncs_keep_directory(tempdir_fd(state), "m"));
+    group_free(group);
+    book_close(m.book);
+    shelf_close(m.shelf);
+    mirror_fini(&m);
+    td_close(m.client);
+}
