@@ -1,0 +1,83 @@
+/*
+ * foreign_test.c - requests that a page in a browser may have sent.
+ */
+#include "broker/http/http.h"
+#include "broker/net/server.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/support/wire.h"
+#include "tests/test.h"
+
+/* 404: it was let in, for there is nothing at that address. */
+static unsigned
+ask(unsigned port, const char *host, const char *origin)
+{
+    struct wire *w = wire_connect("127.0.0.1", port);
+    struct wire_answer a;
+
+    assert_non_null(w);
+    assert_true(
+        wire_send_format(w, "GET /nothing HTTP/1.1\r\nHost: %s\r\n%s%s\r\n",
+                         host, origin, origin[0] ? "\r\n" : ""));
+    assert_true(wire_answer(w, &a, false));
+    wire_close(w);
+    return a.status;
+}
+
+/* A broker with the public URL http://example.org, or one that is open to
+ * any Host. */
+static void
+assert_lets_in(void **state, bool is_open_to_all, unsigned foreign_host)
+{
+    const struct {
+        const char *host, *origin;
+        unsigned status;
+    } rows[] = {
+        {"127.0.0.1", "", 404},
+        {"localhost:8080", "", 404},
+        {"EXAMPLE.org", "", 404},
+        {"evil.example", "", foreign_host},
+        {"localhost.evil.example", "", foreign_host},
+        {"127.0.0.1:80", "Origin: http://127.0.0.1:80", 404},
+        {"127.0.0.1", "Origin: http://example.org", 404},
+        {"127.0.0.1", "Origin: http://evil.example", 403},
+        {"127.0.0.1:80", "Origin: http://127.0.0.1:81", 403},
+        {"127.0.0.1", "Origin: null", 403},
+    };
+    struct http http = {.n_hosts = 0};
+    struct server_options options = {
+        .host = "127.0.0.1",
+        .threads = 1,
+        .request_timeout_us = 30000000,
+        .on_request = http_on_request,
+        .user = &http,
+    };
+    struct server *server = NULL;
+    struct sets sets;
+
+    sets_configure(&sets, tempdir_path(state));
+    sets.config.insecure_open = is_open_to_all;
+    sets_open(&sets);
+    http_init(&http, sets.registry, NULL, "127.0.0.1");
+    atomic_store(&http.is_ready, true);
+    assert_int_equal(server_open(&server, &options, NULL), STATUS_OK);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (ask(server_port(server), rows[i].host, rows[i].origin) !=
+            rows[i].status)
+            fail_msg("Host: %s, %s", rows[i].host, rows[i].origin);
+    server_close(server, 1000000);
+    sets_close(&sets);
+}
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(only_hosts_and_origins_of_its_own_are_let_in)
+{
+    assert_lets_in(state, false, 403);
+}
+
+/* --insecure-open */
+TEST(any_host_is_let_in_where_all_may_come_but_no_foreign_page)
+{
+    assert_lets_in(state, true, 404);
+}
