@@ -215,6 +215,8 @@ clock_await_us(int64_t us)
 
 REAL(int, pthread_cond_clockwait, pthread_cond_t *, pthread_mutex_t *,
      clockid_t, const struct timespec *)
+REAL(int, pthread_cond_signal, pthread_cond_t *)
+REAL(int, pthread_cond_broadcast, pthread_cond_t *)
 REAL(int, sem_trywait, sem_t *)
 REAL(int, epoll_wait, int, struct epoll_event *, int, int)
 REAL(int, epoll_pwait, int, struct epoll_event *, int, int, const sigset_t *)
@@ -329,6 +331,31 @@ real_slice(void)
     return now;
 }
 
+/* How often a condition (or another one with its number) was signalled. Between
+ * two slices of a wait nobody hears a signal. */
+#define SIGNALS 4096
+static _Atomic unsigned signals[SIGNALS];
+
+static _Atomic unsigned *
+signals_of(const pthread_cond_t *cond)
+{
+    return &signals[(uintptr_t)cond / sizeof(*cond) % SIGNALS];
+}
+
+int
+pthread_cond_signal(pthread_cond_t *cond)
+{
+    atomic_fetch_add(signals_of(cond), 1);
+    return real_pthread_cond_signal()(cond);
+}
+
+int
+pthread_cond_broadcast(pthread_cond_t *cond)
+{
+    atomic_fetch_add(signals_of(cond), 1);
+    return real_pthread_cond_broadcast()(cond);
+}
+
 int
 pthread_cond_timedwait(pthread_cond_t *restrict cond,
                        pthread_mutex_t *restrict mutex,
@@ -336,6 +363,7 @@ pthread_cond_timedwait(pthread_cond_t *restrict cond,
 {
     int64_t end_us = end_of(at);
     _Atomic int64_t *wait = wait_for(end_us);
+    unsigned before = atomic_load(signals_of(cond));
     int error = ETIMEDOUT;
 
     while (error == ETIMEDOUT && steady_now_us() < end_us) {
@@ -343,6 +371,8 @@ pthread_cond_timedwait(pthread_cond_t *restrict cond,
 
         error =
             real_pthread_cond_clockwait()(cond, mutex, CLOCK_MONOTONIC, &slice);
+        if (error == ETIMEDOUT && atomic_load(signals_of(cond)) != before)
+            error = 0;
         if (error == ETIMEDOUT)
             run_on(wait);
     }
