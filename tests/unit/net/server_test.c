@@ -13,6 +13,76 @@
 
 SERVED_GROUPS;
 
+/* A server that may have few files, until the other end of `end` is closed. At
+ * each byte a second passes; when the server rests again, the byte goes back.
+ */
+static void
+serve_with_few_files(int to, int end)
+{
+    struct rlimit files = {1000, 1000};
+    char byte = 0;
+
+    served_open_with(2, 60000000);
+    files.rlim_cur = (rlim_t)dup(end) + 20;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (write(to, &served.port, sizeof(served.port)) < 0)
+        _exit(2);
+    while (read(end, &byte, 1) == 1) {
+        served_pass_seconds(1);
+        served_assert_rest();
+        if (write(to, &byte, 1) != 1)
+            _exit(2);
+    }
+    server_close(served.server, 0);
+    _exit(0);
+}
+
+/* Nobody is hung up on who can wait, nothing turns in a loop meanwhile. The
+ * first test of the file: it forks, and there are no other threads yet. */
+TEST(goes_on_after_being_out_of_descriptors)
+{
+    enum { N = 100, FIRST = 85 }; /* what then is left has room */
+    struct wire *w[N];
+    struct wire_answer a;
+    int from[2], end[2], status = 0, n_lost = 0;
+    char byte = 0;
+    pid_t child = 0;
+
+    assert_int_equal(pipe(from), 0);
+    assert_int_equal(pipe(end), 0);
+    child = fork();
+    if (!child) {
+        close(end[1]);
+        serve_with_few_files(from[1], end[0]);
+    }
+    close(end[0]);
+    close(from[1]);
+    assert_int_equal(read(from[0], &served.port, sizeof(served.port)),
+                     sizeof(served.port));
+    for (int i = 0; i < N; i++) {
+        w[i] = wire_connect("127.0.0.1", served.port);
+        assert_non_null(w[i]);
+    }
+    for (int second = 0; second < 12; second++) {
+        if (second == 2)
+            for (int i = 0; i < FIRST; i++)
+                wire_close(w[i]);
+        assert_int_equal(write(end[1], "s", 1), 1);
+        assert_int_equal(read(from[0], &byte, 1), 1);
+    }
+    for (int i = FIRST; i < N; i++) {
+        if (!served_greet(w[i]) ||
+            !wire_request(w[i], "GET", "/small", NULL, NULL, &a))
+            n_lost++;
+        wire_close(w[i]);
+    }
+    assert_true(n_lost < 10); /* the one that is let go each second */
+    close(end[1]);
+    close(from[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 TEST(opens_and_closes_again_and_again)
 {
     for (unsigned i = 0; i < 10; i++) {
@@ -402,73 +472,4 @@ TEST(cuts_at_the_end_what_takes_too_long, open_alone, served_close)
     wire_close(never);
     wire_close(stuck);
     wire_close(half);
-}
-
-/* A server that may have few files, until the other end of `end` is closed. At
- * each byte a second passes; when the server rests again, the byte goes back.
- */
-static void
-serve_with_few_files(int to, int end)
-{
-    struct rlimit files = {1000, 1000};
-    char byte = 0;
-
-    served_open_with(2, 60000000);
-    files.rlim_cur = (rlim_t)dup(end) + 20;
-    setrlimit(RLIMIT_NOFILE, &files);
-    if (write(to, &served.port, sizeof(served.port)) < 0)
-        _exit(2);
-    while (read(end, &byte, 1) == 1) {
-        served_pass_seconds(1);
-        served_assert_rest();
-        if (write(to, &byte, 1) != 1)
-            _exit(2);
-    }
-    server_close(served.server, 0);
-    _exit(0);
-}
-
-/* Nobody is hung up on who can wait, nothing turns in a loop meanwhile. */
-TEST(goes_on_after_being_out_of_descriptors)
-{
-    enum { N = 100, FIRST = 85 }; /* what then is left has room */
-    struct wire *w[N];
-    struct wire_answer a;
-    int from[2], end[2], status = 0, n_lost = 0;
-    char byte = 0;
-    pid_t child = 0;
-
-    assert_int_equal(pipe(from), 0);
-    assert_int_equal(pipe(end), 0);
-    child = fork();
-    if (!child) {
-        close(end[1]);
-        serve_with_few_files(from[1], end[0]);
-    }
-    close(end[0]);
-    assert_int_equal(read(from[0], &served.port, sizeof(served.port)),
-                     sizeof(served.port));
-    for (int i = 0; i < N; i++) {
-        w[i] = wire_connect("127.0.0.1", served.port);
-        assert_non_null(w[i]);
-    }
-    for (int second = 0; second < 12; second++) {
-        if (second == 2)
-            for (int i = 0; i < FIRST; i++)
-                wire_close(w[i]);
-        assert_int_equal(write(end[1], "s", 1), 1);
-        assert_int_equal(read(from[0], &byte, 1), 1);
-    }
-    for (int i = FIRST; i < N; i++) {
-        if (!served_greet(w[i]) ||
-            !wire_request(w[i], "GET", "/small", NULL, NULL, &a))
-            n_lost++;
-        wire_close(w[i]);
-    }
-    assert_true(n_lost < 10); /* the one that is let go each second */
-    close(end[1]);
-    close(from[0]);
-    close(from[1]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
 }
