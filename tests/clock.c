@@ -124,9 +124,10 @@ wait_for(int64_t end_us)
     abort(); /* more threads than any test has */
 }
 
-/* The wait at `place` has found nothing; the clock goes on if all have. What
- * was looked at when a wait began, or the clock has moved, is looked at again:
- * the look may have been before what woke its thread. */
+/* Notes that the wait at `place` found nothing ready, and moves the clock if
+ * all waits found nothing. Each thread has to look twice after a wait began or
+ * the clock moved: its first look may have come before the event that wakes it.
+ */
 static void
 run_on(_Atomic int64_t *place)
 {
@@ -164,8 +165,8 @@ clock_run_on(bool is_first)
     run_on(NULL);
 }
 
-/* How many threads wait for a time that comes within `us`. Whose time has come
- * does not wait, though it may not have noticed yet. */
+/* Counts the threads that wait for a time within `us`. A thread whose time has
+ * come does not count, even if it has not noticed yet. */
 static unsigned
 count_waits(int64_t us)
 {
@@ -422,7 +423,7 @@ nanosleep(const struct timespec *pause, struct timespec *left)
 }
 
 /* Calls WAIT, which waits for `slice`, until it returns something or the time
- * has come. What is ready already is no wait. */
+ * has come. A first look that finds something does not count as a wait. */
 #define WAIT_IN_SLICES(us, wait)                 \
     do {                                         \
         int64_t end_us = steady_now_us() + (us); \

@@ -69,8 +69,7 @@ struct test_program {
 };
 
 /* Waits until another thread, or process, has made `condition` true: for what
- * nobody announces. Whatever can be waited for by itself (a read, a join, a
- * condition, an end) is. */
+ * nobody announces. Prefer an event: a read, a join, a condition, an exit. */
 #define AWAIT(condition)                                      \
     do                                                        \
         for (unsigned n_looks_ = 0; !(condition); n_looks_++) \

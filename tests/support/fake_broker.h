@@ -78,8 +78,8 @@ void fake_hold(struct fake_broker *b);
 /* Lets one fake_wait go on. */
 void fake_go(struct fake_broker *b);
 
-/* How many fake_wait and fake_hold it has come to: what stands before them was
- * sent. */
+/* Counts the fake_wait and fake_hold that the script has reached. The fake has
+ * sent everything that stands before them. */
 unsigned fake_n_rests(struct fake_broker *b);
 
 /* What was asked on connection `i`, head and body; "" if there was none. Those

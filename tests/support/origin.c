@@ -173,8 +173,7 @@ origin_free(struct origin *o)
     pthread_mutex_lock(&o->mutex);
     o->is_ending = true;
     if (o->fd >= 0)
-        shutdown(o->fd,
-                 SHUT_RDWR); /* whoever sends nothing is not waited for */
+        shutdown(o->fd, SHUT_RDWR); /* wakes a read that gets nothing */
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->mutex);
     shutdown(o->listener, SHUT_RDWR); /* accept returns */

@@ -50,7 +50,7 @@ outs_start(struct outs *o)
     if (out_open(&o->out, o->sets.registry, o->ledger, &o->config, &why))
         fail_msg("%s", why.text);
     o->seen = 0;
-    clock_pass_us(1); /* what is born from here on is younger */
+    clock_pass_us(1); /* later sets are younger */
     quiet_mqtt_turn();
 }
 

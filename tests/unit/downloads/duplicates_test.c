@@ -1,6 +1,6 @@
 /*
- * duplicates_test.c - where else a resource may come from, and what of that
- * place is believed.
+ * duplicates_test.c - a duplicate is another address of a resource; its entry
+ * cannot replace the digest of the resource.
  */
 #include "tests/test.h"
 #include "tests/unit/downloads/downloads_stage.h"

@@ -97,7 +97,7 @@ TEST(reads_a_message_in_fragments)
     assert_string_equal(s->position, EPOCH "-20");
 }
 
-/* Conversations: what is new, repeated, missing, and gone. */
+/* A conversation with new, repeated, missing or expired messages. */
 struct talk {
     const char *what;
     enum td_form form;
@@ -221,8 +221,8 @@ hold_talk(struct stage *s, const struct talk *t)
                                "\r\nAccept: application/xml\r\n"));
 }
 
-/* R-342: from where it begins. R-309, R-344: each change once and in order, a
- * hole is filled or told. R-345: what is gone. */
+/* R-342: where a follower begins. R-309, R-344: it delivers each change once
+ * and in order, and fills or reports a hole. R-345: a position that is gone. */
 TEST(hands_over_what_a_conversation_tells)
 {
     for (size_t i = 0; i < sizeof(talks) / sizeof(talks[0]); i++) {

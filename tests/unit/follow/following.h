@@ -35,7 +35,7 @@ struct stage {
     char digest[128];
     unsigned troubles;
     char trouble[512];
-    int64_t pauses_until_ms; /* as on_trouble was told */
+    int64_t pauses_until_ms; /* from on_trouble */
     unsigned silences;       /* connections that the broker only holds */
     bool starts_on_trouble;
     unsigned busy_ms; /* how long on_message takes for the first change */

@@ -1,7 +1,7 @@
 /*
- * live_stream_test.c - one live connection that stands: what holds for a
- * WebSocket and for events. What is said on it, how it ends, and what is
- * silence, by which a dead connection is told from a quiet one.
+ * live_stream_test.c - an open live connection, for WebSocket and server-sent
+ * events alike: its messages, its end, and the silence by which a follower
+ * recognises a dead connection.
  */
 #include "tests/test.h"
 #include "tests/unit/follow/transports.h"
@@ -130,8 +130,8 @@ TEST(silence_behind_a_message_ends_it)
     assert_ends_after(s, s->idle_ms, LIVE_LOST, "silence for 60.0 s");
 }
 
-/* R-343: nor do pings and comments say that there is a broker behind who
- * answers: whoever stands between may send them. */
+/* R-343: pings and comments are no sign of the broker either: a proxy in
+ * between may send them. */
 TEST(what_is_no_word_of_the_broker_is_silence)
 {
     struct living *s = *state;
@@ -174,8 +174,8 @@ TEST(the_time_for_a_message_is_not_silence)
     assert_ends_after(s, s->idle_ms, LIVE_LOST, "silence for 60.0 s");
 }
 
-/* R-343: ... nor is that of whoever turns the loop: what came meanwhile is
- * looked at first. */
+/* R-343: a caller that turns the loop late causes no silence: the follower
+ * reads first what arrived meanwhile. */
 TEST(the_time_of_others_is_not_silence)
 {
     struct living *s = *state;

@@ -197,7 +197,7 @@ living_pass(struct living *s, unsigned ms)
     living_rest(s);
 }
 
-/* What still is looked for when a time is over may come so much later. */
+/* After its limit a connection looks once more for data, so much later. */
 #define LOOK_MS 10
 
 /* Nothing is waited for: an hour ends nothing. */

@@ -15,7 +15,7 @@ struct carrier {
     void (*farewell)(struct fake_broker *b, unsigned code, const char *reason);
 
     struct slice begin, more, end; /* of a message in parts: "oooooo" */
-    struct slice halves[2];        /* of one that is cut off */
+    struct slice halves[2];        /* a message that is cut off */
     struct slice noise;            /* what is no sign of the broker's life */
 
     unsigned wait_ms;         /* that the server may take for its answer */

@@ -141,9 +141,9 @@ served_on_service(void (*run)(void))
     served_on(0, run);
 }
 
-/* What has come before is looked at by each service thread: a connection is
- * accepted, and its first bytes are read. Of what the system reports at once an
- * errand may be the first, so each of these takes one more. */
+/* Lets each service thread handle everything that arrived before: it accepts
+ * connections and reads their first bytes. The system may report an errand
+ * before other events of the same turn, so each step takes one more turn. */
 static inline void
 served_turn(void)
 {

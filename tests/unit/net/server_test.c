@@ -41,7 +41,7 @@ serve_with_few_files(int to, int end)
  * first test of the file: it forks, and there are no other threads yet. */
 TEST(goes_on_after_being_out_of_descriptors)
 {
-    enum { N = 100, FIRST = 85 }; /* what then is left has room */
+    enum { N = 100, FIRST = 85 }; /* leaves a few descriptors free */
     struct wire *w[N];
     struct wire_answer a;
     int from[2], end[2], status = 0, n_lost = 0;
