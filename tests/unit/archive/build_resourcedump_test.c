@@ -15,21 +15,22 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* What disks are said to have free; 0: what they have. */
-static uint64_t free_bytes;
+/* What disks are said to have free; 0: what they have. The log thread asks,
+ * too. */
+static _Atomic uint64_t free_bytes;
 
 /* In the C library's place. */
 int
 fstatvfs(int fd, struct statvfs *disk)
 {
+    uint64_t told = free_bytes;
     struct statfs is;
 
     if (fstatfs(fd, &is))
         return -1;
     memset(disk, 0, sizeof(*disk));
     disk->f_frsize = (unsigned long)is.f_bsize;
-    disk->f_bavail =
-        free_bytes > 0 ? free_bytes / (unsigned long)is.f_bsize : is.f_bavail;
+    disk->f_bavail = told > 0 ? told / (unsigned long)is.f_bsize : is.f_bavail;
     return 0;
 }
 
