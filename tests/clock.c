@@ -226,7 +226,7 @@ REAL(int, ppoll, struct pollfd *, nfds_t, const struct timespec *,
 REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *,
      const sigset_t *)
 
-/* What time it is */
+/* The two clocks */
 
 /* Where libwebsockets is. A timer of its own that is due now it holds to be due
  * a microsecond later, and turns in libuv's timers until then: so its clock

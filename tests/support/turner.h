@@ -31,8 +31,8 @@ int turner_read(struct turner *turner, const int *value);
 void turner_await(struct turner *turner, const int *value, int n);
 
 /* Moves the clock (tests/clock.h) between two turns of the loop: timers that
- * were started before count that time, and those that are due have been called
- * when it returns. */
+ * were started before count that time. Calls those that are due before it
+ * returns. */
 void turner_pass_us(struct turner *turner, int64_t us);
 
 /* The handle is the caller's again. NULL is allowed. */

@@ -15,8 +15,8 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* What disks are said to have free; 0: what they have. The log thread asks,
- * too. */
+/* The free bytes that fstatvfs reports, also to the log thread; 0: the real
+ * number. */
 static _Atomic uint64_t free_bytes;
 
 /* In the C library's place. */

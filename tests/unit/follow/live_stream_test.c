@@ -115,7 +115,7 @@ hear_one(struct living *s)
     assert_false(s->has_end);
 }
 
-/* quiet can be told from dead. */
+/* silence ends a connection, quiet does not. */
 TEST(silence_behind_a_message_ends_it)
 {
     struct living *s = *state;

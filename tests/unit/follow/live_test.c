@@ -1,5 +1,5 @@
 /*
- * live_test.c - one live connection: what holds for every transport.
+ * live_test.c - the rules of a live connection, for every transport.
  */
 #include "tests/test.h"
 #include "tests/unit/follow/transports.h"
@@ -116,7 +116,7 @@ TEST(a_refusal_is_told_in_the_brokers_words)
     assert_end(s, LIVE_REFUSED, "404: the server refused");
 }
 
-/* what status means what. */
+/* the meaning of each status. */
 TEST(a_refusal_tells_whether_it_lasts)
 {
     static const struct {

@@ -16,7 +16,7 @@ struct carrier {
 
     struct slice begin, more, end; /* of a message in parts: "oooooo" */
     struct slice halves[2];        /* a message that is cut off */
-    struct slice noise;            /* what is no sign of the broker's life */
+    struct slice noise;            /* bytes that do not prove a live broker */
 
     unsigned wait_ms;         /* that the server may take for its answer */
     enum live_how after_one;  /* message, which is enough of a stream */

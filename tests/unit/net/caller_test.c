@@ -12,7 +12,7 @@
 #include "tests/test.h"
 #include "tests/unit/net/called.h"
 
-/* Of a call that is to be ended by its deadline. */
+/* The deadline that ends a call. */
 #define DEADLINE_US 200000
 
 FIXTURE(called_setup_open, called_teardown);

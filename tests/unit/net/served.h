@@ -162,7 +162,7 @@ served_pass_seconds(unsigned n)
         unsigned n_seconds = atomic_load(&served.n_seconds);
 
         clock_pass_us(SECOND);
-        served_turn(); /* who was about to sleep looks at the clock */
+        served_turn(); /* each thread looks at the clock again */
         AWAIT(atomic_load(&served.n_seconds) >= n_seconds + threads);
     }
 }

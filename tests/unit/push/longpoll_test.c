@@ -30,7 +30,7 @@ struct world {
     atomic_uint most_in_turn;
 };
 
-/* What resuming one costs. */
+/* The time that resuming one poll takes. */
 static atomic_int_fast64_t cost_us;
 
 /* One at a time: its polls are large. */

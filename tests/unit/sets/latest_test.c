@@ -141,7 +141,7 @@ assert_latest_events(struct set *set, const char *lines)
 
 #define CREATED(set) "created capabilitylist /sets/" set "/capabilitylist.xml\n"
 
-/* Rounds are told apart by their times. */
+/* The time between two rounds. */
 #define ROUND_US 1000000
 
 #define SOURCE "updated description /.well-known/resourcesync\n"
