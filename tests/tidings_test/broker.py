@@ -133,6 +133,11 @@ class Broker(http.Client):
                 gone.delete()
                 gone.is_removed = True
 
+    def path_of(self, url):
+        """R-264: the path of one of its URLs, which begins with its public URL."""
+        assert url.startswith(self.url + "/"), url
+        return url.removeprefix(self.url)
+
     def client(self):
         """Another client, for another thread."""
         return http.Client(self.port, tls=self.tls)
