@@ -176,6 +176,22 @@ def start_site():
 
 
 @pytest.fixture
+def start_bridge(start_broker, tmp_path):
+    """start_bridge(mosquitto, "in = feed -> news"): starts a broker with a bridge "a"
+    to that MQTT broker; its lines are those of mqtt.bridge_config()."""
+    from tidings_test.mqtt import bridge_config
+
+    configs = []
+
+    def start(mosquitto, *lines, options=("--heartbeat", "3600"), env=None):
+        configs.append(tmp_path / f"bridges{len(configs)}.ini")
+        configs[-1].write_text(bridge_config(mosquitto, *lines))
+        return start_broker("--config", configs[-1], *options, env=env)
+
+    return start
+
+
+@pytest.fixture
 def site(start_site):
     """A static web site."""
     return start_site()

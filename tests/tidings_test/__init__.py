@@ -25,6 +25,7 @@ It says what it wants by the names of its arguments (fixtures, tests/conftest.py
                         be stopped, killed, filled or looked at as a whole
     callbacks           subscribers of a hub; start_callbacks(host) for more of them
     mosquitto           an MQTT broker; start_mosquitto(user=..., more=...)
+    start_bridge        a broker with a bridge to an MQTT broker
     site                a web site as a foreign source; start_site(host)
     start_proxy         a bad network before a port; TLS before a plain server
     run, start          a program, to its end or beside the test

@@ -416,5 +416,37 @@ class Reader:
         assert properties["until"] == message.until
 
 
+# Bridges: brokers with one are started by the fixture start_bridge.
+
+
+def bridge_config(mosquitto, *lines):
+    """The configuration of bridges to Mosquitto. Lines that begin without the head of
+    a section are those of a bridge "a" with the prefix "a"."""
+    if not lines[0].startswith("["):
+        lines = ("[mqtt a]", "prefix = a", *lines)
+    return "\n".join(lines).replace("]", f"]\nurl = {mosquitto.url}") + "\n"
+
+
+def half(broker, way):
+    """What GET /bridges says of one half, "in" or "out", of the only bridge."""
+    (bridge,) = broker.get("/bridges").json()["bridges"]
+    return bridge[way]
+
+
+def wait_half(broker, way, **facts):
+    """Wait until that half says so: numbers may be higher, texts are the same. Return
+    what it says."""
+
+    def look():
+        now = half(broker, way)
+        is_so = all(
+            now[name] >= fact if isinstance(fact, int) else now.get(name) == fact
+            for name, fact in facts.items()
+        )
+        return is_so and now
+
+    return wait_for(f"{facts} of the bridge", look)
+
+
 def _without_delay(client, user, sock):
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -168,6 +168,11 @@ class Set:
         state = self.state()
         return state["last"] if state else 0
 
+    def wait_last(self, last):
+        """Wait until the set has entry `last`; it may not have more."""
+        wait_for(f"entry {last} of {self.name}", lambda: self.last() >= last)
+        assert self.last() == last
+
     def list_path(self, number):
         """The path of Change List `number`, below the set."""
         return f"changes/{number:012}.xml"
