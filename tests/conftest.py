@@ -115,6 +115,14 @@ def news(broker):
     return broker.set().create()
 
 
+@pytest.fixture
+def mirrored(broker, site, tmp_path, run, start):
+    """A source with a set and a site, and a mirror of it."""
+    from tidings_test.mirrored import Mirrored
+
+    return Mirrored(broker.set(), site, tmp_path, run, start)
+
+
 # What a test plays
 
 

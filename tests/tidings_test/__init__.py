@@ -56,6 +56,7 @@ The modules:
     hub           what a subscriber asks of a hub, and the states of subscriptions
     messages      a message or a page of the change memory, in JSON or XML
     metrics       GET /metrics, read strictly
+    mirrored      a source with a set and a site, and a mirror of it
     mixture       changes of many sorts, and filters of them
     mqtt          Mosquitto and its clients; a careful reader of a bridge's messages
     process       programs that die with the test, and what they say
