@@ -61,6 +61,7 @@ The modules:
     mqtt          Mosquitto and its clients; a careful reader of a bridge's messages
     process       programs that die with the test, and what they say
     proxy         a TCP proxy that cuts, stalls and refuses
+    publishers    several sources that post at once until the broker ends
     servers       what callbacks, site and proxy have in common
     sets          a set: posting changes, reading what it serves
     site          a static web site and the trouble that web servers make
