@@ -152,8 +152,7 @@ class Set:
 
     def get_url(self, url, **headers):
         """GET an URL of this broker, as documents name them."""
-        assert url.startswith(self.broker.url + "/"), url
-        return self.broker.get(url.removeprefix(self.broker.url), **headers)
+        return self.broker.get(self.broker.path_of(url), **headers)
 
     def state(self):
         """What GET of the set says of it; None if it is not there."""
@@ -198,6 +197,25 @@ class Set:
         """The files of closed lists on the disk."""
         names = self.folder.glob("changes/[!.]*")
         return [path for path in names if ".new" not in path.name]
+
+    def wait_dated(self, number):
+        """Wait until closed list `number` is served from its file, as gzip and with a
+        Last-Modified; that answer. The date comes when its second is over: at once
+        if the broker's clock is ahead (faults.set_clock)."""
+
+        def look():
+            answer = self.get(self.list_path(number), accept_encoding="gzip")
+            assert answer.status == 200, answer
+            return answer["Content-Encoding"] and answer["Last-Modified"] and answer
+
+        return wait_for(f"list {number} as gzip, dated", look)
+
+    def obstruct_files(self):
+        """Put something where folders of sets belong, so that lists get no files until
+        it is unlinked; before the first file only. It."""
+        in_the_way = self.broker.data / "sets"
+        in_the_way.write_text("in the way")
+        return in_the_way
 
     def wait_list_files(self, n):
         """Wait until there are so many of them."""

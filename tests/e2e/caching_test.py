@@ -1,0 +1,259 @@
+"""Clients need not get a document again that they have: ETags, conditions, gzip, and
+what caches are told (R-034)."""
+
+import email.utils
+import gzip
+
+import pytest
+
+SOURCE = "/.well-known/resourcesync"
+INDEX = "/sets/news/changelist.xml"
+ARCHIVE = "/sets/news/changelist-archive.xml"
+LATEST = "/sets/news/changes/latest.xml"
+LISTS = [f"/sets/news/changes/{number:012}.xml" for number in (1, 2, 3)]
+DOCUMENTS = [SOURCE, "/sets/news/capabilitylist.xml", INDEX, ARCHIVE, LATEST, *LISTS]
+
+DESCRIBING = [
+    *("Content-Type", "Content-Length", "Content-Encoding", "ETag", "Last-Modified"),
+    *("Cache-Control", "Vary", "Accept-Ranges", "Link"),
+]
+
+
+@pytest.fixture
+def start_ahead(start_broker, faults):
+    """start_ahead("--option", ...): a broker whose clock is an hour ahead of the dates of
+    its files, so that it tells these at once."""
+    faults.set_clock(3600)
+    return lambda *options: start_broker(*options, env=faults.env)
+
+
+@pytest.fixture
+def news(start_ahead):
+    """A set with two closed lists and an open one."""
+    news = start_ahead("--rotate-entries", "10").set("news")
+    news.post(25)
+    news.wait_dated(1)
+    news.wait_dated(2)
+    return news
+
+
+@pytest.fixture
+def broker(news):
+    return news.broker
+
+
+def etag(broker, path, **headers):
+    answer = broker.get(path, **headers)
+    assert answer.status == 200
+    assert answer["ETag"]
+    return answer["ETag"]
+
+
+# R-025, RFC 9110 section 9.3.2
+def test_head_says_of_each_document_what_get_does(broker):
+    for path in DOCUMENTS:
+        for coding in ("gzip", None):
+            answers = [
+                broker.request(method, path, accept_encoding=coding)
+                for method in ("GET", "HEAD")
+            ]
+            get, head = ([one[name] for name in DESCRIBING] for one in answers)
+            assert head == get
+            assert answers[0]["Content-Length"] == str(len(answers[0].body))
+            assert [one.status for one in answers] == [200, 200]
+
+
+# A closed list is for ever; all else is to be asked for again. Documents that can come
+# as gzip say so to caches.
+def test_caches_are_told_what_they_may_keep(broker):
+    for path in DOCUMENTS:
+        answer = broker.get(path)
+        is_closed = path in LISTS[:2]
+        final = "public, max-age=31536000, immutable"
+        assert answer.status == 200
+        assert answer["Cache-Control"] == (final if is_closed else "no-cache")
+        assert answer["Vary"] == ("Accept-Encoding" if path in LISTS else None)
+        assert answer["Accept-Ranges"] == "bytes"
+        assert bool(answer["Last-Modified"]) == is_closed
+
+
+# R-034: after no change, 304.
+def test_a_document_that_has_not_changed_is_not_sent_again(broker):
+    for path in DOCUMENTS:
+        tag = etag(broker, path)
+        same = broker.get(path, if_none_match=tag)
+        assert (same.status, same["ETag"], same.body) == (304, tag, b"")
+        assert same["Content-Length"] is same["Content-Type"] is None
+        assert same["Cache-Control"]
+        assert broker.head(path, if_none_match=tag).status == 304
+        for tags, status in ((f'"x", W/{tag}', 304), ("*", 304), ('"x"', 200)):
+            assert broker.get(path, if_none_match=tags).status == status
+        assert broker.get(path, if_match='"x"').status == 412
+
+
+# R-034: after a change, 200 for the documents that it changes.
+def test_a_change_shows_in_the_etags_of_the_documents_it_changes(news, broker):
+    tags = {path: etag(broker, path) for path in DOCUMENTS}
+    assert tags[LATEST] == tags[LISTS[2]]  # the same bytes
+
+    def check(changed, same):
+        for paths, status in ((changed, 200), (same, 304)):
+            for path in paths:
+                assert broker.get(path, if_none_match=tags[path]).status == status
+
+    # An entry changes the open list.
+    news.post()
+    check([LATEST, LISTS[2]], [INDEX, ARCHIVE])
+    # The end of a list changes it, and the documents that name it.
+    tags[LISTS[2]] = etag(broker, LISTS[2])
+    news.rotate()
+    check([LISTS[2], INDEX, ARCHIVE], [LISTS[1], SOURCE])
+    # A set changes the Source Description.
+    broker.set("another").post()
+    check([SOURCE], [])
+
+
+# log.md: an ETag is made of header and digest, so that it stays the same when the
+# file appears, and in the next process.
+def test_an_etag_survives_the_file_and_a_restart(start_ahead):
+    broker = start_ahead("--rotate-entries", "50")
+    news = broker.set("news")
+    in_the_way = news.obstruct_files()
+    news.post(70)
+    path = LISTS[0]
+    plain = broker.get(path, accept_encoding="gzip")
+    assert plain["Content-Encoding"] is plain["Last-Modified"] is None
+    assert plain["Vary"] == "Accept-Encoding"
+    before = plain["ETag"]
+
+    in_the_way.unlink()
+    packed = news.wait_dated(1)
+    tag = packed["ETag"]
+    assert tag != before
+    assert etag(broker, path) == before
+    # A client that got it before there was a gzip still has it.
+    same = broker.get(path, accept_encoding="gzip", if_none_match=before)
+    assert (same.status, same["ETag"]) == (304, before)
+    assert broker.get(path, if_none_match=tag).status == 200
+
+    for end in (broker.stop, broker.kill):
+        end()
+        broker.restart()
+        for headers in (
+            {"if_none_match": before},
+            {"if_none_match": tag, "accept_encoding": "gzip"},
+            {"if_modified_since": packed["Last-Modified"]},
+        ):
+            assert broker.get(path, **headers).status == 304
+        assert etag(broker, path, accept_encoding="gzip") == tag
+
+
+# The other documents' too: an index of thousands of lists need not be sent because
+# the broker was started anew.
+def test_every_etag_survives_a_restart(broker):
+    tags = {path: etag(broker, path) for path in DOCUMENTS}
+    broker.kill()
+    broker.restart()
+    for path, tag in tags.items():
+        assert broker.get(path, if_none_match=tag).status == 304
+
+
+# A copy of the open list may be as young as it can be: a date never makes the closed
+# list the same.
+def test_a_date_never_hides_that_a_list_was_closed(start_ahead, faults):
+    broker = start_ahead()
+    faults.set_clock(0)
+    news = broker.set("news")
+    news.post(3)
+    date = broker.get(LATEST)["Date"]
+    assert broker.get(LATEST, if_modified_since=date).status == 200
+    news.post()
+    answer = broker.get(LATEST, if_modified_since=date)
+    assert answer.status == 200
+    assert b"/r/4<" in answer.body
+
+    # All entries were there, and the same second may be at work.
+    date = answer["Date"]
+    news.rotate()
+    faults.set_clock(3600)
+    news.wait_dated(1)
+    assert broker.get(LISTS[0], if_modified_since=date).status == 200
+
+
+# R-023, R-139: as gzip, a list is its file; unpacked, it is the list.
+def test_gzip_is_the_file_and_the_file_is_the_list(start_ahead):
+    news = start_ahead("--rotate-entries", "3000").set("news")
+    news.post(3000)
+    packed = news.wait_dated(1)
+    assert packed.body == news.list_file(1).read_bytes()
+    assert packed["Content-Encoding"] == "gzip"
+    assert packed["Content-Type"] == "application/xml"
+    assert gzip.decompress(packed.body) == news.get(news.list_path(1)).body
+
+
+# RFC 9110 section 12.5.3
+def test_a_client_that_refuses_identity_gets_gzip_or_406(broker):
+    only = broker.get(LISTS[0], accept_encoding="gzip, identity;q=0")
+    assert (only.status, only["Content-Encoding"]) == (200, "gzip")
+    none = broker.get(LATEST, accept_encoding="gzip, identity;q=0")
+    assert (none.status, none["Content-Type"]) == (406, "application/problem+json")
+    rather = broker.get(LISTS[0], accept_encoding="gzip;q=0.2, identity")
+    assert (rather.status, rather["Content-Encoding"]) == (200, None)
+
+
+# By raw bytes: a 304 ends with its headers, and the connection goes on.
+def test_a_connection_goes_on_after_304(broker):
+    with broker.connect() as c:
+        for _ in range(3):
+            c.ask(LISTS[0], if_none_match="*")
+        for _ in range(3):
+            answer = c.answer()
+            assert (answer.status, answer["Content-Length"]) == (304, None)
+            assert answer["ETag"]
+        assert c.request(LATEST).status == 200
+
+
+# A built list is dated by a second that is over: two lists of one second would share
+# it, and a condition on it would hold for either.
+def test_a_built_list_has_no_date_until_its_second_is_over(start_ahead, faults):
+    news = start_ahead("--resource-list-keep", "none").set("news")
+    news.post(3)
+    news.build("resourcelist")
+    faults.set_clock(0)
+    assert news.get("resourcelist.xml")["Last-Modified"] is None
+    faults.set_clock(7200)
+    answer = news.get("resourcelist.xml")
+    modified, date = (
+        email.utils.parsedate_to_datetime(answer[name])
+        for name in ("Last-Modified", "Date")
+    )
+    assert modified <= date
+
+
+# curl is a client that is not ours.
+def test_curl_gets_a_document_once(start_ahead, run, tmp_path):
+    broker = start_ahead("--rotate-entries", "1000")
+    news = broker.set("news")
+    news.post(1000)
+    news.wait_dated(1)
+    plain = broker.get(LISTS[0]).body
+    copy, tag = tmp_path / "copy", tmp_path / "tag"
+
+    def curl(*options):
+        """The status, and the size of what came."""
+        command = ("/usr/bin/curl", "-sS", "--noproxy", "*", "-o", copy)
+        asks = ("-w", "%{http_code} %{size_download}", broker.url + LISTS[0])
+        status, size = run(*command, *options, *asks).output().split()
+        assert copy.read_bytes() == plain
+        return int(status), int(size)
+
+    tagged = ("--compressed", "--etag-save", tag, "--etag-compare", tag)
+    status, size = curl(*tagged)
+    assert status == 200
+    assert size < len(plain) / 3
+    assert curl(*tagged) == (304, 0)
+
+    copy.unlink()
+    dated = ("-R", "-z", copy)
+    assert curl(*dated) == (200, len(plain))
+    assert curl(*dated) == (304, 0)
