@@ -89,6 +89,15 @@ class Set:
         """Post one change of `loc`."""
         return self.receipt(self.send(change(loc, kind, **more)))
 
+    def start_post(self):
+        """A connection with a post of which only the first byte was sent."""
+        connection = self.broker.connect()
+        connection.send(
+            f"POST {self.changes} HTTP/1.1\r\nHost: {connection.host}\r\n"
+            f"Content-Type: {JSON}\r\nContent-Length: 10\r\n\r\n["
+        )
+        return connection
+
     def receipt(self, answer):
         """Read the answer to a post that has to be accepted."""
         assert answer.status == 200, answer
