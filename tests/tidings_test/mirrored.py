@@ -3,13 +3,11 @@ of it.
 
     def test_something(mirrored):
         mirrored.change("/a.txt", "a")      on the site at once
-        mirrored.post()                     and now told to the set
-        done = mirrored.sync()
+        done = mirrored.sync()              posts it to the set first
         assert "done=1 failed=0" in done.output()
-        mirrored.check_same()
 
 Resources are called by their path on the site, "/a.txt". The source's files are
-remembered, and check_same() holds the mirror against them.
+remembered, and check_same() holds the mirror against them, as sync() does.
 """
 
 import hashlib
@@ -61,24 +59,36 @@ class Mirrored:
             self._post.append(entry(self.site.link(path), self.files[path]))
 
     def post(self, to=None):
-        """Post what has changed to the set, or to another one."""
+        """Post the changes to the set, or to another one; sync(), audit() and start()
+        do if there are some."""
         to = to or self.set
         to.receipt(to.send(self._post))
         self._post = []
 
     # The mirror
 
-    def sync(self, *more, status=0, **options):
-        """Run `tidings sync` until it has caught up."""
+    def sync(self, *more, status=0, is_same=True, **options):
+        """Run `tidings sync` until it has caught up; the mirror is the same as the
+        source then if the status is 0, unless is_same is false."""
         arguments = (self.url, self.directory, "--until-caught-up", *more)
-        return self._run("tidings", "sync", *arguments, status=status, **options)
+        done = self._run_program("sync", *arguments, status=status, **options)
+        if status == 0 and is_same:
+            self.check_same()
+        return done
 
     def audit(self, *more, status=0):
         """Run `tidings audit`; a URL may be among `more`."""
-        return self._run("tidings", "audit", *more, self.directory, status=status)
+        return self._run_program("audit", *more, self.directory, status=status)
+
+    def _run_program(self, *arguments, **options):
+        if self._post:
+            self.post()
+        return self._run("tidings", *arguments, **options)
 
     def start(self, *more):
         """Start a sync that goes on, `syncing`; wait() reads its lines."""
+        if self._post:
+            self.post()
         arguments = (self.url, self.directory, "--json", *more)
         self.syncing = self._start("tidings", "sync", *arguments)
         return self.syncing
