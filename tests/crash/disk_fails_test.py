@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_written_is_written_later(start_broker, faults):
         source.check()
         source.news.wait_list_files(source.last // POST)
         source.check()
-    assert source.broker.has_said(LIST)
+    source.broker.wait_said(LIST)
 
 
 # The same where there is no room for what the log says of a list: its end, or that it
