@@ -1,0 +1,315 @@
+"""tidings relay posts the changes of a set into another, once, in order: between brokers
+that are killed, whatever it could write of its state, and whenever."""
+
+import errno
+import random
+import sqlite3
+
+import pytest
+
+from tidings_test.http import JSON, XML
+from tidings_test.sets import change
+from tidings_test.soak import soak
+
+
+class Relay:
+    """tidings relay from one set to another; `state` is the file of its state."""
+
+    def __init__(self, programs, source, target, state):
+        self._run, self._start = programs
+        self.source = source
+        self.target = target
+        self.state = state
+        self.process = None
+
+    def arguments(self):
+        return "relay", self.source.url, self.target.url, "--state", self.state
+
+    def start(self):
+        self.process = self._start("tidings", *self.arguments())
+
+    def kill(self):
+        self.process.kill()
+
+    def run(self, status=0, **options):
+        """Relay until it has caught up; the program that has ended."""
+        options = {"status": status, **options}
+        return self._run("tidings", *self.arguments(), "--until-caught-up", **options)
+
+    def sql(self, *statement):
+        """Run a statement in its state; the rows."""
+        with sqlite3.connect(self.state) as database:
+            rows = database.execute(*statement).fetchall()
+        database.close()
+        return rows
+
+
+@pytest.fixture
+def relay(broker, run, start, tmp_path):
+    """A relay from one set of a broker to another; its target is made by a post."""
+    return Relay((run, start), broker.set(), broker.set(), tmp_path / "relay")
+
+
+@pytest.fixture
+def ring(start_broker, run, start, tmp_path):
+    """A set on each of three brokers, and the relays from each to the next."""
+    sets = [start_broker("--rotate-entries", "10000").set("news") for _ in range(3)]
+    return sets, [
+        Relay((run, start), sets[i], sets[(i + 1) % 3], tmp_path / f"relay{i}")
+        for i in range(3)
+    ]
+
+
+def check_all(one_set, n):
+    """The set has all of `n` entries as post() makes them, in order, once."""
+    locs = one_set.changelists().read().history.locs()
+    assert locs == [f"http://example.com/r/{i}" for i in range(1, n + 1)]
+
+
+# Between brokers
+
+
+# R-250, R-251, R-252, R-253: along a chain of three brokers.
+def test_a_chain_keeps_via_and_drops_what_is_not_true_any_more(ring):
+    (first, *others), relays = ring
+    more = {
+        "length": 3,
+        "tags": ["x"],
+        "datetime": "2026-01-01T00:00:00Z",
+        "links": [
+            {"rel": "collection", "href": "http://c/"},
+            {"rel": "describes", "href": "http://d/"},
+        ],
+        "attributes": [{"ns": "u:x", "name": "n", "value": "v"}],
+    }
+    changes = [
+        change("http://a.example/1", "updated", **more),
+        change("http://a.example/2", "deleted"),
+    ]
+    assert first.send(changes).status == 200
+    others[0].create()
+    relays[0].start()
+    relays[1].start()
+    others[1].wait_last(2)
+    for each in others:
+        text = each.broker.get(f"{each.changes}?after=0").text
+        assert text.count('"rel":"via"') == 2
+        for i in (1, 2):
+            via = f'{{"rel":"via","href":"http://a.example/{i}"}}'
+            assert text.count(via) == 1
+        assert "collection" not in text
+        assert "2026-01-01T00:00:00" not in text
+        assert '"rel":"describes"' in text
+        assert '"tags":["x"]' in text
+        assert '{"ns":"u:x","name":"n","value":"v"}' in text
+        assert text.count("urn:tidings:relay:1") == 2
+
+
+# No set gets an entry again.
+def test_a_ring_comes_to_rest(ring):
+    sets, relays = ring
+    for i, each in enumerate(sets):
+        each.post(10, 10 * i + 1)
+    for one in relays:
+        one.start()
+    for each in sets:
+        each.wait_last(30)
+
+    # One more goes all the way round behind all others.
+    sets[0].post(1, 31)
+    sets[2].wait_last(31)
+    sets[2].post(1, 32)
+    for each in sets:
+        each.wait_last(32)
+
+
+# R-140, R-149: changes go through two relays, while relays and brokers are killed by
+# chance: each is at the end once, in its order.
+def test_nothing_is_lost_or_doubled_whoever_is_killed(ring):
+    sets, relays = ring
+    chance = random.Random(12345)
+    sets[1].create()
+    sets[2].create()
+    relays[0].start()
+    relays[1].start()
+    for _ in range(soak(10, 100)):
+        sets[0].post(500)
+        what = chance.randrange(4)
+        if what == 0:
+            victim = chance.choice(relays[:2])
+            victim.kill()
+            victim.start()
+        elif what == 1:
+            victim = chance.choice(sets).broker
+            victim.kill()
+            victim.restart()
+    n = sets[0].posted
+    for each in sets[1:]:
+        each.wait_last(n)
+    for each in sets:
+        check_all(each, n)
+    page = sets[2].broker.get(f"{sets[2].changes}?after={n - 1000}").text
+    assert page.count('"rel":"via"') == 1000
+
+
+# What it refuses, and what it says
+
+
+def test_the_end_of_the_source_s_history_is_reported(relay):
+    relay.source.post(10)
+    relay.run()
+    assert relay.source.delete().status == 204
+    relay.source.post(10, 1)
+    assert "cannot be relayed any more" in relay.run(status=3).errors()
+    relay.target.wait_last(10)
+
+
+# Nothing can bring back what was relayed before, and nobody should believe that it is
+# there.
+def test_a_target_that_is_gone_or_another_is_reported(relay):
+    relay.source.post(10)
+    assert relay.run().errors() == ""
+    assert relay.target.delete().status == 204
+    assert "the target is gone" in relay.run().errors()
+
+    relay.target.post(3)
+    assert "the target was made anew" in relay.run().errors()
+    relay.source.post()
+    relay.run()
+    assert relay.run().errors() == ""
+    relay.target.wait_last(4)
+
+
+# An entry that has as many attributes as an entry may have has no room for its path.
+# Nothing goes past it.
+def test_the_change_that_the_target_refuses_is_reported(relay):
+    receipt = relay.source.post()
+    relay.run()
+    most = [{"ns": "u:x", "name": f"n{i}", "value": "v"} for i in range(64)]
+    changes = [change(f"http://a.example/{i}", "updated") for i in (1, 2, 3)]
+    changes[1]["attributes"] = most
+    assert relay.source.send(changes).status == 200
+    for _ in range(2):
+        refused, why = relay.run(status=1).err
+        assert refused.startswith("tidings: 422: entry 2")
+        assert why == (
+            'tidings: the target refuses "http://a.example/2", and with it a post of 3 '
+            f"entries; relayed is what the source has up to {receipt.position}"
+        )
+        relay.target.wait_last(1)
+
+
+CHANGELIST = """\
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+  xmlns:rs="http://www.openarchives.org/rs/terms/">
+<rs:md capability="changelist" from="2026-09-01T00:00:00Z"/>
+<url><loc>http://a.example/1</loc>
+<rs:md change="updated" datetime="2026-09-02T00:00:00Z"/></url>
+</urlset>"""
+
+
+# A source of another kind, at a URL such as sets have.
+def test_a_source_that_is_no_set_of_tidings_is_refused(relay, site, run):
+    site.put("/sets/x", CHANGELIST, XML)
+    from_ = ("relay", site.link("/sets/x"), relay.target.url, "--state", relay.state)
+    after = ("--after", "@2026-09-01T12:00:00Z", "--until-caught-up")
+    said = run("tidings", *from_, *after, status=1).errors()
+    why = "is none of a set of Tidings"
+    assert said == f"tidings: entry 0 (http://a.example/1) {why}"
+
+
+def test_what_makes_no_sense_is_refused(relay, run):
+    run("tidings", "relay", relay.source.url, relay.target.url, status=2)
+    relay.target = relay.source
+    relay.run(status=2)
+
+    # The same set by another name.
+    relay.source.post(10)
+    relay.target = relay.source.broker.set(relay.source.name)
+    relay.target.url = relay.source.url.replace("127.0.0.1", "localhost")
+    assert "the two sets are one" in relay.run(status=2).errors()
+    relay.source.wait_last(10)
+
+
+# A post whose answer was lost
+
+
+# A post whose answer was lost more than a day ago is looked for in the target, which has
+# forgotten its key.
+def test_an_old_post_is_looked_for_in_the_target(relay):
+    relay.source.post(10)
+    relay.run()
+    relay.target.wait_last(10)
+
+    # As it was after the post was sent and before it was answered, but with a key that
+    # the target does not know.
+    relay.sql("CREATE TABLE kept AS SELECT * FROM relay")
+    relay.sql(
+        "UPDATE relay SET position = '', "
+        "target_position = substr(target_position, 1, 17) || '0'"
+    )
+    relay.target.post(5, 100)
+    text = relay.target.broker.get(f"{relay.target.changes}?after=0", accept=JSON).text
+    begin = text.index('"changes":[') + len('"changes":')
+    end = text.rindex("{", 0, text.index("http://example.com/r/100")) - 1
+    relay.sql(
+        "INSERT INTO post SELECT '0123456789abcdef0123456789abcdef', position, 1000, "
+        "10, ?1 FROM kept",
+        (f"{text[begin:end]}]\n".encode(),),
+    )
+    assert "looking for it" in relay.run().errors()
+    relay.target.wait_last(15)  # not 25
+
+    relay.source.post()
+    relay.run()
+    relay.target.wait_last(16)
+
+
+# R-140: the relay is killed at each of its writes to the state, one after the other,
+# also where the target has a post and the state does not say so: the relay sends the
+# same post again, and the target keeps it once.
+def test_a_post_that_was_not_recorded_is_not_kept_twice(relay, faults):
+    relay.source.post(10)
+    relay.run()
+    between = writes = 0
+    while True:
+        relay.source.post()
+        faults.arm(faults.WRITE, "/relay", faults.KILL, after=writes, once=True)
+        ended = relay.run(status=None, env=faults.env).status
+        if faults.disarm() == 0:
+            break
+        assert ended == 128 + 9
+        is_posted = relay.target.last() == relay.source.posted
+        between += is_posted and relay.sql("SELECT count(*) FROM post") == [(1,)]
+        relay.run()
+        relay.target.wait_last(relay.source.posted)
+        writes += 1
+    assert ended == 0
+    assert between > 0
+    check_all(relay.target, relay.source.posted)
+
+
+# The same where the relay lives on to say so; and nothing is posted that is not in the
+# state.
+@pytest.mark.parametrize(
+    "call, after, number, why, last",
+    [
+        # Before it: the log's header, and what is sealed.
+        ("SYNC", 2, errno.EIO, "disk I/O error", 15),
+        ("WRITE", 0, errno.ENOSPC, "database or disk is full", 10),
+    ],
+)
+def test_a_disk_that_fails_does_not_double_a_post(
+    relay, faults, call, after, number, why, last
+):
+    relay.source.post(10)
+    relay.run()
+    relay.source.post(5)
+    faults.arm(getattr(faults, call), "/relay-wal", number, after=after)
+    said = relay.run(status=1, env=faults.env).errors()
+    assert said == f"tidings: the state of this relay: {why}"
+    assert faults.disarm() > 0
+    relay.target.wait_last(last)
+
+    relay.run()
+    check_all(relay.target, 15)
