@@ -21,8 +21,8 @@ DESCRIBING = [
 
 @pytest.fixture
 def start_ahead(start_broker, faults):
-    """start_ahead("--option", ...): a broker whose clock is an hour ahead of the dates of
-    its files, so that it tells these at once."""
+    """start_ahead("--option", ...): a broker whose clock is an hour ahead, so that it
+    tells the dates of new files at once."""
     faults.set_clock(3600)
     return lambda *options: start_broker(*options, env=faults.env)
 

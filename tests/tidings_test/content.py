@@ -3,6 +3,7 @@ come back.
 
     body, type = multipart([change(loc)], [(loc, "text/plain", b"some text")])
     assert news.send(body, type).status == 200
+    check_kept(news, 1, b"some text")
     package = Package(answer.body)
     package.check()
     package.members["resources/000000000001.txt"]
@@ -15,21 +16,50 @@ import zipfile
 from tidings_test.documents import Document
 from tidings_test.http import JSON, as_bytes
 
+MULTIPART = "multipart/related; boundary=b-0"
 
-def multipart(changes, parts):
-    """A body of multipart/related and its type: changes, and the content of those with
-    these locs: (loc, type or None, bytes)."""
-    body = b"--b-0\r\nContent-Type: %b\r\n\r\n" % JSON.encode() + as_bytes(changes)
+
+def multipart(changes, parts, type=JSON):
+    """A body of multipart/related and its type: changes, of that type, and the content
+    of those with these locs: (loc, type or None, bytes)."""
+    body = b"--b-0\r\nContent-Type: %b\r\n\r\n" % type.encode() + as_bytes(changes)
     for loc, type, content in parts:
         body += f"\r\n--b-0\r\nContent-Location: {loc}\r\n".encode()
         if type:
             body += f"Content-Type: {type}\r\n".encode()
         body += b"\r\n" + content
-    return body + b"\r\n--b-0--\r\n", "multipart/related; boundary=b-0"
+    return body + b"\r\n--b-0--\r\n", MULTIPART
 
 
 def digest(content):
     return f"sha-256:{hashlib.sha256(content).hexdigest()}"
+
+
+def hashes(content):
+    """The SHA-256 of the content, as members of a change tell it."""
+    return {"hash": {"sha-256": hashlib.sha256(content).hexdigest()}}
+
+
+def kept(of_set):
+    """The files of contents that the set keeps."""
+    return list((of_set.folder / "content").glob("*/*"))
+
+
+def arriving(broker):
+    """The files of contents that are on their way."""
+    return list((broker.data / "arriving").iterdir())
+
+
+def check_kept(of_set, last, *contents):
+    """The set ends with entry `last`, keeps exactly these contents, each once and under
+    its name, and nothing is on its way."""
+    assert of_set.last() == last
+    files = {path: path.read_bytes() for path in kept(of_set)}
+    for path, content in files.items():
+        name = hashlib.sha256(content).hexdigest()
+        assert (path.parent.name, path.name) == (name[:2], name)
+    assert set(files.values()) == set(contents)
+    assert not arriving(of_set.broker)
 
 
 class Package:
