@@ -23,11 +23,12 @@ class Process:
 
     `out` and `err` are the lines of its standard output and standard error, as
     they come (Arrivals). With reads_output=False nobody reads standard output:
-    popen.stdout is the test's. Start programs on the main thread only: the kernel
-    kills them when the thread that started them ends.
+    popen.stdout is the test's. `errors`, a descriptor, replaces standard error; `err`
+    is empty then. Start programs on the main thread only: the kernel kills them when
+    the thread that started them ends.
     """
 
-    def __init__(self, *argv, env=None, cwd=None, reads_output=True):
+    def __init__(self, *argv, env=None, cwd=None, reads_output=True, errors=None):
         self.argv = [str(argument) for argument in argv]
         self.name = os.path.basename(self.argv[0])
         self.popen = subprocess.Popen(
@@ -36,13 +37,15 @@ class Process:
             cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.PIPE if errors is None else errors,
         )
         self.pid = self.popen.pid
         self._status = None
         self.out = Arrivals(f"the output of {self.name}")
         self.err = Arrivals(f"the errors of {self.name}")
-        self._readers = [_read_lines(self.popen.stderr, self.err)]
+        self._readers = []
+        if errors is None:
+            self._readers.append(_read_lines(self.popen.stderr, self.err))
         if reads_output:
             self._readers.append(_read_lines(self.popen.stdout, self.out))
         started.append(self)
@@ -91,8 +94,8 @@ class Process:
             status = self.popen.wait()
             for reader in self._readers:
                 reader.join()
-            self.popen.stderr.close()
-            self.popen.stdout.close()
+            for pipe in filter(None, (self.popen.stderr, self.popen.stdout)):
+                pipe.close()
         complaints = [
             line for line in self.err if any(mark in line for mark in SANITIZERS)
         ]
