@@ -1,0 +1,196 @@
+"""An open broker is for its own machine: whom it lets in, and where it may listen. And
+what it says to wrong options."""
+
+import pytest
+
+from tidings_test.http import JSON, check_refused
+from tidings_test.sets import change
+from tidings_test.stream import UPGRADE
+
+# Whom an open broker lets in, by Host and Origin; PORT is that of the broker.
+LET_IN = [
+    ("127.0.0.1:PORT", None),
+    ("localhost:PORT", None),
+    ("LocalHost:PORT", None),
+    ("[::1]:PORT", None),
+    ("127.0.0.1:PORT", "http://127.0.0.1:PORT"),
+    ("localhost:PORT", "http://localhost:PORT"),
+    ("127.0.0.1", None),  # whatever the port: it may be forwarded
+    ("localhost", None),
+    ("127.0.0.1:1", None),
+    ("127.0.0.1:1", "http://127.0.0.1:1"),
+]
+KEPT_OUT = [
+    ("example.org", None),
+    ("example.org:PORT", None),
+    ("localhost.example.org:PORT", None),
+    ("127.0.0.2:PORT", None),
+    ("[::]:PORT", None),
+    ("", None),
+    ("127.0.0.1:PORT", "null"),
+    ("127.0.0.1:PORT", "http://example.org"),
+    ("127.0.0.1:PORT", "http://example.org:PORT"),
+    ("127.0.0.1:PORT", "http://127.0.0.1"),
+    ("127.0.0.1:PORT", "http://127.0.0.1:1"),
+    ("127.0.0.1:PORT", "http://127.0.0.1:PORT.example.org"),
+    ("127.0.0.1:PORT", "http://localhost:PORT"),
+    ("127.0.0.1:PORT", "http://example.org@127.0.0.1:PORT"),
+    ("127.0.0.1:PORT", "file://"),
+    ("example.org", "http://example.org"),
+]
+
+
+def visit(broker, visitor, path="/healthz", method="GET", body=None, **headers):
+    """The status of a visitor's request, on a connection of its own."""
+    host, origin = (
+        text and text.replace("PORT", str(broker.port)) for text in visitor
+    )
+    with broker.connect() as connection:
+        connection.ask(path, method, body, host=host, origin=origin, **headers)
+        return connection.answer_head().status
+
+
+# What a page of somebody else could do from a browser on this machine: read, publish,
+# follow.
+def test_lets_in_nobody_from_elsewhere(news, broker):
+    news.post()
+    posted = broker.set()
+    entry = change("http://example.com/a")
+    for visitor in LET_IN + KEPT_OUT:
+        is_let_in = visitor in LET_IN
+        got = [
+            visit(broker, visitor),
+            visit(broker, visitor, f"{news.path}/changelist.xml"),
+            visit(broker, visitor, posted.changes, "POST", entry, content_type=JSON),
+            visit(broker, visitor, news.stream, **UPGRADE),
+        ]
+        expected = [200, 200, 200, 101] if is_let_in else [403, 403, 403, 403]
+        if visitor == ("", None):
+            expected[3] = 400  # a handshake needs a Host
+        assert got == expected, visitor
+    # As many entries as were let in, none of the others.
+    assert posted.post().last == len(LET_IN) + 1
+
+
+def test_says_why_it_lets_nobody_in(broker):
+    stranger = broker.get("/healthz", host="example.org")
+    check_refused(stranger, 403, "example.org")
+    check_refused(stranger, 403, "--public-url")
+    page = broker.get("/healthz", origin="http://example.org")
+    check_refused(page, 403, "example.org")
+
+
+# The name in --public-url is the broker's, too. Its own pages may use it whatever Host
+# the request names: a proxy may name another one than the address of the page. With
+# --insecure-open a broker has other names as well; foreign pages still may not use it.
+@pytest.mark.parametrize(
+    "options, visitors",
+    [
+        (
+            ["--public-url", "http://localhost:1"],
+            [
+                ("localhost:1", "http://localhost:1", 200),
+                ("127.0.0.1:PORT", "http://localhost:1", 200),
+                ("localhost:PORT", "http://localhost:1", 200),
+                ("127.0.0.1:PORT", "http://localhost:2", 403),
+                ("127.0.0.1:PORT", "http://localhost", 403),
+                ("example.org", "http://localhost:1", 403),
+            ],
+        ),
+        (
+            ["--insecure-open"],
+            [
+                ("example.org", None, 200),
+                ("example.org", "http://example.org", 200),
+                ("example.org", "http://example.com", 403),
+            ],
+        ),
+    ],
+)
+def test_answers_to_other_names_by_option(start_broker, options, visitors):
+    broker = start_broker(*options)
+    for host, origin, status in visitors:
+        assert visit(broker, (host, origin)) == status, (host, origin)
+
+
+# How it is started
+
+
+def check_starts(run, tmp_path, cases):
+    """Each row is options, a status, and a part of what it has to print. Status 2 comes
+    with one sentence. No data directory is made."""
+    data = tmp_path / "data"
+    for line, status, part in cases:
+        done = run("tidingsd", "--data", data, *line.split(), status=status)
+        printed = [*done.out, *done.err]
+        assert any(part in each for each in printed), (line, printed)
+        if status == 2:
+            assert len(printed) == 1 and printed[0].startswith("tidingsd: "), line
+        assert not data.exists(), line
+
+
+def test_does_not_listen_to_all_without_being_told_twice(run, tmp_path):
+    insecure = "--insecure-open"
+    cases = [
+        ("--listen 0.0.0.0:0", 2, "--public-url"),
+        ("--listen [::]:0", 2, "--public-url"),
+        ("--listen 0.0.0.0:0 --public-url http://127.0.0.1:1", 2, insecure),
+        ("--listen 192.0.2.1:0", 2, insecure),
+        ("--public-url http://example.org", 2, insecure),
+        ("--public-url http://127.example.org", 2, insecure),
+        ("--public-url http://localhost.example.org", 2, insecure),
+        ("--public-url http://127.0.0.1@example.org", 2, ""),
+        ("--listen 0.0.0.0:0 --insecure-open", 2, "--public-url"),
+        (
+            "--listen 0.0.0.0:0 --check --insecure-open "
+            "--public-url=http://example.org",
+            0,
+            "",
+        ),
+        ("--public-url=http://example.org --insecure-open --check", 0, ""),
+        ("--public-url=http://localhost:80/news --check", 0, ""),
+    ]
+    check_starts(run, tmp_path, cases)
+
+
+def test_checks_options_without_doing_anything(run, tmp_path):
+    cases = [
+        ("--check", 0, ""),
+        ("--check --listen 127.0.0.1:0", 0, ""),
+        ("--check --listen 0.0.0.0:0", 2, "0.0.0.0"),
+        ("--check --threads 0", 2, "--threads"),
+        ("--version", 0, "tidingsd "),
+        ("--help", 0, "usage: tidingsd"),
+    ]
+    check_starts(run, tmp_path, cases)
+
+
+def test_refuses_wrong_options_with_a_sentence(run, tmp_path):
+    cases = [
+        ("--threads 2 --threads 3", 2, "twice"),
+        ("--config /nonexistent", 2, "/nonexistent"),
+        ("--mqtt mqtt://me:secret@127.0.0.1", 2, "password-file"),
+    ]
+    for wrong in (
+        "--nothing",
+        "nothing",
+        "-d",
+        "--listen",
+        "--listen nowhere",
+        "--listen 127.0.0.1:99999",
+        "--threads 0",
+        "--threads many",
+        "--rotate-entries 50001",
+        "--rotate-bytes 51M",
+        "--rotate-age -1",
+        "--max-body 1X",
+        "--heartbeat 0",
+        "--message-bytes 17M",
+        "--public-url ftp://127.0.0.1",
+        "--log-level loud",
+        "--check=yes",
+        "--mqtt http://127.0.0.1",
+    ):
+        name = wrong.split()[0].partition("=")[0]
+        cases.append((wrong, 2, name))
+    check_starts(run, tmp_path, cases)
