@@ -4,7 +4,8 @@ websub.rocks asks of a hub (100, 105, 106), for topics of others."""
 import pytest
 
 from tidings_test import hub
-from tidings_test.callbacks import check_links, check_signature, hang, parameter
+from tidings_test.callbacks import check_signature, hang, parameter
+from tidings_test.feed import Feed
 from tidings_test.http import JSON
 from tidings_test.waiting import wait_for
 
@@ -15,64 +16,9 @@ pytestmark = pytest.mark.broker(*OPTIONS)
 NO_TOPIC = "is no topic that this hub takes in"
 
 
-class Feed:
-    """A topic of a foreign Source, and the relay that makes it one of the broker's."""
-
-    def __init__(self, broker, site, callbacks):
-        self.broker = broker
-        self.site = site
-        self.callbacks = callbacks
-        self.target = "/feed?of=1"
-        self.topic = site.link(self.target)
-        self.path = f"/relays/feed{site.port}"
-        self.links = self.name(self.topic, hub.url(broker))
-        site.put(self.target, "")
-        made = broker.put(self.path, {"topic": self.topic})
-        assert (made.status, made["Content-Type"]) == (201, JSON), made
-
-    def name(self, topic, hub_url):
-        """Let the Source name that topic and that hub; the links."""
-        links = f'<{topic}>; rel="self", <{hub_url}>; rel="hub"'
-        self.site.headers(self.target, f"Link: {links}")
-        return links
-
-    def get(self, path):
-        """GET what is below the relay, as Set.get() does."""
-        return self.broker.get(f"{self.path}/{path}")
-
-    def join(self, target=None, **form):
-        """A callback that gets what is posted after this."""
-        callback = self.callbacks.join(self, target, **form)
-        verification = callback.verifications.wait(1)
-        assert parameter(verification, "hub.topic") == self.topic
-        return callback
-
-    def post(self, body, type="text/plain", links=None):
-        """Post a document as the Source does."""
-        return self.broker.post("/hub", body, type, link=links or self.links)
-
-    def accept(self, *documents):
-        """Post documents, which the hub has to accept."""
-        for document in documents:
-            assert self.post(document).status == 200
-
-    def asked(self, method):
-        """The requests with that method to the Source."""
-        asked = self.site.asked(self.target)
-        return [request for request in asked if request.method == method]
-
-    def check_delivered(self, callback, n, body, type="text/plain"):
-        """The callback's n-th delivery is that document; returns it."""
-        delivery = callback.deliveries.wait(n)
-        assert delivery.body == body
-        assert delivery.all("Content-Type") == [type]
-        check_links(delivery, self.topic, hub.url(self.broker))
-        return delivery
-
-
 @pytest.fixture
 def feed(broker, site, callbacks):
-    return Feed(broker, site, callbacks)
+    return Feed(broker, site, callbacks).register()
 
 
 # websub.rocks 105 and 106; R-294, R-295, R-296, W-081, W-083, W-145: same bytes, same
@@ -126,7 +72,7 @@ def test_a_spoofed_topic_is_refused(feed):
 # that did not get the answer may repeat it.
 def test_nothing_is_lost_by_a_kill(start_broker, site, callbacks):
     broker = start_broker(*OPTIONS)
-    feed = Feed(broker, site, callbacks)
+    feed = Feed(broker, site, callbacks).register()
     callback = feed.join()
     callback.next(500, hang)
     feed.accept("one")

@@ -51,6 +51,7 @@ The modules:
     content       changes with their bytes, and the packages that these come back in
     documents     ResourceSync documents: XPath, schemas, entries, links
     faults        disks and clocks that fail
+    feed          a foreign Source of documents that a broker relays
     history       what a receiver has got: every entry once, in order
     http          HTTP as the wire has it: answers, connections of raw bytes
     hub           what a subscriber asks of a hub, and the states of subscriptions
