@@ -65,6 +65,10 @@ class Mirrored:
         to.receipt(to.send(self._post))
         self._post = []
 
+    def forget_changes(self):
+        """Post none of the changes: the source tells them by other ways."""
+        self._post = []
+
     # The mirror
 
     def sync(self, *more, status=0, is_same=True, **options):

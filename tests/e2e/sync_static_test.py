@@ -1,0 +1,152 @@
+"""`tidings sync` and `tidings audit` of a ResourceSync site that has no Tidings in it:
+files, served by a web server."""
+
+import zipfile
+
+import pytest
+
+DAY = "2026-01-01T00"
+
+
+def document(capability, *entries, md="", before=""):
+    """A document of that capability; `md` are more attributes of rs:md."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" '
+        'xmlns:rs="http://www.openarchives.org/rs/terms/">\n'
+        f'{before}<rs:md capability="{capability}" {md}/>\n'
+        f"{''.join(entries)}</urlset>"
+    )
+
+
+def entry(loc, md="", minute=None):
+    """An entry; `md` are attributes of rs:md, `minute` of a day that of lastmod."""
+    lastmod = f"<lastmod>{DAY}:{minute:02}:00Z</lastmod>" if minute else ""
+    md = md and f"<rs:md {md}/>"
+    return f"<url><loc>{loc}</loc>{lastmod}{md}</url>\n"
+
+
+class Static:
+    """The documents of a mirror's source, all of them on its site."""
+
+    def __init__(self, mirrored):
+        self.link = mirrored.site.link
+        self.put = mirrored.site.put
+        mirrored.url = self.link("/resourcesync.xml")
+        self.offer(resourcelist="/resources.xml", changelist="/changes.xml")
+        self.put_changes()
+
+    def offer(self, **offers):
+        listed = entry(self.link("/capability.xml"), 'capability="capabilitylist"')
+        self.put("/resourcesync.xml", document("description", listed))
+        up = f'<rs:ln rel="up" href="{self.link("/resourcesync.xml")}"/>'
+        offered = [
+            entry(self.link(path), f'capability="{name}"')
+            for name, path in offers.items()
+        ]
+        self.put("/capability.xml", document("capabilitylist", *offered, before=up))
+
+    def put_resources(self, minutes, at=10):
+        """The Resource List of that minute: the minutes of resources by their paths."""
+        listed = [entry(self.link(path), "", minutes[path]) for path in minutes]
+        md = f'at="{DAY}:{at}:00Z"'
+        self.put("/resources.xml", document("resourcelist", *listed, md=md))
+
+    def put_changes(self, *changes, since="00"):
+        """The Change List: (path, minute, kind)."""
+        listed = [
+            entry(self.link(path), f'change="{kind}"', minute)
+            for path, minute, kind in changes
+        ]
+        md = f'from="{DAY}:{since}:00Z"'
+        self.put("/changes.xml", document("changelist", *listed, md=md))
+
+
+@pytest.fixture
+def static(mirrored):
+    """A site with two resources and no change since."""
+    static = Static(mirrored)
+    static.put_resources({"/a.txt": 1, "/b.txt": 2})
+    change(mirrored, {"/a.txt": "a", "/b.txt": "b"})
+    return static
+
+
+def change(mirrored, texts):
+    """The site has these texts from now on, and no set is told."""
+    for path, text in texts.items():
+        mirrored.change(path, text)
+    mirrored.forget_changes()
+
+
+# R-225: baseline from the list, then the changes since; deletions, too.
+def test_mirrors_a_site_without_tidings(mirrored, static, site):
+    mirrored.sync()
+    mirrored.audit()
+
+    change(mirrored, {"/a.txt": "A!", "/b.txt": None, "/d.txt": "new"})
+    static.put_changes(
+        ("/a.txt", 11, "updated"), ("/b.txt", 12, "deleted"), ("/d.txt", 13, "created")
+    )
+    mirrored.audit(status=1)
+    mirrored.sync()
+    assert len(site.asked("/a.txt")) == 2
+
+    # Nothing has changed since: the next sync fetches no file.
+    mirrored.sync()
+    assert (len(site.asked("/a.txt")), len(site.asked("/d.txt"))) == (2, 1)
+    mirrored.audit()
+
+
+# The changes do not reach back to the mirror's position: the sync reads the list anew,
+# and removes the files that are not in it.
+def test_begins_anew_where_the_changes_do_not_reach_back(mirrored, static, site):
+    # While they do, it goes on from its position.
+    mirrored.sync()
+    mirrored.sync()
+    assert len(site.asked("/resources.xml")) == 1
+
+    change(mirrored, {"/b.txt": None, "/c.txt": "c"})
+    static.put_resources({"/a.txt": 1, "/c.txt": 40}, at=50)
+    static.put_changes(since=45)
+    assert "a baseline is taken" in mirrored.sync().errors()
+    assert len(site.asked("/a.txt")) == 1
+
+
+# R-106: the sync does not fetch a file that the dump has; without dumps it does.
+def test_takes_files_from_a_dump(mirrored, static, site):
+    names = ("a.txt", "b.txt")
+    at = f'at="{DAY}:10:00Z"'
+    listed = [entry(site.link(f"/{n}"), f'path="/r/{n}" length="1"') for n in names]
+    with zipfile.ZipFile(mirrored.home / "package.zip", "w") as package:
+        manifest = document("resourcedump-manifest", *listed, md=at)
+        package.writestr("manifest.xml", manifest)
+        for name in names:
+            package.writestr(f"r/{name}", mirrored.files[f"/{name}"])
+    site.folder("/dumps/", mirrored.home)
+    packages = entry(site.link("/dumps/package.zip"))
+    site.put("/dump.xml", document("resourcedump", packages, md=at))
+    lists = {"resourcelist": "/resources.xml", "changelist": "/changes.xml"}
+    static.offer(**lists, resourcedump="/dump.xml")
+
+    def asked():
+        paths = ("/dumps/package.zip", "/a.txt", "/b.txt")
+        return [len(site.asked(path)) for path in paths]
+
+    mirrored.sync()
+    assert asked() == [1, 0, 0]
+    mirrored.directory = mirrored.home / "other"
+    mirrored.sync("--no-dumps")
+    assert asked() == [1, 1, 1]
+
+
+# The sync leaves no set out in silence.
+def test_refuses_a_source_of_too_many_sets(mirrored, static, site):
+    paths = [f"/c/{i}.xml" for i in range(1001)]
+    offer = entry(site.link("/resources.xml"), 'capability="resourcelist"')
+    for path in paths:
+        site.put(path, document("capabilitylist", offer))
+    listed = [entry(site.link(path), 'capability="capabilitylist"') for path in paths]
+    site.put("/resourcesync.xml", document("description", *listed))
+    refused = mirrored.sync(status=1).errors()
+    assert "has more than 1000 sets: mirror them one by one" in refused
+    assert len(site.asked("/resources.xml")) == 0
