@@ -1,5 +1,5 @@
-"""What tidings follow --exec runs: what a command gets, what it may do, and what follows
-from its end."""
+"""Commands that tidings follow --exec runs: what they get, what they may do, and what
+follows from their end."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
-"""Starts that cannot be: where another broker is already. And what a start does to lists
-that are old enough to be closed."""
+"""Starts that fail because another broker has the directory or the address. And what a
+start does to lists that are old enough to be closed."""
 
 import pytest
 
