@@ -20,6 +20,7 @@ import pathlib
 from tidings_test import http
 from tidings_test.process import Process
 from tidings_test.sets import Set
+from tidings_test.waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("TIDINGS_BIN", ROOT / "build/dev/bin")).absolute()
@@ -148,6 +149,17 @@ class Broker(http.Client):
         for _ in range(20):
             with self.connect() as connection:
                 assert connection.request("/healthz").status == 200
+
+    def wait_answer(self):
+        """Wait until it answers a request: where it gives requests little time, a slow
+        machine may need several."""
+        wait_for(f"an answer of {self}", self._is_answering)
+
+    def _is_answering(self):
+        try:
+            return self.get("/healthz").status == 200
+        except (http.ConnectionEnded, OSError):
+            return False
 
     def metrics(self):
         """What GET /metrics says now (metrics.py)."""
