@@ -1,13 +1,11 @@
 """PUT resources with bodies as sources have them: a million resources, a crash in
 their middle, two versions of Debian's index."""
 
-import re
-import subprocess
-
 import pytest
 
 from tidings_test.broker import is_sanitized
 from tidings_test.http import NDJSON, ConnectionEnded
+from tidings_test.packages import packages
 from tidings_test.sets import told, uploads
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
@@ -69,25 +67,6 @@ def test_a_crash_between_the_commits_is_gone_on_from(faults, start_broker):
 
 
 # Real input
-
-
-def packages():
-    """The path, SHA-256 and size of each package with a file that apt's lists know;
-    where they are empty, of what is installed."""
-    done = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, check=False)
-    found = {}
-    for stanza in done.stdout.decode().split("\n\n"):
-        values = dict(re.findall(r"^(Filename|SHA256|Size): (.*)$", stanza, re.M))
-        if len(values) == 3:
-            found[values["Filename"]] = values["SHA256"], int(values["Size"])
-    if not found:
-        with open("/var/lib/dpkg/status", encoding="utf-8") as status:
-            names = re.findall(r"^Package: (.*)$", status.read(), re.M)
-        for i in range(soak(5000, 65000)):
-            name = f"pool/{i // len(names)}/{names[i % len(names)]}.deb"
-            found[name] = f"{i:064x}", i
-    assert len(found) >= 5000
-    return sorted(found.items())[: soak(5000, None)]
 
 
 def resource_list(rows):

@@ -60,6 +60,7 @@ The modules:
     mirrored      a source with a set and a site, and a mirror of it
     mixture       changes of many sorts, and filters of them
     mqtt          Mosquitto and its clients; a careful reader of a bridge's messages
+    packages      a package index of Debian
     process       programs that die with the test, and what they say
     proxy         a TCP proxy that cuts, stalls and refuses
     publishers    several sources that post at once until the broker ends

@@ -45,8 +45,8 @@ class History:
             assert document.digest == f"sha-256:{digest.hex()}"
 
     def add_entry(self, entry):
-        """Add the entry behind the last one, from a document."""
-        digest = self.digests.get(self.last)
+        """Add the entry behind the last one, or one again, from a document."""
+        digest = self.digests.get(entry.seq - 1)
         self._add(entry, digest and next_digest(digest, entry.line))
 
     def add_message(self, message):
