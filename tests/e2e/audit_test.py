@@ -1,0 +1,220 @@
+"""`tidings audit` finds each thing that can be wrong with a mirror, and mends it."""
+
+import signal
+
+import pytest
+
+from tidings_test.broker import PROGRAMS
+from tidings_test.mirrored import Mirrored
+from tidings_test.waiting import wait_for
+
+pytestmark = pytest.mark.broker("--heartbeat", "0.2")
+
+
+def fill(mirrored):
+    for path, text in (("/a.txt", "a"), ("/b.txt", "b"), ("/c.txt", "c")):
+        mirrored.change(path, text)
+    mirrored.change("/d/e.txt", "e")
+    mirrored.sync()
+
+
+@pytest.fixture
+def mirrored(mirrored):
+    fill(mirrored)
+    return mirrored
+
+
+def spoil(mirrored, path):
+    """Write other bytes of the same length."""
+    mirrored.write(mirrored.place(path), "x")
+
+
+def check_found(mirrored, done, *findings):
+    """The audit has said these findings, of a kind and a path each."""
+    for kind, path in findings:
+        at = f"{mirrored.site.link(path)} at {mirrored.place(path)}: "
+        assert f"{kind:8}{at}" in done.output()
+
+
+def check_counts(done, missing=0, stale=0, extra=0, corrupt=0, repaired=0):
+    counts = f"missing={missing} stale={stale} extra={extra} corrupt={corrupt} "
+    assert f"{counts}repaired={repaired}" in done.output()
+
+
+def test_finds_nothing_where_all_is_well(mirrored):
+    done = mirrored.audit()
+    check_counts(done)
+    assert "compared=4 missing=0 " in done.output()
+    assert "repaired=0 position=" in done.output()
+    mirrored.audit("--no-digests")
+    assert '{"compared":4,"missing":0,' in mirrored.audit("--json").output()
+    mirrored.check_same()
+
+
+def test_tells_that_its_lines_could_not_be_written(mirrored, run):
+    mirrored.file("/a.txt").unlink()
+    line = f"exec {PROGRAMS['tidings']} audit {mirrored.directory} --json > /dev/full"
+    assert run("/bin/sh", "-c", line, status=1).errors() == (
+        "tidings: cannot write to standard output: No space left on device"
+    )
+
+
+# Each kind is found, left alone, and mended.
+def test_finds_and_mends_what_is_wrong(mirrored):
+    stray = mirrored.place("/d/stray.txt")
+    mirrored.file("/a.txt").unlink()
+    mirrored.change("/new.txt", "new")
+    mirrored.change("/b.txt", "B")
+    mirrored.change("/d/e.txt", None)
+    spoil(mirrored, "/c.txt")
+    mirrored.write(stray, "mine")
+
+    done = mirrored.audit(status=1)
+    check_found(mirrored, done, ("missing", "/a.txt"), ("missing", "/new.txt"))
+    check_found(mirrored, done, ("stale", "/b.txt"), ("corrupt", "/c.txt"))
+    check_found(mirrored, done, ("extra", "/d/e.txt"))
+    assert "/d/stray.txt: no resource of the mirror is there" in done.output()
+    check_counts(done, missing=2, stale=1, extra=2, corrupt=1)
+    assert mirrored.text(mirrored.place("/c.txt")) == "x"
+    assert mirrored.text(stray) == "mine"
+
+    done = mirrored.audit("--repair")
+    check_counts(done, missing=2, stale=1, extra=2, corrupt=1, repaired=6)
+    mirrored.check_same()
+    assert mirrored.text(".tidings/found/1/stray.txt") == "mine"
+    mirrored.audit()
+
+    # And a sync goes on from there.
+    mirrored.change("/a.txt", "after")
+    mirrored.sync()
+
+
+# The audit reports a file that it cannot mend, and mends the others.
+def test_says_what_could_not_be_mended(mirrored, site):
+    mirrored.file("/a.txt").unlink()
+    mirrored.file("/b.txt").unlink()
+    site.status("/a.txt", 404)
+    check_counts(mirrored.audit("--repair", status=1), missing=2, repaired=1)
+    assert mirrored.text(mirrored.place("/b.txt")) == "b"
+    site.status("/a.txt", None)
+    mirrored.audit("--repair")
+    mirrored.check_same()
+
+
+# A link or a directory in place of a file; a file with another time.
+def test_sees_what_stands_in_place_of_a_file(mirrored):
+    mirrored.file("/a.txt").unlink()
+    mirrored.file("/a.txt").symlink_to("b.txt")
+    mirrored.file("/b.txt").unlink()
+    mirrored.file("/b.txt").mkdir()
+    done = mirrored.audit(status=1)
+    check_found(mirrored, done, ("corrupt", "/a.txt"), ("corrupt", "/b.txt"))
+    mirrored.audit("--repair")
+    mirrored.check_same()
+
+    # Without digests, its time shows that a file of the same length is another one.
+    spoil(mirrored, "/c.txt")
+    done = mirrored.audit("--no-digests", status=1)
+    check_found(mirrored, done, ("corrupt", "/c.txt"))
+
+
+def test_refuses_to_delete_too_much(mirrored):
+    mirrored.change_many(1, 196, "text")
+    mirrored.sync()
+    mirrored.change_many(1, 150, None)
+    refused = mirrored.audit("--repair", status=1)
+    assert "would delete 150 of 200" in refused.errors()
+    assert mirrored.file("/r/1.txt").exists()
+    mirrored.audit("--repair", "--max-delete", "75")
+    mirrored.check_same()
+
+
+# The audit waits for a source that is away, and says so.
+def test_says_that_the_source_is_away(start_broker, site, tmp_path, run, start):
+    mirrored = Mirrored(start_broker().set(), site, tmp_path, run, start)
+    fill(mirrored)
+    mirrored.broker.stop()
+    auditing = start("tidings", "audit", mirrored.directory)
+    auditing.err.find(lambda line: "connect to server; it is tried again" in line)
+    auditing.signal(signal.SIGTERM)
+    assert auditing.wait() == 1
+    assert auditing.output() == ""
+    assert "stopped before all was" in auditing.errors()
+
+
+LONG = f"{'long' * 40}/{'long' * 40}"
+
+
+def stop_at_first_finding(mirrored, start):
+    """Begin to mend the mirror, and stop that by SIGTERM when the audit has said its
+    first finding: it has more than the pipe takes, so it has not said all of them.
+    How many it has said."""
+    arguments = ("audit", "--repair", mirrored.directory)
+    auditing = start("tidings", *arguments, reads_output=False)
+    said = auditing.popen.stdout
+    assert said.readline()
+    auditing.signal(signal.SIGTERM)
+    n = 1 + len(said.readlines())
+    assert auditing.wait() == 1
+    assert "stopped before all was" in auditing.errors()
+    return n
+
+
+# Before the audit has compared everything it mends nothing.
+def test_is_stopped_while_it_compares(mirrored, start):
+    paths = [f"/{LONG}/{i}.txt" for i in range(200)]
+    for path in paths:
+        mirrored.change(path, "right")
+    mirrored.sync()
+    stray = mirrored.place("/d/stray.txt")
+    mirrored.write(stray, "mine")
+    for path in paths:
+        mirrored.write(mirrored.place(path), "wrong")
+
+    assert stop_at_first_finding(mirrored, start) < 200
+    assert mirrored.text(stray) == "mine"
+    assert all(mirrored.text(mirrored.place(path)) == "wrong" for path in paths)
+    check_counts(mirrored.audit(status=1), extra=1, corrupt=200)
+
+
+# Nor does it move the user's files when it is stopped while it looks for them.
+def test_is_stopped_while_it_looks_for_what_is_nobodys(mirrored, start):
+    names = [f"{LONG}/{i}" for i in range(400)]
+    for name in names:
+        mirrored.write(name, "mine")
+    assert stop_at_first_finding(mirrored, start) < 400
+    assert all(mirrored.text(name) == "mine" for name in names)
+
+
+# The history was cut, and there is no Resource List: the source does not say any more
+# all that there is. The mirror knows, as it has followed.
+def test_audits_by_what_was_told_where_the_history_was_cut(mirrored):
+    news = mirrored.set
+    mirrored.change("/a.txt", "A")
+    mirrored.change("/b.txt", None)
+    mirrored.sync()
+    assert news.put(retain_lists=1, rotate_entries=1).status == 200
+    mirrored.change("/f.txt", "f")
+    mirrored.post()
+    wait_for("the first list to go", lambda: news.get("changes?after=0").status == 410)
+
+    spoil(mirrored, "/c.txt")
+    done = mirrored.audit(status=1)
+    assert "compared with what it was" in done.errors()
+    check_found(mirrored, done, ("corrupt", "/c.txt"), ("missing", "/f.txt"))
+    check_counts(done, missing=1, corrupt=1)
+    mirrored.audit("--repair")
+    mirrored.check_same()
+    mirrored.audit()
+
+    # A mirror that was never filled has nothing to compare with.
+    mirrored.directory = mirrored.home / "other"
+    mirrored.sync(status=3)
+    mirrored.audit(status=3)
+
+
+def test_needs_a_mirror(mirrored):
+    mirrored.directory = mirrored.home / "other"
+    mirrored.audit(status=1)
+    mirrored.directory.mkdir()
+    assert "is no mirror" in mirrored.audit(status=1).errors()
