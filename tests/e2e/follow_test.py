@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from tidings_test import hub
 from tidings_test.broker import PROGRAMS
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
@@ -129,14 +130,14 @@ def test_follow_misses_and_repeats_no_line_when_it_reconnects(start_broker, star
     news = broker.set()
     news.post(3)
     followed = start("tidings", "follow", news.url, "--from-start")
-    for end in (broker.kill, broker.stop) * 2:
+    for end in (broker.kill, broker.stop):
         followed.out.wait(news.posted)
         end()
         broker.restart()
         news.post(4)
         followed.out.wait(news.posted)
         news.post(2)
-    followed.out.wait(27)
+    followed.out.wait(news.posted)
     interrupt(followed)
     assert list(followed.out) == lines(news)
 
@@ -202,6 +203,40 @@ def test_follow_keeps_no_position_after_a_line_that_it_could_not_write(news, sta
     os.close(writer)
     assert (done.returncode, "tidings: " in done.stderr) == (1, True), done.stderr
     assert not state.exists()
+
+
+# tidings follow --callback-listen
+
+CALLBACK = ("--callback-listen", "127.0.0.1:0")
+
+
+def has_active(of_set):
+    """True if the hub has a subscription that is active."""
+    return any(each["state"] == "active" for each in hub.subscriptions(of_set))
+
+
+# The command unsubscribes when it is terminated.
+@pytest.mark.broker(*hub.QUICK)
+def test_follow_prints_what_the_hub_delivers(news, start):
+    news.post()
+    followed = start("tidings", "follow", news.url, "--from-start", *CALLBACK)
+    for n in range(1, 21):
+        assert followed.out.wait(n).endswith(f" http://example.com/r/{n}")
+        wait_for("the subscription", lambda: has_active(news))
+        news.post()
+    followed.out.wait(21)
+    followed.signal(signal.SIGTERM)
+    assert followed.wait() == 0
+    assert list(followed.out) == lines(news)
+    assert followed.errors() == ""
+    wait_for("the end of the subscription", lambda: not has_active(news))
+
+
+def test_follow_reports_what_is_wrong_with_its_callback(news, broker, follow):
+    followed = follow(news, "--callback-listen", "nowhere", status=2)
+    assert 'not HOST:PORT: "nowhere"' in followed.errors()
+    follow(news, "--callback-url", "http://a.example/", status=2)
+    assert "404" in follow(broker.set(), *CALLBACK, status=1).errors()
 
 
 # tidings publish
