@@ -325,7 +325,7 @@ def get_gzip(news, path):
 # Others
 
 
-READERS = soak(2, 100)
+READERS = soak(2, 40)
 STALLED = 20
 POSTS = soak(10, 40)
 

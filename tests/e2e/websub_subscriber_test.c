@@ -275,8 +275,8 @@ has_skipped(struct stage *s)
     return !memmem(s->http.body.data, s->http.body.size, "\"skipped\":0", 11);
 }
 
-/* R-309, W-147: nobody reaches the callback, and the hub gives a delivery up;
- * what it had is pulled when the next one comes. */
+/* R-309, W-147: the hub cannot reach the callback, and gives a delivery up. The
+ * follower pulls what was in it when the next one comes. */
 TEST(a_hole_is_filled_by_pull)
 {
     struct stage *s = BEGIN(state, "--hub-give-up", "0.2");
