@@ -50,15 +50,21 @@ def arriving(broker):
     return list((broker.data / "arriving").iterdir())
 
 
-def check_kept(of_set, last, *contents):
-    """The set ends with entry `last`, keeps exactly these contents, each once and under
-    its name, and nothing is on its way."""
-    assert of_set.last() == last
+def contents(of_set):
+    """The contents that the set keeps, each of which has to be under its name; while
+    none is taken away."""
     files = {path: path.read_bytes() for path in kept(of_set)}
     for path, content in files.items():
         name = hashlib.sha256(content).hexdigest()
         assert (path.parent.name, path.name) == (name[:2], name)
-    assert set(files.values()) == set(contents)
+    return set(files.values())
+
+
+def check_kept(of_set, last, *expected):
+    """The set ends with entry `last`, keeps exactly these contents, each once, and
+    nothing is on its way."""
+    assert of_set.last() == last
+    assert contents(of_set) == set(expected)
     assert not arriving(of_set.broker)
 
 
