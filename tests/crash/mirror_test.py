@@ -1,0 +1,145 @@
+"""`tidings sync` killed at each of its writes, syncs and renames, and without room on
+the disk: the next one makes the mirror what the source is."""
+
+import errno
+import itertools
+import os
+import sqlite3
+
+import pytest
+
+from tidings_test.faults import Faults
+from tidings_test.soak import soak
+
+pytestmark = pytest.mark.broker("--heartbeat", "0.2")
+
+A = "/a.txt"
+
+
+def turn_source(mirrored, n):
+    """Round `n`: some resources are updated, some deleted, some there again."""
+    for i in range(6):
+        text = f"{i} in round {n}" if (n + i) % 3 else None
+        mirrored.change(f"/d{i // 2}/{i}.txt", text)
+
+
+# In CI only every sixth write of the state and every fifth sync is the last.
+@pytest.mark.parametrize(
+    "calls, name, step",
+    [
+        (Faults.WRITE, "mirror.db-wal", soak(6, 1)),
+        (Faults.SYNC, "/m", soak(5, 1)),
+        (Faults.RENAME, ".txt", 1),
+        (Faults.WRITE, "/incoming/", 1),
+    ],
+    ids=["write of its state", "sync", "rename", "write of a file"],
+)
+def test_survives_a_kill_at_each(mirrored, faults, calls, name, step):
+    for n in itertools.count():
+        turn_source(mirrored, n)
+        faults.arm(calls, name, faults.KILL, after=n * step, once=True)
+        mirrored.sync(status=None, env=faults.env)
+        was_killed = faults.disarm()
+        mirrored.sync()
+        mirrored.audit()
+        if not was_killed:
+            break
+    assert n >= 2
+
+
+@pytest.fixture
+def came_whole(mirrored, faults):
+    """The sync is killed before the file of /a.txt has its name: where it is then."""
+    mirrored.change(A, "whole")
+    faults.arm(faults.RENAME, ".txt", faults.KILL, once=True)
+    mirrored.sync(status=None, env=faults.env)
+    assert faults.disarm() == 1
+    assert len(mirrored.site.asked(A)) == 1
+    (incoming,) = (mirrored.directory / ".tidings/incoming").glob("[!.]*")
+    return incoming
+
+
+def test_what_came_whole_before_a_kill_is_not_fetched_again(mirrored, came_whole):
+    mirrored.sync()
+    assert len(mirrored.site.asked(A)) == 1
+
+
+# As a power cut may leave it.
+def test_what_came_whole_and_was_damaged_since_is_fetched_again(mirrored, came_whole):
+    with open(came_whole, "r+b") as file:
+        file.write(bytes(3))
+    mirrored.sync()
+    assert len(mirrored.site.asked(A)) == 2
+
+
+# The sync keeps all that there is, and says what is wrong.
+@pytest.mark.parametrize(
+    "calls, name",
+    [
+        (Faults.WRITE, "/incoming/"),
+        (Faults.WRITE, "mirror.db"),
+        (Faults.RENAME, ".txt"),
+    ],
+    ids=["for a file", "for its state", "for a name"],
+)
+def test_ends_where_there_is_no_room(mirrored, faults, calls, name):
+    turn_source(mirrored, 0)
+    mirrored.sync()
+    turn_source(mirrored, 1)
+    faults.arm(calls, name, errno.ENOSPC)
+    said = mirrored.sync(status=1, env=faults.env).errors()
+    assert faults.disarm() > 0
+    assert any(word in said for word in ("No space", "full", "room"))
+    mirrored.sync()
+
+
+def count_noted(mirrored):
+    """How many files the mirror's state names."""
+    db = sqlite3.connect(mirrored.directory / ".tidings/mirror.db")
+    try:
+        query = "SELECT count(*) FROM resources WHERE have"
+        return db.execute(query).fetchone()[0]
+    finally:
+        db.close()
+
+
+def sync_fails(mirrored, faults, name):
+    """Sync while fsync fails for all files with `name` in their path."""
+    faults.arm(faults.SYNC, name, errno.EIO)
+    said = mirrored.sync(status=1, env=faults.env).errors()
+    assert faults.disarm() > 0
+    return said
+
+
+# The state names no file before its directory is on the disk, nor before those above
+# it, which are new as well; a file has no name before its bytes are on the disk.
+@pytest.mark.parametrize(
+    "name, has_name",
+    [("/incoming/", False), ("/m/127.0.0.1", True), ("/d", True)],
+    ids=["its bytes", "its directory", "all above it"],
+)
+def test_a_file_is_noted_when_the_disk_has(mirrored, faults, name, has_name):
+    mirrored.change("/first.txt", "first")
+    mirrored.sync()
+    assert count_noted(mirrored) == 1
+
+    mirrored.change("/d/new.txt", "new")
+    assert os.strerror(errno.EIO) in sync_fails(mirrored, faults, name)
+    assert count_noted(mirrored) == 1
+    assert mirrored.file("/d/new.txt").exists() == has_name
+
+    mirrored.sync()
+    assert count_noted(mirrored) == 2
+
+
+# The same holds for a removal.
+def test_a_removal_is_noted_when_the_disk_has_the_directory(mirrored, faults):
+    mirrored.change("/d/a.txt", "a")
+    mirrored.change("/d/b.txt", "b")
+    mirrored.sync()
+    mirrored.change("/d/a.txt", None)
+    sync_fails(mirrored, faults, "/d")
+    assert count_noted(mirrored) == 2
+
+    mirrored.sync()
+    assert count_noted(mirrored) == 1
