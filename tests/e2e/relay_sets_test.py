@@ -1,5 +1,5 @@
-"""tidings relay posts the changes of a set into another, once, in order: between brokers
-that are killed, whatever it could write of its state, and whenever."""
+"""tidings relay posts the changes of a set into another, once, in order: between
+brokers that are killed, whatever it could write of its state, and whenever."""
 
 import errno
 import random
@@ -234,8 +234,8 @@ def test_what_makes_no_sense_is_refused(relay, run):
 # A post whose answer was lost
 
 
-# A post whose answer was lost more than a day ago is looked for in the target, which has
-# forgotten its key.
+# A post whose answer was lost more than a day ago is looked for in the target, which
+# has forgotten its key.
 def test_an_old_post_is_looked_for_in_the_target(relay):
     relay.source.post(10)
     relay.run()
