@@ -8,7 +8,7 @@ import pytest
 
 from tidings_test import messages
 from tidings_test.http import JSON
-from tidings_test.mqtt import QUICK, Reader
+from tidings_test.mqtt import QUICK, Reader, bridge_config
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
@@ -19,8 +19,7 @@ def bridge(mosquitto, start_broker, tmp_path):
     Mosquitto, and more of them behind a blank line."""
 
     def write(*lines):
-        config = "\n".join(lines).replace("]", f"]\nurl = {mosquitto.url}")
-        (tmp_path / "tidingsd.ini").write_text(config + "\n")
+        (tmp_path / "tidingsd.ini").write_text(bridge_config(mosquitto, *lines))
 
     def start(*lines, options=("--heartbeat", "3600")):
         write(*lines)

@@ -422,7 +422,7 @@ class Reader:
 def bridge_config(mosquitto, *lines):
     """The configuration of bridges to Mosquitto. Lines that begin without the head of
     a section are those of a bridge "a" with the prefix "a"."""
-    if not lines[0].startswith("["):
+    if lines and not lines[0].startswith("["):
         lines = ("[mqtt a]", "prefix = a", *lines)
     return "\n".join(lines).replace("]", f"]\nurl = {mosquitto.url}") + "\n"
 
