@@ -59,13 +59,13 @@ def came_whole(mirrored, faults):
     return incoming
 
 
-def test_what_came_whole_before_a_kill_is_not_fetched_again(mirrored, came_whole):
+def test_a_complete_download_survives_a_kill(mirrored, came_whole):
     mirrored.sync()
     assert len(mirrored.site.asked(A)) == 1
 
 
 # As a power cut may leave it.
-def test_what_came_whole_and_was_damaged_since_is_fetched_again(mirrored, came_whole):
+def test_a_damaged_download_is_fetched_again(mirrored, came_whole):
     with open(came_whole, "r+b") as file:
         file.write(bytes(3))
     mirrored.sync()
@@ -118,7 +118,7 @@ def sync_fails(mirrored, faults, name):
     [("/incoming/", False), ("/m/127.0.0.1", True), ("/d", True)],
     ids=["its bytes", "its directory", "all above it"],
 )
-def test_a_file_is_noted_when_the_disk_has(mirrored, faults, name, has_name):
+def test_the_state_names_a_file_after_its_fsyncs(mirrored, faults, name, has_name):
     mirrored.change("/first.txt", "first")
     mirrored.sync()
     assert count_noted(mirrored) == 1
@@ -133,7 +133,7 @@ def test_a_file_is_noted_when_the_disk_has(mirrored, faults, name, has_name):
 
 
 # The same holds for a removal.
-def test_a_removal_is_noted_when_the_disk_has_the_directory(mirrored, faults):
+def test_the_state_forgets_a_file_after_its_fsync(mirrored, faults):
     mirrored.change("/d/a.txt", "a")
     mirrored.change("/d/b.txt", "b")
     mirrored.sync()

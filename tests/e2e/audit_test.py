@@ -51,7 +51,7 @@ def test_finds_nothing_where_all_is_well(mirrored):
     mirrored.check_same()
 
 
-def test_tells_that_its_lines_could_not_be_written(mirrored, run):
+def test_reports_that_its_lines_could_not_be_written(mirrored, run):
     mirrored.file("/a.txt").unlink()
     line = f"exec {PROGRAMS['tidings']} audit {mirrored.directory} --json > /dev/full"
     assert run("/bin/sh", "-c", line, status=1).errors() == (
@@ -60,7 +60,7 @@ def test_tells_that_its_lines_could_not_be_written(mirrored, run):
 
 
 # Each kind is found, left alone, and mended.
-def test_finds_and_mends_what_is_wrong(mirrored):
+def test_finds_and_mends_each_kind_of_fault(mirrored):
     stray = mirrored.place("/d/stray.txt")
     mirrored.file("/a.txt").unlink()
     mirrored.change("/new.txt", "new")
@@ -90,7 +90,7 @@ def test_finds_and_mends_what_is_wrong(mirrored):
 
 
 # The audit reports a file that it cannot mend, and mends the others.
-def test_says_what_could_not_be_mended(mirrored, site):
+def test_reports_a_file_that_it_cannot_mend(mirrored, site):
     mirrored.file("/a.txt").unlink()
     mirrored.file("/b.txt").unlink()
     site.status("/a.txt", 404)
@@ -102,7 +102,7 @@ def test_says_what_could_not_be_mended(mirrored, site):
 
 
 # A link or a directory in place of a file; a file with another time.
-def test_sees_what_stands_in_place_of_a_file(mirrored):
+def test_finds_links_and_directories_in_place_of_files(mirrored):
     mirrored.file("/a.txt").unlink()
     mirrored.file("/a.txt").symlink_to("b.txt")
     mirrored.file("/b.txt").unlink()
@@ -130,7 +130,7 @@ def test_refuses_to_delete_too_much(mirrored):
 
 
 # The audit waits for a source that is away, and says so.
-def test_says_that_the_source_is_away(start_broker, site, tmp_path, run, start):
+def test_reports_that_the_source_is_away(start_broker, site, tmp_path, run, start):
     mirrored = Mirrored(start_broker().set(), site, tmp_path, run, start)
     fill(mirrored)
     mirrored.broker.stop()
@@ -178,7 +178,7 @@ def test_is_stopped_while_it_compares(mirrored, start):
 
 
 # Nor does it move the user's files when it is stopped while it looks for them.
-def test_is_stopped_while_it_looks_for_what_is_nobodys(mirrored, start):
+def test_is_stopped_while_it_looks_for_stray_files(mirrored, start):
     names = [f"{LONG}/{i}" for i in range(400)]
     for name in names:
         mirrored.write(name, "mine")
@@ -188,7 +188,7 @@ def test_is_stopped_while_it_looks_for_what_is_nobodys(mirrored, start):
 
 # The history was cut, and there is no Resource List: the source does not say any more
 # all that there is. The mirror knows, as it has followed.
-def test_audits_by_what_was_told_where_the_history_was_cut(mirrored):
+def test_audits_by_its_own_state_where_the_history_was_cut(mirrored):
     news = mirrored.set
     mirrored.change("/a.txt", "A")
     mirrored.change("/b.txt", None)

@@ -73,7 +73,7 @@ def test_files_are_read_in_every_form(full, tmp_path):
 
 
 # The complaint names the document, and nothing is posted.
-def test_a_fault_anywhere_is_told_with_its_document(refuse, site, demo):
+def test_a_fault_is_reported_with_its_document(refuse, site, demo):
     site.put("/1.xml", sitemap("a"))
     site.put("/bad.xml", f"<urlset xmlns='{SITEMAP}'>")
     changes = f"xmlns:rs='{RS}'><rs:md capability='changelist'/></urlset>"
@@ -98,7 +98,7 @@ def test_a_fault_anywhere_is_told_with_its_document(refuse, site, demo):
     assert demo.get().status == 404
 
 
-def test_what_is_told_twice_or_deletes_too_much_is_refused(full, refuse, site):
+def test_repeated_resources_and_too_many_deletions_are_refused(full, refuse, site):
     site.put("/1.xml", sitemap("ab"))
     site.put("/2.xml", sitemap("ca"))
     site.put("/index.xml", index(site, "/1.xml", "/2.xml"))
@@ -122,7 +122,7 @@ def test_what_is_told_twice_or_deletes_too_much_is_refused(full, refuse, site):
     ],
     ids=" ".join,
 )
-def test_what_does_not_go_together_is_bad_usage(demo, run, more):
+def test_conflicting_options_are_bad_usage(demo, run, more):
     done = run("tidings", "publish", demo.url, "--full", "x.xml", *more, status=2)
     assert done.output() == ""
 
@@ -146,7 +146,7 @@ class Refusing(Server):
 
 # The reason that the source's server states is reported if it is short; the program
 # does not wait for the end of a long one.
-def test_a_refusal_of_the_source_is_told(refuse):
+def test_a_refusal_of_the_source_is_reported(refuse):
     source = Refusing()
     for complaint in ("404: no such list", "410: ", "503: "):
         refuse(source.url, complaint)

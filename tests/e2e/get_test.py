@@ -21,7 +21,7 @@ def instant(text):
 
 
 # R-071, R-384: the links of the set say what it offers; each of them works.
-def test_tells_what_a_set_offers(news, run):
+def test_prints_what_a_set_offers(news, run):
     news.post(7)
     page = news.get("changes?after=0").json()
     position = f"{page['epoch']}-7"
@@ -45,14 +45,14 @@ def test_tells_what_a_set_offers(news, run):
     assert done.errors() == ""
 
 
-def test_says_that_there_is_no_such_set(broker, run):
+def test_reports_that_there_is_no_such_set(broker, run):
     done = run("tidings", "get", broker.set().url, status=1)
     assert done.output() == ""
     assert ': 404: there is no set "' in done.errors()
 
 
 # The reason is told as the server states it.
-def test_says_that_a_set_was_removed(news, run):
+def test_reports_that_a_set_was_removed(news, run):
     news.post()
     assert news.delete().status == 204
     done = run("tidings", "get", news.url, status=3)
@@ -61,7 +61,7 @@ def test_says_that_a_set_was_removed(news, run):
 
 
 # Texts of a server cannot begin a line, or move the cursor.
-def test_prints_nothing_that_is_not_to_be_read(site, run):
+def test_prints_no_control_character(site, run):
     facts = {
         "name": "news",
         "position": "a-1\nlists 9",

@@ -64,7 +64,7 @@ def test_a_set_that_comes_later_is_followed(source, broker):
 
 # A source that forgets a set does not empty the mirror; the user who repairs the mirror
 # agrees.
-def test_a_set_that_is_gone_is_told_and_stays_until_the_repair(source, other):
+def test_files_of_a_removed_set_stay_until_the_repair(source, other):
     source.sync()
     assert other.delete().status == 204
     gone = f"/sets/{other.name} is not offered any more: what the mirror has"
@@ -78,7 +78,7 @@ def test_a_set_that_is_gone_is_told_and_stays_until_the_repair(source, other):
 
 
 # A set that fails does not keep the others from going on; the exit status says it.
-def test_one_set_that_fails_is_told_and_the_others_go_on(source, other):
+def test_one_set_fails_and_the_others_go_on(source, other):
     source.change_many(1, 150, "text")
     source.sync()
     for n in range(1, 151):

@@ -67,7 +67,7 @@ def test_draws_a_bar_on_a_terminal(mirrored, start):
 
 
 # One file is held back while others come: the bar shows the rate and the time left.
-def test_tells_the_rate_and_what_is_left(mirrored, start):
+def test_shows_the_rate_and_the_time_left(mirrored, start):
     mirrored.site.hold("/last.txt")
     mirrored.change("/last.txt", "last")
     terminal = Terminal(mirrored, start, 100)

@@ -16,7 +16,7 @@ TWO = "/r/2.txt"
 
 
 # the state of the source, then the changes since.
-def test_mirrors_what_there_is_and_what_happened_since(mirrored):
+def test_mirrors_the_state_and_then_the_changes(mirrored):
     asked = mirrored.site.asked
     mirrored.change_many(1, 5, "first")
     said = mirrored.sync().output()
@@ -78,7 +78,7 @@ def test_keeps_up_with_a_source_that_never_rests(mirrored):
 
 
 # A file that changes while it is fetched is fetched anew.
-def test_fetches_anew_what_changed_meanwhile(mirrored):
+def test_fetches_a_file_again_that_changes_meanwhile(mirrored):
     mirrored.change_many(1, 1, "one")
     mirrored.site.hold(ONE)
     mirrored.start()
@@ -115,7 +115,7 @@ def test_goes_on_where_it_was_killed(mirrored):
 
 
 # A resource of two sets is there as long as one of them has it.
-def test_keeps_what_another_set_has(mirrored, broker):
+def test_keeps_a_file_that_another_set_has(mirrored, broker):
     other = broker.set()
 
     def sync(from_set):
@@ -166,7 +166,7 @@ def test_refuses_to_delete_too_much(start_broker, site, tmp_path, run, start, fa
 
 
 # Files of the user: a correct one becomes part of the mirror, others are moved.
-def test_adopts_or_keeps_what_was_there_before(mirrored):
+def test_adopts_or_moves_files_of_the_user(mirrored):
     mirrored.change_many(1, 4, "text")
     mirrored.write(mirrored.place(ONE), "text 1")
     mirrored.write(mirrored.place(TWO), "mine")
@@ -178,7 +178,7 @@ def test_adopts_or_keeps_what_was_there_before(mirrored):
 
 
 # The sync follows no symbolic link in the mirror.
-def test_is_not_led_out_by_links(mirrored):
+def test_follows_no_symbolic_link(mirrored):
     mirrored.change_many(1, 2, "ours")
     mirrored.write("../out/1.txt", "theirs")
     out = mirrored.home / "out"
@@ -197,7 +197,7 @@ def test_is_not_led_out_by_links(mirrored):
 
 
 # A file that cannot be fetched is reported, and tried again by the next run.
-def test_tries_again_what_could_not_be_had(mirrored):
+def test_the_next_run_tries_a_failed_file_again(mirrored):
     mirrored.change_many(1, 3, "text")
     mirrored.site.status(TWO, 404)
     done = mirrored.sync(status=1)
@@ -210,7 +210,7 @@ def test_tries_again_what_could_not_be_had(mirrored):
 
 
 # Bytes with another digest than the source's never appear in the mirror.
-def test_keeps_what_it_has_when_the_new_one_is_wrong(mirrored):
+def test_keeps_the_old_file_when_the_new_one_is_wrong(mirrored):
     mirrored.change_many(1, 1, "right")
     mirrored.sync()
     mirrored.change_many(1, 1, "newer")
@@ -220,7 +220,7 @@ def test_keeps_what_it_has_when_the_new_one_is_wrong(mirrored):
 
 
 # The user can see why a sync waits, and is not told unasked.
-def test_tells_of_each_attempt_where_asked_to(mirrored, start):
+def test_reports_each_attempt_if_asked_to(mirrored, start):
     mirrored.change_many(1, 2, "one")
     mirrored.post()
     mirrored.site.status(ONE, 503, "Retry-After: 1", times=3)
@@ -256,7 +256,7 @@ def test_ends_quietly_when_nobody_reads(mirrored, start):
 
 
 # --header goes to the server of the URL, and to no other.
-def test_gives_its_header_to_the_source_alone(mirrored):
+def test_sends_its_header_to_the_source_alone(mirrored):
     header = ("--header", "X-Key: secret")
     mirrored.change_many(1, 1, "one")
     mirrored.sync(*header)
@@ -266,7 +266,7 @@ def test_gives_its_header_to_the_source_alone(mirrored):
 
 
 # Two syncs of one directory; a directory that cannot be made; bad numbers.
-def test_says_what_is_wrong_with_the_directory(mirrored):
+def test_reports_a_directory_that_it_cannot_use(mirrored):
     mirrored.change_many(1, 1, "one")
     syncing = mirrored.start()
     mirrored.wait("caught-up")

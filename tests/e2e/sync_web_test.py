@@ -143,14 +143,14 @@ def replace_large(mirrored):
 
 # The sync removes the part of a version that it gave up when the next one is posted,
 # not at the end of the run, which may last for years.
-def test_what_was_given_up_is_not_kept_when_it_is_overtaken(mirrored):
+def test_an_abandoned_part_goes_when_a_newer_version_comes(mirrored):
     give_up_half_way(mirrored)
     replace_large(mirrored)
     wait_for("the part to go", lambda: not incoming(mirrored))
 
 
 # Also where it always fetches something else.
-def test_what_was_given_up_goes_while_others_are_fetched(mirrored, site):
+def test_an_abandoned_part_goes_while_others_are_fetched(mirrored, site):
     mirrored.change("/held.txt", "held")
     site.hold("/held.txt")
     mirrored.post()
@@ -175,7 +175,7 @@ def test_what_was_given_up_goes_while_others_are_fetched(mirrored, site):
 
 
 # Redirects lead from web to web: to no file, and no header goes along.
-def test_is_not_led_out_of_the_web(mirrored, site, start_site):
+def test_follows_redirects_to_web_servers_alone(mirrored, site, start_site):
     other = start_site()
     mirrored.change("/a.txt", "a")
     mirrored.change("/b.txt", "b")

@@ -13,7 +13,7 @@ def watched(broker, tmp_path, start):
 
 
 # R-012, R-017, R-018, R-022: what an entry says about a file.
-def test_tells_what_a_file_is(watched):
+def test_posts_type_length_and_time_of_a_file(watched):
     fold = watched.fold
     watching = watched.start()
     watched.write("a.html", "<p>hello</p>")
@@ -37,7 +37,7 @@ def test_tells_what_a_file_is(watched):
 
 
 # A rename is deleted and created; also of a folder.
-def test_tells_of_renames(watched):
+def test_posts_renames_as_deletion_and_creation(watched):
     fold = watched.fold
     watched.path("old/deep").mkdir(parents=True)
     watched.write("old/deep/a", "a")
@@ -62,7 +62,7 @@ def test_tells_of_renames(watched):
 
 
 # Folders that come with content, and go with it.
-def test_tells_of_folders_that_come_and_go(watched):
+def test_follows_folders_that_come_and_go(watched):
     fold = watched.fold
     watching = watched.start()
     watched.path("../outside/deep").mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_posts_a_half_written_file_once(watched):
 
 
 # At the start the watch compares the directory with what it posted before.
-def test_tells_what_changed_meanwhile(watched):
+def test_posts_changes_that_were_made_between_two_runs(watched):
     fold = watched.fold
     watched.mkdir("folder")
     for name in ("kept", "changed", "deleted"):
@@ -155,7 +155,7 @@ def test_tells_what_changed_meanwhile(watched):
 
 
 # A file that was only touched is the same.
-def test_does_not_post_what_was_only_touched(watched):
+def test_posts_no_file_that_was_only_touched(watched):
     watched.write("a", "a")
     watching = watched.start()
     watched.fold.wait_change("a", "created")
@@ -171,7 +171,7 @@ def test_does_not_post_what_was_only_touched(watched):
 
 # Symbolic links and special files are no files; every other name is one, whatever its
 # bytes.
-def test_publishes_files_alone_and_all_of_them(watched):
+def test_posts_every_file_and_nothing_else(watched):
     fold = watched.fold
     odd = os.fsdecode(b"a b\xc3\xa9\xff%?#&\"'<\n")
     watched.mkdir("../outside")
@@ -207,7 +207,7 @@ def test_publishes_files_alone_and_all_of_them(watched):
 
 
 # --exclude, and the state, are never published.
-def test_leaves_out_what_it_is_told_to(watched):
+def test_leaves_out_excluded_paths_and_its_state(watched):
     fold = watched.fold
     state = ("--state", watched.directory / "own-state")
     watched.mkdir("build")

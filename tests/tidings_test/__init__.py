@@ -27,6 +27,7 @@ It says what it wants by the names of its arguments (fixtures, tests/conftest.py
     mosquitto           an MQTT broker; start_mosquitto(user=..., more=...)
     start_bridge        a broker with a bridge to an MQTT broker
     site                a web site as a foreign source; start_site(host)
+    mirrored            a set, a site with its resources, and a mirror of them
     start_proxy         a bad network before a port; TLS before a plain server
     run, start          a program, to its end or beside the test
     background          a function on another thread
