@@ -7,12 +7,16 @@
         proxy.ends.wait(1)
         proxy.end_all(CLOSE)
         proxy.refuse(), proxy.listen()      no new connections; and again
+        proxy.plan(Fates(choices(), 100000, closes=20, resets=20))
 
 With `tls`, the SSLContext of a server, it is TLS before a server that has none. Up is
 to the server, down to the client.
 """
 
 import asyncio
+import contextlib
+import dataclasses
+import random
 
 from tidings_test.http import set_reset
 from tidings_test.servers import Server, call
@@ -20,9 +24,43 @@ from tidings_test.waiting import Arrivals, wait_for
 
 CLOSE = "close"  # politely, to both sides
 RESET = "reset"  # both sides see a reset
+STALL = "stall"  # nothing passes any more, and later both sides see a reset
 
 DOWN = "down"
 UP = "up"
+
+
+@dataclasses.dataclass
+class Fates:
+    """What happens to each new connection, in percent; the rest is spared. Connections
+    that are held reach the server after the next connection, or after `hold` seconds."""
+
+    chosen: random.Random
+    bytes_max: int  # down, before the end; small numbers are likelier
+    closes: int = 0
+    resets: int = 0
+    stalls: int = 0
+    holds: int = 0
+    stall: float = 0.5  # seconds
+    hold: float = 0.05
+
+    def is_held(self):
+        return self.chosen.randrange(100) < self.holds
+
+    def draw(self):
+        """How many bytes pass down, and how the connection ends then; None: it is
+        spared."""
+        fate = self.chosen.randrange(100)
+        most = self.bytes_max >> self.chosen.randrange(12)
+        for how, percent in (
+            (CLOSE, self.closes),
+            (RESET, self.resets),
+            (STALL, self.stalls),
+        ):
+            if fate < percent:
+                return 1 + self.chosen.randint(0, most), how
+            fate -= percent
+        return None
 
 
 class Proxy(Server):
@@ -36,6 +74,8 @@ class Proxy(Server):
         self._links = set()
         self._cut = {}  # by way: how many bytes pass, and how it ends then
         self._flows = {DOWN: asyncio.Event(), UP: asyncio.Event()}
+        self._fates = None
+        self._came = asyncio.Event()  # another connection
         self.go()
         super().__init__(host, tls)
 
@@ -60,10 +100,15 @@ class Proxy(Server):
         exactly so many the connection that has passed the last one ends. Once."""
         call(self._cut.__setitem__, way, (size, how))
 
+    def plan(self, fates):
+        """What happens to new connections from now on; None: they are spared."""
+        self._fates = fates
+
     def wait_passed(self, way, size):
         wait_for(f"{size} bytes {way}", lambda: self.passed[way] >= size)
 
     async def serve(self, peer):
+        self._came.set()
         link = Link(self, peer)
         self._links.add(link)
         try:
@@ -80,8 +125,18 @@ class Link:
         self.reader, self.client = peer.reader, peer.writer
         self.server = None
         self.directions = None
+        self.fate = None  # how many bytes pass down, and how it ends then
+        self.flow = asyncio.Event()
+        self.flow.set()
 
     async def run(self):
+        if fates := self.proxy._fates:
+            self.fate = fates.draw()
+            self.stall = fates.stall
+            if fates.is_held():
+                self.proxy._came = came = asyncio.Event()
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(came.wait(), fates.hold)
         reader, self.server = await asyncio.open_connection(*self.proxy.behind)
         for writer in (self.client, self.server):
             writer.transport.set_write_buffer_limits(high=0)  # drain() sends all
@@ -91,13 +146,20 @@ class Link:
         )
         try:
             await self.directions
-        except ConnectionError:
+        except OSError:
             self._shut(RESET)  # the one side's reset is the other's
         finally:
             self._shut(CLOSE)
 
     def end(self, how):
         self.proxy.ends.add(how)
+        if how == STALL:
+            self.flow.clear()
+            asyncio.get_running_loop().call_later(self.stall, self._finish, RESET)
+        else:
+            self._finish(how)
+
+    def _finish(self, how):
         self._shut(how)
         if self.directions:
             self.directions.cancel()
@@ -107,8 +169,11 @@ class Link:
         while piece := await reader.read(16384):
             while piece:
                 await proxy._flows[way].wait()
+                await self.flow.wait()
                 left, how = proxy._cut.get(way, (len(piece), None))
                 size = min(left, len(piece))
+                if way == DOWN and self.fate:
+                    size = min(size, self.fate[0])
                 writer.write(piece[:size])
                 await writer.drain()
                 piece = piece[size:]
@@ -118,8 +183,16 @@ class Link:
                     if left == size:
                         del proxy._cut[way]
                         self.end(how)
+                if way == DOWN and self.fate:
+                    self._pass_fated(size)
         if writer.can_write_eof():
             writer.write_eof()
+
+    def _pass_fated(self, size):
+        left, how = self.fate
+        self.fate = (left - size, how) if left > size else None
+        if not self.fate:
+            self.end(how)
 
     def _shut(self, how):
         for writer in (self.client, self.server):

@@ -19,7 +19,7 @@ import threading
 from tidings_test.background import Background
 from tidings_test.http import JSON, XML, ConnectionEnded
 from tidings_test.sets import change
-from tidings_test.waiting import Arrivals
+from tidings_test.waiting import Arrivals, wait_for
 
 N = 4
 POST_MAX = 60  # entries of one post
@@ -123,6 +123,20 @@ class Publishers:
         with self._lock:
             self._note(receipt.first, locs)
         return True
+
+
+def post_until_accepted(client, of_set, body, key):
+    """Post to a set whose broker may be away, or ending, until the post is accepted;
+    the Idempotency-Key makes all tries one post."""
+
+    def look():
+        try:
+            answer = client.post(of_set.changes, body, JSON, idempotency_key=key)
+        except (ConnectionEnded, ConnectionError):
+            return None
+        return answer.status != 503 and of_set.receipt(answer)
+
+    return wait_for(f"post {key} to be accepted", look)
 
 
 def _locs(who, post, n):
