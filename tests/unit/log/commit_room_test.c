@@ -29,9 +29,9 @@ static const struct engine_ops narrow_ops = {
 };
 
 static struct world *
-narrow_open(void)
+narrow(void **state)
 {
-    struct world *w = world_open(50000, 0);
+    struct world *w = *state;
 
     atomic_store(&is_full, false);
     atomic_store(&room_left, UINT_MAX);
@@ -39,50 +39,36 @@ narrow_open(void)
     return w;
 }
 
-static void
-assert_refused(struct posted *p)
-{
-    assert_int_equal(posts_wait(p), STATUS_BUSY);
-    assert_string_equal(p->post.why.text, "the disk is nearly full");
-    posts_end(p);
-}
+#define NEARLY_FULL STATUS_BUSY, "the disk is nearly full"
+
+FIXTURE(world_setup, world_teardown);
 
 /* Design rule 5: a full disk heals, for a list's end and a file are not refused
  * with the changes that they share a round with. */
 TEST(does_what_frees_room_when_there_is_none_for_changes)
 {
-    struct world *w = narrow_open();
-    struct posted held, changes[3], end, filed;
+    struct world *w = narrow(state);
+    struct posted *held = hold(w, changes(w, &w->a, 4));
+    struct posted *p[3], *end, *filed = make_post(w, POST_FILED, &w->a);
     struct fake *f = &w->fake;
-    struct head head;
-    unsigned n_commits;
+    unsigned n_commits = count(w, &f->n_commits) + 1; /* with that one */
 
-    posts_begin(&held, POST_CHANGES, &w->a);
-    posts_add_many(&held, 1, 4);
-    hold(w, &held);
-    n_commits = count(w, &f->n_commits) + 1; /* when that one is done */
-    for (int i = 0; i < 3; i++) {
-        posts_begin(&changes[i], POST_CHANGES, i == 1 ? &w->b : &w->a);
-        posts_add_many(&changes[i], 1, 2);
-    }
-    posts_begin(&end, POST_CLOSE, &w->a);
-    posts_begin(&filed, POST_FILED, &w->a);
-    filed.post.list = 1;
-    filed.post.marks = SLICE("marks");
-    submit(w, &changes[0]);
-    submit(w, &end);
-    submit(w, &changes[1]);
-    submit(w, &filed);
-    submit(w, &changes[2]);
+    filed->post.list = 1;
+    filed->post.marks = SLICE("marks");
+    p[0] = submit(w, changes(w, &w->a, 2));
+    end = submit(w, make_post(w, POST_CLOSE, &w->a));
+    p[1] = submit(w, changes(w, &w->b, 2));
+    submit(w, filed);
+    p[2] = submit(w, changes(w, &w->a, 2));
     atomic_store(&is_full, true);
     set_shut(w, false);
 
-    assert_int_equal(posts_wait(&held), STATUS_OK);
+    assert_kept(held, 1);
     for (int i = 0; i < 3; i++)
-        assert_refused(&changes[i]);
-    assert_int_equal(posts_wait(&end), STATUS_OK);
-    assert_int_equal(end.post.list, 1);
-    assert_int_equal(posts_wait(&filed), STATUS_OK);
+        assert_refused(p[i], NEARLY_FULL);
+    assert_int_equal(posts_wait(end), STATUS_OK);
+    assert_int_equal(end->post.list, 1);
+    assert_int_equal(posts_wait(filed), STATUS_OK);
     assert_int_equal(count(w, &f->n_commits), n_commits + 1);
     pthread_mutex_lock(&f->mutex);
     assert_int_equal(f->n_batches, 1);
@@ -92,22 +78,15 @@ TEST(does_what_frees_room_when_there_is_none_for_changes)
     assert_int_equal(f->filed, 1);
     assert_string_equal(f->marks, "marks");
     pthread_mutex_unlock(&f->mutex);
-    tail_head(&w->a.tail, &head);
-    assert_int_equal(head.last, 4);
-    assert_int_equal(head.list, 2);
+    assert_int_equal(head_of(&w->a).last, 4);
+    assert_int_equal(head_of(&w->a).list, 2);
     assert_int_equal(atomic_load(&w->n_closed), 1);
-    posts_end(&held);
-    posts_end(&end);
-    posts_end(&filed);
-    world_close(w);
 }
 
-/* Who was refused leaves nothing behind, and is let in when there is room. */
+/* A refused post leaves nothing behind, and is taken when there is room. */
 TEST(takes_changes_again_when_there_is_room)
 {
-    struct world *w = narrow_open();
-    struct head head;
-    uint64_t first;
+    struct world *w = narrow(state);
 
     assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
     atomic_store(&is_full, true);
@@ -115,103 +94,66 @@ TEST(takes_changes_again_when_there_is_room)
         assert_int_equal(post(w, &w->a, 2, NULL), STATUS_BUSY);
         assert_int_equal(post(w, &w->b, 2, NULL), STATUS_BUSY);
     }
-    tail_head(&w->a.tail, &head);
-    assert_int_equal(head.last, 3);
-    tail_head(&w->b.tail, &head);
-    assert_false(head.exists);
+    assert_int_equal(head_of(&w->a).last, 3);
+    assert_false(head_of(&w->b).exists);
 
     atomic_store(&is_full, false);
-    assert_int_equal(post(w, &w->a, 2, &first), STATUS_OK);
-    assert_int_equal(first, 4);
-    assert_int_equal(post(w, &w->b, 2, &first), STATUS_OK);
-    assert_int_equal(first, 1);
+    assert_kept(submit(w, changes(w, &w->a, 2)), 4);
+    assert_kept(submit(w, changes(w, &w->b, 2)), 1);
     assert_int_equal(w->fake.n_births, 2);
-    world_close(w);
 }
 
-/* What a commit takes is counted, stamps too: what is too large for the room
- * that there is has to wait for more, what is small enough has not. */
+/* The bytes of a commit count, stamps too: a post that is too large for the
+ * room that there is has to wait for more, a small one has not. */
 TEST(refuses_a_post_that_is_larger_than_the_room)
 {
-    struct world *w = narrow_open();
-    struct posted large, small;
+    struct world *w = narrow(state);
+    struct posted *large = changes(w, &w->a, 350); /* stamps alone are larger */
+    struct posted *small = changes(w, &w->a, 100);
 
     atomic_store(&room_left, 40000);
-    posts_begin(&large, POST_CHANGES, &w->a);
-    posts_add_many(&large, 1, 350); /* their stamps alone are larger */
-    posts_begin(&small, POST_CHANGES, &w->a);
-    posts_add_many(&small, 1, 100);
-    submit(w, &large);
-    submit(w, &small);
-    assert_refused(&large);
-    assert_int_equal(posts_wait(&small), STATUS_OK);
-    posts_end(&small);
-    world_close(w);
+    submit(w, large);
+    submit(w, small);
+    assert_refused(large, NEARLY_FULL);
+    assert_int_equal(posts_wait(small), STATUS_OK);
 }
 
 /* What is too much at once is committed one after the other. */
 TEST(a_round_takes_no_more_than_there_is_room_for)
 {
-    struct world *w = narrow_open();
-    struct posted held, posts[4];
+    struct world *w = narrow(state);
+    struct posted *held, *p[4];
     unsigned n_commits;
 
     atomic_store(&room_left, 40000);
-    posts_begin(&held, POST_CHANGES, &w->a);
-    posts_add_many(&held, 1, 1);
-    hold(w, &held);
+    held = hold(w, changes(w, &w->a, 1));
     n_commits = count(w, &w->fake.n_commits) + 1;
-    for (int i = 0; i < 4; i++) {
-        posts_begin(&posts[i], POST_CHANGES, &w->a);
-        posts_add_many(&posts[i], 1, 100);
-        submit(w, &posts[i]);
-    }
+    for (int i = 0; i < 4; i++)
+        p[i] = submit(w, changes(w, &w->a, 100));
     set_shut(w, false);
-    assert_int_equal(posts_wait(&held), STATUS_OK);
-    posts_end(&held);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(posts_wait(&posts[i]), STATUS_OK);
-        posts_end(&posts[i]);
-    }
+    assert_kept(held, 1);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(posts_wait(p[i]), STATUS_OK);
     assert_in_range(count(w, &w->fake.n_commits), n_commits + 2, n_commits + 4);
-    world_close(w);
-}
-
-static void
-set_held(struct world *w, bool is_held)
-{
-    pthread_mutex_lock(&w->fake.mutex);
-    w->fake.is_held = is_held;
-    pthread_cond_broadcast(&w->fake.changed);
-    pthread_mutex_unlock(&w->fake.mutex);
 }
 
 /* log.md, commit: checkpoints are completed between two rounds also when the
  * second one waits already, or the WAL would grow as long as anybody posts. */
 TEST(tidies_after_each_round_though_posts_wait)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted first, second;
-    unsigned n_tidied;
+    struct world *w = *state;
+    struct posted *first = hold(w, changes(w, &w->a, 1));
+    struct posted *second = submit(w, changes(w, &w->a, 1));
+    unsigned n_tidied = count(w, &w->fake.n_tidied);
 
-    posts_begin(&first, POST_CHANGES, &w->a);
-    posts_add_many(&first, 1, 1);
-    hold(w, &first);
-    posts_begin(&second, POST_CHANGES, &w->a);
-    posts_add_many(&second, 2, 1);
-    submit(w, &second);
-    n_tidied = count(w, &w->fake.n_tidied);
     set_held(w, true);
     set_shut(w, false);
 
     wait_for(w, &w->fake.n_tidied, n_tidied + 1);
-    assert_true(posts_is_done(&first));
-    assert_false(posts_is_done(&second));
+    assert_true(posts_is_done(first));
+    assert_false(posts_is_done(second));
     set_held(w, false);
-    assert_int_equal(posts_wait(&second), STATUS_OK);
-    posts_end(&first);
-    posts_end(&second);
-    world_close(w);
+    assert_int_equal(posts_wait(second), STATUS_OK);
 }
 
 /* Company */
@@ -220,22 +162,17 @@ TEST(tidies_after_each_round_though_posts_wait)
 #define GROUP     4
 
 static void
-submit_group(struct world *w, struct posted *group)
+submit_group(struct world *w, struct posted **group)
 {
-    for (int i = 0; i < GROUP; i++) {
-        posts_begin(&group[i], POST_CHANGES, &w->a);
-        posts_add_many(&group[i], 1, 1);
-        submit(w, &group[i]);
-    }
+    for (int i = 0; i < GROUP; i++)
+        group[i] = submit(w, changes(w, &w->a, 1));
 }
 
 static void
-await_group(struct posted *group)
+await_group(struct posted **group)
 {
-    for (int i = 0; i < GROUP; i++) {
-        assert_int_equal(posts_wait(&group[i]), STATUS_OK);
-        posts_end(&group[i]);
-    }
+    for (int i = 0; i < GROUP; i++)
+        assert_int_equal(posts_wait(group[i]), STATUS_OK);
 }
 
 /* How many commits had something to keep. */
@@ -245,14 +182,14 @@ count_commits(struct world *w)
     return count(w, &w->fake.n_commits) - count(w, &w->fake.n_idle);
 }
 
-/* R-311, --linger: who comes while a commit waits for company is that company:
- * one commit for all, not one for the first and one for the others. */
+/* R-311, --linger: a post that comes while a commit waits for company is that
+ * company: one commit for all, not one for the first and one for the others. */
 TEST(posts_that_come_while_a_commit_lingers_share_it)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted first[GROUP], group[GROUP];
+    struct world *w = *state;
+    struct posted *first[GROUP], *group[GROUP];
 
-    w->options.linger_us = LINGER_US; /* read when the next post is there */
+    w->options.linger_us = LINGER_US;
     submit_group(w, first);
     clock_await_us(LINGER_US);
     submit_group(w, group);
@@ -261,28 +198,23 @@ TEST(posts_that_come_while_a_commit_lingers_share_it)
     await_group(first);
     await_group(group);
     assert_int_equal(count_commits(w), 1);
-    world_close(w);
 }
 
 /* The same for those who had to wait for the round before. */
 TEST(a_round_that_follows_another_lingers_too)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted held, early[GROUP], late[GROUP];
+    struct world *w = *state;
+    struct posted *held = hold(w, changes(w, &w->a, 1));
+    struct posted *early[GROUP], *late[GROUP];
 
-    posts_begin(&held, POST_CHANGES, &w->a);
-    posts_add_many(&held, 1, 1);
-    hold(w, &held);
     w->options.linger_us = LINGER_US; /* the round under way has done so */
     submit_group(w, early);
     set_shut(w, false);
-    assert_int_equal(posts_wait(&held), STATUS_OK);
+    assert_int_equal(posts_wait(held), STATUS_OK);
     clock_await_us(LINGER_US);
     submit_group(w, late);
     clock_pass_us(LINGER_US);
     await_group(early);
     await_group(late);
-    posts_end(&held);
     assert_int_equal(count_commits(w), 2);
-    world_close(w);
 }

@@ -11,16 +11,12 @@
 static void
 post_with_an_unknown_outcome(void)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted p;
+    struct world *w = world_open(0);
 
     pthread_mutex_lock(&w->fake.mutex);
     w->fake.is_unknown = true;
     pthread_mutex_unlock(&w->fake.mutex);
-    posts_begin(&p, POST_CHANGES, &w->a);
-    posts_add_many(&p, 1, 1);
-    submit(w, &p);
-    posts_wait(&p);
+    posts_wait(submit(w, changes(w, &w->a, 1)));
     _exit(0);
 }
 
@@ -39,35 +35,28 @@ TEST(ends_the_process_when_the_outcome_is_unknown)
     assert_int_equal(WEXITSTATUS(status), 1);
 }
 
-/* log.md, commit: everything that waits shares one transaction; a set that is
- * new is told before its batches, and they carry its id. */
+FIXTURE(world_setup, world_teardown);
+
+/* log.md, commit: all posts that wait share one transaction; a new set comes
+ * before its batches, and they carry its id. */
 TEST(commits_all_that_waits_together)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted held, p[4];
+    struct world *w = *state;
+    struct posted *held = hold(w, changes(w, &w->a, 1)), *p[4];
     struct fake *f = &w->fake;
 
-    posts_begin(&held, POST_CHANGES, &w->a);
-    posts_add_many(&held, 1, 1);
-    hold(w, &held);
-    for (int i = 0; i < 4; i++) {
-        posts_begin(&p[i], POST_CHANGES, i % 2 ? &w->b : &w->a);
-        posts_add_many(&p[i], 1, 3);
-        submit(w, &p[i]);
-    }
+    for (int i = 0; i < 4; i++)
+        p[i] = submit(w, changes(w, i % 2 ? &w->b : &w->a, 3));
     set_shut(w, false);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(posts_wait(&p[i]), STATUS_OK);
-        posts_end(&p[i]);
-    }
-    assert_int_equal(posts_wait(&held), STATUS_OK);
-    assert_int_equal(p[0].post.first, 2);
-    assert_int_equal(p[2].post.first, 5);
-    assert_int_equal(p[2].post.last, 7);
-    assert_int_equal(p[1].post.first, 1);
-    assert_int_equal(p[3].post.last, 6);
-    assert_string_equal(p[0].post.epoch, held.post.epoch);
-    assert_string_not_equal(p[1].post.epoch, held.post.epoch);
+    assert_kept(held, 1);
+    assert_kept(p[0], 2);
+    assert_kept(p[1], 1);
+    assert_kept(p[2], 5);
+    assert_kept(p[3], 4);
+    assert_int_equal(p[2]->post.last, 7);
+    assert_int_equal(p[3]->post.last, 6);
+    assert_string_equal(p[0]->post.epoch, held->post.epoch);
+    assert_string_not_equal(p[1]->post.epoch, held->post.epoch);
 
     /* One batch each: consecutive entries of one commit and set. */
     pthread_mutex_lock(&f->mutex);
@@ -82,62 +71,50 @@ TEST(commits_all_that_waits_together)
     assert_int_equal(f->n_births, 2);
     assert_string_equal(f->births[1], "b");
     pthread_mutex_unlock(&f->mutex);
-    posts_end(&held);
-    world_close(w);
 }
 
 /* Design rule 1: nothing is visible and nobody answered before the commit. */
 TEST(publishes_and_answers_after_the_commit)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted p;
+    struct world *w = *state;
+    struct posted *p = hold(w, changes(w, &w->a, 2));
     struct head head;
     struct batch *b;
     uint64_t last;
 
-    posts_begin(&p, POST_CHANGES, &w->a);
-    posts_add_many(&p, 1, 2);
-    hold(w, &p);
-    tail_head(&w->a.tail, &head);
-    assert_false(head.exists);
-    assert_false(posts_is_done(&p));
+    assert_false(head_of(&w->a).exists);
+    assert_false(posts_is_done(p));
     set_shut(w, false);
-    assert_int_equal(posts_wait(&p), STATUS_OK);
-    tail_head(&w->a.tail, &head);
+    assert_kept(p, 1);
+    head = head_of(&w->a);
     assert_true(head.exists);
     assert_int_equal(head.last, 2);
     b = tail_find(&w->a.tail, 1, &last);
     assert_ptr_equal(b, w->fake.batches[0]);
     assert_memory_equal(head.digest.bytes, b->digest.bytes, DIGEST_SIZE);
     batch_unref(b);
-    posts_end(&p);
-    world_close(w);
 }
 
 /* Design rule 5, log.md: what an engine refuses was never there. */
 TEST(takes_a_refused_commit_back_whole)
 {
-    struct world *w = world_open(4, 0);
-    struct posted p[2];
+    struct world *w = *state;
     struct head before, after;
     uint64_t first;
 
+    w->options.limits.entries = 4;
     assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
-    tail_head(&w->a.tail, &before);
+    before = head_of(&w->a);
     refuse(w, 1);
-    posts_begin(&p[0], POST_CHANGES, &w->a);
-    posts_add_many(&p[0], 1, 6); /* would end two lists */
-    submit(w, &p[0]);
-    assert_int_equal(posts_wait(&p[0]), STATUS_BUSY);
-    assert_string_equal(p[0].post.why.text, "the disk is full");
-    tail_head(&w->a.tail, &after);
+    assert_refused(submit(w, changes(w, &w->a, 6)), /* would end two lists */
+                   STATUS_BUSY, "the disk is full");
+    after = head_of(&w->a);
     assert_memory_equal(&before, &after, sizeof(before));
     assert_int_equal(atomic_load(&w->n_closed), 0);
-    posts_end(&p[0]);
 
     assert_int_equal(post(w, &w->a, 2, &first), STATUS_OK);
     assert_int_equal(first, 4);
-    tail_head(&w->a.tail, &after);
+    after = head_of(&w->a);
     assert_int_equal(after.last, 5);
     assert_int_equal(after.list, 2);
     assert_int_equal(atomic_load(&w->n_closed), 1);
@@ -146,92 +123,67 @@ TEST(takes_a_refused_commit_back_whole)
     assert_int_equal(w->fake.batches[1]->first, 4);
     assert_memory_equal(w->fake.batches[1]->before.bytes, before.digest.bytes,
                         DIGEST_SIZE);
-    world_close(w);
 }
 
-/* All or nothing: whoever shares a refused commit is refused. */
+/* All or nothing: every post of a refused commit is refused. */
 TEST(refuses_every_post_of_a_refused_round)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted held, p[3];
+    struct world *w = *state;
+    struct posted *held = hold(w, changes(w, &w->a, 1));
+    struct posted *p[] = {changes(w, &w->a, 2), changes(w, &w->b, 2),
+                          make_post(w, POST_CLOSE, &w->a)};
 
-    posts_begin(&held, POST_CHANGES, &w->a);
-    posts_add_many(&held, 1, 1);
-    hold(w, &held);
     refuse(w, 2);
-    for (int i = 0; i < 3; i++) {
-        posts_begin(&p[i], i == 2 ? POST_CLOSE : POST_CHANGES,
-                    i == 1 ? &w->b : &w->a);
-        if (i < 2)
-            posts_add_many(&p[i], 1, 2);
-        submit(w, &p[i]);
-    }
+    for (int i = 0; i < 3; i++)
+        submit(w, p[i]);
     set_shut(w, false);
-    assert_int_equal(posts_wait(&held), STATUS_BUSY);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(posts_wait(&p[i]), STATUS_BUSY);
-        posts_end(&p[i]);
-    }
+    assert_int_equal(posts_wait(held), STATUS_BUSY);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(posts_wait(p[i]), STATUS_BUSY);
     assert_int_equal(w->fake.n_batches, 0);
-    posts_end(&held);
-    world_close(w);
 }
 
 /* A set whose first commit is refused does not exist, and is born again by the
  * next one. */
 TEST(bears_a_set_again_after_its_birth_was_refused)
 {
-    struct world *w = world_open(50000, 0);
-    struct head head;
+    struct world *w = *state;
     uint64_t first;
 
     refuse(w, 1);
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_BUSY);
-    tail_head(&w->a.tail, &head);
-    assert_false(head.exists);
+    assert_false(head_of(&w->a).exists);
     assert_int_equal(post(w, &w->b, 1, NULL), STATUS_OK);
 
     assert_int_equal(post(w, &w->a, 2, &first), STATUS_OK);
     assert_int_equal(first, 1);
-    tail_head(&w->a.tail, &head);
-    assert_true(head.exists);
-    assert_int_equal(head.last, 2);
+    assert_true(head_of(&w->a).exists);
+    assert_int_equal(head_of(&w->a).last, 2);
     assert_int_equal(w->fake.n_births, 3);
     assert_string_equal(w->fake.births[0], "a");
     assert_string_equal(w->fake.births[2], "a");
     assert_int_equal(w->fake.sets[0], 2);
     assert_int_equal(w->fake.sets[1], 3);
-    world_close(w);
 }
 
 /* log.md, ending: what was submitted is committed and answered; nothing is
  * taken after that. */
 TEST(commits_what_was_submitted_before_it_ends)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted held, p[3];
+    struct world *w = *state;
+    struct posted *p[3];
 
-    posts_begin(&held, POST_CHANGES, &w->a);
-    posts_add_many(&held, 1, 1);
-    hold(w, &held);
-    for (int i = 0; i < 3; i++) {
-        posts_begin(&p[i], POST_CHANGES, &w->a);
-        posts_add_many(&p[i], 1, 1);
-        submit(w, &p[i]);
-    }
+    hold(w, changes(w, &w->a, 1));
+    for (int i = 0; i < 3; i++)
+        p[i] = submit(w, changes(w, &w->a, 1));
     set_shut(w, false);
     committer_stop(&w->committer);
     for (int i = 0; i < 3; i++) {
-        assert_true(posts_is_done(&p[i]));
-        assert_int_equal(p[i].post.status, STATUS_OK);
-        assert_int_equal(p[i].post.first, 2 + i);
+        assert_true(posts_is_done(p[i]));
+        assert_kept(p[i], (uint64_t)2 + i);
     }
-    assert_int_equal(committer_submit(&w->committer, &p[0].post, true),
+    assert_int_equal(committer_submit(&w->committer, &p[0]->post, true),
                      STATUS_STOPPED);
-    for (int i = 0; i < 3; i++)
-        posts_end(&p[i]);
-    posts_end(&held);
-    world_close(w);
 }
 
 struct counter {
@@ -252,7 +204,7 @@ count_wake(struct watch *watch)
 TEST(wakes_who_watches_the_sets_that_changed)
 {
     struct counter c = {.watch.wake = count_wake};
-    struct world *w = world_open(50000, 0);
+    struct world *w = *state;
 
     atomic_init(&c.wakes, 0);
     cursor_watch(&w->a, &c.watch);
@@ -263,7 +215,6 @@ TEST(wakes_who_watches_the_sets_that_changed)
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_BUSY);
     assert_int_equal(atomic_load(&c.wakes), 1);
     cursor_unwatch(&w->a, &c.watch);
-    world_close(w);
 }
 
 static void *
@@ -286,40 +237,23 @@ is_stopping(struct thread *t)
     return answer;
 }
 
-static void
-set_held(struct world *w, bool is_held)
-{
-    pthread_mutex_lock(&w->fake.mutex);
-    w->fake.is_held = is_held;
-    pthread_cond_broadcast(&w->fake.changed);
-    pthread_mutex_unlock(&w->fake.mutex);
-}
-
 /* Also what comes between the last round and the wish to end. */
 TEST(commits_what_was_submitted_between_two_rounds)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted p[2];
+    struct world *w = *state;
+    struct posted *p;
     pthread_t stopper;
 
-    posts_begin(&p[0], POST_CHANGES, &w->a);
-    posts_begin(&p[1], POST_CHANGES, &w->a);
-    posts_add_many(&p[0], 1, 1);
-    posts_add_many(&p[1], 2, 1);
     set_held(w, true);
-    submit(w, &p[0]);
+    submit(w, changes(w, &w->a, 1));
     wait_for(w, &w->fake.n_tidied, 2);
-    submit(w, &p[1]);
+    p = submit(w, changes(w, &w->a, 1));
     assert_int_equal(pthread_create(&stopper, NULL, stop, w), 0);
     AWAIT(is_stopping(&w->committer.thread));
     set_held(w, false);
     pthread_join(stopper, NULL);
-    assert_true(posts_is_done(&p[1]));
-    assert_int_equal(p[1].post.status, STATUS_OK);
-    assert_int_equal(p[1].post.first, 2);
-    posts_end(&p[0]);
-    posts_end(&p[1]);
-    world_close(w);
+    assert_true(posts_is_done(p));
+    assert_kept(p, 2);
 }
 
 #define POSTERS 4
@@ -347,10 +281,11 @@ post_often(void *user)
  * in which each thread was answered. */
 TEST(numbers_the_posts_of_many_threads)
 {
-    struct world *w = world_open(30, 0);
+    struct world *w = *state;
     struct poster posters[POSTERS];
     bool seen[POSTERS * ROUNDS + 1] = {false};
 
+    w->options.limits.entries = 30;
     for (int i = 0; i < POSTERS; i++) {
         posters[i] = (struct poster){.world = w, .set = &w->a};
         assert_int_equal(
@@ -373,5 +308,4 @@ TEST(numbers_the_posts_of_many_threads)
     committer_stop(&w->committer);
     assert_batches_are_sound(&w->fake);
     assert_int_equal(w->fake.n_ends, POSTERS * ROUNDS * 2 / 30);
-    world_close(w);
 }

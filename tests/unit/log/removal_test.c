@@ -35,82 +35,53 @@ readdir(DIR *dir)
 
 /* log.md, ending: what was in the queue before the removal is committed before
  * it; what comes behind it gets STATUS_GONE, also in the same breath. */
-TEST(commits_what_waits_before_the_removal_and_refuses_the_rest)
+TEST(commits_what_waits_before_the_removal_and_refuses_the_rest, world_setup,
+     world_teardown)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted held, before, removal, behind, other;
+    struct world *w = *state;
+    struct posted *held, *before, *removal, *behind, *other;
     struct head head;
 
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
-    posts_begin(&held, POST_CHANGES, &w->b);
-    posts_add_many(&held, 1, 1);
-    hold(w, &held);
-    posts_begin(&before, POST_CHANGES, &w->a);
-    posts_add_many(&before, 1, 3);
-    submit(w, &before);
-    posts_begin(&removal, POST_REMOVE, &w->a);
-    submit(w, &removal);
-    posts_begin(&behind, POST_CHANGES, &w->a);
-    posts_add_many(&behind, 1, 3);
-    submit(w, &behind);
-    posts_begin(&other, POST_CHANGES, &w->b);
-    posts_add_many(&other, 1, 3);
-    submit(w, &other);
+    held = hold(w, changes(w, &w->b, 1));
+    before = submit(w, changes(w, &w->a, 3));
+    removal = submit(w, make_post(w, POST_REMOVE, &w->a));
+    behind = submit(w, changes(w, &w->a, 3));
+    other = submit(w, changes(w, &w->b, 3));
     set_shut(w, false);
 
-    assert_int_equal(posts_wait(&held), STATUS_OK);
-    assert_int_equal(posts_wait(&before), STATUS_OK);
-    assert_int_equal(before.post.last, 5);
-    assert_int_equal(posts_wait(&removal), STATUS_OK);
-    assert_int_equal(posts_wait(&behind), STATUS_GONE);
-    assert_int_equal(posts_wait(&other), STATUS_OK);
-    tail_head(&w->a.tail, &head);
+    assert_kept(held, 1);
+    assert_kept(before, 3);
+    assert_int_equal(before->post.last, 5);
+    assert_int_equal(posts_wait(removal), STATUS_OK);
+    assert_int_equal(posts_wait(behind), STATUS_GONE);
+    assert_kept(other, 2);
+    head = head_of(&w->a);
     assert_false(head.exists);
     assert_true(head.is_removed);
     assert_int_equal(head.last, 5);
     assert_int_equal(w->a.tail.count, 0); /* nothing of it stays in memory */
-    posts_end(&held);
-    posts_end(&before);
-    posts_end(&removal);
-    posts_end(&behind);
-    posts_end(&other);
-    world_close(w);
 }
 
 /* A removal that was not kept has not happened: what waited behind it in the
  * queue is committed to the set. */
-TEST(keeps_the_set_when_the_removal_is_refused)
+TEST(keeps_the_set_when_the_removal_is_refused, world_setup, world_teardown)
 {
-    struct world *w = world_open(50000, 0);
-    struct posted held, removal, behind;
-    struct head head;
+    struct world *w = *state;
+    struct posted *held, *removal, *behind;
 
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
-    posts_begin(&held, POST_CHANGES, &w->b);
-    posts_add_many(&held, 1, 1);
-    hold(w, &held);
-    posts_begin(&removal, POST_REMOVE, &w->a);
-    submit(w, &removal);
-    posts_begin(&behind, POST_CHANGES, &w->a);
-    posts_add_many(&behind, 1, 3);
-    submit(w, &behind);
-    pthread_mutex_lock(&w->fake.mutex);
-    w->fake.acceptances = 1;
-    w->fake.refusals = 1;
-    pthread_mutex_unlock(&w->fake.mutex);
+    held = hold(w, changes(w, &w->b, 1));
+    removal = submit(w, make_post(w, POST_REMOVE, &w->a));
+    behind = submit(w, changes(w, &w->a, 3));
+    refuse_after(w, 1, 1);
     set_shut(w, false);
 
-    assert_int_equal(posts_wait(&held), STATUS_OK);
-    assert_int_equal(posts_wait(&removal), STATUS_BUSY);
-    assert_int_equal(posts_wait(&behind), STATUS_OK);
-    assert_int_equal(behind.post.first, 3);
-    tail_head(&w->a.tail, &head);
-    assert_true(head.exists);
-    assert_false(head.is_removed);
-    posts_end(&held);
-    posts_end(&removal);
-    posts_end(&behind);
-    world_close(w);
+    assert_kept(held, 1);
+    assert_int_equal(posts_wait(removal), STATUS_BUSY);
+    assert_kept(behind, 3);
+    assert_true(head_of(&w->a).exists);
+    assert_false(head_of(&w->a).is_removed);
 }
 
 /* The real log from here on. */

@@ -2,6 +2,18 @@
  * rounds.h - for tests of the log thread: a thread with two sets, before an
  * engine that keeps everything in memory, waits where it is told to, and
  * refuses as often as it is told to.
+ *
+ *     FIXTURE(world_setup, world_teardown);
+ *
+ *     struct world *w = *state;
+ *     struct posted *held = hold(w, changes(w, &w->a, 1)), *next;
+ *
+ *     next = submit(w, changes(w, &w->b, 2));
+ *     set_shut(w, false);
+ *     assert_kept(held, 1);
+ *     assert_kept(next, 1);
+ *
+ * The log thread reads the options (w->options) when the next post is there.
  */
 #ifndef TESTS_UNIT_LOG_ROUNDS_H
 #define TESTS_UNIT_LOG_ROUNDS_H
@@ -167,6 +179,8 @@ struct world {
     struct log_options options;
     struct log_set a, b;
     atomic_uint n_closed;
+    struct posted **posts; /* that the test has made */
+    size_t n_posts;
 };
 
 static inline void
@@ -216,8 +230,43 @@ wait_for(struct world *w, const unsigned *counter, unsigned n)
     pthread_mutex_unlock(&w->fake.mutex);
 }
 
+static inline void
+set_shut(struct world *w, bool is_shut)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.is_shut = is_shut;
+    pthread_cond_broadcast(&w->fake.changed);
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+static inline void
+set_held(struct world *w, bool is_held)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.is_held = is_held;
+    pthread_cond_broadcast(&w->fake.changed);
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+/* The engine accepts `acceptances` commits, and refuses the `n` after them. */
+static inline void
+refuse_after(struct world *w, unsigned acceptances, unsigned n)
+{
+    pthread_mutex_lock(&w->fake.mutex);
+    w->fake.acceptances = acceptances;
+    w->fake.refusals = n;
+    pthread_mutex_unlock(&w->fake.mutex);
+}
+
+static inline void
+refuse(struct world *w, unsigned n)
+{
+    refuse_after(w, 0, n);
+}
+
+/* Lists of 50,000 entries; so many commits have more to forget. */
 static inline struct world *
-world_open(uint64_t entries, unsigned to_forget)
+world_open(unsigned to_forget)
 {
     struct world *w = calloc(1, sizeof(*w));
 
@@ -231,7 +280,7 @@ world_open(uint64_t entries, unsigned to_forget)
     begin_set(&w->b, "b");
     atomic_init(&w->n_closed, 0);
     w->options = (struct log_options){
-        .limits = {entries, DOCUMENT_BYTES_MAX},
+        .limits = {50000, DOCUMENT_BYTES_MAX},
         .on_header = on_header,
         .on_closed = on_closed,
         .user = w,
@@ -245,12 +294,28 @@ world_open(uint64_t entries, unsigned to_forget)
     return w;
 }
 
-static inline void
-world_close(struct world *w)
+static inline int
+world_setup(void **state)
 {
+    *state = world_open(0);
+    return 0;
+}
+
+static inline int
+world_teardown(void **state)
+{
+    struct world *w = *state;
+
+    set_shut(w, false); /* after a failure */
+    set_held(w, false);
     committer_stop(&w->committer);
     committer_fini(&w->committer);
     assert_false(w->fake.is_wrong);
+    for (size_t i = 0; i < w->n_posts; i++) {
+        posts_end(w->posts[i]);
+        free(w->posts[i]);
+    }
+    free(w->posts);
     tail_fini(&w->a.tail);
     tail_fini(&w->b.tail);
     free(w->a.made);
@@ -261,16 +326,73 @@ world_close(struct world *w)
     pthread_cond_destroy(&w->fake.changed);
     pthread_mutex_destroy(&w->fake.mutex);
     free(w);
+    return 0;
+}
+
+/* Posts. They live as long as the world. */
+
+static inline struct posted *
+make_post(struct world *w, enum post_kind kind, struct log_set *set)
+{
+    struct posted *p = malloc(sizeof(*p));
+
+    w->posts = realloc(w->posts, (w->n_posts + 1) * sizeof(*w->posts));
+    assert_true(p && w->posts);
+    posts_begin(p, kind, set);
+    return w->posts[w->n_posts++] = p;
+}
+
+/* A post of `n` light entries. */
+static inline struct posted *
+changes(struct world *w, struct log_set *set, unsigned n)
+{
+    struct posted *p = make_post(w, POST_CHANGES, set);
+
+    posts_add_many(p, 1, n);
+    return p;
 }
 
 static inline void
+give_key(struct posted *p, const char *key)
+{
+    p->post.key = slice_of(key);
+    digest_start(&p->post.entries, buf_slice(&p->post.bytes));
+}
+
+static inline struct posted *
 submit(struct world *w, struct posted *p)
 {
     assert_int_equal(committer_submit(&w->committer, &p->post, true),
                      STATUS_OK);
+    return p;
 }
 
-/* Posts `n` light entries and waits. */
+/* Has a round under way, which holds on before its commit, with `first`. */
+static inline struct posted *
+hold(struct world *w, struct posted *first)
+{
+    set_shut(w, true);
+    submit(w, first);
+    wait_for(w, &w->fake.n_waiting, 1);
+    return first;
+}
+
+/* Waits: the post is kept, and `first` is the seq of its first entry. */
+static inline void
+assert_kept(struct posted *p, uint64_t first)
+{
+    assert_int_equal(posts_wait(p), STATUS_OK);
+    assert_int_equal(p->post.first, first);
+}
+
+static inline void
+assert_refused(struct posted *p, enum status status, const char *why)
+{
+    assert_int_equal(posts_wait(p), status);
+    assert_string_equal(p->post.why.text, why);
+}
+
+/* Posts `n` light entries and waits. Any thread. */
 static inline enum status
 post(struct world *w, struct log_set *set, unsigned n, uint64_t *first)
 {
@@ -287,34 +409,13 @@ post(struct world *w, struct log_set *set, unsigned n, uint64_t *first)
     return rc;
 }
 
-static inline void
-set_shut(struct world *w, bool is_shut)
+static inline struct head
+head_of(struct log_set *set)
 {
-    pthread_mutex_lock(&w->fake.mutex);
-    w->fake.is_shut = is_shut;
-    pthread_cond_broadcast(&w->fake.changed);
-    pthread_mutex_unlock(&w->fake.mutex);
-}
+    struct head head;
 
-/* Has a round under way, which holds on before its commit, with `first`. */
-static inline void
-hold(struct world *w, struct posted *first)
-{
-    set_shut(w, true);
-    submit(w, first);
-    pthread_mutex_lock(&w->fake.mutex);
-    while (w->fake.n_waiting == 0)
-        pthread_cond_wait(&w->fake.changed, &w->fake.mutex);
-    pthread_mutex_unlock(&w->fake.mutex);
-}
-
-static inline void
-refuse(struct world *w, unsigned n)
-{
-    pthread_mutex_lock(&w->fake.mutex);
-    w->fake.acceptances = 0;
-    w->fake.refusals = n;
-    pthread_mutex_unlock(&w->fake.mutex);
+    tail_head(&set->tail, &head);
+    return head;
 }
 
 /* Every batch is at most BATCH_BYTES_MAX, follows the one before in seq, time
