@@ -12,8 +12,9 @@
 #define BATCHES 6
 #define EACH    4
 
-/* A disk: what a cache reads from, and what it was asked for. */
+/* A disk: what the cache reads from, and what it was asked for. */
 struct disk {
+    struct cache *cache;
     struct batch *batches[BATCHES];
     struct log_set a, b;
     pthread_mutex_t mutex; /* guards the rest */
@@ -31,22 +32,40 @@ static const atomic_size_t no_forms;
 /* More than the cache needs besides a batch, less than a batch. */
 #define KEPT_MAX 100
 
-static void
-disk_open(struct disk *disk)
+static int
+setup(void **state)
 {
-    memset(disk, 0, sizeof(*disk));
+    struct disk *disk = calloc(1, sizeof(*disk));
+
+    assert_non_null(disk);
+    disk->cache = cache_new(1 << 20, &no_forms);
     posts_chain(disk->batches, BATCHES, EACH);
     pthread_mutex_init(&disk->mutex, NULL);
     pthread_cond_init(&disk->changed, NULL);
+    *state = disk;
+    return 0;
 }
 
-static void
-disk_close(struct disk *disk)
+static int
+teardown(void **state)
 {
+    struct disk *disk = *state;
+
+    cache_free(disk->cache);
     for (size_t i = 0; i < BATCHES; i++)
         batch_unref(disk->batches[i]);
     pthread_cond_destroy(&disk->changed);
     pthread_mutex_destroy(&disk->mutex);
+    free(disk);
+    return 0;
+}
+
+/* A cache of another size. */
+static void
+resize(struct disk *disk, size_t bytes)
+{
+    cache_free(disk->cache);
+    disk->cache = cache_new(bytes, &no_forms);
 }
 
 static enum status
@@ -80,129 +99,108 @@ load(void *user, struct log_set *set, uint64_t after, struct batch **batch,
 
 /* Reads and asserts what comes. */
 static void
-read_one(struct cache *cache, struct disk *disk, struct log_set *set,
-         uint64_t after)
+read_one(struct disk *disk, struct log_set *set, uint64_t after)
 {
     struct batch *b;
 
-    assert_int_equal(cache_read(cache, set, after, load, disk, &b, NULL),
+    assert_int_equal(cache_read(disk->cache, set, after, load, disk, &b, NULL),
                      STATUS_OK);
     assert_ptr_equal(b, disk->batches[after / EACH]);
     batch_unref(b);
 }
 
+FIXTURE(setup, teardown);
+
 /* log.md, reading: what was read serves the next readers, at any entry. */
 TEST(reads_a_batch_once_for_all_its_entries)
 {
-    struct cache *cache = cache_new(1 << 20, &no_forms);
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
     for (uint64_t after = EACH; after < 2 * EACH; after++)
-        read_one(cache, &disk, &disk.a, after);
-    assert_int_equal(disk.reads, 1);
-    read_one(cache, &disk, &disk.a, EACH - 1);
-    assert_int_equal(disk.reads, 2);
-    cache_free(cache);
-    disk_close(&disk);
+        read_one(disk, &disk->a, after);
+    assert_int_equal(disk->reads, 1);
+    read_one(disk, &disk->a, EACH - 1);
+    assert_int_equal(disk->reads, 2);
 }
 
 /* Entry 5 of one set is not entry 5 of another. */
 TEST(keeps_sets_apart)
 {
-    struct cache *cache = cache_new(1 << 20, &no_forms);
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    read_one(cache, &disk, &disk.a, 0);
-    read_one(cache, &disk, &disk.b, 0);
-    assert_int_equal(disk.reads, 2);
-    cache_free(cache);
-    disk_close(&disk);
+    read_one(disk, &disk->a, 0);
+    read_one(disk, &disk->b, 0);
+    assert_int_equal(disk->reads, 2);
 }
 
 /* Design rule 8: bounded in bytes; the least recently used goes first. */
 TEST(lets_go_of_the_least_recently_used)
 {
-    struct cache *cache;
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    cache = cache_new(3 * (batch_weight(disk.batches[BATCHES - 1]) + KEPT_MAX),
-                      &no_forms);
-    read_one(cache, &disk, &disk.a, 0 * EACH);
-    read_one(cache, &disk, &disk.a, 1 * EACH);
-    read_one(cache, &disk, &disk.a, 2 * EACH);
-    read_one(cache, &disk, &disk.a, 0 * EACH); /* used again */
-    assert_int_equal(disk.reads, 3);
-    read_one(cache, &disk, &disk.a, 3 * EACH); /* the second goes */
-    read_one(cache, &disk, &disk.a, 0 * EACH);
-    read_one(cache, &disk, &disk.a, 2 * EACH);
-    assert_int_equal(disk.reads, 4);
-    read_one(cache, &disk, &disk.a, 1 * EACH);
-    assert_int_equal(disk.reads, 5);
-    cache_free(cache);
-    disk_close(&disk);
+    resize(disk, 3 * (batch_weight(disk->batches[BATCHES - 1]) + KEPT_MAX));
+    read_one(disk, &disk->a, 0 * EACH);
+    read_one(disk, &disk->a, 1 * EACH);
+    read_one(disk, &disk->a, 2 * EACH);
+    read_one(disk, &disk->a, 0 * EACH); /* used again */
+    assert_int_equal(disk->reads, 3);
+    read_one(disk, &disk->a, 3 * EACH); /* the second goes */
+    read_one(disk, &disk->a, 0 * EACH);
+    read_one(disk, &disk->a, 2 * EACH);
+    assert_int_equal(disk->reads, 4);
+    read_one(disk, &disk->a, 1 * EACH);
+    assert_int_equal(disk->reads, 5);
 }
 
 /* Even a batch that is larger than the cache serves who comes next. */
 TEST(keeps_the_last_batch_however_large)
 {
-    struct cache *cache = cache_new(1, &no_forms);
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    read_one(cache, &disk, &disk.a, 0);
-    read_one(cache, &disk, &disk.a, 1);
-    assert_int_equal(disk.reads, 1);
-    read_one(cache, &disk, &disk.a, EACH);
-    read_one(cache, &disk, &disk.a, 0);
-    assert_int_equal(disk.reads, 3);
-    cache_free(cache);
-    disk_close(&disk);
+    resize(disk, 1);
+    read_one(disk, &disk->a, 0);
+    read_one(disk, &disk->a, 1);
+    assert_int_equal(disk->reads, 1);
+    read_one(disk, &disk->a, EACH);
+    read_one(disk, &disk->a, 0);
+    assert_int_equal(disk->reads, 3);
 }
 
 /* What failed is tried again by the next reader, and so is what was not there.
  */
 TEST(keeps_neither_failures_nor_nothing)
 {
-    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct problem why = {""};
     struct batch *b;
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    disk.failures = 1;
-    assert_int_equal(cache_read(cache, &disk.a, 0, load, &disk, &b, &why),
+    disk->failures = 1;
+    assert_int_equal(cache_read(disk->cache, &disk->a, 0, load, disk, &b, &why),
                      STATUS_IO);
     assert_string_equal(why.text, "the disk is broken");
-    read_one(cache, &disk, &disk.a, 0);
-    assert_int_equal(disk.reads, 2);
+    read_one(disk, &disk->a, 0);
+    assert_int_equal(disk->reads, 2);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(
-            cache_read(cache, &disk.a, BATCHES * EACH, load, &disk, &b, NULL),
-            STATUS_OK);
+        assert_int_equal(cache_read(disk->cache, &disk->a, BATCHES * EACH, load,
+                                    disk, &b, NULL),
+                         STATUS_OK);
         assert_null(b);
     }
-    assert_int_equal(disk.reads, 4);
-    cache_free(cache);
-    disk_close(&disk);
+    assert_int_equal(disk->reads, 4);
 }
 
 /* A batch that is in use outlives the cache. */
 TEST(lends_batches_that_outlive_it)
 {
-    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct batch *b;
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    assert_int_equal(cache_read(cache, &disk.a, 0, load, &disk, &b, NULL),
+    assert_int_equal(cache_read(disk->cache, &disk->a, 0, load, disk, &b, NULL),
                      STATUS_OK);
-    cache_free(cache);
-    disk_close(&disk);
+    teardown(state);
     assert_int_equal(b->last, EACH);
     batch_unref(b);
+    setup(state);
 }
 
 /* Threads */
@@ -211,7 +209,6 @@ TEST(lends_batches_that_outlive_it)
 
 struct asker {
     pthread_t id;
-    struct cache *cache;
     struct disk *disk;
     struct log_set *set;
     uint64_t after;
@@ -228,17 +225,15 @@ ask(void *user)
     a->disk->arriving++;
     pthread_cond_broadcast(&a->disk->changed);
     pthread_mutex_unlock(&a->disk->mutex);
-    a->rc =
-        cache_read(a->cache, a->set, a->after, load, a->disk, &a->got, NULL);
+    a->rc = cache_read(a->disk->cache, a->set, a->after, load, a->disk, &a->got,
+                       NULL);
     return NULL;
 }
 
 static void
-start(struct asker *a, struct cache *cache, struct disk *disk,
-      struct log_set *set, uint64_t after)
+start(struct asker *a, struct disk *disk, struct log_set *set, uint64_t after)
 {
-    *a = (struct asker){
-        .cache = cache, .disk = disk, .set = set, .after = after};
+    *a = (struct asker){.disk = disk, .set = set, .after = after};
     assert_int_equal(pthread_create(&a->id, NULL, ask, a), 0);
 }
 
@@ -247,22 +242,18 @@ start(struct asker *a, struct cache *cache, struct disk *disk,
 TEST(reads_once_for_all_who_ask_at_the_same_time)
 {
     struct asker askers[THREADS];
-    struct cache *cache = cache_new(1 << 20, &no_forms);
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    disk.wait_arriving = THREADS;
+    disk->wait_arriving = THREADS;
     for (int i = 0; i < THREADS; i++)
-        start(&askers[i], cache, &disk, &disk.a, 0);
+        start(&askers[i], disk, &disk->a, 0);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(askers[i].id, NULL);
         assert_int_equal(askers[i].rc, STATUS_OK);
-        assert_ptr_equal(askers[i].got, disk.batches[0]);
+        assert_ptr_equal(askers[i].got, disk->batches[0]);
         batch_unref(askers[i].got);
     }
-    assert_int_equal(disk.reads, 1);
-    cache_free(cache);
-    disk_close(&disk);
+    assert_int_equal(disk->reads, 1);
 }
 
 /* When the one who reads fails, the others try themselves: one after the other,
@@ -270,54 +261,46 @@ TEST(reads_once_for_all_who_ask_at_the_same_time)
 TEST(lets_the_others_try_when_a_read_fails)
 {
     struct asker askers[THREADS];
-    struct cache *cache = cache_new(1 << 20, &no_forms);
     unsigned n_failed = 0;
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    disk.wait_arriving = THREADS;
-    disk.failures = 2;
+    disk->wait_arriving = THREADS;
+    disk->failures = 2;
     for (int i = 0; i < THREADS; i++)
-        start(&askers[i], cache, &disk, &disk.a, 0);
+        start(&askers[i], disk, &disk->a, 0);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(askers[i].id, NULL);
         n_failed += askers[i].rc == STATUS_IO;
         if (!askers[i].rc)
-            assert_ptr_equal(askers[i].got, disk.batches[0]);
+            assert_ptr_equal(askers[i].got, disk->batches[0]);
         batch_unref(askers[i].got);
     }
     assert_int_equal(n_failed, 2);
-    assert_int_equal(disk.reads, 3);
-    cache_free(cache);
-    disk_close(&disk);
+    assert_int_equal(disk->reads, 3);
 }
 
 /* Design rule 6: a read that takes long holds up nobody who wants another
  * entry, nor the same seq of another set. */
 TEST(does_not_hold_up_who_wants_something_else)
 {
-    struct cache *cache = cache_new(1 << 20, &no_forms);
     struct asker slow;
-    struct disk disk;
+    struct disk *disk = *state;
 
-    disk_open(&disk);
-    disk.gate = &disk.a;
-    start(&slow, cache, &disk, &disk.a, 0);
-    pthread_mutex_lock(&disk.mutex);
-    while (disk.reads == 0)
-        pthread_cond_wait(&disk.changed, &disk.mutex);
-    pthread_mutex_unlock(&disk.mutex);
+    disk->gate = &disk->a;
+    start(&slow, disk, &disk->a, 0);
+    pthread_mutex_lock(&disk->mutex);
+    while (disk->reads == 0)
+        pthread_cond_wait(&disk->changed, &disk->mutex);
+    pthread_mutex_unlock(&disk->mutex);
 
-    read_one(cache, &disk, &disk.b, 0); /* while the other one waits */
-    read_one(cache, &disk, &disk.b, EACH);
+    read_one(disk, &disk->b, 0); /* while the other one waits */
+    read_one(disk, &disk->b, EACH);
 
-    pthread_mutex_lock(&disk.mutex);
-    disk.is_open = true;
-    pthread_cond_broadcast(&disk.changed);
-    pthread_mutex_unlock(&disk.mutex);
+    pthread_mutex_lock(&disk->mutex);
+    disk->is_open = true;
+    pthread_cond_broadcast(&disk->changed);
+    pthread_mutex_unlock(&disk->mutex);
     pthread_join(slow.id, NULL);
-    assert_ptr_equal(slow.got, disk.batches[0]);
+    assert_ptr_equal(slow.got, disk->batches[0]);
     batch_unref(slow.got);
-    cache_free(cache);
-    disk_close(&disk);
 }
