@@ -1,18 +1,16 @@
 /*
  * A list whose file is being written when the log ends.
  */
-#include <dirent.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "broker/log/engine.h"
 #include "broker/log/inside.h"
-#include "tests/support/logs.h"
-#include "tests/support/tempdir.h"
+#include "tests/support/folder.h"
 #include "tests/test.h"
+#include "tests/unit/log/stage.h"
 
 #define ENTRIES 10000
+#define CHANGES "sets/" STAGE_SET "/changes"
 
 /* An engine that counts the batches that are read, and has the log stopped in
  * the middle. */
@@ -47,65 +45,47 @@ begin_stopping(struct post *post)
 
 /* Files the one list; with a new log, whose memory has no batch. */
 static enum status
-file_list(void **state, unsigned stop_at)
+file_list(struct stage *s, unsigned stop_at)
 {
     struct post post = {.kind = POST_CLOSE, .list = 1, .done = begin_stopping};
-    struct logs l;
+    struct log *log;
     bool is_done;
     enum status rc;
 
-    logs_open(&l, tempdir_path(state), ENTRIES);
+    stage_reopen(s);
+    log = s->logs.log;
     stopping = (struct stopping){
-        .ops = l.log->engine->ops, .log = l.log, .stop_at = stop_at};
+        .ops = log->engine->ops, .log = log, .stop_at = stop_at};
     stopping.counting = *stopping.ops;
     stopping.counting.read = read_and_stop;
     sem_init(&stopping.has_begun, 0, 0);
-    post.set = logs_set(&l, "demo"); /* its list 1 is closed already */
-    assert_int_equal(log_submit(l.log, &post), STATUS_OK);
+    post.set = s->set; /* its list 1 is closed already */
+    assert_int_equal(log_submit(log, &post), STATUS_OK);
     sem_wait(&stopping.has_begun);
-    rc = log_file_list(l.log, &is_done, NULL);
-    log_stop(l.log);
-    l.log->engine->ops = stopping.ops;
-    logs_close(&l);
+    rc = log_file_list(log, &is_done, NULL);
+    log_stop(log);
+    log->engine->ops = stopping.ops;
+    stage_close(s);
     sem_destroy(&stopping.has_begun);
     return rc;
 }
 
-static unsigned
-files_of(void **state)
-{
-    char path[400];
-    const struct dirent *entry;
-    unsigned n = 0;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "%s/sets/demo/changes", tempdir_path(state));
-    dir = opendir(path);
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        n += entry->d_type == DT_REG;
-    closedir(dir);
-    return n;
-}
-
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_setup, stage_teardown);
 
 /* R-149: nobody waits for the file: not one batch more is read for it, nothing
  * of it is there, and the next process writes it. */
 TEST(a_file_is_given_up_when_the_log_ends)
 {
-    struct logs l;
+    struct stage *s = *state;
 
-    logs_open(&l, tempdir_path(state), ENTRIES);
-    assert_int_equal(
-        logs_post(&l, logs_set(&l, "demo"), 1, ENTRIES, NULL, NULL), STATUS_OK);
-    logs_close(&l);
+    stage_open(s, ENTRIES);
+    stage_post(s, 1, ENTRIES);
 
-    assert_int_equal(file_list(state, 2), STATUS_STOPPED);
+    assert_int_equal(file_list(s, 2), STATUS_STOPPED);
     assert_int_equal(stopping.n_read, 2);
-    assert_int_equal(files_of(state), 0);
+    assert_int_equal(folder_count_below(s->dir.path, CHANGES), 0);
 
-    assert_int_equal(file_list(state, 0), STATUS_OK);
+    assert_int_equal(file_list(s, 0), STATUS_OK);
     assert_in_range(stopping.n_read, 4, 1000);
-    assert_int_equal(files_of(state), 1);
+    assert_int_equal(folder_count_below(s->dir.path, CHANGES), 1);
 }

@@ -11,10 +11,9 @@
 
 #include "broker/base/db.h"
 #include "broker/log/commit.h"
-#include "tests/support/logs.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
+#include "tests/unit/log/stage.h"
 
 /* A file system that tells no types: some XFS, and some that go over a network.
  */
@@ -86,63 +85,43 @@ TEST(keeps_the_set_when_the_removal_is_refused, world_setup, world_teardown)
 
 /* The real log from here on. */
 
-static void
-end_set(struct logs *l, struct log_set *set, int64_t grace_us)
+static bool
+has_file(struct stage *s, const char *set, unsigned list)
 {
-    struct posted p;
-
-    posts_begin(&p, POST_REMOVE, set);
-    p.post.grace_us = grace_us;
-    assert_int_equal(log_submit(l->log, &p.post), STATUS_OK);
-    assert_int_equal(posts_wait(&p), STATUS_OK);
-    posts_end(&p);
+    return access(stage_file(s, set, list), F_OK) == 0;
 }
 
+/* Takes a step; false: it was the last. */
 static bool
-has_file(void **state, const char *set, unsigned list)
-{
-    char path[400];
-    struct stat st;
-
-    snprintf(path, sizeof(path), "%s/sets/%s/changes/%012u.xml.gz",
-             tempdir_path(state), set, list);
-    return stat(path, &st) == 0;
-}
-
-static bool
-purge(struct logs *l)
+purge(struct stage *s)
 {
     struct problem why = {""};
     bool is_done = false;
 
-    if (log_purge(l->log, &is_done, &why))
+    if (log_purge(s->logs.log, &is_done, &why))
         fail_msg("%s", why.text);
     return !is_done;
 }
 
 static void
-open_db(struct db *db, void **state)
+purge_all(struct stage *s)
+{
+    while (purge(s))
+        ;
+}
+
+static void
+open_db(struct db *db, struct stage *s)
 {
     char path[400];
 
-    snprintf(path, sizeof(path), "%s/tidings.db", tempdir_path(state));
+    snprintf(path, sizeof(path), "%s/tidings.db", s->dir.path);
     assert_int_equal(db_open(db, path, DB_WRITER, NULL), STATUS_OK);
 }
 
-/* While no log is open. */
+/* The log is closed, and nothing is left of sets. */
 static void
-change(void **state, const char *sql)
-{
-    struct db db;
-
-    open_db(&db, state);
-    assert_int_equal(db_exec(&db, sql, NULL), STATUS_OK);
-    db_close(&db);
-}
-
-/* Of sets, and what belongs to them. */
-static int64_t
-count_rows(void **state)
+assert_no_rows(struct stage *s)
 {
     static const char sql[] = "SELECT (SELECT count(*) FROM batches) +"
                               " (SELECT count(*) FROM lists) +"
@@ -151,196 +130,136 @@ count_rows(void **state)
     struct db db;
     sqlite3_stmt *q;
     bool row;
-    int64_t n;
 
-    open_db(&db, state);
+    stage_close(s);
+    open_db(&db, s);
     assert_int_equal(db_prepare(&db, &q, sql, NULL), STATUS_OK);
     assert_int_equal(db_step(&db, q, &row, sql, NULL), STATUS_OK);
-    n = sqlite3_column_int64(q, 0);
+    assert_int_equal(sqlite3_column_int64(q, 0), 0);
     sqlite3_finalize(q);
     db_close(&db);
-    return n;
 }
 
-struct remembered {
-    struct logs logs;
-    uint64_t list; /* as told of "demo" */
-};
-
-static enum status
-on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
-{
-    struct remembered *r = user;
-
-    assert_string_equal(name, "demo");
-    assert_true(removed_us > 0);
-    r->list = list;
-    return STATUS_OK;
-}
-
-/* logs_open, and then again with ears for removed sets. */
-static void
-open_again(struct remembered *r, void **state)
-{
-    struct problem why = {""};
-
-    if (r->logs.log)
-        logs_close(&r->logs);
-    logs_open(&r->logs, tempdir_path(state), 2);
-    logs_close(&r->logs);
-    r->logs.n_sets = 0;
-    r->list = 0;
-    r->logs.options.on_removed = on_removed;
-    if (log_open(&r->logs.log, &r->logs.options, &why))
-        fail_msg("%s", why.text);
-}
+FIXTURE(stage_setup, stage_teardown);
 
 /* Files and rows stay until they are due, and then go in steps; a start in
  * between goes on with them. */
-TEST(takes_what_a_removed_set_leaves_in_steps, tempdir_setup, tempdir_teardown)
+TEST(takes_what_a_removed_set_leaves_in_steps)
 {
-    struct remembered r = {.list = 0};
-    struct logs *l = &r.logs;
-    struct log_set *set;
+    struct stage *s = *state;
     unsigned steps = 0;
+    struct batch *b;
+    struct db db;
 
-    open_again(&r, state);
-    set = logs_set(l, "demo");
-    assert_int_equal(logs_post(l, set, 1, 301, NULL, NULL), STATUS_OK);
-    logs_file_all(l);
-    assert_true(has_file(state, "demo", 150));
-    end_set(l, set, INT64_C(3600000000));
-    assert_false(purge(l));
-    assert_true(has_file(state, "demo", 1));
+    stage_open(s, 2);
+    stage_post(s, 1, 301);
+    logs_file_all(&s->logs);
+    assert_true(has_file(s, "demo", 150));
+    stage_remove(s, s->set, INT64_C(3600000000));
+    assert_false(purge(s));
+    assert_true(has_file(s, "demo", 1));
 
     /* Who still reads the old one reads on. */
-    {
-        struct batch *b = NULL;
+    b = stage_read(s, 0, LOG_DISK);
+    assert_non_null(b);
+    batch_unref(b);
 
-        assert_int_equal(log_read(l->log, set, 0, LOG_DISK, &b, NULL),
-                         STATUS_OK);
-        assert_non_null(b);
-        batch_unref(b);
-    }
-    logs_close(l);
-
-    open_again(&r, state);
-    assert_int_equal(l->n_sets, 0);
-    assert_int_equal(r.list, 152); /* 151 was the open list */
-    set = log_set_again(l->log, "demo", r.list, l);
-    assert_int_equal(logs_post(l, set, 1, 5, NULL, NULL), STATUS_OK);
-    logs_file_all(l);
-    assert_true(has_file(state, "demo", 152));
-    end_set(l, set, 0); /* the second goes at once */
-    while (purge(l))
-        ;
-    assert_false(has_file(state, "demo", 152));
-    assert_true(has_file(state, "demo", 150));
-    logs_close(l);
+    stage_reopen(s);
+    assert_int_equal(s->logs.n_sets, 0);
+    assert_int_equal(s->again, 152); /* 151 was the open list */
+    stage_post(s, 1, 5);
+    logs_file_all(&s->logs);
+    assert_true(has_file(s, "demo", 152));
+    stage_remove(s, s->set, 0); /* the second goes at once */
+    purge_all(s);
+    assert_false(has_file(s, "demo", 152));
+    assert_true(has_file(s, "demo", 150));
 
     /* The first one's hour comes; the broker ends after each step. */
-    change(state, "UPDATE trash SET due_us = 0");
-    open_again(&r, state);
-    assert_int_equal(r.list, 155);
-    while (purge(l)) {
-        steps++;
-        open_again(&r, state);
-    }
+    stage_close(s);
+    open_db(&db, s);
+    assert_int_equal(db_exec(&db, "UPDATE trash SET due_us = 0", NULL), 0);
+    db_close(&db);
+    stage_reopen(s);
+    assert_int_equal(s->again, 155);
+    for (; purge(s); steps++)
+        stage_reopen(s);
     assert_true(steps >= 3); /* 150 files */
-    assert_false(has_file(state, "demo", 1));
-    assert_false(has_file(state, "demo", 150));
-    logs_close(l);
-    assert_int_equal(count_rows(state), 0);
+    assert_false(has_file(s, "demo", 1));
+    assert_false(has_file(s, "demo", 150));
+    assert_no_rows(s);
 }
 
 /* The bytes of its resources go with it, so many in a step. */
-TEST(takes_the_bytes_that_a_removed_set_kept_in_steps, tempdir_setup,
-     tempdir_teardown)
+TEST(takes_the_bytes_that_a_removed_set_kept_in_steps)
 {
-    struct logs l;
-    struct log_set *set;
+    struct stage *s = *state;
     unsigned steps = 0;
     char name[64];
 
-    logs_open(&l, tempdir_path(state), 2);
-    set = logs_set(&l, "demo");
-    assert_int_equal(logs_post(&l, set, 1, 4, NULL, NULL), STATUS_OK);
-    logs_file_all(&l);
-    assert_int_equal(mkdirat(tempdir_fd(state), "sets/demo/" LOG_CONTENT, 0755),
+    stage_open(s, 2);
+    stage_post(s, 1, 4);
+    logs_file_all(&s->logs);
+    assert_int_equal(mkdirat(s->dir.fd, "sets/demo/" LOG_CONTENT, 0755), 0);
+    assert_int_equal(mkdirat(s->dir.fd, "sets/demo/" LOG_CONTENT "/ab", 0755),
                      0);
-    assert_int_equal(
-        mkdirat(tempdir_fd(state), "sets/demo/" LOG_CONTENT "/ab", 0755), 0);
     for (unsigned i = 0; i < 1500; i++) {
         snprintf(name, sizeof(name), "sets/demo/" LOG_CONTENT "/ab/%u", i);
-        tempdir_write(tempdir_fd(state), name, "x");
+        tempdir_write(s->dir.fd, name, "x");
     }
-    end_set(&l, set, 0);
-    while (purge(&l))
+    stage_remove(s, s->set, 0);
+    while (purge(s))
         steps++;
     assert_true(steps >= 2);
-    assert_no_file(tempdir_fd(state), "sets/demo");
-    logs_close(&l);
-    assert_int_equal(count_rows(state), 0);
+    assert_no_file(s->dir.fd, "sets/demo");
+    assert_no_rows(s);
 }
 
 /* The same where the file system does not say what a name is. */
-TEST(takes_them_from_a_file_system_that_tells_no_types, tempdir_setup,
-     tempdir_teardown)
+TEST(takes_them_from_a_file_system_that_tells_no_types)
 {
     tells_no_types = true;
     takes_the_bytes_that_a_removed_set_kept_in_steps(state);
     tells_no_types = false;
 }
 
-/* What cannot be taken off the disk keeps nothing else on it. */
-TEST(takes_what_is_behind_something_that_stays, tempdir_setup, tempdir_teardown)
+/* A file that cannot be deleted keeps nothing else on the disk. */
+TEST(takes_what_is_behind_something_that_stays)
 {
     struct problem why = {""};
-    struct logs l;
+    struct stage *s = *state;
     bool is_done = false;
 
-    logs_open(&l, tempdir_path(state), 2);
+    stage_open(s, 2);
     for (int i = 0; i < 2; i++) {
-        struct log_set *set = logs_set(&l, i ? "late" : "early");
+        struct log_set *set = logs_set(&s->logs, i ? "late" : "early");
 
-        assert_int_equal(logs_post(&l, set, 1, 4, NULL, NULL), STATUS_OK);
-        logs_file_all(&l);
-        end_set(&l, set, 0);
+        assert_int_equal(logs_post(&s->logs, set, 1, 4, NULL, NULL), 0);
+        logs_file_all(&s->logs);
+        stage_remove(s, set, 0);
     }
-    assert_int_equal(unlinkat(tempdir_fd(state),
-                              "sets/early/changes/000000000001.xml.gz", 0),
-                     0);
-    assert_int_equal(mkdirat(tempdir_fd(state),
-                             "sets/early/changes/000000000001.xml.gz", 0755),
-                     0);
-    while (log_purge(l.log, &is_done, &why) == STATUS_OK)
+    assert_int_equal(unlink(stage_file(s, "early", 1)), 0);
+    assert_int_equal(mkdir(stage_file(s, "early", 1), 0755), 0);
+    while (log_purge(s->logs.log, &is_done, &why) == STATUS_OK)
         assert_false(is_done);
     assert_non_null(strstr(why.text, "000000000001.xml.gz"));
-    assert_no_file(tempdir_fd(state), "sets/late");
-    assert_true(has_file(state, "early", 2));
+    assert_no_file(s->dir.fd, "sets/late");
+    assert_true(has_file(s, "early", 2));
 
-    assert_int_equal(unlinkat(tempdir_fd(state),
-                              "sets/early/changes/000000000001.xml.gz",
-                              AT_REMOVEDIR),
-                     0);
-    while (purge(&l))
-        ;
-    assert_no_file(tempdir_fd(state), "sets/early");
-    logs_close(&l);
-    assert_int_equal(count_rows(state), 0);
+    assert_int_equal(rmdir(stage_file(s, "early", 1)), 0);
+    purge_all(s);
+    assert_no_file(s->dir.fd, "sets/early");
+    assert_no_rows(s);
 }
 
 /* A list of a removed set that has no file never gets one. */
-TEST(files_no_list_of_a_removed_set, tempdir_setup, tempdir_teardown)
+TEST(files_no_list_of_a_removed_set)
 {
-    struct logs l;
-    struct log_set *set;
+    struct stage *s = *state;
 
-    logs_open(&l, tempdir_path(state), 2);
-    set = logs_set(&l, "demo");
-    assert_int_equal(logs_post(&l, set, 1, 4, NULL, NULL), STATUS_OK);
-    end_set(&l, set, INT64_C(3600000000));
-    logs_file_all(&l);
-    assert_false(has_file(state, "demo", 1));
-    logs_close(&l);
+    stage_open(s, 2);
+    stage_post(s, 1, 4);
+    stage_remove(s, s->set, INT64_C(3600000000));
+    logs_file_all(&s->logs);
+    assert_false(has_file(s, "demo", 1));
 }

@@ -4,26 +4,21 @@
 #include "broker/log/engine.h"
 #include "broker/log/inside.h"
 #include "broker/log/log.h"
-#include "tests/support/logs.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/log/stage.h"
 
 /* T(seq), for every seq of the set. */
 static int64_t *
-times_of(struct logs *l, struct log_set *set)
+times_of(struct stage *s)
 {
-    struct head head;
-    int64_t *us;
+    struct head head = stage_head(s);
+    int64_t *us = malloc((head.last + 1) * sizeof(*us));
 
-    assert_true(log_head(set, &head));
-    us = malloc((head.last + 1) * sizeof(*us));
     assert_non_null(us);
     us[0] = head.created_us;
     for (uint64_t seq = 1; seq <= head.last; seq++) {
-        struct batch *b;
+        struct batch *b = stage_read(s, seq - 1, LOG_DISK);
 
-        assert_int_equal(log_read(l->log, set, seq - 1, LOG_DISK, &b, NULL),
-                         STATUS_OK);
         us[seq] = batch_time(b, seq);
         batch_unref(b);
     }
@@ -31,135 +26,128 @@ times_of(struct logs *l, struct log_set *set)
 }
 
 static void
-assert_since(struct logs *l, struct log_set *set, int64_t us, uint64_t expected)
+assert_since(struct stage *s, int64_t us, uint64_t expected)
 {
     struct problem why = {""};
     uint64_t seq = UINT64_MAX;
-    enum status rc = log_since(l->log, set, us, LOG_DISK, &seq, &why);
 
-    if (rc)
+    if (log_since(s->logs.log, s->set, us, LOG_DISK, &seq, &why))
         fail_msg("%s", why.text);
     assert_int_equal(seq, expected);
 }
 
 /* At, before and after the time of every entry. */
 static void
-assert_finds_all(struct logs *l, struct log_set *set, const int64_t *us,
-                 uint64_t last)
+assert_finds_all(struct stage *s, const int64_t *us, uint64_t last)
 {
     for (uint64_t seq = 0; seq <= last; seq++) {
-        assert_since(l, set, us[seq], seq);
-        assert_since(l, set, us[seq] - 1, seq > 0 ? seq - 1 : 0);
+        assert_since(s, us[seq], seq);
+        assert_since(s, us[seq] - 1, seq > 0 ? seq - 1 : 0);
         if (seq == last || us[seq] + 1 < us[seq + 1])
-            assert_since(l, set, us[seq] + 1, seq);
+            assert_since(s, us[seq] + 1, seq);
     }
-    assert_since(l, set, us[0] - 1000000000, 0);
-    assert_since(l, set, INT64_MIN + 1, 0);
-    assert_since(l, set, INT64_MAX, last);
+    assert_since(s, us[0] - 1000000000, 0);
+    assert_since(s, INT64_MIN + 1, 0);
+    assert_since(s, INT64_MAX, last);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_setup, stage_teardown);
 
 /* design.md section 4, since=: the last event whose time is not later, in the
  * tail, the store and the files of closed lists alike. */
 TEST(finds_every_moment_in_every_tier)
 {
-    struct log_set *set;
-    struct logs l;
+    struct stage *s = *state;
     int64_t *us;
 
-    logs_open(&l, tempdir_path(state), 7);
-    set = logs_set(&l, "a");
-    logs_post(&l, logs_set(&l, "b"), 1, 5, NULL, NULL); /* another's rows */
+    stage_open(s, 7);
+    /* Another set's rows. */
+    assert_int_equal(
+        logs_post(&s->logs, logs_set(&s->logs, "b"), 1, 5, NULL, NULL), 0);
     for (unsigned i = 0; i < 30; i++)
-        logs_post(&l, set, i, 1 + i % 3, NULL, NULL);
-    us = times_of(&l, set);
-    assert_finds_all(&l, set, us, 60);
-    logs_close(&l);
-
-    logs_open(&l, tempdir_path(state), 7); /* from the store, nothing filed */
-    assert_finds_all(&l, logs_set(&l, "a"), us, 60);
-    logs_file_all(&l);
-    assert_finds_all(&l, logs_set(&l, "a"), us, 60);
-    logs_close(&l);
-
-    logs_open(&l, tempdir_path(state), 7); /* from files, and some rows */
-    assert_finds_all(&l, logs_set(&l, "a"), us, 60);
-    logs_close(&l);
+        stage_post(s, i, 1 + i % 3);
+    us = times_of(s);
+    assert_finds_all(s, us, 60);
+    stage_reopen(s); /* from the store, nothing filed */
+    assert_finds_all(s, us, 60);
+    logs_file_all(&s->logs);
+    assert_finds_all(s, us, 60);
+    stage_reopen(s); /* from files, and some rows */
+    assert_finds_all(s, us, 60);
     free(us);
 }
 
 /* A list of many blocks, and batches of many entries. */
 TEST(finds_a_moment_within_large_lists)
 {
-    struct log_set *set;
-    struct logs l;
+    struct stage *s = *state;
     int64_t *us;
 
-    logs_open(&l, tempdir_path(state), 5000);
-    set = logs_set(&l, "a");
-    logs_post(&l, set, 1, 12000, NULL, NULL);
-    us = times_of(&l, set);
-    logs_file_all(&l);
-    logs_close(&l);
-
-    logs_open(&l, tempdir_path(state), 5000);
-    set = logs_set(&l, "a");
+    stage_open(s, 5000);
+    stage_post(s, 1, 12000);
+    us = times_of(s);
+    logs_file_all(&s->logs);
+    stage_reopen(s);
     for (uint64_t seq = 0; seq <= 12000; seq += seq % 7 == 0 ? 97 : 1)
-        assert_since(&l, set, us[seq], seq);
-    assert_since(&l, set, us[12000], 12000);
-    logs_close(&l);
+        assert_since(s, us[seq], seq);
+    assert_since(s, us[12000], 12000);
     free(us);
 }
 
 /* Design section 3: no service thread waits for a disk. */
 TEST(says_when_it_would_wait_for_a_disk)
 {
-    struct log_set *set;
-    struct logs l;
-    uint64_t seq;
+    static const struct {
+        const char *name;
+        bool is_reopened;
+        uint64_t seq;
+        enum status status;
+    } rows[] = {
+        {"in memory", false, 2, STATUS_OK},
+        {"on the disk", true, 2, STATUS_AGAIN},
+        {"the head", true, 5, STATUS_OK},
+    };
+    struct stage *s = *state;
     int64_t *us;
 
-    logs_open(&l, tempdir_path(state), 7);
-    set = logs_set(&l, "a");
-    logs_post(&l, set, 1, 5, NULL, NULL);
-    us = times_of(&l, set);
-    assert_int_equal(log_since(l.log, set, us[2], LOG_MEMORY, &seq, NULL), 0);
-    assert_int_equal(seq, 2);
-    logs_close(&l);
+    stage_open(s, 7);
+    stage_post(s, 1, 5);
+    us = times_of(s);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t seq;
 
-    logs_open(&l, tempdir_path(state), 7);
-    set = logs_set(&l, "a");
-    assert_int_equal(log_since(l.log, set, us[2], LOG_MEMORY, &seq, NULL),
-                     STATUS_AGAIN);
-    assert_int_equal(log_since(l.log, set, us[5], LOG_MEMORY, &seq, NULL), 0);
-    assert_int_equal(seq, 5);
-    logs_close(&l);
+        print_message("%s\n", rows[i].name);
+        if (rows[i].is_reopened)
+            stage_reopen(s);
+        assert_int_equal(log_since(s->logs.log, s->set, us[rows[i].seq],
+                                   LOG_MEMORY, &seq, NULL),
+                         rows[i].status);
+        assert_true(rows[i].status || seq == rows[i].seq);
+    }
     free(us);
 }
 
 /* The log's engine, with lists that go between two looks at them. */
 static struct {
     const struct engine_ops *ops; /* as they were */
-    struct logs *logs;
-    struct log_set *set;
+    struct stage *stage;
     size_t n; /* the oldest so many, behind the next look; 0: none */
 } going;
 
 static void
 retire_and_purge(size_t n)
 {
+    struct log *log = going.stage->logs.log;
     struct list_info lists[16];
     struct problem why = {""};
     bool is_done = false;
 
     assert_in_range(n, 1, 16);
-    assert_int_equal(log_lists(going.logs->log, going.set, 1, lists, &n, NULL),
-                     STATUS_OK);
-    if (log_retire(going.logs->log, going.set, lists, n, 0, &why))
+    n = stage_lists(going.stage, lists, n);
+    if (log_retire(log, going.stage->set, lists, n, 0, &why))
         fail_msg("%s", why.text);
     while (!is_done)
-        if (log_purge(going.logs->log, &is_done, &why))
+        if (log_purge(log, &is_done, &why))
             fail_msg("%s", why.text);
 }
 
@@ -189,7 +177,7 @@ change_ops(struct post *post)
 {
     struct changing *c = list_entry(post, struct changing, post);
 
-    going.logs->log->engine->ops = c->ops;
+    going.stage->logs.log->engine->ops = c->ops;
     sem_post(&c->is_done);
 }
 
@@ -197,12 +185,12 @@ static void
 set_ops(const struct engine_ops *ops)
 {
     struct changing c = {.post = {.kind = POST_CLOSE,
-                                  .set = logs_set(going.logs, "none"),
+                                  .set = logs_set(&going.stage->logs, "none"),
                                   .done = change_ops},
                          .ops = ops};
 
     sem_init(&c.is_done, 0, 0);
-    assert_int_equal(log_submit(going.logs->log, &c.post), STATUS_OK);
+    assert_int_equal(log_submit(going.stage->logs.log, &c.post), STATUS_OK);
     while (sem_wait(&c.is_done))
         ;
     sem_destroy(&c.is_done);
@@ -212,41 +200,34 @@ set_ops(const struct engine_ops *ops)
  * skipped without a word. */
 TEST(skips_nothing_when_lists_go_meanwhile)
 {
+    struct stage *s = *state;
     struct engine_ops ops;
-    struct problem why = {""};
-    struct log_set *set;
-    struct logs l;
     uint64_t seq;
     int64_t *us;
 
-    logs_open(&l, tempdir_path(state), 7);
-    set = logs_set(&l, "a");
+    stage_open(s, 7);
     for (unsigned i = 0; i < 75; i++) /* 10 closed lists, and an open one */
-        logs_post(&l, set, i, 1, NULL, NULL);
-    us = times_of(&l, set);
-    logs_file_all(&l);
-    logs_close(&l);
+        stage_post(s, i, 1);
+    us = times_of(s);
+    logs_file_all(&s->logs);
 
-    logs_open(&l, tempdir_path(state), 7); /* nothing is in memory */
-    set = logs_set(&l, "a");
-    going.ops = l.log->engine->ops;
-    going.logs = &l;
-    going.set = set;
+    stage_reopen(s); /* nothing is in memory */
+    going.ops = s->logs.log->engine->ops;
+    going.stage = s;
     ops = *going.ops;
     ops.lists = lists_that_go;
     set_ops(&ops);
 
     going.n = 5;
-    assert_int_equal(log_since(l.log, set, us[17], LOG_DISK, &seq, &why),
-                     STATUS_GONE);
-    assert_int_equal(log_since(l.log, set, us[17], LOG_DISK, &seq, &why),
-                     STATUS_GONE);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            log_since(s->logs.log, s->set, us[17], LOG_DISK, &seq, NULL),
+            STATUS_GONE);
     going.n = 2; /* of lists 6 to 10 */
-    assert_since(&l, set, us[53], 53);
+    assert_since(s, us[53], 53);
     going.n = 1;
-    assert_since(&l, set, us[66], 66);
+    assert_since(s, us[66], 66);
     assert_int_equal(going.n, 0);
     set_ops(going.ops);
-    logs_close(&l);
     free(us);
 }
