@@ -1,23 +1,22 @@
 #include "tests/unit/bridge_quiet/in_stage.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/test.h"
 
-void
-in_stage_configure(struct in_stage *s, void **state)
+int
+in_stage_setup_closed(void **state)
 {
-    static const struct bridge_input inputs[3] = {
-        {"a/+", "alpha"},
-        {"plant/+/changes", "+"},
-        {"plant/#", "rest"},
-    };
+    struct in_stage *s = calloc(1, sizeof(*s));
 
-    memset(s, 0, sizeof(*s));
-    s->dir = tempdir_path(state);
-    sets_configure(&s->sets, s->dir);
-    memcpy(s->inputs, inputs, sizeof(inputs));
+    assert_non_null(s);
+    *state = s;
+    tempdir_open(&s->dir);
+    sets_configure(&s->sets, s->dir.path);
+    s->inputs[0] = (struct bridge_input){"a/+", "alpha"};
+    s->inputs[1] = (struct bridge_input){"plant/+/changes", "+"};
+    s->inputs[2] = (struct bridge_input){"plant/#", "rest"};
     memset(s->long_text, 'x', sizeof(s->long_text) - 1);
     s->config = (struct bridge_config){
         .name = "hall",
@@ -27,6 +26,7 @@ in_stage_configure(struct in_stage *s, void **state)
         .inputs = s->inputs,
         .n_inputs = 3,
     };
+    return 0;
 }
 
 void
@@ -35,41 +35,54 @@ in_stage_start(struct in_stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
-    if (bridge_ledger_open(&s->ledger, s->dir, &why) ||
+    if (bridge_ledger_open(&s->ledger, s->dir.path, &why) ||
         in_open(&s->in, s->sets.registry, s->ledger, &s->config, &why))
         fail_msg("%s", why.text);
     quiet_mqtt_connect(false);
 }
 
-void
-in_stage_open(struct in_stage *s, void **state)
+int
+in_stage_setup(void **state)
 {
-    in_stage_configure(s, state);
-    in_stage_start(s);
+    in_stage_setup_closed(state);
+    in_stage_start(*state);
     for (size_t i = 0; i < 3; i++)
         quiet_mqtt_grant(i, 1);
+    return 0;
 }
 
 void
 in_stage_close(struct in_stage *s)
 {
     in_close(s->in);
+    s->in = NULL;
     bridge_ledger_close(s->ledger);
     sets_close(&s->sets);
 }
 
-struct mqtt_received
-in_stage_message(struct in_stage *s, const char *topic, const char *payload)
+int
+in_stage_teardown(void **state)
 {
-    (void)s;
+    struct in_stage *s = *state;
+
+    if (s->in)
+        in_stage_close(s);
+    tempdir_close(&s->dir);
+    free(s);
+    return 0;
+}
+
+struct mqtt_received
+in_stage_message(const char *topic, const char *payload)
+{
     return (struct mqtt_received){
         .topic = topic, .payload = slice_of(payload), .mid = 1};
 }
 
 void
-in_stage_receive(struct in_stage *s, const char *topic, const char *payload)
+receive(const char *topic, const char *payload)
 {
-    struct mqtt_received m = in_stage_message(s, topic, payload);
+    struct mqtt_received m = in_stage_message(topic, payload);
 
     quiet_mqtt_receive(&m);
 }
@@ -86,34 +99,32 @@ in_stage_fill(struct in_stage *s, size_t size)
 }
 
 struct in_report
-in_stage_report(struct in_stage *s)
+report(struct in_stage *s)
 {
-    struct in_report report;
+    struct in_report now;
 
-    in_report(s->in, &report);
-    return report;
+    in_report(s->in, &now);
+    return now;
 }
 
 uint64_t
-in_stage_last(struct in_stage *s, const char *set)
+last_of(struct in_stage *s, const char *set)
 {
     return arrived_last(&s->sets, set);
 }
 
 void
-in_stage_assert_locs(struct in_stage *s, const char *set, const char *words)
+assert_locs(struct in_stage *s, const char *set, const char *words)
 {
     arrived_assert(&s->sets, set, words);
 }
 
 void
-in_stage_assert_rejected(struct in_stage *s, size_t i, const char *one,
-                         const char *two, const char *three)
+assert_rejected(size_t i, const char *one, const char *two, const char *three)
 {
     const char *all[] = {one, two, three};
     struct quiet_message *message = quiet_mqtt_message(i);
 
-    (void)s;
     assert_non_null(message);
     assert_string_equal(message->topic, "tidings/rejected");
     for (size_t n = 0; n < 3; n++)

@@ -6,27 +6,25 @@
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/in_stage.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(in_stage_setup, in_stage_teardown);
 
 /* Issue 5: a message becomes a post to the mapped set, which is committed when
  * the client's turn is over, and not told as done before. */
 TEST(commits_what_was_received_before_anything_is_written)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
-    in_stage_receive(&s, "a/y", "[" ENTRY("2") "," ENTRY("3") "]");
-    assert_int_equal(in_stage_last(&s, "alpha"), 0);
+    receive("a/x", ENTRY("1"));
+    receive("a/y", "[" ENTRY("2") "," ENTRY("3") "]");
+    assert_int_equal(last_of(s, "alpha"), 0);
     quiet_mqtt_turn();
 
-    assert_int_equal(in_stage_last(&s, "alpha"), 3);
-    in_stage_assert_locs(&s, "alpha", "1 2 3");
-    assert_int_equal(in_stage_report(&s).received, 2);
-    assert_int_equal(in_stage_report(&s).posted, 2);
-    assert_int_equal(in_stage_report(&s).entries, 3);
+    assert_int_equal(last_of(s, "alpha"), 3);
+    assert_locs(s, "alpha", "1 2 3");
+    assert_int_equal(report(s).received, 2);
+    assert_int_equal(report(s).posted, 2);
+    assert_int_equal(report(s).entries, 3);
     assert_true(quiet_mqtt->wait_us < 0);
-    in_stage_close(&s);
 }
 
 /* Issue 5: XML or JSON, told by MQTT 5's content type, else by how it begins.
@@ -36,405 +34,336 @@ TEST(reads_every_format)
     static const struct {
         const char *type, *payload;
     } messages[] = {
-        {"application/xml", XML_HEAD XML_ENTRY("1") "</urlset>"},
+        {"application/xml", XML_BODY("1")},
         {"application/x-ndjson", ENTRY("2") "\n" ENTRY("3") "\n"},
         {"application/json", "[" ENTRY("4") "]"},
         {"text/plain", ENTRY("5")}, /* nobody reads that: it is looked at */
-        {"", XML_HEAD XML_ENTRY("6") "</urlset>"},
+        {"", XML_BODY("6")},
         {"", " \r\n\t" ENTRY("7")},
         {"", "\xef\xbb\xbf[" ENTRY("8") "]"},
     };
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
     for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
-        struct mqtt_received m =
-            in_stage_message(&s, "a/x", messages[i].payload);
-
-        m.content_type = slice_of(messages[i].type);
-        quiet_mqtt_receive(&m);
+        RECEIVE(messages[i].payload,
+                .content_type = slice_of(messages[i].type));
     }
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1 2 3 4 5 6 7 8");
-    assert_int_equal(in_stage_report(&s).rejected, 0);
-    in_stage_close(&s);
+    assert_locs(s, "alpha", "1 2 3 4 5 6 7 8");
+    assert_int_equal(report(s).rejected, 0);
 }
 
 /* The mapping: the first filter that matches; of SET `+` the level at the
  * filter's first +. */
 TEST(finds_the_set_by_the_topic)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
-    in_stage_receive(&s, "plant/berlin/changes", ENTRY("2"));
-    in_stage_receive(&s, "plant/ulm/changes", ENTRY("3"));
-    in_stage_receive(&s, "plant/hof", ENTRY("4"));
-    in_stage_receive(&s, "plant/No Such/changes", ENTRY("5"));
-    in_stage_receive(&s, "elsewhere", ENTRY("6"));
+    receive("a/x", ENTRY("1"));
+    receive("plant/berlin/changes", ENTRY("2"));
+    receive("plant/ulm/changes", ENTRY("3"));
+    receive("plant/hof", ENTRY("4"));
+    receive("plant/No Such/changes", ENTRY("5"));
+    receive("elsewhere", ENTRY("6"));
     quiet_mqtt_turn();
 
-    in_stage_assert_locs(&s, "alpha", "1");
-    in_stage_assert_locs(&s, "berlin", "2");
-    in_stage_assert_locs(&s, "ulm", "3");
-    in_stage_assert_locs(&s, "rest", "4");
-    assert_int_equal(in_stage_report(&s).rejected, 1);
-    assert_int_equal(in_stage_report(&s).ignored, 1);
-    in_stage_assert_rejected(&s, 0, "\"status\":404",
-                             "\"topic\":\"plant/No Such/changes\"",
-                             "\"set\":\"No Such\"");
-    in_stage_close(&s);
+    assert_locs(s, "alpha", "1");
+    assert_locs(s, "berlin", "2");
+    assert_locs(s, "ulm", "3");
+    assert_locs(s, "rest", "4");
+    assert_int_equal(report(s).rejected, 1);
+    assert_int_equal(report(s).ignored, 1);
+    assert_rejected(0, "\"status\":404", "\"topic\":\"plant/No Such/changes\"",
+                    "\"set\":\"No Such\"");
 }
 
 /* Repeats: the key of a message is that of its post, so it is kept once. */
 TEST(keeps_a_message_with_a_key_once)
 {
-    struct mqtt_received m;
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
     for (int i = 0; i < 2; i++) {
-        m = in_stage_message(&s, "a/x", ENTRY("1"));
-        m.correlation = SLICE("\x00\xff");
-        m.key = SLICE("not this one");
-        m.is_repeat = i > 0;
-        quiet_mqtt_receive(&m);
-        m = in_stage_message(&s, "a/x", ENTRY("2"));
-        m.key = SLICE("k-2");
-        m.is_repeat = i > 0;
-        quiet_mqtt_receive(&m);
-        m = in_stage_message(&s, "a/x",
-                             "{\"id\":\"k-3\",\"changes\":[" ENTRY("3") "]}");
-        m.is_repeat = i > 0;
-        quiet_mqtt_receive(&m);
-        m = in_stage_message(&s, "a/x", ENTRY("4"));
-        m.correlation = slice_of(s.long_text);
-        m.is_repeat = i > 0;
-        quiet_mqtt_receive(&m);
+        RECEIVE(ENTRY("1"), .correlation = SLICE("\x00\xff"),
+                .key = SLICE("not this one"), .is_repeat = i > 0);
+        RECEIVE(ENTRY("2"), .key = SLICE("k-2"), .is_repeat = i > 0);
+        RECEIVE("{\"id\":\"k-3\",\"changes\":[" ENTRY("3") "]}",
+                .is_repeat = i > 0);
+        RECEIVE(ENTRY("4"), .correlation = slice_of(s->long_text),
+                .is_repeat = i > 0);
         quiet_mqtt_turn();
     }
-    in_stage_assert_locs(&s, "alpha", "1 2 3 4");
-    assert_int_equal(in_stage_report(&s).posted, 8);
-    assert_int_equal(in_stage_report(&s).repeats, 0);
-    assert_int_equal(in_stage_report(&s).rejected, 0);
+    assert_locs(s, "alpha", "1 2 3 4");
+    assert_int_equal(report(s).posted, 8);
+    assert_int_equal(report(s).repeats, 0);
+    assert_int_equal(report(s).rejected, 0);
 
     /* They are keys like those of any post: in hexadecimal, and as they are. */
-    m = in_stage_message(&s, "a/x", ENTRY("1"));
-    m.key = SLICE("correlation:00ff");
-    quiet_mqtt_receive(&m);
-    m = in_stage_message(&s, "a/x", ENTRY("3"));
-    m.key = SLICE("k-3");
-    quiet_mqtt_receive(&m);
+    RECEIVE(ENTRY("1"), .key = SLICE("correlation:00ff"));
+    RECEIVE(ENTRY("3"), .key = SLICE("k-3"));
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_last(&s, "alpha"), 4);
-    in_stage_close(&s);
+    assert_int_equal(last_of(s, "alpha"), 4);
 }
 
 /* The same, when the repeat comes in the same round: it waits for the first. */
 TEST(keeps_a_message_with_a_key_once_in_a_round)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
     for (int i = 0; i < 3; i++) {
-        struct mqtt_received m = in_stage_message(&s, "a/x", ENTRY("1"));
-
-        m.key = SLICE("k-1");
-        quiet_mqtt_receive(&m);
-        m = in_stage_message(&s, "a/x",
-                             "{\"id\":\"k-2\",\"changes\":[" ENTRY("2") "]}");
-        quiet_mqtt_receive(&m);
+        RECEIVE(ENTRY("1"), .key = SLICE("k-1"));
+        receive("a/x", "{\"id\":\"k-2\",\"changes\":[" ENTRY("2") "]}");
     }
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1 2");
-    assert_int_equal(in_stage_report(&s).posted, 6);
+    assert_locs(s, "alpha", "1 2");
+    assert_int_equal(report(s).posted, 6);
     assert_false(quiet_mqtt->was_dropped);
-    in_stage_close(&s);
 }
 
 /* Without a key nothing tells a repeat from another message of the same
  * content: it is kept, and counted, if it may be one. */
 TEST(keeps_and_counts_what_may_be_a_repeat)
 {
-    struct mqtt_received m;
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    m = in_stage_message(&s, "a/x", ENTRY("1"));
-    quiet_mqtt_receive(&m);
-    quiet_mqtt_receive(&m);
-    m.is_repeat = true;
-    quiet_mqtt_receive(&m);
+    receive("a/x", ENTRY("1"));
+    receive("a/x", ENTRY("1"));
+    RECEIVE(ENTRY("1"), .is_repeat = true);
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1 1 1");
-    assert_int_equal(in_stage_report(&s).repeats, 1);
-    in_stage_close(&s);
+    assert_locs(s, "alpha", "1 1 1");
+    assert_int_equal(report(s).repeats, 1);
 }
 
 /* A bad message is told of, and counted, and those around it are kept. */
 TEST(rejects_what_is_bad_and_goes_on)
 {
-    struct mqtt_received m;
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
-    in_stage_receive(&s, "a/x", "[" ENTRY("2") ",{}]");
-    in_stage_receive(&s, "a/x", "{\"loc\":");
-    in_stage_receive(&s, "a/x", "bananas");
-    m = in_stage_message(&s, "a/x", ENTRY("3"));
-    m.key = SLICE("white space");
-    quiet_mqtt_receive(&m);
-    in_stage_receive(&s, "a/x", ENTRY("4"));
+    receive("a/x", ENTRY("1"));
+    receive("a/x", "[" ENTRY("2") ",{}]");
+    receive("a/x", "{\"loc\":");
+    receive("a/x", "bananas");
+    RECEIVE(ENTRY("3"), .key = SLICE("white space"));
+    receive("a/x", ENTRY("4"));
     quiet_mqtt_turn();
 
-    in_stage_assert_locs(&s, "alpha", "1 4");
-    assert_int_equal(in_stage_report(&s).rejected, 4);
+    assert_locs(s, "alpha", "1 4");
+    assert_int_equal(report(s).rejected, 4);
     assert_int_equal(quiet_mqtt->n_published, 4);
     assert_string_equal(quiet_mqtt_message(0)->topic, "tidings/rejected");
     assert_string_equal(quiet_mqtt_message(0)->content_type,
                         "application/problem+json");
     assert_int_equal(quiet_mqtt_message(0)->qos, 1);
     assert_false(quiet_mqtt_message(0)->is_retained);
-    in_stage_assert_rejected(
-        &s, 0,
+    assert_rejected(
+        0,
         "{\"type\":\"about:blank\",\"title\":\"Unprocessable Content\","
         "\"status\":422,\"detail\":\"",
         "\"entry\":2", ",\"topic\":\"a/x\",\"set\":\"alpha\"}\n");
-    in_stage_assert_rejected(&s, 1, "\"title\":\"Bad Request\",\"status\":400",
-                             NULL, NULL);
-    in_stage_assert_rejected(
-        &s, 2, "\"title\":\"Unsupported Media Type\",\"status\":415",
-        "application/x-ndjson", NULL);
-    in_stage_assert_rejected(&s, 3, "\"status\":422", "white space", "no key");
-    in_stage_close(&s);
+    assert_rejected(1, "\"title\":\"Bad Request\",\"status\":400", NULL, NULL);
+    assert_rejected(2, "\"title\":\"Unsupported Media Type\",\"status\":415",
+                    "application/x-ndjson", NULL);
+    assert_rejected(3, "\"status\":422", "white space", "no key");
 }
 
 /* log/keys.h: a key that was given to other entries is no repeat. */
 TEST(rejects_a_key_of_other_entries)
 {
-    struct mqtt_received m;
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    m = in_stage_message(&s, "a/x", ENTRY("1"));
-    m.key = SLICE("k-1");
-    quiet_mqtt_receive(&m);
+    RECEIVE(ENTRY("1"), .key = SLICE("k-1"));
     quiet_mqtt_turn();
-    in_stage_receive(&s, "a/x",
-                     "{\"id\":\"k-1\",\"changes\":[" ENTRY("2") "]}");
-    in_stage_receive(&s, "a/x", ENTRY("3"));
+    receive("a/x", "{\"id\":\"k-1\",\"changes\":[" ENTRY("2") "]}");
+    receive("a/x", ENTRY("3"));
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1 3");
-    in_stage_assert_rejected(&s, 0, "\"status\":422", "\"key\":\"k-1\"", NULL);
-    in_stage_close(&s);
+    assert_locs(s, "alpha", "1 3");
+    assert_rejected(0, "\"status\":422", "\"key\":\"k-1\"", NULL);
 }
 
 /* --max-body is the limit of messages, too; what is above it is not kept in
  * memory. */
-TEST(rejects_what_is_larger_than_a_post_may_be)
+TEST(rejects_what_is_larger_than_a_post_may_be, in_stage_setup_closed,
+     in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_configure(&s, state);
-    s.sets.config.max_body = 4096;
-    in_stage_start(&s);
-    memset(s.payload, ' ', 5000);
-    s.payload[5000] = '\0';
-    in_stage_receive(&s, "a/x", s.payload);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    s->sets.config.max_body = 4096;
+    in_stage_start(s);
+    memset(s->payload, ' ', 5000);
+    s->payload[5000] = '\0';
+    receive("a/x", s->payload);
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1");
-    in_stage_assert_rejected(&s, 0, "\"status\":415", NULL, NULL);
+    assert_locs(s, "alpha", "1");
+    assert_rejected(0, "\"status\":415", NULL, NULL);
 
-    memcpy(s.payload, "{", 1);
-    in_stage_receive(&s, "a/x", s.payload);
+    memcpy(s->payload, "{", 1);
+    receive("a/x", s->payload);
     quiet_mqtt_turn();
-    in_stage_assert_rejected(&s, 1, "\"status\":413", "4096 bytes", NULL);
-    in_stage_close(&s);
+    assert_rejected(1, "\"status\":413", "4096 bytes", NULL);
 }
 
 /* A flood of bad messages does not grow in the client's memory: when so many
  * problems are not acknowledged, no more are told; all are counted. */
 TEST(does_not_pile_up_rejections)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
     for (unsigned i = 0; i < 1500; i++)
-        in_stage_receive(&s, "a/x", "bananas");
+        receive("a/x", "bananas");
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_report(&s).rejected, 1500);
+    assert_int_equal(report(s).rejected, 1500);
     assert_int_equal(quiet_mqtt->n_published, 1000);
 
     quiet_mqtt_acknowledge_all();
-    in_stage_receive(&s, "a/x", "bananas");
+    receive("a/x", "bananas");
     quiet_mqtt_turn();
     assert_int_equal(quiet_mqtt->n_published, 1001);
-    in_stage_close(&s);
 }
 
 /* What the MQTT broker does not let us publish is no reason to hold up what is
  * good. */
 TEST(goes_on_where_rejections_cannot_be_published)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
     quiet_mqtt->packet_bytes = 10;
-    in_stage_receive(&s, "a/x", "bananas");
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    receive("a/x", "bananas");
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1");
-    assert_int_equal(in_stage_report(&s).rejected, 1);
+    assert_locs(s, "alpha", "1");
+    assert_int_equal(report(s).rejected, 1);
     assert_int_equal(quiet_mqtt->n_published, 0);
 
     quiet_mqtt->packet_bytes = 10000;
-    in_stage_receive(&s, "a/x", "bananas");
+    receive("a/x", "bananas");
     quiet_mqtt_turn();
     quiet_mqtt_acknowledge(0, 0x87); /* not authorized */
-    in_stage_close(&s);              /* and is not waited for */
 }
 
 /* Issue 5: in and out on the same MQTT broker do not echo: `#` does no harm.
  * Nor is a message without changes bad: a heartbeat, a retained one that was
  * cleared. */
-TEST(passes_over_what_is_our_own_or_says_nothing)
+TEST(passes_over_what_is_our_own_or_says_nothing, in_stage_setup_closed,
+     in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
     char echo[512];
 
-    in_stage_configure(&s, state);
-    snprintf(s.inputs[0].filter, sizeof(s.inputs[0].filter), "#");
-    in_stage_start(&s);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    snprintf(s->inputs[0].filter, sizeof(s->inputs[0].filter), "#");
+    in_stage_start(s);
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
     snprintf(echo, sizeof(echo),
              "{\"set\":\"alpha\",\"epoch\":\"%s\",\"after\":0,\"last\":1,"
              "\"changes\":[" ENTRY("1") "]}",
-             sets_head(&s.sets, "alpha").epoch);
-    in_stage_receive(&s, "tidings/alpha/notifications", echo);
-    in_stage_receive(&s, "tidings/status", "online");
-    in_stage_receive(&s, "tidings/rejected", "{}");
-    in_stage_receive(&s, "tidings/alpha/position", "{}");
-    in_stage_receive(&s, "a/x", "");
-    in_stage_receive(&s, "a/x", "{\"changes\":[]}");
+             sets_head(&s->sets, "alpha").epoch);
+    receive("tidings/alpha/notifications", echo);
+    receive("tidings/status", "online");
+    receive("tidings/rejected", "{}");
+    receive("tidings/alpha/position", "{}");
+    receive("a/x", "");
+    receive("a/x", "{\"changes\":[]}");
     quiet_mqtt_turn();
 
-    in_stage_assert_locs(&s, "alpha", "1");
-    assert_int_equal(in_stage_report(&s).ignored, 6);
-    assert_int_equal(in_stage_report(&s).rejected, 0);
-    assert_int_equal(in_stage_report(&s).received, 7);
-    assert_int_equal(in_stage_report(&s).posted, 1);
-    in_stage_close(&s);
+    assert_locs(s, "alpha", "1");
+    assert_int_equal(report(s).ignored, 6);
+    assert_int_equal(report(s).rejected, 0);
+    assert_int_equal(report(s).received, 7);
+    assert_int_equal(report(s).posted, 1);
 }
 
 /* Two bridges that hear all of each other do not reject each other's rejections
  * for ever. */
 TEST(passes_over_what_another_one_rejected)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_receive(&s, "a/x", "bananas");
+    receive("a/x", "bananas");
     quiet_mqtt_turn();
-    in_stage_receive(&s, "a/rejected", quiet_mqtt_message(0)->payload);
+    receive("a/rejected", quiet_mqtt_message(0)->payload);
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_report(&s).rejected, 1);
-    assert_int_equal(in_stage_report(&s).ignored, 1);
+    assert_int_equal(report(s).rejected, 1);
+    assert_int_equal(report(s).ignored, 1);
     assert_int_equal(quiet_mqtt->n_published, 1);
-    in_stage_close(&s);
 }
 
 /* A hostile topic is told of safely. */
 TEST(rejects_a_topic_that_is_none)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_receive(&s, "a/\xff\n", ENTRY("1"));
+    receive("a/\xff\n", ENTRY("1"));
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_report(&s).rejected, 1);
-    in_stage_assert_rejected(&s, 0, "\"status\":422", "\"topic\":\"a/??\"",
-                             NULL);
-    in_stage_close(&s);
+    assert_int_equal(report(s).rejected, 1);
+    assert_rejected(0, "\"status\":422", "\"topic\":\"a/??\"", NULL);
 }
 
 /* However much is read in one round, what is held in memory is bounded: it is
  * committed on the way. */
 TEST(commits_on_the_way_when_much_is_read)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
     for (unsigned i = 0; i < ROUND_MESSAGES; i++) {
-        assert_int_equal(in_stage_last(&s, "alpha"), 0);
-        in_stage_receive(&s, "a/x", ENTRY("1"));
+        assert_int_equal(last_of(s, "alpha"), 0);
+        receive("a/x", ENTRY("1"));
     }
-    assert_int_equal(in_stage_last(&s, "alpha"), ROUND_MESSAGES);
+    assert_int_equal(last_of(s, "alpha"), ROUND_MESSAGES);
 
-    in_stage_fill(&s, 1 << 19);
+    in_stage_fill(s, 1 << 19);
     for (unsigned i = 0; i < ROUND_BYTES >> 19; i++) {
-        assert_int_equal(in_stage_last(&s, "alpha"), ROUND_MESSAGES);
-        in_stage_receive(&s, "a/x", s.payload);
+        assert_int_equal(last_of(s, "alpha"), ROUND_MESSAGES);
+        receive("a/x", s->payload);
     }
-    assert_int_equal(in_stage_last(&s, "alpha"),
-                     ROUND_MESSAGES + (ROUND_BYTES >> 19));
-    in_stage_close(&s);
+    assert_int_equal(last_of(s, "alpha"), ROUND_MESSAGES + (ROUND_BYTES >> 19));
 }
 
 /* What was read when the connection broke comes again: it is not kept twice. */
 TEST(lets_go_of_what_comes_again)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_lose();
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_last(&s, "alpha"), 0);
+    assert_int_equal(last_of(s, "alpha"), 0);
 
     quiet_mqtt_connect(true);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1");
-    in_stage_close(&s);
+    assert_locs(s, "alpha", "1");
 }
 
 /* A graceful end: what was read is committed, and what it was told of bad
  * messages has arrived. */
 TEST(ends_when_all_is_kept_and_told)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
-    in_stage_receive(&s, "a/x", "bananas");
+    receive("a/x", ENTRY("1"));
+    receive("a/x", "bananas");
     assert_false(quiet_mqtt->options.calls->farewell(quiet_mqtt->options.user));
     quiet_mqtt_turn();
     assert_false(quiet_mqtt->options.calls->farewell(quiet_mqtt->options.user));
     quiet_mqtt_acknowledge(0, 0);
     assert_true(quiet_mqtt->options.calls->farewell(quiet_mqtt->options.user));
 
-    in_stage_receive(&s, "a/x", ENTRY("2"));
-    in_stop(s.in);
-    in_stop(s.in);
-    in_stage_assert_locs(&s, "alpha", "1 2");
-    in_stage_close(&s);
+    receive("a/x", ENTRY("2"));
+    in_stop(s->in);
+    in_stop(s->in);
+    assert_locs(s, "alpha", "1 2");
 }
 
 /* A connection has proved itself when something was committed by it, or there
  * is nothing to commit. */
-TEST(proves_that_a_connection_is_good)
+TEST(proves_that_a_connection_is_good, in_stage_setup_closed, in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_configure(&s, state);
-    in_stage_start(&s);
+    in_stage_start(s);
     quiet_mqtt_turn();
     assert_int_equal(quiet_mqtt->n_proofs, 0);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
     assert_int_equal(quiet_mqtt->n_proofs, 1);
 
@@ -444,7 +373,6 @@ TEST(proves_that_a_connection_is_good)
     assert_int_equal(quiet_mqtt->n_proofs, 1);
     quiet_mqtt_grant(4, 1);
     assert_int_equal(quiet_mqtt->n_proofs, 2);
-    in_stage_close(&s);
 }
 
 /* The client id is the configured one, or made once and for all; the session is
@@ -452,20 +380,18 @@ TEST(proves_that_a_connection_is_good)
 TEST(is_the_same_client_after_a_restart)
 {
     char id[64];
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
     snprintf(id, sizeof(id), "%s", quiet_mqtt->options.client_id);
     assert_int_equal(strncmp(id, "tidings-", 8), 0);
     assert_string_equal(id + strlen(id) - 3, "-in");
     assert_true(quiet_mqtt->options.keeps_session);
-    in_stage_close(&s);
+    in_stage_close(s);
 
-    in_stage_start(&s);
+    in_stage_start(s);
     assert_string_equal(quiet_mqtt->options.client_id, id);
-    in_stage_close(&s);
-    snprintf(s.config.client_id, sizeof(s.config.client_id), "me");
-    in_stage_start(&s);
+    in_stage_close(s);
+    snprintf(s->config.client_id, sizeof(s->config.client_id), "me");
+    in_stage_start(s);
     assert_string_equal(quiet_mqtt->options.client_id, "me-in");
-    in_stage_close(&s);
 }

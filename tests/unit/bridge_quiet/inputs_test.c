@@ -17,16 +17,15 @@ assert_filter(size_t i, const char *filter, bool wants_retained, bool is_over)
     assert_int_equal(quiet_mqtt->filters[i].is_over, is_over);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(in_stage_setup, in_stage_teardown);
 
 /* With every connection, also where the session was kept; retained messages are
  * wanted once, by the filter that was granted for the first time. */
-TEST(subscribes_with_every_connection)
+TEST(subscribes_with_every_connection, in_stage_setup_closed, in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_configure(&s, state);
-    in_stage_start(&s);
+    in_stage_start(s);
     assert_int_equal(quiet_mqtt->n_filters, 3);
     assert_filter(0, "a/+", true, false);
     assert_filter(1, "plant/+/changes", true, false);
@@ -40,33 +39,32 @@ TEST(subscribes_with_every_connection)
     assert_filter(3, "a/+", false, false);
     assert_filter(4, "plant/+/changes", false, false);
     assert_filter(5, "plant/#", true, false);
-    in_stage_close(&s);
+    in_stage_close(s);
 
-    in_stage_start(&s);
+    in_stage_start(s);
     assert_filter(0, "a/+", false, false);
     assert_filter(2, "plant/#", true, false);
-    in_stage_close(&s);
 }
 
 /* A refusal is told to whoever looks, and is no end: the others work, and it is
  * tried again. */
-TEST(tells_of_a_filter_that_is_refused)
+TEST(tells_of_a_filter_that_is_refused, in_stage_setup_closed,
+     in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_configure(&s, state);
-    in_stage_start(&s);
+    in_stage_start(s);
     quiet_mqtt_grant(0, 1);
-    assert_string_equal(in_stage_report(&s).why.text, "");
+    assert_string_equal(report(s).why.text, "");
     quiet_mqtt_grant(1, 0x87);
-    assert_non_null(strstr(in_stage_report(&s).why.text,
+    assert_non_null(strstr(report(s).why.text,
                            "refuses the subscription to plant/+/changes: "
                            "not authorized"));
     quiet_mqtt_grant(2, 1);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1");
-    assert_non_null(strstr(in_stage_report(&s).why.text, "plant/+/changes"));
+    assert_locs(s, "alpha", "1");
+    assert_non_null(strstr(report(s).why.text, "plant/+/changes"));
 
     quiet_mqtt_lose();
     quiet_mqtt_connect(true);
@@ -74,39 +72,36 @@ TEST(tells_of_a_filter_that_is_refused)
     assert_filter(4, "plant/+/changes", true, false);
     for (size_t i = 3; i < 6; i++)
         quiet_mqtt_grant(i, 1);
-    assert_string_equal(in_stage_report(&s).why.text, "");
-    in_stage_close(&s);
+    assert_string_equal(report(s).why.text, "");
 }
 
-TEST(tells_of_a_filter_that_is_not_granted_at_qos_1)
+TEST(tells_of_a_filter_that_is_not_granted_at_qos_1, in_stage_setup_closed,
+     in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_configure(&s, state);
-    in_stage_start(&s);
+    in_stage_start(s);
     quiet_mqtt_grant(0, 0);
-    assert_non_null(strstr(in_stage_report(&s).why.text, "a/+ at QoS 0 only"));
-    in_stage_close(&s);
+    assert_non_null(strstr(report(s).why.text, "a/+ at QoS 0 only"));
 }
 
 /* What the session holds and is configured no more is unsubscribed from; the
  * ledger forgets it when the MQTT broker has done so, not before. */
 TEST(unsubscribes_from_what_is_configured_no_more)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    in_stage_close(&s);
-    s.config.n_inputs = 1;
+    in_stage_close(s);
+    s->config.n_inputs = 1;
 
-    in_stage_start(&s);
+    in_stage_start(s);
     assert_int_equal(quiet_mqtt->n_filters, 3);
     assert_filter(0, "plant/#", false, true);
     assert_filter(1, "plant/+/changes", false, true);
     assert_filter(2, "a/+", false, false);
-    in_stage_receive(&s, "plant/hof", ENTRY("1")); /* was on its way */
+    receive("plant/hof", ENTRY("1")); /* was on its way */
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_report(&s).ignored, 1);
+    assert_int_equal(report(s).ignored, 1);
     quiet_mqtt_lose();
     quiet_mqtt_connect(true);
     assert_int_equal(quiet_mqtt->n_filters, 6);
@@ -116,68 +111,60 @@ TEST(unsubscribes_from_what_is_configured_no_more)
     quiet_mqtt_connect(true);
     assert_int_equal(quiet_mqtt->n_filters, 7);
     assert_filter(6, "a/+", false, false);
-    in_stage_close(&s);
 }
 
 static void
-receive_retained(struct in_stage *s, const char *payload)
+receive_retained(const char *payload)
 {
-    struct mqtt_received m = in_stage_message(s, "a/x", payload);
-
-    m.is_retained = true;
-    quiet_mqtt_receive(&m);
+    RECEIVE(payload, .is_retained = true);
     quiet_mqtt_turn();
 }
 
 /* MQTT 3.1.1 sends retained messages with every subscription: those that come
  * with the first one are taken. */
-TEST(takes_retained_messages_of_3_1_1_the_first_time)
+TEST(takes_retained_messages_of_3_1_1_the_first_time, in_stage_setup_closed,
+     in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_configure(&s, state);
-    s.config.version = BRIDGE_MQTT_311;
-    in_stage_start(&s);
-    receive_retained(&s, ENTRY("1")); /* before SUBACK, or after it */
+    s->config.version = BRIDGE_MQTT_311;
+    in_stage_start(s);
+    receive_retained(ENTRY("1")); /* before SUBACK, or after it */
     quiet_mqtt_grant(0, 1);
-    receive_retained(&s, ENTRY("2"));
-    in_stage_assert_locs(&s, "alpha", "1 2");
+    receive_retained(ENTRY("2"));
+    assert_locs(s, "alpha", "1 2");
 
     quiet_mqtt_lose();
     quiet_mqtt_connect(true);
-    receive_retained(&s, ENTRY("1"));
+    receive_retained(ENTRY("1"));
     quiet_mqtt_grant(3, 1);
-    receive_retained(&s, ENTRY("2"));
-    assert_int_equal(in_stage_last(&s, "alpha"), 2);
-    assert_int_equal(in_stage_report(&s).ignored, 2);
-    in_stage_close(&s);
+    receive_retained(ENTRY("2"));
+    assert_int_equal(last_of(s, "alpha"), 2);
+    assert_int_equal(report(s).ignored, 2);
 }
 
 /* With MQTT 5 they come only where they were asked for: also out of the
  * session, when more of them waited than could be sent. */
 TEST(takes_retained_messages_of_5_that_were_asked_for)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
 
-    in_stage_open(&s, state);
-    receive_retained(&s, ENTRY("1"));
+    receive_retained(ENTRY("1"));
     quiet_mqtt_lose();
     quiet_mqtt_connect(true);
-    receive_retained(&s, ENTRY("2"));
-    in_stage_assert_locs(&s, "alpha", "1 2");
-    in_stage_close(&s);
+    receive_retained(ENTRY("2"));
+    assert_locs(s, "alpha", "1 2");
 }
 
 /* Without the ledger nobody knows what is new: the connection is of no use. */
 TEST(drops_the_connection_without_the_ledger)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
     sqlite3 *db;
     char path[512];
 
-    in_stage_open(&s, state);
     quiet_mqtt_lose();
-    snprintf(path, sizeof(path), "%s/mqtt.db", s.dir);
+    snprintf(path, sizeof(path), "%s/mqtt.db", s->dir.path);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "DROP TABLE filters", NULL, NULL, NULL),
                      SQLITE_OK);
@@ -187,5 +174,4 @@ TEST(drops_the_connection_without_the_ledger)
     assert_true(quiet_mqtt->was_dropped);
     assert_true(quiet_mqtt->why_dropped.text[0] != '\0');
     assert_int_equal(quiet_mqtt->n_filters, 3);
-    in_stage_close(&s);
 }

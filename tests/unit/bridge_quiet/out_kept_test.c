@@ -1,122 +1,60 @@
 /* How far a bridge has come outlives its connection and its process: what is
  * told again has the same ends. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/outs.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(outs_setup_demo, outs_teardown);
 
 /* The same ends */
 
 TEST(a_connection_that_ends_is_gone_over_again_with_the_same_ends)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_post(&o, "demo", 2);
-    outs_post(&o, "demo", 3);
-    outs_post(&o, "demo", 1);
-    assert_told(&o, "demo(1-3) demo(3-6) demo(6-7) ");
-    outs_acknowledge(&o, "demo(1-3)");
-    outs_acknowledge(&o, "demo(6-7)");
-
-    quiet_mqtt_lose();
-    assert_int_equal(outs_report(&o).in_flight, 0);
-    outs_post(&o, "demo", 5);
-    assert_told(&o, "");
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-
-    assert_told(&o, "demo(3-6) demo(6-7) demo(7-12) ");
-    outs_close(&o);
+    play(*state, "post demo 2; post demo 3; post demo 1;"
+                 "told demo(1-3) demo(3-6) demo(6-7);"
+                 "ack demo(1-3); ack demo(6-7);"
+                 "lose; has in_flight 0; post demo 5; told;"
+                 "connect; turn; told demo(3-6) demo(6-7) demo(7-12)");
 }
 
+/* The second post keeps the acknowledgement, too. */
 TEST(so_it_is_after_a_kill)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_post(&o, "demo", 2);
-    outs_post(&o, "demo", 3);
-    outs_acknowledge(&o, "demo(1-3)");
-    outs_post(&o, "demo", 1); /* keeps the acknowledgement, too */
-    outs_kill(&o);
-    sets_post(&o.sets, "demo", 0, 4);
-
-    outs_connect(&o);
-
-    assert_told(&o, "demo(3-6) demo(6-7) demo(7-11) ");
-    outs_close(&o);
+    play(*state, "post demo 2; post demo 3; ack demo(1-3); post demo 1;"
+                 "kill; add demo 4;"
+                 "begin; told demo(3-6) demo(6-7) demo(7-11)");
 }
 
 TEST(a_smaller_packet_cuts_within_the_old_ends)
 {
-    struct outs o;
-    char *end = NULL;
+    struct outs *o = *state;
+    char *again;
 
-    outs_open_demo(&o, state);
-    sets_post_heavy(&o.sets, "demo", 0, 4, 10000);
-    quiet_mqtt_turn();
-    assert_told(&o, "demo(1-5) ");
-    quiet_mqtt_lose();
-    quiet_mqtt->packet_bytes = 30000;
-    outs_post(&o, "demo", 1);
-
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-    outs_told(&o, false);
-    end = strstr(o.text, "-5) demo(5-6) ");
-    assert_non_null(end);
-    assert_true(strncmp(o.text, "demo(1-5)", 9) != 0);
+    play(o, "heavy demo 4 10000; turn; told demo(1-5);"
+            "lose; packet 30000; post demo 1; connect; turn");
+    outs_told(o, false);
+    assert_non_null(strstr(o->text, "-5) demo(5-6) "));
+    assert_true(strncmp(o->text, "demo(1-5)", 9) != 0);
 
     /* And so again. */
-    quiet_mqtt_lose();
-    quiet_mqtt->packet_bytes = 1000000;
-    end = strdup(o.text);
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-    assert_told(&o, end);
-    free(end);
-    outs_close(&o);
+    again = strdup(o->text);
+    play(o, "lose; packet 1000000; connect; turn");
+    assert_string_equal(outs_told(o, false), again);
+    free(again);
 }
 
 /* What is acknowledged */
 
+/* Without a connection no other time is waited for. */
 TEST(acknowledgements_are_kept_within_a_second)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_post(&o, "demo", 2);
-    outs_acknowledge(&o, "demo(1-3)");
-    quiet_mqtt_lose(); /* no other time is waited for */
-    quiet_mqtt_turn();
-    assert_in_range(quiet_mqtt->wait_us, 1, SECOND);
-    outs_pass(SECOND);
-    assert_true(quiet_mqtt->wait_us < 0);
-    quiet_mqtt_connect(false);
-    outs_kill(&o);
-
-    outs_connect(&o);
-
-    assert_told(&o, "");
-    outs_close(&o);
+    play(*state, "post demo 2; ack demo(1-3); lose; turn; waits;"
+                 "pass 1s; rests; connect; kill; begin; told");
 }
 
 TEST(a_graceful_end_keeps_what_is_acknowledged)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_post(&o, "demo", 2);
-    outs_stop(&o, false);
-
-    outs_connect(&o);
-
-    assert_told(&o, "");
-    assert_int_equal(outs_report(&o).lag, 0);
-    outs_close(&o);
+    play(*state, "post demo 2; stop; begin; told; has lag 0");
 }

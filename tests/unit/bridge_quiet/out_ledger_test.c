@@ -35,20 +35,13 @@ look_into_ledger(const struct quiet_message *message)
     assert_true(is_kept);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(outs_setup_demo, outs_teardown);
 
 TEST(where_a_message_ends_is_kept_before_it_is_published)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    looked_at = &o;
+    looked_at = *state;
     quiet_mqtt->on_published = look_into_ledger;
-
-    outs_post(&o, "demo", 2);
-
-    assert_told(&o, "demo(1-3) ");
-    outs_close(&o);
+    play(looked_at, "post demo 2; told demo(1-3)");
 }
 
 /* Another connection to mqtt.db. */
@@ -58,11 +51,16 @@ tamper(struct outs *o, const char *sql)
     struct db db;
     char path[400];
 
-    snprintf(path, sizeof(path), "%s/mqtt.db", o->dir);
+    snprintf(path, sizeof(path), "%s/mqtt.db", o->dir.path);
     assert_int_equal(db_open(&db, path, DB_SMALL, NULL), STATUS_OK);
     assert_int_equal(db_exec(&db, sql, NULL), STATUS_OK);
     db_close(&db);
 }
+
+#define AHEAD "UPDATE lanes SET acked=100, ends=x'01'"
+#define FILL_DISK                                \
+    "CREATE TRIGGER full BEFORE INSERT ON lanes" \
+    " BEGIN SELECT RAISE(ABORT, 'full'); END"
 
 static enum status
 is_at_2(const struct lane_row *row, void *user)
@@ -71,111 +69,85 @@ is_at_2(const struct lane_row *row, void *user)
     return STATUS_OK;
 }
 
+static bool
+is_kept_at_2(struct outs *o)
+{
+    bool is = false;
+
+    assert_int_equal(ledger_lanes(o->ledger, "site", is_at_2, &is, NULL),
+                     STATUS_OK);
+    return is;
+}
+
 TEST(a_ledger_that_fails_stops_nothing_and_is_kept_again_later)
 {
-    struct outs o;
-    bool is_kept = true;
+    struct outs *o = *state;
 
-    outs_open_demo(&o, state);
-    tamper(&o, "CREATE TRIGGER full BEFORE INSERT ON lanes"
-               " BEGIN SELECT RAISE(ABORT, 'full'); END");
-
-    outs_post(&o, "demo", 1);
-    outs_post(&o, "demo", 1);
-    assert_told(&o, "demo(1-2) demo(2-3) ");
-    outs_acknowledge(&o, "demo(1-2)");
-    tamper(&o, "DROP TRIGGER full");
+    tamper(o, FILL_DISK);
+    play(o, "post demo 1; post demo 1; told demo(1-2) demo(2-3);"
+            "ack demo(1-2)");
+    tamper(o, "DROP TRIGGER full");
 
     /* It is tried once a second, not with every message. */
-    outs_post(&o, "demo", 1);
-    assert_int_equal(ledger_lanes(o.ledger, "site", is_at_2, &is_kept, NULL),
-                     STATUS_OK);
-    assert_false(is_kept);
-    outs_pass(SECOND);
-    assert_int_equal(ledger_lanes(o.ledger, "site", is_at_2, &is_kept, NULL),
-                     STATUS_OK);
-    assert_true(is_kept);
-    outs_kill(&o);
-
-    outs_connect(&o);
-    assert_told(&o, "demo(2-3) demo(3-4) ");
-    outs_close(&o);
+    play(o, "post demo 1");
+    assert_false(is_kept_at_2(o));
+    play(o, "pass 1s");
+    assert_true(is_kept_at_2(o));
+    play(o, "kill; begin; told demo(2-3) demo(3-4)");
 }
 
 TEST(a_bridge_that_is_ahead_of_the_log_goes_on_from_its_head)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open_demo(&o, state);
-    outs_stop(&o, false);
-    tamper(&o, "UPDATE lanes SET acked=100, ends=x'01'");
-
-    outs_connect(&o);
-    outs_post(&o, "demo", 1);
-
-    assert_told(&o, "demo(1-2) ");
-    outs_close(&o);
+    play(o, "stop");
+    tamper(o, AHEAD);
+    play(o, "begin; post demo 1; told demo(1-2)");
 }
 
 /* Else the next start would find another head, and what is between the two
  * would never be told. */
-TEST(a_bridge_whose_beginning_cannot_be_kept_does_not_begin)
+TEST(a_bridge_whose_beginning_cannot_be_kept_does_not_begin, outs_setup,
+     outs_teardown)
 {
-    static const char *const befores[] = {
-        "DELETE FROM lanes",                      /* a set it never told of */
-        "UPDATE lanes SET acked=100, ends=x'01'", /* or not this far */
+    static const struct {
+        const char *before, *open, *again;
+    } rows[] = {
+        /* a set it never told of; one it told of, but not this far */
+        {"DELETE FROM lanes", "add a 1; begin; stop",
+         "begin; kill; add a 1; begin; find a(1-2); stop"},
+        {AHEAD, "add b 1; begin; stop",
+         "begin; kill; add b 1; begin; find b(1-2); stop"},
     };
+    struct outs *o = *state;
 
-    for (int i = 0; i < 2; i++) {
-        struct outs o;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct problem why = {""};
 
-        outs_open(&o, state);
-        sets_post(&o.sets, i ? "b" : "a", 0, 1);
-        outs_connect(&o);
-        outs_stop(&o, false);
-        tamper(&o, befores[i]);
-        tamper(&o, "CREATE TRIGGER full BEFORE INSERT ON lanes"
-                   " BEGIN SELECT RAISE(ABORT, 'full'); END");
+        play(o, rows[i].open);
+        tamper(o, rows[i].before);
+        tamper(o, FILL_DISK);
         assert_int_not_equal(
-            out_open(&o.out, o.sets.registry, o.ledger, &o.config, &why),
+            out_open(&o->out, o->sets.registry, o->ledger, &o->config, &why),
             STATUS_OK);
         assert_non_null(strstr(why.text, "mqtt.db"));
-
-        tamper(&o, "DROP TRIGGER full");
-        o.out = NULL;
-        outs_connect(&o);
-        outs_kill(&o);
-        sets_post(&o.sets, i ? "b" : "a", 1, 1);
-        outs_connect(&o);
-        outs_find(&o, i ? "b(1-2)" : "a(1-2)", 0);
-        tamper(&o, "DELETE FROM lanes");
-        outs_close(&o);
+        tamper(o, "DROP TRIGGER full");
+        play(o, rows[i].again);
+        tamper(o, "DELETE FROM lanes");
     }
 }
 
 /* The clock of the day says that it is older than the bridge. Its row is there
  * at once, not with its first message: there is no room for one. */
-TEST(a_set_that_is_born_is_new_whatever_the_clock_says)
+TEST(a_set_that_is_born_is_new_whatever_the_clock_says, outs_setup,
+     outs_teardown)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open(&o, state);
-    outs_connect(&o);
-    quiet_mqtt_acknowledge_all();
-    outs_told(&o, true);
+    play(o, "begin; ackall; skip");
     clock_set_us(-500 * SECOND);
-    quiet_mqtt->window = 0;
-    sets_post(&o.sets, "demo", 0, 2);
-    quiet_mqtt_await();
-    assert_all_told(&o, "");
-    outs_kill(&o);
-    sets_post(&o.sets, "demo", 0, 1);
-
-    outs_connect(&o);
-
-    assert_told(&o, "demo(0-3) ");
-    outs_close(&o);
+    play(o, "window 0; add demo 2; await; all; kill; add demo 1;"
+            "begin; told demo(0-3)");
 }
 
 /* Lets go of all closed lists but the last. */
@@ -196,92 +168,56 @@ retire(struct outs *o, const char *name)
 
 TEST(what_is_no_longer_retained_is_left_out)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open_demo(&o, state);
-    outs_post(&o, "demo", 1);
-    assert_told(&o, "demo(1-2) ");
-    quiet_mqtt_lose();
-    sets_post(&o.sets, "demo", 0, 2);
-    sets_rotate(&o.sets, "demo");
-    sets_post(&o.sets, "demo", 0, 3);
-    sets_rotate(&o.sets, "demo");
-    sets_post(&o.sets, "demo", 0, 1);
-    retire(&o, "demo"); /* up to entry 4 */
-
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-
-    assert_told(&o, "demo(4-8) ");
-    assert_int_equal(outs_report(&o).left_out, 3);
-    outs_acknowledge(&o, "demo(4-8)");
-    assert_int_equal(outs_report(&o).lag, 0);
-    outs_close(&o);
+    play(o, "post demo 1; told demo(1-2); lose;"
+            "add demo 2; rotate demo; add demo 3; rotate demo; add demo 1");
+    retire(o, "demo"); /* up to entry 4 */
+    play(o, "connect; turn; told demo(4-8); has left_out 3;"
+            "ack demo(4-8); has lag 0");
 }
 
 /* A notification is told, and its changes are to follow when they go: some of
  * them, or all and more. What is acknowledged stays before it until all of it
  * is told, or cannot be. */
-TEST(changes_of_a_notification_that_are_no_longer_retained_are_left_out)
+TEST(changes_of_a_notification_that_are_no_longer_retained_are_left_out,
+     outs_setup, outs_teardown)
 {
-    for (int is_beyond = 0; is_beyond < 2; is_beyond++) {
-        struct outs o;
-        char name[] = "a";
+    static const struct {
+        const char *set, *before, *after;
+    } rows[] = {
+        {"a",
+         "add a 1; begin; ackall; window 0; add a 3; rotate a; add a 2; turn;"
+         "skip; window 1; turn; told a(1-6); rotate a; add a 1",
+         /* up to entry 4 */
+         "ack a(1-6); turn; told a+5; has left_out 3; has lag 6;"
+         "ackall; has lag 0; cut"},
+        {"b",
+         "add b 1; begin; ackall; window 0; add b 3; rotate b; turn;"
+         "skip; window 1; turn; told b(1-4); add b 2; rotate b; add b 1;"
+         "rotate b; add b 1",
+         /* up to entry 6 */
+         "ack b(1-4); turn; told b(6-8); has left_out 5; has lag 2;"
+         "ackall; has lag 0"},
+    };
+    struct outs *o = *state;
 
-        outs_open(&o, state);
-        name[0] = (char)(name[0] + is_beyond);
-        o.config.publish = BRIDGE_NOTIFICATIONS | BRIDGE_CHANGES;
-        sets_post(&o.sets, name, 0, 1);
-        outs_connect(&o);
-        quiet_mqtt_acknowledge_all();
-        quiet_mqtt->window = 0;
-        sets_post(&o.sets, name, 0, 3);
-        sets_rotate(&o.sets, name);
-        if (!is_beyond)
-            sets_post(&o.sets, name, 0, 2);
-        quiet_mqtt_turn();
-        outs_told(&o, true);
-        quiet_mqtt->window = 1;
-        quiet_mqtt_turn();
-        assert_told(&o, is_beyond ? "b(1-4) " : "a(1-6) ");
-
-        if (is_beyond)
-            sets_post(&o.sets, name, 0, 2);
-        sets_rotate(&o.sets, name);
-        sets_post(&o.sets, name, 0, 1);
-        if (is_beyond) {
-            sets_rotate(&o.sets, name);
-            sets_post(&o.sets, name, 0, 1);
-        }
-        retire(&o, name); /* up to entry 4, or 6 */
-        quiet_mqtt_acknowledge(
-            outs_find(&o, is_beyond ? "b(1-4)" : "a(1-6)", 0), 0);
-        quiet_mqtt_turn();
-
-        assert_told(&o, is_beyond ? "b(6-8) " : "a+5 ");
-        assert_int_equal(outs_report(&o).left_out, is_beyond ? 5 : 3);
-        assert_int_equal(outs_report(&o).lag, is_beyond ? 2 : 6);
-        quiet_mqtt_acknowledge_all();
-        assert_int_equal(outs_report(&o).lag, 0);
-        outs_close(&o);
+    o->config.publish = BRIDGE_NOTIFICATIONS | BRIDGE_CHANGES;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(o->config.out, sizeof(o->config.out), "%s", rows[i].set);
+        play(o, rows[i].before);
+        retire(o, rows[i].set);
+        play(o, rows[i].after);
     }
 }
 
 /* Whatever the limit is meanwhile: they were within the limit of their time. */
 TEST(messages_that_were_begun_end_where_they_did)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open_demo(&o, state);
-    sets_post_heavy(&o.sets, "demo", 0, 4, 10000);
-    quiet_mqtt_turn();
-    assert_told(&o, "demo(1-5) ");
-    outs_stop(&o, true);
-    o.sets.config.message_bytes = 15000;
-    sets_post_heavy(&o.sets, "demo", 0, 2, 10000);
-
-    outs_connect(&o);
-
-    assert_told(&o, "demo(1-5) demo(5-6) demo(6-7) ");
-    outs_close(&o);
+    play(o, "heavy demo 4 10000; turn; told demo(1-5); cut");
+    o->sets.config.message_bytes = 15000;
+    play(o, "heavy demo 2 10000;"
+            "begin; told demo(1-5) demo(5-6) demo(6-7)");
 }

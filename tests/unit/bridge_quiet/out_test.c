@@ -1,209 +1,96 @@
 /* Which sets a bridge tells, from where on, and what it does when they go. */
 #include <stdio.h>
 
-#include "broker/log/log.h"
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/outs.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
-
 /* Where it begins */
+
+FIXTURE(outs_setup, outs_teardown);
 
 TEST(an_older_set_is_told_from_where_it_is)
 {
-    struct outs o;
-
-    outs_open(&o, state);
-    sets_post(&o.sets, "demo", 0, 3);
-    outs_connect(&o);
-    assert_told(&o, "");
-
-    outs_post(&o, "demo", 2);
-
-    assert_told(&o, "demo(3-5) ");
-    outs_close(&o);
+    play(*state, "add demo 3; begin; told; post demo 2; told demo(3-5)");
 }
 
 TEST(an_older_set_is_told_from_its_start_if_that_is_wanted)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open(&o, state);
-    o.config.begins_at_start = true;
-    sets_post(&o.sets, "demo", 0, 3);
-
-    outs_connect(&o);
-
-    assert_told(&o, "demo(0-3) ");
-    outs_close(&o);
+    o->config.begins_at_start = true;
+    play(o, "add demo 3; begin; told demo(0-3)");
 }
 
+/* Also before others by its name, and behind them. */
 TEST(a_set_that_is_born_is_told_from_its_first_change)
 {
-    struct outs o;
-
-    outs_open(&o, state);
-    outs_connect(&o);
-    sets_post(&o.sets, "beta", 0, 2);
-    quiet_mqtt_await();
-    assert_told(&o, "beta(0-2) ");
-
-    /* Before others by its name, and behind them. */
-    sets_post(&o.sets, "alpha", 0, 1);
-    sets_post(&o.sets, "gamma", 0, 1);
-    outs_pass(SECOND);
-    while (outs_report(&o).sets < 3)
-        quiet_mqtt_await();
-    outs_find(&o, "alpha(0-1)", 0);
-    outs_find(&o, "gamma(0-1)", 0);
-    outs_post(&o, "beta", 1);
-    outs_find(&o, "beta(2-3)", 0);
-    outs_close(&o);
+    play(*state, "begin; add beta 2; await; told beta(0-2);"
+                 "add alpha 1; add gamma 1; pass 1s; until sets 3;"
+                 "find alpha(0-1); find gamma(0-1); post beta 1;"
+                 "find beta(2-3)");
 }
 
 /* Also where the bridge did not run when it was born. */
 TEST(a_set_that_is_younger_than_the_bridge_is_told_whole)
 {
-    struct outs o;
-
-    outs_open(&o, state);
-    outs_connect(&o);
-    outs_stop(&o, true);
-    sets_post(&o.sets, "demo", 0, 3);
-
-    outs_connect(&o);
-
-    assert_told(&o, "demo(0-3) ");
-    outs_close(&o);
+    play(*state, "begin; cut; add demo 3; begin; told demo(0-3)");
 }
 
 TEST(only_the_sets_that_are_named_are_told)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open(&o, state);
-    snprintf(o.config.out, sizeof(o.config.out), "%s", "one,two");
-    o.config.begins_at_start = true;
-    sets_post(&o.sets, "one", 0, 1);
-    sets_post(&o.sets, "other", 0, 1);
-    sets_post(&o.sets, "two", 0, 1);
-
-    outs_connect(&o);
-
-    assert_told(&o, "one(0-1) two(0-1) ");
-    assert_int_equal(outs_report(&o).sets, 2);
-    outs_close(&o);
-}
-
-/* Sets that go */
-
-TEST(a_set_that_is_removed_takes_its_position_with_it)
-{
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_pass(2 * SECOND);
-
-    alterations_remove(&o.sets, "demo");
-    quiet_mqtt_await();
-    assert_all_told(&o, "demo@- ");
-    assert_int_equal(outs_report(&o).sets, 0);
-    quiet_mqtt_acknowledge_all();
-
-    /* It is forgotten. */
-    outs_stop(&o, false);
-    outs_connect(&o);
-    assert_all_told(&o, "online ");
-    outs_close(&o);
-}
-
-TEST(a_set_that_was_removed_meanwhile_is_so_when_there_is_a_connection)
-{
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_stop(&o, true);
-    alterations_remove(&o.sets, "demo");
-
-    outs_connect(&o);
-    assert_all_told(&o, "online demo@- ");
-    quiet_mqtt_lose(); /* it was not acknowledged */
-    quiet_mqtt_connect(false);
-    outs_pass(SECOND);
-    assert_all_told(&o, "online demo@- ");
-    outs_close(&o);
-}
-
-TEST(a_set_that_is_made_anew_is_told_from_its_beginning)
-{
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_post(&o, "demo", 1); /* under way when it is removed */
-    assert_told(&o, "demo(1-2) ");
-    alterations_remove(&o.sets, "demo");
-    sets_post(&o.sets, "demo", 0, 2);
-    outs_pass(2 * SECOND);
-    while (outs_report(&o).lag == 0)
-        quiet_mqtt_await();
-    assert_told(&o, "demo(0-2) ");
-
-    outs_acknowledge(&o, "demo(1-2)"); /* of the one that was */
-    assert_int_equal(outs_report(&o).lag, 2);
-    outs_acknowledge(&o, "demo(0-2)");
-    assert_int_equal(outs_report(&o).lag, 0);
-
-    /* And while the bridge did not run. */
-    outs_stop(&o, false);
-    alterations_remove(&o.sets, "demo");
-    sets_post(&o.sets, "demo", 0, 1);
-    outs_connect(&o);
-    assert_told(&o, "demo(0-1) ");
-    outs_close(&o);
+    snprintf(o->config.out, sizeof(o->config.out), "%s", "one,two");
+    o->config.begins_at_start = true;
+    play(o, "add one 1; add other 1; add two 1;"
+            "begin; told one(0-1) two(0-1); has sets 2");
 }
 
 /* What was told of a set that is not named any more stays told, and it goes on
  * from there when it is named again. */
 TEST(a_set_that_is_no_longer_named_is_left_alone)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open(&o, state);
-    sets_post(&o.sets, "one", 0, 1);
-    sets_post(&o.sets, "two", 0, 1);
-    outs_connect(&o);
-    outs_stop(&o, false);
+    play(o, "add one 1; add two 1; begin; stop");
+    snprintf(o->config.out, sizeof(o->config.out), "%s", "one");
+    play(o, "begin; add two 2; pass 1s; all online one@1; stop");
+    snprintf(o->config.out, sizeof(o->config.out), "%s", "*");
+    play(o, "begin; told two(1-3)");
+}
 
-    snprintf(o.config.out, sizeof(o.config.out), "%s", "one");
-    outs_connect(&o);
-    sets_post(&o.sets, "two", 0, 2);
-    outs_pass(SECOND);
-    assert_all_told(&o, "online one@1 ");
-    outs_stop(&o, false);
+/* Sets that go */
 
-    snprintf(o.config.out, sizeof(o.config.out), "%s", "*");
-    outs_connect(&o);
-    assert_told(&o, "two(1-3) ");
-    outs_close(&o);
+FIXTURE(outs_setup_demo, outs_teardown);
+
+/* It is forgotten, too. */
+TEST(a_set_that_is_removed_takes_its_position_with_it)
+{
+    play(*state, "pass 2s; remove demo; await; all demo@-; has sets 0; ackall;"
+                 "stop; begin; all online");
+}
+
+/* As long as that is not acknowledged. */
+TEST(a_set_that_was_removed_meanwhile_is_so_when_there_is_a_connection)
+{
+    play(*state, "cut; remove demo; begin; all online demo@-;"
+                 "lose; connect; pass 1s; all online demo@-");
+}
+
+/* While the bridge runs, with a message under way, which is acknowledged as one
+ * of the set that was; and while it does not run. */
+TEST(a_set_that_is_made_anew_is_told_from_its_beginning)
+{
+    play(*state, "post demo 1; told demo(1-2);"
+                 "remove demo; add demo 2; pass 2s; until lag 2;"
+                 "told demo(0-2); ack demo(1-2); has lag 2;"
+                 "ack demo(0-2); has lag 0;"
+                 "stop; remove demo; add demo 1; begin; told demo(0-1)");
 }
 
 /* Nor does it inherit a pause. */
 TEST(a_set_that_was_refused_is_made_anew_without_that)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-    outs_post(&o, "demo", 1);
-    quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", 0), 0x87);
-    quiet_mqtt_turn();
-    outs_told(&o, true);
-    alterations_remove(&o.sets, "demo");
-    sets_post(&o.sets, "demo", 0, 2);
-
-    while (outs_report(&o).lag != 2)
-        quiet_mqtt_await();
-    quiet_mqtt_turn();
-
-    assert_told(&o, "demo(0-2) ");
-    outs_close(&o);
+    play(*state, "post demo 1; refuse demo(1-2); turn; skip;"
+                 "remove demo; add demo 2; until lag 2; turn; told demo(0-2)");
 }

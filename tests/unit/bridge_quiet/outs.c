@@ -6,6 +6,7 @@
 
 #include "proto/buf.h"
 #include "tests/clock.h"
+#include "tests/support/script.h"
 #include "tests/test.h"
 
 static void
@@ -13,72 +14,51 @@ open_ledger(struct outs *o)
 {
     struct problem why = {""};
 
-    if (bridge_ledger_open(&o->ledger, o->dir, &why))
+    if (bridge_ledger_open(&o->ledger, o->dir.path, &why))
         fail_msg("%s", why.text);
 }
 
-void
-outs_open(struct outs *o, void **state)
+int
+outs_setup(void **state)
 {
-    memset(o, 0, sizeof(*o));
-    snprintf(o->dir, sizeof(o->dir), "%s", tempdir_path(state));
-    sets_configure(&o->sets, o->dir);
+    struct outs *o = calloc(1, sizeof(*o));
+
+    assert_non_null(o);
+    *state = o;
+    tempdir_open(&o->dir);
+    sets_configure(&o->sets, o->dir.path);
     sets_open(&o->sets);
-    snprintf(o->config.name, sizeof(o->config.name), "site");
-    snprintf(o->config.prefix, sizeof(o->config.prefix), "tidings");
-    snprintf(o->config.out, sizeof(o->config.out), "*");
-    o->config.qos = 1;
-    o->config.form = BRIDGE_JSON;
-    o->config.publish = BRIDGE_NOTIFICATIONS;
-    o->config.inflight = 20;
+    o->config = (struct bridge_config){.name = "site",
+                                       .prefix = "tidings",
+                                       .out = "*",
+                                       .qos = 1,
+                                       .form = BRIDGE_JSON,
+                                       .publish = BRIDGE_NOTIFICATIONS,
+                                       .inflight = 20};
     open_ledger(o);
+    return 0;
 }
 
-void
-outs_close(struct outs *o)
+int
+outs_teardown(void **state)
 {
+    struct outs *o = *state;
+
+    script_finish();
     out_close(o->out);
     bridge_ledger_close(o->ledger);
     sets_close(&o->sets);
+    tempdir_close(&o->dir);
+    free(o);
+    return 0;
 }
 
-void
-outs_start(struct outs *o)
+int
+outs_setup_demo(void **state)
 {
-    struct problem why = {""};
-
-    if (out_open(&o->out, o->sets.registry, o->ledger, &o->config, &why))
-        fail_msg("%s", why.text);
-    o->seen = 0;
-    clock_pass_us(1); /* later sets are younger */
-    quiet_mqtt_turn();
-}
-
-void
-outs_connect(struct outs *o)
-{
-    outs_start(o);
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-}
-
-void
-outs_open_demo(struct outs *o, void **state)
-{
-    outs_open(o, state);
-    sets_post(&o->sets, "demo", 0, 1);
-    outs_connect(o);
-    quiet_mqtt_acknowledge_all();
-    outs_told(o, true);
-}
-
-void
-outs_stop(struct outs *o, bool is_cut)
-{
-    if (is_cut)
-        quiet_mqtt_lose();
-    out_close(o->out);
-    o->out = NULL;
+    outs_setup(state);
+    play(*state, "add demo 1; begin; ackall; skip");
+    return 0;
 }
 
 static void
@@ -94,34 +74,6 @@ copy_file(const char *from, const char *to)
         assert_int_equal(fwrite(bytes, 1, n, out), n);
     fclose(in);
     assert_int_equal(fclose(out), 0);
-}
-
-void
-outs_kill(struct outs *o)
-{
-    static const char *const names[] = {"mqtt.db", "mqtt.db-wal"};
-    char from[400], to[400];
-
-    for (int i = 0; i < 2; i++) {
-        snprintf(from, sizeof(from), "%s/%s", o->dir, names[i]);
-        snprintf(to, sizeof(to), "%s/kept-%s", o->dir, names[i]);
-        copy_file(from, to);
-    }
-    outs_stop(o, true);
-    bridge_ledger_close(o->ledger);
-    for (int i = 0; i < 2; i++) {
-        snprintf(from, sizeof(from), "%s/kept-%s", o->dir, names[i]);
-        snprintf(to, sizeof(to), "%s/%s", o->dir, names[i]);
-        copy_file(from, to);
-    }
-    open_ledger(o);
-}
-
-void
-outs_post(struct outs *o, const char *set, unsigned n)
-{
-    sets_post(&o->sets, set, 0, n);
-    quiet_mqtt_turn();
 }
 
 void
@@ -233,12 +185,6 @@ outs_find(struct outs *o, const char *wanted, unsigned nth)
     return 0;
 }
 
-void
-outs_acknowledge(struct outs *o, const char *text)
-{
-    quiet_mqtt_acknowledge(outs_find(o, text, 0), 0);
-}
-
 struct out_report
 outs_report(struct outs *o)
 {
@@ -246,4 +192,284 @@ outs_report(struct outs *o)
 
     out_report(o->out, &report);
     return report;
+}
+
+/* Scripts */
+
+SCRIPT_VERB(add)
+{
+    struct outs *o = user;
+    const char *set = script_word(&rest);
+
+    sets_post(&o->sets, set, 0, (unsigned)script_number(&rest));
+}
+
+SCRIPT_VERB(post)
+{
+    add(user, rest);
+    quiet_mqtt_turn();
+}
+
+SCRIPT_VERB(heavy)
+{
+    struct outs *o = user;
+    const char *set = script_word(&rest);
+    unsigned n = (unsigned)script_number(&rest);
+
+    sets_post_heavy(&o->sets, set, 0, n, script_number(&rest));
+}
+
+SCRIPT_VERB(remove_set)
+{
+    struct outs *o = user;
+
+    alterations_remove(&o->sets, script_word(&rest));
+}
+
+SCRIPT_VERB(rotate)
+{
+    struct outs *o = user;
+
+    sets_rotate(&o->sets, script_word(&rest));
+}
+
+SCRIPT_VERB(start)
+{
+    struct outs *o = user;
+    struct problem why = {""};
+
+    if (out_open(&o->out, o->sets.registry, o->ledger, &o->config, &why))
+        fail_msg("%s", why.text);
+    o->seen = 0;
+    clock_pass_us(1); /* later sets are younger */
+    quiet_mqtt_turn();
+}
+
+SCRIPT_VERB(begin)
+{
+    start(user, rest);
+    quiet_mqtt_connect(false);
+    quiet_mqtt_turn();
+}
+
+SCRIPT_VERB(stop)
+{
+    struct outs *o = user;
+
+    out_close(o->out);
+    o->out = NULL;
+}
+
+SCRIPT_VERB(cut)
+{
+    quiet_mqtt_lose();
+    stop(user, rest);
+}
+
+SCRIPT_VERB(kill_it)
+{
+    static const char *const names[] = {"mqtt.db", "mqtt.db-wal"};
+    struct outs *o = user;
+    char from[400], to[400];
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(from, sizeof(from), "%s/%s", o->dir.path, names[i]);
+        snprintf(to, sizeof(to), "%s/kept-%s", o->dir.path, names[i]);
+        copy_file(from, to);
+    }
+    cut(user, rest);
+    bridge_ledger_close(o->ledger);
+    for (int i = 0; i < 2; i++) {
+        snprintf(from, sizeof(from), "%s/kept-%s", o->dir.path, names[i]);
+        snprintf(to, sizeof(to), "%s/%s", o->dir.path, names[i]);
+        copy_file(from, to);
+    }
+    open_ledger(o);
+}
+
+SCRIPT_VERB(connect_it)
+{
+    quiet_mqtt_connect(false);
+}
+
+SCRIPT_VERB(lose)
+{
+    quiet_mqtt_lose();
+}
+
+SCRIPT_VERB(turn)
+{
+    quiet_mqtt_turn();
+}
+
+SCRIPT_VERB(await)
+{
+    quiet_mqtt_await();
+}
+
+SCRIPT_VERB(pass)
+{
+    char *end;
+    long n = strtol(rest, &end, 10);
+
+    clock_pass_us(*end == 's' ? n * SECOND : n);
+    quiet_mqtt_turn();
+}
+
+SCRIPT_VERB(ack)
+{
+    quiet_mqtt_acknowledge(outs_find(user, script_word(&rest), 0), 0);
+}
+
+SCRIPT_VERB(refuse)
+{
+    const char *word = script_word(&rest);
+    unsigned nth = *rest ? (unsigned)script_number(&rest) : 0;
+    int reason = *rest ? (int)script_number(&rest) : 0x87;
+
+    quiet_mqtt_acknowledge(outs_find(user, word, nth), reason);
+}
+
+SCRIPT_VERB(ack_all)
+{
+    quiet_mqtt_acknowledge_all();
+}
+
+SCRIPT_VERB(set_window)
+{
+    quiet_mqtt->window = (unsigned)script_number(&rest);
+}
+
+SCRIPT_VERB(set_packet)
+{
+    quiet_mqtt->packet_bytes = script_number(&rest);
+}
+
+SCRIPT_VERB(skip_told)
+{
+    outs_told(user, true);
+}
+
+/* What was told ends with a space, if there is any. */
+static void
+expect_told(struct outs *o, const char *words, bool with_retained)
+{
+    char wanted[sizeof(o->text)];
+
+    snprintf(wanted, sizeof(wanted), "%s%s", words, *words ? " " : "");
+    script_expect(outs_told(o, with_retained), wanted);
+}
+
+SCRIPT_VERB(told)
+{
+    expect_told(user, rest, false);
+}
+
+SCRIPT_VERB(all)
+{
+    expect_told(user, rest, true);
+}
+
+SCRIPT_VERB(find)
+{
+    outs_find(user, script_word(&rest), 0);
+}
+
+static unsigned long long
+counter(struct outs *o, const char *name)
+{
+    struct out_report r = outs_report(o);
+
+    const struct {
+        const char *name;
+        unsigned long long n;
+    } counters[] = {
+        {"sets", r.sets},           {"lag", r.lag},
+        {"in_flight", r.in_flight}, {"acknowledged", r.acknowledged},
+        {"refused", r.refused},     {"left_out", r.left_out},
+    };
+
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+        if (!strcmp(name, counters[i].name))
+            return counters[i].n;
+    fail_msg("there is no counter \"%s\"", name);
+    return 0;
+}
+
+SCRIPT_VERB(has)
+{
+    const char *name = script_word(&rest);
+    char seen[32];
+
+    snprintf(seen, sizeof(seen), "%llu", counter(user, name));
+    script_expect(seen, rest);
+}
+
+SCRIPT_VERB(until)
+{
+    const char *name = script_word(&rest);
+    unsigned long n = script_number(&rest);
+
+    while (counter(user, name) != n)
+        quiet_mqtt_await();
+}
+
+/* A connection that stands has something wrong with it all the same. */
+SCRIPT_VERB(why)
+{
+    struct outs *o = user;
+    struct mqtt_state state;
+
+    out_state(o->out, &state);
+    script_expect(state.why.text, rest);
+    script_expect(outs_report(o).mqtt.why.text, rest);
+}
+
+SCRIPT_VERB(waits)
+{
+    assert_in_range(quiet_mqtt->wait_us, 1, SECOND);
+}
+
+SCRIPT_VERB(rests)
+{
+    assert_true(quiet_mqtt->wait_us < 0);
+}
+
+void
+play(struct outs *o, const char *script)
+{
+    static const struct script_verb verbs[] = {
+        {"add", add},
+        {"post", post},
+        {"heavy", heavy},
+        {"rotate", rotate},
+        {"remove", remove_set},
+        {"start", start},
+        {"begin", begin},
+        {"stop", stop},
+        {"cut", cut},
+        {"kill", kill_it},
+        {"connect", connect_it},
+        {"lose", lose},
+        {"turn", turn},
+        {"await", await},
+        {"pass", pass},
+        {"ack", ack},
+        {"refuse", refuse},
+        {"ackall", ack_all},
+        {"window", set_window},
+        {"packet", set_packet},
+        {"skip", skip_told},
+        {"told", told},
+        {"all", all},
+        {"find", find},
+        {"has", has},
+        {"until", until},
+        {"why", why},
+        {"waits", waits},
+        {"rests", rests},
+        {NULL, NULL},
+    };
+
+    script_run(script, verbs, o);
 }

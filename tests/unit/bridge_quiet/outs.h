@@ -22,8 +22,8 @@
 #define SECOND ((int64_t)1000000)
 
 struct outs {
+    struct tempdir dir;
     struct sets sets;
-    char dir[256];
     struct bridge_config config;
     struct ledger *ledger;
     struct out *out;
@@ -31,25 +31,33 @@ struct outs {
     char text[65536];
 };
 
-/* Sets and a ledger; all sets are told, in JSON at QoS 1. */
-void outs_open(struct outs *o, void **state);
-void outs_close(struct outs *o);
+/* Fixtures; *state is a struct outs. Sets and a ledger; all sets are told, in
+ * JSON at QoS 1. */
+int outs_setup(void **state);
+int outs_teardown(void **state);
 
 /* With the set "demo", which is at 1; all is told, acknowledged and at rest. */
-void outs_open_demo(struct outs *o, void **state);
+int outs_setup_demo(void **state);
 
-/* The bridge starts; is connected, and has had its first turn. */
-void outs_start(struct outs *o);
-void outs_connect(struct outs *o);
-
-/* It ends, and so does its connection before, if `is_cut`. */
-void outs_stop(struct outs *o, bool is_cut);
-
-/* What the ledger has now is all that the next start has: as after kill -9. */
-void outs_kill(struct outs *o);
-
-/* `n` changes of a set, then a turn. */
-void outs_post(struct outs *o, const char *set, unsigned n);
+/* Does what a script (tests/support/script.h) says:
+ *
+ *     add SET N | heavy SET N BYTES      commits N changes; post: and a turn
+ *     rotate SET | remove SET
+ *     start | begin                      the bridge; begin: and connects
+ *     stop | cut                         it ends; its connection before it
+ *     kill                               the next start has what is kept now
+ *     connect | lose | turn | await      quiet_mqtt_connect(false), ...
+ *     window N | packet BYTES            of quiet_mqtt
+ *     pass N | pass Ns                   microseconds or seconds, and a turn
+ *     ack WORD | refuse WORD [NTH [CODE]] | ackall
+ *     skip                               what was told so far
+ *
+ *     told WORDS, all WORDS, find WORD   outs_told without and with retained
+ *     has COUNTER N, until COUNTER N     of struct out_report
+ *     why TEXT                           what is wrong with the connection
+ *     waits, rests                       what the last turn answered
+ */
+void play(struct outs *o, const char *script);
 
 /* Time goes on; a turn. */
 void outs_pass(int64_t us);
@@ -58,16 +66,9 @@ void outs_pass(int64_t us);
  * status only if asked for. */
 const char *outs_told(struct outs *o, bool with_retained);
 
-#define assert_told(o, text) assert_string_equal(outs_told((o), false), (text))
-#define assert_all_told(o, text) \
-    assert_string_equal(outs_told((o), true), (text))
-
 struct out_report outs_report(struct outs *o);
 
 /* The number of the message that is told so, from the beginning. */
 size_t outs_find(struct outs *o, const char *text, unsigned nth);
-
-/* The first one that is told so is acknowledged. */
-void outs_acknowledge(struct outs *o, const char *text);
 
 #endif

@@ -5,35 +5,27 @@
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/outs.h"
 
-static void
-open_demo(struct outs *o, void **state)
+/* With the set "demo", which is at 1; nothing is acknowledged. */
+static int
+set_demo(void **state)
 {
-    outs_open(o, state);
-    sets_post(&o->sets, "demo", 0, 1);
-    outs_connect(o);
+    outs_setup(state);
+    play(*state, "add demo 1; begin");
+    return 0;
 }
 
-/* A change that is acknowledged. */
-static void
-advance(struct outs *o)
-{
-    outs_post(o, "demo", 1);
-    quiet_mqtt_acknowledge_all();
-}
-
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(set_demo, outs_teardown);
 
 TEST(a_position_says_where_to_catch_up)
 {
-    struct outs o;
+    struct outs *o = *state;
     struct quiet_message *message;
     struct head head;
     char wanted[1000], time[DATETIME_SIZE + 1] = "";
 
-    open_demo(&o, state);
-    assert_all_told(&o, "online demo@1 ");
+    play(o, "all online demo@1");
     message = quiet_mqtt_message(1);
-    head = sets_head(&o.sets, "demo");
+    head = sets_head(&o->sets, "demo");
     datetime_write(time, head.last_us);
     snprintf(
         wanted, sizeof(wanted),
@@ -47,111 +39,64 @@ TEST(a_position_says_where_to_catch_up)
     assert_string_equal(message->content_type, "application/json");
     assert_true(message->is_retained);
     assert_int_equal(message->qos, 1);
-    outs_close(&o);
 }
 
 /* Also where the head is further, and where nothing was told yet. */
 TEST(its_time_is_that_of_its_entry)
 {
-    struct outs o;
+    struct outs *o = *state;
     struct head head;
     char time[DATETIME_SIZE + 1] = "";
 
-    open_demo(&o, state);
-    quiet_mqtt_acknowledge_all();
-    outs_post(&o, "demo", 1);
-    head = sets_head(&o.sets, "demo");
-    outs_post(&o, "demo", 1);
-    quiet_mqtt_acknowledge(outs_find(&o, "demo(1-2)", 0), 0);
-    outs_pass(SECOND);
-
+    play(o, "ackall; post demo 1");
+    head = sets_head(&o->sets, "demo");
+    play(o, "post demo 1; ack demo(1-2); pass 1s");
     datetime_write(time, head.last_us);
     assert_non_null(
-        strstr(quiet_mqtt_message(outs_find(&o, "demo@2", 0))->payload, time));
+        strstr(quiet_mqtt_message(outs_find(o, "demo@2", 0))->payload, time));
 
-    sets_post(&o.sets, "new", 0, 1);
-    quiet_mqtt_await();
+    play(o, "add new 1; await");
     memset(time, 0, sizeof(time));
-    datetime_write(time, sets_head(&o.sets, "new").created_us);
+    datetime_write(time, sets_head(&o->sets, "new").created_us);
     assert_non_null(
-        strstr(quiet_mqtt_message(outs_find(&o, "new@0", 0))->payload, time));
-    outs_close(&o);
+        strstr(quiet_mqtt_message(outs_find(o, "new@0", 0))->payload, time));
 }
 
-TEST(positions_follow_what_is_acknowledged_once_a_second)
+TEST(positions_follow_what_is_acknowledged_once_a_second, outs_setup_demo,
+     outs_teardown)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-
-    advance(&o);
-    advance(&o);
-    assert_all_told(&o, "demo(1-2) demo(2-3) ");
-    assert_in_range(quiet_mqtt->wait_us, 1, SECOND);
-    outs_pass(SECOND - 1);
-    assert_all_told(&o, "");
-    outs_pass(1);
-    assert_all_told(&o, "demo@3 "); /* the last one, none between */
-
-    quiet_mqtt_acknowledge_all();
-    outs_pass(10 * SECOND);
-    assert_all_told(&o, "");
-    assert_true(quiet_mqtt->wait_us < 0); /* nothing is to be done */
-    advance(&o);
-    assert_all_told(&o, "demo(3-4) demo@4 "); /* at once */
-    outs_close(&o);
+    play(*state, "post demo 1; ackall; post demo 1; ackall;"
+                 "all demo(1-2) demo(2-3); waits;"
+                 "pass 999999; all; pass 1; all demo@3;" /* none between */
+                 "ackall; pass 10s; all; rests;"
+                 "post demo 1; ackall; all demo(3-4) demo@4"); /* at once */
 }
 
-TEST(what_is_not_acknowledged_moves_no_position)
+TEST(what_is_not_acknowledged_moves_no_position, outs_setup_demo, outs_teardown)
 {
-    struct outs o;
-
-    outs_open_demo(&o, state);
-
-    outs_post(&o, "demo", 1);
-    outs_pass(10 * SECOND);
-
-    assert_all_told(&o, "demo(1-2) ");
-    outs_close(&o);
+    play(*state, "post demo 1; pass 10s; all demo(1-2)");
 }
 
 TEST(every_connection_is_told_all_of_them)
 {
-    struct outs o;
-
-    open_demo(&o, state);
-    sets_post(&o.sets, "other", 0, 1);
-    quiet_mqtt_await();
-    quiet_mqtt_acknowledge_all();
-    outs_pass(5 * SECOND);
-    quiet_mqtt_acknowledge_all();
-    outs_told(&o, true);
-    quiet_mqtt_lose();
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-    outs_pass(SECOND);
-
-    assert_all_told(&o, "online demo@1 other@1 ");
-    outs_close(&o);
+    play(*state, "add other 1; await; ackall; pass 5s; ackall; skip;"
+                 "lose; connect; turn; pass 1s; all online demo@1 other@1");
 }
 
-TEST(positions_give_way_to_messages_and_are_not_starved)
+TEST(positions_give_way_to_messages_and_are_not_starved, outs_setup,
+     outs_teardown)
 {
-    struct outs o;
+    struct outs *o = *state;
     unsigned n_positions = 0, n_messages = 0;
-    char name[20];
 
-    outs_open(&o, state);
-    o.config.begins_at_start = true;
+    o->config.begins_at_start = true;
     for (int i = 0; i < 8; i++) {
-        snprintf(name, sizeof(name), "set%d", i);
-        sets_post_heavy(&o.sets, name, 0, 10, 10000);
+        char name[] = "set0";
+
+        name[3] = (char)(name[3] + i);
+        sets_post_heavy(&o->sets, name, 0, 10, 10000);
     }
-    outs_start(&o);
-    quiet_mqtt->window = 1;
-    quiet_mqtt->packet_bytes = 20000;
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
+    play(o, "start; window 1; packet 20000; connect; turn");
     for (size_t i = 0; i < 65; i++) {
         struct quiet_message *message = quiet_mqtt_message(i);
 
@@ -161,138 +106,80 @@ TEST(positions_give_way_to_messages_and_are_not_starved)
         else if (i > 0)
             n_messages++;
         quiet_mqtt_acknowledge(i, 0);
-        outs_pass(SECOND / 4);
+        play(o, "pass 250000");
     }
 
     assert_int_equal(n_positions, 8); /* every eighth */
     assert_int_equal(n_messages, 56);
-    outs_close(&o);
 }
 
-TEST(without_retained_messages_there_is_neither_status_nor_position)
+TEST(without_retained_messages_there_is_neither_status_nor_position, outs_setup,
+     outs_teardown)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open(&o, state);
-    sets_post(&o.sets, "demo", 0, 1);
-    sets_post(&o.sets, "gone", 0, 1);
-    outs_start(&o);
+    play(o, "add demo 1; add gone 1; start");
     quiet_mqtt->takes_retained = false;
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-    advance(&o);
-    outs_pass(10 * SECOND);
-    assert_all_told(&o, "demo(1-2) ");
-
-    alterations_remove(&o.sets, "gone");
-    quiet_mqtt_await();
-    assert_all_told(&o, "");
-    assert_int_equal(outs_report(&o).sets, 1);
-    out_stop(o.out);
-    assert_all_told(&o, "");
-    outs_close(&o);
+    play(o, "connect; turn; post demo 1; ackall; pass 10s; all demo(1-2);"
+            "remove gone; await; all; has sets 1");
+    out_stop(o->out);
+    play(o, "all");
 }
 
 TEST(a_position_that_is_refused_is_not_insisted_on)
 {
-    struct outs o;
-
-    open_demo(&o, state);
-    quiet_mqtt_acknowledge(outs_find(&o, "demo@1", 0), 0x87);
-    outs_told(&o, true);
-
-    outs_pass(10 * SECOND);
-    assert_all_told(&o, "");
-    assert_int_equal(outs_report(&o).refused, 0);
-    advance(&o);
-    assert_all_told(&o, "demo(1-2) demo@2 ");
-    outs_close(&o);
+    play(*state, "refuse demo@1; skip; pass 10s; all; has refused 0;"
+                 "post demo 1; ackall; all demo(1-2) demo@2");
 }
 
 TEST(the_end_is_told_behind_the_last_positions)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    open_demo(&o, state);
-    quiet_mqtt_acknowledge_all();
-    outs_post(&o, "demo", 1);
-    outs_told(&o, true);
-
-    out_stop(o.out); /* demo(1-2) is acknowledged now */
-
-    assert_all_told(&o, "demo@2 offline ");
+    play(o, "ackall; post demo 1; skip");
+    out_stop(o->out); /* demo(1-2) is acknowledged now */
+    play(o, "all demo@2 offline");
     assert_string_equal(quiet_mqtt->options.will_payload, "offline");
     assert_string_equal(quiet_mqtt->options.will_topic, "tidings/status");
-    outs_close(&o);
 }
 
 /* An MQTT broker that acknowledges nothing is told, all the same. */
 TEST(the_end_does_not_wait_for_ever)
 {
-    const struct mqtt_calls *calls;
-    struct outs o;
+    struct outs *o = *state;
+    const struct mqtt_calls *calls = quiet_mqtt->options.calls;
 
-    open_demo(&o, state);
-    quiet_mqtt_acknowledge_all();
-    outs_post(&o, "demo", 1);
-    outs_told(&o, true);
-    calls = quiet_mqtt->options.calls;
-
+    play(o, "ackall; post demo 1; skip");
     assert_false(calls->farewell(quiet_mqtt->options.user));
-    outs_post(&o, "demo", 1); /* not told any more */
-    assert_all_told(&o, "");
+    play(o, "post demo 1; all"); /* not told any more */
     outs_pass(MQTT_FAREWELL_US / 2);
     assert_false(calls->farewell(quiet_mqtt->options.user));
-
-    assert_all_told(&o, "offline ");
-    outs_close(&o);
+    play(o, "all offline");
 }
 
-TEST(at_qos_0_they_are_told_at_qos_0)
+TEST(at_qos_0_they_are_told_at_qos_0, outs_setup, outs_teardown)
 {
-    struct outs o;
+    struct outs *o = *state;
 
-    outs_open(&o, state);
-    o.config.qos = 0;
-    sets_post(&o.sets, "demo", 0, 1);
-    outs_connect(&o);
-
+    o->config.qos = 0;
+    play(o, "add demo 1; begin");
     assert_int_equal(quiet_mqtt_message(0)->qos, 0);
     assert_int_equal(quiet_mqtt_message(1)->qos, 0);
-    outs_close(&o);
 }
 
 /* A set is removed, made anew, removed again: that the first was cleared says
  * nothing of what was told of the second. */
 TEST(a_position_is_cleared_as_often_as_it_has_to_be)
 {
-    struct outs o;
-    size_t cleared;
+    struct outs *o = *state;
+    size_t second;
 
-    open_demo(&o, state);
-    quiet_mqtt_acknowledge_all();
-    outs_pass(2 * SECOND);
-    alterations_remove(&o.sets, "demo");
-    quiet_mqtt_await();
-    cleared = outs_find(&o, "demo@-", 0);
-    sets_post(&o.sets, "demo", 0, 1);
-    outs_pass(2 * SECOND);
-    while (outs_report(&o).lag == 0)
-        quiet_mqtt_await();
-    outs_pass(2 * SECOND);
-    outs_find(&o, "demo@0", 0);
-    alterations_remove(&o.sets, "demo");
-    while (outs_report(&o).sets > 0)
-        quiet_mqtt_await();
-
-    quiet_mqtt_acknowledge(cleared, 0);
-    outs_pass(2 * SECOND);
-    cleared = outs_find(&o, "demo@-", 1);
+    play(o, "ackall; pass 2s; remove demo; await; find demo@-;"
+            "add demo 1; pass 2s; until lag 1; pass 2s; find demo@0;"
+            "remove demo; until sets 0; ack demo@-; pass 2s");
+    second = outs_find(o, "demo@-", 1);
 
     /* It is not forgotten before that was acknowledged. */
-    quiet_mqtt_lose();
-    quiet_mqtt_connect(false);
-    outs_pass(2 * SECOND);
-    assert_true(outs_find(&o, "demo@-", 2) > cleared);
-    outs_close(&o);
+    play(o, "lose; connect; pass 2s");
+    assert_true(outs_find(o, "demo@-", 2) > second);
 }

@@ -55,7 +55,7 @@ begin_turn(struct turn *t)
 static void
 await_stuck(struct in_stage *s)
 {
-    AWAIT(in_stage_report(s).why.text[0]);
+    AWAIT(report(s).why.text[0]);
 }
 
 static void
@@ -99,7 +99,7 @@ give_budget(struct in_stage *s, size_t taken)
     budgets_release(registry_budgets(s->sets.registry), BUDGET_POSTS, taken);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(in_stage_setup, in_stage_teardown);
 
 /* A message that finds no room stays, and with it all behind it, though there
  * would be room for these: the order is kept, nothing is kept twice, and the
@@ -107,29 +107,28 @@ FIXTURE(tempdir_setup, tempdir_teardown);
 TEST(holds_messages_in_order_while_there_is_no_room)
 {
     char *large = many_entries(1000);
-    struct in_stage s;
+    struct in_stage *s = *state;
     struct turn turn;
     struct buf expected;
     size_t taken;
 
-    in_stage_open(&s, state);
-    taken = take_budget(&s, 100000);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
-    in_stage_receive(&s, "a/x", large);
-    in_stage_receive(&s, "a/x", ENTRY("3"));
-    in_stage_receive(&s, "plant/hof", ENTRY("4"));
-    in_stage_receive(&s, "a/x", "bananas");
+    taken = take_budget(s, 100000);
+    receive("a/x", ENTRY("1"));
+    receive("a/x", large);
+    receive("a/x", ENTRY("3"));
+    receive("plant/hof", ENTRY("4"));
+    receive("a/x", "bananas");
     begin_turn(&turn);
-    await_stuck(&s);
-    assert_string_equal(in_stage_report(&s).why.text,
+    await_stuck(s);
+    assert_string_equal(report(s).why.text,
                         "too much is being posted at the moment");
-    in_stage_assert_locs(&s, "alpha", "1");
-    assert_int_equal(in_stage_last(&s, "rest"), 0);
-    assert_int_equal(in_stage_report(&s).rejected, 0);
+    assert_locs(s, "alpha", "1");
+    assert_int_equal(last_of(s, "rest"), 0);
+    assert_int_equal(report(s).rejected, 0);
     assert_false(atomic_load(&turn.is_over));
     clock_await_us(ROUND_PAUSE_US);
 
-    give_budget(&s, taken);
+    give_budget(s, taken);
     clock_pass_us(ROUND_PAUSE_US);
     end_turn(&turn);
     buf_init(&expected, SIZE_MAX);
@@ -137,148 +136,136 @@ TEST(holds_messages_in_order_while_there_is_no_room)
     for (unsigned i = 0; i < 1000; i++)
         BUF_ADD(&expected, " 2");
     buf_add(&expected, " 3", 3);
-    in_stage_assert_locs(&s, "alpha", expected.data);
-    in_stage_assert_locs(&s, "rest", "4");
-    assert_int_equal(in_stage_report(&s).posted, 4);
-    assert_int_equal(in_stage_report(&s).rejected, 1);
-    assert_string_equal(in_stage_report(&s).why.text, "");
+    assert_locs(s, "alpha", expected.data);
+    assert_locs(s, "rest", "4");
+    assert_int_equal(report(s).posted, 4);
+    assert_int_equal(report(s).rejected, 1);
+    assert_string_equal(report(s).why.text, "");
     assert_false(quiet_mqtt->was_dropped);
-    ingests_assert_budget(&s.sets);
+    give_budget(s, take_budget(s, 0)); /* nothing is reserved */
     buf_fini(&expected);
     free(large);
-    in_stage_close(&s);
 }
 
 /* More than fits at once is no failure: it goes in parts. */
 TEST(takes_as_much_at_a_time_as_there_is_room_for)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
     size_t taken;
 
-    in_stage_open(&s, state);
-    taken = take_budget(&s, 200000);
+    taken = take_budget(s, 200000);
     for (unsigned i = 0; i < 50; i++)
-        in_stage_receive(&s, "a/x", ENTRY("1"));
+        receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_last(&s, "alpha"), 50);
-    assert_int_equal(in_stage_report(&s).posted, 50);
-    give_budget(&s, taken);
-    in_stage_close(&s);
+    assert_int_equal(last_of(s, "alpha"), 50);
+    assert_int_equal(report(s).posted, 50);
+    give_budget(s, taken);
 }
 
 /* While the disk is full nothing is kept, rejected or acknowledged; then all
  * is, in order. */
 TEST(holds_messages_while_the_disk_is_full)
 {
-    struct mqtt_received m;
-    struct in_stage s;
+    struct in_stage *s = *state;
     struct turn turn;
 
-    in_stage_open(&s, state);
-    m = in_stage_message(&s, "a/x", ENTRY("1"));
-    m.key = SLICE("k-1");
-    quiet_mqtt_receive(&m);
+    RECEIVE(ENTRY("1"), .key = SLICE("k-1"));
     quiet_mqtt_turn();
     atomic_store(&disk_bytes, DISK_FULL);
 
-    quiet_mqtt_receive(&m); /* a repeat needs no room */
-    in_stage_receive(&s, "a/x", ENTRY("2"));
-    in_stage_receive(&s, "plant/hof", ENTRY("3"));
-    quiet_mqtt_receive(&m); /* but it waits for those before it */
-    in_stage_receive(&s, "a/x", ENTRY("4"));
-    in_stage_receive(&s, "a/x", "bananas");
+    RECEIVE(ENTRY("1"), .key = SLICE("k-1")); /* a repeat needs no room */
+    receive("a/x", ENTRY("2"));
+    receive("plant/hof", ENTRY("3"));
+    RECEIVE(ENTRY("1"),
+            .key = SLICE("k-1")); /* but it waits for those before it */
+    receive("a/x", ENTRY("4"));
+    receive("a/x", "bananas");
     begin_turn(&turn);
-    await_stuck(&s);
-    assert_string_equal(in_stage_report(&s).why.text,
-                        "the disk is nearly full");
-    assert_int_equal(in_stage_last(&s, "alpha"), 1);
-    assert_int_equal(in_stage_last(&s, "rest"), 0);
-    assert_int_equal(in_stage_report(&s).posted, 2);
-    assert_int_equal(in_stage_report(&s).rejected, 0);
+    await_stuck(s);
+    assert_string_equal(report(s).why.text, "the disk is nearly full");
+    assert_int_equal(last_of(s, "alpha"), 1);
+    assert_int_equal(last_of(s, "rest"), 0);
+    assert_int_equal(report(s).posted, 2);
+    assert_int_equal(report(s).rejected, 0);
     assert_false(atomic_load(&turn.is_over));
     clock_await_us(ROUND_PAUSE_US);
 
     atomic_store(&disk_bytes, DISK_ROOM);
     clock_pass_us(ROUND_PAUSE_US);
     end_turn(&turn);
-    in_stage_assert_locs(&s, "alpha", "1 2 4");
-    in_stage_assert_locs(&s, "rest", "3");
-    assert_int_equal(in_stage_report(&s).posted, 6);
-    assert_int_equal(in_stage_report(&s).rejected, 1);
+    assert_locs(s, "alpha", "1 2 4");
+    assert_locs(s, "rest", "3");
+    assert_int_equal(report(s).posted, 6);
+    assert_int_equal(report(s).rejected, 1);
     assert_false(quiet_mqtt->was_dropped);
-    in_stage_close(&s);
 }
 
 /* Before the MQTT broker takes us for dead, as nothing can be written, the
  * connection is dropped; what was not kept comes again. */
-TEST(drops_the_connection_when_it_takes_too_long)
+TEST(drops_the_connection_when_it_takes_too_long, in_stage_setup_closed,
+     in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
     size_t taken;
 
-    in_stage_configure(&s, state);
-    s.config.keepalive_us = (int64_t)24 * 3600 * 1000000;
-    in_stage_start(&s);
+    s->config.keepalive_us = (int64_t)24 * 3600 * 1000000;
+    in_stage_start(s);
     quiet_mqtt->keepalive_us = 0; /* what the MQTT broker goes by */
-    taken = take_budget(&s, 0);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    taken = take_budget(s, 0);
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn(); /* drops, and loses */
     assert_false(quiet_mqtt->is_connected);
     assert_string_equal(quiet_mqtt->why_dropped.text,
                         "too much is being posted at the moment");
-    assert_string_equal(in_stage_report(&s).why.text,
+    assert_string_equal(report(s).why.text,
                         "too much is being posted at the moment");
     quiet_mqtt_turn();
 
     quiet_mqtt_connect(true);
     quiet_mqtt_grant(3, 1);
     assert_int_equal(quiet_mqtt->n_proofs, 0); /* it is no better than before */
-    give_budget(&s, taken);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
+    give_budget(s, taken);
+    receive("a/x", ENTRY("1"));
     quiet_mqtt_turn();
-    in_stage_assert_locs(&s, "alpha", "1");
-    assert_string_equal(in_stage_report(&s).why.text, "");
+    assert_locs(s, "alpha", "1");
+    assert_string_equal(report(s).why.text, "");
     assert_int_equal(quiet_mqtt->n_proofs, 1);
-    in_stage_close(&s);
 }
 
 /* After that nothing of the connection counts: what still comes by it is not
  * acknowledged, so it must not be kept either. */
-TEST(takes_nothing_by_a_connection_that_it_dropped)
+TEST(takes_nothing_by_a_connection_that_it_dropped, in_stage_setup_closed,
+     in_stage_teardown)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
     size_t taken;
 
-    in_stage_configure(&s, state);
-    s.config.keepalive_us = 0;
-    in_stage_start(&s);
-    taken = take_budget(&s, 0);
+    s->config.keepalive_us = 0;
+    in_stage_start(s);
+    taken = take_budget(s, 0);
     for (unsigned i = 0; i < ROUND_MESSAGES; i++)
-        in_stage_receive(&s, "a/x", ENTRY("1"));
+        receive("a/x", ENTRY("1"));
     assert_true(quiet_mqtt->was_dropped);
-    give_budget(&s, taken);
-    in_stage_receive(&s, "a/x", ENTRY("2"));
+    give_budget(s, taken);
+    receive("a/x", ENTRY("2"));
     quiet_mqtt_turn();
-    assert_int_equal(in_stage_last(&s, "alpha"), 0);
-    assert_int_equal(in_stage_report(&s).received, ROUND_MESSAGES);
-    in_stage_close(&s);
+    assert_int_equal(last_of(s, "alpha"), 0);
+    assert_int_equal(report(s).received, ROUND_MESSAGES);
 }
 
 /* The end is not held up: what cannot be kept is left to the MQTT broker. */
 TEST(ends_though_messages_are_held)
 {
-    struct in_stage s;
+    struct in_stage *s = *state;
     size_t taken;
 
-    in_stage_open(&s, state);
-    taken = take_budget(&s, 0);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
-    in_stop(s.in);
+    taken = take_budget(s, 0);
+    receive("a/x", ENTRY("1"));
+    in_stop(s->in);
     assert_string_equal(quiet_mqtt->why_dropped.text,
                         "too much is being posted at the moment");
-    give_budget(&s, taken);
-    assert_int_equal(in_stage_last(&s, "alpha"), 0);
-    in_stage_close(&s);
+    give_budget(s, taken);
+    assert_int_equal(last_of(s, "alpha"), 0);
 }
 
 static void
@@ -310,20 +297,19 @@ TEST(ends_in_a_pause)
 {
     atomic_bool is_stuck = false;
     struct mqtt_received m;
-    struct in_stage s;
+    struct in_stage *s = *state;
     struct round round;
     pthread_t id;
     size_t taken;
     void *rc;
 
-    in_stage_open(&s, state);
-    taken = take_budget(&s, 0);
-    assert_int_equal(round_init(&round, s.sets.registry, NULL), STATUS_OK);
+    taken = take_budget(s, 0);
+    assert_int_equal(round_init(&round, s->sets.registry, NULL), STATUS_OK);
     round.on_settled = never;
     round.on_stuck = note;
     round.user = &is_stuck;
-    m = in_stage_message(&s, "a/x", ENTRY("1"));
-    round_add(&round, held_new(&m, &s.inputs[0], 1000));
+    m = in_stage_message("a/x", ENTRY("1"));
+    round_add(&round, held_new(&m, &s->inputs[0], 1000));
     assert_int_equal(pthread_create(&id, NULL, run_settle, &round), 0);
     clock_await_us(ROUND_PAUSE_US);
     round_end(&round);
@@ -331,8 +317,7 @@ TEST(ends_in_a_pause)
     assert_int_equal(*(enum status *)rc, STATUS_BUSY);
     assert_false(round_is_empty(&round));
     round_fini(&round);
-    give_budget(&s, taken);
-    in_stage_close(&s);
+    give_budget(s, taken);
 }
 
 static void
@@ -350,55 +335,50 @@ TEST(hands_its_messages_over_in_one_line)
     atomic_bool is_stuck = false;
     struct problem why = {""};
     struct mqtt_received m;
-    struct in_stage s;
+    struct in_stage *s = *state;
     struct round round;
 
-    in_stage_open(&s, state);
-    assert_int_equal(round_init(&round, s.sets.registry, NULL), STATUS_OK);
+    assert_int_equal(round_init(&round, s->sets.registry, NULL), STATUS_OK);
     round.on_settled = settled;
     round.on_stuck = note;
     round.user = &is_stuck;
-    m = in_stage_message(&s, "a/x", ENTRY("1"));
-    round_add(&round, held_new(&m, &s.inputs[0], 1000));
-    m = in_stage_message(&s, "plant/hof", ENTRY("2"));
-    round_add(&round, held_new(&m, &s.inputs[2], 1000));
+    m = in_stage_message("a/x", ENTRY("1"));
+    round_add(&round, held_new(&m, &s->inputs[0], 1000));
+    m = in_stage_message("plant/hof", ENTRY("2"));
+    round_add(&round, held_new(&m, &s->inputs[2], 1000));
 
     round.line.is_broken = true; /* as a refusal leaves it */
     assert_int_equal(round_settle(&round, 0, &why), STATUS_BUSY);
     assert_string_equal(why.text, "a post before it was not kept, and is to be "
                                   "kept first");
-    assert_int_equal(in_stage_last(&s, "alpha"), 0);
-    assert_int_equal(in_stage_last(&s, "rest"), 0);
+    assert_int_equal(last_of(s, "alpha"), 0);
+    assert_int_equal(last_of(s, "rest"), 0);
     assert_int_equal(round_settle(&round, 0, &why), STATUS_OK);
-    in_stage_assert_locs(&s, "alpha", "1");
-    in_stage_assert_locs(&s, "rest", "2");
+    assert_locs(s, "alpha", "1");
+    assert_locs(s, "rest", "2");
     round_fini(&round);
-    in_stage_close(&s);
 }
 
 /* A message that has all memory for posts to itself, and needs more, would keep
  * back all others for ever: it is bad. */
-TEST(rejects_what_never_finds_room)
+TEST(rejects_what_never_finds_room, in_stage_setup_closed, in_stage_teardown)
 {
     char *large = many_entries(30000);
-    struct in_stage s;
+    struct in_stage *s = *state;
     struct turn turn;
 
-    in_stage_configure(&s, state);
-    s.sets.config.ingest_bytes = 1 << 20;
-    in_stage_start(&s);
-    in_stage_receive(&s, "a/x", ENTRY("1"));
-    in_stage_receive(&s, "a/x", large);
-    in_stage_receive(&s, "a/x", ENTRY("3"));
+    s->sets.config.ingest_bytes = 1 << 20;
+    in_stage_start(s);
+    receive("a/x", ENTRY("1"));
+    receive("a/x", large);
+    receive("a/x", ENTRY("3"));
     begin_turn(&turn);
     for (int64_t us = ROUND_PAUSE_US; us <= 8 * ROUND_PAUSE_US; us *= 2) {
         clock_await_us(us);
         clock_pass_us(us);
     }
     end_turn(&turn);
-    in_stage_assert_locs(&s, "alpha", "1 3");
-    in_stage_assert_rejected(&s, 0, "\"status\":413", "--ingest-bytes 1048576",
-                             NULL);
+    assert_locs(s, "alpha", "1 3");
+    assert_rejected(0, "\"status\":413", "--ingest-bytes 1048576", NULL);
     free(large);
-    in_stage_close(&s);
 }

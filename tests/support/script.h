@@ -1,0 +1,43 @@
+/*
+ * script.h - a test as text: steps, each a verb and its arguments.
+ *
+ *     "post demo 2; told demo(1-3); ack demo(1-3); has lag 0"
+ *
+ * A stage brings its verbs. A step that fails ends the test; the tear-down of
+ * the stage calls script_finish, which then names the step.
+ */
+#ifndef TESTS_SUPPORT_SCRIPT_H
+#define TESTS_SUPPORT_SCRIPT_H
+
+#include <stddef.h>
+
+struct script_verb {
+    const char *name;
+    void (*run)(void *user, char *rest); /* behind the verb; may be changed */
+};
+
+/* SCRIPT_VERB(name) { ... }: a function for a struct script_verb. */
+#define SCRIPT_VERB(name)                                \
+    static void name(__attribute__((unused)) void *user, \
+                     __attribute__((unused)) char *rest)
+
+/* `verbs` ends with one without a name. Scripts do not nest. */
+void script_run(const char *script, const struct script_verb *verbs,
+                void *user);
+
+/* Prints the step at which the last script ended too early, if it did. */
+void script_finish(void);
+
+/* Takes the next word off; "" at the end. */
+char *script_word(char **rest);
+
+/* The same, of a number: decimal, or hexadecimal behind "0x". */
+unsigned long script_number(char **rest);
+
+/* Fails, and says what there is, unless the two are equal. */
+void script_expect(const char *seen, const char *wanted);
+
+/* The same, unless `wanted` is in it. */
+void script_expect_in(const char *seen, const char *wanted);
+
+#endif
