@@ -110,66 +110,63 @@ fstatvfs(int fd, struct statvfs *fs)
 }
 
 static void
-refuses_cleanly(void **state, int result, int error, const char *reason)
+refuses_cleanly(struct world *w, int result, int error, const char *reason)
 {
     struct problem why = {""};
-    struct world w;
     unsigned n_refused = 0;
     enum status rc;
 
-    world_open(&w, state, 12, 100);
-    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    world_open(w, 12, 100);
+    commit_batches(w, 0, 1);
     do {
         disk_fails_as(result, error, (int)n_refused);
-        rc = commit_batches(&w, 1, 12, &why);
+        rc = try_batches(w, 1, 12, &why);
         disk_fails(0, 0);
         if (rc) {
             assert_int_equal(rc, STATUS_BUSY);
             assert_non_null(strstr(why.text, reason));
-            assert_int_equal(read_on(&w, 0), 100);
+            assert_int_equal(read_on(w, 0), 100);
             n_refused++;
         }
     } while (rc);
     assert_true(n_refused >= 10);
-    assert_int_equal(read_on(&w, 0), 1200);
-    reopen(&w);
-    assert_int_equal(w.head.last, 1200);
-    assert_int_equal(read_on(&w, 0), 1200);
-    world_close(&w);
+    assert_int_equal(read_on(w, 0), 1200);
+    reopen(w);
+    assert_int_equal(w->head.last, 1200);
+    assert_int_equal(read_on(w, 0), 1200);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(world_setup, world_teardown);
 TEST_GROUP(NULL, disk_setup, NULL);
 
 /* log.md, commit: a full disk is a clean refusal, at whichever write it comes:
  * nothing is kept, readers see what was there, and the next commit works. */
 TEST(refuses_cleanly_when_the_disk_is_full)
 {
-    refuses_cleanly(state, SQLITE_FULL, ENOSPC, "full");
+    refuses_cleanly(*state, SQLITE_FULL, ENOSPC, "full");
 }
 
 /* SQLite has no result of its own for it. */
 TEST(refuses_cleanly_when_the_quota_is_used_up)
 {
-    refuses_cleanly(state, SQLITE_IOERR_WRITE, EDQUOT, "quota");
+    refuses_cleanly(*state, SQLITE_IOERR_WRITE, EDQUOT, "quota");
 }
 
 /* The birth of a set is refused with its first batch. */
 TEST(bears_no_set_when_the_disk_is_full)
 {
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 2, 10);
+    world_open(w, 2, 10);
     disk_fails(SQLITE_FULL, 0);
-    assert_int_equal(commit_batches(&w, 0, 2, NULL), STATUS_BUSY);
+    assert_int_equal(try_batches(w, 0, 2, NULL), STATUS_BUSY);
     disk_fails(0, 0);
-    reopen(&w);
-    assert_int_equal(w.n_loaded, 0);
-    assert_int_equal(commit_batches(&w, 0, 2, NULL), STATUS_OK);
-    reopen(&w);
-    assert_int_equal(w.n_loaded, 1);
-    assert_int_equal(read_on(&w, 0), 20);
-    world_close(&w);
+    reopen(w);
+    assert_int_equal(w->n_loaded, 0);
+    commit_batches(w, 0, 2);
+    reopen(w);
+    assert_int_equal(w->n_loaded, 1);
+    assert_int_equal(read_on(w, 0), 20);
 }
 
 /* A commit that cannot be applied to its end is taken back, and holds up
@@ -177,21 +174,19 @@ TEST(bears_no_set_when_the_disk_is_full)
 TEST(takes_back_what_it_could_not_apply)
 {
     struct head head;
-    struct world w;
+    struct world *w = *state;
     uint32_t id = 0;
     struct engine_birth births[] = {{"b", &head, &id}, {"a", &head, &id}};
     const struct commit commit = {.births = births, .n_births = 2};
     bool is_more;
 
-    world_open(&w, state, 2, 10);
-    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    world_open(w, 2, 10);
+    commit_batches(w, 0, 1);
     lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
-    assert_int_equal(w.engine->ops->commit(w.engine, &commit, &is_more, NULL),
-                     STATUS_BUSY);
-    assert_int_equal(commit_batches(&w, 1, 2, NULL), STATUS_OK);
-    assert_int_equal(ask(&w, "SELECT count(*) FROM sets"), 1);
-    assert_int_equal(read_on(&w, 0), 20);
-    world_close(&w);
+    assert_int_equal(ENGINE(w, commit, &commit, &is_more, NULL), STATUS_BUSY);
+    commit_batches(w, 1, 2);
+    assert_int_equal(ask(w, "SELECT count(*) FROM sets"), 1);
+    assert_int_equal(read_on(w, 0), 20);
 }
 
 /* log.md, commit (measured): after an I/O error nobody knows; the next start
@@ -199,18 +194,17 @@ TEST(takes_back_what_it_could_not_apply)
 TEST(does_not_know_after_an_io_error)
 {
     struct problem why = {""};
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 4, 100);
-    assert_int_equal(commit_batches(&w, 0, 2, NULL), STATUS_OK);
+    world_open(w, 4, 100);
+    commit_batches(w, 0, 2);
     disk_fails(SQLITE_IOERR_WRITE, 1);
-    assert_int_equal(commit_batches(&w, 2, 4, &why), STATUS_IO);
+    assert_int_equal(try_batches(w, 2, 4, &why), STATUS_IO);
     assert_non_null(strstr(why.text, "commit"));
     disk_fails(0, 0);
-    reopen(&w);
-    assert_true(w.head.last == 200 || w.head.last == 400);
-    assert_int_equal(read_on(&w, 0), w.head.last);
-    world_close(&w);
+    reopen(w);
+    assert_true(w->head.last == 200 || w->head.last == 400);
+    assert_int_equal(read_on(w, 0), w->head.last);
 }
 
 static uint64_t
@@ -230,41 +224,38 @@ has_room(struct world *w)
 TEST(keeps_a_reserve_for_what_frees_space)
 {
     struct list_info info;
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 30, 1000);
-    assert_int_equal(commit_batches(&w, 0, 30, NULL), STATUS_OK);
+    world_open(w, 30, 1000);
+    commit_batches(w, 0, 30);
     free_bytes = (uint64_t)110 << 20;
-    assert_true(has_room(&w));
+    assert_true(has_room(w));
     free_bytes = (uint64_t)109 << 20;
-    assert_false(has_room(&w));
-    info = list_of(&w, 1, 0, 30);
-    commit_end(&w, &info, "header");
-    commit_filed(&w, 1, SLICE("marks"), true);
-    while (commit_nothing(&w))
-        ;
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 0);
-    assert_true(has_room(&w)); /* the pages that were freed count */
+    assert_false(has_room(w));
+    info = list_of(w, 1, 0, 30);
+    commit_end(w, &info, "header");
+    commit_filed(w, 1, SLICE("marks"), true);
+    forget_all(w);
+    assert_int_equal(count_batches(w), 0);
+    assert_true(has_room(w)); /* the pages that were freed count */
     free_bytes = (uint64_t)63 << 20;
-    assert_false(has_room(&w)); /* but the WAL and a file need a disk */
+    assert_false(has_room(w)); /* but the WAL and a file need a disk */
     free_bytes = 0;
-    world_close(&w);
 }
 
 /* A commit needs the WAL and, later, the database: what does not fit into the
  * reserve's part for it needs twice its size. */
 TEST(has_room_for_what_a_commit_takes)
 {
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 1, 10);
-    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    world_open(w, 1, 10);
+    commit_batches(w, 0, 1);
     free_bytes = (uint64_t)110 << 20;
-    assert_int_equal(room(&w), 16 << 20);
+    assert_int_equal(room(w), 16 << 20);
     free_bytes = (uint64_t)310 << 20;
-    assert_int_equal(room(&w), (16 << 20) + (100 << 20));
+    assert_int_equal(room(w), (16 << 20) + (100 << 20));
     free_bytes = 0;
-    world_close(&w);
 }
 
 static off_t
@@ -273,7 +264,7 @@ wal_size(const struct world *w)
     char path[400];
     struct stat st;
 
-    snprintf(path, sizeof(path), "%s/tidings.db-wal", w->dir);
+    snprintf(path, sizeof(path), "%s/tidings.db-wal", w->dir.path);
     assert_int_equal(stat(path, &st), 0);
     return st.st_size;
 }
@@ -282,23 +273,22 @@ wal_size(const struct world *w)
  * need the disk. What was kept before is there. */
 TEST(gives_back_what_a_refused_commit_has_written)
 {
-    struct world w;
+    struct world *w = *state;
     off_t before;
 
-    world_open(&w, state, 40, 2000);
-    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
-    before = wal_size(&w);
+    world_open(w, 40, 2000);
+    commit_batches(w, 0, 1);
+    before = wal_size(w);
     disk_fails(SQLITE_FULL, 1000);
-    assert_int_equal(commit_batches(&w, 1, 40, NULL), STATUS_BUSY);
+    assert_int_equal(try_batches(w, 1, 40, NULL), STATUS_BUSY);
     disk_fails(0, 0);
-    assert_int_equal(wal_size(&w), before);
-    assert_int_equal(commit_batches(&w, 1, 2, NULL), STATUS_OK);
-    assert_true(wal_size(&w) > before);
-    assert_int_equal(read_on(&w, 0), 4000);
-    reopen(&w);
-    assert_int_equal(w.head.last, 4000);
-    assert_int_equal(read_on(&w, 0), 4000);
-    world_close(&w);
+    assert_int_equal(wal_size(w), before);
+    commit_batches(w, 1, 2);
+    assert_true(wal_size(w) > before);
+    assert_int_equal(read_on(w, 0), 4000);
+    reopen(w);
+    assert_int_equal(w->head.last, 4000);
+    assert_int_equal(read_on(w, 0), 4000);
 }
 
 static bool
@@ -321,48 +311,36 @@ TEST(says_that_a_checkpoint_has_failed)
 {
     int stderr_fd = dup(STDERR_FILENO), fd;
     char path[400];
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 40, 2000);
-    snprintf(path, sizeof(path), "%s/said", w.dir);
+    world_open(w, 40, 2000);
+    snprintf(path, sizeof(path), "%s/said", w->dir.path);
     fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
     assert_true(fd >= 0);
     dup2(fd, STDERR_FILENO);
     close(fd);
     atomic_store(&main_fails, true);
-    assert_int_equal(commit_batches(&w, 0, 40, NULL), STATUS_OK);
+    commit_batches(w, 0, 40);
     AWAIT(is_said(path, "a checkpoint has failed"));
     atomic_store(&main_fails, false);
     dup2(stderr_fd, STDERR_FILENO);
     close(stderr_fd);
-    assert_int_equal(read_on(&w, 0), 80000);
-    world_close(&w);
+    assert_int_equal(read_on(w, 0), 80000);
 }
 
 /* what a disk did to a row is said, not served. */
 TEST(says_which_entry_is_damaged)
 {
     struct problem why = {""};
-    char path[400];
     struct batch *b;
-    struct world w;
-    struct db db;
+    struct world *w = *state;
 
-    world_open(&w, state, 3, 10);
-    assert_int_equal(commit_batches(&w, 0, 3, NULL), STATUS_OK);
-    snprintf(path, sizeof(path), "%s/tidings.db", w.dir);
-    assert_int_equal(db_open(&db, path, DB_WRITER, NULL), STATUS_OK);
-    assert_int_equal(db_exec(&db,
-                             "UPDATE batches SET body = substr(body, 2)"
-                             " WHERE first = 11",
-                             NULL),
-                     STATUS_OK);
-    db_close(&db);
-    assert_int_equal(w.engine->ops->read(w.engine, w.set, 10, &b, &why),
-                     STATUS_IO);
+    world_open(w, 3, 10);
+    commit_batches(w, 0, 3);
+    change(w, "UPDATE batches SET body = substr(body, 2) WHERE first = 11");
+    assert_int_equal(ENGINE(w, read, w->set, 10, &b, &why), STATUS_IO);
     assert_null(b);
     assert_string_equal(why.text, "what is kept of entry 11 is damaged");
-    assert_int_equal(w.engine->ops->read(w.engine, w.set, 20, &b, NULL), 0);
+    assert_int_equal(ENGINE(w, read, w->set, 20, &b, NULL), 0);
     batch_unref(b);
-    world_close(&w);
 }

@@ -12,22 +12,15 @@
 /* Nine batches of one set: list 1 has the first three, list 2 the next three,
  * and the open list the rest. */
 static void
-open_with_two_closed_lists(struct world *w, void **state)
+open_with_two_closed_lists(struct world *w)
 {
-    world_open(w, state, 9, EACH);
-    assert_int_equal(commit_batches(w, 0, 9, NULL), STATUS_OK);
+    world_open(w, 9, EACH);
+    commit_batches(w, 0, 9);
     for (size_t i = 0; i < 2; i++) {
         const struct list_info info = list_of(w, i + 1, 3 * i, 3 * i + 3);
 
         commit_end(w, &info, "header");
     }
-}
-
-static void
-forget_all(struct world *w)
-{
-    while (commit_nothing(w))
-        ;
 }
 
 /* Every entry is in a row, or in a list that has a file. */
@@ -38,63 +31,58 @@ assert_nothing_is_missing(struct world *w)
         struct list_info info;
         struct batch *b;
 
-        assert_int_equal(
-            w->engine->ops->read(w->engine, w->set, after, &b, NULL),
-            STATUS_OK);
+        assert_int_equal(ENGINE(w, read, w->set, after, &b, NULL), STATUS_OK);
         if (b)
             batch_unref(b);
         else
-            assert_int_equal(w->engine->ops->list_of(w->engine, w->set,
-                                                     after + 1, &info, NULL,
-                                                     NULL),
-                             STATUS_OK);
+            assert_int_equal(
+                ENGINE(w, list_of, w->set, after + 1, &info, NULL, NULL),
+                STATUS_OK);
     }
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(world_setup, world_teardown);
 
 /* R-149, log.md, lists: rows go up to the first list without a file, whatever
  * was filed after it. */
 TEST(keeps_the_rows_of_a_list_that_is_filed_after_a_later_one)
 {
-    struct world w;
+    struct world *w = *state;
 
-    open_with_two_closed_lists(&w, state);
+    open_with_two_closed_lists(w);
 
-    commit_filed(&w, 2, SLICE("marks"), true);
-    forget_all(&w);
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 9);
-    assert_int_equal(read_on(&w, 0), 9 * EACH);
-    assert_nothing_is_missing(&w);
+    commit_filed(w, 2, SLICE("marks"), true);
+    forget_all(w);
+    assert_int_equal(count_batches(w), 9);
+    assert_int_equal(read_on(w, 0), 9 * EACH);
+    assert_nothing_is_missing(w);
 
-    commit_filed(&w, 1, SLICE("marks"), true);
-    forget_all(&w);
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 3);
-    assert_int_equal(read_on(&w, 6 * EACH), 9 * EACH);
-    assert_nothing_is_missing(&w);
-    world_close(&w);
+    commit_filed(w, 1, SLICE("marks"), true);
+    forget_all(w);
+    assert_int_equal(count_batches(w), 3);
+    assert_int_equal(read_on(w, 6 * EACH), 9 * EACH);
+    assert_nothing_is_missing(w);
 }
 
 /* The same for what a start forgets. */
 TEST(keeps_the_rows_of_a_list_without_a_file_after_a_restart)
 {
-    struct world w;
+    struct world *w = *state;
 
-    open_with_two_closed_lists(&w, state);
-    commit_filed(&w, 2, SLICE("marks"), false);
+    open_with_two_closed_lists(w);
+    commit_filed(w, 2, SLICE("marks"), false);
 
-    reopen(&w);
-    forget_all(&w);
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 9);
-    assert_int_equal(read_on(&w, 0), 9 * EACH);
-    assert_nothing_is_missing(&w);
+    reopen(w);
+    forget_all(w);
+    assert_int_equal(count_batches(w), 9);
+    assert_int_equal(read_on(w, 0), 9 * EACH);
+    assert_nothing_is_missing(w);
 
-    commit_filed(&w, 1, SLICE("marks"), false);
-    reopen(&w);
-    forget_all(&w);
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 3);
-    assert_nothing_is_missing(&w);
-    world_close(&w);
+    commit_filed(w, 1, SLICE("marks"), false);
+    reopen(w);
+    forget_all(w);
+    assert_int_equal(count_batches(w), 3);
+    assert_nothing_is_missing(w);
 }
 
 /* A set that has the world's batches, all in closed lists of three. */
@@ -106,13 +94,6 @@ commit_set(struct world *w, const char *name)
     struct head head;
     uint32_t id = 0;
     struct engine_birth birth = {name, &head, &id};
-    const struct commit commit = {.births = &birth,
-                                  .n_births = 1,
-                                  .batches = batches,
-                                  .n_batches = 9,
-                                  .ends = ends,
-                                  .n_ends = 3};
-    bool is_more;
 
     lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
     for (size_t i = 0; i < 9; i++)
@@ -120,8 +101,12 @@ commit_set(struct world *w, const char *name)
     for (size_t i = 0; i < 3; i++)
         ends[i] = (struct engine_end){&id, list_of(w, i + 1, 3 * i, 3 * i + 3),
                                       slice_of(name)};
-    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
-                     STATUS_OK);
+    commit(w, &(struct commit){.births = &birth,
+                               .n_births = 1,
+                               .batches = batches,
+                               .n_batches = 9,
+                               .ends = ends,
+                               .n_ends = 3});
     return id;
 }
 
@@ -135,9 +120,7 @@ assert_unfiled(struct world *w, uint32_t id, const char *name, uint64_t number)
     uint32_t set = 0;
 
     buf_init(&header, 100);
-    assert_int_equal(
-        w->engine->ops->unfiled(w->engine, &set, &info, &header, NULL),
-        STATUS_OK);
+    assert_int_equal(ENGINE(w, unfiled, &set, &info, &header, NULL), STATUS_OK);
     assert_int_equal(set, id);
     assert_int_equal(info.number, number);
     assert_true(slice_is(buf_slice(&header), name));
@@ -157,61 +140,58 @@ TEST(gives_sets_turns_and_the_lists_of_each_in_order)
 {
     struct list_info info;
     struct buf header;
-    struct world w;
+    struct world *w = *state;
     uint32_t a, b, c, set;
 
-    world_open(&w, state, 9, EACH);
-    a = commit_set(&w, "a");
-    b = commit_set(&w, "b");
-    c = commit_set(&w, "c");
+    world_open(w, 9, EACH);
+    a = commit_set(w, "a");
+    b = commit_set(w, "b");
+    c = commit_set(w, "c");
 
     /* Nothing can be filed. */
     for (int round = 0; round < 2; round++) {
-        assert_unfiled(&w, a, "a", 1);
-        assert_unfiled(&w, b, "b", 1);
-        assert_unfiled(&w, c, "c", 1);
+        assert_unfiled(w, a, "a", 1);
+        assert_unfiled(w, b, "b", 1);
+        assert_unfiled(w, c, "c", 1);
     }
 
     /* All but those of a can. */
     for (uint64_t number = 1; number <= 3; number++) {
-        assert_unfiled(&w, a, "a", 1);
-        assert_unfiled(&w, b, "b", number);
-        file(&w, b, number);
-        assert_unfiled(&w, c, "c", number);
-        file(&w, c, number);
+        assert_unfiled(w, a, "a", 1);
+        assert_unfiled(w, b, "b", number);
+        file(w, b, number);
+        assert_unfiled(w, c, "c", number);
+        file(w, c, number);
     }
 
     /* Then those, too. */
     for (uint64_t number = 1; number <= 3; number++) {
-        assert_unfiled(&w, a, "a", number);
-        file(&w, a, number);
+        assert_unfiled(w, a, "a", number);
+        file(w, a, number);
     }
     buf_init(&header, 100);
     for (int again = 0; again < 2; again++)
-        assert_int_equal(
-            w.engine->ops->unfiled(w.engine, &set, &info, &header, NULL),
-            STATUS_NOT_FOUND);
-    forget_all(&w);
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 0);
+        assert_int_equal(ENGINE(w, unfiled, &set, &info, &header, NULL),
+                         STATUS_NOT_FOUND);
+    forget_all(w);
+    assert_int_equal(count_batches(w), 0);
     buf_fini(&header);
-    world_close(&w);
 }
 
 /* What was closed last is not first: a set's oldest list is, also when a later
  * one has its file already. */
 TEST(gives_the_oldest_list_of_a_set_that_has_no_file)
 {
-    struct world w;
+    struct world *w = *state;
     uint32_t a;
 
-    world_open(&w, state, 9, EACH);
-    a = commit_set(&w, "a");
-    file(&w, a, 2);
-    assert_unfiled(&w, a, "a", 1);
+    world_open(w, 9, EACH);
+    a = commit_set(w, "a");
+    file(w, a, 2);
+    assert_unfiled(w, a, "a", 1);
 
-    reopen(&w);
-    assert_unfiled(&w, a, "a", 1);
-    file(&w, a, 1);
-    assert_unfiled(&w, a, "a", 3);
-    world_close(&w);
+    reopen(w);
+    assert_unfiled(w, a, "a", 1);
+    file(w, a, 1);
+    assert_unfiled(w, a, "a", 3);
 }

@@ -12,32 +12,31 @@
 #include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(world_setup, world_teardown);
 
 /* heads and entries are there after a restart. */
 TEST(tells_every_set_with_its_head_when_it_is_opened_again)
 {
     const struct batch *last;
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 4, 5);
-    assert_int_equal(w.n_loaded, 0);
-    assert_int_equal(commit_batches(&w, 0, 3, NULL), STATUS_OK);
-    assert_int_equal(commit_batches(&w, 3, 4, NULL), STATUS_OK);
-    last = w.chain[3];
+    world_open(w, 4, 5);
+    assert_int_equal(w->n_loaded, 0);
+    commit_batches(w, 0, 3);
+    commit_batches(w, 3, 4);
+    last = w->chain[3];
 
-    reopen(&w);
-    assert_int_equal(w.n_loaded, 1);
-    assert_true(w.head.exists);
-    assert_string_equal(w.head.epoch, POSTS_EPOCH);
-    assert_int_equal(w.head.created_us, POSTS_TIME(0));
-    assert_int_equal(w.head.last, 20);
-    assert_int_equal(w.head.last_us, POSTS_TIME(20));
-    assert_memory_equal(w.head.digest.bytes, last->digest.bytes, DIGEST_SIZE);
-    assert_int_equal(w.head.list, 1);
-    assert_int_equal(w.head.list_bytes, last->list_bytes);
-    assert_int_equal(read_on(&w, 0), 20);
-    world_close(&w);
+    reopen(w);
+    assert_int_equal(w->n_loaded, 1);
+    assert_true(w->head.exists);
+    assert_string_equal(w->head.epoch, POSTS_EPOCH);
+    assert_int_equal(w->head.created_us, POSTS_TIME(0));
+    assert_int_equal(w->head.last, 20);
+    assert_int_equal(w->head.last_us, POSTS_TIME(20));
+    assert_memory_equal(w->head.digest.bytes, last->digest.bytes, DIGEST_SIZE);
+    assert_int_equal(w->head.list, 1);
+    assert_int_equal(w->head.list_bytes, last->list_bytes);
+    assert_int_equal(read_on(w, 0), 20);
 }
 
 /* Also in the middle of a list, and right behind a closed one. */
@@ -45,55 +44,53 @@ TEST(tells_the_open_list_when_it_is_opened_again)
 {
     struct list_info info;
     int64_t before_us;
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 6, 5);
-    assert_int_equal(commit_batches(&w, 0, 4, NULL), STATUS_OK);
-    info = list_of(&w, 1, 0, 4);
-    commit_end(&w, &info, "header");
-    reopen(&w);
-    assert_int_equal(w.head.list, 2);
-    assert_int_equal(w.head.list_after, 20);
-    assert_int_equal(w.head.list_from_us, info.until_us);
-    assert_memory_equal(w.head.list_before.bytes, info.digest.bytes,
+    world_open(w, 6, 5);
+    commit_batches(w, 0, 4);
+    info = list_of(w, 1, 0, 4);
+    commit_end(w, &info, "header");
+    reopen(w);
+    assert_int_equal(w->head.list, 2);
+    assert_int_equal(w->head.list_after, 20);
+    assert_int_equal(w->head.list_from_us, info.until_us);
+    assert_memory_equal(w->head.list_before.bytes, info.digest.bytes,
                         DIGEST_SIZE);
-    assert_int_equal(w.head.list_bytes, 0);
-    assert_int_equal(w.head.last, 20);
-    assert_true(lists_is_empty(&w.head));
+    assert_int_equal(w->head.list_bytes, 0);
+    assert_int_equal(w->head.last, 20);
+    assert_true(lists_is_empty(&w->head));
 
-    w.chain[4]->list_bytes = w.chain[4]->size;
+    w->chain[4]->list_bytes = w->chain[4]->size;
     before_us = clock_now_us();
-    assert_int_equal(commit_batches(&w, 4, 5, NULL), STATUS_OK);
-    reopen(&w);
-    assert_int_equal(w.head.list, 2);
-    assert_int_equal(w.head.last, 25);
-    assert_int_equal(w.head.list_bytes, w.chain[4]->size);
+    commit_batches(w, 4, 5);
+    reopen(w);
+    assert_int_equal(w->head.list, 2);
+    assert_int_equal(w->head.last, 25);
+    assert_int_equal(w->head.list_bytes, w->chain[4]->size);
     /* When its first entry was accepted, and not what its source has told. */
-    assert_true(w.head.list_first_us >= before_us);
-    assert_true(w.head.list_first_us <= clock_now_us());
-    world_close(&w);
+    assert_true(w->head.list_first_us >= before_us);
+    assert_true(w->head.list_first_us <= clock_now_us());
 }
 
 /* design.md section 1: any position reads on, batches merged up to their size.
  */
 TEST(reads_from_any_position_in_large_batches)
 {
-    struct world w;
+    struct world *w = *state;
     struct batch *b;
 
-    world_open(&w, state, 60, 50);
+    world_open(w, 60, 50);
     for (size_t i = 0; i < 60; i += 20)
-        assert_int_equal(commit_batches(&w, i, i + 20, NULL), STATUS_OK);
+        commit_batches(w, i, i + 20);
     for (uint64_t after = 0; after < 3000; after += 37)
-        assert_int_equal(read_on(&w, after), 3000);
-    assert_int_equal(w.engine->ops->read(w.engine, w.set, 0, &b, NULL), 0);
+        assert_int_equal(read_on(w, after), 3000);
+    assert_int_equal(ENGINE(w, read, w->set, 0, &b, NULL), 0);
     assert_true(b->size > BATCH_BYTES_MAX / 2);
     batch_unref(b);
-    assert_int_equal(w.engine->ops->read(w.engine, w.set, 3000, &b, NULL), 0);
+    assert_int_equal(ENGINE(w, read, w->set, 3000, &b, NULL), 0);
     assert_null(b);
-    assert_int_equal(w.engine->ops->read(w.engine, w.set + 1, 0, &b, NULL), 0);
+    assert_int_equal(ENGINE(w, read, w->set + 1, 0, &b, NULL), 0);
     assert_null(b);
-    world_close(&w);
 }
 
 /* log.md, lists: closed lists by number and by entry; the files that are still
@@ -102,74 +99,64 @@ TEST(knows_its_closed_lists)
 {
     struct list_info info[4], found;
     struct buf text;
-    struct world w;
+    struct world *w = *state;
     uint32_t set = 0;
     size_t n = 4;
 
-    world_open(&w, state, 6, 5);
+    world_open(w, 6, 5);
     buf_init(&text, 100);
-    assert_int_equal(
-        w.engine->ops->unfiled(w.engine, &set, &found, &text, NULL),
-        STATUS_NOT_FOUND);
-    assert_int_equal(commit_batches(&w, 0, 6, NULL), STATUS_OK);
+    assert_int_equal(ENGINE(w, unfiled, &set, &found, &text, NULL),
+                     STATUS_NOT_FOUND);
+    commit_batches(w, 0, 6);
     for (size_t i = 0; i < 3; i++) {
-        info[i] = list_of(&w, i + 1, 2 * i, 2 * i + 2);
-        commit_end(&w, &info[i], i == 1 ? "header two" : "header");
+        info[i] = list_of(w, i + 1, 2 * i, 2 * i + 2);
+        commit_end(w, &info[i], i == 1 ? "header two" : "header");
     }
 
-    assert_int_equal(
-        w.engine->ops->lists(w.engine, w.set, 2, &info[0], &n, NULL),
-        STATUS_OK);
+    assert_int_equal(ENGINE(w, lists, w->set, 2, &info[0], &n, NULL),
+                     STATUS_OK);
     assert_int_equal(n, 2);
     assert_int_equal(info[0].number, 2);
     assert_int_equal(info[1].number, 3);
     n = 1;
-    assert_int_equal(w.engine->ops->lists(w.engine, w.set, 1, info, &n, NULL),
-                     STATUS_OK);
+    assert_int_equal(ENGINE(w, lists, w->set, 1, info, &n, NULL), STATUS_OK);
     assert_int_equal(n, 1);
 
-    assert_int_equal(
-        w.engine->ops->list(w.engine, w.set, 2, &found, &text, NULL),
-        STATUS_OK);
+    assert_int_equal(ENGINE(w, list, w->set, 2, &found, &text, NULL),
+                     STATUS_OK);
     assert_true(slice_is(buf_slice(&text), "header two"));
     assert_int_equal(found.after, 10);
     assert_int_equal(found.last, 20);
     assert_int_equal(found.from_us, POSTS_TIME(10));
     assert_int_equal(found.until_us, POSTS_TIME(20));
     assert_int_equal(found.bytes, 4711);
-    assert_memory_equal(found.digest.bytes, w.chain[3]->digest.bytes,
+    assert_memory_equal(found.digest.bytes, w->chain[3]->digest.bytes,
                         DIGEST_SIZE);
-    assert_memory_equal(found.before.bytes, w.chain[2]->before.bytes,
+    assert_memory_equal(found.before.bytes, w->chain[2]->before.bytes,
                         DIGEST_SIZE);
     assert_false(found.is_filed);
-    assert_int_equal(
-        w.engine->ops->list(w.engine, w.set, 4, &found, NULL, NULL),
-        STATUS_NOT_FOUND);
+    assert_int_equal(ENGINE(w, list, w->set, 4, &found, NULL, NULL),
+                     STATUS_NOT_FOUND);
 
     /* A list is read by its entries once it has a file. */
-    assert_int_equal(
-        w.engine->ops->list_of(w.engine, w.set, 12, &found, NULL, NULL),
-        STATUS_NOT_FOUND);
-    commit_filed(&w, 1, SLICE("marks one"), false);
+    assert_int_equal(ENGINE(w, list_of, w->set, 12, &found, NULL, NULL),
+                     STATUS_NOT_FOUND);
+    commit_filed(w, 1, SLICE("marks one"), false);
     buf_clear(&text);
-    assert_int_equal(
-        w.engine->ops->list_of(w.engine, w.set, 10, &found, &text, NULL),
-        STATUS_OK);
+    assert_int_equal(ENGINE(w, list_of, w->set, 10, &found, &text, NULL),
+                     STATUS_OK);
     assert_int_equal(found.number, 1);
     assert_true(found.is_filed);
     assert_true(slice_is(buf_slice(&text), "marks one"));
-    assert_int_equal(
-        w.engine->ops->list_of(w.engine, w.set, 11, &found, NULL, NULL),
-        STATUS_NOT_FOUND);
+    assert_int_equal(ENGINE(w, list_of, w->set, 11, &found, NULL, NULL),
+                     STATUS_NOT_FOUND);
 
     buf_clear(&text);
-    assert_int_equal(
-        w.engine->ops->unfiled(w.engine, &set, &found, &text, NULL), STATUS_OK);
+    assert_int_equal(ENGINE(w, unfiled, &set, &found, &text, NULL), STATUS_OK);
     assert_int_equal(found.number, 2);
-    assert_int_equal(set, w.set);
+    assert_int_equal(set, w->set);
     assert_true(slice_is(buf_slice(&text), "header two"));
     buf_fini(&text);
-    world_close(&w);
 }
 
 /* log.md, lists: rows go once they are filed, at most about 1 MB a commit,
@@ -178,27 +165,26 @@ TEST(forgets_filed_rows_in_slices)
 {
     int64_t before, after;
     struct list_info info;
-    struct world w;
+    struct world *w = *state;
     unsigned n = 0;
 
-    world_open(&w, state, 40, 400);
+    world_open(w, 40, 400);
     for (size_t i = 0; i < 40; i += 10)
-        assert_int_equal(commit_batches(&w, i, i + 10, NULL), STATUS_OK);
-    info = list_of(&w, 1, 0, 36);
-    commit_end(&w, &info, "header");
-    assert_false(commit_nothing(&w)); /* closed, not filed */
-    before = ask(&w, "SELECT sum(length(body)) FROM batches");
-    assert_true(commit_filed(&w, 1, SLICE("marks"), true));
+        commit_batches(w, i, i + 10);
+    info = list_of(w, 1, 0, 36);
+    commit_end(w, &info, "header");
+    assert_false(commit_nothing(w)); /* closed, not filed */
+    before = ask(w, "SELECT sum(length(body)) FROM batches");
+    assert_true(commit_filed(w, 1, SLICE("marks"), true));
     for (bool is_more = true; is_more; n++) {
-        is_more = commit_nothing(&w);
-        after = ask(&w, "SELECT sum(length(body)) FROM batches");
+        is_more = commit_nothing(w);
+        after = ask(w, "SELECT sum(length(body)) FROM batches");
         assert_true(before - after < 1000000 + BATCH_BYTES_MAX);
         before = after;
     }
     assert_true(n >= 3);
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 4);
-    assert_int_equal(read_on(&w, info.last), 16000);
-    world_close(&w);
+    assert_int_equal(count_batches(w), 4);
+    assert_int_equal(read_on(w, info.last), 16000);
 }
 
 static enum status
@@ -206,7 +192,7 @@ source(void *user, uint64_t after, struct batch **batch, struct problem *why)
 {
     struct world *w = user;
 
-    return w->engine->ops->read(w->engine, w->set, after, batch, why);
+    return ENGINE(w, read, w->set, after, batch, why);
 }
 
 /* Design section 1: a crash between "filed" and the forgetting changes nothing
@@ -216,32 +202,31 @@ TEST(forgets_after_a_crash_what_the_file_holds)
 {
     struct list_info info;
     struct buf marks, kept;
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 20, 100);
-    assert_int_equal(commit_batches(&w, 0, 20, NULL), STATUS_OK);
-    info = list_of(&w, 1, 0, 15);
-    commit_end(&w, &info, "header");
+    world_open(w, 20, 100);
+    commit_batches(w, 0, 20);
+    info = list_of(w, 1, 0, 15);
+    commit_end(w, &info, "header");
     buf_init(&marks, 65536);
     buf_init(&kept, 65536);
-    assert_int_equal(closed_write(tempdir_fd(state), &info, SLICE("header"),
-                                  source, &w, &marks, NULL),
+    assert_int_equal(closed_write(w->dir.fd, &info, SLICE("header"), source, w,
+                                  &marks, NULL),
                      STATUS_OK);
-    commit_filed(&w, 1, buf_slice(&marks), false);
+    commit_filed(w, 1, buf_slice(&marks), false);
 
-    reopen(&w);
-    assert_int_equal(w.head.last, 2000);
-    assert_int_equal(w.head.list, 2);
-    assert_int_equal(read_on(&w, 0), 2000);
-    assert_int_equal(
-        w.engine->ops->list_of(w.engine, w.set, 700, &info, &kept, NULL),
-        STATUS_OK);
+    reopen(w);
+    assert_int_equal(w->head.last, 2000);
+    assert_int_equal(w->head.list, 2);
+    assert_int_equal(read_on(w, 0), 2000);
+    assert_int_equal(ENGINE(w, list_of, w->set, 700, &info, &kept, NULL),
+                     STATUS_OK);
     for (uint64_t after = 0; after < 1500; after += 61) {
         struct batch *row, *file;
 
-        assert_int_equal(source(&w, after, &row, NULL), STATUS_OK);
-        assert_int_equal(closed_read(tempdir_fd(state), &info, buf_slice(&kept),
-                                     after, NULL, &file, NULL),
+        assert_int_equal(source(w, after, &row, NULL), STATUS_OK);
+        assert_int_equal(closed_read(w->dir.fd, &info, buf_slice(&kept), after,
+                                     NULL, &file, NULL),
                          STATUS_OK);
         assert_true(slice_equal(batch_slice(row, after, after + 1),
                                 batch_slice(file, after, after + 1)));
@@ -249,15 +234,13 @@ TEST(forgets_after_a_crash_what_the_file_holds)
         batch_unref(file);
     }
 
-    while (commit_nothing(&w))
-        ;
-    assert_int_equal(ask(&w, "SELECT count(*) FROM batches"), 5);
-    assert_int_equal(read_on(&w, 1500), 2000);
-    reopen(&w);
-    assert_int_equal(w.head.last, 2000);
+    forget_all(w);
+    assert_int_equal(count_batches(w), 5);
+    assert_int_equal(read_on(w, 1500), 2000);
+    reopen(w);
+    assert_int_equal(w->head.last, 2000);
     buf_fini(&marks);
     buf_fini(&kept);
-    world_close(&w);
 }
 
 /* Which WAL this is: told by its header, which changes when it begins anew. */
@@ -269,7 +252,7 @@ wal_generation(const struct world *w, uint8_t generation[8], off_t *size)
     int fd;
     bool has;
 
-    snprintf(path, sizeof(path), "%s/tidings.db-wal", w->dir);
+    snprintf(path, sizeof(path), "%s/tidings.db-wal", w->dir.path);
     fd = open(path, O_RDONLY);
     has = fd >= 0 && pread(fd, generation, 8, 12) == 8 && !fstat(fd, &st);
     if (has)
@@ -285,13 +268,11 @@ commit_more(struct world *w)
 {
     struct batch *b = w->chain[0];
     struct engine_batch entry = {&w->set, b};
-    struct commit commit = {.batches = &entry, .n_batches = 1, .forget = true};
-    bool is_more;
 
     b->first += 1000;
     b->last += 1000;
-    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
-                     STATUS_OK);
+    commit(w,
+           &(struct commit){.batches = &entry, .n_batches = 1, .forget = true});
     w->engine->ops->tidy(w->engine);
 }
 
@@ -300,20 +281,19 @@ commit_more(struct world *w)
 TEST(writes_the_wal_from_its_beginning_again_and_again)
 {
     uint8_t before[8], now[8];
-    struct world w;
+    struct world *w = *state;
     off_t size = 0;
 
-    world_open(&w, state, 1, 700);
-    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    world_open(w, 1, 700);
+    commit_batches(w, 0, 1);
     for (int round = 0; round < 4; round++) {
-        assert_true(wal_generation(&w, before, &size));
+        assert_true(wal_generation(w, before, &size));
         do {
-            commit_more(&w);
-            assert_true(wal_generation(&w, now, &size));
+            commit_more(w);
+            assert_true(wal_generation(w, now, &size));
             assert_true(size < (off_t)256 << 20);
         } while (!memcmp(before, now, sizeof(now)));
     }
-    world_close(&w);
 }
 
 /* Threads */
@@ -351,22 +331,21 @@ follow(void *user)
 TEST(is_read_by_threads_while_it_is_written)
 {
     struct reader readers[3];
-    struct world w;
+    struct world *w = *state;
 
-    world_open(&w, state, 40, 20);
-    assert_int_equal(commit_batches(&w, 0, 1, NULL), STATUS_OK);
+    world_open(w, 40, 20);
+    commit_batches(w, 0, 1);
     for (int i = 0; i < 3; i++) {
-        readers[i] = (struct reader){.w = &w, .until = 800};
+        readers[i] = (struct reader){.w = w, .until = 800};
         assert_int_equal(
             pthread_create(&readers[i].id, NULL, follow, &readers[i]), 0);
     }
     for (size_t i = 1; i < 40; i++) {
-        assert_int_equal(commit_batches(&w, i, i + 1, NULL), STATUS_OK);
-        w.engine->ops->tidy(w.engine);
+        commit_batches(w, i, i + 1);
+        w->engine->ops->tidy(w->engine);
     }
     for (int i = 0; i < 3; i++) {
         pthread_join(readers[i].id, NULL);
         assert_false(readers[i].is_wrong);
     }
-    world_close(&w);
 }

@@ -1,11 +1,20 @@
 /*
  * stored.h - for tests of the store: one in a directory of the test's own, and
  * a log that is to be committed to it.
+ *
+ *     FIXTURE(world_setup, world_teardown);
+ *
+ *     struct world *w = *state;
+ *
+ *     world_open(w, 3, 10);                  3 batches of 10 entries
+ *     commit_batches(w, 0, 3);
+ *     assert_int_equal(read_on(w, 0), 30);
  */
 #ifndef TESTS_UNIT_LOG_STORED_H
 #define TESTS_UNIT_LOG_STORED_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/base/db.h"
@@ -14,9 +23,13 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
+/* An operation of the engine. */
+#define ENGINE(w, operation, ...) \
+    ((w)->engine->ops->operation((w)->engine, __VA_ARGS__))
+
 /* A store with one set and what is to be committed next. */
 struct world {
-    const char *dir;
+    struct tempdir dir;
     struct engine *engine;
     atomic_size_t forms;
     uint32_t set;
@@ -49,38 +62,70 @@ reopen(struct world *w)
         w->engine->ops->close(w->engine);
     w->engine = NULL;
     w->n_loaded = 0;
-    if (store_open(&w->engine, w->dir, &w->forms, &why) ||
-        w->engine->ops->load(w->engine, on_set, w, &why))
+    if (store_open(&w->engine, w->dir.path, &w->forms, &why) ||
+        ENGINE(w, load, on_set, w, &why))
         fail_msg("%s", why.text);
 }
 
+static inline int
+world_setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+
+    assert_non_null(w);
+    tempdir_open(&w->dir);
+    *state = w;
+    return 0;
+}
+
+static inline int
+world_teardown(void **state)
+{
+    struct world *w = *state;
+
+    if (w->engine)
+        w->engine->ops->close(w->engine);
+    for (size_t i = 0; i < w->n_chain; i++)
+        batch_unref(w->chain[i]);
+    tempdir_close(&w->dir);
+    free(w);
+    return 0;
+}
+
+/* `n` batches of `each` entries, not yet committed; all of list 1. */
 static inline void
-world_open(struct world *w, void **state, size_t n, unsigned each)
+world_chain(struct world *w, size_t n, unsigned each)
 {
     uint64_t bytes = 0;
 
-    memset(w, 0, sizeof(*w));
-    w->dir = tempdir_path(state);
     w->n_chain = n;
     posts_chain(w->chain, n, each);
     for (size_t i = 0; i < n; i++) {
         w->chain[i]->list = 1;
         w->chain[i]->list_bytes = bytes += w->chain[i]->size;
     }
-    reopen(w);
 }
 
 static inline void
-world_close(struct world *w)
+world_open(struct world *w, size_t n, unsigned each)
 {
-    w->engine->ops->close(w->engine);
-    for (size_t i = 0; i < w->n_chain; i++)
-        batch_unref(w->chain[i]);
+    world_chain(w, n, each);
+    reopen(w);
+}
+
+/* Returns whether the engine has more to forget. */
+static inline bool
+commit(struct world *w, const struct commit *commit)
+{
+    bool is_more;
+
+    assert_int_equal(ENGINE(w, commit, commit, &is_more, NULL), STATUS_OK);
+    return is_more;
 }
 
 /* Commits batches `from` to `to` - 1, with the set's birth before the first. */
 static inline enum status
-commit_batches(struct world *w, size_t from, size_t to, struct problem *why)
+try_batches(struct world *w, size_t from, size_t to, struct problem *why)
 {
     struct engine_batch batches[64];
     struct head head;
@@ -95,7 +140,13 @@ commit_batches(struct world *w, size_t from, size_t to, struct problem *why)
     lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
     for (size_t i = from; i < to; i++)
         batches[i - from] = (struct engine_batch){&w->set, w->chain[i]};
-    return w->engine->ops->commit(w->engine, &commit, &is_more, why);
+    return ENGINE(w, commit, &commit, &is_more, why);
+}
+
+static inline void
+commit_batches(struct world *w, size_t from, size_t to)
+{
+    assert_int_equal(try_batches(w, from, to, NULL), STATUS_OK);
 }
 
 /* List `number`: chain[from] to chain[to - 1]. */
@@ -118,34 +169,30 @@ static inline void
 commit_end(struct world *w, const struct list_info *info, const char *header)
 {
     struct engine_end end = {&w->set, *info, slice_of(header)};
-    struct commit commit = {.ends = &end, .n_ends = 1, .forget = true};
-    bool is_more;
 
-    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
-                     STATUS_OK);
+    commit(w, &(struct commit){.ends = &end, .n_ends = 1, .forget = true});
 }
 
 static inline bool
 commit_filed(struct world *w, uint64_t list, struct slice marks, bool forget)
 {
     struct engine_filed filed = {w->set, list, marks};
-    struct commit commit = {.filed = &filed, .n_filed = 1, .forget = forget};
-    bool is_more;
 
-    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
-                     STATUS_OK);
-    return is_more;
+    return commit(
+        w, &(struct commit){.filed = &filed, .n_filed = 1, .forget = forget});
 }
 
 static inline bool
 commit_nothing(struct world *w)
 {
-    const struct commit commit = {.forget = true};
-    bool is_more;
+    return commit(w, &(struct commit){.forget = true});
+}
 
-    assert_int_equal(w->engine->ops->commit(w->engine, &commit, &is_more, NULL),
-                     STATUS_OK);
-    return is_more;
+static inline void
+forget_all(struct world *w)
+{
+    while (commit_nothing(w))
+        ;
 }
 
 /* Reads on from `after`, and compares with the chain; returns where it ends. */
@@ -156,9 +203,7 @@ read_on(struct world *w, uint64_t after)
         struct batch *b;
         size_t i = 0;
 
-        assert_int_equal(
-            w->engine->ops->read(w->engine, w->set, after, &b, NULL),
-            STATUS_OK);
+        assert_int_equal(ENGINE(w, read, w->set, after, &b, NULL), STATUS_OK);
         if (!b)
             return after;
         assert_in_range(after + 1, b->first, b->last);
@@ -183,24 +228,47 @@ read_on(struct world *w, uint64_t after)
     }
 }
 
-/* A number from the database, by a connection of the test's own. */
+/* The database, by a connection of the test's own. */
+static inline void
+open_db(struct world *w, struct db *db, enum db_mode mode)
+{
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/tidings.db", w->dir.path);
+    assert_int_equal(db_open(db, path, mode, NULL), STATUS_OK);
+}
+
 static inline int64_t
 ask(struct world *w, const char *sql)
 {
-    char path[400];
     struct db db;
     sqlite3_stmt *q;
     bool row;
     int64_t n;
 
-    snprintf(path, sizeof(path), "%s/tidings.db", w->dir);
-    assert_int_equal(db_open(&db, path, DB_READER, NULL), STATUS_OK);
+    open_db(w, &db, DB_READER);
     assert_int_equal(db_prepare(&db, &q, sql, NULL), STATUS_OK);
     assert_int_equal(db_step(&db, q, &row, sql, NULL), STATUS_OK);
     n = sqlite3_column_int64(q, 0);
     sqlite3_finalize(q);
     db_close(&db);
     return n;
+}
+
+static inline void
+change(struct world *w, const char *sql)
+{
+    struct db db;
+
+    open_db(w, &db, DB_WRITER);
+    assert_int_equal(db_exec(&db, sql, NULL), STATUS_OK);
+    db_close(&db);
+}
+
+static inline int64_t
+count_batches(struct world *w)
+{
+    return ask(w, "SELECT count(*) FROM batches");
 }
 
 #endif
