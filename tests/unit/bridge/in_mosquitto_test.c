@@ -9,7 +9,6 @@
 #include "tests/support/mqtt_peer.h"
 #include "tests/test.h"
 #include "tests/unit/bridge/arrived.h"
-#include "tests/unit/sets/ingests.h"
 
 struct stage {
     struct mosquittod mosquitto;

@@ -7,9 +7,8 @@
 
 #include "broker/sets/message.h"
 #include "broker/sets/settings.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
 /* What an alteration came to. */
 struct outcome {
@@ -53,11 +52,11 @@ wait_for(struct outcome *o)
 }
 
 static struct outcome
-put(struct sets *s, const char *name, const char *settings)
+put(const char *name, const char *settings)
 {
     struct outcome o = OUTCOME;
 
-    assert_int_equal(alter_settings(s->registry, slice_of(name),
+    assert_int_equal(alter_settings(s.registry, slice_of(name),
                                     slice_of(settings), on_done, &o, NULL),
                      STATUS_OK);
     assert_int_equal(wait_for(&o), STATUS_OK);
@@ -65,23 +64,16 @@ put(struct sets *s, const char *name, const char *settings)
 }
 
 static void
-end_set(struct sets *s, const char *name)
+end_set(const char *name)
 {
     struct outcome o = OUTCOME;
 
-    assert_int_equal(alter_remove(sets_find(s, name), on_done, &o, NULL),
+    assert_int_equal(alter_remove(sets_find(&s, name), on_done, &o, NULL),
                      STATUS_OK);
     assert_int_equal(wait_for(&o), STATUS_OK);
 }
 
-static void
-open_in(struct sets *s, void **state)
-{
-    sets_configure(s, tempdir_path(state));
-    sets_open(s);
-}
-
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open, stage_close);
 
 /* Who looks at the settings sees those of the last commit, after a restart,
  * too. */
@@ -89,12 +81,10 @@ TEST(publishes_what_was_committed)
 {
     struct settings settings;
     struct outcome o;
-    struct sets s;
 
-    open_in(&s, state);
-    o = put(&s, "demo", "{\"title\":\"A\",\"rotateAge\":5}");
+    o = put("demo", "{\"title\":\"A\",\"rotateAge\":5}");
     assert_true(o.is_birth);
-    o = put(&s, "demo", "{\"title\":\"B\",\"rotateEntries\":2}");
+    o = put("demo", "{\"title\":\"B\",\"rotateEntries\":2}");
     assert_false(o.is_birth);
     for (int round = 0; round < 2; round++) {
         registry_settings(sets_find(&s, "demo"), &settings);
@@ -105,20 +95,17 @@ TEST(publishes_what_was_committed)
                          s.config.rotate_age_us);
         assert_true(sets_head(&s, "demo").changed_us >=
                     sets_head(&s, "demo").created_us);
-        sets_close(&s);
-        sets_open(&s);
+        stage_restart();
     }
     sets_post(&s, "demo", 1, 4);
     assert_int_equal(sets_head(&s, "demo").list, 3);
-    sets_close(&s);
 }
 
 static enum status
-refused_for(struct sets *s, const char *name, const char *text,
-            const char *part)
+refused_for(const char *name, const char *text, const char *part)
 {
     struct problem why = {""};
-    enum status rc = alter_settings(s->registry, slice_of(name), slice_of(text),
+    enum status rc = alter_settings(s.registry, slice_of(name), slice_of(text),
                                     NULL, NULL, &why);
 
     assert_true(rc != STATUS_OK);
@@ -130,57 +117,51 @@ refused_for(struct sets *s, const char *name, const char *text,
 #define UPSTREAM(url) "{\"upstreamTopic\":\"" url "\"}"
 
 static struct set *
-upstream(struct sets *s, const char *url)
+upstream(const char *url)
 {
-    return registry_upstream(s->registry, slice_of(url));
+    return registry_upstream(s.registry, slice_of(url));
 }
 
 /* A topic is taken in by one set; others, and our own, are refused (422). */
 TEST(a_foreign_topic_belongs_to_one_set)
 {
-    struct sets s;
-
-    open_in(&s, state);
-    (void)put(&s, "one", UPSTREAM("http://a.example/~t"));
+    (void)put("one", UPSTREAM("http://a.example/~t"));
     for (int round = 0; round < 2; round++) {
-        assert_ptr_equal(upstream(&s, "http://A.example:80/%7et"),
+        assert_ptr_equal(upstream("http://A.example:80/%7et"),
                          sets_find(&s, "one"));
-        assert_int_equal(refused_for(&s, "two",
-                                     UPSTREAM("http://a.example/%7Et"),
+        assert_int_equal(refused_for("two", UPSTREAM("http://a.example/%7Et"),
                                      "upstreamTopic: \"http://a.example/%7Et\" "
                                      "is the topic of set one already"),
                          STATUS_INVALID);
-        (void)put(&s, "one", UPSTREAM("http://a.example/~t"));
-        sets_close(&s);
-        sets_open(&s);
+        (void)put("one", UPSTREAM("http://a.example/~t"));
+        stage_restart();
     }
-    (void)put(&s, "one", UPSTREAM("http://a.example/other"));
-    assert_null(upstream(&s, "http://a.example/~t"));
-    (void)put(&s, "two", UPSTREAM("http://a.example/~t"));
-    assert_ptr_equal(upstream(&s, "http://a.example/~t"), sets_find(&s, "two"));
-    (void)put(&s, "one", "{}");
-    assert_null(upstream(&s, "http://a.example/other"));
+    (void)put("one", UPSTREAM("http://a.example/other"));
+    assert_null(upstream("http://a.example/~t"));
+    (void)put("two", UPSTREAM("http://a.example/~t"));
+    assert_ptr_equal(upstream("http://a.example/~t"), sets_find(&s, "two"));
+    (void)put("one", "{}");
+    assert_null(upstream("http://a.example/other"));
 
-    refused_for(&s, "one", UPSTREAM(SETS_URL "/sets/one/notifications"),
+    refused_for("one", UPSTREAM(SETS_URL "/sets/one/notifications"),
                 "is of this broker itself");
-    refused_for(&s, "one", UPSTREAM("HTTP://Example.ORG:80/x"),
+    refused_for("one", UPSTREAM("HTTP://Example.ORG:80/x"),
                 "is of this broker itself");
-    refused_for(&s, "one", "{\"hubs\":[\"" SETS_URL "/hub\"]}",
+    refused_for("one", "{\"hubs\":[\"" SETS_URL "/hub\"]}",
                 "is this broker's own");
     /* What is delivered there would be news of the set, for ever. */
-    refused_for(&s, "one", "{\"hubs\":[\"" SETS_URL "/sets/one/changes\"]}",
+    refused_for("one", "{\"hubs\":[\"" SETS_URL "/sets/one/changes\"]}",
                 "is this broker's own");
-    refused_for(&s, "one", "{\"hubs\":[\"" SETS_URL "/hub?x\"]}",
+    refused_for("one", "{\"hubs\":[\"" SETS_URL "/hub?x\"]}",
                 "is this broker's own");
-    sets_close(&s);
 }
 
 static bool
-was_removed(struct sets *s, struct slice name)
+was_removed(struct slice name)
 {
     bool was;
 
-    registry_look(s->registry, name, NULL, &was);
+    registry_look(s.registry, name, NULL, &was);
     return was;
 }
 
@@ -190,41 +171,36 @@ TEST(makes_another_set_after_a_removal)
 {
     struct set *before, *after;
     struct head head;
-    struct sets s;
 
-    open_in(&s, state);
     before = sets_post(&s, "demo", 1, 3);
     sets_rotate(&s, "demo");
-    assert_false(was_removed(&s, SLICE("demo")));
+    assert_false(was_removed(SLICE("demo")));
     assert_int_equal(registry_removed_us(s.registry), 0);
-    end_set(&s, "demo");
+    end_set("demo");
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    assert_true(was_removed(&s, SLICE("demo")));
+    assert_true(was_removed(SLICE("demo")));
     assert_true(registry_removed_us(s.registry) > 0);
-    assert_false(was_removed(&s, SLICE("other")));
+    assert_false(was_removed(SLICE("other")));
 
     after = sets_post(&s, "demo", 1, 1);
     assert_ptr_not_equal(after, before);
-    assert_false(was_removed(&s, SLICE("demo")));
+    assert_false(was_removed(SLICE("demo")));
     assert_int_equal(sets_head(&s, "demo").start_list, 3);
     assert_int_equal(sets_head(&s, "demo").last, 1);
     assert_false(log_head(before->log, &head));
     assert_int_equal(head.last, 3);
 
-    end_set(&s, "demo");
-    sets_close(&s);
-    sets_open(&s);
-    assert_true(was_removed(&s, SLICE("demo")));
+    end_set("demo");
+    stage_restart();
+    assert_true(was_removed(SLICE("demo")));
     assert_true(registry_removed_us(s.registry) > 0);
     sets_post(&s, "demo", 1, 1);
     assert_int_equal(sets_head(&s, "demo").start_list, 4);
-    sets_close(&s);
 }
 
 /* A publisher that never stops, and a set that is removed again and again under
  * it: every post is answered, and lands in one set or the next. */
 struct posting {
-    struct sets *sets;
     atomic_bool is_over;
     unsigned n_refused;
 };
@@ -237,9 +213,9 @@ post_on(void *user)
     struct posting *p = user;
 
     while (!atomic_load(&p->is_over))
-        p->n_refused += sets_post_body(p->sets, "demo", "application/json",
-                                       slice_of(body), 0)
-                            .rc != STATUS_OK;
+        p->n_refused +=
+            sets_post_body(&s, "demo", "application/json", slice_of(body), 0)
+                .rc != STATUS_OK;
     return NULL;
 }
 
@@ -247,13 +223,10 @@ TEST(posts_that_wait_behind_a_removal_begin_a_new_set)
 {
     struct posting p[2];
     pthread_t threads[2];
-    struct sets s;
     unsigned n_removed = 0;
 
-    open_in(&s, state);
     sets_post(&s, "demo", 1, 1);
     for (int i = 0; i < 2; i++) {
-        p[i].sets = &s;
         p[i].n_refused = 0;
         atomic_init(&p[i].is_over, false);
         assert_int_equal(pthread_create(&threads[i], NULL, post_on, &p[i]), 0);
@@ -272,7 +245,6 @@ TEST(posts_that_wait_behind_a_removal_begin_a_new_set)
         pthread_join(threads[i], NULL);
         assert_int_equal(p[i].n_refused, 0);
     }
-    sets_close(&s);
 }
 
 /* Settings, too. */
@@ -280,9 +252,7 @@ TEST(settings_that_wait_behind_a_removal_begin_a_new_set)
 {
     struct outcome settings = OUTCOME, removal = OUTCOME;
     struct set *before;
-    struct sets s;
 
-    open_in(&s, state);
     before = sets_post(&s, "demo", 1, 1);
     assert_int_equal(alter_remove(before, on_done, &removal, NULL), STATUS_OK);
     assert_int_equal(alter_settings(s.registry, SLICE("demo"),
@@ -294,7 +264,6 @@ TEST(settings_that_wait_behind_a_removal_begin_a_new_set)
     assert_true(settings.is_birth);
     assert_ptr_not_equal(settings.set, before);
     assert_ptr_equal(sets_find(&s, "demo"), settings.set);
-    sets_close(&s);
 }
 
 /* Who was reading when the set was removed hears that it is gone, from whatever
@@ -306,15 +275,13 @@ TEST(a_reader_of_a_removed_set_hears_so)
     struct problem why = {""};
     struct batch *b = NULL;
     struct buf text;
-    struct sets s;
     uint64_t last;
 
-    open_in(&s, state);
     s.config.remove_grace_us = 0;
     wish.set = sets_post(&s, "demo", 1, 3);
     sets_rotate(&s, "demo");
     sets_file_all(&s);
-    end_set(&s, "demo");
+    end_set("demo");
     buf_init(&text, 1 << 20);
     assert_int_equal(message_write(&text, &wish, &last, &why), STATUS_GONE);
     assert_string_equal(why.text, "the set demo was removed");
@@ -328,7 +295,6 @@ TEST(a_reader_of_a_removed_set_hears_so)
                               LOG_DISK, &b, &why),
                      STATUS_GONE);
     assert_null(b);
-    sets_close(&s);
 }
 
 /* Holds up the log thread until the test has submitted the rest. */
@@ -355,9 +321,7 @@ on_removed_taking(struct alteration *a, void *user)
 TEST(settings_find_no_place_behind_a_removal)
 {
     struct outcome first = OUTCOME, settings = OUTCOME, removal = OUTCOME;
-    struct sets s;
 
-    open_in(&s, state);
     sets_post(&s, "demo", 1, 1);
     for (unsigned i = 1; i < SETS_MAX; i++) {
         char name[16];
@@ -381,7 +345,6 @@ TEST(settings_find_no_place_behind_a_removal)
     assert_int_equal(wait_for(&removal), STATUS_OK);
     assert_int_equal(wait_for(&settings), STATUS_INVALID);
     assert_null(settings.set);
-    sets_close(&s);
 }
 
 /* Who needs a set that others may be making, or have made otherwise. */
@@ -390,14 +353,11 @@ TEST(a_set_is_made_unless_it_is_there)
     struct settings settings;
     struct set *made = NULL, *again = NULL;
     struct problem why = {""};
-    struct sets s;
 
-    sets_configure(&s, tempdir_path(state));
-    sets_open(&s);
     assert_int_equal(alter_make(s.registry, SLICE("demo"), &made, &why),
                      STATUS_OK);
     assert_ptr_equal(sets_find(&s, "demo"), made);
-    put(&s, "demo", "{\"title\":\"A title\",\"rotateEntries\":7}");
+    put("demo", "{\"title\":\"A title\",\"rotateEntries\":7}");
 
     assert_int_equal(alter_make(s.registry, SLICE("demo"), &again, &why),
                      STATUS_OK);
@@ -408,17 +368,15 @@ TEST(a_set_is_made_unless_it_is_there)
     sets_post(&s, "demo", 8, 1);
     assert_int_equal(sets_head(&s, "demo").list, 2);
 
-    sets_close(&s);
-    sets_open(&s);
+    stage_restart();
     registry_settings(sets_find(&s, "demo"), &settings);
     assert_string_equal(settings.title, "A title");
 
-    end_set(&s, "demo");
+    end_set("demo");
     assert_int_equal(alter_make(s.registry, SLICE("demo"), &again, &why),
                      STATUS_OK);
     registry_settings(again, &settings);
     assert_string_equal(settings.title, "");
     assert_int_equal(alter_make(s.registry, SLICE("-"), &again, &why),
                      STATUS_NOT_FOUND);
-    sets_close(&s);
 }

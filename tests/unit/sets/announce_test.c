@@ -9,8 +9,8 @@
 #include "tests/support/alterations.h"
 #include "tests/support/channel.h"
 #include "tests/support/posts.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
 #define LIST(number) "/sets/demo/changes/00000000000" #number ".xml"
 #define INDEX        " < /sets/demo/changelist.xml\n"
@@ -21,207 +21,181 @@
 #define CAPABILITIES   "capabilitylist /sets/demo/capabilitylist.xml\n"
 #define SOURCE_UPDATED "updated description /.well-known/resourcesync\n"
 
-static void
-open_with(struct sets *s, void **state, uint64_t rotate_entries,
-          uint64_t index_lists)
+static struct set *demo;
+static uint64_t before; /* the last event that a test has looked at */
+
+static int
+configure(void **state)
 {
-    sets_configure(s, tempdir_path(state));
-    s->config.rotate_entries = rotate_entries;
-    s->config.index_lists = index_lists;
-    s->config.remove_grace_us = 0;
-    sets_open(s);
+    if (stage_configure(state))
+        return -1;
+    s.config.rotate_entries = 1000;
+    s.config.index_lists = 1000;
+    s.config.remove_grace_us = 0;
+    before = 0;
+    return 0;
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+static int
+set_up(void **state)
+{
+    if (configure(state))
+        return -1;
+    sets_open(&s);
+    return 0;
+}
+
+static void
+look(void)
+{
+    before = channel_last(&s);
+}
+
+/* Nothing but `lines` has been told on the channel of `demo` since the last
+ * look; looks. */
+#define assert_told(lines)                       \
+    do {                                         \
+        assert_channel(&s, demo, before, lines); \
+        look();                                  \
+    } while (0)
+
+FIXTURE(set_up, stage_close);
 
 /* R-323, R-326: a set that begins is told on its channel, and that the Source
  * Description names it on everybody's. */
 TEST(a_new_set_is_told_to_itself_and_the_source_to_all)
 {
-    struct sets s;
-    struct set *demo, *other;
-    uint64_t before;
+    struct set *other;
 
-    open_with(&s, state, 1000, 1000);
     demo = sets_post(&s, "demo", 1, 3);
-    assert_channel(&s, demo, 0, "created " CAPABILITIES SOURCE_UPDATED);
-    before = channel_last(&s);
+    assert_told("created " CAPABILITIES SOURCE_UPDATED);
     other = sets_post(&s, "other", 1, 3);
-    assert_channel(&s, demo, before, SOURCE_UPDATED);
     assert_channel(&s, other, before,
                    "created capabilitylist "
                    "/sets/other/capabilitylist.xml\n" SOURCE_UPDATED);
-    before = channel_last(&s);
+    assert_told(SOURCE_UPDATED);
     sets_post(&s, "demo", 4, 3);
     assert_int_equal(channel_last(&s), before); /* changes are no news */
-    sets_close(&s);
 }
 
 /* R-323, R-324, R-328, R-384: one payload for what a rotation does; with the
  * first one the archive begins, and the Capability List names it. */
 TEST(a_rotation_tells_of_both_lists_and_the_archive)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    open_with(&s, state, 1000, 1000);
     demo = sets_post(&s, "demo", 1, 3);
-    before = channel_last(&s);
+    look();
     sets_rotate(&s, "demo");
-    assert_channel(&s, demo, before,
-                   "updated changelist " LIST(1) INDEX
-                   "created changelist " LIST(2) INDEX
-                   "created changelist-archive " ARCHIVE "\n"
-                   "updated " CAPABILITIES);
+    assert_told("updated changelist " LIST(1) INDEX
+                "created changelist " LIST(2) INDEX
+                "created changelist-archive " ARCHIVE "\n"
+                "updated " CAPABILITIES);
     sets_post(&s, "demo", 4, 1);
-    before = channel_last(&s);
+    look();
     sets_rotate(&s, "demo");
-    assert_channel(&s, demo, before,
-                   "updated changelist " LIST(2) INDEX
-                   "created changelist " LIST(3) INDEX
-                   "updated changelist-archive " ARCHIVE "\n");
-    sets_close(&s);
+    assert_told("updated changelist " LIST(2) INDEX "created changelist " LIST(
+        3) INDEX "updated changelist-archive " ARCHIVE "\n");
 }
 
 /* Lists that begin and end in one commit are told once. */
-TEST(a_post_that_fills_several_lists_tells_each_once)
+TEST(a_post_that_fills_several_lists_tells_each_once, configure, stage_close)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    open_with(&s, state, 2, 1000);
+    s.config.rotate_entries = 2;
+    sets_open(&s);
     demo = sets_post(&s, "demo", 1, 1);
-    before = channel_last(&s);
+    look();
     sets_post(&s, "demo", 2, 6);
-    assert_channel(
-        &s, demo, before,
+    assert_told(
         "updated changelist " LIST(1) INDEX "created changelist " LIST(2) INDEX
         "created changelist " LIST(3) INDEX "created changelist " LIST(4) INDEX
         "created changelist-archive " ARCHIVE "\n"
         "updated " CAPABILITIES);
-    sets_close(&s);
 }
 
 /* where the archive has an index, its parts are told, under it. */
-TEST(a_long_archive_is_told_by_its_parts)
+TEST(a_long_archive_is_told_by_its_parts, configure, stage_close)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    open_with(&s, state, 1, 2);
+    s.config.rotate_entries = 1;
+    s.config.index_lists = 2;
+    sets_open(&s);
     demo = sets_post(&s, "demo", 1, 2);
-    before = channel_last(&s);
+    look();
     sets_post(&s, "demo", 3, 1); /* the third: there is an index now */
-    assert_channel(&s, demo, before,
-                   "updated changelist " LIST(3) INDEX
-                   "created changelist " LIST(4) INDEX
-                   "created changelist-archive " PART(
-                       1, 2) "created changelist-archive " PART(3, 4));
-    before = channel_last(&s);
+    assert_told("updated changelist " LIST(3) INDEX
+                "created changelist " LIST(4) INDEX
+                "created changelist-archive " PART(
+                    1, 2) "created changelist-archive " PART(3, 4));
     sets_post(&s, "demo", 4, 1);
-    assert_channel(&s, demo, before,
-                   "updated changelist " LIST(4) INDEX
-                   "created changelist " LIST(5) INDEX
-                   "updated changelist-archive " PART(3, 4));
-    before = channel_last(&s);
+    assert_told("updated changelist " LIST(4) INDEX "created changelist " LIST(
+        5) INDEX "updated changelist-archive " PART(3, 4));
     sets_post(&s, "demo", 5, 1);
-    assert_channel(&s, demo, before,
-                   "updated changelist " LIST(5) INDEX
-                   "created changelist " LIST(6) INDEX
-                   "created changelist-archive " PART(5, 6));
-    sets_close(&s);
+    assert_told("updated changelist " LIST(5) INDEX "created changelist " LIST(
+        6) INDEX "created changelist-archive " PART(5, 6));
 }
 
 /* Lets go of the `n` oldest lists. */
 static void
-retire(struct sets *s, size_t n)
+retire(size_t n)
 {
-    struct head head = sets_head(s, "demo");
-    struct log_set *set = sets_find(s, "demo")->log;
+    struct head head = sets_head(&s, "demo");
+    struct log_set *set = sets_find(&s, "demo")->log;
     struct list_info lists[8];
 
-    sets_file_all(s);
-    assert_int_equal(log_lists(registry_log(s->registry), set, head.first_list,
+    sets_file_all(&s);
+    assert_int_equal(log_lists(registry_log(s.registry), set, head.first_list,
                                lists, &n, NULL),
                      STATUS_OK);
     assert_int_equal(
-        log_retire(registry_log(s->registry), set, lists, n, 0, NULL),
+        log_retire(registry_log(s.registry), set, lists, n, 0, NULL),
         STATUS_OK);
 }
 
 /* what goes is told by the document that named it. */
-TEST(lists_that_go_are_told_by_the_archive)
+TEST(lists_that_go_are_told_by_the_archive, configure, stage_close)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    open_with(&s, state, 1, 3);
+    s.config.rotate_entries = 1;
+    s.config.index_lists = 3;
+    sets_open(&s);
     demo = sets_post(&s, "demo", 1, 5);
-    before = channel_last(&s);
-    retire(&s, 1); /* four are left: two parts */
-    assert_channel(&s, demo, before, "updated changelist-archive " PART(1, 3));
-    before = channel_last(&s);
-    retire(&s, 1);
-    assert_channel(&s, demo, before,
-                   "updated changelist-archive " ARCHIVE "\n");
-    before = channel_last(&s);
-    retire(&s, 3);
-    assert_channel(&s, demo, before, "updated " CAPABILITIES);
-    before = channel_last(&s);
+    look();
+    retire(1); /* four are left: two parts */
+    assert_told("updated changelist-archive " PART(1, 3));
+    retire(1);
+    assert_told("updated changelist-archive " ARCHIVE "\n");
+    retire(3);
+    assert_told("updated " CAPABILITIES);
     sets_post(&s, "demo", 6, 1);
-    assert_channel(&s, demo, before,
-                   "updated changelist " LIST(6) INDEX
-                   "created changelist " LIST(7) INDEX
-                   "created changelist-archive " ARCHIVE "\n"
-                   "updated " CAPABILITIES);
-    sets_close(&s);
+    assert_told("updated changelist " LIST(6) INDEX
+                "created changelist " LIST(7) INDEX
+                "created changelist-archive " ARCHIVE "\n"
+                "updated " CAPABILITIES);
 }
 
 /* settings are told where they change what a document says. */
 TEST(settings_are_told_if_documents_say_otherwise)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    open_with(&s, state, 1000, 1000);
     alterations_put(&s, "demo", "{\"description\":\"http://example.org/a\"}");
     demo = sets_find(&s, "demo");
-    assert_channel(&s, demo, 0, "created " CAPABILITIES SOURCE_UPDATED);
-    before = channel_last(&s);
+    assert_told("created " CAPABILITIES SOURCE_UPDATED);
     alterations_put(&s, "demo",
                     "{\"description\":\"http://example.org/a\","
                     "\"title\":\"A\",\"retainLists\":7}");
     assert_int_equal(channel_last(&s), before);
     alterations_put(&s, "demo", "{\"description\":\"http://example.org/b\"}");
-    assert_channel(&s, demo, before, "updated " CAPABILITIES SOURCE_UPDATED);
-    before = channel_last(&s);
+    assert_told("updated " CAPABILITIES SOURCE_UPDATED);
     alterations_put(&s, "demo", "");
-    assert_channel(&s, demo, before, "updated " CAPABILITIES SOURCE_UPDATED);
-    sets_close(&s);
+    assert_told("updated " CAPABILITIES SOURCE_UPDATED);
 }
 
 /* R-323, R-326: an end is told, too; whoever follows the channel hears of it
  * though the set is not there, and of the one that is made again. */
 TEST(a_set_that_ends_is_told_on_its_own_channel)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    open_with(&s, state, 1000, 1000);
     demo = sets_post(&s, "demo", 1, 3);
-    before = channel_last(&s);
+    look();
     alterations_remove(&s, "demo");
-    assert_channel(&s, demo, before, "deleted " CAPABILITIES SOURCE_UPDATED);
-    before = channel_last(&s);
+    assert_told("deleted " CAPABILITIES SOURCE_UPDATED);
     sets_post(&s, "demo", 1, 1);
-    assert_channel(&s, demo, before, "created " CAPABILITIES SOURCE_UPDATED);
-    sets_close(&s);
+    assert_told("created " CAPABILITIES SOURCE_UPDATED);
 }
 
 #define DESCRIPTION(from, to)                                        \
@@ -234,77 +208,53 @@ TEST(a_set_that_ends_is_told_on_its_own_channel)
 
 /* R-323, R-324, R-327: of an index nothing is told; its parts begin, change and
  * end. */
-TEST(a_source_with_an_index_is_told_by_its_parts)
+TEST(a_source_with_an_index_is_told_by_its_parts, stage_configure, stage_close)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    sets_configure(&s, tempdir_path(state));
     s.config.description_sets = 2;
     sets_open(&s);
     demo = sets_post(&s, "demo", 1, 1); /* number 2: 1 is the channel's */
-    before = channel_last(&s);
+    look();
     sets_post(&s, "b", 1, 1);
-    assert_channel(&s, demo, before, SOURCE_UPDATED);
-    before = channel_last(&s);
+    assert_told(SOURCE_UPDATED);
     sets_post(&s, "c", 1, 1);
-    assert_channel(&s, demo, before,
-                   "created " DESCRIPTION(1, 2) "created " DESCRIPTION(3, 4));
-    before = channel_last(&s);
+    assert_told("created " DESCRIPTION(1, 2) "created " DESCRIPTION(3, 4));
     sets_post(&s, "d", 1, 1);
-    assert_channel(&s, demo, before, "created " DESCRIPTION(5, 6));
-    before = channel_last(&s);
+    assert_told("created " DESCRIPTION(5, 6));
     alterations_remove(&s, "c");
     alterations_remove(&s, "d");
-    assert_channel(&s, demo, before,
-                   "updated " DESCRIPTION(3, 4) SOURCE_UPDATED);
-    sets_close(&s);
+    assert_told("updated " DESCRIPTION(3, 4) SOURCE_UPDATED);
 }
 
 /* there is no set left in it; then there is one again. */
-TEST(a_part_of_the_source_ends_and_begins_again)
+TEST(a_part_of_the_source_ends_and_begins_again, stage_configure, stage_close)
 {
-    struct sets s;
-    struct set *demo;
-    uint64_t before;
-
-    sets_configure(&s, tempdir_path(state));
     s.config.description_sets = 2;
     sets_open(&s);
     demo = sets_post(&s, "demo", 1, 1);
     sets_post(&s, "b", 1, 1);
     sets_post(&s, "c", 1, 1);
     sets_post(&s, "d", 1, 1);
-    before = channel_last(&s);
+    look();
     alterations_remove(&s, "d");
-    assert_channel(&s, demo, before, "deleted " DESCRIPTION(5, 6));
-    before = channel_last(&s);
+    assert_told("deleted " DESCRIPTION(5, 6));
     sets_post(&s, "d", 1, 1);
-    assert_channel(&s, demo, before, "created " DESCRIPTION(5, 6));
-    before = channel_last(&s);
+    assert_told("created " DESCRIPTION(5, 6));
     sets_post(&s, "e", 1, 1);
     alterations_remove(&s, "e");
     sets_post(&s, "e", 1, 1);
     sets_post(&s, "f", 1, 1);
-    assert_channel(
-        &s, demo, before,
-        "created " DESCRIPTION(7, 8) "deleted " DESCRIPTION(
-            7, 8) "created " DESCRIPTION(7, 8) "created " DESCRIPTION_9);
-    before = channel_last(&s);
+    assert_told("created " DESCRIPTION(7, 8) "deleted " DESCRIPTION(
+        7, 8) "created " DESCRIPTION(7, 8) "created " DESCRIPTION_9);
     alterations_put(&s, "b", "{\"description\":\"http://example.org/b\"}");
-    assert_channel(&s, demo, before, "updated " DESCRIPTION(3, 4));
+    assert_told("updated " DESCRIPTION(3, 4));
 
     /* As it was told of last, in whatever process. */
-    sets_close(&s);
-    sets_open(&s);
+    stage_restart();
     demo = sets_find(&s, "demo");
-    before = channel_last(&s);
+    look();
     sets_post(&s, "g", 1, 1);
     alterations_remove(&s, "f");
-    assert_channel(&s, demo, before,
-                   "updated " DESCRIPTION_9 "updated " DESCRIPTION_9);
-    sets_close(&s);
+    assert_told("updated " DESCRIPTION_9 "updated " DESCRIPTION_9);
 }
 
 /* "Any module can raise": about a set, or about the Source. */
@@ -316,14 +266,11 @@ TEST(other_modules_raise_events)
         .loc = SLICE(SETS_URL "/sets/demo/resourcedump/2.xml"),
         .index = SLICE(SETS_URL "/sets/demo/resourcedump.xml"),
     };
-    struct sets s;
-    struct set *demo, *other;
-    uint64_t before;
+    struct set *other;
 
-    open_with(&s, state, 1000, 1000);
     demo = sets_post(&s, "demo", 1, 3);
     other = sets_post(&s, "other", 1, 3);
-    before = channel_last(&s);
+    look();
     event.set = demo;
     assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
     event = (struct event){
@@ -341,7 +288,6 @@ TEST(other_modules_raise_events)
     assert_int_equal(announce_last(other), before + 2);
     registry_stop(s.registry);
     assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_STOPPED);
-    sets_close(&s);
 }
 
 /* In one transaction with the fact: it is there after any end, and once. */
@@ -352,18 +298,14 @@ TEST(what_was_told_is_told_once_whatever_process_reads)
             INDEX "created changelist " LIST(2) INDEX
         "created changelist-archive " ARCHIVE "\n"
         "updated " CAPABILITIES;
-    struct sets s;
-    struct set *demo;
     struct head head, then;
 
-    open_with(&s, state, 1000, 1000);
     demo = sets_post(&s, "demo", 1, 3);
     sets_rotate(&s, "demo");
     assert_channel(&s, demo, 0, lines);
     log_head(registry_framework(s.registry), &head);
     for (int i = 0; i < 2; i++) {
-        sets_close(&s);
-        sets_open(&s);
+        stage_restart();
         demo = sets_find(&s, "demo");
         assert_int_equal(announce_last(demo), 0); /* nobody has looked */
         assert_channel(&s, demo, 0, lines);
@@ -371,7 +313,6 @@ TEST(what_was_told_is_told_once_whatever_process_reads)
         assert_string_equal(then.epoch, head.epoch);
         assert_memory_equal(&then.digest, &head.digest, sizeof(head.digest));
     }
-    sets_close(&s);
 }
 
 static bool
@@ -391,9 +332,7 @@ TEST(the_framework_log_is_no_set)
     struct set *page[4];
     struct head heads[4];
     size_t n = 4;
-    struct sets s;
 
-    open_with(&s, state, 1000, 1000);
     sets_post(&s, "demo", 1, 1);
     for (int i = 0; i < 2; i++) {
         assert_true(channel_last(&s) > 0);
@@ -404,14 +343,12 @@ TEST(the_framework_log_is_no_set)
         n = 4;
         assert_false(registry_page(s.registry, SLICE(""), page, heads, &n));
         assert_int_equal(n, 1);
-        sets_close(&s);
-        sets_open(&s);
+        stage_restart();
     }
-    sets_close(&s);
 }
 
 /* Its lists end by number, whatever the options say, and nobody is told. */
-TEST(the_framework_log_ends_lists_of_its_own)
+TEST(the_framework_log_ends_lists_of_its_own, configure, stage_close)
 {
     struct event event = {
         .change = CHANGE_UPDATED,
@@ -419,21 +356,19 @@ TEST(the_framework_log_ends_lists_of_its_own)
         .loc = SLICE(SETS_URL "/"),
     };
     struct head head;
-    struct sets s;
 
-    open_with(&s, state, 3, 1000);
+    s.config.rotate_entries = 3;
+    sets_open(&s);
     for (unsigned i = 0; i < 10001; i++)
         assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
     assert_int_equal(channel_last(&s), 10001);
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.list, 2);
     assert_int_equal(head.list_after, 10000);
-    sets_close(&s);
-    sets_open(&s);
+    stage_restart();
     for (unsigned i = 0; i < 9999; i++)
         assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
     assert_int_equal(channel_last(&s), 20000);
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.list, 3);
-    sets_close(&s);
 }

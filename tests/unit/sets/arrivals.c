@@ -14,12 +14,11 @@ on_done(struct ingest *ingest, void *user)
 }
 
 void
-arrival_begin(struct arrival *a, struct sets *s, const char *name,
-              const char *type)
+arrival_begin(struct arrival *a, const char *name, const char *type)
 {
     memset(a, 0, sizeof(*a));
     sem_init(&a->is_done, 0, 0);
-    assert_int_equal(ingest_begin(&a->ingest, s->registry, slice_of(name),
+    assert_int_equal(ingest_begin(&a->ingest, s.registry, slice_of(name),
                                   slice_of(type), 0, &a->outcome.why),
                      STATUS_OK);
     ingest_take_message(a->ingest);
@@ -44,11 +43,11 @@ arrival_feed(struct arrival *a, struct slice body)
 }
 
 struct sets_outcome
-arrival_end(struct arrival *a, struct sets *s)
+arrival_end(struct arrival *a)
 {
     struct sets_outcome *o = &a->outcome;
 
-    log_wake(registry_log(s->registry));
+    log_wake(registry_log(s.registry));
     if (!o->rc) {
         const struct post *post = ingest_post(a->ingest);
 
@@ -65,17 +64,17 @@ arrival_end(struct arrival *a, struct sets *s)
 }
 
 struct sets_outcome
-arrive(struct sets *s, const char *name, const char *type, struct slice body)
+arrive(const char *name, const char *type, struct slice body)
 {
     struct arrival a;
 
-    arrival_begin(&a, s, name, type);
+    arrival_begin(&a, name, type);
     arrival_feed(&a, body);
-    return arrival_end(&a, s);
+    return arrival_end(&a);
 }
 
 struct sets_outcome
-arrive_json(struct sets *s, const char *name, const char *body)
+arrive_json(const char *name, const char *body)
 {
-    return arrive(s, name, JSON, slice_of(body));
+    return arrive(name, JSON, slice_of(body));
 }

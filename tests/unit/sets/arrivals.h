@@ -21,20 +21,18 @@ struct arrival {
     struct sets_outcome outcome;
 };
 
-void arrival_begin(struct arrival *a, struct sets *s, const char *name,
-                   const char *type);
+void arrival_begin(struct arrival *a, const char *name, const char *type);
 enum status arrival_set_key(struct arrival *a, const char *text);
 
 /* All of it, which ends it. */
 void arrival_feed(struct arrival *a, struct slice body);
 
 /* Waits for the outcome, unless it was refused. */
-struct sets_outcome arrival_end(struct arrival *a, struct sets *s);
+struct sets_outcome arrival_end(struct arrival *a);
 
 /* All four, without a key. */
-struct sets_outcome arrive(struct sets *s, const char *name, const char *type,
+struct sets_outcome arrive(const char *name, const char *type,
                            struct slice body);
-struct sets_outcome arrive_json(struct sets *s, const char *name,
-                                const char *body);
+struct sets_outcome arrive_json(const char *name, const char *body);
 
 #endif

@@ -4,98 +4,84 @@
 #include <string.h>
 
 #include "proto/uri.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
-/* A registry whose bridges are those; the set "demo" is there. */
-struct bridging {
-    struct sets sets;
-    struct bridge_config bridges[3];
-    struct set *set;
-};
+/* What the registry has; the set "demo" is there. */
+static struct bridge_config bridges[3];
+static struct set *set;
 
 static void
-bridging_open(struct bridging *b, void **state, size_t n)
+open_with(size_t n)
 {
-    memset(b, 0, sizeof(*b));
+    memset(bridges, 0, sizeof(bridges));
     for (size_t i = 0; i < n; i++) {
-        struct bridge_config *bridge = &b->bridges[i];
-
-        assert_int_equal(bridge_init(bridge, SLICE("x"), 1, NULL), STATUS_OK);
-        assert_int_equal(bridge_read_url(bridge, "mqtts://a.org:1", NULL),
+        assert_int_equal(bridge_init(&bridges[i], SLICE("x"), 1, NULL),
                          STATUS_OK);
-        memcpy(bridge->out, "*", 2);
+        assert_int_equal(bridge_read_url(&bridges[i], "mqtts://a.org:1", NULL),
+                         STATUS_OK);
+        memcpy(bridges[i].out, "*", 2);
     }
-    sets_configure(&b->sets, tempdir_path(state));
-    b->sets.config.bridges = b->bridges;
-    b->sets.config.n_bridges = n;
-    sets_open(&b->sets);
-    b->set = sets_post(&b->sets, "demo", 1, 1);
+    s.config.bridges = bridges;
+    s.config.n_bridges = n;
+    sets_open(&s);
+    set = sets_post(&s, "demo", 1, 1);
 }
 
 static void
-assert_linked(struct bridging *b, size_t i, const char *text, const char *type)
+assert_linked(size_t i, const char *text, const char *type)
 {
     struct bridged bridged;
 
-    bridged_of(b->set, &bridged);
+    bridged_of(set, &bridged);
     assert_in_range(i, 0, bridged.n - 1);
     assert_int_equal(bridged.links[i].size, strlen(text));
     assert_memory_equal(bridged.links[i].text, text, strlen(text));
     assert_string_equal(bridged.links[i].type, type);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_configure, stage_close);
 
 /* */
 TEST(names_the_topic_at_each_mqtt_broker_that_is_told)
 {
     struct bridged bridged;
-    struct bridging b;
 
-    bridging_open(&b, state, 3);
-    memcpy(b.bridges[1].out, "other", 6);
-    memcpy(b.bridges[2].prefix, "x", 2);
-    b.bridges[2].form = BRIDGE_XML;
+    open_with(3);
+    memcpy(bridges[1].out, "other", 6);
+    memcpy(bridges[2].prefix, "x", 2);
+    bridges[2].form = BRIDGE_XML;
 
-    bridged_of(b.set, &bridged);
+    bridged_of(set, &bridged);
     assert_int_equal(bridged.n, 2);
-    assert_linked(&b, 0, "mqtts://a.org:1/tidings/demo/notifications",
+    assert_linked(0, "mqtts://a.org:1/tidings/demo/notifications",
                   "application/json");
-    assert_linked(&b, 1, "mqtts://a.org:1/x/demo/notifications",
-                  "application/xml");
-    sets_close(&b.sets);
+    assert_linked(1, "mqtts://a.org:1/x/demo/notifications", "application/xml");
 }
 
 TEST(names_the_public_address_or_none)
 {
     struct bridged bridged;
-    struct bridging b;
 
-    bridging_open(&b, state, 1);
-    memcpy(b.bridges[0].public_url, "mqtt://b.org", 13);
-    assert_linked(&b, 0, "mqtt://b.org/tidings/demo/notifications",
+    open_with(1);
+    memcpy(bridges[0].public_url, "mqtt://b.org", 13);
+    assert_linked(0, "mqtt://b.org/tidings/demo/notifications",
                   "application/json");
-    memcpy(b.bridges[0].public_url, "none", 5);
-    bridged_of(b.set, &bridged);
+    memcpy(bridges[0].public_url, "none", 5);
+    bridged_of(set, &bridged);
     assert_int_equal(bridged.n, 0);
-    sets_close(&b.sets);
 }
 
 /* Where there are no notifications none are named. */
 TEST(names_the_topics_of_single_changes_where_only_they_are_published)
 {
-    struct bridging b;
-
-    bridging_open(&b, state, 2);
-    b.bridges[0].publish = BRIDGE_CHANGES;
-    b.bridges[1].publish |= BRIDGE_CHANGES;
-    assert_linked(&b, 0, "mqtts://a.org:1/tidings/demo/changes/+",
+    open_with(2);
+    bridges[0].publish = BRIDGE_CHANGES;
+    bridges[1].publish |= BRIDGE_CHANGES;
+    assert_linked(0, "mqtts://a.org:1/tidings/demo/changes/+",
                   "application/json");
-    assert_linked(&b, 1, "mqtts://a.org:1/tidings/demo/notifications",
+    assert_linked(1, "mqtts://a.org:1/tidings/demo/notifications",
                   "application/json");
-    sets_close(&b.sets);
 }
 
 /* Every byte of a topic comes back by decoding the path; slashes separate. */
@@ -105,17 +91,16 @@ TEST(encodes_the_prefix_level_by_level)
 
     char decoded[200];
     struct bridged bridged;
-    struct bridging b;
     struct slice path;
 
-    bridging_open(&b, state, 1);
-    memcpy(b.bridges[0].prefix, prefix, sizeof(prefix));
-    assert_linked(&b, 0,
+    open_with(1);
+    memcpy(bridges[0].prefix, prefix, sizeof(prefix));
+    assert_linked(0,
                   "mqtts://a.org:1//a%20b//%3F%22%3C%26%3E%25%27~%C3%A4%3B%24/"
                   "demo/notifications",
                   "application/json");
 
-    bridged_of(b.set, &bridged);
+    bridged_of(set, &bridged);
     path = (struct slice){bridged.links[0].text + strlen("mqtts://a.org:1/"),
                           bridged.links[0].size - strlen("mqtts://a.org:1/")};
     assert_int_equal(uri_decode(path, decoded),
@@ -125,7 +110,6 @@ TEST(encodes_the_prefix_level_by_level)
         uri_check((struct slice){bridged.links[0].text, bridged.links[0].size},
                   "href", NULL),
         STATUS_OK);
-    sets_close(&b.sets);
 }
 
 /* BRIDGED_LINK_MAX: the longest address, prefix and name. */
@@ -134,18 +118,16 @@ TEST(has_room_for_the_longest)
     char name[SET_NAME_MAX + 1];
     struct bridge_config *bridge;
     struct bridged bridged;
-    struct bridging b;
 
-    bridging_open(&b, state, 1);
+    open_with(1);
     memset(name, 'n', sizeof(name));
     name[SET_NAME_MAX] = '\0';
-    b.set = sets_post(&b.sets, name, 1, 1);
-    bridge = &b.bridges[0];
+    set = sets_post(&s, name, 1, 1);
+    bridge = &bridges[0];
     memset(bridge->public_url, 'u', sizeof(bridge->public_url) - 1);
     memset(bridge->prefix, '%', sizeof(bridge->prefix) - 1);
 
-    bridged_of(b.set, &bridged);
+    bridged_of(set, &bridged);
     assert_int_equal(bridged.links[0].size, 511 + 1 + 3 * 255 + 1 + 64 + 14);
     assert_true(bridged.links[0].size < BRIDGED_LINK_MAX);
-    sets_close(&b.sets);
 }

@@ -27,21 +27,26 @@ list_of(uint64_t number, bool is_closed)
     return info;
 }
 
-/* Header and footer make a document. */
+static struct xpath x;
+
+/* Header and footer of a list make a document, `x`. */
 static void
-open_document(struct xpath *x, struct buf *text, const char *url,
-              const char *set, const struct list_info *info)
+open_document(uint64_t number, bool is_closed)
 {
-    buf_init(text, DOCUMENT_FRAME_MAX);
-    header_write(text, url, set, EPOCH, info);
-    document_footer(text, DOCUMENT_URLSET);
-    assert_false(text->failed);
-    assert_valid(buf_slice(text));
-    xpath_open(x, buf_slice(text));
-    assert_xpath_count(x, "/s:urlset/rs:md[@capability='changelist']", 1);
-    assert_xpath_text(x, "/s:urlset/rs:ln[@rel='up']/@href",
+    struct list_info info = list_of(number, is_closed);
+    struct buf text;
+
+    buf_init(&text, DOCUMENT_FRAME_MAX);
+    header_write(&text, URL, "demo", EPOCH, &info);
+    document_footer(&text, DOCUMENT_URLSET);
+    assert_false(text.failed);
+    assert_valid(buf_slice(&text));
+    xpath_open(&x, buf_slice(&text));
+    buf_fini(&text);
+    assert_xpath_count(&x, "/s:urlset/rs:md[@capability='changelist']", 1);
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='up']/@href",
                       URL "/sets/demo/capabilitylist.xml");
-    assert_xpath_text(x, "/s:urlset/rs:ln[@rel='last']/@href", /* */
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='last']/@href", /* */
                       URL "/sets/demo/changes/latest.xml");
 }
 
@@ -49,27 +54,18 @@ open_document(struct xpath *x, struct buf *text, const char *url,
  * nothing before it and no `until`. */
 TEST(links_the_first_open_list_upward_and_to_itself)
 {
-    struct list_info info = list_of(1, false);
-    struct xpath x;
-    struct buf text;
-
-    open_document(&x, &text, URL, "demo", &info);
+    open_document(1, false);
     assert_xpath_text(&x, "/s:urlset/rs:md/@from",
                       "1970-01-01T00:00:01.000000Z");
     assert_xpath_count(&x, "/s:urlset/rs:md/@until", 0);
     assert_xpath_count(&x, "/s:urlset/rs:ln", 2);
     xpath_close(&x);
-    buf_fini(&text);
 }
 
 /* closed, it has an index, a next one and an `until`. */
 TEST(links_a_closed_list_to_its_index_and_the_next)
 {
-    struct list_info info = list_of(1, true);
-    struct xpath x;
-    struct buf text;
-
-    open_document(&x, &text, URL, "demo", &info);
+    open_document(1, true);
     assert_xpath_text(&x, "/s:urlset/rs:md/@until",
                       "1970-01-01T00:00:02.000000Z");
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='index']/@href",
@@ -79,17 +75,12 @@ TEST(links_a_closed_list_to_its_index_and_the_next)
     assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='prev']", 0);
     assert_xpath_count(&x, "/s:urlset/rs:ln", 4);
     xpath_close(&x);
-    buf_fini(&text);
 }
 
 /* R-346, design.md section 1: the list before is named with its digest. */
 TEST(links_a_later_list_to_the_one_before)
 {
-    struct list_info open = list_of(8, false), closed = list_of(8, true);
-    struct xpath x;
-    struct buf text;
-
-    open_document(&x, &text, URL, "demo", &open);
+    open_document(8, false);
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='prev']/@href",
                       URL "/sets/demo/changes/000000000007.xml");
     assert_xpath(&x, "starts-with(/s:urlset/rs:ln[@rel='prev']/@td:digest,"
@@ -97,25 +88,19 @@ TEST(links_a_later_list_to_the_one_before)
     assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='index']", 1);
     assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='next']", 0);
     xpath_close(&x);
-    buf_fini(&text);
 
-    open_document(&x, &text, URL, "demo", &closed);
+    open_document(8, true);
     assert_xpath_count(&x, "/s:urlset/rs:ln", 5);
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='next']/@href",
                       URL "/sets/demo/changes/000000000009.xml");
     xpath_close(&x);
-    buf_fini(&text);
 }
 
 /* design.md section 1: a list says what it covers, and carries the digest of
  * its last event. */
 TEST(says_which_part_of_the_log_it_is)
 {
-    struct list_info info = list_of(2, true);
-    struct xpath x;
-    struct buf text;
-
-    open_document(&x, &text, URL, "demo", &info);
+    open_document(2, true);
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:epoch", EPOCH);
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:after", "10");
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:last", "20");
@@ -123,7 +108,6 @@ TEST(says_which_part_of_the_log_it_is)
     assert_xpath_count(&x, "/s:urlset/rs:md/@td:now", 0);
     assert_xpath_count(&x, "/s:urlset/rs:md/@td:heartbeat", 0);
     xpath_close(&x);
-    buf_fini(&text);
 }
 
 /* list limits count on it: the longest header, footer included. */

@@ -15,8 +15,7 @@
 #define DELETED "{\"loc\":\"http://example.com/d\",\"change\":\"deleted\"}"
 
 /* Says what it is told to, on the thread that asks. */
-struct checker {
-    struct sets *sets;
+static struct checker {
     enum status rc;
     unsigned asked;
     char told[500];
@@ -24,118 +23,104 @@ struct checker {
 
     unsigned released;
     uint64_t last; /* of the release */
-};
+} checker;
 
 static void
 release(void *claim, uint64_t last)
 {
-    struct checker *c = claim;
-
-    c->released++;
-    c->last = last;
+    assert_ptr_equal(claim, &checker);
+    checker.released++;
+    checker.last = last;
 }
 
 static enum status
 check(struct ingest *ingest, void *user, struct problem *why)
 {
-    struct checker *c = user;
     struct problem reason = {"not there"};
     size_t n, at = 0;
     const struct ingest_told *told = ingest_told(ingest, &n);
 
+    (void)user;
     (void)why;
-    c->asked++;
-    c->told[0] = '\0';
+    checker.asked++;
+    checker.told[0] = '\0';
     for (size_t i = 0; i < n; i++)
-        at += (size_t)snprintf(c->told + at, sizeof(c->told) - at,
+        at += (size_t)snprintf(checker.told + at, sizeof(checker.told) - at,
                                "%u %.*s %u|", (unsigned)told[i].entry,
                                SLICE_ARG(ingest_told_loc(ingest, &told[i])),
                                told[i].digest.bytes[DIGEST_SIZE - 1]);
-    if (c->is_held)
-        ingest_hold(ingest, sets_find(c->sets, "demo"), c, release);
-    ingest_check_end(ingest, c->rc, &reason);
-    log_wake(registry_log(c->sets->registry));
+    if (checker.is_held)
+        ingest_hold(ingest, sets_find(&s, "demo"), &checker, release);
+    ingest_check_end(ingest, checker.rc, &reason);
+    log_wake(registry_log(s.registry));
     return STATUS_OK;
 }
 
-static void
-open_checked(struct sets *s, struct checker *c, void **state)
+static int
+open_checked(void **state)
 {
-    sets_configure(s, tempdir_path(state));
-    s->config.content = CONTENT_INLINE;
-    sets_open(s);
-    memset(c, 0, sizeof(*c));
-    c->sets = s;
-    registry_set_checker(s->registry, check, c);
+    if (stage_configure(state))
+        return -1;
+    s.config.content = CONTENT_INLINE;
+    sets_open(&s);
+    memset(&checker, 0, sizeof(checker));
+    registry_set_checker(s.registry, check, &checker);
+    return 0;
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(open_checked, ingests_close);
 
 TEST(an_entry_without_sha256_is_refused_at_once)
 {
     struct sets_outcome o;
-    struct checker c;
-    struct sets s;
 
-    open_checked(&s, &c, state);
-    o = ingests_post(&s, JSON, "[" DELETED "," ENTRY("1") "]");
+    o = ingests_post(JSON, "[" DELETED "," ENTRY("1") "]");
 
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_int_equal(o.why.entry, 2);
     assert_non_null(
         strstr(o.why.text, "the set \"demo\" keeps content inline"));
     assert_non_null(strstr(o.why.text, "\"http://example.com/1\""));
-    assert_int_equal(c.asked, 0);
+    assert_int_equal(checker.asked, 0);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 TEST(what_is_told_is_looked_at_before_the_log_has_it)
 {
     struct sets_outcome o;
-    struct checker c;
-    struct sets s;
 
-    open_checked(&s, &c, state);
-    c.rc = STATUS_INVALID;
-    o = ingests_post(&s, JSON, TOLD("1"));
+    checker.rc = STATUS_INVALID;
+    o = ingests_post(JSON, TOLD("1"));
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_string_equal(o.why.text, "not there");
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 
-    c.rc = STATUS_OK;
-    o = ingests_post(&s, JSON, "[" DELETED "," TOLD("2") "," TOLD("3") "]");
+    checker.rc = STATUS_OK;
+    o = ingests_post(JSON, "[" DELETED "," TOLD("2") "," TOLD("3") "]");
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.last, 3);
-    assert_string_equal(c.told, "2 http://example.com/?a=1&amp;b=2 2|"
-                                "3 http://example.com/?a=1&amp;b=3 3|");
-    assert_int_equal(c.asked, 2);
-    ingests_assert_budget(&s);
-    sets_close(&s);
+    assert_string_equal(checker.told, "2 http://example.com/?a=1&amp;b=2 2|"
+                                      "3 http://example.com/?a=1&amp;b=3 3|");
+    assert_int_equal(checker.asked, 2);
 }
 
 TEST(what_was_found_is_held_until_the_log_has_answered)
 {
     struct sets_outcome o;
-    struct checker c;
-    struct sets s;
 
-    open_checked(&s, &c, state);
-    assert_int_equal(ingests_post(&s, JSON, DELETED).rc, STATUS_OK);
-    assert_int_equal(c.asked, 0);
-    c.is_held = true;
-    o = ingests_post(&s, JSON, TOLD("1"));
+    assert_int_equal(ingests_post(JSON, DELETED).rc, STATUS_OK);
+    assert_int_equal(checker.asked, 0);
+    checker.is_held = true;
+    o = ingests_post(JSON, TOLD("1"));
     assert_int_equal(o.rc, STATUS_OK);
-    assert_int_equal(c.released, 1);
-    assert_int_equal(c.last, 2);
+    assert_int_equal(checker.released, 1);
+    assert_int_equal(checker.last, 2);
 
-    c.rc = STATUS_INVALID;
-    o = ingests_post(&s, JSON, TOLD("2"));
+    checker.rc = STATUS_INVALID;
+    o = ingests_post(JSON, TOLD("2"));
     assert_int_equal(o.rc, STATUS_INVALID);
-    assert_int_equal(c.released, 2);
-    assert_int_equal(c.last, 0);
-    sets_close(&s);
+    assert_int_equal(checker.released, 2);
+    assert_int_equal(checker.last, 0);
 }
 
 static enum status
@@ -159,20 +144,17 @@ TEST(an_entry_is_completed_before_it_is_kept)
 {
     struct head head;
     struct ingest *in;
-    struct checker c;
     struct batch *b;
-    struct sets s;
     uint64_t length = 41;
     bool is_done = false;
     struct slice text;
 
-    open_checked(&s, &c, state);
-    assert_int_equal(ingests_post(&s, JSON, DELETED).rc, STATUS_OK);
+    assert_int_equal(ingests_post(JSON, DELETED).rc, STATUS_OK);
     assert_int_equal(
         ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     ingest_fill(in, fill, &length);
-    ingest_hold(in, sets_find(&s, "demo"), &c, release);
+    ingest_hold(in, sets_find(&s, "demo"), &checker, release);
     assert_int_equal(
         ingest_feed(in, SLICE("[" DELETED "," ENTRY("1") "]"), NULL),
         STATUS_OK);
@@ -181,8 +163,8 @@ TEST(an_entry_is_completed_before_it_is_kept)
     registry_stop(s.registry);
 
     assert_true(is_done);
-    assert_int_equal(c.asked, 0);
-    assert_int_equal(c.last, 3);
+    assert_int_equal(checker.asked, 0);
+    assert_int_equal(checker.last, 3);
     head = sets_head(&s, "demo");
     assert_int_equal(head.last, 3);
     assert_int_equal(log_read(registry_log(s.registry),
@@ -193,17 +175,16 @@ TEST(an_entry_is_completed_before_it_is_kept)
     assert_non_null(memmem(text.data, text.size, "length=\"41\"", 11));
     batch_unref(b);
     ingest_free(in);
-    assert_int_equal(c.released, 1);
-    sets_close(&s);
+    assert_int_equal(checker.released, 1);
 }
 
 static void
-remove_demo(struct sets *s)
+remove_demo(void)
 {
     struct posted p;
 
-    posts_begin(&p, POST_REMOVE, sets_find(s, "demo")->log);
-    assert_int_equal(log_submit(registry_log(s->registry), &p.post), STATUS_OK);
+    posts_begin(&p, POST_REMOVE, sets_find(&s, "demo")->log);
+    assert_int_equal(log_submit(registry_log(s.registry), &p.post), STATUS_OK);
     assert_int_equal(posts_wait(&p), STATUS_OK);
     posts_end(&p);
 }
@@ -212,29 +193,25 @@ remove_demo(struct sets *s)
 TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
 {
     struct ingest *in;
-    struct checker c;
-    struct sets s;
     bool is_done = false;
     uint64_t length = 1;
 
-    open_checked(&s, &c, state);
-    assert_int_equal(ingests_post(&s, JSON, DELETED).rc, STATUS_OK);
+    assert_int_equal(ingests_post(JSON, DELETED).rc, STATUS_OK);
     assert_int_equal(
         ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     ingest_fill(in, fill, &length);
-    ingest_hold(in, sets_find(&s, "demo"), &c, release);
+    ingest_hold(in, sets_find(&s, "demo"), &checker, release);
     assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), NULL), STATUS_OK);
-    remove_demo(&s);
+    remove_demo();
     assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
     registry_stop(s.registry);
 
     assert_true(is_done);
     assert_int_equal(ingest_post(in)->status, STATUS_GONE);
-    assert_int_equal(c.released, 1);
-    assert_int_equal(c.last, 0);
+    assert_int_equal(checker.released, 1);
+    assert_int_equal(checker.last, 0);
     ingest_free(in);
-    sets_close(&s);
 }
 
 /* They would overtake those that are looked at. */
@@ -242,11 +219,8 @@ TEST(posts_of_a_line_are_all_looked_at)
 {
     struct post_line line = {false};
     struct ingest *in;
-    struct checker c;
-    struct sets s;
     bool is_done = false;
 
-    open_checked(&s, &c, state);
     assert_int_equal(
         ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
@@ -256,8 +230,7 @@ TEST(posts_of_a_line_are_all_looked_at)
     registry_stop(s.registry);
 
     assert_true(is_done);
-    assert_int_equal(c.asked, 1);
-    assert_string_equal(c.told, "");
+    assert_int_equal(checker.asked, 1);
+    assert_string_equal(checker.told, "");
     ingest_free(in);
-    sets_close(&s);
 }

@@ -8,7 +8,7 @@
 
 #define MESSAGE(n) "{\"changes\":[" ENTRY(n) "],\"id\":\"k\"}"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open, ingests_close);
 
 /* Where nothing is left to be committed nothing is waited for, and no set
  * begins. */
@@ -21,13 +21,11 @@ TEST(answers_at_once_where_there_is_nothing_to_commit)
         "{\"id\":\"k\",\"changes\":[]}",
     };
     struct arrival a, again;
-    struct sets s;
 
-    ingests_open(&s, state);
     for (size_t i = 0; i < 3; i++) {
         struct post_line line = {true};
 
-        arrival_begin(&a, &s, "demo", JSON);
+        arrival_begin(&a, "demo", JSON);
         ingest_join(a.ingest, &line);
         assert_int_equal(arrival_set_key(&a, "key"), STATUS_OK);
         arrival_feed(&a, slice_of(bodies[i]));
@@ -36,66 +34,54 @@ TEST(answers_at_once_where_there_is_nothing_to_commit)
         assert_null(ingest_set(a.ingest));
 
         /* It is at work no longer. */
-        arrival_begin(&again, &s, "demo", JSON);
+        arrival_begin(&again, "demo", JSON);
         assert_int_equal(arrival_set_key(&again, "key"), STATUS_OK);
         ingest_free(again.ingest);
-        assert_int_equal(arrival_end(&a, &s).last, 0);
+        assert_int_equal(arrival_end(&a).last, 0);
     }
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 /* What a message calls itself is the key of its post. */
 TEST(keeps_a_message_with_an_id_once)
 {
     struct sets_outcome o;
-    struct sets s;
 
-    ingests_open(&s, state);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(arrive_json(&s, "demo", MESSAGE("1")).first, 1);
+        assert_int_equal(arrive_json("demo", MESSAGE("1")).first, 1);
     /* The same entries under the same name, in another form of it. */
     assert_int_equal(
-        arrive_json(&s, "demo",
-                    "{\"id\":\"k\",\"loc\":\"http://example.com/1\","
-                    "\"change\":\"updated\"}")
+        arrive_json("demo", "{\"id\":\"k\",\"loc\":\"http://example.com/1\","
+                            "\"change\":\"updated\"}")
             .last,
         1);
-    o = arrive_json(&s, "demo", MESSAGE("2"));
+    o = arrive_json("demo", MESSAGE("2"));
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_non_null(strstr(o.why.text, "\"k\""));
     assert_int_equal(sets_head(&s, "demo").last, 1);
 
     /* The digest counts entries, not what was passed over. */
     assert_int_equal(
-        arrive_json(&s, "demo", "{\"id\":4,\"changes\":[" ENTRY("4") "]}").last,
-        2);
-    assert_int_equal(arrive_json(&s, "demo",
-                                 "{\"id\":\"4\",\"changes\":[" ENTRY(
-                                     "4") "," ENTRY("4") "]}")
+        arrive_json("demo", "{\"id\":4,\"changes\":[" ENTRY("4") "]}").last, 2);
+    assert_int_equal(arrive_json("demo", "{\"id\":\"4\",\"changes\":[" ENTRY(
+                                             "4") "," ENTRY("4") "]}")
                          .rc,
                      STATUS_INVALID);
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 /* A key that comes with it goes before what it calls itself. */
 TEST(prefers_the_key_that_it_was_given)
 {
     struct arrival a;
-    struct sets s;
 
-    ingests_open(&s, state);
     for (int i = 0; i < 2; i++) {
-        arrival_begin(&a, &s, "demo", JSON);
+        arrival_begin(&a, "demo", JSON);
         assert_int_equal(arrival_set_key(&a, i == 0 ? "one" : "two"),
                          STATUS_OK);
         arrival_feed(&a, SLICE(MESSAGE("1")));
-        assert_int_equal(arrival_end(&a, &s).first, 1 + i);
+        assert_int_equal(arrival_end(&a).first, 1 + i);
     }
-    assert_int_equal(arrive_json(&s, "demo", MESSAGE("2")).last, 3);
-    sets_close(&s);
+    assert_int_equal(arrive_json("demo", MESSAGE("2")).last, 3);
 }
 
 /* Its name is known at its end: then it may turn out that it is at work. */
@@ -103,19 +89,15 @@ TEST(says_at_its_end_that_it_is_at_work)
 {
     struct sets_outcome o;
     struct arrival first;
-    struct sets s;
 
-    ingests_open(&s, state);
-    arrival_begin(&first, &s, "demo", JSON);
+    arrival_begin(&first, "demo", JSON);
     assert_int_equal(arrival_set_key(&first, "k"), STATUS_OK);
-    o = arrive_json(&s, "demo", MESSAGE("1"));
+    o = arrive_json("demo", MESSAGE("1"));
     assert_int_equal(o.rc, STATUS_RUNNING);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
     arrival_feed(&first, SLICE(MESSAGE("1")));
-    assert_int_equal(arrival_end(&first, &s).last, 1);
-    assert_int_equal(arrive_json(&s, "demo", MESSAGE("1")).last, 1);
-    ingests_assert_budget(&s);
-    sets_close(&s);
+    assert_int_equal(arrival_end(&first).last, 1);
+    assert_int_equal(arrive_json("demo", MESSAGE("1")).last, 1);
 }
 
 /* What is behind a message that was not kept is not kept before it. */
@@ -123,27 +105,22 @@ TEST(keeps_nothing_in_a_broken_line)
 {
     struct post_line line = {true};
     struct arrival a;
-    struct sets s;
 
-    ingests_open(&s, state);
     for (int i = 0; i < 2; i++) {
         struct sets_outcome o;
 
-        arrival_begin(&a, &s, "demo", JSON);
+        arrival_begin(&a, "demo", JSON);
         ingest_join(a.ingest, &line);
         arrival_feed(&a, SLICE(MESSAGE("1")));
-        o = arrival_end(&a, &s);
+        o = arrival_end(&a);
         assert_int_equal(o.rc, i == 0 ? STATUS_BUSY : STATUS_OK);
         assert_int_equal(o.last, i);
         line.is_broken = false;
     }
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 /* A set that is removed while messages for it are on their way. */
 struct removal {
-    struct sets sets;
     struct arrival before, after;
     sem_t is_held, may_go;
     bool is_removed;
@@ -181,11 +158,11 @@ on_removed(struct alteration *alteration, void *user)
 
 /* It begins anew with what came first, not with what was read first for the new
  * one. */
-TEST(keeps_the_order_when_the_set_is_removed)
+TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
 {
     struct removal r = {.is_removed = false};
     struct registry_options options = {
-        .config = &r.sets.config,
+        .config = &s.config,
         .public_url = SETS_URL,
         .on_changed = on_changed,
         .user = &r,
@@ -193,37 +170,32 @@ TEST(keeps_the_order_when_the_set_is_removed)
     struct post_line line = {false};
     struct arrival held;
 
-    sets_configure(&r.sets, tempdir_path(state));
-    assert_int_equal(registry_open(&r.sets.registry, &options, NULL),
-                     STATUS_OK);
+    assert_int_equal(registry_open(&s.registry, &options, NULL), STATUS_OK);
     sem_init(&r.is_held, 0, 0);
     sem_init(&r.may_go, 0, 0);
-    sets_post(&r.sets, "demo", 1, 3);
-    arrival_begin(&held, &r.sets, "other", JSON);
-    arrival_begin(&r.before, &r.sets, "demo", JSON);
-    arrival_begin(&r.after, &r.sets, "demo", JSON);
+    sets_post(&s, "demo", 1, 3);
+    arrival_begin(&held, "other", JSON);
+    arrival_begin(&r.before, "demo", JSON);
+    arrival_begin(&r.after, "demo", JSON);
     ingest_join(r.before.ingest, &line);
     ingest_join(r.after.ingest, &line);
 
     assert_int_equal(ingest_feed(held.ingest, SLICE(ENTRY("1")), NULL),
                      STATUS_OK);
     assert_int_equal(ingest_end(held.ingest, hold, &r, NULL), STATUS_OK);
-    log_wake(registry_log(r.sets.registry));
+    log_wake(registry_log(s.registry));
     sem_wait(&r.is_held);
     assert_int_equal(
-        alter_remove(sets_find(&r.sets, "demo"), on_removed, NULL, NULL),
-        STATUS_OK);
+        alter_remove(sets_find(&s, "demo"), on_removed, NULL, NULL), STATUS_OK);
     arrival_feed(&r.before, SLICE(ENTRY("1")));
     sem_post(&r.may_go);
 
-    assert_int_equal(arrival_end(&r.before, &r.sets).first, 1);
-    assert_int_equal(arrival_end(&r.after, &r.sets).first, 2);
+    assert_int_equal(arrival_end(&r.before).first, 1);
+    assert_int_equal(arrival_end(&r.after).first, 2);
     assert_true(r.is_removed);
     assert_false(line.is_broken);
     ingest_free(held.ingest);
     sem_destroy(&held.is_done);
-    ingests_assert_budget(&r.sets);
-    sets_close(&r.sets);
     sem_destroy(&r.is_held);
     sem_destroy(&r.may_go);
 }

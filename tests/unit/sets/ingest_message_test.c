@@ -16,10 +16,10 @@ static const char *const types[] = {[MESSAGE_XML] = XML, [MESSAGE_JSON] = JSON};
 
 /* All of the set, as it tells it. */
 static void
-tell(struct buf *to, struct sets *s, const char *name, enum message_form form)
+tell(struct buf *to, const char *name, enum message_form form)
 {
     const struct message_wish wish = {
-        .set = sets_find(s, name),
+        .set = sets_find(&s, name),
         .form = form,
         .upto = UINT64_MAX,
         .max_bytes = (size_t)1 << 20,
@@ -29,20 +29,19 @@ tell(struct buf *to, struct sets *s, const char *name, enum message_form form)
 
     buf_clear(to);
     assert_int_equal(message_write(to, &wish, &last, NULL), STATUS_OK);
-    assert_int_equal(last, sets_head(s, name).last);
+    assert_int_equal(last, sets_head(&s, name).last);
 }
 
 /* From one set to another. */
 static struct sets_outcome
-hand_on(struct sets *s, const char *from, const char *to,
-        enum message_form form)
+hand_on(const char *from, const char *to, enum message_form form)
 {
     struct sets_outcome o;
     struct buf message;
 
     buf_init(&message, SIZE_MAX);
-    tell(&message, s, from, form);
-    o = arrive(s, to, types[form], buf_slice(&message));
+    tell(&message, from, form);
+    o = arrive(to, types[form], buf_slice(&message));
     buf_fini(&message);
     return o;
 }
@@ -78,7 +77,7 @@ on_told(const struct change *change, void *user, struct problem *why)
 }
 
 static struct told
-told_by(struct sets *s, const char *name, const char *tag)
+told_by(const char *name, const char *tag)
 {
     struct told told = {.tag = tag};
     struct reader *reader;
@@ -86,7 +85,7 @@ told_by(struct sets *s, const char *name, const char *tag)
 
     buf_init(&told.text, SIZE_MAX);
     buf_init(&message, SIZE_MAX);
-    tell(&message, s, name, MESSAGE_XML);
+    tell(&message, name, MESSAGE_XML);
     reader = reader_new(format_of(SLICE(XML)), READER_MESSAGE, SIZE_MAX,
                         on_told, &told);
     assert_int_equal(reader_feed(reader, buf_slice(&message), NULL), STATUS_OK);
@@ -111,16 +110,16 @@ count(struct slice text, const char *what)
 
 /* How often the entries of a set have a tag. */
 static size_t
-count_tag(struct sets *s, const char *name, const char *tag)
+count_tag(const char *name, const char *tag)
 {
-    struct told told = told_by(s, name, NULL);
+    struct told told = told_by(name, NULL);
     size_t n = count(buf_slice(&told.text), tag);
 
     buf_fini(&told.text);
     return n;
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open, ingests_close);
 
 /* Whatever a broker like this one tells of an entry, the set that takes it in
  * tells as well: and where it comes from. */
@@ -143,38 +142,31 @@ TEST(takes_what_a_broker_tells_as_it_is)
         "{\"loc\":\"http://example.com/c\",\"change\":\"deleted\"},"
         "{\"loc\":\"http://example.com/c\",\"change\":\"created\","
         "\"datetime\":\"2020-04-01T18:10:00Z\"}]"; /* too late: another time */
-    struct sets s;
 
-    ingests_open(&s, state);
-    assert_int_equal(ingests_post(&s, JSON, entries).rc, STATUS_OK);
+    assert_int_equal(ingests_post(JSON, entries).rc, STATUS_OK);
     for (size_t i = 0; i < 2; i++) {
         const char *name = i == 0 ? "xml" : "json";
-        struct sets_outcome o = hand_on(&s, "demo", name, forms[i]);
-        struct told before = told_by(&s, "demo", NULL), after;
+        struct sets_outcome o = hand_on("demo", name, forms[i]);
+        struct told before = told_by("demo", NULL), after;
         char tag[] = VIA;
 
         assert_string_equal(o.why.text, "");
         assert_int_equal(o.rc, STATUS_OK);
         assert_int_equal(o.last, 3);
         memcpy(tag + 4, sets_head(&s, "demo").epoch, EPOCH_SIZE);
-        after = told_by(&s, name, tag);
+        after = told_by(name, tag);
         buf_add(&before.text, "", 1);
         buf_add(&after.text, "", 1);
         assert_string_equal(before.text.data, after.text.data);
         buf_fini(&before.text);
         buf_fini(&after.text);
     }
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 /* Sets that tell each other, in whichever ring: what one has told comes back to
  * it, and ends there. */
 TEST(nothing_goes_round_in_circles)
 {
-    struct sets s;
-
-    ingests_open(&s, state);
     for (size_t i = 0; i < 2; i++) {
         enum message_form form = forms[i];
         const char *const names[2][3] = {{"a", "b", "c"}, {"d", "e", "f"}};
@@ -182,28 +174,26 @@ TEST(nothing_goes_round_in_circles)
         struct sets_outcome o;
 
         sets_post(&s, a, 1, 3);
-        assert_int_equal(hand_on(&s, a, b, form).last, 3);
-        assert_int_equal(hand_on(&s, b, c, form).last, 3);
-        assert_int_equal(count_tag(&s, c, "via:"), 6); /* from a, and b */
+        assert_int_equal(hand_on(a, b, form).last, 3);
+        assert_int_equal(hand_on(b, c, form).last, 3);
+        assert_int_equal(count_tag(c, "via:"), 6); /* from a, and b */
 
-        o = hand_on(&s, c, a, form);
+        o = hand_on(c, a, form);
         assert_int_equal(o.rc, STATUS_OK);
         assert_int_equal(o.first, 0);
         assert_int_equal(o.last, 0);
-        assert_int_equal(hand_on(&s, b, a, form).last, 0);
-        assert_int_equal(hand_on(&s, a, a, form).last, 0);
+        assert_int_equal(hand_on(b, a, form).last, 0);
+        assert_int_equal(hand_on(a, a, form).last, 0);
         assert_int_equal(sets_head(&s, a).last, 3);
 
         /* What b has of its own goes to a, and does not come back. */
         sets_post(&s, b, 7, 1);
-        o = hand_on(&s, b, a, form);
+        o = hand_on(b, a, form);
         assert_int_equal(o.first, 4);
         assert_int_equal(o.last, 4);
-        o = hand_on(&s, a, b, form);
+        o = hand_on(a, b, form);
         assert_int_equal(o.last - o.first + 1, 3);
     }
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 /* An entry is marked once, whoever has marked it; and who tells no epoch marks
@@ -213,26 +203,24 @@ TEST(marks_an_entry_once)
 #define TAGGED(tags)                                                          \
     "{\"loc\":\"http://example.com/1\",\"change\":\"updated\",\"tags\":" tags \
     "}"
-    struct sets s;
 
-    ingests_open(&s, state);
     assert_int_equal(
         arrive_json(
-            &s, "demo",
+            "demo",
             "{\"epoch\":\"" EPOCH
             "\",\"changes\":[" TAGGED("[\"" VIA "\",\"x\"]") "," TAGGED(
                 "[\"x\"]") "," TAGGED("[]") "," TAGGED("[\"" VIA "0\"]") "]}")
             .last,
         4);
-    assert_int_equal(count_tag(&s, "demo", "tags=[" VIA " x]"), 1);
-    assert_int_equal(count_tag(&s, "demo", "tags=[x " VIA "]"), 1);
-    assert_int_equal(count_tag(&s, "demo", "tags=[" VIA "]"), 1);
-    assert_int_equal(count_tag(&s, "demo", "tags=[" VIA "0 " VIA "]"), 1);
-    assert_int_equal(arrive_json(&s, "demo", ENTRY("2")).last, 5);
-    assert_int_equal(
-        arrive_json(&s, "demo", "{\"changes\":[" ENTRY("3") "]}").last, 6);
-    assert_int_equal(count_tag(&s, "demo", "via:"), 5);
-    ingests_assert_budget(&s);
+    assert_int_equal(count_tag("demo", "tags=[" VIA " x]"), 1);
+    assert_int_equal(count_tag("demo", "tags=[x " VIA "]"), 1);
+    assert_int_equal(count_tag("demo", "tags=[" VIA "]"), 1);
+    assert_int_equal(count_tag("demo", "tags=[" VIA "0 " VIA "]"), 1);
+    assert_int_equal(arrive_json("demo", ENTRY("2")).last, 5);
+    assert_int_equal(arrive_json("demo", "{\"changes\":[" ENTRY("3") "]}").last,
+                     6);
+    assert_int_equal(count_tag("demo", "via:"), 5);
+    assert_true(ingests_budget_is_free());
     sets_close(&s);
 #undef TAGGED
 }
@@ -241,17 +229,13 @@ TEST(marks_an_entry_once)
 TEST(refuses_what_does_not_say_in_time_whose_it_is)
 {
     struct sets_outcome o;
-    struct sets s;
 
-    ingests_open(&s, state);
-    o = arrive_json(&s, "demo",
+    o = arrive_json("demo",
                     "{\"changes\":[" ENTRY("1") "],\"epoch\":\"" EPOCH "\"}");
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_string_equal(o.why.text,
                         "epoch: behind the changes, not before them");
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 /* A body with one entry, whose fragment is about as long. */
@@ -275,13 +259,11 @@ TEST(refuses_an_entry_that_has_no_room_for_its_mark)
 {
     size_t size = 262000, needed = 0, most = 0;
     struct sets_outcome o;
-    struct sets s;
     struct buf b;
 
-    ingests_open(&s, state);
     buf_init(&b, SIZE_MAX);
     write_large(&b, NULL, size);
-    o = arrive(&s, "demo", JSON, buf_slice(&b));
+    o = arrive("demo", JSON, buf_slice(&b));
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_int_equal(sscanf(o.why.text,
                             "the entry needs %zu bytes of XML, more than %zu",
@@ -289,7 +271,7 @@ TEST(refuses_an_entry_that_has_no_room_for_its_mark)
                      2);
     size -= needed - most;
     write_large(&b, EPOCH, size);
-    o = arrive(&s, "demo", JSON, buf_slice(&b));
+    o = arrive("demo", JSON, buf_slice(&b));
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_int_equal(o.why.entry, 1);
     assert_int_equal(
@@ -297,8 +279,6 @@ TEST(refuses_an_entry_that_has_no_room_for_its_mark)
         0);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
     write_large(&b, NULL, size);
-    assert_int_equal(arrive(&s, "demo", JSON, buf_slice(&b)).last, 1);
-    ingests_assert_budget(&s);
+    assert_int_equal(arrive("demo", JSON, buf_slice(&b)).last, 1);
     buf_fini(&b);
-    sets_close(&s);
 }

@@ -9,16 +9,16 @@
 
 /* All fragments of the set; *last is its last seq. */
 static void
-read_all(struct sets *s, const char *name, struct buf *to)
+read_all(const char *name, struct buf *to)
 {
-    struct set *set = sets_find(s, name);
+    struct set *set = sets_find(&s, name);
     uint64_t after = 0;
 
     buf_clear(to);
     for (;;) {
         struct batch *b;
 
-        assert_int_equal(log_read(registry_log(s->registry), set->log, after,
+        assert_int_equal(log_read(registry_log(s.registry), set->log, after,
                                   LOG_DISK, &b, NULL),
                          STATUS_OK);
         if (!b)
@@ -42,7 +42,7 @@ count(const struct buf *text, const char *what)
     return n;
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open, ingests_close);
 
 /* Design section 4: XML, and a JSON object or array, become entries in order.
  */
@@ -50,22 +50,18 @@ TEST(takes_changes_in_every_format)
 {
     struct sets_outcome o;
     struct buf all;
-    struct sets s;
 
-    ingests_open(&s, state);
     buf_init(&all, SIZE_MAX);
-    o = ingests_post(&s, JSON, ENTRY("1"));
+    o = ingests_post(JSON, ENTRY("1"));
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.first, 1);
-    o = ingests_post(&s, JSON "; charset=utf-8",
-                     "[" ENTRY("2") "," ENTRY("3") "]");
+    o = ingests_post(JSON "; charset=utf-8", "[" ENTRY("2") "," ENTRY("3") "]");
     assert_int_equal(o.first, 2);
     assert_int_equal(o.last, 3);
-    o = ingests_post(&s, XML,
-                     XML_HEAD XML_ENTRY("4") XML_ENTRY("5") "</urlset>");
+    o = ingests_post(XML, XML_HEAD XML_ENTRY("4") XML_ENTRY("5") "</urlset>");
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.last, 5);
-    read_all(&s, "demo", &all);
+    read_all("demo", &all);
     assert_int_equal(count(&all, "<url>"), 5);
     for (char n = '1'; n <= '5'; n++) {
         char loc[] = "<loc>http://example.com/0</loc>";
@@ -73,9 +69,7 @@ TEST(takes_changes_in_every_format)
         loc[24] = n;
         assert_int_equal(count(&all, loc), 1);
     }
-    ingests_assert_budget(&s);
     buf_fini(&all);
-    sets_close(&s);
 }
 
 /* A body may come in any pieces. */
@@ -84,9 +78,7 @@ TEST(does_not_care_how_a_body_is_cut)
     static const char xml[] =
         XML_HEAD XML_ENTRY("a") XML_ENTRY("%C3%A9") "</urlset>";
     static const char json[] = "[" ENTRY("a") "," ENTRY("\xc3\xa9") "]";
-    struct sets s;
 
-    ingests_open(&s, state);
     for (size_t step = 1; step < 10; step += 2) {
         assert_int_equal(
             sets_post_body(&s, "demo", XML, slice_of(xml), step).rc, STATUS_OK);
@@ -95,98 +87,76 @@ TEST(does_not_care_how_a_body_is_cut)
             STATUS_OK);
     }
     assert_int_equal(sets_head(&s, "demo").last, 20);
-    sets_close(&s);
 }
 
 static void
-assert_refused(struct sets *s, const char *type, const char *body,
-               enum status rc)
+assert_refused(const char *type, const char *body, enum status rc)
 {
-    struct sets_outcome o = ingests_post(s, type, body);
+    struct sets_outcome o = ingests_post(type, body);
 
     assert_int_equal(o.rc, rc);
     assert_true(o.why.text[0] != '\0');
-    ingests_assert_budget(s);
 }
 
 /* Design rule 5: bad input is refused whole, leaves no entry, no set and
  * nothing reserved. */
 TEST(refuses_a_bad_post_whole)
 {
-    struct sets s;
-
-    ingests_open(&s, state);
-    assert_refused(&s, JSON, "[" ENTRY("1") "," ENTRY("2") ",{}]",
+    assert_refused(JSON, "[" ENTRY("1") "," ENTRY("2") ",{}]", STATUS_INVALID);
+    assert_refused(JSON, "[" ENTRY("1") "," ENTRY("2"), STATUS_MALFORMED);
+    assert_refused(XML, XML_HEAD XML_ENTRY("1") "<url/></urlset>",
                    STATUS_INVALID);
-    assert_refused(&s, JSON, "[" ENTRY("1") "," ENTRY("2"), STATUS_MALFORMED);
-    assert_refused(&s, XML, XML_HEAD XML_ENTRY("1") "<url/></urlset>",
-                   STATUS_INVALID);
-    assert_refused(&s, XML, XML_HEAD XML_ENTRY("1"), STATUS_MALFORMED);
-    assert_refused(&s, XML, "", STATUS_MALFORMED);
-    assert_refused(&s, JSON, "", STATUS_MALFORMED);
+    assert_refused(XML, XML_HEAD XML_ENTRY("1"), STATUS_MALFORMED);
+    assert_refused(XML, "", STATUS_MALFORMED);
+    assert_refused(JSON, "", STATUS_MALFORMED);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 
-    assert_int_equal(ingests_post(&s, JSON, ENTRY("1")).first, 1);
-    assert_refused(&s, JSON, "[" ENTRY("2") ",{}]", STATUS_INVALID);
+    assert_int_equal(ingests_post(JSON, ENTRY("1")).first, 1);
+    assert_refused(JSON, "[" ENTRY("2") ",{}]", STATUS_INVALID);
     assert_int_equal(sets_head(&s, "demo").last, 1);
-    sets_close(&s);
 }
 
 /* A post without entries creates no set: one exists from its first entry on. */
 TEST(refuses_a_post_without_entries)
 {
-    struct sets s;
-
-    ingests_open(&s, state);
-    assert_refused(&s, JSON, "[]", STATUS_INVALID);
-    assert_refused(&s, XML, XML_HEAD "</urlset>", STATUS_INVALID);
+    assert_refused(JSON, "[]", STATUS_INVALID);
+    assert_refused(XML, XML_HEAD "</urlset>", STATUS_INVALID);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    sets_close(&s);
 }
 
 /* A problem names the entry at fault (design section 4). */
 TEST(says_which_entry_is_at_fault)
 {
     struct sets_outcome o;
-    struct sets s;
 
-    ingests_open(&s, state);
-    o = ingests_post(&s, JSON,
-                     "[" ENTRY("1") "," ENTRY("2") ",{\"loc\":\"x\"}]");
+    o = ingests_post(JSON, "[" ENTRY("1") "," ENTRY("2") ",{\"loc\":\"x\"}]");
     assert_int_equal(o.rc, STATUS_INVALID);
     assert_int_equal(o.why.entry, 3);
-    sets_close(&s);
 }
 
 /* Design section 4: set names; 404 for one that no set can have. */
 TEST(refuses_names_that_no_set_can_have)
 {
     static const char *const bad[] = {"", "A", "-a", ".a", "a b", "a/b"};
-    struct sets s;
 
-    ingests_open(&s, state);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(
             sets_post_body(&s, bad[i], JSON, SLICE(ENTRY("1")), 0).rc,
             STATUS_NOT_FOUND);
-    sets_close(&s);
 }
 
 /* Design section 4: 415 says what is read. */
 TEST(refuses_media_types_that_nobody_reads)
 {
     struct sets_outcome o;
-    struct sets s;
 
-    ingests_open(&s, state);
-    o = ingests_post(&s, "text/plain", ENTRY("1"));
+    o = ingests_post("text/plain", ENTRY("1"));
     assert_int_equal(o.rc, STATUS_UNSUPPORTED);
     assert_non_null(strstr(o.why.text, "application/xml, application/json"));
     assert_non_null(strstr(o.why.text, "\"text/plain\""));
-    assert_int_equal(ingests_post(&s, "", ENTRY("1")).rc, STATUS_UNSUPPORTED);
-    assert_int_equal(ingests_post(&s, "application/xml; charset=latin1", "").rc,
+    assert_int_equal(ingests_post("", ENTRY("1")).rc, STATUS_UNSUPPORTED);
+    assert_int_equal(ingests_post("application/xml; charset=latin1", "").rc,
                      STATUS_UNSUPPORTED);
-    sets_close(&s);
 }
 
 /* R-026: a Sitemap has at most 50,000 entries. What is none may have more: it
@@ -195,9 +165,7 @@ TEST(refuses_more_entries_than_a_document_has)
 {
     struct sets_outcome o;
     struct buf body;
-    struct sets s;
 
-    ingests_open(&s, state);
     buf_init(&body, SIZE_MAX);
     BUF_ADD(&body, XML_HEAD);
     for (int i = 0; i < 50000; i++)
@@ -206,7 +174,7 @@ TEST(refuses_more_entries_than_a_document_has)
     o = sets_post_body(&s, "demo", XML, buf_slice(&body), 65536);
     assert_int_equal(o.rc, STATUS_TOO_LARGE);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    ingests_assert_budget(&s);
+    assert_true(ingests_budget_is_free());
 
     buf_clear(&body);
     BUF_ADD(&body, "[");
@@ -216,9 +184,7 @@ TEST(refuses_more_entries_than_a_document_has)
     o = sets_post_body(&s, "demo", JSON, buf_slice(&body), 65536);
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.last, 50001);
-    ingests_assert_budget(&s);
     buf_fini(&body);
-    sets_close(&s);
 }
 
 static void
@@ -234,9 +200,7 @@ TEST(refuses_posts_when_the_log_is_ending)
     struct problem why = {""};
     bool is_called = false;
     struct ingest *in;
-    struct sets s;
 
-    ingests_open(&s, state);
     registry_stop(s.registry);
     assert_int_equal(
         ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 100, NULL),
@@ -246,8 +210,6 @@ TEST(refuses_posts_when_the_log_is_ending)
     assert_string_equal(why.text, "the broker is ending");
     assert_false(is_called);
     ingest_free(in);
-    ingests_assert_budget(&s);
-    sets_close(&s);
 }
 
 #define THREADS 4
@@ -255,7 +217,6 @@ TEST(refuses_posts_when_the_log_is_ending)
 
 struct poster {
     pthread_t id;
-    struct sets *s;
     unsigned number;
     bool is_wrong;
 };
@@ -271,7 +232,7 @@ post_often(void *user)
     for (int i = 0; i < POSTS; i++) {
         bool is_bad = i % 5 == 4;
         struct sets_outcome o =
-            sets_post_body(p->s, i % 2 ? "odd" : "even", JSON,
+            sets_post_body(&s, i % 2 ? "odd" : "even", JSON,
                            is_bad ? SLICE("[{}]") : slice_of(body), 16);
 
         p->is_wrong |=
@@ -285,12 +246,10 @@ TEST(takes_posts_from_many_threads)
 {
     struct poster posters[THREADS];
     struct buf all;
-    struct sets s;
 
-    ingests_open(&s, state);
     buf_init(&all, SIZE_MAX);
     for (unsigned i = 0; i < THREADS; i++) {
-        posters[i] = (struct poster){.s = &s, .number = i};
+        posters[i] = (struct poster){.number = i};
         assert_int_equal(
             pthread_create(&posters[i].id, NULL, post_often, &posters[i]), 0);
     }
@@ -298,7 +257,7 @@ TEST(takes_posts_from_many_threads)
         pthread_join(posters[i].id, NULL);
         assert_false(posters[i].is_wrong);
     }
-    read_all(&s, "even", &all);
+    read_all("even", &all);
     assert_int_equal(count(&all, "<url>"), THREADS * 10 * 2);
     for (char n = '0'; n < '0' + THREADS; n++) {
         char loc[] = "/t0</loc>";
@@ -306,19 +265,17 @@ TEST(takes_posts_from_many_threads)
         loc[2] = n;
         assert_int_equal(count(&all, loc), 10 * 2);
     }
-    ingests_assert_budget(&s);
     buf_fini(&all);
-    sets_close(&s);
 }
 
 static struct ingest *
-begin_with_key(struct sets *s, const char *key, enum status *rc)
+begin_with_key(const char *key, enum status *rc)
 {
     struct ingest *in = NULL;
     struct key k;
 
     assert_int_equal(
-        ingest_begin(&in, s->registry, SLICE("demo"), SLICE(JSON), 100, NULL),
+        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 100, NULL),
         STATUS_OK);
     assert_int_equal(key_read(slice_of(key), &k, NULL), STATUS_OK);
     *rc = ingest_set_key(in, &k, NULL);
@@ -327,7 +284,6 @@ begin_with_key(struct sets *s, const char *key, enum status *rc)
 
 /* What a repeat comes to when the first is answered. */
 struct again {
-    struct sets *sets;
     enum status rc;
     sem_t is_done;
 };
@@ -337,7 +293,7 @@ begin_again(struct ingest *in, void *user)
 {
     struct again *a = user;
 
-    ingest_free(begin_with_key(a->sets, "k", &a->rc));
+    ingest_free(begin_with_key("k", &a->rc));
     ingest_free(in);
     sem_post(&a->is_done);
 }
@@ -350,17 +306,14 @@ TEST(a_key_is_at_work_until_the_log_has_answered)
     struct again again = {.rc = STATUS_IO};
     struct ingest *first;
     enum status rc;
-    struct sets s;
 
-    ingests_open(&s, state);
-    again.sets = &s;
     sem_init(&again.is_done, 0, 0);
-    first = begin_with_key(&s, "k", &rc);
+    first = begin_with_key("k", &rc);
     assert_int_equal(rc, STATUS_OK);
-    ingest_free(begin_with_key(&s, "k", &rc));
+    ingest_free(begin_with_key("k", &rc));
     assert_int_equal(rc, STATUS_RUNNING);
     assert_int_equal(ingest_feed(first, SLICE(ENTRY("1")), NULL), STATUS_OK);
-    ingest_free(begin_with_key(&s, "k", &rc));
+    ingest_free(begin_with_key("k", &rc));
     assert_int_equal(rc, STATUS_RUNNING);
 
     assert_int_equal(ingest_end(first, begin_again, &again, NULL), STATUS_OK);
@@ -368,11 +321,9 @@ TEST(a_key_is_at_work_until_the_log_has_answered)
     sem_wait(&again.is_done);
     assert_int_equal(again.rc, STATUS_OK);
 
-    first = begin_with_key(&s, "k", &rc); /* and one that is given up */
+    first = begin_with_key("k", &rc); /* and one that is given up */
     ingest_free(first);
-    ingest_free(begin_with_key(&s, "k", &rc));
+    ingest_free(begin_with_key("k", &rc));
     assert_int_equal(rc, STATUS_OK);
-    ingests_assert_budget(&s);
     sem_destroy(&again.is_done);
-    sets_close(&s);
 }

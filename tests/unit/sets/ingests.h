@@ -7,9 +7,8 @@
 
 #include "broker/sets/ingest.h"
 #include "proto/vocab.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
 #define JSON "application/json"
 #define XML  "application/xml"
@@ -23,27 +22,35 @@
     "<url><loc>http://example.com/" n "</loc>" \
     "<rs:md change='updated'/></url>"
 
-static inline void
-ingests_open(struct sets *s, void **state)
-{
-    sets_configure(s, tempdir_path(state));
-    sets_open(s);
-}
-
 static inline struct sets_outcome
-ingests_post(struct sets *s, const char *type, const char *body)
+ingests_post(const char *type, const char *body)
 {
-    return sets_post_body(s, "demo", type, slice_of(body), 0);
+    return sets_post_body(&s, "demo", type, slice_of(body), 0);
 }
 
-/* Nothing of the budget is reserved by anybody. */
-static inline void
-ingests_assert_budget(struct sets *s)
+/* Nobody has reserved anything of the budget. */
+static inline bool
+ingests_budget_is_free(void)
 {
-    assert_true(budgets_reserve(registry_budgets(s->registry), BUDGET_POSTS,
-                                s->config.ingest_bytes));
-    budgets_release(registry_budgets(s->registry), BUDGET_POSTS,
-                    s->config.ingest_bytes);
+    struct budgets *budgets = registry_budgets(s.registry);
+    bool is_free =
+        budgets_reserve(budgets, BUDGET_POSTS, s.config.ingest_bytes);
+
+    if (is_free)
+        budgets_release(budgets, BUDGET_POSTS, s.config.ingest_bytes);
+    return is_free;
+}
+
+/* The fixture of these tests: stage.h; and every post gives back what it has
+ * reserved. */
+static inline int
+ingests_close(void **state)
+{
+    bool is_free = !s.registry || ingests_budget_is_free();
+
+    if (!is_free)
+        print_error("something of the budget is still reserved\n");
+    return stage_close(state) || !is_free ? -1 : 0;
 }
 
 #endif

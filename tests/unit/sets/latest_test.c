@@ -6,106 +6,91 @@
 #include "tests/test.h"
 #include "tests/unit/sets/messages.h"
 
+/* Writes the latest message of a channel to `text`. */
 static void
-latest(struct buf *to, struct set *set, bool is_framework, size_t max_bytes)
+latest(struct set *set, bool is_framework, size_t max_bytes)
 {
     const struct message_wish wish = {
         .set = set, .max_bytes = max_bytes, .is_framework = is_framework};
 
-    buf_clear(to);
-    assert_int_equal(latest_write(to, &wish, NULL), STATUS_OK);
+    buf_clear(&text);
+    assert_int_equal(latest_write(&text, &wish, NULL), STATUS_OK);
 }
 
-/* The same bytes as a subscriber got who is at the head. */
+/* The latest message of "demo" has the same bytes as `text`. */
 static void
-assert_is_message(struct set *set, uint64_t after, uint64_t last)
+assert_is_text(struct set *set, size_t max_bytes)
 {
-    struct buf found, wanted;
-    uint64_t end;
+    struct buf wanted = text;
 
-    buf_init(&found, SIZE_MAX);
-    buf_init(&wanted, SIZE_MAX);
-    latest(&found, set, false, MIB);
-    assert_int_equal(write_message(&wanted, set, MESSAGE_XML, after, last, MIB,
-                                   LOG_DISK, &end),
-                     STATUS_OK);
-    assert_int_equal(end, last);
-    assert_true(slice_equal(buf_slice(&found), buf_slice(&wanted)));
-    buf_fini(&found);
+    buf_init(&text, SIZE_MAX);
+    latest(set, false, max_bytes);
+    assert_true(slice_equal(buf_slice(&text), buf_slice(&wanted)));
     buf_fini(&wanted);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+/* It has the same bytes as a subscriber got who is at the head. */
+static void
+assert_is_message(uint64_t after, uint64_t last)
+{
+    struct set *set = sets_find(&s, "demo");
+
+    assert_int_equal(write_part(set, MESSAGE_XML, after, last, MIB, LOG_DISK),
+                     last);
+    assert_is_text(set, MIB);
+}
+
+FIXTURE(messages_open, messages_close);
 
 /* R-285, W-148: what the last commit told, in this process and in the next. */
 TEST(is_what_the_last_commit_told)
 {
-    struct sets s;
-    struct set *set = open_in(&s, state, 3, 5);
-
+    post_each(3, 5);
     assert_int_equal(sets_head(&s, "demo").commit_after, 10);
-    assert_is_message(set, 10, 15);
+    assert_is_message(10, 15);
     sets_rotate(&s, "demo"); /* tells no change */
-    assert_is_message(set, 10, 15);
-    sets_close(&s);
-    sets_open(&s);
-    assert_is_message(sets_find(&s, "demo"), 10, 15);
+    assert_is_message(10, 15);
+    stage_restart();
+    assert_is_message(10, 15);
     sets_post(&s, "demo", 15, 2);
-    assert_is_message(sets_find(&s, "demo"), 15, 17);
-    sets_close(&s);
+    assert_is_message(15, 17);
 }
 
 /* Where only a closed list's file has the last entry, it is that entry. */
 TEST(is_the_last_entry_where_only_a_file_has_it)
 {
-    struct sets s;
-
-    open_in(&s, state, 1, 5);
+    post_each(1, 5);
     sets_rotate(&s, "demo");
     sets_file_all(&s);
     channel_last(&s); /* one more commit: rows are let go of */
-    sets_close(&s);
-    sets_open(&s);
+    stage_restart();
     assert_int_equal(sets_head(&s, "demo").commit_after, 4);
-    assert_is_message(sets_find(&s, "demo"), 4, 5);
-    sets_close(&s);
+    assert_is_message(4, 5);
 }
 
 /* of a commit that needs several messages, the last one. */
 TEST(is_the_last_message_of_a_large_commit)
 {
-    struct sets s;
-    struct set *set = open_in(&s, state, 1, 1);
+    struct set *set = post_each(1, 1);
     uint64_t after = 1, last = 1;
-    struct buf found, message;
 
-    buf_init(&found, SIZE_MAX);
-    buf_init(&message, SIZE_MAX);
     sets_post_heavy(&s, "demo", 1, 300, 3000);
     for (unsigned n = 0; last < 301; n++) {
         after = last;
-        last = write_on(&message, set, MESSAGE_XML, after, 100000);
+        last = write_on(set, MESSAGE_XML, after, 100000);
         assert_in_range(n, 0, 50);
     }
     assert_in_range(after, 200, 300);
-    latest(&found, set, false, 100000);
-    assert_true(slice_equal(buf_slice(&found), buf_slice(&message)));
-    buf_fini(&found);
-    buf_fini(&message);
-    sets_close(&s);
+    assert_is_text(set, 100000);
 }
 
 /* nothing before the first change, and when all is let go of. */
 TEST(is_nothing_where_nothing_is_there)
 {
     struct list_info list;
-    struct buf found;
-    struct sets s;
-    struct set *set;
+    struct set *set = post_each(1, 5);
     size_t n = 1;
 
-    buf_init(&found, SIZE_MAX);
-    set = open_in(&s, state, 1, 5);
     sets_rotate(&s, "demo");
     sets_file_all(&s);
     assert_int_equal(
@@ -114,28 +99,24 @@ TEST(is_nothing_where_nothing_is_there)
     assert_int_equal(
         log_retire(registry_log(s.registry), set->log, &list, 1, 0, NULL),
         STATUS_OK);
-    latest(&found, set, false, MIB);
-    assert_int_equal(found.size, 0);
+    latest(set, false, MIB);
+    assert_int_equal(text.size, 0);
 
     set = registry_make(s.registry, SLICE("never"));
-    latest(&found, set, false, MIB);
-    assert_int_equal(found.size, 0);
-    sets_close(&s);
-    buf_fini(&found);
+    latest(set, false, MIB);
+    assert_int_equal(text.size, 0);
 }
 
 static void
 assert_latest_events(struct set *set, const char *lines)
 {
-    struct buf message, found;
+    struct buf found;
 
-    buf_init(&message, SIZE_MAX);
     buf_init(&found, SIZE_MAX);
-    latest(&message, set, true, MIB);
-    if (message.size > 0)
-        channel_lines(&found, buf_slice(&message));
+    latest(set, true, MIB);
+    if (text.size > 0)
+        channel_lines(&found, buf_slice(&text));
     assert_true(slice_is(buf_slice(&found), lines));
-    buf_fini(&message);
     buf_fini(&found);
 }
 
@@ -155,8 +136,7 @@ TEST(is_the_last_round_that_told_something_on_the_channel)
         .capability = CAP_CAPABILITYLIST,
         .loc = SLICE(SETS_URL "/sets/other/capabilitylist.xml"),
     };
-    struct sets s;
-    struct set *demo = open_in(&s, state, 1, 5);
+    struct set *demo = post_each(1, 5);
 
     channel_last(&s);
     assert_latest_events(demo, CREATED("demo") SOURCE);
@@ -171,8 +151,7 @@ TEST(is_the_last_round_that_told_something_on_the_channel)
         assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
     channel_last(&s);
     assert_latest_events(demo, SOURCE);
-    sets_close(&s);
-    sets_open(&s);
+    stage_restart();
     demo = sets_find(&s, "demo");
     assert_latest_events(demo, SOURCE);
     assert_int_equal(announce_last(demo), 4);
@@ -187,5 +166,4 @@ TEST(is_the_last_round_that_told_something_on_the_channel)
               " < /sets/demo/changelist.xml\n"
               "created changelist-archive /sets/demo/changelist-archive.xml\n"
               "updated capabilitylist /sets/demo/capabilitylist.xml\n");
-    sets_close(&s);
 }

@@ -2,9 +2,8 @@
 
 #include <string.h>
 
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
 #define EPOCH "0123456789abcdef"
 
@@ -96,16 +95,13 @@ TEST(refuses_what_is_no_position)
 }
 
 /* R-345, design.md section 4: 410 tells earliest, last and where to restart. */
-TEST(tells_where_to_go_on, tempdir_setup, tempdir_teardown)
+TEST(tells_where_to_go_on, stage_open, stage_close)
 {
     char earliest[POSITION_MAX], expected[400];
     struct head head;
     struct buf text;
-    struct sets s;
     struct set *set;
 
-    sets_configure(&s, tempdir_path(state));
-    sets_open(&s);
     set = sets_post(&s, "demo", 1, 3);
     head = sets_head(&s, "demo");
     buf_init(&text, 4096);
@@ -119,5 +115,4 @@ TEST(tells_where_to_go_on, tempdir_setup, tempdir_teardown)
     snprintf(expected, sizeof(expected), "%s-0", head.epoch);
     assert_string_equal(earliest, expected);
     buf_fini(&text);
-    sets_close(&s);
 }

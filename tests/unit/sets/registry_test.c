@@ -5,27 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
-static void
-open_in(struct sets *s, void **state)
-{
-    sets_configure(s, tempdir_path(state));
-    sets_open(s);
-}
-
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open, stage_close);
 
 /* registry.h: a set exists from the commit of its first post on. */
 TEST(finds_a_set_once_its_first_post_is_committed)
 {
     struct set *set;
     struct head head;
-    struct sets s;
 
-    open_in(&s, state);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
     set = registry_make(s.registry, SLICE("demo"));
     assert_non_null(set);
@@ -37,28 +27,22 @@ TEST(finds_a_set_once_its_first_post_is_committed)
     assert_int_equal(head.last, 3);
     assert_string_equal(set->name, "demo");
     assert_ptr_equal(set->registry, s.registry);
-    sets_close(&s);
 }
 
 /* sets are there again after a restart. */
 TEST(finds_its_sets_again_after_a_restart)
 {
     struct head before, after;
-    struct sets s;
 
-    open_in(&s, state);
     sets_post(&s, "b", 1, 2);
     sets_post(&s, "a", 1, 5);
     before = sets_head(&s, "a");
-    sets_close(&s);
-
-    sets_open(&s);
+    stage_restart();
     after = sets_head(&s, "a");
     assert_string_equal(after.epoch, before.epoch);
     assert_int_equal(after.last, 5);
     assert_int_equal(sets_head(&s, "b").last, 2);
     assert_null(registry_find(s.registry, SLICE("c"), NULL));
-    sets_close(&s);
 }
 
 /* A name is found whole: neither a beginning of it nor more of it. */
@@ -66,10 +50,8 @@ TEST(tells_similar_names_apart)
 {
     static const char *const names[] = {"ab",  "a", "abc", "a-b",
                                         "a.b", "b", "a0"};
-    struct sets s;
     unsigned n = sizeof(names) / sizeof(names[0]);
 
-    open_in(&s, state);
     for (unsigned i = 0; i < n; i++)
         sets_post(&s, names[i], 1, i + 1);
     for (unsigned i = 0; i < n; i++) {
@@ -80,7 +62,6 @@ TEST(tells_similar_names_apart)
     assert_null(registry_find(s.registry, SLICE("a-"), NULL));
     assert_null(registry_find(s.registry, SLICE(""), NULL));
     assert_null(registry_find(s.registry, SLICE("A"), NULL));
-    sets_close(&s);
 }
 
 struct walk {
@@ -103,9 +84,7 @@ note(struct set *set, const struct head *head, void *user)
 TEST(walks_existing_sets_in_order_of_names)
 {
     struct walk all = {"", 100}, two = {"", 2};
-    struct sets s;
 
-    open_in(&s, state);
     sets_post(&s, "c", 1, 1);
     sets_post(&s, "a.b", 1, 1);
     sets_post(&s, "a", 1, 1);
@@ -114,31 +93,24 @@ TEST(walks_existing_sets_in_order_of_names)
     assert_string_equal(all.names, "a a.b c ");
     registry_each(s.registry, note, &two);
     assert_string_equal(two.names, "a a.b ");
-    sets_close(&s);
 }
 
 /* A name longer than any set's makes no set. */
 TEST(makes_no_set_of_a_name_that_is_too_long)
 {
     char name[SET_NAME_MAX + 2];
-    struct sets s;
 
-    open_in(&s, state);
     memset(name, 'n', sizeof(name));
     assert_null(
         registry_make(s.registry, (struct slice){name, SET_NAME_MAX + 1}));
     assert_non_null(
         registry_make(s.registry, (struct slice){name, SET_NAME_MAX}));
-    sets_close(&s);
 }
 
 /* Design rule 8: the budget is never exceeded, and what is released can be
  * reserved again. */
-TEST(reserves_no_more_than_its_budget)
+TEST(reserves_no_more_than_its_budget, stage_configure, stage_close)
 {
-    struct sets s;
-
-    sets_configure(&s, tempdir_path(state));
     s.config.ingest_bytes = 1000;
     sets_open(&s);
     assert_true(
@@ -155,7 +127,6 @@ TEST(reserves_no_more_than_its_budget)
     budgets_release(registry_budgets(s.registry), BUDGET_POSTS, 1000);
     assert_true(
         budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 1000));
-    sets_close(&s);
 }
 
 #define THREADS 4
@@ -189,9 +160,7 @@ make_all(void *user)
 TEST(makes_each_set_once_for_all_threads)
 {
     struct maker makers[THREADS];
-    struct sets s;
 
-    open_in(&s, state);
     for (int i = 0; i < THREADS; i++) {
         makers[i] = (struct maker){.registry = s.registry};
         assert_int_equal(
@@ -204,20 +173,15 @@ TEST(makes_each_set_once_for_all_threads)
             assert_non_null(makers[k].made[i]);
             assert_ptr_equal(makers[k].made[i], makers[0].made[i]);
         }
-    sets_close(&s);
 }
 
 /* Design section 4: the settings of the log are the configuration's. */
-TEST(rotates_lists_as_it_is_configured)
+TEST(rotates_lists_as_it_is_configured, stage_configure, stage_close)
 {
-    struct sets s;
-
-    sets_configure(&s, tempdir_path(state));
     s.config.rotate_entries = 4;
     sets_open(&s);
     sets_post(&s, "demo", 1, 9);
     assert_int_equal(sets_head(&s, "demo").list, 3);
     assert_ptr_equal(registry_config(s.registry), &s.config);
     assert_string_equal(registry_public_url(s.registry), SETS_URL);
-    sets_close(&s);
 }
