@@ -48,8 +48,12 @@ class Follower:
         self.message = None
         self.history = History(after=None)
 
+    def read_text(self):
+        """The next message as bytes; None: it has ended."""
+        raise NotImplementedError
+
     def read(self):
-        """The text of the next message, and its form; None: it has ended."""
+        """The next message, unchecked; None: it has ended."""
         raise NotImplementedError
 
     def next(self):
@@ -129,7 +133,7 @@ class WebSocket(Follower):
         frame = Frame(opcode, payload, fin)
         self.connection.send(frame.serialize(mask=True))
 
-    def read(self):
+    def read_text(self):
         text = bytearray()
         self.frames = 0
         while True:
@@ -147,7 +151,11 @@ class WebSocket(Follower):
             if frame.fin:
                 self.size = len(text)
                 self.text = bytes(text)
-                return messages.read(self.text, self.form)
+                return self.text
+
+    def read(self):
+        text = self.read_text()
+        return text and messages.read(text, self.form)
 
     def wait_close(self, code=None):
         """Read on until the broker closes, with that code; the close frame."""
@@ -240,11 +248,17 @@ class EventSource(Follower):
                 return True
         return False
 
-    def read(self):
+    def read_text(self):
         if not self.read_event():
             return None
         assert self.event in ("changes", "heartbeat"), (self.event, self.data)
-        message = messages.read_json(self.data)
+        return self.data.encode()
+
+    def read(self):
+        text = self.read_text()
+        if not text:
+            return None
+        message = messages.read_json(text)
         assert self.last_id == message.position
         assert self.event == ("changes" if message.entries else "heartbeat")
         return message

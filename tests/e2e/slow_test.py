@@ -1,0 +1,158 @@
+"""Followers that do not read cost nothing: not the others, not memory, not
+themselves."""
+
+import fcntl
+import json
+import re
+import socket
+import struct
+import termios
+
+from tidings_test.broker import is_sanitized
+from tidings_test.soak import soak
+
+# Two posts of five have 30 KB, one has 300 KB, two have 1 MB: entries, and their size.
+POSTS = [(10, 3000), (16, 65000), (10, 3000), (10, 30000), (16, 65000)]
+
+# What the broker may add: the tail; for each of two threads the frames that are under
+# way, and those that are kept for others; the log's cache for followers behind the
+# tail; and 8 MB for the rest. Queues of the followers that do not read would take twice
+# that.
+TAIL_MB = 8
+GROWTH_KIB = (TAIL_MB + 2 * (16 + 4) + 32 + 8) * 1024
+
+FORMS = {
+    "xml": re.compile(
+        rb'.*?<rs:md (?=.*? td:after="(\d+)")(?=.*? td:last="(\d+)")'
+        rb'(?=.*? td:digest="([^"]+)").*?/>\n(.*)</urlset>\n',
+        re.DOTALL,
+    ),
+    "json": re.compile(
+        rb'(?=.*?"after":(\d+))(?=.*?"last":(\d+))(?=.*?"digest":"([^"]+)")'
+        rb'.*?"changes":\[(.*)\]\}\n?',
+        re.DOTALL,
+    ),
+}
+
+
+class Crowd:
+    """Many followers that check every byte, quickly.
+
+    The entries of a set, in one form, are one long text, however they are cut into
+    messages. The crowd keeps that text once for each form: the first reader of a part
+    adds it, all others compare.
+    """
+
+    def __init__(self):
+        self.texts = {"xml": bytearray(), "json": bytearray()}
+        self.ends = {}  # where an entry ends in the text, by form and seq
+        self.digests = {}  # by seq
+
+
+class Reader:
+    """One of the crowd. `last` is the last entry that it has; None: no message came."""
+
+    def __init__(self, crowd, follower, form):
+        self.crowd = crowd
+        self.follower = follower
+        self.form = form
+        self.last = None
+        self.at = 0  # in the text of its form
+
+    def until(self, last):
+        """Read until a message ends at `last`; none may go beyond."""
+        while self.last is None or self.last < last:
+            self.take(self.follower.read_text())
+        assert self.last == last
+
+    def take(self, message):
+        after, last, digest, entries = FORMS[self.form].fullmatch(message).groups()
+        after, last = int(after), int(last)
+        if self.last is None:
+            assert after == last == 0  # the first is a heartbeat
+        else:
+            assert after == self.last <= last
+        if self.form == "json" and 0 < after < last:
+            entries = b"," + entries  # which does not stand between messages
+        text = self.crowd.texts[self.form]
+        known = text[self.at : self.at + len(entries)]
+        assert entries.startswith(known), f"other entries after {after}"
+        text += entries[len(known) :]
+        self.at += len(entries)
+        assert self.crowd.ends.setdefault((self.form, last), self.at) == self.at
+        assert self.crowd.digests.setdefault(last, digest) == digest
+        self.last = last
+
+    @property
+    def socket(self):
+        return self.follower.connection.socket
+
+    def unread(self):
+        """How many bytes have come to it that it has not read."""
+        return struct.unpack("i", fcntl.ioctl(self.socket, termios.FIONREAD, b"    "))[0]
+
+
+def send_buffer_max():
+    """The most that the system buffers for a socket on the sending side."""
+    with open("/proc/sys/net/ipv4/tcp_wmem", encoding="ascii") as sizes:
+        return int(sizes.read().split()[2])
+
+
+# R-310: many followers, some of which do not read: the others get everything at once,
+# memory stays bounded, and those few get everything when they read again.
+def test_followers_that_do_not_read_cost_nobody_anything(start_broker):
+    n_readers, n_stalled = soak(52, 600), soak(30, 60)
+    broker = start_broker(
+        *("--threads", 2, "--tail-bytes", f"{TAIL_MB}M", "--heartbeat", 3600)
+    )
+    news = broker.set()
+    news.post()
+    # Every fourth is an EventSource, every twelfth gets JSON by WebSocket; those that
+    # stall are of all kinds.
+    crowd = Crowd()
+    readers = []
+    for i in range(n_readers):
+        narrow = i < n_stalled
+        form = "json" if i % 4 == 1 or i % 12 == 3 else "xml"
+        if i % 4 == 1:
+            follower = news.events("after=0", narrow=narrow)
+        else:
+            follower = news.websocket("after=0", form, narrow=narrow)
+        readers.append(Reader(crowd, follower, form))
+    for reader in readers:
+        reader.until(1)
+    stalled, others = readers[:n_stalled], readers[n_stalled:]
+
+    before = most = broker.process.memory_kib()
+    for i in range(soak(12, 30)):
+        n, size = POSTS[i % len(POSTS)]
+        last = news.post(n, size=size).last
+        for reader in others:
+            reader.until(last)
+        most = max(most, broker.process.memory_kib())
+    print(f"the broker grew from {before} KiB to {most} KiB")
+    if not is_sanitized():
+        assert most <= before + GROWTH_KIB
+
+    # They were truly stalled: more was sent than all buffers take.
+    for reader in stalled:
+        assert reader.last == 1
+        took = send_buffer_max() + reader.unread() + 65536
+        assert len(crowd.texts["xml"]) > took
+    for reader in stalled:
+        reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        reader.until(last)
+
+    # Nobody was closed, and what all of them got is the Change List.
+    last = news.post().last
+    for reader in readers:
+        reader.until(last)
+    document = news.changelist(1)
+    lines = [entry.line for entry in document.entries]
+    assert b"".join(lines) == crowd.texts["xml"]
+    assert document.digest == crowd.digests[last].decode()
+    seqs = [int(entry["seq"]) for entry in json.loads(b"[%s]" % crowd.texts["json"])]
+    assert seqs == [entry.seq for entry in document.entries] == [*range(1, last + 1)]
+    for reader in readers:
+        reader.follower.leave()
+    broker.stop()
