@@ -45,6 +45,7 @@ class Callbacks(Server):
 
     def __init__(self, host="127.0.0.2"):
         self.each = {}  # by target
+        self.bodies = {}  # many callbacks get the same: each is kept once
         self.requests = Arrivals(f"the requests to {host}")
         self.strays = Arrivals(f"the strays of {host}")
         super().__init__(host)
@@ -247,6 +248,8 @@ class Exchange:
     async def read(self, piece=None, pause=0.0):
         """Read the body, record the request, and wait while answers are held."""
         await self.peer.body(self.request, piece, pause)
+        body = self.request.body
+        self.request.body = self.server.bodies.setdefault(body, body)
         self.record()
         if self.callback:
             await self.callback.wait_released()
