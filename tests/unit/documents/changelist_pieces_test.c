@@ -5,25 +5,21 @@
 #include <stdio.h>
 
 #include "broker/base/db.h"
-#include "broker/documents/documents.h"
-#include "tests/support/bodies.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
-#include "tests/test.h"
+#include "tests/unit/documents/stage.h"
 
 #define PIECE_MAX 65536 /* what a slow reader holds, design rule 6 */
 
 /* How many rows of set "demo" the store has. */
 static int64_t
-count_rows(void **state)
+count_rows(struct sets *s)
 {
-    char path[400];
+    char path[sizeof(s->config.data) + 50];
     sqlite3_stmt *q;
     struct db db;
     int64_t n;
     bool row;
 
-    snprintf(path, sizeof(path), "%s/tidings.db", tempdir_path(state));
+    snprintf(path, sizeof(path), "%s/tidings.db", s->config.data);
     assert_int_equal(db_open(&db, path, DB_READER, NULL), STATUS_OK);
     assert_int_equal(db_prepare(&db, &q,
                                 "SELECT count(*) FROM batches WHERE set_id ="
@@ -37,36 +33,21 @@ count_rows(void **state)
     return n;
 }
 
-static struct body *
-open_list(struct sets *s)
-{
-    const struct document_wish wish = {
-        .registry = s->registry,
-        .set = sets_find(s, "demo"),
-        .head = sets_head(s, "demo"),
-        .number = 1,
-        .patience = LOG_MEMORY,
-    };
-    struct body *body;
-
-    assert_int_equal(bodies_open(changelist_open, &wish, &body, NULL),
-                     STATUS_OK);
-    return body;
-}
-
 /* A list of 300 KB in entries that no piece ends with, which memory has room
- * for until another set is posted to; its bytes are `whole`. */
+ * for until another set is posted to. */
 static struct body *
-open_heavy(struct sets *s, void **state, struct buf *whole)
+open_heavy(struct sets *s, struct buf *whole)
 {
-    sets_configure(s, tempdir_path(state));
+    struct document_wish wish;
+
     s->config.tail_bytes = 400000;
     sets_open(s);
     sets_post_heavy(s, "demo", 1, 10, 30000);
+    wish = stage_wish(s, 1, 0, LOG_MEMORY);
     buf_init(whole, SIZE_MAX);
-    bodies_read(open_list(s), whole);
+    bodies_read(stage_body(changelist_open, &wish), whole);
     assert_true(whole->size > 300000);
-    return open_list(s);
+    return stage_body(changelist_open, &wish);
 }
 
 static void
@@ -83,11 +64,11 @@ evict(struct sets *s)
 
 /* Closes and files the list, and has the log forget what the file holds. */
 static void
-file_and_forget(struct sets *s, void **state)
+file_and_forget(struct sets *s)
 {
     sets_rotate(s, "demo");
     sets_file_all(s);
-    for (int i = 0; count_rows(state) > 0; i++) {
+    for (int i = 0; count_rows(s) > 0; i++) {
         assert_true(i < 100);
         sets_post(s, "other", 1, 1); /* a commit, which forgets */
     }
@@ -115,69 +96,61 @@ read_pieces(struct body *body, struct buf *text, unsigned n)
     return i;
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+/* Reads what is left of the list, which is `whole` then; frees all three. */
+static unsigned
+read_rest(struct body *body, struct buf *text, struct buf *whole)
+{
+    unsigned n = read_pieces(body, text, 1000);
+
+    assert_int_equal(text->size, body->size);
+    assert_true(slice_equal(buf_slice(text), buf_slice(whole)));
+    body->free(body);
+    buf_fini(text);
+    buf_fini(whole);
+    return n;
+}
+
+FIXTURE(stage_setup, stage_teardown);
 
 /* Design rule 6: in pieces, each of which is all that a slow reader holds. */
 TEST(hands_out_a_large_list_in_pieces)
 {
     struct buf whole, text;
-    struct body *body;
-    struct sets s;
+    struct body *body = open_heavy(*state, &whole);
 
-    body = open_heavy(&s, state, &whole);
     buf_init(&text, SIZE_MAX);
-    assert_in_range(read_pieces(body, &text, 1000), 6, 20);
-    assert_int_equal(text.size, body->size);
-    assert_true(slice_equal(buf_slice(&text), buf_slice(&whole)));
-    body->free(body);
-    buf_fini(&text);
-    buf_fini(&whole);
-    sets_close(&s);
+    assert_in_range(read_rest(body, &text, &whole), 6, 20);
 }
 
 /* The same bytes, wherever the pieces come from: memory, rows, the file. */
 TEST(goes_on_with_a_list_that_has_moved_between_pieces)
 {
+    struct sets *s = *state;
     struct buf whole, text;
-    struct body *body;
-    struct sets s;
+    struct body *body = open_heavy(s, &whole);
 
-    body = open_heavy(&s, state, &whole);
     buf_init(&text, SIZE_MAX);
     assert_int_equal(read_pieces(body, &text, 2), 2);
-    evict(&s);
+    evict(s);
     assert_int_equal(read_pieces(body, &text, 1), 1);
-    file_and_forget(&s, state);
-    read_pieces(body, &text, 1000);
-    assert_int_equal(text.size, body->size);
-    assert_true(slice_equal(buf_slice(&text), buf_slice(&whole)));
-    body->free(body);
-    buf_fini(&text);
-    buf_fini(&whole);
-    sets_close(&s);
+    file_and_forget(s);
+    read_rest(body, &text, &whole);
 }
 
-/* The same when all of it has gone to the file after the first piece. */
+/* The same when all of it has gone to the file after the first pieces. */
 TEST(goes_on_with_a_list_that_was_filed_after_a_piece)
 {
     for (unsigned n = 1; n <= 5; n++) {
+        struct sets *s = *state;
         struct buf whole, text;
-        struct body *body;
-        struct sets s;
+        struct body *body = open_heavy(s, &whole);
 
-        body = open_heavy(&s, state, &whole);
         buf_init(&text, SIZE_MAX);
         assert_int_equal(read_pieces(body, &text, n), n);
-        file_and_forget(&s, state);
-        evict(&s);
-        read_pieces(body, &text, 1000);
-        assert_int_equal(text.size, body->size);
-        assert_true(slice_equal(buf_slice(&text), buf_slice(&whole)));
-        body->free(body);
-        buf_fini(&text);
-        buf_fini(&whole);
-        sets_close(&s);
-        tempdir_teardown(state);
-        tempdir_setup(state);
+        file_and_forget(s);
+        evict(s);
+        read_rest(body, &text, &whole);
+        stage_teardown(state);
+        stage_setup(state);
     }
 }

@@ -1,57 +1,60 @@
 #include "broker/documents/documents.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "tests/support/bodies.h"
-#include "tests/support/schema.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
-#include "tests/support/xpath.h"
-#include "tests/test.h"
+#include "tests/unit/documents/stage.h"
 
-static void
+static struct document_found
 assert_found(const char *path, document_open_fn *open, const char *set,
              uint64_t number)
 {
     struct document_found found;
 
-    assert_int_equal(documents_find(slice_of(path), &found), STATUS_OK);
-    assert_ptr_equal(found.open, open);
+    if (documents_find(slice_of(path), &found))
+        fail_msg("\"%s\" is not found", path);
+    if (found.open != open || found.number != number)
+        fail_msg("\"%s\" is another document", path);
     assert_int_equal(found.has_set, set != NULL);
     if (set)
         assert_true(slice_is(found.set, set));
-    assert_int_equal(found.number, number);
+    return found;
 }
 
 /* Design section 4: every address of the table is its document's. */
 TEST(finds_each_document_by_its_path)
 {
-    assert_found("/", landing_open, NULL, 0);
-    assert_found("/robots.txt", landing_robots_open, NULL, 0);
-    assert_found("/.well-known/resourcesync", source_open, NULL, 0);
-    assert_found("/descriptions/000000000001-000000005000.xml",
-                 source_part_open, NULL, 1);
-    assert_found("/sets/demo/changes/latest.xml", changelist_latest_open,
-                 "demo", 0);
-    assert_found("/sets/demo/changelist-archive/000000000001-000000001000.xml",
-                 archives_part_open, "demo", 1);
-    assert_found("/sets/demo/capabilitylist.xml", source_set_open, "demo", 0);
-    assert_found("/sets/demo/changelist.xml", changelist_current_open, "demo",
-                 0);
-    assert_found("/sets/demo/changelist-archive.xml", archives_changelist_open,
-                 "demo", 0);
-    assert_found("/sets/demo/notifications", topics_changes_open, "demo", 0);
-    assert_found("/sets/demo/framework-notifications", topics_framework_open,
-                 "demo", 0);
-    assert_found("/sets/demo/changes/000000000001.xml", changelist_open, "demo",
-                 1);
-    assert_found("/sets/a.b-c_d/changes/000000000120.xml", changelist_open,
-                 "a.b-c_d", 120);
-    assert_found("/sets/demo/changes/1234567890123.xml", changelist_open,
-                 "demo", 1234567890123);
-    assert_found("/sets/demo/changes/9999999999999999999.xml", changelist_open,
-                 "demo", UINT64_C(9999999999999999999));
+    static const struct {
+        const char *path;
+        document_open_fn *open;
+        const char *set;
+        uint64_t number;
+    } rows[] = {
+        {"/", landing_open, NULL, 0},
+        {"/robots.txt", landing_robots_open, NULL, 0},
+        {"/.well-known/resourcesync", source_open, NULL, 0},
+        {"/descriptions/000000000001-000000005000.xml", source_part_open, NULL,
+         1},
+        {"/sets/demo/changes/latest.xml", changelist_latest_open, "demo", 0},
+        {"/sets/demo/changelist-archive/000000000001-000000001000.xml",
+         archives_part_open, "demo", 1},
+        {"/sets/demo/capabilitylist.xml", source_set_open, "demo", 0},
+        {"/sets/demo/changelist.xml", changelist_current_open, "demo", 0},
+        {"/sets/demo/changelist-archive.xml", archives_changelist_open, "demo",
+         0},
+        {"/sets/demo/notifications", topics_changes_open, "demo", 0},
+        {"/sets/demo/framework-notifications", topics_framework_open, "demo",
+         0},
+        {"/sets/demo/changes/000000000001.xml", changelist_open, "demo", 1},
+        {"/sets/a.b-c_d/changes/000000000120.xml", changelist_open, "a.b-c_d",
+         120},
+        {"/sets/demo/changes/1234567890123.xml", changelist_open, "demo",
+         1234567890123},
+        {"/sets/demo/changes/9999999999999999999.xml", changelist_open, "demo",
+         UINT64_C(9999999999999999999)},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_found(rows[i].path, rows[i].open, rows[i].set, rows[i].number);
 }
 
 /* What is built in generations: the same addresses for each kind. */
@@ -86,8 +89,7 @@ TEST(finds_dumps_packages_manifests_and_archives)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
             snprintf(path, sizeof(path), "/sets/demo/%s%s", kinds[kind],
                      rows[i].end);
-            assert_found(path, rows[i].open, "demo", rows[i].number);
-            assert_int_equal(documents_find(slice_of(path), &found), STATUS_OK);
+            found = assert_found(path, rows[i].open, "demo", rows[i].number);
             assert_int_equal(found.kind, kind);
             assert_int_equal(found.last, rows[i].last);
             assert_string_equal(found.content_type, rows[i].content_type);
@@ -149,43 +151,34 @@ TEST(finds_nothing_elsewhere)
 }
 
 static void
-open_source(struct sets *s, struct xpath *x, struct buf *text)
+open_source(struct sets *s, struct xpath *x)
 {
     struct document_wish wish = {.registry = s->registry,
                                  .patience = LOG_MEMORY};
-    struct body *body;
 
     /* There may be many sets: not on a thread that others wait for. */
-    assert_int_equal(bodies_open(source_open, &wish, &body, NULL),
-                     STATUS_AGAIN);
+    stage_refuses(source_open, &wish, STATUS_AGAIN, NULL);
     wish.patience = LOG_DISK;
-    assert_int_equal(bodies_open(source_open, &wish, &body, NULL), STATUS_OK);
-    buf_init(text, SIZE_MAX);
-    bodies_read(body, text);
-    assert_valid(buf_slice(text));
-    xpath_open(x, buf_slice(text));
+    stage_parse(stage_body(source_open, &wish), x);
 }
 
 /* R-040, R-042, R-044, R-049: an entry for each set, in one Source Description,
  * from its first post on. */
-TEST(describes_the_source, tempdir_setup, tempdir_teardown)
+TEST(describes_the_source, stage_setup, stage_teardown)
 {
+    struct sets *s = *state;
     struct xpath x;
-    struct buf text;
-    struct sets s;
 
-    sets_configure(&s, tempdir_path(state));
-    sets_open(&s);
-    open_source(&s, &x, &text);
+    sets_open(s);
+    open_source(s, &x);
     assert_xpath_count(&x, "/s:urlset/rs:md[@capability='description']", 1);
     assert_xpath_count(&x, "/s:urlset/s:url", 0);
     xpath_close(&x);
-    buf_fini(&text);
 
-    sets_post(&s, "b", 1, 1);
-    sets_post(&s, "a", 1, 1);
-    assert_non_null(registry_make(s.registry, SLICE("unborn")));
-    open_source(&s, &x, &text);
+    sets_post(s, "b", 1, 1);
+    sets_post(s, "a", 1, 1);
+    assert_non_null(registry_make(s->registry, SLICE("unborn")));
+    open_source(s, &x);
     assert_xpath_count(
         &x, "/s:urlset/s:url[rs:md/@capability='capabilitylist']", 2);
     assert_xpath_text(&x, "/s:urlset/s:url[1]/s:loc",
@@ -193,27 +186,6 @@ TEST(describes_the_source, tempdir_setup, tempdir_teardown)
     assert_xpath_count(&x, "//s:lastmod", 0);
     assert_xpath_count(&x, "//@from | //@until | //@td:*", 0);
     xpath_close(&x);
-    buf_fini(&text);
-    sets_close(&s);
-}
-
-static void
-open_capabilities(struct sets *s, struct xpath *x, struct buf *text)
-{
-    const struct document_wish wish = {.registry = s->registry,
-                                       .set = sets_find(s, "demo"),
-                                       .head = sets_head(s, "demo"),
-                                       .patience = LOG_MEMORY};
-    struct body *body;
-
-    assert_int_equal(bodies_open(source_set_open, &wish, &body, NULL),
-                     STATUS_OK);
-    buf_init(text, SIZE_MAX);
-    bodies_read(body, text);
-    assert_valid(buf_slice(text));
-    xpath_open(x, buf_slice(text));
-    assert_xpath_text(x, "/s:urlset/rs:ln[@rel='up']/@href",
-                      SETS_URL "/.well-known/resourcesync");
 }
 
 /* the topic of each channel, exactly so, with the hub. */
@@ -241,34 +213,35 @@ assert_topics(struct xpath *x)
     assert_xpath_count(x, "//rs:ln[@rel='hub']", 2);
 }
 
+/* The Capability List has `n` entries: the topics, and this one. */
+static void
+assert_capability(struct sets *s, size_t n, const char *name)
+{
+    const struct document_wish wish = stage_wish(s, 0, 0, LOG_MEMORY);
+    char question[100], loc[100];
+    struct xpath x;
+
+    stage_parse(stage_body(source_set_open, &wish), &x);
+    assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='up']/@href",
+                      SETS_URL "/.well-known/resourcesync");
+    assert_xpath_count(&x, "/s:urlset/s:url", n);
+    assert_topics(&x);
+    snprintf(question, sizeof(question),
+             "/s:urlset/s:url[rs:md/@capability='%s']/s:loc", name);
+    snprintf(loc, sizeof(loc), SETS_URL "/sets/demo/%s.xml", name);
+    assert_xpath_text(&x, question, loc);
+    xpath_close(&x);
+}
+
 /* Design rule 7, R-222: only what exists is listed: the archive from the first
  * closed list on. */
-TEST(lists_the_capabilities_that_a_set_has, tempdir_setup, tempdir_teardown)
+TEST(lists_the_capabilities_that_a_set_has, stage_setup, stage_teardown)
 {
-    struct xpath x;
-    struct buf text;
-    struct sets s;
+    struct sets *s = *state;
 
-    sets_configure(&s, tempdir_path(state));
-    sets_open(&s);
-    sets_post(&s, "demo", 1, 2);
-    open_capabilities(&s, &x, &text);
-    assert_xpath_count(&x, "/s:urlset/s:url", 3);
-    assert_topics(&x);
-    assert_xpath_text(&x,
-                      "/s:urlset/s:url[rs:md/@capability='changelist']/s:loc",
-                      SETS_URL "/sets/demo/changelist.xml");
-    xpath_close(&x);
-    buf_fini(&text);
-
-    sets_rotate(&s, "demo");
-    open_capabilities(&s, &x, &text);
-    assert_xpath_count(&x, "/s:urlset/s:url", 4);
-    assert_topics(&x);
-    assert_xpath_text(
-        &x, "/s:urlset/s:url[rs:md/@capability='changelist-archive']/s:loc",
-        SETS_URL "/sets/demo/changelist-archive.xml");
-    xpath_close(&x);
-    buf_fini(&text);
-    sets_close(&s);
+    sets_open(s);
+    sets_post(s, "demo", 1, 2);
+    assert_capability(s, 3, "changelist");
+    sets_rotate(s, "demo");
+    assert_capability(s, 4, "changelist-archive");
 }

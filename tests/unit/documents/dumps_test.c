@@ -8,7 +8,7 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* One Change Dump more, or a gap, of a list with `n` changes. */
+/* Adds a Change Dump, or a gap, of a list with `n` changes. */
 static void
 list(struct dumping *d, unsigned n, bool is_whole)
 {
@@ -55,6 +55,18 @@ assert_names(struct dumping *d, struct xpath *x, const char *entry,
     }
 }
 
+/* The same of a document of the set, which is open for that only. */
+static void
+assert_document_names(struct dumping *d, document_open_fn *open,
+                      const char *entry, unsigned first, unsigned last)
+{
+    struct xpath x;
+
+    dumping_read(d, open, 0, 0, &x);
+    assert_names(d, &x, entry, first, last);
+    xpath_close(&x);
+}
+
 static void
 assert_missing(struct dumping *d, document_open_fn *open, uint64_t number,
                uint64_t last, enum status rc, const char *text)
@@ -64,6 +76,14 @@ assert_missing(struct dumping *d, document_open_fn *open, uint64_t number,
 
     assert_int_equal(dumping_try(d, open, number, last, &document, &why), rc);
     assert_string_equal(why.text, text);
+}
+
+/* Adds `n` Change Dumps of one change each. */
+static void
+lists(struct dumping *d, unsigned n)
+{
+    while (n-- > 0)
+        list(d, 1, true);
 }
 
 FIXTURE(tempdir_setup, tempdir_teardown);
@@ -109,18 +129,14 @@ TEST(the_index_has_the_dumps_behind_the_last_gap)
     struct xpath x;
 
     dumping_open(&d, state);
-    list(&d, 1, true);
-    list(&d, 1, true);
+    lists(&d, 2);
     list(&d, 1, false);
-    list(&d, 1, true);
+    lists(&d, 1);
     dumping_read(&d, dumps_current_open, 0, 0, &x);
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:after", "3");
     xpath_close(&x);
-    list(&d, 1, true);
-    list(&d, 1, true);
-    dumping_read(&d, dumps_current_open, 0, 0, &x);
-    assert_names(&d, &x, "s:sitemap", 3, 5);
-    xpath_close(&x);
+    lists(&d, 2);
+    assert_document_names(&d, dumps_current_open, "s:sitemap", 3, 5);
     dumping_read(&d, generations_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/s:url", 5);
     xpath_close(&x);
@@ -133,20 +149,13 @@ TEST(the_index_has_the_dumps_behind_the_last_gap)
 TEST(the_index_has_the_last_ones_where_there_are_many)
 {
     struct dumping d;
-    struct xpath x;
 
     dumping_open(&d, state);
     d.sets.config.index_lists = 3;
-    for (unsigned i = 1; i <= 3; i++)
-        list(&d, 1, true);
-    dumping_read(&d, dumps_current_open, 0, 0, &x);
-    assert_names(&d, &x, "s:sitemap", 1, 3);
-    xpath_close(&x);
-    list(&d, 1, true);
-    list(&d, 1, true);
-    dumping_read(&d, dumps_current_open, 0, 0, &x);
-    assert_names(&d, &x, "s:sitemap", 3, 5);
-    xpath_close(&x);
+    lists(&d, 3);
+    assert_document_names(&d, dumps_current_open, "s:sitemap", 1, 3);
+    lists(&d, 2);
+    assert_document_names(&d, dumps_current_open, "s:sitemap", 3, 5);
     dumping_end(&d);
 }
 
@@ -160,8 +169,7 @@ TEST(the_archive_has_all_in_order)
     d.sets.config.index_lists = 4;
     assert_missing(&d, generations_open, 0, 0, STATUS_NOT_FOUND,
                    "nothing of this kind is kept of this set");
-    for (unsigned i = 1; i <= 4; i++)
-        list(&d, 1, true);
+    lists(&d, 4);
     dumping_read(&d, generations_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/rs:md[@capability='changedump-archive']",
                        1);
@@ -169,8 +177,7 @@ TEST(the_archive_has_all_in_order)
                       DUMPING_DEMO "capabilitylist.xml");
     assert_names(&d, &x, "s:url", 1, 4);
     xpath_close(&x);
-    for (unsigned i = 5; i <= 6; i++)
-        list(&d, 1, true);
+    lists(&d, 2);
 
     dumping_read(&d, generations_open, 0, 0, &x);
     assert_xpath_count(
@@ -260,8 +267,7 @@ TEST(what_is_not_there_is_said)
                    "this Change Dump has no such package");
 
     /* */
-    list(&d, 1, true);
-    list(&d, 1, true);
+    lists(&d, 2);
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
     retain_all(d.sets.registry);
     assert_int_equal(dumping_n_archived(&d), 1);
@@ -279,18 +285,12 @@ TEST(what_is_not_there_is_said)
 TEST(the_index_begins_later_when_the_oldest_go)
 {
     struct dumping d;
-    struct xpath x;
 
     dumping_open(&d, state);
-    for (unsigned i = 1; i <= 5; i++)
-        list(&d, 1, true);
+    lists(&d, 5);
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 3);
     retain_all(d.sets.registry);
-    dumping_read(&d, dumps_current_open, 0, 0, &x);
-    assert_names(&d, &x, "s:sitemap", 3, 5);
-    xpath_close(&x);
-    dumping_read(&d, generations_open, 0, 0, &x);
-    assert_names(&d, &x, "s:url", 3, 5);
-    xpath_close(&x);
+    assert_document_names(&d, dumps_current_open, "s:sitemap", 3, 5);
+    assert_document_names(&d, generations_open, "s:url", 3, 5);
     dumping_end(&d);
 }

@@ -52,6 +52,17 @@ assert_names(struct xpath *x, const unsigned *numbers, size_t n)
     }
 }
 
+/* The archive names these. */
+static void
+assert_archive(struct renewals *w, const unsigned *numbers, size_t n)
+{
+    struct xpath x;
+
+    renewals_read(w, generations_open, 0, 0, &x);
+    assert_names(&x, numbers, n);
+    xpath_close(&x);
+}
+
 FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* R-210, R-211, R-213, R-214: a kept one is named with its `at`, and is there
@@ -106,9 +117,7 @@ TEST(a_kept_list_is_in_the_archive_from_its_first_moment_on)
                      STATUS_NOT_FOUND);
     for (unsigned i = 0; i < 2; i++) {
         build(&w);
-        renewals_read(&w, generations_open, 0, 0, &x);
-        assert_names(&x, kept, 1);
-        xpath_close(&x);
+        assert_archive(&w, kept, 1);
         renewals_read(&w, resourcelist_current_open, 0, 0, &x);
         assert_xpath_text(&x, "/*/rs:ln[@rel='archives']/@href",
                           RENEWALS_DEMO "resourcelist-archive.xml");
@@ -244,15 +253,10 @@ TEST(the_oldest_go_by_number_and_by_age)
 
     open_with(&w, state, 1, 6);
     retain_all(w.sets.registry);
-    assert_int_equal(sets_head(&w.sets, "demo")
-                         .generations[GENERATION_RESOURCELIST]
-                         .n_archived,
-                     6);
+    assert_int_equal(n_kept(&w), 6);
     atomic_store(&sets_find(&w.sets, "demo")->retain_lists, 3);
     retain_all(w.sets.registry);
-    renewals_read(&w, generations_open, 0, 0, &x);
-    assert_names(&x, last_three, 3);
-    xpath_close(&x);
+    assert_archive(&w, last_three, 3);
     while (generation_sweep_one(w.sets.registry))
         ;
     assert_int_equal(
@@ -265,14 +269,9 @@ TEST(the_oldest_go_by_number_and_by_age)
     atomic_store(&sets_find(&w.sets, "demo")->retain_age_us,
                  INT64_C(3600000000));
     retain_all(w.sets.registry);
-    assert_int_equal(sets_head(&w.sets, "demo")
-                         .generations[GENERATION_RESOURCELIST]
-                         .n_archived,
-                     3);
+    assert_int_equal(n_kept(&w), 3);
     atomic_store(&sets_find(&w.sets, "demo")->retain_age_us, 1);
     retain_all(w.sets.registry);
-    renewals_read(&w, generations_open, 0, 0, &x);
-    assert_names(&x, last, 1);
-    xpath_close(&x);
+    assert_archive(&w, last, 1);
     renewals_end(&w);
 }

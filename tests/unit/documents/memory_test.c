@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "proto/formats.h"
-#include "tests/support/bodies.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
-#include "tests/test.h"
+#include "tests/unit/documents/stage.h"
 
 /* The entries of a page. */
 struct page {
@@ -64,74 +61,58 @@ assert_next(const struct page *p, const struct head *head, uint64_t seq)
     assert_non_null(memmem(p->text.data, p->text.size, next, strlen(next)));
 }
 
+/* Asks for what follows entry `after` of `n`: the page has the rest, and `next`
+ * names the last entry. */
 static void
-open_in(struct sets *s, void **state)
+assert_rest(struct sets *s, unsigned n, uint64_t after)
 {
-    sets_configure(s, tempdir_path(state));
+    struct set *set;
+    struct page p;
+    uint64_t next;
+    struct head head;
+
     sets_open(s);
+    set = sets_post(s, "demo", 1, n);
+    head = sets_head(s, "demo");
+    p = open_page(set, after, &next);
+    assert_int_equal(p.n, n - after);
+    assert_int_equal(p.first, p.n ? after + 1 : 0);
+    assert_int_equal(p.last, p.n ? n : 0);
+    assert_int_equal(next, n);
+    assert_next(&p, &head, n);
+    buf_fini(&p.text);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_setup, stage_teardown);
 
 /* exactly the events after N; `next` names the last one included. */
 TEST(gives_exactly_the_entries_after_a_position)
 {
-    struct head head;
-    struct set *set;
-    struct page p;
-    struct sets s;
-    uint64_t next;
-
-    open_in(&s, state);
-    set = sets_post(&s, "demo", 1, 22);
-    head = sets_head(&s, "demo");
-    p = open_page(set, 20, &next);
-    assert_int_equal(p.n, 2);
-    assert_int_equal(p.first, 21);
-    assert_int_equal(p.last, 22);
-    assert_int_equal(next, 22);
-    assert_next(&p, &head, 22);
-    buf_fini(&p.text);
-    sets_close(&s);
+    assert_rest(*state, 22, 20);
 }
 
 /* at the head the page is empty and its `next` equals its `self`. */
 TEST(is_empty_at_the_head_and_names_itself)
 {
-    struct head head;
-    struct set *set;
-    struct page p;
-    struct sets s;
-    uint64_t next;
-
-    open_in(&s, state);
-    set = sets_post(&s, "demo", 1, 5);
-    head = sets_head(&s, "demo");
-    p = open_page(set, 5, &next);
-    assert_int_equal(p.n, 0);
-    assert_int_equal(next, 5);
-    assert_next(&p, &head, 5);
-    buf_fini(&p.text);
-    sets_close(&s);
+    assert_rest(*state, 5, 5);
 }
 
 /* R-344: following `next` yields every event once, in pages within the limits,
  * over closed lists and a restart. */
 TEST(yields_every_entry_once_page_by_page)
 {
+    struct sets *s = *state;
     uint64_t after = 0, pages = 0;
     struct set *set;
-    struct sets s;
 
-    sets_configure(&s, tempdir_path(state));
-    s.config.rotate_entries = 3000;
-    s.config.message_bytes = (uint64_t)512 << 10;
-    sets_open(&s);
-    sets_post(&s, "demo", 1, 10000);
-    sets_file_all(&s);
-    sets_close(&s);
-    sets_open(&s);
-    set = sets_post(&s, "demo", 10001, 2000);
+    s->config.rotate_entries = 3000;
+    s->config.message_bytes = (uint64_t)512 << 10;
+    sets_open(s);
+    sets_post(s, "demo", 1, 10000);
+    sets_file_all(s);
+    sets_close(s);
+    sets_open(s);
+    set = sets_post(s, "demo", 10001, 2000);
     while (after < 12000) {
         uint64_t next;
         struct page p = open_page(set, after, &next);
@@ -139,47 +120,44 @@ TEST(yields_every_entry_once_page_by_page)
         assert_false(p.is_wrong);
         assert_int_equal(p.first, after + 1);
         assert_int_equal(p.last, next);
-        assert_true(p.text.size <= s.config.message_bytes);
+        assert_true(p.text.size <= s->config.message_bytes);
         after = next;
         pages++;
         buf_fini(&p.text);
     }
     assert_int_equal(after, 12000);
     assert_in_range(pages, 3, 12);
-    sets_close(&s);
 }
 
 /* Design section 3: what is not in memory is read elsewhere. */
 TEST(says_when_it_would_wait_for_a_disk)
 {
+    struct sets *s = *state;
     struct memory_wish wish = {.form = MESSAGE_JSON, .after = 2};
     struct memory_page page = {NULL};
-    struct sets s;
 
-    open_in(&s, state);
-    sets_post(&s, "demo", 1, 5);
-    sets_close(&s);
-    sets_open(&s);
-    wish.set = sets_find(&s, "demo");
+    sets_open(s);
+    sets_post(s, "demo", 1, 5);
+    sets_close(s);
+    sets_open(s);
+    wish.set = sets_find(s, "demo");
     assert_int_equal(memory_open(&wish, &page, NULL), STATUS_AGAIN);
     assert_null(page.body);
-    sets_close(&s);
 }
 
 /* ahead of the log is an error. */
 TEST(refuses_the_future)
 {
+    struct sets *s = *state;
     struct memory_wish wish = {
         .form = MESSAGE_JSON, .after = 6, .patience = LOG_DISK};
     struct memory_page page = {NULL};
     struct problem why = {""};
-    struct sets s;
 
-    open_in(&s, state);
-    wish.set = sets_post(&s, "demo", 1, 5);
+    sets_open(s);
+    wish.set = sets_post(s, "demo", 1, 5);
     assert_int_equal(memory_open(&wish, &page, &why), STATUS_GONE);
     assert_null(page.body);
     assert_string_equal(why.text,
                         "entry 6 is ahead of the log, which ends at 5");
-    sets_close(&s);
 }

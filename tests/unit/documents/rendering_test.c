@@ -21,6 +21,19 @@ open_with(struct renewals *w, void **state, uint64_t entries)
     renewals_work(w);
 }
 
+/* A list of the resources that a post creates. */
+static void
+open_with_json(struct renewals *w, void **state, struct slice json)
+{
+    struct sets_outcome o;
+
+    renewals_open(w, state);
+    o = sets_post_body(&w->sets, "demo", "application/json", json, 0);
+    if (o.rc)
+        fail_msg("%s", o.why.text);
+    renewals_work(w);
+}
+
 /* The bytes of a page, with a NUL. */
 static void
 read_page(struct renewals *w, uint64_t part, uint64_t page, struct buf *text)
@@ -56,17 +69,31 @@ take_resources(const char *page, bool seen[N + 1])
     return n;
 }
 
+/* The link leads to `base` and `end`; `end` is NULL: there is no such link. */
 static void
-assert_link(const char *page, const char *rel, const char *address)
+assert_link(const char *page, const char *rel, const char *base,
+            const char *end)
 {
     char text[200];
 
-    snprintf(text, sizeof(text), "<link rel=\"%s\" href=\"%s\">", rel,
-             address ? address : "");
-    if (address)
-        assert_non_null(strstr(page, text));
-    else
-        assert_null(strstr(page, rel));
+    snprintf(text, sizeof(text), "<link rel=\"%s\" href=\"%s%s\">", rel, base,
+             end ? end : "");
+    if (!strstr(page, end ? text : rel) == (end != NULL))
+        fail_msg("%s %s", end ? "there is no" : "there is", text);
+}
+
+/* The page has `n` resources that no page before had, and these links. */
+static void
+assert_page(struct renewals *w, uint64_t part, uint64_t page, bool seen[N + 1],
+            unsigned n, const char *base, const char *prev, const char *next)
+{
+    struct buf text;
+
+    read_page(w, part, page, &text);
+    assert_int_equal(take_resources(text.data, seen), n);
+    assert_link(text.data, "prev", base, prev);
+    assert_link(text.data, "next", base, next);
+    buf_fini(&text);
 }
 
 FIXTURE(tempdir_setup, tempdir_teardown);
@@ -74,31 +101,24 @@ FIXTURE(tempdir_setup, tempdir_teardown);
 /* 1,000 a page, one leading to the next and back. */
 TEST(pages_have_all_resources_of_a_list)
 {
+    static const struct {
+        unsigned n;
+        const char *prev, *next;
+    } pages[] = {
+        {1000, NULL, "?page=2"},
+        {1000, "", "?page=3"},
+        {300, "?page=2", NULL},
+    };
+
     static const char list[] = RENEWALS_DEMO "resourcelist/000000000001.xml";
     bool seen[N + 1] = {false};
     struct document document;
     struct renewals w;
-    struct buf text;
 
     open_with(&w, state, 50000);
-    read_page(&w, 0, 1, &text);
-    assert_int_equal(take_resources(text.data, seen), 1000);
-    assert_link(text.data, "prev", NULL);
-    assert_link(text.data, "next",
-                RENEWALS_DEMO "resourcelist/000000000001.xml?page=2");
-    buf_fini(&text);
-    read_page(&w, 0, 2, &text);
-    assert_int_equal(take_resources(text.data, seen), 1000);
-    assert_link(text.data, "prev", list);
-    assert_link(text.data, "next",
-                RENEWALS_DEMO "resourcelist/000000000001.xml?page=3");
-    buf_fini(&text);
-    read_page(&w, 0, 3, &text);
-    assert_int_equal(take_resources(text.data, seen), 300);
-    assert_link(text.data, "prev",
-                RENEWALS_DEMO "resourcelist/000000000001.xml?page=2");
-    assert_link(text.data, "next", NULL);
-    buf_fini(&text);
+    for (size_t i = 0; i < 3; i++)
+        assert_page(&w, 0, i + 1, seen, pages[i].n, list, pages[i].prev,
+                    pages[i].next);
     w.page = 4;
     assert_int_equal(
         renewals_try(&w, resourcelist_current_open, 0, 0, &document),
@@ -159,23 +179,12 @@ TEST(pages_lead_through_all_parts)
     assert_non_null(strstr(text.data,
                            "<a href=\"" RENEWALS_DEMO
                            "resourcelist/000000000001/000000000002.xml\">"));
-    assert_link(text.data, "next", NULL);
+    assert_link(text.data, "next", "", NULL);
     buf_fini(&text);
-    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-        char next[200], prev[200];
-        static const char before[] =
-            RENEWALS_DEMO "resourcelist/000000000001/00000000000";
-
-        read_page(&w, pages[i].part, pages[i].page, &text);
-        assert_int_equal(take_resources(text.data, seen), pages[i].n);
-        snprintf(prev, sizeof(prev), "%s%s", before,
-                 pages[i].prev ? pages[i].prev : "");
-        snprintf(next, sizeof(next), "%s%s", before,
-                 pages[i].next ? pages[i].next : "");
-        assert_link(text.data, "prev", pages[i].prev ? prev : NULL);
-        assert_link(text.data, "next", pages[i].next ? next : NULL);
-        buf_fini(&text);
-    }
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+        assert_page(&w, pages[i].part, pages[i].page, seen, pages[i].n,
+                    RENEWALS_DEMO "resourcelist/000000000001/00000000000",
+                    pages[i].prev, pages[i].next);
     renewals_end(&w);
 }
 
@@ -187,15 +196,10 @@ TEST(a_page_runs_nothing_that_a_source_says)
         "[{\"loc\":\"http://example.com/?a=%22%3E&b=1&c='\","
         "\"change\":\"created\"},"
         "{\"loc\":\"javascript:alert(1)\",\"change\":\"created\"}]";
-    struct sets_outcome o;
     struct renewals w;
     struct buf text;
 
-    renewals_open(&w, state);
-    o = sets_post_body(&w.sets, "demo", "application/json", slice_of(json), 0);
-    if (o.rc)
-        fail_msg("%s", o.why.text);
-    renewals_work(&w);
+    open_with_json(&w, state, slice_of(json));
     read_page(&w, 0, 1, &text);
     assert_non_null(
         strstr(text.data,
@@ -215,15 +219,10 @@ TEST(a_plain_list_is_a_sitemap_and_nothing_else)
         "\"priority\":0.5,\"length\":3,\"tags\":[\"t\"],\"links\":[{\"rel\":"
         "\"duplicate\",\"href\":\"http://example.org/1\"}]},"
         "{\"loc\":\"http://example.com/b\",\"change\":\"created\"}]";
-    struct sets_outcome o;
     struct renewals w;
     struct buf text;
 
-    renewals_open(&w, state);
-    o = sets_post_body(&w.sets, "demo", "application/json", slice_of(json), 0);
-    if (o.rc)
-        fail_msg("%s", o.why.text);
-    renewals_work(&w);
+    open_with_json(&w, state, slice_of(json));
     w.form = DOCUMENT_PLAIN;
     renewals_text(&w, resourcelist_current_open, 0, 0, &text);
     buf_add(&text, "", 1);

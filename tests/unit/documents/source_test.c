@@ -2,16 +2,9 @@
  * The Source Description, and the index of several.
  */
 #include <stdio.h>
-#include <string.h>
 
-#include "broker/documents/documents.h"
 #include "tests/support/alterations.h"
-#include "tests/support/bodies.h"
-#include "tests/support/schema.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
-#include "tests/support/xpath.h"
-#include "tests/test.h"
+#include "tests/unit/documents/stage.h"
 
 #define SOURCE SETS_URL "/.well-known/resourcesync"
 #define PART(from, to) \
@@ -21,9 +14,8 @@
 /* Two sets a document. The framework log, which nobody sees, has the number 1:
  * so of those that begin, a has 2, b has 3. */
 static void
-open_small(struct sets *s, void **state)
+open_small(struct sets *s)
 {
-    sets_configure(s, tempdir_path(state));
     s->config.description_sets = 2;
     sets_open(s);
 }
@@ -56,17 +48,12 @@ static void
 read_source(struct sets *s, uint64_t first, uint64_t last, struct xpath *x)
 {
     struct document document;
-    struct buf text;
 
     assert_int_equal(try_part(s, first, last, &document), STATUS_OK);
-    buf_init(&text, SIZE_MAX);
-    bodies_read(document.body, &text);
-    assert_valid(buf_slice(&text));
-    xpath_open(x, buf_slice(&text));
+    stage_parse(document.body, x);
     assert_xpath_count(x, "/*/rs:md[@capability='description']", 1);
     assert_xpath_text(x, "/*/rs:ln[@rel='describedby']/@href", SETS_URL "/");
     assert_xpath_count(x, "//s:lastmod", 0);
-    buf_fini(&text);
 }
 
 /* The locs of the entries, in order. */
@@ -121,116 +108,105 @@ assert_up(struct sets *s, const char *name, const char *url)
                                        .set = sets_find(s, name),
                                        .head = sets_head(s, name),
                                        .patience = LOG_MEMORY};
-    struct body *body;
     struct xpath x;
-    struct buf text;
 
-    assert_int_equal(bodies_open(source_set_open, &wish, &body, NULL),
-                     STATUS_OK);
-    buf_init(&text, SIZE_MAX);
-    bodies_read(body, &text);
-    xpath_open(&x, buf_slice(&text));
+    stage_parse(stage_body(source_set_open, &wish), &x);
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='up']/@href", url);
     xpath_close(&x);
-    buf_fini(&text);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_setup, stage_teardown);
 
 /* R-040, R-042 to R-048, R-061: as long as one document is enough there is one;
  * then an index of several, each set in one of them. */
 TEST(many_sets_have_an_index)
 {
+    struct sets *s = *state;
     struct xpath x;
-    struct sets s;
 
-    open_small(&s, state);
-    make(&s, "ab");
-    assert_source(&s, "urlset", SET("a"), SET("b"));
-    read_source(&s, 0, 0, &x);
+    open_small(s);
+    make(s, "ab");
+    assert_source(s, "urlset", SET("a"), SET("b"));
+    read_source(s, 0, 0, &x);
     assert_xpath_count(&x, "/*/rs:ln[@rel='index']", 0);
     xpath_close(&x);
-    assert_up(&s, "b", SOURCE);
+    assert_up(s, "b", SOURCE);
 
-    make(&s, "cd");
-    assert_source(&s, "sitemapindex", PART(1, 2), PART(3, 4), PART(5, 6));
-    read_source(&s, 0, 0, &x);
+    make(s, "cd");
+    assert_source(s, "sitemapindex", PART(1, 2), PART(3, 4), PART(5, 6));
+    read_source(s, 0, 0, &x);
     assert_xpath_count(&x, "/*/s:sitemap/rs:md[@capability='description']", 3);
     xpath_close(&x);
-    assert_part(&s, 1, 2, SET("a"));
-    assert_part(&s, 3, 4, SET("b"), SET("c"));
-    assert_part(&s, 5, 6, SET("d"));
-    read_source(&s, 3, 4, &x);
+    assert_part(s, 1, 2, SET("a"));
+    assert_part(s, 3, 4, SET("b"), SET("c"));
+    assert_part(s, 5, 6, SET("d"));
+    read_source(s, 3, 4, &x);
     assert_xpath_count(
         &x, "/s:urlset/s:url/rs:md[@capability='capabilitylist']", 2);
     xpath_close(&x);
-    assert_up(&s, "a", PART(1, 2));
-    assert_up(&s, "c", PART(3, 4));
-    sets_close(&s);
+    assert_up(s, "a", PART(1, 2));
+    assert_up(s, "c", PART(3, 4));
 }
 
 /* R-049: at once; and nobody else's part changes. */
 TEST(sets_come_and_go_in_their_parts)
 {
+    struct sets *s = *state;
     struct document before, after;
-    struct sets s;
 
-    open_small(&s, state);
-    make(&s, "abcde");
-    assert_int_equal(try_part(&s, 3, 4, &before), STATUS_OK);
-    alterations_remove(&s, "a");
-    assert_source(&s, "sitemapindex", PART(3, 4), PART(5, 6));
-    assert_no_part(&s, 1, 2);
-    alterations_remove(&s, "d");
-    assert_part(&s, 5, 6, SET("e"));
-    make(&s, "d");
-    assert_part(&s, 7, 8, SET("d"));
-    assert_source(&s, "sitemapindex", PART(3, 4), PART(5, 6), PART(7, 8));
-    assert_int_equal(try_part(&s, 3, 4, &after), STATUS_OK);
+    open_small(s);
+    make(s, "abcde");
+    assert_int_equal(try_part(s, 3, 4, &before), STATUS_OK);
+    alterations_remove(s, "a");
+    assert_source(s, "sitemapindex", PART(3, 4), PART(5, 6));
+    assert_no_part(s, 1, 2);
+    alterations_remove(s, "d");
+    assert_part(s, 5, 6, SET("e"));
+    make(s, "d");
+    assert_part(s, 7, 8, SET("d"));
+    assert_source(s, "sitemapindex", PART(3, 4), PART(5, 6), PART(7, 8));
+    assert_int_equal(try_part(s, 3, 4, &after), STATUS_OK);
     assert_memory_equal(&before.tag, &after.tag, sizeof(before.tag));
     document_close(&before);
     document_close(&after);
 
-    alterations_remove(&s, "b");
-    alterations_remove(&s, "e");
-    assert_source(&s, "urlset", SET("c"), SET("d"));
-    assert_up(&s, "d", SOURCE);
-    sets_close(&s);
+    alterations_remove(s, "b");
+    alterations_remove(s, "e");
+    assert_source(s, "urlset", SET("c"), SET("d"));
+    assert_up(s, "d", SOURCE);
 }
 
 /* R-048: its address is a part's for as long as a set is there. */
 TEST(parts_are_the_same_after_a_restart)
 {
-    struct sets s;
+    struct sets *s = *state;
 
-    open_small(&s, state);
-    make(&s, "abcd");
-    alterations_remove(&s, "b");
-    sets_close(&s);
-    sets_open(&s);
-    assert_source(&s, "sitemapindex", PART(1, 2), PART(3, 4), PART(5, 6));
-    assert_part(&s, 3, 4, SET("c"));
-    sets_close(&s);
+    open_small(s);
+    make(s, "abcd");
+    alterations_remove(s, "b");
+    sets_close(s);
+    sets_open(s);
+    assert_source(s, "sitemapindex", PART(1, 2), PART(3, 4), PART(5, 6));
+    assert_part(s, 3, 4, SET("c"));
+    sets_close(s);
 
-    s.config.description_sets = 4;
-    sets_open(&s);
-    assert_source(&s, "urlset", SET("a"), SET("c"), SET("d"));
-    make(&s, "ef");
-    assert_source(&s, "sitemapindex", PART(1, 4), PART(5, 8));
-    assert_part(&s, 3, 4, SET("c")); /* who has its address */
-    sets_close(&s);
+    s->config.description_sets = 4;
+    sets_open(s);
+    assert_source(s, "urlset", SET("a"), SET("c"), SET("d"));
+    make(s, "ef");
+    assert_source(s, "sitemapindex", PART(1, 4), PART(5, 8));
+    assert_part(s, 3, 4, SET("c")); /* who has its address */
 }
 
 TEST(what_is_no_part_is_not_there)
 {
-    struct sets s;
+    struct sets *s = *state;
 
-    open_small(&s, state);
-    make(&s, "abcd");
-    assert_no_part(&s, 2, 3);
-    assert_no_part(&s, 4, 3);
-    assert_no_part(&s, 7, 8);
-    assert_no_part(&s, 1, 5001);
-    assert_no_part(&s, 1, UINT64_MAX);
-    sets_close(&s);
+    open_small(s);
+    make(s, "abcd");
+    assert_no_part(s, 2, 3);
+    assert_no_part(s, 4, 3);
+    assert_no_part(s, 7, 8);
+    assert_no_part(s, 1, 5001);
+    assert_no_part(s, 1, UINT64_MAX);
 }
