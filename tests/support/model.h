@@ -31,6 +31,7 @@
 struct model {
     uint64_t seq;
     int64_t us;
+    unsigned n_told; /* numbers of resources are below it */
 
     struct {
         char *entry; /* NULL: there is no such resource */

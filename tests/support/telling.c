@@ -1,13 +1,13 @@
 #include "tests/support/telling.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/state/content_files.h"
 #include "proto/fragment.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 
 void
@@ -20,34 +20,57 @@ telling_begin(struct telling *w)
 }
 
 void
-telling_open(struct telling *w, void **state)
+telling_end(struct telling *w)
 {
-    struct digest digest;
-    struct problem why = {""};
-
-    memset(w, 0, sizeof(*w));
-    w->dir = tempdir_path(state);
-    w->random = 11;
-    snprintf(w->arriving, sizeof(w->arriving), "%s/arriving", w->dir);
-    assert_int_equal(arriving_clear(w->arriving, &why), STATUS_OK);
-    digest_start(&digest, SLICE(TELLING_EPOCH));
-    w->batch = batch_new(0, MODEL_TIME(0), &digest, NULL);
-    assert_non_null(w->batch);
-    telling_begin(w);
-}
-
-void
-telling_close(struct telling *w)
-{
-    content_close(w->content);
-    batch_unref(w->batch);
+    if (w->content)
+        content_close(w->content);
+    w->content = NULL;
 }
 
 void
 telling_reopen(struct telling *w)
 {
-    content_close(w->content);
+    telling_end(w);
     telling_begin(w);
+}
+
+int
+telling_setup(void **state)
+{
+    struct telling *w = calloc(1, sizeof(*w));
+    struct digest digest;
+
+    assert_non_null(w);
+    tempdir_open(&w->tempdir);
+    w->dir = w->tempdir.path;
+    w->random = 11;
+    snprintf(w->arriving, sizeof(w->arriving), "%s/arriving", w->dir);
+    assert_int_equal(arriving_clear(w->arriving, NULL), STATUS_OK);
+    digest_start(&digest, SLICE(TELLING_EPOCH));
+    w->batch = batch_new(0, MODEL_TIME(0), &digest, NULL);
+    assert_non_null(w->batch);
+    telling_begin(w);
+    *state = w;
+    return 0;
+}
+
+int
+telling_teardown(void **state)
+{
+    struct telling *w = *state;
+
+    telling_end(w);
+    batch_unref(w->batch);
+    tempdir_close(&w->tempdir);
+    free(w);
+    return 0;
+}
+
+void
+telling_begin_anew(struct telling *w)
+{
+    assert_int_equal(content_at(w->content)->seq, 0);
+    w->folded = 0;
 }
 
 void

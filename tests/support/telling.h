@@ -2,14 +2,14 @@
  * telling.h - a log of changes that tell of texts (kept.h), the content that is
  * folded from it (content.h), and the same done one by one, the plain way.
  *
- *     telling_open(&w, state);
- *     telling_place(&w, 1);
- *     telling_tell(&w, 1, false, true, 1);
- *     telling_fold_to(&w, 1);
- *     telling_check(&w);
- *     telling_close(&w);
+ *     FIXTURE(telling_setup, telling_teardown);
  *
- * The test has a tempdir.
+ *     struct telling *w = *state;
+ *
+ *     telling_place(w, 1);
+ *     telling_tell(w, 1, false, true, 1);
+ *     telling_fold_to(w, 1);
+ *     telling_check(w);
  */
 #ifndef TESTS_SUPPORT_TELLING_H
 #define TESTS_SUPPORT_TELLING_H
@@ -20,6 +20,7 @@
 #include "broker/log/batch.h"
 #include "broker/state/content.h"
 #include "proto/change.h"
+#include "tests/support/tempdir.h"
 
 #define TELLING_EPOCH "0123456789abcdef"
 
@@ -38,7 +39,8 @@ struct telling_entry {
 };
 
 struct telling {
-    const char *dir;
+    struct tempdir tempdir;
+    const char *dir; /* its path */
     char arriving[300];
     struct content *content;
     struct batch *batch; /* all entries */
@@ -47,12 +49,16 @@ struct telling {
     bool is_placed[TELLING_TEXTS];
 };
 
-void telling_open(struct telling *w, void **state);
-void telling_close(struct telling *w);
+int telling_setup(void **state);
+int telling_teardown(void **state);
 
-/* The content alone, as a process begins; closed and opened again. */
+/* The content alone, as a process begins and ends; closed and opened again. */
 void telling_begin(struct telling *w);
+void telling_end(struct telling *w);
 void telling_reopen(struct telling *w);
+
+/* The content has begun anew: all of it is to be folded again. */
+void telling_begin_anew(struct telling *w);
 
 /* One more entry of the log; `hash` may be NULL. Nothing of it is done the
  * plain way. */

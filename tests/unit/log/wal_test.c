@@ -114,7 +114,7 @@ TEST(gives_back_what_one_large_commit_has_taken)
     logs_open(&l, tempdir_path(state), 50000);
     set = logs_set(&l, "a");
     posts_begin(&large, POST_CHANGES, set);
-    for (unsigned i = 0; i < 500; i++)
+    for (unsigned i = 0; i < 430; i++)
         posts_add(&large, i, 200000);
     assert_int_equal(log_submit(l.log, &large.post), STATUS_OK);
     assert_int_equal(posts_wait(&large), STATUS_OK);

@@ -11,30 +11,27 @@
 #include "broker/state/content.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(telling_setup, telling_teardown);
 
 /* What was kept of a set of that name that was removed is none of this one's;
  * but bytes are bytes: entries that tell of a file that is there have it. */
 TEST(another_epoch_begins_anew)
 {
-    struct telling w;
+    struct telling *w = *state;
 
-    telling_open(&w, state);
-    telling_place(&w, 1);
-    telling_tell(&w, 1, false, true, 1);
-    telling_fold_to(&w, 1);
-    content_close(w.content);
-    assert_int_equal(content_open(&w.content, w.dir, "fedcba9876543210", NULL),
-                     STATUS_OK);
-    assert_int_equal(content_at(w.content)->seq, 0);
-    assert_int_equal(content_at(w.content)->files, 0);
-    w.folded = 0;
-    telling_fold_to(&w, 1);
-    telling_check(&w);
-    telling_close(&w);
+    telling_place(w, 1);
+    telling_tell(w, 1, false, true, 1);
+    telling_fold_to(w, 1);
+    telling_end(w);
+    assert_int_equal(
+        content_open(&w->content, w->dir, "fedcba9876543210", NULL), STATUS_OK);
+    assert_int_equal(content_at(w->content)->seq, 0);
+    assert_int_equal(content_at(w->content)->files, 0);
+    w->folded = 0;
+    telling_fold_to(w, 1);
+    telling_check(w);
 }
 
 static void
@@ -65,25 +62,22 @@ make_newer(const char *dir)
 /* What is damaged, or a newer program's, is folded again. */
 TEST(a_file_that_cannot_be_read_begins_anew)
 {
-    struct telling w;
+    struct telling *w = *state;
 
-    telling_open(&w, state);
-    telling_place(&w, 1);
-    telling_tell(&w, 1, false, true, 1);
-    telling_fold_to(&w, 1);
-    content_close(w.content);
-    write_at(w.dir, CONTENT_FILE, 0, "this is no database, not at all");
-    telling_begin(&w);
-    assert_int_equal(content_at(w.content)->seq, 0);
-    w.folded = 0;
-    telling_fold_to(&w, 1);
-    telling_check(&w);
+    telling_place(w, 1);
+    telling_tell(w, 1, false, true, 1);
+    telling_fold_to(w, 1);
+    telling_end(w);
+    write_at(w->dir, CONTENT_FILE, 0, "this is no database, not at all");
+    telling_begin(w);
+    telling_begin_anew(w);
+    telling_fold_to(w, 1);
+    telling_check(w);
 
-    content_close(w.content);
-    make_newer(w.dir);
-    telling_begin(&w);
-    assert_int_equal(content_at(w.content)->seq, 0);
-    telling_close(&w);
+    telling_end(w);
+    make_newer(w->dir);
+    telling_begin(w);
+    assert_int_equal(content_at(w->content)->seq, 0);
 }
 
 static void
@@ -115,52 +109,47 @@ damage_rows(const char *dir)
 TEST(damage_that_a_reader_finds_begins_anew)
 {
     struct content_missing m = {0};
-    struct telling w;
+    struct telling *w = *state;
     enum status rc = STATUS_OK;
 
-    telling_open(&w, state);
     for (unsigned i = 0; i < 1000; i++)
-        telling_tell(&w, i % TELLING_RESOURCES, false, true,
+        telling_tell(w, i % TELLING_RESOURCES, false, true,
                      2 + i % (TELLING_TEXTS - 2));
-    telling_fold_to(&w, 1000);
-    content_close(w.content);
-    damage_rows(w.dir);
-    telling_begin(&w);
-    assert_int_equal(content_at(w.content)->seq, 1000);
+    telling_fold_to(w, 1000);
+    telling_end(w);
+    damage_rows(w->dir);
+    telling_begin(w);
+    assert_int_equal(content_at(w->content)->seq, 1000);
     while (!rc)
-        rc = content_missing(w.content, INT64_MAX - 1, &m, NULL);
+        rc = content_missing(w->content, INT64_MAX - 1, &m, NULL);
     assert_int_equal(rc, STATUS_IO);
-    assert_true(content_has_failed(w.content));
-    telling_reopen(&w);
-    assert_false(content_has_failed(w.content));
-    assert_int_equal(content_at(w.content)->seq, 0);
-    w.folded = 0;
-    telling_fold_to(&w, 1000);
-    telling_check(&w);
-    telling_close(&w);
+    assert_true(content_has_failed(w->content));
+    telling_reopen(w);
+    assert_false(content_has_failed(w->content));
+    telling_begin_anew(w);
+    telling_fold_to(w, 1000);
+    telling_check(w);
 }
 
 /* An older copy of the log was put in its place, and went other ways. */
 TEST(another_log_begins_anew)
 {
     struct problem why = {""};
-    struct telling w;
+    struct telling *w = *state;
     struct batch *other;
     struct digest digest;
 
-    telling_open(&w, state);
-    telling_tell(&w, 1, false, true, 1);
-    telling_tell(&w, 2, false, true, 2);
-    telling_fold_to(&w, 2);
-    telling_reopen(&w);
-    other = w.batch;
+    telling_tell(w, 1, false, true, 1);
+    telling_tell(w, 2, false, true, 2);
+    telling_fold_to(w, 2);
+    telling_reopen(w);
+    other = w->batch;
     digest_start(&digest, SLICE(TELLING_EPOCH));
-    w.batch = batch_new(0, MODEL_TIME(0), &digest, NULL);
-    telling_add_change(&w, 7, CHANGE_CREATED, NULL, LENGTH_NONE);
-    telling_add_change(&w, 8, CHANGE_CREATED, NULL, LENGTH_NONE);
-    telling_add_change(&w, 9, CHANGE_CREATED, NULL, LENGTH_NONE);
-    assert_int_equal(content_fold(w.content, w.batch, 3, &why), STATUS_AGAIN);
-    assert_int_equal(content_at(w.content)->seq, 0);
+    w->batch = batch_new(0, MODEL_TIME(0), &digest, NULL);
+    telling_add_change(w, 7, CHANGE_CREATED, NULL, LENGTH_NONE);
+    telling_add_change(w, 8, CHANGE_CREATED, NULL, LENGTH_NONE);
+    telling_add_change(w, 9, CHANGE_CREATED, NULL, LENGTH_NONE);
+    assert_int_equal(content_fold(w->content, w->batch, 3, &why), STATUS_AGAIN);
+    assert_int_equal(content_at(w->content)->seq, 0);
     batch_unref(other);
-    telling_close(&w);
 }

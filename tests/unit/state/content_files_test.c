@@ -26,6 +26,24 @@ folders_of(void **state)
     return f;
 }
 
+/* The path of text `n` in the test's directory. */
+static char *
+below_set(char to[KEPT_PATH_SIZE + 16], unsigned n)
+{
+    strcpy(to, "sets/demo/");
+    kept_path(to + strlen(to), n);
+    return to;
+}
+
+static void
+assert_text(void **state, unsigned n)
+{
+    char path[KEPT_PATH_SIZE + 16], text[KEPT_SIZE];
+
+    kept_text(text, n);
+    assert_file(tempdir_fd(state), below_set(path, n), text);
+}
+
 FIXTURE(tempdir_setup, tempdir_teardown);
 
 /* R-017, R-018, R-202: what arrives is what was told, or it does not get a
@@ -69,8 +87,6 @@ TEST(only_what_was_told_arrives)
 TEST(equal_bytes_are_one_file)
 {
     struct folders f = folders_of(state);
-    char path[KEPT_PATH_SIZE], text[KEPT_SIZE];
-    int sets = openat(tempdir_fd(state), ".", O_RDONLY | O_CLOEXEC);
     struct digest digest;
     uint64_t length;
 
@@ -87,33 +103,20 @@ TEST(equal_bytes_are_one_file)
     assert_int_equal(content_file_look(f.set, &digest, &length, NULL),
                      STATUS_OK);
     assert_int_equal(length, kept_length(1));
-    kept_path(path, 1);
-    kept_text(text, 1);
-    {
-        int set = openat(sets, "sets/demo", O_RDONLY | O_CLOEXEC);
-
-        assert_file(set, path, text);
-        close(set);
-    }
-    close(sets);
+    assert_text(state, 1);
 }
 
 /* What a disk has damaged is mended by whoever brings the bytes again. */
 TEST(a_damaged_file_is_replaced)
 {
     struct folders f = folders_of(state);
-    char path[KEPT_PATH_SIZE], text[KEPT_SIZE];
-    int set;
+    char path[KEPT_PATH_SIZE + 16];
 
     kept_place(f.set, f.arriving, 1);
-    kept_path(path, 1);
-    kept_text(text, 1);
-    set = openat(tempdir_fd(state), "sets/demo", O_RDONLY | O_CLOEXEC);
-    tempdir_write(set, path, "damaged");
+    tempdir_write(tempdir_fd(state), below_set(path, 1), "damaged");
     kept_place(f.set, f.arriving, 1);
-    assert_file(set, path, text);
+    assert_text(state, 1);
     assert_int_equal(folder_count(f.arriving), 0);
-    close(set);
 }
 
 /* Who reads it has it to the end, though it has gone. */
@@ -155,19 +158,16 @@ count(const struct digest *digest, void *user, struct problem *why)
 TEST(names_that_are_not_ours_are_passed_by)
 {
     struct folders f = folders_of(state);
-    char path[KEPT_PATH_SIZE];
+    char path[KEPT_PATH_SIZE + 16];
     unsigned n = 0;
-    int set;
 
     for (unsigned i = 0; i < 50; i++)
         kept_place(f.set, f.arriving, i);
-    set = openat(tempdir_fd(state), "sets/demo", O_RDONLY | O_CLOEXEC);
-    kept_path(path, 1);
+    below_set(path, 1);
     path[strlen(path) - 1] = 'G';
-    tempdir_write(set, path, "x");
+    tempdir_write(tempdir_fd(state), path, "x");
     path[strlen(path) - 2] = '\0';
-    tempdir_write(set, path, "x");
-    close(set);
+    tempdir_write(tempdir_fd(state), path, "x");
     for (unsigned i = 0; i < CONTENT_FOLDERS; i++)
         assert_int_equal(content_files_each(f.set, i, count, &n, NULL),
                          STATUS_OK);

@@ -14,21 +14,19 @@
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(telling_setup, telling_teardown);
 
 /* R-202: at each commit, of each entry that is told of it is known whether its
  * bytes are there: however entries are grouped, through restarts, and while
  * some are forgotten. */
 TEST(knows_of_each_entry_whether_its_bytes_are_there)
 {
-    struct telling *w = calloc(1, sizeof(*w));
+    const unsigned long n_rounds = test_size(150, 300);
+    struct telling *w = *state;
 
-    assert_non_null(w);
-    telling_open(w, state);
-    for (unsigned i = 0; i < 300; i++) {
+    for (unsigned long i = 0; i < n_rounds; i++) {
         unsigned n = model_random(&w->random) % 7;
 
         for (unsigned k = 0; k < n; k++)
@@ -49,9 +47,7 @@ TEST(knows_of_each_entry_whether_its_bytes_are_there)
             telling_reopen(w);
         telling_check(w);
     }
-    assert_in_range(w->earliest, 100, TELLING_ENTRIES);
-    telling_close(w);
-    free(w);
+    assert_in_range(w->earliest, n_rounds / 3, TELLING_ENTRIES);
 }
 
 /* R-018, R-202: a file whose length is not the one that was told is not the
@@ -61,23 +57,21 @@ TEST(keeps_nothing_of_another_length)
     char hash[DIGEST_TEXT_SIZE + 1];
     struct content_missing m = {0};
     struct content_bytes bytes;
-    struct telling w;
+    struct telling *w = *state;
 
-    telling_open(&w, state);
-    telling_place(&w, 1);
+    telling_place(w, 1);
     kept_hash(hash, 1);
-    telling_add_change(&w, 1, CHANGE_CREATED, hash, kept_length(1) + 1);
-    telling_add_change(&w, 2, CHANGE_CREATED, hash, LENGTH_NONE);
-    assert_int_equal(content_fold(w.content, w.batch, 2, NULL), STATUS_OK);
-    assert_int_equal(content_commit(w.content, NULL), STATUS_OK);
-    assert_int_equal(content_find(w.content, 1, &bytes, NULL), STATUS_OK);
+    telling_add_change(w, 1, CHANGE_CREATED, hash, kept_length(1) + 1);
+    telling_add_change(w, 2, CHANGE_CREATED, hash, LENGTH_NONE);
+    assert_int_equal(content_fold(w->content, w->batch, 2, NULL), STATUS_OK);
+    assert_int_equal(content_commit(w->content, NULL), STATUS_OK);
+    assert_int_equal(content_find(w->content, 1, &bytes, NULL), STATUS_OK);
     assert_false(bytes.is_there);
-    assert_int_equal(content_find(w.content, 2, &bytes, NULL), STATUS_OK);
+    assert_int_equal(content_find(w->content, 2, &bytes, NULL), STATUS_OK);
     assert_true(bytes.is_there);
-    assert_true(content_at(w.content)->due_us == CONTENT_NEVER);
-    assert_int_equal(content_missing(w.content, INT64_MAX - 1, &m, NULL),
+    assert_true(content_at(w->content)->due_us == CONTENT_NEVER);
+    assert_int_equal(content_missing(w->content, INT64_MAX - 1, &m, NULL),
                      STATUS_NOT_FOUND);
-    telling_close(&w);
 }
 
 static void
@@ -98,18 +92,17 @@ TEST(passes_over_what_is_due_at_once_one_by_one)
     int64_t due_us = 0;
     struct contentrows_at at;
     struct contentrows rows;
-    struct telling w;
+    struct telling *w = *state;
     sqlite3_stmt *q;
     bool is_ours;
 
-    telling_open(&w, state);
     for (unsigned i = 1; i <= 1000; i++)
-        telling_tell(&w, i % TELLING_RESOURCES, false, true, 1);
-    telling_fold_to(&w, 1000);
-    telling_close(&w);
+        telling_tell(w, i % TELLING_RESOURCES, false, true, 1);
+    telling_fold_to(w, 1000);
+    telling_end(w);
 
     memset(&rows, 0, sizeof(rows));
-    snprintf(rows.dir, sizeof(rows.dir), "%s", tempdir_path(state));
+    snprintf(rows.dir, sizeof(rows.dir), "%s", w->dir);
     assert_int_equal(contentrows_open(&rows, &at, &is_ours, NULL), STATUS_OK);
     q = rows.statements[C_NEXT_DUE];
     for (int64_t seq = 0; seq <= 1000; seq++) {
@@ -138,52 +131,50 @@ TEST(gives_out_what_is_to_be_fetched)
     struct content_missing m = {0};
     struct content_bytes bytes;
     char hash[DIGEST_TEXT_SIZE + 1];
-    struct telling w;
+    struct telling *w = *state;
 
-    telling_open(&w, state);
-    telling_tell(&w, 1, false, true, 1);
-    telling_tell(&w, 2, false, false, 2);
-    telling_tell(&w, 3, false, true, 3);
-    telling_tell(&w, 4, false, true, 3);
-    telling_add_change(&w, 5, CHANGE_CREATED,
+    telling_tell(w, 1, false, true, 1);
+    telling_tell(w, 2, false, false, 2);
+    telling_tell(w, 3, false, true, 3);
+    telling_tell(w, 4, false, true, 3);
+    telling_add_change(w, 5, CHANGE_CREATED,
                        "md5:d41d8cd98f00b204e9800998ecf8427e", LENGTH_NONE);
-    telling_fold_to(&w, 5);
+    telling_fold_to(w, 5);
 
-    assert_missing(&w, now_us, &m, 1);
+    assert_missing(w, now_us, &m, 1);
     assert_true(slice_is(m.loc, "http://example.com/r/?a=1&n=1"));
     kept_hash(hash, 1);
     assert_true(slice_is(m.hash, hash));
     assert_int_equal(m.length, kept_length(1));
     assert_int_equal(m.tries, 0);
-    assert_missing(&w, now_us, &m, 3);
-    assert_int_equal(content_postpone(w.content, 1, now_us + 7, NULL),
+    assert_missing(w, now_us, &m, 3);
+    assert_int_equal(content_postpone(w->content, 1, now_us + 7, NULL),
                      STATUS_OK);
-    telling_place(&w, 3);
-    assert_missing(&w, now_us, &m, 5); /* 4 is there now */
+    telling_place(w, 3);
+    assert_missing(w, now_us, &m, 5); /* 4 is there now */
     assert_true(m.length == LENGTH_NONE);
-    assert_int_equal(content_missing(w.content, now_us, &m, NULL),
+    assert_int_equal(content_missing(w->content, now_us, &m, NULL),
                      STATUS_NOT_FOUND);
-    assert_int_equal(content_find(w.content, 4, &bytes, NULL), STATUS_OK);
+    assert_int_equal(content_find(w->content, 4, &bytes, NULL), STATUS_OK);
     assert_true(bytes.is_there);
 
     m = (struct content_missing){0};
-    assert_missing(&w, now_us + 7, &m, 5); /* 3 is there now */
-    assert_int_equal(content_give_up(w.content, 5, NULL), STATUS_OK);
-    assert_int_equal(content_at(w.content)->due_us, now_us + 7);
-    telling_reopen(&w);
-    assert_int_equal(content_at(w.content)->due_us, now_us + 7);
+    assert_missing(w, now_us + 7, &m, 5); /* 3 is there now */
+    assert_int_equal(content_give_up(w->content, 5, NULL), STATUS_OK);
+    assert_int_equal(content_at(w->content)->due_us, now_us + 7);
+    telling_reopen(w);
+    assert_int_equal(content_at(w->content)->due_us, now_us + 7);
     m = (struct content_missing){0};
-    assert_int_equal(content_missing(w.content, now_us + 6, &m, NULL),
+    assert_int_equal(content_missing(w->content, now_us + 6, &m, NULL),
                      STATUS_NOT_FOUND);
     m = (struct content_missing){0};
-    assert_missing(&w, now_us + 7, &m, 1);
+    assert_missing(w, now_us + 7, &m, 1);
     assert_int_equal(m.tries, 1);
-    telling_keep(&w, 1);
-    assert_true(content_at(w.content)->due_us == CONTENT_NEVER);
-    assert_int_equal(content_postpone(w.content, 1, now_us, NULL),
+    telling_keep(w, 1);
+    assert_true(content_at(w->content)->due_us == CONTENT_NEVER);
+    assert_int_equal(content_postpone(w->content, 1, now_us, NULL),
                      STATUS_NOT_FOUND);
-    assert_int_equal(content_at(w.content)->missing, 2);
-    telling_close(&w);
+    assert_int_equal(content_at(w->content)->missing, 2);
 }
 
 static void
@@ -203,20 +194,18 @@ TEST(what_came_for_many_entries_is_kept_a_step_at_a_time)
 {
     int64_t now_us = clock_now_us() + 60000000;
     struct content_missing m = {0};
-    struct telling w;
+    struct telling *w = *state;
 
-    telling_open(&w, state);
     for (unsigned i = 1; i <= 500; i++)
-        telling_tell(&w, i % TELLING_RESOURCES, false, true, 1);
-    telling_fold_to(&w, 500);
-    telling_place(&w, 1);
-    assert_int_equal(content_missing(w.content, now_us, &m, NULL), STATUS_OK);
+        telling_tell(w, i % TELLING_RESOURCES, false, true, 1);
+    telling_fold_to(w, 500);
+    telling_place(w, 1);
+    assert_int_equal(content_missing(w->content, now_us, &m, NULL), STATUS_OK);
     assert_true(m.is_settled);
-    assert_int_equal(content_at(w.content)->missing, 499);
-    while (!content_missing(w.content, now_us, &m, NULL))
+    assert_int_equal(content_at(w->content)->missing, 499);
+    while (!content_missing(w->content, now_us, &m, NULL))
         assert_true(m.is_settled);
-    assert_int_equal(content_at(w.content)->missing, 0);
-    telling_close(&w);
+    assert_int_equal(content_at(w->content)->missing, 0);
 }
 
 /* Equal bytes are kept once; they may go when the last entry that tells of them
@@ -224,43 +213,41 @@ TEST(what_came_for_many_entries_is_kept_a_step_at_a_time)
 TEST(files_go_with_the_last_entry_that_tells_of_them)
 {
     struct digest digest;
-    struct telling w;
+    struct telling *w = *state;
 
-    telling_open(&w, state);
-    telling_place(&w, 1);
-    telling_place(&w, 2);
-    telling_tell(&w, 1, false, true, 1);
-    telling_tell(&w, 2, false, true, 1);
-    telling_tell(&w, 1, false, true, 2);
-    telling_fold_to(&w, 3);
-    assert_int_equal(content_at(w.content)->files, 2);
-    telling_forget(&w, 3); /* the second entry is of what is there still */
-    assert_loose(&w, 0);
-    telling_tell(&w, 2, true, false, 0);
-    telling_fold_to(&w, 4);
-    assert_loose(&w, 0);
-    telling_forget(&w, 3);
-    telling_check(&w);
-    assert_loose(&w, 1);
-    telling_reopen(&w);
-    assert_loose(&w, 1);
+    telling_place(w, 1);
+    telling_place(w, 2);
+    telling_tell(w, 1, false, true, 1);
+    telling_tell(w, 2, false, true, 1);
+    telling_tell(w, 1, false, true, 2);
+    telling_fold_to(w, 3);
+    assert_int_equal(content_at(w->content)->files, 2);
+    telling_forget(w, 3); /* the second entry is of what is there still */
+    assert_loose(w, 0);
+    telling_tell(w, 2, true, false, 0);
+    telling_fold_to(w, 4);
+    assert_loose(w, 0);
+    telling_forget(w, 3);
+    telling_check(w);
+    assert_loose(w, 1);
+    telling_reopen(w);
+    assert_loose(w, 1);
 
-    telling_tell(&w, 3, false, true, 1); /* told of again before it went */
-    telling_fold_to(&w, 5);
-    assert_loose(&w, 0);
-    telling_tell(&w, 3, true, false, 1);
-    telling_fold_to(&w, 6);
-    telling_forget(&w, 5);
-    assert_loose(&w, 1);
+    telling_tell(w, 3, false, true, 1); /* told of again before it went */
+    telling_fold_to(w, 5);
+    assert_loose(w, 0);
+    telling_tell(w, 3, true, false, 1);
+    telling_fold_to(w, 6);
+    telling_forget(w, 5);
+    assert_loose(w, 1);
     kept_digest(&digest, 1);
-    assert_int_equal(content_file_unlink(w.dir, &digest, NULL), STATUS_OK);
-    w.is_placed[1] = false;
-    assert_int_equal(content_let_go(w.content, &digest, 1, NULL), STATUS_OK);
-    assert_loose(&w, 0);
-    telling_tell(&w, 4, false, true, 1); /* it is not there any more */
-    telling_fold_to(&w, 7);
-    telling_check(&w);
-    telling_close(&w);
+    assert_int_equal(content_file_unlink(w->dir, &digest, NULL), STATUS_OK);
+    w->is_placed[1] = false;
+    assert_int_equal(content_let_go(w->content, &digest, 1, NULL), STATUS_OK);
+    assert_loose(w, 0);
+    telling_tell(w, 4, false, true, 1); /* it is not there any more */
+    telling_fold_to(w, 7);
+    telling_check(w);
 }
 
 static void
@@ -277,44 +264,42 @@ assert_complete(struct telling *w, uint64_t after, uint64_t last, bool should)
 TEST(says_what_is_complete)
 {
     struct resources_at all = {.is_whole = true};
-    struct telling w;
+    struct telling *w = *state;
 
-    telling_open(&w, state);
-    telling_place(&w, 1);
-    telling_tell(&w, 1, false, true, 1);
-    telling_tell(&w, 2, false, true, 2);
-    telling_tell(&w, 3, false, true, 1);
-    telling_tell(&w, 2, false, true, 1);
-    telling_tell(&w, 3, true, false, 0);
-    assert_complete(&w, 0, 1, false); /* not folded yet */
-    telling_fold_to(&w, 5);
-    assert_complete(&w, 0, 1, true);
-    assert_complete(&w, 0, 2, false);
-    assert_complete(&w, 1, 3, false);
-    assert_complete(&w, 2, 5, true);
-    assert_complete(&w, 2, 6, false);
+    telling_place(w, 1);
+    telling_tell(w, 1, false, true, 1);
+    telling_tell(w, 2, false, true, 2);
+    telling_tell(w, 3, false, true, 1);
+    telling_tell(w, 2, false, true, 1);
+    telling_tell(w, 3, true, false, 0);
+    assert_complete(w, 0, 1, false); /* not folded yet */
+    telling_fold_to(w, 5);
+    assert_complete(w, 0, 1, true);
+    assert_complete(w, 0, 2, false);
+    assert_complete(w, 1, 3, false);
+    assert_complete(w, 2, 5, true);
+    assert_complete(w, 2, 6, false);
 
     all.seq = 5;
     all.n = 2;
-    assert_true(content_has_all(w.content, &all));
+    assert_true(content_has_all(w->content, &all));
     all.n = 3; /* one from before the rows began */
-    assert_false(content_has_all(w.content, &all));
+    assert_false(content_has_all(w->content, &all));
     all.n = 2;
     all.seq = 4;
-    assert_false(content_has_all(w.content, &all));
-    telling_tell(&w, 4, false, true, 2);
-    telling_fold_to(&w, 6);
+    assert_false(content_has_all(w->content, &all));
+    telling_tell(w, 4, false, true, 2);
+    telling_fold_to(w, 6);
     all.seq = 6;
     all.n = 3;
-    assert_false(content_has_all(w.content, &all));
-    telling_keep(&w, 6);
-    assert_true(content_has_all(w.content, &all));
+    assert_false(content_has_all(w->content, &all));
+    telling_keep(w, 6);
+    assert_true(content_has_all(w->content, &all));
 
-    telling_forget(&w, 2);
-    assert_complete(&w, 1, 5, false);
-    assert_complete(&w, 2, 6, true);
-    assert_int_equal(content_begin(w.content, 6, NULL), STATUS_OK);
-    assert_complete(&w, 5, 6, false);
-    assert_false(content_has_all(w.content, &all));
-    telling_close(&w);
+    telling_forget(w, 2);
+    assert_complete(w, 1, 5, false);
+    assert_complete(w, 2, 6, true);
+    assert_int_equal(content_begin(w->content, 6, NULL), STATUS_OK);
+    assert_complete(w, 5, 6, false);
+    assert_false(content_has_all(w->content, &all));
 }

@@ -1,8 +1,7 @@
 #include "tests/unit/state/folded.h"
 
-#include <string.h>
+#include <stdlib.h>
 
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 
 void
@@ -10,44 +9,66 @@ folded_open_state(struct folded *w)
 {
     struct problem why = {""};
 
-    if (resources_open(&w->resources, w->dir, EPOCH, &why))
+    if (resources_open(&w->resources, w->dir.path, EPOCH, &why))
         fail_msg("%s", why.text);
+}
+
+void
+folded_close_state(struct folded *w)
+{
+    if (w->resources)
+        resources_close(w->resources);
+    w->resources = NULL;
 }
 
 void
 folded_reopen(struct folded *w)
 {
-    resources_close(w->resources);
+    folded_close_state(w);
     folded_open_state(w);
 }
 
+int
+folded_setup(void **state)
+{
+    struct folded *w = calloc(1, sizeof(*w));
+
+    assert_non_null(w);
+    tempdir_open(&w->dir);
+    w->random = 7;
+    model_init(&w->model);
+    *state = w;
+    return 0;
+}
+
+int
+folded_teardown(void **state)
+{
+    struct folded *w = *state;
+
+    folded_close_state(w);
+    model_fini(&w->model);
+    for (size_t i = 0; i < w->n_batches; i++)
+        batch_unref(w->batches[i]);
+    tempdir_close(&w->dir);
+    free(w);
+    return 0;
+}
+
 void
-folded_open(struct folded *w, void **state, size_t n_batches, unsigned n,
+folded_open(struct folded *w, size_t n_batches, unsigned n,
             unsigned n_resources)
 {
     struct digest digest;
     uint64_t after = 0;
 
-    memset(w, 0, sizeof(*w));
-    w->dir = tempdir_path(state);
-    w->random = 7;
     w->n_batches = n_batches;
     digest_start(&digest, SLICE(EPOCH));
     for (size_t i = 0; i < n_batches; i++)
         w->batches[i] =
             model_batch(&after, &digest, &w->random,
                         1 + model_random(&w->random) % n, n_resources);
-    model_init(&w->model);
     folded_open_state(w);
-}
-
-void
-folded_close(struct folded *w)
-{
-    resources_close(w->resources);
-    model_fini(&w->model);
-    for (size_t i = 0; i < w->n_batches; i++)
-        batch_unref(w->batches[i]);
 }
 
 const struct batch *
@@ -98,6 +119,12 @@ folded_to(struct folded *w, uint64_t last)
 }
 
 void
+folded_to_batch(struct folded *w, size_t i)
+{
+    folded_to(w, w->batches[i]->last);
+}
+
+void
 folded_check(struct folded *w)
 {
     uint64_t seq = resources_at(w->resources)->seq;
@@ -108,4 +135,11 @@ folded_check(struct folded *w)
         model_fold(&w->model, b, b->last < seq ? b->last : seq);
     }
     model_check(&w->model, w->resources);
+}
+
+void
+folded_check_all(struct folded *w)
+{
+    folded_to(w, folded_last(w));
+    folded_check(w);
 }

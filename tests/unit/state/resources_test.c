@@ -1,7 +1,6 @@
 #include "broker/state/resources.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,68 +11,63 @@
 
 #include "proto/datetime.h"
 #include "proto/fragment.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/state/folded.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(folded_setup, folded_teardown);
 
 /* R-084, R-086, R-087, R-088: at each commit the state is what all entries up
  * to its position say, one after the other: however they are grouped, and
  * through restarts. */
 TEST(is_what_the_log_says_up_to_its_position)
 {
-    struct folded w;
+    struct folded *w = *state;
     uint64_t seq = 0;
 
-    folded_open(&w, state, BATCHES, 60, 90);
-    folded_check(&w);
-    while (seq < folded_last(&w)) {
-        unsigned n = 1 + model_random(&w.random) % 5;
+    folded_open(w, BATCHES, 60, 90);
+    folded_check(w);
+    while (seq < folded_last(w)) {
+        unsigned n = 1 + model_random(&w->random) % 5;
 
-        while (n-- > 0 && seq < folded_last(&w))
-            seq = folded_on(&w, seq, seq + 1 + model_random(&w.random) % 100);
-        folded_commit(&w);
-        assert_int_equal(resources_at(w.resources)->seq, seq);
-        folded_check(&w);
-        if (model_random(&w.random) % 4 == 0) {
-            folded_reopen(&w);
-            folded_check(&w);
+        while (n-- > 0 && seq < folded_last(w))
+            seq = folded_on(w, seq, seq + 1 + model_random(&w->random) % 100);
+        folded_commit(w);
+        assert_int_equal(resources_at(w->resources)->seq, seq);
+        folded_check(w);
+        if (model_random(&w->random) % 4 == 0) {
+            folded_reopen(w);
+            folded_check(w);
         }
     }
-    folded_close(&w);
 }
 
 /* What was not committed has not happened. */
 TEST(is_as_of_the_last_commit)
 {
-    struct folded w;
+    struct folded *w = *state;
 
-    folded_open(&w, state, 4, 50, 20);
-    folded_to(&w, w.batches[1]->last);
-    folded_on(&w, w.batches[1]->last, UINT64_MAX);
-    assert_int_equal(resources_at(w.resources)->seq, w.batches[1]->last);
-    folded_check(&w);
-    folded_reopen(&w);
-    folded_check(&w);
-    folded_to(&w, folded_last(&w));
-    folded_check(&w);
-    folded_close(&w);
+    folded_open(w, 4, 50, 20);
+    folded_to_batch(w, 1);
+    folded_on(w, w->batches[1]->last, UINT64_MAX);
+    assert_int_equal(resources_at(w->resources)->seq, w->batches[1]->last);
+    folded_check(w);
+    folded_reopen(w);
+    folded_check(w);
+    folded_check_all(w);
 }
 
 /* A commit of nothing is none. */
 TEST(needs_nothing_to_be_folded)
 {
     struct resources_entry entry;
-    struct folded w;
+    struct folded *w = *state;
 
-    folded_open(&w, state, 1, 1, 1);
-    folded_commit(&w);
-    assert_int_equal(resources_at(w.resources)->us, DATETIME_NONE);
-    assert_int_equal(resources_next(w.resources, 0, &entry, NULL),
+    folded_open(w, 1, 1, 1);
+    folded_commit(w);
+    assert_int_equal(resources_at(w->resources)->us, DATETIME_NONE);
+    assert_int_equal(resources_next(w->resources, 0, &entry, NULL),
                      STATUS_NOT_FOUND);
-    folded_check(&w);
-    folded_close(&w);
+    folded_check(w);
 }
 
 /* A walk can be taken up anywhere, and is disturbed by nothing. */
@@ -82,28 +76,27 @@ TEST(walks_on_from_any_resource)
     struct resources_entry entry;
     struct slice found;
     int64_t ids[20];
-    struct folded w;
+    struct folded *w = *state;
     uint64_t seq;
     size_t n = 0;
 
-    folded_open(&w, state, 10, 50, 20);
-    folded_to(&w, folded_last(&w));
-    for (int64_t id = 0; !resources_next(w.resources, id, &entry, NULL);
+    folded_open(w, 10, 50, 20);
+    folded_to(w, folded_last(w));
+    for (int64_t id = 0; !resources_next(w->resources, id, &entry, NULL);
          id = entry.id) {
         assert_in_range(n, 0, 19);
         ids[n++] = entry.id;
     }
-    assert_int_equal(n, resources_at(w.resources)->n);
+    assert_int_equal(n, resources_at(w->resources)->n);
     assert_in_range(n, 5, 20);
     for (size_t i = n - 1; i > 0; i--) {
-        assert_int_equal(resources_next(w.resources, ids[i - 1], &entry, NULL),
+        assert_int_equal(resources_next(w->resources, ids[i - 1], &entry, NULL),
                          STATUS_OK);
         assert_int_equal(entry.id, ids[i]);
-        assert_int_equal(
-            resources_find(w.resources, SLICE("http://no"), &found, &seq, NULL),
-            STATUS_NOT_FOUND);
+        assert_int_equal(resources_find(w->resources, SLICE("http://no"),
+                                        &found, &seq, NULL),
+                         STATUS_NOT_FOUND);
     }
-    folded_close(&w);
 }
 
 /* Entries of any size, those that fill many pages included, grow and shrink. */
@@ -114,9 +107,9 @@ TEST(keeps_entries_of_every_size)
                                   SLICE("")};
     const size_t sizes[] = {10, 200000, 5000, 199000, 1, 0, 4000};
     struct digest digest;
-    struct folded w;
+    struct folded *w = *state;
 
-    folded_open(&w, state, 1, 1, 1);
+    folded_open(w, 1, 1, 1);
     memset(text, 'x', sizeof(text));
     digest_start(&digest, SLICE(EPOCH));
     for (uint64_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -137,71 +130,65 @@ TEST(keeps_entries_of_every_size)
                          0);
         batch_add(b, bytes.data, &fragment, MODEL_TIME(i + 1));
         buf_fini(&bytes);
-        assert_int_equal(resources_fold(w.resources, b, i + 1, NULL), 0);
-        folded_commit(&w);
-        model_fold(&w.model, b, i + 1);
-        model_check(&w.model, w.resources);
+        assert_int_equal(resources_fold(w->resources, b, i + 1, NULL), 0);
+        folded_commit(w);
+        model_fold(&w->model, b, i + 1);
+        model_check(&w->model, w->resources);
         digest = b->digest;
         batch_unref(b);
     }
-    folded_close(&w);
 }
 
 /* Memory has an end: so many entries, and it says that they should be
  * committed. */
 TEST(says_when_enough_is_gathered)
 {
-    struct folded w;
+    struct folded *w = *state;
     uint64_t seq = 0;
 
-    folded_open(&w, state, 30, 2000, MODEL_MAX);
-    while (!resources_is_full(w.resources))
-        seq = folded_on(&w, seq, UINT64_MAX);
+    folded_open(w, 30, 2000, MODEL_MAX);
+    while (!resources_is_full(w->resources))
+        seq = folded_on(w, seq, UINT64_MAX);
     assert_in_range(seq, 16000, 20000);
-    folded_commit(&w);
-    assert_false(resources_is_full(w.resources));
-    folded_check(&w);
-    folded_to(&w, folded_last(&w));
-    folded_check(&w);
-    folded_close(&w);
+    folded_commit(w);
+    assert_false(resources_is_full(w->resources));
+    folded_check(w);
+    folded_check_all(w);
 }
 
 /* Retention lets go only of what a crash of the machine cannot take back. */
 TEST(tells_what_is_firm)
 {
-    struct folded w;
+    struct folded *w = *state;
 
-    folded_open(&w, state, 2, 50, 20);
-    folded_to(&w, w.batches[0]->last);
-    assert_int_equal(resources_kept(w.resources), 0);
-    assert_int_equal(resources_keep(w.resources, NULL), STATUS_OK);
-    assert_int_equal(resources_kept(w.resources), w.batches[0]->last);
-    folded_to(&w, folded_last(&w));
-    assert_int_equal(resources_kept(w.resources), w.batches[0]->last);
-    folded_reopen(&w);
-    assert_int_equal(resources_kept(w.resources), 0); /* nobody knows */
-    assert_int_equal(resources_keep(w.resources, NULL), STATUS_OK);
-    assert_int_equal(resources_kept(w.resources), folded_last(&w));
-    folded_close(&w);
+    folded_open(w, 2, 50, 20);
+    folded_to_batch(w, 0);
+    assert_int_equal(resources_kept(w->resources), 0);
+    assert_int_equal(resources_keep(w->resources, NULL), STATUS_OK);
+    assert_int_equal(resources_kept(w->resources), w->batches[0]->last);
+    folded_to(w, folded_last(w));
+    assert_int_equal(resources_kept(w->resources), w->batches[0]->last);
+    folded_reopen(w);
+    assert_int_equal(resources_kept(w->resources), 0); /* nobody knows */
+    assert_int_equal(resources_keep(w->resources, NULL), STATUS_OK);
+    assert_int_equal(resources_kept(w->resources), folded_last(w));
 }
 
 /* The WAL does not grow for ever. */
 TEST(makes_firm_what_has_become_much)
 {
     struct stat st;
-    struct folded w;
+    struct folded *w = *state;
 
-    folded_open(&w, state, 30, 2000, MODEL_MAX);
-    for (uint64_t seq = 0; seq < folded_last(&w);) {
-        seq = folded_on(&w, seq, UINT64_MAX);
-        folded_commit(&w);
-        assert_int_equal(fstatat(tempdir_fd(state), "resources.db-wal", &st, 0),
-                         0);
+    folded_open(w, 30, 2000, MODEL_MAX);
+    for (uint64_t seq = 0; seq < folded_last(w);) {
+        seq = folded_on(w, seq, UINT64_MAX);
+        folded_commit(w);
+        assert_int_equal(fstatat(w->dir.fd, "resources.db-wal", &st, 0), 0);
         assert_in_range(st.st_size, 0, 2 << 20);
     }
-    assert_in_range(resources_kept(w.resources), 1, folded_last(&w));
-    folded_check(&w);
-    folded_close(&w);
+    assert_in_range(resources_kept(w->resources), 1, folded_last(w));
+    folded_check(w);
 }
 
 /* In a process of its own: folds on, commit after commit, until it is killed.
@@ -211,8 +198,8 @@ fold_until_killed(struct folded *w, int told)
 {
     uint64_t seq;
 
-    resources_close(w->resources);
-    if (resources_open(&w->resources, w->dir, EPOCH, NULL))
+    folded_close_state(w);
+    if (resources_open(&w->resources, w->dir.path, EPOCH, NULL))
         _exit(1);
     seq = resources_at(w->resources)->seq;
     while (seq < folded_last(w)) {
@@ -235,46 +222,45 @@ fold_until_killed(struct folded *w, int told)
  * that was committed is folded again. */
 TEST(is_of_one_position_after_a_kill)
 {
-    struct folded w;
+    struct folded *w = *state;
 
-    folded_open(&w, state, BATCHES, 200, 500);
-    w.random = test_seed();
+    folded_open(w, BATCHES, 200, 500);
+    w->random = test_seed();
     for (unsigned n = 0; n < 30; n++) {
-        unsigned n_commits = 1 + model_random(&w.random) % 20;
+        unsigned n_commits = 1 + model_random(&w->random) % 20;
         uint64_t told = 0;
         int pipes[2], status;
         pid_t pid;
 
         assert_int_equal(pipe(pipes), 0);
-        resources_close(w.resources);
-        w.resources = NULL;
+        folded_close_state(w);
+        w->resources = NULL;
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
             close(pipes[0]);
-            w.random += n;
-            fold_until_killed(&w, pipes[1]);
+            w->random += n;
+            fold_until_killed(w, pipes[1]);
         }
         close(pipes[1]);
-        for (unsigned i = 0; i < n_commits && told < folded_last(&w); i++)
+        for (unsigned i = 0; i < n_commits && told < folded_last(w); i++)
             assert_int_equal(read(pipes[0], &told, sizeof(told)), sizeof(told));
-        for (uint64_t i = model_random(&w.random) % 3000; i > 0; i--)
-            sched_yield(); /* any moment will do */
+        for (volatile uint32_t i = model_random(&w->random) % 500000; i > 0;)
+            i--; /* any moment will do */
         assert_int_equal(kill(pid, SIGKILL), 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status));
         while (read(pipes[0], &told, sizeof(told)) == sizeof(told))
             ;
         close(pipes[0]);
-        folded_open_state(&w);
-        assert_in_range(resources_at(w.resources)->seq, told, folded_last(&w));
-        folded_check(&w);
+        folded_open_state(w);
+        assert_in_range(resources_at(w->resources)->seq, told, folded_last(w));
+        folded_check(w);
         /* It may have been killed before it told of the last commit. */
-        if (resources_at(w.resources)->seq == folded_last(&w)) {
-            model_fini(&w.model);
-            model_init(&w.model);
-            assert_int_equal(resources_begin(w.resources, 0, NULL), 0);
+        if (resources_at(w->resources)->seq == folded_last(w)) {
+            model_fini(&w->model);
+            model_init(&w->model);
+            assert_int_equal(resources_begin(w->resources, 0, NULL), 0);
         }
     }
-    folded_close(&w);
 }
