@@ -6,7 +6,7 @@
 
 #include "tests/test.h"
 
-static char step[1024]; /* that runs; "": none */
+static char now[1024]; /* the step that runs; "": none */
 
 char *
 script_word(char **rest)
@@ -30,55 +30,50 @@ script_number(char **rest)
     return number;
 }
 
-static void
-run_step(const struct script_verb *verbs, void *user)
-{
-    char copy[sizeof(step)], *rest = copy, *verb;
-
-    snprintf(copy, sizeof(copy), "%s", step);
-    verb = script_word(&rest);
-    while (verbs->name && strcmp(verbs->name, verb) != 0)
-        verbs++;
-    if (!verbs->name)
-        fail_msg("there is no verb \"%s\"", verb);
-    verbs->run(user, rest);
-}
-
 void
-script_run(const char *script, const struct script_verb *verbs, void *user)
+script_run(const char *script, script_step_fn *step, void *user)
 {
-    while (*script) {
-        size_t size;
+    char copy[sizeof(now)], *rest, *verb;
 
+    for (;; script += strlen(now)) {
         script += strspn(script, "; ");
-        size = strcspn(script, ";");
-        assert_true(size < sizeof(step));
-        snprintf(step, sizeof(step), "%.*s", (int)size, script);
-        if (size)
-            run_step(verbs, user);
-        script += size;
+        if (!*script)
+            break;
+        assert_true(strcspn(script, ";") < sizeof(now));
+        snprintf(now, sizeof(now), "%.*s", (int)strcspn(script, ";"), script);
+        rest = strcpy(copy, now);
+        verb = script_word(&rest);
+        if (!step(user, verb, rest))
+            fail_msg("there is no verb \"%s\"", verb);
     }
-    step[0] = '\0';
+    now[0] = '\0';
 }
 
 void
 script_finish(void)
 {
-    if (step[0])
-        print_error("It failed at the step \"%s\".\n", step);
-    step[0] = '\0';
+    if (now[0])
+        print_error("It failed at the step \"%s\".\n", now);
+    now[0] = '\0';
 }
 
 void
 script_expect(const char *seen, const char *wanted)
 {
     if (strcmp(seen, wanted) != 0)
-        fail_msg("\"%s\": it is \"%s\"", step, seen);
+        fail_msg("\"%s\": it is \"%s\"", now, seen);
+}
+
+void
+script_expect_number(unsigned long seen, unsigned long wanted)
+{
+    if (seen != wanted)
+        fail_msg("\"%s\": it is %lu", now, seen);
 }
 
 void
 script_expect_in(const char *seen, const char *wanted)
 {
     if (!strstr(seen, wanted))
-        fail_msg("\"%s\": it is \"%s\"", step, seen);
+        fail_msg("\"%s\": it is \"%s\"", now, seen);
 }

@@ -3,27 +3,20 @@
  *
  *     "post demo 2; told demo(1-3); ack demo(1-3); has lag 0"
  *
- * A stage brings its verbs. A step that fails ends the test; the tear-down of
+ * A stage knows its verbs. A step that fails ends the test; the tear-down of
  * the stage calls script_finish, which then names the step.
  */
 #ifndef TESTS_SUPPORT_SCRIPT_H
 #define TESTS_SUPPORT_SCRIPT_H
 
-#include <stddef.h>
+#include <stdbool.h>
 
-struct script_verb {
-    const char *name;
-    void (*run)(void *user, char *rest); /* behind the verb; may be changed */
-};
+/* Does one step. `rest` stands behind the verb, and may be changed. Returns
+ * false if there is no such verb. */
+typedef bool script_step_fn(void *user, const char *verb, char *rest);
 
-/* SCRIPT_VERB(name) { ... }: a function for a struct script_verb. */
-#define SCRIPT_VERB(name)                                \
-    static void name(__attribute__((unused)) void *user, \
-                     __attribute__((unused)) char *rest)
-
-/* `verbs` ends with one without a name. Scripts do not nest. */
-void script_run(const char *script, const struct script_verb *verbs,
-                void *user);
+/* Scripts do not nest. */
+void script_run(const char *script, script_step_fn *step, void *user);
 
 /* Prints the step at which the last script ended too early, if it did. */
 void script_finish(void);
@@ -36,6 +29,7 @@ unsigned long script_number(char **rest);
 
 /* Fails, and says what there is, unless the two are equal. */
 void script_expect(const char *seen, const char *wanted);
+void script_expect_number(unsigned long seen, unsigned long wanted);
 
 /* The same, unless `wanted` is in it. */
 void script_expect_in(const char *seen, const char *wanted);

@@ -196,46 +196,9 @@ outs_report(struct outs *o)
 
 /* Scripts */
 
-SCRIPT_VERB(add)
+static void
+start(struct outs *o)
 {
-    struct outs *o = user;
-    const char *set = script_word(&rest);
-
-    sets_post(&o->sets, set, 0, (unsigned)script_number(&rest));
-}
-
-SCRIPT_VERB(post)
-{
-    add(user, rest);
-    quiet_mqtt_turn();
-}
-
-SCRIPT_VERB(heavy)
-{
-    struct outs *o = user;
-    const char *set = script_word(&rest);
-    unsigned n = (unsigned)script_number(&rest);
-
-    sets_post_heavy(&o->sets, set, 0, n, script_number(&rest));
-}
-
-SCRIPT_VERB(remove_set)
-{
-    struct outs *o = user;
-
-    alterations_remove(&o->sets, script_word(&rest));
-}
-
-SCRIPT_VERB(rotate)
-{
-    struct outs *o = user;
-
-    sets_rotate(&o->sets, script_word(&rest));
-}
-
-SCRIPT_VERB(start)
-{
-    struct outs *o = user;
     struct problem why = {""};
 
     if (out_open(&o->out, o->sets.registry, o->ledger, &o->config, &why))
@@ -245,31 +208,19 @@ SCRIPT_VERB(start)
     quiet_mqtt_turn();
 }
 
-SCRIPT_VERB(begin)
+static void
+stop(struct outs *o, bool is_cut)
 {
-    start(user, rest);
-    quiet_mqtt_connect(false);
-    quiet_mqtt_turn();
-}
-
-SCRIPT_VERB(stop)
-{
-    struct outs *o = user;
-
+    if (is_cut)
+        quiet_mqtt_lose();
     out_close(o->out);
     o->out = NULL;
 }
 
-SCRIPT_VERB(cut)
-{
-    quiet_mqtt_lose();
-    stop(user, rest);
-}
-
-SCRIPT_VERB(kill_it)
+static void
+kill_it(struct outs *o)
 {
     static const char *const names[] = {"mqtt.db", "mqtt.db-wal"};
-    struct outs *o = user;
     char from[400], to[400];
 
     for (int i = 0; i < 2; i++) {
@@ -277,7 +228,7 @@ SCRIPT_VERB(kill_it)
         snprintf(to, sizeof(to), "%s/kept-%s", o->dir.path, names[i]);
         copy_file(from, to);
     }
-    cut(user, rest);
+    stop(o, true);
     bridge_ledger_close(o->ledger);
     for (int i = 0; i < 2; i++) {
         snprintf(from, sizeof(from), "%s/kept-%s", o->dir.path, names[i]);
@@ -287,102 +238,99 @@ SCRIPT_VERB(kill_it)
     open_ledger(o);
 }
 
-SCRIPT_VERB(connect_it)
-{
-    quiet_mqtt_connect(false);
-}
-
-SCRIPT_VERB(lose)
-{
-    quiet_mqtt_lose();
-}
-
-SCRIPT_VERB(turn)
-{
-    quiet_mqtt_turn();
-}
-
-SCRIPT_VERB(await)
-{
-    quiet_mqtt_await();
-}
-
-SCRIPT_VERB(pass)
-{
-    char *end;
-    long n = strtol(rest, &end, 10);
-
-    clock_pass_us(*end == 's' ? n * SECOND : n);
-    quiet_mqtt_turn();
-}
-
-SCRIPT_VERB(ack)
-{
-    quiet_mqtt_acknowledge(outs_find(user, script_word(&rest), 0), 0);
-}
-
-SCRIPT_VERB(refuse)
+static void
+refuse(struct outs *o, char *rest)
 {
     const char *word = script_word(&rest);
     unsigned nth = *rest ? (unsigned)script_number(&rest) : 0;
     int reason = *rest ? (int)script_number(&rest) : 0x87;
 
-    quiet_mqtt_acknowledge(outs_find(user, word, nth), reason);
+    quiet_mqtt_acknowledge(outs_find(o, word, nth), reason);
 }
 
-SCRIPT_VERB(ack_all)
+static int64_t
+time_of(const char *word)
 {
-    quiet_mqtt_acknowledge_all();
+    char *end;
+    long n = strtol(word, &end, 10);
+
+    return *end == 's' ? n * SECOND : n;
 }
 
-SCRIPT_VERB(set_window)
+#define IS(name) (!strcmp(verb, name))
+
+/* What happens to sets and to the bridge. */
+static bool
+act(struct outs *o, const char *verb, char *rest)
 {
-    quiet_mqtt->window = (unsigned)script_number(&rest);
+    const char *set = "";
+    unsigned n;
+
+    if (IS("add") || IS("post") || IS("heavy") || IS("rotate") || IS("remove"))
+        set = script_word(&rest);
+    n = *set && *rest ? (unsigned)script_number(&rest) : 0;
+    if (IS("add") || IS("post"))
+        sets_post(&o->sets, set, 0, n);
+    else if (IS("heavy"))
+        sets_post_heavy(&o->sets, set, 0, n, script_number(&rest));
+    else if (IS("rotate"))
+        sets_rotate(&o->sets, set);
+    else if (IS("remove"))
+        alterations_remove(&o->sets, set);
+    else if (IS("start") || IS("begin"))
+        start(o);
+    else if (IS("stop") || IS("cut"))
+        stop(o, IS("cut"));
+    else if (IS("kill"))
+        kill_it(o);
+    else if (IS("skip"))
+        outs_told(o, true);
+    else
+        return false;
+    if (IS("begin"))
+        quiet_mqtt_connect(false);
+    if (IS("begin") || IS("post"))
+        quiet_mqtt_turn();
+    return true;
 }
 
-SCRIPT_VERB(set_packet)
+/* What the MQTT broker does. */
+static bool
+answer(struct outs *o, const char *verb, char *rest)
 {
-    quiet_mqtt->packet_bytes = script_number(&rest);
+    if (IS("connect"))
+        quiet_mqtt_connect(false);
+    else if (IS("lose"))
+        quiet_mqtt_lose();
+    else if (IS("turn"))
+        quiet_mqtt_turn();
+    else if (IS("await"))
+        quiet_mqtt_await();
+    else if (IS("pass"))
+        outs_pass(time_of(rest));
+    else if (IS("ack"))
+        quiet_mqtt_acknowledge(outs_find(o, rest, 0), 0);
+    else if (IS("refuse"))
+        refuse(o, rest);
+    else if (IS("ackall"))
+        quiet_mqtt_acknowledge_all();
+    else if (IS("window"))
+        quiet_mqtt->window = (unsigned)script_number(&rest);
+    else if (IS("packet"))
+        quiet_mqtt->packet_bytes = script_number(&rest);
+    else
+        return false;
+    return true;
 }
 
-SCRIPT_VERB(skip_told)
-{
-    outs_told(user, true);
-}
-
-/* What was told ends with a space, if there is any. */
-static void
-expect_told(struct outs *o, const char *words, bool with_retained)
-{
-    char wanted[sizeof(o->text)];
-
-    snprintf(wanted, sizeof(wanted), "%s%s", words, *words ? " " : "");
-    script_expect(outs_told(o, with_retained), wanted);
-}
-
-SCRIPT_VERB(told)
-{
-    expect_told(user, rest, false);
-}
-
-SCRIPT_VERB(all)
-{
-    expect_told(user, rest, true);
-}
-
-SCRIPT_VERB(find)
-{
-    outs_find(user, script_word(&rest), 0);
-}
-
-static unsigned long long
+static unsigned long
 counter(struct outs *o, const char *name)
 {
     struct out_report r = outs_report(o);
 
     const struct {
         const char *name;
-        unsigned long long n;
+        uint64_t n;
     } counters[] = {
         {"sets", r.sets},           {"lag", r.lag},
         {"in_flight", r.in_flight}, {"acknowledged", r.acknowledged},
@@ -396,80 +344,59 @@ counter(struct outs *o, const char *name)
     return 0;
 }
 
-SCRIPT_VERB(has)
+/* What is wrong with a connection that stands. */
+static void
+expect_why(struct outs *o, const char *why)
 {
-    const char *name = script_word(&rest);
-    char seen[32];
-
-    snprintf(seen, sizeof(seen), "%llu", counter(user, name));
-    script_expect(seen, rest);
-}
-
-SCRIPT_VERB(until)
-{
-    const char *name = script_word(&rest);
-    unsigned long n = script_number(&rest);
-
-    while (counter(user, name) != n)
-        quiet_mqtt_await();
-}
-
-/* A connection that stands has something wrong with it all the same. */
-SCRIPT_VERB(why)
-{
-    struct outs *o = user;
     struct mqtt_state state;
 
     out_state(o->out, &state);
-    script_expect(state.why.text, rest);
-    script_expect(outs_report(o).mqtt.why.text, rest);
+    script_expect(state.why.text, why);
+    script_expect(outs_report(o).mqtt.why.text, why);
 }
 
-SCRIPT_VERB(waits)
+static bool
+expect(struct outs *o, const char *verb, char *rest)
 {
-    assert_in_range(quiet_mqtt->wait_us, 1, SECOND);
+    char words[sizeof(o->text)];
+    const char *name;
+
+    snprintf(words, sizeof(words), "%s%s", rest, *rest ? " " : "");
+    if (IS("told") || IS("all")) {
+        script_expect(outs_told(o, IS("all")), words);
+    } else if (IS("find")) {
+        outs_find(o, rest, 0);
+    } else if (IS("has")) {
+        name = script_word(&rest);
+        script_expect_number(counter(o, name), script_number(&rest));
+    } else if (IS("until")) {
+        unsigned long n;
+
+        name = script_word(&rest);
+        n = script_number(&rest);
+        while (counter(o, name) != n)
+            quiet_mqtt_await();
+    } else if (IS("why")) {
+        expect_why(o, rest);
+    } else if (IS("waits")) {
+        assert_in_range(quiet_mqtt->wait_us, 1, SECOND);
+    } else if (IS("rests")) {
+        assert_true(quiet_mqtt->wait_us < 0);
+    } else {
+        return false;
+    }
+    return true;
 }
 
-SCRIPT_VERB(rests)
+static bool
+step(void *user, const char *verb, char *rest)
 {
-    assert_true(quiet_mqtt->wait_us < 0);
+    return act(user, verb, rest) || answer(user, verb, rest) ||
+           expect(user, verb, rest);
 }
 
 void
 play(struct outs *o, const char *script)
 {
-    static const struct script_verb verbs[] = {
-        {"add", add},
-        {"post", post},
-        {"heavy", heavy},
-        {"rotate", rotate},
-        {"remove", remove_set},
-        {"start", start},
-        {"begin", begin},
-        {"stop", stop},
-        {"cut", cut},
-        {"kill", kill_it},
-        {"connect", connect_it},
-        {"lose", lose},
-        {"turn", turn},
-        {"await", await},
-        {"pass", pass},
-        {"ack", ack},
-        {"refuse", refuse},
-        {"ackall", ack_all},
-        {"window", set_window},
-        {"packet", set_packet},
-        {"skip", skip_told},
-        {"told", told},
-        {"all", all},
-        {"find", find},
-        {"has", has},
-        {"until", until},
-        {"why", why},
-        {"waits", waits},
-        {"rests", rests},
-        {NULL, NULL},
-    };
-
-    script_run(script, verbs, o);
+    script_run(script, step, o);
 }

@@ -3,6 +3,7 @@
  * stands on, pauses, callbacks that close it, others beside it.
  */
 #include <poll.h>
+#include <string.h>
 
 #include "tests/clock.h"
 #include "tests/test.h"
@@ -16,46 +17,24 @@ FIXTURE(set_stage, clear_stage);
 /* the best of what the source links to, at the place where it stands. */
 TEST(takes_the_best_way_that_is_offered)
 {
-    struct stage *s = *state;
-
-    start(s, EPOCH "-2");
-    assert_int_equal(quiet_transport(), TD_WEBSOCKET);
-    assert_string_equal(quiet_url(), SET_URL "/stream?after=" EPOCH "-2");
-    quiet_say(json(s, 2, 4));
-    assert_told(s, "3 4 ");
-    assert_string_equal(s->position, EPOCH "-4");
+    play(*state, "start E-2; by websocket; url /stream?after=E-2;"
+                 "say 2-4; told 3 4; position E-4");
 }
 
 /* R-343: what does not get through is left for the next best; each goes on
- * where the one before ended. */
+ * where the one before ended. It is remembered: not tried again each time. */
 TEST(falls_back_from_way_to_way)
 {
     struct stage *s = *state;
-    unsigned ms = 1;
 
     s->options.poll_ms = 1;
-    start(s, "0");
-    quiet_say(json(s, 0, 1));
-    quiet_end(LIVE_UNFIT, 0, "no upgrade");
-    assert_string_equal(s->trouble, "no WebSocket here: no upgrade");
-    assert_int_equal(quiet_transport(), TD_EVENTS);
-    assert_string_equal(quiet_url(), SET_URL "/events?after=" EPOCH "-1");
-    quiet_say(json(s, 1, 2));
-    quiet_end(LIVE_UNFIT, 0, "held back");
-    assert_int_equal(quiet_transport(), TD_LONG_POLL);
-    assert_string_equal(quiet_url(), SET_URL "/memory?after=" EPOCH "-2");
-    quiet_say(json(s, 2, 3));
-    quiet_end(LIVE_AGAIN, 0, "");
-    assert_string_equal(quiet_url(), SET_URL "/memory?after=" EPOCH "-3");
-    quiet_end(LIVE_UNFIT, 0, "no");
-    assert_int_equal(quiet_lists_after()->at.seq, 3);
-    assert_told(s, "1 2 3 ");
-
-    /* It is remembered: not tried again each time. */
-    assert_true(quiet_lists_wait("away", &ms));
-    quiet_lists_end(TD_OK, "", seq_place(3));
-    quiet_await(quiet_is_asking_lists, "lists again");
-    assert_int_equal(quiet_n_lives(), 4);
+    play(s, "start 0; say 0-1; unfit no upgrade;"
+            "trouble no WebSocket here: no upgrade; by events; url "
+            "/events?after=E-1;"
+            "say 1-2; unfit held back; by long_poll; url /memory?after=E-2;"
+            "say 2-3; again; url /memory?after=E-3;"
+            "unfit no; after #3; told 1 2 3;"
+            "wait 1 away; done #3; await lists; lives 4");
 }
 
 /* R-343: none is left: a bad time if ever there was one, else no place to
@@ -65,14 +44,8 @@ TEST(begins_anew_when_no_way_is_left)
     struct stage *s = *state;
 
     s->options.transports = TD_WEBSOCKET | TD_EVENTS;
-    start(s, "0");
-    quiet_say(json(s, 0, 1));
-    quiet_refuse(LIVE_UNFIT, 403);
-    quiet_refuse(LIVE_UNFIT, 403);
-    quiet_found(&s->offer);
-    assert_int_equal(quiet_transport(), TD_WEBSOCKET);
-    quiet_say(json(s, 1, 2));
-    assert_told(s, "1 2 ");
+    play(s, "start 0; say 0-1; unfit 403; unfit 403;"
+            "found; by websocket; say 1-2; told 1 2");
 }
 
 TEST(ends_when_no_way_ever_led_there)
@@ -80,32 +53,16 @@ TEST(ends_when_no_way_ever_led_there)
     struct stage *s = *state;
 
     s->options.transports = TD_WEBSOCKET | TD_EVENTS;
-    start(s, "0");
-    quiet_refuse(LIVE_UNFIT, 200);
-    quiet_refuse(LIVE_UNFIT, 406);
-    assert_ended(s, TD_REFUSED, "406: no");
+    play(s, "start 0; unfit 200; unfit 406; ended refused 406: no");
 }
 
 /* a way on which nothing ever comes, though the source is there. */
 TEST(leaves_a_way_that_stays_mute)
 {
-    struct stage *s = *state;
-
-    start(s, "0");
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(quiet_transport(), TD_WEBSOCKET);
-        quiet_end(LIVE_LOST, 0, "the connection broke");
-    }
-    quiet_not_found(TD_UNREACHABLE, "away"); /* so it is not the way */
-    quiet_found(&s->offer);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(quiet_transport(), TD_WEBSOCKET);
-        quiet_end(LIVE_LOST, 0, "the connection broke");
-    }
-    quiet_found(&s->offer);
-    assert_int_equal(quiet_transport(), TD_WEBSOCKET);
-    quiet_end(LIVE_LOST, 0, "the connection broke");
-    assert_int_equal(quiet_transport(), TD_EVENTS);
+#define MUTE "by websocket; lost the connection broke;"
+    play(*state, "start 0;" MUTE MUTE MUTE
+                 "away away; found;" /* so it is not the way */
+         MUTE MUTE MUTE "found;" MUTE "by events");
 }
 
 /* XML is not carried by events; what is not wanted is not used. */
@@ -115,13 +72,10 @@ TEST(uses_what_is_wanted_only)
 
     s->options.form = TD_XML;
     s->options.transports = TD_EVENTS | TD_LONG_POLL;
-    start(s, "0");
-    assert_int_equal(quiet_transport(), TD_LONG_POLL);
-    leave(s);
+    play(s, "start 0; by long_poll; leave");
 
     s->options.transports = TD_EVENTS;
-    start(s, "0");
-    assert_ended(s, TD_REFUSED, "that may be used here");
+    play(s, "start 0; ended refused that may be used here");
 }
 
 /* A long poll needs a place to ask from: the head, at once. */
@@ -131,13 +85,8 @@ TEST(a_long_poll_from_now_on_asks_after_the_head)
 
     s->options.transports = TD_LONG_POLL;
     s->offer.position = LENT(EPOCH "-7");
-    start(s, NULL);
-    assert_string_equal(quiet_url(),
-                        SET_URL "/memory?after=" EPOCH "-7&wait=0");
-    quiet_say(json(s, 7, 7));
-    quiet_end(LIVE_AGAIN, 0, "");
-    assert_string_equal(quiet_url(), SET_URL "/memory?after=" EPOCH "-7");
-    assert_told(s, "h ");
+    play(s, "start now; url /memory?after=E-7&wait=0; say 7-7; again;"
+            "url /memory?after=E-7; told h");
 }
 
 /* Links with a query of their own, filters, and WebSockets' own scheme. */
@@ -168,14 +117,8 @@ TEST(seeks_again_until_there_is_an_answer)
 {
     struct stage *s = *state;
 
-    start(s, "0");
-    leave(s);
-    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
-                                      on_message, s, &s->follower),
-                     TD_OK);
-    quiet_not_found(TD_UNREACHABLE, "cannot connect");
-    assert_string_equal(s->trouble, "cannot connect");
-    quiet_not_found(TD_UNREACHABLE, "503: busy");
+    play(s, "open 0; away cannot connect; trouble cannot connect;"
+            "away 503: busy");
     quiet_not_found(TD_REFUSED, "404: there is no set \"news\"");
     assert_ended(s, TD_REFUSED, "404: there is no set \"news\"");
 }
@@ -185,26 +128,16 @@ TEST(seeks_a_stream_that_has_moved)
 {
     struct stage *s = *state;
 
-    start(s, "0");
-    quiet_say(json(s, 0, 1));
-    quiet_end(LIVE_CLOSED, 1001, "restart");
-    quiet_refuse(LIVE_REFUSED, 404);
+    play(s, "start 0; say 0-1; restart; refuse 404");
     s->offer.stream = LENT(SET_URL "/elsewhere");
-    quiet_found(&s->offer);
-    assert_string_equal(quiet_url(), SET_URL "/elsewhere?after=" EPOCH "-1");
-    quiet_refuse(LIVE_REFUSED, 404);
-    assert_ended(s, TD_REFUSED, "404");
+    play(s, "found; url /elsewhere?after=E-1; refuse 404; ended refused 404");
 }
 
 TEST(takes_one_set_only)
 {
     struct stage *s = *state;
 
-    start(s, "0");
-    leave(s);
-    assert_int_equal(td_follower_open(s->client, "http://127.0.0.1:1/",
-                                      &s->options, on_message, s, &s->follower),
-                     TD_OK);
+    play(s, "open 0");
     quiet_found_two(&s->offer);
     assert_ended(s, TD_REFUSED, "the source has 2 sets");
     assert_non_null(strstr(s->why, SET_URL ", " SET_URL));
@@ -217,22 +150,16 @@ TEST(may_be_closed_by_its_callbacks)
 {
     struct stage *s = *state;
 
-    s->closes_at = "2 ";
-    start(s, "0");
-    quiet_say(json(s, 0, 2));
+    play(s, "closes_at 2; start 0; say 0-2");
     assert_null(s->follower);
     assert_int_equal(s->ends, 0);
-    s->closes_at = NULL;
 
     s->closes_on_trouble = true;
-    start(s, "0");
-    quiet_end(LIVE_LOST, 0, "the connection broke");
+    play(s, "closes_at; start 0; lost the connection broke");
     assert_null(s->follower);
 
     s->closes_on_end = true;
-    start(s, "0");
-    quiet_end(LIVE_BROKEN, 0, "what is that");
-    assert_ended(s, TD_BROKEN, "what is that");
+    play(s, "start 0; broken what is that; ended broken what is that");
     assert_null(s->follower);
     assert_int_equal(td_run(s->client), TD_OK); /* nothing runs any more */
 }
@@ -241,10 +168,7 @@ TEST(ends_when_the_callback_says_so)
 {
     struct stage *s = *state;
 
-    s->stops_at = "2 ";
-    start(s, "0");
-    quiet_say(json(s, 0, 2));
-    assert_ended(s, TD_STOPPED, "");
+    play(s, "stops_at 2; start 0; say 0-2; ended stopped");
     assert_int_equal(td_run(s->client), TD_OK);
 }
 
@@ -254,68 +178,26 @@ TEST(ends_when_the_callback_says_so)
  * back, and goes on where it was. */
 TEST(a_pause_holds_the_connection_back)
 {
-    struct stage *s = *state;
-
-    s->pauses_at = "2 ";
-    start(s, "0");
-    quiet_say(json(s, 0, 2));
-    assert_true(quiet_is_held());
-    quiet_turn();
-    td_follower_resume(s->follower);
-    quiet_turn();
-    assert_false(quiet_is_held());
-    quiet_say(json(s, 2, 3));
-    td_follower_pause(s->follower);
-    assert_true(quiet_is_held());
-    td_follower_resume(s->follower);
-    quiet_turn();
-    assert_false(quiet_is_held());
-    assert_told(s, "1 2 3 ");
+    play(*state, "pauses_at 2; start 0; say 0-2; is held; turn;"
+                 "resume; turn; not held; say 2-3;"
+                 "pause; is held; resume; turn; not held; told 1 2 3");
 }
 
 /* A connection that breaks while it is paused is made again when it is not. */
 TEST(a_pause_outlasts_a_connection)
 {
-    struct stage *s = *state;
-
-    s->pauses_at = "1 ";
-    start(s, "0");
-    quiet_say(json(s, 0, 1));
-    quiet_end(LIVE_CLOSED, 1001, "restart");
-    td_follower_resume(s->follower);
-    td_follower_pause(s->follower);
-    td_follower_resume(s->follower);
-    quiet_say(json(s, 1, 2));
-    assert_told(s, "1 2 ");
+    play(*state, "pauses_at 1; start 0; say 0-1; restart;"
+                 "resume; pause; resume; say 1-2; told 1 2");
 }
 
 /* A page of a hole that was complete when it was paused is kept, not handed
  * over. */
 TEST(a_pause_keeps_the_page_of_a_hole)
 {
-    struct stage *s = *state;
-
-    start(s, "0");
-    quiet_say(json(s, 0, 1));
-    quiet_say(json(s, 5, 6));
-    assert_true(quiet_is_asking_page());
-    td_follower_pause(s->follower);
-    assert_true(quiet_is_held());
-    quiet_page(200, json(s, 1, 3));
-    quiet_turn();
-    assert_told(s, "1 ");
-    td_follower_resume(s->follower);
-    quiet_turn();
-    assert_told(s, "1 2 3 ");
-    s->pauses_at = "5 ";
-    quiet_page(200, json(s, 3, 5));
-    assert_told(s, "1 2 3 4 5 ");
-    quiet_turn();
-    assert_told(s, "1 2 3 4 5 ");
-    td_follower_resume(s->follower);
-    quiet_turn();
-    assert_told(s, "1 2 3 4 5 6 ");
-    assert_false(quiet_is_held());
+    play(*state, "start 0; say 0-1; say 5-6; is page; pause; is held;"
+                 "page 1-3; turn; told 1; resume; turn; told 1 2 3;"
+                 "pauses_at 5; page 3-5; told 1 2 3 4 5; turn; told 1 2 3 4 5;"
+                 "resume; turn; told 1 2 3 4 5 6; not held");
 }
 
 /* until_caught_up */
@@ -328,15 +210,9 @@ TEST(ends_when_it_has_caught_up)
 
     s->options.until_caught_up = 1;
     s->offer.position = LENT(EPOCH "-4");
-    start(s, "0");
-    assert_int_equal(quiet_transport(), TD_LONG_POLL);
-    assert_string_equal(quiet_url(), SET_URL "/memory?after=0&wait=0");
-    quiet_say(json(s, 0, 3));
-    quiet_end(LIVE_AGAIN, 0, "");
-    assert_int_equal(s->ends, 0);
-    quiet_say(json(s, 3, 6));
-    assert_ended(s, TD_OK, "");
-    assert_told(s, "1 2 3 4 5 6 ");
+    play(s, "start 0; by long_poll; url /memory?after=0&wait=0;"
+            "say 0-3; again; is going; say 3-6; ended ok;"
+            "told 1 2 3 4 5 6");
 }
 
 TEST(ends_at_once_where_there_is_nothing_to_catch_up_with)
@@ -345,9 +221,7 @@ TEST(ends_at_once_where_there_is_nothing_to_catch_up_with)
 
     s->options.until_caught_up = 1;
     s->offer.position = LENT(EPOCH "-4");
-    start(s, EPOCH "-4");
-    assert_ended(s, TD_OK, "");
-    assert_told(s, "");
+    play(s, "start E-4; ended ok; told");
 }
 
 /* Where the head is not told, a heartbeat is: the first on a connection stands
@@ -358,12 +232,7 @@ TEST(catches_up_with_a_head_that_was_not_told)
 
     s->options.until_caught_up = 1;
     s->options.transports = TD_WEBSOCKET;
-    start(s, EPOCH "-1");
-    quiet_say(json(s, 1, 1));
-    quiet_say(json(s, 1, 3));
-    assert_int_equal(s->ends, 0);
-    quiet_say(json(s, 3, 3));
-    assert_ended(s, TD_OK, "");
+    play(s, "start E-1; say 1-1; say 1-3; is going; say 3-3; ended ok");
 }
 
 /* Beside each other */
@@ -397,8 +266,7 @@ TEST(ends_with_its_handle)
 {
     struct stage *s = *state;
 
-    start(s, "0");
-    quiet_await(quiet_is_live, "a connection");
+    play(s, "start 0; await live");
     td_close(s->client);
     s->follower = NULL;
     quiet_finish();
@@ -423,10 +291,7 @@ TEST(runs_in_a_loop_of_poll)
     struct stage *s = *state;
     struct pollfd fd = {.events = POLLIN};
 
-    s->options.after = "0";
-    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
-                                      on_message, s, &s->follower),
-                     TD_OK);
+    open_follower(s, "0");
     fd.fd = td_fd(s->client);
     while (!quiet_is_seeking())
         wait_and_turn(s, &fd);

@@ -15,16 +15,6 @@ start_with(struct stage *s, unsigned patience_ms)
     s->offer.position = LENT(EPOCH "-9");
 }
 
-/* Opens it without letting it find anything. */
-static void
-open_follower(struct stage *s)
-{
-    s->options.after = "0";
-    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
-                                      on_message, s, &s->follower),
-                     TD_OK);
-}
-
 /* Lets `act` do something whenever the follower asks for something, ten times a
  * second, until it has ended. */
 static void
@@ -52,7 +42,7 @@ TEST(a_source_that_is_away_is_given_up)
     struct stage *s = *state;
 
     start_with(s, 3000);
-    open_follower(s);
+    open_follower(s, "0");
     go_on_until_it_ends(s, nobody_is_there);
     assert_ended(s, TD_UNREACHABLE, "connection refused");
     assert_non_null(strstr(s->why, "nothing new came for"));
@@ -65,7 +55,7 @@ TEST(who_does_not_have_to_catch_up_goes_on)
     struct stage *s = *state;
 
     s->options.patience_ms = 1;
-    open_follower(s);
+    open_follower(s, "0");
     for (int i = 0; i < 4; i++)
         quiet_not_found(TD_UNREACHABLE, "connection refused");
     quiet_busy(1);
@@ -79,14 +69,14 @@ TEST(a_source_that_wants_to_be_left_alone_is_left)
     struct stage *s = *state;
 
     start_with(s, 0);
-    open_follower(s);
+    open_follower(s, "0");
     quiet_busy(61);
     assert_ended(s, TD_UNREACHABLE, "503: busy");
     assert_non_null(strstr(s->why, "again in 61 s"));
     leave(s);
 
     s->ends = 0;
-    open_follower(s);
+    open_follower(s, "0");
     quiet_busy(1);
     quiet_found(&s->offer);
     assert_int_equal(s->ends, 0);
@@ -106,7 +96,7 @@ TEST(a_source_that_stays_silent_is_given_up)
     struct stage *s = *state;
 
     start_with(s, 500);
-    open_follower(s);
+    open_follower(s, "0");
     go_on_until_it_ends(s, there_is_no_word);
     assert_ended(s, TD_UNREACHABLE, "no answer for 20.0 s");
 }
@@ -140,7 +130,7 @@ TEST(what_is_not_new_does_not_keep_it)
         s->options.transports = transports[i];
         s->ends = 0;
         s->told[0] = '\0';
-        open_follower(s);
+        open_follower(s, "0");
         quiet_found(&s->offer);
         quiet_say(json(s, 0, 3));
         if (transports[i] == TD_LONG_POLL)
@@ -161,7 +151,7 @@ TEST(whatever_is_new_gives_it_time)
     s->options.until_caught_up = 1;
     s->options.patience_ms = 5000;
     s->offer.position = LENT(EPOCH "-1000");
-    open_follower(s);
+    open_follower(s, "0");
     quiet_found(&s->offer);
     for (uint64_t seq = 0; seq < HISTORY_MAX; seq++) {
         quiet_say(json(s, seq, seq + 1));
@@ -177,7 +167,7 @@ TEST(a_pause_is_no_silence)
     struct stage *s = *state;
 
     start_with(s, 5000);
-    open_follower(s);
+    open_follower(s, "0");
     quiet_found(&s->offer);
     quiet_say(json(s, 0, 3));
     td_follower_pause(s->follower);
@@ -211,9 +201,7 @@ TEST(a_baseline_that_always_breaks_is_given_up)
     s->options.patience_ms = 3000;
     s->options.baseline = TD_BASELINE_FIRST;
     s->offer.resource_list = LENT(SET_URL "/resources");
-    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
-                                      on_message, s, &s->follower),
-                     TD_OK);
+    open_follower(s, NULL);
     go_on_until_it_ends(s, it_breaks_at_the_same_place);
     assert_ended(s, TD_UNREACHABLE, "the connection broke");
     assert_in_range(s->troubles, 1, 10);

@@ -29,10 +29,7 @@ start_waiting(struct stage *s, const char *after, const struct place *upto)
                                 .change_list = LENT(SET_URL "/list")};
     s->options.form = TD_XML;
     s->options.poll_ms = 3600000;
-    s->options.after = after;
-    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
-                                      on_message, s, &s->follower),
-                     TD_OK);
+    open_follower(s, after);
     s->follower->pusher =
         (struct pusher){.sought = on_sought, .close = on_close};
     quiet_found(&s->offer);
