@@ -67,6 +67,7 @@ class Site(Server):
         self.requests = Arrivals(f"the requests to the site at {host}")
         self.most_parallel = 0  # requests that were under way at once
         self._parallel = 0
+        self._turn = None
         self._pages = {}
         self._all = Page()
         self._folders = {}
@@ -129,6 +130,11 @@ class Site(Server):
     def release(self, path):
         call(self._page(path).is_free.set)
 
+    def turn(self, function):
+        """Call function() before each answer, on the servers' thread: it may change
+        what there is. None: call nothing."""
+        self._turn = function
+
     # What was asked
 
     def asked(self, path):
@@ -160,6 +166,8 @@ class Site(Server):
             try:
                 await page.is_free.wait()
                 await self._all.is_free.wait()
+                if self._turn:
+                    self._turn()
                 head, body, cut = self._answer(request, page)
                 await peer.send(head + body)
             finally:
