@@ -1,5 +1,5 @@
-"""Files of the data directory that are damaged, missing or somebody else's: found before
-anything is written over, and named."""
+"""Files of the data directory that are damaged, missing or somebody else's: found
+before anything is written over, and named."""
 
 import gzip
 import os

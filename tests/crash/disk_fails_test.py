@@ -1,5 +1,5 @@
-"""A disk that fails: in the middle of a commit, of a start, of a closed list's file. The
-calls that fail are chosen (faults.py)."""
+"""A disk that fails: in the middle of a commit, of a start, of a closed list's file.
+The calls that fail are chosen (faults.py)."""
 
 import errno
 
@@ -208,8 +208,8 @@ def test_a_list_is_closed_or_not_where_there_is_no_room(start_broker, faults):
     source.check()
 
 
-# R-149: a kill in the middle of a file, before it has its name, after it, and around the
-# commit that says that the file is there.
+# R-149: a kill in the middle of a file, before it has its name, after it, and around
+# the commit that says that the file is there.
 @pytest.mark.parametrize(
     "calls, name, afters",
     [

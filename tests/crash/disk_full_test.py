@@ -208,9 +208,9 @@ def test_a_disk_without_a_free_byte_loses_nothing(source):
     source.check_all()
 
 
-# log.md: what closed lists' files hold is forgotten, and its space used again, and so is
-# that of the state of a set whose resources are the same again and again: a disk that
-# has room for what is kept does not fill up by going on.
+# log.md: what closed lists' files hold is forgotten, and its space used again, and so
+# is that of the state of a set whose resources are the same again and again: a disk
+# that has room for what is kept does not fill up by going on.
 def test_going_on_does_not_fill_a_disk_that_is_large_enough(source):
     source.resources = 5 * POST
     for _ in range(POSTS):

@@ -1,6 +1,6 @@
 """Changes reach a follower through a network that cuts, resets, stalls and reorders its
-connections, while the broker and the follower are killed, lists are rotated, and old ones
-are removed: each change comes once, in order."""
+connections, while the broker and the follower are killed, lists are rotated, and old
+ones are removed: each change comes once, in order."""
 
 import json
 import signal
@@ -32,8 +32,8 @@ BROKER_KILLS = soak(2, 5)
 
 # A message has at most 512 KiB. The follower has it as it comes, its fields, and the
 # answer of a page at the same time: 16 times that, and the libraries, are far below the
-# peak. From the middle on it may grow by what is torn in the heap by one message more. A
-# follower that kept but 16 bytes of each of a million changes would grow by more.
+# peak. From the middle on it may grow by what is torn in the heap by one message more.
+# A follower that kept but 16 bytes of each of a million changes would grow by more.
 PEAK_KIB = 64 * 1024
 GROWTH_KIB = 6 * 1024
 
@@ -48,8 +48,8 @@ def nth_change(i):
 
 
 class Keeper:
-    """A follower that is killed, and goes on from the change behind the last one that it
-    has printed, `last`."""
+    """A follower that is killed, and goes on from the change behind the last one that
+    it has printed, `last`."""
 
     def __init__(self, start, url, transports):
         self._start = start

@@ -141,8 +141,8 @@ def test_what_could_not_be_kept_is_kept_later(news, callbacks, faults):
 
 
 # a document is answered when it is kept, and delivered when it is kept.
-# (What an fsync that fails has done is not known: after a kill the document may be there.
-# A Source that was answered 503 repeats it, and it is there once.)
+# (What an fsync that fails has done is not known: after a kill the document may be
+# there. A Source that was answered 503 repeats it, and it is there once.)
 def test_a_document_that_cannot_be_kept_is_refused(news, site, callbacks, faults):
     feed = Feed(news.broker, site, callbacks)
     for calls, outcome in FAULTS:

@@ -114,8 +114,8 @@ def test_subscriptions_leases_and_secrets_outlive_a_kill(news, callbacks):
     assert not len(ended.deliveries)
 
 
-# W-031, W-044, W-074: a 202 is a promise; and the subscription begins where it was asked
-# for.
+# W-031, W-044, W-074: a 202 is a promise; and the subscription begins where it was
+# asked for.
 def test_a_request_that_was_taken_outlives_a_kill(news, callbacks):
     one = callbacks.add()
     news.post(2)

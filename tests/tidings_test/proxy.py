@@ -33,7 +33,8 @@ UP = "up"
 @dataclasses.dataclass
 class Fates:
     """What happens to each new connection, in percent; the rest is spared. Connections
-    that are held reach the server after the next connection, or after `hold` seconds."""
+    that are held reach the server after the next connection, or after `hold`
+    seconds."""
 
     chosen: random.Random
     bytes_max: int  # down, before the end; small numbers are likelier
