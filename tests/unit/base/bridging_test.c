@@ -5,39 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/base/configured.h"
 
 /* The least of a section. */
 #define LEAST "[mqtt a]\nurl = mqtt://a.org\nout = *\n"
-
-static const char *
-write_file(void **state, const char *text)
-{
-    static char path[300];
-
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
-    tempdir_write(tempdir_fd(state), "t.ini", text);
-    return path;
-}
-
-static void
-read_file(void **state, struct config *config, const char *text)
-{
-    READ(config, "--config", write_file(state, text));
-}
-
-/* "FILE:sentence". */
-static void
-refused(void **state, const char *text, const char *sentence)
-{
-    const char *path = write_file(state, text);
-    char want[900];
-
-    snprintf(want, sizeof(want), "%s:%s", path, sentence);
-    REFUSED(want, "--config", path);
-}
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
@@ -189,8 +161,9 @@ TEST(the_option_mqtt_is_a_bridge_of_all_sets_before_the_others)
     assert_int_equal(config.bridges[0].form, BRIDGE_JSON);
     config_fini(&config);
 
-    READ(&config, "--mqtt=mqtt://b.org", "--config",
-         write_file(state, "mqtt = mqtt://c.org\n" LEAST "in = x -> y\n"));
+    READ(
+        &config, "--mqtt=mqtt://b.org", "--config",
+        configured_write(state, "mqtt = mqtt://c.org\n" LEAST "in = x -> y\n"));
     assert_int_equal(config.n_bridges, 2);
     assert_string_equal(config.bridges[0].url, "mqtt://b.org");
     assert_int_equal(config.bridges[0].n_inputs, 0);
@@ -201,11 +174,13 @@ TEST(the_option_mqtt_is_a_bridge_of_all_sets_before_the_others)
     REFUSED("--mqtt: \"\" is not an mqtt:// or mqtts:// URL", "--mqtt=");
     REFUSED("--mqtt: \"localhost\" is not an mqtt:// or mqtts:// URL", "--mqtt",
             "localhost");
-    refused(state, "\nmqtt = ws://a.org\n",
-            "2: mqtt: \"ws://a.org\" is not an mqtt:// or mqtts:// URL");
-    refused(state,
-            "mqtt = mqtt://a.org\n\n[mqtt mqtt]\nurl = mqtt://b.org\nout=*\n",
-            "3: [mqtt mqtt]: is a bridge of the name mqtt, as --mqtt");
+    refused_in_file(
+        state, "\nmqtt = ws://a.org\n",
+        "2: mqtt: \"ws://a.org\" is not an mqtt:// or mqtts:// URL");
+    refused_in_file(
+        state,
+        "mqtt = mqtt://a.org\n\n[mqtt mqtt]\nurl = mqtt://b.org\nout=*\n",
+        "3: [mqtt mqtt]: is a bridge of the name mqtt, as --mqtt");
 }
 
 TEST(an_address_is_a_scheme_a_host_and_maybe_a_port)
@@ -264,53 +239,62 @@ TEST(an_address_is_a_scheme_a_host_and_maybe_a_port)
 
 TEST(sections_are_told_from_what_they_are_not)
 {
-    refused(state, "data = a\n[broker\n",
-            "2: [broker: a section is [mqtt NAME], nothing behind it");
-    refused(state, "[mqtt a] url = x\n",
-            "1: [mqtt a] url = x: a section is [mqtt NAME], nothing behind it");
-    refused(state, "[broker]\ndata = a\n",
-            "1: [broker]: there is no such section; a bridge to an MQTT broker "
-            "is [mqtt NAME]");
-    refused(state, "data = a\n\n  [br\x1b[oker] ; empty\n",
-            "3: [br?[oker]: there is no such section; a bridge to an MQTT "
-            "broker is [mqtt NAME]");
-    refused(state, "\xef\xbb\xbf[]\n",
-            "1: []: there is no such section; a bridge to an MQTT broker is "
-            "[mqtt NAME]");
-    refused(state, "[mqtt]\n",
-            "1: [mqtt]: has no name; a bridge to an MQTT broker is [mqtt "
-            "NAME]");
-    refused(state, "[mqtt A]\n",
-            "1: [mqtt A]: a name has a-z 0-9 _ and - only");
-    refused(state, "[mqtt a b]\n",
-            "1: [mqtt a b]: a name has a-z 0-9 _ and - only");
-    refused(state, "[mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]\n",
-            "1: [mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]: a name has at most "
-            "32 characters");
-    refused(state, LEAST "[mqtt a]\nurl = mqtt://b.org\nout = *\n",
-            "4: [mqtt a]: is there twice, first in line 1");
+    refused_in_file(state, "data = a\n[broker\n",
+                    "2: [broker: a section is [mqtt NAME], nothing behind it");
+    refused_in_file(
+        state, "[mqtt a] url = x\n",
+        "1: [mqtt a] url = x: a section is [mqtt NAME], nothing behind it");
+    refused_in_file(
+        state, "[broker]\ndata = a\n",
+        "1: [broker]: there is no such section; a bridge to an MQTT broker "
+        "is [mqtt NAME]");
+    refused_in_file(
+        state, "data = a\n\n  [br\x1b[oker] ; empty\n",
+        "3: [br?[oker]: there is no such section; a bridge to an MQTT "
+        "broker is [mqtt NAME]");
+    refused_in_file(
+        state, "\xef\xbb\xbf[]\n",
+        "1: []: there is no such section; a bridge to an MQTT broker is "
+        "[mqtt NAME]");
+    refused_in_file(
+        state, "[mqtt]\n",
+        "1: [mqtt]: has no name; a bridge to an MQTT broker is [mqtt "
+        "NAME]");
+    refused_in_file(state, "[mqtt A]\n",
+                    "1: [mqtt A]: a name has a-z 0-9 _ and - only");
+    refused_in_file(state, "[mqtt a b]\n",
+                    "1: [mqtt a b]: a name has a-z 0-9 _ and - only");
+    refused_in_file(
+        state, "[mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]\n",
+        "1: [mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]: a name has at most "
+        "32 characters");
+    refused_in_file(state, LEAST "[mqtt a]\nurl = mqtt://b.org\nout = *\n",
+                    "4: [mqtt a]: is there twice, first in line 1");
     /* The first error is the one that is told. */
-    refused(state, "[mqtt a]\nurl = mqtt://a.org\n[broker]\n",
-            "1: [mqtt a]: has neither out nor in: nothing would go either way");
+    refused_in_file(
+        state, "[mqtt a]\nurl = mqtt://a.org\n[broker]\n",
+        "1: [mqtt a]: has neither out nor in: nothing would go either way");
 }
 
 TEST(a_key_in_the_wrong_place_is_told_the_right_one)
 {
-    refused(state, LEAST "rotate-age = 5\n",
-            "4: rotate-age: is the broker's, not the bridge's: it has to stand "
-            "before the first section");
-    refused(state, "qos = 1\n",
-            "1: qos: is a bridge's: it has to stand in a section [mqtt NAME]");
-    refused(state, LEAST "pasword-file = x\n",
-            "4: pasword-file: there is no such option; did you mean "
-            "password-file?");
-    refused(state, LEAST "nonsense = x\n",
-            "4: nonsense: there is no such option");
-    refused(state, LEAST "qos = 1\nqos = 1\n",
-            "5: qos: is there twice, first in line 4");
-    refused(state, LEAST "qos\n", "4: this is not NAME = VALUE");
-    refused(state, LEAST "user = \"me\"\n",
-            "4: user: a value has no quotes around it");
+    refused_in_file(
+        state, LEAST "rotate-age = 5\n",
+        "4: rotate-age: is the broker's, not the bridge's: it has to stand "
+        "before the first section");
+    refused_in_file(
+        state, "qos = 1\n",
+        "1: qos: is a bridge's: it has to stand in a section [mqtt NAME]");
+    refused_in_file(state, LEAST "pasword-file = x\n",
+                    "4: pasword-file: there is no such option; did you mean "
+                    "password-file?");
+    refused_in_file(state, LEAST "nonsense = x\n",
+                    "4: nonsense: there is no such option");
+    refused_in_file(state, LEAST "qos = 1\nqos = 1\n",
+                    "5: qos: is there twice, first in line 4");
+    refused_in_file(state, LEAST "qos\n", "4: this is not NAME = VALUE");
+    refused_in_file(state, LEAST "user = \"me\"\n",
+                    "4: user: a value has no quotes around it");
 }
 
 /* Each section has its own. */
@@ -383,14 +367,14 @@ TEST(a_bad_value_is_told_with_its_line)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         snprintf(text, sizeof(text), LEAST "%s\n", bad[i].line);
         snprintf(want, sizeof(want), "4: %s", bad[i].problem);
-        refused(state, text, want);
+        refused_in_file(state, text, want);
     }
-    refused(state, LEAST "in = a -> b\nin = a -> c\n",
-            "5: in: the filter \"a\" is there twice");
-    refused(state, "[mqtt a]\nout = b\nout = a, b\n",
-            "3: out: b is there twice");
-    refused(state, "[mqtt a]\nout = b, *\n",
-            "2: out: * is all sets: nothing can stand beside it");
+    refused_in_file(state, LEAST "in = a -> b\nin = a -> c\n",
+                    "5: in: the filter \"a\" is there twice");
+    refused_in_file(state, "[mqtt a]\nout = b\nout = a, b\n",
+                    "3: out: b is there twice");
+    refused_in_file(state, "[mqtt a]\nout = b, *\n",
+                    "2: out: * is all sets: nothing can stand beside it");
 }
 
 TEST(keys_that_do_not_go_together_are_told)
@@ -423,7 +407,7 @@ TEST(keys_that_do_not_go_together_are_told)
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        refused(state, bad[i].text, bad[i].problem);
+        refused_in_file(state, bad[i].text, bad[i].problem);
 }
 
 /* Each would write the positions of the other, or disconnect it. */
@@ -431,18 +415,21 @@ TEST(bridges_that_would_be_in_each_others_way_are_refused)
 {
     struct config config;
 
-    refused(state, LEAST "[mqtt b]\nurl = mqtts://A.org:1883\nout = demo\n",
-            "4: [mqtt b]: tells mqtts://A.org:1883 on topics with the prefix "
-            "tidings, and would overwrite positions and status of [mqtt a] "
-            "(line 1)");
-    refused(state, "mqtt = mqtt://a.org\n" LEAST,
-            "2: [mqtt a]: tells mqtt://a.org on topics with the prefix "
-            "tidings, and would overwrite positions and status of --mqtt");
-    refused(state,
-            LEAST "client-id = me\n"
-                  "[mqtt b]\nurl = mqtt://a.org\nin=x->y\nclient-id = me\n",
-            "5: [mqtt b]: has at mqtt://a.org the client-id \"me\", and each "
-            "would disconnect the other: [mqtt a] (line 1)");
+    refused_in_file(
+        state, LEAST "[mqtt b]\nurl = mqtts://A.org:1883\nout = demo\n",
+        "4: [mqtt b]: tells mqtts://A.org:1883 on topics with the prefix "
+        "tidings, and would overwrite positions and status of [mqtt a] "
+        "(line 1)");
+    refused_in_file(
+        state, "mqtt = mqtt://a.org\n" LEAST,
+        "2: [mqtt a]: tells mqtt://a.org on topics with the prefix "
+        "tidings, and would overwrite positions and status of --mqtt");
+    refused_in_file(
+        state,
+        LEAST "client-id = me\n"
+              "[mqtt b]\nurl = mqtt://a.org\nin=x->y\nclient-id = me\n",
+        "5: [mqtt b]: has at mqtt://a.org the client-id \"me\", and each "
+        "would disconnect the other: [mqtt a] (line 1)");
 
     read_file(state, &config,
               LEAST "client-id = me\n"
@@ -469,10 +456,11 @@ TEST(there_is_an_end_to_bridges_inputs_and_names)
     assert_int_equal(config.n_bridges, BRIDGES_MAX);
     config_fini(&config);
     REFUSED("--mqtt: there are 16 bridges already, which is the limit",
-            "--mqtt", "mqtt://x", "--config", write_file(state, text));
+            "--mqtt", "mqtt://x", "--config", configured_write(state, text));
     sprintf(text + n, "[mqtt x]\n");
-    refused(state, text,
-            "49: [mqtt x]: there are 16 bridges already, which is the limit");
+    refused_in_file(
+        state, text,
+        "49: [mqtt x]: there are 16 bridges already, which is the limit");
 
     n = (size_t)sprintf(text, "[mqtt a]\nurl = mqtt://a\n");
     for (int i = 0; i < BRIDGE_INPUT_MAX; i++)
@@ -481,7 +469,7 @@ TEST(there_is_an_end_to_bridges_inputs_and_names)
     assert_int_equal(config.bridges[0].n_inputs, BRIDGE_INPUT_MAX);
     config_fini(&config);
     sprintf(text + n, "in = x -> b\n");
-    refused(state, text, "67: in: is there more than 64 times");
+    refused_in_file(state, text, "67: in: is there more than 64 times");
 
     /* 63 names of 64 bytes and a comma each fill it but for one byte. */
     n = (size_t)sprintf(text, "[mqtt a]\nurl = mqtt://a\n");
@@ -496,6 +484,6 @@ TEST(there_is_an_end_to_bridges_inputs_and_names)
     sprintf(text + n, "out = %064d\n", 63);
     snprintf(want, sizeof(want),
              "66: out: all names together are longer than 4095 bytes");
-    refused(state, text, want);
+    refused_in_file(state, text, want);
     free(text);
 }

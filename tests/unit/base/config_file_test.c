@@ -4,26 +4,23 @@
 #include <string.h>
 
 #include "broker/base/options.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/base/configured.h"
 
-TEST(a_file_has_one_option_a_line_and_the_command_line_wins, tempdir_setup,
-     tempdir_teardown)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(a_file_has_one_option_a_line_and_the_command_line_wins)
 {
     struct config config;
-    char path[300];
-
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
-    tempdir_write(tempdir_fd(state), "t.ini",
-                  "# the broker of the library\n"
-                  "\n"
-                  "listen = [::1]:1\n"
-                  "  data = /srv/tidings ; not the default\n"
-                  "rotate-age=3600\r\n"
-                  "insecure-open = yes\n"
-                  "check = no\n"
-                  "heartbeat = 5");
+    const char *path =
+        configured_write(state, "# the broker of the library\n"
+                                "\n"
+                                "listen = [::1]:1\n"
+                                "  data = /srv/tidings ; not the default\n"
+                                "rotate-age=3600\r\n"
+                                "insecure-open = yes\n"
+                                "check = no\n"
+                                "heartbeat = 5");
 
     READ(&config, "--heartbeat", "7", "--config", path);
 
@@ -36,58 +33,45 @@ TEST(a_file_has_one_option_a_line_and_the_command_line_wins, tempdir_setup,
     assert_int_equal(config.heartbeat_us, 7000000);
 }
 
-/* Writes `text` as a file and expects "FILE:sentence". */
-static void
-refused_in_file(void **state, const char *text, const char *sentence)
+TEST(an_error_in_the_file_names_its_line)
 {
-    char path[300], want[600];
+    static const struct {
+        const char *text, *problem;
+    } bad[] = {
+        {"\n# here\nrotate-entries = 0\nmore = bad\n",
+         "3: rotate-entries: 0 is not between 1 and 50000"},
+        {"amqp = x\n", "1: amqp: there is no such option"},
+        {"data = a\n\ndata = a\n", "3: data: is there twice, first in line 1"},
+        {"data\n", "1: this is not NAME = VALUE"},
+        {"nonsense\nrotate-entries = 0\n", "1: this is not NAME = VALUE"},
+        {"data =\n", "1: data: is empty"},
+        {"check = true\n", "1: check: \"true\" is not yes or no"},
+        {"help = yes\n", "1: help: stands on the command line only"},
+        {"config = other.ini\n", "1: config: stands on the command line only"},
+        /* What stands there is not what the words say. */
+        {" = 3\n", "1: this is not NAME = VALUE"},
+        {"listen 127.0.0.1:8787\n", "1: this is not NAME = VALUE"},
+        {"data = \"/srv/tidings\"\n",
+         "1: data: a value has no quotes around it"},
+        {"data = '/srv/tidings' ; here\n",
+         "1: data: a value has no quotes around it"},
+        {"threads = \"2\"\n", "1: threads: a value has no quotes around it"},
+    };
 
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
-    snprintf(want, sizeof(want), "%s:%s", path, sentence);
-    tempdir_write(tempdir_fd(state), "t.ini", text);
-    REFUSED(want, "--config", path);
-}
-
-TEST(an_error_in_the_file_names_its_line, tempdir_setup, tempdir_teardown)
-{
     char line[400];
 
-    refused_in_file(state, "\n# here\nrotate-entries = 0\nmore = bad\n",
-                    "3: rotate-entries: 0 is not between 1 and 50000");
-    refused_in_file(state, "amqp = x\n", "1: amqp: there is no such option");
-    refused_in_file(state, "data = a\n\ndata = a\n",
-                    "3: data: is there twice, first in line 1");
-    refused_in_file(state, "data\n", "1: this is not NAME = VALUE");
-    refused_in_file(state, "nonsense\nrotate-entries = 0\n",
-                    "1: this is not NAME = VALUE");
-    refused_in_file(state, "data =\n", "1: data: is empty");
-    refused_in_file(state, "check = true\n",
-                    "1: check: \"true\" is not yes or no");
-    refused_in_file(state, "help = yes\n",
-                    "1: help: stands on the command line only");
-    refused_in_file(state, "config = other.ini\n",
-                    "1: config: stands on the command line only");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        refused_in_file(state, bad[i].text, bad[i].problem);
 
     /* libinih would cut it, and take the rest for the next line. */
     memset(line, 'x', sizeof(line));
     memcpy(line, "data = ", 7);
     line[sizeof(line) - 1] = '\0';
     refused_in_file(state, line, "1: this line is too long, or has a NUL");
-
-    /* What stands there is not what the words say. */
-    refused_in_file(state, " = 3\n", "1: this is not NAME = VALUE");
-    refused_in_file(state, "listen 127.0.0.1:8787\n",
-                    "1: this is not NAME = VALUE");
-    refused_in_file(state, "data = \"/srv/tidings\"\n",
-                    "1: data: a value has no quotes around it");
-    refused_in_file(state, "data = '/srv/tidings' ; here\n",
-                    "1: data: a value has no quotes around it");
-    refused_in_file(state, "threads = \"2\"\n",
-                    "1: threads: a value has no quotes around it");
 }
 
 /* Wherever it stands: what follows it must not be lost without a word. */
-TEST(a_nul_in_the_file_is_refused, tempdir_setup, tempdir_teardown)
+TEST(a_nul_in_the_file_is_refused)
 {
     static const struct {
         struct slice text;
@@ -98,9 +82,9 @@ TEST(a_nul_in_the_file_is_refused, tempdir_setup, tempdir_teardown)
         {SLICE("\xff\xfet\0h\0r\0"), 1},
     };
 
-    char path[300], want[400];
+    const char *path = configured_write(state, "");
+    char want[400];
 
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         FILE *to = fopen(path, "w");
 
@@ -116,7 +100,7 @@ TEST(a_nul_in_the_file_is_refused, tempdir_setup, tempdir_teardown)
 
 /* Unknown keys are errors with a suggestion; the same on the
  * command line. */
-TEST(what_was_misspelt_is_told_what_was_meant, tempdir_setup, tempdir_teardown)
+TEST(what_was_misspelt_is_told_what_was_meant)
 {
     static const struct {
         const char *written, *meant;
@@ -157,38 +141,29 @@ TEST(what_was_misspelt_is_told_what_was_meant, tempdir_setup, tempdir_teardown)
     }
 }
 
-TEST(a_byte_order_mark_is_no_part_of_the_first_key, tempdir_setup,
-     tempdir_teardown)
+TEST(a_byte_order_mark_is_no_part_of_the_first_key)
 {
     struct config config;
-    char path[300];
 
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
-    tempdir_write(tempdir_fd(state), "t.ini", "\xef\xbb\xbf heartbeat = 5\n");
-
-    READ(&config, "--config", path);
-
+    read_file(state, &config, "\xef\xbb\xbf heartbeat = 5\n");
     assert_int_equal(config.heartbeat_us, 5000000);
 }
 
-TEST(a_line_of_198_bytes_is_read_whole, tempdir_setup, tempdir_teardown)
+TEST(a_line_of_198_bytes_is_read_whole)
 {
     struct config config;
-    char path[300], text[200];
+    char text[200];
 
     memset(text, 'x', sizeof(text));
     memcpy(text, "data = ", 7);
     text[198] = '\n';
     text[199] = '\0';
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
-    tempdir_write(tempdir_fd(state), "t.ini", text);
 
-    READ(&config, "--config", path);
-
+    read_file(state, &config, text);
     assert_int_equal(strlen(config.data), 198 - 7);
 }
 
-TEST(a_file_that_cannot_be_read_is_named, tempdir_setup, tempdir_teardown)
+TEST(a_file_that_cannot_be_read_is_named)
 {
     char path[300], want[400];
 
@@ -205,31 +180,39 @@ TEST(a_file_that_cannot_be_read_is_named, tempdir_setup, tempdir_teardown)
 
 /* The example of a file, and what --help says */
 
-static size_t
-print_example(char *to, size_t size)
-{
-    FILE *file = fmemopen(to, size, "w");
+#define TEXT_MAX 16384
 
-    config_example(file);
+static void
+print(void (*what)(FILE *to), char to[TEXT_MAX])
+{
+    FILE *file = fmemopen(to, TEXT_MAX, "w");
+
+    what(file);
     fclose(file);
-    return strlen(to);
 }
 
-/* To mend it: tidingsd --example > broker/tidingsd.ini */
-TEST(the_example_stands_in_tidingsd_ini)
+/* `text` is what the file of that name has, in lines of up to 80 columns. */
+static void
+assert_stored(char *text, const char *path)
 {
-    char text[16384] = "", stored[16384] = "";
-    FILE *from = fopen(SPEC_DIR "/../../broker/tidingsd.ini", "re");
+    char stored[TEXT_MAX] = "";
+    FILE *from = fopen(path, "re");
 
     assert_non_null(from);
-
-    print_example(text, sizeof(text));
-
     assert_true(fread(stored, 1, sizeof(stored) - 1, from) > 0);
     fclose(from);
     assert_string_equal(text, stored);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         assert_in_range(strlen(line), 1, 80);
+}
+
+/* To mend it: tidingsd --example > broker/tidingsd.ini */
+TEST(the_example_stands_in_tidingsd_ini)
+{
+    char text[TEXT_MAX] = "";
+
+    print(config_example, text);
+    assert_stored(text, SPEC_DIR "/../../broker/tidingsd.ini");
 }
 
 /* Takes the comment marks of keys away from the lines of the example, up to a
@@ -257,7 +240,7 @@ uncomment(char *text, bool of_section,
 }
 
 struct examined {
-    char help[16384];
+    char help[TEXT_MAX];
     FILE *file;
     unsigned n;
 };
@@ -284,19 +267,16 @@ keep_option(const char *name, const char *line, void *user)
 
 /* As it stands it says nothing; with the marks taken away, the defaults. Every
  * option that --help names is in it, but for those of the command line. */
-TEST(the_example_says_the_defaults_of_all_options, tempdir_setup,
-     tempdir_teardown)
+TEST(the_example_says_the_defaults_of_all_options)
 {
     struct examined e = {.n = 0};
-    char text[16384] = "", path[300];
-    FILE *to = fmemopen(e.help, sizeof(e.help), "w");
+    char text[TEXT_MAX] = "";
+    const char *path;
     struct config defaults, same;
 
-    config_help(to);
-    fclose(to);
-    print_example(text, sizeof(text));
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
-    tempdir_write(tempdir_fd(state), "t.ini", text);
+    print(config_help, e.help);
+    print(config_example, text);
+    path = configured_write(state, text);
     READ(&defaults, "--config", path);
 
     e.file = fopen(path, "we");
@@ -337,21 +317,18 @@ keep_key(const char *name, const char *line, void *user)
 
 /* The same of the section: its keys are those that there are, and what stands
  * there as a default is it. */
-TEST(the_example_says_the_defaults_of_a_section, tempdir_setup,
-     tempdir_teardown)
+TEST(the_example_says_the_defaults_of_a_section)
 {
-    static const char least[] = "[mqtt a]\nurl = mqtts://a.org\nout = *\n";
-
+    const char *path =
+        configured_write(state, "[mqtt a]\nurl = mqtts://a.org\nout = *\n");
     struct examined e = {.n = 0};
-    char text[16384] = "", path[300];
+    char text[TEXT_MAX] = "";
     struct config defaults, same;
     struct bridge_config *is, *was;
 
-    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
-    tempdir_write(tempdir_fd(state), "t.ini", least);
     READ(&defaults, "--config", path);
 
-    print_example(text, sizeof(text));
+    print(config_example, text);
     e.file = fopen(path, "we");
     fprintf(e.file, "[mqtt a]\n");
     uncomment(text, true, keep_key, &e);
@@ -376,7 +353,7 @@ TEST(the_example_says_the_defaults_of_a_section, tempdir_setup,
     config_fini(&same);
 }
 
-TEST(help_names_every_option_within_80_columns)
+TEST(help_names_every_option)
 {
     static const char *const names[] = {
         "config",          "listen",        "data",       "public-url",
@@ -386,12 +363,9 @@ TEST(help_names_every_option_within_80_columns)
         "request-timeout", "insecure-open", "check",      "example",
         "version",         "help",
     };
-    char text[16384] = "";
-    FILE *to = fmemopen(text, sizeof(text), "w");
+    char text[TEXT_MAX] = "";
 
-    config_help(to);
-    fclose(to);
-
+    print(config_help, text);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char option[64];
 
@@ -404,24 +378,14 @@ TEST(help_names_every_option_within_80_columns)
                      "  --rotate-bytes BYTES       close a Change List at this "
                      "size (512K to 50M;\n"
                      "                             default 50M)\n"));
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-        assert_in_range(strlen(line), 1, 80);
 }
 
 /* What broker/start --help shows without a build. To mend it:
  * tidingsd --help > broker/options.txt */
 TEST(help_stands_in_options_txt_as_well)
 {
-    char text[16384] = "", stored[16384] = "";
-    FILE *to = fmemopen(text, sizeof(text), "w");
-    FILE *from = fopen(SPEC_DIR "/../../broker/options.txt", "re");
+    char text[TEXT_MAX] = "";
 
-    assert_non_null(from);
-
-    config_help(to);
-    fclose(to);
-
-    assert_true(fread(stored, 1, sizeof(stored) - 1, from) > 0);
-    fclose(from);
-    assert_string_equal(text, stored);
+    print(config_help, text);
+    assert_stored(text, SPEC_DIR "/../../broker/options.txt");
 }

@@ -5,7 +5,10 @@
 #ifndef TESTS_UNIT_BASE_CONFIGURED_H
 #define TESTS_UNIT_BASE_CONFIGURED_H
 
+#include <stdio.h>
+
 #include "broker/base/config.h"
+#include "tests/support/tempdir.h"
 #include "tests/test.h"
 
 static inline enum status
@@ -42,10 +45,39 @@ configured_refuse(const char *sentence, const char *const *argv)
     assert_string_equal(why.text, sentence);
 }
 
+/* Writes `text` as t.ini into the test's directory; returns its path, lent
+ * until the next call. */
+static inline const char *
+configured_write(void **state, const char *text)
+{
+    static char path[300];
+
+    snprintf(path, sizeof(path), "%s/t.ini", tempdir_path(state));
+    tempdir_write(tempdir_fd(state), "t.ini", text);
+    return path;
+}
+
 /* READ(&config, "--data", "x"): these arguments are accepted; REFUSED("...",
  * "--data", "x"): they are refused with that sentence. */
 #define ARGV(...)            ((const char *[]){"tidingsd", __VA_ARGS__, NULL})
 #define READ(config, ...)    configured_accept((config), ARGV(__VA_ARGS__))
 #define REFUSED(reason, ...) configured_refuse((reason), ARGV(__VA_ARGS__))
+
+static inline void
+read_file(void **state, struct config *config, const char *text)
+{
+    READ(config, "--config", configured_write(state, text));
+}
+
+/* The file is refused with "FILE:sentence". */
+static inline void
+refused_in_file(void **state, const char *text, const char *sentence)
+{
+    const char *path = configured_write(state, text);
+    char want[900];
+
+    snprintf(want, sizeof(want), "%s:%s", path, sentence);
+    REFUSED(want, "--config", path);
+}
 
 #endif
