@@ -496,9 +496,10 @@ TEST(a_loc_without_an_end_takes_no_memory)
 
     buf_init(&packed, SIZE_MAX);
     gzip_add(&packed, SLICE(OPEN "<url><loc>http://example.com/"));
-    gzip_add_bomb(&packed, 'a', 64 * 1024 * 1024);
+    /* More than libxml2 takes for one text: it hands the text over in pieces.
+     */
+    gzip_add_bomb(&packed, 'a', 12 * 1024 * 1024);
     gzip_add(&packed, SLICE("</loc></url>" CLOSE));
-    /* The parser hands long texts over in pieces. */
     assert_int_equal(told_read(&told, BASE, buf_slice(&packed), 4096), 0);
     assert_int_equal(told.head.n_unfit, 1);
     told_fini(&told);
