@@ -5,9 +5,11 @@
 
 #define BUDGET ((size_t)64 << 10)
 
+static struct bodies bodies;
+static struct topic *topic;
+
 static struct shared_body *
-made(struct bodies *bodies, const struct topic *topic, uint64_t after,
-     uint64_t upto)
+made(uint64_t after, uint64_t upto)
 {
     struct topic_wish wish = {
         .after = after, .upto = upto, .patience = LOG_DISK};
@@ -16,48 +18,56 @@ made(struct bodies *bodies, const struct topic *topic, uint64_t after,
 
     assert_int_equal(shared_body_make(&body, topic, &wish, &last, NULL),
                      STATUS_OK);
-    bodies_adopt(bodies, body);
+    bodies_adopt(&bodies, body);
     return body;
 }
 
 static struct shared_body *
-found(struct bodies *bodies, const struct topic *topic, uint64_t after,
-      uint64_t upto)
+found(uint64_t after, uint64_t upto)
 {
     struct topic_wish wish = {.after = after, .upto = upto};
     uint64_t head;
 
     assert_true(topic_head(topic, &head));
-    return bodies_find(bodies, topic, &wish, head);
+    return bodies_find(&bodies, topic, &wish, head);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+/* Of the set "demo", which has entries. */
+static void
+open_bodies(size_t budget)
+{
+    topic = topic_for(TOPIC_CHANGES, "demo");
+    bodies_init(&bodies, budget);
+}
 
-/* R-306, R-307: what was let go of is made again, byte for byte, whatever came
- * meanwhile and whoever merged it. */
+static int
+close_bodies(void **state)
+{
+    bodies_fini(&bodies);
+    topic_release(topic);
+    return engine_teardown(state);
+}
+
+FIXTURE(engine_setup, close_bodies);
+
+/* R-306, R-307: a body that was dropped is made again, byte for byte, whatever
+ * was committed meanwhile. */
 TEST(are_the_same_whenever_they_are_made)
 {
     struct shared_body *first, *again;
-    struct bodies bodies;
-    struct topic *topic;
 
-    engine_open(state);
-    bodies_init(&bodies, BUDGET);
-    sets_post(&e.sets, "demo", 0, 3);
-    sets_post(&e.sets, "demo", 3, 3);
-    topic = topic_for(TOPIC_CHANGES, "demo");
-    first = made(&bodies, topic, 1, UINT64_MAX);
+    post(3);
+    post(3);
+    open_bodies(BUDGET);
+    first = made(1, UINT64_MAX);
     assert_int_equal(first->last, 6);
-    sets_post(&e.sets, "demo", 6, 3);
-    again = made(&bodies, topic, 1, 6);
+    post(3);
+    again = made(1, 6);
     assert_ptr_not_equal(first, again);
     assert_true(
         slice_equal(shared_body_slice(first), shared_body_slice(again)));
     bodies_settle(&bodies, first);
     bodies_settle(&bodies, again);
-    bodies_fini(&bodies);
-    topic_release(topic);
-    engine_close();
 }
 
 /* One that nobody holds is found for a while; one that does not have all that
@@ -65,72 +75,51 @@ TEST(are_the_same_whenever_they_are_made)
 TEST(are_found_as_long_as_they_serve)
 {
     struct shared_body *body;
-    struct bodies bodies;
-    struct topic *topic;
 
-    engine_open(state);
-    bodies_init(&bodies, BUDGET);
-    sets_post(&e.sets, "demo", 0, 3);
-    topic = topic_for(TOPIC_CHANGES, "demo");
-    body = made(&bodies, topic, 0, UINT64_MAX);
+    post(3);
+    open_bodies(BUDGET);
+    body = made(0, UINT64_MAX);
     bodies_settle(&bodies, body);
-    assert_ptr_equal(found(&bodies, topic, 0, UINT64_MAX), body);
+    assert_ptr_equal(found(0, UINT64_MAX), body);
     bodies_settle(&bodies, body);
-    assert_null(found(&bodies, topic, 1, UINT64_MAX));
-    sets_post(&e.sets, "demo", 3, 1);
-    assert_null(found(&bodies, topic, 0, UINT64_MAX));
-    assert_ptr_equal(found(&bodies, topic, 0, 3), body);
+    assert_null(found(1, UINT64_MAX));
+    post(1);
+    assert_null(found(0, UINT64_MAX));
+    assert_ptr_equal(found(0, 3), body);
     bodies_settle(&bodies, body);
-    bodies_fini(&bodies);
-    topic_release(topic);
-    engine_close();
 }
 
 /* A body that is full serves also when there is more behind it. */
-TEST(are_found_where_they_are_full)
+TEST(are_found_where_they_are_full, engine_configure, close_bodies)
 {
     struct shared_body *body;
-    struct bodies bodies;
-    struct topic *topic;
 
-    engine_configure(state);
     e.sets.config.message_bytes = 32 << 10;
     engine_start();
-    bodies_init(&bodies, BUDGET);
-    sets_post_heavy(&e.sets, "demo", 0, 20, 5000);
-    topic = topic_for(TOPIC_CHANGES, "demo");
-    body = made(&bodies, topic, 0, UINT64_MAX);
+    post_heavy(20, 5000);
+    open_bodies(BUDGET);
+    body = made(0, UINT64_MAX);
     assert_in_range(body->last, 1, 19);
     bodies_settle(&bodies, body);
-    assert_ptr_equal(found(&bodies, topic, 0, UINT64_MAX), body);
+    assert_ptr_equal(found(0, UINT64_MAX), body);
     bodies_settle(&bodies, body);
-    bodies_fini(&bodies);
-    topic_release(topic);
-    engine_close();
 }
 
-/* Whoever has found one may go on making others before it holds it. */
+/* A body that was found stays while others are made, before it is held. */
 TEST(stay_while_they_are_looked_at)
 {
     struct shared_body *body;
-    struct bodies bodies;
-    struct topic *topic;
 
-    engine_open(state);
-    bodies_init(&bodies, BUDGET);
-    sets_post(&e.sets, "demo", 0, BODIES_KEPT + 2);
-    topic = topic_for(TOPIC_CHANGES, "demo");
-    body = made(&bodies, topic, 0, 1);
+    post(BODIES_KEPT + 2);
+    open_bodies(BUDGET);
+    body = made(0, 1);
     bodies_settle(&bodies, body);
-    assert_ptr_equal(found(&bodies, topic, 0, 1), body);
+    assert_ptr_equal(found(0, 1), body);
     for (uint64_t after = 1; after < BODIES_KEPT + 2; after++)
-        bodies_settle(&bodies, made(&bodies, topic, after, after + 1));
-    assert_ptr_equal(found(&bodies, topic, 0, 1), body);
+        bodies_settle(&bodies, made(after, after + 1));
+    assert_ptr_equal(found(0, 1), body);
     bodies_settle(&bodies, body);
     bodies_settle(&bodies, body);
-    bodies_fini(&bodies);
-    topic_release(topic);
-    engine_close();
 }
 
 /* W-092: what is held counts once, for suspects too; these have room up to a
@@ -138,16 +127,12 @@ TEST(stay_while_they_are_looked_at)
 TEST(count_while_they_are_held)
 {
     struct shared_body *a, *b;
-    struct bodies bodies;
-    struct topic *topic;
 
-    engine_open(state);
-    sets_post_heavy(&e.sets, "demo", 0, 1, 20000);
-    sets_post_heavy(&e.sets, "demo", 1, 1, 20000);
-    topic = topic_for(TOPIC_CHANGES, "demo");
-    bodies_init(&bodies, 40000);
-    a = made(&bodies, topic, 0, 1);
-    b = made(&bodies, topic, 1, 2);
+    post_heavy(1, 20000);
+    post_heavy(1, 20000);
+    open_bodies(40000);
+    a = made(0, 1);
+    b = made(1, 2);
     assert_int_equal(bodies.held_bytes, 0);
 
     bodies_hold(&bodies, a, false);
@@ -175,30 +160,19 @@ TEST(count_while_they_are_held)
     assert_int_equal(bodies.suspect_bytes, 0);
     bodies_settle(&bodies, a);
     bodies_settle(&bodies, b);
-    bodies_fini(&bodies);
-    topic_release(topic);
-    engine_close();
 }
 
-/* Few are kept that nobody holds: by number, and by bytes. */
+/* The number and the bytes of bodies that nobody holds are limited. */
 TEST(are_not_kept_for_long)
 {
-    struct bodies bodies;
-    struct topic *topic;
-
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 2 * BODIES_KEPT);
-    topic = topic_for(TOPIC_CHANGES, "demo");
-    bodies_init(&bodies, BUDGET);
+    post(2 * BODIES_KEPT);
+    open_bodies(BUDGET);
     for (unsigned i = 0; i < 2 * BODIES_KEPT; i++)
-        bodies_settle(&bodies, made(&bodies, topic, i, i + 1));
+        bodies_settle(&bodies, made(i, i + 1));
     assert_int_equal(bodies.n_idle, BODIES_KEPT);
-    assert_null(found(&bodies, topic, 0, 1));
-    sets_post_heavy(&e.sets, "demo", 1000, 1, 60000);
+    assert_null(found(0, 1));
+    post_heavy(1, 60000);
     for (unsigned i = 0; i < BODIES_KEPT; i++)
-        bodies_settle(&bodies, made(&bodies, topic, i, 2 * BODIES_KEPT + 1));
+        bodies_settle(&bodies, made(i, 2 * BODIES_KEPT + 1));
     assert_in_range(bodies.idle_bytes, 1, BODIES_KEPT_BYTES);
-    bodies_fini(&bodies);
-    topic_release(topic);
-    engine_close();
 }

@@ -4,7 +4,7 @@
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(engine_setup, engine_teardown);
 
 /* W-080, W-081, W-083, W-085; R-296: what is committed goes to the callback as
  * it was given, with the topic's type and one line of links; after a 2xx the
@@ -13,13 +13,12 @@ TEST(delivers_what_is_committed)
 {
     struct subscription *s;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 2);
-    s = subscribe("demo", "http://receiver.example/cb?a=b&c", 2);
+    post(2);
+    s = subscribe("/cb?a=b&c", 2);
     turns();
     assert_int_equal(e.n_sent, 0);
 
-    sets_post(&e.sets, "demo", 2, 3);
+    post(3);
     turns();
 
     assert_int_equal(e.n_sent, 1);
@@ -35,21 +34,15 @@ TEST(delivers_what_is_committed)
     assert_int_equal(s->after, 5);
     assert_int_equal(s->n_deliveries, 1);
     assert_int_equal(e.n_sent, 1);
-    engine_close();
 }
 
 /* W-093, R-306: one delivery in flight; what accumulates goes out merged, in
  * order, when it has come to its end. */
 TEST(merges_what_comes_while_one_is_in_flight)
 {
-    struct subscription *s;
-
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 1);
-    s = subscribe("demo", "http://receiver.example/", 0);
-    turns();
+    struct subscription *s = first_delivery(1);
     for (unsigned i = 1; i < 10; i++) {
-        sets_post(&e.sets, "demo", i, 1);
+        post(1);
         turns();
     }
     assert_int_equal(e.n_sent, 1);
@@ -61,39 +54,29 @@ TEST(merges_what_comes_while_one_is_in_flight)
     assert_sent(last_sent(), 1, 10);
     finish(s, 200);
     assert_int_equal(e.n_sent, 2);
-    engine_close();
 }
 
 /* R-306, W-091: the range is fixed at the first try: each later one is the same
  * bytes under the same id, whatever was committed meanwhile. */
 TEST(repeats_a_failed_delivery_byte_for_byte)
 {
-    struct subscription *s;
-
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 2);
-    s = subscribe("demo", "http://receiver.example/", 0);
-    turns();
+    struct subscription *s = first_delivery(2);
     for (unsigned i = 0; i < 5; i++) {
         finish(s, 500);
-        sets_post(&e.sets, "demo", 2 + i, 1);
+        post(1);
         pass(next_alarm());
     }
 
     assert_int_equal(e.n_sent, 6);
     for (size_t i = 1; i < 6; i++) {
-        assert_true(slice_equal(buf_slice(&e.sent[i].body),
-                                buf_slice(&e.sent[0].body)));
-        assert_string_equal(header(&e.sent[i], "Tidings-Delivery"),
-                            header(&e.sent[0], "Tidings-Delivery"));
+        assert_same_body(&e.sent[i], &e.sent[0]);
+        assert_string_equal(delivery_id(&e.sent[i]), delivery_id(&e.sent[0]));
         assert_true(e.sent[i].is_suspect);
     }
     finish(s, 200);
     assert_sent(last_sent(), 2, 7);
-    assert_string_not_equal(header(last_sent(), "Tidings-Delivery"),
-                            header(&e.sent[0], "Tidings-Delivery"));
+    assert_string_not_equal(delivery_id(last_sent()), delivery_id(&e.sent[0]));
     assert_int_equal(s->failures, 0);
-    engine_close();
 }
 
 /* After kill -9 a delivery in flight is repeated as it was: so nothing goes out
@@ -102,14 +85,13 @@ TEST(sends_nothing_that_is_not_kept)
 {
     struct subscription *s, *other;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 1);
+    post(1);
     e.disk_is_full = true;
-    s = subscribe("demo", "http://receiver.example/", 0);
+    s = subscribe("/", 0);
     turns();
     pass(5 * SECOND);
     assert_int_equal(e.n_sent, 0);
-    other = subscribe("demo", "http://receiver.example/other", 0);
+    other = subscribe("/other", 0);
     deliver_turn(&e.hub); /* a turn in which nothing was written */
     assert_int_equal(e.n_sent, 0);
 
@@ -120,7 +102,6 @@ TEST(sends_nothing_that_is_not_kept)
     assert_kept(s, 0, 1);
     assert_kept(other, 0, 1);
     finish(s, 200);
-    engine_close();
 }
 
 /* A callback that is unsubscribed while its body is read leaves nothing. */
@@ -128,29 +109,27 @@ TEST(can_be_cut_in_every_state)
 {
     struct subscription *s, *stays;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 5);
-    subscribe("demo", "http://receiver.example/stays", 5);
+    post(5);
+    subscribe("/stays", 5);
     engine_stop();
     engine_start();
-    stays = subscribe("demo", "http://receiver.example/stays", 5);
+    stays = subscribe("/stays", 5);
 
-    s = subscribe("demo", "http://receiver.example/queued", 0);
-    subscription_end(s, END_UNSUBSCRIBED);
-    s = subscribe("demo", "http://receiver.example/reading", 0);
+    subscription_end(subscribe("/queued", 0), END_UNSUBSCRIBED);
+    s = subscribe("/reading", 0);
     turns();
     subscription_end(s, END_UNSUBSCRIBED);
     run_jobs();
-    sets_post(&e.sets, "demo", 5, 1);
-    s = subscribe("demo", "http://receiver.example/fixed", 5);
+    post(1);
+    s = subscribe("/fixed", 5);
     while (quiet_give_turn())
         continue;
     subscription_end(s, END_UNSUBSCRIBED);
-    s = subscribe("demo", "http://receiver.example/sent", 5);
+    s = subscribe("/sent", 5);
     turns();
     assert_true(is_under_way(s));
     subscription_end(s, END_UNSUBSCRIBED);
-    s = subscribe("demo", "http://receiver.example/waits", 5);
+    s = subscribe("/waits", 5);
     turns();
     finish(s, 500);
     subscription_end(s, END_UNSUBSCRIBED);
@@ -158,7 +137,6 @@ TEST(can_be_cut_in_every_state)
     finish(stays, 200);
     assert_int_equal(quiet->n_calls, 0);
     assert_int_equal(quiet->n_alarms, 0);
-    engine_close();
 }
 
 /* `interval`: deliveries are at least so far apart; what comes meanwhile is in
@@ -167,18 +145,16 @@ TEST(batches_what_comes_within_an_interval)
 {
     struct subscription *s;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 1);
-    s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
-                        "http://receiver.example/", 1);
+    post(1);
+    s = new_subscription("/", 1);
     s->terms.interval_us = 60 * SECOND;
     deliver_begin(s);
-    sets_post(&e.sets, "demo", 1, 1);
+    post(1);
     turns();
     assert_int_equal(e.n_sent, 1);
     finish(s, 200);
     for (unsigned i = 2; i < 7; i++) {
-        sets_post(&e.sets, "demo", i, 1);
+        post(1);
         turns();
         pass(10 * SECOND);
     }
@@ -189,7 +165,16 @@ TEST(batches_what_comes_within_an_interval)
     finish(s, 500);
     pass(SECOND);
     assert_int_equal(e.n_sent, 3);
-    engine_close();
+}
+
+static void
+go_back(struct subscription *s, uint64_t after)
+{
+    deliver_cut(s);
+    s->after = s->reached = after;
+    s->range_last = 0;
+    deliver_look(s);
+    turns();
 }
 
 /* Redelivery: what is in flight is cut, and the cursor's new place counts at
@@ -198,48 +183,31 @@ TEST(goes_back_when_the_cursor_is_moved)
 {
     struct subscription *s;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 9);
-    s = subscribe("demo", "http://receiver.example/", 8);
+    post(9);
+    s = subscribe("/", 8);
     turns();
     finish(s, 500);
-    deliver_cut(s);
-    s->after = s->reached = 3;
-    s->range_last = 0;
-    deliver_look(s);
-    turns();
+    go_back(s, 3);
     run_jobs();
     assert_sent(last_sent(), 3, 9);
     assert_false(last_sent()->is_suspect);
-    deliver_cut(s);
-    s->after = s->reached = 7;
-    s->range_last = 0;
-    deliver_look(s);
-    turns();
+    go_back(s, 7);
     assert_sent(last_sent(), 7, 9);
     assert_int_equal(quiet->n_calls, 1);
-    engine_close();
 }
 
 /* The same renewed: the range stays, and is tried at once, for its callback is
  * there. */
 TEST(tries_again_at_once_when_it_is_renewed)
 {
-    struct subscription *s;
-
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 2);
-    s = subscribe("demo", "http://receiver.example/", 0);
-    turns();
+    struct subscription *s = first_delivery(2);
     finish(s, 500);
-    sets_post(&e.sets, "demo", 2, 2);
+    post(2);
     deliver_look(s);
     turns();
     assert_int_equal(e.n_sent, 2);
-    assert_string_equal(header(&e.sent[0], "Tidings-Delivery"),
-                        header(&e.sent[1], "Tidings-Delivery"));
+    assert_string_equal(delivery_id(&e.sent[0]), delivery_id(&e.sent[1]));
     assert_int_equal(quiet->n_alarms, 0);
-    engine_close();
 }
 
 /* A subscription that stands ahead of its log, because an older copy of that
@@ -248,14 +216,12 @@ TEST(goes_on_at_the_head_of_a_log_that_is_older)
 {
     struct subscription *s;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 2);
-    s = subscribe("demo", "http://receiver.example/", 100);
+    post(2);
+    s = subscribe("/", 100);
     assert_int_equal(s->after, 2);
-    sets_post(&e.sets, "demo", 2, 1);
+    post(1);
     turns();
     assert_sent(last_sent(), 2, 3);
-    engine_close();
 }
 
 /* However many have subscribed to a topic, no turn takes long. */
@@ -263,23 +229,17 @@ TEST(a_commit_wakes_so_many_in_a_turn)
 {
     enum { MORE = 10 };
 
-    char callback[60];
-
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 1);
-    for (int i = 0; i < DELIVERY_WAKES_AT_ONCE + MORE; i++) {
-        snprintf(callback, sizeof(callback), "http://receiver.example/%d", i);
-        subscribe("demo", callback, 1);
-    }
+    post(1);
+    for (unsigned i = 0; i < DELIVERY_WAKES_AT_ONCE + MORE; i++)
+        subscribe_nth("/%u", i, 1);
     turns();
-    sets_post(&e.sets, "demo", 1, 1);
+    post(1);
     assert_int_equal(quiet->n_calls, 0);
     deliver_wake(&e.hub);
     assert_int_equal(quiet->n_calls, DELIVERY_WAKES_AT_ONCE);
-    sets_post(&e.sets, "demo", 2, 1);
+    post(1);
     deliver_wake(&e.hub);
     assert_int_equal(quiet->n_calls, DELIVERY_WAKES_AT_ONCE + MORE);
     deliver_wake(&e.hub);
     assert_int_equal(quiet->n_calls, DELIVERY_WAKES_AT_ONCE + MORE);
-    engine_close();
 }

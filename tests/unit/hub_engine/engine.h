@@ -5,8 +5,10 @@
  * engine.c. Nothing happens but in turns(), finish() and pass(), so every state
  * can be looked at.
  *
- *     engine_open -> subscribe -> post -> turns: calls are given their turn,
- *     ranges are kept, what is ready is `sent` -> finish(status) -> ...
+ *     FIXTURE(engine_setup, engine_teardown);
+ *
+ *     subscribe -> post -> turns: calls are given their turn, ranges are kept,
+ *     what is ready is `sent` -> finish(status) -> ...
  */
 #ifndef TESTS_UNIT_HUB_ENGINE_H
 #define TESTS_UNIT_HUB_ENGINE_H
@@ -23,7 +25,6 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/quiet.h"
-#include "tests/unit/sets/messages.h"
 
 #define SECOND   ((int64_t)1000000)
 #define SENT_MAX 4096
@@ -51,6 +52,7 @@ struct engine {
     struct kept_range written[SENT_MAX], kept[SENT_MAX];
     size_t n_written, n_kept;
     bool disk_is_full;
+    unsigned n_posted; /* to "demo", by post() */
 
     struct sent *sent;
     size_t n_sent;
@@ -64,13 +66,18 @@ struct engine {
 
 extern struct engine e;
 
-/* Life: before engine_start the options may be changed; after engine_stop it
- * may be started again on what it left on the disk. */
-void engine_configure(void **state);
+/* engine_setup opens `e`. After engine_configure a test changes the options,
+ * and calls engine_start(). After engine_stop() it may be started again on what
+ * it left on the disk. */
+int engine_setup(void **state);
+int engine_configure(void **state);
+int engine_teardown(void **state);
 void engine_start(void);
-void engine_open(void **state); /* both */
 void engine_stop(void);
-void engine_close(void);
+
+/* Posts the next `n` entries of the set "demo". */
+void post(unsigned n);
+void post_heavy(unsigned n, size_t weight);
 
 /* Turns of the loop, until there is nothing more to do. */
 void turns(void);
@@ -92,9 +99,17 @@ struct topic *topic_for(enum topic_kind kind, const char *name);
 struct subscription *subscription_at(struct topic *topic, const char *callback,
                                      uint64_t after);
 
-/* One of a set's changes, which has. */
-struct subscription *subscribe(const char *name, const char *callback,
-                               uint64_t after);
+/* The same to the changes of "demo", for http://receiver.example`path`. */
+struct subscription *new_subscription(const char *path, uint64_t after);
+
+/* One of these that has begun; `path` may have a %u for `nth`. */
+struct subscription *subscribe(const char *path, uint64_t after);
+struct subscription *subscribe_nth(const char *path, unsigned nth,
+                                   uint64_t after);
+
+/* Posts `n` entries; the first delivery of what is returned has them, and is
+ * under way. */
+struct subscription *first_delivery(unsigned n);
 void set_filter(struct subscription *s, const char *text);
 
 /* Answers to what is under way to it; then turns. */
@@ -112,6 +127,11 @@ const struct sent *last_sent(void);
 /* The value of a header; "": none. In a buffer of its own until the next but
  * three. */
 const char *header(const struct sent *sent, const char *name);
+
+/* Its Tidings-Delivery. */
+const char *delivery_id(const struct sent *sent);
+
+void assert_same_body(const struct sent *a, const struct sent *b);
 
 /* It covers (after, last]. */
 void assert_sent(const struct sent *sent, uint64_t after, uint64_t last);

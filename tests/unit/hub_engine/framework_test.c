@@ -3,16 +3,18 @@
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
 
-/* What a commit brought about is told after it was answered; the next one's
- * answer comes later. */
+/* The log answers a commit before it announces what the commit changed; the
+ * answer to a second commit comes after that. */
 static void
-post_once_more(unsigned n)
+post_once_more(void)
 {
-    sets_post(&e.sets, "z", n, 1);
+    static unsigned n;
+
+    sets_post(&e.sets, "z", n++, 1);
 }
 
 static uint64_t
-sets_framework_last(void)
+framework_last(void)
 {
     struct head head;
 
@@ -20,15 +22,24 @@ sets_framework_last(void)
     return head.last;
 }
 
-/* All events of one commit are in what is sent: none is passed over. */
 static void
-assert_tells(const struct sent *sent, const char *part)
+assert_contains(const struct sent *sent, const char *part)
 {
     assert_non_null(
         memmem(sent->body.data, sent->body.size, part, strlen(part)));
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+/* Subscribes to the framework topic of a set, behind `after`; not begun. */
+static struct subscription *
+subscribe_framework(const char *set, uint64_t after)
+{
+    char callback[60];
+
+    snprintf(callback, sizeof(callback), "http://receiver.example/%s", set);
+    return subscription_at(topic_for(TOPIC_FRAMEWORK, set), callback, after);
+}
+
+FIXTURE(engine_setup, engine_teardown);
 
 /* R-320, R-321, R-326: an event wakes the topic of its set only; the Source's
  * wakes all. */
@@ -38,15 +49,12 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     uint64_t head;
     size_t n;
 
-    engine_open(state);
     sets_post(&e.sets, "a", 0, 1);
     sets_post(&e.sets, "b", 0, 1);
-    post_once_more(0);
-    post_once_more(1);
-    a = subscription_at(topic_for(TOPIC_FRAMEWORK, "a"),
-                        "http://receiver.example/a", 0);
-    b = subscription_at(topic_for(TOPIC_FRAMEWORK, "b"),
-                        "http://receiver.example/b", 0);
+    post_once_more();
+    post_once_more();
+    a = subscribe_framework("a", 0);
+    b = subscribe_framework("b", 0);
     assert_true(topic_head(a->topic, &head));
     a->after = a->reached = b->after = b->reached = head;
     deliver_begin(a);
@@ -55,7 +63,7 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     assert_int_equal(e.n_sent, 0);
 
     sets_rotate(&e.sets, "a");
-    post_once_more(2);
+    post_once_more();
     turns();
     run_jobs();
     assert_true(is_under_way(a));
@@ -65,13 +73,13 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     assert_string_equal(header(last_sent(), "Link"),
                         "<" SETS_URL "/hub>; rel=\"hub\", <" SETS_URL
                         "/sets/a/framework-notifications>; rel=\"self\"");
-    assert_tells(last_sent(), "/sets/a/changes/000000000001.xml</loc>");
-    assert_tells(last_sent(), "/sets/a/changes/000000000002.xml</loc>");
-    assert_tells(last_sent(), "/sets/a/capabilitylist.xml</loc>");
+    assert_contains(last_sent(), "/sets/a/changes/000000000001.xml</loc>");
+    assert_contains(last_sent(), "/sets/a/changes/000000000002.xml</loc>");
+    assert_contains(last_sent(), "/sets/a/capabilitylist.xml</loc>");
     finish(a, 200);
 
     sets_rotate(&e.sets, "b");
-    post_once_more(3);
+    post_once_more();
     n = e.n_sent;
     turns();
     run_jobs();
@@ -81,12 +89,11 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     finish(b, 200);
 
     sets_post(&e.sets, "c", 0, 1); /* the Source Description */
-    post_once_more(4);
+    post_once_more();
     n = e.n_sent;
     turns();
     run_jobs();
     assert_int_equal(e.n_sent, n + 2);
-    engine_close();
 }
 
 /* However many there are, the log is read once at the start; and again for
@@ -98,26 +105,22 @@ TEST(the_log_is_read_once_for_all_at_the_start)
     char text[60];
     uint64_t head;
 
-    engine_open(state);
     for (unsigned i = 0; i < SETS; i++) {
         snprintf(text, sizeof(text), "s%u", i);
         sets_post(&e.sets, text, 0, 1);
     }
-    post_once_more(0);
-    post_once_more(1);
-    head = sets_framework_last();
+    post_once_more();
+    post_once_more();
+    head = framework_last();
     sets_rotate(&e.sets, "s7");
-    post_once_more(2);
-    post_once_more(3);
+    post_once_more();
+    post_once_more();
     engine_stop();
 
     engine_start();
     for (unsigned i = 0; i < SETS; i++) {
         snprintf(text, sizeof(text), "s%u", i);
-        all[i] = subscription_at(topic_for(TOPIC_FRAMEWORK, text), "", head);
-        free(all[i]->callback);
-        snprintf(text, sizeof(text), "http://receiver.example/%u", i);
-        all[i]->callback = strdup(text);
+        all[i] = subscribe_framework(text, head);
     }
     for (unsigned i = 0; i < SETS; i++)
         deliver_begin(all[i]);
@@ -132,13 +135,12 @@ TEST(the_log_is_read_once_for_all_at_the_start)
 
     sets_rotate(&e.sets, "z");
     sets_rotate(&e.sets, "s3");
-    post_once_more(4);
+    post_once_more();
     turns();
     run_jobs();
     assert_int_equal(e.n_sent, 2);
     assert_true(is_under_way(all[3]));
     assert_true(all[3]->reached > head);
-    engine_close();
 }
 
 /* What is committed while a worker reads is looked at as soon as it has. */
@@ -147,27 +149,24 @@ TEST(a_commit_while_the_log_is_read_is_not_forgotten)
     struct subscription *a;
     uint64_t head;
 
-    engine_open(state);
     sets_post(&e.sets, "a", 0, 1);
-    post_once_more(0);
-    post_once_more(1);
-    head = sets_framework_last();
+    post_once_more();
+    post_once_more();
+    head = framework_last();
     sets_rotate(&e.sets, "z");
-    post_once_more(2);
+    post_once_more();
     engine_stop();
 
     engine_start();
-    a = subscription_at(topic_for(TOPIC_FRAMEWORK, "a"),
-                        "http://receiver.example/a", head);
+    a = subscribe_framework("a", head);
     deliver_begin(a);
     turns();
     assert_int_equal(quiet->n_jobs, 1);
     sets_rotate(&e.sets, "z");
-    post_once_more(3);
+    post_once_more();
     turns();
-    assert_true(framework_seen(&e.hub) < sets_framework_last());
+    assert_true(framework_seen(&e.hub) < framework_last());
     run_jobs();
-    assert_int_equal(framework_seen(&e.hub), sets_framework_last());
+    assert_int_equal(framework_seen(&e.hub), framework_last());
     assert_int_equal(e.n_sent, 0);
-    engine_close();
 }

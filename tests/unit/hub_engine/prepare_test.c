@@ -2,7 +2,7 @@
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(engine_setup, engine_teardown);
 
 /* W-072: no delivery after the end of the lease, also of what was due before.
  */
@@ -10,31 +10,23 @@ TEST(delivers_nothing_after_the_lease)
 {
     struct subscription *s;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 1);
-    s = subscribe("demo", "http://receiver.example/", 0);
+    post(1);
+    s = subscribe("/", 0);
     s->lease_end_us = clock_now_us() - 1;
     turns();
     pass(10 * SECOND);
     assert_int_equal(e.n_sent, 0);
-    engine_close();
 }
 
 /* A retry's range stands in hub.db: it goes without being written again. */
 TEST(does_not_keep_a_range_twice)
 {
-    struct subscription *s;
-
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 1);
-    s = subscribe("demo", "http://receiver.example/", 0);
-    turns();
+    struct subscription *s = first_delivery(1);
     finish(s, 500);
     e.disk_is_full = true;
     pass(next_alarm());
     assert_int_equal(e.n_sent, 2);
     assert_int_equal(e.n_kept, 1);
-    engine_close();
 }
 
 /* W-074, R-306: after a restart the range that was tried is tried again: the
@@ -44,9 +36,8 @@ TEST(repeats_the_range_after_a_restart)
 {
     struct subscription *s;
 
-    engine_open(state);
-    sets_post_heavy(&e.sets, "demo", 0, 50, 3000);
-    s = subscribe("demo", "http://receiver.example/", 10);
+    post_heavy(50, 3000);
+    s = subscribe("/", 10);
     turns();
     assert_sent(last_sent(), 10, 50);
     engine_stop();
@@ -54,22 +45,18 @@ TEST(repeats_the_range_after_a_restart)
     e.last_id = 0;
     e.sets.config.message_bytes = 64 << 10;
     engine_start();
-    sets_post(&e.sets, "demo", 50, 5);
-    s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
-                        "http://receiver.example/", 10);
+    post(5);
+    s = new_subscription("/", 10);
     s->range_last = 50;
     deliver_begin(s);
     turns();
     run_jobs();
     assert_int_equal(e.n_sent, 2);
-    assert_true(
-        slice_equal(buf_slice(&e.sent[0].body), buf_slice(&e.sent[1].body)));
-    assert_string_equal(header(&e.sent[0], "Tidings-Delivery"),
-                        header(&e.sent[1], "Tidings-Delivery"));
+    assert_same_body(&e.sent[0], &e.sent[1]);
+    assert_string_equal(delivery_id(&e.sent[0]), delivery_id(&e.sent[1]));
     finish(s, 200);
     run_jobs();
     assert_sent(last_sent(), 50, 55);
-    engine_close();
 }
 
 /* Many at the same place: one message is made for all. */
@@ -77,17 +64,13 @@ TEST(makes_one_body_for_all_at_the_same_place)
 {
     enum { CROWD = 2000 };
 
-    static char url[CROWD][40];
     static struct subscription *s[CROWD];
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 1);
-    for (unsigned i = 0; i < CROWD; i++) {
-        snprintf(url[i], sizeof(url[i]), "http://receiver.example/%u", i);
-        s[i] = subscribe("demo", url[i], 1);
-    }
+    post(1);
+    for (unsigned i = 0; i < CROWD; i++)
+        s[i] = subscribe_nth("/%u", i, 1);
     turns();
-    sets_post(&e.sets, "demo", 1, 1);
+    post(1);
     turns();
     assert_int_equal(e.n_sent, 1000); /* as many as have their turn */
     for (unsigned i = 0; i < CROWD; i++)
@@ -95,7 +78,6 @@ TEST(makes_one_body_for_all_at_the_same_place)
     assert_int_equal(e.n_sent, CROWD);
     for (size_t i = 1; i < CROWD; i++)
         assert_ptr_equal(e.sent[i].data, e.sent[0].data);
-    engine_close();
 }
 
 /* With one connection each waits for the one before: the body is kept for who
@@ -104,35 +86,31 @@ TEST(keeps_a_body_for_who_comes_next)
 {
     struct subscription *a, *b;
 
-    engine_open(state);
     quiet->connections = 1;
-    sets_post(&e.sets, "demo", 0, 1);
-    a = subscribe("demo", "http://receiver.example/a", 0);
-    b = subscribe("demo", "http://receiver.example/b", 0);
+    post(1);
+    a = subscribe("/a", 0);
+    b = subscribe("/b", 0);
     turns();
     finish(a, 200);
     finish(b, 200);
     assert_int_equal(e.n_sent, 2);
     assert_ptr_equal(e.sent[0].data, e.sent[1].data);
-    engine_close();
 }
 
 /* No delivery has less than what waits because others had less: a body that
  * ends before the head, though there was room, is not used again. */
 TEST(is_merged_up_to_the_head_whoever_was_there_before)
 {
-    engine_open(state);
     quiet->connections = 1;
-    sets_post(&e.sets, "demo", 0, 1);
-    subscribe("demo", "http://receiver.example/a", 0);
-    subscribe("demo", "http://receiver.example/b", 0);
+    post(1);
+    subscribe("/a", 0);
+    subscribe("/b", 0);
     turns();
-    sets_post(&e.sets, "demo", 1, 4);
+    post(4);
     finish(e.sent[0].s, 200);
     assert_int_equal(e.n_sent, 2);
     assert_sent(&e.sent[0], 0, 1);
     assert_sent(&e.sent[1], 0, 5);
-    engine_close();
 }
 
 /* What is no longer in memory is read at the worker pool, once for all who wait
@@ -141,13 +119,12 @@ TEST(reads_what_is_not_in_memory_elsewhere)
 {
     struct subscription *a, *b;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 5);
-    a = subscribe("demo", "http://receiver.example/0", 5);
+    post(5);
+    a = subscribe("/0", 5);
     engine_stop();
     engine_start(); /* what was there before is on the disk now */
-    a = subscribe("demo", "http://receiver.example/a", 0);
-    b = subscribe("demo", "http://receiver.example/b", 0);
+    a = subscribe("/a", 0);
+    b = subscribe("/b", 0);
     turns();
     assert_int_equal(quiet->n_jobs, 1);
     assert_int_equal(e.n_sent, 0);
@@ -156,7 +133,6 @@ TEST(reads_what_is_not_in_memory_elsewhere)
     assert_int_equal(e.n_sent, 2);
     assert_kept(a, 0, 5);
     assert_kept(b, 0, 5);
-    engine_close();
 }
 
 /* Design 4: where nothing passes a filter nothing is sent; what passes next is
@@ -165,10 +141,8 @@ TEST(sends_nothing_where_nothing_passes)
 {
     struct subscription *s;
 
-    engine_open(state);
-    sets_post(&e.sets, "demo", 0, 10);
-    s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
-                        "http://receiver.example/", 0);
+    post(10);
+    s = new_subscription("/", 0);
     set_filter(s, "prefix=http://example.com/r/77");
     deliver_begin(s);
     turns();
@@ -179,7 +153,7 @@ TEST(sends_nothing_where_nothing_passes)
     assert_int_equal(quiet->n_calls, 0);
 
     sets_post(&e.sets, "demo", 77, 1);
-    sets_post(&e.sets, "demo", 1, 1);
+    post(1);
     turns();
     run_jobs();
 
@@ -187,29 +161,26 @@ TEST(sends_nothing_where_nothing_passes)
     finish(s, 200);
     assert_true(s->after >= 11);
     assert_int_equal(s->reached, 12);
-    engine_close();
 }
 
 /* W-092: suspects may hold half of the memory for bodies; the others have room
  * however many of them hang. Who has no room waits, and holds nothing. */
-TEST(has_room_for_the_healthy_however_many_hang)
+TEST(has_room_for_the_healthy_however_many_hang, engine_configure,
+     engine_teardown)
 {
     enum { EACH = 10 };
 
-    static char url[2 * EACH][40];
-    struct subscription *s[2 * EACH];
-    size_t n_suspects = 0;
+    struct subscription *s[EACH];
+    size_t n_suspects;
 
-    engine_configure(state);
     e.sets.config.hub_body_bytes = 64 << 10;
     e.sets.config.hub_give_up_us = 86400 * SECOND;
     engine_start();
     for (unsigned i = 0; i < EACH; i++)
-        sets_post_heavy(&e.sets, "demo", i, 1, 10000);
+        post_heavy(1, 10000);
     quiet->connections = EACH;
     for (unsigned i = 0; i < EACH; i++) {
-        snprintf(url[i], sizeof(url[i]), "http://sick.example/%u", i);
-        s[i] = subscribe("demo", url[i], i);
+        s[i] = subscribe_nth("/sick/%u", i, i);
         s[i]->range_last = i + 1; /* each its own */
         s[i]->failures = 1;
     }
@@ -227,10 +198,8 @@ TEST(has_room_for_the_healthy_however_many_hang)
         assert_true(e.sent[i].is_suspect);
 
     quiet->connections = 2 * EACH;
-    for (unsigned i = EACH; i < 2 * EACH; i++) {
-        snprintf(url[i], sizeof(url[i]), "http://healthy.example/%u", i);
-        s[i] = subscribe("demo", url[i], EACH - 1);
-    }
+    for (unsigned i = 0; i < EACH; i++)
+        subscribe_nth("/healthy/%u", i, EACH - 1);
     turns();
     run_jobs();
     assert_int_equal(e.n_sent, n_suspects + EACH);
@@ -242,27 +211,24 @@ TEST(has_room_for_the_healthy_however_many_hang)
     run_jobs();
     assert_int_equal(e.n_sent, n_suspects + EACH + 1);
     assert_true(last_sent()->is_suspect);
-    engine_close();
 }
 
 /* A body that is larger than all the memory there is goes out, alone. */
-TEST(delivers_what_is_larger_than_the_budget)
+TEST(delivers_what_is_larger_than_the_budget, engine_configure, engine_teardown)
 {
     struct subscription *a, *b;
 
-    engine_configure(state);
     e.sets.config.hub_body_bytes = 1000;
     engine_start();
-    sets_post_heavy(&e.sets, "demo", 0, 1, 5000);
-    sets_post_heavy(&e.sets, "demo", 1, 1, 5000);
-    a = subscribe("demo", "http://receiver.example/a", 0);
-    b = subscribe("demo", "http://receiver.example/b", 1);
+    post_heavy(1, 5000);
+    post_heavy(1, 5000);
+    a = subscribe("/a", 0);
+    b = subscribe("/b", 1);
     turns();
     assert_int_equal(e.n_sent, 1);
     finish(a, 200);
     assert_int_equal(e.n_sent, 2);
     finish(b, 200);
-    engine_close();
 }
 
 /* R-296: documents of a relay go out one by one, unmerged, byte for byte, with
@@ -274,7 +240,6 @@ TEST(relays_documents_one_by_one)
     struct subscription *s;
     struct topic *topic;
 
-    engine_open(state);
     e.relay.hub = &e.hub;
     e.relay.topic_url = topic_url;
     e.relay.hub_url = hub_url;
@@ -309,5 +274,4 @@ TEST(relays_documents_one_by_one)
     finish(s, 200);
     assert_int_equal(s->n_skipped, 2);
     assert_true(slice_is(buf_slice(&last_sent()->body), "sixth"));
-    engine_close();
 }
