@@ -156,8 +156,9 @@ open_file(void **state, uint64_t size)
     return body;
 }
 
-TEST(a_file_is_read_in_pieces_by_those_who_may_wait, tempdir_setup,
-     tempdir_teardown)
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(a_file_is_read_in_pieces_by_those_who_may_wait)
 {
     size_t size = 200000;
     char *text = malloc(size + 1);
@@ -184,7 +185,7 @@ TEST(a_file_is_read_in_pieces_by_those_who_may_wait, tempdir_setup,
 }
 
 /* A file that is shorter than it was is not padded. */
-TEST(a_file_that_is_cut_fails, tempdir_setup, tempdir_teardown)
+TEST(a_file_that_is_cut_fails)
 {
     struct slice piece;
     struct body *body;

@@ -143,28 +143,30 @@ TEST(a_public_url_loses_the_slashes_at_its_end)
 
 TEST(what_cannot_stand_before_a_path_is_no_public_url)
 {
-    char url[600];
+    static const struct {
+        const char *url, *problem;
+    } bad[] = {
+        {"ftp://example.org/",
+         "\"ftp://example.org/\" is not an http:// or https:// URL"},
+        {"http://example.org/?a", "\"http://example.org/?a\" has a query or a "
+                                  "fragment; paths are put behind it"},
+        {"http://example.org/#", "\"http://example.org/#\" has a query or a "
+                                 "fragment; paths are put behind it"},
+        {"example.org", "\"example.org\" is not a URL"},
+        {"http://a.org/b c", "\"http://a.org/b c\" is not a URL"},
+        {"", "is empty"},
+        {"http://", "\"http://\" is not a URL"},
+    };
+
+    char url[600], want[200];
     const char *argv[] = {"tidingsd", "--public-url", url, NULL};
     struct config config;
     enum config_wish wish;
 
-    REFUSED("--public-url: \"ftp://example.org/\" is not an http:// or "
-            "https:// URL",
-            "--public-url", "ftp://example.org/");
-    REFUSED("--public-url: \"http://example.org/?a\" has a query or a "
-            "fragment; paths are put behind it",
-            "--public-url", "http://example.org/?a");
-    REFUSED("--public-url: \"http://example.org/#\" has a query or a "
-            "fragment; paths are put behind it",
-            "--public-url", "http://example.org/#");
-
-    REFUSED("--public-url: \"example.org\" is not a URL", "--public-url",
-            "example.org");
-    REFUSED("--public-url: \"http://a.org/b c\" is not a URL", "--public-url",
-            "http://a.org/b c");
-    REFUSED("--public-url: is empty", "--public-url", "");
-    REFUSED("--public-url: \"http://\" is not a URL", "--public-url",
-            "http://");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(want, sizeof(want), "--public-url: %s", bad[i].problem);
+        REFUSED(want, "--public-url", bad[i].url);
+    }
 
     memset(url, 'a', sizeof(url));
     memcpy(url, "http://", 7);
@@ -216,7 +218,9 @@ TEST(a_public_url_names_a_host_and_maybe_a_port)
 
 TEST(bytes_may_end_in_a_unit)
 {
+    static const char *const bad[] = {"1KB", "K", "1.5M"};
     struct config config;
+    char want[200];
 
     READ(&config, "--max-body=1K", "--tail-bytes=3M", "--ingest-bytes=2G",
          "--message-bytes=1048577");
@@ -225,15 +229,13 @@ TEST(bytes_may_end_in_a_unit)
     assert_int_equal(config.ingest_bytes, INT64_C(2) << 30);
     assert_int_equal(config.message_bytes, 1048577);
 
-    REFUSED("--max-body: \"1KB\" is not a number of bytes, such as 65536, 64K "
-            "or 50M",
-            "--max-body", "1KB");
-    REFUSED("--max-body: \"K\" is not a number of bytes, such as 65536, 64K "
-            "or 50M",
-            "--max-body", "K");
-    REFUSED("--max-body: \"1.5M\" is not a number of bytes, such as 65536, 64K "
-            "or 50M",
-            "--max-body", "1.5M");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(want, sizeof(want),
+                 "--max-body: \"%s\" is not a number of bytes, such as 65536, "
+                 "64K or 50M",
+                 bad[i]);
+        REFUSED(want, "--max-body", bad[i]);
+    }
 }
 
 TEST(times_may_have_decimals_and_are_exact)
@@ -276,44 +278,39 @@ TEST(what_is_no_number_is_refused)
 
 TEST(a_value_out_of_range_is_told_its_limits)
 {
+    static const struct {
+        const char *option, *value, *limits;
+    } rows[] = {
+        {"--rotate-entries", "0", "1 and 50000"},
+        {"--rotate-entries", "50001", "1 and 50000"},
+        {"--rotate-bytes", "524287", "512K and 50M"},
+        {"--rotate-bytes", "51M", "512K and 50M"},
+        {"--message-bytes", "17M", "512K and 16M"},
+        {"--max-body", "1023", "1K and 1G"},
+        {"--index-lists", "50000", "1 and 49999"},
+        {"--threads", "65", "1 and 64"},
+        {"--heartbeat", "0.09", "0.1 and 3600"},
+        {"--request-timeout", "3601", "0.1 and 3600"},
+        {"--linger", "10000.001", "0 and 10000"},
+        /* 2^64 and beyond must not come round to something small. */
+        {"--rotate-entries", "18446744073709551617", "1 and 50000"},
+        {"--rotate-entries", "99999999999999999999999", "1 and 50000"},
+        {"--max-body", "18014398509481985K", "1K and 1G"},
+        {"--heartbeat", "18446744073710", "0.1 and 3600"},
+    };
     struct config config;
+    char want[200], joined[80];
 
-    REFUSED("--rotate-entries: 0 is not between 1 and 50000",
-            "--rotate-entries", "0");
-    REFUSED("--rotate-entries: 50001 is not between 1 and 50000",
-            "--rotate-entries=50001");
-    REFUSED("--rotate-bytes: 524287 is not between 512K and 50M",
-            "--rotate-bytes", "524287");
-    REFUSED("--rotate-bytes: 51M is not between 512K and 50M", "--rotate-bytes",
-            "51M");
-    REFUSED("--message-bytes: 17M is not between 512K and 16M",
-            "--message-bytes", "17M");
-    REFUSED("--max-body: 1023 is not between 1K and 1G", "--max-body", "1023");
-    REFUSED("--index-lists: 50000 is not between 1 and 49999", "--index-lists",
-            "50000");
-    REFUSED("--threads: 65 is not between 1 and 64", "--threads", "65");
-    REFUSED("--heartbeat: 0.09 is not between 0.1 and 3600", "--heartbeat",
-            "0.09");
-    REFUSED("--request-timeout: 3601 is not between 0.1 and 3600",
-            "--request-timeout", "3601");
-    REFUSED("--linger: 10000.001 is not between 0 and 10000", "--linger",
-            "10000.001");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(want, sizeof(want), "%s: %s is not between %s", rows[i].option,
+                 rows[i].value, rows[i].limits);
+        REFUSED(want, rows[i].option, rows[i].value);
+        snprintf(joined, sizeof(joined), "%s=%s", rows[i].option,
+                 rows[i].value);
+        REFUSED(want, joined);
+    }
     READ(&config, "--rotate-bytes=512K", "--message-bytes=16M", "--max-body=1G",
          "--index-lists=49999", "--rotate-entries=1", "--threads=1");
-}
-
-/* 2^64 and beyond must not come round to something small. */
-TEST(a_number_beyond_all_types_is_out_of_range)
-{
-    REFUSED("--rotate-entries: 18446744073709551617 is not between 1 and 50000",
-            "--rotate-entries", "18446744073709551617");
-    REFUSED("--rotate-entries: 99999999999999999999999 is not between 1 and "
-            "50000",
-            "--rotate-entries", "99999999999999999999999");
-    REFUSED("--max-body: 18014398509481985K is not between 1K and 1G",
-            "--max-body", "18014398509481985K");
-    REFUSED("--heartbeat: 18446744073710 is not between 0.1 and 3600",
-            "--heartbeat", "18446744073710");
 }
 
 TEST(what_is_not_understood_is_refused)

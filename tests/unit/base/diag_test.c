@@ -50,6 +50,19 @@ catch_teardown(void **state)
     return 0;
 }
 
+/* Standard error is the real one again; what was caught, to be read. */
+static FILE *
+open_caught(struct caught *c)
+{
+    FILE *file;
+
+    dup2(c->real, STDERR_FILENO);
+    file = fdopen(dup(c->file), "r");
+    assert_non_null(file);
+    rewind(file);
+    return file;
+}
+
 /* Compares with real standard error back, so that a failure can be read. */
 static void
 assert_caught(void **state, const char *text)
@@ -60,10 +73,24 @@ assert_caught(void **state, const char *text)
     assert_file(c->dir.fd, "stderr", text);
 }
 
+TEST(levels_are_read_by_name)
+{
+    enum diag_level level = DIAG_ERROR;
+
+    assert_int_equal(diag_level_of(SLICE("debug"), &level), STATUS_OK);
+    assert_int_equal(level, DIAG_DEBUG);
+    assert_int_equal(diag_level_of(SLICE("warning"), &level), STATUS_OK);
+    assert_int_equal(level, DIAG_WARNING);
+    assert_int_equal(diag_level_of(SLICE("warn"), &level), STATUS_INVALID);
+    assert_int_equal(diag_level_of(SLICE(""), &level), STATUS_INVALID);
+}
+
+FIXTURE(catch_setup, catch_teardown);
+
 #define AT "time=2026-10-20T07:43:00.123Z "
 
 /* One line each, logfmt. */
-TEST(a_line_has_time_level_part_and_text, catch_setup, catch_teardown)
+TEST(a_line_has_time_level_part_and_text)
 {
     diag(DIAG_INFO, "log", "list %d of set %s is closed", 3, "demo");
     diag(DIAG_WARNING, "net", "slow");
@@ -76,7 +103,7 @@ TEST(a_line_has_time_level_part_and_text, catch_setup, catch_teardown)
            "level=error part=net msg=\"gone\"\n");
 }
 
-TEST(keys_follow_the_text, catch_setup, catch_teardown)
+TEST(keys_follow_the_text)
 {
     DIAG(DIAG_INFO, "log", "a list is filed", diag_text("set", "a.b-c_d"),
          diag_number("list", UINT64_MAX), diag_text("empty", ""));
@@ -88,7 +115,7 @@ TEST(keys_follow_the_text, catch_setup, catch_teardown)
                      "empty=\"\"\n" AT "level=info part=log msg=\"no keys\"\n");
 }
 
-TEST(lines_above_the_level_are_not_written, catch_setup, catch_teardown)
+TEST(lines_above_the_level_are_not_written)
 {
     diag(DIAG_DEBUG, "net", "unseen");
     diag_set_level(DIAG_ERROR);
@@ -102,7 +129,7 @@ TEST(lines_above_the_level_are_not_written, catch_setup, catch_teardown)
 
 /* What somebody else has written cannot end a line, begin a key, command the
  * terminal or turn the text round. */
-TEST(hostile_bytes_stay_within_their_value, catch_setup, catch_teardown)
+TEST(hostile_bytes_stay_within_their_value)
 {
     static const struct {
         const char *bytes, *written;
@@ -138,7 +165,7 @@ TEST(hostile_bytes_stay_within_their_value, catch_setup, catch_teardown)
     assert_caught(state, want);
 }
 
-TEST(a_long_line_is_cut_at_a_whole_character, catch_setup, catch_teardown)
+TEST(a_long_line_is_cut_at_a_whole_character)
 {
     static const char head[] = AT "level=info part=net msg=\"";
     static const char *const tails[] = {"\xe2\x82\xac...\"\n", "\\n...\"\n"};
@@ -160,10 +187,7 @@ TEST(a_long_line_is_cut_at_a_whole_character, catch_setup, catch_teardown)
     memset(text, '\n', sizeof(text) - 1);
     DIAG(DIAG_INFO, "net", "m", diag_text("k", text), diag_number("gone", 1));
 
-    dup2(c->real, STDERR_FILENO);
-    file = fdopen(dup(c->file), "r");
-    assert_non_null(file);
-    rewind(file);
+    file = open_caught(c);
     for (int i = 0; i < 5; i++) {
         assert_non_null(fgets(lines[i], sizeof(lines[i]), file));
         assert_in_range(strlen(lines[i]), DIAG_LINE_MAX - 50, DIAG_LINE_MAX);
@@ -191,7 +215,7 @@ complain(unsigned n)
         DIAG(DIAG_WARNING, "net", "again", diag_number("n", i));
 }
 
-TEST(a_flood_is_counted_and_not_written, catch_setup, catch_teardown)
+TEST(a_flood_is_counted_and_not_written)
 {
     char want[4096] = "";
 
@@ -219,7 +243,7 @@ TEST(a_flood_is_counted_and_not_written, catch_setup, catch_teardown)
     assert_caught(state, want);
 }
 
-TEST(at_debug_nothing_is_left_out, catch_setup, catch_teardown)
+TEST(at_debug_nothing_is_left_out)
 {
     char want[4096] = "";
 
@@ -232,7 +256,7 @@ TEST(at_debug_nothing_is_left_out, catch_setup, catch_teardown)
     assert_caught(state, want);
 }
 
-TEST(errno_is_what_it_was, catch_setup, catch_teardown)
+TEST(errno_is_what_it_was)
 {
     close(STDERR_FILENO);
     errno = ENOSPC;
@@ -249,7 +273,7 @@ write_lines(void *user)
     return NULL;
 }
 
-TEST(lines_of_several_threads_do_not_mix, catch_setup, catch_teardown)
+TEST(lines_of_several_threads_do_not_mix)
 {
     static char areas[4][2] = {"a", "b", "c", "d"};
     struct caught *c = *state;
@@ -265,10 +289,7 @@ TEST(lines_of_several_threads_do_not_mix, catch_setup, catch_teardown)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
 
-    dup2(c->real, STDERR_FILENO);
-    file = fdopen(dup(c->file), "r");
-    assert_non_null(file);
-    rewind(file);
+    file = open_caught(c);
     for (; fgets(line, sizeof(line), file); n++) {
         assert_memory_equal(line, AT "level=info part=", strlen(AT) + 16);
         assert_string_equal(line + strlen(AT) + 17,
@@ -276,16 +297,4 @@ TEST(lines_of_several_threads_do_not_mix, catch_setup, catch_teardown)
     }
     fclose(file);
     assert_int_equal(n, 400);
-}
-
-TEST(levels_are_read_by_name)
-{
-    enum diag_level level = DIAG_ERROR;
-
-    assert_int_equal(diag_level_of(SLICE("debug"), &level), STATUS_OK);
-    assert_int_equal(level, DIAG_DEBUG);
-    assert_int_equal(diag_level_of(SLICE("warning"), &level), STATUS_OK);
-    assert_int_equal(level, DIAG_WARNING);
-    assert_int_equal(diag_level_of(SLICE("warn"), &level), STATUS_INVALID);
-    assert_int_equal(diag_level_of(SLICE(""), &level), STATUS_INVALID);
 }

@@ -10,10 +10,11 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
+FIXTURE(tempdir_setup, tempdir_teardown);
+
 /* Directories */
 
-TEST(directories_are_made_with_all_that_is_above_them, tempdir_setup,
-     tempdir_teardown)
+TEST(directories_are_made_with_all_that_is_above_them)
 {
     char path[300];
     struct stat st;
@@ -27,8 +28,7 @@ TEST(directories_are_made_with_all_that_is_above_them, tempdir_setup,
     assert_true(S_ISDIR(st.st_mode));
 }
 
-TEST(a_relative_directory_is_made_where_the_process_is, tempdir_setup,
-     tempdir_teardown)
+TEST(a_relative_directory_is_made_where_the_process_is)
 {
     int before = open(".", O_RDONLY | O_DIRECTORY);
     struct stat st;
@@ -43,7 +43,7 @@ TEST(a_relative_directory_is_made_where_the_process_is, tempdir_setup,
     assert_int_equal(fstatat(tempdir_fd(state), "data/sets", &st, 0), 0);
 }
 
-TEST(a_file_in_the_way_is_named, tempdir_setup, tempdir_teardown)
+TEST(a_file_in_the_way_is_named)
 {
     struct problem why = {.text = ""};
     char path[300], want[400];
@@ -86,8 +86,7 @@ other_owner(const char *dir, int said[2])
     return pid;
 }
 
-TEST(a_directory_has_one_owner_and_a_dead_one_does_not_count, tempdir_setup,
-     tempdir_teardown)
+TEST(a_directory_has_one_owner_and_a_dead_one_does_not_count)
 {
     const char *dir = tempdir_path(state);
     struct problem why = {.text = ""};
@@ -113,7 +112,7 @@ TEST(a_directory_has_one_owner_and_a_dead_one_does_not_count, tempdir_setup,
     file_unlock(lock);
 }
 
-TEST(a_lock_given_back_can_be_taken_again, tempdir_setup, tempdir_teardown)
+TEST(a_lock_given_back_can_be_taken_again)
 {
     const char *dir = tempdir_path(state);
     int lock = -1;
@@ -124,7 +123,7 @@ TEST(a_lock_given_back_can_be_taken_again, tempdir_setup, tempdir_teardown)
     file_unlock(lock);
 }
 
-TEST(a_lock_needs_its_directory, tempdir_setup, tempdir_teardown)
+TEST(a_lock_needs_its_directory)
 {
     struct problem why = {.text = ""};
     char path[300], want[400];
@@ -142,8 +141,7 @@ TEST(a_lock_needs_its_directory, tempdir_setup, tempdir_teardown)
 /* A file being made */
 
 /* readers see the old file or the new one, whole. */
-TEST(a_file_is_there_when_it_is_finished_and_not_before, tempdir_setup,
-     tempdir_teardown)
+TEST(a_file_is_there_when_it_is_finished_and_not_before)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -161,7 +159,7 @@ TEST(a_file_is_there_when_it_is_finished_and_not_before, tempdir_setup,
     assert_no_file(dir, "list.new");
 }
 
-TEST(an_abandoned_file_leaves_nothing, tempdir_setup, tempdir_teardown)
+TEST(an_abandoned_file_leaves_nothing)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -176,7 +174,7 @@ TEST(an_abandoned_file_leaves_nothing, tempdir_setup, tempdir_teardown)
 }
 
 /* What a killed process has left is neither kept nor in the way. */
-TEST(leftovers_are_overwritten, tempdir_setup, tempdir_teardown)
+TEST(leftovers_are_overwritten)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -190,8 +188,7 @@ TEST(leftovers_are_overwritten, tempdir_setup, tempdir_teardown)
     assert_file(dir, "list", "short");
 }
 
-TEST(a_link_in_the_place_of_the_new_file_is_not_followed, tempdir_setup,
-     tempdir_teardown)
+TEST(a_link_in_the_place_of_the_new_file_is_not_followed)
 {
     int dir = tempdir_fd(state);
     struct file_new f;
@@ -206,7 +203,7 @@ TEST(a_link_in_the_place_of_the_new_file_is_not_followed, tempdir_setup,
 }
 
 /* a failed write leaves nothing half done, and says what failed. */
-TEST(a_failed_finish_leaves_nothing_behind, tempdir_setup, tempdir_teardown)
+TEST(a_failed_finish_leaves_nothing_behind)
 {
     int dir = tempdir_fd(state);
     struct problem why = {.text = ""};
@@ -222,7 +219,7 @@ TEST(a_failed_finish_leaves_nothing_behind, tempdir_setup, tempdir_teardown)
     assert_no_file(dir, "list.new");
 }
 
-TEST(a_name_that_is_too_long_is_refused, tempdir_setup, tempdir_teardown)
+TEST(a_name_that_is_too_long_is_refused)
 {
     char name[400];
     struct file_new f;
@@ -237,16 +234,14 @@ TEST(a_name_that_is_too_long_is_refused, tempdir_setup, tempdir_teardown)
     }
 }
 
-TEST(free_bytes_are_known_of_a_directory_and_0_of_nothing, tempdir_setup,
-     tempdir_teardown)
+TEST(free_bytes_are_known_of_a_directory_and_0_of_nothing)
 {
     assert_true(file_free_bytes(tempdir_fd(state)) > 0);
     assert_int_equal(file_free_bytes(-1), 0);
 }
 
 /* What --check looks at; R-149 is file_make_dirs' own. */
-TEST(says_whether_a_directory_could_be_used_and_makes_nothing, tempdir_setup,
-     tempdir_teardown)
+TEST(says_whether_a_directory_could_be_used_and_makes_nothing)
 {
     char path[400], want[500];
     struct problem why = {.text = ""};
@@ -280,7 +275,7 @@ TEST(says_whether_a_directory_could_be_used_and_makes_nothing, tempdir_setup,
 
 /* All that a folder holds goes, in steps of so many files; one that is not
  * there has gone. */
-TEST(a_folder_is_cleared_in_steps, tempdir_setup, tempdir_teardown)
+TEST(a_folder_is_cleared_in_steps)
 {
     int dir = tempdir_fd(state);
     size_t n_files;
