@@ -469,6 +469,6 @@ def test_the_mirror_of_a_static_site_is_what_its_source_is(
                 lists.change(FULL_LIST)
                 lists.write(True)
     mirror.check_same(resources)
-    said = [line for process in mirror.lives for line in process.err]
+    said = [line for life in mirror.lives for line in [*life.out, *life.err]]
     assert any("do not reach back that far" in line for line in said)
     print(f"{len(resources.changes)} changes, {len(site.requests)} requests")
