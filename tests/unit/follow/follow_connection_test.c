@@ -2,6 +2,9 @@
  * follow_connection_test.c - td_follow where connections break, are refused, or
  * are to end.
  */
+#include <pthread.h>
+#include <string.h>
+
 #include "tests/test.h"
 #include "tests/unit/follow/following.h"
 
@@ -14,20 +17,9 @@ TEST(goes_on_after_a_farewell)
 {
     struct stage *s = *state;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 2));
-    fake_close(s->broker, 1001, "restart");
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 2, 4));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 4 ");
-    assert_asked(s, 1, "GET /sets/news/stream?after=" EPOCH "-2 HTTP/1.1");
+    assert_follows(s, "d s 0-2 restart s 2-4", "0", 4, "1 2 3 4 ", 1);
+    assert_asked(s, 1, STREAM "?after=" EPOCH "-2 HTTP/1.1");
     assert_non_null(strstr(s->trouble, "1001 restart"));
-    assert_string_equal(td_problem(s->client), ""); /* no longer */
 }
 
 /* R-343: a connection that breaks in the middle of a message loses and repeats
@@ -37,19 +29,10 @@ TEST(goes_on_after_half_a_message)
     struct stage *s = *state;
     struct slice whole = json(s, 2, 4);
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 2));
+    tell_scenes(s, TD_JSON, "d s 0-2", NULL);
     fake_send_part(s->broker, (struct slice){whole.data, whole.size / 2}, true,
                    false);
-    fake_stream(s->broker);
-    fake_send(s->broker, whole);
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 4), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 4 ");
-    assert_int_equal(s->troubles, 1);
+    assert_follows(s, "s 2-4", "0", 4, "1 2 3 4 ", 1);
 }
 
 /* so does one that breaks the rules of WebSocket. */
@@ -57,17 +40,7 @@ TEST(goes_on_after_a_broken_frame)
 {
     struct stage *s = *state;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 2));
-    fake_raw(s->broker, SLICE("\xff\x01\x02\x03\x04"));
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 2, 3));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 ");
+    assert_follows(s, "d s 0-2 raw s 2-3", "0", 3, "1 2 3 ", 1);
 }
 
 /* quiet can be told from dead: without heartbeats it connects anew. */
@@ -77,20 +50,7 @@ TEST(goes_on_after_silence)
 
     s->options.idle_ms = 3000;
     s->silences = 2;
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_hold(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 2));
-    fake_hold(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 2, 3));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 3), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 3 ");
-    assert_int_equal(s->troubles, 2);
+    assert_follows(s, "d s hold s 0-2 hold s 2-3", "0", 3, "1 2 3 ", 2);
     assert_string_equal(s->trouble, "silence for 3.0 s");
 }
 
@@ -101,18 +61,7 @@ TEST(takes_its_time_with_a_message)
 
     s->options.idle_ms = 3000;
     s->busy_ms = 3600;
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
-    fake_wait(s->broker);
-    fake_send(s->broker, json(s, 1, 2));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 2), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 ");
-    assert_int_equal(s->troubles, 0);
+    assert_follows(s, "d s 0-1 wait 1-2 hold", "0", 2, "1 2 ", 0);
 }
 
 /* R-343: a broker that is away or busy is asked again, from the first attempt
@@ -122,16 +71,7 @@ TEST(goes_on_until_the_broker_is_there)
     struct stage *s = *state;
 
     s->starts_on_trouble = true;
-    fake_nothing(s->broker);
-    fake_answer(s->broker, 503, "application/problem+json", "{}");
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
-
-    assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 ");
-    assert_int_equal(s->troubles, 3);
+    assert_follows(s, "nothing 503 d s 0-1", "0", 1, "1 ", 3);
 }
 
 /* Refusals */
@@ -161,15 +101,12 @@ TEST(a_stream_that_is_not_there_is_refused)
 {
     struct stage *s = *state;
 
-    fake_describe(s->broker);
-    fake_answer(s->broker, 404, "application/problem+json",
-                "{\"detail\":\"there is no set \\\"news\\\"\"}");
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, NULL, TD_JSON, 1), TD_REFUSED);
-
-    assert_string_equal(td_problem(s->client), "404: there is no set \"news\"");
-    assert_asked(s, 0, "GET /sets/news/stream HTTP/1.1");
+    hold_talk(s, &(struct talk){.script = "d 404",
+                                .rc = TD_REFUSED,
+                                .seen = "",
+                                .until = 1,
+                                .problem = "404: " EARLIEST,
+                                .first = STREAM " HTTP/1.1"});
 }
 
 /* when the reason is not told, the status is. */
@@ -234,11 +171,8 @@ TEST(a_stop_is_never_lost)
 {
     struct stage *s = *state;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
+    tell_scenes(s, TD_JSON, "d s 0-1", NULL);
     td_stop(s->client);
-
     assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
     assert_string_equal(s->seen, "");
     assert_string_equal(td_problem(s->client), "");
@@ -264,15 +198,7 @@ TEST(stops_while_it_waits)
     struct stage *s = *state;
     pthread_t thread;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 3, 3));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
     assert_int_equal(pthread_create(&thread, NULL, stop_when_heard, s), 0);
-
-    assert_int_equal(follow(s, NULL, TD_JSON, 0), TD_STOPPED);
-
+    assert_follows(s, "d s 3-3 hold", NULL, 0, "h ", 0);
     pthread_join(thread, NULL);
-    assert_string_equal(s->seen, "h ");
 }

@@ -1,6 +1,10 @@
 /*
  * follow_test.c - td_follow against a broker that does as it is told.
  */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "tests/test.h"
 #include "tests/unit/follow/following.h"
 
@@ -13,18 +17,9 @@ TEST(hands_over_every_change_in_order)
 {
     struct stage *s = *state;
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 2, 2));
-    fake_send(s->broker, json(s, 2, 5));
-    fake_send(s->broker, json(s, 5, 6));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, EPOCH "-2", TD_JSON, 6), TD_STOPPED);
-
-    assert_string_equal(s->seen, "h 3 4 5 6 ");
+    assert_follows(s, "d s 2-2 2-5 5-6", EPOCH "-2", 6, "h 3 4 5 6 ", 0);
+    assert_asked(s, 0, STREAM "?after=" EPOCH "-2 HTTP/1.1");
     assert_string_equal(s->position, EPOCH "-6");
-    assert_asked(s, 0, "GET /sets/news/stream?after=" EPOCH "-2 HTTP/1.1");
     assert_non_null(strstr(fake_request(s->broker, 0), "resourcesync.json"));
     assert_null(strstr(fake_request(s->broker, 0), "resourcesync.xml"));
 }
@@ -41,11 +36,7 @@ TEST(hands_over_json_as_it_came)
         "\"change\":\"updated\", \"datetime\":\"2026-01-01T00:00:01Z\","
         " \"seq\":1} ] }\n";
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE(message));
-    fake_broker_start(s->broker);
-
+    tell(s, TD_JSON, "d s x", (const char *const[]){message});
     (void)follow(s, "0", TD_JSON, 1);
 
     assert_string_equal(s->last_text,
@@ -60,14 +51,8 @@ TEST(hands_over_xml_as_it_came)
     struct stage *s = *state;
     char *line = s->history.fragments[2];
 
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 0, 2));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_XML, 2), TD_STOPPED);
-
-    assert_string_equal(s->seen, "1 2 ");
+    hold_talk(
+        s, &(struct talk){NULL, TD_XML, "d s 0-2", "0", 2, TD_STOPPED, "1 2 "});
     assert_int_equal(strlen(s->last_text), s->history.sizes[2] - 1);
     assert_memory_equal(s->last_text, line, s->history.sizes[2] - 1);
     assert_memory_equal(s->digest, "sha-256:", 8);
@@ -97,29 +82,7 @@ TEST(reads_a_message_in_fragments)
     assert_string_equal(s->position, EPOCH "-20");
 }
 
-/* A conversation with new, repeated, missing or expired messages. */
-struct talk {
-    const char *what;
-    enum td_form form;
-
-    /* d: the set is described. s: a stream begins. 2-5: a message on it with
-     * the changes after 2 up to 5; o4-5: of a log made anew. hold: it stands.
-     * gone: a farewell. p1-3: a page of the change memory. 410, 503: a
-     * refusal. */
-    const char *script;
-    const char *after;
-    uint64_t until;
-    enum td_status rc;
-    const char *seen;
-    const char *problem; /* NULL: none */
-    unsigned troubles;
-    const char *first, *second, *third; /* requests begin so; NULL: anyhow */
-};
-
-#define STREAM   "GET /sets/news/stream"
-#define CHANGES  "GET /sets/news/changes?after=" EPOCH
-#define NO_FILL  "a gap after 1 that cannot be filled"
-#define EARLIEST "earliest " EPOCH "-40"
+#define NO_FILL "a gap after 1 that cannot be filled"
 
 static const struct talk talks[] = {
     {"\"from now on\" is settled by the first message: what comes while the "
@@ -159,68 +122,6 @@ static const struct talk talks[] = {
      TD_GONE, "", "410: " EARLIEST},
 };
 
-static struct slice
-message(struct stage *s, const struct talk *t, const char *word)
-{
-    struct history *h = *word == 'o' ? &s->other : &s->history;
-    unsigned long long after, last;
-
-    word += strspn(word, "op");
-    assert_int_equal(sscanf(word, "%llu-%llu", &after, &last), 2);
-    return t->form == TD_XML ? history_xml(h, after, last)
-                             : history_json(h, after, last);
-}
-
-static void
-tell_word(struct stage *s, const struct talk *t, const char *word)
-{
-    static const char detail[] = "{\"detail\":\"" EARLIEST "\"}";
-
-    if (!strcmp(word, "d"))
-        fake_describe(s->broker);
-    else if (!strcmp(word, "s"))
-        fake_stream(s->broker);
-    else if (!strcmp(word, "hold"))
-        fake_hold(s->broker);
-    else if (!strcmp(word, "gone"))
-        fake_close(s->broker, 4410, EARLIEST);
-    else if (*word == 'p')
-        fake_answer(s->broker, 200,
-                    t->form == TD_XML ? "application/xml" : "application/json",
-                    message(s, t, word).data);
-    else if (strchr(word, '-'))
-        fake_send(s->broker, message(s, t, word));
-    else
-        fake_answer(s->broker, (unsigned)atoi(word), "application/problem+json",
-                    detail);
-}
-
-static void
-hold_talk(struct stage *s, const struct talk *t)
-{
-    const char *asked[] = {t->first, t->second, t->third};
-    char script[64], *rest = script;
-    enum td_status rc;
-
-    snprintf(script, sizeof(script), "%s", t->script);
-    for (char *word; (word = strsep(&rest, " "));)
-        tell_word(s, t, word);
-    fake_broker_start(s->broker);
-    rc = follow(s, t->after, t->form, t->until);
-
-    if (rc != t->rc || strcmp(s->seen, t->seen) || s->troubles != t->troubles)
-        fail_msg("%s: it ended with %d, \"%s\", %u troubles", t->what, rc,
-                 s->seen, s->troubles);
-    if (strcmp(td_problem(s->client), t->problem ? t->problem : ""))
-        fail_msg("%s: its problem is \"%s\"", t->what, td_problem(s->client));
-    for (size_t i = 0; i < 3; i++)
-        if (asked[i])
-            assert_asked(s, i, asked[i]);
-    if (t->form == TD_XML && t->second)
-        assert_non_null(strstr(fake_request(s->broker, 1),
-                               "\r\nAccept: application/xml\r\n"));
-}
-
 /* R-342: where a follower begins. R-309, R-344: it delivers each change once
  * and in order, and fills or reports a hole. R-345: a position that is gone. */
 TEST(hands_over_what_a_conversation_tells)
@@ -236,135 +137,78 @@ TEST(hands_over_what_a_conversation_tells)
 
 /* Histories that cannot be right */
 
-/* R-309: in XML every entry is proven by the digest. */
-TEST(a_changed_entry_breaks_the_digest)
+/* R-309: in XML the digest proves every entry, also the part of a message that
+ * begins too early. The first heartbeat of a broker that comes back with
+ * another past shows that, in JSON too. */
+TEST(a_digest_that_does_not_agree_is_broken)
 {
     struct stage *s = *state;
-    char *spoilt = history_copy(&s->history, xml(s, 1, 3));
 
-    *strstr(spoilt, "n=3") = 'm';
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 0, 1));
-    fake_send(s->broker, slice_of(spoilt));
+    const struct {
+        enum td_form form;
+        const char *script;
+        const char *text;
+        uint64_t last;
+        const char *seen, *problem;
+    } rows[] = {
+        {TD_XML, "d s 0-1 x", spoil(s, xml(s, 1, 3), "n=3", "m"), 3, "1 ",
+         "digest at 3"},
+        {TD_XML, "d s 0-2 x", spoil(s, xml(s, 1, 4), "n=4", "m"), 4, "1 2 ",
+         "digest at 4"},
+        {TD_JSON, "d s 0-2 s x", spoil(s, json(s, 2, 2), "sha-256:", ""), 9,
+         "1 2 ", "digest at 2"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        tell_scenes(s, rows[i].form, rows[i].script, &rows[i].text);
     fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_XML, 3), TD_BROKEN);
-
-    assert_string_equal(s->seen, "1 ");
-    assert_non_null(strstr(td_problem(s->client), "digest at 3"));
-}
-
-/* R-309: so is the part of a message that begins too early. */
-TEST(a_changed_entry_in_an_overlap_breaks_the_digest)
-{
-    struct stage *s = *state;
-    char *spoilt = history_copy(&s->history, xml(s, 1, 4));
-
-    *strstr(spoilt, "n=4") = 'm';
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, xml(s, 0, 2));
-    fake_send(s->broker, slice_of(spoilt));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_XML, 4), TD_BROKEN);
-
-    assert_string_equal(s->seen, "1 2 ");
-}
-
-/* R-309: a broker that comes back with another past is found out by its first
- * heartbeat, in JSON too. */
-TEST(another_past_breaks_the_digest)
-{
-    struct stage *s = *state;
-    char *spoilt = history_copy(&s->history, json(s, 2, 2));
-    char *digit = strstr(spoilt, "sha-256:") + strlen("sha-256:");
-
-    *digit = *digit == '0' ? '1' : '0';
-    fake_describe(s->broker);
-    fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 2));
-    fake_stream(s->broker);
-    fake_send(s->broker, slice_of(spoilt));
-    fake_broker_start(s->broker);
-
-    assert_int_equal(follow(s, "0", TD_JSON, 9), TD_BROKEN);
-
-    assert_string_equal(s->seen, "1 2 ");
-}
-
-/* R-344: a message whose entries are not those it says it covers: another one
- * among them, one too few, one too many. */
-TEST(entries_must_be_those_covered)
-{
-    struct stage *s = *state;
-    char *other = history_copy(&s->history, json(s, 0, 3));
-    char *fewer = history_copy(&s->history, json(s, 0, 3));
-    char *more = history_copy(&s->history, json(s, 0, 3));
-    char *spoilt[] = {other, fewer, more};
-
-    memcpy(strstr(other, "\"seq\":2"), "\"seq\":9", 7);
-    memcpy(strstr(fewer, "\"last\":3"), "\"last\":4", 8);
-    memcpy(strstr(more, "\"last\":3"), "\"last\":2", 8);
-    for (size_t i = 0; i < 3; i++) {
-        fake_describe(s->broker);
-        fake_stream(s->broker);
-        fake_send(s->broker, slice_of(spoilt[i]));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        s->seen[0] = '\0';
+        if (follow(s, "0", rows[i].form, rows[i].last) != TD_BROKEN ||
+            strcmp(s->seen, rows[i].seen) ||
+            !strstr(td_problem(s->client), rows[i].problem))
+            fail_msg("%s: \"%s\", and then \"%s\"", rows[i].script, s->seen,
+                     td_problem(s->client));
     }
-    fake_broker_start(s->broker);
-
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(follow(s, "0", TD_JSON, 9), TD_BROKEN);
-
-    assert_string_equal(s->seen, "");
 }
 
-/* R-344: what is no message ends it, with a reason. */
+/* R-344: what is no message ends it, with a reason. The entries of one must be
+ * those that it says it covers. In XML a Change List is no notification, and
+ * entries that are not lines cannot be proven. */
 TEST(garbage_is_broken)
 {
     struct stage *s = *state;
-    static const char *const garbage[] = {
-        "", "hello", "{", "[]", "{}", "{\"changes\":[]}",
+    const struct slice all = json(s, 0, 3), lines = xml(s, 0, 2);
+
+    const struct {
+        enum td_form form;
+        const char *text;
+    } rows[] = {
+        {TD_JSON, spoil(s, all, "\"seq\":2", "\"seq\":9")},
+        {TD_JSON, spoil(s, all, "\"last\":3", "\"last\":4")}, /* one too few */
+        {TD_JSON, spoil(s, all, "\"last\":3", "\"last\":2")},
+        {TD_JSON, ""},
+        {TD_JSON, "hello"},
+        {TD_JSON, "{"},
+        {TD_JSON, "[]"},
+        {TD_JSON, "{}"},
+        {TD_JSON, "{\"changes\":[]}"},
+        {TD_XML, ""},
+        {TD_XML, "<urlset"},
+        {TD_XML, "<a/>"},
+        {TD_XML,
+         spoil(s, lines, "change-notification\"", "changelist\"         ")},
+        {TD_XML, spoil(s, lines, "</url>\n<url>", "</url> <url>")},
     };
 
-    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
-        fake_describe(s->broker);
-        fake_stream(s->broker);
-        fake_send(s->broker, slice_of(garbage[i]));
-    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        tell_scenes(s, rows[i].form, "d s x", &rows[i].text);
     fake_broker_start(s->broker);
-
-    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
-        assert_int_equal(follow(s, "0", TD_JSON, 3), TD_BROKEN);
-        assert_string_not_equal(td_problem(s->client), "");
-    }
-    assert_string_equal(s->seen, "");
-}
-
-/* R-344: the same in XML; a Change List is no notification, and entries that
- * are not lines cannot be proven. */
-TEST(garbage_in_xml_is_broken)
-{
-    struct stage *s = *state;
-    char *list = history_copy(&s->history, xml(s, 0, 2));
-    char *word = strstr(list, "change-notification");
-    char *joined = history_copy(&s->history, xml(s, 0, 2));
-    const char *garbage[] = {"", "<urlset", "<a/>", list, joined};
-
-    strstr(strstr(joined, "<url>"), "\n<url>")[0] = ' ';
-    memcpy(word, "changelist\"        ", 19);
-    word[19] = ' ';
-    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
-        fake_describe(s->broker);
-        fake_stream(s->broker);
-        fake_send(s->broker, slice_of(garbage[i]));
-    }
-    fake_broker_start(s->broker);
-
-    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++)
-        assert_int_equal(follow(s, "0", TD_XML, 3), TD_BROKEN);
-    assert_string_equal(s->seen, "");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (follow(s, "0", rows[i].form, 9) != TD_BROKEN ||
+            !*td_problem(s->client) || *s->seen)
+            fail_msg("\"%s\" is no message, but was taken: \"%s\"",
+                     rows[i].text, s->seen);
 }
 
 /* R-344: messages are text. */

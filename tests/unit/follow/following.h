@@ -5,18 +5,11 @@
 #ifndef TESTS_UNIT_FOLLOW_FOLLOWING_H
 #define TESTS_UNIT_FOLLOW_FOLLOWING_H
 
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "client/lib/loop.h"
 #include "client/tidings.h"
-#include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/history.h"
-#include "tests/test.h"
 
 #define EPOCH       "0123456789abcdef"
 #define OTHER_EPOCH "fedcba9876543210"
@@ -42,131 +35,67 @@ struct stage {
     sem_t heard;
 };
 
-static inline int
-set_stage(void **state)
-{
-    struct stage *s = calloc(1, sizeof(*s));
+int set_stage(void **state);
+int clear_stage(void **state);
+int on_message(const struct td_message *message, void *user);
 
-    assert_non_null(s);
-    s->broker = fake_broker_new();
-    s->client = td_open();
-    assert_non_null(s->client);
-    history_init(&s->history, EPOCH);
-    history_init(&s->other, OTHER_EPOCH);
-    s->options.transports = TD_WEBSOCKET; /* the others: follower_test.c */
-    sem_init(&s->heard, 0, 0);
-    *state = s;
-    return 0;
-}
+/* The broker is told what it says, connection by connection, and started:
+ *
+ *     d                 the set is described
+ *     s                 a stream begins
+ *     2-5               a message on it, with the changes after 2 up to 5
+ *     o4-5 | t4-5       the same of a log made anew; every third one of these
+ *     x                 a message that is the next of `texts`
+ *     ping | raw        raw: a frame that breaks the rules
+ *     hold | wait | restart | gone
+ *     p1-3 | pt1-3      a page of the change memory
+ *     nothing           the connection is closed at once
+ *     410 | 503         a refusal, with EARLIEST
+ */
+void tell(struct stage *s, enum td_form form, const char *script,
+          const char *const texts[]);
 
-static inline int
-clear_stage(void **state)
-{
-    struct stage *s = *state;
+/* The same, but it is not started yet. */
+void tell_scenes(struct stage *s, enum td_form form, const char *script,
+                 const char *const texts[]);
 
-    clock_skip_waits(NULL, NULL);
-    td_close(s->client);
-    fake_broker_free(s->broker);
-    history_fini(&s->history);
-    history_fini(&s->other);
-    sem_destroy(&s->heard);
-    free(s);
-    return 0;
-}
+#define EARLIEST "earliest " EPOCH "-40"
+#define STREAM   "GET /sets/news/stream"
+#define CHANGES  "GET /sets/news/changes?after=" EPOCH
 
-static inline int
-on_message(const struct td_message *message, void *user)
-{
-    struct stage *s = user;
-    size_t used = strlen(s->seen);
+enum td_status follow(struct stage *s, const char *after, enum td_form form,
+                      uint64_t until);
 
-    assert_string_equal(message->set, "news");
-    if (!message->n_changes) {
-        if (!s->options.n_filters)
-            assert_int_equal(message->after, message->last);
-        snprintf(s->seen + used, sizeof(s->seen) - used, "h ");
-    }
-    for (size_t i = 0; i < message->n_changes; i++) {
-        const struct td_change *change = &message->changes[i];
+/* A conversation: what the broker says, and what comes of it. */
+struct talk {
+    const char *what; /* NULL: the test says it */
+    enum td_form form;
+    const char *script; /* of tell */
+    const char *after;
+    uint64_t until;
+    enum td_status rc;
+    const char *seen;
+    const char *problem; /* NULL: none */
+    unsigned troubles;
+    const char *first, *second, *third; /* requests begin so; NULL: anyhow */
+    const char *const *texts;
+};
 
-        if (!s->options.n_filters)
-            assert_int_equal(change->seq, message->after + 1 + i);
-        assert_int_equal(strlen(change->text), change->text_size);
-        snprintf(s->last_text, sizeof(s->last_text), "%s", change->text);
-        used = strlen(s->seen);
-        snprintf(s->seen + used, sizeof(s->seen) - used, "%llu ",
-                 (unsigned long long)change->seq);
-    }
-    snprintf(s->position, sizeof(s->position), "%s", message->position);
-    snprintf(s->digest, sizeof(s->digest), "%s",
-             message->digest ? message->digest : "");
-    sem_post(&s->heard);
-    if (message->last == 1 && s->busy_ms) {
-        fake_go(s->broker);
-        clock_pass_us(s->busy_ms * INT64_C(1000));
-    }
-    return s->until && message->n_changes && message->last >= s->until;
-}
+void hold_talk(struct stage *s, const struct talk *talk);
 
-static inline void
-on_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    struct stage *s = user;
+/* One in JSON that on_message stops at entry `until`, without a problem. */
+void assert_follows(struct stage *s, const char *script, const char *after,
+                    uint64_t until, const char *seen, unsigned troubles);
 
-    s->pauses_until_ms = loop_now_ms() + pause_ms;
-    if (++s->troubles > 5)
-        td_stop(s->client); /* none that should be has so many */
-    snprintf(s->trouble, sizeof(s->trouble), "%s", why);
-    if (s->starts_on_trouble)
-        fake_broker_start(s->broker);
-    s->starts_on_trouble = false;
-}
+struct slice json(struct stage *s, uint64_t after, uint64_t last);
+struct slice xml(struct stage *s, uint64_t after, uint64_t last);
 
-/* Only time brings it on: it pauses, or the broker holds one connection more
- * than there were troubles. */
-static inline bool
-only_waits(void *user)
-{
-    struct stage *s = user;
+/* A copy of the message in which the first `from` is `to`, as long; "": the
+ * digest is another one. The stage's. */
+char *spoil(struct stage *s, struct slice message, const char *from,
+            const char *to);
 
-    return loop_now_ms() < s->pauses_until_ms ||
-           (s->troubles < s->silences && fake_n_rests(s->broker) > s->troubles);
-}
-
-static inline enum td_status
-follow(struct stage *s, const char *after, enum td_form form, uint64_t until)
-{
-    s->options.after = after;
-    s->options.form = form;
-    s->options.on_trouble = on_trouble;
-    s->until = until;
-    s->pauses_until_ms = 0;
-    clock_skip_waits(only_waits, s);
-    return td_follow(s->client, fake_broker_url(s->broker), &s->options,
-                     on_message, s);
-}
-
-static inline struct slice
-json(struct stage *s, uint64_t after, uint64_t last)
-{
-    return history_json(&s->history, after, last);
-}
-
-static inline struct slice
-xml(struct stage *s, uint64_t after, uint64_t last)
-{
-    return history_xml(&s->history, after, last);
-}
-
-/* Asks for the stream at `position` was connection `i`? */
-static inline void
-assert_asked(struct stage *s, size_t i, const char *line)
-{
-    const char *request = fake_request(s->broker, i);
-
-    if (strncmp(request, line, strlen(line)))
-        fail_msg("connection %zu asked \"%.120s\", not \"%s\"", i, request,
-                 line);
-}
+/* Connection `i` began with this request? */
+void assert_asked(struct stage *s, size_t i, const char *line);
 
 #endif

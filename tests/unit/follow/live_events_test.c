@@ -35,8 +35,7 @@ TEST(changes_and_heartbeats_are_messages, set_events, living_clear)
                                    "id: e-2\nevent: changes\nda"));
     fake_raw(s->broker, SLICE("ta: two\n\nevent: changes\ndata: three\n\n"
                               "event: changes\ndata: four\n\n"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "hold");
 
     living_run(s);
 
@@ -138,9 +137,7 @@ TEST(who_is_to_answer_at_once_has_no_time_to_wait, set_poll, living_clear)
     s->request.answer_ms = 100;
     snprintf(s->url, sizeof(s->url), "%s/changes?wait=0",
              fake_broker_url(s->broker));
-    fake_plain(s->broker);
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "plain hold");
 
     living_start(s);
     living_until_rest(s, 1);
@@ -174,8 +171,7 @@ TEST(half_an_answer_is_none, set_poll, living_clear)
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n"
                               "Content-Type: application/json\r\n\r\none"));
-    fake_silence(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "silence");
 
     living_run(s);
     assert_end_says(s, LIVE_LOST, "the connection broke: ");

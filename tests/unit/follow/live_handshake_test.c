@@ -6,13 +6,13 @@
 #include "tests/support/tempdir.h"
 #include "tests/support/tls_front.h"
 #include "tests/test.h"
-#include "tests/unit/follow/living.h"
+#include "tests/unit/follow/transports.h"
 
 #define PROBLEM "application/problem+json"
 
 /* Refusals */
 
-FIXTURE(living_set, living_clear);
+FIXTURE(set_websocket, living_clear);
 
 TEST(an_answer_may_come_in_any_form)
 {
@@ -102,8 +102,7 @@ TEST(the_head_of_an_answer_is_bounded)
     memcpy(head, "HTTP/1.1 200 OK\r\nX: ", 20);
     fake_plain(s->broker);
     fake_raw(s->broker, (struct slice){head, 70000});
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "hold");
 
     living_run(s);
 
@@ -117,11 +116,9 @@ TEST(a_connection_that_is_dropped_for_it_means_another_transport)
 {
     struct living *s = *state;
 
-    fake_silence(s->broker); /* instead of an answer */
-    fake_plain(s->broker);
-    fake_reset(s->broker);
-    fake_stream(s->broker); /* behind it */
-    fake_broker_start(s->broker);
+    /* instead of an answer */
+    /* behind it */
+    serves(s, "silence plain reset stream");
 
     living_run(s);
     assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
@@ -138,8 +135,7 @@ TEST(messages_may_come_with_the_head)
 
     s->enough = 2;
     fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two\x81"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "hold");
 
     living_run(s);
 
@@ -236,8 +232,7 @@ TEST(messages_come_over_tls)
     s->pause_at = 2;
     fake_stream_with(s->broker, SLICE("\x81\x03one\x81\x03two\x81\x05three"));
     fake_send(s->broker, (struct slice){text, sizeof(text)});
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "hold");
     set_tls(s, &tls, NULL);
 
     living_run(s);
@@ -256,8 +251,7 @@ TEST(a_certificate_for_another_host_is_not_good)
     struct tls tls;
     const struct certificate_wish wish = {.names = "DNS:example.com"};
 
-    fake_stream(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "stream");
     set_tls(s, &tls, &wish);
 
     living_run(s);
@@ -295,8 +289,7 @@ TEST(a_server_without_tls_is_told)
 
     snprintf(s->url, sizeof(s->url), "https://127.0.0.1:%u/sets/news/stream",
              fake_broker_port(s->broker));
-    fake_nothing(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "nothing");
 
     living_run(s);
 

@@ -14,14 +14,7 @@ TEST(messages_come_in_order_until_enough)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    fake_wait(s->broker);
-    say(s->broker, "one");
-    say(s->broker, "two");
-    say(s->broker, "three");
-    say(s->broker, "four");
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "carry wait one two three four hold");
     s->enough = 3;
 
     living_start_at_once(s);
@@ -39,9 +32,7 @@ TEST(a_farewell_is_told_behind_what_came_before)
     struct living *s = *state;
 
     for (size_t i = 0; i < 4; i++) {
-        carry(s->broker);
-        say(s->broker, "one");
-        say(s->broker, "two");
+        serve(s, "carry one two");
         by->farewell(s->broker, codes[i], "earliest 5");
     }
     fake_broker_start(s->broker);
@@ -59,13 +50,7 @@ TEST(nothing_comes_while_it_is_paused)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    fake_wait(s->broker);
-    say(s->broker, "one");
-    say(s->broker, "two");
-    say(s->broker, "three");
-    say(s->broker, "four");
-    fake_wait(s->broker);
+    serve(s, "carry wait one two three four wait");
     by->farewell(s->broker, 1001, "restart");
     fake_broker_start(s->broker);
     s->pause_at = 2;
@@ -94,9 +79,7 @@ TEST(a_stream_without_a_message_ends)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "carry hold");
 
     living_start(s);
     living_until_answered(s);
@@ -120,10 +103,7 @@ TEST(silence_behind_a_message_ends_it)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    say(s->broker, "one");
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "carry one hold");
 
     hear_one(s);
 
@@ -136,14 +116,11 @@ TEST(what_is_no_word_of_the_broker_is_silence)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    say(s->broker, "one");
+    serve(s, "carry one");
     for (int i = 0; i < 4; i++) {
-        fake_wait(s->broker);
-        fake_raw(s->broker, by->noise);
+        serve(s, "wait NOISE");
     }
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "hold");
 
     hear_one(s);
     for (int i = 0; i < 4; i++) {
@@ -163,10 +140,7 @@ TEST(the_time_for_a_message_is_not_silence)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    say(s->broker, "one");
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "carry one hold");
     s->busy_ms = 2 * s->idle_ms;
 
     hear_one(s);
@@ -180,12 +154,7 @@ TEST(the_time_of_others_is_not_silence)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    say(s->broker, "one");
-    fake_wait(s->broker);
-    say(s->broker, "two");
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "carry one wait two hold");
     s->enough = 2;
 
     hear_one(s);

@@ -21,10 +21,7 @@ is_stream(void)
 static void
 start_with_one(struct living *s)
 {
-    carry(s->broker);
-    say(s->broker, "one");
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "carry one hold");
     s->enough = is_stream();
 }
 
@@ -246,15 +243,11 @@ TEST(a_long_message_is_no_silence)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    fake_wait(s->broker);
-    fake_raw(s->broker, by->begin);
+    serve(s, "carry wait BEGIN");
     for (int i = 0; i < 5; i++) {
-        fake_wait(s->broker);
-        fake_raw(s->broker, by->more);
+        serve(s, "wait MORE");
     }
-    fake_raw(s->broker, by->end);
-    fake_hold(s->broker);
+    serve(s, "END hold");
     s->enough = 1;
 
     start_with_a_part(s);
@@ -275,12 +268,7 @@ TEST(silence_within_a_message_ends_it)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    fake_wait(s->broker);
-    fake_raw(s->broker, by->begin);
-    fake_wait(s->broker);
-    fake_raw(s->broker, by->more);
-    fake_hold(s->broker);
+    serve(s, "carry wait BEGIN wait MORE hold");
 
     start_with_a_part(s);
     living_pass(s, s->idle_ms / 2);
@@ -312,12 +300,7 @@ TEST(it_may_be_freed_by_what_it_calls)
 {
     struct living *s = *state;
 
-    carry(s->broker);
-    fake_wait(s->broker);
-    say(s->broker, "one");
-    say(s->broker, "two");
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "carry wait one two hold");
     s->free_at = 1;
 
     living_start_at_once(s);
@@ -332,9 +315,7 @@ TEST(it_may_be_freed_at_any_moment)
 {
     struct living *s = *state;
 
-    fake_plain(s->broker);
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "plain hold");
 
     living_start(s);
     live_free(s->live);

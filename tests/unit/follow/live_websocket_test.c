@@ -3,11 +3,11 @@
  * end.
  */
 #include "tests/test.h"
-#include "tests/unit/follow/living.h"
+#include "tests/unit/follow/transports.h"
 
 static char long_text[70000];
 
-FIXTURE(living_set, living_clear);
+FIXTURE(set_websocket, living_clear);
 
 /* Messages */
 
@@ -22,8 +22,7 @@ TEST(many_messages_take_many_turns)
     s->enough = 700;
     fake_stream_with(s->broker, (struct slice){text, 66 * 3});
     fake_raw(s->broker, (struct slice){text, 634 * 3});
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "hold");
 
     living_run(s);
 
@@ -76,9 +75,7 @@ TEST(parts_of_a_message_are_put_together)
                    true, false);
     fake_send_part(s->broker, (struct slice){long_text, sizeof(long_text)},
                    false, true);
-    fake_send(s->broker, SLICE("three"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "three hold");
 
     living_run(s);
 
@@ -142,8 +139,7 @@ TEST(what_is_no_message_ends_it)
     struct living *s = *state;
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        fake_stream(s->broker);
-        fake_send(s->broker, SLICE("one"));
+        serve(s, "stream one");
         fake_raw(s->broker, ends[i].bytes);
         fake_hold(s->broker);
     }
@@ -168,12 +164,10 @@ TEST(a_reset_in_the_middle_of_a_frame_is_no_more)
     struct living *s = *state;
 
     s->pause_at = 1;
-    fake_stream(s->broker);
-    fake_send(s->broker, SLICE("one"));
-    fake_wait(s->broker); /* a reset may take away what is not read yet */
+    /* a reset may take away what is not read yet */
+    serve(s, "stream one wait");
     fake_raw(s->broker, SLICE("\x81\x05th"));
-    fake_reset(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "reset");
 
     living_run(s);
     fake_go(s->broker);
@@ -195,9 +189,7 @@ TEST(pings_are_answered)
         fake_ping(s->broker);
     fake_send(s->broker, SLICE("one"));
     fake_expect(s->broker, 20 * (6 + 13));
-    fake_send(s->broker, SLICE("two"));
-    fake_hold(s->broker);
-    fake_broker_start(s->broker);
+    serves(s, "two hold");
     s->enough = 2;
 
     living_run(s);

@@ -169,4 +169,66 @@ say(struct fake_broker *b, const char *text)
     by->say(b, slice_of(text));
 }
 
+/* The server plays scenes: "carry wait one two hold". These words mean what
+ * they do in fake_broker.h, or a part of the carrier; any other is a message.
+ */
+static inline void
+play_word(struct fake_broker *b, const char *word)
+{
+    const struct {
+        const char *name;
+        void (*play)(struct fake_broker *b);
+    } plays[] = {{"carry", carry},      {"stream", fake_stream},
+                 {"plain", fake_plain}, {"silence", fake_silence},
+                 {"ping", fake_ping},   {"nothing", fake_nothing},
+                 {"wait", fake_wait},   {"hold", fake_hold},
+                 {"reset", fake_reset}};
+
+    const struct {
+        const char *name;
+        struct slice bytes;
+    } parts[] = {{"NOISE", by->noise},
+                 {"BEGIN", by->begin},
+                 {"MORE", by->more},
+                 {"END", by->end}};
+
+    for (size_t i = 0; i < sizeof(plays) / sizeof(plays[0]); i++)
+        if (!strcmp(word, plays[i].name)) {
+            plays[i].play(b);
+            return;
+        }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (!strcmp(word, parts[i].name)) {
+            fake_raw(b, parts[i].bytes);
+            return;
+        }
+    say(b, word);
+}
+
+static inline void
+serve(struct living *s, const char *scenes)
+{
+    char copy[200], *rest = copy;
+
+    assert_true(strlen(scenes) < sizeof(copy));
+    strcpy(copy, scenes);
+    for (char *word; (word = strsep(&rest, " "));)
+        play_word(s->broker, word);
+}
+
+/* The same, and it is started. */
+static inline void
+serves(struct living *s, const char *scenes)
+{
+    serve(s, scenes);
+    fake_broker_start(s->broker);
+}
+
+static inline int
+set_websocket(void **state)
+{
+    by_websocket(state);
+    return set_carried(state);
+}
+
 #endif
