@@ -6,10 +6,8 @@
 
 #include <stdlib.h>
 
-#include "proto/document.h"
 #include "tests/support/stamped.h"
 #include "tests/test.h"
-#include "tests/unit/proto/reading.h"
 
 static void
 assert_stamped(const struct change *change, const char *expected)
@@ -298,111 +296,4 @@ TEST(leaves_a_full_buffer_as_it_was)
     assert_int_equal(b.size, 2 * f.size);
     assert_false(b.failed);
     buf_fini(&b);
-}
-
-/* Collects stamped fragments. */
-struct collected {
-    struct buf bytes;
-    uint64_t seq;
-};
-
-static enum status
-collect(const struct change *change, void *user, struct problem *why)
-{
-    struct collected *c = user;
-    struct fragment f;
-    struct buf b;
-    char *to;
-    enum status rc;
-
-    buf_init(&b, FRAGMENT_MAX);
-    rc = fragment_write(&b, change, &f, why);
-    if (!rc) {
-        to = buf_room(&c->bytes, f.size + FRAGMENT_STAMP_MAX);
-        assert_non_null(to);
-        c->bytes.size += fragment_stamp(
-            to, b.data, &f, STAMPED_US + (int64_t)c->seq, c->seq + 1);
-        c->seq++;
-    }
-    buf_fini(&b);
-    return rc;
-}
-
-static void
-assert_round_trip(const char *name)
-{
-    struct slice bytes = load(name);
-    struct collected c = {.seq = 0};
-    struct document_head head = {
-        .root = DOCUMENT_URLSET,
-        .capability = CAP_CHANGELIST,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-    };
-    struct reader *reader =
-        reader_new(format_of(SLICE(XML)), READER_POST, 100, collect, &c);
-    struct buf document;
-    struct reading again;
-    struct reading first = read_all(XML, bytes);
-    char *a;
-    char *b;
-
-    buf_init(&c.bytes, 1 << 20);
-    buf_init(&document, 1 << 20);
-    assert_int_equal(reader_feed(reader, bytes, NULL), 0);
-    assert_int_equal(reader_end(reader, NULL), 0);
-    reader_free(reader);
-    document_header(&document, &head);
-    buf_add_slice(&document, buf_slice(&c.bytes));
-    document_footer(&document, DOCUMENT_URLSET);
-
-    again = read_steps(XML, READER_MESSAGE, buf_slice(&document), 50);
-    assert_string_equal(again.why.text, "");
-    assert_int_equal(again.n, first.n);
-
-    /* Equal but for the stamp: line by line, from after the seq, or the
-     * lastmod, on. */
-    a = first.text.data;
-    b = again.text.data;
-    while (*a && *b) {
-        char *datetime = strstr(a, " datetime=[");
-        char *end = strchr(a, '\n');
-
-        if (datetime && datetime < end) {
-            char *seq;
-
-            assert_memory_equal(a, b, (size_t)(datetime - a));
-            b = strstr(b, " source=[");
-            assert_non_null(b);
-            a = datetime + strlen(" datetime=");
-            b += strlen(" source=");
-            seq = strstr(b, " seq=");
-            assert_non_null(seq);
-            assert_memory_equal(a, b, (size_t)(seq - b));
-            a += seq - b;
-            b = strpbrk(seq + 1, " \n");
-            end = strchr(a, '\n');
-        }
-        assert_memory_equal(a, b, (size_t)(end - a + 1));
-        b += end - a + 1;
-        a = end + 1;
-    }
-    assert_string_equal(a, b);
-
-    reading_fini(&first);
-    reading_fini(&again);
-    buf_fini(&c.bytes);
-    buf_fini(&document);
-    free((char *)bytes.data);
-}
-
-/* what was posted comes out again. */
-TEST(loses_nothing_on_the_way_through_a_document)
-{
-    assert_round_trip("odd/cdata-and-references.xml");
-    assert_round_trip("odd/links.xml");
-    assert_round_trip("odd/type-parameters.xml");
-    assert_round_trip("odd/several-hashes.xml");
-    assert_round_trip("relations.xml");
-    assert_round_trip("foreign-and-escaped.xml");
 }

@@ -71,24 +71,31 @@ key_of(size_t vector, char key[200])
     return (struct slice){key, n * size};
 }
 
+/* What a new signer makes of it. */
+static void
+assert_signs(enum signature_method method, struct slice secret,
+             struct slice body, const char *right)
+{
+    struct signer *signer = signer_new(method, secret);
+    char signature[SIGNATURE_SIZE];
+
+    assert_non_null(signer);
+    assert_int_equal(signer_sign(signer, body, signature), 0);
+    assert_string_equal(signature, right);
+    signer_free(signer);
+}
+
 /* W-100 */
 TEST(signs_as_the_published_vectors_do)
 {
     for (size_t i = 0; i < N_VECTORS; i++)
         for (size_t m = 0; m < SIGNATURE_METHODS; m++) {
-            enum signature_method method = (enum signature_method)m;
             const char *right = vectors[i].right[m];
-            char key[200], signature[SIGNATURE_SIZE];
-            struct signer *signer;
+            char key[200];
 
-            if (!right)
-                continue;
-            signer = signer_new(method, key_of(i, key));
-            assert_non_null(signer);
-            assert_int_equal(
-                signer_sign(signer, slice_of(vectors[i].data), signature), 0);
-            assert_string_equal(signature, right);
-            signer_free(signer);
+            if (right)
+                assert_signs((enum signature_method)m, key_of(i, key),
+                             slice_of(vectors[i].data), right);
         }
 }
 
@@ -115,17 +122,10 @@ TEST(signs_one_body_after_the_other_with_the_same_key)
 /* W-100: an empty body has a signature, too; by Python's hmac. */
 TEST(signs_an_empty_body)
 {
-    struct signer *signer = signer_new(SIGNATURE_SHA256, SLICE("secret"));
-    char signature[SIGNATURE_SIZE];
-
-    assert_non_null(signer);
-    assert_int_equal(signer_sign(signer, (struct slice){NULL, 0}, signature),
-                     0);
-    assert_string_equal(
-        signature,
+    assert_signs(
+        SIGNATURE_SHA256, SLICE("secret"), (struct slice){NULL, 0},
         "sha256="
         "f9e66e179b6747ae54108f82f8ade8b3c25d76fd30afde6c395822c530196169");
-    signer_free(signer);
     signer_free(NULL);
 }
 
@@ -188,16 +188,10 @@ TEST(signs_as_standard_webhooks_asks)
 /* W-106: the other header is keyed with the secret as it was sent. */
 TEST(the_key_of_the_hub_signature_keeps_its_prefix)
 {
-    struct signer *signer = signer_new(SIGNATURE_SHA256, SLICE(WEBHOOK_SECRET));
-    char signature[SIGNATURE_SIZE];
-
-    assert_non_null(signer);
-    assert_int_equal(signer_sign(signer, SLICE("<urlset/>"), signature), 0);
-    assert_string_equal(
-        signature,
+    assert_signs(
+        SIGNATURE_SHA256, SLICE(WEBHOOK_SECRET), SLICE("<urlset/>"),
         "sha256="
         "2f2c1e3d8ef4709101dedd7d287888e9b4b37d8c5e8e634a5c7c1fbdf357b87d");
-    signer_free(signer);
 }
 
 /* W-106 */
@@ -304,28 +298,27 @@ TEST(refuses_a_wrong_signature)
     struct problem why = {""};
 
     for (size_t m = 0; m < SIGNATURE_METHODS; m++) {
-        char header[SIGNATURE_SIZE];
+        char text[SIGNATURE_SIZE];
+        struct slice header;
 
-        strcpy(header, vectors[1].right[m]);
-        assert_int_equal(
-            signature_check(slice_of(header), SLICE("Jeff"), body, &why),
-            STATUS_INVALID);
+        strcpy(text, vectors[1].right[m]);
+        header = slice_of(text);
+        assert_int_equal(signature_check(header, SLICE("Jeff"), body, &why),
+                         STATUS_INVALID);
         assert_string_equal(why.text,
                             "signature: it is not the one of this body");
-        assert_int_equal(signature_check(slice_of(header), secret,
-                                         SLICE("what do ya want for nothing"),
-                                         NULL),
+        body.size--;
+        assert_int_equal(signature_check(header, secret, body, NULL),
                          STATUS_INVALID);
-        for (char *p = strchr(header, '=') + 1; *p; p++) {
+        body.size++;
+        for (char *p = strchr(text, '=') + 1; *p; p++) {
             char old = *p;
 
             *p = old == '0' ? '1' : '0';
-            assert_int_equal(
-                signature_check(slice_of(header), secret, body, NULL),
-                STATUS_INVALID);
+            assert_int_equal(signature_check(header, secret, body, NULL),
+                             STATUS_INVALID);
             *p = old;
         }
-        assert_int_equal(signature_check(slice_of(header), secret, body, NULL),
-                         0);
+        assert_int_equal(signature_check(header, secret, body, NULL), 0);
     }
 }
