@@ -161,22 +161,19 @@ TEST(what_is_no_route_is_404)
 {
     static const char *const methods[] = {"GET", "POST", "HEAD", "DELETE"};
     struct stage *s = *state;
-    char path[2200];
+    char paths[5][2200] = {"/"};
 
+    strcpy(paths[1], s->path);
+    paths[1][strlen(s->path) - 1] ^= 1;
+    strcpy(paths[2], s->path);
+    paths[2][1] ^= 1;
+    snprintf(paths[3], sizeof(paths[3]), "%s/", s->path);
+    snprintf(paths[4], sizeof(paths[4]), "/?%s", s->path);
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        assert_int_equal(ask(s, methods[i], "/", NULL, NULL), 404);
-        strcpy(path, s->path);
-        path[strlen(path) - 1] ^= 1;
-        assert_int_equal(ask(s, methods[i], path, NULL, NULL), 404);
-        strcpy(path, s->path);
-        path[1] ^= 1;
-        assert_int_equal(ask(s, methods[i], path, NULL, NULL), 404);
-        strcpy(path, s->path);
-        strcat(path, "/");
-        assert_int_equal(ask(s, methods[i], path, NULL, NULL), 404);
+        for (size_t k = 0; k < sizeof(paths) / sizeof(paths[0]); k++)
+            if (ask(s, methods[i], paths[k], NULL, NULL) != 404)
+                fail_msg("%s %s", methods[i], paths[k]);
         assert_int_equal(ask(s, methods[i], s->path + 2, NULL, NULL) / 100, 4);
-        snprintf(path, sizeof(path), "/?%s", s->path);
-        assert_int_equal(ask(s, methods[i], path, NULL, NULL), 404);
     }
     assert_int_equal(ask(s, "POST", "/x", NULL, "a body"), 404);
     assert_int_equal(s->n_arrivals, 0);
@@ -212,7 +209,8 @@ TEST(a_body_that_is_too_long_is_413)
 {
     struct stage *s = *state;
     char *body = malloc(BODY_MAX + 2);
-    char headers[60];
+    struct wire *w = connect_to(s);
+    struct wire_answer a;
 
     assert_non_null(body);
     memset(body, 'a', BODY_MAX + 1);
@@ -226,20 +224,15 @@ TEST(a_body_that_is_too_long_is_413)
                          100,
                      4);
     /* Without one, when it has. */
-    snprintf(headers, sizeof(headers), "Transfer-Encoding: chunked\r\n\r\n%x",
-             BODY_MAX + 1);
-    {
-        struct wire *w = connect_to(s);
-        struct wire_answer a;
-
-        wire_send_format(w, "POST %s HTTP/1.1\r\nHost: a\r\n%s\r\n", s->path,
-                         headers);
-        wire_send(w, body, BODY_MAX + 1);
-        wire_send_text(w, "\r\n0\r\n\r\n");
-        assert_true(wire_answer(w, &a, false));
-        assert_int_equal(a.status, 413);
-        wire_close(w);
-    }
+    wire_send_format(w,
+                     "POST %s HTTP/1.1\r\nHost: a\r\n"
+                     "Transfer-Encoding: chunked\r\n\r\n%x\r\n",
+                     s->path, BODY_MAX + 1);
+    wire_send(w, body, BODY_MAX + 1);
+    wire_send_text(w, "\r\n0\r\n\r\n");
+    assert_true(wire_answer(w, &a, false));
+    assert_int_equal(a.status, 413);
+    wire_close(w);
     assert_int_equal(s->n_arrivals, 0);
 
     body[BODY_MAX] = '\0';

@@ -93,7 +93,7 @@ source_new(const char *topic)
 }
 
 static struct td_follower *
-follow(struct stage *s, struct site *site, struct told *told)
+follow(struct site *site, struct told *told)
 {
     const struct td_follow_options how = {.since = "2026-01-01T00:00:00Z",
                                           .form = TD_XML,
@@ -101,12 +101,12 @@ follow(struct stage *s, struct site *site, struct told *told)
                                           .on_end = on_end};
     struct td_follower *follower;
 
-    turner_hold(s->turner);
-    assert_int_equal(td_callback_follow(s->callback,
+    turner_hold(stage.turner);
+    assert_int_equal(td_callback_follow(stage.callback,
                                         site_link(site, "/capabilitylist.xml"),
                                         &how, on_message, told, &follower),
                      TD_OK);
-    turner_let(s->turner);
+    turner_let(stage.turner);
     return follower;
 }
 
@@ -116,22 +116,21 @@ FIXTURE(stage_setup, stage_teardown);
  * connection that was lost. */
 TEST(trouble_with_the_hub_is_told)
 {
-    struct stage *s = stage_of(state);
-    struct site *site = source_new(origin_url(s->source));
+    struct site *site = source_new(origin_url(stage.source));
     struct told told = {.n = 0};
     struct td_follower *follower;
     struct fake_request *r;
 
-    stage_headers(s, NULL);
-    follower = follow(s, site, &told);
-    r = stage_take(s, &s->hub);
+    stage_headers(NULL);
+    follower = follow(site, &told);
+    r = stage_take(NULL);
     fake_hub_answer(r, 503, "Retry-After: 30\r\n", "");
-    turner_await(s->turner, &told.n_troubles, 1);
+    turner_await(stage.turner, &told.n_troubles, 1);
 
-    turner_hold(s->turner);
+    turner_hold(stage.turner);
     assert_in_range(told.pause_ms, 30000, 300000);
     td_follower_close(follower);
-    turner_let(s->turner);
+    turner_let(stage.turner);
     site_free(site);
 }
 
@@ -139,51 +138,50 @@ TEST(trouble_with_the_hub_is_told)
  * once. */
 TEST(a_delivery_is_a_reason_to_look_at_the_list)
 {
-    struct stage *s = stage_of(state);
-    struct site *site = source_new(origin_url(s->source));
+    struct site *site = source_new(origin_url(stage.source));
     struct told told = {.n = 0};
     struct td_follower *follower;
     struct fake_request *r;
     unsigned n_looks;
 
-    stage_headers(s, NULL);
-    follower = follow(s, site, &told);
-    r = stage_take(s, &s->hub);
-    fake_hub_assert(r, "hub.topic", origin_url(s->source));
+    stage_headers(NULL);
+    follower = follow(site, &told);
+    r = stage_take(NULL);
+    fake_hub_assert(r, "hub.topic", origin_url(stage.source));
     fake_hub_answer(r, 202, NULL, "");
-    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 200);
-    turner_await(s->turner, &told.n, 1);
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, 7200), 200);
+    turner_await(stage.turner, &told.n, 1);
 
     /* At the begin, and when it was verified. */
     site_await(site, "/changelist.xml", 2);
     put_changes(site, CHANGE("a", "01") CHANGE("b", "02"));
-    STAGE_DELIVER(s, r, 202, .type = "application/xml",
+    STAGE_DELIVER(r, 202, .type = "application/xml",
                   .body = URLSET
                   "<rs:md capability=\"change-notification\"/>" CHANGE(
                       "b", "02") "</urlset>");
-    turner_await(s->turner, &told.n, 2);
+    turner_await(stage.turner, &told.n, 2);
 
     /* One that nobody can read; and that the list does not bear out. */
     n_looks = site_count(site, "/changelist.xml");
-    STAGE_DELIVER(s, r, 202, .body = "nonsense");
+    STAGE_DELIVER(r, 202, .body = "nonsense");
     site_await(site, "/changelist.xml", n_looks + 1);
     n_looks = site_count(site, "/changelist.xml");
-    STAGE_DELIVER(s, r, 202, .type = "application/xml",
+    STAGE_DELIVER(r, 202, .type = "application/xml",
                   .body = URLSET
                   "<rs:md capability=\"change-notification\"/>" CHANGE(
                       "evil", "03") "</urlset>");
     site_await(site, "/changelist.xml", n_looks + 1);
     put_changes(site, CHANGE("a", "01") CHANGE("b", "02") CHANGE("c", "04"));
-    STAGE_DELIVER(s, r, 202, .body = "more");
-    turner_await(s->turner, &told.n, 3);
+    STAGE_DELIVER(r, 202, .body = "more");
+    turner_await(stage.turner, &told.n, 3);
 
-    turner_hold(s->turner);
+    turner_hold(stage.turner);
     td_follower_close(follower);
-    turner_let(s->turner);
+    turner_let(stage.turner);
     assert_string_equal(told.locs, "http://example.com/a|http://example.com/b|"
                                    "http://example.com/c|");
     assert_int_equal(told.n_ends, 0);
-    r = stage_take(s, &s->hub);
+    r = stage_take(NULL);
     fake_hub_assert(r, "hub.mode", "unsubscribe");
     fake_hub_answer(r, 404, NULL, "");
     site_free(site);
@@ -192,15 +190,14 @@ TEST(a_delivery_is_a_reason_to_look_at_the_list)
 /* There is nothing to subscribe to, and that is said. */
 TEST(a_source_without_a_topic_is_refused)
 {
-    struct stage *s = stage_of(state);
     struct site *site = source_new(NULL);
     struct told told = {.n = 0};
-    struct td_follower *follower = follow(s, site, &told);
+    struct td_follower *follower = follow(site, &told);
 
-    turner_await(s->turner, &told.n_ends, 1);
-    turner_hold(s->turner);
+    turner_await(stage.turner, &told.n_ends, 1);
+    turner_hold(stage.turner);
     td_follower_close(follower);
-    turner_let(s->turner);
+    turner_let(stage.turner);
     assert_int_equal(told.end, TD_REFUSED);
     assert_non_null(strstr(told.why, "names no topic"));
     site_free(site);

@@ -1,7 +1,6 @@
 #include "tests/unit/websub/stage.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/test.h"
@@ -10,89 +9,83 @@
 /* Longer than the pauses after some failures, shorter than anything else. */
 #define PAUSE_US (INT64_C(12) * 1000000)
 
+struct stage stage;
+
 static void
 on_delivery(const struct td_delivery *delivery, void *user)
 {
-    struct stage *s = user;
-    size_t used = strlen(s->bodies);
+    size_t used = strlen(stage.bodies);
 
-    snprintf(s->bodies + used, sizeof(s->bodies) - used, "%.*s|",
+    (void)user;
+    snprintf(stage.bodies + used, sizeof(stage.bodies) - used, "%.*s|",
              (int)delivery->size, (const char *)delivery->body);
-    snprintf(s->last.topic, sizeof(s->last.topic), "%s", delivery->topic);
-    snprintf(s->last.type, sizeof(s->last.type), "%s", delivery->type);
-    snprintf(s->last.id, sizeof(s->last.id), "%s", delivery->id);
-    s->n_deliveries++;
-    if (s->n_deliveries == s->closes_after) {
-        td_subscriber_close(s->subscriber);
-        s->subscriber = NULL;
+    snprintf(stage.last.topic, sizeof(stage.last.topic), "%s", delivery->topic);
+    snprintf(stage.last.type, sizeof(stage.last.type), "%s", delivery->type);
+    snprintf(stage.last.id, sizeof(stage.last.id), "%s", delivery->id);
+    stage.n_deliveries++;
+    if (stage.n_deliveries == stage.closes_after) {
+        td_subscriber_close(stage.subscriber);
+        stage.subscriber = NULL;
     }
 }
 
 static void
 on_state(enum td_subscription_state state, const char *detail, void *user)
 {
-    struct stage *s = user;
-
-    s->n_states[state]++;
-    snprintf(s->details[state], sizeof(s->details[state]), "%s", detail);
+    (void)user;
+    stage.n_states[state]++;
+    snprintf(stage.details[state], sizeof(stage.details[state]), "%s", detail);
 }
 
 int
 stage_setup(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    fake_hub_open(&s->hub);
-    s->source = origin_new("/topic");
-    s->client = td_open();
-    assert_non_null(s->client);
+    (void)state;
+    memset(&stage, 0, sizeof(stage));
+    fake_hub_open(&stage.hub);
+    stage.source = origin_new("/topic");
+    stage.client = td_open();
+    assert_non_null(stage.client);
     assert_int_equal(
-        td_callback_open(s->client, "127.0.0.1:0", NULL, &s->callback), TD_OK);
-    s->turner = turner_begin(s->client);
-    *state = s;
+        td_callback_open(stage.client, "127.0.0.1:0", NULL, &stage.callback),
+        TD_OK);
+    stage.turner = turner_begin(stage.client);
     return 0;
 }
 
 int
 stage_teardown(void **state)
 {
-    struct stage *s = *state;
-
-    turner_end(s->turner);
-    td_subscriber_close(s->subscriber);
-    td_callback_close(s->callback);
-    td_close(s->client);
-    origin_free(s->source);
-    for (size_t i = 0; i < s->n_requests; i++)
-        fake_hub_forget(&s->requests[i]);
-    fake_hub_close(&s->hub);
-    free(s);
+    (void)state;
+    turner_end(stage.turner);
+    td_subscriber_close(stage.subscriber);
+    td_callback_close(stage.callback);
+    td_close(stage.client);
+    origin_free(stage.source);
+    for (size_t i = 0; i < stage.n_requests; i++)
+        fake_hub_forget(&stage.requests[i]);
+    fake_hub_close(&stage.hub);
     return 0;
 }
 
-struct stage *
-stage_of(void **state)
+void
+stage_headers(const char *self)
 {
-    return *state;
+    origin_names(stage.source, self ? self : origin_url(stage.source),
+                 stage.hub.url);
 }
 
 void
-stage_headers(struct stage *s, const char *self)
-{
-    origin_names(s->source, self ? self : origin_url(s->source), s->hub.url);
-}
-
-void
-stage_body(struct stage *s, const char *type, const char *body)
+stage_body(const char *type, const char *body)
 {
     char text[4000];
     size_t used = 0;
 
     while (*body) {
-        const char *with = !strncmp(body, "HUB", 3)    ? s->hub.url
-                           : !strncmp(body, "SELF", 4) ? origin_url(s->source)
-                                                       : NULL;
+        const char *with = !strncmp(body, "HUB", 3) ? stage.hub.url
+                           : !strncmp(body, "SELF", 4)
+                               ? origin_url(stage.source)
+                               : NULL;
 
         assert_true(used + 300 < sizeof(text));
         if (with) {
@@ -102,13 +95,12 @@ stage_body(struct stage *s, const char *type, const char *body)
             text[used++] = *body++;
         }
     }
-    origin_links(s->source, NULL);
-    origin_content(s->source, type, NULL, (struct slice){text, used});
+    origin_links(stage.source, NULL);
+    origin_content(stage.source, type, NULL, (struct slice){text, used});
 }
 
 void
-stage_subscribe(struct stage *s, const char *url,
-                const struct td_subscriber_options *options)
+stage_subscribe(const char *url, const struct td_subscriber_options *options)
 {
     struct td_subscriber_options all = {.lease_s = 0};
 
@@ -116,105 +108,112 @@ stage_subscribe(struct stage *s, const char *url,
         all = *options;
     all.on_delivery = on_delivery;
     all.on_state = on_state;
-    all.user = s;
-    turner_hold(s->turner);
-    assert_int_equal(td_subscriber_open(s->callback,
-                                        url ? url : origin_url(s->source), &all,
-                                        &s->subscriber),
+    turner_hold(stage.turner);
+    assert_int_equal(td_subscriber_open(stage.callback,
+                                        url ? url : origin_url(stage.source),
+                                        &all, &stage.subscriber),
                      TD_OK);
-    turner_let(s->turner);
+    turner_let(stage.turner);
 }
 
 struct fake_request *
-stage_take(struct stage *s, struct fake_hub *hub)
+stage_take(struct fake_hub *hub)
 {
-    struct fake_request *request = &s->requests[s->n_requests];
+    struct fake_request *request = &stage.requests[stage.n_requests];
 
-    assert_in_range(s->n_requests, 0, STAGE_REQUESTS - 1);
-    fake_hub_take(hub, request);
-    s->n_requests++;
+    assert_in_range(stage.n_requests, 0, STAGE_REQUESTS - 1);
+    fake_hub_take(hub ? hub : &stage.hub, request);
+    stage.n_requests++;
     return request;
 }
 
 struct fake_request *
-stage_join(struct stage *s, const struct td_subscriber_options *options,
-           uint64_t lease_s)
+stage_request(void)
+{
+    stage_headers(NULL);
+    stage_subscribe(NULL, NULL);
+    return stage_take(NULL);
+}
+
+struct fake_request *
+stage_join(const struct td_subscriber_options *options, uint64_t lease_s)
 {
     struct fake_request *request;
 
-    stage_headers(s, NULL);
-    stage_subscribe(s, NULL, options);
-    request = stage_take(s, &s->hub);
+    stage_headers(NULL);
+    stage_subscribe(NULL, options);
+    request = stage_take(NULL);
     fake_hub_answer(request, 202, NULL, "");
-    assert_int_equal(fake_hub_verify(&s->hub, request, NULL, lease_s), 200);
-    stage_await(s, TD_ACTIVE, 1);
+    assert_int_equal(fake_hub_verify(&stage.hub, request, NULL, lease_s), 200);
+    stage_await(TD_ACTIVE, 1);
     return request;
 }
 
 void
-stage_end(struct stage *s)
+stage_end(void)
 {
-    turner_hold(s->turner);
-    td_subscriber_end(s->subscriber);
-    turner_let(s->turner);
+    turner_hold(stage.turner);
+    td_subscriber_end(stage.subscriber);
+    turner_let(stage.turner);
 }
 
 void
-stage_await(struct stage *s, enum td_subscription_state state, int n)
+stage_await(enum td_subscription_state state, int n)
 {
-    turner_await(s->turner, &s->n_states[state], n);
+    turner_await(stage.turner, &stage.n_states[state], n);
 }
 
 void
-stage_pass_pause(struct stage *s)
+stage_pass_pause(void)
 {
-    stage_pass_us(s, PAUSE_US);
+    stage_pass_us(PAUSE_US);
 }
 
 void
-stage_pass_us(struct stage *s, int64_t us)
+stage_pass_us(int64_t us)
 {
     AWAIT(transfers_none(NULL));
-    turner_pass_us(s->turner, us);
+    turner_pass_us(stage.turner, us);
 }
 
 void
-stage_await_trouble(struct stage *s, int n)
+stage_await_trouble(int n)
 {
-    stage_await(s, TD_TROUBLE, n);
-    stage_pass_pause(s);
+    stage_await(TD_TROUBLE, n);
+    stage_pass_pause();
 }
 
 void
-stage_await_deliveries(struct stage *s, int n)
+stage_await_deliveries(int n)
 {
-    turner_await(s->turner, &s->n_deliveries, n);
+    turner_await(stage.turner, &stage.n_deliveries, n);
 }
 
 int
-stage_count(struct stage *s, enum td_subscription_state state)
+stage_count(enum td_subscription_state state)
 {
-    return turner_read(s->turner, &s->n_states[state]);
+    return turner_read(stage.turner, &stage.n_states[state]);
 }
 
 void
-stage_assert_bodies(struct stage *s, const char *bodies)
+stage_assert_bodies(int n, const char *bodies)
 {
-    char copy[sizeof(s->bodies)];
+    char copy[sizeof(stage.bodies)];
 
-    turner_hold(s->turner);
-    strcpy(copy, s->bodies);
-    turner_let(s->turner);
+    stage_await_deliveries(n);
+    turner_hold(stage.turner);
+    strcpy(copy, stage.bodies);
+    turner_let(stage.turner);
     assert_string_equal(copy, bodies);
 }
 
 struct td_subscriber_counts
-stage_counts(struct stage *s)
+stage_counts(void)
 {
     struct td_subscriber_counts counts;
 
-    turner_hold(s->turner);
-    td_subscriber_counts(s->subscriber, &counts);
-    turner_let(s->turner);
+    turner_hold(stage.turner);
+    td_subscriber_counts(stage.subscriber, &counts);
+    turner_let(stage.turner);
     return counts;
 }

@@ -3,14 +3,12 @@
  * source and the hub do what the test says, the subscriber's loop turns on a
  * thread of its own.
  *
- *     struct stage *s = stage_of(state);
+ *     FIXTURE(stage_setup, stage_teardown);
  *
- *     stage_source(s, "text/html", "<link rel=hub href=\"%s\">...");
- *     stage_subscribe(s, NULL);
- *     r = stage_take(s, &s->hub); ...
- *     stage_await(s, TD_ACTIVE, 1);
- *
- * With stage_setup and stage_teardown as fixture of each test.
+ *     stage_body("text/html", "<link rel=hub href=\"HUB\">...");
+ *     stage_subscribe(NULL, NULL);
+ *     r = stage_take(NULL); ...
+ *     stage_await(TD_ACTIVE, 1);
  */
 #ifndef TESTS_UNIT_WEBSUB_STAGE_H
 #define TESTS_UNIT_WEBSUB_STAGE_H
@@ -47,52 +45,58 @@ struct stage {
     int closes_after; /* so many deliveries: it is closed by the callback */
 };
 
+extern struct stage stage; /* the one of the test */
+
 int stage_setup(void **state);
 int stage_teardown(void **state);
-struct stage *stage_of(void **state);
 
 /* What the source says from now on: hub and self in its headers (rel=self is
  * `self`, NULL: its own URL), or in a body, where "HUB" and "SELF" are
  * replaced.
  */
-void stage_headers(struct stage *s, const char *self);
-void stage_body(struct stage *s, const char *type, const char *body);
+void stage_headers(const char *self);
+void stage_body(const char *type, const char *body);
 
 /* Subscribes at the source, or at `url`. options NULL: all zero. */
-void stage_subscribe(struct stage *s, const char *url,
+void stage_subscribe(const char *url,
                      const struct td_subscriber_options *options);
 
-/* Waits for the next request at the hub, reads it and keeps it until the end of
- * the test. */
-struct fake_request *stage_take(struct stage *s, struct fake_hub *hub);
+/* Waits for the next request at the hub (NULL: stage.hub), reads it and keeps
+ * it until the end of the test. */
+struct fake_request *stage_take(struct fake_hub *hub);
+
+/* The source names hub and self in its headers: subscribes there, and returns
+ * the request. */
+struct fake_request *stage_request(void);
 
 /* The whole way to TD_ACTIVE: request, verification, 202. */
-struct fake_request *stage_join(struct stage *s,
-                                const struct td_subscriber_options *options,
+struct fake_request *stage_join(const struct td_subscriber_options *options,
                                 uint64_t lease_s);
 
 /* Delivers what comes behind `status`, members of struct fake_delivery, and
  * expects that answer. */
-#define STAGE_DELIVER(s, request, status, ...)                            \
-    assert_int_equal(FAKE_HUB_DELIVER(&(s)->hub, (request), __VA_ARGS__), \
+#define STAGE_DELIVER(request, status, ...)                                \
+    assert_int_equal(FAKE_HUB_DELIVER(&stage.hub, (request), __VA_ARGS__), \
                      (status))
 
 /* td_subscriber_end */
-void stage_end(struct stage *s);
+void stage_end(void);
 
-void stage_await(struct stage *s, enum td_subscription_state state, int n);
+void stage_await(enum td_subscription_state state, int n);
 
 /* A pause of the subscriber between two attempts is over; the other one waits
  * for the trouble before. */
-void stage_pass_pause(struct stage *s);
-void stage_await_trouble(struct stage *s, int n);
+void stage_pass_pause(void);
+void stage_await_trouble(int n);
 
 /* The clock goes on when the subscriber has the answers to its requests. */
-void stage_pass_us(struct stage *s, int64_t us);
+void stage_pass_us(int64_t us);
 
-void stage_await_deliveries(struct stage *s, int n);
-int stage_count(struct stage *s, enum td_subscription_state state);
-void stage_assert_bodies(struct stage *s, const char *bodies);
-struct td_subscriber_counts stage_counts(struct stage *s);
+void stage_await_deliveries(int n);
+int stage_count(enum td_subscription_state state);
+
+/* Waits for `n` deliveries in all, which have these bodies. */
+void stage_assert_bodies(int n, const char *bodies);
+struct td_subscriber_counts stage_counts(void);
 
 #endif

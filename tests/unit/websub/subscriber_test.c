@@ -11,13 +11,13 @@
 
 /* Takes the next request, which is that one, and says yes to it. */
 static struct fake_request *
-grant(struct stage *s, const char *mode, uint64_t lease_s)
+grant(const char *mode, uint64_t lease_s)
 {
-    struct fake_request *r = stage_take(s, &s->hub);
+    struct fake_request *r = stage_take(NULL);
 
     fake_hub_assert(r, "hub.mode", mode);
     fake_hub_answer(r, 202, NULL, "");
-    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, lease_s), 200);
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, lease_s), 200);
     return r;
 }
 
@@ -27,14 +27,13 @@ FIXTURE(stage_setup, stage_teardown);
 TEST(the_request_is_what_the_standard_asks_for)
 {
     const struct td_subscriber_options options = {.lease_s = 4000};
-    struct stage *s = stage_of(state);
-    struct fake_request *r = stage_join(s, &options, 4000);
+    struct fake_request *r = stage_join(&options, 4000);
 
-    fake_hub_assert(r, "hub.topic", origin_url(s->source));
+    fake_hub_assert(r, "hub.topic", origin_url(stage.source));
     fake_hub_assert(r, "hub.lease_seconds", "4000");
     assert_memory_equal(fake_hub_value(r, "hub.callback"),
-                        td_callback_url(s->callback),
-                        strlen(td_callback_url(s->callback)));
+                        td_callback_url(stage.callback),
+                        strlen(td_callback_url(stage.callback)));
     /* W-030: random, shorter than 200 bytes; W-106: in that format. */
     assert_memory_equal(fake_hub_value(r, "hub.secret"), "whsec_", 6);
     assert_true(strlen(fake_hub_value(r, "hub.secret")) == 6 + 44);
@@ -60,192 +59,172 @@ TEST(a_secret_goes_by_https_or_stays_on_this_machine)
  * it leads here; nothing is signed then. */
 TEST(no_secret_goes_over_the_network_in_the_clear)
 {
-    struct stage *s = stage_of(state);
     struct fake_request *r;
     char hub[100];
 
-    snprintf(hub, sizeof(hub), "http://0.0.0.0%s", strrchr(s->hub.url, ':'));
-    origin_names(s->source, origin_url(s->source), hub);
-    stage_subscribe(s, NULL, NULL);
-    r = grant(s, "subscribe", 7200);
-    stage_await(s, TD_ACTIVE, 1);
+    snprintf(hub, sizeof(hub), "http://0.0.0.0%s", strrchr(stage.hub.url, ':'));
+    origin_names(stage.source, origin_url(stage.source), hub);
+    stage_subscribe(NULL, NULL);
+    r = grant("subscribe", 7200);
+    stage_await(TD_ACTIVE, 1);
     fake_hub_assert(r, "hub.secret", "");
-    STAGE_DELIVER(s, r, 202, .body = "a");
-    stage_await_deliveries(s, 1);
+    STAGE_DELIVER(r, 202, .body = "a");
+    stage_await_deliveries(1);
 }
 
 /* W-005: where the headers name a hub, the body's does not count. */
 TEST(what_the_headers_lack_is_looked_for_in_the_body)
 {
-    struct stage *s = stage_of(state);
     struct fake_request *r;
     char links[200];
 
-    stage_body(s, "text/html",
-               "<link rel=hub href=\"http://127.0.0.1:1/wrong\">"
-               "<link rel=self href=\"http://example.com/self\">");
-    snprintf(links, sizeof(links), "<%s>; rel=hub", s->hub.url);
-    origin_links(s->source, links);
-    origin_answers(s->source, 200, NULL, 0);
-    stage_subscribe(s, NULL, NULL);
-    r = stage_take(s, &s->hub);
+    stage_body("text/html", "<link rel=hub href=\"http://127.0.0.1:1/wrong\">"
+                            "<link rel=self href=\"http://example.com/self\">");
+    snprintf(links, sizeof(links), "<%s>; rel=hub", stage.hub.url);
+    origin_links(stage.source, links);
+    origin_answers(stage.source, 200, NULL, 0);
+    stage_subscribe(NULL, NULL);
+    r = stage_take(NULL);
     fake_hub_assert(r, "hub.topic", "http://example.com/self");
     fake_hub_answer(r, 500, NULL, "");
-    stage_await_trouble(s, 1);
-    stage_take(s, &s->hub); /* and no other one next time */
-    assert_int_equal(stage_count(s, TD_TROUBLE), 1);
+    stage_await_trouble(1);
+    stage_take(NULL); /* and no other one next time */
+    assert_int_equal(stage_count(TD_TROUBLE), 1);
 }
 
 /* W-058: a mode that nobody asked for. */
 TEST(an_unsubscription_that_nobody_asked_for_is_404)
 {
-    struct stage *s = stage_of(state);
     struct fake_request *r;
     char query[400];
 
-    r = stage_join(s, NULL, 7200);
+    r = stage_join(NULL, 7200);
     snprintf(query, sizeof(query),
              "hub.mode=unsubscribe&hub.challenge=x&hub.topic=%s",
-             origin_url(s->source));
-    assert_int_equal(fake_hub_query(&s->hub, r, query), 404);
-    assert_int_equal(fake_hub_query(&s->hub, r, ""), 404);
-    assert_int_equal(fake_hub_query(&s->hub, r, "hub.mode=%zz"), 404);
-    STAGE_DELIVER(s, r, 202, .body = "a");
-    stage_await_deliveries(s, 1);
-    assert_int_equal(stage_counts(s).unknown, 3);
+             origin_url(stage.source));
+    assert_int_equal(fake_hub_query(&stage.hub, r, query), 404);
+    assert_int_equal(fake_hub_query(&stage.hub, r, ""), 404);
+    assert_int_equal(fake_hub_query(&stage.hub, r, "hub.mode=%zz"), 404);
+    STAGE_DELIVER(r, 202, .body = "a");
+    stage_await_deliveries(1);
+    assert_int_equal(stage_counts().unknown, 3);
 }
 
 /* W-056 seen from here: the hub may not have got our first answer. */
 TEST(a_verification_that_comes_again_is_confirmed_again)
 {
-    struct stage *s = stage_of(state);
-    struct fake_request *r = stage_join(s, NULL, 7200);
+    struct fake_request *r = stage_join(NULL, 7200);
 
-    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 3600), 200);
-    stage_await(s, TD_ACTIVE, 2);
-    assert_string_equal(s->details[TD_ACTIVE], "3600");
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, 3600), 200);
+    stage_await(TD_ACTIVE, 2);
+    assert_string_equal(stage.details[TD_ACTIVE], "3600");
 }
 
 /* W-043 */
 TEST(what_is_denied_is_not_asked_for_again)
 {
-    struct stage *s = stage_of(state);
-    struct fake_request *r;
-
-    stage_headers(s, NULL);
-    stage_subscribe(s, NULL, NULL);
-    r = stage_take(s, &s->hub);
+    struct fake_request *r = stage_request();
     fake_hub_answer(r, 202, NULL, "");
-    assert_int_equal(fake_hub_deny(&s->hub, r, "not\nfor you"), 200);
-    stage_await(s, TD_DENIED, 1);
-    assert_string_equal(s->details[TD_DENIED], "not for you");
-    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 404);
-    turner_end(s->turner);
-    s->turner = NULL;
-    assert_int_equal(td_run(s->client), TD_OK); /* nothing runs any more */
-    assert_true(fake_hub_is_idle(&s->hub));
+    assert_int_equal(fake_hub_deny(&stage.hub, r, "not\nfor you"), 200);
+    stage_await(TD_DENIED, 1);
+    assert_string_equal(stage.details[TD_DENIED], "not for you");
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, 7200), 404);
+    turner_end(stage.turner);
+    stage.turner = NULL;
+    assert_int_equal(td_run(stage.client), TD_OK); /* nothing runs any more */
+    assert_true(fake_hub_is_idle(&stage.hub));
 }
 
 /* W-042, W-043: also when it was active. */
 TEST(an_active_subscription_may_be_denied)
 {
-    struct stage *s = stage_of(state);
-    struct fake_request *r = stage_join(s, NULL, 7200);
+    struct fake_request *r = stage_join(NULL, 7200);
 
-    assert_int_equal(
-        fake_hub_query(&s->hub, r, "hub.mode=denied&hub.topic=http://other/"),
-        404);
-    assert_int_equal(stage_count(s, TD_DENIED), 0);
-    assert_int_equal(fake_hub_deny(&s->hub, r, "no more"), 200);
-    stage_await(s, TD_DENIED, 1);
-    STAGE_DELIVER(s, r, 404, .body = "a");
+    assert_int_equal(fake_hub_query(&stage.hub, r,
+                                    "hub.mode=denied&hub.topic=http://other/"),
+                     404);
+    assert_int_equal(stage_count(TD_DENIED), 0);
+    assert_int_equal(fake_hub_deny(&stage.hub, r, "no more"), 200);
+    stage_await(TD_DENIED, 1);
+    STAGE_DELIVER(r, 404, .body = "a");
 }
 
 /* W-032, W-044: a refusal is a denial. */
 TEST(a_request_that_is_refused_is_denied)
 {
-    struct stage *s = stage_of(state);
-    struct fake_request *r;
-
-    stage_headers(s, NULL);
-    stage_subscribe(s, NULL, NULL);
-    r = stage_take(s, &s->hub);
+    struct fake_request *r = stage_request();
     fake_hub_answer(r, 403, "Content-Type: text/plain\r\n",
                     "this topic is not ours\nmore");
-    stage_await(s, TD_DENIED, 1);
-    assert_non_null(strstr(s->details[TD_DENIED], "this topic is not ours"));
-    assert_null(strstr(s->details[TD_DENIED], "more"));
+    stage_await(TD_DENIED, 1);
+    assert_non_null(strstr(stage.details[TD_DENIED], "this topic is not ours"));
+    assert_null(strstr(stage.details[TD_DENIED], "more"));
 }
 
 TEST(a_hub_in_trouble_is_asked_again)
 {
     static const unsigned statuses[] = {500, 503, 429, 302, 408};
-    struct stage *s = stage_of(state);
     struct fake_request *r;
 
-    stage_headers(s, NULL);
-    stage_subscribe(s, NULL, NULL);
+    stage_headers(NULL);
+    stage_subscribe(NULL, NULL);
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
-        r = stage_take(s, &s->hub);
+        r = stage_take(NULL);
         fake_hub_answer(r, statuses[i], NULL, "");
-        stage_await_trouble(s, (int)i + 1);
+        stage_await_trouble((int)i + 1);
     }
-    r = grant(s, "subscribe", 7200);
-    stage_await(s, TD_ACTIVE, 1);
+    r = grant("subscribe", 7200);
+    stage_await(TD_ACTIVE, 1);
 }
 
 /* W-011: of several hubs another one is asked where one is in trouble. */
 TEST(another_hub_is_asked_where_one_fails)
 {
-    struct stage *s = stage_of(state);
     char links[300];
 
     snprintf(links, sizeof(links),
              "<http://127.0.0.1:1/hub>; rel=\"hub\", <%s>; rel=\"hub\", "
              "</topic>; rel=\"self\"",
-             s->hub.url);
-    origin_links(s->source, links);
-    stage_subscribe(s, NULL, NULL);
-    stage_await_trouble(s, 1);
-    grant(s, "subscribe", 7200);
-    stage_await(s, TD_ACTIVE, 1);
-    assert_int_equal(stage_count(s, TD_TROUBLE), 1);
+             stage.hub.url);
+    origin_links(stage.source, links);
+    stage_subscribe(NULL, NULL);
+    stage_await_trouble(1);
+    grant("subscribe", 7200);
+    stage_await(TD_ACTIVE, 1);
+    assert_int_equal(stage_count(TD_TROUBLE), 1);
 }
 
 /* W-011: one that is reached by https is asked first, wherever it stands. */
 TEST(a_hub_by_https_is_preferred)
 {
-    struct stage *s = stage_of(state);
     char links[300];
 
     snprintf(links, sizeof(links),
              "<%s>; rel=\"hub\", <https://127.0.0.1:1/hub>; rel=\"hub\", "
              "</topic>; rel=\"self\"",
-             s->hub.url);
-    origin_links(s->source, links);
-    stage_subscribe(s, NULL, NULL);
-    stage_await_trouble(s, 1);
-    stage_take(s, &s->hub);
-    assert_int_equal(stage_count(s, TD_TROUBLE), 1);
-    assert_non_null(strstr(s->details[TD_TROUBLE], "https://127.0.0.1:1/hub"));
+             stage.hub.url);
+    origin_links(stage.source, links);
+    stage_subscribe(NULL, NULL);
+    stage_await_trouble(1);
+    stage_take(NULL);
+    assert_int_equal(stage_count(TD_TROUBLE), 1);
+    assert_non_null(
+        strstr(stage.details[TD_TROUBLE], "https://127.0.0.1:1/hub"));
 }
 
 TEST(a_topic_that_is_away_or_says_nothing_is_asked_again)
 {
-    struct stage *s = stage_of(state);
-
-    origin_answers(s->source, 503, NULL, 1);
-    origin_content(s->source, "text/plain", NULL, SLICE("nothing"));
-    stage_subscribe(s, NULL, NULL);
-    stage_await_trouble(s, 1);
-    stage_await(s, TD_TROUBLE, 2);
-    origin_links(s->source, "<http://127.0.0.1:1/>; rel=hub");
-    stage_pass_pause(s);
-    stage_await(s, TD_TROUBLE, 3);
-    stage_headers(s, NULL);
-    stage_pass_pause(s);
-    grant(s, "subscribe", 7200);
-    stage_await(s, TD_ACTIVE, 1);
+    origin_answers(stage.source, 503, NULL, 1);
+    origin_content(stage.source, "text/plain", NULL, SLICE("nothing"));
+    stage_subscribe(NULL, NULL);
+    stage_await_trouble(1);
+    stage_await(TD_TROUBLE, 2);
+    origin_links(stage.source, "<http://127.0.0.1:1/>; rel=hub");
+    stage_pass_pause();
+    stage_await(TD_TROUBLE, 3);
+    stage_headers(NULL);
+    stage_pass_pause();
+    grant("subscribe", 7200);
+    stage_await(TD_ACTIVE, 1);
 }
 
 /* When a lease of a second is renewed at the latest. */
@@ -253,7 +232,7 @@ TEST(a_topic_that_is_away_or_says_nothing_is_asked_again)
 
 /* W-033: 307 is for once, 308 is remembered at the renewal. */
 static void
-assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
+assert_renews_at(unsigned status, bool is_remembered)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
     struct fake_request *first, *moved, *again;
@@ -262,18 +241,18 @@ assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
 
     fake_hub_open(&other);
     snprintf(location, sizeof(location), "Location: %s\r\n", other.url);
-    stage_headers(s, NULL);
-    stage_subscribe(s, NULL, &options);
-    first = stage_take(s, &s->hub);
+    stage_headers(NULL);
+    stage_subscribe(NULL, &options);
+    first = stage_take(NULL);
     fake_hub_answer(first, status, location, "");
-    moved = stage_take(s, &other);
+    moved = stage_take(&other);
     fake_hub_answer(moved, 202, NULL, "");
-    stage_await(s, TD_REQUESTED, 1);
+    stage_await(TD_REQUESTED, 1);
     assert_int_equal(fake_hub_verify(&other, moved, NULL, 1), 200);
-    stage_await(s, TD_ACTIVE, 1);
+    stage_await(TD_ACTIVE, 1);
 
-    stage_pass_us(s, RENEWAL_US);
-    again = stage_take(s, is_remembered ? &other : &s->hub);
+    stage_pass_us(RENEWAL_US);
+    again = stage_take(is_remembered ? &other : &stage.hub);
     fake_hub_assert(again, "hub.mode", "subscribe");
     fake_hub_close(&other);
 }
@@ -281,30 +260,29 @@ assert_renews_at(struct stage *s, unsigned status, bool is_remembered)
 /* W-033 */
 TEST(a_hub_that_moved_for_good_is_remembered)
 {
-    assert_renews_at(stage_of(state), 308, true);
+    assert_renews_at(308, true);
 }
 
 /* W-033 */
 TEST(a_hub_that_moved_for_now_is_not)
 {
-    assert_renews_at(stage_of(state), 307, false);
+    assert_renews_at(307, false);
 }
 
 TEST(redirects_without_end_are_trouble)
 {
-    struct stage *s = stage_of(state);
     struct fake_request *r;
     char location[100];
 
-    snprintf(location, sizeof(location), "Location: %s\r\n", s->hub.url);
-    stage_headers(s, NULL);
-    stage_subscribe(s, NULL, NULL);
+    snprintf(location, sizeof(location), "Location: %s\r\n", stage.hub.url);
+    stage_headers(NULL);
+    stage_subscribe(NULL, NULL);
     for (int i = 0; i < 6; i++) {
-        r = stage_take(s, &s->hub);
+        r = stage_take(NULL);
         fake_hub_answer(r, 307, location, "");
     }
-    stage_await(s, TD_TROUBLE, 1);
-    assert_non_null(strstr(s->details[TD_TROUBLE], "307"));
+    stage_await(TD_TROUBLE, 1);
+    assert_non_null(strstr(stage.details[TD_TROUBLE], "307"));
 }
 
 /* W-073, W-010: the renewal begins when about a quarter of the lease is left,
@@ -312,105 +290,93 @@ TEST(redirects_without_end_are_trouble)
 TEST(a_renewal_begins_with_discovery)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
-    struct stage *s = stage_of(state);
-    struct fake_request *r = stage_join(s, &options, 1);
+    struct fake_request *r = stage_join(&options, 1);
 
-    stage_headers(s, "http://example.com/new");
-    stage_pass_us(s, 649000);
+    stage_headers("http://example.com/new");
+    stage_pass_us(649000);
     assert_true(transfers_none(NULL));
-    stage_pass_us(s, RENEWAL_US - 649000);
-    r = stage_take(s, &s->hub);
+    stage_pass_us(RENEWAL_US - 649000);
+    r = stage_take(NULL);
     fake_hub_assert(r, "hub.topic", "http://example.com/new");
     fake_hub_assert(r, "hub.mode", "subscribe");
-    assert_int_equal(stage_count(s, TD_DISCOVERED), 2);
+    assert_int_equal(stage_count(TD_DISCOVERED), 2);
 }
 
 /* W-073: what fails at a renewal is tried again, also after a refusal. */
 TEST(a_renewal_that_is_refused_is_tried_again)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
-    struct stage *s = stage_of(state);
-    struct fake_request *r = stage_join(s, &options, 1);
+    struct fake_request *r = stage_join(&options, 1);
 
-    stage_pass_us(s, RENEWAL_US);
-    r = stage_take(s, &s->hub);
+    stage_pass_us(RENEWAL_US);
+    r = stage_take(NULL);
     fake_hub_answer(r, 404, NULL, "");
-    stage_await_trouble(s, 1);
-    r = grant(s, "subscribe", 7200);
-    stage_await(s, TD_ACTIVE, 2);
-    assert_int_equal(stage_count(s, TD_DENIED), 0);
+    stage_await_trouble(1);
+    r = grant("subscribe", 7200);
+    stage_await(TD_ACTIVE, 2);
+    assert_int_equal(stage_count(TD_DENIED), 0);
 }
 
 /* W-060: the lease does not matter there; W-061. */
 TEST(an_end_is_verified)
 {
-    struct stage *s = stage_of(state);
     struct fake_request *r, *bye;
 
-    r = stage_join(s, NULL, 7200);
-    stage_end(s);
-    bye = stage_take(s, &s->hub);
+    r = stage_join(NULL, 7200);
+    stage_end();
+    bye = stage_take(NULL);
     fake_hub_assert(bye, "hub.mode", "unsubscribe");
     fake_hub_assert(bye, "hub.callback", fake_hub_value(r, "hub.callback"));
     fake_hub_assert(bye, "hub.topic", fake_hub_value(r, "hub.topic"));
     fake_hub_assert(bye, "hub.secret", "");
     /* Not what it was asked for before. */
-    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 404);
-    assert_int_equal(fake_hub_verify(&s->hub, bye, NULL, 0), 200);
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, 7200), 404);
+    assert_int_equal(fake_hub_verify(&stage.hub, bye, NULL, 0), 200);
     fake_hub_answer(bye, 202, NULL, "");
-    stage_await(s, TD_ENDED, 1);
-    assert_int_equal(FAKE_HUB_DELIVER(&s->hub, r, .body = "a") / 100, 4);
-    assert_int_equal(s->n_deliveries, 0);
+    stage_await(TD_ENDED, 1);
+    assert_int_equal(FAKE_HUB_DELIVER(&stage.hub, r, .body = "a") / 100, 4);
+    assert_int_equal(stage.n_deliveries, 0);
 }
 
 /* W-086: 410 ends it as well. */
 TEST(deliveries_after_the_end_are_410)
 {
-    struct stage *s = stage_of(state);
-    struct fake_request *r = stage_join(s, NULL, 7200);
-    stage_end(s);
-    stage_take(s, &s->hub);
-    STAGE_DELIVER(s, r, 410, .body = "a");
-    stage_await(s, TD_ENDED, 1);
-    assert_int_equal(s->n_deliveries, 0);
+    struct fake_request *r = stage_join(NULL, 7200);
+    stage_end();
+    stage_take(NULL);
+    STAGE_DELIVER(r, 410, .body = "a");
+    stage_await(TD_ENDED, 1);
+    assert_int_equal(stage.n_deliveries, 0);
 }
 
 TEST(an_end_is_asked_for_again_where_the_hub_is_in_trouble)
 {
-    struct stage *s = stage_of(state);
-
-    stage_join(s, NULL, 7200);
-    stage_end(s);
+    stage_join(NULL, 7200);
+    stage_end();
     for (int i = 0; i < 3; i++) {
-        fake_hub_answer(stage_take(s, &s->hub), 503, NULL, "");
-        stage_pass_pause(s);
+        fake_hub_answer(stage_take(NULL), 503, NULL, "");
+        stage_pass_pause();
     }
-    grant(s, "unsubscribe", 0);
-    stage_await(s, TD_ENDED, 1);
+    grant("unsubscribe", 0);
+    stage_await(TD_ENDED, 1);
 }
 
 TEST(an_end_before_the_verification_is_one_at_once)
 {
-    struct stage *s = stage_of(state);
-    struct fake_request *r;
-
-    stage_headers(s, NULL);
-    stage_subscribe(s, NULL, NULL);
-    r = stage_take(s, &s->hub);
-    stage_end(s);
-    stage_await(s, TD_ENDED, 1);
-    assert_int_equal(fake_hub_verify(&s->hub, r, NULL, 7200), 404);
+    struct fake_request *r = stage_request();
+    stage_end();
+    stage_await(TD_ENDED, 1);
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, 7200), 404);
 }
 
 TEST(it_may_be_closed_by_its_callback)
 {
-    struct stage *s = stage_of(state);
-    struct fake_request *r = stage_join(s, NULL, 7200);
+    struct fake_request *r = stage_join(NULL, 7200);
 
-    s->closes_after = 1;
-    STAGE_DELIVER(s, r, 202, .body = "a");
-    stage_await_deliveries(s, 1);
-    STAGE_DELIVER(s, r, 404, .body = "b");
+    stage.closes_after = 1;
+    STAGE_DELIVER(r, 202, .body = "a");
+    stage_await_deliveries(1);
+    STAGE_DELIVER(r, 404, .body = "b");
 }
 
 TEST(bad_arguments_are_refused)
@@ -418,20 +384,19 @@ TEST(bad_arguments_are_refused)
     static const char *const urls[] = {"", "topic", "ftp://a.example/",
                                        "http://a.example/#b"};
     struct td_subscriber_options options = {.lease_s = 0};
-    struct stage *s = stage_of(state);
     struct td_subscriber *subscriber;
 
-    turner_hold(s->turner);
-    assert_int_equal(td_subscriber_open(s->callback, "http://a.example/",
+    turner_hold(stage.turner);
+    assert_int_equal(td_subscriber_open(stage.callback, "http://a.example/",
                                         &options, &subscriber),
                      TD_INVALID);
     options.on_delivery = (void (*)(const struct td_delivery *, void *))1;
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         assert_int_equal(
-            td_subscriber_open(s->callback, urls[i], &options, &subscriber),
+            td_subscriber_open(stage.callback, urls[i], &options, &subscriber),
             TD_INVALID);
         assert_null(subscriber);
-        assert_true(td_problem(s->client)[0]);
+        assert_true(td_problem(stage.client)[0]);
     }
-    turner_let(s->turner);
+    turner_let(stage.turner);
 }

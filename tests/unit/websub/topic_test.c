@@ -101,7 +101,6 @@ TEST(a_refusal_says_when_to_come_again)
 TEST(a_page_that_does_not_end_in_time_is_given_up)
 {
     struct stage *s = *state;
-
     int64_t begun_ms = loop_now_ms();
 
     find(s, SLICE("HTTP/1.1 200 OK\r\nContent-Type: text/html" CHUNKED));
