@@ -1,5 +1,8 @@
 #include "tests/unit/net/called.h"
 
+#include "broker/net/request.h"
+#include "broker/net/response.h"
+#include "broker/net/server.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 
@@ -303,4 +306,41 @@ assert_outcome(const struct trial *t, enum call_failure failure,
                  t->call.why);
     if (failure)
         assert_int_equal(t->call.status, 0);
+}
+
+static void
+answer_text(struct request *rq, void *user)
+{
+    struct called_tls *s = user;
+    struct response r;
+
+    response_init(&r, 200, "text/plain");
+    r.text = s->text;
+    request_answer(rq, &r);
+}
+
+void
+called_tls_open(struct called_tls *s, const struct certificate_wish *wish)
+{
+    struct server_options options = {.host = "127.0.0.1",
+                                     .threads = 1,
+                                     .tls_cert = s->certificate.cert,
+                                     .tls_key = s->certificate.key,
+                                     .request_timeout_us = 60000000,
+                                     .on_request = answer_text,
+                                     .user = s};
+    struct problem why = {"", 0, 0};
+
+    tempdir_open(&s->dir);
+    certificate_make(&s->certificate, s->dir.path, wish);
+    if (server_open(&s->server, &options, &why))
+        fail_msg("%s", why.text);
+    s->port = server_port(s->server);
+}
+
+void
+called_tls_close(struct called_tls *s)
+{
+    server_close(s->server, 0);
+    tempdir_close(&s->dir);
 }

@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #include "broker/net/caller.h"
+#include "tests/support/certificate.h"
+#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/net/odd.h"
 
@@ -101,5 +103,18 @@ void trials_start(struct trial *all, unsigned n);
 
 /* Waits for them; each has an answer. */
 void trials_await(struct trial *all, unsigned n);
+
+/* A server over TLS at 127.0.0.1, which answers all requests with `text`. */
+struct called_tls {
+    struct slice text;
+    struct tempdir dir;
+    struct certificate certificate;
+    struct server *server;
+    unsigned port;
+};
+
+/* `text` is set; `wish` may be NULL. */
+void called_tls_open(struct called_tls *s, const struct certificate_wish *wish);
+void called_tls_close(struct called_tls *s);
 
 #endif

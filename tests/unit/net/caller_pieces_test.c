@@ -1,11 +1,7 @@
 /* Long answers: handed over in pieces, no faster than they are taken. */
 #include "broker/base/clock.h"
 #include "broker/net/caller.h"
-#include "broker/net/request.h"
-#include "broker/net/response.h"
 #include "tests/clock.h"
-#include "tests/support/certificate.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"
 
@@ -361,47 +357,23 @@ TEST(the_thread_ends_while_pieces_are_taken)
 
 /* TLS */
 
-static void
-answer_long(struct request *rq, void *user)
-{
-    struct response r;
-
-    response_init(&r, 200, "text/plain");
-    r.text = *(struct slice *)user;
-    request_answer(rq, &r);
-}
-
 /* It has bytes of its own that nobody waits for at the socket. */
 TEST(pieces_come_over_tls)
 {
-    struct slice text = {NULL, LONG};
-    struct server_options options = {.host = "127.0.0.1",
-                                     .threads = 1,
-                                     .request_timeout_us = 60000000,
-                                     .on_request = answer_long,
-                                     .user = &text};
-    struct problem why = {"", 0, 0};
-    struct server *server = NULL;
-    struct certificate c;
-    struct tempdir dir;
+    struct called_tls s;
     char *bytes = malloc(LONG);
 
     for (uint64_t i = 0; i < LONG; i++)
         bytes[i] = odd_byte(i);
-    text.data = bytes;
-    tempdir_open(&dir);
-    certificate_make(&c, dir.path, NULL);
-    options.tls_cert = c.cert;
-    options.tls_key = c.key;
-    if (server_open(&server, &options, &why))
-        fail_msg("%s", why.text);
+    s.text = (struct slice){bytes, LONG};
+    called_tls_open(&s, NULL);
     called_close();
-    setenv("SSL_CERT_FILE", c.ca, 1);
+    setenv("SSL_CERT_FILE", s.certificate.ca, 1);
     called_open(4, 4, LOOPBACK);
     for (int later = 0; later < 2; later++) {
         taker_init("/");
         snprintf(taker.trial.url, sizeof(taker.trial.url),
-                 "https://127.0.0.1:%u/", server_port(server));
+                 "https://127.0.0.1:%u/", s.port);
         taker.turn = later ? CALL_LATER : CALL_READY;
         trial_start(&taker.trial);
         if (later)
@@ -412,7 +384,6 @@ TEST(pieces_come_over_tls)
     }
     unsetenv("SSL_CERT_FILE");
     called_close();
-    server_close(server, 0);
-    tempdir_close(&dir);
+    called_tls_close(&s);
     free(bytes);
 }

@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tests/unit/net/served.h"
+#include "tests/unit/net/streamed.h"
 
-#define CONNECTIONS 2000
-#define TEXT_MAX    65536
-#define HEAD_END    "Host: a\r\n\r\n"
+#define TEXT_MAX 65536
 
 static uint64_t state_of_chance;
 
@@ -100,18 +98,18 @@ static void
 add_piece(struct buf *to)
 {
     static const char *const texts[] = {
-        "GET /small HTTP/1.1\r\n" HEAD_END,
-        "GET /later HTTP/1.1\r\n" HEAD_END,
-        "GET /never HTTP/1.1\r\n" HEAD_END,
-        "GET /big?size=200000 HTTP/1.1\r\n" HEAD_END,
-        "GET /pool?size=200000 HTTP/1.1\r\n" HEAD_END,
-        "GET /broken?size=200000 HTTP/1.1\r\n" HEAD_END,
-        "GET /long HTTP/1.1\r\n" HEAD_END,
+        GET("/small"),
+        GET("/later"),
+        GET("/never"),
+        GET("/big?size=200000"),
+        GET("/pool?size=200000"),
+        GET("/broken?size=200000"),
+        GET("/long"),
         "GET /long HTTP/1.0\r\nConnection: keep-alive\r\n" HEAD_END,
         "POST /echo HTTP/1.1\r\n" HEAD_END,
         "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
         "3\r\nabc\r\n0\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n" HEAD_END "abc",
+        POST("/echo", "-1") "abc",
         "PATCH /echo HTTP/1.1\r\n" HEAD_END "abc",
         "CONNECT a:1 HTTP/1.1\r\n" HEAD_END,
         "TRACE / HTTP/1.1\r\n" HEAD_END,
@@ -162,13 +160,6 @@ greet(struct stream *stream, void *user)
 }
 
 static void
-ignore(struct stream *stream, void *user)
-{
-    (void)stream;
-    (void)user;
-}
-
-static void
 greet_long(struct stream *stream, void *user)
 {
     (void)user;
@@ -177,8 +168,10 @@ greet_long(struct stream *stream, void *user)
         stream_end(stream, STREAM_CHUNK_LAST, strlen(STREAM_CHUNK_LAST));
 }
 
-static const struct stream_handlers streams = {greet, ignore, ignore};
-static const struct stream_handlers longs = {greet_long, ignore, ignore};
+static const struct stream_handlers streams = {greet, streamed_ignore,
+                                               streamed_ignore};
+static const struct stream_handlers longs = {greet_long, streamed_ignore,
+                                             streamed_ignore};
 
 /* One connection: a few pieces, cut at a few places, its end polite or not. */
 static void
@@ -236,11 +229,10 @@ SERVED_GROUPS;
 
 TEST(answers_after_whatever_was_sent)
 {
-    const char *seed = getenv("FUZZ_SEED"), *n = getenv("FUZZ_CONNECTIONS");
-    int connections = n ? atoi(n) : CONNECTIONS;
+    unsigned long n = test_size(600, 20000);
 
-    state_of_chance = seed ? strtoull(seed, NULL, 10) | 1 : 20261120;
-    for (int i = 0; i < connections; i++) {
+    state_of_chance = test_seed() * 20261120 | 1;
+    for (unsigned long i = 0; i < n; i++) {
         talk();
         if (i % 25 == 0) {
             served_assert_alive();

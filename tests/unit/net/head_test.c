@@ -1,9 +1,6 @@
 #include "tests/test.h"
 #include "tests/unit/net/served.h"
 
-#define HEAD_END "Host: a\r\n\r\n"
-#define GET      "GET /small HTTP/1.1\r\n" HEAD_END
-
 FIXTURE(served_open, served_close);
 SERVED_GROUPS;
 
@@ -12,34 +9,33 @@ TEST(knows_the_methods)
     static const char *const answered[] = {"GET", "HEAD", "DELETE", "OPTIONS"};
     struct wire *w = served_connect();
     struct wire_answer a;
-    char value[64];
 
     for (size_t i = 0; i < 4; i++) {
         assert_true(wire_request(w, answered[i], "/small", NULL, NULL, &a));
         assert_int_equal(a.status, 200);
-        assert_true(wire_header(&a, "Content-Length", value, sizeof(value)));
-        assert_string_equal(value, "5");
+        served_assert_header(&a, "Content-Length", "5");
     }
     wire_close(w);
 }
 
 TEST(leaves_methods_nobody_knows_to_the_handler)
 {
-    struct wire_answer a;
-    char value[64];
+    static const struct served_refusal rows[] = {
+        {"PATCH /small HTTP/1.1\r\n" HEAD_END, 405},
+        {"TRACE /small HTTP/1.1\r\n" HEAD_END, 501},
+        {"BREW /small HTTP/1.1\r\n" HEAD_END, 501},
+        {"CONNECT a:80 HTTP/1.1\r\n" HEAD_END, 501},
+        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 501},
+        {"\x16\x03\x01\x02\x01 a TLS client", 501},
+    };
     struct wire *w = served_connect();
+    struct wire_answer a;
 
     assert_true(wire_request(w, "PATCH", "/small", NULL, "body", &a));
     assert_int_equal(a.status, 405);
-    assert_true(wire_header(&a, "Allow", value, sizeof(value)));
-    assert_string_equal(value, "GET, POST");
+    served_assert_header(&a, "Allow", "GET, POST");
     wire_close(w);
-    served_assert_refused("PATCH /small HTTP/1.1\r\n" HEAD_END, 405);
-    served_assert_refused("TRACE /small HTTP/1.1\r\n" HEAD_END, 501);
-    served_assert_refused("BREW /small HTTP/1.1\r\n" HEAD_END, 501);
-    served_assert_refused("CONNECT a:80 HTTP/1.1\r\n" HEAD_END, 501);
-    served_assert_refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 501);
-    served_assert_refused("\x16\x03\x01\x02\x01 a TLS client", 501);
+    ASSERT_REFUSED(rows);
 }
 
 TEST(tells_what_was_asked)
@@ -53,23 +49,21 @@ TEST(tells_what_was_asked)
                     "X-Forwarded-For: 1.2.3.4\r\n"
                     "Accept-Encoding: gzip, br\r\n"
                     "Accept: text/html\r\nAccept: */*\r\n" HEAD_END);
-    struct wire_answer a;
 
-    assert_true(wire_answer(w, &a, false));
-
-    assert_string_equal(a.body, "path=/head\n"
-                                "query=a=x%20y%26z&b==%20&c\n"
-                                "a=x y&z\n"
-                                "host=a\n"
-                                "origin=http://o\n"
-                                "content-type=text/xml\n"
-                                "accept=text/html,  */*\n"
-                                "idempotency-key=k 1\n"
-                                "last-event-id=e-2\n"
-                                "if-none-match=\"t\"\n"
-                                "authorization=Bearer q\n"
-                                "x-forwarded-for=1.2.3.4\n"
-                                "accept-encoding=gzip, br\n");
+    served_assert_answer(w, 200,
+                         "path=/head\n"
+                         "query=a=x%20y%26z&b==%20&c\n"
+                         "a=x y&z\n"
+                         "host=a\n"
+                         "origin=http://o\n"
+                         "content-type=text/xml\n"
+                         "accept=text/html,  */*\n"
+                         "idempotency-key=k 1\n"
+                         "last-event-id=e-2\n"
+                         "if-none-match=\"t\"\n"
+                         "authorization=Bearer q\n"
+                         "x-forwarded-for=1.2.3.4\n"
+                         "accept-encoding=gzip, br\n");
     wire_close(w);
 }
 
@@ -80,80 +74,60 @@ TEST(joins_links_of_several_lines)
                                  "Link: <http://a/?b,c>; rel=\"self\"\r\n"
                                  "link:<http://h>;rel=hub, <x>; rel=up\r\n"
                                  "LINK: <y>; rel=z\r\n" HEAD_END);
-    struct wire_answer a;
 
-    assert_true(wire_answer(w, &a, false));
-
-    assert_string_equal(a.body, "path=/head\nquery=\nhost=a\n"
-                                "link=<http://a/?b,c>; rel=\"self\", "
-                                "<http://h>;rel=hub, <x>; rel=up,  "
-                                "<y>; rel=z\n");
+    served_assert_answer(w, 200,
+                         "path=/head\nquery=\nhost=a\n"
+                         "link=<http://a/?b,c>; rel=\"self\", "
+                         "<http://h>;rel=hub, <x>; rel=up,  <y>; rel=z\n");
     wire_close(w);
 }
 
 /* W-164: limits go by it. */
 TEST(tells_who_asks)
 {
-    struct wire *w = served_sent("GET /peer HTTP/1.1\r\n" HEAD_END);
-    struct wire_answer a;
+    struct wire *w = served_sent(GET("/peer"));
 
-    assert_true(wire_answer(w, &a, false));
-
-    assert_string_equal(a.body, "127.0.0.1");
+    served_assert_answer(w, 200, "127.0.0.1");
     wire_close(w);
 }
 
 TEST(refuses_a_body_it_cannot_trust)
 {
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nContent-Length: +1\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nContent-Length: 3x\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nContent-Length: x\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nContent-Length: 99999999999999999999"
-        "\r\n" HEAD_END "abc",
-        400);
-    served_assert_refused("POST /echo HTTP/1.1\r\nContent-Length: 3\r\n"
-                          "Content-Length: 5\r\n" HEAD_END "abcde",
-                          400);
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nContent-Length : 3\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "GET /small HTTP/1.1\r\nContent-Length : 3\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "GET /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "DELETE /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400);
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
-        "3\r\nabc\r\n0\r\n\r\n",
-        501);
-    served_assert_refused(
-        "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
-        "Content-Length: 3\r\n" HEAD_END "abc",
-        501);
-    served_assert_refused(
-        "GET /small HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
-        "0\r\n\r\n",
-        501);
+#define CHUNKED "Transfer-Encoding: chunked\r\n"
+    static const struct served_refusal rows[] = {
+        {POST("/echo", "-1") "abc", 400},
+        {POST("/echo", "+1") "abc", 400},
+        {POST("/echo", "3x") "abc", 400},
+        {POST("/echo", "x") "abc", 400},
+        {POST("/echo", "99999999999999999999") "abc", 400},
+        {POST("/echo", "3\r\nContent-Length: 5") "abcde", 400},
+        {"POST /echo HTTP/1.1\r\nContent-Length : 3\r\n" HEAD_END "abc", 400},
+        {"GET /small HTTP/1.1\r\nContent-Length : 3\r\n" HEAD_END "abc", 400},
+        {"GET /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400},
+        {"DELETE /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400},
+        {"POST /echo HTTP/1.1\r\n" CHUNKED HEAD_END "3\r\nabc\r\n0\r\n\r\n",
+         501},
+        {"POST /echo HTTP/1.1\r\n" CHUNKED "Content-Length: 3\r\n" HEAD_END
+         "abc",
+         501},
+        {"GET /small HTTP/1.1\r\n" CHUNKED HEAD_END "0\r\n\r\n", 501},
+    };
+
+    ASSERT_REFUSED(rows);
     assert_int_equal(atomic_load(&served.n_open), 0);
 }
 
 TEST(takes_a_length_of_zero_where_there_is_no_body)
 {
     struct wire *w = served_sent(
-        "GET /small HTTP/1.1\r\nContent-Length: 0\r\n" HEAD_END GET);
+        "GET /small HTTP/1.1\r\nContent-Length: 0\r\n" HEAD_END GET("/small"));
 
-    served_assert_answer(w, 200);
-    served_assert_answer(w, 200);
+    served_assert_answer(w, 200, "hello");
+    served_assert_answer(w, 200, "hello");
     wire_close(w);
 }
 
-/* What the library refuses itself, in its own words. */
+/* libwebsockets refuses such a request itself, in its own words. */
 static void
 assert_forbidden(const char *text)
 {
@@ -162,87 +136,80 @@ assert_forbidden(const char *text)
 
     assert_true(wire_read(w, answer, 12));
     assert_string_equal(answer, "HTTP/1.0 403");
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    served_assert_ended(w);
     served_assert_alive();
 }
 
 TEST(refuses_upgrades_to_anything_else)
 {
-    served_assert_refused(
-        "GET /small HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings"
-        "\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n" HEAD_END,
-        400);
-    served_assert_refused("POST /echo HTTP/1.1\r\nConnection: Upgrade\r\n"
-                          "Upgrade: websocket\r\nContent-Length: 3\r\n" HEAD_END
-                          "abc",
-                          400);
+    static const struct served_refusal rows[] = {
+        {"GET /small HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+         "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n" HEAD_END,
+         400},
+        {"POST /echo HTTP/1.1\r\nConnection: Upgrade\r\n"
+         "Upgrade: websocket\r\nContent-Length: 3\r\n" HEAD_END "abc",
+         400},
+    };
+
+    ASSERT_REFUSED(rows);
     assert_forbidden("GET /small HTTP/1.1\r\nConnection: Upgrade\r\n"
                      "Upgrade: foo\r\n" HEAD_END);
 }
 
 TEST(refuses_malformed_targets)
 {
-    assert_forbidden("GET /sm%zzall HTTP/1.1\r\n" HEAD_END);
-    assert_forbidden("GET /small?a=%4 HTTP/1.1\r\n" HEAD_END);
-    assert_forbidden("GET http://a/small HTTP/1.1\r\n" HEAD_END);
+    assert_forbidden(GET("/sm%zzall"));
+    assert_forbidden(GET("/small?a=%4"));
+    assert_forbidden(GET("http://a/small"));
 }
 
 TEST(refuses_headers_that_are_too_long)
 {
-    struct wire *w = NULL;
+    static const struct {
+        const char *format;
+        int size;
+        unsigned status; /* 0: only the end of the connection is sure */
+    } rows[] = {
+        {"GET /small HTTP/1.1\r\nCookie: %.*s\r\n" HEAD_END, 7000, 200},
+        {"GET /small HTTP/1.1\r\nCookie: %.*s\r\n" HEAD_END, 9000, 431},
+        {GET("/%.*s"), 9000, 431},
+        {"GET /small HTTP/1.1\r\nX-Long: %.*s\r\n" HEAD_END, 199999, 0},
+    };
+
     char *text = malloc(200000);
 
     memset(text, 'a', 200000);
-    text[9000] = '\0';
-    w = served_connect();
-    wire_send_format(w, "GET /small HTTP/1.1\r\nCookie: %s\r\n" HEAD_END, text);
-    served_assert_answer(w, 431);
-    assert_true(wire_is_ended(w));
-    wire_close(w);
-    w = served_connect();
-    wire_send_format(w, "GET /%s HTTP/1.1\r\n" HEAD_END, text);
-    served_assert_answer(w, 431);
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wire *w = served_connect();
 
-    text[9000] = 'a';
-    text[199999] = '\0';
-    w = served_connect();
-    wire_send_format(w, "GET /small HTTP/1.1\r\nX-Long: %s\r\n" HEAD_END, text);
-    assert_true(wire_is_ended(w));
-    wire_close(w);
-
-    text[7000] = '\0';
-    w = served_connect();
-    wire_send_format(w, "GET /small HTTP/1.1\r\nCookie: %s\r\n" HEAD_END, text);
-    served_assert_answer(w, 200);
-    wire_close(w);
+        wire_send_format(w, rows[i].format, rows[i].size, text);
+        if (rows[i].status)
+            served_assert_answer(w, rows[i].status, NULL);
+        if (rows[i].status != 200)
+            assert_true(wire_is_ended(w));
+        wire_close(w);
+    }
     free(text);
     served_assert_alive();
 }
 
 TEST(follows_the_rules_of_http_1_0)
 {
+    static const struct served_refusal closed[] = {
+        {"GET /small HTTP/1.1\r\nConnection: close\r\n" HEAD_END, 200},
+        {"GET /small HTTP/1.1\r\nConnection: TE, Close\r\n" HEAD_END, 200},
+    };
     struct wire *w = served_sent("GET /small HTTP/1.0\r\n\r\n");
     struct wire_answer a;
-    char value[64];
 
-    served_assert_answer(w, 200);
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    served_assert_answer(w, 200, "hello");
+    served_assert_ended(w);
 
     w = served_sent("GET /small HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_true(wire_answer(w, &a, false));
-    assert_true(wire_header(&a, "Connection", value, sizeof(value)));
-    assert_string_equal(value, "keep-alive");
+    served_assert_header(&a, "Connection", "keep-alive");
     assert_true(wire_send_text(w, "GET /small HTTP/1.0\r\n\r\n"));
-    served_assert_answer(w, 200);
-    assert_true(wire_is_ended(w));
-    wire_close(w);
-
-    served_assert_refused(
-        "GET /small HTTP/1.1\r\nConnection: close\r\n" HEAD_END, 200);
-    served_assert_refused(
-        "GET /small HTTP/1.1\r\nConnection: TE, Close\r\n" HEAD_END, 200);
+    served_assert_answer(w, 200, "hello");
+    served_assert_ended(w);
+    ASSERT_REFUSED(closed);
 }

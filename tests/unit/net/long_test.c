@@ -1,72 +1,21 @@
 /* Answers without a known end. */
 #include "broker/net/service.h"
 #include "tests/test.h"
-#include "tests/unit/net/served.h"
+#include "tests/unit/net/streamed.h"
 
-#define REQUEST "GET /long HTTP/1.1\r\nHost: a\r\n\r\n"
-#define OLD     "GET /long HTTP/1.0\r\nHost: a\r\n\r\n"
+#define REQUEST GET("/long")
+#define OLD     "GET /long HTTP/1.0\r\n" HEAD_END
 #define FIRST   "6\r\nfirst\n\r\n"
-
-static atomic_uint n_opened, n_gone, n_rooms;
-static struct stream *last; /* of one stream at a time; on its service thread */
-
-static void
-count_gone(struct stream *stream, void *user)
-{
-    (void)stream;
-    (void)user;
-    last = NULL;
-    atomic_fetch_add(&n_gone, 1);
-}
-
-static void
-count_room(struct stream *stream, void *user)
-{
-    (void)stream;
-    (void)user;
-    atomic_fetch_add(&n_rooms, 1);
-}
-
-static void
-keep(struct stream *stream, void *user)
-{
-    (void)user;
-    last = stream;
-    atomic_fetch_add(&n_opened, 1);
-}
 
 static void
 end_at_once(struct stream *stream, void *user)
 {
-    keep(stream, user);
+    streamed_keep(stream, user);
     stream_write(stream, "2\r\nhi\r\n", 7);
     stream_end(stream, STREAM_CHUNK_LAST, strlen(STREAM_CHUNK_LAST));
 }
 
-static const struct stream_handlers quiet = {keep, count_room, count_gone};
-static const struct stream_handlers brief = {end_at_once, count_room,
-                                             count_gone};
-
-static int
-open_longs(void **state)
-{
-    (void)state;
-    served_open_with(1, 10000000);
-    served.long_handlers = &quiet;
-    last = NULL;
-    atomic_store(&n_opened, 0);
-    atomic_store(&n_gone, 0);
-    atomic_store(&n_rooms, 0);
-    return 0;
-}
-
-static int
-close_longs(void **state)
-{
-    served_close(state);
-    assert_int_equal(atomic_load(&n_opened), atomic_load(&n_gone));
-    return 0;
-}
+static const struct stream_handlers brief = STREAMED(end_at_once);
 
 static void
 assert_bytes(struct wire *w, const char *bytes)
@@ -116,50 +65,48 @@ end_all(void)
     assert_int_equal(stream_write(last, "too late", 8), STREAM_DEAD);
 }
 
+FIXTURE(streamed_open, streamed_close);
 SERVED_GROUPS;
 
-/* RFC 9112 section 6: chunks only for who knows them; never a length. */
-TEST(says_how_its_body_comes, open_longs, close_longs)
+/* RFC 9112 section 6: chunks only for clients that know them; never a length.
+ */
+TEST(says_how_its_body_comes)
 {
+    static const struct {
+        const char *request, *coding, *first;
+    } rows[] = {{REQUEST, "chunked", FIRST}, {OLD, NULL, "first\n"}};
     struct wire_answer a;
-    char value[64];
 
-    for (int i = 0; i < 2; i++) {
-        struct wire *w = served_sent(i ? OLD : REQUEST);
+    for (unsigned i = 0; i < 2; i++) {
+        struct wire *w = served_sent(rows[i].request);
 
         assert_true(wire_answer_head(w, &a));
         assert_int_equal(a.status, 200);
-        assert_false(wire_header(&a, "Content-Length", value, sizeof(value)));
-        assert_true(wire_header(&a, "Connection", value, sizeof(value)));
-        assert_string_equal(value, "close");
-        assert_int_equal(
-            wire_header(&a, "Transfer-Encoding", value, sizeof(value)), !i);
-        if (!i)
-            assert_string_equal(value, "chunked");
-        assert_bytes(w, i ? "first\n" : FIRST);
-        served_await(&n_opened, (unsigned)i + 1);
+        served_assert_header(&a, "Content-Length", NULL);
+        served_assert_header(&a, "Connection", "close");
+        served_assert_header(&a, "Transfer-Encoding", rows[i].coding);
+        assert_bytes(w, rows[i].first);
+        served_await(&n_opened, i + 1);
         wire_close(w);
     }
     served_pass_until(&n_gone, 2);
 }
 
 /* HEAD gets the same head, and the connection goes on. */
-TEST(sends_only_the_head_for_head, open_longs, close_longs)
+TEST(sends_only_the_head_for_head)
 {
-    struct wire *w = served_sent("HEAD /long HTTP/1.1\r\nHost: a\r\n\r\n");
+    struct wire *w = served_sent("HEAD /long HTTP/1.1\r\n" HEAD_END);
     struct wire_answer a;
-    char value[64];
 
     assert_true(wire_answer(w, &a, true));
     assert_int_equal(a.status, 200);
-    assert_false(wire_header(&a, "Content-Length", value, sizeof(value)));
-    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
-    assert_string_equal(a.body, "hello");
+    served_assert_header(&a, "Content-Length", NULL);
+    served_assert_kept(w);
     wire_close(w);
     assert_int_equal(atomic_load(&n_opened), 0);
 }
 
-TEST(writes_from_anywhere_on_its_thread, open_longs, close_longs)
+TEST(writes_from_anywhere_on_its_thread)
 {
     struct wire *w = begun(REQUEST);
 
@@ -170,16 +117,14 @@ TEST(writes_from_anywhere_on_its_thread, open_longs, close_longs)
     wire_close(w);
 }
 
-TEST(begins_on_a_kept_connection_and_cut_anywhere, open_longs, close_longs)
+TEST(begins_on_a_kept_connection_and_cut_anywhere)
 {
-    struct wire_answer a;
-
     for (size_t at = 1; at < strlen(REQUEST); at += 3) {
         struct wire *w = served_connect();
 
-        assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+        served_assert_kept(w);
         assert_true(wire_send(w, REQUEST, at));
-        served_assert_alive();
+        served_turn(); /* reads the first piece */
         begin(w, &REQUEST[at]);
         served_on_service(write_some);
         assert_bytes(w, "4\r\nsome\r\n");
@@ -188,47 +133,43 @@ TEST(begins_on_a_kept_connection_and_cut_anywhere, open_longs, close_longs)
     }
 }
 
-TEST(ends_with_its_last_bytes, open_longs, close_longs)
+TEST(ends_with_its_last_bytes)
 {
     struct wire *w = begun(REQUEST);
 
     served_on_service(write_some);
     served_on_service(end_all);
     assert_bytes(w, "4\r\nsome\r\n0\r\n\r\n");
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    served_assert_ended(w);
     served_pass_until(&n_gone, 1);
 }
 
-TEST(may_end_when_it_opens, open_longs, close_longs)
+TEST(may_end_when_it_opens)
 {
     struct wire *w = NULL;
 
     served.long_handlers = &brief;
     w = begun(REQUEST);
     assert_bytes(w, "2\r\nhi\r\n0\r\n\r\n");
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    served_assert_ended(w);
     served_pass_until(&n_gone, 1);
 }
 
-/* Whatever stands behind the request is not read, not answered, and costs
- * nothing: not in the packet of the request, and not as much as the client can
- * send. The answer goes on, and its end is read to the end. */
-TEST(never_reads_what_is_behind_the_request, open_longs, close_longs)
+/* The server neither reads nor answers what stands behind the request, in the
+ * same packet or as much as the client can send, and does no work for it. The
+ * answer goes on, and the client can read its end. */
+TEST(never_reads_what_is_behind_the_request)
 {
-    static const char *const behind[] = {
-        REQUEST, "GET /small HTTP/1.1\r\nHost: a\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
-        "nonsense\r\n\r\n", "\r\n"};
-    char text[500], more[10000];
+    static const char *const behind[] = {REQUEST REQUEST, REQUEST GET("/small"),
+                                         REQUEST POST("/echo", "3") "abc",
+                                         REQUEST "nonsense\r\n\r\n",
+                                         REQUEST "\r\n"};
+    char more[10000];
 
     memset(more, 'x', sizeof(more));
     for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
-        struct wire *w;
+        struct wire *w = begun(behind[i]);
 
-        snprintf(text, sizeof(text), REQUEST "%s", behind[i]);
-        w = begun(text);
         wire_set_wait(w, 100);
         while (wire_send(w, more, sizeof(more)))
             ;
@@ -245,7 +186,7 @@ TEST(never_reads_what_is_behind_the_request, open_longs, close_longs)
     assert_int_equal(atomic_load(&n_opened), 5);
 }
 
-TEST(hears_of_clients_that_vanish, open_longs, close_longs)
+TEST(hears_of_clients_that_vanish)
 {
     for (int i = 0; i < 20; i++) {
         struct wire *w = begun(REQUEST);
@@ -260,94 +201,72 @@ TEST(hears_of_clients_that_vanish, open_longs, close_longs)
     served_pass_until(&n_gone, 20);
 }
 
-/* Full speed, until the socket takes no more. */
-static char large[STREAM_FRAME_MAX];
-static atomic_uint n_written;
-static bool is_choked;
-
-static void
-write_until_choked(void)
-{
-    enum stream_result result = STREAM_SENT;
-
-    for (int i = 0; i < 1000 && result == STREAM_SENT; i++) {
-        result = stream_write(last, large, sizeof(large));
-        atomic_fetch_add(&n_written, 1);
-    }
-    is_choked = result == STREAM_CHOKED;
-}
-
 /* A long answer to a client with a small receive buffer. */
 static struct wire *
 begun_narrow(void)
 {
     struct wire *w = served_connect_narrow();
 
-    assert_non_null(w);
-    memset(large, 'y', sizeof(large));
-    atomic_store(&n_written, 0);
     begin(w, REQUEST);
     return w;
 }
 
 static void
-read_large(struct wire *w)
+read_large(struct wire *w, unsigned n)
 {
     static char some[sizeof(large)];
 
-    for (unsigned i = atomic_load(&n_written); i; i--) {
+    for (; n; n--) {
         assert_true(wire_read(w, some, sizeof(some)));
         assert_memory_equal(some, large, sizeof(some));
     }
 }
 
-TEST(says_when_there_is_room_again, open_longs, close_longs)
+TEST(says_when_there_is_room_again)
 {
     struct wire *w = begun_narrow();
 
     for (unsigned round = 1; round <= 3; round++) {
-        served_on_service(write_until_choked);
-        assert_true(is_choked);
+        unsigned n = streamed_choke();
+
         assert_int_equal(atomic_load(&n_rooms), round - 1);
         served_assert_alive();
         served_assert_rest();
-        read_large(w);
+        read_large(w, n);
         served_await(&n_rooms, round);
-        atomic_store(&n_written, 0);
     }
     wire_close(w);
 }
 
-/* An end behind bytes that are stuck: these first, whole. */
-TEST(ends_behind_what_was_begun, open_longs, close_longs)
+/* The end comes behind the bytes that are stuck, which arrive whole. */
+TEST(ends_behind_what_was_begun)
 {
     struct wire *w = begun_narrow();
+    unsigned n = streamed_choke();
 
-    served_on_service(write_until_choked);
     served_on_service(end_all);
-    read_large(w);
+    read_large(w, n);
     assert_bytes(w, "0\r\n\r\n");
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    served_assert_ended(w);
     served_pass_until(&n_gone, 1);
 }
 
-TEST(cuts_who_does_not_even_read, open_longs, close_longs)
+TEST(cuts_who_does_not_even_read)
 {
     struct wire *w = begun_narrow();
 
-    served_on_service(write_until_choked);
+    streamed_choke();
     served_on_service(end_all);
     assert_in_range(served_pass_until(&n_gone, 1), 5, 6);
     wire_close(w);
 }
 
-/* To write to who has gone is no failure. */
-TEST(outlives_a_write_to_who_has_gone, open_longs, close_longs)
+/* A write to a client that has gone is no failure. */
+TEST(outlives_a_write_to_who_has_gone)
 {
     struct wire *w = begun_narrow();
 
-    served_on_service(write_until_choked);
+    streamed_choke();
     wire_abort(w);
     served_pass_until(&n_gone, 1);
     served_assert_alive();
@@ -400,7 +319,7 @@ begin_job(void)
 /* The thread may be anywhere when both calls come, such as within a task or a
  * job, and then looks first whether it may end: what was posted before makes it
  * wait. */
-TEST(the_end_comes_behind_what_was_posted_before, open_longs, close_longs)
+TEST(the_end_comes_behind_what_was_posted_before)
 {
     static void (*const ways[])(void) = {say_farewell_and_end, begin_job};
 
@@ -409,11 +328,10 @@ TEST(the_end_comes_behind_what_was_posted_before, open_longs, close_longs)
 
         served_on_service(ways[i]);
         assert_bytes(w, "0\r\n\r\n");
-        assert_true(wire_is_ended(w));
-        wire_close(w);
+        served_assert_ended(w);
         if (i == 0) {
-            close_longs(state);
-            open_longs(state);
+            streamed_close(state);
+            streamed_open(state);
         }
     }
 }
@@ -451,7 +369,7 @@ hold_requests(void)
 }
 
 /* Its head is sent, but only when it opens can it be told how to end. */
-TEST(the_end_waits_for_a_long_answer_to_open, open_longs, close_longs)
+TEST(the_end_waits_for_a_long_answer_to_open)
 {
     struct wire *busy = NULL, *w = served_connect();
     struct wire_answer a;
@@ -459,18 +377,16 @@ TEST(the_end_waits_for_a_long_answer_to_open, open_longs, close_longs)
     held = (struct ticket){.service = server_service(served.server, 0)};
     served.long_handlers = &brief;
     served_on_service(hold_requests);
-    busy = served_sent("GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
+    busy = served_sent(GET("/never"));
     served_await(&served.n_open, 1);
     served_on_service(end_the_server);
 
     assert_true(wire_send_text(w, REQUEST));
     assert_true(wire_answer_head(w, &a));
     assert_bytes(w, FIRST "2\r\nhi\r\n0\r\n\r\n");
-    assert_true(wire_is_ended(w));
-    assert_true(wire_answer(busy, &a, false));
-    assert_string_equal(a.body, "at last");
+    served_assert_ended(w);
+    served_assert_answer(busy, 200, "at last");
     wire_close(busy);
-    wire_close(w);
 }
 
 TEST(composes_chunk_headers)
@@ -478,15 +394,15 @@ TEST(composes_chunk_headers)
     static const struct {
         size_t size;
         const char *header;
-    } cases[] = {{1, "1\r\n"},         {15, "f\r\n"},
-                 {16, "10\r\n"},       {65528, "fff8\r\n"},
-                 {65536, "10000\r\n"}, {SIZE_MAX, "ffffffffffffffff\r\n"}};
+    } rows[] = {{1, "1\r\n"},         {15, "f\r\n"},
+                {16, "10\r\n"},       {65528, "fff8\r\n"},
+                {65536, "10000\r\n"}, {SIZE_MAX, "ffffffffffffffff\r\n"}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char header[STREAM_CHUNK_HEADER_MAX];
-        size_t n = stream_chunk_header(header, cases[i].size);
+        size_t n = stream_chunk_header(header, rows[i].size);
 
-        assert_int_equal(n, strlen(cases[i].header));
-        assert_memory_equal(header, cases[i].header, n);
+        assert_int_equal(n, strlen(rows[i].header));
+        assert_memory_equal(header, rows[i].header, n);
     }
 }

@@ -11,85 +11,69 @@
 
 #include "tests/test.h"
 
-enum odd_end { ODD_KEEP, ODD_CLOSE, ODD_RESET, ODD_HANG };
+enum odd_end {
+    ODD_CLOSE,
+    ODD_KEEP,
+    ODD_RESET,
+    ODD_HANG,
+    ODD_REPEAT, /* `again` without end */
+    ODD_TRICKLE /* the same, with a pause before each */
+};
+
+#define OK        "HTTP/1.1 200 OK\r\n"
+#define LENGTH(n) "Content-Length: " n "\r\n\r\n"
+#define CHUNKED   "Transfer-Encoding: chunked\r\n\r\n"
+#define BUSY(s)   "HTTP/1.1 503 No\r\nRetry-After: " s "\r\n" LENGTH("0")
 
 static const struct odd_answer {
     const char *path;
     const char *text;
-    const char *again; /* without end; or NULL */
-    bool is_paced;     /* before each `again` */
     enum odd_end end;
+    const char *again;
 } odd_answers[] = {
-    {"/ok", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", NULL, false,
-     ODD_KEEP},
-    {"/empty", "HTTP/1.1 204 No Content\r\n\r\n", NULL, false, ODD_KEEP},
+    {"/ok", OK LENGTH("5") "hello", ODD_KEEP},
+    {"/empty", "HTTP/1.1 204 No Content\r\n\r\n", ODD_KEEP},
     {"/chunked",
-     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-     "2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nLink: <trailer>\r\n\r\n",
-     NULL, false, ODD_KEEP},
-    {"/closed", "HTTP/1.0 200 OK\r\n\r\nhello", NULL, false, ODD_CLOSE},
+     OK CHUNKED "2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nLink: <trailer>\r\n\r\n",
+     ODD_KEEP},
+    {"/closed", "HTTP/1.0 200 OK\r\n\r\nhello", ODD_CLOSE},
     {"/facts",
-     "HTTP/1.1 100 Continue\r\nLink: <interim>\r\n\r\n"
-     "HTTP/1.1 200 OK\r\nContent-Type:  text/xml; charset=utf-8 \r\n"
+     "HTTP/1.1 100 Continue\r\nLink: <interim>\r\n\r\n" OK
+     "Content-Type:  text/xml; charset=utf-8 \r\n"
      "ETag: W/\"a\"\r\nlast-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
-     "Link: <a>; rel=hub\r\nLink: <b>; rel=self, <c>; rel=up\r\n"
-     "Content-Length: 0\r\n\r\n",
-     NULL, false, ODD_KEEP},
-    {"/gzipped",
-     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n"
-     "\x1f\x8b\x08",
-     NULL, false, ODD_KEEP},
-    {"/soon",
-     "HTTP/1.1 503 No\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n", NULL,
-     false, ODD_KEEP},
+     "Link: <a>; rel=hub\r\nLink: <b>; rel=self, <c>; rel=up\r\n" LENGTH("0"),
+     ODD_KEEP},
+    {"/gzipped", OK "Content-Encoding: gzip\r\n" LENGTH("3") "\x1f\x8b\x08",
+     ODD_KEEP},
+    {"/soon", BUSY("120"), ODD_KEEP},
     {"/on-a-date",
-     "HTTP/1.1 429 No\r\nRetry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n"
-     "Content-Length: 0\r\n\r\n",
-     NULL, false, ODD_KEEP},
-    {"/past",
-     "HTTP/1.1 503 No\r\nRetry-After: Sun, 06 Nov 1994 08:48:37 GMT\r\n"
-     "Content-Length: 0\r\n\r\n",
-     NULL, false, ODD_KEEP},
-    {"/never",
-     "HTTP/1.1 503 No\r\nRetry-After: 99999999999999999999999\r\n"
-     "Content-Length: 0\r\n\r\n",
-     NULL, false, ODD_KEEP},
-    {"/nonsense",
-     "HTTP/1.1 503 No\r\nRetry-After: -5\r\nContent-Length: 0\r\n\r\n", NULL,
-     false, ODD_KEEP},
-    {"/hang", "", NULL, false, ODD_HANG},
-    {"/hang-in-body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", NULL,
-     false, ODD_HANG},
-    {"/trickling-headers", "HTTP/1.1 200 OK\r\n", "X: y\r\n", true, ODD_CLOSE},
-    {"/trickling-body", "HTTP/1.1 200 OK\r\n\r\n", "x", true, ODD_CLOSE},
-    {"/trickling-status", "HTTP", "/", true, ODD_CLOSE},
-    {"/endless-body", "HTTP/1.1 200 OK\r\n\r\n", "xxxxxxxxxxxxxxxx", false,
-     ODD_CLOSE},
-    {"/endless-404", "HTTP/1.1 404 No\r\n\r\n", "xxxxxxxxxxxxxxxx", false,
-     ODD_CLOSE},
-    {"/endless-headers", "HTTP/1.1 200 OK\r\n", "X-Name: value\r\n", false,
-     ODD_CLOSE},
-    {"/endless-line", "HTTP/1.1 200 OK\r\nX-Name: ", "aaaaaaaaaaaaaaaa", false,
-     ODD_CLOSE},
-    {"/endless-status", "HTTP/1.1 200 ", "aaaaaaaaaaaaaaaa", false, ODD_CLOSE},
-    {"/endless-interim", "", "HTTP/1.1 100 Continue\r\n\r\n", false, ODD_CLOSE},
-    {"/endless-trailer",
-     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
-     "X-Name: value\r\n", false, ODD_CLOSE},
-    {"/short", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", NULL,
-     false, ODD_CLOSE},
-    {"/nothing", "", NULL, false, ODD_CLOSE},
-    {"/reset", "", NULL, false, ODD_RESET},
-    {"/reset-in-body", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello",
-     NULL, false, ODD_RESET},
-    {"/garbage", "\x01\x02\x03 what?\r\n\r\n", NULL, false, ODD_CLOSE},
-    {"/http09", "<html>hello</html>\n", NULL, false, ODD_CLOSE},
-    {"/http2", "HTTP/2 200\r\n\r\nhello", NULL, false, ODD_CLOSE},
-    {"/bad-chunk",
-     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhe", NULL,
-     false, ODD_CLOSE},
-    {"/bad-length", "HTTP/1.1 200 OK\r\nContent-Length: -7\r\n\r\nhello", NULL,
-     false, ODD_CLOSE},
+     "HTTP/1.1 429 No\r\nRetry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n" LENGTH(
+         "0"),
+     ODD_KEEP},
+    {"/past", BUSY("Sun, 06 Nov 1994 08:48:37 GMT"), ODD_KEEP},
+    {"/never", BUSY("99999999999999999999999"), ODD_KEEP},
+    {"/nonsense", BUSY("-5"), ODD_KEEP},
+    {"/hang", "", ODD_HANG},
+    {"/hang-in-body", OK LENGTH("5") "hel", ODD_HANG},
+    {"/trickling-headers", OK, ODD_TRICKLE, "X: y\r\n"},
+    {"/trickling-body", OK "\r\n", ODD_TRICKLE, "x"},
+    {"/trickling-status", "HTTP", ODD_TRICKLE, "/"},
+    {"/endless-body", OK "\r\n", ODD_REPEAT, "xxxxxxxxxxxxxxxx"},
+    {"/endless-404", "HTTP/1.1 404 No\r\n\r\n", ODD_REPEAT, "xxxxxxxxxxxxxxxx"},
+    {"/endless-headers", OK, ODD_REPEAT, "X-Name: value\r\n"},
+    {"/endless-line", OK "X-Name: ", ODD_REPEAT, "aaaaaaaaaaaaaaaa"},
+    {"/endless-status", "HTTP/1.1 200 ", ODD_REPEAT, "aaaaaaaaaaaaaaaa"},
+    {"/endless-interim", "", ODD_REPEAT, "HTTP/1.1 100 Continue\r\n\r\n"},
+    {"/endless-trailer", OK CHUNKED "0\r\n", ODD_REPEAT, "X-Name: value\r\n"},
+    {"/short", OK LENGTH("50") "hello", ODD_CLOSE},
+    {"/nothing", "", ODD_CLOSE},
+    {"/reset", "", ODD_RESET},
+    {"/reset-in-body", OK LENGTH("50") "hello", ODD_RESET},
+    {"/garbage", "\x01\x02\x03 what?\r\n\r\n", ODD_CLOSE},
+    {"/http09", "<html>hello</html>\n", ODD_CLOSE},
+    {"/http2", "HTTP/2 200\r\n\r\nhello", ODD_CLOSE},
+    {"/bad-chunk", OK CHUNKED "zz\r\nhe", ODD_CLOSE},
+    {"/bad-length", OK LENGTH("-7") "hello", ODD_CLOSE},
 };
 
 static bool
@@ -131,13 +115,14 @@ odd_repeat(int fd, const struct odd_answer *answer)
 {
     char text[4096];
     size_t one = strlen(answer->again), size = 0;
+    bool is_paced = answer->end == ODD_TRICKLE;
 
     do {
         memcpy(text + size, answer->again, one);
         size += one;
-    } while (!answer->is_paced && size + one <= sizeof(text));
+    } while (!is_paced && size + one <= sizeof(text));
     while (odd_send(fd, text, size))
-        if (answer->is_paced && odd_pause(fd))
+        if (is_paced && odd_pause(fd))
             break;
     return false;
 }
@@ -150,7 +135,7 @@ odd_reset(int fd)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
-/* Is another request to be waited for? */
+/* True if another request may come. */
 static bool
 odd_play(struct odd_connection *c, const struct odd_answer *answer)
 {
@@ -169,7 +154,7 @@ static bool
 odd_let_wait(struct odd_connection *c)
 {
     static const struct odd_answer answer = {
-        "", "HTTP/1.1 204 No Content\r\n\r\n", NULL, false, ODD_KEEP};
+        "", "HTTP/1.1 204 No Content\r\n\r\n", ODD_KEEP, NULL};
     struct odd *o = c->odd;
 
     pthread_mutex_lock(&o->mutex);

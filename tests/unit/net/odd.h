@@ -9,8 +9,7 @@
  *     /paced?N        the same, one every 5 ms
  *
  * It is there at every address of the machine: 127.0.0.2 is another host. One
- * thread per connection; what trickles does so by the
- * clock of the test.
+ * thread per connection; what trickles does so by the clock of the test.
  */
 #ifndef TESTS_UNIT_NET_ODD_H
 #define TESTS_UNIT_NET_ODD_H

@@ -35,6 +35,15 @@ static struct certificate served_certificate;
 
 #define SECOND INT64_C(1000000)
 
+/* Requests */
+
+#define HEAD_END  "Host: a\r\n\r\n"
+#define GET(path) "GET " path " HTTP/1.1\r\n" HEAD_END
+
+/* Up to its body of `size` bytes, a string. */
+#define POST(path, size) \
+    "POST " path " HTTP/1.1\r\nContent-Length: " size "\r\n" HEAD_END
+
 /* While a test waits, so much time passes if nothing else happens: enough for
  * the server to look again and again whether a client reads on. */
 #define RUNNING_US 100000
@@ -84,6 +93,15 @@ served_open(void **state)
     (void)state;
     served_open_with(2, 10000000);
     return 0;
+}
+
+/* Another server, with what `served.options` say now. */
+static inline void
+served_reopen(void)
+{
+    server_close(served.server, 0);
+    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
+    served.port = server_port(served.server);
 }
 
 /* Whatever a test did, nothing may be left. */
@@ -230,22 +248,6 @@ served_tear_down_tls(void **state)
     return 0;
 }
 
-/* Does the server still answer, on every thread? */
-static inline void
-served_assert_alive(void)
-{
-    struct wire_answer a;
-
-    for (int i = 0; i < 8; i++) {
-        struct wire *w = served_connect();
-
-        assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
-        assert_int_equal(a.status, 200);
-        assert_string_equal(a.body, "hello");
-        wire_close(w);
-    }
-}
-
 /* Waits until every service thread sleeps: one that turns never does. */
 static inline void
 served_assert_rest(void)
@@ -264,33 +266,104 @@ served_sent(const char *text)
     return w;
 }
 
+/* An answer with that status; and that body, unless NULL. */
 static inline void
-served_assert_answer(struct wire *w, unsigned status)
+served_assert_answer(struct wire *w, unsigned status, const char *body)
 {
     struct wire_answer a;
 
     assert_true(wire_answer(w, &a, false));
     assert_int_equal(a.status, status);
+    if (body)
+        assert_string_equal(a.body, body);
 }
 
-/* `text` is answered with `status`, and the connection closed; the server goes
- * on with others. */
+/* `value` NULL: the answer has no such header. */
 static inline void
-served_assert_refused(const char *text, unsigned status)
+served_assert_header(const struct wire_answer *a, const char *name,
+                     const char *value)
 {
-    struct wire *w = served_sent(text);
-    struct wire_answer a;
-    char value[64];
+    char is[200];
 
-    if (!wire_answer(w, &a, false))
-        fail_msg("no answer to %s", text);
-    if (a.status != status)
-        fail_msg("%u is the answer to %s", a.status, text);
-    assert_true(wire_header(&a, "Connection", value, sizeof(value)));
-    assert_string_equal(value, "close");
+    if (wire_header(a, name, is, sizeof(is)) != (value != NULL))
+        fail_msg("%s in %s", name, a->head);
+    if (value)
+        assert_string_equal(is, value);
+}
+
+/* The body is the first `size` bytes of the pattern. */
+static inline void
+served_assert_pattern(const struct wire_answer *a, size_t size)
+{
+    assert_int_equal(a->status, 200);
+    assert_int_equal(a->body_size, size);
+    for (size_t at = 0, n; at < size; at += n) {
+        n = size - at < sizeof(served_pattern) ? size - at
+                                               : sizeof(served_pattern);
+        assert_memory_equal(a->body + at, served_pattern, n);
+    }
+}
+
+/* The peer ends the connection. */
+static inline void
+served_assert_ended(struct wire *w)
+{
     assert_true(wire_is_ended(w));
     wire_close(w);
+}
+
+/* Asks for /small on a connection that is kept. */
+static inline void
+served_assert_kept(struct wire *w)
+{
+    struct wire_answer a;
+
+    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    assert_int_equal(a.status, 200);
+    assert_string_equal(a.body, "hello");
+}
+
+/* Does the server still answer, on every thread? */
+static inline void
+served_assert_alive(void)
+{
+    for (int i = 0; i < 8; i++) {
+        struct wire *w = served_connect();
+
+        served_assert_kept(w);
+        wire_close(w);
+    }
+}
+
+/* A request that is answered with `status`. */
+struct served_refusal {
+    const char *text;
+    unsigned status;
+};
+
+/* The connection is closed behind each answer; the server goes on with others.
+ */
+static inline void
+served_assert_refused(const struct served_refusal *rows, size_t n)
+{
+    struct wire_answer a;
+
+    for (size_t i = 0; i < n; i++) {
+        struct wire *w = served_sent(rows[i].text);
+
+        if (!wire_answer(w, &a, false))
+            fail_msg("no answer to %s", rows[i].text);
+        if (a.status != rows[i].status)
+            fail_msg("%u is the answer to %s", a.status, rows[i].text);
+        served_assert_header(&a, "Connection", "close");
+        if (!wire_is_ended(w))
+            fail_msg("no end of %s", rows[i].text);
+        wire_close(w);
+    }
     served_assert_alive();
 }
+
+#define ASSERT_REFUSED(rows) \
+    served_assert_refused(rows, sizeof(rows) / sizeof((rows)[0]))
 
 #endif

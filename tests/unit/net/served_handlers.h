@@ -38,6 +38,7 @@
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
 #include "proto/buf.h"
+#include "tests/test.h"
 
 /* What a handler keeps of a request. */
 struct served_request {
@@ -89,15 +90,19 @@ struct served_body {
     struct body base;
     uint64_t left;
     uint64_t at;
-    bool is_pool, is_next; /* only with may_block; may be asked for at once */
+    bool is_pool; /* only with may_block */
     enum body_result end;
     char piece[100000];
 };
 
-static inline char
-served_byte(uint64_t at)
+/* What every body repeats, as often as the longest piece needs. */
+#define SERVED_PERIOD 23
+static char served_pattern[5000 * SERVED_PERIOD];
+
+TEST_ON_LOAD(served_fill_)
 {
-    return (char)('a' + at % 23);
+    for (size_t i = 0; i < sizeof(served_pattern); i++)
+        served_pattern[i] = (char)('a' + i % SERVED_PERIOD);
 }
 
 static inline enum body_result
@@ -112,8 +117,7 @@ served_body_next(struct body *body, bool may_block, struct slice *piece)
         return BODY_WAITS;
     if (n > b->left)
         n = (size_t)b->left;
-    for (size_t i = 0; i < n; i++)
-        b->piece[i] = served_byte(b->at + i);
+    memcpy(b->piece, served_pattern + b->at % SERVED_PERIOD, n);
     b->at += n;
     b->left -= n;
     *piece = (struct slice){b->piece, n};

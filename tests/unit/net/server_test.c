@@ -9,8 +9,6 @@
 #include "tests/test.h"
 #include "tests/unit/net/served.h"
 
-#define HEAD_END "Host: a\r\n\r\n"
-
 SERVED_GROUPS;
 
 /* A server that may have few files, until the other end of `end` is closed. At
@@ -46,7 +44,7 @@ TEST(goes_on_after_being_out_of_descriptors)
     struct wire_answer a;
     int from[2], end[2], status = 0, n_lost = 0;
     char byte = 0;
-    pid_t child = 0;
+    pid_t child;
 
     assert_int_equal(pipe(from), 0);
     assert_int_equal(pipe(end), 0);
@@ -101,86 +99,90 @@ TEST(listens_on_addresses_and_names)
 {
     static const struct {
         const char *host, *from;
-    } cases[] = {{"127.0.0.1", "127.0.0.1"}, {"localhost", "localhost"},
-                 {"localhost", "127.0.0.1"}, {"::1", "::1"},
-                 {"[::1]", "::1"},           {"0.0.0.0", "127.0.0.1"},
-                 {"::", "127.0.0.1"},        {"::", "::1"}};
-    struct wire_answer a;
+    } rows[] = {{"127.0.0.1", "127.0.0.1"}, {"localhost", "localhost"},
+                {"localhost", "127.0.0.1"}, {"::1", "::1"},
+                {"[::1]", "::1"},           {"0.0.0.0", "127.0.0.1"},
+                {"::", "127.0.0.1"},        {"::", "::1"}};
+
     int v6 = socket(AF_INET6, SOCK_STREAM, 0);
     struct sockaddr_in6 here = {.sin6_family = AF_INET6,
                                 .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     bool has_v6 = !bind(v6, (struct sockaddr *)&here, sizeof(here));
 
     close(v6);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct server_options options = {.host = cases[i].host,
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct server_options options = {.host = rows[i].host,
                                          .threads = 2,
                                          .request_timeout_us = 60000000,
                                          .on_request = served_on_request};
         struct problem why = {"", 0, 0};
         struct server *server = NULL;
-        struct wire *w = NULL;
 
-        if (!has_v6 && strchr(cases[i].host, ':'))
+        if (!has_v6 && strchr(rows[i].host, ':'))
             continue;
         if (server_open(&server, &options, &why))
             fail_msg("%s", why.text);
         for (int n = 0; n < 4; n++) {
-            w = wire_connect(cases[i].from, server_port(server));
+            struct wire *w = wire_connect(rows[i].from, server_port(server));
+
             assert_non_null(w);
-            assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+            served_assert_kept(w);
             wire_close(w);
         }
         server_close(server, 1000000);
     }
 }
 
-TEST(says_what_cannot_be_listened_on, served_open, served_close)
+FIXTURE(served_open, served_close);
+
+TEST(says_what_cannot_be_listened_on)
 {
-    struct server_options options = {.host = "127.0.0.1",
-                                     .port = served.port,
-                                     .threads = 2,
-                                     .request_timeout_us = 60000000,
-                                     .on_request = served_on_request};
-    struct problem why = {"", 0, 0};
-    struct server *server = NULL;
+    static const struct {
+        const char *host, *why[2];
+    } rows[] = {
+        /* A second broker must not share the port of the first. */
+        {"127.0.0.1", {"127.0.0.1 port ", "Address already in use"}},
+        {"192.0.2.1", {"192.0.2.1", "Cannot assign requested address"}},
+        {"no such host.invalid", {"", ""}},
+    };
 
-    /* A second broker must not share the port of the first. */
-    assert_int_equal(server_open(&server, &options, &why), STATUS_IO);
-    assert_null(server);
-    assert_non_null(strstr(why.text, "127.0.0.1 port "));
-    assert_non_null(strstr(why.text, "Address already in use"));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct server_options options = {.host = rows[i].host,
+                                         .port = served.port,
+                                         .threads = 2,
+                                         .request_timeout_us = 60000000,
+                                         .on_request = served_on_request};
+        struct problem why = {"", 0, 0};
+        struct server *server = NULL;
 
-    options.host = "192.0.2.1";
-    assert_int_equal(server_open(&server, &options, &why), STATUS_IO);
-    assert_non_null(strstr(why.text, "Cannot assign requested address"));
-    options.host = "no such host.invalid";
-    assert_int_equal(server_open(&server, &options, NULL), STATUS_IO);
+        assert_int_equal(server_open(&server, &options, &why), STATUS_IO);
+        assert_null(server);
+        if (!strstr(why.text, rows[i].why[0]) ||
+            !strstr(why.text, rows[i].why[1]))
+            fail_msg("%s: %s", rows[i].host, why.text);
+        assert_int_equal(server_open(&server, &options, NULL), STATUS_IO);
+    }
     served_assert_alive();
 }
 
-TEST(takes_its_port_again_at_once, served_open, served_close)
+TEST(takes_its_port_again_at_once)
 {
     struct wire *w = served_connect();
-    struct wire_answer a;
 
-    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
-    server_close(served.server, 1000000);
+    served_assert_kept(w);
     served.options.port = served.port;
-    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    served_reopen();
+    served_assert_ended(w);
     served_assert_alive();
 }
 
 /* Wakes, tasks, jobs */
 
-TEST(wakes_each_service, served_open, served_close)
+TEST(wakes_each_service)
 {
-    unsigned before = 0;
-
     for (unsigned i = 0; i < 100; i++) {
-        before = atomic_load(&served.n_wakes);
+        unsigned before = atomic_load(&served.n_wakes);
+
         service_wake(server_service(served.server, i % 2));
         AWAIT(atomic_load(&served.n_wakes) != before);
     }
@@ -209,13 +211,12 @@ tell(void *unused)
 }
 
 /* What was done before a wake is seen by an on_wake after it. */
-TEST(loses_no_wake, served_open, served_close)
+TEST(loses_no_wake)
 {
     pthread_t tellers[3];
 
-    server_close(served.server, 0);
     served.options.on_wake = look;
-    assert_int_equal(server_open(&served.server, &served.options, NULL), 0);
+    served_reopen();
     atomic_store(&n_told, 0);
     for (int i = 0; i < 3; i++)
         pthread_create(&tellers[i], NULL, tell, NULL);
@@ -243,15 +244,21 @@ count_task(struct task *task)
         atomic_store(&is_lost, true);
 }
 
-TEST(runs_tasks_in_order, served_open, served_close)
-{
-    static struct numbered tasks[1000];
+static struct numbered tasks[1000];
 
+static void
+post_tasks(unsigned service)
+{
     atomic_store(&next_number, 0);
     for (unsigned i = 0; i < 1000; i++) {
         tasks[i] = (struct numbered){.task = {.run = count_task}, .number = i};
-        service_post(server_service(served.server, 1), &tasks[i].task);
+        service_post(server_service(served.server, service), &tasks[i].task);
     }
+}
+
+TEST(runs_tasks_in_order)
+{
+    post_tasks(1);
 
     served_await(&next_number, 1000);
     assert_false(atomic_load(&is_lost));
@@ -259,19 +266,13 @@ TEST(runs_tasks_in_order, served_open, served_close)
     assert_true(pthread_equal(tasks[0].on, tasks[999].on));
 }
 
-TEST(runs_what_was_posted_before_the_end, served_open, served_close)
+TEST(runs_what_was_posted_before_the_end)
 {
-    static struct numbered tasks[100];
-
-    atomic_store(&next_number, 0);
-    for (unsigned i = 0; i < 100; i++) {
-        tasks[i] = (struct numbered){.task = {.run = count_task}, .number = i};
-        service_post(server_service(served.server, 0), &tasks[i].task);
-    }
+    post_tasks(0);
     server_close(served.server, 0);
     served.server = NULL;
 
-    assert_int_equal(atomic_load(&next_number), 100);
+    assert_int_equal(atomic_load(&next_number), 1000);
 }
 
 struct errand {
@@ -323,7 +324,7 @@ start_errand(struct errand *e)
     served_await(&e->stage, 1);
 }
 
-TEST(works_elsewhere_and_comes_back, served_open, served_close)
+TEST(works_elsewhere_and_comes_back)
 {
     struct errand e;
 
@@ -359,7 +360,7 @@ close_later(void *argument)
     return NULL;
 }
 
-TEST(waits_for_a_job_at_the_end, served_open, served_close)
+TEST(waits_for_a_job_at_the_end)
 {
     struct errand e;
     pthread_t closer;
@@ -374,7 +375,7 @@ TEST(waits_for_a_job_at_the_end, served_open, served_close)
     close(e.pipe[0]);
 }
 
-TEST(comes_by_once_a_second, served_open, served_close)
+TEST(comes_by_once_a_second)
 {
     for (unsigned i = 0; i < 3; i++) {
         clock_await_waits_us(2, SECOND);
@@ -389,18 +390,16 @@ TEST(comes_by_once_a_second, served_open, served_close)
 
 /* The end */
 
-TEST(refuses_on_kept_connections_when_stopping, served_open, served_close)
+TEST(refuses_on_kept_connections_when_stopping)
 {
     struct wire *w = served_connect();
-    struct wire_answer a;
 
-    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    served_assert_kept(w);
     server_stop_accepting(served.server);
 
-    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
-    assert_int_equal(a.status, 503);
-    assert_true(wire_is_ended(w));
-    wire_close(w);
+    assert_true(wire_send_text(w, GET("/small")));
+    served_assert_answer(w, 503, NULL);
+    served_assert_ended(w);
     await_no_listener();
 }
 
@@ -413,26 +412,22 @@ answer_soon(void *unused)
     return NULL;
 }
 
-TEST(waits_at_the_end_until_all_is_answered, served_open, served_close)
+TEST(waits_at_the_end_until_all_is_answered)
 {
-    struct wire *w = served_connect();
-    struct wire_answer a;
+    struct wire *w = NULL;
     pthread_t answerer;
 
     served_pause(true);
-    assert_true(wire_send_text(w, "POST /later HTTP/1.1\r\nContent-Length: 3"
-                                  "\r\n" HEAD_END "abc"));
+    w = served_sent(POST("/later", "3") "abc");
     served_await(&served.n_open, 1);
     pthread_create(&answerer, NULL, answer_soon, NULL);
     server_close(served.server, 10000000);
     served.server = NULL;
     pthread_join(answerer, NULL);
 
-    assert_true(wire_answer(w, &a, false));
-    assert_string_equal(a.body, "later 3");
-    assert_true(wire_is_ended(w));
+    served_assert_answer(w, 200, "later 3");
+    served_assert_ended(w);
     assert_int_equal(atomic_load(&served.n_gone), 0);
-    wire_close(w);
 }
 
 static int
@@ -452,11 +447,9 @@ TEST(cuts_at_the_end_what_takes_too_long, open_alone, served_close)
     int64_t cut_at_us = clock_steady_us() + 300000;
 
     clock_run_us(0, 0);
-    assert_true(wire_send_text(never, "GET /never HTTP/1.1\r\n" HEAD_END));
-    assert_true(
-        wire_send_text(stuck, "GET /pool?size=50000000 HTTP/1.1\r\n" HEAD_END));
-    assert_true(wire_send_text(half, "POST /echo HTTP/1.1\r\nContent-Length: 9"
-                                     "\r\n" HEAD_END "abc"));
+    assert_true(wire_send_text(never, GET("/never")));
+    assert_true(wire_send_text(stuck, GET("/pool?size=10000000")));
+    assert_true(wire_send_text(half, POST("/echo", "9") "abc"));
     served_await(&served.n_open, 2);
     served_await(&served.n_bodies, 1);
     server_stop_accepting(served.server);

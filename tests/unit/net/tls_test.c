@@ -8,9 +8,7 @@
 #include <openssl/ssl.h>
 
 #include "tests/test.h"
-#include "tests/unit/net/served.h"
-
-#define HEAD_END "Host: a\r\n\r\n"
+#include "tests/unit/net/streamed.h"
 
 /* Files */
 
@@ -28,6 +26,17 @@ assert_no_server(const char *cert, const char *key, const char *expected)
         fail_msg("it says: %s", why.text);
 }
 
+static void
+write_broken_certificate(const char *path, const char *mode)
+{
+    FILE *file = fopen(path, mode);
+
+    assert_non_null(file);
+    fputs("-----BEGIN CERTIFICATE-----\nabcd\n-----END CERTIFICATE-----\n",
+          file);
+    fclose(file);
+}
+
 TEST_GROUP(NULL, served_set_up_tls, served_tear_down_tls);
 
 TEST(names_the_file_that_cannot_be_used)
@@ -37,7 +46,6 @@ TEST(names_the_file_that_cannot_be_used)
     struct certificate c, other;
     char path[300];
     struct tempdir dir, two;
-    FILE *file = NULL;
 
     tempdir_open(&dir);
     tempdir_open(&two);
@@ -56,17 +64,9 @@ TEST(names_the_file_that_cannot_be_used)
     assert_no_server(dir.path, c.key, dir.path);
 
     snprintf(path, sizeof(path), "%s/broken.pem", dir.path);
-    file = fopen(path, "we");
-    assert_non_null(file);
-    fputs("-----BEGIN CERTIFICATE-----\nabcd\n-----END CERTIFICATE-----\n",
-          file);
-    fclose(file);
+    write_broken_certificate(path, "we");
     assert_no_server(path, c.key, "broken.pem: not a certificate: ");
-    file = fopen(c.cert, "ae");
-    assert_non_null(file);
-    fputs("-----BEGIN CERTIFICATE-----\nabcd\n-----END CERTIFICATE-----\n",
-          file);
-    fclose(file);
+    write_broken_certificate(c.cert, "ae");
     assert_no_server(c.cert, c.key,
                      "cert.pem: certificate 3 of it is broken: ");
 
@@ -83,33 +83,33 @@ TEST(names_the_file_that_cannot_be_used)
 
 /* Beginnings */
 
-TEST(speaks_1_2_and_1_3_only, served_open, served_close)
+FIXTURE(served_open, served_close);
+
+TEST(speaks_1_2_and_1_3_only)
 {
     static const struct {
         int version;
         bool is_spoken;
-    } cases[] = {{TLS1_VERSION, false},
-                 {TLS1_1_VERSION, false},
-                 {TLS1_2_VERSION, true},
-                 {TLS1_3_VERSION, true}};
+    } rows[] = {{TLS1_VERSION, false},
+                {TLS1_1_VERSION, false},
+                {TLS1_2_VERSION, true},
+                {TLS1_3_VERSION, true}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct wire *w = wire_connect("127.0.0.1", served.port);
-        struct wire_answer a;
 
-        assert_int_equal(wire_start_tls(w, cases[i].version),
-                         cases[i].is_spoken);
-        if (cases[i].is_spoken)
-            assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+        assert_int_equal(wire_start_tls(w, rows[i].version), rows[i].is_spoken);
+        if (rows[i].is_spoken)
+            served_assert_kept(w);
         wire_close(w);
     }
     served_assert_alive();
 }
 
-TEST(tells_who_speaks_no_tls, served_open, served_close)
+TEST(tells_who_speaks_no_tls)
 {
-    static const char *const texts[] = {"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-                                        "POST / HTTP/1.1\r\n", "hello\r\n"};
+    static const char *const texts[] = {GET("/"), "POST / HTTP/1.1\r\n",
+                                        "hello\r\n"};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct wire *w = wire_connect("127.0.0.1", served.port);
@@ -156,18 +156,17 @@ TEST(ends_a_handshake_that_does_not_come, open_soon, served_close)
 }
 
 /* A session of one thread is known to the others: their keys are the same. */
-TEST(resumes_a_session_on_any_thread, served_open, served_close)
+TEST(resumes_a_session_on_any_thread)
 {
     for (int i = 0; i < 20; i++) {
         struct wire *w = served_connect(),
                     *again = wire_connect("127.0.0.1", served.port);
-        struct wire_answer a;
         SSL *ssl = NULL;
         SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
         SSL_SESSION *session = NULL;
 
         /* TLS 1.3 sends tickets behind the handshake. */
-        assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+        served_assert_kept(w);
         session = SSL_get1_session(wire_tls(w));
         ssl = SSL_new(ctx);
         SSL_set_fd(ssl, wire_fd(again));
@@ -182,44 +181,41 @@ TEST(resumes_a_session_on_any_thread, served_open, served_close)
     }
 }
 
+/* A client can tell a good end from a cut. */
+static void
+assert_good_end(struct wire *w)
+{
+    assert_true(wire_is_ended(w));
+    assert_true(wire_end_is_said(w));
+    wire_close(w);
+}
+
 /* Records */
 
-TEST(takes_a_request_of_one_byte_a_record, served_open, served_close)
+TEST(takes_a_request_of_one_byte_a_record)
 {
     static const char text[] =
-        "POST /echo HTTP/1.1\r\nContent-Length: 20\r\n" HEAD_END
-        "12345678901234567890"
-        "GET /small HTTP/1.1\r\n" HEAD_END;
+        POST("/echo", "20") "12345678901234567890" GET("/small");
     struct wire *w = served_connect();
-    struct wire_answer a;
 
     for (size_t i = 0; i < sizeof(text) - 1; i++)
         assert_true(wire_send(w, text + i, 1));
-    assert_true(wire_answer(w, &a, false));
-    assert_int_equal(a.status, 200);
-    assert_string_equal(a.body, "12345678901234567890");
-    assert_true(wire_answer(w, &a, false));
-    assert_string_equal(a.body, "hello");
+    served_assert_answer(w, 200, "12345678901234567890");
+    served_assert_answer(w, 200, "hello");
     wire_close(w);
 }
 
 /* A refused answer is read although the rest of a record is on its way. */
-TEST(answers_within_a_record, served_open, served_close)
+TEST(answers_within_a_record)
 {
     for (int i = 0; i < 20; i++) {
-        struct wire *w = served_connect();
+        struct wire *w = served_sent(POST("/refuse", "500000"));
         char body[16384] = "x";
-        struct wire_answer a;
 
-        assert_true(wire_send_text(w, "POST /refuse HTTP/1.1\r\n"
-                                      "Content-Length: 500000\r\n" HEAD_END));
         for (int n = 0; n < 20; n++)
             assert_true(wire_send(w, body, sizeof(body)));
-        assert_true(wire_answer(w, &a, false));
-        assert_int_equal(a.status, 413);
-        assert_true(wire_is_ended(w));
-        assert_true(wire_end_is_said(w));
-        wire_close(w);
+        served_assert_answer(w, 413, NULL);
+        assert_good_end(w);
     }
 }
 
@@ -237,13 +233,12 @@ handshake(struct wire *w)
     }
 }
 
-TEST(does_not_negotiate_again, served_open, served_close)
+TEST(does_not_negotiate_again)
 {
     struct wire *w = wire_connect("127.0.0.1", served.port);
-    struct wire_answer a;
 
     assert_true(wire_start_tls(w, TLS1_2_VERSION));
-    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    served_assert_kept(w);
     assert_int_equal(SSL_renegotiate(wire_tls(w)), 1);
     assert_int_not_equal(handshake(w), 1);
     wire_abort(w);
@@ -252,42 +247,14 @@ TEST(does_not_negotiate_again, served_open, served_close)
 
 /* Streams */
 
-static atomic_uint n_told;
-static char big[STREAM_FRAME_MAX];
-
-static void
-fill_up(struct stream *stream, void *user)
+/* Each request for new keys wants an answer, for which there is no room. The
+ * server may close such a connection, but not turn. */
+TEST(does_not_turn_for_keys_that_cannot_be_changed, streamed_open,
+     streamed_close)
 {
-    size_t size =
-        stream_frame_header((uint8_t *)big, sizeof(big) - 4, true, true);
+    struct wire *w = streamed_upgrade(served_connect_narrow(), NULL);
 
-    (void)user;
-    assert_int_equal(size, 4);
-    while (stream_write(stream, big, sizeof(big)) == STREAM_SENT)
-        ;
-    atomic_fetch_add(&n_told, 1);
-}
-
-static void
-ignore(struct stream *stream, void *user)
-{
-    (void)stream;
-    (void)user;
-}
-
-static const struct stream_handlers filling = {fill_up, ignore, ignore};
-
-/* Each request for new keys wants an answer, for which there is no room. It may
- * hang up on whoever asks for that, but not turn. */
-TEST(does_not_turn_for_keys_that_cannot_be_changed, served_open, served_close)
-{
-    struct wire *w = served_connect_narrow();
-    struct wire_answer a;
-
-    served.stream_handlers = &filling;
-    atomic_store(&n_told, 0);
-    assert_true(wire_upgrade(w, "/stream", NULL, &a));
-    served_await(&n_told, 1);
+    streamed_choke();
     served_assert_rest();
     for (int i = 0; i < 3; i++) {
         SSL_key_update(wire_tls(w), SSL_KEY_UPDATE_REQUESTED);
@@ -298,59 +265,43 @@ TEST(does_not_turn_for_keys_that_cannot_be_changed, served_open, served_close)
     served_assert_alive();
 }
 
-/* One frame of a stream is one record, and so one system call; a large one is
- * as few as its size allows. */
 static void
-tell(struct stream *stream, void *user)
+write_frames(void)
 {
-    static const char large[STREAM_FRAME_MAX] = {(char)0x82, 126, 0xff,
-                                                 (char)0xfc};
-
-    (void)user;
-    stream_write(stream, "\x81\x02hi", 4);
-    stream_write(stream, large, sizeof(large));
+    stream_write(last, "\x81\x02hi", 4);
+    stream_write(last, large, sizeof(large));
 }
 
-static const struct stream_handlers telling = {tell, ignore, ignore};
-
-TEST(makes_as_few_records_as_can_be, served_open, served_close)
+/* One frame of a stream is one record, and so one system call; a large one is
+ * as few as its size allows. */
+TEST(makes_as_few_records_as_can_be, streamed_open, streamed_close)
 {
     struct wire *w = served_connect();
-    struct wire_answer a;
     struct wire_frame f;
     unsigned before = 0;
 
-    served.stream_handlers = &telling;
-    /* Tickets and answer, in records of their own. */
-    assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
+    served_assert_kept(w); /* tickets and answer, in records of their own */
     before = wire_records(w);
-    assert_true(wire_upgrade(w, "/stream", NULL, &a));
+    streamed_upgrade(w, NULL);
+    served_on_service(write_frames);
     assert_true(wire_frame(w, &f));
     assert_true(wire_frame(w, &f));
-    assert_int_equal(f.size, STREAM_FRAME_MAX - 4);
+    assert_int_equal(f.size, sizeof(large) - LARGE_HEADER);
     assert_int_equal(wire_records(w) - before,
                      1 + 1 + STREAM_FRAME_MAX / SSL3_RT_MAX_PLAIN_LENGTH);
     wire_close(w);
 }
 
-/* Ends: a client can tell a good one from a cut */
+/* Ends */
 
-static void
-assert_good_end(struct wire *w)
-{
-    assert_true(wire_is_ended(w));
-    assert_true(wire_end_is_said(w));
-    wire_close(w);
-}
-
-TEST(says_the_end_of_a_connection, served_open, served_close)
+TEST(says_the_end_of_a_connection)
 {
     static const char *const texts[] = {
         "GET /small HTTP/1.0\r\n" HEAD_END,
         "GET /small HTTP/1.1\r\nConnection: close\r\n" HEAD_END,
         "BREW / HTTP/1.1\r\n" HEAD_END,
         "CONNECT a:1 HTTP/1.1\r\n" HEAD_END,
-        "POST /refuse HTTP/1.1\r\nContent-Length: 5\r\n" HEAD_END,
+        POST("/refuse", "5"),
         "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
         "3\r\nabc\r\n0\r\n\r\n",
     };
@@ -367,16 +318,16 @@ TEST(says_the_end_of_a_connection, served_open, served_close)
     }
 }
 
-/* There is room for the body only when all of it was read: then for the end. */
-TEST(says_the_end_to_a_slow_reader, served_open, served_close)
+/* There is room for the end only when the client has read the body. */
+TEST(says_the_end_to_a_slow_reader)
 {
     struct wire *w = served_connect_narrow();
     struct wire_answer a;
 
-    assert_true(wire_send_text(w, "GET /big?size=20000000 HTTP/1.1\r\n"
+    assert_true(wire_send_text(w, "GET /big?size=10000000 HTTP/1.1\r\n"
                                   "Connection: close\r\n" HEAD_END));
     assert_true(wire_answer(w, &a, false));
-    assert_int_equal(a.body_size, 20000000);
+    served_assert_pattern(&a, 10000000);
     assert_good_end(w);
 }
 
@@ -390,40 +341,32 @@ TEST(says_the_end_of_who_is_too_slow, open_soon, served_close)
 }
 
 static void
-bid_farewell(struct stream *stream, void *user)
+bid_farewell(void)
 {
-    (void)user;
-    stream_close(stream, 1001, "over");
+    stream_close(last, 1001, "over");
 }
 
-static const struct stream_handlers parting = {bid_farewell, ignore, ignore};
-static const struct stream_handlers silent = {ignore, ignore, ignore};
-
-TEST(says_the_end_of_a_stream, served_open, served_close)
+TEST(says_the_end_of_a_stream, streamed_open, streamed_close)
 {
-    struct wire *w = served_connect();
-    struct wire_answer a;
+    struct wire *w = streamed_upgrade(served_connect(), NULL);
     struct wire_frame f;
 
-    served.stream_handlers = &parting;
-    assert_true(wire_upgrade(w, "/stream", NULL, &a));
+    served_on_service(bid_farewell);
     assert_true(wire_frame(w, &f));
     assert_int_equal(wire_close_code(&f), 1001);
     assert_true(wire_send_frame(w, WIRE_CLOSE, true, f.payload, f.size));
     assert_good_end(w);
 }
 
-TEST(says_the_end_when_the_server_ends, served_open, served_close)
+TEST(says_the_end_when_the_server_ends, streamed_open, streamed_close)
 {
-    struct wire *kept = served_connect(), *stream = served_connect(),
+    struct wire *kept = served_connect(),
+                *stream = streamed_upgrade(served_connect(), NULL),
                 *cut = served_connect_narrow();
     struct wire_answer a;
 
-    served.stream_handlers = &silent;
-    assert_true(wire_request(kept, "GET", "/small", NULL, NULL, &a));
-    assert_true(wire_upgrade(stream, "/stream", NULL, &a));
-    assert_true(
-        wire_send_text(cut, "GET /big?size=20000000 HTTP/1.1\r\n" HEAD_END));
+    served_assert_kept(kept);
+    assert_true(wire_send_text(cut, GET("/big?size=10000000")));
     assert_true(wire_answer_head(cut, &a));
     served_turn();
     served_assert_rest(); /* there is no room */
