@@ -94,27 +94,20 @@ static void
 check_entry(const struct unzipped *u, struct xpath *x, size_t number)
 {
     char question[80], sha256[DIGEST_TEXT_SIZE + 1] = "";
+    const char *path = xpath_of(x, number, "rs:md/@path"), *length, *hash;
     const struct unzipped_member *m;
-    const char *path, *length, *hash;
     struct digest digest;
 
-    snprintf(question, sizeof(question), "string(/*/s:url[%zu]/rs:md/@path)",
-             number);
-    path = xpath_get(x, question);
     if (path[0] == '\0')
         return;
     m = unzipped_find(u, path);
     if (!m)
         fail_msg("%s is not there", path);
-    snprintf(question, sizeof(question), "string(/*/s:url[%zu]/rs:md/@length)",
-             number);
-    length = xpath_get(x, question);
+    length = xpath_of(x, number, "rs:md/@length");
     assert_int_equal(strtoull(length, NULL, 10), m->bytes.size);
     digest_sha256(&digest, m->bytes);
     digest_write(sha256, &digest);
-    snprintf(question, sizeof(question), "string(/*/s:url[%zu]/rs:md/@hash)",
-             number);
-    hash = xpath_get(x, question);
+    hash = xpath_of(x, number, "rs:md/@hash");
     if (!strstr(hash, sha256))
         fail_msg("%s has %s, and is told to have %s", path, sha256, hash);
     snprintf(question, sizeof(question), "count(/*/s:url/rs:md[@path='%s'])",

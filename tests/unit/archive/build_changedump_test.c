@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/dumping.h"
 #include "tests/support/model.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/archive/stage.h"
 
 /* The text of a member of a package, by its place in the manifest. */
 static void
@@ -24,7 +23,7 @@ assert_member(const struct unzipped *u, struct xpath *manifest, unsigned number,
     assert_true(slice_is(m->bytes, text));
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open_dumping, stage_end_dumping);
 
 /* R-180, R-181, R-184, R-190 to R-202: each change with the bytes that it told
  * of, also where a later one of the same resource told of others. */
@@ -32,9 +31,7 @@ TEST(has_each_change_with_its_own_bytes)
 {
     struct unzipped u;
     struct xpath manifest;
-    struct dumping d;
 
-    dumping_open(&d, state);
     dumping_post(&d, 1, "created", "first");
     dumping_post(&d, 1, "updated", "second");
     dumping_post(&d, 2, "created", "first");
@@ -63,16 +60,13 @@ TEST(has_each_change_with_its_own_bytes)
     assert_xpath_text(&manifest, "/*/s:url[1]/rs:md/@type", "text/plain");
     xpath_close(&manifest);
     unzipped_close(&u);
-    dumping_end(&d);
 }
 
 /* The bytes of the dump are those of the list's interval. */
 TEST(covers_exactly_the_interval_of_its_list)
 {
     struct xpath dump, list;
-    struct dumping d;
 
-    dumping_open(&d, state);
     for (unsigned i = 1; i <= 3; i++) {
         dumping_post(&d, i, "created", "a");
         dumping_post(&d, i, "updated", "b");
@@ -95,19 +89,16 @@ TEST(covers_exactly_the_interval_of_its_list)
         xpath_close(&list);
         xpath_close(&dump);
     }
-    dumping_end(&d);
 }
 
 /* R-183, R-187: where one package would be too large there are several, which
  * follow one another without a gap. */
 TEST(has_several_packages_where_one_would_be_too_large)
 {
-    struct dumping d;
     char *text = calloc(1, 4001);
     uint64_t random = 7;
 
     assert_non_null(text);
-    dumping_open(&d, state);
     d.sets.config.package_bytes = 40000;
     for (unsigned i = 1; i <= 60; i++) {
         size_t size = model_random(&random) % 4000;
@@ -124,7 +115,6 @@ TEST(has_several_packages_where_one_would_be_too_large)
     assert_in_range(dumping_current(&d).parts, 4, 12);
     dumping_check(&d, 1);
     free(text);
-    dumping_end(&d);
 }
 
 /* A member that is larger than a package has one of its own; and a list of
@@ -132,11 +122,9 @@ TEST(has_several_packages_where_one_would_be_too_large)
 TEST(a_large_member_has_a_package_of_its_own)
 {
     struct unzipped u;
-    struct dumping d;
     char text[20001] = "";
 
     memset(text, 'x', sizeof(text) - 1);
-    dumping_open(&d, state);
     d.sets.config.package_bytes = 12000;
     dumping_post(&d, 1, "created", "small");
     dumping_post(&d, 2, "created", text);
@@ -157,18 +145,15 @@ TEST(a_large_member_has_a_package_of_its_own)
     dumping_unzip(&d, 2, 1, &u);
     assert_int_equal(u.n, 1);
     unzipped_close(&u);
-    dumping_end(&d);
 }
 
 /* More entries than a step takes. */
 TEST(a_long_list_is_built_in_many_steps)
 {
     struct sets_outcome o;
-    struct dumping d;
     struct buf json;
     unsigned steps = 0;
 
-    dumping_open(&d, state);
     buf_init(&json, 1 << 24);
     BUF_ADD(&json, "[");
     for (unsigned i = 1; i <= 9000; i++)
@@ -188,5 +173,4 @@ TEST(a_long_list_is_built_in_many_steps)
     assert_int_equal(dumping_current(&d).number, 1);
     assert_in_range(steps, 10, 10000);
     dumping_check(&d, 1);
-    dumping_end(&d);
 }

@@ -11,9 +11,13 @@
 #include "broker/archive/generation.h"
 #include "broker/base/option.h"
 #include "tests/support/alterations.h"
-#include "tests/support/dumping.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/archive/stage.h"
+
+/* The first dump. */
+#define FIRST "sets/demo/resourcedump/000000000001"
+
+#define INLINE_AT_ONCE "{\"content\":\"inline\",\"resourceDumpEvery\":0.000001}"
 
 /* The free bytes that fstatvfs reports, also to the log thread; 0: the real
  * number. */
@@ -34,39 +38,68 @@ fstatvfs(int fd, struct statvfs *disk)
     return 0;
 }
 
-static void
-open_dumping(struct dumping *d, void **state)
+static int
+set_up(void **state)
 {
-    dumping_open(d, state);
-    d->kind = GENERATION_RESOURCEDUMP;
+    if (stage_open_dumping(state))
+        return -1;
+    d.kind = GENERATION_RESOURCEDUMP;
+    return 0;
 }
 
-static struct generation
-current(struct dumping *d, enum generation_kind kind)
-{
-    return sets_head(&d->sets, "demo").generations[kind].current;
-}
+FIXTURE(set_up, stage_end_dumping);
 
 /* Orders a dump, which must be built. */
 static void
-build(struct dumping *d)
+build(void)
 {
     const struct renewal_order *order =
-        dumping_order(d, GENERATION_RESOURCEDUMP);
+        dumping_order(&d, GENERATION_RESOURCEDUMP);
 
     if (order->status)
         fail_msg("%s", order->why.text);
 }
 
+static struct generation
+list_current(void)
+{
+    return sets_head(&d.sets, "demo")
+        .generations[GENERATION_RESOURCELIST]
+        .current;
+}
+
+/* Works until a dump is being built. */
+static void
+begin(void)
+{
+    while (!d.renewal.build || d.renewal.kind != GENERATION_RESOURCEDUMP) {
+        dumping_look(&d);
+        dumping_round(&d);
+    }
+}
+
+/* Orders the first dump, which must be refused; nothing of it is there. */
+static const struct renewal_order *
+order_refused(void **state, enum status status)
+{
+    const struct renewal_order *order =
+        dumping_order(&d, GENERATION_RESOURCEDUMP);
+
+    assert_int_equal(order->status, status);
+    assert_int_equal(dumping_current(&d).number, 0);
+    assert_no_file(tempdir_fd(state), FIRST);
+    return order;
+}
+
 /* `n` resources from number `from` on, a few bytes each. */
 static void
-post(struct dumping *d, unsigned from, unsigned n)
+post(unsigned from, unsigned n)
 {
     for (unsigned i = from; i < from + n; i++) {
         char text[40];
 
         snprintf(text, sizeof(text), "%u, %u\n", i, i * i);
-        dumping_post(d, i, "updated", text);
+        dumping_post(&d, i, "updated", text);
     }
 }
 
@@ -85,22 +118,20 @@ path_of(const char *text, char path[200])
 
 /* R-100, R-101, R-103 to R-107, R-110 to R-118: also a resource that was
  * deleted, one that was updated, and two of the same bytes. */
-TEST(has_each_resource_with_its_bytes, tempdir_setup, tempdir_teardown)
+TEST(has_each_resource_with_its_bytes)
 {
     struct unzipped u;
-    struct dumping d;
 
-    open_dumping(&d, state);
     dumping_post(&d, 1, "created", "one");
     dumping_post(&d, 2, "created", "two");
     dumping_post(&d, 3, "created", "two");
     dumping_post(&d, 4, "created", "");
     dumping_post(&d, 2, "deleted", NULL);
     dumping_post(&d, 1, "updated", "one, again");
-    build(&d);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).n, 3);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).parts, 1);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).seq, 6);
+    build();
+    assert_int_equal(dumping_current(&d).n, 3);
+    assert_int_equal(dumping_current(&d).parts, 1);
+    assert_int_equal(dumping_current(&d).seq, 6);
     dumping_check_resources(&d, 1);
     dumping_unzip(&d, 1, 1, &u);
     assert_int_equal(u.n, 4);
@@ -111,20 +142,17 @@ TEST(has_each_resource_with_its_bytes, tempdir_setup, tempdir_teardown)
     assert_true(
         slice_is(unzipped_find(&u, "/resources/000000000003.txt")->bytes, ""));
     unzipped_close(&u);
-    dumping_end(&d);
 }
 
 /* each resource is in one of them. */
-TEST(is_cut_into_packages_of_a_size, tempdir_setup, tempdir_teardown)
+TEST(is_cut_into_packages_of_a_size)
 {
-    struct dumping d;
     uint64_t parts;
 
-    open_dumping(&d, state);
     d.sets.config.package_bytes = 20000;
-    post(&d, 1, 100);
-    build(&d);
-    parts = current(&d, GENERATION_RESOURCEDUMP).parts;
+    post(1, 100);
+    build();
+    parts = dumping_current(&d).parts;
     assert_in_range(parts, 3, 20);
     dumping_check_resources(&d, 1);
     for (uint64_t part = 1; part <= parts; part++) {
@@ -137,136 +165,108 @@ TEST(is_cut_into_packages_of_a_size, tempdir_setup, tempdir_teardown)
         assert_int_equal(fstatat(tempdir_fd(state), path, &st, 0), 0);
         assert_in_range(st.st_size, 1, 20000);
     }
-    dumping_end(&d);
 }
 
 /* A resource that is larger than a package may be has one of its own. */
-TEST(what_is_too_large_has_a_package_of_its_own, tempdir_setup,
-     tempdir_teardown)
+TEST(what_is_too_large_has_a_package_of_its_own)
 {
     static char large[60000];
     struct unzipped u;
-    struct dumping d;
 
-    open_dumping(&d, state);
     d.sets.config.package_bytes = 20000;
     memset(large, 'x', sizeof(large) - 1);
     dumping_post(&d, 1, "created", "before");
     dumping_post(&d, 2, "created", large);
     dumping_post(&d, 3, "created", "behind");
-    build(&d);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).parts, 3);
+    build();
+    assert_int_equal(dumping_current(&d).parts, 3);
     dumping_check_resources(&d, 1);
     dumping_unzip(&d, 1, 2, &u);
     assert_int_equal(u.n, 2);
     unzipped_close(&u);
-    dumping_end(&d);
 }
 
 /* A set that has lost all resources has a dump without packages. */
-TEST(an_empty_set_has_an_empty_dump, tempdir_setup, tempdir_teardown)
+TEST(an_empty_set_has_an_empty_dump)
 {
-    struct dumping d;
-
-    open_dumping(&d, state);
     dumping_post(&d, 1, "created", "one");
     dumping_post(&d, 1, "deleted", NULL);
-    build(&d);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 1);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).parts, 0);
+    build();
+    assert_int_equal(dumping_current(&d).number, 1);
+    assert_int_equal(dumping_current(&d).parts, 0);
     dumping_check_resources(&d, 1);
-    dumping_end(&d);
 }
 
 /* what is posted between two steps is in the next one. */
-TEST(is_of_one_state_whatever_is_posted, tempdir_setup, tempdir_teardown)
+TEST(is_of_one_state_whatever_is_posted)
 {
-    struct dumping d;
-
-    open_dumping(&d, state);
     d.sets.config.package_bytes = 5000;
     d.sets.config.resource_dump_every_us = 1;
-    alterations_put(&d.sets, "demo",
-                    "{\"content\":\"inline\",\"resourceDumpEvery\":0.000001}");
-    post(&d, 1, 60);
-    for (unsigned i = 0; current(&d, GENERATION_RESOURCEDUMP).number == 0;
-         i++) {
+    alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
+    post(1, 60);
+    for (unsigned i = 0; dumping_current(&d).number == 0; i++) {
         dumping_look(&d);
         dumping_round(&d);
         if (d.renewal.build)
             dumping_post(&d, i % 80 + 1, i % 3 ? "updated" : "deleted",
                          i % 3 ? "another" : NULL);
     }
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).seq, 60);
-    assert_int_equal(current(&d, GENERATION_RESOURCELIST).seq, 60);
+    assert_int_equal(dumping_current(&d).seq, 60);
+    assert_int_equal(list_current().seq, 60);
     dumping_check_resources(&d, 1);
     dumping_work(&d);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).seq,
-                     sets_head(&d.sets, "demo").last);
-    dumping_check_resources(&d, current(&d, GENERATION_RESOURCEDUMP).number);
-    dumping_end(&d);
+    assert_int_equal(dumping_current(&d).seq, sets_head(&d.sets, "demo").last);
+    dumping_check_resources(&d, dumping_current(&d).number);
 }
 
 /* it says of how many resources, and comes when nothing is missing. */
-TEST(waits_until_all_content_is_there, tempdir_setup, tempdir_teardown)
+TEST(waits_until_all_content_is_there)
 {
     const struct renewal_order *order;
-    struct dumping d;
 
-    open_dumping(&d, state);
     alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
     dumping_post(&d, 1, "created", "one");
     dumping_promise(&d, 2, "two");
     dumping_promise(&d, 3, "three");
-    order = dumping_order(&d, GENERATION_RESOURCEDUMP);
-    assert_int_equal(order->status, STATUS_NOT_FOUND);
+    order = order_refused(state, STATUS_NOT_FOUND);
     assert_int_equal(order->missing, 2);
     assert_string_equal(order->why.text,
                         "the content of 2 of the 3 resources of the set demo "
                         "is not there: it can have no Resource Dump yet");
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 0);
     dumping_keep(&d, 2, "two");
     dumping_give_up(&d, 3);
     order = dumping_order(&d, GENERATION_RESOURCEDUMP);
     assert_int_equal(order->missing, 1);
     dumping_post(&d, 3, "updated", "at last");
-    build(&d);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 1);
+    build();
+    assert_int_equal(dumping_current(&d).number, 1);
     dumping_check_resources(&d, 1);
-    dumping_end(&d);
 }
 
-TEST(a_set_that_keeps_no_content_has_none, tempdir_setup, tempdir_teardown)
+TEST(a_set_that_keeps_no_content_has_none)
 {
     const struct renewal_order *order;
-    struct dumping d;
 
-    open_dumping(&d, state);
     alterations_put(&d.sets, "demo",
                     "{\"content\":\"none\",\"resourceDumpEvery\":0.000001,"
                     "\"resourceListEvery\":0.000001}");
     dumping_post(&d, 1, "created", NULL);
     dumping_work(&d);
-    assert_int_equal(current(&d, GENERATION_RESOURCELIST).number, 1);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 0);
-    order = dumping_order(&d, GENERATION_RESOURCEDUMP);
-    assert_int_equal(order->status, STATUS_NOT_FOUND);
+    assert_int_equal(list_current().number, 1);
+    order = order_refused(state, STATUS_NOT_FOUND);
     assert_int_equal(order->missing, 1);
     assert_string_equal(
         order->why.text,
         "the set demo keeps no content: it has no Resource Dump");
-    dumping_end(&d);
 }
 
 /* nothing is offered whose bytes are not those that were told. */
-TEST(damaged_content_is_not_packed, tempdir_setup, tempdir_teardown)
+TEST(damaged_content_is_not_packed)
 {
     const struct renewal_order *order;
-    struct dumping d;
     char path[200];
     int fd;
 
-    open_dumping(&d, state);
     dumping_post(&d, 1, "created", "one");
     dumping_post(&d, 2, "created", "two");
     dumping_work(&d);
@@ -275,75 +275,57 @@ TEST(damaged_content_is_not_packed, tempdir_setup, tempdir_teardown)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "TWO", 3), 3);
     close(fd);
-    order = dumping_order(&d, GENERATION_RESOURCEDUMP);
-    assert_int_equal(order->status, STATUS_INVALID);
-    assert_memory_equal(
-        order->why.text,
-        "the content for resources/000000000002.txt is damaged: it is sha-256:",
-        strlen("the content for resources/000000000002.txt is damaged: it is "
-               "sha-256:"));
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 0);
-    assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000001");
+    order = order_refused(state, STATUS_INVALID);
+    assert_ptr_equal(strstr(order->why.text,
+                            "the content for resources/000000000002.txt is "
+                            "damaged: it is sha-256:"),
+                     order->why.text);
     dumping_post(&d, 2, "updated", "two, again");
-    build(&d);
+    build();
     dumping_check_resources(&d, 1);
-    dumping_end(&d);
 }
 
-TEST(content_that_has_vanished_is_not_packed, tempdir_setup, tempdir_teardown)
+TEST(content_that_has_vanished_is_not_packed)
 {
     const struct renewal_order *order;
-    struct dumping d;
     char path[200];
 
-    open_dumping(&d, state);
     dumping_post(&d, 1, "created", "one");
     dumping_work(&d);
     path_of("one", path);
     assert_int_equal(unlinkat(tempdir_fd(state), path, 0), 0);
-    order = dumping_order(&d, GENERATION_RESOURCEDUMP);
-    assert_int_equal(order->status, STATUS_INVALID);
+    order = order_refused(state, STATUS_INVALID);
     assert_string_equal(order->why.text,
                         "the content sha-256:7692c3ad3540bb803c020b3aee66cd8887"
                         "123234ea0c6e7143c0add73ff431ed is not there");
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 0);
-    assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000001");
-    dumping_end(&d);
 }
 
 /* What a package needs is known before it is written. */
-TEST(what_has_no_room_on_the_disk_is_not_begun, tempdir_setup, tempdir_teardown)
+TEST(what_has_no_room_on_the_disk_is_not_begun)
 {
     const struct renewal_order *order;
-    struct dumping d;
 
-    open_dumping(&d, state);
     dumping_post(&d, 1, "created", "one");
     dumping_work(&d);
     free_bytes = UINT64_C(256) << 20;
-    order = dumping_order(&d, GENERATION_RESOURCEDUMP);
+    order = order_refused(state, STATUS_BUSY);
     free_bytes = 0;
-    assert_int_equal(order->status, STATUS_BUSY);
     assert_non_null(strstr(order->why.text, " has no room on the disk, where "
                                             "268435456 are free and 268435456 "
                                             "are to stay so"));
-    assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000001");
-    build(&d);
-    dumping_end(&d);
+    build();
 }
 
 /* those that are kept stay as they were. */
-TEST(some_are_kept_in_the_archive, tempdir_setup, tempdir_teardown)
+TEST(some_are_kept_in_the_archive)
 {
     struct buf then, now;
-    struct dumping d;
 
-    open_dumping(&d, state);
     alterations_put(&d.sets, "demo",
                     "{\"content\":\"inline\",\"resourceDumpKeep\":2}");
     for (unsigned i = 1; i <= 4; i++) {
-        post(&d, i, 1);
-        build(&d);
+        post(i, 1);
+        build();
         if (i == 2)
             dumping_text(&d, dumps_package_open, 2, 1, &then);
     }
@@ -354,63 +336,42 @@ TEST(some_are_kept_in_the_archive, tempdir_setup, tempdir_teardown)
     assert_true(slice_equal(buf_slice(&then), buf_slice(&now)));
     buf_fini(&then);
     buf_fini(&now);
-    assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000001");
+    assert_no_file(tempdir_fd(state), FIRST);
     assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000003");
-    dumping_end(&d);
 }
 
 /* A process that ends takes it back; the next one begins anew. */
-TEST(a_build_that_was_cut_off_leaves_nothing, tempdir_setup, tempdir_teardown)
+TEST(a_build_that_was_cut_off_leaves_nothing)
 {
-    struct dumping d;
-
-    open_dumping(&d, state);
     d.sets.config.package_bytes = 5000;
-    post(&d, 1, 60);
-    alterations_put(&d.sets, "demo",
-                    "{\"content\":\"inline\",\"resourceDumpEvery\":0.000001}");
-    while (!d.renewal.build || d.renewal.kind != GENERATION_RESOURCEDUMP) {
-        dumping_look(&d);
-        dumping_round(&d);
-    }
+    post(1, 60);
+    alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
+    begin();
     for (unsigned i = 0; i < 5; i++)
         dumping_round(&d);
-    assert_int_equal(faccessat(tempdir_fd(state),
-                               "sets/demo/resourcedump/000000000001/"
-                               "000000000001.zip",
-                               F_OK, 0),
-                     0);
+    assert_there(state, FIRST "/000000000001.zip");
     dumping_end(&d);
-    assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000001");
+    assert_no_file(tempdir_fd(state), FIRST);
     dumping_begin(&d);
     dumping_work(&d);
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 1);
+    assert_int_equal(dumping_current(&d).number, 1);
     dumping_check_resources(&d, 1);
-    dumping_end(&d);
 }
 
 /* Nobody waits for it at the end of the process. */
-TEST(is_given_up_when_the_log_ends, tempdir_setup, tempdir_teardown)
+TEST(is_given_up_when_the_log_ends)
 {
-    struct dumping d;
-
-    open_dumping(&d, state);
-    post(&d, 1, 60);
-    alterations_put(&d.sets, "demo",
-                    "{\"content\":\"inline\",\"resourceDumpEvery\":0.000001}");
-    while (!d.renewal.build || d.renewal.kind != GENERATION_RESOURCEDUMP) {
-        dumping_look(&d);
-        dumping_round(&d);
-    }
+    post(1, 60);
+    alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
+    begin();
     for (unsigned i = 0; i < 3; i++) /* it is to be copied now */
         assert_true(renewal_some(&d.renewal));
     assert_non_null(d.renewal.build);
     registry_stop(d.sets.registry);
     assert_true(renewal_some(&d.renewal));
     assert_null(d.renewal.build);
-    assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000001");
-    assert_int_equal(current(&d, GENERATION_RESOURCEDUMP).number, 0);
-    dumping_end(&d);
+    assert_no_file(tempdir_fd(state), FIRST);
+    assert_int_equal(dumping_current(&d).number, 0);
 }
 
 /* a dump is one document, however small its packages are to be. */

@@ -342,7 +342,7 @@ TEST(nobody_is_called_who_may_not_be)
     assert_int_equal(odd_count(&stage.odd, &stage.odd.n_connections), 0);
 }
 
-#define LIMIT_US 6000000
+#define LIMIT_US 2000000
 
 static bool
 is_over(void)

@@ -4,72 +4,94 @@
 #include "tests/test.h"
 
 void
-world_begin(struct world *w)
+world_begin(void)
 {
-    sets_open(&w->sets);
-    folding_init(&w->folding, w->sets.registry);
+    sets_open(&world.sets);
+    folding_init(&world.folding, world.sets.registry);
 }
 
 void
-world_end(struct world *w)
+world_end(void)
 {
-    folding_fini(&w->folding);
-    sets_close(&w->sets);
+    folding_fini(&world.folding);
+    sets_close(&world.sets);
+}
+
+struct world world;
+
+int
+world_configure(void **state)
+{
+    if (tempdir_setup(state))
+        return -1;
+    sets_configure(&world.sets, tempdir_path(state));
+    world.random = 3;
+    return 0;
+}
+
+int
+world_setup(void **state)
+{
+    if (world_configure(state))
+        return -1;
+    world.sets.config.rotate_entries = 20;
+    world.sets.config.remove_grace_us = 0;
+    world_begin();
+    return 0;
+}
+
+int
+world_teardown(void **state)
+{
+    if (world.sets.registry)
+        world_end();
+    return tempdir_teardown(state);
 }
 
 void
-world_open(struct world *w, void **state)
-{
-    sets_configure(&w->sets, tempdir_path(state));
-    w->sets.config.rotate_entries = 20;
-    w->sets.config.remove_grace_us = 0;
-    w->random = 3;
-    world_begin(w);
-}
-
-void
-world_post(struct world *w, const char *name, unsigned n, unsigned n_resources)
+world_post(const char *name, unsigned n, unsigned n_resources)
 {
     struct sets_outcome o;
     struct buf json;
 
     buf_init(&json, 1 << 24);
-    model_changes(&json, &w->random, n, n_resources);
-    o = sets_post_body(&w->sets, name, "application/json", buf_slice(&json), 0);
+    model_changes(&json, &world.random, n, n_resources);
+    o = sets_post_body(&world.sets, name, "application/json", buf_slice(&json),
+                       0);
     if (o.rc)
         fail_msg("%s", o.why.text);
     buf_fini(&json);
 }
 
 void
-world_fold(struct world *w)
+world_fold(void)
 {
-    folding_look(&w->folding);
-    while (folding_some(&w->folding))
+    folding_look(&world.folding);
+    while (folding_some(&world.folding))
         ;
 }
 
 struct resources *
-world_state(struct world *w, const char *name)
+world_state(const char *name)
 {
     struct resources *r;
     struct problem why = {""};
 
-    if (folding_open(&w->folding, sets_find(&w->sets, name), &r, &why))
+    if (folding_open(&world.folding, sets_find(&world.sets, name), &r, &why))
         fail_msg("%s", why.text);
     return r;
 }
 
 void
-world_check(struct world *w, const char *name)
+world_check(const char *name)
 {
-    struct resources *r = world_state(w, name);
+    struct resources *r = world_state(name);
     struct model m;
 
-    assert_int_equal(resources_at(r)->seq, sets_head(&w->sets, name).last);
+    assert_int_equal(resources_at(r)->seq, sets_head(&world.sets, name).last);
     model_init(&m);
-    model_fold_log(&m, registry_log(w->sets.registry),
-                   sets_find(&w->sets, name)->log, resources_at(r)->seq);
+    model_fold_log(&m, registry_log(world.sets.registry),
+                   sets_find(&world.sets, name)->log, resources_at(r)->seq);
     model_check(&m, r);
     model_fini(&m);
 }

@@ -18,21 +18,26 @@ struct world {
     uint64_t random;
 };
 
-void world_begin(struct world *w);
-void world_end(struct world *w);
+extern struct world world;
 
-/* Lists of 20 entries. */
-void world_open(struct world *w, void **state);
+/* A fixture: lists of 20 entries, no grace. Or only configured, for a test that
+ * begins by itself. */
+int world_setup(void **state);
+int world_teardown(void **state);
+int world_configure(void **state);
+
+/* _end and _begin: as a restart. */
+void world_begin(void);
+void world_end(void);
 
 /* `n` random changes of so many resources. */
-void world_post(struct world *w, const char *name, unsigned n,
-                unsigned n_resources);
+void world_post(const char *name, unsigned n, unsigned n_resources);
 
-void world_fold(struct world *w);
-struct resources *world_state(struct world *w, const char *name);
+void world_fold(void);
+struct resources *world_state(const char *name);
 
 /* The state is at the head, and what a log that goes back to its beginning
  * says. */
-void world_check(struct world *w, const char *name);
+void world_check(const char *name);
 
 #endif

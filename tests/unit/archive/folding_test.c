@@ -13,167 +13,144 @@
 #include "tests/test.h"
 #include "tests/unit/archive/folded.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(world_setup, world_teardown);
 
 /* R-084, R-086, R-087, R-088: in between lists end and are filed, and the
  * broker ends and starts again. */
 TEST(follows_the_log_through_rotation_and_restarts)
 {
-    struct world w;
-
-    world_open(&w, state);
     for (unsigned i = 0; i < 60; i++) {
-        world_post(&w, "demo", 1 + model_random(&w.random) % 30, 40);
-        switch (model_random(&w.random) % 5) {
+        world_post("demo", 1 + model_random(&world.random) % 30, 40);
+        switch (model_random(&world.random) % 5) {
         case 0:
-            sets_file_all(&w.sets);
+            sets_file_all(&world.sets);
             break;
         case 1:
-            world_end(&w);
-            world_begin(&w);
+            world_end();
+            world_begin();
             break;
         case 2:
-            world_fold(&w);
-            world_check(&w, "demo");
+            world_fold();
+            world_check("demo");
             break;
         }
     }
-    world_fold(&w);
-    world_check(&w, "demo");
-    world_end(&w);
+    world_fold();
+    world_check("demo");
 }
 
 /* What it is far behind of it reads in steps, and takes no more into one than
  * it should. */
-TEST(catches_up_in_steps)
+TEST(catches_up_in_steps, world_configure, world_teardown)
 {
     unsigned n_steps = 0;
-    struct world w;
     struct set *set;
 
-    sets_configure(&w.sets, tempdir_path(state));
-    w.random = 3;
-    world_begin(&w);
-    for (unsigned i = 0; i < 12; i++)
-        world_post(&w, "demo", 10000, MODEL_MAX);
-    set = sets_find(&w.sets, "demo");
-    folding_look(&w.folding);
-    while (set->folded != 120000) {
+    world_begin();
+    for (unsigned i = 0; i < 5; i++)
+        world_post("demo", 10000, MODEL_MAX);
+    set = sets_find(&world.sets, "demo");
+    folding_look(&world.folding);
+    while (set->folded != 50000) {
         uint64_t before = set->folded == SET_FOLDED_UNKNOWN ? 0 : set->folded;
 
-        folding_some(&w.folding);
+        folding_some(&world.folding);
         if (set->folded != before)
             n_steps++;
-        assert_in_range(set->folded - before, 0, 60000);
+        assert_in_range(set->folded - before, 0, 30000);
     }
-    assert_in_range(n_steps, 2, 120000);
-    world_check(&w, "demo");
-    world_end(&w);
+    assert_in_range(n_steps, 2, 50000);
+    world_check("demo");
 }
 
 /* Sets take turns: one that is far behind does not keep the others waiting. */
-TEST(gives_each_set_its_turn)
+TEST(gives_each_set_its_turn, world_configure, world_teardown)
 {
-    struct world w;
-
-    sets_configure(&w.sets, tempdir_path(state));
-    w.random = 3;
-    world_begin(&w);
-    for (unsigned i = 0; i < 12; i++)
-        world_post(&w, "a", 10000, MODEL_MAX);
-    world_post(&w, "b", 10, 10);
-    folding_look(&w.folding);
-    assert_true(folding_some(&w.folding));
-    assert_true(folding_some(&w.folding));
-    assert_true(sets_find(&w.sets, "a")->folded < 120000);
-    assert_int_equal(sets_find(&w.sets, "b")->folded, 10);
-    world_fold(&w);
-    world_check(&w, "a");
-    world_check(&w, "b");
-    world_end(&w);
+    world_begin();
+    for (unsigned i = 0; i < 5; i++)
+        world_post("a", 10000, MODEL_MAX);
+    world_post("b", 10, 10);
+    folding_look(&world.folding);
+    assert_true(folding_some(&world.folding));
+    assert_true(folding_some(&world.folding));
+    assert_true(sets_find(&world.sets, "a")->folded < 50000);
+    assert_int_equal(sets_find(&world.sets, "b")->folded, 10);
+    world_fold();
+    world_check("a");
+    world_check("b");
 }
 
 /* More sets than states that are open at a time. */
 TEST(keeps_the_states_of_many_sets)
 {
-    struct world w;
     char name[16];
 
-    world_open(&w, state);
     for (unsigned i = 0; i < 200; i++) {
-        unsigned n = model_random(&w.random) % (3 * OPENED_MAX);
+        unsigned n = model_random(&world.random) % (3 * OPENED_MAX);
 
         snprintf(name, sizeof(name), "s%u", n);
-        world_post(&w, name, 1 + model_random(&w.random) % 5, 10);
+        world_post(name, 1 + model_random(&world.random) % 5, 10);
         if (i % 20 == 0)
-            world_fold(&w);
+            world_fold();
     }
-    world_fold(&w);
+    world_fold();
     for (unsigned i = 0; i < 3 * OPENED_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
-        if (registry_find(w.sets.registry, slice_of(name), NULL))
-            world_check(&w, name);
+        if (registry_find(world.sets.registry, slice_of(name), NULL))
+            world_check(name);
     }
-    world_end(&w);
 }
 
 /* A look costs nothing where nothing has happened. */
 TEST(rests_when_nothing_is_behind)
 {
-    struct world w;
-
-    world_open(&w, state);
-    folding_look(&w.folding);
-    assert_false(folding_some(&w.folding));
-    world_post(&w, "demo", 5, 10);
-    assert_false(folding_some(&w.folding)); /* until the next look */
-    folding_look(&w.folding);
-    assert_true(folding_some(&w.folding));
-    assert_false(folding_some(&w.folding));
-    folding_look(&w.folding);
-    assert_false(folding_some(&w.folding));
-    world_end(&w);
+    folding_look(&world.folding);
+    assert_false(folding_some(&world.folding));
+    world_post("demo", 5, 10);
+    assert_false(folding_some(&world.folding)); /* until the next look */
+    folding_look(&world.folding);
+    assert_true(folding_some(&world.folding));
+    assert_false(folding_some(&world.folding));
+    folding_look(&world.folding);
+    assert_false(folding_some(&world.folding));
 }
 
 /* a state goes on where lists have gone, and is whole. */
 TEST(goes_on_behind_what_is_no_longer_retained)
 {
     struct model m;
-    struct world w;
     struct set *set;
 
-    world_open(&w, state);
     model_init(&m);
     for (unsigned i = 0; i < 10; i++) {
-        world_post(&w, "demo", 25, 30);
-        set = sets_find(&w.sets, "demo");
-        model_fold_log(&m, registry_log(w.sets.registry), set->log,
-                       sets_head(&w.sets, "demo").last);
+        world_post("demo", 25, 30);
+        set = sets_find(&world.sets, "demo");
+        model_fold_log(&m, registry_log(world.sets.registry), set->log,
+                       sets_head(&world.sets, "demo").last);
         atomic_store(&set->retain_lists, 1);
-        sets_file_all(&w.sets);
+        sets_file_all(&world.sets);
         for (unsigned k = 0; k < 2; k++) {
-            retain_all(w.sets.registry);
-            world_fold(&w);
+            retain_all(world.sets.registry);
+            world_fold();
         }
-        model_check(&m, world_state(&w, "demo"));
+        model_check(&m, world_state("demo"));
         if (i % 3 == 2) {
-            world_end(&w);
-            world_begin(&w);
+            world_end();
+            world_begin();
         }
     }
-    assert_in_range(sets_head(&w.sets, "demo").earliest, 180, 240);
+    assert_in_range(sets_head(&world.sets, "demo").earliest, 180, 240);
     model_fini(&m);
-    world_end(&w);
 }
 
 static void
-purge(struct world *w)
+purge(void)
 {
     bool is_done = false;
 
     while (!is_done)
         assert_int_equal(
-            log_purge(registry_log(w->sets.registry), &is_done, NULL), 0);
+            log_purge(registry_log(world.sets.registry), &is_done, NULL), 0);
 }
 
 static bool
@@ -186,48 +163,40 @@ is_there(void **state, const char *path)
  * is made again has one of its own. */
 TEST(goes_with_its_set)
 {
-    struct world w;
-
-    world_open(&w, state);
     for (unsigned i = 0; i < 4; i++) {
         bool is_quick = i % 2; /* made again before the purge */
         bool has_ended = i > 1;
 
-        world_post(&w, "demo", 30 - i, 30);
-        world_fold(&w);
-        world_check(&w, "demo");
-        sets_file_all(&w.sets);
+        world_post("demo", 30 - i, 30);
+        world_fold();
+        world_check("demo");
+        sets_file_all(&world.sets);
         assert_true(is_there(state, "sets/demo/" RESOURCES_FILE));
-        alterations_remove(&w.sets, "demo");
+        alterations_remove(&world.sets, "demo");
         if (has_ended) {
-            world_end(&w);
-            world_begin(&w);
+            world_end();
+            world_begin();
         }
         if (is_quick)
-            world_post(&w, "demo", 5, 30);
-        purge(&w);
+            world_post("demo", 5, 30);
+        purge();
         assert_true(is_there(state, "sets/demo") == is_quick);
         if (is_quick) {
-            world_fold(&w);
-            world_check(&w, "demo");
+            world_fold();
+            world_check("demo");
         }
     }
-    world_end(&w);
 }
 
 /* And at once it is not kept open, which would keep its room on the disk. */
 TEST(is_closed_when_its_set_is_removed)
 {
-    struct world w;
-
-    world_open(&w, state);
-    world_post(&w, "demo", 30, 30);
-    world_fold(&w);
-    alterations_remove(&w.sets, "demo");
-    assert_false(folding_some(&w.folding));
+    world_post("demo", 30, 30);
+    world_fold();
+    alterations_remove(&world.sets, "demo");
+    assert_false(folding_some(&world.folding));
     for (size_t i = 0; i < OPENED_MAX; i++)
-        assert_null(w.folding.states.places[i].set);
-    world_end(&w);
+        assert_null(world.folding.states.places[i].set);
 }
 
 /* How many resources the file has, whoever looks. */
@@ -255,86 +224,71 @@ rows_of(void **state, const char *name)
 /* A set of that name that stays empty inherits nothing either. */
 TEST(leaves_nothing_to_an_empty_set_of_that_name)
 {
-    struct world w;
-
-    world_open(&w, state);
-    world_post(&w, "demo", 30, 30);
-    world_fold(&w);
+    world_post("demo", 30, 30);
+    world_fold();
     assert_int_equal(rows_of(state, "demo"),
-                     resources_at(world_state(&w, "demo"))->n);
-    alterations_remove(&w.sets, "demo");
-    alterations_put(&w.sets, "demo", "{}");
-    purge(&w);
-    world_fold(&w);
+                     resources_at(world_state("demo"))->n);
+    alterations_remove(&world.sets, "demo");
+    alterations_put(&world.sets, "demo", "{}");
+    purge();
+    world_fold();
     assert_int_equal(rows_of(state, "demo"), 0);
-    world_end(&w);
 }
 
 /* What goes wrong with one set is that set's alone, and over when it is. */
 TEST(one_set_that_cannot_be_folded_stops_no_other)
 {
-    struct world w;
-
-    world_open(&w, state);
-    world_post(&w, "a", 30, 30);
-    world_post(&w, "b", 30, 30);
-    sets_file_all(&w.sets);
+    world_post("a", 30, 30);
+    world_post("b", 30, 30);
+    sets_file_all(&world.sets);
     assert_int_equal(mkdirat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, 0755),
                      0);
-    world_fold(&w);
-    assert_int_equal(sets_find(&w.sets, "a")->folded, SET_FOLDED_UNKNOWN);
-    world_check(&w, "b");
+    world_fold();
+    assert_int_equal(sets_find(&world.sets, "a")->folded, SET_FOLDED_UNKNOWN);
+    world_check("b");
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, AT_REMOVEDIR), 0);
-    world_fold(&w);
-    world_check(&w, "a");
-    world_end(&w);
+    world_fold();
+    world_check("a");
 }
 
 /* How far all are behind, for whoever watches. */
 TEST(tells_how_far_it_is_behind)
 {
-    struct world w;
     struct buf text;
 
-    world_open(&w, state);
-    world_post(&w, "a", 3, 30);
-    world_post(&w, "b", 4, 30);
-    world_fold(&w);
-    world_post(&w, "a", 2, 30);
-    world_post(&w, "b", 5, 30);
-    folding_look(&w.folding);
+    world_post("a", 3, 30);
+    world_post("b", 4, 30);
+    world_fold();
+    world_post("a", 2, 30);
+    world_post("b", 5, 30);
+    folding_look(&world.folding);
     buf_init(&text, SIZE_MAX);
     metrics_write(&text);
     buf_add(&text, "", 1);
     assert_non_null(strstr(text.data, "\ntidings_fold_lag_entries 7\n"));
-    world_fold(&w);
-    folding_look(&w.folding);
+    world_fold();
+    folding_look(&world.folding);
     buf_clear(&text);
     metrics_write(&text);
     buf_add(&text, "", 1);
     assert_non_null(strstr(text.data, "\ntidings_fold_lag_entries 0\n"));
     buf_fini(&text);
-    world_end(&w);
 }
 
 /* what is behind is read at the next start. */
 TEST(is_given_up_when_the_log_ends)
 {
-    struct world w;
+    world_post("demo", 10, 40);
+    world_fold();
+    world_post("demo", 30, 40);
+    registry_stop(world.sets.registry);
+    folding_look(&world.folding);
+    assert_false(folding_some(&world.folding));
+    assert_int_equal(sets_find(&world.sets, "demo")->folded, 10);
 
-    world_open(&w, state);
-    world_post(&w, "demo", 10, 40);
-    world_fold(&w);
-    world_post(&w, "demo", 30, 40);
-    registry_stop(w.sets.registry);
-    folding_look(&w.folding);
-    assert_false(folding_some(&w.folding));
-    assert_int_equal(sets_find(&w.sets, "demo")->folded, 10);
-
-    world_end(&w);
-    world_begin(&w);
-    world_fold(&w);
-    world_check(&w, "demo");
-    world_end(&w);
+    world_end();
+    world_begin();
+    world_fold();
+    world_check("demo");
 }

@@ -11,67 +11,54 @@
 #include "broker/base/clock.h"
 #include "broker/documents/documents.h"
 #include "tests/support/alterations.h"
-#include "tests/support/renewals.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/archive/stage.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open_renewals, stage_end_renewals);
 
 TEST(is_built_only_when_the_set_has_changed)
 {
-    struct renewals w;
-
-    renewals_open(&w, state);
     alterations_put(&w.sets, "demo", "{}");
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 0);
+    assert_builds(0);
     sets_post(&w.sets, "demo", 1, 5);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 1);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 1);
-    renewals_end(&w);
-    renewals_begin(&w);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 1);
-    renewals_end(&w);
+    assert_builds(1);
+    assert_builds(1);
+    stage_restart_renewals();
+    assert_builds(1);
 }
 
 /* Times go on by what is stored, not by waiting: the options are changed. */
 TEST(is_built_when_the_last_one_is_old_enough)
 {
-    struct renewals w;
+    static const struct {
+        const char *every;
+        unsigned n; /* entries that are posted before */
+        uint64_t number;
+    } rows[] = {
+        {"3600", 5, 0}, /* the first one comes a minute after the set */
+        {"0.000001", 0, 1}, {"3600", 5, 1}, {"0", 0, 1}, {"0.000001", 0, 2},
+    };
 
-    renewals_open(&w, state);
-    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":3600}");
-    sets_post(&w.sets, "demo", 1, 5);
-    renewals_work(&w); /* the first one comes a minute after the set */
-    assert_int_equal(renewals_current(&w).number, 0);
-    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":0.000001}");
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 1);
-    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":3600}");
-    sets_post(&w.sets, "demo", 6, 5);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 1);
-    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":0}");
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 1);
-    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":0.000001}");
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 2);
-    renewals_end(&w);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char settings[60];
+
+        snprintf(settings, sizeof(settings), "{\"resourceListEvery\":%s}",
+                 rows[i].every);
+        alterations_put(&w.sets, "demo", settings);
+        if (rows[i].n > 0)
+            sets_post(&w.sets, "demo", 1 + 5 * (unsigned)i, rows[i].n);
+        renewals_work(&w);
+        if (renewals_current(&w).number != rows[i].number)
+            fail_msg("list %u is current in row %zu",
+                     (unsigned)renewals_current(&w).number, i);
+    }
 }
 
 /* whoever has read the list can go on where it stands. */
 TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
 {
-    struct renewals w;
-
-    renewals_open(&w, state);
     w.sets.config.rotate_entries = 5;
-    renewals_end(&w);
-    renewals_begin(&w);
+    stage_restart_renewals();
     sets_post(&w.sets, "demo", 1, 7);
     renewals_work(&w);
     assert_int_equal(renewals_current(&w).seq, 7);
@@ -88,15 +75,12 @@ TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
     assert_int_equal(sets_head(&w.sets, "demo").earliest, 15);
     assert_int_equal(renewals_current(&w).seq, 20);
     renewals_check(&w);
-    renewals_end(&w);
 }
 
 TEST(sets_take_turns)
 {
-    struct renewals w;
     char name[16];
 
-    renewals_open(&w, state);
     for (unsigned i = 0; i < 2 * OPENED_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         sets_post(&w.sets, name, 1, 25);
@@ -109,7 +93,6 @@ TEST(sets_take_turns)
                              .current.seq,
                          25);
     }
-    renewals_end(&w);
 }
 
 /* Orders */
@@ -121,14 +104,22 @@ on_done(struct renewal_order *order)
 }
 
 static struct renewal_order
-order_of(struct renewals *w, uint64_t wanted, int64_t wait_us)
+order_of(uint64_t wanted, int64_t wait_us)
 {
     return (struct renewal_order){
-        .set = sets_find(&w->sets, "demo"),
+        .set = sets_find(&w.sets, "demo"),
         .wanted = wanted,
         .until_us = clock_steady_us() + wait_us,
         .done = on_done,
     };
+}
+
+/* Orders a list of entry `wanted` or a later one. */
+static void
+give_order(struct renewal_order *order, uint64_t wanted)
+{
+    *order = order_of(wanted, INT64_MAX / 2);
+    assert_int_equal(renewal_order(&w.renewal, order), STATUS_OK);
 }
 
 static bool
@@ -140,15 +131,11 @@ is_done(const struct renewal_order *order)
 TEST(an_order_is_answered_when_the_list_is_current)
 {
     struct renewal_order order, next;
-    struct renewals w;
 
-    renewals_open(&w, state);
     w.sets.config.resource_list_every_us = 0;
-    renewals_end(&w);
-    renewals_begin(&w);
+    stage_restart_renewals();
     sets_post(&w.sets, "demo", 1, 25);
-    order = order_of(&w, 25, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    give_order(&order, 25);
     while (!is_done(&order)) {
         assert_int_equal(renewals_current(&w).number, 0);
         assert_true(renewals_round(&w));
@@ -159,8 +146,7 @@ TEST(an_order_is_answered_when_the_list_is_current)
     renewals_check(&w);
 
     /* Nothing has changed: nothing is built. */
-    order = order_of(&w, 25, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    give_order(&order, 25);
     renewals_round(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.generation.number, 1);
@@ -168,50 +154,40 @@ TEST(an_order_is_answered_when_the_list_is_current)
     /* One that comes during a build, for what was posted since, has another
      * one. */
     sets_post(&w.sets, "demo", 1, 25);
-    order = order_of(&w, 50, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    give_order(&order, 50);
     while (!w.renewal.build)
         assert_true(renewals_round(&w));
     sets_post(&w.sets, "demo", 1, 25);
-    next = order_of(&w, 75, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &next), STATUS_OK);
+    give_order(&next, 75);
     while (!is_done(&next))
         assert_true(renewals_round(&w));
     assert_true(is_done(&order));
     assert_int_equal(order.generation.seq, 50);
     assert_int_equal(next.generation.seq, 75);
     assert_int_equal(renewals_current(&w).number, 3);
-    renewals_end(&w);
 }
 
 /* Who has waited long enough is told so, and the build goes on. */
 TEST(an_order_ends_when_its_time_is_over)
 {
     struct renewal_order order;
-    struct renewals w;
 
-    renewals_open(&w, state);
     w.sets.config.resource_list_every_us = 0;
-    renewals_end(&w);
-    renewals_begin(&w);
+    stage_restart_renewals();
     sets_post(&w.sets, "demo", 1, 25);
-    order = order_of(&w, 25, 0);
+    order = order_of(25, 0);
     assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
     renewals_round(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_AGAIN);
-    renewals_end(&w);
 }
 
 TEST(an_order_ends_with_its_set_and_with_the_thread)
 {
     struct renewal_order order;
-    struct renewals w;
 
-    renewals_open(&w, state);
     sets_post(&w.sets, "demo", 1, 25);
-    order = order_of(&w, 25, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    give_order(&order, 25);
     while (!w.renewal.build)
         assert_true(renewals_round(&w));
     alterations_remove(&w.sets, "demo");
@@ -221,12 +197,11 @@ TEST(an_order_ends_with_its_set_and_with_the_thread)
     assert_null(w.renewal.build);
 
     sets_post(&w.sets, "demo", 1, 25);
-    order = order_of(&w, 25, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    give_order(&order, 25);
     renewal_fini(&w.renewal);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_STOPPED);
-    order = order_of(&w, 25, INT64_MAX / 2);
+    order = order_of(25, INT64_MAX / 2);
     assert_int_equal(renewal_order(&w.renewal, &order), STATUS_STOPPED);
     assert_false(is_done(&order));
     folding_fini(&w.folding);
@@ -239,14 +214,11 @@ TEST(a_state_that_is_not_whole_has_no_list)
     static const char *const files[] = {"resources.db", "resources.db-wal",
                                         "resources.db-shm"};
     struct renewal_order order;
-    struct renewals w;
     char name[60];
 
-    renewals_open(&w, state);
     w.sets.config.rotate_entries = 5;
     w.sets.config.resource_list_every_us = 0;
-    renewals_end(&w);
-    renewals_begin(&w);
+    stage_restart_renewals();
     sets_post(&w.sets, "demo", 1, 12);
     alterations_put(&w.sets, "demo", "{\"retainLists\":1}");
     sets_file_all(&w.sets);
@@ -262,10 +234,8 @@ TEST(a_state_that_is_not_whole_has_no_list)
     }
     w.sets.config.resource_list_every_us = 1;
     renewals_begin(&w);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 0);
-    order = order_of(&w, 12, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    assert_builds(0);
+    give_order(&order, 12);
     renewals_work(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_GONE);
@@ -274,7 +244,6 @@ TEST(a_state_that_is_not_whole_has_no_list)
                         "longer tells: it has no Resource List before its "
                         "source tells all resources anew");
     assert_int_equal(renewals_current(&w).number, 0);
-    renewals_end(&w);
 }
 
 /* A number is given once, also when a build is cut off, and when a set is
@@ -282,13 +251,10 @@ TEST(a_state_that_is_not_whole_has_no_list)
 TEST(no_address_is_given_twice)
 {
     struct document document;
-    struct renewals w;
 
-    renewals_open(&w, state);
     for (unsigned i = 1; i <= 3; i++) {
         sets_post(&w.sets, "demo", 1, 25);
-        renewals_work(&w);
-        assert_int_equal(renewals_current(&w).number, i);
+        assert_builds(i);
         sets_post(&w.sets, "demo", 1, 25);
         renewals_look(&w);
         while (!w.renewal.build)
@@ -303,10 +269,8 @@ TEST(no_address_is_given_twice)
         assert_int_equal(
             renewals_try(&w, resourcelist_generation_open, i, 0, &document),
             STATUS_NOT_FOUND);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 4);
+    assert_builds(4);
     renewals_check(&w);
-    renewals_end(&w);
 }
 
 /* A build that the process did not live to end leaves nothing that is served,
@@ -315,15 +279,11 @@ TEST(a_build_that_was_cut_off_is_begun_again)
 {
     static const char folder[] = "sets/demo/resourcelist/000000000001";
     struct problem why = {""};
-    struct renewals w;
     char name[100];
     int fd;
 
-    renewals_open(&w, state);
     sets_post(&w.sets, "demo", 1, 25);
-    renewals_look(&w);
-    while (!w.renewal.build)
-        assert_true(renewals_round(&w));
+    stage_begin_list();
     renewals_end(&w);
     assert_no_file(tempdir_fd(state), folder); /* the end left nothing */
     assert_int_equal(mkdirat(tempdir_fd(state), folder, 0777), 0);
@@ -332,8 +292,7 @@ TEST(a_build_that_was_cut_off_is_begun_again)
         tempdir_write(tempdir_fd(state), name, "junk");
     }
     renewals_begin(&w);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).number, 1);
+    assert_builds(1);
     assert_int_equal(renewals_current(&w).parts, 3);
     renewals_check(&w);
     assert_int_equal(generation_open(w.sets.registry,
@@ -341,5 +300,4 @@ TEST(a_build_that_was_cut_off_is_begun_again)
                                      GENERATION_RESOURCELIST, 1,
                                      GENERATION_DOCUMENT, 4, &fd, &why),
                      STATUS_NOT_FOUND);
-    renewals_end(&w);
 }

@@ -3,89 +3,77 @@
 #include "broker/log/await.h"
 #include "broker/sets/announce.h"
 #include "tests/clock.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
 /* A set of `n` closed lists, two entries each, all filed. */
 static void
-open_lists(struct sets *s, void **state, unsigned n)
+open_lists(unsigned n)
 {
-    sets_configure(s, tempdir_path(state));
-    s->config.rotate_entries = 2;
-    s->config.remove_grace_us = 0;
-    sets_open(s);
-    sets_post(s, "demo", 1, 2 * n);
-    sets_file_all(s);
+    s.config.rotate_entries = 2;
+    s.config.remove_grace_us = 0;
+    sets_open(&s);
+    sets_post(&s, "demo", 1, 2 * n);
+    sets_file_all(&s);
 }
 
 /* As the archive thread does it: what retention waits for is folded. */
 static void
-retain(struct sets *s)
+retain(void)
 {
-    retain_all(s->registry);
-    sets_fold_all(s);
-    retain_all(s->registry);
+    retain_all(s.registry);
+    sets_fold_all(&s);
+    retain_all(s.registry);
 }
 
 static void
-assert_begins(struct sets *s, uint64_t list, uint64_t earliest)
+assert_begins(uint64_t list, uint64_t earliest)
 {
-    struct head head = sets_head(s, "demo");
+    struct head head = sets_head(&s, "demo");
 
     assert_int_equal(head.first_list, list);
     assert_int_equal(head.earliest, earliest);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_configure, stage_close);
 
 /* The default: everything, for ever. */
 TEST(retains_everything_unless_told_otherwise)
 {
-    struct sets s;
-
-    open_lists(&s, state, 5);
-    retain(&s);
-    assert_begins(&s, 1, 0);
-    sets_close(&s);
+    open_lists(5);
+    retain();
+    assert_begins(1, 0);
 }
 
 /* the oldest go, in one step for all who look; never more. */
 TEST(lets_the_oldest_lists_go_by_number)
 {
-    struct sets s;
-
-    open_lists(&s, state, 5);
+    open_lists(5);
     atomic_store(&sets_find(&s, "demo")->retain_lists, 3);
-    retain(&s);
-    assert_begins(&s, 3, 4);
-    retain(&s);
-    assert_begins(&s, 3, 4);
+    retain();
+    assert_begins(3, 4);
+    retain();
+    assert_begins(3, 4);
     atomic_store(&sets_find(&s, "demo")->retain_lists, 1);
-    retain(&s);
-    assert_begins(&s, 5, 8);
-    sets_close(&s);
-    sets_open(&s);
-    assert_begins(&s, 5, 8);
-    sets_close(&s);
+    retain();
+    assert_begins(5, 8);
+    stage_restart();
+    assert_begins(5, 8);
 }
 
 /* A list without a file cannot go: its rows are all there is of it. */
 TEST(keeps_what_is_not_filed)
 {
-    struct sets s;
-
-    open_lists(&s, state, 2);
+    open_lists(2);
     sets_post(&s, "demo", 5, 6); /* lists 3 to 5, without files */
     atomic_store(&sets_find(&s, "demo")->retain_lists, 1);
-    retain(&s);
-    assert_begins(&s, 3, 4);
-    retain(&s);
-    assert_begins(&s, 3, 4);
+    retain();
+    assert_begins(3, 4);
+    retain();
+    assert_begins(3, 4);
     sets_file_all(&s);
-    retain(&s);
-    assert_begins(&s, 5, 8);
-    sets_close(&s);
+    retain();
+    assert_begins(5, 8);
 }
 
 /* R-086: what a list tells is in the state, and that on the disk, before the
@@ -93,20 +81,19 @@ TEST(keeps_what_is_not_filed)
 TEST(waits_until_the_state_is_on_the_disk)
 {
     struct set *set;
-    struct sets s;
 
-    open_lists(&s, state, 5);
+    open_lists(5);
     set = sets_find(&s, "demo");
     atomic_store(&set->retain_lists, 3);
     retain_all(s.registry);
-    assert_begins(&s, 1, 0);
+    assert_begins(1, 0);
     assert_int_equal(set->folded_wanted, 2);
     retain_all(s.registry);
-    assert_begins(&s, 1, 0);
+    assert_begins(1, 0);
     sets_fold_all(&s);
     assert_int_equal(set->folded_kept, 10);
     retain_all(s.registry);
-    assert_begins(&s, 3, 4);
+    assert_begins(3, 4);
     sets_close(&s);
 
     /* In another life of the process it is not known what is on the disk. */
@@ -114,48 +101,42 @@ TEST(waits_until_the_state_is_on_the_disk)
     set = sets_find(&s, "demo");
     atomic_store(&set->retain_lists, 1);
     retain_all(s.registry);
-    assert_begins(&s, 3, 4);
+    assert_begins(3, 4);
     sets_fold_all(&s);
     retain_all(s.registry);
-    assert_begins(&s, 5, 8);
-    sets_close(&s);
+    assert_begins(5, 8);
 }
 
 /* By age, and not before it; the open list stays in any case. */
 TEST(lets_old_lists_go_by_age)
 {
     struct set *set;
-    struct sets s;
 
-    open_lists(&s, state, 3);
+    open_lists(3);
     set = sets_find(&s, "demo");
     atomic_store(&set->retain_age_us, INT64_C(3600000000));
-    retain(&s);
-    assert_begins(&s, 1, 0);
+    retain();
+    assert_begins(1, 0);
     assert_int_equal(set->oldest_list, 1); /* it need not look again */
     sets_post(&s, "demo", 7, 1);
     atomic_store(&set->retain_age_us, 1);
     clock_pass_us(1000); /* times of entries run ahead of a clock that stands */
-    retain(&s);
-    assert_begins(&s, 4, 6);
+    retain();
+    assert_begins(4, 6);
     assert_int_equal(sets_head(&s, "demo").file_bytes, 0);
-    sets_close(&s);
 }
 
 /* More than one step's worth goes step by step, the oldest first. */
 TEST(goes_on_where_it_stopped)
 {
-    struct sets s;
-
-    open_lists(&s, state, 300);
+    open_lists(300);
     atomic_store(&sets_find(&s, "demo")->retain_lists, 10);
     retain_all(s.registry);
     sets_fold_all(&s);
     retain_all(s.registry);
-    assert_begins(&s, 257, 512);
+    assert_begins(257, 512);
     retain_all(s.registry);
-    assert_begins(&s, 291, 580);
-    sets_close(&s);
+    assert_begins(291, 580);
 }
 
 /* The framework log is bounded whatever the options say: ten closed lists. */
@@ -165,9 +146,7 @@ TEST(retains_a_fixed_number_of_the_framework_log)
                                 .capability = CAP_DESCRIPTION,
                                 .loc = SLICE(SETS_URL "/")};
     struct head head;
-    struct sets s;
 
-    sets_configure(&s, tempdir_path(state));
     s.config.retain_lists = 2;
     s.config.remove_grace_us = 0;
     sets_open(&s);
@@ -180,17 +159,15 @@ TEST(retains_a_fixed_number_of_the_framework_log)
                          STATUS_OK);
     }
     sets_file_all(&s);
-    retain(&s);
+    retain();
     for (int i = 0; i < 2; i++) {
         log_head(registry_framework(s.registry), &head);
         assert_int_equal(head.list, 13);
         assert_int_equal(head.first_list, 3);
         assert_int_equal(head.earliest, 2);
-        sets_close(&s);
-        sets_open(&s);
+        stage_restart();
     }
-    retain(&s);
+    retain();
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.first_list, 3);
-    sets_close(&s);
 }

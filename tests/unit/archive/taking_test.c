@@ -19,50 +19,33 @@
 
 #define NAME "demo"
 
-struct stage {
+static struct stage {
     struct sets sets;
     struct folding folding;
     char dir[400];
     struct taking *taking;
     struct problem why;
-};
+} s;
 
 static int
 open_stage(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    assert_int_equal(tempdir_setup(state), 0);
-    sets_configure(&s->sets, tempdir_path(state));
-    snprintf(s->dir, sizeof(s->dir), "%s/uploads", tempdir_path(state));
-    sets_open(&s->sets);
-    folding_init(&s->folding, s->sets.registry);
-    s->why.text[0] = '\0';
-    /* The directory goes with the stage. */
-    *state = memcpy(calloc(1, sizeof(void *) * 2), (void *[2]){s, *state},
-                    sizeof(void *) * 2);
+    if (tempdir_setup(state))
+        return -1;
+    memset(&s, 0, sizeof(s));
+    sets_configure(&s.sets, tempdir_path(state));
+    snprintf(s.dir, sizeof(s.dir), "%s/uploads", tempdir_path(state));
+    sets_open(&s.sets);
+    folding_init(&s.folding, s.sets.registry);
     return 0;
-}
-
-static struct stage *
-stage_of(void **state)
-{
-    return ((void **)*state)[0];
 }
 
 static int
 close_stage(void **state)
 {
-    void **both = *state;
-    struct stage *s = both[0];
-
-    taking_close(s->taking);
-    folding_fini(&s->folding);
-    sets_close(&s->sets);
-    *state = both[1];
-    free(s);
-    free(both);
+    taking_close(s.taking);
+    folding_fini(&s.folding);
+    sets_close(&s.sets);
     return tempdir_teardown(state);
 }
 
@@ -81,69 +64,77 @@ add(struct block *b, unsigned n, uint64_t length)
     assert_int_equal(block_add(b, &change, NULL), STATUS_OK);
 }
 
-/* Stages the resources `from` to `to` - 1 as they are told by the set now. */
+/* Stages, in place of what is staged, the resources `from` to `to` - 1 as they
+ * are told by the set now. */
 static void
-stage_range(struct stage *s, unsigned from, unsigned to, uint64_t length,
-            unsigned max_delete)
+stage_range(unsigned from, unsigned to, uint64_t length, unsigned max_delete)
 {
     struct staging_about about = {.max_delete = max_delete};
     struct staging *staging;
     struct block block;
     struct head head;
 
-    if (registry_find(s->sets.registry, SLICE(NAME), &head)) {
+    if (registry_find(s.sets.registry, SLICE(NAME), &head)) {
         memcpy(about.epoch, head.epoch, sizeof(head.epoch));
         about.after = head.last;
     }
+    staging_remove(s.dir, NAME);
     block_init(&block, 1 << 24);
-    assert_int_equal(staging_begin(&staging, s->dir, NAME, &s->why), STATUS_OK);
+    assert_int_equal(staging_begin(&staging, s.dir, NAME, &s.why), STATUS_OK);
     for (unsigned n = from; n < to; n++) {
         add(&block, n, length);
         if (n % 7 == 0) { /* several blocks */
-            assert_int_equal(staging_add(staging, &block, &s->why), STATUS_OK);
+            assert_int_equal(staging_add(staging, &block, &s.why), STATUS_OK);
             block_clear(&block);
         }
     }
-    assert_int_equal(staging_add(staging, &block, &s->why), STATUS_OK);
-    assert_int_equal(staging_finish(staging, &about, &s->why), STATUS_OK);
+    assert_int_equal(staging_add(staging, &block, &s.why), STATUS_OK);
+    assert_int_equal(staging_finish(staging, &about, &s.why), STATUS_OK);
     block_fini(&block);
 }
 
 static void
-begin(struct stage *s)
+begin(void)
 {
-    taking_close(s->taking);
-    s->taking = NULL;
-    if (taking_open(&s->taking, s->sets.registry, s->dir, NAME, &s->why))
-        fail_msg("%s", s->why.text);
+    taking_close(s.taking);
+    s.taking = NULL;
+    if (taking_open(&s.taking, s.sets.registry, s.dir, NAME, &s.why))
+        fail_msg("%s", s.why.text);
 }
 
 /* Steps until it is done, or `entries` were told. */
 static enum status
-step_until(struct stage *s, uint64_t entries)
+step_until(uint64_t entries)
 {
     bool is_done = false;
     enum status rc = STATUS_OK;
 
-    while (!rc && !is_done && taking_outcome(s->taking)->last < entries)
-        rc = taking_step(s->taking, &s->folding, &is_done, &s->why);
+    while (!rc && !is_done && taking_outcome(s.taking)->last < entries)
+        rc = taking_step(s.taking, &s.folding, &is_done, &s.why);
     return rc;
 }
 
 static enum status
-take(struct stage *s)
+take(void)
 {
-    begin(s);
-    return step_until(s, UINT64_MAX);
+    begin();
+    return step_until(UINT64_MAX);
 }
 
-static void
-assert_counts(struct stage *s, uint64_t created, uint64_t updated,
-              uint64_t deleted, uint64_t unchanged, uint64_t newer)
-{
-    const struct difference_counts *c = &taking_outcome(s->taking)->counts;
+/* Takes what is staged, which tells so many. */
+#define assert_takes(...)                    \
+    do {                                     \
+        assert_int_equal(take(), STATUS_OK); \
+        assert_counts(__VA_ARGS__);          \
+    } while (0)
 
-    assert_string_equal(s->why.text, "");
+static void
+assert_counts(uint64_t created, uint64_t updated, uint64_t deleted,
+              uint64_t unchanged, uint64_t newer)
+{
+    const struct difference_counts *c = &taking_outcome(s.taking)->counts;
+
+    assert_string_equal(s.why.text, "");
     assert_int_equal(c->created, created);
     assert_int_equal(c->updated, updated);
     assert_int_equal(c->deleted, deleted);
@@ -152,21 +143,32 @@ assert_counts(struct stage *s, uint64_t created, uint64_t updated,
 }
 
 static void
-post(struct stage *s, const char *body)
+post(const char *body)
 {
     struct sets_outcome o = sets_post_body(
-        &s->sets, NAME, "application/x-ndjson", slice_of(body), 0);
+        &s.sets, NAME, "application/x-ndjson", slice_of(body), 0);
 
     assert_int_equal(o.rc, STATUS_OK);
 }
 
 /* The state is one thread's, so the stage has one way of folding. */
 static void
-fold_all(struct stage *s)
+fold_all(void)
 {
-    folding_look(&s->folding);
-    while (folding_some(&s->folding))
+    folding_look(&s.folding);
+    while (folding_some(&s.folding))
         ;
+}
+
+static void
+purge_all(void)
+{
+    bool is_done = false;
+
+    while (!is_done)
+        assert_int_equal(
+            log_purge(registry_log(s.sets.registry), &is_done, &s.why),
+            STATUS_OK);
 }
 
 FIXTURE(open_stage, close_stage);
@@ -175,214 +177,163 @@ FIXTURE(open_stage, close_stage);
 
 TEST(a_set_that_is_not_there_begins_with_all)
 {
-    struct stage *s = stage_of(state);
-
-    stage_range(s, 0, 25000, 1, 20);
-    assert_int_equal(take(s), STATUS_OK);
-
-    assert_counts(s, 25000, 0, 0, 0, 0);
-    assert_int_equal(taking_outcome(s->taking)->first, 1);
-    assert_int_equal(taking_outcome(s->taking)->last, 25000);
-    assert_int_equal(sets_head(&s->sets, NAME).last, 25000);
+    stage_range(0, 21000, 1, 20);
+    assert_takes(21000, 0, 0, 0, 0);
+    assert_int_equal(taking_outcome(s.taking)->first, 1);
+    assert_int_equal(taking_outcome(s.taking)->last, 21000);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 21000);
 }
 
 TEST(what_is_told_is_the_state_then)
 {
-    struct stage *s = stage_of(state);
-
-    stage_range(s, 0, 300, 1, 20);
-    assert_int_equal(take(s), STATUS_OK);
-    staging_remove(s->dir, NAME);
-    stage_range(s, 10, 310, 1, 20);
-    assert_int_equal(take(s), STATUS_OK);
-    assert_counts(s, 10, 0, 10, 290, 0);
-    staging_remove(s->dir, NAME);
-    stage_range(s, 10, 310, 2, 20);
-    assert_int_equal(take(s), STATUS_OK);
-    assert_counts(s, 0, 300, 0, 0, 0);
-    staging_remove(s->dir, NAME);
-    stage_range(s, 10, 310, 2, 20);
-    assert_int_equal(take(s), STATUS_OK);
-
-    assert_counts(s, 0, 0, 0, 300, 0);
-    assert_int_equal(sets_head(&s->sets, NAME).last, 620);
+    stage_range(0, 300, 1, 20);
+    assert_int_equal(take(), STATUS_OK);
+    stage_range(10, 310, 1, 20);
+    assert_takes(10, 0, 10, 290, 0);
+    stage_range(10, 310, 2, 20);
+    assert_takes(0, 300, 0, 0, 0);
+    stage_range(10, 310, 2, 20);
+    assert_takes(0, 0, 0, 300, 0);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 620);
 }
 
 /* A commit has at most 10,000; the crash comes after the first. */
 TEST(a_crash_between_commits_tells_the_rest_once)
 {
-    struct stage *s = stage_of(state);
-    uint64_t told = 0;
-
-    stage_range(s, 0, 35000, 1, 20);
-    begin(s);
-    assert_int_equal(step_until(s, 1), STATUS_OK);
-    assert_int_equal(sets_head(&s->sets, NAME).last, TAKING_ENTRIES);
-    fold_all(s);
-    assert_int_equal(take(s), STATUS_OK); /* as after a start */
-
-    assert_counts(s, 25000, 0, 0, 10000, 0);
-    told = sets_head(&s->sets, NAME).last;
-    assert_int_equal(told, 35000);
-    staging_remove(s->dir, NAME);
-    stage_range(s, 0, 35000, 1, 20);
-    assert_int_equal(take(s), STATUS_OK);
-    assert_counts(s, 0, 0, 0, 35000, 0);
+    stage_range(0, 21000, 1, 20);
+    begin();
+    assert_int_equal(step_until(1), STATUS_OK);
+    assert_int_equal(sets_head(&s.sets, NAME).last, TAKING_ENTRIES);
+    fold_all();
+    assert_takes(/* as after a start */ 11000, 0, 0, 10000, 0);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 21000);
+    stage_range(0, 21000, 1, 20);
+    assert_takes(0, 0, 0, 21000, 0);
 }
 
 /* What was accepted is told to its end, though of what others have left since
  * more than a fifth goes. */
 TEST(a_crash_does_not_ask_again_whether_so_much_may_go)
 {
-    struct stage *s = stage_of(state);
+    stage_range(0, 12500, 1, 20);
+    assert_int_equal(take(), STATUS_OK);
+    stage_range(0, 10000, 2, 20); /* 10,000 updates, then 2,500 deletions */
+    begin();
+    assert_int_equal(step_until(12501), STATUS_OK);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 22500);
+    post("{\"loc\":\"http://example.com/r/1\",\"change\":\"deleted\"}\n");
+    fold_all();
+    assert_int_equal(take(), STATUS_OK);
 
-    stage_range(s, 0, 20000, 1, 20);
-    assert_int_equal(take(s), STATUS_OK);
-    staging_remove(s->dir, NAME);
-    stage_range(s, 0, 16000, 2, 20); /* 16,000 updates, then 4,000 deletions */
-    begin(s);
-    assert_int_equal(step_until(s, 20001), STATUS_OK);
-    assert_int_equal(sets_head(&s->sets, NAME).last, 30000);
-    post(s, "{\"loc\":\"http://example.com/r/1\",\"change\":\"deleted\"}\n");
-    fold_all(s);
-    assert_int_equal(take(s), STATUS_OK);
-
-    assert_int_equal(sets_head(&s->sets, NAME).last, 40001);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 25001);
 }
 
 TEST(what_is_left_of_a_crash_before_it_was_accepted_is_asked)
 {
-    struct stage *s = stage_of(state);
+    stage_range(0, 100, 1, 20);
+    assert_int_equal(take(), STATUS_OK);
+    stage_range(21, 100, 1, 20);
 
-    stage_range(s, 0, 100, 1, 20);
-    assert_int_equal(take(s), STATUS_OK);
-    staging_remove(s->dir, NAME);
-    stage_range(s, 21, 100, 1, 20);
-
-    assert_int_equal(take(s), STATUS_INVALID);
-    assert_true(taking_outcome(s->taking)->is_guarded);
-    assert_string_equal(s->why.text,
+    assert_int_equal(take(), STATUS_INVALID);
+    assert_true(taking_outcome(s.taking)->is_guarded);
+    assert_string_equal(s.why.text,
                         "21 of 100 resources would be deleted, more than 20 "
                         "%; max-delete=PERCENT says that it is meant");
-    assert_int_equal(sets_head(&s->sets, NAME).last, 100);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 100);
 }
 
 /* Between two commits: what the second one would have told is older. */
 TEST(what_others_tell_between_two_commits_is_left_alone)
 {
-    struct stage *s = stage_of(state);
+    stage_range(0, 12000, 1, 20);
+    begin();
+    assert_int_equal(step_until(1), STATUS_OK);
+    post("{\"loc\":\"http://example.com/r/11000\",\"change\":\"created\"}\n"
+         "{\"loc\":\"http://example.com/r/11001\",\"change\":\"created\"}\n"
+         "{\"loc\":\"http://example.com/r/11001\",\"change\":\"deleted\"}\n"
+         "{\"loc\":\"http://example.com/r/3\",\"change\":\"deleted\"}\n");
+    assert_int_equal(step_until(UINT64_MAX), STATUS_OK);
 
-    stage_range(s, 0, 15000, 1, 20);
-    begin(s);
-    assert_int_equal(step_until(s, 1), STATUS_OK);
-    post(s, "{\"loc\":\"http://example.com/r/14000\",\"change\":\"created\"}\n"
-            "{\"loc\":\"http://example.com/r/14001\",\"change\":\"created\"}\n"
-            "{\"loc\":\"http://example.com/r/14001\",\"change\":\"deleted\"}\n"
-            "{\"loc\":\"http://example.com/r/3\",\"change\":\"deleted\"}\n");
-    assert_int_equal(step_until(s, UINT64_MAX), STATUS_OK);
-
-    assert_counts(s, 14998, 0, 0, 0, 2);
-    assert_int_equal(sets_head(&s->sets, NAME).last, 15002);
+    assert_counts(11998, 0, 0, 0, 2);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 12002);
 }
 
 /* The crash makes no difference to that: r/3 stays deleted. */
 TEST(what_others_told_before_a_crash_is_left_alone)
 {
-    struct stage *s = stage_of(state);
+    stage_range(0, 12000, 1, 20);
+    begin();
+    assert_int_equal(step_until(1), STATUS_OK);
+    post("{\"loc\":\"http://example.com/r/3\",\"change\":\"deleted\"}\n"
+         "{\"loc\":\"http://example.com/r/11000\",\"change\":\"created\"}\n");
+    fold_all();
+    assert_int_equal(take(), STATUS_OK);
 
-    stage_range(s, 0, 15000, 1, 20);
-    begin(s);
-    assert_int_equal(step_until(s, 1), STATUS_OK);
-    post(s,
-         "{\"loc\":\"http://example.com/r/3\",\"change\":\"deleted\"}\n"
-         "{\"loc\":\"http://example.com/r/14000\",\"change\":\"created\"}\n");
-    fold_all(s);
-    assert_int_equal(take(s), STATUS_OK);
-
-    assert_int_equal(taking_outcome(s->taking)->counts.created, 4999);
-    assert_int_equal(sets_head(&s->sets, NAME).last, 15001);
+    assert_int_equal(taking_outcome(s.taking)->counts.created, 1999);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 12001);
 }
 
 /* The log tells of the update no more; the state does. */
 TEST(news_that_the_log_has_let_go_of_are_in_the_state)
 {
-    struct stage *s = stage_of(state);
-    bool is_done = false;
-
-    s->sets.config.remove_grace_us = 0;
-    sets_post(&s->sets, NAME, 0, 3);
-    stage_range(s, 0, 3, 1, 20);
-    post(s, "{\"loc\":\"http://example.com/r/1\",\"change\":\"updated\"}\n");
-    sets_rotate(&s->sets, NAME);
-    post(s, "{\"loc\":\"http://example.com/r/4\",\"change\":\"created\"}\n");
-    sets_rotate(&s->sets, NAME);
-    sets_file_all(&s->sets);
-    atomic_store(&sets_find(&s->sets, NAME)->retain_lists, 1);
-    retain_all(s->sets.registry);
-    fold_all(s);
-    retain_all(s->sets.registry);
-    assert_int_equal(sets_head(&s->sets, NAME).earliest, 4);
-    while (!is_done)
-        assert_int_equal(
-            log_purge(registry_log(s->sets.registry), &is_done, &s->why),
-            STATUS_OK);
-    folding_fini(&s->folding); /* nothing is in memory any more */
-    sets_close(&s->sets);
-    sets_open(&s->sets);
-    folding_init(&s->folding, s->sets.registry);
-    assert_int_equal(take(s), STATUS_OK);
-
-    assert_counts(s, 0, 2, 0, 0, 2);
-    assert_int_equal(sets_head(&s->sets, NAME).last, 7);
-}
-
-static void
-purge_all(struct stage *s)
-{
-    bool is_done = false;
-
-    while (!is_done)
-        assert_int_equal(
-            log_purge(registry_log(s->sets.registry), &is_done, &s->why),
-            STATUS_OK);
+    s.sets.config.remove_grace_us = 0;
+    sets_post(&s.sets, NAME, 0, 3);
+    stage_range(0, 3, 1, 20);
+    post("{\"loc\":\"http://example.com/r/1\",\"change\":\"updated\"}\n");
+    sets_rotate(&s.sets, NAME);
+    post("{\"loc\":\"http://example.com/r/4\",\"change\":\"created\"}\n");
+    sets_rotate(&s.sets, NAME);
+    sets_file_all(&s.sets);
+    atomic_store(&sets_find(&s.sets, NAME)->retain_lists, 1);
+    retain_all(s.sets.registry);
+    fold_all();
+    retain_all(s.sets.registry);
+    assert_int_equal(sets_head(&s.sets, NAME).earliest, 4);
+    purge_all();
+    folding_fini(&s.folding); /* nothing is in memory any more */
+    sets_close(&s.sets);
+    sets_open(&s.sets);
+    folding_init(&s.folding, s.sets.registry);
+    assert_takes(0, 2, 0, 0, 2);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 7);
 }
 
 /* Six more entries, of r/0 to r/3, of which the log keeps the last three; its
  * state is lost. */
 static void
-lose_history(struct stage *s)
+lose_history(void)
 {
     char path[FOLDING_PATH_MAX];
 
-    s->sets.config.remove_grace_us = 0;
+    s.sets.config.remove_grace_us = 0;
     for (unsigned i = 0; i < 2; i++) {
-        sets_post(&s->sets, NAME, i, 3);
-        sets_rotate(&s->sets, NAME);
+        sets_post(&s.sets, NAME, i, 3);
+        sets_rotate(&s.sets, NAME);
     }
-    sets_file_all(&s->sets);
-    atomic_store(&sets_find(&s->sets, NAME)->retain_lists, 1);
-    retain_all(s->sets.registry);
-    fold_all(s);
-    retain_all(s->sets.registry);
-    assert_int_equal(sets_head(&s->sets, NAME).earliest,
-                     sets_head(&s->sets, NAME).last - 3);
-    purge_all(s);
-    folding_path(sets_find(&s->sets, NAME), path);
-    folding_fini(&s->folding);
+    sets_file_all(&s.sets);
+    atomic_store(&sets_find(&s.sets, NAME)->retain_lists, 1);
+    retain_all(s.sets.registry);
+    fold_all();
+    retain_all(s.sets.registry);
+    assert_int_equal(sets_head(&s.sets, NAME).earliest,
+                     sets_head(&s.sets, NAME).last - 3);
+    purge_all();
+    folding_path(sets_find(&s.sets, NAME), path);
+    folding_fini(&s.folding);
     assert_int_equal(unlink(path), 0);
     strcat(path, "-wal");
     unlink(path);
-    folding_init(&s->folding, s->sets.registry);
-    sets_find(&s->sets, NAME)->folded = SET_FOLDED_UNKNOWN;
+    folding_init(&s.folding, s.sets.registry);
+    sets_find(&s.sets, NAME)->folded = SET_FOLDED_UNKNOWN;
 }
 
 static const struct resources_at *
-state_now(struct stage *s)
+state_now(void)
 {
     struct resources *r;
 
     assert_int_equal(
-        folding_open(&s->folding, sets_find(&s->sets, NAME), &r, &s->why),
+        folding_open(&s.folding, sets_find(&s.sets, NAME), &r, &s.why),
         STATUS_OK);
     return resources_at(r);
 }
@@ -390,69 +341,60 @@ state_now(struct stage *s)
 /* What its source tells is all that there is; but only what is folded. */
 TEST(a_state_without_its_beginning_is_whole_again)
 {
-    struct stage *s = stage_of(state);
-
-    lose_history(s); /* it knows of r/1 to r/3 */
-    stage_range(s, 0, 3, 1, 100);
-    assert_int_equal(take(s), STATUS_OK);
-    assert_counts(s, 1, 2, 1, 0, 0);
-    assert_false(state_now(s)->is_whole);
-    fold_all(s);
-    assert_true(state_now(s)->is_whole);
-    assert_int_equal(state_now(s)->n, 3);
+    lose_history(); /* it knows of r/1 to r/3 */
+    stage_range(0, 3, 1, 100);
+    assert_takes(1, 2, 1, 0, 0);
+    assert_false(state_now()->is_whole);
+    fold_all();
+    assert_true(state_now()->is_whole);
+    assert_int_equal(state_now()->n, 3);
 }
 
 /* The crash comes when all is told, and nobody knows it. */
 TEST(a_state_is_whole_again_after_a_crash)
 {
-    struct stage *s = stage_of(state);
-
-    lose_history(s);
-    stage_range(s, 0, 3, 1, 100);
-    begin(s);
-    assert_int_equal(step_until(s, 10), STATUS_OK);
-    assert_int_equal(sets_head(&s->sets, NAME).last, 10);
-    assert_int_equal(take(s), STATUS_OK);
-    assert_counts(s, 0, 0, 0, 0, 4);
-    assert_false(state_now(s)->is_whole);
-    fold_all(s);
-    assert_true(state_now(s)->is_whole);
-    assert_int_equal(state_now(s)->n, 3);
+    lose_history();
+    stage_range(0, 3, 1, 100);
+    begin();
+    assert_int_equal(step_until(10), STATUS_OK);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 10);
+    assert_takes(0, 0, 0, 0, 4);
+    assert_false(state_now()->is_whole);
+    fold_all();
+    assert_true(state_now()->is_whole);
+    assert_int_equal(state_now()->n, 3);
 }
 
 /* Of what others told before the state began, and the log has let go of,
  * neither it nor the source knows. */
 TEST(a_state_that_began_behind_the_body_is_not_made_whole)
 {
-    struct stage *s = stage_of(state);
-
-    sets_post(&s->sets, NAME, 10, 1);
-    stage_range(s, 0, 3, 1, 100);
-    lose_history(s);
-    assert_int_equal(take(s), STATUS_OK);
-    fold_all(s);
-    assert_false(state_now(s)->is_whole);
+    sets_post(&s.sets, NAME, 10, 1);
+    stage_range(0, 3, 1, 100);
+    lose_history();
+    assert_int_equal(take(), STATUS_OK);
+    fold_all();
+    assert_false(state_now()->is_whole);
 }
 
 TEST(a_loc_that_is_told_twice_is_named_with_both_entries)
 {
-    struct stage *s = stage_of(state);
     struct staging *staging;
     struct block block;
 
     block_init(&block, 1 << 20);
-    assert_int_equal(staging_begin(&staging, s->dir, NAME, &s->why), STATUS_OK);
+    assert_int_equal(staging_begin(&staging, s.dir, NAME, &s.why), STATUS_OK);
     add(&block, 1, 1);
     add(&block, 2, 1);
-    assert_int_equal(staging_add(staging, &block, &s->why), STATUS_OK);
+    assert_int_equal(staging_add(staging, &block, &s.why), STATUS_OK);
     block_clear(&block);
     add(&block, 3, 1);
     add(&block, 2, 2);
-    assert_int_equal(staging_add(staging, &block, &s->why), STATUS_INVALID);
+    assert_int_equal(staging_add(staging, &block, &s.why), STATUS_INVALID);
 
-    assert_string_equal(s->why.text, "loc: told already in entry 2: "
-                                     "\"http://example.com/r/2\"");
-    assert_int_equal(s->why.entry, 4);
+    assert_string_equal(s.why.text, "loc: told already in entry 2: "
+                                    "\"http://example.com/r/2\"");
+    assert_int_equal(s.why.entry, 4);
     staging_discard(staging);
     block_fini(&block);
 }
@@ -466,16 +408,14 @@ count_left(const char *name, void *user)
 
 TEST(what_was_not_whole_is_gone_at_the_next_start)
 {
-    struct stage *s = stage_of(state);
     struct staging *staging;
     unsigned n = 0;
     int fd;
 
-    assert_int_equal(staging_begin(&staging, s->dir, "half", &s->why),
-                     STATUS_OK);
-    stage_range(s, 0, 3, 1, 20);
-    assert_int_equal(staging_left(s->dir, count_left, &n, &s->why), STATUS_OK);
-    fd = open(s->dir, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(staging_begin(&staging, s.dir, "half", &s.why), STATUS_OK);
+    stage_range(0, 3, 1, 20);
+    assert_int_equal(staging_left(s.dir, count_left, &n, &s.why), STATUS_OK);
+    fd = open(s.dir, O_RDONLY | O_DIRECTORY);
 
     assert_int_equal(n, 1);
     assert_no_file(fd, "half.new");
@@ -486,16 +426,15 @@ TEST(what_was_not_whole_is_gone_at_the_next_start)
 /* Nobody waits for the comparison: it is given up, and nothing was accepted. */
 TEST(is_given_up_when_the_log_ends)
 {
-    struct stage *s = stage_of(state);
     char path[STAGING_PATH_MAX];
     bool is_taken;
 
-    stage_range(s, 0, 1000, 1, 20);
-    begin(s);
-    registry_stop(s->sets.registry);
+    stage_range(0, 1000, 1, 20);
+    begin();
+    registry_stop(s.sets.registry);
 
-    assert_int_equal(step_until(s, UINT64_MAX), STATUS_STOPPED);
-    assert_int_equal(staging_path(s->dir, NAME, path, &is_taken), STATUS_OK);
+    assert_int_equal(step_until(UINT64_MAX), STATUS_STOPPED);
+    assert_int_equal(staging_path(s.dir, NAME, path, &is_taken), STATUS_OK);
     assert_false(is_taken);
-    assert_int_equal(taking_outcome(s->taking)->last, 0);
+    assert_int_equal(taking_outcome(s.taking)->last, 0);
 }
