@@ -131,7 +131,8 @@ http_on_request(struct request *rq, void *user)
             return;
         }
         problem_set(&why, "the broker is starting");
-        refuse(rq, 503, &why, NULL);
+        if (!request_answer_events_later(rq))
+            refuse(rq, 503, &why, NULL);
         return;
     }
     if (!may_come_in(http, rq, &why)) {

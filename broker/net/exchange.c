@@ -111,7 +111,8 @@ decide(struct request *rq)
         return;
     if (atomic_load(&server->is_stopping)) {
         rq->is_closing = true;
-        request_answer_problem(rq, 503, &why, NULL, NULL);
+        if (!request_answer_events_later(rq))
+            request_answer_problem(rq, 503, &why, NULL, NULL);
         return;
     }
     server->options.on_request(rq, server->options.user);

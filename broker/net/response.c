@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "proto/accept.h"
 #include "proto/buf.h"
 #include "proto/json_problem.h"
 
@@ -94,6 +95,23 @@ request_answer_problem(struct request *rq, unsigned status,
 
     begin_refusal(&r, status, allow);
     response_answer_problem(rq, &r, why, members);
+}
+
+bool
+request_answer_events_later(struct request *rq)
+{
+    struct slice accept;
+    struct response r;
+
+    if (request_method(rq) != METHOD_GET || request_is_upgrade(rq) ||
+        !request_header(rq, "accept", &accept) ||
+        !accept_names(accept, "text/event-stream"))
+        return false;
+    response_init(&r, 200, "text/event-stream");
+    response_header(&r, "Cache-Control", "no-store");
+    r.text = SLICE("retry: 1000\n\n");
+    request_answer(rq, &r);
+    return true;
 }
 
 void

@@ -58,6 +58,12 @@ void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
                             const char *members);
 
+/* The server is starting or stopping. An EventSource, which never asks again
+ * after any other status than 200, gets an event stream that ends at once: so
+ * it connects again after a second (HTML, section 9.2.3). false, and no answer:
+ * it is none. */
+bool request_answer_events_later(struct request *rq);
+
 /* The same as text/plain, for protocols that want it so: detail alone, a line.
  */
 void request_answer_sentence(struct request *rq, unsigned status,

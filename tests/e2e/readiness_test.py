@@ -79,11 +79,17 @@ def ask_until_closed(connection):
             return answer
 
 
-# A broker that ends says so on the connections that it still has.
+# A broker that ends says so on the connections that it still has; but not to an
+# EventSource, which would never connect again (HTML, 9.2.3).
 def test_a_broker_that_ends_is_not_ready(start_broker):
     broker = start_broker("--threads", "1")
-    with broker.set().start_post(), broker.connect() as one, broker.connect() as two:
-        for asks in (one, two):
+    with (
+        broker.set().start_post(),
+        broker.connect() as one,
+        broker.connect() as two,
+        broker.connect() as page,
+    ):
+        for asks in (one, two, page):
             assert asks.request("/readyz").status == 200
         # A post that is not whole holds up the end.
         taken = "tidings_ingest_bytes"
@@ -98,4 +104,6 @@ def test_a_broker_that_ends_is_not_ready(start_broker):
         assert answer.json()["detail"] == "the server is stopping"
         assert answer["Connection"] == "close"
         assert asks.read_all() == b""
+        answer = page.request("/sets/a/stream", accept="text/event-stream")
+        assert (answer.status, answer.body) == (200, b"retry: 1000\n\n")
     assert broker.wait() == 0

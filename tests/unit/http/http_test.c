@@ -112,37 +112,25 @@ TEST(answers_to_any_name_when_it_is_told_to, tempdir_setup, tempdir_teardown)
     sets_close(&s);
 }
 
-static unsigned
-ask(unsigned port, const char *path, const char *part)
-{
-    struct wire *w = wire_connect("127.0.0.1", port);
-    struct wire_answer a;
-
-    assert_non_null(w);
-    assert_true(wire_request(w, "GET", path, NULL, NULL, &a));
-    assert_non_null(strstr(a.body, part));
-    wire_close(w);
-    return a.status;
-}
-
-static unsigned
-ask_head(unsigned port, const char *path)
-{
-    struct wire *w = wire_connect("127.0.0.1", port);
-    struct wire_answer a;
-
-    assert_non_null(w);
-    assert_true(
-        wire_send_format(w, "HEAD %s HTTP/1.1\r\nHost: a\r\n\r\n", path));
-    assert_true(wire_answer(w, &a, true));
-    wire_close(w);
-    return a.status;
-}
-
-/* Until all floors stand the process answers, but is not
- * ready, and nothing else is looked at. */
+/* Before all parts of the broker are there, it answers that it runs, and that
+ * it is not ready; it looks at no other request. */
 TEST(while_it_starts_it_says_so)
 {
+    static const struct {
+        const char *method, *path;
+        unsigned status;
+        const char *body, *headers;
+    } rows[] = {
+        {"GET", "/healthz", 200, "ok\n"},
+        {"HEAD", "/healthz", 200, ""},
+        {"HEAD", "/readyz", 503, ""},
+        {"GET", "/readyz", 503, "the broker is starting"},
+        {"GET", "/metrics", 503, "the broker is starting"},
+        {"GET", "/sets/a/stream", 503, "the broker is starting"},
+        /* Any other status would end an EventSource for good. */
+        {"GET", "/sets/a/stream", 200, "retry: 1000\n\n",
+         "Accept: text/event-stream\r\n"},
+    };
     struct http http = {.n_hosts = 0};
     struct server_options options = {
         .host = "127.0.0.1",
@@ -152,14 +140,19 @@ TEST(while_it_starts_it_says_so)
         .user = &http,
     };
     struct server *server = NULL;
+    struct wire_answer a;
 
     assert_int_equal(server_open(&server, &options, NULL), STATUS_OK);
-    assert_int_equal(ask(server_port(server), "/healthz", "ok\n"), 200);
-    assert_int_equal(ask_head(server_port(server), "/healthz"), 200);
-    assert_int_equal(ask_head(server_port(server), "/readyz"), 503);
-    assert_int_equal(
-        ask(server_port(server), "/readyz", "the broker is starting"), 503);
-    assert_int_equal(
-        ask(server_port(server), "/metrics", "the broker is starting"), 503);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wire *w = wire_connect("127.0.0.1", server_port(server));
+
+        assert_non_null(w);
+        assert_true(wire_request(w, rows[i].method, rows[i].path,
+                                 rows[i].headers, NULL, &a));
+        if (a.status != rows[i].status || !strstr(a.body, rows[i].body))
+            fail_msg("%s %s: %u %s", rows[i].method, rows[i].path, a.status,
+                     a.body);
+        wire_close(w);
+    }
     server_close(server, 1000000);
 }
