@@ -11,6 +11,8 @@ import pytest
 
 from tidings_test import hub
 from tidings_test.broker import PROGRAMS
+from tidings_test.http import keep_port
+from tidings_test.proxy import RESET
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
@@ -230,6 +232,35 @@ def test_follow_prints_what_the_hub_delivers(news, start):
     assert list(followed.out) == lines(news)
     assert followed.errors() == ""
     wait_for("the end of the subscription", lambda: not has_active(news))
+
+
+# R-309, W-147: the hub cannot reach the callback, and gives a delivery up. The follower
+# pulls what was in it when the next one comes.
+@pytest.mark.broker(*hub.QUICK, "--hub-give-up", "0.2", "--heartbeat", "3600")
+def test_follow_fills_a_hole_in_the_deliveries_by_pull(news, start, start_proxy):
+    port, kept = keep_port()
+    proxy = start_proxy(port)
+    followed = start(
+        *("tidings", "follow", news.url, "--from-start"),
+        *("--callback-listen", f"127.0.0.1:{port}", "--callback-url", proxy.url),
+    )
+    wait_for("the subscription", lambda: has_active(news))
+    news.post()
+    followed.out.wait(1)
+
+    proxy.refuse()
+    proxy.end_all(RESET)
+    news.post(5)
+    wait_for("a gap", lambda: hub.subscriptions(news)[0]["skipped"])
+    assert len(followed.out) == 1
+    before = len(proxy.connections)
+    proxy.listen()
+    last = news.post().last
+    followed.out.wait(last)
+    assert len(proxy.connections) > before  # a delivery
+    interrupt(followed)
+    assert list(followed.out) == lines(news)
+    kept.close()
 
 
 def test_follow_reports_what_is_wrong_with_its_callback(news, broker, follow):
