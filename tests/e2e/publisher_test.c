@@ -16,30 +16,33 @@
 #include <unistd.h>
 
 #include "client/tidings.h"
+#include "tests/support/broker.h"
 #include "tests/support/command.h"
 #include "tests/support/faults.h"
-#include "tests/support/lists.h"
+#include "tests/support/http.h"
 #include "tests/support/process.h"
 #include "tests/test.h"
+
+#define SET "/sets/news"
 
 /* The name of publish_on_a_full_disk as a program. */
 #define PUBLISHER "--publisher"
 
-/* Each change is an fsync of the spool; kills come with posts, and so many
- * posts these are. */
-#define CHANGES 10000
-#define BATCH   70
+/* Kills come with posts: so many posts, and more changes than these have. */
+#define POSTS   test_size(24, 120)
+#define CHANGES (2 * POSTS * BATCH)
+#define BATCH   30
 
 /* Less than all changes: it is full now and then. */
-#define SPOOL_BYTES 100000
+#define SPOOL_BYTES 20000
 
 #define FULL_CHANGES 50
 
 /* The publisher's process */
 
 struct source {
-    char url[200];
-    char spool[400];
+    const char *url;
+    const char *spool;
     int out; /* a byte for every post that is durable */
 };
 
@@ -115,14 +118,48 @@ start(struct source *source)
     return 0;
 }
 
+struct stage {
+    struct faults faults;
+    struct broker broker;
+    char url[200]; /* of the set */
+    char spool[400];
+};
+
+static int
+set_stage(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    *state = s;
+    faults_open(&s->faults);
+    broker_open(&s->broker, "--rotate-entries", "200", NULL);
+    snprintf(s->url, sizeof(s->url), "%s" SET, s->broker.url);
+    snprintf(s->spool, sizeof(s->spool), "%s/spool", s->broker.dir.path);
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    if (s->broker.pid)
+        broker_stop(&s->broker);
+    broker_close(&s->broker);
+    faults_close(&s->faults);
+    free(s);
+    return 0;
+}
+
 /* The broker is killed in place of its next answer: what was posted is kept,
  * and the publisher does not know. */
 static void
-kill_before_answer(struct lists *l, struct faults *faults)
+kill_before_answer(struct stage *s)
 {
-    faults_arm_once(faults, PLAN_SYNC, "tidings.db-wal", 0, PLAN_KILL);
-    assert_int_equal(broker_wait(&l->broker), 128 + SIGKILL);
-    faults_disarm(faults);
+    faults_arm_once(&s->faults, PLAN_SYNC, "tidings.db-wal", 0, PLAN_KILL);
+    assert_int_equal(broker_wait(&s->broker), 128 + SIGKILL);
+    faults_disarm(&s->faults);
 }
 
 static void
@@ -132,65 +169,77 @@ kill_source(pid_t pid)
     assert_int_equal(process_status(pid), 128 + SIGKILL);
 }
 
-/* All of `n` changes, in order, once. */
-static void
-assert_all(struct lists *l, uint64_t n)
+static int
+count_changes(const struct td_message *message, void *user)
 {
-    walk_all(&l->walk);
-    assert_int_equal(l->walk.trace.last, n);
-    for (uint64_t i = 1; i <= n; i++) {
+    uint64_t *n = user;
+
+    for (size_t i = 0; i < message->n_changes; i++) {
         char loc[60];
 
         snprintf(loc, sizeof(loc), "http://example.com/r/%llu",
-                 (unsigned long long)i);
-        assert_string_equal(trace_at(&l->walk.trace, i)->loc, loc);
+                 (unsigned long long)++*n);
+        assert_int_equal(message->changes[i].seq, *n);
+        assert_string_equal(message->changes[i].loc, loc);
     }
+    return 0;
 }
 
-FIXTURE(lists_setup, lists_teardown);
+/* All of `n` changes, in order, once; the library checks their digests. */
+static void
+assert_all(struct stage *s, uint64_t n)
+{
+    const struct td_follow_options options = {
+        .after = "0", .form = TD_XML, .until_caught_up = 1};
+    struct td_client *client = td_open();
+    uint64_t n_followed = 0;
+
+    assert_non_null(client);
+    assert_int_equal(
+        td_follow(client, s->url, &options, count_changes, &n_followed), TD_OK);
+    assert_int_equal(n_followed, n);
+    td_close(client);
+}
+
+FIXTURE(set_stage, clear_stage);
 
 /* R-140, R-149: each change once and in order, though broker and publisher are
  * killed, alone and together, after every few posts. */
 TEST(keeps_every_change_once_through_crashes_of_both)
 {
-    struct lists *l = *state;
+    struct stage *s = *state;
     struct source source;
-    struct faults faults;
     int pipes[2];
     pid_t pid;
     unsigned n_posts = 0;
     char byte;
 
-    faults_open(&faults);
-    LISTS_OPEN(l, "--rotate-entries", "2000");
-    snprintf(source.url, sizeof(source.url), "%s/sets/%s", l->broker.url,
-             LISTS_SET);
-    snprintf(source.spool, sizeof(source.spool), "%s/spool",
-             l->broker.dir.path);
+    source.url = s->url;
+    source.spool = s->spool;
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     source.out = pipes[1];
     pid = start(&source);
 
     /* Long before the source has told all: it does not wait for us. */
-    while (n_posts < 60 && read(pipes[0], &byte, 1) == 1) {
+    while (n_posts < POSTS && read(pipes[0], &byte, 1) == 1) {
         switch (n_posts++ % 12) {
         case 2:
-            kill_before_answer(l, &faults);
-            broker_restart(&l->broker);
+            kill_before_answer(s);
+            broker_restart(&s->broker);
             break;
         case 5:
             kill_source(pid);
             pid = start(&source);
             break;
         case 8:
-            kill_before_answer(l, &faults);
+            kill_before_answer(s);
             kill_source(pid);
-            broker_restart(&l->broker);
+            broker_restart(&s->broker);
             pid = start(&source);
             break;
         case 11:
-            broker_kill9(&l->broker);
-            broker_restart(&l->broker);
+            broker_kill9(&s->broker);
+            broker_restart(&s->broker);
             break;
         default:
             break;
@@ -199,9 +248,8 @@ TEST(keeps_every_change_once_through_crashes_of_both)
     assert_int_equal(process_status(pid), 0);
     close(pipes[0]);
     close(pipes[1]);
-    faults_close(&faults);
 
-    assert_all(l, CHANGES);
+    assert_all(s, CHANGES);
 }
 
 /* A disk that is full */
@@ -276,49 +324,45 @@ assert_told(struct command *c, const char *call, const char *spool,
 TEST(a_full_disk_is_told_by_name_and_loses_nothing)
 {
     static struct command c;
-    struct lists *l = *state;
-    char url[200], spool[400];
-    const char *argv[] = {"/proc/self/exe", PUBLISHER, url, spool, NULL};
-    struct faults faults;
+    struct stage *s = *state;
+    const char *argv[] = {"/proc/self/exe", PUBLISHER, s->url, s->spool, NULL};
+    struct http http;
 
-    LISTS_OPEN(l, "--rotate-entries", "20000");
-    snprintf(url, sizeof(url), "%s/sets/%s", l->broker.url, LISTS_SET);
-    snprintf(spool, sizeof(spool), "%s/spool", l->broker.dir.path);
-    faults_open(&faults);
+    http_open(&http, s->broker.url);
     command_start(&c, argv);
     assert_string_equal(command_line(&c), "open");
 
     /* The first change and the last do not find room at once. */
     for (int i = 0; i < 2; i++) {
         assert_string_equal(command_line(&c), "next ? ");
-        faults_arm(&faults, PLAN_WRITE, "/spool", 0, ENOSPC);
+        faults_arm(&s->faults, PLAN_WRITE, "/spool", 0, ENOSPC);
         answer(&c);
-        assert_told(&c, "add", spool, "database or disk is full");
+        assert_told(&c, "add", s->spool, "database or disk is full");
         answer(&c);
-        assert_told(&c, "add", spool, "database or disk is full");
-        assert_true(faults_disarm(&faults) > 0);
+        assert_told(&c, "add", s->spool, "database or disk is full");
+        assert_true(faults_disarm(&s->faults) > 0);
         answer(&c);
     }
 
     /* Nor does the note of which changes are the next post. */
     assert_string_equal(command_line(&c), "added ? ");
-    faults_arm(&faults, PLAN_WRITE, "/spool", 0, ENOSPC);
+    faults_arm(&s->faults, PLAN_WRITE, "/spool", 0, ENOSPC);
     answer(&c);
-    assert_told(&c, "flush", spool, "database or disk is full");
-    assert_true(faults_disarm(&faults) > 0);
-    assert_int_equal(http_get(&l->http, "/sets/" LISTS_SET), 404);
+    assert_told(&c, "flush", s->spool, "database or disk is full");
+    assert_true(faults_disarm(&s->faults) > 0);
+    assert_int_equal(http_get(&http, SET), 404);
 
     /* Nor, as a disk may say at the end, that it was answered. */
-    faults_arm(&faults, PLAN_SYNC, "/spool", 1, ENOSPC);
+    faults_arm(&s->faults, PLAN_SYNC, "/spool", 1, ENOSPC);
     answer(&c);
-    assert_told(&c, "flush", spool, "disk I/O error");
-    assert_true(faults_disarm(&faults) > 0);
-    assert_int_equal(http_get(&l->http, "/sets/" LISTS_SET), 200);
+    assert_told(&c, "flush", s->spool, "disk I/O error");
+    assert_true(faults_disarm(&s->faults) > 0);
+    assert_int_equal(http_get(&http, SET), 200);
 
     answer(&c);
     assert_int_equal(command_end(&c), 0);
-    faults_close(&faults);
-    assert_all(l, FULL_CHANGES);
+    http_close(&http);
+    assert_all(s, FULL_CHANGES);
 }
 
 TEST_PROGRAM(PUBLISHER, publish_on_a_full_disk);
