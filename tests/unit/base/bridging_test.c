@@ -11,6 +11,14 @@
 /* The least of a section. */
 #define LEAST "[mqtt a]\nurl = mqtt://a.org\nout = *\n"
 
+struct bad {
+    const char *text, *problem;
+};
+
+#define REFUSE_ALL(state, bad)                                  \
+    for (size_t i = 0; i < sizeof(bad) / sizeof((bad)[0]); i++) \
+    refused_in_file(state, (bad)[i].text, (bad)[i].problem)
+
 FIXTURE(tempdir_setup, tempdir_teardown);
 
 TEST(a_section_is_a_bridge_with_defaults)
@@ -239,62 +247,56 @@ TEST(an_address_is_a_scheme_a_host_and_maybe_a_port)
 
 TEST(sections_are_told_from_what_they_are_not)
 {
-    refused_in_file(state, "data = a\n[broker\n",
-                    "2: [broker: a section is [mqtt NAME], nothing behind it");
-    refused_in_file(
-        state, "[mqtt a] url = x\n",
-        "1: [mqtt a] url = x: a section is [mqtt NAME], nothing behind it");
-    refused_in_file(
-        state, "[broker]\ndata = a\n",
-        "1: [broker]: there is no such section; a bridge to an MQTT broker "
-        "is [mqtt NAME]");
-    refused_in_file(
-        state, "data = a\n\n  [br\x1b[oker] ; empty\n",
-        "3: [br?[oker]: there is no such section; a bridge to an MQTT "
-        "broker is [mqtt NAME]");
-    refused_in_file(
-        state, "\xef\xbb\xbf[]\n",
-        "1: []: there is no such section; a bridge to an MQTT broker is "
-        "[mqtt NAME]");
-    refused_in_file(
-        state, "[mqtt]\n",
-        "1: [mqtt]: has no name; a bridge to an MQTT broker is [mqtt "
-        "NAME]");
-    refused_in_file(state, "[mqtt A]\n",
-                    "1: [mqtt A]: a name has a-z 0-9 _ and - only");
-    refused_in_file(state, "[mqtt a b]\n",
-                    "1: [mqtt a b]: a name has a-z 0-9 _ and - only");
-    refused_in_file(
-        state, "[mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]\n",
-        "1: [mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]: a name has at most "
-        "32 characters");
-    refused_in_file(state, LEAST "[mqtt a]\nurl = mqtt://b.org\nout = *\n",
-                    "4: [mqtt a]: is there twice, first in line 1");
-    /* The first error is the one that is told. */
-    refused_in_file(
-        state, "[mqtt a]\nurl = mqtt://a.org\n[broker]\n",
-        "1: [mqtt a]: has neither out nor in: nothing would go either way");
+    static const struct bad bad[] = {
+        {"data = a\n[broker\n",
+         "2: [broker: a section is [mqtt NAME], nothing behind it"},
+        {"[mqtt a] url = x\n",
+         "1: [mqtt a] url = x: a section is [mqtt NAME], nothing behind it"},
+        {"[broker]\ndata = a\n",
+         "1: [broker]: there is no such section; a bridge to an MQTT broker "
+         "is [mqtt NAME]"},
+        {"data = a\n\n  [br\x1b[oker] ; empty\n",
+         "3: [br?[oker]: there is no such section; a bridge to an MQTT "
+         "broker is [mqtt NAME]"},
+        {"\xef\xbb\xbf[]\n",
+         "1: []: there is no such section; a bridge to an MQTT broker is "
+         "[mqtt NAME]"},
+        {"[mqtt]\n",
+         "1: [mqtt]: has no name; a bridge to an MQTT broker is [mqtt "
+         "NAME]"},
+        {"[mqtt A]\n", "1: [mqtt A]: a name has a-z 0-9 _ and - only"},
+        {"[mqtt a b]\n", "1: [mqtt a b]: a name has a-z 0-9 _ and - only"},
+        {"[mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]\n",
+         "1: [mqtt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab]: a name has at most "
+         "32 characters"},
+        {LEAST "[mqtt a]\nurl = mqtt://b.org\nout = *\n",
+         "4: [mqtt a]: is there twice, first in line 1"},
+        /* The first error is the one that is told. */
+        {"[mqtt a]\nurl = mqtt://a.org\n[broker]\n",
+         "1: [mqtt a]: has neither out nor in: nothing would go either way"},
+    };
+
+    REFUSE_ALL(state, bad);
 }
 
 TEST(a_key_in_the_wrong_place_is_told_the_right_one)
 {
-    refused_in_file(
-        state, LEAST "rotate-age = 5\n",
-        "4: rotate-age: is the broker's, not the bridge's: it has to stand "
-        "before the first section");
-    refused_in_file(
-        state, "qos = 1\n",
-        "1: qos: is a bridge's: it has to stand in a section [mqtt NAME]");
-    refused_in_file(state, LEAST "pasword-file = x\n",
-                    "4: pasword-file: there is no such option; did you mean "
-                    "password-file?");
-    refused_in_file(state, LEAST "nonsense = x\n",
-                    "4: nonsense: there is no such option");
-    refused_in_file(state, LEAST "qos = 1\nqos = 1\n",
-                    "5: qos: is there twice, first in line 4");
-    refused_in_file(state, LEAST "qos\n", "4: this is not NAME = VALUE");
-    refused_in_file(state, LEAST "user = \"me\"\n",
-                    "4: user: a value has no quotes around it");
+    static const struct bad bad[] = {
+        {LEAST "rotate-age = 5\n",
+         "4: rotate-age: is the broker's, not the bridge's: it has to stand "
+         "before the first section"},
+        {"qos = 1\n",
+         "1: qos: is a bridge's: it has to stand in a section [mqtt NAME]"},
+        {LEAST "pasword-file = x\n",
+         "4: pasword-file: there is no such option; did you mean "
+         "password-file?"},
+        {LEAST "nonsense = x\n", "4: nonsense: there is no such option"},
+        {LEAST "qos = 1\nqos = 1\n", "5: qos: is there twice, first in line 4"},
+        {LEAST "qos\n", "4: this is not NAME = VALUE"},
+        {LEAST "user = \"me\"\n", "4: user: a value has no quotes around it"},
+    };
+
+    REFUSE_ALL(state, bad);
 }
 
 /* Each section has its own. */
@@ -361,7 +363,13 @@ TEST(a_bad_value_is_told_with_its_line)
         {"in = $share/g/a -> b", "in: \"$share/g/a\": a bridge has no shared "
                                  "subscriptions"},
     };
-
+    static const struct bad lines[] = {
+        {LEAST "in = a -> b\nin = a -> c\n",
+         "5: in: the filter \"a\" is there twice"},
+        {"[mqtt a]\nout = b\nout = a, b\n", "3: out: b is there twice"},
+        {"[mqtt a]\nout = b, *\n",
+         "2: out: * is all sets: nothing can stand beside it"},
+    };
     char text[300], want[300];
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -369,19 +377,12 @@ TEST(a_bad_value_is_told_with_its_line)
         snprintf(want, sizeof(want), "4: %s", bad[i].problem);
         refused_in_file(state, text, want);
     }
-    refused_in_file(state, LEAST "in = a -> b\nin = a -> c\n",
-                    "5: in: the filter \"a\" is there twice");
-    refused_in_file(state, "[mqtt a]\nout = b\nout = a, b\n",
-                    "3: out: b is there twice");
-    refused_in_file(state, "[mqtt a]\nout = b, *\n",
-                    "2: out: * is all sets: nothing can stand beside it");
+    REFUSE_ALL(state, lines);
 }
 
 TEST(keys_that_do_not_go_together_are_told)
 {
-    static const struct {
-        const char *text, *problem;
-    } bad[] = {
+    static const struct bad bad[] = {
         {"[mqtt a]\nout = *\n", "1: [mqtt a]: url is missing"},
         {"[mqtt a]\nurl = mqtt://a\n", "1: [mqtt a]: has neither out nor in: "
                                        "nothing would go either way"},
@@ -406,8 +407,7 @@ TEST(keys_that_do_not_go_together_are_told)
          "4: [mqtt a]: key has no cert with it"},
     };
 
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        refused_in_file(state, bad[i].text, bad[i].problem);
+    REFUSE_ALL(state, bad);
 }
 
 /* Each would write the positions of the other, or disconnect it. */

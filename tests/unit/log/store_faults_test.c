@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -10,91 +9,8 @@
 
 #include "broker/log/store.h"
 #include "tests/test.h"
+#include "tests/unit/base/disk.h"
 #include "tests/unit/log/stored.h"
-
-/* A disk that can be full: stands before SQLite's own, and fails what is
- * written to a WAL. */
-static sqlite3_vfs disk;
-static sqlite3_io_methods wal_methods;
-static const sqlite3_io_methods *real_methods; /* set before threads start */
-static atomic_int fails_with;  /* an SQLite result; 0: writes succeed */
-static atomic_int fails_errno; /* what the system says then */
-static atomic_int writes_left; /* that succeed before they fail */
-
-static int
-wal_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
-{
-    if (atomic_load(&fails_with) && atomic_fetch_sub(&writes_left, 1) <= 0) {
-        errno = atomic_load(&fails_errno);
-        return atomic_load(&fails_with);
-    }
-    return real_methods->xWrite(file, bytes, size, at);
-}
-
-/* The database itself: what a checkpoint writes. */
-static sqlite3_io_methods main_methods;
-static const sqlite3_io_methods *real_main_methods;
-static atomic_bool main_fails;
-
-static int
-main_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
-{
-    if (atomic_load(&main_fails)) {
-        errno = EIO;
-        return SQLITE_IOERR_WRITE;
-    }
-    return real_main_methods->xWrite(file, bytes, size, at);
-}
-
-static int
-disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
-          int *out_flags)
-{
-    sqlite3_vfs *real = sqlite3_vfs_find("unix");
-    int result = real->xOpen(vfs, name, file, flags, out_flags);
-
-    if (result == SQLITE_OK && (flags & SQLITE_OPEN_WAL)) {
-        if (!real_methods) {
-            wal_methods = *file->pMethods;
-            wal_methods.xWrite = wal_write;
-            real_methods = file->pMethods;
-        }
-        file->pMethods = &wal_methods;
-    }
-    if (result == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_DB)) {
-        if (!real_main_methods) {
-            main_methods = *file->pMethods;
-            main_methods.xWrite = main_write;
-            real_main_methods = file->pMethods;
-        }
-        file->pMethods = &main_methods;
-    }
-    return result;
-}
-
-static int
-disk_setup(void **state)
-{
-    (void)state;
-    disk = *sqlite3_vfs_find("unix");
-    disk.zName = "failing";
-    disk.xOpen = disk_open;
-    return sqlite3_vfs_register(&disk, 1);
-}
-
-static void
-disk_fails_as(int result, int error, int after_writes)
-{
-    atomic_store(&fails_errno, error);
-    atomic_store(&writes_left, after_writes);
-    atomic_store(&fails_with, result);
-}
-
-static void
-disk_fails(int result, int after_writes)
-{
-    disk_fails_as(result, result == SQLITE_FULL ? ENOSPC : EIO, after_writes);
-}
 
 /* What the file system says is free, for the broker's reserve; 0: the truth. */
 static uint64_t free_bytes;
@@ -119,9 +35,9 @@ refuses_cleanly(struct world *w, int result, int error, const char *reason)
     world_open(w, 12, 100);
     commit_batches(w, 0, 1);
     do {
-        disk_fails_as(result, error, (int)n_refused);
+        disk_fails_as(DISK_WRITE_WAL, result, error, (int)n_refused);
         rc = try_batches(w, 1, 12, &why);
-        disk_fails(0, 0);
+        disk_mend();
         if (rc) {
             assert_int_equal(rc, STATUS_BUSY);
             assert_non_null(strstr(why.text, reason));
@@ -158,9 +74,9 @@ TEST(bears_no_set_when_the_disk_is_full)
     struct world *w = *state;
 
     world_open(w, 2, 10);
-    disk_fails(SQLITE_FULL, 0);
+    disk_fails(DISK_WRITE_WAL, SQLITE_FULL, 0);
     assert_int_equal(try_batches(w, 0, 2, NULL), STATUS_BUSY);
-    disk_fails(0, 0);
+    disk_mend();
     reopen(w);
     assert_int_equal(w->n_loaded, 0);
     commit_batches(w, 0, 2);
@@ -198,10 +114,10 @@ TEST(does_not_know_after_an_io_error)
 
     world_open(w, 4, 100);
     commit_batches(w, 0, 2);
-    disk_fails(SQLITE_IOERR_WRITE, 1);
+    disk_fails(DISK_WRITE_WAL, SQLITE_IOERR_WRITE, 1);
     assert_int_equal(try_batches(w, 2, 4, &why), STATUS_IO);
     assert_non_null(strstr(why.text, "commit"));
-    disk_fails(0, 0);
+    disk_mend();
     reopen(w);
     assert_true(w->head.last == 200 || w->head.last == 400);
     assert_int_equal(read_on(w, 0), w->head.last);
@@ -279,9 +195,9 @@ TEST(gives_back_what_a_refused_commit_has_written)
     world_open(w, 40, 2000);
     commit_batches(w, 0, 1);
     before = wal_size(w);
-    disk_fails(SQLITE_FULL, 1000);
+    disk_fails(DISK_WRITE_WAL, SQLITE_FULL, 1000);
     assert_int_equal(try_batches(w, 1, 40, NULL), STATUS_BUSY);
-    disk_fails(0, 0);
+    disk_mend();
     assert_int_equal(wal_size(w), before);
     commit_batches(w, 1, 2);
     assert_true(wal_size(w) > before);
@@ -319,10 +235,10 @@ TEST(says_that_a_checkpoint_has_failed)
     assert_true(fd >= 0);
     dup2(fd, STDERR_FILENO);
     close(fd);
-    atomic_store(&main_fails, true);
+    disk_fails(DISK_WRITE_DATABASE, SQLITE_IOERR_WRITE, 0);
     commit_batches(w, 0, 40);
     AWAIT(is_said(path, "a checkpoint has failed"));
-    atomic_store(&main_fails, false);
+    disk_mend();
     dup2(stderr_fd, STDERR_FILENO);
     close(stderr_fd);
     assert_int_equal(read_on(w, 0), 80000);

@@ -6,83 +6,9 @@
 #include "tests/support/model.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/base/disk.h"
 
 #define EPOCH "0123456789abcdef"
-
-/* A disk that fails: stands before SQLite's own, whose methods are others for
- * the database than for its WAL. */
-enum { DATABASE, WAL, KINDS };
-
-static sqlite3_vfs disk;
-static sqlite3_io_methods methods[KINDS];
-static const sqlite3_io_methods *real_methods[KINDS];
-static int fails_with; /* an SQLite result; 0: all is well */
-static int calls_left; /* that succeed before they fail */
-
-static const sqlite3_io_methods *
-real_of(const sqlite3_file *file)
-{
-    return real_methods[file->pMethods == &methods[WAL] ? WAL : DATABASE];
-}
-
-static int
-meets_fault(void)
-{
-    return fails_with && calls_left-- <= 0 ? fails_with : SQLITE_OK;
-}
-
-static int
-disk_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
-{
-    int result = meets_fault();
-
-    return result ? result : real_of(file)->xWrite(file, bytes, size, at);
-}
-
-static int
-disk_sync(sqlite3_file *file, int flags)
-{
-    int result = meets_fault();
-
-    return result ? result : real_of(file)->xSync(file, flags);
-}
-
-static int
-disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
-          int *out_flags)
-{
-    sqlite3_vfs *real = sqlite3_vfs_find("unix");
-    int kind = flags & SQLITE_OPEN_MAIN_DB ? DATABASE : WAL;
-    int result = real->xOpen(vfs, name, file, flags, out_flags);
-
-    if (result)
-        return result;
-    if (!real_methods[kind]) {
-        methods[kind] = *file->pMethods;
-        methods[kind].xWrite = disk_write;
-        methods[kind].xSync = disk_sync;
-        real_methods[kind] = file->pMethods;
-    }
-    file->pMethods = &methods[kind];
-    return SQLITE_OK;
-}
-
-static int
-disk_setup(void **state)
-{
-    (void)state;
-    disk = *sqlite3_vfs_find("unix");
-    disk.zName = "failing";
-    disk.xOpen = disk_open;
-    return sqlite3_vfs_register(&disk, 1);
-}
-
-static void
-disk_fails(int result, int after_calls)
-{
-    fails_with = result;
-    calls_left = after_calls;
-}
 
 static struct resources *
 open_state(void **state)
@@ -111,13 +37,13 @@ fold_against(void **state, struct resources **r, struct model *m,
         enum status rc;
 
         assert_int_equal(resources_at(*r)->seq, batch->first - 1);
-        disk_fails(result, (int)n_failed);
+        disk_fails(DISK_ALL, result, (int)n_failed);
         rc = resources_fold(*r, batch, batch->last, &why);
         assert_int_equal(rc, STATUS_OK);
         rc = resources_commit(*r, &why);
         if (!rc)
             rc = resources_keep(*r, &why);
-        disk_fails(0, 0);
+        disk_mend();
         is_done = resources_at(*r)->seq == batch->last;
         if (is_done && m->seq < batch->last)
             model_fold(m, batch, batch->last);
@@ -176,10 +102,10 @@ TEST(begins_when_there_is_room)
     enum status rc;
 
     do {
-        disk_fails(SQLITE_FULL, (int)n_failed);
+        disk_fails(DISK_ALL, SQLITE_FULL, (int)n_failed);
         rc = resources_open(&r, tempdir_path(state),
                             n_failed % 2 ? EPOCH : "fedcba9876543210", &why);
-        disk_fails(0, 0);
+        disk_mend();
         n_failed += rc != STATUS_OK;
         if (rc)
             assert_int_equal(rc, STATUS_BUSY);
