@@ -6,23 +6,19 @@
 #include <string.h>
 
 #include "broker/push/frames.h"
-#include "tests/support/sets.h"
-#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/sets/stage.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(stage_open, stage_close);
 
 /* The event's id is what the client connects with again. */
 TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
 {
-    struct sets sets;
     struct frame_wish wish = {.transport = transports_of_events(true),
                               .upto = UINT64_MAX,
                               .is_heartbeat = true};
 
-    sets_configure(&sets, tempdir_path(state));
-    sets_open(&sets);
-    wish.set = sets_post(&sets, "demo", 0, 5);
+    wish.set = sets_post(&s, "demo", 0, 5);
     for (wish.after = 0; wish.after <= 5; wish.after++) {
         struct frame *frame = NULL;
         char id[64];
@@ -30,10 +26,9 @@ TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
         assert_int_equal(frame_make(&frame, &wish, LOG_DISK, NULL), STATUS_OK);
         assert_int_equal(frame->last, wish.after);
         snprintf(id, sizeof(id), "id: %s-%" PRIu64 "\n",
-                 sets_head(&sets, "demo").epoch, wish.after);
+                 sets_head(&s, "demo").epoch, wish.after);
         assert_true(frame->size > strlen(id));
         assert_memory_equal(frame->data, id, strlen(id));
         frame_unref(frame);
     }
-    sets_close(&sets);
 }

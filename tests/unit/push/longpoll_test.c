@@ -165,7 +165,9 @@ assert_waiting(struct wire *w)
     assert_true(wire_is_silent(w));
 }
 
-TEST(resumes_when_its_set_has_more, set_up, tear_down)
+FIXTURE(set_up, tear_down);
+
+TEST(resumes_when_its_set_has_more)
 {
     struct wire *w[3] = {asked("demo?3", LONG_US), asked("other?3", LONG_US),
                          asked("demo?4", LONG_US)}; /* ahead: waits longer */
@@ -182,7 +184,7 @@ TEST(resumes_when_its_set_has_more, set_up, tear_down)
 
 /* What was committed before it came to wait, it does not wait for; whether or
  * not others of the set wait already. */
-TEST(does_not_wait_for_what_is_there, set_up, tear_down)
+TEST(does_not_wait_for_what_is_there)
 {
     struct wire *other;
 
@@ -195,7 +197,7 @@ TEST(does_not_wait_for_what_is_there, set_up, tear_down)
 }
 
 /* Never before its time, however times are mixed. */
-TEST(resumes_when_the_time_is_over, set_up, tear_down)
+TEST(resumes_when_the_time_is_over)
 {
     static const int64_t waits_us[] = {700000, 1, 400000, POLLS_SLOT_US,
                                        POLLS_SLOT_US * 2};
@@ -216,7 +218,7 @@ TEST(resumes_when_the_time_is_over, set_up, tear_down)
 }
 
 /* More than are resumed at once; all the same each is. */
-TEST(resumes_a_crowd, set_up, tear_down)
+TEST(resumes_a_crowd)
 {
     enum { N = 2 * POLLS_AT_ONCE + 10 };
     static struct wire *w[N];
@@ -259,7 +261,7 @@ TEST(resumes_fewer_where_that_takes_long, set_up_costly, tear_down_costly)
     assert_int_equal(atomic_load(&world.most_in_turn), 1);
 }
 
-TEST(forgets_who_has_gone, set_up, tear_down)
+TEST(forgets_who_has_gone)
 {
     for (unsigned i = 0; i < 10; i++) {
         struct wire *w = asked(i % 2 ? "demo?3" : "other?3", LONG_US);
@@ -281,7 +283,7 @@ end(struct task *task)
     polls_end(&world.polls, server_service(world.server, 0));
 }
 
-TEST(resumes_all_at_the_end_and_lets_nobody_wait_after_it, set_up, tear_down)
+TEST(resumes_all_at_the_end_and_lets_nobody_wait_after_it)
 {
     struct wire *w[20];
 
