@@ -17,8 +17,7 @@ count(struct stage *s, const char *path)
 static void
 put_index(struct stage *s)
 {
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", INDEX(FROM("01"), FOUR_LISTS));
+    offer_list(s, INDEX(FROM("01"), FOUR_LISTS));
     put_four_lists(s);
     s->waits = true;
 }
@@ -66,13 +65,8 @@ TEST(an_archive_that_breaks_is_read_anew)
 
     put_index(s);
     put(s, "/c.xml",
-        INDEX(FROM("05"),
-              LINK("archives", "/a.xml") PART("/3.xml", FROM("05") UNTIL("07"))
-                  PART("/4.xml", FROM("07"))));
-    put(s, "/a.xml",
-        "<urlset" NS "<rs:md capability=\"changelist-archive\"/>" AS_URL(
-            "/1.xml", FROM("01") UNTIL("03"))
-            AS_URL("/2.xml", FROM("03") UNTIL("05")) "</urlset>");
+        INDEX(FROM("05"), LINK("archives", "/a.xml") PART_3 PART_4));
+    put(s, "/a.xml", ARCHIVE(URL_1 URL_2));
     site_cuts(s->site, "/a.xml", 330, 2);
     tells(s, AT("02"), "a b c d e ", AT_N("08", "1"));
     assert_int_equal(s->n_waits, 2);
@@ -82,26 +76,19 @@ TEST(an_archive_that_breaks_is_read_anew)
 static void
 mend_archive(struct stage *s)
 {
-    put(s, "/a.xml",
-        "<urlset" NS "<rs:md capability=\"changelist-archive\"/>" AS_URL(
-            "/1.xml", FROM("01") UNTIL("03"))
-            AS_URL("/2.xml", FROM("03") UNTIL("05")) "</urlset>");
+    put(s, "/a.xml", ARCHIVE(URL_1 URL_2));
 }
 
 /* What it named before it broke it may not name any more. */
 TEST(an_archive_that_broke_is_forgotten)
 {
     static const char broken[] =
-        "<urlset" NS "<rs:md capability=\"changelist-archive\"/>" AS_URL(
-            "/away.xml", FROM("02") UNTIL("03"))
-            AS_URL("/2.xml", FROM("03") UNTIL("05")) "</urlset>";
+        ARCHIVE(AS_URL("/away.xml", FROM("02") UNTIL("03")) URL_2);
     struct stage *s = *state;
 
     put_index(s);
     put(s, "/c.xml",
-        INDEX(FROM("05"),
-              LINK("archives", "/a.xml") PART("/3.xml", FROM("05") UNTIL("07"))
-                  PART("/4.xml", FROM("07"))));
+        INDEX(FROM("05"), LINK("archives", "/a.xml") PART_3 PART_4));
     put(s, "/a.xml", broken);
     site_cut(s->site, "/a.xml", sizeof(broken) - 10);
     s->move = mend_archive;
@@ -116,10 +103,8 @@ TEST(a_page_that_breaks_is_told_once)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"),
-             LINK("next", "/p2.xml") CHANGE("a", "02") CHANGE("b", "02")));
+    offer_list(s, LIST(FROM("01"), LINK("next", "/p2.xml") CHANGE("a", "02")
+                                       CHANGE("b", "02")));
     put(s, "/p2.xml",
         LIST(FROM("01"),
              LINK("next", "/p3.xml") CHANGE("c", "02") CHANGE("d", "03")));
@@ -138,8 +123,7 @@ TEST(a_list_that_breaks_is_told_once)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
+    offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     s->waits = true;
     site_cuts(s->site, "/c.xml", 350, 2);
     tells(s, AT("01"), "a b ", AT_N("03", "1"));

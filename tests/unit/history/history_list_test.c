@@ -5,18 +5,6 @@
 #include "client/history/history.h"
 #include "tests/unit/history/history_stage.h"
 
-/*
- * history_test.c - what Change Lists tell of what happened after a place, as
- * sources serve them: indexed, archived, in pages, as sliding windows, odd.
- */
-#include <fcntl.h>
-#include <limits.h>
-#include <unistd.h>
-
-#include "client/history/history.h"
-#include "tests/test.h"
-#include "tests/unit/history/history_stage.h"
-
 FIXTURE(set_stage, clear_stage);
 
 /* what came after the place, and the place after each. */
@@ -24,10 +12,8 @@ TEST(one_list_tells_what_is_after_the_place)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"),
-             CHANGE("a", "02") CHANGE("b", "03") CHANGE("c", "04")));
+    offer_list(s, LIST(FROM("01"),
+                       CHANGE("a", "02") CHANGE("b", "03") CHANGE("c", "04")));
 
     tells(s, AT("01"), "a b c ", AT_N("04", "1"));
     BUF_ADD(&s->told, "\0");
@@ -44,8 +30,7 @@ TEST(a_list_that_begins_later_is_gone)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("02"), CHANGE("a", "03")));
+    offer_list(s, LIST(FROM("02"), CHANGE("a", "03")));
     is_gone(s, AT("01"));
     assert_non_null(strstr(s->why.text, "2026-09-02T00:00:00"));
 
@@ -59,10 +44,8 @@ TEST(entries_of_the_same_moment_are_counted)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"),
-             CHANGE("a", "02") CHANGE("b", "02") CHANGE("a", "02")));
+    offer_list(s, LIST(FROM("01"),
+                       CHANGE("a", "02") CHANGE("b", "02") CHANGE("a", "02")));
     tells(s, AT("02"), "a b a ", AT_N("02", "3"));
     tells(s, AT_N("02", "1"), "b a ", AT_N("02", "3"));
 
@@ -77,10 +60,8 @@ TEST(entries_are_put_in_order)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"), CHANGE("d", "05") CHANGE("c", "04") CHANGE("b", "04")
-                             CHANGE("a", "02")));
+    offer_list(s, LIST(FROM("01"), CHANGE("d", "05") CHANGE("c", "04")
+                                       CHANGE("b", "04") CHANGE("a", "02")));
     tells(s, AT("01"), "a b c d ", AT_N("05", "1"));
 
     put(s, "/c.xml",
@@ -93,8 +74,7 @@ TEST(lastmod_stands_for_datetime_where_there_is_none)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("01"), MODIFIED("b", "03") MODIFIED("a", "02")));
+    offer_list(s, LIST(FROM("01"), MODIFIED("b", "03") MODIFIED("a", "02")));
     tells(s, AT("02"), "a b ", AT_N("03", "1"));
 
     /* Not where others have one: then it is the resource's own. */
@@ -116,8 +96,7 @@ TEST(entries_without_any_time_are_counted_from_the_beginning)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("01"), UNTIMED("a") UNTIMED("b")));
+    offer_list(s, LIST(FROM("01"), UNTIMED("a") UNTIMED("b")));
     tells(s, AT("01"), "a b ", AT_N("01", "2"));
     put(s, "/c.xml", LIST(FROM("01"), UNTIMED("a") UNTIMED("b") UNTIMED("c")));
     tells(s, AT_N("01", "2"), "c ", AT_N("01", "3"));
@@ -127,8 +106,7 @@ TEST(a_list_without_from_begins_with_its_first_entry)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST("", CHANGE("a", "02") CHANGE("b", "03")));
+    offer_list(s, LIST("", CHANGE("a", "02") CHANGE("b", "03")));
     tells(s, AT_N("02", "1"), "b ", NULL);
     is_gone(s, AT("01"));
 
@@ -143,9 +121,8 @@ TEST(a_sliding_window_is_read_as_far_as_it_reaches)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01") UNTIL("08"), CHANGE("a", "02") CHANGE("b", "03")));
+    offer_list(
+        s, LIST(FROM("01") UNTIL("08"), CHANGE("a", "02") CHANGE("b", "03")));
     tells(s, AT("01"), "a b ", AT("08"));
     put(s, "/c.xml", LIST(FROM("08") UNTIL("15"), CHANGE("c", "09")));
     tells(s, AT("08"), "c ", AT("15"));
@@ -163,12 +140,11 @@ TEST(times_that_are_still_to_come_are_not_believed)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"),
-             CHANGE("a", "02") "<url><loc>http://r.example/b</loc><rs:md "
-                               "change=\"updated\" "
-                               "datetime=\"2999-01-01T00:00:00Z\"/></url>"));
+    offer_list(
+        s, LIST(FROM("01"),
+                CHANGE("a", "02") "<url><loc>http://r.example/b</loc><rs:md "
+                                  "change=\"updated\" "
+                                  "datetime=\"2999-01-01T00:00:00Z\"/></url>"));
     tells(s, AT("01"), "a b ", AT_N("02", "2"));
     put(s, "/c.xml",
         LIST(FROM("01"),
@@ -208,8 +184,7 @@ TEST(a_list_is_told_whole_or_not_at_all)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
+    offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     site_cut(s->site, "/c.xml", 250);
     assert_int_equal(read_after(s, AT("01")), TD_UNREACHABLE);
     assert_string_equal(s->names, "");

@@ -14,8 +14,7 @@ TEST(a_pause_in_the_middle_of_a_document_asks_for_it_once)
     struct stage *s = *state;
     struct history_plan plan = {.offered = &s->offered, .etag = &s->etag};
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
+    offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     site_hold(s->site, "/c.xml");
     assert_int_equal(place_read(slice_of(AT("01")), &plan.after), STATUS_OK);
     s->history = history_start(s->client, &plan, on_entry, on_end, s);
@@ -37,9 +36,8 @@ static void
 move_numbered_lists(struct stage *s)
 {
     put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/2.xml", FROM("03") UNTIL("07"))
-                                  PART("/open.xml", FROM("07"))));
+        INDEX(FROM("01"), PART_1 PART("/2.xml", FROM("03") UNTIL("07"))
+                              PART("/open.xml", FROM("07"))));
     put(s, "/2.xml",
         LIST(FROM("03") UNTIL("07") SEQS("2", "4"),
              NUMBERED("c", "04", "3") NUMBERED("d", "06", "4")));
@@ -53,10 +51,7 @@ TEST(a_list_that_is_closed_meanwhile_is_read_where_it_is_then)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/open.xml", FROM("03"))));
+    offer_list(s, INDEX(FROM("01"), PART_1 PART("/open.xml", FROM("03"))));
     put(s, "/1.xml",
         LIST(FROM("01") UNTIL("03") SEQS("0", "2"),
              NUMBERED("a", "02", "1") NUMBERED("b", "03", "2")));
@@ -71,9 +66,8 @@ static void
 move_timed_lists(struct stage *s)
 {
     put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/2.xml", FROM("03") UNTIL("07"))
-                                  PART("/open.xml", FROM("07"))));
+        INDEX(FROM("01"), PART_1 PART("/2.xml", FROM("03") UNTIL("07"))
+                              PART("/open.xml", FROM("07"))));
     put(s, "/2.xml",
         LIST(FROM("03") UNTIL("07"), CHANGE("c", "04") CHANGE("d", "06")));
     put(s, "/open.xml", LIST(FROM("07"), CHANGE("e", "08")));
@@ -88,8 +82,7 @@ TEST(a_list_without_numbers_that_is_closed_meanwhile_is_read_there)
     for (int is_told = 0; is_told < 2; is_told++) {
         offer(s, &s->offered.change_list, "/c.xml");
         put(s, "/c.xml",
-            is_told ? INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                                            PART("/open.xml", FROM("03")))
+            is_told ? INDEX(FROM("01"), PART_1 PART("/open.xml", FROM("03")))
                     : INDEX("", PART("/1.xml", "") PART("/open.xml", "")));
         put(s, "/1.xml",
             LIST(FROM("01") UNTIL("03"), CHANGE("a", "02") CHANGE("b", "03")));
@@ -126,9 +119,7 @@ TEST(a_list_that_is_closed_meanwhile_is_found_by_prev)
 static void
 rename_a_list(struct stage *s)
 {
-    put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/new.xml", FROM("03"))));
+    put(s, "/c.xml", INDEX(FROM("01"), PART_1 PART("/new.xml", FROM("03"))));
     put(s, "/new.xml", LIST(FROM("03"), CHANGE("c", "04")));
     site_delete(s->site, "/old.xml");
 }
@@ -137,10 +128,7 @@ TEST(a_list_that_is_renamed_meanwhile_is_not_gone)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/old.xml", FROM("03"))));
+    offer_list(s, INDEX(FROM("01"), PART_1 PART("/old.xml", FROM("03"))));
     put(s, "/1.xml", LIST(FROM("01") UNTIL("03"), CHANGE("a", "02")));
     put(s, "/old.xml", LIST(FROM("03"), ""));
     s->moves_at = 1;
@@ -153,8 +141,7 @@ TEST(a_list_that_is_nowhere_for_a_while_is_looked_for)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", INDEX(FROM("01"), FOUR_LISTS));
+    offer_list(s, INDEX(FROM("01"), FOUR_LISTS));
     put_four_lists(s);
     site_status(s->site, "/2.xml", 404, NULL, 3);
     tells(s, AT("01"), "a b c d e ", AT_N("08", "1"));
@@ -189,10 +176,7 @@ tells_while(struct stage *s, const char *after, const char *path,
 static void
 put_open_list(struct stage *s)
 {
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/open.xml", FROM("03"))));
+    offer_list(s, INDEX(FROM("01"), PART_1 PART("/open.xml", FROM("03"))));
     put(s, "/1.xml",
         LIST(FROM("01") UNTIL("03"), CHANGE("a", "02") CHANGE("b", "03")));
     put(s, "/open.xml", LIST(FROM("03"), CHANGE("c", "04")));
@@ -231,17 +215,10 @@ TEST(an_open_list_that_stays_empty_hides_none_that_was_closed)
                      304);
 }
 
-#define ARCHIVE(lists)                                                   \
-    "<urlset" NS "<rs:md capability=\"changelist-archive\"/>" lists "</" \
-    "urlset>"
-
 static void
 put_archive_of_three(struct stage *s)
 {
-    put(s, "/archive.xml",
-        ARCHIVE(AS_URL("/1.xml", FROM("01") UNTIL("03"))
-                    AS_URL("/2.xml", FROM("03") UNTIL("05"))
-                        AS_URL("/3.xml", FROM("05") UNTIL("07"))));
+    put(s, "/archive.xml", ARCHIVE(URL_1 URL_2 URL_3));
 }
 
 /* A list that has left the index is not yet in the archive: it is waited for,
@@ -250,20 +227,13 @@ TEST(a_list_on_its_way_to_the_archive_is_not_passed_over)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
     put_four_lists(s);
-    put(s, "/c.xml",
-        INDEX(FROM("07"),
-              LINK("archives", "/archive.xml") PART("/4.xml", FROM("07"))));
-    put(s, "/archive.xml",
-        ARCHIVE(AS_URL("/1.xml", FROM("01") UNTIL("03"))
-                    AS_URL("/2.xml", FROM("03") UNTIL("05"))));
+    offer_list(s, INDEX(FROM("07"), LINK("archives", "/archive.xml") PART_4));
+    put(s, "/archive.xml", ARCHIVE(URL_1 URL_2));
     tells_while(s, AT_N("04", "1"), "/2.xml", put_archive_of_three, "d e ");
 
     /* Nor where the place is in the hole itself, or nothing is found. */
-    put(s, "/archive.xml",
-        ARCHIVE(AS_URL("/1.xml", FROM("01") UNTIL("03"))
-                    AS_URL("/2.xml", FROM("03") UNTIL("05"))));
+    put(s, "/archive.xml", ARCHIVE(URL_1 URL_2));
     tells_while(s, "@2026-09-05T12:00:00.000000Z+0", "/2.xml",
                 put_archive_of_three, "d e ");
     site_status(s->site, "/archive.xml", 404, NULL, 2);
@@ -275,11 +245,8 @@ TEST(a_place_before_the_archive_is_gone_at_once)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
     put_four_lists(s);
-    put(s, "/c.xml",
-        INDEX(FROM("07"),
-              LINK("archives", "/archive.xml") PART("/4.xml", FROM("07"))));
+    offer_list(s, INDEX(FROM("07"), LINK("archives", "/archive.xml") PART_4));
     put_archive_of_three(s);
     is_gone(s, "@2026-08-31T00:00:00.000000Z+0");
     assert_int_equal(site_count(s->site, "/c.xml"), 1);
@@ -291,18 +258,11 @@ TEST(an_index_may_come_in_pages_that_move_on)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
     put_four_lists(s);
-    put(s, "/c.xml",
-        INDEX(FROM("01"), LINK("next", "/c.xml?2") PART("/4.xml", FROM("07"))
-                              PART("/3.xml", FROM("05") UNTIL("07"))));
-    put(s, "/c.xml?2",
-        INDEX(FROM("01"), PART("/3.xml", FROM("05") UNTIL("07"))
-                              PART("/2.xml", FROM("03") UNTIL("05"))));
+    offer_list(s, INDEX(FROM("01"), LINK("next", "/c.xml?2") PART_4 PART_3));
+    put(s, "/c.xml?2", INDEX(FROM("01"), PART_3 PART_2));
     site_headers(s->site, "/c.xml?2", "Link: </c.xml?3>; rel=\"next\"");
-    put(s, "/c.xml?3",
-        INDEX(FROM("01"),
-              LINK("next", "/c.xml") PART("/1.xml", FROM("01") UNTIL("03"))));
+    put(s, "/c.xml?3", INDEX(FROM("01"), LINK("next", "/c.xml") PART_1));
     tells(s, AT("01"), "a b c d e ", AT_N("08", "1"));
     assert_int_equal(site_count(s->site, NULL), 3 + 4);
 
@@ -318,10 +278,7 @@ TEST(an_index_that_disagrees_with_its_list_costs_some_looks)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/2.xml", FROM("03"))));
+    offer_list(s, INDEX(FROM("01"), PART_1 PART("/2.xml", FROM("03"))));
     put(s, "/1.xml", LIST(FROM("01") UNTIL("03"), CHANGE("a", "02")));
     put(s, "/2.xml", LIST(FROM("05"), CHANGE("c", "06")));
     tells(s, AT("01"), "a c ", AT_N("06", "1"));
@@ -334,10 +291,8 @@ TEST(a_window_may_begin_within_the_moment_of_the_place)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST("", CHANGE("z", "01") CHANGE("a", "02") CHANGE("b", "02")
-                     CHANGE("c", "02")));
+    offer_list(s, LIST("", CHANGE("z", "01") CHANGE("a", "02") CHANGE("b", "02")
+                               CHANGE("c", "02")));
     tells(s, AT("02"), "a b c ", AT_N("02", "3"));
     put(s, "/c.xml",
         LIST("", CHANGE("b", "02") CHANGE("c", "02") CHANGE("d", "02")
@@ -359,10 +314,8 @@ TEST(a_list_written_anew_loses_nothing_of_a_moment)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"),
-             CHANGE("a", "02") CHANGE("b", "02") CHANGE("c", "02")));
+    offer_list(s, LIST(FROM("01"),
+                       CHANGE("a", "02") CHANGE("b", "02") CHANGE("c", "02")));
     tells(s, AT("01"), "a b c ", AT_N("02", "3"));
     put(s, "/c.xml",
         LIST(FROM("01"),
@@ -382,10 +335,8 @@ TEST(a_list_from_new_to_old_has_one_order)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"),
-             CHANGE("c", "04") CHANGE("b", "04") CHANGE("a", "02")));
+    offer_list(s, LIST(FROM("01"),
+                       CHANGE("c", "04") CHANGE("b", "04") CHANGE("a", "02")));
     tells(s, AT("01"), "a b c ", AT_N("04", "2"));
     tells_on(s, "");
     tells(s, AT_N("04", "1"), "c ", NULL);
@@ -405,10 +356,7 @@ TEST(the_same_entry_in_two_lists_is_told_once)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/2.xml", FROM("03"))));
+    offer_list(s, INDEX(FROM("01"), PART_1 PART("/2.xml", FROM("03"))));
     put(s, "/1.xml",
         LIST(FROM("01") UNTIL("03"),
              CHANGE_OF("a", "03", "1") CHANGE("b", "03")));

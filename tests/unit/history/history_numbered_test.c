@@ -11,11 +11,7 @@
 static void
 put_numbered_lists(struct stage *s)
 {
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        INDEX(FROM("01"), PART("/1.xml", FROM("01") UNTIL("03"))
-                              PART("/2.xml", FROM("03") UNTIL("05"))
-                                  PART("/3.xml", FROM("05"))));
+    offer_list(s, INDEX(FROM("01"), PART_1 PART_2 PART("/3.xml", FROM("05"))));
     put(s, "/1.xml",
         LIST(FROM("01") UNTIL("03") SEQS("0", "2"),
              NUMBERED("a", "02", "1") NUMBERED("b", "03", "2")));
@@ -77,9 +73,7 @@ TEST(numbers_that_the_lists_do_not_have_are_gone)
 
     put(s, "/2.xml",
         LIST(FROM("03") UNTIL("05") SEQS("2", "3"), NUMBERED("c", "04", "3")));
-    put(s, "/c.xml",
-        INDEX(FROM("03"), PART("/2.xml", FROM("03") UNTIL("05"))
-                              PART("/3.xml", FROM("05"))));
+    put(s, "/c.xml", INDEX(FROM("03"), PART_2 PART("/3.xml", FROM("05"))));
     is_gone(s, EPOCH "-1");
     assert_non_null(strstr(s->why.text, "after entry 2"));
 

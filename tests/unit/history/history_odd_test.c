@@ -12,11 +12,9 @@ TEST(an_index_may_pass_for_a_list_and_a_list_for_an_index)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
     put_four_lists(s);
-    put(s, "/c.xml",
-        LIST(FROM("05"), AS_URL("/3.xml", FROM("05") UNTIL("07"))
-                             AS_URL("/4.xml", "capability=\"changelist\"")));
+    offer_list(s, LIST(FROM("05"),
+                       URL_3 AS_URL("/4.xml", "capability=\"changelist\"")));
     tells(s, AT("05"), "d e ", NULL);
 
     put(s, "/c.xml",
@@ -31,16 +29,10 @@ TEST(a_list_may_pass_for_an_archive)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
     put_four_lists(s);
-    put(s, "/c.xml",
-        INDEX(FROM("05"), LINK("archives", "/archive.xml")
-                              PART("/3.xml", FROM("05") UNTIL("07"))
-                                  PART("/4.xml", FROM("07"))));
-    put(s, "/archive.xml",
-        "<sitemapindex" NS "<rs:md capability=\"changelist-archive\"/>"
-        "<sitemap><loc>/1.xml</loc></sitemap>"
-        "<sitemap><loc>/2.xml</loc></sitemap></sitemapindex>");
+    offer_list(
+        s, INDEX(FROM("05"), LINK("archives", "/archive.xml") PART_3 PART_4));
+    put(s, "/archive.xml", ARCHIVE_INDEX(NAMED("/1.xml") NAMED("/2.xml")));
 
     tells(s, AT("02"), "a b c d e ", NULL);
     assert_int_equal(site_count(s->site, NULL), 8);
@@ -58,8 +50,6 @@ TEST(pages_and_links_without_end_are_broken_or_gone)
 
     put(s, "/a.xml",
         LIST(FROM("05"), LINK("archives", "/x.xml") LINK("index", "/x.xml")));
-    put(s, "/x.xml",
-        "<sitemapindex" NS "<rs:md capability=\"changelist-archive\"/>"
-        "<sitemap><loc>/x.xml</loc></sitemap></sitemapindex>");
+    put(s, "/x.xml", ARCHIVE_INDEX(NAMED("/x.xml")));
     is_gone(s, AT("01"));
 }

@@ -29,7 +29,11 @@
     "</" root ">"
 #define LIST(attributes, inside)  ROOT("urlset", attributes, inside)
 #define INDEX(attributes, inside) ROOT("sitemapindex", attributes, inside)
-#define LINK(rel, href)           "<rs:ln rel=\"" rel "\" href=\"" href "\"/>"
+#define OF(root, capability, inside) \
+    "<" root NS "<rs:md capability=\"" capability "\"/>" inside "</" root ">"
+#define ARCHIVE(inside)       OF("urlset", "changelist-archive", inside)
+#define ARCHIVE_INDEX(inside) OF("sitemapindex", "changelist-archive", inside)
+#define LINK(rel, href)       "<rs:ln rel=\"" rel "\" href=\"" href "\"/>"
 
 /* The day of September 2026. */
 #define DAY(day)   "2026-09-" day "T00:00:00Z"
@@ -53,6 +57,7 @@
     " datetime=\"" DAY(day) "\" td:seq=\"" seq "\"/></url>"
 #define PART(url, attributes) \
     "<sitemap><loc>" url "</loc><rs:md " attributes "/></sitemap>"
+#define NAMED(url) "<sitemap><loc>" url "</loc></sitemap>"
 #define AS_URL(url, attributes) \
     "<url><loc>" url "</loc><rs:md " attributes "/></url>"
 
@@ -229,7 +234,15 @@ offer(struct stage *s, char **member, const char *path)
     *member = strdup(site_link(s->site, path));
 }
 
-/* With what the last time said of the list. */
+/* The source offers a Change List, /c.xml. */
+static inline void
+offer_list(struct stage *s, const char *body)
+{
+    offer(s, &s->offered.change_list, "/c.xml");
+    put(s, "/c.xml", body);
+}
+
+/* Sends what the last time said of the list. */
 static inline void
 tells_again(struct stage *s, const char *after, const char *names,
             const char *upto)
@@ -278,10 +291,15 @@ tells_on(struct stage *s, const char *names)
 #define AT(day)      "@2026-09-" day "T00:00:00.000000Z+0"
 #define AT_N(day, n) "@2026-09-" day "T00:00:00.000000Z+" n
 
-#define FOUR_LISTS                         \
-    PART("/1.xml", FROM("01") UNTIL("03")) \
-    PART("/2.xml", FROM("03") UNTIL("05")) \
-    PART("/3.xml", FROM("05") UNTIL("07")) PART("/4.xml", FROM("07"))
+/* Four lists, as an index and an archive name them. */
+#define PART_1     PART("/1.xml", FROM("01") UNTIL("03"))
+#define PART_2     PART("/2.xml", FROM("03") UNTIL("05"))
+#define PART_3     PART("/3.xml", FROM("05") UNTIL("07"))
+#define PART_4     PART("/4.xml", FROM("07"))
+#define FOUR_LISTS PART_1 PART_2 PART_3 PART_4
+#define URL_1      AS_URL("/1.xml", FROM("01") UNTIL("03"))
+#define URL_2      AS_URL("/2.xml", FROM("03") UNTIL("05"))
+#define URL_3      AS_URL("/3.xml", FROM("05") UNTIL("07"))
 
 static inline void
 put_four_lists(struct stage *s)

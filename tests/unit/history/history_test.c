@@ -18,8 +18,7 @@ TEST(an_index_leads_to_the_lists_that_are_needed)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", INDEX(FROM("01"), FOUR_LISTS));
+    offer_list(s, INDEX(FROM("01"), FOUR_LISTS));
     put_four_lists(s);
 
     tells(s, AT("01"), "a b c d e ", AT_N("08", "1"));
@@ -34,16 +33,14 @@ TEST(an_index_may_say_little_and_be_in_disorder)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
     put_four_lists(s);
-    put(s, "/c.xml",
-        INDEX("", PART("/1.xml", "") PART("/2.xml", "") PART("/3.xml", "")
-                      PART("/4.xml", "")));
+    offer_list(s, INDEX("", PART("/1.xml", "") PART("/2.xml", "")
+                                PART("/3.xml", "") PART("/4.xml", "")));
     tells(s, AT("04"), "c d e ", NULL);
 
     put(s, "/c.xml",
-        INDEX("", PART("/4.xml", FROM("07")) PART("/2.xml", FROM("03"))
-                      PART("/1.xml", FROM("01")) PART("/3.xml", FROM("05"))));
+        INDEX("", PART_4 PART("/2.xml", FROM("03")) PART("/1.xml", FROM("01"))
+                      PART("/3.xml", FROM("05"))));
     tells(s, AT("02"), "a b c d e ", NULL);
 }
 
@@ -53,23 +50,12 @@ TEST(archives_are_read_where_the_index_does_not_reach_back)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
     put_four_lists(s);
-    put(s, "/c.xml",
-        INDEX(FROM("05"), LINK("archives", "/archives.xml")
-                              PART("/3.xml", FROM("05") UNTIL("07"))
-                                  PART("/4.xml", FROM("07"))));
-    put(s, "/archives.xml",
-        "<sitemapindex" NS "<rs:md capability=\"changelist-archive\"/>"
-        "<sitemap><loc>/a1.xml</loc></sitemap>"
-        "<sitemap><loc>/a2.xml</loc></sitemap></sitemapindex>");
-    put(s, "/a1.xml",
-        "<urlset" NS "<rs:md capability=\"changelist-archive\"/>" AS_URL(
-            "/1.xml", FROM("01") UNTIL("03")) "</urlset>");
-    put(s, "/a2.xml",
-        "<urlset" NS "<rs:md capability=\"changelist-archive\"/>" AS_URL(
-            "/2.xml", FROM("03") UNTIL("05"))
-            AS_URL("/3.xml", FROM("05") UNTIL("07")) "</urlset>");
+    offer_list(
+        s, INDEX(FROM("05"), LINK("archives", "/archives.xml") PART_3 PART_4));
+    put(s, "/archives.xml", ARCHIVE_INDEX(NAMED("/a1.xml") NAMED("/a2.xml")));
+    put(s, "/a1.xml", ARCHIVE(URL_1));
+    put(s, "/a2.xml", ARCHIVE(URL_2 URL_3));
 
     tells(s, AT("02"), "a b c d e ", NULL);
     assert_int_equal(site_count(s->site, "/3.xml"), 1);
@@ -119,9 +105,7 @@ TEST(pages_make_one_list)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml",
-        LIST(FROM("01"), LINK("next", "?page=2") CHANGE("a", "02")));
+    offer_list(s, LIST(FROM("01"), LINK("next", "?page=2") CHANGE("a", "02")));
     put(s, "/c.xml?page=2", LIST(FROM("01"), CHANGE("b", "03")));
     site_headers(s->site, "/c.xml?page=2", "Link: </c3.xml>; rel=\"next\"");
     put(s, "/c3.xml", LIST("", LINK("next", "/c.xml") CHANGE("c", "04")));
@@ -140,8 +124,7 @@ TEST(a_list_that_has_not_changed_is_not_read_again)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("01"), CHANGE("a", "02")));
+    offer_list(s, LIST(FROM("01"), CHANGE("a", "02")));
     tells(s, AT("01"), "a ", AT_N("02", "1"));
     tells_again(s, AT_N("02", "1"), "", AT_N("02", "1"));
     assert_int_equal(site_answered(s->site, "/c.xml", 1), 304);
@@ -296,8 +279,7 @@ TEST(it_may_be_freed_by_whom_it_tells)
 {
     struct stage *s = *state;
 
-    offer(s, &s->offered.change_list, "/c.xml");
-    put(s, "/c.xml", LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
+    offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     s->frees_at = 1;
     assert_int_equal(read_after(s, AT("01")), TD_STOPPED);
     assert_string_equal(s->names, "a ");
