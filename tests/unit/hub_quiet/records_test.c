@@ -244,39 +244,27 @@ TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
 TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
      simulation_teardown)
 {
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, "http://a.example/", "");
+    struct subscription *s = sim_active("http://a.example/", "");
     uint64_t id = s->id;
 
-    sim_fill_disk(sim, true);
-    for (int i = 0; i < 40; i++) { /* until the free pages are used up */
-        char form[400];
-
-        snprintf(form, sizeof(form),
-                 "hub.mode=subscribe&hub.topic=%%s&hub.callback="
-                 "http://b.example/%0200d",
-                 i);
-        if (sim_form(sim, form) == 503)
-            break;
-        assert_int_not_equal(i, 39);
-    }
-    assert_true(records_is_behind(sim->hub->records));
-    sets_post(&sim->sets, "demo", 4, 1);
-    hub_wake(sim->hub);
-    sim_turn(sim);
+    sim_use_up_disk();
+    assert_true(records_is_behind(sim.hub->records));
+    sets_post(&sim.sets, "demo", 4, 1);
+    hub_wake(sim.hub);
+    quiet_turn();
     assert_false(sim_is_sent("http://a.example/"));
     for (int i = 0; i < 3; i++) {
-        sim_pass(sim, HUB_TICK_US);
-        if (records_is_behind(sim->hub->records))
+        quiet_pass(HUB_TICK_US);
+        if (records_is_behind(sim.hub->records))
             assert_false(sim_is_sent("http://a.example/"));
     }
 
-    sim_fill_disk(sim, false);
-    sim_pass(sim, 2 * HUB_TICK_US);
-    assert_false(records_is_behind(sim->hub->records));
+    sim_fill_disk(false);
+    quiet_pass(2 * HUB_TICK_US);
+    assert_false(records_is_behind(sim.hub->records));
     assert_true(sim_is_sent("http://a.example/"));
-    simulation_crash(sim);
-    assert_int_equal(subscription_by_id(sim->hub, id)->range_last, 4);
+    simulation_crash();
+    assert_int_equal(subscription_by_id(sim.hub, id)->range_last, 4);
     assert_true(sim_is_sent("http://a.example/"));
 }
 
@@ -284,43 +272,41 @@ TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
 TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
      simulation_teardown)
 {
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, "http://a.example/", "");
+    struct subscription *s = sim_active("http://a.example/", "");
     uint64_t id = s->id;
     struct problem why = {"it burns"};
     struct order *order = order_new(ORDER_END, 0);
 
     strcpy(order->name, "demo");
     order->id = id;
-    records_fail(sim->hub->records, &why);
-    assert_int_equal(sim_run(sim, order), 503);
+    records_fail(sim.hub->records, &why);
+    assert_int_equal(sim_run(order), 503);
     assert_non_null(strstr(sim_why.text, "it burns"));
 
-    assert_null(subscription_by_id(sim->hub, id));
-    sim_pass(sim, 2 * HUB_TICK_US);
-    simulation_crash(sim);
-    assert_null(subscription_by_id(sim->hub, id));
+    assert_null(subscription_by_id(sim.hub, id));
+    quiet_pass(2 * HUB_TICK_US);
+    simulation_crash();
+    assert_null(subscription_by_id(sim.hub, id));
 }
 
 /* Where not even the rows of a turn could be noted all are written again. */
 TEST(everything_can_be_written_again, simulation_setup, simulation_teardown)
 {
-    struct simulation *sim = *state;
     struct problem why = {"it burns"};
-    struct subscription *s = sim_active(sim, "http://a.example/", "");
+    struct subscription *s = sim_active("http://a.example/", "");
     uint64_t ended = s->id;
 
-    sim_active(sim, "http://b.example/", "");
-    sim_subscribe(sim, "http://c.example/", "");
-    sim_turn(sim);
-    records_is_stale(sim->hub->records, RECORDS_ALL, 0);
-    records_fail(sim->hub->records, &why);
+    sim_active("http://b.example/", "");
+    sim_subscribe("http://c.example/", "");
+    quiet_turn();
+    records_is_stale(sim.hub->records, RECORDS_ALL, 0);
+    records_fail(sim.hub->records, &why);
     subscription_end(s, END_GONE);
-    sim_turn(sim);
-    sim_pass(sim, 2 * HUB_TICK_US);
-    simulation_crash(sim);
+    quiet_turn();
+    quiet_pass(2 * HUB_TICK_US);
+    simulation_crash();
 
-    assert_null(subscription_by_id(sim->hub, ended));
-    assert_non_null(sim_find(sim, "http://b.example/"));
+    assert_null(subscription_by_id(sim.hub, ended));
+    assert_non_null(sim_find("http://b.example/"));
     assert_non_null(sim_call("http://c.example/"));
 }

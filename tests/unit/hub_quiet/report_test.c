@@ -17,12 +17,11 @@ FIXTURE(simulation_setup, simulation_teardown);
 /* W-166 */
 TEST(a_report_tells_all_but_the_secret)
 {
-    struct simulation *sim = *state;
     struct subscription *s =
-        sim_active(sim, CALLBACK, "&hub.secret=geheim&tag=a&interval=0.5");
+        sim_active(CALLBACK, "&hub.secret=geheim&tag=a&interval=0.5");
 
-    sim_subscribe(sim, "http://b.example/", "&hub.secret=geheim");
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+    sim_subscribe("http://b.example/", "&hub.secret=geheim");
+    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
     assert_non_null(strstr(sim_text, "\"callback\":\"" CALLBACK "\""));
     assert_non_null(strstr(sim_text, "\"topic\":\"" TOPIC "\""));
     assert_non_null(strstr(sim_text, "\"state\":\"active\""));
@@ -31,7 +30,7 @@ TEST(a_report_tells_all_but_the_secret)
     assert_non_null(strstr(sim_text, "\"filter\":\"tag=a\",\"interval\":0.5"));
     assert_non_null(strstr(sim_text, "\"hasSecret\":true"));
 
-    assert_int_equal(sim_order(sim, ORDER_LIST, 0, NULL), 200);
+    assert_int_equal(sim_order(ORDER_LIST, 0, NULL), 200);
     assert_non_null(
         strstr(sim_text, "\"state\":\"pending\",\"mode\":\"subscribe\""));
     assert_null(strstr(sim_text, "geheim"));
@@ -40,11 +39,10 @@ TEST(a_report_tells_all_but_the_secret)
 /* What does not pass its filter is not what it lags behind. */
 TEST(a_report_tells_no_lag_where_nothing_passes)
 {
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, CALLBACK, "&tag=none");
+    struct subscription *s = sim_active(CALLBACK, "&tag=none");
 
-    sim_post(sim, 4, 2);
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+    sim_post(4, 2);
+    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
 
     assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
 }
@@ -52,35 +50,33 @@ TEST(a_report_tells_no_lag_where_nothing_passes)
 /* Nor what happened to other sets, in the log that all share. */
 TEST(a_report_tells_no_lag_of_framework_events_of_others)
 {
-    struct simulation *sim = *state;
     struct subscription *s;
 
-    sets_post(&sim->sets, "other", 0, 1);
-    sets_post(&sim->sets, "other", 1, 1);
-    assert_int_equal(sim_form(sim, "hub.mode=subscribe&hub.callback=" CALLBACK
-                                   "&hub.topic=" SETS_URL
-                                   "/sets/demo/framework-notifications"),
+    sets_post(&sim.sets, "other", 0, 1);
+    sets_post(&sim.sets, "other", 1, 1);
+    assert_int_equal(sim_form("hub.mode=subscribe&hub.callback=" CALLBACK
+                              "&hub.topic=" SETS_URL
+                              "/sets/demo/framework-notifications"),
                      202);
-    sim_confirm(sim, CALLBACK);
-    s = subscription_next(sim->hub, 0);
+    sim_confirm(CALLBACK);
+    s = subscription_next(sim.hub, 0);
     assert_int_equal(s->topic->kind, TOPIC_FRAMEWORK);
-    sets_rotate(&sim->sets, "other");
-    sets_post(&sim->sets, "other", 2, 1);
-    sets_post(&sim->sets, "other", 3, 1);
-    sim_turn(sim);
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+    sets_rotate(&sim.sets, "other");
+    sets_post(&sim.sets, "other", 2, 1);
+    sets_post(&sim.sets, "other", 3, 1);
+    quiet_turn();
+    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
 
     assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
 }
 
 TEST(a_report_tells_what_fails)
 {
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, CALLBACK, "");
+    struct subscription *s = sim_active(CALLBACK, "");
 
-    sim_post(sim, 4, 2);
-    sim_answer(sim, sim_call(CALLBACK), 503, "");
-    assert_int_equal(sim_order(sim, ORDER_SHOW, s->id, NULL), 200);
+    sim_post(4, 2);
+    sim_answer(sim_call(CALLBACK), 503, "");
+    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
 
     assert_non_null(strstr(sim_text, "\"lag\":2,\"delivering\":true,"
                                      "\"nextTry\":\"2027-01-15T08:00:0"));

@@ -35,22 +35,21 @@ FIXTURE(simulation_setup, simulation_teardown);
 /* W-100, W-103: also after a restart. */
 TEST(a_delivery_is_signed_with_the_secret_of_its_subscription)
 {
-    struct simulation *sim = *state;
     struct call *call;
 
-    sim_active(sim, CALLBACK, "&hub.secret=the+first+secret");
-    sim_post(sim, 4, 1);
+    sim_active(CALLBACK, "&hub.secret=the+first+secret");
+    sim_post(4, 1);
     call = sim_call(CALLBACK);
     assert_non_null(call);
     assert_signed(call, "the first secret");
-    sim_answer(sim, call, 200, "");
+    sim_answer(call, 200, "");
 
-    sim_subscribe(sim, CALLBACK, "&hub.secret=second");
-    sim_confirm(sim, CALLBACK);
-    simulation_restart(sim);
-    sim_post(sim, 5, 1);
+    sim_subscribe(CALLBACK, "&hub.secret=second");
+    sim_confirm(CALLBACK);
+    simulation_restart();
+    sim_post(5, 1);
     call = sim_call(CALLBACK);
     assert_non_null(call);
     assert_signed(call, "second");
-    sim_answer(sim, call, 200, "");
+    sim_answer(call, 200, "");
 }

@@ -9,69 +9,39 @@
 struct problem sim_why;
 char sim_text[SIM_TEXT_MAX];
 
-/* Turns */
+struct simulation sim;
 
 void
-sim_turn(struct simulation *sim)
+sim_post(unsigned from, unsigned n)
 {
-    (void)sim;
+    sets_post(&sim.sets, "demo", from, n);
+    hub_wake(sim.hub);
     quiet_turn();
-}
-
-void
-sim_pass(struct simulation *sim, int64_t us)
-{
-    (void)sim;
-    quiet_pass(us);
-}
-
-void
-sim_post(struct simulation *sim, unsigned from, unsigned n)
-{
-    sets_post(&sim->sets, "demo", from, n);
-    hub_wake(sim->hub);
-    sim_turn(sim);
 }
 
 /* Life */
 
 void
-simulation_prepare(struct simulation *sim)
-{
-    quiet_set_clock(QUIET_BEGIN_US);
-    tempdir_open(&sim->dir);
-    sets_configure(&sim->sets, sim->dir.path);
-}
-
-void
-simulation_reopen(struct simulation *sim)
+simulation_reopen(void)
 {
     struct networks allowed = {.n = 0};
     struct problem why = {""};
 
-    if (hub_open(&sim->hub, sim->sets.registry, &allowed, &why))
+    if (hub_open(&sim.hub, sim.sets.registry, &allowed, &why))
         fail_msg("%s", why.text);
-    sim_turn(sim);
+    quiet_turn();
 }
 
 void
-simulation_open(struct simulation *sim)
+simulation_restart(void)
 {
-    sets_open(&sim->sets);
-    sets_post(&sim->sets, "demo", 1, 3);
-    simulation_reopen(sim);
-}
-
-void
-simulation_restart(struct simulation *sim)
-{
-    hub_close(sim->hub);
-    simulation_reopen(sim);
+    hub_close(sim.hub);
+    simulation_reopen();
 }
 
 /* hub.db as it stands now is put back once the hub has ended. */
 void
-simulation_crash(struct simulation *sim)
+simulation_crash(void)
 {
     static const char *const names[] = {"hub.db", "hub.db-wal"};
     struct buf copies[2];
@@ -82,16 +52,16 @@ simulation_crash(struct simulation *sim)
 
     for (int i = 0; i < 2; i++) {
         buf_init(&copies[i], 1 << 26);
-        snprintf(path, sizeof(path), "%s/%s", sim->dir.path, names[i]);
+        snprintf(path, sizeof(path), "%s/%s", sim.dir.path, names[i]);
         file = fopen(path, "r");
         assert_non_null(file);
         while ((size = fread(bytes, 1, sizeof(bytes), file)) > 0)
             buf_add(&copies[i], bytes, size);
         fclose(file);
     }
-    hub_close(sim->hub);
+    hub_close(sim.hub);
     for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof(path), "%s/%s", sim->dir.path, names[i]);
+        snprintf(path, sizeof(path), "%s/%s", sim.dir.path, names[i]);
         file = fopen(path, "w");
         assert_non_null(file);
         assert_int_equal(fwrite(copies[i].data, 1, copies[i].size, file),
@@ -99,33 +69,29 @@ simulation_crash(struct simulation *sim)
         fclose(file);
         buf_fini(&copies[i]);
     }
-    simulation_reopen(sim);
-}
-
-void
-simulation_close(struct simulation *sim)
-{
-    hub_close(sim->hub);
-    sets_close(&sim->sets);
-    tempdir_close(&sim->dir);
+    simulation_reopen();
 }
 
 int
 simulation_setup(void **state)
 {
-    struct simulation *sim = calloc(1, sizeof(*sim));
-
-    simulation_prepare(sim);
-    simulation_open(sim);
-    *state = sim;
+    (void)state;
+    quiet_set_clock(QUIET_BEGIN_US);
+    tempdir_open(&sim.dir);
+    sets_configure(&sim.sets, sim.dir.path);
+    sets_open(&sim.sets);
+    sets_post(&sim.sets, "demo", 1, 3);
+    simulation_reopen();
     return 0;
 }
 
 int
 simulation_teardown(void **state)
 {
-    simulation_close(*state);
-    free(*state);
+    (void)state;
+    hub_close(sim.hub);
+    sets_close(&sim.sets);
+    tempdir_close(&sim.dir);
     return 0;
 }
 
@@ -140,23 +106,39 @@ on_done(struct order *order)
         order->http = 500;
 }
 
-struct order *
-sim_submit(struct simulation *sim, const char *form)
+static void
+submit(struct order *order)
+{
+    order->done = on_done;
+    assert_int_equal(hub_submit(sim.hub, order), STATUS_OK);
+}
+
+/* NULL: it was refused. */
+static struct order *
+submit_form(const char *form)
 {
     struct order *order = order_new(ORDER_SUBSCRIBE, 0);
-    char text[16384];
 
-    snprintf(text, sizeof(text), form,
-             "http%3A%2F%2Fexample.org%2Fsets%2Fdemo%2Fnotifications");
     sim_why = (struct problem){""};
-    if (order_read_form(order, slice_of(text), &sim_why)) {
+    if (order_read_form(order, slice_of(form), &sim_why)) {
         order_free(order);
         return NULL;
     }
     snprintf(order->from, sizeof(order->from), "192.0.2.1");
-    order->done = on_done;
-    assert_int_equal(hub_submit(sim->hub, order), STATUS_OK);
+    submit(order);
     return order;
+}
+
+struct order *
+sim_request(const char *callback, const char *more)
+{
+    char form[8192];
+
+    snprintf(form, sizeof(form),
+             "hub.mode=subscribe&hub.topic=http%%3A%%2F%%2Fexample.org%%2Fsets"
+             "%%2Fdemo%%2Fnotifications&hub.callback=%s%s",
+             callback, more);
+    return submit_form(form);
 }
 
 unsigned
@@ -172,29 +154,50 @@ sim_outcome(struct order *order)
     return http;
 }
 
-unsigned
-sim_form(struct simulation *sim, const char *form)
+/* Makes a turn for what was submitted: the answer's status. */
+static unsigned
+turn_for(struct order *order)
 {
-    struct order *order = sim_submit(sim, form);
-
     if (!order)
         return 400;
-    sim_turn(sim);
+    quiet_turn();
     return sim_outcome(order);
 }
 
 unsigned
-sim_run(struct simulation *sim, struct order *order)
+sim_form(const char *form)
 {
-    order->done = on_done;
-    assert_int_equal(hub_submit(sim->hub, order), STATUS_OK);
-    sim_turn(sim);
-    return sim_outcome(order);
+    return turn_for(submit_form(form));
 }
 
 unsigned
-sim_order(struct simulation *sim, enum order_kind kind, uint64_t id,
-          const char *after)
+sim_ask(const char *callback, const char *more)
+{
+    return turn_for(sim_request(callback, more));
+}
+
+unsigned
+sim_run(struct order *order)
+{
+    submit(order);
+    return turn_for(order);
+}
+
+unsigned
+sim_ask_simply(const char *callback)
+{
+    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+    char form[200];
+
+    snprintf(form, sizeof(form), "callbackURI=%s", callback);
+    assert_int_equal(order_read_simple(order, slice_of(form), &sim_why),
+                     STATUS_OK);
+    strcpy(order->name, "demo");
+    return sim_run(order);
+}
+
+unsigned
+sim_order(enum order_kind kind, uint64_t id, const char *after)
 {
     struct order *order = order_new(kind, 100);
 
@@ -202,19 +205,14 @@ sim_order(struct simulation *sim, enum order_kind kind, uint64_t id,
     order->id = id;
     if (after)
         order->after = order_keep(order, slice_of(after));
-    return sim_run(sim, order);
+    return sim_run(order);
 }
 
 void
-sim_subscribe(struct simulation *sim, const char *callback, const char *more)
+sim_subscribe(const char *callback, const char *more)
 {
-    char form[8192];
-
-    snprintf(form, sizeof(form),
-             "hub.mode=subscribe&hub.topic=%%s&hub.callback=%s%s", callback,
-             more);
-    if (sim_form(sim, form) != 202)
-        fail_msg("%s", sim_why.text);
+    if (sim_ask(callback, more) != 202)
+        fail_msg("%s: %s", callback, sim_why.text);
 }
 
 /* Calls */
@@ -263,58 +261,86 @@ sim_parameter(const struct call *call, const char *name)
 }
 
 void
-sim_answer(struct simulation *sim, struct call *call, unsigned status,
-           const char *body)
+sim_answer(struct call *call, unsigned status, const char *body)
 {
     quiet_answer(call, status, body);
-    sim_turn(sim);
+    quiet_turn();
 }
 
 void
-sim_fail(struct simulation *sim, struct call *call, enum call_failure failure)
+sim_fail(struct call *call, enum call_failure failure)
 {
     quiet_fail(call, failure, "it failed");
-    sim_turn(sim);
+    quiet_turn();
 }
 
 void
-sim_confirm(struct simulation *sim, const char *callback)
+sim_confirm(const char *callback)
 {
     struct call *call = sim_call(callback);
 
     assert_non_null(call);
-    sim_answer(sim, call, 200, sim_parameter(call, "hub.challenge"));
+    sim_answer(call, 200, sim_parameter(call, "hub.challenge"));
+}
+
+void
+sim_assert_denied(const char *callback)
+{
+    struct call *call = sim_call(callback);
+
+    assert_non_null(call);
+    assert_string_equal(sim_parameter(call, "hub.mode"), "denied");
+    assert_string_equal(sim_parameter(call, "hub.topic"),
+                        SETS_URL "/sets/demo/notifications");
 }
 
 struct subscription *
-sim_find(struct simulation *sim, const char *callback)
+sim_find(const char *callback)
 {
     struct subscription *s;
 
-    for (s = subscription_next(sim->hub, 0); s;
-         s = subscription_next(sim->hub, s->id))
+    for (s = subscription_next(sim.hub, 0); s;
+         s = subscription_next(sim.hub, s->id))
         if (!strcmp(s->callback, callback))
             return s;
     return NULL;
 }
 
 struct subscription *
-sim_active(struct simulation *sim, const char *callback, const char *more)
+sim_active(const char *callback, const char *more)
 {
     struct subscription *s;
 
-    sim_subscribe(sim, callback, more);
-    sim_confirm(sim, callback);
-    s = sim_find(sim, callback);
+    sim_subscribe(callback, more);
+    sim_confirm(callback);
+    s = sim_find(callback);
     assert_non_null(s);
     return s;
 }
 
+void
+sim_make_active(struct topic *topic, unsigned from, unsigned to)
+{
+    struct problem why = {""};
+    char url[60];
+
+    for (unsigned i = from; i < to; i++) {
+        struct terms terms = {.lease_us = HUB_TICK_US};
+
+        snprintf(url, sizeof(url), "http://h%u.example/cb", i);
+        if (subscription_confirm(sim.hub, topic, slice_of(url),
+                                 SUBSCRIPTION_CALLBACK, &terms, INT64_MAX,
+                                 false, 3, &why))
+            fail_msg("%s: %s", url, why.text);
+    }
+    quiet_turn();
+}
+
 /* A database that may not grow refuses what needs a page. */
 void
-sim_fill_disk(struct simulation *sim, bool is_full)
+sim_fill_disk(bool is_full)
 {
-    struct db *db = records_db(sim->hub->records);
+    struct db *db = records_db(sim.hub->records);
     struct problem why = {""};
 
     /* Less than there are is as many as there are. */
@@ -323,4 +349,18 @@ sim_fill_disk(struct simulation *sim, bool is_full)
                         : "PRAGMA max_page_count=1000000",
                 &why))
         fail_msg("%s", why.text);
+}
+
+void
+sim_use_up_disk(void)
+{
+    char url[300];
+
+    sim_fill_disk(true);
+    for (int i = 0; i < 40; i++) { /* until the free pages are used up */
+        snprintf(url, sizeof(url), "http://b.example/%0200d", i);
+        if (sim_ask(url, "") == 503)
+            return;
+    }
+    fail_msg("hub.db still has room");
 }

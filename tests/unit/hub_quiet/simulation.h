@@ -4,7 +4,9 @@
  *
  * Everything else is real: the registry, topics, deliveries, hub.db.
  *
- *     simulation_open -> sim_subscribe, sim_turn, sim_answer ... -> _close
+ *     FIXTURE(simulation_setup, simulation_teardown);
+ *
+ *     sim_subscribe, quiet_turn, sim_answer ...
  *
  * One thread: the test's (but the log's, which only wakes).
  */
@@ -28,52 +30,46 @@ struct simulation {
     struct hub *hub;
 };
 
-/* A set "demo" with three entries; the options may be changed in between. */
-void simulation_prepare(struct simulation *sim);
-void simulation_open(struct simulation *sim);
-void simulation_close(struct simulation *sim);
+extern struct simulation sim;
+
+/* Opens it, with a set "demo" that has three entries. */
+int simulation_setup(void **state);
+int simulation_teardown(void **state);
 
 /* The hub ends, and is opened anew on what hub.db has. Crash: what has not been
  * kept by now is not kept at the end, either. Reopen: it was ended by the test.
  */
-void simulation_restart(struct simulation *sim);
-void simulation_crash(struct simulation *sim);
-void simulation_reopen(struct simulation *sim);
-
-/* For cmocka: *state is a simulation that is open. */
-int simulation_setup(void **state);
-int simulation_teardown(void **state);
-
-/* Time goes on, and all alarms ring that are due by then, in turns. */
-void sim_pass(struct simulation *sim, int64_t us);
-
-/* A turn of the loop: what was posted runs, then its end. */
-void sim_turn(struct simulation *sim);
+void simulation_restart(void);
+void simulation_crash(void);
+void simulation_reopen(void);
 
 /* Entries of the set: a commit, which the log thread has told of, and a turn.
  */
-void sim_post(struct simulation *sim, unsigned from, unsigned n);
+void sim_post(unsigned from, unsigned n);
 
 /* Submits a form to /hub and makes a turn: the answer's status. The problem is
- * sim_why. `form` with %s's for the topic of "demo", encoded. */
-unsigned sim_form(struct simulation *sim, const char *form);
+ * sim_why. */
+unsigned sim_form(const char *form);
 extern struct problem sim_why;
 
-/* The same in two steps: submitted, not yet run; NULL: it was refused. */
-struct order *sim_submit(struct simulation *sim, const char *form);
+/* The same for "hub.mode=subscribe&hub.topic=...&hub.callback=...MORE", and for
+ * "callbackURI=...". */
+unsigned sim_ask(const char *callback, const char *more);
+unsigned sim_ask_simply(const char *callback);
+
+/* sim_ask in two steps: submitted, not yet run; NULL: it was refused. */
+struct order *sim_request(const char *callback, const char *more);
 unsigned sim_outcome(struct order *order);
 
 /* Submits it and makes a turn; the order is freed. */
-unsigned sim_run(struct simulation *sim, struct order *order);
+unsigned sim_run(struct order *order);
 
 /* Any order about the set "demo". The text stands in sim_text. */
-unsigned sim_order(struct simulation *sim, enum order_kind kind, uint64_t id,
-                   const char *after);
+unsigned sim_order(enum order_kind kind, uint64_t id, const char *after);
 extern char sim_text[SIM_TEXT_MAX];
 
-/* "hub.mode=subscribe&hub.topic=...&hub.callback=...MORE", 202 and the turn. */
-void sim_subscribe(struct simulation *sim, const char *callback,
-                   const char *more);
+/* sim_ask, which is answered 202. */
+void sim_subscribe(const char *callback, const char *more);
 
 /* The call under way whose URL begins with `url`; NULL: there is none. */
 struct call *sim_call(const char *url);
@@ -87,22 +83,28 @@ bool sim_is_sent(const char *url);
 const char *sim_parameter(const struct call *call, const char *name);
 
 /* Answers it, or lets it fail, and makes a turn. */
-void sim_answer(struct simulation *sim, struct call *call, unsigned status,
-                const char *body);
-void sim_fail(struct simulation *sim, struct call *call,
-              enum call_failure failure);
+void sim_answer(struct call *call, unsigned status, const char *body);
+void sim_fail(struct call *call, enum call_failure failure);
 
 /* Answers the verification that is under way at the callback as it should be.
  */
-void sim_confirm(struct simulation *sim, const char *callback);
+void sim_confirm(const char *callback);
+
+/* The callback is told that it is denied. */
+void sim_assert_denied(const char *callback);
 
 /* sim_subscribe and sim_confirm. */
-struct subscription *sim_active(struct simulation *sim, const char *callback,
-                                const char *more);
+struct subscription *sim_active(const char *callback, const char *more);
 
-/* hub.db takes nothing more; or again. */
-void sim_fill_disk(struct simulation *sim, bool is_full);
+/* Subscriptions of http://hFROM.example/cb to the one before hTO, without
+ * requests. */
+void sim_make_active(struct topic *topic, unsigned from, unsigned to);
 
-struct subscription *sim_find(struct simulation *sim, const char *callback);
+/* hub.db may not grow; or it may again. sim_use_up_disk: it has no free page
+ * either, so the last request was answered 503. */
+void sim_fill_disk(bool is_full);
+void sim_use_up_disk(void);
+
+struct subscription *sim_find(const char *callback);
 
 #endif

@@ -18,64 +18,57 @@ FIXTURE(simulation_setup, simulation_teardown);
 /* W-072, R-300 */
 TEST(ends_with_its_lease)
 {
-    struct simulation *sim = *state;
+    sim_active(CALLBACK, "&hub.lease_seconds=300");
+    quiet_pass(299000000);
+    assert_non_null(sim_find(CALLBACK));
+    quiet_pass(2000000);
+    assert_null(sim_find(CALLBACK));
 
-    sim_active(sim, CALLBACK, "&hub.lease_seconds=300");
-    sim_pass(sim, 299000000);
-    assert_non_null(sim_find(sim, CALLBACK));
-    sim_pass(sim, 2000000);
-    assert_null(sim_find(sim, CALLBACK));
-
-    sim_post(sim, 4, 1);
+    sim_post(4, 1);
     assert_int_equal(sim_n_calls(), 0);
-    simulation_restart(sim);
-    assert_null(sim_find(sim, CALLBACK));
+    simulation_restart();
+    assert_null(sim_find(CALLBACK));
 }
 
 /* W-072: a wall clock that was set ahead is seen within the hour; one that was
  * set back does not end a lease early. */
 TEST(a_lease_goes_by_the_wall_clock)
 {
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, CALLBACK, "");
+    struct subscription *s = sim_active(CALLBACK, "");
 
     quiet_set_clock(s->lease_end_us - 10 * DAY_US - 3600000000);
-    sim_pass(sim, 10 * DAY_US);
-    assert_non_null(sim_find(sim, CALLBACK));
+    quiet_pass(10 * DAY_US);
+    assert_non_null(sim_find(CALLBACK));
     quiet_set_clock(s->lease_end_us);
     assert_true(subscription_is_over(s));
-    sim_pass(sim, 3600000000);
-    assert_null(sim_find(sim, CALLBACK));
+    quiet_pass(3600000000);
+    assert_null(sim_find(CALLBACK));
 }
 
 /* W-072 */
 TEST(a_lease_that_ended_while_there_was_no_broker_is_over)
 {
-    struct simulation *sim = *state;
-
-    sim_active(sim, CALLBACK, "&hub.lease_seconds=300");
-    sets_post(&sim->sets, "demo", 4, 1);
-    hub_close(sim->hub);
+    sim_active(CALLBACK, "&hub.lease_seconds=300");
+    sets_post(&sim.sets, "demo", 4, 1);
+    hub_close(sim.hub);
     quiet_set_clock(clock_now_us() + 301000000);
-    simulation_reopen(sim);
+    simulation_reopen();
 
-    assert_null(sim_find(sim, CALLBACK));
+    assert_null(sim_find(CALLBACK));
     assert_int_equal(sim_n_calls(), 0);
 }
 
 /* W-086 */
 TEST(gone_ends_it)
 {
-    struct simulation *sim = *state;
+    sim_active(CALLBACK, "");
+    sim_post(4, 1);
+    sim_answer(sim_call(CALLBACK), 410, "");
 
-    sim_active(sim, CALLBACK, "");
-    sim_post(sim, 4, 1);
-    sim_answer(sim, sim_call(CALLBACK), 410, "");
-
-    assert_null(sim_find(sim, CALLBACK));
+    assert_null(sim_find(CALLBACK));
     assert_int_equal(sim_n_calls(), 0); /* and it is not told so */
-    simulation_restart(sim);
-    assert_null(sim_find(sim, CALLBACK));
+    simulation_restart();
+    assert_null(sim_find(CALLBACK));
 }
 
 static bool is_removed;
@@ -90,105 +83,88 @@ on_removed(struct alteration *alteration, void *user)
 }
 
 static void
-remove_set(struct simulation *sim)
+remove_set(void)
 {
     struct problem why = {""};
 
     __atomic_store_n(&is_removed, false, __ATOMIC_RELEASE);
     assert_int_equal(
-        alter_remove(sets_find(&sim->sets, "demo"), on_removed, NULL, &why),
+        alter_remove(sets_find(&sim.sets, "demo"), on_removed, NULL, &why),
         STATUS_OK);
-    log_wake(registry_log(sim->sets.registry));
+    log_wake(registry_log(sim.sets.registry));
     AWAIT(__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE));
 }
 
 /* W-042, W-044: what waits is denied as well. */
 TEST(a_removed_set_ends_what_belongs_to_it)
 {
-    struct simulation *sim = *state;
+    sim_active(CALLBACK, "");
+    sim_subscribe("http://b.example/", "");
+    remove_set();
+    hub_sets_changed(sim.hub);
+    quiet_turn();
 
-    sim_active(sim, CALLBACK, "");
-    sim_subscribe(sim, "http://b.example/", "");
-    remove_set(sim);
-    hub_sets_changed(sim->hub);
-    sim_turn(sim);
-
-    assert_int_equal(subscriptions_count(sim->hub), 0);
-    assert_true(list_is_empty(&sim->hub->topics));
+    assert_int_equal(subscriptions_count(sim.hub), 0);
+    assert_true(list_is_empty(&sim.hub->topics));
     assert_int_equal(sim_n_calls(), 2);
-    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.mode"),
-                        "denied");
-    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.topic"), TOPIC);
-    assert_string_equal(
-        sim_parameter(sim_call("http://b.example/"), "hub.mode"), "denied");
-    simulation_restart(sim);
+    sim_assert_denied(CALLBACK);
+    sim_assert_denied("http://b.example/");
+    simulation_restart();
     assert_int_equal(sim_n_calls(), 0);
 }
 
 /* However many there are, no turn takes long. */
 TEST(a_removed_set_ends_many_in_several_turns)
 {
-    struct simulation *sim = *state;
-    char callback[60];
-    struct topic *topic;
+    struct topic *topic = sim_active(CALLBACK, "")->topic;
 
-    for (int i = 0; i < HUB_ENDS_AT_ONCE + 100; i++) {
-        snprintf(callback, sizeof(callback), "http://h%d.example/cb", i);
-        sim_active(sim, callback, "");
-    }
-    topic = subscription_next(sim->hub, 0)->topic;
-    remove_set(sim);
-    assert_true(hub_end_topic(sim->hub, topic));
-    assert_int_equal(subscriptions_count(sim->hub), 100);
-    hub_sets_changed(sim->hub);
-    sim_turn(sim);
+    sim_make_active(topic, 1, HUB_ENDS_AT_ONCE + 100);
+    remove_set();
+    assert_true(hub_end_topic(sim.hub, topic));
+    assert_int_equal(subscriptions_count(sim.hub), 100);
+    hub_sets_changed(sim.hub);
+    quiet_turn();
 
-    assert_int_equal(subscriptions_count(sim->hub), 0);
-    assert_true(list_is_empty(&sim->hub->topics));
-    simulation_restart(sim);
-    assert_int_equal(subscriptions_count(sim->hub), 0);
+    assert_int_equal(subscriptions_count(sim.hub), 0);
+    assert_true(list_is_empty(&sim.hub->topics));
+    simulation_restart();
+    assert_int_equal(subscriptions_count(sim.hub), 0);
 }
 
 /* W-042, W-044: a set of the same name that was made anew is another topic; and
  * who was not told by who has removed it is told at the start. */
 TEST(what_belonged_to_a_removed_set_is_not_the_new_ones)
 {
-    struct simulation *sim = *state;
+    sim_active(CALLBACK, "");
+    sim_subscribe("http://b.example/", "");
+    remove_set();
+    sets_post(&sim.sets, "demo", 1, 9);
+    simulation_restart();
 
-    sim_active(sim, CALLBACK, "");
-    sim_subscribe(sim, "http://b.example/", "");
-    remove_set(sim);
-    sets_post(&sim->sets, "demo", 1, 9);
-    simulation_restart(sim);
-
-    assert_int_equal(subscriptions_count(sim->hub), 0);
+    assert_int_equal(subscriptions_count(sim.hub), 0);
     assert_int_equal(sim_n_calls(), 2);
-    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.mode"),
-                        "denied");
-    assert_string_equal(sim_parameter(sim_call(CALLBACK), "hub.topic"), TOPIC);
-    assert_string_equal(
-        sim_parameter(sim_call("http://b.example/"), "hub.mode"), "denied");
-    sim_answer(sim, sim_call(CALLBACK), 200, "");
-    sim_active(sim, CALLBACK, "");
-    simulation_restart(sim); /* and the rows are gone */
-    assert_int_equal(subscriptions_count(sim->hub), 1);
+    sim_assert_denied(CALLBACK);
+    sim_assert_denied("http://b.example/");
+    sim_answer(sim_call(CALLBACK), 200, "");
+    sim_active(CALLBACK, "");
+    simulation_restart(); /* and the rows are gone */
+    assert_int_equal(subscriptions_count(sim.hub), 1);
 }
 
 /* What is no longer in flight does not come back, either. */
 TEST(redelivery_goes_back_and_cuts_what_is_in_flight)
 {
-    struct simulation *sim = *state;
-    struct subscription *s = sim_active(sim, CALLBACK, "");
+    struct subscription *s = sim_active(CALLBACK, "");
 
-    sim_post(sim, 4, 1);
+    sim_post(4, 1);
     assert_int_equal(sim_n_calls(), 1);
-    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id, "0"), 200);
+    assert_int_equal(sim_order(ORDER_REDELIVER, s->id, "0"), 200);
 
     assert_int_equal(sim_n_calls(), 1);
     assert_int_equal(sim_call(CALLBACK)->method, CALL_POST);
     assert_int_equal(s->after, 0);
     assert_int_equal(s->range_last, 4);
-    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id, "9"), 410);
-    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id, "x"), 400);
-    assert_int_equal(sim_order(sim, ORDER_REDELIVER, s->id + 1, "0"), 404);
+    assert_int_equal(sim_order(ORDER_REDELIVER, s->id, "9"), 410);
+    assert_int_equal(sim_order(ORDER_REDELIVER, s->id, "x"), 400);
+    assert_int_equal(sim_order(ORDER_REDELIVER, s->id + 1, "0"), 404);
 }
