@@ -325,7 +325,7 @@ TEST(an_empty_frame_serves_its_class)
 
     const struct {
         uint64_t after, reached;
-        const struct filter_class *filter;
+        struct filter_class *filter;
         bool is_kept;
     } rows[] = {
         {1, 3, none, true},  {2, 3, none, true},  {3, 0, none, true},
