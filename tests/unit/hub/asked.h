@@ -1,16 +1,15 @@
 /*
  * asked.h - a hub of a test's own, in this process, and what is asked of it:
  * orders, as the door would hand them in.
+ *
+ *     FIXTURE(asked_setup, asked_teardown);
  */
 #ifndef TESTS_UNIT_HUB_ASKED_H
 #define TESTS_UNIT_HUB_ASKED_H
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "broker/hub/hub.h"
-#include "broker/net/response.h"
-#include "broker/sets/alter.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -24,6 +23,8 @@ struct asked {
     struct sets sets;
     struct hub *hub;
 };
+
+extern struct asked broker;
 
 /* What an order came to. */
 struct told {
@@ -41,127 +42,24 @@ struct asking {
     bool is_done;
 };
 
-static inline void
-asked_open_hub(struct asked *a)
-{
-    struct networks allowed = {.n = 0};
-    struct problem why = {""};
+/* asked_setup opens `broker`. After asked_configure a test changes the options,
+ * and calls asked_open(). */
+int asked_setup(void **state);
+int asked_configure(void **state);
+int asked_teardown(void **state);
+void asked_open(void);
+void asked_close_hub(void);
 
-    networks_add_loopback(&allowed);
-    if (hub_open(&a->hub, a->sets.registry, &allowed, &why))
-        fail_msg("no hub: %s", why.text);
-}
+/* Submits an order, which is freed; asked_await waits for the answer. */
+struct told asked(struct order *order);
+void asked_begin(struct asking *w, struct order *order);
+struct told asked_await(struct asking *w);
 
-/* The options can be changed before asked_open. */
-static inline void
-asked_configure(struct asked *a, void **state)
-{
-    sets_configure(&a->sets, tempdir_path(state));
-    a->sets.config.hub_retry_first_us = 10000;
-    a->sets.config.hub_retry_max_us = ASKED_RETRY_US;
-}
-
-static inline void
-asked_open(struct asked *a)
-{
-    sets_open(&a->sets);
-    asked_open_hub(a);
-}
-
-static inline void
-asked_close_hub(struct asked *a)
-{
-    hub_close(a->hub);
-    a->hub = NULL;
-}
-
-static inline void
-asked_close(struct asked *a)
-{
-    asked_close_hub(a);
-    sets_close(&a->sets);
-}
-
-static inline void
-asked_on_done(struct order *order)
-{
-    struct asking *w = order->user;
-
-    pthread_mutex_lock(&w->mutex);
-    w->is_done = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->mutex);
-}
-
-static inline void
-asked_begin(struct asked *a, struct asking *w, struct order *order)
-{
-    w->order = order;
-    w->is_done = false;
-    pthread_mutex_init(&w->mutex, NULL);
-    pthread_cond_init(&w->changed, NULL);
-    order->done = asked_on_done;
-    order->user = w;
-    assert_int_equal(hub_submit(a->hub, order), STATUS_OK);
-}
-
-static inline struct told
-asked_await(struct asking *w)
-{
-    static struct told told;
-
-    pthread_mutex_lock(&w->mutex);
-    while (!w->is_done)
-        pthread_cond_wait(&w->changed, &w->mutex);
-    pthread_mutex_unlock(&w->mutex);
-    told.status = w->order->status;
-    told.http = w->order->http;
-    if (told.http == 0)
-        told.http = response_status_of(told.status);
-    told.why = w->order->why;
-    snprintf(told.text, sizeof(told.text), "%.*s",
-             SLICE_ARG(buf_slice(&w->order->text)));
-    order_free(w->order);
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->mutex);
-    return told;
-}
-
-static inline struct told
-asked(struct asked *a, struct order *order)
-{
-    struct asking w;
-
-    asked_begin(a, &w, order);
-    return asked_await(&w);
-}
-
-static inline struct told
-asked_of_relay(struct asked *a, enum order_kind kind, const char *name,
-               const char *body)
-{
-    struct order *order = order_new(kind, 0);
-
-    assert_non_null(order);
-    snprintf(order->name, sizeof(order->name), "%s", name);
-    order->is_relay = true;
-    buf_add_text(&order->body, body);
-    return asked(a, order);
-}
+struct told asked_of_relay(enum order_kind kind, const char *name,
+                           const char *body);
 
 /* Makes a relay; the answer has to be `http`. */
-static inline void
-asked_put_relay(struct asked *a, const char *name, const char *topic,
-                unsigned http)
-{
-    char body[600];
-    struct told t;
-
-    snprintf(body, sizeof(body), "{\"topic\":\"%s\"}", topic);
-    t = asked_of_relay(a, ORDER_RELAY_PUT, name, body);
-    if (t.http != http)
-        fail_msg("%u, not %u: %s", t.http, http, t.why.text);
-}
+void asked_put_relay(const char *name, const char *topic, unsigned http);
 
 /* A notification; NULL: no such header. */
 struct posted {
@@ -171,117 +69,20 @@ struct posted {
     struct slice body;
 };
 
-static inline struct order *
-asked_notification(const struct posted *p)
-{
-    struct order *order = order_new(ORDER_NOTIFY, 20000);
-
-    assert_non_null(order);
-    if (p->type)
-        order->content_type = order_keep(order, slice_of(p->type));
-    if (p->links)
-        order->links = order_keep(order, slice_of(p->links));
-    if (p->key)
-        order->key = order_keep(order, slice_of(p->key));
-    assert_false(order->memory.failed);
-    buf_add_slice(&order->body, p->body);
-    return order;
-}
+struct order *asked_notification(const struct posted *p);
 
 /* Links as a good Source sends them, of this topic. Lent until the next. */
-static inline const char *
-asked_links(const char *topic)
-{
-    static char links[1000];
+const char *asked_links(const char *topic);
 
-    snprintf(links, sizeof(links), "<%s>; rel=\"self\", <%s>; rel=\"hub\"",
-             topic, ASKED_HUB);
-    return links;
-}
-
-static inline struct told
-asked_post(struct asked *a, const char *topic, const char *type,
-           const char *key, const char *body)
-{
-    struct posted p = {asked_links(topic), type, key, slice_of(body)};
-
-    return asked(a, asked_notification(&p));
-}
+struct told asked_post(const char *topic, const char *type, const char *key,
+                       const char *body);
 
 /* A form with hub.mode=publish: what stands behind it. */
-static inline struct told
-asked_ping(struct asked *a, const char *rest)
-{
-    struct order *order = order_new(ORDER_PUBLISH, 20000);
-    struct problem why = {""};
-    char form[2000];
+struct told asked_ping(const char *rest);
 
-    assert_non_null(order);
-    snprintf(form, sizeof(form), "hub.mode=publish&%s", rest);
-    if (order_read_form(order, slice_of(form), &why))
-        fail_msg("%s", why.text);
-    assert_int_equal(order->kind, ORDER_PUBLISH);
-    return asked(a, order);
-}
-
-/* Settings, and the answer to them. */
-struct asked_settings {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    struct alteration *done;
-};
-
-static inline void
-asked_on_altered(struct alteration *alteration, void *user)
-{
-    struct asked_settings *s = user;
-
-    pthread_mutex_lock(&s->mutex);
-    s->done = alteration;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
-}
-
-/* Waits for what was begun with `s`. */
-static inline enum status
-asked_await_altered(struct asked *a, struct asked_settings *s)
-{
-    enum status rc;
-
-    pthread_mutex_lock(&s->mutex);
-    while (!s->done)
-        pthread_cond_wait(&s->changed, &s->mutex);
-    pthread_mutex_unlock(&s->mutex);
-    rc = s->done->post.status;
-    alter_free(s->done);
-    if (a->hub)
-        hub_sets_changed(a->hub);
-    return rc;
-}
-
-static inline enum status
-asked_put_set(struct asked *a, const char *name, const char *text,
-              struct problem *why)
-{
-    struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                               .changed = PTHREAD_COND_INITIALIZER};
-    enum status rc = alter_settings(a->sets.registry, slice_of(name),
-                                    slice_of(text), asked_on_altered, &s, why);
-
-    return rc ? rc : asked_await_altered(a, &s);
-}
-
-static inline void
-asked_remove_set(struct asked *a, const char *name)
-{
-    struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                               .changed = PTHREAD_COND_INITIALIZER};
-    struct problem why = {""};
-
-    assert_int_equal(
-        alter_remove(sets_find(&a->sets, name), asked_on_altered, &s, &why),
-        STATUS_OK);
-    assert_int_equal(asked_await_altered(a, &s), STATUS_OK);
-}
+/* Settings of a set; its removal. */
+enum status asked_put_set(const char *name, const char *text,
+                          struct problem *why);
+void asked_remove_set(const char *name);
 
 #endif

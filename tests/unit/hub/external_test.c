@@ -8,13 +8,13 @@
 #define TWO "http://127.0.0.1:1/two?a=b"
 
 static struct told
-list(struct asked *a, const char *name)
+list(const char *name)
 {
     struct order *order = order_new(ORDER_LIST, 0);
 
     assert_non_null(order);
     snprintf(order->name, sizeof(order->name), "%s", name);
-    return asked(a, order);
+    return asked(order);
 }
 
 static unsigned
@@ -32,13 +32,13 @@ count(const char *text, const char *part)
 /* A hub is told of both topics of the set: two subscriptions each. The hub
  * hears of settings when they are committed, in a turn of its own. */
 static void
-await_hubs(struct asked *a, const char *name, unsigned of_one, unsigned of_two)
+await_hubs(const char *name, unsigned of_one, unsigned of_two)
 {
     int64_t until = clock_steady_us() + 30000000;
     struct told t;
 
     do {
-        t = list(a, name);
+        t = list(name);
         assert_int_equal(t.http, 200);
         if (count(t.text, "\"callback\":\"" ONE "\"") == of_one &&
             count(t.text, "\"callback\":\"" TWO "\"") == of_two) {
@@ -51,104 +51,82 @@ await_hubs(struct asked *a, const char *name, unsigned of_one, unsigned of_two)
 }
 
 static void
-put(struct asked *a, const char *name, const char *text)
+put(const char *name, const char *text)
 {
     struct problem why = {""};
 
-    if (asked_put_set(a, name, text, &why))
+    if (asked_put_set(name, text, &why))
         fail_msg("%s", why.text);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(asked_setup, asked_teardown);
 
 /* Issue 4, point 6; W-013: settings begin and end them. */
 TEST(hubs_of_settings_are_subscriptions)
 {
-    struct asked a;
-
-    asked_configure(&a, state);
-    asked_open(&a);
-
-    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
-    put(&a, "other", "{}");
-    await_hubs(&a, "demo", 2, 0);
-    put(&a, "demo", "{\"hubs\":[\"" TWO "\",\"" ONE "\"]}");
-    await_hubs(&a, "demo", 2, 2);
-    put(&a, "demo", "{\"hubs\":[\"" TWO "\"],\"title\":\"Demo\"}");
-    await_hubs(&a, "demo", 0, 2);
-    put(&a, "demo", "{}");
-    await_hubs(&a, "demo", 0, 0);
-    await_hubs(&a, "other", 0, 0);
-
-    asked_close(&a);
+    put("demo", "{\"hubs\":[\"" ONE "\"]}");
+    put("other", "{}");
+    await_hubs("demo", 2, 0);
+    put("demo", "{\"hubs\":[\"" TWO "\",\"" ONE "\"]}");
+    await_hubs("demo", 2, 2);
+    put("demo", "{\"hubs\":[\"" TWO "\"],\"title\":\"Demo\"}");
+    await_hubs("demo", 0, 2);
+    put("demo", "{}");
+    await_hubs("demo", 0, 0);
+    await_hubs("other", 0, 0);
 }
 
 /* R-149: they go on where they were; what the settings say is so. */
 TEST(they_are_there_after_a_restart)
 {
-    struct asked a;
     struct told before, after;
     char id[40];
 
-    asked_configure(&a, state);
-    asked_open(&a);
-    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
-    put(&a, "left", "{\"hubs\":[\"" TWO "\"]}");
-    await_hubs(&a, "demo", 2, 0);
-    await_hubs(&a, "left", 0, 2);
-    before = list(&a, "demo");
+    put("demo", "{\"hubs\":[\"" ONE "\"]}");
+    put("left", "{\"hubs\":[\"" TWO "\"]}");
+    await_hubs("demo", 2, 0);
+    await_hubs("left", 0, 2);
+    before = list("demo");
     snprintf(id, sizeof(id), "%.12s", strstr(before.text, "\"id\":"));
 
     /* The settings of `left` change while no hub is there. */
-    asked_close_hub(&a);
-    put(&a, "left", "{}");
-    put(&a, "new", "{\"hubs\":[\"" TWO "\"]}");
-    sets_close(&a.sets);
-    asked_open(&a);
+    asked_close_hub();
+    put("left", "{}");
+    put("new", "{\"hubs\":[\"" TWO "\"]}");
+    sets_close(&broker.sets);
+    asked_open();
 
-    await_hubs(&a, "demo", 2, 0);
-    await_hubs(&a, "left", 0, 0);
-    await_hubs(&a, "new", 0, 2);
-    after = list(&a, "demo");
+    await_hubs("demo", 2, 0);
+    await_hubs("left", 0, 0);
+    await_hubs("new", 0, 2);
+    after = list("demo");
     assert_non_null(strstr(after.text, id));
-
-    asked_close(&a);
 }
 
 /* What is posted as soon as the settings are there is told, however late the
  * hub's thread hears of them. */
 TEST(they_begin_where_the_settings_were_committed)
 {
-    struct asked a;
     struct told t;
 
-    asked_configure(&a, state);
-    asked_open(&a);
-    (void)sets_post(&a.sets, "demo", 1, 3);
+    (void)sets_post(&broker.sets, "demo", 1, 3);
 
-    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
-    (void)sets_post(&a.sets, "demo", 4, 2);
-    await_hubs(&a, "demo", 2, 0);
-    t = list(&a, "demo");
+    put("demo", "{\"hubs\":[\"" ONE "\"]}");
+    (void)sets_post(&broker.sets, "demo", 4, 2);
+    await_hubs("demo", 2, 0);
+    t = list("demo");
     assert_non_null(strstr(t.text, "-3\",\"lag\":2"));
-
-    asked_close(&a);
 }
 
 /* And end with it, when they were told, or could not be. */
-TEST(a_set_that_is_removed_tells_nobody)
+TEST(a_set_that_is_removed_tells_nobody, asked_configure, asked_teardown)
 {
-    struct asked a;
+    broker.sets.config.hub_give_up_us = 1;
+    asked_open();
+    put("demo", "{\"hubs\":[\"" ONE "\"]}");
+    await_hubs("demo", 2, 0);
 
-    asked_configure(&a, state);
-    a.sets.config.hub_give_up_us = 1;
-    asked_open(&a);
-    put(&a, "demo", "{\"hubs\":[\"" ONE "\"]}");
-    await_hubs(&a, "demo", 2, 0);
-
-    asked_remove_set(&a, "demo");
-    put(&a, "demo", "{}");
-    await_hubs(&a, "demo", 0, 0);
-
-    asked_close(&a);
+    asked_remove_set("demo");
+    put("demo", "{}");
+    await_hubs("demo", 0, 0);
 }

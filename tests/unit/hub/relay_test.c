@@ -8,99 +8,84 @@
 #define TOPIC "http://127.0.0.1:9/feed"
 
 static void
-assert_said(const struct told *t, unsigned http, const char *part)
+assert_said(struct told t, unsigned http, const char *part)
 {
-    if (t->http != http || !strstr(t->status ? t->why.text : t->text, part))
-        fail_msg("%u \"%s\" is not %u with \"%s\"", t->http,
-                 t->status ? t->why.text : t->text, http, part);
+    if (t.http != http || !strstr(t.status ? t.why.text : t.text, part))
+        fail_msg("%u \"%s\" is not %u with \"%s\"", t.http,
+                 t.status ? t.why.text : t.text, http, part);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(asked_setup, asked_teardown);
 
 /* Issue 4, point 5: PUT, GET, DELETE of /relays/{name}. */
 TEST(is_made_shown_listed_and_removed)
 {
-    struct asked a;
     struct told t;
 
-    asked_configure(&a, state);
-    asked_open(&a);
-
-    t = asked_of_relay(&a, ORDER_RELAY_PUT, "news",
-                       "{\"topic\":\"" TOPIC "\"}");
-    assert_said(&t, 201,
-                "{\"name\":\"news\",\"topic\":\"" TOPIC
-                "\",\"hub\":\"" ASKED_HUB "\",\"epoch\":\"");
-    t = asked_of_relay(&a, ORDER_RELAY_SHOW, "news", "");
-    assert_said(&t, 200,
+    assert_said(
+        asked_of_relay(ORDER_RELAY_PUT, "news", "{\"topic\":\"" TOPIC "\"}"),
+        201,
+        "{\"name\":\"news\",\"topic\":\"" TOPIC "\",\"hub\":\"" ASKED_HUB
+        "\",\"epoch\":\"");
+    assert_said(asked_of_relay(ORDER_RELAY_SHOW, "news", ""), 200,
                 "\"last\":0,\"documents\":0,\"bytes\":0,"
                 "\"subscriptions\":0}");
-    t = asked_of_relay(&a, ORDER_RELAY_PUT, "news",
+    assert_said(
+        asked_of_relay(ORDER_RELAY_PUT, "news",
                        "{\"hub\":\"https://b.example/hub\",\"topic\":\"" TOPIC
-                       "\"}");
-    assert_said(&t, 200, "\"hub\":\"https://b.example/hub\"");
-    t = asked_of_relay(&a, ORDER_RELAY_PUT, "news",
-                       "{\"topic\":\"" TOPIC "\"}");
-    assert_said(&t, 200, "\"hub\":\"" ASKED_HUB "\"");
-    t = asked_of_relay(&a, ORDER_RELAY_LIST, "", "");
-    assert_said(&t, 200, "{\"relays\":[{\"name\":\"news\"");
-    t = asked_of_relay(&a, ORDER_RELAY_REMOVE, "news", "");
+                       "\"}"),
+        200, "\"hub\":\"https://b.example/hub\"");
+    assert_said(
+        asked_of_relay(ORDER_RELAY_PUT, "news", "{\"topic\":\"" TOPIC "\"}"),
+        200, "\"hub\":\"" ASKED_HUB "\"");
+    assert_said(asked_of_relay(ORDER_RELAY_LIST, "", ""), 200,
+                "{\"relays\":[{\"name\":\"news\"");
+    t = asked_of_relay(ORDER_RELAY_REMOVE, "news", "");
     assert_int_equal(t.http, 204);
-    t = asked_of_relay(&a, ORDER_RELAY_SHOW, "news", "");
-    assert_said(&t, 404, "there is no relay called \"news\"");
-    t = asked_of_relay(&a, ORDER_RELAY_REMOVE, "news", "");
+    assert_said(asked_of_relay(ORDER_RELAY_SHOW, "news", ""), 404,
+                "there is no relay called \"news\"");
+    t = asked_of_relay(ORDER_RELAY_REMOVE, "news", "");
     assert_int_equal(t.http, 404);
-    t = asked_of_relay(&a, ORDER_RELAY_LIST, "", "");
+    t = asked_of_relay(ORDER_RELAY_LIST, "", "");
     assert_string_equal(t.text, "{\"relays\":[]}\n");
-
-    asked_close(&a);
 }
 
 static void
-assert_refused(struct asked *a, const char *body, unsigned http,
-               const char *part)
+assert_refused(const char *body, unsigned http, const char *part)
 {
-    struct told t = asked_of_relay(a, ORDER_RELAY_PUT, "bad", body);
+    struct told t = asked_of_relay(ORDER_RELAY_PUT, "bad", body);
 
     assert_true(t.status != STATUS_OK);
-    assert_said(&t, http, part);
+    assert_said(t, http, part);
 }
 
 /* Each refusal names the member, and nothing of it is kept. */
 TEST(refuses_what_is_no_relay)
 {
-    struct asked a;
     struct told t;
 
-    asked_configure(&a, state);
-    asked_open(&a);
-
-    assert_refused(&a, "", 400, "");
-    assert_refused(&a, "{", 400, "");
-    assert_refused(&a, "[]", 422, "a relay is a JSON object");
-    assert_refused(&a, "{}", 422, "topic: is missing");
-    assert_refused(&a, "{\"topic\":7}", 422, "topic: is a string");
-    assert_refused(&a, "{\"topic\":[\"" TOPIC "\"]}", 422,
-                   "topic: is a string");
-    assert_refused(&a, "{\"topic\":\"" TOPIC "\",\"topic\":\"" TOPIC "\"}", 422,
+    assert_refused("", 400, "");
+    assert_refused("{", 400, "");
+    assert_refused("[]", 422, "a relay is a JSON object");
+    assert_refused("{}", 422, "topic: is missing");
+    assert_refused("{\"topic\":7}", 422, "topic: is a string");
+    assert_refused("{\"topic\":[\"" TOPIC "\"]}", 422, "topic: is a string");
+    assert_refused("{\"topic\":\"" TOPIC "\",\"topic\":\"" TOPIC "\"}", 422,
                    "topic: is there twice");
-    assert_refused(&a, "{\"topik\":\"" TOPIC "\"}", 422,
+    assert_refused("{\"topik\":\"" TOPIC "\"}", 422,
                    "\"topik\" is no setting of a relay; is \"topic\" meant?");
-    assert_refused(&a, "{\"colour\":\"\"}", 422,
+    assert_refused("{\"colour\":\"\"}", 422,
                    "\"colour\" is no setting of a relay");
-    assert_refused(&a, "{\"topic\":\"ftp://a.example/\"}", 422, "topic: ");
-    assert_refused(&a, "{\"topic\":\"http://u@a.example/\"}", 422, "topic: ");
-    assert_refused(&a, "{\"topic\":\"" TOPIC "\",\"hub\":\"/hub\"}", 422,
-                   "hub: ");
-    assert_refused(&a, "{\"topic\":\"" SETS_URL "/sets/x/notifications\"}", 422,
+    assert_refused("{\"topic\":\"ftp://a.example/\"}", 422, "topic: ");
+    assert_refused("{\"topic\":\"http://u@a.example/\"}", 422, "topic: ");
+    assert_refused("{\"topic\":\"" TOPIC "\",\"hub\":\"/hub\"}", 422, "hub: ");
+    assert_refused("{\"topic\":\"" SETS_URL "/sets/x/notifications\"}", 422,
                    "of this broker itself");
-    t = asked_of_relay(&a, ORDER_RELAY_PUT, "Bad/name",
-                       "{\"topic\":\"" TOPIC "\"}");
-    assert_said(&t, 404, "no relay can be called");
-    t = asked_of_relay(&a, ORDER_RELAY_LIST, "", "");
+    assert_said(asked_of_relay(ORDER_RELAY_PUT, "Bad/name",
+                               "{\"topic\":\"" TOPIC "\"}"),
+                404, "no relay can be called");
+    t = asked_of_relay(ORDER_RELAY_LIST, "", "");
     assert_string_equal(t.text, "{\"relays\":[]}\n");
-
-    asked_close(&a);
 }
 
 /* A topic is the log of one relay, or is taken in by one set; compared as W-026
@@ -108,19 +93,16 @@ TEST(refuses_what_is_no_relay)
 TEST(a_topic_has_one_owner)
 {
     struct problem why = {""};
-    struct asked a;
     struct told t;
 
-    asked_configure(&a, state);
-    asked_open(&a);
-
-    asked_put_relay(&a, "one", "http://127.0.0.1:80/%7efeed", 201);
-    t = asked_of_relay(&a, ORDER_RELAY_PUT, "two",
-                       "{\"topic\":\"http://127.0.0.1/~feed\"}");
-    assert_said(&t, 409, "is the topic of relay one already");
-    t = asked_of_relay(&a, ORDER_RELAY_PUT, "one", "{\"topic\":\"" TOPIC "\"}");
-    assert_said(&t, 409, "the relay one has another topic");
-    assert_int_equal(asked_put_set(&a, "demo",
+    asked_put_relay("one", "http://127.0.0.1:80/%7efeed", 201);
+    assert_said(asked_of_relay(ORDER_RELAY_PUT, "two",
+                               "{\"topic\":\"http://127.0.0.1/~feed\"}"),
+                409, "is the topic of relay one already");
+    assert_said(
+        asked_of_relay(ORDER_RELAY_PUT, "one", "{\"topic\":\"" TOPIC "\"}"),
+        409, "the relay one has another topic");
+    assert_int_equal(asked_put_set("demo",
                                    "{\"upstreamTopic\":"
                                    "\"http://127.0.0.1/~feed\"}",
                                    &why),
@@ -128,17 +110,15 @@ TEST(a_topic_has_one_owner)
     assert_non_null(strstr(why.text, "is the topic of relay one already"));
 
     assert_int_equal(
-        asked_put_set(&a, "demo", "{\"upstreamTopic\":\"" TOPIC "\"}", &why),
+        asked_put_set("demo", "{\"upstreamTopic\":\"" TOPIC "\"}", &why),
         STATUS_OK);
-    asked_put_relay(&a, "three", TOPIC, 409);
-    assert_int_equal(asked_put_set(&a, "demo", "{}", &why), STATUS_OK);
-    asked_put_relay(&a, "three", TOPIC, 201);
+    asked_put_relay("three", TOPIC, 409);
+    assert_int_equal(asked_put_set("demo", "{}", &why), STATUS_OK);
+    asked_put_relay("three", TOPIC, 201);
 
-    t = asked_of_relay(&a, ORDER_RELAY_REMOVE, "one", "");
+    t = asked_of_relay(ORDER_RELAY_REMOVE, "one", "");
     assert_int_equal(t.http, 204);
-    asked_put_relay(&a, "two", "http://127.0.0.1/~feed", 201);
-
-    asked_close(&a);
+    asked_put_relay("two", "http://127.0.0.1/~feed", 201);
 }
 
 /* Documents, by the hub's own functions: a hub without a thread, whose turns
@@ -150,85 +130,119 @@ struct still {
     struct relay *relay;
 };
 
+static struct still s;
+
 static void
-still_open(struct still *s)
+still_open(void)
 {
     struct problem why = {""};
 
-    memset(&s->hub, 0, sizeof(s->hub));
-    sets_open(&s->sets);
-    s->hub.registry = s->sets.registry;
-    s->hub.config = &s->sets.config;
-    list_init(&s->hub.relays);
-    list_init(&s->hub.topics);
-    assert_int_equal(records_open(&s->hub.records, s->sets.config.data, &why),
+    memset(&s.hub, 0, sizeof(s.hub));
+    sets_open(&s.sets);
+    s.hub.registry = s.sets.registry;
+    s.hub.config = &s.sets.config;
+    list_init(&s.hub.relays);
+    list_init(&s.hub.topics);
+    assert_int_equal(records_open(&s.hub.records, s.sets.config.data, &why),
                      STATUS_OK);
-    assert_int_equal(relay_load(&s->hub, &why), STATUS_OK);
-    s->relay = relay_find(&s->hub, SLICE("news"));
+    assert_int_equal(relay_load(&s.hub, &why), STATUS_OK);
+    s.relay = relay_find(&s.hub, SLICE("news"));
 }
 
 static void
-still_close(struct still *s)
+still_close(void)
 {
-    relay_close(&s->hub);
-    records_close(s->hub.records);
-    sets_close(&s->sets);
+    relay_close(&s.hub);
+    records_close(s.hub.records);
+    sets_close(&s.sets);
 }
 
+/* Not kept yet. */
 static void
-still_make(struct still *s)
+still_make(void)
 {
     struct problem why = {""};
     bool is_new;
 
-    assert_int_equal(relay_make(&s->hub, SLICE("news"), SLICE(TOPIC),
-                                SLICE(ASKED_HUB), &s->relay, &is_new, &why),
+    assert_int_equal(relay_make(&s.hub, SLICE("news"), SLICE(TOPIC),
+                                SLICE(ASKED_HUB), &s.relay, &is_new, &why),
                      STATUS_OK);
     assert_true(is_new);
 }
 
 static void
-keep(struct still *s)
+keep(void)
 {
-    assert_int_equal(records_commit(s->hub.records, NULL), STATUS_OK);
+    assert_int_equal(records_commit(s.hub.records, NULL), STATUS_OK);
 }
 
 static enum status
-take(struct still *s, const char *type, const char *key, struct slice body,
-     struct problem *why)
+take(const char *type, const char *key, struct slice body, struct problem *why)
 {
     struct digest digest;
 
     *why = (struct problem){""};
     digest_start(&digest, body);
-    return relay_take(s->relay, slice_of(type), slice_of(key), body, &digest,
+    return relay_take(s.relay, slice_of(type), slice_of(key), body, &digest,
                       why);
 }
 
 static void
-assert_taken(struct still *s, const char *key, const char *body, uint64_t last)
+assert_taken(const char *key, const char *body, uint64_t last)
 {
     struct problem why;
 
-    assert_int_equal(take(s, "text/plain", key, slice_of(body), &why),
-                     STATUS_OK);
-    keep(s);
-    assert_int_equal(s->relay->last, last);
+    assert_int_equal(take("text/plain", key, slice_of(body), &why), STATUS_OK);
+    keep();
+    assert_int_equal(s.relay->last, last);
 }
 
 static void
-assert_document(struct still *s, uint64_t after, const char *type,
-                struct slice body)
+assert_document(uint64_t after, const char *type, struct slice body)
 {
     const char *got = NULL;
     struct buf b;
 
     buf_init(&b, SIZE_MAX);
-    assert_int_equal(relay_read(s->relay, after, &b, &got, NULL), STATUS_OK);
+    assert_int_equal(relay_read(s.relay, after, &b, &got, NULL), STATUS_OK);
     assert_string_equal(got, type);
     assert_true(slice_equal(buf_slice(&b), body));
     buf_fini(&b);
 }
+
+/* Opens it, with the relay. */
+static void
+still_begin(void)
+{
+    still_open();
+    still_make();
+    keep();
+}
+
+static int
+still_configure(void **state)
+{
+    tempdir_setup(state);
+    sets_configure(&s.sets, tempdir_path(state));
+    return 0;
+}
+
+static int
+still_setup(void **state)
+{
+    still_configure(state);
+    still_begin();
+    return 0;
+}
+
+static int
+still_teardown(void **state)
+{
+    still_close();
+    return tempdir_teardown(state);
+}
+
+FIXTURE(still_setup, still_teardown);
 
 /* R-296: what goes out is what came in, byte for byte, whatever it is. */
 TEST(keeps_documents_as_they_are)
@@ -237,196 +251,157 @@ TEST(keeps_documents_as_they_are)
     struct slice odd = {bytes, sizeof(bytes)};
     const char *type = NULL;
     struct problem why;
-    struct still s;
     struct buf b;
 
-    sets_configure(&s.sets, tempdir_path(state));
-    still_open(&s);
-    still_make(&s);
-    keep(&s);
-
-    assert_int_equal(take(&s, " application/x-odd; a=\"b\" ", "", odd, &why),
+    assert_int_equal(take(" application/x-odd; a=\"b\" ", "", odd, &why),
                      STATUS_OK);
-    assert_int_equal(take(&s, "text/plain", "", SLICE("two"), &why), STATUS_OK);
-    keep(&s);
+    assert_int_equal(take("text/plain", "", SLICE("two"), &why), STATUS_OK);
+    keep();
 
-    assert_document(&s, 0, "application/x-odd; a=\"b\"", odd);
-    assert_document(&s, 1, "text/plain", SLICE("two"));
+    assert_document(0, "application/x-odd; a=\"b\"", odd);
+    assert_document(1, "text/plain", SLICE("two"));
     buf_init(&b, SIZE_MAX);
     assert_int_equal(relay_read(s.relay, 2, &b, &type, &why), STATUS_OK);
     assert_int_equal(b.size, 0);
     buf_fini(&b);
-
-    still_close(&s);
 }
 
 /* What is not kept is not delivered, and nobody finds it. */
-TEST(shows_nothing_before_it_is_kept)
+TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
 {
     struct problem why;
-    struct still s;
 
-    sets_configure(&s.sets, tempdir_path(state));
-    still_open(&s);
-    still_make(&s);
+    still_open();
+    still_make();
     assert_null(relay_find(&s.hub, SLICE("news")));
     assert_null(relay_of_topic(&s.hub, SLICE(TOPIC)));
     records_rollback(s.hub.records);
     assert_true(list_is_empty(&s.hub.relays));
 
-    still_make(&s);
-    keep(&s);
+    still_make();
+    keep();
     assert_ptr_equal(relay_find(&s.hub, SLICE("news")), s.relay);
     assert_ptr_equal(relay_of_topic(&s.hub, SLICE(TOPIC)), s.relay);
 
-    assert_int_equal(take(&s, "text/plain", "", SLICE("lost"), &why),
-                     STATUS_OK);
+    assert_int_equal(take("text/plain", "", SLICE("lost"), &why), STATUS_OK);
     assert_int_equal(s.relay->last, 0);
     records_rollback(s.hub.records);
     assert_int_equal(s.relay->last, 0);
-    assert_taken(&s, "", "kept", 1);
-    assert_document(&s, 0, "text/plain", SLICE("kept"));
+    assert_taken("", "kept", 1);
+    assert_document(0, "text/plain", SLICE("kept"));
 
     assert_int_equal(relay_unmake(s.relay, &why), STATUS_OK);
     assert_int_equal(relay_unmake(s.relay, &why), STATUS_RUNNING);
     records_rollback(s.hub.records);
-    assert_taken(&s, "", "still there", 2);
-
-    still_close(&s);
+    assert_taken("", "still there", 2);
 }
 
 /* A Source that does not hear our answer repeats what it has sent. */
 TEST(keeps_what_comes_again_once)
 {
     struct problem why;
-    struct still s;
 
-    sets_configure(&s.sets, tempdir_path(state));
-    still_open(&s);
-    still_make(&s);
-    keep(&s);
+    assert_taken("", "a", 1);
+    assert_taken("", "a", 1);
+    assert_taken("", "b", 2);
+    assert_taken("", "a", 3);
 
-    assert_taken(&s, "", "a", 1);
-    assert_taken(&s, "", "a", 1);
-    assert_taken(&s, "", "b", 2);
-    assert_taken(&s, "", "a", 3);
-
-    assert_taken(&s, "k-1", "c", 4);
-    assert_taken(&s, "\"k-1\"", "c", 4);
-    assert_taken(&s, "k-2", "c", 5); /* the Source says that it is another */
-    assert_taken(&s, "k-1", "c", 5);
-    assert_int_equal(take(&s, "text/plain", "k-1", SLICE("d"), &why),
+    assert_taken("k-1", "c", 4);
+    assert_taken("\"k-1\"", "c", 4);
+    assert_taken("k-2", "c", 5); /* the Source says that it is another */
+    assert_taken("k-1", "c", 5);
+    assert_int_equal(take("text/plain", "k-1", SLICE("d"), &why),
                      STATUS_INVALID);
     assert_non_null(strstr(why.text, "was given to another document"));
 
     /* Twice in one turn. */
-    assert_int_equal(take(&s, "text/plain", "", SLICE("e"), &why), STATUS_OK);
-    assert_taken(&s, "", "e", 6);
-
-    still_close(&s);
+    assert_int_equal(take("text/plain", "", SLICE("e"), &why), STATUS_OK);
+    assert_taken("", "e", 6);
 }
 
-TEST(refuses_what_could_not_be_passed_on)
+TEST(refuses_what_could_not_be_passed_on, still_configure, still_teardown)
 {
     char type[400];
     struct problem why;
-    struct still s;
 
-    sets_configure(&s.sets, tempdir_path(state));
     s.sets.config.relay_bytes = 10;
-    still_open(&s);
-    still_make(&s);
-    keep(&s);
+    still_begin();
 
-    assert_int_equal(take(&s, "text/plain", "", SLICE(""), &why),
-                     STATUS_MALFORMED);
-    assert_int_equal(take(&s, "", "", SLICE("x"), &why), STATUS_MALFORMED);
+    assert_int_equal(take("text/plain", "", SLICE(""), &why), STATUS_MALFORMED);
+    assert_int_equal(take("", "", SLICE("x"), &why), STATUS_MALFORMED);
     assert_non_null(strstr(why.text, "no Content-Type"));
-    assert_int_equal(take(&s, "text", "", SLICE("x"), &why), STATUS_MALFORMED);
-    assert_int_equal(take(&s, "text/plain\r\nX: y", "", SLICE("x"), &why),
+    assert_int_equal(take("text", "", SLICE("x"), &why), STATUS_MALFORMED);
+    assert_int_equal(take("text/plain\r\nX: y", "", SLICE("x"), &why),
                      STATUS_MALFORMED);
     assert_non_null(strstr(why.text, "characters that no header can have"));
     memset(type, 'a', sizeof(type) - 1);
     type[sizeof(type) - 1] = '\0';
     type[4] = '/';
-    assert_int_equal(take(&s, type, "", SLICE("x"), &why), STATUS_MALFORMED);
+    assert_int_equal(take(type, "", SLICE("x"), &why), STATUS_MALFORMED);
     type[255] = '\0';
-    assert_int_equal(take(&s, type, "", SLICE("x"), &why), STATUS_OK);
-    assert_int_equal(take(&s, "text/plain", "a key", SLICE("y"), &why),
+    assert_int_equal(take(type, "", SLICE("x"), &why), STATUS_OK);
+    assert_int_equal(take("text/plain", "a key", SLICE("y"), &why),
                      STATUS_MALFORMED);
-    assert_int_equal(take(&s, "text/plain", "", SLICE("12345678901"), &why),
+    assert_int_equal(take("text/plain", "", SLICE("12345678901"), &why),
                      STATUS_TOO_LARGE);
-    keep(&s);
+    keep();
     assert_int_equal(s.relay->last, 1);
-
-    still_close(&s);
 }
 
 static void
-assert_gone(struct still *s, uint64_t after)
+assert_gone(uint64_t after)
 {
     const char *type = NULL;
     struct problem why = {""};
     struct buf b;
 
     buf_init(&b, SIZE_MAX);
-    assert_int_equal(relay_read(s->relay, after, &b, &type, &why), STATUS_GONE);
+    assert_int_equal(relay_read(s.relay, after, &b, &type, &why), STATUS_GONE);
     assert_int_equal(b.size, 0);
     buf_fini(&b);
 }
 
 /* --relay-documents and --relay-bytes; the latest document is there however
  * large it is. */
-TEST(keeps_the_latest_documents)
+TEST(keeps_the_latest_documents, still_configure, still_teardown)
 {
-    struct still s;
-
-    sets_configure(&s.sets, tempdir_path(state));
     s.sets.config.relay_documents = 3;
     s.sets.config.relay_bytes = 100;
-    still_open(&s);
-    still_make(&s);
-    keep(&s);
+    still_begin();
 
-    assert_taken(&s, "", "1", 1);
-    assert_taken(&s, "", "2", 2);
-    assert_taken(&s, "", "3", 3);
+    assert_taken("", "1", 1);
+    assert_taken("", "2", 2);
+    assert_taken("", "3", 3);
     assert_int_equal(s.relay->earliest, 0);
-    assert_taken(&s, "", "4", 4);
+    assert_taken("", "4", 4);
     assert_int_equal(s.relay->earliest, 1);
-    assert_gone(&s, 0);
-    assert_document(&s, 1, "text/plain", SLICE("2"));
+    assert_gone(0);
+    assert_document(1, "text/plain", SLICE("2"));
 
     s.sets.config.relay_bytes = 2;
-    assert_taken(&s, "", "56", 5);
+    assert_taken("", "56", 5);
     assert_int_equal(s.relay->earliest, 4);
-    assert_gone(&s, 3);
-    assert_document(&s, 4, "text/plain", SLICE("56"));
-
-    still_close(&s);
+    assert_gone(3);
+    assert_document(4, "text/plain", SLICE("56"));
 }
 
 /* R-149: epoch, documents, what they sum up to, keys: all as before. */
-TEST(is_the_same_after_a_restart)
+TEST(is_the_same_after_a_restart, still_configure, still_teardown)
 {
     char epoch[EPOCH_SIZE + 1];
     struct documents_sum sum;
     struct problem why;
-    struct still s;
 
-    sets_configure(&s.sets, tempdir_path(state));
     s.sets.config.relay_documents = 2;
-    still_open(&s);
-    still_make(&s);
-    keep(&s);
-    assert_taken(&s, "k-1", "one", 1);
-    assert_taken(&s, "k-2", "two", 2);
-    assert_taken(&s, "k-3", "three", 3);
+    still_begin();
+    assert_taken("k-1", "one", 1);
+    assert_taken("k-2", "two", 2);
+    assert_taken("k-3", "three", 3);
     memcpy(epoch, s.relay->epoch, sizeof(epoch));
     sum = s.relay->kept;
 
-    still_close(&s);
-    still_open(&s);
+    still_close();
+    still_open();
 
     assert_non_null(s.relay);
     assert_string_equal(s.relay->epoch, epoch);
@@ -434,12 +409,10 @@ TEST(is_the_same_after_a_restart)
     assert_int_equal(s.relay->earliest, 1);
     assert_int_equal(s.relay->last, 3);
     assert_memory_equal(&s.relay->kept, &sum, sizeof(sum));
-    assert_document(&s, 2, "text/plain", SLICE("three"));
-    assert_taken(&s, "k-2", "two", 3);
-    assert_taken(&s, "", "three", 3);
-    assert_taken(&s, "", "four", 4);
-    assert_int_equal(take(&s, "text/plain", "k-3", SLICE("x"), &why),
+    assert_document(2, "text/plain", SLICE("three"));
+    assert_taken("k-2", "two", 3);
+    assert_taken("", "three", 3);
+    assert_taken("", "four", 4);
+    assert_int_equal(take("text/plain", "k-3", SLICE("x"), &why),
                      STATUS_INVALID);
-
-    still_close(&s);
 }

@@ -5,65 +5,75 @@
 
 #include "tests/test.h"
 
+struct stage stage;
+
 static void
-open_stage(struct stage *s, void **state)
+open_stage(void **state)
 {
-    asked_configure(&s->asked, state);
-    asked_open(&s->asked);
-    s->origin = origin_new("/feed");
-    s->topic = origin_url(s->origin);
-    origin_names(s->origin, s->topic, ASKED_HUB);
+    asked_setup(state);
+    stage.origin = origin_new("/feed");
+    stage.topic = origin_url(stage.origin);
+    origin_names(stage.origin, stage.topic, ASKED_HUB);
+}
+
+int
+stage_close(void **state)
+{
+    asked_teardown(state);
+    origin_free(stage.origin);
+    return 0;
+}
+
+int
+stage_open_relay(void **state)
+{
+    open_stage(state);
+    asked_put_relay("news", stage.topic, 201);
+    return 0;
 }
 
 void
-stage_close(struct stage *s)
-{
-    asked_close(&s->asked);
-    origin_free(s->origin);
-}
-
-void
-stage_open_relay(struct stage *s, void **state)
-{
-    open_stage(s, state);
-    asked_put_relay(&s->asked, "news", s->topic, 201);
-}
-
-void
-stage_put_set(struct stage *s)
+stage_put_set(void)
 {
     struct problem why = {""};
     char text[600];
 
-    snprintf(text, sizeof(text), "{\"upstreamTopic\":\"%s\"}", s->topic);
-    assert_int_equal(asked_put_set(&s->asked, "demo", text, &why), STATUS_OK);
+    snprintf(text, sizeof(text), "{\"upstreamTopic\":\"%s\"}", stage.topic);
+    assert_int_equal(asked_put_set("demo", text, &why), STATUS_OK);
+}
+
+int
+stage_open_set(void **state)
+{
+    open_stage(state);
+    stage_put_set();
+    return 0;
 }
 
 void
-stage_open_set(struct stage *s, void **state)
+assert_http(struct told t, unsigned http, const char *part)
 {
-    open_stage(s, state);
-    stage_put_set(s);
-}
-
-void
-assert_http(const struct told *t, unsigned http, const char *part)
-{
-    if (t->http != http || !strstr(t->why.text, part))
-        fail_msg("%u \"%s\" is not %u with \"%s\"", t->http, t->why.text, http,
+    if (t.http != http || !strstr(t.why.text, part))
+        fail_msg("%u \"%s\" is not %u with \"%s\"", t.http, t.why.text, http,
                  part);
 }
 
 struct told
-stage_post(struct stage *s, const char *body)
+stage_post(const char *body)
 {
-    return asked_post(&s->asked, s->topic, "text/plain", NULL, body);
+    return asked_post(stage.topic, "text/plain", NULL, body);
+}
+
+struct told
+stage_post_xml(const char *key, const char *body)
+{
+    return asked_post(stage.topic, "application/xml", key, body);
 }
 
 unsigned
-stage_documents(struct stage *s)
+stage_documents(void)
 {
-    struct told t = asked_of_relay(&s->asked, ORDER_RELAY_SHOW, "news", "");
+    struct told t = asked_of_relay(ORDER_RELAY_SHOW, "news", "");
     const char *at = strstr(t.text, "\"last\":");
 
     assert_non_null(at);
@@ -71,22 +81,22 @@ stage_documents(struct stage *s)
 }
 
 void
-stage_await_documents(struct stage *s, unsigned n)
+stage_await_documents(unsigned n)
 {
-    AWAIT(stage_documents(s) >= n);
+    AWAIT(stage_documents() >= n);
 }
 
 void
-stage_await_entries(struct stage *s, uint64_t n)
+stage_await_entries(uint64_t n)
 {
-    AWAIT(sets_head(&s->asked.sets, "demo").last >= n);
+    AWAIT(sets_head(&broker.sets, "demo").last >= n);
 }
 
 struct told
-stage_ping(struct stage *s)
+stage_ping(void)
 {
     char form[600];
 
-    snprintf(form, sizeof(form), "hub.url=%s", s->topic);
-    return asked_ping(&s->asked, form);
+    snprintf(form, sizeof(form), "hub.url=%s", stage.topic);
+    return asked_ping(form);
 }

@@ -20,30 +20,34 @@
            "</loc><rs:md change=\"updated\"/></url></urlset>"
 
 struct stage {
-    struct asked asked;
     struct origin *origin;
     const char *topic;
 };
 
+extern struct stage stage;
+
 /* The topic is that of the relay "news", or feeds the set "demo". */
-void stage_open_relay(struct stage *s, void **state);
-void stage_open_set(struct stage *s, void **state);
-void stage_close(struct stage *s);
+int stage_open_relay(void **state);
+int stage_open_set(void **state);
+int stage_close(void **state);
 
 /* The set "demo" is made, which takes in the topic. */
-void stage_put_set(struct stage *s);
+void stage_put_set(void);
 
-/* The Source notifies, or pings; the answer. */
-struct told stage_post(struct stage *s, const char *body);
-struct told stage_ping(struct stage *s);
+/* The Source notifies (as text/plain, or application/xml), or pings; the
+ * answer.
+ */
+struct told stage_post(const char *body);
+struct told stage_post_xml(const char *key, const char *body);
+struct told stage_ping(void);
 
-void assert_http(const struct told *t, unsigned http, const char *part);
+void assert_http(struct told t, unsigned http, const char *part);
 
 /* How many documents the relay has got. */
-unsigned stage_documents(struct stage *s);
+unsigned stage_documents(void);
 
 /* What is fetched comes when it comes: until then. */
-void stage_await_documents(struct stage *s, unsigned n);
-void stage_await_entries(struct stage *s, uint64_t n);
+void stage_await_documents(unsigned n);
+void stage_await_entries(uint64_t n);
 
 #endif

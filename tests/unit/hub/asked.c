@@ -1,0 +1,253 @@
+#include "tests/unit/hub/asked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/net/response.h"
+#include "broker/sets/alter.h"
+#include "tests/test.h"
+
+struct asked broker;
+
+static void
+asked_open_hub(void)
+{
+    struct networks allowed = {.n = 0};
+    struct problem why = {""};
+
+    networks_add_loopback(&allowed);
+    if (hub_open(&broker.hub, broker.sets.registry, &allowed, &why))
+        fail_msg("no hub: %s", why.text);
+}
+
+int
+asked_configure(void **state)
+{
+    tempdir_setup(state);
+    sets_configure(&broker.sets, tempdir_path(state));
+    broker.sets.config.hub_retry_first_us = 10000;
+    broker.sets.config.hub_retry_max_us = ASKED_RETRY_US;
+    return 0;
+}
+
+void
+asked_open(void)
+{
+    sets_open(&broker.sets);
+    asked_open_hub();
+}
+
+void
+asked_close_hub(void)
+{
+    hub_close(broker.hub);
+    broker.hub = NULL;
+}
+
+int
+asked_setup(void **state)
+{
+    asked_configure(state);
+    asked_open();
+    return 0;
+}
+
+int
+asked_teardown(void **state)
+{
+    asked_close_hub();
+    sets_close(&broker.sets);
+    return tempdir_teardown(state);
+}
+
+static void
+asked_on_done(struct order *order)
+{
+    struct asking *w = order->user;
+
+    pthread_mutex_lock(&w->mutex);
+    w->is_done = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+void
+asked_begin(struct asking *w, struct order *order)
+{
+    w->order = order;
+    w->is_done = false;
+    pthread_mutex_init(&w->mutex, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    order->done = asked_on_done;
+    order->user = w;
+    assert_int_equal(hub_submit(broker.hub, order), STATUS_OK);
+}
+
+struct told
+asked_await(struct asking *w)
+{
+    static struct told told;
+
+    pthread_mutex_lock(&w->mutex);
+    while (!w->is_done)
+        pthread_cond_wait(&w->changed, &w->mutex);
+    pthread_mutex_unlock(&w->mutex);
+    told.status = w->order->status;
+    told.http = w->order->http;
+    if (told.http == 0)
+        told.http = response_status_of(told.status);
+    told.why = w->order->why;
+    snprintf(told.text, sizeof(told.text), "%.*s",
+             SLICE_ARG(buf_slice(&w->order->text)));
+    order_free(w->order);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->mutex);
+    return told;
+}
+
+struct told
+asked(struct order *order)
+{
+    struct asking w;
+
+    asked_begin(&w, order);
+    return asked_await(&w);
+}
+
+struct told
+asked_of_relay(enum order_kind kind, const char *name, const char *body)
+{
+    struct order *order = order_new(kind, 0);
+
+    assert_non_null(order);
+    snprintf(order->name, sizeof(order->name), "%s", name);
+    order->is_relay = true;
+    buf_add_text(&order->body, body);
+    return asked(order);
+}
+
+/* Makes a relay; the answer has to be `http`. */
+void
+asked_put_relay(const char *name, const char *topic, unsigned http)
+{
+    char body[600];
+    struct told t;
+
+    snprintf(body, sizeof(body), "{\"topic\":\"%s\"}", topic);
+    t = asked_of_relay(ORDER_RELAY_PUT, name, body);
+    if (t.http != http)
+        fail_msg("%u, not %u: %s", t.http, http, t.why.text);
+}
+
+struct order *
+asked_notification(const struct posted *p)
+{
+    struct order *order = order_new(ORDER_NOTIFY, 20000);
+
+    assert_non_null(order);
+    if (p->type)
+        order->content_type = order_keep(order, slice_of(p->type));
+    if (p->links)
+        order->links = order_keep(order, slice_of(p->links));
+    if (p->key)
+        order->key = order_keep(order, slice_of(p->key));
+    assert_false(order->memory.failed);
+    buf_add_slice(&order->body, p->body);
+    return order;
+}
+
+/* Links as a good Source sends them, of this topic. Lent until the next. */
+const char *
+asked_links(const char *topic)
+{
+    static char links[1000];
+
+    snprintf(links, sizeof(links), "<%s>; rel=\"self\", <%s>; rel=\"hub\"",
+             topic, ASKED_HUB);
+    return links;
+}
+
+struct told
+asked_post(const char *topic, const char *type, const char *key,
+           const char *body)
+{
+    struct posted p = {asked_links(topic), type, key, slice_of(body)};
+
+    return asked(asked_notification(&p));
+}
+
+/* A form with hub.mode=publish: what stands behind it. */
+struct told
+asked_ping(const char *rest)
+{
+    struct order *order = order_new(ORDER_PUBLISH, 20000);
+    struct problem why = {""};
+    char form[2000];
+
+    assert_non_null(order);
+    snprintf(form, sizeof(form), "hub.mode=publish&%s", rest);
+    if (order_read_form(order, slice_of(form), &why))
+        fail_msg("%s", why.text);
+    assert_int_equal(order->kind, ORDER_PUBLISH);
+    return asked(order);
+}
+
+/* Settings, and the answer to them. */
+struct asked_settings {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct alteration *done;
+};
+
+static void
+asked_on_altered(struct alteration *alteration, void *user)
+{
+    struct asked_settings *s = user;
+
+    pthread_mutex_lock(&s->mutex);
+    s->done = alteration;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* Waits for what was begun with `s`. */
+static enum status
+asked_await_altered(struct asked_settings *s)
+{
+    enum status rc;
+
+    pthread_mutex_lock(&s->mutex);
+    while (!s->done)
+        pthread_cond_wait(&s->changed, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+    rc = s->done->post.status;
+    alter_free(s->done);
+    if (broker.hub)
+        hub_sets_changed(broker.hub);
+    return rc;
+}
+
+enum status
+asked_put_set(const char *name, const char *text, struct problem *why)
+{
+    struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
+    enum status rc = alter_settings(broker.sets.registry, slice_of(name),
+                                    slice_of(text), asked_on_altered, &s, why);
+
+    return rc ? rc : asked_await_altered(&s);
+}
+
+void
+asked_remove_set(const char *name)
+{
+    struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
+    struct problem why = {""};
+
+    assert_int_equal(
+        alter_remove(sets_find(&broker.sets, name), asked_on_altered, &s, &why),
+        STATUS_OK);
+    assert_int_equal(asked_await_altered(&s), STATUS_OK);
+}
