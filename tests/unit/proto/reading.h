@@ -10,6 +10,7 @@
 #include "proto/buf.h"
 #include "proto/formats.h"
 #include "tests/support/describe.h"
+#include "tests/support/examples.h"
 #include "tests/test.h"
 
 #define XML    "application/xml"
@@ -120,29 +121,6 @@ assert_reads(const char *type, const char *document, const char *text)
     assert_int_equal(reading.rc, STATUS_OK);
     assert_string_equal(reading.text.data, text);
     reading_fini(&reading);
-}
-
-/* A file of tests/spec/examples; the caller frees its data. */
-static inline struct slice
-load(const char *name)
-{
-    char path[512];
-    char *data = NULL;
-    long size;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/examples/%s", SPEC_DIR, name);
-    file = fopen(path, "rb");
-    if (!file)
-        fail_msg("cannot read %s", path);
-    fseek(file, 0, SEEK_END);
-    size = ftell(file);
-    rewind(file);
-    data = malloc((size_t)size + 1);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, (size_t)size, file), size);
-    fclose(file);
-    return (struct slice){data, (size_t)size};
 }
 
 #endif

@@ -94,7 +94,7 @@ TEST(examples_come_back)
     };
 
     for (size_t i = 0; i < COUNT(names); i++) {
-        struct slice bytes = load(names[i]);
+        struct slice bytes = examples_load(names[i]);
         struct reading reading = read_all(XML, bytes);
         struct buf document = {.data = (char *)bytes.data, .size = bytes.size};
 

@@ -291,7 +291,7 @@ TEST(refuses_coverage_that_is_none)
 /* */
 TEST(reads_a_list_without_entries_as_a_message_only)
 {
-    struct slice bytes = load("change-list-empty.xml");
+    struct slice bytes = examples_load("change-list-empty.xml");
     struct reading post = read_all(XML, bytes);
     struct reading message = read_steps(XML, READER_MESSAGE, bytes, bytes.size);
 
