@@ -156,6 +156,7 @@ TEST(a_set_that_is_made_again_goes_on_behind_its_numbers)
     stage_remove(s, s->set, 0);
     assert_int_equal(log_switch(s->logs.log, s->set, &lost, 0, NULL),
                      STATUS_GONE);
+    stage_open(s, 2);
     stage_reopen(s);
     assert_int_equal(s->again, 9);
     stage_post(s, 1, 3);

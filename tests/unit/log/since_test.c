@@ -63,7 +63,7 @@ TEST(finds_every_moment_in_every_tier)
     stage_open(s, 7);
     /* Another set's rows. */
     assert_int_equal(
-        logs_post(&s->logs, logs_set(&s->logs, "b"), 1, 5, NULL, NULL), 0);
+        logs_post(&s->logs, logs_set(&s->logs, "other"), 1, 5, NULL, NULL), 0);
     for (unsigned i = 0; i < 30; i++)
         stage_post(s, i, 1 + i % 3);
     us = times_of(s);

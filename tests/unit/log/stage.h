@@ -88,11 +88,13 @@ stage_reopen(struct stage *s)
                  : logs_set(&s->logs, STAGE_SET);
 }
 
+/* Opens it anew; this time nobody asks for sets that were removed. */
 static inline void
 stage_open(struct stage *s, uint64_t entries)
 {
+    stage_close(s);
     logs_open(&s->logs, s->dir.path, entries);
-    s->logs.options.on_removed = stage_on_removed; /* from the next time on */
+    s->logs.options.on_removed = stage_on_removed;
     s->set = logs_set(&s->logs, STAGE_SET);
 }
 
