@@ -13,7 +13,6 @@
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
 #include "tests/support/http.h"
-#include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shell.h"
 #include "tests/support/source.h"
@@ -82,7 +81,7 @@ TEST(publish_tells_the_position_of_what_it_has_published, set_up, tear_down)
     dash = strchr(c.out_text, '-');
     assert_non_null(dash);
     assert_string_equal(dash, "-2\n");
-    next = source_post(&s->http, "a", 1, 1, 0);
+    next = source_post(&s->http, "a", 1, 1);
     assert_int_equal(next.first, 3);
 
     command_start(&c, argv);
@@ -97,12 +96,12 @@ TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
     const char *argv[] = {EXAMPLES "follow", s->url[0], s->position, NULL};
     struct command c;
     char kept[100] = "";
-    struct receipt r = source_post(&s->http, "a", 1, 2, 0);
+    struct receipt r = source_post(&s->http, "a", 1, 2);
 
     command_start(&c, argv);
     assert_string_equal(command_line(&c), "created http://example.com/r/1");
     assert_string_equal(command_line(&c), "created http://example.com/r/2");
-    source_post(&s->http, "a", 3, 1, 0);
+    source_post(&s->http, "a", 3, 1);
     /* When this is said the position of the first message is kept. */
     assert_string_equal(command_line(&c), "created http://example.com/r/3");
     end_it(&c);
@@ -115,7 +114,7 @@ TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
         fclose(file);
     }
     assert_memory_equal(kept, r.position, 16);
-    source_post(&s->http, "a", 4, 1, 0);
+    source_post(&s->http, "a", 4, 1);
     command_start(&c, argv);
     do /* the third again, if it was killed before it could keep that */
         command_line(&c);
@@ -124,15 +123,13 @@ TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
     end_it(&c);
 }
 
-/* Asked again and again, as nobody tells when they are so far. */
+/* Asks again and again, since the program does not say when it is so far. */
 static void
 await_positions(struct command *c, unsigned first, unsigned second)
 {
-    struct patience p = {.with = "the positions of both sets"};
     unsigned a = 0, b = 0;
 
     while (a != first || b != second) {
-        patience_step(&p);
         assert_int_equal(write(c->in, "?", 1), 1);
         if (sscanf(command_line(c), "%*[^-]-%u %*[^-]-%u", &a, &b) != 2)
             a = b = 0;
@@ -146,13 +143,13 @@ TEST(poll_follows_two_sets_and_answers_its_user, set_up, tear_down)
     const char *wrong[] = {EXAMPLES "poll", s->url[0], "news", NULL};
     struct command c;
 
-    source_post(&s->http, "a", 1, 1, 0);
-    source_post(&s->http, "b", 1, 2, 0);
+    source_post(&s->http, "a", 1, 1);
+    source_post(&s->http, "b", 1, 2);
     command_start(&c, argv);
     await_positions(&c, 1, 2);
-    source_post(&s->http, "a", 2, 1, 0);
+    source_post(&s->http, "a", 2, 1);
     assert_string_equal(command_line(&c), "a: created http://example.com/r/2");
-    source_post(&s->http, "b", 3, 1, 0);
+    source_post(&s->http, "b", 3, 1);
     assert_string_equal(command_line(&c), "b: created http://example.com/r/3");
     assert_int_equal(command_end(&c), 0); /* its input ends */
 

@@ -111,7 +111,7 @@ turn(struct stage *s, int ms)
 static uint64_t
 post(struct stage *s, unsigned n)
 {
-    uint64_t last = source_post(&s->http, SET, s->n_posted, n, 0).last;
+    uint64_t last = source_post(&s->http, SET, s->n_posted, n).last;
 
     s->n_posted += n;
     return last;

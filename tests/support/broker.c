@@ -3,12 +3,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/patience.h"
@@ -102,16 +100,6 @@ keep_port(unsigned *port)
     return fd;
 }
 
-/* Puts the arguments of `from` up to NULL behind the first `n`. */
-static void
-take_arguments(const char **arguments, int n, va_list from)
-{
-    do {
-        assert_true(n < BROKER_ARGUMENTS_MAX);
-        arguments[n] = va_arg(from, const char *);
-    } while (arguments[n++]);
-}
-
 /* Lists that are built by themselves some time or other would come in between
  * where a test looks at all that there is. */
 static void
@@ -133,11 +121,15 @@ void
 broker_open(struct broker *b, ...)
 {
     va_list options;
+    int n = 5;
 
     *b = (struct broker){
         .arguments = {PROGRAM, "--listen", b->listen, "--data", b->data}};
     va_start(options, b);
-    take_arguments(b->arguments, 5, options);
+    do {
+        assert_true(n < BROKER_ARGUMENTS_MAX);
+        b->arguments[n] = va_arg(options, const char *);
+    } while (b->arguments[n++]);
     va_end(options);
     build_no_lists(b->arguments);
 
@@ -181,85 +173,9 @@ broker_kill9(struct broker *b)
 }
 
 void
-broker_halt(const struct broker *b)
-{
-    int status;
-
-    assert_int_equal(kill(b->pid, SIGSTOP), 0);
-    assert_int_equal(waitpid(b->pid, &status, WUNTRACED), b->pid);
-    assert_true(WIFSTOPPED(status));
-}
-
-void
-broker_go_on(const struct broker *b)
-{
-    assert_int_equal(kill(b->pid, SIGCONT), 0);
-}
-
-void
 broker_restart(struct broker *b)
 {
     start(b);
-}
-
-bool
-broker_said(const struct broker *b, const char *part)
-{
-    return process_said(b->log, part);
-}
-
-size_t
-broker_rss_kib(const struct broker *b)
-{
-    char path[64], line[256];
-    size_t kib = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)b->pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file))
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kib = strtoul(line + 6, NULL, 10);
-    fclose(file);
-    assert_true(kib > 0);
-    return kib;
-}
-
-int
-broker_run(char *said, size_t size, ...)
-{
-    const char *arguments[BROKER_ARGUMENTS_MAX] = {PROGRAM};
-    int64_t end_ms = process_now_ms() + PATIENCE_MS;
-    size_t n_said = 0;
-    ssize_t n;
-    int out;
-    int status;
-    pid_t pid;
-    va_list options;
-
-    va_start(options, size);
-    take_arguments(arguments, 1, options);
-    va_end(options);
-    pid = process_start(arguments, NULL, &out);
-
-    do {
-        char rest[256]; /* what has no room is read all the same */
-        bool has_room = n_said + 1 < size;
-
-        n = process_read(out, has_room ? said + n_said : rest,
-                         has_room ? size - 1 - n_said : sizeof(rest), end_ms);
-        if (n > 0 && has_room)
-            n_said += (size_t)n;
-    } while (n > 0);
-    said[n_said] = '\0';
-    if (n < 0)
-        kill(pid, SIGKILL);
-    close(out);
-    status = process_status(pid);
-    if (n < 0)
-        fail_msg("tidingsd did not end within %d ms", PATIENCE_MS);
-    return status;
 }
 
 /* As a fixture */

@@ -57,11 +57,6 @@ void broker_stop(struct broker *b);
 /* SIGKILL: no chance to write another byte. */
 void broker_kill9(struct broker *b);
 
-/* None of its threads does anything from here on, until broker_go_on: not even
- * SIGTERM ends it. */
-void broker_halt(const struct broker *b);
-void broker_go_on(const struct broker *b);
-
 /* Starts it again after it was stopped or killed. */
 void broker_restart(struct broker *b);
 
@@ -69,20 +64,8 @@ void broker_restart(struct broker *b);
  * one killed it. Fails the test if it does not end in time. */
 int broker_wait(struct broker *b);
 
-/* Has it (or one before it in the same directory) said that on standard error?
- */
-bool broker_said(const struct broker *b, const char *part);
-
-/* Resident memory, in KiB. */
-size_t broker_rss_kib(const struct broker *b);
-
 int broker_setup(void **state);
 int broker_teardown(void **state);
 struct broker *broker_of(void **state);
-
-/* Runs the broker's program to its end with the given arguments, then NULL, and
- * returns its exit status. `said` becomes what it wrote on standard output and
- * standard error, cut to `size` and terminated. */
-int broker_run(char *said, size_t size, ...) __attribute__((sentinel));
 
 #endif

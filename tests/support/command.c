@@ -118,14 +118,6 @@ command_line(struct command *c)
 }
 
 void
-command_complains(struct command *c, const char *text)
-{
-    while (!strstr(c->err_text, text))
-        if (!read_more(c, c->err, c->err_text, sizeof(c->err_text)))
-            fail_msg("it never says \"%s\", only: %s", text, c->err_text);
-}
-
-void
 command_deafen(struct command *c)
 {
     shut(&c->out);

@@ -26,10 +26,6 @@ void command_give(struct command *c, const char *text);
  * newline; lent until the next call. Fails the test where none comes. */
 const char *command_line(struct command *c);
 
-/* Waits until it has said `text` on its standard error. Fails the test where it
- * ends without. */
-void command_complains(struct command *c, const char *text);
-
 /* Closes its standard output: who writes there gets EPIPE. */
 void command_deafen(struct command *c);
 

@@ -1,22 +1,13 @@
 #include "tests/support/faults.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/support/patience.h"
 #include "tests/test.h"
-
-/* How often it is looked whether a call met its fault. */
-#define LOOK_MS 5
-
-/* Posts between two pauses, and the shortest pause in milliseconds. */
-#define BURST 4
-#define PAUSE 50
 
 /* The sanitizers want to be the first library. */
 #define ASAN "ASAN_OPTIONS"
@@ -95,72 +86,5 @@ int
 faults_disarm(struct faults *f)
 {
     atomic_store(&f->plan->is_armed, 0);
-    return faults_met(f);
-}
-
-int
-faults_met(const struct faults *f)
-{
     return atomic_load(&f->plan->n_met);
-}
-
-int
-faults_left(const struct faults *f)
-{
-    return atomic_load(&f->plan->skip);
-}
-
-void
-faults_await(const struct faults *f)
-{
-    for (int left = PATIENCE_MS / LOOK_MS; faults_met(f) == 0; left--) {
-        if (left == 0)
-            fail_msg("no call met its fault within %d ms", PATIENCE_MS);
-        poll(NULL, 0, LOOK_MS);
-    }
-}
-
-void
-faults_provoke(const struct faults *f, long (*post)(void *user), void *user)
-{
-    char with[100];
-    struct patience p = {.with = with};
-    int left = faults_left(f);
-    unsigned pause = PAUSE;
-    long status = 0;
-
-    while (faults_met(f) == 0) {
-        if (faults_left(f) < left) {
-            p.end_us = 0;
-            pause = PAUSE;
-        }
-        left = faults_left(f);
-        for (unsigned i = 0; i < BURST; i++)
-            if ((status = post(user)) != 200)
-                break;
-        snprintf(with, sizeof(with),
-                 "%d calls on the way to the fault (a post's status: %ld)",
-                 left, status);
-        for (unsigned i = 0; i < pause && faults_met(f) == 0; i++)
-            patience_step(&p);
-        pause *= 2;
-    }
-}
-
-void
-faults_set_clock(struct faults *f, int64_t seconds)
-{
-    atomic_store(&f->plan->clock_us, seconds * 1000000);
-}
-
-void
-faults_set_disk(struct faults *f, int64_t bytes)
-{
-    atomic_store(&f->plan->disk_bytes, bytes);
-}
-
-void
-faults_limit_files(struct faults *f, int64_t n)
-{
-    f->plan->n_files = n;
 }

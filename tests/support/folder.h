@@ -11,9 +11,4 @@ unsigned folder_count(const char *path);
 /* The same for the folder `name` in `dir`, a broker's data directory or so. */
 unsigned folder_count_below(const char *dir, const char *name);
 
-/* Files of a set's closed lists, whole ones; 0 also where there is no folder
- * for them, before the first and after the set. */
-unsigned folder_count_lists(const char *data, const char *set);
-void folder_await_lists(const char *data, const char *set, unsigned n);
-
 #endif

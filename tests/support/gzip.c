@@ -51,25 +51,3 @@ gzip_add_bomb(struct buf *to, char byte, size_t size)
     memset(block, byte, sizeof(block));
     add_member(to, (struct slice){block, sizeof(block)}, size);
 }
-
-void
-gzip_inflate(struct buf *to, struct slice packed)
-{
-    z_stream z = {0};
-    int result;
-
-    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
-    z.next_in = (Bytef *)(uintptr_t)packed.data;
-    z.avail_in = (uInt)packed.size;
-    do {
-        char piece[65536];
-
-        z.next_out = (Bytef *)piece;
-        z.avail_out = sizeof(piece);
-        result = inflate(&z, Z_NO_FLUSH);
-        buf_add(to, piece, sizeof(piece) - z.avail_out);
-    } while (result == Z_OK);
-    assert_int_equal(result, Z_STREAM_END);
-    assert_int_equal(z.avail_in, 0);
-    inflateEnd(&z);
-}

@@ -1,5 +1,5 @@
 /*
- * gzip.h - gzip as a source makes it, and as a client reads it, by zlib itself.
+ * gzip.h - gzip as a source makes it, by zlib itself.
  */
 #ifndef TESTS_SUPPORT_GZIP_H
 #define TESTS_SUPPORT_GZIP_H
@@ -15,8 +15,5 @@ void gzip_add(struct buf *to, struct slice bytes);
 /* Appends a member that inflates to `size` times `byte`, without ever holding
  * that: about a thousandth of it. */
 void gzip_add_bomb(struct buf *to, char byte, size_t size);
-
-/* Appends what the members of `packed` inflate to. */
-void gzip_inflate(struct buf *to, struct slice packed);
 
 #endif

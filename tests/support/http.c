@@ -7,11 +7,6 @@
 #include "tests/support/patience.h"
 #include "tests/test.h"
 
-/* The key of RFC 6455 section 1.3. */
-const char *const http_upgrade[] = {
-    "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", NULL};
-
 /* Largest answer: a Change List has at most 50 MB. */
 #define BODY_SIZE_MAX    (256 << 20)
 #define HEADERS_SIZE_MAX (64 << 10)
@@ -29,7 +24,7 @@ take(char *bytes, size_t one, size_t size, void *user)
 void
 http_open(struct http *h, const char *url)
 {
-    *h = (struct http){.url = url, .wait_ms = PATIENCE_MS};
+    *h = (struct http){.url = url};
     buf_init(&h->headers, HEADERS_SIZE_MAX);
     buf_init(&h->body, BODY_SIZE_MAX);
     h->handle = curl_easy_init();
@@ -90,7 +85,7 @@ http_request(struct http *h, const char *method, const char *path,
     curl_easy_setopt(h->handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h->handle, CURLOPT_PROXY, "");
     curl_easy_setopt(h->handle, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(h->handle, CURLOPT_TIMEOUT_MS, h->wait_ms);
+    curl_easy_setopt(h->handle, CURLOPT_TIMEOUT_MS, (long)PATIENCE_MS);
     curl_easy_setopt(h->handle, CURLOPT_ERRORBUFFER, h->error);
     curl_easy_setopt(h->handle, CURLOPT_HEADERFUNCTION, take);
     curl_easy_setopt(h->handle, CURLOPT_HEADERDATA, &h->headers);
@@ -112,22 +107,6 @@ http_request(struct http *h, const char *method, const char *path,
         curl_easy_getinfo(h->handle, CURLINFO_RESPONSE_CODE, &h->status);
     curl_slist_free_all(lines);
     return h->status;
-}
-
-long
-http_ask(struct http *h, const char *method, const char *path, ...)
-{
-    const char *headers[16];
-    size_t n = 0;
-    va_list lines;
-
-    va_start(lines, path);
-    do {
-        assert_true(n < sizeof(headers) / sizeof(headers[0]));
-        headers[n] = va_arg(lines, const char *);
-    } while (headers[n++]);
-    va_end(lines);
-    return http_request(h, method, path, headers, (struct slice){NULL, 0});
 }
 
 long

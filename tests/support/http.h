@@ -22,14 +22,9 @@
 #include "proto/slice.h"
 #include "tests/test.h"
 
-/* How long one request may take that is work for many requests: a million
- * resources, on a busy machine. */
-#define HTTP_WAIT_LONG_MS 300000L
-
 struct http {
     CURL *handle;
     const char *url;    /* what stands before each path; lent */
-    long wait_ms;       /* PATIENCE_MS */
     long status;        /* 0: there was no answer, `error` says why */
     struct buf headers; /* as sent, from the status line on */
     struct buf body;
@@ -50,14 +45,6 @@ long http_post(struct http *h, const char *path, const char *type,
  * A body whose data is NULL is no body. */
 long http_request(struct http *h, const char *method, const char *path,
                   const char *const *headers, struct slice body);
-
-/* The same without a body; header lines behind `path`, then NULL. */
-long http_ask(struct http *h, const char *method, const char *path, ...)
-    __attribute__((sentinel));
-
-/* The header lines that ask for a WebSocket, for http_request: to hear that it
- * is refused. */
-extern const char *const http_upgrade[];
 
 /* The value of the answer's header `name`, whatever the case; NULL: it has
  * none. Lent until the next call. */

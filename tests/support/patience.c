@@ -15,7 +15,7 @@ steady_us(void)
 }
 
 void
-patience_look(struct patience *p)
+patience_step(struct patience *p)
 {
     int64_t now_us = steady_us();
 
@@ -23,11 +23,5 @@ patience_look(struct patience *p)
         p->end_us = now_us + PATIENCE_MS * INT64_C(1000);
     else if (now_us > p->end_us)
         fail_msg("waited %d seconds for %s", PATIENCE_MS / 1000, p->with);
-}
-
-void
-patience_step(struct patience *p)
-{
-    patience_look(p);
     usleep(1000);
 }

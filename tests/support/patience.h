@@ -27,7 +27,4 @@ struct patience {
 /* A millisecond goes by. */
 void patience_step(struct patience *p);
 
-/* No time goes by: for a moment that would be over after a pause. */
-void patience_look(struct patience *p);
-
 #endif

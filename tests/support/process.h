@@ -20,12 +20,6 @@ void process_log(char *path, size_t size);
 /* Does a file of that kind have it in one of its lines? */
 bool process_said(const char *log, const char *part);
 
-/* In how many of its lines? */
-size_t process_said_times(const char *log, const char *part);
-
-/* CPU time of all its threads so far, of user and system. */
-int64_t process_cpu_ms(pid_t pid);
-
 /* Starts arguments[0]; NULL at their end. `log` is appended to; NULL: standard
  * error goes where standard output does. `*out` becomes its standard output,
  * the end of which tells that it ended. */

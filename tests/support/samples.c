@@ -5,12 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "tests/support/patience.h"
 #include "tests/test.h"
-
-#define LOOK_MS 20
 
 /* What is known of the family at hand, and of those before it. */
 struct family {
@@ -201,15 +197,6 @@ samples_read(struct samples *s, struct slice text)
     free(copy);
 }
 
-void
-samples_get(struct samples *s, struct http *h)
-{
-    assert_int_equal(http_get(h, "/metrics"), 200);
-    assert_string_equal(http_header(h, "Content-Type"),
-                        "text/plain; version=0.0.4; charset=utf-8");
-    samples_read(s, buf_slice(&h->body));
-}
-
 double
 samples_value(const struct samples *s, const char *series)
 {
@@ -218,45 +205,4 @@ samples_value(const struct samples *s, const char *series)
             return s->all[i].value;
     fail_msg("there is no %s", series);
     return 0;
-}
-
-void
-samples_assert(const struct samples *s, const char *series, double value)
-{
-    double is = samples_value(s, series);
-
-    if (is != value)
-        fail_msg("%s is %g, not %g", series, is, value);
-}
-
-static void
-await(struct samples *s, struct http *h, const char *series, double least,
-      double most)
-{
-    struct timespec pause = {0, LOOK_MS * 1000000};
-
-    for (int left_ms = PATIENCE_MS; left_ms > 0; left_ms -= LOOK_MS) {
-        double value;
-
-        samples_get(s, h);
-        value = samples_value(s, series);
-        if (value >= least && value <= most)
-            return;
-        nanosleep(&pause, NULL);
-    }
-    fail_msg("%s stays %g", series, samples_value(s, series));
-}
-
-void
-samples_await_least(struct samples *s, struct http *h, const char *series,
-                    double least)
-{
-    await(s, h, series, least, INFINITY);
-}
-
-void
-samples_await_most(struct samples *s, struct http *h, const char *series,
-                   double most)
-{
-    await(s, h, series, -INFINITY, most);
 }

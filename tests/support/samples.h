@@ -11,7 +11,6 @@
 #include <stddef.h>
 
 #include "proto/slice.h"
-#include "tests/support/http.h"
 
 #define SAMPLES_MAX 1000
 
@@ -28,20 +27,7 @@ struct samples {
 /* Reads a whole text; fails the test where it breaks a rule. */
 void samples_read(struct samples *s, struct slice text);
 
-/* GET /metrics: asserts status and type, then reads. */
-void samples_get(struct samples *s, struct http *h);
-
 /* The value of a series; fails the test if there is none. */
 double samples_value(const struct samples *s, const char *series);
-
-/* It is exactly that. */
-void samples_assert(const struct samples *s, const char *series, double value);
-
-/* Asks again and again until a series has at least (`most`: at most) that
- * value, which it must within PATIENCE_MS. */
-void samples_await_least(struct samples *s, struct http *h, const char *series,
-                         double least);
-void samples_await_most(struct samples *s, struct http *h, const char *series,
-                        double most);
 
 #endif

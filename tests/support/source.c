@@ -7,27 +7,15 @@
 #include "tests/support/jsonpath.h"
 #include "tests/test.h"
 
-void
-source_entries(struct buf *to, unsigned from, size_t n, size_t entry_size)
+static void
+add_entries(struct buf *to, unsigned from, size_t n)
 {
     BUF_ADD(to, "[");
     for (size_t i = 0; i < n; i++) {
         buf_add_format(to,
                        "%s{\"loc\":\"http://example.com/r/%u\","
-                       "\"change\":\"created\"",
+                       "\"change\":\"created\"}",
                        i ? "," : "", from + (unsigned)i);
-        if (entry_size > 0) {
-            char *filling;
-
-            BUF_ADD(to, ",\"attributes\":[{\"ns\":\"urn:example\","
-                        "\"name\":\"filling\",\"value\":\"");
-            filling = buf_room(to, entry_size);
-            assert_non_null(filling);
-            memset(filling, 'x', entry_size);
-            to->size += entry_size;
-            BUF_ADD(to, "\"}]");
-        }
-        BUF_ADD(to, "}");
     }
     BUF_ADD(to, "]");
     assert_false(to->failed);
@@ -70,57 +58,17 @@ source_send(struct http *h, const char *set, const char *type,
 }
 
 struct receipt
-source_post(struct http *h, const char *set, unsigned from, size_t n,
-            size_t entry_size)
+source_post(struct http *h, const char *set, unsigned from, size_t n)
 {
     struct receipt r;
     struct buf body;
 
     buf_init(&body, (size_t)64 << 20);
-    source_entries(&body, from, n, entry_size);
+    add_entries(&body, from, n);
     if (source_send(h, set, "application/json", buf_slice(&body), &r) != 200)
         fail_msg("%ld %s%.*s", h->status, h->error,
                  SLICE_ARG(buf_slice(&h->body)));
     assert_int_equal(r.last - r.first + 1, n);
     buf_fini(&body);
     return r;
-}
-
-void
-source_rotate(struct http *h, const char *set)
-{
-    struct jsonpath j;
-    char path[128];
-
-    snprintf(path, sizeof(path), "/sets/%s/rotate", set);
-    assert_int_equal(http_request(h, "POST", path, NULL, (struct slice){"", 0}),
-                     200);
-    jsonpath_open(&j, buf_slice(&h->body));
-    assert_true(jsonpath_number(&j, "closed") >= 1);
-    jsonpath_close(&j);
-}
-
-long
-source_send_file(struct http *h, const char *set, const char *name)
-{
-    char path[512], bytes[65536];
-    struct buf body;
-    FILE *file;
-    size_t n;
-    long status;
-
-    snprintf(path, sizeof(path), SPEC_DIR "/examples/%s", name);
-    file = fopen(path, "re");
-    if (!file)
-        fail_msg("cannot read %s", path);
-    buf_init(&body, (size_t)64 << 20);
-    buf_add(&body, "", 1); /* so that an empty file is a body, too */
-    body.size = 0;
-    while ((n = fread(bytes, 1, sizeof(bytes), file)) > 0)
-        buf_add(&body, bytes, n);
-    fclose(file);
-    assert_false(body.failed);
-    status = source_send(h, set, "application/xml", buf_slice(&body), NULL);
-    buf_fini(&body);
-    return status;
 }

@@ -104,15 +104,6 @@ bool wire_answer_head(struct wire *w, struct wire_answer *a);
 bool wire_header(const struct wire_answer *a, const char *name, char *to,
                  size_t size);
 
-/* Connects to this machine and asks by GET; the answer is left to be read.
- * NULL: it could not. */
-struct wire *wire_ask(unsigned port, const char *path);
-
-/* What came to the broker before has been looked at by each of its threads when
- * this returns: so many requests after it are answered that each has had one.
- * false: one was not. */
-bool wire_await_threads(unsigned port);
-
 /* Sends a request with the given header lines ("Name: value\r\n"... or NULL)
  * and body (or NULL: no Content-Length), and reads its answer. */
 bool wire_request(struct wire *w, const char *method, const char *path,

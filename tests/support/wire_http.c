@@ -78,33 +78,6 @@ wire_request(struct wire *w, const char *method, const char *path,
            wire_answer(w, a, !strcmp(method, "HEAD"));
 }
 
-struct wire *
-wire_ask(unsigned port, const char *path)
-{
-    struct wire *w = wire_connect("127.0.0.1", port);
-
-    if (w && wire_send_format(w, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path,
-                              w->host))
-        return w;
-    wire_close(w);
-    return NULL;
-}
-
-bool
-wire_await_threads(unsigned port)
-{
-    bool is_answered = true;
-
-    for (int i = 0; i < 20 && is_answered; i++) {
-        struct wire *w = wire_ask(port, "/healthz");
-        struct wire_answer a;
-
-        is_answered = w && wire_answer(w, &a, false);
-        wire_close(w);
-    }
-    return is_answered;
-}
-
 bool
 wire_upgrade(struct wire *w, const char *path, const char *subprotocols,
              struct wire_answer *a)

@@ -1,6 +1,7 @@
 #include "broker/base/metrics.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/base/clock.h"
