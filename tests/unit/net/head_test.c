@@ -181,10 +181,12 @@ TEST(refuses_headers_that_are_too_long)
     memset(text, 'a', 200000);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct wire *w = served_connect();
+        struct wire_answer a;
 
         wire_send_format(w, rows[i].format, rows[i].size, text);
-        if (rows[i].status)
-            served_assert_answer(w, rows[i].status, NULL);
+        if (rows[i].status &&
+            (!wire_answer(w, &a, false) || a.status != rows[i].status))
+            fail_msg("row %zu is not answered with %u", i, rows[i].status);
         if (rows[i].status != 200)
             assert_true(wire_is_ended(w));
         wire_close(w);

@@ -53,7 +53,8 @@ TEST(has_a_status_for_every_failure)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (response_status_of(rows[i].failure) != rows[i].status)
-            fail_msg("%u", rows[i].status);
+            fail_msg("%d is not answered with %u", (int)rows[i].failure,
+                     rows[i].status);
 }
 
 static void

@@ -285,10 +285,10 @@ served_assert_header(const struct wire_answer *a, const char *name,
 {
     char is[200];
 
-    if (wire_header(a, name, is, sizeof(is)) != (value != NULL))
-        fail_msg("%s in %s", name, a->head);
-    if (value)
-        assert_string_equal(is, value);
+    if (wire_header(a, name, is, sizeof(is)) != (value != NULL) ||
+        (value && strcmp(is, value) != 0))
+        fail_msg("%s is not %s in\n%s", name, value ? value : "absent",
+                 a->head);
 }
 
 /* The body is the first `size` bytes of the pattern. */
