@@ -1,6 +1,8 @@
 /*
- * book_stage.h - the stage of tests of the book: what is told of resources, and
- * what it says of them.
+ * book_stage.h - the book of a test, what is told of resources, and what it
+ * says of them.
+ *
+ *     FIXTURE(book_setup, book_teardown);
  */
 #ifndef TESTS_UNIT_MIRROR_BOOK_STAGE_H
 #define TESTS_UNIT_MIRROR_BOOK_STAGE_H
@@ -22,41 +24,61 @@
 #define THREE   "sha-256:" SIXTEEN SIXTEEN SIXTEEN "0000000000000003"
 #define SIXTEEN "0000000000000000"
 
-static inline struct book *
-open_book(void **state)
+static struct book *book;
+static struct tempdir book_dir;
+
+static inline void
+open_book(void)
 {
     struct failure why = {TD_OK};
-    struct book *b = book_open(tempdir_path(state), "mirror.db", &why);
 
-    if (!b)
+    book = book_open(book_dir.path, "mirror.db", &why);
+    if (!book)
         fail_msg("%s", why.text);
-    return b;
+}
+
+static inline int
+book_setup(void **state)
+{
+    (void)state;
+    tempdir_open(&book_dir);
+    open_book();
+    return 0;
+}
+
+static inline int
+book_teardown(void **state)
+{
+    (void)state;
+    book_close(book);
+    tempdir_close(&book_dir);
+    return 0;
 }
 
 /* What a crash does: what is not committed is not there any more. */
-static inline struct book *
-crash(void **state, struct book *b)
+static inline void
+crash(void)
 {
-    book_close(b);
-    return open_book(state);
+    book_close(book);
+    open_book();
 }
 
 static inline int64_t
-set_of(struct book *b, const char *url)
+set_of(const char *url)
 {
     char position[TD_POSITION_SIZE];
     int64_t set = 0;
 
-    assert_true(book_set(b, url, &set, position));
+    assert_true(book_set(book, url, &set, position));
     return set;
 }
 
-#define assert_position(b, url, expected)          \
-    do {                                           \
-        char at_[TD_POSITION_SIZE];                \
-        int64_t set_;                              \
-        assert_true(book_set(b, url, &set_, at_)); \
-        assert_string_equal(at_, expected);        \
+#define assert_position(url, expected)                \
+    do {                                              \
+        char at_[TD_POSITION_SIZE];                   \
+        int64_t set_;                                 \
+        assert_true(book_set(book, url, &set_, at_)); \
+        assert_string_equal(at_, expected);           \
     } while (0)
 
 static inline struct slice
@@ -71,8 +93,8 @@ loc_of(unsigned n)
 /* Tells of resource `n` in an open transaction; hash NULL: it is deleted; ""
  * none. */
 static inline int64_t
-tell(struct book *b, const char *set, unsigned n, const char *hash,
-     int64_t when_us, bool is_baseline)
+tell(const char *set, unsigned n, const char *hash, int64_t when_us,
+     bool is_baseline)
 {
     struct book_telling t = {.loc = loc_of(n),
                              .is_deleted = !hash,
@@ -83,116 +105,124 @@ tell(struct book *b, const char *set, unsigned n, const char *hash,
                              .length = hash ? 3 : LENGTH_NONE};
     int64_t id = 0;
 
-    assert_true(book_told(b, set_of(b, set), &t, &id));
+    assert_true(book_told(book, set_of(set), &t, &id));
+    return id;
+}
+
+/* Tells it in a transaction of its own. */
+static inline int64_t
+tell_telling(const struct book_telling *t)
+{
+    int64_t set = set_of(SET), id;
+
+    assert_true(book_begin(book));
+    assert_true(book_told(book, set, t, &id));
+    assert_true(book_commit(book));
     return id;
 }
 
 static inline int64_t
-told(struct book *b, unsigned n, const char *hash)
+told(unsigned n, const char *hash)
 {
     int64_t id;
 
-    assert_true(book_begin(b));
-    id = tell(b, SET, n, hash, 0, false);
-    assert_true(book_commit(b));
+    assert_true(book_begin(book));
+    id = tell(SET, n, hash, 0, false);
+    assert_true(book_commit(book));
     return id;
 }
 
 static inline void
-look(struct book *b, int64_t id, struct book_resource *r)
+look(int64_t id, struct book_resource *r)
 {
     bool is_found;
 
-    assert_true(book_look(b, id, r, &is_found));
+    assert_true(book_look(book, id, r, &is_found));
     assert_true(is_found);
     assert_int_equal(r->id, id);
 }
 
 static inline enum book_todo
-todo(struct book *b, int64_t id)
+todo(int64_t id)
 {
     struct book_resource r;
 
-    look(b, id, &r);
+    look(id, &r);
     return r.todo;
 }
 
 static inline bool
-is_known(struct book *b, unsigned n)
+is_known(unsigned n)
 {
     struct book_resource r;
     bool is_found;
 
-    assert_true(book_find(b, loc_of(n), &r, &is_found));
+    assert_true(book_find(book, loc_of(n), &r, &is_found));
     return is_found;
 }
 
 /* The file of resource `id` was put, as it is wanted now. */
 static inline void
-have(struct book *b, int64_t id)
+have(int64_t id)
 {
     struct shelf_mark mark = {.size = 3, .mtime_ns = 7};
     struct book_resource r;
     char hash[100];
 
-    look(b, id, &r);
+    look(id, &r);
     snprintf(hash, sizeof(hash), "%.*s", SLICE_ARG(r.hash));
-    assert_true(book_begin(b));
+    assert_true(book_begin(book));
     assert_true(
-        book_have(b, id, r.version, slice_of(hash), r.lastmod_us, &mark));
-    assert_true(book_commit(b));
+        book_have(book, id, r.version, slice_of(hash), r.lastmod_us, &mark));
+    assert_true(book_commit(book));
 }
 
 static inline void
-lost(struct book *b, int64_t id)
+lost(int64_t id)
 {
-    assert_true(book_begin(b));
-    assert_true(book_lost(b, id));
-    assert_true(book_commit(b));
+    assert_true(book_begin(book));
+    assert_true(book_lost(book, id));
+    assert_true(book_commit(book));
 }
 
 /* What it says of itself is what a new start counts. */
-static inline struct book *
-assert_counts(void **state, struct book *b, uint64_t n_have, uint64_t n_fetch,
-              uint64_t n_remove)
+static inline void
+assert_counts(uint64_t n_have, uint64_t n_fetch, uint64_t n_remove)
 {
-    struct book_counts before = *book_counts(b);
-    const struct book_counts *after;
+    for (int start = 0; start < 2; start++) {
+        const struct book_counts *counts;
 
-    assert_int_equal(before.n_have, n_have);
-    assert_int_equal(before.n_fetch, n_fetch);
-    assert_int_equal(before.n_remove, n_remove);
-    assert_int_equal(before.bytes_wanted, 3 * n_fetch);
-    b = crash(state, b);
-    after = book_counts(b);
-    assert_int_equal(after->n_have, n_have);
-    assert_int_equal(after->n_fetch, n_fetch);
-    assert_int_equal(after->n_remove, n_remove);
-    assert_int_equal(after->bytes_wanted, 3 * n_fetch);
-    assert_int_equal(after->n_left, 0);
-    return b;
+        if (start > 0)
+            crash();
+        counts = book_counts(book);
+        assert_int_equal(counts->n_have, n_have);
+        assert_int_equal(counts->n_fetch, n_fetch);
+        assert_int_equal(counts->n_remove, n_remove);
+        assert_int_equal(counts->bytes_wanted, 3 * n_fetch);
+    }
+    assert_int_equal(book_counts(book)->n_left, 0);
 }
 
 static inline void
-tell_baseline(struct book *b, const char *set, unsigned first, unsigned last)
+tell_baseline(const char *set, unsigned first, unsigned last)
 {
-    assert_true(book_begin(b));
-    assert_true(book_baseline_begin(b, set_of(b, set)));
-    assert_true(book_commit(b));
-    assert_true(book_begin(b));
+    assert_true(book_begin(book));
+    assert_true(book_baseline_begin(book, set_of(set)));
+    assert_true(book_commit(book));
+    assert_true(book_begin(book));
     for (unsigned n = first; n <= last; n++)
-        tell(b, set, n, ONE, DATETIME_NONE, true);
-    assert_true(book_commit(b));
+        tell(set, n, ONE, DATETIME_NONE, true);
+    assert_true(book_commit(book));
 }
 
 static inline uint64_t
-end_baseline(struct book *b, const char *set)
+end_baseline(const char *set)
 {
     uint64_t n_remove;
 
-    assert_true(book_begin(b));
-    assert_true(book_baseline_end(b, set_of(b, set), &n_remove));
-    assert_true(book_reach(b, set_of(b, set), "0123456789abcdef-9"));
+    assert_true(book_begin(book));
+    assert_true(book_baseline_end(book, set_of(set), &n_remove));
+    assert_true(book_reach(book, set_of(set), "0123456789abcdef-9"));
     return n_remove;
 }
 

@@ -6,227 +6,211 @@
 #include "tests/test.h"
 #include "tests/unit/mirror/book_stage.h"
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(book_setup, book_teardown);
 
 /* A message and the position behind it are one: both are there, or none. */
 TEST(keeps_a_message_with_its_position_or_not_at_all)
 {
-    struct book *b = open_book(state);
+    assert_position(SET, "");
+    assert_true(book_begin(book));
+    tell(SET, 1, ONE, 0, false);
+    assert_true(book_reach(book, set_of(SET), "0123456789abcdef-1"));
+    crash();
+    assert_position(SET, "");
+    assert_false(is_known(1));
 
-    assert_position(b, SET, "");
-    assert_true(book_begin(b));
-    tell(b, SET, 1, ONE, 0, false);
-    assert_true(book_reach(b, set_of(b, SET), "0123456789abcdef-1"));
-    b = crash(state, b);
-    assert_position(b, SET, "");
-    assert_false(is_known(b, 1));
+    assert_true(book_begin(book));
+    tell(SET, 1, ONE, 0, false);
+    assert_true(book_reach(book, set_of(SET), "0123456789abcdef-1"));
+    assert_true(book_commit(book));
+    crash();
+    assert_position(SET, "0123456789abcdef-1");
+    assert_true(is_known(1));
 
-    assert_true(book_begin(b));
-    tell(b, SET, 1, ONE, 0, false);
-    assert_true(book_reach(b, set_of(b, SET), "0123456789abcdef-1"));
-    assert_true(book_commit(b));
-    b = crash(state, b);
-    assert_position(b, SET, "0123456789abcdef-1");
-    assert_true(is_known(b, 1));
-
-    assert_true(book_begin(b));
-    tell(b, SET, 2, ONE, 0, false);
-    tell(b, SET, 1, NULL, 0, false);
-    book_rollback(b);
-    assert_false(is_known(b, 2));
-    b = assert_counts(state, b, 0, 1, 0);
-    book_close(b);
+    assert_true(book_begin(book));
+    tell(SET, 2, ONE, 0, false);
+    tell(SET, 1, NULL, 0, false);
+    book_rollback(book);
+    assert_false(is_known(2));
+    assert_counts(0, 1, 0);
 }
 
 TEST(fetches_what_is_new_and_removes_what_is_deleted)
 {
-    struct book *b = open_book(state);
     struct book_resource r;
-    int64_t id = told(b, 1, ONE);
+    int64_t id = told(1, ONE);
     bool is_found;
 
-    look(b, id, &r);
+    look(id, &r);
     assert_string_equal(r.path, "example.com/r/1.txt");
     assert_int_equal(r.todo, BOOK_FETCH);
     assert_true(slice_is(r.hash, ONE));
     assert_int_equal(r.length, 3);
-    b = assert_counts(state, b, 0, 1, 0);
+    assert_counts(0, 1, 0);
 
-    have(b, id);
-    assert_int_equal(todo(b, id), BOOK_NOTHING);
-    b = assert_counts(state, b, 1, 0, 0);
+    have(id);
+    assert_int_equal(todo(id), BOOK_NOTHING);
+    assert_counts(1, 0, 0);
 
-    told(b, 1, NULL);
-    assert_true(book_next(b, BOOK_REMOVE, 0, &r, &is_found));
+    told(1, NULL);
+    assert_true(book_next(book, BOOK_REMOVE, 0, &r, &is_found));
     assert_true(is_found);
     assert_int_equal(r.id, id);
     assert_false(r.is_wanted);
-    b = assert_counts(state, b, 1, 0, 1);
+    assert_counts(1, 0, 1);
 
-    lost(b, id);
-    assert_false(is_known(b, 1));
-    b = assert_counts(state, b, 0, 0, 0);
+    lost(id);
+    assert_false(is_known(1));
+    assert_counts(0, 0, 0);
 
     /* Wanted, never there, deleted: there is nothing to do. */
-    told(b, 2, ONE);
-    told(b, 2, NULL);
-    assert_false(is_known(b, 2));
-    assert_int_equal(told(b, 3, NULL), 0);
-    b = assert_counts(state, b, 0, 0, 0);
-    book_close(b);
+    told(2, ONE);
+    told(2, NULL);
+    assert_false(is_known(2));
+    assert_int_equal(told(3, NULL), 0);
+    assert_counts(0, 0, 0);
 }
 
 /* What has the digests of what is there is there. */
 TEST(fetches_nothing_that_it_has_already)
 {
-    struct book *b = open_book(state);
-    int64_t id = told(b, 1, ONE);
+    int64_t id = told(1, ONE);
 
-    have(b, id);
-    told(b, 1, ONE);
-    assert_int_equal(todo(b, id), BOOK_NOTHING);
-    told(b, 1, TWO);
-    assert_int_equal(todo(b, id), BOOK_FETCH);
-    told(b, 1, ONE); /* and back, before it was fetched */
-    assert_int_equal(todo(b, id), BOOK_NOTHING);
-    told(b, 1, "md5:00000000000000000000000000000000 " ONE);
-    assert_int_equal(todo(b, id), BOOK_NOTHING);
-    told(b, 1, "md5:00000000000000000000000000000000");
-    assert_int_equal(todo(b, id), BOOK_FETCH); /* nothing in common */
-    have(b, id);
-    told(b, 1, ""); /* it changed; nobody tells to what */
-    assert_int_equal(todo(b, id), BOOK_FETCH);
-    told(b, 1, NULL);
-    assert_int_equal(todo(b, id), BOOK_REMOVE);
-    told(b, 1, "md5:00000000000000000000000000000000"); /* back in time */
-    assert_int_equal(todo(b, id), BOOK_NOTHING);
-    b = assert_counts(state, b, 1, 0, 0);
-    book_close(b);
+    have(id);
+    told(1, ONE);
+    assert_int_equal(todo(id), BOOK_NOTHING);
+    told(1, TWO);
+    assert_int_equal(todo(id), BOOK_FETCH);
+    told(1, ONE); /* and back, before it was fetched */
+    assert_int_equal(todo(id), BOOK_NOTHING);
+    told(1, "md5:00000000000000000000000000000000 " ONE);
+    assert_int_equal(todo(id), BOOK_NOTHING);
+    told(1, "md5:00000000000000000000000000000000");
+    assert_int_equal(todo(id), BOOK_FETCH); /* nothing in common */
+    have(id);
+    told(1, ""); /* it changed; nobody tells to what */
+    assert_int_equal(todo(id), BOOK_FETCH);
+    told(1, NULL);
+    assert_int_equal(todo(id), BOOK_REMOVE);
+    told(1, "md5:00000000000000000000000000000000"); /* back in time */
+    assert_int_equal(todo(id), BOOK_NOTHING);
+    assert_counts(1, 0, 0);
 }
 
 /* What comes of a fetch that a change overtook is not what is wanted. */
 TEST(knows_what_was_overtaken)
 {
-    struct book *b = open_book(state);
     struct shelf_mark mark = {.size = 3};
     struct book_resource r;
-    int64_t id = told(b, 1, ONE);
+    int64_t id = told(1, ONE);
     int64_t version;
 
-    look(b, id, &r);
+    look(id, &r);
     version = r.version;
-    told(b, 1, TWO);
-    assert_true(book_begin(b));
-    assert_true(book_have(b, id, version, SLICE(ONE), DATETIME_NONE, &mark));
-    assert_true(book_commit(b));
-    assert_int_equal(todo(b, id), BOOK_FETCH);
-    b = assert_counts(state, b, 1, 1, 0);
+    told(1, TWO);
+    assert_true(book_begin(book));
+    assert_true(book_have(book, id, version, SLICE(ONE), DATETIME_NONE, &mark));
+    assert_true(book_commit(book));
+    assert_int_equal(todo(id), BOOK_FETCH);
+    assert_counts(1, 1, 0);
 
     /* Told again as it was: no new version. */
-    look(b, id, &r);
+    look(id, &r);
     version = r.version;
-    told(b, 1, TWO);
-    look(b, id, &r);
+    told(1, TWO);
+    look(id, &r);
     assert_int_equal(r.version, version);
-    book_close(b);
 }
 
 TEST(tries_what_was_left_at_the_next_start_or_change)
 {
-    struct book *b = open_book(state);
     struct book_resource r;
-    int64_t id = told(b, 1, ONE);
+    int64_t id = told(1, ONE);
     bool is_found;
 
-    assert_true(book_begin(b));
-    assert_true(book_leave(b, id));
-    assert_true(book_commit(b));
-    assert_int_equal(book_counts(b)->n_left, 1);
-    assert_true(book_next(b, BOOK_FETCH, 0, &r, &is_found));
+    assert_true(book_begin(book));
+    assert_true(book_leave(book, id));
+    assert_true(book_commit(book));
+    assert_int_equal(book_counts(book)->n_left, 1);
+    assert_true(book_next(book, BOOK_FETCH, 0, &r, &is_found));
     assert_false(is_found);
 
-    told(b, 1, ONE);
-    assert_int_equal(book_counts(b)->n_left, 0);
-    assert_true(book_next(b, BOOK_FETCH, 0, &r, &is_found));
+    told(1, ONE);
+    assert_int_equal(book_counts(book)->n_left, 0);
+    assert_true(book_next(book, BOOK_FETCH, 0, &r, &is_found));
     assert_true(is_found);
 
-    assert_true(book_begin(b));
-    assert_true(book_leave(b, id));
-    assert_true(book_commit(b));
-    b = crash(state, b);
-    assert_true(book_next(b, BOOK_FETCH, 0, &r, &is_found));
+    assert_true(book_begin(book));
+    assert_true(book_leave(book, id));
+    assert_true(book_commit(book));
+    crash();
+    assert_true(book_next(book, BOOK_FETCH, 0, &r, &is_found));
     assert_true(is_found);
     assert_int_equal(r.id, id);
-    assert_true(book_next(b, BOOK_FETCH, id, &r, &is_found));
+    assert_true(book_next(book, BOOK_FETCH, id, &r, &is_found));
     assert_false(is_found);
-    b = assert_counts(state, b, 0, 1, 0);
-    book_close(b);
+    assert_counts(0, 1, 0);
 }
 
 /* Per hour of event time, of what was there when it began. */
 TEST(counts_removals_by_the_hour)
 {
     const int64_t hour = INT64_C(3600000000);
-    struct book *b = open_book(state);
     uint64_t n;
     uint64_t n_of;
 
     for (unsigned i = 1; i <= 6; i++)
-        have(b, told(b, i, ONE));
-    assert_true(book_begin(b));
-    tell(b, SET, 1, NULL, 100 * hour, false);
-    tell(b, SET, 2, NULL, 101 * hour - 1, false);
-    tell(b, SET, 2, NULL, 101 * hour - 1, false); /* deleted already */
-    tell(b, SET, 3, NULL, 101 * hour, false);
-    tell(b, SET, 99, NULL, 101 * hour, false); /* never there */
-    assert_true(book_removals(b, &n, &n_of));
+        have(told(i, ONE));
+    assert_true(book_begin(book));
+    tell(SET, 1, NULL, 100 * hour, false);
+    tell(SET, 2, NULL, 101 * hour - 1, false);
+    tell(SET, 2, NULL, 101 * hour - 1, false); /* deleted already */
+    tell(SET, 3, NULL, 101 * hour, false);
+    tell(SET, 99, NULL, 101 * hour, false); /* never there */
+    assert_true(book_removals(book, &n, &n_of));
     assert_int_equal(n, 2);
     assert_int_equal(n_of, 6);
-    assert_true(book_commit(b));
+    assert_true(book_commit(book));
 
-    assert_true(book_begin(b));
-    assert_true(book_removals(b, &n, &n_of));
+    assert_true(book_begin(book));
+    assert_true(book_removals(book, &n, &n_of));
     assert_int_equal(n, 0);
-    tell(b, SET, 4, NULL, 101 * hour, false);
-    tell(b, SET, 5, NULL, 101 * hour, false);
-    tell(b, SET, 5, ONE, 101 * hour, false); /* it is there again */
-    assert_true(book_removals(b, &n, &n_of));
+    tell(SET, 4, NULL, 101 * hour, false);
+    tell(SET, 5, NULL, 101 * hour, false);
+    tell(SET, 5, ONE, 101 * hour, false); /* it is there again */
+    assert_true(book_removals(book, &n, &n_of));
     assert_int_equal(n, 2);
-    assert_true(book_commit(b));
-    b = assert_counts(state, b, 6, 0, 4);
+    assert_true(book_commit(book));
+    assert_counts(6, 0, 4);
 
     /* Undone: of the hour that had most, what was told before. */
-    assert_true(book_begin(b));
-    tell(b, SET, 5, NULL, 101 * hour, false);
-    tell(b, SET, 6, NULL, 102 * hour, false);
-    assert_true(book_removals(b, &n, &n_of));
+    assert_true(book_begin(book));
+    tell(SET, 5, NULL, 101 * hour, false);
+    tell(SET, 6, NULL, 102 * hour, false);
+    assert_true(book_removals(book, &n, &n_of));
     assert_int_equal(n, 3);
-    book_rollback(b);
-    assert_true(book_removals(b, &n, &n_of));
+    book_rollback(book);
+    assert_true(book_removals(book, &n, &n_of));
     assert_int_equal(n, 2);
-    book_close(b);
 }
 
 /* A file that may be ours is removed, too, where nobody wants it. */
 TEST(removes_what_it_may_have_put)
 {
-    struct book *b = open_book(state);
-    int64_t id = told(b, 1, ONE);
+    int64_t id = told(1, ONE);
 
-    assert_true(book_begin(b));
-    assert_true(book_expect(b, id));
-    assert_true(book_commit(b));
-    b = crash(state, b);
-    told(b, 1, NULL);
-    assert_int_equal(todo(b, id), BOOK_REMOVE);
-    lost(b, id);
-    assert_false(is_known(b, 1));
-    book_close(b);
+    assert_true(book_begin(book));
+    assert_true(book_expect(book, id));
+    assert_true(book_commit(book));
+    crash();
+    told(1, NULL);
+    assert_int_equal(todo(id), BOOK_REMOVE);
+    lost(id);
+    assert_false(is_known(1));
 }
 
 TEST(goes_through_its_resources)
 {
-    struct book *b = open_book(state);
     struct book_resource r = {.loc = {"", 0}};
     struct book_telling t;
     const char *url;
@@ -236,42 +220,41 @@ TEST(goes_through_its_resources)
     int64_t set;
     unsigned n = 0;
 
-    told(b, 3, ONE);
-    told(b, 1, TWO);
-    told(b, 2, THREE);
+    told(3, ONE);
+    told(1, TWO);
+    told(2, THREE);
     for (;;) {
-        assert_true(book_walk(b, slice_of(loc), &r, &is_found));
+        assert_true(book_walk(book, slice_of(loc), &r, &is_found));
         if (!is_found)
             break;
         assert_true(slice_equal(r.loc, loc_of(++n)));
         snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
     }
     assert_int_equal(n, 3);
-    assert_true(book_find_path(b, "example.com/r/2.txt", &r, &is_found));
+    assert_true(book_find_path(book, "example.com/r/2.txt", &r, &is_found));
     assert_true(is_found && slice_is(r.hash, THREE));
-    assert_true(book_find_path(b, "example.com/r", &r, &is_found));
+    assert_true(book_find_path(book, "example.com/r", &r, &is_found));
     assert_false(is_found);
 
-    assert_true(book_next_told(b, set_of(b, SET), 0, &id, &t, &is_found));
+    assert_true(book_next_told(book, set_of(SET), 0, &id, &t, &is_found));
     assert_true(is_found && slice_is(t.hash, ONE) && t.length == 3);
     assert_true(slice_equal(t.loc, loc_of(3)));
-    assert_true(book_next_told(b, set_of(b, OTHER), 0, &id, &t, &is_found));
+    assert_true(book_next_told(book, set_of(OTHER), 0, &id, &t, &is_found));
     assert_false(is_found);
 
-    assert_true(book_next_set(b, 0, &set, &url, &is_found));
+    assert_true(book_next_set(book, 0, &set, &url, &is_found));
     assert_true(is_found);
     assert_string_equal(url, SET);
-    assert_true(book_next_set(b, set, &set, &url, &is_found));
+    assert_true(book_next_set(book, set, &set, &url, &is_found));
     assert_string_equal(url, OTHER);
-    assert_true(book_next_set(b, set, &set, &url, &is_found));
+    assert_true(book_next_set(book, set, &set, &url, &is_found));
     assert_false(is_found);
 
-    assert_true(book_add_source(b, SET));
-    assert_true(book_add_source(b, OTHER));
-    assert_true(book_add_source(b, SET));
-    assert_true(book_source(b, 1, &url));
+    assert_true(book_add_source(book, SET));
+    assert_true(book_add_source(book, OTHER));
+    assert_true(book_add_source(book, SET));
+    assert_true(book_source(book, 1, &url));
     assert_string_equal(url, OTHER);
-    assert_true(book_source(b, 2, &url));
+    assert_true(book_source(book, 2, &url));
     assert_string_equal(url, "");
-    book_close(b);
 }

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,60 +29,57 @@ struct stage {
     unsigned n_deleted;
 };
 
+static struct stage s;
+
 static void
 on_event(const struct td_sync_event *event, void *user)
 {
-    struct stage *s = user;
-
-    s->n_written += event->what == TD_SYNC_WRITTEN;
-    s->n_deleted += event->what == TD_SYNC_DELETED;
+    (void)user;
+    s.n_written += event->what == TD_SYNC_WRITTEN;
+    s.n_deleted += event->what == TD_SYNC_DELETED;
 }
 
 static void
 on_out(int64_t id, void *user)
 {
-    struct stage *s = user;
-
+    (void)user;
     assert_true(id > 0);
-    s->n_out++;
+    s.n_out++;
 }
 
 static int
 set_stage(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
     char dir[300];
     char position[TD_POSITION_SIZE];
 
-    assert_non_null(s);
-    *state = s;
-    tempdir_open(&s->home);
-    snprintf(dir, sizeof(dir), "%s/m", s->home.path);
-    s->options = (struct td_sync_options){.on_event = on_event, .user = s};
-    assert_true(mirror_init(&s->m, td_open(), &s->options));
-    s->m.shelf = shelf_open(dir, true, &s->why);
-    assert_non_null(s->m.shelf);
-    s->m.book = book_open(shelf_state(s->m.shelf), "mirror.db", &s->why);
-    assert_non_null(s->m.book);
-    s->group = group_new(&s->m, on_out, s);
-    assert_non_null(s->group);
+    (void)state;
+    memset(&s, 0, sizeof(s));
+    tempdir_open(&s.home);
+    snprintf(dir, sizeof(dir), "%s/m", s.home.path);
+    s.options = (struct td_sync_options){.on_event = on_event};
+    assert_true(mirror_init(&s.m, td_open(), &s.options));
+    s.m.shelf = shelf_open(dir, true, &s.why);
+    assert_non_null(s.m.shelf);
+    s.m.book = book_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    assert_non_null(s.m.book);
+    s.group = group_new(&s.m, on_out, NULL);
+    assert_non_null(s.group);
     assert_true(
-        book_set(s->m.book, "http://example.com/sets/a", &s->set, position));
+        book_set(s.m.book, "http://example.com/sets/a", &s.set, position));
     return 0;
 }
 
 static int
 clear_stage(void **state)
 {
-    struct stage *s = *state;
-
-    group_free(s->group);
-    book_close(s->m.book);
-    shelf_close(s->m.shelf);
-    mirror_fini(&s->m);
-    td_close(s->m.client);
-    tempdir_close(&s->home);
-    free(s);
+    (void)state;
+    group_free(s.group);
+    book_close(s.m.book);
+    shelf_close(s.m.shelf);
+    mirror_fini(&s.m);
+    td_close(s.m.client);
+    tempdir_close(&s.home);
     return 0;
 }
 
@@ -98,11 +94,11 @@ path_of(unsigned n)
 
 /* A feed tells of resource `n`: it is wanted anew, or deleted. */
 static int64_t
-tell_hash(struct stage *s, unsigned n, bool is_deleted, const char *hash)
+tell_hash(unsigned n, bool is_deleted, const char *hash)
 {
     char loc[64];
     struct book_telling t = {.is_deleted = is_deleted,
-                             .when_us = ++s->now_us,
+                             .when_us = ++s.now_us,
                              .lastmod_us = DATETIME_NONE,
                              .hash = slice_of(hash),
                              .length = LENGTH_NONE};
@@ -110,26 +106,26 @@ tell_hash(struct stage *s, unsigned n, bool is_deleted, const char *hash)
 
     snprintf(loc, sizeof(loc), "https://h/d%u/%u.txt", n / 100, n);
     t.loc = slice_of(loc);
-    assert_true(mirror_settle(&s->m));
-    assert_true(book_begin(s->m.book));
-    assert_true(book_told(s->m.book, s->set, &t, &id));
-    assert_true(book_commit(s->m.book));
+    assert_true(mirror_settle(&s.m));
+    assert_true(book_begin(s.m.book));
+    assert_true(book_told(s.m.book, s.set, &t, &id));
+    assert_true(book_commit(s.m.book));
     return id;
 }
 
 static int64_t
-tell(struct stage *s, unsigned n, bool is_deleted)
+tell(unsigned n, bool is_deleted)
 {
-    return tell_hash(s, n, is_deleted, "");
+    return tell_hash(n, is_deleted, "");
 }
 
 static struct book_resource
-look(struct stage *s, int64_t id)
+look(int64_t id)
 {
     struct book_resource r;
     bool is_found;
 
-    assert_true(book_look(s->m.book, id, &r, &is_found));
+    assert_true(book_look(s.m.book, id, &r, &is_found));
     if (!is_found)
         r = (struct book_resource){.id = 0};
     return r;
@@ -137,34 +133,34 @@ look(struct stage *s, int64_t id)
 
 /* The file of what is wanted now comes. */
 static void
-come(struct stage *s, int64_t id, const char *text)
+come(int64_t id, const char *text)
 {
-    struct book_resource r = look(s, id);
+    struct book_resource r = look(id);
     char name[DOWNLOAD_NAME_MAX];
 
     assert_int_equal(r.todo, BOOK_FETCH);
     group_name(name, r.id, r.version);
-    tempdir_write(shelf_incoming(s->m.shelf), name, text);
-    assert_true(mirror_write(&s->m));
-    assert_true(book_expect(s->m.book, r.id));
-    r = look(s, id);
-    assert_true(group_add(s->group, &r, false));
+    tempdir_write(shelf_incoming(s.m.shelf), name, text);
+    assert_true(mirror_write(&s.m));
+    assert_true(book_expect(s.m.book, r.id));
+    r = look(id);
+    assert_true(group_add(s.group, &r, false));
 }
 
 /* The loop turns until that many are out. */
 static void
-turn(struct stage *s, unsigned n_out)
+turn(unsigned n_out)
 {
-    group_start(s->group);
-    while (s->n_out < n_out) {
-        assert_int_equal(loop_service(s->m.client->loop), TD_OK);
-        if (s->m.why.rc)
-            fail_msg("%s", s->m.why.text);
+    group_start(s.group);
+    while (s.n_out < n_out) {
+        assert_int_equal(loop_service(s.m.client->loop), TD_OK);
+        if (s.m.why.rc)
+            fail_msg("%s", s.m.why.text);
     }
 }
 
 static void
-assert_nothing_incoming(struct stage *s)
+assert_nothing_incoming(void)
 {
     struct book_resource r = {.id = 0};
     char name[DOWNLOAD_NAME_MAX];
@@ -172,7 +168,7 @@ assert_nothing_incoming(struct stage *s)
     for (r.id = 1; r.id < 4; r.id++)
         for (r.version = 1; r.version < 9; r.version++) {
             group_name(name, r.id, r.version);
-            assert_no_file(shelf_incoming(s->m.shelf), name);
+            assert_no_file(shelf_incoming(s.m.shelf), name);
         }
 }
 
@@ -181,231 +177,223 @@ FIXTURE(set_stage, clear_stage);
 TEST(many_are_put_and_noted_together)
 {
     enum { N = 300 };
-    struct stage *s = *state;
+
     char digest[SHELF_DIGEST_SIZE];
     int64_t ids[N];
 
     for (unsigned n = 0; n < N; n++) {
-        ids[n] = tell(s, n, false);
-        come(s, ids[n], "text");
+        ids[n] = tell(n, false);
+        come(ids[n], "text");
     }
-    turn(s, N);
+    turn(N);
 
-    assert_int_equal(s->n_written, N);
-    assert_int_equal(book_counts(s->m.book)->n_have, N);
-    assert_int_equal(book_counts(s->m.book)->n_fetch, 0);
-    assert_false(s->m.has_writes);
+    assert_int_equal(s.n_written, N);
+    assert_int_equal(book_counts(s.m.book)->n_have, N);
+    assert_int_equal(book_counts(s.m.book)->n_fetch, 0);
+    assert_false(s.m.has_writes);
     for (unsigned n = 0; n < N; n++) {
-        struct book_resource r = look(s, ids[n]);
+        struct book_resource r = look(ids[n]);
 
-        assert_file(s->home.fd, path_of(n), "text");
+        assert_file(s.home.fd, path_of(n), "text");
         assert_true(r.is_there);
         assert_int_equal(r.have_mark.size, 4);
         /* No digest was told: it has ours. */
         assert_true(
-            shelf_digest(s->m.shelf, path_of(n) + 2, NULL, NULL, digest));
+            shelf_digest(s.m.shelf, path_of(n) + 2, NULL, NULL, digest));
         assert_true(slice_is(r.have_hash, digest));
     }
-    assert_nothing_incoming(s);
+    assert_nothing_incoming();
 }
 
 TEST(what_was_overtaken_before_it_has_a_name_is_dropped)
 {
-    struct stage *s = *state;
-    int64_t a = tell(s, 1, false);
-    int64_t b = tell(s, 2, false);
+    int64_t a = tell(1, false);
+    int64_t b = tell(2, false);
 
-    come(s, a, "old");
-    come(s, b, "unwanted");
-    tell(s, 1, false);
-    tell(s, 2, true);
-    turn(s, 3); /* what may be there of the second is removed */
+    come(a, "old");
+    come(b, "unwanted");
+    tell(1, false);
+    tell(2, true);
+    turn(3); /* what may be there of the second is removed */
 
-    assert_int_equal(s->n_written, 0);
-    assert_no_file(s->home.fd, path_of(1));
-    assert_no_file(s->home.fd, path_of(2));
-    assert_int_equal(look(s, a).todo, BOOK_FETCH);
-    assert_false(look(s, a).is_there);
-    assert_nothing_incoming(s);
+    assert_int_equal(s.n_written, 0);
+    assert_no_file(s.home.fd, path_of(1));
+    assert_no_file(s.home.fd, path_of(2));
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    assert_false(look(a).is_there);
+    assert_nothing_incoming();
 
-    come(s, a, "new");
-    turn(s, 4);
-    assert_file(s->home.fd, path_of(1), "new");
-    assert_int_equal(look(s, a).todo, BOOK_NOTHING);
+    come(a, "new");
+    turn(4);
+    assert_file(s.home.fd, path_of(1), "new");
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
 }
 
 /* Turns until the file has its name; the book may not know yet. */
 static void
-turn_to_the_name(struct stage *s, unsigned n)
+turn_to_the_name(unsigned n)
 {
-    group_start(s->group);
-    while (faccessat(s->home.fd, path_of(n), F_OK, 0))
-        assert_int_equal(loop_service(s->m.client->loop), TD_OK);
-    assert_int_equal(s->n_out, 0);
+    group_start(s.group);
+    while (faccessat(s.home.fd, path_of(n), F_OK, 0))
+        assert_int_equal(loop_service(s.m.client->loop), TD_OK);
+    assert_int_equal(s.n_out, 0);
 }
 
 TEST(what_is_overtaken_after_it_has_a_name_is_noted_as_what_it_is)
 {
-    struct stage *s = *state;
-    int64_t a = tell(s, 1, false);
-    int64_t version = look(s, a).version;
+    int64_t a = tell(1, false);
+    int64_t version = look(a).version;
 
-    come(s, a, "old");
-    turn_to_the_name(s, 1);
-    tell(s, 1, false);
-    assert_true(look(s, a).version > version);
-    turn(s, 1);
+    come(a, "old");
+    turn_to_the_name(1);
+    tell(1, false);
+    assert_true(look(a).version > version);
+    turn(1);
 
-    assert_true(look(s, a).is_there);
-    assert_int_equal(look(s, a).have_version, version);
-    assert_int_equal(look(s, a).todo, BOOK_FETCH);
-    come(s, a, "new");
-    turn(s, 2);
-    assert_file(s->home.fd, path_of(1), "new");
-    assert_int_equal(look(s, a).todo, BOOK_NOTHING);
+    assert_true(look(a).is_there);
+    assert_int_equal(look(a).have_version, version);
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    come(a, "new");
+    turn(2);
+    assert_file(s.home.fd, path_of(1), "new");
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
 }
 
 TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten)
 {
-    struct stage *s = *state;
-    int64_t a = tell(s, 1, false);
+    int64_t a = tell(1, false);
 
-    come(s, a, "old");
-    turn_to_the_name(s, 1);
-    tell(s, 1, true);
-    turn(s, 1);
-    assert_int_equal(look(s, a).todo, BOOK_REMOVE);
+    come(a, "old");
+    turn_to_the_name(1);
+    tell(1, true);
+    turn(1);
+    assert_int_equal(look(a).todo, BOOK_REMOVE);
 
-    turn(s, 2);
-    assert_no_file(s->home.fd, path_of(1));
-    assert_no_file(s->home.fd, "m/h");
-    assert_int_equal(look(s, a).id, 0);
-    assert_int_equal(s->n_deleted, 1);
-    assert_int_equal(book_counts(s->m.book)->n_have, 0);
+    turn(2);
+    assert_no_file(s.home.fd, path_of(1));
+    assert_no_file(s.home.fd, "m/h");
+    assert_int_equal(look(a).id, 0);
+    assert_int_equal(s.n_deleted, 1);
+    assert_int_equal(book_counts(s.m.book)->n_have, 0);
 }
 
 /* It comes back before its removal is noted: the file is not there. */
 TEST(what_is_wanted_again_while_it_is_removed_is_fetched)
 {
-    struct stage *s = *state;
-    int64_t a = tell(s, 1, false);
+    int64_t a = tell(1, false);
 
-    come(s, a, "old");
-    turn(s, 1);
-    tell(s, 1, true);
-    group_start(s->group); /* with no files it is removed at once */
-    assert_no_file(s->home.fd, path_of(1));
-    assert_int_equal(s->n_out, 1);
-    tell(s, 1, false);
-    turn(s, 2);
+    come(a, "old");
+    turn(1);
+    tell(1, true);
+    group_start(s.group); /* with no files it is removed at once */
+    assert_no_file(s.home.fd, path_of(1));
+    assert_int_equal(s.n_out, 1);
+    tell(1, false);
+    turn(2);
 
-    assert_false(look(s, a).is_there);
-    assert_int_equal(look(s, a).todo, BOOK_FETCH);
-    come(s, a, "new");
-    turn(s, 3);
-    assert_file(s->home.fd, path_of(1), "new");
+    assert_false(look(a).is_there);
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    come(a, "new");
+    turn(3);
+    assert_file(s.home.fd, path_of(1), "new");
 }
 
 TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then)
 {
-    struct stage *s = *state;
-    int64_t a = tell(s, 1, false);
-    int64_t b = tell(s, 2, false);
+    int64_t a = tell(1, false);
+    int64_t b = tell(2, false);
     struct book_resource r;
 
-    come(s, a, "old");
-    turn(s, 1);
-    assert_true(mirror_write(&s->m));
-    assert_true(book_lost(s->m.book, a));
-    assert_true(book_expect(s->m.book, b));
-    tempdir_write(s->home.fd, path_of(2), "also");
-    r = look(s, a);
-    assert_true(group_add(s->group, &r, true));
-    r = look(s, b);
-    assert_true(group_add(s->group, &r, true));
-    assert_int_equal(unlinkat(s->home.fd, path_of(2), 0), 0);
-    turn(s, 3);
+    come(a, "old");
+    turn(1);
+    assert_true(mirror_write(&s.m));
+    assert_true(book_lost(s.m.book, a));
+    assert_true(book_expect(s.m.book, b));
+    tempdir_write(s.home.fd, path_of(2), "also");
+    r = look(a);
+    assert_true(group_add(s.group, &r, true));
+    r = look(b);
+    assert_true(group_add(s.group, &r, true));
+    assert_int_equal(unlinkat(s.home.fd, path_of(2), 0), 0);
+    turn(3);
 
-    assert_true(look(s, a).is_there);
-    assert_int_equal(look(s, a).todo, BOOK_NOTHING);
-    assert_false(look(s, b).is_there);
-    assert_int_equal(look(s, b).todo, BOOK_FETCH);
+    assert_true(look(a).is_there);
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
+    assert_false(look(b).is_there);
+    assert_int_equal(look(b).todo, BOOK_FETCH);
 }
 
 TEST(finishing_waits_for_all_that_was_added)
 {
-    struct stage *s = *state;
     int64_t ids[20];
 
     for (unsigned n = 0; n < 20; n++) {
-        ids[n] = tell(s, n, false);
-        come(s, ids[n], "text");
+        ids[n] = tell(n, false);
+        come(ids[n], "text");
         if (n == 9)
-            group_start(s->group);
+            group_start(s.group);
     }
-    assert_true(group_finish(s->group));
-    assert_int_equal(s->n_out, 20);
+    assert_true(group_finish(s.group));
+    assert_int_equal(s.n_out, 20);
     for (unsigned n = 0; n < 20; n++) {
-        assert_file(s->home.fd, path_of(n), "text");
-        assert_true(look(s, ids[n]).is_there);
+        assert_file(s.home.fd, path_of(n), "text");
+        assert_true(look(ids[n]).is_there);
     }
     /* Nothing is called back for it later. */
-    assert_int_equal(loop_service(s->m.client->loop), TD_OK);
-    assert_int_equal(s->n_out, 20);
+    assert_int_equal(loop_service(s.m.client->loop), TD_OK);
+    assert_int_equal(s.n_out, 20);
 }
 
 /* The run ends between names and book, and the source goes back to what was
  * there before. */
 TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
 {
-    struct stage *s = *state;
     char digest[SHELF_DIGEST_SIZE];
     struct shelf_mark mark;
-    int64_t a = tell(s, 1, false);
+    int64_t a = tell(1, false);
 
-    come(s, a, "old");
-    turn(s, 1);
-    assert_true(shelf_digest(s->m.shelf, path_of(1) + 2, NULL, NULL, digest));
-    tell(s, 1, false);
-    come(s, a, "other");
-    group_start(s->group);
+    come(a, "old");
+    turn(1);
+    assert_true(shelf_digest(s.m.shelf, path_of(1) + 2, NULL, NULL, digest));
+    tell(1, false);
+    come(a, "other");
+    group_start(s.group);
     do {
-        assert_int_equal(loop_service(s->m.client->loop), TD_OK);
-        assert_int_equal(shelf_look(s->m.shelf, path_of(1) + 2, &mark),
+        assert_int_equal(loop_service(s.m.client->loop), TD_OK);
+        assert_int_equal(shelf_look(s.m.shelf, path_of(1) + 2, &mark),
                          SHELF_FILE);
     } while (mark.size != 5);
-    assert_int_equal(s->n_out, 1);
-    group_free(s->group);
-    book_close(s->m.book);
-    s->m.book = book_open(shelf_state(s->m.shelf), "mirror.db", &s->why);
-    assert_non_null(s->m.book);
-    s->group = group_new(&s->m, on_out, s);
-    assert_non_null(s->group);
+    assert_int_equal(s.n_out, 1);
+    group_free(s.group);
+    book_close(s.m.book);
+    s.m.book = book_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    assert_non_null(s.m.book);
+    s.group = group_new(&s.m, on_out, NULL);
+    assert_non_null(s.group);
 
-    assert_int_equal(tell_hash(s, 1, false, digest), a);
-    assert_int_equal(look(s, a).todo, BOOK_FETCH);
-    assert_int_equal(book_counts(s->m.book)->n_have, 1);
-    come(s, a, "old");
-    turn(s, 2);
-    assert_file(s->home.fd, path_of(1), "old");
-    assert_int_equal(look(s, a).todo, BOOK_NOTHING);
+    assert_int_equal(tell_hash(1, false, digest), a);
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    assert_int_equal(book_counts(s.m.book)->n_have, 1);
+    come(a, "old");
+    turn(2);
+    assert_file(s.home.fd, path_of(1), "old");
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
 }
 
 /* Whoever frees it in the middle leaves nobody at work, and nothing noted. */
 TEST(is_freed_at_any_moment)
 {
-    struct stage *s = *state;
     int64_t ids[50];
 
     for (unsigned n = 0; n < 50; n++) {
-        ids[n] = tell(s, n, false);
-        come(s, ids[n], "text");
+        ids[n] = tell(n, false);
+        come(ids[n], "text");
     }
-    group_start(s->group);
-    group_free(s->group);
-    s->group = NULL;
-    assert_int_equal(loop_service(s->m.client->loop), TD_OK);
+    group_start(s.group);
+    group_free(s.group);
+    s.group = NULL;
+    assert_int_equal(loop_service(s.m.client->loop), TD_OK);
     for (unsigned n = 0; n < 50; n++)
-        assert_false(look(s, ids[n]).is_there);
-    assert_int_equal(s->n_out, 0);
+        assert_false(look(ids[n]).is_there);
+    assert_int_equal(s.n_out, 0);
 }

@@ -15,57 +15,68 @@
 #include "tests/test.h"
 
 /* The mirror is "m" of the test's directory: what is beside it is outside. */
-static struct shelf *
-open_shelf(void **state)
-{
-    struct failure why = {TD_OK};
-    char dir[300];
-    struct shelf *s;
+static struct tempdir home;
+static char dir[300];
+static struct shelf *s;
+static int m; /* the directory of the mirror */
+static struct failure why;
 
-    snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
+static void
+open_shelf(void)
+{
     s = shelf_open(dir, true, &why);
     if (!s)
         fail_msg("%s", why.text);
-    return s;
 }
 
 static int
-mirror_of(void **state)
+set_up(void **state)
 {
-    return openat(tempdir_fd(state), "m", O_RDONLY | O_DIRECTORY);
+    (void)state;
+    why = (struct failure){TD_OK};
+    tempdir_open(&home);
+    snprintf(dir, sizeof(dir), "%s/m", home.path);
+    open_shelf();
+    m = openat(home.fd, "m", O_RDONLY | O_DIRECTORY);
+    return 0;
 }
 
-static enum td_status
-try_put(struct shelf *s, const char *path, const char *text,
-        struct failure *why)
+static void
+close_shelf(void)
+{
+    shelf_close(s);
+    s = NULL;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    close_shelf();
+    close(m);
+    tempdir_close(&home);
+    return 0;
+}
+
+static void
+put(const char *path, const char *text)
 {
     struct shelf_mark mark;
 
     tempdir_write(shelf_incoming(s), "1", text);
-    return shelf_put(s, shelf_incoming(s), "1", path, DATETIME_NONE, &mark,
-                     why);
-}
-
-static void
-put(struct shelf *s, const char *path, const char *text)
-{
-    struct failure why = {TD_OK};
-
-    if (try_put(s, path, text, &why))
+    if (shelf_put(s, shelf_incoming(s), "1", path, DATETIME_NONE, &mark, &why))
         fail_msg("%s", why.text);
     assert_no_file(shelf_incoming(s), "1");
 }
 
 static void
-drop(struct shelf *s, const char *path)
+drop(const char *path)
 {
-    struct failure why = {TD_OK};
-
     if (shelf_remove(s, path, &why))
         fail_msg("%s", why.text);
 }
 
-#define assert_found(s, path, what)                              \
+#define assert_found(path, what)                                 \
     do {                                                         \
         struct shelf_mark mark_;                                 \
         assert_int_equal(shelf_look((s), (path), &mark_), what); \
@@ -79,13 +90,10 @@ no_further(void *user)
     return false;
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(set_up, tear_down);
 
 TEST(puts_looks_and_removes)
 {
-    struct shelf *s = open_shelf(state);
-    int m = mirror_of(state);
-    struct failure why = {TD_OK};
     struct shelf_mark mark;
     struct shelf_mark seen;
     char digest[SHELF_DIGEST_SIZE];
@@ -106,40 +114,32 @@ TEST(puts_looks_and_removes)
     assert_false(shelf_digest(s, "h/a/b.txt", no_further, &n_asked, digest));
     assert_int_equal(n_asked, 1);
 
-    put(s, "h/a/b.txt", "new");
-    put(s, "h/a/c.txt", "other");
+    put("h/a/b.txt", "new");
+    put("h/a/c.txt", "other");
     assert_file(m, "h/a/b.txt", "new");
-    assert_found(s, "h/a", SHELF_OTHER);
-    assert_found(s, "h/x/y", SHELF_NOTHING);
+    assert_found("h/a", SHELF_OTHER);
+    assert_found("h/x/y", SHELF_NOTHING);
 
     /* Directories go when they are empty, and not before. */
-    drop(s, "h/a/b.txt");
-    assert_found(s, "h/a/b.txt", SHELF_NOTHING);
+    drop("h/a/b.txt");
+    assert_found("h/a/b.txt", SHELF_NOTHING);
     assert_file(m, "h/a/c.txt", "other");
-    drop(s, "h/a/c.txt");
-    assert_found(s, "h", SHELF_NOTHING);
-    drop(s, "h/a/c.txt");
+    drop("h/a/c.txt");
+    assert_found("h", SHELF_NOTHING);
+    drop("h/a/c.txt");
     assert_int_equal(faccessat(m, ".tidings", F_OK, 0), 0);
-    close(m);
-    shelf_close(s);
 }
 
 TEST(is_one_process_at_a_time)
 {
-    struct shelf *s = open_shelf(state);
-    struct failure why = {TD_OK};
-    char dir[300];
-
-    snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
     assert_null(shelf_open(dir, true, &why));
     assert_int_equal(why.rc, TD_IO);
     assert_non_null(strstr(why.text, "another process"));
-    shelf_close(s);
-    s = open_shelf(state);
-    shelf_close(s);
+    close_shelf();
+    open_shelf();
 
     /* No mirror there, and none wanted. */
-    assert_null(shelf_open(tempdir_path(state), false, &why));
+    assert_null(shelf_open(home.path, false, &why));
     assert_non_null(strstr(why.text, "is no mirror"));
     assert_null(shelf_open("/nowhere/at/all", true, &why));
     assert_int_equal(why.rc, TD_IO);
@@ -148,16 +148,12 @@ TEST(is_one_process_at_a_time)
 /* Whoever puts links into the mirror leads nobody out of it. */
 TEST(follows_no_link_out_of_the_mirror)
 {
-    struct shelf *s = open_shelf(state);
-    int m = mirror_of(state);
     int outside;
-    struct failure why = {TD_OK};
     struct shelf_mark mark;
     char text[SHELF_DIGEST_SIZE];
-    char dir[300];
 
-    assert_int_equal(mkdirat(tempdir_fd(state), "out", 0755), 0);
-    outside = openat(tempdir_fd(state), "out", O_RDONLY | O_DIRECTORY);
+    assert_int_equal(mkdirat(home.fd, "out", 0755), 0);
+    outside = openat(home.fd, "out", O_RDONLY | O_DIRECTORY);
     tempdir_write(outside, "a.txt", "theirs");
     assert_int_equal(mkdirat(m, "h", 0755), 0);
     assert_int_equal(symlinkat("../../out", m, "h/d"), 0);
@@ -171,30 +167,29 @@ TEST(follows_no_link_out_of_the_mirror)
     assert_false(shelf_digest(s, "h/d/a.txt", NULL, NULL, text));
 
     /* Not removed, nor what they lead to. */
-    drop(s, "h/d/a.txt");
-    drop(s, "h/a.txt");
+    drop("h/d/a.txt");
+    drop("h/a.txt");
     assert_file(outside, "a.txt", "theirs");
-    assert_found(s, "h/a.txt", SHELF_OTHER);
+    assert_found("h/a.txt", SHELF_OTHER);
 
     /* Moved out of the way, as links; nothing is written through them. */
-    put(s, "h/d/a.txt", "ours");
-    put(s, "h/a.txt", "ours");
-    put(s, "h/e.txt", "ours");
+    put("h/d/a.txt", "ours");
+    put("h/a.txt", "ours");
+    put("h/e.txt", "ours");
     assert_file(outside, "a.txt", "theirs");
-    assert_found(s, "h/d/a.txt", SHELF_FILE);
-    assert_found(s, "h/a.txt", SHELF_FILE);
+    assert_found("h/d/a.txt", SHELF_FILE);
+    assert_found("h/a.txt", SHELF_FILE);
     assert_file(m, "h/e.txt", "ours");
     assert_int_equal(readlinkat(m, ".tidings/found/1/d", text, 5), 5);
     assert_int_equal(readlinkat(m, ".tidings/found/2/a.txt", text, 5), 5);
     assert_int_equal(why.rc, TD_OK);
     close(outside);
-    close(m);
-    shelf_close(s);
+    close_shelf();
 
     /* Nor is the state of a mirror one. */
-    assert_int_equal(mkdirat(tempdir_fd(state), "n", 0755), 0);
-    assert_int_equal(symlinkat("../out", tempdir_fd(state), "n/.tidings"), 0);
-    snprintf(dir, sizeof(dir), "%s/n", tempdir_path(state));
+    assert_int_equal(mkdirat(home.fd, "n", 0755), 0);
+    assert_int_equal(symlinkat("../out", home.fd, "n/.tidings"), 0);
+    snprintf(dir, sizeof(dir), "%s/n", home.path);
     assert_null(shelf_open(dir, true, &why));
     assert_int_equal(why.rc, TD_IO);
 }
@@ -202,9 +197,6 @@ TEST(follows_no_link_out_of_the_mirror)
 /* A file where a directory has to be, a directory where a file has to be. */
 TEST(keeps_what_was_in_its_way)
 {
-    struct shelf *s = open_shelf(state);
-    int m = mirror_of(state);
-    struct failure why = {TD_OK};
     char where[SHELF_WHERE_SIZE] = "";
 
     tempdir_write(m, "h", "a file of the user");
@@ -213,8 +205,8 @@ TEST(keeps_what_was_in_its_way)
     tempdir_write(m, "g/a.txt/mine", "too");
     tempdir_write(m, "g/b.txt", "mine");
 
-    put(s, "h/a.txt", "1");
-    put(s, "g/a.txt", "2");
+    put("h/a.txt", "1");
+    put("g/a.txt", "2");
     assert_file(m, "h/a.txt", "1");
     assert_file(m, "g/a.txt", "2");
     assert_file(m, ".tidings/found/1/h", "a file of the user");
@@ -228,31 +220,26 @@ TEST(keeps_what_was_in_its_way)
     assert_int_equal(shelf_set_aside(s, "g/b.txt", where, &why), TD_OK);
     assert_int_equal(shelf_set_aside(s, "x/y/b.txt", where, &why), TD_OK);
     assert_string_equal(where, "");
-    shelf_close(s);
+    close_shelf();
 
     /* The next one does not overwrite it. */
-    s = open_shelf(state);
+    open_shelf();
     assert_int_equal(shelf_set_aside(s, "g/a.txt", where, &why), TD_OK);
     assert_string_equal(where, ".tidings/found/4/a.txt");
-    close(m);
-    shelf_close(s);
 }
 
 /* What cannot be put stays as it was, and says why. */
 TEST(says_why_it_cannot_be_put)
 {
-    struct shelf *s = open_shelf(state);
-    struct failure why = {TD_OK};
     struct shelf_mark mark;
 
-    put(s, "h/a.txt", "old");
+    put("h/a.txt", "old");
     assert_int_equal(shelf_put(s, shelf_incoming(s), "none", "h/a.txt",
                                DATETIME_NONE, &mark, &why),
                      TD_IO);
     assert_string_equal(why.text,
                         "cannot write h/a.txt: No such file or directory");
-    assert_found(s, "h/a.txt", SHELF_FILE);
-    shelf_close(s);
+    assert_found("h/a.txt", SHELF_FILE);
 }
 
 static bool
@@ -268,11 +255,9 @@ note(const char *path, enum shelf_found what, void *user)
 
 TEST(goes_through_all_that_is_there)
 {
-    struct shelf *s = open_shelf(state);
-    int m = mirror_of(state);
     char seen[500] = "";
 
-    put(s, "h/a/b.txt", "1");
+    put("h/a/b.txt", "1");
     assert_int_equal(mkdirat(m, "h/.tidings", 0755), 0);
     assert_int_equal(symlinkat("..", m, "h/.tidings/up"), 0);
     assert_int_equal(mkdirat(m, "empty", 0755), 0);
@@ -282,21 +267,13 @@ TEST(goes_through_all_that_is_there)
     assert_non_null(strstr(seen, "h/.tidings/up!\n"));
     assert_non_null(strstr(seen, "x\n"));
     assert_int_equal(strlen(seen), strlen("h/a/b.txt\nh/.tidings/up!\nx\n"));
-    close(m);
-    shelf_close(s);
 }
 
 /* As on a file system that does not tell case: the name leads to the same. */
 TEST(refuses_a_file_system_that_does_not_tell_case)
 {
-    struct failure why = {TD_OK};
-    char dir[300];
-    int fd;
-
-    shelf_close(open_shelf(state));
-    fd = mirror_of(state);
-    assert_int_equal(symlinkat(".tidings", fd, ".TIDINGS"), 0);
-    snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
+    close_shelf();
+    assert_int_equal(symlinkat(".tidings", m, ".TIDINGS"), 0);
 
     assert_null(shelf_open(dir, true, &why));
     assert_int_equal(why.rc, TD_IO);
@@ -304,8 +281,7 @@ TEST(refuses_a_file_system_that_does_not_tell_case)
     assert_null(shelf_open(dir, false, &why));
 
     /* One that is only called so is none of ours. */
-    assert_int_equal(unlinkat(fd, ".TIDINGS", 0), 0);
-    assert_int_equal(mkdirat(fd, ".TIDINGS", 0755), 0);
-    shelf_close(open_shelf(state));
-    close(fd);
+    assert_int_equal(unlinkat(m, ".TIDINGS", 0), 0);
+    assert_int_equal(mkdirat(m, ".TIDINGS", 0755), 0);
+    open_shelf();
 }
