@@ -165,67 +165,55 @@ TEST(what_is_no_address_of_the_internet_is_refused)
     assert_false(address_may_be_called(&all, (struct sockaddr *)&local));
 }
 
-static void
-read_networks(struct networks *networks, const char *text)
-{
-    struct problem why = {"", 0, 0};
-
-    if (networks_read(slice_of(text), networks, &why))
-        fail_msg("%s: %s", text, why.text);
-}
-
 /* W-160: "unless allowed by a setting" */
 TEST(lists_are_kept_to_exactly)
 {
-    struct networks n;
+    static const struct {
+        const char *list; /* NULL: networks_add_loopback */
+        unsigned n;
+        const char *allowed[8], *refused[8];
+    } rows[] = {
+        {" 10.1.0.0/16 , 192.168.1.7,fd00:1::/32,\t::1/128",
+         4,
+         {"10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "192.168.1.7",
+          "fd00:1:2::3", "::1", "8.8.8.8"},
+         {"10.0.255.255", "10.2.0.0", "192.168.1.6", "192.168.1.8",
+          "fd00:2::", "127.0.0.1"}},
+        {"", 0, {"8.8.8.8"}, {"127.0.0.1"}},
+        {"  ", 0, {"8.8.8.8"}, {"127.0.0.1"}},
+        /* Odd lengths; all of one kind is nothing of the other. */
+        {"172.16.0.0/12,169.254.128.0/17",
+         2,
+         {"172.31.255.255", "169.254.128.0"},
+         {"169.254.127.255"}},
+        {"0.0.0.0/0", 1, {"127.0.0.1"}, {"::1"}},
+        {"::/0",
+         1,
+         {"::1", "fe80::1"},
+         {"127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"}},
+        {"::ffff:10.0.0.0/104", 1, {"10.255.0.1"}, {"127.0.0.1"}},
+        {NULL,
+         2,
+         {"127.0.0.1", "127.255.255.255", "::1", "::ffff:127.0.0.1"},
+         {"10.0.0.1", "::2"}},
+    };
 
-    read_networks(&n, " 10.1.0.0/16 , 192.168.1.7,fd00:1::/32,\t::1/128");
-    assert_int_equal(n.n, 4);
-    assert_true(may(&n, "10.1.0.0"));
-    assert_true(may(&n, "10.1.255.255"));
-    assert_true(may(&n, "::ffff:10.1.2.3"));
-    assert_false(may(&n, "10.0.255.255"));
-    assert_false(may(&n, "10.2.0.0"));
-    assert_true(may(&n, "192.168.1.7"));
-    assert_false(may(&n, "192.168.1.6"));
-    assert_false(may(&n, "192.168.1.8"));
-    assert_true(may(&n, "fd00:1:2::3"));
-    assert_false(may(&n, "fd00:2::"));
-    assert_true(may(&n, "::1"));
-    assert_false(may(&n, "127.0.0.1"));
-    assert_true(may(&n, "8.8.8.8"));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct problem why = {"", 0, 0};
+        struct networks n = {.n = 0};
 
-    read_networks(&n, "");
-    assert_int_equal(n.n, 0);
-    read_networks(&n, "  ");
-    assert_int_equal(n.n, 0);
-
-    /* Odd lengths; all of one kind is nothing of the other. */
-    read_networks(&n, "172.16.0.0/12,169.254.128.0/17");
-    assert_true(may(&n, "172.31.255.255"));
-    assert_true(may(&n, "169.254.128.0"));
-    assert_false(may(&n, "169.254.127.255"));
-    read_networks(&n, "0.0.0.0/0");
-    assert_true(may(&n, "127.0.0.1"));
-    assert_false(may(&n, "::1"));
-    read_networks(&n, "::/0");
-    assert_true(may(&n, "::1"));
-    assert_true(may(&n, "fe80::1"));
-    assert_false(may(&n, "127.0.0.1"));
-    assert_false(may(&n, "::ffff:127.0.0.1"));
-    assert_false(may(&n, "64:ff9b::7f00:1"));
-    read_networks(&n, "::ffff:10.0.0.0/104");
-    assert_true(may(&n, "10.255.0.1"));
-    assert_false(may(&n, "127.0.0.1"));
-
-    n.n = 0;
-    networks_add_loopback(&n);
-    assert_true(may(&n, "127.0.0.1"));
-    assert_true(may(&n, "127.255.255.255"));
-    assert_true(may(&n, "::1"));
-    assert_true(may(&n, "::ffff:127.0.0.1"));
-    assert_false(may(&n, "10.0.0.1"));
-    assert_false(may(&n, "::2"));
+        if (!rows[i].list)
+            networks_add_loopback(&n);
+        else if (networks_read(slice_of(rows[i].list), &n, &why))
+            fail_msg("%s: %s", rows[i].list, why.text);
+        assert_int_equal(n.n, rows[i].n);
+        for (size_t k = 0; rows[i].allowed[k]; k++)
+            if (!may(&n, rows[i].allowed[k]))
+                fail_msg("row %zu refuses %s", i, rows[i].allowed[k]);
+        for (size_t k = 0; rows[i].refused[k]; k++)
+            if (may(&n, rows[i].refused[k]))
+                fail_msg("row %zu allows %s", i, rows[i].refused[k]);
+    }
 }
 
 TEST(what_is_no_network_is_said)
