@@ -201,7 +201,7 @@ set_ops(const struct engine_ops *ops)
 TEST(skips_nothing_when_lists_go_meanwhile)
 {
     struct stage *s = *state;
-    struct engine_ops ops;
+    static struct engine_ops ops; /* the log thread has it until the end */
     uint64_t seq;
     int64_t *us;
 
