@@ -153,4 +153,14 @@ finds(struct stage *s, const char *path, const char *expected)
     assert_string_equal(s->told.data, expected);
 }
 
+/* `text` is in the failure's text; NULL: it may have any. */
+static inline void
+fails(struct stage *s, const char *path, enum td_status rc, const char *text)
+{
+    enum td_status is = discover(s, site_link(s->site, path));
+
+    if (is != rc || (text && !strstr(s->why.text, text)))
+        fail_msg("%s: %d, %s", path, (int)is, s->why.text);
+}
+
 #endif

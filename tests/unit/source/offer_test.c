@@ -112,10 +112,16 @@ on_offer(const struct td_offer *offer, void *user)
 }
 
 static enum td_status
+describe_again(struct stage *s)
+{
+    return td_describe(s->client, fake_broker_url(s->broker), on_offer, s);
+}
+
+static enum td_status
 describe(struct stage *s)
 {
     fake_broker_start(s->broker);
-    return td_describe(s->client, fake_broker_url(s->broker), on_offer, s);
+    return describe_again(s);
 }
 
 FIXTURE(set_stage, clear_stage);
@@ -221,7 +227,6 @@ TEST(says_what_cannot_be_read)
         "<!DOCTYPE a [<!ENTITY b \"c\">]><urlset/>",
     };
     struct stage *s = *state;
-    enum td_status rc;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         fake_answer(s->broker, 404, "text/plain", "");
@@ -229,8 +234,7 @@ TEST(says_what_cannot_be_read)
     }
     fake_broker_start(s->broker);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        rc = td_describe(s->client, fake_broker_url(s->broker), on_offer, s);
-        assert_int_equal(rc, TD_BROKEN);
+        assert_int_equal(describe_again(s), TD_BROKEN);
         assert_non_null(strstr(td_problem(s->client), "cannot be read"));
     }
 }
@@ -266,12 +270,8 @@ TEST(says_that_the_server_is_away)
     fake_answer(s->broker, 503, "application/problem+json",
                 "{\"detail\":\"later\"}");
     fake_broker_start(s->broker);
-    assert_int_equal(
-        td_describe(s->client, fake_broker_url(s->broker), on_offer, s),
-        TD_UNREACHABLE);
-    assert_int_equal(
-        td_describe(s->client, fake_broker_url(s->broker), on_offer, s),
-        TD_UNREACHABLE);
+    assert_int_equal(describe_again(s), TD_UNREACHABLE);
+    assert_int_equal(describe_again(s), TD_UNREACHABLE);
     assert_non_null(strstr(td_problem(s->client), ": 503: later"));
     assert_int_equal(td_describe(s->client, "news", on_offer, s), TD_INVALID);
 }
@@ -283,9 +283,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 
     (void)why;
     (void)pause_ms;
-    assert_int_equal(
-        td_describe(s->client, fake_broker_url(s->broker), on_offer, s),
-        TD_INVALID);
+    assert_int_equal(describe_again(s), TD_INVALID);
     assert_string_equal(td_problem(s->client),
                         "called from a callback of the same handle");
     td_stop(s->client);
