@@ -30,6 +30,8 @@ struct stage {
     enum td_status rc; /* of verify_beside */
 };
 
+static struct stage s;
+
 static const char *
 path_of(unsigned number)
 {
@@ -40,28 +42,27 @@ path_of(unsigned number)
 }
 
 static void
-put_list(struct stage *s, unsigned number)
+put_list(unsigned number)
 {
     struct buf text;
     char url[200];
     bool is_open = number > CLOSED;
 
     buf_init(&text, 1 << 20);
-    made_list(&text, &s->history, number, (number - 1) * 5,
+    made_list(&text, &s.history, number, (number - 1) * 5,
               is_open ? LAST : number * 5, is_open);
     /* Its links prev and next. */
-    snprintf(url, sizeof(url), "%s/changes/0", site_url(s->site));
+    snprintf(url, sizeof(url), "%s/changes/0", site_url(s.site));
     for (unsigned n = (number > 1) + !is_open; n > 0; n--)
         made_edit(&text, "http://example.com/sets/news/0", url);
-    site_put(s->site, path_of(number), XML, buf_slice(&text));
+    site_put(s.site, path_of(number), XML, buf_slice(&text));
     buf_fini(&text);
 }
 
 /* An archive, or an index, that names these lists; of the list `wrong` it tells
  * another digest. */
 static void
-put_names(struct stage *s, bool is_index, unsigned first, unsigned last,
-          unsigned wrong)
+put_names(bool is_index, unsigned first, unsigned last, unsigned wrong)
 {
     const char *root = is_index ? "sitemapindex" : "urlset";
     const char *row = is_index ? "sitemap" : "url";
@@ -72,8 +73,8 @@ put_names(struct stage *s, bool is_index, unsigned first, unsigned last,
     buf_add_format(&text, "<%s " NAMESPACES "><rs:md capability=\"%s\"/>\n",
                    root, is_index ? "changelist" : "changelist-archive");
     for (unsigned n = first; n <= last; n++) {
-        digest_write(digest, &s->history.digests[n * 5 - (n == wrong)]);
-        buf_add_format(&text, "<%s><loc>%s%s</loc>", row, site_url(s->site),
+        digest_write(digest, &s.history.digests[n * 5 - (n == wrong)]);
+        buf_add_format(&text, "<%s><loc>%s%s</loc>", row, site_url(s.site),
                        path_of(n));
         if (n <= CLOSED)
             buf_add_format(&text,
@@ -83,7 +84,7 @@ put_names(struct stage *s, bool is_index, unsigned first, unsigned last,
         buf_add_format(&text, "</%s>\n", row);
     }
     buf_add_format(&text, "</%s>\n", root);
-    site_put(s->site, is_index ? "/changelist.xml" : "/archive.xml", XML,
+    site_put(s.site, is_index ? "/changelist.xml" : "/archive.xml", XML,
              buf_slice(&text));
     buf_fini(&text);
 }
@@ -92,58 +93,53 @@ put_names(struct stage *s, bool is_index, unsigned first, unsigned last,
 static int
 set_stage(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    history_init(&s->history, "0123456789abcdef");
-    s->site = site_new();
-    s->client = td_open();
-    assert_non_null(s->client);
+    (void)state;
+    memset(&s, 0, sizeof(s));
+    history_init(&s.history, "0123456789abcdef");
+    s.site = site_new();
+    s.client = td_open();
+    assert_non_null(s.client);
     clock_skip_waits(transfers_none, NULL);
-    site_putf(s->site, "/capability.xml", XML,
+    site_putf(s.site, "/capability.xml", XML,
               "<urlset " NAMESPACES "><rs:md capability=\"capabilitylist\"/>"
               "<url><loc>%s/changelist.xml</loc>"
               "<rs:md capability=\"changelist\"/></url>"
               "<url><loc>%s/archive.xml</loc>"
               "<rs:md capability=\"changelist-archive\"/></url></urlset>",
-              site_url(s->site), site_url(s->site));
+              site_url(s.site), site_url(s.site));
     for (unsigned n = 1; n <= CLOSED + 1; n++)
-        put_list(s, n);
-    put_names(s, false, 1, CLOSED, 0);
-    put_names(s, true, 2, CLOSED + 1, 0);
-    *state = s;
+        put_list(n);
+    put_names(false, 1, CLOSED, 0);
+    put_names(true, 2, CLOSED + 1, 0);
     return 0;
 }
 
 static int
 clear_stage(void **state)
 {
-    struct stage *s = *state;
-
-    td_close(s->client);
-    site_free(s->site);
-    history_fini(&s->history);
-    free(s);
+    (void)state;
+    td_close(s.client);
+    site_free(s.site);
+    history_fini(&s.history);
     return 0;
 }
 
 static enum td_status
-verify(struct stage *s)
+verify(void)
 {
-    return td_verify(s->client, site_link(s->site, "/capability.xml"), NULL,
-                     NULL, &s->proof);
+    return td_verify(s.client, site_link(s.site, "/capability.xml"), NULL, NULL,
+                     &s.proof);
 }
 
 /* It breaks at `path` after entry `at`, for that reason. */
 static void
-assert_breaks(struct stage *s, const char *path, uint64_t at,
-              const char *reason)
+assert_breaks(const char *path, uint64_t at, const char *reason)
 {
-    assert_int_equal(verify(s), TD_DIFFERENT);
-    assert_string_equal(s->proof.broken_in, site_link(s->site, path));
-    assert_int_equal(s->proof.broken_at, at);
-    if (!strstr(td_problem(s->client), reason))
-        fail_msg("\"%s\" is not in \"%s\"", reason, td_problem(s->client));
+    assert_int_equal(verify(), TD_DIFFERENT);
+    assert_string_equal(s.proof.broken_in, site_link(s.site, path));
+    assert_int_equal(s.proof.broken_at, at);
+    if (!strstr(td_problem(s.client), reason))
+        fail_msg("\"%s\" is not in \"%s\"", reason, td_problem(s.client));
 }
 
 FIXTURE(set_stage, clear_stage);
@@ -151,152 +147,133 @@ FIXTURE(set_stage, clear_stage);
 /* each list once, though archive and index name it both. */
 TEST(archive_and_index_prove_the_whole)
 {
-    struct stage *s = *state;
-
-    assert_int_equal(verify(s), TD_OK);
-    assert_int_equal(s->proof.first, 1);
-    assert_int_equal(s->proof.last, LAST);
-    assert_int_equal(s->proof.n_lists, CLOSED + 1);
+    assert_int_equal(verify(), TD_OK);
+    assert_int_equal(s.proof.first, 1);
+    assert_int_equal(s.proof.last, LAST);
+    assert_int_equal(s.proof.n_lists, CLOSED + 1);
     for (unsigned n = 1; n <= CLOSED + 1; n++)
-        assert_int_equal(site_count(s->site, path_of(n)), 1);
+        assert_int_equal(site_count(s.site, path_of(n)), 1);
 }
 
 TEST(a_digest_that_the_archive_alone_tells_is_found)
 {
-    struct stage *s = *state;
-
-    put_names(s, false, 1, CLOSED, 1);
-    assert_breaks(s, path_of(1), 0,
+    put_names(false, 1, CLOSED, 1);
+    assert_breaks(path_of(1), 0,
                   "the archive or index tells its td:digest as sha-256:");
-    assert_int_equal(s->proof.last, 0);
+    assert_int_equal(s.proof.last, 0);
 }
 
 TEST(archive_and_index_that_differ_are_found)
 {
-    struct stage *s = *state;
-
-    put_names(s, true, 2, CLOSED + 1, 3);
-    assert_breaks(s, "/changelist.xml", 15,
+    put_names(true, 2, CLOSED + 1, 3);
+    assert_breaks("/changelist.xml", 15,
                   "archive and index tell different td:digest of ");
 }
 
 /* Retention takes the oldest; no other may be missing. */
 TEST(a_list_that_is_named_and_not_there_is_found)
 {
-    struct stage *s = *state;
+    site_status(s.site, path_of(2), 410, NULL, 0);
+    assert_breaks(path_of(2), 5, "410; the list before it names it");
+    assert_int_equal(s.proof.last, 5);
 
-    site_status(s->site, path_of(2), 410, NULL, 0);
-    assert_breaks(s, path_of(2), 5, "410; the list before it names it");
-    assert_int_equal(s->proof.last, 5);
-
-    site_status(s->site, path_of(1), 410, NULL, 0);
-    assert_int_equal(verify(s), TD_OK);
-    assert_int_equal(s->proof.first, 11);
-    assert_int_equal(s->proof.last, LAST);
-    assert_false(s->proof.is_from_start);
+    site_status(s.site, path_of(1), 410, NULL, 0);
+    assert_int_equal(verify(), TD_OK);
+    assert_int_equal(s.proof.first, 11);
+    assert_int_equal(s.proof.last, LAST);
+    assert_false(s.proof.is_from_start);
 }
 
 /* Retention takes the first two lists when the first one was read. */
 static void
 retain_less(const char *list, const struct td_proof *proof, void *user)
 {
-    struct stage *s = user;
-
+    (void)user;
     (void)list;
     if (proof->last != 5)
         return;
-    site_status(s->site, path_of(1), 410, NULL, 0);
-    site_status(s->site, path_of(2), 410, NULL, 0);
-    put_names(s, false, 3, CLOSED, 0);
-    put_names(s, true, 3, CLOSED + 1, 0);
+    site_status(s.site, path_of(1), 410, NULL, 0);
+    site_status(s.site, path_of(2), 410, NULL, 0);
+    put_names(false, 3, CLOSED, 0);
+    put_names(true, 3, CLOSED + 1, 0);
 }
 
 /* */
 TEST(retention_that_overtakes_the_proof_breaks_nothing)
 {
-    struct stage *s = *state;
-
-    assert_int_equal(td_verify(s->client, site_link(s->site, "/capability.xml"),
-                               retain_less, s, &s->proof),
+    assert_int_equal(td_verify(s.client, site_link(s.site, "/capability.xml"),
+                               retain_less, NULL, &s.proof),
                      TD_OK);
-    assert_int_equal(s->proof.first, 11);
-    assert_int_equal(s->proof.last, LAST);
-    assert_int_equal(s->proof.n_lists, 2);
-    assert_string_equal(s->proof.broken_in, "");
+    assert_int_equal(s.proof.first, 11);
+    assert_int_equal(s.proof.last, LAST);
+    assert_int_equal(s.proof.n_lists, 2);
+    assert_string_equal(s.proof.broken_in, "");
 }
 
 /* Closed after the archive was read, and not in the index any more. */
 TEST(a_list_between_archive_and_index_is_found_by_its_link)
 {
-    struct stage *s = *state;
+    put_names(false, 1, 1, 0);
+    put_names(true, 3, CLOSED + 1, 0);
+    assert_int_equal(verify(), TD_OK);
+    assert_int_equal(s.proof.last, LAST);
+    assert_int_equal(s.proof.n_lists, CLOSED + 1);
 
-    put_names(s, false, 1, 1, 0);
-    put_names(s, true, 3, CLOSED + 1, 0);
-    assert_int_equal(verify(s), TD_OK);
-    assert_int_equal(s->proof.last, LAST);
-    assert_int_equal(s->proof.n_lists, CLOSED + 1);
-
-    site_delete(s->site, path_of(2));
-    assert_breaks(s, path_of(2), 5, "404; the list before it names it");
+    site_delete(s.site, path_of(2));
+    assert_breaks(path_of(2), 5, "404; the list before it names it");
 }
 
 /* What a busy server does not give is asked for again. */
 TEST(a_list_is_asked_for_again_while_its_server_is_busy)
 {
-    struct stage *s = *state;
-
-    site_status(s->site, path_of(2), 503, NULL, 1);
-    site_cut(s->site, path_of(3), 300);
-    assert_int_equal(verify(s), TD_OK);
-    assert_int_equal(site_count(s->site, path_of(2)), 2);
-    assert_int_equal(site_count(s->site, path_of(3)), 2);
+    site_status(s.site, path_of(2), 503, NULL, 1);
+    site_cut(s.site, path_of(3), 300);
+    assert_int_equal(verify(), TD_OK);
+    assert_int_equal(site_count(s.site, path_of(2)), 2);
+    assert_int_equal(site_count(s.site, path_of(3)), 2);
 }
 
 /* A server that does not answer now, or not to us, says nothing of what is
  * there. */
 TEST(who_is_not_answered_has_found_nothing_broken)
 {
-    struct stage *s = *state;
-
-    site_status(s->site, path_of(2), 429, "Retry-After: 3600", 0);
-    assert_int_equal(verify(s), TD_UNREACHABLE);
-    assert_string_equal(s->proof.broken_in, "");
-    assert_int_equal(s->proof.last, 5);
+    site_status(s.site, path_of(2), 429, "Retry-After: 3600", 0);
+    assert_int_equal(verify(), TD_UNREACHABLE);
+    assert_string_equal(s.proof.broken_in, "");
+    assert_int_equal(s.proof.last, 5);
     /* Nobody waits for so long. */
-    assert_int_equal(site_count(s->site, path_of(2)), 1);
+    assert_int_equal(site_count(s.site, path_of(2)), 1);
 
-    site_status(s->site, path_of(2), 403, NULL, 0);
-    assert_int_equal(verify(s), TD_REFUSED);
-    assert_string_equal(s->proof.broken_in, "");
-    assert_int_equal(s->proof.last, 5);
+    site_status(s.site, path_of(2), 403, NULL, 0);
+    assert_int_equal(verify(), TD_REFUSED);
+    assert_string_equal(s.proof.broken_in, "");
+    assert_int_equal(s.proof.last, 5);
 }
 
 static void *
 verify_beside(void *user)
 {
-    struct stage *s = user;
-
-    s->rc = verify(s);
+    (void)user;
+    s.rc = verify();
     return NULL;
 }
 
 /* It is told to come again in half a minute, and waits for that. */
 TEST(it_is_stopped_while_it_waits_for_a_busy_server)
 {
-    struct stage *s = *state;
     pthread_t thread;
 
-    site_status(s->site, path_of(2), 429, "Retry-After: 30", 0);
-    assert_int_equal(pthread_create(&thread, NULL, verify_beside, s), 0);
-    site_await(s->site, path_of(2), 1);
-    AWAIT(site_answered(s->site, path_of(2), 0));
+    site_status(s.site, path_of(2), 429, "Retry-After: 30", 0);
+    assert_int_equal(pthread_create(&thread, NULL, verify_beside, NULL), 0);
+    site_await(s.site, path_of(2), 1);
+    AWAIT(site_answered(s.site, path_of(2), 0));
     clock_await_us(30 * INT64_C(1000000));
-    td_stop(s->client);
+    td_stop(s.client);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(s->rc, TD_STOPPED);
-    assert_string_equal(s->proof.broken_in, "");
-    site_status(s->site, path_of(2), 0, NULL, 0);
-    assert_int_equal(verify(s), TD_OK);
+    assert_int_equal(s.rc, TD_STOPPED);
+    assert_string_equal(s.proof.broken_in, "");
+    site_status(s.site, path_of(2), 0, NULL, 0);
+    assert_int_equal(verify(), TD_OK);
 }
 
 /* Nothing is proven by what nobody could read. */
@@ -306,53 +283,47 @@ TEST(lists_that_are_all_refused_prove_nothing)
         unsigned status;
         enum td_status rc;
     } all[] = {{403, TD_REFUSED}, {404, TD_REFUSED}, {410, TD_GONE}};
-    struct stage *s = *state;
 
     for (size_t i = 0; i < 3; i++) {
         for (unsigned n = 1; n <= CLOSED + 1; n++)
-            site_status(s->site, path_of(n), all[i].status, NULL, 0);
-        assert_int_equal(verify(s), all[i].rc);
-        assert_int_equal(s->proof.n_lists, 0);
+            site_status(s.site, path_of(n), all[i].status, NULL, 0);
+        assert_int_equal(verify(), all[i].rc);
+        assert_int_equal(s.proof.n_lists, 0);
     }
 }
 
 /* Retention says so (410); what is lost otherwise is missing. */
 TEST(a_first_list_that_is_lost_is_not_forgiven)
 {
-    struct stage *s = *state;
-
-    site_delete(s->site, path_of(1));
-    assert_int_equal(verify(s), TD_REFUSED);
-    assert_int_equal(s->proof.n_lists, 0);
+    site_delete(s.site, path_of(1));
+    assert_int_equal(verify(), TD_REFUSED);
+    assert_int_equal(s.proof.n_lists, 0);
 }
 
 /* The archive is read; at the index's address is a list, for one more look. */
 static void
 not_yet_index(const char *list, const struct td_proof *proof, void *user)
 {
-    struct stage *s = user;
-
+    (void)user;
     (void)list;
     if (proof->last == 15)
-        site_status(s->site, "/changelist.xml", 302, "Location: /open.xml", 1);
+        site_status(s.site, "/changelist.xml", 302, "Location: /open.xml", 1);
 }
 
 /* The address of the first list becomes that of the index when it is
  * closed, here between two looks: what the list has are no lists. */
 TEST(a_list_that_becomes_an_index_names_nothing)
 {
-    struct stage *s = *state;
-
-    site_putf(s->site, "/open.xml", XML,
+    site_putf(s.site, "/open.xml", XML,
               "<urlset " NAMESPACES "><rs:md capability=\"changelist\"/>"
               "<url><loc>%s/page.html</loc></url></urlset>",
-              site_url(s->site));
-    site_put(s->site, "/page.html", "text/html", SLICE("<p>"));
-    assert_int_equal(td_verify(s->client, site_link(s->site, "/capability.xml"),
-                               not_yet_index, s, &s->proof),
+              site_url(s.site));
+    site_put(s.site, "/page.html", "text/html", SLICE("<p>"));
+    assert_int_equal(td_verify(s.client, site_link(s.site, "/capability.xml"),
+                               not_yet_index, NULL, &s.proof),
                      TD_OK);
-    assert_int_equal(s->proof.last, LAST);
-    assert_int_equal(s->proof.n_lists, CLOSED + 1);
-    assert_int_equal(site_count(s->site, "/open.xml"), 1);
-    assert_int_equal(site_count(s->site, "/page.html"), 0);
+    assert_int_equal(s.proof.last, LAST);
+    assert_int_equal(s.proof.n_lists, CLOSED + 1);
+    assert_int_equal(site_count(s.site, "/open.xml"), 1);
+    assert_int_equal(site_count(s.site, "/page.html"), 0);
 }
