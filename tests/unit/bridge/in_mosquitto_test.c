@@ -1,5 +1,6 @@
 /* The same as in_test.c with the real client, and Mosquitto. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/bridge/in.h"
@@ -19,7 +20,7 @@ struct stage {
     struct in *in;
     struct mqtt_peer *teller;
     size_t n_told;
-    const char *dir;
+    struct tempdir dir;
 };
 
 static void
@@ -28,7 +29,7 @@ start(struct stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
-    if (bridge_ledger_open(&s->ledger, s->dir, &why) ||
+    if (bridge_ledger_open(&s->ledger, s->dir.path, &why) ||
         in_open(&s->in, s->sets.registry, s->ledger, &s->config, &why))
         fail_msg("%s", why.text);
 }
@@ -41,12 +42,17 @@ stop(struct stage *s)
     sets_close(&s->sets);
 }
 
-static void
-close_stage(struct stage *s)
+static int
+clear_stage(void **state)
 {
+    struct stage *s = *state;
+
     mqtt_peer_close(s->teller);
     stop(s);
     mosquittod_close(&s->mosquitto);
+    tempdir_close(&s->dir);
+    free(s);
+    return 0;
 }
 
 static void
@@ -95,13 +101,16 @@ is_granted(struct stage *s)
 #define RETRY_US     20000
 #define KEEPALIVE_US 5000000
 
-static void
-open_stage(struct stage *s, void **state, enum bridge_version version)
+static int
+set_stage(void **state, enum bridge_version version)
 {
-    memset(s, 0, sizeof(*s));
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    *state = s;
     mosquittod_open(&s->mosquitto, NULL);
-    s->dir = tempdir_path(state);
-    sets_configure(&s->sets, s->dir);
+    tempdir_open(&s->dir);
+    sets_configure(&s->sets, s->dir.path);
     s->input = (struct bridge_input){"a/+", "alpha"};
     s->config = (struct bridge_config){
         .name = "hall",
@@ -121,6 +130,19 @@ open_stage(struct stage *s, void **state, enum bridge_version version)
     start(s);
     s->teller = mqtt_peer_tell(&s->mosquitto, NULL);
     AWAIT(is_granted(s));
+    return 0;
+}
+
+static int
+set_5(void **state)
+{
+    return set_stage(state, BRIDGE_MQTT_5);
+}
+
+static int
+set_311(void **state)
+{
+    return set_stage(state, BRIDGE_MQTT_311);
 }
 
 static void
@@ -144,63 +166,56 @@ tell_entry(struct stage *s, unsigned n, struct buf *expected)
 }
 
 static void
-takes_in(void **state, enum bridge_version version)
+takes_in(struct stage *s, const char *type)
 {
     struct mqtt_peer *hearer;
     const struct mqtt_heard *heard;
     struct buf expected;
-    struct stage s;
 
-    open_stage(&s, state, version);
-    hearer = mqtt_peer_hear(&s.mosquitto,
+    hearer = mqtt_peer_hear(&s->mosquitto,
                             &(struct mqtt_hearing){.filters = {"tidings/#"}});
     buf_init(&expected, SIZE_MAX);
     for (unsigned i = 1; i <= 200; i++) {
-        tell_entry(&s, i, &expected);
+        tell_entry(s, i, &expected);
         if (i == 100)
-            tell(&s, "bananas");
+            tell(s, "bananas");
     }
-    await_arrived(&s, 200);
-    assert_arrived(&s, &expected);
-    assert_int_equal(report(&s).repeats, 0);
+    await_arrived(s, 200);
+    assert_arrived(s, &expected);
+    assert_int_equal(report(s).repeats, 0);
     heard = mqtt_peer_await(hearer, "tidings/rejected", 1);
     assert_non_null(strstr(heard->payload.data, "\"topic\":\"a/x\""));
-    assert_string_equal(heard->content_type, version == BRIDGE_MQTT_5
-                                                 ? "application/problem+json"
-                                                 : "");
+    assert_string_equal(heard->content_type, type);
     mqtt_peer_close(hearer);
-    close_stage(&s);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(set_5, clear_stage);
 
 /* Issue 5: both versions of MQTT. */
 TEST(takes_in_by_mqtt_5)
 {
-    takes_in(state, BRIDGE_MQTT_5);
+    takes_in(*state, "application/problem+json");
 }
 
-TEST(takes_in_by_mqtt_3_1_1)
+TEST(takes_in_by_mqtt_3_1_1, set_311, clear_stage)
 {
-    takes_in(state, BRIDGE_MQTT_311);
+    takes_in(*state, "");
 }
 
 /* What is told while nobody is there waits in the session. */
 TEST(takes_in_what_was_told_while_it_was_away)
 {
     struct buf expected;
-    struct stage s;
+    struct stage *s = *state;
 
-    open_stage(&s, state, BRIDGE_MQTT_5);
     buf_init(&expected, SIZE_MAX);
-    stop(&s);
+    stop(s);
     for (unsigned i = 1; i <= 50; i++)
-        tell_entry(&s, i, &expected);
-    mqtt_peer_await_said(s.teller, s.n_told);
-    start(&s);
-    await_arrived(&s, 50);
-    assert_arrived(&s, &expected);
-    close_stage(&s);
+        tell_entry(s, i, &expected);
+    mqtt_peer_await_said(s->teller, s->n_told);
+    start(s);
+    await_arrived(s, 50);
+    assert_arrived(s, &expected);
 }
 
 /* An end in the middle of the stream: what was committed is acknowledged, and
@@ -208,22 +223,21 @@ TEST(takes_in_what_was_told_while_it_was_away)
  * twice. */
 TEST(ends_and_goes_on_without_a_repeat)
 {
+    unsigned n = (unsigned)test_size(1000, 2000);
     struct buf expected;
-    struct stage s;
+    struct stage *s = *state;
 
-    open_stage(&s, state, BRIDGE_MQTT_5);
     buf_init(&expected, SIZE_MAX);
-    for (unsigned i = 1; i <= 2000; i++) {
-        tell_entry(&s, i, &expected);
-        if (i % 400 == 0) {
-            await_arrived(&s, i - 399);
-            stop(&s);
-            start(&s);
+    for (unsigned i = 1; i <= n; i++) {
+        tell_entry(s, i, &expected);
+        if (i % (n / 5) == 0) {
+            await_arrived(s, i - (n / 5 - 1));
+            stop(s);
+            start(s);
         }
     }
-    await_arrived(&s, 2000);
-    assert_arrived(&s, &expected);
-    close_stage(&s);
+    await_arrived(s, n);
+    assert_arrived(s, &expected);
 }
 
 /* While nothing can be kept nothing is acknowledged: the connection is dropped,
@@ -232,33 +246,31 @@ TEST(ends_and_goes_on_without_a_repeat)
 TEST(is_sent_again_what_was_not_kept)
 {
     struct buf expected;
-    struct stage s;
+    struct stage *s = *state;
     size_t all;
 
-    open_stage(&s, state, BRIDGE_MQTT_5);
     buf_init(&expected, SIZE_MAX);
-    all = (size_t)s.sets.config.ingest_bytes;
+    all = (size_t)s->sets.config.ingest_bytes;
     assert_true(
-        budgets_reserve(registry_budgets(s.sets.registry), BUDGET_POSTS, all));
+        budgets_reserve(registry_budgets(s->sets.registry), BUDGET_POSTS, all));
     for (unsigned i = 1; i <= 30; i++)
-        tell_entry(&s, i, &expected);
-    mqtt_peer_await_said(s.teller, s.n_told);
-    mqtt_peer_close(s.teller); /* it has a clock of its own */
-    s.teller = NULL;
+        tell_entry(s, i, &expected);
+    mqtt_peer_await_said(s->teller, s->n_told);
+    mqtt_peer_close(s->teller); /* it has a clock of its own */
+    s->teller = NULL;
     for (unsigned i = 1; i <= 2; i++) {
-        AWAIT(report(&s).mqtt.connections == i);
+        AWAIT(report(s).mqtt.connections == i);
         clock_await_us(ROUND_PAUSE_US);
         clock_pass_us(KEEPALIVE_US / 4);
         clock_await_us(RETRY_US);
         clock_pass_us(RETRY_US);
     }
-    AWAIT(report(&s).mqtt.connections == 3);
+    AWAIT(report(s).mqtt.connections == 3);
     clock_await_us(ROUND_PAUSE_US);
-    assert_int_equal(arrived_last(&s.sets, "alpha"), 0);
-    budgets_release(registry_budgets(s.sets.registry), BUDGET_POSTS, all);
+    assert_int_equal(arrived_last(&s->sets, "alpha"), 0);
+    budgets_release(registry_budgets(s->sets.registry), BUDGET_POSTS, all);
     clock_pass_us(ROUND_PAUSE_US);
-    await_arrived(&s, 30);
-    assert_arrived(&s, &expected);
-    assert_int_equal(report(&s).rejected, 0);
-    close_stage(&s);
+    await_arrived(s, 30);
+    assert_arrived(s, &expected);
+    assert_int_equal(report(s).rejected, 0);
 }

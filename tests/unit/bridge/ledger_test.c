@@ -12,22 +12,38 @@
 
 #define EPOCH "0123456789abcdef"
 
-static struct ledger *
-open_in(void **state)
+static struct tempdir dir;
+static struct ledger *ledger;
+
+static int
+open_ledger(void **state)
 {
-    struct ledger *ledger;
     struct problem why = {""};
 
-    if (bridge_ledger_open(&ledger, tempdir_path(state), &why))
+    (void)state;
+    tempdir_open(&dir);
+    if (bridge_ledger_open(&ledger, dir.path, &why))
         fail_msg("%s", why.text);
-    return ledger;
+    return 0;
 }
 
-static struct ledger *
-open_again(struct ledger *ledger, void **state)
+static int
+close_ledger(void **state)
 {
+    (void)state;
     bridge_ledger_close(ledger);
-    return open_in(state);
+    tempdir_close(&dir);
+    return 0;
+}
+
+static void
+reopen(void)
+{
+    struct problem why = {""};
+
+    bridge_ledger_close(ledger);
+    if (bridge_ledger_open(&ledger, dir.path, &why))
+        fail_msg("%s", why.text);
 }
 
 static struct lane_row
@@ -37,8 +53,7 @@ row_of(const char *set, uint64_t acked, const uint64_t *ends, size_t n)
 }
 
 static void
-keep(struct ledger *ledger, const char *bridge, struct lane_row row,
-     bool is_firm)
+keep(const char *bridge, struct lane_row row, bool is_firm)
 {
     assert_int_equal(ledger_keep(ledger, bridge, &row, 1, is_firm, NULL),
                      STATUS_OK);
@@ -61,7 +76,7 @@ describe(const struct lane_row *row, void *user)
 }
 
 static void
-assert_lanes(struct ledger *ledger, const char *bridge, const char *expected)
+assert_lanes(const char *bridge, const char *expected)
 {
     struct buf text;
 
@@ -73,17 +88,16 @@ assert_lanes(struct ledger *ledger, const char *bridge, const char *expected)
     buf_fini(&text);
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(open_ledger, close_ledger);
 
 TEST(a_bridge_has_one_identity_for_ever_and_another_has_another)
 {
-    struct ledger *ledger = open_in(state);
     struct bridge_row first, again, other;
     int64_t before_us = clock_now_us();
 
     assert_int_equal(ledger_bridge(ledger, "a", &first, NULL), STATUS_OK);
     assert_int_equal(ledger_bridge(ledger, "b", &other, NULL), STATUS_OK);
-    ledger = open_again(ledger, state);
+    reopen();
     assert_int_equal(ledger_bridge(ledger, "a", &again, NULL), STATUS_OK);
 
     assert_int_equal(strlen(first.identity), BRIDGE_IDENTITY_SIZE - 1);
@@ -91,43 +105,37 @@ TEST(a_bridge_has_one_identity_for_ever_and_another_has_another)
     assert_string_not_equal(other.identity, first.identity);
     assert_true(first.since_us >= before_us);
     assert_int_equal(again.since_us, first.since_us);
-    bridge_ledger_close(ledger);
 }
 
 TEST(lanes_come_back_with_the_ends_of_their_messages)
 {
-    struct ledger *ledger = open_in(state);
     const uint64_t ends[] = {103, 400, 401};
 
-    keep(ledger, "a", row_of("one", 0, NULL, 0), true);
-    keep(ledger, "a", row_of("two", 100, ends, 3), false);
-    keep(ledger, "b", row_of("two", 7, NULL, 0), true);
-    ledger = open_again(ledger, state);
+    keep("a", row_of("one", 0, NULL, 0), true);
+    keep("a", row_of("two", 100, ends, 3), false);
+    keep("b", row_of("two", 7, NULL, 0), true);
+    reopen();
 
-    assert_lanes(ledger, "a", "one@0:; two@100:103,400,401; ");
-    assert_lanes(ledger, "b", "two@7:; ");
-    assert_lanes(ledger, "c", "");
-    bridge_ledger_close(ledger);
+    assert_lanes("a", "one@0:; two@100:103,400,401; ");
+    assert_lanes("b", "two@7:; ");
+    assert_lanes("c", "");
 }
 
 TEST(a_lane_that_is_kept_again_replaces_what_was_kept)
 {
-    struct ledger *ledger = open_in(state);
     const uint64_t ends[] = {103, 400};
 
-    keep(ledger, "a", row_of("one", 100, ends, 2), false);
-    keep(ledger, "a", row_of("one", 103, ends + 1, 1), false);
-    assert_lanes(ledger, "a", "one@103:400; ");
+    keep("a", row_of("one", 100, ends, 2), false);
+    keep("a", row_of("one", 103, ends + 1, 1), false);
+    assert_lanes("a", "one@103:400; ");
 
     assert_int_equal(ledger_forget(ledger, "a", SLICE("one"), NULL), STATUS_OK);
-    assert_lanes(ledger, "a", "");
-    bridge_ledger_close(ledger);
+    assert_lanes("a", "");
 }
 
 /* Of every length that a difference may have. */
 TEST(seqs_of_any_size_are_kept)
 {
-    struct ledger *ledger = open_in(state);
     uint64_t ends[62], at = 0;
     struct buf expected;
 
@@ -141,15 +149,14 @@ TEST(seqs_of_any_size_are_kept)
     BUF_ADD(&expected, "; ");
     buf_add(&expected, "", 1);
 
-    keep(ledger, "a", row_of("one", 0, ends, 62), false);
-    ledger = open_again(ledger, state);
+    keep("a", row_of("one", 0, ends, 62), false);
+    reopen();
 
-    assert_lanes(ledger, "a", expected.data);
+    assert_lanes("a", expected.data);
     ends[0] = INT64_MAX;
-    keep(ledger, "a", row_of("one", INT64_MAX - 1, ends, 1), false);
-    assert_lanes(ledger, "a", "one@9223372036854775806:9223372036854775807; ");
+    keep("a", row_of("one", INT64_MAX - 1, ends, 1), false);
+    assert_lanes("a", "one@9223372036854775806:9223372036854775807; ");
     buf_fini(&expected);
-    bridge_ledger_close(ledger);
 }
 
 static enum status
@@ -162,30 +169,31 @@ stop_at_once(const struct lane_row *row, void *user)
 
 TEST(who_reads_lanes_may_stop)
 {
-    struct ledger *ledger = open_in(state);
     int n = 0;
 
-    keep(ledger, "a", row_of("one", 0, NULL, 0), false);
-    keep(ledger, "a", row_of("two", 0, NULL, 0), false);
+    keep("a", row_of("one", 0, NULL, 0), false);
+    keep("a", row_of("two", 0, NULL, 0), false);
 
     assert_int_equal(ledger_lanes(ledger, "a", stop_at_once, &n, NULL),
                      STATUS_STOPPED);
     assert_int_equal(n, 1);
-    assert_lanes(ledger, "a", "one@0:; two@0:; ");
-    bridge_ledger_close(ledger);
+    assert_lanes("a", "one@0:; two@0:; ");
 }
 
-/* Runs SQL of the test's own on the closed file. */
+/* Runs SQL of the test's own while the ledger is closed. */
 static void
-tamper(void **state, const char *sql)
+tamper(const char *sql)
 {
     char path[400];
     struct db db;
 
-    snprintf(path, sizeof(path), "%s/mqtt.db", tempdir_path(state));
+    snprintf(path, sizeof(path), "%s/mqtt.db", dir.path);
+    bridge_ledger_close(ledger);
+    ledger = NULL;
     assert_int_equal(db_open(&db, path, DB_SMALL, NULL), STATUS_OK);
     assert_int_equal(db_exec(&db, sql, NULL), STATUS_OK);
     db_close(&db);
+    reopen();
 }
 
 TEST(what_is_damaged_is_told_and_not_believed)
@@ -198,43 +206,35 @@ TEST(what_is_damaged_is_told_and_not_believed)
         "UPDATE lanes SET ends=x'', acked=-1",
         "UPDATE lanes SET acked=1, epoch='0123'",
     };
-    struct ledger *ledger = open_in(state);
     int n = 0;
 
-    keep(ledger, "a", row_of("one", 1, NULL, 0), true);
+    keep("a", row_of("one", 1, NULL, 0), true);
     for (size_t i = 0; i < sizeof(updates) / sizeof(updates[0]); i++) {
         struct problem why = {""};
 
-        bridge_ledger_close(ledger);
-        tamper(state, updates[i]);
-        ledger = open_in(state);
+        tamper(updates[i]);
         assert_int_equal(ledger_lanes(ledger, "a", stop_at_once, &n, &why),
                          STATUS_IO);
         assert_non_null(strstr(why.text, "mqtt.db is damaged"));
     }
-    bridge_ledger_close(ledger);
 }
 
 /* A transaction that fails leaves nothing, and the next one is a new one. */
 TEST(rows_are_kept_together_or_not_at_all)
 {
-    struct ledger *ledger = open_in(state);
     struct lane_row rows[] = {row_of("one", 1, NULL, 0),
                               row_of("two", 2, NULL, 0)};
     struct problem why = {""};
 
-    bridge_ledger_close(ledger);
-    tamper(state, "CREATE TRIGGER no BEFORE INSERT ON lanes WHEN"
-                  " new.name='two' BEGIN SELECT RAISE(ABORT, 'no two'); END");
-    ledger = open_in(state);
+    tamper("CREATE TRIGGER no BEFORE INSERT ON lanes WHEN"
+           " new.name='two' BEGIN SELECT RAISE(ABORT, 'no two'); END");
 
     assert_int_not_equal(ledger_keep(ledger, "a", rows, 2, false, &why),
                          STATUS_OK);
     assert_non_null(strstr(why.text, "no two"));
-    assert_lanes(ledger, "a", "");
-    keep(ledger, "a", rows[0], false);
-    assert_lanes(ledger, "a", "one@1:; ");
-    bridge_ledger_close(ledger);
+    assert_lanes("a", "");
+    keep("a", rows[0], false);
+    assert_lanes("a", "one@1:; ");
 }
 
 static enum status
@@ -247,7 +247,6 @@ join(const char *filter, void *user)
 
 TEST(filters_are_those_that_were_added_and_not_dropped)
 {
-    struct ledger *ledger = open_in(state);
     struct buf text;
 
     buf_init(&text, SIZE_MAX);
@@ -257,25 +256,24 @@ TEST(filters_are_those_that_were_added_and_not_dropped)
     assert_int_equal(ledger_add_filter(ledger, "b", "z", NULL), STATUS_OK);
     assert_int_equal(ledger_drop_filter(ledger, "a", "y/+", NULL), STATUS_OK);
     assert_int_equal(ledger_drop_filter(ledger, "a", "none", NULL), STATUS_OK);
-    ledger = open_again(ledger, state);
+    reopen();
 
     assert_int_equal(ledger_filters(ledger, "a", join, &text, NULL), STATUS_OK);
     buf_add(&text, "", 1);
     assert_string_equal(text.data, "x/# ");
     buf_fini(&text);
-    bridge_ledger_close(ledger);
 }
 
 TEST(a_ledger_that_cannot_be_opened_says_why)
 {
-    struct ledger *ledger = NULL;
+    struct ledger *none = NULL;
     struct problem why = {""};
-    char dir[400];
+    char path[400];
 
-    snprintf(dir, sizeof(dir), "%s/none", tempdir_path(state));
+    snprintf(path, sizeof(path), "%s/none", dir.path);
 
-    assert_int_not_equal(bridge_ledger_open(&ledger, dir, &why), STATUS_OK);
+    assert_int_not_equal(bridge_ledger_open(&none, path, &why), STATUS_OK);
 
     assert_non_null(strstr(why.text, "/none/mqtt.db"));
-    assert_null(ledger);
+    assert_null(none);
 }

@@ -8,26 +8,13 @@
 #include "tests/unit/bridge/fake_mqtt.h"
 #include "tests/unit/bridge/owner.h"
 
-static void
-begin(struct fake_mqtt *f, struct owner *o, enum bridge_version version)
-{
-    fake_mqtt_open(f);
-    owner_prepare(o, f->port);
-    o->config.version = version;
-    owner_open(o);
-    fake_mqtt_welcome(f, version == BRIDGE_MQTT_5);
-    owner_await(o, &o->n_connected, 1);
-}
-
-static void
-end(struct fake_mqtt *f, struct owner *o)
-{
-    owner_part(o, f);
-}
+FIXTURE(owner_set, owner_clear);
 
 /* SUBACK with too few results, too many, or more than was asked for. */
 TEST(takes_no_answer_that_is_none)
 {
+    struct owner *o = *state;
+
     static const struct {
         uint8_t granted[2];
         uint8_t n;
@@ -40,27 +27,26 @@ TEST(takes_no_answer_that_is_none)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct fake_mqtt f;
-        struct owner o;
-
-        begin(&f, &o, BRIDGE_MQTT_5);
-        o.filter = "a/#";
-        owner_do(&o, owner_subscribe);
-        fake_mqtt_read(&f, 0x82);
-        FAKE_MQTT_SEND(&f, 0x90, (uint8_t)(3 + cases[i].n), f.packet[0],
-                       f.packet[1], 0);
-        fake_mqtt_send(&f, cases[i].granted, cases[i].n);
-        owner_await_why(&o, cases[i].why);
-        assert_int_equal(o.n_subscribed, 0);
-        end(&f, &o);
+        owner_meet(o, true);
+        o->filter = "a/#";
+        owner_do(o, owner_subscribe);
+        fake_mqtt_read(&o->fake, 0x82);
+        FAKE_MQTT_SEND(&o->fake, 0x90, (uint8_t)(3 + cases[i].n),
+                       o->fake.packet[0], o->fake.packet[1], 0);
+        fake_mqtt_send(&o->fake, cases[i].granted, cases[i].n);
+        owner_await_why(o, cases[i].why);
+        assert_int_equal(o->n_subscribed, 0);
+        owner_set_again(o);
     }
 }
 
 /* Packets that are none, or not the MQTT broker's to send. One is not here: a
  * property that MQTT 5 does not know makes libmosquitto 2.0.11 abort the
  * process (doc/bridging.md). */
-TEST(leaves_who_breaks_the_protocol)
+TEST(leaves_who_breaks_the_protocol, owner_set_met, owner_clear)
 {
+    struct owner *o = *state;
+
     static const struct {
         const char *name;
         uint8_t bytes[24];
@@ -98,108 +84,93 @@ TEST(leaves_who_breaks_the_protocol)
         {"an empty DISCONNECT", {0xe0, 0}, 2, true},
         {"a PUBACK that is cut", {0x40, 1, 0}, 3},
     };
-    struct fake_mqtt f;
-    struct owner o;
 
-    begin(&f, &o, BRIDGE_MQTT_5);
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         print_message("%s\n", cases[i].name);
-        fake_mqtt_send(&f, cases[i].bytes, cases[i].size);
+        fake_mqtt_send(&o->fake, cases[i].bytes, cases[i].size);
         if (cases[i].ends)
-            fake_mqtt_hang_up(&f);
-        owner_await(&o, &o.n_lost, i + 1);
-        owner_pass_pause(&o);
-        fake_mqtt_welcome(&f, true);
-        owner_await(&o, &o.n_connected, i + 2);
+            fake_mqtt_hang_up(&o->fake);
+        owner_await(o, &o->n_lost, i + 1);
+        owner_pass_pause(o);
+        fake_mqtt_welcome(&o->fake, true);
+        owner_await(o, &o->n_connected, i + 2);
     }
-    assert_int_equal(o.n_received + o.n_acknowledged + o.n_subscribed, 0);
-    end(&f, &o);
+    assert_int_equal(o->n_received + o->n_acknowledged + o->n_subscribed, 0);
 }
 
 /* Answers to what was never asked are passed over. */
-TEST(passes_over_answers_to_nothing)
+TEST(passes_over_answers_to_nothing, owner_set_met, owner_clear)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
 
-    begin(&f, &o, BRIDGE_MQTT_5);
-    FAKE_MQTT_SEND(&f, 0x40, 2, 0, 9);          /* PUBACK */
-    FAKE_MQTT_SEND(&f, 0x40, 4, 0, 9, 0x87, 0); /* with a reason */
-    FAKE_MQTT_SEND(&f, 0x70, 2, 0, 9);          /* PUBCOMP */
-    FAKE_MQTT_SEND(&f, 0xb0, 4, 0, 9, 0, 0);    /* UNSUBACK */
-    FAKE_MQTT_SEND(&f, 0xd0, 0);                /* PINGRESP */
-    assert_int_equal(owner_say(&o, "a", "text", 1), STATUS_OK);
-    fake_mqtt_read(&f, 0x32);
-    FAKE_MQTT_SEND(&f, 0x40, 2, f.packet[3], f.packet[4]);
-    FAKE_MQTT_SEND(&f, 0x40, 2, f.packet[3], f.packet[4]); /* twice */
-    FAKE_MQTT_SEND(&f, 0x30, 5, 0, 1, 'a', 0, 'e');        /* as a fence */
-    owner_await(&o, &o.n_received, 1);
-    assert_int_equal(o.n_acknowledged, 1);
-    assert_int_equal(o.n_lost, 0);
-    end(&f, &o);
+    FAKE_MQTT_SEND(&o->fake, 0x40, 2, 0, 9);          /* PUBACK */
+    FAKE_MQTT_SEND(&o->fake, 0x40, 4, 0, 9, 0x87, 0); /* with a reason */
+    FAKE_MQTT_SEND(&o->fake, 0x70, 2, 0, 9);          /* PUBCOMP */
+    FAKE_MQTT_SEND(&o->fake, 0xb0, 4, 0, 9, 0, 0);    /* UNSUBACK */
+    FAKE_MQTT_SEND(&o->fake, 0xd0, 0);                /* PINGRESP */
+    assert_int_equal(owner_say(o, "a", "text", 1), STATUS_OK);
+    fake_mqtt_read(&o->fake, 0x32);
+    FAKE_MQTT_SEND(&o->fake, 0x40, 2, o->fake.packet[3], o->fake.packet[4]);
+    FAKE_MQTT_SEND(&o->fake, 0x40, 2, o->fake.packet[3],
+                   o->fake.packet[4]);                    /* twice */
+    FAKE_MQTT_SEND(&o->fake, 0x30, 5, 0, 1, 'a', 0, 'e'); /* as a fence */
+    owner_await(o, &o->n_received, 1);
+    assert_int_equal(o->n_acknowledged, 1);
+    assert_int_equal(o->n_lost, 0);
 }
 
 /* The same packet identifier again, without our PUBACK between: two messages,
  * and two acknowledgements. */
-TEST(takes_messages_with_the_same_identifier)
+TEST(takes_messages_with_the_same_identifier, owner_set_met, owner_clear)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
 
-    begin(&f, &o, BRIDGE_MQTT_5);
-    FAKE_MQTT_SEND(&f, 0x32, 7, 0, 1, 'a', 0, 1, 0, '1', /* in one go */
+    FAKE_MQTT_SEND(&o->fake, 0x32, 7, 0, 1, 'a', 0, 1, 0, '1', /* in one go */
                    0x32, 7, 0, 1, 'a', 0, 1, 0, '2');
-    owner_await(&o, &o.n_received, 2);
-    assert_string_equal(o.received[1].payload, "2");
+    owner_await(o, &o->n_received, 2);
+    assert_string_equal(o->received[1].payload, "2");
     for (unsigned i = 0; i < 2; i++) {
-        fake_mqtt_read(&f, 0x40);
-        assert_int_equal(f.packet[1], 1);
+        fake_mqtt_read(&o->fake, 0x40);
+        assert_int_equal(o->fake.packet[1], 1);
     }
-    end(&f, &o);
 }
 
 /* QoS 2, which nobody asked for, is acknowledged by the library before we have
  * the message, but released only after the turn that had it. */
 TEST(takes_what_comes_at_qos_2)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
     char *text;
 
-    fake_mqtt_open(&f);
-    owner_prepare(&o, f.port);
     owner_listen();
-    owner_hold(&o);
-    owner_open(&o);
-    fake_mqtt_welcome(&f, true);
-    FAKE_MQTT_SEND(&f, 0x34, 7, 0, 1, 'a', 0, 7, 0, 'h');
-    fake_mqtt_read(&f, 0x50);
-    FAKE_MQTT_SEND(&f, 0x62, 2, 0, 7);
-    owner_await_held(&o);
-    assert_string_equal(o.received[0].payload, "h");
-    fake_mqtt_assert_silent(&f);
-    owner_let_go(&o);
-    fake_mqtt_read(&f, 0x70);
-    end(&f, &o);
+    owner_hold(o);
+    owner_open(o);
+    fake_mqtt_welcome(&o->fake, true);
+    FAKE_MQTT_SEND(&o->fake, 0x34, 7, 0, 1, 'a', 0, 7, 0, 'h');
+    fake_mqtt_read(&o->fake, 0x50);
+    FAKE_MQTT_SEND(&o->fake, 0x62, 2, 0, 7);
+    owner_await_held(o);
+    assert_string_equal(o->received[0].payload, "h");
+    fake_mqtt_assert_silent(&o->fake);
+    owner_let_go(o);
+    fake_mqtt_read(&o->fake, 0x70);
+    owner_set_again(o);
     text = owner_heard();
     assert_int_equal(owner_count(text, "a message came at QoS 2"), 1);
     free(text);
 }
 
 /* A packet that comes a byte at a time is a packet. */
-TEST(reads_a_byte_at_a_time)
+TEST(reads_a_byte_at_a_time, owner_set_met, owner_clear)
 {
+    struct owner *o = *state;
     static const uint8_t packet[] = {0x32, 0x87, 0, 0, 1, 'a', 0, 1, 0, 'h'};
-    struct fake_mqtt f;
-    struct owner o;
 
-    begin(&f, &o, BRIDGE_MQTT_5);
     for (size_t i = 0; i < sizeof(packet); i++) {
-        assert_int_equal(o.n_received, 0);
-        fake_mqtt_send(&f, packet + i, 1);
-        owner_do(&o, owner_look); /* a round, at least */
+        assert_int_equal(o->n_received, 0);
+        fake_mqtt_send(&o->fake, packet + i, 1);
+        owner_do(o, owner_look); /* a round, at least */
     }
-    owner_await(&o, &o.n_received, 1);
-    assert_string_equal(o.received[0].payload, "h");
-    end(&f, &o);
+    owner_await(o, &o->n_received, 1);
+    assert_string_equal(o->received[0].payload, "h");
 }

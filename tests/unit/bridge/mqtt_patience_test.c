@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "tests/clock.h"
+#include "tests/support/certificate.h"
+#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 #include "tests/unit/bridge/fake_names.h"
@@ -49,33 +51,32 @@ assert_pause(struct fake_mqtt *f, struct owner *o, int64_t us)
  * longest; only what was achieved makes them short again. The thread does
  * nothing meanwhile. An operator reads of it once: that it was connected, and
  * why no longer; and again after it has worked. */
-TEST(pauses_longer_and_longer)
+TEST(pauses_longer_and_longer, owner_set, owner_clear)
 {
     static const long longest[] = {10, 20, 40, 80, 80, 80, 10, 20};
 
     enum { PROVEN = 6, N = 8 };
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
     char *text;
 
-    fake_mqtt_open(&f);
-    owner_prepare(&o, f.port);
-    o.config.retry_first_us = 10000;
-    o.config.retry_max_us = 80000;
+    o->config.retry_first_us = 10000;
+    o->config.retry_max_us = 80000;
     owner_listen();
-    owner_open(&o);
+    owner_open(o);
     for (unsigned i = 0; i < N; i++) {
-        fake_mqtt_welcome(&f, true);
-        owner_await(&o, &o.n_connected, i + 1);
+        fake_mqtt_welcome(&o->fake, true);
+        owner_await(o, &o->n_connected, i + 1);
         if (i == PROVEN)
-            owner_do(&o, owner_prove);
-        fake_mqtt_hang_up(&f);
-        owner_await(&o, &o.n_lost, i + 1);
-        assert_pause(&f, &o, longest[i] * 1000);
+            owner_do(o, owner_prove);
+        fake_mqtt_hang_up(&o->fake);
+        owner_await(o, &o->n_lost, i + 1);
+        assert_pause(&o->fake, o, longest[i] * 1000);
     }
-    fake_mqtt_welcome(&f, true);
-    owner_await(&o, &o.n_connected, N + 1);
-    owner_part(&o, &f);
+    fake_mqtt_welcome(&o->fake, true);
+    owner_await(o, &o->n_connected, N + 1);
+    /* Some rounds for each try: it is woken by what happens. */
+    assert_in_range(o->n_turns, 9, 9 * 20);
+    owner_set_again(o);
     text = owner_heard();
 
     for (unsigned i = 0; i < N; i++)
@@ -86,41 +87,36 @@ TEST(pauses_longer_and_longer)
     assert_int_equal(owner_count(text, "level=debug"), 5);
     assert_int_equal(owner_count(text, "direction=out url=mqtt://127.0.0.1:"),
                      11);
-    /* Some rounds for each try: it is woken by what happens. */
-    assert_in_range(o.n_turns, 9, 9 * 20);
     free(text);
 }
 
 /* Reasons that come by turns are told once each; all again after it was
  * connected. */
-TEST(warns_once_for_each_reason)
+TEST(warns_once_for_each_reason, owner_set, owner_clear)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
     char *text;
 
-    fake_mqtt_open(&f);
-    owner_prepare(&o, f.port);
     owner_listen();
-    owner_open(&o);
+    owner_open(o);
     for (unsigned i = 0; i < 8; i++) {
         if (i > 0)
-            owner_pass_pause(&o);
+            owner_pass_pause(o);
         if (i == 6) {
-            fake_mqtt_welcome(&f, true);
-            owner_await(&o, &o.n_connected, 1);
-            owner_do(&o, owner_prove);
-            owner_do(&o, owner_drop);
-            owner_await(&o, &o.n_lost, 1);
-            owner_pass_pause(&o);
+            fake_mqtt_welcome(&o->fake, true);
+            owner_await(o, &o->n_connected, 1);
+            owner_do(o, owner_prove);
+            owner_do(o, owner_drop);
+            owner_await(o, &o->n_lost, 1);
+            owner_pass_pause(o);
         }
-        fake_mqtt_accept(&f);
-        fake_mqtt_read(&f, 0x10);
-        FAKE_MQTT_SEND(&f, 0x20, 3, 0, (uint8_t)(i % 2 ? 0x88 : 0x89), 0);
-        fake_mqtt_assert_end(&f);
+        fake_mqtt_accept(&o->fake);
+        fake_mqtt_read(&o->fake, 0x10);
+        FAKE_MQTT_SEND(&o->fake, 0x20, 3, 0, (uint8_t)(i % 2 ? 0x88 : 0x89), 0);
+        fake_mqtt_assert_end(&o->fake);
     }
-    owner_await_pause(&o);
-    owner_part(&o, &f);
+    owner_await_pause(o);
+    owner_set_again(o);
     text = owner_heard();
 
     assert_int_equal(owner_count(text, "level=warning"), 5);
@@ -147,7 +143,7 @@ fill(const struct fake_mqtt *f)
 /* One that takes the connection and never says a word, without TLS and with it;
  * one that takes it late, so that TLS cannot write at first; and one whose TLS
  * ends in the middle. Tries end, and meanwhile nothing goes round. */
-TEST(does_not_wait_for_ever)
+TEST(does_not_wait_for_ever, tempdir_setup, tempdir_teardown)
 {
     static const char *const why[] = {
         "no answer from the MQTT broker to CONNECT",
@@ -157,13 +153,16 @@ TEST(does_not_wait_for_ever)
     enum { PLAIN, SILENT, LATE, SHUT, N };
     struct fake_mqtt f[N];
     struct owner o[N];
+    struct certificate certificate;
     struct mqtt_state now;
     int filling;
 
+    certificate_make(&certificate, tempdir_path(state), NULL);
     for (unsigned i = 0; i < N; i++) {
         fake_mqtt_open(&f[i]);
         owner_prepare(&o[i], f[i].port);
         o[i].config.is_tls = i != PLAIN;
+        strcpy(o[i].config.ca, certificate.ca); /* the system's take long */
         o[i].config.retry_first_us = 100000000;
         o[i].config.retry_max_us = 100000000;
     }
@@ -242,27 +241,20 @@ wake(void *argument)
 
 /* Wakes from several threads: none is lost, and none needs more than one turn,
  * while states are asked for. */
-TEST(is_woken_from_anywhere)
+TEST(is_woken_from_anywhere, owner_set_met, owner_clear)
 {
     pthread_t threads[3];
     struct mqtt_state now;
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
 
-    fake_mqtt_open(&f);
-    owner_prepare(&o, f.port);
-    owner_open(&o);
-    fake_mqtt_welcome(&f, true);
-    owner_await(&o, &o.n_connected, 1);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, wake, &o), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, wake, o), 0);
     for (unsigned i = 0; i < 50; i++) {
-        owner_do(&o, owner_look);
-        mqtt_state(o.mqtt, &now);
+        owner_do(o, owner_look);
+        mqtt_state(o->mqtt, &now);
         assert_int_equal(now.condition, MQTT_CONNECTED);
     }
     for (unsigned i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-    owner_do(&o, owner_look);
-    owner_part(&o, &f);
+    owner_do(o, owner_look);
 }

@@ -16,39 +16,57 @@
 
 static const enum bridge_version versions[] = {BRIDGE_MQTT_5, BRIDGE_MQTT_311};
 
-static void
-prepare(struct owner *o, const struct mosquittod *m)
+static struct mosquittod m;
+static struct owner o;
+
+/* *state: a struct mosquittod_wish, or NULL. */
+static int
+open_mosquitto(void **state)
 {
-    owner_prepare(o, m->port);
-    if (m->is_tls) {
-        o->config.is_tls = true;
-        snprintf(o->config.ca, sizeof(o->config.ca), "%s", m->certificate.ca);
+    mosquittod_open(&m, *state);
+    return 0;
+}
+
+static int
+close_mosquitto(void **state)
+{
+    (void)state;
+    mosquittod_close(&m);
+    return 0;
+}
+
+static void
+prepare(void)
+{
+    owner_prepare(&o, m.port);
+    if (m.is_tls) {
+        o.config.is_tls = true;
+        snprintf(o.config.ca, sizeof(o.config.ca), "%s", m.certificate.ca);
     }
 }
 
 static void
-open_and_await(struct owner *o)
+open_and_await(void)
 {
-    owner_open(o);
-    owner_await(o, &o->n_connected, 1);
+    owner_open(&o);
+    owner_await(&o, &o.n_connected, 1);
 }
+
+FIXTURE(open_mosquitto, close_mosquitto);
 
 /* At every QoS, in both versions: told, and acknowledged with what publishing
  * said. */
 TEST(publishes_and_is_acknowledged)
 {
-    struct mosquittod m;
     struct mqtt_peer *p;
-    struct owner o;
     char text[32];
 
-    mosquittod_open(&m, NULL);
     for (size_t v = 0; v < 2; v++) {
         p = mqtt_peer_hear(
             &m, &(struct mqtt_hearing){.filters = {"t/#"}, .qos = 2});
-        prepare(&o, &m);
+        prepare();
         o.config.version = versions[v];
-        open_and_await(&o);
+        open_and_await();
         for (int qos = 0; qos <= 2; qos++) {
             snprintf(text, sizeof(text), "at %d", qos);
             assert_int_equal(owner_say(&o, "t/x", text, qos), STATUS_OK);
@@ -60,7 +78,6 @@ TEST(publishes_and_is_acknowledged)
         owner_close(&o);
         mqtt_peer_close(p);
     }
-    mosquittod_close(&m);
 }
 
 /* MQTT 5: content type and user properties; retained. */
@@ -68,13 +85,10 @@ TEST(sends_what_a_message_says_of_itself)
 {
     const struct mqtt_property properties[] = {{"set", "demo"}, {"after", "7"}};
     const struct mqtt_heard *h;
-    struct mosquittod m;
     struct mqtt_peer *p;
-    struct owner o;
 
-    mosquittod_open(&m, NULL);
-    prepare(&o, &m);
-    open_and_await(&o);
+    prepare();
+    open_and_await();
     o.message = (struct mqtt_message){.topic = "t/retained",
                                       .payload = SLICE("{}"),
                                       .qos = 1,
@@ -95,42 +109,35 @@ TEST(sends_what_a_message_says_of_itself)
 
     mqtt_peer_close(p);
     owner_close(&o);
-    mosquittod_close(&m);
 }
 
-/* A topic that the MQTT broker lets nobody write to: MQTT 5 says so. */
-TEST(is_told_what_is_refused)
-{
-    struct mosquittod m;
-    struct owner o;
+static struct mosquittod_wish read_only = {.acl = "topic read #\n"};
 
-    mosquittod_open(&m, &(struct mosquittod_wish){.acl = "topic read #\n"});
-    prepare(&o, &m);
-    open_and_await(&o);
+/* A topic that the MQTT broker lets nobody write to: MQTT 5 says so. */
+TEST(is_told_what_is_refused, open_mosquitto, close_mosquitto, &read_only)
+{
+    prepare();
+    open_and_await();
     assert_int_equal(owner_say(&o, "t/x", "text", 1), STATUS_OK);
     owner_await(&o, &o.n_acknowledged, 1);
     assert_int_equal(o.last_reason, 0x87);
     assert_string_equal(mqtt_reason(o.last_reason), "not authorized");
     owner_close(&o);
-    mosquittod_close(&m);
 }
 
 /* While the client is away its messages wait, in both versions. In MQTT 5 that
  * depends on the session's expiry, which the library sends by a detour. */
 TEST(finds_its_session_again)
 {
-    struct mosquittod m;
     struct mqtt_peer *p;
-    struct owner o;
 
-    mosquittod_open(&m, NULL);
     for (size_t v = 0; v < 2; v++) {
         for (unsigned round = 0; round < 2; round++) {
-            prepare(&o, &m);
+            prepare();
             o.config.version = versions[v];
             o.options.client_id = v == 0 ? "five-in" : "four-in";
             o.options.keeps_session = true;
-            open_and_await(&o);
+            open_and_await();
             assert_int_equal(o.has_session, round == 1);
             if (round == 0) {
                 o.filter = "in/#";
@@ -158,22 +165,18 @@ TEST(finds_its_session_again)
             }
         }
     }
-    mosquittod_close(&m);
 }
 
 /* What was dropped is not acknowledged, so it comes again, and says so. */
 TEST(hears_again_what_it_dropped)
 {
-    struct mosquittod m;
     struct mqtt_peer *p;
-    struct owner o;
 
-    mosquittod_open(&m, NULL);
-    prepare(&o, &m);
+    prepare();
     o.options.keeps_session = true;
     o.filter = "in/#";
     o.drops = true;
-    open_and_await(&o);
+    open_and_await();
     owner_do(&o, owner_subscribe);
     owner_await(&o, &o.n_subscribed, 1);
     p = mqtt_peer_tell(&m, NULL);
@@ -199,7 +202,6 @@ TEST(hears_again_what_it_dropped)
     assert_false(o.received[2].is_repeat);
     mqtt_peer_close(p);
     owner_close(&o);
-    mosquittod_close(&m);
 }
 
 /* The will is published when the connection is cut, and not when it ends
@@ -207,16 +209,13 @@ TEST(hears_again_what_it_dropped)
 TEST(leaves_a_will)
 {
     const struct mqtt_heard *h;
-    struct mosquittod m;
     struct mqtt_peer *p;
-    struct owner o;
 
-    mosquittod_open(&m, NULL);
     p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
-    prepare(&o, &m);
+    prepare();
     o.options.will_topic = "t/status";
     o.options.will_payload = "offline";
-    open_and_await(&o);
+    open_and_await();
     owner_do(&o, owner_drop);
     owner_await(&o, &o.n_lost, 1);
     assert_string_equal(mqtt_peer_await(p, "t/status", 1)->payload.data,
@@ -227,8 +226,8 @@ TEST(leaves_a_will)
     assert_true(o.n_farewells > 0);
     assert_int_equal(o.n_lost, 2);
 
-    prepare(&o, &m);
-    open_and_await(&o);
+    prepare();
+    open_and_await();
     assert_int_equal(owner_say(&o, "t/after", "text", 1), STATUS_OK);
     mqtt_peer_await(p, "t/after", 1);
     assert_int_equal(mqtt_peer_count(p), 2);
@@ -240,22 +239,20 @@ TEST(leaves_a_will)
     assert_true(h->is_retained);
     assert_int_equal(h->qos, 1);
     mqtt_peer_close(p);
-    mosquittod_close(&m);
 }
 
+static struct mosquittod_wish password = {.user = "tidings",
+                                          .password = "right"};
+
 /* Its file is read at each connection. */
-TEST(takes_a_new_password)
+TEST(takes_a_new_password, open_mosquitto, close_mosquitto, &password)
 {
-    struct mosquittod m;
-    struct owner o;
     struct mqtt_state now;
 
-    mosquittod_open(
-        &m, &(struct mosquittod_wish){.user = "tidings", .password = "right"});
     tempdir_write(m.dir.fd, "password", "wrong\n");
     for (size_t v = 0; v < 2; v++) {
         tempdir_write(m.dir.fd, "password", "wrong\n");
-        prepare(&o, &m);
+        prepare();
         o.config.version = versions[v];
         strcpy(o.config.user, "tidings");
         snprintf(o.config.password_file, sizeof(o.config.password_file),
@@ -271,46 +268,41 @@ TEST(takes_a_new_password)
         assert_string_equal(now.why.text, "");
         owner_close(&o);
     }
-    mosquittod_close(&m);
 }
 
 /* A file that cannot be read is no matter of trying again. */
-TEST(does_not_start_without_its_files)
+TEST(does_not_start_without_its_files, tempdir_setup, tempdir_teardown)
 {
-    struct tempdir dir;
     struct problem why = {""};
-    struct owner o;
 
-    tempdir_open(&dir);
     owner_prepare(&o, 1);
     snprintf(o.config.password_file, sizeof(o.config.password_file), "%s/none",
-             dir.path);
+             tempdir_path(state));
     assert_int_equal(mqtt_open(&o.mqtt, &o.options, &why), STATUS_INVALID);
     assert_non_null(strstr(why.text, "/none: No such file"));
     assert_null(o.mqtt);
 
     o.config.password_file[0] = '\0';
     o.config.is_tls = true;
-    tempdir_write(dir.fd, "ca.pem", "no certificate\n");
-    snprintf(o.config.ca, sizeof(o.config.ca), "%s/ca.pem", dir.path);
+    tempdir_write(tempdir_fd(state), "ca.pem", "no certificate\n");
+    snprintf(o.config.ca, sizeof(o.config.ca), "%s/ca.pem",
+             tempdir_path(state));
     assert_int_equal(mqtt_open(&o.mqtt, &o.options, &why), STATUS_INVALID);
     assert_non_null(strstr(why.text, "/ca.pem"));
     assert_null(o.mqtt);
-    tempdir_close(&dir);
 }
 
-TEST(speaks_tls)
-{
-    struct mosquittod m;
-    struct mqtt_peer *p;
-    struct owner o;
+static struct mosquittod_wish tls = {.is_tls = true};
 
-    mosquittod_open(&m, &(struct mosquittod_wish){.is_tls = true});
+TEST(speaks_tls, open_mosquitto, close_mosquitto, &tls)
+{
+    struct mqtt_peer *p;
+
     p = mqtt_peer_hear(&m, &(struct mqtt_hearing){.filters = {"t/#"}});
     for (unsigned i = 0; i < 2; i++) { /* by its address, by its name */
-        prepare(&o, &m);
+        prepare();
         strcpy(o.config.host, i == 0 ? "127.0.0.1" : "localhost");
-        open_and_await(&o);
+        open_and_await();
         for (unsigned n = 1; n <= 20; n++)
             assert_int_equal(owner_say(&o, "t/x", "text", 1), STATUS_OK);
         owner_await(&o, &o.n_acknowledged, 20);
@@ -318,79 +310,70 @@ TEST(speaks_tls)
         owner_close(&o);
     }
     mqtt_peer_close(p);
-    mosquittod_close(&m);
 }
 
-/* One that is for somebody else, and one by a CA that nobody trusts. */
-TEST(connects_to_no_other_host)
-{
-    struct mosquittod m;
-    struct owner o;
+static struct mosquittod_wish others_tls = {
+    .is_tls = true, .tls_names = "DNS:other.example,IP:127.0.0.9"};
 
-    mosquittod_open(
-        &m, &(struct mosquittod_wish){
-                .is_tls = true, .tls_names = "DNS:other.example,IP:127.0.0.9"});
-    prepare(&o, &m);
+/* One that is for somebody else, and one by a CA that nobody trusts. */
+TEST(connects_to_no_other_host, open_mosquitto, close_mosquitto, &others_tls)
+{
+    prepare();
     strcpy(o.config.host, "localhost");
     owner_open(&o);
     owner_await_why(&o,
                     "TLS: the MQTT broker's certificate is not for localhost");
     owner_close(&o);
 
-    prepare(&o, &m);
+    prepare();
     owner_open(&o);
     owner_await_why(&o,
                     "TLS: the MQTT broker's certificate is not for 127.0.0.1");
     owner_close(&o);
 
-    prepare(&o, &m);
+    prepare();
     o.config.ca[0] = '\0'; /* the system's */
     owner_open(&o);
     owner_await_why(&o, "TLS: the MQTT broker's certificate is not good: ");
     assert_int_equal(o.n_connected, 0);
     owner_close(&o);
-    mosquittod_close(&m);
 }
 
-TEST(shows_its_own_certificate)
-{
-    struct mosquittod m;
-    struct owner o;
+static struct mosquittod_wish mutual_tls = {.is_tls = true,
+                                            .asks_certificate = true};
 
-    mosquittod_open(&m, &(struct mosquittod_wish){.is_tls = true,
-                                                  .asks_certificate = true});
-    prepare(&o, &m);
+TEST(shows_its_own_certificate, open_mosquitto, close_mosquitto, &mutual_tls)
+{
+    prepare();
     owner_open(&o);
     owner_await_why(&o, "certificate");
     owner_close(&o);
     assert_int_equal(o.n_connected, 0);
 
-    prepare(&o, &m);
+    prepare();
     snprintf(o.config.cert, sizeof(o.config.cert), "%s", m.certificate.cert);
     snprintf(o.config.key, sizeof(o.config.key), "%s", m.certificate.key);
-    open_and_await(&o);
+    open_and_await();
     owner_close(&o);
-    mosquittod_close(&m);
 }
 
+static struct mosquittod_wish small_packets = {.more =
+                                                   "max_packet_size 1000\n"};
+
 /* The room is exact: one byte more and the MQTT broker would hang up. */
-TEST(fits_the_largest_packet)
+TEST(fits_the_largest_packet, open_mosquitto, close_mosquitto, &small_packets)
 {
     const struct mqtt_property properties[] = {{"set", "demo"}};
-    struct mosquittod m;
-    struct owner o;
     char text[5000];
 
-    mosquittod_open(
-        &m, &(struct mosquittod_wish){.more = "max_packet_size 1000\n"});
     memset(text, 'x', sizeof(text));
     for (size_t v = 0; v < 2; v++)
         for (int qos = 0; qos <= 1; qos++) {
-            prepare(&o, &m);
+            prepare();
             o.config.version = versions[v];
             if (versions[v] == BRIDGE_MQTT_311)
                 o.config.packet_bytes = 1000;
-            open_and_await(&o);
+            open_and_await();
             o.message = (struct mqtt_message){.topic = "t/x",
                                               .qos = qos,
                                               .content_type = "text/plain",
@@ -411,17 +394,12 @@ TEST(fits_the_largest_packet)
             assert_int_equal(o.n_lost, 0);
             owner_close(&o);
         }
-    mosquittod_close(&m);
 }
 
 TEST(comes_back_when_the_mqtt_broker_does)
 {
-    struct mosquittod m;
-    struct owner o;
-
-    mosquittod_open(&m, NULL);
-    prepare(&o, &m);
-    open_and_await(&o);
+    prepare();
+    open_and_await();
     mosquittod_kill9(&m);
     owner_pass_pause(&o);
     owner_await_why(&o, "Connection refused");
@@ -433,7 +411,6 @@ TEST(comes_back_when_the_mqtt_broker_does)
     assert_int_equal(owner_say(&o, "t/x", "text", 1), STATUS_OK);
     owner_await(&o, &o.n_acknowledged, 1);
     owner_close(&o);
-    mosquittod_close(&m);
 }
 
 static void *
@@ -448,18 +425,17 @@ close_owner(void *owner)
  * one. */
 TEST(does_not_wait_for_one_that_stands_still)
 {
-    struct mosquittod m;
-    struct owner silent, o;
+    static struct owner silent;
     pthread_t closing;
 
-    mosquittod_open(&m, NULL);
-    prepare(&silent, &m);
+    owner_prepare(&silent, m.port);
     silent.config.keepalive_us = 5000000;
-    open_and_await(&silent);
-    prepare(&o, &m);
+    owner_open(&silent);
+    owner_await(&silent, &silent.n_connected, 1);
+    prepare();
     o.options.client_id = "other-out";
     o.never_says_farewell = true;
-    open_and_await(&o);
+    open_and_await();
     mosquittod_freeze(&m);
 
     assert_int_equal(pthread_create(&closing, NULL, close_owner, &o), 0);
@@ -482,5 +458,4 @@ TEST(does_not_wait_for_one_that_stands_still)
     owner_pass_pause(&silent);
     owner_await(&silent, &silent.n_connected, 2);
     owner_close(&silent);
-    mosquittod_close(&m);
 }

@@ -14,35 +14,34 @@ publish(struct fake_mqtt *f, unsigned is_5, uint8_t mid)
         FAKE_MQTT_SEND(f, 0x32, 7, 0, 1, 'a', 0, mid, 'h', 'i');
 }
 
+FIXTURE(owner_set, owner_clear);
+
 /* Nothing is acknowledged before `turn` has returned, in both versions; then it
  * is. What has been dropped in a turn never is. */
 TEST(acknowledges_only_after_the_turn)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
 
     for (unsigned is_5 = 0; is_5 <= 1; is_5++)
         for (unsigned drops = 0; drops <= 1; drops++) {
-            fake_mqtt_open(&f);
-            owner_prepare(&o, f.port);
-            o.config.version = is_5 ? BRIDGE_MQTT_5 : BRIDGE_MQTT_311;
-            o.drops = drops;
-            owner_hold(&o);
-            owner_open(&o);
-            fake_mqtt_welcome(&f, is_5);
-            publish(&f, is_5, 7);
-            owner_await_held(&o);
-            assert_string_equal(o.received[0].payload, "hi");
-            fake_mqtt_assert_silent(&f);
+            o->config.version = is_5 ? BRIDGE_MQTT_5 : BRIDGE_MQTT_311;
+            o->drops = drops;
+            owner_hold(o);
+            owner_open(o);
+            fake_mqtt_welcome(&o->fake, is_5);
+            publish(&o->fake, is_5, 7);
+            owner_await_held(o);
+            assert_string_equal(o->received[0].payload, "hi");
+            fake_mqtt_assert_silent(&o->fake);
 
-            owner_let_go(&o);
+            owner_let_go(o);
             if (drops) {
-                fake_mqtt_assert_end(&f);
+                fake_mqtt_assert_end(&o->fake);
             } else {
-                fake_mqtt_read(&f, 0x40);
-                assert_int_equal(f.packet[1], 7);
+                fake_mqtt_read(&o->fake, 0x40);
+                assert_int_equal(o->fake.packet[1], 7);
             }
-            owner_part(&o, &f);
+            owner_set_again(o);
         }
 }
 
@@ -56,104 +55,82 @@ has_bytes(const struct fake_mqtt *f, const uint8_t *bytes, size_t size)
  * expiry, the client's id, the will, user and password. */
 TEST(says_who_it_is)
 {
+    struct owner *o = *state;
     static const uint8_t never[] = {0x11, 0xff, 0xff, 0xff, 0xff};
     static const uint8_t status[] = "\0\001s\0\007offline\0\004user";
-    struct fake_mqtt f;
-    struct owner o;
 
     for (unsigned is_5 = 0; is_5 <= 1; is_5++)
         for (unsigned keeps = 0; keeps <= 1; keeps++) {
-            fake_mqtt_open(&f);
-            owner_prepare(&o, f.port);
-            o.config.version = is_5 ? BRIDGE_MQTT_5 : BRIDGE_MQTT_311;
-            o.config.keepalive_us = 300 * 1000000ll;
-            strcpy(o.config.user, "user");
-            o.options.keeps_session = keeps;
-            o.options.will_topic = "s";
-            o.options.will_payload = "offline";
-            owner_open(&o);
-            fake_mqtt_accept(&f);
-            fake_mqtt_read(&f, 0x10);
-            assert_int_equal(f.packet[6], is_5 ? 5 : 4);
+            o->config.keepalive_us = 300 * 1000000ll;
+            strcpy(o->config.user, "user");
+            o->options.keeps_session = keeps;
+            o->options.will_topic = "s";
+            o->options.will_payload = "offline";
+            owner_ask(o, is_5);
+            assert_int_equal(o->fake.packet[6], is_5 ? 5 : 4);
             /* User name, will retained at QoS 1, will, clean start */
-            assert_int_equal(f.packet[7],
+            assert_int_equal(o->fake.packet[7],
                              0x80 | 0x20 | 0x08 | 0x04 | (keeps ? 0 : 0x02));
-            assert_int_equal(f.packet[8] << 8 | f.packet[9], 300);
-            assert_int_equal(has_bytes(&f, never, sizeof(never)),
+            assert_int_equal(o->fake.packet[8] << 8 | o->fake.packet[9], 300);
+            assert_int_equal(has_bytes(&o->fake, never, sizeof(never)),
                              is_5 && keeps);
-            assert_true(has_bytes(&f, (const uint8_t *)"\0\010test-out", 10));
-            assert_true(has_bytes(&f, status, sizeof(status) - 1));
-            owner_part(&o, &f);
+            assert_true(
+                has_bytes(&o->fake, (const uint8_t *)"\0\010test-out", 10));
+            assert_true(has_bytes(&o->fake, status, sizeof(status) - 1));
+            owner_set_again(o);
         }
 }
 
 /* CONNACK's properties. */
 TEST(keeps_to_what_the_mqtt_broker_takes)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
 
-    fake_mqtt_open(&f);
-    owner_prepare(&o, f.port);
-    owner_open(&o);
-    fake_mqtt_accept(&f);
-    fake_mqtt_read(&f, 0x10);
+    owner_ask(o, true);
     /* Receive Maximum 3, Maximum QoS 1, no retained messages, packets of 50, a
      * keepalive of 9 s */
-    FAKE_MQTT_SEND(&f, 0x20, 18, 0, 0, 15, 0x21, 0, 3, 0x24, 1, 0x25, 0, 0x27,
-                   0, 0, 0, 50, 0x13, 0, 9);
-    owner_await(&o, &o.n_connected, 1);
-    o.message = (struct mqtt_message){.topic = "a", .qos = 1};
-    owner_do(&o, owner_look);
-    assert_int_equal(o.window, 3);
-    assert_int_equal(o.keepalive_us, 9000000);
-    assert_false(o.takes_retained);
-    assert_int_equal(o.room, 50 - 2 - 3 - 2 - 1);
-    assert_int_equal(owner_say(&o, "a", "text", 2), STATUS_UNSUPPORTED);
-    o.message = (struct mqtt_message){.topic = "a", .is_retained = true};
-    owner_do(&o, owner_publish);
-    assert_int_equal(o.rc, STATUS_UNSUPPORTED);
-    assert_int_equal(owner_say(&o, "a/#", "text", 1), STATUS_INVALID);
-    assert_int_equal(owner_say(&o, "a", "text", 1), STATUS_OK);
-    fake_mqtt_read(&f, 0x32);
-    owner_part(&o, &f);
+    FAKE_MQTT_SEND(&o->fake, 0x20, 18, 0, 0, 15, 0x21, 0, 3, 0x24, 1, 0x25, 0,
+                   0x27, 0, 0, 0, 50, 0x13, 0, 9);
+    owner_await(o, &o->n_connected, 1);
+    o->message = (struct mqtt_message){.topic = "a", .qos = 1};
+    owner_do(o, owner_look);
+    assert_int_equal(o->window, 3);
+    assert_int_equal(o->keepalive_us, 9000000);
+    assert_false(o->takes_retained);
+    assert_int_equal(o->room, 50 - 2 - 3 - 2 - 1);
+    assert_int_equal(owner_say(o, "a", "text", 2), STATUS_UNSUPPORTED);
+    o->message = (struct mqtt_message){.topic = "a", .is_retained = true};
+    owner_do(o, owner_publish);
+    assert_int_equal(o->rc, STATUS_UNSUPPORTED);
+    assert_int_equal(owner_say(o, "a/#", "text", 1), STATUS_INVALID);
+    assert_int_equal(owner_say(o, "a", "text", 1), STATUS_OK);
+    fake_mqtt_read(&o->fake, 0x32);
 }
 
 /* More than the library's own 20 are on their way at once. */
-TEST(has_as_many_in_flight_as_it_may)
+TEST(has_as_many_in_flight_as_it_may, owner_set_met, owner_clear)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
 
-    fake_mqtt_open(&f);
-    owner_prepare(&o, f.port);
-    owner_open(&o);
-    fake_mqtt_welcome(&f, true);
-    owner_await(&o, &o.n_connected, 1);
     for (unsigned i = 0; i < 100; i++) {
-        assert_int_equal(owner_say(&o, "a", "text", 1), STATUS_OK);
-        fake_mqtt_read(&f, 0x32);
+        assert_int_equal(owner_say(o, "a", "text", 1), STATUS_OK);
+        fake_mqtt_read(&o->fake, 0x32);
     }
-    assert_int_equal(o.n_acknowledged, 0);
-    owner_part(&o, &f);
+    assert_int_equal(o->n_acknowledged, 0);
 }
 
 /* The DUP flag, until the first message without it. */
 TEST(tells_repeats)
 {
-    struct fake_mqtt f;
-    struct owner o;
+    struct owner *o = *state;
 
-    fake_mqtt_open(&f);
-    owner_prepare(&o, f.port);
-    owner_open(&o);
-    fake_mqtt_welcome(&f, true);
-    FAKE_MQTT_SEND(&f, 0x3a, 7, 0, 1, 'a', 0, 1, 0, '1');
-    FAKE_MQTT_SEND(&f, 0x3a, 7, 0, 1, 'a', 0, 2, 0, '2');
-    FAKE_MQTT_SEND(&f, 0x32, 7, 0, 1, 'a', 0, 3, 0, '3');
-    owner_await(&o, &o.n_received, 3);
-    assert_true(o.received[0].is_repeat);
-    assert_true(o.received[1].is_repeat);
-    assert_false(o.received[2].is_repeat);
-    owner_part(&o, &f);
+    owner_open(o);
+    fake_mqtt_welcome(&o->fake, true);
+    FAKE_MQTT_SEND(&o->fake, 0x3a, 7, 0, 1, 'a', 0, 1, 0, '1');
+    FAKE_MQTT_SEND(&o->fake, 0x3a, 7, 0, 1, 'a', 0, 2, 0, '2');
+    FAKE_MQTT_SEND(&o->fake, 0x32, 7, 0, 1, 'a', 0, 3, 0, '3');
+    owner_await(o, &o->n_received, 3);
+    assert_true(o->received[0].is_repeat);
+    assert_true(o->received[1].is_repeat);
+    assert_false(o->received[2].is_repeat);
 }

@@ -189,6 +189,70 @@ owner_part(struct owner *o, struct fake_mqtt *f)
     fake_mqtt_close(f);
 }
 
+static void
+set_up(struct owner *o)
+{
+    struct fake_mqtt fake;
+
+    fake_mqtt_open(&fake);
+    owner_prepare(o, fake.port);
+    o->fake = fake;
+}
+
+int
+owner_set(void **state)
+{
+    struct owner *o = malloc(sizeof(*o));
+
+    assert_non_null(o);
+    set_up(o);
+    *state = o;
+    return 0;
+}
+
+int
+owner_set_met(void **state)
+{
+    owner_set(state);
+    owner_meet(*state, true);
+    return 0;
+}
+
+int
+owner_clear(void **state)
+{
+    struct owner *o = *state;
+
+    owner_part(o, &o->fake);
+    free(o);
+    return 0;
+}
+
+void
+owner_set_again(struct owner *o)
+{
+    owner_part(o, &o->fake);
+    set_up(o);
+}
+
+void
+owner_ask(struct owner *o, bool is_5)
+{
+    o->config.version = is_5 ? BRIDGE_MQTT_5 : BRIDGE_MQTT_311;
+    owner_open(o);
+    fake_mqtt_accept(&o->fake);
+    fake_mqtt_read(&o->fake, 0x10);
+}
+
+void
+owner_meet(struct owner *o, bool is_5)
+{
+    o->config.version = is_5 ? BRIDGE_MQTT_5 : BRIDGE_MQTT_311;
+    owner_open(o);
+    fake_mqtt_welcome(&o->fake, is_5);
+    owner_await(o, &o->n_connected, 1);
+}
+
 void
 owner_await(struct owner *o, const unsigned *counter, unsigned n)
 {

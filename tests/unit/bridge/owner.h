@@ -2,7 +2,7 @@
  * owner.h - who owns an MQTT Client in tests of it: notes each call, and does
  * in `turn` what the test has asked for.
  *
- *     struct owner o;
+ *     struct owner o;                  or FIXTURE(owner_set, owner_clear)
  *
  *     owner_prepare(&o, port);         o.config, o.options can be changed
  *     owner_open(&o);
@@ -29,6 +29,7 @@ struct owner_received {
 
 struct owner {
     struct mqtt *mqtt;
+    struct fake_mqtt fake;
     struct bridge_config config;
     struct mqtt_options options;
     struct mqtt_calls calls;
@@ -64,6 +65,20 @@ struct owner {
 void owner_prepare(struct owner *o, unsigned port);
 void owner_open(struct owner *o);
 void owner_close(struct owner *o);
+
+/* Fixtures: *state is an owner with an MQTT broker of its own, o->fake,
+ * prepared and not open; with owner_set_met it is connected, by MQTT 5. */
+int owner_set(void **state);
+int owner_set_met(void **state);
+int owner_clear(void **state);
+
+/* Opens the client, and reads its CONNECT; or answers that, and waits for the
+ * owner to know. */
+void owner_ask(struct owner *o, bool is_5);
+void owner_meet(struct owner *o, bool is_5);
+
+/* Ends both, and begins again: for the next row of a table. */
+void owner_set_again(struct owner *o);
 
 /* Both end: the client, and the MQTT broker, which hangs up when all is said.
  */

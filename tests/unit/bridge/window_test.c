@@ -9,86 +9,84 @@
 
 #define MAX 4
 
+static struct window w;
+static struct lane lane;
+
 /* A message of the lane, published as `mid`. */
 static struct flight *
-send_one(struct window *w, struct lane *lane, int mid, size_t bytes)
+send_one(int mid, size_t bytes)
 {
-    struct flight *flight = window_add(w, FLIGHT_MESSAGE, lane, bytes);
+    struct flight *flight = window_add(&w, FLIGHT_MESSAGE, &lane, bytes);
 
     assert_non_null(flight);
-    list_append(&lane->flights, &flight->node);
-    window_sent(w, flight, mid);
+    list_append(&lane.flights, &flight->node);
+    window_sent(&w, flight, mid);
     return flight;
 }
 
-static void
-open_window(struct window *w, struct lane *lane)
+static int
+open_window(void **state)
 {
-    *lane = (struct lane){.set = NULL};
-    list_init(&lane->flights);
-    assert_int_equal(window_init(w, MAX), STATUS_OK);
+    (void)state;
+    lane = (struct lane){.set = NULL};
+    list_init(&lane.flights);
+    assert_int_equal(window_init(&w, MAX), STATUS_OK);
+    return 0;
 }
 
-static void
-close_window(struct window *w, struct lane *lane)
+static int
+close_window(void **state)
 {
-    window_orphan(w, &lane->flights);
-    window_fini(w);
+    (void)state;
+    window_orphan(&w, &lane.flights);
+    window_fini(&w);
+    return 0;
 }
+
+FIXTURE(open_window, close_window);
 
 /* One acknowledgement that does not come must not make it grow. */
 TEST(what_is_held_out_of_turn_is_bounded)
 {
-    struct window w;
-    struct lane lane;
     int mid = 1;
 
-    open_window(&w, &lane);
-    send_one(&w, &lane, mid, 10);
+    send_one(mid, 10);
     while (window_has_room(&w) && mid < 10 * MAX) {
-        send_one(&w, &lane, ++mid, 10);
+        send_one(++mid, 10);
         assert_non_null(window_take(&w, mid));
     }
     assert_int_equal(mid, 2 * MAX);
     assert_int_equal(w.in_flight, 1);
     assert_int_equal(w.bytes, 10);
-    close_window(&w, &lane);
 }
 
 TEST(it_is_full_by_number_and_by_bytes)
 {
-    struct window w;
-    struct lane lane;
     int mid = 0;
 
-    open_window(&w, &lane);
     while (window_has_room(&w))
-        send_one(&w, &lane, ++mid, 10);
+        send_one(++mid, 10);
     assert_int_equal(mid, MAX);
     assert_null(window_take(&w, MAX + 1));
     assert_non_null(window_take(&w, 1));
     assert_null(window_take(&w, 1));
     assert_true(window_has_room(&w));
 
-    send_one(&w, &lane, ++mid, WINDOW_BYTES);
+    send_one(++mid, WINDOW_BYTES);
     assert_non_null(window_take(&w, 2));
     assert_false(window_has_room(&w));
     assert_non_null(window_take(&w, mid));
     assert_true(window_has_room(&w));
-    close_window(&w, &lane);
 }
 
 /* Orphans count as long as they are in flight; those that are done are not held
  * any longer. */
 TEST(orphans_are_held_while_they_are_in_flight)
 {
-    struct window w;
-    struct lane lane;
     struct flight *flight;
 
-    open_window(&w, &lane);
-    send_one(&w, &lane, 1, 10);
-    send_one(&w, &lane, 2, 10);
+    send_one(1, 10);
+    send_one(2, 10);
     assert_non_null(window_take(&w, 2));
 
     window_orphan(&w, &lane.flights);
@@ -101,17 +99,12 @@ TEST(orphans_are_held_while_they_are_in_flight)
     assert_null(flight->lane);
     window_release(&w, flight);
     assert_int_equal(w.held, 0);
-    close_window(&w, &lane);
 }
 
 TEST(a_connection_that_ends_leaves_it_empty)
 {
-    struct window w;
-    struct lane lane;
-
-    open_window(&w, &lane);
     for (int mid = 1; mid <= MAX; mid++)
-        send_one(&w, &lane, mid, WINDOW_BYTES);
+        send_one(mid, WINDOW_BYTES);
     window_orphan(&w, &lane.flights);
 
     window_clear(&w);
@@ -119,7 +112,6 @@ TEST(a_connection_that_ends_leaves_it_empty)
     assert_true(window_has_room(&w));
     assert_int_equal(w.bytes, 0);
     assert_null(window_take(&w, 1));
-    send_one(&w, &lane, 1, 10);
+    send_one(1, 10);
     assert_int_equal(w.in_flight, 1);
-    close_window(&w, &lane);
 }

@@ -150,65 +150,73 @@ struct stage {
     struct buf text;
 };
 
+static struct stage s;
+
 /* "a" has both directions, "b" tells only, "c" only listens. */
-static void
-stage_open(struct stage *s, void **state)
+static int
+set_stage(void **state)
 {
-    const char *dir = tempdir_path(state);
-
-    memset(s, 0, sizeof(*s));
+    memset(&s, 0, sizeof(s));
     memset(&doubles, 0, sizeof(doubles));
-    sets_configure(&s->sets, dir);
+    tempdir_setup(state);
+    sets_configure(&s.sets, tempdir_path(state));
     for (size_t i = 0; i < 3; i++) {
-        s->configs[i].name[0] = (char)('a' + i);
+        s.configs[i].name[0] = (char)('a' + i);
         if (i < 2)
-            memcpy(s->configs[i].out, "*", 2);
+            memcpy(s.configs[i].out, "*", 2);
         if (i != 1)
-            s->configs[i].inputs = &s->input;
-        s->configs[i].n_inputs = i != 1;
+            s.configs[i].inputs = &s.input;
+        s.configs[i].n_inputs = i != 1;
     }
-    s->sets.config.bridges = s->configs;
-    s->sets.config.n_bridges = 3;
-    sets_open(&s->sets);
-    buf_init(&s->text, 65536);
+    s.sets.config.bridges = s.configs;
+    s.sets.config.n_bridges = 3;
+    sets_open(&s.sets);
+    buf_init(&s.text, 65536);
+    return 0;
 }
 
 static void
-stage_close(struct stage *s)
+close_all(void)
 {
-    bridges_close(s->bridges);
-    buf_fini(&s->text);
-    sets_close(&s->sets);
+    bridges_close(s.bridges);
+    s.bridges = NULL;
+}
+
+static int
+clear_stage(void **state)
+{
+    close_all();
+    buf_fini(&s.text);
+    sets_close(&s.sets);
+    return tempdir_teardown(state);
 }
 
 static void
-open_all(struct stage *s)
+open_all(void)
 {
     struct problem why = {""};
 
-    if (bridges_open(&s->bridges, s->sets.registry, &why))
+    if (bridges_open(&s.bridges, s.sets.registry, &why))
         fail_msg("%s", why.text);
 }
 
 static const char *
-text_of(struct stage *s)
+text_of(void)
 {
-    buf_add(&s->text, "", 1);
-    assert_false(s->text.failed);
-    return s->text.data;
+    buf_add(&s.text, "", 1);
+    assert_false(s.text.failed);
+    return s.text.data;
 }
 
-FIXTURE(tempdir_setup, tempdir_teardown);
+FIXTURE(set_stage, clear_stage);
 
 /* Tests */
 
 TEST(each_section_has_the_directions_that_it_says)
 {
-    struct stage s;
     struct jsonpath j;
 
-    stage_open(&s, state);
-    open_all(&s);
+    open_all();
     assert_int_equal(doubles.n_opened, 4);
     bridges_write(s.bridges, &s.text);
 
@@ -222,17 +230,14 @@ TEST(each_section_has_the_directions_that_it_says)
     assert_false(jsonpath_has(&j, "bridges.2.out"));
     assert_true(jsonpath_has(&j, "bridges.2.in"));
     jsonpath_close(&j);
-    stage_close(&s);
+    close_all();
     assert_int_equal(doubles.n_closed, 4);
 }
 
 TEST(without_a_section_nothing_is_made)
 {
-    struct stage s;
-
-    stage_open(&s, state);
     s.sets.config.n_bridges = 0;
-    open_all(&s);
+    open_all();
 
     assert_null(s.bridges);
     assert_no_file(tempdir_fd(state), "mqtt.db");
@@ -240,17 +245,13 @@ TEST(without_a_section_nothing_is_made)
     bridges_warn(s.bridges, &s.text);
     bridges_measure(s.bridges);
     bridges_stop(s.bridges);
-    assert_string_equal(text_of(&s), "{\"bridges\":[]}\n");
-    stage_close(&s);
+    assert_string_equal(text_of(), "{\"bridges\":[]}\n");
 }
 
 /* One after the other they would wait for ever here. */
 TEST(all_end_at_the_same_time_and_only_once)
 {
-    struct stage s;
-
-    stage_open(&s, state);
-    open_all(&s);
+    open_all();
     assert_int_equal(pthread_barrier_init(&doubles.barrier, NULL, 4), 0);
     doubles.has_barrier = true;
 
@@ -258,16 +259,14 @@ TEST(all_end_at_the_same_time_and_only_once)
     bridges_stop(s.bridges);
     bridges_write(s.bridges, &s.text); /* they can be asked all the same */
     assert_int_equal(doubles.n_closed, 0);
-    stage_close(&s);
+    close_all();
     pthread_barrier_destroy(&doubles.barrier);
 }
 
 TEST(one_that_cannot_be_opened_is_named_and_the_others_are_closed)
 {
     struct problem why = {""};
-    struct stage s;
 
-    stage_open(&s, state);
     doubles.fails_at = 3;
 
     assert_int_equal(bridges_open(&s.bridges, s.sets.registry, &why),
@@ -275,20 +274,15 @@ TEST(one_that_cannot_be_opened_is_named_and_the_others_are_closed)
     assert_string_equal(why.text, "bridge b: it cannot be");
     assert_null(s.bridges);
     assert_int_equal(doubles.n_closed, 2);
-    stage_close(&s);
 }
 
 TEST(warnings_name_those_that_do_not_work)
 {
-    struct stage s;
-
-    stage_open(&s, state);
-    open_all(&s);
+    open_all();
     bridges_warn(s.bridges, &s.text);
 
-    assert_string_equal(text_of(&s), "warning: bridge b, out: not connected "
-                                     "since 1970-01-01T00:00:00Z\n");
-    stage_close(&s);
+    assert_string_equal(text_of(), "warning: bridge b, out: not connected "
+                                   "since 1970-01-01T00:00:00Z\n");
 }
 
 static void
@@ -300,11 +294,9 @@ assert_gauge(const char *metrics, const char *line)
 
 TEST(gauges_are_sums)
 {
-    struct stage s;
     struct buf text;
 
-    stage_open(&s, state);
-    open_all(&s);
+    open_all();
     bridges_measure(s.bridges);
     buf_init(&text, (size_t)1 << 20);
     metrics_write(&text);
@@ -313,5 +305,4 @@ TEST(gauges_are_sums)
     assert_gauge(text.data, "\ntidings_mqtt_in_flight 6\n");
     assert_gauge(text.data, "\ntidings_mqtt_lag_entries 200\n");
     buf_fini(&text);
-    stage_close(&s);
 }
