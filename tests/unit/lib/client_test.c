@@ -23,25 +23,24 @@ struct stage {
     unsigned ends;
 };
 
+static struct stage s;
+
 static int
 set_stage(void **state)
 {
-    static struct stage stage;
-
-    stage = (struct stage){.site = site_new()};
-    tempdir_open(&stage.dir);
-    snprintf(stage.spool, sizeof(stage.spool), "%s/spool", stage.dir.path);
-    *state = &stage;
+    (void)state;
+    s = (struct stage){.site = site_new()};
+    tempdir_open(&s.dir);
+    snprintf(s.spool, sizeof(s.spool), "%s/spool", s.dir.path);
     return 0;
 }
 
 static int
 clear_stage(void **state)
 {
-    struct stage *s = *state;
-
-    site_free(s->site);
-    tempdir_close(&s->dir);
+    (void)state;
+    site_free(s.site);
+    tempdir_close(&s.dir);
     return 0;
 }
 
@@ -56,11 +55,9 @@ on_message(const struct td_message *message, void *user)
 static void
 on_end(enum td_status rc, const char *why, void *user)
 {
-    struct stage *s = user;
-
-    (void)why;
+    (void)why, (void)user;
     assert_int_equal(rc, TD_REFUSED);
-    s->ends++;
+    s.ends++;
 }
 
 static void
@@ -71,20 +68,19 @@ on_delivery(const struct td_delivery *delivery, void *user)
 }
 
 static void
-open_publishers(struct stage *s, struct td_client *client)
+open_publishers(struct td_client *client)
 {
-    const struct td_publisher_options kept = {.spool = s->spool};
+    const struct td_publisher_options kept = {.spool = s.spool};
     struct td_publisher *publisher;
 
-    assert_int_equal(td_publisher_open(client, site_link(s->site, "/sets/a"),
+    assert_int_equal(td_publisher_open(client, site_link(s.site, "/sets/a"),
                                        &kept, &publisher),
                      TD_OK);
     /* Three more: one that never had anything to do, one that has, and one
      * whose post is under way. */
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(td_publisher_open(client,
-                                           site_link(s->site, "/sets/b"), NULL,
-                                           &publisher),
+        assert_int_equal(td_publisher_open(client, site_link(s.site, "/sets/b"),
+                                           NULL, &publisher),
                          TD_OK);
         if (i == 0)
             continue;
@@ -97,7 +93,7 @@ open_publishers(struct stage *s, struct td_client *client)
 /* One that goes on, and one that ends because there is no such set; by a
  * callback, too. */
 static void
-open_followers(struct stage *s, struct td_client *client)
+open_followers(struct td_client *client)
 {
     const struct td_follow_options options = {.on_end = on_end};
     const struct td_subscriber_options delivered = {.on_delivery = on_delivery};
@@ -107,34 +103,34 @@ open_followers(struct stage *s, struct td_client *client)
 
     assert_int_equal(td_callback_open(client, "127.0.0.1:0", NULL, &callback),
                      TD_OK);
-    assert_int_equal(td_subscriber_open(callback, site_link(s->site, "/topic"),
+    assert_int_equal(td_subscriber_open(callback, site_link(s.site, "/topic"),
                                         &delivered, &subscriber),
                      TD_OK);
-    assert_int_equal(td_follower_open(client, site_link(s->site, "/busy"), NULL,
-                                      on_message, s, &follower),
+    assert_int_equal(td_follower_open(client, site_link(s.site, "/busy"), NULL,
+                                      on_message, NULL, &follower),
                      TD_OK);
-    assert_int_equal(td_follower_open(client, site_link(s->site, "/sets/none"),
-                                      &options, on_message, s, &follower),
+    assert_int_equal(td_follower_open(client, site_link(s.site, "/sets/none"),
+                                      &options, on_message, NULL, &follower),
                      TD_OK);
     assert_int_equal(td_callback_follow(callback,
-                                        site_link(s->site, "/sets/none"),
-                                        &options, on_message, s, &follower),
+                                        site_link(s.site, "/sets/none"),
+                                        &options, on_message, NULL, &follower),
                      TD_OK);
 }
 
 /* Opens everything, lets it end or run, and closes the handle alone. */
 static void
-one_round(struct stage *s)
+one_round(void)
 {
     struct td_client *client = td_open();
 
     assert_non_null(client);
-    s->ends = 0;
-    open_publishers(s, client);
-    open_followers(s, client);
-    AWAIT((td_service(client) == TD_OK && s->ends == 2));
+    s.ends = 0;
+    open_publishers(client);
+    open_followers(client);
+    AWAIT((td_service(client) == TD_OK && s.ends == 2));
     td_close(client);
-    assert_int_equal(s->ends, 2);
+    assert_int_equal(s.ends, 2);
 }
 
 FIXTURE(set_stage, clear_stage);
@@ -143,16 +139,15 @@ FIXTURE(set_stage, clear_stage);
  * whose spool is free for the next one, and followers that have ended. */
 TEST(all_that_was_opened_goes_with_the_handle)
 {
-    struct stage *s = *state;
     size_t before;
     size_t after;
 
-    site_status(s->site, "/busy", 503, NULL, 0);
+    site_status(s.site, "/busy", 503, NULL, 0);
     for (int i = 0; i < 4; i++)
-        one_round(s);
+        one_round();
     before = mallinfo2().uordblks;
     for (int i = 0; i < 16; i++)
-        one_round(s);
+        one_round();
     after = mallinfo2().uordblks;
     /* The site remembers what it was asked. A follower alone is larger; a
      * publisher is told by its spool, and the sanitizer counts for itself. */
@@ -163,20 +158,19 @@ TEST(all_that_was_opened_goes_with_the_handle)
 /* td_run is over when nothing is left to do, though it is not closed. */
 TEST(a_loop_does_not_run_for_what_has_ended)
 {
-    struct stage *s = *state;
     const struct td_follow_options options = {.on_end = on_end};
-    const struct td_publisher_options kept = {.spool = s->spool};
+    const struct td_publisher_options kept = {.spool = s.spool};
     struct td_client *client = td_open();
     struct td_publisher *publisher;
     struct td_follower *follower;
 
-    assert_int_equal(td_publisher_open(client, site_link(s->site, "/sets/a"),
+    assert_int_equal(td_publisher_open(client, site_link(s.site, "/sets/a"),
                                        &kept, &publisher),
                      TD_OK);
-    assert_int_equal(td_follower_open(client, site_link(s->site, "/sets/none"),
-                                      &options, on_message, s, &follower),
+    assert_int_equal(td_follower_open(client, site_link(s.site, "/sets/none"),
+                                      &options, on_message, NULL, &follower),
                      TD_OK);
     assert_int_equal(td_run(client), TD_OK);
-    assert_int_equal(s->ends, 1);
+    assert_int_equal(s.ends, 1);
     td_close(client);
 }

@@ -35,83 +35,96 @@ struct stage {
     bool is_over;
 };
 
+static struct stage s;
+
 static inline int
 set_stage(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    s->client = td_open();
-    s->site = site_new();
-    s->other = site_new();
-    buf_init(&s->body, SIZE_MAX / 2);
-    assert_non_null(s->client);
-    *state = s;
+    (void)state;
+    memset(&s, 0, sizeof(s));
+    s.client = td_open();
+    s.site = site_new();
+    s.other = site_new();
+    buf_init(&s.body, SIZE_MAX / 2);
+    assert_non_null(s.client);
     return 0;
 }
 
 static inline int
 clear_stage(void **state)
 {
-    struct stage *s = *state;
-
-    fetch_free(s->fetch);
-    td_close(s->client);
-    site_free(s->site);
-    site_free(s->other);
-    buf_fini(&s->body);
-    free(s);
+    (void)state;
+    fetch_free(s.fetch);
+    td_close(s.client);
+    site_free(s.site);
+    site_free(s.other);
+    buf_fini(&s.body);
     return 0;
 }
 
 static inline bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
-    struct stage *s = user;
+    struct stage *of = user;
 
     assert_int_equal(answer->status, 200);
-    buf_add_slice(&s->body, bytes);
-    s->n_bodies++;
-    if (s->n_bodies == s->free_at) {
-        fetch_free(s->fetch);
-        s->fetch = NULL;
-        s->is_over = true;
-    } else if (s->n_bodies == s->pause_at) {
-        fetch_pause(s->fetch);
-        s->is_over = true;
+    buf_add_slice(&of->body, bytes);
+    of->n_bodies++;
+    if (of->n_bodies == of->free_at) {
+        fetch_free(of->fetch);
+        of->fetch = NULL;
+        of->is_over = true;
+    } else if (of->n_bodies == of->pause_at) {
+        fetch_pause(of->fetch);
+        of->is_over = true;
     }
-    return s->n_bodies != s->enough_at;
+    return of->n_bodies != of->enough_at;
 }
 
 static inline void
 on_end(struct fetch_answer *answer, const struct failure *why, void *user)
 {
-    struct stage *s = user;
+    struct stage *of = user;
 
-    s->fetch = NULL;
-    s->why = *why;
-    s->status = answer->status;
-    snprintf(s->url, sizeof(s->url), "%s", answer->url);
-    snprintf(s->link, sizeof(s->link), "%s", answer->link);
-    snprintf(s->etag, sizeof(s->etag), "%s", answer->etag);
-    buf_add_slice(&s->body, buf_slice(&answer->body));
-    s->is_over = true;
+    of->fetch = NULL;
+    of->why = *why;
+    of->status = answer->status;
+    snprintf(of->url, sizeof(of->url), "%s", answer->url);
+    snprintf(of->link, sizeof(of->link), "%s", answer->link);
+    snprintf(of->etag, sizeof(of->etag), "%s", answer->etag);
+    buf_add_slice(&of->body, buf_slice(&answer->body));
+    of->is_over = true;
 }
 
 static inline void
-start(struct stage *s, const struct fetch_request *request, bool is_streamed)
+start_for(struct stage *of, const struct fetch_request *request,
+          bool is_streamed)
 {
-    s->fetch = fetch_start(s->client, request, is_streamed ? on_body : NULL,
-                           on_end, s);
-    assert_non_null(s->fetch);
-    s->is_over = false;
+    of->fetch = fetch_start(of->client, request, is_streamed ? on_body : NULL,
+                            on_end, of);
+    assert_non_null(of->fetch);
+    of->is_over = false;
 }
 
 static inline void
-turn(struct stage *s)
+start(const struct fetch_request *request, bool is_streamed)
 {
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
-    s->is_over = false;
+    start_for(&s, request, is_streamed);
+}
+
+static inline void
+turn(void)
+{
+    assert_int_equal(loop_until(s.client->loop, &s.is_over), TD_OK);
+    s.is_over = false;
+}
+
+/* The exchange, until it ends or a callback says otherwise. */
+static inline void
+run(const struct fetch_request *request, bool is_streamed)
+{
+    start(request, is_streamed);
+    turn();
 }
 
 static inline char *
@@ -127,16 +140,15 @@ big(void)
 
 /* What is told of a fake broker's one answer, which is `parts` in order. */
 static inline void
-answer_raw(struct stage *s, struct fake_broker *b,
-           struct fetch_request *request, const struct slice *parts, size_t n)
+answer_raw(struct fake_broker *b, struct fetch_request *request,
+           const struct slice *parts, size_t n)
 {
     fake_plain(b);
     for (size_t i = 0; i < n; i++)
         fake_raw(b, parts[i]);
     fake_broker_start(b);
     request->url = fake_broker_url(b);
-    start(s, request, false);
-    turn(s);
+    run(request, false);
     fake_broker_free(b);
 }
 

@@ -10,21 +10,18 @@ FIXTURE(set_stage, clear_stage);
 
 TEST(tells_what_the_answer_says)
 {
-    struct stage *s = *state;
-    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
 
-    site_put(s->site, "/a", "text/plain", SLICE("body"));
-    site_headers(s->site, "/a", "Link: <b>; rel=\"next\"\r\nlink: <c>; rel=up");
-    start(s, &request, false);
+    site_put(s.site, "/a", "text/plain", SLICE("body"));
+    site_headers(s.site, "/a", "Link: <b>; rel=\"next\"\r\nlink: <c>; rel=up");
+    run(&request, false);
 
-    turn(s);
-
-    assert_int_equal(s->why.rc, TD_OK);
-    assert_int_equal(s->status, 200);
-    assert_true(slice_is(buf_slice(&s->body), "body"));
-    assert_string_equal(s->link, "<b>; rel=\"next\", <c>; rel=up");
-    assert_true(s->etag[0] == '"');
-    assert_string_equal(s->url, site_link(s->site, "/a"));
+    assert_int_equal(s.why.rc, TD_OK);
+    assert_int_equal(s.status, 200);
+    assert_true(slice_is(buf_slice(&s.body), "body"));
+    assert_string_equal(s.link, "<b>; rel=\"next\", <c>; rel=up");
+    assert_true(s.etag[0] == '"');
+    assert_string_equal(s.url, site_link(s.site, "/a"));
 }
 
 /* Of whatever version: nobody asked to speak another protocol, and of that no
@@ -35,22 +32,19 @@ TEST(a_101_is_no_answer)
         SLICE("HTTP/1.1 101 Switching\r\n\r\nbody"),
         SLICE("HTTP/1.0 101 Switching\r\n\r\nbody"),
     };
-    struct stage *s = *state;
-
     for (size_t i = 0; i < 2; i++) {
         struct fake_broker *b = fake_broker_new();
         struct fetch_request request = {.redirects = 1};
 
-        answer_raw(s, b, &request, &answers[i], 1);
-        assert_int_equal(s->why.rc, TD_UNREACHABLE);
-        assert_int_equal(s->status, 0);
+        answer_raw(b, &request, &answers[i], 1);
+        assert_int_equal(s.why.rc, TD_UNREACHABLE);
+        assert_int_equal(s.status, 0);
     }
 }
 
 /* RFC 9112 section 7.1.2: fields behind a body in chunks. */
 TEST(trailers_change_nothing)
 {
-    struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
     struct fetch_request request = {.redirects = 1};
     const struct slice parts[] = {
@@ -58,49 +52,42 @@ TEST(trailers_change_nothing)
               "Transfer-Encoding: chunked\r\n\r\n"
               "4\r\nbody\r\n0\r\nETag: \"b\"\r\nX-Sum: 1\r\n\r\n")};
 
-    answer_raw(s, b, &request, parts, 1);
+    answer_raw(b, &request, parts, 1);
 
-    assert_int_equal(s->why.rc, TD_OK);
-    assert_true(slice_is(buf_slice(&s->body), "body"));
-    assert_string_equal(s->etag, "\"a\"");
+    assert_int_equal(s.why.rc, TD_OK);
+    assert_true(slice_is(buf_slice(&s.body), "body"));
+    assert_string_equal(s.etag, "\"a\"");
 }
 
 TEST(unpacks_gzip_where_it_was_asked_for)
 {
-    struct stage *s = *state;
-    struct fetch_request request = {.url = site_link(s->site, "/a"),
+    struct fetch_request request = {.url = site_link(s.site, "/a"),
                                     .takes_gzip = true};
 
-    site_put(s->site, "/a", NULL, SLICE("unpacked"));
-    site_gzip(s->site, "/a", true);
-    start(s, &request, false);
+    site_put(s.site, "/a", NULL, SLICE("unpacked"));
+    site_gzip(s.site, "/a", true);
+    run(&request, false);
 
-    turn(s);
-
-    assert_true(slice_is(buf_slice(&s->body), "unpacked"));
-    assert_string_equal(site_header(s->site, "/a", 0, "Accept-Encoding"),
+    assert_true(slice_is(buf_slice(&s.body), "unpacked"));
+    assert_string_equal(site_header(s.site, "/a", 0, "Accept-Encoding"),
                         "gzip");
 }
 
 TEST(a_longer_answer_than_it_may_be_is_broken)
 {
-    struct stage *s = *state;
-    struct fetch_request request = {.url = site_link(s->site, "/a"),
+    struct fetch_request request = {.url = site_link(s.site, "/a"),
                                     .max_bytes = 9};
 
-    site_put(s->site, "/a", NULL, SLICE("0123456789"));
-    start(s, &request, false);
+    site_put(s.site, "/a", NULL, SLICE("0123456789"));
+    run(&request, false);
 
-    turn(s);
-
-    assert_int_equal(s->why.rc, TD_BROKEN);
-    assert_string_equal(s->why.text, "the answer is longer than 9 bytes");
+    assert_int_equal(s.why.rc, TD_BROKEN);
+    assert_string_equal(s.why.text, "the answer is longer than 9 bytes");
 }
 
 /* libcurl holds the piece back that is too long, and others follow it. */
 TEST(a_longer_answer_is_broken_after_a_pause_too)
 {
-    struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
     struct fetch_request request = {.url = fake_broker_url(b),
                                     .max_bytes = 1 + 8 * 16384 + 100};
@@ -119,20 +106,19 @@ TEST(a_longer_answer_is_broken_after_a_pause_too)
     fake_wait(b);
     fake_raw(b, SLICE("1\r\n!\r\n0\r\n\r\n"));
     fake_broker_start(b);
-    s->pause_at = 1;
-    start(s, &request, true);
-    turn(s);
+    s.pause_at = 1;
+    run(&request, true);
     AWAIT(fake_n_rests(b) == 1);
     fake_go(b);
-    AWAIT((td_service(s->client) == TD_OK && fake_n_rests(b) == 2));
+    AWAIT((td_service(s.client) == TD_OK && fake_n_rests(b) == 2));
     for (int i = 0; i < 20; i++)
-        assert_int_equal(td_service(s->client), TD_OK);
+        assert_int_equal(td_service(s.client), TD_OK);
     fake_go(b);
-    fetch_resume(s->fetch);
-    turn(s);
+    fetch_resume(s.fetch);
+    turn();
 
-    assert_int_equal(s->why.rc, TD_BROKEN);
-    assert_string_equal(s->why.text, "the answer is longer than 131173 bytes");
+    assert_int_equal(s.why.rc, TD_BROKEN);
+    assert_string_equal(s.why.text, "the answer is longer than 131173 bytes");
     fake_broker_free(b);
     buf_fini(&rest);
     free(bytes);
@@ -140,123 +126,111 @@ TEST(a_longer_answer_is_broken_after_a_pause_too)
 
 TEST(a_connection_that_breaks_in_the_body_is_told)
 {
-    struct stage *s = *state;
-    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
 
-    site_put(s->site, "/a", NULL, SLICE("0123456789"));
-    site_cut(s->site, "/a", 4);
-    start(s, &request, true);
+    site_put(s.site, "/a", NULL, SLICE("0123456789"));
+    site_cut(s.site, "/a", 4);
+    run(&request, true);
 
-    turn(s);
-
-    assert_int_equal(s->why.rc, TD_UNREACHABLE);
-    assert_int_equal(s->status, 0);
-    assert_true(slice_is(buf_slice(&s->body), "0123"));
+    assert_int_equal(s.why.rc, TD_UNREACHABLE);
+    assert_int_equal(s.status, 0);
+    assert_true(slice_is(buf_slice(&s.body), "0123"));
 }
 
 /* Nothing grows while it is paused, and nothing is lost by it. */
 TEST(a_pause_holds_back_what_comes_and_loses_nothing)
 {
-    struct stage *s = *state;
-    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
     char *bytes = big();
 
-    site_put(s->site, "/a", NULL, (struct slice){bytes, BIG});
-    s->pause_at = 1;
-    start(s, &request, true);
-    turn(s);
+    site_put(s.site, "/a", NULL, (struct slice){bytes, BIG});
+    s.pause_at = 1;
+    run(&request, true);
     for (int i = 0; i < 100; i++)
-        assert_int_equal(td_service(s->client), TD_OK);
-    assert_int_equal(s->n_bodies, 1);
+        assert_int_equal(td_service(s.client), TD_OK);
+    assert_int_equal(s.n_bodies, 1);
 
-    fetch_resume(s->fetch);
-    turn(s);
+    fetch_resume(s.fetch);
+    turn();
 
-    assert_int_equal(s->why.rc, TD_OK);
-    assert_int_equal(s->body.size, BIG);
-    assert_memory_equal(s->body.data, bytes, BIG);
+    assert_int_equal(s.why.rc, TD_OK);
+    assert_int_equal(s.body.size, BIG);
+    assert_memory_equal(s.body.data, bytes, BIG);
     free(bytes);
 }
 
 TEST(may_be_freed_while_it_hands_over)
 {
-    struct stage *s = *state;
-    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
     char *bytes = big();
 
-    site_put(s->site, "/a", NULL, (struct slice){bytes, BIG});
-    s->free_at = 1;
-    start(s, &request, true);
-    turn(s);
+    site_put(s.site, "/a", NULL, (struct slice){bytes, BIG});
+    s.free_at = 1;
+    run(&request, true);
 
-    assert_int_equal(td_service(s->client), TD_OK);
+    assert_int_equal(td_service(s.client), TD_OK);
 
-    assert_int_equal(s->n_bodies, 1);
+    assert_int_equal(s.n_bodies, 1);
     free(bytes);
 }
 
 TEST(who_has_enough_ends_it)
 {
-    struct stage *s = *state;
-    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
     char *bytes = big();
 
-    site_put(s->site, "/a", NULL, (struct slice){bytes, BIG});
-    s->enough_at = 2;
-    start(s, &request, true);
+    site_put(s.site, "/a", NULL, (struct slice){bytes, BIG});
+    s.enough_at = 2;
+    run(&request, true);
 
-    turn(s);
-
-    assert_int_equal(s->why.rc, TD_STOPPED);
-    assert_int_equal(s->n_bodies, 2);
+    assert_int_equal(s.why.rc, TD_STOPPED);
+    assert_int_equal(s.n_bodies, 2);
     free(bytes);
 }
 
 TEST(many_are_under_way_at_once)
 {
-    struct stage *s = *state;
     struct stage held[8];
-    struct fetch_request request = {.url = site_link(s->site, "/a")};
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
 
-    site_put(s->site, "/a", NULL, SLICE("x"));
-    site_hold(s->site, "/a");
+    site_put(s.site, "/a", NULL, SLICE("x"));
+    site_hold(s.site, "/a");
     for (size_t i = 0; i < 8; i++) {
         memset(&held[i], 0, sizeof(held[i]));
-        held[i].client = s->client;
+        held[i].client = s.client;
         buf_init(&held[i].body, 100);
-        start(&held[i], &request, false);
+        start_for(&held[i], &request, false);
     }
-    AWAIT((td_service(s->client) == TD_OK && site_count(s->site, "/a") == 8));
-    site_release(s->site, "/a");
+    AWAIT((td_service(s.client) == TD_OK && site_count(s.site, "/a") == 8));
+    site_release(s.site, "/a");
     for (size_t i = 0; i < 8; i++) {
         if (!held[i].is_over)
-            assert_int_equal(loop_until(s->client->loop, &held[i].is_over),
+            assert_int_equal(loop_until(s.client->loop, &held[i].is_over),
                              TD_OK);
         assert_int_equal(held[i].status, 200);
         buf_fini(&held[i].body);
     }
-    assert_int_equal(site_max_parallel(s->site), 8);
+    assert_int_equal(site_max_parallel(s.site), 8);
 }
 
 TEST(nobody_there_is_unreachable)
 {
-    struct stage *s = *state;
     struct fetch_answer answer;
     char url[100];
     struct fetch_request request = {.url = url};
 
-    snprintf(url, sizeof(url), "%s/", site_url(s->other));
-    site_free(s->other);
-    s->other = NULL;
+    snprintf(url, sizeof(url), "%s/", site_url(s.other));
+    site_free(s.other);
+    s.other = NULL;
 
-    assert_int_equal(fetch_run(s->client, &request, &answer), TD_UNREACHABLE);
+    assert_int_equal(fetch_run(s.client, &request, &answer), TD_UNREACHABLE);
     /* The same each time: not how long it took. */
-    assert_non_null(strstr(td_problem(s->client), "connect"));
-    assert_null(strstr(td_problem(s->client), " ms"));
+    assert_non_null(strstr(td_problem(s.client), "connect"));
+    assert_null(strstr(td_problem(s.client), " ms"));
 
     assert_int_equal(answer.status, 0);
     assert_false(answer.is_sent);
-    assert_non_null(strstr(td_problem(s->client), "onnect"));
+    assert_non_null(strstr(td_problem(s.client), "onnect"));
     fetch_answer_fini(&answer);
 }
 
@@ -265,7 +239,6 @@ TEST(an_answer_that_is_cut_anywhere_is_none)
 {
     static const char whole[] =
         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
-    struct stage *s = *state;
     struct fake_broker *b = fake_broker_new();
     struct fetch_request request = {.url = fake_broker_url(b)};
     struct fetch_answer answer;
@@ -276,12 +249,12 @@ TEST(an_answer_that_is_cut_anywhere_is_none)
     }
     fake_broker_start(b);
     for (size_t n = 1; n < sizeof(whole) - 1; n++) {
-        assert_int_equal(fetch_run(s->client, &request, &answer),
+        assert_int_equal(fetch_run(s.client, &request, &answer),
                          TD_UNREACHABLE);
         assert_int_equal(answer.status, 0);
         fetch_answer_fini(&answer);
     }
-    assert_int_equal(fetch_run(s->client, &request, &answer), TD_OK);
+    assert_int_equal(fetch_run(s.client, &request, &answer), TD_OK);
     assert_int_equal(answer.status, 200);
     fetch_answer_fini(&answer);
     fake_broker_free(b);

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,31 +24,29 @@ struct stage {
     bool is_over;
 };
 
+static struct stage s;
+
 static int
 set_stage(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    s->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    s->loop = loop_new(s->stop_fd);
-    assert_non_null(s->loop);
-    *state = s;
+    (void)state;
+    s = (struct stage){.n_timer = 0};
+    s.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    s.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    s.loop = loop_new(s.stop_fd);
+    assert_non_null(s.loop);
     return 0;
 }
 
 static int
 clear_stage(void **state)
 {
-    struct stage *s = *state;
-
-    timer_free(s->timer);
-    descriptor_free(s->descriptor);
-    loop_free(s->loop);
-    close(s->fd);
-    close(s->stop_fd);
-    free(s);
+    (void)state;
+    timer_free(s.timer);
+    descriptor_free(s.descriptor);
+    loop_free(s.loop);
+    close(s.fd);
+    close(s.stop_fd);
     return 0;
 }
 
@@ -64,174 +61,159 @@ signal_fd(int fd)
 static void
 on_timer(void *user)
 {
-    struct stage *s = user;
-
-    s->n_timer++;
-    s->is_over = true;
+    (void)user;
+    s.n_timer++;
+    s.is_over = true;
 }
 
 static void
 on_ready(int events, void *user)
 {
-    struct stage *s = user;
     uint64_t count;
 
+    (void)user;
     assert_true(events & READY_READ);
-    assert_int_equal(read(s->fd, &count, sizeof(count)), sizeof(count));
-    s->n_ready++;
-    s->is_over = true;
+    assert_int_equal(read(s.fd, &count, sizeof(count)), sizeof(count));
+    s.n_ready++;
+    s.is_over = true;
 }
 
 FIXTURE(set_stage, clear_stage);
 
 TEST(a_timer_calls_back_once)
 {
-    struct stage *s = *state;
-
-    s->timer = timer_new(s->loop, on_timer, s);
-    assert_int_equal(loop_service(s->loop), TD_OK);
+    s.timer = timer_new(s.loop, on_timer, NULL);
+    assert_int_equal(loop_service(s.loop), TD_OK);
     clock_pass_us(1000000); /* nor does it count from the last turn */
-    timer_start(s->timer, 60000);
+    timer_start(s.timer, 60000);
 
     clock_pass_us(59999 * INT64_C(1000));
-    assert_int_equal(loop_service(s->loop), TD_OK);
-    assert_int_equal(s->n_timer, 0);
+    assert_int_equal(loop_service(s.loop), TD_OK);
+    assert_int_equal(s.n_timer, 0);
     clock_pass_us(1000);
-    assert_int_equal(loop_until(s->loop, &s->is_over), TD_OK);
-    assert_int_equal(s->n_timer, 1);
+    assert_int_equal(loop_until(s.loop, &s.is_over), TD_OK);
+    assert_int_equal(s.n_timer, 1);
     clock_pass_us(60000 * INT64_C(1000));
-    assert_int_equal(loop_service(s->loop), TD_OK);
-    assert_int_equal(s->n_timer, 1);
-    assert_int_equal(loop_timeout_ms(s->loop), -1);
+    assert_int_equal(loop_service(s.loop), TD_OK);
+    assert_int_equal(s.n_timer, 1);
+    assert_int_equal(loop_timeout_ms(s.loop), -1);
 }
 
 TEST(a_timer_that_was_stopped_calls_nobody)
 {
-    struct stage *s = *state;
+    s.timer = timer_new(s.loop, on_timer, NULL);
+    timer_start(s.timer, 0);
+    timer_stop(s.timer);
 
-    s->timer = timer_new(s->loop, on_timer, s);
-    timer_start(s->timer, 0);
-    timer_stop(s->timer);
+    assert_int_equal(loop_service(s.loop), TD_OK);
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
-
-    assert_int_equal(s->n_timer, 0);
+    assert_int_equal(s.n_timer, 0);
 }
 
 /* Who turns the loop from outside waits for loop_fd: it must become readable
  * also for what was begun after the last turn. */
 TEST(another_loop_hears_of_what_was_begun_since_the_last_turn)
 {
-    struct stage *s = *state;
-    struct pollfd wait = {.fd = loop_fd(s->loop), .events = POLLIN};
+    struct pollfd wait = {.fd = loop_fd(s.loop), .events = POLLIN};
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
-    s->descriptor = descriptor_new(s->loop, s->fd, on_ready, s);
-    descriptor_set(s->descriptor, READY_READ);
-    assert_int_equal(loop_timeout_ms(s->loop), 0);
-    assert_int_equal(loop_service(s->loop), TD_OK);
-    assert_int_equal(loop_timeout_ms(s->loop), -1);
+    assert_int_equal(loop_service(s.loop), TD_OK);
+    s.descriptor = descriptor_new(s.loop, s.fd, on_ready, NULL);
+    descriptor_set(s.descriptor, READY_READ);
+    assert_int_equal(loop_timeout_ms(s.loop), 0);
+    assert_int_equal(loop_service(s.loop), TD_OK);
+    assert_int_equal(loop_timeout_ms(s.loop), -1);
     assert_int_equal(poll(&wait, 1, 0), 0);
 
-    signal_fd(s->fd);
+    signal_fd(s.fd);
 
     assert_int_equal(poll(&wait, 1, -1), 1);
-    assert_int_equal(loop_service(s->loop), TD_OK);
-    assert_int_equal(s->n_ready, 1);
+    assert_int_equal(loop_service(s.loop), TD_OK);
+    assert_int_equal(s.n_ready, 1);
 }
 
 TEST(tells_how_long_to_wait)
 {
-    struct stage *s = *state;
     int ms;
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
-    assert_int_equal(loop_timeout_ms(s->loop), -1);
-    s->timer = timer_new(s->loop, on_timer, s);
-    timer_start(s->timer, 60000);
-    assert_int_equal(loop_service(s->loop), TD_OK);
+    assert_int_equal(loop_service(s.loop), TD_OK);
+    assert_int_equal(loop_timeout_ms(s.loop), -1);
+    s.timer = timer_new(s.loop, on_timer, NULL);
+    timer_start(s.timer, 60000);
+    assert_int_equal(loop_service(s.loop), TD_OK);
 
-    ms = loop_timeout_ms(s->loop);
+    ms = loop_timeout_ms(s.loop);
 
     assert_in_range(ms, 1, 60000);
 }
 
 TEST(a_stop_ends_the_turning_and_is_not_lost)
 {
-    struct stage *s = *state;
     uint64_t count;
 
-    signal_fd(s->stop_fd);
-    assert_int_equal(loop_until(s->loop, &s->is_over), TD_STOPPED);
-    assert_int_equal(loop_service(s->loop), TD_STOPPED);
-    assert_int_equal(read(s->stop_fd, &count, sizeof(count)), sizeof(count));
+    signal_fd(s.stop_fd);
+    assert_int_equal(loop_until(s.loop, &s.is_over), TD_STOPPED);
+    assert_int_equal(loop_service(s.loop), TD_STOPPED);
+    assert_int_equal(read(s.stop_fd, &count, sizeof(count)), sizeof(count));
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
+    assert_int_equal(loop_service(s.loop), TD_OK);
 }
 
 TEST(a_stop_wakes_another_loop)
 {
-    struct stage *s = *state;
-    struct pollfd wait = {.fd = loop_fd(s->loop), .events = POLLIN};
+    struct pollfd wait = {.fd = loop_fd(s.loop), .events = POLLIN};
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
+    assert_int_equal(loop_service(s.loop), TD_OK);
     assert_int_equal(poll(&wait, 1, 0), 0);
 
-    signal_fd(s->stop_fd);
+    signal_fd(s.stop_fd);
 
     assert_int_equal(poll(&wait, 1, -1), 1);
-    assert_int_equal(loop_service(s->loop), TD_STOPPED);
+    assert_int_equal(loop_service(s.loop), TD_STOPPED);
 }
 
 static void
 free_both(void *user)
 {
-    struct stage *s = user;
-
-    timer_free(s->timer);
-    s->timer = NULL;
-    descriptor_free(s->descriptor);
-    s->descriptor = NULL;
-    s->n_timer++;
+    (void)user;
+    timer_free(s.timer);
+    s.timer = NULL;
+    descriptor_free(s.descriptor);
+    s.descriptor = NULL;
+    s.n_timer++;
 }
 
 TEST(a_callback_may_free_itself_and_others)
 {
-    struct stage *s = *state;
+    s.timer = timer_new(s.loop, free_both, NULL);
+    s.descriptor = descriptor_new(s.loop, s.fd, on_ready, NULL);
+    descriptor_set(s.descriptor, READY_READ);
+    signal_fd(s.fd);
+    timer_start(s.timer, 0);
 
-    s->timer = timer_new(s->loop, free_both, s);
-    s->descriptor = descriptor_new(s->loop, s->fd, on_ready, s);
-    descriptor_set(s->descriptor, READY_READ);
-    signal_fd(s->fd);
-    timer_start(s->timer, 0);
+    assert_int_equal(loop_service(s.loop), TD_OK);
+    assert_int_equal(loop_service(s.loop), TD_OK);
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
-    assert_int_equal(loop_service(s->loop), TD_OK);
-
-    assert_int_equal(s->n_timer, 1);
-    assert_int_equal(s->n_ready, 0);
+    assert_int_equal(s.n_timer, 1);
+    assert_int_equal(s.n_ready, 0);
 }
 
 static void
 turn_again(void *user)
 {
-    struct stage *s = user;
-
-    assert_int_equal(loop_service(s->loop), TD_INVALID);
-    assert_int_equal(loop_until(s->loop, &s->is_over), TD_INVALID);
-    s->n_timer++;
+    (void)user;
+    assert_int_equal(loop_service(s.loop), TD_INVALID);
+    assert_int_equal(loop_until(s.loop, &s.is_over), TD_INVALID);
+    s.n_timer++;
 }
 
 TEST(refuses_to_turn_inside_a_turn)
 {
-    struct stage *s = *state;
+    s.timer = timer_new(s.loop, turn_again, NULL);
+    timer_start(s.timer, 0);
 
-    s->timer = timer_new(s->loop, turn_again, s);
-    timer_start(s->timer, 0);
+    assert_int_equal(loop_service(s.loop), TD_OK);
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
-
-    assert_int_equal(s->n_timer, 1);
+    assert_int_equal(s.n_timer, 1);
 }
 
 static volatile sig_atomic_t n_pipes;
@@ -246,28 +228,27 @@ on_pipe(int number)
 static void
 break_a_pipe(void *user)
 {
-    struct stage *s = user;
     int ends[2];
 
+    (void)user;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     close(ends[1]);
     assert_int_equal(write(ends[0], "x", 1), -1);
     close(ends[0]);
-    s->n_timer++;
+    s.n_timer++;
 }
 
 TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler)
 {
-    struct stage *s = *state;
     struct sigaction ours = {.sa_handler = on_pipe}, now;
 
     assert_int_equal(sigaction(SIGPIPE, &ours, NULL), 0);
-    s->timer = timer_new(s->loop, break_a_pipe, s);
-    timer_start(s->timer, 0);
+    s.timer = timer_new(s.loop, break_a_pipe, NULL);
+    timer_start(s.timer, 0);
 
-    assert_int_equal(loop_service(s->loop), TD_OK);
+    assert_int_equal(loop_service(s.loop), TD_OK);
 
-    assert_int_equal(s->n_timer, 1);
+    assert_int_equal(s.n_timer, 1);
     assert_int_equal(n_pipes, 0);
     sigaction(SIGPIPE, NULL, &now);
     assert_ptr_equal(now.sa_handler, on_pipe);
@@ -277,7 +258,6 @@ TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler)
 
 /* A chore, and where it was done. */
 struct errand {
-    struct stage *stage;
     pthread_t thread;
     bool is_worked; /* not atomic: the loop sees it when it is done */
     bool is_done;
@@ -298,17 +278,16 @@ done(void *user)
     struct errand *e = user;
 
     e->is_done = true;
-    e->stage->is_over = true;
+    s.is_over = true;
 }
 
 TEST(a_chore_is_done_on_another_thread_and_told_on_the_loop)
 {
-    struct stage *s = *state;
-    struct errand e = {s};
+    struct errand e = {.is_done = false};
 
-    assert_non_null(chore_start(s->loop, work, done, &e));
+    assert_non_null(chore_start(s.loop, work, done, &e));
     assert_false(e.is_done);
-    assert_int_equal(loop_until(s->loop, &s->is_over), TD_OK);
+    assert_int_equal(loop_until(s.loop, &s.is_over), TD_OK);
     assert_true(e.is_worked);
     assert_true(e.is_done);
     assert_false(pthread_equal(e.thread, pthread_self()));
@@ -316,20 +295,19 @@ TEST(a_chore_is_done_on_another_thread_and_told_on_the_loop)
 
 TEST(whoever_frees_a_chore_waits_for_it_and_hears_no_more)
 {
-    struct stage *s = *state;
     struct errand errands[40];
 
     for (unsigned i = 0; i < 40; i++) {
         struct chore *chore;
 
-        errands[i] = (struct errand){s};
-        chore = chore_start(s->loop, work, done, &errands[i]);
+        errands[i] = (struct errand){.is_done = false};
+        chore = chore_start(s.loop, work, done, &errands[i]);
         assert_non_null(chore);
         chore_free(chore);
         errands[i].is_worked = false; /* nobody writes it any more */
     }
-    while (loop_timeout_ms(s->loop) == 0)
-        assert_int_equal(loop_service(s->loop), TD_OK);
+    while (loop_timeout_ms(s.loop) == 0)
+        assert_int_equal(loop_service(s.loop), TD_OK);
     for (unsigned i = 0; i < 40; i++) {
         assert_false(errands[i].is_worked);
         assert_false(errands[i].is_done);
