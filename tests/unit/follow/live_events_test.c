@@ -37,10 +37,7 @@ TEST(changes_and_heartbeats_are_messages, set_events, living_clear)
                               "event: changes\ndata: four\n\n"));
     serves(s, "hold");
 
-    living_run(s);
-
-    assert_string_equal(s->seen, "one|two|three|");
-    assert_end(s, LIVE_ENOUGH, "");
+    assert_runs(s, "one|two|three|", LIVE_ENOUGH, "");
     assert_memory_equal(fake_request(s->broker, 0),
                         "GET /sets/news/stream?after=0 HTTP/1.1\r\n", 40);
     assert_non_null(strstr(fake_request(s->broker, 0),
@@ -55,11 +52,7 @@ TEST(a_chunk_that_is_cut_off_is_no_event, set_events, living_clear)
     fake_raw(s->broker, SLICE(HEAD "Transfer-Encoding: chunked\r\n\r\n"
                                    "1b\r\nevent: changes\ndata: one\n\n\r\n9"));
     fake_broker_start(s->broker);
-
-    living_run(s);
-
-    assert_string_equal(s->seen, "one|");
-    assert_end_says(s, LIVE_LOST, "the connection broke");
+    assert_runs_says(s, "one|", LIVE_LOST, "the connection broke");
 }
 
 /* Events are in JSON. */
@@ -68,10 +61,7 @@ TEST(nor_are_there_events_in_xml, set_events, living_clear)
     struct living *s = *state;
 
     s->request.form = TD_XML;
-
-    living_run(s);
-
-    assert_end(s, LIVE_UNFIT, "events carry JSON alone");
+    assert_runs(s, "", LIVE_UNFIT, "events carry JSON alone");
 }
 
 /* Long polls */
@@ -83,10 +73,7 @@ TEST(an_answer_is_one_message, set_poll, living_clear)
     fake_answer(s->broker, 200, "application/json; charset=utf-8", "one");
     fake_broker_start(s->broker);
 
-    living_run(s);
-
-    assert_string_equal(s->seen, "one|");
-    assert_end(s, LIVE_AGAIN, "");
+    assert_runs(s, "one|", LIVE_AGAIN, "");
     assert_int_equal(s->end.why.rc, TD_OK);
     assert_memory_equal(fake_request(s->broker, 0),
                         "GET /sets/news/changes?after=0&wait=20 HTTP/1.1", 47);
@@ -105,10 +92,7 @@ TEST(an_answer_in_xml_is_asked_for_in_xml, set_poll, living_clear)
     fake_answer(s->broker, 200, "application/xml", "<urlset/>");
     fake_broker_start(s->broker);
 
-    living_run(s);
-
-    assert_string_equal(s->seen, "<urlset/>|");
-    assert_end(s, LIVE_ENOUGH, "");
+    assert_runs(s, "<urlset/>|", LIVE_ENOUGH, "");
     assert_memory_equal(fake_request(s->broker, 0),
                         "GET /sets/news/changes?wait=1 HTTP/1.1", 38);
     assert_non_null(
@@ -154,14 +138,11 @@ TEST(what_is_no_message_is_refused, set_poll, living_clear)
     fake_answer(s->broker, 403, "text/plain", "no");
     fake_broker_start(s->broker);
 
-    living_run(s);
-    assert_end(s, LIVE_REFUSED, "200: that is no stream of changes");
+    assert_runs(s, "", LIVE_REFUSED, "200: that is no stream of changes");
     assert_int_equal(s->end.why.rc, TD_REFUSED);
-    living_run(s);
-    assert_end(s, LIVE_REFUSED, "503: busy");
+    assert_runs(s, "", LIVE_REFUSED, "503: busy");
     assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
-    living_run(s);
-    assert_end(s, LIVE_REFUSED, "403: the server refused");
+    assert_runs(s, "", LIVE_REFUSED, "403: the server refused");
 }
 
 TEST(half_an_answer_is_none, set_poll, living_clear)
@@ -173,9 +154,7 @@ TEST(half_an_answer_is_none, set_poll, living_clear)
                               "Content-Type: application/json\r\n\r\none"));
     serves(s, "silence");
 
-    living_run(s);
-    assert_end_says(s, LIVE_LOST, "the connection broke: ");
-    living_run(s);
-    assert_end_says(s, LIVE_LOST, "the connection broke: ");
+    assert_runs_says(s, "", LIVE_LOST, "the connection broke: ");
+    assert_runs_says(s, "", LIVE_LOST, "the connection broke: ");
     assert_string_equal(s->seen, "");
 }

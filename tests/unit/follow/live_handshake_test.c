@@ -59,8 +59,7 @@ TEST(an_answer_may_come_in_any_form)
     fake_broker_start(s->broker);
 
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        living_run(s);
-        assert_end(s, answers[i].how, answers[i].text);
+        assert_runs(s, "", answers[i].how, answers[i].text);
         assert_int_equal(s->end.why.retry_after_s, answers[i].retry_after_s);
     }
 }
@@ -87,8 +86,7 @@ TEST(an_upgrade_to_something_else_means_another_transport)
     fake_broker_start(s->broker);
 
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        living_run(s);
-        assert_end_says(s, LIVE_UNFIT, "the handshake failed: ");
+        assert_runs_says(s, "", LIVE_UNFIT, "the handshake failed: ");
     }
 }
 
@@ -104,11 +102,9 @@ TEST(the_head_of_an_answer_is_bounded)
     fake_raw(s->broker, (struct slice){head, 70000});
     serves(s, "hold");
 
-    living_run(s);
-
-    assert_end(s, LIVE_UNFIT,
-               "the handshake failed: the head of the answer has more than "
-               "16384 bytes");
+    assert_runs(s, "", LIVE_UNFIT,
+                "the handshake failed: the head of the answer has more than "
+                "16384 bytes");
     free(head);
 }
 
@@ -116,16 +112,11 @@ TEST(a_connection_that_is_dropped_for_it_means_another_transport)
 {
     struct living *s = *state;
 
-    /* instead of an answer */
-    /* behind it */
     serves(s, "silence plain reset stream");
 
-    living_run(s);
-    assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
-    living_run(s);
-    assert_end(s, LIVE_UNFIT, "the connection broke instead of an answer");
-    living_run(s);
-    assert_end(s, LIVE_UNFIT, "the connection broke behind the handshake");
+    assert_runs(s, "", LIVE_UNFIT, "the connection broke instead of an answer");
+    assert_runs(s, "", LIVE_UNFIT, "the connection broke instead of an answer");
+    assert_runs(s, "", LIVE_UNFIT, "the connection broke behind the handshake");
 }
 
 /* What comes in one piece with the head is not lost. */
@@ -150,10 +141,7 @@ TEST(a_name_that_does_not_exist_is_told)
 
     s->request.answer_ms = 1000; /* a name server may be away, too */
     snprintf(s->url, sizeof(s->url), "http://nowhere.invalid/sets/news/stream");
-
-    living_run(s);
-
-    assert_end_says(s, LIVE_LOST, "cannot connect to nowhere.invalid: ");
+    assert_runs_says(s, "", LIVE_LOST, "cannot connect to nowhere.invalid: ");
 }
 
 TEST(what_is_no_url_is_told)
@@ -161,10 +149,7 @@ TEST(what_is_no_url_is_told)
     struct living *s = *state;
 
     snprintf(s->url, sizeof(s->url), "http://127.0.0.1:1/a b\r\nX: y");
-
-    living_run(s);
-
-    assert_end_says(s, LIVE_BROKEN, "no URL of a stream: ");
+    assert_runs_says(s, "", LIVE_BROKEN, "no URL of a stream: ");
 }
 
 /* Addresses, certificates */
@@ -254,9 +239,7 @@ TEST(a_certificate_for_another_host_is_not_good)
     serves(s, "stream");
     set_tls(s, &tls, &wish);
 
-    living_run(s);
-
-    assert_end_says(s, LIVE_LOST, "the certificate of 127.0.0.1:");
+    assert_runs_says(s, "", LIVE_LOST, "the certificate of 127.0.0.1:");
     assert_end_says(s, LIVE_LOST, " is not good: ");
     clear_tls(&tls);
 }
@@ -270,16 +253,14 @@ TEST(nor_is_one_that_nobody_vouches_for_or_that_is_over)
     fake_broker_start(s->broker);
     set_tls(s, &tls, &wish);
 
-    living_run(s);
-    assert_end_says(s, LIVE_LOST, " is not good: certificate has expired");
+    assert_runs_says(s, "", LIVE_LOST, " is not good: certificate has expired");
 
     unsetenv("CURL_CA_BUNDLE");
-    living_run(s);
-    assert_end_says(s, LIVE_LOST, " is not good: unable to get local issuer");
+    assert_runs_says(s, "", LIVE_LOST,
+                     " is not good: unable to get local issuer");
 
     setenv("CURL_CA_BUNDLE", "/nonexistent.pem", 1);
-    living_run(s);
-    assert_end_says(s, LIVE_LOST, "/nonexistent.pem");
+    assert_runs_says(s, "", LIVE_LOST, "/nonexistent.pem");
     clear_tls(&tls);
 }
 
@@ -290,10 +271,7 @@ TEST(a_server_without_tls_is_told)
     snprintf(s->url, sizeof(s->url), "https://127.0.0.1:%u/sets/news/stream",
              fake_broker_port(s->broker));
     serves(s, "nothing");
-
-    living_run(s);
-
-    assert_end_says(s, LIVE_LOST, "cannot connect to 127.0.0.1:");
+    assert_runs_says(s, "", LIVE_LOST, "cannot connect to 127.0.0.1:");
 }
 
 /* A proxy is asked for a tunnel, and is not told the server's headers. */

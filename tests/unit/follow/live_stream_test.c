@@ -38,9 +38,7 @@ TEST(a_farewell_is_told_behind_what_came_before)
     fake_broker_start(s->broker);
 
     for (size_t i = 0; i < 4; i++) {
-        living_run(s);
-        assert_string_equal(s->seen, "one|two|");
-        assert_end(s, LIVE_CLOSED, "earliest 5");
+        assert_runs(s, "one|two|", LIVE_CLOSED, "earliest 5");
         assert_int_equal(s->end.code, codes[i]);
         assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
     }

@@ -64,9 +64,7 @@ TEST(the_longest_message_is_taken_and_a_longer_one_ends_it)
 
     living_run(s);
     assert_string_equal(s->seen, "(16777216)|");
-    living_run(s);
-    assert_string_equal(s->seen, "");
-    assert_end(s, LIVE_BROKEN, by->is_too_long);
+    assert_runs(s, "", LIVE_BROKEN, by->is_too_long);
     assert_int_equal(s->end.why.rc, TD_BROKEN);
     free(text);
 }
@@ -84,9 +82,8 @@ TEST(a_message_that_is_cut_off_is_none)
     fake_broker_start(s->broker);
 
     for (int i = 0; i < 2; i++) {
-        living_run(s);
-        assert_string_equal(s->seen, is_stream() ? "one|" : "");
-        assert_end_says(s, LIVE_LOST, "the connection broke");
+        assert_runs_says(s, is_stream() ? "one|" : "", LIVE_LOST,
+                         "the connection broke");
         assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
     }
 }
@@ -104,13 +101,10 @@ TEST(a_refusal_is_told_in_the_brokers_words)
     fake_answer(s->broker, 404, "text/html", "<p>nothing here");
     fake_broker_start(s->broker);
 
-    living_run(s);
-    assert_end(s, LIVE_REFUSED, "404: there is no set \"news\"");
+    assert_runs(s, "", LIVE_REFUSED, "404: there is no set \"news\"");
     assert_int_equal(s->end.why.rc, TD_REFUSED);
     assert_int_equal(s->end.why.status, 404);
-
-    living_run(s);
-    assert_end(s, LIVE_REFUSED, "404: the server refused");
+    assert_runs(s, "", LIVE_REFUSED, "404: the server refused");
 }
 
 /* the meaning of each status. */
@@ -135,8 +129,7 @@ TEST(a_refusal_tells_whether_it_lasts)
         char text[32];
 
         snprintf(text, sizeof(text), "%u: so it is", answers[i].status);
-        living_run(s);
-        assert_end(s, LIVE_REFUSED, text);
+        assert_runs(s, "", LIVE_REFUSED, text);
         assert_int_equal(s->end.why.status, answers[i].status);
         assert_int_equal(s->end.why.rc, answers[i].rc);
     }
@@ -169,9 +162,7 @@ TEST(a_redirect_is_not_followed)
                 "");
     fake_broker_start(s->broker);
 
-    living_run(s);
-
-    assert_end(s, LIVE_REFUSED, "301: that is no stream of changes");
+    assert_runs(s, "", LIVE_REFUSED, "301: that is no stream of changes");
     assert_int_equal(s->end.why.rc, TD_REFUSED);
 }
 
@@ -182,9 +173,7 @@ TEST(a_server_that_is_away_is_told)
 
     snprintf(text, sizeof(text), by->is_away, fake_broker_port(s->broker));
 
-    living_run(s);
-
-    assert_end_says(s, LIVE_LOST, text);
+    assert_runs_says(s, "", LIVE_LOST, text);
     assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
 }
 

@@ -228,6 +228,25 @@ assert_end_says(const struct living *s, enum live_how how, const char *part)
                  s->end.why.text, how, part);
 }
 
+/* Asks; hands that over, and ends so. */
+static inline void
+assert_runs(struct living *s, const char *seen, enum live_how how,
+            const char *text)
+{
+    living_run(s);
+    assert_string_equal(s->seen, seen);
+    assert_end(s, how, text);
+}
+
+static inline void
+assert_runs_says(struct living *s, const char *seen, enum live_how how,
+                 const char *part)
+{
+    living_run(s);
+    assert_string_equal(s->seen, seen);
+    assert_end_says(s, how, part);
+}
+
 /* It ends after `ms`, and not before. */
 static inline void
 assert_ends_after(struct living *s, unsigned ms, enum live_how how,
