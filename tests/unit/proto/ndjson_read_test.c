@@ -18,19 +18,9 @@ TEST(reads_one_entry_a_line)
         "\xef\xbb\xbf" ENTRY("a1") "\n" ENTRY("b2") "\n",
     };
 
-    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
-        struct slice bytes = slice_of(documents[i]);
-
-        for (size_t step = 1; step < bytes.size + 2; step++) {
-            struct reading reading =
-                read_steps(NDJSON, READER_POST, bytes, step);
-
-            assert_string_equal(reading.why.text, "");
-            assert_int_equal(reading.rc, STATUS_OK);
-            assert_string_equal(reading.text.data, READ("a1") READ("b2"));
-            reading_fini(&reading);
-        }
-    }
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
+        assert_reads_in_pieces(NDJSON, documents[i], strlen(documents[i]) + 1,
+                               READ("a1") READ("b2"));
 }
 
 TEST(reads_all_that_an_entry_in_json_has)

@@ -97,21 +97,39 @@ reading_fini(struct reading *reading)
 }
 
 /* The document is refused with this status and, if `text` is not NULL, this
- * sentence. */
-static inline void
+ * sentence; returns where. */
+static inline struct problem
 assert_refused(const char *type, const char *document, enum status rc,
                const char *text)
 {
     struct reading reading = read_all(type, slice_of(document));
 
-    if (text)
-        assert_string_equal(reading.why.text, text);
-    assert_int_equal(reading.rc, rc);
-    assert_true(reading.why.text[0]);
+    if (reading.rc != rc || !reading.why.text[0] ||
+        (text && strcmp(reading.why.text, text) != 0))
+        fail_msg("%s: %d, %s", document, (int)reading.rc, reading.why.text);
     reading_fini(&reading);
+    return reading.why;
 }
 
-/* The document is accepted, and this is what it says. */
+/* The document is accepted, in pieces of 1 to `most` bytes, and this is what it
+ * says. */
+static inline void
+assert_reads_in_pieces(const char *type, const char *document, size_t most,
+                       const char *text)
+{
+    for (size_t step = 1; step <= most; step++) {
+        struct reading reading =
+            read_steps(type, READER_POST, slice_of(document), step);
+
+        if (reading.rc || reading.why.text[0] ||
+            strcmp(reading.text.data, text) != 0)
+            fail_msg("%s in pieces of %zu: %d, %s%s", document, step,
+                     (int)reading.rc, reading.why.text, reading.text.data);
+        reading_fini(&reading);
+    }
+}
+
+/* The same in one piece. */
 static inline void
 assert_reads(const char *type, const char *document, const char *text)
 {

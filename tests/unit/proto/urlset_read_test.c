@@ -182,13 +182,11 @@ TEST(says_which_entry_and_line_is_wrong)
                  "<rs:md change='created'/></url>\n"
                  "<url>\n<loc>/b</loc>\n<rs:md change='created'/></url>\n"
                  "</urlset>";
-    struct reading reading = read_all(XML, SLICE(document));
+    struct problem why = assert_refused(XML, document, STATUS_INVALID,
+                                        "loc: not an absolute URI: \"/b\"");
 
-    assert_int_equal(reading.rc, STATUS_INVALID);
-    assert_string_equal(reading.why.text, "loc: not an absolute URI: \"/b\"");
-    assert_int_equal(reading.why.entry, 2);
-    assert_int_equal(reading.why.line, 5);
-    reading_fini(&reading);
+    assert_int_equal(why.entry, 2);
+    assert_int_equal(why.line, 5);
 }
 
 /* */
