@@ -98,6 +98,16 @@ keeping_demo(struct keeping *w)
     return sets_find(&w->sets, "demo");
 }
 
+struct content *
+keeping_content(struct keeping *w)
+{
+    struct content *content;
+
+    assert_int_equal(
+        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    return content;
+}
+
 struct content_claim *
 keeping_claim(struct keeping *w)
 {

@@ -59,9 +59,10 @@ uint64_t keeping_post(struct keeping *w, unsigned resource, unsigned text,
 /* As a post with its bytes does it. */
 void keeping_post_with(struct keeping *w, unsigned resource, unsigned text);
 
-/* The set, which must be there; a claim of it, which is made if it is not; and
- * text `n` placed with one. */
+/* The set, and what it keeps, which must be there; a claim of the set, which is
+ * made if it is not; and text `n` placed with one. */
 struct set *keeping_demo(struct keeping *w);
+struct content *keeping_content(struct keeping *w);
 struct content_claim *keeping_claim(struct keeping *w);
 void keeping_place(struct keeping *w, struct content_claim *claim, unsigned n);
 

@@ -51,8 +51,7 @@ TEST(knows_what_the_log_has_when_it_is_turned_on)
     keeping_begin(w);
     alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     keeping_fold_all(w);
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    content = keeping_content(w);
     assert_int_equal(content_at(content)->seq, 35);
     assert_int_equal(content_at(content)->from, 20);
     assert_int_equal(content_at(content)->rows, 15);
@@ -80,8 +79,7 @@ TEST(what_is_turned_off_goes_after_the_grace)
     keeping_post(w, 1, 1, false);
     alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     keeping_fold_all(w);
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    content = keeping_content(w);
     assert_int_equal(content_at(content)->seq, 2);
     assert_int_equal(content_at(content)->missing, 1);
     assert_true(kept_is_there(w->dir, 0));
@@ -112,9 +110,7 @@ TEST(what_is_turned_off_goes_after_the_grace)
     assert_no_file(tempdir_fd(state), "sets/demo/content");
     alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     keeping_fold_all(w);
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
-    assert_int_equal(content_at(content)->missing, 2);
+    assert_int_equal(content_at(keeping_content(w))->missing, 2);
     keeping_close(w);
 }
 
@@ -196,9 +192,7 @@ TEST(goes_with_its_set)
         }
         keeping_fold_all(w);
         keeping_check(w);
-        assert_int_equal(
-            contents_open(w->contents, keeping_demo(w), &content, NULL),
-            STATUS_OK);
+        content = keeping_content(w);
         assert_int_equal(content_at(content)->files, 1);
         alterations_put(&w->sets, "demo", "{\"content\":\"none\"}");
         alterations_remove(&w->sets, "demo");

@@ -25,7 +25,6 @@ FIXTURE(tempdir_setup, tempdir_teardown);
 TEST(files_are_there_as_long_as_entries_tell_of_them)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
-    struct content *content;
 
     keeping_post_with(w, 0, 0);
     atomic_store(&keeping_demo(w)->retain_lists, 2);
@@ -70,11 +69,9 @@ TEST(files_are_there_as_long_as_entries_tell_of_them)
         keeping_check(w);
     }
     assert_in_range(sets_head(&w->sets, "demo").earliest, 100, KEEPING_ENTRIES);
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
-    assert_int_equal(content_at(content)->missing, 0);
+    assert_int_equal(content_at(keeping_content(w))->missing, 0);
     assert_int_equal(atomic_load(&keeping_demo(w)->content_files),
-                     content_at(content)->files);
+                     content_at(keeping_content(w))->files);
     keeping_close(w);
 }
 
@@ -308,8 +305,7 @@ TEST(what_begins_anew_is_swept_again)
     kept_place(w->dir, contents_arriving(w->contents), 2);
     keeping_fold_all(w);
     assert_true(kept_is_there(w->dir, 2)); /* it was not looked for again */
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
+    content = keeping_content(w);
     assert_int_equal(content_begin(content, 0, NULL), STATUS_OK);
     contents_note(keeping_demo(w), content);
     assert_int_equal(atomic_load(&keeping_demo(w)->content_files), 0);
@@ -324,30 +320,21 @@ TEST(what_begins_anew_is_swept_again)
 TEST(is_never_ahead_of_the_state)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
-    struct content *content;
 
     keeping_post_with(w, 0, 0);
     contents_look(w->contents);
     while (contents_some(w->contents))
         ;
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
-    assert_int_equal(content_at(content)->seq, 0);
+    assert_int_equal(content_at(keeping_content(w))->seq, 0);
     keeping_fold_all(w);
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
-    assert_int_equal(content_at(content)->seq, 1);
+    assert_int_equal(content_at(keeping_content(w))->seq, 1);
     folding_hold(&w->folding, keeping_demo(w));
     keeping_post_with(w, 0, 1);
     keeping_fold_all(w);
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
-    assert_int_equal(content_at(content)->seq, 1);
+    assert_int_equal(content_at(keeping_content(w))->seq, 1);
     folding_hold(&w->folding, NULL);
     keeping_fold_all(w);
-    assert_int_equal(
-        contents_open(w->contents, keeping_demo(w), &content, NULL), STATUS_OK);
-    assert_int_equal(content_at(content)->seq, 2);
+    assert_int_equal(content_at(keeping_content(w))->seq, 2);
     keeping_close(w);
 }
 

@@ -59,19 +59,21 @@ defaults(void)
 }
 
 static void
-open_with(const struct fetcher_options *options)
-{
-    struct problem why = {""};
-
-    if (fetcher_open(&stage.fetcher, options, &why))
-        fail_msg("%s", why.text);
-}
-
-static void
 close_fetcher(void)
 {
     fetcher_close(stage.fetcher);
     stage.fetcher = NULL;
+}
+
+/* In place of the one that is open. */
+static void
+open_with(const struct fetcher_options *options)
+{
+    struct problem why = {""};
+
+    close_fetcher();
+    if (fetcher_open(&stage.fetcher, options, &why))
+        fail_msg("%s", why.text);
 }
 
 static int
@@ -126,13 +128,18 @@ next(void)
     return f;
 }
 
+/* The next one that is over is `f`. */
+static struct fetch *
+next_is(struct fetch *f)
+{
+    assert_ptr_equal(next(), f);
+    return f;
+}
+
 static struct fetch *
 run(const char *url, const char *hash, uint64_t length)
 {
-    struct fetch *f = start(url, hash, length);
-
-    assert_ptr_equal(next(), f);
-    return f;
+    return next_is(start(url, hash, length));
 }
 
 static struct fetch *
@@ -144,15 +151,6 @@ start_odd(const char *path)
     return start(url, SHA256, LENGTH_NONE);
 }
 
-static struct fetch *
-run_odd(const char *path)
-{
-    struct fetch *f = start_odd(path);
-
-    assert_ptr_equal(next(), f);
-    return f;
-}
-
 static void
 assert_outcome(struct fetch *f, enum fetch_outcome outcome,
                enum fetch_reason reason, const char *why)
@@ -162,6 +160,18 @@ assert_outcome(struct fetch *f, enum fetch_outcome outcome,
         !strstr(f->why.text, why))
         fail_msg("%s came to %d, %d: %s", f->url, (int)f->outcome,
                  (int)f->reason, f->why.text);
+}
+
+/* What comes of one fetch. */
+static void
+assert_run(const char *url, const char *hash, uint64_t length,
+           enum fetch_outcome outcome, enum fetch_reason reason,
+           const char *why)
+{
+    struct fetch *f = run(url, hash, length);
+
+    assert_outcome(f, outcome, reason, why);
+    fetch_free(f);
 }
 
 static void
@@ -251,13 +261,11 @@ TEST(what_differs_is_hopeless)
         {"hello", "md5:5d41402abc4b2a76b9719d911017c593 " SHA256, 5},
         {"", SHA256, LENGTH_NONE},
     };
-    struct fetch *f;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         site_put(stage.site, "/a", NULL, slice_of(all[i].body));
-        f = run(site_link(stage.site, "/a"), all[i].hash, all[i].length);
-        assert_outcome(f, FETCH_HOPELESS, FETCH_DIFFERS, "told");
-        fetch_free(f);
+        assert_run(site_link(stage.site, "/a"), all[i].hash, all[i].length,
+                   FETCH_HOPELESS, FETCH_DIFFERS, "told");
     }
     assert_int_equal(folder_count(stage.dir.path), 0);
 }
@@ -300,14 +308,11 @@ TEST(redirects_are_followed_and_judged)
 
     site_put(stage.site, "/a", NULL, SLICE("hello"));
     site_status(stage.site, "/from", 302, "Location: /a", 0);
-    f = run(site_link(stage.site, "/from"), SHA256, 5);
-    assert_outcome(f, FETCH_WHOLE, 0, "");
-    fetch_free(f);
+    assert_run(site_link(stage.site, "/from"), SHA256, 5, FETCH_WHOLE, 0, "");
 
     site_status(stage.site, "/from", 302, "Location: /from", 0);
-    f = run(site_link(stage.site, "/from"), SHA256, 5);
-    assert_outcome(f, FETCH_FAILED, FETCH_BROKEN, "redirects more than 5");
-    fetch_free(f);
+    assert_run(site_link(stage.site, "/from"), SHA256, 5, FETCH_FAILED,
+               FETCH_BROKEN, "redirects more than 5");
 
     snprintf(location, sizeof(location), "Location: http://127.0.0.2:%u/a",
              stage.odd.port);
@@ -334,11 +339,9 @@ TEST(nobody_is_called_who_may_not_be)
     assert_outcome(f, FETCH_FAILED, FETCH_REFUSED, "127.0.0.2 may not");
     assert_true(f->is_of_host);
     fetch_free(f);
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
-        f = run(urls[i], SHA256, 5);
-        assert_outcome(f, FETCH_HOPELESS, FETCH_REFUSED, "can be called");
-        fetch_free(f);
-    }
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
+        assert_run(urls[i], SHA256, 5, FETCH_HOPELESS, FETCH_REFUSED,
+                   "can be called");
     assert_int_equal(odd_count(&stage.odd, &stage.odd.n_connections), 0);
 }
 
@@ -373,7 +376,6 @@ TEST(whatever_it_does_there_is_an_end)
     struct fetch *f;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        close_fetcher();
         options = defaults();
         options.max_bytes = 1000000;
         if (i == 0)
@@ -389,8 +391,7 @@ TEST(whatever_it_does_there_is_an_end)
                 clock_run_on(is_first);
             clock_run_us(0, 0);
         }
-        assert_ptr_equal(next(), f);
-        assert_outcome(f, all[i].outcome, all[i].reason, all[i].why);
+        assert_outcome(next_is(f), all[i].outcome, all[i].reason, all[i].why);
         fetch_free(f);
     }
     assert_int_equal(folder_count(stage.dir.path), 0);
@@ -401,10 +402,9 @@ TEST(without_a_place_for_it_nothing_is_lost)
     struct fetcher_options options = defaults();
     struct fetch *f;
 
-    close_fetcher();
     options.folder = "/no/such/folder";
     open_with(&options);
-    f = run_odd("/ok");
+    f = next_is(start_odd("/ok"));
     assert_outcome(f, FETCH_NO_ROOM, FETCH_ROOM, "/no/such/folder");
     fetch_free(f);
 }
@@ -413,11 +413,8 @@ TEST(without_a_place_for_it_nothing_is_lost)
 
 TEST(a_host_is_asked_for_no_more_than_two_at_once)
 {
-    char url[200];
-
-    snprintf(url, sizeof(url), "http://127.0.0.1:%u/wait", stage.odd.port);
     for (int i = 0; i < 8; i++)
-        start(url, SHA256, 5);
+        start_odd("/wait");
     odd_await(&stage.odd, &stage.odd.n_waiting, 2);
     odd_pass(&stage.odd, 8);
     for (int i = 0; i < 8; i++)
@@ -431,7 +428,6 @@ TEST(those_that_wait_for_a_host_in_trouble_are_left)
     unsigned n[FETCH_OUTCOMES] = {0};
     struct fetch *other;
 
-    close_fetcher();
     options.host_connections = 1;
     open_with(&options);
     site_status(stage.site, NULL, 503, "Retry-After: 60", 0);
@@ -442,7 +438,8 @@ TEST(those_that_wait_for_a_host_in_trouble_are_left)
     for (int i = 0; i < 3; i++)
         start(site_link(stage.site, "/a"), SHA256, 5);
     stage.host = 2;
-    other = run_odd("/ok"); /* they wait by now, and nobody else does */
+    /* They wait by now, and nobody else does. */
+    other = next_is(start_odd("/ok"));
     assert_outcome(other, FETCH_WHOLE, 0, "");
     fetch_free(other);
 
@@ -461,32 +458,25 @@ TEST(what_nobody_wants_is_left)
 {
     struct fetcher_options options = defaults();
     struct fetch *held, *unwanted;
-    char url[200];
 
-    close_fetcher();
     options.host_connections = 1;
     options.max_bytes = (uint64_t)1 << 30; /* it is dropped before */
     open_with(&options);
-    snprintf(url, sizeof(url), "http://127.0.0.1:%u/wait", stage.odd.port);
-    held = start(url, SHA256, 5);
+    held = start_odd("/wait");
     odd_await(&stage.odd, &stage.odd.n_waiting, 1);
-    unwanted = start(url, SHA256, 5);
+    unwanted = start_odd("/wait");
     atomic_store(&unwanted->is_unwanted, true);
     odd_pass(&stage.odd, 1);
     assert_ptr_equal(next(), held);
-    assert_ptr_equal(next(), unwanted);
-    assert_int_equal(unwanted->outcome, FETCH_DROPPED);
+    assert_int_equal(next_is(unwanted)->outcome, FETCH_DROPPED);
     assert_int_equal(odd_count(&stage.odd, &stage.odd.n_requests), 1);
     fetch_free(held);
     fetch_free(unwanted);
 
-    snprintf(url, sizeof(url), "http://127.0.0.1:%u/endless-body",
-             stage.odd.port);
-    unwanted = start(url, SHA256, LENGTH_NONE);
+    unwanted = start_odd("/endless-body");
     odd_await_least(&stage.odd, &stage.odd.n_requests, 2);
     atomic_store(&unwanted->is_unwanted, true);
-    assert_ptr_equal(next(), unwanted);
-    assert_int_equal(unwanted->outcome, FETCH_DROPPED);
+    assert_int_equal(next_is(unwanted)->outcome, FETCH_DROPPED);
     fetch_free(unwanted);
     assert_int_equal(folder_count(stage.dir.path), 0);
 }
@@ -494,15 +484,11 @@ TEST(what_nobody_wants_is_left)
 TEST(the_end_leaves_nothing)
 {
     struct fetcher_options options = defaults();
-    char url[200];
 
-    close_fetcher();
     options.max_bytes = (uint64_t)1 << 30;
     open_with(&options);
-    snprintf(url, sizeof(url), "http://127.0.0.1:%u/endless-body",
-             stage.odd.port);
     for (int i = 0; i < 4; i++) /* under way and waiting */
-        start(url, SHA256, LENGTH_NONE);
+        start_odd("/endless-body");
     site_put(stage.site, "/a", NULL, SLICE("hello"));
     start(site_link(stage.site, "/a"), SHA256, 5);
     assert_int_equal(sem_wait(&stage.over), 0); /* and one that is over */
