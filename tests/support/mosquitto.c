@@ -121,19 +121,14 @@ write_config(struct mosquittod *m, const struct mosquittod_wish *wish)
         fprintf(to, "require_certificate true\ncafile %s\n", m->certificate.ca);
 
     /* Who is root stays root: the directory is nobody else's. */
-    fprintf(to,
-            "user root\n"
-            "set_tcp_nodelay true\n"
-            "persistence true\n"
-            "persistence_location %s/\n"
-            "autosave_interval 0\n" /* when it ends, and then only */
-            "max_queued_messages 0\n"
-            "sys_interval 0\n"
-            "log_dest stderr\n"
-            "log_timestamp_format %%H:%%M:%%S\n"
-            "log_type error\nlog_type warning\nlog_type notice\n"
-            "log_type information\nlog_type subscribe\n",
-            m->dir.path);
+    fprintf(to, "user root\n"
+                "set_tcp_nodelay true\n"
+                "max_queued_messages 0\n"
+                "sys_interval 0\n"
+                "log_dest stderr\n"
+                "log_timestamp_format %%H:%%M:%%S\n"
+                "log_type error\nlog_type warning\nlog_type notice\n"
+                "log_type information\nlog_type subscribe\n");
     if (wish->user)
         write_passwords(m, wish, to);
     else
@@ -193,7 +188,7 @@ mosquittod_open(struct mosquittod *m, const struct mosquittod_wish *wish)
         m->port = free_port();
         write_config(m, wish);
         if (!start(m) &&
-            (i == PORT_TRIES || !mosquittod_said(m, "already in use")))
+            (i == PORT_TRIES || !process_said(m->log, "already in use")))
             fail_msg("Mosquitto does not start");
     }
     snprintf(m->url, sizeof(m->url), "%s://127.0.0.1:%u",
@@ -207,26 +202,6 @@ mosquittod_close(struct mosquittod *m)
         mosquittod_kill9(m);
     if (m->dir.path[0])
         tempdir_close(&m->dir);
-}
-
-void
-mosquittod_stop(struct mosquittod *m)
-{
-    int64_t end_ms = process_now_ms() + PATIENCE_MS;
-    char unread[256];
-    ssize_t n;
-    int status;
-
-    kill(m->pid, SIGTERM);
-    while ((n = process_read(m->out, unread, sizeof(unread), end_ms)) > 0)
-        ;
-    if (n < 0)
-        kill(m->pid, SIGKILL);
-    status = process_status(m->pid);
-    close(m->out);
-    m->pid = 0;
-    if (status)
-        fail_msg("Mosquitto ended with %d", status);
 }
 
 void
@@ -255,28 +230,4 @@ void
 mosquittod_thaw(struct mosquittod *m)
 {
     kill(m->pid, SIGCONT);
-}
-
-bool
-mosquittod_said(const struct mosquittod *m, const char *part)
-{
-    return process_said(m->log, part);
-}
-
-void
-mosquittod_await_said(const struct mosquittod *m, const char *part)
-{
-    struct patience p = {.with = part};
-
-    while (!mosquittod_said(m, part))
-        patience_step(&p);
-}
-
-void
-mosquittod_await_subscription(const struct mosquittod *m, const char *filter)
-{
-    char part[300];
-
-    snprintf(part, sizeof(part), " 1 %s\n", filter);
-    mosquittod_await_said(m, part);
 }

@@ -6,15 +6,13 @@
  *
  *     mosquittod_open(&m, NULL);
  *     ... "--mqtt", m.url ...
- *     mosquittod_stop(&m);       SIGTERM: all that it holds is on disk
+ *     mosquittod_kill9(&m);
  *     mosquittod_restart(&m);    same directory, same port
  *     mosquittod_close(&m);
  *
- * What is meant to be held is held: it persists sessions, queued and retained
- * messages, when it ends by SIGTERM, and its queues have no limit. What it says
- * is kept and printed as that of our broker is (process.h), with which it
- * shares that it dies with the test. It must be started and restarted by a
- * thread that lives as long as it.
+ * Its queues have no limit. What it says is kept and printed as that of our
+ * broker is (process.h), with which it shares that it dies with the test. It
+ * must be started and restarted by a thread that lives as long as it.
  *
  * The names are not libmosquitto's: that has mosquitto_... and struct
  * mosquitto.
@@ -59,26 +57,14 @@ void mosquittod_open(struct mosquittod *m, const struct mosquittod_wish *wish);
 /* Ends it if it still runs, and removes its directory. All zero is fine. */
 void mosquittod_close(struct mosquittod *m);
 
-/* SIGTERM; fails the test if it does not end with 0 in time. */
-void mosquittod_stop(struct mosquittod *m);
-
 /* SIGKILL: it loses what it had not written. */
 void mosquittod_kill9(struct mosquittod *m);
 
-/* Starts it again after one of the two. */
+/* Starts it again after that. */
 void mosquittod_restart(struct mosquittod *m);
 
 /* It does nothing any more, but its connections stand; and goes on. */
 void mosquittod_freeze(struct mosquittod *m);
 void mosquittod_thaw(struct mosquittod *m);
-
-/* Has it, or the one before it in the same directory, said that? */
-bool mosquittod_said(const struct mosquittod *m, const char *part);
-
-/* Waits until it has; until somebody has subscribed with that filter at QoS 1,
- * as long as it lives. */
-void mosquittod_await_said(const struct mosquittod *m, const char *part);
-void mosquittod_await_subscription(const struct mosquittod *m,
-                                   const char *filter);
 
 #endif

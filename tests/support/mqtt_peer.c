@@ -1,144 +1,163 @@
 #include "tests/support/mqtt_peer.h"
 
 #include <mqtt_protocol.h>
-#include <stdio.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "tests/support/mqtt_peer_inside.h"
-#include "tests/support/patience.h"
+#include <mosquitto.h>
+
 #include "tests/test.h"
 
-#define WINDOW 20
+#define KEEPALIVE_S 600
 
-/* How many messages a failure shows, and how much of each. */
-#define SHOWN       12
-#define SHOWN_BYTES 200
+struct mqtt_peer {
+    struct mosquitto *client;
+    int reason; /* of the last answer; 0x80 and more: a refusal */
+    bool is_connected, is_granted;
+    int acknowledged; /* the last one */
+    struct mqtt_heard *heard, **end;
+    size_t n_heard;
+};
 
-void *
-mqtt_peer_grow(void *array, size_t n, size_t size)
-{
-    void *more = array;
-
-    if ((n & (n - 1)) == 0)
-        more = realloc(array, (n ? n * 2 : 1) * size);
-    if (!more)
-        abort(); /* on a thread that cannot fail the test */
-    return more;
-}
-
-/* Waiting */
+/* Called by the library, in turn(). Nothing here may end the test. */
 
 static void
-wake(struct mqtt_peer *p)
+take_properties(struct mqtt_heard *h, const mosquitto_property *all)
 {
-    uint64_t one = 1;
+    const mosquitto_property *at = all;
+    char *name, *value;
+    bool again = false;
 
-    if (write(p->wake, &one, sizeof(one)) != sizeof(one))
-        abort();
-}
-
-static void
-show(const struct mqtt_peer *p)
-{
-    print_error("%u connections, %zu heard, %zu of %zu said; %s\n",
-                p->connections, p->n_heard, p->n_acked, p->n_sayings, p->why);
-    for (size_t i = p->n_heard > SHOWN ? p->n_heard - SHOWN : 0; i < p->n_heard;
-         i++)
-        print_error("%zu: %s%s %.*s\n", i, p->heard[i]->topic,
-                    p->heard[i]->is_retained ? " (retained)" : "", SHOWN_BYTES,
-                    p->heard[i]->payload.data);
-}
-
-/* With the lock: waits until something has come about; if nothing does, lets
- * the lock go and fails the test. */
-static void
-await_news(struct mqtt_peer *p, const char *what)
-{
-    uint64_t news = p->news;
-    struct timespec end;
-    int rc = 0;
-
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += PATIENCE_MS / 1000;
-    while (p->news == news && !rc)
-        rc = pthread_cond_timedwait(&p->changed, &p->lock, &end);
-    if (p->news != news)
-        return;
-    show(p);
-    pthread_mutex_unlock(&p->lock);
-    fail_msg("MQTT: nothing came for %d ms, waiting for %s", PATIENCE_MS, what);
-}
-
-static void
-await_connected(struct mqtt_peer *p, bool is_wanted)
-{
-    pthread_mutex_lock(&p->lock);
-    while (p->is_connected != is_wanted) {
-        /* Failing again and again is news, but not what is waited for. */
-        if (p->is_refused) {
-            show(p);
-            pthread_mutex_unlock(&p->lock);
-            fail_msg("MQTT: %s", p->why);
-        }
-        await_news(p, is_wanted ? "a connection" : "its end");
+    if (!mosquitto_property_read_string(all, MQTT_PROP_CONTENT_TYPE,
+                                        &h->content_type, false))
+        h->content_type = strdup("");
+    while (h->n_properties < MQTT_PEER_PROPERTIES &&
+           (at = mosquitto_property_read_string_pair(
+                at, MQTT_PROP_USER_PROPERTY, &name, &value, again))) {
+        h->properties[h->n_properties].name = name;
+        h->properties[h->n_properties++].value = value;
+        again = true;
     }
-    pthread_mutex_unlock(&p->lock);
 }
 
-/* Its life */
+static void
+on_message(struct mosquitto *client, void *user,
+           const struct mosquitto_message *m, const mosquitto_property *all)
+{
+    struct mqtt_peer *p = user;
+    struct mqtt_heard *h = calloc(1, sizeof(*h));
 
-static struct mqtt_peer *
-open_peer(const struct mosquittod *m, const struct mqtt_joining *joining,
-          const struct mqtt_hearing *hearing)
+    (void)client;
+    h->topic = strdup(m->topic);
+    h->payload = calloc(1, (size_t)m->payloadlen + 1);
+    if (m->payloadlen > 0)
+        memcpy(h->payload, m->payload, (size_t)m->payloadlen);
+    h->qos = m->qos;
+    h->is_retained = m->retain;
+    take_properties(h, all);
+    *p->end = h;
+    p->end = &h->next;
+    p->n_heard++;
+}
+
+static void
+on_connect(struct mosquitto *client, void *user, int reason, int flags,
+           const mosquitto_property *all)
+{
+    struct mqtt_peer *p = user;
+
+    (void)client, (void)flags, (void)all;
+    p->reason = reason;
+    p->is_connected = true;
+}
+
+static void
+on_subscribe(struct mosquitto *client, void *user, int mid, int n,
+             const int *granted, const mosquitto_property *all)
+{
+    struct mqtt_peer *p = user;
+
+    (void)client, (void)mid, (void)n, (void)all;
+    p->reason = granted[0];
+    p->is_granted = true;
+}
+
+static void
+on_publish(struct mosquitto *client, void *user, int mid, int reason,
+           const mosquitto_property *all)
+{
+    struct mqtt_peer *p = user;
+
+    (void)client, (void)all;
+    p->reason = reason;
+    p->acknowledged = mid;
+}
+
+/* Waits until something can be read or written, and does that. */
+static void
+turn(struct mqtt_peer *p)
+{
+    struct pollfd fd = {.fd = mosquitto_socket(p->client), .events = POLLIN};
+    int rc = MOSQ_ERR_SUCCESS;
+
+    if (mosquitto_want_write(p->client))
+        fd.events |= POLLOUT;
+    assert_int_equal(poll(&fd, 1, -1), 1);
+    if (fd.revents & (POLLIN | POLLHUP | POLLERR))
+        rc = mosquitto_loop_read(p->client, 1);
+    if (!rc && (fd.revents & POLLOUT))
+        rc = mosquitto_loop_write(p->client, 1);
+    if (rc)
+        fail_msg("MQTT: %s", mosquitto_strerror(rc));
+    if (p->reason >= 0x80)
+        fail_msg("MQTT: %s", mosquitto_reason_string(p->reason));
+}
+
+struct mqtt_peer *
+mqtt_peer_tell(const struct mosquittod *m)
 {
     struct mqtt_peer *p = calloc(1, sizeof(*p));
-    pthread_condattr_t steady;
 
     assert_non_null(p);
+    p->end = &p->heard;
     assert_int_equal(mosquitto_lib_init(), MOSQ_ERR_SUCCESS);
-    p->broker = m;
-    p->is_telling = !hearing;
-    if (hearing)
-        p->hearing = *hearing;
-    if (joining)
-        p->join = *joining;
-    if (!p->hearing.qos)
-        p->hearing.qos = 1;
-    if (!p->join.window)
-        p->join.window = WINDOW;
-    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert_true(p->wake >= 0);
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&steady);
-    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &steady);
-    pthread_condattr_destroy(&steady);
-    assert_int_equal(pthread_create(&p->thread, NULL, mqtt_peer_run, p), 0);
-    await_connected(p, true);
+    p->client = mosquitto_new(NULL, true, p);
+    assert_non_null(p->client);
+    mosquitto_int_option(p->client, MOSQ_OPT_PROTOCOL_VERSION,
+                         MQTT_PROTOCOL_V5);
+    mosquitto_int_option(p->client, MOSQ_OPT_TCP_NODELAY, 1);
+    if (m->is_tls)
+        mosquitto_tls_set(p->client, m->certificate.ca, NULL, NULL, NULL, NULL);
+    mosquitto_connect_v5_callback_set(p->client, on_connect);
+    mosquitto_subscribe_v5_callback_set(p->client, on_subscribe);
+    mosquitto_message_v5_callback_set(p->client, on_message);
+    mosquitto_publish_v5_callback_set(p->client, on_publish);
+    assert_int_equal(
+        mosquitto_connect(p->client, "127.0.0.1", (int)m->port, KEEPALIVE_S),
+        MOSQ_ERR_SUCCESS);
+    while (!p->is_connected)
+        turn(p);
     return p;
 }
 
 struct mqtt_peer *
-mqtt_peer_hear(const struct mosquittod *m, const struct mqtt_hearing *hearing)
+mqtt_peer_hear(const struct mosquittod *m, const char *filter, int qos)
 {
-    return open_peer(m, &hearing->join, hearing);
-}
+    struct mqtt_peer *p = mqtt_peer_tell(m);
 
-struct mqtt_peer *
-mqtt_peer_tell(const struct mosquittod *m, const struct mqtt_joining *joining)
-{
-    return open_peer(m, joining, NULL);
+    assert_int_equal(mosquitto_subscribe(p->client, NULL, filter, qos),
+                     MOSQ_ERR_SUCCESS);
+    while (!p->is_granted)
+        turn(p);
+    return p;
 }
 
 static void
 free_heard(struct mqtt_heard *h)
 {
     free(h->topic);
-    free((char *)h->payload.data);
+    free(h->payload);
     free(h->content_type);
     for (size_t i = 0; i < h->n_properties; i++) {
         free(h->properties[i].name);
@@ -152,234 +171,70 @@ mqtt_peer_close(struct mqtt_peer *p)
 {
     if (!p)
         return;
-    pthread_mutex_lock(&p->lock);
-    p->is_stopping = true;
-    pthread_mutex_unlock(&p->lock);
-    wake(p);
-    pthread_join(p->thread, NULL);
-    for (size_t i = 0; i < p->n_heard; i++)
-        free_heard(p->heard[i]);
-    free(p->heard);
-    for (size_t i = 0; i < p->n_sayings; i++) {
-        free(p->sayings[i].topic);
-        free(p->sayings[i].payload);
-        mosquitto_property_free_all(&p->sayings[i].properties);
-    }
-    free(p->sayings);
-    close(p->wake);
-    pthread_cond_destroy(&p->changed);
-    pthread_mutex_destroy(&p->lock);
-    free(p);
+    mosquitto_disconnect(p->client);
+    mosquitto_destroy(p->client);
     mosquitto_lib_cleanup();
-}
+    while (p->heard) {
+        struct mqtt_heard *next = p->heard->next;
 
-static void
-be_away(struct mqtt_peer *p, bool is_away)
-{
-    pthread_mutex_lock(&p->lock);
-    p->is_away = is_away;
-    pthread_mutex_unlock(&p->lock);
-    wake(p);
-    await_connected(p, !is_away);
-}
-
-void
-mqtt_peer_leave(struct mqtt_peer *p)
-{
-    be_away(p, true);
-}
-
-void
-mqtt_peer_return(struct mqtt_peer *p)
-{
-    be_away(p, false);
-}
-
-unsigned
-mqtt_peer_connections(struct mqtt_peer *p)
-{
-    unsigned n;
-
-    pthread_mutex_lock(&p->lock);
-    n = p->connections;
-    pthread_mutex_unlock(&p->lock);
-    return n;
-}
-
-/* Hearing */
-
-size_t
-mqtt_peer_count(struct mqtt_peer *p)
-{
-    size_t n;
-
-    pthread_mutex_lock(&p->lock);
-    n = p->n_heard;
-    pthread_mutex_unlock(&p->lock);
-    return n;
-}
-
-const struct mqtt_heard *
-mqtt_peer_at(struct mqtt_peer *p, size_t i)
-{
-    const struct mqtt_heard *h = NULL;
-
-    pthread_mutex_lock(&p->lock);
-    if (i < p->n_heard)
-        h = p->heard[i];
-    pthread_mutex_unlock(&p->lock);
-    assert_non_null(h);
-    return h;
-}
-
-struct topic_seek {
-    const char *topic;
-    size_t n; /* how many are still to come */
-};
-
-static bool
-is_on_topic(const struct mqtt_heard *h, void *user)
-{
-    struct topic_seek *s = user;
-
-    if (!s->topic || strcmp(h->topic, s->topic) == 0)
-        s->n--;
-    return s->n == 0;
-}
-
-/* From *at on, which becomes the number behind it. */
-static const struct mqtt_heard *
-seek(struct mqtt_peer *p, size_t *at, mqtt_heard_fn *is_it, void *user,
-     const char *what)
-{
-    const struct mqtt_heard *h = NULL;
-
-    pthread_mutex_lock(&p->lock);
-    while (!h) {
-        while (*at == p->n_heard)
-            await_news(p, what);
-        h = p->heard[(*at)++];
-        if (!is_it(h, user))
-            h = NULL;
+        free_heard(p->heard);
+        p->heard = next;
     }
-    pthread_mutex_unlock(&p->lock);
-    return h;
-}
-
-const struct mqtt_heard *
-mqtt_peer_seek(struct mqtt_peer *p, mqtt_heard_fn *is_it, void *user,
-               const char *what)
-{
-    size_t at = 0;
-
-    return seek(p, &at, is_it, user, what);
-}
-
-const struct mqtt_heard *
-mqtt_peer_next(struct mqtt_peer *p, size_t *at, const char *topic)
-{
-    struct topic_seek s = {topic, 1};
-
-    return seek(p, at, is_on_topic, &s, topic ? topic : "a message");
+    free(p);
 }
 
 const struct mqtt_heard *
 mqtt_peer_await(struct mqtt_peer *p, const char *topic, size_t n)
 {
-    struct topic_seek s = {topic, n};
-    size_t at = 0;
+    struct mqtt_heard **at = &p->heard;
 
-    assert_true(n > 0);
-    return seek(p, &at, is_on_topic, &s, topic ? topic : "a message");
+    for (;; at = &(*at)->next) {
+        while (!*at)
+            turn(p);
+        if (!strcmp((*at)->topic, topic) && --n == 0)
+            return *at;
+    }
+}
+
+size_t
+mqtt_peer_count(const struct mqtt_peer *p)
+{
+    return p->n_heard;
 }
 
 const char *
 mqtt_heard_property(const struct mqtt_heard *h, const char *name)
 {
     for (size_t i = 0; i < h->n_properties; i++)
-        if (strcmp(h->properties[i].name, name) == 0)
+        if (!strcmp(h->properties[i].name, name))
             return h->properties[i].value;
     return NULL;
 }
 
-/* Telling */
-
-static mosquitto_property *
-make_properties(const struct mqtt_saying *saying)
-{
-    mosquitto_property *all = NULL;
-
-    if (saying->type)
-        assert_int_equal(mosquitto_property_add_string(
-                             &all, MQTT_PROP_CONTENT_TYPE, saying->type),
-                         MOSQ_ERR_SUCCESS);
-    if (saying->key)
-        assert_int_equal(
-            mosquitto_property_add_string_pair(
-                &all, MQTT_PROP_USER_PROPERTY,
-                saying->key_name ? saying->key_name : "idempotency-key",
-                saying->key),
-            MOSQ_ERR_SUCCESS);
-    if (saying->correlation.size)
-        assert_int_equal(
-            mosquitto_property_add_binary(&all, MQTT_PROP_CORRELATION_DATA,
-                                          saying->correlation.data,
-                                          (uint16_t)saying->correlation.size),
-            MOSQ_ERR_SUCCESS);
-    return all;
-}
-
-size_t
+void
 mqtt_peer_say(struct mqtt_peer *p, const struct mqtt_saying *saying)
 {
-    struct said s = {.topic = strdup(saying->topic),
-                     .payload = malloc(saying->payload.size + 1),
-                     .size = (int)saying->payload.size,
-                     .is_retained = saying->is_retained,
-                     .properties = make_properties(saying)};
-    size_t n;
+    const char *key_name =
+        saying->key_name ? saying->key_name : "idempotency-key";
+    mosquitto_property *all = NULL;
+    int rc = MOSQ_ERR_SUCCESS, mid;
 
-    assert_true(p->is_telling);
-    assert_true(s.topic && s.payload);
-    if (s.size)
-        memcpy(s.payload, saying->payload.data, saying->payload.size);
-
-    pthread_mutex_lock(&p->lock);
-    p->sayings = mqtt_peer_grow(p->sayings, p->n_sayings, sizeof(struct said));
-    p->sayings[p->n_sayings++] = s;
-    n = p->n_sayings;
-    pthread_mutex_unlock(&p->lock);
-    wake(p);
-    return n;
-}
-
-size_t
-mqtt_peer_said(struct mqtt_peer *p)
-{
-    size_t n;
-
-    pthread_mutex_lock(&p->lock);
-    n = p->n_acked;
-    pthread_mutex_unlock(&p->lock);
-    return n;
-}
-
-void
-mqtt_peer_await_said(struct mqtt_peer *p, size_t n)
-{
-    pthread_mutex_lock(&p->lock);
-    while (p->n_acked < n)
-        await_news(p, "an acknowledgement");
-    pthread_mutex_unlock(&p->lock);
-}
-
-size_t
-mqtt_peer_refused(struct mqtt_peer *p)
-{
-    size_t n;
-
-    pthread_mutex_lock(&p->lock);
-    n = p->n_refused;
-    pthread_mutex_unlock(&p->lock);
-    return n;
+    if (saying->type)
+        rc = mosquitto_property_add_string(&all, MQTT_PROP_CONTENT_TYPE,
+                                           saying->type);
+    if (!rc && saying->key)
+        rc = mosquitto_property_add_string_pair(&all, MQTT_PROP_USER_PROPERTY,
+                                                key_name, saying->key);
+    if (!rc && saying->correlation.size > 0)
+        rc = mosquitto_property_add_binary(&all, MQTT_PROP_CORRELATION_DATA,
+                                           saying->correlation.data,
+                                           (uint16_t)saying->correlation.size);
+    if (!rc)
+        rc = mosquitto_publish_v5(p->client, &mid, saying->topic,
+                                  (int)saying->payload.size,
+                                  saying->payload.data, 1, false, all);
+    assert_int_equal(rc, MOSQ_ERR_SUCCESS);
+    mosquitto_property_free_all(&all);
+    while (p->acknowledged != mid)
+        turn(p);
 }

@@ -263,13 +263,6 @@ site_gzip(struct site *s, const char *path, bool does)
 }
 
 void
-site_etag(struct site *s, const char *path, bool does)
-{
-    begin(s, path)->manners.has_no_etag = !does;
-    end(s);
-}
-
-void
 site_ranges(struct site *s, const char *path, bool does)
 {
     begin(s, path)->manners.has_no_ranges = !does;
@@ -311,13 +304,6 @@ site_cuts(struct site *s, const char *path, size_t bytes, unsigned times)
     m->cuts = true;
     m->cut_at = bytes;
     m->cut_times = times;
-    end(s);
-}
-
-void
-site_spoil(struct site *s, const char *path, unsigned times)
-{
-    begin(s, path)->manners.spoil_times = times;
     end(s);
 }
 

@@ -24,7 +24,7 @@
  * and holds for what is answered from then on. What is given is copied.
  *
  * A page is as a good server has it: with an ETag, If-None-Match is answered
- * with 304; Range and If-Range with 206 or 416. Each can be switched off.
+ * with 304; Range and If-Range with 206 or 416.
  *
  * All functions are the test's thread's. Waiting ends with a failure, after
  * PATIENCE_MS.
@@ -81,7 +81,6 @@ void site_status(struct site *s, const char *path, unsigned status,
                  const char *lines, unsigned times);
 
 void site_gzip(struct site *s, const char *path, bool does);   /* off */
-void site_etag(struct site *s, const char *path, bool does);   /* on */
 void site_ranges(struct site *s, const char *path, bool does); /* on */
 
 /* Says no Content-Length: chunked, for HTTP/1.1. At first off. */
@@ -96,10 +95,6 @@ void site_release(struct site *s, const char *path);
  * the next `times` answers (0: of all). */
 void site_cut(struct site *s, const char *path, size_t bytes);
 void site_cuts(struct site *s, const char *path, size_t bytes, unsigned times);
-
-/* The bodies of the next `times` answers have a byte that is not theirs: as
- * long, with the same ETag. */
-void site_spoil(struct site *s, const char *path, unsigned times);
 
 /* What was asked, of any method; `path` NULL: all that was asked of the site */
 

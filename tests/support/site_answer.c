@@ -153,9 +153,8 @@ present(struct site *s, const struct site_request *r, struct found *f)
         f->bytes = packed.data;
         f->body = buf_slice(&packed);
     }
-    if (!m->has_no_etag && !all->has_no_etag)
-        snprintf(f->etag, sizeof(f->etag), "\"%016" PRIx64 "%s\"", sum,
-                 f->is_gzip ? "-gzip" : "");
+    snprintf(f->etag, sizeof(f->etag), "\"%016" PRIx64 "%s\"", sum,
+             f->is_gzip ? "-gzip" : "");
     f->to = f->body.size;
 }
 
@@ -242,28 +241,6 @@ told_cut(struct site_manners *m, size_t *at)
     return cuts;
 }
 
-static bool
-told_spoil(struct site_manners *m)
-{
-    bool spoils = m->spoil_times > 0;
-
-    m->spoil_times -= spoils;
-    return spoils;
-}
-
-/* A copy with another byte in its middle; to be freed. */
-static char *
-spoil(struct slice *body)
-{
-    char *copy = slice_dup(*body);
-
-    site_must(copy != NULL, "memory");
-    if (body->size > 0)
-        copy[body->size / 2] ^= 1;
-    body->data = copy;
-    return copy;
-}
-
 static void
 add_lines(const struct found *f, unsigned status, bool has_ranges,
           struct buf *to)
@@ -321,7 +298,6 @@ site_answer(struct site *s, struct site_request *r, struct buf *to, size_t *cut)
     bool is_head = !strncmp(r->head, "HEAD ", 5);
     struct found f;
     struct slice body = {"", 0};
-    char *spoilt = NULL;
     struct buf lines;
     unsigned status;
     size_t head_end, at;
@@ -336,8 +312,6 @@ site_answer(struct site *s, struct site_request *r, struct buf *to, size_t *cut)
         add_lines(&f, status, !m->has_no_ranges && !all->has_no_ranges, &lines);
         if (status == 200 || status == 206)
             body = (struct slice){f.body.data + f.from, f.to - f.from};
-        if (told_spoil(m) || told_spoil(all))
-            spoilt = spoil(&body);
     }
     buf_add_format(to, "HTTP/1.1 %u So\r\n", status);
     buf_add_slice(to, buf_slice(&lines));
@@ -359,6 +333,5 @@ site_answer(struct site *s, struct site_request *r, struct buf *to, size_t *cut)
         *cut = head_end + at;
     r->status = status;
     buf_fini(&lines);
-    free(spoilt);
     free(f.bytes);
 }

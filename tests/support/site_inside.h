@@ -29,9 +29,8 @@ struct site_manners {
     bool cuts;
     size_t cut_at;
     unsigned cut_times; /* 0: always */
-    unsigned spoil_times;
     bool holds;
-    bool gzips, has_no_etag, has_no_ranges, is_chunked;
+    bool gzips, has_no_ranges, is_chunked;
 };
 
 struct site_page {
