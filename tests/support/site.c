@@ -26,24 +26,17 @@ copy(const char *text)
 /* Servers */
 
 struct site *
-site_new_at(const char *host)
+site_new(void)
 {
     struct site *s = calloc(1, sizeof(*s));
 
     assert_non_null(s);
-    snprintf(s->host, sizeof(s->host), "%s", host);
     s->last = &s->first;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
     site_wire_open(s);
-    snprintf(s->url, sizeof(s->url), "http://%s:%u", host, s->port);
+    snprintf(s->url, sizeof(s->url), "http://127.0.0.1:%u", s->port);
     return s;
-}
-
-struct site *
-site_new(void)
-{
-    return site_new_at("127.0.0.1");
 }
 
 static void

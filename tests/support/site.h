@@ -16,7 +16,7 @@
  *
  * A thread of its own (poll), raw sockets, HTTP/1.1 with keep-alive, GET and
  * HEAD and whatever else is asked (bodies are kept). One site is one host:
- * several hosts are several sites, on ports of their own, or of 127.0.0.2.
+ * several hosts are several sites, on ports of their own.
  *
  * A path is what stands in the request line, its query included; where nothing
  * is known of that, without it. For who uses the site as a proxy a path is the
@@ -39,9 +39,8 @@
 
 struct site;
 
-/* Listens on a port of its own of 127.0.0.1; of `host`. */
+/* Listens on a port of its own of 127.0.0.1. */
 struct site *site_new(void);
-struct site *site_new_at(const char *host);
 
 void site_free(struct site *s); /* NULL is allowed */
 

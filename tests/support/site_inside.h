@@ -58,7 +58,7 @@ struct site_line; /* a connection; the thread's own */
 struct site {
     int listener, wake;
     unsigned port;
-    char host[64], url[100];
+    char url[100];
     pthread_t thread;
     struct site_line *lines;
 

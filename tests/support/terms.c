@@ -250,8 +250,8 @@ change_of(const struct term *t)
     return t->change ? t->change : "updated";
 }
 
-void
-terms_xml(struct buf *to, size_t i)
+static void
+add_xml(struct buf *to, size_t i)
 {
     const struct term *t = &terms[i];
 
@@ -286,7 +286,7 @@ terms_xml_document(struct buf *to)
 {
     buf_add_text(to, XML_HEAD);
     for (size_t i = 0; i < n_terms; i++)
-        terms_xml(to, i);
+        add_xml(to, i);
     buf_add_text(to, "</urlset>\n");
 }
 

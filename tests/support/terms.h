@@ -32,8 +32,7 @@ struct term {
 extern const struct term terms[];
 extern const size_t n_terms;
 
-/* The entry of terms[i], in each of the forms. */
-void terms_xml(struct buf *to, size_t i);
+/* The entry of terms[i]. */
 void terms_json(struct buf *to, size_t i);
 void terms_told(struct buf *to, size_t i);
 
