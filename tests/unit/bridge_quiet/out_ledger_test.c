@@ -113,7 +113,7 @@ TEST(a_bridge_whose_beginning_cannot_be_kept_does_not_begin, outs_setup,
     static const struct {
         const char *before, *open, *again;
     } rows[] = {
-        /* a set it never told of; one it told of, but not this far */
+        /* The set has no row; its row is ahead of the log. */
         {"DELETE FROM lanes", "add a 1; begin; stop",
          "begin; kill; add a 1; begin; find a(1-2); stop"},
         {AHEAD, "add b 1; begin; stop",

@@ -12,7 +12,7 @@ FIXTURE(outs_setup_demo, outs_teardown);
 
 /* The window */
 
-/* What comes while it is full is one message. */
+/* Changes that are posted while the window is full become one message. */
 TEST(messages_are_under_way_up_to_the_window, outs_setup, outs_teardown)
 {
     play(*state, "begin; post demo 1; until sets 1; ackall; skip; window 3;"

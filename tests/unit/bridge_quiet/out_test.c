@@ -46,8 +46,8 @@ TEST(only_the_sets_that_are_named_are_told)
             "begin; told one(0-1) two(0-1); has sets 2");
 }
 
-/* What was told of a set that is not named any more stays told, and it goes on
- * from there when it is named again. */
+/* The bridge keeps the position of a set that the configuration no longer
+ * names, and goes on from there when it names the set again. */
 TEST(a_set_that_is_no_longer_named_is_left_alone)
 {
     struct outs *o = *state;
@@ -63,14 +63,14 @@ TEST(a_set_that_is_no_longer_named_is_left_alone)
 
 FIXTURE(outs_setup_demo, outs_teardown);
 
-/* It is forgotten, too. */
+/* The next start has forgotten the set. */
 TEST(a_set_that_is_removed_takes_its_position_with_it)
 {
     play(*state, "pass 2s; remove demo; await; all demo@-; has sets 0; ackall;"
                  "stop; begin; all online");
 }
 
-/* As long as that is not acknowledged. */
+/* Again with each connection, until that is acknowledged. */
 TEST(a_set_that_was_removed_meanwhile_is_so_when_there_is_a_connection)
 {
     play(*state, "cut; remove demo; begin; all online demo@-;"

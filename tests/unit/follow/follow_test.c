@@ -172,9 +172,9 @@ TEST(a_digest_that_does_not_agree_is_broken)
     }
 }
 
-/* R-344: what is no message ends it, with a reason. The entries of one must be
- * those that it says it covers. In XML a Change List is no notification, and
- * entries that are not lines cannot be proven. */
+/* R-344: a malformed message ends the follower with a reason. A message must
+ * have exactly the entries that it covers. In XML a Change List is no
+ * notification, and the digest proves only entries that are lines. */
 TEST(garbage_is_broken)
 {
     struct stage *s = *state;

@@ -39,7 +39,7 @@ struct stage {
     enum td_status rc;
     char why[1024];
 
-    /* What on_message does, once it has told this word; "": never. */
+    /* on_message pauses, closes or stops at this word of `told`; "": never. */
     char pauses_at[16];
     char closes_at[16];
     char stops_at[16];
