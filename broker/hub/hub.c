@@ -388,8 +388,12 @@ on_subscription(struct record *record, void *user, struct problem *why)
 
     if (rc)
         return rc;
-    if (topic)
-        return subscription_restore(hub, topic, record, why);
+    if (topic) {
+        rc = subscription_restore(hub, topic, record, why);
+        if (rc)
+            topic_release(topic);
+        return rc;
+    }
     deny_stale(hub, record);
     records_is_stale(hub->records, RECORDS_SUBSCRIPTION, record->id);
     return STATUS_OK;
@@ -405,8 +409,12 @@ on_request(struct record *record, void *user, struct problem *why)
 
     if (rc)
         return rc;
-    if (topic)
-        return verify_resume(hub, topic, record, why);
+    if (topic) {
+        rc = verify_resume(hub, topic, record, why);
+        if (rc)
+            topic_release(topic);
+        return rc;
+    }
     verify_deny(hub, record->callback, record->topic_url, VERIFY_TOPIC_GONE);
     records_is_stale(hub->records, RECORDS_REQUEST, record->id);
     return STATUS_OK;
