@@ -217,7 +217,7 @@ mqtt_peer_say(struct mqtt_peer *p, const struct mqtt_saying *saying)
     const char *key_name =
         saying->key_name ? saying->key_name : "idempotency-key";
     mosquitto_property *all = NULL;
-    int rc = MOSQ_ERR_SUCCESS, mid;
+    int rc = MOSQ_ERR_SUCCESS, mid = 0;
 
     if (saying->type)
         rc = mosquitto_property_add_string(&all, MQTT_PROP_CONTENT_TYPE,
