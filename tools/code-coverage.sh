@@ -17,9 +17,9 @@ against=
 counted=$(mktemp)
 trap 'rm -f "$counted"' EXIT
 
-gcovr --root . --object-directory "$build" --gcov-ignore-parse-errors \
+gcovr "$build" --root . --object-directory "$build" --gcov-ignore-parse-errors \
     --filter 'broker/' --filter 'client/' --filter 'proto/' \
-    --exclude 'client/examples/' -j "$(nproc)" --csv "$build" >"$counted" \
+    --exclude 'client/examples/' -j "$(nproc)" --csv >"$counted" \
     2>"$build/gcovr.log"
 
 awk -F, -v against="$against" '
