@@ -73,7 +73,7 @@ assert_publishes(const char *directory, const char *set)
     free(said);
 }
 
-/* A program of a sanitizer's runtime would be needed. */
+/* A program would need the compiler's runtime library for it. */
 static void
 leave_sanitizers_out(void)
 {
