@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -201,6 +202,41 @@ TEST(writes_entries_as_the_broker_reads_them)
         "\"0000000000000000000000000000000000000000000000000000000000000000\"}"
         ",\"length\":3,\"type\":\"text/csv\"}]\n");
     assert_int_equal(s->n_posted, 3);
+}
+
+static void
+add(struct stage *s, const char *loc)
+{
+    assert_true(outbox_add(&s->outbox, "deleted", loc, loc, NULL, NULL));
+}
+
+/* A post is due when it is full, by entries or by bytes, or a second old. */
+TEST(is_due_when_it_is_full_or_old)
+{
+    struct stage *s = *state;
+    char *long_loc = calloc(1, OUTBOX_BYTES_MAX + 1);
+
+    assert_non_null(long_loc);
+    assert_false(outbox_is_due(&s->outbox));
+    clock_pass_us(OUTBOX_AGE_MS * 1000);
+    assert_false(outbox_is_due(&s->outbox));
+    add(s, "old");
+    clock_pass_us(OUTBOX_AGE_MS * 1000 - 1000);
+    assert_false(outbox_is_due(&s->outbox));
+    clock_pass_us(1000);
+    assert_true(outbox_is_due(&s->outbox));
+    outbox_undo(&s->outbox);
+
+    s->outbox.n_entries_max = 2;
+    add(s, "first");
+    assert_false(outbox_is_due(&s->outbox));
+    add(s, "second");
+    assert_true(outbox_is_due(&s->outbox));
+    outbox_undo(&s->outbox);
+
+    add(s, memset(long_loc, 'a', OUTBOX_BYTES_MAX));
+    assert_true(outbox_is_due(&s->outbox));
+    free(long_loc);
 }
 
 /* R-149: whatever was answered, or nothing: the same bytes
