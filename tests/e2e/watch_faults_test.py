@@ -32,6 +32,11 @@ def check_ends(watched, watching, words, n):
     assert watched.fold.read() == n
 
 
+def wait_for_retry(watching):
+    """The watch has met no broker, and waits."""
+    watching.err.find(lambda line: "again in" in line, "a pause")
+
+
 # While the broker is away, changes wait; the last state of each file is posted, once,
 # when it is back.
 def test_waits_for_a_broker_that_is_away(watched):
@@ -47,6 +52,7 @@ def test_waits_for_a_broker_that_is_away(watched):
     watched.unlink("b")
     watched.mkdir("folder")
     watched.write("folder/d", "d")
+    wait_for_retry(watching)
     broker.restart()
     watched.wait_same()
     assert fold.count("c") == 1
@@ -56,6 +62,7 @@ def test_waits_for_a_broker_that_is_away(watched):
     broker.stop()
     watching = watched.start()
     watched.write("e", "e")
+    wait_for_retry(watching)
     watching.stop()
     watched.run("--once", status=1)
     broker.restart()
