@@ -68,6 +68,7 @@ struct stage {
     struct history *history;
     const char *scratch;
     char etag[256];
+    bool keeps_no_etag;
     struct buf told;   /* "NAME@PLACE " of each entry */
     char names[20000]; /* "NAME " of each */
     char upto[TD_POSITION_SIZE];
@@ -212,7 +213,7 @@ read_after(struct stage *s, const char *after)
 {
     struct history_plan plan = {.offered = &s->offered,
                                 .scratch = s->scratch,
-                                .etag = &s->etag,
+                                .etag = s->keeps_no_etag ? NULL : &s->etag,
                                 .silence_s = s->silence_s,
                                 .on_wait = s->waits ? on_wait : NULL};
 

@@ -143,6 +143,21 @@ TEST(a_list_that_has_not_changed_is_not_read_again)
     assert_int_equal(site_count(s->site, "/4.xml"), 3);
 }
 
+/* A caller that keeps no ETag gets each list whole. */
+TEST(a_list_is_read_again_where_no_etag_is_kept)
+{
+    struct stage *s = *state;
+
+    s->keeps_no_etag = true;
+    offer_list(s, INDEX(FROM("01"), FOUR_LISTS));
+    put_four_lists(s);
+    for (unsigned i = 0; i < 2; i++) {
+        tells_again(s, AT_N("08", "1"), "", AT_N("08", "1"));
+        assert_int_equal(site_answered(s->site, "/c.xml", i), 200);
+        assert_int_equal(site_answered(s->site, "/4.xml", i), 200);
+    }
+}
+
 /* R-180, R-184 to R-187, R-190, R-191, R-193: the manifests of a dump tell what
  * lists would; a package whose manifest is beside it is not fetched. */
 TEST(change_dumps_stand_for_change_lists)
