@@ -1,0 +1,36 @@
+/*
+ * store_debts_test.c - which rows the log thread has to forget, of many sets.
+ */
+#include "broker/log/store_debts.h"
+
+#include "tests/test.h"
+
+#define SETS 100U
+
+/* More sets than there is room for at first owe rows at once, and each of them
+ * again: what a set owes grows, and is paid once. */
+TEST(keeps_one_debt_of_each_set)
+{
+    struct store_debts d = {.all = NULL};
+    unsigned n_paid[3 * SETS] = {0};
+
+    for (uint64_t upto = 1; upto <= 2; upto++)
+        for (uint32_t i = 0; i < SETS; i++)
+            assert_int_equal(store_debts_add(&d, 3 * i, upto), STATUS_OK);
+    assert_int_equal(d.n, SETS);
+    for (unsigned left = SETS; left > 0; left--) {
+        assert_int_equal(d.n, left);
+        assert_int_equal(d.all[0].upto, 2);
+        n_paid[d.all[0].set]++;
+        store_debts_drop(&d);
+    }
+    for (uint32_t set = 0; set < 3 * SETS; set++)
+        assert_int_equal(n_paid[set], set % 3 == 0);
+
+    /* A set that has paid may owe again. */
+    assert_int_equal(store_debts_add(&d, 3, 9), STATUS_OK);
+    assert_int_equal(d.n, 1);
+    assert_int_equal(d.all[0].set, 3);
+    assert_int_equal(d.all[0].upto, 9);
+    store_debts_fini(&d);
+}
