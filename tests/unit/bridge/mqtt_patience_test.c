@@ -199,12 +199,13 @@ TEST(does_not_wait_for_ever, tempdir_setup, tempdir_teardown)
     close(filling);
 }
 
-/* Ends while it connects to one that never answers, while it waits for a name
- * server, and while it pauses: no time has to pass. */
+/* Ends while it connects to one that never answers or never accepts, while it
+ * waits for a name server, and while it pauses: no time has to pass. */
 TEST(ends_at_once)
 {
     struct fake_mqtt f;
     struct owner o;
+    int filling;
 
     fake_mqtt_open(&f);
     owner_prepare(&o, f.port);
@@ -213,6 +214,16 @@ TEST(ends_at_once)
     fake_mqtt_read(&f, 0x10);
     owner_close(&o);
     fake_mqtt_close(&f);
+
+    fake_mqtt_open(&f);
+    assert_int_equal(listen(f.listener, 0), 0);
+    filling = fill(&f);
+    owner_prepare(&o, f.port);
+    owner_open(&o);
+    owner_do(&o, owner_look);
+    owner_close(&o);
+    fake_mqtt_close(&f);
+    close(filling);
 
     owner_prepare(&o, 1);
     o.config.retry_first_us = o.config.retry_max_us = 100000000;

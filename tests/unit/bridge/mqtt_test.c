@@ -278,6 +278,11 @@ TEST(does_not_start_without_its_files, tempdir_setup, tempdir_teardown)
     assert_int_equal(mqtt_open(&o.mqtt, &o.options, &why), STATUS_INVALID);
     assert_non_null(strstr(why.text, "/none: No such file"));
     assert_null(o.mqtt);
+    snprintf(o.config.password_file, sizeof(o.config.password_file), "%s",
+             tempdir_path(state));
+    assert_int_equal(mqtt_open(&o.mqtt, &o.options, &why), STATUS_INVALID);
+    assert_non_null(strstr(why.text, ": Is a directory"));
+    assert_null(o.mqtt);
 
     o.config.password_file[0] = '\0';
     o.config.is_tls = true;

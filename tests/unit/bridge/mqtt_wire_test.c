@@ -1,6 +1,8 @@
 /* What an MQTT Client says and hears, byte by byte. */
+#include <stdio.h>
 #include <string.h>
 
+#include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 #include "tests/unit/bridge/owner.h"
@@ -79,6 +81,34 @@ TEST(says_who_it_is)
             assert_true(has_bytes(&o->fake, status, sizeof(status) - 1));
             owner_set_again(o);
         }
+}
+
+/* The password is the first line of its file, which may have none. */
+TEST(sends_the_first_line_as_password)
+{
+    static const struct {
+        const char *file, *end; /* of CONNECT, the user before it */
+        size_t size;
+    } rows[] = {
+        {"secret\nsecond line\n", "user\0\6secret", 12},
+        {"", "user\0\0", 6},
+    };
+    struct owner *o = *state;
+    struct tempdir dir;
+
+    tempdir_open(&dir);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tempdir_write(dir.fd, "password", rows[i].file);
+        strcpy(o->config.user, "user");
+        snprintf(o->config.password_file, sizeof(o->config.password_file),
+                 "%s/password", dir.path);
+        owner_ask(o, true);
+        assert_int_equal(o->fake.packet[7] & 0xc0, 0xc0);
+        assert_memory_equal(o->fake.packet + o->fake.size - rows[i].size,
+                            rows[i].end, rows[i].size);
+        owner_set_again(o);
+    }
+    tempdir_close(&dir);
 }
 
 /* CONNACK's properties. */

@@ -1,9 +1,11 @@
 #include "broker/log/closed.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -354,6 +356,51 @@ TEST(leaves_nothing_behind_when_an_entry_is_missing)
         closed_write(c->dir.fd, &c->info, HEADER, source, c, &c->marks, NULL),
         STATUS_IO);
     assert_file(c->dir.fd, NAME, "old");
+}
+
+/* Bytes that zlib cannot make fewer. */
+static void
+fill_with_noise(char *to, size_t size)
+{
+    uint32_t noise = 1;
+
+    for (size_t i = 0; i < size; i++) {
+        noise = noise * 1664525 + 1013904223;
+        to[i] = (char)(noise >> 24);
+    }
+}
+
+/* A list of some megabytes is written in several steps; one that fails in the
+ * middle leaves nothing. */
+TEST(writes_a_large_list_in_steps)
+{
+    static char noise[3000000];
+    struct slice header = {noise, sizeof(noise)};
+    struct problem why = {""};
+    struct chain *c = *state;
+    struct rlimit limit, was;
+
+    fill_with_noise(noise, sizeof(noise));
+    chain_fill(c, 4, 100, 0);
+    c->info = list_of(c, 0, 400);
+    if (closed_write(c->dir.fd, &c->info, header, source, c, &c->marks, &why))
+        fail_msg("%s", why.text);
+    assert_true(closed_size(c->dir.fd, 7) > sizeof(noise));
+    assert_reads_back(c);
+    assert_int_equal(unlinkat(c->dir.fd, NAME, 0), 0);
+
+    buf_clear(&c->marks);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    limit = (struct rlimit){sizeof(noise) / 2, was.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(
+        closed_write(c->dir.fd, &c->info, header, source, c, &c->marks, &why),
+        STATUS_IO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_string_equal(why.text, "cannot write " NAME ": File too large");
+    assert_no_file(c->dir.fd, NAME);
+    assert_no_file(c->dir.fd, NAME ".new");
 }
 
 static void
