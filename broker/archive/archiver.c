@@ -64,8 +64,8 @@ archiver_run(struct thread *t)
             looked_us = now_us;
         }
         /* After each step the thread looks whether it is to end, and within
-         * those that take long: of a processor that others want it gets next to
-         * nothing, and who lowered its priority may not raise it again
+         * those that take long: of a processor that others want it gets little,
+         * and who lowered its priority may not raise it again
          * (RLIMIT_NICE). So what is not done in milliseconds is given up when
          * the log is ending (log_ending), for it could not be told either. What
          * is not filed yet makes the database grow, what is not folded nothing:
