@@ -128,8 +128,8 @@ def test_a_ring_comes_to_rest(ring):
 def test_nothing_is_lost_or_doubled_whoever_is_killed(ring):
     sets, relays = ring
     chance = random.Random(12345)
-    sets[1].create()
-    sets[2].create()
+    for each in sets:
+        each.create()
     relays[0].start()
     relays[1].start()
     for _ in range(soak(10, 100)):
