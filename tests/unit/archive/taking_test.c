@@ -64,8 +64,8 @@ add(struct block *b, unsigned n, uint64_t length)
     assert_int_equal(block_add(b, &change, NULL), STATUS_OK);
 }
 
-/* Stages, in place of what is staged, the resources `from` to `to` - 1 as they
- * are told by the set now. */
+/* Stages the resources `from` to `to` - 1 against the position of the set now;
+ * drops what was staged before. */
 static void
 stage_range(unsigned from, unsigned to, uint64_t length, unsigned max_delete)
 {
@@ -121,7 +121,7 @@ take(void)
     return step_until(UINT64_MAX);
 }
 
-/* Takes what is staged, which tells so many. */
+/* Takes what is staged, and expects so many changes of each kind. */
 #define assert_takes(...)                    \
     do {                                     \
         assert_int_equal(take(), STATUS_OK); \
@@ -273,7 +273,19 @@ TEST(what_others_told_before_a_crash_is_left_alone)
     assert_int_equal(sets_head(&s.sets, NAME).last, 12001);
 }
 
-/* The log tells of the update no more; the state does. */
+/* The set lets go of all closed lists but one, once they are folded. */
+static void
+retain_one_list(void)
+{
+    sets_file_all(&s.sets);
+    atomic_store(&sets_find(&s.sets, NAME)->retain_lists, 1);
+    retain_all(s.sets.registry);
+    fold_all();
+    retain_all(s.sets.registry);
+    purge_all();
+}
+
+/* The log has let go of the update; the state has it. */
 TEST(news_that_the_log_has_let_go_of_are_in_the_state)
 {
     s.sets.config.remove_grace_us = 0;
@@ -283,13 +295,8 @@ TEST(news_that_the_log_has_let_go_of_are_in_the_state)
     sets_rotate(&s.sets, NAME);
     post("{\"loc\":\"http://example.com/r/4\",\"change\":\"created\"}\n");
     sets_rotate(&s.sets, NAME);
-    sets_file_all(&s.sets);
-    atomic_store(&sets_find(&s.sets, NAME)->retain_lists, 1);
-    retain_all(s.sets.registry);
-    fold_all();
-    retain_all(s.sets.registry);
+    retain_one_list();
     assert_int_equal(sets_head(&s.sets, NAME).earliest, 4);
-    purge_all();
     folding_fini(&s.folding); /* nothing is in memory any more */
     sets_close(&s.sets);
     sets_open(&s.sets);
@@ -310,14 +317,9 @@ lose_history(void)
         sets_post(&s.sets, NAME, i, 3);
         sets_rotate(&s.sets, NAME);
     }
-    sets_file_all(&s.sets);
-    atomic_store(&sets_find(&s.sets, NAME)->retain_lists, 1);
-    retain_all(s.sets.registry);
-    fold_all();
-    retain_all(s.sets.registry);
+    retain_one_list();
     assert_int_equal(sets_head(&s.sets, NAME).earliest,
                      sets_head(&s.sets, NAME).last - 3);
-    purge_all();
     folding_path(sets_find(&s.sets, NAME), path);
     folding_fini(&s.folding);
     assert_int_equal(unlink(path), 0);
