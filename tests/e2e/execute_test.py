@@ -65,7 +65,7 @@ def test_a_command_that_is_killed_has_failed(news, follow):
 # again the next time.
 def test_an_interrupted_command_is_run_again(news, follow):
     news.post(2)
-    following = follow("echo $$; test $TIDINGS_SEQ = 1 || exec sleep 1000")
+    following = follow("echo $$; test $TIDINGS_SEQ = 1 || exec tail -f /dev/null")
     pid = int(following.out.wait(2))
     following.signal(signal.SIGTERM)
     os.kill(pid, signal.SIGKILL)
