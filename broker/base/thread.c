@@ -146,6 +146,6 @@ thread_lower_priority(void)
     /* On Linux this is the thread's own. A wish: if it is refused, nothing that
      * anyone was promised changes. With 10 the thread gets a tenth of a
      * processor that one other wants; with 19 it got a seventieth, and beside
-     * four busy processes folded nothing for minutes. */
+     * six busy processes the archive thread folded nothing for minutes. */
     setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
 }

@@ -59,8 +59,9 @@ uint64_t keeping_post(struct keeping *w, unsigned resource, unsigned text,
 /* As a post with its bytes does it. */
 void keeping_post_with(struct keeping *w, unsigned resource, unsigned text);
 
-/* The set, and what it keeps, which must be there; a claim of the set, which is
- * made if it is not; and text `n` placed with one. */
+/* The set; its content, which must be there; a new claim of its content, for
+ * which the set is made if it is not there; and text `n` placed with a claim.
+ */
 struct set *keeping_demo(struct keeping *w);
 struct content *keeping_content(struct keeping *w);
 struct content_claim *keeping_claim(struct keeping *w);

@@ -44,7 +44,7 @@ struct mqtt_heard {
     struct mqtt_heard *next;
 };
 
-/* A message to be told. */
+/* A message to publish. */
 struct mqtt_saying {
     const char *topic;
     struct slice payload;

@@ -65,7 +65,7 @@ close_fetcher(void)
     stage.fetcher = NULL;
 }
 
-/* In place of the one that is open. */
+/* Closes the fetcher and opens another. */
 static void
 open_with(const struct fetcher_options *options)
 {
@@ -162,7 +162,7 @@ assert_outcome(struct fetch *f, enum fetch_outcome outcome,
                  (int)f->reason, f->why.text);
 }
 
-/* What comes of one fetch. */
+/* Runs one fetch and expects this outcome. */
 static void
 assert_run(const char *url, const char *hash, uint64_t length,
            enum fetch_outcome outcome, enum fetch_reason reason,

@@ -271,7 +271,7 @@ TEST(sections_are_told_from_what_they_are_not)
          "32 characters"},
         {LEAST "[mqtt a]\nurl = mqtt://b.org\nout = *\n",
          "4: [mqtt a]: is there twice, first in line 1"},
-        /* The first error is the one that is told. */
+        /* Of two errors the message names the first. */
         {"[mqtt a]\nurl = mqtt://a.org\n[broker]\n",
          "1: [mqtt a]: has neither out nor in: nothing would go either way"},
     };

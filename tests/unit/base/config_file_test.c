@@ -48,7 +48,7 @@ TEST(an_error_in_the_file_names_its_line)
         {"check = true\n", "1: check: \"true\" is not yes or no"},
         {"help = yes\n", "1: help: stands on the command line only"},
         {"config = other.ini\n", "1: config: stands on the command line only"},
-        /* What stands there is not what the words say. */
+        /* The line is no NAME = VALUE, or its value is quoted. */
         {" = 3\n", "1: this is not NAME = VALUE"},
         {"listen 127.0.0.1:8787\n", "1: this is not NAME = VALUE"},
         {"data = \"/srv/tidings\"\n",

@@ -9,7 +9,7 @@
 
 /* A database that is open for writing. */
 struct stage {
-    struct db db; /* the first: what most tests need */
+    struct db db; /* first, so that the stage can be taken for it */
     struct tempdir dir;
     char path[400];
 };

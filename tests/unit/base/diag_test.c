@@ -50,7 +50,8 @@ catch_teardown(void **state)
     return 0;
 }
 
-/* Standard error is the real one again; what was caught, to be read. */
+/* Restores the real standard error. Returns a file from which the caller reads
+ * the lines that were caught. */
 static FILE *
 open_caught(struct caught *c)
 {

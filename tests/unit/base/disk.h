@@ -17,7 +17,7 @@
 #define DISK_SYNC_WAL       8
 #define DISK_ALL            15
 
-/* For databases that are opened from now on. */
+/* Puts the disk below databases that are opened from now on. */
 int disk_setup(void **state);
 
 /* After `n` of these calls that succeed, each has this result of SQLite's, and

@@ -148,7 +148,7 @@ set_stage(void **state)
     struct stage *s = calloc(1, sizeof(*s));
 
     assert_non_null(s);
-    mallopt(M_PERTURB, 0x5a); /* what is freed is no longer what it was */
+    mallopt(M_PERTURB, 0x5a); /* free() overwrites memory */
     s->client = td_open();
     assert_non_null(s->client);
     history_init(&s->history, EPOCH);

@@ -50,8 +50,8 @@ close_bodies(void **state)
 
 FIXTURE(engine_setup, close_bodies);
 
-/* R-306, R-307: a body that was dropped is made again, byte for byte, whatever
- * was committed meanwhile. */
+/* R-306, R-307: the hub drops a body and makes it again: it has the same bytes,
+ * also if sources have posted meanwhile. */
 TEST(are_the_same_whenever_they_are_made)
 {
     struct shared_body *first, *again;
@@ -105,7 +105,8 @@ TEST(are_found_where_they_are_full, engine_configure, close_bodies)
     bodies_settle(&bodies, body);
 }
 
-/* A body that was found stays while others are made, before it is held. */
+/* The hub finds a body and makes others before it holds the first: the first
+ * stays. */
 TEST(stay_while_they_are_looked_at)
 {
     struct shared_body *body;

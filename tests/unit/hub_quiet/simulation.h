@@ -36,9 +36,8 @@ extern struct simulation sim;
 int simulation_setup(void **state);
 int simulation_teardown(void **state);
 
-/* The hub ends, and is opened anew on what hub.db has. Crash: what has not been
- * kept by now is not kept at the end, either. Reopen: it was ended by the test.
- */
+/* Ends the hub and opens another on its hub.db. Crash: hub.db is as it was
+ * before the hub ended. Reopen: the test has ended the hub itself. */
 void simulation_restart(void);
 void simulation_crash(void);
 void simulation_reopen(void);
@@ -90,7 +89,7 @@ void sim_fail(struct call *call, enum call_failure failure);
  */
 void sim_confirm(const char *callback);
 
-/* The callback is told that it is denied. */
+/* Expects that the hub sends the callback a denial. */
 void sim_assert_denied(const char *callback);
 
 /* sim_subscribe and sim_confirm. */

@@ -12,7 +12,7 @@
 #define BATCHES 6
 #define EACH    4
 
-/* A disk: what the cache reads from, and what it was asked for. */
+/* A disk from which the cache reads, and the record of its reads. */
 struct disk {
     struct cache *cache;
     struct batch *batches[BATCHES];

@@ -108,8 +108,8 @@ TEST(repeats_in_one_round_are_kept_once)
     assert_int_equal(w->fake.n_commits, 3); /* idle; held; all four */
 }
 
-/* Design rule 5: what was refused left no key; every post of its round was
- * refused with it, repeats and bad keys too. */
+/* Design rule 5: the log refuses a whole round, with its repeats and its bad
+ * keys, and keeps none of its keys. */
 TEST(a_refused_post_leaves_no_key)
 {
     struct world *w = *state;

@@ -214,7 +214,7 @@ TEST(what_was_overtaken_before_it_has_a_name_is_dropped)
     come(b, "unwanted");
     tell(1, false);
     tell(2, true);
-    turn(3); /* what may be there of the second is removed */
+    turn(3); /* the group removes a partial file of the second */
 
     assert_int_equal(s.n_written, 0);
     assert_no_file(s.home.fd, path_of(1));

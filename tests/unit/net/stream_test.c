@@ -334,7 +334,8 @@ TEST(gives_room_when_asked)
     wire_close(w);
 }
 
-/* What is written gets stuck, for the client does not read. */
+/* A stream to a client that does not read, so that no more bytes get through.
+ */
 static struct wire *
 stuck(void)
 {

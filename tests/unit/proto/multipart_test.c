@@ -230,7 +230,7 @@ TEST(what_is_malformed_is_refused_with_part_and_byte)
     static const struct {
         const char *body, *where, *sentence;
     } rows[] = {
-        /* what is cut off, or has no part */
+        /* the body is cut off, or has no part */
         {"--b\r\n\r\nx", "part 1, byte 8", EARLY},
         {"--b\r\n\r\nx\r\n--b", "part 1, byte 13", EARLY},
         {"--b\r\n\r\nx\r\n--b-", "part 1, byte 14", EARLY},
