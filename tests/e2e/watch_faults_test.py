@@ -1,20 +1,17 @@
 """tidings watch while things go wrong: nothing is lost, nothing is posted twice, and
 nothing is told to be deleted that is only away.
 
-The moments of the kills are random; the seed is printed where a test fails, and
-TIDINGS_SEED=N repeats the choices of a run.
+A test that kills the watch shows its seed where it fails, and TIDINGS_SEED=N repeats
+its choices.
 """
 
 import contextlib
-import os
 import pathlib
-import random
 import shutil
-import time
 
 import pytest
 
-from tidings_test.soak import soak
+from tidings_test.soak import choices, soak
 from tidings_test.waiting import wait_for
 from tidings_test.watched import BASE, Watched
 
@@ -105,10 +102,8 @@ class Churn:
 # SIGKILL at any moment, while files change: in the end the set says what the directory
 # holds.
 def test_loses_nothing_when_it_is_killed(watched):
-    seed = int(os.environ.get("TIDINGS_SEED", time.time()))
-    print(f"TIDINGS_SEED={seed}")
-    choices = random.Random(seed)
-    churn = Churn(watched.directory, choices)
+    chosen = choices()
+    churn = Churn(watched.directory, chosen)
     for i in range(soak(6, 16)):
         before = watched.fold.read()  # what the round before has posted
         watching = watched.begin()
@@ -120,7 +115,7 @@ def test_loses_nothing_when_it_is_killed(watched):
 
             wait_for("another entry", look)
         else:
-            for _ in range(choices.randrange(300)):
+            for _ in range(chosen.randrange(300)):
                 churn.once()
         watching.kill()
     watching = watched.start()

@@ -11,8 +11,9 @@ def soak(short, long):
 
 
 def choices():
-    """A random.Random. A test that fails shows its seed, and TIDINGS_SEED=N repeats
-    its choices (not the moments of the machine)."""
-    seed = int(os.environ.get("TIDINGS_SEED", time.time()))
+    """A random.Random: CI always makes the same choices, tests/soak makes others each
+    time. A test that fails shows its seed, and TIDINGS_SEED=N repeats its choices (not
+    the moments of the machine)."""
+    seed = int(os.environ.get("TIDINGS_SEED", soak(1, int(time.time()))))
     print(f"TIDINGS_SEED={seed}")
     return random.Random(seed)
