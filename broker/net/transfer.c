@@ -82,12 +82,15 @@ on_body(char *data, size_t one, size_t size, void *user)
     return t->is_cut || t->answer.failed ? 0 : size; /* 0: stop */
 }
 
-/* Once a line. It is libcurl that keeps them; a line that never ends it gives
- * up at 100 KiB. */
+/* Called once a line. libcurl keeps the lines, and gives up one that is longer
+ * than 100 KiB. It takes a head that breaks off for a whole one: only the empty
+ * line proves that the head came whole. A head of 1xx is followed by another.
+ */
 static size_t
 on_header(char *data, size_t one, size_t size, void *user)
 {
     struct transfer *t = user;
+    long status = 0;
 
     (void)one;
     hear(t);
@@ -95,8 +98,12 @@ on_header(char *data, size_t one, size_t size, void *user)
     if (size > 5 && !memcmp(data, "HTTP/", 5)) {
         t->n_heads++;
         t->n_opened = 0; /* what is opened from here on is for a redirect */
+        t->has_head = false;
         t->refused[0] = '\0';
         t->is_foreign = size < 7 || memcmp(data, "HTTP/1.", 7) != 0;
+    } else if (size > 0 && (data[0] == '\r' || data[0] == '\n')) {
+        curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+        t->has_head = status >= 200;
     }
     return t->is_foreign || t->head_size > CALL_HEAD_MAX ? 0 : size;
 }
@@ -200,7 +207,7 @@ transfer_clear(struct transfer *t)
     t->head_size = 0;
     t->n_heads = t->n_opened = 0;
     t->refused[0] = t->error[0] = '\0';
-    t->is_short = t->is_cut = t->is_foreign = false;
+    t->has_head = t->is_short = t->is_cut = t->is_foreign = false;
     t->n_taken = 0;
     t->is_with_user = t->is_over = t->is_stalled = false;
 }
@@ -535,7 +542,9 @@ transfer_tell(struct transfer *t)
     curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
     call->final_url = url;
     call->took_us = clock_steady_us() - call->began_us;
-    if (!result || (result == CURLE_WRITE_ERROR && t->is_cut))
+    if (!result && !t->has_head)
+        call_fail(call, CALL_BROKEN, "the answer's head ended early");
+    else if (!result || (result == CURLE_WRITE_ERROR && t->is_cut))
         tell_answer(t);
     else
         tell_failure(t, result);

@@ -33,6 +33,7 @@ struct transfer {
     unsigned n_heads;  /* status lines so far */
     unsigned n_opened; /* sockets since the last of them */
     char refused[64];  /* an address that may not be called; or "" */
+    bool has_head;     /* the answer's head has come whole */
     bool is_short;     /* no descriptor was left */
     bool is_cut;       /* the answer is longer than wanted */
     bool is_foreign;   /* its version of HTTP is none that was asked for */

@@ -35,6 +35,7 @@ def test_what_failed_comes_again_the_same(news, callbacks):
         cb.reset_early,
         cb.reset,
         cb.reset_middle,
+        cb.close_middle,
         cb.close,
         cb.garbage,
         cb.endless_head,

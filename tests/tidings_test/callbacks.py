@@ -14,8 +14,8 @@ with 200. Requests that come to no callback, byte for byte, are strays and answe
 with 404. A delivery counts when it is answered with 2xx, and once for each id.
 
 How a request is treated is a status, or one of: answer(...), hang, close, reset,
-reset_early, reset_middle, garbage, endless_body, endless_head, trickle(...),
-slow_read(...), Held(...); or any coroutine function of an Exchange.
+reset_early, reset_middle, close_middle, garbage, endless_body, endless_head,
+trickle(...), slow_read(...), Held(...); or any coroutine function of an Exchange.
 """
 
 import asyncio
@@ -370,6 +370,13 @@ async def reset_middle(exchange):
     await exchange.read()
     await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Le")
     exchange.reset()
+
+
+async def close_middle(exchange):
+    """Close in the middle of the answer's head, between two lines."""
+    await exchange.read()
+    exchange.is_over = True
+    await exchange.send(b"HTTP/1.1 200 OK\r\nX: y\r\n")
 
 
 async def garbage(exchange):
