@@ -34,9 +34,10 @@
  * more than a quarter (or one, where the limit is less), so that however many
  * callbacks hang, and however many are named that do, the others have room,
  * also those at the same host (W-092). Hosts take turns; within a host it is
- * first come, first served, among those of a kind. A suspect gets a connection
- * of its own. A waiting call costs no more than its struct: the body is given
- * by `prepare`, when its turn has come.
+ * first come, first served, among those of a kind. A suspect and an unproven
+ * call get a new connection: each is one request at most. A waiting call costs
+ * no more than its struct: the body is given by `prepare`, when its turn has
+ * come.
  *
  * Descriptors: caller_files. Certificates are trusted that the authorities in
  * the system's file vouch for (the one libcurl was built with), or those in

@@ -293,9 +293,11 @@ set_method(CURL *e, const struct call *call)
                              (curl_off_t)call->body.size);
 }
 
-/* Of what dies on a kept connection without an answer libcurl makes another
- * try, up to five, at once and unseen: right where a callback had closed an
- * idle one. A suspect is not spared its pauses that way. */
+/* When a kept connection closes without an answer, libcurl repeats the request
+ * on the next one, up to five times, at once and unseen. That is right where a
+ * callback has closed an idle connection. A suspect must keep its pauses, and
+ * an unproven URL gets no more requests than its owner counts (W-056): both get
+ * a new connection, on which libcurl repeats nothing. */
 bool
 transfer_set(struct transfer *t, struct call *call)
 {
@@ -326,7 +328,8 @@ transfer_set(struct transfer *t, struct call *call)
         curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION,
                          (long)(call->max_redirects > 0)) ||
         curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects) ||
-        curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)call->is_suspect)) {
+        curl_easy_setopt(e, CURLOPT_FRESH_CONNECT,
+                         (long)(call->is_suspect || call->is_unproven))) {
         call_fail(call, CALL_MEMORY, "no memory");
         return false;
     }

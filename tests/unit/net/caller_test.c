@@ -327,20 +327,37 @@ TEST(a_connection_is_kept_for_the_next_call)
     assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
 }
 
-/* W-089: who closes without an answer is asked once a try. */
-TEST(a_suspect_gets_a_connection_of_its_own)
+/* W-056, W-089: a host that closes without an answer is asked once a try,
+ * however many connections to it are kept. */
+TEST(a_suspect_and_an_unproven_call_are_one_request)
 {
-    struct trial t;
+    static const struct {
+        enum call_method method;
+        bool is_suspect, is_unproven;
+    } rows[] = {{CALL_POST, true, false}, {CALL_GET, false, true}};
+    struct trial kept[2], t;
+    unsigned n_kept = sizeof(kept) / sizeof(kept[0]);
 
-    trial_get(&t, "/ok");
-    trial_init(&t, "http://127.0.0.1:%u/nothing", odd.port);
-    t.call.method = CALL_POST;
-    t.call.body = SLICE("a");
-    t.call.is_suspect = true;
-    trial_run(&t);
-    assert_outcome(&t, CALL_BROKEN, "without an answer");
-    assert_int_equal(odd_count(&odd, &odd.n_requests), 2);
-    assert_int_equal(odd_count(&odd, &odd.n_connections), 2);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        unsigned n_requests = 0;
+
+        for (unsigned k = 0; k < n_kept; k++)
+            trial_init(&kept[k], "http://127.0.0.1:%u/wait", odd.port);
+        trials_start(kept, n_kept);
+        odd_await_least(&odd, &odd.n_waiting, n_kept);
+        odd_pass(&odd, n_kept);
+        trials_await(kept, n_kept);
+        n_requests = odd_count(&odd, &odd.n_requests);
+
+        trial_init(&t, "http://127.0.0.1:%u/nothing", odd.port);
+        t.call.method = rows[i].method;
+        t.call.body = SLICE("a");
+        t.call.is_suspect = rows[i].is_suspect;
+        t.call.is_unproven = rows[i].is_unproven;
+        trial_run(&t);
+        assert_outcome(&t, CALL_BROKEN, "without an answer");
+        assert_int_equal(odd_count(&odd, &odd.n_requests), n_requests + 1);
+    }
 }
 
 /* Also when all callbacks are called one after the other. */
