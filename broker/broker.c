@@ -14,6 +14,7 @@
 #include "broker/hub/hub.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
+#include "broker/sets/file_modes.h"
 #include "broker/sets/public_url.h"
 #include "broker/sets/registry.h"
 #include "proto/signature.h"
@@ -318,6 +319,7 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc = server_open(&b->server, net, why);
     if (rc)
         return rc;
+    file_modes_settle(b->config->data, b->config->list_readers);
     name_urls(b);
     public_url_remember(b->config->data, b->public_url);
     rc = read_callable(b, why);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "broker/base/config.h"
@@ -71,6 +72,9 @@ serve(struct config *config)
     signal(SIGPIPE, SIG_IGN);
     share_descriptors(config);
 
+    /* What the broker makes is its own user's: also what libraries make, as
+     * SQLite's files. file.h says who else may read what. */
+    umask(S_IRWXG | S_IRWXO);
     DIAG(DIAG_INFO, "broker", "starting", diag_text("version", TIDINGS_VERSION),
          diag_number("pid", (uint64_t)getpid()),
          diag_text("data", config->data));

@@ -121,8 +121,8 @@ generation_begin(struct generation_writer **writer, struct set *set,
         rc = clear(w->folder_fd, name, why); /* of a build that was cut off */
     if (!rc)
         rc = clear_older(w->folder_fd, head.start_list, why);
-    if (!rc && mkdirat(w->folder_fd, name, 0777))
-        rc = fail(why, "cannot make", name);
+    if (!rc)
+        rc = file_make_dir(w->folder_fd, name, why);
     if (!rc) {
         w->dir_fd =
             openat(w->folder_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -31,6 +31,11 @@ static const struct option rows[] = {
      "where to listen; port 0 is any free one"},
     {"data", "DIR", TEXT(data), "./tidings-data",
      "the data directory, made when missing"},
+    {"lists-readable-by", "owner|group|all",
+     CHOICE(list_readers, enum list_readers, READERS_OWNER), "owner",
+     "users of this machine who may read the files of closed lists and of "
+     "dumps, such as a web server; the rest of the data directory is the "
+     "owner's alone"},
     {"public-url", "URL", URL(public_url, 500 + 1), NULL,
      "what clients put before the paths; the address listened on if not given"},
     {"tls-cert", "FILE", TEXT(tls_cert), NULL,

@@ -33,10 +33,14 @@ enum content_mode {
     CONTENT_INLINE /* they come along with the changes */
 };
 
+/* Users of the machine who may read closed lists and dumps in their files. */
+enum list_readers { READERS_OWNER, READERS_GROUP, READERS_ALL };
+
 struct config {
-    char listen_host[256];   /* an address or name to listen on */
-    unsigned listen_port;    /* 0: any free one */
-    char data[4096];         /* directory */
+    char listen_host[256]; /* an address or name to listen on */
+    unsigned listen_port;  /* 0: any free one */
+    char data[4096];       /* directory */
+    enum list_readers list_readers;
     char public_url[512];    /* without a slash at the end; "": from listen */
     char tls_cert[4096];     /* file; "": no TLS */
     char tls_key[4096];      /* file; "" as well, or both are given */

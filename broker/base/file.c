@@ -36,6 +36,41 @@ write_all(int fd, struct slice bytes)
     return 0;
 }
 
+/* Permissions */
+
+#define MAY_PASS (S_IXGRP | S_IXOTH) /* a directory's, for other users */
+#define MAY_READ (S_IRGRP | S_IROTH)
+
+/* Gives `name`, which was just made, the bits of `mask` that the directory
+ * above has. What it has already stays: the file system may have set S_ISGID.
+ */
+static int
+inherit_mode(int above_fd, int at_fd, const char *name, mode_t mask)
+{
+    struct stat above, own;
+
+    if (fstat(above_fd, &above) || fstatat(at_fd, name, &own, 0))
+        return -1;
+    if ((above.st_mode & mask & ~own.st_mode) == 0)
+        return 0;
+    return fchmodat(at_fd, name, (own.st_mode & 07777) | (above.st_mode & mask),
+                    0);
+}
+
+enum status
+file_let_passers_read(int dir_fd, struct problem *why)
+{
+    struct stat st;
+    mode_t mode;
+
+    if (fstat(dir_fd, &st))
+        return failed(why, "cannot look at", "the directory");
+    mode = (st.st_mode & 07777) | (st.st_mode & MAY_PASS) << 2;
+    if (mode != (st.st_mode & 07777) && fchmod(dir_fd, mode))
+        return failed(why, "cannot set the mode of", "the directory");
+    return STATUS_OK;
+}
+
 /* Directories */
 
 /* The folder that `path` stands in. */
@@ -55,9 +90,10 @@ parent_of(const char *path, char parent[PATH_MAX])
         slash[slash == parent] = '\0'; /* "/" is the parent of "/a" */
 }
 
-/* fsyncs the folder that `path` stands in. */
+/* fsyncs the folder that `path` stands in, and if `path` is new, sets its mode.
+ */
 static int
-sync_parent(const char *path)
+settle_in_parent(const char *path, bool is_new)
 {
     char parent[PATH_MAX];
     int fd, rc, error;
@@ -66,7 +102,9 @@ sync_parent(const char *path)
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    rc = fsync(fd);
+    rc = is_new ? inherit_mode(fd, AT_FDCWD, path, MAY_PASS) : 0;
+    if (!rc)
+        rc = fsync(fd);
     error = errno;
     close(fd);
     errno = error;
@@ -81,16 +119,25 @@ make_dir(const char *dir)
 {
     struct stat st;
 
-    if (mkdir(dir, 0755) == 0)
-        return sync_parent(dir);
+    if (mkdir(dir, 0700) == 0)
+        return settle_in_parent(dir, true);
     if (errno != EEXIST || stat(dir, &st))
         return -1;
     if (!S_ISDIR(st.st_mode)) {
         errno = ENOTDIR;
         return -1;
     }
-    (void)sync_parent(dir);
+    (void)settle_in_parent(dir, false);
     return 0;
+}
+
+enum status
+file_make_dir(int dir_fd, const char *name, struct problem *why)
+{
+    if (mkdirat(dir_fd, name, 0700) ||
+        inherit_mode(dir_fd, dir_fd, name, MAY_PASS | MAY_READ))
+        return failed(why, "cannot create the directory", name);
+    return STATUS_OK;
 }
 
 enum status
@@ -241,7 +288,7 @@ file_lock(const char *dir, int *lock, struct problem *why)
         errno = ENAMETOOLONG;
         goto out;
     }
-    fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         goto out;
     if (flock(fd, LOCK_EX | LOCK_NB)) {
@@ -290,9 +337,14 @@ file_begin(struct file_new *f, int dir_fd, const char *name,
     /* What a killed process left under this name is overwritten; a link that
      * somebody put there is not followed. */
     f->fd = openat(dir_fd, f->temp,
-                   O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+                   O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (f->fd < 0)
         return failed(why, "cannot write", name);
+    if (inherit_mode(dir_fd, dir_fd, f->temp, MAY_READ)) {
+        problem_errno(why, "cannot set the mode of", name);
+        file_abandon(f);
+        return STATUS_IO;
+    }
     return STATUS_OK;
 }
 

@@ -1,5 +1,11 @@
 /*
- * file.h - files that are there whole or not at all.
+ * file.h - files that are there whole or not at all, and who may read them.
+ *
+ * What the broker makes belongs to its user alone. Other users get at a file
+ * only where the directory above lets them: a new directory may be passed by
+ * whoever may pass the one above, and a new file may be read by whoever may
+ * list its directory. So the mode of the data directory decides for all that is
+ * made in it (file_modes.h).
  */
 #ifndef BROKER_BASE_FILE_H
 #define BROKER_BASE_FILE_H
@@ -14,8 +20,18 @@
 #include "proto/status.h"
 
 /* Creates `dir` and the folders above it where they are missing, and makes the
- * new names durable. */
+ * new names durable. Whoever may pass the directory above may pass them; nobody
+ * else may list them. */
 MUST_CHECK enum status file_make_dirs(const char *dir, struct problem *why);
+
+/* Creates a directory that other users may pass and list as they may `dir_fd`.
+ * The caller syncs. */
+MUST_CHECK enum status file_make_dir(int dir_fd, const char *name,
+                                     struct problem *why);
+
+/* Lets whoever may pass the directory list it, and read files made from now on.
+ */
+MUST_CHECK enum status file_let_passers_read(int dir_fd, struct problem *why);
 
 /* Could file_make_dirs make `dir`, and files be made in it? Looks only, writes
  * nothing; the answer may be another one by the time it is tried. */

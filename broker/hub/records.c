@@ -137,23 +137,6 @@ struct records {
 
 /* Opening and closing */
 
-/* Before SQLite makes it with rights for everybody: there are secrets in it.
- * (WAL and the like get the rights that the database has.) */
-static enum status
-make_private(const char *path, struct problem *why)
-{
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    enum status rc = STATUS_OK;
-
-    if (fd < 0 || fchmod(fd, 0600)) {
-        problem_errno(why, "cannot open", path);
-        rc = STATUS_IO;
-    }
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
 /* The greatest id that was ever kept; what was given out and not kept, nobody
  * was told of. */
 static enum status
@@ -184,9 +167,9 @@ records_open(struct records **records, const char *dir, struct problem *why)
         return problem(why, STATUS_MEMORY, "no memory");
     list_init(&r->hooks);
     snprintf(path, sizeof(path), "%s/hub.db", dir);
-    rc = make_private(path, why);
-    if (!rc)
-        rc = db_open(&r->db, path, DB_SMALL, why);
+    rc = db_open(&r->db, path, DB_SMALL, why);
+    if (!rc) /* no secret outlives its subscription in a free page */
+        rc = db_exec(&r->db, "PRAGMA secure_delete=ON", why);
     if (!rc)
         rc = db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
     r->is_full = true; /* db_open's */

@@ -251,6 +251,12 @@ log_folder(struct log *log, const struct log_set *set, const char *name,
         problem_errno(why, "cannot open", path);
         rc = STATUS_IO;
     }
+    if (!rc && is_made)
+        rc = file_let_passers_read(*fd, why);
+    if (rc && *fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
     return rc;
 }
 

@@ -226,8 +226,9 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
 #define LOG_CHANGES "changes"
 #define LOG_CONTENT "content"
 
-/* Opens a folder of the set's directory, made if `is_made`; the caller closes
- * it. May block. */
+/* Opens a folder of the set's directory for documents, made if `is_made`: who
+ * may pass the data directory may read them. The caller closes it. May block.
+ */
 MUST_CHECK enum status log_folder(struct log *log, const struct log_set *set,
                                   const char *name, bool is_made, int *fd,
                                   struct problem *why);

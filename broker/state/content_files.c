@@ -196,7 +196,7 @@ file_path(const char *set_dir, const struct digest *digest,
 static enum status
 make_dir(const char *path, struct problem *why)
 {
-    if (mkdir(path, 0755) && errno != EEXIST)
+    if (mkdir(path, 0700) && errno != EEXIST)
         return fail(why, "cannot make", path);
     return STATUS_OK;
 }

@@ -138,6 +138,48 @@ TEST(a_lock_needs_its_directory)
     assert_string_equal(why.text, want);
 }
 
+/* Permissions */
+
+static unsigned
+mode_of(int dir, const char *name)
+{
+    struct stat st;
+
+    assert_int_equal(fstatat(dir, name, &st, 0), 0);
+    return st.st_mode & 0777;
+}
+
+TEST(other_users_may_read_what_the_directory_lets_them)
+{
+    static const struct {
+        unsigned above, file, directory, list_directory;
+    } rows[] = {
+        {0700, 0600, 0700, 0700},
+        {0710, 0600, 0710, 0750},
+        {0750, 0640, 0750, 0750},
+        {0711, 0600, 0711, 0755},
+        {0755, 0644, 0755, 0755},
+        {0777, 0644, 0755, 0777}, /* but write nothing */
+    };
+
+    int dir = tempdir_fd(state);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct file_new f;
+
+        assert_int_equal(fchmod(dir, rows[i].above), 0);
+        assert_int_equal(file_begin(&f, dir, "list", NULL), STATUS_OK);
+        assert_int_equal(file_finish(&f, NULL), STATUS_OK);
+        assert_int_equal(file_make_dir(dir, "below", NULL), STATUS_OK);
+        assert_int_equal(mode_of(dir, "list"), rows[i].file);
+        assert_int_equal(mode_of(dir, "below"), rows[i].directory);
+        assert_int_equal(unlinkat(dir, "below", AT_REMOVEDIR), 0);
+
+        assert_int_equal(file_let_passers_read(dir, NULL), STATUS_OK);
+        assert_int_equal(mode_of(dir, "."), rows[i].list_directory);
+    }
+}
+
 /* A file being made */
 
 /* readers see the old file or the new one, whole. */

@@ -1,0 +1,167 @@
+#include "broker/sets/file_modes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/base/diag.h"
+#include "broker/base/file.h"
+#include "broker/log/log.h"
+#include "broker/sets/links.h"
+
+/* data/sets/NAME/FOLDER: the depth of FOLDER below the data directory. */
+#define FOLDER_DEPTH 3
+
+/* The bits of other users: to pass a directory, to read a list. */
+static mode_t
+passing_bits(enum list_readers readers)
+{
+    switch (readers) {
+    case READERS_GROUP:
+        return S_IXGRP;
+    case READERS_ALL:
+        return S_IXGRP | S_IXOTH;
+    case READERS_OWNER:
+        break;
+    }
+    return 0;
+}
+
+static bool
+is_of_lists(const char *name)
+{
+    if (!strcmp(name, LOG_CHANGES))
+        return true;
+    for (int kind = 0; kind < GENERATION_KINDS; kind++)
+        if (!strcmp(name, links_kinds[kind].folder))
+            return true;
+    return false;
+}
+
+/* Keeps S_ISGID: an administrator has files of a certain group made by it. */
+static enum status
+set_dir_mode(int fd, mode_t permissions, struct problem *why)
+{
+    struct stat st;
+
+    if (!fstat(fd, &st) && !fchmod(fd, (st.st_mode & 07000) | permissions))
+        return STATUS_OK;
+    problem_errno(why, "cannot set the mode of", "a directory");
+    return STATUS_IO;
+}
+
+static enum status settle_entries(int fd, unsigned depth, bool has_lists,
+                                  mode_t passing, struct problem *why);
+
+/* A directory below the data directory. A link is left as it is: what it leads
+ * to has its modes from whoever made it. Those that other users may pass are
+ * the way to the lists. */
+static enum status
+settle_dir(int above_fd, const char *name, unsigned depth, bool has_lists,
+           mode_t passing, struct problem *why)
+{
+    mode_t others = 0;
+    int fd =
+        openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    enum status rc;
+
+    if (fd < 0) {
+        problem_errno(why, "cannot open", name);
+        return STATUS_IO;
+    }
+    has_lists |= depth == FOLDER_DEPTH && is_of_lists(name);
+    if (has_lists)
+        others = passing | passing << 2;
+    else if (depth < FOLDER_DEPTH)
+        others = passing;
+    rc = settle_entries(fd, depth, has_lists, passing, why);
+    if (!rc)
+        rc = set_dir_mode(fd, S_IRWXU | others, why);
+    close(fd);
+    return rc;
+}
+
+static enum status
+settle_entry(int fd, const struct dirent *entry, unsigned depth, bool has_lists,
+             mode_t passing, struct problem *why)
+{
+    mode_t others = has_lists ? passing << 2 : 0;
+
+    switch (file_type(fd, entry)) {
+    case DT_DIR:
+        return settle_dir(fd, entry->d_name, depth + 1, has_lists, passing,
+                          why);
+    case DT_REG:
+        if (!fchmodat(fd, entry->d_name, S_IRUSR | S_IWUSR | others, 0) ||
+            errno == ENOENT)
+            return STATUS_OK;
+        problem_errno(why, "cannot set the mode of", entry->d_name);
+        return STATUS_IO;
+    default:
+        return STATUS_OK;
+    }
+}
+
+/* All that is in `fd`, which is `depth` below the data directory. */
+static enum status
+settle_entries(int fd, unsigned depth, bool has_lists, mode_t passing,
+               struct problem *why)
+{
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+
+    if (!dir) {
+        problem_errno(why, "cannot read", "a directory");
+        if (own >= 0)
+            close(own);
+        return STATUS_IO;
+    }
+    while (!rc && (entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            rc = settle_entry(fd, entry, depth, has_lists, passing, why);
+    closedir(dir);
+    return rc;
+}
+
+/* The data directory is closed to others first and opened last: if this ends
+ * halfway, the next start begins again. */
+static enum status
+settle_all(int fd, mode_t passing, struct problem *why)
+{
+    enum status rc = set_dir_mode(fd, S_IRWXU, why);
+
+    if (!rc)
+        rc = settle_entries(fd, 0, false, passing, why);
+    if (!rc)
+        rc = set_dir_mode(fd, S_IRWXU | passing, why);
+    return rc;
+}
+
+void
+file_modes_settle(const char *dir, enum list_readers readers)
+{
+    mode_t passing = passing_bits(readers);
+    struct problem why = {""};
+    struct stat st;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum status rc = STATUS_OK;
+
+    if (fd < 0 || fstat(fd, &st)) {
+        problem_errno(&why, "cannot open", dir);
+        rc = STATUS_IO;
+    } else if ((st.st_mode & 0777) != (S_IRWXU | passing)) {
+        rc = settle_all(fd, passing, &why);
+    }
+    if (rc)
+        DIAG(DIAG_WARNING, "sets",
+             "the permissions of the data directory are not as wanted",
+             diag_text("error", why.text));
+    if (fd >= 0)
+        close(fd);
+}
