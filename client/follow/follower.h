@@ -101,6 +101,7 @@ struct td_follower {
     /* seek.c */
     struct offered offered;
     unsigned n_sets;   /* that this discovery told */
+    bool has_set;      /* `offered` is the first of them */
     bool is_sought;    /* `offered` can be relied on */
     bool is_fresh;     /* it was found right before this attempt */
     struct buf others; /* URLs of sets, where there are several */

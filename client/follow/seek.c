@@ -101,7 +101,7 @@ take_offer(struct td_follower *f)
 }
 
 static void
-on_set(struct offered *offered, void *user)
+on_set(struct offered *offered, const struct failure *missed, void *user)
 {
     struct td_follower *f = user;
 
@@ -110,8 +110,10 @@ on_set(struct offered *offered, void *user)
             BUF_ADD(&f->others, ", ");
         buf_add_text(&f->others, offered->url);
     }
-    if (f->n_sets++)
+    f->n_sets++; /* one that cannot be read now is one, too */
+    if (missed || f->has_set)
         return;
+    f->has_set = true;
     offered_fini(&f->offered);
     f->offered = *offered;
     *offered = (struct offered){.url = NULL};
@@ -138,6 +140,7 @@ seek_begin(struct td_follower *f)
 {
     follower_enter(f, FOLLOWER_SEEKING);
     f->n_sets = 0;
+    f->has_set = false;
     buf_clear(&f->others);
     f->discovery =
         discovery_start(f->client, f->wish.url, on_set, on_sought, f);

@@ -159,12 +159,12 @@ on_feed_end(struct feed *feed, const struct failure *why, void *user)
 /* Discovery */
 
 static void
-on_set(struct offered *offered, void *user)
+on_set(struct offered *offered, const struct failure *missed, void *user)
 {
     struct run *run = user;
     char **urls;
 
-    if (!offered->url)
+    if (missed || !offered->url)
         return;
     for (size_t i = 0; i < run->n_urls; i++)
         if (!strcmp(run->urls[i], offered->url))

@@ -7,9 +7,11 @@
  *                   +-- Source Description ----> CAPABILITIES, DESCRIPTION ...
  *                   +-- a list, dump, index ---> UP ------------> told
  *                   +-- a page that links to --> CAPABILITIES
- *                   +-- nothing of that -------> WELL_KNOWN ----> CAPABILITIES
+ *                   +-- nothing of that, or
+ *                       the host's root -------> WELL_KNOWN ----> CAPABILITIES
  *
- * No page is asked for twice, so circles end.
+ * No page is asked for twice, so circles end; and no page is farther from the
+ * URL than DEPTH_MAX others, so chains do.
  */
 #include <search.h>
 #include <stdio.h>
@@ -19,6 +21,11 @@
 
 /* Of a set there are two pages at most; the rest leads to sets. */
 #define PAGES_MAX (2 * DISCOVERY_SETS_MAX + 5000)
+
+/* The longest way that makes sense has nine pages: page, Capability List, up to
+ * a part, its index, index in an index, part, list of lists, Capability List,
+ * set. */
+#define DEPTH_MAX 16
 
 #define ACCEPT_ANY                                                      \
     "Accept: application/json, application/xml;q=0.9, text/xml;q=0.9, " \
@@ -40,9 +47,18 @@ job_free(struct job *job)
     free(job);
 }
 
+void
+discover_break(struct discovery *d, const char *text)
+{
+    if (d->rc)
+        return;
+    d->rc = TD_BROKEN;
+    d->broken = text;
+}
+
 struct job *
 discover_job(struct discovery *d, enum role role, struct slice url,
-             bool is_again)
+             bool *is_known)
 {
     const char *fragment =
         url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
@@ -50,6 +66,7 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     char *known;
     void *found;
 
+    *is_known = false;
     if (fragment)
         url.size = (size_t)(fragment - url.data);
     if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
@@ -63,11 +80,16 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     }
     if (*(char **)found != known) {
         free(known);
-        if (!is_again)
-            return NULL;
+        *is_known = true;
+        return NULL;
     }
     if (d->n_pages++ == PAGES_MAX) {
-        d->rc = TD_BROKEN;
+        discover_break(d, "more documents than any source has");
+        return NULL;
+    }
+    if (d->job && d->job->depth == DEPTH_MAX) {
+        discover_break(d, "its documents lead from one to the next, and to "
+                          "no end");
         return NULL;
     }
     job = calloc(1, sizeof(*job) + url.size + 1);
@@ -76,6 +98,7 @@ discover_job(struct discovery *d, enum role role, struct slice url,
         return NULL;
     }
     job->role = role;
+    job->depth = d->job ? d->job->depth + 1 : 0;
     memcpy(job->url, url.data, url.size);
     return job;
 }
@@ -126,6 +149,7 @@ clear_page(struct discovery *d)
     }
     offered_fini(&d->offered);
     d->kind = KIND_UNKNOWN;
+    d->has_parts = false;
 }
 
 void
@@ -142,6 +166,7 @@ discovery_free(struct discovery *d)
     while (d->jobs)
         job_free(pop(d));
     tdestroy(d->seen, free);
+    tdestroy(d->told, free);
     free(d->date);
     free(d->url);
     free(d);
@@ -181,13 +206,33 @@ end_all(struct discovery *d)
         end_with(d, TD_OK, "");
     } else if (d->n_pages == 0) {
         end_with(d, TD_INVALID, "no URL of http or https");
+    } else if (d->missed.rc) {
+        why = d->missed;
+        end(d, &why);
     } else if (d->first.rc && !d->has_page) {
         if (why.status == 410) /* not refused: it was there once */
             why.rc = TD_GONE;
         end(d, &why);
+    } else if (d->n_known > 0) {
+        end_with(d, TD_BROKEN, "its documents lead in a circle, and to no set");
     } else {
         end_with(d, TD_REFUSED, "there is nothing of ResourceSync there");
     }
+}
+
+/* A page is there, and no set below its path: all sets of the host are meant.
+ */
+static bool
+takes_all_now(struct discovery *d)
+{
+    if (d->n_sets > 0 || d->missed.rc || d->takes_all || d->n_passed == 0 ||
+        !d->has_page)
+        return false;
+    d->takes_all = true;
+    tdestroy(d->seen, free);
+    d->seen = NULL;
+    discover_ask_host(d);
+    return true;
 }
 
 /* True: it goes on. False: it has ended, by d->rc or because on_set freed it.
@@ -202,39 +247,87 @@ goes_on(struct discovery *d)
         end_with(d, TD_MEMORY, "no memory");
         return false;
     default:
-        end_with(d, d->rc, "more sets or documents than any source has");
+        end_with(d, d->rc, d->broken);
         return false;
     }
 }
 
-bool
-discover_tell(struct discovery *d, struct offered *offered)
+/* False: freed. */
+static bool
+call_back(struct discovery *d, struct offered *offered,
+          const struct failure *missed)
 {
-    struct offered set = *offered;
     bool is_freed = false;
 
-    *offered = (struct offered){.url = NULL};
-    if (!set.url) {
-        offered_fini(&set);
-        return true;
-    }
-    if (d->n_sets++ == DISCOVERY_SETS_MAX) {
-        offered_fini(&set);
-        d->rc = TD_BROKEN;
-        return true;
-    }
-    if (d->date && !set.date && !(set.date = strdup(d->date)))
-        d->rc = TD_MEMORY;
     d->is_freed = &is_freed;
-    d->on_set(&set, d->user);
-    offered_fini(&set);
+    d->on_set(offered, missed, d->user);
     if (is_freed)
         return false;
     d->is_freed = NULL;
     return true;
 }
 
-/* The page is not to be had. False: it has ended. */
+/* Was it told before? */
+static bool
+is_told(struct discovery *d, const char *url)
+{
+    char *known = strdup(url);
+    void *found = known ? tsearch(known, &d->told, compare) : NULL;
+
+    if (!found) {
+        free(known);
+        d->rc = TD_MEMORY;
+        return false;
+    }
+    if (*(char **)found == known)
+        return false;
+    free(known);
+    return true;
+}
+
+bool
+discover_tell(struct discovery *d, struct offered *offered)
+{
+    struct offered set = *offered;
+    bool is_here = true;
+
+    *offered = (struct offered){.url = NULL};
+    if (set.url && !is_told(d, set.url)) {
+        if (d->date && !set.date && !(set.date = strdup(d->date)))
+            d->rc = TD_MEMORY;
+        if (d->n_sets++ == DISCOVERY_SETS_MAX)
+            discover_break(d, "more sets than any source has");
+        else
+            is_here = call_back(d, &set, NULL);
+    }
+    offered_fini(&set);
+    return is_here;
+}
+
+bool
+discover_miss(struct discovery *d, const struct failure *why)
+{
+    struct offered missed = {.url = d->job->url};
+
+    if (!d->missed.rc)
+        d->missed = *why;
+    /* The URL is the job's: whoever is called may move it out. */
+    missed.url = strdup(d->job->url);
+    if (!missed.url) {
+        d->rc = TD_MEMORY;
+        return true;
+    }
+    if (!call_back(d, &missed, why)) {
+        offered_fini(&missed);
+        return false;
+    }
+    offered_fini(&missed);
+    return true;
+}
+
+/* The page is not to be had. False: it has ended. What a page names is missed,
+ * the others go on; the URL itself and the host's own address are asked for
+ * again by who wants them. */
 static bool
 end_failed(struct discovery *d, const struct failure *why)
 {
@@ -246,11 +339,13 @@ end_failed(struct discovery *d, const struct failure *why)
         is_for_good |= why->rc == TD_BROKEN || why->status == 0;
     if (d->job->role == ROLE_SET)
         is_for_good |= why->rc == TD_BROKEN;
-    if (why->rc == TD_MEMORY || !is_for_good) {
-        end(d, why);
-        return false;
-    }
-    return discover_end_refused(d, why);
+    if (is_for_good)
+        return discover_end_refused(d, why);
+    if (why->rc != TD_MEMORY && d->job->depth > 0 &&
+        d->job->role != ROLE_WELL_KNOWN)
+        return discover_miss(d, why);
+    end(d, why);
+    return false;
 }
 
 static void
@@ -260,7 +355,7 @@ on_page(const struct page_answer *answer, const struct failure *why, void *user)
     bool is_here = true;
 
     d->page = NULL;
-    d->has_page |= !why->rc && d->job->role == ROLE_ANY;
+    d->has_page |= !why->rc && d->job->depth == 0;
     if (!why->rc && !d->date && answer->date[0] &&
         !(d->date = strdup(answer->date)))
         d->rc = TD_MEMORY;
@@ -282,15 +377,21 @@ on_timer(void *user)
     struct discovery *d = user;
     struct page_request request = {.silence_s = d->silence_s};
 
-    d->job = pop(d);
-    if (!d->job) {
+    if (!d->jobs && !takes_all_now(d)) {
         end_all(d);
+        return;
+    }
+    d->job = pop(d);
+    if (!d->job) { /* no memory */
+        goes_on(d);
         return;
     }
     d->n_led = 0;
     request.url = d->job->url;
     request.takes_text = d->job->role == ROLE_ANY || d->job->role == ROLE_SET;
     request.accept = request.takes_text ? ACCEPT_ANY : NULL;
+    /* Many a host has a page for people at every address. */
+    request.takes_text |= d->job->role == ROLE_WELL_KNOWN;
     d->page = page_start(d->client, &request, &discover_events, on_page, d);
     if (!d->page)
         end_with(d, TD_MEMORY, "no memory");
@@ -301,6 +402,7 @@ discovery_start(struct td_client *client, const char *url,
                 discovery_set_fn *on_set, discovery_end_fn *on_end, void *user)
 {
     struct discovery *d = calloc(1, sizeof(*d));
+    bool is_known;
 
     if (!d)
         return NULL;
@@ -312,7 +414,7 @@ discovery_start(struct td_client *client, const char *url,
     d->url = strdup(url);
     d->timer = timer_new(client->loop, on_timer, d);
     if (d->url)
-        discover_later(d, discover_job(d, ROLE_ANY, slice_of(url), false));
+        discover_later(d, discover_job(d, ROLE_ANY, slice_of(url), &is_known));
     if (!d->url || !d->timer || d->rc) {
         discovery_free(d);
         return NULL;

@@ -10,6 +10,12 @@
  *     a Resource List, Change List, dump, index: |
  *       by `up`, else that alone               --+
  *
+ * The address of a set, of its Capability List or of one of its lists stands
+ * for that set. Every other address stands for the whole source: a part of the
+ * Source Description leads to its index and so to the other parts; a page that
+ * names several sets names some of them, and their Source Description the rest;
+ * and the root of a host is asked for the well-known address, too.
+ *
  * Channels and documents are found by links alone, never by built paths; the
  * one exception is the well-known address (R-041). Relations of ours:
  * urn:tidings:1:memory, :stream, :events, :set.
@@ -53,15 +59,18 @@ void offered_fini(struct offered *offered);
 
 struct discovery;
 
-/* Called for each set of the source, in its order; may move what it was given
- * out (and clear it there). */
-typedef void discovery_set_fn(struct offered *offered, void *user);
+/* Called once for each set of the source, in its order; may move what it was
+ * given out (and clear it there). `missed` is NULL for a set. Else the source
+ * names offered->url (a Capability List, a set, a Source Description) and that
+ * cannot be read, because of `missed`: the source has more than it seems. What
+ * its server says is gone (410) is left out. */
+typedef void discovery_set_fn(struct offered *offered,
+                              const struct failure *missed, void *user);
 
-/* The end. why->rc: TD_OK: at least one set was told. TD_REFUSED: there is
- * nothing of ResourceSync there; TD_INVALID: no URL of http or https;
- * TD_UNREACHABLE; TD_BROKEN: a document cannot be read; TD_MEMORY. A Capability
- * List that is refused is left out, one that is broken or not to be had just
- * now ends it: a set must not seem to be gone. */
+/* The end. why->rc: TD_OK: at least one set was told. Else none was.
+ * TD_REFUSED: there is nothing of ResourceSync there; TD_INVALID: no URL of
+ * http or https; TD_UNREACHABLE; TD_BROKEN: a document cannot be read, or they
+ * lead in a circle or on without end; TD_MEMORY. */
 typedef void discovery_end_fn(const struct failure *why, void *user);
 
 /* NULL: no memory. Nothing is called before it returns; it frees itself after

@@ -25,7 +25,9 @@ enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
 struct job {
     struct job *next;
     enum role role;
-    unsigned hops;
+    unsigned depth;         /* pages between the URL and this one */
+    bool is_hosts;          /* it came from the well-known address, unasked */
+    bool goes_up;           /* its Source Description is read, too */
     struct offered offered; /* what is known of the set already */
     char url[];
 };
@@ -44,18 +46,25 @@ struct discovery {
     struct job *jobs;
     struct job **tail;
     void *seen; /* URLs, a tree */
+    void *told; /* URLs of sets, a tree */
     size_t n_pages;
     size_t n_sets;
-    char *date;           /* of the first page that told it */
-    struct failure first; /* the first refusal */
-    bool has_page;        /* there is something at the URL */
-    enum td_status rc;    /* what went wrong in the middle of a page */
+    size_t n_known;        /* links of documents to what was seen */
+    size_t n_passed;       /* sets that are not below the URL's path */
+    bool takes_all;        /* these, too */
+    char *date;            /* of the first page that told it */
+    struct failure first;  /* the first refusal */
+    struct failure missed; /* the first of what a document names */
+    bool has_page;         /* there is something at the URL */
+    enum td_status rc;     /* what went wrong in the middle of a page */
+    const char *broken;    /* what TD_BROKEN stands for; not NULL then */
 
     /* The page that is read */
     struct page *page;
     struct job *job;
     enum kind kind;
-    size_t n_led; /* pages that it led to */
+    size_t n_led;   /* pages that it led to */
+    bool has_parts; /* it names Capability Lists */
     struct offered offered;
     char *set; /* links of the root */
     char *up;
@@ -63,15 +72,25 @@ struct discovery {
     char *archives;
 };
 
-/* A page to be read, unless it was or will be; NULL: then, or no memory, or too
- * many (d->rc). */
+/* A page to be read, unless it was or will be (*is_known); NULL: then, or no
+ * memory, or too many (d->rc). */
 struct job *discover_job(struct discovery *d, enum role role, struct slice url,
-                         bool is_again);
+                         bool *is_known);
 void discover_later(struct discovery *d, struct job *job); /* or NULL */
 void discover_next(struct discovery *d, struct job *job);
 
-/* Hands over what `offered` has and empties it. False: freed. */
+/* Hands over what `offered` has, unless it was before, and empties it. False:
+ * freed. */
 bool discover_tell(struct discovery *d, struct offered *offered);
+
+/* Tells that the page at hand was named and cannot be read. False: freed. */
+bool discover_miss(struct discovery *d, const struct failure *why);
+
+/* Breaks off: the source makes no sense, `text` (static) says why. */
+void discover_break(struct discovery *d, const char *text);
+
+/* Asks the host what it has. */
+void discover_ask_host(struct discovery *d);
 
 /* What is read of a page. */
 extern const struct document_events discover_events;

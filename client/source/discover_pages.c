@@ -11,9 +11,6 @@
 
 #define WELL_KNOWN "/.well-known/resourcesync"
 
-/* Links "up" that are followed from a list. */
-#define HOPS_MAX 10
-
 /* Notes */
 
 static void
@@ -89,10 +86,24 @@ kind_of(const struct discovery *d, const struct document_head *head,
                                                          : KIND_CAPABILITIES;
 }
 
+/* Puts a document in line that the page at hand names as a part of the source.
+ */
+static void
+lead_to(struct discovery *d, enum role role, struct slice loc)
+{
+    bool is_known;
+    struct job *job = discover_job(d, role, loc, &is_known);
+
+    d->n_known += is_known;
+    if (job)
+        job->is_hosts = d->job->is_hosts;
+    discover_later(d, job);
+}
+
 /* The well-known address is of a host: what is meant is below the path that was
  * given, whatever the server calls itself. */
 static bool
-is_meant(const struct discovery *d, struct slice loc)
+is_meant(struct discovery *d, struct slice loc)
 {
     const char *path = strchr(strstr(d->url, "://") + 3, '/');
     size_t size = path ? strcspn(path, "?#") : 0;
@@ -100,11 +111,14 @@ is_meant(const struct discovery *d, struct slice loc)
 
     while (size > 0 && path[size - 1] == '/')
         size--;
-    if (d->job->role != ROLE_WELL_KNOWN || d->job->hops > 0 || size == 0 ||
+    if (!d->job->is_hosts || d->takes_all || size == 0 ||
         size > URI_CHARACTERS_MAX)
         return true;
     snprintf(below, sizeof(below), "%.*s/", (int)size, path);
-    return memmem(loc.data, loc.size, below, size + 1) != NULL;
+    if (memmem(loc.data, loc.size, below, size + 1))
+        return true;
+    d->n_passed++;
+    return false;
 }
 
 static void
@@ -114,12 +128,10 @@ take_description(struct discovery *d, const struct document_entry *entry,
     struct slice loc = entry->change.loc;
     bool is_part = head->is_index || slice_is(entry->capability, "description");
 
-    if (!is_meant(d, loc))
+    if (!is_part && !is_meant(d, loc))
         return;
     tell_item(d, entry->capability, loc, entry->change.type, entry);
-    discover_later(
-        d, discover_job(d, is_part ? ROLE_DESCRIPTION : ROLE_CAPABILITIES, loc,
-                        false));
+    lead_to(d, is_part ? ROLE_DESCRIPTION : ROLE_CAPABILITIES, loc);
 }
 
 static void
@@ -129,10 +141,12 @@ take_capability(struct discovery *d, const struct document_entry *entry,
     struct slice loc = entry->change.loc;
 
     tell_item(d, entry->capability, loc, entry->change.type, entry);
-    if (head->is_index || slice_is(entry->capability, "capabilitylist"))
-        discover_later(d, discover_job(d, ROLE_CAPABILITIES, loc, false));
-    else
+    if (!head->is_index && !slice_is(entry->capability, "capabilitylist")) {
         take(d, entry->capability, loc);
+        return;
+    }
+    d->has_parts = true;
+    lead_to(d, ROLE_CAPABILITIES, loc);
 }
 
 static enum status
@@ -163,7 +177,11 @@ end_capabilities(struct discovery *d)
 {
     struct job *job = d->job;
     struct job *next;
+    bool is_known;
 
+    if (job->goes_up && d->up)
+        discover_later(
+            d, discover_job(d, ROLE_DESCRIPTION, slice_of(d->up), &is_known));
     keep(d, &d->offered.capability_list, slice_of(job->url));
     if (job->role == ROLE_UP) { /* the set knows better than one of its lists */
         free(job->offered.url);
@@ -172,7 +190,7 @@ end_capabilities(struct discovery *d)
     }
     offered_merge(&job->offered, &d->offered);
     if (d->set && !job->offered.position && !d->rc) {
-        next = discover_job(d, ROLE_SET, slice_of(d->set), false);
+        next = discover_job(d, ROLE_SET, slice_of(d->set), &is_known);
         if (next) {
             offered_merge(&next->offered, &job->offered);
             discover_next(d, next);
@@ -181,7 +199,7 @@ end_capabilities(struct discovery *d)
     }
     if (!job->offered.url)
         keep(d, &job->offered.url, slice_of(d->set ? d->set : job->url));
-    if (d->n_led > 0 && !offered_is_something(&job->offered))
+    if (d->has_parts && !offered_is_something(&job->offered))
         return true; /* an index of Capability Lists is no set */
     return discover_tell(d, &job->offered);
 }
@@ -214,17 +232,21 @@ end_list(struct discovery *d, const struct document_head *head)
 {
     struct job *job = d->job;
     struct job *next = NULL;
+    bool is_known = false;
 
     if (job->role != ROLE_UP)
         offer_alone(d, head);
     offered_merge(&job->offered, &d->offered);
     if ((job->role == ROLE_ANY || job->role == ROLE_UP) && d->up &&
-        job->hops < HOPS_MAX && d->kind == KIND_LIST)
-        next = discover_job(d, ROLE_UP, slice_of(d->up), false);
+        d->kind == KIND_LIST)
+        next = discover_job(d, ROLE_UP, slice_of(d->up), &is_known);
+    if (is_known)
+        discover_break(d, "its links \"up\" lead in a circle");
+    if (d->rc)
+        return true;
     if (!next)
         return !offered_is_something(&job->offered) ||
                discover_tell(d, &job->offered);
-    next->hops = job->hops + 1;
     offered_merge(&next->offered, &job->offered);
     discover_next(d, next);
     return true;
@@ -233,21 +255,21 @@ end_list(struct discovery *d, const struct document_head *head)
 static bool
 end_document(struct discovery *d, const struct document_head *head)
 {
-    struct job *again;
-
     if (d->kind == KIND_UNKNOWN)
         d->kind = kind_of(d, head, NULL);
     if (d->kind == KIND_CAPABILITIES)
         return end_capabilities(d);
     if (d->kind == KIND_LIST || d->job->role == ROLE_UP)
         return end_list(d, head);
-    if (d->job->role == ROLE_WELL_KNOWN && d->n_led == 0 && d->has_page &&
-        d->job->hops == 0) {
-        again = discover_job(d, ROLE_WELL_KNOWN, slice_of(d->job->url), true);
-        if (again) {
-            again->hops = 1;
-            discover_next(d, again);
-        }
+    if (d->index) { /* it is a part: the others have the other sets (R-048) */
+        struct job *index;
+        bool is_known;
+
+        index =
+            discover_job(d, ROLE_DESCRIPTION, slice_of(d->index), &is_known);
+        if (index)
+            index->is_hosts = d->job->is_hosts;
+        discover_later(d, index);
     }
     return true;
 }
@@ -268,10 +290,20 @@ static bool
 on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
 {
     struct discovery *d = user;
+    bool is_known;
+    struct job *job;
 
-    (void)rel;
     (void)type;
-    discover_later(d, discover_job(d, ROLE_ANY, href, false));
+    job = discover_job(d, ROLE_ANY, href, &is_known);
+    if (slice_is(rel, "next")) {
+        if (is_known)
+            discover_break(d, "the pages of its sets lead in a circle");
+        else if (d->n_led == 0)
+            discover_break(d, "a page of its sets has none, and a next page");
+        else if (job && d->job->depth > 0)
+            job->depth = d->job->depth; /* each page of them is as near */
+    }
+    discover_later(d, job);
     return !d->rc;
 }
 
@@ -282,6 +314,7 @@ end_set(struct discovery *d, struct slice json)
     struct job *job = d->job;
     struct job *next = NULL;
     size_t size = strlen(job->url);
+    bool is_known;
 
     if (d->watch && d->watch->on_description)
         d->watch->on_description(json, d->user);
@@ -292,7 +325,7 @@ end_set(struct discovery *d, struct slice json)
         keep(d, &job->offered.url, slice_of(job->url));
     if (job->role == ROLE_ANY && job->offered.capability_list)
         next = discover_job(d, ROLE_CAPABILITIES,
-                            slice_of(job->offered.capability_list), false);
+                            slice_of(job->offered.capability_list), &is_known);
     if (!next)
         return discover_tell(d, &job->offered);
     offered_merge(&next->offered, &job->offered);
@@ -304,35 +337,47 @@ static void
 on_page_link(const struct pagelink *link, void *user)
 {
     struct discovery *d = user;
+    bool is_known;
 
     if (pagelink_has_rel(link, "resourcesync"))
-        discover_later(d,
-                       discover_job(d, ROLE_CAPABILITIES, link->href, false));
+        discover_later(
+            d, discover_job(d, ROLE_CAPABILITIES, link->href, &is_known));
 }
 
-/* A host's own idea of its sources (R-041). */
-static void
-ask_the_host(struct discovery *d)
+void
+discover_ask_host(struct discovery *d)
 {
     const char *host = strstr(d->url, "://") + 3;
+    struct job *job = NULL;
     struct buf url;
+    bool is_known;
 
     buf_init(&url, 4 * URI_CHARACTERS_MAX);
     buf_add(&url, d->url, (size_t)(host - d->url) + strcspn(host, "/?#"));
     BUF_ADD(&url, WELL_KNOWN);
     if (!url.failed)
-        discover_later(
-            d, discover_job(d, ROLE_WELL_KNOWN, buf_slice(&url), false));
+        job = discover_job(d, ROLE_WELL_KNOWN, buf_slice(&url), &is_known);
+    if (job)
+        job->is_hosts = true;
+    discover_later(d, job);
     buf_fini(&url);
 }
 
-/* A page for people, a resource. */
+static bool
+is_root(const char *url)
+{
+    const char *path = strchr(strstr(url, "://") + 3, '/');
+
+    return !path || strspn(path, "/") == strcspn(path, "?#");
+}
+
 static void
-end_other(struct discovery *d, const struct page_answer *answer)
+read_link_header(struct discovery *d, const struct page_answer *answer)
 {
     struct slice rest = slice_of(answer->link);
     struct weblink link;
     struct buf target;
+    bool is_known;
 
     while (weblink_next(&rest, &link)) {
         if (link.is_of_another || !weblink_has_rel(&link, "resourcesync"))
@@ -341,15 +386,37 @@ end_other(struct discovery *d, const struct page_answer *answer)
         uri_resolve(&target, slice_of(answer->url), link.target);
         if (!target.failed)
             discover_later(d, discover_job(d, ROLE_CAPABILITIES,
-                                           buf_slice(&target), false));
+                                           buf_slice(&target), &is_known));
         buf_fini(&target);
     }
-    if (d->n_led == 0 &&
-        pagelinks_read(answer->text, slice_of(answer->type),
-                       slice_of(answer->url), on_page_link, d, NULL))
-        d->n_led = 0; /* it is no page that has links */
-    if (d->n_led == 0 && d->job->role == ROLE_ANY)
-        ask_the_host(d);
+}
+
+/* A page for people, a resource. One Capability List covers it (R-261); where
+ * there are several, it is of their source, and need not name all sets. False:
+ * freed. */
+static bool
+end_other(struct discovery *d, const struct page_answer *answer)
+{
+    struct failure why;
+
+    if (d->job->depth > 0) {
+        failure_clear(&why);
+        failure_set(&why, TD_BROKEN, "%.300s is no document of ResourceSync",
+                    d->job->url);
+        return discover_miss(d, &why);
+    }
+    read_link_header(d, answer);
+    if (pagelinks_read(answer->text, slice_of(answer->type),
+                       slice_of(answer->url), on_page_link, d,
+                       NULL) == STATUS_MEMORY &&
+        !d->rc)
+        d->rc = TD_MEMORY;
+    if (d->n_led > 1)
+        for (struct job *job = d->jobs; job; job = job->next)
+            job->goes_up = true;
+    if (d->n_led == 0 || is_root(d->url))
+        discover_ask_host(d);
+    return true;
 }
 
 bool
@@ -357,6 +424,12 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
 {
     enum status rc;
 
+    if (!answer->is_document && d->job->role == ROLE_WELL_KNOWN) {
+        /* A page for people: the host has no description. */
+        if (!strstr(answer->type, "html"))
+            discover_break(d, "its host's " WELL_KNOWN " cannot be read");
+        return true;
+    }
     if (!answer->is_document) {
         rc = offered_describe(&d->offered, answer->text, on_json_link, d);
         if (!rc)
@@ -374,8 +447,8 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
         return end_document(d, answer->head);
     rc = offered_each_set(answer->text, on_json_set, d);
     if (rc == STATUS_MALFORMED)
-        end_other(d, answer);
-    else if (rc && !d->rc)
+        return end_other(d, answer);
+    if (rc && !d->rc)
         d->rc = TD_MEMORY;
     return true;
 }
@@ -390,9 +463,11 @@ discover_end_refused(struct discovery *d, const struct failure *why)
             keep(d, &offered->url, slice_of(offered->capability_list));
         return discover_tell(d, offered);
     }
+    if (d->job->depth > 0 && d->job->role != ROLE_WELL_KNOWN)
+        return why->status == 410 || discover_miss(d, why);
     if (!d->first.rc)
         d->first = *why;
     if (d->job->role == ROLE_ANY)
-        ask_the_host(d);
+        discover_ask_host(d);
     return true;
 }

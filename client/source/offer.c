@@ -122,10 +122,12 @@ on_description(struct slice json, void *user)
 }
 
 static void
-on_set(struct offered *offered, void *user)
+on_set(struct offered *offered, const struct failure *missed, void *user)
 {
     struct offer *o = user;
 
+    if (missed)
+        return;
     o->offered = *offered;
     *offered = (struct offered){.url = NULL};
     o->is_over = true;

@@ -215,7 +215,7 @@ end_discovery(const struct failure *why, const struct offered *offer, int n)
         copy = *offer;
         for (size_t i = 0; i < N_OFFERED; i++)
             strings[i] = strings[i] ? strdup(strings[i]) : NULL;
-        d.on_set(&copy, d.user);
+        d.on_set(&copy, NULL, d.user);
         offered_fini(&copy);
     }
     discovery_free(quiet.discovery);

@@ -40,6 +40,7 @@ struct stage {
     struct buf told; /* a line for each set */
     struct failure why;
     unsigned silence_s;
+    size_t n_missed;
     bool frees; /* at the first set */
     bool is_over;
 };
@@ -92,9 +93,13 @@ add(struct stage *s, const char *name, const char *value)
 }
 
 static inline void
-on_set(struct offered *o, void *user)
+on_set(struct offered *o, const struct failure *missed, void *user)
 {
     struct stage *s = user;
+
+    if (missed)
+        BUF_ADD(&s->told, "missed ");
+    s->n_missed += missed != NULL;
 
     add(s, "url", o->url);
     add(s, "name", o->name);
@@ -136,6 +141,7 @@ discover(struct stage *s, const char *url)
 {
     buf_clear(&s->told);
     s->is_over = false;
+    s->n_missed = 0;
     s->why.rc = TD_STOPPED;
     s->discovery = discovery_start(s->client, url, on_set, on_end, s);
     assert_non_null(s->discovery);

@@ -86,18 +86,144 @@ TEST(indexes_and_nested_lists_lead_on)
           "url=/cl4.xml cl=/cl4.xml ch=/4\n");
 }
 
-/* */
-TEST(circles_end)
+/* what leads to no end is an error; a circle beside sets hides none. */
+TEST(a_circle_of_documents_is_broken)
 {
     struct stage *s = *state;
 
     put(s, "/d.xml", INDEX("description", PART("/d.xml") PART("/e.xml")));
     put(s, "/e.xml", INDEX("description", PART("/d.xml")));
-    fails(s, "/d.xml", TD_REFUSED, "nothing of ResourceSync");
+    fails(s, "/d.xml", TD_BROKEN, "its documents lead in a circle");
+    put(s, "/e.xml", LIST("description", ENTRY("/cl.xml")));
+    put(s, "/cl.xml", CHANGES);
+    finds(s, "/d.xml", "url=/cl.xml cl=/cl.xml ch=/changes.xml\n");
+
+    put(s, "/c.xml", LIST("capabilitylist", OFFER("/c.xml", "capabilitylist")));
+    fails(s, "/c.xml", TD_BROKEN, "its documents lead in a circle");
 
     put(s, "/a.xml", LIST("changelist", UP("/b.xml")));
     put(s, "/b.xml", LIST("resourcelist", UP("/a.xml")));
-    finds(s, "/a.xml", "url=/a.xml ch=/a.xml\n");
+    fails(s, "/a.xml", TD_BROKEN, "its links \"up\" lead in a circle");
+}
+
+/* each page is another one, and has one more behind it. */
+TEST(a_chain_without_end_is_broken)
+{
+    static const char *const chains[] = {
+        "<sitemapindex" RS "<rs:md capability=\"description\"/>"
+        "<sitemap><loc>/%u</loc></sitemap></sitemapindex>",
+        "<urlset" RS "<rs:md capability=\"capabilitylist\"/><url>"
+        "<loc>/%u</loc><rs:md capability=\"capabilitylist\"/></url></urlset>",
+        "<urlset" RS "<rs:md capability=\"changelist\"/>"
+        "<rs:ln rel=\"up\" href=\"/%u\"/></urlset>",
+        "<urlset" RS "<rs:md capability=\"description\"/>"
+        "<rs:ln rel=\"index\" href=\"/%u\"/></urlset>",
+    };
+    struct stage *s = *state;
+    char path[16];
+
+    for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++) {
+        size_t n_before = site_count(s->site, NULL);
+
+        for (unsigned n = 0; n < 100; n++) {
+            char body[600];
+
+            snprintf(path, sizeof(path), "/%u", n);
+            snprintf(body, sizeof(body), chains[i], n + 1);
+            put(s, path, body);
+        }
+        fails(s, "/0", TD_BROKEN, "lead from one to the next");
+        assert_in_range(site_count(s->site, NULL) - n_before, 10, 30);
+    }
+}
+
+/* a part knows of the other parts by its index. */
+TEST(a_part_of_the_description_stands_for_all_of_it)
+{
+    struct stage *s = *state;
+
+    put(s, "/d.xml", INDEX("description", PART("/d1.xml") PART("/d2.xml")));
+    put(s, "/d1.xml",
+        LIST("description",
+             "<rs:ln rel=\"index\" href=\"/d.xml\"/>" ENTRY("/cl1.xml")));
+    put(s, "/d2.xml",
+        LIST("description",
+             "<rs:ln rel=\"index\" href=\"/d.xml\"/>" ENTRY("/cl2.xml")));
+    put(s, "/cl1.xml", CHANGES);
+    put(s, "/cl2.xml", CHANGES);
+    finds(s, "/d2.xml",
+          "url=/cl2.xml cl=/cl2.xml ch=/changes.xml\n"
+          "url=/cl1.xml cl=/cl1.xml ch=/changes.xml\n");
+}
+
+/* a page that names several sets need not name all of them. */
+TEST(a_page_that_names_some_sets_leads_to_all)
+{
+    struct stage *s = *state;
+
+    put(s, "/page", "<html><body>Our data</body></html>");
+    site_headers(s->site, "/page",
+                 "Link: </1.xml>; rel=\"resourcesync\", "
+                 "</2.xml>; rel=\"resourcesync\"");
+    for (unsigned n = 1; n <= 3; n++) {
+        char path[16];
+
+        snprintf(path, sizeof(path), "/%u.xml", n);
+        put(s, path,
+            LIST("capabilitylist",
+                 UP("/d1.xml") OFFER("/changes.xml", "changelist")));
+    }
+    put(s, "/d1.xml",
+        LIST("description", "<rs:ln rel=\"index\" href=\"/d.xml\"/>" ENTRY(
+                                "/1.xml") ENTRY("/2.xml")));
+    put(s, "/d.xml", INDEX("description", PART("/d1.xml") PART("/d2.xml")));
+    put(s, "/d2.xml", LIST("description", ENTRY("/3.xml")));
+    finds(s, "/page",
+          "url=/1.xml cl=/1.xml ch=/changes.xml\n"
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n"
+          "url=/3.xml cl=/3.xml ch=/changes.xml\n");
+
+    /* The one set that covers a resource is what it stands for. */
+    site_headers(s->site, "/page", "Link: </2.xml>; rel=\"resourcesync\"");
+    finds(s, "/page", "url=/2.xml cl=/2.xml ch=/changes.xml\n");
+
+    /* What the description has cannot be told while it is not there. */
+    site_headers(s->site, "/page",
+                 "Link: </1.xml>; rel=\"resourcesync\", "
+                 "</2.xml>; rel=\"resourcesync\"");
+    site_delete(s->site, "/d1.xml");
+    finds(s, "/page",
+          "url=/1.xml cl=/1.xml ch=/changes.xml\n"
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n"
+          "missed url=/d1.xml\n");
+}
+
+/* the root of a host is the whole of it, whatever its page names. */
+TEST(the_root_of_a_host_stands_for_all_its_sets)
+{
+    struct stage *s = *state;
+
+    put(s, "/", "<html><body>Welcome</body></html>");
+    site_headers(s->site, "/", "Link: </1.xml>; rel=\"resourcesync\"");
+    put(s, "/1.xml", CHANGES);
+    put(s, "/2.xml", CHANGES);
+    finds(s, "/", "url=/1.xml cl=/1.xml ch=/changes.xml\n");
+
+    /* Many a host has a page for people at every address. */
+    put(s, "/.well-known/resourcesync", "<!DOCTYPE html><p>Welcome");
+    fails(s, "/", TD_BROKEN, "/.well-known/resourcesync cannot be read");
+    site_headers(s->site, "/.well-known/resourcesync",
+                 "Content-Type: text/html");
+    finds(s, "/", "url=/1.xml cl=/1.xml ch=/changes.xml\n");
+
+    put(s, "/.well-known/resourcesync",
+        LIST("description", ENTRY("/1.xml") ENTRY("/2.xml")));
+    finds(s, "/",
+          "url=/1.xml cl=/1.xml ch=/changes.xml\n"
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n");
+    finds(s, "?lang=en",
+          "url=/1.xml cl=/1.xml ch=/changes.xml\n"
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n");
 }
 
 /* by the link "up", over several hops (I-05). */
@@ -217,6 +343,16 @@ TEST(the_host_is_asked_where_the_page_says_nothing)
           "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");
     fails(s, "/c", TD_REFUSED, NULL);
     assert_int_equal(s->why.status, 404);
+
+    /* The same where the host's description has parts. */
+    put(s, "/.well-known/resourcesync",
+        INDEX("description", PART("/d1.xml") PART("/d2.xml")));
+    put(s, "/d1.xml", LIST("description", ENTRY("/a/cl.xml")));
+    put(s, "/d2.xml", LIST("description", ENTRY("/b/cl.xml")));
+    finds(s, "/b/", "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");
+    finds(s, "/page",
+          "url=/a/cl.xml cl=/a/cl.xml ch=/changes.xml\n"
+          "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");
 }
 
 TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead)
@@ -233,21 +369,35 @@ TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead)
     assert_int_equal(site_count(s->site, "/round"), 11);
 }
 
-/* R-033: what is refused is left out; what may be there is no reason to say
- * that a set is gone. */
-TEST(one_set_of_several_may_be_refused)
+/* R-033: what a document names and cannot be read is told, and the others are
+ * found. */
+TEST(what_is_named_and_cannot_be_read_is_missed)
 {
+    static const char missed[] = "missed url=/1.xml\n"
+                                 "url=/2.xml cl=/2.xml ch=/changes.xml\n";
     struct stage *s = *state;
 
     put(s, "/d.xml", LIST("description", ENTRY("/1.xml") ENTRY("/2.xml")));
     put(s, "/2.xml", CHANGES);
-    finds(s, "/d.xml", "url=/2.xml cl=/2.xml ch=/changes.xml\n");
-
+    finds(s, "/d.xml", missed);
     site_status(s->site, "/1.xml", 503, NULL, 0);
-    fails(s, "/d.xml", TD_UNREACHABLE, NULL);
+    finds(s, "/d.xml", missed);
+    site_status(s->site, "/1.xml", 410, NULL, 0); /* it was removed */
+    finds(s, "/d.xml", "url=/2.xml cl=/2.xml ch=/changes.xml\n");
     site_status(s->site, "/1.xml", 0, NULL, 0);
     put(s, "/1.xml", "<urlset><oops></urlset>");
-    fails(s, "/d.xml", TD_BROKEN, "/1.xml cannot be read");
+    finds(s, "/d.xml", missed);
+    put(s, "/1.xml", "<!DOCTYPE html><p>Not found");
+    finds(s, "/d.xml", missed);
+
+    put(s, "/i.xml", INDEX("description", PART("/1.xml") PART("/d2.xml")));
+    put(s, "/d2.xml", LIST("description", ENTRY("/2.xml")));
+    finds(s, "/i.xml", missed);
+
+    /* Where nothing else is found it is the reason. */
+    put(s, "/d2.xml", LIST("description", ENTRY("/1.xml")));
+    fails(s, "/i.xml", TD_BROKEN, "/1.xml cannot be read");
+    assert_int_equal(s->n_missed, 1);
 }
 
 TEST(what_cannot_be_had_is_told)
@@ -298,7 +448,7 @@ TEST(a_source_of_endless_documents_is_broken)
     buf_add_text(&index, "</sitemapindex>");
     site_put(s->site, "/d.xml", NULL, buf_slice(&index));
     buf_fini(&index);
-    fails(s, "/d.xml", TD_BROKEN, "more sets or documents");
+    fails(s, "/d.xml", TD_BROKEN, "more documents than any source has");
     assert_int_equal(site_count(s->site, NULL), 1);
 }
 

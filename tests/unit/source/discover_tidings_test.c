@@ -95,4 +95,18 @@ TEST(the_sets_of_a_broker_are_found_page_by_page)
     finds(s, "/sets",
           "url=/sets/a name=a ch=http://o.example/a\n"
           "url=/sets/b name=b ch=http://o.example/b\n");
+
+    site_delete(s->site, "/sets/a");
+    finds(s, "/sets",
+          "missed url=/sets/a\n"
+          "url=/sets/b name=b ch=http://o.example/b\n");
+
+    site_putf(s->site, "/sets?after=a", NULL,
+              "{\"sets\":[{\"name\":\"b\",\"href\":\"%s/sets/b\"}],"
+              "\"next\":\"%s/sets\"}",
+              url, url);
+    fails(s, "/sets", TD_BROKEN, "the pages of its sets lead in a circle");
+    site_putf(s->site, "/sets?after=a", NULL,
+              "{\"sets\":[],\"next\":\"%s/sets?after=b\"}", url);
+    fails(s, "/sets", TD_BROKEN, "a page of its sets has none");
 }
