@@ -7,11 +7,10 @@
 
 #include "broker/archive/archiver.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 #include "broker/bridge/bridges.h"
-#include "broker/bridge/mqtt.h"
 #include "broker/http/http.h"
 #include "broker/hub/hub.h"
+#include "broker/log/log.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/file_modes.h"
@@ -151,34 +150,37 @@ broker_check(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-check_bridge_files(const struct bridge_config *bridge, struct problem *why)
+enum status
+broker_check_files(const struct config *config, struct problem *why)
 {
-    struct problem inner = {""};
-    enum status rc = mqtt_check_files(bridge, &inner);
+    enum status rc = STATUS_OK;
 
-    if (rc)
-        return problem(why, rc, "%s: %s", bridge_place(bridge).text,
-                       inner.text);
-    return STATUS_OK;
+    if (config->tls_cert[0])
+        rc = server_check_tls(config->tls_cert, config->tls_key, why);
+    return rc ? rc : bridges_check_files(config, why);
 }
 
 enum status
 broker_check_surroundings(const struct config *config, struct problem *why)
 {
+    struct server_options net = {
+        .host = config->listen_host,
+        .port = config->listen_port,
+        .threads = (unsigned)config->threads,
+    };
     struct problem inner = {""};
-    enum status rc = server_check_host(config->listen_host, &inner);
+    enum status rc = server_check(&net, &inner);
 
     if (rc)
         return problem(why, rc, "--listen: %s", inner.text);
-    rc = file_check_dir(config->data, &inner);
+    rc = log_check(config->data, &inner);
+    if (!rc)
+        rc = hub_check(config->data, &inner);
+    if (!rc)
+        rc = bridges_check_data(config, &inner);
     if (rc)
         return problem(why, rc, "--data: %s", inner.text);
-    if (config->tls_cert[0])
-        rc = server_check_tls(config->tls_cert, config->tls_key, why);
-    for (size_t i = 0; !rc && i < config->n_bridges; i++)
-        rc = check_bridge_files(&config->bridges[i], why);
-    return rc;
+    return STATUS_OK;
 }
 
 /* Callbacks upward */

@@ -27,10 +27,13 @@ void broker_close(struct broker *broker);
 MUST_CHECK enum status broker_check(const struct config *config,
                                     struct problem *why);
 
-/* What --check looks at besides: has the host to listen on an address, could
- * the data directory be used, the files of TLS and of bridges? Nothing is
- * written, no socket and no database is opened: another broker may be at work
- * with the same settings. */
+/* Can the files of TLS and of bridges be used, which the settings name? A
+ * broker may be at work with the same settings. */
+MUST_CHECK enum status broker_check_files(const struct config *config,
+                                          struct problem *why);
+
+/* Would broker_open find what it needs: the address free to listen on, a data
+ * directory that nobody uses, databases of this version? Writes nothing. */
 MUST_CHECK enum status broker_check_surroundings(const struct config *config,
                                                  struct problem *why);
 

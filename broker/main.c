@@ -99,6 +99,26 @@ serve(struct config *config)
     return EXIT_SUCCESS;
 }
 
+/* Looks at what the settings name, and, with --check, at what else a start
+ * needs. The exit status is that of such a start. */
+static int
+check(struct config *config)
+{
+    struct problem why = {""};
+    enum status rc = broker_check_files(config, &why);
+
+    if (!rc && config->check) {
+        share_descriptors(config);
+        rc = broker_check_surroundings(config, &why);
+    }
+    if (rc) {
+        fprintf(stderr, "tidingsd: %s\n", why.text);
+        return rc == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    }
+    printf("tidingsd: settings are good\n");
+    return end_saying();
+}
+
 /* What was asked for, with what there is to be known. */
 static int
 fulfil(struct config *config, enum config_wish wish)
@@ -117,11 +137,8 @@ fulfil(struct config *config, enum config_wish wish)
     case CONFIG_RUN:
         break;
     }
-    if (config->check) {
-        printf("tidingsd: settings are good\n");
-        return end_saying();
-    }
-    return serve(config);
+    return config->check || config->check_settings ? check(config)
+                                                   : serve(config);
 }
 
 int
@@ -137,8 +154,6 @@ main(int argc, char **argv)
         return bad_usage(&why);
     if (wish == CONFIG_RUN)
         rc = broker_check(&config, &why);
-    if (!rc && wish == CONFIG_RUN && config.check)
-        rc = broker_check_surroundings(&config, &why);
     result = rc ? bad_usage(&why) : fulfil(&config, wish);
     config_fini(&config);
     return result;

@@ -190,8 +190,10 @@ static const struct option rows[] = {
     {"log-level", "LEVEL", LEVEL(log_level), "info",
      "error, warning, info or debug"},
     {"check", NULL, FLAG(check), "no",
-     "look at the options, the address, the data directory and the files of "
-     "TLS, write nothing, then end"},
+     "look at the options and their files, the address and the data directory, "
+     "as a start would, write nothing, then end"},
+    {"check-settings", NULL, FLAG(check_settings), "no",
+     "look at the options and their files alone, as before a reload, then end"},
     {"example", NULL, WISH(CONFIG_EXAMPLE), NULL,
      "print a configuration file with every option and its default, then end"},
     {"version", NULL, WISH(CONFIG_VERSION), NULL,

@@ -106,7 +106,9 @@ struct config {
 
     bool insecure_open; /* open although not on loopback */
     enum diag_level log_level;
-    bool check; /* --check: look at the options, then end */
+    bool check;          /* --check: look at all that a start needs, then end */
+    bool check_settings; /* --check-settings: at the options and the files they
+                            name */
 };
 
 enum config_wish {

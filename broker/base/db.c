@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* How long a reader or the writer waits for a lock that SQLite needs for
  * moments only (recovery, the start of a WAL); all else never waits. */
@@ -178,13 +180,63 @@ check_wal(struct db *db, const char *path, struct problem *why)
     return rc;
 }
 
+/* "file:PATH?immutable=1": the name by which SQLite reads a file that nobody
+ * writes to. */
+static void
+immutable_name(const char *path, char *name, size_t size)
+{
+    size_t n = (size_t)snprintf(name, size, "file:");
+
+    for (; *path && n + sizeof("%00?immutable=1") < size; path++)
+        n += (size_t)snprintf(name + n, size - n,
+                              strchr("%?#", *path) ? "%%%02X" : "%c", *path);
+    snprintf(name + n, size - n, "?immutable=1");
+}
+
+/*
+ * A read-only connection, too, makes -wal and -shm where they are missing, and
+ * leaves them behind. So a database without a WAL is opened as immutable; one
+ * with a WAL, which holds the latest commits after a crash, without locks and
+ * with the index of the WAL in memory.
+ */
+static int
+open_for_a_look(struct db *db, const char *path)
+{
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY;
+    char name[3 * 4200 + 32];
+    int result;
+
+    snprintf(name, sizeof(name), "%s-wal", path);
+    if (access(name, F_OK)) {
+        immutable_name(path, name, sizeof(name));
+        return sqlite3_open_v2(name, &db->handle, flags | SQLITE_OPEN_URI,
+                               NULL);
+    }
+    result = sqlite3_open_v2(path, &db->handle, flags, "unix-none");
+    if (!result)
+        result = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+                                   1, NULL);
+    if (!result)
+        result = sqlite3_exec(db->handle, "PRAGMA locking_mode=EXCLUSIVE", NULL,
+                              NULL, NULL);
+    return result;
+}
+
+static int
+open_handle(struct db *db, const char *path, enum db_mode mode)
+{
+    int flags = mode == DB_READER ? SQLITE_OPEN_READONLY
+                                  : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+
+    if (mode == DB_LOOK)
+        return open_for_a_look(db, path);
+    return sqlite3_open_v2(path, &db->handle, SQLITE_OPEN_NOMUTEX | flags,
+                           NULL);
+}
+
 enum status
 db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
 {
-    int flags =
-        SQLITE_OPEN_NOMUTEX |
-        (mode == DB_READER ? SQLITE_OPEN_READONLY
-                           : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     char what[600];
     enum status rc = STATUS_OK;
     int result;
@@ -192,7 +244,7 @@ db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
     db->handle = NULL;
     db->is_damaged = false;
     snprintf(what, sizeof(what), "open %s", path);
-    result = sqlite3_open_v2(path, &db->handle, flags, NULL);
+    result = open_handle(db, path, mode);
     if (result) {
         rc = db_problem(db, result, what, why);
         goto out;
@@ -200,9 +252,9 @@ db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
     sqlite3_extended_result_codes(db->handle, 1);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
 
-    if (mode != DB_READER)
+    if (mode == DB_WRITER || mode == DB_SMALL)
         rc = settle_writer(db, mode, why);
-    if (!rc)
+    if (!rc && mode != DB_LOOK)
         rc = check_wal(db, path, why);
 
 out:
@@ -235,6 +287,53 @@ db_heed(struct db *db, const atomic_bool *is_ending)
                              (void *)(uintptr_t)is_ending);
 }
 
+static enum status
+read_version(struct db *db, int n_steps, long *version, struct problem *why)
+{
+    char text[32];
+    enum status rc = ask(db, "PRAGMA user_version", text, sizeof(text), why);
+
+    if (rc)
+        return rc;
+    *version = strtol(text, NULL, 10);
+    if (*version < 0 || *version > n_steps)
+        return problem(why, STATUS_INVALID,
+                       "the database is of version %ld, and this program "
+                       "knows versions up to %d",
+                       *version, n_steps);
+    return STATUS_OK;
+}
+
+enum status
+db_check_version(struct db *db, int n_steps, struct problem *why)
+{
+    long version;
+
+    return read_version(db, n_steps, &version, why);
+}
+
+enum status
+db_check(const char *path, int n_steps, struct problem *why)
+{
+    struct db db = {NULL};
+    struct stat st;
+    enum status rc;
+
+    if (stat(path, &st)) {
+        if (errno == ENOENT)
+            return STATUS_OK;
+        problem_errno(why, "cannot open", path);
+        return STATUS_IO;
+    }
+    if (st.st_size == 0)
+        return STATUS_OK;
+    rc = db_open(&db, path, DB_LOOK, why);
+    if (!rc)
+        rc = db_check_version(&db, n_steps, why);
+    db_close(&db);
+    return rc == STATUS_INVALID ? STATUS_IO : rc;
+}
+
 /* The steps that are missing, within a transaction. */
 static enum status
 migrate(struct db *db, const char *const *steps, int n_steps,
@@ -242,16 +341,8 @@ migrate(struct db *db, const char *const *steps, int n_steps,
 {
     char text[64];
     long version;
-    enum status rc = ask(db, "PRAGMA user_version", text, sizeof(text), why);
+    enum status rc = read_version(db, n_steps, &version, why);
 
-    if (rc)
-        return rc;
-    version = strtol(text, NULL, 10);
-    if (version < 0 || version > n_steps)
-        return problem(why, STATUS_INVALID,
-                       "the database is of version %ld, and this program "
-                       "knows versions up to %d",
-                       version, n_steps);
     for (long i = version; !rc && i < n_steps; i++)
         rc = db_exec(db, steps[i], why);
     if (!rc && version < n_steps) {

@@ -28,7 +28,10 @@ enum db_mode {
                   secure_delete off, no auto-vacuum, no automatic checkpoint */
     DB_SMALL,  /* the same for small rows: page_size 4096, and a checkpoint
                   whenever the WAL has 1,000 pages */
-    DB_READER
+    DB_READER,
+    DB_LOOK /* reads, and leaves directory and file as they are: takes no lock,
+               makes no -shm, empties no WAL. Only while no other connection
+               has it open: in this process that one would lose its locks. */
 };
 
 MUST_CHECK enum status db_open(struct db *db, const char *path,
@@ -44,6 +47,17 @@ void db_heed(struct db *db, const atomic_bool *is_ending);
  * than `n_steps`. */
 MUST_CHECK enum status db_migrate(struct db *db, const char *const *steps,
                                   int n_steps, struct problem *why);
+
+/* Could db_migrate go on from the version of the file? STATUS_INVALID: the file
+ * is newer than `n_steps`. */
+MUST_CHECK enum status db_check_version(struct db *db, int n_steps,
+                                        struct problem *why);
+
+/* The same of a database that nobody has open (DB_LOOK), before it is opened
+ * to be written to. No file, or an empty one, is right. STATUS_IO: it cannot be
+ * used, or is newer. */
+MUST_CHECK enum status db_check(const char *path, int n_steps,
+                                struct problem *why);
 
 MUST_CHECK enum status db_exec(struct db *db, const char *sql,
                                struct problem *why);

@@ -165,6 +165,36 @@ file_make_dirs(const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
+/* Tries with a file that has no name, of which nothing stays. Some file systems
+ * do not know such files (NFS): then only those that hold no files at all, as
+ * /proc, are known to refuse. errno is the reason. */
+static bool
+takes_files(const char *dir)
+{
+    int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    struct statvfs fs;
+
+    if (fd >= 0) {
+        close(fd);
+        return true;
+    }
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+        return false;
+    if (statvfs(dir, &fs))
+        return false;
+    errno = EPERM;
+    return fs.f_blocks > 0;
+}
+
+/* Has the last name of `path` more bytes than a name may have? */
+static bool
+is_name_too_long(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return strlen(slash ? slash + 1 : path) > NAME_MAX;
+}
+
 enum status
 file_check_dir(const char *dir, struct problem *why)
 {
@@ -184,12 +214,17 @@ file_check_dir(const char *dir, struct problem *why)
         errno = error;
         if (error != ENOENT || is_link)
             return failed(why, "cannot use the directory", path);
+        if (is_name_too_long(path)) { /* found only where its folder exists */
+            errno = ENAMETOOLONG;
+            return failed(why, "cannot create the directory", path);
+        }
         parent_of(path, parent);
         memcpy(path, parent, sizeof(path));
     }
     if (!S_ISDIR(found.st_mode))
         errno = ENOTDIR;
-    if (!S_ISDIR(found.st_mode) || access(path, R_OK | W_OK | X_OK))
+    if (!S_ISDIR(found.st_mode) || access(path, R_OK | W_OK | X_OK) ||
+        !takes_files(path))
         return failed(why, "cannot use the directory", path);
     return STATUS_OK;
 }
@@ -318,6 +353,24 @@ file_unlock(int lock)
 {
     if (lock >= 0)
         close(lock);
+}
+
+enum status
+file_check_lock(const char *dir, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    char path[PATH_MAX];
+    int fd;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path))
+        errno = ENAMETOOLONG;
+    else if ((fd = open(path, O_RDWR | O_CLOEXEC)) >= 0) {
+        if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+            rc = busy(fd, dir, why);
+        close(fd);
+        return rc;
+    }
+    return errno == ENOENT ? STATUS_OK : failed(why, "cannot lock", path);
 }
 
 /* A file being made */

@@ -33,8 +33,8 @@ MUST_CHECK enum status file_make_dir(int dir_fd, const char *name,
  */
 MUST_CHECK enum status file_let_passers_read(int dir_fd, struct problem *why);
 
-/* Could file_make_dirs make `dir`, and files be made in it? Looks only, writes
- * nothing; the answer may be another one by the time it is tried. */
+/* Could file_make_dirs make `dir`, and files be made in it? Leaves nothing
+ * behind; the answer may be another one by the time it is tried. */
 MUST_CHECK enum status file_check_dir(const char *dir, struct problem *why);
 
 /* Takes the one lock of a directory: creates DIR/lock and locks it until
@@ -43,6 +43,10 @@ MUST_CHECK enum status file_check_dir(const char *dir, struct problem *why);
 MUST_CHECK enum status file_lock(const char *dir, int *lock,
                                  struct problem *why);
 void file_unlock(int lock);
+
+/* Could file_lock take the lock now? Makes no file; an owner that starts in the
+ * same moment may find the lock taken. `dir` need not exist. */
+MUST_CHECK enum status file_check_lock(const char *dir, struct problem *why);
 
 /* A file being made: written to NAME.new, which file_finish renames.
  *

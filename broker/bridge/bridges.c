@@ -7,6 +7,7 @@
 #include "broker/bridge/bridge_report.h"
 #include "broker/bridge/in.h"
 #include "broker/bridge/ledger.h"
+#include "broker/bridge/mqtt.h"
 #include "broker/bridge/out.h"
 
 /* One section. A direction that it does not have is NULL. */
@@ -85,6 +86,35 @@ bridges_open(struct bridges **bridges, struct registry *registry,
         bridges_close(b);
     else
         *bridges = b;
+    return rc;
+}
+
+enum status
+bridges_check_data(const struct config *config, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = STATUS_OK;
+
+    if (config->n_bridges > 0)
+        rc = bridge_ledger_check(config->data, &inner);
+    if (rc)
+        return problem(why, rc, "%s/mqtt.db: %s", config->data, inner.text);
+    return STATUS_OK;
+}
+
+enum status
+bridges_check_files(const struct config *config, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < config->n_bridges; i++) {
+        const struct bridge_config *bridge = &config->bridges[i];
+        struct problem inner = {""};
+
+        rc = mqtt_check_files(bridge, &inner);
+        if (rc)
+            problem_set(why, "%s: %s", bridge_place(bridge).text, inner.text);
+    }
     return rc;
 }
 

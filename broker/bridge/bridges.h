@@ -82,6 +82,13 @@ MUST_CHECK enum status bridges_open(struct bridges **bridges,
                                     struct registry *registry,
                                     struct problem *why);
 
+/* Could bridges_open use the files that the configuration names, and what is in
+ * the data directory? Both write nothing. */
+MUST_CHECK enum status bridges_check_files(const struct config *config,
+                                           struct problem *why);
+MUST_CHECK enum status bridges_check_data(const struct config *config,
+                                          struct problem *why);
+
 /* Ends the threads: what came in is committed and acknowledged, what is in
  * flight outwards has a second to be acknowledged, the status becomes
  * "offline", cursors are kept. Before registry_stop: what comes in is answered

@@ -44,6 +44,8 @@ static const char *const steps[] = {
     " WITHOUT ROWID;",
 };
 
+#define N_STEPS ((int)(sizeof(steps) / sizeof(steps[0])))
+
 enum statement {
     FIND_BRIDGE,
     PUT_BRIDGE,
@@ -85,6 +87,21 @@ struct ledger {
 
 /* Opening and closing */
 
+static void
+name_database(char *path, size_t size, const char *dir)
+{
+    snprintf(path, size, "%s/mqtt.db", dir);
+}
+
+enum status
+bridge_ledger_check(const char *dir, struct problem *why)
+{
+    char path[4200];
+
+    name_database(path, sizeof(path), dir);
+    return db_check(path, N_STEPS, why);
+}
+
 enum status
 bridge_ledger_open(struct ledger **ledger, const char *dir, struct problem *why)
 {
@@ -96,10 +113,12 @@ bridge_ledger_open(struct ledger **ledger, const char *dir, struct problem *why)
         return problem(why, STATUS_MEMORY, "no memory");
     pthread_mutex_init(&l->mutex, NULL);
     buf_init(&l->ends, SIZE_MAX);
-    snprintf(path, sizeof(path), "%s/mqtt.db", dir);
-    rc = db_open(&l->db, path, DB_SMALL, why);
+    name_database(path, sizeof(path), dir);
+    rc = db_check(path, N_STEPS, why);
     if (!rc)
-        rc = db_migrate(&l->db, steps, sizeof(steps) / sizeof(steps[0]), why);
+        rc = db_open(&l->db, path, DB_SMALL, why);
+    if (!rc)
+        rc = db_migrate(&l->db, steps, N_STEPS, why);
     l->is_full = true; /* db_open's */
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(&l->db, &l->statements[i], sql[i], why);

@@ -37,6 +37,10 @@ MUST_CHECK enum status bridge_ledger_open(struct ledger **ledger,
                                           const char *dir, struct problem *why);
 void bridge_ledger_close(struct ledger *ledger); /* NULL is allowed */
 
+/* Could bridge_ledger_open use what is in `dir`? Writes nothing. */
+MUST_CHECK enum status bridge_ledger_check(const char *dir,
+                                           struct problem *why);
+
 /* Hexadecimal, and a NUL. */
 #define BRIDGE_IDENTITY_SIZE 9
 

@@ -420,6 +420,15 @@ on_request(struct record *record, void *user, struct problem *why)
     return STATUS_OK;
 }
 
+enum status
+hub_check(const char *dir, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = records_check(dir, &inner);
+
+    return rc ? problem(why, rc, "%s/hub.db: %s", dir, inner.text) : STATUS_OK;
+}
+
 static enum status
 learn_all(struct hub *hub, struct problem *why)
 {

@@ -59,6 +59,9 @@ MUST_CHECK enum status hub_open(struct hub **hub, struct registry *registry,
                                 const struct networks *allowed,
                                 struct problem *why);
 
+/* Could hub_open use what is in the data directory `dir`? Writes nothing. */
+MUST_CHECK enum status hub_check(const char *dir, struct problem *why);
+
 /* Hands an order to the delivery thread, whose it is until order->done. Any
  * thread. STATUS_STOPPED: the hub is ending; the order stays the caller's. */
 MUST_CHECK enum status hub_submit(struct hub *hub, struct order *order);

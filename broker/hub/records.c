@@ -77,6 +77,8 @@ static const char *const steps[] = {
     /* A part that keeps rows of its own adds its step here, at the end. */
 };
 
+#define N_STEPS ((int)(sizeof(steps) / sizeof(steps[0])))
+
 enum statement {
     PUT_SUBSCRIPTION,
     PUT_CURSOR,
@@ -156,6 +158,21 @@ read_last_id(struct records *r, struct problem *why)
     return rc;
 }
 
+static void
+name_database(char *path, size_t size, const char *dir)
+{
+    snprintf(path, size, "%s/hub.db", dir);
+}
+
+enum status
+records_check(const char *dir, struct problem *why)
+{
+    char path[4200];
+
+    name_database(path, sizeof(path), dir);
+    return db_check(path, N_STEPS, why);
+}
+
 enum status
 records_open(struct records **records, const char *dir, struct problem *why)
 {
@@ -166,12 +183,14 @@ records_open(struct records **records, const char *dir, struct problem *why)
     if (!r)
         return problem(why, STATUS_MEMORY, "no memory");
     list_init(&r->hooks);
-    snprintf(path, sizeof(path), "%s/hub.db", dir);
-    rc = db_open(&r->db, path, DB_SMALL, why);
+    name_database(path, sizeof(path), dir);
+    rc = db_check(path, N_STEPS, why);
+    if (!rc)
+        rc = db_open(&r->db, path, DB_SMALL, why);
     if (!rc) /* no secret outlives its subscription in a free page */
         rc = db_exec(&r->db, "PRAGMA secure_delete=ON", why);
     if (!rc)
-        rc = db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
+        rc = db_migrate(&r->db, steps, N_STEPS, why);
     r->is_full = true; /* db_open's */
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(&r->db, &r->statements[i], sql[i], why);

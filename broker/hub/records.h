@@ -42,6 +42,9 @@ MUST_CHECK enum status records_open(struct records **records, const char *dir,
                                     struct problem *why);
 void records_close(struct records *records); /* NULL is allowed */
 
+/* Could records_open use what is in `dir`? Writes nothing. */
+MUST_CHECK enum status records_check(const char *dir, struct problem *why);
+
 /* A row, at the start: lent, but for its terms, which whoever takes them
  * empties. */
 struct record {

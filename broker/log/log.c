@@ -158,6 +158,16 @@ log_open(struct log **result, const struct log_options *options,
     return STATUS_OK;
 }
 
+enum status
+log_check(const char *dir, struct problem *why)
+{
+    enum status rc = file_check_dir(dir, why);
+
+    if (!rc)
+        rc = file_check_lock(dir, why);
+    return rc ? rc : store_check_dir(dir, why);
+}
+
 const atomic_bool *
 log_ending(const struct log *log)
 {

@@ -105,6 +105,10 @@ MUST_CHECK enum status log_open(struct log **log,
                                 const struct log_options *options,
                                 struct problem *why);
 
+/* Could log_open use `dir`? Looks whether the directory can be made and used,
+ * whether another broker has it, and at the database. Writes nothing. */
+MUST_CHECK enum status log_check(const char *dir, struct problem *why);
+
 /* Takes no more posts; commits and answers those that were submitted. Reading
  * goes on. The thread that closes. */
 void log_stop(struct log *log);

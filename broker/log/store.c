@@ -73,6 +73,8 @@ static const char *const migrations[] = {
     STORE_SETS_STEP_ACCEPTED,
 };
 
+#define N_MIGRATIONS ((int)(sizeof(migrations) / sizeof(migrations[0])))
+
 enum write_statement {
     W_BEGIN,
     W_COMMIT,
@@ -540,13 +542,12 @@ static const struct engine_ops store_ops = {
 static enum status
 open_database(struct store *s, const char *dir, struct problem *why)
 {
-    enum status rc = store_check(dir, s->path, why);
+    enum status rc = store_check(dir, s->path, N_MIGRATIONS, why);
 
     if (!rc)
         rc = db_open(&s->db, s->path, DB_WRITER, why);
     if (!rc)
-        rc = db_migrate(&s->db, migrations,
-                        sizeof(migrations) / sizeof(migrations[0]), why);
+        rc = db_migrate(&s->db, migrations, N_MIGRATIONS, why);
     if (!rc)
         rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
     if (!rc)
@@ -558,6 +559,21 @@ open_database(struct store *s, const char *dir, struct problem *why)
     if (!rc)
         rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     return rc;
+}
+
+static void
+name_database(char *path, size_t size, const char *dir)
+{
+    snprintf(path, size, "%s/tidings.db", dir);
+}
+
+enum status
+store_check_dir(const char *dir, struct problem *why)
+{
+    char path[4200];
+
+    name_database(path, sizeof(path), dir);
+    return store_check(dir, path, N_MIGRATIONS, why);
 }
 
 enum status
@@ -572,7 +588,7 @@ store_open(struct engine **engine, const char *dir,
         return problem(why, STATUS_MEMORY, "no memory for the log");
     s->engine.ops = &store_ops;
     s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    snprintf(s->path, sizeof(s->path), "%s/tidings.db", dir);
+    name_database(s->path, sizeof(s->path), dir);
     store_readers_init(&s->readers, s->path, forms_account);
 
     if (s->dir_fd < 0) {

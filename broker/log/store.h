@@ -21,4 +21,7 @@ MUST_CHECK enum status store_open(struct engine **engine, const char *dir,
                                   atomic_size_t *forms_account,
                                   struct problem *why);
 
+/* Could store_open use the directory, which exists? Writes nothing. */
+MUST_CHECK enum status store_check_dir(const char *dir, struct problem *why);
+
 #endif

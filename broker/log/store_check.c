@@ -67,7 +67,7 @@ ask(struct db *db, const char *sql, long *number, char *text, size_t size,
 }
 
 static enum status
-check_database(struct db *db, off_t size, struct problem *why)
+check_database(struct db *db, off_t size, int n_steps, struct problem *why)
 {
     long version = 0, n_tables = 0;
     char verdict[300];
@@ -80,6 +80,8 @@ check_database(struct db *db, off_t size, struct problem *why)
                  why);
     if (!rc && n_tables != (version == 0 ? 0 : N_TABLES))
         rc = problem(why, STATUS_IO, "it is the database of another program");
+    if (!rc)
+        rc = db_check_version(db, n_steps, why);
     if (rc || size > CHECKED_BYTES)
         return rc;
     rc = ask(db, "PRAGMA quick_check(1)", NULL, verdict, sizeof(verdict), why);
@@ -90,7 +92,7 @@ check_database(struct db *db, off_t size, struct problem *why)
 }
 
 enum status
-store_check(const char *dir, const char *path, struct problem *why)
+store_check(const char *dir, const char *path, int n_steps, struct problem *why)
 {
     struct problem reason = {""};
     struct stat st = {0};
@@ -109,9 +111,9 @@ store_check(const char *dir, const char *path, struct problem *why)
     if (st.st_size == 0)
         return check_beginning(dir, path, why);
 
-    rc = db_open(&db, path, DB_READER, &reason);
+    rc = db_open(&db, path, DB_LOOK, &reason);
     if (!rc)
-        rc = check_database(&db, st.st_size, &reason);
+        rc = check_database(&db, st.st_size, n_steps, &reason);
     db_close(&db);
     if (rc)
         return problem(why, STATUS_IO, "%s cannot be used: %s", path,

@@ -187,14 +187,6 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
     return STATUS_IO;
 }
 
-enum status
-server_check_host(const char *host, struct problem *why)
-{
-    struct addresses found;
-
-    return look_up(&found, host, host, why);
-}
-
 /* Listening */
 
 enum status

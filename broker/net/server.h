@@ -63,10 +63,6 @@ MUST_CHECK enum status server_open(struct server **server,
                                    const struct server_options *options,
                                    struct problem *why);
 
-/* Has `host` an address? Looks it up, opens no socket: another server may be
- * using it. */
-MUST_CHECK enum status server_check_host(const char *host, struct problem *why);
-
 /* Can TLS be spoken with these files? Reads them, as server_open would. `why`
  * names the one that cannot be used. */
 MUST_CHECK enum status server_check_tls(const char *cert_path,

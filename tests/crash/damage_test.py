@@ -27,24 +27,25 @@ def news(start_broker):
 
 
 def contents(data):
-    """The files of a data directory with their bytes, but for those that a start may
-    make."""
-    found = {}
-    for path in data.rglob("*"):
-        if path.is_file() and path.name not in ("lock", "tidings.db-shm"):
-            if path.name != "tidings.db-wal" or path.stat().st_size:
-                found[path] = path.read_bytes()
-    return found
+    """The files of a data directory with their bytes, but for the lock, which a start
+    takes."""
+    return {
+        path: path.read_bytes()
+        for path in data.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
 
 
 def check_not_started(run, broker, reason):
-    """A start ends with 1, names the database, says why and changes nothing."""
+    """A start ends with 1, names the database, says why and changes nothing; so does
+    --check."""
     before = contents(broker.data)
     options = ("--listen", "127.0.0.1:0", "--data", broker.data)
-    done = run("tidingsd", *options, status=1)
-    said = done.output() + done.errors()
-    assert str(broker.data / DB) in said and reason in said and "ready" not in said
-    assert contents(broker.data) == before
+    for check in ((), ("--check",)):
+        done = run("tidingsd", *options, *check, status=1)
+        said = done.output() + done.errors()
+        assert str(broker.data / DB) in said and reason in said and "ready" not in said
+        assert contents(broker.data) == before
 
 
 def check_last(news, last):
@@ -155,7 +156,7 @@ def test_a_start_refuses_a_damaged_database_and_leaves_it(news, run):
         (take_away, "missing or empty"),
         (put_a_directory, "Is a directory"),
         (put_a_text, "not a database"),
-        (put_another("journal_mode=DELETE"), "journal mode"),
+        (put_another("journal_mode=DELETE"), "another program"),
         (put_another("journal_mode=WAL"), "another program"),
         (put_another("journal_mode=WAL", "user_version=2"), "another program"),
         (run_sql("PRAGMA user_version=4711"), "version 4711"),

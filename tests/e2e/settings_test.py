@@ -1,5 +1,8 @@
 """What a file of settings says to the broker, and what --check says about it."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 from tidings_test.broker import PROGRAMS
@@ -96,12 +99,14 @@ BRIDGE_ERRORS = [
 
 
 # The broker reads the password and the certificates before the bridge needs them.
-def test_check_reads_the_files_of_bridges(ini, data, check):
+def test_check_reads_the_files_of_bridges(ini, data, run, check):
     for keys, error in BRIDGE_ERRORS:
         bridge = "[mqtt plant]\nurl = mqtts://a.org\nout = *\n"
         ini.write_text(f"data = {data}\n{bridge}{keys}")
         expected = f"tidingsd: [mqtt plant]: {error}"
         assert check("--config", ini, status=2) == expected
+        settings = ("--check-settings", "--config", ini)
+        assert printed(run, *settings, status=2) == expected
 
 
 def test_check_accepts_good_settings_and_makes_no_file(ini, data, check):
@@ -111,26 +116,108 @@ def test_check_accepts_good_settings_and_makes_no_file(ini, data, check):
     assert list(ini.parent.iterdir()) == [ini]
 
 
-# The running broker has the same settings. It is halted: it writes files of its own.
-def test_check_leaves_the_directory_of_a_running_broker_alone(start_broker, check):
+def snapshot(directory):
+    """All that stands in a directory, with the bytes and when it was changed."""
+    return {
+        path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
+        for path in [directory, *directory.rglob("*")]
+    }
+
+
+# A start with the settings of a running broker would fail; that broker could reload
+# them. It is halted: it writes files of its own.
+def test_check_finds_the_broker_that_runs_and_leaves_it_alone(
+    start_broker, data, run, check
+):
     broker = start_broker()
+    address = f"127.0.0.1:{broker.port}"
+    listen = ("--listen", address, "--data", broker.data)
     broker.process.halt()
-    before = broker.data.stat().st_mtime_ns
-    listen = f"127.0.0.1:{broker.port}"
-    assert check("--listen", listen, "--data", broker.data) == GOOD
-    assert broker.data.stat().st_mtime_ns == before
+    before = snapshot(broker.directory)
+    assert printed(run, "--check-settings", *listen) == GOOD
+    assert check(*listen, status=1) == (
+        f"tidingsd: --listen: cannot listen on 127.0.0.1 port {broker.port}: "
+        "Address already in use"
+    )
+    assert check("--listen", "127.0.0.1:0", "--data", broker.data, status=1) == (
+        f"tidingsd: --data: {broker.data} is in use by process {broker.process.pid}"
+    )
+    assert snapshot(broker.directory) == before
     broker.process.go_on()
+    broker.stop()
+    assert check(*listen) == GOOD
+
+
+def make_newer(path):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA user_version=99")
+
+
+def make_text(path):
+    path.write_text("<html>this is not what you are looking for</html>\n")
+
+
+@pytest.mark.parametrize("name", ["tidings.db", "hub.db", "mqtt.db"])
+@pytest.mark.parametrize(
+    "spoil, reason",
+    [
+        (
+            make_newer,
+            "the database is of version 99, and this program knows versions up to ",
+        ),
+        (make_text, "file is not a database"),
+    ],
+)
+def test_check_finds_a_database_that_a_start_could_not_open(
+    start_broker, check, name, spoil, reason
+):
+    broker = start_broker("--mqtt", "mqtt://127.0.0.1:1")
+    broker.set().post()
+    broker.stop()
+    options = ("--mqtt", "mqtt://127.0.0.1:1", "--data", broker.data)
+    before = snapshot(broker.data)
+    assert check(*options) == GOOD
+    assert snapshot(broker.data) == before
+
+    spoil(broker.data / name)
+    before = snapshot(broker.data)
+    said = check(*options, status=1)
+    assert said.startswith(f"tidingsd: --data: {broker.data / name}")
+    assert reason in said
+    assert snapshot(broker.data) == before
+
+
+# What a killed broker committed last is in the WAL alone: it is read, and stays there.
+def test_check_reads_the_latest_commits_of_a_crash(start_broker, check):
+    broker = start_broker()
+    broker.set().post(20)
+    broker.kill()
+    before = snapshot(broker.data)
+    assert broker.data / "tidings.db-wal" in before
+    assert check("--data", broker.data) == GOOD
+    (broker.data / "tidings.db-shm").unlink()  # as in a copy of the directory
+    before = snapshot(broker.data)
+    assert check("--data", broker.data) == GOOD
+    assert snapshot(broker.data) == before
+    broker.restart()
 
 
 def test_check_finds_directories_and_addresses_that_cannot_be_used(ini, data, check):
     ini.write_text(f"data = {data}\n")
-    for directory in (ini / "data", ini):
-        assert check("--data", directory, status=2) == (
-            f"tidingsd: --data: cannot use the directory {directory}: Not a directory"
-        )
+    long = ini.parent / "none" / ("x" * 256)
+    for directory, error in (
+        (ini / "data", f"cannot use the directory {ini / 'data'}: Not a directory"),
+        (ini, f"cannot use the directory {ini}: Not a directory"),
+        ("/proc/none", "cannot use the directory /proc: "),  # root may write to it
+        (long, f"cannot create the directory {long}: File name too long"),
+    ):
+        before = snapshot(ini.parent)
+        said = check("--data", directory, status=1)
+        assert said.startswith(f"tidingsd: --data: {error}")
+        assert snapshot(ini.parent) == before
     # No name server is asked for a number that is not an address.
     listen = ("--insecure-open", "--data", data, "--listen", "[1:::2]:80")
-    assert "--listen: cannot listen on 1:::2: " in check(*listen, status=2)
+    assert "--listen: cannot listen on 1:::2 " in check(*listen, status=1)
 
 
 def test_the_example_is_a_file_for_config(ini, data, run, check):

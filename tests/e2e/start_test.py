@@ -9,16 +9,9 @@ from tidings_test.waiting import wait_for
 
 
 def files_of(broker):
-    """The bytes of a broker's files by their paths, without what a start writes: the
-    index of the WAL, and an empty WAL."""
+    """The bytes of a broker's files by their paths."""
     paths = [path for path in broker.data.rglob("*") if path.is_file()]
-    files = {path: path.read_bytes() for path in paths}
-    files.pop(broker.data / "tidings.db-shm", None)
-    return {
-        path: content
-        for path, content in files.items()
-        if content or path.name != "tidings.db-wal"
-    }
+    return {path: path.read_bytes() for path in paths}
 
 
 @pytest.fixture

@@ -72,8 +72,8 @@ def test_the_two_files_belong_together(run, certificate, tmp_path):
         (2, (), None, key, "--tls-cert is missing"),
         (1, start, cert, none, f"{none}: No such file"),
         (1, start, key, key, "there is no certificate in it"),
-        (2, check, cert, none, f"{none}: No such file"),
-        (2, check, key, key, "there is no certificate in it"),
+        (1, check, cert, none, f"{none}: No such file"),
+        (1, check, key, key, "there is no certificate in it"),
         (0, check, cert, key, "settings are good"),
         (2, world, cert, key, "give --insecure-open"),
     ):

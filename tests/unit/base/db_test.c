@@ -163,6 +163,62 @@ TEST(a_reader_sees_what_is_committed_and_changes_nothing)
     db_close(&reader);
 }
 
+/* Copies what was written so far, WAL included, as a kill leaves it. */
+static void
+copy_file(const struct stage *s, const char *from, const char *to)
+{
+    char path[500], bytes[65536];
+    FILE *file;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/%s", s->dir.path, from);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    n = fread(bytes, 1, sizeof(bytes), file);
+    assert_true(n > 0 && n < sizeof(bytes));
+    fclose(file);
+    snprintf(path, sizeof(path), "%s/%s", s->dir.path, to);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    fclose(file);
+}
+
+static int64_t
+look(const struct stage *s, const char *name)
+{
+    char path[500];
+    struct db db;
+    int64_t n;
+
+    snprintf(path, sizeof(path), "%s/%s", s->dir.path, name);
+    assert_int_equal(db_open(&db, path, DB_LOOK, NULL), STATUS_OK);
+    n = ask(&db, "SELECT count(*) FROM t");
+    db_close(&db);
+    return n;
+}
+
+/* A name that means something in a URI is a name, too. */
+TEST(a_look_sees_the_latest_commit_and_leaves_no_file)
+{
+    struct stage *s = *state;
+
+    run(&s->db, "CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (7)");
+    run(&s->db, "PRAGMA wal_checkpoint(TRUNCATE)");
+    copy_file(s, "test.db", "a%20?b#c.db");
+    run(&s->db, "INSERT INTO t VALUES (8)");
+    copy_file(s, "test.db", "crashed.db");
+    copy_file(s, "test.db-wal", "crashed.db-wal");
+
+    assert_int_equal(look(s, "a%20?b#c.db"), 1);
+    assert_int_equal(look(s, "crashed.db"), 2);
+
+    assert_no_file(s->dir.fd, "a%20?b#c.db-wal");
+    assert_no_file(s->dir.fd, "a%20?b#c.db-shm");
+    assert_no_file(s->dir.fd, "crashed.db-shm");
+    copy_file(s, "crashed.db-wal", "copy"); /* it is still there */
+}
+
 /* Migration */
 
 static const char *const steps[] = {

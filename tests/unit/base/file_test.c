@@ -102,10 +102,14 @@ TEST(a_directory_has_one_owner_and_a_dead_one_does_not_count)
 
     assert_int_equal(file_lock(dir, &lock, &why), STATUS_BUSY);
     assert_string_equal(why.text, want);
+    why.text[0] = '\0';
+    assert_int_equal(file_check_lock(dir, &why), STATUS_BUSY);
+    assert_string_equal(why.text, want);
 
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     close(pipe_fds[0]);
+    assert_int_equal(file_check_lock(dir, NULL), STATUS_OK);
     assert_int_equal(file_lock(dir, &lock, NULL), STATUS_OK);
     snprintf(want, sizeof(want), "%d\n", (int)getpid());
     assert_file(tempdir_fd(state), "lock", want);
@@ -136,6 +140,9 @@ TEST(a_lock_needs_its_directory)
     assert_int_equal(file_lock(path, &lock, &why), STATUS_IO);
 
     assert_string_equal(why.text, want);
+    assert_int_equal(file_check_lock(path, NULL), STATUS_OK);
+    assert_int_equal(file_check_lock(tempdir_path(state), NULL), STATUS_OK);
+    assert_no_file(tempdir_fd(state), "lock");
 }
 
 /* Permissions */

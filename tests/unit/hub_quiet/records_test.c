@@ -234,8 +234,8 @@ TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
                      STATUS_OK);
     records_close(r);
 
-    assert_int_equal(records_open(&r, tempdir_path(state), &why),
-                     STATUS_INVALID);
+    assert_int_equal(records_check(tempdir_path(state), &why), STATUS_IO);
+    assert_int_equal(records_open(&r, tempdir_path(state), &why), STATUS_IO);
     assert_non_null(strstr(why.text, "99"));
 }
 
