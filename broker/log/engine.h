@@ -31,6 +31,7 @@ struct engine_birth {
 struct engine_batch {
     const uint32_t *set; /* the birth's id, where the set is new */
     const struct batch *batch;
+    uint64_t commit_after; /* as of the head, with this commit */
 };
 
 /* A list that ends; its header as it will stand for ever. */
@@ -38,6 +39,7 @@ struct engine_end {
     const uint32_t *set;
     struct list_info info;
     struct slice header;
+    uint64_t commit_after; /* likewise: with the commit of its last entry */
 };
 
 /* A closed list whose file is on disk. */

@@ -29,8 +29,9 @@ struct head {
     int64_t changed_us;        /* when its settings were; 0: never */
     uint64_t last;             /* seq of the last entry; 0: none */
     uint64_t commit_after;     /* seq before the first entry of the last commit
-                                  that had some: after a restart, of its last
-                                  batch, or last - 1 where its rows have gone */
+                                  that had some. Earlier versions did not keep
+                                  it: then before its last batch, or last - 1
+                                  where that has gone to a file */
     int64_t last_us;           /* T(last) */
     struct digest digest;      /* d(last) */
     uint64_t list;             /* number of the open list */

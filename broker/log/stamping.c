@@ -92,7 +92,9 @@ begin_batch(struct committer *c, struct log_set *set)
         set->draft.commit_after = set->draft.last;
     made[set->n_made++] = set->filling;
     batches[c->commit.n_batches++] =
-        (struct engine_batch){.set = &set->id, .batch = set->filling};
+        (struct engine_batch){.set = &set->id,
+                              .batch = set->filling,
+                              .commit_after = set->draft.commit_after};
     return STATUS_OK;
 }
 
@@ -114,6 +116,7 @@ end_list(struct committer *c, struct log_set *set)
     buf_init(&header, DOCUMENT_FRAME_MAX);
     end = &ends[c->commit.n_ends++];
     end->set = &set->id;
+    end->commit_after = set->draft.commit_after;
     end->info = lists_end(&set->draft);
     c->options->on_header(set, set->draft.epoch, &end->info, &header,
                           c->options->user);

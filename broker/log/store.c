@@ -71,6 +71,7 @@ static const char *const migrations[] = {
     STORE_SETS_STEP_RETENTION,
     STORE_GENERATIONS_STEP,
     STORE_SETS_STEP_ACCEPTED,
+    STORE_SETS_STEP_COMMITS,
 };
 
 #define N_MIGRATIONS ((int)(sizeof(migrations) / sizeof(migrations[0])))
@@ -94,10 +95,10 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_COMMIT] = "COMMIT",
     [W_ROLLBACK] = "ROLLBACK",
     [W_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
-                " list, list_bytes, before, digest, body, accepted_us)"
-                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [W_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header)"
-              " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+                " list, list_bytes, before, digest, body, accepted_us,"
+                " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [W_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header,"
+              " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
     [W_FILED] = "UPDATE lists SET filed = 1, marks = ?3"
                 " WHERE set_id = ?1 AND number = ?2",
     [W_FORGETTABLE] = "SELECT id, length(body) FROM batches WHERE set_id = ?1"
@@ -169,6 +170,7 @@ insert_batch(struct store *s, const struct engine_batch *entry, int64_t now_us,
     bind_digest(q, 9, &b->digest);
     bind_blob(q, 10, b->bytes, b->size);
     sqlite3_bind_int64(q, 11, now_us);
+    store_bind_u64(q, 12, entry->commit_after);
     return db_run(&s->db, q, "store a batch", why);
 }
 
@@ -187,6 +189,7 @@ insert_end(struct store *s, const struct engine_end *end, struct problem *why)
     bind_digest(q, 8, &end->info.before);
     bind_digest(q, 9, &end->info.digest);
     bind_blob(q, 10, end->header.data, end->header.size);
+    store_bind_u64(q, 11, end->commit_after);
     return db_run(&s->db, q, "store the end of a list", why);
 }
 

@@ -205,6 +205,15 @@ store_sets_file_bytes(struct store_sets *s, uint32_t set, uint64_t bytes,
 
 /* Loading */
 
+/* A commit_after as it is kept, or `otherwise` in a row of an earlier version,
+ * which did not keep it. */
+static uint64_t
+column_commit(sqlite3_stmt *q, int n, uint64_t otherwise)
+{
+    return sqlite3_column_type(q, n) == SQLITE_NULL ? otherwise
+                                                    : store_column_u64(q, n);
+}
+
 /* The head that the last rows of a set lead to: the last batch, or, when that
  * has gone to a file, the last closed list. */
 static enum status
@@ -224,7 +233,7 @@ load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
         head->last = head->list_after = info.last;
         head->last_us = head->list_from_us = info.until_us;
         head->digest = head->list_before = info.digest;
-        head->commit_after = info.last - 1;
+        head->commit_after = column_commit(list, 9, info.last - 1);
     }
     sqlite3_reset(list);
     if (rc)
@@ -239,7 +248,8 @@ load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
         head->digest = store_column_digest(batch, 3);
     }
     if (!rc && row && store_column_u64(batch, 0) == head->last)
-        head->commit_after = store_column_u64(batch, 4) - 1;
+        head->commit_after =
+            column_commit(batch, 5, store_column_u64(batch, 4) - 1);
     sqlite3_reset(batch);
     if (rc || head->last == head->list_after)
         return rc;
@@ -296,10 +306,10 @@ store_sets_load(struct store_sets *s, struct store_generations *generations,
     static const char *const load_sql[4] = {
         "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
         " start_list, first_list, earliest FROM sets ORDER BY name",
-        "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
+        "SELECT " LIST_COLUMNS ", commit_after FROM lists WHERE set_id = ?"
         " ORDER BY number DESC LIMIT 1",
-        "SELECT last, last_us, list_bytes, digest, first FROM batches"
-        " WHERE set_id = ? ORDER BY first DESC LIMIT 1",
+        "SELECT last, last_us, list_bytes, digest, first, commit_after"
+        " FROM batches WHERE set_id = ? ORDER BY first DESC LIMIT 1",
         "SELECT coalesce(accepted_us, last_us) FROM batches"
         " WHERE set_id = ? AND first > ?"
         " ORDER BY first LIMIT 1",

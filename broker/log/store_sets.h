@@ -38,6 +38,12 @@
 #define STORE_SETS_STEP_ACCEPTED \
     "ALTER TABLE batches ADD COLUMN accepted_us INTEGER;"
 
+/* Of a batch, and of a list's last entry: the seq before the first entry of its
+ * commit; NULL: that was before this step. */
+#define STORE_SETS_STEP_COMMITS                            \
+    "ALTER TABLE batches ADD COLUMN commit_after INTEGER;" \
+    "ALTER TABLE lists ADD COLUMN commit_after INTEGER;"
+
 enum { STORE_SETS_STATEMENTS = 12 };
 
 struct store_generations;

@@ -34,14 +34,40 @@ struct search {
     struct range found;
 };
 
-/* The first entry of the round that entry `seq` is of, as far as the batch has
- * it. */
-static uint64_t
-first_of_round(const struct batch *b, uint64_t seq)
+/* Moves `after` back while entry `after` is of the same round as the entry
+ * behind it, which the batch has. True: it has come to the batch's beginning.
+ */
+static bool
+go_back(const struct batch *b, const struct range *found, uint64_t earliest,
+        uint64_t *after)
 {
-    while (seq > b->first && batch_time(b, seq) == batch_time(b, seq - 1) + 1)
-        seq--;
-    return seq;
+    for (; *after >= b->first - 1; (*after)--)
+        if (*after == earliest || found->last - *after == LATEST_ROUND_MAX ||
+            batch_time(b, *after) + 1 != batch_time(b, *after + 1))
+            return false;
+    return true;
+}
+
+/* Finds where the round of the entry that was found begins. */
+static enum status
+find_round(struct search *s, uint64_t earliest, struct problem *why)
+{
+    struct range *found = &s->found;
+    bool is_more = true;
+
+    found->after = found->last - 1;
+    while (is_more) {
+        struct batch *b;
+        enum status rc =
+            log_read(registry_log(s->wish->set->registry), channel_log(s->wish),
+                     found->after, LOG_DISK, &b, why);
+
+        if (rc || !b)
+            return rc;
+        is_more = go_back(b, found, earliest, &found->after);
+        batch_unref(b);
+    }
+    return STATUS_OK;
 }
 
 /* Looks for the last entry of a batch, up to `last`, that passes. */
@@ -56,10 +82,8 @@ look_at(struct search *s, struct batch *b, uint64_t last, struct problem *why)
     if (rc)
         return rc;
     n = selection_after(&selection, last);
-    if (n > 0) {
+    if (n > 0)
         s->found.last = selection_seq(&selection, n - 1);
-        s->found.after = first_of_round(b, s->found.last) - 1;
-    }
     selection_fini(&selection);
     return STATUS_OK;
 }
@@ -108,6 +132,8 @@ find_events(const struct message_wish *wish, const struct head *head,
         rc = look_through(&s, after, last, why);
         last = after;
     }
+    if (!rc && s.found.last > 0)
+        rc = find_round(&s, head->earliest, why);
     *range = s.found;
     if (!rc && known == 0)
         announce_found(wish->set, s.found.last ? s.found.last : 1);

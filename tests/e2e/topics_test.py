@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tidings_test.documents import Document
 from tidings_test.http import JSON, check_refused
 from tidings_test.soak import soak
 
@@ -129,3 +130,21 @@ def test_a_burst_is_told_in_parts(news):
     assert (topic.after, topic.last) == (50000, 60000)
     assert topic.count("/s:urlset/s:url") == 10000
     assert len(topic.bytes) <= 52428800
+
+
+# R-287, W-148: the same bytes after a restart, also where only files of closed lists
+# have the entries.
+def test_a_topic_is_the_same_after_a_restart(start_broker):
+    broker = start_broker("--rotate-entries", "4", "--resource-list-every", "0")
+    news, other = broker.set(), broker.set()
+    news.post(3)
+    news.post(11)  # ends two lists
+    news.rotate()
+    news.wait_list_files(4)
+    other.post()  # a commit lets go of entries that files have
+    before = {topic: news.get(topic).body for topic in CHANNELS.values()}
+    assert Document(before["notifications"]).after == 3
+    for end in (broker.stop, broker.kill):
+        end()
+        broker.restart()
+        assert {topic: news.get(topic).body for topic in CHANNELS.values()} == before

@@ -17,16 +17,22 @@ latest(struct set *set, bool is_framework, size_t max_bytes)
     assert_int_equal(latest_write(&text, &wish, NULL), STATUS_OK);
 }
 
-/* The latest message of "demo" has the same bytes as `text`. */
+/* The latest message of a channel has the same bytes as `text`. */
 static void
-assert_is_text(struct set *set, size_t max_bytes)
+assert_is_text_of(struct set *set, bool is_framework, size_t max_bytes)
 {
     struct buf wanted = text;
 
     buf_init(&text, SIZE_MAX);
-    latest(set, false, max_bytes);
+    latest(set, is_framework, max_bytes);
     assert_true(slice_equal(buf_slice(&text), buf_slice(&wanted)));
     buf_fini(&wanted);
+}
+
+static void
+assert_is_text(struct set *set, size_t max_bytes)
+{
+    assert_is_text_of(set, false, max_bytes);
 }
 
 /* It has the same bytes as a subscriber got who is at the head. */
@@ -56,16 +62,38 @@ TEST(is_what_the_last_commit_told)
     assert_is_message(15, 17);
 }
 
-/* Where only a closed list's file has the last entry, it is that entry. */
-TEST(is_the_last_entry_where_only_a_file_has_it)
+/* R-287, W-148: the same in the next process where only closed lists' files
+ * have the entries, and where the commit had several batches and lists. */
+TEST(is_the_same_where_only_files_have_it, messages_configure, messages_close)
 {
-    post_each(1, 5);
-    sets_rotate(&s, "demo");
-    sets_file_all(&s);
-    channel_last(&s); /* one more commit: rows are let go of */
-    stage_restart();
-    assert_int_equal(sets_head(&s, "demo").commit_after, 4);
-    assert_is_message(4, 5);
+    static const struct {
+        unsigned n, size; /* of the last commit */
+        uint64_t lists;   /* that it closes by itself */
+    } rows[] = {{5, 0, 0}, {25, 0, 2}, {8, 60000, 0}};
+
+    s.config.rotate_entries = 10;
+    sets_open(&s);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t after, list;
+
+        post_each(1, 1);
+        sets_rotate(&s, "demo");
+        after = sets_head(&s, "demo").last;
+        list = sets_head(&s, "demo").list;
+        if (rows[i].size > 0)
+            sets_post_heavy(&s, "demo", after, rows[i].n, rows[i].size);
+        else
+            sets_post(&s, "demo", (unsigned)after, rows[i].n);
+        assert_int_equal(sets_head(&s, "demo").list, list + rows[i].lists);
+        sets_rotate(&s, "demo");
+        sets_file_all(&s);
+        channel_last(&s); /* one more commit: rows are let go of */
+        latest(sets_find(&s, "demo"), false, MIB);
+
+        stage_restart();
+        assert_int_equal(sets_head(&s, "demo").commit_after, after);
+        assert_is_text(sets_find(&s, "demo"), MIB);
+    }
 }
 
 /* of a commit that needs several messages, the last one. */
@@ -166,4 +194,45 @@ TEST(is_the_last_round_that_told_something_on_the_channel)
               " < /sets/demo/changelist.xml\n"
               "created changelist-archive /sets/demo/changelist-archive.xml\n"
               "updated capabilitylist /sets/demo/capabilitylist.xml\n");
+}
+
+/* Entries of `text`. */
+static unsigned
+count_entries(void)
+{
+    struct slice rest = buf_slice(&text);
+    unsigned n = 0;
+
+    for (const char *at; (at = memmem(rest.data, rest.size, "<url>", 5)); n++)
+        rest = (struct slice){at + 5, rest.size - (size_t)(at + 5 - rest.data)};
+    return n;
+}
+
+/* R-287: the same in the next process, however its batches hold the entries:
+ * the clock stands still, so that no round has a gap before it, and one message
+ * covers LATEST_ROUND_MAX entries of them. */
+TEST(is_the_same_where_rounds_have_no_gap_between_them)
+{
+    struct event event = {
+        .change = CHANGE_UPDATED,
+        .capability = CAP_CAPABILITYLIST,
+        .loc = SLICE(SETS_URL "/sets/demo/capabilitylist.xml"),
+    };
+
+    event.set = post_each(1, 1);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    channel_last(&s);
+    latest(event.set, true, MIB);
+    stage_restart();
+    event.set = sets_find(&s, "demo");
+    assert_is_text_of(event.set, true, MIB);
+
+    for (unsigned i = 0; i < LATEST_ROUND_MAX; i++)
+        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    channel_last(&s);
+    latest(event.set, true, MIB);
+    assert_int_equal(count_entries(), LATEST_ROUND_MAX);
+    stage_restart();
+    assert_is_text_of(sets_find(&s, "demo"), true, MIB);
 }
