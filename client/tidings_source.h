@@ -1,5 +1,6 @@
 /*
- * tidings_source.h - sets: made, described, removed; what a source offers.
+ * tidings_source.h - sets: created, changed, described, removed; what a source
+ * offers.
  */
 #ifndef TIDINGS_SOURCE_H
 #define TIDINGS_SOURCE_H
@@ -14,8 +15,55 @@ extern "C" {
 #endif
 
 /*
- * Creates a set, or replaces the settings of one that is there: what is not
- * given takes the broker's default.
+ * Creates a set. One that exists is left alone.
+ *
+ * client         from td_open.
+ * set_url        "http(s)://host:port/sets/NAME", UTF-8.
+ * settings, size a JSON object of settings; size 0: none. What is not given
+ *                takes the broker's default.
+ *
+ * Memory   all arguments are borrowed until return.
+ * Thread   blocks.
+ * Errors   TD_INVALID      set_url is malformed; nothing was sent.
+ *          TD_REFUSED      nothing was created; td_problem names the setting,
+ *                          or 409: the set exists.
+ *          TD_UNREACHABLE  no answer: it may or may not have been created.
+ *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
+ * Spec     R-049. Since 0.1.
+ */
+TD_API enum td_status td_set_create(struct td_client *client,
+                                    const char *set_url, const char *settings,
+                                    size_t size);
+
+/*
+ * Changes settings of a set that exists; those that are not named stay.
+ *
+ * client       from td_open.
+ * set_url      "http(s)://host:port/sets/NAME", UTF-8.
+ * change, size a JSON Merge Patch (RFC 7396): {"title":"New","rotateAge":null}
+ *              sets the title, and rotateAge to the broker's default.
+ * may_discard  0: a change that would delete stored bytes (content as "none", a
+ *              shorter retention) is refused.
+ *
+ * Memory   all arguments are borrowed until return.
+ * Thread   blocks.
+ * Errors   TD_INVALID      set_url is malformed; nothing was sent.
+ *          TD_GONE         the set was removed.
+ *          TD_REFUSED      nothing was changed; td_problem names the setting;
+ *                          404: there is no such set; 409: it would delete
+ *                          stored bytes.
+ *          TD_UNREACHABLE  no answer: it may or may not have been done. Done
+ *                          twice it does no harm.
+ *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
+ * Spec     R-049. Since 0.1.
+ */
+TD_API enum td_status td_set_change(struct td_client *client,
+                                    const char *set_url, const char *change,
+                                    size_t size, int may_discard);
+
+/*
+ * Creates a set, or replaces all settings of one that exists: what is not given
+ * takes the broker's default. To change some of them: td_set_change.
  *
  * client         from td_open.
  * set_url        "http(s)://host:port/sets/NAME", UTF-8.
@@ -25,7 +73,8 @@ extern "C" {
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
  * Errors   TD_INVALID      set_url is malformed; nothing was sent.
- *          TD_REFUSED      nothing was changed; td_problem names the setting.
+ *          TD_REFUSED      nothing was changed; td_problem names the setting;
+ *                          409: they would delete stored bytes.
  *          TD_UNREACHABLE  no answer: it may or may not have been done. Done
  *                          twice it does no harm.
  *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.

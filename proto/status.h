@@ -22,7 +22,8 @@ enum status {
     STATUS_GONE,        /* it was there, or belongs to another epoch */
     STATUS_BUSY,        /* no room now, later perhaps */
     STATUS_STOPPED,     /* the process is ending */
-    STATUS_RUNNING      /* the same is being done at this moment: ask again */
+    STATUS_RUNNING,     /* the same is being done at this moment: ask again */
+    STATUS_CONFLICT     /* something that is there forbids it */
 };
 
 #endif

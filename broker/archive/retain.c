@@ -1,31 +1,19 @@
 #include "broker/archive/retain.h"
 
 #include "broker/archive/changedumps.h"
-#include "broker/base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/sets/retention.h"
 
 /* Lists in one commit: it writes one row whatever their number, but their files
  * have to be looked at. The next ones come in the next round. */
 #define STEP_LISTS 256
 
-/* How many of `n`, the oldest, are too many. */
-static uint64_t
-over_number(struct set *set, uint64_t n)
+static struct retention
+retention_of(struct set *set)
 {
-    uint64_t retain =
-        atomic_load_explicit(&set->retain_lists, memory_order_relaxed);
-
-    return retain > 0 && n > retain ? n - retain : 0;
-}
-
-/* Lists that ended before it are too old; INT64_MIN: none is. */
-static int64_t
-too_old_us(struct set *set)
-{
-    int64_t age_us =
-        atomic_load_explicit(&set->retain_age_us, memory_order_relaxed);
-
-    return age_us > 0 ? clock_now_us() - age_us : INT64_MIN;
+    return (struct retention){
+        atomic_load_explicit(&set->retain_lists, memory_order_relaxed),
+        atomic_load_explicit(&set->retain_age_us, memory_order_relaxed)};
 }
 
 /* Could there be a list that is too old? Not while the oldest one is known not
@@ -129,10 +117,11 @@ unarchive(struct set *set, enum generation_kind kind,
 
 static enum status
 retain_generations(struct set *set, enum generation_kind kind,
-                   const struct generations *all, int64_t before_us,
+                   const struct generations *all,
+                   const struct retention *retention, int64_t before_us,
                    struct problem *why)
 {
-    uint64_t over = over_number(set, all->n_archived);
+    uint64_t over = retention_over(retention, all->n_archived);
     bool may_be_old = before_us != INT64_MIN && all->n_archived > 1 &&
                       (set->oldest[kind].number != all->first_archived ||
                        set->oldest[kind].completed_us < before_us);
@@ -143,10 +132,11 @@ retain_generations(struct set *set, enum generation_kind kind,
 }
 
 static enum status
-retain_lists(struct set *set, const struct head *head, int64_t before_us,
+retain_lists(struct set *set, const struct head *head,
+             const struct retention *retention, int64_t before_us,
              struct problem *why)
 {
-    uint64_t over = over_number(set, head->list - head->first_list);
+    uint64_t over = retention_over(retention, head->list - head->first_list);
 
     return over > 0 || may_be_old(set, head, before_us)
                ? retire(set, head, over, before_us, why)
@@ -157,13 +147,15 @@ static bool
 retain_set(struct set *set, const struct head *head, void *user)
 {
     struct problem why = {""};
-    int64_t before_us = too_old_us(set);
-    enum status rc = retain_lists(set, head, before_us, &why);
+    struct retention retention = retention_of(set);
+    int64_t before_us = retention_since_us(&retention);
+    enum status rc = retain_lists(set, head, &retention, before_us, &why);
 
     (void)user;
     for (int kind = 0; !rc && kind < GENERATION_KINDS; kind++)
         rc = retain_generations(set, (enum generation_kind)kind,
-                                &head->generations[kind], before_us, &why);
+                                &head->generations[kind], &retention, before_us,
+                                &why);
     if (rc && rc != STATUS_STOPPED && rc != STATUS_GONE)
         diag(DIAG_WARNING, "archive",
              "%s: old lists stay, and will be tried again: %s", set->name,

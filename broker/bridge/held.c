@@ -165,6 +165,7 @@ held_is_passing(enum status rc)
     case STATUS_TOO_LARGE:
     case STATUS_UNSUPPORTED:
     case STATUS_NOT_FOUND:
+    case STATUS_CONFLICT:
         return false;
     case STATUS_AGAIN:
     case STATUS_MEMORY:

@@ -1,5 +1,5 @@
 /*
- * handle_sets.c - PUT, GET and DELETE a set; GET all sets.
+ * handle_sets.c - PUT, PATCH, GET and DELETE a set; GET all sets.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,11 +19,16 @@
 /* Sets in one page of GET /sets: described without a disk, in a millisecond. */
 #define PAGE_SETS 1000
 
-/* PUT: the settings are read when they are whole. */
+/* The media type of a change of settings: RFC 7396. */
+#define MERGE_PATCH "application/merge-patch+json"
+
+/* PUT and PATCH: the settings are read when they are whole. */
 struct putting {
     struct task task; /* from the log thread to the connection's */
     struct ticket ticket;
     struct http *http;
+    enum alter_mode mode;
+    bool may_discard;
     char name[SET_NAME_MAX + 1];
     struct buf body;
     struct alteration *alteration;
@@ -76,6 +81,25 @@ handle_set_get(struct http *http, struct request *rq, const struct holes *holes)
         answer_set(rq, 200, set, &head);
 }
 
+/* No time mends it: no Retry-After. */
+static void
+answer_conflict(struct request *rq, const struct alteration *a)
+{
+    struct response r;
+    struct buf members;
+
+    buf_init(&members, 4096);
+    if (discards_any(&a->discards)) {
+        BUF_ADD(&members, ",\"discards\":");
+        discards_write(&members, &a->discards);
+        BUF_ADD(&members, "\0");
+    }
+    response_init(&r, 409, NULL);
+    response_answer_problem(rq, &r, &a->post.why,
+                            members.failed ? NULL : members.data);
+    buf_fini(&members);
+}
+
 /* Service thread: the log has answered. */
 static void
 on_answered(struct task *task)
@@ -87,7 +111,9 @@ on_answered(struct task *task)
 
     if (rq) {
         request_set_user(rq, NULL);
-        if (post->status) {
+        if (post->status == STATUS_CONFLICT) {
+            answer_conflict(rq, p->alteration);
+        } else if (post->status) {
             routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
         } else {
             log_head(p->alteration->set->log, &head);
@@ -133,13 +159,11 @@ on_data(struct request *rq, struct slice bytes)
 /* Foreign hubs are told without being asked whether they want it, so who may
  * name some is who may publish. */
 static bool
-may_put(struct putting *p, struct problem *why)
+may_put(struct putting *p, const struct alter_wish *wish, struct problem *why)
 {
     struct settings settings;
     bool names_peers =
-        !settings_read(&settings, registry_config(p->http->registry),
-                       buf_slice(&p->body), NULL) &&
-        settings.peers;
+        !alter_read(p->http->registry, wish, &settings, NULL) && settings.peers;
 
     settings_fini(&settings);
     return !names_peers || !routes_may_publish(p->http, why);
@@ -149,10 +173,12 @@ static void
 on_end(struct request *rq)
 {
     struct putting *p = request_user(rq);
+    struct alter_wish wish = {p->mode, p->may_discard, slice_of(p->name),
+                              buf_slice(&p->body)};
     struct problem why = {""};
     enum status rc;
 
-    if (!may_put(p, &why)) {
+    if (!may_put(p, &wish, &why)) {
         request_set_user(rq, NULL);
         putting_free(p);
         request_answer_problem(rq, 403, &why, NULL, NULL);
@@ -161,8 +187,7 @@ on_end(struct request *rq)
     p->task.run = on_answered;
     p->ticket = request_ticket(rq);
     request_set_user(rq, NULL); /* the log's now: nobody here frees it */
-    rc = alter_settings(p->http->registry, slice_of(p->name),
-                        buf_slice(&p->body), on_altered, p, &why);
+    rc = alter_settings(p->http->registry, &wish, on_altered, p, &why);
     if (rc)
         refuse(rq, p, rc, &why);
 }
@@ -173,34 +198,76 @@ on_gone(struct request *rq)
     putting_free(request_user(rq));
 }
 
-static const struct request_handlers put_handlers = {
+static const struct request_handlers settings_handlers = {
     .on_data = on_data,
     .on_end = on_end,
     .on_gone = on_gone,
 };
 
-/* A body has to be JSON; without one the type does not matter. */
-static enum status
-check_type(struct request *rq, struct problem *why)
+/* A change may also come as plain JSON: that is what most clients send.
+ * Settings that are none need no type. */
+static bool
+is_type_of_settings(struct request *rq, enum alter_mode mode)
 {
     struct slice type = routes_media_type(rq);
 
-    if (request_content_length(rq) == 0 || slice_is(type, "application/json"))
-        return STATUS_OK;
-    return problem(why, STATUS_UNSUPPORTED,
-                   "settings are read as application/json, not as \"%s\"",
-                   problem_quote(type).text);
+    if (mode == ALTER_CHANGE && slice_is(type, MERGE_PATCH))
+        return true;
+    return slice_is(type, "application/json") ||
+           (mode != ALTER_CHANGE && request_content_length(rq) == 0);
 }
 
-void
-handle_set_put(struct http *http, struct request *rq, const struct holes *holes)
+/* Answers 415. Of a PATCH the answer names the media types that the broker
+ * reads (RFC 5789 section 3.1). */
+static void
+refuse_type(struct request *rq, enum alter_mode mode)
+{
+    struct slice type = routes_media_type(rq);
+    struct problem why = {""};
+    struct response r;
+
+    problem_set(&why, "settings are read as %sapplication/json, not as \"%s\"",
+                mode == ALTER_CHANGE ? MERGE_PATCH " or " : "",
+                problem_quote(type).text);
+    response_init(&r, 415, NULL);
+    if (mode == ALTER_CHANGE)
+        response_header(&r, "Accept-Patch", MERGE_PATCH ", application/json");
+    response_answer_problem(rq, &r, &why, NULL);
+}
+
+/* Reads ?NAME=yes; "no" is what it is without it. */
+static enum status
+read_yes(struct request *rq, const char *name, bool *is_yes,
+         struct problem *why)
+{
+    struct slice value = {"", 0};
+    bool is_bad = false;
+
+    *is_yes = false;
+    if (!request_parameter(rq, name, &value, &is_bad))
+        return STATUS_OK;
+    *is_yes = slice_is(value, "yes");
+    if (is_bad || (!*is_yes && !slice_is(value, "no")))
+        return problem(why, STATUS_MALFORMED, "%s: \"%s\" is not yes or no",
+                       name, problem_quote(value).text);
+    return STATUS_OK;
+}
+
+static void
+receive_settings(struct http *http, struct request *rq, struct slice name,
+                 enum alter_mode mode)
 {
     struct problem why = {"the broker has no memory left"};
     struct putting *p = NULL;
-    enum status rc = alter_check_name(holes->name, &why);
+    bool may_discard = false;
+    enum status rc = alter_check_name(name, &why);
 
+    if (!rc && !is_type_of_settings(rq, mode)) {
+        refuse_type(rq, mode);
+        return;
+    }
     if (!rc)
-        rc = check_type(rq, &why);
+        rc = read_yes(rq, "discard", &may_discard, &why);
     if (!rc && request_content_length(rq) > SETTINGS_BYTES_MAX)
         rc = problem(&why, STATUS_TOO_LARGE, "settings have at most %d bytes",
                      SETTINGS_BYTES_MAX);
@@ -213,10 +280,34 @@ handle_set_put(struct http *http, struct request *rq, const struct holes *holes)
         return;
     }
     p->http = http;
-    memcpy(p->name, holes->name.data, holes->name.size);
+    p->mode = mode;
+    p->may_discard = may_discard;
+    memcpy(p->name, name.data, name.size);
     buf_init(&p->body, SETTINGS_BYTES_MAX);
     request_set_user(rq, p);
-    request_receive(rq, &put_handlers);
+    request_receive(rq, &settings_handlers);
+}
+
+void
+handle_set_put(struct http *http, struct request *rq, const struct holes *holes)
+{
+    struct problem why = {""};
+    bool is_new;
+    enum status rc = read_yes(rq, "new", &is_new, &why);
+
+    if (rc)
+        routes_answer_failure(rq, rc, &why, NULL, NULL);
+    else
+        receive_settings(http, rq, holes->name,
+                         is_new ? ALTER_CREATE : ALTER_REPLACE);
+}
+
+void
+handle_set_patch(struct http *http, struct request *rq,
+                 const struct holes *holes)
+{
+    if (routes_set(http, rq, holes->name, NULL))
+        receive_settings(http, rq, holes->name, ALTER_CHANGE);
 }
 
 /* DELETE: 204 when the removal is on disk. */

@@ -28,6 +28,7 @@ static const struct route {
     {METHOD_GET, "/sets", handle_sets_get},
     {METHOD_GET, "/sets/{name}", handle_set_get},
     {METHOD_PUT, "/sets/{name}", handle_set_put},
+    {METHOD_PATCH, "/sets/{name}", handle_set_patch},
     {METHOD_DELETE, "/sets/{name}", handle_set_delete},
 
     {METHOD_POST, "/hub", handle_hub_post},
@@ -54,7 +55,7 @@ static const char *const method_names[] = {
     [METHOD_GET] = "GET, HEAD", [METHOD_HEAD] = "HEAD",
     [METHOD_POST] = "POST",     [METHOD_PUT] = "PUT",
     [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS",
-    [METHOD_OTHER] = "",
+    [METHOD_PATCH] = "PATCH",
 };
 
 /* Does `path` have the form of `pattern`? A hole is a whole segment, and not an

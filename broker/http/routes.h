@@ -34,6 +34,7 @@ handler_fn handle_ready_get;
 handler_fn handle_sets_get;
 handler_fn handle_set_get;
 handler_fn handle_set_put;
+handler_fn handle_set_patch;
 handler_fn handle_set_delete;
 handler_fn handle_hub_post;
 handler_fn handle_subscribe_post;

@@ -21,11 +21,6 @@
  * one that was given room again. */
 #define LOOK_US 1000000
 
-/* A disk that was full is well again when it has this much room for posts:
- * three rounds. With less it may be full after the next post, and the log would
- * say both again and again. */
-#define WELL_BYTES ((uint64_t)3 * ROUND_BYTES)
-
 /* Rounds */
 
 static void
@@ -209,14 +204,12 @@ take(struct committer *c)
     pthread_mutex_unlock(&c->mutex);
 }
 
-#define NEARLY_FULL "the disk is nearly full"
-
 /* There is no room for changes; what frees room (a list's end, a file) goes on.
  */
 static void
 refuse(struct post *post)
 {
-    post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
+    post->status = problem(&post->why, STATUS_BUSY, "the disk is nearly full");
 }
 
 /* Tells the owner; the post may be gone then. Whatever it failed for, unless it
@@ -261,6 +254,11 @@ judge(struct committer *c, struct post *post, uint64_t room)
         refuse(post);
         verdict = KEYS_SETTLED;
     }
+    if (verdict == KEYS_NEW && post->prepare) {
+        post->status = post->prepare(post);
+        if (post->status)
+            verdict = KEYS_SETTLED;
+    }
     return verdict;
 }
 
@@ -283,23 +281,6 @@ count_round(const struct committer *c, size_t n_posts, size_t n_entries)
                                                memory_order_relaxed)));
 }
 
-/* Says once that posts are refused, and once that they are taken again: both at
- * one level, so that whoever reads the first reads the second. */
-static void
-report_refusal(struct committer *c, const char *error)
-{
-    bool is_refusing = c->is_full || c->has_failed;
-
-    if (is_refusing == c->is_refusing)
-        return;
-    c->is_refusing = is_refusing;
-    if (is_refusing)
-        DIAG(DIAG_WARNING, "log", "posts are refused",
-             diag_text("error", error));
-    else
-        diag(DIAG_WARNING, "log", "posts are taken again");
-}
-
 /* Asks the engine how much room posts have, and remembers for others whether
  * there is any. */
 static uint64_t
@@ -310,24 +291,7 @@ look_for_room(struct committer *c)
 
     atomic_store_explicit(&c->has_room, room > 0, memory_order_relaxed);
     metrics_set(METRIC_LOG_ROOM, room > 0);
-    if (room == 0)
-        c->is_full = true;
-    else if (room >= WELL_BYTES)
-        c->is_full = false;
-    report_refusal(c, NEARLY_FULL);
     return room;
-}
-
-/* A round was written, or was not. One without posts proves nothing. */
-static void
-note_outcome(struct committer *c, enum status rc, bool has_posts,
-             const struct problem *why)
-{
-    if (rc)
-        c->has_failed = true;
-    else if (has_posts)
-        c->has_failed = false;
-    report_refusal(c, why->text);
 }
 
 /* The set has ended before this came. Who posted may post to a new one. */
@@ -339,13 +303,14 @@ refuse_removed(struct post *post)
     answer(post);
 }
 
-/* Does this round end the set that `post` is for? Then it is for the next round
- * to say so, when the removal is certain. */
+/* True if `post` has to wait for the next round, because this one has touched
+ * its set: the set ends with this round, and the removal is not certain yet; or
+ * post->prepare reads what this round changes. */
 static bool
 must_wait(const struct post *post)
 {
-    return post->set && post->set->draft.is_removed &&
-           !list_is_empty(&post->set->touched);
+    return post->set && !list_is_empty(&post->set->touched) &&
+           (post->set->draft.is_removed || post->prepare);
 }
 
 /* One round; *is_more as by conclude. */
@@ -391,8 +356,9 @@ commit_round(struct committer *c, bool *is_more)
     if (!rc)
         rc = tell(c, now_us);
     rc = conclude(c, rc, is_more, &why);
-    note_outcome(c, rc, !list_is_empty(&round), &why);
-    if (!rc)
+    if (rc)
+        DIAG(DIAG_ERROR, "log", "cannot commit", diag_text("error", why.text));
+    else
         count_round(c, n_posts, n_entries);
     list_foreach (node, after, &round) {
         struct post *post = list_entry(node, struct post, node);
@@ -402,8 +368,7 @@ commit_round(struct committer *c, bool *is_more)
             post->status = rc;
             post->why = why;
         }
-        if (!rc && post->kind == POST_SETTINGS &&
-            (post->is_birth || !post->is_for_new))
+        if (!rc && post->kind == POST_SETTINGS)
             post->set->limits = post->limits; /* from the next round on */
         answer(post);
     }

@@ -86,12 +86,16 @@ struct post {
     uint64_t due;                 /* POST_SWEPT: its id (engine.h) */
 
     /* POST_SETTINGS: a text that the log keeps and does not read, and the
-     * limits that it means for the lists, from the next commit on. With
-     * is_for_new only a set that begins with them gets them, which is_birth
-     * tells. */
-    bool is_for_new;
+     * limits that it means for the lists, from the next commit on. */
     struct slice settings;
     struct list_limits limits;
+
+    /* POST_SETTINGS: sets both, or refuses the post: returns another status
+     * than STATUS_OK and writes `why`. The log thread calls it after it has
+     * published all earlier posts to the set and called their `done`, so that
+     * new settings can depend on those that the set has. It may read the disk.
+     * NULL: the owner has set both. */
+    enum status (*prepare)(struct post *post);
 
     /* Called on the log thread when all is on disk, or refused as a whole. */
     void (*done)(struct post *post);

@@ -237,8 +237,6 @@ place_settings(struct committer *c, struct post *post, int64_t now_us)
     struct log_set *set = post->set;
     struct engine_settings *settings;
 
-    if (post->is_for_new && set->draft.exists)
-        return STATUS_OK;
     settings =
         ONE_MORE(c->settings, &c->settings_capacity, c->commit.n_settings);
     if (!settings)

@@ -26,7 +26,7 @@ static const struct {
     {WSI_TOKEN_DELETE_URI, METHOD_DELETE, "DELETE "},
     {WSI_TOKEN_HEAD_URI, METHOD_HEAD, "HEAD "},
     {WSI_TOKEN_OPTIONS_URI, METHOD_OPTIONS, "OPTIONS "},
-    {WSI_TOKEN_PATCH_URI, METHOD_OTHER, "PATCH "},
+    {WSI_TOKEN_PATCH_URI, METHOD_PATCH, "PATCH "},
 };
 
 #define N_METHODS (sizeof(methods) / sizeof(methods[0]))
@@ -359,12 +359,13 @@ head_refuse(struct request *rq)
     struct connection *c = rq->connection;
     struct slice value = {NULL, 0};
     bool is_number = read_length(rq);
-    bool takes_body = rq->method == METHOD_POST || rq->method == METHOD_PUT;
+    bool takes_body = rq->method == METHOD_POST || rq->method == METHOD_PUT ||
+                      rq->method == METHOD_PATCH;
 
     rq->has_body = is_number && rq->content_length;
     /* No length means no body (RFC 9112 section 6.3), but the library waits for
      * one here; nobody knows how long. */
-    if ((takes_body || rq->method == METHOD_OTHER) && !rq->has_length)
+    if (takes_body && !rq->has_length)
         rq->is_open_ended = rq->is_closing = true;
 
     if (is_too_long(c))
@@ -374,7 +375,7 @@ head_refuse(struct request *rq)
         return refuse(rq, 501, "Transfer-Encoding is not understood here");
     if (!is_number || other_header(rq, "content-length :", &value))
         return refuse(rq, 400, "Content-Length is not one plain number");
-    if (!takes_body && rq->method != METHOD_OTHER && rq->content_length)
+    if (!takes_body && rq->content_length)
         return refuse(rq, 400, "this method takes no body");
     if (!rq->is_upgrade)
         return false;

@@ -16,7 +16,7 @@
  * net answers by itself what no handler needs to see: a head it does not trust
  * (400, 411, 431, 501), and requests that come while the server is stopping or
  * with their body behind another request's (503). A method without a name here
- * is METHOD_OTHER if it is PATCH; anything else is answered 501.
+ * is answered 501.
  *
  * Other threads never hold a request: they hold a ticket (request_ticket),
  * which the service thread turns back into the request, or into NULL if it has
@@ -42,7 +42,7 @@ enum method {
     METHOD_PUT,
     METHOD_DELETE,
     METHOD_OPTIONS,
-    METHOD_OTHER
+    METHOD_PATCH
 };
 
 enum method request_method(const struct request *rq);

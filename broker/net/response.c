@@ -55,6 +55,7 @@ response_status_of(enum status status)
     case STATUS_NOT_FOUND:
         return 404;
     case STATUS_RUNNING:
+    case STATUS_CONFLICT:
         return 409;
     case STATUS_GONE:
         return 410;

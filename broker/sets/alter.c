@@ -20,6 +20,17 @@ alter_check_name(struct slice name, struct problem *why)
                    problem_quote(name).text);
 }
 
+enum status
+alter_read(struct registry *registry, const struct alter_wish *wish,
+           struct settings *settings, struct problem *why)
+{
+    const struct config *config = registry_config(registry);
+
+    return wish->mode == ALTER_CHANGE
+               ? settings_read_change(settings, config, wish->body, why)
+               : settings_read(settings, config, wish->body, why);
+}
+
 void
 alter_free(struct alteration *a)
 {
@@ -44,6 +55,14 @@ submit_settings(struct alteration *a, struct problem *why)
 {
     struct set *before = a->set;
 
+    if (a->mode == ALTER_CHANGE) {
+        a->set = registry_find(a->registry, slice_of(a->name), NULL);
+        if (!a->set)
+            return problem(why, STATUS_NOT_FOUND, "there is no set %s",
+                           a->name);
+        a->post.set = a->set->log;
+        return submit(a, why);
+    }
     a->set = registry_make(a->registry, slice_of(a->name));
     /* The removed one again: there was no memory to bury it (registry.c). */
     if (!a->set || a->set == before)
@@ -60,12 +79,12 @@ on_settings(struct post *post)
     struct alteration *a = list_entry(post, struct alteration, post);
 
     /* The set was removed while this waited: it begins again with it. */
-    if (post->status == STATUS_GONE) {
+    if (post->status == STATUS_GONE && a->mode != ALTER_CHANGE) {
         post->status = submit_settings(a, &post->why);
         if (!post->status)
             return;
     }
-    if (!post->status && (post->is_birth || !post->is_for_new)) {
+    if (!post->status) {
         registry_set_settings(a->set, a->settings);
         a->settings = NULL;
         registry_tell_changed(a->registry);
@@ -88,13 +107,93 @@ check_peers(const struct alteration *a, struct problem *why)
     return rc ? rc : configured_claim(r, a->name, peers, why);
 }
 
+/* Replaces the change in a->settings by `before`, changed in that way. */
 static enum status
-set_settings(struct registry *registry, struct slice name, struct slice body,
-             bool is_for_new, void (*on_done)(struct alteration *, void *),
-             void *user, struct problem *why)
+merge(struct alteration *a, const struct settings *before, struct problem *why)
+{
+    struct settings *merged = calloc(1, sizeof(*merged));
+    struct buf text;
+    enum status rc;
+
+    buf_init(&text, SETTINGS_BYTES_MAX);
+    settings_merge(&text, before, a->settings);
+    if (!merged || text.failed) {
+        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        free(merged);
+        goto out;
+    }
+    rc = settings_read(merged, registry_config(a->registry), buf_slice(&text),
+                       why);
+    settings_free(a->settings);
+    a->settings = merged;
+    if (!rc)
+        rc = check_peers(a, why);
+
+out:
+    buf_fini(&text);
+    return rc;
+}
+
+static enum status
+check_discards(struct alteration *a, const struct head *head,
+               const struct settings *before, struct problem *why)
+{
+    struct problem what = {""};
+    enum status rc =
+        discards_count(a->set, head, before, a->settings, &a->discards, why);
+
+    if (rc || !discards_any(&a->discards))
+        return rc;
+    discards_explain(&a->discards, &what);
+    return problem(why, STATUS_CONFLICT,
+                   "%s%s; add ?discard=yes (--discard) if that "
+                   "is meant",
+                   a->mode == ALTER_REPLACE
+                       ? "PUT resets the settings that it leaves out, and "
+                       : "",
+                   what.text);
+}
+
+/* Log thread: post.h. The set has all settings that were committed before. */
+static enum status
+prepare(struct post *post)
+{
+    struct alteration *a = list_entry(post, struct alteration, post);
+    struct settings before;
+    struct head head;
+    bool exists = log_head(a->set->log, &head);
+    enum status rc = STATUS_OK;
+
+    if (exists && a->mode == ALTER_CREATE)
+        return problem(&post->why, STATUS_CONFLICT,
+                       "the set %s exists; PATCH (tidings set change) changes "
+                       "its settings",
+                       a->name);
+    registry_settings(a->set, &before);
+    before.peers = registry_peers(a->set);
+    if (a->mode == ALTER_CHANGE)
+        rc = merge(a, &before, &post->why);
+    if (!rc && exists && !a->may_discard)
+        rc = check_discards(a, &head, &before, &post->why);
+    settings_fini(&before);
+    if (rc)
+        return rc;
+    settings_write(&a->text, a->settings, false);
+    if (a->text.failed)
+        return problem(&post->why, STATUS_BUSY,
+                       "the broker has no memory left");
+    post->settings = buf_slice(&a->text);
+    post->limits = settings_limits(a->settings);
+    return STATUS_OK;
+}
+
+enum status
+alter_settings(struct registry *registry, const struct alter_wish *wish,
+               void (*on_done)(struct alteration *, void *), void *user,
+               struct problem *why)
 {
     struct alteration *a = NULL;
-    enum status rc = alter_check_name(name, why);
+    enum status rc = alter_check_name(wish->name, why);
 
     if (rc)
         return rc;
@@ -106,24 +205,19 @@ set_settings(struct registry *registry, struct slice name, struct slice body,
         goto out;
     }
     buf_init(&a->text, SETTINGS_BYTES_MAX);
-    memcpy(a->name, name.data, name.size);
+    memcpy(a->name, wish->name.data, wish->name.size);
     a->registry = registry;
+    a->mode = wish->mode;
+    a->may_discard = wish->may_discard;
     a->on_done = on_done;
     a->user = user;
-    rc = settings_read(a->settings, registry_config(registry), body, why);
+    rc = alter_read(registry, wish, a->settings, why);
     if (!rc)
         rc = check_peers(a, why);
     if (rc)
         goto out;
-    settings_write(&a->text, a->settings, false);
-    if (a->text.failed) {
-        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
-        goto out;
-    }
     a->post.kind = POST_SETTINGS;
-    a->post.is_for_new = is_for_new;
-    a->post.settings = buf_slice(&a->text);
-    a->post.limits = settings_limits(a->settings);
+    a->post.prepare = prepare;
     a->post.done = on_settings;
     rc = submit_settings(a, why);
 
@@ -131,14 +225,6 @@ out:
     if (rc)
         alter_free(a);
     return rc;
-}
-
-enum status
-alter_settings(struct registry *registry, struct slice name, struct slice body,
-               void (*on_done)(struct alteration *, void *), void *user,
-               struct problem *why)
-{
-    return set_settings(registry, name, body, false, on_done, user, why);
 }
 
 /* Who waits for a set to be made. */
@@ -174,8 +260,8 @@ alter_make(struct registry *registry, struct slice name, struct set **set,
     struct awaited w = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                         .changed = PTHREAD_COND_INITIALIZER,
                         .why = why};
-    enum status rc =
-        set_settings(registry, name, SLICE(""), true, on_made, &w, why);
+    struct alter_wish wish = {.mode = ALTER_CREATE, .name = name};
+    enum status rc = alter_settings(registry, &wish, on_made, &w, why);
 
     if (rc)
         return rc;
@@ -184,7 +270,7 @@ alter_make(struct registry *registry, struct slice name, struct set **set,
         pthread_cond_wait(&w.changed, &w.mutex);
     pthread_mutex_unlock(&w.mutex);
     *set = w.set;
-    return w.rc;
+    return w.rc == STATUS_CONFLICT ? STATUS_OK : w.rc;
 }
 
 static void

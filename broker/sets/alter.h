@@ -5,22 +5,47 @@
  *
  *     alter_settings, alter_remove --> [log thread: commit] --> on_done -->
  * alter_free
+ *
+ * The log thread makes the settings of a set of those that the set has then: of
+ * two changes at once neither undoes the other, and what settings would delete
+ * is judged by what the set has when they are committed.
  */
 #ifndef BROKER_SETS_ALTER_H
 #define BROKER_SETS_ALTER_H
 
 #include "broker/log/post.h"
+#include "broker/sets/discards.h"
 #include "broker/sets/registry.h"
+#include "broker/sets/settings.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
+enum alter_mode {
+    ALTER_REPLACE, /* create the set, or replace all settings that it has */
+    ALTER_CREATE,  /* create the set; refused if the set exists */
+    ALTER_CHANGE   /* change the settings that the set has, by a JSON Merge
+                      Patch (RFC 7396) */
+};
+
+/* Settings for a set. */
+struct alter_wish {
+    enum alter_mode mode;
+    bool may_discard;  /* also where they delete stored bytes (discards.h) */
+    struct slice name; /* the set's */
+    struct slice body; /* a JSON document */
+};
+
 struct alteration {
-    struct post post; /* its outcome */
-    struct set *set;  /* where that is not good, perhaps NULL */
+    struct post post;         /* its outcome */
+    struct set *set;          /* where that is not good, perhaps NULL */
+    struct discards discards; /* STATUS_CONFLICT: the bytes that the settings
+                                 would delete; none: the set exists already */
 
     /* For this folder only. */
     struct registry *registry;
+    enum alter_mode mode;
+    bool may_discard;
     char name[SET_NAME_MAX + 1];
     struct settings *settings;
     struct buf text;
@@ -28,15 +53,23 @@ struct alteration {
     void *user;
 };
 
-/* Gives the set `name` the settings of the JSON document `body`, instead of
- * those it has; a set that does not exist begins with them. `on_done` gets the
+/* Gives a set settings. `wish` is borrowed until return; `on_done` gets the
  * alteration back, on the log thread. STATUS_NOT_FOUND: no set can have that
- * name; STATUS_MALFORMED and STATUS_INVALID as by settings_read; STATUS_BUSY,
- * STATUS_STOPPED. */
+ * name, or the one to be changed does not exist; STATUS_MALFORMED and
+ * STATUS_INVALID as by settings_read; STATUS_BUSY, STATUS_STOPPED. In the
+ * outcome also STATUS_CONFLICT: ALTER_CREATE of a set that exists, or stored
+ * bytes would be deleted. STATUS_GONE: the set to be changed was removed. */
 MUST_CHECK enum status
-alter_settings(struct registry *registry, struct slice name, struct slice body,
+alter_settings(struct registry *registry, const struct alter_wish *wish,
                void (*on_done)(struct alteration *, void *), void *user,
                struct problem *why);
+
+/* Reads the settings of `wish`, as alter_settings does; always settings_fini.
+ */
+MUST_CHECK enum status alter_read(struct registry *registry,
+                                  const struct alter_wish *wish,
+                                  struct settings *settings,
+                                  struct problem *why);
 
 /* Makes the set `name` without settings of its own, unless it exists, and waits
  * until it is durable. Not from a service thread, nor from the log thread.

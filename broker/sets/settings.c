@@ -103,6 +103,7 @@ settings_free(struct settings *settings)
 
 struct reading {
     struct settings *settings;
+    bool is_change;        /* null is allowed: the row is reset */
     unsigned depth;        /* 1: in the object; 2: in an array */
     const struct row *row; /* whose value comes next */
 };
@@ -173,9 +174,9 @@ take_member(struct reading *r, struct slice name, struct problem *why)
         i++;
     if (i == N_ROWS)
         return unknown_member(name, why);
-    if (r->settings->given & 1u << i)
+    if (r->settings->named & 1u << i)
         return problem(why, STATUS_INVALID, "%s: is there twice", rows[i].name);
-    r->settings->given |= 1u << i;
+    r->settings->named |= 1u << i;
     r->row = &rows[i];
     return STATUS_OK;
 }
@@ -245,6 +246,10 @@ take_value(struct reading *r, enum json_event event, struct slice text,
         [ROW_HUBS] = "list of strings",
     };
 
+    if (r->is_change && r->depth == 1 && event == JSON_OTHER &&
+        slice_is(text, "null"))
+        return STATUS_OK;
+    r->settings->given |= 1u << (r->row - rows);
     switch (r->row->kind) {
     case ROW_TEXT:
     case ROW_URL:
@@ -310,18 +315,12 @@ is_blank(struct slice text)
     return true;
 }
 
-enum status
-settings_read(struct settings *settings, const struct config *config,
-              struct slice text, struct problem *why)
+static enum status
+read_object(struct reading *r, struct slice text, struct problem *why)
 {
-    struct reading r = {.settings = settings};
-    struct json_parse *json;
+    struct json_parse *json = json_parse_new(on_event, r);
     enum status rc;
 
-    settings_start(settings, config);
-    if (is_blank(text))
-        return STATUS_OK;
-    json = json_parse_new(on_event, &r);
     if (!json)
         return problem(why, STATUS_MEMORY, "no memory for settings");
     rc = json_parse_feed(json, text, why);
@@ -331,6 +330,26 @@ settings_read(struct settings *settings, const struct config *config,
         why->line = json_parse_line(json);
     json_parse_free(json);
     return rc;
+}
+
+enum status
+settings_read(struct settings *settings, const struct config *config,
+              struct slice text, struct problem *why)
+{
+    struct reading r = {.settings = settings};
+
+    settings_start(settings, config);
+    return is_blank(text) ? STATUS_OK : read_object(&r, text, why);
+}
+
+enum status
+settings_read_change(struct settings *change, const struct config *config,
+                     struct slice text, struct problem *why)
+{
+    struct reading r = {.settings = change, .is_change = true};
+
+    settings_start(change, config);
+    return read_object(&r, text, why);
 }
 
 /* Writing */
@@ -453,20 +472,40 @@ is_in_effect(const struct settings *settings, const struct row *row)
     return false;
 }
 
+/* Appends the row as a member. *separator stands before it. */
+static void
+write_row(struct buf *to, const struct settings *settings,
+          const struct row *row, const char **separator)
+{
+    buf_add_format(to, "%s\"%s\":", *separator, row->name);
+    write_value(to, settings, row);
+    *separator = ",";
+}
+
 void
 settings_write(struct buf *to, const struct settings *settings, bool all)
 {
-    const char *before = "{";
+    const char *separator = "{";
+
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (all ? is_in_effect(settings, &rows[i]) : settings->given & 1u << i)
+            write_row(to, settings, &rows[i], &separator);
+    buf_add_text(to, *separator == '{' ? "{}" : "}");
+}
+
+void
+settings_merge(struct buf *to, const struct settings *before,
+               const struct settings *change)
+{
+    const char *separator = "{";
 
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (all ? !is_in_effect(settings, &rows[i])
-                : !(settings->given & 1u << i))
-            continue;
-        buf_add_format(to, "%s\"%s\":", before, rows[i].name);
-        write_value(to, settings, &rows[i]);
-        before = ",";
+        const struct settings *from = change->named & 1u << i ? change : before;
+
+        if (from->given & 1u << i)
+            write_row(to, from, &rows[i], &separator);
     }
-    buf_add_text(to, *before == '{' ? "{}" : "}");
+    buf_add_text(to, *separator == '{' ? "{}" : "}");
 }
 
 struct list_limits

@@ -38,6 +38,7 @@ struct peers;
 struct settings {
     unsigned given; /* a bit per row, in order; the other numbers are the
                        options' */
+    unsigned named; /* the same of a change, and the rows that it resets */
     char title[SETTINGS_TITLE_MAX + 1];
     char description[SETTINGS_URL_MAX + 1]; /* URL: `describedby` */
     uint64_t rotate_entries;
@@ -68,6 +69,19 @@ void settings_free(struct settings *settings);
 MUST_CHECK enum status settings_read(struct settings *settings,
                                      const struct config *config,
                                      struct slice text, struct problem *why);
+
+/* Reads `text` as a change of settings, a JSON Merge Patch (RFC 7396): a member
+ * that is null is named, and not given. Errors and end as settings_read's;
+ * nothing but white space is malformed. */
+MUST_CHECK enum status settings_read_change(struct settings *change,
+                                            const struct config *config,
+                                            struct slice text,
+                                            struct problem *why);
+
+/* Appends `before` with the members that `change` names replaced, or left out
+ * where `change` resets them. */
+void settings_merge(struct buf *to, const struct settings *before,
+                    const struct settings *change);
 
 /* Appends the object of what was given, or, of what is in effect, with `all`
  * (then without title and description, and without peers that are none). */

@@ -1,9 +1,10 @@
 /*
- * set.c - tidings set: creates, shows and deletes sets.
+ * set.c - tidings set: creates, changes, shows and deletes sets.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 
@@ -22,40 +23,44 @@ enum {
     OPTION_CONTENT,
     OPTION_UPSTREAM_TOPIC,
     OPTION_HUB,
+    OPTION_RESET,
+    OPTION_DISCARD,
     OPTION_JSON,
+    OPTION_YES,
     OPTIONS
 };
 
 static const struct option_row options[] = {
-    [OPTION_TITLE] = {"title", "TEXT", "create: what it is called"},
-    [OPTION_DESCRIPTION] = {"description", "URL",
-                            "create: where it is described"},
+    [OPTION_TITLE] = {"title", "TEXT", "what it is called"},
+    [OPTION_DESCRIPTION] = {"description", "URL", "where it is described"},
     [OPTION_ROTATE_ENTRIES] = {"rotate-entries", "N",
-                               "create: entries of a Change List"},
-    [OPTION_ROTATE_BYTES] = {"rotate-bytes", "N",
-                             "create: bytes of a Change List"},
+                               "entries of a Change List"},
+    [OPTION_ROTATE_BYTES] = {"rotate-bytes", "N", "bytes of a Change List"},
     [OPTION_ROTATE_AGE] = {"rotate-age", "SECONDS",
-                           "create: age of a Change List; 0 is never"},
+                           "age of a Change List; 0 is never"},
     [OPTION_RETAIN_LISTS] = {"retain-lists", "N",
-                             "create: closed lists that stay; 0 is all"},
+                             "closed lists that stay; 0 is all"},
     [OPTION_RETAIN_AGE] = {"retain-age", "SECONDS",
-                           "create: how long they stay; 0 is for ever"},
+                           "how long they stay; 0 is for ever"},
     [OPTION_RESOURCE_LIST_EVERY] = {"resource-list-every", "SECONDS",
-                                    "create: age of a Resource List; 0 is on "
-                                    "demand"},
+                                    "age of a Resource List; 0 is on demand"},
     [OPTION_RESOURCE_DUMP_EVERY] = {"resource-dump-every", "SECONDS",
-                                    "create: age of a Resource Dump; 0 is on "
-                                    "demand"},
+                                    "age of a Resource Dump; 0 is on demand"},
     [OPTION_RESOURCE_LIST_KEEP] = {"resource-list-keep", "daily|none|N",
-                                   "create: which ones stay in the archive"},
+                                   "which ones stay in the archive"},
     [OPTION_RESOURCE_DUMP_KEEP] = {"resource-dump-keep", "daily|none|N",
-                                   "create: likewise, of Resource Dumps"},
+                                   "likewise, of Resource Dumps"},
     [OPTION_CONTENT] = {"content", "none|fetch|inline",
-                        "create: what is kept of the resources' bytes"},
+                        "what is kept of the resources' bytes"},
     [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
-                               "create: take in what this topic tells"},
-    [OPTION_HUB] = {"hub", "URL", "create: tell this hub, too"},
+                               "take in what this topic tells"},
+    [OPTION_HUB] = {"hub", "URL", "tell this hub, too"},
+    [OPTION_RESET] = {"reset", "OPTION",
+                      "change: the broker's default again, or none"},
+    [OPTION_DISCARD] = {"discard", NULL,
+                        "change: also where stored bytes are deleted"},
     [OPTION_JSON] = {"json", NULL, "show: as the broker says it"},
+    [OPTION_YES] = {"yes", NULL, "delete: do not ask"},
     {NULL, NULL, NULL},
 };
 
@@ -120,7 +125,65 @@ put_hubs(FILE *to, const struct arguments *arguments)
     fputs("]", to);
 }
 
-/* {"title":"Demo","rotateEntries":1000} */
+/* The setting of which --reset gives the option's name; OPTION_RESET: none. */
+static int
+setting_named(const char *name)
+{
+    int i = OPTION_TITLE;
+
+    while (i < OPTION_RESET && strcmp(name, options[i].name))
+        i++;
+    return i;
+}
+
+/* Checks what the broker would not understand. */
+static enum exit_code
+check_settings(const struct arguments *arguments)
+{
+    for (int i = OPTION_TITLE; i <= OPTION_HUB; i++)
+        if (is_number_option(i) && arguments->options[i] &&
+            !is_number(arguments->options[i]))
+            return bad_usage("--%s is a number", options[i].name);
+    for (size_t i = 0; i < arguments->n_given; i++) {
+        const char *name = arguments->given[i].value;
+
+        if (arguments->given[i].row != OPTION_RESET)
+            continue;
+        if (setting_named(name) == OPTION_RESET)
+            return bad_usage("--reset %s: there is no such option of a set",
+                             name);
+        if (arguments->options[setting_named(name)])
+            return bad_usage("--%s and --reset %s contradict each other", name,
+                             name);
+    }
+    return EXIT_GOOD;
+}
+
+/* The setting `i` as it was given. */
+static void
+put_value(FILE *to, const struct arguments *arguments, int i)
+{
+    const char *given = arguments->options[i];
+
+    if (i == OPTION_HUB)
+        put_hubs(to, arguments);
+    else if (is_number_option(i) || (is_keep_option(i) && is_number(given)))
+        fputs(given, to);
+    else
+        put_json_string(to, given);
+}
+
+static int
+is_reset(const struct arguments *arguments, int i)
+{
+    for (size_t k = 0; k < arguments->n_given; k++)
+        if (arguments->given[k].row == OPTION_RESET &&
+            setting_named(arguments->given[k].value) == i)
+            return 1;
+    return 0;
+}
+
+/* {"title":"Demo","rotateEntries":1000,"rotateAge":null} */
 static char *
 settings_of(const struct arguments *arguments, size_t *size)
 {
@@ -131,17 +194,13 @@ settings_of(const struct arguments *arguments, size_t *size)
     if (!to)
         return NULL;
     for (int i = OPTION_TITLE; i <= OPTION_HUB; i++) {
-        const char *given = arguments->options[i];
-
-        if (!given)
+        if (!arguments->options[i] && !is_reset(arguments, i))
             continue;
         fprintf(to, "%s\"%s\":", before, members[i]);
-        if (i == OPTION_HUB)
-            put_hubs(to, arguments);
-        else if (is_number_option(i) || (is_keep_option(i) && is_number(given)))
-            fputs(given, to);
+        if (arguments->options[i])
+            put_value(to, arguments, i);
         else
-            put_json_string(to, given);
+            fputs("null", to);
         before = ",";
     }
     fputs(*before == '{' ? "{}" : "}", to);
@@ -152,29 +211,47 @@ settings_of(const struct arguments *arguments, size_t *size)
     return text;
 }
 
+/* Creates or changes the set by the settings that were given. */
 static enum exit_code
-create(struct td_client *client, const struct arguments *arguments)
+give_settings(struct td_client *client, const struct arguments *arguments,
+              int is_new)
 {
+    const char *url = arguments->operands[1];
     size_t size = 0;
     char *settings;
-    enum exit_code code;
-    int is_new = 0;
+    enum exit_code code = check_settings(arguments);
 
-    for (int i = OPTION_TITLE; i <= OPTION_HUB; i++)
-        if (is_number_option(i) && arguments->options[i] &&
-            !is_number(arguments->options[i]))
-            return bad_usage("--%s is a number", options[i].name);
+    if (code != EXIT_GOOD)
+        return code;
     settings = settings_of(arguments, &size);
     if (!settings) {
         say("no memory");
         return EXIT_FAILED;
     }
-    code = exit_of(client, td_set_put(client, arguments->operands[1], settings,
-                                      size, &is_new));
+    if (is_new)
+        code = exit_of(client, td_set_create(client, url, settings, size));
+    else if (!strcmp(settings, "{}"))
+        code = bad_usage("set change needs a setting, or --reset");
+    else
+        code = exit_of(
+            client, td_set_change(client, url, settings, size,
+                                  arguments->options[OPTION_DISCARD] != NULL));
     if (code == EXIT_GOOD)
         puts(is_new ? "created" : "changed");
     free(settings);
     return code;
+}
+
+static enum exit_code
+create(struct td_client *client, const struct arguments *arguments)
+{
+    return give_settings(client, arguments, 1);
+}
+
+static enum exit_code
+change(struct td_client *client, const struct arguments *arguments)
+{
+    return give_settings(client, arguments, 0);
 }
 
 static void
@@ -220,12 +297,70 @@ show(struct td_client *client, const struct arguments *arguments)
     return code;
 }
 
-static enum exit_code delete (struct td_client *client,
-                              const struct arguments *arguments) {
-    enum exit_code code =
-        exit_of(client, td_set_delete(client, arguments->operands[1]));
+/* The amount of data that a deletion destroys. */
+struct loss {
+    unsigned long long entries, lists, files, bytes;
+};
 
-    if (code == EXIT_GOOD) puts("deleted");
+static void
+count_loss(const char *path, const char *value, void *user)
+{
+    struct loss *loss = user;
+
+    const struct {
+        const char *path;
+        unsigned long long *number;
+    } rows[] = {
+        {"last", &loss->entries},
+        {"lists.closed", &loss->lists},
+        {"content.kept", &loss->files},
+        {"content.bytes", &loss->bytes},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (!strcmp(path, rows[i].path))
+            *rows[i].number = strtoull(value, NULL, 10);
+}
+
+/* Asks on the terminal whether the set is to go. EXIT_FAILED: it is not. */
+static enum exit_code
+confirm(struct td_client *client, const char *url)
+{
+    struct loss loss = {0};
+    char answer[16] = "";
+    enum exit_code code;
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return bad_usage("set delete deletes all that the set has: give --yes, "
+                         "or let it ask on a terminal");
+    code = exit_of(client, td_set_get(client, url, count_loss, &loss, NULL));
+    if (code != EXIT_GOOD)
+        return code;
+    fprintf(stderr, "Delete %s with %llu entries, %llu closed lists", url,
+            loss.entries, loss.lists);
+    if (loss.files)
+        fprintf(stderr, ", %llu files of content (%llu bytes)", loss.files,
+                loss.bytes);
+    fputs("? Type yes: ", stderr);
+    fflush(stderr);
+    if (fgets(answer, sizeof(answer), stdin) && !strcmp(answer, "yes\n"))
+        return EXIT_GOOD;
+    say("nothing was deleted");
+    return EXIT_FAILED;
+}
+
+static enum exit_code
+delete_set(struct td_client *client, const struct arguments *arguments)
+{
+    const char *url = arguments->operands[1];
+    enum exit_code code = EXIT_GOOD;
+
+    if (!arguments->options[OPTION_YES])
+        code = confirm(client, url);
+    if (code == EXIT_GOOD)
+        code = exit_of(client, td_set_delete(client, url));
+    if (code == EXIT_GOOD)
+        puts("deleted");
     return code;
 }
 
@@ -236,8 +371,9 @@ static const struct action {
                           const struct arguments *arguments);
 } actions[] = {
     {"create", OPTION_TITLE, OPTION_HUB, create},
+    {"change", OPTION_TITLE, OPTION_DISCARD, change},
     {"show", OPTION_JSON, OPTION_JSON, show},
-    {"delete", OPTIONS, OPTIONS, delete},
+    {"delete", OPTION_YES, OPTION_YES, delete_set},
 };
 
 static enum exit_code
@@ -251,8 +387,8 @@ run(const struct arguments *arguments)
     while (i < n && strcmp(name, actions[i].name))
         i++;
     if (i == n)
-        return bad_usage("set needs create, show or delete; see tidings set "
-                         "--help");
+        return bad_usage("set needs create, change, show or delete; see "
+                         "tidings set --help");
     if (arguments->n_operands != 2)
         return bad_usage("set %s needs one SET-URL", name);
     for (int o = 0; o < OPTIONS; o++)
@@ -269,13 +405,17 @@ run(const struct arguments *arguments)
 
 const struct command set_command = {
     .name = "set",
-    .operands = "create|show|delete SET-URL",
-    .help = "Creates or configures a set, shows what it is, or deletes it.",
-    .more = "create prints \"created\", or \"changed\" where the set was "
-            "there: then the\nsettings that are not given take the broker's "
-            "defaults again, and hubs and\nupstream topic are none. --hub "
-            "may be given several times. delete asks nothing:\nwhat the set "
-            "had is gone when it prints \"deleted\".\n",
+    .operands = "create|change|show|delete SET-URL",
+    .help = "Creates a set, changes its settings, shows or deletes it.",
+    .more =
+        "create and change take the settings; --hub may be given several "
+        "times. create\nrefuses a set that exists. change leaves alone what "
+        "is not named; --reset, which\nmay be given several times, makes a "
+        "setting what it is without the option. A\nchange that would delete "
+        "stored bytes (content none, fewer lists, a smaller age)\nis refused "
+        "with the amount, unless --discard is given.\n\n"
+        "delete asks on a terminal, and needs --yes elsewhere: what the set "
+        "had is gone\nwhen it prints \"deleted\".\n",
     .options = options,
     .run = run,
 };

@@ -1,5 +1,5 @@
 /*
- * set.c - creates, describes and removes sets.
+ * set.c - creates, changes, describes and removes sets.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,17 @@
 
 #define PATH_MAX_BYTES 256
 
+/* `query` is what follows the URL of the set. */
 static enum td_status
-exchange(struct td_client *client, const char *set_url, const char *method,
-         const struct slice *body, struct fetch_answer *answer)
+exchange(struct td_client *client, const char *set_url, const char *query,
+         const char *method, const struct slice *body,
+         struct fetch_answer *answer)
 {
     static const char *const headers[] = {"Content-Type: application/json",
                                           "Accept: application/json", NULL};
+    char target[SET_URL_MAX + 16];
     struct set_url url;
-    struct fetch_request request = {.url = url.text,
+    struct fetch_request request = {.url = target,
                                     .headers = body ? headers : headers + 1,
                                     .body = body,
                                     .max_bytes = ANSWER_BYTES_MAX,
@@ -31,27 +34,61 @@ exchange(struct td_client *client, const char *set_url, const char *method,
 
     buf_init(&answer->body, ANSWER_BYTES_MAX);
     rc = set_url_read(client, set_url, &url);
-    if (!rc)
+    if (!rc) {
+        snprintf(target, sizeof(target), "%s%s", url.text, query);
         rc = fetch_run(client, &request, answer);
+    }
     if (!rc && answer->status / 100 != 2)
         rc = client_refused(client, answer);
     return rc;
+}
+
+/* Sends settings; *status is that of the answer. */
+static enum td_status
+send_settings(struct td_client *client, const char *set_url, const char *query,
+              const char *method, struct slice settings, unsigned *status)
+{
+    struct fetch_answer answer;
+    enum td_status rc;
+
+    client_begin(client);
+    rc = exchange(client, set_url, query, method, &settings, &answer);
+    *status = answer.status;
+    fetch_answer_fini(&answer);
+    return client_end(client, rc);
+}
+
+enum td_status
+td_set_create(struct td_client *client, const char *set_url,
+              const char *settings, size_t size)
+{
+    unsigned status = 0;
+
+    return send_settings(client, set_url, "?new=yes", "PUT",
+                         (struct slice){settings, size}, &status);
 }
 
 enum td_status
 td_set_put(struct td_client *client, const char *set_url, const char *settings,
            size_t size, int *is_new)
 {
-    struct slice body = {settings, size};
-    struct fetch_answer answer;
-    enum td_status rc;
+    unsigned status = 0;
+    enum td_status rc = send_settings(client, set_url, "", "PUT",
+                                      (struct slice){settings, size}, &status);
 
-    client_begin(client);
-    rc = exchange(client, set_url, "PUT", &body, &answer);
     if (!rc && is_new)
-        *is_new = answer.status == 201;
-    fetch_answer_fini(&answer);
-    return client_end(client, rc);
+        *is_new = status == 201;
+    return rc;
+}
+
+enum td_status
+td_set_change(struct td_client *client, const char *set_url, const char *change,
+              size_t size, int may_discard)
+{
+    unsigned status = 0;
+
+    return send_settings(client, set_url, may_discard ? "?discard=yes" : "",
+                         "PATCH", (struct slice){change, size}, &status);
 }
 
 enum td_status
@@ -61,7 +98,7 @@ td_set_delete(struct td_client *client, const char *set_url)
     enum td_status rc;
 
     client_begin(client);
-    rc = exchange(client, set_url, "DELETE", NULL, &answer);
+    rc = exchange(client, set_url, "", "DELETE", NULL, &answer);
     fetch_answer_fini(&answer);
     return client_end(client, rc);
 }
@@ -168,7 +205,7 @@ td_set_get(struct td_client *client, const char *set_url,
     if (json)
         *json = NULL;
     client_begin(client);
-    rc = exchange(client, set_url, NULL, NULL, &answer);
+    rc = exchange(client, set_url, "", NULL, NULL, &answer);
     if (!rc && on_member)
         rc = read_members(client, buf_slice(&answer.body), on_member, user);
     if (!rc && json) {

@@ -241,8 +241,8 @@ class Story:
             books.post(n)
             books.rotate()
         books.post(2)
-        assert books.put(title="Bücher", retainLists=3).status == 200
-        assert books.put(title="Bücher", retainLists=2).status == 200
+        assert books.change(discard=True, title="Bücher", retainLists=3).status == 200
+        assert books.change(discard=True, title="Bücher", retainLists=2).status == 200
 
     def remove_sets(self):
         """Two sets are removed, whose files go later; one of them is made again."""

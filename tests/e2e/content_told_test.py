@@ -25,5 +25,5 @@ def test_a_set_tells_what_it_keeps_and_what_is_missing(news):
     news.receipt(news.send(*multipart(changes, parts)))
     wait_content(last=4, kept=2, bytes=9, missing=1)
 
-    assert news.put(content="none").status == 200
+    assert news.change(discard=True, content="none").status == 200
     assert "content" not in news.state()

@@ -357,7 +357,7 @@ def test_an_archive_that_begins_within_a_part_names_every_list_once(broker):
 
     for left in (13, 7, 4):
         first = 21 - left
-        assert news.put(retain_lists=left, rotate_entries=1).status == 200
+        assert news.change(discard=True, retain_lists=left, rotate_entries=1).status == 200
         wait_closed(news, left)
         check_archived(news, first, 20, 5 - (first - 1) // 4 if left > 4 else 0)
 
@@ -371,7 +371,7 @@ def test_an_archive_without_lists_is_not_named(broker):
     news.rotate()
     for n in (1, 0):
         if n == 0:
-            assert news.put(retain_age=0.001).status == 200
+            assert news.change(discard=True, retain_age=0.001).status == 200
             wait_closed(news, 0)
         assert news.get("changelist-archive.xml").status == (200 if n else 404)
         assert news.changelist().count("//rs:ln[@rel='archives']") == n
@@ -388,7 +388,7 @@ def test_a_time_before_the_earliest_is_gone(start_broker):
     news = broker.set()
     _, before, last = (news.post().datetime for _ in range(3))
     news.rotate()
-    assert news.put(retain_age=0.001).status == 200
+    assert news.change(discard=True, retain_age=0.001).status == 200
     wait_closed(news, 0)
     wait_for("the list's file to go", lambda: not news.list_file(1).exists())
     for again in range(3):
@@ -426,7 +426,7 @@ def test_who_gets_nothing_is_not_left_behind(news, broker):
         for _ in range(12):
             news.post()
         broker.wait_threads()  # both have seen them
-        assert news.put(retain_lists=1).status == 200
+        assert news.change(discard=True, retain_lists=1).status == 200
         wait_closed(news, 1)
         check_refused(news.get("changes?after=1"), 410, "no longer retained")
         news.receipt(news.send([change("http://example.com/x/1")]))

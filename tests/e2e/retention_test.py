@@ -90,7 +90,7 @@ def test_retains_lists_by_age(start_broker):
         each.post(3)
         each.rotate()
     assert news.state()["lists"]["closed"] == 1
-    assert news.put(retain_age=0.001).status == 200
+    assert news.change(discard=True, retain_age=0.001).status == 200
     wait_closed(news, 0)
     news.wait_list_files(0)
     for end in (broker.kill, broker.stop, broker.stop):
@@ -123,7 +123,7 @@ def test_lets_readers_finish(news):
         head = connection.answer_head()
         assert head.status == 200
 
-        assert news.put(retain_lists=1).status == 200
+        assert news.change(discard=True, retain_lists=1).status == 200
         wait_closed(news, 1)
         check_refused(news.get(news.list_path(1)), 410, "no longer kept")
         body = connection.read(int(head["Content-Length"]))

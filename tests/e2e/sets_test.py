@@ -1,6 +1,12 @@
 """Sets are created, configured and described."""
 
+import os
+
+import pytest
+
+from tidings_test.content import kept, multipart
 from tidings_test.http import JSON, check_refused
+from tidings_test.sets import MERGE_PATCH, change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
@@ -54,6 +60,166 @@ def test_put_replaces_all_settings(broker):
     assert "title" not in found and "description" not in found
     assert found["settings"]["rotateEntries"] == 50000
     assert found["settings"]["rotateAge"] == 1.5
+
+
+# RFC 7396: what a change does not name stays, and null is the broker's default, or none.
+def test_a_change_leaves_the_rest_alone(start_broker):
+    broker = start_broker()
+    demo = broker.set().create(title="Demo", rotate_entries=9, retain_lists=5)
+    answer = demo.change(title="News", rotate_entries=None, rotate_age=1.5)
+    assert answer.status == 200
+    assert answer.json()["title"] == "News"
+    assert demo.change(hubs=["http://a.example/"]).status == 200
+    assert demo.change().status == 200
+    for end in (broker.kill, broker.stop):
+        found = describe(demo)
+        assert found["title"] == "News"
+        expected = {"rotateEntries": 50000, "rotateAge": 1.5, "retainLists": 5}
+        assert found["settings"].items() >= expected.items()
+        assert found["settings"]["hubs"] == ["http://a.example/"]
+        end()
+        broker.restart()
+    assert demo.change(title=None, hubs=None).status == 200
+    found = describe(demo)
+    assert "title" not in found and "hubs" not in found["settings"]
+
+
+# Nothing of a refused change is kept. RFC 5789: 415 says what a PATCH may be.
+def test_refuses_changes_that_make_no_sense(broker):
+    demo = broker.set().create(title="Demo")
+    for body, status, detail in (
+        ('{"title":"X","rotateEntires":5}', 422, 'is "rotateEntries" meant?'),
+        ('{"title":"X","rotateEntries":0}', 422, "0 is not between 1 and 50000"),
+        ('{"title":{"de":"X"}}', 422, "title: is a string"),
+        ('{"hubs":[null]}', 422, "hubs: is a list of strings"),
+        ('["title","X"]', 422, "settings are a JSON object"),
+        ('{"title":"X"', 400, ""),
+        ("", 400, ""),
+        (" " * 60000, 413, "bytes"),
+    ):
+        check_refused(broker.patch(demo.path, body, MERGE_PATCH), status, detail)
+    refused = broker.patch(demo.path, '{"title":"X"}', "text/plain")
+    check_refused(refused, 415, "text/plain")
+    assert refused["Accept-Patch"].startswith(MERGE_PATCH)
+    refused = broker.patch(f"{demo.path}?discard=1", "{}", MERGE_PATCH)
+    check_refused(refused, 400, 'discard: "1" is not yes or no')
+    assert describe(demo)["title"] == "Demo"
+
+    assert broker.patch(demo.path, '{"title":"X"}', JSON).status == 200
+    missing = broker.set()
+    check_refused(missing.change(title="X"), 404, "there is no set")
+    demo.delete()
+    check_refused(demo.change(title="X"), 410, "was removed")
+
+
+# A set that exists keeps its settings, whoever wanted to create it.
+def test_a_set_is_created_once(broker, run):
+    demo = broker.set()
+    run("tidings", "set", "create", demo.url, "--title", "Demo")
+    for more in ((), ("--title", "Other")):
+        said = run("tidings", "set", "create", demo.url, *more, status=1).errors()
+        assert said.startswith("tidings: 409: ") and "tidings set change" in said
+    refused = broker.put(f"{demo.path}?new=yes", {"title": "Other"})
+    check_refused(refused, 409, "PATCH")
+    assert not refused["Retry-After"]
+    assert describe(demo)["title"] == "Demo"
+
+
+@pytest.fixture
+def texts(broker):
+    """A set that keeps the content of one resource, which is counted."""
+    texts = broker.set().create(content="inline")
+    loc = "http://example.com/a.txt"
+    texts.receipt(texts.send(*multipart([change(loc)], [(loc, None, b"some text")])))
+    wait_for("the content", lambda: describe(texts)["content"]["kept"] == 1)
+    return texts
+
+
+# A new title is a new title: content stays.
+@pytest.mark.broker("--remove-grace", "0")
+def test_a_new_title_deletes_nothing(texts, run):
+    run("tidings", "set", "create", texts.url, "--title", "Texts", status=1)
+    said = run("tidings", "set", "change", texts.url, "--title", "Texts").output()
+    assert said == "changed"
+    found = describe(texts)
+    assert (found["title"], found["content"]["kept"]) == ("Texts", 1)
+    assert found["settings"]["content"] == "inline"
+
+
+# Settings that delete content are refused with the amount, whichever way they come,
+# unless the request says that it is meant.
+@pytest.mark.broker("--remove-grace", "0")
+def test_content_is_not_deleted_by_a_slip(texts, run):
+    for refused in (
+        texts.change(content="none"),
+        texts.change(content=None, title="Texts"),
+        texts.put(title="Texts"),
+    ):
+        check_refused(refused, 409, "would delete 1 content file (9 bytes)")
+        discards = refused.json()["discards"]
+        assert (discards["files"], discards["bytes"]) == (1, 9)
+        assert not refused["Retry-After"]
+    command = ("tidings", "set", "change", texts.url, "--content", "none")
+    assert "--discard" in run(*command, status=1).errors()
+    assert texts.change(content="fetch").status == 200
+    assert "title" not in describe(texts)
+    assert len(kept(texts)) == 1
+
+    run(*command, "--discard")
+    wait_for("the content to go", lambda: not kept(texts))
+
+
+# The same of a shorter retention: closed lists, and archived generations. What the
+# settings before let go of anyway does not count, and nothing is in the way of a
+# retention that deletes nothing.
+def test_lists_are_not_deleted_by_a_slip(broker):
+    news = broker.set().create(rotate_entries=2, resource_list_keep=1)
+    for _ in range(3):
+        news.post(2)
+        news.build("resourcelist")
+    for settings, lists, archived in (
+        ({"retain_lists": 2}, 1, 1),
+        ({"retain_lists": 1}, 2, 2),
+        ({"retain_age": 0.001}, 3, 2),
+        ({"retain_age": 0.001, "retain_lists": 2}, 3, 2),
+    ):
+        refused = news.change(**settings)
+        check_refused(refused, 409, f"{lists} closed Change List")
+        discards = refused.json()["discards"]
+        assert (discards["lists"], discards["entries"]) == (lists, 2 * lists)
+        assert discards["archived"] == archived
+        assert discards["archivedBytes"] > 0
+    check_refused(news.put(retain_lists=2), 409, "PUT resets")
+    assert describe(news)["lists"]["closed"] == 3
+
+    assert news.change(retain_lists=3, retain_age=3600).status == 200
+    assert news.change(discard=True, retain_lists=1).status == 200
+    wait_for("two lists to go", lambda: describe(news)["lists"]["closed"] == 1)
+    assert news.change(retain_lists=1, retain_age=1800).status == 200
+    assert news.change(retain_lists=None, retain_age=None).status == 200
+
+
+# On a terminal `set delete` says what is lost and asks; elsewhere it wants --yes.
+def test_a_deletion_is_confirmed(news, run, start):
+    news.post(3)
+    command = ("tidings", "set", "delete", news.url)
+    assert "--yes" in run(*command, status=2).errors()
+    for answer, status in (("y\n", 1), ("\4", 1), ("yes\n", 0)):
+        assert news.last() == 3
+        side, terminal = os.openpty()
+        asking = start(*command, terminal=terminal)
+        os.close(terminal)
+        said = b""
+        while b"yes: " not in said:
+            said += os.read(side, 65536)
+        assert b"3 entries" in said
+        os.write(side, answer.encode())
+        assert asking.wait() == status
+        os.close(side)
+    check_refused(news.get(), 410)
+
+    again = news.broker.set().create()
+    assert run("tidings", "set", "delete", again.url, "--yes").output() == "deleted"
 
 
 # Nothing of a refused PUT is kept.

@@ -243,7 +243,7 @@ def test_every_command_takes_cacert(news, run, certificate, tmp_path):
     assert "News\n" in said
     assert "https://" in said and "http://" not in said
     assert "News\n" in run("tidings", "set", "show", news.url, *ca).output()
-    run("tidings", "set", "delete", news.url, *ca)
+    run("tidings", "set", "delete", news.url, "--yes", *ca)
     assert "was removed" in run(*get, *ca, status=3).errors()
 
 

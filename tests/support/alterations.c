@@ -44,10 +44,12 @@ wait_for(struct waiter *w)
 void
 alterations_put(struct sets *s, const char *name, const char *settings)
 {
+    struct alter_wish wish = {.may_discard = true,
+                              .name = slice_of(name),
+                              .body = slice_of(settings)};
     struct waiter w = WAITER;
 
-    assert_int_equal(alter_settings(s->registry, slice_of(name),
-                                    slice_of(settings), on_done, &w, NULL),
+    assert_int_equal(alter_settings(s->registry, &wish, on_done, &w, NULL),
                      STATUS_OK);
     wait_for(&w);
 }

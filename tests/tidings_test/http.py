@@ -317,6 +317,9 @@ class Client:
     def put(self, path, body=b"", type=None, **headers):
         return self.request("PUT", path, body, type, **headers)
 
+    def patch(self, path, body=b"", type=None, **headers):
+        return self.request("PATCH", path, body, type, **headers)
+
     def delete(self, path, **headers):
         return self.request("DELETE", path, **headers)
 

@@ -24,18 +24,21 @@ class Process:
     `out` and `err` are the lines of its standard output and standard error, as
     they come (Arrivals). With reads_output=False nobody reads standard output:
     popen.stdout is the test's. `errors`, a descriptor, replaces standard error; `err`
-    is empty then. Start programs on the main thread only: the kernel kills them when
+    is empty then. `terminal` replaces standard input and standard error. Start programs on the main thread only: the kernel kills them when
     the thread that started them ends.
     """
 
-    def __init__(self, *argv, env=None, cwd=None, reads_output=True, errors=None):
+    def __init__(
+        self, *argv, env=None, cwd=None, reads_output=True, errors=None, terminal=None
+    ):
+        errors = terminal if errors is None else errors
         self.argv = [str(argument) for argument in argv]
         self.name = os.path.basename(self.argv[0])
         self.popen = subprocess.Popen(
             ["/usr/bin/setpriv", "--pdeathsig", "KILL", *self.argv],
             env={**os.environ, **(env or {})},
             cwd=cwd,
-            stdin=subprocess.PIPE,
+            stdin=subprocess.PIPE if terminal is None else terminal,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if errors is None else errors,
         )
@@ -64,7 +67,8 @@ class Process:
 
     def end_input(self):
         try:
-            self.popen.stdin.close()
+            if self.popen.stdin:
+                self.popen.stdin.close()
         except BrokenPipeError:
             pass
 

@@ -13,6 +13,8 @@ import pathlib
 from tidings_test.http import JSON, XML
 from tidings_test.waiting import wait_for
 
+MERGE_PATCH = "application/merge-patch+json"  # RFC 7396
+
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "spec" / "examples"
 
 Receipt = collections.namedtuple("Receipt", "set first last position datetime epoch")
@@ -124,9 +126,14 @@ class Set:
         return answer.json()["closed"]
 
     def put(self, **settings):
-        """Make the set, or give it settings: rotate_entries=10."""
-        settings = {_camel_case(name): value for name, value in settings.items()}
-        return self.broker.put(self.path, settings)
+        """Make the set, or replace its settings: rotate_entries=10."""
+        return self.broker.put(self.path, _camel_cased(settings))
+
+    def change(self, discard=False, **settings):
+        """Change these settings of the set, and no others; None resets one. `discard`
+        allows a change that deletes stored bytes."""
+        path = f"{self.path}?discard=yes" if discard else self.path
+        return self.broker.patch(path, _camel_cased(settings), MERGE_PATCH)
 
     def create(self, **settings):
         """Make the set, which must not be there yet; returns it."""
@@ -259,6 +266,10 @@ class Set:
 def _camel_case(name):
     first, *more = name.split("_")
     return first + "".join(word.title() for word in more)
+
+
+def _camel_cased(settings):
+    return {_camel_case(name): value for name, value in settings.items()}
 
 
 def _with_query(path, query):

@@ -55,7 +55,7 @@ static const char *const commands[][2] = {
     {"relay", "SET-URL SET-URL --state FILE"},
     {"watch", "DIR SET-URL"},
     {"get", "SET-URL"},
-    {"set", "create|show|delete SET-URL"},
+    {"set", "create|change|show|delete SET-URL"},
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -34,33 +34,31 @@ assert_begins(const char *text, const char *with)
         fail_msg("\"%s\" does not begin with \"%s\"", text, with);
 }
 
-/* Design section 4: PUT with what was given, as JSON. */
-TEST(creates_and_changes)
+/* PUT sends the options as JSON, and leaves a set that exists alone. */
+TEST(creates_a_set)
 {
     struct fake_broker *b = fake_broker_new();
     const char *url = fake_broker_url(b), *request;
 
     fake_answer(b, 201, "application/json", "{}");
-    fake_answer(b, 200, "application/json", "{}");
-    fake_answer(b, 200, "application/json", "{}");
-    fake_answer(b, 200, "application/json", "{}");
-    fake_answer(b, 200, "application/json", "{}");
-    fake_answer(b, 200, "application/json", "{}");
-    fake_answer(b, 200, "application/json", "{}");
+    fake_answer(b, 409, "application/problem+json",
+                "{\"title\":\"Conflict\",\"detail\":\"it exists\"}");
+    for (int i = 0; i < 5; i++)
+        fake_answer(b, 201, "application/json", "{}");
     fake_broker_start(b);
     assert_int_equal(SET("create", url, "--title", "A \"b\" \\", "--rotate-age",
                          "0.5", "--retain-lists", "7"),
                      0);
     assert_string_equal(command.out_text, "created\n");
     request = fake_request(b, 0);
-    assert_begins(request, "PUT /sets/news HTTP/1.1\r\n");
+    assert_begins(request, "PUT /sets/news?new=yes HTTP/1.1\r\n");
     assert_non_null(strstr(request, "\r\nContent-Type: application/json\r\n"));
     assert_string_equal(strstr(request, "\r\n\r\n") + 4,
                         "{\"title\":\"A \\\"b\\\" \\\\\",\"rotateAge\":0.5,"
                         "\"retainLists\":7}");
 
-    assert_int_equal(SET("create", url), 0);
-    assert_string_equal(command.out_text, "changed\n");
+    assert_int_equal(SET("create", url), 1);
+    assert_string_equal(command.err_text, "tidings: 409: it exists\n");
     assert_string_equal(strstr(fake_request(b, 1), "\r\n\r\n") + 4, "{}");
 
     assert_int_equal(SET("create", url, "--hub", "http://a.example/\"",
@@ -88,6 +86,28 @@ TEST(creates_and_changes)
                      0);
     assert_string_equal(strstr(fake_request(b, 6), "\r\n\r\n") + 4,
                         "{\"resourceDumpEvery\":60,\"resourceDumpKeep\":7}");
+    fake_broker_free(b);
+}
+
+/* RFC 7396: PATCH sends the options that were given, and null for --reset. */
+TEST(changes_a_set)
+{
+    struct fake_broker *b = fake_broker_new();
+    const char *url = fake_broker_url(b);
+
+    for (int i = 0; i < 2; i++)
+        fake_answer(b, 200, "application/json", "{}");
+    fake_broker_start(b);
+    assert_int_equal(SET("change", url, "--reset", "rotate-age", "--title", "B",
+                         "--reset", "hub"),
+                     0);
+    assert_string_equal(command.out_text, "changed\n");
+    assert_begins(fake_request(b, 0), "PATCH /sets/news HTTP/1.1\r\n");
+    assert_string_equal(strstr(fake_request(b, 0), "\r\n\r\n") + 4,
+                        "{\"title\":\"B\",\"rotateAge\":null,\"hubs\":null}");
+    assert_int_equal(SET("change", url, "--content", "none", "--discard"), 0);
+    assert_begins(fake_request(b, 1),
+                  "PATCH /sets/news?discard=yes HTTP/1.1\r\n");
     fake_broker_free(b);
 }
 
@@ -143,13 +163,13 @@ TEST(deletes_a_set)
     fake_answer(b, 410, "application/problem+json", gone);
     fake_answer(b, 404, "application/problem+json", missing);
     fake_broker_start(b);
-    assert_int_equal(SET("delete", fake_broker_url(b)), 0);
+    assert_int_equal(SET("delete", fake_broker_url(b), "--yes"), 0);
     assert_string_equal(command.out_text, "deleted\n");
     assert_begins(fake_request(b, 0), "DELETE /sets/news HTTP/1.1\r\n");
-    assert_int_equal(SET("delete", fake_broker_url(b)), 3);
+    assert_int_equal(SET("delete", fake_broker_url(b), "--yes"), 3);
     assert_string_equal(command.err_text,
                         "tidings: 410: the set was removed\n");
-    assert_int_equal(SET("delete", fake_broker_url(b)), 1);
+    assert_int_equal(SET("delete", fake_broker_url(b), "--yes"), 1);
     assert_string_equal(command.err_text, "tidings: 404: there is no set\n");
     fake_broker_free(b);
 }
@@ -162,7 +182,19 @@ TEST(refuses_what_makes_no_sense)
     assert_int_equal(SET("show", "http://127.0.0.1:1/sets/a", "--title", "x"),
                      2);
     assert_int_equal(SET("delete", "http://127.0.0.1:1/sets/a", "--json"), 2);
-    assert_int_equal(SET("delete", "127.0.0.1:1/sets/a"), 2);
+    assert_int_equal(SET("delete", "127.0.0.1:1/sets/a", "--yes"), 2);
+    assert_int_equal(SET("delete", "http://127.0.0.1:1/sets/a"), 2);
+    assert_non_null(strstr(command.err_text, "--yes"));
+    assert_int_equal(SET("change", "http://127.0.0.1:1/sets/a"), 2);
+    assert_int_equal(SET("change", "http://127.0.0.1:1/sets/a", "--discard"),
+                     2);
+    assert_int_equal(
+        SET("change", "http://127.0.0.1:1/sets/a", "--reset", "name"), 2);
+    assert_int_equal(SET("change", "http://127.0.0.1:1/sets/a", "--reset",
+                         "title", "--title", "x"),
+                     2);
+    assert_int_equal(
+        SET("create", "http://127.0.0.1:1/sets/a", "--reset", "title"), 2);
     assert_int_equal(
         SET("create", "http://127.0.0.1:1/sets/a", "--rotate-entries", "x"), 2);
     assert_int_equal(

@@ -7,7 +7,7 @@
 
 static const enum method all_methods[] = {
     METHOD_GET,    METHOD_HEAD,    METHOD_POST,  METHOD_PUT,
-    METHOD_DELETE, METHOD_OPTIONS, METHOD_OTHER,
+    METHOD_DELETE, METHOD_OPTIONS, METHOD_PATCH,
 };
 
 /* Design section 4: each row of the table comes to its handler. R-025: HEAD is
@@ -32,6 +32,7 @@ TEST(finds_the_handler_of_a_method_and_path)
         {METHOD_GET, "/sets", handle_sets_get, "", ""},
         {METHOD_GET, "/sets/demo", handle_set_get, "demo", ""},
         {METHOD_PUT, "/sets/demo", handle_set_put, "demo", ""},
+        {METHOD_PATCH, "/sets/demo", handle_set_patch, "demo", ""},
         {METHOD_DELETE, "/sets/demo", handle_set_delete, "demo", ""},
         {METHOD_PUT, "/sets/changes", handle_set_put, "changes", ""},
         /* Documents */
@@ -111,7 +112,7 @@ TEST(says_which_methods_an_address_answers_to)
         {"/sets/demo/rotate", "POST", 1},
         {"/sets/demo/stream", "GET, HEAD", 2},
         {"/sets", "GET, HEAD", 2},
-        {"/sets/demo", "GET, HEAD, PUT, DELETE", 4},
+        {"/sets/demo", "GET, HEAD, PUT, PATCH, DELETE", 5},
         {"/sets/demo/changelist.xml", "GET, HEAD", 2},
         {"/.well-known/resourcesync", "GET, HEAD", 2},
         {"/bridges", "GET, HEAD", 2},

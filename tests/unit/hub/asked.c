@@ -233,8 +233,9 @@ asked_put_set(const char *name, const char *text, struct problem *why)
 {
     struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                                .changed = PTHREAD_COND_INITIALIZER};
-    enum status rc = alter_settings(broker.sets.registry, slice_of(name),
-                                    slice_of(text), asked_on_altered, &s, why);
+    struct alter_wish wish = {.name = slice_of(name), .body = slice_of(text)};
+    enum status rc =
+        alter_settings(broker.sets.registry, &wish, asked_on_altered, &s, why);
 
     return rc ? rc : asked_await_altered(&s);
 }

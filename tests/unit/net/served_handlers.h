@@ -444,7 +444,7 @@ served_on_request(struct request *rq, void *user)
         served_stream(rq);
         return;
     }
-    if (method == METHOD_OTHER) {
+    if (method == METHOD_PATCH) {
         request_answer_problem(rq, 405, NULL, "GET, POST", NULL);
         return;
     }

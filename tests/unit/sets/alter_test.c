@@ -51,13 +51,22 @@ wait_for(struct outcome *o)
     return o->status;
 }
 
+static enum status
+submit(enum alter_mode mode, const char *name, const char *settings,
+       void (*done)(struct alteration *, void *), struct outcome *o)
+{
+    struct alter_wish wish = {
+        .mode = mode, .name = slice_of(name), .body = slice_of(settings)};
+
+    return alter_settings(s.registry, &wish, done, o, NULL);
+}
+
 static struct outcome
 put(const char *name, const char *settings)
 {
     struct outcome o = OUTCOME;
 
-    assert_int_equal(alter_settings(s.registry, slice_of(name),
-                                    slice_of(settings), on_done, &o, NULL),
+    assert_int_equal(submit(ALTER_REPLACE, name, settings, on_done, &o),
                      STATUS_OK);
     assert_int_equal(wait_for(&o), STATUS_OK);
     return o;
@@ -105,8 +114,8 @@ static enum status
 refused_for(const char *name, const char *text, const char *part)
 {
     struct problem why = {""};
-    enum status rc = alter_settings(s.registry, slice_of(name), slice_of(text),
-                                    NULL, NULL, &why);
+    struct alter_wish wish = {.name = slice_of(name), .body = slice_of(text)};
+    enum status rc = alter_settings(s.registry, &wish, NULL, NULL, &why);
 
     assert_true(rc != STATUS_OK);
     if (!strstr(why.text, part))
@@ -255,10 +264,9 @@ TEST(settings_that_wait_behind_a_removal_begin_a_new_set)
 
     before = sets_post(&s, "demo", 1, 1);
     assert_int_equal(alter_remove(before, on_done, &removal, NULL), STATUS_OK);
-    assert_int_equal(alter_settings(s.registry, SLICE("demo"),
-                                    SLICE("{\"title\":\"B\"}"), on_done,
-                                    &settings, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        submit(ALTER_REPLACE, "demo", "{\"title\":\"B\"}", on_done, &settings),
+        STATUS_OK);
     assert_int_equal(wait_for(&removal), STATUS_OK);
     assert_int_equal(wait_for(&settings), STATUS_OK);
     assert_true(settings.is_birth);
@@ -331,20 +339,82 @@ TEST(settings_find_no_place_behind_a_removal)
     }
     assert_null(registry_make(s.registry, SLICE("one-more")));
     pthread_mutex_lock(&gate);
-    assert_int_equal(alter_settings(s.registry, SLICE("demo"), SLICE("{}"),
-                                    on_done_at_the_gate, &first, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        submit(ALTER_REPLACE, "demo", "{}", on_done_at_the_gate, &first),
+        STATUS_OK);
     assert_int_equal(
         alter_remove(sets_find(&s, "demo"), on_removed_taking, &removal, NULL),
         STATUS_OK);
-    assert_int_equal(alter_settings(s.registry, SLICE("demo"), SLICE("{}"),
-                                    on_done, &settings, NULL),
+    assert_int_equal(submit(ALTER_REPLACE, "demo", "{}", on_done, &settings),
                      STATUS_OK);
     pthread_mutex_unlock(&gate);
     assert_int_equal(wait_for(&first), STATUS_OK);
     assert_int_equal(wait_for(&removal), STATUS_OK);
     assert_int_equal(wait_for(&settings), STATUS_INVALID);
     assert_null(settings.set);
+}
+
+/* The log thread applies each change to the result of the one before, also
+ * where one commit could take them all. */
+TEST(changes_at_once_do_not_undo_each_other)
+{
+    struct outcome first = OUTCOME, a = OUTCOME, b = OUTCOME, again = OUTCOME;
+    struct settings settings;
+
+    sets_post(&s, "demo", 1, 1);
+    pthread_mutex_lock(&gate);
+    assert_int_equal(
+        submit(ALTER_REPLACE, "other", "{}", on_done_at_the_gate, &first),
+        STATUS_OK);
+    assert_int_equal(submit(ALTER_CHANGE, "demo",
+                            "{\"title\":\"A\",\"rotateEntries\":5}", on_done,
+                            &a),
+                     STATUS_OK);
+    assert_int_equal(submit(ALTER_CHANGE, "demo",
+                            "{\"title\":\"B\",\"rotateBytes\":1048576}",
+                            on_done, &b),
+                     STATUS_OK);
+    assert_int_equal(
+        submit(ALTER_CREATE, "demo", "{\"title\":\"C\"}", on_done, &again),
+        STATUS_OK);
+    pthread_mutex_unlock(&gate);
+    assert_int_equal(wait_for(&first), STATUS_OK);
+    assert_int_equal(wait_for(&a), STATUS_OK);
+    assert_int_equal(wait_for(&b), STATUS_OK);
+    assert_int_equal(wait_for(&again), STATUS_CONFLICT);
+    for (int round = 0; round < 2; round++) {
+        registry_settings(sets_find(&s, "demo"), &settings);
+        assert_string_equal(settings.title, "B");
+        assert_int_equal(settings.rotate_entries, 5);
+        assert_int_equal(settings.rotate_bytes, 1048576);
+        stage_restart();
+    }
+}
+
+/* A change is of one set: it makes none, and does not go over to the next set
+ * of the name. */
+TEST(a_change_ends_with_its_set)
+{
+    struct outcome first = OUTCOME, change = OUTCOME, removal = OUTCOME;
+
+    assert_int_equal(submit(ALTER_CHANGE, "demo", "{}", NULL, NULL),
+                     STATUS_NOT_FOUND);
+    sets_post(&s, "demo", 1, 1);
+    pthread_mutex_lock(&gate);
+    assert_int_equal(
+        submit(ALTER_REPLACE, "other", "{}", on_done_at_the_gate, &first),
+        STATUS_OK);
+    assert_int_equal(
+        alter_remove(sets_find(&s, "demo"), on_done, &removal, NULL),
+        STATUS_OK);
+    assert_int_equal(
+        submit(ALTER_CHANGE, "demo", "{\"title\":\"A\"}", on_done, &change),
+        STATUS_OK);
+    pthread_mutex_unlock(&gate);
+    assert_int_equal(wait_for(&first), STATUS_OK);
+    assert_int_equal(wait_for(&removal), STATUS_OK);
+    assert_int_equal(wait_for(&change), STATUS_GONE);
+    assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 }
 
 /* Who needs a set that others may be making, or have made otherwise. */

@@ -99,6 +99,53 @@ TEST(takes_the_options_for_what_is_not_given)
     }
 }
 
+/* RFC 7396: a change leaves alone what it does not name, and null resets. */
+TEST(a_change_is_merged)
+{
+    static const char before[] =
+        "{\"title\":\"A\",\"rotateEntries\":7,\"retainAge\":0.5,"
+        "\"upstreamTopic\":\"http://a.example/t\","
+        "\"hubs\":[\"http://a.example/\",\"http://b.example/\"]}";
+
+    static const struct {
+        const char *change, *after;
+    } rows[] = {
+        {"{}", before},
+        {"{\"rotateEntries\":null,\"retainAge\":null,\"content\":null,"
+         "\"hubs\":null}",
+         "{\"title\":\"A\",\"upstreamTopic\":\"http://a.example/t\"}"},
+        {"{\"title\":\"\",\"hubs\":[\"http://c.example/\"],"
+         "\"upstream_topic\":null,\"rotateEntries\":8}",
+         "{\"title\":\"\",\"rotateEntries\":8,\"retainAge\":0.5,"
+         "\"hubs\":[\"http://c.example/\"]}"},
+        {"{\"title\":null,\"retainAge\":null,\"rotateEntries\":null,"
+         "\"upstreamTopic\":null,\"hubs\":[]}",
+         "{\"hubs\":[]}"},
+    };
+    struct config config = standard_config();
+    struct settings settings, change;
+    struct problem why;
+
+    assert_int_equal(read_text(&settings, before, &why), STATUS_OK);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct buf merged;
+
+        buf_init(&merged, SETTINGS_BYTES_MAX);
+        assert_int_equal(settings_read_change(&change, &config,
+                                              slice_of(rows[i].change), &why),
+                         STATUS_OK);
+        settings_merge(&merged, &settings, &change);
+        buf_add(&merged, "", 1);
+        assert_string_equal(merged.data, rows[i].after);
+        settings_fini(&change);
+        buf_fini(&merged);
+    }
+    settings_fini(&settings);
+    assert_int_equal(settings_read_change(&change, &config, SLICE(" "), &why),
+                     STATUS_MALFORMED);
+    settings_fini(&change);
+}
+
 static void
 assert_refused(const char *text, enum status rc, const char *part)
 {

@@ -1,0 +1,23 @@
+/*
+ * retention.h - how much of a set's history is kept: its settings retainLists
+ * and retainAge, applied to closed Change Lists and to archived generations
+ * alike.
+ */
+#ifndef BROKER_SETS_RETENTION_H
+#define BROKER_SETS_RETENTION_H
+
+#include <stdint.h>
+
+struct retention {
+    uint64_t lists; /* 0: all */
+    int64_t age_us; /* 0: for ever */
+};
+
+/* How many of `n`, the oldest, are too many. */
+uint64_t retention_over(const struct retention *retention, uint64_t n);
+
+/* The time on the clock (us): what ended before it is too old. INT64_MIN:
+ * nothing is. */
+int64_t retention_since_us(const struct retention *retention);
+
+#endif
